@@ -392,10 +392,10 @@ func (c *compressor) newEncoder() *encoder {
 }
 
 func (e *encoder) method(tier Tier) uint16 {
-	if tier == Workspace || e.deflateAll {
-		return methodDeflate
+	if (tier == Session || tier == Thread) && !e.deflateAll {
+		return methodZstd
 	}
-	return methodZstd
+	return methodDeflate
 }
 
 // encode compresses data. What does not become smaller is stored. The result is valid until

@@ -4,6 +4,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // Credentials and the configuration of an agent's abilities never enter an archive and
@@ -24,41 +25,122 @@ var exampleNames = strings.Fields(`.env.example .env.sample .env.template .env.d
 var abilityNames = strings.Fields(`settings.json settings.local.json auth.json config.toml *.config.toml .mcp.json mcp.json hooks.json
 	permissions*.json config.json credentials.json token.json oauth.json`)
 
-// deniedPlaces are paths of files and directories, at any depth, that run code or give
-// abilities when an agent, an editor or git starts there, and homes of credentials. A file .git
-// can name any directory as the repository, and its configuration runs programs.
-var deniedPlaces = strings.Fields(`.ssh .aws .gnupg .azure .kube .config/gcloud .config/gh .docker/config.json .claude/settings.json
-	.claude/settings.local.json .claude/hooks .claude/agents .claude/commands .claude/plugins .claude/skills .claude/.credentials.json
-	.claude-plugin .mcp.json .codex .agents/skills .gemini/settings.json .gemini/oauth_creds.json .gemini/commands .gemini/extensions
-	.gemini/skills .qwen/settings.json .cursor/mcp.json .cursor/hooks.json .cursor/hooks .cursor/skills .github/hooks .github/skills
-	.vscode/tasks.json .vscode/settings.json .vscode/launch.json .vscode/mcp.json .idea/runConfigurations .zed .husky .githooks .git
-	.opencode .roo/mcp.json .kiro/settings .kiro/hooks .amazonq/mcp.json .aider.conf.yml .crush.json .devcontainer.json`)
-
-// startNames are files that run code when an agent or an editor starts, wherever they are.
-var startNames = strings.Fields(`devcontainer.json opencode.json opencode.jsonc crush.json`)
-
 // denied says whether a path in a tier may not be in an archive.
 func denied(tier Tier, name string) bool {
-	folded := fold(name)
+	folded := foldPlace(name)
 	base := path.Base(folded)
 	if !slices.Contains(exampleNames, base) && slices.ContainsFunc(credentialNames, matches(base)) {
 		return true
 	}
-	if slices.Contains(startNames, base) || tier == Session && slices.ContainsFunc(abilityNames, matches(base)) {
+	if tier == Session && slices.ContainsFunc(abilityNames, matches(base)) {
 		return true
 	}
-	around := "/" + folded + "/"
-	if !strings.Contains(around, "/.") {
-		return false // all places begin with a dot, and few paths have one
-	}
-	return slices.ContainsFunc(deniedPlaces, func(place string) bool {
-		return strings.Contains(around, "/"+strings.ToLower(place)+"/")
-	})
+	isInside, _ := placeTable.find(folded)
+	return isInside
+}
+
+// deniedLink says whether a symbolic link of a workspace may not be in an archive. Beside the paths
+// that no file may have, a link cannot be a directory on the way to a place: with .claude → docs,
+// docs/settings.json is .claude/settings.json. So every directory on the way to a place is
+// a real one, and nothing is there: see [IsDenied]. The rule does not look at the target, because
+// the target can change.
+func deniedLink(name string) bool {
+	_, leads := placeTable.find(foldPlace(name))
+	return leads || denied(Workspace, name)
 }
 
 // IsDenied says whether a path in a tier, relative to it, may not be in an archive: it is
 // a place for credentials or for the abilities of an agent.
 func IsDenied(tier Tier, name string) bool { return denied(tier, name) }
+
+// IsDeniedLink says whether a symbolic link of a workspace may not be in an archive: it is a path
+// that [IsDenied] reports, or a directory on the way to one.
+func IsDeniedLink(name string) bool { return deniedLink(name) }
+
+// A placeFinder finds places in paths. The names are folded.
+type placeFinder struct {
+	byFirst  map[string][][]string // places by their first name, split into names
+	patterns []namePattern         // places of one name with a star
+}
+
+// A namePattern is a name with a star between two parts.
+type namePattern struct{ before, after string }
+
+func (p namePattern) matches(name string) bool {
+	return len(name) >= len(p.before)+len(p.after) && strings.HasSuffix(name, p.after) && strings.HasPrefix(name, p.before)
+}
+
+var placeTable = newPlaceFinder(slices.Concat(places, credentialPlaces))
+
+func newPlaceFinder(places []string) placeFinder {
+	f := placeFinder{byFirst: map[string][][]string{}}
+	for _, p := range places {
+		names := strings.Split(p, "/")
+		if before, after, star := strings.Cut(names[0], "*"); star {
+			f.patterns = append(f.patterns, namePattern{before, after})
+		} else {
+			f.byFirst[names[0]] = append(f.byFirst[names[0]], names)
+		}
+	}
+	return f
+}
+
+// find says whether a folded path is at or below a place, and whether its last names are the first
+// ones of a place, so that the place would be below it.
+func (f placeFinder) find(folded string) (isInside, leads bool) {
+	for more := true; more; {
+		var first, rest string
+		first, rest, more = strings.Cut(folded, "/")
+		for _, p := range f.patterns {
+			isInside = isInside || p.matches(first)
+		}
+		if list := f.byFirst[first]; list != nil {
+			names := strings.Split(folded, "/")
+			for _, place := range list {
+				switch countSame(place, names) {
+				case len(place):
+					isInside = true
+				case len(names):
+					leads = true
+				}
+			}
+		}
+		folded = rest
+	}
+	return isInside, leads
+}
+
+// countSame returns how many of the first names of a path match those of a place.
+func countSame(place, names []string) (n int) {
+	for n < len(place) && n < len(names) && matches(names[n])(place[n]) {
+		n++
+	}
+	return n
+}
+
+// foldPlace is fold for names that need not be those of an archive. It also leaves out what some
+// file system ignores in a name: invisible characters, dots and spaces at its end, and the name
+// of a stream.
+func foldPlace(name string) string {
+	if !isASCII(name) {
+		name = strings.Map(func(r rune) rune {
+			if unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) {
+				return -1
+			}
+			return r
+		}, name)
+	}
+	name = fold(name)
+	if end := name[max(len(name)-1, 0):]; end != "." && end != " " && strings.IndexByte(name, ':') < 0 && !strings.Contains(name, "./") && !strings.Contains(name, " /") {
+		return name // nearly every name
+	}
+	names := strings.Split(name, "/")
+	for i, n := range names {
+		n, _, _ = strings.Cut(n, ":")
+		names[i] = strings.TrimRight(n, " .")
+	}
+	return strings.Join(names, "/")
+}
 
 // matches returns a predicate for patterns that match a folded name.
 func matches(name string) func(pattern string) bool {
@@ -67,7 +149,7 @@ func matches(name string) func(pattern string) bool {
 		if !star {
 			return name == pattern
 		}
-		return len(name) >= len(before)+len(after) && strings.HasPrefix(name, before) && strings.HasSuffix(name, after)
+		return namePattern{before, after}.matches(name)
 	}
 }
 

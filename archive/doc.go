@@ -103,8 +103,8 @@
 //     end records are there only if the count is 65535 or more, or the offset or length of
 //     the directory 2^32-1 or more.
 //
-// A writer compresses workspaces with deflate, so that every zip program opens what is meant
-// to be given away, and sessions and worlds with zstd, unless it is asked for deflate
+// A writer compresses workspaces and worlds with deflate, so that every zip program opens what is
+// meant to be given away or evaluated, and conversations with zstd, unless it is asked for deflate
 // throughout. It stores what does not become smaller, and instead of zstd what has less than
 // 256 bytes, for which a frame does not name the size.
 //
@@ -117,14 +117,15 @@
 // none is below another. A file with another name is left out and listed.
 //
 // A link's target is relative, and leads to a place in the same workspace, also through
-// other links. It leads at most 64 levels deep.
+// other links. It leads at most 64 levels deep. Links whose path is the beginning of a denied
+// place are not extracted.
 //
 // An archive has at most 200,000 files, as many directories, as many links and empty
 // directories, and as many paths that were left out; 1,000 agents; and 64 MiB of manifest.json.
 //
 // # Safety
 //
-// [Write] leaves out credentials and the configuration of an agent's abilities (deny.go)
+// [Write] leaves out credentials and the configuration of an agent's abilities (places.go)
 // and refuses to write a secret that package secret finds in a content, a name or a description. [Open] checks everything that can
 // be checked without reading the files, before the first byte is written anywhere.
 // [Load] writes into a new directory, which appears when it is complete; it never extracts

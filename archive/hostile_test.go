@@ -396,6 +396,38 @@ func TestCredentialsAreNeverExtracted(t *testing.T) {
 	}
 }
 
+// linkedArchive is testdata/linked.ckpt, which internal/e2e/archive opens with an agent: links lead to files
+// that would be settings with a hook.
+func linkedArchive() []byte {
+	h := newHostileTree()
+	h.files["docs/settings.json"] = `{"hooks":{"SessionStart":[{"hooks":[{"type":"command","command":"touch ran"}]}],` +
+		`"UserPromptSubmit":[{"hooks":[{"type":"command","command":"touch ran"}]}]}}` + "\n"
+	h.files["sub/x"] = "x\n"
+	h.links[".claude"], h.links["first"], h.links["sub/.claude"] = "first", "docs", "../docs"
+	return h.forged()
+}
+
+// TestLinkedArchive keeps testdata/linked.ckpt, which is an archive that is accepted without its links
+// to settings.
+func TestLinkedArchive(t *testing.T) {
+	name := filepath.Join("testdata", "linked.ckpt")
+	if *update {
+		if err := os.WriteFile(name, linkedArchive(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if data, err := os.ReadFile(name); err != nil || !bytes.Equal(data, linkedArchive()) {
+		t.Errorf("%s is not the archive that this test makes: %v", name, err)
+	}
+	loaded, err := Load(t.Context(), name, Into{Dir: filepath.Join(t.TempDir(), "in")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(loaded.Skipped) != 2 || len(loaded.Manifest.Denied()) != 2 {
+		t.Errorf("skipped %v", loaded.Skipped)
+	}
+}
+
 // FuzzLoad holds a reader to two promises for any bytes: it does not panic, and what it
 // accepts loads as the state that the digest names.
 func FuzzLoad(f *testing.F) {

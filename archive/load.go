@@ -73,7 +73,8 @@ const (
 // the configuration of agents are never written, and are listed in Loaded.Skipped.
 //
 // The error has KindCorrupt for a file that is not a sound archive, KindConflict if Dir is
-// there and not empty, and KindRefused if the content is too large or a delta lacks its base.
+// there and not empty, and KindRefused if the content is too large, a delta lacks its base, or
+// Dir is one of those that [CheckTarget] refuses.
 func Load(ctx context.Context, name string, into Into) (*Loaded, error) {
 	r, err := Open(name)
 	if err != nil {
@@ -137,11 +138,13 @@ type loader struct {
 	dirs    []string
 	links   []Link
 	total   int64
+	git     gitDirs
 }
 
 // choose decides for each file whether it is written.
 func (l *loader) choose() {
 	m := l.r.manifest
+	l.git = m.gitDirs()
 	for i, e := range m.Entries {
 		if why := l.skips(e.Path, e.Tier); why != "" {
 			l.loaded.Skipped = append(l.loaded.Skipped, Omission{Path: e.Path, Why: why, Bytes: e.Size})
@@ -158,25 +161,35 @@ func (l *loader) choose() {
 		}
 		l.dirs = append(l.dirs, d)
 	}
+	var links []Link
 	for _, k := range m.Links {
-		if why := l.skips(k.Path, Workspace); why != "" {
+		why := l.skips(k.Path, Workspace)
+		if why == "" && deniedLink(k.Path) {
+			why = OmittedCredential
+		}
+		if why != "" {
 			l.loaded.Skipped = append(l.loaded.Skipped, Omission{Path: k.Path, Why: why})
 			continue
 		}
-		l.links = append(l.links, k)
+		links = append(links, k)
+	}
+	var unsafe []Link // without the links that are skipped
+	l.links, unsafe = splitLinks(links)
+	for _, k := range unsafe {
+		l.loaded.Skipped = append(l.loaded.Skipped, Omission{Path: k.Path, Why: OmittedLink})
 	}
 }
 
 // skips returns why a path is not written, or "".
 func (l *loader) skips(name string, tier Tier) string {
-	agent, _, rest, _ := splitPath(name)
+	agent, _, _, _ := splitPath(name)
 	switch {
 	case len(l.into.Tiers) > 0 && !slices.Contains(l.into.Tiers, tier),
 		tier != World && len(l.into.Agents) > 0 && !slices.Contains(l.into.Agents, agent):
 		return SkippedChoice
 	case tier != Workspace && !l.trusted():
 		return SkippedForeign
-	case tier != World && denied(tier, rest):
+	case tier != World && denied(tier, name), tier == Workspace && l.git.hasHead(name): // also the name of an agent can be a place
 		return OmittedCredential
 	}
 	return ""
@@ -189,6 +202,9 @@ func (l *loader) trusted() bool {
 // check refuses a load that cannot succeed.
 func (l *loader) check() error {
 	dir := l.into.Dir
+	if err := CheckTarget("load archive", dir); err != nil {
+		return err
+	}
 	var u unpacker
 	for i := range l.r.headers {
 		if err := l.r.checkLocal(&u, &l.r.headers[i]); err != nil {
@@ -428,13 +444,24 @@ func (m *Manifest) Instructions() []string {
 	return list
 }
 
-// Denied lists the files of an archive that are never extracted. An archive that this
-// package wrote has none.
+// Denied lists the files, empty directories and links of an archive that are never extracted. An
+// archive that this package wrote has none.
 func (m *Manifest) Denied() []string {
 	var list []string
+	git := m.gitDirs()
 	for _, e := range m.Entries {
-		if _, tier, rest, ok := splitPath(e.Path); ok && denied(tier, rest) {
+		if e.Tier != World && denied(e.Tier, e.Path) || e.Tier == Workspace && git.hasHead(e.Path) {
 			list = append(list, e.Path)
+		}
+	}
+	for _, d := range m.Dirs {
+		if _, tier, _, _ := splitPath(d); denied(tier, d) {
+			list = append(list, d)
+		}
+	}
+	for _, l := range m.Links {
+		if deniedLink(l.Path) || git.hasHead(l.Path) {
+			list = append(list, l.Path)
 		}
 	}
 	return list

@@ -78,6 +78,7 @@ func newPlan(state State) (*plan, error) {
 func (p *plan) addAgent(a AgentState) {
 	root := "agents/" + a.Info.Name + "/"
 	names := newNameSet(len(a.Workspace) + len(a.Session))
+	git := a.gitDirs()
 	for _, tier := range []struct {
 		tier  Tier
 		files []File
@@ -85,7 +86,9 @@ func (p *plan) addAgent(a AgentState) {
 		files := slices.SortedFunc(slices.Values(tier.files), func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
 		for _, f := range files {
 			name := root + string(tier.tier) + "/" + f.Path
-			if p.admits(name, f.Path, tier.tier, names, f.Size) {
+			if tier.tier == Workspace && git.hasHead(f.Path) {
+				p.omit(name, OmittedCredential, f.Size)
+			} else if p.admits(name, f.Path, tier.tier, names, f.Size) {
 				p.items = append(p.items, &item{name: name, tier: tier.tier, file: f})
 			}
 		}
@@ -108,7 +111,10 @@ func (p *plan) addAgent(a AgentState) {
 	var links []Link
 	for _, l := range slices.SortedFunc(slices.Values(a.Links), func(a, b Link) int { return cmp.Compare(a.Path, b.Path) }) {
 		name := root + string(Workspace) + "/" + l.Path
-		if p.admits(name, l.Path, Workspace, names, 0) {
+		switch {
+		case deniedLink(l.Path), git.hasHead(l.Path):
+			p.omit(name, OmittedCredential, 0)
+		case p.admits(name, l.Path, Workspace, names, 0):
 			links = append(links, Link{name, l.Target})
 		}
 	}

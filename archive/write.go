@@ -62,7 +62,7 @@ type File struct {
 // rules alone and compresses each tier for its use.
 type WriteOptions struct {
 	// Deflate compresses everything so that any zip program can read it. Without it,
-	// sessions and worlds are compressed with zstd.
+	// sessions and threads are compressed with zstd.
 	Deflate bool
 	Scanner *secret.Scanner
 	// Verdicts, if given, saves the scan of contents that were clean before.

@@ -28,6 +28,7 @@ type Settings struct {
 	Every   time.Duration `json:"every"`
 	Keep    int           `json:"keep"`
 	Retries int           `json:"retries"`
+	Deflate bool          `json:"deflate,omitempty"` // see archive.WriteOptions
 }
 
 // runnerRecord is runner.json.
@@ -309,7 +310,7 @@ func (r *Runner) recordRunner() error {
 		return segno.NewError(segno.KindIO, "run experiment", r.dir, err)
 	}
 	return r.writeJSON(runnerFile, runnerRecord{PID: os.Getpid(), Start: proc.Start(os.Getpid()), UID: os.Geteuid(),
-		Settings: Settings{File: r.Experiment.path, Every: r.Every, Keep: r.Keep, Retries: r.Config.Retries}})
+		Settings: Settings{File: r.Experiment.path, Every: r.Every, Keep: r.Keep, Retries: r.Config.Retries, Deflate: r.Write.Deflate}})
 }
 
 // watchPause returns a context that ends when a user wants the experiment to pause.

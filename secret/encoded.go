@@ -149,8 +149,7 @@ func hexDigit(c byte) (rune, bool) {
 	return 0, false
 }
 
-// A base64Decoder finds runs of base64 that hide text and writes the text to a layer that
-// is not decoded again.
+// A base64Decoder finds runs of base64 that hide text and writes the text to a layer of its own.
 type base64Decoder struct {
 	run     []byte // the run, or its part that is not decoded yet
 	started bool   // the run is text and its beginning is written
@@ -234,7 +233,7 @@ func (d *base64Decoder) decode(l *layer, part []byte) {
 		return
 	}
 	d.started = true
-	l.inner(&l.hidden, false).write(decodeBase64(part))
+	l.inner(&l.hidden, l.depth+1 < maxDepth).write(decodeBase64(part))
 }
 
 // decodeBase64 decodes either alphabet without padding. A last character that is alone is

@@ -74,6 +74,11 @@ func (l *layer) search() {
 	base := l.searched
 	l.state = s.words.find(l.state, l.buf[base:], func(end int, words []word) {
 		for _, w := range words {
+			// Most places are dismissed here, without a copy of the hit.
+			start := base + end - w.length
+			if t := s.tokens[w.index]; t != "" && (string(l.buf[start:base+end]) != t || start > 0 && isWord(l.buf[start-1])) {
+				continue
+			}
 			l.waiting = append(l.waiting, hit{base + end, w})
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -25,14 +26,9 @@ func (x *Scan) try(l *layer, r *rule, h hit) {
 	}
 	switch r.kind {
 	case matchToken:
-		if start > 0 && isWord(text[start-1]) {
-			return
-		}
 		x.match(l, r, text, start, 0)
 	case matchAssign:
-		if at, ok := assigned(text, h.end, r.quoted); ok {
-			x.match(l, r, text, at, 0)
-		}
+		x.matchAssigned(l, r, text, start, h.end)
 	case matchNear:
 		from := max(0, start-r.before)
 		x.match(l, r, text, from, h.end-from)
@@ -56,18 +52,55 @@ func (x *Scan) match(l *layer, r *rule, text []byte, from, least int) {
 			skipped = m[1]
 			continue
 		}
-		if r.kind != matchNear && m[1] < len(rest) && isWord(rest[m[1]]) {
+		if r.kind == matchToken && m[1] < len(rest) && isWord(rest[m[1]]) {
 			return // the beginning of something longer
 		}
-		value := rest[m[0]:m[1]]
-		if len(m) > 2 && m[2] >= 0 {
-			value = rest[m[2]:m[3]]
-		}
-		if v := string(value); r.accepts(v) {
+		if v := value(rest, m); r.accepts(v, r.mixed) {
 			x.report(l, r, from+m[0], v)
 		}
 		return
 	}
+}
+
+// matchAssigned runs the rule's pattern on the value that is assigned to the name with the keyword
+// between start and end.
+func (x *Scan) matchAssigned(l *layer, r *rule, text []byte, start, end int) {
+	a, ok := assigned(text, start, end)
+	if !ok || !r.takes(a, text, end-start) {
+		return
+	}
+	m := r.pattern.FindSubmatchIndex(text[a.value:])
+	if m == nil {
+		return
+	}
+	after := a.value + m[1]
+	if after < len(text) && isWord(text[after]) || r.strict && !a.isPlain(text, after) {
+		return
+	}
+	v := value(text[a.value:], m)
+	mixed := r.mixed
+	switch {
+	case mixed != mixedAny && isConstant(a.name):
+		mixed = mixedLoose // the name is a setting, not a variable of a program
+	case r.strict && a.style == bare && !isConstant(a.name) && !strings.ContainsAny(v, "!#%&*+=?@^~"):
+		mixed = mixedLoose // it may be a variable of a program
+	}
+	if r.accepts(v, mixed) {
+		x.report(l, r, a.value, v)
+	}
+}
+
+// takes says whether a rule looks at the value of an assignment, whose keyword has a length.
+func (r *rule) takes(a assignment, text []byte, keyword int) bool {
+	return (!r.named || isSecretName(a.name)) && (!r.whole || len(a.name) == keyword) && (!r.setting || a.isSetting(text))
+}
+
+// value returns the first group of a match, or all of it.
+func value(text []byte, m []int) string {
+	if len(m) > 2 && m[2] >= 0 {
+		return string(text[m[2]:m[3]])
+	}
+	return string(text[m[0]:m[1]])
 }
 
 func (x *Scan) report(l *layer, r *rule, offset int, value string) {
@@ -83,48 +116,12 @@ func isWord(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_'
 }
 
-// maxName is how much of a name may follow the keyword, as in secret_key_for_signing.
-const maxName = 30
-
-// assigned returns where the value begins that text assigns to the name with a keyword that
-// ends at end. With quoted the value must be in quotes, or follow = directly.
-func assigned(text []byte, end int, quoted bool) (int, bool) {
-	i := end
-	for i < len(text) && i-end < maxName && (isWord(text[i]) || text[i] == '-' || text[i] == '.') {
-		i++
-	}
-	i = skip(text, i, "\"'`\\]", 4)
-	i = skip(text, i, " \t", 8)
-	operator := i
-	i = skip(text, i, ":=>(,", 3)
-	if i == operator || text[operator] == ',' && i == operator+1 && text[operator-1] != '"' {
-		return 0, false
-	}
-	shell := text[i-1] == '='
-	spaces := i
-	i = skip(text, i, " \t", 8)
-	quotes := i
-	i = skip(text, i, "\"'`\\", 4)
-	if i >= len(text) {
-		return 0, false
-	}
-	return i, !quoted || i > quotes || shell && spaces == quotes
-}
-
-// skip returns the first offset from i on that is not one of chars, most at the farthest.
-func skip(text []byte, i int, chars string, most int) int {
-	for n := 0; n < most && i < len(text) && strings.IndexByte(chars, text[i]) >= 0; n++ {
-		i++
-	}
-	return i
-}
-
 // accepts says whether a value that fits the pattern is probably real.
-func (r *rule) accepts(v string) bool {
+func (r *rule) accepts(v string, mixed mixing) bool {
 	if isPlaceholder(v) || r.entropy > 0 && entropy(v) < r.entropy {
 		return false
 	}
-	if r.mixed && !isMixed(v) {
+	if mixed != mixedAny && !isMixed(v, mixed) {
 		return false
 	}
 	if r.password && !isPassword(v) {
@@ -187,12 +184,12 @@ func distinct(v string) int {
 
 // isMixed says whether a value is made by a machine: it has digits and letters, and letters
 // and digits change places more often than in a name with a number in it. Short words with
-// dots between them are an expression of a program.
-func isMixed(v string) bool {
-	if i := strings.IndexByte(v, '.'); i >= 0 && i < 8 {
+// dots between them are an expression of a program, and a slash begins a path.
+func isMixed(v string, how mixing) bool {
+	if i := strings.IndexByte(v, '.'); i >= 0 && i < 8 || isPath(v) {
 		return false
 	}
-	var digits, letters, changes int
+	var digits, lowers, uppers, changes int
 	last := byte(0)
 	for i := range len(v) {
 		kind := byte(0)
@@ -201,10 +198,10 @@ func isMixed(v string) bool {
 			digits++
 			kind = 'd'
 		case 'a' <= c && c <= 'z':
-			letters++
+			lowers++
 			kind = 'l'
 		case 'A' <= c && c <= 'Z':
-			letters++
+			uppers++
 			kind = 'u'
 		}
 		if kind != last {
@@ -212,7 +209,27 @@ func isMixed(v string) bool {
 		}
 		last = kind
 	}
-	return digits > 0 && letters > 0 && changes*5 >= len(v)*2
+	letters := lowers + uppers
+	if digits == 0 || letters == 0 {
+		return false
+	}
+	if changes*5 >= len(v)*2 {
+		return true
+	}
+	// Random letters of one case and digits change 2·digits·letters/length times on average. A
+	// value with other characters is a number of base 16, such as a UUID, or a list of words.
+	return how == mixedLoose && (lowers == 0 || uppers == 0) && len(v) >= 16 && digits*10 >= len(v) &&
+		changes*len(v) >= digits*letters && (digits+letters == len(v) || isHex(v))
+}
+
+// isPath says whether a value is a path by its beginning.
+func isPath(v string) bool {
+	return strings.HasPrefix(v, "/") || strings.HasPrefix(v, "./") || strings.HasPrefix(v, "../")
+}
+
+// isHex says whether v is a number of base 16, in parts with dashes between them.
+func isHex(v string) bool {
+	return strings.Trim(v, "0123456789abcdef-") == "" || strings.Trim(v, "0123456789ABCDEF-") == ""
 }
 
 // commonPasswords are those of examples, tests and local servers.
@@ -223,37 +240,55 @@ var commonPasswords = strings.Fields(`password passwd passw0rd pass secret admin
 // isPassword says whether a value may be a password that protects something. It must look
 // chosen with care: two kinds of characters at least, and none of the words of examples.
 func isPassword(v string) bool {
-	if len(v) < 6 || isPlaceholder(v) {
+	if len(v) < 6 || isPath(v) || isPlaceholder(v) {
 		return false
 	}
 	low := strings.Trim(strings.ToLower(v), "0123456789!@#.-_")
-	for _, c := range commonPasswords {
-		if low == c {
-			return false
-		}
+	if slices.Contains(commonPasswords, low) {
+		return false
 	}
-	var digits, lowers, uppers, others bool
+	var digits, letters, others, turns, pairs int
 	for i := range len(v) {
 		switch c := v[i]; {
+		case c < ' ' || c == 0x7f:
+			return false
 		case '0' <= c && c <= '9':
-			digits = true
-		case 'a' <= c && c <= 'z':
-			lowers = true
-		case 'A' <= c && c <= 'Z':
-			uppers = true
+			digits++
+		case isLetter(c):
+			letters++
 		case c == '.' || c == '_' || c == '-' || c == '/' || c == ':':
 		default:
-			others = true
+			others++
+		}
+		if i > 0 && isUpper(v[i]) != isUpper(v[i-1]) {
+			turns++
+		} else if i > 0 && isUpper(v[i]) {
+			pairs++
 		}
 	}
-	return digits && (lowers || uppers) && !(len(v) > 40 && others) || others && lowers && uppers
+	bothCases := strings.ToLower(v) != v && strings.ToUpper(v) != v
+	switch {
+	case digits > 0 && letters > 0:
+		return len(v) <= 40 || others == 0
+	case others > 0:
+		return bothCases
+	}
+	// Random letters change their case more often than the words of a name.
+	return letters == len(v) && bothCases && turns*5 >= len(v)*2 && pairs > 0
 }
+
+// isLetter says whether a byte belongs to a letter, perhaps one outside of ASCII.
+func isLetter(c byte) bool { return 'a' <= lower(c) && lower(c) <= 'z' || c >= 0x80 }
+
+func isUpper(c byte) bool { return 'A' <= c && c <= 'Z' }
 
 // mask returns a value's beginning and length.
 func mask(v string) string {
 	n := min(4, len(v)/5)
-	if strings.ContainsAny(v[:n], "\n\r\t\x1b\x00") || !utf8.ValidString(v[:n]) {
-		n = 0
+	for _, c := range []byte(v[:n]) {
+		if c <= ' ' || c >= 0x7f {
+			n = 0
+		}
 	}
 	return v[:n] + "… (" + strconv.Itoa(len(v)) + " characters)"
 }

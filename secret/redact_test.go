@@ -3,6 +3,8 @@ package secret
 import (
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 )
@@ -40,6 +42,35 @@ func TestRedactLeavesNoSecretInAnyForm(t *testing.T) {
 		allowed, found := s.Redact("x", x.text, func(string) bool { return true })
 		if allowed != x.text || len(found) > 0 {
 			t.Errorf("%s: allowed: %q, %v", name, allowed, found)
+		}
+	}
+}
+
+// TestNoCredentialIsPrinted has a credential of each format: no text for a person contains it.
+func TestNoCredentialIsPrinted(t *testing.T) {
+	s := scanner(t, Options{})
+	none := func(string) bool { return false }
+	for i, format := range readFormats(t) {
+		text := expand(format.text, rand.New(rand.NewPCG(1, uint64(i))))
+		for _, form := range forms {
+			secrets := s.find("x", form.in(text), none)
+			redacted, found := s.Redact("x", form.in(text), none)
+			printed, err := json.Marshal(found)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range secrets {
+				middle := f.value[len(f.value)/2:]
+				middle = middle[:min(len(middle), 6)]
+				for _, shown := range []string{string(printed), fmt.Sprintf("%+v", found)} {
+					if strings.Contains(shown, middle) {
+						t.Errorf("%s, %s: the findings show a part of %q: %s", format.name, form.name, f.value, shown)
+					}
+				}
+				if strings.Contains(redacted, f.value) {
+					t.Errorf("%s, %s: the text still has %q: %s", format.name, form.name, f.value, redacted)
+				}
+			}
 		}
 	}
 }

@@ -2,25 +2,29 @@ package secret
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/sha256"
-	_ "embed"
+	"embed"
 	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
 )
 
-//go:embed rules.txt
-var rulesText string
+// ruleFiles has a file for each kind of issuer.
+//
+//go:embed rules/*.txt
+var ruleFiles embed.FS
 
-// A rule is one kind of secret. In rules.txt it is a block of lines "name value":
+// A rule is one kind of secret. In a file of rules it is a block of lines "name value". Any number of
+// rules costs one pass over a text, because one automaton finds the keywords of all:
 //
 //	rule      the name that findings carry
 //	about     the kind of secret, for a person
-//	keywords  strings of which one must be there, in any case
-//	token     a pattern that begins at a keyword, which begins a word
-//	assign    a pattern for the value that an assignment to the keyword has: KEY=value,
-//	          "key": "value", key := `value`, <key>value, key("value")
+//	keywords  strings of which one must be there, in any case; @ stands for a space
+//	token     a pattern that begins at a keyword, which begins a word and is in the same case
+//	assign    a pattern for the value that an assignment to the keyword has; assignment.go
+//	          has the forms of assignments
 //	near      a pattern that is searched for around the keyword
 //	with      characters that every match has behind the keyword; without them in the window
 //	          the pattern is not tried
@@ -29,9 +33,18 @@ var rulesText string
 //	before    bytes before the keyword that a near pattern may need; 128 if not given
 //	decodes   userpass: the value must be base64 of user:password
 //	password  the value is chosen by a person: more placeholders are excluded
-//	quoted    the value must be in quotes or follow KEY= without a space
-//	mixed     the value must contain a digit and a letter, and look random
-//	true      an example that the rule must find
+//	strict    the assignment must not be one that an expression of a program can have:
+//	          the value is in quotes, follows KEY= without a space, ends a line of YAML, or
+//	          is an element of XML
+//	whole     the name is the keyword
+//	setting   the assignment is one of an environment variable, which begins a line
+//	named     the name with the keyword must contain a word such as key or token
+//	mixed     the value must contain a digit and a letter, and look random; with the value
+//	          "loose", also if it is a number of base 16 or has letters of one case only
+//	generic   only the name before a value gives it away: a finding of another rule for the
+//	          same value replaces that of this one
+//	true      an example that the rule must find; {a36} stands for 36 random characters of a
+//	          class, and examples_test.go has the classes
 //	false     an example that it must not find
 //
 // The value is the pattern's first group, or all of it.
@@ -46,8 +59,12 @@ type rule struct {
 	before      int
 	userPass    bool
 	password    bool
-	quoted      bool
-	mixed       bool
+	strict      bool
+	whole       bool
+	setting     bool
+	named       bool
+	mixed       mixing
+	generic     bool
 	yes, no     []string
 }
 
@@ -59,16 +76,50 @@ const (
 	matchNear
 )
 
+// mixing is how random a value must look.
+type mixing int
+
+const (
+	mixedAny mixing = iota
+	mixedStrict
+	mixedLoose
+)
+
 const (
 	defaultWindow = 320
 	defaultBefore = 128
 )
 
-// parseRules reads the blocks of rules.txt.
-func parseRules(text string) ([]*rule, error) {
+// readRules reads all rules. The digest names them, so that a verdict of other rules is not taken
+// for one of these.
+func readRules() (rules []*rule, digest [sha256.Size]byte, err error) {
+	files, err := ruleFiles.ReadDir("rules")
+	if err != nil {
+		return nil, digest, err
+	}
+	hash := sha256.New()
+	hash.Write([]byte("2")) // counts the changes of the code that find more than before
+	for _, f := range files {
+		text, err := ruleFiles.ReadFile("rules/" + f.Name())
+		if err != nil {
+			return nil, digest, err
+		}
+		hash.Write(text)
+		more, err := parseRules(f.Name(), text)
+		if err != nil {
+			return nil, digest, err
+		}
+		rules = append(rules, more...)
+	}
+	hash.Sum(digest[:0])
+	return rules, digest, nil
+}
+
+// parseRules reads the rules of a file.
+func parseRules(file string, text []byte) ([]*rule, error) {
 	var rules []*rule
 	var r *rule
-	lines := bufio.NewScanner(strings.NewReader(text))
+	lines := bufio.NewScanner(bytes.NewReader(text))
 	for n := 1; lines.Scan(); n++ {
 		line := lines.Text()
 		if line == "" || strings.HasPrefix(line, "#") {
@@ -81,10 +132,10 @@ func parseRules(text string) ([]*rule, error) {
 			continue
 		}
 		if r == nil {
-			return nil, fmt.Errorf("rules.txt:%d: a line before the first rule", n)
+			return nil, fmt.Errorf("%s:%d: a line before the first rule", file, n)
 		}
 		if err := r.set(name, value); err != nil {
-			return nil, fmt.Errorf("rules.txt:%d: %w", n, err)
+			return nil, fmt.Errorf("%s:%d: %w", file, n, err)
 		}
 	}
 	return rules, nil
@@ -119,10 +170,21 @@ func (r *rule) set(name, value string) (err error) {
 		r.userPass = value == "userpass"
 	case "password":
 		r.password = true
-	case "quoted":
-		r.quoted = true
+	case "strict":
+		r.strict = true
+	case "whole":
+		r.whole = true
+	case "setting":
+		r.setting = true
+	case "named":
+		r.named = true
 	case "mixed":
-		r.mixed = true
+		r.mixed = mixedStrict
+		if value == "loose" {
+			r.mixed = mixedLoose
+		}
+	case "generic":
+		r.generic = true
 	case "true":
 		r.yes = append(r.yes, value)
 	case "false":
@@ -132,6 +194,3 @@ func (r *rule) set(name, value string) (err error) {
 	}
 	return err
 }
-
-// rulesDigest names the rules, so that a verdict of other rules is not taken for one of these.
-func rulesDigest() [sha256.Size]byte { return sha256.Sum256([]byte(rulesText)) }

@@ -1,58 +1,10 @@
 package secret
 
 import (
-	"encoding/base64"
-	"encoding/json"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 	"testing"
 )
-
-// alphabets are the classes of characters that examples in rules.txt name.
-var alphabets = map[byte]string{
-	'w': "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-",
-	'a': "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789",
-	'c': "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
-	'l': "abcdefghijklmnopqrstuvwxyz0123456789",
-	'u': "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789",
-	'b': "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567",
-	'x': "0123456789abcdef",
-	'X': "0123456789ABCDEF",
-	'd': "0123456789",
-	's': "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/",
-}
-
-// expand replaces {w93} by 93 random characters. The ends of a run are letters or digits,
-// as most issuers have them.
-func expand(example string, rnd *rand.Rand) string {
-	var b strings.Builder
-	for {
-		before, rest, ok := strings.Cut(example, "{")
-		b.WriteString(before)
-		if !ok {
-			return strings.ReplaceAll(b.String(), `\n`, "\n")
-		}
-		spec, after, _ := strings.Cut(rest, "}")
-		n, err := 0, error(nil)
-		if len(spec) > 1 {
-			n, err = strconv.Atoi(spec[1:])
-		}
-		if len(spec) < 2 || alphabets[spec[0]] == "" || err != nil {
-			b.WriteByte('{')
-			example = rest
-			continue
-		}
-		for i := range n {
-			set := alphabets[spec[0]]
-			if (i == 0 || i == n-1) && strings.IndexByte("ws", spec[0]) >= 0 {
-				set = alphabets['a']
-			}
-			b.WriteByte(set[rnd.IntN(len(set))])
-		}
-		example = after
-	}
-}
 
 func find(t testing.TB, s *Scanner, text string) []Finding {
 	t.Helper()
@@ -63,31 +15,12 @@ func find(t testing.TB, s *Scanner, text string) []Finding {
 	return found
 }
 
-// escape is a JSON string with text, as a transcript has it.
-func escape(text string) string {
-	b, _ := json.Marshal(map[string]string{"content": "Output:\n\t" + text + "\n"})
-	return string(b) + "\n"
-}
-
-// forms are the ways in which a secret is in a file.
-var forms = []struct {
-	name string
-	in   func(string) string
-}{
-	{"raw", func(s string) string { return "first line\n" + s + "\nlast line\n" }},
-	{"escaped once", escape},
-	{"escaped twice", func(s string) string { return escape(escape(s)) }},
-	{"base64", func(s string) string {
-		return "data: " + base64.StdEncoding.EncodeToString([]byte("the content of a file of a project:\n"+s+"\nend\n")) + "\n"
-	}},
-}
-
 func TestRules(t *testing.T) {
 	s, err := New(Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules, err := parseRules(rulesText)
+	rules, _, err := readRules()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Options are the secrets that a scanner knows beside its rules.
@@ -27,13 +28,27 @@ type Scanner struct {
 	words *keywords
 	rules []*rule // by the index of a word
 	// exact has the values of the environment, by the index of a word; "" for rules.
-	exact  []string
+	exact []string
+	// tokens has the words that count only in their own case and where a word of the text begins,
+	// by the index of a word.
+	tokens []string
 	digest [sha256.Size]byte
+	// buffers has the memory of scans that ended, as *[]byte: most files are small.
+	buffers sync.Pool
+}
+
+// buffer returns memory for at least size bytes.
+func (s *Scanner) buffer(size int) *[]byte {
+	if b, ok := s.buffers.Get().(*[]byte); ok && cap(*b) >= size {
+		return b
+	}
+	b := make([]byte, 0, size)
+	return &b
 }
 
 // New returns a scanner.
 func New(o Options) (*Scanner, error) {
-	rules, err := parseRules(rulesText)
+	rules, d, err := readRules()
 	if err != nil {
 		return nil, err
 	}
@@ -43,6 +58,10 @@ func New(o Options) (*Scanner, error) {
 		words = append(words, word)
 		s.rules = append(s.rules, r)
 		s.exact = append(s.exact, exact)
+		if r.kind != matchToken {
+			word = ""
+		}
+		s.tokens = append(s.tokens, word)
 	}
 	for _, r := range rules {
 		for _, k := range r.keywords {
@@ -50,7 +69,6 @@ func New(o Options) (*Scanner, error) {
 		}
 	}
 	digest := hmac.New(sha256.New, s.key)
-	d := rulesDigest()
 	digest.Write(d[:])
 	for _, v := range environmentSecrets(o.Environ) {
 		digest.Write([]byte(v.value + "\x00"))
@@ -80,7 +98,8 @@ type Finding struct {
 	// Fingerprint names the value: 16 hex digits of its HMAC-SHA-256 under Options.Key.
 	Fingerprint string `json:"fingerprint"`
 
-	value string
+	value   string
+	generic bool // of the rule
 }
 
 func (s *Scanner) finding(x *Scan, r *rule, record int, value string) Finding {
@@ -88,7 +107,7 @@ func (s *Scanner) finding(x *Scan, r *rule, record int, value string) Finding {
 	mac.Write([]byte(value))
 	return Finding{
 		Path: x.path, Record: record, Rule: r.name, About: r.about, Sample: mask(value),
-		Fingerprint: hex.EncodeToString(mac.Sum(nil)[:8]), value: value,
+		Fingerprint: hex.EncodeToString(mac.Sum(nil)[:8]), value: value, generic: r.generic,
 	}
 }
 
@@ -97,7 +116,10 @@ func (s *Scanner) finding(x *Scan, r *rule, record int, value string) Finding {
 type Scan struct {
 	scanner  *Scanner
 	path     string
+	memory   *[]byte // of the raw layer
 	raw      *layer
+	utf16    *utf16Decoder // nil for nearly every file
+	wide     *layer        // the text in UTF-16
 	started  bool
 	line     int // of the raw text, while encoded text in it is decoded
 	findings []Finding
@@ -109,7 +131,8 @@ var _ io.Writer = (*Scan)(nil)
 // Start begins the scan of a file. Path is for the findings only.
 func (s *Scanner) Start(path string) *Scan {
 	x := &Scan{scanner: s, path: path, seen: map[string]bool{}}
-	x.raw = &layer{scan: x, record: 1}
+	x.memory = s.buffer(0)
+	x.raw = &layer{scan: x, record: 1, buf: (*x.memory)[:0]}
 	return x
 }
 
@@ -122,22 +145,30 @@ func (x *Scan) Write(p []byte) (int, error) {
 	for len(p) > 0 {
 		piece := p[:min(len(p), pieceSize)]
 		x.raw.write(piece)
+		if x.utf16 != nil {
+			x.wide.write(x.utf16.decode(piece))
+		}
 		p = p[len(piece):]
 	}
 	return n, nil
 }
 
-// judge decides by the first bytes of a file whether it is text. A writer that gives a file in
-// smaller pieces than sniff is judged by the first of them.
+// judge decides by the first bytes of a file whether it is text, and whether it may be in UTF-16. A
+// writer that gives a file in smaller pieces than sniff is judged by the first of them.
 func (x *Scan) judge(p []byte) {
-	if !x.started && len(p) > 0 {
-		x.started = true
-		x.raw.text = bytes.IndexByte(p[:min(len(p), sniff)], 0) < 0
+	if x.started || len(p) == 0 {
+		return
+	}
+	x.started = true
+	p = p[:min(len(p), sniff)]
+	x.raw.text = bytes.IndexByte(p, 0) < 0
+	if x.utf16 = newUTF16Decoder(p); x.utf16 != nil {
+		x.wide = &layer{scan: x, record: x.raw.record, text: true}
 	}
 }
 
 // Skip takes bytes that are known to be clean: their lines are counted and not searched.
-// It must come before the first Write, and end with a line.
+// It must come before the first Write, and end with a line. The file must not be in UTF-16.
 func (x *Scan) Skip(p []byte) {
 	x.judge(p)
 	x.raw.record += bytes.Count(p, newline)
@@ -150,11 +181,19 @@ func (x *Scan) Close() []Finding { return withoutValues(x.end()) }
 // end is Close, but the findings have their values.
 func (x *Scan) end() []Finding {
 	x.raw.end()
+	if x.wide != nil {
+		x.wide.end()
+	}
+	if x.memory != nil {
+		*x.memory = x.raw.buf
+		x.scanner.buffers.Put(x.memory)
+		x.memory, x.raw.buf = nil, nil
+	}
 	found := x.findings
 	// A generic rule sees the values of specific ones, too, sometimes with more around them.
 	found = slices.DeleteFunc(found, func(f Finding) bool {
-		return isGeneric(f.Rule) && slices.ContainsFunc(found, func(g Finding) bool {
-			return !isGeneric(g.Rule) && (strings.Contains(f.value, g.value) || strings.Contains(g.value, f.value))
+		return f.generic && slices.ContainsFunc(found, func(g Finding) bool {
+			return !g.generic && (strings.Contains(f.value, g.value) || strings.Contains(g.value, f.value))
 		})
 	})
 	slices.SortStableFunc(found, func(a, b Finding) int { return a.Record - b.Record })
@@ -169,19 +208,12 @@ func withoutValues(found []Finding) []Finding {
 	return found
 }
 
-// isGeneric says whether a rule knows a value only by the name before it.
-func isGeneric(rule string) bool {
-	switch rule {
-	case "generic", "password", "bearer-authorization", "oauth-tokens", "oauth-client-secret":
-		return true
-	}
-	return false
-}
-
 // Scan reads a whole file. The error is the reader's.
 func (s *Scanner) Scan(path string, r io.Reader) ([]Finding, error) {
 	x := s.Start(path)
-	buf := make([]byte, pieceSize)
+	memory := s.buffer(pieceSize)
+	defer s.buffers.Put(memory)
+	buf := (*memory)[:pieceSize]
 	for {
 		n, err := io.ReadFull(r, buf)
 		_, _ = x.Write(buf[:n]) // a Scan never fails

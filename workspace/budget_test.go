@@ -144,6 +144,29 @@ func TestFiveThousandLevels(t *testing.T) {
 	}
 }
 
+// TestForkOfADeepProtectedTree forks a tree with 5,000 levels below a directory that is not saved. The copy ends
+// where a snapshot would end, and the report names the place.
+func TestForkOfADeepProtectedTree(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
+	p := newFixture(t)
+	p.write("package.json", "{}")
+	p.write("node_modules/f", "f")
+	modules := &fixture{t: t, root: p.path("node_modules")}
+	modules.deep(5000)
+	t.Cleanup(modules.undeep)
+	report, dir := p.fork(p.save())
+	copied := &fixture{t: t, root: filepath.Join(dir, "node_modules")}
+	t.Cleanup(copied.undeep)
+	if want := "node_modules" + strings.Repeat("/d", 2000); !slices.Equal(report.LeftOut, []string{want}) {
+		t.Errorf("the fork left out %d paths", len(report.LeftOut))
+	}
+	if copied.read("d/d/d/f") != "2" {
+		t.Errorf("a file in the copy is %q", copied.read("d/d/d/f"))
+	}
+}
+
 // undeep removes the directories of deep, without a directory open for each level.
 func (p *fixture) undeep() {
 	at, err := unix.Open(p.root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)

@@ -30,7 +30,8 @@ type copyList struct {
 	bytes    int64
 	gits     []string // paths of .git in a tree
 
-	seen map[inode]string
+	seen   map[inode]string
+	budget budget // deeper directories are left out
 }
 
 // copyItem is one path to copy. Paths are the same on both sides.
@@ -40,7 +41,7 @@ type copyItem struct {
 	note string // a symlink's target, a link's first name
 }
 
-func newCopyList() *copyList { return &copyList{seen: make(map[inode]string)} }
+func newCopyList(b budget) *copyList { return &copyList{seen: make(map[inode]string), budget: b} }
 
 func (l *copyList) size() int { return len(l.dirs) + len(l.files) + len(l.symlinks) + len(l.links) }
 
@@ -48,11 +49,11 @@ func (l *copyList) size() int { return len(l.dirs) + len(l.files) + len(l.symlin
 type keepFunc func(path string, st *stat) bool
 
 // addBelow adds everything below dir for which keep returns true. It calls leaveOut for
-// anything but files, directories and symlinks.
-func (l *copyList) addBelow(from *dirHandle, dir string, keep keepFunc, leaveOut func(path string)) error {
-	d, err := from.openDir(dir)
+// anything but files, directories and symlinks, and for directories that are too deep.
+func (l *copyList) addBelow(from *treeReader, dir string, keep keepFunc, leaveOut func(path string)) error {
+	d, err := from.dir(dir)
 	if err != nil {
-		return err
+		return ignoreGone(err)
 	}
 	var below []string
 	err = d.list(make([]byte, direntBytes), func(name []byte, st *stat, err error) {
@@ -61,6 +62,8 @@ func (l *copyList) addBelow(from *dirHandle, dir string, keep keepFunc, leaveOut
 		case err != nil:
 			leaveOut(p)
 		case !st.is(typeDir) && isTemp(string(name)) || !keep(p, st):
+		case st.is(typeDir) && l.budget.tooDeep(dir, string(name)) != "":
+			leaveOut(p)
 		case st.is(typeDir):
 			l.dirs = append(l.dirs, copyItem{path: p, st: *st})
 			below = append(below, p)
@@ -68,12 +71,16 @@ func (l *copyList) addBelow(from *dirHandle, dir string, keep keepFunc, leaveOut
 			leaveOut(p)
 		}
 	})
-	d.close() // before the recursion: a deep tree must not keep a directory open for each level
 	for _, p := range below {
 		if err == nil || isGone(err) {
 			err = l.addBelow(from, p, keep, leaveOut)
 		}
 	}
+	return ignoreGone(err)
+}
+
+// ignoreGone returns err, or nil if it means that a name does not exist.
+func ignoreGone(err error) error {
 	if isGone(err) {
 		return nil
 	}
@@ -120,7 +127,7 @@ func (l *copyList) addAll(other *copyList) {
 
 // copyPresent copies the tree as it is now to the fork's temporary place.
 func (f *fork) copyPresent(ctx context.Context, view *view) (*copyList, error) {
-	all := newCopyList()
+	all := newCopyList(f.from.budget)
 	guarded := all.addScanned(view.top, nil)
 	c := &copier{from: view.root, to: f.to.top, leaveOut: f.leaveOut}
 	if err := c.probe(all.files); err != nil {
@@ -130,8 +137,10 @@ func (f *fork) copyPresent(ctx context.Context, view *view) (*copyList, error) {
 	if c.reflinks.Load() {
 		f.how = "reflink"
 	}
+	reader := &treeReader{top: view.root}
+	defer reader.close()
 	for _, g := range guarded {
-		f.addGuarded(view.root, all, g, c.reflinks.Load())
+		f.addGuarded(reader, all, g, c.reflinks.Load())
 	}
 	links := linkCheck{fork: f, from: view.root, base: f.from.root}
 	var err error
@@ -168,9 +177,9 @@ func (l *copyList) addScanned(n *node, guarded []copyItem) []copyItem {
 func (f *fork) leaveOut(p string) { f.leftOut = append(f.leftOut, p) }
 
 // addGuarded adds one protected path, unless it has to be left out.
-func (f *fork) addGuarded(from *dirHandle, all *copyList, g copyItem, reflinks bool) {
+func (f *fork) addGuarded(from *treeReader, all *copyList, g copyItem, reflinks bool) {
 	isGit := g.note == whyGit
-	part := newCopyList()
+	part := newCopyList(f.from.budget)
 	switch {
 	case g.note == segno.WhyDatabase: // package internal/database copies it
 		return
@@ -222,8 +231,9 @@ type copier struct {
 // copyAll copies everything. It sets the modes of directories last, so that they can be
 // filled.
 func (c *copier) copyAll(ctx context.Context, l *copyList) error {
-	to := &treeWriter{top: c.to}
-	defer to.closeFrom(0)
+	to, from := &treeWriter{top: c.to}, &treeReader{top: c.from}
+	defer to.closeDirs()
+	defer from.close()
 	for _, d := range l.dirs {
 		err := to.in(d.path, func(at vfs.Root, name string) error { return at.Mkdir(name, 0o700) })
 		if err != nil && !os.IsExist(err) {
@@ -231,8 +241,8 @@ func (c *copier) copyAll(ctx context.Context, l *copyList) error {
 		}
 	}
 	if err := newQueue(l.files).run(ctx, func() (func(copyItem) error, func()) {
-		to := &treeWriter{top: c.to}
-		return func(p copyItem) error { return c.copyFile(to, p) }, func() { to.closeFrom(0) }
+		to, from := &treeWriter{top: c.to}, &treeReader{top: c.from}
+		return func(p copyItem) error { return c.copyFile(to, from, p) }, func() { to.closeDirs(); from.close() }
 	}); err != nil {
 		return err
 	}
@@ -247,7 +257,7 @@ func (c *copier) copyAll(ctx context.Context, l *copyList) error {
 		}
 	}
 	for _, d := range slices.Backward(l.dirs) {
-		if err := to.in(d.path, func(at vfs.Root, name string) error { return c.finishDir(at, name, d) }); err != nil {
+		if err := to.in(d.path, func(at vfs.Root, name string) error { return finishDir(at, name, from, d) }); err != nil {
 			return err
 		}
 	}
@@ -256,8 +266,8 @@ func (c *copier) copyAll(ctx context.Context, l *copyList) error {
 
 // copyFile copies one file. It leaves out a file that cannot be read, and ignores one that
 // no longer exists: the fork writes missing files from the store afterwards.
-func (c *copier) copyFile(to *treeWriter, p copyItem) error {
-	src, st, err := c.from.openRegular(p.path)
+func (c *copier) copyFile(to *treeWriter, from *treeReader, p copyItem) error {
+	src, st, err := from.openRegular(p.path)
 	if isGone(err) {
 		return nil
 	}
@@ -324,15 +334,14 @@ func copyXattrs(dst vfs.File, from int) error {
 }
 
 // finishDir gives the directory called name the attributes and the mode of p.
-func (c *copier) finishDir(at vfs.Root, name string, p copyItem) error {
+func finishDir(at vfs.Root, name string, from *treeReader, p copyItem) error {
 	to, err := at.OpenFile(name, os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}
 	defer to.Close()
-	if from, err := c.from.openDir(p.path); err == nil {
-		defer from.close()
-		if err := copyXattrs(to, from.fd); err != nil {
+	if dir, err := from.dir(p.path); err == nil {
+		if err := copyXattrs(to, dir.fd); err != nil {
 			return err
 		}
 	}

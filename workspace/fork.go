@@ -22,7 +22,8 @@ import (
 // copy is beside dir under a temporary name until it is complete. Nothing in it
 // is a hard link to the source. Protected paths are copied as they are now; without
 // reflinks, Fork leaves out those over a gigabyte or a hundred thousand entries. It always
-// leaves out sockets, FIFOs, devices and unreadable files. Each .git is
+// leaves out sockets, FIFOs, devices, unreadable files and directories that are too deep for a
+// snapshot. Each .git is
 // copied and made independent of the source: see makeGitIndependent. No file or directory
 // of the fork has setuid or setgid: they would lend the rights of another owner.
 func (d *Dir) Fork(ctx context.Context, s segno.Snapshot, dir string) (segno.ForkReport, error) {
@@ -197,7 +198,7 @@ func (f *fork) acceptConflicts(steps []segno.Change, conflicts []segno.Conflict)
 // setTimes gives the files of the copy that are in now the times they had in the
 // snapshot. Files that were written after the scan of now have them already.
 func (f *fork) setTimes(ctx context.Context, now *node, s segno.Snapshot) (err error) {
-	f.to.closeFrom(0) // Apply may have replaced a directory that is still open
+	f.to.closeDirs() // Apply may have replaced a directory that is still open
 	times := newObjectReader(f.objects, s.Times)
 	now.each(func(n *node, e *entry) {
 		if err == nil && e.kind == kindFile {

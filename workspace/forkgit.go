@@ -180,11 +180,12 @@ func (f *fork) copyGit(ctx context.Context, g *gitDir, at string, skip func(stri
 	if err != nil {
 		return err
 	}
-	all := newCopyList()
+	all, from := newCopyList(f.from.budget), &treeReader{top: g.dirHandle}
+	defer from.close()
 	keep := func(p string, _ *stat) bool {
 		return !skip(p) && !strings.HasSuffix(p, ".lock")
 	}
-	if err := all.addBelow(g.dirHandle, "", keep, func(string) {}); err != nil {
+	if err := all.addBelow(from, "", keep, func(string) {}); err != nil {
 		return err
 	}
 	links := linkCheck{fork: f, from: g.dirHandle, base: g.path, at: at, isGit: true}

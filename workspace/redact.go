@@ -16,8 +16,12 @@ import (
 type Redactor struct {
 	Objects segno.Objects
 	// Drop says whether an entry is left out, with all that is below it. The answer must depend
-	// on the arguments only. A hard link is also left out if the first name of its file is.
-	Drop func(path string, e segno.Entity) bool
+	// on the arguments only. siblings returns the names in the directory of the entry. A hard link is
+	// also left out if the first name of its file is; then siblings is nil.
+	Drop func(path string, e segno.Entity, siblings func() []string) bool
+	// Dropped, if given, is called with each entry that is left out, also those that are protected, and
+	// not with those below it. It may be called more than once for an entry.
+	Dropped func(path string, e segno.Entity)
 	// Visit is called with each object of a copy that a snapshot has, and its size or -1, and Put with
 	// the bytes of each that none has. Both may be called more than once for an object.
 	Visit func(name segno.Hash, size int64)
@@ -64,18 +68,31 @@ func (x *Redactor) kept(ctx context.Context, tree segno.Hash, dir string) ([]rec
 	if len(dir) > maxRedactPath {
 		return nil, segno.Errorf(segno.KindCorrupt, "read tree", tree.String(), "the path of the directory is longer than %d bytes", maxRedactPath)
 	}
-	records, err := loadTree(ctx, x.Objects, tree)
+	all, err := loadTree(ctx, x.Objects, tree)
 	if err != nil {
 		return nil, err
 	}
-	x.entries += len(records)
+	x.entries += len(all)
 	x.dirs++
 	if x.MaxEntries > 0 && x.entries > x.MaxEntries || x.MaxDirs > 0 && x.dirs > x.MaxDirs {
 		return nil, segno.Errorf(segno.KindRefused, "read tree", tree.String(), "the snapshots have too many entries or directories")
 	}
-	records = slices.DeleteFunc(records, func(r record) bool {
+	var names []string
+	siblings := func() []string {
+		if names == nil {
+			for _, r := range all {
+				names = append(names, r.name)
+			}
+		}
+		return names
+	}
+	records := slices.DeleteFunc(slices.Clone(all), func(r record) bool {
 		at := join(dir, r.name)
-		return r.Type == segno.EntityProtected || x.Drop(at, r.Entity) || r.Type == segno.EntityHardLink && x.Drop(r.Target, r.Entity)
+		drop := r.Type == segno.EntityProtected || x.Drop(at, r.Entity, siblings) || r.Type == segno.EntityHardLink && x.Drop(r.Target, r.Entity, nil)
+		if drop && x.Dropped != nil {
+			x.Dropped(at, r.Entity)
+		}
+		return drop
 	})
 	for i := range records {
 		records[i].Mode &^= setIDs | sticky

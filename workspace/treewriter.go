@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"strings"
 	"syscall"
 
 	"github.com/dalsegno/segno/internal/vfs"
@@ -15,19 +14,9 @@ import (
 // directory above and makes sure that it is not a symlink. A name is only ever used inside
 // the directory that contains it.
 type treeWriter struct {
-	top  vfs.Root
-	open []openedDir // the directories on the way to the last one asked for
+	top vfs.Root
+	way openPath[vfs.Root]
 }
-
-// openedDir is a directory that stays open for the next call.
-type openedDir struct {
-	name string
-	dir  vfs.Root // nil if it is far above and was closed
-}
-
-// maxOpen is how many directories stay open: enough for the way back from almost
-// any depth, few enough for the limit on open files.
-const maxOpen = 200
 
 // openWriter returns a writer on the tree.
 func (d *Dir) openWriter() (*treeWriter, error) {
@@ -39,19 +28,14 @@ func (d *Dir) openWriter() (*treeWriter, error) {
 }
 
 func (w *treeWriter) close() {
-	w.closeFrom(0)
+	w.closeDirs()
 	w.top.Close()
 }
 
-// closeFrom closes the directories below level from.
-func (w *treeWriter) closeFrom(from int) {
-	for _, at := range w.open[from:] {
-		if at.dir != nil {
-			at.dir.Close()
-		}
-	}
-	w.open = w.open[:from]
-}
+// closeDirs closes the directories below the root.
+func (w *treeWriter) closeDirs() { w.way.closeFrom(0, closeRoot) }
+
+func closeRoot(dir vfs.Root) { dir.Close() }
 
 // notDirError is the text of the error about a component of a path that is not a directory.
 type notDirError string
@@ -61,40 +45,7 @@ func (e notDirError) Error() string { return string(e) }
 // dir opens the directory at path, "" being the root. The error is a notDirError
 // or is [fs.ErrNotExist] if there is none. The result is valid until the next call.
 func (w *treeWriter) dir(path string) (vfs.Root, error) {
-	if path == "" {
-		return w.top, nil
-	}
-	names := strings.Split(path, "/")
-	shared := 0
-	for shared < len(w.open) && shared < len(names) && w.open[shared].name == names[shared] {
-		shared++
-	}
-	if shared > 0 && w.open[shared-1].dir == nil {
-		shared = 0 // it was closed: start at the top again
-	}
-	w.closeFrom(shared)
-	at := w.top
-	if shared > 0 {
-		at = w.open[shared-1].dir
-	}
-	end := -1
-	for i, name := range names {
-		end += 1 + len(name)
-		if i < shared {
-			continue
-		}
-		next, err := enter(at, name, path[:end])
-		if err != nil {
-			return nil, err
-		}
-		w.open = append(w.open, openedDir{name, next})
-		if far := len(w.open) - 1 - maxOpen; far >= 0 && w.open[far].dir != nil {
-			w.open[far].dir.Close()
-			w.open[far].dir = nil
-		}
-		at = next
-	}
-	return at, nil
+	return w.way.open(w.top, path, enter, closeRoot)
 }
 
 // enter opens the directory called name, at path in the tree. It compares the directory before

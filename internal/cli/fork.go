@@ -86,7 +86,7 @@ func (a *app) runFork(ctx context.Context, d *openWorkspace, name, to string, no
 	return a.print(res, func(p *printer) {
 		p.linef("forked %s into %s (%s, by %s)", label(c), quotePath(res.Dir), files(f.Report.Files), res.How)
 		for _, path := range res.LeftOut {
-			p.linef("  left out: %s", quotePath(path))
+			p.linef("  left out: %s", shortPath(path))
 		}
 		for _, path := range res.Databases {
 			p.linef("  database: %s", quotePath(path))

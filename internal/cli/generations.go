@@ -36,6 +36,7 @@ type generationsFlags struct {
 	keep, retries   int
 	noAutoResume    bool
 	trust           bool
+	compress        string
 }
 
 // The settings of an experiment that the user does not choose.
@@ -71,6 +72,7 @@ after the last generation. docs/generations.md describes the file and the direct
 	c.Flags().IntVar(&f.retries, "retries", defaultRetries, "retry failed generations `N` times in all")
 	c.Flags().BoolVar(&f.noAutoResume, "no-auto-resume", false, "begin a generation that failed from its template")
 	c.Flags().BoolVar(&f.trust, "trust-session", false, "resume from a checkpoint of another machine")
+	compressFlag(c, &f.compress)
 	return c
 }
 
@@ -99,6 +101,9 @@ func (a *app) runGenerations(ctx context.Context, file string, f generationsFlag
 	if f.keep < 1 || f.retries < 0 {
 		return usage(fmt.Errorf("--keep needs at least 1, and --retries no negative number"))
 	}
+	if err := checkCompress(f.compress); err != nil {
+		return err
+	}
 	every, err := a.checkpointEvery(f.every)
 	if err != nil {
 		return err
@@ -119,7 +124,7 @@ func (a *app) runGenerations(ctx context.Context, file string, f generationsFlag
 	if c.Out, err = realPath(absolute(wd, f.out)); err != nil {
 		return err
 	}
-	if err := a.completeGenerations(ctx, &c, store); err != nil {
+	if err := a.completeGenerations(ctx, &c, store, f.compress); err != nil {
 		return err
 	}
 	if terminal(a.Stdin) && terminal(a.Stdout) && !a.json && a.Getenv("TERM") != "dumb" {
@@ -144,10 +149,10 @@ func realPath(dir string) (string, error) {
 }
 
 // completeGenerations sets what a runner needs of this installation.
-func (a *app) completeGenerations(ctx context.Context, c *generation.Config, store *local.Store) (err error) {
+func (a *app) completeGenerations(ctx context.Context, c *generation.Config, store *local.Store, compress string) (err error) {
 	place := store.Place()
 	records := place.Archives()
-	if c.Write, err = a.writeOptions(ctx, records, packFlags{compress: "zstd"}); err != nil {
+	if c.Write, err = a.writeOptions(ctx, records, packFlags{compress: compress}); err != nil {
 		return err
 	}
 	c.Temp, c.FS, c.Now = records.Dir(), place.FS, place.Now

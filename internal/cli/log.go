@@ -202,6 +202,31 @@ func coverage(h *history.History, c *segno.Checkpoint) string {
 	return "still recorded although a rule protects it: " + abbreviated(held)
 }
 
+// unreadNote describes the paths that a snapshot does not have. It has the first ones only.
+func unreadNote(paths []string) string {
+	text := "not saved: " + shortPath(paths[0])
+	switch more := len(paths) - 1; {
+	case more >= maxUnread-1:
+		text += " and many more"
+	case more > 0:
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text + " (it cannot be read, changes, or is beyond the limits of a snapshot)"
+}
+
+// maxUnread is how many paths that exceed the limits of a snapshot are listed.
+const maxUnread = 100
+
+// shortPath quotes a path and leaves out the middle if it is long.
+func shortPath(path string) string {
+	const side = 60
+	text := []rune(quotePath(path))
+	if len(text) <= 2*side+1 {
+		return string(text)
+	}
+	return string(text[:side]) + "…" + string(text[len(text)-side:])
+}
+
 // abbreviated names the first of several paths and counts the others.
 func abbreviated(paths []string) string {
 	switch first, more := clean(paths[0]), len(paths)-1; more {

@@ -61,26 +61,44 @@ its lines, so that log, undo and fork work where it is unpacked.`,
 	f.StringVarP(&flags.output, "output", "o", "", "the `FILE` to write; it must not exist")
 	f.BoolVar(&flags.workspaceOnly, "workspace-only", false, "only the files: the form to give away")
 	f.BoolVar(&flags.omitSession, "omit-session", false, "leave out the conversation")
-	f.StringVar(&flags.compress, "compress", "zstd", "how to compress conversations: zstd, or `deflate` for every zip program")
+	compressFlag(c, &flags.compress)
 	f.StringArrayVar(&flags.encrypt, "encrypt", nil, "encrypt for this `RECIPIENT`: age1…, ssh-ed25519 …, or a file of such lines; repeatable")
 	f.StringVar(&flags.sign, "sign", "", "sign with this `KEYFILE`, an ed25519 private key of SSH")
 	f.StringArrayVar(&flags.allow, "allow", nil, "allow the finding with this `FINGERPRINT`, now and later; repeatable")
 	f.StringVar(&flags.since, "since", "", "leave out what the archive of this `CHECKPOINT` has; or a file of an archive")
 	f.BoolVar(&flags.thread, "thread", false, "pack the whole thread with all its lines; the argument names the thread")
 	f.BoolVar(&a.dryRun, "dry-run", false, "show what would be in the archive and stop")
-	completeFlag(c, "compress", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return []string{"zstd", "deflate"}, cobra.ShellCompDirectiveNoFileComp
-	})
 	completeFlag(c, "output", completeArchives(2))
 	return c
+}
+
+// compressFlag adds the flag for the compression of archives.
+func compressFlag(c *cobra.Command, compress *string) {
+	c.Flags().StringVar(compress, "compress", compressZstd, "how to compress conversations: zstd, or `deflate` for every zip program")
+	completeFlag(c, "compress", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return []string{compressZstd, compressDeflate}, cobra.ShellCompDirectiveNoFileComp
+	})
+}
+
+// The values of --compress.
+const (
+	compressZstd    = "zstd"
+	compressDeflate = "deflate"
+)
+
+func checkCompress(compress string) error {
+	if compress != compressZstd && compress != compressDeflate {
+		return usage(fmt.Errorf("--compress %q is neither zstd nor deflate", compress))
+	}
+	return nil
 }
 
 func (f *packFlags) check() error {
 	if f.output == "" {
 		return usage(errors.New("pack needs -o FILE"))
 	}
-	if f.compress != "zstd" && f.compress != "deflate" {
-		return usage(fmt.Errorf("--compress %q is neither zstd nor deflate", f.compress))
+	if err := checkCompress(f.compress); err != nil {
+		return err
 	}
 	if f.thread && f.since != "" {
 		return usage(errors.New("--since is for a checkpoint, and --thread packs all of them"))
@@ -121,7 +139,7 @@ func (a *app) runPack(ctx context.Context, d *openWorkspace, name string, flags 
 		return err
 	}
 	if o.Since, err = a.since(ctx, d, flags, o); err != nil {
-		return a.explainPack(path, err)
+		return a.printRefused(path, a.explainPack(path, err))
 	}
 	res := packResult{File: path, FileBytes: segno.PathBytes(path), Checkpoint: what.checkpoint, Thread: what.thread, Encrypted: len(o.Recipients) > 0, Signed: o.Sign != nil,
 		Cut: what.state.Cut, Allowed: []string{}, DryRun: a.dryRun}
@@ -138,7 +156,7 @@ func (a *app) runPack(ctx context.Context, d *openWorkspace, name string, flags 
 		a.notef("segno: %s; the next archive is scanned again", clean(saveErr.Error()))
 	}
 	if err != nil {
-		return a.explainPack(path, err)
+		return a.printRefused(path, a.explainPack(path, err))
 	}
 	return a.printPacked(ctx, records, res, m, what.name, flags.allow)
 }
@@ -220,7 +238,7 @@ func (a *app) writeOptions(ctx context.Context, records local.Archives, flags pa
 	if o.Verdicts, err = records.Verdicts(o.Scanner.Digest()); err != nil {
 		return o, err
 	}
-	o.Deflate = flags.compress == "deflate"
+	o.Deflate = flags.compress == compressDeflate
 	o.Record = func(digest string) error { return records.RecordWritten(ctx, digest) }
 	return o, nil
 }
@@ -246,6 +264,27 @@ func (a *app) explainPack(path string, err error) error {
 		return err
 	}
 	return a.refuseSecrets("pack", path, found.Findings, waysOn(found.Findings))
+}
+
+// refusedPack is the result of pack if the scan found secrets.
+type refusedPack struct {
+	File      string           `json:"file"`
+	FileBytes []byte           `json:"file_bytes,omitempty"`
+	Findings  []secret.Finding `json:"findings"`
+}
+
+// printRefused prints the findings of a refused archive as the result, which a script reads. For a
+// person they are printed already.
+func (a *app) printRefused(path string, err error) error {
+	var found *archive.CheckpointSecretError
+	if !errors.As(err, &found) {
+		return err
+	}
+	res := refusedPack{File: path, FileBytes: segno.PathBytes(path), Findings: found.Findings}
+	if printErr := a.print(res, func(*printer) {}); printErr != nil {
+		return printErr
+	}
+	return err
 }
 
 // waysOn is the hint for findings: what the user can do depends on where they are.

@@ -10,6 +10,14 @@ import (
 	"github.com/dalsegno/segno/internal/history"
 )
 
+// saveResult is the result of save.
+type saveResult struct {
+	history.Item
+	Unread []string `json:"unread,omitempty"` // paths that the checkpoint does not have
+	// UnreadBytes are the same paths in base64, if one of them is not valid UTF-8.
+	UnreadBytes [][]byte `json:"unread_bytes,omitempty"`
+}
+
 func (a *app) save() *cobra.Command {
 	var message string
 	c := &cobra.Command{
@@ -36,10 +44,14 @@ appeared during a turn.`,
 			if err != nil {
 				return err
 			}
-			return a.print(h.Item(cp), func(p *printer) {
+			unread := cp.Workspace.Unread
+			return a.print(saveResult{h.Item(cp), unread, history.PathsBytes(unread)}, func(p *printer) {
 				p.linef("%s", strings.TrimSpace(fmt.Sprintf("saved %s  %s  %s", label(cp), files(cp.Workspace.Files), counts(cp.Files))))
 				if note := coverage(h, cp); note != "" {
 					p.linef("%s", p.warn(note))
+				}
+				if len(unread) > 0 {
+					p.linef("%s", p.warn(unreadNote(unread)))
 				}
 			})
 		},

@@ -107,6 +107,10 @@ func runScripts(t *testing.T, dir string) {
 		t.Logf("with -short %d of %d scripts run", len(some), len(scripts))
 		scripts = some
 	}
+	archives, err := filepath.Abs("../../archive/testdata") // made by another program
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Files:               scripts,
 		RequireExplicitExec: true,
@@ -120,6 +124,7 @@ func runScripts(t *testing.T, dir string) {
 			e.Setenv("CLAUDE_CONFIG_DIR", filepath.Join(home, ".claude"))
 			e.Setenv("STORE", filepath.Join(home, "data", "segno"))
 			e.Setenv("NO_COLOR", "1")
+			e.Setenv("ARCHIVES", archives)
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // a thousand programs are run; each would sleep a second
 			e.Values[snapKey("")] = map[string]snapped{}
 			e.Values[writerKey("")] = new(func() error)

@@ -97,7 +97,7 @@ func (a *app) writeShown(p *printer, c *segno.Checkpoint, s history.Details) {
 	}
 	p.changes(s.Changes)
 	for _, u := range s.Unread {
-		p.linef("  %s %s", p.warn("not saved:"), quotePath(u))
+		p.linef("  %s %s", p.warn("not saved:"), shortPath(u))
 	}
 	for i, path := range s.Outside {
 		if i == 0 {

@@ -32,6 +32,7 @@ type statusResult struct {
 	Session   segno.SessionID   `json:"session"`
 	Changed   segno.Counts      `json:"changed"`             // since the head
 	Held      []string          `json:"held,omitempty"`      // recorded although a rule protects them by now
+	Unread    []string          `json:"unread,omitempty"`    // files and directories that cannot be saved
 	ReadOnly  bool              `json:"read_only,omitempty"` // the store cannot be written; Changed is not known
 	Full      bool              `json:"full,omitempty"`      // because its disk is full
 	Open      []openItem        `json:"open"`                // turns under way
@@ -45,8 +46,9 @@ type statusResult struct {
 
 	Unrecorded []unrecordedItem `json:"unrecorded,omitempty"` // sessions here without a turn
 
-	DirBytes   []byte `json:"dir_bytes,omitempty"`
-	StoreBytes []byte `json:"store_bytes,omitempty"`
+	DirBytes    []byte   `json:"dir_bytes,omitempty"`
+	StoreBytes  []byte   `json:"store_bytes,omitempty"`
+	UnreadBytes [][]byte `json:"unread_bytes,omitempty"`
 }
 
 // openItem is an open turn in a result.
@@ -160,7 +162,7 @@ func (s *statusResult) readHead(ctx context.Context, d *openWorkspace) error {
 	if err != nil {
 		return err
 	}
-	s.Held = now.Held
+	s.Held, s.Unread, s.UnreadBytes = now.Held, now.Unread, history.PathsBytes(now.Unread)
 	changes, err := d.timeline.Databases(ctx, c.Workspace, &now)
 	if err != nil {
 		return err
@@ -221,8 +223,8 @@ func writeStatus(p *printer, s statusResult) {
 	}
 }
 
-// writeCoverage warns about files that segno no longer records, and about files that it records
-// although a rule protects them.
+// writeCoverage warns about files that segno cannot save or no longer records, and about files that
+// it records although a rule protects them.
 func writeCoverage(p *printer, s statusResult) {
 	warning := p.warn("warning") + "    "
 	if n := s.Head.Files.Protected; n > 0 {
@@ -230,6 +232,9 @@ func writeCoverage(p *printer, s statusResult) {
 	}
 	if n := s.Changed.Protected; n > 0 {
 		p.linef("%s%s now protected; changes of them are no longer recorded", warning, files(n))
+	}
+	if len(s.Unread) > 0 {
+		p.linef("%s%s", warning, unreadNote(s.Unread))
 	}
 	if len(s.Held) > 0 {
 		p.linef("%sstill recorded although a rule that was added during a turn protects it: %s; 'segno save' accepts the rule",

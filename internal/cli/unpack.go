@@ -114,6 +114,9 @@ func (a *app) runUnpack(ctx context.Context, name string, flags unpackFlags) err
 	defer r.Close()
 	m := r.Manifest()
 	isThread := pack.ThreadAgent(m) != ""
+	if err := archive.CheckTarget("unpack", into.Dir); err != nil {
+		return err
+	}
 	if !isThread { // an interrupted import of a thread is completed in its directory
 		if err := checkTarget(into.Dir); err != nil {
 			return err
@@ -307,11 +310,15 @@ func (a *app) dryUnpack(ctx context.Context, r *archive.Reader, res unpackResult
 		return explainBadArchive(err)
 	}
 	res.Skipped, res.Instructions = []archive.Omission{}, []string{}
+	for _, path := range r.Manifest().Denied() {
+		res.Skipped = append(res.Skipped, archive.Omission{Path: path, Why: archive.OmittedCredential})
+	}
 	text := "the workspace only"
 	if into.TrustSession || res.WrittenHere {
 		text = "with the conversation"
 	}
 	return a.print(res, func(p *printer) {
 		p.linef("unpack %s into %s, %s", totalOf(r.Manifest()), quotePath(res.Dir), text)
+		p.skipped(res.Skipped)
 	})
 }

@@ -47,7 +47,7 @@ func (a *app) unpackThread(ctx context.Context, r *archive.Reader, name string, 
 		return explainBadArchive(err)
 	}
 	res.Dir, res.DirBytes, res.Thread, res.Commits = done.Dir, segno.PathBytes(done.Dir), done.Thread, done.Commits
-	res.Skipped, res.Instructions = []archive.Omission{}, []string{}
+	res.Skipped, res.Instructions = append([]archive.Omission{}, done.Skipped...), []string{}
 	for _, path := range done.Instructions {
 		res.Instructions = append(res.Instructions, filepath.Join(done.Dir, filepath.FromSlash(path)))
 	}
@@ -57,6 +57,7 @@ func (a *app) unpackThread(ctx context.Context, r *archive.Reader, name string, 
 			return
 		}
 		p.linef("unpacked %s into %s: thread %s with %s", quotePath(name), quotePath(a.relativePath(res.Dir)), short(res.Thread), plural(done.Commits, "commit"))
+		p.skipped(res.Skipped)
 		a.writeInstructions(p, &res)
 		p.linef("to see it:\n  cd %s && segno log", shellQuote(a.relativePath(res.Dir)))
 	})

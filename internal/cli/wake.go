@@ -71,8 +71,12 @@ func (a *app) wakeRun(ctx context.Context, dir, name string, flags wakeFlags) er
 	if err != nil {
 		return explainBadArchive(err)
 	}
+	compress := compressZstd
+	if s.Deflate {
+		compress = compressDeflate
+	}
 	return a.runGenerations(ctx, cmp.Or(flags.experiment, s.File),
-		generationsFlags{out: dir, every: s.Every, keep: s.Keep, retries: s.Retries, trust: flags.trust})
+		generationsFlags{out: dir, every: s.Every, keep: s.Keep, retries: s.Retries, trust: flags.trust, compress: compress})
 }
 
 // wakeArchive continues from an archive.
@@ -87,7 +91,7 @@ func (a *app) wakeArchive(ctx context.Context, name string, flags wakeFlags) err
 	case flags.to != "":
 		return a.wakeInto(ctx, path, flags)
 	}
-	err = a.runGenerations(ctx, flags.experiment, generationsFlags{out: flags.out, resumeFrom: filepath.Clean(path), every: defaultEvery,
+	err = a.runGenerations(ctx, flags.experiment, generationsFlags{out: flags.out, resumeFrom: filepath.Clean(path), every: defaultEvery, compress: compressZstd,
 		keep: defaultKeep, retries: defaultRetries, trust: flags.trust})
 	return explainBadArchive(err)
 }

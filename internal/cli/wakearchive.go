@@ -14,7 +14,7 @@ import (
 // packCheckpoint writes a checkpoint to an archive.
 func (a *app) packCheckpoint(ctx context.Context, d *openWorkspace, at segno.CommitID, path string) (m *archive.Manifest, err error) {
 	records := d.store.Place().Archives()
-	o, err := a.writeOptions(ctx, records, packFlags{compress: "zstd"})
+	o, err := a.writeOptions(ctx, records, packFlags{compress: compressZstd})
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,11 @@ func (a *app) wakeInto(ctx context.Context, path string, flags wakeFlags) error 
 	if err != nil {
 		return explainBadArchive(err)
 	}
-	dir, err := realPath(absolute(wd, flags.to))
+	to := absolute(wd, flags.to)
+	if err := archive.CheckTarget(wakeArchiveOp, pack.AgentDir(to).Workspace()); err != nil {
+		return err
+	}
+	dir, err := realPath(to)
 	place := pack.AgentDir(dir)
 	if err == nil {
 		err = place.Prepare(local.FS)

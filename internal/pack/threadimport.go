@@ -38,7 +38,9 @@ type ImportedThread struct {
 	Commits int
 	// Instructions are files in Dir that an agent reads as instructions.
 	Instructions []string
-	WasComplete  bool // an import of the same archive had completed before
+	// Skipped are the paths of the thread's snapshots that no archive may have, with the reason.
+	Skipped     []archive.Omission
+	WasComplete bool // an import of the same archive had completed before
 }
 
 const opImport = "unpack thread"
@@ -138,6 +140,9 @@ func (x *threadImport) run(ctx context.Context, r *archive.Reader, agent string,
 	if err := into.trusts(r); err != nil {
 		return err
 	}
+	if err := archive.CheckTarget(opImport, into.Dir); err != nil {
+		return err
+	}
 	dir, err := resolve(into.Dir)
 	if err != nil {
 		return segno.NewError(segno.KindIO, opImport, into.Dir, err)
@@ -155,8 +160,14 @@ func (x *threadImport) run(ctx context.Context, r *archive.Reader, agent string,
 		return err
 	}
 	known, err := x.findEarlier(ctx, dir)
+	x.out.Skipped = x.t.dropped.omissions()
 	if err != nil || x.out.WasComplete {
 		return err
+	}
+	if known != nil {
+		if err := archive.CheckNoLinks(opImport, dir); err != nil {
+			return err
+		}
 	}
 	if err := x.putObjects(ctx); err != nil {
 		return err

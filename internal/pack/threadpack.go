@@ -9,7 +9,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -55,9 +54,12 @@ func (b *builder) buildThread(ctx context.Context, thread segno.ThreadID) error 
 		b.state.Cut.Consistency = archive.Quiet
 	}
 	a := archive.AgentState{Info: archive.AgentInfo{Name: b.agentName(t.Agent), Backend: t.Agent}}
+	dropped := newDroppedList(a.Info.Name)
+	w.redactor.Dropped = dropped.add
 	if a.Thread, err = w.write(ctx, a.Info.Name); err != nil {
 		return err
 	}
+	b.state.Omitted = append(b.state.Omitted, dropped.omissions()...)
 	a.Scanned = w.transcripts(ctx)
 	b.state.Agents = append(b.state.Agents, a)
 	return nil
@@ -101,7 +103,10 @@ func newThreadWriter(b *builder, t *segno.Thread) *threadWriter {
 	if b.options.WorkspaceOnly {
 		w.info.Title = ""
 	}
-	w.redactor = newRedactor(b.store.Objects(), w.keep, w.make)
+	w.redactor = &workspace.Redactor{Objects: b.store.Objects(), Visit: w.keep, Put: w.make,
+		Drop: func(name string, e segno.Entity, siblings func() []string) bool {
+			return whyDropped(name, e, siblings) != ""
+		}}
 	return w
 }
 
@@ -113,36 +118,6 @@ func (w *threadWriter) keep(name segno.Hash, size int64) {
 }
 
 func (w *threadWriter) make(data []byte) { w.made[segno.HashOf(data)] = data }
-
-// newRedactor returns the rules for snapshots in archives.
-func newRedactor(objects segno.Objects, visit func(segno.Hash, int64), put func([]byte)) *workspace.Redactor {
-	return &workspace.Redactor{Objects: objects, Visit: visit, Put: put, Drop: func(name string, e segno.Entity) bool {
-		return archive.IsDenied(archive.Workspace, name) || e.Type == segno.EntitySymlink && !staysInside(name, e.Target)
-	}}
-}
-
-// staysInside reports whether a symlink leads to a place in its workspace. It goes up at its
-// beginning only, and no further than to the root. So it leads inside also through other links
-// of this kind, of which each does.
-func staysInside(name, target string) bool {
-	up := strings.Count(name, "/")
-	if path.IsAbs(target) {
-		return false
-	}
-	down := false
-	for e := range strings.SplitSeq(target, "/") {
-		switch e {
-		case "..":
-			if up--; down || up < 0 {
-				return false
-			}
-		case "", ".":
-		default:
-			down = true
-		}
-	}
-	return true
-}
 
 // collect finds the commits of the thread.
 func (w *threadWriter) collect(ctx context.Context) error {

@@ -31,12 +31,18 @@ type threadReader struct {
 	missing error // the first object that a commit names and that is not there
 	// parents has the parent of each commit.
 	parents map[segno.CommitID]segno.CommitID
+
+	// hasDenied is set if a snapshot has paths that an archive may not have: see dropDenied.
+	hasDenied bool
+	dropped   *droppedList
+	copies    map[copyKey]segno.Snapshot // without these paths, by the snapshots of the archive
+	made      map[segno.Hash][]byte      // objects of copies
 }
 
 // newThreadReader reads thread.json and lists the objects.
 func newThreadReader(r *archive.Reader, agent string, tier archive.Tier) (*threadReader, error) {
 	t := &threadReader{r: r, root: "agents/" + agent + "/" + string(tier) + "/", objects: map[segno.Hash]int64{}, cache: map[segno.Hash][]byte{},
-		reached: map[segno.Hash]bool{}, parents: map[segno.CommitID]segno.CommitID{}}
+		reached: map[segno.Hash]bool{}, parents: map[segno.CommitID]segno.CommitID{}, dropped: newDroppedList(agent)}
 	hasCommits := false
 	for _, e := range r.Manifest().Tree(agent, tier) {
 		switch {
@@ -91,6 +97,9 @@ func (t *threadReader) commits(ctx context.Context, visit func(*node) error) err
 			err = ctx.Err()
 		}
 		if err == nil {
+			if n.Checkpoint != nil {
+				t.replace(n.Checkpoint.Workspace)
+			}
 			err = visit(n)
 		}
 		if err != nil {
@@ -100,14 +109,27 @@ func (t *threadReader) commits(ctx context.Context, visit func(*node) error) err
 }
 
 // check checks that the files are a thread, and that everything it names is in the archive and
-// is in the form that a packed thread has.
+// is in the form that a packed thread has. Then it leaves out the paths that an archive may not have.
 func (t *threadReader) check(ctx context.Context) error {
+	if err := t.checkForm(ctx); err != nil || !t.hasDenied {
+		return err
+	}
+	return t.dropDenied(ctx)
+}
+
+// checkForm is check without the rules about denied places.
+func (t *threadReader) checkForm(ctx context.Context) error {
 	if err := segno.CheckID("read thread", string(t.info.ID)); err != nil {
 		return err
 	}
-	objects := threadObjects{t}
-	redactor := newRedactor(objects, func(name segno.Hash, size int64) { t.reach(name, size) }, func([]byte) {})
-	redactor.MaxEntries, redactor.MaxDirs = maxTreeEntries, maxTreeDirs
+	redactor := &workspace.Redactor{Objects: threadObjects{t}, MaxEntries: maxTreeEntries, MaxDirs: maxTreeDirs,
+		Drop: func(name string, e segno.Entity, siblings func() []string) bool {
+			why := whyDropped(name, e, siblings)
+			t.hasDenied = t.hasDenied || why == archive.OmittedCredential
+			return why != "" && why != archive.OmittedCredential
+		},
+		Visit: func(name segno.Hash, size int64) { t.reach(name, size) },
+		Put:   func([]byte) {}}
 	checkpoints := map[segno.CommitID]*segno.Snapshot{}
 	err := t.commits(ctx, func(n *node) error {
 		if err := t.checkPlace(n); err != nil {
@@ -254,6 +276,9 @@ func (o threadObjects) Get(_ context.Context, name segno.Hash) ([]byte, error) {
 		return nil, segno.NewError(segno.KindCorrupt, "read object of archive", name.String(), errors.New("it is missing"))
 	}
 	if data, ok := o.t.cache[name]; ok {
+		return bytes.Clone(data), nil
+	}
+	if data, ok := o.t.made[name]; ok {
 		return bytes.Clone(data), nil
 	}
 	data, err := o.t.read(objectPath(name)) // its name is the hash that the manifest has, which ReadFile checks

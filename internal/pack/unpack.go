@@ -160,6 +160,9 @@ func (u *unpacker) run(ctx context.Context) error {
 // resolveDir makes the directory above Dir and resolves its symlinks, because agents name
 // sessions by real paths.
 func (u *unpacker) resolveDir() error {
+	if err := archive.CheckTarget("unpack archive", u.into.Dir); err != nil {
+		return err
+	}
 	dir, err := filepath.Abs(u.into.Dir)
 	if err != nil {
 		return err

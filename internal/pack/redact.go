@@ -1,0 +1,137 @@
+package pack
+
+import (
+	"cmp"
+	"context"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/archive"
+	"github.com/dalsegno/segno/workspace"
+)
+
+// whyDropped returns why an archive may not have an entry of a snapshot, or "". siblings returns the names in its
+// directory; if it is nil, they are not known.
+func whyDropped(name string, e segno.Entity, siblings func() []string) string {
+	isLink := e.Type == segno.EntitySymlink
+	switch {
+	case archive.IsDenied(archive.Workspace, name), isLink && archive.IsDeniedLink(name):
+		return archive.OmittedCredential
+	case isLink && !staysInside(name, e.Target):
+		return archive.OmittedLink
+	case e.Type == segno.EntityProtected:
+		return reason(e.Why)
+	case e.Type != segno.EntityDir && archive.IsBareHead(name, siblings):
+		return archive.OmittedCredential
+	}
+	return ""
+}
+
+// staysInside reports whether a symlink leads to a place in its workspace. It goes up at its
+// beginning only, and no further than to the root. So it leads inside also through other links
+// of this kind, of which each does.
+func staysInside(name, target string) bool {
+	up := strings.Count(name, "/")
+	if path.IsAbs(target) {
+		return false
+	}
+	down := false
+	for e := range strings.SplitSeq(target, "/") {
+		switch e {
+		case "..":
+			if up--; down || up < 0 {
+				return false
+			}
+		case "", ".":
+		default:
+			down = true
+		}
+	}
+	return true
+}
+
+// A droppedList has the paths that snapshots of a thread lose in an archive, and why.
+type droppedList struct {
+	root  string // of the workspace in the archive
+	whys  map[string]string
+	count int // of paths beyond those that are listed
+}
+
+// maxDropped bounds a list: a hostile thread can have any number of such paths.
+const maxDropped = 10_000
+
+func newDroppedList(agent string) *droppedList {
+	return &droppedList{root: "agents/" + agent + "/" + string(archive.Workspace), whys: map[string]string{}}
+}
+
+// add adds a path. A hard link that is no such path itself is dropped with the first name of its file.
+func (d *droppedList) add(name string, e segno.Entity) {
+	if _, known := d.whys[name]; known {
+		return
+	}
+	if len(d.whys) == maxDropped {
+		d.count++
+		return
+	}
+	d.whys[name] = cmp.Or(whyDropped(name, e, nil), archive.OmittedCredential)
+}
+
+// omissions returns the list in the order of the paths.
+func (d *droppedList) omissions() (list []archive.Omission) {
+	for name, why := range d.whys {
+		list = append(list, omission(d.root+"/"+name, why))
+	}
+	slices.SortFunc(list, func(a, b archive.Omission) int { return cmp.Compare(a.Path, b.Path) })
+	if d.count > 0 {
+		list = append(list, archive.Omission{Path: d.root, Why: archive.OmittedProtected, Files: d.count})
+	}
+	return list
+}
+
+// A copyKey names a snapshot by its objects.
+type copyKey struct{ tree, times segno.Hash }
+
+func keyOf(s *segno.Snapshot) copyKey { return copyKey{s.Tree, s.Times} }
+
+// dropDenied makes copies of all snapshots without what the archive may not have. The archive
+// was written by a version with a shorter list of denied places, or by another program.
+// From then on commits returns the copies.
+func (t *threadReader) dropDenied(ctx context.Context) error {
+	made := map[segno.Hash][]byte{}
+	redactor := &workspace.Redactor{Objects: threadObjects{t}, MaxEntries: maxTreeEntries, MaxDirs: maxTreeDirs, Dropped: t.dropped.add,
+		Drop: func(name string, e segno.Entity, siblings func() []string) bool {
+			return whyDropped(name, e, siblings) != ""
+		},
+		Visit: func(segno.Hash, int64) {},
+		Put:   func(data []byte) { made[segno.HashOf(data)] = data }}
+	copies := map[copyKey]segno.Snapshot{}
+	err := t.commits(ctx, func(n *node) error {
+		if n.Checkpoint == nil || n.Checkpoint.Workspace == nil {
+			return nil
+		}
+		s, err := redactor.Snapshot(ctx, *n.Checkpoint.Workspace)
+		copies[keyOf(n.Checkpoint.Workspace)] = s
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	t.copies, t.made = copies, made
+	for name, data := range made {
+		t.objects[name] = int64(len(data))
+	}
+	t.replace(t.files)
+	return nil
+}
+
+// replace makes a snapshot of the archive its copy without what an archive may not have.
+func (t *threadReader) replace(s *segno.Snapshot) {
+	if s == nil {
+		return
+	}
+	if c, ok := t.copies[keyOf(s)]; ok {
+		s.Tree, s.Times, s.Files, s.Bytes = c.Tree, c.Times, c.Files, c.Bytes
+	}
+}

@@ -66,9 +66,11 @@ func (tx *txn) overlapped(ctx context.Context, turn *segno.Checkpoint, changes [
 	return func(path string) string {
 		alone := len(rivals) > 0
 		for _, r := range rivals {
-			// The checkpoint of a turn that was answered again lacks what newer checkpoints changed, too.
-			names := r.NamedBetween(path, own.start, own.end)
-			if !r.mayHaveChanged(path) && !names {
+			names := r.Named(path)
+			if r.amended { // its checkpoint lacks what newer ones changed, too
+				names = r.NamedBetween(path, own.start, own.end)
+			}
+			if !r.mayHaveChanged(path) && !(r.amended && names) {
 				continue
 			}
 			if alone = false; names {
@@ -91,6 +93,7 @@ type timeSpan struct {
 	start, end    time.Time
 	before, after segno.Hash // the files
 	ownership.Evidence
+	amended bool            // it worked on after it ended, and is not marked as shared
 	doubt   map[string]bool // paths that it may have changed
 	others  map[string]bool // paths that others changed meanwhile; its tools may have, before
 	changed map[string]bool // of another turn: paths that changed while both were at work; nil for not known
@@ -190,7 +193,7 @@ func (tx *txn) overlappingTurns(ctx context.Context, turn *segno.Checkpoint, own
 		if err != nil {
 			return nil, err
 		}
-		if !s.isKnown() || !s.start.After(own.end) {
+		if s.amended = !c.Shared; !s.isKnown() || !s.start.After(own.end) {
 			rivals = append(rivals, s)
 		}
 	}

@@ -20,15 +20,13 @@ const maxReplay = 1 << 20
 // list of those in doubt.
 func (tx *txn) splitLines(ctx context.Context, b segno.Batch, e *ownership.Evidence, changes []segno.Change, times ownership.Times, parts *ownership.Division) (own []segno.Change, err error) {
 	for _, x := range changes {
+		isFile := x.To.Type == segno.EntityFile && (x.From.Type == segno.EntityFile || x.From.Type == segno.EntityNone)
+		if !isFile || max(x.From.Size, x.To.Size) > maxReplay || !e.CanReplay(x.Path) || e.Wrote(x) {
+			continue
+		}
 		owner := e.Owner(x, ownership.Touch{At: times[x.Path]})
-		isTurns := slices.Contains(parts.Turn, x.Path)
-		isDoubtful := slices.Contains(parts.Doubt, x.Path)
-		switch {
-		case x.To.Type != segno.EntityFile || x.From.Type != segno.EntityFile && x.From.Type != segno.EntityNone:
-			continue
-		case !(owner == ownership.Turn && isTurns) && !(owner == ownership.Doubt && isDoubtful):
-			continue
-		case max(x.From.Size, x.To.Size) > maxReplay || !e.CanReplay(x.Path) || e.Wrote(x):
+		isTurns := owner == ownership.Turn && slices.Contains(parts.Turn, x.Path)
+		if !isTurns && !(owner == ownership.Doubt && slices.Contains(parts.Doubt, x.Path)) {
 			continue
 		}
 		var before []byte

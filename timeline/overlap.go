@@ -66,10 +66,14 @@ func (tx *txn) overlapped(ctx context.Context, turn *segno.Checkpoint, changes [
 	return func(path string) string {
 		alone := len(rivals) > 0
 		for _, r := range rivals {
-			if !r.mayHaveChanged(path) {
+			names := r.Named(path)
+			if r.amended { // its checkpoint lacks what newer ones changed, too
+				names = r.NamedBetween(path, own.start, own.end)
+			}
+			if !r.mayHaveChanged(path) && !(r.amended && names) {
 				continue
 			}
-			if alone = false; r.Named(path) {
+			if alone = false; names {
 				return whyNamedToo
 			}
 			since, sure := own.Since(path, left[path].Hash)
@@ -89,6 +93,7 @@ type timeSpan struct {
 	start, end    time.Time
 	before, after segno.Hash // the files
 	ownership.Evidence
+	amended bool            // it worked on after it ended, and is not marked as shared
 	doubt   map[string]bool // paths that it may have changed
 	others  map[string]bool // paths that others changed meanwhile; its tools may have, before
 	changed map[string]bool // of another turn: paths that changed while both were at work; nil for not known
@@ -180,14 +185,15 @@ func (tx *txn) overlappingTurns(ctx context.Context, turn *segno.Checkpoint, own
 		if err != nil {
 			return nil, err
 		}
-		if c.Thread == turn.Thread || !c.Shared || !endsTurn(&c) || c.Time.Before(own.start) || identityOf(turn).sameAs(identityOf(&c)) {
+		// A turn that was amended worked on after it ended, so that it may not be marked.
+		if c.Thread == turn.Thread || !c.Shared && c.Amends == "" || !endsTurn(&c) || c.Time.Before(own.start) || identityOf(turn).sameAs(identityOf(&c)) {
 			continue
 		}
 		s, err := tx.spanOf(ctx, &c)
 		if err != nil {
 			return nil, err
 		}
-		if !s.isKnown() || !s.start.After(own.end) {
+		if s.amended = !c.Shared; !s.isKnown() || !s.start.After(own.end) {
 			rivals = append(rivals, s)
 		}
 	}

@@ -131,7 +131,7 @@ func (tx *txn) touchTimes(ctx context.Context, changes []segno.Change) (ownershi
 // left, and adds paths in doubt.
 func (tx *txn) splitChanges(ctx context.Context, w *turnEnd, e *ownership.Evidence) error {
 	before := w.turn.Before
-	if before.Tree == w.present.Tree {
+	if before.Tree == w.present.Tree || !hasTree(before) {
 		w.whole = ""
 		return nil
 	}

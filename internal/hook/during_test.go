@@ -215,3 +215,26 @@ func TestAnotherThreadOverwritesACommandsChange(t *testing.T) {
 		})
 	}
 }
+
+// TestAReportBesideAnotherThread lets a turn that answers the report of its task write a file that a
+// running turn of another thread wrote before. Undo of the latter keeps the file and lists it.
+func TestAReportBesideAnotherThread(t *testing.T) {
+	c := startSubagent(t)
+	other := func(event string, more ...any) { c.sendEventOfOther(event, append(more, "prompt_id", "q1")...) }
+	other("UserPromptSubmit", "prompt", "two")
+	input := map[string]any{"file_path": filepath.Join(c.project, "notes"), "content": "by the other"}
+	call := []any{"tool_name", "Write", "tool_use_id", "u1", "tool_input", input}
+	other("PreToolUse", call...)
+	c.write("notes", "by the other")
+	other("PostToolUse", append(call, "tool_response", "ok")...)
+	c.waitForClock()
+	c.subagentStops("p1")
+	c.sendEvent("UserPromptSubmit", "prompt_id", "p2", "prompt", report)
+	c.writes("p2", "t9", "notes", "by the answer")
+	c.waitForClock()
+	c.stops("p2")
+	other("Stop")
+	c.wantConflicts(c.undoOf(otherSession), "notes")
+	c.wantFiles("a=1 notes=by the answer")
+	c.wantNoFailures()
+}

@@ -130,6 +130,14 @@ func (e *Evidence) naming(path string) []int {
 // Named reports whether a call of the turn named a path.
 func (e *Evidence) Named(path string) bool { return len(e.naming(path)) > 0 }
 
+// NamedBetween reports whether a call that worked between two times named a path.
+func (e *Evidence) NamedBetween(path string, from, to time.Time) bool {
+	return slices.ContainsFunc(e.naming(path), func(i int) bool {
+		c := &e.Calls[i]
+		return !c.From.After(to) && (c.Lost || !c.To.Before(from))
+	})
+}
+
 // RanBefore reports whether a call that can write anything began before a time.
 func (e *Evidence) RanBefore(at time.Time) bool {
 	return slices.ContainsFunc(e.Calls, func(c Call) bool { return !c.Confined && !c.From.Add(-Grain).After(at) })

@@ -77,9 +77,8 @@ func (w *world) undoable(a *simAgent) (thread segno.ThreadID, key string, runnin
 	if a.session == "" {
 		return "", "", false
 	}
-	if running = w.busy(); !running {
-		w.must(w.closeOpen())
-	}
+	running = w.busy()
+	w.must(w.closeOpen()) // the move would record an interrupted turn itself, and undo that one
 	thread, key = a.newest()
 	return thread, key, running
 }

@@ -260,10 +260,10 @@ func (w *world) undo(a *simAgent) bool {
 	return true
 }
 
-// closeOpen records the open turns whose agent has exited or that were interrupted.
+// closeOpen records the open turns whose agent has exited or that were interrupted. Other turns stay open.
 func (w *world) closeOpen() error {
 	return w.at(func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
-		_, err := site.Preview(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1})
+		_, err := site.Preview(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1, WhileRunning: true})
 		if segno.KindOf(err) == segno.KindNotFound {
 			return nil
 		}

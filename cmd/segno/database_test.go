@@ -139,7 +139,8 @@ func (p *project) turn(prompt string, act func()) (shown string) {
 	id := segno.NewID()
 	event := func(name string) {
 		data, err := json.Marshal(map[string]any{"hook_event_name": name, "session_id": p.session, "transcript_path": file, "cwd": p.dir,
-			"prompt_id": id, "prompt": prompt, "permission_mode": "default"})
+			"prompt_id": id, "prompt": prompt, "permission_mode": "default",
+			"tool_name": "Bash", "tool_use_id": "toolu_" + id, "tool_input": map[string]string{"command": "make"}})
 		if err != nil {
 			p.Fatal(err)
 		}
@@ -178,7 +179,9 @@ func (p *project) turn(prompt string, act func()) (shown string) {
 	}
 	event("UserPromptSubmit")
 	record("user", prompt)
+	event("PreToolUse") // act is what a command does
 	act()
+	event("PostToolUse")
 	record("assistant", "done")
 	event("Stop")
 	return shown

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -82,6 +83,23 @@ func (d *hookRig) write(content string) {
 	}
 }
 
+// command writes the file by a command of an open turn.
+func (d *hookRig) command(key, content string) {
+	d.Helper()
+	call := func(kind segno.EntryKind, body string) {
+		err := d.hook(forEver, func(rec *timeline.Timeline) error {
+			return rec.Spool.AppendEntry(d.Context(), segno.TurnKey(key),
+				segno.Entry{Kind: kind, ID: "call of " + key, Name: "Bash", Time: time.Now(), Body: json.RawMessage(body)})
+		})
+		if err != nil {
+			d.Error(err)
+		}
+	}
+	call(segno.EntryIntent, `{"command":"make"}`)
+	d.write(content)
+	call(segno.EntryResult, `{"response":"ok"}`)
+}
+
 // hook lets a hook's process live for so many commits.
 func (d *hookRig) hook(life int, do func(r *timeline.Timeline) error) error {
 	d.Helper()
@@ -132,7 +150,7 @@ func (d *hookRig) turn(r *transcriptWriter, key, content string) {
 	d.Helper()
 	d.begin(r, key)
 	d.say(r, key)
-	d.write(content)
+	d.command(key, content)
 	if err := d.end(forEver, r, key); err != nil {
 		d.Errorf("end %s: %v", key, err)
 	}
@@ -205,7 +223,7 @@ func TestAnAdoptionKilledAnywhere(t *testing.T) {
 			d.say(r, "old2")
 			d.begin(r, "new1")
 			d.say(r, "new1")
-			d.write("2")
+			d.command("new1", "2")
 			if err := d.end(life, r, "new1"); !errors.Is(err, errKilled) {
 				t.Fatalf("the end was not killed: %v", err)
 			}

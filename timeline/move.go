@@ -158,7 +158,7 @@ func (tx *txn) completeMove(ctx context.Context) error {
 		return err
 	}
 	tx.dropLost(ctx, p)
-	exists, err := tx.landOnNewer(ctx, p)
+	exists, err := tx.retargetPlan(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -200,12 +200,12 @@ func (tx *txn) finishMove(ctx context.Context, p *Plan, op *segno.Operation) (*s
 	return s.at, tx.Spool.ClearPlan(ctx, p.Workspace)
 }
 
-// landOnNewer changes the plan of an interrupted move if a checkpoint was recorded on its thread since:
+// retargetPlan changes the plan of an interrupted move if a checkpoint was recorded on its thread since:
 // by a program without the workspace, such as a saver, or by a hook, which records a turn even
 // if the move cannot be completed yet. The plan then only writes files, and the thread stays
-// where it is. A file that was changed since is merged, or not written. landOnNewer reports
+// where it is. A file that was changed since is merged, or not written. retargetPlan reports
 // whether the thread still exists.
-func (tx *txn) landOnNewer(ctx context.Context, p *Plan) (exists bool, err error) {
+func (tx *txn) retargetPlan(ctx context.Context, p *Plan) (exists bool, err error) {
 	now, err := tx.threadState(ctx, p.Thread)
 	if segno.KindOf(err) == segno.KindNotFound {
 		return false, nil

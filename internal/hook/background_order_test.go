@@ -11,6 +11,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/event"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/store/sqlite"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -158,7 +159,11 @@ func (c *scene) deleteTree(prompt string) {
 		}
 		return nil
 	})
-	db, err := sql.Open("sqlite", filepath.Join(c.place.Store, "segno.db"))
+	vfs, err := sqlite.VFS()
+	if err != nil {
+		c.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(c.place.Store, "segno.db")+"?vfs="+vfs)
 	if err != nil {
 		c.Fatal(err)
 	}

@@ -208,7 +208,7 @@ func TestHostileSessions(t *testing.T) {
 			must(t, err)
 			to := newTarget(t)
 			got, err := pack.Unpack(t.Context(), f.open(archiveFile), to.into())
-			if segno.KindOf(err) != c.kind || (err == nil) != (c.kind == 0) {
+			if (err == nil) != (c.kind == 0) || err != nil && segno.KindOf(err) != c.kind {
 				t.Fatalf("the error is %v", err)
 			}
 			if err != nil {

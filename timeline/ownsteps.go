@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/agenttool"
+	"github.com/dalsegno/segno/internal/ownership"
 )
 
 // ownState returns the state that a move alone left: the state before it, with its steps. Other
@@ -182,7 +184,7 @@ func (tx *txn) moveTurn(ctx context.Context, t OpenTurn, op *segno.Operation, at
 	// A path in doubt stays so: a move may bring back what an earlier one took from the turn.
 	known := listedPaths(entries, segno.EntryDoubt)
 	changes = slices.DeleteFunc(changes, func(c segno.Change) bool { return known[c.Path] })
-	next, doubt, err := tx.changesOfMove(ctx, changes, wrote)
+	next, doubt, err := tx.changesOfMove(ctx, changes, wrote, tx.mayHaveWritten(&t, entries))
 	if err != nil {
 		return err
 	}
@@ -204,9 +206,21 @@ func (tx *txn) moveTurn(ctx context.Context, t OpenTurn, op *segno.Operation, at
 	return tx.saveTurn(ctx, t)
 }
 
+// mayHaveWritten returns a function that reports whether an open turn may have written a path so far. The
+// move has written the path since, so its ctime no longer shows when the turn or another author did.
+func (tx *txn) mayHaveWritten(t *OpenTurn, entries []segno.Entry) func(path string) bool {
+	now := tx.Now()
+	e := &ownership.Evidence{Calls: tx.calls(entries, t.Source.Dir, now, nil), Root: tx.Workspace.Root()}
+	if !agenttool.ReportsCalls(t.Agent) || len(t.Tasks) > 0 || e.RanBefore(now) {
+		return func(string) bool { return true }
+	}
+	return e.Named
+}
+
 // changesOfMove returns the changes of a move as changes of the state that an open turn began with.
-// wrote are the changes between that state and the move: those of the turn, and of others.
-func (tx *txn) changesOfMove(ctx context.Context, changes, wrote []segno.Change) (next []segno.Change, doubt []string, err error) {
+// wrote are the changes between that state and the move: those of the turn, of which mayWrite knows, and
+// those of others.
+func (tx *txn) changesOfMove(ctx context.Context, changes, wrote []segno.Change, mayWrite func(path string) bool) (next []segno.Change, doubt []string, err error) {
 	of := make(map[string]segno.Change, len(wrote))
 	for _, w := range wrote {
 		of[w.Path] = w
@@ -215,7 +229,9 @@ func (tx *txn) changesOfMove(ctx context.Context, changes, wrote []segno.Change)
 	need := map[string]bool{} // directories that the turn made and in which the move wrote
 	for _, c := range changes {
 		w, changed := of[c.Path]
-		if changed {
+		if changed && !mayWrite(c.Path) {
+			c.From = w.From // the turn had not begun to work on it, so it begins with what the move left
+		} else if changed {
 			merged, conflict, err := r.merge(ctx, c.From, w.From, c.To)
 			if w.From == c.To {
 				conflict = whyChanged // the move took the turn's change back

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -276,6 +277,53 @@ func TestAMoveUnderAnOpenTurnTakesNothingFromIt(t *testing.T) {
 	g.wantFiles("after the undo of B", "both \"1\\n2\\n3\\n4\\n\"\nc \"C\"\nlate \"C\"\n")
 	g.undo(timeline.MoveRequest{Thread: g.threadOfSession("two")})
 	g.wantFiles("after the undo of C", "both \"1\\n2\\n3\\n4\\n\"\n")
+	g.checkStore()
+}
+
+// TestAnOpenTurnBeginsWithWhatAMoveLeft undoes the turn of another session, which had overwritten a file of the
+// user's, beside a turn that has not written the file. The file is the user's again. The open turn then
+// deletes it. The undo of that turn lists the file, because the other session's tool named it, too, and brings it back
+// with force.
+func TestAnOpenTurnBeginsWithWhatAMoveLeft(t *testing.T) {
+	g := newFixture(t)
+	src := segno.Source{Session: "session", Dir: g.project}
+	if err := g.withTimeline(nil, func(ctx context.Context, _ *local.Store, tl *timeline.Timeline) error { // an agent that reports each call
+		_, err := tl.BeginTurn(ctx, timeline.Prompt{Key: "B", Agent: "claude", Source: src, Text: "B"})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	g.write("d", "the user's")
+	g.beginIn("C", "two")
+	g.tool("C", "d", "C")
+	g.endIn("C", "two")
+	g.makeMove(timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Thread: g.threadOfSession("two"), WhileRunning: true})
+	g.wantFiles("after the undo of C", "d \"the user's\"\n")
+	note := func(kind segno.EntryKind, body string) {
+		e := segno.Entry{Kind: kind, ID: "rm", Name: "Bash", Time: g.place.Now(), Body: json.RawMessage(body)}
+		if err := g.place.Spool().AppendEntry(g.Context(), "B", e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	note(segno.EntryIntent, `{"command":"rm d"}`)
+	if err := os.Remove(filepath.Join(g.project, "d")); err != nil {
+		t.Fatal(err)
+	}
+	note(segno.EntryResult, `{"response":"ok"}`)
+	g.endIn("B", "session")
+	ask := timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Thread: g.threadOfSession("session")}
+	moved, err := g.move(nil, ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := moved.Plan.Conflicts; len(c) != 1 || c[0].Path != "d" {
+		t.Errorf("the conflicts are %+v", c)
+	}
+	ask.Force = true
+	if _, err := g.move(nil, ask); err != nil {
+		t.Fatal(err)
+	}
+	g.wantFiles("after the forced undo of B", "d \"the user's\"\n")
 	g.checkStore()
 }
 

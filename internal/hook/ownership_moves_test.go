@@ -128,7 +128,7 @@ func (w *world) thereAndBack(a *simAgent) {
 		}
 		return steps[i].From, true
 	})
-	w.movedUnderTurns(nil, nil)
+	w.movedUnderTurns(&timeline.Plan{FilePlan: timeline.FilePlan{Steps: steps}}, nil)
 	if !running && moved.Link != nil && moved.Link.Session != a.session {
 		a.attach(moved.Link)
 	}
@@ -217,6 +217,11 @@ func (w *world) movedUnderTurns(plan *timeline.Plan, after map[string]string) {
 				continue
 			}
 			t.doubt = true
+			for _, s := range plan.Steps {
+				if s.To.HasContent() {
+					t.moved[s.To.Hash] = true
+				}
+			}
 			for path := range after {
 				isStep := slices.ContainsFunc(plan.Steps, func(s segno.Change) bool { return s.Path == path })
 				own := slices.ContainsFunc(w.writes[t.begin:], func(c write) bool { return c.path == path && c.author == t.key })

@@ -69,19 +69,20 @@ type simAgent struct {
 // simTurn is a turn as its agent knows it.
 type simTurn struct {
 	key     string
-	begin   int               // how many writes there were when it began
-	before  map[string]string // the files then
-	left    map[string]string // the files when it ended in order
-	open    bool              // in the foreground
-	overlap bool              // another turn was open or running in the background during it
-	doubt   bool              // it was interrupted, or left work in the background
-	tasks   []simTask         // background tasks that still run
-	tasked  bool              // it left work in the background
-	told    map[string]bool   // paths that another turn of the agent had in doubt
-	id      string            // of the newest prompt in it
-	ran     bool              // a command of it ran
-	running bool              // one runs now
-	gap     string            // the path that its newest call named, until the next call
+	begin   int                 // how many writes there were when it began
+	before  map[string]string   // the files then
+	left    map[string]string   // the files when it ended in order
+	open    bool                // in the foreground
+	overlap bool                // another turn was open or running in the background during it
+	doubt   bool                // it was interrupted, or left work in the background
+	tasks   []simTask           // background tasks that still run
+	tasked  bool                // it left work in the background
+	told    map[string]bool     // paths that another turn of the agent had in doubt
+	moved   map[segno.Hash]bool // contents that moves wrote, or may have written, while it was open
+	id      string              // of the newest prompt in it
+	ran     bool                // a command of it ran
+	running bool                // one runs now
+	gap     string              // the path that its newest call named, until the next call
 }
 
 // simTask is background work of a turn.
@@ -348,7 +349,7 @@ func (a *simAgent) prompt() {
 	a.Helper()
 	a.start()
 	key := a.unique("turn-" + a.name)
-	t := &simTurn{key: key, id: key, told: map[string]bool{}, begin: len(a.writes), before: a.files(), open: true}
+	t := &simTurn{key: key, id: key, told: map[string]bool{}, moved: map[segno.Hash]bool{}, begin: len(a.writes), before: a.files(), open: true}
 	for _, o := range a.agents {
 		for _, u := range o.turns {
 			if u.open || len(u.tasks) > 0 {

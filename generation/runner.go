@@ -136,7 +136,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		return nil
 	}
 	return segno.Errorf(segno.KindIO, "run experiment", r.Experiment.Name,
-		"all generations are complete, but %d checkpoints failed, and %d lack a conversation because of a secret", failures, omitted).
+		"all generations are complete; failed checkpoints: %d; checkpoints without a conversation because of a secret: %d", failures, omitted).
 		WithHint("see 'segno generations status'")
 }
 

@@ -418,7 +418,7 @@ func TestSecretInWorkspace(t *testing.T) {
 	r.kind.more = func(int) string { return "echo '" + secretText() + "' > config" }
 	c := r.config(1, 2)
 	err := generation.New(c).Run(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "2 checkpoints failed") {
+	if err == nil || !strings.Contains(err.Error(), "failed checkpoints: 2") {
 		t.Errorf("the error is %v", err)
 	}
 	r.checkNotes("village-g001", 2)

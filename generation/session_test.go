@@ -83,7 +83,7 @@ func TestSecretInConversation(t *testing.T) {
 		return "hello"
 	})
 	c := r.config(1, 3)
-	if err := generation.New(c).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "2 lack a conversation") {
+	if err := generation.New(c).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "because of a secret: 2") {
 		t.Fatalf("the error is %v", err)
 	}
 	omitted := r.find(generation.EventOmitted)

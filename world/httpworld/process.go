@@ -137,9 +137,10 @@ func (p *process) outcome() string {
 	return cmp.Or(p.output.last(), p.State().String())
 }
 
-// environment is that of a world: code of unknown origin gets no keys from the environment of segno.
+// environment is that of a world: code of unknown origin gets no keys from the environment of segno. A command
+// such as "go run ." finds the modules and the cache of the user; GOPROXY may have a password.
 func environment(more []string) (env []string) {
-	for _, name := range []string{"PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ"} {
+	for _, name := range []string{"PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "XDG_CACHE_HOME", "GOPATH", "GOMODCACHE", "GOCACHE", "GOFLAGS"} {
 		if value, has := os.LookupEnv(name); has {
 			env = append(env, name+"="+value)
 		}

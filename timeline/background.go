@@ -166,7 +166,7 @@ func (tx *txn) endFinishedTasks(ctx context.Context, t *OpenTurn) error {
 		return err
 	}
 	until := tx.workedUntil(t)
-	known := tx.background(t, entries, until)
+	known := tx.background(t, entries, nil, until)
 	if _, err := tx.attribute(ctx, t, entries, nil, nil, inDoubtIfRan(known.Owner)); err != nil {
 		return fmt.Errorf("record background work: %w", err)
 	}
@@ -174,9 +174,11 @@ func (tx *txn) endFinishedTasks(ctx context.Context, t *OpenTurn) error {
 }
 
 // background returns what is known about the tasks of a turn. until is when tasks and calls without an
-// end worked, or zero for not known.
-func (tx *txn) background(t *OpenTurn, entries []segno.Entry, until time.Time) *ownership.Evidence {
-	return &ownership.Evidence{Calls: tx.calls(entries, t.Source.Dir, until, t.taskEnds(entries, until)), Root: tx.Workspace.Root()}
+// end worked, or zero for not known. beside are the entries of the turn that runs meanwhile, if there is one.
+func (tx *txn) background(t *OpenTurn, entries, beside []segno.Entry, until time.Time) *ownership.Evidence {
+	in := tx.callContext(entries, t.Source.Dir, until, t.taskEnds(entries, until))
+	in.Beside = beside
+	return &ownership.Evidence{Calls: ownership.Calls(entries, in), Root: tx.Workspace.Root()}
 }
 
 // inDoubtIfRan returns the owners of changes after a turn's end. The user is at work then: that a task
@@ -195,7 +197,7 @@ func (tx *txn) ownerWhileAwake(t *OpenTurn, entries []segno.Entry) ownership.Fun
 	if !agenttool.ReportsCalls(t.Agent) {
 		return func(segno.Change, ownership.Touch) ownership.Owner { return ownership.Turn }
 	}
-	return tx.background(t, entries, tx.Now()).Owner
+	return tx.background(t, entries, nil, tx.Now()).Owner
 }
 
 // checkBackground is endFinishedTasks for a turn that is closed once no task of it
@@ -349,7 +351,7 @@ func (tx *txn) attributeToTurn(ctx context.Context, t, turn *OpenTurn) ([]string
 	}
 	now := tx.Now()
 	running := &ownership.Evidence{Calls: tx.calls(noted, turn.Source.Dir, now, turn.allTaskEnds(noted, now)), Root: tx.Workspace.Root()}
-	background := tx.background(t, entries, tx.workedUntil(t))
+	background := tx.background(t, entries, noted, tx.workedUntil(t))
 	// A turn that certainly made the change gets it if the other turn is not certain, too. If
 	// both turns may have made it, it is in doubt: for example, a command of each ran at that
 	// time, and neither command named the path. If only a task may have made it, the turn of the

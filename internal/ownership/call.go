@@ -42,6 +42,9 @@ type Context struct {
 	// Refused has the calls that the user did not permit, and Permitted when the user permitted a call.
 	Refused   map[string]bool
 	Permitted map[string]time.Time
+	// Beside are entries of another turn of the session, which ran while a task of this one did. The
+	// agent also goes on after a call if that turn does.
+	Beside []segno.Entry
 	// Dir is the directory of the session, in which relative paths begin.
 	Dir string
 	// Resolve returns a path without symlinks. It may be nil.
@@ -71,15 +74,25 @@ func Calls(entries []segno.Entry, in Context) []Call {
 			c.From = c.From.Add(-r.Delay)
 		}
 		c.Next = r.Left
-		for j := range entries {
-			if e := &entries[j]; e.Kind == segno.EntryIntent && e.Time.After(c.To) {
-				c.Next = e.Time
-				break
-			}
+		if next := nextIntent(entries, c.To); !next.IsZero() {
+			c.Next = next
+		}
+		if next := nextIntent(r.Beside, c.To); !next.IsZero() && next.Before(c.Next) {
+			c.Next = next
 		}
 		calls = append(calls, c)
 	}
 	return calls
+}
+
+// nextIntent returns when the first call after a time began, or zero.
+func nextIntent(entries []segno.Entry, after time.Time) time.Time {
+	for i := range entries {
+		if e := &entries[i]; e.Kind == segno.EntryIntent && e.Time.After(after) {
+			return e.Time
+		}
+	}
+	return time.Time{}
 }
 
 // callReader reads calls from entries.

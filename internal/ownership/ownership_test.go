@@ -64,6 +64,7 @@ func TestOwnerOfAChange(t *testing.T) {
 		"named, before the call":                {entries: call("1", "Edit", 10, 12, file("a")), change: changed("a", "x"), touched: 9, want: Other},
 		"named, after the call":                 {entries: append(call("1", "Edit", 10, 12, file("a")), call("2", "Read", 20, 21, file("b"))...), change: changed("a", "x"), touched: 30, want: Doubt},
 		"named, until the turn goes on":         {entries: append(call("1", "Edit", 10, 12, file("a")), call("2", "Read", 20, 21, file("b"))...), change: changed("a", "x"), touched: 15, want: Turn},
+		"named, until another turn goes on":     {entries: append(call("1", "Edit", 10, 12, file("a")), call("2", "Read", 20, 21, file("b"))...), in: Context{Beside: call("3", "Bash", 13, 16, command("make"))}, change: changed("a", "x"), touched: 15, want: Doubt},
 		"named, with the content of the tool":   {entries: append(call("1", "Write", 10, 12, written), call("2", "Read", 20, 21, file("b"))...), change: changed("a", "by the tool"), touched: 30, want: Turn},
 		"another file, during the call":         {entries: call("1", "Edit", 10, 12, file("a")), change: changed("b", "x"), touched: 11, want: Other},
 		"a file of the same name elsewhere":     {entries: call("1", "Edit", 10, 12, file("sub/a")), change: changed("a", "x"), touched: 11, want: Other},

@@ -70,7 +70,9 @@ func (tx *txn) overlapped(ctx context.Context, turn *segno.Checkpoint, changes [
 			if r.amended { // its checkpoint lacks what newer ones changed, too
 				names = r.NamedBetween(path, own.start, own.end)
 			}
-			if !r.mayHaveChanged(path) && !(r.amended && names) {
+			// The checkpoint of a turn that worked on does not have what newer ones above it changed, too.
+			namesAgain := r.again && r.NamedBetween(path, own.start, own.end)
+			if !r.mayHaveChanged(path) && !(r.amended && names) && !namesAgain {
 				continue
 			}
 			if alone = false; names {
@@ -93,7 +95,8 @@ type timeSpan struct {
 	start, end    time.Time
 	before, after segno.Hash // the files
 	ownership.Evidence
-	amended bool            // it worked on after it ended, and is not marked as shared
+	again   bool            // it worked on after it ended
+	amended bool            // so it did, and it is not marked as shared
 	doubt   map[string]bool // paths that it may have changed
 	others  map[string]bool // paths that others changed meanwhile; its tools may have, before
 	changed map[string]bool // of another turn: paths that changed while both were at work; nil for not known
@@ -193,6 +196,7 @@ func (tx *txn) overlappingTurns(ctx context.Context, turn *segno.Checkpoint, own
 		if err != nil {
 			return nil, err
 		}
+		s.again = c.Amends != ""
 		if s.amended = !c.Shared; !s.isKnown() || !s.start.After(own.end) {
 			rivals = append(rivals, s)
 		}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/dalsegno/segno/archive"
 	"github.com/dalsegno/segno/generation"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // experiment is an installation with one experiment.
@@ -209,14 +210,11 @@ func TestGenerationsSurviveKills(t *testing.T) {
 	if testing.Short() {
 		seeds = 1
 	}
-	if os.Getenv("SEGNO_SOAK") != "" {
-		seeds = 200
-	}
-	for seed := range seeds {
-		t.Run(strconv.Itoa(seed), func(t *testing.T) {
+	for _, seed := range soak.Seeds(t, seeds, 200) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			x := newExperiment(t, villageTOML, []string{"0.05", "0.2"}[seed%2])
 			began := time.Now()
-			x.runKilled(rand.New(rand.NewPCG(uint64(seed), 0)))
+			x.runKilled(rand.New(rand.NewPCG(seed, 0)))
 			x.checkRows(began, time.Now())
 			if diff := gocmp.Diff(want, x.outcome()); diff != "" {
 				t.Error(diff)

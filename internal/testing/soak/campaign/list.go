@@ -69,7 +69,7 @@ func campaigns() []campaign {
 			{packages: "internal/local", run: regexp.MustCompile("Databases")},
 		}},
 		{"generations", "generations whose processes are killed, for each kind of world", 2, []suite{
-			{packages: "internal/cli", run: regexp.MustCompile("^TestGenerationsSurviveKills$"), parts: 20},
+			{packages: "internal/cli", run: regexp.MustCompile("^TestGenerationsSurviveKills$"), parts: 40},
 			{packages: "internal/cli", run: regexp.MustCompile("Generation|SurvivesKills|SurviveKills|Experiment|Resumed|CheckpointEvery|FixedOrder|World")},
 			{packages: "generation world/... experiments/... internal/worldagent", run: regexp.MustCompile("^Test")},
 		}},

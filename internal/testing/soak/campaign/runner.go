@@ -43,7 +43,7 @@ func (r *runner) campaign(ctx context.Context, c campaign) (*state, error) {
 	if err := r.begin(ctx, c); err != nil {
 		return nil, err
 	}
-	scratch, err := os.MkdirTemp("", "segno-soak-")
+	scratch, err := tempDir("", "segno-soak-")
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +201,7 @@ func (r *runner) part(ctx context.Context, c campaign, p part, b *binaries) erro
 	r.running = append(r.running, p.name())
 	r.mu.Unlock()
 	outputs := filepath.Join(r.dir, c.name)
-	temp, err := os.MkdirTemp(b.dir, "")
+	temp, err := tempDir(b.dir, "")
 	if err == nil {
 		err = os.MkdirAll(outputs, 0o755)
 	}
@@ -266,6 +266,15 @@ func (r *runner) say(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	fmt.Fprintf(r.out, format+"\n", args...)
+}
+
+// tempDir makes a directory that other users can enter: a PostgreSQL that root tests runs as another user.
+func tempDir(below, pattern string) (string, error) {
+	dir, err := os.MkdirTemp(below, pattern)
+	if err != nil {
+		return "", err
+	}
+	return dir, os.Chmod(dir, 0o711)
 }
 
 // removeAll removes a directory, also if a test left directories in it that are not writable.

@@ -90,7 +90,7 @@ func (f *fixture) run(ctx context.Context, tests string, o options) (*state, str
 		f.Fatal(err)
 	}
 	f.out.Reset()
-	c := campaign{"example", "tests", 2, []suite{{run: regexp.MustCompile(tests), parts: 2}}}
+	c := campaign{"example", "tests", 2, disk, []suite{{run: regexp.MustCompile(tests), parts: 2}}}
 	r := &runner{source: source{f.root, out}, all: []campaign{c}, options: o, dir: filepath.Join(f.root, "build", "soak"), out: &f.out}
 	s, err := r.campaign(ctx, c)
 	if err != nil {

@@ -118,7 +118,7 @@ func (r *runner) begin(ctx context.Context, c campaign) error {
 			return err
 		}
 	}
-	r.state = s
+	r.state, r.running = s, nil
 	return nil
 }
 
@@ -150,8 +150,15 @@ const scratchName = "segno-soak-"
 // runAll runs parts, as many at once as the campaign allows.
 func (r *runner) runAll(ctx context.Context, c campaign, missing []part, b *binaries) error {
 	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	go r.heartbeat(ctx, c.name)
+	beat := make(chan struct{})
+	go func() {
+		defer close(beat)
+		r.heartbeat(ctx, c.name)
+	}()
+	defer func() {
+		stop()
+		<-beat
+	}()
 	next := make(chan part)
 	errs := make(chan error)
 	workers := min(max(1, c.atOnce), max(1, len(missing)))

@@ -167,7 +167,7 @@ func (a *attempt) write(ctx context.Context, at segno.CommitID, cut archive.Cut,
 	path = filepath.Join(dir, name)
 	part := path + partSuffix // an archive of this tick may exist, without the turns that are in progress now
 	o := a.Write
-	o.FS, o.OmitSession = a.FS, true
+	o.FS, o.OmitSession, o.OmitFiles = a.FS, true, true
 	m, err := archive.Write(ctx, part, state, o)
 	if err != nil {
 		return "", "", describeSecret(err)
@@ -204,21 +204,6 @@ func (a *attempt) describe(state *archive.State, elapsed time.Duration) (name st
 		state.Parent = &archive.ParentInfo{Digest: parent, Kind: "lineage"}
 	}
 	return name, nil
-}
-
-// reportOmitted tells loudly that an archive has no conversation of an agent.
-func (a *attempt) reportOmitted(m *archive.Manifest, path string) {
-	var names []string
-	for _, o := range m.Omitted {
-		if o.Why == archive.OmittedSecret {
-			names = append(names, o.Path)
-		}
-	}
-	if len(names) > 0 {
-		a.status.SessionsOmitted++
-		a.event(Event{Kind: EventOmitted, Generation: a.generation, Run: a.id, Tick: a.ticks, Path: path, Text: strings.Join(names, ", "),
-			Error: "the scan found a secret"})
-	}
 }
 
 // describeSecret returns an error that names the files in which the scan found secrets.

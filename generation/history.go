@@ -83,7 +83,8 @@ type SavedCheckpoint struct {
 	SimTime        string    `json:"sim_time"`
 	Consistency    string    `json:"consistency"`
 	Agents         []string  `json:"agents"`
-	Omitted        int       `json:"omitted"` // conversations that a secret cost
+	Omitted        int       `json:"omitted"`       // conversations that a secret cost
+	OmittedFiles   int       `json:"omitted_files"` // files of workspaces that a secret cost
 	Error          string    `json:"error,omitempty"`
 }
 
@@ -137,11 +138,8 @@ func readSaved(path string) (c SavedCheckpoint) {
 	if m.Cut != nil {
 		c.Consistency = m.Cut.Consistency
 	}
-	for _, o := range m.Omitted {
-		if o.Why == archive.OmittedSecret {
-			c.Omitted++
-		}
-	}
+	sessions, files := omittedSecrets(m)
+	c.Omitted, c.OmittedFiles = len(sessions), len(files)
 	return c
 }
 

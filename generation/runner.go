@@ -81,6 +81,8 @@ type Runner struct {
 	retries int       // that are left
 	began   time.Time // when the first try of the present generation began
 	paused  string    // the run that was paused and did not go on yet, or ""
+	// reported are the files with a secret that an event named.
+	reported []string
 }
 
 // New returns a runner.

@@ -412,22 +412,6 @@ func TestSecondRunner(t *testing.T) {
 	}
 }
 
-// TestSecretInWorkspace costs the archives, loudly, and not the generation.
-func TestSecretInWorkspace(t *testing.T) {
-	r := newRig(t)
-	r.kind.more = func(int) string { return "echo '" + secretText() + "' > config" }
-	c := r.config(1, 2)
-	err := generation.New(c).Run(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "failed checkpoints: 2") {
-		t.Errorf("the error is %v", err)
-	}
-	r.checkNotes("village-g001", 2)
-	failed := r.find(generation.EventNoCheckpoint)
-	if len(failed) != 2 || !strings.Contains(failed[0].Error, "workspace/config") || strings.Contains(failed[0].Error, secretText()) {
-		t.Errorf("the failures are %+v", failed)
-	}
-}
-
 // secretText is a key that opens nothing. It is in parts, so that no scan finds it here.
 func secretText() string { return "AKIA" + "Z7VRSQ5TJN2XMPLK" }
 

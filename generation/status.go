@@ -34,8 +34,10 @@ type Status struct {
 	CheckpointFailures int           `json:"checkpoint_failures"` // since the runner started
 	LastFailure        string        `json:"last_failure,omitempty"`
 	SessionsOmitted    int           `json:"sessions_omitted"` // archives that a secret cost conversations
-	Retries            int           `json:"retries"`          // of failed generations, since the runner started
-	Updated            time.Time     `json:"updated"`
+	// FilesOmitted are the files in workspaces that the newest archive lacks because of secrets.
+	FilesOmitted []string  `json:"files_omitted,omitempty"`
+	Retries      int       `json:"retries"` // of failed generations, since the runner started
+	Updated      time.Time `json:"updated"`
 }
 
 // State is the progress of an experiment.

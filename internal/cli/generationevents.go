@@ -97,6 +97,8 @@ func (p *printer) generationEvent(e generation.Event) string {
 		return "all generations are complete"
 	case generation.EventOmitted:
 		return p.warn(fmt.Sprintf("%s: %s: the checkpoint goes without %s", at, clean(e.Error), clean(e.Text)))
+	case generation.EventFileOmitted:
+		return p.warn(fmt.Sprintf("%s: %s: checkpoints go without %s from now on; the store has it", at, clean(e.Error), clean(e.Text)))
 	case generation.EventNoCheckpoint:
 		return p.warn(fmt.Sprintf("%s: no checkpoint: %s", at, clean(e.Error)))
 	case generation.EventBadCheckpoint:

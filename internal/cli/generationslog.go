@@ -89,6 +89,14 @@ func (p *printer) writeExperiment(s generationsItem) {
 	if s.SessionsOmitted > 0 {
 		p.linef("  %s", p.warn(fmt.Sprintf("a secret cost %s a conversation", plural(s.SessionsOmitted, "checkpoint"))))
 	}
+	if n := len(s.FilesOmitted); n > 0 {
+		const most = 3
+		text := strings.Join(s.FilesOmitted[:min(n, most)], ", ")
+		if n > most {
+			text += fmt.Sprintf(" and %d more", n-most)
+		}
+		p.linef("  %s", p.warn("the archive is without "+inline(text)+", because of a secret"))
+	}
 	if s.CheckpointFailures > 0 {
 		p.linef("  %s", p.warn(fmt.Sprintf("%s failed: %s", plural(s.CheckpointFailures, "checkpoint"), inline(s.LastFailure))))
 	}
@@ -145,6 +153,9 @@ func (p *printer) writeGenerationsLog(l generation.Log) {
 		}
 		if c.Omitted > 0 {
 			text += "  " + fmt.Sprintf("without %s", plural(c.Omitted, "conversation"))
+		}
+		if c.OmittedFiles > 0 {
+			text += "  " + fmt.Sprintf("without %s", plural(c.OmittedFiles, "file"))
 		}
 		p.linef("%s  %s", strings.Join(marks, " "), p.drawn(inline(text)))
 		columns[at] = c.Parent

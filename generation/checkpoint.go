@@ -46,6 +46,8 @@ type caller struct {
 	// Turns, those of the generation that are complete, and Files are by agent.
 	Turns map[string]int        `json:"agent_turns"`
 	Files map[string]savedFiles `json:"agent_files,omitempty"`
+	// WhyNot is why the attempt is not reproducible, or "".
+	WhyNot string `json:"why_not_reproducible,omitempty"`
 }
 
 // checkpoint saves the present moment. A failure is counted and shown, and the generation goes on. The error is
@@ -81,7 +83,9 @@ func (a *attempt) save(ctx context.Context, c consistency) error {
 	if err != nil {
 		return err
 	}
-	a.status.SimTime = before.Time
+	if err := a.observe(before); err != nil {
+		return err
+	}
 	members := map[string]segno.CommitID{}
 	for _, m := range a.agents {
 		cp, err := a.saveAgent(ctx, m)
@@ -110,6 +114,10 @@ func (a *attempt) save(ctx context.Context, c consistency) error {
 	}
 	a.from = digest
 	if err := a.point(path, digest, a.generation, a.ticks, elapsed); err != nil {
+		return err
+	}
+	a.saved++
+	if err := a.record(""); err != nil {
 		return err
 	}
 	a.event(Event{Kind: EventCheckpoint, Generation: a.generation, Run: a.id, Tick: a.ticks, SimTime: a.status.SimTime, Path: path, Digest: digest})
@@ -186,7 +194,7 @@ func (a *attempt) write(ctx context.Context, at segno.CommitID, cut archive.Cut,
 func (a *attempt) describe(state *archive.State, elapsed time.Duration) (name string, err error) {
 	about := caller{Experiment: a.Experiment.Name, Generation: a.generation, ElapsedSeconds: elapsed.Seconds(), ElapsedTicks: a.ticks, Run: a.id,
 		World: a.world.Info().Name, AgentsPerWorld: len(a.agents), Port: a.world.Port(), Tickets: map[string]string{}, Turns: map[string]int{},
-		Files: map[string]savedFiles{}}
+		Files: map[string]savedFiles{}, WhyNot: a.whyNotReproducible()}
 	for _, m := range a.agents {
 		m.mu.Lock()
 		about.Tickets[m.Name], about.Turns[m.Name], about.Files[m.Name] = m.Ticket, m.turns, m.saved

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/generation"
+	"github.com/dalsegno/segno/world"
 )
 
 func (a *app) generationsStatus() *cobra.Command {
@@ -80,6 +82,16 @@ func (a *app) runGenerationsStatus(ctx context.Context, out string, args []strin
 func (p *printer) writeExperiment(s generationsItem) {
 	p.linef("%s  %s  generation %d of %d, %s in the world", pad(inline(s.Experiment), 10), inline(string(s.State)), s.Generation, s.Generations, time.Duration(s.SimTime))
 	p.linef("  agents      %s", inline(strings.Join(s.Agents, ", ")))
+	if text := outcomesText(s.Outcomes); text != "" {
+		p.linef("  outcomes    %s", text)
+	}
+	switch {
+	case s.Run == "": // no generation has begun
+	case s.WhyNot == "":
+		p.linef("  reproducible")
+	default:
+		p.linef("  not reproducible: %s", inline(s.WhyNot))
+	}
 	if n := s.Newest; n != nil {
 		p.linef("  checkpoint  %s  %s", inline(path.Base(n.Checkpoint)), n.Written.Local().Format(time.DateTime))
 	}
@@ -162,6 +174,15 @@ func (p *printer) writeGenerationsLog(l generation.Log) {
 		columns = slices.DeleteFunc(columns, func(d string) bool { return d == c.Digest || d == "" })
 	}
 	for _, r := range l.Rows {
-		p.linef("generation %d  %s  %s  %s", r.Generation, pad(inline(r.Agent), 10), r.Duration.Round(time.Millisecond), inline(r.TemplateIn))
+		p.linef("%s  %s  %s  %.3fs  %s", inline(r.Run), inline(string(r.Status)), pad(inline(r.Agent), 10), r.Seconds, inline(r.TemplateIn))
 	}
+}
+
+// outcomesText is the outcomes of a world in one line.
+func outcomesText(o world.Outcomes) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(o)) {
+		all = append(all, fmt.Sprintf("%s %g", inline(name), o[name]))
+	}
+	return strings.Join(all, ", ")
 }

@@ -1,0 +1,63 @@
+package generation
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/world"
+)
+
+// progress is what an attempt knows of its world.
+type progress struct {
+	time     segno.SimTime
+	outcomes world.Outcomes
+}
+
+// observe keeps the time and the outcomes of the world.
+func (a *attempt) observe(s segno.WorldSnapshot) error {
+	outcomes, err := world.ReadOutcomes(s.Document)
+	if err != nil {
+		return err
+	}
+	a.now = progress{s.Time, outcomes}
+	a.status.SimTime, a.status.Outcomes, a.status.WhyNot = s.Time, outcomes, a.whyNotReproducible()
+	return nil
+}
+
+// record writes run.json, with the rows of the attempt as they are now.
+func (a *attempt) record(state runState) error {
+	return a.writeRun(a.dir, runRecord{Generation: a.generation, ID: a.own, Start: a.start, Resumed: a.resumed, State: state, Rows: a.rows()})
+}
+
+// rows are those of the attempt in the chain, without their status.
+func (a *attempt) rows() []Row {
+	end := a.Now().UTC().Truncate(time.Millisecond)
+	rows := make([]Row, len(a.Experiment.Agents))
+	for i, spec := range a.Experiment.Agents {
+		rows[i] = Row{Generation: a.generation, AgentIndex: i, Agent: spec.Name, Run: a.own, TemplateIn: a.templates[i],
+			WorkspaceOut: a.workspaceOut(a.own, spec.Name), Start: a.start, End: end, Seconds: end.Sub(a.start).Seconds(),
+			Ticks: a.ticks, SimTime: a.now.time, Checkpoints: a.saved, WhyNot: a.whyNotReproducible(), Outcomes: a.now.outcomes}
+	}
+	return rows
+}
+
+// whyNotReproducible returns why another run of the experiment may differ, or "". Agents without a model are taken to choose by what they
+// observe and remember alone.
+func (a *attempt) whyNotReproducible() string {
+	if a.whyNot != "" {
+		return a.whyNot
+	}
+	for _, spec := range a.Experiment.Agents {
+		if !spec.IsOffline() {
+			return fmt.Sprintf("%s has a model", spec.Name)
+		}
+	}
+	switch {
+	case a.world != nil && a.world.Info().Tick == 0:
+		return "the world moves its own time"
+	case a.Experiment.Order != OrderFixed && len(a.Experiment.Agents) > 1:
+		return `the agents act in any order within a tick, without order = "fixed"`
+	}
+	return ""
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/generation"
-	"github.com/dalsegno/segno/world"
 )
 
 func (a *app) generationsStatus() *cobra.Command {
@@ -176,13 +174,4 @@ func (p *printer) writeGenerationsLog(l generation.Log) {
 	for _, r := range l.Rows {
 		p.linef("%s  %s  %s  %.3fs  %s", inline(r.Run), inline(string(r.Status)), pad(inline(r.Agent), 10), r.Seconds, inline(r.TemplateIn))
 	}
-}
-
-// outcomesText is the outcomes of a world in one line.
-func outcomesText(o world.Outcomes) string {
-	var all []string
-	for _, name := range slices.Sorted(maps.Keys(o)) {
-		all = append(all, fmt.Sprintf("%s %g", inline(name), o[name]))
-	}
-	return strings.Join(all, ", ")
 }

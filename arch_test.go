@@ -78,7 +78,7 @@ var allowed = map[string][]string{
 	"internal/export":              {"internal/agenttool", ".", "agent", "internal/jsonscan", "internal/markdown", "internal/preamble", "internal/printable", "secret", "timeline", "transcript", "workspace"},
 	"internal/cli":                 {".", "internal/database", "transcript", "archive", "secret", "internal/credential", "internal/pack", "internal/export", "internal/vfs", "internal/idprefix", "internal/local", "internal/proc", "internal/spool", "internal/hook", "internal/event", "internal/proxy", "agent", "agent/model/offline", "internal/chat", "internal/tui", "internal/acpagent", "timeline", "transcript/claude", "transcript/codex", "generation", "internal/worlds", "world", "world/httpworld", "store/file", "store/sqlite", "internal/moves", "internal/patch", "internal/printable", "internal/history", "internal/web", "internal/worldagent", "internal/trend"},
 	"internal/history":             {".", "internal/printable", "agent", "internal/event", "internal/idprefix", "timeline"},
-	"internal/web":                 {".", "agent", "internal/chat", "internal/history", "internal/local", "internal/proc", "timeline", "workspace", "internal/moves", "internal/wire", "internal/patch"},
+	"internal/web":                 {".", "agent", "internal/chat", "internal/history", "internal/local", "internal/proc", "timeline", "workspace", "internal/moves", "internal/wire", "internal/patch", "generation", "internal/trend", "world"},
 	"internal/acpagent":            {".", "agent", "internal/acp", "internal/chat", "internal/preamble"},
 	"internal/tui":                 {".", "agent", "internal/chat", "internal/jsonscan", "generation"},
 	"internal/endpoint":            {".", "agent"},

@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -20,6 +21,9 @@ import (
 
 // chainFile has one row for each agent of each attempt that is over.
 const chainFile = "generation_chain.csv"
+
+// maxChain is how many bytes of a chain are read: more than 100,000 rows.
+const maxChain = 64 << 20
 
 // RowStatus is how an attempt ended.
 type RowStatus string
@@ -157,9 +161,17 @@ func parseRow(record, outcomes []string) (r Row, err error) {
 // readChain returns the rows of an experiment, oldest first, or none if there is no file.
 func readChain(dir string) ([]Row, error) {
 	name := filepath.Join(dir, chainFile)
-	data, err := os.ReadFile(name)
+	f, err := openFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
+	}
+	var data []byte
+	if err == nil {
+		defer f.Close()
+		data, err = io.ReadAll(io.LimitReader(f, maxChain+1))
+	}
+	if err == nil && len(data) > maxChain {
+		err = fmt.Errorf("it has more than %d bytes", maxChain)
 	}
 	if err != nil {
 		return nil, segno.NewError(segno.KindIO, "read chain", name, err)

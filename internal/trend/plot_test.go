@@ -81,6 +81,17 @@ func TestEmpty(t *testing.T) {
 	p.Text(80)
 }
 
+// TestHostileNames draws attempts whose names are markup and bytes that no XML has.
+func TestHostileNames(t *testing.T) {
+	rows := rows()
+	rows[0].Run = "<script>\x1b[31m\x00\xff\uffff</title>\"'"
+	svg := string(trend.NewPlot("</title><script>\x07", rows).SVG())
+	checkXML(t, svg)
+	if strings.Contains(svg, "<script") {
+		t.Errorf("a name became markup:\n%s", svg)
+	}
+}
+
 // TestAnyValues draws any finite numbers in any generations.
 func TestAnyValues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

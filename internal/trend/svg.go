@@ -1,8 +1,8 @@
 package trend
 
 import (
+	"encoding/xml"
 	"fmt"
-	"html"
 	"strings"
 
 	"github.com/dalsegno/segno/generation"
@@ -43,8 +43,8 @@ func (p Plot) SVG() []byte {
 	}
 	title := p.Experiment + ": outcomes over generations"
 	d.writef(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-labelledby="title">`, svgWidth, height, svgWidth, height)
-	d.writef(`<title id="title">%s</title><style>%s</style>`, html.EscapeString(title), svgStyle)
-	d.writef(`<rect class="back" width="%d" height="%d"/><text class="head" x="16" y="26">%s</text>`, svgWidth, height, html.EscapeString(title))
+	d.writef(`<title id="title">%s</title><style>%s</style>`, escapeXML(title), svgStyle)
+	d.writef(`<rect class="back" width="%d" height="%d"/><text class="head" x="16" y="26">%s</text>`, svgWidth, height, escapeXML(title))
 	d.legend(p)
 	if len(p.Panels) == 0 {
 		d.text("axis", "start", 16, headHeight+20, "no attempt is over yet, or the world has no outcomes")
@@ -56,6 +56,13 @@ func (p Plot) SVG() []byte {
 	return []byte(d.b.String())
 }
 
+// escapeXML returns a text as XML can have it: a run's name comes from a file, and no reader accepts a document with a control character.
+func escapeXML(text string) string {
+	var b strings.Builder
+	_ = xml.EscapeText(&b, []byte(text)) // a write to a builder does not fail
+	return b.String()
+}
+
 // drawing is an SVG that is being written.
 type drawing struct {
 	b           strings.Builder
@@ -65,7 +72,7 @@ type drawing struct {
 func (d *drawing) writef(format string, args ...any) { fmt.Fprintf(&d.b, format+"\n", args...) }
 
 func (d *drawing) text(class, anchor string, x, y float64, text string) {
-	d.writef(`<text class="%s" x="%.1f" y="%.1f" text-anchor="%s">%s</text>`, class, x, y, anchor, html.EscapeString(text))
+	d.writef(`<text class="%s" x="%.1f" y="%.1f" text-anchor="%s">%s</text>`, class, x, y, anchor, escapeXML(text))
 }
 
 // legend explains the marks that are used.
@@ -83,7 +90,7 @@ func (d *drawing) legend(p Plot) {
 // mark draws the attempt at one place. about is shown when the pointer is on it.
 func (d *drawing) mark(status generation.RowStatus, x, y float64, about string) {
 	if about != "" {
-		about = "<title>" + html.EscapeString(about) + "</title>"
+		about = "<title>" + escapeXML(about) + "</title>"
 	}
 	switch status {
 	case generation.RowFailed:

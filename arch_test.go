@@ -101,7 +101,7 @@ var allowed = map[string][]string{
 	"world/worldtest":              {"world/worldcheck"},
 	"world/httpworld":              {".", "internal/supervise", "internal/vfs", "world", "world/worldcheck"},
 	"internal/supervise":           {},
-	"generation":                   {".", "archive", "internal/credential", "internal/pack", "internal/supervise", "internal/vfs", "timeline", "transcript", "transcript/claude", "transcript/codex", "transcript/filelog", "world", "internal/proc"},
+	"generation":                   {".", "archive", "internal/credential", "internal/pack", "internal/supervise", "internal/vfs", "timeline", "transcript", "transcript/claude", "transcript/codex", "transcript/filelog", "world", "internal/proc", "internal/printable"},
 	"internal/trend":               {".", "generation"},
 	"internal/worldagent":          {".", "agent", "agent/tool", "internal/acp", "internal/failure", "internal/preamble", "store/file"},
 	"internal/worlds":              {".", "world", "world/company", "world/grid"},

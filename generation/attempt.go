@@ -27,7 +27,8 @@ type attempt struct {
 	turns      map[string]int    // of agents that are complete, from the checkpoint
 	port       int               // of the world, from the checkpoint, or 0
 	story      world.Story       // or nil
-	from       string            // the digest of the archive that it continues, or ""
+	kept       storyWriter
+	from       string // the digest of the archive that it continues, or ""
 	agents     []*member
 	world      World
 
@@ -145,16 +146,6 @@ func (a *attempt) open(ctx context.Context) error {
 	return a.openStory(s)
 }
 
-// openStory begins the story where the checkpoint ended.
-func (a *attempt) openStory(s segno.WorldSnapshot) error {
-	if a.Story == nil {
-		return nil
-	}
-	a.story = a.Story()
-	_, err := a.story(s.Document) // the lines until now were reported before
-	return err
-}
-
 func (a *attempt) agentDir(name string) string { return filepath.Join(a.dir, "agents", name) }
 
 // sweep kills the processes that left the group of a turn and stayed when it ended. It must not be
@@ -186,6 +177,7 @@ func (a *attempt) close() (err error) {
 	if a.world != nil {
 		err = errors.Join(err, a.world.Close())
 	}
+	a.closeStory()
 	return err
 }
 
@@ -239,14 +231,7 @@ func (a *attempt) reportWorld(ctx context.Context) error {
 	if err := a.observe(s); err != nil {
 		return err
 	}
-	if a.story == nil {
-		return nil
-	}
-	lines, err := a.story(s.Document)
-	for _, line := range lines {
-		a.event(Event{Kind: EventStory, Generation: a.generation, Run: a.id, Tick: a.ticks, SimTime: s.Time, Text: line})
-	}
-	return err
+	return a.tell(s)
 }
 
 // await returns the outcome of the next turn that ends.

@@ -319,3 +319,30 @@ func TestColumnsAreReserved(t *testing.T) {
 		}
 	}
 }
+
+// badOutcomes is a world with an outcome that cannot be a column.
+type badOutcomes struct{ generation.World }
+
+func (w badOutcomes) Snapshot(ctx context.Context) (segno.WorldSnapshot, error) {
+	s, err := w.World.Snapshot(ctx)
+	s.Document = []byte(strings.Replace(string(s.Document), `"cash":`, `"Cash in hand":`, -1))
+	return s, err
+}
+
+// TestUnusableOutcomes ends the run before an agent does anything for it.
+func TestUnusableOutcomes(t *testing.T) {
+	r := newRig(t)
+	c := r.config(1, 2)
+	c.Retries = 3
+	c.Start = func(ctx context.Context, s generation.WorldStart) (generation.World, error) {
+		w, err := startLocal(ctx, s)
+		return badOutcomes{w}, err
+	}
+	err := generation.New(c).Run(t.Context())
+	if segno.KindOf(err) != segno.KindInvalid || !strings.Contains(err.Error(), "Cash in hand") || len(r.kind.turns) != 0 {
+		t.Errorf("%d turns were made, and the error is %v", len(r.kind.turns), err)
+	}
+	if diff := cmp.Diff([]string{"village-g001-a1 failed"}, r.statuses()); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -34,6 +34,7 @@ const (
 	EventTurnEnd       EventKind = "turn-end"           // Text is the last line that the agent printed
 	EventTick          EventKind = "tick"               // all agents acted, and time moved
 	EventStory         EventKind = "story"              // what happened in the world, for people
+	EventNoStory       EventKind = "story-lost"         // the generation goes on, and Path ends here
 	EventCheckpoint    EventKind = "checkpoint"         // Path is the archive
 	EventOmitted       EventKind = "session-omitted"    // a secret cost an archive conversations; Text names them
 	EventFileOmitted   EventKind = "file-omitted"       // archives lack files with a secret; Text names those that no event named before

@@ -39,6 +39,9 @@ func (a *attempt) rows() []Row {
 			WorkspaceOut: a.workspaceOut(a.own, spec.Name), Start: a.start, End: end, Seconds: end.Sub(a.start).Seconds(),
 			Ticks: a.ticks, SimTime: a.now.time, Checkpoints: a.saved, WhyNot: a.whyNotReproducible(), Outcomes: a.now.outcomes}
 	}
+	for i, m := range a.agents {
+		rows[i].TokensIn, rows[i].TokensOut = m.tokens()
+	}
 	return rows
 }
 

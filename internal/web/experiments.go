@@ -72,13 +72,25 @@ func (s *Server) experimentNames() ([]string, error) {
 func (s *Server) experiment(ctx context.Context, name string) experiment {
 	status, _, err := generation.ReadStatus(ctx, s.Runs, name)
 	e := experiment{Name: name, State: status.State, Generation: status.Generation, Generations: status.Generations, Ticks: status.Ticks,
-		SimSeconds: time.Duration(status.SimTime).Seconds(), Agents: append([]string{}, status.Agents...), Checkpoints: status.Checkpoints,
-		CheckpointFailures: status.CheckpointFailures, FilesOmitted: append([]string{}, status.FilesOmitted...), WhyNot: status.WhyNot,
+		SimSeconds: time.Duration(status.SimTime).Seconds(), Agents: cutNames(status.Agents), Checkpoints: status.Checkpoints,
+		CheckpointFailures: status.CheckpointFailures, FilesOmitted: cutNames(status.FilesOmitted), WhyNot: history.Cut(status.WhyNot, maxTitle),
 		Error: history.Cut(status.Error, maxTitle), Updated: status.Updated}
 	if err != nil {
 		e.State, e.Damage = "", err.Error()
 	}
 	return e
+}
+
+// maxNames is how many agents, files or outcomes of an experiment are listed.
+const maxNames = 100
+
+// cutNames returns the beginning of a list. It is never nil.
+func cutNames(names []string) []string {
+	out := []string{}
+	for _, name := range names[:min(len(names), maxNames)] {
+		out = append(out, history.Cut(name, maxTitle))
+	}
+	return out
 }
 
 // chain is an experiment with a window of its attempts.
@@ -144,28 +156,40 @@ type chainParams struct {
 // maxArchives is how many archives of an attempt are listed.
 const maxArchives = 3
 
-// findExperiment returns the rows of an experiment, and an error if the directory of the runs has none of the name.
-func (s *Server) findExperiment(name string) ([]generation.Row, error) {
+// checkExperiment returns an error if the directory of the runs has no experiment of a name.
+func (s *Server) checkExperiment(name string) error {
 	names, err := s.experimentNames()
-	if err != nil {
-		return nil, err
+	if err == nil && !slices.Contains(names, name) {
+		err = segno.NewError(segno.KindNotFound, "find experiment", name, nil)
 	}
-	if !slices.Contains(names, name) {
-		return nil, segno.NewError(segno.KindNotFound, "find experiment", name, nil)
+	return err
+}
+
+// rows returns the rows of an experiment.
+func (s *Server) rows(name string) ([]generation.Row, error) {
+	if err := s.checkExperiment(name); err != nil {
+		return nil, err
 	}
 	return generation.ReadRows(s.Runs, name)
 }
 
 func (s *Server) getChain(ctx context.Context, p *chainParams) (chain, error) {
-	c := chain{Outcomes: []string{}, Attempts: []attempt{}}
-	rows, err := s.findExperiment(p.Name)
+	c := chain{Attempts: []attempt{}}
+	release, err := s.acquireHeavy(ctx) // the whole file is in memory
+	if err != nil {
+		return c, err
+	}
+	defer release()
+	rows, err := s.rows(p.Name)
 	if err != nil {
 		return c, err
 	}
 	c.experiment = s.experiment(ctx, p.Name)
+	var outcomes []string
 	for _, panel := range trend.NewPlot(p.Name, rows).Panels {
-		c.Outcomes = append(c.Outcomes, panel.Name)
+		outcomes = append(outcomes, panel.Name)
 	}
+	c.Outcomes = cutNames(outcomes)
 	all := attemptsOf(rows)
 	if c.Total = len(all); p.Cursor > c.Total {
 		return c, invalidParameter("cursor", "there are "+itoa(c.Total)+" attempts")
@@ -192,14 +216,16 @@ func attemptsOf(rows []generation.Row) (all []attempt) {
 			i = len(all)
 			at[r.Run] = i
 			all = append(all, attempt{Generation: r.Generation, Run: r.Run, Status: r.Status, Start: r.Start, End: r.End, Seconds: r.Seconds,
-				Ticks: r.Ticks, SimSeconds: time.Duration(r.SimTime).Seconds(), Checkpoints: r.Checkpoints, WhyNot: r.WhyNot,
+				Ticks: r.Ticks, SimSeconds: time.Duration(r.SimTime).Seconds(), Checkpoints: r.Checkpoints, WhyNot: history.Cut(r.WhyNot, maxTitle),
 				Outcomes: r.Outcomes, Agents: []attemptAgent{}, Archives: []attemptArchive{}})
 			if r.Outcomes == nil {
 				all[i].Outcomes = world.Outcomes{}
 			}
 		}
-		all[i].Agents = append(all[i].Agents, attemptAgent{Name: r.Agent, TemplateIn: r.TemplateIn, WorkspaceOut: r.WorkspaceOut,
-			TokensIn: r.TokensIn, TokensOut: r.TokensOut})
+		if len(all[i].Agents) < maxNames {
+			all[i].Agents = append(all[i].Agents, attemptAgent{Name: history.Cut(r.Agent, maxTitle), TemplateIn: history.Cut(r.TemplateIn, maxTitle),
+				WorkspaceOut: history.Cut(r.WorkspaceOut, maxTitle), TokensIn: r.TokensIn, TokensOut: r.TokensOut})
+		}
 	}
 	slices.Reverse(all)
 	slices.SortStableFunc(all, func(a, b attempt) int { return b.Generation - a.Generation })
@@ -240,7 +266,12 @@ func (s *Server) addThread(ctx context.Context, a *attemptAgent, at segno.Commit
 
 // getPlot writes the outcomes of an experiment as an image.
 func (s *Server) getPlot(w http.ResponseWriter, r *http.Request, p *experimentParams) error {
-	rows, err := s.findExperiment(p.Name)
+	release, err := s.acquireHeavy(r.Context()) // until the response is written, because it is in memory
+	if err != nil {
+		return err
+	}
+	defer release()
+	rows, err := s.rows(p.Name)
 	if err != nil {
 		return err
 	}
@@ -260,7 +291,7 @@ type archiveParams struct {
 
 // getArchive writes an archive of an attempt.
 func (s *Server) getArchive(w http.ResponseWriter, r *http.Request, p *archiveParams) error {
-	if _, err := s.findExperiment(p.Name); err != nil {
+	if err := s.checkExperiment(p.Name); err != nil {
 		return err
 	}
 	paths := generation.AttemptArchives(s.Runs, p.Name, p.Run)

@@ -116,6 +116,28 @@ func TestExperimentInWindows(t *testing.T) {
 	}
 }
 
+// TestHugeExperiment reads an attempt with very many agents of very long names. The answer is bounded.
+func TestHugeExperiment(t *testing.T) {
+	r, runs := newRunsRig(t)
+	long := strings.Repeat("x", 5_000)
+	text := chainColumns
+	for i := range 300 {
+		text += fmt.Sprintf("1,%d,%s,pond-g001-a1,completed,%s,%s,2026-01-01T00:00:00.000Z,2026-01-01T00:01:30.000Z,90.000,3,180,2,,,no,%s,1\n", i, long, long, long, long)
+	}
+	for name, content := range map[string]string{"generation_chain.csv": text, "status.json": `{"agents":["` + strings.Repeat(long+`","`, 150) + `"],"error":"` + long + `"}`} {
+		if err := os.WriteFile(filepath.Join(runs, "empty", name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	res, body := r.request(http.MethodGet, "/api/v1/experiments/empty", "", nil)
+	if res.StatusCode != http.StatusOK || len(body) > 300_000 {
+		t.Errorf("%d with %d bytes", res.StatusCode, len(body))
+	}
+	if res, body = r.request(http.MethodGet, "/api/v1/experiments", "", nil); res.StatusCode != http.StatusOK || len(body) > 100_000 {
+		t.Errorf("%d with %d bytes", res.StatusCode, len(body))
+	}
+}
+
 // TestArchivesOfAttempts serves what the run of an attempt left, and no other file.
 func TestArchivesOfAttempts(t *testing.T) {
 	r, _ := newRunsRig(t)

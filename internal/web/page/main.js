@@ -231,7 +231,9 @@ class Page {
   }
 
   escape() {
-    if (this.state.from) this.endCompare();
+    const { experiment, thread, selected } = this.state;
+    if (experiment && thread) this.open(thread, selected);
+    else if (this.state.from) this.endCompare();
     else if (byId("turn").contains(document.activeElement)) this.timeline.focus();
     this.back();
   }

@@ -84,7 +84,9 @@ func TestReproducibleChain(t *testing.T) {
 	if why := r.whyNot(c); why != "" {
 		t.Errorf("one more generation: %s", why)
 	}
-	r.change(&c, func(text string) string { return strings.Replace(text, "generations = 2", "generations = 3\nseed = 9", 1) })
+	r.change(&c, func(text string) string {
+		return strings.Replace(text, "generations = 2", "generations = 3\nseed = 9", 1)
+	})
 	if why := r.whyNot(c); !strings.Contains(why, "the file of the experiment changed") {
 		t.Errorf("another seed: %q", why)
 	}

@@ -24,7 +24,7 @@ var allowed = map[string][]string{
 	"saver":                        {".", "timeline"},
 	"internal/vfs":                 {},
 	"internal/spool":               {".", "internal/vfs", "timeline"},
-	"internal/testing/faultfs":     {"internal/vfs"},
+	"internal/testing/faultfs":     {"internal/vfs", "internal/testing/soak"},
 	"secret":                       {"internal/vfs"},
 	"archive":                      {".", "internal/vfs", "internal/agekey", "secret"},
 	"internal/agekey":              {},
@@ -61,7 +61,7 @@ var allowed = map[string][]string{
 	"store/kv/redis":               {".", "store/kv"},
 	"store/sqlite":                 {".", "internal/ledger", "internal/vfs", "internal/record", "internal/sqlstore", "internal/notify", "internal/phase", "store/sqlite/internal/checksumvfs"},
 	"store/postgres":               {".", "internal/ledger", "internal/record", "internal/sqlstore", "internal/notify", "internal/phase"},
-	"store/storetest":              {".", "saver", "timeline", "internal/phase", "internal/testing/ledgertest"},
+	"store/storetest":              {".", "saver", "timeline", "internal/phase", "internal/testing/ledgertest", "internal/testing/soak"},
 	"internal/testing/storerig":    {".", "internal/vfs", "internal/testing/faultfs"},
 	"internal/sqlstore":            {".", "internal/ledger", "internal/record", "internal/notify", "internal/phase"},
 	"store/postgres/gocloud":       {"store/postgres"},
@@ -86,14 +86,14 @@ var allowed = map[string][]string{
 	"internal/testing/fakemodel":   {},
 	"internal/testing/agentrig":    {},
 	"internal/testing/serverrig":   {"internal/testing/debian"},
-	"internal/testing/retryrig":    {".", "agent"},
+	"internal/testing/retryrig":    {".", "agent", "internal/testing/soak"},
 	"internal/testing/modelrig":    {"agent"},
 	"agent":                        {".", "store/memory", "workspace", "internal/proc", "internal/spool", "internal/vfs", "timeline", "saver"},
 	"agent/tool":                   {".", "agent"},
 	"agent/model/offline":          {"agent"},
 	"agent/model/anthropic":        {".", "agent", "internal/endpoint"},
 	"agent/model/openai":           {".", "agent", "internal/endpoint"},
-	"internal/testing/e2erig":      {"internal/testing/acptest", "internal/testing/agentrig", "internal/cli", "internal/testing/fakemodel", "internal/testing/memdir"},
+	"internal/testing/e2erig":      {"internal/testing/acptest", "internal/testing/agentrig", "internal/cli", "internal/testing/fakemodel", "internal/testing/memdir", "internal/testing/soak"},
 	"world":                        {"."},
 	"world/grid":                   {".", "world"},
 	"world/company":                {".", "world"},
@@ -113,8 +113,9 @@ var allowed = map[string][]string{
 	"internal/testing/ledgertest": {"."},
 	"internal/testing/recording":  {"internal/testing/fakemodel"},
 	"internal/testing/notifytest": {".", "internal/notify"},
-	"internal/testing/memdir":     {},
+	"internal/testing/memdir":     {"internal/testing/soak"},
 	"internal/testing/readonly":   {},
+	"internal/testing/soak":       {},
 
 	"store/sqlite/internal/checksumvfs": {},
 }
@@ -241,8 +242,8 @@ func TestWorkspaceReachesFilesThroughDirectoryHandles(t *testing.T) {
 func TestNothingStartsGit(t *testing.T) {
 	command := regexp.MustCompile(`\bexec\.(Command|CommandContext|LookPath)\(.*"git"|StartProcess\(.*"git"`)
 	for dir, p := range packages(t) {
-		if dir == "bench" {
-			continue // it measures git in repositories that it makes
+		if dir == "bench" || dir == "internal/testing/soak/campaign" {
+			continue // one measures git in repositories that it makes, the other asks for the commit of this repository
 		}
 		for _, name := range p.GoFiles {
 			eachLine(t, filepath.Join(dir, name), func(n int, line string) {

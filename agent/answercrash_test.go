@@ -3,11 +3,11 @@ package agent_test
 import (
 	"errors"
 	"fmt"
-	"os"
 	"testing"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // TestAnAnswerSurvivesAKill kills a process that acts on an approval, right before or
@@ -21,7 +21,7 @@ func TestAnAnswerSurvivesAKill(t *testing.T) {
 				first := order{Prompt: prompt, Effect: effect, Ask: true}
 				count := answered(t, first, order{Effect: effect, Ask: true})
 				pick := 5
-				if os.Getenv("SEGNO_SOAK") != "" {
+				if soak.IsWhole() {
 					pick = 1
 				}
 				for m := 0; m < 2*count.commits; m += pick {

@@ -3,12 +3,12 @@ package agent_test
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // steps is a prompt of n steps, each of which pays once.
@@ -49,7 +49,7 @@ func TestKilledAtAnyCommit(t *testing.T) {
 			}
 			moments := 2 * commits
 			pick := max(1, moments/c.sample)
-			if os.Getenv("SEGNO_SOAK") != "" {
+			if soak.IsWhole() {
 				pick = 1
 			}
 			for m := pick / 2; m < moments; m += pick {

@@ -42,7 +42,7 @@ func TestACallerThatRunsAgainOnAnyErrorFinishesOnce(t *testing.T) {
 	for name, trial := range trials {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			trial.Faults = retryrig.Faults()
+			trial.Faults = retryrig.Faults(t)
 			retryrig.Run(t, trial)
 		})
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // TestFilesOfAKilledRunCanBeUndone kills a run that works on a directory, right
@@ -25,7 +26,7 @@ func TestFilesOfAKilledRunCanBeUndone(t *testing.T) {
 		t.Fatalf("the turn makes %v", got)
 	}
 	pick := 4
-	if os.Getenv("SEGNO_SOAK") != "" {
+	if soak.IsWhole() {
 		pick = 1
 	}
 	for m := 2; m < 2*commits; m += pick { // the first commit makes the thread

@@ -33,8 +33,10 @@ type runRecord struct {
 	// Start is when the attempt began.
 	Start time.Time `json:"start_utc"`
 	// Resumed is the archive that the attempt began with, relative to the directory of the runs, or "".
-	Resumed string   `json:"resumed,omitempty"`
-	State   runState `json:"state,omitempty"`
+	Resumed string `json:"resumed,omitempty"`
+	// Settings are those of the experiment that decide what happens.
+	Settings segno.Hash `json:"settings_hash,omitzero"`
+	State    runState   `json:"state,omitempty"`
 	// Rows are those of the attempt in the chain: as they were at its last checkpoint, until it ends.
 	Rows []Row `json:"rows,omitempty"`
 }

@@ -47,7 +47,8 @@ type caller struct {
 	Turns map[string]int        `json:"agent_turns"`
 	Files map[string]savedFiles `json:"agent_files,omitempty"`
 	// WhyNot is why the attempt is not reproducible, or "".
-	WhyNot string `json:"why_not_reproducible,omitempty"`
+	WhyNot   string     `json:"why_not_reproducible,omitempty"`
+	Settings segno.Hash `json:"settings_hash,omitzero"` // of the experiment
 }
 
 // checkpoint saves the present moment. A failure is counted and shown, and the generation goes on. The error is
@@ -194,7 +195,7 @@ func (a *attempt) write(ctx context.Context, at segno.CommitID, cut archive.Cut,
 func (a *attempt) describe(state *archive.State, elapsed time.Duration) (name string, err error) {
 	about := caller{Experiment: a.Experiment.Name, Generation: a.generation, ElapsedSeconds: elapsed.Seconds(), ElapsedTicks: a.ticks, Run: a.id,
 		World: a.world.Info().Name, AgentsPerWorld: len(a.agents), Port: a.world.Port(), Tickets: map[string]string{}, Turns: map[string]int{},
-		Files: map[string]savedFiles{}, WhyNot: a.whyNotReproducible()}
+		Files: map[string]savedFiles{}, WhyNot: a.whyNotReproducible(), Settings: a.Experiment.settings()}
 	for _, m := range a.agents {
 		m.mu.Lock()
 		about.Tickets[m.Name], about.Turns[m.Name], about.Files[m.Name] = m.Ticket, m.turns, m.saved

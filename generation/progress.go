@@ -27,7 +27,7 @@ func (a *attempt) observe(s segno.WorldSnapshot) error {
 
 // record writes run.json, with the rows of the attempt as they are now.
 func (a *attempt) record(state runState) error {
-	return a.writeRun(a.dir, runRecord{Generation: a.generation, ID: a.own, Start: a.start, Resumed: a.resumed, State: state, Rows: a.rows()})
+	return a.writeRun(a.dir, runRecord{Generation: a.generation, ID: a.own, Start: a.start, Resumed: a.resumed, Settings: a.Experiment.settings(), State: state, Rows: a.rows()})
 }
 
 // rows are those of the attempt in the chain, without their status.
@@ -45,6 +45,13 @@ func (a *attempt) rows() []Row {
 	return rows
 }
 
+// continues compares the settings with those of what the attempt began with.
+func (a *attempt) continues(before segno.Hash) {
+	if a.whyNot == "" && before != a.Experiment.settings() && before != (segno.Hash{}) {
+		a.whyNot = "the file of the experiment changed since it began"
+	}
+}
+
 // whyNotReproducible returns why another run of the experiment may differ, or "". Agents without a model are taken to choose by what they
 // observe and remember alone.
 func (a *attempt) whyNotReproducible() string {
@@ -60,7 +67,7 @@ func (a *attempt) whyNotReproducible() string {
 	case a.world != nil && a.world.Info().Tick == 0:
 		return "the world moves its own time"
 	case a.Experiment.Order != OrderFixed && len(a.Experiment.Agents) > 1:
-		return `the agents act in any order within a tick, without order = "fixed"`
+		return `turns within a tick have no fixed order; set order = "fixed"`
 	}
 	return ""
 }

@@ -212,7 +212,7 @@ func (r *Runner) prepare(ctx context.Context, g int, from *savedRun) (*attempt, 
 		}
 	}
 	if from == nil {
-		err = a.begin(rows)
+		err = a.begin(rows, runs)
 	} else {
 		defer from.Close()
 		if a.resumed, err = filepath.Rel(r.Out, from.path); err == nil {
@@ -322,13 +322,18 @@ func globQuote(path string) string {
 }
 
 // begin makes the workspaces from the templates: those of the experiment, or what the generation before left.
-func (a *attempt) begin(rows []Row) error {
+func (a *attempt) begin(rows []Row, runs []foundRun) error {
 	before := completedRows(rows, a.generation-1, len(a.Experiment.Agents))
 	if a.generation > 1 && before == nil {
 		return segno.Errorf(segno.KindCorrupt, "begin generation", a.id, "the generation before it is not in %s", chainFile)
 	}
 	if last := archivesIn(a.runDir(a.generation - 1)); before != nil && len(last) > 0 {
 		a.from = readSaved(last[len(last)-1]).Digest // "" if it cannot be read
+	}
+	if before != nil {
+		if i := slices.IndexFunc(runs, func(f foundRun) bool { return f.ID == before[0].Run }); i >= 0 {
+			a.continues(runs[i].Settings)
+		}
 	}
 	for i, spec := range a.Experiment.Agents {
 		template := a.Experiment.Template
@@ -364,6 +369,7 @@ func (a *attempt) load(ctx context.Context, from *savedRun) error {
 	a.ticks, a.before, a.from = c.ElapsedTicks, time.Duration(c.ElapsedSeconds*float64(time.Second)), from.Manifest().Digest
 	a.tickets, a.turns, a.port = c.Tickets, c.Turns, c.Port
 	a.whyNot = c.WhyNot
+	a.continues(c.Settings)
 	if cut := from.Manifest().Cut; a.whyNot == "" && (cut == nil || cut.Consistency != archive.Quiet) {
 		a.whyNot = "it or a generation before it began with a checkpoint within turns"
 	}

@@ -436,7 +436,7 @@ func TestFailingDisk(t *testing.T) {
 	if err := run(t, whole); err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range faultfs.Sample(whole.Trace()) {
+	for _, n := range faultfs.Sample(t, whole.Trace()) {
 		faults := faultfs.FailAt(n)
 		_ = run(t, faults) // it may have succeeded at its retry
 		if t.Failed() {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // gitWorktree returns the core.worktree that git reads; ok is false if it is not set.
@@ -38,8 +40,8 @@ func TestConfigurationsAreReadAsGitReadsThem(t *testing.T) {
 		"[core]\nx = \"\\\n\"\nworktree = /a\n", "[core]\n\tworktree = /a b  \n",
 	}
 	pieces := []string{"[core]", "[CoRe]", "[core \"s\"]", "[other]", "\n", "\n", "\n", " ", "worktree", "worktree = ", "worktree=", "bare = true", "/a", "/b c", "\"", "\\\n", "\\\"", "\\\\", "#", ";", "\r\n", "\n\t", "x = y\n"}
-	random := rand.New(rand.NewPCG(1, 2))
-	for range 250 {
+	random := rand.New(rand.NewPCG(soak.Seed(t), 0))
+	for range soak.Count(t, 250, 25_000) {
 		text := "[core]\n"
 		for range random.IntN(14) {
 			text += pieces[random.IntN(len(pieces))]

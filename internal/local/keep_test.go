@@ -137,7 +137,7 @@ func TestAnUnchangedSessionIsNotRead(t *testing.T) {
 func TestEveryFailureOfKeepingAndMoving(t *testing.T) {
 	faults := faultfs.FailAt(-1)
 	keepAndMove(t, faults)
-	for i, n := range faultfs.Sample(faults.Trace()) {
+	for i, n := range faultfs.Sample(t, faults.Trace()) {
 		faults := faultfs.FailAt(n)
 		faults.Forever = i%2 == 0 // a full disk stays full
 		keepAndMove(t, faults)

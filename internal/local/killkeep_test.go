@@ -13,6 +13,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/timeline"
 	"github.com/dalsegno/segno/transcript/claude"
 )
@@ -60,7 +61,7 @@ func TestKilledWhileKeepingAndMoving(t *testing.T) {
 	if testing.Short() {
 		kills = 2
 	}
-	for i := range kills {
+	for i := range soak.Count(t, kills, 2000) {
 		p := writeSessions(t, sessions, turns)
 		home := filepath.Dir(p.Claude)
 		for _, dir := range []string{"moved-0", "moved-1"} {

@@ -439,7 +439,7 @@ func TestEveryFailureOfAConversion(t *testing.T) {
 		if g.isSealed() == unseal {
 			t.Fatal("nothing was converted")
 		}
-		for _, n := range faultfs.Sample(complete.Trace()) {
+		for _, n := range faultfs.Sample(t, complete.Trace()) {
 			for _, forever := range []bool{false, true} {
 				prepare()
 				faults := faultfs.FailAt(n)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // sealUntilKilled seals and unseals a store until the process is killed, and prints a line before each conversion.
@@ -39,14 +40,11 @@ func TestKilledInMidConversion(t *testing.T) {
 	if testing.Short() {
 		kills = 5
 	}
-	if os.Getenv("SEGNO_SOAK") != "" {
-		kills = 1000
-	}
 	g, _ := threeTurns(t)
 	g.keyFile("key")
 	before := g.records()
 	sealed := 0
-	for i := range kills {
+	for i := range soak.Count(t, kills, 2000) {
 		cmd := exec.Command(os.Args[0], "-test.run=^$")
 		cmd.Env = append(os.Environ(), "SEGNO_TEST_SEALS="+filepath.Dir(g.project))
 		out, err := cmd.StdoutPipe()

@@ -120,7 +120,7 @@ func TestAKilledImportIsCompleted(t *testing.T) {
 	f := longThread(t)
 	name, _ := packThread(t, f.store, "t", pack.Options{})
 	want := history(t, f.store, "t")
-	for _, n := range faultfs.Sample(importTrace(t, name)) {
+	for _, n := range faultfs.Sample(t, importTrace(t, name)) {
 		m := newMachine(t)
 		cmd := exec.CommandContext(t.Context(), os.Args[0])
 		cmd.Env = append(os.Environ(), killAt+"="+strconv.Itoa(n), killArchive+"="+name, killStore+"="+m.dir)
@@ -167,7 +167,7 @@ func TestAFailedImportIsCompleted(t *testing.T) {
 	f := longThread(t)
 	name, _ := packThread(t, f.store, "t", pack.Options{})
 	want := history(t, f.store, "t")
-	for _, n := range faultfs.Sample(importTrace(t, name)) {
+	for _, n := range faultfs.Sample(t, importTrace(t, name)) {
 		m := newMachine(t)
 		left := n
 		fired := false

@@ -91,8 +91,9 @@ func newAxis(points []Point, n int) axis {
 		low = 0 // a scale from zero says more if it costs little
 	}
 	if largest := max(math.Abs(low), math.Abs(high)); high-low <= largest*1e-9 || largest < 1e-300 { // no scale shows the difference
-		margin := max(largest/10, 0.5)
-		low, high = low-margin, high+margin
+		if low, high = low-largest/10, high+largest/10; largest < 1 {
+			low, high = min(0, low), 1
+		}
 	}
 	raw := (high - low) / float64(n)
 	step := math.Pow(10, math.Floor(math.Log10(raw)))

@@ -17,7 +17,7 @@ export class ChainPane {
   constructor(place, { api, state, onOpen, onError }) {
     Object.assign(this, { place, api, state, onOpen, onError });
     this.head = h("header", { class: "pane-head" });
-    this.drawing = h("img", { class: "outcomes", alt: "", hidden: true });
+    this.drawing = h("figure", { class: "outcomes", hidden: true });
     this.table = h("div", { class: "chain-table" });
     this.more = button("Show earlier attempts", () => this.#read(this.#attempts + pageSize), { class: "more", hidden: true });
     fill(place, this.head, h("div", { class: "chain-body" }, this.drawing, this.table, this.more));
@@ -73,13 +73,16 @@ export class ChainPane {
     }
   }
 
-  // #draw shows a drawing, or none if it is null.
+  // #draw shows a drawing, or none if it is null. The same element shows the next one, so that the page does not flicker.
   #draw(blob) {
-    if (this.#image) URL.revokeObjectURL(this.#image);
+    const before = this.#image;
     this.#image = blob ? URL.createObjectURL(blob) : "";
     this.drawing.hidden = !blob;
-    if (blob) this.drawing.src = this.#image;
-    else this.drawing.removeAttribute("src");
+    const image = this.drawing.querySelector("img");
+    if (!blob) fill(this.drawing);
+    else if (image) image.src = this.#image;
+    else fill(this.drawing, h("img", { src: this.#image, alt: `The outcomes of ${this.#name} over its generations. The table below has the numbers.` }));
+    if (before) URL.revokeObjectURL(before);
   }
 
   #show(chain) {
@@ -93,7 +96,6 @@ export class ChainPane {
       chain.error && h("p", { class: "notice bad" }, chain.error),
       chain.checkpoint_failures > 0 && h("p", { class: "notice warn" }, `${plural(chain.checkpoint_failures, "checkpoint")} failed`),
       chain.files_omitted.length > 0 && h("p", { class: "notice warn" }, `The newest archive is without ${chain.files_omitted.join(", ")}, because of a secret.`));
-    this.drawing.alt = `The outcomes of ${chain.name} over its generations: ${chain.outcomes.join(", ")}. The table below has the numbers.`;
     const focused = this.table.contains(document.activeElement) ? document.activeElement.dataset.key : "";
     if (chain.attempts.length === 0) fill(this.table, h("p", { class: "empty" }, "No attempt is over yet."));
     else fill(this.table, this.#rows(chain));

@@ -197,6 +197,9 @@ func (p *plan) omitSession(root string, fingerprints []string) {
 	p.manifest.Omitted = append(p.manifest.Omitted, o)
 }
 
+// secretName stands for a name that is a secret.
+const secretName = "(secret)"
+
 // omitFiles takes the parts of workspaces with a secret out of the plan, and returns the findings in
 // contents that remain.
 func (p *plan) omitFiles(findings []secret.Finding, o *WriteOptions) (remaining []secret.Finding) {
@@ -224,7 +227,7 @@ func (p *plan) omitFiles(findings []secret.Finding, o *WriteOptions) (remaining 
 		left := Omission{Path: printable(name), Why: OmittedSecret, Bytes: size}
 		left.Findings = append(inText(target), inContent[name]...)
 		if inName := inText(name); len(inName) > 0 {
-			left.Path, left.Findings = p.cleanDir(name, o.Scanner), append(left.Findings, inName...)
+			left.Path, left.Findings = p.cleanDir(name, o.Scanner)+secretName, append(left.Findings, inName...)
 		}
 		slices.Sort(left.Findings)
 		left.Findings = slices.Compact(left.Findings)
@@ -235,7 +238,7 @@ func (p *plan) omitFiles(findings []secret.Finding, o *WriteOptions) (remaining 
 	}
 	for i, left := range p.manifest.Omitted { // for another reason, and the manifest has the name
 		if len(inText(left.Path)) > 0 {
-			p.manifest.Omitted[i].Path = p.cleanDir(strings.TrimPrefix(left.Path, `"`), o.Scanner)
+			p.manifest.Omitted[i].Path = p.cleanDir(strings.TrimPrefix(left.Path, `"`), o.Scanner) + secretName
 		}
 	}
 	p.items = slices.DeleteFunc(p.items, func(i *item) bool { return omit(i.name, i.file.Size, "") })

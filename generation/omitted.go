@@ -1,6 +1,7 @@
 package generation
 
 import (
+	"path"
 	"slices"
 	"strings"
 
@@ -13,7 +14,7 @@ func omittedSecrets(m *archive.Manifest) (sessions, files []string) {
 	for _, o := range m.Omitted {
 		switch {
 		case o.Why != archive.OmittedSecret:
-		case strings.HasSuffix(o.Path, "/"+string(archive.Session)):
+		case path.Base(o.Path) == string(archive.Session) && strings.Count(o.Path, "/") == 2: // agents/NAME/session
 			sessions = append(sessions, o.Path)
 		default:
 			files = append(files, o.Path)
@@ -25,9 +26,9 @@ func omittedSecrets(m *archive.Manifest) (sessions, files []string) {
 
 // reportOmitted reports what the archive of a checkpoint lacks because of secrets: each conversation, and each file once, because
 // it stays in its workspace and has the secret at each checkpoint.
-func (a *attempt) reportOmitted(m *archive.Manifest, path string) {
+func (a *attempt) reportOmitted(m *archive.Manifest, archivePath string) {
 	sessions, files := omittedSecrets(m)
-	e := Event{Generation: a.generation, Run: a.id, Tick: a.ticks, Path: path, Error: "the scan found a secret"}
+	e := Event{Generation: a.generation, Run: a.id, Tick: a.ticks, Path: archivePath, Error: "the scan found a secret"}
 	if len(sessions) > 0 {
 		a.status.SessionsOmitted++
 		e.Kind, e.Text = EventOmitted, strings.Join(sessions, ", ")

@@ -61,6 +61,19 @@ func (r *rig) checkOmits(file string, elements ...string) {
 	}
 }
 
+// TestSecretInFileNamedSession does not take a file for a conversation.
+func TestSecretInFileNamedSession(t *testing.T) {
+	r := newRig(t)
+	r.kind.more = func(int) string { return "echo '" + secretText() + "' > session; mkdir -p '" + secretText() + "'" }
+	if err := generation.New(r.config(1, 1)).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	omitted := r.find(generation.EventFileOmitted)
+	if len(omitted) != 1 || omitted[0].Text != "agents/Ada/workspace/(secret), agents/Ada/workspace/session" || len(r.find(generation.EventOmitted)) > 0 {
+		t.Errorf("the events are %+v", r.events)
+	}
+}
+
 // TestSecretGoneAgain removes the file. The status no longer lists it.
 func TestSecretGoneAgain(t *testing.T) {
 	r := newRig(t)

@@ -14,6 +14,9 @@ import (
 // right after any commit. The next run asks for no second approval of a call that
 // did not begin, and asks whether one happened that did.
 func TestAnAnswerSurvivesAKill(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	for name, prompt := range map[string]string{"itself": pay + "\nwrite a.txt: one", "a subagent": "task payer: " + pay + "\nwrite a.txt: one"} {
 		for _, effect := range []agent.OnLost{agent.LostAsk, agent.LostRetry} {
 			t.Run(name+", "+string(effect), func(t *testing.T) {

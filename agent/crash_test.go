@@ -24,6 +24,9 @@ func steps(n int) (prompt string, lines []string) {
 // any of its commits. The next run completes the turn with each bill paid once, or
 // reports which call is unknown.
 func TestKilledAtAnyCommit(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	prompt, lines := steps(20)
 	inTask, few := steps(3)
 	inTask = "task payer: " + strings.ReplaceAll(strings.TrimSpace(inTask), "\n", `\n`) + "\nwrite done.txt: yes"

@@ -16,6 +16,9 @@ import (
 // before or after any commit. Undo gives the directory back as it was; or the turn
 // is brought to its end, and then undone and done again.
 func TestFilesOfAKilledRunCanBeUndone(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	o := order{Site: true, Effect: agent.LostAsk, Prompt: "write a.txt: one\nwrite b/c.txt: two ; edit mine.txt: mine -> yours\nrun rm kept.txt"}
 	before := map[string]string{"mine.txt": "mine", "kept.txt": "kept"}
 	finished := map[string]string{"mine.txt": "yours", "a.txt": "one", "b/c.txt": "two"}

@@ -391,6 +391,9 @@ func TestKeep(t *testing.T) {
 
 // TestSecondRunner is refused while the first one runs.
 func TestSecondRunner(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	r := newRig(t)
 	c := r.config(1, 1)
 	var second error
@@ -434,6 +437,9 @@ func secretText() string { return "AKIA" + "Z7VRSQ5TJN2XMPLK" }
 // TestFailingDisk fails one operation of the runner at a time. The experiment goes on or ends with an error, and
 // the next run completes it.
 func TestFailingDisk(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	run := func(t *testing.T, faults *faultfs.Faults) (failed error) {
 		r := newRig(t)
 		c := r.config(2, 2)

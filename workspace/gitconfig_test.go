@@ -30,6 +30,9 @@ func asExit(err error, exit **exec.ExitError) (ok bool) {
 // TestConfigurationsAreReadAsGitReadsThem compares core.worktree in texts of every
 // shape, written and generated, and in edited versions of them.
 func TestConfigurationsAreReadAsGitReadsThem(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	texts := []string{
 		"", "[core]\n\tworktree = /a\n", "[CORE]WorkTree=/a", "[core]\nworktree = /a\nworktree = /b\n",
 		"[core]\n\tbare = false\n\tworktree = \"/a b\" # x\n", "[core]\r\nworktree = /a\r\n[x]\r\ny = 1\r\n",

@@ -70,6 +70,9 @@ func TestOpenPathIsLinear(t *testing.T) {
 // TestOpenPathAnywhere opens random paths, of which some are the beginnings of others, and some are
 // not there.
 func TestOpenPathAnywhere(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	r := rand.New(rand.NewPCG(soak.Seed(t), 0))
 	c := &countedDirs{t: t, missing: "gone"}
 	names := []string{"a", "aa", "b", "gone"}

@@ -65,10 +65,10 @@ func (w *killedWorld) start(t *testing.T, every string) *experiment {
 // TestGenerationsSurviveKills kills the runner, the world and agents at random moments, in a kind of world that the seed decides. The
 // experiment ends as one that was not interrupted. Without /proc, only the runner is killed.
 func TestGenerationsSurviveKills(t *testing.T) {
-	seeds, worlds := 2, killedWorlds()
 	if testing.Short() {
-		seeds = 1
+		return // it takes seconds
 	}
+	seeds, worlds := 2, killedWorlds()
 	whole := 200 * len(worlds)
 	if !soak.IsWhole() {
 		worlds = worlds[:2] // worlds of other processes start slowly

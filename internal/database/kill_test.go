@@ -19,6 +19,9 @@ import (
 // TestKilledMove kills a process that moves a database back and forth. The database then has one of the
 // two states.
 func TestKilledMove(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	if dir := os.Getenv("SEGNO_TEST_MOVE_IN"); dir != "" {
 		moveForever(t, dir)
 	}

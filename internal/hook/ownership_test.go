@@ -26,6 +26,9 @@ import (
 // turn was interrupted, left work in the background or overlapped another. A
 // write of the user while a command of a turn runs counts as that turn's.
 func TestAnyOwnership(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	soak.Rapid(t, 50, 3000)
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(rt, t.TempDir())

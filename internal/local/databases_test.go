@@ -189,6 +189,9 @@ func TestKilledInMidMoveOfDatabases(t *testing.T) {
 
 // TestEveryFailureOfAMoveOfDatabases fails each disk operation of an undo that creates a database.
 func TestEveryFailureOfAMoveOfDatabases(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	step := 3 // a sample
 	if soak.IsWhole() {
 		step = 1

@@ -35,11 +35,11 @@ func sealUntilKilled(dir string) {
 // TestKilledInMidConversion repeatedly kills a process that seals and unseals. The next command finds one of the two forms,
 // whole, and completes or undoes the conversion.
 func TestKilledInMidConversion(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	t.Parallel() // it mostly waits
 	kills := 20
-	if testing.Short() {
-		kills = 5
-	}
 	g, _ := threeTurns(t)
 	g.keyFile("key")
 	before := g.records()

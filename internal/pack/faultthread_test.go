@@ -117,6 +117,9 @@ type imported struct {
 
 // TestAKilledImportIsCompleted kills a process at a sample of its operations, and imports again.
 func TestAKilledImportIsCompleted(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	f := longThread(t)
 	name, _ := packThread(t, f.store, "t", pack.Options{})
 	want := history(t, f.store, "t")
@@ -164,6 +167,9 @@ func (m *machine) completes(n int, r *archive.Reader, want []string) {
 
 // TestAFailedImportIsCompleted fails a sample of the operations, and imports again.
 func TestAFailedImportIsCompleted(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	f := longThread(t)
 	name, _ := packThread(t, f.store, "t", pack.Options{})
 	want := history(t, f.store, "t")

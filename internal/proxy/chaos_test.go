@@ -22,7 +22,7 @@ import (
 func TestChaos(t *testing.T) {
 	schedules := 40
 	if testing.Short() {
-		schedules = 4
+		schedules = 2
 	}
 	for _, seed := range soak.Seeds(t, schedules, 1000) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {

@@ -21,6 +21,9 @@ import (
 // [segno.KindNotFound]. An object or a workspace is not found if all of its file is gone: see
 // the package comment.
 func TestNoDamageIsSilent(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	origin := t.TempDir()
 	s := open(t, origin, Options{FS: noSync{vfs.OS}})
 	trial := storetest.NewDamageTrial(t, s)

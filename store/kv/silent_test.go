@@ -17,6 +17,9 @@ import (
 // [segno.KindNotFound]. A look-up, an object or a lease is not found if all of its value is
 // gone: see the package comment.
 func TestNoDamageIsSilent(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	for name, able := range map[string]func(*kvtest.Map) kv.KV{"plain": plain, "batch": able} {
 		t.Run(name, func(t *testing.T) {
 			m := kvtest.NewMap(noon)

@@ -74,6 +74,9 @@ func plainNames(t *testing.T, s *Store) (plain []string) {
 // TestLargeBatchIsPlainThenCompressed stores a large batch from several goroutines, and compresses it step by
 // step once it is an hour old.
 func TestLargeBatchIsPlainThenCompressed(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	for what, key := range map[string][]byte{"open": nil, "sealed": storetest.SealedKey()} {
 		t.Run(what, func(t *testing.T) {
 			clock := storetest.NewClock()

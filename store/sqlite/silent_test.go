@@ -26,6 +26,9 @@ import (
 // TestNoDamageIsSilent damages a database at random: some bytes, a page, the end of a page or of the file. Each later
 // read returns the data that was written, or an error of another kind than [segno.KindNotFound].
 func TestNoDamageIsSilent(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	trial := newDamageTrial(t, openIn(t, t.TempDir(), Options{}))
 	seeds := soak.Seeds(t, 120, 10_000)
 	trial.readAll(t, len(seeds), func(n int) ([]byte, string) { return damage(slices.Clone(trial.whole), seeds[n]) })
@@ -34,6 +37,9 @@ func TestNoDamageIsSilent(t *testing.T) {
 // TestNoFlippedBitIsSilent flips one bit of a database: of the header of a page, and of any byte. The header of a
 // page has the positions of its rows. If suites are tried whole, these are all bits of all headers, and at least 20,000.
 func TestNoFlippedBitIsSilent(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	trial := newDamageTrial(t, openIn(t, t.TempDir(), Options{}))
 	var bits []int
 	for page := 0; page < len(trial.whole); page += pageSize {

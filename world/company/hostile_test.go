@@ -33,6 +33,9 @@ func forge(r *rand.Rand, document []byte) []byte {
 // TestForgedDocuments loads documents with a right sum and impossible values. Each is refused, or is a
 // world in which one can play on.
 func TestForgedDocuments(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	ctx := t.Context()
 	w, names := company.New(4), []string{"Ada", "Bo", "Cy"}
 	for _, name := range names {

@@ -228,9 +228,7 @@ func (a *attempt) reportWorld(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.observe(s); err != nil {
-		return err
-	}
+	a.observeOn(s)
 	return a.tell(s)
 }
 

@@ -116,6 +116,7 @@ func (r *Runner) updateChain() error {
 	if err != nil {
 		return err
 	}
+	chain := newAttemptRows(rows)
 	for _, run := range runs {
 		if run.ID == "" {
 			if err := r.upgradeRun(&run, rows, runs); err != nil {
@@ -126,30 +127,54 @@ func (r *Runner) updateChain() error {
 			return segno.NewError(segno.KindIO, "link attempt", run.ID, err)
 		}
 		if status := run.status(); status != "" {
-			rows = replaceRows(rows, run.ID, run.Rows, status)
+			chain.set(run.ID, run.Rows, status)
 		}
 	}
-	if len(rows) == 0 {
+	if len(chain.ids) == 0 {
 		return nil
 	}
-	if err := writeChain(r.FS, r.dir, rows); err != nil {
+	if err := writeChain(r.FS, r.dir, chain.all()); err != nil {
 		return segno.NewError(segno.KindIO, "write chain", r.Experiment.Name, err)
 	}
 	return nil
 }
 
-// replaceRows returns rows in which those of an attempt are replaced, or added at the end.
-func replaceRows(rows []Row, id string, own []Row, status RowStatus) []Row {
-	at := slices.IndexFunc(rows, func(r Row) bool { return r.Run == id })
-	if at < 0 {
-		at = len(rows)
+// attemptRows are the rows of a chain by their attempts.
+type attemptRows struct {
+	ids  []string // in the order of the rows
+	rows map[string][]Row
+}
+
+func newAttemptRows(all []Row) *attemptRows {
+	c := &attemptRows{rows: map[string][]Row{}}
+	for _, r := range all {
+		if c.rows[r.Run] == nil {
+			c.ids = append(c.ids, r.Run)
+		}
+		c.rows[r.Run] = append(c.rows[r.Run], r)
 	}
-	rows = slices.DeleteFunc(rows, func(r Row) bool { return r.Run == id })
-	own = slices.Clone(own)
-	for i := range own {
-		own[i].Status = status
+	return c
+}
+
+// set replaces the rows of an attempt, or adds them at the end.
+func (c *attemptRows) set(id string, rows []Row, status RowStatus) {
+	if len(rows) == 0 {
+		return // an earlier version of segno recorded the run, and it failed
 	}
-	return slices.Insert(rows, at, own...)
+	if c.rows[id] == nil {
+		c.ids = append(c.ids, id)
+	}
+	c.rows[id] = slices.Clone(rows)
+	for i := range rows {
+		c.rows[id][i].Status = status
+	}
+}
+
+func (c *attemptRows) all() (all []Row) {
+	for _, id := range c.ids {
+		all = append(all, c.rows[id]...)
+	}
+	return all
 }
 
 // upgradeRun gives an id to a run that an earlier version of segno recorded. Rows that it wrote then have the time at which the run began.

@@ -8,11 +8,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/generation"
+	"github.com/dalsegno/segno/internal/testing/faultfs"
+	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/world"
 )
 
@@ -88,7 +91,7 @@ func TestChainAfterGoingBack(t *testing.T) {
 		{"village-g001-a1 superseded", "village-g002-a1 superseded", "village-g001-a2 completed", "village-g002-a2 superseded", "village-g002-a3 completed"},
 	} {
 		if i > 0 {
-			c.ResumeFrom = r.path([]string{"village-g001/checkpoints/gen001-t000002.ckpt", "village-g002/checkpoints/gen002-t000001.ckpt"}[i-1])
+			c.ResumeFrom = r.path([]string{"village-g001/checkpoints/gen001-t000002.ckpt", "village/attempts/village-g002-a2/checkpoints/gen002-t000001.ckpt"}[i-1])
 			if err := generation.New(c).Run(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -320,11 +323,17 @@ func TestColumnsAreReserved(t *testing.T) {
 	}
 }
 
-// badOutcomes is a world with an outcome that cannot be a column.
-type badOutcomes struct{ generation.World }
+// badOutcomes is a world with an outcome that cannot be a column, from a tick on.
+type badOutcomes struct {
+	generation.World
+	from time.Duration
+}
 
 func (w badOutcomes) Snapshot(ctx context.Context) (segno.WorldSnapshot, error) {
 	s, err := w.World.Snapshot(ctx)
+	if s.Time < segno.SimTime(w.from) {
+		return s, err
+	}
 	s.Document = []byte(strings.Replace(string(s.Document), `"cash":`, `"Cash in hand":`, -1))
 	return s, err
 }
@@ -336,7 +345,7 @@ func TestUnusableOutcomes(t *testing.T) {
 	c.Retries = 3
 	c.Start = func(ctx context.Context, s generation.WorldStart) (generation.World, error) {
 		w, err := startLocal(ctx, s)
-		return badOutcomes{w}, err
+		return badOutcomes{w, 0}, err
 	}
 	err := generation.New(c).Run(t.Context())
 	if segno.KindOf(err) != segno.KindInvalid || !strings.Contains(err.Error(), "Cash in hand") || len(r.kind.turns) != 0 {
@@ -344,5 +353,63 @@ func TestUnusableOutcomes(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"village-g001-a1 failed"}, r.statuses()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestOutcomesThatAreLost lets a generation go on if its outcomes cannot be read any more. Its rows lack them.
+func TestOutcomesThatAreLost(t *testing.T) {
+	r := newRig(t)
+	c := r.config(1, 3)
+	c.Start = func(ctx context.Context, s generation.WorldStart) (generation.World, error) {
+		w, err := startLocal(ctx, s)
+		return badOutcomes{w, 12 * time.Hour}, err
+	}
+	if err := generation.New(c).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	lost := r.find(generation.EventNoOutcomes)
+	if len(lost) != 1 || lost[0].Tick != 2 || !strings.Contains(lost[0].Error, "Cash in hand") {
+		t.Errorf("the events are %+v", lost)
+	}
+	if rows := r.rows(); len(rows) != 1 || rows[0].Status != generation.RowCompleted || rows[0].Outcomes != nil || rows[0].Ticks != 3 {
+		t.Errorf("the rows are %+v", rows)
+	}
+}
+
+// TestChainAfterDeath lets the runner die at one operation on the disk while the user goes back to a checkpoint. The next runner
+// leaves a chain that is true, and rows that were read before still lead to the same files.
+func TestChainAfterDeath(t *testing.T) {
+	run := func(t *testing.T, faults *faultfs.Faults) {
+		t.Helper()
+		r := newRig(t)
+		c := r.config(2, 2)
+		r.kind.more = func(n int) string { return fmt.Sprintf("echo %d > turn", n) }
+		if err := generation.New(c).Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		before := r.rows()
+		again := c
+		again.FS, again.Retries = faults.Wrap(vfs.OS), 0
+		again.ResumeFrom = r.path("village-g001/checkpoints/gen001-t000001.ckpt")
+		_ = generation.New(again).Run(t.Context()) // what it could not do counts
+		if err := generation.New(c).Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.checkChain(2)
+		for i, row := range before {
+			if turn, err := os.ReadFile(r.path(row.WorkspaceOut, "turn")); err != nil || string(turn) != fmt.Sprintln(2*i+2) {
+				t.Errorf("%s leads to turn %q, %v", row.WorkspaceOut, turn, err)
+			}
+		}
+	}
+	whole := faultfs.FailAt(-1)
+	run(t, whole)
+	for _, n := range faultfs.Sample(t, whole.Trace()) {
+		faults := faultfs.FailAt(n)
+		faults.Forever = true
+		run(t, faults)
+		if t.Failed() {
+			t.Fatalf("operation %d: %s", n, whole.Trace()[n])
+		}
 	}
 }

@@ -84,9 +84,7 @@ func (a *attempt) save(ctx context.Context, c consistency) error {
 	if err != nil {
 		return err
 	}
-	if err := a.observe(before); err != nil {
-		return err
-	}
+	a.observeOn(before)
 	members := map[string]segno.CommitID{}
 	for _, m := range a.agents {
 		cp, err := a.saveAgent(ctx, m)

@@ -35,6 +35,7 @@ const (
 	EventTick          EventKind = "tick"               // all agents acted, and time moved
 	EventStory         EventKind = "story"              // what happened in the world, for people
 	EventNoStory       EventKind = "story-lost"         // the generation goes on, and Path ends here
+	EventNoOutcomes    EventKind = "outcomes-lost"      // the generation goes on, and its row may lack them
 	EventCheckpoint    EventKind = "checkpoint"         // Path is the archive
 	EventOmitted       EventKind = "session-omitted"    // a secret cost an archive conversations; Text names them
 	EventFileOmitted   EventKind = "file-omitted"       // archives lack files with a secret; Text names those that no event named before

@@ -12,17 +12,26 @@ import (
 type progress struct {
 	time     segno.SimTime
 	outcomes world.Outcomes
+	lost     bool // the outcomes could not be read at some moment
 }
 
-// observe keeps the time and the outcomes of the world.
+// observe keeps the time and the outcomes of the world. The error is that of outcomes that cannot be columns; they are then unknown.
 func (a *attempt) observe(s segno.WorldSnapshot) error {
 	outcomes, err := world.ReadOutcomes(s.Document)
 	if err != nil {
-		return err
+		outcomes = nil
 	}
-	a.now = progress{s.Time, outcomes}
+	a.now.time, a.now.outcomes = s.Time, outcomes
 	a.status.SimTime, a.status.Outcomes, a.status.WhyNot = s.Time, outcomes, a.whyNotReproducible()
-	return nil
+	return err
+}
+
+// observeOn is observe while agents live. The generation goes on without outcomes, and the user learns of it once.
+func (a *attempt) observeOn(s segno.WorldSnapshot) {
+	if err := a.observe(s); err != nil && !a.now.lost {
+		a.now.lost = true
+		a.event(Event{Kind: EventNoOutcomes, Generation: a.generation, Run: a.id, Tick: a.ticks, Error: err.Error()})
+	}
 }
 
 // record writes run.json, with the rows of the attempt as they are now.

@@ -153,8 +153,13 @@ func (x *experiment) chain(name string) []generation.Row {
 // checkRows checks that each row of the chain is true, and that each generation is complete once.
 func (x *experiment) checkRows(began, ended time.Time) {
 	x.t.Helper()
-	completed := map[int]string{}
+	completed, owners := map[int]string{}, map[string]string{}
 	for i, r := range x.chain("village") {
+		out, err := filepath.EvalSymlinks(filepath.Join(x.dir, "runs", r.WorkspaceOut))
+		if err != nil || owners[out] != "" {
+			x.t.Errorf("%s of %s has the files of %q: %v", r.Agent, r.Run, owners[out], err)
+		}
+		owners[out] = r.Run
 		agent := []string{"Ada", "Bo", "Cy"}[i%3]
 		if r.AgentIndex != i%3 || r.Agent != agent || !strings.HasPrefix(r.Run, fmt.Sprintf("village-g%03d-a", r.Generation)) {
 			x.t.Errorf("row %d is %+v", i, r)

@@ -105,7 +105,7 @@ func (p *printer) writeExperiment(s generationsItem) {
 		if n > most {
 			text += fmt.Sprintf(" and %d more", n-most)
 		}
-		p.linef("  %s", p.warn("the archive is without "+inline(text)+", because of a secret"))
+		p.linef("  %s", p.warn("the newest archive is without "+inline(text)+", because of a secret"))
 	}
 	if s.CheckpointFailures > 0 {
 		p.linef("  %s", p.warn(fmt.Sprintf("%s failed: %s", plural(s.CheckpointFailures, "checkpoint"), inline(s.LastFailure))))

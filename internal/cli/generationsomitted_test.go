@@ -33,7 +33,7 @@ func TestAgentThatWritesItsEnvironment(t *testing.T) {
 			t.Errorf("%q: %v\n%s", args, err, out)
 		}
 	}
-	look(x, "the archive is without "+file, "generations", "status")
+	look(x, "the newest archive is without "+file, "generations", "status")
 	look(x, "gen002-t000001.ckpt  21600 s in the world, quiet  without 1 file", "generations", "log", "village")
 	look(x, "left out when it was written:\n  "+file+"  secret-scan", "inspect", last)
 	look(x, "the scan found a secret when it was written:\n  "+file+"  secret-scan", "unpack", last, "--to", "unpacked")

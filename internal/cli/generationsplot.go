@@ -33,11 +33,11 @@ from, have other marks.`,
 			if err != nil {
 				return err
 			}
-			l, err := generation.ReadLog(dir, args[0])
+			rows, err := generation.ReadRows(dir, args[0])
 			if err != nil {
 				return err
 			}
-			return a.printPlot(trend.NewPlot(args[0], l.Rows), svg)
+			return a.printPlot(trend.NewPlot(args[0], rows), svg)
 		},
 	}
 	outFlag(c, &out)
@@ -94,11 +94,11 @@ outcome of their worlds, of the last generation and as the mean of all complete 
 				if err != nil {
 					return err
 				}
-				l, err := generation.ReadLog(dir, args[i])
+				rows, err := generation.ReadRows(dir, args[i])
 				if err != nil {
 					return err
 				}
-				both[i] = trend.Summarize(args[i], l.Rows)
+				both[i] = trend.Summarize(args[i], rows)
 			}
 			return a.print(both, func(p *printer) { p.writeComparison(both[0], both[1]) })
 		},

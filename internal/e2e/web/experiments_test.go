@@ -54,7 +54,7 @@ func (l *lab) run(name string, ticks int, args ...string) {
 }
 
 // The generations of an experiment, with a generation that was repeated: each attempt has a row, the outcomes are drawn, and the links lead to the
-// timeline of an agent and to an archive. An experiment that begins later appears by itself.
+// timeline of an agent and to an archive. An experiment that begins later appears without a reload.
 func TestGenerationsOfAnExperiment(t *testing.T) {
 	l := newLab(t)
 	l.run("commons", 2)
@@ -173,7 +173,7 @@ func TestHostileExperiments(t *testing.T) {
 		"bad/generation_chain.csv":                     header("<script>") + row(evil, evil),
 		"../elsewhere/checkpoints/gen001-t000001.ckpt": "private",
 	} {
-		path := filepath.Join(l.dir, "runs", name)
+		path := filepath.Join(l.dir, "other", name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -181,13 +181,13 @@ func TestHostileExperiments(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Mkdir(filepath.Join(l.dir, "runs/good/attempts"), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(l.dir, "other/good/attempts"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("../../../elsewhere", filepath.Join(l.dir, "runs/good/attempts/out")); err != nil {
+	if err := os.Symlink("../../../elsewhere", filepath.Join(l.dir, "other/good/attempts/out")); err != nil {
 		t.Fatal(err)
 	}
-	s := serve(t, l.command("web", "--no-open"))
+	s := serve(t, l.command("web", "--no-open", "--out", "other"))
 	p := openPage(t, chromiumrig.Start(t), s.URL, 1440, 900)
 	p.expected = []string{"500 (Internal Server Error)"} // of the chains that cannot be read
 	p.waitText(".experiment", "<b onclick=alert(1)>x")

@@ -31,7 +31,8 @@ export class ExperimentList {
   // load reads the first experiments again and keeps further ones that were shown.
   async load() {
     const page = await this.api.get("experiments", { limit: pageSize });
-    const rest = this.#next ? this.state.experiments.slice(page.experiments.length) : [];
+    const first = new Set(page.experiments.map((e) => e.name));
+    const rest = this.#next ? this.state.experiments.filter((e) => !first.has(e.name)) : [];
     if (rest.length === 0) this.#next = page.next;
     this.state.set({ experiments: page.experiments.concat(rest) });
   }
@@ -39,8 +40,9 @@ export class ExperimentList {
   async #load(cursor) {
     try {
       const page = await this.api.get("experiments", { limit: pageSize, cursor });
+      const known = new Set(this.state.experiments.map((e) => e.name));
       this.#next = page.next;
-      this.state.set({ experiments: this.state.experiments.slice(0, Number(cursor)).concat(page.experiments) });
+      this.state.set({ experiments: this.state.experiments.concat(page.experiments.filter((e) => !known.has(e.name))) });
     } catch (err) {
       this.onError(err);
     }

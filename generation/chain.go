@@ -32,7 +32,7 @@ type RowStatus string
 const (
 	RowCompleted  RowStatus = "completed"  // the generation is complete; the next one begins with what the attempt left
 	RowFailed     RowStatus = "failed"     // by an error, or because its runner was killed
-	RowSuperseded RowStatus = "superseded" // the user stopped it and another attempt went on, or went back to a checkpoint before its end
+	RowSuperseded RowStatus = "superseded" // the user stopped it and another attempt went on, or the user went back
 )
 
 // Row is one row of generation_chain.csv: one agent of one attempt to run a generation. All rows of an attempt have the same numbers of

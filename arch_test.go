@@ -93,7 +93,7 @@ var allowed = map[string][]string{
 	"agent/model/offline":          {"agent"},
 	"agent/model/anthropic":        {".", "agent", "internal/endpoint"},
 	"agent/model/openai":           {".", "agent", "internal/endpoint"},
-	"internal/testing/e2erig":      {"internal/testing/acptest", "internal/testing/agentrig", "internal/cli", "internal/testing/fakemodel", "internal/testing/memdir", "internal/testing/soak"},
+	"internal/testing/e2erig":      {"internal/testing/acptest", "internal/testing/agentrig", "internal/cli", "internal/testing/fakemodel", "internal/testing/memdir", "internal/testing/signals", "internal/testing/soak"},
 	"world":                        {"."},
 	"world/grid":                   {".", "world"},
 	"world/company":                {".", "world"},
@@ -115,6 +115,7 @@ var allowed = map[string][]string{
 	"internal/testing/notifytest": {".", "internal/notify"},
 	"internal/testing/memdir":     {"internal/testing/soak"},
 	"internal/testing/readonly":   {},
+	"internal/testing/signals":    {},
 	"internal/testing/soak":       {},
 
 	"store/sqlite/internal/checksumvfs": {},

@@ -58,7 +58,8 @@ func TestACPKilledInMidTool(t *testing.T) {
 	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.CodexACPNewest, agentrig.ClaudeACPOldest}, agentrig.CodexACPOldest) {
 		t.Run(string(agent), func(t *testing.T) { killedInMidTool(t, agent, false) })
 	}
-	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest, agentrig.CodexACPOldest) {
+	// The oldest codex-acp never answers a prompt whose Codex process was killed, without segno either.
+	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest) {
 		t.Run(string(agent)+"/child", func(t *testing.T) { killedInMidTool(t, agent, true) })
 	}
 }

@@ -2,12 +2,11 @@
 
 .PHONY: soak bench newest screenshot man completions release-snapshot
 
-# The suites of thousands, whole: property tests, kill -9, every fault. The race detector, which needs a C
-# compiler, watches deciders beside a run: it finds a race in some of many runs.
+# The campaigns of internal/testing/soak/campaign: the suites of thousands, whole. It continues a run that was stopped.
+# CAMPAIGN=kills,faults selects some, FOR=1h starts no part after an hour, and FLAGS=-retry, -keep or -list are flags of
+# the program.
 soak:
-	SEGNO_SOAK=1 go test -timeout 3h work
-	if command -v "$$(CGO_ENABLED=1 go env CC)" >/dev/null; then \
-		CGO_ENABLED=1 go test -race -vet=off -count 50 -run 'TestDecidersBesideARun|TestFirstOfTwo' ./agent; fi
+	go run ./internal/testing/soak/campaign -campaign "$(CAMPAIGN)" -for "$(or $(FOR),0)" $(FLAGS)
 
 # Every scenario with real agents, on the versions that npm offers today instead of
 # those that internal/testing/agentrig/pins.go names.

@@ -24,7 +24,7 @@ var allowed = map[string][]string{
 	"saver":                        {".", "timeline"},
 	"internal/vfs":                 {},
 	"internal/spool":               {".", "internal/vfs", "timeline"},
-	"internal/testing/faultfs":     {"internal/vfs"},
+	"internal/testing/faultfs":     {"internal/vfs", "internal/testing/soak"},
 	"secret":                       {"internal/vfs"},
 	"archive":                      {".", "internal/vfs", "internal/agekey", "secret"},
 	"internal/agekey":              {},
@@ -61,7 +61,7 @@ var allowed = map[string][]string{
 	"store/kv/redis":               {".", "store/kv"},
 	"store/sqlite":                 {".", "internal/ledger", "internal/vfs", "internal/record", "internal/sqlstore", "internal/notify", "internal/phase", "store/sqlite/internal/checksumvfs"},
 	"store/postgres":               {".", "internal/ledger", "internal/record", "internal/sqlstore", "internal/notify", "internal/phase"},
-	"store/storetest":              {".", "saver", "timeline", "internal/phase", "internal/testing/ledgertest"},
+	"store/storetest":              {".", "saver", "timeline", "internal/phase", "internal/testing/ledgertest", "internal/testing/soak"},
 	"internal/testing/storerig":    {".", "internal/vfs", "internal/testing/faultfs"},
 	"internal/sqlstore":            {".", "internal/ledger", "internal/record", "internal/notify", "internal/phase"},
 	"store/postgres/gocloud":       {"store/postgres"},
@@ -86,14 +86,14 @@ var allowed = map[string][]string{
 	"internal/testing/fakemodel":   {},
 	"internal/testing/agentrig":    {},
 	"internal/testing/serverrig":   {"internal/testing/debian"},
-	"internal/testing/retryrig":    {".", "agent"},
+	"internal/testing/retryrig":    {".", "agent", "internal/testing/soak"},
 	"internal/testing/modelrig":    {"agent"},
 	"agent":                        {".", "store/memory", "workspace", "internal/proc", "internal/spool", "internal/vfs", "timeline", "saver"},
 	"agent/tool":                   {".", "agent"},
 	"agent/model/offline":          {"agent"},
 	"agent/model/anthropic":        {".", "agent", "internal/endpoint"},
 	"agent/model/openai":           {".", "agent", "internal/endpoint"},
-	"internal/testing/e2erig":      {"internal/testing/acptest", "internal/testing/agentrig", "internal/cli", "internal/testing/fakemodel", "internal/testing/memdir"},
+	"internal/testing/e2erig":      {"internal/testing/acptest", "internal/testing/agentrig", "internal/cli", "internal/testing/fakemodel", "internal/testing/memdir", "internal/testing/soak"},
 	"world":                        {"."},
 	"world/grid":                   {".", "world"},
 	"world/company":                {".", "world"},
@@ -112,8 +112,9 @@ var allowed = map[string][]string{
 	"internal/testing/ledgertest": {"."},
 	"internal/testing/recording":  {"internal/testing/fakemodel"},
 	"internal/testing/notifytest": {".", "internal/notify"},
-	"internal/testing/memdir":     {},
+	"internal/testing/memdir":     {"internal/testing/soak"},
 	"internal/testing/readonly":   {},
+	"internal/testing/soak":       {},
 
 	"store/sqlite/internal/checksumvfs": {},
 }
@@ -240,8 +241,8 @@ func TestWorkspaceReachesFilesThroughDirectoryHandles(t *testing.T) {
 func TestNothingStartsGit(t *testing.T) {
 	command := regexp.MustCompile(`\bexec\.(Command|CommandContext|LookPath)\(.*"git"|StartProcess\(.*"git"`)
 	for dir, p := range packages(t) {
-		if dir == "bench" {
-			continue // it measures git in repositories that it makes
+		if dir == "bench" || dir == "internal/testing/soak/campaign" {
+			continue // one measures git in repositories that it makes, the other asks for the commit of this repository
 		}
 		for _, name := range p.GoFiles {
 			eachLine(t, filepath.Join(dir, name), func(n int, line string) {
@@ -265,24 +266,35 @@ func TestFilesStayShort(t *testing.T) {
 	}
 }
 
-// TestTheMapIsTrue checks that every path ARCHITECTURE.md names is there.
+// TestTheMapIsTrue checks that every path that ARCHITECTURE.md and CONTRIBUTING.md name exists, and that every name
+// that they say is in a Go file is there.
 func TestTheMapIsTrue(t *testing.T) {
-	path := regexp.MustCompile("`([a-z_]+(?:/[a-z_.]+)*/?(?:[a-z_]+\\.(?:go|md))?)`")
+	path := regexp.MustCompile(`(?:^|[\s("\x60])((?:[a-z_]+/)+[a-z_]*(?:\.\w+)?)(?:$|[\s)",.:;\x60])`)
+	inFile := regexp.MustCompile(`\x60(\w+)\x60 in ([a-z/_]+\.go)`)
+	for _, name := range []string{"ARCHITECTURE.md", "CONTRIBUTING.md"} {
+		eachLine(t, name, func(n int, line string) {
+			for _, m := range path.FindAllStringSubmatch(line, -1) {
+				if _, err := os.Stat(m[1]); err != nil && !isGenerated(m[1]) {
+					t.Errorf("%s:%d names %s: %v", name, n, m[1], err)
+				}
+			}
+			for _, m := range inFile.FindAllStringSubmatch(line, -1) {
+				if data, err := os.ReadFile(m[2]); err != nil || !strings.Contains(string(data), m[1]) {
+					t.Errorf("%s:%d: %s is not in %s (%v)", name, n, m[1], m[2], err)
+				}
+			}
+		})
+	}
 	lines := 0
-	eachLine(t, "ARCHITECTURE.md", func(n int, line string) {
-		lines++
-		for _, m := range path.FindAllStringSubmatch(line, -1) {
-			if !strings.ContainsAny(m[1], "/.") {
-				continue
-			}
-			if _, err := os.Stat(strings.TrimSuffix(m[1], "/")); err != nil {
-				t.Errorf("ARCHITECTURE.md:%d names %s: %v", n, m[1], err)
-			}
-		}
-	})
+	eachLine(t, "ARCHITECTURE.md", func(int, string) { lines++ })
 	if lines > 200 {
 		t.Errorf("ARCHITECTURE.md has %d lines; it is a map, not a book", lines)
 	}
+}
+
+// isGenerated reports whether a path is made by a command and is not in the repository.
+func isGenerated(path string) bool {
+	return strings.HasPrefix(path, "build/") || strings.HasPrefix(path, "dist/")
 }
 
 func eachLine(t *testing.T, name string, f func(n int, line string)) {

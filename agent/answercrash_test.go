@@ -3,17 +3,20 @@ package agent_test
 import (
 	"errors"
 	"fmt"
-	"os"
 	"testing"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // TestAnAnswerSurvivesAKill kills a process that acts on an approval, right before or
 // right after any commit. The next run asks for no second approval of a call that
 // did not begin, and asks whether one happened that did.
 func TestAnAnswerSurvivesAKill(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	for name, prompt := range map[string]string{"itself": pay + "\nwrite a.txt: one", "a subagent": "task payer: " + pay + "\nwrite a.txt: one"} {
 		for _, effect := range []agent.OnLost{agent.LostAsk, agent.LostRetry} {
 			t.Run(name+", "+string(effect), func(t *testing.T) {
@@ -21,7 +24,7 @@ func TestAnAnswerSurvivesAKill(t *testing.T) {
 				first := order{Prompt: prompt, Effect: effect, Ask: true}
 				count := answered(t, first, order{Effect: effect, Ask: true})
 				pick := 5
-				if os.Getenv("SEGNO_SOAK") != "" {
+				if soak.IsWhole() {
 					pick = 1
 				}
 				for m := 0; m < 2*count.commits; m += pick {

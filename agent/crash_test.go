@@ -3,12 +3,12 @@ package agent_test
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // steps is a prompt of n steps, each of which pays once.
@@ -24,6 +24,9 @@ func steps(n int) (prompt string, lines []string) {
 // any of its commits. The next run completes the turn with each bill paid once, or
 // reports which call is unknown.
 func TestKilledAtAnyCommit(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	prompt, lines := steps(20)
 	inTask, few := steps(3)
 	inTask = "task payer: " + strings.ReplaceAll(strings.TrimSpace(inTask), "\n", `\n`) + "\nwrite done.txt: yes"
@@ -49,7 +52,7 @@ func TestKilledAtAnyCommit(t *testing.T) {
 			}
 			moments := 2 * commits
 			pick := max(1, moments/c.sample)
-			if os.Getenv("SEGNO_SOAK") != "" {
+			if soak.IsWhole() {
 				pick = 1
 			}
 			for m := pick / 2; m < moments; m += pick {

@@ -31,6 +31,9 @@ var openers = map[string]retryrig.Opener{
 // Under SEGNO_SOAK there are 1,000 faults on each store. Redis and PostgreSQL are tried beside
 // their stores.
 func TestACallerThatRunsAgainOnAnyErrorFinishesOnce(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	inMemory, err := kv.Open(t.Context(), kvtest.NewMap(nil), kv.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +45,7 @@ func TestACallerThatRunsAgainOnAnyErrorFinishesOnce(t *testing.T) {
 	for name, trial := range trials {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			trial.Faults = retryrig.Faults()
+			trial.Faults = retryrig.Faults(t)
 			retryrig.Run(t, trial)
 		})
 	}

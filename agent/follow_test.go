@@ -11,6 +11,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/store/sqlite"
 )
 
@@ -233,7 +234,7 @@ func TestLateFollowerReceivesMoved(t *testing.T) {
 // TestFollowerHasTheEventsOfEvents moves a thread at random, and has its follower leave and
 // come back at random: what he holds is what Events tells, after every move.
 func TestFollowerHasTheEventsOfEvents(t *testing.T) {
-	for seed := range uint64(6) {
+	for _, seed := range soak.Seeds(t, 6, 600) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			chance := rand.New(rand.NewPCG(seed, 0))
 			r := newRig(t)

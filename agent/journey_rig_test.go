@@ -16,6 +16,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/agent/model/offline"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/store/memory"
 	"github.com/dalsegno/segno/timeline"
 )
@@ -25,7 +26,7 @@ import (
 type journey struct {
 	*project
 	home   string // contains the project's directory
-	seed   int
+	seed   uint64
 	rnd    *rand.Rand
 	store  siteGate
 	life   *life
@@ -35,21 +36,10 @@ type journey struct {
 	undone map[string]int  // turns that a thread has undone and may redo
 }
 
-// eachSeed makes a journey for each of some seeds and of those that failed before, and of many under
-// SEGNO_SOAK.
-func eachSeed(t *testing.T, change func(j *journey, c *agent.Config), test func(j *journey), failed ...int) {
+// eachSeed makes a journey for each of some new seeds and of those that failed before.
+func eachSeed(t *testing.T, change func(j *journey, c *agent.Config), test func(j *journey), failed ...uint64) {
 	t.Parallel()
-	n := 25
-	if os.Getenv("SEGNO_SOAK") != "" {
-		n = 500
-	}
-	seeds := failed
-	for seed := range n {
-		if !slices.Contains(failed, seed) {
-			seeds = append(seeds, seed)
-		}
-	}
-	for _, seed := range seeds {
+	for _, seed := range slices.Concat(failed, soak.Seeds(t, 25, 500)) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			test(setOff(t, seed, change))
@@ -57,11 +47,11 @@ func eachSeed(t *testing.T, change func(j *journey, c *agent.Config), test func(
 	}
 }
 
-func setOff(t *testing.T, seed int, change func(j *journey, c *agent.Config)) *journey {
+func setOff(t *testing.T, seed uint64, change func(j *journey, c *agent.Config)) *journey {
 	t.Helper()
 	home := t.TempDir()
 	j := &journey{project: &project{T: t, dir: filepath.Join(home, "project")}, home: home, seed: seed,
-		rnd: rand.New(rand.NewPCG(uint64(seed), 0)), life: &life{}, paid: map[string]int{}, began: map[string]bool{}, undone: map[string]int{}}
+		rnd: rand.New(rand.NewPCG(seed, 0)), life: &life{}, paid: map[string]int{}, began: map[string]bool{}, undone: map[string]int{}}
 	fill(t, home, map[string]string{"mine.txt": "mine"})
 	store := memory.New(nil)
 	j.store = siteGate{&gate{lessor: store, before: j.life.before, after: j.life.made}, store}

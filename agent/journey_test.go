@@ -110,6 +110,9 @@ func (j *journey) meanwhile(files map[string]string, round int) {
 // directory, and undoes and redoes turns in any order. What the person wrote stays as it
 // is, and redo after undo gives the directory back.
 func TestAPersonsFilesSurviveUndoAndRedo(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	asking := func(_ *journey, c *agent.Config) { c.Approve = agent.RequireApproval("execute") }
 	eachSeed(t, asking, func(j *journey) {
 		theirs := map[string]string{"mine.txt": "mine"}
@@ -223,6 +226,9 @@ func (j *journey) keeps(theirs map[string]string) {
 // restores, forks and kills in any order, beside a person and other processes. No bill
 // is paid more often than it was allowed.
 func TestApprovedCallRunsOnceAcrossMoves(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	change := func(j *journey, c *agent.Config) {
 		j.paying(c)
 		if j.chance(3) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/saver"
 	"github.com/dalsegno/segno/store/memory"
 )
@@ -21,12 +21,8 @@ import (
 // random, with subagents that ask as well, and with questions that expire: there are never more calls than approvals,
 // every thread can be brought to its end, and every call has one result.
 func TestEveryCallNeedsItsOwnApproval(t *testing.T) {
-	seeds := 25
-	if os.Getenv("SEGNO_SOAK") != "" {
-		seeds = 1500
-	}
-	for seed := range 2 * seeds {
-		l := newLeave(t, uint64(seed/2), seed%2 == 1)
+	for _, seed := range soak.Seeds(t, 50, 3000) {
+		l := newLeave(t, seed, seed%2 == 1)
 		for range 40 {
 			l.step()
 			if l.sends > l.approved {

@@ -9,12 +9,16 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // TestFilesOfAKilledRunCanBeUndone kills a run that works on a directory, right
 // before or after any commit. Undo gives the directory back as it was; or the turn
 // is brought to its end, and then undone and done again.
 func TestFilesOfAKilledRunCanBeUndone(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	o := order{Site: true, Effect: agent.LostAsk, Prompt: "write a.txt: one\nwrite b/c.txt: two ; edit mine.txt: mine -> yours\nrun rm kept.txt"}
 	before := map[string]string{"mine.txt": "mine", "kept.txt": "kept"}
 	finished := map[string]string{"mine.txt": "yours", "a.txt": "one", "b/c.txt": "two"}
@@ -25,7 +29,7 @@ func TestFilesOfAKilledRunCanBeUndone(t *testing.T) {
 		t.Fatalf("the turn makes %v", got)
 	}
 	pick := 4
-	if os.Getenv("SEGNO_SOAK") != "" {
+	if soak.IsWhole() {
 		pick = 1
 	}
 	for m := 2; m < 2*commits; m += pick { // the first commit makes the thread

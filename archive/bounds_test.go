@@ -27,6 +27,9 @@ func (f *forgery) deflateTop() *forgery {
 // TestHostileManifests opens archives whose manifest is small for what it asks a reader to do. Each
 // is refused, with little work and memory.
 func TestHostileManifests(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	many := func(n int, path func(i int) string) (files [][2]string) {
 		for i := range n {
 			files = append(files, [2]string{path(i), ""})

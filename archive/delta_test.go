@@ -106,6 +106,9 @@ func TestNothingInCommonIsAFullArchive(t *testing.T) {
 // TestDeltasOfDeltas makes a chain of archives of random states, each a delta of the one before,
 // and loads its end: it is the last state.
 func TestDeltasOfDeltas(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	rapid.Check(t, func(rt *rapid.T) {
 		dir := t.TempDir()
 		defer os.RemoveAll(dir)
@@ -225,6 +228,9 @@ func TestWhatTheUserAllowedIsInTheDigestOfADelta(t *testing.T) {
 // TestEveryByteOfADelta flips every byte of a small delta: it is refused, alone or with
 // its base, or loads the same state.
 func TestEveryByteOfADelta(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	dir := t.TempDir()
 	state := func(transcript, soul string) State {
 		return State{Agents: []AgentState{{Info: AgentInfo{Name: "a"}, Session: []File{content("a.jsonl", transcript)}, Workspace: []File{content("SOUL.md", soul), content("same", "same")}}}}

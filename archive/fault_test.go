@@ -12,6 +12,9 @@ import (
 // TestEveryFailureOfAWrite fails the n-th operation for every n: there is no archive, or a
 // complete one.
 func TestEveryFailureOfAWrite(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	for _, forever := range []bool{false, true} {
 		for n := 0; ; n++ {
 			name := filepath.Join(t.TempDir(), "a.ckpt")

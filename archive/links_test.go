@@ -9,6 +9,9 @@ import (
 // TestLinksThatAWorkspaceKeeps checks that only links which stay inside the workspace are
 // kept, also through other links, and that a workspace full of links does not take long.
 func TestLinksThatAWorkspaceKeeps(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	t.Parallel()
 	at := func(name, target string) Link { return Link{"agents/a/workspace/" + name, target} }
 	cases := []struct {

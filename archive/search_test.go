@@ -15,6 +15,9 @@ import (
 // TestSecretsOutsideOfContents has a secret in everything of an archive but the content of a
 // file. None of it is written, and the refusal does not print it.
 func TestSecretsOutsideOfContents(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	token := "ghp_" + "R5pZ8kQ2mW7xT4vN9cB3dF6hJ1sL0aYgUeKi"
 	agent := func(change func(*AgentState)) func(*State) {
 		return func(s *State) { change(&s.Agents[0]) }

@@ -391,6 +391,9 @@ func TestKeep(t *testing.T) {
 
 // TestSecondRunner is refused while the first one runs.
 func TestSecondRunner(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	r := newRig(t)
 	c := r.config(1, 1)
 	var second error
@@ -434,6 +437,9 @@ func secretText() string { return "AKIA" + "Z7VRSQ5TJN2XMPLK" }
 // TestFailingDisk fails one operation of the runner at a time. The experiment goes on or ends with an error, and
 // the next run completes it.
 func TestFailingDisk(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	run := func(t *testing.T, faults *faultfs.Faults) (failed error) {
 		r := newRig(t)
 		c := r.config(2, 2)
@@ -454,7 +460,7 @@ func TestFailingDisk(t *testing.T) {
 	if err := run(t, whole); err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range faultfs.Sample(whole.Trace()) {
+	for _, n := range faultfs.Sample(t, whole.Trace()) {
 		faults := faultfs.FailAt(n)
 		_ = run(t, faults) // it may have succeeded at its retry
 		if t.Failed() {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno/internal/testing/agentrig"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // A precisionCase is a tree of published files. Its authors have published every value in it, so a
@@ -35,7 +36,7 @@ func TestPublishedFilesHaveFewFindings(t *testing.T) {
 	cases := []precisionCase{
 		{name: "a sample of Go's sources", dirs: goSources("net/http", "encoding", "go", "os", "strings", "cmd/go/internal"), skip: "testdata", limit: 3},
 	}
-	if os.Getenv("SEGNO_SOAK") != "" {
+	if soak.IsWhole() {
 		cases = append(cases, precisionCase{name: "Go", dirs: []string{runtime.GOROOT()}, limit: 34}, agents(t)) //nolint:staticcheck // as above
 	}
 	s := scanner(t, Options{})

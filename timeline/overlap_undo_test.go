@@ -106,7 +106,7 @@ func TestUndoBesideAnotherThreadsTurn(t *testing.T) {
 			for _, same := range []bool{false, true} {
 				for undone := range 2 {
 					n++
-					if testing.Short() && n%7 != 0 {
+					if testing.Short() && n%29 != 0 {
 						continue
 					}
 					o := &overlap{edited: newEdited(t, nil, filepath.Join(base, fmt.Sprint(n))), now: time.Now(), same: same,

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/spool"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/memory"
 	"github.com/dalsegno/segno/timeline"
@@ -134,10 +135,9 @@ func (e *edited) move(ask timeline.MoveRequest) *timeline.Plan {
 func TestUndoRevertsItsTurnsOnly(t *testing.T) {
 	base := t.TempDir()
 	n, merged, conflicts := 0, 0, 0
+	soak.Rapid(t, 40, 2000) // each history writes some hundred files durably
 	rapid.Check(t, func(r *rapid.T) {
-		if n++; n > 40 && os.Getenv("SEGNO_SOAK") == "" {
-			return // each history writes some hundred files durably
-		}
+		n++
 		e := newEdited(t, r, filepath.Join(base, fmt.Sprint(n)))
 		for range rapid.IntRange(1, 4).Draw(r, "turns") {
 			if rapid.Bool().Draw(r, "user before") {

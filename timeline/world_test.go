@@ -11,6 +11,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/pack"
 	"github.com/dalsegno/segno/internal/testing/faultfs"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/memory"
 	"github.com/dalsegno/segno/store/sqlite"
@@ -147,7 +148,7 @@ func (w *randomWorld) Load(_ context.Context, data []byte) error {
 // TestSaveWorldFaults fails a sample of the operations of the file system during a save. Afterwards the head of the
 // thread is a checkpoint whose world loads, and the next save succeeds.
 func TestSaveWorldFaults(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
+	r := rand.New(rand.NewPCG(soak.Seed(t), 0))
 	random := func() *randomWorld {
 		w := &randomWorld{company.New(1), make([]byte, 1<<21)} // it is in a pack
 		for i := range w.data {
@@ -203,7 +204,7 @@ func TestSaveWorldFaults(t *testing.T) {
 	if len(trace) == 0 {
 		t.Fatal("the document is not in a pack, so nothing can fail")
 	}
-	for _, n := range faultfs.Sample(trace) {
+	for _, n := range faultfs.Sample(t, trace) {
 		for _, forever := range []bool{false, true} {
 			faults := faultfs.FailAt(n)
 			faults.Forever = forever

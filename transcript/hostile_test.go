@@ -212,7 +212,7 @@ func TestWriteFailsWhole(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, n := range faultfs.Sample(trace.Trace()) {
+			for _, n := range faultfs.Sample(t, trace.Trace()) {
 				faults := faultfs.FailAt(n)
 				to := target(n)
 				src, err := open(faults.Wrap(vfs.OS)).WriteConversation(h.ctx, c, &p, to, h.store.Objects())

@@ -15,6 +15,9 @@ import (
 // whether or not there is an index; with another one, only if the rule is as old as
 // the cover.
 func TestCoverKeepsPathsSaved(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	for name, rule := range map[string]struct{ path, content, held string }{
 		"a cache":       {"src/CACHEDIR.TAG", cacheTag, "src"},
 		"a manifest":    {"package.json", "{}", "node_modules"},

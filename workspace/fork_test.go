@@ -167,6 +167,9 @@ func TestForkRefusesNestingAndExisting(t *testing.T) {
 // TestForkLeavesOutMissingPaths forks at a time since when protected paths were removed and
 // others replaced files.
 func TestForkLeavesOutMissingPaths(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	p := newFixture(t)
 	p.write("nested/.git/HEAD", "ref: refs/heads/main\n")
 	p.write("nested/file", "1")

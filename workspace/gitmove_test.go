@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // gitHistory is a repository with a random history, and states in it to go back to.
@@ -179,11 +180,11 @@ func newGitHistory(t *testing.T, seed uint64) *gitHistory {
 // stay. Without files to move back there is no command.
 func TestGitCommandLosesNoCommit(t *testing.T) {
 	t.Parallel()
-	histories := uint64(40)
+	histories := 40
 	if testing.Short() {
 		histories = 8
 	}
-	for seed := range histories {
+	for _, seed := range soak.Seeds(t, histories, 4000) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			h := newGitHistory(t, seed)

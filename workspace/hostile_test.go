@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/workspace"
 )
@@ -472,7 +473,7 @@ func TestHelperUnprivileged(t *testing.T) {
 // TestManyEntries runs on 300 entries in one directory, or on 100,000.
 func TestManyEntries(t *testing.T) {
 	n := 300
-	if os.Getenv("SEGNO_SOAK") != "" {
+	if soak.IsWhole() {
 		n = 100_000
 	}
 	p := newFixture(t)

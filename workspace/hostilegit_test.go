@@ -366,6 +366,9 @@ func TestASymlinkThatAppearsInAForkIsNotFollowed(t *testing.T) {
 
 // TestAHostileGitHangsNothing replaces files of git by files that block a reader or never end.
 func TestAHostileGitHangsNothing(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	fifo := func(path string) func(p *fixture) {
 		return func(p *fixture) {
 			must(p.t, os.RemoveAll(p.path(path)))

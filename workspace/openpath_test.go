@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // countedDirs are directories that count how many were opened and are open. A directory is its path.
@@ -68,13 +70,14 @@ func TestOpenPathIsLinear(t *testing.T) {
 // TestOpenPathAnywhere opens random paths, of which some are the beginnings of others, and some are
 // not there.
 func TestOpenPathAnywhere(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
+	if testing.Short() {
+		return // it takes seconds
+	}
+	r := rand.New(rand.NewPCG(soak.Seed(t), 0))
 	c := &countedDirs{t: t, missing: "gone"}
 	names := []string{"a", "aa", "b", "gone"}
 	var path []string
-	for range 20_000 {
+	for range soak.Count(t, 20_000, 2_000_000) {
 		path = path[:r.IntN(len(path)+1)]
 		for range r.IntN(300) {
 			name := names[0]

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // project is a directory with an agent that works in it and on a database.
@@ -344,10 +345,7 @@ func TestKilledMovesOfPostgres(t *testing.T) {
 		p.write("a", "1")
 		p.sql(`UPDATE t SET x = 1; CREATE TABLE u (y int); INSERT INTO u VALUES (1)`)
 	})
-	rounds := 4
-	if os.Getenv("SEGNO_SOAK") != "" {
-		rounds = 60
-	}
+	rounds := soak.Count(t, 4, 200)
 	longest := 100 * time.Millisecond
 	undone := false
 	for range rounds {

@@ -99,6 +99,9 @@ const blockedEvent = `{"hook_event_name":"PreToolUse","session_id":"s","tool_nam
 // TestASignalEndsWhatIsBlocked sends SIGTERM to commands and hooks that are blocked in a
 // system call. They end without a second signal.
 func TestASignalEndsWhatIsBlocked(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	for name, c := range map[string]struct {
 		command []string
 		code    int
@@ -148,6 +151,9 @@ func TestASignalEndsAHookWhoseEventNeverCame(t *testing.T) {
 // TestTheDeadlineEndsAHookThatIsBlocked lets hooks run into their deadline. Their
 // log then contains the reason.
 func TestTheDeadlineEndsAHookThatIsBlocked(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	for _, name := range []string{"segno", "segno-hook"} {
 		t.Run(name, func(t *testing.T) {
 			b := newBlocked(t)

@@ -16,9 +16,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-const messagesFile = "../../docs/messages.md"
+const messagesFile = "testdata/messages.md"
 
-// TestCatalogueUpToDate makes docs/messages.md, the list of all texts that users can see, so that
+// TestCatalogueUpToDate makes testdata/messages.md, the list of all texts that users can see, so that
 // a person can read them as a whole.
 func TestCatalogueUpToDate(t *testing.T) {
 	var b strings.Builder
@@ -44,7 +44,7 @@ verbs of fmt such as %s. 'go test ./internal/cli -run Catalogue -update' writes 
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Errorf("docs/messages.md is stale; run 'go test ./internal/cli -run Catalogue -update'\n%s", diff)
+		t.Errorf("testdata/messages.md is stale; run 'go test ./internal/cli -run Catalogue -update'\n%s", diff)
 	}
 }
 

@@ -97,6 +97,9 @@ func (c *terminalChat) ends() {
 // TestChatAtATerminal chats, answers a question with an edit, takes a turn back,
 // leaves with a question open, and finds it all again.
 func TestChatAtATerminal(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	t.Parallel()
 	rig := chatRig(t)
 	ledger := filepath.Join(rig.Project, "ledger")
@@ -153,6 +156,9 @@ func TestChatAtATerminal(t *testing.T) {
 // TestChatAnswersLongerThanTheScreen checks that a long answer scrolls and that the lines at the
 // bottom are on the screen once.
 func TestChatAnswersLongerThanTheScreen(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	t.Parallel()
 	rig := chatRig(t)
 	rig.Vars["NO_COLOR"] = "1"

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno/generation"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // experimentsDir has the experiments that users can run at once.
@@ -58,7 +59,7 @@ func newShortExperiment(t *testing.T, file string) (*experiment, *generation.Exp
 		t.Fatal(err)
 	}
 	ticks := regexp.MustCompile(`(?m)^ticks = [0-9]+`)
-	if os.Getenv("SEGNO_SOAK") == "" {
+	if !soak.IsWhole() {
 		text = ticks.ReplaceAll(text, []byte("ticks = 3"))
 	}
 	x := newExperiment(t, "", "900")

@@ -19,18 +19,17 @@ import (
 	"testing"
 	"time"
 
-	gocmp "github.com/google/go-cmp/cmp"
-
 	"github.com/dalsegno/segno/archive"
 	"github.com/dalsegno/segno/generation"
 )
 
 // experiment is an installation with one experiment.
 type experiment struct {
-	t    *testing.T
-	dir  string
-	env  []string
-	file string
+	t           *testing.T
+	dir         string
+	env         []string
+	file        string
+	consistency string // of the checkpoints
 }
 
 const villageTOML = `
@@ -53,7 +52,7 @@ func newExperiment(t *testing.T, text, every string) *experiment {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &experiment{t: t, dir: dir, file: filepath.Join(dir, "village.toml")}
+	x := &experiment{t: t, dir: dir, file: filepath.Join(dir, "village.toml"), consistency: archive.Quiet}
 	x.env = []string{"HOME=" + filepath.Join(dir, "user"), "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(),
 		"XDG_DATA_HOME=" + filepath.Join(dir, "data"), "CHECKPOINT_EVERY=" + every}
 	for name, content := range map[string]string{"village.toml": text, "user/note": "", "runs/village/key": fmt.Sprint("the key of ", os.Getpid())} {
@@ -182,7 +181,7 @@ func (x *experiment) checkTemplate(g int, agent, template string) {
 			x.t.Errorf("generation %d began with %s: %v", g, template, err)
 			return
 		}
-		if cut := r.Manifest().Cut; cut.Generation != g || cut.Consistency != archive.Quiet {
+		if cut := r.Manifest().Cut; cut.Generation != g || cut.Consistency != x.consistency {
 			x.t.Errorf("generation %d began with %s of %+v", g, template, cut)
 		}
 		r.Close()
@@ -194,35 +193,6 @@ func (x *experiment) checkTemplate(g int, agent, template string) {
 	}
 	if template != want {
 		x.t.Errorf("generation %d of %s began with %q, want %q", g, agent, template, want)
-	}
-}
-
-// TestGenerationsSurviveKills kills the runner, the world and agents at random moments. The
-// experiment ends as one that was not interrupted. Without /proc, only the runner is killed.
-func TestGenerationsSurviveKills(t *testing.T) {
-	straight := newExperiment(t, villageTOML, "0.1")
-	began := time.Now()
-	straight.mustRun()
-	straight.checkRows(began, time.Now())
-	want := straight.outcome()
-	seeds := 2
-	if testing.Short() {
-		seeds = 1
-	}
-	if os.Getenv("SEGNO_SOAK") != "" {
-		seeds = 200
-	}
-	for seed := range seeds {
-		t.Run(strconv.Itoa(seed), func(t *testing.T) {
-			x := newExperiment(t, villageTOML, []string{"0.05", "0.2"}[seed%2])
-			began := time.Now()
-			x.runKilled(rand.New(rand.NewPCG(uint64(seed), 0)))
-			x.checkRows(began, time.Now())
-			if diff := gocmp.Diff(want, x.outcome()); diff != "" {
-				t.Error(diff)
-			}
-			x.checkFailedRuns()
-		})
 	}
 }
 

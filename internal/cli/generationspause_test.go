@@ -10,6 +10,8 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 const hermitTOML = `
@@ -34,7 +36,7 @@ func TestPauseSurvivesKills(t *testing.T) {
 		"directory renamed": "runs/village-g001.paused-*",
 		"turn made":         "runs/village-g001/agents/Ada/agent.log",
 	}
-	if os.Getenv("SEGNO_SOAK") != "" {
+	if soak.IsWhole() {
 		moments["run prepared"], moments["world started"] = "runs/village-g001/run.json", "runs/village-g001/world.log"
 	}
 	for name, moment := range moments {

@@ -22,6 +22,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // realAgent is a real agent in an experiment.
@@ -98,7 +99,7 @@ func TestRealAgentsSurviveKills(t *testing.T) {
 		return
 	}
 	for name, real := range realAgents() {
-		if real.isSoaked && os.Getenv("SEGNO_SOAK") == "" {
+		if real.isSoaked && !soak.IsWhole() {
 			continue
 		}
 		t.Run(name, func(t *testing.T) { real.survive(t) })

@@ -464,6 +464,9 @@ func TestAgentBehindTheProxy(t *testing.T) {
 // seen so many updates of a turn: the turn ends, and each command ran once, or not
 // at all and the agent reports that the outcome is unknown.
 func TestAgentBehindTheProxyKilledAnywhere(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	for _, n := range []int{1, 2, 4, 6, 8, 11} {
 		t.Run(strconv.Itoa(n), func(t *testing.T) {
 			e := newEditor(t, "acp", "--", "segno", "agent")

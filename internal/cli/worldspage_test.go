@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno/generation"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/world/httpworld"
 )
 
@@ -47,7 +48,7 @@ func TestWorldsPage(t *testing.T) {
 			if _, err := httpworld.ReadConfig(dir); err != nil {
 				t.Error(err)
 			}
-		case language == "" && strings.HasPrefix(code, "cp ") && os.Getenv("SEGNO_SOAK") != "":
+		case language == "" && strings.HasPrefix(code, "cp ") && soak.IsWhole():
 			cmd := exec.CommandContext(t.Context(), "sh", "-ec", code)
 			cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=", "GOFLAGS=")
 			if out, err := cmd.CombinedOutput(); err != nil {

@@ -314,7 +314,7 @@ func TestFaults(t *testing.T) {
 		if err := run(prepare(t), clean); err != nil {
 			t.Fatal(err)
 		}
-		for _, n := range faultfs.Sample(clean.Trace()) {
+		for _, n := range faultfs.Sample(t, clean.Trace()) {
 			for _, forever := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%d %v", n, forever), func(t *testing.T) {
 					r, f := prepare(t), faultfs.FailAt(n)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // The clock of the fixture is an hour ahead, so that no file looks as if it had just changed. The test also
@@ -18,12 +19,12 @@ func TestNoChangeIsMissed(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
-			random := rand.New(rand.NewPCG(1, 2))
+			random := rand.New(rand.NewPCG(soak.Seed(t), 0))
 			db := f.open()
 			f.exec(db, "PRAGMA synchronous=off", "PRAGMA journal_mode="+mode, "CREATE TABLE t(id INTEGER PRIMARY KEY, x BLOB)",
 				"INSERT INTO t VALUES (1, zeroblob(9000)), (2, zeroblob(10)), (3, zeroblob(5000))")
 			cached, fresh := f.attached(true), f.attached(false)
-			for i := range 60 {
+			for i := range soak.Count(t, 60, 6000) {
 				switch n := random.IntN(12); {
 				case n < 6: // the size of the files stays
 					f.exec(db, fmt.Sprintf("UPDATE t SET x = randomblob(length(x)) WHERE id = %d", 1+random.IntN(3)))
@@ -153,8 +154,8 @@ func TestMovesAreExact(t *testing.T) {
 	step("DROP TABLE t", "VACUUM")
 	step("PRAGMA journal_mode=delete", "CREATE VIEW v AS SELECT * FROM u")
 	step("PRAGMA page_size=8192", "VACUUM")
-	random := rand.New(rand.NewPCG(3, 4))
-	for range 40 {
+	random := rand.New(rand.NewPCG(soak.Seed(t), 0))
+	for range soak.Count(t, 40, 4000) {
 		to := states[random.IntN(len(states))]
 		if why := f.move(w, f.snapshot(w), to); why != "" {
 			t.Fatal(why)

@@ -22,6 +22,9 @@ const nobody = 65534
 // A save of a database that did not change reads some pages, whoever saves it and whatever its journal mode is. A
 // program has it open.
 func TestUnchangedSaveReadsLittle(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	if dir := os.Getenv("SEGNO_TEST_SAVE_IN"); dir != "" {
 		printReads(t, dir)
 		return

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno/internal/database"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/memory"
 )
@@ -18,6 +19,9 @@ import (
 // TestKilledMove kills a process that moves a database back and forth. The database then has one of the
 // two states.
 func TestKilledMove(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	if dir := os.Getenv("SEGNO_TEST_MOVE_IN"); dir != "" {
 		moveForever(t, dir)
 	}
@@ -26,7 +30,7 @@ func TestKilledMove(t *testing.T) {
 		f.sql("PRAGMA journal_mode="+mode, "CREATE TABLE t(id INTEGER PRIMARY KEY, x, y)", "CREATE INDEX i ON t(x)",
 			"WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM c WHERE i < 3000) INSERT INTO t SELECT i, 1, hex(zeroblob(20)) FROM c")
 		seen := map[string]bool{}
-		for range 6 {
+		for range soak.Count(t, 6, 200) {
 			f.killMove()
 			if got := f.value("PRAGMA integrity_check"); got != "ok" {
 				t.Fatal(got)

@@ -95,6 +95,9 @@ func (c *turnCounter) turn(int) *export.Turn {
 }
 
 func TestALongThreadNeedsTheMemoryOfATurn(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	for _, format := range append(export.Formats(), "html") {
 		var c turnCounter
 		must(t, export.Write(io.Discard, format, made(5000, c.turn)))

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "rewrite docs/acp-failures.md")
+var update = flag.Bool("update", false, "rewrite testdata/failures.md")
 
-const page = "../../docs/acp-failures.md"
+const page = "testdata/failures.md"
 
 func TestDocumentMatchesTable(t *testing.T) {
 	want := document()
@@ -26,7 +26,7 @@ func TestDocumentMatchesTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("docs/acp-failures.md is not what the table says; run go test ./internal/failure -update")
+		t.Errorf("testdata/failures.md is not what the table says; run go test ./internal/failure -update")
 	}
 }
 

@@ -21,13 +21,19 @@ func startSubagent(t *testing.T) *scene {
 	t.Helper()
 	c := newScene(t, map[string]string{"a": "0", "notes": "0"})
 	c.asks("p1", "one")
+	c.startsSubagent()
+	c.wantOpen("p1")
+	return c
+}
+
+// startsSubagent runs the turn of startSubagent after its prompt.
+func (c *scene) startsSubagent() {
+	c.Helper()
 	c.writes("p1", "t1", "a", "1")
 	c.begins("p1", "t2", "Agent", map[string]any{"prompt": "do it", "description": "bg"})
 	c.sendEvent("PostToolUse", "prompt_id", "p1", "tool_name", "Agent", "tool_use_id", "t2", "tool_response", map[string]any{"isAsync": true, "agentId": "a9"})
 	c.stops("p1", subagent())
-	c.wantOpen("p1")
 	c.waitForClock()
-	return c
 }
 
 // runSubagent lets the subagent work. key is the id of the prompt that the agent answers meanwhile.

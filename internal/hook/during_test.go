@@ -238,3 +238,30 @@ func TestAReportBesideAnotherThread(t *testing.T) {
 	c.wantFiles("a=1 notes=by the answer")
 	c.wantNoFailures()
 }
+
+// TestAReportAfterAnotherTurn is TestAReportBesideAnotherThread for a turn whose checkpoint lies below that of
+// a newer turn of its session, so that its files do not show what the answer to the report changed.
+func TestAReportAfterAnotherTurn(t *testing.T) {
+	c := newScene(t, map[string]string{"a": "0", "notes": "0"})
+	other := func(event string, more ...any) { c.sendEventOfOther(event, append(more, "prompt_id", "q1")...) }
+	c.asks("p1", "one")
+	other("UserPromptSubmit", "prompt", "two")
+	c.startsSubagent()
+	c.asks("p2", "three")
+	input := map[string]any{"file_path": filepath.Join(c.project, "notes"), "content": "by the other"}
+	call := []any{"tool_name", "Write", "tool_use_id", "u1", "tool_input", input}
+	other("PreToolUse", call...)
+	c.write("notes", "by the other")
+	other("PostToolUse", append(call, "tool_response", "ok")...)
+	c.waitForClock()
+	c.stops("p2", subagent())
+	c.subagentStops("p2")
+	c.sendEvent("UserPromptSubmit", "prompt_id", "p3", "prompt", report)
+	c.writes("p3", "t9", "notes", "by the answer")
+	c.waitForClock()
+	c.stops("p3")
+	other("Stop")
+	c.wantConflicts(c.undoOf(otherSession), "notes")
+	c.wantFiles("a=1 notes=by the answer")
+	c.wantNoFailures()
+}

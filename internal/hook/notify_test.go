@@ -228,10 +228,10 @@ func TestNotifyFaults(t *testing.T) {
 	none := func() *faultfs.Faults { return faultfs.FailAt(-1) }
 	enable, disable := none(), none()
 	run(enable, disable)
-	for _, n := range faultfs.Sample(enable.Trace()) {
+	for _, n := range faultfs.Sample(t, enable.Trace()) {
 		run(faultfs.FailAt(n), none())
 	}
-	for _, n := range faultfs.Sample(disable.Trace()) {
+	for _, n := range faultfs.Sample(t, disable.Trace()) {
 		run(none(), faultfs.FailAt(n))
 	}
 }

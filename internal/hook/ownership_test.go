@@ -2,8 +2,6 @@ package hook_test
 
 import (
 	"context"
-	"flag"
-	"os"
 	"slices"
 	"testing"
 
@@ -11,6 +9,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -27,16 +26,10 @@ import (
 // turn was interrupted, left work in the background or overlapped another. A
 // write of the user while a command of a turn runs counts as that turn's.
 func TestAnyOwnership(t *testing.T) {
-	histories := "50"
-	if os.Getenv("SEGNO_SOAK") != "" {
-		histories = "3000"
+	if testing.Short() {
+		return // it takes seconds
 	}
-	checks := flag.Lookup("rapid.checks").Value
-	was := checks.String()
-	if err := checks.Set(histories); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = checks.Set(was) })
+	soak.Rapid(t, 50, 3000)
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(rt, t.TempDir())
 		defer func() {

@@ -14,6 +14,7 @@ import (
 	"github.com/dalsegno/segno/internal/database"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/internal/testing/faultfs"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/timeline"
 )
@@ -176,7 +177,7 @@ func TestInterruptedMoveOfDatabases(t *testing.T) {
 
 func TestKilledInMidMoveOfDatabases(t *testing.T) {
 	d := newDatabaseFixture(t)
-	for range 8 {
+	for range soak.Count(t, 8, 200) {
 		killOnce(t, filepath.Dir(d.project))
 		d.runNextCommand()
 		if got := d.state(); got != "3 2 -" && got != "1 1 0" {
@@ -188,7 +189,13 @@ func TestKilledInMidMoveOfDatabases(t *testing.T) {
 
 // TestEveryFailureOfAMoveOfDatabases fails each disk operation of an undo that creates a database.
 func TestEveryFailureOfAMoveOfDatabases(t *testing.T) {
-	const step = 3 // a sample
+	if testing.Short() {
+		return // it takes seconds
+	}
+	step := 3 // a sample
+	if soak.IsWhole() {
+		step = 1
+	}
 	for n, done := 0, false; !done; n += step {
 		d := newDatabaseFixture(t)
 		faults := faultfs.FailAt(n)

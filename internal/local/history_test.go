@@ -11,12 +11,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/timeline"
 )
 
 // TestAnyHistory executes turns, edits by the user, undo, redo, restore and op undo in random
 // order, and compares the result with a model.
 func TestAnyHistory(t *testing.T) {
+	soak.Rapid(t, 25, 1000)
 	rapid.Check(t, func(rt *rapid.T) {
 		g := newFixture(t)
 		m := &model{fixture: g, rt: rt, files: map[string]string{}}
@@ -32,6 +34,7 @@ func TestAnyHistory(t *testing.T) {
 // TestAnyHistoryUnderRulesOfAnAgent is TestAnyHistory with an agent that also writes rules which
 // protect a directory. The rules must have no effect.
 func TestAnyHistoryUnderRulesOfAnAgent(t *testing.T) {
+	soak.Rapid(t, 25, 1000)
 	rapid.Check(t, func(rt *rapid.T) {
 		g := newFixture(t)
 		m := &model{fixture: g, rt: rt, files: map[string]string{}, rules: []string{"d/CACHEDIR.TAG", ".segnoignore"}}

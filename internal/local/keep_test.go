@@ -90,9 +90,12 @@ func TestManySessionsAreKeptTogether(t *testing.T) {
 // TestEveryFailureOfKeepingAndMoving fails each disk operation while sessions are kept and one is moved. The sources stay
 // as they were, a session that was reported as kept is in the store, and the next call stores the missing turns.
 func TestEveryFailureOfKeepingAndMoving(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	faults := faultfs.FailAt(-1)
 	keepAndMove(t, faults)
-	for i, n := range faultfs.Sample(faults.Trace()) {
+	for i, n := range faultfs.Sample(t, faults.Trace()) {
 		faults := faultfs.FailAt(n)
 		faults.Forever = i%2 == 0 // a full disk stays full
 		keepAndMove(t, faults)

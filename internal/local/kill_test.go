@@ -3,7 +3,6 @@ package local_test
 import (
 	"bufio"
 	"context"
-	"flag"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -15,6 +14,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/internal/testing/memdir"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -32,14 +32,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv("SEGNO_TEST_SEALS"); dir != "" {
 		sealUntilKilled(dir)
 	}
-	checks := "25"
-	if os.Getenv("SEGNO_SOAK") != "" {
-		checks = "1000"
-	}
 	memdir.UseIfShort()
-	if err := flag.Set("rapid.checks", checks); err != nil {
-		panic(err)
-	}
 	os.Exit(m.Run())
 }
 
@@ -73,13 +66,9 @@ func moveOnce(ctx context.Context, g *fixture, ask timeline.MoveRequest) error {
 // TestKilledInMidMove repeatedly kills a process during a move. The next command finds or completes
 // one of the two states, and nothing is lost or damaged.
 func TestKilledInMidMove(t *testing.T) {
-	kills := 12
-	if os.Getenv("SEGNO_SOAK") != "" {
-		kills = 1000
-	}
 	g, states := threeTurns(t)
 	dir := filepath.Dir(g.project)
-	for i := range kills {
+	for i := range soak.Count(t, 12, 2000) {
 		killOnce(t, dir)
 		g.runNextCommand()
 		if got := g.files(); got != states[1] && got != states[3] {

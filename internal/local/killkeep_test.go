@@ -13,6 +13,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/timeline"
 	"github.com/dalsegno/segno/transcript/claude"
 )
@@ -58,9 +59,9 @@ func TestKilledWhileKeepingAndMoving(t *testing.T) {
 	const sessions, turns = 4, 70 // more turns than one commit takes
 	kills := 10
 	if testing.Short() {
-		kills = 2
+		return // it takes seconds
 	}
-	for i := range kills {
+	for i := range soak.Count(t, kills, 2000) {
 		p := writeSessions(t, sessions, turns)
 		home := filepath.Dir(p.Claude)
 		for _, dir := range []string{"moved-0", "moved-1"} {

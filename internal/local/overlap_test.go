@@ -142,6 +142,9 @@ func TestAForcedMoveUnderAnOpenTurn(t *testing.T) {
 // under an open turn, as a kill does. The end of the turn completes the undo, and the writes of the
 // undo are not attributed to the turn.
 func TestAForcedMoveThatIsCompletedUnderAnOpenTurn(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	for n, done := 0, false; !done; n++ {
 		g := newFixture(t)
 		g.write("a", "0")

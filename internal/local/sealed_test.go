@@ -414,6 +414,9 @@ func TestSealWithSSH(t *testing.T) {
 // TestEveryFailureOfAConversion lets a sample of the disk operations of seal and unseal fail, once and permanently. The store is whole
 // in one of the two forms, and the next command finds nothing of the conversion.
 func TestEveryFailureOfAConversion(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	g, _ := threeTurns(t)
 	key := g.keyFile("key")
 	before := g.records()
@@ -439,7 +442,7 @@ func TestEveryFailureOfAConversion(t *testing.T) {
 		if g.isSealed() == unseal {
 			t.Fatal("nothing was converted")
 		}
-		for _, n := range faultfs.Sample(complete.Trace()) {
+		for _, n := range faultfs.Sample(t, complete.Trace()) {
 			for _, forever := range []bool{false, true} {
 				prepare()
 				faults := faultfs.FailAt(n)
@@ -495,6 +498,9 @@ func recordTurn(ctx context.Context, place local.Place, project string, key segn
 // TestConversionsBesideTurns records turns, as hooks do, while the store is sealed and unsealed. Each turn that was
 // acknowledged is in the store.
 func TestConversionsBesideTurns(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	g := newFixture(t)
 	g.place.Now = time.Now
 	key := g.keyFile("key")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // sealUntilKilled seals and unseals a store until the process is killed, and prints a line before each conversion.
@@ -34,19 +35,16 @@ func sealUntilKilled(dir string) {
 // TestKilledInMidConversion repeatedly kills a process that seals and unseals. The next command finds one of the two forms,
 // whole, and completes or undoes the conversion.
 func TestKilledInMidConversion(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	t.Parallel() // it mostly waits
 	kills := 20
-	if testing.Short() {
-		kills = 5
-	}
-	if os.Getenv("SEGNO_SOAK") != "" {
-		kills = 1000
-	}
 	g, _ := threeTurns(t)
 	g.keyFile("key")
 	before := g.records()
 	sealed := 0
-	for i := range kills {
+	for i := range soak.Count(t, kills, 2000) {
 		cmd := exec.Command(os.Args[0], "-test.run=^$")
 		cmd.Env = append(os.Environ(), "SEGNO_TEST_SEALS="+filepath.Dir(g.project))
 		out, err := cmd.StdoutPipe()

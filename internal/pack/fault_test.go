@@ -85,7 +85,7 @@ func complete(t *testing.T, r *archive.Reader) (outcome, []string) {
 func failSome(t *testing.T, r *archive.Reader, want outcome, trace []string, forever bool) {
 	t.Parallel()
 	isComplete := func(o outcome) bool { return len(o.files) == len(want.files) && len(o.home) == len(want.home) }
-	for _, n := range faultfs.Sample(trace) {
+	for _, n := range faultfs.Sample(t, trace) {
 		to := newTarget(t)
 		faults := faultfs.FailAt(n)
 		faults.Forever = forever
@@ -129,7 +129,7 @@ func TestAFailedPackLeavesNothing(t *testing.T) {
 		}
 		return faults
 	}
-	for _, n := range faultfs.Sample(failAt(-1).Trace()) {
+	for _, n := range faultfs.Sample(t, failAt(-1).Trace()) {
 		failAt(n)
 	}
 }
@@ -186,7 +186,7 @@ func TestAKilledUnpackIsRepeated(t *testing.T) {
 	f, _ := sample(t)
 	name, _ := f.pack(f.checkpoint("t", nil), pack.Options{})
 	want, trace := complete(t, f.open(name))
-	for _, n := range faultfs.Sample(trace) {
+	for _, n := range faultfs.Sample(t, trace) {
 		to := newTarget(t)
 		cmd := exec.CommandContext(t.Context(), os.Args[0])
 		cmd.Env = append(os.Environ(), killAt+"="+strconv.Itoa(n), killArchive+"="+name, killDir+"="+to.dir, killHome+"="+to.home)

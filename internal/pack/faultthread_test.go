@@ -117,10 +117,13 @@ type imported struct {
 
 // TestAKilledImportIsCompleted kills a process at a sample of its operations, and imports again.
 func TestAKilledImportIsCompleted(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	f := longThread(t)
 	name, _ := packThread(t, f.store, "t", pack.Options{})
 	want := history(t, f.store, "t")
-	for _, n := range faultfs.Sample(importTrace(t, name)) {
+	for _, n := range faultfs.Sample(t, importTrace(t, name)) {
 		m := newMachine(t)
 		cmd := exec.CommandContext(t.Context(), os.Args[0])
 		cmd.Env = append(os.Environ(), killAt+"="+strconv.Itoa(n), killArchive+"="+name, killStore+"="+m.dir)
@@ -164,10 +167,13 @@ func (m *machine) completes(n int, r *archive.Reader, want []string) {
 
 // TestAFailedImportIsCompleted fails a sample of the operations, and imports again.
 func TestAFailedImportIsCompleted(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	f := longThread(t)
 	name, _ := packThread(t, f.store, "t", pack.Options{})
 	want := history(t, f.store, "t")
-	for _, n := range faultfs.Sample(importTrace(t, name)) {
+	for _, n := range faultfs.Sample(t, importTrace(t, name)) {
 		m := newMachine(t)
 		left := n
 		fired := false

@@ -111,6 +111,9 @@ func (p *parts) write() *archive.Reader {
 }
 
 func TestHostileThreads(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	raw := func(name string) string {
 		h, err := segno.ParseHash(name)
 		must(t, err)
@@ -243,6 +246,9 @@ func (m *machine) isEmpty(dir string) {
 
 // TestOddThreads are strange and sound.
 func TestOddThreads(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	for name, forge := range map[string]func(p *parts){
 		"as it is": func(*parts) {},
 		"ids with slashes": func(p *parts) {
@@ -289,6 +295,9 @@ func TestOddThreads(t *testing.T) {
 
 // TestATreeOfManyPaths has 40 small objects that are a tree of 2^40 paths.
 func TestATreeOfManyPaths(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	p := soundParts(t)
 	below := p.put("segno tree 1\n")
 	for range 40 {

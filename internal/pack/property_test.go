@@ -53,6 +53,9 @@ func randomTree(t *testing.T, r *rapid.T, root string) {
 
 // TestAnyTreeMovesUnchanged packs random trees, unpacks them, and packs the result again.
 func TestAnyTreeMovesUnchanged(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		f := newFixture(t)

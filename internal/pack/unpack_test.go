@@ -166,6 +166,9 @@ func file(path, content string) archive.File {
 
 // TestHostileSessions unpacks archives that were not made by this package, trusted by mistake.
 func TestHostileSessions(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	t.Parallel()
 	f, r := sample(t)
 	var transcript bytes.Buffer

@@ -48,6 +48,9 @@ func TestSmallerTextHasFewerDetails(t *testing.T) {
 // TestTextFitsEveryBudget tries budgets one after another, so that parts end at every
 // distance from the end.
 func TestTextFitsEveryBudget(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	w := new(threadWriter).prompt("go " + strings.Repeat("on and ", 300))
 	for i := range 400 {
 		w.call("Bash", fmt.Sprintf(`{"command":"k%d"}`, i), `{"response":""}`)
@@ -111,11 +114,10 @@ func thousands(effects, distinct, answer int) *randomThread {
 }
 
 func TestThousandsOfEffectsAreStillCounted(t *testing.T) {
-	const effects = 9000
-	often := 197
 	if testing.Short() {
-		often = 1970
+		return // it takes seconds
 	}
+	const effects, often = 9000, 197
 	for _, answer := range []int{200, 1500} { // all of those that are kept one by one have room, or not
 		w := thousands(effects, 7000, answer)
 		s := new(preamble.Builder)
@@ -147,6 +149,9 @@ func TestThousandsOfEffectsAreStillCounted(t *testing.T) {
 }
 
 func TestBuilderSizeIsBounded(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	const most = 2 << 20
 	for _, w := range []*randomThread{thousands(30_000, 30_000, 0), thousands(1000, 1000, 8000)} {
 		before := heap()

@@ -313,6 +313,9 @@ func TestAgentExitsAtStart(t *testing.T) {
 // TestAgentDiesAtEachPrompt checks that the agent is restarted a limited number of times,
 // that the prompt fails, and that a later prompt starts the agent again.
 func TestAgentDiesAtEachPrompt(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	r, c, s := startSession(t, none)
 	for range 2 {
 		_, err := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Step{Kill: true})).Stop(r.ctx)
@@ -379,6 +382,9 @@ func (r *rig) spoil(name string) (mend func()) {
 // TestReadOnlyStore checks that prompts are refused, unless the user allowed unrecorded
 // turns, and work again when the store can be written.
 func TestReadOnlyStore(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	t.Parallel()
 	for _, what := range []string{"locked", "spoiled"} {
 		for _, best := range []bool{false, true} {
@@ -428,6 +434,9 @@ func TestReadOnlyStore(t *testing.T) {
 // TestStoreLockedAtTurnEnd checks that the turn is recorded when the store is no longer
 // locked.
 func TestStoreLockedAtTurnEnd(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	r, c, s := startSession(t, none)
 	turn := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Say("on it"), acptest.Step{Wait: r.home + "/go"}, acptest.Do("one"), acptest.Say("said-alpha")))
 	r.says(turn, "on it")

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -16,44 +15,21 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno/internal/testing/acptest"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // TestChaos runs conversations in which everything goes wrong: one schedule a seed.
-// A seed that failed is replayed with SEGNO_CHAOS_SEED; SEGNO_SOAK=1 runs a
-// thousand, SEGNO_CHAOS_COUNT another number.
 func TestChaos(t *testing.T) {
-	first, count := chaosSeeds(t)
-	t.Logf("%d schedules", count)
-	for seed := first; seed < first+count; seed++ {
+	schedules := 40
+	if testing.Short() {
+		schedules = 2
+	}
+	for _, seed := range soak.Seeds(t, schedules, 1000) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
 			runChaos(t, planned(seed))
 		})
 	}
-}
-
-func chaosSeeds(t *testing.T) (first, count uint64) {
-	t.Helper()
-	first, count = 1, 40
-	if testing.Short() {
-		count = 4
-	}
-	if os.Getenv("SEGNO_SOAK") != "" {
-		count = 1000
-	}
-	if os.Getenv("SEGNO_CHAOS_SEED") != "" {
-		count = 1
-	}
-	for name, into := range map[string]*uint64{"SEGNO_CHAOS_COUNT": &count, "SEGNO_CHAOS_SEED": &first} {
-		if s := os.Getenv(name); s != "" {
-			n, err := strconv.ParseUint(s, 10, 64)
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			*into = n
-		}
-	}
-	return first, count
 }
 
 func runChaos(t *testing.T, s schedule) {
@@ -80,7 +56,7 @@ func (c *chaos) cleanUp() {
 	if !c.t.Failed() {
 		return
 	}
-	c.t.Logf("replay with SEGNO_CHAOS_SEED=%d\n%s%s", c.plan.seed, c.plan, strings.Join(c.story, "\n"))
+	c.t.Logf("repeat it with SEGNO_COUNT=1 SEGNO_SEED=%d\n%s%s", c.plan.seed, c.plan, strings.Join(c.story, "\n"))
 	for i, r := range c.requests() {
 		c.t.Logf("request %d: process %d, session %.8s, said %d, prompt %.100q", i, r.Process, r.Session, len(r.Said), r.Prompt())
 	}

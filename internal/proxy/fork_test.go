@@ -137,6 +137,9 @@ func (r *rig) bothLive(c *acptest.Client, s, fork string) {
 
 // TestForkAtEarlierTurn names the turn in each supported way.
 func TestForkAtEarlierTurn(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	t.Parallel()
 	want := map[string]string{"none": "preamble", "unknown": "preamble", "honours": "native", "ignores": "preamble", "replays": "native",
 		"loads": "preamble", "head only": "preamble"}
@@ -170,6 +173,9 @@ func TestForkAtEarlierTurn(t *testing.T) {
 
 // TestForkOfFork checks that a fork of a fork has the first fork's turns.
 func TestForkOfFork(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	eachAgent(t, forkers(), func(t *testing.T, r *rig) {
 		c, s := r.session()
 		r.say(c, s, "alpha")

@@ -158,6 +158,9 @@ func TestOriginalAfterForkInPlace(t *testing.T) {
 // TestListOfMovedDirectory checks that a moved directory lists its sessions, also those of
 // a subdirectory.
 func TestListOfMovedDirectory(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	eachAgent(t, movers(), func(t *testing.T, r *rig) {
 		c, s := r.session()
 		r.say(c, s, "alpha")

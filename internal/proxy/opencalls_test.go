@@ -41,6 +41,9 @@ func announce(id string) acptest.Step {
 // TestEveryCallGetsFinalStatus checks that each call that the client was shown gets a
 // final status before the prompt is answered, and in a load, however its turn ended.
 func TestEveryCallGetsFinalStatus(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	t.Parallel()
 	cases := map[string]struct {
 		steps  []acptest.Step

@@ -278,6 +278,9 @@ func TestPermissionPendingAtAgentDeath(t *testing.T) {
 // TestClientLeavesDuringTurn checks that everything ends in time, that the turn is
 // interrupted in the log, and that no process of the agent is left.
 func TestClientLeavesDuringTurn(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	t.Parallel()
 	for name, step := range map[string]acptest.Step{
 		"hangs": {Hang: true}, "deaf": {Deaf: true}, "tool": {Tool: "ledger", Line: "x", Hold: "/nonexistent"}, "asks": {Tool: "ledger", Line: "x", Ask: true},
@@ -310,6 +313,9 @@ func TestClientLeavesDuringTurn(t *testing.T) {
 
 // TestChildProcessEndsWithAgent has a child process keep the agent's streams open.
 func TestChildProcessEndsWithAgent(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	t.Parallel()
 	r := newRig(t, none)
 	pid := filepath.Join(r.home, "pid")
@@ -388,6 +394,9 @@ func TestDiskFullDuringTurn(t *testing.T) {
 // TestDiskFullAtTurnEnd fills the disk when a turn ends. The next prompt is another
 // client's: its agent learns of that turn, and the turn stays on the line.
 func TestDiskFullAtTurnEnd(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	r := newRig(t, none)
 	c, s := r.session()
 	r.turn(c, s, "first "+acptest.Directive(acptest.Do("one"), acptest.Say("done one")))

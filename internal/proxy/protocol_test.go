@@ -127,6 +127,9 @@ func TestLateAnswerAfterDuplicate(t *testing.T) {
 // TestTurnAfterDuplicateAnswer checks that a turn survives a duplicate answer if the agent
 // continues the turn, also after a long silence. Else the turn fails.
 func TestTurnAfterDuplicateAnswer(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	t.Parallel()
 	update := func(text string) string {
 		return `echo '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":` + text + `}}'; `

@@ -14,6 +14,9 @@ import (
 // TestReplayOfManyTurns keeps the prompt and the answer of each turn, and within a bound
 // of memory what the agent did in the newest ones.
 func TestReplayOfManyTurns(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	const turns, calls = 600, 10
 	r := new(replayReader)
 	observe := func(format string, args ...any) {

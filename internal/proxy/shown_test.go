@@ -25,6 +25,9 @@ func shownText(c *acptest.Client, from int, kind string) string {
 // with an attached text and a picture, a thought, an answer of 40 kB in chunks of which one is 300 kB, a picture of the
 // agent and a long result of a tool. A load from the record shows them whole and in order.
 func TestLoadShowsAllThatWasShown(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	t.Parallel()
 	r := newRig(t, none)
 	c, s := r.session()

@@ -29,6 +29,9 @@ func TestTurns(t *testing.T) {
 // TestAgentKilledInTool continues the turn: no effect is repeated, and the client gets one
 // answer.
 func TestAgentKilledInTool(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	for name, agent := range map[string]func(string) acptest.Config{"full": acptest.Full, "none": none} {
 		for _, strike := range []string{"intent", "effect", "recorded", "result"} {
 			t.Run(name+" "+strike, func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -74,10 +75,7 @@ func TestKilledMove(t *testing.T) {
 	r := newMoveRig(t)
 	r.turnOfMany(4, "before")
 	r.turnOfMany(5, "after")
-	steps := 6
-	if os.Getenv("SEGNO_SOAK") != "" {
-		steps = 60
-	}
+	steps := soak.Count(t, 6, 400)
 	made := 0
 	for step := range steps {
 		kill := r.serveInChild()

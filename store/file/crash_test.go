@@ -17,6 +17,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/ledger"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // child starts this test binary on a store.
@@ -88,13 +89,10 @@ func commitUntilKilled(ctx context.Context, dir string) error {
 // TestKilled kills a process that commits, at a random moment. Every acknowledged commit must be in
 // the store, and nothing may be damaged.
 func TestKilled(t *testing.T) {
-	rounds := 6
-	if os.Getenv("SEGNO_SOAK") != "" {
-		rounds = 1000
-	}
+	rounds := soak.Count(t, 6, 2000)
 	const each = 10 // rounds on one store
 	var dir string
-	r := rand.New(rand.NewPCG(3, 4))
+	r := rand.New(rand.NewPCG(soak.Seed(t), 0))
 	var acknowledged []segno.CommitID
 	total := 0
 	for round := range rounds {

@@ -115,6 +115,9 @@ func outcome(t *testing.T, s *Store) (all struct {
 // error, the store is in the state before the step or after it, and the same work succeeds when it is
 // repeated.
 func TestFaults(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	var want []any // after each step
 	s := open(t, t.TempDir(), Options{FS: noSync{vfs.OS}})
 	want = append(want, outcome(t, s))
@@ -264,5 +267,8 @@ func TestAReaderSyncsUnannouncedRecords(t *testing.T) {
 }
 
 func TestEraseFaults(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	storerig.EraseFaults(t, func(t *testing.T, dir string, fsys vfs.FS) segno.Store { return open(t, dir, Options{FS: fsys}) }, rawFiles)
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/storetest"
 )
@@ -18,8 +19,11 @@ import (
 // TestNoDamageIsSilent damages a file of a store at random: a bit, a page, the end, or all
 // of it. Each later read returns the data that was written, or an error of another kind than
 // [segno.KindNotFound]. An object or a workspace is not found if all of its file is gone: see
-// the package comment. Under SEGNO_SOAK there are 5,000 damages.
+// the package comment.
 func TestNoDamageIsSilent(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	origin := t.TempDir()
 	s := open(t, origin, Options{FS: noSync{vfs.OS}})
 	trial := storetest.NewDamageTrial(t, s)
@@ -31,16 +35,12 @@ func TestNoDamageIsSilent(t *testing.T) {
 		}
 		return err
 	}))
-	damages := 120
-	if os.Getenv("SEGNO_SOAK") != "" {
-		damages = 5000
-	}
-	for n := range damages {
-		rnd := rand.New(rand.NewPCG(uint64(n), 5))
+	for _, seed := range soak.Seeds(t, 120, 10_000) {
+		rnd := rand.New(rand.NewPCG(seed, 5))
 		name := names[rnd.IntN(len(names))]
 		whole := read(t, name)
 		data, at, what := slices.Clone(whole), rnd.IntN(len(whole)), ""
-		switch n % 4 {
+		switch seed % 4 {
 		case 0:
 			what = "a bit"
 			data[at] ^= 1 << rnd.IntN(8)
@@ -56,7 +56,7 @@ func TestNoDamageIsSilent(t *testing.T) {
 			}
 			what, data = "the file", nil
 		}
-		what = fmt.Sprintf("%s of %s at %d", what, name[len(origin)+1:], at)
+		what = fmt.Sprintf("seed %d: %s of %s at %d", seed, what, name[len(origin)+1:], at)
 		must(t, os.Remove(name))
 		if data != nil {
 			write(t, name, data)

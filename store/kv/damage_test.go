@@ -70,6 +70,9 @@ func readEach(t *testing.T, s *kv.Store, objects ...segno.Hash) (contents map[st
 // TestDamage damages each value in several ways. A read that needs the value must return an error that
 // names its key. Other reads must return the same as before.
 func TestDamage(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	for name, x := range map[string]struct {
 		able func(*kvtest.Map) kv.KV
 		key  []byte

@@ -255,6 +255,9 @@ func contentsOf(t *testing.T, s *kv.Store) map[string]string {
 // another Store must see the contents from before the step or from after it, and the step must
 // succeed when it is repeated.
 func TestFaults(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	kinds := map[string]func(f *faulty) kv.KV{
 		"plain": func(f *faulty) kv.KV { return f },
 		"batch": func(f *faulty) kv.KV { return ableFaulty{f} },

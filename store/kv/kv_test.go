@@ -23,6 +23,9 @@ func plain(m *kvtest.Map) kv.KV { return withoutAbilities{m} }
 func able(m *kvtest.Map) kv.KV  { return m }
 
 func TestStore(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	for name, x := range map[string]struct {
 		able func(*kvtest.Map) kv.KV
 		ttl  time.Duration

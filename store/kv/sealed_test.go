@@ -19,6 +19,9 @@ import (
 // TestSealed holds a store with a key to the clauses about sealing, on a KV without and
 // one with abilities.
 func TestSealed(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	for name, able := range map[string]func(*kvtest.Map) kv.KV{"plain": plain, "batch": able} {
 		t.Run(name, func(t *testing.T) {
 			storetest.TestSealed(t, func(t *testing.T) storetest.Place {
@@ -52,6 +55,9 @@ func dump(t *testing.T, m *kvtest.Map) (all []string) {
 
 // TestSealedStore holds a store with a key to the clauses of any store.
 func TestSealedStore(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	for name, ttl := range map[string]time.Duration{"for ever": 0, "ttl": 1000 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			clock := storetest.NewClock()

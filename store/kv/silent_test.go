@@ -6,25 +6,28 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/store/kv"
 	"github.com/dalsegno/segno/store/kv/kvtest"
 	"github.com/dalsegno/segno/store/storetest"
 )
 
-// TestNoDamageIsSilent damages each value in turn: a bit, a page, the end, or all of it. Each
+// TestNoDamageIsSilent damages each value in turn, at a random place: a bit, a page, the end, or all of it. Each
 // later read returns the data that was written, or an error of another kind than
 // [segno.KindNotFound]. A look-up, an object or a lease is not found if all of its value is
 // gone: see the package comment.
 func TestNoDamageIsSilent(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	for name, able := range map[string]func(*kvtest.Map) kv.KV{"plain": plain, "batch": able} {
 		t.Run(name, func(t *testing.T) {
 			m := kvtest.NewMap(noon)
 			trial := storetest.NewDamageTrial(t, mustOpen(t, able(m), kv.Options{}))
 			items := itemsOf(t, m)
-			for i := 0; i < len(items); i += stride() {
-				x := items[i]
-				rnd := rand.New(rand.NewPCG(uint64(i), 9))
-				at := rnd.IntN(max(1, len(x.Val)))
+			for _, seed := range soak.Seeds(t, len(items)/stride(), 2500) { // four damages each
+				x := items[seed%uint64(len(items))]
+				at := rand.New(rand.NewPCG(seed, 9)).IntN(max(1, len(x.Val)))
 				for what, val := range map[string][]byte{"a bit": flip(x.Val, at), "a page": withZeroPage(x.Val, at), "the end": x.Val[:at], "the value": nil} {
 					switch {
 					case slices.Equal(val, x.Val) && val != nil:
@@ -43,7 +46,7 @@ func TestNoDamageIsSilent(t *testing.T) {
 						t.Fatal(err)
 					}
 					if silent := trial.Silent(t.Context(), s); silent != "" {
-						t.Errorf("%s of %s: %s", what, x.Key, silent)
+						t.Errorf("seed %d: %s of %s: %s", seed, what, x.Key, silent)
 					}
 				}
 				set(t, m, x.Key, x.Val)

@@ -29,5 +29,5 @@ func openAgain(ctx context.Context, url string, _ func() error) (retryrig.Store,
 // Under SEGNO_SOAK there are 1,000 faults.
 func TestACallerThatRunsAgainOnAnyErrorFinishesOnce(t *testing.T) {
 	own := ownServer(t)
-	retryrig.Run(t, retryrig.RetryTrial{Open: "postgres", Where: own.URL, Server: own, Faults: retryrig.Faults()})
+	retryrig.Run(t, retryrig.RetryTrial{Open: "postgres", Where: own.URL, Server: own, Faults: retryrig.Faults(t)})
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/testing/serverrig"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -112,10 +113,7 @@ func verifyWhole(t *testing.T, s *Store, thread segno.ThreadID, acknowledged []s
 // TestTheServerIsKilled kills the server while writers commit, and starts it again. The store of the writers
 // recovers: each commit is applied once, or its error says that the outcome is unknown.
 func TestTheServerIsKilled(t *testing.T) {
-	rounds, writers := 3, 3
-	if os.Getenv("SEGNO_SOAK") != "" {
-		rounds = 60
-	}
+	rounds, writers := soak.Count(t, 3, 200), 3
 	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rounds)*20*time.Second)
 	defer cancel()
 	own := ownServer(t)
@@ -131,7 +129,7 @@ func TestTheServerIsKilled(t *testing.T) {
 		}
 		group.Go(func() { done[k] = writeUntil(t, s, head, k, stop, acknowledged) })
 	}
-	r := rand.New(rand.NewPCG(1, 2))
+	r := rand.New(rand.NewPCG(soak.Seed(t), 0))
 	for range rounds {
 		for range 5 + r.IntN(40) {
 			select {

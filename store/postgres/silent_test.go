@@ -2,47 +2,41 @@ package postgres
 
 import (
 	"fmt"
-	"os"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/saver"
 	"github.com/dalsegno/segno/store/storetest"
 	"github.com/jackc/pgx/v5"
 )
 
-// TestNoDamageIsSilent flips a bit of each value of a store, one at a time, as only a superuser
+// TestNoDamageIsSilent flips bits of the values of a store, one at a time, as only a superuser
 // or a broken disk can. Each later read returns the data that was written, or an error of
-// another kind than [segno.KindNotFound]. Under SEGNO_SOAK all rows are changed.
+// another kind than [segno.KindNotFound].
 func TestNoDamageIsSilent(t *testing.T) {
 	s := openStore(t, Options{})
 	trial := storetest.NewDamageTrial(t, s)
-	step := 5
-	if os.Getenv("SEGNO_SOAK") != "" {
-		step = 1
+	type column struct {
+		table, key, value string
+		rows              []int64
 	}
-	for _, x := range []struct {
-		table, key string
-		values     []string
-	}{
-		{"commits", "n", []string{"checkpoint", "entries"}},
-		{"threads", "n", []string{"record", "session"}},
-		{"links", "seq", []string{"record"}},
-		{"objects", "size", []string{"data"}},
-		{"workspaces", "device", []string{"record", "state"}},
-		{"operations", "n", []string{"record"}},
-	} {
-		keys := numbers(t, s, `SELECT `+x.key+` FROM {}`+x.table+` ORDER BY 1`)
-		for i := 0; i < len(keys); i += min(step, max(1, len(keys)-1)) {
-			for _, value := range x.values {
-				flip := fmt.Sprintf(`UPDATE {}%[1]s SET %[2]s = set_byte(%[2]s, length(%[2]s) / 2, get_byte(%[2]s, length(%[2]s) / 2) # 4) WHERE %[3]s = $1`, x.table, value, x.key)
-				execute(t, s, flip, keys[i])
-				if silent := trial.Silent(t.Context(), s); silent != "" {
-					t.Errorf("%s of row %d of %s: %s", value, keys[i], x.table, silent)
-				}
-				execute(t, s, flip, keys[i])
-			}
+	columns := []column{{"commits", "n", "checkpoint", nil}, {"commits", "n", "entries", nil}, {"threads", "n", "record", nil}, {"threads", "n", "session", nil},
+		{"links", "seq", "record", nil}, {"objects", "size", "data", nil}, {"workspaces", "device", "record", nil}, {"workspaces", "device", "state", nil},
+		{"operations", "n", "record", nil}}
+	for i, x := range columns {
+		columns[i].rows = numbers(t, s, `SELECT `+x.key+` FROM {}`+x.table+` ORDER BY 1`)
+	}
+	for _, seed := range soak.Seeds(t, 5*len(columns), 10_000) {
+		x, rnd := columns[seed%uint64(len(columns))], rand.New(rand.NewPCG(seed, 0))
+		row, at, bit := x.rows[rnd.IntN(len(x.rows))], rnd.Int32(), 1<<rnd.IntN(8)
+		flip := fmt.Sprintf(`UPDATE {}%[1]s SET %[2]s = set_byte(%[2]s, $2 %% length(%[2]s), get_byte(%[2]s, $2 %% length(%[2]s)) # $3) WHERE %[3]s = $1`, x.table, x.value, x.key)
+		execute(t, s, flip, row, at, bit)
+		if silent := trial.Silent(t.Context(), s); silent != "" {
+			t.Errorf("seed %d: bit %d of byte %d of %s of row %d of %s: %s", seed, bit, at, x.value, row, x.table, silent)
 		}
+		execute(t, s, flip, row, at, bit)
 	}
 }
 

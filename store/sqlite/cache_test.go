@@ -3,7 +3,6 @@ package sqlite
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/sqlstore"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/store/storetest"
 	"github.com/google/go-cmp/cmp"
 )
@@ -133,14 +133,11 @@ func (g *twoStores) look(at segno.CommitID) {
 
 // TestLoadAgain loads lines repeatedly: the cache must not change any result.
 func TestLoadAgain(t *testing.T) {
-	seeds := uint64(4)
+	seeds := 4
 	if testing.Short() {
 		seeds = 1
 	}
-	if os.Getenv("SEGNO_SOAK") != "" {
-		seeds = 200
-	}
-	for seed := range seeds {
+	for _, seed := range soak.Seeds(t, seeds, 200) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			g := newTwoStores(t, seed)
 			g.create()

@@ -14,6 +14,7 @@ import (
 	"modernc.org/sqlite"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/store/sqlite/internal/checksumvfs"
 	"github.com/dalsegno/segno/store/storetest"
 )
@@ -279,7 +280,7 @@ func TestACutFileBesideALogIsNotSilent(t *testing.T) {
 	}
 	whole, log := readFile(t, s.Path()), readFile(t, s.Path()+"-wal")
 	step := 9 * pageSize / 2
-	if os.Getenv("SEGNO_SOAK") != "" {
+	if soak.IsWhole() {
 		step = pageSize / 2
 	}
 	for end := pageSize / 2; end < len(whole); end += step {

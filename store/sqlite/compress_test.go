@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
+
 	"os"
 	"strings"
 	"sync"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/testing/faultfs"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/storetest"
 )
@@ -71,6 +74,9 @@ func plainNames(t *testing.T, s *Store) (plain []string) {
 // TestLargeBatchIsPlainThenCompressed stores a large batch from several goroutines, and compresses it step by
 // step once it is an hour old.
 func TestLargeBatchIsPlainThenCompressed(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	for what, key := range map[string][]byte{"open": nil, "sealed": storetest.SealedKey()} {
 		t.Run(what, func(t *testing.T) {
 			clock := storetest.NewClock()
@@ -307,8 +313,9 @@ func compressAndPrint(ctx context.Context, dir string) error {
 
 // TestKilledWhileCompressing kills a process at random moments while it compresses.
 func TestKilledWhileCompressing(t *testing.T) {
-	for round := range 6 {
-		dir := t.TempDir()
+	r := rand.New(rand.NewPCG(soak.Seed(t), 0))
+	for round := range soak.Count(t, 6, 2000) {
+		dir, at, delay := t.TempDir(), r.IntN(6), time.Duration(r.IntN(4000))*time.Microsecond
 		s := openIn(t, dir, Options{})
 		all, _ := plainStore(t, s, 8)
 		if err := s.Close(); err != nil {
@@ -316,8 +323,8 @@ func TestKilledWhileCompressing(t *testing.T) {
 		}
 		cmd, out, said := child(t, dir, "compress")
 		for n := 0; out.Scan(); n++ {
-			if n == round {
-				time.AfterFunc(time.Duration(round)*700*time.Microsecond, func() { cmd.Process.Kill() })
+			if n == at {
+				time.AfterFunc(delay, func() { cmd.Process.Kill() })
 			}
 		}
 		cmd.Wait() // the kill is its error

@@ -193,6 +193,9 @@ func TestConvertedCommitIsRepeated(t *testing.T) {
 
 // TestConvertRefusesDamage converts stores with a damaged record of each kind.
 func TestConvertRefusesDamage(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	for what, query := range map[string]string{
 		"thread":     `UPDATE threads SET record = x'00' WHERE id = 'thread'`,
 		"lease":      `UPDATE threads SET expires = 7 WHERE id = 'thread'`,

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"golang.org/x/sys/unix"
 )
 
@@ -98,13 +99,10 @@ func commitUntilKilled(ctx context.Context, dir string) error {
 // TestKilled kills a committing process at random moments. Each acknowledged commit must exist, and nothing
 // may be damaged.
 func TestKilled(t *testing.T) {
-	rounds := 6
-	if os.Getenv("SEGNO_SOAK") != "" {
-		rounds = 1000
-	}
+	rounds := soak.Count(t, 6, 2000)
 	const each = 20 // rounds on one store
 	var dir string
-	r := rand.New(rand.NewPCG(3, 4))
+	r := rand.New(rand.NewPCG(soak.Seed(t), 0))
 	var acknowledged []segno.CommitID
 	total := 0
 	for round := range rounds {

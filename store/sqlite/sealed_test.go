@@ -138,6 +138,9 @@ func swap(table, column, one, other string) string {
 // TestSealedRecordsOpenOnlyInTheirRow moves records to other rows, or replaces them by plain ones. A read returns
 // KindCorrupt and names the record, Check reports it, and other records are read as before.
 func TestSealedRecordsOpenOnlyInTheirRow(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	loads := func(id segno.CommitID) func(t *testing.T, s *Store) error {
 		return func(t *testing.T, s *Store) error {
 			_, err := s.Load(t.Context(), id, segno.Window{Entries: true})

@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"encoding/binary"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -21,27 +20,27 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/store/storetest"
 )
 
-// damageSeed is the seed of the random damages. A failure prints it.
-var damageSeed = flag.Uint64("damage", rand.Uint64(), "the seed of random damages")
-
 // TestNoDamageIsSilent damages a database at random: some bytes, a page, the end of a page or of the file. Each later
-// read returns the data that was written, or an error of another kind than [segno.KindNotFound]. Under SEGNO_SOAK there
-// are 5,000 damages.
+// read returns the data that was written, or an error of another kind than [segno.KindNotFound].
 func TestNoDamageIsSilent(t *testing.T) {
-	trial := newDamageTrial(t, openIn(t, t.TempDir(), Options{}))
-	damages := 120
-	if os.Getenv("SEGNO_SOAK") != "" {
-		damages = 5000
+	if testing.Short() {
+		return // it takes seconds
 	}
-	trial.readAll(t, damages, func(n int) ([]byte, string) { return damage(slices.Clone(trial.whole), n) })
+	trial := newDamageTrial(t, openIn(t, t.TempDir(), Options{}))
+	seeds := soak.Seeds(t, 120, 10_000)
+	trial.readAll(t, len(seeds), func(n int) ([]byte, string) { return damage(slices.Clone(trial.whole), seeds[n]) })
 }
 
 // TestNoFlippedBitIsSilent flips one bit of a database: of the header of a page, and of any byte. The header of a
-// page has the positions of its rows. Under SEGNO_SOAK these are all bits of all headers, and at least 20,000.
+// page has the positions of its rows. If suites are tried whole, these are all bits of all headers, and at least 20,000.
 func TestNoFlippedBitIsSilent(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	trial := newDamageTrial(t, openIn(t, t.TempDir(), Options{}))
 	var bits []int
 	for page := 0; page < len(trial.whole); page += pageSize {
@@ -50,12 +49,14 @@ func TestNoFlippedBitIsSilent(t *testing.T) {
 			bits = append(bits, 8*(page+begin)+bit)
 		}
 	}
-	rnd, headers, flips := rand.New(rand.NewPCG(*damageSeed, 1)), len(bits), max(len(bits), 20_000)
+	rnd, headers, flips := rand.New(rand.NewPCG(soak.Seed(t), 1)), len(bits), max(len(bits), 20_000)
 	for len(bits) < flips {
 		bits = append(bits, rnd.IntN(8*len(trial.whole)))
 	}
-	t.Logf("%d bits, of which %d are in headers of %d pages; seed %d", len(bits), headers, len(trial.whole)/pageSize, *damageSeed)
-	if os.Getenv("SEGNO_SOAK") == "" {
+	t.Logf("%d bits, of which %d are in headers of %d pages", len(bits), headers, len(trial.whole)/pageSize)
+	if soak.IsWhole() {
+		bits = soak.Mine(t, bits)
+	} else {
 		rnd.Shuffle(len(bits), func(i, j int) { bits[i], bits[j] = bits[j], bits[i] })
 		bits = bits[:150]
 	}
@@ -192,11 +193,11 @@ func (d *damageTrial) read(t *testing.T, dir string, data []byte, what string) {
 	}
 }
 
-// damage damages a database in the n-th way.
-func damage(data []byte, n int) (_ []byte, what string) {
+// damage damages a database in the way of a seed.
+func damage(data []byte, seed uint64) (_ []byte, what string) {
 	const page = pageSize
-	rnd := rand.New(rand.NewPCG(*damageSeed, uint64(n)))
-	switch n % 4 {
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	switch seed % 4 {
 	case 0:
 		at := rnd.IntN(len(data)/page) * page
 		begin := rnd.IntN(page)
@@ -204,19 +205,19 @@ func damage(data []byte, n int) (_ []byte, what string) {
 		for i := range noise {
 			noise[i] = byte(rnd.Uint32())
 		}
-		return data, fmt.Sprintf("seed %d: %d bytes from %d in page %d", *damageSeed, len(noise), begin, at/page+1)
+		return data, fmt.Sprintf("seed %d: %d bytes from %d in page %d", seed, len(noise), begin, at/page+1)
 	case 1:
 		const sector = 512
 		at := (rnd.IntN(len(data)/page)+1)*page - sector
 		clear(data[at : at+sector])
-		return data, fmt.Sprintf("seed %d: the end of page %d", *damageSeed, at/page+1)
+		return data, fmt.Sprintf("seed %d: the end of page %d", seed, at/page+1)
 	case 2:
 		at := rnd.IntN(len(data)/page) * page
 		clear(data[at : at+page])
-		return data, fmt.Sprintf("seed %d: page %d", *damageSeed, at/page+1)
+		return data, fmt.Sprintf("seed %d: page %d", seed, at/page+1)
 	}
 	at := rnd.IntN(len(data))
-	return data[:at], fmt.Sprintf("seed %d: the end from byte %d of page %d", *damageSeed, at%page, at/page+1)
+	return data[:at], fmt.Sprintf("seed %d: the end from byte %d of page %d", seed, at%page, at/page+1)
 }
 
 // TestADamagedWorkspaceIsNotSilent flips a bit in the id of a workspace in a store without checksums of pages: in its

@@ -260,6 +260,9 @@ func broken() map[string][]string {
 // TestBroken runs the tests on savers and stores that have one fault each, and requires that the tests
 // find it. Each runs in a separate process, because its tests must fail.
 func TestBroken(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	if fault := os.Getenv(brokenEnv); fault != "" {
 		testFault(t, fault)
 		return

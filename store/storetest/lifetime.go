@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -164,7 +165,7 @@ var reopenTests = []test{
 var costTests = []test{
 	{"a long chain", "the cost of a head or the end of a line does not depend on the number of earlier sessions and turns", func(f *fixture) {
 		few, many := 100, 1000
-		if soak() {
+		if soak.IsWhole() {
 			many = 10_000
 		}
 		head := f.newThread()
@@ -215,7 +216,7 @@ var costTests = []test{
 var sizeTests = []test{
 	{"bytes grow with the change", "a step needs as many bytes after thousands of steps as after a hundred", func(f *fixture) {
 		each := 1000
-		if soak() {
+		if soak.IsWhole() {
 			each = 2500
 		}
 		head := f.newThread()

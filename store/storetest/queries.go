@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"pgregory.net/rapid"
 )
 
@@ -178,7 +179,7 @@ func maybe[T any](t *rapid.T, field string, values ...T) (x T) {
 // compareQueries runs a random query many times; with SEGNO_SOAK a hundred times as often.
 func (m *listModel) compareQueries(query func(t *rapid.T) (found int)) {
 	rounds, found := 1, 0
-	if soak() {
+	if soak.IsWhole() {
 		rounds = 100
 	}
 	for range rounds {

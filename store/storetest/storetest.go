@@ -23,7 +23,6 @@
 package storetest
 
 import (
-	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -31,6 +30,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/testing/ledgertest"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // Options give the tests access to a store beyond the segno.Store interface. All are optional. A store
@@ -86,7 +86,7 @@ func TestSome(t *testing.T, n int, open func(t *testing.T) segno.Store, o Option
 	if testing.Short() {
 		n *= 4
 	}
-	if soak() {
+	if soak.IsWhole() {
 		n = 1
 	}
 	groups, i := storeGroups(), 0
@@ -133,6 +133,3 @@ func storeGroups() []group {
 		{"erase", eraseTests, needs{isEraser, hasRaw}}, {"erase", leasedEraseTests, needs{isEraser, isLeaser}},
 	}, saverGroups()...)
 }
-
-// soak reports whether the long versions of the tests run.
-func soak() bool { return os.Getenv("SEGNO_SOAK") != "" }

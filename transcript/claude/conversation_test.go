@@ -13,6 +13,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/testing/recording"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/transcript/claude"
 )
@@ -28,14 +29,11 @@ type capturedTurn struct {
 // as a hook would, and later cuts at each of them, from the agent's file and from
 // the stored objects.
 func TestCutsKeepTheConversation(t *testing.T) {
-	rounds := uint64(60)
+	rounds := 60
 	if testing.Short() {
 		rounds = 15
 	}
-	if os.Getenv("SEGNO_SOAK") != "" {
-		rounds = 2000
-	}
-	for seed := range rounds {
+	for _, seed := range soak.Seeds(t, rounds, 2000) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			checkRandomSession(t, rand.New(rand.NewPCG(seed, 7)))

@@ -97,6 +97,9 @@ func checkStored(t *testing.T, o *memoryObjects, p segno.Position, path string) 
 
 // TestUndoStoresLittle undoes and continues repeatedly in a large session.
 func TestUndoStoresLittle(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	home := t.TempDir()
 	s := bigSession(t, home, 5<<20)
 	o := newMemoryObjects()
@@ -137,6 +140,9 @@ func TestUndoStoresLittle(t *testing.T) {
 // The log of a cut that leaves out lines derives, too, and lists only the last line. The log
 // of a cut of that cut is read through all of them.
 func TestCutsThatLeaveLinesOut(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	ctx := context.Background()
 	d := newFixture(t, 40)
 	p := d.capture(t, nil, nil).Position

@@ -136,7 +136,7 @@ func TestRepairFailsWhole(t *testing.T) {
 	if _, err := run(whole.Wrap(noSync{vfs.OS}), 999); err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range faultfs.Sample(whole.Trace()) {
+	for _, n := range faultfs.Sample(t, whole.Trace()) {
 		faults := faultfs.FailAt(n)
 		to, err := run(faults.Wrap(noSync{vfs.OS}), n)
 		if !faults.Fired() || err == nil {

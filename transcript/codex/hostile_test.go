@@ -241,6 +241,9 @@ func TestDamage(t *testing.T) {
 
 // TestLongLines has lines of 10 MB, and one that is too long to be read.
 func TestLongLines(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	e := newEnv(t)
 	s := e.session(1)
 	s.message("user", strings.Repeat("long é ", 10<<20/8))
@@ -274,6 +277,9 @@ func TestLongLines(t *testing.T) {
 
 // A long rollout is streamed.
 func TestMemoryIsBounded(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	e := newEnv(t)
 	s := e.session(1)
 	line := []byte(`{"ordinal":100,"type":"event_msg","payload":{"type":"token_count","x":"` + strings.Repeat("x", 1<<20) + "\"}}\n")

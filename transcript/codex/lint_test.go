@@ -113,7 +113,7 @@ func TestRepairFailsWhole(t *testing.T) {
 	if _, err := run(whole.Wrap(noSync{vfs.OS}), 999); err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range faultfs.Sample(whole.Trace()) {
+	for _, n := range faultfs.Sample(t, whole.Trace()) {
 		faults := faultfs.FailAt(n)
 		if _, err := run(faults.Wrap(noSync{vfs.OS}), n); faults.Fired() && err == nil {
 			t.Errorf("the failure of operation %d was not reported", n)

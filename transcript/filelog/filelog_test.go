@@ -231,7 +231,7 @@ func TestFailingDisk(t *testing.T) {
 	if err := cut(whole); err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range faultfs.Sample(whole.Trace()) {
+	for _, n := range faultfs.Sample(t, whole.Trace()) {
 		if err := cut(faultfs.FailAt(n)); err == nil {
 			t.Errorf("operation %d, %s: the cut succeeded", n, whole.Trace()[n])
 		}

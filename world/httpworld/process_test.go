@@ -228,6 +228,9 @@ func TestStartWithDocument(t *testing.T) {
 }
 
 func TestStartRefuses(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	for name, c := range map[string]struct {
 		dir, text string
 		kind      segno.Kind

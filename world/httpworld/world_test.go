@@ -15,6 +15,9 @@ const pond = "../../experiments/pond"
 
 // TestWorldInPython checks the example for worlds in other languages.
 func TestWorldInPython(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	passed := 0
 	err := httpworld.Check(t.Context(), pond, 1, func(check string, defect error) {
 		passed++
@@ -62,6 +65,9 @@ var mistakes = map[string]struct{ check, from, to, text string }{
 
 // TestCheckFindsMistakes makes each mistake in the example, and runs the check that must find it as 'segno world check' does.
 func TestCheckFindsMistakes(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	server, err := os.ReadFile(filepath.Join(pond, "server.py"))
 	if err != nil {
 		t.Fatal(err)

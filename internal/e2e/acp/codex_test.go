@@ -17,7 +17,7 @@ import (
 
 // codexAgents are the versions of codex-acp that a scenario runs on.
 func codexAgents() []agentrig.ACPAgent {
-	return soak([]agentrig.ACPAgent{agentrig.CodexACPNewest}, agentrig.CodexACPOldest)
+	return cases([]agentrig.ACPAgent{agentrig.CodexACPNewest}, agentrig.CodexACPOldest)
 }
 
 // firstCalls are the model's calls that begin a turn with a prompt, in order.

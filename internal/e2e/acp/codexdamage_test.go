@@ -42,7 +42,7 @@ func TestACPCodexDamaged(t *testing.T) {
 			return os.Rename(path, filepath.Join(dir, filepath.Base(path)))
 		},
 	}
-	for _, name := range soak([]string{"archived"}, "deleted", "truncated", "empty", "torn", "fifo") {
+	for _, name := range cases([]string{"archived"}, "deleted", "truncated", "empty", "torn", "fifo") {
 		for _, agent := range codexAgents() {
 			t.Run(name+"/"+string(agent), func(t *testing.T) { codexDamaged(t, agent, damages[name]) })
 		}

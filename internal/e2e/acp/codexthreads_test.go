@@ -66,7 +66,7 @@ func (s *acpStage) trustHooks() {
 // because segno could not read it: it was an older version, or Codex had another home.
 func TestACPCodexRecordedBefore(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.CodexACPNewest}, agentrig.CodexACPOldest) {
+	for _, agent := range cases([]agentrig.ACPAgent{agentrig.CodexACPNewest}, agentrig.CodexACPOldest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			home := filepath.Join(s.Rig.Home, ".codex")

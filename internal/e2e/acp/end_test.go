@@ -23,7 +23,7 @@ func (s *acpStage) half() map[string]any {
 // once, and the session goes on.
 func TestACPCancel(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest}, agentrig.CodexACPNewest) {
+	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest}, agentrig.CodexACPNewest, agentrig.CodexACPOldest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
@@ -56,7 +56,7 @@ func TestACPCancel(t *testing.T) {
 // ends with the agent's whole group, and what the turn did is recorded.
 func TestACPClientGone(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest) {
+	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest, agentrig.CodexACPOldest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
@@ -106,7 +106,7 @@ func (s *acpStage) groupEnds(group int) {
 // closes the turn as interrupted and goes on.
 func TestACPSegnoKilled(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest) {
+	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest, agentrig.CodexACPOldest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
@@ -140,7 +140,7 @@ func TestACPSegnoKilled(t *testing.T) {
 // client had been shown of the turn, once, and gives its call a final status.
 func TestACPLoadAfterAKill(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.CodexACPNewest}, agentrig.ClaudeACPOldest) {
+	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.CodexACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPOldest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
@@ -191,7 +191,7 @@ func TestACPLoadAfterAKill(t *testing.T) {
 // made again.
 func TestACPSettingsSurvive(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.CodexACPNewest, agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest) {
+	for _, agent := range cases([]agentrig.ACPAgent{agentrig.CodexACPNewest, agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPOldest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, nil)
 			c := s.open()

@@ -24,7 +24,7 @@ func (s *acpStage) foreign() string {
 // recorded, and outlive an undo, an edit, and the loss of all that the agent has written.
 func TestACPForeignSession(t *testing.T) {
 	t.Parallel()
-	for _, method := range soak([]string{"load"}, "resume") {
+	for _, method := range cases([]string{"load"}, "resume") {
 		t.Run(method, func(t *testing.T) {
 			s := newACPStage(t, agentrig.CodexACPNewest, map[string]string{"a.txt": "0\n"})
 			id := s.foreign()

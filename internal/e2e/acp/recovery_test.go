@@ -22,7 +22,7 @@ import (
 func TestACPRateLimit(t *testing.T) {
 	t.Parallel()
 	for _, agent := range []agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.CodexACPNewest, agentrig.ClaudeACPOldest} {
-		for _, status := range soak([]int{429}, 529, 401) {
+		for _, status := range cases([]int{429}, 529, 401) {
 			t.Run(string(agent)+"/"+strconv.Itoa(status), func(t *testing.T) {
 				s := newACPStage(t, agent, nil)
 				c := s.open()
@@ -55,10 +55,10 @@ func TestACPRateLimit(t *testing.T) {
 // answer, the tool does not run again, and the model receives the state of the call.
 func TestACPKilledInMidTool(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.CodexACPNewest, agentrig.ClaudeACPOldest}, agentrig.CodexACPOldest) {
+	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.CodexACPNewest, agentrig.ClaudeACPOldest}, agentrig.CodexACPOldest) {
 		t.Run(string(agent), func(t *testing.T) { killedInMidTool(t, agent, false) })
 	}
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest) {
+	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest, agentrig.CodexACPOldest) {
 		t.Run(string(agent)+"/child", func(t *testing.T) { killedInMidTool(t, agent, true) })
 	}
 }
@@ -104,7 +104,7 @@ func killedInMidTool(t *testing.T, agent agentrig.ACPAgent, child bool) {
 // which the scripted model ignores.
 func TestACPKilledAndForgotten(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest) {
+	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest, agentrig.CodexACPOldest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
@@ -204,7 +204,7 @@ func TestACPTranscriptDeleted(t *testing.T) {
 // prompt restores it first, because the agent would write only the later turns.
 func TestACPDeletedWhileRunning(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest) {
+	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, nil)
 			c := s.open()
@@ -257,7 +257,7 @@ func (s *acpStage) deleteTranscripts() {
 // TestACPDirectoryMoved moves the project and comes back in its new place.
 func TestACPDirectoryMoved(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest) {
+	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest, agentrig.CodexACPOldest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
@@ -290,7 +290,7 @@ func TestACPDirectoryMoved(t *testing.T) {
 // of before; a session that was never prompted is found again too.
 func TestACPClientComesBack(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest}, agentrig.CodexACPNewest) {
+	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest}, agentrig.CodexACPNewest, agentrig.CodexACPOldest) {
 		for _, method := range []string{"load", "resume"} {
 			t.Run(string(agent)+"/"+method, func(t *testing.T) {
 				s := newACPStage(t, agent, nil)

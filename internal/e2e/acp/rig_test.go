@@ -17,6 +17,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 	"github.com/dalsegno/segno/internal/testing/e2erig"
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // acpStage is a real agent of the Agent Client Protocol behind segno acp, without
@@ -34,9 +35,9 @@ func newACPStage(t *testing.T, agent agentrig.ACPAgent, files map[string]string)
 	return &acpStage{Stage: stage, agent: acp, answer: "allow_once"}
 }
 
-// soak returns all cases in long runs, and only the first list in others. No test is skipped.
-func soak[T any](always []T, more ...T) []T {
-	if os.Getenv("SEGNO_SOAK") == "1" {
+// cases returns all cases if suites are tried whole, and only the first list in others. No test is skipped.
+func cases[T any](always []T, more ...T) []T {
+	if soak.IsWhole() {
 		return append(always, more...)
 	}
 	return always

@@ -4,7 +4,6 @@ package agents_test
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 	"github.com/dalsegno/segno/internal/testing/e2erig"
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // pair is a version of Claude Code and one of Codex that share a project and a store.
@@ -28,7 +28,7 @@ func scenario(t *testing.T, isNewest bool, do func(*pair)) {
 	t.Parallel()
 	claudes, codexes := agentrig.ClaudeVersions(), agentrig.CodexVersions()
 	for n, v := range claudes {
-		if os.Getenv("SEGNO_SOAK") == "" && len(claudes) > 1 && isNewest != (n > 0) {
+		if !soak.IsWhole() && len(claudes) > 1 && isNewest != (n > 0) {
 			continue
 		}
 		other := codexes[min(n, len(codexes)-1)]

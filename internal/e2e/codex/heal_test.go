@@ -14,6 +14,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 	"github.com/dalsegno/segno/internal/testing/e2erig"
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/transcript"
 	"github.com/dalsegno/segno/transcript/codex"
 )
@@ -78,7 +79,7 @@ func TestAHealedSessionResumes(t *testing.T) {
 			s.Fatal(err)
 		}
 		cases := damageCases()
-		if os.Getenv("SEGNO_SOAK") == "" {
+		if !soak.IsWhole() {
 			cases = cases[2:5:5]
 			cases[0].damage = chain(cases[0].damage, damageCases()[0].damage)
 			cases = slices.Delete(cases, 1, 2)

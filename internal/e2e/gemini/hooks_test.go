@@ -13,12 +13,10 @@ import (
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 	"github.com/dalsegno/segno/internal/testing/e2erig"
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 func TestMain(m *testing.M) { e2erig.Main(m) }
-
-// isSoak reports whether the long form of the scenarios runs.
-func isSoak() bool { return os.Getenv("SEGNO_SOAK") != "" }
 
 // withHooks runs a scenario on each version of Gemini CLI, with segno's hooks.
 func withHooks(t *testing.T, files map[string]string, do func(*e2erig.Stage, *agentrig.Gemini)) {
@@ -56,7 +54,7 @@ func TestEveryTurnIsACheckpoint(t *testing.T) {
 		first := s.Tree()
 		turn(s, agent, "beta", "rm a.txt; echo 2 > b.txt", "--resume", session)
 		want := []string{"alpha", "beta"}
-		if isSoak() {
+		if soak.IsWhole() {
 			turn(s, agent, "gamma", "echo 3 > b.txt; false", "--resume", session)
 			want = append(want, "gamma")
 		}
@@ -85,7 +83,7 @@ func TestEveryTurnIsACheckpoint(t *testing.T) {
 		if want := []string{"gemini", "--resume", moved.Session}; !slices.Equal(moved.Command, want) || moved.Session == session {
 			s.Fatalf("undo goes on in %+v", moved)
 		}
-		if !isSoak() {
+		if !soak.IsWhole() {
 			return
 		}
 		turn(s, agent, "delta", "echo 4 > c.txt", "--resume", moved.Session)

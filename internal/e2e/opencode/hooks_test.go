@@ -11,6 +11,7 @@ import (
 
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 	"github.com/dalsegno/segno/internal/testing/e2erig"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 func TestMain(m *testing.M) { e2erig.Main(m) }
@@ -24,9 +25,6 @@ func turn(s *e2erig.Stage, agent *agentrig.ACP, word, command string, args ...st
 	}
 	return session
 }
-
-// isSoak reports whether the long form of the scenarios runs.
-func isSoak() bool { return os.Getenv("SEGNO_SOAK") != "" }
 
 // TestTurnIsACheckpoint runs one turn and undoes it. OpenCode takes seconds to start.
 func TestTurnIsACheckpoint(t *testing.T) {
@@ -89,7 +87,7 @@ func TestResumeBySession(t *testing.T) {
 // continues a session that ends at the first turn. Its first session goes on, too, and its model is
 // told what happened meanwhile. It runs under SEGNO_SOAK only.
 func TestEveryTurnIsACheckpoint(t *testing.T) {
-	if !isSoak() {
+	if !soak.IsWhole() {
 		return
 	}
 	t.Parallel()

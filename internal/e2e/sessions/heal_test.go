@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno/internal/testing/e2erig"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // damageCase is a way to damage a session, and what the agent then does with it.
@@ -98,7 +99,7 @@ func TestAHealedSessionIsAccepted(t *testing.T) {
 		text := s.Transcript(session)
 		dir := filepath.Dir(slices.Collect(maps.Keys(s.Transcripts()))[0])
 		cases := damageCases()
-		if os.Getenv("SEGNO_SOAK") == "" {
+		if !soak.IsWhole() {
 			cases = []damageCase{together(cases, "call-without-result", "unsigned-thinking", "bad-image", "glued-lines")}
 		}
 		for n, c := range cases {

@@ -14,6 +14,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 	"github.com/dalsegno/segno/internal/testing/e2erig"
 	"github.com/dalsegno/segno/internal/testing/recording"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/store/memory"
 	"github.com/dalsegno/segno/transcript"
 	"github.com/dalsegno/segno/transcript/claude"
@@ -24,8 +25,6 @@ import (
 // every one at every turn.
 var sampled = []string{"claude/rich-sidecars", "codex/fork-of-fork"}
 
-func isSoak() bool { return os.Getenv("SEGNO_SOAK") != "" }
-
 // TestTheAgentsResumeRecordedSessions lets the real agents resume recorded sessions that segno has cut at a turn, moved
 // to another directory, or kept until the agent lost it. The model gets the conversation up to that turn.
 func TestTheAgentsResumeRecordedSessions(t *testing.T) {
@@ -35,7 +34,7 @@ func TestTheAgentsResumeRecordedSessions(t *testing.T) {
 	}
 	for _, rec := range all {
 		name := rec.Agent + "/" + rec.Name
-		if !isSoak() && !isSampled(name) || rec.ID == "" {
+		if !soak.IsWhole() && !isSampled(name) || rec.ID == "" {
 			continue
 		}
 		if rec.Agent == codex.Agent {
@@ -54,7 +53,7 @@ func TestTheAgentsResumeRecordedSessions(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			e2erig.Scenario(t, nil, func(s *e2erig.Stage) {
-				if !isSoak() && s.Version != agentrig.ClaudeNewest {
+				if !soak.IsWhole() && s.Version != agentrig.ClaudeNewest {
 					return
 				}
 				s.Segno("disable", "claude")
@@ -96,12 +95,12 @@ func (c *resumeCase) run() {
 	}
 	positions, store := c.capture(there)
 	defer store.Close()
-	if !isSoak() {
+	if !soak.IsWhole() {
 		positions = positions[len(positions)/2:][:1]
 	}
 	for i, p := range positions {
 		for _, mode := range []string{"cut", "move", "purge"} {
-			if !isSoak() && mode == "cut" {
+			if !soak.IsWhole() && mode == "cut" {
 				continue // the others begin with it
 			}
 			c.n++
@@ -111,7 +110,7 @@ func (c *resumeCase) run() {
 				c.Fatal(err)
 			}
 			want := c.context(src)
-			if diff := cmp.Diff(c.rec.Context, want); i == len(positions)-1 && isSoak() && c.rec.Context != nil && diff != "" {
+			if diff := cmp.Diff(c.rec.Context, want); i == len(positions)-1 && soak.IsWhole() && c.rec.Context != nil && diff != "" {
 				c.Errorf("the newest turn:\n%s", diff)
 			}
 			c.test(mode, src, want)

@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno/internal/testing/chromiumrig"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // A call of segno's own agent waits for approval. The page shows it with its input; the user rejects one
 // with the keyboard and approves another with the mouse, and the agent goes on with the answers.
 func TestApproveAWaitingCall(t *testing.T) {
-	if !soak() {
+	if !soak.IsWhole() {
 		return
 	}
 	d := newDemo(t)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno/internal/testing/chromiumrig"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // hostileText is each kind of text that must stay text.
@@ -19,7 +20,7 @@ const hostileText = "<script>window.pwned = 1</script><img src=x onerror='window
 // A store in which every text is hostile runs no script and loads nothing: no violation of the content
 // security policy is reported, because no element that would violate it is ever made.
 func TestHostileStoreStaysInert(t *testing.T) {
-	if !soak() {
+	if !soak.IsWhole() {
 		return
 	}
 	d := newDemo(t)

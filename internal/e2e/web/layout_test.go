@@ -11,12 +11,13 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/dalsegno/segno/internal/testing/chromiumrig"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // At each width nothing scrolls sideways, no button lies outside the page and no two buttons overlap. A
 // narrow page shows one pane, and the back button leads from the turn to the threads.
 func TestLayoutAtThreeWidths(t *testing.T) {
-	if !soak() {
+	if !soak.IsWhole() {
 		return
 	}
 	d := newDemo(t)
@@ -65,7 +66,7 @@ func (p *page) checkLayout(where string) {
 // What a screen reader finds: landmarks, the names and roles of controls, the order of the focus, and
 // texts that can be read in both themes.
 func TestAccessibility(t *testing.T) {
-	if !soak() {
+	if !soak.IsWhole() {
 		return
 	}
 	d := newDemo(t)

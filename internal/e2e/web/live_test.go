@@ -12,12 +12,13 @@ import (
 
 	"github.com/dalsegno/segno/internal/testing/chromiumrig"
 	"github.com/dalsegno/segno/internal/testing/e2erig"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // A real agent works while the page is open; the user undoes from the page, forks, and continues the fork
 // with the agent. A second tab follows.
 func TestLiveTurnTwoTabsAndFork(t *testing.T) {
-	if !soak() {
+	if !soak.IsWhole() {
 		return
 	}
 	e2erig.ScenarioOnNewest(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
@@ -75,7 +76,7 @@ func TestLiveTurnTwoTabsAndFork(t *testing.T) {
 // A server that ends and starts again on the same port: with the same token the page goes on, with
 // another one it tells the user what to do.
 func TestServerRestartAndExpiredToken(t *testing.T) {
-	if !soak() {
+	if !soak.IsWhole() {
 		return
 	}
 	d := newDemo(t)

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno/internal/testing/chromiumrig"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // A first look: threads, the graph, a turn, its diff; then the same with the keyboard.
@@ -39,7 +40,7 @@ func TestLookAtTheTimeline(t *testing.T) {
 // Two checkpoints are compared, then one of them with the files as they are now; search finds a turn by
 // its words.
 func TestCompareAndSearch(t *testing.T) {
-	if !soak() {
+	if !soak.IsWhole() {
 		return
 	}
 	d := newDemo(t)

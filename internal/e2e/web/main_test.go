@@ -3,13 +3,9 @@
 package web_test
 
 import (
-	"os"
 	"testing"
 
 	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
 func TestMain(m *testing.M) { e2erig.Main(m) }
-
-// soak reports whether the long journeys run.
-func soak() bool { return os.Getenv("SEGNO_SOAK") != "" }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno/internal/testing/chromiumrig"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // Undo with the mouse, then undo of the undo from the message; the same with the keyboard.
@@ -46,7 +47,7 @@ func TestUndoAndItsUndo(t *testing.T) {
 
 // A file that the user changed since is a conflict: it is shown, and only the user's decision overwrites it.
 func TestUndoWithAConflict(t *testing.T) {
-	if !soak() {
+	if !soak.IsWhole() {
 		return
 	}
 	d := newDemo(t)
@@ -80,7 +81,7 @@ func TestUndoWithAConflict(t *testing.T) {
 
 // Restore of one tier and of some paths, fork, pin, rename and delete, each from its preview.
 func TestOtherMoves(t *testing.T) {
-	if !soak() {
+	if !soak.IsWhole() {
 		return
 	}
 	d := newDemo(t)

@@ -42,6 +42,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
 	"github.com/dalsegno/segno/internal/testing/memdir"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // Limit is how long one scenario may take. It needs a few seconds on a quiet machine;
@@ -117,7 +118,7 @@ func Scenario(t *testing.T, files map[string]string, do func(s *Stage)) {
 func ScenarioOnNewest(t *testing.T, files map[string]string, do func(s *Stage)) {
 	t.Helper()
 	versions := agentrig.ClaudeVersions()
-	if os.Getenv("SEGNO_SOAK") == "" {
+	if !soak.IsWhole() {
 		versions = versions[len(versions)-1:]
 	}
 	scenario(t, versions, files, do)

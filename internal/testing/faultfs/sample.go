@@ -2,28 +2,34 @@ package faultfs
 
 import (
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // Sample returns which operations of a trace a test lets fail, in ascending order: the first, the last and
-// some of each verb. It returns one of each verb with -short, and all operations under SEGNO_SOAK. It
-// returns the same operations for the same trace.
-func Sample(trace []string) []int {
+// some of each verb, drawn at each run. It returns one of each verb with -short, and if suites are tried whole, all
+// operations that belong to this part of the run.
+func Sample(t testing.TB, trace []string) []int {
+	t.Helper()
 	perVerb := 4
 	if testing.Short() {
 		perVerb = 1
 	}
-	isWhole := os.Getenv("SEGNO_SOAK") != ""
-	r := rand.New(rand.NewPCG(12, uint64(len(trace))))
-	seen := map[string]int{}
+	r := rand.New(rand.NewPCG(soak.Seed(t), uint64(len(trace))))
+	all := r.Perm(len(trace))
+	if soak.IsWhole() {
+		slices.Sort(all)
+		return soak.Mine(t, all)
+	}
 	var sample []int
-	for _, n := range r.Perm(len(trace)) {
+	seen := map[string]int{}
+	for _, n := range all {
 		verb, _, _ := strings.Cut(trace[n], ":")
 		seen[verb]++
-		if isWhole || seen[verb] <= perVerb || n == 0 || n == len(trace)-1 {
+		if seen[verb] <= perVerb || n == 0 || n == len(trace)-1 {
 			sample = append(sample, n)
 		}
 	}

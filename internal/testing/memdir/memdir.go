@@ -9,6 +9,8 @@ import (
 	"flag"
 	"os"
 	"testing"
+
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // path is the file system in memory that Linux mounts for every user.
@@ -20,7 +22,7 @@ const least = 2 << 30
 // Use makes the temporary directories of this process and its children in memory, if this
 // machine has enough of it. It panics if it cannot set TMPDIR.
 func Use() {
-	if os.Getenv("TMPDIR") != "" || os.Getenv("SEGNO_SOAK") != "" || !isUsable(path) {
+	if os.Getenv("TMPDIR") != "" || soak.IsWhole() || !isUsable(path) {
 		return
 	}
 	if err := os.Setenv("TMPDIR", path); err != nil {

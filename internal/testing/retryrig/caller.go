@@ -68,7 +68,7 @@ func (c *caller) killServer() error {
 // work does one task after the other until enough faults have happened.
 func (c *caller) work(ctx context.Context, open Opener) error {
 	c.ledger.file = c.Ledger
-	c.chance = &chance{rnd: rand.New(rand.NewPCG(uint64(c.Task), uint64(c.Attempt))), order: c.order, tell: c.tell}
+	c.chance = &chance{rnd: rand.New(rand.NewPCG(c.Seed+uint64(c.Task), uint64(c.Attempt))), order: c.order, tell: c.tell}
 	store, err := open(ctx, c.Where, c.disk)
 	if err != nil {
 		return fmt.Errorf("open the store: %w", err)
@@ -76,7 +76,7 @@ func (c *caller) work(ctx context.Context, open Opener) error {
 	for n := c.Task; ; n++ {
 		c.tell(reportTask, fmt.Sprint(n))
 		c.excuses = n == c.Task && c.Attempt > 0
-		if err := c.task(ctx, store, newTask(n)); err != nil {
+		if err := c.task(ctx, store, newTask(c.Seed, n)); err != nil {
 			return errors.Join(err, store.Close())
 		}
 		if c.madeAll() {

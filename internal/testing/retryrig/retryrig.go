@@ -24,6 +24,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // Store is what an agent needs of a store so that one run has a thread at a time.
@@ -51,12 +52,10 @@ type RetryTrial struct {
 	Faults int    // how many there are at least
 }
 
-// Faults is how many faults a test makes: few by default, and 1,000 with SEGNO_SOAK.
-func Faults() int {
-	if os.Getenv("SEGNO_SOAK") != "" {
-		return 1000
-	}
-	return 100
+// Faults is how many faults a test makes: few by default, and 1,000 if suites are tried whole.
+func Faults(t testing.TB) int {
+	t.Helper()
+	return soak.Count(t, 100, 1000)
 }
 
 // childArgs is the variable of the environment that makes a process a caller.
@@ -88,17 +87,18 @@ type order struct {
 	Ledger      string // the file of effects
 	Task        int    // the first; it may have been begun before
 	Attempt     int    // how many callers worked before this one
-	Faults      int    // to make before the last task ends
-	Kill        bool   // the process may kill itself
-	Restart     bool   // the store's server may be killed
+	Seed        uint64
+	Faults      int  // to make before the last task ends
+	Kill        bool // the process may kill itself
+	Restart     bool // the store's server may be killed
 }
 
 // Run makes a trial.
 func Run(t *testing.T, trial RetryTrial) {
 	t.Helper()
-	o := order{Open: trial.Open, Where: trial.Where, Ledger: filepath.Join(t.TempDir(), "ledger"), Faults: trial.Faults,
+	o := order{Open: trial.Open, Where: trial.Where, Seed: soak.Seed(t), Ledger: filepath.Join(t.TempDir(), "ledger"), Faults: trial.Faults,
 		Kill: trial.Memory == nil, Restart: trial.Server != nil}
-	x := &examiner{T: t, server: trial.Server, faults: map[string]int{}}
+	x := &examiner{T: t, seed: o.Seed, server: trial.Server, faults: map[string]int{}}
 	if trial.Memory != nil {
 		in, out := io.Pipe()
 		c := &caller{order: o, out: out}
@@ -126,6 +126,7 @@ func (notClosed) Close() error { return nil }
 // examiner follows what callers report and judges their results.
 type examiner struct {
 	*testing.T
+	seed   uint64
 	server Server
 	faults map[string]int
 	task   int // the newest
@@ -224,7 +225,7 @@ func (x *examiner) effects(file string) {
 		x.Fatal(err)
 	}
 	for n := range x.task + 1 {
-		want := newTask(n).bills()
+		want := newTask(x.seed, n).bills()
 		if got := slices.Sorted(slices.Values(paid[n])); !slices.Equal(got, want) {
 			x.Errorf("task %d paid %q, want %q", n, got, want)
 		}

@@ -26,9 +26,9 @@ type task struct {
 
 const byTask = "task "
 
-// newTask returns the n-th task.
-func newTask(n int) task {
-	rnd := rand.New(rand.NewPCG(uint64(n), 11))
+// newTask returns the n-th task of a seed.
+func newTask(seed uint64, n int) task {
+	rnd := rand.New(rand.NewPCG(seed, uint64(n)))
 	x := task{n: n}
 	for i := range 1 + rnd.IntN(4) {
 		var calls []string

@@ -33,5 +33,5 @@ func TestACallerThatRunsAgainOnAnyErrorFinishesOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer own.Stop()
-	retryrig.Run(t, retryrig.RetryTrial{Open: "redis", Where: own.URL, Server: own, Faults: retryrig.Faults()})
+	retryrig.Run(t, retryrig.RetryTrial{Open: "redis", Where: own.URL, Server: own, Faults: retryrig.Faults(t)})
 }

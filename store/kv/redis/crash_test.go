@@ -3,13 +3,13 @@ package redis_test
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/testing/serverrig"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/store/kv/redis"
 )
 
@@ -66,10 +66,7 @@ func TestKilled(t *testing.T) {
 	s := reopen()
 	defer func() { s.Close() }()
 	const writers = 3
-	rounds := 4
-	if os.Getenv("SEGNO_SOAK") != "" {
-		rounds = 100
-	}
+	rounds := soak.Count(t, 4, 200)
 	heads := make([]segno.Head, writers)
 	lost := make([]segno.Commit, writers)
 	for w := range heads {

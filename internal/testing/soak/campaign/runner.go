@@ -1,0 +1,283 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dalsegno/segno/internal/vfs"
+)
+
+// runner runs campaigns of a checkout.
+type runner struct {
+	source
+	options
+	all      []campaign
+	dir      string    // of the states and of the outputs
+	deadline time.Time // after which no part begins; zero without one
+	out      io.Writer
+
+	mu      sync.Mutex // guards all below, and out
+	state   *state
+	running []string
+}
+
+// campaign runs the parts of a campaign that are missing, and returns its state.
+func (r *runner) campaign(ctx context.Context, c campaign) (*state, error) {
+	if err := os.MkdirAll(r.dir, 0o755); err != nil {
+		return nil, err
+	}
+	unlock, err := r.lock(ctx, c.name)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if err := r.begin(ctx, c); err != nil {
+		return nil, err
+	}
+	scratch, err := os.MkdirTemp("", "segno-soak-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(scratch)
+	if err := r.remember(c.name, scratch); err != nil {
+		return nil, err
+	}
+	packages, err := allTests(ctx, r.root)
+	if err != nil {
+		return nil, err
+	}
+	all, err := plan(r.all, c, packages, r.state.Seed)
+	if err != nil {
+		return nil, err
+	}
+	r.state.Planned = len(all)
+	if err := r.state.write(r.dir); err != nil {
+		return nil, err
+	}
+	missing := slices.DeleteFunc(all, func(p part) bool {
+		done, ok := r.state.Parts[p.name()]
+		return ok && (done.OK || !r.retry)
+	})
+	r.say("%s: %d of %d parts to run, seed %d, commit %s", c.name, len(missing), r.state.Planned, r.state.Seed, strings.Join(r.state.Commits, ", "))
+	b := newBinaries(r.root, scratch, missing)
+	for _, p := range missing {
+		if p.suite.race && !b.hasCompiler(ctx) {
+			r.say("%s: %s runs without the race detector, which needs a C compiler", c.name, p.name())
+		}
+	}
+	if err := r.runAll(ctx, c, missing, b); err != nil && ctx.Err() == nil {
+		return nil, err
+	}
+	r.say("%s", summary(r.state))
+	return r.state, report(r.all, r.root, r.dir)
+}
+
+// lock keeps other processes from the campaign until unlock is called.
+func (r *runner) lock(ctx context.Context, name string) (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(r.dir, name+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := vfs.Lock(ctx, f, 0); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("another process runs this campaign: %w", err)
+	}
+	return func() { f.Close() }, nil
+}
+
+// begin reads the state of the campaign, or makes a new one if there is none of this commit.
+func (r *runner) begin(ctx context.Context, c campaign) error {
+	s, err := readState(filepath.Join(r.dir, c.name+".json"))
+	if err != nil {
+		return err
+	}
+	switch {
+	case s == nil:
+	case r.seed != 0 && r.seed != s.Seed:
+		r.say("%s: begins with the seed %d; it had %d", c.name, r.seed, s.Seed)
+		s = nil
+	case r.isSame(ctx, s.Commits[len(s.Commits)-1]):
+	case r.keep:
+		r.say("%s: continues parts of %s", c.name, strings.Join(s.Commits, ", "))
+		s.Commits = append(s.Commits, r.commit)
+	default:
+		r.say("%s: begins again, because its %d parts are of %s and this is %s", c.name, len(s.Parts), strings.Join(s.Commits, ", "), r.commit)
+		s = nil
+	}
+	if s == nil {
+		s = &state{Campaign: c.name, Seed: r.newSeed(), Commits: []string{r.commit}, Parts: map[string]result{}}
+		if err := os.RemoveAll(filepath.Join(r.dir, c.name)); err != nil {
+			return err
+		}
+	}
+	r.state = s
+	return nil
+}
+
+// remember removes the temporary files that a killed run of the campaign left, and writes where those of this run are.
+func (r *runner) remember(name, scratch string) error {
+	file := filepath.Join(r.dir, name+".scratch")
+	if left, err := os.ReadFile(file); err == nil && strings.HasPrefix(filepath.Base(string(left)), "segno-soak-") {
+		if err := os.RemoveAll(string(left)); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(file, []byte(scratch), 0o600)
+}
+
+// runAll runs parts, as many at once as the campaign allows.
+func (r *runner) runAll(ctx context.Context, c campaign, missing []part, b *binaries) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go r.heartbeat(ctx, c.name)
+	next := make(chan part)
+	errs := make(chan error)
+	workers := min(max(1, c.atOnce), max(1, len(missing)))
+	for range workers {
+		go func() {
+			var err error
+			for p := range next {
+				if r.isOver() {
+					continue
+				}
+				if e := r.part(ctx, c, p, b); e != nil {
+					err = errors.Join(err, e)
+					stop() // the state cannot be written
+				}
+			}
+			errs <- err
+		}()
+	}
+	for _, p := range missing {
+		if ctx.Err() != nil || r.isOver() {
+			break
+		}
+		select {
+		case next <- p:
+		case <-ctx.Done():
+		}
+	}
+	close(next)
+	var all error
+	for range workers {
+		all = errors.Join(all, <-errs)
+	}
+	return all
+}
+
+// isOver reports whether no more parts begin.
+func (r *runner) isOver() bool { return !r.deadline.IsZero() && time.Now().After(r.deadline) }
+
+// heartbeat prints each minute which parts run.
+func (r *runner) heartbeat(ctx context.Context, name string) {
+	ticker := time.NewTicker(time.Minute)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			r.mu.Lock()
+			running := strings.Join(r.running, ", ")
+			done := len(r.state.Parts)
+			r.mu.Unlock()
+			r.say("%s %d/%d runs %s", name, done, r.state.Planned, running)
+		}
+	}
+}
+
+// part runs a part and writes its result into the state. A part that the context stops has no result.
+func (r *runner) part(ctx context.Context, c campaign, p part, b *binaries) error {
+	r.mu.Lock()
+	r.running = append(r.running, p.name())
+	r.mu.Unlock()
+	outputs := filepath.Join(r.dir, c.name)
+	temp, err := os.MkdirTemp(b.dir, "")
+	if err == nil {
+		err = os.MkdirAll(outputs, 0o755)
+	}
+	if err != nil {
+		return err
+	}
+	defer removeAll(temp)
+	binary, done, err := b.build(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer done()
+	file := filepath.Join(outputs, p.file()+".log")
+	begun := time.Now()
+	runErr := start(ctx, command{binary: binary, args: p.args(filepath.Join(r.dir, "fuzz")), env: p.env(), dir: filepath.Join(r.root, p.pkg), temp: temp}, file)
+	if ctx.Err() != nil {
+		return os.Remove(file)
+	}
+	res, why, err := judge(file, runErr)
+	if err != nil {
+		return err
+	}
+	res.Seconds = time.Since(begun).Round(time.Millisecond).Seconds()
+	r.mu.Lock()
+	r.running = slices.DeleteFunc(r.running, func(name string) bool { return name == p.name() })
+	before := r.state.Parts[p.name()]
+	res.Failed = before.Failed
+	res.Output, res.Repeat = before.Output, before.Repeat
+	if !res.OK {
+		res.Failed++
+		kept := fmt.Sprintf("%s.%d.log", p.file(), res.Failed)
+		res.Output, res.Repeat = filepath.Join(c.name, kept), p.repeat()
+		err = os.Rename(file, filepath.Join(outputs, kept))
+	} else {
+		err = os.Remove(file)
+	}
+	r.state.Parts[p.name()] = res
+	err = errors.Join(err, r.state.write(r.dir))
+	n := len(r.state.Parts)
+	r.mu.Unlock()
+	r.sayResult(c, p, res, why, n)
+	return err
+}
+
+func (r *runner) sayResult(c campaign, p part, done result, why string, n int) {
+	verdict := "ok    "
+	if !done.OK {
+		verdict = "FAILED"
+	}
+	line := fmt.Sprintf("%s %d/%d %s %s, %d tests", c.name, n, r.state.Planned, verdict, p.name(), done.Tests)
+	if done.Cases > 0 {
+		line += fmt.Sprintf(", %d cases", done.Cases)
+	}
+	r.say("%s, %s", line, time.Duration(done.Seconds*float64(time.Second)).Round(time.Second))
+	if !done.OK {
+		r.say("  %s\n  output: %s\n  repeat: %s", why, filepath.Join("build", "soak", done.Output), done.Repeat)
+	}
+}
+
+// say prints a line.
+func (r *runner) say(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fmt.Fprintf(r.out, format+"\n", args...)
+}
+
+// removeAll removes a directory, also if a test left directories in it that are not writable.
+func removeAll(dir string) {
+	if os.RemoveAll(dir) == nil {
+		return
+	}
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if d != nil && d.IsDir() {
+			_ = os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	_ = os.RemoveAll(dir) // the directory of all parts is removed later
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// module is a repository with one package, whose tests a campaign runs.
+const module = `package example
+
+import (
+	"os"
+	"testing"
+)
+
+func TestPasses(t *testing.T) { t.Logf("SEGNO_SEED=%s: 3 cases", os.Getenv("SEGNO_SEED")) }
+
+func TestSkips(t *testing.T) { t.Skip("it skips") }
+
+func TestFails(t *testing.T) {
+	if _, err := os.Stat("mended"); err != nil {
+		t.Error("it fails in part", os.Getenv("SEGNO_PART"))
+	}
+}
+
+func TestWaits(t *testing.T) {
+	if _, err := os.Stat("waits"); err == nil {
+		os.WriteFile("began", nil, 0o600)
+		select {}
+	}
+}
+`
+
+type fixture struct {
+	*testing.T
+	root string
+	out  bytes.Buffer
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Setenv("GOWORK", "off")
+	t.Setenv("GOFLAGS", "")
+	f := &fixture{T: t, root: t.TempDir()}
+	f.write("go.mod", "module example\n\ngo 1.26\n")
+	f.write("example_test.go", module)
+	f.write(".gitignore", "/build/\n/mended\n/waits\n/began\n")
+	f.write("docs/soak.md", "")
+	f.git("init", "-q")
+	f.commit()
+	return f
+}
+
+func (f *fixture) write(name, text string) {
+	f.Helper()
+	path := filepath.Join(f.root, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		f.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		f.Fatal(err)
+	}
+}
+
+func (f *fixture) git(args ...string) {
+	f.Helper()
+	cmd := exec.Command("git", append([]string{"-c", "user.name=test", "-c", "user.email=test@example.com"}, args...)...)
+	cmd.Dir = f.root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		f.Fatalf("git %v: %v\n%s", args, err, out)
+	}
+}
+
+func (f *fixture) commit() {
+	f.Helper()
+	f.git("add", "-A")
+	f.git("commit", "-q", "--allow-empty", "-m", "a change")
+}
+
+// run runs a campaign of some tests, and returns its state and what it printed.
+func (f *fixture) run(ctx context.Context, tests string, o options) (*state, string) {
+	f.Helper()
+	out, err := output(f.Context(), f.root, "git", "rev-parse", "--short=12", "HEAD")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.out.Reset()
+	c := campaign{"example", "tests", 2, []suite{{run: regexp.MustCompile(tests), parts: 2}}}
+	r := &runner{source: source{f.root, out}, all: []campaign{c}, options: o, dir: filepath.Join(f.root, "build", "soak"), out: &f.out}
+	s, err := r.campaign(ctx, c)
+	if err != nil {
+		f.Fatalf("%v\n%s", err, f.out.String())
+	}
+	return s, f.out.String()
+}
+
+func (f *fixture) read(name string) string {
+	f.Helper()
+	data, err := os.ReadFile(filepath.Join(f.root, name))
+	if err != nil {
+		f.Fatal(err)
+	}
+	return string(data)
+}
+
+func TestFailuresAndSkipsAreFindings(t *testing.T) {
+	f := newFixture(t)
+	s, out := f.run(t.Context(), "Passes|Skips|Fails", options{seed: 42})
+	if s.found() != 4 || len(s.Parts) != 6 {
+		t.Fatalf("%d findings in %d parts\n%s", s.found(), len(s.Parts), out)
+	}
+	for _, want := range []string{"example 6/6", "failed, 6 of 6 parts, 2 tests, 6 cases, 4 found, seed 42", "--- SKIP: TestSkips", "--- FAIL: TestFails",
+		"SEGNO_SOAK=1 SEGNO_SEED=42 SEGNO_PART=1/2 go test -count=1 -vet=off ./. '-run=^TestFails$'"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in the output:\n%s", want, out)
+		}
+	}
+	if kept := f.read("build/soak/" + s.Parts["..TestFails 2/2"].Output); !strings.Contains(kept, "it fails in part 1/2") {
+		t.Errorf("the output of the part is %q", kept)
+	}
+	if row := f.read("docs/soak.md"); !strings.Contains(row, "| example | failed | 6 of 6 | 2 | 6 | 42 | 4 |") {
+		t.Error(row)
+	}
+	f.write("mended", "")
+	if s, _ = f.run(t.Context(), "Passes|Skips|Fails", options{}); s.failing() != 4 {
+		t.Errorf("%d parts fail although none ran", s.failing())
+	}
+	if s, _ = f.run(t.Context(), "Passes|Skips|Fails", options{retry: true}); s.failing() != 2 || s.found() != 4 {
+		t.Errorf("%d parts fail, %d are found", s.failing(), s.found())
+	}
+}
+
+func TestAStoppedCampaignGoesOn(t *testing.T) {
+	f := newFixture(t)
+	f.write("waits", "")
+	ctx, stop := context.WithCancel(t.Context())
+	go func() {
+		for t.Context().Err() == nil {
+			if _, err := os.Stat(filepath.Join(f.root, "began")); err == nil {
+				stop()
+				return
+			}
+		}
+	}()
+	s, out := f.run(ctx, "Passes|Waits", options{})
+	if len(s.Parts) >= 4 || s.found() > 0 || !strings.Contains(out, "not finished") {
+		t.Fatalf("%d parts\n%s", len(s.Parts), out)
+	}
+	if err := os.Remove(filepath.Join(f.root, "waits")); err != nil {
+		t.Fatal(err)
+	}
+	before := len(s.Parts)
+	again, out := f.run(t.Context(), "Passes|Waits", options{})
+	if len(again.Parts) != 4 || again.Seed != s.Seed || strings.Count(out, " ok ") != 4-before || !strings.Contains(out, "passed, 4 of 4 parts") {
+		t.Errorf("%d parts, seeds %d and %d\n%s", len(again.Parts), s.Seed, again.Seed, out)
+	}
+}
+
+func TestAnotherCommitBeginsAgain(t *testing.T) {
+	f := newFixture(t)
+	first, _ := f.run(t.Context(), "Passes", options{})
+	f.commit() // with docs/soak.md only
+	same, out := f.run(t.Context(), "Passes", options{})
+	if same.Seed != first.Seed || strings.Contains(out, " ok ") {
+		t.Errorf("the campaign ran again, although only its result changed\n%s", out)
+	}
+	f.write("more_test.go", "package example\n")
+	f.commit()
+	kept, out := f.run(t.Context(), "Passes", options{keep: true})
+	if len(kept.Commits) != 2 || strings.Contains(out, " ok ") {
+		t.Errorf("the state has the commits %v\n%s", kept.Commits, out)
+	}
+	f.write("yet_more_test.go", "package example\n")
+	f.commit()
+	other, out := f.run(t.Context(), "Passes", options{})
+	if len(other.Commits) != 1 || strings.Count(out, " ok ") != 2 || !strings.Contains(out, "begins again") {
+		t.Errorf("the state has the commits %v\n%s", other.Commits, out)
+	}
+}

@@ -79,7 +79,7 @@ func (a *app) runKeep(ctx context.Context, names []string) error {
 	if len(names) == 1 && len(details) == 1 && details[0].Err != nil {
 		return details[0].Err
 	}
-	requests := res.requests(ctx, store, details)
+	requests := res.requests(ctx, store, details, len(names) == 0)
 	var failed error
 	done, update := 0, a.count("keeping", "session")
 	err = store.KeepSessions(ctx, requests, func(r timeline.KeepRequest, k timeline.Kept, err error) {
@@ -133,15 +133,16 @@ func (a *app) sessionsToKeep(ctx context.Context, store *local.Store, names []st
 	return found, nil, nil
 }
 
-// requests returns the sessions that have something new, and counts the others.
-func (res *keepResult) requests(ctx context.Context, store *local.Store, details []local.SessionDetail) (out []timeline.KeepRequest) {
+// requests returns the sessions that may have something new, and counts the others. Sessions that the user named are
+// compared with the store in any case.
+func (res *keepResult) requests(ctx context.Context, store *local.Store, details []local.SessionDetail, all bool) (out []timeline.KeepRequest) {
 	for _, s := range slices.Backward(details) { // the source of a fork is older
 		switch {
 		case s.Err != nil:
 			res.Failed = append(res.Failed, s.Err.Error())
 		case s.End == 0:
 			res.Empty++
-		case s.Kept && !s.IsChanged:
+		case s.Kept && !s.IsChanged && all:
 			res.Unchanged++
 		default:
 			out = append(out, keepRequest(ctx, store, s))

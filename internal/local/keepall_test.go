@@ -225,6 +225,29 @@ func TestADamagedIndexOfSessionsIsNotUsed(t *testing.T) {
 	wantAllKept(t, p, manySessions, 2)
 }
 
+// TestTheIndexOfSessionsIsSealed seals a store with an index. The index shows nothing of the sessions, and remains of use.
+func TestTheIndexOfSessionsIsSealed(t *testing.T) {
+	p := writeOldSessions(t, manySessions, 2)
+	mustKeepChanged(t, p)
+	g := &fixture{TB: t, place: p, project: filepath.Join(filepath.Dir(p.Store), "project")}
+	g.seal(g.keyFile("key"))
+	sealed, err := os.ReadFile(filepath.Join(p.Store, "index", "sessions"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{sessionID(0), "prompt 0", "/srv/project"} {
+		if strings.Contains(string(sealed), text) {
+			t.Errorf("the index contains %q", text)
+		}
+	}
+	if got := mustKeepChanged(t, p); len(got) > 0 {
+		t.Errorf("kept again: %v", got)
+	}
+	if after, err := os.ReadFile(filepath.Join(p.Store, "index", "sessions")); err != nil || string(after) != string(sealed) {
+		t.Errorf("the index was written again, %v", err)
+	}
+}
+
 // TestASessionGrowsWhileAllAreKept has an agent add a turn to sessions of which some are stored by then. The next time
 // the turn is kept.
 func TestASessionGrowsWhileAllAreKept(t *testing.T) {
@@ -281,7 +304,7 @@ func TestEveryFailureOfKeepingAll(t *testing.T) {
 	}
 	faults := faultfs.FailAt(-1)
 	run(faults)
-	for i, n := range faultfs.Sample(faults.Trace()) {
+	for i, n := range faultfs.Sample(t, faults.Trace()) {
 		faults := faultfs.FailAt(n)
 		faults.Forever = i%2 == 0 // a full disk stays full
 		run(faults)

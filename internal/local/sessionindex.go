@@ -70,13 +70,17 @@ type sessionIndex struct {
 	isChanged bool
 }
 
+func newSessionIndex() *sessionIndex {
+	return &sessionIndex{sessions: map[sessionKey]indexedSession{}}
+}
+
 const sessionIndexHead = "segno-sessions 1\n"
 
 func (s *Store) sessionIndexFile() string { return filepath.Join(s.place.Store, "index", "sessions") }
 
 // readSessionIndex returns the index of the store, an empty one if there is none.
 func (s *Store) readSessionIndex() *sessionIndex {
-	x := &sessionIndex{sessions: map[sessionKey]indexedSession{}}
+	x := newSessionIndex()
 	data, err := os.ReadFile(s.sessionIndexFile())
 	if err == nil {
 		data, err = s.OpenFile(s.sessionIndexFile(), data)

@@ -21,11 +21,14 @@ type sessionLister struct {
 	readers map[string]transcript.Discovery
 }
 
+// few is how many sessions are read in less time than the index of thousands.
+const few = 8
+
 // details is Details that reads changed transcripts whole up to the sizes that limits returns for them.
 func (p Place) details(ctx context.Context, store *Store, found []FoundSession, limits func([]FoundSession) []int64) ([]SessionDetail, error) {
-	l := &sessionLister{index: &sessionIndex{}, now: p.Now(), out: make([]SessionDetail, len(found)), stamps: make([]fileStamp, len(found)),
+	l := &sessionLister{index: newSessionIndex(), now: p.Now(), out: make([]SessionDetail, len(found)), stamps: make([]fileStamp, len(found)),
 		headers: make([]transcript.SessionHeader, len(found)), readers: map[string]transcript.Discovery{}}
-	if store != nil {
+	if store != nil && len(found) > few {
 		l.index = store.readSessionIndex()
 	}
 	running := map[string]map[segno.SessionID]int{}
@@ -140,7 +143,7 @@ func (l *sessionLister) lookUp(ctx context.Context, store *Store) error {
 			l.index.add(keyOf(&s.FoundSession), l.now, in)
 		}
 	}
-	if len(l.out) > 1 {
+	if len(l.out) > few {
 		_ = l.index.save(store)
 	}
 	return nil

@@ -261,6 +261,19 @@ func (tx *txn) commitTogether(ctx context.Context, many manyCommitter, g *keepGr
 
 // commitKept makes the commits of one session. Their objects are in the store.
 func (tx *txn) commitKept(ctx context.Context, k *keeping) error {
+	if k.thread == "" && len(k.commits) > 0 {
+		// A hook may have made the thread since the group began.
+		thread, err := tx.threadOfAgent(ctx, k.Agent, k.Source.Session)
+		if err == nil && thread != "" {
+			k.isNew = false
+			if err = tx.findKept(ctx, k); err == nil {
+				err = tx.planKept(ctx, k, thread)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
 	for _, c := range k.commits {
 		_, err := tx.commitRetryingCAS(ctx, c)
 		if c.Create != nil && segno.KindOf(err) == segno.KindNotFound && c.Thread == threadOfSession(k.Agent, k.Source.Session, "") {

@@ -282,6 +282,48 @@ func TestASessionGrowsWhileAllAreKept(t *testing.T) {
 	wantAllKept(t, p, manySessions, 3)
 }
 
+// TestAHookMakesAThreadWhileAllAreKept has a hook start the thread of a session that KeepSessions has not reached yet.
+// The session is kept on that thread.
+func TestAHookMakesAThreadWhileAllAreKept(t *testing.T) {
+	const turns = 20 // several groups
+	p := writeOldSessions(t, manySessions, turns)
+	store, err := p.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var requests []timeline.KeepRequest
+	for i := range manySessions {
+		r := requestFor(i)
+		r.Source.Path = pathOf(p, i)
+		requests = append(requests, r)
+	}
+	last := requests[manySessions-1]
+	session := last.Source.Session
+	started := false
+	if err := store.KeepSessions(t.Context(), requests, func(r timeline.KeepRequest, k timeline.Kept, err error) {
+		if err != nil {
+			t.Errorf("session %s: %v", r.Source.Session, err)
+		}
+		if started {
+			return
+		}
+		started = true
+		thread := segno.ThreadID(segno.DerivedID("thread", claude.Agent, string(session)))
+		if _, err := store.Commit(t.Context(), segno.Commit{ID: "base of the hook", Thread: thread, Create: &segno.Thread{ID: thread, Agent: claude.Agent},
+			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase, Agent: claude.Agent, Session: &segno.Position{Agent: claude.Agent, Session: session}},
+			Link:       &segno.Link{Agent: claude.Agent, Session: session, Start: p.Now(), Reason: "startup"}}); err != nil {
+			t.Error(err)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	store.Close()
+	wantAllKept(t, p, manySessions, turns)
+	if got := mustKeepChanged(t, p); len(got) > 0 {
+		t.Errorf("kept again: %v", got)
+	}
+}
+
 // TestEveryFailureOfKeepingAll fails each disk operation of a first run. A session that was reported as kept is in the
 // store, and the next run keeps the others, each once.
 func TestEveryFailureOfKeepingAll(t *testing.T) {

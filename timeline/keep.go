@@ -63,7 +63,8 @@ func (tl *Timeline) lockSessions(ctx context.Context) (*txn, error) {
 // keeping is the state of one KeepSession.
 type keeping struct {
 	KeepRequest
-	isNew  bool // no thread in the store has the session
+	isNew  bool           // no thread in the store has the session
+	known  segno.ThreadID // the thread that has it, "" if that must be found
 	thread segno.ThreadID
 	prev   *segno.Position   // where the session was kept until now, or nil
 	last   *segno.Checkpoint // the checkpoint with prev, or nil
@@ -91,7 +92,12 @@ func (tx *txn) findKept(ctx context.Context, k *keeping) (err error) {
 		return err
 	}
 	session := k.Source.Session
-	if !k.isNew || len(waiting) > 0 {
+	if k.known != "" && len(waiting) == 0 {
+		if _, err := tx.Store.Head(ctx, k.known); err == nil { // else it was deleted meanwhile
+			k.thread = k.known
+		}
+	}
+	if k.thread == "" && !(k.isNew && len(waiting) == 0) {
 		if k.thread, err = tx.threadOfAgent(ctx, k.Agent, session); err != nil {
 			return err
 		}

@@ -25,12 +25,12 @@ const (
 // the disk is synced once for all of them. It calls done for each session in order, once the session is
 // durable. The error is that of a lock or of ctx; other errors concern one session.
 func (tl *Timeline) KeepSessions(ctx context.Context, all []KeepRequest, done func(r KeepRequest, k Kept, err error)) error {
-	hasThread, err := tl.threadFilter(ctx, len(all))
+	threadOf, err := tl.findThreads(ctx, len(all))
 	if err != nil {
 		return err
 	}
 	for len(all) > 0 {
-		n, err := tl.keepSome(ctx, all, hasThread, done)
+		n, err := tl.keepSome(ctx, all, threadOf, done)
 		if err != nil {
 			return err
 		}
@@ -48,28 +48,43 @@ type linkLister interface {
 	EachLink(ctx context.Context, visit func(thread segno.ThreadID, seq int64, l segno.Link, isHead bool)) error
 }
 
-// threadFilter returns a function that returns false only for a session that had no thread when threadFilter was called.
-// For few sessions it returns nil, because a query for each costs less than the scan. If a hook gives a session its
-// first thread later, the commit that creates the same thread finds it.
-func (tl *Timeline) threadFilter(ctx context.Context, sessions int) (func(segno.SessionID) bool, error) {
+// threadFinder returns the thread that had a session of an agent when the threads were read, "" if none had.
+type threadFinder func(agent string, session segno.SessionID) segno.ThreadID
+
+// findThreads reads the threads of all sessions. For few sessions it returns nil, because a query for each costs less than the scan. If a hook gives a
+// session its first thread later, the commit that creates the same thread finds it.
+func (tl *Timeline) findThreads(ctx context.Context, sessions int) (threadFinder, error) {
 	const many = 64
 	store, ok := tl.Store.(linkLister)
 	if !ok || sessions < many {
 		return nil, nil
 	}
-	known := map[segno.SessionID]bool{}
-	err := store.EachLink(ctx, func(_ segno.ThreadID, _ int64, l segno.Link, _ bool) { known[l.Session] = true })
-	return func(s segno.SessionID) bool { return known[s] }, err
+	type found struct {
+		agent  string
+		thread segno.ThreadID
+	}
+	known := map[segno.SessionID][]found{}
+	err := store.EachLink(ctx, func(thread segno.ThreadID, _ int64, l segno.Link, _ bool) {
+		known[l.Session] = append(known[l.Session], found{l.Agent, thread})
+	})
+	return func(agent string, session segno.SessionID) segno.ThreadID {
+		for _, f := range known[session] {
+			if f.agent == agent || f.agent == "" {
+				return f.thread
+			}
+		}
+		return ""
+	}, err
 }
 
 // keepSome keeps the first sessions and returns how many.
-func (tl *Timeline) keepSome(ctx context.Context, all []KeepRequest, hasThread func(segno.SessionID) bool, done func(KeepRequest, Kept, error)) (int, error) {
+func (tl *Timeline) keepSome(ctx context.Context, all []KeepRequest, threadOf threadFinder, done func(KeepRequest, Kept, error)) (int, error) {
 	tx, err := tl.lockSessions(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer tx.unlock()
-	kept, err := tx.keepGroup(ctx, all, hasThread)
+	kept, err := tx.keepGroup(ctx, all, threadOf)
 	for _, k := range kept {
 		done(k.KeepRequest, k.out, k.err)
 	}
@@ -79,11 +94,11 @@ func (tl *Timeline) keepSome(ctx context.Context, all []KeepRequest, hasThread f
 // keepGroup is sessions that are committed together, with one batch of objects. Several sessions are
 // captured at the same time.
 type keepGroup struct {
-	batch     segno.Batch
-	hasThread func(segno.SessionID) bool // false only for a session without a thread; nil if that is not known
-	all       []*keeping
-	commits   int
-	bytes     int64
+	batch    segno.Batch
+	threadOf threadFinder // nil if the store is asked for each session
+	all      []*keeping
+	commits  int
+	bytes    int64
 
 	mu     sync.Mutex             // guards the fields below
 	leaves map[string]bool        // the records at which turns of the group end
@@ -153,7 +168,11 @@ func (tx *txn) captureAhead(ctx context.Context, g *keepGroup, all []KeepRequest
 		var window []chan *keeping
 		for next := 0; next < len(all) || len(window) > 0; {
 			for ; next < len(all) && len(window) < runtime.GOMAXPROCS(0); next++ {
-				k, done := &keeping{KeepRequest: all[next], isNew: g.hasThread != nil && !g.hasThread(all[next].Source.Session)}, make(chan *keeping, 1)
+				k, done := &keeping{KeepRequest: all[next]}, make(chan *keeping, 1)
+				if g.threadOf != nil {
+					k.known = g.threadOf(k.Agent, k.Source.Session)
+					k.isNew = k.known == ""
+				}
 				running.Go(func() {
 					if k.err = tx.findKept(ctx, k); k.err == nil {
 						k.err = tx.captureKept(ctx, k, g)
@@ -171,8 +190,8 @@ func (tx *txn) captureAhead(ctx context.Context, g *keepGroup, all []KeepRequest
 }
 
 // keepGroup keeps the first sessions of all, at least one. It returns them with their results.
-func (tx *txn) keepGroup(ctx context.Context, all []KeepRequest, hasThread func(segno.SessionID) bool) (done []*keeping, err error) {
-	g := &keepGroup{batch: tx.Store.Objects().Batch(), hasThread: hasThread, leaves: map[string]bool{}}
+func (tx *txn) keepGroup(ctx context.Context, all []KeepRequest, threadOf threadFinder) (done []*keeping, err error) {
+	g := &keepGroup{batch: tx.Store.Objects().Batch(), threadOf: threadOf, leaves: map[string]bool{}}
 	defer func() { err = errors.Join(err, g.batch.Close()) }()
 	for k := range tx.captureAhead(ctx, g, untilRepeated(all)) {
 		if errors.Is(k.err, errForkInGroup) || g.hasLeaf(k.asked...) {
@@ -265,7 +284,7 @@ func (tx *txn) commitKept(ctx context.Context, k *keeping) error {
 		// A hook may have made the thread since the group began.
 		thread, err := tx.threadOfAgent(ctx, k.Agent, k.Source.Session)
 		if err == nil && thread != "" {
-			k.isNew = false
+			k.isNew, k.known = false, ""
 			if err = tx.findKept(ctx, k); err == nil {
 				err = tx.planKept(ctx, k, thread)
 			}

@@ -131,6 +131,46 @@ func TestASecondKeepOfAllWritesNothing(t *testing.T) {
 	wantAllKept(t, p, manySessions, 2)
 }
 
+// otherTurn returns a session of two turns with another last turn of the same size.
+func otherTurn(i int) string {
+	text := strings.ReplaceAll(transcriptOf(sessionID(i), fmt.Sprintf("/srv/project-%d", i), 2), "prompt 1", "PROMPT 1")
+	return strings.NewReplacer("-u1", "-U1", "-a1", "-A1").Replace(text)
+}
+
+// TestAnotherTurnOfTheSameSizeIsKept replaces the last turn of sessions by another one: soon after they were kept, so
+// that their file's times may not have moved, and after the index was lost.
+func TestAnotherTurnOfTheSameSizeIsKept(t *testing.T) {
+	for _, isYoung := range []bool{true, false} {
+		p := writeOldSessions(t, manySessions, 2)
+		if isYoung {
+			p.Now = time.Now
+		}
+		mustKeepChanged(t, p)
+		if !isYoung {
+			if err := os.Remove(filepath.Join(p.Store, "index", "sessions")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		path := pathOf(p, 1)
+		fi, err := os.Stat(path)
+		if err == nil {
+			err = os.WriteFile(path, []byte(otherTurn(1)), 0o600)
+		}
+		if err == nil {
+			err = os.Chtimes(path, fi.ModTime(), fi.ModTime())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"00000001 1"}, mustKeepChanged(t, p)); diff != "" {
+			t.Errorf("young: %v\n%s", isYoung, diff)
+		}
+		if got := mustKeepChanged(t, p); len(got) > 0 {
+			t.Errorf("young: %v; kept again: %v", isYoung, got)
+		}
+	}
+}
+
 // TestAChangedSessionIsRead changes sessions after they were kept, in each way that a program can.
 func TestAChangedSessionIsRead(t *testing.T) {
 	ctx := t.Context()
@@ -148,11 +188,7 @@ func TestAChangedSessionIsRead(t *testing.T) {
 		}
 	}
 	textOf := func(i, turns int) string { return transcriptOf(sessionID(i), fmt.Sprintf("/srv/project-%d", i), turns) }
-	// other has another last turn of the same size.
-	other := func(i int) string {
-		text := strings.ReplaceAll(textOf(i, 2), "prompt 1", "PROMPT 1")
-		return strings.NewReplacer("-u1", "-U1", "-a1", "-A1").Replace(text)
-	}
+	other := otherTurn
 	old := time.Now().Add(-time.Hour).Truncate(time.Second)
 	for i := range manySessions {
 		setTime(pathOf(p, i), old)

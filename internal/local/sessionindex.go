@@ -58,7 +58,7 @@ type indexedSession struct {
 	// Thread, at the state Seq, has the conversation up to the header's End. Thread is "" if none is known to have it.
 	Thread segno.ThreadID
 	Seq    int64
-	// IsChanged means that the file had another stamp before, and was not compared with the store since.
+	// IsChanged means that the session was not compared with the store since its file has this stamp.
 	IsChanged bool
 }
 
@@ -129,21 +129,22 @@ func (x *sessionIndex) find(key sessionKey, stamp fileStamp) (in indexedSession,
 	return in, in.Stamp == stamp && stamp != fileStamp{}
 }
 
-// hasChanged reports whether the file of a session has changed since it was last compared with the store. It is false
-// for a session that the index does not have.
-func (x *sessionIndex) hasChanged(key sessionKey, stamp fileStamp) bool {
-	in, ok := x.sessions[key]
-	return ok && (in.IsChanged || in.Stamp != stamp)
+// mayHaveChanged reports whether a session may differ from what it was when it was last compared with the store.
+func (x *sessionIndex) mayHaveChanged(key sessionKey, stamp fileStamp) bool {
+	in, isSame := x.find(key, stamp)
+	return !isSame || in.IsChanged
 }
 
-// add adds a session that was read after its stamp was taken, at the time now. It adds none that may change without
-// a change of its stamp.
+// add adds a session that was read after its stamp was taken, at the time now. A session that may change without a
+// change of its stamp is added without a stamp.
 func (x *sessionIndex) add(key sessionKey, now time.Time, in indexedSession) {
-	in.IsChanged = x.hasChanged(key, in.Stamp)
-	if (in.Stamp == fileStamp{}) || now.UnixNano()-max(in.Stamp.Modified, in.Stamp.Changed) < int64(stampTick) || x.sessions[key] == in {
-		return
+	in.IsChanged = x.mayHaveChanged(key, in.Stamp)
+	if now.UnixNano()-max(in.Stamp.Modified, in.Stamp.Changed) < int64(stampTick) {
+		in = indexedSession{IsChanged: true}
 	}
-	x.sessions[key], x.isChanged = in, true
+	if x.sessions[key] != in {
+		x.sessions[key], x.isChanged = in, true
+	}
 }
 
 // setKept records that the conversation of a session was compared with the store, and that a thread has it up to an

@@ -134,8 +134,8 @@ func (l *sessionLister) lookUp(ctx context.Context, store *Store) error {
 		if err := store.setThread(ctx, s, head, isKept); err != nil {
 			return err
 		}
-		s.IsChanged = l.index.hasChanged(keyOf(&s.FoundSession), l.stamps[i])
-		if s.Err == nil && !l.headers[i].FromOthers {
+		s.IsChanged = l.stamps[i] != fileStamp{} && !l.headers[i].FromOthers && l.index.mayHaveChanged(keyOf(&s.FoundSession), l.stamps[i])
+		if s.Err == nil && !l.headers[i].FromOthers && l.stamps[i] != (fileStamp{}) {
 			in = indexedSession{Stamp: l.stamps[i], Header: l.headers[i]}
 			if s.Kept {
 				in.Thread, in.Seq = head.Thread, head.Seq
@@ -183,7 +183,7 @@ func (s *Store) sessionHeads(ctx context.Context, sessions int) (func(context.Co
 // KeepSessions is [timeline.Timeline.KeepSessions], and remembers which sessions are kept, so that the next call
 // need not read them.
 func (s *Store) KeepSessions(ctx context.Context, all []timeline.KeepRequest, done func(timeline.KeepRequest, timeline.Kept, error)) error {
-	stored := map[sessionKey]int64{}
+	before, stored := s.readSessionIndex(), map[sessionKey]int64{}
 	err := s.SessionTimeline().KeepSessions(ctx, all, func(r timeline.KeepRequest, k timeline.Kept, err error) {
 		if err == nil && !k.IsOpen {
 			stored[sessionKey{r.Agent, r.Source.Session, r.Source.Path}] = k.Stored
@@ -197,6 +197,9 @@ func (s *Store) KeepSessions(ctx context.Context, all []timeline.KeepRequest, do
 	}
 	index := s.readSessionIndex()
 	for key, offset := range stored {
+		if index.sessions[key].Stamp != before.sessions[key].Stamp {
+			continue // another command has found it changed meanwhile
+		}
 		if head, headErr := headOf(ctx, key.Agent, key.Session); headErr == nil {
 			index.setKept(key, head, offset)
 		}

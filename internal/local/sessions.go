@@ -102,7 +102,7 @@ type SessionDetail struct {
 	Live   int            // the process that has it open, or 0
 	Thread segno.ThreadID // "" if no thread has it
 	Kept   bool           // the store has its whole conversation
-	// IsChanged means that the transcript has changed since it was last compared with the store. The conversation may
+	// IsChanged means that the transcript may have changed since it was last compared with the store. The conversation may
 	// be kept nevertheless, or may be another one of the same length.
 	IsChanged bool
 	Err       error // why the transcript could not be read

@@ -1,6 +1,6 @@
 # Tests and figures beyond go test work; see CONTRIBUTING.md.
 
-.PHONY: soak bench newest screenshot man completions release-snapshot
+.PHONY: soak bench newest screenshot plot man completions release-snapshot
 
 # The campaigns of internal/testing/soak/campaign: the suites of thousands, whole. It continues a run that was stopped.
 # CAMPAIGN=kills,faults selects some, FOR=1h starts no part after an hour, and FLAGS=-retry, -keep or -list are flags of
@@ -22,6 +22,12 @@ bench:
 # The screenshot in the README, of the page for the demo.
 screenshot:
 	go test -count=1 ./internal/e2e/web -run TestScreenshot -screenshot "$(CURDIR)/docs/web.png"
+
+# The plot in the README, of the experiment commons.
+plot:
+	d=$$(mktemp -d) && go build -o $$d/segno ./cmd/segno && \
+		$$d/segno --store $$d/store generations run experiments/commons.toml --out $$d/runs && \
+		$$d/segno generations plot commons --out $$d/runs --svg docs/commons.svg && rm -r $$d
 
 # The man pages and the completion scripts of the shells, for the packages of a release.
 man:

@@ -147,6 +147,9 @@ func printable(name string) string { return strings.ToValidUTF8(segno.QuotePath(
 
 // judge decides about the secrets that were found in contents, and searches all else.
 func (p *plan) judge(findings []secret.Finding, o *WriteOptions) error {
+	if o.OmitFiles {
+		findings = p.omitFiles(findings, o)
+	}
 	findings, err := p.search(findings, o)
 	if err != nil {
 		return err
@@ -192,6 +195,56 @@ func (p *plan) omitSession(root string, fingerprints []string) {
 		return inside
 	})
 	p.manifest.Omitted = append(p.manifest.Omitted, o)
+}
+
+// secretName stands for a name that is a secret.
+const secretName = "(secret)"
+
+// omitFiles takes the parts of workspaces with a secret out of the plan, and returns the findings in
+// contents that remain.
+func (p *plan) omitFiles(findings []secret.Finding, o *WriteOptions) (remaining []secret.Finding) {
+	isAllowed := func(f secret.Finding) bool { return slices.Contains(o.Allow, f.Fingerprint) }
+	inContent := map[string][]string{} // name → fingerprints
+	for _, f := range findings {
+		if _, tier, _, _ := splitPath(f.Path); tier == Workspace && !isAllowed(f) {
+			inContent[f.Path] = append(inContent[f.Path], f.Fingerprint)
+		} else {
+			remaining = append(remaining, f)
+		}
+	}
+	inText := func(text string) (fingerprints []string) {
+		for _, f := range searchText(o.Scanner, text) {
+			if !isAllowed(f) {
+				fingerprints = append(fingerprints, f.Fingerprint)
+			}
+		}
+		return fingerprints
+	}
+	omit := func(name string, size int64, target string) bool {
+		if _, tier, _, _ := splitPath(name); tier != Workspace {
+			return false
+		}
+		left := Omission{Path: printable(name), Why: OmittedSecret, Bytes: size}
+		left.Findings = append(inText(target), inContent[name]...)
+		if inName := inText(name); len(inName) > 0 {
+			left.Path, left.Findings = p.cleanDir(name, o.Scanner)+secretName, append(left.Findings, inName...)
+		}
+		slices.Sort(left.Findings)
+		left.Findings = slices.Compact(left.Findings)
+		if len(left.Findings) > 0 {
+			p.manifest.Omitted = append(p.manifest.Omitted, left)
+		}
+		return len(left.Findings) > 0
+	}
+	for i, left := range p.manifest.Omitted { // for another reason, and the manifest has the name
+		if len(inText(left.Path)) > 0 {
+			p.manifest.Omitted[i].Path = p.cleanDir(strings.TrimPrefix(left.Path, `"`), o.Scanner) + secretName
+		}
+	}
+	p.items = slices.DeleteFunc(p.items, func(i *item) bool { return omit(i.name, i.file.Size, "") })
+	p.manifest.Dirs = slices.DeleteFunc(p.manifest.Dirs, func(name string) bool { return omit(name, 0, "") })
+	p.manifest.Links = slices.DeleteFunc(p.manifest.Links, func(l Link) bool { return omit(l.Path, 0, l.Target) })
+	return remaining
 }
 
 // entries lists the items in the manifest.

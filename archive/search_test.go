@@ -3,8 +3,10 @@ package archive
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,6 +90,54 @@ func TestASessionWithASecretNameIsLeftOut(t *testing.T) {
 	data, err := os.ReadFile(name)
 	if err != nil || strings.Contains(string(data), token) {
 		t.Errorf("the secret is in the archive: %v", err)
+	}
+}
+
+// TestFilesWithASecretAreLeftOut writes an archive without the parts of a workspace that have a secret in their content or
+// their name. Nothing in the archive has the secret, and the manifest lists each part.
+func TestFilesWithASecretAreLeftOut(t *testing.T) {
+	token := "ghp_" + "R5pZ8kQ2mW7xT4vN9cB3dF6hJ1sL0aYgUeKi"
+	s := State{Agents: []AgentState{{Info: AgentInfo{Name: "a"},
+		Workspace: []File{content("notes", "clean"), content("logs/vars", "TOKEN="+token), content("logs/vars 2", "TOKEN="+token), content("logs/"+token, "x"), content(".aws/"+token, "x")},
+		Dirs:      []string{"empty", "dirs/" + token},
+		Links:     []Link{{"good", "notes"}, {"bad", token}},
+	}}}
+	name := filepath.Join(t.TempDir(), "a.ckpt")
+	m, err := Write(t.Context(), name, s, WriteOptions{OmitFiles: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var omitted []string
+	for _, o := range m.Omitted {
+		if (len(o.Findings) > 0) != (o.Why == OmittedSecret) {
+			t.Errorf("omitted %+v", o)
+		}
+		omitted = append(omitted, o.Path+" "+o.Why)
+	}
+	slices.Sort(omitted)
+	want := []string{"agents/a/workspace/.aws/(secret) credential", "agents/a/workspace/bad secret-scan", "agents/a/workspace/dirs/(secret) secret-scan",
+		"agents/a/workspace/logs/(secret) secret-scan", "agents/a/workspace/logs/vars 2 secret-scan", "agents/a/workspace/logs/vars secret-scan"}
+	if !slices.Equal(omitted, want) {
+		t.Errorf("omitted %q", omitted)
+	}
+	if len(m.Entries) != 1 || len(m.Dirs) != 1 || len(m.Links) != 1 {
+		t.Errorf("the archive has %+v, %q, %+v", m.Entries, m.Dirs, m.Links)
+	}
+	data, err := os.ReadFile(name)
+	if err != nil || strings.Contains(string(data)+fmt.Sprint(m), token) {
+		t.Errorf("the secret is in the archive: %v", err)
+	}
+	r, err := Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := r.Verify(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+	s.World = &WorldState{Document: content("world", token)}
+	if _, err := Write(t.Context(), name+"2", s, WriteOptions{OmitFiles: true}); !errors.As(err, new(*CheckpointSecretError)) {
+		t.Errorf("a secret in the world: %v", err)
 	}
 }
 

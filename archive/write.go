@@ -72,6 +72,10 @@ type WriteOptions struct {
 	// OmitSession writes the archive without sessions in which the scan finds a secret,
 	// instead of refusing it.
 	OmitSession bool
+	// OmitFiles writes the archive without files, directories and links of workspaces in which, or in whose
+	// names, the scan finds a secret, instead of refusing it. The manifest lists each, with
+	// "(secret)" in place of a name that is a secret.
+	OmitFiles bool
 	// Since, if given, makes the archive a delta: contents that the base has are not stored,
 	// and of a file that has grown only the tail is. Everything is searched for secrets.
 	Since *Base

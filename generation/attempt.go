@@ -18,17 +18,23 @@ type attempt struct {
 	*Runner
 	generation int
 	id, dir    string // of the run
+	own        string // the id of the attempt
+	resumed    string // the archive that it continues, relative to the directory of the runs, or ""
+	whyNot     string // it is not reproducible, by what it began with, or ""
 	document   []byte // of the world to begin with, or nil
 	templates  []string
 	tickets    map[string]string // of agents, from the checkpoint
 	turns      map[string]int    // of agents that are complete, from the checkpoint
 	port       int               // of the world, from the checkpoint, or 0
 	story      world.Story       // or nil
-	from       string            // the digest of the archive that it continues, or ""
+	kept       storyWriter
+	from       string // the digest of the archive that it continues, or ""
 	agents     []*member
 	world      World
 
 	ticks  int            // that have passed in the generation
+	saved  int            // checkpoints of this attempt
+	now    progress       // of the world
 	before time.Duration  // that had passed when the attempt began
 	start  time.Time      // of the attempt
 	opened time.Time      // when the world was ready
@@ -54,7 +60,7 @@ func (a *attempt) run(ctx context.Context) (err error) {
 	if err := a.open(work); err != nil {
 		return err
 	}
-	a.status.Generation, a.status.Run = a.generation, a.id
+	a.status.Generation, a.status.Run, a.status.Attempt = a.generation, a.id, a.own
 	a.setState(StateRunning, "")
 	a.event(Event{Kind: EventBegin, Generation: a.generation, Run: a.id, Tick: a.ticks, Path: a.templates[0], Next: a.Every.Seconds()})
 	a.opened, a.last = a.Now(), a.Now()
@@ -130,21 +136,14 @@ func (a *attempt) open(ctx context.Context) error {
 			return err
 		}
 	}
-	return a.openStory(ctx)
-}
-
-// openStory begins the story where the checkpoint ended.
-func (a *attempt) openStory(ctx context.Context) error {
-	if a.Story == nil {
-		return nil
-	}
-	a.story = a.Story()
 	s, err := a.world.Snapshot(ctx)
 	if err != nil {
 		return err
 	}
-	_, err = a.story(s.Document) // the lines until now were reported before
-	return err
+	if err := a.observe(s); err != nil { // before the agents do anything for it
+		return segno.NewError(segno.KindInvalid, "start world", info.Name, err)
+	}
+	return a.openStory(s)
 }
 
 func (a *attempt) agentDir(name string) string { return filepath.Join(a.dir, "agents", name) }
@@ -178,6 +177,7 @@ func (a *attempt) close() (err error) {
 	if a.world != nil {
 		err = errors.Join(err, a.world.Close())
 	}
+	a.closeStory()
 	return err
 }
 
@@ -228,15 +228,8 @@ func (a *attempt) reportWorld(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.status.SimTime = s.Time
-	if a.story == nil {
-		return nil
-	}
-	lines, err := a.story(s.Document)
-	for _, line := range lines {
-		a.event(Event{Kind: EventStory, Generation: a.generation, Run: a.id, Tick: a.ticks, SimTime: s.Time, Text: line})
-	}
-	return err
+	a.observeOn(s)
+	return a.tell(s)
 }
 
 // await returns the outcome of the next turn that ends.
@@ -258,17 +251,10 @@ func (a *attempt) await(ctx context.Context, turns <-chan endedTurn) error {
 
 // complete records that the generation is over.
 func (a *attempt) complete() error {
-	end := a.Now().UTC().Truncate(time.Millisecond)
-	rows := make([]Row, len(a.agents))
-	for i, m := range a.agents {
-		out, err := filepath.Rel(a.Out, m.Workspace())
-		if err != nil {
-			return err
-		}
-		rows[i] = Row{Generation: a.generation, AgentIndex: i, Agent: m.Name, Run: a.id, TemplateIn: a.templates[i], WorkspaceOut: out,
-			Start: a.start, End: end, Duration: end.Sub(a.start)}
+	if err := a.record(runCompleted); err != nil {
+		return err
 	}
-	if err := appendChain(a.FS, a.Runner.dir, rows, a.began); err != nil {
+	if err := a.updateChain(); err != nil {
 		return err
 	}
 	a.event(Event{Kind: EventEnd, Generation: a.generation, Run: a.id, Tick: a.ticks, SimTime: a.status.SimTime})

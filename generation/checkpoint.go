@@ -46,6 +46,9 @@ type caller struct {
 	// Turns, those of the generation that are complete, and Files are by agent.
 	Turns map[string]int        `json:"agent_turns"`
 	Files map[string]savedFiles `json:"agent_files,omitempty"`
+	// WhyNot is why the attempt is not reproducible, or "".
+	WhyNot   string     `json:"why_not_reproducible,omitempty"`
+	Settings segno.Hash `json:"settings_hash,omitzero"` // of the experiment
 }
 
 // checkpoint saves the present moment. A failure is counted and shown, and the generation goes on. The error is
@@ -81,7 +84,7 @@ func (a *attempt) save(ctx context.Context, c consistency) error {
 	if err != nil {
 		return err
 	}
-	a.status.SimTime = before.Time
+	a.observeOn(before)
 	members := map[string]segno.CommitID{}
 	for _, m := range a.agents {
 		cp, err := a.saveAgent(ctx, m)
@@ -110,6 +113,10 @@ func (a *attempt) save(ctx context.Context, c consistency) error {
 	}
 	a.from = digest
 	if err := a.point(path, digest, a.generation, a.ticks, elapsed); err != nil {
+		return err
+	}
+	a.saved++
+	if err := a.record(""); err != nil {
 		return err
 	}
 	a.event(Event{Kind: EventCheckpoint, Generation: a.generation, Run: a.id, Tick: a.ticks, SimTime: a.status.SimTime, Path: path, Digest: digest})
@@ -167,7 +174,7 @@ func (a *attempt) write(ctx context.Context, at segno.CommitID, cut archive.Cut,
 	path = filepath.Join(dir, name)
 	part := path + partSuffix // an archive of this tick may exist, without the turns that are in progress now
 	o := a.Write
-	o.FS, o.OmitSession = a.FS, true
+	o.FS, o.OmitSession, o.OmitFiles = a.FS, true, true
 	m, err := archive.Write(ctx, part, state, o)
 	if err != nil {
 		return "", "", describeSecret(err)
@@ -186,7 +193,7 @@ func (a *attempt) write(ctx context.Context, at segno.CommitID, cut archive.Cut,
 func (a *attempt) describe(state *archive.State, elapsed time.Duration) (name string, err error) {
 	about := caller{Experiment: a.Experiment.Name, Generation: a.generation, ElapsedSeconds: elapsed.Seconds(), ElapsedTicks: a.ticks, Run: a.id,
 		World: a.world.Info().Name, AgentsPerWorld: len(a.agents), Port: a.world.Port(), Tickets: map[string]string{}, Turns: map[string]int{},
-		Files: map[string]savedFiles{}}
+		Files: map[string]savedFiles{}, WhyNot: a.whyNotReproducible(), Settings: a.Experiment.settings()}
 	for _, m := range a.agents {
 		m.mu.Lock()
 		about.Tickets[m.Name], about.Turns[m.Name], about.Files[m.Name] = m.Ticket, m.turns, m.saved
@@ -204,21 +211,6 @@ func (a *attempt) describe(state *archive.State, elapsed time.Duration) (name st
 		state.Parent = &archive.ParentInfo{Digest: parent, Kind: "lineage"}
 	}
 	return name, nil
-}
-
-// reportOmitted tells loudly that an archive has no conversation of an agent.
-func (a *attempt) reportOmitted(m *archive.Manifest, path string) {
-	var names []string
-	for _, o := range m.Omitted {
-		if o.Why == archive.OmittedSecret {
-			names = append(names, o.Path)
-		}
-	}
-	if len(names) > 0 {
-		a.status.SessionsOmitted++
-		a.event(Event{Kind: EventOmitted, Generation: a.generation, Run: a.id, Tick: a.ticks, Path: path, Text: strings.Join(names, ", "),
-			Error: "the scan found a secret"})
-	}
 }
 
 // describeSecret returns an error that names the files in which the scan found secrets.

@@ -7,7 +7,8 @@
 //
 // [Config.Out] has:
 //
-//	NAME/generation_chain.csv       a row for each agent of each complete generation
+//	NAME/generation_chain.csv       a row for each agent of each attempt that is over
+//	NAME/attempts/NAME-g001-a1      leads to the directory of this attempt
 //	NAME/checkpoint.json            the newest checkpoint
 //	NAME/status.json                how far the experiment is, for people
 //	NAME/key                        makes the agents' sessions in the world
@@ -17,10 +18,14 @@
 //	NAME-g001/                      a run: generation 1
 //	NAME-g001/agents/Ada/workspace  also home, and run, which is empty at each start
 //	NAME-g001/checkpoints/gen001-t000012.ckpt
+//	NAME-g001/run.json              the attempt
+//	NAME-g001/story.txt             what its world told
 //	NAME-g001.failed-STAMP          a run that failed; it is never deleted
 //	NAME-g001.paused-STAMP          a run that was paused and went on
 //
-// A run that is resumed gets the directory of the run that failed, because agents see its path.
+// An attempt that resumes a run gets the directory of the run that failed, because agents see its path. It has its own id, by which
+// the rows of the chain name it. The file run.json in the directory of a run is the truth about its attempt: [Runner.Run] makes the chain and the symlinks
+// in attempts from these files, so that a runner that was killed leaves nothing that the next one does not complete.
 //
 // # Time
 //

@@ -54,12 +54,16 @@ func (a *attempt) saveHome(ctx context.Context, m *member, conversation string) 
 // directory of the run. The archive alone lacks the files that do not travel, such as .env and .git, the modes of others,
 // and everything of a home but the conversation.
 //
-// If that fails, the files of the archive stay, and an event tells of it.
+// If that fails, the files of the archive stay, and an event tells of it. On another machine an event names the files that
+// the archive lacks because of secrets.
 func (a *attempt) restoreFiles(ctx context.Context, from *savedRun) {
 	for _, info := range from.Manifest().Agents {
 		old, dir := filepath.Join(filepath.Dir(filepath.Dir(from.path)), "agents", info.Name), a.agentDir(info.Name)
 		saved := from.caller.Files[info.Name]
-		err := a.restoreWorkspace(ctx, saved.Workspace, filepath.Join(old, "workspace"), filepath.Join(dir, "workspace"))
+		isWhole, err := a.restoreWorkspace(ctx, saved.Workspace, filepath.Join(old, "workspace"), filepath.Join(dir, "workspace"))
+		if !isWhole {
+			err = errors.Join(err, missing(from.Manifest(), info.Name))
+		}
 		loaded := ""
 		if len(from.Manifest().Tree(info.Name, archive.Session)) > 0 {
 			loaded = info.SessionID
@@ -71,17 +75,18 @@ func (a *attempt) restoreFiles(ctx context.Context, from *savedRun) {
 	}
 }
 
-// restoreWorkspace replaces the workspace that was loaded.
-func (a *attempt) restoreWorkspace(ctx context.Context, at segno.CommitID, old, workspace string) error {
+// restoreWorkspace replaces the workspace that was loaded, and reports whether it did.
+func (a *attempt) restoreWorkspace(ctx context.Context, at segno.CommitID, old, workspace string) (bool, error) {
 	whole := workspace + ".whole"
 	made, err := a.makeTree(ctx, a.Open, at, old, whole)
 	if err != nil || !made {
-		return err
+		return false, err
 	}
 	if err := os.RemoveAll(workspace); err != nil {
-		return segno.NewError(segno.KindIO, "restore workspace", workspace, err)
+		return false, segno.NewError(segno.KindIO, "restore workspace", workspace, err)
 	}
-	return a.FS.Rename(whole, workspace)
+	err = a.FS.Rename(whole, workspace)
+	return err == nil, err
 }
 
 // restoreHome adds the files of a home to its conversation, which was loaded. The logins are those of now, because

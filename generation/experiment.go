@@ -1,12 +1,14 @@
 package generation
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -166,6 +168,21 @@ func (e *Experiment) check() error {
 		}
 	}
 	return nil
+}
+
+// settings is the hash of what decides about the course of the generations. How many there are does not, and where files are does not.
+func (e *Experiment) settings() segno.Hash {
+	parts := *e
+	parts.Name, parts.Description, parts.Generations, parts.Template = "", "", 0, ""
+	parts.Agents = slices.Clone(e.Agents)
+	for i := range parts.Agents {
+		parts.Agents[i].Home = ""
+	}
+	data, err := json.Marshal(parts)
+	if err != nil {
+		panic(err) // it has texts and numbers only
+	}
+	return segno.HashOf(data)
 }
 
 // resolve returns a path of the file as an absolute one.

@@ -83,8 +83,12 @@ type SavedCheckpoint struct {
 	SimTime        string    `json:"sim_time"`
 	Consistency    string    `json:"consistency"`
 	Agents         []string  `json:"agents"`
-	Omitted        int       `json:"omitted"` // conversations that a secret cost
+	Omitted        int       `json:"omitted"`       // conversations that a secret cost
+	OmittedFiles   int       `json:"omitted_files"` // files of workspaces that a secret cost
 	Error          string    `json:"error,omitempty"`
+
+	// Workspaces are the checkpoints of the agents in the store of the machine that made the archive.
+	Workspaces map[string]segno.CommitID `json:"workspaces,omitempty"`
 }
 
 // ReadLog returns the rows of the chain and all archives, oldest first. An archive that cannot be read is
@@ -101,16 +105,21 @@ func ReadLog(out, name string) (Log, error) {
 	}
 	for _, run := range runs {
 		for _, path := range archivesIn(run) {
-			c := readSaved(path)
-			c.Run = filepath.Base(run)
-			c.Path = filepath.ToSlash(filepath.Join(c.Run, checkpointsDir, filepath.Base(path)))
-			l.Checkpoints = append(l.Checkpoints, c)
+			l.Checkpoints = append(l.Checkpoints, readSavedIn(run, path))
 		}
 	}
 	slices.SortStableFunc(l.Checkpoints, func(a, b SavedCheckpoint) int {
 		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.Path, b.Path))
 	})
 	return l, nil
+}
+
+// readSavedIn describes one archive of a run.
+func readSavedIn(run, path string) SavedCheckpoint {
+	c := readSaved(path)
+	c.Run = filepath.Base(run)
+	c.Path = filepath.ToSlash(filepath.Join(c.Run, checkpointsDir, filepath.Base(path)))
+	return c
 }
 
 // readSaved describes one archive.
@@ -128,6 +137,10 @@ func readSaved(path string) (c SavedCheckpoint) {
 	m := r.Manifest()
 	c.Digest, c.Created, c.Agents = m.Digest, r.Metadata().Created, r.Metadata().Agents
 	c.Generation, c.ElapsedTicks, c.ElapsedSeconds = s.caller.Generation, s.caller.ElapsedTicks, s.caller.ElapsedSeconds
+	c.Workspaces = map[string]segno.CommitID{}
+	for agent, files := range s.caller.Files {
+		c.Workspaces[agent] = files.Workspace
+	}
 	if m.Parent != nil {
 		c.Parent = m.Parent.Digest
 	}
@@ -137,12 +150,34 @@ func readSaved(path string) (c SavedCheckpoint) {
 	if m.Cut != nil {
 		c.Consistency = m.Cut.Consistency
 	}
-	for _, o := range m.Omitted {
-		if o.Why == archive.OmittedSecret {
-			c.Omitted++
-		}
-	}
+	sessions, files := omittedSecrets(m)
+	c.Omitted, c.OmittedFiles = len(sessions), len(files)
 	return c
+}
+
+// ReadRows returns the rows of the chain of an experiment, oldest first, or none if it has no complete attempt.
+func ReadRows(out, name string) ([]Row, error) { return readChain(filepath.Join(out, name)) }
+
+// AttemptArchives returns the paths of the archives that an attempt left, oldest first. They are in the directory of its run, which is beside
+// that of the experiment; an attempt that leads elsewhere has none.
+func AttemptArchives(out, name, attempt string) []string {
+	if !filepath.IsLocal(attempt) || strings.ContainsRune(attempt, filepath.Separator) {
+		return nil
+	}
+	run, err := filepath.EvalSymlinks(filepath.Join(out, name, attemptsDir, attempt))
+	if err != nil {
+		return nil
+	}
+	real, err := filepath.EvalSymlinks(out)
+	if err != nil || filepath.Dir(run) != real {
+		return nil
+	}
+	return archivesIn(run)
+}
+
+// ReadArchive describes one of [AttemptArchives].
+func ReadArchive(path string) SavedCheckpoint {
+	return readSavedIn(filepath.Dir(filepath.Dir(path)), path)
 }
 
 // Find returns the experiment that a user means by its name, the name or the directory of one of its runs, or its own

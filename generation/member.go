@@ -28,9 +28,12 @@ type member struct {
 	// talks is set if the agent keeps a conversation. Without one, a session is never known.
 	talks bool
 
+	began tokens // of the session when the attempt began
+
 	mu    sync.Mutex
 	turns int              // that are complete in the generation
 	group *supervise.Group // of the turn in progress, or nil
+	now   tokens           // after the newest turn
 }
 
 // openAgent makes the directories of an agent that the template or the checkpoint did not make.
@@ -66,6 +69,8 @@ func (a *attempt) openAgent(ctx context.Context, spec AgentSpec, manual string) 
 		return nil, err
 	}
 	m.session, m.talks, m.turns = src.Session, t != nil, max(a.turns[spec.Name], a.ticks)
+	m.began = m.countTokens(ctx, t, src)
+	m.now = m.began
 	m.timeline, err = a.Open(ctx, m.Workspace())
 	return m, err
 }
@@ -102,12 +107,14 @@ func (a *attempt) turn(ctx context.Context, m *member) error {
 	m.mu.Lock()
 	m.group = nil
 	m.mu.Unlock()
+	t, src, err := m.kind.Session(ctx, m.Place)
+	now := m.countTokens(ctx, t, src)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.now = now // a turn that failed has a cost, too
 	if err := m.outcome(g); err != nil {
 		return err
 	}
-	_, src, err := m.kind.Session(ctx, m.Place)
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.session = src.Session
 	m.turns++
 	return err

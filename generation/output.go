@@ -18,8 +18,9 @@ type endedTurn struct {
 // endTurn reports a turn that ended, and returns its error.
 func (a *attempt) endTurn(t endedTurn) error {
 	if t.err == nil {
-		a.event(Event{Kind: EventTurnEnd, Generation: a.generation, Run: a.id, Tick: a.ticks, Agent: t.Name,
-			Text: lastLine(t.log, t.from)})
+		words := lastLine(t.log, t.from)
+		a.event(Event{Kind: EventTurnEnd, Generation: a.generation, Run: a.id, Tick: a.ticks, Agent: t.Name, Text: words})
+		a.keepWords(t.Name, words)
 	}
 	return t.err
 }

@@ -303,7 +303,7 @@ func (p *Pointer) open(out, name string) (*archive.Reader, error) {
 func (r *Runner) recordRunner() error {
 	var before Status
 	if _, err := readJSON(r.dir, statusFile, &before); err == nil && before.State == StatePaused {
-		r.paused = before.Run
+		r.paused = r.runID(before.Generation)
 	}
 	err := r.FS.Remove(filepath.Join(r.dir, pauseFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

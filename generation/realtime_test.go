@@ -88,7 +88,7 @@ func TestRealTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	l, err := generation.ReadLog(c.Out, "village")
-	if err != nil || len(l.Rows) != 1 || !strings.HasPrefix(l.Rows[0].TemplateIn, "checkpoint:") {
+	if err != nil || len(l.Rows) != 2 || !strings.HasPrefix(l.Rows[1].TemplateIn, "checkpoint:") {
 		t.Fatalf("the chain is %+v, %v", l.Rows, err)
 	}
 	known := map[string]bool{"": true}

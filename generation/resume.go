@@ -22,18 +22,6 @@ import (
 	"github.com/dalsegno/segno/transcript/filelog"
 )
 
-// runFile is in the directory of a run.
-const runFile = "run.json"
-
-// runRecord is run.json.
-type runRecord struct {
-	Generation int `json:"generation"`
-	// Start is when the run began. The rows of the run in the chain have the same time.
-	Start time.Time `json:"start_utc"`
-	// Resumed is the archive that the run began with, relative to the directory of the runs, or "".
-	Resumed string `json:"resumed,omitempty"`
-}
-
 // savedRun is an archive to resume from, which is open and verified.
 type savedRun struct {
 	*archive.Reader
@@ -110,7 +98,7 @@ func (r *Runner) setAside(s *savedRun) error {
 			s.path = filepath.Join(to, rel)
 		}
 	}
-	return nil
+	return r.updateChain()
 }
 
 // putAway renames the directory of a run that will not go on, and lets the pointer follow. It
@@ -188,25 +176,19 @@ func (r *Runner) movePointer(from, to string) error {
 }
 
 // next returns the generation that the experiment is in: that of the last run in place, or the one after it if
-// it is complete. Rows alone do not tell, because the user may have gone back to an earlier generation since.
+// it is complete.
 func (r *Runner) next() (int, error) {
-	rows, err := readChain(r.dir)
-	if err != nil {
-		return 0, err
-	}
-	for g := r.Experiment.Generations; g >= 1; g-- {
-		if _, err := os.Lstat(r.runDir(g)); err != nil {
-			continue
+	runs, err := r.runs()
+	newest, complete := 1, false
+	for _, run := range runs {
+		if run.end == "" && run.Generation >= newest && run.Generation <= r.Experiment.Generations {
+			newest, complete = run.Generation, run.State == runCompleted
 		}
-		var record runRecord
-		known, err := readJSON(r.runDir(g), runFile, &record)
-		newest := newestRows(rows, g, len(r.Experiment.Agents))
-		if err == nil && known && newest != nil && newest[0].Start.Equal(record.Start) {
-			return g + 1, nil
-		}
-		return g, nil
 	}
-	return 1, nil
+	if complete {
+		newest++
+	}
+	return newest, err
 }
 
 // prepare makes the directory of a run: from a checkpoint, or from the templates.
@@ -215,29 +197,38 @@ func (r *Runner) prepare(ctx context.Context, g int, from *savedRun) (*attempt, 
 	if err := r.putEarlierAway(g, a.id); err != nil {
 		return nil, err
 	}
-	var err error
+	rows, err := readChain(r.dir)
+	if err != nil {
+		return nil, err
+	}
+	runs, err := r.runs()
+	if err != nil {
+		return nil, err
+	}
+	a.own = r.nextAttempt(g, rows, runs)
 	if from == nil && !r.NoAutoResume {
 		if from, err = r.newest(ctx, g); err != nil {
 			return nil, err
 		}
 	}
-	record := runRecord{Generation: g, Start: a.start}
 	if from == nil {
-		err = a.begin()
+		err = a.begin(rows, runs)
 	} else {
 		defer from.Close()
-		if record.Resumed, err = filepath.Rel(r.Out, from.path); err == nil {
+		if a.resumed, err = filepath.Rel(r.Out, from.path); err == nil {
 			err = a.load(ctx, from)
 		}
 	}
+	if err == nil {
+		err = a.record("")
+	}
+	if err == nil {
+		err = r.linkAttempt(a.own, a.dir)
+	}
 	if err != nil {
 		return nil, err
 	}
-	data, err := json.Marshal(record)
-	if err != nil {
-		return nil, err
-	}
-	return a, vfs.Replace(r.FS, filepath.Join(a.dir, runFile), data, 0o600)
+	return a, nil
 }
 
 // The ends of the names of runs that go on in another directory.
@@ -254,6 +245,7 @@ func (r *Runner) putEarlierAway(g int, id string) error {
 	}
 	r.paused = "" // if this try fails, it is a failure
 	to, err := r.putAway(g, end)
+	err = errors.Join(err, r.updateChain())
 	if to != "" && end == endFailed {
 		r.event(Event{Kind: EventFailed, Generation: g, Run: id, Path: to, Text: "its directory is kept"})
 	}
@@ -330,21 +322,23 @@ func globQuote(path string) string {
 }
 
 // begin makes the workspaces from the templates: those of the experiment, or what the generation before left.
-func (a *attempt) begin() error {
-	rows, err := readChain(a.Runner.dir)
-	if err != nil {
-		return err
-	}
-	before := newestRows(rows, a.generation-1, len(a.Experiment.Agents))
+func (a *attempt) begin(rows []Row, runs []foundRun) error {
+	before := completedRows(rows, a.generation-1, len(a.Experiment.Agents))
 	if a.generation > 1 && before == nil {
 		return segno.Errorf(segno.KindCorrupt, "begin generation", a.id, "the generation before it is not in %s", chainFile)
 	}
 	if last := archivesIn(a.runDir(a.generation - 1)); before != nil && len(last) > 0 {
 		a.from = readSaved(last[len(last)-1]).Digest // "" if it cannot be read
 	}
+	if before != nil {
+		if i := slices.IndexFunc(runs, func(f foundRun) bool { return f.ID == before[0].Run }); i >= 0 {
+			a.continues(runs[i].Settings)
+		}
+	}
 	for i, spec := range a.Experiment.Agents {
 		template := a.Experiment.Template
 		if before != nil {
+			a.whyNot = cmp.Or(a.whyNot, before[i].WhyNot)
 			template = filepath.Join(a.Out, before[i].WorkspaceOut)
 		}
 		if err := a.copyTemplate(spec.Name, template); err != nil {
@@ -374,6 +368,11 @@ func (a *attempt) load(ctx context.Context, from *savedRun) error {
 	c := from.caller
 	a.ticks, a.before, a.from = c.ElapsedTicks, time.Duration(c.ElapsedSeconds*float64(time.Second)), from.Manifest().Digest
 	a.tickets, a.turns, a.port = c.Tickets, c.Turns, c.Port
+	a.whyNot = c.WhyNot
+	a.continues(c.Settings)
+	if cut := from.Manifest().Cut; a.whyNot == "" && (cut == nil || cut.Consistency != archive.Quiet) {
+		a.whyNot = "it or a generation before it began with a checkpoint within turns"
+	}
 	homes := a.dir + ".homes" // an unpacked directory has no homes, because others are beside the files
 	if err := os.RemoveAll(homes); err != nil {
 		return err

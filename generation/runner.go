@@ -78,9 +78,10 @@ type Runner struct {
 	locked  *os.File // the lock, which agents and the world hold, too
 	key     []byte   // from which the agents' sessions in the world are derived
 	status  Status
-	retries int       // that are left
-	began   time.Time // when the first try of the present generation began
-	paused  string    // the run that was paused and did not go on yet, or ""
+	retries int    // that are left
+	paused  string // the run that was paused and did not go on yet, or ""
+	// reported are the files with a secret that an event named.
+	reported []string
 }
 
 // New returns a runner.
@@ -125,6 +126,9 @@ func (r *Runner) Run(ctx context.Context) error {
 	if err := r.checkPaused(); err != nil {
 		return err
 	}
+	if err := r.updateChain(); err != nil {
+		return err
+	}
 	ctx, cancel := r.watchPause(ctx)
 	defer cancel()
 	if err := r.runAll(ctx); err != nil {
@@ -166,7 +170,6 @@ func (r *Runner) runAll(ctx context.Context) error {
 
 // generation runs one generation to its end. from is the checkpoint to begin with, or nil.
 func (r *Runner) generation(ctx context.Context, g int, from *savedRun) error {
-	r.began = r.Now().UTC().Truncate(time.Millisecond) // as the chain has it
 	for {
 		if ctx.Err() != nil {
 			return r.stopped(g, nil)
@@ -179,7 +182,13 @@ func (r *Runner) generation(ctx context.Context, g int, from *savedRun) error {
 		case err == nil:
 			return nil
 		case ctx.Err() != nil:
+			if a != nil {
+				_ = a.record(runStopped) // without it, the row counts as failed
+			}
 			return r.stopped(g, a.cutError())
+		}
+		if a != nil {
+			_ = errors.Join(a.record(runFailed), r.updateChain()) // the next attempt does what is missing
 		}
 		r.event(Event{Kind: EventFailed, Generation: g, Run: r.runID(g), Error: err.Error()})
 		if r.retries <= 0 || !mayRetry(err) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/world"
 )
 
 const (
@@ -21,21 +22,27 @@ const (
 
 // Status is the state of an experiment. The runner writes it whenever it changes.
 type Status struct {
-	Experiment         string        `json:"experiment"`
-	State              State         `json:"state"`
-	Error              string        `json:"error,omitempty"` // why it failed
-	Generation         int           `json:"generation,omitempty"`
-	Generations        int           `json:"generations"`
-	Run                string        `json:"run_id,omitempty"`
-	Ticks              int           `json:"ticks,omitempty"` // of the generation, until the newest checkpoint
-	SimTime            segno.SimTime `json:"sim_time"`
-	Agents             []string      `json:"agents"`
-	Checkpoints        int           `json:"checkpoints"`         // since the runner started
-	CheckpointFailures int           `json:"checkpoint_failures"` // since the runner started
-	LastFailure        string        `json:"last_failure,omitempty"`
-	SessionsOmitted    int           `json:"sessions_omitted"` // archives that a secret cost conversations
-	Retries            int           `json:"retries"`          // of failed generations, since the runner started
-	Updated            time.Time     `json:"updated"`
+	Experiment  string        `json:"experiment"`
+	State       State         `json:"state"`
+	Error       string        `json:"error,omitempty"` // why it failed
+	Generation  int           `json:"generation,omitempty"`
+	Generations int           `json:"generations"`
+	Run         string        `json:"run,omitempty"`    // the name of its directory
+	Attempt     string        `json:"run_id,omitempty"` // as in the chain
+	Ticks       int           `json:"ticks,omitempty"`  // of the generation, until the newest checkpoint
+	SimTime     segno.SimTime `json:"sim_time"`
+	Agents      []string      `json:"agents"`
+	// WhyNot is why another run of the experiment may differ; "" if it would not.
+	WhyNot             string         `json:"why_not_reproducible,omitempty"`
+	Outcomes           world.Outcomes `json:"outcomes,omitempty"`  // of the world now
+	Checkpoints        int            `json:"checkpoints"`         // since the runner started
+	CheckpointFailures int            `json:"checkpoint_failures"` // since the runner started
+	LastFailure        string         `json:"last_failure,omitempty"`
+	SessionsOmitted    int            `json:"sessions_omitted"` // archives that a secret cost conversations
+	// FilesOmitted are the files in workspaces that the newest archive lacks because of secrets.
+	FilesOmitted []string  `json:"files_omitted,omitempty"`
+	Retries      int       `json:"retries"` // of failed generations, since the runner started
+	Updated      time.Time `json:"updated"`
 }
 
 // State is the progress of an experiment.

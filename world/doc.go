@@ -10,4 +10,7 @@
 // slices, strings and maps with string keys, and the same omitempty or none on a field in
 // the state and in an observation. Rules must not use the host's clock, a random source other than
 // [Moment.Rand], or the order in which Go iterates over a map.
+//
+// Rules that are a [Measurer] say how well a simulation goes, and a document has these numbers. Generations of
+// agents are compared by them.
 package world

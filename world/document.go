@@ -42,7 +42,8 @@ type document[S any] struct {
 	Sessions []agent    `json:"sessions"`
 	Chat     []Message  `json:"chat"`
 	State    *S         `json:"state"`
-	Sum      segno.Hash `json:"sum"` // SHA-256 of the document with an empty sum
+	Outcomes Outcomes   `json:"outcomes,omitempty"` // of the state
+	Sum      segno.Hash `json:"sum"`                // SHA-256 of the document with an empty sum
 }
 
 // agent is one agent of a world, in the order of joining.

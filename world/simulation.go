@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -88,6 +90,9 @@ type Simulation[S any] struct {
 	doc    *document[S]
 	pcg    *rand.PCG
 	loaded bool
+	// measured is set if the outcomes in doc are those of its state. The first snapshot after a change measures them. A document
+	// that was loaded keeps its own, so that the next snapshot equals it.
+	measured bool
 }
 
 // TurnBased is a world in which agents act once per tick.
@@ -144,7 +149,7 @@ func (s *Simulation[S]) Join(ctx context.Context, session, name string) error {
 		return err
 	}
 	s.doc.Sessions = append(s.doc.Sessions, agent{Session: session, Name: name})
-	s.doc.Seq++
+	s.changed()
 	return nil
 }
 
@@ -159,7 +164,7 @@ func (s *Simulation[S]) Act(ctx context.Context, session string, action json.Raw
 	if err := s.rules.Act(s.moment(), name, action); err != nil {
 		return nil, err
 	}
-	s.doc.Seq++
+	s.changed()
 	return s.observe(name)
 }
 
@@ -187,7 +192,7 @@ func (s *Simulation[S]) Advance(ctx context.Context, d time.Duration) error {
 		}
 		s.doc.Time += segno.SimTime(s.info.Tick)
 		s.rules.Tick(s.moment())
-		s.doc.Seq++
+		s.changed()
 	}
 	return nil
 }
@@ -208,6 +213,9 @@ func (s *Simulation[S]) Snapshot(ctx context.Context) (segno.WorldSnapshot, erro
 	}
 	var err error
 	if s.doc.RNG, err = s.pcg.MarshalBinary(); err != nil {
+		return segno.WorldSnapshot{}, err
+	}
+	if err := s.measure(); err != nil {
 		return segno.WorldSnapshot{}, err
 	}
 	data, err := s.doc.encode()
@@ -233,6 +241,9 @@ func (s *Simulation[S]) Load(ctx context.Context, data []byte) error {
 	if err == nil {
 		err = s.rules.Check(doc.State, namesOf(doc.Sessions))
 	}
+	if err == nil && doc.Outcomes != nil && !maps.Equal(doc.Outcomes, s.outcomesOf(doc)) {
+		err = errors.New("the outcomes are not those of the state")
+	}
 	if err != nil {
 		return segno.NewError(segno.KindCorrupt, "load world", s.info.Name, err)
 	}
@@ -244,7 +255,34 @@ func (s *Simulation[S]) Load(ctx context.Context, data []byte) error {
 	if s.doc.Seq != 0 || s.loaded {
 		return segno.Errorf(segno.KindRefused, "load world", s.info.Name, "the world was used already").WithHint("load into a new world")
 	}
-	s.doc, s.pcg, s.loaded = doc, pcg, true
+	s.doc, s.pcg, s.loaded, s.measured = doc, pcg, true, true
+	return nil
+}
+
+// changed counts a change of the state.
+func (s *Simulation[S]) changed() {
+	s.doc.Seq++
+	s.measured = false
+}
+
+// outcomesOf returns the outcomes of a document's state, or nil if the rules measure none.
+func (s *Simulation[S]) outcomesOf(doc *document[S]) Outcomes {
+	if m, ok := s.rules.(Measurer[S]); ok {
+		return m.Outcomes(doc.State, namesOf(doc.Sessions))
+	}
+	return nil
+}
+
+// measure makes the outcomes in the document those of its state. A name that is not allowed is a defect of the rules.
+func (s *Simulation[S]) measure() error {
+	if s.measured {
+		return nil
+	}
+	o := s.outcomesOf(s.doc)
+	if err := o.Check(); err != nil {
+		return err
+	}
+	s.doc.Outcomes, s.measured = o, true
 	return nil
 }
 

@@ -121,6 +121,7 @@ class World:
             return encode({
                 "format": FORMAT, "content_hash": CONTENT_HASH, "time": self.time, "seq": self.seq,
                 "rng": [version, list(state), gauss], "fish": self.fish, "agents": self.agents, "chat": self.chat,
+                "outcomes": {"caught": sum(a["caught"] for a in self.agents), "fish": self.fish},
             })
 
     @classmethod

@@ -90,6 +90,15 @@ func (rules) Check(s *State, names []string) error {
 
 func (rules) Waiting(*State, []string) []string { return nil } // agents act at any time
 
+// Outcomes are columns of generation_chain.csv.
+func (rules) Outcomes(s *State, _ []string) world.Outcomes {
+	drawn := 0
+	for _, n := range s.Drawn {
+		drawn += n
+	}
+	return world.Outcomes{"water": float64(s.Water), "drawn": float64(drawn)}
+}
+
 func newWell(seed uint64) segno.World {
 	return world.New(world.Config{Name: "well", Format: "well/1", Manual: manual, Tick: time.Minute, Seed: seed}, rules{})
 }

@@ -3,9 +3,12 @@ package cli
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,6 +16,7 @@ import (
 
 	"github.com/dalsegno/segno/generation"
 	"github.com/dalsegno/segno/internal/testing/soak"
+	"github.com/dalsegno/segno/internal/trend"
 )
 
 // experimentsDir has the experiments that users can run at once.
@@ -48,6 +52,121 @@ func TestExperiments(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestReadmeExperiment follows the README: it runs the experiment, pauses and wakes it from another shell, and plots it. Each generation catches
+// more than the one before, and the picture is the plot of the generations.
+func TestReadmeExperiment(t *testing.T) {
+	if testing.Short() {
+		return // it takes half a minute
+	}
+	t.Parallel()
+	run, pause := readmeBlock(t, "segno generations run"), readmeBlock(t, "segno pause")
+	begin, rest, _ := strings.Cut(run, "\n")
+	x := newExperiment(t, "", "900")
+	if err := os.CopyFS(filepath.Join(x.dir, "experiments"), os.DirFS(experimentsDir)); err != nil {
+		t.Fatal(err)
+	}
+	shell := func(commands string) *exec.Cmd {
+		cmd := exec.CommandContext(t.Context(), "sh", "-ec", commands)
+		cmd.Dir, cmd.Env = x.dir, x.env
+		return cmd
+	}
+	first := shell("exec " + begin)
+	stdout, err := first.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() && !strings.Contains(lines.Text(), "generation 1, tick 2:") {
+	}
+	woken := make(chan error, 1)
+	var second []byte
+	go func() {
+		var err error
+		second, err = shell(pause).CombinedOutput()
+		woken <- err
+	}()
+	if _, err := io.Copy(io.Discard, stdout); err != nil {
+		t.Fatal(err)
+	}
+	if _ = first.Wait(); first.ProcessState.ExitCode() != exitCancelled { // Wait returns the exit code as an error
+		t.Errorf("the first shell ended with %s", first.ProcessState)
+	}
+	if err := <-woken; err != nil || !strings.Contains(string(second), "all generations are complete") {
+		t.Fatalf("%s: %v\n%s", pause, err, second)
+	}
+	if out, err := shell(rest).CombinedOutput(); err != nil || !strings.Contains(string(out), "caught\n") {
+		t.Errorf("%s: %v\n%s", rest, err, out)
+	}
+	x.checkCatches()
+}
+
+// TestTemplateWithNotes begins with a note from the template of the experiment. A fisher obeys it in the first generation.
+func TestTemplateWithNotes(t *testing.T) {
+	x, _ := newShortExperiment(t, filepath.Join(experimentsDir, "commons.toml"))
+	rules := filepath.Join(x.dir, "experiments/rules")
+	text, err := os.ReadFile(x.file)
+	if err == nil {
+		err = os.Mkdir(rules, 0o700)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(rules, "NOTES.md"), []byte("Take at most 4 fish at a time.\n"), 0o600)
+	}
+	if err == nil {
+		text = regexp.MustCompile(`(?m)^(generations|ticks) = [0-9]+`).ReplaceAll(text, []byte("$1 = 1"))
+		err = os.WriteFile(x.file, append([]byte("template = \"rules\"\n"), text...), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out := x.mustRun(); strings.Count(out, `{"do":"fish","amount":4}`) != 3 {
+		t.Errorf("it printed\n%s", out)
+	}
+}
+
+// readmeBlock returns the commands in the README that begin with a text.
+func readmeBlock(t *testing.T, begin string) string {
+	t.Helper()
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, found := strings.Cut(string(text), "```\n"+begin)
+	block, _, closed := strings.Cut(block, "\n```")
+	if !found || !closed {
+		t.Fatalf("README has no block that begins with %q", begin)
+	}
+	return begin + block
+}
+
+// checkCatches checks that each generation of commons caught more than the one before, and that the README's picture shows it.
+func (x *experiment) checkCatches() {
+	x.t.Helper()
+	rows, err := generation.ReadRows(filepath.Join(x.dir, "runs"), "commons")
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	// A pause makes a second attempt of its generation. The picture is of a run without one.
+	rows = slices.DeleteFunc(rows, func(r generation.Row) bool { return r.Status != generation.RowCompleted })
+	caught := 0.0
+	for i, r := range rows {
+		if i%3 == 0 && !(r.Outcomes["caught"] > caught) {
+			x.t.Errorf("generation %d caught %v, after %v", r.Generation, r.Outcomes["caught"], caught)
+		}
+		caught = r.Outcomes["caught"]
+		rows[i].Run = fmt.Sprintf("commons-g%03d-a1", r.Generation)
+	}
+	if len(rows) != 4*3 {
+		x.t.Errorf("%d rows", len(rows))
+	}
+	picture, err := os.ReadFile("../../docs/commons.svg")
+	if err != nil || string(picture) != string(trend.NewPlot("commons", rows).SVG()) {
+		x.t.Errorf("docs/commons.svg is not the plot of this experiment: %v; make it with 'make plot'", err)
 	}
 }
 

@@ -97,8 +97,14 @@ func (p *printer) generationEvent(e generation.Event) string {
 		return "all generations are complete"
 	case generation.EventOmitted:
 		return p.warn(fmt.Sprintf("%s: %s: the checkpoint goes without %s", at, clean(e.Error), clean(e.Text)))
+	case generation.EventFileOmitted:
+		return p.warn(fmt.Sprintf("%s: %s: checkpoints go without %s from now on; the store has it", at, clean(e.Error), clean(e.Text)))
 	case generation.EventNoCheckpoint:
 		return p.warn(fmt.Sprintf("%s: no checkpoint: %s", at, clean(e.Error)))
+	case generation.EventNoStory:
+		return p.warn(fmt.Sprintf("%s: the story is not kept in %s any more: %s", at, clean(e.Path), clean(e.Error)))
+	case generation.EventNoOutcomes:
+		return p.warn(fmt.Sprintf("%s: the outcomes of the world are not known: %s", at, clean(e.Error)))
 	case generation.EventBadCheckpoint:
 		return p.warn(fmt.Sprintf("%s is not used: %s", clean(e.Path), clean(e.Error)))
 	case generation.EventIncomplete:

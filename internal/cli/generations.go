@@ -25,7 +25,7 @@ func (a *app) generations() *cobra.Command {
 		Use: "generations", Short: "run generations of agents in a world, with checkpoints", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.generationsRun(), a.generationsStatus(), a.generationsLog(), a.generationsTurn(), a.generationsACP())
+	c.AddCommand(a.generationsRun(), a.generationsStatus(), a.generationsLog(), a.generationsPlot(), a.generationsCompare(), a.generationsTurn(), a.generationsACP())
 	return c
 }
 

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -141,39 +140,53 @@ func (x *experiment) outcome() map[string]string {
 	return all
 }
 
-// checkRows checks that each row of the chain is true.
-func (x *experiment) checkRows(began, ended time.Time) {
+// chain returns the rows of the experiment.
+func (x *experiment) chain(name string) []generation.Row {
 	x.t.Helper()
-	data, err := os.ReadFile(filepath.Join(x.dir, "runs", "village", "generation_chain.csv"))
+	l, err := generation.ReadLog(filepath.Join(x.dir, "runs"), name)
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	rows, err := csv.NewReader(bytes.NewReader(data)).ReadAll()
-	if err != nil || len(rows) != 10 {
-		x.t.Fatalf("%d rows, %v", len(rows), err)
-	}
-	for i, r := range rows[1:] {
-		g, run := i/3+1, fmt.Sprintf("village-g%03d", i/3+1)
+	return l.Rows
+}
+
+// checkRows checks that each row of the chain is true, and that each generation is complete once.
+func (x *experiment) checkRows(began, ended time.Time) {
+	x.t.Helper()
+	completed, owners := map[int]string{}, map[string]string{}
+	for i, r := range x.chain("village") {
+		out, err := filepath.EvalSymlinks(filepath.Join(x.dir, "runs", r.WorkspaceOut))
+		if err != nil || owners[out] != "" {
+			x.t.Errorf("%s of %s has the files of %q: %v", r.Agent, r.Run, owners[out], err)
+		}
+		owners[out] = r.Run
 		agent := []string{"Ada", "Bo", "Cy"}[i%3]
-		out := run + "/agents/" + agent + "/workspace"
-		if want := []string{strconv.Itoa(g), strconv.Itoa(i % 3), agent, run, "", r[5], out}; !slices.Equal(r[:7], want) {
-			x.t.Errorf("row %q, want %q", r, want)
+		if r.AgentIndex != i%3 || r.Agent != agent || !strings.HasPrefix(r.Run, fmt.Sprintf("village-g%03d-a", r.Generation)) {
+			x.t.Errorf("row %d is %+v", i, r)
 		}
-		start, errStart := time.Parse(time.RFC3339, r[7])
-		end, errEnd := time.Parse(time.RFC3339, r[8])
-		seconds, errSeconds := strconv.ParseFloat(r[9], 64)
-		if err := cmp.Or(errStart, errEnd, errSeconds); err != nil {
-			x.t.Error(err)
+		if r.Status == generation.RowCompleted {
+			isStepped := x.consistency == archive.Quiet
+			if isStepped && (r.Ticks != 8 || r.SimTime == 0) || len(r.Outcomes) == 0 || r.Checkpoints == 0 {
+				x.t.Errorf("row %+v, want 8 ticks and the outcomes of the world", r)
+			}
+			completed[r.Generation] = r.Run
 		}
-		if d := end.Sub(start).Seconds() - seconds; start.Before(began.Add(-time.Second)) || end.After(ended) || start.After(end) || d > 0.002 || d < -0.002 {
-			x.t.Errorf("row %q is not true between %s and %s", r, began, ended)
+		if r.Start.Before(began.Add(-time.Second)) || r.End.After(ended) || r.Start.After(r.End) {
+			x.t.Errorf("row %+v is not true between %s and %s", r, began, ended)
 		}
-		x.checkTemplate(g, agent, r[5])
+		before := completed[r.Generation-1]
+		if r.Status != generation.RowCompleted && before == "" && r.Generation > 1 {
+			x.t.Errorf("row %+v has no generation before", r)
+		}
+		x.checkTemplate(r.Generation, before, agent, r.TemplateIn)
+	}
+	if len(completed) != 3 {
+		x.t.Errorf("complete are %v", completed)
 	}
 }
 
 // checkTemplate checks the origin of a workspace.
-func (x *experiment) checkTemplate(g int, agent, template string) {
+func (x *experiment) checkTemplate(g int, before, agent, template string) {
 	x.t.Helper()
 	if path, ok := strings.CutPrefix(template, "checkpoint:"); ok {
 		r, err := archive.Open(filepath.Join(x.dir, "runs", path))
@@ -189,7 +202,7 @@ func (x *experiment) checkTemplate(g int, agent, template string) {
 	}
 	want := ""
 	if g > 1 {
-		want = fmt.Sprintf("village-g%03d/agents/%s/workspace", g-1, agent)
+		want = fmt.Sprintf("village/attempts/%s/agents/%s/workspace", before, agent)
 	}
 	if template != want {
 		x.t.Errorf("generation %d of %s began with %q, want %q", g, agent, template, want)

@@ -80,6 +80,16 @@ func (a *app) runGenerationsStatus(ctx context.Context, out string, args []strin
 func (p *printer) writeExperiment(s generationsItem) {
 	p.linef("%s  %s  generation %d of %d, %s in the world", pad(inline(s.Experiment), 10), inline(string(s.State)), s.Generation, s.Generations, time.Duration(s.SimTime))
 	p.linef("  agents      %s", inline(strings.Join(s.Agents, ", ")))
+	if text := outcomesText(s.Outcomes); text != "" {
+		p.linef("  outcomes    %s", text)
+	}
+	switch {
+	case s.Run == "": // no generation has begun
+	case s.WhyNot == "":
+		p.linef("  reproducible")
+	default:
+		p.linef("  not reproducible: %s", inline(s.WhyNot))
+	}
 	if n := s.Newest; n != nil {
 		p.linef("  checkpoint  %s  %s", inline(path.Base(n.Checkpoint)), n.Written.Local().Format(time.DateTime))
 	}
@@ -88,6 +98,14 @@ func (p *printer) writeExperiment(s generationsItem) {
 	}
 	if s.SessionsOmitted > 0 {
 		p.linef("  %s", p.warn(fmt.Sprintf("a secret cost %s a conversation", plural(s.SessionsOmitted, "checkpoint"))))
+	}
+	if n := len(s.FilesOmitted); n > 0 {
+		const most = 3
+		text := strings.Join(s.FilesOmitted[:min(n, most)], ", ")
+		if n > most {
+			text += fmt.Sprintf(" and %d more", n-most)
+		}
+		p.linef("  %s", p.warn("the newest archive is without "+inline(text)+", because of a secret"))
 	}
 	if s.CheckpointFailures > 0 {
 		p.linef("  %s", p.warn(fmt.Sprintf("%s failed: %s", plural(s.CheckpointFailures, "checkpoint"), inline(s.LastFailure))))
@@ -146,11 +164,14 @@ func (p *printer) writeGenerationsLog(l generation.Log) {
 		if c.Omitted > 0 {
 			text += "  " + fmt.Sprintf("without %s", plural(c.Omitted, "conversation"))
 		}
+		if c.OmittedFiles > 0 {
+			text += "  " + fmt.Sprintf("without %s", plural(c.OmittedFiles, "file"))
+		}
 		p.linef("%s  %s", strings.Join(marks, " "), p.drawn(inline(text)))
 		columns[at] = c.Parent
 		columns = slices.DeleteFunc(columns, func(d string) bool { return d == c.Digest || d == "" })
 	}
 	for _, r := range l.Rows {
-		p.linef("generation %d  %s  %s  %s", r.Generation, pad(inline(r.Agent), 10), r.Duration.Round(time.Millisecond), inline(r.TemplateIn))
+		p.linef("%s  %s  %s  %.3fs  %s", inline(r.Run), inline(string(r.Status)), pad(inline(r.Agent), 10), r.Seconds, inline(r.TemplateIn))
 	}
 }

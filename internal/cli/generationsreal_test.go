@@ -154,6 +154,7 @@ func (real realAgent) survive(t *testing.T) {
 	if diff := gocmp.Diff(second.System(), resumed.System()); diff != "" {
 		t.Errorf("the system prompt has a difference:\n%s", diff)
 	}
+	x.checkTokens(calls[interrupted:])
 	for _, c := range calls {
 		if text := strings.ToLower(strings.ReplaceAll(string(c.Body), os.TempDir(), "")); strings.Contains(text, "segno") {
 			t.Errorf("the model sees segno in %s", text)
@@ -162,6 +163,20 @@ func (real realAgent) survive(t *testing.T) {
 	seen, err := os.ReadFile(filepath.Join(x.dir, "runs/village-g001/agents/Ada/workspace/seen"))
 	if err != nil || strings.Count(string(seen), `"acted":true`) != 2 {
 		t.Errorf("the agent saw %s, %v\n%s", seen, err, x.agentLog())
+	}
+}
+
+// checkTokens checks that the chain has the tokens of the prompts that the model got in the last attempt. It counts one for four bytes.
+func (x *experiment) checkTokens(calls []fakemodel.Request) {
+	x.t.Helper()
+	want := int64(0)
+	for _, c := range calls {
+		want += int64(len(c.Body)/4 + 1)
+	}
+	rows := x.chain("village")
+	last := rows[len(rows)-1]
+	if last.Status != generation.RowCompleted || last.TokensIn == nil || *last.TokensIn != want || *last.TokensOut < int64(len(calls)) {
+		x.t.Errorf("the model read %d tokens in %d calls, and the row is %+v", want, len(calls), last)
 	}
 }
 

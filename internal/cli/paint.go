@@ -85,7 +85,7 @@ func (p paint) drawn(s string) string {
 		return s
 	}
 	return strings.NewReplacer("│", "|", "├", "|", "─", "-", "┼", "+", "╯", "'",
-		"…", "...", "→", "->", "✓", "ok", "✗", "x", "⏎", " ").Replace(s)
+		"┤", "+", "└", "+", "●", "*", "○", "o", "×", "x", "…", "...", "→", "->", "✓", "ok", "✗", "x", "⏎", " ").Replace(s)
 }
 
 // visible is how many columns of a terminal s takes.

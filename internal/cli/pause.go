@@ -83,7 +83,7 @@ func (a *app) pauseRun(ctx context.Context, dir, name string, flags pauseFlags) 
 	if err != nil {
 		return err
 	}
-	res := pauseRunResult{Experiment: name, Generation: s.Generation, Ticks: s.Ticks, Run: s.Run}
+	res := pauseRunResult{Experiment: name, Generation: s.Generation, Ticks: s.Ticks, Run: s.Attempt}
 	if pointer != nil {
 		res.Checkpoint, res.Digest = filepath.Join(dir, name, filepath.FromSlash(pointer.Checkpoint)), pointer.Digest
 	}

@@ -226,6 +226,7 @@ func checkAgents(m *archive.Manifest, names []string) error {
 func (res *unpackResult) fill(done *pack.Unpacked, m *archive.Manifest) {
 	res.Dir, res.DirBytes, res.World = done.Dir, segno.PathBytes(done.Dir), done.World
 	res.Skipped = append([]archive.Omission{}, done.Skipped...)
+	res.addSecrets(m)
 	for _, x := range done.Agents {
 		res.Agents = append(res.Agents, unpackedAgent{Name: x.Name, Backend: x.Backend, Dir: x.Dir, Session: x.Session,
 			Command: append([]string{}, x.Command...), DirBytes: segno.PathBytes(x.Dir)})
@@ -240,6 +241,15 @@ func (res *unpackResult) fill(done *pack.Unpacked, m *archive.Manifest) {
 			if x.Name == parts[1] {
 				res.Instructions = append(res.Instructions, filepath.Join(x.Dir, filepath.FromSlash(parts[3])))
 			}
+		}
+	}
+}
+
+// addSecrets adds what the archive lacks because the scan found secrets.
+func (res *unpackResult) addSecrets(m *archive.Manifest) {
+	for _, o := range m.Omitted {
+		if o.Why == archive.OmittedSecret {
+			res.Skipped = append(res.Skipped, o)
 		}
 	}
 }
@@ -296,6 +306,8 @@ func (p *printer) skipped(list []archive.Omission) {
 			continue
 		case archive.OmittedCredential:
 			title = "never extracted, because it is a place for credentials or runs programs:"
+		case archive.OmittedSecret:
+			title = "not in the archive, because the scan found a secret when it was written:"
 		}
 		p.list(p.warn(title), omissions(group))
 	}
@@ -313,6 +325,7 @@ func (a *app) dryUnpack(ctx context.Context, r *archive.Reader, res unpackResult
 	for _, path := range r.Manifest().Denied() {
 		res.Skipped = append(res.Skipped, archive.Omission{Path: path, Why: archive.OmittedCredential})
 	}
+	res.addSecrets(r.Manifest())
 	text := "the workspace only"
 	if into.TrustSession || res.WrittenHere {
 		text = "with the conversation"

@@ -22,27 +22,32 @@ type webFlags struct {
 	listen    string
 	public    *url.URL
 	tokenFile string
-	open      bool // start a browser
+	runs      string // the directory of the runs of experiments
+	open      bool   // start a browser
 }
 
 func (a *app) web() *cobra.Command {
+	var f webFlags
 	var port int
 	var noOpen bool
 	c := &cobra.Command{
 		Use: "web", Short: "open the timeline in the browser", Args: cobra.NoArgs,
 		Long: `Serves a page with the threads, the timelines and the differences of the store, and opens
 it in the browser. On the page you can undo, redo, restore, fork and pin: each move is
-previewed first. --store can name any store, also by URL.
+previewed first. --store can name any store, also by URL. The page also shows the experiments of
+'segno generations' whose runs are in the directory runs, or in that of --out.
 
 The printed address contains a token that ends with the command. Everybody with the address can
 read and change the store, so do not share it. End the command with ctrl+c.`,
 		Example: "  segno web\n  segno web --no-open --port 7777\n  segno web --store postgres://localhost/segno",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.runWeb(c.Context(), webFlags{listen: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), open: !noOpen})
+			f.listen, f.open = net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), !noOpen
+			return a.runWeb(c.Context(), f)
 		},
 	}
 	c.Flags().IntVar(&port, "port", 0, "the `PORT` to use (default: a free one)")
 	c.Flags().BoolVar(&noOpen, "no-open", false, "print the address and open no browser")
+	outFlag(c, &f.runs)
 	return c
 }
 
@@ -78,6 +83,7 @@ put a proxy with TLS in front of it.`,
 	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:7777", "the `ADDRESS` to listen on")
 	c.Flags().StringVar(&public, "public-url", "", "the `URL` at which users open it")
 	c.Flags().StringVar(&f.tokenFile, "token-file", "", "the `FILE` with the token")
+	outFlag(c, &f.runs)
 	return c
 }
 
@@ -124,6 +130,7 @@ func (a *app) runWeb(ctx context.Context, f webFlags) error {
 	if config.Dir, err = a.workDir(); err != nil {
 		return err
 	}
+	config.Runs = absolute(config.Dir, f.runs)
 	item := webItem{}
 	if f.tokenFile == "" {
 		config.Token = web.NewToken()

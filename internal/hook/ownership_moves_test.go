@@ -93,7 +93,7 @@ func (w *world) thereAndBack(a *simAgent) {
 		return
 	}
 	ask := timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Thread: thread, WhileRunning: running}
-	before, edited := w.files(), map[string]string{}
+	before, edited, began := w.files(), map[string]string{}, len(w.writes)
 	steps := w.disturb(ask, func() {
 		for range rapid.IntRange(0, 3).Draw(w.T, "edits") {
 			path := rapid.SampledFrom(worldPaths()).Draw(w.T, "edited")
@@ -128,9 +128,22 @@ func (w *world) thereAndBack(a *simAgent) {
 		}
 		return steps[i].From, true
 	})
+	w.forgetDeletions(began, before, edited)
 	w.movedUnderTurns(&timeline.Plan{FilePlan: timeline.FilePlan{Steps: steps}}, nil)
 	if !running && moved.Link != nil && moved.Link.Session != a.session {
 		a.attach(moved.Link)
+	}
+}
+
+// forgetDeletions marks what the user wrote during an undo to files that the user deleted in the end, as the undo had, and that
+// are back after its reversal. From there, their bytes are again those from before the undo.
+func (w *world) forgetDeletions(began int, before, edited map[string]string) {
+	after := w.files()
+	for i := range w.writes[began:] {
+		c := &w.writes[began+i]
+		if mine, isMine := edited[c.path]; isMine && mine == "" && after[c.path] != "" && after[c.path] == before[c.path] {
+			c.undone = true
+		}
 	}
 }
 

@@ -16,6 +16,10 @@ func routes() []endpoint {
 		stream("/file", "The content of a file at a checkpoint", "application/octet-stream", (*Server).getFile),
 		get("/operations", "The operations on a workspace, newest first", (*Server).listOperations),
 		get("/search", "Prompts, answers, tool calls and paths that contain a text", (*Server).search),
+		get("/experiments", "The experiments in the directory of the runs", (*Server).listExperiments),
+		get("/experiments/{name}", "One experiment with a window of its attempts to run generations", (*Server).getChain),
+		stream("/experiments/{name}/outcomes.svg", "The outcomes of an experiment over its generations, as a drawing", "image/svg+xml", (*Server).getPlot),
+		stream("/experiments/{name}/archive", "An archive of an attempt", "application/octet-stream", (*Server).getArchive),
 		stream("/openapi.json", "This document", "application/json", (*Server).getOpenAPI),
 		stream("/events", "Events about threads that change, as a stream of server-sent events", "text/event-stream", (*Server).streamEvents),
 	}

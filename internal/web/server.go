@@ -27,6 +27,7 @@ type Config struct {
 	Name    string // of the store, for a person; it has no password
 	Version string // of segno
 	Dir     string // the directory of the command: the page begins at its thread; may be ""
+	Runs    string // the directory of the runs of experiments; may be "", and need not exist
 	Token   string // from NewToken
 	// Public is the address at which a proxy or a forwarded port serves this server, or nil.
 	Public *url.URL

@@ -87,6 +87,25 @@ func (l Line) String() string {
 // money returns an amount of cents in words.
 func money(cents int64) string { return fmt.Sprintf("%d.%02d", cents/100, cents%100) }
 
+// Outcomes implements [world.Measurer]. Money is in units of 100 cents.
+func (rules) Outcomes(s *State, _ []string) world.Outcomes {
+	var cash int64
+	var sold, missed, trades int
+	for _, b := range s.Branches {
+		cash += b.Cash
+	}
+	for _, l := range s.Ledger {
+		switch l.Kind {
+		case LineSale:
+			sold += l.Quantity
+			missed += l.Wanted - l.Quantity
+		case LineTrade:
+			trades++
+		}
+	}
+	return world.Outcomes{"cash": float64(cash) / 100, "units_sold": float64(sold), "units_missed": float64(missed), "trades": float64(trades)}
+}
+
 func (s *State) write(l Line) { s.Ledger = append(s.Ledger, l) }
 
 // recent returns the last n lines that an agent may read: its own, those about all, and trades with

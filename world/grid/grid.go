@@ -173,6 +173,16 @@ func (rules) Check(s *State, names []string) error {
 
 func (rules) Waiting(*State, []string) []string { return nil }
 
+// Outcomes implements [world.Measurer].
+func (rules) Outcomes(s *State, _ []string) world.Outcomes {
+	taken, most := 0, 0
+	for _, w := range s.Agents {
+		taken += w.Coins
+		most = max(most, w.Coins)
+	}
+	return world.Outcomes{"coins_taken": float64(taken), "coins_left": float64(len(s.Coins)), "most_coins": float64(most)}
+}
+
 // grow adds a coin, unless the random cell has one.
 func (s *State) grow(r *rand.Rand) {
 	at := randomPoint(r)

@@ -9,6 +9,8 @@
 //	GET  /snapshot   with X-Operator-Token; 200 and the document, 401 without the token
 //	POST /advance    {"seconds": 60}   with X-Operator-Token; 200
 //
+// The member "outcomes" of the document, if there is one, has numbers by name; see [world.Outcomes].
+//
 // An error has a body {"error": "…"} and the status 400 (malformed), 401 (no token), 404
 // (unknown session), 409 (the name is in use) or 422 (the rules forbid it now), and changes
 // nothing.

@@ -39,7 +39,7 @@ func (r *run) unchanged(w segno.World, when string, f func() error) error {
 	return equal(when, before, after)
 }
 
-// checkHeader checks after each step that a snapshot is pure and agrees with its document, and
+// checkHeader checks after each step that a snapshot is pure and agrees with its document, that the outcomes can be read, and
 // that the sequence number grows if and only if the state changes.
 func checkHeader(r *run) error {
 	w, err := r.world()
@@ -80,7 +80,8 @@ func headerMatches(info segno.WorldInfo, s segno.WorldSnapshot) error {
 	if h.Format != info.Format || h.Content != info.Content || h.Seq != s.Seq || h.Time != s.Time {
 		return fmt.Errorf("the snapshot is %q seq %d at %s, its document is %q seq %d at %s", info.Format, s.Seq, s.Time, h.Format, h.Seq, h.Time)
 	}
-	return nil
+	_, err = world.ReadOutcomes(s.Document)
+	return err
 }
 
 // checkJoin checks that a second join with the same session adds no event.

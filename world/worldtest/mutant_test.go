@@ -182,6 +182,12 @@ var mutants = map[string]struct {
 			return firstOf(w.Snapshot(ctx))(w.Advance(ctx, time.Second))
 		}
 	}},
+	"an outcome has a name that no column can have": {"Header", withOutcomes(`{"Coins taken":1}`)},
+	"an outcome has the name of another column":     {"Header", withOutcomes(`{"ticks":1}`)},
+	"an outcome is a text":                          {"Header", withOutcomes(`{"coins":"1"}`)},
+	"an outcome is there twice":                     {"Header", withOutcomes(`{"coins":1,"coins":2}`)},
+	"an outcome has no finite value":                {"Header", withOutcomes(`{"coins":1e999}`)},
+	"the outcomes are a list":                       {"Header", withOutcomes(`[1]`)},
 	"a restored world goes on differently": {"Restore", func(m *mutant) {
 		loaded := false
 		m.load = func(w segno.World, ctx context.Context, d []byte) error { loaded = true; return w.Load(ctx, d) }
@@ -306,6 +312,22 @@ var mutants = map[string]struct {
 			return s, err
 		}
 	}},
+}
+
+// withOutcomes replaces the outcomes of the documents.
+func withOutcomes(outcomes string) func(m *mutant) {
+	return func(m *mutant) {
+		m.snapshot = func(w segno.World, ctx context.Context) (segno.WorldSnapshot, error) {
+			s, err := w.Snapshot(ctx)
+			head, rest, found := bytes.Cut(s.Document, []byte(`"outcomes":`))
+			_, tail, ended := bytes.Cut(rest, []byte(`},`))
+			if !found || !ended {
+				return s, firstError(err, fmt.Errorf("the document has no outcomes: %s", s.Document))
+			}
+			s.Document = slices.Concat(head, []byte(`"outcomes":`+outcomes+`,`), tail)
+			return s, err
+		}
+	}
 }
 
 func firstError(errs ...error) error {

@@ -4,17 +4,17 @@ import { openDialog } from "./dialog.js";
 import { h } from "./dom.js";
 
 // bindKeys runs an action at its key, unless the user types into a field or a dialog is open.
-// commands is a list of {keys, text, run}.
-export function bindKeys(commands) {
-  const byKey = new Map(commands.flatMap((c) => c.keys.map((key) => [key, c.run])));
+// commands is a list of {keys, text, run}. isUsable decides about each at its key.
+export function bindKeys(commands, isUsable) {
+  const byKey = new Map(commands.flatMap((c) => c.keys.map((key) => [key, c])));
   document.addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.target.closest("input:not([type=checkbox]), textarea, select, dialog") || document.querySelector("dialog[open]")) return;
     if (event.key === "Enter" && event.target.closest("button, a, summary")) return; // it activates the control
-    const run = byKey.get(event.key);
-    if (!run) return;
+    const command = byKey.get(event.key);
+    if (!command || !isUsable(command)) return;
     event.preventDefault();
-    run();
+    command.run();
   });
 }
 

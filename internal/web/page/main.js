@@ -2,13 +2,15 @@
 
 import { Api, takeToken } from "./api.js";
 import { Approvals } from "./approvals.js";
+import { ChainPane } from "./chain.js";
 import { showComparison } from "./compare.js";
 import { bindConnection, tokenField } from "./connection.js";
 import { fill, h } from "./dom.js";
+import { ExperimentList } from "./experiments.js";
 import { bindKeys, showHelp } from "./keys.js";
 import { Live } from "./live.js";
 import { Moves } from "./moves.js";
-import { readRoute, writeRoute } from "./route.js";
+import { readRoute, writeExperiment, writeRoute } from "./route.js";
 import { isTurn } from "./row.js";
 import { Search } from "./search.js";
 import { State } from "./state.js";
@@ -36,6 +38,8 @@ class Page {
     this.toasts = new Toasts(byId("toasts"));
     this.moves = new Moves({ api, state, toasts: this.toasts, onMoved: (result) => this.moved(result), onError });
     this.threads = new ThreadsPane(byId("threads"), { api, state, onError, onOpen: (id) => this.open(id) });
+    this.experiments = new ExperimentList(byId("threads"), { api, state, onError, onOpen: (name) => this.openExperiment(name) });
+    this.chain = new ChainPane(byId("chain"), { api, state, onError, onOpen: (thread, checkpoint) => this.open(thread, checkpoint) });
     const moves = this.moves;
     const actions = {
       undo: (t) => moves.undo(t), redo: (t) => moves.redo(t), restore: (t) => moves.restore(t), fork: (t) => moves.fork(t),
@@ -50,7 +54,7 @@ class Page {
     this.live = new Live(api, (name, data) => this.event(name, data), (connection) => state.set({ connection }));
     bindConnection(state, { place: byId("connection"), banner: byId("banner"), onRetry: () => this.live.retry() });
     this.commands = this.#commands();
-    bindKeys(this.commands);
+    bindKeys(this.commands, (command) => !state.experiment || command.everywhere); // a move needs the timeline in view
     byId("help").addEventListener("click", () => showHelp(this.commands));
     byId("back").addEventListener("click", () => this.back());
     addEventListener("popstate", () => this.followRoute());
@@ -59,33 +63,60 @@ class Page {
 
   // start requests the thread of the address at once, and the lists beside it.
   async start() {
-    const { thread } = readRoute();
-    if (thread) this.followRoute();
+    const { thread, experiment } = readRoute();
+    if (thread || experiment) this.followRoute();
     try {
-      const [store] = await Promise.all([this.api.get("store"), this.threads.load()]);
+      const [store] = await Promise.all([this.api.get("store"), this.threads.load(), this.experiments.load().catch((err) => this.fail(err))]);
       this.state.set({ store });
       fill(byId("store"), h("span", { class: "dim" }, [store.name || store.kind, store.read_only && "read only"].filter(Boolean).join(", ")));
     } catch (err) {
       this.fail(err);
     }
-    if (!thread) this.followRoute();
+    if (!thread && !experiment) this.followRoute();
     this.live.retry();
   }
 
-  // followRoute shows the thread of the address, or else the one of the directory.
+  // followRoute shows the experiment or the thread of the address, or else the thread of the directory.
   followRoute() {
-    const { thread, checkpoint } = readRoute();
+    const { thread, checkpoint, experiment } = readRoute();
+    if (experiment) {
+      this.openExperiment(experiment);
+      return;
+    }
+    this.closeExperiment();
     const known = this.state.threads.find((t) => t.current) ?? this.state.threads[0];
     const id = thread || this.state.store?.current?.thread || known?.id;
     if (id && (id !== this.state.thread || checkpoint !== this.state.selected)) this.open(id, checkpoint);
     else if (!id) this.pane("threads");
   }
 
+  // openExperiment shows the generations of an experiment in place of the timeline.
+  openExperiment(name) {
+    this.endCompare();
+    writeExperiment(name);
+    document.body.dataset.view = "experiment";
+    this.pane("chain");
+    this.state.set({ experiment: name });
+    byId("chain").focus({ preventScroll: true });
+    return this.chain.show(name);
+  }
+
+  closeExperiment() {
+    if (!this.state.experiment) return;
+    delete document.body.dataset.view;
+    this.state.set({ experiment: "" });
+    this.chain.close();
+    if (document.body.dataset.pane === "chain") this.pane("timeline");
+  }
+
   // open shows a thread, and a checkpoint of it.
   async open(thread, checkpoint = "") {
+    const isBack = Boolean(this.state.experiment);
+    this.closeExperiment();
     this.pane("timeline");
     this.endCompare();
     if (thread === this.state.thread) {
+      if (isBack) writeRoute(thread, checkpoint || this.state.selected);
       if (checkpoint) await this.timeline.show(checkpoint);
       return;
     }
@@ -155,12 +186,12 @@ class Page {
   refreshThreads() {
     this.#threadsTimer ||= setTimeout(async () => {
       try {
-        await this.threads.load();
+        await Promise.all([this.threads.load(), this.experiments.load(), this.chain.refresh()]);
       } catch (err) {
         if (err.kind !== "offline") this.fail(err);
       }
       this.#threadsTimer = 0;
-      if (!this.state.thread) this.followRoute();
+      if (!this.state.thread && !this.state.experiment) this.followRoute();
     }, eventPause * 2);
   }
 
@@ -200,7 +231,9 @@ class Page {
   }
 
   escape() {
-    if (this.state.from) this.endCompare();
+    const { experiment, thread, selected } = this.state;
+    if (experiment && thread) this.open(thread, selected);
+    else if (this.state.from) this.endCompare();
     else if (byId("turn").contains(document.activeElement)) this.timeline.focus();
     this.back();
   }
@@ -238,9 +271,9 @@ class Page {
       { keys: ["a"], text: "approve the call that waits", run: () => this.approvals.decide("approve") },
       { keys: ["x"], text: "reject the call that waits", run: () => this.approvals.decide("reject") },
       { keys: ["z"], text: "undo the last move", run: () => this.toasts.undo?.() },
-      { keys: ["/"], text: "search", run: () => this.search.focus() },
-      { keys: ["?"], text: "this help", run: () => showHelp(this.commands) },
-      { keys: ["Escape"], text: "close, or go back", run: () => this.escape() },
+      { keys: ["/"], everywhere: true, text: "search", run: () => this.search.focus() },
+      { keys: ["?"], everywhere: true, text: "this help", run: () => showHelp(this.commands) },
+      { keys: ["Escape"], everywhere: true, text: "close, or go back", run: () => this.escape() },
     ];
   }
 }

@@ -6,6 +6,8 @@ export class State {
   constructor() {
     this.store = null; // the answer of GET /store
     this.threads = []; // the threads that are loaded
+    this.experiments = []; // those that are loaded
+    this.experiment = ""; // the name of the one that is shown in place of the timeline, or ""
     this.thread = ""; // the id of the thread in the timeline
     this.selected = ""; // the checkpoint in the right pane
     this.from = ""; // the checkpoint that a comparison begins at, or ""

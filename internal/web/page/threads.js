@@ -19,6 +19,7 @@ export class ThreadsPane {
     fill(place, h("header", { class: "pane-head" }, h("h2", {}, "Threads")), this.list, this.more);
     state.on("threads", () => this.draw());
     state.on("thread", () => this.draw());
+    state.on("experiment", () => this.draw());
     setInterval(() => this.draw(), 60000); // ages
   }
 
@@ -45,13 +46,13 @@ export class ThreadsPane {
   }
 
   draw() {
-    const { threads, thread } = this.state;
+    const { threads, thread, experiment } = this.state;
     const focused = this.list.contains(document.activeElement) ? document.activeElement.dataset.thread : "";
     if (threads.length === 0) {
       fill(this.list, h("li", { class: "empty" }, h("p", {}, "No threads yet."), h("p", {}, "In a project, run ", h("code", {}, "segno enable claude"), " and use the agent, or see one now with ", h("code", {}, "segno demo"), ".")));
       return;
     }
-    fill(this.list, threads.map((t) => h("li", {}, this.#item(t, t.id === thread))));
+    fill(this.list, threads.map((t) => h("li", {}, this.#item(t, t.id === thread && !experiment))));
     if (focused) this.list.querySelector(`[data-thread="${CSS.escape(focused)}"]`)?.focus();
   }
 

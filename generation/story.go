@@ -1,0 +1,91 @@
+package generation
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/printable"
+	"github.com/dalsegno/segno/internal/vfs"
+)
+
+// storyFile is in the directory of a run. It has what the attempt reported about its world, one line each: the story of the world, or the last
+// words of the agents in each turn if the world tells none.
+const storyFile = "story.txt"
+
+// storyWriter writes the story of one attempt.
+type storyWriter struct {
+	file vfs.File
+	lost bool // a write failed, and the user knows
+}
+
+// openStory begins the story where the checkpoint ended. The first lines are about the time before, as far as the world tells them.
+func (a *attempt) openStory(s segno.WorldSnapshot) (err error) {
+	a.kept.file, err = a.FS.OpenFile(filepath.Join(a.dir, storyFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return segno.NewError(segno.KindIO, "open story", a.id, err)
+	}
+	if a.Story == nil {
+		return nil
+	}
+	a.story = a.Story()
+	lines, err := a.story(s.Document) // they were reported before
+	a.keep(lines...)
+	return err
+}
+
+// keep adds lines to the story of the attempt. A generation goes on without its story.
+func (a *attempt) keep(lines ...string) {
+	if len(lines) == 0 || a.kept.lost {
+		return
+	}
+	var b strings.Builder
+	for _, line := range lines {
+		b.WriteString(printable.Inline(line) + "\n")
+	}
+	_, err := a.kept.file.Write([]byte(b.String()))
+	a.reportStory(err)
+}
+
+// reportStory tells once that the story is not kept.
+func (a *attempt) reportStory(err error) {
+	if err != nil && !a.kept.lost {
+		a.kept.lost = true
+		a.event(Event{Kind: EventNoStory, Generation: a.generation, Run: a.id, Tick: a.ticks, Path: a.kept.file.Name(), Error: err.Error()})
+	}
+}
+
+// tell reports what happened in the world since the last call.
+func (a *attempt) tell(s segno.WorldSnapshot) error {
+	if a.story == nil {
+		return nil
+	}
+	lines, err := a.story(s.Document)
+	for _, line := range lines {
+		a.event(Event{Kind: EventStory, Generation: a.generation, Run: a.id, Tick: a.ticks, SimTime: s.Time, Text: line})
+	}
+	a.keep(lines...)
+	return err
+}
+
+// keepWords adds the last words of an agent to the story of a world that tells none.
+func (a *attempt) keepWords(agent, words string) {
+	if a.story != nil || words == "" {
+		return
+	}
+	at := fmt.Sprintf("tick %d  ", a.ticks)
+	if a.world.Info().Tick == 0 {
+		at = a.now.time.String() + " s  "
+	}
+	a.keep(at + agent + ": " + words)
+}
+
+// closeStory ends the story and makes it durable.
+func (a *attempt) closeStory() {
+	if a.kept.file != nil {
+		a.reportStory(errors.Join(a.kept.file.Sync(), a.kept.file.Close()))
+	}
+}

@@ -1,0 +1,43 @@
+package generation
+
+import (
+	"context"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/transcript"
+)
+
+// tokens are those of the session of an agent at one moment.
+type tokens struct {
+	session segno.SessionID
+	sum     *transcript.Tokens // nil is unknown
+}
+
+// countTokens counts those of the session of an agent. They are unknown if the agent keeps no session that has them. It has no error, because a
+// generation does not depend on them.
+func (m *member) countTokens(ctx context.Context, t segno.Transcript, src segno.Source) tokens {
+	now := tokens{session: src.Session}
+	counter, can := t.(transcript.TokenCounter)
+	switch {
+	case !can, m.IsOffline(): // a scripted player has no model
+	case src.Session == "":
+		now.sum = &transcript.Tokens{}
+	default:
+		now.sum, _ = counter.Tokens(ctx, src)
+	}
+	return now
+}
+
+// tokens returns those of the attempt. They are unknown if the agent left its session for another one.
+func (m *member) tokens() (in, out *int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.now.sum == nil || m.began.sum == nil || m.began.session != "" && m.began.session != m.now.session {
+		return nil, nil
+	}
+	more := transcript.Tokens{In: m.now.sum.In - m.began.sum.In, Out: m.now.sum.Out - m.began.sum.Out}
+	if more.In < 0 || more.Out < 0 { // the agent removed a part of its session
+		return nil, nil
+	}
+	return &more.In, &more.Out
+}

@@ -1,0 +1,84 @@
+package trend
+
+import (
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/generation"
+)
+
+// Summary is an experiment in a few numbers.
+type Summary struct {
+	Experiment  string `json:"experiment"`
+	Generations int    `json:"generations"` // that are complete
+	// Attempts are all, by their status.
+	Attempts map[generation.RowStatus]int `json:"attempts"`
+	// Seconds is the time of all attempts, and CompletedSeconds that of those that completed a generation.
+	Seconds          float64       `json:"duration_seconds"`
+	CompletedSeconds float64       `json:"completed_seconds"`
+	SimTime          segno.SimTime `json:"sim_seconds"` // of all complete generations
+	Ticks            int           `json:"ticks"`       // of all complete generations
+	Checkpoints      int           `json:"checkpoints"` // of all attempts
+	// TokensIn and TokensOut are of all attempts; nil if those of one agent are not known.
+	TokensIn  *int64 `json:"tokens_in,omitempty"`
+	TokensOut *int64 `json:"tokens_out,omitempty"`
+	// WhyNot is why the experiment is not reproducible; "" if it is.
+	WhyNot   string             `json:"why_not_reproducible,omitempty"`
+	Outcomes map[string]Outcome `json:"outcomes"`
+}
+
+// Outcome is a number of a world over the complete generations.
+type Outcome struct {
+	Last float64 `json:"last"` // of the last generation that has it
+	Mean float64 `json:"mean"`
+	// Generations is how many have it.
+	Generations int `json:"generations"`
+	last        int // the generation of Last
+}
+
+// Summarize sums the rows of an experiment up.
+func Summarize(experiment string, rows []generation.Row) Summary {
+	s := Summary{Experiment: experiment, Attempts: map[generation.RowStatus]int{}, Outcomes: map[string]Outcome{}, TokensIn: new(int64), TokensOut: new(int64)}
+	seen := map[string]bool{}
+	for _, r := range rows {
+		s.TokensIn, s.TokensOut = addTokens(s.TokensIn, r.TokensIn), addTokens(s.TokensOut, r.TokensOut)
+		if seen[r.Run] { // all rows of an attempt have the same numbers of the world
+			continue
+		}
+		seen[r.Run] = true
+		s.Attempts[r.Status]++
+		s.Seconds += r.Seconds
+		s.Checkpoints += r.Checkpoints
+		if r.Status == generation.RowCompleted {
+			s.addCompleted(r)
+		}
+	}
+	return s
+}
+
+// addCompleted adds the attempt that completed a generation.
+func (s *Summary) addCompleted(r generation.Row) {
+	s.Generations++
+	s.CompletedSeconds += r.Seconds
+	s.SimTime += r.SimTime
+	s.Ticks += r.Ticks
+	if s.WhyNot == "" {
+		s.WhyNot = r.WhyNot
+	}
+	for name, value := range r.Outcomes {
+		o := s.Outcomes[name]
+		o.Generations++
+		o.Mean += (value - o.Mean) / float64(o.Generations)
+		if r.Generation >= o.last {
+			o.Last, o.last = value, r.Generation
+		}
+		s.Outcomes[name] = o
+	}
+}
+
+// addTokens adds tokens. The sum is not known if one of them is not.
+func addTokens(sum, more *int64) *int64 {
+	if sum == nil || more == nil {
+		return nil
+	}
+	total := *sum + *more
+	return &total
+}

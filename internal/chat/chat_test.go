@@ -281,7 +281,7 @@ func TestNamesOfCheckpoints(t *testing.T) {
 	d.say(c, "write a.txt: other") // t4, on a line beside t3
 	d.do(c, "/restore t3")
 	d.file(c, "a.txt", "three")
-	for _, name := range []string{"t9", "@-----------", "tx", "@x"} {
+	for _, name := range []string{"t9", "@-----------", "t0x", "@x"} {
 		_, err := c.Command(t.Context(), "/restore "+name)
 		d.refused(err, segno.KindNotFound, name)
 	}

@@ -182,7 +182,7 @@ func (c *Chat) find(ctx context.Context, name string) (*checkpoint, error) {
 	if i := slices.IndexFunc(all, func(cp checkpoint) bool { return slices.Contains(cp.pins, name) }); i >= 0 {
 		return &all[i], nil
 	}
-	found, err := idprefix.Find(idprefix.Query{What: "checkpoint", Name: name, Hint: "/checkpoints lists them"}, idprefix.Values(all),
+	found, err := idprefix.Find(idprefix.Query{What: "checkpoint", Name: name, Hint: "/checkpoints lists them", Turns: true}, idprefix.Values(all),
 		func(cp checkpoint) string { return string(cp.ID) })
 	if err != nil {
 		return nil, err

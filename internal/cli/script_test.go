@@ -18,20 +18,22 @@ import (
 	"github.com/dalsegno/segno/agent/model/offline"
 	"github.com/dalsegno/segno/internal/event"
 	"github.com/dalsegno/segno/internal/testing/memdir"
+	"github.com/dalsegno/segno/internal/testing/signals"
 )
 
-// usualUmask sets the usual umask of the tests, because they compare permissions. The commands
-// that the scripts run inherit it.
-type usualUmask struct{ *testing.M }
+// usualProcess has the usual umask, because tests compare permissions, and ignores no signals. The commands
+// that the scripts run inherit both.
+type usualProcess struct{ *testing.M }
 
-func (m usualUmask) Run() int {
+func (m usualProcess) Run() int {
+	signals.Restore()
 	syscall.Umask(0o022)
 	return m.M.Run()
 }
 
 func TestMain(m *testing.M) {
 	memdir.Use()
-	testscript.Main(usualUmask{m}, map[string]func(){
+	testscript.Main(usualProcess{m}, map[string]func(){
 		"segno": func() {
 			os.Exit(Main(Signalled(context.Background()), Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 				Getenv: os.Getenv, Environ: os.Environ, Getwd: os.Getwd, Executable: os.Executable,

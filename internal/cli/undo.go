@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/history"
+	"github.com/dalsegno/segno/internal/idprefix"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -78,7 +78,7 @@ func parseTurns(ask *timeline.MoveRequest, args []string) error {
 	n, err := strconv.Atoi(strings.TrimPrefix(args[0], "t"))
 	bad := err != nil || n < 1
 	ask.Turns, ask.Name = n, args[0]
-	if history.IsTurnName(args[0]) {
+	if idprefix.IsTurnName(args[0]) {
 		ask.Turns, ask.Turn = 0, n
 	}
 	switch {

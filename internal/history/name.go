@@ -1,20 +1,13 @@
 package history
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/idprefix"
-	"github.com/dalsegno/segno/internal/printable"
 )
-
-// IsTurnName reports whether a name has the form of a turn's: t4.
-func IsTurnName(name string) bool { return turnName.MatchString(name) }
-
-var turnName = regexp.MustCompile(`^t([0-9]+)$`)
 
 // Find returns the checkpoint with a name that the user typed: @, latest, a turn, a pin, or the
 // beginning of an id. Each "-" at the end means the parent.
@@ -46,8 +39,8 @@ func (h *History) byName(name string) (*segno.Checkpoint, error) {
 		return nil, segno.Errorf(segno.KindCorrupt, "find checkpoint", string(id), "the head of the thread is a checkpoint that does not exist").
 			WithHint("run 'segno check'")
 	}
-	if m := turnName.FindStringSubmatch(name); m != nil {
-		n, err := strconv.Atoi(m[1])
+	if idprefix.IsTurnName(name) {
+		n, err := strconv.Atoi(name[1:])
 		if c := h.byTurn(n); err == nil && c != nil {
 			return c, nil
 		}
@@ -57,11 +50,8 @@ func (h *History) byName(name string) (*segno.Checkpoint, error) {
 			return h.ByID[id], nil
 		}
 	}
-	query, all := idprefix.Query{What: "checkpoint", Name: name, Hint: logHint}, h.All
-	if IsTurnName(name) && len(name) < printable.ShortLength {
-		all = nil // the user means a turn that is not there, and no id that happens to begin like it
-	}
-	c, err := idprefix.Find(query, idprefix.Values(all), func(c segno.Checkpoint) string { return string(c.ID) })
+	query := idprefix.Query{What: "checkpoint", Name: name, Hint: logHint, Turns: true}
+	c, err := idprefix.Find(query, idprefix.Values(h.All), func(c segno.Checkpoint) string { return string(c.ID) })
 	return h.ByID[c.ID], err
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/printable"
 )
 
 // Query is an id that the user typed, and the kind of item that it names.
@@ -17,6 +18,15 @@ type Query struct {
 	What string // the noun for errors, as in "checkpoint"
 	Name string // an id or a prefix of an id
 	Hint string // the hint of the error if no id begins with Name, may be empty
+	// Turns is set if Name may also be that of a turn, such as t7. A name of this form with fewer letters than are printed of an id
+	// means a turn, and no id that happens to begin like it.
+	Turns bool
+}
+
+// IsTurnName reports whether a name has the form of a turn's, such as t4.
+func IsTurnName(name string) bool {
+	number, ok := strings.CutPrefix(name, "t")
+	return ok && number != "" && strings.Trim(number, "0123456789") == ""
 }
 
 // maxNamed is how many of the matching ids an error lists.
@@ -27,6 +37,7 @@ const maxNamed = 3
 // KindNotFound if no id begins with q.Name or q.Name is empty, KindInvalid if several ids do,
 // and errors of items as they are.
 func Find[T any](q Query, items iter.Seq2[T, error], id func(T) string) (found T, err error) {
+	isTurn := q.Turns && IsTurnName(q.Name) && len(q.Name) < printable.ShortLength
 	var ids []string
 	for item, err := range items {
 		if err != nil {
@@ -36,7 +47,7 @@ func Find[T any](q Query, items iter.Seq2[T, error], id func(T) string) (found T
 		if itemID == q.Name && q.Name != "" {
 			return item, nil
 		}
-		if q.Name == "" || !strings.HasPrefix(itemID, q.Name) || slices.Contains(ids, itemID) || len(ids) > maxNamed {
+		if q.Name == "" || isTurn || !strings.HasPrefix(itemID, q.Name) || slices.Contains(ids, itemID) || len(ids) > maxNamed {
 			continue
 		}
 		if ids = append(ids, itemID); len(ids) == 1 {

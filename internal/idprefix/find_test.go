@@ -24,9 +24,12 @@ func TestFind(t *testing.T) {
 		{"", "a", "find checkpoint: a: does not exist"},
 		{"abcd abce ab", "ab", "ab"}, // an exact id, although it is listed after longer ones
 		{"a1 a2 a3 a4 a5 a", "a", "a"},
+		{"t7abcd", "t7", "find checkpoint: t7: does not exist"}, // a turn that is not there
+		{"t7abcd", "t7abcd", "t7abcd"},
+		{"t77777777 abc", "t77777", "t77777777"}, // as an id is printed
 		{"a1 a2 a3 a4 a5", "a", `ambiguous checkpoint prefix "a": matches a1, a2, a3 and more`},
 	} {
-		got, err := idprefix.Find(idprefix.Query{What: "checkpoint", Name: c.name}, idprefix.Values(strings.Fields(c.ids)),
+		got, err := idprefix.Find(idprefix.Query{What: "checkpoint", Name: c.name, Turns: true}, idprefix.Values(strings.Fields(c.ids)),
 			func(id string) string { return id })
 		if err != nil {
 			got = err.Error()

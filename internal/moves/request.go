@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/history"
+	"github.com/dalsegno/segno/internal/idprefix"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -161,6 +161,6 @@ func (r *Request) invalid(format string, args ...any) *segno.Error {
 
 // IsPinName reports whether a pin may have a name. The others have a meaning for the command line.
 func IsPinName(name string) bool {
-	return name != "" && name == strings.TrimSpace(name) && !history.IsTurnName(name) && name != "latest" &&
+	return name != "" && name == strings.TrimSpace(name) && !idprefix.IsTurnName(name) && name != "latest" &&
 		!strings.HasPrefix(name, "@") && !strings.HasSuffix(name, "-")
 }

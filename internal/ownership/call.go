@@ -19,6 +19,7 @@ type Call struct {
 	Lost           bool       // its end is not known, so that To is no bound
 	Confined       bool       // the tool writes only the paths that it names
 	Failed         bool       // the agent reported an error
+	Late           bool       // a message reported it, which may have been on its way for longer than [Context.Delay]
 	Content        segno.Hash // of the file that it wrote, if the input holds all of it
 
 	text  string // names the paths, one in a line if the call is confined
@@ -71,7 +72,7 @@ func Calls(entries []segno.Entry, in Context) []Call {
 		if at, ok := r.Permitted[id]; ok && at.After(c.From) {
 			c.From = at
 		} else {
-			c.From = c.From.Add(-r.Delay)
+			c.From, c.Late = c.From.Add(-r.Delay), r.Delay > 0
 		}
 		c.Next = r.Left
 		if next := nextIntent(entries, c.To); !next.IsZero() {

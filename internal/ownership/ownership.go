@@ -89,7 +89,7 @@ func (e *Evidence) Owner(change segno.Change, t Touch) Owner {
 func (c *Call) owner(change segno.Change, t Touch, names bool, end time.Time) Owner {
 	touched := t.At
 	if touched.Before(c.From.Add(-Grain)) {
-		return Other // it was made before the call began
+		return c.ownerBefore(change, names)
 	}
 	gone := change.To.Type == segno.EntityNone
 	running := c.Lost || !touched.After(c.To)
@@ -115,6 +115,18 @@ func (c *Call) owner(change segno.Change, t Touch, names bool, end time.Time) Ow
 		return Turn
 	case c.Failed && c.Confined:
 		return Other
+	}
+	return Doubt
+}
+
+// ownerBefore is owner for a change from before the call began, as far as the record shows. A tool that has written a file
+// leaves a time within its call, so that an older time shows that the agent's message was late.
+func (c *Call) ownerBefore(change segno.Change, names bool) Owner {
+	switch {
+	case !c.Late || !names || !c.keeps() || c.Failed || c.Lost || change.To.Type == segno.EntityNone:
+		return Other
+	case !c.Content.IsZero() && c.Content == change.To.Hash:
+		return Turn
 	}
 	return Doubt
 }

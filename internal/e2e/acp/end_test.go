@@ -196,7 +196,7 @@ func TestACPSettingsSurvive(t *testing.T) {
 			s := newACPStage(t, agent, nil)
 			c := s.open()
 			model := "haiku"
-			if agent == agentrig.CodexACPNewest {
+			if agent.IsCodex() {
 				model = "gpt-5.5"
 			}
 			if _, err := c.Call(s.Ctx, "session/set_config_option", map[string]any{"sessionId": c.session, "configId": "model", "value": model}); err != nil {

@@ -49,7 +49,7 @@ func TestACPPause(t *testing.T) {
 			if n := count(s.ledger("ledger"), "half"); n != 1 {
 				t.Errorf("the tool ran %d times", n)
 			}
-			if agent != agentrig.CodexACPNewest {
+			if !agent.IsCodex() {
 				s.wakeElsewhere(archive)
 			}
 		})

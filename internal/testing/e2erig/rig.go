@@ -42,6 +42,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
 	"github.com/dalsegno/segno/internal/testing/memdir"
+	"github.com/dalsegno/segno/internal/testing/signals"
 	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
@@ -85,6 +86,7 @@ func moreParallel() error {
 }
 
 func run(m *testing.M) (code int, err error) {
+	signals.Restore()
 	used, err := agentrig.UseNewest(context.Background())
 	if err != nil {
 		return 1, err

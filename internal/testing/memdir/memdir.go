@@ -30,6 +30,14 @@ func Use() {
 	}
 }
 
+// Path returns a directory in memory, or "" if this machine has not enough of it.
+func Path() string {
+	if !isUsable(path) {
+		return ""
+	}
+	return path
+}
+
 // UseIfShort is Use for a run with -short. Other runs stay on the disk. It parses the flags of
 // the test.
 func UseIfShort() {

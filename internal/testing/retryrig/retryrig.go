@@ -205,7 +205,7 @@ func (x *examiner) listen(from io.Reader, to io.Writer) error {
 			x.Errorf("task %d: %s", x.task, text)
 		case reportKill:
 			x.server.Kill()
-			if _, err := fmt.Fprintln(to, "killed"); err != nil {
+			if _, err := fmt.Fprintln(to, "killed"); err != nil && !errors.Is(err, syscall.EPIPE) { // the caller may have killed itself meanwhile
 				return err
 			}
 			if err := x.server.Restart(x.Context()); err != nil {

@@ -11,6 +11,7 @@ import (
 // binaries builds the test binaries of parts when the first part needs them, and removes them after the last.
 type binaries struct {
 	root, dir string
+	temp      string // for the temporary files of tests
 
 	mu    sync.Mutex
 	built map[string]*binary // by the directory of the package and the arguments of go
@@ -23,8 +24,8 @@ type binary struct {
 }
 
 // newBinaries returns the binaries that parts need, in a directory. The root is that of the repository.
-func newBinaries(root, dir string, parts []part) *binaries {
-	b := &binaries{root: root, dir: dir, built: map[string]*binary{}}
+func newBinaries(root, dir, temp string, parts []part) *binaries {
+	b := &binaries{root: root, dir: dir, temp: temp, built: map[string]*binary{}}
 	for _, p := range parts {
 		key := fmt.Sprint(p.pkg, p.suite.buildArgs())
 		if b.built[key] == nil {

@@ -12,8 +12,18 @@ type campaign struct {
 	name   string
 	about  string
 	atOnce int // how many parts run at the same time; one if it is 0
+	where  place
 	suites []suite
 }
+
+// place is where the temporary files of tests are. The tests that kill processes and fail writes are on a disk, which is slow
+// to sync. Those that test agents, pages and logic are in memory if there is enough, as they are without campaigns.
+type place bool
+
+const (
+	disk   place = false
+	memory place = true
+)
 
 // suite selects tests of packages. Each test runs in a separate process.
 type suite struct {
@@ -31,54 +41,54 @@ type suite struct {
 // campaign has the tests that are left, so all campaigns together run each test once.
 func campaigns() []campaign {
 	return []campaign{
-		{"ownership", "histories of two agents and a user in one directory: whose each change is", 4, []suite{
+		{"ownership", "histories of two agents and a user in one directory: whose each change is", 4, disk, []suite{
 			{packages: "internal/hook", run: regexp.MustCompile("^TestAnyOwnership$"), parts: 36, rapid: 9000},
 		}},
-		{"trees", "random trees of files through pack and unpack", 2, []suite{
+		{"trees", "random trees of files through pack and unpack", 2, disk, []suite{
 			{packages: "internal/pack", run: regexp.MustCompile("^TestAnyTreeMovesUnchanged$"), parts: 5, rapid: 500},
 		}},
-		{"chaos", "schedules of the proxy in which everything fails", 2, []suite{
+		{"chaos", "schedules of the proxy in which everything fails", 2, memory, []suite{
 			{packages: "internal/proxy", run: regexp.MustCompile("^TestChaos$"), parts: 20},
 		}},
-		{"damage", "damage of each store, one at a time: no read returns other data, or none", 2, []suite{
+		{"damage", "damage of each store, one at a time: no read returns other data, or none", 2, memory, []suite{
 			{packages: "store/sqlite store/file store/kv store/postgres", run: regexp.MustCompile("^TestNo(Damage|FlippedBit)IsSilent$"), parts: 10},
 			{packages: "store/... internal/record internal/threadlog", run: regexp.MustCompile("Damage|Silent|Corrupt")},
 		}},
-		{"kills", "kill -9 of every verb, hook and store at random moments and between any two writes", 2, []suite{
+		{"kills", "kill -9 of every verb, hook and store at random moments and between any two writes", 2, disk, []suite{
 			{packages: "internal/local", run: regexp.MustCompile("^TestKilledInMid(Move|Conversion)$|^TestKilledWhileKeepingAndMoving$"), parts: 20},
 			{packages: "internal/web", run: regexp.MustCompile("^TestKilledMove$"), parts: 8},
 			{packages: "store/sqlite store/file", run: regexp.MustCompile("^TestKilled$"), parts: 20},
 			{packages: "store/postgres store/kv/redis", run: regexp.MustCompile("^TestTheServerIsKilled$|^TestKilled$"), parts: 4},
 			{packages: "internal/local internal/hook internal/web internal/pack internal/proxy workspace store/...", run: regexp.MustCompile("Kill|Crash|Dies")},
 		}},
-		{"faults", "a fault at every point of every durable write", 2, []suite{
+		{"faults", "a fault at every point of every durable write", 2, disk, []suite{
 			{run: regexp.MustCompile("Fault|EveryFailure|Failures|FailsWhole|FailingDisk|FullDisk|DiskFull|CanBeRepeated|LeavesNothing|" +
 				"IsCompleted|OrNotThere|WhateverFails|UnderAnOpenTurn|CannotWrite|StopsAnImport|EveryFailureIsReported")},
 			{packages: "agent store/postgres store/kv/redis", run: regexp.MustCompile("^TestACallerThatRunsAgainOnAnyErrorFinishesOnce$")},
 		}},
-		{"sealed", "sealed stores, archives and spools", 2, []suite{
+		{"sealed", "sealed stores, archives and spools", 2, disk, []suite{
 			{packages: "store/... archive internal/local internal/proxy internal/record internal/spool", run: regexp.MustCompile("[Ss]eal")},
 		}},
-		{"archives", "archives: every byte, every operation, every place", 2, []suite{
+		{"archives", "archives: every byte, every operation, every place", 2, memory, []suite{
 			{packages: "archive", run: regexp.MustCompile("^TestDeltasOfDeltas$|^TestNoLinksLeadToAPlace$"), parts: 4, rapid: 2000},
 			{packages: "archive internal/pack secret internal/e2e/archive", run: regexp.MustCompile("^Test")},
 		}},
-		{"databases", "attached databases: kills of their moves, and all their tests", 2, []suite{
+		{"databases", "attached databases: kills of their moves, and all their tests", 2, disk, []suite{
 			{packages: "internal/database cmd/segno", run: regexp.MustCompile("^TestKilledMove(s?OfPostgres)?$"), parts: 10},
 			{packages: "internal/database cmd/segno", run: regexp.MustCompile("^Test")},
 			{packages: "internal/local", run: regexp.MustCompile("Databases")},
 		}},
-		{"generations", "generations whose processes are killed, for each kind of world", 2, []suite{
+		{"generations", "generations whose processes are killed, for each kind of world", 2, memory, []suite{
 			{packages: "internal/cli", run: regexp.MustCompile("^TestGenerationsSurviveKills$"), parts: 40},
 			{packages: "internal/cli", run: regexp.MustCompile("Generation|SurvivesKills|SurviveKills|Experiment|Resumed|CheckpointEvery|FixedOrder|World")},
 			{packages: "generation world/... experiments/... internal/worldagent", run: regexp.MustCompile("^Test")},
 		}},
-		{"agent", "Go agents: journeys, approvals, callers, histories; deciders under the race detector", 2, []suite{
+		{"agent", "Go agents: journeys, approvals, callers, histories; deciders under the race detector", 2, memory, []suite{
 			{packages: "agent", run: regexp.MustCompile("^TestDecidersBesideARun|^TestFirstOfTwo"), race: true, count: 50},
 			{packages: "agent", run: regexp.MustCompile("^TestAnyHistoryIsKept$"), parts: 5, rapid: 5000},
 			{packages: "agent/...", run: regexp.MustCompile("^Test")},
 		}},
-		{"properties", "random tests of the engine against models", 2, []suite{
+		{"properties", "random tests of the engine against models", 2, memory, []suite{
 			{packages: "timeline", run: regexp.MustCompile("^TestUndoRevertsItsTurnsOnly$"), parts: 10, rapid: 2000},
 			{packages: "internal/local", run: regexp.MustCompile("^TestAnyHistory(UnderRulesOfAnAgent)?$"), parts: 10, rapid: 1000},
 			{packages: "workspace", run: regexp.MustCompile("^TestComposeTakesPaths|^TestWithChanges$|^TestMerge(AgreesWithGit|Laws|CanBeReverted)$|^Test(SnapshotAt|Restore)IsExact$"), parts: 4, rapid: 2000},
@@ -89,16 +99,16 @@ func campaigns() []campaign {
 			{packages: "internal/gitignore", run: regexp.MustCompile("^TestTheVerdictsAreGits$"), parts: 4},
 			{packages: "store/sqlite", run: regexp.MustCompile("^TestLoadAgain$"), parts: 4},
 		}},
-		{"scenarios", "real agents in both pinned versions, through every scenario", 2, []suite{
+		{"scenarios", "real agents in both pinned versions, through every scenario", 2, memory, []suite{
 			{packages: "internal/e2e/acp internal/e2e/agents internal/e2e/claude internal/e2e/codex internal/e2e/gemini internal/e2e/opencode internal/e2e/sessions internal/e2e/terminal internal/testing/agentrig", run: regexp.MustCompile("^Test")},
 		}},
-		{"pages", "the page in a browser: all journeys", 1, []suite{
+		{"pages", "the page in a browser: all journeys", 1, memory, []suite{
 			{packages: "internal/e2e/web internal/web internal/export", run: regexp.MustCompile("^Test")},
 		}},
-		{"fuzzers", "each fuzzer for 30 minutes", 2, []suite{
+		{"fuzzers", "each fuzzer for 30 minutes", 2, disk, []suite{
 			{run: regexp.MustCompile("^Fuzz"), parts: 6, fuzz: 30 * time.Minute},
 		}},
-		{"others", "every test that no campaign above runs", 2, []suite{
+		{"others", "every test that no campaign above runs", 2, memory, []suite{
 			{run: regexp.MustCompile("^Test")},
 		}},
 	}

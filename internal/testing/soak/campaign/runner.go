@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dalsegno/segno/internal/testing/memdir"
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
@@ -43,14 +44,12 @@ func (r *runner) campaign(ctx context.Context, c campaign) (*state, error) {
 	if err := r.begin(ctx, c); err != nil {
 		return nil, err
 	}
-	scratch, err := os.MkdirTemp("", "segno-soak-")
+	scratch, temp, err := r.scratch(c)
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(scratch)
-	if err := r.remember(c.name, scratch); err != nil {
-		return nil, err
-	}
+	defer removeAll(scratch)
+	defer removeAll(temp)
 	packages, err := allTests(ctx, r.root)
 	if err != nil {
 		return nil, err
@@ -68,7 +67,7 @@ func (r *runner) campaign(ctx context.Context, c campaign) (*state, error) {
 		return ok && (done.OK || !r.retry)
 	})
 	r.say("%s: %d of %d parts to run, seed %d, commit %s", c.name, len(missing), r.state.Planned, r.state.Seed, strings.Join(r.state.Commits, ", "))
-	b := newBinaries(r.root, scratch, missing)
+	b := newBinaries(r.root, scratch, temp, missing)
 	for _, p := range missing {
 		if p.suite.race && !b.hasCompiler(ctx) {
 			r.say("%s: %s runs without the race detector, which needs a C compiler", c.name, p.name())
@@ -119,26 +118,47 @@ func (r *runner) begin(ctx context.Context, c campaign) error {
 			return err
 		}
 	}
-	r.state = s
+	r.state, r.running = s, nil
 	return nil
 }
 
-// remember removes the temporary files that a killed run of the campaign left, and writes where those of this run are.
-func (r *runner) remember(name, scratch string) error {
-	file := filepath.Join(r.dir, name+".scratch")
-	if left, err := os.ReadFile(file); err == nil && strings.HasPrefix(filepath.Base(string(left)), "segno-soak-") {
-		if err := os.RemoveAll(string(left)); err != nil {
-			return err
+// scratch makes the directories for test binaries and for the temporary files of tests. It removes those that a killed run of the
+// campaign left.
+func (r *runner) scratch(c campaign) (binaries, temp string, err error) {
+	file := filepath.Join(r.dir, c.name+".scratch")
+	left, _ := os.ReadFile(file) // there is none before the first run
+	for dir := range strings.Lines(string(left)) {
+		if dir = strings.TrimSpace(dir); strings.HasPrefix(filepath.Base(dir), scratchName) {
+			removeAll(dir)
 		}
 	}
-	return os.WriteFile(file, []byte(scratch), 0o600)
+	where := ""
+	if c.where == memory {
+		where = memdir.Path()
+	}
+	if binaries, err = tempDir("", scratchName); err == nil {
+		temp, err = tempDir(where, scratchName)
+	}
+	if err == nil {
+		err = os.WriteFile(file, []byte(binaries+"\n"+temp+"\n"), 0o600)
+	}
+	return binaries, temp, err
 }
+
+const scratchName = "segno-soak-"
 
 // runAll runs parts, as many at once as the campaign allows.
 func (r *runner) runAll(ctx context.Context, c campaign, missing []part, b *binaries) error {
 	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	go r.heartbeat(ctx, c.name)
+	beat := make(chan struct{})
+	go func() {
+		defer close(beat)
+		r.heartbeat(ctx, c.name)
+	}()
+	defer func() {
+		stop()
+		<-beat
+	}()
 	next := make(chan part)
 	errs := make(chan error)
 	workers := min(max(1, c.atOnce), max(1, len(missing)))
@@ -201,7 +221,7 @@ func (r *runner) part(ctx context.Context, c campaign, p part, b *binaries) erro
 	r.running = append(r.running, p.name())
 	r.mu.Unlock()
 	outputs := filepath.Join(r.dir, c.name)
-	temp, err := os.MkdirTemp(b.dir, "")
+	temp, err := tempDir(b.temp, "")
 	if err == nil {
 		err = os.MkdirAll(outputs, 0o755)
 	}
@@ -266,6 +286,15 @@ func (r *runner) say(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	fmt.Fprintf(r.out, format+"\n", args...)
+}
+
+// tempDir makes a directory that other users can enter: a PostgreSQL that root tests runs as another user.
+func tempDir(below, pattern string) (string, error) {
+	dir, err := os.MkdirTemp(below, pattern)
+	if err != nil {
+		return "", err
+	}
+	return dir, os.Chmod(dir, 0o711)
 }
 
 // removeAll removes a directory, also if a test left directories in it that are not writable.

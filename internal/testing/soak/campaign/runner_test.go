@@ -90,7 +90,7 @@ func (f *fixture) run(ctx context.Context, tests string, o options) (*state, str
 		f.Fatal(err)
 	}
 	f.out.Reset()
-	c := campaign{"example", "tests", 2, []suite{{run: regexp.MustCompile(tests), parts: 2}}}
+	c := campaign{"example", "tests", 2, disk, []suite{{run: regexp.MustCompile(tests), parts: 2}}}
 	r := &runner{source: source{f.root, out}, all: []campaign{c}, options: o, dir: filepath.Join(f.root, "build", "soak"), out: &f.out}
 	s, err := r.campaign(ctx, c)
 	if err != nil {
@@ -109,6 +109,9 @@ func (f *fixture) read(name string) string {
 }
 
 func TestFailuresAndSkipsAreFindings(t *testing.T) {
+	if testing.Short() {
+		return // it builds programs
+	}
 	f := newFixture(t)
 	s, out := f.run(t.Context(), "Passes|Skips|Fails", options{seed: 42})
 	if s.found() != 4 || len(s.Parts) != 6 {
@@ -136,6 +139,9 @@ func TestFailuresAndSkipsAreFindings(t *testing.T) {
 }
 
 func TestAStoppedCampaignGoesOn(t *testing.T) {
+	if testing.Short() {
+		return // it builds programs
+	}
 	f := newFixture(t)
 	f.write("waits", "")
 	ctx, stop := context.WithCancel(t.Context())
@@ -162,6 +168,9 @@ func TestAStoppedCampaignGoesOn(t *testing.T) {
 }
 
 func TestAnotherCommitBeginsAgain(t *testing.T) {
+	if testing.Short() {
+		return // it builds programs
+	}
 	f := newFixture(t)
 	first, _ := f.run(t.Context(), "Passes", options{})
 	f.commit() // with docs/soak.md only

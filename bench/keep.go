@@ -12,7 +12,6 @@ import (
 
 const (
 	discovered = 10_000 // sessions
-	keptBytes  = 1 << 30
 )
 
 // homeCommand is the segno command with the home of an agent and a store.
@@ -69,14 +68,21 @@ func discoveries(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// keeps measures segno keep --all of 1 GB of sessions beside a copy of them.
+// keeps measures segno keep --all beside a copy of the sessions: of 1 GB in large sessions, and of many small ones.
 func keeps(ctx context.Context, b *bench) error {
+	if err := b.keepHome(ctx, 430, 20, 10, 5000); err != nil { // 2.5 MB each
+		return err
+	}
+	return b.keepHome(ctx, discovered, 4, 1, 500)
+}
+
+// keepHome keeps a number of sessions, all with the same number of turns and of calls of tools in each.
+func (b *bench) keepHome(ctx context.Context, sessions, turns, calls, size int) error {
 	home, err := b.scratch("keep")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(home)
-	const sessions, turns, calls, size = 430, 20, 10, 5000 // 2.5 MB each
 	total, err := fillHome(home, sessions, turns, calls, size)
 	if err != nil {
 		return err
@@ -90,6 +96,7 @@ func keeps(ctx context.Context, b *bench) error {
 		Kept      []struct{ Turns int }
 		Unchanged int
 	}
+	var list []struct{ Kept bool }
 	keep := func(ctx context.Context) error {
 		kept.Kept, kept.Unchanged = nil, 0
 		return c.run(ctx, &kept, "keep", "--all")
@@ -110,13 +117,25 @@ func keeps(ctx context.Context, b *bench) error {
 			}
 			return nil
 		}},
+		{name: "sessions", run: func(ctx context.Context) error { list = nil; return c.run(ctx, &list, "sessions") }, check: func(context.Context) error {
+			if len(list) != sessions || !list[0].Kept {
+				return fmt.Errorf("%d sessions were listed", len(list))
+			}
+			return nil
+		}},
 	}}.hold(ctx)
 	if err != nil {
 		return err
 	}
+	again := times["again"]
 	b.add("", fmt.Sprintf("keep: cp -r and sync of %d MB in %d sessions", total>>20, sessions), times["copy"])
 	b.add("", fmt.Sprintf("keep: segno keep --all, %d turns", sessions*turns), times["keep"], atMost(2, times["keep"].over(times["copy"]), "× cp"))
 	b.add("", "keep: walk, open and read the head of each", times["heads"])
-	b.add("", "keep: segno keep --all again, nothing new", times["again"], is(times["again"].over(times["heads"]), "× walk"))
+	b.add("", "keep: segno keep --all again, nothing new", again, atMost(8, again.over(times["heads"]), "× walk"), atMost(1, again.median().Seconds(), "s"))
+	listed := is(times["sessions"].over(times["heads"]), "× walk")
+	if sessions == discovered {
+		listed = atMost(4, listed.Value, listed.Of)
+	}
+	b.add("", "keep: segno sessions --json, all of them kept", times["sessions"], listed)
 	return nil
 }

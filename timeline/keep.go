@@ -32,6 +32,7 @@ type Kept struct {
 	IsOpen bool            // a turn is open; its end keeps the session
 	Damage []segno.Damage  // lines and sidecars that could not be kept
 	At     *segno.Position // where the kept session ends
+	Stored int64           // up to where the newest checkpoint that the call made has the transcript, 0 if it made none
 }
 
 // KeepSession stores the bytes of a session that segno has not recorded yet, and its turns as
@@ -62,6 +63,8 @@ func (tl *Timeline) lockSessions(ctx context.Context) (*txn, error) {
 // keeping is the state of one KeepSession.
 type keeping struct {
 	KeepRequest
+	isNew  bool           // no thread in the store has the session
+	known  segno.ThreadID // the thread that has it, "" if that must be found
 	thread segno.ThreadID
 	prev   *segno.Position   // where the session was kept until now, or nil
 	last   *segno.Checkpoint // the checkpoint with prev, or nil
@@ -75,7 +78,7 @@ type keeping struct {
 }
 
 func (tx *txn) keep(ctx context.Context, r KeepRequest) (Kept, error) {
-	done, err := tx.keepGroup(ctx, []KeepRequest{r})
+	done, err := tx.keepGroup(ctx, []KeepRequest{r}, nil)
 	if err != nil {
 		return Kept{}, err
 	}
@@ -89,8 +92,15 @@ func (tx *txn) findKept(ctx context.Context, k *keeping) (err error) {
 		return err
 	}
 	session := k.Source.Session
-	if k.thread, err = tx.threadOfAgent(ctx, k.Agent, session); err != nil {
-		return err
+	if k.known != "" && len(waiting) == 0 {
+		if _, err := tx.Store.Head(ctx, k.known); err == nil { // else it was deleted meanwhile
+			k.thread = k.known
+		}
+	}
+	if k.thread == "" && !(k.isNew && len(waiting) == 0) {
+		if k.thread, err = tx.threadOfAgent(ctx, k.Agent, session); err != nil {
+			return err
+		}
 	}
 	if slices.ContainsFunc(waiting, func(c segno.Commit) bool {
 		return c.Thread == k.thread && k.thread != "" || c.Link != nil && c.Link.Session == session

@@ -25,8 +25,12 @@ const (
 // the disk is synced once for all of them. It calls done for each session in order, once the session is
 // durable. The error is that of a lock or of ctx; other errors concern one session.
 func (tl *Timeline) KeepSessions(ctx context.Context, all []KeepRequest, done func(r KeepRequest, k Kept, err error)) error {
+	threadOf, err := tl.findThreads(ctx, len(all))
+	if err != nil {
+		return err
+	}
 	for len(all) > 0 {
-		n, err := tl.keepSome(ctx, all, done)
+		n, err := tl.keepSome(ctx, all, threadOf, done)
 		if err != nil {
 			return err
 		}
@@ -38,14 +42,49 @@ func (tl *Timeline) KeepSessions(ctx context.Context, all []KeepRequest, done fu
 	return nil
 }
 
+// linkLister is the ability of a [segno.Store] to read the links of all threads at the cost of one scan.
+type linkLister interface {
+	// EachLink calls visit for each link of the threads that are not deleted.
+	EachLink(ctx context.Context, visit func(thread segno.ThreadID, seq int64, l segno.Link, isHead bool)) error
+}
+
+// threadFinder returns the thread that had a session of an agent when the threads were read, "" if none had.
+type threadFinder func(agent string, session segno.SessionID) segno.ThreadID
+
+// findThreads reads the threads of all sessions. For few sessions it returns nil, because a query for each costs less than the scan. If a hook gives a
+// session its first thread later, the commit that creates the same thread finds it.
+func (tl *Timeline) findThreads(ctx context.Context, sessions int) (threadFinder, error) {
+	const many = 64
+	store, ok := tl.Store.(linkLister)
+	if !ok || sessions < many {
+		return nil, nil
+	}
+	type found struct {
+		agent  string
+		thread segno.ThreadID
+	}
+	known := map[segno.SessionID][]found{}
+	err := store.EachLink(ctx, func(thread segno.ThreadID, _ int64, l segno.Link, _ bool) {
+		known[l.Session] = append(known[l.Session], found{l.Agent, thread})
+	})
+	return func(agent string, session segno.SessionID) segno.ThreadID {
+		for _, f := range known[session] {
+			if f.agent == agent || f.agent == "" {
+				return f.thread
+			}
+		}
+		return ""
+	}, err
+}
+
 // keepSome keeps the first sessions and returns how many.
-func (tl *Timeline) keepSome(ctx context.Context, all []KeepRequest, done func(KeepRequest, Kept, error)) (int, error) {
+func (tl *Timeline) keepSome(ctx context.Context, all []KeepRequest, threadOf threadFinder, done func(KeepRequest, Kept, error)) (int, error) {
 	tx, err := tl.lockSessions(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer tx.unlock()
-	kept, err := tx.keepGroup(ctx, all)
+	kept, err := tx.keepGroup(ctx, all, threadOf)
 	for _, k := range kept {
 		done(k.KeepRequest, k.out, k.err)
 	}
@@ -55,10 +94,11 @@ func (tl *Timeline) keepSome(ctx context.Context, all []KeepRequest, done func(K
 // keepGroup is sessions that are committed together, with one batch of objects. Several sessions are
 // captured at the same time.
 type keepGroup struct {
-	batch   segno.Batch
-	all     []*keeping
-	commits int
-	bytes   int64
+	batch    segno.Batch
+	threadOf threadFinder // nil if the store is asked for each session
+	all      []*keeping
+	commits  int
+	bytes    int64
 
 	mu     sync.Mutex             // guards the fields below
 	leaves map[string]bool        // the records at which turns of the group end
@@ -129,6 +169,10 @@ func (tx *txn) captureAhead(ctx context.Context, g *keepGroup, all []KeepRequest
 		for next := 0; next < len(all) || len(window) > 0; {
 			for ; next < len(all) && len(window) < runtime.GOMAXPROCS(0); next++ {
 				k, done := &keeping{KeepRequest: all[next]}, make(chan *keeping, 1)
+				if g.threadOf != nil {
+					k.known = g.threadOf(k.Agent, k.Source.Session)
+					k.isNew = k.known == ""
+				}
 				running.Go(func() {
 					if k.err = tx.findKept(ctx, k); k.err == nil {
 						k.err = tx.captureKept(ctx, k, g)
@@ -146,8 +190,8 @@ func (tx *txn) captureAhead(ctx context.Context, g *keepGroup, all []KeepRequest
 }
 
 // keepGroup keeps the first sessions of all, at least one. It returns them with their results.
-func (tx *txn) keepGroup(ctx context.Context, all []KeepRequest) (done []*keeping, err error) {
-	g := &keepGroup{batch: tx.Store.Objects().Batch(), leaves: map[string]bool{}}
+func (tx *txn) keepGroup(ctx context.Context, all []KeepRequest, threadOf threadFinder) (done []*keeping, err error) {
+	g := &keepGroup{batch: tx.Store.Objects().Batch(), threadOf: threadOf, leaves: map[string]bool{}}
 	defer func() { err = errors.Join(err, g.batch.Close()) }()
 	for k := range tx.captureAhead(ctx, g, untilRepeated(all)) {
 		if errors.Is(k.err, errForkInGroup) || g.hasLeaf(k.asked...) {
@@ -168,8 +212,11 @@ func (tx *txn) keepGroup(ctx context.Context, all []KeepRequest) (done []*keepin
 		err = tx.commitGroup(ctx, g, staged)
 	}
 	for _, k := range g.all {
-		if len(k.commits) > 0 {
+		if n := len(k.commits); n > 0 {
 			k.err = cmp.Or(k.err, err)
+			if p := k.commits[n-1].Checkpoint.Session; !p.Log.IsZero() {
+				k.out.Stored = p.Offset
+			}
 		}
 	}
 	return g.all, nil
@@ -233,6 +280,19 @@ func (tx *txn) commitTogether(ctx context.Context, many manyCommitter, g *keepGr
 
 // commitKept makes the commits of one session. Their objects are in the store.
 func (tx *txn) commitKept(ctx context.Context, k *keeping) error {
+	if k.thread == "" && len(k.commits) > 0 {
+		// A hook may have made the thread since the group began.
+		thread, err := tx.threadOfAgent(ctx, k.Agent, k.Source.Session)
+		if err == nil && thread != "" {
+			k.isNew, k.known = false, ""
+			if err = tx.findKept(ctx, k); err == nil {
+				err = tx.planKept(ctx, k, thread)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
 	for _, c := range k.commits {
 		_, err := tx.commitRetryingCAS(ctx, c)
 		if c.Create != nil && segno.KindOf(err) == segno.KindNotFound && c.Thread == threadOfSession(k.Agent, k.Source.Session, "") {

@@ -24,6 +24,7 @@ type SessionFile struct {
 	Path     string
 	Bytes    int64
 	Modified time.Time
+	IsShared bool // the file at Path has other sessions, too, so its times are not those of this one
 }
 
 // SessionHeader has the facts at the beginning and the end of a session's transcript.
@@ -34,6 +35,8 @@ type SessionHeader struct {
 	// End is the offset behind the last record of the conversation. A capture up to
 	// there has the whole conversation. It is 0 if there is no conversation.
 	End int64
+	// FromOthers means that some of it comes from other files, so it may change although the session's file does not.
+	FromOthers bool
 }
 
 // Discovery is the ability of a [segno.Transcript] to list the sessions on this machine.

@@ -22,7 +22,8 @@ func (a *app) keep() *cobra.Command {
 		Long: `Stores the transcripts of sessions, and the files that belong to them, so that nothing is
 lost when the agent deletes them, when their directory is renamed or when the agent's home
 is emptied. Each becomes a thread, without files of a workspace. A second time only what
-is new is stored. Sessions with recorded turns are kept at the end of each turn anyway.`,
+is new is stored. If it is interrupted, what it stored so far is kept, and the next run goes
+on. Sessions with recorded turns are kept at the end of each turn anyway.`,
 		Example: "  segno keep --all\n  segno keep 0b6a1f3e\n  segno resume 0b6a1f3e",
 		RunE: func(c *cobra.Command, args []string) error {
 			if all == (len(args) > 0) {
@@ -71,13 +72,6 @@ func (a *app) runKeep(ctx context.Context, names []string) error {
 			res.Failed = append(res.Failed, err.Error())
 		}
 	}
-	if len(names) == 0 {
-		before := len(found)
-		if found, err = store.ChangedSessions(ctx, found); err != nil {
-			return err
-		}
-		res.Unchanged = before - len(found)
-	}
 	details, err := store.Place().BriefDetails(ctx, store, found)
 	if err != nil {
 		return err
@@ -85,12 +79,20 @@ func (a *app) runKeep(ctx context.Context, names []string) error {
 	if len(names) == 1 && len(details) == 1 && details[0].Err != nil {
 		return details[0].Err
 	}
-	requests := res.requests(ctx, store, details)
+	requests := res.requests(ctx, store, details, len(names) == 0)
 	var failed error
-	err = store.SessionTimeline().KeepSessions(ctx, requests, func(r timeline.KeepRequest, k timeline.Kept, err error) {
+	done, update := 0, a.count("keeping", "session")
+	err = store.KeepSessions(ctx, requests, func(r timeline.KeepRequest, k timeline.Kept, err error) {
 		failed = cmp.Or(err, failed)
 		res.add(r, k, err)
+		done++
+		update(int64(done), int64(len(requests)))
 	})
+	a.bar.erase()
+	if segno.KindOf(err) == segno.KindCancelled && len(names) == 0 {
+		err = segno.Errorf(segno.KindCancelled, "keep sessions", "", "interrupted after %d of %s", done, plural(len(requests), "session")).
+			WithHint("run 'segno keep --all' again to keep the others")
+	}
 	if len(names) == 1 && len(res.Failed) > 0 {
 		err = cmp.Or(err, failed)
 	}
@@ -131,15 +133,16 @@ func (a *app) sessionsToKeep(ctx context.Context, store *local.Store, names []st
 	return found, nil, nil
 }
 
-// requests returns the sessions that have something new, and counts the others.
-func (res *keepResult) requests(ctx context.Context, store *local.Store, details []local.SessionDetail) (out []timeline.KeepRequest) {
+// requests returns the sessions that may have something new, and counts the others. Sessions that the user named are
+// compared with the store in any case.
+func (res *keepResult) requests(ctx context.Context, store *local.Store, details []local.SessionDetail, all bool) (out []timeline.KeepRequest) {
 	for _, s := range slices.Backward(details) { // the source of a fork is older
 		switch {
 		case s.Err != nil:
 			res.Failed = append(res.Failed, s.Err.Error())
 		case s.End == 0:
 			res.Empty++
-		case s.Kept:
+		case s.Kept && !s.IsChanged && all:
 			res.Unchanged++
 		default:
 			out = append(out, keepRequest(ctx, store, s))

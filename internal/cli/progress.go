@@ -15,6 +15,7 @@ type progressBar struct {
 	on    bool
 	start time.Time
 	verb  string // "packing", of a transfer; "" is a scan
+	unit  string // what is counted; "" is bytes
 
 	mu    sync.Mutex
 	last  time.Time
@@ -33,10 +34,29 @@ func (a *app) transfer(verb string) func(done, total int64) {
 	return a.bar.update
 }
 
+// count replaces the bar by one for an operation on a known number of things, and returns its update. Without a
+// terminal, the update prints a line for each thousand of them.
+func (a *app) count(verb, unit string) func(done, total int64) {
+	update := a.transfer(verb)
+	a.bar.unit = unit
+	if a.bar.on {
+		return update
+	}
+	return func(done, total int64) {
+		const every = 1000
+		if done%every == 0 && done > 0 && total > every {
+			a.notef("%s", a.bar.text(done, total, 0))
+		}
+	}
+}
+
 // text describes the progress. A scan has no percentage: it finds files while it reads others.
 func (b *progressBar) text(done, total int64, took time.Duration) string {
 	if b.verb == "" {
 		return "scanning: " + size(done) + " read"
+	}
+	if b.unit != "" {
+		return fmt.Sprintf("%s: %d of %s", b.verb, done, plural(int(total), b.unit))
 	}
 	rate := int64(float64(done) / max(took.Seconds(), 1e-3))
 	return fmt.Sprintf("%s: %s of %s, %d %%, %s/s", b.verb, size(done), size(total), 100*done/max(total, 1), size(rate))

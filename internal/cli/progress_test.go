@@ -40,3 +40,23 @@ func TestAStoppedBarLeavesTheScreenAlone(t *testing.T) {
 		t.Errorf("it drew %q", out.String())
 	}
 }
+
+// TestALongCountPrintsLines counts without a terminal, and then on one.
+func TestALongCountPrintsLines(t *testing.T) {
+	var out bytes.Buffer
+	a := &app{Env: Env{Stderr: &out, Getenv: func(string) string { return "" }}}
+	update := a.count("keeping", "session")
+	for i := range int64(2500) {
+		update(i+1, 2500)
+	}
+	if got := out.String(); got != "keeping: 1000 of 2500 sessions\nkeeping: 2000 of 2500 sessions\n" {
+		t.Errorf("it printed %q", got)
+	}
+	out.Reset()
+	update(1000, 1000) // the result follows at once
+	a.bar.on, a.bar.start = true, time.Now().Add(-time.Minute)
+	a.bar.update(3, 70)
+	if got := out.String(); got != "\r\x1b[Kkeeping: 3 of 70 sessions" {
+		t.Errorf("it drew %q", got)
+	}
+}

@@ -31,7 +31,7 @@ func (s Span) Of(line []byte) []byte {
 // Valid reports whether data is one JSON value with nothing but white space around it. It
 // takes a fraction of the time of json.Valid.
 func Valid(data []byte) bool {
-	end, ok := scanValue(data, SkipSpace(data, 0), 0)
+	end, ok := scanValue(data, SkipSpace(data, 0), 0, false)
 	return ok && SkipSpace(data, end) == len(data)
 }
 
@@ -43,31 +43,40 @@ func Members(data []byte, at int, visit func(key []byte, value Span)) (end int, 
 	if at >= len(data) || data[at] != '{' {
 		return at, false
 	}
-	return scanList(data, at, 0, func(key, value Span) { visit(data[key.From:key.To], value) })
+	return scanList(data, at, 0, false, func(key, value Span) { visit(data[key.From:key.To], value) })
 }
 
 // Elements calls visit for each element of the array that begins at data[at], in order. It
 // calls visit for nothing if no array begins there.
-func Elements(data []byte, at int, visit func(Span)) {
+func Elements(data []byte, at int, visit func(Span)) { elements(data, at, false, visit) }
+
+// ElementsOfValid is Elements for data that Members or Valid has accepted. It takes a fraction of the time.
+func ElementsOfValid(data []byte, at int, visit func(Span)) { elements(data, at, true, visit) }
+
+func elements(data []byte, at int, trust bool, visit func(Span)) {
 	if at < len(data) && data[at] == '[' {
-		scanList(data, at, 0, func(_, value Span) { visit(value) })
+		scanList(data, at, 0, trust, func(_, value Span) { visit(value) })
 	}
 }
 
 // Find returns the place of a value inside the object at in, by the keys that lead to it.
 // It is zero if there is none. Of members with the same key the last one counts, as in
 // encoding/json and in JavaScript.
-func Find(data []byte, in Span, path ...string) Span {
+func Find(data []byte, in Span, path ...string) Span { return find(data, in, false, path) }
+
+// FindInValid is Find for data that Members or Valid has accepted. It takes a fraction of the time.
+func FindInValid(data []byte, in Span, path ...string) Span { return find(data, in, true, path) }
+
+func find(data []byte, in Span, trust bool, path []string) Span {
 	for _, want := range path {
-		if in.IsZero() {
-			return in
-		}
 		found := Span{}
-		Members(data[:in.To], in.From, func(key []byte, value Span) {
-			if KeyIs(key, want) {
-				found = value
-			}
-		})
+		if in.From < in.To && data[in.From] == '{' {
+			scanList(data[:in.To], in.From, 0, trust, func(key, value Span) {
+				if KeyIs(data[key.From:key.To], want) {
+					found = value
+				}
+			})
+		}
 		in = found
 	}
 	return in

@@ -3,6 +3,7 @@ package jsonscan_test
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,8 +45,18 @@ func FuzzScan(f *testing.F) {
 		if object := valid && data[at] == '{'; object != (ok && jsonscan.SkipSpace(data, end) == len(data)) || !valid && end > len(data) {
 			t.Fatalf("%.99q: an object: %v, %v until %d", data, object, ok, end)
 		}
+		trusted := jsonscan.FindInValid(data, jsonscan.Span{From: at, To: len(data)}, "a", "b") // it stays within the data
 		if !valid {
 			return
+		}
+		if found := jsonscan.Find(data, jsonscan.Span{From: at, To: len(data)}, "a", "b"); found != trusted {
+			t.Fatalf("FindInValid: %v; Find: %v in %q", trusted, found, data)
+		}
+		var all, known []jsonscan.Span
+		jsonscan.Elements(data, at, func(s jsonscan.Span) { all = append(all, s) })
+		jsonscan.ElementsOfValid(data, at, func(s jsonscan.Span) { known = append(known, s) })
+		if !slices.Equal(all, known) {
+			t.Fatalf("ElementsOfValid: %v; Elements: %v in %q", known, all, data)
 		}
 		var object map[string]json.RawMessage
 		if json.Unmarshal(data, &object) == nil && object != nil {

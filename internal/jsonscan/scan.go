@@ -1,9 +1,9 @@
 package jsonscan
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/bits"
-	"strings"
 )
 
 // maxDepth is how deep objects and arrays may nest, as in encoding/json.
@@ -12,16 +12,17 @@ const maxDepth = 10_000
 // The functions below step over the token that begins at b[i]. They return the place behind it, or
 // the place of the error and false.
 
-// scanValue steps over a value. depth is how many objects and arrays are around it.
-func scanValue(b []byte, i, depth int) (int, bool) {
+// scanValue steps over a value. depth is how many objects and arrays are around it. If the caller trusts the input to be
+// valid, the texts of strings are not validated.
+func scanValue(b []byte, i, depth int, trust bool) (int, bool) {
 	if i >= len(b) {
 		return i, false
 	}
 	switch c := b[i]; c {
 	case '"':
-		return scanString(b, i+1)
+		return scanText(b, i+1, trust)
 	case '{', '[':
-		return scanList(b, i, depth, nil)
+		return scanList(b, i, depth, trust, nil)
 	case 't', 'f', 'n':
 		for _, word := range [...]string{"true", "false", "null"} {
 			if len(b)-i >= len(word) && string(b[i:i+len(word)]) == word {
@@ -36,7 +37,7 @@ func scanValue(b []byte, i, depth int) (int, bool) {
 
 // scanList steps over an object or an array. It calls visit, unless that is nil, for each
 // member or element; key is the text between the quotes of a member's key.
-func scanList(b []byte, i, depth int, visit func(key, value Span)) (int, bool) {
+func scanList(b []byte, i, depth int, trust bool, visit func(key, value Span)) (int, bool) {
 	open := b[i]
 	closing := open + 2 // in ASCII, of both kinds of brackets
 	if depth == maxDepth {
@@ -49,12 +50,12 @@ func scanList(b []byte, i, depth int, visit func(key, value Span)) (int, bool) {
 		var key Span
 		var ok bool
 		if open == '{' {
-			if key, i, ok = scanKey(b, i); !ok {
+			if key, i, ok = scanKey(b, i, trust); !ok {
 				return i, false
 			}
 		}
 		from := i
-		if i, ok = scanValue(b, i, depth+1); !ok {
+		if i, ok = scanValue(b, i, depth+1, trust); !ok {
 			return i, false
 		}
 		if visit != nil {
@@ -76,12 +77,12 @@ func scanList(b []byte, i, depth int, visit func(key, value Span)) (int, bool) {
 
 // scanKey steps over a key, its colon and the white space behind that. key is the text
 // between the quotes.
-func scanKey(b []byte, i int) (key Span, next int, ok bool) {
+func scanKey(b []byte, i int, trust bool) (key Span, next int, ok bool) {
 	if i >= len(b) || b[i] != '"' {
 		return key, i, false
 	}
 	key.From = i + 1
-	if i, ok = scanString(b, i+1); !ok {
+	if i, ok = scanText(b, i+1, trust); !ok {
 		return key, i, false
 	}
 	key.To = i - 1
@@ -89,6 +90,31 @@ func scanKey(b []byte, i int) (key Span, next int, ok bool) {
 		return key, i, false
 	}
 	return key, SkipSpace(b, i+1), true
+}
+
+func scanText(b []byte, i int, trust bool) (int, bool) {
+	if trust {
+		return skipString(b, i)
+	}
+	return scanString(b, i)
+}
+
+// skipString is scanString for a text that is known to be valid. It finds the closing quote, which has an even number of
+// backslashes before it.
+func skipString(b []byte, i int) (int, bool) {
+	for start := i; ; {
+		n := bytes.IndexByte(b[i:], '"')
+		if n < 0 {
+			return len(b), false
+		}
+		slash := i + n
+		for slash > start && b[slash-1] == '\\' {
+			slash--
+		}
+		if n, i = i+n-slash, i+n+1; n%2 == 0 {
+			return i, true
+		}
+	}
 }
 
 // scanString steps over a string's text, which begins at b[i], and its closing quote. Most
@@ -133,7 +159,9 @@ func special(w uint64) uint64 {
 // escapeLength returns the length of the escape behind a backslash, 0 if it is malformed.
 func escapeLength(b []byte) int {
 	switch {
-	case len(b) > 0 && strings.IndexByte(`"\/bfnrt`, b[0]) >= 0:
+	case len(b) == 0:
+		return 0
+	case b[0] == 'n', b[0] == '"', b[0] == '\\', b[0] == '/', b[0] == 'b', b[0] == 'f', b[0] == 'r', b[0] == 't':
 		return 1
 	case len(b) >= 5 && b[0] == 'u' && isHex(b[1]) && isHex(b[2]) && isHex(b[3]) && isHex(b[4]):
 		return 5

@@ -42,6 +42,7 @@ func (s *Store) collectLocked(ctx context.Context, p segno.CollectPolicy,
 				return none, fmt.Errorf("remove scan index: %w", err)
 			}
 		}
+		defer s.forgetKept()
 		if err := sp.Sweep(ctx, s.place.Now().Add(-24*time.Hour)); err != nil {
 			return none, err
 		}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -85,50 +84,6 @@ func TestManySessionsAreKeptTogether(t *testing.T) {
 	}
 	if n := len(slices.DeleteFunc(parents, func(p segno.CommitID) bool { return p == "" })); n != 1 {
 		t.Errorf("%d of the threads are forks", n)
-	}
-}
-
-// TestAnUnchangedSessionIsNotRead checks which sessions may have something new, by their times.
-func TestAnUnchangedSessionIsNotRead(t *testing.T) {
-	ctx := context.Background()
-	p := writeSessions(t, 3, 2)
-	store, err := p.Open(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	found, _ := p.FindSessions(ctx)
-	for _, f := range found {
-		old := time.Now().Add(-time.Hour)
-		if err := os.Chtimes(f.Path, old, old); err != nil {
-			t.Fatal(err)
-		}
-	}
-	keepAll(t, store, requestFor(0), requestFor(1))
-	changed := func() (ids []string) {
-		found, _ := p.FindSessions(ctx)
-		found, err := store.ChangedSessions(ctx, found)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range found {
-			ids = append(ids, string(f.Session))
-		}
-		slices.Sort(ids)
-		return ids
-	}
-	if got := changed(); !slices.Equal(got, []string{sessionID(2)}) {
-		t.Errorf("%v may have changed", got)
-	}
-	for _, f := range found {
-		if f.Session == segno.SessionID(sessionID(1)) {
-			if err := os.WriteFile(f.Path, []byte(transcriptOf(sessionID(1), "/srv/project-1", 3)), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if got := changed(); !slices.Equal(got, []string{sessionID(1), sessionID(2)}) {
-		t.Errorf("%v may have changed", got)
 	}
 }
 

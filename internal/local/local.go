@@ -9,6 +9,7 @@
 //	journal/ locks/
 //	runners/ paused/
 //	index/<workspace>   workspace: the result of the last scan; a cache
+//	index/sessions      what is known of the sessions of agents; a cache
 //	databases/          internal/database: the databases that are attached to each workspace
 //	forks/              workspace: the incomplete directory of each fork under way
 //	trusted             directories of other users that are recorded

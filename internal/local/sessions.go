@@ -5,10 +5,8 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -104,7 +102,10 @@ type SessionDetail struct {
 	Live   int            // the process that has it open, or 0
 	Thread segno.ThreadID // "" if no thread has it
 	Kept   bool           // the store has its whole conversation
-	Err    error          // why the transcript could not be read
+	// IsChanged means that the transcript may have changed since it was last compared with the store. The conversation may
+	// be kept nevertheless, or may be another one of the same length.
+	IsChanged bool
+	Err       error // why the transcript could not be read
 }
 
 const (
@@ -117,65 +118,16 @@ const (
 	growth = 64 << 10
 )
 
-// Details reads the headers of sessions, in parallel, and looks them up in a store. store may be nil.
+// Details reads the headers of sessions, in parallel, and looks them up in a store. It does not read a
+// session again that has not changed since an earlier call with the same store. store may be nil.
 func (p Place) Details(ctx context.Context, store *Store, found []FoundSession) ([]SessionDetail, error) {
-	return p.details(ctx, store, found, countLimits(found))
+	return p.details(ctx, store, found, countLimits)
 }
 
 // BriefDetails is Details without the number of turns: it reads only the beginning and the end of a
 // transcript.
 func (p Place) BriefDetails(ctx context.Context, store *Store, found []FoundSession) ([]SessionDetail, error) {
-	return p.details(ctx, store, found, make([]int64, len(found)))
-}
-
-// details is Details that reads each transcript up to a size whole.
-func (p Place) details(ctx context.Context, store *Store, found []FoundSession, most []int64) ([]SessionDetail, error) {
-	out := make([]SessionDetail, len(found))
-	readers := map[string]transcript.Discovery{}
-	running := map[string]map[segno.SessionID]int{}
-	for agent, t := range p.Transcripts(nil) {
-		if d, ok := t.(transcript.Discovery); ok {
-			readers[agent], running[agent] = d, d.Running(ctx)
-		}
-	}
-	next := make(chan int)
-	var workers sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		workers.Go(func() {
-			for i := range next {
-				s := &out[i]
-				s.FoundSession, s.Live = found[i], running[found[i].Agent][found[i].Session]
-				s.SessionHeader, s.Err = readers[s.Agent].Header(ctx, s.SessionFile, most[i])
-				s.setPurge(readers[s.Agent])
-			}
-		})
-	}
-	for i := range found {
-		next <- i
-	}
-	close(next)
-	workers.Wait()
-	if err := ctx.Err(); err != nil || store == nil {
-		return out, err
-	}
-	for i := range out {
-		if err := store.lookUp(ctx, &out[i]); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-// setPurge sets when the agent may delete the session by the settings in its directory.
-func (s *SessionDetail) setPurge(d transcript.Discovery) {
-	in, ok := d.(transcript.DirRetention)
-	if !ok || s.Dir == "" || s.Err != nil {
-		return
-	}
-	s.Purge = time.Time{}
-	if age, purges := in.RetentionIn(s.Dir); purges {
-		s.Purge = s.Modified.Add(age)
-	}
+	return p.details(ctx, store, found, func(read []FoundSession) []int64 { return make([]int64, len(read)) })
 }
 
 // countLimits returns for each session the size up to which it is read whole.
@@ -213,13 +165,25 @@ func (s *Store) CompleteEnds(ctx context.Context, all []SessionDetail) error {
 // lookUp finds the thread of a session and whether its conversation is kept.
 func (s *Store) lookUp(ctx context.Context, d *SessionDetail) error {
 	head, err := s.headOf(ctx, d.Agent, d.Session)
-	if err != nil || head.Thread == "" {
-		return err
+	if err == nil {
+		err = s.setThread(ctx, d, head, false)
 	}
-	d.Thread = head.Thread
+	return err
+}
+
+// setThread sets the thread of a session, of which head is the head, and whether its conversation is kept. isKept means
+// that the caller knows that it is.
+func (s *Store) setThread(ctx context.Context, d *SessionDetail, head segno.Head, isKept bool) error {
+	if head.Thread == "" {
+		return nil
+	}
+	d.Thread, d.Kept = head.Thread, isKept
 	// The records of a session that was moved still name the old directory.
 	if l := head.Link; l.Session == d.Session && l.Dir != "" && filepath.Clean(l.Path) == d.Path {
 		d.Dir = l.Dir
+	}
+	if isKept {
+		return nil
 	}
 	for c, err := range s.Checkpoints(ctx, segno.CheckpointQuery{Thread: d.Thread, Session: d.Session}) {
 		if err != nil {
@@ -275,29 +239,6 @@ func (s *Store) headOf(ctx context.Context, agent string, session segno.SessionI
 		}
 	}
 	return segno.Head{}, nil
-}
-
-// keepTime is how long after its last change a transcript must have been kept to be known as unchanged:
-// a message may be written while the session is kept.
-const keepTime = time.Minute
-
-// ChangedSessions returns the sessions without those that did not change since they were kept. It reads
-// no transcript.
-func (s *Store) ChangedSessions(ctx context.Context, found []FoundSession) (changed []FoundSession, err error) {
-	for _, f := range found {
-		isKept := false
-		for c, err := range s.Checkpoints(ctx, segno.CheckpointQuery{Session: f.Session, Limit: 1}) {
-			if err != nil {
-				return nil, err
-			}
-			p := c.Session
-			isKept = p.Path == f.Path && p.Offset >= f.Bytes && !p.Log.IsZero() && c.Time.Sub(f.Modified) > keepTime
-		}
-		if !isKept {
-			changed = append(changed, f)
-		}
-	}
-	return changed, nil
 }
 
 // SessionTimeline returns a timeline that has no workspace, for [timeline.Timeline.KeepSession] and

@@ -58,9 +58,22 @@ func (s *Store) CommitAll(ctx context.Context, commits []segno.Commit) (head seg
 	}
 	thread := commits[0].Thread
 	err = s.write(ctx, op, string(thread), func(tx *tx) (err error) {
+		// A new thread is looked for in the rows of all threads. One pass serves all of the commits.
+		var created []string
 		for _, t := range all {
+			if t.Create != nil {
+				created = append(created, string(t.Thread))
+			}
+		}
+		if len(created) > 0 {
+			err = missedRow(tx.ctx, tx.c, op, "threads", created...)
+		}
+		for _, t := range all {
+			if err != nil {
+				return err
+			}
 			apply := *t // write may call this function again
-			apply.tx = tx
+			apply.tx, apply.isVerified = tx, t.Create != nil
 			if head, err = apply.apply(); err != nil {
 				return err
 			}
@@ -81,6 +94,8 @@ type commitTx struct {
 	*sqlstore.Commit
 	s      *Store
 	staged staging
+	// isVerified means that the rows of threads and their index agree about the commit's thread.
+	isVerified bool
 
 	number   int64 // of this commit
 	exists   bool  // the store has a commit of the same id
@@ -255,7 +270,10 @@ func (t *commitTx) readThreadRow() (*threadRow, error) {
 		WHERE t.id = ?`, []any{string(t.Thread)},
 		&row.n, &row.Deleted, &row.head, &row.tip, &row.Seq, &row.Turn, &row.Epoch, &row.link, &row.Head.Head, &row.Head.Tip, &link,
 		&lease.Owner, &lease.Expires, &row.Phase) {
-		return row, cmp.Or(t.err, missedRow(t.ctx, t.c, "commit", "threads", string(t.Thread)))
+		if t.err == nil && !t.isVerified {
+			t.err = missedRow(t.ctx, t.c, "commit", "threads", string(t.Thread))
+		}
+		return row, t.err
 	}
 	row.Exists = true
 	lease.Hidden, lease.Epoch = row.Deleted, row.Epoch

@@ -91,6 +91,44 @@ func (s *Store) LeafFilter(ctx context.Context) (mayEnd func(leaf string) bool, 
 	}, err
 }
 
+// EachLink calls visit for each link of the threads that are not deleted. The most recently changed thread comes first,
+// and its oldest link. seq is that of the thread's head, and isHead marks the link of the head. It reads all links, so it
+// pays for some hundred sessions. A session that visit is not called for has no link.
+func (s *Store) EachLink(ctx context.Context, visit func(thread segno.ThreadID, seq int64, l segno.Link, isHead bool)) error {
+	const op = "list links"
+	return s.read(ctx, op, "", func(ctx context.Context, c *conn) error {
+		var n, seq int64
+		var rec []byte
+		var l sqlstore.LeaseRow
+		var hasThread, isHead bool
+		err := c.Query(ctx, `SELECT l.n, l.record, t.n IS NOT NULL, coalesce(t.seq, 0), coalesce(t.link = l.n, 0),
+				coalesce(t.id, ''), coalesce(t.hidden, 0), coalesce(t.owner, ''), coalesce(t.expires, 0), coalesce(t.epoch, 0)
+			FROM links l NOT INDEXED LEFT JOIN threads t ON t.n = l.thread ORDER BY t.changed DESC, l.n`, nil,
+			append([]any{&n, &rec, &hasThread, &seq, &isHead, &l.Thread}, l.Dest()...), func() error {
+				if !hasThread {
+					return corrupt(op, strconv.FormatInt(n, 10), errKey)
+				}
+				if err := (database{s}).VerifyLease(op, &l); err != nil || l.Hidden {
+					return err
+				}
+				link, err := s.decodeLink(l.Thread, n, rec)
+				if err == nil {
+					visit(l.Thread, seq, link, isHead)
+				}
+				return err
+			})
+		var isComplete bool
+		if err == nil {
+			_, err = c.row(ctx, `SELECT (SELECT count(*) FROM links NOT INDEXED) = (SELECT count(*) FROM links INDEXED BY links_session)`, nil,
+				&isComplete)
+		}
+		if err == nil && !isComplete {
+			err = corrupt(op, "", errKey)
+		}
+		return err
+	})
+}
+
 // parentField is the field of the term that the first commit of a child thread has.
 const parentField = "of"
 

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/testing/soak"
@@ -97,7 +98,8 @@ func newDamageTrial(t *testing.T, s *Store) *damageTrial {
 	for i := range 60 {
 		id := segno.ThreadID(fmt.Sprint("listed ", i))
 		c := segno.Commit{ID: segno.CommitID(id), Thread: id, Create: &segno.Thread{ID: id, Title: fmt.Sprint("title ", i)},
-			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointStep, Turn: 1, Agent: "test"}}
+			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointStep, Turn: 1, Agent: "test"},
+			Link:       &segno.Link{Agent: "test", Session: segno.SessionID(fmt.Sprint("session ", i)), Start: time.Unix(1, 0)}}
 		switch i % 3 {
 		case 0:
 			c.Checkpoint.Kind = segno.CheckpointTurn
@@ -134,7 +136,13 @@ func readLists(ctx context.Context, s *Store) (lists []string) {
 		}
 		lists = append(lists, fmt.Sprintf("threads in phase %d: %d %q", p, len(ids), ids))
 	}
-	return lists
+	var links []string
+	if err := s.EachLink(ctx, func(thread segno.ThreadID, seq int64, l segno.Link, isHead bool) {
+		links = append(links, fmt.Sprint(thread, seq, l.Session, isHead))
+	}); err != nil {
+		links = []string{segno.KindOf(err).String()}
+	}
+	return append(lists, fmt.Sprintf("links: %d %q", len(links), links))
 }
 
 // readAll opens and reads the damaged databases that damage returns for the numbers below count.

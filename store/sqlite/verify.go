@@ -3,6 +3,7 @@ package sqlite
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,17 +25,20 @@ var (
 	errPlace = errors.New("its position on the line is damaged") // a commit does not follow the commit that its row names
 )
 
-// missedRow checks an id that the caller did not find in the index of a table. It looks for the id in the rows, and
-// then once more in the index, because another process may have added the row meanwhile.
-func missedRow(ctx context.Context, c *conn, op, table, id string) error {
-	var inRows, inIndex bool
-	if _, err := c.row(ctx, `SELECT EXISTS (SELECT 1 FROM `+table+` NOT INDEXED WHERE id = ?)`, []any{id}, &inRows); err != nil || !inRows {
+// missedRow checks ids that the caller did not find in the index of a table. It looks for all of them in one pass over
+// the rows.
+func missedRow(ctx context.Context, c *conn, op, table string, ids ...string) error {
+	list, err := json.Marshal(ids)
+	if err != nil {
 		return err
 	}
-	if _, err := c.row(ctx, `SELECT EXISTS (SELECT 1 FROM `+table+` WHERE id = ?)`, []any{id}, &inIndex); err != nil || inIndex {
-		return err
+	var id string
+	found, err := c.row(ctx, `SELECT t.id FROM `+table+` t NOT INDEXED WHERE t.id IN (SELECT value FROM json_each(?))
+		AND NOT EXISTS (SELECT 1 FROM `+table+` x WHERE x.id = t.id)`, []any{string(list)}, &id)
+	if err == nil && found {
+		err = corrupt(op, id, errKey)
 	}
-	return corrupt(op, id, errKey)
+	return err
 }
 
 // missedNode checks a commit to which Load found no line. If the commit's row holds a node, the row's

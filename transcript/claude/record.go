@@ -182,7 +182,7 @@ func isBlank(b []byte) bool { return jsonscan.SkipSpace(b, skipBOM(b)) == len(b)
 // field returns the value of an object's key. It is nil if there is none, or if obj is not
 // an object. obj must be well-formed JSON.
 func field(obj []byte, name string) []byte {
-	return jsonscan.Find(obj, jsonscan.Span{To: len(obj)}, name).Of(obj)
+	return jsonscan.FindInValid(obj, jsonscan.Span{To: len(obj)}, name).Of(obj)
 }
 
 // textOf returns the text blocks of a message's content, joined by newlines.
@@ -191,7 +191,7 @@ func textOf(content []byte) string {
 		return jsonscan.Unescape(words)
 	}
 	var parts []string
-	jsonscan.Elements(content, 0, func(at jsonscan.Span) {
+	jsonscan.ElementsOfValid(content, 0, func(at jsonscan.Span) {
 		if block := at.Of(content); string(field(block, "type")) == `"text"` {
 			parts = append(parts, jsonscan.Text(field(block, "text")))
 		}
@@ -201,7 +201,7 @@ func textOf(content []byte) string {
 
 // hasToolResult reports whether a message's content has the result of a tool.
 func hasToolResult(content []byte) (found bool) {
-	jsonscan.Elements(content, 0, func(at jsonscan.Span) {
+	jsonscan.ElementsOfValid(content, 0, func(at jsonscan.Span) {
 		found = found || string(field(at.Of(content), "type")) == `"tool_result"`
 	})
 	return found

@@ -192,6 +192,7 @@ func (c *Transcripts) lineageHeader(ctx context.Context, op string, file transcr
 		return transcript.SessionHeader{}, sessionfile.IOError(op, file.Path, err)
 	}
 	out := all.result()
+	out.FromOthers = true
 	if title := h.result().Title; title != "" {
 		out.Title = title // the first prompt of its own
 	}

@@ -80,13 +80,13 @@ func fileOf(path string) (transcript.SessionFile, error) {
 // Header reads a session of at most the given size whole. Of a larger one it knows the directory only.
 func (c *Transcripts) Header(ctx context.Context, file transcript.SessionFile, most int64) (transcript.SessionHeader, error) {
 	if file.Bytes > most {
-		return transcript.SessionHeader{Dir: ownerOf(filepath.Dir(filepath.Dir(file.Path))), Turns: -1, End: file.Bytes}, nil
+		return transcript.SessionHeader{Dir: ownerOf(filepath.Dir(filepath.Dir(file.Path))), Turns: -1, End: file.Bytes, FromOthers: true}, nil
 	}
 	s, err := c.read(ctx, "read session", segno.Source{Session: file.Session, Path: file.Path})
 	if err != nil {
 		return transcript.SessionHeader{}, err
 	}
-	h := transcript.SessionHeader{Dir: s.Position.Dir, Title: s.title, Turns: len(s.Turns), End: s.end}
+	h := transcript.SessionHeader{Dir: s.Position.Dir, Title: s.title, Turns: len(s.Turns), End: s.end, FromOthers: true}
 	if len(s.Turns) == 0 {
 		h.End = 0
 	} else if h.Title == "" {

@@ -27,7 +27,7 @@ func (c *Transcripts) Sessions(ctx context.Context) iter.Seq2[transcript.Session
 			return
 		}
 		for _, r := range rows {
-			f := transcript.SessionFile{Session: segno.SessionID(r.ID), Path: c.file, Bytes: r.Size, Modified: time.UnixMilli(r.Updated)}
+			f := transcript.SessionFile{Session: segno.SessionID(r.ID), Path: c.file, Bytes: r.Size, Modified: time.UnixMilli(r.Updated), IsShared: true}
 			if !yield(f, sessionfile.CheckSession("list sessions", f.Session)) {
 				return
 			}

@@ -1,0 +1,176 @@
+package local
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/gob"
+	"errors"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/transcript"
+)
+
+// fileStamp identifies the state of a session's file. An equal stamp proves that the file is unchanged, because the
+// kernel moves the ctime of a file at each write(2) and truncation, at a change of its mtime (as by touch, or by a
+// copy that preserves times) and at a rename over it, and a program cannot set the ctime. Three things would hide a
+// change: a clock of the file system that was set back to the same nanosecond; a write in the same tick of that clock
+// as the stat, against which [sessionIndex.add] waits; and a store to a mapped page that leaves the size as it is,
+// which no agent does. The zero fileStamp is equal to none.
+type fileStamp struct {
+	Device, Inode           uint64
+	Size, Modified, Changed int64 // the times are in nanoseconds
+}
+
+// stampTick is how much older than its stamp a file must be. It is more than the longest tick of a file system,
+// two seconds. A session that is younger is read again the next time.
+const stampTick = 2500 * time.Millisecond
+
+// stampOf returns the stamp of a session, zero if the file of the session is shared or cannot be read.
+func stampOf(f *transcript.SessionFile) (s fileStamp) {
+	var st unix.Stat_t
+	if f.IsShared || unix.Stat(f.Path, &st) != nil {
+		return s
+	}
+	return fileStamp{Device: uint64(st.Dev), Inode: st.Ino, Size: st.Size, Modified: st.Mtim.Nano(), Changed: st.Ctim.Nano()}
+}
+
+// sessionKey names a session in the index.
+type sessionKey struct {
+	Agent   string
+	Session segno.SessionID
+	Path    string
+}
+
+func keyOf(f *FoundSession) sessionKey { return sessionKey{f.Agent, f.Session, f.Path} }
+
+// indexedSession is what the index has of a session.
+type indexedSession struct {
+	Stamp  fileStamp
+	Header transcript.SessionHeader
+	// Thread, at the state Seq, has the conversation up to the header's End. Thread is "" if none is known to have it.
+	Thread segno.ThreadID
+	Seq    int64
+	// IsChanged means that the session was not compared with the store since its file has this stamp.
+	IsChanged bool
+}
+
+// sessionIndex remembers the headers of sessions between commands, and which of the sessions are kept, so that only
+// changed sessions are read. It is a cache: a file that is missing or damaged is an empty index. One command may
+// replace the file of another; the lost records are read again.
+type sessionIndex struct {
+	sessions  map[sessionKey]indexedSession
+	isChanged bool
+}
+
+func newSessionIndex() *sessionIndex {
+	return &sessionIndex{sessions: map[sessionKey]indexedSession{}}
+}
+
+const sessionIndexHead = "segno-sessions 1\n"
+
+func (s *Store) sessionIndexFile() string { return filepath.Join(s.place.Store, "index", "sessions") }
+
+// readSessionIndex returns the index of the store, an empty one if there is none.
+func (s *Store) readSessionIndex() *sessionIndex {
+	x := newSessionIndex()
+	data, err := os.ReadFile(s.sessionIndexFile())
+	if err == nil {
+		data, err = s.OpenFile(s.sessionIndexFile(), data)
+	}
+	data, ok := bytes.CutPrefix(data, []byte(sessionIndexHead))
+	if err != nil || !ok || len(data) < crc32.Size {
+		return x
+	}
+	sum, data := binary.LittleEndian.Uint32(data), data[crc32.Size:]
+	if crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)) != sum || gob.NewDecoder(bytes.NewReader(data)).Decode(&x.sessions) != nil {
+		clear(x.sessions)
+	}
+	return x
+}
+
+// save writes the index if it has changed. It leaves out the sessions whose files no longer exist.
+func (x *sessionIndex) save(s *Store) error {
+	if !x.isChanged || s.readOnly {
+		return nil
+	}
+	for key := range x.sessions {
+		if _, err := os.Lstat(key.Path); errors.Is(err, fs.ErrNotExist) {
+			delete(x.sessions, key)
+		}
+	}
+	var body bytes.Buffer
+	if err := gob.NewEncoder(&body).Encode(x.sessions); err != nil {
+		return segno.NewError(segno.KindInternal, "write index of sessions", "", err)
+	}
+	data := binary.LittleEndian.AppendUint32([]byte(sessionIndexHead), crc32.Checksum(body.Bytes(), crc32.MakeTable(crc32.Castagnoli)))
+	name := s.sessionIndexFile()
+	err := vfs.MkdirAll(s.place.fs(), filepath.Dir(name))
+	if err == nil {
+		err = vfs.Replace(s.place.fs(), name, s.SealFile(name, append(data, body.Bytes()...)), 0o600)
+	}
+	if err != nil {
+		return segno.NewError(segno.KindIO, "write index of sessions", name, err)
+	}
+	x.isChanged = false
+	return nil
+}
+
+// find returns what the index has of a session, and whether the file of the session still has the stamp.
+func (x *sessionIndex) find(key sessionKey, stamp fileStamp) (in indexedSession, isSame bool) {
+	in = x.sessions[key]
+	return in, in.Stamp == stamp && stamp != fileStamp{}
+}
+
+// mayHaveChanged reports whether a session may differ from what it was when it was last compared with the store.
+func (x *sessionIndex) mayHaveChanged(key sessionKey, stamp fileStamp) bool {
+	in, isSame := x.find(key, stamp)
+	return !isSame || in.IsChanged
+}
+
+// add adds a session that was read after its stamp was taken, at the time now. A session that may change without a
+// change of its stamp is added without a stamp.
+func (x *sessionIndex) add(key sessionKey, now time.Time, in indexedSession) {
+	in.IsChanged = x.mayHaveChanged(key, in.Stamp)
+	if now.UnixNano()-max(in.Stamp.Modified, in.Stamp.Changed) < int64(stampTick) {
+		in = indexedSession{IsChanged: true}
+	}
+	if x.sessions[key] != in {
+		x.sessions[key], x.isChanged = in, true
+	}
+}
+
+// setKept records that the conversation of a session was compared with the store, and that a thread has it up to an
+// offset, unless that is 0.
+func (x *sessionIndex) setKept(key sessionKey, head segno.Head, offset int64) {
+	in, ok := x.sessions[key]
+	if !ok {
+		return
+	}
+	if in.IsChanged = false; offset > 0 && offset >= in.Header.End {
+		in.Thread, in.Seq = head.Thread, head.Seq
+	}
+	if x.sessions[key] != in {
+		x.sessions[key], x.isChanged = in, true
+	}
+}
+
+// forgetKept makes the index forget which threads have the conversations of sessions. A collection removes checkpoints,
+// which leaves the state of their thread as it is.
+func (s *Store) forgetKept() {
+	x := s.readSessionIndex()
+	for key, in := range x.sessions {
+		if in.Thread != "" {
+			in.Thread, in.Seq = "", 0
+			x.sessions[key], x.isChanged = in, true
+		}
+	}
+	_ = x.save(s)
+}

@@ -1,0 +1,209 @@
+package local
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
+	"github.com/dalsegno/segno/transcript"
+)
+
+// sessionLister finds out about sessions, of which it reads those that the index does not have.
+type sessionLister struct {
+	index   *sessionIndex
+	now     time.Time // no stamp is older
+	out     []SessionDetail
+	stamps  []fileStamp
+	headers []transcript.SessionHeader
+	readers map[string]transcript.Discovery
+}
+
+// few is how many sessions are read in less time than the index of thousands.
+const few = 8
+
+// details is Details that reads changed transcripts whole up to the sizes that limits returns for them.
+func (p Place) details(ctx context.Context, store *Store, found []FoundSession, limits func([]FoundSession) []int64) ([]SessionDetail, error) {
+	l := &sessionLister{index: newSessionIndex(), now: p.Now(), out: make([]SessionDetail, len(found)), stamps: make([]fileStamp, len(found)),
+		headers: make([]transcript.SessionHeader, len(found)), readers: map[string]transcript.Discovery{}}
+	if store != nil && len(found) > few {
+		l.index = store.readSessionIndex()
+	}
+	running := map[string]map[segno.SessionID]int{}
+	for agent, t := range p.Transcripts(nil) {
+		if d, ok := t.(transcript.Discovery); ok {
+			l.readers[agent], running[agent] = d, d.Running(ctx)
+		}
+	}
+	for i, f := range found {
+		l.out[i].FoundSession, l.out[i].Live = f, running[f.Agent][f.Session]
+		l.stamps[i] = stampOf(&f.SessionFile)
+	}
+	l.readHeaders(ctx, limits)
+	if err := ctx.Err(); err != nil || store == nil {
+		return l.out, err
+	}
+	return l.out, l.lookUp(ctx, store)
+}
+
+// known returns what the index has of a session that has not changed since.
+func (l *sessionLister) known(i int) (indexedSession, bool) {
+	return l.index.find(keyOf(&l.out[i].FoundSession), l.stamps[i])
+}
+
+// readHeaders sets the headers: of unchanged sessions from the index, of the others from their transcripts, in
+// parallel. It reads an unchanged session again if only its edges were read before and now it may be read whole.
+func (l *sessionLister) readHeaders(ctx context.Context, limits func([]FoundSession) []int64) {
+	var places []int
+	var changed []FoundSession
+	for i := range l.out {
+		in, ok := l.known(i)
+		if l.headers[i] = in.Header; !ok || in.Header.Turns < 0 {
+			places, changed = append(places, i), append(changed, l.out[i].FoundSession)
+		}
+	}
+	most := limits(changed)
+	next := make(chan int)
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for at := range next {
+				s := &l.out[places[at]]
+				h, err := l.readers[s.Agent].Header(ctx, s.SessionFile, most[at])
+				h.Title = timeline.Title(h.Title) // a prompt can be long
+				l.headers[places[at]], s.Err = h, err
+			}
+		})
+	}
+	for at, i := range places {
+		if in, ok := l.known(i); !ok || most[at] >= in.Stamp.Size {
+			next <- at
+		}
+	}
+	close(next)
+	workers.Wait()
+	for i := range l.out {
+		l.out[i].SessionHeader = l.headers[i]
+	}
+	l.setPurges()
+}
+
+// setPurges sets when an agent may delete its sessions by the settings in their directories.
+func (l *sessionLister) setPurges() {
+	type place struct{ agent, dir string }
+	type retention struct {
+		age    time.Duration
+		purges bool
+	}
+	known := map[place]retention{}
+	for i := range l.out {
+		s := &l.out[i]
+		in, ok := l.readers[s.Agent].(transcript.DirRetention)
+		if !ok || s.Dir == "" || s.Err != nil {
+			continue
+		}
+		r, ok := known[place{s.Agent, s.Dir}]
+		if !ok {
+			r.age, r.purges = in.RetentionIn(s.Dir)
+			known[place{s.Agent, s.Dir}] = r
+		}
+		s.Purge = time.Time{}
+		if r.purges {
+			s.Purge = s.Modified.Add(r.age)
+		}
+	}
+}
+
+// lookUp looks the sessions up in the store, and remembers in the index what was read. A failure to write the index
+// costs only the time to read again.
+func (l *sessionLister) lookUp(ctx context.Context, store *Store) error {
+	headOf, err := store.sessionHeads(ctx, len(l.out))
+	if err != nil {
+		return err
+	}
+	for i := range l.out {
+		s := &l.out[i]
+		head, err := headOf(ctx, s.Agent, s.Session)
+		if err != nil {
+			return err
+		}
+		in, ok := l.known(i)
+		isKept := ok && in.Thread != "" && in.Thread == head.Thread && in.Seq == head.Seq
+		if err := store.setThread(ctx, s, head, isKept); err != nil {
+			return err
+		}
+		s.IsChanged = l.stamps[i] != fileStamp{} && !l.headers[i].FromOthers && l.index.mayHaveChanged(keyOf(&s.FoundSession), l.stamps[i])
+		if s.Err == nil && !l.headers[i].FromOthers && l.stamps[i] != (fileStamp{}) {
+			in = indexedSession{Stamp: l.stamps[i], Header: l.headers[i]}
+			if s.Kept {
+				in.Thread, in.Seq = head.Thread, head.Seq
+			}
+			l.index.add(keyOf(&s.FoundSession), l.now, in)
+		}
+	}
+	if len(l.out) > few {
+		_ = l.index.save(store)
+	}
+	return nil
+}
+
+// sessionHeads returns a function that returns the head of the thread that has a session, see headOf. For many
+// sessions it reads the links of all threads once.
+func (s *Store) sessionHeads(ctx context.Context, sessions int) (func(context.Context, string, segno.SessionID) (segno.Head, error), error) {
+	const many = 64
+	if sessions < many {
+		return s.headOf, nil
+	}
+	heads := map[segno.ThreadID]segno.Head{}
+	type chained struct {
+		thread segno.ThreadID
+		agent  string
+	}
+	threads := map[segno.SessionID][]chained{}
+	err := s.EachLink(ctx, func(thread segno.ThreadID, seq int64, l segno.Link, isHead bool) {
+		head := heads[thread]
+		if head.Thread, head.Seq = thread, seq; isHead {
+			head.Link = l
+		}
+		heads[thread] = head
+		threads[l.Session] = append(threads[l.Session], chained{thread, l.Agent})
+	})
+	return func(_ context.Context, agent string, session segno.SessionID) (segno.Head, error) {
+		for _, c := range threads[session] {
+			if c.agent == agent || c.agent == "" {
+				return heads[c.thread], nil
+			}
+		}
+		return segno.Head{}, nil
+	}, err
+}
+
+// KeepSessions is [timeline.Timeline.KeepSessions], and remembers which sessions are kept, so that the next call
+// need not read them.
+func (s *Store) KeepSessions(ctx context.Context, all []timeline.KeepRequest, done func(timeline.KeepRequest, timeline.Kept, error)) error {
+	before, stored := s.readSessionIndex(), map[sessionKey]int64{}
+	err := s.SessionTimeline().KeepSessions(ctx, all, func(r timeline.KeepRequest, k timeline.Kept, err error) {
+		if err == nil && !k.IsOpen {
+			stored[sessionKey{r.Agent, r.Source.Session, r.Source.Path}] = k.Stored
+		}
+		done(r, k, err)
+	})
+	ctx = context.WithoutCancel(ctx)
+	headOf, headErr := s.sessionHeads(ctx, len(stored))
+	if headErr != nil {
+		return err // the next call reads the sessions again
+	}
+	index := s.readSessionIndex()
+	for key, offset := range stored {
+		if index.sessions[key].Stamp != before.sessions[key].Stamp {
+			continue // another command has found it changed meanwhile
+		}
+		if head, headErr := headOf(ctx, key.Agent, key.Session); headErr == nil {
+			index.setKept(key, head, offset)
+		}
+	}
+	_ = index.save(s)
+	return err
+}

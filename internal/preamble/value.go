@@ -160,7 +160,7 @@ func clippedText(c *segno.Clipped, level int) string {
 func objectText(raw json.RawMessage, level int) string {
 	ms := members(raw)
 	switch typ := TextOf(get(ms, "type")); typ {
-	case "content", "resource":
+	case "content", "resource", "text":
 		return textAt(get(ms, typ), level+1)
 	case "diff":
 		return "changed " + TextOf(get(ms, "path"))

@@ -60,7 +60,7 @@ func readCalls(ctx context.Context, file string, calls map[string]transcript.Tok
 			Message struct {
 				ID    string `json:"id"`
 				Usage *struct {
-					Input      int64 `json:"input_tokens"` // without the cached ones
+					Input      int64 `json:"input_tokens"` // without the cached tokens
 					CacheRead  int64 `json:"cache_read_input_tokens"`
 					CacheWrite int64 `json:"cache_creation_input_tokens"`
 					Output     int64 `json:"output_tokens"`

@@ -85,8 +85,8 @@ func cutLast(s, sep string) (before, after string, ok bool) {
 	return s[:i], s[i+len(sep):], true
 }
 
-// locate returns the file of a session: the path that is given if it has that session, else the
-// largest file that has it.
+// locate returns the file of a session: the given path if it has that session, else the largest
+// file that has it.
 func (c *Transcripts) locate(op string, src segno.Source) (string, error) {
 	if err := sessionfile.CheckSession(op, src.Session); err != nil {
 		return "", err

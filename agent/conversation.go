@@ -7,8 +7,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// conversation is the messages of a thread's line, and the view of them that the model is
-// shown: all of them, or a summary and those after it.
+// conversation is the messages of a thread's line, and the view of them that the model
+// receives: all of them, or a summary and the messages after it.
 type conversation struct {
 	msgs     []Message
 	callIDs  map[string]bool
@@ -18,7 +18,6 @@ type conversation struct {
 
 func newConversation() conversation { return conversation{callIDs: map[string]bool{"": true}} }
 
-// add appends a message.
 func (c *conversation) add(m Message) {
 	c.msgs = append(c.msgs, m)
 	for _, call := range m.Calls() {

@@ -26,8 +26,9 @@ const (
 	actionAsk                       // ask whether it happened
 )
 
-// nextAction decides how a run continues an open call. It is the whole policy of recovery: it
-// depends on the log only, so a run after a crash decides as the crashed one would have.
+// nextAction decides how a run continues an open call. It is the whole policy of recovery. It
+// depends only on the log, except that this process knows of calls that did not begin. A run after a
+// crash therefore decides as the crashed one would have.
 func nextAction(s callState) callAction {
 	switch {
 	case s.waits && !s.resumable:

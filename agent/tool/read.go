@@ -188,8 +188,8 @@ func readPage(r *bufio.Reader, args readArgs) (page, error) {
 	}
 }
 
-// readPiece reads a piece of a long line: the text after the first column bytes of the line
-// after the first offset lines.
+// readPiece reads a piece of a long line: it skips offset lines, and the first column bytes of the
+// next one.
 func readPiece(r *bufio.Reader, offset, column int) (page, error) {
 	in := lineReader{r: r}
 	for n := range offset {

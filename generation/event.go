@@ -20,7 +20,7 @@ type Event struct {
 	Digest     string        `json:"state_digest,omitempty"`
 	Text       string        `json:"text,omitempty"`
 	Error      string        `json:"error,omitempty"`
-	// Next is how many seconds are left to the next checkpoint, at the begin of a generation and after a tick.
+	// Next is how many seconds are left until the next checkpoint. It is set when a generation begins and after a tick.
 	Next float64 `json:"next_checkpoint_seconds,omitempty"`
 }
 

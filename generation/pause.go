@@ -44,9 +44,9 @@ type pauseRequest struct {
 	Grace time.Duration `json:"grace"`
 }
 
-// PauseOptions are those of [Pause].
+// PauseOptions are the options of [Pause].
 type PauseOptions struct {
-	// Grace is how long agents may finish their turns. After that they are stopped within them.
+	// Grace is how long agents may take to finish their turns. After that they are stopped within a turn.
 	Grace time.Duration
 	// Wait is how long the runner may then need for the checkpoint. After that it is killed.
 	Wait time.Duration

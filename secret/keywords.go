@@ -44,7 +44,7 @@ func newKeywords(words []string) *keywords {
 }
 
 type node struct {
-	next []int // by class; 0 is none, for no edge leads to the root
+	next []int // by class; 0 means no edge, because no edge goes back to the root
 	fail int
 	ends []word
 }
@@ -117,7 +117,7 @@ func (k *keywords) renumber(nodes []node, order []int) {
 	}
 }
 
-// find reads text from a state on, calls found with the end of each place where words end,
+// find reads text from a state on. It calls found with the offset behind each place where words end,
 // and returns the state behind the text. The first state is 0.
 func (k *keywords) find(state uint32, text []byte, found func(end int, words []word)) uint32 {
 	next, class, reports := k.next, &k.class, k.reports

@@ -33,7 +33,7 @@
 // # Approvals
 //
 // A call for which [Config.Approve] requires approval becomes a [segno.Interrupt], which is
-// committed before anyone is asked. Without [Config.Answer] the run ends interrupted. Later,
+// committed before the question is asked. If there is no [Config.Answer], the run ends interrupted. Later,
 // in any process, [Agent.Decide] or [Input.Decide] answers the interrupt by its id. The first
 // recorded decision counts. An approved call runs once, with the arguments in the question or
 // the edited ones. Questions of subagents are asked under the same ids.

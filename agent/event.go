@@ -9,7 +9,7 @@ import (
 )
 
 // Event is something that happened in a run. An event with a number is durable: it is in the
-// log before the caller receives it, and [Agent.Events] yields it again. An event without one
+// log before the caller receives it, and [Agent.Events] yields it again. An event without a number
 // is live and sent once: a piece of text, or the beginning of something.
 type Event struct {
 	// Seq increases within Thread, across lines, with gaps. A subagent's events have the

@@ -12,7 +12,7 @@ import (
 	"github.com/dalsegno/segno/internal/proc"
 )
 
-// lease is a run's exclusive right to a thread, renewed until it is released. Without it a
+// lease is a run's exclusive right to a thread, renewed until it is released. Without the lease, a
 // call that another run is executing would look like a call with a lost result.
 type lease struct {
 	agent  *Agent

@@ -76,7 +76,7 @@ func (a *Agent) moveTo(ctx context.Context, thread string, request timeline.Move
 	})
 }
 
-// storeTimeline returns a timeline without a workspace, which moves and forks threads alone.
+// storeTimeline returns a timeline without a workspace. It moves and forks only threads.
 func (a *Agent) storeTimeline() *timeline.Timeline {
 	return timeline.Open(timeline.Config{Store: a.Store})
 }

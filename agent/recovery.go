@@ -19,7 +19,7 @@ type callAction int
 const (
 	actionStart   callAction = iota // check the arguments, get approval, commit an intent, run
 	actionWait                      // leave it: a question is open
-	actionDecided                   // run it again or answer it, as the decision says
+	actionDecided                   // run it again or answer it, according to the decision
 	actionNoTool                    // leave it: it is approved and this agent lacks the tool
 	actionBegin                     // run it for the first time: its intent is committed
 	actionRetry                     // run it again under the same key

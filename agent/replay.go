@@ -11,7 +11,7 @@ import (
 )
 
 // seqPerCommit is the number of event numbers that a commit reserves. An event's number is its
-// commit's times seqPerCommit plus its index, so the log alone determines it.
+// commit's times seqPerCommit plus its index, so it depends only on the log.
 const seqPerCommit = 1 << 20
 
 // Events yields the durable events of the thread's line with a number above since, oldest

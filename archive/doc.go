@@ -98,7 +98,7 @@
 //     version 63 on Unix, and the mode is 0100644 or 0100755;
 //   - the time is 1 January 1980, 00:00; internal attributes, disk numbers and comments are
 //     zero or empty;
-//   - the extra field is the zip64 one alone, and there only if a size or an offset is
+//   - the only extra field is the zip64 field. It is there only if a size or an offset is
 //     2^32-1 or more: size and compressed size, then the offset in the directory. The zip64
 //     end records are there only if the count is 65535 or more, or the offset or length of
 //     the directory 2^32-1 or more.

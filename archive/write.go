@@ -217,7 +217,7 @@ func createBodies(ctx context.Context, fsys vfs.FS, dir string) (bodies []vfs.Fi
 	discard = func() {
 		for _, f := range bodies {
 			f.Close()
-			_ = fsys.Remove(f.Name()) // the name of a file that stays shows what it is
+			_ = fsys.Remove(f.Name()) // the name of a file that stays shows its purpose
 		}
 	}
 	for range workers() {

@@ -40,7 +40,7 @@ type Row struct {
 	Pins   []string             `json:"pins"`
 
 	Index       int   `json:"index"`        // counted from the oldest
-	ParentIndex int   `json:"parent_index"` // -1 without one
+	ParentIndex int   `json:"parent_index"` // -1 if there is none
 	Lane        int   `json:"lane"`         // its column in the graph
 	Through     []int `json:"through"`      // the columns of lines that pass this row
 	OnLine      bool  `json:"on_line"`      // false: it is undone

@@ -130,7 +130,7 @@ func (a *attempt) open(ctx context.Context) error {
 		}
 		a.agents = append(a.agents, m)
 	}
-	a.sweep() // those of a runner that was killed
+	a.sweep() // kills the processes of a runner that was killed
 	for _, m := range a.agents {
 		if err := a.world.Join(ctx, m.Ticket, m.Name); err != nil {
 			return err

@@ -8,7 +8,7 @@
 // [Config.Out] has:
 //
 //	NAME/generation_chain.csv       a row for each agent of each attempt that is over
-//	NAME/attempts/NAME-g001-a1      leads to the directory of this attempt
+//	NAME/attempts/NAME-g001-a1      symlink to the directory of this attempt
 //	NAME/checkpoint.json            the newest checkpoint
 //	NAME/status.json                how far the experiment is, for people
 //	NAME/key                        makes the agents' sessions in the world

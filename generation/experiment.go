@@ -46,7 +46,7 @@ type Experiment struct {
 // The orders of turns within a tick.
 const (
 	OrderTogether = "together" // all agents at once: the world sees their actions in any order
-	OrderFixed    = "fixed"    // one after the other, as the file lists them: agents that are reproducible make a run that is
+	OrderFixed    = "fixed"    // one after the other, as the file lists them: if the agents are reproducible, the run is, too
 )
 
 // AgentSpec is one agent of an [Experiment].
@@ -58,7 +58,7 @@ type AgentSpec struct {
 	// Model, if given, is the model of the agent, in the agent's own words.
 	Model  string `toml:"model"`
 	System string `toml:"system"` // the system prompt
-	Prompt string `toml:"prompt"` // instead of that of the experiment
+	Prompt string `toml:"prompt"` // instead of the experiment's prompt
 	// Home is a directory. The home of the agent begins with its files, such as settings.
 	Home string `toml:"home"`
 	// Env are names of variables that the agent receives from segno's environment.

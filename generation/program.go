@@ -28,7 +28,7 @@ func Programs(home string, getenv func(string) string) map[string]Kind {
 	return map[string]Kind{KindClaude: claudeKind{user}, KindCodex: codexKind{user}}
 }
 
-// user is the user who runs the experiment.
+// user is the user that runs the experiment.
 type user struct {
 	home   string
 	getenv func(string) string

@@ -297,7 +297,7 @@ func (v *StoreSaver) info(ctx context.Context, at ThreadKey, t segno.Thread) (In
 		}
 		c := n.Checkpoint
 		if c == nil {
-			continue // a commit of entries alone
+			continue // a commit without a checkpoint
 		}
 		if !found {
 			found, info.Updated = true, c.Time

@@ -147,7 +147,7 @@ func isSecretName(name []byte) bool {
 	return false
 }
 
-// skip returns the first offset from i on whose byte is not in chars. It goes at most most bytes far.
+// skip returns the first offset from i on whose byte is not in chars. It skips at most most bytes.
 func skip(text []byte, i int, chars string, most int) int {
 	for n := 0; n < most && i < len(text) && strings.IndexByte(chars, text[i]) >= 0; n++ {
 		i++

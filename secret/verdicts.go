@@ -32,7 +32,7 @@ const (
 )
 
 // OpenVerdicts reads the verdicts of scanners with the digest. It drops those of another digest. A
-// missing or unreadable file contains no verdicts, and is no error.
+// missing or unreadable file counts as empty.
 func OpenVerdicts(path string, digest [sha256.Size]byte) (*Verdicts, error) {
 	v := &Verdicts{path: path, head: append([]byte(verdictMagic), digest[:]...), clean: map[[verdictSize]byte]bool{}}
 	data, err := os.ReadFile(path)

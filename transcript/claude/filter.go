@@ -13,7 +13,7 @@ func filterLines(in io.Reader, n sessionfile.Log) io.Reader {
 	return &lineFilter{in: sessionfile.NewLineReader(in, 0), all: n.Keep == nil, keep: n.Keep, session: n.Session}
 }
 
-// lineFilter reads some lines of a transcript, as those of another session.
+// lineFilter reads some lines of a transcript and gives them the id of another session.
 type lineFilter struct {
 	in      *sessionfile.LineReader
 	all     bool                    // no line is left out

@@ -117,7 +117,7 @@ func (l *linter) isConcurrent(chain []int, b lostBranch) bool {
 	return slices.Min(live) < slices.Max(b.nodes)
 }
 
-// hasOwnWords reports whether a branch has a prompt, or an answer of which the conversation has no
+// hasOwnWords reports whether a branch has a prompt, or an answer of which the conversation contains no
 // part. The record of a parallel call is beside the conversation, too, but belongs to its answer.
 func (l *linter) hasOwnWords(chain []int, b lostBranch) bool {
 	if b.prompts > 0 {

@@ -113,7 +113,7 @@ func (c *Transcripts) captureSidecars(ctx context.Context, src segno.Source, bef
 	}
 	earlier := map[string]sidecar{}
 	if c.objects != nil && !before.IsZero() {
-		old, _ := getSidecars(ctx, c.objects, before) // without it, all sidecars are read again
+		old, _ := getSidecars(ctx, c.objects, before) // if this fails, all sidecars are read again
 		for _, s := range old {
 			earlier[s.path] = s
 		}
@@ -197,7 +197,7 @@ func getSidecars(ctx context.Context, o segno.Objects, name segno.Hash) ([]sidec
 }
 
 // decodeSidecars is the inverse of encodeSidecars. Errors have the same kinds as in
-// [sessionfile.ReadLog]. No path of the result leads out of its directory.
+// [sessionfile.ReadLog]. No path of the result goes outside its directory.
 func decodeSidecars(data []byte) ([]sidecar, error) {
 	const op = "read sidecars"
 	rows, err := sessionfile.SplitRows(data, sidecarHead)

@@ -43,7 +43,7 @@ type item struct {
 	time    time.Time
 }
 
-// itemReader collects the items that the model sees, which are those since the newest compaction.
+// itemReader collects the items that the model sees: all since the newest compaction.
 type itemReader struct {
 	history history
 	items   []item
@@ -142,7 +142,7 @@ type messageBuilder struct {
 	out     transcript.Conversation
 	words   map[string]bool
 	results map[string]bool // calls that have a result
-	calls   map[string]bool // calls so far whose result is not added yet
+	calls   map[string]bool // calls so far without an added result
 	missing []string        // calls of the newest message that have no result
 }
 

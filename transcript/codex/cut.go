@@ -94,7 +94,7 @@ type writer struct {
 	c       *Transcripts
 	op      string
 	session segno.SessionID
-	dir     string    // "" keeps that of the source
+	dir     string    // "" keeps the source's
 	time    time.Time // of the file; zero for now
 	path    string    // of the new rollout; "" until its time is known
 	out     *sessionfile.Output

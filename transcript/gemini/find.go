@@ -60,7 +60,7 @@ func (c *Transcripts) files(visit func(path, short string)) error {
 	for _, project := range projects {
 		chats := filepath.Join(project, "chats")
 		if fi, err := os.Lstat(chats); err != nil || !fi.IsDir() {
-			continue // a link may lead out of the agent's directory
+			continue // a link may point outside the agent's directory
 		}
 		list, readErr := os.ReadDir(chats)
 		if readErr != nil && !os.IsNotExist(readErr) {

@@ -31,7 +31,7 @@ type Config struct {
 		// Command runs in the directory of the world. A string is a shell command.
 		Command command `toml:"command"`
 	} `toml:"run"`
-	// Player plays for agents without a model. Its command has the form of that of Run.
+	// Player plays for agents without a model. Its command has the same form as Run's.
 	Player struct {
 		Command command `toml:"command"`
 	} `toml:"player"`

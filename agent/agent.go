@@ -154,7 +154,7 @@ func (a *Agent) Run(ctx context.Context, in Input) (Outcome, error) {
 // Stream is [Agent.Run] as a sequence of events. The caller may stop at any time and loses only
 // the step in progress. While the caller handles an event, the run waits; calls of tools continue.
 //
-// The last event is done, interrupted or error. After an error event, the sequence yields the
+// The last event is done, interrupted or error. The sequence yields an error event together with the
 // error. Errors are [segno.Error]s: [segno.KindConflict] with [ErrRunning] and a
 // [segno.ConflictError] if another run has the thread, [segno.KindRefused] if the thread waits
 // for decisions or a call's outcome is unknown.

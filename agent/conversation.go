@@ -168,7 +168,7 @@ func sortResults(calls []Call, parts []Part) []Part {
 	return slices.SortedStableFunc(slices.Values(parts), func(a, b Part) int { return order[a.Result.Call] - order[b.Result.Call] })
 }
 
-// cutPoint moves an index in the conversation back to where no call waits for its result.
+// cutPoint returns the last index at or before at where no call waits for its result.
 func (c *conversation) cutPoint(at int) int {
 	for ; at > 0; at-- {
 		if c.msgs[at].Role != ToolRole {

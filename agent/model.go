@@ -23,7 +23,7 @@ type Model interface {
 type Request struct {
 	System    string
 	Messages  []Message  // a call's result always follows the call
-	Tools     []ToolSpec // that the model may call
+	Tools     []ToolSpec // the tools that the model may call
 	NoCalls   bool       // the model must not call the tools: they explain the calls in Messages
 	MaxTokens int        // limit of the answer; 0 is the model's default
 	Thread    string     // of the conversation, for a model's cache

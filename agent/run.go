@@ -31,7 +31,7 @@ type run struct {
 	onlyMoves bool                      // it moves the thread and asks its questions, and runs no call
 	noTool    []segno.Answer            // approvals of calls to tools that this agent lacks
 	abort     context.CancelCauseFunc   // ends the run
-	parent    *run                      // of a subagent's run
+	parent    *run                      // the run that called this subagent, or nil
 	sub       string                    // the subagent's name
 }
 

@@ -250,7 +250,7 @@ func isHash(s string) bool {
 
 // A source is where the content of an entry comes from.
 type source struct {
-	prefix *Prefix // what the base has of it, or nil
+	prefix *Prefix // the part in the base, or nil
 	from   int     // the entry of the base, or -1
 	header int     // of the content or its tail, or -1
 }

@@ -30,7 +30,7 @@ type item struct {
 	tier Tier
 	file File
 
-	header header // of what is stored
+	header header // of the stored content
 	sum    [32]byte
 	body   io.ReaderAt // a file of compressed contents
 	at     int64       // in the body

@@ -177,7 +177,7 @@ type entryReader struct {
 	raw     byteReader
 	left    int64
 	crc     uint32
-	sum     uint32 // of what was read
+	sum     uint32 // of the content read so far
 }
 
 func (e *entryReader) Read(p []byte) (int, error) {

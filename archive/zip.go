@@ -14,9 +14,9 @@ const (
 	methodDeflate = 8
 	methodZstd    = 93
 
-	localSize   = 30 // of a local header without the name and the zip64 field
+	localSize   = 30 // length of a local header without the name and the zip64 field
 	localExtra  = 20 // the size of a local zip64 field
-	centralSize = 46 // of a central header without the same
+	centralSize = 46 // length of a central header without the name and the zip64 field
 	endSize     = 22
 	end64Size   = 56
 	locatorSize = 20

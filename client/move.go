@@ -22,7 +22,7 @@ type Move struct {
 	// program has a database open.
 	WhileRunning bool `json:"while_running,omitempty"`
 
-	To    segno.CommitID `json:"to,omitempty"`    // restore, fork, pin, unpin: the checkpoint; of a fork "" is the head
+	To    segno.CommitID `json:"to,omitempty"`    // restore, fork, pin, unpin: the checkpoint; for a fork, "" is the head
 	Scope string         `json:"scope,omitempty"` // restore: both (""), chat or files; fork: chat makes a thread on the same files
 
 	Paths     []string `json:"paths,omitempty"`      // undo, restore: only these, relative to the workspace
@@ -74,7 +74,7 @@ type Preview struct {
 	Steps   []Change       `json:"steps"`
 	Landing segno.CommitID `json:"landing,omitempty"`
 	Tip     segno.CommitID `json:"tip,omitempty"`
-	Session *Session       `json:"session"`     // to which the conversation moves, or nil
+	Session *Session       `json:"session"`     // the session to which the conversation moves, or nil
 	Run     []string       `json:"run_preview"` // the command that continues it; … is the session's id
 	Dir     string         `json:"dir,omitempty"`
 	Git     string         `json:"git,omitempty"` // the command that moves git's HEAD, if HEAD was at another commit then

@@ -33,7 +33,7 @@ type Place struct {
 	Session string // the id for a new conversation, if the agent lets the runner choose: a UUID
 	World   string // the address of the world's API
 	Ticket  string // the agent's session in the world
-	Manual  string // of the world
+	Manual  string // the manual of the world
 	FS      vfs.FS // for writes to its directories
 }
 

@@ -17,30 +17,30 @@ import (
 type attempt struct {
 	*Runner
 	generation int
-	id, dir    string // of the run
+	id, dir    string // the name and the directory of the run
 	own        string // the id of the attempt
 	resumed    string // the archive that it continues, relative to the directory of the runs, or ""
 	whyNot     string // why it is not reproducible because of its beginning, or ""
-	document   []byte // of the world to begin with, or nil
+	document   []byte // the world's document to begin with, or nil
 	templates  []string
-	tickets    map[string]string // of agents, from the checkpoint
-	turns      map[string]int    // of agents that are complete, from the checkpoint
-	port       int               // of the world, from the checkpoint, or 0
+	tickets    map[string]string // the agents' sessions in the world, from the checkpoint
+	turns      map[string]int    // complete turns by agent, from the checkpoint
+	port       int               // the world's port, from the checkpoint, or 0
 	story      world.Story       // or nil
 	kept       storyWriter
 	from       string // the digest of the archive that it continues, or ""
 	agents     []*member
 	world      World
 
-	ticks  int            // that have passed in the generation
+	ticks  int            // ticks passed in the generation
 	saved  int            // checkpoints of this attempt
-	now    progress       // of the world
-	before time.Duration  // that had passed when the attempt began
-	start  time.Time      // of the attempt
+	now    progress       // the present state of the world
+	before time.Duration  // time passed in the generation when the attempt began
+	start  time.Time      // when the attempt began
 	opened time.Time      // when the world was ready
-	gate   gate           // of turns that begin
-	last   time.Time      // of the newest checkpoint, or the start
-	thread segno.ThreadID // of the run
+	gate   gate           // controls when turns begin
+	last   time.Time      // when the newest checkpoint was made, or the start
+	thread segno.ThreadID // the thread of the run
 	cutErr error          // why the newest checkpoint failed
 }
 
@@ -140,7 +140,7 @@ func (a *attempt) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.observe(s); err != nil { // before the agents do anything for it
+	if err := a.observe(s); err != nil { // before the agents do any work
 		return segno.NewError(segno.KindInvalid, "start world", info.Name, err)
 	}
 	return a.openStory(s)

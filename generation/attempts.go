@@ -47,7 +47,7 @@ type runState string
 const (
 	runCompleted runState = "completed"
 	runFailed    runState = "failed"
-	runStopped   runState = "stopped" // by the user; another attempt may go on
+	runStopped   runState = "stopped" // by the user; another attempt may continue
 )
 
 // attemptID returns the id of an attempt: the name of its run and a number. All attempts of a generation share the

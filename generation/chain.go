@@ -258,7 +258,7 @@ func firstHeader() []string {
 // each one gets an id here. The newest attempt of a generation completed it. Later runs reuse the paths of earlier
 // ones, so earlier rows lose their path.
 func parseFirstChain(records [][]string) (rows []Row, err error) {
-	attempts := map[string]int{} // of runs
+	attempts := map[string]int{} // the newest attempt by run
 	for _, record := range records {
 		f := &fieldReader{record: record}
 		r := Row{Status: RowCompleted, WhyNot: "an earlier version of segno did not record whether it is"}

@@ -19,7 +19,7 @@
 //	NAME-g001/agents/Ada/workspace  also home, and run, which is empty at each start
 //	NAME-g001/checkpoints/gen001-t000012.ckpt
 //	NAME-g001/run.json              the attempt
-//	NAME-g001/story.txt             what its world told
+//	NAME-g001/story.txt             the story of its world
 //	NAME-g001.failed-STAMP          a run that failed; it is never deleted
 //	NAME-g001.paused-STAMP          a run that was paused and went on
 //

@@ -13,9 +13,9 @@ type Event struct {
 	Experiment string        `json:"experiment"`
 	Generation int           `json:"generation,omitempty"`
 	Run        string        `json:"run,omitempty"`
-	Tick       int           `json:"tick,omitempty"` // how many have passed in the generation
+	Tick       int           `json:"tick,omitempty"` // ticks passed in the generation
 	SimTime    segno.SimTime `json:"sim_time,omitempty"`
-	Agent      string        `json:"agent,omitempty"` // that has the turn
+	Agent      string        `json:"agent,omitempty"` // the agent that has the turn
 	Path       string        `json:"path,omitempty"`  // of a checkpoint or a directory
 	Digest     string        `json:"state_digest,omitempty"`
 	Text       string        `json:"text,omitempty"`
@@ -37,7 +37,7 @@ const (
 	EventNoStory       EventKind = "story-lost"         // the generation continues, and Path ends here
 	EventNoOutcomes    EventKind = "outcomes-lost"      // the generation continues, and its row may lack them
 	EventCheckpoint    EventKind = "checkpoint"         // Path is the archive
-	EventOmitted       EventKind = "session-omitted"    // a secret cost an archive conversations; Text names them
+	EventOmitted       EventKind = "session-omitted"    // an archive lacks conversations with a secret; Text names them
 	EventFileOmitted   EventKind = "file-omitted"       // archives lack files with a secret; Text names those that no event named before
 	EventNoCheckpoint  EventKind = "checkpoint-failed"  // the generation continues without it
 	EventFailed        EventKind = "generation-failed"  // Path is where its directory is kept

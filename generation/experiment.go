@@ -117,7 +117,7 @@ func ReadExperiment(path string) (*Experiment, error) {
 	return e, nil
 }
 
-// check fills in defaults and reports what is missing.
+// check fills in defaults and returns an error for a missing or wrong setting.
 func (e *Experiment) check() error {
 	if e.Name == "" {
 		e.Name = strings.TrimSuffix(filepath.Base(e.path), filepath.Ext(e.path))

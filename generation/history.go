@@ -83,8 +83,8 @@ type SavedCheckpoint struct {
 	SimTime        string    `json:"sim_time"`
 	Consistency    string    `json:"consistency"`
 	Agents         []string  `json:"agents"`
-	Omitted        int       `json:"omitted"`       // conversations that a secret cost
-	OmittedFiles   int       `json:"omitted_files"` // files of workspaces that a secret cost
+	Omitted        int       `json:"omitted"`       // conversations left out because of a secret
+	OmittedFiles   int       `json:"omitted_files"` // files of workspaces left out because of a secret
 	Error          string    `json:"error,omitempty"`
 
 	// Workspaces are the checkpoints of the agents in the store of the machine that made the archive.

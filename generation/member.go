@@ -28,12 +28,12 @@ type member struct {
 	// talks is set if the agent keeps a conversation. If it is not set, the session is never known.
 	talks bool
 
-	began tokens // of the session when the attempt began
+	began tokens // tokens of the session when the attempt began
 
 	mu    sync.Mutex
-	turns int              // that are complete in the generation
-	group *supervise.Group // of the turn in progress, or nil
-	now   tokens           // after the newest turn
+	turns int              // complete turns in the generation
+	group *supervise.Group // the processes of the turn in progress, or nil
+	now   tokens           // tokens after the newest turn
 }
 
 // openAgent creates those directories of an agent that the template or the checkpoint did not create.

@@ -21,18 +21,18 @@ import (
 // World is the process of a world.
 type World interface {
 	segno.World
-	URL() string // of its API, for agents
-	Port() int   // of URL
+	URL() string // the address of its API, for agents
+	Port() int   // the port in URL
 	PID() int
 	Close() error
 }
 
 // WorldStart describes how to start a world.
 type WorldStart struct {
-	Document []byte    // that it begins with; nil is time 0
-	Path     string    // of a file for Document, in the directory of the run
-	Port     int       // of the API if it is free; 0 is any
-	Log      io.Writer // of its output
+	Document []byte    // to begin with; nil begins at time 0
+	Path     string    // a file for Document, in the directory of the run
+	Port     int       // the API's port if it is free; 0 is any
+	Log      io.Writer // receives the world's output
 	Hold     *os.File  // stays open until the world has ended, even if this process is killed
 }
 
@@ -57,9 +57,9 @@ type Config struct {
 	Ours  func(digest string) bool
 	Trust bool
 
-	Every        time.Duration // between two checkpoints; 0 makes none
-	Keep         int           // newest checkpoints; the last one of each generation is kept, too
-	Retries      int           // of all generations together
+	Every        time.Duration // time between two checkpoints; 0 makes none
+	Keep         int           // how many newest checkpoints to keep; the last one of each generation is kept, too
+	Retries      int           // limit for all generations together
 	NoAutoResume bool          // begins a generation that failed from its template
 	ResumeFrom   string        // an archive, or ""
 
@@ -74,11 +74,11 @@ type Config struct {
 // Runner runs one experiment.
 type Runner struct {
 	Config
-	dir     string   // of the experiment: chain, pointer, status, lock
+	dir     string   // directory of the experiment: chain, pointer, status, lock
 	locked  *os.File // the lock, which agents and the world hold, too
 	key     []byte   // from which the agents' sessions in the world are derived
 	status  Status
-	retries int    // that are left
+	retries int    // retries that are left
 	paused  string // the run that was paused and did not go on yet, or ""
 	// reported are the files with a secret that an event has named.
 	reported []string

@@ -29,7 +29,7 @@ type Status struct {
 	Generations int           `json:"generations"`
 	Run         string        `json:"run,omitempty"`    // the name of its directory
 	Attempt     string        `json:"run_id,omitempty"` // as in the chain
-	Ticks       int           `json:"ticks,omitempty"`  // of the generation, until the newest checkpoint
+	Ticks       int           `json:"ticks,omitempty"`  // ticks of the generation, until the newest checkpoint
 	SimTime     segno.SimTime `json:"sim_time"`
 	Agents      []string      `json:"agents"`
 	// WhyNot is why another run of the experiment may have another course; "" if it is reproducible.
@@ -38,10 +38,10 @@ type Status struct {
 	Checkpoints        int            `json:"checkpoints"`         // since the runner started
 	CheckpointFailures int            `json:"checkpoint_failures"` // since the runner started
 	LastFailure        string         `json:"last_failure,omitempty"`
-	SessionsOmitted    int            `json:"sessions_omitted"` // archives that a secret cost conversations
+	SessionsOmitted    int            `json:"sessions_omitted"` // archives that lack conversations because of a secret
 	// FilesOmitted are the files in workspaces that the newest archive lacks because of secrets.
 	FilesOmitted []string  `json:"files_omitted,omitempty"`
-	Retries      int       `json:"retries"` // of failed generations, since the runner started
+	Retries      int       `json:"retries"` // retries of failed generations, since the runner started
 	Updated      time.Time `json:"updated"`
 }
 

@@ -3,11 +3,11 @@ package secret
 // keywords is an Aho-Corasick automaton: it reads a text once and reports the places where
 // any of many words ends, without regard to the case of ASCII letters.
 type keywords struct {
-	class   [256]uint16 // of a byte; class 0 is in no word
+	class   [256]uint16 // class of a byte; bytes of class 0 are in no word
 	next    []uint32    // state + class → state; a state is a multiple of width
 	width   uint32
 	reports uint32   // states from here on end a word
-	ends    [][]word // of a reporting state, by (state-reports)/width
+	ends    [][]word // words of a reporting state, by (state-reports)/width
 }
 
 // A word is a keyword of rules; index is its place in the list that built the automaton.

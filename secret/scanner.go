@@ -121,7 +121,7 @@ type Scan struct {
 	utf16    *utf16Decoder // nil for nearly every file
 	wide     *layer        // the text in UTF-16
 	started  bool
-	line     int // of the raw text, while encoded text in it is decoded
+	line     int // line of the raw text, while encoded text in it is decoded
 	findings []Finding
 	seen     map[string]bool // rule and value
 }

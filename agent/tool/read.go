@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	maxNames   = 1000     // of files in a result
+	maxNames   = 1000     // names of files in a result
 	maxLines   = 2000     // read at once
 	maxLine    = 2000     // bytes of a line that is read
 	maxText    = 64 << 10 // bytes of a result, below the limit for eviction

@@ -115,7 +115,7 @@ func (r *reading) run(ctx context.Context, from sessionfile.CopySource) (readErr
 	return nil, nil
 }
 
-// readGraph reads the graph of all records, and for each message what links it to others.
+// readGraph reads the graph of all records, and the links between messages.
 func (r *reading) readGraph(ctx context.Context, from sessionfile.CopySource) error {
 	r.graph, r.links = newGraph(from.Name), map[int]message{}
 	r.graph.isWhole = true

@@ -17,7 +17,7 @@ const maxDamage = 10
 
 // turn is one turn with a prompt.
 type turn struct {
-	key        string // Codex's id of it, or the time of the prompt in old versions
+	key        string // Codex's id of the turn, or the time of the prompt in old versions
 	prompt     string
 	from, to   int64 // its lines; to is the end of the newest one so far
 	isAnswered bool
@@ -31,7 +31,7 @@ type history struct {
 	to      int64  // the end of the last whole line
 	dir     string // of the newest turn, "" if the part has none
 	damage  []segno.Damage
-	ordinal int64 // of the newest line that has one; -1 if none has
+	ordinal int64 // ordinal of the newest line that has one; -1 if none has
 
 	started   string // the turn that began last, before its prompt; "" if the version does not record it
 	startedAt int64
@@ -79,7 +79,7 @@ func (h *history) readBefore(s *stream, offset int64) {
 	}
 }
 
-// check parses a line and returns what is wrong with it, or "". Codex ignores lines that are
+// check parses a line and returns the defect in it, or "". Codex ignores lines that are
 // not JSON, and continues a session in which ordinals are wrong.
 func (h *history) check(r *record, at sessionfile.Line) string {
 	switch {

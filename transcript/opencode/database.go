@@ -30,7 +30,7 @@ type sessionRow struct {
 	facts
 	ID, Dir, Title string
 	Updated        int64 // milliseconds since 1970
-	Size           int64 // of all its messages and parts
+	Size           int64 // size of all its messages and parts
 }
 
 // line is a line of a stream after the first one: a message, or a part of a message.

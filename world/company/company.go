@@ -66,7 +66,7 @@ type Event struct {
 	Quantity int           `json:"quantity,omitempty"`
 }
 
-// EventKind is what happens at an [Event].
+// EventKind is the kind of an [Event].
 type EventKind string
 
 // The kinds of event.

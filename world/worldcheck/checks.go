@@ -246,7 +246,7 @@ func (r *run) say(agent int, text string) Step {
 	return Step{Verb: VerbAct, Agent: agent, Action: r.config.Say(text)}
 }
 
-// checkRestore checks that a restored world equals the original, at once and after many further steps.
+// checkRestore checks that a restored world equals the original, immediately and after many further steps.
 func checkRestore(r *run) error {
 	half := len(r.script) / 2
 	original, _, err := r.played(append(r.script[:half:half], r.say(0, "before the restore")))

@@ -51,8 +51,8 @@ func (a *attempt) saveHome(ctx context.Context, m *member, conversation string) 
 }
 
 // restoreFiles restores the files of the agents from a checkpoint, if this machine has the store and the
-// directory of the run. The archive alone lacks the files that are never archived, such as .env and .git, unusual
-// modes, and everything in a home except the conversation.
+// directory of the run. The archive alone lacks the files that are never archived, such as .env and .git, the exact
+// modes of the others, and everything in a home except the conversation.
 //
 // If that fails, the files of the archive stay, and an event reports it. On another machine an event names the files
 // that the archive lacks because of secrets.

@@ -89,7 +89,8 @@ const (
 // simpleName is a name that can be part of a path and of a name in an archive.
 var simpleName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$`)
 
-// runName matches the end of the name of a run's directory. The directory of the experiment is beside those.
+// runName matches the end of the name of a run's directory. No experiment may have such a name, because its directory
+// is beside the runs.
 var runName = regexp.MustCompile(`-g[0-9]{3}$`)
 
 // ReadExperiment reads a file. The error has [segno.KindNotFound] or [segno.KindInvalid].

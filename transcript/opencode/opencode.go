@@ -7,10 +7,10 @@
 // one row for each message and each part of a message: an id, and the rest as JSON. Ids increase
 // with time. A session of a subagent has a parent.
 //
-// This package only reads the database. It sees a session as a stream of lines: one with the facts
-// of the session that do not change, then one for each message and each part, by id. A message is
-// written without its summary, which OpenCode changes later and no model sees. Offsets and hashes
-// of a position count bytes of that stream.
+// This package only reads the database. It represents a session as a stream of lines: one with the
+// unchanging facts of the session, then one for each message and each part, by id. It writes a
+// message without its summary, because OpenCode changes the summary later and no model sees it.
+// Offsets and hashes of a position count bytes of that stream.
 //
 // A cut is the document that 'opencode import' reads, with new ids. The package runs that command,
 // because only OpenCode writes its database. Without the command there are no cuts; see
@@ -38,8 +38,8 @@ type Transcripts struct {
 
 var _ segno.Transcript = (*Transcripts)(nil)
 
-// New returns the sessions of the database in data, OpenCode's directory of data, which must be
-// absolute. Documents to import are written below tmp. It reads nothing.
+// New returns the sessions of the database in data, OpenCode's data directory, which must be an
+// absolute path. Documents to import are written below tmp. New reads nothing.
 func New(data, tmp string) *Transcripts {
 	c := &Transcripts{file: filepath.Join(data, "opencode.db"), tmp: tmp}
 	c.WholeCapture = sessionfile.CaptureWith(c.read)
@@ -70,7 +70,7 @@ func (c *Transcripts) Find(ctx context.Context, id segno.SessionID) (segno.Sourc
 	return segno.Source{Session: id, Path: c.file, Dir: row.Dir}, sessionfile.IOError(op, c.file, err)
 }
 
-// EndsAt reports whether the session has p's bytes and no more.
+// EndsAt reports whether the session has p's bytes and no others.
 func (c *Transcripts) EndsAt(ctx context.Context, src segno.Source, p segno.Position) (bool, error) {
 	s, err := c.read(ctx, "compare session", src)
 	if err != nil {
@@ -79,8 +79,8 @@ func (c *Transcripts) EndsAt(ctx context.Context, src segno.Source, p segno.Posi
 	return int64(len(s.Lines)) == p.Offset && segno.HashOf(s.Lines) == p.SHA256, nil
 }
 
-// Relocate returns a session that runs in dir already. OpenCode ties a session to its directory, so
-// for another one the error is [segno.KindRefused].
+// Relocate returns a session that already runs in dir. OpenCode ties a session to its directory, so
+// the error is [segno.KindRefused] if it runs in another one.
 func (c *Transcripts) Relocate(ctx context.Context, src segno.Source, dir string) (segno.Source, error) {
 	const op = "relocate session"
 	found, err := c.Find(ctx, src.Session)

@@ -181,7 +181,7 @@ type ForkReport struct {
 // WorkspaceRecord is a store's record of a workspace.
 type WorkspaceRecord struct {
 	ID      WorkspaceID    `json:"id"`
-	Path    string         `json:"path"` // the real path of the root when segno last used it
+	Path    string         `json:"path"` // the real path of the root when segno last found it
 	Device  uint64         `json:"device"`
 	Inode   uint64         `json:"inode"`
 	Created time.Time      `json:"created"`

@@ -59,7 +59,7 @@ func (q *coder) unframe(key string, val []byte) ([]byte, error) {
 	return val[frameHead:], nil
 }
 
-// decode decodes the fields of a value. list must decode all of them, or store the rest.
+// decode decodes the fields of a value. list need not decode all of them.
 func (q *coder) decode(key string, val []byte, list func(*fields)) error {
 	content, err := q.unframe(key, val)
 	if err != nil {

@@ -90,7 +90,7 @@ func (tx *txn) overlapped(ctx context.Context, turn *segno.Checkpoint, changes [
 	}, nil
 }
 
-// timeSpan is the time in which a turn worked, with the evidence about its changes.
+// timeSpan is the time during which a turn worked, with the evidence for its changes.
 type timeSpan struct {
 	start, end    time.Time
 	before, after segno.Hash // the files

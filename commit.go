@@ -33,7 +33,7 @@ type Commit struct {
 	// Move sets the head and the tip. If Move is nil, a node becomes both, and any other commit leaves them
 	// unchanged.
 	Move      *Move           `json:"move,omitempty"`
-	Link      *Link           `json:"link,omitempty"`      // joins the chain; unless it is Detached, it becomes the head session and ends the one before it
+	Link      *Link           `json:"link,omitempty"`      // joins the chain; unless Detached, becomes the head session and ends the one before
 	Workspace *WorkspaceState `json:"workspace,omitempty"` // the new state of the workspace
 	Operation *Operation      `json:"operation,omitempty"` // is added to the log of its workspace
 	Pin       *Pin            `json:"pin,omitempty"`

@@ -11,7 +11,7 @@ type Entry struct {
 	Turn    int             `json:"turn"`
 	Session SessionID       `json:"session,omitempty"`
 	Time    time.Time       `json:"time"`
-	ID      string          `json:"id,omitempty"`   // binds a result to its intent, a decision to its interrupt, and the parts of a message to each other
+	ID      string          `json:"id,omitempty"`   // binds a result to its intent, a decision to its interrupt, the parts of a message
 	Name    string          `json:"name,omitempty"` // the tool, or the author of a message
 	Body    json.RawMessage `json:"body,omitempty"`
 }
@@ -32,7 +32,7 @@ const (
 	EntryKeep      EntryKind = "keep"   // from here on, only the first Body of the earlier messages count
 	EntryUsage     EntryKind = "usage"  // the cost of a model call
 	EntryDoubt     EntryKind = "doubt"  // paths of a turn that another author may have changed: Body lists them, as bytes
-	EntryOthers    EntryKind = "others" // paths that others changed while a turn ran beside another one: Body lists them, as bytes
+	EntryOthers    EntryKind = "others" // paths that others changed while turns overlapped: Body lists them, as bytes
 )
 
 // NotStarted is the body of a result that withdraws its intent: the call was cancelled

@@ -27,7 +27,7 @@ type Interrupt struct {
 	Question string          `json:"question,omitempty"`
 	Allowed  []DecisionKind  `json:"allowed"`
 	Asked    time.Time       `json:"asked"`
-	Expires  time.Time       `json:"expires,omitzero"`   // the end of the time for decisions; the run refuses later ones and asks again
+	Expires  time.Time       `json:"expires,omitzero"`   // the deadline; the run refuses later decisions and asks again
 	Replaces string          `json:"replaces,omitempty"` // the id of the earlier interrupt with the same question
 }
 
@@ -45,7 +45,7 @@ type Decision struct {
 	Interrupt string          `json:"interrupt"`
 	Kind      DecisionKind    `json:"kind"`
 	Args      json.RawMessage `json:"args,omitempty"` // edit: the arguments to use instead
-	Text      string          `json:"text,omitempty"` // for reject: the reason; for respond: the reply that the model gets instead of the tool's result
+	Text      string          `json:"text,omitempty"` // reject: the reason; respond: the reply to the model in place of the tool's
 	Actor     string          `json:"actor,omitempty"`
 	Time      time.Time       `json:"time,omitzero"`
 }

@@ -96,8 +96,8 @@ type Transcript interface {
 	Cut(ctx context.Context, p Position, to Target, o Objects) (Source, error)
 	// CaptureCut puts the new bytes of a session that Cut wrote from of into b. It returns the
 	// position at the end of the session, as Capture does if prev is nil. The log of that
-	// position may refer to the log of of, which is in o. The number of bytes put therefore
-	// does not grow with the session. CaptureCut returns the same errors as Capture.
+	// position may refer to the log of the position of, which is in o. The number of bytes put
+	// therefore does not grow with the session. CaptureCut returns the same errors as Capture.
 	CaptureCut(ctx context.Context, src Source, of Position, o Objects, b Batch) (Position, error)
 	// Relocate makes a session usable in another directory.
 	Relocate(ctx context.Context, src Source, dir string) (Source, error)

@@ -63,12 +63,12 @@ type Workspace interface {
 type Snapshot struct {
 	Workspace WorkspaceID `json:"workspace"`
 	Root      string      `json:"root"`             // the path of the root at that time
-	Tree      Hash        `json:"tree"`             // the tree's name: a hash of names, types, modes, contents, links and xattrs
+	Tree      Hash        `json:"tree"`             // its name: covers names, types, modes, contents, links, xattrs
 	Times     Hash        `json:"times,omitzero"`   // modification times, which are not part of Tree
 	Files     int         `json:"files"`            // the number of files
 	Bytes     int64       `json:"bytes"`            // the size of their contents
 	Unread    []string    `json:"unread,omitempty"` // paths that could not be read or are beyond the budget, and databases ([DatabasePath]): the snapshot is partial
-	Held      []string    `json:"held,omitempty"`   // topmost paths that are saved although a rule protects them now, at most [MaxHeld]
+	Held      []string    `json:"held,omitempty"`   // topmost saved paths that a rule now protects, at most [MaxHeld]
 	Git       *Git        `json:"git,omitempty"`    // the repository that contains the workspace, as segno read it
 	World     *Document   `json:"world,omitempty"`  // the databases that were attached to it; nil if there were none
 }

@@ -77,8 +77,8 @@ func unfinished(tasks []Task, entries []segno.Entry) (running []Task) {
 
 func isTaskEnd(e segno.Entry) bool { return e.Kind == segno.EntryNote && e.Name == NoteTask }
 
-// isWorking reports whether a turn in the spool may change files now. A turn in the background may
-// while some of its tasks run.
+// isWorking reports whether a turn in the spool may change files now. A turn in the background may do
+// so while some of its tasks run.
 func (tx *txn) isWorking(ctx context.Context, t OpenTurn) (bool, error) {
 	if !t.InBackground() {
 		return true, nil
@@ -182,8 +182,8 @@ func (tx *txn) background(t *OpenTurn, entries, beside []segno.Entry, until time
 	return &ownership.Evidence{Calls: ownership.Calls(entries, in), Root: tx.Workspace.Root()}
 }
 
-// inDoubtIfRan returns the owners of changes after a turn's end. The user works then, too, so a change
-// is not a task's only because the task was running.
+// inDoubtIfRan returns the owners of changes after a turn's end. The user works then, too, so the fact
+// that a task was running does not make a change the task's.
 func inDoubtIfRan(of ownership.Func) ownership.Func {
 	return func(c segno.Change, t ownership.Touch) ownership.Owner {
 		if owner := of(c, t); owner != ownership.Ran {
@@ -434,7 +434,7 @@ func (tx *txn) attribute(ctx context.Context, t *OpenTurn, entries []segno.Entry
 // ownChanges returns the paths that changed since the newest checkpoint of a line because of the turn
 // of its oldest checkpoint, and the paths in doubt. A path that a checkpoint above the turn's changed
 // is in neither list. alone is set if no other turn runs. The turn then also gets the doubtful paths,
-// except those, even in unsure, whose state in its checkpoint is certain.
+// including those in unsure, except for paths whose state in its checkpoint is certain.
 func (tx *txn) ownChanges(ctx context.Context, line []*segno.Checkpoint, present segno.Snapshot, alone bool, unsure map[string]bool, of ownership.Func) (mine, doubt []string, err error) {
 	turn := ownOf(line)
 	changes, err := tx.diff(ctx, line[0].Tree(), present.Tree)

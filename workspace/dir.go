@@ -21,8 +21,8 @@ type Options struct {
 	// copy, so that [RemoveAbandonedFork] finds the copy that a killed process left. Without it, that copy
 	// stays beside the fork's target.
 	ForkNote string
-	// Exclude lists the absolute paths of files and directories that a snapshot never enters, such as segno's
-	// own store if it is inside the tree.
+	// Exclude lists the absolute paths of files, and of directories that a snapshot never enters, such as
+	// segno's own store if it is inside the tree.
 	Exclude []string
 	// Databases, if not nil, returns the absolute paths of files that another package saves: trees only
 	// record that they exist. beside are additional files next to them, which trees do not record at all.

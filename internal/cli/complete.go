@@ -20,7 +20,8 @@ func completeFlag(c *cobra.Command, flag string, words completer) {
 }
 
 // completeInWorkspace returns a completer that offers words of the directory's workspace for the
-// first most arguments. After an error it offers nothing: a shell has no place for an error.
+// first arguments, at most this many. After an error it offers nothing: a shell has no place for an
+// error.
 func (a *app) completeInWorkspace(most int, words func(c *cobra.Command, d *openWorkspace) []string) completer {
 	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) >= most {
@@ -36,7 +37,7 @@ func (a *app) completeInWorkspace(most int, words func(c *cobra.Command, d *open
 }
 
 // completeCheckpoints returns a completer that offers the names of the thread's checkpoints for the
-// first most arguments.
+// first arguments, at most this many.
 func (a *app) completeCheckpoints(most int) completer {
 	return a.completeInWorkspace(most, func(c *cobra.Command, d *openWorkspace) []string {
 		return a.checkpointNames(c, d, false)
@@ -71,8 +72,8 @@ func (a *app) completeCheckpointsAndThreads() completer {
 	})
 }
 
-// checkpointNames returns the names of the thread's checkpoints, or only the turns. It returns none
-// after an error.
+// checkpointNames returns the names of the thread's checkpoints, or only the turns. If there is an
+// error, it returns no names.
 func (a *app) checkpointNames(c *cobra.Command, d *openWorkspace, onlyTurns bool) []string {
 	h, err := a.history(c.Context(), d)
 	if err != nil {
@@ -81,8 +82,8 @@ func (a *app) checkpointNames(c *cobra.Command, d *openWorkspace, onlyTurns bool
 	return namesOf(h, onlyTurns)
 }
 
-// namesOf returns the words that name a checkpoint, or only the turns. A pin with characters that
-// are escaped in text is left out.
+// namesOf returns the words that name a checkpoint, or only the turns. It leaves out a pin with
+// characters that the text output escapes.
 func namesOf(h *history.History, onlyTurns bool) (names []string) {
 	if !onlyTurns {
 		names = []string{"@\tthe head of the thread", "@-\tits parent", "latest\tthe newest checkpoint that redo can reach"}

@@ -56,8 +56,8 @@ var demoScript = [...]demoTurn{
 		{Command: "rm -r src/greet_test.sh NOTES.md .env"}}, "All clean."},
 }
 
-// runDemo makes a scratch project with a store of its own, records the scripted turns in it, and runs
-// verbs on them. The .env file shows that segno also restores files that no commit would contain.
+// runDemo makes a scratch project with a separate store, records the scripted turns in it, and runs verbs on them. The
+// .env file shows that segno also restores files that no commit would contain.
 func (a *app) runDemo(ctx context.Context) error {
 	scratch, err := os.MkdirTemp("", "segno-demo-")
 	if err != nil {
@@ -188,7 +188,6 @@ func (a *app) tour(ctx context.Context, scratch string) error {
 	return nil
 }
 
-// listProject shows the files of the demo's project.
 func (a *app) listProject() error {
 	a.printf("$ find . -type f")
 	return filepath.WalkDir(a.dir, func(path string, de os.DirEntry, err error) error {

@@ -10,10 +10,10 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// quotePath writes a path for a person.
+// quotePath formats a path for text output.
 func quotePath(path string) string { return segno.QuotePath(path) }
 
-// unquotePath reads a path that quotePath wrote between quotes. Its escapes are also those of Go.
+// unquotePath parses a path that quotePath wrote in quotes. It accepts all escapes of Go.
 func unquotePath(s string) (string, bool) {
 	if !strings.HasPrefix(s, `"`) {
 		return "", false

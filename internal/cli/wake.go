@@ -12,7 +12,6 @@ import (
 	"github.com/dalsegno/segno/generation"
 )
 
-// wakeFlags are the flags of wake.
 type wakeFlags struct {
 	archiveFlags
 	out, experiment, to string

@@ -8,8 +8,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// recent are the documents and the lists of pages of the two newest snapshots. Until these are committed,
-// the store cannot return them.
+// recent has the documents and the lists of pages of the two newest snapshots. The store cannot return them until the
+// snapshots are committed.
 type recent struct {
 	store segno.Objects
 

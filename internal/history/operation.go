@@ -17,7 +17,8 @@ type Pin struct {
 	Names      []string       `json:"names"`
 }
 
-// Operations splits the names of pins, which an operation stores as one text.
+// Operations converts operations. It splits the names of pins, which an operation stores as one
+// text.
 func Operations(ops []segno.Operation) []Operation {
 	items := make([]Operation, len(ops))
 	for i, op := range ops {

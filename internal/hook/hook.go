@@ -35,7 +35,7 @@ type Event struct {
 	Stdin  io.Reader
 	Stdout io.Writer
 	Getenv func(string) string
-	PID    int // of this process
+	PID    int
 	// Baseline starts the baseline of a directory in the background.
 	Baseline func(dir string) error
 	// Exit ends the process if an event does not end in time. If it is nil, only the
@@ -53,7 +53,7 @@ func Run(ctx context.Context, name string, e Event) {
 // record records the event that read returns.
 func (a agent) record(ctx context.Context, e Event, read func() (event.Payload, error)) {
 	e.Place.StoreWait = storeWait
-	reading := e.watch(ctx, a.deadline("UserPromptSubmit"), func(event.Reason) {}) // the longest: the event is not known yet
+	reading := e.watch(ctx, a.deadline("UserPromptSubmit"), func(event.Reason) {}) // the longest: the event is not known
 	if err := e.Place.CheckOwner(); err != nil {
 		e.reportRefusal(read, err)
 		reading.Stop()

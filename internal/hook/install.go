@@ -18,7 +18,7 @@ import (
 
 // Edit is a planned change to an agent's settings. [Edit.Apply] makes it.
 type Edit struct {
-	File   string // the settings file, symlinks resolved
+	File   string // the settings file, with symlinks resolved
 	Backup string // where Apply stores the present content
 	Old    []byte // nil if there is no file
 	New    []byte // nil if the file is to be removed
@@ -27,8 +27,9 @@ type Edit struct {
 	// agent runs at the end of a turn even if it runs no hooks.
 	Notify *Edit
 
-	// remove returns the content of a file without segno's additions, or the same content if
-	// there is nothing of segno in it. It may use the content from before that.
+	// remove returns the content of a file without segno's additions, or the same content if there
+	// is nothing of segno in it. before is the content before segno edited the file, which remove
+	// may use.
 	remove func(content, before []byte) ([]byte, error)
 }
 
@@ -86,7 +87,7 @@ func PlanEnable(p local.Place, agent, settings string, self []string) (Edit, err
 	return e, nil
 }
 
-// invalid is the error of a settings file that cannot be edited.
+// invalid returns the error for a settings file that cannot be edited.
 func (e Edit) invalid(op string, err error) error {
 	return segno.NewError(segno.KindCorrupt, op, e.File, err).
 		WithHint("repair the file; segno does not edit settings it cannot read")
@@ -126,7 +127,7 @@ func PlanDisable(p local.Place, agent, settings string) (Edit, error) {
 	return e, err
 }
 
-// planRemoval plans to remove what segno added to the file.
+// planRemoval plans to remove segno's additions to the file.
 func (e *Edit) planRemoval(a agent) (err error) {
 	if e.Old == nil {
 		return nil

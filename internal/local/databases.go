@@ -26,8 +26,8 @@ func (s *Store) databaseList(id segno.WorkspaceID) database.List {
 		File: filepath.Join(s.place.Store, databasesDir, segno.DerivedID("databases", string(id)))}
 }
 
-// databaseFiles returns the function that lists the files of the databases of a workspace. A list that
-// cannot be read is an error of the snapshot, which reads it first.
+// databaseFiles returns the function that lists the files of the databases of a workspace. The function ignores an
+// unreadable list, because the snapshot reads the list first and returns the error.
 func (s *Store) databaseFiles(rec segno.WorkspaceRecord) func() (databases, beside []string) {
 	return func() (databases, beside []string) {
 		all, err := s.Databases(rec.ID)
@@ -53,13 +53,13 @@ func (s *Store) databaseOptions(id segno.WorkspaceID) database.Options {
 		Cache: database.Cache{FS: s.place.fs(), File: cache, Sealer: s}}
 }
 
-// TryDatabase is [database.Try] for a workspace.
+// TryDatabase calls [database.Try] for a workspace.
 func (s *Store) TryDatabase(ctx context.Context, op string, rec segno.WorkspaceRecord, at database.Attachment) error {
 	return database.Try(ctx, op, rec.Path, at, s.databaseOptions(rec.ID))
 }
 
-// registerFork returns the function that registers the directory of a fork. The copies of the databases of
-// the source are attached to it.
+// registerFork returns the function that registers the directory of a fork. It attaches the copies of the source's
+// databases to the fork.
 func (s *Store) registerFork(from *database.Attached) func(context.Context, string) (segno.WorkspaceRecord, error) {
 	return func(ctx context.Context, dir string) (segno.WorkspaceRecord, error) {
 		rec, err := s.Register(ctx, dir)

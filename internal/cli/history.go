@@ -27,7 +27,7 @@ func (a *app) checkpointNamed(ctx context.Context, d *openWorkspace, name string
 	return h, c, err
 }
 
-// label is the name of a checkpoint in text: "t4" for a turn, else its short id.
+// label returns the name of a checkpoint in text: "t4" for a turn, else its short id.
 func label(c *segno.Checkpoint) string { return printable.Label(c) }
 
 // short shortens an id that segno made to its first letters. It returns a name that the user chose

@@ -31,7 +31,7 @@ type Attached struct {
 	segno.Workspace
 	options Options
 	recent  *recent
-	copies  []Attachment // of the newest fork
+	copies  []Attachment // made by the newest fork
 }
 
 // Attach adds databases to a workspace. The rules of the workspace must exclude the same files.

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	maxFiles     = 500       // of a turn
+	maxFiles     = 500       // files of a turn
 	maxDiffInput = 1 << 20   // bytes of one side of a diff
 	maxDiffText  = 256 << 10 // bytes of a diff
 	maxDiffs     = 2 << 20   // bytes of all diffs of a turn

@@ -175,7 +175,7 @@ type target struct {
 
 // target finds the thread of a request.
 func (e *Engine) target(ctx context.Context, r *Request) (*target, error) {
-	if r.Thread == "" { // of a fork
+	if r.Thread == "" { // only a fork may have none
 		c, err := e.checkpoint(ctx, r.To)
 		if err != nil {
 			return nil, err

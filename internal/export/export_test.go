@@ -291,7 +291,7 @@ func TestDamageIsNamedAndTheRestIsThere(t *testing.T) {
 	by := filter(t)
 	for _, format := range append(export.Formats(), "html") {
 		if format == "agent-trace" || format == "otlp" {
-			continue // they have no place for it; the command names it
+			continue // these formats have no field for it; the command reports it
 		}
 		text := written(t, format, f.source(export.Selection{}, by))
 		for _, want := range []string{"the record of this turn could not be read", "the content of b.txt could not be read", "answer", "c.txt"} {

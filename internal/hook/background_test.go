@@ -106,7 +106,7 @@ func TestBackgroundWorkBesideAnotherTurn(t *testing.T) {
 	c.sendEvent("UserPromptSubmit", "prompt_id", "p2", "prompt", report)
 	c.wantOpen("p1", "p2")
 	c.stops("p2")
-	c.wantOpen("p1") // until something shows that no report of it is to come
+	c.wantOpen("p1") // open until an event shows that no report of it will come
 	c.wantHistory("base, 1 one, 2 two, external")
 	c.wantConflicts(c.undo(1))
 	c.wantOpen()
@@ -158,7 +158,7 @@ func TestABackgroundCommand(t *testing.T) {
 	c.waitForClock()
 	c.asks("p2", "two")
 	c.stops("p2")
-	c.wantOpen("p1") // until something shows that no report of it is to come
+	c.wantOpen("p1") // open until an event shows that no report of it will come
 	c.wantHistory("base, 1 one, 2 two")
 	c.wantConflicts(c.undo(2), "made")
 	c.wantFiles("a=0 made=by make, or by the user")

@@ -32,9 +32,9 @@ func (c *scene) stopIsKilled(stop func()) {
 	}
 }
 
-// TestUndoAfterAStopHookWasKilled kills the hook of a Stop event between the commit of the turn
-// and the removal of the turn's file. The agent still runs, and so no other event ends the turn.
-// The user can undo it nevertheless.
+// TestUndoAfterAStopHookWasKilled kills the hook of a Stop event between the commit of the turn and
+// the removal of the turn's file. The agent still runs, so no other event ends the turn. The user
+// can still undo it.
 func TestUndoAfterAStopHookWasKilled(t *testing.T) {
 	c := newScene(t, map[string]string{"a": "0"})
 	c.asks("p1", "one")

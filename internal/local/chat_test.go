@@ -22,7 +22,7 @@ type chat struct {
 	session segno.SessionID
 	path    string
 	n, ids  int
-	head    string // the record the next one hangs from
+	head    string // the parent of the next record
 }
 
 // chat begins a session, which has no transcript before its first record.
@@ -90,7 +90,7 @@ func (c *chat) exchange(text string) {
 	c.answer("done: " + text)
 }
 
-// opens records the beginning of a turn, and ends its end.
+// opens records the beginning of a turn, and ends records its end.
 func (c *chat) opens(key string) timeline.TurnStart {
 	c.Helper()
 	var begun timeline.TurnStart

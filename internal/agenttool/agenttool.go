@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Effect is what a call of a tool can do to files.
+// Effect is the effect that a call of a tool can have on files.
 type Effect int
 
 const (

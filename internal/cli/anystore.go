@@ -22,7 +22,7 @@ import (
 type anyStore struct {
 	segno.Store
 	kind string // "sqlite", "file", "postgres" or "redis"
-	name string // for people: a path, or a URL without its password
+	name string // for messages: a path, or a URL without its password
 	// local is the store if it belongs to a directory of this machine, which also has the spool and the workspaces.
 	// Only such a store can make moves. For any other store, local is nil.
 	local *local.Store

@@ -30,8 +30,7 @@ func (f *archiveFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.signers, "signer", "", "check the signature against this `FILE` of allowed signers (see ssh-keygen)")
 }
 
-// completeArchives offers the .ckpt files of the directory for the first arguments, at most this
-// many.
+// completeArchives offers the .ckpt files of the directory for the first most arguments.
 func completeArchives(most int) completer {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) >= most {

@@ -20,8 +20,7 @@ func completeFlag(c *cobra.Command, flag string, words completer) {
 }
 
 // completeInWorkspace returns a completer that offers words of the directory's workspace for the
-// first arguments, at most this many. After an error it offers nothing: a shell has no place for an
-// error.
+// first most arguments. After an error it offers nothing: a shell has no place for an error.
 func (a *app) completeInWorkspace(most int, words func(c *cobra.Command, d *openWorkspace) []string) completer {
 	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) >= most {
@@ -37,7 +36,7 @@ func (a *app) completeInWorkspace(most int, words func(c *cobra.Command, d *open
 }
 
 // completeCheckpoints returns a completer that offers the names of the thread's checkpoints for the
-// first arguments, at most this many.
+// first most arguments.
 func (a *app) completeCheckpoints(most int) completer {
 	return a.completeInWorkspace(most, func(c *cobra.Command, d *openWorkspace) []string {
 		return a.checkpointNames(c, d, false)

@@ -32,8 +32,7 @@ func (s *exportStore) transcripts() map[string]segno.Transcript {
 	return s.place.Transcripts(s.Objects())
 }
 
-// openExportStore opens the store that --store names. Unlike the same function for other verbs, it
-// never makes a store.
+// openExportStore opens the store that --store names. Unlike other verbs, export makes no store.
 func (a *app) openExportStore(ctx context.Context) (*exportStore, error) {
 	var s *anyStore
 	var err error

@@ -126,7 +126,7 @@ func (a *app) withFiles(ctx context.Context, d *openWorkspace, c *segno.Checkpoi
 // keptLabel is the label of a turn that 'segno keep' recorded, without files.
 const keptLabel = "kept"
 
-// isBelow reports whether dir is root or in it.
+// isBelow reports whether dir is root or below root.
 func isBelow(root, dir string) bool {
 	rel, err := filepath.Rel(root, dir)
 	return err == nil && filepath.IsLocal(rel)

@@ -141,7 +141,6 @@ func (x *experiment) outcome() map[string]string {
 	return all
 }
 
-// chain returns the rows of the experiment.
 func (x *experiment) chain(name string) []generation.Row {
 	x.t.Helper()
 	l, err := generation.ReadLog(filepath.Join(x.dir, "runs"), name)

@@ -187,7 +187,6 @@ func (x *chainRun) checkStatuses(want []string) {
 	}
 }
 
-// check checks each row.
 func (x *chainRun) check() {
 	x.t.Helper()
 	table := x.table()

@@ -65,7 +65,7 @@ func (a *app) turnModel(ctx context.Context, world, model, workspace string) (ag
 	return worldagent.Player(player), nil
 }
 
-// printTurn prints the last words of an agent, for people.
+// printTurn prints the last message of an agent.
 func (a *app) printTurn(words string, err error) error {
 	if err != nil {
 		return err

@@ -67,7 +67,7 @@ type contents struct {
 	Caller       map[string]any        `json:"caller,omitempty"`
 }
 
-// agentContents is one agent of an archive.
+// agentContents counts the files of one agent of an archive.
 type agentContents struct {
 	archive.AgentInfo
 	Workspace sum `json:"workspace"`

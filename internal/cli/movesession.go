@@ -107,7 +107,7 @@ func (a *app) writeMovedSession(p *printer, res moveSessionResult, m timeline.Mo
 }
 
 // resumeSession prints the command that continues a session of an agent, and runs it on a terminal.
-// The directory is that of -C, else the session's own, else the current one.
+// The directory is the one of -C, else the session's own, else the current one.
 func (a *app) resumeSession(ctx context.Context, store *local.Store, s local.FoundSession, printOnly bool) error {
 	s, err := a.withoutDamage(ctx, store, s)
 	if err != nil {

@@ -163,7 +163,7 @@ func (a *app) runPack(ctx context.Context, d *openWorkspace, name string, flags 
 type packed struct {
 	state      archive.State
 	cleanup    func() error // is never nil
-	name       string       // for people
+	name       string       // for messages
 	checkpoint segno.CommitID
 	thread     segno.ThreadID // set for an archive of a whole thread
 }

@@ -227,7 +227,7 @@ func (p *threadPause) stop(ctx context.Context, r spool.Runner) error {
 	return p.spool.RemoveRunner(r.Process)
 }
 
-// killWait is how long a process may need to end after SIGKILL.
+// killWait is the longest time that a process may need to end after SIGKILL.
 const killWait = 10 * time.Second
 
 // waitUntil polls is until it returns true, an error occurs or the time is over.

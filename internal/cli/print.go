@@ -31,7 +31,6 @@ type printer struct {
 
 func (a *app) printer(w io.Writer) *printer { return &printer{paint: a.paint(w), w: w} }
 
-// linef writes one line.
 func (p *printer) linef(format string, args ...any) { p.write(fmt.Sprintf(format, args...) + "\n") }
 
 func (p *printer) write(text string) {
@@ -54,7 +53,7 @@ func (p *printer) changes(changes []history.Change) {
 	p.lines(text.Lines())
 }
 
-// fail makes err the error of the result, if there is none yet.
+// fail records err as the error of the result, unless there already is one.
 func (p *printer) fail(err error) { p.err = cmp.Or(p.err, err) }
 
 // print writes the result: v as JSON with --json, else the lines that text prints.
@@ -123,7 +122,6 @@ func (a *app) report(err error) {
 	_ = encoder(a.Stderr).Encode(fields)
 }
 
-// terminal reports whether f is a terminal.
 func terminal(f any) bool {
 	file, ok := fileOf(f)
 	return ok && term.IsTerminal(int(file.Fd()))

@@ -60,7 +60,7 @@ type openItem struct {
 	start   time.Time
 	PID     int `json:"pid"`
 
-	Background bool            `json:"background"` // the turn has ended, and its tasks go on
+	Background bool            `json:"background"` // the turn has ended, but its tasks still run
 	Tasks      []timeline.Task `json:"tasks"`
 }
 

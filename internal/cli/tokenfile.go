@@ -43,7 +43,7 @@ func tokenIn(fsys vfs.FS, path string) (string, error) {
 	return token, nil
 }
 
-// readToken returns the token in a file. It refuses a file that other users can read.
+// readToken returns the content of a token file. It refuses a file that other users can read.
 func readToken(path string) (string, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

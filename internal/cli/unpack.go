@@ -82,7 +82,6 @@ type unpackResult struct {
 	DryRun       bool           `json:"dry_run"`
 }
 
-// unpackedAgent is one agent that was unpacked.
 type unpackedAgent struct {
 	Name    string          `json:"name"`
 	Backend string          `json:"backend"`

@@ -12,7 +12,6 @@ import (
 	"github.com/dalsegno/segno/internal/pack"
 )
 
-// importer returns an importer of threads into a store.
 func importer(store *local.Store) *pack.Importer {
 	return &pack.Importer{Store: store.Store, Register: store.Register, FS: store.Place().FS, Open: func(rec segno.WorkspaceRecord) (segno.Workspace, error) {
 		tl, err := store.Timeline(rec, nil)

@@ -29,7 +29,6 @@ func (a *app) packCheckpoint(ctx context.Context, d *openWorkspace, at segno.Com
 	return m, a.explainPack(path, err)
 }
 
-// wakeArchiveResult is the result of wake for the archive of one agent.
 type wakeArchiveResult struct {
 	unpackedAgent
 	Home         string             `json:"home"`

@@ -11,7 +11,6 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// wakeThreadResult is the result of wake for a thread.
 type wakeThreadResult struct {
 	Thread     segno.ThreadID `json:"thread"`
 	Checkpoint segno.CommitID `json:"checkpoint"`

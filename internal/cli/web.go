@@ -17,7 +17,6 @@ import (
 	"github.com/dalsegno/segno/internal/web"
 )
 
-// webFlags are the flags of web and serve.
 type webFlags struct {
 	listen    string
 	public    *url.URL

@@ -15,7 +15,6 @@ import (
 	"github.com/dalsegno/segno/world"
 )
 
-// worldDemo is one run of world demo.
 type worldDemo struct {
 	*app
 	agents, ticks int
@@ -147,7 +146,6 @@ func (d *worldDemo) begin(ctx context.Context) error {
 	return err
 }
 
-// tick plays one tick.
 func (d *worldDemo) tick(ctx context.Context) error {
 	before, err := d.world.Snapshot(ctx)
 	if err != nil {

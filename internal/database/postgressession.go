@@ -128,7 +128,7 @@ func (s *postgresSession) clients(ctx context.Context) (found []string, err erro
 		FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name <> 'segno'
 		AND coalesce(backend_type, 'client backend') = 'client backend' ORDER BY pid`
 	rows, err := s.conn.Exec(ctx, query)
-	if err == nil && len(rows) > 0 { // the server may not have noticed yet that a program closed its connection
+	if err == nil && len(rows) > 0 { // wait: the server may not know yet that a program closed its connection
 		rows, err = s.conn.Exec(ctx, `SELECT pg_sleep(0.2); SELECT pg_stat_clear_snapshot(); `+query)
 	}
 	for _, r := range rows {

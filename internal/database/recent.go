@@ -17,7 +17,7 @@ type recent struct {
 	newest, last map[segno.Hash][]byte
 }
 
-// begin begins a snapshot.
+// begin starts the record of a new snapshot, and forgets the older of the two.
 func (r *recent) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -213,7 +213,7 @@ func (r *restorer) empty(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// sizeOf returns the size of a file, and whether there is one.
+// sizeOf returns the size of a file. there is false if the file does not exist.
 func sizeOf(path string) (size int64, there bool) {
 	fi, err := os.Lstat(path)
 	if err != nil {

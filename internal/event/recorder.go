@@ -18,7 +18,8 @@ type Recorder struct {
 	Now   func() time.Time
 }
 
-// A spool implements hasTurn if it can find out with one look-up whether it has entries of a turn.
+// hasTurn is implemented by a spool that needs only one look-up to find out whether it has entries
+// of a turn.
 type hasTurn interface {
 	Has(key segno.TurnKey) bool
 }

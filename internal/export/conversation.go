@@ -199,7 +199,6 @@ func (t *Turn) addDetails(recorded Item) {
 	}
 }
 
-// addTranscript adds a message of a transcript.
 func (t *Turn) addTranscript(m *transcript.Message, number int) {
 	author := User
 	if m.Role == transcript.Assistant {

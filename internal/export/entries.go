@@ -168,7 +168,6 @@ func (t *Turn) readSteps(commits []segno.Node) {
 	}
 }
 
-// addStep adds a message of a Go agent.
 func (t *Turn) addStep(m *agent.Message, at time.Time, number int) {
 	author := Agent
 	switch {

@@ -21,7 +21,6 @@ const (
 	maxImage     = 1 << 20   // bytes of an image
 )
 
-// addFiles adds the files that a turn changed.
 func (r *Reader) addFiles(ctx context.Context, turn *Turn, u *unit) error {
 	if !u.before.isSet || !u.after.isSet {
 		return nil

@@ -193,7 +193,7 @@ func (f *File) edit(visit func(where, text string) string, at func(place string)
 	}
 }
 
-// allImages returns all images of a turn.
+// allImages returns the images of the prompt, the items, the subagents and the files.
 func (t *Turn) allImages() (out []*Image) {
 	add := func(list []Image) {
 		for i := range list {

@@ -89,7 +89,6 @@ func (f *fixture) put(c segno.Commit) {
 	must(f, err)
 }
 
-// turn adds a turn.
 func (f *fixture) turn(prompt string, entries ...segno.Entry) segno.CommitID {
 	f.Helper()
 	f.turns++

@@ -140,7 +140,8 @@ type lines struct {
 	trees map[segno.CommitID]tree // the trees of all commits so far
 }
 
-// add adds the units of the line that ends at a commit, without those of earlier lines.
+// add adds the units of the line that ends at a commit, except units that an earlier line already
+// added.
 func (l *lines) add(ctx context.Context, at segno.CommitID, undone bool) error {
 	var nodes []segno.Node
 	for n, err := range segno.Ancestors(ctx, l.store, at, segno.Window{Last: 64}) {

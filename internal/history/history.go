@@ -76,7 +76,6 @@ func readStable(ctx context.Context, store segno.Store, thread segno.ThreadID, r
 	}
 }
 
-// readAll reads the checkpoints of a thread.
 func (h *History) readAll(ctx context.Context, store segno.Store, thread segno.ThreadID) error {
 	if _, err := h.readSince(ctx, store, thread, 0); err != nil {
 		return err

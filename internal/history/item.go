@@ -28,6 +28,7 @@ type Item struct {
 	Running  bool         `json:"running"`        // tasks that the turn started still run in the background
 }
 
+// Marks has the facts about a checkpoint that the log marks.
 type Marks struct {
 	Head        bool `json:"head"`
 	Tip         bool `json:"tip"`

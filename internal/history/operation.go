@@ -2,7 +2,7 @@ package history
 
 import "github.com/dalsegno/segno"
 
-// Operation is one element of op log --json. Fields are only ever added.
+// Operation is one element of op log --json. A later release may add fields, but removes none.
 type Operation struct {
 	segno.Operation
 	Pin           *Pin     `json:"pin,omitempty"`

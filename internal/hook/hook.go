@@ -50,7 +50,6 @@ func Run(ctx context.Context, name string, e Event) {
 	}
 }
 
-// record records the event that read returns.
 func (a agent) record(ctx context.Context, e Event, read func() (event.Payload, error)) {
 	e.Place.StoreWait = storeWait
 	reading := e.watch(ctx, a.deadline("UserPromptSubmit"), func(event.Reason) {}) // the longest: the event is not known

@@ -33,10 +33,9 @@ type Edit struct {
 	remove func(content, before []byte) ([]byte, error)
 }
 
-// Changed reports whether the edit, or that of Notify, changes anything.
+// Changed reports whether the edit or Notify changes a file.
 func (e Edit) Changed() bool { return e.ChangesFile() || e.Notify != nil && e.Notify.Changed() }
 
-// ChangesFile reports whether the edit changes File.
 func (e Edit) ChangesFile() bool {
 	return !bytes.Equal(e.Old, e.New) || (e.Old == nil) != (e.New == nil)
 }
@@ -180,8 +179,8 @@ func (a agent) readSettings(p local.Place, settings string) (Edit, error) {
 	return e, nil
 }
 
-// Apply makes the edit. With enable it first writes a backup. That backup never contains segno's
-// hooks: enabling twice keeps the content from before the first time.
+// Apply makes the edit. If enable is set, it first writes a backup. That backup never contains
+// segno's hooks: enabling twice keeps the content from before the first time.
 func (e Edit) Apply(p local.Place, enable bool) (err error) {
 	if e.Notify != nil {
 		if err := e.Notify.Apply(p, enable); err != nil {
@@ -232,8 +231,8 @@ func replaceFile(fsys vfs.FS, file string, data []byte, mode fs.FileMode) error 
 	return vfs.Replace(fsys, file, data, mode)
 }
 
-// writeBackup stores the settings as they are without segno's hooks. If hooks are already installed
-// and the file did not change since, it keeps the content of the present backup.
+// writeBackup stores the settings without segno's hooks. If hooks are already installed and the
+// file did not change since, it keeps the content of the present backup.
 func (e Edit) writeBackup(fsys vfs.FS) error {
 	b := backup{File: e.File, Existed: e.Old != nil, Content: e.Old, Wrote: segno.HashOf(e.New)}
 	var before backup

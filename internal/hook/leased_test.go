@@ -225,7 +225,6 @@ func (s *leasedProject) spoolEntries(key string) []segno.Entry {
 	return es
 }
 
-// open returns the keys of the open turns.
 func (s *leasedProject) open() (keys []segno.TurnKey) {
 	s.Helper()
 	turns, err := s.place.Spool().Turns(s.Context())

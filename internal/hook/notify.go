@@ -146,7 +146,7 @@ func encodeTOML(words []string) ([]byte, error) {
 	return []byte("[" + strings.Join(quoted, ", ") + "]"), nil
 }
 
-// quoteTOML returns a string as a basic string of TOML.
+// quoteTOML encodes a string as a basic string of TOML.
 func quoteTOML(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')

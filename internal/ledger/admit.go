@@ -1,12 +1,12 @@
 // Package ledger is the only implementation of the rules that decide whether a thread admits a commit, and how the
 // commit changes the thread. Every store applies a commit in the same order:
 //
-//  1. [Prepare], before any transaction: the commit is valid, and this is its digest.
-//  2. In the transaction the store looks for a commit of the same id. If there is one, [Repeat]
+//  1. Before any transaction, [Prepare] checks that the commit is valid, and returns its digest.
+//  2. In the transaction, the store looks for a commit with the same id. If there is one, [Repeat]
 //     decides whether the recorded result is the answer.
 //  3. [Admit] compares the commit with the thread, and through a [Reader] with the other commits, objects
 //     and operations that it names.
-//  4. [Next] returns where the thread is afterwards, [Checkpoint] the checkpoint as it is stored, and [EndLink] the
+//  4. [Next] returns the state of the thread after the commit, [Checkpoint] the checkpoint to store, and [EndLink] the
 //     link of the chain that ends.
 //
 // The package has no state and reads nothing itself: the caller passes the values that its transaction

@@ -5,10 +5,10 @@ import "github.com/dalsegno/segno"
 // Next returns the state of thread t after c is applied. parentTurn is the turn of c's parent, see
 // [Turn], or 0 if c has no parent. Next does not change t and c. The result shares their pointers.
 //
-//   - Head and tip go where c.Move sends them. Without a move a node becomes both.
-//   - The sequence number counts the thread's commits.
+//   - c.Move sets head and tip. If c has no move and is a node, it becomes both.
+//   - The sequence number is the number of the thread's commits.
 //   - A new thread begins with its parent's turn, so that a fork at turn 2 continues with turn 3.
-//   - The epoch stays: only a lease raises it.
+//   - The epoch stays the same, because only a lease increments it.
 //   - A link that is not detached becomes the head session.
 func Next(t *Thread, c *segno.Commit, parentTurn int) Thread {
 	next := *t

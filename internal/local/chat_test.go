@@ -188,7 +188,6 @@ func (g *fixture) summarize(id segno.ThreadID) (s threadSummary) {
 	return s
 }
 
-// at returns a checkpoint of the thread.
 func (s threadSummary) at(t testing.TB, id segno.CommitID) segno.Checkpoint {
 	t.Helper()
 	for _, c := range s.cs {
@@ -217,7 +216,6 @@ func (s threadSummary) line(t testing.TB) string {
 	return strings.Join(parts, ", ")
 }
 
-// threads returns the ids of all threads.
 func (g *fixture) threads() (ids []segno.ThreadID) {
 	g.Helper()
 	err := g.withTimeline(nil, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) error {

@@ -52,7 +52,7 @@ type SealOptions struct {
 	Progress   func(done, total int64)
 }
 
-// Conversion is the result of a conversion.
+// Conversion is the result of [Place.SealStore] and [Place.UnsealStore].
 type Conversion struct {
 	sqlite.Converted
 	NotCovered []string // files and directories of the store that are not sealed
@@ -92,7 +92,6 @@ func realPath(name string) string {
 	return name
 }
 
-// conversion is a running conversion.
 type conversion struct {
 	op       string
 	change   sealing.Change

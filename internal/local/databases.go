@@ -11,7 +11,7 @@ import (
 // databasesDir is the directory of the lists of attached databases.
 const databasesDir = "databases"
 
-// Databases returns the databases that are attached to a workspace.
+// Databases returns the databases that are attached to a workspace, sorted by name.
 func (s *Store) Databases(id segno.WorkspaceID) ([]database.Attachment, error) {
 	return s.databaseList(id).Read()
 }
@@ -38,7 +38,6 @@ func (s *Store) databaseFiles(rec segno.WorkspaceRecord) func() (databases, besi
 	}
 }
 
-// withDatabases adds the attached databases to a workspace.
 func (s *Store) withDatabases(w segno.Workspace) *database.Attached {
 	return database.Attach(w, s.databaseOptions(w.ID()))
 }

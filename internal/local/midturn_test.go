@@ -24,7 +24,6 @@ func (g *fixture) editOpenTurn(key string, edit func(*timeline.OpenTurn)) {
 	}
 }
 
-// open returns the open turns.
 func (g *fixture) open() []timeline.OpenTurn {
 	g.Helper()
 	turns, err := g.place.Spool().Turns(g.Context())

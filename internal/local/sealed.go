@@ -135,7 +135,7 @@ func (x *lateSealer) sealer() (spool.Sealer, error) {
 	return x.keys.Files, nil
 }
 
-// Spool returns the store's spool.
+// Spool returns the store's spool, which uses the keys of the open store.
 func (s *Store) Spool() *spool.Dir {
 	return spool.NewSealed(s.place.Store, s.place.fs(), s.hold.sealer)
 }
@@ -159,9 +159,10 @@ func (s *Store) OpenFile(name string, data []byte) ([]byte, error) {
 	return s.hold.keys.Files.Open(data, spool.Place(name)...)
 }
 
+// Close closes the store and releases its share of the lock on the form. The store must not be used after that.
 func (s *Store) Close() error { return errors.Join(s.Store.Close(), s.hold.lock.Release()) }
 
-// openDatabase opens the database with a key.
+// openDatabase opens the database with a key, which is nil for a store that is not sealed.
 func (p Place) openDatabase(ctx context.Context, key []byte, readOnly bool) (*sqlite.Store, error) {
 	db, err := sqlite.Open(ctx, filepath.Join(p.Store, DatabaseFile), p.databaseOptions(p.Store, key, readOnly))
 	if err != nil && readOnly && segno.KindOf(err) == segno.KindIO {

@@ -196,7 +196,6 @@ func TestAnInterruptedMoveOwnsOnlyItsSteps(t *testing.T) {
 	}
 }
 
-// endIn ends a turn of a session.
 func (g *fixture) endIn(key string, session segno.SessionID) {
 	g.Helper()
 	err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
@@ -208,7 +207,6 @@ func (g *fixture) endIn(key string, session segno.SessionID) {
 	}
 }
 
-// beginIn begins a turn of a session.
 func (g *fixture) beginIn(key string, session segno.SessionID) {
 	g.Helper()
 	if err := g.begin(key, segno.Source{Session: session, Dir: g.project}); err != nil {
@@ -216,7 +214,6 @@ func (g *fixture) beginIn(key string, session segno.SessionID) {
 	}
 }
 
-// threadOfSession returns the thread of a session.
 func (g *fixture) threadOfSession(session segno.SessionID) (id segno.ThreadID) {
 	g.Helper()
 	err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) error {

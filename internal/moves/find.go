@@ -61,7 +61,6 @@ func (e *Engine) completeOwn(ctx context.Context, rec segno.WorkspaceRecord, id 
 	return tl.CompletePending(ctx)
 }
 
-// outcomeOf returns the outcome of an operation in the log.
 func outcomeOf(op segno.Operation) *Outcome {
 	o := &Outcome{Operation: op.ID, Verb: requestVerb(op.Verb), Thread: op.Thread, Head: op.After.Head, Tip: op.After.Tip,
 		Conflicts: []UnwrittenPath{}, Kept: []UnwrittenPath{}, Changes: []history.Change{}, Run: []string{},

@@ -106,7 +106,6 @@ func (r *Request) check() error {
 	return r.checkValues()
 }
 
-// checkValues checks the values of the fields.
 func (r *Request) checkValues() error {
 	needsTo := r.Verb == verbRestore || r.Verb == verbPin || r.Verb == verbUnpin
 	isScope := r.Scope == "" || r.Scope == timeline.ScopeBoth || r.Scope == timeline.ScopeChat || r.Scope == timeline.ScopeFiles && r.Verb == verbRestore
@@ -146,7 +145,7 @@ func (r *Request) checkPaths() error {
 	return nil
 }
 
-// paths returns all paths.
+// paths returns Paths and PathBytes together.
 func (r *Request) paths() []string {
 	all := append([]string{}, r.Paths...)
 	for _, p := range r.PathBytes {

@@ -63,12 +63,12 @@ func Changes(ctx context.Context, tl *timeline.Timeline, diff []segno.Change, ta
 	return out, err
 }
 
-// UnwrittenPath is a path that a move leaves as it is.
+// UnwrittenPath is a path that a move does not write.
 type UnwrittenPath struct {
 	Path      string `json:"path"`
 	PathBytes []byte `json:"path_bytes,omitempty"` // base64, if the path is not valid UTF-8
 	Why       string `json:"why"`
-	Diff      string `json:"diff,omitempty"` // for a conflict: from the present content to that of force
+	Diff      string `json:"diff,omitempty"` // for a conflict: from the present content to force's
 }
 
 // UnwrittenPaths converts conflicts to results. forced has the changes that force would make. Each

@@ -45,7 +45,7 @@ func (t *Text) paint(r Role, s string) string {
 	return t.Paint(r, s)
 }
 
-// Plan writes what a move in the directory root would change.
+// Plan writes the changes that a move would make in the directory root.
 func (t *Text) Plan(root string, plan *timeline.Plan, res Result) {
 	t.linef("%s %s%s in %s", t.paint(Bold, string(plan.Verb)), Turns(plan), Whose(plan), segno.QuotePath(root))
 	if plan.Finishes != "" {

@@ -57,7 +57,7 @@ type Evidence struct {
 	index *index // index of the calls, made when it is first needed
 }
 
-// Owner returns the owner of a change.
+// Owner returns the owner of a change, according to all calls of the turn.
 func (e *Evidence) Owner(change segno.Change, t Touch) Owner {
 	if t.At.IsZero() {
 		return Doubt

@@ -14,7 +14,6 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// addFiles adds the files of a snapshot.
 func (b *builder) addFiles(ctx context.Context, a *archive.AgentState, s segno.Snapshot) error {
 	l := &lister{builder: b, ctx: ctx, agent: a, root: "agents/" + a.Info.Name + "/" + string(archive.Workspace) + "/",
 		used: map[string]bool{}, times: map[string]time.Time{}, firstNames: map[int]string{}}

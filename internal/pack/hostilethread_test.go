@@ -61,14 +61,14 @@ func (p *parts) edit(name, old, replacement string) {
 
 func (p *parts) lines() []string { return strings.SplitAfter(p.files["commits.jsonl"], "\n")[:2] }
 
-// id returns the id of a commit.
+// id returns the id of the commit on a line.
 func (p *parts) id(line int) string {
 	var n struct{ ID string }
 	must(p.t, json.Unmarshal([]byte(p.lines()[line]), &n))
 	return n.ID
 }
 
-// tree returns the name of the tree of a commit.
+// tree returns the name of the tree of the commit on a line.
 func (p *parts) tree(line int) string {
 	var n struct{ Checkpoint segno.Checkpoint }
 	must(p.t, json.Unmarshal([]byte(p.lines()[line]), &n))

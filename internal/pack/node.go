@@ -14,7 +14,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// threadInfo is thread.json.
+// threadInfo is the content of thread.json.
 type threadInfo struct {
 	ID      segno.ThreadID `json:"id"`
 	Created time.Time      `json:"created"`

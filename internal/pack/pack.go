@@ -74,7 +74,8 @@ const (
 )
 
 // State returns the state of a checkpoint for [archive.Write], and a function that removes the
-// state's temporary files. The caller calls it when the archive is written; it is never nil.
+// state's temporary files. The caller must call this function after writing the archive. It is
+// never nil.
 //
 // A checkpoint without members becomes one agent with the name of the checkpoint's agent. For a checkpoint with
 // members, each member becomes an agent. The checkpoint itself also becomes one if it has files or a session. A
@@ -184,7 +185,6 @@ func (b *builder) checkpoint(ctx context.Context, at segno.CommitID) (*segno.Che
 	return cp, isQuiet && len(timeline.UnfinishedTasks(entries)) == 0, nil
 }
 
-// load returns one commit.
 func (b *builder) load(ctx context.Context, at segno.CommitID) (segno.Node, error) {
 	line, err := b.store.Load(ctx, at, segno.Window{Last: 1, Entries: true})
 	if err != nil {
@@ -248,7 +248,6 @@ func omission(path, why string) archive.Omission {
 	return archive.Omission{Path: strings.ToValidUTF8(segno.QuotePath(path), "\uFFFD"), Why: why}
 }
 
-// addWorld adds the document of a world.
 func (b *builder) addWorld(ctx context.Context, d *segno.Document) error {
 	if d == nil {
 		return nil

@@ -110,12 +110,11 @@ func (i importIDs) commit(id segno.CommitID) segno.CommitID {
 	return segno.CommitID(segno.DerivedID("import", i.digest, string(i.thread), string(id)))
 }
 
-// step returns the id of a commit that the import adds.
+// step returns the id of a commit that the import adds and the archive does not contain.
 func (i importIDs) step(parts ...string) segno.CommitID {
 	return segno.CommitID(segno.DerivedID(append([]string{"import step", i.digest, string(i.thread)}, parts...)...))
 }
 
-// A threadImport is the state of one import.
 type threadImport struct {
 	Importer
 	t   *threadReader

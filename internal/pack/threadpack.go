@@ -65,7 +65,6 @@ func (b *builder) buildThread(ctx context.Context, thread segno.ThreadID) error 
 	return nil
 }
 
-// findThread returns a thread of a store.
 func findThread(ctx context.Context, s segno.Store, id segno.ThreadID) (*segno.Thread, error) {
 	for t, err := range s.Threads(ctx, segno.ThreadQuery{IDPrefix: string(id)}) {
 		if err != nil {
@@ -247,7 +246,7 @@ func (w *threadWriter) left(id segno.CommitID) segno.CommitID {
 	}
 }
 
-// writeCommit writes one line.
+// writeCommit writes the line of one commit.
 func (w *threadWriter) writeCommit(ctx context.Context, out *bufio.Writer, id segno.CommitID) error {
 	line, err := w.store.Load(ctx, id, segno.Window{Last: 1, Entries: true})
 	if err != nil {

@@ -82,7 +82,6 @@ func (t *threadReader) read(name string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// commits calls visit for each commit.
 func (t *threadReader) commits(ctx context.Context, visit func(*node) error) error {
 	in, out := io.Pipe()
 	go func() { out.CloseWithError(t.r.ReadFile(t.root+commitsFile, out)) }()
@@ -217,7 +216,6 @@ func (t *threadReader) checkPlace(n *node) error {
 	return nil
 }
 
-// checkTiers checks the tiers of a checkpoint.
 func (t *threadReader) checkTiers(ctx context.Context, redactor *workspace.Redactor, cp *segno.Checkpoint) error {
 	if cp == nil {
 		return nil

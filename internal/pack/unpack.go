@@ -104,7 +104,7 @@ type unpacker struct {
 	r     *archive.Reader
 	into  *Into
 	out   Unpacked
-	stage *tempDir  // beside Dir, for everything that is not yet in place
+	stage *tempDir  // a directory beside Dir for all files that are not yet in place
 	made  *recorder // the files that are removed if the unpacking fails
 	locks []*os.File
 	homes []string // the locked homes

@@ -53,7 +53,7 @@ func Split(p *segno.CollectPolicy, nodes map[segno.CommitID]Node, roots []segno.
 	return kept, gone
 }
 
-// Checkpoints returns the checkpoints of nodes.
+// Checkpoints returns the checkpoints of the nodes that have one.
 func Checkpoints(nodes map[segno.CommitID]Node) (all []*segno.Checkpoint) {
 	for _, n := range nodes {
 		if n.Checkpoint != nil {

@@ -91,7 +91,7 @@ func (f *File) Write(fsys vfs.FS, dir string) error {
 	return vfs.Replace(fsys, filepath.Join(dir, spool.SealFile), append(data, '\n'), 0o600)
 }
 
-// IdentityPath returns the path of the key file.
+// IdentityPath returns the recorded path of the key file.
 func (f *File) IdentityPath() string {
 	if f.IdentityBytes != nil {
 		return string(f.IdentityBytes)

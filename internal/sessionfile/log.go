@@ -175,7 +175,7 @@ type LogWriter struct {
 	Next  Log // the next log; its size counts all bytes so far
 }
 
-// Put stores one block.
+// Put stores one block as a chunk of the next log.
 func (w *LogWriter) Put(ctx context.Context, block []byte) error {
 	name, err := w.Batch.Put(ctx, block)
 	if err != nil {

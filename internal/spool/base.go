@@ -40,5 +40,5 @@ func (d *Dir) Bases(ctx context.Context) (all []timeline.Base, err error) {
 	return all, errors.Join(err, ctx.Err())
 }
 
-// RemoveBase removes the base of a workspace.
+// RemoveBase durably removes the base of a workspace, if there is one.
 func (d *Dir) RemoveBase(id segno.WorkspaceID) error { return d.remove(d.baseFile(id)) }

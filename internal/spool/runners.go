@@ -35,7 +35,7 @@ func (d *Dir) runnerFile(p Process) string {
 // KeepRunner saves or replaces the record of a runner.
 func (d *Dir) KeepRunner(r Runner) error { return d.keep(d.runnerFile(r.Process), r) }
 
-// RemoveRunner removes the record of a process.
+// RemoveRunner durably removes the record of a process, if there is one.
 func (d *Dir) RemoveRunner(p Process) error { return d.remove(d.runnerFile(p)) }
 
 // Runners returns the runners of a thread, or all runners if thread is "". Their processes may have
@@ -69,7 +69,7 @@ func (d *Dir) KeepPaused(p Paused) error { return d.keep(d.pausedFile(p.Thread),
 // ClearPaused records durably that a thread is no longer paused.
 func (d *Dir) ClearPaused(thread segno.ThreadID) error { return d.remove(d.pausedFile(thread)) }
 
-// Paused returns the pause of a thread.
+// Paused returns the pause of a thread. is is false if the thread is not paused.
 func (d *Dir) Paused(thread segno.ThreadID) (p Paused, is bool, err error) {
 	defer annotate(&err, "read pause")
 	name := d.pausedFile(thread)

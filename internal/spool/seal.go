@@ -128,7 +128,7 @@ func (d *Dir) removeIfSealed(name string, line []byte) error {
 	return vfs.Replace(d.fsys, name, rest, 0o600)
 }
 
-// writeFile durably creates or replaces a file.
+// writeFile durably creates or replaces a file, and seals its content if the store is sealed.
 func (d *Dir) writeFile(name string, data []byte) error {
 	z, err := d.sealer()
 	if err != nil {
@@ -144,7 +144,7 @@ func sealFile(z Sealer, name string, data []byte) []byte {
 	return z.Seal(data, Place(name)...)
 }
 
-// readFile returns the content of a file.
+// readFile returns the unsealed content of a file.
 func (d *Dir) readFile(name string) ([]byte, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {

@@ -65,7 +65,6 @@ func (d *Dir) file(dir, kind, key, ext string) string {
 	return filepath.Join(d.path, dir, segno.DerivedID(kind, key)+ext)
 }
 
-// turnFile returns the file of a turn.
 func (d *Dir) turnFile(key segno.TurnKey) string {
 	return d.file("turns", "turn", string(key), ".jsonl")
 }

@@ -135,7 +135,7 @@ func (c *Calls) Begin(ctx context.Context, op string) error {
 	return nil
 }
 
-// End ends a call.
+// End ends a call that Begin started.
 func (c *Calls) End() { c.active.Done() }
 
 // Close makes Begin fail from now on, calls wake to end the calls that wait for a commit, and waits for all

@@ -45,7 +45,7 @@ type Thread struct {
 	created segno.Thread // the thread in its first commit
 	changed int64        // the order of its newest commit
 	links   []segno.Link
-	link    int // the number of the head session's link in links, from 1; 0 if there is none
+	link    int // the number of the head session's link in links, from 1, or 0
 	lease   segno.Lease
 	commits []*Commit // in order of seq, which begins with 1
 }

@@ -66,8 +66,8 @@ type acpServer struct {
 	runner       *runnerRecord
 }
 
-// open opens a session. A proxy in front of the agent can record the session and its files; segno's
-// own session then saves no files. If neither saves the files, note is the message for the client.
+// open opens a session. If a proxy in front of the agent records the session and its files, segno's
+// own session saves no files. If neither saves the files, note is the message for the client.
 func (s *acpServer) open(ctx context.Context, session, dir string, answer acpagent.Answer) (c *chat.Chat, note string, err error) {
 	t, reason, err := s.timeline(ctx, session, dir)
 	if err != nil {

@@ -28,9 +28,9 @@ type anyStore struct {
 	local *local.Store
 }
 
-// openAnyStore opens the store that --store names, for a verb that can show stores of any kind: the directory of a
-// store of this machine, a SQLite file, a directory of store/file, or the URL of a server. A named store must exist.
-// The default is the user's own store.
+// openAnyStore opens the store that --store names, for a verb that can show stores of any kind. The flag names the
+// directory of a store of this machine, a SQLite file, a directory of store/file, or the URL of a server. A named store
+// must exist. The default is the user's own store.
 func (a *app) openAnyStore(ctx context.Context) (*anyStore, error) {
 	const op = "open store"
 	if scheme, ok := urlScheme(a.store); ok {

@@ -134,8 +134,8 @@ func (a *app) modelOf(ctx context.Context, store segno.Store, session string, is
 	return model, err
 }
 
-// openChatWorkspace opens the workspace of a chat. The timeline is nil if the directory is too
-// wide to be a workspace; the chat then saves no files.
+// openChatWorkspace opens the workspace of a chat. The timeline is nil if the directory is too wide
+// to be a workspace. The chat then saves no files.
 func (a *app) openChatWorkspace(ctx context.Context) (*openWorkspace, *timeline.Timeline, error) {
 	d, err := a.openOrRegister(ctx)
 	if err == nil {

@@ -12,9 +12,10 @@
 // 256 pages. Each page is an object. So after a change of one page, a snapshot adds only the page, its group, the
 // content and the document.
 //
-// The content of a PostgreSQL database is an object of JSON after the line "segno postgres 1": statements that create
-// its objects, and the rows of each table as COPY writes them. These texts are split into objects at line ends. As for
-// pages, lists of hashes name the objects. A package that has the driver implements [Postgres].
+// The content of a PostgreSQL database is a JSON object after the line "segno postgres 1". It names texts: the
+// statements that create the database's objects, and the rows of each table as COPY writes them. These texts are split
+// into objects at line ends. As for pages, lists of hashes name the objects. A package that has the driver implements
+// [Postgres].
 //
 // The saved content of a SQLite database lacks some bytes that must never return to an earlier
 // value while programs use the database: the change counter, by which clients notice changes, the

@@ -12,7 +12,7 @@ import (
 // writePostgres makes a database equal to the state to, in one transaction, if it still equals from or already
 // equals to. If it cannot, it changes nothing and returns the reason. It can be repeated after an interruption.
 //
-// The transaction drops the objects of the database and creates those of the state, so the database keeps its settings,
+// The transaction drops the objects of the database and creates those of the state. So the database keeps its settings,
 // owner and rights, and other programs see either the old content or the new content.
 func (w *Attached) writePostgres(ctx context.Context, at Attachment, from, to segno.Entity) (conflict string, err error) {
 	state, err := readPgState(ctx, w.recent, to.Hash)

@@ -65,8 +65,9 @@ func eachPage(ctx context.Context, conn *sql.Conn, visit func(page []byte) error
 	return rows.Err()
 }
 
-// The bytes of the first page that are left out of the content: the write and read versions (the
-// journal mode), the change counter, and the counter and the version of the last writer.
+// clearHeader clears the bytes of the first page that are not part of the content: the write and
+// read versions (the journal mode), the change counter, and the counter and the version of the last
+// writer.
 func clearHeader(page []byte) {
 	for _, r := range headerRanges() {
 		clear(page[r[0]:r[1]])

@@ -37,7 +37,7 @@ type Payload struct {
 	AgentType string `json:"agent_type"`
 
 	LastMessage string `json:"last_assistant_message"`
-	// Tasks are the background tasks that run when a turn or a subagent stops; nil if the
+	// Tasks are the background tasks that run when a turn or a subagent stops. It is nil if the
 	// agent does not list them.
 	Tasks []struct {
 		ID          string `json:"id"`

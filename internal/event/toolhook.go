@@ -32,8 +32,8 @@ type ToolHook struct {
 // seconds that the agent allows.
 const toolDeadline = 4 * time.Second
 
-// Run handles one event. ctx ends with a signal to the process. Like every hook it returns
-// no error, because an error would disturb the agent; errors go to the [Log].
+// Run handles one event. ctx ends with a signal to the process. Like every hook, it returns no
+// error, because an error would disturb the agent. It writes errors to the [Log].
 func (h ToolHook) Run(ctx context.Context, args []string) {
 	named, ok := parseArgs(args)
 	store, err := spool.FindStore(h.Getenv, named)

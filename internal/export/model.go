@@ -34,8 +34,8 @@ type Session struct {
 	Reason  string
 }
 
-// Turn is a checkpoint of a thread and the work that led to it. Most are ends of turns; others are
-// changes outside turns and saves of the user.
+// Turn is a checkpoint of a thread and the work that led to it. Most are ends of turns. The others
+// are changes outside turns, and saves of the user.
 type Turn struct {
 	Name       string // "t3", or the first letters of the id
 	Checkpoint segno.Checkpoint

@@ -32,8 +32,8 @@ type agent struct {
 	// writesAfterStop is set if the agent writes its last message to the transcript at the same
 	// time as it runs the hook for the end of a turn.
 	writesAfterStop bool
-	// hasSubagentPrompts is set if the prompt and the end of a subagent are events like those of a
-	// user's prompt, and if the end of a turn does not list the tasks that still run.
+	// hasSubagentPrompts is set if the agent sends the same events for a subagent as for a user's
+	// prompt, and does not list the running tasks at the end of a turn.
 	hasSubagentPrompts bool
 	// isReviewed is set if the agent runs a hook only after the user reviewed it.
 	isReviewed bool

@@ -221,7 +221,7 @@ func (a agent) withoutSegno(hooks object) (rest object, found bool, err error) {
 	return rest, found, nil
 }
 
-// groupsOf returns the groups of an event; raw is nil for an event without any.
+// groupsOf returns the groups of an event. raw is nil for an event that has no groups.
 func groupsOf(raw json.RawMessage) (groups []json.RawMessage, err error) {
 	if raw != nil {
 		err = json.Unmarshal(raw, &groups)

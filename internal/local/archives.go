@@ -48,8 +48,8 @@ func (a Archives) Dir() string { return a.dir }
 // keySize is the length of the key in bytes.
 const keySize = 32
 
-// Key returns the key of the fingerprints. The first call creates it; processes that make the first
-// call at the same time all get the same key.
+// Key returns the key of the fingerprints. The first call creates the key. If several processes
+// make the first call at the same time, all of them get the same key.
 func (a Archives) Key() ([]byte, error) {
 	name := filepath.Join(a.dir, "key")
 	key, err := os.ReadFile(name)

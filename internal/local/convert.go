@@ -192,8 +192,8 @@ func (p Place) settle(ctx context.Context, c conversion) (err error) {
 	return p.checkSettled(ctx, c.op)
 }
 
-// checkSettled returns an error if a turn is open whose process is alive, or if a commit waits for the store, because
-// its staged objects are encoded for the present form of the store.
+// checkSettled returns an error if a turn is open whose process is alive, or if a commit waits for the store. The
+// staged objects of such a commit are encoded for the present form of the store.
 func (p Place) checkSettled(ctx context.Context, op string) error {
 	sp := p.Spool()
 	turns, err := sp.Turns(ctx)

@@ -68,8 +68,8 @@ func changeTime(p string, times Times, counts func(dir string) bool) (at time.Ti
 	return at
 }
 
-// ownerAmong returns the owner of a change, by the time of its path and by the times of the
-// directories above it, because the user may have renamed one of those after the turn. changed
+// ownerAmong returns the owner of a change. It uses the time of the path and the times of the
+// directories above it, because the user may have renamed such a directory after the turn. changed
 // holds all changes by path. start is when the turn began, or zero.
 func ownerAmong(x segno.Change, changed map[string]segno.Change, times Times, start time.Time, of Func) Owner {
 	touched := times[x.Path]

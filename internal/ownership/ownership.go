@@ -1,11 +1,11 @@
 // Package ownership decides which author made a change of a file: a turn of an agent, or another
-// author, such as the user, who works in the same directory at the same time. It does no I/O.
+// author who works in the same directory at the same time, such as the user. It does no I/O.
 //
 // A change belongs to a turn only if a tool of the turn named the path, or if a call that can write anything was
-// running when it happened: a command, a call of an MCP server or an unknown tool, a background task, or a process that
-// a command left behind. Hooks or the proxy record the times of the calls. The time of a change is the ctime of the
-// file, or the ctime of its directory if the path was deleted. No program can set a ctime, but a ctime shows only the
-// newest change.
+// running at that time. Such a call is a command, a call of an MCP server or an unknown tool, a background task, or a
+// process that a command left behind. Hooks or the proxy record the times of the calls. The time of a change is the
+// ctime of the file, or the ctime of its directory if the path was deleted. No program can set a ctime, but a ctime
+// shows only the newest change.
 //
 // If the calls of a turn are not known, the whole turn counts as one command; see [Evidence.Whole].
 package ownership

@@ -1,7 +1,7 @@
-// Package pack connects archives with the store and with agents. [Packer.State] makes the state
-// of an archive from a checkpoint, and [Unpack] puts a loaded archive into place: the files of
-// its workspace into a new directory, and its conversation into the home of the agent, where the
-// agent can resume it in that directory.
+// Package pack connects archives with the store and with agents. [Packer.State] makes the state of
+// an archive from a checkpoint. [Unpack] extracts an archive: the files of its workspace go into a
+// new directory, and its conversation into the home of the agent. The agent can then resume the
+// conversation in that directory.
 //
 // # What an archive keeps of a workspace
 //
@@ -19,14 +19,14 @@
 //
 // # Threads
 //
-// [Packer.ThreadState] makes the state of a whole thread, and [Importer.Thread] puts it into another store; package
-// archive specifies the tier. An import writes the objects first, then makes the directory and the thread with its
-// first commit, puts the files of the head into place, and makes the other commits, of which the last one moves the
-// head and gives the directory to the thread. All ids of commits are derived from the digest of the archive and the id
-// of the thread. So the next import completes one that was killed, and repeating a complete import changes nothing. An
-// import does not continue a session of the chain: the next command cuts a new session from the objects. Roots and
-// directories in checkpoints stay those of the old machine, because they are history. Package timeline maps them when a
-// session continues.
+// [Packer.ThreadState] makes the state of a whole thread, and [Importer.Thread] imports it into another store. Package
+// archive specifies the tier. An import writes the objects first. Then it makes the directory, and the thread with its
+// first commit. It writes the files of the head and makes the other commits. The last commit moves the head and gives
+// the directory to the thread. All ids of commits are derived from the digest of the archive and the id of the thread.
+// So the next import completes one that was killed, and repeating a complete import changes nothing. An import does not
+// continue a session of the chain: the next command cuts a new session from the objects. Roots and directories in
+// checkpoints stay those of the old machine, because they are history. Package timeline maps them when a session
+// continues.
 package pack
 
 import (
@@ -83,8 +83,8 @@ const (
 // options give the same state.
 //
 // The state is quiet if the checkpoint, or each of its members, ends a turn that was not
-// interrupted, and nothing else is known to have worked in its workspace: no turn of another
-// thread and no background task. It is crash in all other cases.
+// interrupted, and if no turn of another thread and no background task is known to have worked in
+// its workspace. It is crash in all other cases.
 //
 // The error has [segno.KindNotFound] if the store has no such checkpoint, and
 // [segno.KindCorrupt] if the store lost a part of it.

@@ -138,7 +138,8 @@ func (p *placement) fillHome() error {
 
 // lockHome makes this process the only one that unpacks into a home. Otherwise two processes could
 // choose the same session id. The lock leaves no file behind. Some network file systems cannot lock
-// a directory; a session is then added without the lock, because Cut replaces no file anyway.
+// a directory. A session is then added without the lock, which is safe because Cut never replaces a
+// file.
 func (p *placement) lockHome(ctx context.Context) error {
 	if err := vfs.MkdirAllSynced(p.made, p.home); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 )
 
 // whyDropped returns the reason why an archive must not have an entry of a snapshot, or "". siblings returns the names
-// in its directory; if it is nil, they are not known.
+// in its directory. It is nil if they are not known.
 func whyDropped(name string, e segno.Entity, siblings func() []string) string {
 	isLink := e.Type == segno.EntitySymlink
 	switch {

@@ -287,8 +287,8 @@ func (x *threadImport) findEarlier(ctx context.Context, dir string) (*segno.Thre
 }
 
 // isComplete reports whether an earlier import made the last commit. It commits the same commit id
-// with an expected head that no thread has. The store accepts a commit that it already has and
-// changes nothing; it refuses a new one.
+// with an expected head that no thread has. If the store already has the commit, it accepts the
+// repetition and changes nothing. Otherwise it refuses the commit.
 func (x *threadImport) isComplete(ctx context.Context) (bool, error) {
 	if x.rec.State.Thread == x.ids.thread {
 		return true, nil

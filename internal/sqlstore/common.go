@@ -29,7 +29,7 @@ type Dialect struct {
 	// FirstPage is the size of the first page of a query without a limit.
 	FirstPage int
 	// VerifyPage returns a function that verifies the pages of a list of checkpoints, one after the
-	// other; nil verifies nothing.
+	// other. nil verifies nothing.
 	VerifyPage func(ctx context.Context, q *segno.CheckpointQuery) func(page []segno.Node, isLast bool) error
 	// Threads returns at least the threads of a query that names no phase, the most recently changed
 	// first. The columns are id, record, whether the row is sound, and those of [LeaseRow.Dest].

@@ -81,9 +81,9 @@ func (g *Graph) Unreachable() (nodes []*GraphNode, checkpoints int) {
 	return nodes, checkpoints
 }
 
-// Read adds the commits with a number above since, and the roots: the heads and tips of threads, pins, the
-// ends of operations, the states of workspaces, the checkpoints of the policy, and all nodes of threads
-// that are not deleted, except for amended nodes and those that the policy's retention drops.
+// Read adds the commits with a number above since, and the roots. Roots are the heads and tips of threads, pins, the
+// ends of operations, the states of workspaces, and the checkpoints of the policy. All nodes of threads that are not
+// deleted are roots, too, except amended nodes and those that the policy's retention drops.
 func (g *Graph) Read(ctx context.Context, q Querier, since int64) error {
 	for _, read := range []func(context.Context, Querier, int64) error{g.readNodes, g.readPointers, g.readDeleted, g.readOperations,
 		g.readStates} {

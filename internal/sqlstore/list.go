@@ -144,7 +144,7 @@ func (c *Common) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[seg
 	})
 }
 
-// sound returns an error if a row is not sound; NULL means the same as false.
+// sound returns an error if a row is not sound. NULL means the same as false.
 func (c *Common) sound(op string, id Text, isSound *bool) error {
 	if isSound == nil || !*isSound {
 		return c.records.Corrupt(op, string(id), ErrID)

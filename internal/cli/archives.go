@@ -43,7 +43,7 @@ func completeArchives(most int) completer {
 // isArchiveName reports whether an argument means an archive and not a checkpoint.
 func isArchiveName(arg string) bool { return strings.HasSuffix(arg, ".ckpt") }
 
-// archivePath returns the path that an argument names. It refuses what is not a regular file,
+// archivePath returns the path that an argument names. It refuses anything except a regular file,
 // because opening a named pipe would block.
 func (a *app) archivePath(arg string) (string, os.FileInfo, error) {
 	dir, err := a.workDir()

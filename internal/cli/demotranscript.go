@@ -46,7 +46,7 @@ func newDemoTranscript(home, dir string) *demoTranscript {
 		Path: filepath.Join(home, "projects", claude.Slug(dir), session+".jsonl")}}
 }
 
-// append adds the prompt and the answer of a turn.
+// append writes the records of a turn: the prompt and the answer.
 func (t *demoTranscript) append(turn demoTurn) error {
 	var lines bytes.Buffer
 	promptID := segno.NewID()

@@ -182,7 +182,8 @@ func (t *Turn) agentTexts() (out []string) {
 	return out
 }
 
-// addDetails adds to a call the details from its entries, or the whole call if the transcript lacks it.
+// addDetails adds the details in a recorded call to the same call of the transcript. If the transcript lacks the call,
+// it adds the whole call.
 func (t *Turn) addDetails(recorded Item) {
 	have := t.call(recorded.Call.ID)
 	if have == nil {

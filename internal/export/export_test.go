@@ -365,7 +365,7 @@ func TestSecretsAreFoundInEachPartAndLeftOut(t *testing.T) {
 	}
 }
 
-// allowedTags are the elements of a page; the policy of the page names its style and its script.
+// allowedTags are the elements of a page. The policy of the page names its style and its script.
 var (
 	tag         = regexp.MustCompile(`<[a-zA-Z/!][^>]*>`)
 	allowedTags = regexp.MustCompile(`^(<!doctype html>|<html lang="en">|<meta [^<>]*>|<img src="data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]*" alt="[^"<>]*">|` +

@@ -26,8 +26,8 @@ type agent struct {
 	// sessions is the directory of the session files, relative to the agent's home.
 	sessions string
 	home     func(local.Place) string
-	// dirVar is the environment variable with the directory in which a session started. It is
-	// "" if the events have that directory.
+	// dirVar is the environment variable with the directory in which a session started. It is "" if
+	// the events contain that directory.
 	dirVar string
 	// writesAfterStop is set if the agent writes its last message to the transcript at the same
 	// time as it runs the hook for the end of a turn.

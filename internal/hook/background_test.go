@@ -36,7 +36,8 @@ func (c *scene) startsSubagent() {
 	c.waitForClock()
 }
 
-// runSubagent lets the subagent work. key is the id of the prompt that the agent answers meanwhile.
+// runSubagent lets the subagent work. key is the id of the prompt that the agent answers at the
+// same time.
 func (c *scene) runSubagent(key string) {
 	c.Helper()
 	c.writes(key, "s1", "sub", "by the subagent", "agent_id", "a9", "agent_type", "general-purpose")

@@ -159,9 +159,9 @@ func (h *handler) handle(ctx context.Context) error {
 }
 
 // dir returns the directory in which the session started, with symlinks resolved. The agent's own
-// cd does not change it. Claude Code and Gemini CLI pass the directory in the environment. Without
-// that variable, dir returns the directory in which the session was first recorded. Codex and
-// OpenCode pass in the event the directory in which they were started or resumed.
+// cd does not change it. Claude Code and Gemini CLI pass the directory in the environment. If that
+// variable is not set, dir returns the directory in which the session was first recorded. The
+// events of Codex and OpenCode contain the directory in which the agent was started or resumed.
 func (h *handler) dir() string {
 	dir := h.Cwd
 	if h.sessionDir != "" {

@@ -16,7 +16,7 @@ func (s *Store) Databases(id segno.WorkspaceID) ([]database.Attachment, error) {
 	return s.databaseList(id).Read()
 }
 
-// SetDatabases replaces the databases that are attached to a workspace. Open timelines use them at once.
+// SetDatabases replaces the databases that are attached to a workspace. Open timelines use the new list immediately.
 func (s *Store) SetDatabases(id segno.WorkspaceID, all []database.Attachment) error {
 	return s.databaseList(id).Write(all)
 }

@@ -185,8 +185,8 @@ func TestSealDuringTheFirstTurn(t *testing.T) {
 	}
 }
 
-// TestSealedFilesAreUnreadable looks for prompts, contents and paths in all files of a sealed store, while a turn is open,
-// with a journal, a deferred commit and a session that was not recorded.
+// TestSealedFilesAreUnreadable searches all files of a sealed store for prompts, contents and paths. The store has an
+// open turn, a journal, a deferred commit and a session that was not recorded.
 func TestSealedFilesAreUnreadable(t *testing.T) {
 	g := newFixture(t)
 	g.write("secretname/f", "secretcontent")

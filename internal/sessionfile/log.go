@@ -186,7 +186,7 @@ func (w *LogWriter) Put(ctx context.Context, block []byte) error {
 	return nil
 }
 
-// Close stores a log of the blocks and returns its name, zero if there are no bytes. The
+// Close stores a log of the blocks and returns its name, which is zero if there are no bytes. The
 // blocks of the next log may follow.
 func (w *LogWriter) Close(ctx context.Context) (segno.Hash, error) {
 	if len(w.Next.Chunks) == 0 && w.Next.Session == "" && w.Next.Head.Size == 0 {

@@ -179,7 +179,7 @@ func (o *Output) removeTemp() error {
 	return err
 }
 
-// compareExisting returns [fs.ErrExist] unless the file that has the name has the same bytes.
+// compareExisting returns [fs.ErrExist] unless the existing file of this name has the same bytes.
 func (o *Output) compareExisting() error {
 	f, err := OpenRegular(o.name)
 	if err != nil {

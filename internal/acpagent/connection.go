@@ -113,7 +113,7 @@ func (c *connection) handle(m wire.Message) {
 	}
 }
 
-// stop cancels the requests that are selects.
+// stop cancels the requests for which is returns true.
 func (c *connection) stop(is func(*request) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -71,7 +71,7 @@ func (t *turn) outcome(a acp.Message, ended bool) failure.Outcome {
 	o.Stop = a.Text(a.Find(a.Result, "stopReason"))
 	failed := a.Find(a.Result, "_meta", "jetbrains", "air", "sessionFailure")
 	o.Category, o.Title = a.Text(a.Find(failed, "category")), a.Text(a.Find(failed, "title"))
-	_ = a.Decode(a.Find(a.Result, "usage", "outputTokens"), &o.OutputTokens) // OutputTokens stays -1 if it is not a number
+	_ = a.Decode(a.Find(a.Result, "usage", "outputTokens"), &o.OutputTokens) // the field stays -1 if it is not a number
 	return o
 }
 

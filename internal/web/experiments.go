@@ -28,7 +28,7 @@ type experiment struct {
 	Agents             []string         `json:"agents"`
 	Checkpoints        int              `json:"checkpoints"`         // since the runner started
 	CheckpointFailures int              `json:"checkpoint_failures"` // since the runner started
-	FilesOmitted       []string         `json:"files_omitted"`       // files that the newest archive lacks because they contain secrets
+	FilesOmitted       []string         `json:"files_omitted"`       // missing in the newest archive because of secrets
 	WhyNot             string           `json:"why_not_reproducible"`
 	Error              string           `json:"error"` // why it failed
 	Updated            time.Time        `json:"updated,omitzero"`
@@ -68,7 +68,7 @@ func (s *Server) experimentNames() ([]string, error) {
 	return generation.Experiments(s.Runs)
 }
 
-// experiment returns the state of one experiment. For a damaged one, only some fields are set.
+// experiment returns the state of one experiment. If it is damaged, Damage has the reason.
 func (s *Server) experiment(ctx context.Context, name string) experiment {
 	status, _, err := generation.ReadStatus(ctx, s.Runs, name)
 	e := experiment{Name: name, State: status.State, Generation: status.Generation, Generations: status.Generations, Ticks: status.Ticks,
@@ -267,7 +267,7 @@ func (s *Server) addThread(ctx context.Context, a *attemptAgent, at segno.Commit
 
 // getPlot writes the outcomes of an experiment as an image.
 func (s *Server) getPlot(w http.ResponseWriter, r *http.Request, p *experimentParams) error {
-	release, err := s.acquireHeavy(r.Context()) // released after the response is written, because the image is in memory until then
+	release, err := s.acquireHeavy(r.Context()) // held until the response is written, because the image is in memory
 	if err != nil {
 		return err
 	}
@@ -300,7 +300,7 @@ func (s *Server) getArchive(w http.ResponseWriter, r *http.Request, p *archivePa
 	if i < 0 {
 		return segno.NewError(segno.KindNotFound, "find archive", p.File, nil)
 	}
-	f, err := os.OpenFile(paths[i], os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0) // an agent may have replaced the file
+	f, err := os.OpenFile(paths[i], os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0) // an agent may have replaced it
 	if err != nil {
 		return segno.NewError(segno.KindIO, "read archive", paths[i], err)
 	}
@@ -311,7 +311,7 @@ func (s *Server) getArchive(w http.ResponseWriter, r *http.Request, p *archivePa
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/octet-stream")
-	h.Set("Content-Disposition", `attachment; filename="`+p.File+`"`) // the name needs no quoting, because only names of archives pass
+	h.Set("Content-Disposition", `attachment; filename="`+p.File+`"`) // an archive's name needs no escaping
 	http.ServeContent(w, r, "", info.ModTime(), f)
 	return nil
 }

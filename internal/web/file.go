@@ -42,7 +42,7 @@ func (s *Server) getFile(w http.ResponseWriter, r *http.Request, p *fileParams) 
 	if e.Type != segno.EntityFile && e.Type != segno.EntityHardLink && e.Type != segno.EntitySymlink {
 		return segno.Errorf(segno.KindInvalid, "read file", name, "it is not a file")
 	}
-	release, err := s.acquireHeavy(ctx) // released after the response is written, because the content is in memory until then
+	release, err := s.acquireHeavy(ctx) // held until the response is written, because the content is in memory
 	if err != nil {
 		return err
 	}

@@ -103,6 +103,7 @@ func (s *Server) threadItem(ctx context.Context, t *segno.Thread, now *activity,
 	return item, nil
 }
 
+// addMoment sets the time to that of the newest checkpoint, and the turn to that of the head.
 func (s *Server) addMoment(ctx context.Context, t *segno.Thread, item *thread) error {
 	for c, err := range s.Store.Checkpoints(ctx, segno.CheckpointQuery{Thread: t.ID, Limit: 1}) {
 		if err != nil {

@@ -92,7 +92,7 @@ func TestForkAtMessage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := fork(first[0].id, made) // of a fork, before it began
+		again, err := fork(first[0].id, made) // a fork of the fork, at a message from before it began
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -33,7 +33,7 @@ func (s *served) load(id acp.SessionId) {
 }
 
 // TestIDsAreUnique uses a model that numbers its calls from one on every line. The client
-// distinguishes undone calls from later ones, also in forks. A replay has the same ids.
+// distinguishes undone calls from later ones, even in forks. A replay has the same ids.
 func TestIDsAreUnique(t *testing.T) {
 	s := serve(t, memory.New(time.Now), t.TempDir(), offline.New())
 	s.client.setChoice(chosen("allow"))

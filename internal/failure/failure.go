@@ -38,7 +38,7 @@ type Outcome struct {
 	Tools       int    // tool calls
 	Updates     int    // updates of any kind
 	SystemError bool   // the last _meta.codex.threadStatus.type was systemError
-	Fresh       bool   // the session was created, resumed or loaded since the turn before
+	Fresh       bool   // the session was created, resumed or loaded since the previous turn
 }
 
 // Meaning is the meaning of an outcome for the caller. The zero Meaning is success.

@@ -105,7 +105,7 @@ func sizeOf(pieces []*piece) (n int) {
 }
 
 // countOldest replaces the oldest calls by counts of their sentences, so that the text about all calls fits
-// in room. It counts at least least calls, and otherwise as few as possible. It returns the text about the
+// in room. It counts as few calls as possible, but not fewer than least. It returns the text about the
 // counted calls and the older ones, and the number of counted calls.
 func countOldest(calls []*call, pieces []*piece, older *tallies, least, room int) (text string, n int) {
 	doesFit := func(n int) bool { return len(older.with(calls[:n]).text())+sizeOf(pieces[n:]) <= room }

@@ -27,7 +27,7 @@ type chaos struct {
 	client *acptest.Client
 	talks  []*talk
 
-	clients  []*acptest.Client // all, also those that ended
+	clients  []*acptest.Client // all, including those that ended
 	killed   bool              // segno was killed
 	foreign  int               // the number of requests to models before segno
 	userFile map[string]string // the content of the user's file, by place

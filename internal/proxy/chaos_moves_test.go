@@ -37,7 +37,7 @@ func (k *talk) forget(turns []calmTurn) {
 	k.newest = nil
 }
 
-// newestCalm returns the newest calm turns, at most most of them.
+// newestCalm returns up to most of the newest calm turns.
 func (k *talk) newestCalm(most int) []calmTurn {
 	return slices.Clone(k.calm[max(0, len(k.calm)-max(0, most)):])
 }

@@ -245,8 +245,8 @@ func (s *session) cancelTurn() {
 }
 
 // disconnect ends the turn under way because the client leaves. It asks the agent to cancel the turn, and
-// records the turn as interrupted, because the user did not cancel it. It refuses the calls that wait for
-// the user's permission.
+// records the turn as interrupted, because the user did not cancel it. It cancels the open requests for permission,
+// so that their calls do not run.
 func (s *session) disconnect() {
 	if s.turn == nil {
 		return
@@ -416,7 +416,7 @@ func (s *session) permissionAnswered(q *clientRequest, m acp.Message) {
 
 // watch watches a turn after the agent sent an answer with an unknown id, which may have been the turn's
 // answer. If the agent continues the turn, it was not. Otherwise watch calls fail, which fails the turn.
-// watch decides after times times the usual wait.
+// watch decides after the usual wait, multiplied by times.
 func (t *turn) watch(times int, fail func()) {
 	activity, id := t.activity, t.sentAs
 	t.doubtTimer = time.AfterFunc(time.Duration(times)*cmp.Or(t.proxy.strayWait, answerWait), func() {

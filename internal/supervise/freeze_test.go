@@ -29,7 +29,7 @@ func startCounter(t *testing.T) (g *Group, files []string) {
 	return g, files
 }
 
-// awaitChange waits until a file's content differs from from.
+// awaitChange waits until a file has another content than from.
 func awaitChange(t *testing.T, file, from string) {
 	t.Helper()
 	poll := time.NewTicker(time.Millisecond)

@@ -138,7 +138,7 @@ func (d *lineDiff) partner(i int) int {
 	return -1
 }
 
-// inRun returns at if all lines from from to at have the operation op, else -1.
+// inRun returns the index at if all lines between from and at have the operation op, else -1.
 func (d *lineDiff) inRun(at, from int, op byte) int {
 	if at >= len(d.all) || at-from > maxRun {
 		return -1

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	maxIntents   = 8        // how often the log records the intent of one call before its end: agents stream a call's input
+	maxIntents   = 8        // how often one call's intent is recorded before its end: agents stream the input
 	maxThought   = 64 << 10 // how many bytes of one thought are recorded
 	maxFailText  = 8 << 10  // about how many bytes of the end of a turn's text are kept to recognize a failure
 	maxMessages  = 200      // how many message ids a turn's note has, for a fork at its end

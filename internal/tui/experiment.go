@@ -67,7 +67,7 @@ func ShowExperiment(ctx context.Context, o ExperimentOptions) error {
 	}
 	_, err := tea.NewProgram(m, options...).Run()
 	if err != nil {
-		stop() // without a terminal, the user can neither watch the run nor end it
+		stop() // without a view, the user can neither watch the run nor end it
 	}
 	for range events { // wait until Run has returned
 	}

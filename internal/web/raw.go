@@ -227,7 +227,7 @@ func writeItems[T any](w http.ResponseWriter, r *http.Request, all iter.Seq2[T, 
 			_ = control.SetReadDeadline(time.Time{}) // the end of the deadline would cancel the request
 			isBegun = true
 		}
-		_ = control.SetWriteDeadline(time.Now().Add(writeTimeout)) // the whole list may take long, but each write must not
+		_ = control.SetWriteDeadline(time.Now().Add(writeTimeout)) // a list may take long, but a single write must not
 		_, err := b.WriteTo(w)
 		return err
 	}

@@ -66,7 +66,7 @@ type Step struct {
 	Flood   int             `json:"flood,omitempty"`   // sends this many thoughts of a kilobyte
 	Raw     json.RawMessage `json:"raw,omitempty"`     // an update, unchanged
 	Junk    string          `json:"junk,omitempty"`    // a line on stdout
-	Request json.RawMessage `json:"request,omitempty"` // {"method":…,"params":…} to the client; the agent sends its answer
+	Request json.RawMessage `json:"request,omitempty"` // {"method":…,"params":…} to the client; then sends its answer
 	Echo    bool            `json:"echo,omitempty"`    // sends the prompt's params in an update's _meta
 }
 

@@ -252,14 +252,28 @@ func (tx *txn) closeTurnOrRefuse(ctx context.Context, t OpenTurn, ask MoveReques
 	if ended, err := tx.completeEnd(ctx, t, ask); ended || err != nil {
 		return err
 	}
+	left, err := tx.isLeft(ctx, t)
 	switch {
-	case tx.isGone(t) || tx.isOver(ctx, t):
+	case err != nil:
+		return err
+	case left || tx.isGone(t) || tx.isOver(ctx, t):
 		return tx.closeInterrupted(ctx, t)
 	case ask.WhileRunning:
 		return nil
 	}
 	return segno.Errorf(segno.KindRefused, string(ask.Verb), tx.Workspace.Root(), "a turn of %s (%s, pid %d) is open", t.Agent, t.describe(), t.PID).
 		WithHint(hintRunning)
+}
+
+// isLeft reports whether a turn is open only because its process could not record the end. A process that holds the lease
+// on the thread for a turn releases it when the turn ends.
+func (tx *txn) isLeft(ctx context.Context, t OpenTurn) (bool, error) {
+	leaser, ok := tx.Store.(segno.Leaser)
+	if !ok || t.Owner == "" || t.Ended != "" {
+		return false, nil
+	}
+	held, err := leaser.LeaseOf(ctx, t.Thread)
+	return err == nil && held.Owner != t.Owner, err
 }
 
 // completeEnd completes the end of a turn whose process died after it committed the turn and before

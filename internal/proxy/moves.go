@@ -25,6 +25,11 @@ func (s *session) moveTimeline(ctx context.Context, ask *timeline.MoveRequest, a
 			"the agent does not replay the turns from before segno: a rebuilt session would lack them").
 			WithHint("Use --incomplete to go back without them.")
 	}
+	if s.turn == nil {
+		if err := s.writeUnsaved(); err != nil {
+			return nil, err
+		}
+	}
 	ask.Thread, ask.Force, ask.WhileRunning = s.record.Thread, args.Force, args.WhileRunning
 	return s.timeline(ctx)
 }

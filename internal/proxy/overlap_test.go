@@ -392,6 +392,48 @@ func TestDiskFullDuringTurn(t *testing.T) {
 	}
 }
 
+// TestUndoAfterDiskFullAtTurnEnd fills the disk when a turn ends. When the disk has room again, the turn can be undone while
+// the process that could not record its end goes on: in the session and by another process.
+func TestUndoAfterDiskFullAtTurnEnd(t *testing.T) {
+	for _, way := range []string{"in the session", "by another process"} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, none)
+			c, s := r.session()
+			r.turn(c, s, "first "+acptest.Directive(acptest.Step{Tool: "ledger", Line: "one", File: "a.txt"}))
+			r.endTurnOnFullDisk(c, s)
+			if way == "in the session" {
+				if said := r.order(c, s, "/undo"); !strings.Contains(said, "undo: the conversation") {
+					t.Errorf("/undo says %q", said)
+				}
+			} else {
+				r.segno("undo", "-y")
+			}
+			r.files(map[string]string{"a.txt": "one\n"})
+		})
+	}
+}
+
+// endTurnOnFullDisk runs a turn that ends while the disk is full. Afterwards it has room again.
+func (r *rig) endTurnOnFullDisk(c *acptest.Client, s string) {
+	r.Helper()
+	held := filepath.Join(r.home, "go")
+	step := acptest.Step{Tool: "ledger", Line: "two", File: "a.txt"}
+	turn, err := c.Prompt(s, "second "+acptest.Directive(step, acptest.Step{Wait: held}))
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.appended(turn, "two")
+	r.flag(r.full())
+	r.flag(held)
+	if stop, err := turn.Stop(r.ctx); err != nil || stop.Reason != "end_turn" {
+		r.Fatalf("the turn ended with %q, %v", stop.Reason, err)
+	}
+	if err := os.Remove(r.full()); err != nil {
+		r.Fatal(err)
+	}
+}
+
 // TestDiskFullAtTurnEnd fills the disk when a turn ends. The next prompt comes from another
 // client: its agent learns of that turn, and the turn stays on the line.
 func TestDiskFullAtTurnEnd(t *testing.T) {
@@ -401,15 +443,7 @@ func TestDiskFullAtTurnEnd(t *testing.T) {
 	r := newRig(t, none)
 	c, s := r.session()
 	r.turn(c, s, "first "+acptest.Directive(acptest.Do("one"), acptest.Say("done one")))
-	held := filepath.Join(r.home, "go")
-	turn := r.appending(c, s, "second", "two", held)
-	r.flag(held)
-	if stop, err := turn.Stop(r.ctx); err != nil || stop.Reason != "end_turn" {
-		t.Fatalf("the turn ended with %q, %v", stop.Reason, err)
-	}
-	if err := os.Remove(r.full()); err != nil {
-		t.Fatal(err)
-	}
+	r.endTurnOnFullDisk(c, s)
 	other := r.client()
 	r.turn(other, r.open(other, "resume", s), "third "+acptest.Directive(acptest.Do("three")))
 	if text := r.last(); !strings.Contains(text, "appended two") {

@@ -162,16 +162,22 @@ func (t *turn) acquireThread(ctx context.Context) error {
 	t.stopRenewal = startRenewal(t.proxy, t.lease)
 	// With the lease held, no other client works on the thread's open turns, whose ends the store did
 	// not accept.
-	if t.unsaved != nil && t.proxy.store.Spool().Has(t.unsaved.key) { // if not, another client ended it
-		if err := t.unsaved.writeEntries(); err != nil {
-			return err
-		}
+	if err := t.writeUnsaved(); err != nil {
+		return err
 	}
 	tl, err := t.timeline(ctx)
 	if err != nil {
 		return err
 	}
 	return tl.CloseThreadTurns(ctx, t.record.Thread)
+}
+
+// writeUnsaved writes the entries of the previous turn that the spool did not accept, if its end is still not recorded.
+func (s *session) writeUnsaved() error {
+	if s.unsaved == nil || !s.proxy.store.Spool().Has(s.unsaved.key) { // another client may have ended the turn
+		return nil
+	}
+	return s.unsaved.writeEntries()
 }
 
 // skipRecord marks the turn as unrecorded and returns nil if the user chose to continue without a

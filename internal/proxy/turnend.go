@@ -95,7 +95,7 @@ func (t *turn) finish(line []byte, meaning failure.Meaning) {
 	t.stopDoubt()
 	if t.begun && !t.unrecorded {
 		if err := t.recordEnd(context.WithoutCancel(t.proxy.ctx), meaning); err != nil {
-			t.report("the turn's end is not recorded yet; the next turn will record it, or a move after this process ends: %v", err)
+			t.report("the turn's end is not recorded yet; the next turn or move will record it: %v", err)
 		}
 	}
 	t.endTurn()

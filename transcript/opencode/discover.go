@@ -2,8 +2,6 @@ package opencode
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"iter"
 	"time"
 
@@ -18,17 +16,18 @@ var (
 	_ transcript.TurnCapturer = (*Transcripts)(nil)
 )
 
-// Sessions yields the sessions in the database, without those of subagents.
+// Sessions yields the sessions in the databases, without those of subagents.
 func (c *Transcripts) Sessions(ctx context.Context) iter.Seq2[transcript.SessionFile, error] {
 	return func(yield func(transcript.SessionFile, error) bool) {
-		rows, err := c.list(ctx, "")
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			yield(transcript.SessionFile{}, sessionfile.IOError("list sessions", c.file, err))
-			return
-		}
+		rows, failed := c.list(ctx, "")
 		for _, r := range rows {
-			f := transcript.SessionFile{Session: segno.SessionID(r.ID), Path: c.file, Bytes: r.Size, Modified: time.UnixMilli(r.Updated), IsShared: true}
+			f := transcript.SessionFile{Session: segno.SessionID(r.ID), Path: r.File, Bytes: r.Size, Modified: time.UnixMilli(r.Updated), IsShared: true}
 			if !yield(f, sessionfile.CheckSession("list sessions", f.Session)) {
+				return
+			}
+		}
+		for _, err := range failed {
+			if !yield(transcript.SessionFile{}, err) {
 				return
 			}
 		}

@@ -1,6 +1,7 @@
 package opencode
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"time"
@@ -50,7 +51,7 @@ func (c *Transcripts) Header(ctx context.Context, file transcript.SessionFile, m
 		return h, err
 	}
 	if h.Turns, h.End = len(s.Turns), 0; h.Turns > 0 {
-		h.End = s.Turns[h.Turns-1].To
+		h.End, h.Title = s.Turns[h.Turns-1].To, cmp.Or(h.Title, s.Turns[0].Prompt)
 	}
 	return h, nil
 }

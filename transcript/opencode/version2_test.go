@@ -135,7 +135,7 @@ func TestVersion2(t *testing.T) {
 		t.Fatalf("listed %+v", listed)
 	}
 	header, err := h.c.Header(ctx, listed[0], 1<<20)
-	if err != nil || header.Turns != 3 || header.Dir != dir || header.End <= got.Earlier[0].Position.Offset || header.End > got.Position.Offset {
+	if err != nil || header.Turns != 3 || header.Title != "alpha" || header.Dir != dir || header.End <= got.Earlier[0].Position.Offset || header.End > got.Position.Offset {
 		t.Errorf("header %+v, %v", header, err)
 	}
 	endsAt := func() bool {

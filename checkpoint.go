@@ -15,17 +15,17 @@ type Checkpoint struct {
 	Turn   int            `json:"turn"` // the turn it ends, or the last one before it; 0 where a tree begins
 	Time   time.Time      `json:"time"`
 
-	Step   int     `json:"step,omitempty"` // of a Go agent: how many model calls the line has had
+	Step   int     `json:"step,omitempty"` // for a Go agent: the number of model calls of the line so far
 	Agent  string  `json:"agent,omitempty"`
 	Prompt string  `json:"prompt,omitempty"` // the prompt that began the turn, in full
 	Label  string  `json:"label,omitempty"`  // a description by the user or by the verb that made it
-	Key    TurnKey `json:"key,omitempty"`    // of the turn it ends
+	Key    TurnKey `json:"key,omitempty"`    // the key of the turn that it ends
 
-	Interrupted bool     `json:"interrupted,omitempty"` // the turn had no proper end
+	Interrupted bool     `json:"interrupted,omitempty"` // the turn did not end normally
 	Shared      bool     `json:"shared,omitempty"`      // another thread's turn overlapped in the workspace
 	Amends      CommitID `json:"amends,omitempty"`      // the checkpoint of the same turn that this one replaces
 
-	Files Counts `json:"files"`           // against the parent
+	Files Counts `json:"files"`           // the difference from the parent
 	Shell int    `json:"shell,omitempty"` // shell calls in the turn
 
 	Session   *Position           `json:"session,omitempty"`
@@ -34,7 +34,7 @@ type Checkpoint struct {
 	World     *Document           `json:"world,omitempty"`
 	Members   map[string]CommitID `json:"members,omitempty"` // the same cut in other threads
 
-	Meta map[string]string `json:"meta,omitempty"` // a program's own data, to find it by
+	Meta map[string]string `json:"meta,omitempty"` // a program's own data, by which it can find the checkpoint
 }
 
 // CheckpointKind is the origin of a checkpoint.
@@ -47,7 +47,7 @@ const (
 	CheckpointStep     CheckpointKind = "step"     // one model call and its tools inside a turn
 	CheckpointExternal CheckpointKind = "external" // changes the thread's agent did not make
 	CheckpointSave     CheckpointKind = "save"     // the user saved it
-	CheckpointRestore  CheckpointKind = "restore"  // one tier or some paths of another checkpoint
+	CheckpointRestore  CheckpointKind = "restore"  // one tier, or some paths, brought back from another checkpoint
 	CheckpointCut      CheckpointKind = "cut"      // a program saved it, outside a turn
 )
 
@@ -56,15 +56,15 @@ type Counts struct {
 	Added    int `json:"added"`
 	Modified int `json:"modified"`
 	Deleted  int `json:"deleted"`
-	// Protected is the number of files that exist but are no longer saved: a rule now
-	// protects them, or they cannot be saved.
+	// Protected is the number of files that exist but are no longer saved, because a rule now protects them
+	// or because they cannot be saved.
 	Protected int `json:"protected,omitempty"`
 }
 
 // IsZero reports whether nothing changed.
 func (c Counts) IsZero() bool { return c == Counts{} }
 
-// Document is an opaque tier: its bytes are an object, its format the writer's.
+// Document is an opaque tier: an object whose bytes have a format that only its writer knows.
 type Document struct {
 	Type string `json:"type"` // the format, with a version: "example.todo/2"
 	Data Hash   `json:"data"`
@@ -78,7 +78,7 @@ func (c *Checkpoint) Tree() Hash {
 	return c.Workspace.Tree
 }
 
-// Partial reports whether some files of the workspace, or databases that are attached to it, could not be saved.
+// Partial reports whether some files of the workspace, or attached databases, could not be saved.
 func (c *Checkpoint) Partial() bool {
 	return c.Workspace != nil && len(c.Workspace.Unread) > 0
 }
@@ -93,14 +93,14 @@ func (c *Checkpoint) Clone() (*Checkpoint, error) {
 	return out, json.Unmarshal(data, out)
 }
 
-// Phase is the progress of the newest turn of a thread's line according to its commits. Only
-// the lease shows whether a run is at work; see [Leaser].
+// Phase is the state of the newest turn of a thread's line, derived from its commits. Only the lease shows
+// whether a run is at work; see [Leaser].
 type Phase uint8
 
 // The phases. Stores keep the numbers.
 const (
-	PhaseUnknown Phase = iota // the newest commits do not decide it
-	PhaseDone                 // the turn is over, or there was none; of a saver's thread: nothing waits
+	PhaseUnknown Phase = iota // the newest commits do not show it
+	PhaseDone                 // the turn is over, or there was none; for a saver's thread: nothing waits
 	PhaseOpen                 // the turn is not over
 	PhaseWaiting              // the turn is not over and waits for decisions
 )

@@ -5,38 +5,37 @@ import (
 	"strings"
 )
 
-// Commit is one atomic change to a thread: either all of it becomes durable or
-// none of it. A commit with entries or a checkpoint is a node of the thread's
-// tree, below Parent. Any other commit only moves pointers.
+// Commit is one atomic change to a thread: either all of it becomes durable or none of it. A commit with
+// entries or a checkpoint is a node of the thread's tree, a child of Parent. Any other commit only moves
+// pointers.
 type Commit struct {
-	// ID is the idempotency key. The same commit twice gives the same result
-	// once; another commit under the same ID is a [KindConflict].
+	// ID is the idempotency key. A store applies a commit once and returns the same result if it gets the
+	// commit again. A different commit with the same ID is a [KindConflict].
 	ID     CommitID `json:"id"`
 	Thread ThreadID `json:"thread"`
 	// Create makes the thread. Its ID must be Thread, and Expect must be "".
 	Create *Thread `json:"create,omitempty"`
-	// Parent is the commit this one follows: usually the head, an older one to
-	// begin a new line, one of another thread at a fork's first commit, "" at
-	// the root of a tree.
+	// Parent is the commit that this one follows: usually the head. It is an older commit for a new line, a
+	// commit of another thread for the first commit of a fork, and "" for the root of a tree.
 	Parent CommitID `json:"parent,omitempty"`
-	// Expect is the head the writer saw. If the thread's head is another by now,
-	// nothing is written and the error is a [ConflictError] that carries it.
+	// Expect is the head that the writer read. If the thread's head has moved since, the store writes
+	// nothing and returns a [ConflictError] with the actual head.
 	Expect CommitID `json:"expect,omitempty"`
-	// Epoch is the [Head]'s epoch the writer saw. A lower one than the thread's
-	// is refused with [KindFenced].
+	// Epoch is the epoch of the [Head] that the writer read. The store refuses an epoch below the thread's
+	// with [KindFenced].
 	Epoch uint64 `json:"epoch,omitempty"`
 
 	Entries    []Entry     `json:"entries,omitempty"`
 	Checkpoint *Checkpoint `json:"checkpoint,omitempty"` // its ID, Thread, Parent and Seq are filled in by the store
-	Staged     Staged      `json:"staged"`               // new objects, from the same store's [Batch]
+	Staged     Staged      `json:"staged"`               // new objects, from a [Batch] of the same store
 	Needs      []Hash      `json:"needs,omitempty"`      // objects that must exist once Staged is in, else [KindNotFound]
 
-	// Move sets the head and the tip. Without it a node becomes both, and any other
-	// commit leaves them as they are.
+	// Move sets the head and the tip. If Move is nil, a node becomes both, and any other commit leaves them
+	// unchanged.
 	Move      *Move           `json:"move,omitempty"`
-	Link      *Link           `json:"link,omitempty"`      // joins the chain; unless it is Detached it becomes the head session, and the one before it ends
+	Link      *Link           `json:"link,omitempty"`      // joins the chain; unless Detached, becomes the head session and ends the one before
 	Workspace *WorkspaceState `json:"workspace,omitempty"` // the new state of the workspace
-	Operation *Operation      `json:"operation,omitempty"` // goes to its workspace's log
+	Operation *Operation      `json:"operation,omitempty"` // is added to the log of its workspace
 	Pin       *Pin            `json:"pin,omitempty"`
 }
 
@@ -53,8 +52,8 @@ type Move struct {
 // Self in a [Move] is the id of the commit itself.
 const Self CommitID = "."
 
-// Pin protects the checkpoint of an earlier commit from every collection. Name has all names of the pin, see
-// [PinNames]; an empty Name removes the pin.
+// Pin protects the checkpoint of an earlier commit from every collection. Name holds all names of the pin,
+// see [PinNames]; an empty Name removes the pin.
 type Pin struct {
 	Checkpoint CommitID `json:"checkpoint"`
 	Name       string   `json:"name,omitempty"`

@@ -11,7 +11,7 @@ type Entry struct {
 	Turn    int             `json:"turn"`
 	Session SessionID       `json:"session,omitempty"`
 	Time    time.Time       `json:"time"`
-	ID      string          `json:"id,omitempty"`   // binds a result to its intent and a decision to its interrupt; of a message that was noted in parts, binds the parts
+	ID      string          `json:"id,omitempty"`   // binds a result to its intent, a decision to its interrupt, the parts of a message
 	Name    string          `json:"name,omitempty"` // the tool, or the author of a message
 	Body    json.RawMessage `json:"body,omitempty"`
 }
@@ -28,19 +28,19 @@ const (
 	EntryInterrupt EntryKind = "interrupt"
 	EntryDecision  EntryKind = "decision"
 	EntryNote      EntryKind = "note"
-	EntryState     EntryKind = "state"  // a value of a Go agent's state: Name is its key, no Body deletes it
-	EntryKeep      EntryKind = "keep"   // of the messages so far only the first Body count from here on
+	EntryState     EntryKind = "state"  // a value of a Go agent's state: Name is its key; an entry without a Body deletes it
+	EntryKeep      EntryKind = "keep"   // from here on, only the first Body of the earlier messages count
 	EntryUsage     EntryKind = "usage"  // the cost of a model call
 	EntryDoubt     EntryKind = "doubt"  // paths of a turn that another author may have changed: Body lists them, as bytes
-	EntryOthers    EntryKind = "others" // paths that others changed while a turn ran beside another one: Body lists them, as bytes
+	EntryOthers    EntryKind = "others" // paths that others changed while turns overlapped: Body lists them, as bytes
 )
 
 // NotStarted is the body of a result that withdraws its intent: the call was cancelled
 // before it began and had no effect, and the permission for it is still valid.
 const NotStarted = `{"begun":false}`
 
-// MaxUnclipped is how much of a tool's input or result is kept as it was. Of a longer
-// one the head, the tail and the hash are kept; see [Clip].
+// MaxUnclipped is the largest tool input or result, in bytes, that an entry stores unchanged.
+// An entry stores only the head, the tail and the hash of a longer one; see [Clip].
 const MaxUnclipped = 16 << 10
 
 // Clipped replaces bytes longer than [MaxUnclipped] in an entry's body.
@@ -51,8 +51,8 @@ type Clipped struct {
 	SHA256 Hash   `json:"sha256"`
 }
 
-// Clip returns raw itself up to [MaxUnclipped] bytes, else a [Clipped] of it: 12 KiB
-// of the beginning, 4 KiB of the end, the length and the hash of the whole.
+// Clip returns raw if it has at most [MaxUnclipped] bytes, else a [Clipped] with the first 12
+// KiB, the last 4 KiB, the length and the hash of raw.
 func Clip(raw json.RawMessage) json.RawMessage {
 	if len(raw) <= MaxUnclipped {
 		return raw

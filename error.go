@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// Error is every error a person or a program is meant to act on.
+// Error is an error that a user or a program can act on.
 type Error struct {
 	Op   string // the operation: "restore", "open store"
 	Name string // its object: a path, a thread, a checkpoint; may be ""
@@ -29,9 +29,9 @@ const (
 	KindInternal  Kind = iota // a defect of segno, or not classified
 	KindInvalid               // the input is malformed or contradictory
 	KindNotFound              // the named object does not exist
-	KindConflict              // another writer was first, or changed it since
+	KindConflict              // another writer was first, or has changed the object since
 	KindRefused               // it would be unsafe now: a turn is open, a root is too wide
-	KindCorrupt               // it is there and it is damaged; never confused with not found
+	KindCorrupt               // the data exists but is damaged; never confused with not found
 	KindBusy                  // a lock was not available in time; a retry may help
 	KindFenced                // the writer's lease has passed to another
 	KindNewer                 // written by a newer version of segno
@@ -42,7 +42,7 @@ const (
 	KindNone Kind = -1 // no error; the kind of nil
 )
 
-// kinds has the name and the text of each kind.
+// kinds holds the name and the text of each kind.
 var kinds = [...]struct{ name, text string }{
 	{"internal", "internal error"}, {"invalid", "invalid"}, {"not_found", "does not exist"}, {"conflict", "conflict"},
 	{"refused", "refused"}, {"corrupt", "damaged"}, {"busy", "busy"}, {"fenced", "the lease has passed to another writer"},
@@ -108,8 +108,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// KindOf returns the kind of the outermost [Error] in err's chain that has one
-// other than [KindInternal], [KindCancelled] for a context's own errors, [KindNone] for nil,
+// KindOf returns the kind of the outermost [Error] in err's chain whose kind is not [KindInternal].
+// Without such an error it returns [KindCancelled] for a context's own errors, [KindNone] for nil,
 // and [KindInternal] otherwise.
 func KindOf(err error) Kind {
 	if err == nil {
@@ -126,8 +126,8 @@ func KindOf(err error) Kind {
 	return KindInternal
 }
 
-// HintOf returns the first hint in err's chain, or "". Without one, an error of a full disk gets its
-// own, because any write can fail so.
+// HintOf returns the first hint in err's chain, or "". If there is no hint and the disk is full, it
+// returns a hint about that, because any write can fail this way.
 func HintOf(err error) string {
 	for e := range errorsIn(err) {
 		if e.Hint != "" {
@@ -149,8 +149,8 @@ func errorsIn(err error) iter.Seq[*Error] {
 	}
 }
 
-// ConflictError is the cause of an [Error] with [KindConflict] that a [Store]'s
-// Commit returns: the head is not where the writer expected it.
+// ConflictError is the cause of an [Error] with [KindConflict] that a [Store]'s Commit returns:
+// Actual is the thread's head, which is not the one that the writer expected.
 type ConflictError struct{ Actual Head }
 
 func (e *ConflictError) Error() string {

@@ -29,8 +29,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// vector is a block of docs/format.md that begins with "```vector KIND". Its lines are pairs of a key and a
-// value. A line that begins with a space continues the value of the line before it.
+// vector is a block of docs/format.md that begins with "```vector KIND". Each line is a key and a value. A
+// line that begins with a space continues the value of the previous line.
 type vector struct {
 	t     *testing.T
 	kind  string
@@ -57,7 +57,7 @@ func (v *vector) hex(key string) []byte {
 	return data
 }
 
-// same compares the value of a key with what the code read.
+// same compares the value of a key with the value that the code read.
 func (v *vector) same(key string, got any, err error) {
 	v.t.Helper()
 	text, isText := got.(string)
@@ -117,10 +117,11 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// fieldTypes has the types of a message's fields: scalars, or names of messages.
+// fieldTypes holds the types of a message's fields: scalars, or names of messages.
 type fieldTypes map[protowire.Number]string
 
-// parseProto reads the fields of the messages of a .proto file that has only what the document needs.
+// parseProto parses the fields of the messages in a .proto file. It supports only the syntax that the
+// document uses.
 func parseProto(text string) map[string]fieldTypes {
 	messages := map[string]fieldTypes{}
 	var name string
@@ -221,7 +222,7 @@ func checkSeal(v *vector) {
 	v.same("name of the empty object", sealer.Hash("object", segno.HashOf(nil)).String(), nil)
 }
 
-// objectMap has the objects of a vector.
+// objectMap holds the objects of a vector.
 type objectMap map[segno.Hash][]byte
 
 func (m objectMap) Get(_ context.Context, name segno.Hash) ([]byte, error) {
@@ -293,7 +294,7 @@ func checkSnapshot(v *vector) {
 	}
 }
 
-// unfold returns a text in which the document has a sign for each line break.
+// unfold replaces the sign that stands for a line break in the document with a line break.
 func unfold(text string) string { return strings.ReplaceAll(text, " ⏎ ", "\n") }
 
 // checkTranscript cuts the position of a vector into a new session.
@@ -335,7 +336,8 @@ func checkTranscript(v *vector) {
 	}
 }
 
-// checkPack adds the pack of a vector to a store, as the document describes its tables, and reads its objects.
+// checkPack adds the pack of a vector to a store, with the tables as the document describes them, and reads
+// the pack's objects.
 func checkPack(v *vector) {
 	pack := v.hex("pack")
 	dir := v.t.TempDir()

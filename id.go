@@ -10,20 +10,20 @@ import (
 )
 
 type (
-	// ThreadID names a thread, permanently and in every store.
+	// ThreadID names a thread. It is permanent and the same in every store.
 	ThreadID string
 	// CommitID names a commit. A checkpoint is addressed by the id of the commit
 	// that carried it.
 	CommitID string
-	// SessionID is an agent's own name for a conversation. It is opaque, it may
-	// change under a thread, and nothing is addressed by it alone.
+	// SessionID is an agent's own name for a conversation. It is opaque, it may change under a
+	// thread, and it alone addresses nothing.
 	SessionID string
-	// WorkspaceID names a directory tree wherever it is moved to.
+	// WorkspaceID names a directory tree, and stays the same if the tree is moved.
 	WorkspaceID string
 	// OperationID names an operation of a workspace's log.
 	OperationID string
-	// TurnKey names a turn while it is open: the agent's own id of the prompt
-	// where it has one.
+	// TurnKey names a turn while it is open. It is the agent's own id of the prompt if there is
+	// one.
 	TurnKey string
 )
 
@@ -32,13 +32,12 @@ const MaxID = 1024
 
 var idText = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// NewID returns 128 random bits as 26 lower-case letters and digits. Ids are
-// random from the first letter on, so that a few letters are enough to type; no
-// order is ever read from them.
+// NewID returns 128 random bits as 26 lower-case letters and digits. Ids are random from the
+// first letter on, so that a user need type only a few letters. Their order has no meaning.
 func NewID() string { return strings.ToLower(rand.Text()) }
 
-// DerivedID returns an id that is a function of parts, so that a step that is repeated
-// after a crash gets the same id.
+// DerivedID returns an id that is a function of parts. A step that is repeated after a crash
+// thus gets the same id.
 func DerivedID(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
@@ -48,8 +47,8 @@ func DerivedID(parts ...string) string {
 	return idText.EncodeToString(h.Sum(nil)[:16])
 }
 
-// CheckID reports whether a store may be asked to keep s as an id: valid UTF-8,
-// not empty, at most [MaxID] bytes. The error has [KindInvalid].
+// CheckID reports whether a store can keep s as an id: valid UTF-8, not empty, at most [MaxID]
+// bytes. The error has [KindInvalid].
 func CheckID(op, s string) error {
 	switch {
 	case s == "":

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// ErrAnswered is the cause of a [KindConflict] for a decision on a question that has
-// another answer already.
+// ErrAnswered is the cause of a [KindConflict] for a decision on a question that already has a
+// different answer.
 const ErrAnswered = errText("it was answered before")
 
 // Interrupt is a question that a Go agent's run waits for: whether a tool call is allowed, or
@@ -19,16 +19,16 @@ type Interrupt struct {
 	ID       string          `json:"id"`
 	Thread   ThreadID        `json:"thread"`        // the thread of the call: the run's own, or a subagent's
 	Call     string          `json:"call"`          // the tool call's id
-	Via      string          `json:"via,omitempty"` // of a subagent's call: the call of this thread that started the subagent
+	Via      string          `json:"via,omitempty"` // for a subagent's call: the call of this thread that started the subagent
 	Tool     string          `json:"tool"`
 	Args     json.RawMessage `json:"args"`
-	ArgsHash Hash            `json:"args_hash"` // see [HashArgs]; an approval is valid for these alone
+	ArgsHash Hash            `json:"args_hash"` // see [HashArgs]; an approval is valid for these arguments only
 	Reason   Reason          `json:"reason"`
 	Question string          `json:"question,omitempty"`
 	Allowed  []DecisionKind  `json:"allowed"`
 	Asked    time.Time       `json:"asked"`
-	Expires  time.Time       `json:"expires,omitzero"`   // later decisions are refused, and the run asks again
-	Replaces string          `json:"replaces,omitempty"` // the id of the same question before
+	Expires  time.Time       `json:"expires,omitzero"`   // the deadline; the run refuses later decisions and asks again
+	Replaces string          `json:"replaces,omitempty"` // the id of the earlier interrupt with the same question
 }
 
 // Reason is why a run waits.
@@ -37,7 +37,7 @@ type Reason string
 // The reasons.
 const (
 	ReasonApproval Reason = "approval" // the tool needs approval
-	ReasonUnknown  Reason = "unknown"  // the call was begun and its result was lost: it may have happened
+	ReasonUnknown  Reason = "unknown"  // the call began and its result was lost: it may have had its effect
 )
 
 // Decision answers an [Interrupt]. It counts once: the first one recorded wins.
@@ -56,14 +56,14 @@ type DecisionKind string
 // The decisions.
 const (
 	Approve DecisionKind = "approve" // call the tool with the arguments that were asked about
-	Edit    DecisionKind = "edit"    // call it with the decision's
+	Edit    DecisionKind = "edit"    // call the tool with the arguments of the decision
 	Reject  DecisionKind = "reject"  // do not call it, and tell the model so
 	Respond DecisionKind = "respond" // do not call it; the decision's text is its result
 )
 
-// Check reports whether d may answer i at a moment: [KindRefused] if it came too
-// late or is not among the answers allowed, [KindInvalid] if it lacks something or
-// was made for other arguments.
+// Check returns an error if d may not answer i at the time now. The error has [KindRefused] if
+// d came too late or i does not allow it, and [KindInvalid] if d lacks a field or is for other
+// arguments.
 func (i *Interrupt) Check(d Decision, now time.Time) error {
 	kind, why, hint := KindInvalid, "", ""
 	switch {
@@ -83,15 +83,15 @@ func (i *Interrupt) Check(d Decision, now time.Time) error {
 	return Errorf(kind, "decide", i.ID, "%s", why).WithHint(hint)
 }
 
-// Late reports whether it is too late to answer i.
+// Late reports whether it is too late to answer i at the time now.
 func (i *Interrupt) Late(now time.Time) bool { return !i.Expires.IsZero() && now.After(i.Expires) }
 
-// Entry is i as a record of the log.
+// Entry returns i as a record of the log.
 func (i Interrupt) Entry() (Entry, error) {
 	return bodied(Entry{Kind: EntryInterrupt, ID: i.ID, Name: i.Tool, Time: i.Asked}, i)
 }
 
-// Entry is d as a record of the log.
+// Entry returns d as a record of the log.
 func (d Decision) Entry() (Entry, error) {
 	return bodied(Entry{Kind: EntryDecision, ID: d.Interrupt, Name: d.Actor, Time: d.Time}, d)
 }
@@ -120,7 +120,7 @@ func Encode(v any) (json.RawMessage, error) {
 // HashArgs returns the hash of a call's arguments without their white space.
 func HashArgs(args json.RawMessage) Hash {
 	if len(args) == 0 {
-		args = json.RawMessage("null") // as it is kept
+		args = json.RawMessage("null") // the log stores missing arguments as null
 	}
 	var b bytes.Buffer
 	if json.Compact(&b, args) != nil {
@@ -133,5 +133,5 @@ func HashArgs(args json.RawMessage) Hash {
 type Answer struct {
 	Interrupt Interrupt
 	Decision  Decision
-	Used      bool // the allowed call was begun; the decision allows no other
+	Used      bool // the allowed call has begun; the decision does not allow another one
 }

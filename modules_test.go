@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// heavy is what a program must not get with the root and a store. The command opens stores in servers, too, so
-// it has their drivers.
+// heavy lists modules that a program must not get with the root and a store. The command may have database
+// drivers, because it also opens stores on servers.
 var (
 	heavy         = regexp.MustCompile(heavyAnywhere.String() + `|redis|pgx`)
 	heavyAnywhere = regexp.MustCompile(`anthropic|openai|gocloud\.dev|aws|azure|cloud\.google|grpc`)
 )
 
-// TestTheCommandIsLight looks at which modules `go build ./cmd/segno` compiles. A user of
-// hooks and of the proxy does not wait for clients of models or of clouds.
+// TestTheCommandIsLight checks which modules `go build ./cmd/segno` compiles, so that a user of hooks and of
+// the proxy does not wait for client libraries of models or clouds.
 func TestTheCommandIsLight(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "./cmd/segno").CombinedOutput()
 	if err != nil {
@@ -28,8 +28,8 @@ func TestTheCommandIsLight(t *testing.T) {
 	}
 }
 
-// TestTheLibraryIsLight makes a program that imports the root, an agent and a store,
-// and looks at what modules come along.
+// TestTheLibraryIsLight makes a program that imports the root, an agent and a store, and checks which modules
+// it gets.
 func TestTheLibraryIsLight(t *testing.T) {
 	root, err := filepath.Abs(".")
 	if err != nil {
@@ -44,7 +44,7 @@ func TestTheLibraryIsLight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What it requires is what the root does: a program gets no less and no more.
+	// The program requires what the root module requires, and therefore gets the same versions.
 	text := regexp.MustCompile(`(?m)^module .*$`).ReplaceAllString(string(mod), "module example.com/program")
 	text = regexp.MustCompile(`(?m)^tool .*$`).ReplaceAllString(text, "") +
 		"\nrequire " + module + " v0.0.0\nreplace " + module + " => " + root + "\n"

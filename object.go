@@ -17,8 +17,8 @@ type Objects interface {
 	Has(ctx context.Context, name Hash) (bool, error)
 	// Batch returns a new collection of objects on their way into the store.
 	Batch() Batch
-	// Keep makes staged objects durable without a commit. They live at least an
-	// hour, longer once a kept record names them.
+	// Keep makes staged objects durable without a commit. A [Collector] keeps them for at least
+	// an hour, and longer once a kept record names them.
 	Keep(ctx context.Context, staged Staged) error
 }
 
@@ -26,23 +26,22 @@ type Objects interface {
 // writes packs before the store's writer is asked for. Its methods may be called
 // at once.
 type Batch interface {
-	// Put adds an object and returns its name. data is the caller's again on
-	// return. For an object that the store already has, Put only looks for its name.
+	// Put adds an object and returns its name. The caller may reuse data on return. For an
+	// object that the store already has, Put only looks up the name.
 	Put(ctx context.Context, data []byte) (Hash, error)
 	// Has reports whether an object is in the batch or in the store.
 	Has(ctx context.Context, name Hash) (bool, error)
-	// Stage ends the batch. Large objects are in a pack on disk, synced; small ones are
-	// in the result. No object can be read back before a commit or Keep. If neither follows,
-	// the pack is an orphan. A [Collector] removes it once it is an hour old; nothing else
-	// does, and nothing reports it.
+	// Stage ends the batch. Large objects are in a pack on disk, synced; small ones are in the
+	// result. Objects cannot be read back before a commit or Keep. If neither follows, the pack
+	// is an orphan. Only a [Collector] removes it, once it is an hour old. An orphan is not
+	// reported.
 	Stage(ctx context.Context) (Staged, error)
-	// Close drops the objects of a batch that was not staged. After Stage it does nothing,
-	// also if the commit of the objects fails.
+	// Close drops the objects of a batch that was not staged. After Stage it does nothing, even
+	// if the commit of the objects fails.
 	io.Closer
 }
 
-// Staged is the result of a [Batch], for a commit. It can be stored and committed
-// later, by another process.
+// Staged is the result of a [Batch], for a commit. Another process can commit it later.
 type Staged struct {
 	Objects []Object `json:"objects,omitempty"` // small ones, at most 1 MiB together
 	Packs   []string `json:"packs,omitempty"`   // names of packs in the store
@@ -54,6 +53,6 @@ func (s Staged) IsZero() bool { return len(s.Objects) == 0 && len(s.Packs) == 0 
 // Object is a name and its bytes, as the store encodes them.
 type Object struct {
 	Name Hash   `json:"name"`
-	Size int64  `json:"size"` // of the decoded bytes
-	Data []byte `json:"data"` // encoded; only the store that staged it reads it
+	Size int64  `json:"size"` // the size of the decoded bytes
+	Data []byte `json:"data"` // encoded; only the store that staged them can decode them
 }

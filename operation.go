@@ -2,21 +2,21 @@ package segno
 
 import "time"
 
-// Operation is one thing a person did to a workspace and its thread. Turns are
-// not operations.
+// Operation is a change that a user made to a workspace and its thread. Turns are not
+// operations.
 type Operation struct {
 	ID        OperationID `json:"id"`
 	Workspace WorkspaceID `json:"workspace"`
 	Thread    ThreadID    `json:"thread"`
 	Verb      Verb        `json:"verb"`
-	Args      string      `json:"args,omitempty"` // as a person would type them
+	Args      string      `json:"args,omitempty"` // as the user would type them
 	Time      time.Time   `json:"time"`
 	Before    Pointers    `json:"before"`
 	After     Pointers    `json:"after"`
-	Undoes    OperationID `json:"undoes,omitempty"`   // of an op undo: the operation that it undid
-	Pin       *Pin        `json:"pin,omitempty"`      // of a pin or unpin: the new names
-	Unpinned  string      `json:"unpinned,omitempty"` // the names it had before
-	Forked    ThreadID    `json:"forked,omitempty"`   // the thread a fork made
+	Undoes    OperationID `json:"undoes,omitempty"`   // for an op undo: the operation that it undid
+	Pin       *Pin        `json:"pin,omitempty"`      // for a pin or unpin: the new names
+	Unpinned  string      `json:"unpinned,omitempty"` // the names that the pin had before
+	Forked    ThreadID    `json:"forked,omitempty"`   // for a fork: the new thread
 }
 
 // Verb is the kind of an operation.
@@ -34,8 +34,8 @@ const (
 	VerbOpUndo  Verb = "op undo"
 )
 
-// Pointers is everything an operation moves: a thread's pointers, its head
-// session and the files.
+// Pointers is everything that an operation can move: a thread's pointers, its head session and
+// the files.
 type Pointers struct {
 	Head    CommitID  `json:"head"`
 	Tip     CommitID  `json:"tip"`
@@ -43,6 +43,6 @@ type Pointers struct {
 	Tree    Hash      `json:"tree,omitzero"`
 }
 
-// MovesFiles reports whether o moved a thread or files, so that undoing it is a move, too. Pins
-// and forks did not.
+// MovesFiles reports whether o moved a thread or files, so that an undo of o moves them, too.
+// Pins and forks move neither.
 func (o *Operation) MovesFiles() bool { return o.Pin == nil && o.Forked == "" }

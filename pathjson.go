@@ -6,12 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// File names are bytes, and JSON strings are not. A name that is not valid UTF-8 is also
-// written as base64, in a field beside it, and a reader uses that field if it is present. So a
-// plan in the journal, and every result, names the exact files.
+// File names are bytes, and JSON strings are not. MarshalJSON therefore also writes a name that
+// is not valid UTF-8 as base64, in an additional field, and UnmarshalJSON prefers that field. A
+// plan in the journal, and every result, thus names the exact files.
 
-// PathBytes returns the path_bytes that JSON has beside a path: the path's bytes if it is
-// not valid UTF-8, else nil.
+// PathBytes returns the value of path_bytes, the field next to a path in JSON: the path's bytes
+// if they are not valid UTF-8, else nil.
 func PathBytes(path string) []byte {
 	if utf8.ValidString(path) {
 		return nil
@@ -30,7 +30,7 @@ type changeJSON struct {
 	PathBytes []byte `json:"path_bytes,omitempty"`
 }
 
-// MarshalJSON adds path_bytes where the path is not valid UTF-8.
+// MarshalJSON adds path_bytes if the path is not valid UTF-8.
 func (c Change) MarshalJSON() ([]byte, error) {
 	return json.Marshal(changeJSON{plainChange(c), PathBytes(c.Path)})
 }
@@ -51,7 +51,7 @@ type conflictJSON struct {
 	PathBytes []byte `json:"path_bytes,omitempty"`
 }
 
-// MarshalJSON adds path_bytes where the path is not valid UTF-8.
+// MarshalJSON adds path_bytes if the path is not valid UTF-8.
 func (c Conflict) MarshalJSON() ([]byte, error) {
 	return json.Marshal(conflictJSON{plainConflict(c), PathBytes(c.Path)})
 }
@@ -72,7 +72,7 @@ type entityJSON struct {
 	TargetBytes []byte `json:"target_bytes,omitempty"`
 }
 
-// MarshalJSON adds target_bytes where the target is not valid UTF-8.
+// MarshalJSON adds target_bytes if the target is not valid UTF-8.
 func (e Entity) MarshalJSON() ([]byte, error) {
 	return json.Marshal(entityJSON{plainEntity(e), PathBytes(e.Target)})
 }

@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// QuotePath writes a path for a person as git does: as it is, or, if it has
-// characters that cannot be printed, quotes, backslashes or spaces at its ends,
-// between double quotes with the escapes of C. Bytes that are not text are octal. The path of a
-// database is its name after the word "database".
+// QuotePath formats a path for a user as git does. It quotes a path with unprintable
+// characters, quotes, backslashes, or spaces at either end, and uses the escapes of C; bytes
+// that are not text are octal. It returns any other path unchanged. The path of a database is
+// formatted as the word "database" and the name.
 func QuotePath(path string) string {
 	if name, ok := DatabaseName(path); ok {
 		return "database " + QuotePath(name)
@@ -41,6 +41,6 @@ func QuotePath(path string) string {
 	return b.String()
 }
 
-// unprintable reports whether a character could drive a terminal, reorder the text
-// around it, or hide.
+// unprintable reports whether a character could control a terminal, reorder the text around it,
+// or be invisible.
 func unprintable(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Check reports whether a store may apply c at all, whatever it holds. The error
+// Check reports whether c is valid for any store, regardless of the store's content. The error
 // has [KindInvalid].
 func (c *Commit) Check() error {
 	if err := c.checkIDs(); err != nil {
@@ -53,10 +53,10 @@ func (c *Commit) checkIDs() error {
 	return nil
 }
 
-// Digest is a hash of c's content: two commits of one ID are the same if their digests are
-// equal. It covers the JSON of c without Staged and the fields that the store fills
-// in, so that a commit from the spool has the same digest. It does not cover Expect and
-// Epoch, because a commit that is repeated after a crash finds a head that it moved itself.
+// Digest is a hash of c's content: two commits with the same ID are equal if their digests are.
+// It covers the JSON of c without Staged and without the fields that the store sets, so that a
+// commit from the spool has the same digest. It does not cover Expect and Epoch, because a
+// commit that is repeated after a crash finds a head that it moved itself.
 func (c Commit) Digest() (Hash, error) {
 	c.Staged, c.Expect, c.Epoch = Staged{}, "", 0
 	if c.Checkpoint != nil {
@@ -71,7 +71,7 @@ func (c Commit) Digest() (Hash, error) {
 	return Hash(h.Sum(nil)), nil
 }
 
-// Refs are the objects that must exist once c is in, each once.
+// Refs returns the objects that must exist once c is committed, without duplicates.
 func (c *Commit) Refs() []Hash {
 	all := slices.Concat(c.Needs, c.Checkpoint.Refs())
 	if c.Workspace != nil && c.Workspace.Snapshot != nil {
@@ -85,7 +85,8 @@ func (c *Commit) Refs() []Hash {
 	})
 }
 
-// Refs are the objects that c names directly. The Trace of each tier finds those that they name.
+// Refs returns the objects that c names directly. The Trace of each tier finds the objects that
+// those name.
 func (c *Checkpoint) Refs() []Hash {
 	if c == nil {
 		return nil
@@ -109,8 +110,8 @@ func (c *Checkpoint) Refs() []Hash {
 	return slices.DeleteFunc(refs, Hash.IsZero)
 }
 
-// Matches reports whether q chooses c, as far as c itself can tell: Pinned and
-// Limit are the store's to judge.
+// Matches reports whether q selects c, as far as c alone shows it. The store must check Pinned
+// and Limit.
 func (q *CheckpointQuery) Matches(c *Checkpoint) bool {
 	pos, snap := cmp.Or(c.Session, &Position{}), cmp.Or(c.Workspace, &Snapshot{})
 	return (q.Thread == "" || c.Thread == q.Thread) &&
@@ -124,7 +125,7 @@ func (q *CheckpointQuery) Matches(c *Checkpoint) bool {
 		(q.Before == 0 || c.Seq < q.Before)
 }
 
-// hasAll reports whether have contains all pairs of want.
+// hasAll reports whether have contains all pairs in want.
 func hasAll(have, want map[string]string) bool {
 	for k, v := range want {
 		if got, ok := have[k]; !ok || got != v {
@@ -134,8 +135,8 @@ func hasAll(have, want map[string]string) bool {
 	return true
 }
 
-// Matches reports whether q chooses t, as far as t itself can tell: Session and
-// Limit are the store's to judge.
+// Matches reports whether q selects t, as far as t alone shows it. The store must check Session
+// and Limit.
 func (q *ThreadQuery) Matches(t *Thread) bool {
 	return (q.Workspace == "" || t.Workspace == q.Workspace) &&
 		(q.ParentThread == "" || t.ParentThread == q.ParentThread) && (!q.TopLevel || t.ParentThread == "") &&

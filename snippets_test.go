@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// libraryPage is the document whose Go code and set-up TestSnippetsCompile runs.
+// libraryPage is the document whose Go code and setup TestSnippetsCompile runs.
 const libraryPage = "docs/library.md"
 
 // imported maps the package names that the page's functions use to import paths.
@@ -22,7 +22,7 @@ var imported = map[string]string{
 	"segno": module, "agent": module + "/agent", "saver": module + "/saver",
 }
 
-// blocks returns the code blocks of a document in a language, "" for a shell.
+// blocks returns the code blocks of a document in a language; "" means a shell.
 func blocks(text, language string) (all []string) {
 	for _, found := range regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$").FindAllStringSubmatch(text, -1) {
 		if found[1] == language {
@@ -33,10 +33,10 @@ func blocks(text, language string) (all []string) {
 }
 
 // TestSnippetsCompile follows the instructions of docs/library.md in a directory beside a
-// checkout. It builds the page's Go code as printed: a block that begins with a package
-// clause becomes a file, and the other blocks become files of the same program with their
-// imports added. Then it runs the program. Because go compiles segno again in another
-// directory, -short only parses the code.
+// checkout. It builds the page's Go code as printed: a block that begins with a package clause
+// becomes a file, and the other blocks become files of the same program, with imports added.
+// Then it runs the program. With -short it only parses the code, because go compiles segno
+// again in another directory.
 func TestSnippetsCompile(t *testing.T) {
 	root, err := filepath.Abs(".")
 	if err != nil {

@@ -7,29 +7,29 @@ import (
 	"slices"
 )
 
-// State is the state of a Go agent at the end of a line. It is folded from the line's
-// entries and never stored whole, so that a step writes only its own changes. A State
-// shares its bodies with the line that it was folded from.
+// State is the state of a Go agent at the end of a line. It is folded from the line's entries
+// and never stored whole, so that a step writes only its own changes. A State shares its bodies
+// with the line that it was folded from.
 type State struct {
 	At     CommitID // the newest commit folded
-	Step   int      // of the newest checkpoint that has one
+	Step   int      // of the newest checkpoint that has a step
 	Turn   int
-	Parent CommitID // of the newest checkpoint
+	Parent CommitID // the parent of the newest checkpoint
 
 	Messages []json.RawMessage
 	Values   map[string]json.RawMessage
-	// Interrupts wait for a decision, oldest first, and Answers are those that wait
-	// no more, by id.
+	// Interrupts wait for a decision, oldest first. Answers are the interrupts that have one,
+	// by id.
 	Interrupts []Interrupt
 	Answers    map[string]Answer
-	Replaced   map[string]string // interrupts that are asked under another id since, and that id
+	Replaced   map[string]string // interrupts that the run has asked again under another id, and that id
 	// Unknown are intents without a result, oldest first: their effects may have
 	// happened.
 	Unknown []Entry
 }
 
-// Fold adds up a line that was loaded whole, with its entries. An entry that does
-// not decode is [KindCorrupt] and named.
+// Fold computes the state from a line that was loaded whole, with its entries. For an entry
+// that it cannot decode, the error has [KindCorrupt] and names the entry.
 func Fold(line *Line) (*State, error) {
 	s := &State{Values: map[string]json.RawMessage{}, Answers: map[string]Answer{}}
 	for i := range line.Commits {
@@ -99,12 +99,12 @@ func (s *State) Apply(e *Entry) error {
 	return nil
 }
 
-// ended are the intents that are not call's.
+// ended returns the unknown intents without those of call.
 func (s *State) ended(call string) []Entry {
 	return slices.DeleteFunc(s.Unknown, func(x Entry) bool { return x.ID == call })
 }
 
-// allowed uses up the answers that allowed a call, or gives them back.
+// allowed marks the answers that allowed a call as used, or as unused again.
 func (s *State) allowed(call string, used bool) {
 	for id, a := range s.Answers {
 		if a.Interrupt.Call == call && a.Interrupt.Via == "" {
@@ -142,7 +142,8 @@ func (s *State) close(interrupt string) {
 	s.Interrupts = slices.DeleteFunc(s.Interrupts, func(x Interrupt) bool { return x.ID == interrupt })
 }
 
-// Clone returns a copy that can be added to on its own; the bodies are shared.
+// Clone returns a copy to which the caller can add entries independently; the bodies are
+// shared.
 func (s *State) Clone() *State {
 	c := *s
 	c.Messages, c.Values, c.Answers, c.Replaced = slices.Clone(s.Messages), maps.Clone(s.Values), maps.Clone(s.Answers), maps.Clone(s.Replaced)

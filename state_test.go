@@ -6,8 +6,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// TestAResultEndsItsOwnCallOnly folds a question, an intent and results: of the call, of
-// another, and one that names none.
+// TestAResultEndsItsOwnCallOnly folds a question, an intent and results: one of the same call,
+// one of another call, and one that names no call.
 func TestAResultEndsItsOwnCallOnly(t *testing.T) {
 	ask := func(id, call, via string) segno.Entry {
 		e, err := segno.Interrupt{ID: id, Call: call, Via: via}.Entry()

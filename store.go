@@ -11,34 +11,34 @@ import (
 // results. All methods may be called at once, from many goroutines and many processes.
 // Package store/storetest tests an implementation.
 //
-// Errors are [Error]s: [KindNotFound] for a missing record and [KindCorrupt] for a damaged
-// one, never one for the other; [KindBusy] if the lock of the writer was not available in
-// time; [KindIO] if the disk, the operating system or the network failed; [KindNewer] for a
-// store of a newer version; [KindCancelled] when ctx ends. After KindCancelled nothing was
-// written. After [KindIO] or [KindBusy] a change may have been made: the caller repeats a
-// Commit with the same ID, which is made once. (These are rules of a Store. The key-value
-// store below store/kv has weaker ones; see its KV.)
+// Errors are [Error]s: [KindNotFound] for a missing record and [KindCorrupt] for a damaged one,
+// and these two are never confused; [KindBusy] if the writer's lock was not available in time;
+// [KindIO] if the disk, the operating system or the network failed; [KindNewer] for a store of a
+// newer version; [KindCancelled] if ctx ends. After KindCancelled, nothing was written. After
+// [KindIO] or [KindBusy], the change may have been made: the caller repeats the Commit with the
+// same ID, and the store applies it only once. These are the rules of a Store. The key-value
+// store below store/kv has weaker ones; see its KV.
 type Store interface {
 	// Commit applies c and returns the new head. c is durable on return. Commit
 	// returns [KindConflict] with a [ConflictError] if the head is not c.Expect.
 	Commit(ctx context.Context, c Commit) (Head, error)
 	// Head returns the head and the tip of a thread.
 	Head(ctx context.Context, thread ThreadID) (Head, error)
-	// Load returns a commit's line: itself and its ancestors, across threads,
-	// oldest first, and nothing of any other line.
+	// Load returns the line of a commit, oldest first: the commit and its ancestors, across
+	// threads, but no commit of another line.
 	Load(ctx context.Context, at CommitID, w Window) (*Line, error)
 	// Checkpoints yields checkpoints newest first, without entries.
 	Checkpoints(ctx context.Context, q CheckpointQuery) iter.Seq2[Checkpoint, error]
-	// Threads yields threads, the most recently changed first. By phase it reads an index, so
-	// that its cost does not depend on the threads in other phases; Phase and Session
-	// together are [KindInvalid].
+	// Threads yields threads, the most recently changed first. A query with a Phase reads an
+	// index, so that its cost does not depend on the threads in other phases. A query with both
+	// Phase and Session is [KindInvalid].
 	Threads(ctx context.Context, q ThreadQuery) iter.Seq2[Thread, error]
 	// Objects returns the object part.
 	Objects() Objects
 	// Delete hides a thread. Commits that a fork reaches stay.
 	Delete(ctx context.Context, thread ThreadID) error
-	// Close waits for calls under way, but ends those that wait in a [Watcher].
-	// Later calls get [KindInvalid].
+	// Close waits for calls in progress, but ends those that wait in a [Watcher]. Later calls
+	// return [KindInvalid].
 	io.Closer
 }
 
@@ -76,85 +76,85 @@ type Node struct {
 	Thread     ThreadID
 	Parent     CommitID
 	Seq        int64
-	Checkpoint *Checkpoint // nil for a commit of entries alone
-	Entries    []Entry     // nil if the [Window] asked for none
+	Checkpoint *Checkpoint // nil for a commit that only has entries
+	Entries    []Entry     // nil if the [Window] did not ask for entries
 }
 
 // Window is the part of a line to load.
 type Window struct {
-	// Last is how many commits at most, counted from the newest; 0 is all.
+	// Last is the maximum number of commits, counted from the newest; 0 means all.
 	Last int
 	// Entries also loads the entries.
 	Entries bool
 }
 
-// CheckpointQuery chooses checkpoints. Zero fields choose nothing out.
+// CheckpointQuery selects checkpoints. A zero field excludes none.
 type CheckpointQuery struct {
 	Thread    ThreadID
-	Workspace WorkspaceID       // that pin a snapshot of it
+	Workspace WorkspaceID       // that pin a snapshot of this workspace
 	Session   SessionID         // with this session in the session tier
-	Leaf      string            // that end at this record of the transcript
+	Leaf      string            // whose session tier ends at this record of the transcript
 	Key       TurnKey           // that end this turn
-	Step      int               // that end this step
+	Step      int               // that end the step with this number
 	Meta      map[string]string // with all of these pairs in Meta
-	IDPrefix  string            // with an id that begins so
-	Pinned    bool              // that have a pin; its name is then the Label
-	Before    int64             // with Thread: with a lower seq; a cursor that appends do not disturb
+	IDPrefix  string            // whose id begins with this prefix
+	Pinned    bool              // that have a pin; Label then holds its name
+	Before    int64             // with Thread: with a lower Seq; a cursor that stays valid when checkpoints are added
 	Limit     int
 }
 
-// ThreadQuery chooses threads. Zero fields choose nothing out.
+// ThreadQuery selects threads. A zero field excludes none.
 type ThreadQuery struct {
-	Workspace    WorkspaceID // that started there
+	Workspace    WorkspaceID // that started in this workspace
 	Session      SessionID   // with this session in the chain
-	ParentThread ThreadID    // that are parts of this one
-	TopLevel     bool        // that are no part of another
-	Phase        Phase       // that are in this phase; they come in the order of their ids
-	After        ThreadID    // with Phase: with a greater id; a cursor that changes do not disturb
+	ParentThread ThreadID    // that are parts of this thread
+	TopLevel     bool        // that are not part of another thread
+	Phase        Phase       // that are in this phase, ordered by id
+	After        ThreadID    // with Phase: with a greater id; a cursor that stays valid when threads change
 	IDPrefix     string
 	Limit        int
 }
 
-// Chains is the ability to read a thread's whole chain.
+// Chains is implemented by stores that can read the whole chain of a thread.
 type Chains interface {
 	// Chain yields a thread's links, oldest first.
 	Chain(ctx context.Context, thread ThreadID) iter.Seq2[Link, error]
 }
 
-// Workspaces is the ability to keep records of workspaces, and a log of the operations on each.
+// Workspaces is implemented by stores that keep records of workspaces, and a log of the
+// operations on each.
 type Workspaces interface {
 	// Workspace returns one record.
 	Workspace(ctx context.Context, id WorkspaceID) (WorkspaceRecord, error)
-	// FindWorkspaces yields the records at one of paths, or with this device and
-	// inode if inode is not 0, longest path first. Without either it yields all.
+	// FindWorkspaces yields the records with one of paths, or with this device and inode if inode
+	// is not 0, longest path first. Without paths and inode it yields all records.
 	FindWorkspaces(ctx context.Context, paths []string, device, inode uint64) iter.Seq2[WorkspaceRecord, error]
-	// PutWorkspace creates or replaces a record; its State is left as it is.
+	// PutWorkspace creates or replaces a record, except for its State, which does not change.
 	PutWorkspace(ctx context.Context, w WorkspaceRecord) error
 	// Operations yields a workspace's log, newest first.
 	Operations(ctx context.Context, id WorkspaceID) iter.Seq2[Operation, error]
 }
 
-// Renamer is the ability to change the title of a thread.
+// Renamer is implemented by stores that can change the title of a thread.
 type Renamer interface {
-	// Rename replaces the title from of a thread by to. The error has [KindConflict] if the title
-	// is neither of them. The new title is durable on return.
+	// Rename changes the title of a thread from the value from to the value to. The error has
+	// [KindConflict] if the title is neither of them. The new title is durable on return.
 	Rename(ctx context.Context, thread ThreadID, from, to string) error
 }
 
-// Leaser is the ability to make one writer the only one.
+// Leaser is implemented by stores that can limit a thread to one writer.
 type Leaser interface {
-	// Acquire takes or renews the lease on a thread. A lease held by another
-	// owner and not yet expired gives [KindBusy]. Taking it raises the epoch.
+	// Acquire takes or renews the lease on a thread. If another owner holds a lease that has not
+	// expired, the error has [KindBusy]. Taking a lease raises the epoch.
 	Acquire(ctx context.Context, l Lease) (Lease, error)
-	// Release ends the lease; the epoch stays. Another process may release the lease of
-	// an owner that is gone.
+	// Release ends the lease; the epoch stays. A process may release the lease of another owner
+	// that has exited.
 	Release(ctx context.Context, l Lease) error
-	// LeaseOf returns the lease on a thread that is in force, the zero Lease if there
-	// is none.
+	// LeaseOf returns the current lease on a thread, or the zero Lease if there is none.
 	LeaseOf(ctx context.Context, thread ThreadID) (Lease, error)
 }
 
-// Collector is the ability to drop unreachable records.
+// Collector is implemented by stores that can drop unreachable records.
 type Collector interface {
 	Collect(ctx context.Context, p CollectPolicy) (Collection, error)
 }
@@ -163,13 +163,13 @@ type Collector interface {
 // ancestors, forks, pins and operations.
 type CollectPolicy struct {
 	DryRun bool
-	// Retain selects which of the lines that neither head nor tip reaches stay; nil keeps all
-	// of them. The method Lines of timeline.Retention makes it.
+	// Retain selects which of the lines that neither head nor tip reaches stay; nil keeps all of
+	// them. timeline.Retention.Lines makes it.
 	Retain *RetainedLines
 	// Checkpoints are further checkpoints to keep with their objects: those of open turns.
 	Checkpoints []Checkpoint
-	// Trace calls visit for each object that a checkpoint reaches. visit returns
-	// false for an object that it has seen. Trace then skips the references of that object.
+	// Trace calls visit for each object that a checkpoint reaches. If visit returns false, it has
+	// already received that object, and Trace skips the references of the object.
 	Trace func(ctx context.Context, o Objects, c Checkpoint, visit func(Hash) bool) error
 }
 
@@ -177,11 +177,11 @@ type CollectPolicy struct {
 // RetainedLines keeps everything.
 type RetainedLines struct {
 	Since   time.Time          // younger checkpoints and operations stay
-	Newest  map[ThreadID]int64 // of a thread the checkpoints from this seq on stay; a thread that is not listed stays whole
-	Waiting map[CommitID]bool  // ends of lines with open questions, which stay
+	Newest  map[ThreadID]int64 // for a thread: checkpoints from this Seq on stay; a thread without an entry stays whole
+	Waiting map[CommitID]bool  // ends of lines with open questions; these checkpoints stay
 }
 
-// Keeps reports whether a checkpoint stays. A checkpoint without a time does.
+// Keeps reports whether a checkpoint stays. A checkpoint without a time always stays.
 func (k *RetainedLines) Keeps(c *Checkpoint) bool {
 	if k == nil || c == nil {
 		return true
@@ -190,7 +190,8 @@ func (k *RetainedLines) Keeps(c *Checkpoint) bool {
 	return !known || c.Seq >= from || c.Time.IsZero() || !c.Time.Before(k.Since) || k.Waiting[c.ID]
 }
 
-// KeepsOperation reports whether an operation keeps the checkpoints it moved between.
+// KeepsOperation reports whether an operation keeps the two checkpoints between which it moved
+// the thread.
 func (k *RetainedLines) KeepsOperation(o *Operation) bool {
 	return k == nil || o.Time.IsZero() || !o.Time.Before(k.Since)
 }
@@ -203,32 +204,34 @@ type Collection struct {
 	Kept        int   `json:"kept"`        // objects that stay
 }
 
-// Eraser is the ability to erase deleted threads. timeline.Purge deletes a thread and erases it.
+// Eraser is implemented by stores that can erase deleted threads. timeline.Purge deletes a thread
+// and erases it.
 type Eraser interface {
 	// Erase removes the data that only deleted threads reach: their entries, checkpoints and
-	// objects of any age, and their titles, sessions and operations, wherever the store
-	// keeps them. It keeps the data that [Collector] keeps, and the ids of threads and commits, so
-	// that a late writer is refused. The policy's Trace finds the objects; without it all
-	// objects stay. Erase may be called again after any error, and with nothing to erase.
+	// objects of any age, and their titles, sessions and operations, wherever the store keeps
+	// them. It keeps the data that a [Collector] keeps. It also keeps the ids of threads and
+	// commits, so that the store can refuse a late writer. The policy's Trace finds the objects;
+	// without Trace all objects stay. Erase may be repeated after any error, and may be called if
+	// there is nothing to erase.
 	//
-	// A batch that found an object in the store while it was erased cannot be committed:
-	// its commit is [KindNotFound], and the caller stages it again.
+	// Erase may remove an object while a [Batch] relies on the stored copy. The commit of that
+	// batch then fails with [KindNotFound], and the caller stages the batch again.
 	Erase(ctx context.Context, p CollectPolicy) (Collection, error)
 }
 
-// Checker is the ability to prove a store sound.
+// Checker is implemented by stores that can verify all their data.
 type Checker interface {
-	// Check reads every record and every object and reports each that is damaged
-	// or missing. It ends early only if report returns false or ctx ends.
+	// Check reads every record and every object and reports each one that is damaged or missing.
+	// It stops early only if report returns false or ctx ends.
 	Check(ctx context.Context, p CheckPolicy, report func(error) bool) (Checked, error)
 }
 
-// CheckPolicy has the function that follows references in a check.
+// CheckPolicy holds the function that follows references in a check.
 type CheckPolicy struct {
 	Trace func(ctx context.Context, o Objects, c Checkpoint, visit func(Hash) bool) error
 }
 
-// Checked counts the records that a check has read.
+// Checked counts the records that a check read.
 type Checked struct {
 	Threads     int   `json:"threads"`
 	Checkpoints int   `json:"checkpoints"`

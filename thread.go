@@ -17,9 +17,9 @@ type Thread struct {
 // Head is the position of a thread. A [Commit] compares and swaps it.
 type Head struct {
 	Thread ThreadID `json:"thread"`
-	Head   CommitID `json:"head"`  // the commit the thread is at
-	Tip    CommitID `json:"tip"`   // the newest one redo can reach
-	Seq    int64    `json:"seq"`   // of the newest commit; arrival order, nothing more
+	Head   CommitID `json:"head"`  // the current commit of the thread
+	Tip    CommitID `json:"tip"`   // the newest commit that redo can reach
+	Seq    int64    `json:"seq"`   // of the newest commit; an arrival order, with no other meaning
 	Turn   int      `json:"turn"`  // the highest turn number ever used
 	Epoch  uint64   `json:"epoch"` // the fencing epoch; see [Leaser]
 	Link   Link     `json:"link"`  // the newest link of the chain: the head session
@@ -32,11 +32,11 @@ type Link struct {
 	Dir      string    `json:"dir,omitempty"`  // the directory the session runs in
 	Path     string    `json:"path,omitempty"` // its transcript
 	Start    time.Time `json:"start"`
-	End      time.Time `json:"end,omitzero"`     // when the next link took over
+	End      time.Time `json:"end,omitzero"`     // when the next link replaced it
 	Reason   string    `json:"reason,omitempty"` // why it was opened: "start", "undo", "fork", "switch", …
 	Fidelity Fidelity  `json:"fidelity,omitempty"`
 	At       CommitID  `json:"at,omitempty"`       // the checkpoint it continues from
-	Position *Position `json:"position,omitempty"` // of a session that was cut: where it ended then, in its own file
+	Position *Position `json:"position,omitempty"` // for a session that was cut: where it ended at that time, in its own file
 	Detached bool      `json:"aside,omitempty"`    // an additional session in which the user may continue; the head session stays
 	Note     string    `json:"note,omitempty"`     // a note for the agent at the session's first prompt
 }
@@ -49,7 +49,7 @@ const (
 	FidelityNative   Fidelity = "native"   // the agent's own session
 	FidelityRebuilt  Fidelity = "rebuilt"  // a transcript written by segno, up to a complete turn
 	FidelityPreamble Fidelity = "preamble" // a new session with a summary of the conversation
-	FidelityNone     Fidelity = "none"     // a new session that knows nothing
+	FidelityNone     Fidelity = "none"     // a new session without any knowledge of the conversation
 )
 
 // Lease is the right to write to a thread until it expires.

@@ -11,8 +11,7 @@ import (
 	"github.com/dalsegno/segno/store/memory"
 )
 
-// looked is a store that counts how often it is asked for a head, and cannot be
-// watched.
+// looked is a store that counts the reads of a head and is not a Watcher.
 type looked struct {
 	segno.Store
 	heads atomic.Int64

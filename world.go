@@ -11,13 +11,13 @@ import (
 )
 
 // World is a simulation for agents that can save its whole state. Its methods may be called
-// concurrently, and each change is atomic: a method that fails changes nothing, except where
-// its comment allows it. Nothing that an agent sees depends on the clock of the host.
+// concurrently. Each change is atomic: a method that fails changes nothing, unless its comment
+// allows it. An agent's observations never depend on the clock of the host.
 type World interface {
 	// Info describes the world. It never changes.
 	Info() WorldInfo
 	// Join lets an agent with a name enter. session is a secret that the caller chooses; a name
-	// has one session. To join again with the same session and name is not an event and
+	// has one session. A repeated Join with the same session and name is not an event and
 	// changes nothing. If either belongs to another agent, the error has [KindConflict].
 	Join(ctx context.Context, session, name string) error
 	// Act makes the agent of a session do something, and returns its observation
@@ -29,14 +29,14 @@ type World interface {
 	// calls between two changes return the same bytes.
 	Observe(ctx context.Context, session string) (Observation, error)
 	// Advance moves the time of the world by d, a positive multiple of [WorldInfo.Tick]. Time
-	// moves in no other way. If ctx ends meanwhile, part of the ticks may have happened.
+	// never moves otherwise. If ctx ends meanwhile, some of the ticks may have happened.
 	Advance(ctx context.Context, d time.Duration) error
 	// Snapshot returns the whole state at one moment, in sequence with all changes.
 	Snapshot(ctx context.Context) (WorldSnapshot, error)
-	// Load replaces the state of a world that was just constructed and never used: with any
-	// other world it is [KindRefused]. Afterwards the world equals the saved one, byte for byte
-	// in each observation and in its own snapshot. A document that is damaged or has unknown
-	// fields is [KindCorrupt]. One of another format or content is [KindRefused].
+	// Load replaces the state of a world that was just constructed and not used yet; for any
+	// other world, the error has [KindRefused]. Afterwards the world equals the saved one, byte
+	// for byte in each observation and in its own snapshot. A document that is damaged or has
+	// unknown fields is [KindCorrupt]. A document of another format or content is [KindRefused].
 	Load(ctx context.Context, document []byte) error
 }
 
@@ -48,13 +48,13 @@ type WorldInfo struct {
 	Name    string        `json:"name"`
 	Format  string        `json:"format"`                // of its documents, with a version: "grid/1"
 	Content Hash          `json:"content_hash,omitzero"` // of the code, the assets and the configuration
-	Tick    time.Duration `json:"-"`                     // the shortest step of time; 0 if it has no steps
+	Tick    time.Duration `json:"-"`                     // the shortest time step; 0 if the world has no steps
 	Manual  string        `json:"-"`                     // for agents, in Markdown: how to perceive and act
 }
 
 // WorldSnapshot is the state of a [World] at one moment.
 type WorldSnapshot struct {
-	// Seq is the number of changes before: joins, actions and ticks. Two snapshots of a world
+	// Seq is the number of earlier changes: joins, actions and ticks. Two snapshots of a world
 	// with the same Seq are equal.
 	Seq  uint64
 	Time SimTime
@@ -62,7 +62,7 @@ type WorldSnapshot struct {
 	Document []byte
 }
 
-// SimTime is a time in a [World]: the duration since the world began. JSON has it as a number of
+// SimTime is a time in a [World]: the duration since the world began. In JSON it is a number of
 // seconds.
 type SimTime time.Duration
 

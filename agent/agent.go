@@ -23,11 +23,12 @@ type Config struct {
 	Name   string // in checkpoints and traces; "" is "agent"
 	Model  Model
 	System string // the system prompt
-	// Store keeps the threads. Without a store, or in a run without a thread, nothing is kept
-	// after the run.
+	// Store keeps the threads. Without a store, and in a run without a thread, the agent keeps
+	// nothing after the run.
 	Store segno.Store
-	// Timeline is the workspace of the tools, if its files belong to the checkpoints: they are
-	// saved where a turn begins and where a run ends. It must use Store. See [OpenTimeline].
+	// Timeline is the workspace of the tools. Set it if the workspace's files belong to the
+	// checkpoints: the agent saves them where a turn begins and where a run ends. Timeline must
+	// use Store. See [OpenTimeline].
 	Timeline *timeline.Timeline
 	Tools    []Tool
 	// Subagents are offered to the model through the tool "task"; see [Subagent].
@@ -35,7 +36,7 @@ type Config struct {
 	// Approve decides which calls need approval; nil approves all. See [RequireApproval].
 	Approve Approver
 	// Answer is called during a run, after the interrupts are committed. It may answer any
-	// number of them. If an interrupt remains, or without Answer, the run ends interrupted.
+	// number of them. If an interrupt remains, or if Answer is nil, the run ends interrupted.
 	Answer func(ctx context.Context, open []segno.Interrupt) ([]segno.Decision, error)
 	// MaxSteps limits the steps of a run; 0 is 100. Retries and summaries do not count.
 	MaxSteps int
@@ -48,14 +49,15 @@ type Config struct {
 	// StoreRetry bounds the retries after transient failures of the store. The zero value is 12
 	// attempts with waits from 50 ms to 5 s, about 20 s in all.
 	StoreRetry Retry
-	// LeaseTime is how long a run that stopped renewing its lease, because its machine failed or
-	// was cut off, keeps its thread from runs on other machines; 0 is 30 s, the least is 3 s. On
-	// the same machine, and in the same PID namespace, the end of its process frees the thread at once.
+	// LeaseTime is how long a run keeps its thread from runs on other machines after it stopped
+	// renewing its lease, because its machine failed or lost its network. 0 is 30 s; the minimum
+	// is 3 s. On the same machine, and in the same PID namespace, the end of the run's process
+	// frees the thread at once.
 	LeaseTime time.Duration
 	// Summarize configures summaries of long conversations.
 	Summarize Summarize
-	// Evict is the length in bytes above which a result is moved to a file of the state, and
-	// the model is shown its beginning and its end; 0 is 80,000, negative is never.
+	// Evict is the length in bytes above which a result is moved to a file of the state. The
+	// model then receives only its beginning and its end. 0 is 80,000, negative is never.
 	Evict int
 	// Tracer creates the spans; nil is the process's default.
 	Tracer trace.Tracer
@@ -63,8 +65,9 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Agent runs turns of threads. It is safe for concurrent use; of two runs on one thread one
-// returns [ErrRunning]. Config has the defaults filled in and must not be changed.
+// Agent runs turns of threads. It is safe for concurrent use. If two runs use one thread at the
+// same time, one of them returns [ErrRunning]. Config has the defaults filled in and must not be
+// changed.
 type Agent struct {
 	Config
 	unsaved  bool // the store is not the caller's
@@ -74,7 +77,7 @@ type Agent struct {
 	schemas  map[string]*schema
 }
 
-// New returns an agent. A faulty config is reported by the first run.
+// New returns an agent. If the config is invalid, the first run returns the error.
 func New(c Config) *Agent {
 	a := &Agent{Config: c, registry: newRegistry(), tools: map[string]Tool{}, schemas: map[string]*schema{}}
 	a.Name, a.MaxSteps, a.Parallel, a.Evict = cmp.Or(a.Name, "agent"), cmp.Or(a.MaxSteps, 100), cmp.Or(a.Parallel, 16), cmp.Or(a.Evict, 80_000)
@@ -119,8 +122,8 @@ type Outcome struct {
 }
 
 // Run runs a thread until its turn ends, waits for a decision, or fails. Waiting is not an
-// error: the outcome has the interrupts. The error for a lost call of a tool with [LostFail]
-// comes with the interrupts, too. Run otherwise fails as [Agent.Stream] does.
+// error: the outcome has the interrupts. It has them, too, if Run returns the error for a lost
+// call of a tool with [LostFail]. The other errors are those of [Agent.Stream].
 func (a *Agent) Run(ctx context.Context, in Input) (Outcome, error) {
 	var o Outcome
 	for e, err := range a.Stream(ctx, in) {
@@ -148,13 +151,13 @@ func (a *Agent) Run(ctx context.Context, in Input) (Outcome, error) {
 	return o, nil
 }
 
-// Stream is Run that yields the events. The caller may stop at any time and loses only the
-// step in progress. While the caller handles an event, the run waits; calls of tools continue.
+// Stream is [Agent.Run] as a sequence of events. The caller may stop at any time and loses only
+// the step in progress. While the caller handles an event, the run waits; calls of tools continue.
 //
-// The last event is done, interrupted or error; an error is also the sequence's. Errors are
-// [segno.Error]s: [segno.KindConflict] with [ErrRunning] and a [segno.ConflictError] if
-// another run has the thread, [segno.KindRefused] if the thread waits for decisions or a
-// call's outcome is unknown.
+// The last event is done, interrupted or error. The sequence yields an error event together with the
+// error. Errors are [segno.Error]s: [segno.KindConflict] with [ErrRunning] and a
+// [segno.ConflictError] if another run has the thread, [segno.KindRefused] if the thread waits
+// for decisions or a call's outcome is unknown.
 func (a *Agent) Stream(ctx context.Context, in Input) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)

@@ -12,7 +12,7 @@ import (
 
 // TestAnAnswerSurvivesAKill kills a process that acts on an approval, right before or
 // right after any commit. The next run asks for no second approval of a call that
-// did not begin, and asks whether one happened that did.
+// did not begin. If a call began, the next run asks whether it happened.
 func TestAnAnswerSurvivesAKill(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -69,7 +69,7 @@ func (d *answeredRun) goesOn(t *testing.T, o order) {
 		return
 	}
 	all := r.run(agent.Input{})
-	for range 2 { // the approval once more if it was not recorded, and the lost call
+	for range 2 { // give the approval again if it was not recorded, and then answer about the lost call
 		if all[len(all)-1].Kind == agent.EventDone {
 			break
 		}
@@ -92,7 +92,7 @@ func (d *answeredRun) goesOn(t *testing.T, o order) {
 	r.paid(d.dir, "rent")
 }
 
-// TestAMoveThatWasBrokenOffAsksAnewAllTheSame has the store fail in the midst of a
+// TestAMoveThatWasBrokenOffAsksAnewAllTheSame has the store fail during a
 // restore to a question.
 func TestAMoveThatWasBrokenOffAsksAnewAllTheSame(t *testing.T) {
 	eachStore(t, func(r *rig) {
@@ -124,7 +124,7 @@ func TestAMoveThatWasBrokenOffAsksAnewAllTheSame(t *testing.T) {
 	})
 }
 
-// TestAForkThatWasBrokenOffAsksAnewAllTheSame has the store fail in the midst of a
+// TestAForkThatWasBrokenOffAsksAnewAllTheSame has the store fail during a
 // fork at a question.
 func TestAForkThatWasBrokenOffAsksAnewAllTheSame(t *testing.T) {
 	eachStore(t, func(r *rig) {

@@ -10,10 +10,10 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Approver returns how approval for a call is requested, or nil for a call that needs none.
+// Approver returns the request for approval of a call, or nil for a call that needs no approval.
 type Approver func(ctx context.Context, c Call) *Approval
 
-// Approval describes the request for a decision about a call.
+// Approval describes a request for a decision about a call.
 type Approval struct {
 	Question string
 	Allowed  []segno.DecisionKind // the decisions that are allowed; empty allows all
@@ -46,7 +46,7 @@ func (r *run) newInterrupt(c Call, a Approval) segno.Interrupt {
 }
 
 // newLostInterrupt returns the question about a call with a lost result. failed is the
-// reason why a retry failed, "" without a retry.
+// reason why a retry failed, "" if there was no retry.
 func (r *run) newLostInterrupt(c Call, failed string) segno.Interrupt {
 	if failed != "" {
 		failed = "; a retry failed: " + failed
@@ -58,9 +58,9 @@ func (r *run) newLostInterrupt(c Call, failed string) segno.Interrupt {
 	return i
 }
 
-// decide drafts decisions. They are committed together with the intents of the calls they
-// approve, so of two runs that decide a question one finds another head. decide skips a
-// decision that is already recorded: the caller is retrying.
+// decide drafts decisions. The run commits them together with the intents of the calls they
+// approve, so if two runs decide the same question, one of them finds that the head moved. decide
+// skips a decision that is already recorded, because the caller is retrying.
 func (r *run) decide(decisions []segno.Decision) error {
 	for _, d := range decisions {
 		d.Actor = cmp.Or(d.Actor, r.in.Actor)
@@ -123,8 +123,8 @@ func (r *run) taskAgent(call string) *Agent {
 	return r.subagent(r.Subagents[i])
 }
 
-// pendingInterrupt returns the open question that a decision is about, or nil if the same
-// decision is already recorded.
+// pendingInterrupt returns the open question of a decision, or nil if the same decision is
+// already recorded.
 func (r *run) pendingInterrupt(d segno.Decision) (*segno.Interrupt, error) {
 	for n := range r.state.Interrupts {
 		if r.state.Interrupts[n].ID == d.Interrupt {
@@ -149,7 +149,8 @@ func (r *run) pendingInterrupt(d segno.Decision) (*segno.Interrupt, error) {
 		WithHint("run the thread without decisions to see its questions")
 }
 
-// isSameDecision reports whether a decision equals a recorded one. Recording sets the time.
+// isSameDecision reports whether a decision equals a recorded one. It ignores the time, which
+// is set when a decision is recorded.
 func isSameDecision(recorded, d segno.Decision) bool {
 	return recorded.Kind == d.Kind && recorded.Text == d.Text && recorded.Actor == d.Actor && segno.HashArgs(recorded.Args) == segno.HashArgs(d.Args)
 }
@@ -185,7 +186,7 @@ func (r *run) isTaskResumable(call string) bool {
 
 // Decide records decisions and runs nothing: [Agent.Stream] without a prompt then acts on
 // them. It works at any time and from any process, also during a run of the thread; that run
-// continues with the decisions. All decisions are recorded or none. Repeating a recorded
+// continues with the decisions. Decide records all decisions or none. Repeating a recorded
 // decision is not an error, so a caller may retry. Errors are [segno.KindConflict] with
 // [segno.ErrAnswered] if another decision was first and with [ErrTurnOver] if the question is
 // closed, [segno.KindNotFound] if the thread has no such question, and [segno.KindRefused] if

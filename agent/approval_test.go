@@ -76,7 +76,7 @@ func nobodyToAsk(r *rig) {
 	if o.Text != "" || len(o.Interrupts) != 1 {
 		r.Errorf("Do says %+v", o)
 	}
-	// To go on without an answer is to wait on, under the same id.
+	// A run that continues without an answer waits again, under the same id.
 	all = r.run(agent.Input{})
 	if all[len(all)-1].Kind != agent.EventInterrupted || r.question().ID != q.ID {
 		r.Errorf("a run without a decision: %v", all.kinds())

@@ -23,10 +23,10 @@ type job struct {
 	isRetry   bool   // an earlier attempt under the same key may have succeeded
 }
 
-// finishCalls runs the open calls and records their results, as far as no decision is
-// missing. It reports whether decisions are missing. The first commit contains the message,
-// decisions, questions and intents; the second the results. If no call has an effect they are
-// one commit.
+// finishCalls runs the open calls that need no decision and records their results. It reports
+// whether decisions are missing. Its first commit contains the message, decisions, questions
+// and intents; the second one contains the results. If no call has an effect, one commit
+// contains all of them.
 func (r *run) finishCalls(ctx context.Context) (waiting bool, err error) {
 	calls := r.openCalls()
 	if len(calls) == 0 || r.draftErr != nil {
@@ -132,7 +132,7 @@ func (r *run) toolOf(name string) Tool {
 	return r.tools[name]
 }
 
-// applyDecision prepares a call as it was decided, or drafts the result in its place.
+// applyDecision prepares a call according to its decision, or drafts a result in place of the call.
 func (r *run) applyDecision(j *job, a *segno.Answer, intent *intentBody) (ready bool) {
 	d := a.Decision
 	actor := cmp.Or(d.Actor, "the user")
@@ -204,7 +204,7 @@ func (r *run) askAboutLostCalls(ctx context.Context) error {
 }
 
 // runCalls runs calls concurrently and drafts their results. It returns an error that ends
-// the run; the results of the other calls are drafted all the same.
+// the run; even then it drafts the results of the other calls.
 func (r *run) runCalls(ctx context.Context, jobs []job) (err error) {
 	outcomes := make([]callOutcome, len(jobs))
 	before := r.values.snapshot() // each subagent of the step starts with these values
@@ -274,7 +274,7 @@ func (r *run) draftOutcome(j *job, o *callOutcome) error {
 	case o.err != nil:
 		return o.err
 	case o.notBegun && j.newIntent:
-		// NotStarted cancels the intent. With an older intent an earlier attempt may have run.
+		// NotStarted cancels the intent. If there is an older intent, an earlier attempt may have run.
 		r.draft(segno.Entry{Kind: segno.EntryResult, ID: j.ID, Name: j.Name, Body: json.RawMessage(segno.NotStarted)})
 	case o.unknown && o.failed != "":
 		r.draftRecord(r.newLostInterrupt(j.Call, o.failed))
@@ -303,8 +303,8 @@ type intentBody struct {
 	Key   string          `json:"key"`
 }
 
-// draftIntent drafts a call's intent if the call has an effect. again is a call that was
-// approved: a new intent marks the approval as used, even if there is an intent.
+// draftIntent drafts a call's intent if the call has an effect. again is set for an approved
+// call: its new intent marks the approval as used, even if there is an older intent.
 func (r *run) draftIntent(j *job, again bool) {
 	if j.tool.OnLost == LostRerun || !again && r.intent(j.ID) != nil {
 		return
@@ -328,8 +328,8 @@ func (r *run) intent(call string) *intentBody {
 	return nil
 }
 
-// keyOf returns the idempotency key in an intent, else a new one: a call that runs again after
-// an undo has another key.
+// keyOf returns the idempotency key in an intent. Without an intent it returns a new key: a call
+// that runs again after an undo must have another one.
 func keyOf(intent *intentBody) string {
 	if intent != nil && intent.Key != "" {
 		return intent.Key
@@ -337,7 +337,7 @@ func keyOf(intent *intentBody) string {
 	return segno.NewID()
 }
 
-// invalid says why a call cannot run, or returns "".
+// invalid returns why a call cannot run, or "".
 func (r *run) invalid(c Call) string {
 	if c.Name == answerName && r.in.Output != nil {
 		return parseSchema(r.in.Output).invalid(c.Args)

@@ -20,16 +20,16 @@ import (
 	"github.com/dalsegno/segno/store/sqlite"
 )
 
-// works are what a child process can do.
+// works are the functions that a child process can run, by name.
 var works = map[string]func(ctx context.Context, dir, args string) error{"run": runInChild, "hold": holdInChild}
 
-// order is what a child is to run, and where it dies.
+// order tells a child process what to run and where to kill itself.
 type order struct {
 	Prompt string
 	Decide []segno.Decision
 	Effect agent.OnLost
-	Ask    bool   // the tool needs leave
-	Tool   string // it kills itself "before" or "after" the tool's n-th line, or at none
+	Ask    bool   // the tool needs approval
+	Tool   string // it kills itself "before" or "after" the tool's n-th line, or never if it is ""
 	Commit string // it kills itself "before" or "after" the n-th commit
 	N      int
 	Site   bool // it works on the files of dir/project
@@ -46,13 +46,13 @@ func ledgerAgent(store segno.Store, dir string, o order) *agent.Agent {
 	return agent.New(c)
 }
 
-// siteGate is a gate before a store that knows workspaces.
+// siteGate is a gate in front of a store that has workspaces.
 type siteGate struct {
 	*gate
 	segno.Workspaces
 }
 
-// atSite makes the agent one that works on dir/project.
+// atSite replaces the agent by one that works on dir/project.
 func atSite(ctx context.Context, a **agent.Agent, store segno.Store, dir string) (*os.Root, error) {
 	at := filepath.Join(dir, "project")
 	site, err := agent.OpenTimeline(ctx, store, at, filepath.Join(dir, "keep"))
@@ -73,13 +73,13 @@ func ledgerFile(dir string) string { return filepath.Join(dir, "ledger") }
 
 func storeFile(dir string) string { return filepath.Join(dir, "agent.db") }
 
-// die ends this process like a power cut would.
+// die ends this process at once, as a power cut would.
 func die() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}
 }
 
-// runInChild runs the thread, and prints how many commits that took.
+// runInChild runs the thread and prints the number of its commits.
 func runInChild(ctx context.Context, dir, args string) error {
 	var o order
 	if err := json.Unmarshal([]byte(args), &o); err != nil {
@@ -116,7 +116,7 @@ func runInChild(ctx context.Context, dir, args string) error {
 	return errors.Join(err, store.Close())
 }
 
-// child runs an order in another process and returns its commits and how it ended.
+// child runs an order in another process. It returns the number of commits and whether the process was killed.
 func child(t testing.TB, work, dir string, o order) (commits int, killed bool) {
 	t.Helper()
 	cmd := start(t, work, dir, o)
@@ -149,7 +149,7 @@ func start(t testing.TB, work, dir string, o order) *exec.Cmd {
 	return cmd
 }
 
-// holdInChild has the thread until its standard input ends: a tool waits for it.
+// holdInChild holds the thread until its standard input ends, because a tool waits for that.
 func holdInChild(ctx context.Context, dir, _ string) error {
 	store, err := sqlite.Open(ctx, storeFile(dir), sqlite.Options{})
 	if err != nil {
@@ -165,8 +165,8 @@ func holdInChild(ctx context.Context, dir, _ string) error {
 	return errors.Join(err, store.Close())
 }
 
-// ledger is a file of lines that each cost money. Each has the key it was written
-// under.
+// ledger is a file of lines that each cost money. Each line contains the key under which it was
+// written.
 type ledger struct {
 	file string
 	order

@@ -70,8 +70,8 @@ func isHeadConflict(err error) bool {
 	return errors.As(err, &conflict)
 }
 
-// commitAfterDecisions commits c on the thread's head. If other processes recorded decisions
-// on it, c follows them.
+// commitAfterDecisions commits c on the thread's head, after any decisions that other
+// processes recorded there.
 func (r *run) commitAfterDecisions(ctx context.Context, c *segno.Commit) (segno.Head, error) {
 	for {
 		head, err := r.commitWithRetry(ctx, *c)
@@ -90,8 +90,8 @@ func (r *run) commitAfterDecisions(ctx context.Context, c *segno.Commit) (segno.
 }
 
 // adoptDecisions moves the run to the thread's head if only decisions were committed since the
-// run read it; otherwise it returns conflict. It returns [segno.ErrAnswered] if one of them answers
-// a question that a drafted decision answers, too.
+// run read it; otherwise it returns conflict. It returns [segno.ErrAnswered] if one of these
+// decisions and a drafted one answer the same question.
 func (r *run) adoptDecisions(ctx context.Context, conflict error) error {
 	head, err := r.headOf(ctx, r.thread)
 	if err != nil {
@@ -180,8 +180,8 @@ func (r *run) commitWithRetry(ctx context.Context, c segno.Commit) (segno.Head, 
 	})
 }
 
-// appliedHead returns the head that a commit made, if the commit is the thread's head or only
-// decisions follow it.
+// appliedHead returns the head that the commit id made. ok is false unless that commit is the
+// thread's head or only decisions follow it.
 func (r *run) appliedHead(ctx context.Context, id segno.CommitID) (segno.Head, bool) {
 	head, err := r.Store.Head(ctx, r.thread)
 	if err != nil {
@@ -198,8 +198,8 @@ func (r *run) appliedHead(ctx context.Context, id segno.CommitID) (segno.Head, b
 	return head, true
 }
 
-// busyTries is how often an operation on the store is tried that finds it busy: the store has
-// waited already. Operations on leases pass 1, because there KindBusy means that another run
+// busyTries limits the tries of an operation while the store is busy: the store has already
+// waited each time. Operations on leases pass 1, because there KindBusy means that another run
 // holds the lease.
 const busyTries = 5
 

@@ -13,8 +13,8 @@ import (
 	"github.com/dalsegno/segno/agent"
 )
 
-// conflicts wants an error that says another run has the thread, and where the thread
-// stands.
+// conflicts checks that an error reports that another run has the thread, and contains the thread's
+// head.
 func (r *rig) conflicts(err error) {
 	r.Helper()
 	var c *segno.ConflictError
@@ -98,8 +98,8 @@ func startHolding(t *testing.T, dir string) (*exec.Cmd, io.WriteCloser) {
 	return cmd, in
 }
 
-// TestSecondProcessOnThreadGetsConflict has another process run a tool; then it
-// is killed, and the thread is free.
+// TestSecondProcessOnThreadGetsConflict has another process run a tool. Once that process
+// is killed, the thread is free.
 func TestSecondProcessOnThreadGetsConflict(t *testing.T) {
 	dir := t.TempDir()
 	cmd, in := startHolding(t, dir)
@@ -136,8 +136,8 @@ func TestExitingProcessReleasesThread(t *testing.T) {
 	r.one(r.prompt("say hi"), agent.EventDone)
 }
 
-// TestOfTwoProcessesThatDecideOneWins decides in another process first; this one saw
-// the same question.
+// TestOfTwoProcessesThatDecideOneWins decides a question first in another process, and then in this
+// one, which has read the same question.
 func TestOfTwoProcessesThatDecideOneWins(t *testing.T) {
 	dir := t.TempDir()
 	o := order{Prompt: pay, Effect: agent.LostAsk, Ask: true}
@@ -150,8 +150,8 @@ func TestOfTwoProcessesThatDecideOneWins(t *testing.T) {
 	r.answers("paid rent")
 }
 
-// TestForeignCommitEndsRun has another writer move the thread's head under
-// a run, as one without leases would.
+// TestForeignCommitEndsRun has another writer move the thread's head during
+// a run, as a writer without leases could.
 func TestForeignCommitEndsRun(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		meddle := agent.NewTool("meddle", "commits beside the run", agent.LostRerun, func(ctx context.Context, _ *agent.Invocation, _ struct{}) (string, error) {

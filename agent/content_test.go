@@ -16,7 +16,7 @@ import (
 	"github.com/dalsegno/segno/saver"
 )
 
-// everyByte has each byte, in no order.
+// everyByte returns n bytes that include each byte value, in no particular order.
 func everyByte(n int) []byte {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	data := make([]byte, n)
@@ -126,7 +126,7 @@ func TestShortResultIsNotEvicted(t *testing.T) {
 	}
 }
 
-// summarizing makes the agent sum up after a few words.
+// summarizing makes the agent summarize after a few words.
 func (r *rig) summarizing() *rig {
 	return r.with(func(c *agent.Config) { c.Summarize = agent.Summarize{Above: 150, Keep: 3} })
 }
@@ -278,8 +278,8 @@ func TestASummaryThatCannotBeWrittenLosesNothing(t *testing.T) {
 	r.answers("wrote a.txt", "wrote b.txt", "")
 }
 
-// TestASummaryThatSaysNothingIsNone has a writer that says nothing, or refuses: the
-// conversation stays, and the writer is not asked at every step.
+// TestASummaryThatSaysNothingIsNone has a model that returns no summary, or refuses. The
+// conversation stays, and the agent does not ask the model again at every step.
 func TestASummaryThatSaysNothingIsNone(t *testing.T) {
 	refusal := says("I cannot")
 	refusal.Stop = agent.StopRefusal
@@ -331,12 +331,12 @@ func TestSummaryUsageNamesItsModel(t *testing.T) {
 	}
 }
 
-// other is a script by another name.
+// other is a script with another model name.
 type other struct{ *script }
 
 func (other) Name() string { return "test/other" }
 
-// TestLongResultIsEvictedWithoutReadTool has an agent without a tool to read with, and a
+// TestLongResultIsEvictedWithoutReadTool has an agent without a tool for reading, and a
 // separate limit above which results are evicted.
 func TestLongResultIsEvictedWithoutReadTool(t *testing.T) {
 	for with, tools := range map[string][]agent.Tool{"file /large": nil, "read_file /large": tool.Standard()} {

@@ -7,8 +7,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// conversation is the messages of a thread's line, and the view of them that the model is
-// shown: all of them, or a summary and those after it.
+// conversation is the messages of a thread's line, and the view of them that the model
+// receives: all of them, or a summary and the messages after it.
 type conversation struct {
 	msgs     []Message
 	callIDs  map[string]bool
@@ -18,7 +18,6 @@ type conversation struct {
 
 func newConversation() conversation { return conversation{callIDs: map[string]bool{"": true}} }
 
-// add appends a message.
 func (c *conversation) add(m Message) {
 	c.msgs = append(c.msgs, m)
 	for _, call := range m.Calls() {
@@ -169,7 +168,7 @@ func sortResults(calls []Call, parts []Part) []Part {
 	return slices.SortedStableFunc(slices.Values(parts), func(a, b Part) int { return order[a.Result.Call] - order[b.Result.Call] })
 }
 
-// cutPoint moves an index in the conversation back to where no call waits for its result.
+// cutPoint returns the last index at or before at where no call waits for its result.
 func (c *conversation) cutPoint(at int) int {
 	for ; at > 0; at-- {
 		if c.msgs[at].Role != ToolRole {

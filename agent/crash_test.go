@@ -11,7 +11,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
-// steps is a prompt of n steps, each of which pays once.
+// steps returns a prompt of n steps, each of which pays once.
 func steps(n int) (prompt string, lines []string) {
 	for i := range n {
 		lines = append(lines, fmt.Sprint("bill ", i+1))
@@ -22,7 +22,7 @@ func steps(n int) (prompt string, lines []string) {
 
 // TestKilledAtAnyCommit kills a process that runs a turn right before or right after
 // any of its commits. The next run completes the turn with each bill paid once, or
-// reports which call is unknown.
+// reports the call whose outcome is unknown.
 func TestKilledAtAnyCommit(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -99,7 +99,7 @@ func survives(t *testing.T, o order, lines []string) {
 	}
 }
 
-// isOver reports whether the turn is.
+// isOver reports whether the turn has ended.
 func isOver(r *rig) bool {
 	for _, c := range r.heads(thread) {
 		return c.Kind == segno.CheckpointTurn
@@ -107,7 +107,7 @@ func isOver(r *rig) bool {
 	return false
 }
 
-// looked answers a question about a lost call as a person would after reading the
+// looked answers a question about a lost call as a user would after reading the
 // ledger.
 func (r *rig) looked(dir string) segno.Decision {
 	r.Helper()
@@ -123,8 +123,8 @@ func (r *rig) looked(dir string) segno.Decision {
 	return approve(q)
 }
 
-// stoppedFor checks that a run which stopped named the call that is unknown, and that
-// each bill before it is paid once and none after it.
+// stoppedFor checks that a run which stopped named the call with the unknown outcome, that
+// each bill before it is paid once, and that no bill after it is paid.
 func stoppedFor(r *rig, dir string, err error, lines []string) {
 	r.Helper()
 	messages := r.messages(thread, "")

@@ -13,7 +13,7 @@ import (
 	"github.com/dalsegno/segno/saver"
 )
 
-// cutting is a mail tool that cancels the run in its first call, and does not listen.
+// cutting gives the agent a mail tool that cancels the run in its first call and ignores its own context.
 func (r *rig) cutting(e agent.OnLost) (cut func(in agent.Input)) {
 	ctx, cancel := context.WithCancel(r.ctx)
 	send := r.mails.tool(e)
@@ -31,8 +31,8 @@ func (r *rig) cutting(e agent.OnLost) (cut func(in agent.Input)) {
 	}
 }
 
-// TestACancelBeginsNoMoreCalls cancels a run in the first of three calls: the others
-// are made once it goes on, and no question asks about them.
+// TestACancelBeginsNoMoreCalls cancels a run in the first of three calls. The others
+// are made once the run continues, and no question asks about them.
 func TestACancelBeginsNoMoreCalls(t *testing.T) {
 	for _, e := range []agent.OnLost{agent.LostRerun, agent.LostAsk, agent.LostRetry, agent.LostFail} {
 		t.Run("effect "+string(e), func(t *testing.T) {
@@ -50,8 +50,8 @@ func TestACancelBeginsNoMoreCalls(t *testing.T) {
 	}
 }
 
-// TestACancelKeepsAnApproval cancels a run before an approved call is begun: it is
-// allowed still.
+// TestACancelKeepsAnApproval cancels a run before an approved call begins. The call
+// is still approved afterwards.
 func TestACancelKeepsAnApproval(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		r.with(func(c *agent.Config) {
@@ -73,8 +73,8 @@ func TestACancelKeepsAnApproval(t *testing.T) {
 	})
 }
 
-// TestLostCallRevertsItsValues has a call change the state and be cut short beside
-// one that succeeds: it runs again, and must find the state as it was.
+// TestLostCallRevertsItsValues cancels a call that has changed the state, beside a call
+// that succeeds. The cancelled call runs again and must find the state as it was before.
 func TestLostCallRevertsItsValues(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		var tries atomic.Int32
@@ -143,7 +143,7 @@ func TestLostEditedCallKeepsEditedArguments(t *testing.T) {
 	}
 }
 
-// TestTruncatedAnswerHasStopReason looks at the reason to stop, now and told again.
+// TestTruncatedAnswerHasStopReason checks the reason to stop, in the run and in a replay.
 func TestTruncatedAnswerHasStopReason(t *testing.T) {
 	for _, stop := range []agent.Stop{agent.StopLength, agent.StopRefusal, agent.StopEnd} {
 		reply := says("half a")
@@ -175,8 +175,8 @@ func TestTooLongRequestHasHint(t *testing.T) {
 	}
 }
 
-// TestAnApprovalThatWasNotUsedHoldsOnItsLine cancels a run before an approved call is
-// begun, makes the call later, and goes back: there it may have been made already.
+// TestAnApprovalThatWasNotUsedHoldsOnItsLine cancels a run before an approved call
+// begins, makes the call later, and restores the earlier checkpoint. There the call may already have run.
 func TestAnApprovalThatWasNotUsedHoldsOnItsLine(t *testing.T) {
 	for name, back := range map[string]func(r *rig, to segno.CommitID) string{
 		"restore": func(r *rig, to segno.CommitID) string {

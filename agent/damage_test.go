@@ -10,8 +10,8 @@ import (
 	"github.com/dalsegno/segno/store/sqlite"
 )
 
-// TestADamagedRowIsNoNewThread spoils a thread's rows on the disk. A run reports
-// the damage, and the evidence stays as it is.
+// TestADamagedRowIsNoNewThread damages a thread's rows on the disk. A run reports
+// the damage and leaves the rows unchanged.
 func TestADamagedRowIsNoNewThread(t *testing.T) {
 	for name, spoil := range map[string]string{
 		"its newest entries": `UPDATE commits SET entries = substr(entries, 1, 20) WHERE n = (SELECT head FROM threads)`,

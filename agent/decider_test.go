@@ -13,8 +13,8 @@ import (
 	"github.com/dalsegno/segno/store/kv/kvtest"
 )
 
-// TestDecidersBesideARun has 20 goroutines record one decision each while runs act on those that
-// are recorded. Each call is made once. The race detector watches the store and the agent.
+// TestDecidersBesideARun has 20 goroutines record one decision each while runs act on the recorded
+// ones. Each call is made once. The race detector watches the store and the agent.
 func TestDecidersBesideARun(t *testing.T) {
 	open := map[string]func() segno.Store{
 		"memory": func() segno.Store { return newRig(t).store },

@@ -22,8 +22,8 @@ func contains(s string, words ...string) bool {
 	return true
 }
 
-// replaced wants an answer to a question that is asked again, under another id, to
-// count for nothing.
+// replaced checks that an answer to a question that was asked again under another id has no
+// effect.
 func (r *rig) replaced(id string, old segno.Interrupt) {
 	r.Helper()
 	_, err := r.try(agent.Input{Thread: id, Decide: []segno.Decision{approve(old)}})
@@ -260,7 +260,7 @@ func TestARejectionWithAPromptTellsTheModelBoth(t *testing.T) {
 }
 
 // TestApprovedCallWaitsForMissingTool runs an approved call with an agent that does
-// not have its tool: the approval is a person's and is not used up.
+// not have its tool. The approval comes from a person and is not used up.
 func TestApprovedCallWaitsForMissingTool(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		r.asking().prompt(askMail)

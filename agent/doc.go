@@ -18,22 +18,22 @@
 // in progress, and [Agent.Run] without a prompt continues the turn.
 //
 // A run holds a lease on its thread. Another run of the thread returns [ErrRunning], with the
-// kind [segno.KindConflict]. A run after the end of its process does not hold the thread.
+// kind [segno.KindConflict]. A run whose process has ended does not hold the thread.
 //
 // # Retries
 //
 // After any error the caller may run the same input again. A prompt with an [Input.Key]
 // continues the turn that it began, or returns the turn's outcome. A repeated decision is
 // recorded once. An input without a prompt returns the outcome of a turn that has ended.
-// Transient failures of the store are retried as [Config.StoreRetry] says; results that could
-// not be saved even so stay in memory, and the agent's next run of the thread saves them.
-// [Agent.Status] tells whether a thread is running, waiting, unfinished or done. [Agent.Find]
-// lists threads by that, and [Agent.Inbox] all open questions.
+// [Config.StoreRetry] bounds the retries after transient failures of the store. If results
+// still could not be saved, they stay in memory, and the agent's next run of the thread saves
+// them. [Agent.Status] reports whether a thread is running, waiting, unfinished or done.
+// [Agent.Find] lists the threads in one of these phases, and [Agent.Inbox] all open questions.
 //
 // # Approvals
 //
 // A call for which [Config.Approve] requires approval becomes a [segno.Interrupt], which is
-// committed before anyone is asked. Without [Config.Answer] the run ends interrupted. Later,
+// committed before the question is asked. If there is no [Config.Answer], the run ends interrupted. Later,
 // in any process, [Agent.Decide] or [Input.Decide] answers the interrupt by its id. The first
 // recorded decision counts. An approved call runs once, with the arguments in the question or
 // the edited ones. Questions of subagents are asked under the same ids.

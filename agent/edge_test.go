@@ -16,8 +16,8 @@ import (
 	"github.com/dalsegno/segno/saver"
 )
 
-// TestWhereAThreadStandsCanBeForked moves a thread to a question, which is asked again
-// there, and forks where it says that it stands.
+// TestWhereAThreadStandsCanBeForked restores a thread to a question, which is asked again
+// there, and forks it at the head that the status reports.
 func TestWhereAThreadStandsCanBeForked(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		r.asking().prompt(askMail)
@@ -38,8 +38,8 @@ func TestWhereAThreadStandsCanBeForked(t *testing.T) {
 	})
 }
 
-// TestLateAnswerIsAskedAgain has a person think for longer than an answer
-// counts.
+// TestLateAnswerIsAskedAgain has a person take longer to answer than the question
+// is valid.
 func TestLateAnswerIsAskedAgain(t *testing.T) {
 	now, asked := time.Unix(1e9, 0), 0
 	r := newRig(t).with(func(c *agent.Config) {
@@ -154,8 +154,8 @@ func TestMoveOfMissingThreadIsNotFound(t *testing.T) {
 	}
 }
 
-// TestAPromptWaitsForEveryDecision decides one of two calls and prompts: nothing is
-// done, and both can be decided still.
+// TestAPromptWaitsForEveryDecision decides one of two calls and sends a prompt. Nothing is
+// done, and both calls can still be decided.
 func TestAPromptWaitsForEveryDecision(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		r.asking().with(func(c *agent.Config) {
@@ -191,7 +191,7 @@ func TestAModelsReplyIsNotWrittenTo(t *testing.T) {
 }
 
 // TestAToolsResultAndItsPartsAreKeptApart has a tool return a pointer to a result, with
-// long texts beside the text.
+// long texts in its parts.
 func TestAToolsResultAndItsPartsAreKeptApart(t *testing.T) {
 	res := &agent.Result{Text: "short", Error: true, Parts: []agent.Part{{Text: strings.Repeat("x", 5000)}}}
 	r := newRig(t).with(func(c *agent.Config) {
@@ -211,8 +211,8 @@ func TestAToolsResultAndItsPartsAreKeptApart(t *testing.T) {
 	}
 }
 
-// TestTwoLostCallsAreRevertedInOrder has two calls change one value and be cut
-// short at once.
+// TestTwoLostCallsAreRevertedInOrder has two calls change one value. Both are cancelled
+// at the same time.
 func TestTwoLostCallsAreRevertedInOrder(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	begun := make(chan struct{}, 2)
@@ -249,7 +249,7 @@ func TestTwoLostCallsAreRevertedInOrder(t *testing.T) {
 	}
 }
 
-// TestAnEmptyAnswerAfterToolsIsAnAnswer has a model say nothing once its calls are done.
+// TestAnEmptyAnswerAfterToolsIsAnAnswer has a model answer nothing once its calls are done.
 func TestAnEmptyAnswerAfterToolsIsAnAnswer(t *testing.T) {
 	for name, last := range map[string]agent.Reply{
 		"no parts":    {Stop: agent.StopEnd},

@@ -12,7 +12,7 @@ import (
 	"github.com/dalsegno/segno/store/sqlite"
 )
 
-// after is a rig on what a dead process left in dir.
+// after returns a rig on the store that a dead process left in dir.
 func after(t testing.TB, dir string, o order) *rig {
 	t.Helper()
 	store, err := sqlite.Open(t.Context(), storeFile(dir), sqlite.Options{})
@@ -46,7 +46,7 @@ func (r *rig) ledger(dir string) []line {
 
 const pay = `call pay {"line":"rent"}`
 
-// killed runs an order in a process that dies of it.
+// killed runs an order in a process that is killed by it.
 func killed(t testing.TB, o order) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -140,7 +140,7 @@ func TestACallThatWasLostIsAskedAbout(t *testing.T) {
 }
 
 // TestAToolWithoutAPolicyAsks kills a process in a call of a tool that declares no
-// policy: its author has not thought of crashes, so a person decides.
+// policy. Its author has not thought of crashes, so a person decides.
 func TestAToolWithoutAPolicyAsks(t *testing.T) {
 	if (agent.Tool{}).OnLost != agent.LostAsk {
 		t.Errorf("the zero policy is %q", agent.Tool{}.OnLost)
@@ -206,7 +206,7 @@ func TestALostCallStopsTheRunAndIsNamed(t *testing.T) {
 	if len(out.Interrupts) != 1 || out.Interrupts[0].Call != "call_1" || out.Interrupts[0].Reason != segno.ReasonUnknown || !contains(segno.HintOf(err), out.Interrupts[0].ID) {
 		t.Errorf("the outcome asks %+v, with the hint %q", out.Interrupts, segno.HintOf(err))
 	}
-	// What the hint says works.
+	// The action that the hint suggests works.
 	_, err = r.agent.Undo(r.ctx, thread, 1)
 	r.ok(err)
 	r.one(r.prompt("say something else"), agent.EventDone)

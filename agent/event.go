@@ -9,7 +9,7 @@ import (
 )
 
 // Event is something that happened in a run. An event with a number is durable: it is in the
-// log before the caller receives it, and [Agent.Events] yields it again. An event without one
+// log before the caller receives it, and [Agent.Events] yields it again. An event without a number
 // is live and sent once: a piece of text, or the beginning of something.
 type Event struct {
 	// Seq increases within Thread, across lines, with gaps. A subagent's events have the
@@ -62,7 +62,7 @@ type Todo struct {
 }
 
 // EventKind is the kind of an event. Its comment names the fields that are set. Tools send
-// kinds of their own, such as those of package tool.
+// further kinds, such as those of package tool.
 type EventKind string
 
 // The kinds of event. Live ones have no number.
@@ -72,7 +72,7 @@ const (
 	eventStepStart   EventKind = "step-start"         // live: the model is asked
 	EventText        EventKind = "text"               // live: a piece of text
 	EventThinking    EventKind = "thinking"           // live: a piece of thinking
-	EventRetry       EventKind = "retry"              // live: the answer so far is discarded and the model asked again; Text says why
+	EventRetry       EventKind = "retry"              // live: the answer so far is discarded and the model asked again; Text is the reason
 	EventSegment     EventKind = "text-segment"       // a whole text of the model
 	EventToolCall    EventKind = "tool-call"          // Call
 	EventToolStart   EventKind = "tool-start"         // live: Call begins
@@ -91,7 +91,7 @@ const (
 	EventMoved       EventKind = "moved"              // only from [Agent.Follow]: the thread moved to another line; Saved is its head
 	EventInterrupted EventKind = "interrupted"        // the run ends and waits for decisions
 	EventDone        EventKind = "done"               // the turn ended; Text is the answer, Output the structured one, Stop what cut it short
-	EventError       EventKind = "error"              // the run ends; Text says why
+	EventError       EventKind = "error"              // the run ends; Text is the error
 )
 
 // isLive reports whether events of a kind are not in the log.

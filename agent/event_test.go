@@ -13,11 +13,11 @@ import (
 	"github.com/dalsegno/segno/agent/tool"
 )
 
-// eventful is a prompt that makes most kinds of event.
+// eventful is a prompt that causes most kinds of event.
 const eventful = "think hm\nsay hello ; write a.txt: one ; todo x\nread a.txt ; ls ; glob * ; grep one\n" +
 	`edit a.txt: one -> two ; task helper: write b.txt: three` + "\n" + `call send_email {"to":"bob"}` + "\nsay done"
 
-// replayed are the events that the thread tells again.
+// replayed returns the events that the thread yields again.
 func (r *rig) replayed(id string, since int64) (all eventList) {
 	r.Helper()
 	for e, err := range r.agent.Events(r.ctx, id, since) {
@@ -27,7 +27,7 @@ func (r *rig) replayed(id string, since int64) (all eventList) {
 	return all
 }
 
-// own are the events of the thread itself, without those of its subagents.
+// own returns the events of the thread itself, without those of its subagents.
 func (all eventList) own() (some eventList) {
 	for _, e := range all {
 		if e.Agent == "" {
@@ -230,7 +230,7 @@ func TestUnsavedStepYieldsNoEvents(t *testing.T) {
 	}
 }
 
-// leaving is a turn with a bit of everything, and no subagent.
+// leaving is a prompt with most kinds of commands, but no subagent.
 const leaving = "say hello ; write a.txt: one\n" + askMail + " ; todo x\nread a.txt"
 
 func TestBreakAtAnyEventLosesAtMostOneStep(t *testing.T) {
@@ -264,7 +264,7 @@ func TestBreakAtAnyEventLosesAtMostOneStep(t *testing.T) {
 	}
 }
 
-// outline is the events without ids and times.
+// outline returns the messages without ids and times.
 func outline(messages []agent.Message) (lines []string) {
 	for _, m := range messages {
 		for _, p := range m.Parts {
@@ -302,7 +302,7 @@ func TestBreakEndsRun(t *testing.T) {
 	default:
 		t.Error("the tool still runs")
 	}
-	// The thread is free at once.
+	// The thread is free immediately.
 	_, err := r.agent.Undo(r.ctx, thread, 1)
 	r.ok(err)
 }

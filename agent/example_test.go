@@ -16,7 +16,7 @@ import (
 	"github.com/dalsegno/segno/store/sqlite"
 )
 
-// The first run. The offline model follows plain commands; any other goes in its
+// This is the first run. The offline model follows plain commands; any other model can take its
 // place.
 func Example() {
 	a := agent.New(agent.Config{Model: offline.New(), Store: memory.New(nil), Tools: tool.Standard()})
@@ -39,7 +39,7 @@ func Example() {
 	// noted the todos; wrote list.txt
 }
 
-// A second process opens the same store, and goes on where the first one ended.
+// A second process opens the same store and continues where the first one ended.
 func Example_resume() {
 	ctx := context.Background()
 	dir := scratch()
@@ -73,8 +73,8 @@ func Example_resume() {
 	// the port is 8080
 }
 
-// A call that needs leave ends the run. The question waits in the store until
-// a person answers it, in any process; the call runs once.
+// A call that needs approval ends the run. The question waits in the store until
+// a person answers it, in any process. The call runs once.
 func Example_approval() {
 	ctx := context.Background()
 	dir := scratch()
@@ -115,7 +115,7 @@ func Example_approval() {
 	// send_email: sent
 }
 
-// Two threads go on from one checkpoint. Neither knows of the other.
+// Two threads continue from one checkpoint, independently of each other.
 func Example_fork() {
 	ctx := context.Background()
 	a := agent.New(agent.Config{Model: offline.New(), Store: memory.New(nil), Tools: tool.Standard()})
@@ -147,7 +147,7 @@ func Example_fork() {
 }
 
 // Undo moves a thread back by turns, Restore to any of its checkpoints. Nothing is
-// lost: Redo goes forward again.
+// lost: Redo moves the thread forward again.
 func Example_timeTravel() {
 	ctx := context.Background()
 	a := agent.New(agent.Config{Model: offline.New(), Store: memory.New(nil), Tools: tool.Standard()})

@@ -48,7 +48,7 @@ func modelBreaksOff(r *rig) {
 
 var errBusy = errors.New("overloaded")
 
-// failing is a model that fails in passing a few times, in the midst of a word.
+// failing returns a model that fails transiently a few times, in the middle of a word.
 func failing(times int, after time.Duration) *script {
 	return &script{answer: func(n int, _ agent.Request, say func(agent.Chunk)) (agent.Reply, error) {
 		if n <= times {
@@ -73,7 +73,7 @@ func TestAModelThatFailsInPassingIsAskedAgainLaterAndLater(t *testing.T) {
 		if len(retries) != 3 || !contains(retries[0].Text, "overloaded") || !contains(retries[1].Text, "; try 3 of 5 in ") {
 			t.Fatalf("told %+v", retries)
 		}
-		// A second, two and four, each up to a half less.
+		// The waits are one, two and four seconds, each reduced by up to a half.
 		if took := time.Since(began); took < 3500*time.Millisecond || took > 7*time.Second {
 			t.Errorf("it took %s", took)
 		}
@@ -224,7 +224,7 @@ func TestAModelInMidSentenceCanBeCancelled(t *testing.T) {
 }
 
 // TestACommandDiesWithItsRun cancels a run whose command has children. All of them
-// hold a pipe open; it ends when they do.
+// hold a pipe open, so the pipe ends when the last of them ends.
 func TestACommandDiesWithItsRun(t *testing.T) {
 	dir := t.TempDir()
 	fifo := filepath.Join(dir, "fifo")
@@ -279,7 +279,7 @@ func TestACancelledToolIsNotLost(t *testing.T) {
 		r.wants(err, segno.KindCancelled)
 		r.ctx = outer
 		r.restart()
-		// It may have been sent: only a person can tell.
+		// The mail may have been sent: only a person can tell.
 		r.run(agent.Input{})
 		asked := r.question()
 		if asked.Reason != segno.ReasonUnknown || asked.Tool != "slow" {
@@ -390,7 +390,7 @@ func TestAModelThatEndsWithoutAnAnswerIsAskedAgain(t *testing.T) {
 	}
 }
 
-// silent is a model whose first answer breaks off without an error.
+// silent is a model whose first answer ends early without an error.
 type silent struct{ asked bool }
 
 func (*silent) Name() string { return "test/silent" }

@@ -15,7 +15,7 @@ import (
 	"github.com/dalsegno/segno/store/sqlite"
 )
 
-// openers open the stores on which callers are tried in separate processes.
+// openers open the stores that are tested with callers in separate processes.
 var openers = map[string]retryrig.Opener{
 	"file": func(ctx context.Context, where string, disk func() error) (retryrig.Store, error) {
 		return file.Open(ctx, where, file.Options{FS: (&faultfs.Faults{When: disk}).Wrap(vfs.OS)})
@@ -26,10 +26,10 @@ var openers = map[string]retryrig.Opener{
 }
 
 // TestACallerThatRunsAgainOnAnyErrorFinishesOnce runs tasks while the store, the model, the
-// tools and the disk fail at random and the caller's process is killed, and after any error
-// runs the same input again. Every task is finished, and each of its effects happens once.
-// Under SEGNO_SOAK there are 1,000 faults on each store. Redis and PostgreSQL are tried beside
-// their stores.
+// tools and the disk fail at random and the caller's process is killed. After any error it
+// runs the same input again. Every task finishes, and each of its effects happens once.
+// Under SEGNO_SOAK there are 1,000 faults on each store. The tests of Redis and PostgreSQL are
+// beside their stores.
 func TestACallerThatRunsAgainOnAnyErrorFinishesOnce(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds

@@ -17,9 +17,9 @@ import (
 )
 
 // OpenTimeline makes a directory the workspace of an agent's threads, for Config.Timeline: its
-// files become part of the checkpoints, and undo moves them. The store must keep workspaces,
-// as all but store/kv do, and must be outside the directory. stateDir contains files that
-// must survive the process beside the store, for example the journal of a move. Every process that
+// files become part of the checkpoints, and undo restores them. The store must keep workspaces,
+// as all stores but store/kv do, and must be outside the directory. stateDir is for files beside
+// the store that must survive the process, for example the journal of a move. Every process that
 // works on the directory must use the same stateDir.
 func OpenTimeline(ctx context.Context, store segno.Store, dir, stateDir string) (*timeline.Timeline, error) {
 	known, ok := store.(segno.Workspaces)
@@ -36,7 +36,7 @@ func OpenTimeline(ctx context.Context, store segno.Store, dir, stateDir string) 
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		home = "" // no directory is refused for being the home
+		home = "" // then no directory is refused for being the home
 	}
 	sp := spool.New(stateDir, vfs.OS)
 	unlock, err := sp.Lock(ctx, "register")
@@ -112,8 +112,8 @@ func (r *run) completeMove(ctx context.Context) error {
 	return r.leased(r.Timeline).CompletePending(ctx)
 }
 
-// beginFileTurn begins the turn of the files: until it ends no other process moves them, and
-// earlier changes do not belong to it.
+// beginFileTurn begins the turn of the files. Until the turn ends, no other process moves them.
+// Earlier changes do not belong to the turn.
 func (r *run) beginFileTurn(ctx context.Context) error {
 	if r.Timeline == nil {
 		return nil
@@ -139,7 +139,7 @@ func (r *run) endFileTurn(ctx context.Context) error {
 	return r.leased(r.Timeline).EndSteps(ctx, r.fileTurn)
 }
 
-// suspendTurn saves the files where a run ends before its turn. It discards drafts that were
+// suspendTurn saves the files if a run ends before its turn. It discards drafts that were
 // not committed.
 func (r *run) suspendTurn(ctx context.Context) error {
 	if r.fileTurn == "" || !r.open || !r.committed {

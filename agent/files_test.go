@@ -48,7 +48,7 @@ func (p *project) write(name, text string) {
 	}
 }
 
-// holds wants the directory to hold these files and no others.
+// holds checks that the directory contains these files and no others.
 func (p *project) holds(want map[string]string) {
 	p.Helper()
 	got, err := os.ReadDir(p.dir)
@@ -142,8 +142,8 @@ func TestAPersonsEditAfterATurnIsKept(t *testing.T) {
 	p.holds(map[string]string{"a.txt": "edited", "mine.txt": "mine"})
 }
 
-// TestAStoreIsNotKeptAmongTheFilesItSaves has the directory refused, not the store
-// saved in itself: an undo would put an older one in its place.
+// TestAStoreIsNotKeptAmongTheFilesItSaves checks that a directory that contains the store is refused. If
+// the store were saved in itself, an undo would replace it by an older one.
 func TestAStoreIsNotKeptAmongTheFilesItSaves(t *testing.T) {
 	dir := t.TempDir()
 	db, err := sqlite.Open(t.Context(), filepath.Join(dir, "agent.db"), sqlite.Options{})

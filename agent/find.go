@@ -77,8 +77,8 @@ type candidate struct {
 	phase segno.Phase
 }
 
-// candidates yields the threads that q may select, ordered by id. A turn that the index has as
-// open may have ended or run.
+// candidates yields the threads that q may select, ordered by id. A turn that is open in the
+// index may have ended meanwhile or may be running.
 func (a *Agent) candidates(ctx context.Context, q FindQuery) iter.Seq2[candidate, error] {
 	inPhase := func(p segno.Phase) iter.Seq2[candidate, error] {
 		return func(yield func(candidate, error) bool) {
@@ -128,8 +128,8 @@ func merge(x, y iter.Seq2[candidate, error]) iter.Seq2[candidate, error] {
 	}
 }
 
-// inspect returns the phase and the open questions of a candidate. The messages of savers' and of other agents'
-// threads have other formats, so inspect reads only the commits of those.
+// inspect returns the phase and the open questions of a candidate. Threads of savers and of other agents
+// have messages in other formats, so inspect reads only the commits of those threads.
 func (a *Agent) inspect(ctx context.Context, c candidate) (Found, error) {
 	f := Found{Thread: c.Thread}
 	if c.phase == segno.PhaseOpen && c.Agent == a.Name {

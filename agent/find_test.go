@@ -11,7 +11,7 @@ import (
 	"github.com/dalsegno/segno/store/memory"
 )
 
-// found are the ids that a query finds.
+// found returns the ids that a query finds.
 func (r *rig) found(q agent.FindQuery) (ids []string) {
 	r.Helper()
 	for f, err := range r.agent.Find(r.ctx, q) {
@@ -24,7 +24,7 @@ func (r *rig) found(q agent.FindQuery) (ids []string) {
 	return ids
 }
 
-// inbox are the open questions, by thread.
+// inbox returns the open questions, by thread.
 func (r *rig) inbox(after string) (all []agent.Question) {
 	r.Helper()
 	for q, err := range r.agent.Inbox(r.ctx, after) {
@@ -74,7 +74,7 @@ func TestTheInboxHasEachOpenQuestionOnce(t *testing.T) {
 	})
 }
 
-// TestASaversQuestionIsInTheInbox: a program that saves through a saver asks, too.
+// TestASaversQuestionIsInTheInbox saves a question through a saver, without an agent.
 func TestASaversQuestionIsInTheInbox(t *testing.T) {
 	store := memory.New(nil)
 	sv := saver.New(store)

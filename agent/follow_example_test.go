@@ -13,8 +13,8 @@ import (
 	"github.com/dalsegno/segno/store/sqlite"
 )
 
-// A page follows a thread that another process works on: first it gets the events so far
-// already, then what comes.
+// A page follows a thread that another process works on. It first receives the past events,
+// and then the new ones.
 func ExampleAgent_Follow() {
 	ctx := context.Background()
 	dir := scratch()

@@ -24,8 +24,8 @@ type heard struct {
 	err error
 }
 
-// follower follows a thread, and keeps what it received: an event that
-// says the thread has moved makes him forget.
+// follower follows a thread and keeps the events that it received. An event that reports
+// a move makes it drop the later ones.
 type follower struct {
 	r        *rig
 	by       *agent.Agent
@@ -35,7 +35,7 @@ type follower struct {
 	moved    eventList
 }
 
-// follows has a separate agent follow the thread.
+// follows makes a separate agent follow the thread.
 func (r *rig) follows(by *agent.Agent, id string, since int64) *follower {
 	f := &follower{r: r, by: by}
 	f.begin(id, since)
@@ -59,7 +59,7 @@ func (f *follower) begin(id string, since int64) {
 	}()
 }
 
-// last is the number to go on from.
+// last returns the number from which to continue.
 func (f *follower) last() int64 {
 	if len(f.holds) == 0 {
 		return 0
@@ -67,7 +67,7 @@ func (f *follower) last() int64 {
 	return f.holds[len(f.holds)-1].Seq
 }
 
-// next takes one event.
+// next receives one event.
 func (f *follower) next() {
 	f.r.Helper()
 	select {
@@ -90,7 +90,7 @@ func (f *follower) next() {
 	}
 }
 
-// until takes events until he holds what the thread tells again.
+// until receives events until the follower holds the same events that Events yields.
 func (f *follower) until(id string) {
 	f.r.Helper()
 	want := encodeAll(f.r, f.r.replayed(id, 0))
@@ -99,7 +99,7 @@ func (f *follower) until(id string) {
 	}
 }
 
-// stop ends the following, which is no error.
+// stop stops the follower. That is not an error.
 func (f *follower) stop() {
 	f.r.Helper()
 	f.leave()
@@ -115,7 +115,7 @@ func encodeAll(r *rig, all eventList) (texts []string) {
 	return texts
 }
 
-// beside is another agent on the store, opened once more if it is on disk.
+// beside returns another agent on the store. If the store is on disk, it is opened a second time.
 func (r *rig) beside(t *testing.T) *agent.Agent {
 	c := r.config
 	if on, ok := r.store.(*sqlite.Store); ok {
@@ -206,7 +206,7 @@ func TestAFollowerHearsOfMoves(t *testing.T) {
 	f.stop()
 }
 
-// first is the first number of a checkpoint's commit.
+// first returns the first event number of a checkpoint's commit.
 func (r *rig) first(at segno.CommitID) int64 {
 	r.Helper()
 	line, err := r.store.Load(r.ctx, at, segno.Window{Last: 1})
@@ -231,8 +231,8 @@ func TestLateFollowerReceivesMoved(t *testing.T) {
 	}
 }
 
-// TestFollowerHasTheEventsOfEvents moves a thread at random, and has its follower leave and
-// come back at random: what he holds is what Events tells, after every move.
+// TestFollowerHasTheEventsOfEvents moves a thread at random, and has its follower stop and
+// continue at random. After every move the follower must hold the events that Events yields.
 func TestFollowerHasTheEventsOfEvents(t *testing.T) {
 	for _, seed := range soak.Seeds(t, 6, 600) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -268,7 +268,7 @@ func TestFollowerHasTheEventsOfEvents(t *testing.T) {
 	}
 }
 
-// unless wants no error but one of a kind.
+// unless fails for an error of any other kind.
 func (r *rig) unless(err error, kind segno.Kind) {
 	r.Helper()
 	if segno.KindOf(err) != kind {
@@ -377,8 +377,8 @@ func TestAFollowerOfAnotherProcess(t *testing.T) {
 	}
 }
 
-// TestAFollowerOfAProcessThatIsKilled follows a thread whose process dies in mid-turn,
-// and goes on when another process does.
+// TestAFollowerOfAProcessThatIsKilled follows a thread whose process is killed during a turn,
+// and continues when another process does.
 func TestAFollowerOfAProcessThatIsKilled(t *testing.T) {
 	dir := t.TempDir()
 	r := onDiskAt(t, storeFile(dir))
@@ -402,7 +402,7 @@ func TestAFollowerOfAProcessThatIsKilled(t *testing.T) {
 	r.paid(dir, lines...)
 }
 
-// onDiskAt is a rig on a store that children know by its file.
+// onDiskAt returns a rig on a store that child processes open by its file.
 func onDiskAt(t *testing.T, file string) *rig {
 	store, err := sqlite.Open(t.Context(), file, sqlite.Options{})
 	if err != nil {

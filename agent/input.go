@@ -8,18 +8,18 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Input is the input of a run. With a prompt it begins a turn. Without one it continues an
-// unfinished turn, or returns the outcome of a turn that has ended. After any error a caller
-// may run the same input again.
+// Input is the input of a run. If it has a prompt, the run begins a turn. Otherwise the run
+// continues an unfinished turn, or returns the outcome of a turn that has ended. After any error
+// a caller may run the same input again.
 type Input struct {
 	Thread string // "" runs without saving
 	Prompt string
 	Parts  []Part // images and files of the prompt
 	// Key is the prompt's idempotency key, unique in its thread. The same key again continues
-	// the turn that the prompt began, or returns its outcome, even after later turns. With
-	// another prompt it is a [segno.KindConflict]. Without a key, a prompt that equals the
-	// prompt of an unfinished turn continues the turn; any other begins one. The key of an
-	// undone turn is free, because the turn is not on the line.
+	// the turn that the prompt began, or returns its outcome, even after later turns. The same
+	// key with another prompt is a [segno.KindConflict]. A prompt without a key continues an
+	// unfinished turn that began with an equal prompt; any other prompt begins a turn. The key of
+	// an undone turn can be used again, because the turn is not on the line.
 	Key string
 	// Decide answers interrupts of the thread or of its subagents. The first recorded decision
 	// on an interrupt counts. Any other is a [segno.KindConflict] with [segno.ErrAnswered]; the
@@ -63,7 +63,7 @@ func (in *Input) equals(body json.RawMessage) (bool, error) {
 	return bytes.Equal(logged, given), err
 }
 
-// repeatedInput recognizes an input that an earlier run had. If the input's turn has not
+// repeatedInput recognizes the input of an earlier run. If the input's turn has not
 // ended, the run continues it. If it has ended, or if the input has no prompt and the thread's
 // turn has ended, repeatedInput emits the outcome again and returns true.
 func (r *run) repeatedInput() (over bool, err error) {
@@ -109,7 +109,7 @@ func (r *run) emitOutcome(end *segno.Node) {
 }
 
 // turnOf returns the turn that an input's prompt began on this line; 0 if none. It compares
-// the key, or without a key the prompt of the unfinished turn.
+// the key. For an input without a key, it compares the prompt with that of the unfinished turn.
 func (r *run) turnOf(in *Input) (int, error) {
 	for turn, n := range r.prompts {
 		for i := range n.Entries {

@@ -56,9 +56,9 @@ func (p *project) operations() (verbs []segno.Verb) {
 	return verbs
 }
 
-// TestInterruptedUndoIsCompletedFirst lets every method of an agent be the first after an undo that
-// was killed. The undo is in effect before the method does anything: no method records over a
-// half-made move.
+// TestInterruptedUndoIsCompletedFirst calls each method of an agent as the first one after an undo that
+// was killed. The undo must be complete before the method does anything, because no method may record
+// over a half-made move.
 func TestInterruptedUndoIsCompletedFirst(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -108,9 +108,9 @@ func TestInterruptedUndoIsCompletedFirst(t *testing.T) {
 	}
 }
 
-// TestInterruptedUndoIsCompletedAfterAnotherWriter has a program without the directory, which cannot
-// know of the interrupted undo, move or continue the thread. The files of the undo are completed
-// and the undo is in the log; the thread stays where the other program left it.
+// TestInterruptedUndoIsCompletedAfterAnotherWriter has a program move or continue the thread. The program
+// does not use the directory, so it cannot know of the interrupted undo. The files of the undo are
+// completed and the undo is in the log; the thread stays where the other program left it.
 func TestInterruptedUndoIsCompletedAfterAnotherWriter(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -162,7 +162,7 @@ func TestInterruptedUndoIsCompletedAfterAnotherWriter(t *testing.T) {
 }
 
 // TestInterruptedUndoOfADeletedThread deletes the thread of an interrupted undo. The files of the undo
-// are completed, and other threads go on in the directory.
+// are completed, and other threads continue in the directory.
 func TestInterruptedUndoOfADeletedThread(t *testing.T) {
 	p, _ := interruptedUndo(t)
 	if err := p.Saver().Delete(t.Context(), saver.ThreadKey{Thread: "t"}); err != nil {

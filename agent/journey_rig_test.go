@@ -21,8 +21,8 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// journey is what chance does to an agent that works in a directory, and what an
-// observer wrote down. A seed makes the same journey again.
+// journey is a random history of an agent that works in a directory, with the notes of an
+// observer. The same seed makes the same journey.
 type journey struct {
 	*project
 	home   string // contains the project's directory
@@ -36,7 +36,7 @@ type journey struct {
 	undone map[string]int  // turns that a thread has undone and may redo
 }
 
-// eachSeed makes a journey for each of some new seeds and of those that failed before.
+// eachSeed makes a journey for each of some new seeds and of the seeds that failed before.
 func eachSeed(t *testing.T, change func(j *journey, c *agent.Config), test func(j *journey), failed ...uint64) {
 	t.Parallel()
 	for _, seed := range slices.Concat(failed, soak.Seeds(t, 25, 500)) {
@@ -68,7 +68,7 @@ func setOff(t *testing.T, seed uint64, change func(j *journey, c *agent.Config))
 	return j
 }
 
-// paying lets the agent and its helper pay bills with leave, and lets them be killed.
+// paying lets the agent and its helper pay bills after approval, and lets them be killed.
 func (j *journey) paying(c *agent.Config) {
 	c.Tools = append(c.Tools, agent.NewTool("pay", "pays a bill", agent.LostAsk, func(_ context.Context, inv *agent.Invocation, bill mail) (string, error) {
 		j.paid[bill.To]++
@@ -82,7 +82,7 @@ func (j *journey) paying(c *agent.Config) {
 	c.Timeline.Alive = func(int, string) bool { return false } // every process with an open turn was killed
 }
 
-// bill is the bill that a question is about.
+// bill returns the bill that a question is about.
 func (j *journey) bill(q segno.Interrupt) string {
 	j.Helper()
 	var bill mail
@@ -92,44 +92,43 @@ func (j *journey) bill(q segno.Interrupt) string {
 	return bill.To
 }
 
-// delegated has the helper do it.
+// delegated returns a prompt that gives the work to the helper.
 func delegated(prompt string) string {
 	return "task helper: " + strings.ReplaceAll(prompt, "\n", `\n`)
 }
 
-// chance is true once in n times.
+// chance returns true once in n calls, on average.
 func (j *journey) chance(n int) bool { return j.rnd.IntN(n) == 0 }
 
-// note writes down what happened.
 func (j *journey) note(what ...any) { j.said = append(j.said, fmt.Sprint(what...)) }
 
-// broken ends a journey, and tells all of it.
+// broken ends a journey with a failure and prints its notes.
 func (j *journey) broken(format string, args ...any) {
 	j.Helper()
 	j.Fatalf("seed %d: %s\n%s", j.seed, fmt.Sprintf(format, args...), strings.Join(j.said, "\n"))
 }
 
-// recorder is another process that looks after the files.
+// recorder returns another process's timeline of the files.
 func (j *journey) recorder() *timeline.Timeline { return j.Timeline }
 
-// person writes a file of a person's.
+// person writes a file as a person would.
 func (j *journey) person(name, text string) {
 	j.Helper()
 	j.write(name, text)
 	j.note("a person writes ", name, ": ", text)
 }
 
-// life says at which commit a run is killed. Nothing is written after it, until it is
-// given another.
+// life determines at which commit a run is killed. After that commit, nothing is written until
+// begin is called again.
 type life struct {
 	mu    sync.Mutex
-	left  int // commits until it ends; 0 is never
+	left  int // commits until the run is killed; 0 is never
 	after bool
 	last  segno.CommitID
 	ended bool
 }
 
-// begin gives another life of so many commits, the last of which is made if after.
+// begin lets the next run make so many commits. The last of them is applied only if after is set.
 func (l *life) begin(commits int, after bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -169,7 +168,7 @@ func (l *life) made(_ int, c segno.Commit) error {
 	return nil
 }
 
-// mortalSpool keeps the turns open that a killed run had open.
+// mortalSpool keeps a killed run's turns open.
 type mortalSpool struct {
 	timeline.Spool
 	life *life

@@ -12,10 +12,10 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// TestAKillAtAnyCommitLosesNothing kills a run again and again, right before or after
-// any commit, while a person and other processes work beside it. The next run brings
-// the turn to its end: each bill is paid once, leave is wanted for none that was begun,
-// and the directory holds what the turn and the person made.
+// TestAKillAtAnyCommitLosesNothing kills a run repeatedly, right before or after
+// any commit, while a person and other processes work in the same directory. The next run completes
+// the turn: each bill is paid once, no bill that was begun needs a second approval,
+// and the directory contains the files of the turn and of the person.
 func TestAKillAtAnyCommitLosesNothing(t *testing.T) {
 	eachSeed(t, (*journey).paying, func(j *journey) {
 		prompt := "write a.txt: one\ncall pay {\"to\":\"1\"}\nwrite b.txt: two\ncall pay {\"to\":\"2\"}"
@@ -39,8 +39,8 @@ func TestAKillAtAnyCommitLosesNothing(t *testing.T) {
 	})
 }
 
-// goesOn runs the thread, perhaps until it is killed, and reports whether the turn is
-// over.
+// goesOn runs the thread, perhaps until it is killed, and reports whether the turn has
+// ended.
 func (j *journey) goesOn(prompt string, mortal bool) bool {
 	j.Helper()
 	j.life.begin(0, j.chance(2))
@@ -72,7 +72,7 @@ func (j *journey) goesOn(prompt string, mortal bool) bool {
 	return false
 }
 
-// honest answers a question as a person would after checking what was paid.
+// honest answers a question as a person would after checking which bills were paid.
 func (j *journey) honest(q segno.Interrupt) segno.Decision {
 	j.Helper()
 	switch {
@@ -85,7 +85,7 @@ func (j *journey) honest(q segno.Interrupt) segno.Decision {
 	return segno.Decision{}
 }
 
-// meanwhile is what happens between a run that was killed and the next.
+// meanwhile makes one change between a run that was killed and the next one.
 func (j *journey) meanwhile(files map[string]string, round int) {
 	j.Helper()
 	var err error
@@ -107,8 +107,8 @@ func (j *journey) meanwhile(files map[string]string, round int) {
 }
 
 // TestAPersonsFilesSurviveUndoAndRedo has two threads and a person write in one
-// directory, and undoes and redoes turns in any order. What the person wrote stays as it
-// is, and redo after undo gives the directory back.
+// directory, and undoes and redoes turns in any order. The person's files stay
+// unchanged, and redo after undo restores the directory.
 func TestAPersonsFilesSurviveUndoAndRedo(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -137,8 +137,8 @@ func TestAPersonsFilesSurviveUndoAndRedo(t *testing.T) {
 	})
 }
 
-// works prompts a thread to write files, which are not the person's. A thread that waits
-// refuses.
+// works makes a thread write files that are not the person's. A thread that waits
+// refuses the prompt.
 func (j *journey) works(id string, step int) {
 	j.Helper()
 	prompt := fmt.Sprintf("write f%d.txt: %s%d", j.rnd.IntN(3), id, step)
@@ -155,7 +155,7 @@ func (j *journey) works(id string, step int) {
 	}
 }
 
-// decides answers what a thread asks, if it does.
+// decides answers the questions of a thread, if there are any.
 func (j *journey) decides(id string) {
 	j.Helper()
 	w, err := j.Agent.Status(j.Context(), id)
@@ -174,7 +174,7 @@ func (j *journey) decides(id string) {
 	}
 }
 
-// redoesAll does again what a thread has undone since it last worked.
+// redoesAll redoes all turns that a thread has undone since it last worked.
 func (j *journey) redoesAll(id string) {
 	j.Helper()
 	x, err := j.Redo(j.Context(), id, j.undone[id])
@@ -211,7 +211,7 @@ func (j *journey) undoesAndRedoes(id string, theirs map[string]string) {
 	}
 }
 
-// keeps wants the person's files as the person left them.
+// keeps checks that the person's files are as the person left them.
 func (j *journey) keeps(theirs map[string]string) {
 	j.Helper()
 	got := filesIn(j.T, j.home)
@@ -223,8 +223,8 @@ func (j *journey) keeps(theirs map[string]string) {
 }
 
 // TestApprovedCallRunsOnceAcrossMoves prompts, decides, undoes, redoes,
-// restores, forks and kills in any order, beside a person and other processes. No bill
-// is paid more often than it was allowed.
+// restores, forks and kills in any order, while a person and other processes work, too. No bill
+// is paid more often than it was approved.
 func TestApprovedCallRunsOnceAcrossMoves(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -255,11 +255,11 @@ func TestApprovedCallRunsOnceAcrossMoves(t *testing.T) {
 				tr.broken("look: %v", err)
 			}
 		}
-	}, 47, 112, 162, 239, 368) // a move that was killed was dropped
+	}, 47, 112, 162, 239, 368) // a move that was killed was lost
 }
 
-// travels is a journey of threads that are moved and forked, with the approvals: for
-// each bill the questions that were answered yes.
+// travels is a journey of threads that are moved and forked. allowed contains, for
+// each bill, the questions that were approved.
 type travels struct {
 	*journey
 	allowed map[string]map[string]bool
@@ -302,7 +302,7 @@ func (tr *travels) act(id string) (err error) {
 	return err
 }
 
-// prompts has a thread, or its helper, pay a separate bill.
+// prompts makes a thread, or its helper, pay a separate bill.
 func (tr *travels) prompts(id string) error {
 	prompt := fmt.Sprintf("write a%d.txt: %d\ncall pay {\"to\":\"%d\"}\nwrite b.txt: %d", tr.step%3, tr.step, tr.step, tr.step)
 	if tr.chance(3) {
@@ -339,7 +339,7 @@ func (tr *travels) answers(id string) error {
 	return err
 }
 
-// allows counts a yes to a question once.
+// allows records an approval. It counts each question once.
 func (tr *travels) allows(q segno.Interrupt) {
 	tr.Helper()
 	bill := tr.bill(q)
@@ -349,7 +349,7 @@ func (tr *travels) allows(q segno.Interrupt) {
 	tr.allowed[bill][q.ID] = true
 }
 
-// somewhere is any checkpoint of a thread.
+// somewhere returns a random checkpoint of a thread.
 func (tr *travels) somewhere(id string) segno.CommitID {
 	tr.Helper()
 	var all []segno.CommitID
@@ -365,7 +365,7 @@ func (tr *travels) somewhere(id string) segno.CommitID {
 	return all[tr.rnd.IntN(len(all))]
 }
 
-// restores moves a thread, as its agent does or beside it.
+// restores moves a thread, through its agent or without it.
 func (tr *travels) restores(id string) (err error) {
 	tr.Helper()
 	to := tr.somewhere(id)
@@ -379,7 +379,7 @@ func (tr *travels) restores(id string) (err error) {
 	return err
 }
 
-// forks begins another thread, as the agent does or beside it.
+// forks forks a thread, through the agent or without it.
 func (tr *travels) forks(id string) (err error) {
 	tr.Helper()
 	at, fork := tr.somewhere(id), fmt.Sprint("fork ", tr.step)
@@ -396,7 +396,7 @@ func (tr *travels) forks(id string) (err error) {
 	return err
 }
 
-// justified wants no bill paid more often than it was allowed.
+// justified checks that no bill was paid more often than it was approved.
 func (tr *travels) justified() {
 	tr.Helper()
 	for bill, times := range tr.paid {
@@ -406,8 +406,8 @@ func (tr *travels) justified() {
 	}
 }
 
-// expected reports whether a person can act on an error: what they asked for is not
-// there, or not possible now, or a question is another's.
+// expected reports whether an error is one that a person can act on: the object does not exist,
+// the action is not possible now, or the question was answered by another person.
 func expected(err error) bool {
 	switch segno.KindOf(err) {
 	case segno.KindNotFound, segno.KindInvalid, segno.KindRefused:

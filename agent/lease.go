@@ -12,7 +12,7 @@ import (
 	"github.com/dalsegno/segno/internal/proc"
 )
 
-// lease is a run's exclusive right to a thread, renewed until it is released. Without it a
+// lease is a run's exclusive right to a thread, renewed until it is released. Without the lease, a
 // call that another run is executing would look like a call with a lost result.
 type lease struct {
 	agent  *Agent
@@ -24,15 +24,14 @@ type lease struct {
 	held segno.Lease
 }
 
-// current returns the lease as last renewed.
 func (l *lease) current() segno.Lease {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.held
 }
 
-// machineID identifies this boot of this machine and this PID namespace; "" if the system
-// does not tell.
+// machineID identifies this boot of this machine and this PID namespace. It is "" if the system
+// does not report them.
 func machineID() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -66,8 +65,8 @@ func (g *registry) isEnded(owner string) bool {
 }
 
 // acquire acquires the thread's lease. It takes over the lease of a run that has ended. If
-// another run holds it, the error is a conflict with the head. A store without leases gives a
-// nil lease.
+// another run holds it, the error is a conflict with the head. For a store without leases,
+// acquire returns a nil lease.
 func (r *run) acquire(ctx context.Context) (*lease, error) {
 	leaser, ok := r.Store.(segno.Leaser)
 	if !ok {

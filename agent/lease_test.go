@@ -44,7 +44,7 @@ func TestARunKeepsItsThreadHoweverLongAToolTakes(t *testing.T) {
 	})
 }
 
-// sleeper is a tool that takes an hour.
+// sleeper returns a tool that takes an hour.
 func sleeper() agent.Tool {
 	return agent.NewTool("sleep", "sleeps", agent.LostRerun, func(context.Context, *agent.Invocation, struct{}) (string, error) {
 		time.Sleep(time.Hour)
@@ -52,7 +52,7 @@ func sleeper() agent.Tool {
 	})
 }
 
-// mute is a store that a run cannot reach to renew its lease, as from a machine that
+// mute is a store that a run cannot reach to renew its lease, as on a machine that
 // was asleep.
 type mute struct {
 	lessor
@@ -66,8 +66,8 @@ func (m *mute) Acquire(ctx context.Context, l segno.Lease) (segno.Lease, error) 
 	return m.lessor.Acquire(ctx, l)
 }
 
-// TestARunThatLostItsThreadRecordsNothing has a run fall silent for longer than its
-// lease; another takes the thread meanwhile.
+// TestARunThatLostItsThreadRecordsNothing has a run fail to renew for longer than its
+// lease. Another run takes the thread meanwhile.
 func TestARunThatLostItsThreadRecordsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -104,7 +104,7 @@ func TestARunThatLostItsThreadRecordsNothing(t *testing.T) {
 	})
 }
 
-// leaseless is a store that knows no leases.
+// leaseless is a store without leases.
 type leaseless struct{ segno.Store }
 
 func TestWithoutLeasesTheFirstCommitWins(t *testing.T) {
@@ -157,7 +157,7 @@ func TestManyThreadsRunAtOnce(t *testing.T) {
 	})
 }
 
-// locked is a store whose writer another program has.
+// locked is a store that another program has locked for writing.
 type locked struct{ lessor }
 
 func (locked) Acquire(context.Context, segno.Lease) (segno.Lease, error) {
@@ -172,8 +172,8 @@ func TestABusyStoreIsNoConflict(t *testing.T) {
 	r.refused(agent.Input{Prompt: "say two"}, segno.KindBusy)
 }
 
-// TestLeaseTimeIsAnOption has a run stop renewing, as a machine that fails. Another machine takes the
-// thread over after the time that the run's agent was given.
+// TestLeaseTimeIsAnOption has a run stop renewing, as on a machine that failed. Another machine takes over
+// the thread after the lease time of the run's agent.
 func TestLeaseTimeIsAnOption(t *testing.T) {
 	for _, leaseTime := range []time.Duration{0, 4 * time.Second, 5 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
@@ -231,7 +231,7 @@ func TestDecisionWithRunDuringARun(t *testing.T) {
 }
 
 // TestToolThatIgnoresItsContextIsNamed cancels a run whose tool does not return. The run waits for the
-// tool, and says which one it is.
+// tool and reports the tool's name.
 func TestToolThatIgnoresItsContextIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

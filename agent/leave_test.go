@@ -18,8 +18,8 @@ import (
 )
 
 // TestEveryCallNeedsItsOwnApproval prompts, answers, cancels, moves and forks at
-// random, with subagents that ask as well, and with questions that expire: there are never more calls than approvals,
-// every thread can be brought to its end, and every call has one result.
+// random, with subagents that ask as well, and with questions that expire. There are never more calls
+// than approvals, every thread can be completed, and every call has one result.
 func TestEveryCallNeedsItsOwnApproval(t *testing.T) {
 	for _, seed := range soak.Seeds(t, 50, 3000) {
 		l := newLeave(t, seed, seed%2 == 1)
@@ -35,7 +35,7 @@ func TestEveryCallNeedsItsOwnApproval(t *testing.T) {
 	}
 }
 
-// leave is a history of an agent that may send nothing without leave.
+// leave is a history of an agent that must not send anything without approval.
 type leave struct {
 	*testing.T
 	a       *agent.Agent
@@ -48,7 +48,7 @@ type leave struct {
 	sends, approved int
 }
 
-// newLeave begins a history; if it hurries, every question expires within a minute.
+// newLeave begins a history. If hurries is set, every question expires within a minute.
 func newLeave(t *testing.T, seed uint64, hurries bool) *leave {
 	l := &leave{T: t, rnd: rand.New(rand.NewPCG(seed, 7)), threads: []string{"t"}, log: []string{fmt.Sprint("seed ", seed, hurries)}, now: time.Unix(1e9, 0)}
 	leave := &agent.Approval{}
@@ -96,7 +96,7 @@ func (l *leave) broken(format string, args ...any) {
 	l.Fatalf("%s:\n%s", fmt.Sprintf(format, args...), strings.Join(l.log[max(0, len(l.log)-12):], "\n"))
 }
 
-// note logs an action, and an error that is more than a refusal.
+// note logs an action, and fails for an error that is more than a refusal.
 func (l *leave) note(what string, err error) {
 	l.Helper()
 	l.log = append(l.log, fmt.Sprint(what, ": ", err))
@@ -132,7 +132,7 @@ func (l *leave) run(in agent.Input) {
 	l.note(fmt.Sprintf("%s runs, prompt %q, %d decisions", in.Thread, in.Prompt, len(in.Decide)), last)
 }
 
-// step does one thing or another.
+// step takes one random action.
 func (l *leave) step() {
 	l.Helper()
 	thread := l.threads[l.rnd.IntN(len(l.threads))]
@@ -157,7 +157,7 @@ func (l *leave) step() {
 	}
 }
 
-// decisions answers most of what waits.
+// decisions answers most of the open questions.
 func (l *leave) decisions(thread string) (all []segno.Decision) {
 	l.Helper()
 	w, err := l.a.Reask(l.Context(), thread)
@@ -174,7 +174,7 @@ func (l *leave) decisions(thread string) (all []segno.Decision) {
 	return all
 }
 
-// travel goes to one of the newest checkpoints, or forks there.
+// travel restores one of the newest checkpoints, or forks there.
 func (l *leave) travel(thread string) {
 	l.Helper()
 	var all []segno.CommitID
@@ -199,7 +199,7 @@ func (l *leave) travel(thread string) {
 	l.threads = append(l.threads, fork)
 }
 
-// end brings a thread to its end.
+// end completes a thread.
 func (l *leave) end(thread string) {
 	l.Helper()
 	for range 20 {

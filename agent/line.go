@@ -34,7 +34,7 @@ func (x *lineIndex) addCommit(n *segno.Node) {
 	}
 }
 
-// record returns the commit of an interrupt, intent or decision, nil if it is only drafted.
+// record returns the commit of an interrupt, intent or decision, or nil if no commit has it yet.
 func (x *lineIndex) record(kind segno.EntryKind, id string) *segno.Node {
 	return x.records[string(kind)+id]
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/retryrig"
 )
 
-// The tests run this binary again as another process, which does the work that
+// The tests run this binary again as another process. That process does the work that
 // the environment names, on the store in childDir.
 const (
 	childDir  = "SEGNO_TEST_STORE"

@@ -13,8 +13,9 @@ import (
 type Model interface {
 	// Name is the provider's name, a slash and the model's: "offline/plain".
 	Name() string
-	// Generate asks the model once. It yields pieces of the answer as they arrive, and as its
-	// last chunk the Reply. An error ends it. The agent retries after a [ModelError] with Retry.
+	// Generate asks the model once. It yields pieces of the answer as they arrive, and the Reply
+	// as the last chunk. An error ends the sequence. The agent retries after a [ModelError] with
+	// Retry.
 	Generate(ctx context.Context, r Request) iter.Seq2[Chunk, error]
 }
 
@@ -22,7 +23,7 @@ type Model interface {
 type Request struct {
 	System    string
 	Messages  []Message  // a call's result always follows the call
-	Tools     []ToolSpec // that the model may call
+	Tools     []ToolSpec // the tools that the model may call
 	NoCalls   bool       // the model must not call the tools: they explain the calls in Messages
 	MaxTokens int        // limit of the answer; 0 is the model's default
 	Thread    string     // of the conversation, for a model's cache
@@ -35,7 +36,7 @@ type ToolSpec struct {
 	Schema      json.RawMessage `json:"schema"` // JSON Schema of the arguments, an object
 }
 
-// Chunk is a piece of an answer: some text, some thinking, or at the end the Reply.
+// Chunk is a piece of an answer: text, thinking, or at the end the Reply.
 type Chunk struct {
 	Text     string
 	Thinking string

@@ -30,10 +30,10 @@ func (a *Agent) Restore(ctx context.Context, thread string, to segno.CommitID) (
 	return a.moveTo(ctx, thread, timeline.MoveRequest{Verb: segno.VerbRestore, To: to})
 }
 
-// Fork creates a thread that begins at a checkpoint of another, with the messages, state and
-// todos of that checkpoint. The threads are independent: a question that is open there gets
-// another id, and an unfinished task continues in a fork of its thread. Files of a workspace
-// are not copied; see [timeline.Timeline].
+// Fork creates a thread that begins at a checkpoint of another thread, with the messages, state
+// and todos of that checkpoint. The threads are independent: a question that is open there gets
+// another id, and an unfinished task continues in a fork of its thread. Fork does not copy the
+// files of a workspace; see [timeline.Timeline].
 func (a *Agent) Fork(ctx context.Context, at segno.CommitID, thread string) (Status, error) {
 	t := segno.Thread{ID: segno.ThreadID(thread), Created: a.Now(), Agent: a.Name}
 	if a.Timeline != nil {
@@ -45,8 +45,8 @@ func (a *Agent) Fork(ctx context.Context, at segno.CommitID, thread string) (Sta
 	return a.withThread(ctx, thread, func(*run) (timeline.Plan, error) { return timeline.Plan{}, nil })
 }
 
-// Reask records the questions that the thread's next run would ask: those that are open at a
-// checkpoint that another process moved the thread to, and questions about calls with lost
+// Reask records the questions that the thread's next run would ask. These are the open questions of
+// a checkpoint that another process moved the thread to, and questions about calls with lost
 // results, for tools with [LostAsk]. Use it before [Agent.Decide] on a thread that is not
 // running. It returns [segno.KindConflict] during a run.
 func (a *Agent) Reask(ctx context.Context, thread string) (Status, error) {
@@ -76,7 +76,7 @@ func (a *Agent) moveTo(ctx context.Context, thread string, request timeline.Move
 	})
 }
 
-// storeTimeline returns a timeline without a workspace, which moves and forks threads alone.
+// storeTimeline returns a timeline without a workspace. It moves and forks only threads.
 func (a *Agent) storeTimeline() *timeline.Timeline {
 	return timeline.Open(timeline.Config{Store: a.Store})
 }
@@ -93,7 +93,7 @@ func (r *run) movesFiles(ctx context.Context, to segno.CommitID) (bool, error) {
 	return !line.Commits[0].Checkpoint.Tree().IsZero(), nil
 }
 
-// withThread opens a thread, changes it, and asks again the questions that are open then.
+// withThread opens a thread, changes it, and asks the questions again that are then open.
 func (a *Agent) withThread(ctx context.Context, thread string, change func(*run) (timeline.Plan, error)) (Status, error) {
 	r := a.newRun(Input{Thread: thread})
 	r.onlyMoves = true
@@ -119,8 +119,8 @@ func (a *Agent) withThread(ctx context.Context, thread string, change func(*run)
 	return s, nil
 }
 
-// draftLostQuestions drafts and commits questions about calls with lost results. At a
-// head below the tip it does nothing, because a commit would end redo.
+// draftLostQuestions drafts and commits questions about calls with lost results. It does
+// nothing at a head below the tip, because a commit would end redo.
 func (r *run) draftLostQuestions(ctx context.Context) error {
 	if r.head.Head != r.head.Tip {
 		return nil

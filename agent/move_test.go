@@ -35,7 +35,7 @@ func (r *rig) fork(at segno.CommitID, id string) agent.Status {
 	return w
 }
 
-// stands checks what a thread holds: its prompts, todos and files.
+// stands checks the contents of a thread: its prompts, todos and files.
 func (r *rig) stands(w agent.Status, turn, messages, todos, files int) {
 	r.Helper()
 	if w.Turn != turn || w.Messages != messages || w.Todos != todos || w.Files != files {

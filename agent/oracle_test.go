@@ -16,22 +16,22 @@ import (
 	"pgregory.net/rapid"
 )
 
-// turn is a prompt that was carried out, and what the thread holds after it.
+// turn is a prompt that was carried out, with the expected contents of the thread after it.
 type turn struct {
 	prompt string
 	files  map[string]string
 	todos  int
 }
 
-// history is what a thread's line must be: its turns, the newest of them not over if
-// it waits; and those that redo reaches.
+// history is the expected line of a thread: its turns, and the turns that redo reaches. The newest turn
+// has not ended if the thread waits.
 type history struct {
 	done, undone []turn
 	waits        bool
-	floor        int // undo does not go below: a fork that began in mid-turn stops there, too
+	floor        int // undo does not go below this turn; a fork that began in the middle of a turn stops there, too
 }
 
-// moment is what a checkpoint held when it was saved, and where in a history it was.
+// moment is the contents of a checkpoint when it was saved, and its place in a history.
 type moment struct {
 	thread   string
 	messages []string
@@ -42,7 +42,7 @@ type moment struct {
 	floor    int
 }
 
-// oracle knows what each thread must hold.
+// oracle knows the expected contents of each thread.
 type oracle struct {
 	*rig
 	rt       *rapid.T
@@ -53,8 +53,8 @@ type oracle struct {
 }
 
 // TestAnyHistoryIsKept prompts, decides, undoes, redoes, restores, forks and crashes
-// in any order. Each thread must hold what its turns made, and each checkpoint what it
-// held when it was saved.
+// in any order. Each thread must contain what its turns made, and each checkpoint must have
+// the same contents as when it was saved.
 func TestAnyHistoryIsKept(t *testing.T) {
 	rounds, dir := 0, t.TempDir()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -109,7 +109,7 @@ func (o *oracle) act(id string) {
 	}
 }
 
-// draw makes a turn up: some files, some todos, some mails, each a step.
+// draw makes up a turn: some files, some todos and some mails, each in a separate step.
 func (o *oracle) draw(before []turn) turn {
 	now := turn{files: map[string]string{}}
 	if len(before) > 0 {
@@ -177,7 +177,7 @@ func (o *oracle) watch(id string, in agent.Input) (all eventList, err error) {
 	return all, err
 }
 
-// newest is the number of a thread's newest event.
+// newest returns the number of a thread's newest event.
 func (o *oracle) newest(id string) (seq int64) {
 	for e, err := range o.agent.Events(o.ctx, id, 0) {
 		if segno.KindOf(err) != segno.KindNotFound {
@@ -188,14 +188,14 @@ func (o *oracle) newest(id string) (seq int64) {
 	return seq
 }
 
-// retold wants the store to tell what a run told.
+// retold checks that the store yields the same events as a run did.
 func (o *oracle) retold(id string, since int64, all eventList) {
 	if again, live := o.replayed(id, since), all.own().numbered(); encode(o.rig, again) != encode(o.rig, live) {
 		o.Fatalf("%s: since %d was told %v, and is told again %v", id, since, live.kinds(), again.kinds())
 	}
 }
 
-// moment is what a checkpoint holds now; "" is where the thread is.
+// moment returns the present contents of a checkpoint; "" is the thread's head.
 func (o *oracle) moment(id string, at segno.CommitID) moment {
 	if at == "" {
 		w, err := o.agent.Status(o.ctx, id)
@@ -252,8 +252,8 @@ func (o *oracle) settle(id string, kind segno.DecisionKind) {
 	}
 }
 
-// travelled goes back to any checkpoint of a thread, or begins another there. A turn
-// that is not over there is then brought to its end.
+// travelled restores any checkpoint of a thread, or forks there. If a turn has not ended
+// at that checkpoint, it is then completed.
 func (o *oracle) travelled(id, action string) {
 	var known []segno.CommitID
 	for at, m := range o.saved {
@@ -315,7 +315,7 @@ func (o *oracle) ages(id string) (all []segno.CommitID) {
 	return all
 }
 
-// failsAt has the store fail from some commit on.
+// failsAt makes the store fail from some commit on.
 func (o *oracle) failsAt() (n int) {
 	n = rapid.IntRange(1, 8).Draw(o.rt, "crash at commit")
 	o.watched(func(i int, _ segno.Commit) error {
@@ -327,8 +327,8 @@ func (o *oracle) failsAt() (n int) {
 	return n
 }
 
-// crashedDeciding has the store fail while approved calls are made, forgets the
-// agent, and goes on. What was recorded of the approvals counts.
+// crashedDeciding has the store fail while approved calls are made, discards the
+// agent, and continues. The recorded approvals count.
 func (o *oracle) crashedDeciding(id string) {
 	in, asked := agent.Input{}, o.open(id)
 	for _, q := range asked {
@@ -348,7 +348,7 @@ func (o *oracle) crashedDeciding(id string) {
 	}
 }
 
-// crashed has the store fail during a turn, forgets the agent, and goes on.
+// crashed has the store fail during a turn, discards the agent, and continues.
 func (o *oracle) crashed(id string) {
 	h := o.threads[id]
 	n := o.failsAt()
@@ -367,7 +367,7 @@ func (o *oracle) crashed(id string) {
 	}
 }
 
-// check holds a thread to its history.
+// check compares a thread with its expected history.
 func (o *oracle) check(id string) {
 	h := o.threads[id]
 	var prompts []string

@@ -72,8 +72,8 @@ func TestAStoreThatGoesOnFailingIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestDeferredResultNeedsNoQuestion has the store fail for longer than
-// it is asked again, from the commit of a call's result on.
+// TestDeferredResultNeedsNoQuestion has the store fail for longer than the retries last,
+// from the commit of a call's result on.
 func TestDeferredResultNeedsNoQuestion(t *testing.T) {
 	for name, applied := range map[string]bool{"not applied": false, "applied, and the answer lost": true} {
 		t.Run(name, func(t *testing.T) {
@@ -100,8 +100,8 @@ func TestDeferredResultNeedsNoQuestion(t *testing.T) {
 	}
 }
 
-// TestACallThatTheProcessKnowsNotToHaveBegunIsMade loses the answer to the commit of a
-// call's intent: the intent is in the log, and the call was not made.
+// TestACallThatTheProcessKnowsNotToHaveBegunIsMade loses the acknowledgment of the commit of a
+// call's intent. The intent is in the log, but the call was not made.
 func TestACallThatTheProcessKnowsNotToHaveBegunIsMade(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		out := false
@@ -123,8 +123,8 @@ func TestACallThatTheProcessKnowsNotToHaveBegunIsMade(t *testing.T) {
 	})
 }
 
-// TestALostAcknowledgementOfTheLastCommitReturnsTheAnswer loses the answer to the commit
-// that ends the turn, for as long as the run asks.
+// TestALostAcknowledgementOfTheLastCommitReturnsTheAnswer loses the acknowledgment of the commit
+// that ends the turn, until the run stops retrying.
 func TestALostAcknowledgementOfTheLastCommitReturnsTheAnswer(t *testing.T) {
 	for name, in := range map[string]agent.Input{"without a prompt": {}, "with the same prompt": {Prompt: "say hi", Key: "k"}} {
 		t.Run(name, func(t *testing.T) {

@@ -18,8 +18,8 @@ func answerTool(schema json.RawMessage) ToolSpec {
 	return ToolSpec{Name: answerName, Description: "Give your final answer, once everything else is done. It ends the turn.", Schema: schema}
 }
 
-// outputKey is the key of the schema of the open turn's answer, so that a caller can continue
-// the turn without it.
+// outputKey is the state's key for the schema of the open turn's answer. The schema is saved so that
+// a caller can continue the turn without passing it again.
 const outputKey = ".output"
 
 func (r *run) saveOutputSchema() error {
@@ -76,7 +76,7 @@ func parseSchema(text json.RawMessage) *schema {
 	return &schema{resolved}
 }
 
-// invalid says why arguments do not match, or returns "".
+// invalid returns why arguments do not match, or "".
 func (s *schema) invalid(args json.RawMessage) string {
 	var v any
 	if err := json.Unmarshal(args, &v); err != nil {

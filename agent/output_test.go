@@ -23,7 +23,7 @@ func TestAStructuredAnswerFitsItsSchema(t *testing.T) {
 		if last := again[len(again)-1]; !reflect.DeepEqual(last.Output, done.Output) {
 			r.Errorf("told again it is %#v", last.Output)
 		}
-		// The next turn's answer is in words.
+		// The next turn has an answer in words.
 		if done := r.one(r.prompt("say hi"), agent.EventDone); done.Output != nil || done.Text != "hi" {
 			r.Errorf("the next answer is %#v, %q", done.Output, done.Text)
 		}
@@ -81,7 +81,7 @@ func TestAModelThatNeverAnswersRunsOutOfSteps(t *testing.T) {
 	}
 }
 
-// object is a structured answer, read.
+// object decodes a structured answer.
 func object(answer json.RawMessage) (v map[string]any, ok bool) {
 	return v, json.Unmarshal(answer, &v) == nil && v != nil
 }
@@ -98,8 +98,8 @@ func TestASchemaThatCannotBeCheckedIsRefused(t *testing.T) {
 	}
 }
 
-// TestATurnWithoutTheAnswerIsOver has a model that never gives the structured answer:
-// the turn has ended, and one undo reverts it.
+// TestATurnWithoutTheAnswerIsOver has a model that never gives the structured answer.
+// The turn has ended, and one undo reverts it.
 func TestATurnWithoutTheAnswerIsOver(t *testing.T) {
 	r := newRig(t).with(func(c *agent.Config) {
 		c.Model = replies(says("one"), says("a"), says("b"), says("c"), says("d"), says("three"))
@@ -118,8 +118,8 @@ func TestATurnWithoutTheAnswerIsOver(t *testing.T) {
 	}
 }
 
-// TestAForkOfAStructuredAnswerIsOver forks where a turn ended with a structured answer,
-// which the conversation does not end with.
+// TestAForkOfAStructuredAnswerIsOver forks where a turn ended with a structured answer.
+// The conversation itself does not end with that answer.
 func TestAForkOfAStructuredAnswerIsOver(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		model := replies(calls("1", "final_answer", `{"good":true,"why":"so"}`), says("more"))
@@ -145,8 +145,8 @@ func TestAForkOfAStructuredAnswerIsOver(t *testing.T) {
 	})
 }
 
-// TestTextBesideStructuredAnswerIsKept has the answer stand beside a call with
-// consequences, which is committed before it.
+// TestTextBesideStructuredAnswerIsKept has a text and the answer in one message with a call that has
+// consequences. The call is committed before the answer.
 func TestTextBesideStructuredAnswerIsKept(t *testing.T) {
 	for _, e := range []agent.OnLost{agent.LostRerun, agent.LostAsk} {
 		reply := calls("1", "send_email", `{"to":"a"}`, "2", "final_answer", `{"good":true,"why":"so"}`)

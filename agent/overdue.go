@@ -40,8 +40,8 @@ func (c *runningCalls) all() (all []Call) {
 }
 
 // nameOverdue names the calls that have not returned graceTime after the end of the run's context.
-// The run waits for them, because a call that still runs must not be made again; without the
-// name its caller could not tell why the run does not end.
+// The run waits for them, because a call must not be made again while it still runs. Without the
+// names the caller could not tell why the run does not end.
 func (r *run) nameOverdue(ctx context.Context, running *runningCalls) {
 	select {
 	case <-running.done:

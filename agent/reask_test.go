@@ -8,9 +8,8 @@ import (
 	"github.com/dalsegno/segno/saver"
 )
 
-// TestReaskRecordsAnswerableQuestions moves a thread by other means than the agent's
-// onto a question that was answered: Look still knows it under its old id, Refresh
-// under the one that counts.
+// TestReaskRecordsAnswerableQuestions moves a thread, without the agent, to a question that
+// was answered. Reask asks the question again under another id, and only that id can be answered.
 func TestReaskRecordsAnswerableQuestions(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		r.asking()
@@ -32,8 +31,8 @@ func TestReaskRecordsAnswerableQuestions(t *testing.T) {
 	})
 }
 
-// TestReaskAsksAboutLostCalls kills a run in a call: a reader of the questions is asked
-// what came of it, once, and can answer.
+// TestReaskAsksAboutLostCalls kills a run in a call. Reask asks once what happened to the call,
+// and the question can be answered.
 func TestReaskAsksAboutLostCalls(t *testing.T) {
 	o := order{Prompt: pay, Effect: agent.LostAsk, Tool: "after", N: 1}
 	dir := killed(t, o)

@@ -19,15 +19,16 @@ type callAction int
 const (
 	actionStart   callAction = iota // check the arguments, get approval, commit an intent, run
 	actionWait                      // leave it: a question is open
-	actionDecided                   // run it again or answer it, as the decision says
+	actionDecided                   // run it again or answer it, according to the decision
 	actionNoTool                    // leave it: it is approved and this agent lacks the tool
 	actionBegin                     // run it for the first time: its intent is committed
 	actionRetry                     // run it again under the same key
 	actionAsk                       // ask whether it happened
 )
 
-// nextAction decides how a run continues an open call. It is the whole policy of recovery: it
-// depends on the log only, so a run after a crash decides as the crashed one would have.
+// nextAction decides how a run continues an open call. It is the whole policy of recovery. It
+// depends only on the log, except that this process knows of calls that did not begin. A run after a
+// crash therefore decides as the crashed one would have.
 func nextAction(s callState) callAction {
 	switch {
 	case s.waits && !s.resumable:

@@ -7,7 +7,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// registry has the state that an agent keeps of its runs in this process. Subagents share their
+// registry is the state that an agent keeps about its runs in this process. Subagents share their
 // agent's registry.
 type registry struct {
 	id       string   // of this agent, in the owners of its leases
@@ -31,8 +31,8 @@ func (g *registry) isNotBegun(at intentAt) bool {
 }
 
 // deferResults remembers a failed commit if it contains results: the next run of the thread in
-// this process commits it, so no person is asked about the calls. Of a commit with intents it
-// remembers that the calls did not begin, because the store may have applied the commit.
+// this process commits it, so no person is asked about the calls. For a failed commit with intents,
+// it remembers that the calls did not begin, because the store may have applied the commit.
 func (g *registry) deferResults(c segno.Commit, err error) {
 	switch segno.KindOf(err) {
 	case segno.KindConflict, segno.KindFenced, segno.KindInvalid, segno.KindNotFound, segno.KindRefused:
@@ -49,8 +49,8 @@ func (g *registry) deferResults(c segno.Commit, err error) {
 }
 
 // replayDeferred commits the results that an earlier run of this process could not save. It
-// drops them if the thread continued without them: the questions about the calls have other
-// answers then.
+// drops them if the thread continued without them, because the questions about the calls then have
+// other answers.
 func (r *run) replayDeferred(ctx context.Context) (err error) {
 	deferred, _ := r.registry.deferred.Load(r.thread)
 	c, ok := deferred.(segno.Commit)

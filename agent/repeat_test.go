@@ -62,8 +62,8 @@ func TestAPromptWithAKeyIsOneTurn(t *testing.T) {
 	})
 }
 
-// TestAPromptThatIsRepeatedContinuesItsTurn has no key: the prompt itself is compared while
-// its turn is not over.
+// TestAPromptThatIsRepeatedContinuesItsTurn sends a prompt without a key. The prompt itself is compared
+// while its turn has not ended.
 func TestAPromptThatIsRepeatedContinuesItsTurn(t *testing.T) {
 	r := newRig(t)
 	broken := errors.New("the model broke off")
@@ -148,8 +148,8 @@ func TestStatus(t *testing.T) {
 	})
 }
 
-// TestADecisionIsRecordedWhileAnotherCallRuns has a step with two calls: one is under way
-// when a person, in another process, allows the other.
+// TestADecisionIsRecordedWhileAnotherCallRuns has a step with two calls. One of them is running
+// when a person, in another process, approves the other.
 func TestADecisionIsRecordedWhileAnotherCallRuns(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		at, goOn := make(chan bool), make(chan bool)
@@ -200,8 +200,8 @@ func TestADecisionIsRecordedWhileAnotherCallRuns(t *testing.T) {
 	})
 }
 
-// TestADecisionBeforeTheAnswerOfAPersonAtHandCounts has Config.Answer asked, and meanwhile
-// another process decides.
+// TestADecisionBeforeTheAnswerOfAPersonAtHandCounts has another process decide while the run
+// calls Config.Answer.
 func TestADecisionBeforeTheAnswerOfAPersonAtHandCounts(t *testing.T) {
 	r := newRig(t).asking()
 	other := agent.New(r.config)

@@ -11,12 +11,12 @@ import (
 )
 
 // seqPerCommit is the number of event numbers that a commit reserves. An event's number is its
-// commit's times seqPerCommit plus its index, so the log alone determines it.
+// commit's times seqPerCommit plus its index, so it depends only on the log.
 const seqPerCommit = 1 << 20
 
 // Events yields the durable events of the thread's line with a number above since, oldest
 // first. It does not yield events of undone lines. Events before a fork belong to the thread
-// that was forked, and a subagent's events to the subagent's thread.
+// that was forked, and events of a subagent belong to the subagent's thread.
 func (a *Agent) Events(ctx context.Context, thread string, since int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		f := &follower{Agent: a, thread: segno.ThreadID(thread), seq: since}
@@ -38,13 +38,13 @@ func (a *Agent) Events(ctx context.Context, thread string, since int64) iter.Seq
 // error. Any other error ends the sequence, such as [segno.KindNotFound] if the thread is
 // deleted.
 //
-// An undo, a redo or a restore may move the thread to another line. Then Follow yields an
-// [EventMoved] with a Seq that is the last number that both lines share: the caller discards events
-// with higher numbers. After it come the events of the new line above that number, including
-// any that were yielded before. A caller that does so always has the events that Events would
-// yield, and its last number is the since to continue from. If the thread left the line of since before
-// Follow began, the first event is an EventMoved with Seq 0, followed by the whole line. Moves
-// that cancel each other before Follow notices them are not yielded.
+// An undo, a redo or a restore may move the thread to another line. Follow then yields an
+// [EventMoved] whose Seq is the last number that both lines share, and the caller discards events
+// with higher numbers. The events of the new line above that number follow, including
+// any that were yielded before. A caller that discards those events always has the events that
+// Events would yield, and its last number is the since to continue from. If the thread left the line
+// of since before Follow began, the first event is an EventMoved with Seq 0, followed by the whole
+// line. Moves that cancel each other before Follow notices them are not yielded.
 func (a *Agent) Follow(ctx context.Context, thread string, since int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		f := &follower{Agent: a, thread: segno.ThreadID(thread), seq: since}
@@ -78,7 +78,7 @@ func (f *follower) open(ctx context.Context) (segno.Head, error) {
 	return head, nil
 }
 
-// follow returns nil if the caller stopped.
+// follow yields events until the caller stops, and then returns nil, or until an error.
 func (f *follower) follow(ctx context.Context, yield func(Event, error) bool) error {
 	head, err := f.open(ctx)
 	if err != nil {
@@ -94,7 +94,7 @@ func (f *follower) follow(ctx context.Context, yield func(Event, error) bool) er
 	}
 }
 
-// emitNew yields the new events at head. It reports whether the caller wants more.
+// emitNew yields the new events at head. It returns false if the caller stopped.
 func (f *follower) emitNew(ctx context.Context, head segno.Head, yield func(Event, error) bool) (more bool, err error) {
 	if head.Head == f.at {
 		return true, nil
@@ -119,7 +119,7 @@ func (f *follower) emitNew(ctx context.Context, head segno.Head, yield func(Even
 	return f.emitLine(line, yield), nil
 }
 
-// emitLine yields the line's events above f.seq. It reports whether the caller wants more.
+// emitLine yields the line's events above f.seq. It returns false if the caller stopped.
 func (f *follower) emitLine(line *segno.Line, yield func(Event, error) bool) (more bool) {
 	for i := range line.Commits {
 		n := &line.Commits[i]
@@ -139,7 +139,7 @@ func (f *follower) emitLine(line *segno.Line, yield func(Event, error) bool) (mo
 	return true
 }
 
-// loadSince loads the end of the line, with at least the commits from the commit of f.seq on. Its
+// loadSince loads the end of the line, at least from the commit of f.seq on. Its
 // cost depends on the number of new commits, not on the length of the line.
 func (f *follower) loadSince(ctx context.Context, head segno.Head) (*segno.Line, error) {
 	for last := 16; ; last *= 8 {

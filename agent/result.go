@@ -26,7 +26,6 @@ type callOutcome struct {
 	err      error   // ends the run
 }
 
-// runCall runs one call.
 func (r *run) runCall(ctx context.Context, j job, before map[string]json.RawMessage) (o callOutcome) {
 	ctx, span := r.traceTool(ctx, j)
 	defer func() { endSpan(span, o.err) }()

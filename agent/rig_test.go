@@ -23,8 +23,8 @@ import (
 
 const thread = "session-123"
 
-// rig is an agent with a store, a tool that must not be called twice, and the calls it
-// did.
+// rig is an agent with a store and a tool that must not be called twice, and records the tool's
+// calls.
 type rig struct {
 	rapid.TB
 	ctx    context.Context
@@ -41,7 +41,7 @@ func eachStore(t *testing.T, test func(r *rig)) {
 	t.Run("sqlite", func(t *testing.T) { test(onDisk(t, t.TempDir())) })
 }
 
-// newRig is a rig whose store lives as long as the test.
+// newRig returns a rig with a store that is closed at the end of the test.
 func newRig(t testing.TB) *rig {
 	store := memory.New(nil)
 	return rigOn(t, func() segno.Store { return store })
@@ -71,7 +71,7 @@ func rigOn(t testing.TB, reopen func() segno.Store) *rig {
 	return r
 }
 
-// with is another agent on the same store.
+// with replaces the agent by another one on the same store.
 func (r *rig) with(change func(*agent.Config)) *rig {
 	r.config.Store = r.store
 	change(&r.config)
@@ -90,7 +90,7 @@ func (r *rig) restart() {
 	r.with(func(*agent.Config) {})
 }
 
-// told is what a run told.
+// eventList are the events of a run.
 type eventList []agent.Event
 
 func (all eventList) of(kind agent.EventKind) (some eventList) {
@@ -102,7 +102,7 @@ func (all eventList) of(kind agent.EventKind) (some eventList) {
 	return some
 }
 
-// one is the only event of a kind.
+// one returns the only event of a kind.
 func (r *rig) one(all eventList, kind agent.EventKind) agent.Event {
 	r.Helper()
 	some := all.of(kind)
@@ -128,7 +128,6 @@ func (all eventList) numbered() (some eventList) {
 	return some
 }
 
-// try runs the thread and returns its events and its error.
 func (r *rig) try(in agent.Input) (all eventList, err error) {
 	if in.Thread == "" {
 		in.Thread = thread
@@ -140,7 +139,7 @@ func (r *rig) try(in agent.Input) (all eventList, err error) {
 	return all, err
 }
 
-// run runs the thread.
+// run runs the thread and returns its events. Errors fail the test.
 func (r *rig) run(in agent.Input) eventList {
 	r.Helper()
 	all, err := r.try(in)
@@ -153,7 +152,7 @@ func (r *rig) prompt(text string) eventList {
 	return r.run(agent.Input{Prompt: text})
 }
 
-// finish goes on with a turn and wants it done.
+// finish continues a turn and checks that it is done.
 func (r *rig) finish(ds ...segno.Decision) eventList {
 	r.Helper()
 	all := r.run(agent.Input{Decide: ds})
@@ -161,7 +160,7 @@ func (r *rig) finish(ds ...segno.Decision) eventList {
 	return all
 }
 
-// refused runs the thread and wants an error of a kind, with these words.
+// refused runs the thread and checks that it fails with an error of a kind that contains these words.
 func (r *rig) refused(in agent.Input, kind segno.Kind, words ...string) error {
 	r.Helper()
 	_, err := r.try(in)
@@ -169,8 +168,8 @@ func (r *rig) refused(in agent.Input, kind segno.Kind, words ...string) error {
 	return err
 }
 
-// recorded checks that a decision is recorded: to give it again changes nothing, and
-// another one comes too late.
+// recorded checks that a decision is recorded: repeating it changes nothing, and
+// another decision is too late.
 func (r *rig) recorded(d segno.Decision) {
 	r.Helper()
 	_, err := r.try(decisions(d))
@@ -206,7 +205,7 @@ func (r *rig) ok(err error) {
 	}
 }
 
-// open is what waits for a decision.
+// open returns the questions that wait for a decision.
 func (r *rig) open(id string) []segno.Interrupt {
 	r.Helper()
 	w, err := r.agent.Status(r.ctx, id)
@@ -214,7 +213,7 @@ func (r *rig) open(id string) []segno.Interrupt {
 	return w.Interrupts
 }
 
-// question is the only thing that waits.
+// question returns the only open question.
 func (r *rig) question() segno.Interrupt {
 	r.Helper()
 	open := r.open(thread)
@@ -231,7 +230,7 @@ func (r *rig) messages(id string, at segno.CommitID) []agent.Message {
 	return messages
 }
 
-// results are the results of the calls, in order.
+// results returns the results of the calls, in order.
 func (r *rig) results(id string) (all []agent.Result) {
 	r.Helper()
 	for _, m := range r.messages(id, "") {
@@ -244,7 +243,7 @@ func (r *rig) results(id string) (all []agent.Result) {
 	return all
 }
 
-// told checks the results of the calls: the first words of each.
+// answers checks the results of the calls by their first words.
 func (r *rig) answers(want ...string) {
 	r.Helper()
 	var got []string
@@ -268,7 +267,7 @@ func (r *rig) sent(want ...string) {
 	}
 }
 
-// heads are the checkpoints of a thread, newest first.
+// heads returns the checkpoints of a thread, newest first.
 func (r *rig) heads(id string) (all []segno.Checkpoint) {
 	r.Helper()
 	for c, err := range r.store.Checkpoints(r.ctx, segno.CheckpointQuery{Thread: segno.ThreadID(id)}) {
@@ -278,7 +277,7 @@ func (r *rig) heads(id string) (all []segno.Checkpoint) {
 	return all
 }
 
-// mailbox is what a tool with consequences did.
+// mailbox records the calls of a tool with consequences.
 type mailbox struct {
 	mu   sync.Mutex
 	to   []string

@@ -31,7 +31,7 @@ type run struct {
 	onlyMoves bool                      // it moves the thread and asks its questions, and runs no call
 	noTool    []segno.Answer            // approvals of calls to tools that this agent lacks
 	abort     context.CancelCauseFunc   // ends the run
-	parent    *run                      // of a subagent's run
+	parent    *run                      // the run that called this subagent, or nil
 	sub       string                    // the subagent's name
 }
 
@@ -134,7 +134,7 @@ func (r *run) loop(ctx context.Context) error {
 	for {
 		waiting, err := r.finishCalls(ctx)
 		if errors.Is(err, segno.ErrAnswered) && r.fromAnswer {
-			// Another process recorded a decision while Config.Answer was called. It wins.
+			// Another process recorded a decision while Config.Answer was called. That decision counts.
 			r.drafts = drafts{committed: r.committed}
 			if err := r.reload(ctx); err != nil {
 				return err
@@ -160,7 +160,7 @@ func (r *run) loop(ctx context.Context) error {
 }
 
 // awaitDecisions gets decisions from Config.Answer or, if other processes recorded some, from
-// the log. Without any it returns true: the run ends.
+// the log. If there are none, it returns true, and the run ends.
 func (r *run) awaitDecisions(ctx context.Context) (over bool, err error) {
 	if err := r.checkLostCalls(); err != nil {
 		return false, err
@@ -267,8 +267,8 @@ func (r *run) beginTurn(ctx context.Context) error {
 	return r.commit(ctx, &segno.Checkpoint{Kind: segno.CheckpointStep, Step: r.state.Step, Prompt: r.prompt})
 }
 
-// interruptTurn ends a turn because of a new prompt. Calls that did not begin get a result
-// that says so. It returns an error if a call's outcome is unknown or a question is open.
+// interruptTurn ends a turn because of a new prompt. A call that did not begin gets the result that it
+// was not run. interruptTurn returns an error if a call's outcome is unknown or a question is open.
 func (r *run) interruptTurn(ctx context.Context) error {
 	if len(r.state.Interrupts) == 0 {
 		if err := r.askAboutLostCalls(ctx); err != nil {
@@ -292,8 +292,8 @@ func (r *run) turnEnd(interrupted bool) *segno.Checkpoint {
 	return &segno.Checkpoint{Kind: segno.CheckpointTurn, Step: r.state.Step, Prompt: r.prompt, Interrupted: interrupted}
 }
 
-// stepEnd returns the checkpoint that ends a step. The turn's first and last checkpoints have
-// the whole prompt.
+// stepEnd returns the checkpoint that ends a step. It has only the title of the prompt, because
+// the turn's first and last checkpoints have the whole prompt.
 func (r *run) stepEnd() *segno.Checkpoint {
 	return &segno.Checkpoint{Kind: segno.CheckpointStep, Step: r.state.Step, Prompt: timeline.Title(r.prompt)}
 }
@@ -327,8 +327,8 @@ func (r *run) emit(e Event) {
 	r.send(e)
 }
 
-// emitCommit sends the events of a commit, except that a subagent is done: the agent's own
-// events say so.
+// emitCommit sends the events of a commit. For a subagent it leaves out the done event, because
+// the agent's own events report the end of the task.
 func (r *run) emitCommit(n *segno.Node) {
 	for _, e := range eventsOf(n, r.sub) {
 		if e.Kind != EventDone || r.parent == nil {
@@ -381,13 +381,13 @@ func (r *run) takeDraftError() error {
 	return err
 }
 
-// draftMessage drafts a message and adds it to the conversation.
+// draftMessage drafts a message and adds the logged form to the conversation.
 func (r *run) draftMessage(m Message) {
 	m.ID = cmp.Or(m.ID, segno.NewID())
 	if m.Time.IsZero() {
 		m.Time = r.Now()
 	}
-	// The model sees the message as the log has it, so that a restart changes nothing.
+	// The model receives the message in the form of the log, so that a restart changes nothing.
 	var logged Message
 	body, err := segno.Encode(m)
 	if err == nil {
@@ -402,7 +402,6 @@ func (r *run) draftMessage(m Message) {
 	r.draft(segno.Entry{Kind: segno.EntryMessage, ID: m.ID, Name: string(m.Role), Time: m.Time, Body: body})
 }
 
-// draftNote drafts a note.
 func (r *run) draftNote(name string, v any) {
 	r.draftBody(segno.Entry{Kind: segno.EntryNote, Name: name}, v)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/dalsegno/segno/agent"
 )
 
-// script is a model that answers by a function of how often it was asked, and of
-// what.
+// script is a model that answers by a function of the number of the request and its
+// content.
 type script struct {
 	answer func(n int, q agent.Request, say func(agent.Chunk)) (agent.Reply, error)
 
@@ -46,7 +46,7 @@ func (s *script) requests() []agent.Request {
 	return s.asked
 }
 
-// replies is a script that says one thing after the other, and repeats the last.
+// replies returns a script that gives one reply after the other and then repeats the last.
 func replies(all ...agent.Reply) *script {
 	return &script{answer: func(n int, _ agent.Request, _ func(agent.Chunk)) (agent.Reply, error) {
 		return all[min(n, len(all))-1], nil
@@ -58,7 +58,7 @@ func says(text string) agent.Reply {
 		Message: agent.Message{Role: agent.Assistant, Model: "test/script", Parts: []agent.Part{{Text: text}}}}
 }
 
-// calls is an answer with calls: id, name and arguments of each.
+// calls returns an answer with calls, from the id, the name and the arguments of each.
 func calls(parts ...string) agent.Reply {
 	reply := agent.Reply{Stop: agent.StopTools, Usage: agent.Usage{Input: 3, Output: 5}, Message: agent.Message{Role: agent.Assistant, Model: "test/script"}}
 	for i := 0; i < len(parts); i += 3 {

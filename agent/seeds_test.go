@@ -2,8 +2,8 @@ package agent_test
 
 import "testing"
 
-// TestKnownDefectsOfOtherAgents names what users of other checkpointed agents have
-// lost, and shows that it is not lost here, on a store in memory and on one on disk.
+// TestKnownDefectsOfOtherAgents names losses that users of other checkpointed agents
+// reported. It checks that nothing is lost here, on a store in memory and on one on disk.
 func TestKnownDefectsOfOtherAgents(t *testing.T) {
 	for _, c := range []struct {
 		name string

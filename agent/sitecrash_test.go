@@ -13,8 +13,8 @@ import (
 )
 
 // TestFilesOfAKilledRunCanBeUndone kills a run that works on a directory, right
-// before or after any commit. Undo gives the directory back as it was; or the turn
-// is brought to its end, and then undone and done again.
+// before or after any commit. Undo then restores the directory, or the turn
+// is completed, and then undone and redone.
 func TestFilesOfAKilledRunCanBeUndone(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -72,7 +72,7 @@ func TestFilesOfAKilledRunCanBeUndone(t *testing.T) {
 	}
 }
 
-// finishLost brings a turn to its end whose calls may all be made again.
+// finishLost completes a turn whose calls may all run again.
 func (r *rig) finishLost() {
 	r.Helper()
 	all := r.run(agent.Input{})

@@ -39,7 +39,7 @@ type Status struct {
 }
 
 // Status returns the status of a thread. It acquires no lease and changes nothing. During a
-// run everything but the phase may be a step old.
+// run, everything except the phase may be a step old.
 func (a *Agent) Status(ctx context.Context, thread string) (Status, error) {
 	r := a.newRun(Input{Thread: thread})
 	running, err := r.isLeased(ctx)

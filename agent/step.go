@@ -51,7 +51,6 @@ func (r *run) step(ctx context.Context) (done bool, err error) {
 	return true, r.endTurn(ctx)
 }
 
-// endTurn ends the turn.
 func (r *run) endTurn(ctx context.Context) error {
 	r.open = false
 	// The done event is built from these notes: the structured answer and the text beside it.
@@ -109,7 +108,7 @@ func (p Retry) backoff(n int, asked time.Duration) time.Duration {
 	return max(d, asked)
 }
 
-// generate asks the model, and again after transient failures. It keeps nothing of a failed
+// generate asks the model and retries after transient failures. It discards a failed
 // answer.
 func (r *run) generate(ctx context.Context, q Request) (*Reply, error) {
 	for n := 1; ; n++ {
@@ -191,15 +190,15 @@ func isTooLong(text string) bool {
 		func(part string) bool { return strings.Contains(text, part) })
 }
 
-// Summarize says when the model is shown a summary in place of old messages. The messages stay
-// in the log.
+// Summarize configures when a summary replaces old messages in the requests to the model. The
+// messages stay in the log.
 type Summarize struct {
 	Above int   // estimated tokens of a request; 0 is 170,000, negative is never
 	Keep  int   // the number of newest messages shown unchanged; 0 or less is 6
 	Model Model // nil is the agent's
 }
 
-// summary stands in place of the first messages of a conversation.
+// summary replaces the first messages of a conversation in requests to the model.
 type summary struct {
 	Covers int    `json:"covers"` // number of messages
 	Text   string `json:"text"`
@@ -222,8 +221,8 @@ func (r *run) summary() summary {
 	return s
 }
 
-// summarize summarizes old messages if the next request would be too long. It never separates
-// a call from its result.
+// summarize replaces old messages by a summary if the next request would be too long. It never
+// separates a call from its result.
 func (r *run) summarize(ctx context.Context) error {
 	above, keep := cmp.Or(r.Summarize.Above, 170_000), r.Summarize.Keep
 	if keep <= 0 {
@@ -292,7 +291,7 @@ func (r *run) structuredAnswer() json.RawMessage {
 	return nil
 }
 
-// remind reminds a model that ended its turn without the structured answer, a few times.
+// remind asks a model that ended its turn without the structured answer to give it, a few times.
 func (r *run) remind(ctx context.Context) error {
 	const limit = 3
 	if r.reminders++; r.reminders > limit {

@@ -8,14 +8,14 @@ import (
 	"github.com/dalsegno/segno/agent"
 )
 
-// lessor is what a store must be for one run to have a thread at a time.
+// lessor is a store with the leases that give only one run a thread at a time.
 type lessor interface {
 	segno.Store
 	segno.Leaser
 }
 
-// gate is a store whose commits are watched: before may refuse one, after receives
-// of one that is durable.
+// gate is a store that watches commits. before may refuse a commit, and after is called
+// with one that is durable.
 type gate struct {
 	lessor
 	before, after func(n int, c segno.Commit) error
@@ -41,7 +41,7 @@ func (g *gate) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) {
 	return head, err
 }
 
-// watched puts a gate before the rig's store.
+// watched puts a gate in front of the rig's store.
 func (r *rig) watched(before, after func(n int, c segno.Commit) error) *gate {
 	g := &gate{lessor: r.store.(lessor), before: before, after: after}
 	r.store = g
@@ -49,5 +49,5 @@ func (r *rig) watched(before, after func(n int, c segno.Commit) error) *gate {
 	return g
 }
 
-// errDisk is what a store says whose disk is full.
+// errDisk is the error of a store whose disk is full.
 var errDisk = segno.NewError(segno.KindIO, "commit", "", nil)

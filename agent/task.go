@@ -14,9 +14,9 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Subagent is an agent that the agent can give tasks to. A task has a separate thread, part of
-// the agent's, which is saved step by step; its head is a member of the agent's step. The
-// tasks of one step run concurrently.
+// Subagent is an agent that the agent can give tasks to. A task has a separate thread, which is
+// part of the agent's thread and is saved step by step. The head of the task's thread is a member
+// of the agent's step. The tasks of one step run concurrently.
 type Subagent struct {
 	Name        string
 	Description string // when to use it; the model reads it
@@ -127,8 +127,8 @@ func (a *Agent) subagent(s Subagent) *Agent {
 	return sub
 }
 
-// taskThread returns the thread of a task. It depends on the call's key only, so a retry after
-// a crash finds it.
+// taskThread returns the thread of a task. The name depends only on the call's key, so a retry
+// after a crash finds the thread.
 func taskThread(key string) string { return segno.DerivedID("task", key) }
 
 // beginTask begins the task of a subagent, or continues it where it stopped.
@@ -173,7 +173,7 @@ func hasInterrupt(open []segno.Interrupt, id string) bool {
 }
 
 // adoptQuestions drafts the questions of a task as questions of this thread, where the caller
-// answers them. It replaces or rejects questions that the task no longer asks: a run that
+// answers them. It replaces or rejects questions that the task no longer asks, because a run that
 // crashed may have missed changes.
 func (r *run) adoptQuestions(call string, w *waitError) {
 	var stale []string
@@ -198,7 +198,7 @@ func (r *run) adoptQuestions(call string, w *waitError) {
 	}
 }
 
-// givenFilesKey is the key of the files that a task received from its agent, with their hashes.
+// givenFilesKey is the state's key for the files that a task received from its agent, with their hashes.
 const givenFilesKey = ".files"
 
 // copyFilesFrom gives a task the agent's files.
@@ -232,7 +232,7 @@ func (r *run) mergeTaskFiles(o *callOutcome) error {
 }
 
 // copyFilesTo copies the files that a task changed, and returns their names. If the agent's
-// file was changed meanwhile, the task's file gets another name.
+// file was changed meanwhile, the copy gets another name.
 func (r *run) copyFilesTo(to *Values) (changed []string, err error) {
 	given := map[string]segno.Hash{}
 	if _, err := r.values.Get(givenFilesKey, &given); err != nil {

@@ -88,7 +88,7 @@ func taskAfterRestart(r *rig) {
 	if prompts != 1 || len(messages) <= before {
 		r.Errorf("the subagent has %d prompts and %d messages, before the restart %d", prompts, len(messages), before)
 	}
-	// The files it wrote are the agent's now.
+	// The files that the subagent wrote are now the agent's.
 	if w, err := r.agent.Status(r.ctx, thread); err != nil || w.Files != 2 {
 		r.Errorf("the agent has %d files (%v), want 2", w.Files, err)
 	}
@@ -295,8 +295,8 @@ func TestALateAnswerToASubagentIsRefusedAndTheQuestionAskedAnew(t *testing.T) {
 	})
 }
 
-// TestATaskThatWasDoneIsNotDoneAgain has the store fail between a subagent's last
-// commit and the agent's.
+// TestATaskThatWasDoneIsNotDoneAgain has the store fail between the last commit of a subagent
+// and that of the agent.
 func TestATaskThatWasDoneIsNotDoneAgain(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		model := replies(calls("1", "send_email", `{"to":"a"}`), says("all sent"))
@@ -322,8 +322,8 @@ func TestATaskThatWasDoneIsNotDoneAgain(t *testing.T) {
 	})
 }
 
-// TestModelReceivesPermanentErrorOfTask has a subagent whose task can never end
-// well: the agent goes on without.
+// TestModelReceivesPermanentErrorOfTask has a subagent whose task always fails. The agent
+// continues without the task.
 func TestModelReceivesPermanentErrorOfTask(t *testing.T) {
 	broken := &script{answer: func(int, agent.Request, func(agent.Chunk)) (agent.Reply, error) {
 		return agent.Reply{}, &agent.ModelError{Status: 400, Err: errTooLong}
@@ -354,8 +354,8 @@ func TestModelReceivesPermanentErrorOfTask(t *testing.T) {
 	}
 }
 
-// TestTaskContinuesAfterModelOutage has a subagent's model fail in passing: the run
-// ends, and the next one goes on in the task.
+// TestTaskContinuesAfterModelOutage has a subagent's model fail transiently. The run
+// ends, and the next one continues in the task.
 func TestTaskContinuesAfterModelOutage(t *testing.T) {
 	away := true
 	model := &script{answer: func(int, agent.Request, func(agent.Chunk)) (agent.Reply, error) {
@@ -405,8 +405,8 @@ func TestSubagentsHaveNamesAndToolsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestATaskThatIsOverWaitsForNothing renames a subagent while two of its questions wait:
-// the task fails, and nothing waits for an answer that no run could use.
+// TestATaskThatIsOverWaitsForNothing renames a subagent while two of its questions are open.
+// The task fails, and no question waits for an answer that no run could use.
 func TestATaskThatIsOverWaitsForNothing(t *testing.T) {
 	r := newRig(t).with(func(c *agent.Config) {
 		c.Model = replies(calls("1", "task", `{"agent":"w","prompt":"x"}`), says("done"))

@@ -163,8 +163,8 @@ func (r *run) isMoved(ctx context.Context, kind segno.EntryKind, id string) (boo
 		if c.Seq <= n.Seq {
 			break
 		}
-		// A checkpoint after the head that was read is a run's that works meanwhile. If the thread
-		// was moved meanwhile, a commit on this head is a conflict.
+		// A checkpoint after the head that was read belongs to a concurrent run. If the thread was
+		// moved meanwhile, a commit on this head is a conflict.
 		if c.Seq <= r.head.Seq && !r.commits[c.ID] {
 			return true, nil
 		}

@@ -8,13 +8,13 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Tool is a function that a model can call. [NewTool] makes one of a Go function.
+// Tool is a function that a model can call. [NewTool] makes a Tool from a Go function.
 type Tool struct {
 	ToolSpec
 	// OnLost is the policy for a call that loses its result in a crash. The zero value
 	// asks a person: a tool that may safely run twice has to declare it.
 	OnLost OnLost
-	// Pages says that the tool limits its output and can return the rest in further calls. Its
+	// Pages is set if the tool limits its output and can return the rest in further calls. Its
 	// results are never evicted; see [Config.Evict].
 	Pages bool
 	// Run runs the tool. The model receives an error as the result, unless ctx has ended.
@@ -35,7 +35,7 @@ const (
 	LostAsk OnLost = ""
 	// LostRetry: the call runs again under the same idempotency key. The tool, or
 	// the service it calls, compares the key and does the work once. If that attempt
-	// fails, the first one may have succeeded all the same: the call becomes an interrupt.
+	// fails, the first one may still have succeeded, so the call becomes an interrupt.
 	LostRetry OnLost = "retry"
 	// LostFail: the run ends with an error that names the call. The question about it
 	// is in the outcome and stays open until it is decided.

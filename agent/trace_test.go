@@ -17,14 +17,14 @@ import (
 	"github.com/dalsegno/segno/agent"
 )
 
-// tracer keeps the spans that are made.
+// tracer keeps the spans that are created.
 type tracer struct {
 	noop.Tracer
 	mu    sync.Mutex
 	spans []*span
 }
 
-// span is one of them.
+// span is a span of a tracer.
 type span struct {
 	noop.Span
 	name   string
@@ -57,7 +57,7 @@ func (s *span) SetStatus(c codes.Code, why string)            { s.status, s.why 
 func (s *span) RecordError(err error, _ ...trace.EventOption) { s.why += err.Error() }
 func (s *span) End(...trace.SpanEndOption)                    { s.ended = true }
 
-// tree is the spans' names, each after its ancestors', sorted.
+// tree returns the names of the spans, each after those of its ancestors, sorted.
 func (t *tracer) tree() (names []string) {
 	for _, s := range t.spans {
 		name := s.name

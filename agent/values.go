@@ -19,12 +19,12 @@ type Values struct {
 	all   map[string]json.RawMessage
 	dirty map[string]bool
 
-	// A call has a view that records its changes, so that they can be reverted.
+	// The view of a call records the call's changes, so that they can be reverted.
 	of      *Values
 	changed map[string]valueChange
 }
 
-// valueChange is a value before and after a call changed it; nil is no value.
+// valueChange is a value before and after a call changed it; nil means that there is no value.
 type valueChange struct{ before, after json.RawMessage }
 
 func newValues(all map[string]json.RawMessage) *Values {
@@ -129,7 +129,8 @@ func (s *Values) put(key string, raw json.RawMessage) {
 }
 
 // Update changes a value atomically: edit receives the value, nil if there is none, and
-// returns the new one. edit must not call methods of s. An error changes nothing.
+// returns the new one. edit must not call methods of s. If edit returns an error, Update changes
+// nothing.
 func (s *Values) Update(key string, edit func(old json.RawMessage) (any, error)) error {
 	if err := checkKey(key); err != nil {
 		return err
@@ -148,7 +149,7 @@ func (s *Values) Update(key string, edit func(old json.RawMessage) (any, error))
 	return nil
 }
 
-// Delete deletes a value. It leaves the agent's reserved keys.
+// Delete deletes a value. It ignores the agent's reserved keys.
 func (s *Values) Delete(key string) {
 	if checkKey(key) == nil {
 		s.delete(key)
@@ -175,7 +176,7 @@ func (s *Values) Keys(prefix string) (keys []string) {
 }
 
 // changes returns entries with the values changed since the last commit. The caller calls
-// saved after it committed them.
+// saved after it has committed them.
 func (s *Values) changes() (entries []segno.Entry, saved func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

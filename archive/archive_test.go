@@ -22,13 +22,13 @@ import (
 	"github.com/dalsegno/segno/secret"
 )
 
-// content is a file with the content.
+// content returns a file with a content.
 func content(name, text string) File {
 	return File{Path: name, Size: int64(len(text)), Modified: time.Unix(1_700_000_000, 123),
 		Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }}
 }
 
-// village is a small state with every part.
+// village returns a small state with every part.
 func village() State {
 	run := content("run.sh", "#!/bin/sh\necho hello\n")
 	run.Executable = true
@@ -59,7 +59,7 @@ func mustWrite(t testing.TB, name string, s State, o WriteOptions) *Manifest {
 	return m
 }
 
-// tree reads a directory: path → mode and content.
+// tree reads a directory into a map from paths to modes and contents.
 func tree(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -159,7 +159,7 @@ func TestTheSameStateIsTheSameArchive(t *testing.T) {
 	}
 }
 
-// TestSmallSessionFiles has files of all sizes around the smallest for which zstd names the size.
+// TestSmallSessionFiles has files of all sizes around the smallest one for which zstd records the size.
 func TestSmallSessionFiles(t *testing.T) {
 	s := State{Agents: []AgentState{{Info: AgentInfo{Name: "a"}}}}
 	for n := range 300 {
@@ -225,8 +225,8 @@ func TestWhatIsNotWritten(t *testing.T) {
 	}
 }
 
-// TestAnArchiveIsRecordedBeforeItAppears calls Record while no file has the archive's name. An
-// error of it leaves nothing.
+// TestAnArchiveIsRecordedBeforeItAppears calls Record while no file has the archive's name. If Record
+// returns an error, no file remains.
 func TestAnArchiveIsRecordedBeforeItAppears(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "a.ckpt")
@@ -279,7 +279,7 @@ func TestASecretRefusesAnArchive(t *testing.T) {
 	}
 }
 
-// TestOtherPrograms holds other programs to the same reading.
+// TestOtherPrograms checks that other programs read the same content.
 func TestOtherPrograms(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "a.ckpt")
@@ -302,15 +302,15 @@ func TestOtherPrograms(t *testing.T) {
 		sums = []string{"shasum", "-a", "256"} // macOS
 	}
 	run(filepath.Join(dir, "out"), sums[0], append(sums[1:], "-c", "--strict", "SHA256SUMS")...)
-	// Everything but the conversations is read from an archive that was not written for them.
+	// Every file except the conversations can be read from an archive that was not written for these programs.
 	run(dir, "unzip", "-tq", zstd, "*.json", "world.snapshot", "agents/*/workspace/*")
 	run(dir, "python3", "-c", `import sys, zipfile
 for name in zipfile.ZipFile(sys.argv[1]).namelist():
     if "/session/" not in name: zipfile.ZipFile(sys.argv[1]).read(name)`, zstd)
 }
 
-// TestEveryByte flips every bit pattern of one byte, and cuts the archive at every length:
-// each is refused, or loads exactly the same state.
+// TestEveryByte changes each byte in several ways, and truncates the archive at every length. Each
+// result is refused, or loads as exactly the same state.
 func TestEveryByte(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "a.ckpt")
@@ -388,7 +388,7 @@ func TestVerdictsSaveTheScan(t *testing.T) {
 	}
 }
 
-// TestLoadReplacesAnEmptyDirectory loads into an empty directory, and not into one with a file.
+// TestLoadReplacesAnEmptyDirectory loads into an empty directory. A directory with a file is refused.
 func TestLoadReplacesAnEmptyDirectory(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "a.ckpt")
 	mustWrite(t, name, village(), WriteOptions{})
@@ -416,7 +416,7 @@ func TestASecretThatBeginsInTheOldPartIsFound(t *testing.T) {
 		_, err := Write(t.Context(), filepath.Join(dir, name), s, WriteOptions{Scanner: scanner, Verdicts: verdicts})
 		return err
 	}
-	// The line with the key's beginning is the last one before a place with a verdict.
+	// The last line before a place with a verdict contains the beginning of the key.
 	const begin = "-----BEGIN RSA PRIVATE KEY-----\n"
 	old := strings.Repeat("a line of no interest\n", prefixStep/22-1)
 	old = strings.Repeat(".", prefixStep-10-len(old)) + old + begin
@@ -492,7 +492,7 @@ func TestALoadEndsInTheMiddleOfALargeFile(t *testing.T) {
 	}
 }
 
-// TestASealedArchiveOfOneFile has workers that have nothing to do.
+// TestASealedArchiveOfOneFile leaves all workers but one without work.
 func TestASealedArchiveOfOneFile(t *testing.T) {
 	key, err := age.GenerateX25519Identity()
 	if err != nil {

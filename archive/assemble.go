@@ -13,8 +13,8 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// assemble writes the archive from the plan and the bodies of its items, and gives it its name when it is
-// durable.
+// assemble writes the archive from the plan and the bodies of its items. It gives the file its name once
+// the file is durable.
 func (p *plan) assemble(ctx context.Context, name string, o *WriteOptions) (*Manifest, error) {
 	top, err := p.top(o)
 	if err != nil {
@@ -62,13 +62,13 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// A small file of the archive is kept in memory.
+// small is a small file of the archive, which is kept in memory.
 type small struct {
 	header header
 	data   []byte
 }
 
-// top makes the files at the top, and the signature, which is the last file.
+// top makes the files at the top of the archive, and the signature, which is the last file.
 func (p *plan) top(o *WriteOptions) ([]small, error) {
 	m := &p.manifest
 	m.Entries = p.entries()
@@ -121,13 +121,12 @@ func (p *plan) top(o *WriteOptions) ([]small, error) {
 	return files, err
 }
 
-// metadata returns metadata.json.
 func (p *plan) metadata() *Metadata {
 	agents, format := describeAgents(p.manifest.Agents)
 	return &Metadata{Schema: Schema, Created: p.state.Created.UTC(), SessionFormat: format, Agents: agents, Caller: p.state.Caller}
 }
 
-// describeAgents returns the names of agents, and the format of their sessions if all have the same.
+// describeAgents returns the names of agents, and the format of their sessions if they all have the same.
 func describeAgents(list []AgentInfo) (names []string, format string) {
 	names = []string{}
 	for i, a := range list {

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// A directory with the files of a repository is one for git, whatever its name is, and git runs
+// Git treats a directory with the files of a repository as a repository, whatever its name is, and runs
 // the programs that its config names: see safe.bareRepository in
-// https://git-scm.com/docs/git-config. Without HEAD it is no repository. A HEAD that is not beside
-// the other parts of a repository is a file like any other.
+// https://git-scm.com/docs/git-config. A directory without HEAD is not a repository. A HEAD that is not
+// beside the other parts of a repository is a file like any other.
 
-// IsBareHead says whether a file or link is the HEAD of a repository that has no .git above it.
-// siblings returns the names in its directory; if it is nil, these are not known, and the answer
+// IsBareHead reports whether a file or link is the HEAD of a repository that has no .git above it.
+// siblings returns the names in its directory. If siblings is nil, these are not known, and the result
 // is true for each HEAD.
 func IsBareHead(name string, siblings func() []string) bool {
 	return isHead(foldPlace(name)) && (siblings == nil || slices.ContainsFunc(siblings(), func(s string) bool { return isPartOfGit(foldPlace(s)) }))
@@ -20,13 +20,13 @@ func IsBareHead(name string, siblings func() []string) bool {
 
 func isHead(folded string) bool { return path.Base(folded) == "head" }
 
-// isPartOfGit says whether each repository has one of these names.
+// isPartOfGit reports whether a name is one of those that every repository has, apart from HEAD.
 func isPartOfGit(folded string) bool { return folded == "refs" || folded == "commondir" }
 
-// A gitDirs has the directories in which a HEAD makes a repository, by their folded paths.
+// gitDirs contains the directories in which a HEAD makes a repository, by their folded paths.
 type gitDirs map[string]bool
 
-// add adds the directories that a path has a part of a repository in.
+// add adds each directory of a path that has a part of a repository in it.
 func (g gitDirs) add(name string) {
 	folded := foldPlace(name)
 	if !strings.Contains(folded, "refs") && !strings.Contains(folded, "commondir") {
@@ -44,7 +44,7 @@ func (g gitDirs) add(name string) {
 	}
 }
 
-// hasHead says whether a path is the HEAD of such a directory.
+// hasHead reports whether a path is the HEAD of one of the directories.
 func (g gitDirs) hasHead(name string) bool {
 	if len(g) == 0 {
 		return false
@@ -53,7 +53,7 @@ func (g gitDirs) hasHead(name string) bool {
 	return isHead(folded) && g[path.Dir(folded)]
 }
 
-// gitDirs returns those of a manifest.
+// gitDirs returns the git directories in a manifest.
 func (m *Manifest) gitDirs() gitDirs {
 	g := gitDirs{}
 	for _, e := range m.Entries {
@@ -70,7 +70,7 @@ func (m *Manifest) gitDirs() gitDirs {
 	return g
 }
 
-// gitDirs returns those of the workspace of an agent.
+// gitDirs returns the git directories in the workspace of an agent.
 func (a *AgentState) gitDirs() gitDirs {
 	g := gitDirs{}
 	for _, f := range a.Workspace {

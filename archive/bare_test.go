@@ -9,7 +9,8 @@ import (
 )
 
 // TestNoDirectoryIsARepository has directories that git takes for repositories, with a program in their
-// config: as a whole, through links, and with a second directory. No directory that is extracted is one.
+// config: complete ones, ones made of links, and ones with a second directory. After the extraction, git
+// takes no directory for a repository.
 func TestNoDirectoryIsARepository(t *testing.T) {
 	t.Parallel()
 	h := newHostileTree()
@@ -25,7 +26,7 @@ func TestNoDirectoryIsARepository(t *testing.T) {
 	h.files["docs/HEAD"], h.files["bin/head"] = "of a page\n", "a program\n"
 	repositories := []string{"", "sub", "linked", "common"}
 
-	// The tree as it is has repositories, so their absence below proves something.
+	// The original tree has repositories, so their absence below proves that the archive omits them.
 	plain := t.TempDir()
 	for name, text := range h.files {
 		at := filepath.Join(plain, name)
@@ -57,7 +58,7 @@ func TestNoDirectoryIsARepository(t *testing.T) {
 	}
 }
 
-// isRepository reports whether git takes a directory for a repository, whose config it then obeys.
+// isRepository reports whether git takes a directory for a repository and would use its config.
 func isRepository(t *testing.T, dir string) bool {
 	t.Helper()
 	cmd := exec.Command("git", "rev-parse", "--git-dir")

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// compressed makes a forgery and compresses the documents at the top, as a bomb does.
+// deflateTop compresses the documents at the top of a forgery, as an archive bomb does.
 func (f *forgery) deflateTop() *forgery {
 	headers, data := f.headers, f.data
 	f.headers, f.locals, f.data, f.centrals = nil, nil, nil, nil
@@ -24,8 +24,8 @@ func (f *forgery) deflateTop() *forgery {
 	return f.seal()
 }
 
-// TestHostileManifests opens archives whose manifest is small for what it asks a reader to do. Each
-// is refused, with little work and memory.
+// TestHostileManifests opens archives whose small manifests ask a reader for much work. Each
+// is refused with little work and memory.
 func TestHostileManifests(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds

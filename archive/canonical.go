@@ -14,13 +14,13 @@ import (
 )
 
 // canonical writes v as JSON in the form of RFC 8785: no white space, keys in the order of
-// their UTF-16 code units, and the shortest escapes. Two documents with the same content are
-// the same bytes. The content is that of encoding/json.
+// their UTF-16 code units, and the shortest escapes. Documents with the same content have
+// the same bytes. The content is what encoding/json would write.
 func canonical(v any) ([]byte, error) {
 	return canonicalForm{}.append(nil, reflect.ValueOf(v))
 }
 
-// A canonicalForm knows the fields of the types that it has met.
+// A canonicalForm caches the fields of the types that it has encoded.
 type canonicalForm map[reflect.Type][]canonicalField
 
 type canonicalField struct {
@@ -50,7 +50,7 @@ func (c canonicalForm) knows(t reflect.Type) bool {
 	return known || isPlain(t)
 }
 
-// isPlain says whether a struct is one of this package's: each field has a key, and
+// isPlain reports whether a struct is one of this package's types: each field has a key, and
 // encoding/json has no special form for it.
 func isPlain(t reflect.Type) bool {
 	for i := range t.NumField() {
@@ -97,7 +97,7 @@ func (c canonicalForm) append(b []byte, v reflect.Value) ([]byte, error) {
 	return c.appendOther(b, v)
 }
 
-// appendOther writes what is rare as encoding/json understands it.
+// appendOther writes rare kinds of values as encoding/json does.
 func (c canonicalForm) appendOther(b []byte, v reflect.Value) ([]byte, error) {
 	data, err := json.Marshal(v.Interface())
 	if err != nil {
@@ -168,7 +168,7 @@ func (c canonicalForm) appendStruct(b []byte, v reflect.Value) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// isEmpty says whether encoding/json leaves a field with omitempty out.
+// isEmpty reports whether encoding/json leaves out a field with omitempty and this value.
 func isEmpty(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Slice, reflect.Map, reflect.String:
@@ -179,7 +179,7 @@ func isEmpty(v reflect.Value) bool {
 	return v.IsZero()
 }
 
-// appendInt writes a whole number. Beyond 2^53 other readers would lose digits.
+// appendInt writes a whole number. It refuses numbers beyond 2^53, because other readers lose digits.
 func appendInt(b []byte, n int64) ([]byte, error) {
 	if n > 1<<53 || n < -(1<<53) {
 		return nil, fmt.Errorf("number %d has no exact form", n)
@@ -206,7 +206,7 @@ func appendString(b []byte, s string) ([]byte, error) {
 		return nil, errors.New("a string is not UTF-8")
 	}
 	b = append(b, '"')
-	from := 0 // what is behind it needs no escape so far
+	from := 0 // the text behind it needs no escape so far
 	for i := range len(s) {
 		c := s[i]
 		if c >= ' ' && c != '"' && c != '\\' {

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// manyFields is a manifest with all fields and difficult strings.
+// manyFields returns a manifest with all fields and difficult strings.
 func manyFields() *Manifest {
 	return &Manifest{
 		Schema: Schema, Digest: "sha256:00", World: &WorldInfo{Format: "a \"b\" \\ \b\t\n\f\r\x00\x1f\x7f \u2028 <&> 😀", SimTime: "1.5"},
@@ -108,9 +108,9 @@ func TestParseCanonicalRefusesOtherForms(t *testing.T) {
 	}
 }
 
-// FuzzParseCanonical holds the parser to encoding/json: both accept the same documents and
-// read the same content from them. Only for null, which canonical writes for nothing that
-// this package makes, the parser is stricter.
+// FuzzParseCanonical compares the parser with encoding/json: both accept the same documents and
+// read the same content from them. The parser is stricter only for null, which canonical writes for no
+// value of this package.
 func FuzzParseCanonical(f *testing.F) {
 	for _, m := range []*Manifest{manyFields(), {Agents: []AgentInfo{}, Entries: []Entry{}}} {
 		data, err := canonical(m)

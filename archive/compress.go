@@ -27,16 +27,16 @@ const (
 	inMemory = 1 << 20
 	// maxWorkers bounds the memory: a worker needs about 15 MB.
 	maxWorkers = 4
-	// deflateLevel is where this library is fastest. The next levels save 3 % each and cost
-	// 10 % more time; that of zstd is chosen alike.
+	// deflateLevel is where this library is fastest. Each higher level saves 3 % and costs
+	// 10 % more time. The level of zstd is chosen by the same measure.
 	deflateLevel = 1
 	// frameWindow is the window of zstd frames. A reader needs this much memory.
 	frameWindow = 1 << 20
-	// minFrame is the size from which on a zstd frame names its content's size, which a
-	// reader demands. A smaller file is stored.
+	// minFrame is the size from which on a zstd frame contains the size of its content, which a
+	// reader requires. A smaller file is stored.
 	minFrame = 256
-	// prefixStep is the distance between the places of a large file that have a verdict of
-	// their own, so that of a transcript that has grown only the new part is scanned.
+	// prefixStep is the distance between the places of a large file that have separate
+	// verdicts. When a transcript has grown, only its new part is scanned.
 	prefixStep = 1 << 20
 	// pieceSize is how much of a large file is read at once.
 	pieceSize = 256 << 10
@@ -57,7 +57,7 @@ type compressor struct {
 	dry      bool // hash and scan only
 }
 
-// run fills in the items. Each body belongs to one worker, and is nil in a dry run.
+// run fills in the items. Each worker writes to one body. The bodies are nil in a dry run.
 func (c *compressor) run(ctx context.Context, items []*item, bodies []vfs.File) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -68,7 +68,7 @@ func (c *compressor) run(ctx context.Context, items []*item, bodies []vfs.File) 
 	})
 	var group sync.WaitGroup
 	var failed sync.Once
-	var failure error // the first: others may only be that the context ended
+	var failure error // the first one; later ones may only report that the context ended
 	for _, body := range bodies {
 		group.Go(func() {
 			if err := c.work(ctx, queue, body); err != nil {
@@ -124,7 +124,7 @@ func (c *compressor) known(sum [32]byte) bool {
 	return c.options.Verdicts != nil && c.options.Verdicts.Clean(sum)
 }
 
-// found takes the result of a scan, and remembers contents that are clean.
+// found records the result of a scan, and remembers contents that are clean.
 func (c *compressor) found(findings []secret.Finding, sums ...[32]byte) {
 	c.mu.Lock()
 	c.findings = append(c.findings, findings...)
@@ -136,8 +136,8 @@ func (c *compressor) found(findings []secret.Finding, sums ...[32]byte) {
 	}
 }
 
-// A packer is the part of a compressor that one worker has: memory that it uses for file
-// after file.
+// A packer is the part of a compressor that belongs to one worker. It uses the same memory for all
+// files.
 type packer struct {
 	*compressor
 	encoder *encoder
@@ -152,7 +152,7 @@ func (p *packer) pack(ctx context.Context, i *item) error {
 	return p.small(i)
 }
 
-// small reads, scans and compresses a file in memory.
+// small reads, scans and compresses a file in memory, as a whole.
 func (p *packer) small(i *item) error {
 	f, err := i.file.Open()
 	if err != nil {
@@ -188,8 +188,8 @@ func (p *packer) small(i *item) error {
 	return err
 }
 
-// large compresses a file to the body while it is read. With verdicts the file is read
-// once more before, to find how much of its beginning was clean at an earlier scan.
+// large compresses a file to the body while it reads the file. If there are verdicts, it reads the
+// file once before, to find how much of its beginning was clean at an earlier scan.
 func (p *packer) large(ctx context.Context, i *item) error {
 	clean := int64(0)
 	if p.options.Verdicts != nil {
@@ -244,7 +244,7 @@ func (p *packer) large(ctx context.Context, i *item) error {
 	return nil
 }
 
-// copyFile writes exactly a file's size to w.
+// copyFile writes exactly as many bytes of a file to w as its size.
 func copyFile(ctx context.Context, w io.Writer, file *File) error {
 	f, err := file.Open()
 	if err != nil {
@@ -260,7 +260,7 @@ func copyFile(ctx context.Context, w io.Writer, file *File) error {
 	return err
 }
 
-// A cancelReader ends with its context: the scan of a hostile file can take minutes.
+// A cancelReader ends with its context, because the scan of a hostile file can take minutes.
 type cancelReader struct {
 	ctx context.Context
 	r   io.Reader
@@ -273,7 +273,7 @@ func (c *cancelReader) Read(p []byte) (int, error) {
 	return c.r.Read(p)
 }
 
-// A tailScan scans all but the beginning of a file, beside the compression of the file.
+// A tailScan scans all but the beginning of a file while another goroutine compresses the file.
 type tailScan struct {
 	scan   *secret.Scan
 	skip   int64
@@ -317,7 +317,7 @@ func (s *tailScan) close() []secret.Finding {
 	return s.scan.Close()
 }
 
-// prefixes hash a file and its beginnings up to the first line end after each step.
+// prefixes hashes a file, and each beginning of it that ends with the first line end after a step.
 type prefixes struct {
 	sum  hash.Hash
 	n    int64
@@ -350,8 +350,8 @@ func (p *prefixes) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// clean returns how much of a file's beginning need not be searched. The last step that was
-// found clean is searched again: a secret may begin in it and end in what is new.
+// clean returns how much of a file's beginning need not be scanned. The last step that was
+// found clean is scanned again, because a secret may begin in it and end in the new part.
 func (p *prefixes) clean(v *secret.Verdicts) int64 {
 	if v.Clean([32]byte(p.sum.Sum(nil))) {
 		return p.n
@@ -376,7 +376,7 @@ func (c *countWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// An encoder compresses file after file with the same memory.
+// An encoder compresses one file after the other with the same memory.
 type encoder struct {
 	deflateAll bool
 	dry        bool // nothing is written
@@ -398,7 +398,7 @@ func (e *encoder) method(tier Tier) uint16 {
 	return methodDeflate
 }
 
-// encode compresses data. What does not become smaller is stored. The result is valid until
+// encode compresses data. It stores data that does not become smaller. The result is valid until
 // the next use of the encoder.
 func (e *encoder) encode(data []byte, tier Tier) ([]byte, uint16, error) {
 	if e.dry {

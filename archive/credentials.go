@@ -1,8 +1,8 @@
 package archive
 
 // credentialPlaces are paths of files and directories, at any depth, in which a program keeps its
-// credentials, in lower case. Many of these files hold values without a form that a scan could
-// find, such as the one word of a file of a password. The comment of a place is its source.
+// credentials, in lower case. A scan cannot find the values in many of these files, because the values
+// have no form: a password file may contain a single word. The comment of a place is its source.
 var credentialPlaces = []string{
 	// Packages and builds.
 	".cargo/credentials.toml",    // https://doc.rust-lang.org/cargo/reference/config.html#credentials

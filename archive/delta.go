@@ -12,12 +12,12 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Delta is delta.json: it lists the contents that an archive leaves to another one, its base. It is about the
-// transport of contents and no part of the state, so that a delta has the same manifest,
-// digest and signature as the full archive.
+// Delta is delta.json: it lists the contents that an archive leaves to another one, its base. It
+// describes only the transport of contents. It is not part of the state, so a delta has the same
+// manifest, digest and signature as the full archive.
 type Delta struct {
 	Base string `json:"base"` // the state digest of the archive that has the rest
-	// Name is what the writer calls that archive, such as its checkpoint, for messages.
+	// Name is the writer's name for that archive, such as its checkpoint. Messages contain it.
 	Name  string   `json:"name,omitempty"`
 	Files []Prefix `json:"files"`
 }
@@ -27,12 +27,12 @@ type Prefix struct {
 	Path   string `json:"path"`   // in the manifest
 	Size   int64  `json:"size"`   // of the base's file
 	SHA256 string `json:"sha256"` // of the base's file
-	// Tail is the hash of what follows. The archive has it as tails/PATH. It is empty if the
-	// two files are equal.
+	// Tail is the hash of the rest of the file, which the archive stores as tails/PATH. It is empty
+	// if the two files are equal.
 	Tail string `json:"tail,omitempty"`
 }
 
-// A Base is an archive that the reader of a delta will have. See [WriteOptions].
+// A Base is an archive that the reader of a delta must have. See [WriteOptions].
 type Base struct {
 	Manifest *Manifest
 	Name     string // for messages, see [Delta]
@@ -41,28 +41,28 @@ type Base struct {
 const (
 	deltaName = "delta.json"
 	tailsName = "tails/"
-	// maxChain bounds how many deltas follow each other: each costs one more reading of what
-	// it does not have.
+	// maxChain bounds the length of a chain of deltas, because each one costs another reading of
+	// the contents that it leaves to its base.
 	maxChain    = 64
 	maxBaseName = 256
 )
 
-// A contentKey names a content within the tier of an agent. A delta refers to contents of
-// the same tier of the same agent only.
+// A contentKey names a content within the tier of an agent. A delta refers only to contents of
+// the same tier of the same agent.
 type contentKey struct {
 	place string
 	size  int64
 	sum   string
 }
 
-// place returns the tier of an agent that a path belongs to.
+// place returns the agent and the tier that a path belongs to, as "AGENT/TIER".
 func place(name string) string {
 	agent, tier, _, _ := splitPath(name)
 	return agent + "/" + string(tier)
 }
 
-// contents returns where the contents of m are. Credentials of a forged archive have none,
-// because a delta would load them under another name.
+// contents returns the index of the entry that has each content of m. It leaves out credentials in a
+// forged archive, because a delta would load them under another name.
 func (m *Manifest) contents() map[contentKey]int {
 	found := make(map[contentKey]int, len(m.Entries))
 	for i := range m.Entries {
@@ -75,7 +75,7 @@ func (m *Manifest) contents() map[contentKey]int {
 	return found
 }
 
-// A sharer compares files with the files of a base. The zero value finds nothing in common.
+// A sharer compares files with the files of a base. The zero value has no base.
 type sharer struct {
 	contents map[contentKey]int
 	sizes    map[string]int64 // of the base's files, by path
@@ -92,7 +92,7 @@ func newSharer(base *Base) *sharer {
 	return s
 }
 
-// prefix searches the base for a file with this hash and returns it as a Prefix.
+// prefix returns the content with this hash as a Prefix if the base has it, or nil.
 func (s *sharer) prefix(name string, size int64, sum [32]byte) *Prefix {
 	key := contentKey{place(name), size, hex.EncodeToString(sum[:])}
 	if _, ok := s.contents[key]; !ok || size == 0 {
@@ -101,8 +101,8 @@ func (s *sharer) prefix(name string, size int64, sum [32]byte) *Prefix {
 	return &Prefix{Path: name, Size: size, SHA256: key.sum}
 }
 
-// grown returns how long the base's file of the name is, if that may be the beginning of a
-// longer one of size bytes.
+// grown returns the size of the base's file with this name. ok is true if that file may be the
+// beginning of a longer one of size bytes.
 func (s *sharer) grown(name string, size int64) (int64, bool) {
 	n, ok := s.sizes[name]
 	return n, ok && 0 < n && n < size
@@ -123,8 +123,8 @@ func (s *sharer) small(i *item, data []byte) []byte {
 	return rest
 }
 
-// large does the same for a file that has to be read for it. It returns the hash of the
-// whole file, or nil if the file was not read.
+// large records how much an item shares with the base by reading the item's file. It returns the
+// hash of the whole file, or nil if it did not read the file.
 func (s *sharer) large(ctx context.Context, i *item) ([]byte, error) {
 	if s.contents == nil || i.scanOnly {
 		return nil, nil
@@ -145,7 +145,7 @@ func (s *sharer) large(ctx context.Context, i *item) ([]byte, error) {
 	return sum, nil
 }
 
-// A skipWriter writes the bytes from one place up to another, or up to the end if until is 0.
+// A skipWriter passes on the bytes from the offset from up to the offset until, or up to the end if until is 0.
 type skipWriter struct {
 	w           io.Writer
 	at          int64
@@ -170,15 +170,15 @@ func (s *skipWriter) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// setTail completes what an item shares by the hash of the rest.
+// setTail completes the shared prefix of an item with the hash of the rest.
 func (i *item) setTail(sum [32]byte) {
 	if i.shared.Size < i.file.Size {
 		i.shared.Tail = hex.EncodeToString(sum[:])
 	}
 }
 
-// stored returns the name under which the archive has the content of an item or its tail,
-// or "" if it has neither.
+// stored returns the name under which the archive stores the content of an item or its tail,
+// or "" if it stores neither.
 func (i *item) stored() string {
 	switch {
 	case i.scanOnly:
@@ -191,7 +191,7 @@ func (i *item) stored() string {
 	return tailsName + i.name
 }
 
-// delta returns delta.json, or nil for an archive that has everything.
+// delta returns delta.json, or nil for a full archive.
 func (p *plan) delta(base *Base) *Delta {
 	if base == nil {
 		return nil
@@ -208,7 +208,7 @@ func (p *plan) delta(base *Base) *Delta {
 	return d
 }
 
-// check checks that d is about files of a manifest, in their order.
+// check returns an error unless d lists files of the manifest, in the manifest's order.
 func (d *Delta) check(m *Manifest) error {
 	if sum, ok := strings.CutPrefix(d.Base, "sha256:"); !ok || !isHash(sum) {
 		return errors.New("the base is not named by a state digest")
@@ -243,20 +243,20 @@ func (d *Delta) check(m *Manifest) error {
 	return nil
 }
 
-// isHash says whether s is a SHA-256 in lower-case hex.
+// isHash reports whether s is a SHA-256 in lower-case hex.
 func isHash(s string) bool {
 	return len(s) == 2*sha256.Size && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// A source says where the content of an entry is.
+// A source is where the content of an entry comes from.
 type source struct {
-	prefix *Prefix // what the base has of it, or nil
+	prefix *Prefix // the part in the base, or nil
 	from   int     // the entry of the base, or -1
 	header int     // of the content or its tail, or -1
 }
 
-// findSources finds the content of each entry, and checks that the archive has these files in
-// this order from a header on.
+// findSources finds the content of each entry. It checks that the archive, from a header on, has
+// exactly these files in this order.
 func (r *Reader) findSources(header int) error {
 	shared := map[string]*Prefix{}
 	if r.delta != nil {
@@ -317,11 +317,11 @@ func (r *Reader) readDelta() ([]byte, error) {
 	return data, parseCanonical(data, r.delta)
 }
 
-// Delta returns delta.json, or nil for an archive that has everything.
+// Delta returns delta.json, or nil for a full archive.
 func (r *Reader) Delta() *Delta { return r.delta }
 
-// Missing returns how many files cannot be read without a base, and how many bytes the base
-// has of them. It is 0 for a full archive, and after UseBase with the right one.
+// Missing returns how many files cannot be read without a base, and how many of their bytes are in
+// the base. Both are 0 for a full archive, and after UseBase with the right archive.
 func (r *Reader) Missing() (files int, bytes int64) {
 	for i := range r.sources {
 		if r.lacks(i) {
@@ -332,13 +332,13 @@ func (r *Reader) Missing() (files int, bytes int64) {
 	return files, bytes
 }
 
-// lacks says whether the content of an entry is in a base that is not there.
+// lacks reports whether the content of an entry is in a base that the reader does not have.
 func (r *Reader) lacks(i int) bool { return r.sources[i].prefix != nil && r.sources[i].from < 0 }
 
 // UseBase gives a delta the archive that has the rest of its files. Base may be a delta
-// with a base, and stays open as long as r is used. Any archive will do that has the
-// contents in the same tiers of the same agents, because each is checked by its hash; the
-// files that it does not have stay missing. The error has KindRefused if too many archives
+// with a base, and must stay open as long as r is used. UseBase accepts any archive and takes from
+// it the contents in the same tiers of the same agents, because a reader checks each by its hash. The
+// files that base does not have remain missing. The error has KindRefused if too many archives
 // are based on each other.
 func (r *Reader) UseBase(base *Reader) error {
 	depth := 1
@@ -370,8 +370,8 @@ func (d *Delta) describe() string {
 	return fmt.Sprintf("archive %s (%s)", d.Base, segno.QuotePath(d.Name))
 }
 
-// missingBase is the refusal of a delta without its base. If the base is another delta that
-// has no base, it names that one's.
+// missingBase is the error for a delta without its base. If the base is itself a delta without a
+// base, the error names the base of that one.
 func (r *Reader) missingBase(op string) error {
 	files, _ := r.Missing()
 	in := r.delta
@@ -386,7 +386,7 @@ func (r *Reader) missingBase(op string) error {
 		WithHint("name the file of that archive with --base")
 }
 
-// copyContent writes the content of an entry, which copyEntry checks.
+// copyContent writes the content of an entry. The caller, copyEntry, checks the hash.
 func (r *Reader) copyContent(u *unpacker, w io.Writer, i int) error {
 	s := &r.sources[i]
 	if s.prefix != nil {
@@ -403,7 +403,7 @@ func (r *Reader) copyContent(u *unpacker, w io.Writer, i int) error {
 	return r.copyStored(u, w, s.header)
 }
 
-// verifyTail checks the part of an entry that a delta has without its base.
+// verifyTail checks the part of an entry that a delta stores itself.
 func (r *Reader) verifyTail(u *unpacker, i int) error {
 	s := &r.sources[i]
 	if s.header < 0 {

@@ -20,8 +20,8 @@ import (
 	"github.com/dalsegno/segno/secret"
 )
 
-// later is village some turns later: the transcript has grown, one file changed, one is
-// new, one is gone, and one has another name.
+// later returns village some turns later: the transcript has grown, one file changed, one is
+// new, one was deleted, and one has another name.
 func later() State {
 	s := village()
 	eko := &s.Agents[0]
@@ -103,8 +103,8 @@ func TestNothingInCommonIsAFullArchive(t *testing.T) {
 	}
 }
 
-// TestDeltasOfDeltas makes a chain of archives of random states, each a delta of the one before,
-// and loads its end: it is the last state.
+// TestDeltasOfDeltas makes a chain of archives of random states, each a delta of the previous one,
+// and loads the last archive. The result is the last state.
 func TestDeltasOfDeltas(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -186,8 +186,8 @@ func TestLargeFilesOfADelta(t *testing.T) {
 	}
 }
 
-// TestASecretAcrossTheBorder has a secret of which neither the old part of a transcript nor
-// the new one alone has enough.
+// TestASecretAcrossTheBorder has a secret that begins in the old part of a transcript and ends in
+// the new one. Neither part alone contains enough of it.
 func TestASecretAcrossTheBorder(t *testing.T) {
 	token := "ghp_" + strings.Repeat("a1B2c3D4e5F6", 3)
 	for _, filler := range []int{0, inMemory} {
@@ -205,7 +205,7 @@ func TestASecretAcrossTheBorder(t *testing.T) {
 	}
 }
 
-// TestWhatTheUserAllowedIsInTheDigestOfADelta: the scan looks at the shared files, too.
+// TestWhatTheUserAllowedIsInTheDigestOfADelta checks that the scan also covers the shared files.
 func TestWhatTheUserAllowedIsInTheDigestOfADelta(t *testing.T) {
 	dir := t.TempDir()
 	scanner, err := secret.New(secret.Options{})
@@ -225,8 +225,8 @@ func TestWhatTheUserAllowedIsInTheDigestOfADelta(t *testing.T) {
 	}
 }
 
-// TestEveryByteOfADelta flips every byte of a small delta: it is refused, alone or with
-// its base, or loads the same state.
+// TestEveryByteOfADelta changes each byte of a small delta in several ways. Each result is refused, with or without
+// its base, or loads as the same state.
 func TestEveryByteOfADelta(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -273,7 +273,7 @@ func TestEveryByteOfADelta(t *testing.T) {
 	}
 }
 
-// forgeDelta makes an archive of one file, "content\n", of which the base has the first bytes.
+// forgeDelta makes an archive of one file, "content\n", whose first bytes are in the base.
 func forgeDelta(change func(d *Delta), tail string) []byte {
 	all := "content\n"
 	hash := func(s string) string {
@@ -333,7 +333,7 @@ func TestHostileDeltas(t *testing.T) {
 		}
 		return r
 	}
-	// The beginning is there, but of another agent, another tier, or a credential.
+	// The beginning exists, but in another agent or tier, or as a credential.
 	states := map[string]State{"another agent": sharing("file")}
 	states["another tier"] = State{Agents: []AgentState{{Info: AgentInfo{Name: "a"}, Session: []File{content("file", "con")}}}}
 	for name, s := range states {
@@ -362,7 +362,7 @@ func TestHostileDeltas(t *testing.T) {
 	if files, _ := r.Missing(); files != 1 {
 		t.Error("the delta uses a credential")
 	}
-	// A reader that is its own base, and a chain without end.
+	// The base is the reader itself, or the chain is infinite.
 	if err := r.UseBase(r); !errors.Is(err, segno.KindRefused) {
 		t.Errorf("its own base: %v", err)
 	}
@@ -379,7 +379,7 @@ func TestHostileDeltas(t *testing.T) {
 	}
 }
 
-// TestABaseThatLies gives a reader a base with other content than its manifest lists.
+// TestABaseThatLies gives a reader a base whose content differs from its manifest.
 func TestABaseThatLies(t *testing.T) {
 	good := forgeDelta(nil, "tent\n")
 	f := forge(nil, [2]string{victim, "con"})

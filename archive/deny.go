@@ -8,24 +8,24 @@ import (
 )
 
 // Credentials and the configuration of an agent's abilities never enter an archive and
-// never leave one. The rules look at folded names. In a workspace they go by place, because
-// a project may have a settings.json of its own; in a session, where no such file belongs,
-// by the bare name.
+// never leave one. The rules look at folded names. In a workspace the path decides, because
+// a project may have a settings.json for another purpose. In a session the bare name decides,
+// because no such file belongs there.
 
-// credentialNames are files of credentials, wherever they are. A star at the end stands for
-// any rest of a name, one at the beginning for any beginning.
+// credentialNames are names of credential files, in any directory. A star at the end stands for
+// any rest of a name, and a star at the beginning for any beginning.
 var credentialNames = strings.Fields(`.credentials.json .claude.json .netrc _netrc .npmrc .pypirc .git-credentials .envrc .env .env.*
 	id_rsa id_dsa id_ecdsa id_ed25519 id_ecdsa_sk id_ed25519_sk *.pem *.p12 *.pfx *.key *.ppk *.jks *.keystore *.kdbx .pgpass .my.cnf
 	.htpasswd .dockercfg .boto .s3cfg .vault-token managed-settings.json`)
 
-// exampleNames are among credentialNames by their form, but have no credentials by convention.
+// exampleNames match credentialNames, but by convention contain no credentials.
 var exampleNames = strings.Fields(`.env.example .env.sample .env.template .env.dist .env.defaults`)
 
 // abilityNames are files that give an agent or a tool abilities, if they are in a session.
 var abilityNames = strings.Fields(`settings.json settings.local.json auth.json config.toml *.config.toml .mcp.json mcp.json hooks.json
 	permissions*.json config.json credentials.json token.json oauth.json`)
 
-// denied says whether a path in a tier may not be in an archive.
+// denied reports whether a path in a tier may not be in an archive.
 func denied(tier Tier, name string) bool {
 	folded := foldPlace(name)
 	base := path.Base(folded)
@@ -39,25 +39,25 @@ func denied(tier Tier, name string) bool {
 	return isInside
 }
 
-// deniedLink says whether a symbolic link of a workspace may not be in an archive. Beside the paths
-// that no file may have, a link cannot be a directory on the way to a place: with .claude → docs,
-// docs/settings.json is .claude/settings.json. So every directory on the way to a place is
-// a real one, and nothing is there: see [IsDenied]. The rule does not look at the target, because
+// deniedLink reports whether a symbolic link of a workspace may not be in an archive. A link may not
+// have a path that no file may have. It may not be a directory on the way to a place either: with
+// .claude → docs, docs/settings.json would be .claude/settings.json. So every directory on the way to a
+// place is a real one, and nothing is at the place: see [IsDenied]. The rule ignores the target, because
 // the target can change.
 func deniedLink(name string) bool {
 	_, leads := placeTable.find(foldPlace(name))
 	return leads || denied(Workspace, name)
 }
 
-// IsDenied says whether a path in a tier, relative to it, may not be in an archive: it is
+// IsDenied reports whether a path, relative to its tier, may not be in an archive because it is
 // a place for credentials or for the abilities of an agent.
 func IsDenied(tier Tier, name string) bool { return denied(tier, name) }
 
-// IsDeniedLink says whether a symbolic link of a workspace may not be in an archive: it is a path
-// that [IsDenied] reports, or a directory on the way to one.
+// IsDeniedLink reports whether a symbolic link of a workspace may not be in an archive: its path is
+// one that [IsDenied] reports, or a directory on the way to one.
 func IsDeniedLink(name string) bool { return deniedLink(name) }
 
-// A placeFinder finds places in paths. The names are folded.
+// A placeFinder finds places in paths. All names are folded.
 type placeFinder struct {
 	byFirst  map[string][][]string // places by their first name, split into names
 	patterns []namePattern         // places of one name with a star
@@ -85,8 +85,8 @@ func newPlaceFinder(places []string) placeFinder {
 	return f
 }
 
-// find says whether a folded path is at or below a place, and whether its last names are the first
-// ones of a place, so that the place would be below it.
+// find reports whether a folded path is at or below a place. leads is true if the last names of the path
+// are the first names of a place, so that the place would be below the path.
 func (f placeFinder) find(folded string) (isInside, leads bool) {
 	for more := true; more; {
 		var first, rest string
@@ -118,8 +118,8 @@ func countSame(place, names []string) (n int) {
 	return n
 }
 
-// foldPlace is fold for names that need not be those of an archive. It also leaves out what some
-// file system ignores in a name: invisible characters, dots and spaces at its end, and the name
+// foldPlace is fold for names that need not be valid in an archive. It also leaves out the parts of a
+// name that some file system ignores: invisible characters, dots and spaces at the end, and the name
 // of a stream.
 func foldPlace(name string) string {
 	if !isASCII(name) {
@@ -142,7 +142,7 @@ func foldPlace(name string) string {
 	return strings.Join(names, "/")
 }
 
-// matches returns a predicate for patterns that match a folded name.
+// matches returns a predicate: whether a pattern matches the folded name.
 func matches(name string) func(pattern string) bool {
 	return func(pattern string) bool {
 		before, after, star := strings.Cut(pattern, "*")
@@ -157,12 +157,12 @@ func matches(name string) func(pattern string) bool {
 var instructionNames = strings.Fields(`claude.md claude.local.md agents.md agents.override.md gemini.md soul.md .cursorrules .windsurfrules
 	.clinerules copilot-instructions.md semantic_memory.md episodic_memory.md agent.md qwen.md crush.md .goosehints guidelines.md`)
 
-// instructionPlaces are directories of such files.
+// instructionPlaces are directories with such files.
 var instructionPlaces = strings.Fields(`.claude/rules .cursor/rules .clinerules .windsurf/rules .roo/rules .kiro/steering .amazonq/rules
 	.github/instructions .github/agents .github/prompts .junie`)
 
-// IsInstruction says whether an agent that works in the directory will read a file, whose path
-// is relative to it, as words that it should follow.
+// IsInstruction reports whether an agent that works in a directory will read a file as instructions
+// to follow. name is the file's path relative to that directory.
 func IsInstruction(name string) bool {
 	folded := fold(name)
 	return slices.Contains(instructionNames, path.Base(folded)) || slices.ContainsFunc(instructionPlaces, func(place string) bool {

@@ -2,7 +2,7 @@ package archive
 
 import "testing"
 
-// TestFilesThatRunOrTellAreKnown has files that agents and editors run or follow when they start.
+// TestFilesThatRunOrTellAreKnown has files that agents and editors run, or follow as instructions, when they start.
 func TestFilesThatRunOrTellAreKnown(t *testing.T) {
 	for _, name := range []string{".vscode/mcp.json", ".devcontainer.json", "x/.devcontainer/go/devcontainer.json", "opencode.json", "sub/.opencode/plugin/a.js",
 		".github/hooks/a.json", ".gemini/extensions/x/gemini-extension.json", ".agents/skills/a/SKILL.md", ".Zed/tasks.json", ".git/hooks/pre-commit",

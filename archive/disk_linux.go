@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncTree makes everything below a directory durable. One call for the file system costs
-// less than one for each of thousands of files.
+// syncTree makes everything below a directory durable. One call for the whole file system costs
+// less than a call for each of thousands of files.
 func syncTree(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// TestEveryFailureOfAWrite fails the n-th operation for every n: there is no archive, or a
+// TestEveryFailureOfAWrite fails the n-th operation for every n. Either no archive exists, or a
 // complete one.
 func TestEveryFailureOfAWrite(t *testing.T) {
 	if testing.Short() {
@@ -45,7 +45,7 @@ func TestEveryFailureOfAWrite(t *testing.T) {
 	}
 }
 
-// TestEveryFailureOfALoad fails the n-th operation for every n: there is no directory, or a
+// TestEveryFailureOfALoad fails the n-th operation for every n. Either no directory exists, or a
 // complete one.
 func TestEveryFailureOfALoad(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "a.ckpt")

@@ -16,8 +16,8 @@ import (
 )
 
 // TestArchivesOfFormerVersionsLoad loads the archives that the first release of each format
-// wrote, with every part that an archive can have. They are never written again: what a user
-// has in a drawer must stay readable. Under -update a directory that is missing is made.
+// wrote, with every part that an archive can have. They are never written again, because an archive
+// that a user has stored must stay readable. Under -update the test creates a missing directory.
 func TestArchivesOfFormerVersionsLoad(t *testing.T) {
 	dir := filepath.Join("testdata", "ckpt-1")
 	if _, err := os.Stat(dir); *update && errors.Is(err, fs.ErrNotExist) {
@@ -98,7 +98,7 @@ func hashedTree(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-// writeFixtures writes the archives of a directory that does not exist.
+// writeFixtures writes the archives of a directory that does not exist yet.
 func writeFixtures(t *testing.T, dir string) {
 	t.Helper()
 	private, public := sshKey(t)

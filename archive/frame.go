@@ -7,8 +7,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// checkFrame checks that n bytes are exactly one zstd frame without a dictionary, which
-// names its content's size. It reads the headers of the frame and its blocks only.
+// checkFrame returns an error unless n bytes are exactly one zstd frame without a dictionary that
+// contains the size of its content. It reads only the headers of the frame and of its blocks.
 func checkFrame(r io.ReaderAt, n, content int64) error {
 	head := make([]byte, min(n, zstd.HeaderMaxSize))
 	if _, err := r.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {

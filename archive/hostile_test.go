@@ -23,8 +23,8 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/hostile")
 
-// A forgery is an archive that is being forged: every header is kept in bytes, so that each
-// can say something else.
+// A forgery is an archive under construction. Every header is kept as bytes, so that each
+// can contradict the others.
 type forgery struct {
 	manifest Manifest
 	headers  []header
@@ -39,7 +39,7 @@ type forgery struct {
 	rewriteManifest, rewriteSums func([]byte) []byte
 }
 
-// forge starts with a sound archive of the files, which are in the order of their paths.
+// forge starts with a sound archive of files, which must be in the order of their paths.
 func forge(change func(m *Manifest), files ...[2]string) *forgery {
 	f := &forgery{manifest: Manifest{Schema: Schema, Agents: []AgentInfo{{Name: "a"}}, Entries: []Entry{}}}
 	for _, file := range files {
@@ -88,7 +88,7 @@ func (f *forgery) pack(files [][2]string) {
 	f.seal()
 }
 
-// withDelta leaves all but the tail of the only file to a base.
+// withDelta leaves to a base all of the only file except its tail.
 func (f *forgery) withDelta(d *Delta, tail string) *forgery {
 	f.delta = d
 	var files [][2]string
@@ -157,8 +157,8 @@ func zstandard(data []byte, o ...zstd.EOption) []byte {
 
 const victim = "agents/a/workspace/file"
 
-// forgeries are the classes of ambiguity of zip files (headers that disagree, names that
-// two readers take differently, end records of which readers choose different ones), and
+// forgeries returns the classes of ambiguity in zip files: headers that disagree, names that
+// readers interpret differently, and end records of which readers choose different ones. It also returns
 // the classic attacks on extraction. Each is refused.
 func forgeries() map[string][]byte {
 	le := binary.LittleEndian
@@ -194,7 +194,7 @@ func forgeries() map[string][]byte {
 		"a4-directory":     named("agents/a/workspace/dir/"),
 		"a4-mode":          tweak(func(f *forgery) { le.PutUint32(f.centrals[3][38:], 0o040755<<16) }),
 		"a5-encrypted":     tweak(func(f *forgery) { le.PutUint16(f.locals[3][6:], utf8Flag|1) }),
-		// B: names that are read in two ways.
+		// B: names that can be read in two ways.
 		"b1-twice":         named(victim, victim),
 		"b2-nul":           named("agents/a/workspace/x\x00y"),
 		"b2-backslash":     named(`agents/a/workspace/x\y`),
@@ -206,7 +206,7 @@ func forgeries() map[string][]byte {
 		"b3-decomposed":    named("agents/a/workspace/u\u0308"),
 		"b4-case":          named("agents/a/workspace/README", "agents/a/workspace/readme"),
 		"b4-compatibility": named("agents/a/workspace/file", "agents/a/workspace/ﬁle"),
-		// C: where things are.
+		// C: positions.
 		"c1-prefix":     append([]byte("#!/bin/sh\nexit\n"), forge(nil, one).bytes()...),
 		"c1-gap":        tweak(func(f *forgery) { f.data[3] = append(f.data[3], "PK\x03\x04 hidden"...); f.seal() }),
 		"c2-overlap":    tweak(overlap),
@@ -275,7 +275,7 @@ func forgeries() map[string][]byte {
 	return all
 }
 
-// unicodeExtra adds the field by which some readers take another name.
+// unicodeExtra adds the field from which some readers take another name.
 func unicodeExtra(f *forgery) {
 	extra := append([]byte{0x75, 0x70, 10, 0, 1, 0, 0, 0, 0}, "other"...)
 	f.centrals[3] = append(f.centrals[3], extra...)
@@ -283,7 +283,7 @@ func unicodeExtra(f *forgery) {
 	f.seal()
 }
 
-// overlap makes two files of one local header.
+// overlap makes two files share one local header.
 func overlap(f *forgery) {
 	second := f.headers[3]
 	second.name = "agents/a/workspace/second"
@@ -293,7 +293,7 @@ func overlap(f *forgery) {
 	f.seal()
 }
 
-// described has other metadata.
+// described returns an archive with changed metadata.
 func described(change func(*Metadata)) []byte {
 	one := [2]string{victim, "content\n"}
 	f := forge(nil, one)
@@ -353,14 +353,14 @@ func TestHostileArchives(t *testing.T) {
 			}
 		})
 	}
-	// The same tools make a sound archive.
+	// The same functions make a sound archive.
 	sound := forge(func(m *Manifest) { m.Links = []Link{{"agents/a/workspace/l", "file"}} }, [2]string{victim, "content\n"}).bytes()
 	if r, err := NewReader(bytes.NewReader(sound), int64(len(sound))); err != nil || r.Verify(t.Context(), nil) != nil {
 		t.Errorf("a sound archive: %v", err)
 	}
 }
 
-// TestHugeSizes checks that Load refuses more bytes than fit before it writes any.
+// TestHugeSizes checks that Load refuses an archive with more bytes than fit, before it writes any.
 func TestHugeSizes(t *testing.T) {
 	f := forge(func(m *Manifest) { m.Entries[0].Size = 1 << 50 }, [2]string{victim, "content\n"})
 	data := f.recompress(methodDeflate, 1<<50, 0, deflated([]byte("content\n"))).bytes()
@@ -396,8 +396,8 @@ func TestCredentialsAreNeverExtracted(t *testing.T) {
 	}
 }
 
-// linkedArchive is testdata/linked.ckpt, which internal/e2e/archive opens with an agent: links lead to files
-// that would be settings with a hook.
+// linkedArchive returns testdata/linked.ckpt, which internal/e2e/archive opens with an agent. Its links point
+// to files that would be settings with a hook.
 func linkedArchive() []byte {
 	h := newHostileTree()
 	h.files["docs/settings.json"] = `{"hooks":{"SessionStart":[{"hooks":[{"type":"command","command":"touch ran"}]}],` +
@@ -407,8 +407,8 @@ func linkedArchive() []byte {
 	return h.forged()
 }
 
-// TestLinkedArchive keeps testdata/linked.ckpt, which is an archive that is accepted without its links
-// to settings.
+// TestLinkedArchive checks that testdata/linked.ckpt is up to date. That archive is accepted without its
+// links to settings.
 func TestLinkedArchive(t *testing.T) {
 	name := filepath.Join("testdata", "linked.ckpt")
 	if *update {
@@ -428,8 +428,8 @@ func TestLinkedArchive(t *testing.T) {
 	}
 }
 
-// FuzzLoad holds a reader to two promises for any bytes: it does not panic, and what it
-// accepts loads as the state that the digest names.
+// FuzzLoad checks two promises of a reader for any bytes: it does not panic, and an archive that
+// it accepts loads as the state that the digest names.
 func FuzzLoad(f *testing.F) {
 	for _, data := range forgeries() {
 		if len(data) < 4096 {

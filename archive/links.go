@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// maxHops is how many links a path may lead through, as in the kernel.
+// maxHops is how many links a path may pass through; the kernel has the same limit.
 const maxHops = 40
 
-// checkLinks checks that no link leads out of its agent's workspace, not even through
-// another link.
+// checkLinks returns an error if a link resolves to a path outside its agent's workspace, even
+// through another link.
 func checkLinks(links []Link) error {
 	r := newLinkResolver(links)
 	for _, l := range links {
@@ -22,8 +22,8 @@ func checkLinks(links []Link) error {
 	return nil
 }
 
-// maxLinkSteps bounds the work for all links of an archive: a link can lead through 40 others with
-// hundreds of elements each, which it is enough to do for some of them.
+// maxLinkSteps bounds the work for all links of an archive. A link can pass through 40 others with
+// hundreds of elements each. The limit is large enough to resolve some such links.
 const maxLinkSteps = 1 << 24
 
 // A linkResolver follows the links of an archive.
@@ -48,9 +48,9 @@ func (r *linkResolver) check(l Link) error {
 	return r.resolve("agents/"+agent+"/workspace", l.Path)
 }
 
-// splitLinks returns the links of a workspace that an archive can have, and the others. A
-// path leads elsewhere once one of its links is gone, so the rest is checked again. A
-// workspace whose links depend on each other in many steps loses all of them.
+// splitLinks returns the links of a workspace that an archive can have, and the others. Without one
+// of its links a path resolves to another place, so splitLinks checks the rest again. If the links of a
+// workspace depend on each other in many steps, it loses all of them.
 func splitLinks(links []Link) (kept, unsafe []Link) {
 	const rounds = 16
 	kept = links
@@ -72,7 +72,7 @@ func splitLinks(links []Link) (kept, unsafe []Link) {
 }
 
 // resolve follows a path as the kernel does, and returns an error if it leaves root. A path
-// that goes in a circle or does not exist leads nowhere and is allowed.
+// that goes in a circle or does not exist is allowed, because it resolves to no file.
 func (r *linkResolver) resolve(root, name string) error {
 	todo := strings.Split(strings.TrimPrefix(name, root+"/"), "/")
 	at, depth := root, 0

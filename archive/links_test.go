@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestLinksThatAWorkspaceKeeps checks that only links which stay inside the workspace are
-// kept, also through other links, and that a workspace full of links does not take long.
+// TestLinksThatAWorkspaceKeeps checks that only links are kept which stay inside the workspace,
+// even through other links, and that a workspace full of links takes little time.
 func TestLinksThatAWorkspaceKeeps(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds

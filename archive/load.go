@@ -16,16 +16,16 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// Into says where an archive is loaded to and what of it. The zero value of everything but
-// Dir loads the workspaces of all agents, and sessions and the world only if the archive is
-// known to come from here.
+// Into configures where an archive is loaded to and which parts of it. If only Dir is set, Load
+// extracts the workspaces of all agents, and sessions and the world only if the archive is known to
+// come from this machine.
 type Into struct {
-	// Dir is the directory to make. It must not exist, or be empty.
+	// Dir is the directory to create. It must be empty or not exist.
 	Dir string
-	// TrustSession loads the sessions and the world of an archive from elsewhere. Their
-	// author then puts words into the mouths of your agent and its user.
+	// TrustSession loads the sessions and the world of an archive from elsewhere. The author of
+	// such an archive can write words that your agent and its user seem to have said.
 	TrustSession bool
-	// Ours says whether an archive with a state digest was made here. Nil knows none.
+	// Ours reports whether the archive with a state digest was made here. nil knows no archive.
 	Ours func(digest string) bool
 	// Tiers and Agents choose parts of the archive; empty is all.
 	Tiers  []Tier
@@ -35,7 +35,7 @@ type Into struct {
 	// MaxBytes bounds the sum of the files' sizes; 0 is 256 GiB. The free space of the disk
 	// bounds it, too.
 	MaxBytes int64
-	// Progress, if given, is called with the bytes that are written and the sum.
+	// Progress, if given, is called with the number of bytes written so far and the total.
 	Progress func(done, total int64)
 	// FS is the file system to write through; nil is the operating system's.
 	FS vfs.FS
@@ -50,31 +50,31 @@ type Loaded struct {
 	Manifest *Manifest
 	World    string // the path of the world's document, or ""
 	Agents   map[string]LoadedAgent
-	// Skipped are the files that the archive has and that were not written, with the reason.
+	// Skipped are the files in the archive that were not written, each with the reason.
 	Skipped []Omission
 }
 
-// LoadedAgent has the directories of an agent, or "" for what was not loaded.
+// LoadedAgent contains the directories of an agent. A directory that was not loaded is "".
 type LoadedAgent struct {
 	Workspace string
 	Session   string
 	Thread    string
 }
 
-// Reasons of Loaded.Skipped, beside those of an Omission.
+// Reasons in Loaded.Skipped, in addition to those of an Omission.
 const (
 	SkippedForeign = "session of another machine" // see Into.TrustSession
 	SkippedChoice  = "not asked for"
 )
 
 // Load extracts an archive to a new directory: DIR/world.snapshot, DIR/agents/NAME/workspace
-// and DIR/agents/NAME/session. Everything is checked before the first byte is written; the
-// directory appears when it is complete, and does not if anything fails. Credentials and
-// the configuration of agents are never written, and are listed in Loaded.Skipped.
+// and DIR/agents/NAME/session. It checks everything before it writes the first byte. The
+// directory appears when it is complete, and does not appear if anything fails. Load never writes
+// credentials and the configuration of agents, and lists them in Loaded.Skipped.
 //
-// The error has KindCorrupt for a file that is not a sound archive, KindConflict if Dir is
-// there and not empty, and KindRefused if the content is too large, a delta lacks its base, or
-// Dir is one of those that [CheckTarget] refuses.
+// The error has KindCorrupt if the file is not a sound archive, KindConflict if Dir exists and is
+// not empty, and KindRefused if the content is too large, if a delta lacks its base, or if
+// [CheckTarget] refuses Dir.
 func Load(ctx context.Context, name string, into Into) (*Loaded, error) {
 	r, err := Open(name)
 	if err != nil {
@@ -105,7 +105,7 @@ func (r *Reader) Load(ctx context.Context, into Into) (*Loaded, error) {
 	return l.loaded, nil
 }
 
-// Check returns the error with which Load refuses the archive before it reads a file, and writes
+// Check returns the error with which Load would refuse the archive before reading a file. It writes
 // nothing.
 func (r *Reader) Check(into Into) error {
 	if into.Base != nil {
@@ -141,7 +141,7 @@ type loader struct {
 	git     gitDirs
 }
 
-// choose decides for each file whether it is written.
+// choose decides which files are written.
 func (l *loader) choose() {
 	m := l.r.manifest
 	l.git = m.gitDirs()
@@ -199,7 +199,7 @@ func (l *loader) trusted() bool {
 	return l.into.TrustSession || l.into.Ours != nil && l.into.Ours(l.r.manifest.Digest)
 }
 
-// check refuses a load that cannot succeed.
+// check returns an error for a load that cannot succeed.
 func (l *loader) check() error {
 	dir := l.into.Dir
 	if err := CheckTarget("load archive", dir); err != nil {
@@ -261,7 +261,7 @@ func (l *loader) extract(ctx context.Context) (err error) {
 	if err := fsys.Chmod(partial, 0o755); err != nil {
 		return err
 	}
-	// os.Rename replaces no directory. Remove fails if the directory is not empty any more.
+	// os.Rename replaces no directory. Remove fails if the directory is no longer empty.
 	if info, statErr := os.Lstat(dir); statErr == nil && info.IsDir() {
 		if err := fsys.Remove(dir); err != nil {
 			return err
@@ -305,7 +305,7 @@ func (l *loader) report(dir string) {
 	}
 }
 
-// write writes directories, files and links, in this order, so that no name leads through a
+// write writes directories, files and links, in this order, so that no path passes through a
 // link.
 func (l *loader) write(ctx context.Context, dir string) error {
 	root, err := l.into.FS.OpenRoot(dir)
@@ -340,22 +340,22 @@ func mkdirAll(root vfs.Root, dir string, made map[string]bool) error {
 		return err
 	}
 	made[dir] = true
-	// On some systems a directory is there under a name in other case.
+	// On some systems the directory already exists under a name in other case.
 	if err := root.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	return nil
 }
 
-// A folder is a directory to be made and the entries that are files in it.
+// A folder is a directory to create, with the entries that are files in it.
 type folder struct {
 	path    string
 	entries []int
 	bytes   int64
 }
 
-// folders lists the directories to be made. One with very much in it comes first: if it were
-// begun last, it would keep one worker busy and the others idle.
+// folders lists the directories to create. Directories with many bytes come first: one that is begun
+// last would keep one worker busy and the others idle.
 func (l *loader) folders() []folder {
 	var list []folder
 	index := map[string]int{}
@@ -383,8 +383,8 @@ func (l *loader) folders() []folder {
 	return list
 }
 
-// writeFiles writes the files of a directory through a root of its own, for one check of the
-// directory's path is enough for all of them.
+// writeFiles writes the files of a directory through a separate root for that directory, so that
+// one check of the directory's path is enough for all of them.
 func (l *loader) writeFiles(ctx context.Context, u *unpacker, root vfs.Root, f *folder) error {
 	if len(f.entries) == 0 {
 		return nil
@@ -433,7 +433,7 @@ func (l *loader) writeFile(u *unpacker, in vfs.Root, i int) error {
 }
 
 // Instructions lists the files of an archive that an agent in its workspace would read as
-// instructions. They are words of whoever made the archive.
+// instructions. The author of the archive wrote them.
 func (m *Manifest) Instructions() []string {
 	var list []string
 	for _, e := range m.Entries {
@@ -444,8 +444,8 @@ func (m *Manifest) Instructions() []string {
 	return list
 }
 
-// Denied lists the files, empty directories and links of an archive that are never extracted. An
-// archive that this package wrote has none.
+// Denied lists the files, empty directories and links of an archive that are never extracted. The
+// list is empty for an archive that this package wrote.
 func (m *Manifest) Denied() []string {
 	var list []string
 	git := m.gitDirs()
@@ -480,7 +480,7 @@ func (m *Manifest) Tree(agent string, tier Tier) []Entry {
 	return list
 }
 
-// ReadFile writes the content of one file of the archive to w, checked.
+// ReadFile writes the content of one file of the archive to w and checks its hash.
 func (r *Reader) ReadFile(name string, w io.Writer) error {
 	i, ok := r.paths[name]
 	if !ok {

@@ -15,8 +15,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Schema names the format that this package writes. A reader of a later version reads this
-// one, too.
+// Schema names the format that this package writes. Readers of later versions must read it,
+// too.
 const Schema = "ckpt/1"
 
 // A Tier is one kind of state in an archive.
@@ -29,15 +29,15 @@ const (
 	Thread    Tier = "thread"    // a whole thread of checkpoints
 )
 
-// Metadata is metadata.json: what is known about an archive apart from its content. Its
+// Metadata is metadata.json: facts about an archive apart from its content. Its
 // fields are not part of the digest.
 type Metadata struct {
 	Schema  string    `json:"schema_version"`
 	Created time.Time `json:"created_at"` // of the checkpoint, not of the archive
-	// SessionFormat is that of the agents' sessions, if all have the same.
+	// SessionFormat is the format of the agents' sessions, if they all have the same.
 	SessionFormat string   `json:"session_format,omitempty"`
 	Agents        []string `json:"agents"`
-	// Caller is what the program that wrote the archive adds, under its own names.
+	// Caller contains the additions of the program that wrote the archive, under its own names.
 	Caller map[string]any `json:"caller,omitempty"`
 }
 
@@ -45,7 +45,7 @@ type Metadata struct {
 type Manifest struct {
 	Schema string `json:"schema"`
 	// Digest names the state: "sha256:" and the SHA-256 of this document without this field.
-	// Neither compression nor signature nor the time of writing change it.
+	// It does not depend on the compression, the signature or the time of writing.
 	Digest  string        `json:"state_digest,omitempty"`
 	World   *WorldInfo    `json:"world,omitempty"`
 	Agents  []AgentInfo   `json:"agents"`
@@ -80,8 +80,8 @@ type Entry struct {
 	Size   int64  `json:"size"`
 	Mode   string `json:"mode"` // "0644" or "0755"
 	SHA256 string `json:"sha256"`
-	// Modified is the file's time in nanoseconds since 1970, as text. It is restored, but a
-	// file with another time has the same content.
+	// Modified is the file's time in nanoseconds since 1970, as text. Load restores it, but files
+	// that differ only in their times have the same content.
 	Modified string `json:"mtime,omitempty"`
 }
 
@@ -91,13 +91,13 @@ type Link struct {
 	Target string `json:"target"` // relative, and inside the workspace
 }
 
-// An Omission is something that belongs to the state and is not in the archive.
+// An Omission is a part of the state that is not in the archive.
 type Omission struct {
 	Path  string `json:"path"`
 	Why   string `json:"why"`
 	Files int    `json:"files,omitempty"`
 	Bytes int64  `json:"bytes,omitempty"`
-	// Findings are fingerprints of the secrets for which it was left out.
+	// Findings are fingerprints of the secrets that caused the omission.
 	Findings []string `json:"findings,omitempty"`
 }
 
@@ -107,13 +107,13 @@ const (
 	OmittedProtected   = "protected"       // not stored: too large, unreadable, or ruled out
 	OmittedCredential  = "credential"      // a place for credentials or for an agent's abilities
 	OmittedName        = "name"            // other systems cannot have a file of this name
-	OmittedLink        = "link"            // a link that leads out of the workspace
+	OmittedLink        = "link"            // a link whose target is outside the workspace
 	OmittedSpecial     = "special"         // neither a file, a directory nor a link
 	OmittedSecret      = "secret-scan"     // the scan found a secret
 	OmittedByRequest   = "by request"      // the user left it out
 )
 
-// Cut says how the parts of an archive belong together in time.
+// Cut describes how the parts of an archive belong together in time.
 type Cut struct {
 	// Consistency is quiet if all agents were idle, barrier if they were stopped for the
 	// moment, and crash if the parts may be some milliseconds apart.
@@ -130,8 +130,7 @@ const (
 	Crash   = "crash"
 )
 
-// ParentInfo names the archive before this one. It has nothing to do with the base of a
-// [Delta].
+// ParentInfo names the archive before this one. It is independent of the base of a [Delta].
 type ParentInfo struct {
 	Digest string `json:"state_digest"`
 	Kind   string `json:"kind"` // lineage
@@ -143,7 +142,7 @@ type SecretReport struct {
 	Allowed []string `json:"allowed,omitempty"` // fingerprints
 }
 
-// digest returns the digest that m has.
+// digest computes the digest of m.
 func (m *Manifest) digest() (string, error) {
 	core := *m
 	core.Digest = ""
@@ -154,8 +153,8 @@ func (m *Manifest) digest() (string, error) {
 	return digestOf(data, ""), nil
 }
 
-// digestOf returns the digest of a manifest in canonical form, which may have the field of a
-// digest. No text in the manifest looks like the field: its quotes would be escaped.
+// digestOf returns the digest of a manifest in canonical form. field is the manifest's digest, or "" if
+// it has none. No text in the manifest looks like the field, because its quotes would be escaped.
 func digestOf(manifest []byte, field string) string {
 	sum := sha256.New()
 	member := []byte(`,"state_digest":"` + field + `"`)
@@ -187,8 +186,8 @@ func parseManifest(data []byte) (*Manifest, error) {
 	return m, nil
 }
 
-// schemaOf returns the schema of a manifest that may be of a later format, or Schema if it is
-// not JSON.
+// schemaOf returns the schema of a manifest, which may be of a later format, or Schema if the manifest
+// is not JSON.
 func schemaOf(data []byte) string {
 	var later struct {
 		Schema string `json:"schema"`
@@ -204,7 +203,7 @@ const (
 	modeExecutable = "0755"
 )
 
-// check checks that m describes a state that can be loaded.
+// check returns an error unless m describes a state that can be loaded.
 func (m *Manifest) check() error {
 	if len(m.Agents) > maxAgents {
 		return fmt.Errorf("it has more than %d agents", maxAgents)
@@ -255,14 +254,14 @@ func (m *Manifest) checkEntry(i int, e Entry) error {
 	if _, err := e.modified(); err != nil {
 		return err
 	}
-	// world.snapshot is before agents/…, whatever its letters are.
+	// world.snapshot is before agents/… although its name sorts later.
 	if i > 0 && m.Entries[i-1].Path >= e.Path && m.Entries[i-1].Path != worldName {
 		return errors.New("the files are not in order")
 	}
 	return nil
 }
 
-// modified returns the time of a file, or the zero time if the archive does not have it.
+// modified returns the time of a file, or the zero time if the archive has none.
 func (e *Entry) modified() (time.Time, error) {
 	if e.Modified == "" {
 		return time.Time{}, nil
@@ -275,7 +274,7 @@ func (e *Entry) modified() (time.Time, error) {
 	return time.Unix(0, ns), nil
 }
 
-// checkPath checks that a path is one of a tier, and that nothing else has it.
+// checkPath returns an error unless a path belongs to the tier and no other file has it.
 func (m *Manifest) checkPath(name string, tier Tier, names *nameSet) error {
 	if err := checkName(name); err != nil {
 		return err
@@ -324,7 +323,6 @@ func (m *Manifest) checkOthers(names *nameSet) error {
 	return checkLinks(m.Links)
 }
 
-// splitPath splits agents/<agent>/<tier>/<rest>.
 func splitPath(name string) (agent string, tier Tier, rest string, ok bool) {
 	name, ok = strings.CutPrefix(name, "agents/")
 	agent, name, inAgent := strings.Cut(name, "/")

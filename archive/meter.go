@@ -2,7 +2,7 @@ package archive
 
 import "sync"
 
-// A meter counts the bytes of content that an operation has done, also in the middle of a large
+// A meter counts the bytes of content that an operation has processed, also in the middle of a large
 // file, and reports them. It is an io.Writer that several goroutines may write to.
 type meter struct {
 	report func(done, total int64) // or nil

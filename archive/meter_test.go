@@ -19,7 +19,7 @@ func largeFile() State {
 	return State{Agents: []AgentState{{Info: AgentInfo{Name: "a"}, Workspace: []File{f}}}}
 }
 
-// TestProgressInALargeFile sees the bytes of a file before it is complete, and at last all of them.
+// TestProgressInALargeFile expects progress before a file is complete, and all of its bytes in the end.
 func TestProgressInALargeFile(t *testing.T) {
 	var first, last, sum int64
 	progress := func(done, total int64) {
@@ -50,7 +50,7 @@ func TestProgressInALargeFile(t *testing.T) {
 	check("load")
 }
 
-// TestCancelInALargeFile ends each operation in the middle of a file. Nothing stays of it.
+// TestCancelInALargeFile cancels each operation in the middle of a file. Nothing remains of its output.
 func TestCancelInALargeFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "a.ckpt")
 	mustWrite(t, name, largeFile(), WriteOptions{})

@@ -17,8 +17,8 @@ const (
 	maxDepth        = 64
 )
 
-// checkName says whether every system can have a file of this name, and whether the name
-// reads as what it is. A name is slash-separated and relative.
+// checkName returns an error unless every system can have a file of this name and the name
+// looks like what it is. A name is slash-separated and relative.
 func checkName(name string) error {
 	switch {
 	case name == "":
@@ -81,7 +81,7 @@ func checkElement(e string) error {
 	return nil
 }
 
-// isDevice says whether Windows takes a name for a device, whatever its extension.
+// isDevice reports whether Windows takes a name for a device, whatever its extension.
 func isDevice(e string) bool {
 	if strings.IndexByte("ACLNPaclnp", e[0]) < 0 {
 		return false // nearly every name
@@ -101,8 +101,8 @@ func isDevice(e string) bool {
 	return false
 }
 
-// fold maps all names that some file system takes for the same to one: without regard to
-// case, composition and compatibility forms.
+// fold maps all names that some file system treats as equal to one name. It ignores case,
+// composition and compatibility forms.
 func fold(name string) string {
 	if isASCII(name) {
 		return strings.ToLower(name) // nearly every name: the tables of Unicode are slow
@@ -120,8 +120,8 @@ func isASCII(s string) bool {
 	return true
 }
 
-// A nameSet finds names that some file system takes for the same, and files that are the
-// directory of another.
+// A nameSet finds names that some file system treats as equal, and files at the path of a
+// directory.
 type nameSet struct {
 	files map[string]string // folded → as given
 	dirs  map[string]bool   // folded
@@ -134,8 +134,8 @@ func newNameSet(n int) *nameSet {
 	return &nameSet{files: make(map[string]string, n), dirs: map[string]bool{}}
 }
 
-// add adds the name of a file or a link. An empty directory is added as one, too: nothing
-// may be below it.
+// add adds the name of a file or a link. An empty directory is added in the same way, because
+// nothing may be below it.
 func (s *nameSet) add(name string) error {
 	folded := fold(name)
 	if twin, ok := s.files[folded]; ok {
@@ -151,8 +151,8 @@ func (s *nameSet) add(name string) error {
 	return nil
 }
 
-// addParents adds the directories above a name. Those of a directory that is there are
-// there, too.
+// addParents adds the directories above a name. If the set has a directory, it also has the
+// directories above it.
 func (s *nameSet) addParents(folded string) error {
 	i := strings.LastIndexByte(folded, '/')
 	if i < 0 || s.dirs[folded[:i]] {

@@ -13,8 +13,8 @@ import (
 // unknown or repeated key, other white space or a second document is an error. V points to
 // an empty value.
 //
-// The parser reads every canonical document, and need not refuse others: v is written again
-// and compared, so that there is one document for each v.
+// The parser accepts every canonical document. It need not refuse all others, because
+// parseCanonical writes v again and compares the bytes. So there is one document for each v.
 func parseCanonical(data []byte, v any) error {
 	text := string(data)
 	p := &canonicalParser{form: canonicalForm{}, rest: text}
@@ -34,8 +34,8 @@ func parseCanonical(data []byte, v any) error {
 	return nil
 }
 
-// maxElements bounds the elements of all lists of a document, and so the memory that a short one can
-// ask for.
+// maxElements bounds the elements of all lists of a document, and thereby the memory that a short
+// document can ask for.
 const maxElements = 1 << 20
 
 // A canonicalParser reads a document from left to right. Strings without escapes share the
@@ -154,7 +154,7 @@ func (p *canonicalParser) object(v reflect.Value) error {
 	return errors.New("a key is unknown, twice there or not in order")
 }
 
-// raw takes any value. It follows brackets and strings only: the caller parses it.
+// raw returns any value. It only matches brackets and strings; the caller parses the value.
 func (p *canonicalParser) raw() string {
 	depth, quoted := 0, false
 	for i := 0; i < len(p.rest); i++ {

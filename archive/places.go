@@ -1,8 +1,8 @@
 package archive
 
-// places are the paths of files and directories, at any depth, that run programs or give abilities
-// when an agent, an editor, a shell or another tool starts in the directory above them, and homes
-// of credentials. Everything below such a directory counts, too. A star stands for any part of
+// places are paths of files and directories, at any depth. They run programs or give abilities
+// when an agent, an editor, a shell or another tool starts in the directory above them, or they
+// contain credentials. Everything below such a directory counts, too. A star stands for any part of
 // a name. The comment of a place is its source: a page of the documentation, or a package.
 var places = []string{
 	// Credentials.
@@ -44,7 +44,7 @@ var places = []string{
 	".agent/skills",           // https://antigravity.google/docs
 	".agent/hooks.json",       // https://antigravity.google/docs
 
-	// Gemini CLI, and Qwen Code, which was made from it.
+	// Gemini CLI, and Qwen Code, which is a fork of it.
 	".gemini/settings.json",      // https://geminicli.com/docs/reference/configuration/
 	".gemini/hooks",              // https://geminicli.com/docs/hooks/
 	".gemini/commands",           // https://geminicli.com/docs/cli/custom-commands/

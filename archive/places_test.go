@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestEveryPlaceIsDenied checks each line of the table: the place, what is below it, in any
+// TestEveryPlaceIsDenied checks each line of the table: the place and a path below it, in any
 // directory, in any case, and with the changes of a name that some file system ignores.
 func TestEveryPlaceIsDenied(t *testing.T) {
 	t.Parallel()
@@ -50,10 +50,10 @@ func TestEveryPlaceIsDenied(t *testing.T) {
 	}
 }
 
-// example is a path that a place stands for.
+// example returns a path that a place matches.
 func example(place string) string { return strings.ReplaceAll(place, "*", "x") }
 
-// wide has another form of each letter, which normalization makes equal.
+// wide replaces each letter by another form that normalization makes equal.
 func wide(name string) string {
 	return strings.Map(func(r rune) rune {
 		if 'a' <= r && r <= 'z' {
@@ -63,7 +63,7 @@ func wide(name string) string {
 	}, name)
 }
 
-// A hostileTree has files and links of a workspace.
+// A hostileTree contains the files and links of a workspace.
 type hostileTree struct {
 	files, links map[string]string // path → content or target
 }
@@ -72,7 +72,7 @@ func newHostileTree() *hostileTree {
 	return &hostileTree{files: map[string]string{}, links: map[string]string{}}
 }
 
-// state is the tree as a program has it that packs it.
+// state returns the tree as a program that packs it would describe it.
 func (h *hostileTree) state() State {
 	a := AgentState{Info: AgentInfo{Name: "a"}}
 	for name, text := range h.files {
@@ -84,7 +84,7 @@ func (h *hostileTree) state() State {
 	return State{Agents: []AgentState{a}}
 }
 
-// forged is an archive of the tree that another program made.
+// forged returns an archive of the tree that another program made.
 func (h *hostileTree) forged() []byte {
 	const root = "agents/a/workspace/"
 	var files [][2]string
@@ -100,7 +100,7 @@ func (h *hostileTree) forged() []byte {
 	}, files...).bytes()
 }
 
-// extract writes the tree as an archive in both ways, and loads each without trust.
+// extract writes the tree as an archive in both ways, and loads each one without trust.
 func (h *hostileTree) extract(t testing.TB) (dirs []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -123,8 +123,8 @@ func (h *hostileTree) extract(t testing.TB) (dirs []string) {
 	return dirs
 }
 
-// checkNamed checks that everything that was left out is named: by the manifest if it was not
-// packed, and by the manifest and the result of the load otherwise.
+// checkNamed checks that every omitted path is listed: by the manifest if it was not
+// packed, and otherwise by the manifest and the result of the load.
 func (h *hostileTree) checkNamed(t testing.TB, loaded *Loaded, isForged bool) {
 	t.Helper()
 	named := map[string]bool{}
@@ -153,8 +153,8 @@ func (h *hostileTree) checkNamed(t testing.TB, loaded *Loaded, isForged bool) {
 }
 
 // reachable returns the places that a program finds in a directory or one below it. It asks the
-// file system and follows links, as the program does. Names are compared without regard to
-// case, for the archive may be extracted where the file system does so.
+// file system and follows links, as the program does. It ignores the case of names, because the
+// archive may be extracted on a file system that does so.
 func reachable(t testing.TB, root string) (found []string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(dir string, d fs.DirEntry, err error) error {
@@ -175,7 +175,7 @@ func reachable(t testing.TB, root string) (found []string) {
 	return found
 }
 
-// lookUp returns the path of names in a directory with some entries, or "".
+// lookUp returns the path of names in a directory with the given entries, or "".
 func lookUp(dir string, entries []os.DirEntry, names []string) string {
 	for _, e := range entries {
 		if ok, _ := path.Match(names[0], strings.ToLower(e.Name())); !ok {
@@ -196,9 +196,9 @@ func lookUp(dir string, entries []os.DirEntry, names []string) string {
 }
 
 // TestNoLinkLeadsToAPlace has a link in each position of each place, at several depths, through
-// chains of links, with a target that is before or after it in the order of an archive. Each
-// case is in a directory of its own. The two archives, of which one was made by hand, are
-// extracted, and no place can be reached.
+// chains of links, with a target before or after it in the order of an archive. Each case is in a
+// separate directory. The test extracts two archives, one of them made by hand, and no place is
+// reachable.
 func TestNoLinkLeadsToAPlace(t *testing.T) {
 	t.Parallel()
 	h, cases, depths := newHostileTree(), 0, []string{"", "p/", "p/q/"}
@@ -231,8 +231,8 @@ func TestNoLinkLeadsToAPlace(t *testing.T) {
 	t.Logf("%d cases", cases)
 }
 
-// addCase makes the first names of a place a link to a directory that has the others, through
-// some more links.
+// addCase makes the first names of a place a link to a directory that contains the other names,
+// through a chain of further links.
 func (h *hostileTree) addCase(at string, names []string, cut int, target string, chain int) {
 	up := strings.Repeat("../", cut-1)
 	link := at + strings.Join(names[:cut], "/")
@@ -251,8 +251,8 @@ func (h *hostileTree) addCase(at string, names []string, cut int, target string,
 	}
 }
 
-// TestNoLinksLeadToAPlace has links that are drawn: their names are those of places, and their
-// targets lead anywhere.
+// TestNoLinksLeadToAPlace has random links. Their names are those of places, and their
+// targets are anywhere.
 func TestNoLinksLeadToAPlace(t *testing.T) {
 	t.Parallel()
 	var words []string
@@ -288,7 +288,7 @@ func TestNoLinksLeadToAPlace(t *testing.T) {
 			rt.Fatal(err)
 		}
 		if _, err := Load(t.Context(), archive, Into{Dir: into}); err != nil {
-			return // a link leads out
+			return // a link points outside
 		}
 		for _, at := range reachable(t, into) {
 			rt.Errorf("a program finds %s, of the files %v and the links %v", at, h.files, h.links)

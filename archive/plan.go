@@ -23,24 +23,24 @@ type plan struct {
 	tops     int // how many files are before the items
 }
 
-// An item is a file on its way into the archive. The compressor fills in the header, the
+// An item is a file that will be in the archive. The compressor fills in the header, the
 // hash and the place in the body.
 type item struct {
 	name string
 	tier Tier
 	file File
 
-	header header // of what is stored
+	header header // of the stored content
 	sum    [32]byte
 	body   io.ReaderAt // a file of compressed contents
 	at     int64       // in the body
-	// shared is what the base of a delta has of the file, or nil.
+	// shared is the prefix of the file that the base of a delta has, or nil.
 	shared *Prefix
 	// scanOnly is set if the file is not in the archive.
 	scanOnly bool
 }
 
-// newPlan admits the files of a state that an archive can have, and lists the rest as omitted.
+// newPlan admits the files of a state that an archive can have, and lists the others as omitted.
 func newPlan(state State) (*plan, error) {
 	p := &plan{state: state, manifest: Manifest{
 		Schema: Schema, Cut: state.Cut, Parent: state.Parent, Omitted: slices.Clone(state.Omitted),
@@ -73,8 +73,8 @@ func newPlan(state State) (*plan, error) {
 	return p, nil
 }
 
-// addAgent adds an agent's files in the order of their paths. The first of names that some
-// system takes for the same stays.
+// addAgent adds an agent's files in the order of their paths. If some system treats several names as
+// equal, addAgent keeps only the first.
 func (p *plan) addAgent(a AgentState) {
 	root := "agents/" + a.Info.Name + "/"
 	names := newNameSet(len(a.Workspace) + len(a.Session))
@@ -125,7 +125,7 @@ func (p *plan) addAgent(a AgentState) {
 	}
 }
 
-// admits says whether a file may be in the archive, and lists it as omitted otherwise.
+// admits reports whether a file may be in the archive, and lists it as omitted if not.
 func (p *plan) admits(name, inTier string, tier Tier, names *nameSet, size int64) bool {
 	switch {
 	case denied(tier, inTier):
@@ -142,10 +142,10 @@ func (p *plan) omit(name, why string, size int64) {
 	p.manifest.Omitted = append(p.manifest.Omitted, Omission{Path: printable(name), Why: why, Bytes: size})
 }
 
-// printable is a path as text: canonical JSON has no other bytes.
+// printable returns a path as valid UTF-8, because canonical JSON cannot contain other bytes.
 func printable(name string) string { return strings.ToValidUTF8(segno.QuotePath(name), "�") }
 
-// judge decides about the secrets that were found in contents, and searches all else.
+// judge decides about the secrets that were found in contents, and searches names and descriptions.
 func (p *plan) judge(findings []secret.Finding, o *WriteOptions) error {
 	if o.OmitFiles {
 		findings = p.omitFiles(findings, o)
@@ -182,7 +182,7 @@ func (p *plan) judge(findings []secret.Finding, o *WriteOptions) error {
 	return nil
 }
 
-// omitSession takes a session out of the plan.
+// omitSession removes a session from the plan.
 func (p *plan) omitSession(root string, fingerprints []string) {
 	slices.Sort(fingerprints)
 	o := Omission{Path: root, Why: OmittedSecret, Findings: slices.Compact(fingerprints)}
@@ -200,8 +200,8 @@ func (p *plan) omitSession(root string, fingerprints []string) {
 // secretName stands for a name that is a secret.
 const secretName = "(secret)"
 
-// omitFiles takes the parts of workspaces with a secret out of the plan, and returns the findings in
-// contents that remain.
+// omitFiles removes the parts of workspaces that contain a secret from the plan. It returns the remaining
+// findings in contents.
 func (p *plan) omitFiles(findings []secret.Finding, o *WriteOptions) (remaining []secret.Finding) {
 	isAllowed := func(f secret.Finding) bool { return slices.Contains(o.Allow, f.Fingerprint) }
 	inContent := map[string][]string{} // name → fingerprints

@@ -14,7 +14,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Limits of an archive that is read.
+// Limits of an archive.
 const (
 	maxEntries  = 200_000 // also of directories
 	maxAgents   = 1_000
@@ -35,7 +35,7 @@ const (
 	worldName     = "world.snapshot"
 )
 
-// A Reader is an open archive of which everything but the content of the files is checked:
+// A Reader is an open archive. Open has checked everything except the content of the files:
 // the profile of the zip, the manifest, and that both agree. It is safe for concurrent use.
 type Reader struct {
 	file     io.ReaderAt
@@ -49,12 +49,12 @@ type Reader struct {
 	sources  []source // of the manifest's entries
 	base     *Reader  // of a delta, or nil
 	paths    map[string]int
-	// signature is the content of the signature's file, or nil.
+	// signature is the content of the signature file, or nil.
 	signature []byte
 }
 
-// Open opens an archive. The error has KindCorrupt if the file is not an archive of this
-// format in every byte that was looked at, and KindNotFound if it is not there.
+// Open opens an archive. The error has KindCorrupt if any byte that Open reads does not have
+// this format, and KindNotFound if the file does not exist.
 func Open(path string) (*Reader, error) {
 	f, info, err := openRegular(path)
 	if err != nil {
@@ -69,7 +69,7 @@ func Open(path string) (*Reader, error) {
 	return r, nil
 }
 
-// openRegular opens a file. It does not open a named pipe, which would wait for a writer.
+// openRegular opens a file. It refuses a named pipe, because opening one would wait for a writer.
 func openRegular(path string) (*os.File, fs.FileInfo, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -126,13 +126,13 @@ func (r *Reader) Close() error {
 	return r.closer.Close()
 }
 
-// Metadata returns metadata.json.
+// Metadata returns metadata.json. The caller must not change it.
 func (r *Reader) Metadata() *Metadata { return r.metadata }
 
-// Manifest returns manifest.json.
+// Manifest returns manifest.json. The caller must not change it.
 func (r *Reader) Manifest() *Manifest { return r.manifest }
 
-// ReadMetadata returns the metadata of an archive and reads no more of it than Open does.
+// ReadMetadata returns the metadata of an archive. It reads only what Open reads.
 func ReadMetadata(path string) (*Metadata, error) {
 	r, err := Open(path)
 	if err != nil {
@@ -156,8 +156,8 @@ func (r *Reader) read(b []byte, offset, n int64) ([]byte, error) {
 	return b, nil
 }
 
-// readDirectory reads the end records and the central directory, and compares each byte of
-// them with what a writer would have written for the same files.
+// readDirectory reads the end records and the central directory. It compares each of their bytes
+// with those that a writer would have written for the same files.
 func (r *Reader) readDirectory() error {
 	n, offset, size, err := r.readEnd()
 	if err != nil {
@@ -217,7 +217,7 @@ func (r *Reader) checkDirectory(n int, offset, size int64) error {
 	return nil
 }
 
-// readEnd reads how many files the directory has, where it is, and how long it is.
+// readEnd reads the end records: the number of files in the directory, its offset and its length.
 func (r *Reader) readEnd() (n int, offset, size int64, err error) {
 	if r.size < endSize {
 		return 0, 0, 0, errors.New("it is not an archive: it is too short")
@@ -307,7 +307,7 @@ type namedData struct {
 	data []byte
 }
 
-// checksums returns SHA256SUMS, in the form of the program sha256sum.
+// checksums returns SHA256SUMS, in the format of the program sha256sum.
 func checksums(top []namedData, entries []Entry, delta *Delta) []byte {
 	var b bytes.Buffer
 	for _, t := range top {
@@ -350,7 +350,7 @@ func (r *Reader) checkPlan() error {
 	if err := r.findSources(first); err != nil {
 		return err
 	}
-	// No signature covers the metadata, so they must not contradict what one covers.
+	// No signature covers the metadata, so they must not contradict the manifest, which one covers.
 	if names, format := describeAgents(m.Agents); !slices.Equal(r.metadata.Agents, names) || r.metadata.SessionFormat != format {
 		return fmt.Errorf("%s names other agents or another format of their sessions than the manifest", metadataName)
 	}

@@ -14,12 +14,12 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// An encrypted archive is an archive inside an age file, format age-encryption.org/v1. It
-// can be read at any place without decrypting what is before it.
+// An encrypted archive is an archive inside an age file, format age-encryption.org/v1. A reader can
+// decrypt any part without decrypting the parts before it.
 
 const ageMagic = "age-encryption.org/v1\n"
 
-// IsSealed says whether a file is encrypted.
+// IsSealed reports whether a file is encrypted.
 func IsSealed(path string) (bool, error) {
 	f, _, err := openRegular(path)
 	if err != nil {
@@ -43,7 +43,7 @@ func ParseRecipient(text string) (age.Recipient, error) { return agekey.ParseRec
 func ParseIdentities(file []byte) ([]age.Identity, error) { return agekey.ParseIdentities(file) }
 
 // OpenSealed opens an encrypted archive. The error has KindRefused if none of the identities
-// can.
+// can decrypt it.
 func OpenSealed(path string, identities ...age.Identity) (*Reader, error) {
 	f, info, err := openRegular(path)
 	if err != nil {
@@ -87,8 +87,8 @@ func sealed(w io.Writer, recipients []age.Recipient, write func(io.Writer) error
 	return e.Close()
 }
 
-// writeBody writes a temporary file and returns its content for reading. A secret one is
-// encrypted for a key that is in memory only.
+// writeBody writes a temporary file and returns its content for reading. If secret is set, it encrypts
+// the file with a key that exists only in memory.
 func writeBody(temp vfs.File, secret bool, write func(io.Writer) error) (io.ReaderAt, error) {
 	if !secret {
 		w := bufio.NewWriterSize(temp, 1<<20)

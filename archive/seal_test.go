@@ -17,7 +17,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// sshKey returns a private key as ssh-keygen writes it, and its public line.
+// sshKey returns a private key in the format of ssh-keygen, and its public line.
 func sshKey(t *testing.T) (private []byte, public string) {
 	t.Helper()
 	pub, priv, err := ed25519.GenerateKey(nil)
@@ -62,7 +62,7 @@ func TestSignatures(t *testing.T) {
 			t.Errorf("%q: %v", list, err)
 		}
 	}
-	// OpenSSH agrees.
+	// OpenSSH accepts the signature, too.
 	allowedFile, signature := filepath.Join(dir, "allowed"), filepath.Join(dir, "sig")
 	if err := errors.Join(os.WriteFile(allowedFile, []byte(allowed), 0o600), os.WriteFile(signature, r.signature, 0o600)); err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func TestSignatures(t *testing.T) {
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Errorf("ssh-keygen: %v\n%s", err, out)
 	}
-	// The signature of one state is not one of another.
+	// The signature of one state is not valid for another.
 	changed := village()
 	changed.Agents[1].Workspace[0] = content("a.txt", "b")
 	stolen := filepath.Join(dir, "b.ckpt")

@@ -6,17 +6,17 @@ import (
 	"github.com/dalsegno/segno/secret"
 )
 
-// Names and descriptions are in an archive in the clear, too. A finding in them names the
-// directory, because the path would print the secret.
+// Names and descriptions are in an archive in clear text, too. A finding in one of them names the
+// directory, because the full path would print the secret.
 
-// A namedText is a text of an archive beside the contents of files.
+// A namedText is a text of an archive outside the contents of files.
 type namedText struct {
 	text  string
 	where string // for the finding: a directory with a slash at its end, or a file at the top
 }
 
-// search adds the secrets in names and descriptions to findings, and takes names that are
-// secrets out of the others.
+// search adds the secrets in names and descriptions to findings. If the path of a file is itself a
+// secret, search replaces it in the findings by a directory.
 func (p *plan) search(findings []secret.Finding, o *WriteOptions) ([]secret.Finding, error) {
 	texts, err := p.texts(o)
 	if err != nil {
@@ -62,8 +62,8 @@ func (p *plan) cleanDir(name string, s *secret.Scanner) string {
 	return dir + "/"
 }
 
-// texts lists what a reader of the archive sees beside the contents. A path of the archive has no
-// place yet. The names of a thread's files are hashes.
+// texts lists the texts that a reader of the archive sees beside the contents. where is empty for a
+// path of the archive. The names of a thread's files are left out, because they are hashes.
 func (p *plan) texts(o *WriteOptions) ([]namedText, error) {
 	m := &p.manifest
 	var list []namedText

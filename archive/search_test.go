@@ -14,8 +14,8 @@ import (
 	"github.com/dalsegno/segno/secret"
 )
 
-// TestSecretsOutsideOfContents has a secret in everything of an archive but the content of a
-// file. None of it is written, and the refusal does not print it.
+// TestSecretsOutsideOfContents has a secret in every part of an archive except the content of a
+// file. None of them is written, and the error does not print the secret.
 func TestSecretsOutsideOfContents(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -78,7 +78,7 @@ func TestSecretsOutsideOfContents(t *testing.T) {
 	}
 }
 
-// TestASessionWithASecretNameIsLeftOut takes the way on that the refusal offers.
+// TestASessionWithASecretNameIsLeftOut follows the hint in the error.
 func TestASessionWithASecretNameIsLeftOut(t *testing.T) {
 	token := "ghp_" + "R5pZ8kQ2mW7xT4vN9cB3dF6hJ1sL0aYgUeKi"
 	s := State{Agents: []AgentState{{Info: AgentInfo{Name: "a"}, Session: []File{content(token, "{}")}}}}

@@ -15,7 +15,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Signatures are those of ssh-keygen -Y sign over the text of the state digest, so that
+// Signatures have the format of ssh-keygen -Y sign and cover the text of the state digest, so that
 // ssh-keygen -Y verify checks them, too:
 //
 //	unzip -p a.ckpt manifest.json | jq -j .state_digest |
@@ -54,7 +54,8 @@ func messageOf(digest string) []byte {
 }
 
 // Signer returns a function for WriteOptions.Sign from a private ed25519 key in OpenSSH's
-// format. Passphrase may be nil. A key that needs one gives an ssh.PassphraseMissingError.
+// format. Passphrase may be nil. The error for a key that needs one is an
+// ssh.PassphraseMissingError.
 func Signer(key, passphrase []byte) (func(digest string) ([]byte, error), error) {
 	var signer ssh.Signer
 	var err error
@@ -79,13 +80,13 @@ func Signer(key, passphrase []byte) (func(digest string) ([]byte, error), error)
 	}, nil
 }
 
-// Signed says whether the archive has a signature.
+// Signed reports whether the archive has a signature. It does not verify the signature.
 func (r *Reader) Signed() bool { return r.signature != nil }
 
-// SignedBy returns the name under which a file of allowed signers has the key that signed
-// the archive. The file is that of ssh-keygen (ALLOWED SIGNERS). The error has KindRefused
-// if there is no signature or the key is not in the file, and KindCorrupt if the signature
-// is not one of this state.
+// SignedBy returns the name of the key that signed the archive in a file of allowed signers. The
+// file has the format of ssh-keygen (ALLOWED SIGNERS). The error has KindRefused if there is no
+// signature or the key is not in the file, and KindCorrupt if the signature does not belong to
+// this state.
 func (r *Reader) SignedBy(allowedSigners []byte) (string, error) {
 	const op = "verify signature"
 	if r.signature == nil {
@@ -139,8 +140,8 @@ func (r *Reader) signingKey() (ssh.PublicKey, error) {
 	return key, nil
 }
 
-// signerOf returns the names of a key's line in a file of allowed signers, or "". Lines with
-// an option other than namespaces are not for single keys and are passed over.
+// signerOf returns the names on a key's line in a file of allowed signers, or "". It ignores lines
+// with an option other than namespaces, because they do not allow a single key.
 func signerOf(file []byte, key ssh.PublicKey) (string, error) {
 	for n, line := range strings.Split(string(file), "\n") {
 		line = strings.TrimSpace(line)

@@ -12,8 +12,8 @@ import (
 
 // CheckTarget returns a KindRefused if no archive may be extracted to a directory, which need not
 // exist: it is a place for credentials or for the abilities of an agent, is inside one, or is
-// on the way to one. Files of the archive would be settings of a program there, whatever their
-// names are. A path that a link on the way leads to counts like the path itself.
+// on the way to one. There, files of the archive would be settings of a program, whatever their
+// names are. CheckTarget also checks the path that results from resolving the links on the way.
 func CheckTarget(op, dir string) error {
 	for _, at := range spellings(dir) {
 		if isInside, leads := placeTable.find(foldPlace(filepath.ToSlash(at))); isInside || leads {
@@ -24,8 +24,8 @@ func CheckTarget(op, dir string) error {
 	return nil
 }
 
-// spellings returns the absolute form of a path and each path that the links on the way to it
-// make of it. The last one has no links.
+// spellings returns the absolute form of a path, and each path that results from resolving one more of
+// the links on the way. The last one has no links.
 func spellings(dir string) []string {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -58,12 +58,11 @@ func spellings(dir string) []string {
 	return append(list, filepath.Join(at, filepath.Join(todo...)))
 }
 
-// splitDir returns the names of a path.
 func splitDir(dir string) []string {
 	return strings.FieldsFunc(dir, func(r rune) bool { return r == filepath.Separator })
 }
 
-// CheckNoLinks returns a KindConflict if a directory that an archive is put into has a symbolic link
+// CheckNoLinks returns a KindConflict if the directory for an archive has a symbolic link
 // that no archive may have: with it, files of the archive would be settings of a program.
 func CheckNoLinks(op, dir string) error {
 	return filepath.WalkDir(dir, func(at string, d fs.DirEntry, err error) error {

@@ -10,8 +10,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// TestNothingIsExtractedToAPlace extracts an archive, whose names are harmless, to directories in
-// which they would be settings: by their name, or by the name of a link on the way.
+// TestNothingIsExtractedToAPlace extracts an archive with harmless names to directories in
+// which its files would be settings, because of the directory's name or of a link on the way.
 func TestNothingIsExtractedToAPlace(t *testing.T) {
 	t.Parallel()
 	h := newHostileTree()
@@ -44,7 +44,7 @@ func TestNothingIsExtractedToAPlace(t *testing.T) {
 	for _, to := range refused {
 		dir := filepath.Join(base, to)
 		if strings.Contains(to, "..") {
-			dir = base + "/" + to // as a user writes it
+			dir = base + "/" + to // as a user may type it
 		}
 		loaded, err := Load(t.Context(), name, Into{Dir: dir})
 		if !errors.Is(err, segno.KindRefused) || segno.HintOf(err) == "" {

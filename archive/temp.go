@@ -11,15 +11,15 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// tempPrefix begins the names of temporary files, and random text follows. A scan of a workspace
-// passes such names over.
+// tempPrefix begins the names of temporary files, followed by random text. A scan of a workspace
+// ignores such names.
 const tempPrefix = ".segno-"
 
-// abandonedAge is how old a temporary file is at least that is removed because its process was
+// abandonedAge is the least age at which a temporary file is removed because its process was
 // killed.
 const abandonedAge = time.Hour
 
-// createTemp creates a file beside the archive. Its lock shows other processes that it is in use.
+// createTemp creates a file beside the archive. A lock on it shows other processes that it is in use.
 func createTemp(ctx context.Context, fsys vfs.FS, dir string) (vfs.File, error) {
 	f, err := fsys.OpenFile(filepath.Join(dir, tempPrefix+rand.Text()), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
@@ -28,8 +28,8 @@ func createTemp(ctx context.Context, fsys vfs.FS, dir string) (vfs.File, error) 
 	return f, err
 }
 
-// removeAbandoned removes the temporary files in a directory that no process uses: they have the
-// content of an archive. It is best effort.
+// removeAbandoned removes the temporary files in a directory that no process uses, because they contain
+// parts of an archive. It is best effort.
 func removeAbandoned(ctx context.Context, dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {

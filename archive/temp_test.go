@@ -11,8 +11,8 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// TestFilesOfKilledProcessesAreRemoved has old and new temporary files beside an archive that is
-// written, one of which another process uses.
+// TestFilesOfKilledProcessesAreRemoved writes an archive beside old and new temporary files. Another
+// process uses one of them.
 func TestFilesOfKilledProcessesAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	old := time.Now().Add(-2 * abandonedAge)

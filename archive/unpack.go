@@ -23,11 +23,11 @@ import (
 const (
 	// atOnce is the size up to which a compressed file is read with one system call.
 	atOnce = 256 << 10
-	// readBuffer is how much of a larger one is read at once.
+	// readBuffer is how much of a larger file is read at once.
 	readBuffer = 128 << 10
 )
 
-// An unpacker reads file after file of archives with the same memory. It reads one at a time.
+// An unpacker reads one file of an archive after the other with the same memory.
 type unpacker struct {
 	ctx    context.Context // ends a copy; nil is Background
 	small  []byte          // a header and its content
@@ -47,7 +47,7 @@ func (u *unpacker) close() {
 	}
 }
 
-// writer returns a buffer in front of a file.
+// writer returns a buffered writer to a file.
 func (u *unpacker) writer(f io.Writer) *bufio.Writer {
 	if u.file == nil {
 		u.file = bufio.NewWriterSize(nil, readBuffer)
@@ -79,8 +79,8 @@ func (r *Reader) whole(i int, limit int64) ([]byte, error) {
 }
 
 // open checks the local header of a file and returns its content, which is valid until the
-// next open. Read returns an error instead of io.EOF if the content has not the size or the
-// checksum that the header names.
+// next open. Read returns an error instead of io.EOF if the content does not have the size or the
+// checksum in the header.
 func (u *unpacker) open(r *Reader, i int) (*entryReader, error) {
 	h := &r.headers[i]
 	raw, section, err := u.raw(r, h)
@@ -103,13 +103,13 @@ func (u *unpacker) open(r *Reader, i int) (*entryReader, error) {
 	return e, nil
 }
 
-// A byteReader is what decompressors read from: they take no byte too many of it.
+// A byteReader is the input of the decompressors. They read no byte beyond the compressed data from it.
 type byteReader interface {
 	io.Reader
 	io.ByteReader
 }
 
-// raw returns the compressed content of a file, which has the right local header.
+// raw returns the compressed content of a file. It checks the local header.
 func (u *unpacker) raw(r *Reader, h *header) (byteReader, io.ReaderAt, error) {
 	if n := h.localSize() + h.compressed; n <= atOnce {
 		var err error
@@ -133,7 +133,7 @@ func (u *unpacker) raw(r *Reader, h *header) (byteReader, io.ReaderAt, error) {
 	return u.stream, section, nil
 }
 
-// checkLocal reads the local header of a file and compares it.
+// checkLocal reads the local header of a file and compares it with the directory.
 func (r *Reader) checkLocal(u *unpacker, h *header) (err error) {
 	if u.small, err = r.read(u.small, h.offset, h.localSize()); err != nil {
 		return err
@@ -177,7 +177,7 @@ type entryReader struct {
 	raw     byteReader
 	left    int64
 	crc     uint32
-	sum     uint32 // of what was read
+	sum     uint32 // of the content read so far
 }
 
 func (e *entryReader) Read(p []byte) (int, error) {
@@ -196,7 +196,7 @@ func (e *entryReader) Read(p []byte) (int, error) {
 	return n, fmt.Errorf("decompress %s: %w", e.name, err)
 }
 
-// end checks what is behind the last byte of the content: nothing.
+// end returns an error if anything follows the last byte of the content.
 func (e *entryReader) end() error {
 	var more [1]byte
 	switch n, err := e.content.Read(more[:]); {
@@ -247,9 +247,9 @@ func (r *Reader) copyStored(u *unpacker, w io.Writer, header int) error {
 	return err
 }
 
-// Verify reads every file and checks it. It writes nothing. Of a delta without its base it
-// checks what the archive has; Missing says how many files that leaves.
-// Progress may be nil; it is called with the bytes of content that were read and their sum.
+// Verify reads every file and checks it. It writes nothing. For a delta without its base it
+// checks the contents that the archive stores; Missing returns how many files remain unchecked.
+// Progress may be nil. It is called with the bytes of content read so far and the total.
 func (r *Reader) Verify(ctx context.Context, progress func(done, total int64)) error {
 	m := &meter{report: progress}
 	for i := range r.manifest.Entries {
@@ -273,8 +273,8 @@ func (r *Reader) Verify(ctx context.Context, progress func(done, total int64)) e
 	})
 }
 
-// inParallel does n tasks, several at a time, and begins no more if one fails. The error is
-// that of the first task that fails in their order.
+// inParallel does n tasks, several at a time, and begins no more once one fails. The error is
+// that of the first failed task by index.
 func inParallel(ctx context.Context, n int, m *meter, task func(u *unpacker, i int) error) error {
 	var next atomic.Int64
 	var mu sync.Mutex

@@ -6,16 +6,16 @@ import (
 )
 
 // An UnsafeError is in the chain of an error with KindCorrupt if the file has the parts of an
-// archive and contradicts itself: two programs could read different content from it, or a file or
-// a link of it would be outside the directory. An archive that was changed on purpose looks like
-// this. Damage to a header can have the same effect.
+// archive but contradicts itself: two programs could read different content from it, or one of its
+// files or links would be outside the directory. An archive that was manipulated on purpose looks
+// like this. Damage to a header can have the same effect.
 type UnsafeError struct{ Err error }
 
 func (e *UnsafeError) Error() string { return e.Err.Error() }
 
 func (e *UnsafeError) Unwrap() error { return e.Err }
 
-// unsafe makes err an UnsafeError. It returns nil for nil, and errors of the disk as they are.
+// unsafe makes err an UnsafeError. It returns nil and errors of the disk unchanged.
 func unsafe(err error) error {
 	if err == nil || errors.As(err, new(*fs.PathError)) {
 		return err

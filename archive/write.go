@@ -25,17 +25,17 @@ type State struct {
 	Agents  []AgentState
 	Cut     *Cut
 	Parent  *ParentInfo
-	// Omitted is what the caller has left out of the state already.
+	// Omitted are the parts of the state that the caller has already left out.
 	Omitted []Omission
 }
 
-// WorldState is the world's part.
+// WorldState is the world's part of a State.
 type WorldState struct {
 	Info     WorldInfo
 	Document File // its Path does not matter
 }
 
-// AgentState is one agent's part. Its files may be in any order.
+// AgentState is the part of a State of one agent. Its files may be in any order.
 type AgentState struct {
 	Info      AgentInfo
 	Workspace []File
@@ -43,51 +43,51 @@ type AgentState struct {
 	Links     []Link   // of the workspace, with paths relative to it
 	Session   []File
 	Thread    []File // see package internal/pack
-	// Scanned is searched for secrets like the other files and is not in the archive: it is content
-	// that Thread has in pieces, across which a value may go.
+	// Scanned is searched for secrets like the other files but is not in the archive. Thread has
+	// the same content in pieces, and a secret may extend over several of them.
 	Scanned []File
 }
 
-// A File is a file of a state, whose content is read when it is written.
+// A File is a file of a state. Write reads its content when it stores the file.
 type File struct {
 	Path       string // relative to its tier, slash-separated
 	Size       int64
 	Executable bool
 	Modified   time.Time // or zero
-	// Open returns the content. Size bytes of it are taken; less is an error.
+	// Open returns the content. Write reads Size bytes of it; fewer are an error.
 	Open func() (io.ReadCloser, error)
 }
 
-// WriteOptions say how an archive is written. The zero value scans for secrets with the
-// rules alone and compresses each tier for its use.
+// WriteOptions configure how an archive is written. The zero value scans for secrets with only the
+// rules and compresses each tier for its use.
 type WriteOptions struct {
-	// Deflate compresses everything so that any zip program can read it. Without it,
-	// sessions and threads are compressed with zstd.
+	// Deflate compresses everything with deflate, so that any zip program can read it. If it is not
+	// set, sessions and threads are compressed with zstd.
 	Deflate bool
 	Scanner *secret.Scanner
-	// Verdicts, if given, saves the scan of contents that were clean before.
+	// Verdicts, if given, avoids the scan of contents that were clean before.
 	Verdicts *secret.Verdicts
 	// Allow are fingerprints of findings that the user allows.
 	Allow []string
 	// OmitSession writes the archive without sessions in which the scan finds a secret,
 	// instead of refusing it.
 	OmitSession bool
-	// OmitFiles writes the archive without files, directories and links of workspaces in which, or in whose
-	// names, the scan finds a secret, instead of refusing it. The manifest lists each, with
+	// OmitFiles writes the archive without those files, directories and links of workspaces whose
+	// content or name has a secret, instead of refusing it. The manifest lists each, with
 	// "(secret)" in place of a name that is a secret.
 	OmitFiles bool
-	// Since, if given, makes the archive a delta: contents that the base has are not stored,
-	// and of a file that has grown only the tail is. Everything is searched for secrets.
+	// Since, if given, makes the archive a delta: it does not store contents that the base has, and
+	// stores only the tail of a file that has grown. All contents are searched for secrets.
 	Since *Base
 	// Sign, if given, returns the signature of a state digest.
 	Sign func(digest string) ([]byte, error)
-	// Recipients, if given, are those who can decrypt the archive. Nothing of it is on the disk
-	// in the clear, not even while it is written.
+	// Recipients, if given, can decrypt the archive. No part of it is ever on the disk in clear
+	// text, not even while Write writes it.
 	Recipients []age.Recipient
 	// Record, if given, is called with the state digest when the archive is complete and durable,
-	// before it appears under its name. An error refuses the archive.
+	// before it appears under its name. If Record returns an error, the archive does not appear.
 	Record func(digest string) error
-	// Progress, if given, is called with the bytes of content that are done and the sum.
+	// Progress, if given, is called with the bytes of content processed so far and the total.
 	Progress func(done, total int64)
 	// FS is the file system to write through; nil is the operating system's.
 	FS vfs.FS
@@ -111,9 +111,9 @@ func (e *CheckpointSecretError) Error() string {
 	return text
 }
 
-// Write writes an archive. The file exists if and only if it is complete and durable; an
-// existing file of the name is a KindConflict. A secret refuses it with a
-// [CheckpointSecretError] in a KindRefused, a state that no archive can have is a KindInvalid.
+// Write writes an archive. The file exists if and only if it is complete and durable. If the name
+// exists already, the error is a KindConflict. If a secret is found, it is a [CheckpointSecretError]
+// in a KindRefused. For a state that no archive can have, it is a KindInvalid.
 func Write(ctx context.Context, name string, state State, o WriteOptions) (*Manifest, error) {
 	m, err := write(ctx, name, state, o)
 	if err != nil {
@@ -122,8 +122,8 @@ func Write(ctx context.Context, name string, state State, o WriteOptions) (*Mani
 	return m, nil
 }
 
-// Describe returns the manifest of the archive that Write would write, with the same errors,
-// and writes nothing. It names the base of a delta whose file is not at hand.
+// Describe returns the manifest of the archive that Write would write, with the same errors.
+// It writes nothing. It serves to name the base of a delta if the base's file is not available.
 func Describe(ctx context.Context, state State, o WriteOptions) (*Manifest, error) {
 	o.Since, o.Sign = nil, nil
 	if err := o.complete(); err != nil {
@@ -147,7 +147,7 @@ func Describe(ctx context.Context, state State, o WriteOptions) (*Manifest, erro
 	return &m, nil
 }
 
-// complete fills in what the caller left to Write.
+// complete fills in the options that the caller did not set.
 func (o *WriteOptions) complete() error {
 	if o.FS == nil {
 		o.FS = vfs.OS
@@ -174,7 +174,7 @@ func writeKind(err error) segno.Kind {
 		return segno.KindCancelled
 	}
 	if kind := segno.KindOf(err); kind != segno.KindInternal {
-		return kind // of a File's Open: the store may have lost the content
+		return kind // from a File's Open: the store may have lost the content
 	}
 	return segno.KindIO
 }
@@ -211,13 +211,13 @@ func write(ctx context.Context, name string, state State, o WriteOptions) (*Mani
 	return p.assemble(ctx, name, &o)
 }
 
-// createBodies creates the files for compressed content. The function closes and removes
-// those that it created.
+// createBodies creates the files for compressed content. discard closes and removes the files that
+// were created.
 func createBodies(ctx context.Context, fsys vfs.FS, dir string) (bodies []vfs.File, discard func(), err error) {
 	discard = func() {
 		for _, f := range bodies {
 			f.Close()
-			_ = fsys.Remove(f.Name()) // a file that stays has a name that says what it is
+			_ = fsys.Remove(f.Name()) // the name of a file that stays shows its purpose
 		}
 	}
 	for range workers() {

@@ -5,17 +5,18 @@ import (
 	"fmt"
 )
 
-// The zip profile. An archive contains only what these functions write, and a reader
-// compares the bytes of each header with what they would write: one archive has one reading.
+// The zip profile. An archive contains only bytes that these functions write, and a reader
+// compares the bytes of each header with those that they would write. So an archive can be read in
+// only one way.
 
 const (
 	methodStore   = 0
 	methodDeflate = 8
 	methodZstd    = 93
 
-	localSize   = 30 // of a local header without the name and the zip64 field
+	localSize   = 30 // length of a local header without the name and the zip64 field
 	localExtra  = 20 // the size of a local zip64 field
-	centralSize = 46 // of a central header without the same
+	centralSize = 46 // length of a central header without the name and the zip64 field
 	endSize     = 22
 	end64Size   = 56
 	locatorSize = 20
@@ -27,7 +28,7 @@ const (
 	dosDate = 1<<5 | 1
 	// madeBy is version 6.3 on Unix, which gives the external attributes their meaning.
 	madeBy = 3<<8 | 63
-	// utf8Flag says that names are UTF-8. It is the only flag.
+	// utf8Flag marks names as UTF-8. It is the only flag.
 	utf8Flag = 1 << 11
 )
 
@@ -42,7 +43,7 @@ type header struct {
 	offset     int64 // of the local header
 }
 
-// large says whether a size needs the zip64 field.
+// large reports whether a size needs the zip64 field.
 func (h *header) large() bool { return h.compressed >= max32 || h.size >= max32 }
 
 func (h *header) version() uint16 {
@@ -55,7 +56,6 @@ func (h *header) version() uint16 {
 	return 20
 }
 
-// localSize returns the length of the local header.
 func (h *header) localSize() int64 {
 	n := localSize + int64(len(h.name))
 	if h.large() {
@@ -64,7 +64,6 @@ func (h *header) localSize() int64 {
 	return n
 }
 
-// appendLocal appends the local header to b.
 func (h *header) appendLocal(b []byte) []byte {
 	le := binary.LittleEndian
 	b = le.AppendUint32(b, 0x04034b50)
@@ -97,7 +96,6 @@ func (h *header) sizes(b []byte) []byte {
 	return le.AppendUint32(b, uint32(h.size))
 }
 
-// appendCentral appends the header in the central directory to b.
 func (h *header) appendCentral(b []byte) []byte {
 	le := binary.LittleEndian
 	far := h.offset >= max32
@@ -138,8 +136,8 @@ func (h *header) appendCentral(b []byte) []byte {
 	return append(b, extra...)
 }
 
-// endRecords returns the end of an archive with the central directory of n files at an
-// offset. The zip64 records are there only if a number does not fit without them.
+// endRecords returns the end of an archive whose central directory has n files and begins at an
+// offset. It has the zip64 records only if a number does not fit without them.
 func endRecords(n int, offset, size int64) []byte {
 	le := binary.LittleEndian
 	var b []byte
@@ -171,9 +169,9 @@ func endRecords(n int, offset, size int64) []byte {
 	return le.AppendUint16(b, 0)
 }
 
-// parseCentral reads the first header of a central directory as far as a reader cannot
-// know it: the method, the checksum, the sizes, the name and the mode. Whether the bytes
-// are those that central writes is checked afterwards, when the offset is known.
+// parseCentral reads those fields of the first header of a central directory that a reader cannot
+// derive: the method, the checksum, the sizes, the name and the mode. Once the offset is known, the
+// caller checks that the bytes are those that appendCentral writes.
 func parseCentral(b []byte) (header, error) {
 	le := binary.LittleEndian
 	var h header

@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// worldBytes is the size of the world's document that makes an archive of 1 GB.
+// worldBytes is the size of a world's document that results in an archive of 1 GB.
 const worldBytes = 1 << 30
 
-// archiveBench is the section archive: every contestant is a process, so that segno pays for
-// its start as its peers do.
+// archiveBench is the section archive. Every entrant is a process, so that segno's times
+// include its start, like those of its peers.
 type archiveBench struct {
 	b      *bench
 	in     *archiveInput
 	self   string
-	memory map[string]float64 // the highest peak of an entrant that is segno, in MB
-	cpu    map[string]sample  // what each run took of all cores
+	memory map[string]float64 // the highest peak of each entrant of segno, in MB
+	cpu    map[string]sample  // the CPU time of each run, on all cores
 }
 
 // archives measures how archives are saved, loaded, verified and inspected.
@@ -77,7 +77,7 @@ func (a *archiveBench) shell(name, dir, line string) func(context.Context) error
 	return a.process(name, dir, "bash", "-o", "pipefail", "-c", line)
 }
 
-// segno is process for this program, which tells its peak of memory.
+// segno is process for this program, which prints its peak of memory.
 func (a *archiveBench) segno(name string, args ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		out, err := a.output(ctx, name, "", a.self, append([]string{"archive"}, args...)...)
@@ -137,7 +137,8 @@ func (a *archiveBench) rate(s sample) claim {
 	return is(float64(a.in.bytes)/1e6/s.median().Seconds(), "MB/s")
 }
 
-// work is the time of all cores, which other programs on the machine change less.
+// work returns the CPU time of all cores, on which other programs of the machine have less
+// influence.
 func (a *archiveBench) work(name string) claim { return is(a.cpu[name].median().Seconds(), "s of CPU") }
 
 func (a *archiveBench) peak(name string) claim {
@@ -169,7 +170,7 @@ func (a *archiveBench) load(ctx context.Context, root string) error {
 	return nil
 }
 
-// large measures an archive of more than 1 GB: its memory, and what it takes to look at it.
+// large measures an archive of more than 1 GB: the memory, and the costs of inspecting it.
 func (a *archiveBench) large(ctx context.Context, root string) error {
 	at := func(name string) string { return filepath.Join(root, name) }
 	world, file, dir := at("world"), at("large.ckpt"), at("loaded")
@@ -211,7 +212,7 @@ func (a *archiveBench) large(ctx context.Context, root string) error {
 	return remove(world, file, few, dir, at("loaded-large"))(ctx)
 }
 
-// writeRandom writes a file that no program can make smaller.
+// writeRandom writes a file that no program can compress.
 func writeRandom(path string, size int64) error {
 	f, err := os.Create(path)
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 
 // archiveInput is the input of the archives: files of the Go distribution and one transcript.
 type archiveInput struct {
-	root       string // of both, for the peers
+	root       string // contains both, for the peers
 	tree       string
 	transcript string
 	files      int
@@ -27,8 +27,8 @@ type archiveInput struct {
 	sample     []byte // some of the files' text
 }
 
-// newArchiveInput copies text files of the Go distribution. Files in which the scanner finds
-// a secret are left out: they are test keys, and an archive with them is refused.
+// newArchiveInput copies text files of the Go distribution. It omits files in which the
+// scanner finds a secret: these are test keys, and segno refuses to archive them.
 func newArchiveInput(root string) (*archiveInput, error) {
 	in := &archiveInput{root: root, tree: filepath.Join(root, "tree"), transcript: filepath.Join(root, "session.jsonl")}
 	out, err := exec.Command("go", "env", "GOROOT").Output()

@@ -15,9 +15,9 @@ import (
 	"github.com/dalsegno/segno/secret"
 )
 
-// useArchive is the child process: like zip and unzip it reads and writes files. It
-// prints what the kernel knows of it. The peak of its memory is there, and not in what its
-// parent learns of it, which counts the parent's memory before exec, too.
+// useArchive is the child process. Like zip and unzip, it reads and writes files. It prints
+// its own status from the kernel, which has the peak of its memory. The peak that its parent
+// gets also counts the parent's memory before exec.
 func useArchive(verb string, args []string) error {
 	if err := doArchive(context.Background(), verb, args); err != nil {
 		return err
@@ -104,7 +104,7 @@ func saveArchive(ctx context.Context, to, input, world, verdicts string) error {
 	return o.Verdicts.Save(vfs.OS)
 }
 
-// fileOf is a file of the disk as a file of a state.
+// fileOf converts a file on disk to a file of a state.
 func fileOf(path, name string) (archive.File, error) {
 	info, err := os.Lstat(path)
 	if err != nil {

@@ -10,27 +10,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// entrant is one way of doing a contest's work. Only run is timed.
+// entrant is one way to do a contest's work. Only run is timed.
 type entrant struct {
 	name  string
-	most  int                         // rounds it takes part in; 0 is all
+	most  int                         // the number of its rounds; 0 means all
 	ready func(context.Context) error // before each run; may be nil
 	run   func(context.Context) error
-	check func(context.Context) error // after each run: was the work done? may be nil
+	check func(context.Context) error // after each run: checks the work; may be nil
 }
 
-// contest lets its entrants work in turn, round by round, so that whatever else
-// goes on in the machine meets all of them alike.
+// contest runs its entrants alternately, round by round, so that other work on the machine
+// affects all of them equally.
 type contest struct {
 	rounds   int
-	warm     bool // hold one more round first, which does not count
-	settle   bool // wait before each run until everything written before is on disk
-	inOrder  bool // let the same entrant begin every round
+	warm     bool // run one more round first, which does not count
+	settle   bool // before each run, wait until all earlier writes are on disk
+	inOrder  bool // begin every round with the same entrant
 	round    func(ctx context.Context, i int) error
 	entrants []entrant
 }
 
-// sample is how long each run of one entrant took.
+// sample has the time of each run of one entrant.
 type sample []time.Duration
 
 func (s sample) median() time.Duration {
@@ -40,7 +40,7 @@ func (s sample) median() time.Duration {
 
 func (s sample) over(t sample) float64 { return float64(s.median()) / float64(t.median()) }
 
-// hold returns the sample of each entrant by its name.
+// hold runs the contest, and returns the sample of each entrant by its name.
 func (c contest) hold(ctx context.Context) (map[string]sample, error) {
 	times := make(map[string]sample)
 	first := 0
@@ -82,7 +82,7 @@ func (c contest) measure(ctx context.Context, e *entrant) (time.Duration, error)
 	if c.settle {
 		unix.Sync()
 	}
-	runtime.GC() // what earlier runs left is not this one's to collect
+	runtime.GC() // this run must not pay for the garbage of earlier ones
 	start := time.Now()
 	err := e.run(ctx)
 	took := time.Since(start)

@@ -109,7 +109,7 @@ func longSession(home string, size int) (*session, error) {
 	return s, s.flush()
 }
 
-// capture stores a whole session and returns where it ends.
+// capture stores a whole session and returns the position of its end.
 func capture(ctx context.Context, store *sqlite.Store, sessions segno.Transcript, src segno.Source) (segno.Position, error) {
 	batch := store.Objects().Batch()
 	defer batch.Close()

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// floodCount is how many updates one prompt brings.
+// floodCount is the number of updates for one prompt.
 const floodCount = 100_000
 
-// floods measures a turn of very many updates: how fast they come through and what
-// memory that takes, with a client that reads and with one that does not for a while.
+// floods measures a turn with very many updates: the throughput and the memory, with a
+// client that reads and with one that stops reading for a while.
 func floods(ctx context.Context, b *bench) error {
 	dir, home, err := b.small()
 	if err != nil {
@@ -62,7 +62,7 @@ func floods(ctx context.Context, b *bench) error {
 	return b.stalled(ctx)
 }
 
-// stalled measures the memory of a flood whose client does not read for a while.
+// stalled measures the memory during a flood whose client does not read for a while.
 func (b *bench) stalled(ctx context.Context) error {
 	dir, home, err := b.small()
 	if err != nil {
@@ -94,7 +94,7 @@ func (b *bench) stalled(ctx context.Context) error {
 	return w.close()
 }
 
-// flood has the parrot say very much, and fails unless all of it came.
+// flood makes the parrot send floodCount updates, and fails unless all of them arrive.
 func (w *wire) flood(each func(int) error) error {
 	if err := w.request("session/prompt", prompt(fmt.Sprint("say ", floodCount))); err != nil {
 		return err

@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// generationTicks is how many pauses of an agent are measured for each size of its workspace.
+// generationTicks is the number of measured pauses of an agent for each size of its workspace.
 const generationTicks = 12
 
 // generationRun is segno generations run with agents that need no model.
 type generationRun struct{ bin, dir string }
 
-// generationEvent is a line that it prints.
+// generationEvent is a line of its output.
 type generationEvent struct {
 	Time time.Time `json:"time"`
 	Kind string    `json:"kind"`
@@ -60,7 +60,7 @@ func (g generationRun) run(ctx context.Context, agents, ticks int, template, eve
 	return events, nil
 }
 
-// pauses are the times between the end of each tick and the next turn.
+// pauses returns the times between the end of each tick and the next turn.
 func pauses(events []generationEvent) (s sample) {
 	var ended time.Time
 	for _, e := range events {
@@ -82,13 +82,14 @@ func archiveSize(events []generationEvent) (size int64, err error) {
 			if statErr == nil {
 				size = info.Size()
 			}
-			err = statErr // only of the last one, which is kept
+			err = statErr // only the last archive counts
 		}
 	}
 	return size, err
 }
 
-// generations measures how long a checkpoint keeps agents waiting, how large it is, and what checkpoints cost a run.
+// generations measures the time for which a checkpoint pauses the agents, the size of a checkpoint, and the
+// cost of checkpoints for a whole run.
 func generations(ctx context.Context, b *bench) error {
 	dir, err := b.scratch("generation")
 	if err != nil {
@@ -144,7 +145,7 @@ func (b *bench) pausesOf(ctx context.Context, g generationRun, name string, file
 	return os.RemoveAll(template)
 }
 
-// generationCost compares whole runs.
+// generationCost compares whole runs with and without checkpoints.
 func (b *bench) generationCost(ctx context.Context, g generationRun) error {
 	const ticks = 100
 	whole := func(every string) func(context.Context) error {

@@ -10,7 +10,7 @@ import (
 )
 
 // gitCLI saves a tree with the git command, as most tools do, in a separate repository outside the
-// tree. By default git does not sync its writes, so this does not either.
+// tree. It does not sync its writes, because git does not by default.
 type gitCLI struct {
 	tree string
 	env  []string
@@ -45,7 +45,7 @@ func (g *gitCLI) git(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// save returns the hash of the tree as it is now.
+// save writes the current tree and returns its hash.
 func (g *gitCLI) save(ctx context.Context) (string, error) {
 	if _, err := g.git(ctx, "add", "--all"); err != nil {
 		return "", err
@@ -67,7 +67,7 @@ func (g *gitCLI) commit(ctx context.Context) error {
 	return err
 }
 
-// restore makes the tree what one saved before was.
+// restore restores a saved tree.
 func (g *gitCLI) restore(ctx context.Context, tree string) error {
 	_, err := g.git(ctx, "read-tree", "--reset", "-u", tree)
 	return err

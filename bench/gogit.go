@@ -35,7 +35,7 @@ func newGoGit(dir, tree string) (*goGit, error) {
 	return &goGit{w}, err
 }
 
-// changed reports whether the tree is not what the newest commit has.
+// changed reports whether the tree differs from the newest commit.
 func (g *goGit) changed() (bool, error) {
 	status, err := g.worktree.Status()
 	return err == nil && !status.IsClean(), err

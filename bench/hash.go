@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readAndHash is what a first snapshot costs at least: it finds all files of a
-// tree, reads them and takes their SHA-256, on as many threads as there are cores.
+// readAndHash does the minimal work of a first snapshot: it finds all files of a tree,
+// reads them and computes their SHA-256, on as many threads as there are cores.
 func readAndHash(root string) (files, bytes int64, err error) {
 	w, err := newWalk(root)
 	if err != nil {

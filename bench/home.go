@@ -14,7 +14,7 @@ import (
 )
 
 // fillHome writes n sessions of Claude Code, each with some turns of a number of tool calls, whose output
-// is about size bytes each. It returns the bytes of all.
+// is about size bytes each. It returns the total size in bytes.
 func fillHome(home string, n, turns, calls, size int) (total int64, err error) {
 	var templates [8][]byte
 	for i := range templates {
@@ -51,7 +51,7 @@ func fillHome(home string, n, turns, calls, size int) (total int64, err error) {
 	return total, nil
 }
 
-// call adds a tool call to the turn that the next say ends.
+// call adds a tool call to the current turn, which the next say ends.
 func (s *session) call(size int) {
 	tool, out := "toolu_"+s.uuid(), string(prose(s.rand, size))
 	if s.calls++; s.calls == 1 {

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// hookRounds is how often each process is started for every round asked for:
-// processes are short, and one of them says little.
+// hookRounds is the number of starts of each process per round of -n. The processes are
+// short, so a single start has little significance.
 const hookRounds = 30
 
 // hooks measures a hook at a tool boundary, as a process, beside a process that
@@ -72,7 +72,7 @@ func hooks(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// noted fails unless the one open turn has n entries.
+// noted returns an error unless there is exactly one open turn and it has n entries.
 func (a *agent) noted(n int) error {
 	turns, err := filepath.Glob(filepath.Join(a.home, "data", "segno", "turns", "*.jsonl"))
 	if err != nil || len(turns) != 1 {

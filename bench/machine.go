@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machine says what the figures were taken on.
+// machine describes the machine of the measurements.
 type machine struct {
 	Date       string `json:"date"`
 	Cores      int    `json:"cores"`

@@ -1,5 +1,5 @@
-// Command bench measures segno beside its peers and beside what the machine can
-// do at best, all in one run, and prints ratios. README.md says how to read them.
+// Command bench measures segno, its peers and the limits of the machine in one run, and
+// prints ratios. README.md explains how to read them.
 package main
 
 import (
@@ -39,13 +39,13 @@ func main() {
 
 // bench is one run: its directory, its number of repetitions and its results.
 type bench struct {
-	dir    string // scratch, empty at first
+	dir    string // for temporary files, empty at first
 	rounds int
 	talk   io.Writer
 	report report
 }
 
-// section is a part of the run that can be chosen by its name.
+// section is a part of the run. The user can select it by its name.
 type section struct {
 	name string
 	run  func(ctx context.Context, b *bench) error
@@ -84,8 +84,8 @@ func run(ctx context.Context, args []string, out, talk io.Writer) (err error) {
 	return errors.Join(err, b.report.writeTable(out))
 }
 
-// choose returns the sections that match one of some patterns, or all if no pattern says
-// what to run, without those that match a pattern after a "!".
+// choose returns the sections that match one of some patterns, or all sections if there are
+// only patterns after a "!". It omits the sections that match a pattern after a "!".
 func choose(all []section, patterns string) (chosen []section, err error) {
 	var in, out []*regexp.Regexp
 	for _, p := range strings.Split(patterns, ",") {
@@ -115,8 +115,8 @@ func choose(all []section, patterns string) (chosen []section, err error) {
 	return chosen, nil
 }
 
-// runAll runs sections. One that fails does not end the run: the report names it beside
-// what the others, and it itself until then, have found.
+// runAll runs sections. A failed section does not end the run: the report names it, and has
+// the results of the others and its own results before the failure.
 func (b *bench) runAll(ctx context.Context, parts []section) (err error) {
 	for _, s := range parts {
 		if ctx.Err() != nil {
@@ -132,8 +132,8 @@ func (b *bench) runAll(ctx context.Context, parts []section) (err error) {
 	return err
 }
 
-// sections lists what a run on the chosen trees consists of. Trees are made by
-// the first section that asks for them.
+// sections returns the sections of a run on the chosen trees. The first section that needs
+// a tree makes it.
 func sections(which string) ([]section, error) {
 	var trees []*tree
 	if which == "go" || which == "all" {

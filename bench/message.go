@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// messageRounds is how many batches of round trips are timed for every round asked
-// for, and messageBatch how many are in one: a trip takes microseconds.
+// messageRounds is the number of timed batches per round of -n, and messageBatch the number
+// of round trips in a batch: a trip takes only microseconds.
 const (
 	messageRounds = 10
 	messageBatch  = 200
 )
 
-// messages measures what segno adds to a small message, beside a process that only
-// copies bytes.
+// messages measures the time that segno adds to a small message, compared with a process
+// that only copies bytes.
 func messages(ctx context.Context, b *bench) error {
 	dir, home, err := b.small()
 	if err != nil {
@@ -48,7 +48,7 @@ func messages(ctx context.Context, b *bench) error {
 	return w.close()
 }
 
-// release lets the parrot end the turn it holds.
+// release makes the parrot end the turn that it holds open.
 func (w *wire) release() error {
 	if _, err := w.in.Write([]byte(`{"jsonrpc":"2.0","method":"_x/release","params":{"sessionId":"` + parrotSession + `"}}` + "\n")); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (w *wire) release() error {
 	return err
 }
 
-// trips times round trips, one by one, in batches that take turns.
+// trips times single round trips, in batches that alternate between the connections.
 func trips(over []*wire, rounds int, trip func(*wire) error) ([]sample, error) {
 	times := make([]sample, len(over))
 	for round := -1; round < rounds; round++ {

@@ -10,8 +10,8 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// moves measures going to a state that is one file away: restore, undo and redo,
-// each of which saves the present first.
+// moves measures a move to a state that differs in one file: restore, undo and redo, each
+// of which saves the current state first.
 func moves(ctx context.Context, b *bench, t *tree) error {
 	r, err := newRivals(ctx, b, t)
 	if err != nil {
@@ -52,7 +52,7 @@ func moves(ctx context.Context, b *bench, t *tree) error {
 	return nil
 }
 
-// journey is the two states to go between.
+// journey has the two states between which the moves go.
 type journey struct {
 	tree                *tree
 	base, turn          *segno.Checkpoint

@@ -26,7 +26,7 @@ func role(args []string) (func() error, bool) {
 	return nil, false
 }
 
-// relay runs a command and copies bytes in both directions: the least a process in
+// relay runs a command and copies bytes in both directions, the least that a process in
 // between can do.
 func relay(name string, args []string) error {
 	cmd := exec.Command(name, args...)
@@ -43,7 +43,7 @@ func relay(name string, args []string) error {
 		return err
 	}
 	go func() {
-		_, _ = io.Copy(in, os.Stdin) // a broken pipe is an agent that ended, which Wait tells
+		_, _ = io.Copy(in, os.Stdin) // a broken pipe means that the agent ended, which Wait reports
 		in.Close()
 	}()
 	if _, err := io.Copy(os.Stdout, out); err != nil {
@@ -52,8 +52,7 @@ func relay(name string, args []string) error {
 	return cmd.Wait()
 }
 
-// parrot is an agent that answers at once. Its command is a method, or the text of a
-// prompt:
+// parrot is an agent that answers at once. A method, or the text of a prompt, is its command:
 //
 //	_x/echo    answer with the params
 //	_x/say     say forty bytes
@@ -108,7 +107,7 @@ func parrot(stdin io.Reader, stdout io.Writer) error {
 // parrotSession is the one session of a parrot.
 const parrotSession = "0b9d8f0c-6a1e-4f0e-9d53-0e5a3c1d2b4f"
 
-// update is a line that says something of the session.
+// update returns the line of an update of the session.
 func update(body string) []byte {
 	return []byte(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"` + parrotSession + `","update":{` + body + `}}}` + "\n")
 }
@@ -141,7 +140,7 @@ func say(out *acp.Writer, prompt string) error {
 	return nil
 }
 
-// isUpdate reports whether a line is one that say wrote.
+// isUpdate reports whether say wrote a line.
 func isUpdate(line []byte) bool {
 	return bytes.Contains(line, []byte(`"agent_message_chunk"`)) || bytes.Contains(line, []byte(`"toolCallId"`))
 }

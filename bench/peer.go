@@ -21,7 +21,7 @@ import (
 //go:embed langgraph
 var langgraph embed.FS
 
-// peer is one of LangGraph's savers, configured one way.
+// peer is one of LangGraph's savers in one configuration.
 type peer struct {
 	Engine string
 	Mode   string
@@ -33,7 +33,7 @@ type peer struct {
 	times saverTimes
 }
 
-// langGraphSavers measures LangGraph's savers. It installs their packages from npm once.
+// langGraphSavers measures LangGraph's savers. The first call installs their packages from npm.
 func langGraphSavers(ctx context.Context, dir, url string, messages []json.RawMessage) (all []peer, err error) {
 	home, err := installPeers(ctx)
 	if err != nil {
@@ -127,7 +127,7 @@ func postgresBytes(ctx context.Context, url string) (n int64, err error) {
 	return n, err
 }
 
-// redisBytes is the length of all values; what the server adds to each is its own.
+// redisBytes returns the length of all values, without the server's overhead for each.
 func redisBytes(ctx context.Context, addr string) (sum int64, err error) {
 	c := goredis.NewClient(&goredis.Options{Addr: addr})
 	defer c.Close()

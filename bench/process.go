@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// build builds the segno command, and beside it segno-hook: static, as it is meant to be, or as go build
-// makes it where there is a C compiler.
+// build builds the segno command and segno-hook: statically, as for a release, or dynamically, as go
+// build does by default if there is a C compiler.
 func (b *bench) build(ctx context.Context, static bool) (string, error) {
 	bin := filepath.Join(b.dir, fmt.Sprintf("segno-static-%t", static))
 	if _, err := os.Stat(bin); err == nil {
@@ -46,7 +46,7 @@ func (b *bench) buildEmpty(ctx context.Context) (string, error) {
 func goBuild(ctx context.Context, bin, dir, what string, static bool) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", bin, what)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOWORK=") // the checkout's own; this program is outside it
+	cmd.Env = append(os.Environ(), "GOWORK=") // unset the checkout's workspace, because this program is outside of it
 	if static {
 		cmd.Env = append(cmd.Env, "CGO_ENABLED=0")
 	}
@@ -56,13 +56,13 @@ func goBuild(ctx context.Context, bin, dir, what string, static bool) error {
 	return nil
 }
 
-// agent runs hooks as Claude Code does: a process each, no shell, the event on
-// its standard input.
+// agent runs hooks as Claude Code does: each as a process without a shell, with the event on its
+// standard input.
 type agent struct {
-	bin   string // of segno
+	bin   string // the path of segno
 	home  string
 	env   []string
-	dir   string // it works here
+	dir   string // its working directory
 	talk  *session
 	input *os.File
 }
@@ -87,7 +87,7 @@ func newAgent(ctx context.Context, b *bench, dir string) (_ *agent, err error) {
 
 func (a *agent) close() { a.input.Close() }
 
-// event writes what the next process will read.
+// event writes the input of the next process.
 func (a *agent) event(name string, more map[string]any) error {
 	p := map[string]any{"hook_event_name": name, "session_id": a.talk.source.Session, "transcript_path": a.talk.source.Path,
 		"cwd": a.dir, "prompt_id": a.talk.prompt(), "permission_mode": "default"}
@@ -117,12 +117,12 @@ func (a *agent) exec(ctx context.Context, bin string, args ...string) error {
 
 func (a *agent) hook(ctx context.Context) error { return a.exec(ctx, a.bin, "hook", "claude") }
 
-// atTool runs what enable registers for tool boundaries.
+// atTool runs the command that enable registers for tool boundaries.
 func (a *agent) atTool(ctx context.Context) error {
 	return a.exec(ctx, a.bin+"-hook", "hook", "claude")
 }
 
-// complaints returns what the hooks wrote to their log, as an error.
+// complaints returns the text of the hooks' log as an error, or nil if the log is empty.
 func (a *agent) complaints() error {
 	text, err := os.ReadFile(filepath.Join(a.home, "data", "segno", "hook.log"))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// promptCount is how many turns of each kind the thread gets, whatever -n says: the
-// last must cost what the first did.
+// promptCount is the number of turns of each kind in the thread, regardless of -n: the last
+// must not cost more than the first.
 const promptCount = 100
 
-// prompts measures what a turn costs whose agent answers at once: the journal, two
-// snapshots and a commit, all synced. What the store holds is counted once segno has
+// prompts measures the cost of a turn whose agent answers at once: the journal, two
+// snapshots and a commit, all synced. It measures the size of the store after segno has
 // ended.
 func prompts(ctx context.Context, b *bench, t *tree) error {
 	home, err := b.scratch("acp")
@@ -44,8 +44,8 @@ func prompts(ctx context.Context, b *bench, t *tree) error {
 	return w.recorded(ctx, t.Root, 2*(promptCount+1)+1)
 }
 
-// promptsOf measures turns that go on in the thread of the store below home, each
-// after change.
+// promptsOf measures turns that continue the thread of the store below home, each after a
+// call of change.
 func (b *bench) promptsOf(ctx context.Context, t *tree, home, what string, change func() error) error {
 	before, err := diskBytes(home)
 	if err != nil {
@@ -60,7 +60,7 @@ func (b *bench) promptsOf(ctx context.Context, t *tree, home, what string, chang
 	if err != nil {
 		return err
 	}
-	var words sample // until the first word came through segno
+	var words sample // the time until the first word arrived through segno
 	times, err := contest{rounds: promptCount, warm: true, entrants: []entrant{
 		{name: "walk", run: func(context.Context) error { _, err := walk.run(); return err }},
 		{name: "relay", run: func(context.Context) error { _, err := w.relay.speak(); return err }},
@@ -93,10 +93,11 @@ func (b *bench) promptsOf(ctx context.Context, t *tree, home, what string, chang
 	return nil
 }
 
-// do is a turn that does nothing.
+// do runs a turn in which the agent does nothing.
 func (w *wire) do(context.Context) error { return w.ask("session/prompt", prompt("do it")) }
 
-// speak is a turn in which the agent says one thing. It returns when that came.
+// speak runs a turn in which the agent sends one message. It returns the time until the
+// message arrived.
 func (w *wire) speak() (word time.Duration, err error) {
 	start := time.Now()
 	if err := w.request("session/prompt", prompt("say 1")); err != nil {
@@ -106,7 +107,7 @@ func (w *wire) speak() (word time.Duration, err error) {
 	return word, err
 }
 
-// recorded fails unless segno's log of a directory has n turns.
+// recorded returns an error unless segno's log of a directory has n turns.
 func (w *wires) recorded(ctx context.Context, dir string, n int) error {
 	cmd := exec.CommandContext(ctx, w.segno.cmd.Path, "log", "--json", "--limit", "10000")
 	cmd.Dir, cmd.Env = dir, w.segno.cmd.Env

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// report is what a run found.
+// report has the results of a run.
 type report struct {
 	Machine machine `json:"machine"`
 	Trees   []*tree `json:"trees"`
 	Rows    []row   `json:"rows"`
-	// Failed are the sections that did not get to their end.
+	// Failed has the sections that did not complete.
 	Failed []failure `json:"failed,omitempty"`
 }
 
@@ -23,7 +23,7 @@ type failure struct {
 	Error   string `json:"error"`
 }
 
-// row is one thing measured.
+// row is one measurement.
 type row struct {
 	Tree   string  `json:"tree,omitempty"`
 	What   string  `json:"what"`
@@ -34,14 +34,14 @@ type row struct {
 	Claims []claim `json:"claims,omitempty"`
 }
 
-// claim compares a row with another one of the same run and, if there is one,
-// with its bar.
+// claim compares a row with another row of the same run and, if there is a limit, with that
+// limit.
 type claim struct {
 	Value float64 `json:"value"`
 	Of    string  `json:"of"`             // "× the walk"
-	Most  float64 `json:"most,omitempty"` // the bar: Value is at most, or at least, this
+	Most  float64 `json:"most,omitempty"` // the limit: Value must be at most, or at least, this
 	Least float64 `json:"least,omitempty"`
-	OK    *bool   `json:"ok,omitempty"` // nil without a bar
+	OK    *bool   `json:"ok,omitempty"` // nil if there is no limit
 }
 
 func is(value float64, of string) claim { return claim{Value: value, Of: of} }
@@ -77,7 +77,7 @@ func (r *report) writeJSON(w io.Writer) error {
 	return enc.Encode(r)
 }
 
-// writeTable writes Markdown that also reads well as it is.
+// writeTable writes Markdown that is also readable as plain text.
 func (r *report) writeTable(w io.Writer) error {
 	fmt.Fprintln(w, r.Machine)
 	for _, t := range r.Trees {
@@ -112,7 +112,7 @@ func (r *report) writeTable(w io.Writer) error {
 	return nil
 }
 
-// String is the last three columns of a row.
+// String returns the last three columns of a row.
 func (c claim) String() string {
 	if c.Of == "" {
 		return "| \t| \t| \t|"
@@ -133,7 +133,7 @@ func (c claim) String() string {
 	return fmt.Sprintf("| %s %s\t| %s\t| %s\t|", digits(c.Value), c.Of, bar, verdict)
 }
 
-// digits prints three of them, whatever the size.
+// digits prints three significant digits.
 func digits(v float64) string {
 	switch {
 	case v >= 100:

@@ -21,11 +21,11 @@ import (
 	"github.com/dalsegno/segno/store/sqlite"
 )
 
-// saverSteps is how long the thread gets: one message of 2 KB a step.
+// saverSteps is the number of steps of the thread. A step is one message of 2 KB.
 const saverSteps = 1000
 
-// savers measures segno's savers beside LangGraph's: the same thread, the same
-// messages, one run.
+// savers measures segno's savers and LangGraph's in one run, with the same thread and the
+// same messages.
 func savers(ctx context.Context, b *bench) (err error) {
 	dir, err := b.scratch("savers")
 	if err != nil {
@@ -62,7 +62,7 @@ func savers(ctx context.Context, b *bench) (err error) {
 	return nil
 }
 
-// saverMessage is a message of 2,000 characters, as LangGraph's users have them.
+// saverMessage returns a message of 2,000 characters in LangGraph's format.
 func saverMessage(i int) (json.RawMessage, error) {
 	r := rand.New(rand.NewPCG(uint64(i), 3))
 	role := "human"
@@ -76,21 +76,21 @@ func saverMessage(i int) (json.RawMessage, error) {
 type engine struct {
 	name       string
 	durability string
-	peer       string // the engine of LangGraph's it is measured against, "" if there is none
-	synced     bool   // every commit is on disk: the bar of the bare append holds
+	peer       string // LangGraph's engine for the comparison, "" if there is none
+	synced     bool   // every commit is on disk, so the limit relative to a bare append applies
 	open       func(ctx context.Context) (segno.Store, error)
 	bytes      func(ctx context.Context) (int64, error)
-	served     bool // bytes asks a server
+	served     bool // bytes queries a server
 	packed     bool // it compresses its data, so the limit on bytes applies
 }
 
 // saverTimes are the measurements of one saver.
 type saverTimes struct {
 	put, head, cold, list sample
-	bytes, empty          int64 // what the thread takes, and what a server's empty tables do
+	bytes, empty          int64 // the size of the thread, and that of a server's empty tables
 }
 
-// measureSaver runs the workload, and beside each put an append and fsync of the
+// measureSaver runs the workload. With each put, it also times an append and fsync of the
 // same bytes.
 func measureSaver(ctx context.Context, dir string, e engine, messages []json.RawMessage) (m saverTimes, bare sample, err error) {
 	store, err := e.open(ctx)
@@ -122,7 +122,7 @@ func measureSaver(ctx context.Context, dir string, e engine, messages []json.Raw
 		return m, nil, err
 	}
 	if e.bytes != nil && !e.served {
-		if m.bytes, err = e.bytes(ctx); err != nil { // asked of the disk, at rest
+		if m.bytes, err = e.bytes(ctx); err != nil { // measured on disk after the store is closed
 			return m, nil, err
 		}
 	}
@@ -184,7 +184,7 @@ func (m *saverTimes) lists(ctx context.Context, store segno.Store, at saver.Thre
 	return nil
 }
 
-// reopened loads the thread in stores that have just been opened.
+// reopened measures loads of the thread in newly opened stores.
 func (m *saverTimes) reopened(ctx context.Context, e engine, at saver.ThreadKey, messages []json.RawMessage) error {
 	for range 7 {
 		store, err := e.open(ctx)
@@ -198,11 +198,11 @@ func (m *saverTimes) reopened(ctx context.Context, e engine, at saver.ThreadKey,
 	return nil
 }
 
-const edge = 20 // how many puts count as the first and the last
+const edge = 20 // the number of puts that count as the first and as the last
 
 func (s sample) growth() float64 { return s[len(s)-edge:].over(s[:edge]) }
 
-// addSaver adds the rows of one of our engines.
+// addSaver adds the rows of one of segno's engines.
 func (b *bench) addSaver(e engine, m saverTimes, bare sample, all []peer, payload int) {
 	name := fmt.Sprintf("saver %s (%s)", e.name, e.durability)
 	put := []claim{is(m.put[:edge].over(bare[:edge]), "× append + fsync, first 20"), atMost(1.5, m.put.growth()/bare.growth(), "× last 20 to first 20, the append's own drift taken out")}
@@ -240,11 +240,11 @@ func best(all []peer, engine string, ours sample, of func(peer) sample) []claim 
 	return []claim{atMost(1, ours.over(of(*fastest)), fmt.Sprintf("× LangGraph's fastest, %s", fastest.Mode))}
 }
 
-// servers are real database servers for this run alone.
+// servers are real database servers that only this run uses.
 type servers struct{ postgres, redis *serverrig.Server }
 
 func startServers(ctx context.Context, dir string) (s servers, err error) {
-	// PostgreSQL runs as another user than root: it must get to its directory.
+	// PostgreSQL runs as another user than root, who must be able to enter its directory.
 	for _, way := range []string{filepath.Dir(dir), dir} {
 		if err := os.Chmod(way, 0o755); err != nil {
 			return s, err

@@ -12,10 +12,10 @@ import (
 	"github.com/dalsegno/segno/secret"
 )
 
-// scanBytes is how much text the scanners read: gitleaks takes seconds for it.
+// scanBytes is the size of the text for the scanners. gitleaks takes seconds for it.
 const scanBytes = 8 << 20
 
-// scanners measures the scanner for secrets beside gitleaks with its default rules, both as
+// scanners measures the scanner for secrets and gitleaks with its default rules, both as
 // libraries in one thread, on sources and on a transcript.
 func scanners(ctx context.Context, b *bench) error {
 	root, err := b.scratch("scanner")
@@ -56,8 +56,8 @@ func scanners(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// gitleaks reads a text in pieces that end with a line: its time grows with the square of
-// long ones.
+// gitleaks scans a text in pieces that end with a line, because its time grows with the
+// square of a piece's length.
 func gitleaks(text []byte) error {
 	d, err := detect.NewDetectorDefaultConfig()
 	if err != nil {

@@ -45,7 +45,7 @@ func openOurs(ctx context.Context, dir, tree string) (*ours, error) {
 
 func (o *ours) close() error { return o.store.Close() }
 
-// scan looks at the tree and saves nothing.
+// scan compares the tree with the last snapshot and saves nothing.
 func (o *ours) scan(ctx context.Context) (segno.Snapshot, error) {
 	batch := o.Store.Objects().Batch()
 	defer batch.Close()
@@ -57,7 +57,7 @@ func (o *ours) save(ctx context.Context) (*segno.Checkpoint, error) {
 	return o.Save(ctx, segno.CheckpointSave, "bench")
 }
 
-// turn commits what do does as a turn of an agent that keeps no transcript.
+// turn commits the changes by do as a turn of an agent without transcripts.
 func (o *ours) turn(ctx context.Context, do func() error) (*segno.Checkpoint, error) {
 	const agent = "bench"
 	source := segno.Source{Session: "bench-session", Dir: o.Workspace.Root()}

@@ -13,8 +13,8 @@ import (
 	"github.com/dalsegno/segno/transcript/claude"
 )
 
-// session is a conversation of Claude Code and the file it is kept in, as that
-// agent writes it: a JSON object a line, each naming the one it hangs from.
+// session is a conversation of Claude Code and its file in that agent's format: one JSON
+// object per line, with the id of its parent.
 type session struct {
 	source segno.Source
 	rand   *rand.Rand

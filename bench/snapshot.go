@@ -7,7 +7,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// rivals are the tools that save one tree, each with a first snapshot of it.
+// rivals are the tools that save one tree. Each has a first snapshot of it.
 type rivals struct {
 	tree *tree
 	walk *walk
@@ -56,8 +56,7 @@ func (r *rivals) close() {
 	}
 }
 
-// snapshots measures a scan in which nothing changed and a snapshot in which one
-// file did.
+// snapshots measures a scan without changes, and a snapshot with one changed file.
 func snapshots(ctx context.Context, b *bench, t *tree) error {
 	r, err := newRivals(ctx, b, t)
 	if err != nil {
@@ -151,7 +150,7 @@ func (r *rivals) oneFile(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// library measures go-git separately: it takes seconds where the others take milliseconds, and
+// library measures go-git separately, because it takes seconds instead of milliseconds, and
 // leaves a heap that no command would have.
 func (r *rivals) library(ctx context.Context, b *bench) error {
 	dir, err := b.scratch("go-git")
@@ -186,8 +185,7 @@ func (r *rivals) library(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// firstSnapshots measures the first snapshot of a tree into a store that is new
-// and empty.
+// firstSnapshots measures the first snapshot of a tree in a new, empty store.
 func firstSnapshots(ctx context.Context, b *bench, t *tree) error {
 	rounds := min(b.rounds, 3)
 	var dir string
@@ -203,7 +201,7 @@ func firstSnapshots(ctx context.Context, b *bench, t *tree) error {
 			if err := open(ctx); err != nil {
 				return err
 			}
-			return warm(ctx) // the slow ones leave time for the cache to be given to others
+			return warm(ctx) // during a slow run, the system may drop the tree from its cache
 		}
 	}
 	times, err := contest{rounds: rounds, settle: true, entrants: []entrant{

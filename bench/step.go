@@ -14,11 +14,11 @@ import (
 	"github.com/dalsegno/segno/store/sqlite"
 )
 
-// stepCount is how many steps the thread gets, whatever -n says: the last must
-// cost what the first did.
+// stepCount is the number of steps of the thread, regardless of -n: the last must not cost
+// more than the first.
 const stepCount = 1000
 
-// steps measures the commit of an agent's step of two kilobytes beside an append
+// steps measures the commit of an agent's step of two kilobytes, compared with an append
 // and fsync of the same bytes.
 func steps(ctx context.Context, b *bench) error {
 	dir, err := b.scratch("steps")
@@ -81,7 +81,7 @@ func steps(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// message is what a model says and does in one step, in its provider's format.
+// message returns the output of a model in one step, in its provider's format.
 func message(r *rand.Rand) (json.RawMessage, error) {
 	return json.Marshal(map[string]any{
 		"role": "assistant", "id": fmt.Sprintf("msg_%016x%08x", r.Uint64(), r.Uint32()), "model": "claude-x", "stop_reason": "tool_use",

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// tree is a directory that snapshots are taken of.
+// tree is a directory for snapshots.
 type tree struct {
 	Name  string `json:"name"`
 	Files int    `json:"files"`
@@ -20,7 +20,7 @@ type tree struct {
 	Root  string `json:"-"` // "" until it is made
 
 	fill    func(root string) error
-	changes int // made so far
+	changes int // the number of changes so far
 }
 
 func (t *tree) String() string {
@@ -36,8 +36,8 @@ func copyGoroot(root string) error {
 	return os.CopyFS(root, os.DirFS(strings.TrimSpace(string(out))))
 }
 
-// fillSynthetic makes 100,000 files of text in 1,111 directories, about 300 MB;
-// the same ones in every run.
+// fillSynthetic makes 100,000 text files in 1,111 directories, about 300 MB. They are the
+// same in every run.
 func fillSynthetic(root string) error {
 	r := rand.New(rand.NewPCG(100_000, 1))
 	for leaf := range 1000 {
@@ -55,7 +55,7 @@ func fillSynthetic(root string) error {
 	return nil
 }
 
-// prose returns text of about n bytes that compresses as text does.
+// prose returns about n bytes that compress like natural text.
 func prose(r *rand.Rand, n int) []byte {
 	words := strings.Fields(`the function returns an error when file is missing so we should check path before reading it and
 		then wrap context that caller can see which record was damaged test passes now let me look at server handler next
@@ -90,7 +90,7 @@ func (t *tree) count() error {
 	})
 }
 
-// victim is the file that is changed.
+// victim returns the path of the file that change changes.
 func (t *tree) victim() string {
 	if t.Name == "go" {
 		return filepath.Join(t.Root, "src", "net", "http", "server.go")
@@ -98,7 +98,7 @@ func (t *tree) victim() string {
 	return filepath.Join(t.Root, "5", "5", "5", "file55.txt")
 }
 
-// change gives one file a content it never had.
+// change changes the content of one file to a new one.
 func (t *tree) change() error {
 	f, err := os.OpenFile(t.victim(), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {

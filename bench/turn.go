@@ -2,8 +2,8 @@ package main
 
 import "context"
 
-// turns measures what an agent waits for at the two ends of a turn that changes
-// one file: whole processes, from their start to their exit.
+// turns measures the time that an agent waits at the beginning and at the end of a turn
+// that changes one file: whole processes, from their start to their exit.
 func turns(ctx context.Context, b *bench, t *tree) error {
 	w, err := newWalk(t.Root)
 	if err != nil {

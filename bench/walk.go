@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// walk is what finding the changes of a tree costs at least where nothing watches
-// it: getdents64 and fstatat of everything, on as many threads as there are
-// cores, and a comparison with what the last run saw, which is in memory.
+// walk does the minimal work to find the changes of a tree without a watcher: getdents64
+// and fstatat of everything, on as many threads as there are cores, and a comparison with
+// the result of the last run in memory.
 type walk struct {
 	root    int // open directory
 	top     *folder
@@ -26,7 +26,7 @@ type walk struct {
 	err   error
 }
 
-// folder is a directory as the last run saw it, in the order of the file system.
+// folder is the state of a directory at the last run, in the order of the file system.
 type folder struct {
 	path    string
 	entries []seen
@@ -53,8 +53,7 @@ func newWalk(root string) (*walk, error) {
 
 func (w *walk) close() { unix.Close(w.root) }
 
-// run looks at the whole tree and returns how many entries differ from the last
-// run.
+// run scans the whole tree and returns the number of entries that differ from the last run.
 func (w *walk) run() (int64, error) {
 	w.changed.Store(0)
 	w.stack, w.idle, w.err = []*folder{w.top}, 0, nil
@@ -98,7 +97,7 @@ func (w *walk) work(threads int) {
 	}
 }
 
-// look compares one directory and returns those below it.
+// look compares one directory and returns the directories in it.
 func (w *walk) look(f *folder, buf []byte, found []*folder) ([]*folder, error) {
 	fd, err := unix.Openat(w.root, f.path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -131,7 +130,7 @@ func (w *walk) look(f *folder, buf []byte, found []*folder) ([]*folder, error) {
 	}
 }
 
-// compare notes what stands at one name, if it is not what stood there.
+// compare updates the entry with one name if it differs from the last run.
 func (w *walk) compare(f *folder, at int, name []byte, now seen) *seen {
 	if at == len(f.entries) {
 		f.entries = append(f.entries, seen{})
@@ -152,7 +151,7 @@ func (w *walk) compare(f *folder, at int, name []byte, now seen) *seen {
 	return e
 }
 
-// lstatat takes the name as the kernel wrote it, NUL and all, and copies nothing.
+// lstatat accepts the name as the kernel wrote it, including the NUL, and copies nothing.
 func lstatat(fd int, name []byte) (seen, error) {
 	var st unix.Stat_t
 	_, _, errno := unix.Syscall6(unix.SYS_NEWFSTATAT, uintptr(fd), uintptr(unsafe.Pointer(&name[0])),

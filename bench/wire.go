@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// wire is a client's end of a parrot that runs as a process: behind nothing, behind
-// a relay, or behind segno.
+// wire is a client's connection to a parrot process: directly, through a relay, or through
+// segno.
 type wire struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser
@@ -24,11 +24,11 @@ type wire struct {
 	asked int
 }
 
-// wires are the three ways to the same agent.
+// wires are the three connections to the same agent.
 type wires struct{ direct, relay, segno *wire }
 
-// dial starts the three, with a session each that works in dir. segno keeps its
-// store below home.
+// dial starts the three, each with a session that works in dir. segno keeps its store below
+// home.
 func (b *bench) dial(ctx context.Context, dir, home string) (_ *wires, err error) {
 	segno, err := b.build(ctx, true)
 	if err != nil {
@@ -112,7 +112,7 @@ func (w *wire) close() error {
 	return nil
 }
 
-// ask sends a request and reads until its answer is there.
+// ask sends a request and reads until its answer arrives.
 func (w *wire) ask(method, params string) error {
 	if err := w.request(method, params); err != nil {
 		return err
@@ -121,20 +121,20 @@ func (w *wire) ask(method, params string) error {
 	return err
 }
 
-// request sends a request and does not wait.
+// request sends a request without waiting for the answer.
 func (w *wire) request(method, params string) error {
 	w.asked++
 	_, err := fmt.Fprintf(w.in, `{"jsonrpc":"2.0","id":%d,"method":"%s","params":%s}`+"\n", w.asked, method, params)
 	return err
 }
 
-// prompt is a prompt's params.
+// prompt returns the params of a prompt.
 func prompt(text string) string {
 	return `{"sessionId":"` + parrotSession + `","prompt":[{"type":"text","text":"` + text + `"}]}`
 }
 
-// updates reads to the answer of the last request and counts the parrot's updates
-// on the way; each is called with the count so far.
+// updates reads until the answer of the last request, and counts the parrot's updates
+// before it. It calls each with the count so far.
 func (w *wire) updates(each func(n int) error) (int, error) {
 	answer := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,`, w.asked)
 	for n := 0; ; {
@@ -160,7 +160,7 @@ func (w *wire) echo() error {
 	return w.ask("_x/echo", `{"sessionId":"`+parrotSession+`","text":"forty bytes of text that come back again"}`)
 }
 
-// hear sends a small notification and waits for the update it causes.
+// hear sends a small notification and waits for the update that it causes.
 func (w *wire) hear() error {
 	if _, err := w.in.Write(sayOne); err != nil {
 		return err

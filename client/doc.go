@@ -6,17 +6,17 @@
 //	defer store.Close()
 //	head, err := store.Head(ctx, thread)
 //
-// A [Store] is a [segno.Store] that can only be read, so it works where a program takes any store. It is also
-// [segno.Chains], [segno.Workspaces] and [segno.Watcher]. Records arrive without loss, and
-// objects are checked against their names. Its methods that write return [segno.KindRefused].
+// A [Store] is a [segno.Store] that can only be read, so a program can use it in place of any store. It
+// also implements [segno.Chains], [segno.Workspaces] and [segno.Watcher]. Records arrive without loss. The
+// client checks objects against their names. The methods that write return [segno.KindRefused].
 //
-// A thread moves by two calls. [Store.Preview] works the move out. [Store.Apply] makes it, unless the
-// plan has changed since:
+// A move of a thread takes two calls. [Store.Preview] works out a plan. [Store.Apply] makes the move, unless
+// the plan has changed since:
 //
 //	p, err := store.Preview(ctx, client.Move{Verb: "undo", Thread: thread, Turns: 1})
 //	if err != nil { … }
 //	fmt.Println(strings.Join(p.Summary, "\n"))
 //	done, err := store.Apply(ctx, p.ID, segno.NewID(), false)
 //
-// The key, here [segno.NewID], makes a call repeatable: with the same key it returns the same answer.
+// The key, here [segno.NewID], makes Apply repeatable: another call with the same key returns the same answer.
 package client

@@ -9,7 +9,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Move asks for a move of a thread. Each verb has its own fields; the server refuses another field.
+// Move asks for a move of a thread. Each verb has its own fields; the server refuses the fields of other verbs.
 type Move struct {
 	// Verb is undo, redo, restore, fork, op-undo, pin, unpin, rename, delete or decide.
 	Verb   string         `json:"verb"`
@@ -18,11 +18,11 @@ type Move struct {
 	Turns int  `json:"turns,omitempty"` // undo, redo: how many turns; 0 is 1
 	Turn  int  `json:"turn,omitempty"`  // undo, redo: the last turn to move over, instead of Turns
 	Force bool `json:"force,omitempty"` // undo, redo, op-undo: overwrite conflicts
-	// WhileRunning is for undo, redo, restore and op-undo: move although a turn is open, or another
+	// WhileRunning allows undo, redo, restore and op-undo although a turn is open, or another
 	// program has a database open.
 	WhileRunning bool `json:"while_running,omitempty"`
 
-	To    segno.CommitID `json:"to,omitempty"`    // restore, fork, pin, unpin: the checkpoint; of a fork "" is the head
+	To    segno.CommitID `json:"to,omitempty"`    // restore, fork, pin, unpin: the checkpoint; for a fork, "" is the head
 	Scope string         `json:"scope,omitempty"` // restore: both (""), chat or files; fork: chat makes a thread on the same files
 
 	Paths     []string `json:"paths,omitempty"`      // undo, restore: only these, relative to the workspace
@@ -46,7 +46,7 @@ type Change struct {
 	Sign      string `json:"sign"`                 // "+", "~", "-"
 	Type      string `json:"type"`
 	Merged    bool   `json:"merged,omitempty"` // it keeps a change made since, merged by lines
-	// WhileCommand reports that a turn changed it while a command ran, and that no tool named it.
+	// WhileCommand is set if a turn changed the path while a command ran, and no tool named the path.
 	WhileCommand bool `json:"while_command,omitempty"`
 	Pages        int  `json:"pages,omitempty"` // of an SQLite database: how many differ
 	// Tables are the tables of an attached database that differ.
@@ -55,7 +55,7 @@ type Change struct {
 	Unread string `json:"unread,omitempty"`
 }
 
-// Unwritten is a path that a move leaves as it is.
+// Unwritten is a path that a move does not change.
 type Unwritten struct {
 	Path      string `json:"path"`
 	PathBytes []byte `json:"path_bytes,omitempty"` // if the path is not UTF-8
@@ -63,7 +63,7 @@ type Unwritten struct {
 	Diff      string `json:"diff,omitempty"` // of a conflict: from the present content to the content that force would write
 }
 
-// Preview is a move that was worked out and not made.
+// Preview is the plan of a move that has not been made.
 type Preview struct {
 	ID      string         `json:"id"` // for [Store.Apply]
 	Verb    string         `json:"verb"`
@@ -74,10 +74,10 @@ type Preview struct {
 	Steps   []Change       `json:"steps"`
 	Landing segno.CommitID `json:"landing,omitempty"`
 	Tip     segno.CommitID `json:"tip,omitempty"`
-	Session *Session       `json:"session"`     // to which the conversation moves, or nil
+	Session *Session       `json:"session"`     // the session to which the conversation moves, or nil
 	Run     []string       `json:"run_preview"` // the command that continues it; … is the session's id
 	Dir     string         `json:"dir,omitempty"`
-	Git     string         `json:"git,omitempty"` // the command that moves git's HEAD, if it was at another commit then
+	Git     string         `json:"git,omitempty"` // the command that moves git's HEAD, if HEAD was at another commit then
 
 	Conflicts  []Unwritten `json:"conflicts"`
 	Kept       []Unwritten `json:"kept"`
@@ -88,7 +88,7 @@ type Preview struct {
 	Expires    time.Time   `json:"expires"`
 }
 
-// Totals are how many paths the lists of a preview or of an outcome would have without their limits.
+// Totals are how many paths the lists of a preview or an outcome would have without their limits.
 type Totals struct {
 	Steps     int `json:"steps"`
 	Conflicts int `json:"conflicts"`
@@ -119,7 +119,7 @@ type Outcome struct {
 	Dir       string            `json:"dir,omitempty"` // where to run it
 	Chat      string            `json:"chat"`          // why the conversation could not move, or ""
 	Fork      *Fork             `json:"fork"`
-	Notice    string            `json:"notice"` // what the user should know beside it
+	Notice    string            `json:"notice"` // what else the user should know
 	Undo      *Move             `json:"undo"`   // the move that undoes it, or nil
 }
 
@@ -129,7 +129,7 @@ type Fork struct {
 	Dir    string         `json:"dir"`
 }
 
-// Preview works a move out. The server keeps the plan for some minutes.
+// Preview works out a move. The server keeps the plan for some minutes.
 func (s *Store) Preview(ctx context.Context, m Move) (*Preview, error) {
 	p := new(Preview)
 	if err := s.call(ctx, "preview", m.Verb, http.MethodPost, "/previews", nil, m, p); err != nil {
@@ -138,10 +138,10 @@ func (s *Store) Preview(ctx context.Context, m Move) (*Preview, error) {
 	return p, nil
 }
 
-// Apply makes a previewed move. force also overwrites its conflicts. With the same key it returns the same
-// answer, so a caller that did not get the answer calls it again. The error is a
-// [segno.KindConflict] if the plan is out of date or the preview was applied under another
-// key, and then nothing was moved.
+// Apply makes a previewed move. If force is set, it also overwrites the conflicts. A second call with the
+// same key returns the same answer, so a caller that did not receive the answer can repeat the call. The
+// error is a [segno.KindConflict] if the plan is out of date or the preview was applied under another
+// key. In these cases nothing was moved.
 func (s *Store) Apply(ctx context.Context, preview, key string, force bool) (*Outcome, error) {
 	body := struct {
 		Preview string `json:"preview"`

@@ -16,7 +16,7 @@ func (s *Store) Objects() segno.Objects { return objects{s} }
 
 type objects struct{ s *Store }
 
-// Get implements [segno.Objects]. The bytes are checked against the name.
+// Get implements [segno.Objects]. It checks the bytes against the name.
 func (o objects) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
 	const op = "read object"
 	if err := o.s.calls.Begin(ctx, op); err != nil {

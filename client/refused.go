@@ -6,8 +6,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// refuse returns the error of a method that writes. The store is read-only also for a call with an
-// ended context or after Close, but their errors come first.
+// refuse returns the error of a method that writes. A call with an ended context or after Close returns
+// the error of that instead, as in any other store.
 func (s *Store) refuse(ctx context.Context, op, name string) error {
 	if err := s.calls.Begin(ctx, op); err != nil {
 		return err

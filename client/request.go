@@ -15,10 +15,10 @@ import (
 	"github.com/dalsegno/segno/internal/wire"
 )
 
-// maxAnswer is how much of a response that is not a list is read.
+// maxAnswer limits the size of a response that is not a list.
 const maxAnswer = 256 << 20
 
-// maxProblem is how much of an error response is read.
+// maxProblem limits how much of an error response is read.
 const maxProblem = 1 << 20
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
@@ -74,7 +74,7 @@ func problemOf(op, name string, res *http.Response) error {
 	return segno.Errorf(kind, op, name, "the server answered %s", res.Status)
 }
 
-// failed returns the error of a request without a response, or with half of one.
+// failed returns the error of a request that got no response or only a part of one.
 func failed(ctx context.Context, op, name string, err error) error {
 	if cause := ctx.Err(); cause != nil {
 		return segno.NewError(segno.KindCancelled, op, name, cause)
@@ -108,7 +108,7 @@ func (s *Store) call(ctx context.Context, op, name, method, path string, q url.V
 	return nil
 }
 
-// decoded gives an error about a malformed record the kind and the name of the record.
+// decoded adds the kind and the name of a record to an error about its form.
 func decoded[T any](op, name string) func(T, error) (T, error) {
 	return func(x T, err error) (T, error) {
 		if err != nil {
@@ -118,7 +118,7 @@ func decoded[T any](op, name string) func(T, error) (T, error) {
 	}
 }
 
-// query lists the records that a query of the store chooses.
+// query lists the records that a query of the store selects.
 func query[T any](ctx context.Context, s *Store, op, path string, q any, decode func(*wire.Item) (T, error)) iter.Seq2[T, error] {
 	text, err := segno.Encode(q)
 	if err != nil {
@@ -129,7 +129,7 @@ func query[T any](ctx context.Context, s *Store, op, path string, q any, decode 
 	return list(ctx, s, op, "", path, url.Values{"q": {string(text)}}, decode)
 }
 
-// list reads a list of records while the caller takes them.
+// list reads a list of records and yields each one as it arrives.
 func list[T any](ctx context.Context, s *Store, op, name, path string, q url.Values, decode func(*wire.Item) (T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		fail := func(err error) { yield(*new(T), err) }

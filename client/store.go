@@ -13,13 +13,13 @@ import (
 	"github.com/dalsegno/segno/internal/wire"
 )
 
-// Store reads a store through the HTTP API. All methods may be called at once.
+// Store reads a store through the HTTP API. All methods may be called concurrently.
 type Store struct {
 	base  *url.URL
 	token string
 	http  *http.Client
 	calls sqlstore.Calls
-	// closing is closed when Close begins, to end the calls that wait for a commit.
+	// closing is closed when Close begins. That ends the calls that wait for a commit.
 	closing chan struct{}
 	once    sync.Once
 }
@@ -33,7 +33,7 @@ var (
 )
 
 // New returns the store behind the address of a server, as 'segno serve' prints it. token is the part of
-// the printed address behind #; if it is empty, New takes it from there. New does not connect.
+// the printed address after "#"; if it is empty, New takes it from the address. New does not connect.
 func New(address, token string) (*Store, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -49,8 +49,8 @@ func New(address, token string) (*Store, error) {
 	return &Store{base: u, token: token, http: &http.Client{Transport: transport}, closing: make(chan struct{})}, nil
 }
 
-// Close ends the calls that wait for a commit, and waits for the other ones. Later calls return
-// [segno.KindInvalid]. The store of the server stays open.
+// Close ends the calls that wait for a commit, and waits for the others. Later calls return
+// [segno.KindInvalid]. The server's store stays open.
 func (s *Store) Close() error {
 	s.calls.Close(func() { s.once.Do(func() { close(s.closing) }) })
 	s.http.CloseIdleConnections()

@@ -9,10 +9,10 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Window selects a part of a timeline. The zero Window is the newest rows.
+// Window selects a part of a timeline. The zero Window selects the newest rows.
 type Window struct {
-	// From is the index of the first row, counted from the oldest. nil is the newest rows, or those
-	// around Around.
+	// From is the index of the first row, counted from the oldest. nil selects the rows around Around, or
+	// the newest rows if Around is empty.
 	From   *int
 	Around segno.CommitID
 	N      int // how many rows, at most 200; 0 is the server's default
@@ -40,14 +40,14 @@ type Row struct {
 	Pins   []string             `json:"pins"`
 
 	Index       int   `json:"index"`        // counted from the oldest
-	ParentIndex int   `json:"parent_index"` // -1 without one
+	ParentIndex int   `json:"parent_index"` // -1 if there is none
 	Lane        int   `json:"lane"`         // its column in the graph
 	Through     []int `json:"through"`      // the columns of lines that pass this row
 	OnLine      bool  `json:"on_line"`      // false: it is undone
 }
 
-// Timeline returns a window of a thread's timeline, with the forks, undone lines and pins. A window
-// beyond the end is [segno.KindInvalid].
+// Timeline returns a window of a thread's timeline, with the forks, undone lines and pins. If the window
+// is beyond the end, the error is [segno.KindInvalid].
 func (s *Store) Timeline(ctx context.Context, thread segno.ThreadID, w Window) (*Timeline, error) {
 	q := url.Values{}
 	if w.From != nil {

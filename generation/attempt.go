@@ -17,34 +17,34 @@ import (
 type attempt struct {
 	*Runner
 	generation int
-	id, dir    string // of the run
+	id, dir    string // the name and the directory of the run
 	own        string // the id of the attempt
 	resumed    string // the archive that it continues, relative to the directory of the runs, or ""
-	whyNot     string // it is not reproducible, by what it began with, or ""
-	document   []byte // of the world to begin with, or nil
+	whyNot     string // why it is not reproducible because of its beginning, or ""
+	document   []byte // the world's document to begin with, or nil
 	templates  []string
-	tickets    map[string]string // of agents, from the checkpoint
-	turns      map[string]int    // of agents that are complete, from the checkpoint
-	port       int               // of the world, from the checkpoint, or 0
+	tickets    map[string]string // the agents' sessions in the world, from the checkpoint
+	turns      map[string]int    // complete turns by agent, from the checkpoint
+	port       int               // the world's port, from the checkpoint, or 0
 	story      world.Story       // or nil
 	kept       storyWriter
 	from       string // the digest of the archive that it continues, or ""
 	agents     []*member
 	world      World
 
-	ticks  int            // that have passed in the generation
+	ticks  int            // ticks passed in the generation
 	saved  int            // checkpoints of this attempt
-	now    progress       // of the world
-	before time.Duration  // that had passed when the attempt began
-	start  time.Time      // of the attempt
+	now    progress       // the present state of the world
+	before time.Duration  // time passed in the generation when the attempt began
+	start  time.Time      // when the attempt began
 	opened time.Time      // when the world was ready
-	gate   gate           // of turns that begin
-	last   time.Time      // of the newest checkpoint, or the start
-	thread segno.ThreadID // of the run
+	gate   gate           // controls when turns begin
+	last   time.Time      // when the newest checkpoint was made, or the start
+	thread segno.ThreadID // the thread of the run
 	cutErr error          // why the newest checkpoint failed
 }
 
-// cutError returns why the newest checkpoint failed, or nil. a may be nil.
+// cutError returns why the newest checkpoint failed, or nil. It returns nil if a is nil.
 func (a *attempt) cutError() error {
 	if a == nil {
 		return nil
@@ -74,7 +74,7 @@ func (a *attempt) run(ctx context.Context) (err error) {
 	return a.complete()
 }
 
-// liveInSteps lets the agents live until the generation is over, tick after tick.
+// liveInSteps runs the agents tick by tick until the generation is over.
 func (a *attempt) liveInSteps(ctx, work context.Context) error {
 	for !a.isOver() {
 		if err := a.tick(ctx, work); err != nil {
@@ -103,7 +103,7 @@ func (a *attempt) isOver() bool {
 	return a.elapsed() >= time.Duration(a.Experiment.Duration)
 }
 
-// elapsed is how long agents have lived in this generation.
+// elapsed returns how long agents have run in this generation.
 func (a *attempt) elapsed() time.Duration { return a.before + a.Now().Sub(a.opened) }
 
 // open starts the world and lets the agents join.
@@ -130,7 +130,7 @@ func (a *attempt) open(ctx context.Context) error {
 		}
 		a.agents = append(a.agents, m)
 	}
-	a.sweep() // those of a runner that was killed
+	a.sweep() // kills the processes of a runner that was killed
 	for _, m := range a.agents {
 		if err := a.world.Join(ctx, m.Ticket, m.Name); err != nil {
 			return err
@@ -140,7 +140,7 @@ func (a *attempt) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.observe(s); err != nil { // before the agents do anything for it
+	if err := a.observe(s); err != nil { // before the agents do any work
 		return segno.NewError(segno.KindInvalid, "start world", info.Name, err)
 	}
 	return a.openStory(s)
@@ -148,8 +148,8 @@ func (a *attempt) open(ctx context.Context) error {
 
 func (a *attempt) agentDir(name string) string { return filepath.Join(a.dir, "agents", name) }
 
-// sweep kills the processes that left the group of a turn and stayed when it ended. It must not be
-// called while a turn is in progress.
+// sweep kills the processes that left the group of a turn and outlived it. It must not be called while a
+// turn is in progress.
 func (a *attempt) sweep() {
 	if marks := a.marks(); len(marks) > 0 {
 		supervise.KillWith(marks...)
@@ -181,7 +181,7 @@ func (a *attempt) close() (err error) {
 	return err
 }
 
-// tick lets each agent have a turn, and then moves the time of the world. If ctx ends, the agents get a
+// tick gives each agent a turn and then advances the time of the world. If ctx ends, the agents have a
 // moment to end their turns.
 func (a *attempt) tick(ctx, work context.Context) error {
 	turns := make(chan endedTurn, len(a.agents))
@@ -222,7 +222,7 @@ func (a *attempt) tick(ctx, work context.Context) error {
 	return nil
 }
 
-// reportWorld reports what happened in the world. The error is that of a world that died.
+// reportWorld reports what happened in the world. It returns an error if the world died.
 func (a *attempt) reportWorld(ctx context.Context) error {
 	s, err := a.world.Snapshot(ctx)
 	if err != nil {

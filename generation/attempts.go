@@ -21,7 +21,7 @@ import (
 const (
 	// runFile is in the directory of a run. It is the truth about the attempt; generation_chain.csv follows it.
 	runFile = "run.json"
-	// attemptsDir has a symlink for each attempt, which leads to the directory of its run. An attempt keeps its id, and its
+	// attemptsDir has a symlink for each attempt, to the directory of its run. An attempt keeps its id, but its
 	// directory gets another name when another attempt takes its place.
 	attemptsDir = "attempts"
 )
@@ -32,28 +32,29 @@ type runRecord struct {
 	ID         string `json:"run_id"` // of the attempt
 	// Start is when the attempt began.
 	Start time.Time `json:"start_utc"`
-	// Resumed is the archive that the attempt began with, relative to the directory of the runs, or "".
+	// Resumed is the archive from which the attempt began, relative to the directory of the runs, or "".
 	Resumed string `json:"resumed,omitempty"`
-	// Settings are those of the experiment that decide what happens.
+	// Settings is the hash of the settings of the experiment that influence its course.
 	Settings segno.Hash `json:"settings_hash,omitzero"`
 	State    runState   `json:"state,omitempty"`
-	// Rows are those of the attempt in the chain: as they were at its last checkpoint, until it ends.
+	// Rows are the attempt's rows in the chain. Until the attempt ends, they are those of its last checkpoint.
 	Rows []Row `json:"rows,omitempty"`
 }
 
-// runState is how an attempt ended; "" is not, or its runner was killed.
+// runState is how an attempt ended. "" means that it has not ended or that its runner was killed.
 type runState string
 
 const (
 	runCompleted runState = "completed"
 	runFailed    runState = "failed"
-	runStopped   runState = "stopped" // by the user; another attempt may go on
+	runStopped   runState = "stopped" // by the user; another attempt may continue
 )
 
-// attemptID names an attempt by the name of its run, which all attempts of a generation share because agents see it.
+// attemptID returns the id of an attempt: the name of its run and a number. All attempts of a generation share the
+// name, because agents see it.
 func attemptID(run string, n int) string { return fmt.Sprintf("%s-a%d", run, n) }
 
-// attemptNumber is the counterpart of attemptID, or 0.
+// attemptNumber returns the number in an attempt's id, or 0.
 func attemptNumber(run, id string) int {
 	n, err := strconv.Atoi(strings.TrimPrefix(id, run+"-a"))
 	if err != nil {
@@ -62,7 +63,7 @@ func attemptNumber(run, id string) int {
 	return n
 }
 
-// workspaceOut is the path of what an agent left in an attempt, relative to the directory of the runs.
+// workspaceOut is the path of the workspace that an agent left in an attempt, relative to the directory of the runs.
 func (r *Runner) workspaceOut(id, agent string) string {
 	return strings.Join([]string{r.Experiment.Name, attemptsDir, id, "agents", agent, "workspace"}, "/")
 }
@@ -71,11 +72,11 @@ func (r *Runner) workspaceOut(id, agent string) string {
 type foundRun struct {
 	runRecord
 	dir string
-	end string // of the directory's name, such as "failed"; "" is in place
+	end string // of the directory's name, such as "failed"; "" for the run in place
 }
 
-// runs returns the directories of all attempts of the experiment, oldest first. A directory without a record that can be read
-// has no attempt.
+// runs returns the directories of all attempts of the experiment, oldest first. A directory without a readable record
+// is not an attempt.
 func (r *Runner) runs() (all []foundRun, err error) {
 	found, err := filepath.Glob(filepath.Join(globQuote(r.Out), r.Experiment.Name+"-g[0-9][0-9][0-9]*"))
 	for _, dir := range found {
@@ -92,7 +93,7 @@ func (r *Runner) runs() (all []foundRun, err error) {
 	return all, err
 }
 
-// status returns how the attempt of a run ended, or "" if it goes on or may go on.
+// status returns how the attempt of a run ended, or "" if it is in progress or may continue.
 func (f foundRun) status() RowStatus {
 	switch {
 	case f.State == runFailed, f.State == "" && f.end == endFailed:
@@ -105,8 +106,9 @@ func (f foundRun) status() RowStatus {
 	return ""
 }
 
-// updateChain makes the chain and the symlinks of the attempts what the directories of the runs say. It does nothing twice, so whatever a
-// runner that was killed left undone is done by the next one. Rows of runs whose directories are gone stay.
+// updateChain updates the chain and the symlinks of the attempts to match the directories of the runs. It is
+// idempotent, so the next runner completes whatever a killed runner left undone. Rows of runs whose directories no
+// longer exist stay.
 func (r *Runner) updateChain() error {
 	rows, err := readChain(r.dir)
 	if err != nil {
@@ -139,7 +141,7 @@ func (r *Runner) updateChain() error {
 	return nil
 }
 
-// attemptRows are the rows of a chain by their attempts.
+// attemptRows are the rows of a chain, grouped by attempt.
 type attemptRows struct {
 	ids  []string // in the order of the rows
 	rows map[string][]Row
@@ -177,7 +179,8 @@ func (c *attemptRows) all() (all []Row) {
 	return all
 }
 
-// upgradeRun gives an id to a run that an earlier version of segno recorded. Rows that it wrote then have the time at which the run began.
+// upgradeRun gives an id to a run that an earlier version of segno recorded. The rows of such a version have the start
+// time of the run.
 func (r *Runner) upgradeRun(run *foundRun, rows []Row, runs []foundRun) error {
 	for _, row := range rows {
 		if row.Generation == run.Generation && row.Start.Equal(run.Start) {
@@ -220,7 +223,8 @@ func (r *Runner) writeRun(dir string, record runRecord) error {
 	return vfs.Replace(r.FS, filepath.Join(dir, runFile), append(data, '\n'), 0o600)
 }
 
-// linkAttempt makes the symlink of an attempt lead to a directory. Until then it leads where it led, or to no directory.
+// linkAttempt makes the symlink of an attempt point to a directory. Before that, the symlink points to an earlier
+// directory or to none.
 func (r *Runner) linkAttempt(id, dir string) error {
 	links := filepath.Join(r.dir, attemptsDir)
 	target, err := filepath.Rel(links, dir)

@@ -22,7 +22,7 @@ import (
 // chainFile has one row for each agent of each attempt that is over.
 const chainFile = "generation_chain.csv"
 
-// maxChain is how many bytes of a chain are read: more than 100,000 rows.
+// maxChain is how many bytes of a chain are read. They are enough for more than 100,000 rows.
 const maxChain = 64 << 20
 
 // RowStatus is how an attempt ended.
@@ -35,37 +35,37 @@ const (
 	RowSuperseded RowStatus = "superseded" // the user stopped it and another attempt went on, or the user went back
 )
 
-// Row is one row of generation_chain.csv: one agent of one attempt to run a generation. All rows of an attempt have the same numbers of
-// the world. Paths are relative to the directory of the runs.
+// Row is one row of generation_chain.csv: one agent of one attempt to run a generation. The numbers about the world are
+// the same in all rows of an attempt. Paths are relative to the directory of the runs.
 type Row struct {
 	Generation int       `json:"generation"`
 	AgentIndex int       `json:"agent_index"`
 	Agent      string    `json:"agent_name"`
 	Run        string    `json:"run_id"` // of the attempt
 	Status     RowStatus `json:"status"`
-	// TemplateIn is what the workspace began with: the WorkspaceOut of an attempt before, "checkpoint:PATH", the path of a
-	// template, or "" if it was empty.
+	// TemplateIn is where the workspace came from: the WorkspaceOut of an earlier attempt, "checkpoint:PATH", the path
+	// of a template, or "" if it was empty.
 	TemplateIn string `json:"template_in"`
-	// WorkspaceOut is what the agent left. It leads through a symlink that follows the directory of the attempt, so that it never leads to
-	// the files of another attempt.
+	// WorkspaceOut is the workspace that the agent left. The path contains a symlink that follows the directory of the
+	// attempt, so it never resolves to the files of another attempt.
 	WorkspaceOut string    `json:"workspace_out"`
 	Start        time.Time `json:"start_utc"`
-	// End, and the numbers below, are of the last checkpoint if the runner was killed.
+	// End and the numbers below are those of the last checkpoint if the runner was killed.
 	End     time.Time `json:"end_utc"`
-	Seconds float64   `json:"duration_seconds"` // between them
-	// Ticks and SimTime count from the begin of the generation, also if the attempt began with a checkpoint.
+	Seconds float64   `json:"duration_seconds"` // from Start to End
+	// Ticks and SimTime count from the beginning of the generation, even if the attempt began with a checkpoint.
 	Ticks       int           `json:"ticks"`
 	SimTime     segno.SimTime `json:"sim_seconds"`
 	Checkpoints int           `json:"checkpoints"` // of this attempt
-	// TokensIn and TokensOut are those that the model of the agent read and wrote in this attempt; nil is unknown.
+	// TokensIn and TokensOut are the tokens that the agent's model read and wrote in this attempt; nil is unknown.
 	TokensIn  *int64 `json:"tokens_in,omitempty"`
 	TokensOut *int64 `json:"tokens_out,omitempty"`
-	// WhyNot is why another run of the experiment may differ; "" if it would not.
+	// WhyNot is why another run of the experiment may have another course; "" if it is reproducible.
 	WhyNot   string         `json:"why_not_reproducible,omitempty"`
 	Outcomes world.Outcomes `json:"outcomes,omitempty"` // of the world
 }
 
-// columns are those of all chains. The outcomes of the world follow.
+// columns returns the columns that every chain has. Those for the outcomes of the world follow.
 func columns() []string {
 	return []string{"generation", "agent_index", "agent_name", "run_id", "status", "template_in", "workspace_out", "start_utc", "end_utc",
 		"duration_seconds", "ticks", "sim_seconds", "checkpoints", "tokens_in", "tokens_out", "reproducible", "why_not_reproducible"}
@@ -75,7 +75,7 @@ const stampFormat = "2006-01-02T15:04:05.000Z"
 
 const yes, no = "yes", "no"
 
-// record returns the fields of the row, with those of some outcomes.
+// record returns the fields of the row, including those for the given outcomes.
 func (r Row) record(outcomes []string) []string {
 	count := func(n *int64) string {
 		if n == nil {
@@ -133,7 +133,7 @@ func parseCount(text string) (*int64, error) {
 	return &n, err
 }
 
-// parseRow reads a record with some outcomes.
+// parseRow reads a record whose last fields are the given outcomes.
 func parseRow(record, outcomes []string) (r Row, err error) {
 	f := &fieldReader{record: record}
 	r.Generation, r.AgentIndex = readField(f, strconv.Atoi), readField(f, strconv.Atoi)
@@ -224,7 +224,7 @@ func encodeChain(rows []Row) []byte {
 	return b.Bytes()
 }
 
-// writeChain replaces the file, unless it has these rows. Either all rows are durable or the file is as before.
+// writeChain replaces the file, unless it already has these rows. On an error the file is unchanged.
 func writeChain(fsys vfs.FS, dir string, rows []Row) error {
 	name, data := filepath.Join(dir, chainFile), encodeChain(rows)
 	if now, err := os.ReadFile(name); err == nil && bytes.Equal(now, data) {
@@ -233,7 +233,8 @@ func writeChain(fsys vfs.FS, dir string, rows []Row) error {
 	return vfs.Replace(fsys, name, data, 0o644)
 }
 
-// completedRows returns the rows of the attempt that completed a generation, by the index of the agent. They are nil if none did.
+// completedRows returns the rows of the attempt that completed a generation, by the index of the agent, or nil if no
+// attempt did.
 func completedRows(rows []Row, generation, agents int) []Row {
 	out, found := make([]Row, agents), 0
 	for _, r := range slices.Backward(rows) {
@@ -248,15 +249,16 @@ func completedRows(rows []Row, generation, agents int) []Row {
 	return out
 }
 
-// firstHeader is the header of the first form of the file, which had rows of complete generations only.
+// firstHeader is the header of the first form of the file, which had only rows of complete generations.
 func firstHeader() []string {
 	return []string{"generation", "agent_index", "agent_name", "run_id", "tmux_session", "template_in", "workspace_out", "start_utc", "end_utc", "duration_seconds"}
 }
 
-// parseFirstChain reads the rows of the first form. A run had the name of its directory, which all attempts share. Here each gets the id of an attempt. The
-// newest one of a generation completed it. Later runs have the paths of earlier ones, so earlier rows lose their path.
+// parseFirstChain reads the rows of the first form. There, all attempts of a generation share the name of their run, so
+// each one gets an id here. The newest attempt of a generation completed it. Later runs reuse the paths of earlier
+// ones, so earlier rows lose their path.
 func parseFirstChain(records [][]string) (rows []Row, err error) {
-	attempts := map[string]int{} // of runs
+	attempts := map[string]int{} // the newest attempt by run
 	for _, record := range records {
 		f := &fieldReader{record: record}
 		r := Row{Status: RowCompleted, WhyNot: "an earlier version of segno did not record whether it is"}

@@ -29,7 +29,8 @@ func (r *rig) rows() []generation.Row {
 	return l.Rows
 }
 
-// checkChain checks that each attempt has one id, one row and its own files, and that so many generations are complete, each once.
+// checkChain checks that each attempt has one id, one row and its own files, and that the number of complete
+// generations is right.
 func (r *rig) checkChain(generations int) {
 	r.Helper()
 	complete, real, ids := map[int]int{}, map[string]string{}, map[string]bool{}
@@ -56,7 +57,7 @@ func (r *rig) checkChain(generations int) {
 	}
 }
 
-// chain is the content of generation_chain.csv.
+// chain returns the content of generation_chain.csv.
 func (r *rig) chain() string {
 	r.Helper()
 	data, err := os.ReadFile(r.path("village/generation_chain.csv"))
@@ -66,7 +67,7 @@ func (r *rig) chain() string {
 	return string(data)
 }
 
-// statuses are the ids and the statuses of the rows.
+// statuses returns the ids and the statuses of the rows.
 func (r *rig) statuses() (all []string) {
 	r.Helper()
 	for _, row := range r.rows() {
@@ -75,8 +76,8 @@ func (r *rig) statuses() (all []string) {
 	return all
 }
 
-// TestChainAfterGoingBack goes back to a checkpoint twice. The paths of the rows that were read before lead to the same files, and
-// the rows of the runs that the user left are marked.
+// TestChainAfterGoingBack goes back to a checkpoint twice. The paths in rows that were read before still name the same
+// files, and the rows of the runs that the user left are marked.
 func TestChainAfterGoingBack(t *testing.T) {
 	r := newRig(t)
 	c := r.config(2, 3)
@@ -175,7 +176,7 @@ func TestRowsOfFailures(t *testing.T) {
 	}
 }
 
-// forgetEnd removes from a run how it ended.
+// forgetEnd removes the state in which a run ended from its record.
 func (r *rig) forgetEnd(run string) {
 	r.Helper()
 	path := r.path(run, "run.json")
@@ -196,7 +197,8 @@ func (r *rig) forgetEnd(run string) {
 	}
 }
 
-// TestChainFollowsDirectories renames a run as a runner does that is killed before it writes the chain. The next one writes it.
+// TestChainFollowsDirectories renames a run, as does a runner that is killed before it writes the chain. The next
+// runner writes it.
 func TestChainFollowsDirectories(t *testing.T) {
 	r := newRig(t)
 	c := r.config(2, 2)
@@ -231,7 +233,7 @@ func TestChainFollowsDirectories(t *testing.T) {
 	}
 }
 
-// firstForm is a chain as the first version wrote it.
+// firstForm is a chain in the format of the first version.
 const firstForm = `generation,agent_index,agent_name,run_id,tmux_session,template_in,workspace_out,start_utc,end_utc,duration_seconds
 1,0,Ada,village-g001,,,village-g001/agents/Ada/workspace,2026-11-01T10:00:00.000Z,2026-11-01T10:00:01.500Z,1.500
 2,0,Ada,village-g002,,village-g001/agents/Ada/workspace,village-g002/agents/Ada/workspace,2026-11-01T10:00:02.000Z,2026-11-01T10:00:03.000Z,1.000
@@ -305,7 +307,7 @@ func TestDamagedChain(t *testing.T) {
 	}
 }
 
-// TestColumnsAreReserved checks that no world can name an outcome like a column.
+// TestColumnsAreReserved checks that no outcome of a world can have the name of another column.
 func TestColumnsAreReserved(t *testing.T) {
 	r := newRig(t)
 	if err := generation.New(r.config(1, 1)).Run(t.Context()); err != nil {
@@ -323,7 +325,7 @@ func TestColumnsAreReserved(t *testing.T) {
 	}
 }
 
-// badOutcomes is a world with an outcome that cannot be a column, from a tick on.
+// badOutcomes is a world that has an outcome which cannot be a column, from a certain tick on.
 type badOutcomes struct {
 	generation.World
 	from time.Duration
@@ -338,7 +340,7 @@ func (w badOutcomes) Snapshot(ctx context.Context) (segno.WorldSnapshot, error) 
 	return s, err
 }
 
-// TestUnusableOutcomes ends the run before an agent does anything for it.
+// TestUnusableOutcomes ends the run before an agent does any work.
 func TestUnusableOutcomes(t *testing.T) {
 	r := newRig(t)
 	c := r.config(1, 2)
@@ -356,7 +358,7 @@ func TestUnusableOutcomes(t *testing.T) {
 	}
 }
 
-// TestOutcomesThatAreLost lets a generation go on if its outcomes cannot be read any more. Its rows lack them.
+// TestOutcomesThatAreLost lets a generation continue when its outcomes become unreadable. Its rows lack them.
 func TestOutcomesThatAreLost(t *testing.T) {
 	r := newRig(t)
 	c := r.config(1, 3)
@@ -376,8 +378,8 @@ func TestOutcomesThatAreLost(t *testing.T) {
 	}
 }
 
-// TestChainAfterDeath lets the runner die at one operation on the disk while the user goes back to a checkpoint. The next runner
-// leaves a chain that is true, and rows that were read before still lead to the same files.
+// TestChainAfterDeath kills the runner at one operation on the disk while the user goes back to a checkpoint. The next
+// runner leaves a correct chain, and the paths in rows that were read before still name the same files.
 func TestChainAfterDeath(t *testing.T) {
 	run := func(t *testing.T, faults *faultfs.Faults) {
 		t.Helper()
@@ -391,7 +393,7 @@ func TestChainAfterDeath(t *testing.T) {
 		again := c
 		again.FS, again.Retries = faults.Wrap(vfs.OS), 0
 		again.ResumeFrom = r.path("village-g001/checkpoints/gen001-t000001.ckpt")
-		_ = generation.New(again).Run(t.Context()) // what it could not do counts
+		_ = generation.New(again).Run(t.Context()) // the next runner completes the work
 		if err := generation.New(c).Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}

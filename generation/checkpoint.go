@@ -24,7 +24,7 @@ const (
 	partSuffix     = ".part" // of an archive that is not in place
 )
 
-// consistency is how the parts of a checkpoint belong together.
+// consistency describes how the parts of a checkpoint belong together in time.
 type consistency string
 
 const (
@@ -32,7 +32,7 @@ const (
 	frozen consistency = archive.Barrier // the agents with a turn were stopped for the moment
 )
 
-// caller is what the runner adds to the metadata of an archive.
+// caller contains the runner's additions to the metadata of an archive.
 type caller struct {
 	Experiment     string            `json:"experiment"`
 	Generation     int               `json:"generation"`
@@ -43,7 +43,7 @@ type caller struct {
 	AgentsPerWorld int               `json:"agents_per_world"`
 	Port           int               `json:"world_port"`
 	Tickets        map[string]string `json:"world_sessions"`
-	// Turns, those of the generation that are complete, and Files are by agent.
+	// Turns counts the complete turns of the generation, by agent. Files are by agent, too.
 	Turns map[string]int        `json:"agent_turns"`
 	Files map[string]savedFiles `json:"agent_files,omitempty"`
 	// WhyNot is why the attempt is not reproducible, or "".
@@ -51,8 +51,8 @@ type caller struct {
 	Settings segno.Hash `json:"settings_hash,omitzero"` // of the experiment
 }
 
-// checkpoint saves the present moment. A failure is counted and shown, and the generation goes on. The error is
-// that of a world that died, with which the generation cannot go on.
+// checkpoint saves the present moment. If that fails, checkpoint counts and reports the failure, and the
+// generation continues. It returns an error only if the world died, because the generation then cannot continue.
 func (a *attempt) checkpoint(ctx context.Context, c consistency) error {
 	a.last = a.Now()
 	if _, isPausing := a.pauseRequested(); a.Every == 0 && !isPausing {
@@ -145,7 +145,8 @@ func (a *attempt) saveAgent(ctx context.Context, m *member) (*segno.Checkpoint, 
 	return cp, err
 }
 
-// archiveName is the name of an archive. t counts ticks in a generation that ticks bound, else seconds.
+// archiveName returns the name of an archive. Its number counts ticks if the generation is limited in ticks, else
+// seconds.
 func (a *attempt) archiveName(elapsed time.Duration) string {
 	t := int(elapsed / time.Second)
 	if a.Experiment.Ticks > 0 {
@@ -189,7 +190,7 @@ func (a *attempt) write(ctx context.Context, at segno.CommitID, cut archive.Cut,
 	return path, m.Digest, nil
 }
 
-// describe completes the state of an archive, and returns its name.
+// describe adds the metadata to the state of an archive, and returns the archive's name.
 func (a *attempt) describe(state *archive.State, elapsed time.Duration) (name string, err error) {
 	about := caller{Experiment: a.Experiment.Name, Generation: a.generation, ElapsedSeconds: elapsed.Seconds(), ElapsedTicks: a.ticks, Run: a.id,
 		World: a.world.Info().Name, AgentsPerWorld: len(a.agents), Port: a.world.Port(), Tickets: map[string]string{}, Turns: map[string]int{},
@@ -228,7 +229,7 @@ func describeSecret(err error) error {
 		WithHint("remove it from the file; the store has the checkpoint")
 }
 
-// point makes checkpoint.json name an archive.
+// point writes the path of an archive into checkpoint.json.
 func (r *Runner) point(path, digest string, generation, ticks int, elapsed time.Duration) error {
 	rel, err := filepath.Rel(r.dir, path)
 	if err != nil {
@@ -251,8 +252,8 @@ func archivesIn(runDir string) (paths []string) {
 	return paths
 }
 
-// retain removes all archives but the newest ones and the last one of each generation. Directories of
-// failed runs keep all.
+// retain removes all archives except the newest ones and the last one of each generation. Directories of
+// failed runs keep all their archives.
 func (a *attempt) retain() error {
 	var removable []string
 	kept := a.Keep

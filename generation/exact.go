@@ -16,14 +16,14 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// savedFiles are the checkpoints in the store that have the files of an agent.
+// savedFiles are the checkpoints in the store that contain the files of an agent.
 type savedFiles struct {
 	Workspace segno.CommitID `json:"workspace"`
 	Home      segno.CommitID `json:"home,omitempty"` // "" if the home was empty
 }
 
-// saveHome makes a checkpoint of the home of an agent, without its logins and its conversation, which the
-// checkpoint of the agent has. It returns "" if the home is empty.
+// saveHome makes a checkpoint of the home of an agent, without its logins and its conversation. The agent's
+// own checkpoint has the conversation. saveHome returns "" if the home is empty.
 func (a *attempt) saveHome(ctx context.Context, m *member, conversation string) (segno.CommitID, error) {
 	if a.OpenHome == nil {
 		return "", nil
@@ -33,9 +33,9 @@ func (a *attempt) saveHome(ctx context.Context, m *member, conversation string) 
 	}
 	entries, err := os.ReadDir(m.Home())
 	if err != nil || len(entries) == 0 {
-		return "", nil // the agent can also make it unreadable
+		return "", nil // the agent may also have made it unreadable
 	}
-	exclude := credential.Files(m.Home()) // the store must not have them
+	exclude := credential.Files(m.Home()) // the store must not contain logins
 	if conversation != "" {
 		exclude = append(exclude, conversation)
 	}
@@ -50,12 +50,12 @@ func (a *attempt) saveHome(ctx context.Context, m *member, conversation string) 
 	return cp.ID, nil
 }
 
-// restoreFiles makes the files of the agents what they were at a checkpoint, if this machine has the store and the
-// directory of the run. The archive alone lacks the files that do not travel, such as .env and .git, the modes of others,
-// and everything of a home but the conversation.
+// restoreFiles restores the files of the agents from a checkpoint, if this machine has the store and the
+// directory of the run. The archive alone lacks the files that are never archived, such as .env and .git, the exact
+// modes of the others, and everything in a home except the conversation.
 //
-// If that fails, the files of the archive stay, and an event tells of it. On another machine an event names the files that
-// the archive lacks because of secrets.
+// If that fails, the files of the archive stay, and an event reports it. On another machine an event names the files
+// that the archive lacks because of secrets.
 func (a *attempt) restoreFiles(ctx context.Context, from *savedRun) {
 	for _, info := range from.Manifest().Agents {
 		old, dir := filepath.Join(filepath.Dir(filepath.Dir(from.path)), "agents", info.Name), a.agentDir(info.Name)
@@ -75,7 +75,7 @@ func (a *attempt) restoreFiles(ctx context.Context, from *savedRun) {
 	}
 }
 
-// restoreWorkspace replaces the workspace that was loaded, and reports whether it did.
+// restoreWorkspace replaces the loaded workspace, and reports whether it did.
 func (a *attempt) restoreWorkspace(ctx context.Context, at segno.CommitID, old, workspace string) (bool, error) {
 	whole := workspace + ".whole"
 	made, err := a.makeTree(ctx, a.Open, at, old, whole)
@@ -89,7 +89,7 @@ func (a *attempt) restoreWorkspace(ctx context.Context, at segno.CommitID, old, 
 	return err == nil, err
 }
 
-// restoreHome adds the files of a home to its conversation, which was loaded. The logins are those of now, because
+// restoreHome adds the files of a home to its loaded conversation. It takes the present logins, because
 // their agent may have renewed them.
 func (a *attempt) restoreHome(ctx context.Context, at segno.CommitID, old, home, loaded string) error {
 	if a.OpenHome == nil || !isOwnDir(old) {
@@ -117,8 +117,8 @@ func (a *attempt) restoreHome(ctx context.Context, at segno.CommitID, old, home,
 	return nil
 }
 
-// makeTree makes dir what a checkpoint has, with the protected files of the directory from which it was made. It reports
-// whether it did: another machine has neither the checkpoint nor the directory.
+// makeTree creates dir with the files of a checkpoint, and with the protected files of the directory from which it was
+// made. It reports whether it did, because another machine has neither the checkpoint nor the directory.
 func (a *attempt) makeTree(ctx context.Context, open func(context.Context, string) (*timeline.Timeline, error), at segno.CommitID, old, dir string) (bool, error) {
 	if at == "" || !isOwnDir(old) {
 		return false, nil
@@ -145,13 +145,13 @@ func (a *attempt) makeTree(ctx context.Context, open func(context.Context, strin
 	return err == nil, err
 }
 
-// isOwnDir reports whether path is a directory, and not a symlink by which its agent replaced it.
+// isOwnDir reports whether path is a real directory: an agent may have replaced it by a symlink.
 func isOwnDir(path string) bool {
 	info, err := os.Lstat(path)
 	return err == nil && info.IsDir()
 }
 
-// copyLogins copies the logins of a home that another one lacks.
+// copyLogins copies the logins that a home lacks from another one.
 func copyLogins(from, to string) error {
 	logins := credential.Files(from)
 	return treeCopy{from: from, to: to, mode: func(m fs.FileMode) fs.FileMode { return m.Perm() },

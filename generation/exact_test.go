@@ -10,7 +10,7 @@ import (
 	"github.com/dalsegno/segno/generation"
 )
 
-// makeFiles makes files that an archive does not have, or not exactly.
+// makeFiles creates files that an archive does not contain, or not exactly.
 const makeFiles = `umask 022; echo key > .env; mkdir -p .git/refs empty node_modules/x; echo ref > .git/HEAD; echo '{}' > package.json; echo m > node_modules/x/m
 echo private > private; chmod 600 private; mkdir -m 700 closed; ln private linked; ln -s ../../../.. out
 mkdir -p ../home/.claude; echo '{"claudeAiOauth":1}' > ../home/.claude/.credentials.json; chmod 600 ../home/.claude/.credentials.json
@@ -21,7 +21,7 @@ const listFiles = `for d in . ../home ../run; do (cd $d && find . | sort | while
 	stat -c '%n %a %h %F' "$f"; test -L "$f" && readlink "$f"; test ! -d "$f" && stat -c '%y' "$f"; test -f "$f" && cat "$f"; done); done`
 
 // TestFilesThatDoNotTravel fails a generation. The resumed agents find their files exactly as they were at the
-// checkpoint, also those that no archive has.
+// checkpoint, including those that no archive contains.
 func TestFilesThatDoNotTravel(t *testing.T) {
 	r := newRig(t)
 	before, after := r.path("../before"), r.path("../after")

@@ -21,12 +21,12 @@ import (
 type Experiment struct {
 	Name        string `toml:"name"` // "" is the name of the file
 	Description string `toml:"description"`
-	// World is the name of a world that segno has, or a directory with a world.toml, relative to
+	// World is the name of a world that is part of segno, or a directory with a world.toml, relative to
 	// the directory of the file.
 	World string `toml:"world"`
 	Seed  uint64 `toml:"seed"`
-	// Order is the order of the turns within a tick: [OrderTogether], which "" is, or [OrderFixed]. A realtime world has no
-	// ticks.
+	// Order is the order of the turns within a tick: [OrderTogether], which is the default, or [OrderFixed]. A realtime
+	// world has no ticks.
 	Order       string `toml:"order"`
 	Generations int    `toml:"generations"`
 	// A generation lasts Ticks ticks of the world, or Duration.
@@ -34,7 +34,7 @@ type Experiment struct {
 	Duration duration `toml:"duration"`
 	// Idle is how long an idle agent of a realtime world waits for its next prompt; 0 is a second.
 	Idle duration `toml:"idle"`
-	// Template is a directory whose files each workspace of the first generation begins with.
+	// Template is a directory. Each workspace of the first generation begins with its files.
 	Template string `toml:"template"`
 	// Prompt is the first message to each agent. AGENT is replaced by the agent's name.
 	Prompt string      `toml:"prompt"`
@@ -46,7 +46,7 @@ type Experiment struct {
 // The orders of turns within a tick.
 const (
 	OrderTogether = "together" // all agents at once: the world sees their actions in any order
-	OrderFixed    = "fixed"    // one after the other, as the file lists them: agents that are reproducible make a run that is
+	OrderFixed    = "fixed"    // one after the other, as the file lists them: if the agents are reproducible, the run is, too
 )
 
 // AgentSpec is one agent of an [Experiment].
@@ -58,19 +58,19 @@ type AgentSpec struct {
 	// Model, if given, is the model of the agent, in the agent's own words.
 	Model  string `toml:"model"`
 	System string `toml:"system"` // the system prompt
-	Prompt string `toml:"prompt"` // instead of that of the experiment
-	// Home is a directory whose files the home of the agent begins with, such as settings.
+	Prompt string `toml:"prompt"` // instead of the experiment's prompt
+	// Home is a directory. The home of the agent begins with its files, such as settings.
 	Home string `toml:"home"`
-	// Env are names of variables that the agent gets from the environment of segno.
+	// Env are names of variables that the agent receives from segno's environment.
 	Env []string `toml:"env"`
 }
 
-// IsOffline reports whether the agent is segno's own without a model, so that the world must have a scripted player.
+// IsOffline reports whether the agent is segno's own agent without a model. Its world must have a scripted player.
 func (a *AgentSpec) IsOffline() bool {
 	return (a.Kind == KindOffline || a.Kind == KindSegno) && (a.Model == "" || a.Model == "offline")
 }
 
-// duration is a [time.Duration] that TOML has as text: "4h".
+// duration is a [time.Duration] that is text in TOML: "4h".
 type duration time.Duration
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
@@ -89,7 +89,8 @@ const (
 // simpleName is a name that can be part of a path and of a name in an archive.
 var simpleName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$`)
 
-// runName is how the directory of a run ends, beside which that of the experiment is.
+// runName matches the end of the name of a run's directory. No experiment may have such a name, because its directory
+// is beside the runs.
 var runName = regexp.MustCompile(`-g[0-9]{3}$`)
 
 // ReadExperiment reads a file. The error has [segno.KindNotFound] or [segno.KindInvalid].
@@ -117,7 +118,7 @@ func ReadExperiment(path string) (*Experiment, error) {
 	return e, nil
 }
 
-// check fills in defaults and reports what is missing.
+// check fills in defaults and returns an error for a missing or wrong setting.
 func (e *Experiment) check() error {
 	if e.Name == "" {
 		e.Name = strings.TrimSuffix(filepath.Base(e.path), filepath.Ext(e.path))
@@ -170,7 +171,8 @@ func (e *Experiment) check() error {
 	return nil
 }
 
-// settings is the hash of what decides about the course of the generations. How many there are does not, and where files are does not.
+// settings returns the hash of the settings that influence the course of the generations. It leaves out the number of
+// generations and the paths.
 func (e *Experiment) settings() segno.Hash {
 	parts := *e
 	parts.Name, parts.Description, parts.Generations, parts.Template = "", "", 0, ""
@@ -185,7 +187,7 @@ func (e *Experiment) settings() segno.Hash {
 	return segno.HashOf(data)
 }
 
-// resolve returns a path of the file as an absolute one.
+// resolve makes a path in the file absolute.
 func (e *Experiment) resolve(path string) string {
 	if filepath.IsAbs(path) {
 		return path

@@ -10,16 +10,16 @@ import (
 	"strings"
 )
 
-// isRebuildable reports whether a new workspace goes without a directory or file of its template,
-// because a tool makes it again.
+// isRebuildable reports whether a new workspace does not get a file or directory of its template,
+// because a tool creates it again.
 func isRebuildable(rel string, _ fs.DirEntry) bool {
 	name := filepath.Base(rel)
 	return slices.Contains([]string{".venv", "__pycache__", ".pytest_cache"}, name) || filepath.Ext(name) == ".pyc"
 }
 
-// copyTree copies the directories, files and symlinks of a template into a directory, where existing ones
-// stay as they are. Agents wrote the template, so it may be hostile: no symlink is followed, and
-// devices, sockets, FIFOs and what cannot be read are left out. Files get the modes of files from an archive.
+// copyTree copies the directories, files and symlinks of a template into a directory. Existing ones stay
+// unchanged. Agents wrote the template, so it may be hostile: copyTree follows no symlink, and
+// leaves out devices, sockets, FIFOs and unreadable files. Files get the modes of files from an archive.
 func copyTree(from, to string) error {
 	return treeCopy{from: from, to: to, isLeftOut: isRebuildable, mode: func(m fs.FileMode) fs.FileMode {
 		if m&0o100 != 0 {
@@ -29,9 +29,9 @@ func copyTree(from, to string) error {
 	}}.run()
 }
 
-// copyHome is copyTree for the home of an agent. The files keep their modes. It leaves out the files of a session
-// that was loaded, under whatever name, and the databases of Codex, which have places in the session's file
-// and which Codex makes again.
+// copyHome is copyTree for the home of an agent, but the files keep their modes. It leaves out the files of a
+// loaded session, whatever their names are. It also leaves out the databases of Codex: they contain positions in the
+// session's file, and Codex creates them again.
 func copyHome(from, to, loaded string) error {
 	if info, err := os.Lstat(from); err != nil || !info.IsDir() {
 		return nil // there is none

@@ -15,7 +15,7 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// ReadStatus returns the state of an experiment in a directory of runs. It finds out whether the runner lives.
+// ReadStatus returns the state of an experiment in a directory of runs. It checks whether the runner still runs.
 func ReadStatus(ctx context.Context, out, name string) (Status, *Pointer, error) {
 	dir := filepath.Join(out, name)
 	s := Status{Experiment: name, State: StateNone}
@@ -38,7 +38,7 @@ func ReadStatus(ctx context.Context, out, name string) (Status, *Pointer, error)
 	return s, &p, nil
 }
 
-// isLocked reports whether a runner has the experiment.
+// isLocked reports whether a runner holds the lock of the experiment.
 func isLocked(ctx context.Context, dir string) (bool, error) {
 	f, err := openFile(filepath.Join(dir, lockFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -70,7 +70,7 @@ type Log struct {
 	Checkpoints []SavedCheckpoint `json:"checkpoints"`
 }
 
-// SavedCheckpoint is one archive of an experiment.
+// SavedCheckpoint describes one archive of an experiment.
 type SavedCheckpoint struct {
 	Path           string    `json:"path"` // relative to the directory of the runs
 	Run            string    `json:"run"`  // the directory that has it
@@ -83,8 +83,8 @@ type SavedCheckpoint struct {
 	SimTime        string    `json:"sim_time"`
 	Consistency    string    `json:"consistency"`
 	Agents         []string  `json:"agents"`
-	Omitted        int       `json:"omitted"`       // conversations that a secret cost
-	OmittedFiles   int       `json:"omitted_files"` // files of workspaces that a secret cost
+	Omitted        int       `json:"omitted"`       // conversations left out because of a secret
+	OmittedFiles   int       `json:"omitted_files"` // files of workspaces left out because of a secret
 	Error          string    `json:"error,omitempty"`
 
 	// Workspaces are the checkpoints of the agents in the store of the machine that made the archive.
@@ -155,11 +155,11 @@ func readSaved(path string) (c SavedCheckpoint) {
 	return c
 }
 
-// ReadRows returns the rows of the chain of an experiment, oldest first, or none if it has no complete attempt.
+// ReadRows returns the rows of the chain of an experiment, oldest first, or none if no attempt has ended.
 func ReadRows(out, name string) ([]Row, error) { return readChain(filepath.Join(out, name)) }
 
-// AttemptArchives returns the paths of the archives that an attempt left, oldest first. They are in the directory of its run, which is beside
-// that of the experiment; an attempt that leads elsewhere has none.
+// AttemptArchives returns the paths of the archives that an attempt left, oldest first. They are in the directory of
+// its run, which is beside the directory of the experiment. An attempt whose symlink points elsewhere has none.
 func AttemptArchives(out, name, attempt string) []string {
 	if !filepath.IsLocal(attempt) || strings.ContainsRune(attempt, filepath.Separator) {
 		return nil
@@ -180,8 +180,8 @@ func ReadArchive(path string) SavedCheckpoint {
 	return readSavedIn(filepath.Dir(filepath.Dir(path)), path)
 }
 
-// Find returns the experiment that a user means by its name, the name or the directory of one of its runs, or its own
-// directory. out is the directory of the runs unless the name is a path. Paths are relative to wd.
+// Find returns the experiment that a user names: by its name, by the name or the directory of one of its runs, or by
+// its directory. out is the directory of the runs unless the name is a path. Paths are relative to wd.
 func Find(wd, out, called string) (dir, name string, found bool) {
 	at := func(path string) string {
 		if filepath.IsAbs(path) {

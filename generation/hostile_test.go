@@ -12,7 +12,7 @@ import (
 	"github.com/dalsegno/segno/generation"
 )
 
-// TestClockSetBack fails three times while the clock goes back an hour each time. Each retry continues the run that
+// TestClockSetBack fails three times while the clock is set back an hour each time. Each retry continues the run that
 // failed last, and directories with other names are ignored.
 func TestClockSetBack(t *testing.T) {
 	r := newRig(t)
@@ -52,7 +52,7 @@ func TestClockSetBack(t *testing.T) {
 }
 
 // TestChangedExperiment adds an agent to an experiment that was stopped, or moves the archives to another machine. The
-// runner does not begin the generation again without an order.
+// runner does not restart the generation unless the user asks for it.
 func TestChangedExperiment(t *testing.T) {
 	for name, change := range map[string]func(c *generation.Config){
 		"another agent": func(c *generation.Config) {
@@ -92,8 +92,8 @@ func TestChangedExperiment(t *testing.T) {
 	}
 }
 
-// TestMovedRuns moves the directory of the runs after a failure. The next command goes on there, and the
-// pointer leads to the checkpoint.
+// TestMovedRuns moves the directory of the runs after a failure. The next command continues in the new place, and the
+// pointer names the checkpoint there.
 func TestMovedRuns(t *testing.T) {
 	r := newRig(t)
 	r.kind.more = func(n int) string {

@@ -25,18 +25,18 @@ type member struct {
 	timeline *timeline.Timeline
 	session  segno.SessionID
 	saved    savedFiles
-	// talks is set if the agent keeps a conversation. Without one, a session is never known.
+	// talks is set if the agent keeps a conversation. If it is not set, the session is never known.
 	talks bool
 
-	began tokens // of the session when the attempt began
+	began tokens // tokens of the session when the attempt began
 
 	mu    sync.Mutex
-	turns int              // that are complete in the generation
-	group *supervise.Group // of the turn in progress, or nil
-	now   tokens           // after the newest turn
+	turns int              // complete turns in the generation
+	group *supervise.Group // the processes of the turn in progress, or nil
+	now   tokens           // tokens after the newest turn
 }
 
-// openAgent makes the directories of an agent that the template or the checkpoint did not make.
+// openAgent creates those directories of an agent that the template or the checkpoint did not create.
 func (a *attempt) openAgent(ctx context.Context, spec AgentSpec, manual string) (m *member, err error) {
 	name := string(a.key) + "/" + a.id + "/" + spec.Name
 	m = &member{Place: Place{AgentSpec: spec, Dir: a.agentDir(spec.Name), World: a.world.URL(), Manual: manual, FS: a.FS,
@@ -75,8 +75,8 @@ func (a *attempt) openAgent(ctx context.Context, spec AgentSpec, manual string) 
 	return m, err
 }
 
-// prompt returns the first message of the next turn of an agent. An agent without its conversation begins
-// again, but with the files that it has.
+// prompt returns the message of the next turn of an agent. An agent that has lost its conversation receives the
+// first message again, but keeps its files.
 func (a *attempt) prompt(m *member) string {
 	switch {
 	case m.turns == 0 && m.session == "", m.talks && m.session == "":
@@ -96,7 +96,7 @@ func (a *attempt) isFinishing() bool {
 	return d-a.elapsed() <= min(d/10, 5*time.Minute)
 }
 
-// turn lets an agent have one turn.
+// turn runs one turn of an agent.
 func (a *attempt) turn(ctx context.Context, m *member) error {
 	c := m.kind.Turn(m.Place, Turn{Prompt: a.prompt(m), Session: m.session})
 	g, err := a.startTurn(ctx, m, c)
@@ -120,7 +120,7 @@ func (a *attempt) turn(ctx context.Context, m *member) error {
 	return err
 }
 
-// startTurn starts a turn, unless the attempt ends.
+// startTurn starts a turn, unless the attempt is ending.
 func (a *attempt) startTurn(ctx context.Context, m *member, c Command) (*supervise.Group, error) {
 	if !a.gate.enter() {
 		return nil, context.Canceled

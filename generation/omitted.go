@@ -24,8 +24,8 @@ func omittedSecrets(m *archive.Manifest) (sessions, files []string) {
 	return sessions, slices.Compact(files)
 }
 
-// reportOmitted reports what the archive of a checkpoint lacks because of secrets: each conversation, and each file once, because
-// it stays in its workspace and has the secret at each checkpoint.
+// reportOmitted reports the conversations and files that the archive of a checkpoint lacks because of secrets. It
+// reports each file only once, because the file stays in its workspace and has the secret at each checkpoint.
 func (a *attempt) reportOmitted(m *archive.Manifest, archivePath string) {
 	sessions, files := omittedSecrets(m)
 	e := Event{Generation: a.generation, Run: a.id, Tick: a.ticks, Path: archivePath, Error: "the scan found a secret"}

@@ -13,7 +13,7 @@ import (
 	"github.com/dalsegno/segno/internal/local"
 )
 
-// leaksEnvironment lets the agent of a rig write its environment, in which there is a key, to a file at each turn.
+// leaksEnvironment makes the agent of a rig write its environment, which contains a key, to a file at each turn.
 func (r *rig) leaksEnvironment(more func(turn int) string) {
 	r.kind.more = func(turn int) string {
 		return "AWS_KEY=" + secretText() + " env > vars; ls > seen; " + more(turn)
@@ -49,7 +49,7 @@ func TestSecretInWorkspace(t *testing.T) {
 	}
 }
 
-// checkOmits checks that an archive has the workspace of the agent but for one file, which its manifest names.
+// checkOmits checks that an archive has the workspace of the agent except one file, which its manifest names.
 func (r *rig) checkOmits(file string, elements ...string) {
 	r.Helper()
 	m := r.manifest(elements...)
@@ -61,7 +61,7 @@ func (r *rig) checkOmits(file string, elements ...string) {
 	}
 }
 
-// TestSecretInFileNamedSession does not take a file for a conversation.
+// TestSecretInFileNamedSession has a file named session, which must not count as a conversation.
 func TestSecretInFileNamedSession(t *testing.T) {
 	r := newRig(t)
 	r.kind.more = func(int) string { return "echo '" + secretText() + "' > session; mkdir -p '" + secretText() + "'" }
@@ -74,7 +74,7 @@ func TestSecretInFileNamedSession(t *testing.T) {
 	}
 }
 
-// TestSecretGoneAgain removes the file. The status no longer lists it.
+// TestSecretGoneAgain removes the file with the secret. The status no longer lists it.
 func TestSecretGoneAgain(t *testing.T) {
 	r := newRig(t)
 	r.leaksEnvironment(func(turn int) string {
@@ -93,8 +93,8 @@ func TestSecretGoneAgain(t *testing.T) {
 	}
 }
 
-// TestResumeWithoutOmittedFile continues a run whose archives lack a file. On the machine that made them, the agent finds the
-// file again. On another machine an event names it.
+// TestResumeWithoutOmittedFile continues a run whose archives lack a file. On the machine that made them, the agent
+// gets the file back. On another machine an event names it.
 func TestResumeWithoutOmittedFile(t *testing.T) {
 	for name, isHere := range map[string]bool{"here": true, "elsewhere": false} {
 		t.Run(name, func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestResumeWithoutOmittedFile(t *testing.T) {
 			found := ""
 			r.on = func(e generation.Event) {
 				if e.Kind == generation.EventBegin {
-					vars, _ := os.ReadFile(filepath.Join(c.Out, "village-g001/agents/Ada/workspace/vars")) // "" if it is not there
+					vars, _ := os.ReadFile(filepath.Join(c.Out, "village-g001/agents/Ada/workspace/vars")) // "" if the file does not exist
 					found = string(vars)
 				}
 			}
@@ -149,7 +149,7 @@ func TestResumeWithoutOmittedFile(t *testing.T) {
 	}
 }
 
-// TestSecretInFileAndConversation leaves both out.
+// TestSecretInFileAndConversation has secrets in both; archives lack both.
 func TestSecretInFileAndConversation(t *testing.T) {
 	r := newRig(t)
 	r.conversation(func(int) string { return "the key is " + secretText() })
@@ -166,7 +166,7 @@ func TestSecretInFileAndConversation(t *testing.T) {
 	}
 }
 
-// TestSecretInWorld costs the archives, because a world is one document. The generation goes on.
+// TestSecretInWorld makes every archive fail, because a world is one document. The generation continues.
 func TestSecretInWorld(t *testing.T) {
 	r := newRig(t)
 	r.kind.more = func(int) string {

@@ -39,8 +39,8 @@ const (
 	maxLine = 400     // bytes of a line that are reported
 )
 
-// lastLine returns the last line with text that was added to a log since it had a size, or "". The agent can
-// write anything there, also make it shorter.
+// lastLine returns the last line with text that was appended to a log after the offset from, or "". The agent can
+// write anything to the log and even shorten it.
 func lastLine(log *os.File, from int64) string {
 	info, err := log.Stat()
 	if err != nil || info.Size() <= from {

@@ -8,7 +8,7 @@ import (
 	"github.com/dalsegno/segno/transcript/filelog"
 )
 
-// The kinds of agents that take their turns by commands of segno. It keeps their conversations in
+// The kinds of agents whose turns are commands of segno. Segno keeps their conversations in
 // [Place.Conversation], unless they are in the home of the agent.
 const (
 	KindOffline = "offline" // segno's own agent; without a model it is a scripted player
@@ -16,9 +16,9 @@ const (
 	KindACP     = "acp"     // a program that speaks the Agent Client Protocol
 )
 
-// Own returns the kinds of agents that take their turns by commands of segno. A command gets the flags --conversation, --id, --prompt and
-// --system. That of a turn of segno's own agent also gets --model. That of an agent that speaks the Agent Client
-// Protocol also gets --session and, as arguments, the command of the agent.
+// Own returns the kinds of agents whose turns are commands of segno. A command gets the flags --conversation, --id,
+// --prompt and --system. The command for segno's own agent also gets --model. The command for an agent that speaks the
+// Agent Client Protocol also gets --session and, as arguments, the command of the agent.
 func Own(getenv func(string) string, turn, acp []string) map[string]Kind {
 	u := user{getenv: getenv}
 	own := ownKind{u, turn}
@@ -51,8 +51,8 @@ type acpKind struct{ command []string }
 // Prepare implements [Kind].
 func (acpKind) Prepare(context.Context, Place) error { return nil }
 
-// Turn implements [Kind]. The session is that of the record of the conversation, or one that was loaded from a
-// checkpoint into the home of the agent and has no record.
+// Turn implements [Kind]. The session is the one in the record of the conversation, or a session without a
+// record that was loaded from a checkpoint into the home of the agent.
 func (k acpKind) Turn(p Place, t Turn) Command {
 	id := p.Session
 	if filelog.New(p.Conversation(), nil).Has(t.Session) {
@@ -62,7 +62,7 @@ func (k acpKind) Turn(p Place, t Turn) Command {
 	return Command{Args: append(args, p.Command...)}
 }
 
-// Session implements [Kind]. If the program is Claude Code or Codex, it has the conversation in its home.
+// Session implements [Kind]. If the program is Claude Code or Codex, the conversation is in its home.
 func (acpKind) Session(ctx context.Context, p Place) (segno.Transcript, segno.Source, error) {
 	reader, found, err := newest(ctx, p, claudeSessions(p), codexSessions(p))
 	if err != nil || found.Session != "" {
@@ -71,7 +71,7 @@ func (acpKind) Session(ctx context.Context, p Place) (segno.Transcript, segno.So
 	return newest(ctx, p, filelog.New(p.Conversation(), nil))
 }
 
-// ownFlags returns a command with the flags of all turns.
+// ownFlags returns a command with the flags that all turns have.
 func ownFlags(command []string, p Place, t Turn, id string) []string {
 	return append(append([]string{}, command...), "--conversation="+p.Conversation(), "--id="+id, "--prompt="+t.Prompt, "--system="+p.System)
 }

@@ -44,9 +44,9 @@ type pauseRequest struct {
 	Grace time.Duration `json:"grace"`
 }
 
-// PauseOptions are those of [Pause].
+// PauseOptions are the options of [Pause].
 type PauseOptions struct {
-	// Grace is how long agents may finish their turns. After that they are stopped within them.
+	// Grace is how long agents may take to finish their turns. After that they are stopped within a turn.
 	Grace time.Duration
 	// Wait is how long the runner may then need for the checkpoint. After that it is killed.
 	Wait time.Duration
@@ -63,8 +63,8 @@ const (
 // first, also if the experiment makes none otherwise, and its state is then [StatePaused]. [Wake] is the
 // counterpart.
 //
-// If Pause is killed, the runner goes on or has paused. The error has [segno.KindNotFound] if the directory has no such
-// experiment, and [segno.KindRefused] if it does not run or belongs to another user.
+// If Pause is killed, the runner continues or has paused. The error has [segno.KindNotFound] if the directory has no
+// such experiment, and [segno.KindRefused] if it does not run or belongs to another user.
 func Pause(ctx context.Context, out, name string, o PauseOptions) (Status, *Pointer, error) {
 	if o.FS == nil {
 		o.FS = vfs.OS
@@ -257,7 +257,7 @@ func (r *Runner) checkPaused() error {
 	}
 	reader, err := p.open(r.Out, r.Experiment.Name)
 	if err != nil {
-		return nil // the runner tells of it, and uses an older one
+		return nil // the runner reports it and uses an older one
 	}
 	return errors.Join(r.checkSaved(&savedRun{Reader: reader, path: p.Checkpoint}), reader.Close())
 }

@@ -30,8 +30,8 @@ func (r *rig) write(text string, perm os.FileMode, elements ...string) {
 	}
 }
 
-// pauseInTurn runs an experiment that makes no checkpoints until turn n, in which it pauses as a runner does that gets
-// the request of Pause.
+// pauseInTurn runs an experiment without checkpoints until turn n. In that turn it pauses, as a runner does that
+// receives the request of Pause.
 func (r *rig) pauseInTurn(n int) generation.Config {
 	r.Helper()
 	ctx, cancel := context.WithCancel(r.Context())
@@ -116,13 +116,13 @@ func TestPause(t *testing.T) {
 	if failed := r.find(generation.EventFailed); len(failed) > 0 {
 		t.Errorf("the pause counts as a failure: %+v", failed)
 	}
-	r.checkNotes("village-g001", 4) // the turn that was cut wrote its line, and then began again
+	r.checkNotes("village-g001", 4) // the interrupted turn wrote its line, and then began again
 	if _, err := generation.Wake(t.Context(), c.Out, "village"); segno.KindOf(err) != segno.KindRefused {
 		t.Errorf("a second wake: %v", err)
 	}
 }
 
-// TestWakeOfDamage refuses a checkpoint that is damaged or another one.
+// TestWakeOfDamage refuses a checkpoint that is damaged or was replaced.
 func TestWakeOfDamage(t *testing.T) {
 	r := newRig(t)
 	c := r.pauseInTurn(2)
@@ -156,7 +156,7 @@ func TestWakeOfDamage(t *testing.T) {
 	}
 }
 
-// TestPauseRefusals signals no process that is not the runner of the experiment.
+// TestPauseRefusals checks that Pause signals only the runner of the experiment.
 func TestPauseRefusals(t *testing.T) {
 	r := newRig(t)
 	sleep := exec.CommandContext(t.Context(), "sleep", "1000")
@@ -180,7 +180,7 @@ func TestPauseRefusals(t *testing.T) {
 			return
 		}
 		for text, kind := range map[string]segno.Kind{
-			record(pid, proc.Start(pid), os.Geteuid()):     segno.KindRefused, // it has not the lock
+			record(pid, proc.Start(pid), os.Geteuid()):     segno.KindRefused, // it does not have the lock
 			record(pid, "1", os.Geteuid()):                 segno.KindRefused, // another process had the pid
 			record(1, proc.Start(1), os.Geteuid()):         segno.KindRefused,
 			record(-1, "", os.Geteuid()):                   segno.KindRefused,

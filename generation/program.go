@@ -21,8 +21,8 @@ const (
 	KindCodex  = "codex"  // Codex, one codex exec per turn
 )
 
-// Programs are the kinds of agents that are programs of others. home is the user's, whose logins the
-// agents get; getenv is the user's environment, of which they get the keys of their models.
+// Programs returns the kinds of agents that are programs of other vendors. home is the user's home, whose logins the
+// agents get. getenv reads the user's environment, from which they get the keys of their models.
 func Programs(home string, getenv func(string) string) map[string]Kind {
 	user := user{home: home, getenv: getenv}
 	return map[string]Kind{KindClaude: claudeKind{user}, KindCodex: codexKind{user}}
@@ -43,7 +43,7 @@ func (u user) prepare(ctx context.Context, p Place, program string) error {
 	return err
 }
 
-// variables returns those that the user has set.
+// variables returns those of the named variables that the user has set.
 func (u user) variables(names ...string) (env []string) {
 	for _, name := range names {
 		if value := u.getenv(name); value != "" {
@@ -117,13 +117,13 @@ func (k codexKind) Session(ctx context.Context, p Place) (segno.Transcript, segn
 	return newest(ctx, p, codexSessions(p))
 }
 
-// sessions is what reads the sessions in the home of an agent.
+// sessions reads the sessions in the home of an agent.
 type sessions interface {
 	segno.Transcript
 	Sessions(ctx context.Context) iter.Seq2[transcript.SessionFile, error]
 }
 
-// newest returns the session of an agent: of those that the readers find, the one that changed last. If there is
+// newest returns the session of an agent: the one that changed last of those that the readers find. If there is
 // none, it returns the last reader.
 func newest(ctx context.Context, p Place, readers ...sessions) (reader segno.Transcript, found segno.Source, err error) {
 	var changed time.Time
@@ -136,7 +136,7 @@ func newest(ctx context.Context, p Place, readers ...sessions) (reader segno.Tra
 				if segno.KindOf(err) == segno.KindCancelled {
 					return nil, segno.Source{}, err
 				}
-				continue // an agent can write anything there; the other sessions count
+				continue // an agent can write anything there; the other sessions still count
 			}
 			if f.Modified.After(changed) {
 				changed, reader, found = f.Modified, t, segno.Source{Session: f.Session, Path: f.Path, Dir: p.Workspace()}

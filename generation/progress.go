@@ -8,14 +8,15 @@ import (
 	"github.com/dalsegno/segno/world"
 )
 
-// progress is what an attempt knows of its world.
+// progress is the state of the world that an attempt knows.
 type progress struct {
 	time     segno.SimTime
 	outcomes world.Outcomes
 	lost     bool // the outcomes could not be read at some moment
 }
 
-// observe keeps the time and the outcomes of the world. The error is that of outcomes that cannot be columns; they are then unknown.
+// observe records the time and the outcomes of the world. It returns an error if the outcomes cannot be columns; they
+// are then unknown.
 func (a *attempt) observe(s segno.WorldSnapshot) error {
 	outcomes, err := world.ReadOutcomes(s.Document)
 	if err != nil {
@@ -26,7 +27,8 @@ func (a *attempt) observe(s segno.WorldSnapshot) error {
 	return err
 }
 
-// observeOn is observe while agents live. The generation goes on without outcomes, and the user learns of it once.
+// observeOn is observe while agents live. If it fails, the generation continues without outcomes, and an event reports
+// it once.
 func (a *attempt) observeOn(s segno.WorldSnapshot) {
 	if err := a.observe(s); err != nil && !a.now.lost {
 		a.now.lost = true
@@ -34,12 +36,12 @@ func (a *attempt) observeOn(s segno.WorldSnapshot) {
 	}
 }
 
-// record writes run.json, with the rows of the attempt as they are now.
+// record writes run.json with the present rows of the attempt.
 func (a *attempt) record(state runState) error {
 	return a.writeRun(a.dir, runRecord{Generation: a.generation, ID: a.own, Start: a.start, Resumed: a.resumed, Settings: a.Experiment.settings(), State: state, Rows: a.rows()})
 }
 
-// rows are those of the attempt in the chain, without their status.
+// rows returns the attempt's rows in the chain, without their status.
 func (a *attempt) rows() []Row {
 	end := a.Now().UTC().Truncate(time.Millisecond)
 	rows := make([]Row, len(a.Experiment.Agents))
@@ -54,15 +56,15 @@ func (a *attempt) rows() []Row {
 	return rows
 }
 
-// continues compares the settings with those of what the attempt began with.
+// continues sets whyNot if the settings changed since the checkpoint or run from which the attempt began.
 func (a *attempt) continues(before segno.Hash) {
 	if a.whyNot == "" && before != a.Experiment.settings() && before != (segno.Hash{}) {
 		a.whyNot = "the file of the experiment changed since it began"
 	}
 }
 
-// whyNotReproducible returns why another run of the experiment may differ, or "". Agents without a model are taken to choose by what they
-// observe and remember alone.
+// whyNotReproducible returns why another run of the experiment may differ, or "". It assumes that agents without a
+// model choose only by their observations and memory.
 func (a *attempt) whyNotReproducible() string {
 	if a.whyNot != "" {
 		return a.whyNot

@@ -8,14 +8,14 @@ import (
 	"github.com/dalsegno/segno/internal/supervise"
 )
 
-// gate lets turns begin. While a checkpoint is made, none does.
+// gate controls when turns may begin. While a checkpoint is made, none may.
 type gate struct {
 	mu     sync.RWMutex
 	closed bool
 }
 
-// enter returns when a turn may begin, and reports false if none may any more. The caller calls leave once the
-// turn has begun.
+// enter waits until a turn may begin. It returns false if no turn may begin any more. The caller calls leave once
+// the turn has begun.
 func (g *gate) enter() bool {
 	g.mu.RLock()
 	if g.closed {
@@ -27,15 +27,15 @@ func (g *gate) enter() bool {
 
 func (g *gate) leave() { g.mu.RUnlock() }
 
-// close lets no turn begin any more.
+// close prevents further turns from beginning.
 func (g *gate) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.closed = true
 }
 
-// cut makes a checkpoint at a moment in which no agent runs: between turns if none is in progress, else
-// the agents are frozen until the caller calls thaw.
+// cut makes a checkpoint at a moment when no agent runs. If turns are in progress, it freezes the agents until the
+// caller calls thaw.
 func (a *attempt) cut(ctx context.Context) (thaw func(), err error) {
 	a.gate.mu.Lock()
 	groups := a.groups()
@@ -46,7 +46,7 @@ func (a *attempt) cut(ctx context.Context) (thaw func(), err error) {
 	return func() { thawAgents(); a.gate.mu.Unlock() }, a.checkpoint(ctx, frozen)
 }
 
-// lastCut is cut for a moment after which no turn goes on. Agents that have a turn stay frozen until they are killed,
+// lastCut is cut for the end of an attempt. Agents with a turn in progress stay frozen until they are killed,
 // so that their files do not change any more.
 func (a *attempt) lastCut(ctx context.Context) error {
 	_, err := a.cut(ctx)
@@ -58,13 +58,13 @@ func (a *attempt) lastCut(ctx context.Context) error {
 	return err
 }
 
-// report is what happens to one agent in a realtime world: it gets a prompt, its turn ends, or it leaves.
+// report is an event of one agent in a realtime world: it gets a prompt, its turn ends, or it leaves.
 type report struct {
 	endedTurn
 	begins, leaves bool
 }
 
-// liveInRealTime lets each agent have one turn after the other, until the generation is over. The world moves
+// liveInRealTime gives each agent one turn after the other until the generation is over. The world moves
 // its time without segno.
 func (a *attempt) liveInRealTime(ctx, work context.Context) error {
 	life, leave := context.WithCancel(work)
@@ -124,7 +124,7 @@ func (a *attempt) liveInRealTime(ctx, work context.Context) error {
 	return ctx.Err()
 }
 
-// liveAs lets one agent have turns until life ends, and reports each.
+// liveAs gives one agent turns until life ends, and reports each.
 func (a *attempt) liveAs(life, work context.Context, m *member, reports chan<- report) {
 	send := func(r report) {
 		r.member = m

@@ -63,7 +63,7 @@ func (r *rig) load(name string, elements ...string) string {
 	return string(data)
 }
 
-// TestRealTime lets an agent live for some time, stops it in between, and continues. The time that passed counts.
+// TestRealTime runs an agent for some time, stops it in between, and continues. The earlier time counts.
 func TestRealTime(t *testing.T) {
 	r := newRig(t)
 	c := r.realtime(1, time.Hour, time.Millisecond)
@@ -92,7 +92,7 @@ func TestRealTime(t *testing.T) {
 		t.Fatalf("the chain is %+v, %v", l.Rows, err)
 	}
 	known := map[string]bool{"": true}
-	for _, cp := range l.Checkpoints { // several of one second have one archive
+	for _, cp := range l.Checkpoints { // several checkpoints within one second share one archive
 		if known[cp.Digest] = true; !known[cp.Parent] {
 			t.Errorf("%s continues %s, which is not there", cp.Path, cp.Parent)
 		}
@@ -108,8 +108,8 @@ func TestRealTime(t *testing.T) {
 	}
 }
 
-// TestRealTimeCut cuts while an agent writes two files in turn. It is frozen meanwhile, so in each checkpoint the
-// files belong together.
+// TestRealTimeCut makes checkpoints while an agent writes two files alternately. It is frozen meanwhile, so the files
+// in each checkpoint belong together.
 func TestRealTimeCut(t *testing.T) {
 	r := newRig(t)
 	r.kind.more = func(int) string {
@@ -139,7 +139,7 @@ func TestRealTimeCut(t *testing.T) {
 	}
 }
 
-// TestTicksInRealTime is refused: such a world has no ticks.
+// TestTicksInRealTime refuses an experiment with ticks, because a realtime world has none.
 func TestTicksInRealTime(t *testing.T) {
 	r := newRig(t)
 	c := r.realtime(1, time.Second, time.Second)
@@ -162,7 +162,8 @@ func (w dyingWorld) Snapshot(ctx context.Context) (segno.WorldSnapshot, error) {
 	return w.World.Snapshot(ctx)
 }
 
-// TestRealTimeWorldDies lets the world die. The generation fails although no agent notices and no checkpoint is made.
+// TestRealTimeWorldDies ends the world's process. The generation fails although no agent notices and no checkpoint is
+// made.
 func TestRealTimeWorldDies(t *testing.T) {
 	r := newRig(t)
 	c := r.realtime(1, time.Hour, time.Millisecond)
@@ -177,7 +178,7 @@ func TestRealTimeWorldDies(t *testing.T) {
 	}
 }
 
-// TestAgentCommand reports kinds of agents that lack a command, and those that have one for nothing.
+// TestAgentCommand refuses kinds of agents that lack a command, and those that have a command they do not use.
 func TestAgentCommand(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.toml")
 	for agent, valid := range map[string]bool{

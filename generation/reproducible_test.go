@@ -11,7 +11,8 @@ import (
 	"github.com/dalsegno/segno/generation"
 )
 
-// whyNot runs an experiment to its end and returns what its newest row and its status say about another run.
+// whyNot runs an experiment to its end. It returns the reasons in its newest row and in its status why another run may
+// differ.
 func (r *rig) whyNot(c generation.Config) string {
 	r.Helper()
 	if err := generation.New(c).Run(r.Context()); err != nil {
@@ -57,7 +58,7 @@ func TestReproducible(t *testing.T) {
 	}
 }
 
-// change changes the file of an experiment.
+// change edits the file of an experiment.
 func (r *rig) change(c *generation.Config, edit func(string) string) {
 	r.Helper()
 	file := filepath.Join(r.dir, "village.toml")
@@ -73,7 +74,7 @@ func (r *rig) change(c *generation.Config, edit func(string) string) {
 	}
 }
 
-// TestReproducibleChain checks what a generation inherits: a file that changed, and a checkpoint within turns.
+// TestReproducibleChain checks which reasons a generation inherits: a changed file, and a checkpoint within turns.
 func TestReproducibleChain(t *testing.T) {
 	r := newRig(t)
 	c := r.config(1, 2)

@@ -22,7 +22,7 @@ import (
 	"github.com/dalsegno/segno/transcript/filelog"
 )
 
-// savedRun is an archive to resume from, which is open and verified.
+// savedRun is an open and verified archive to resume from.
 type savedRun struct {
 	*archive.Reader
 	path   string
@@ -45,7 +45,7 @@ func (r *Runner) openSaved(ctx context.Context, path string) (*savedRun, error) 
 	return s, nil
 }
 
-// readCaller reads what the runner added to the metadata.
+// readCaller reads the runner's additions to the metadata.
 func (s *savedRun) readCaller() error {
 	data, err := json.Marshal(s.Metadata().Caller)
 	if err == nil {
@@ -54,7 +54,7 @@ func (s *savedRun) readCaller() error {
 	return err
 }
 
-// checkSaved reports an archive that the experiment cannot continue.
+// checkSaved returns an error if the experiment cannot continue an archive.
 func (r *Runner) checkSaved(s *savedRun) error {
 	const op = "resume experiment"
 	err := s.readCaller()
@@ -85,8 +85,8 @@ func (r *Runner) checkSaved(s *savedRun) error {
 	return nil
 }
 
-// setAside renames the runs of the generation of a checkpoint and of later ones, because the user goes back to
-// it. The checkpoint may be in one of them.
+// setAside renames the runs of a checkpoint's generation and of later ones, because the user goes back to
+// that checkpoint. The checkpoint may be in one of these runs.
 func (r *Runner) setAside(s *savedRun) error {
 	for g := r.Experiment.Generations; g >= s.caller.Generation; g-- {
 		from := r.runDir(g)
@@ -101,7 +101,7 @@ func (r *Runner) setAside(s *savedRun) error {
 	return r.updateChain()
 }
 
-// putAway renames the directory of a run that will not go on, and lets the pointer follow. It
+// putAway renames the directory of a run that will not continue, and updates the pointer. It
 // returns the new name, or "" if there is no directory.
 func (r *Runner) putAway(g int, why string) (string, error) {
 	dir := r.runDir(g)
@@ -125,10 +125,11 @@ func (r *Runner) putAway(g int, why string) (string, error) {
 	return to, nil
 }
 
-// earlierName is how the name of a run ends that is not in place any more. The stamp tells when that was.
+// earlierName matches the end of the name of a run that is no longer in place. The stamp is the time when it was
+// renamed.
 var earlierName = regexp.MustCompile(`\.([a-z]+)-([0-9]{8}T[0-9]{6}Z(?:-[0-9]{3,})?)$`)
 
-// nextStamp returns a stamp after those of all earlier runs of a generation, also if the clock was set back.
+// nextStamp returns a stamp later than those of all earlier runs of a generation, even if the clock was set back.
 func (r *Runner) nextStamp(g int) string {
 	const format = "20060102T150405Z"
 	newest := ""
@@ -141,7 +142,7 @@ func (r *Runner) nextStamp(g int) string {
 	if now := r.Now().UTC().Format(format); now > newest {
 		return now
 	}
-	n, _ := strconv.Atoi(strings.TrimPrefix(newest[len(format):], "-")) // 0 without a number
+	n, _ := strconv.Atoi(strings.TrimPrefix(newest[len(format):], "-")) // 0 if there is no number
 	return fmt.Sprintf("%s-%03d", newest[:len(format)], max(n, 1)+1)
 }
 
@@ -158,11 +159,11 @@ func (r *Runner) removeTemporary(runDir string) error {
 	return nil
 }
 
-// movePointer lets the pointer follow a directory that was renamed.
+// movePointer updates the pointer for a directory that was renamed.
 func (r *Runner) movePointer(from, to string) error {
 	var p Pointer
 	if known, err := readJSON(r.dir, pointerFile, &p); err != nil || !known {
-		return nil // it is for people; a resume reads the archives
+		return nil // the pointer is only for people; a resume reads the archives
 	}
 	rel, err := filepath.Rel(from, filepath.Join(r.dir, filepath.FromSlash(p.Checkpoint)))
 	if err != nil || !filepath.IsLocal(rel) {
@@ -175,8 +176,8 @@ func (r *Runner) movePointer(from, to string) error {
 	return r.writeJSON(pointerFile, p)
 }
 
-// next returns the generation that the experiment is in: that of the last run in place, or the one after it if
-// it is complete.
+// next returns the current generation of the experiment. It is the generation of the last run in place, or the one
+// after it if that is complete.
 func (r *Runner) next() (int, error) {
 	runs, err := r.runs()
 	newest, complete := 1, false
@@ -191,7 +192,7 @@ func (r *Runner) next() (int, error) {
 	return newest, err
 }
 
-// prepare makes the directory of a run: from a checkpoint, or from the templates.
+// prepare creates the directory of a run from a checkpoint or from the templates.
 func (r *Runner) prepare(ctx context.Context, g int, from *savedRun) (*attempt, error) {
 	a := &attempt{Runner: r, generation: g, id: r.runID(g), dir: r.runDir(g), start: r.Now().UTC().Truncate(time.Millisecond)}
 	if err := r.putEarlierAway(g, a.id); err != nil {
@@ -231,7 +232,7 @@ func (r *Runner) prepare(ctx context.Context, g int, from *savedRun) (*attempt, 
 	return a, nil
 }
 
-// The ends of the names of runs that go on in another directory.
+// The ends of the names of runs that continue in another directory.
 const (
 	endFailed = "failed"
 	endPaused = "paused"
@@ -243,7 +244,7 @@ func (r *Runner) putEarlierAway(g int, id string) error {
 	if id == r.paused {
 		end = endPaused
 	}
-	r.paused = "" // if this try fails, it is a failure
+	r.paused = "" // if this try fails, it counts as a failure
 	to, err := r.putAway(g, end)
 	err = errors.Join(err, r.updateChain())
 	if to != "" && end == endFailed {
@@ -270,8 +271,8 @@ func (r *Runner) earlierRuns(g int) (runs []string) {
 // failed or was paused last, and goes back only along the checkpoints that each run began with. The user may
 // have left other runs on purpose.
 //
-// A checkpoint that is sound and that the experiment cannot continue is an error: the user decides whether the
-// generation begins again.
+// If a checkpoint is sound but the experiment cannot continue it, newest returns an error, so that the user decides
+// whether the generation begins again.
 func (r *Runner) newest(ctx context.Context, g int) (*savedRun, error) {
 	for _, run := range slices.Backward(r.earlierRuns(g)) {
 		var record runRecord
@@ -321,7 +322,8 @@ func globQuote(path string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }
 
-// begin makes the workspaces from the templates: those of the experiment, or what the generation before left.
+// begin creates the workspaces from the templates: those of the experiment, or the workspaces that the previous
+// generation left.
 func (a *attempt) begin(rows []Row, runs []foundRun) error {
 	before := completedRows(rows, a.generation-1, len(a.Experiment.Agents))
 	if a.generation > 1 && before == nil {
@@ -363,7 +365,7 @@ func (a *attempt) copyTemplate(name, template string) error {
 	return copyTree(template, to)
 }
 
-// load makes the run what it was at a checkpoint.
+// load restores the run from a checkpoint.
 func (a *attempt) load(ctx context.Context, from *savedRun) error {
 	c := from.caller
 	a.ticks, a.before, a.from = c.ElapsedTicks, time.Duration(c.ElapsedSeconds*float64(time.Second)), from.Manifest().Digest
@@ -373,7 +375,7 @@ func (a *attempt) load(ctx context.Context, from *savedRun) error {
 	if cut := from.Manifest().Cut; a.whyNot == "" && (cut == nil || cut.Consistency != archive.Quiet) {
 		a.whyNot = "it or a generation before it began with a checkpoint within turns"
 	}
-	homes := a.dir + ".homes" // an unpacked directory has no homes, because others are beside the files
+	homes := a.dir + ".homes" // an unpacked directory has no homes, because they would be beside other files
 	if err := os.RemoveAll(homes); err != nil {
 		return err
 	}
@@ -427,8 +429,8 @@ func (a *attempt) moveHomes(homes string) error {
 	return err
 }
 
-// copyHomes completes the homes of a run that was paused here. An archive has the conversations only, and
-// the directory of the paused run has everything as it was at its last checkpoint.
+// copyHomes completes the homes of a run that was paused on this machine. An archive contains only the conversations,
+// while the directory of the paused run has all files as they were at its last checkpoint.
 func (a *attempt) copyHomes(from *savedRun) error {
 	run := filepath.Dir(filepath.Dir(from.path))
 	var p Pointer
@@ -449,7 +451,7 @@ func (a *attempt) copyHomes(from *savedRun) error {
 	return nil
 }
 
-// asMap returns v as the metadata of an archive.
+// asMap converts v to the metadata of an archive.
 func asMap(v any) (m map[string]any, err error) {
 	data, err := json.Marshal(v)
 	if err == nil {

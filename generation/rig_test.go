@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// rig is an experiment with a world in this process, and with commands of the shell as agents.
+// rig is an experiment whose world runs in this process and whose agents are shell commands.
 type rig struct {
 	*testing.T
 	dir    string
@@ -170,7 +170,7 @@ func (r *rig) path(elements ...string) string {
 	return filepath.Join(append([]string{r.dir, "runs"}, elements...)...)
 }
 
-// checkNotes checks that an agent had so many turns in all generations up to one.
+// checkNotes checks the number of an agent's turns in all generations up to the one of a run.
 func (r *rig) checkNotes(run string, turns int) {
 	r.Helper()
 	data, err := os.ReadFile(r.path(run, "agents/Ada/workspace/notes"))

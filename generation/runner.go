@@ -21,49 +21,49 @@ import (
 // World is the process of a world.
 type World interface {
 	segno.World
-	URL() string // of its API, for agents
-	Port() int   // of URL
+	URL() string // the address of its API, for agents
+	Port() int   // the port in URL
 	PID() int
 	Close() error
 }
 
-// WorldStart is how a world begins.
+// WorldStart describes how to start a world.
 type WorldStart struct {
-	Document []byte    // that it begins with; nil is time 0
-	Path     string    // of a file for Document, in the directory of the run
-	Port     int       // of the API if it is free; 0 is any
-	Log      io.Writer // of its output
+	Document []byte    // to begin with; nil begins at time 0
+	Path     string    // a file for Document, in the directory of the run
+	Port     int       // the API's port if it is free; 0 is any
+	Log      io.Writer // receives the world's output
 	Hold     *os.File  // stays open until the world has ended, even if this process is killed
 }
 
-// Config has the parts of a [Runner]. Every and the fields below it may be zero.
+// Config contains the parts of a [Runner]. Every and the fields below it may be zero.
 type Config struct {
 	Experiment *Experiment
 	Out        string // the directory of the runs
 	// Start starts the world of the experiment.
 	Start func(ctx context.Context, s WorldStart) (World, error)
-	// Story, if not nil, returns the story of the world of one run for people.
+	// Story, if not nil, returns a new story of the world of one run, for people.
 	Story func() world.Story
 	Kinds map[string]Kind
 	Store segno.Store
 	// Open returns the timeline of an agent's workspace.
 	Open func(ctx context.Context, dir string) (*timeline.Timeline, error)
-	// OpenHome, if not nil, returns the timeline of an agent's home that saves everything but some files.
+	// OpenHome, if not nil, returns the timeline of an agent's home. It saves all files except exclude.
 	OpenHome func(ctx context.Context, dir string, exclude []string) (*timeline.Timeline, error)
 	Temp     string // for temporary files, where agents do not look
 	// Write are the options of all archives.
 	Write archive.WriteOptions
-	// Ours reports whether an archive with a digest was written here. Trust accepts others, too.
+	// Ours reports whether an archive with a digest was written here. Trust also accepts other archives.
 	Ours  func(digest string) bool
 	Trust bool
 
-	Every        time.Duration // between two checkpoints; 0 makes none
-	Keep         int           // newest checkpoints; the last one of each generation is kept, too
-	Retries      int           // of all generations together
+	Every        time.Duration // time between two checkpoints; 0 makes none
+	Keep         int           // how many newest checkpoints to keep; the last one of each generation is kept, too
+	Retries      int           // limit for all generations together
 	NoAutoResume bool          // begins a generation that failed from its template
 	ResumeFrom   string        // an archive, or ""
 
-	// Grace is how long agents may finish their turns after the end of the context; 0 is 10 seconds. After
+	// Grace is how long agents may take to finish their turns after the end of the context; 0 is 10 seconds. After
 	// that they are frozen, and the checkpoint is of a moment within their turns.
 	Grace  time.Duration
 	Report func(Event) // is called by one goroutine at a time
@@ -74,13 +74,13 @@ type Config struct {
 // Runner runs one experiment.
 type Runner struct {
 	Config
-	dir     string   // of the experiment: chain, pointer, status, lock
+	dir     string   // directory of the experiment: chain, pointer, status, lock
 	locked  *os.File // the lock, which agents and the world hold, too
 	key     []byte   // from which the agents' sessions in the world are derived
 	status  Status
-	retries int    // that are left
+	retries int    // retries that are left
 	paused  string // the run that was paused and did not go on yet, or ""
-	// reported are the files with a secret that an event named.
+	// reported are the files with a secret that an event has named.
 	reported []string
 }
 
@@ -101,13 +101,12 @@ func New(c Config) *Runner {
 	return &Runner{Config: c, dir: filepath.Join(c.Out, c.Experiment.Name), retries: c.Retries}
 }
 
-// ErrStopped is the error of a run that a signal ended. Another Run continues it.
+// ErrStopped is the error of a run that was stopped. Another Run continues it.
 var ErrStopped = errors.New("stopped; run the same command again to continue")
 
-// Run runs the generations that are not complete yet, until ctx ends. Each that fails is retried from the
+// Run runs the generations that are not complete yet, until ctx ends. It retries a failed generation from its
 // newest checkpoint that verifies. At the end of ctx, the runner makes a checkpoint and returns [ErrStopped].
-// If
-// checkpoints failed, the experiment goes on, and the error of Run counts them in the end.
+// If checkpoints fail, the experiment continues, and the error of Run finally counts them.
 func (r *Runner) Run(ctx context.Context) error {
 	if err := vfs.MkdirAllSynced(r.FS, r.dir); err != nil {
 		return segno.NewError(segno.KindIO, "run experiment", r.dir, err)
@@ -183,12 +182,12 @@ func (r *Runner) generation(ctx context.Context, g int, from *savedRun) error {
 			return nil
 		case ctx.Err() != nil:
 			if a != nil {
-				_ = a.record(runStopped) // without it, the row counts as failed
+				_ = a.record(runStopped) // without it, the row would count as failed
 			}
 			return r.stopped(g, a.cutError())
 		}
 		if a != nil {
-			_ = errors.Join(a.record(runFailed), r.updateChain()) // the next attempt does what is missing
+			_ = errors.Join(a.record(runFailed), r.updateChain()) // the next attempt completes what is missing
 		}
 		r.event(Event{Kind: EventFailed, Generation: g, Run: r.runID(g), Error: err.Error()})
 		if r.retries <= 0 || !mayRetry(err) {
@@ -205,7 +204,7 @@ func (r *Runner) generation(ctx context.Context, g int, from *savedRun) error {
 	}
 }
 
-// stopped is the error of a run that a signal ended. cut is the error of its checkpoint, or nil.
+// stopped returns the error of a run that a signal ended. cut is the error of its checkpoint, or nil.
 func (r *Runner) stopped(g int, cut error) error {
 	state := StateStopped
 	if _, is := r.pauseRequested(); is && cut == nil {
@@ -216,7 +215,7 @@ func (r *Runner) stopped(g int, cut error) error {
 	return segno.NewError(segno.KindCancelled, "run experiment", r.Experiment.Name, errors.Join(ErrStopped, cut))
 }
 
-// mayRetry reports whether a failure may have passed at the next try.
+// mayRetry reports whether another try may succeed.
 func mayRetry(err error) bool {
 	switch segno.KindOf(err) {
 	case segno.KindInvalid, segno.KindRefused, segno.KindConflict:
@@ -225,19 +224,18 @@ func mayRetry(err error) bool {
 	return true
 }
 
-// runID names the run of a generation. A run that is repeated has the same name, because agents see it in
+// runID returns the name of the run of a generation. A repeated run has the same name, because agents see it in
 // the path of their workspace.
 func (r *Runner) runID(g int) string { return fmt.Sprintf("%s-g%03d", r.Experiment.Name, g) }
 
 func (r *Runner) runDir(g int) string { return filepath.Join(r.Out, r.runID(g)) }
 
-// event reports an event.
 func (r *Runner) event(e Event) {
 	e.Time, e.Experiment = r.Now().UTC(), r.Experiment.Name
 	r.Report(e)
 }
 
-// lockWait is how long the agents and the world of a runner that was killed may need to end.
+// lockWait is how long the agents and the world of a killed runner may take to end.
 const lockWait = 2 * time.Second
 
 // lock makes this process the only runner of the experiment. The processes that it starts hold the lock, too, so
@@ -265,7 +263,7 @@ const (
 	lockFile = "lock"
 )
 
-// readKey reads the key of the experiment, and makes it first if there is none.
+// readKey reads the key of the experiment. If there is none, it creates one.
 func (r *Runner) readKey() (err error) {
 	name := filepath.Join(r.dir, keyFile)
 	r.key, err = os.ReadFile(name)

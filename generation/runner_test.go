@@ -19,8 +19,8 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// TestStopAndContinue ends the context after two ticks. The next run goes on there, and each turn
-// is made once.
+// TestStopAndContinue ends the context after two ticks. The next run continues there, and each turn
+// runs only once.
 func TestStopAndContinue(t *testing.T) {
 	r := newRig(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -66,7 +66,7 @@ func TestStopAndContinue(t *testing.T) {
 	}
 }
 
-// TestStopWithinTurn ends the context during a turn that does not end.
+// TestStopWithinTurn ends the context during a turn that never ends.
 func TestStopWithinTurn(t *testing.T) {
 	r := newRig(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -101,7 +101,7 @@ func TestStopWithinTurn(t *testing.T) {
 	if err := generation.New(c).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r.checkNotes("village-g001", 4) // the turn that was cut wrote its line, and then began again
+	r.checkNotes("village-g001", 4) // the interrupted turn wrote its line, and then began again
 }
 
 func exists(path string) bool {
@@ -121,7 +121,8 @@ func waitFor(t *testing.T, condition func() bool) {
 	}
 }
 
-// TestFailingAgent lets an agent fail. The newest checkpoint is damaged, so the generation goes on from the one before.
+// TestFailingAgent makes an agent fail. The newest checkpoint is damaged, so the generation continues from the one
+// before.
 func TestFailingAgent(t *testing.T) {
 	r := newRig(t)
 	r.kind.more = func(n int) string {
@@ -157,7 +158,7 @@ func TestFailingAgent(t *testing.T) {
 	}
 }
 
-// TestWorldThatDoesNotStart lets the world die once while it starts. The generation is retried.
+// TestWorldThatDoesNotStart makes the world fail once while it starts. The generation is retried.
 func TestWorldThatDoesNotStart(t *testing.T) {
 	r := newRig(t)
 	c := r.config(1, 2)
@@ -178,7 +179,7 @@ func TestWorldThatDoesNotStart(t *testing.T) {
 	}
 }
 
-// TestBudget lets an agent fail each time. The runner ends after the retries of the budget.
+// TestBudget makes an agent fail each time. The runner gives up after the retries of the budget.
 func TestBudget(t *testing.T) {
 	r := newRig(t)
 	r.kind.more = func(n int) string {
@@ -283,7 +284,7 @@ func TestStopAfterGoingBack(t *testing.T) {
 	}
 }
 
-// TestAnotherMachine continues a checkpoint in an installation that knows nothing of it.
+// TestAnotherMachine continues from a checkpoint in an installation that has no record of it.
 func TestAnotherMachine(t *testing.T) {
 	here, there := newRig(t), newRig(t)
 	c := here.config(3, 2)
@@ -312,14 +313,14 @@ func TestAnotherMachine(t *testing.T) {
 	there.checkNotes("village-g003", 6)
 }
 
-// TestFailureAfterGoingBack fails at once after the user went back to a checkpoint. The retry begins with
-// the same one, and not with a newer one that the user has left.
+// TestFailureAfterGoingBack fails immediately after the user went back to a checkpoint. The retry begins with
+// the same checkpoint, and not with a newer one that the user has left.
 func TestFailureAfterGoingBack(t *testing.T) {
 	r := newRig(t)
 	c := r.config(1, 5)
 	c.Retries = 1
 	r.kind.more = func(n int) string {
-		if n == 4 || n == 7 { // in the fourth tick, and at once after going back
+		if n == 4 || n == 7 { // in the fourth tick, and immediately after going back
 			return "exit 1"
 		}
 		return "true"
@@ -389,7 +390,7 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// TestSecondRunner is refused while the first one runs.
+// TestSecondRunner starts a second runner, which is refused while the first one runs.
 func TestSecondRunner(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -418,7 +419,7 @@ func TestSecondRunner(t *testing.T) {
 // secretText is a key that opens nothing. It is in parts, so that no scan finds it here.
 func secretText() string { return "AKIA" + "Z7VRSQ5TJN2XMPLK" }
 
-// TestFailingDisk fails one operation of the runner at a time. The experiment goes on or ends with an error, and
+// TestFailingDisk fails one operation of the runner at a time. The experiment continues or ends with an error, and
 // the next run completes it.
 func TestFailingDisk(t *testing.T) {
 	if testing.Short() {

@@ -52,7 +52,7 @@ func TestConversations(t *testing.T) {
 	r.kind.more = func(n int) string {
 		switch n {
 		case 3:
-			before, _ = os.ReadFile(file) // the next comparison fails without it
+			before, _ = os.ReadFile(file) // without it, the next comparison would fail
 			return "exit 1"
 		case 4:
 			after, _ = os.ReadFile(file)
@@ -73,7 +73,8 @@ func TestConversations(t *testing.T) {
 	}
 }
 
-// TestSecretInConversation costs the archives the conversation, loudly, and nothing else.
+// TestSecretInConversation has a secret in the conversation. Archives lack only the conversation, and an event reports
+// it.
 func TestSecretInConversation(t *testing.T) {
 	r := newRig(t)
 	r.conversation(func(turn int) string {

@@ -29,26 +29,26 @@ type Status struct {
 	Generations int           `json:"generations"`
 	Run         string        `json:"run,omitempty"`    // the name of its directory
 	Attempt     string        `json:"run_id,omitempty"` // as in the chain
-	Ticks       int           `json:"ticks,omitempty"`  // of the generation, until the newest checkpoint
+	Ticks       int           `json:"ticks,omitempty"`  // ticks of the generation, until the newest checkpoint
 	SimTime     segno.SimTime `json:"sim_time"`
 	Agents      []string      `json:"agents"`
-	// WhyNot is why another run of the experiment may differ; "" if it would not.
+	// WhyNot is why another run of the experiment may have another course; "" if it is reproducible.
 	WhyNot             string         `json:"why_not_reproducible,omitempty"`
 	Outcomes           world.Outcomes `json:"outcomes,omitempty"`  // of the world now
 	Checkpoints        int            `json:"checkpoints"`         // since the runner started
 	CheckpointFailures int            `json:"checkpoint_failures"` // since the runner started
 	LastFailure        string         `json:"last_failure,omitempty"`
-	SessionsOmitted    int            `json:"sessions_omitted"` // archives that a secret cost conversations
+	SessionsOmitted    int            `json:"sessions_omitted"` // archives that lack conversations because of a secret
 	// FilesOmitted are the files in workspaces that the newest archive lacks because of secrets.
 	FilesOmitted []string  `json:"files_omitted,omitempty"`
-	Retries      int       `json:"retries"` // of failed generations, since the runner started
+	Retries      int       `json:"retries"` // retries of failed generations, since the runner started
 	Updated      time.Time `json:"updated"`
 }
 
 // State is the progress of an experiment.
 type State string
 
-// The states. An experiment that is running without a runner was killed.
+// The states. An experiment in StateRunning without a runner was killed.
 const (
 	StateNone    State = "not started"
 	StateRunning State = "running"
@@ -109,10 +109,10 @@ func readJSON(dir, name string, v any) (bool, error) {
 	return true, nil
 }
 
-// maxFile is how many bytes of a file of an experiment are read.
+// maxFile is the maximum number of bytes that are read of a file of an experiment.
 const maxFile = 16 << 20
 
-// openFile opens a file of an experiment. It does not wait for a FIFO, which anybody could put there.
+// openFile opens a file of an experiment. It does not wait for a FIFO, which another process could put there.
 func openFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

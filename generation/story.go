@@ -12,8 +12,8 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// storyFile is in the directory of a run. It has what the attempt reported about its world, one line each: the story of the world, or the last
-// words of the agents in each turn if the world tells none.
+// storyFile is in the directory of a run. It contains what the attempt reported about its world, one line each: the
+// story of the world, or the last output line of each agent in each turn if the world has no story.
 const storyFile = "story.txt"
 
 // storyWriter writes the story of one attempt.
@@ -22,7 +22,8 @@ type storyWriter struct {
 	lost bool // a write failed, and the user knows
 }
 
-// openStory begins the story where the checkpoint ended. The first lines are about the time before, as far as the world tells them.
+// openStory begins the story where the checkpoint ended. If the world can tell of the time before, the first lines are
+// about that time.
 func (a *attempt) openStory(s segno.WorldSnapshot) (err error) {
 	a.kept.file, err = a.FS.OpenFile(filepath.Join(a.dir, storyFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -37,7 +38,7 @@ func (a *attempt) openStory(s segno.WorldSnapshot) (err error) {
 	return err
 }
 
-// keep adds lines to the story of the attempt. A generation goes on without its story.
+// keep adds lines to the story of the attempt. If that fails, the generation continues without its story.
 func (a *attempt) keep(lines ...string) {
 	if len(lines) == 0 || a.kept.lost {
 		return
@@ -50,7 +51,7 @@ func (a *attempt) keep(lines ...string) {
 	a.reportStory(err)
 }
 
-// reportStory tells once that the story is not kept.
+// reportStory reports once that the story is no longer kept.
 func (a *attempt) reportStory(err error) {
 	if err != nil && !a.kept.lost {
 		a.kept.lost = true
@@ -71,7 +72,7 @@ func (a *attempt) tell(s segno.WorldSnapshot) error {
 	return err
 }
 
-// keepWords adds the last words of an agent to the story of a world that tells none.
+// keepWords adds the last words of an agent to the story if the world has no story.
 func (a *attempt) keepWords(agent, words string) {
 	if a.story != nil || words == "" {
 		return

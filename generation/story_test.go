@@ -10,8 +10,8 @@ import (
 	"github.com/dalsegno/segno/world/company"
 )
 
-// TestStoryIsKept stops a generation and lets it go on. The directory of each attempt has what its world told, one that was resumed from
-// the beginning.
+// TestStoryIsKept stops a generation and continues it. The directory of each attempt has the story that its world told.
+// A resumed attempt has the story from the beginning.
 func TestStoryIsKept(t *testing.T) {
 	r := newRig(t)
 	c := r.config(1, 8)
@@ -39,7 +39,8 @@ func TestStoryIsKept(t *testing.T) {
 	}
 }
 
-// TestWordsAreKept keeps the last words of the agents of a world that tells no story, without characters that control a terminal.
+// TestWordsAreKept keeps the last words of the agents in a world without a story. It removes characters that control a
+// terminal.
 func TestWordsAreKept(t *testing.T) {
 	r := newRig(t)
 	r.kind.more = func(int) string { return `printf 'it is \033[2Jquiet\n'` }
@@ -52,7 +53,7 @@ func TestWordsAreKept(t *testing.T) {
 	}
 }
 
-// story is the story of an attempt.
+// story returns the story of an attempt.
 func (r *rig) story(attempt string) string {
 	r.Helper()
 	data, err := os.ReadFile(r.path("village/attempts", attempt, "story.txt"))

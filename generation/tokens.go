@@ -7,14 +7,14 @@ import (
 	"github.com/dalsegno/segno/transcript"
 )
 
-// tokens are those of the session of an agent at one moment.
+// tokens are the tokens of an agent's session at one moment.
 type tokens struct {
 	session segno.SessionID
 	sum     *transcript.Tokens // nil is unknown
 }
 
-// countTokens counts those of the session of an agent. They are unknown if the agent keeps no session that has them. It has no error, because a
-// generation does not depend on them.
+// countTokens counts the tokens of an agent's session. They are unknown if the agent keeps no session that records
+// them. It returns no error, because a generation does not depend on them.
 func (m *member) countTokens(ctx context.Context, t segno.Transcript, src segno.Source) tokens {
 	now := tokens{session: src.Session}
 	counter, can := t.(transcript.TokenCounter)
@@ -28,7 +28,7 @@ func (m *member) countTokens(ctx context.Context, t segno.Transcript, src segno.
 	return now
 }
 
-// tokens returns those of the attempt. They are unknown if the agent left its session for another one.
+// tokens returns the tokens of the attempt. They are unknown if the agent left its session for another one.
 func (m *member) tokens() (in, out *int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

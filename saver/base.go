@@ -13,7 +13,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// base is the part of a checkpoint that the next save needs.
+// base is the state of a checkpoint that the next save compares with.
 type base struct {
 	at         segno.CommitID
 	head       segno.CommitID // of the thread when the base was read; writes of branches may be between at and head
@@ -23,12 +23,12 @@ type base struct {
 	messages   int                        // their number
 	values     map[string]json.RawMessage // copies
 	interrupts []segno.Interrupt          // copies
-	decided    map[string]bool            // interrupts that wait no more
+	decided    map[string]bool            // closed interrupts
 	created    time.Time
 }
 
-// messageLog has copies of a line's messages. The checkpoints of the line share it, so a save
-// adds its own messages only.
+// messageLog contains copies of a line's messages. The checkpoints of the line share it, so a save
+// adds only its new messages.
 type messageLog struct {
 	mu  sync.Mutex
 	all []json.RawMessage
@@ -44,7 +44,7 @@ func (l *messageLog) first(n int) []json.RawMessage {
 	return l.all[:n:n]
 }
 
-// with returns a log that has the first n messages and then more. It is l itself unless
+// with returns a log that has the first n messages and then more. It returns l itself unless
 // another save continued from the same checkpoint.
 func (l *messageLog) with(n int, more []json.RawMessage) *messageLog {
 	more = copyMessages(more)
@@ -60,8 +60,8 @@ func (l *messageLog) with(n int, more []json.RawMessage) *messageLog {
 	return l
 }
 
-// unchanged returns how many messages, from the first, are those that b holds. It compares
-// the bytes: the caller may have replaced a message or written into its buffer.
+// unchanged returns how many of the first messages are equal to those of b. It compares
+// the bytes, because the caller may have replaced a message or written into its buffer.
 func (b *base) unchanged(messages []json.RawMessage) (n int) {
 	had := b.log.first(b.messages)
 	for n < min(len(had), len(messages)) && bytes.Equal(had[n], messages[n]) {
@@ -78,7 +78,7 @@ func copyMessages(messages []json.RawMessage) []json.RawMessage {
 	return all
 }
 
-// changes are the entries that lead from b to s, and how many messages stay.
+// changes returns the entries that change b into s, and the number of messages that stay.
 func (b *base) changes(s Snapshot, now time.Time) (entries []segno.Entry, kept int, err error) {
 	add := func(e segno.Entry) { e.Time = now; entries = append(entries, e) }
 	if s.Step < 0 {
@@ -170,7 +170,7 @@ func (b *base) newDecisions(s Snapshot, now time.Time) (entries []segno.Entry, e
 	return entries, nil
 }
 
-// interrupt returns the index of an open interrupt, or -1.
+// interrupt returns the index of the open interrupt with an id, or -1.
 func (b *base) interrupt(id string) int {
 	return slices.IndexFunc(b.interrupts, func(x segno.Interrupt) bool { return x.ID == id })
 }
@@ -195,7 +195,7 @@ func (b *base) next(s Snapshot, kept int, epoch uint64, entries []segno.Entry) *
 	return n
 }
 
-// decide adds the interrupts that a state has closed.
+// decide records the interrupts that a state has closed.
 func (b *base) decide(s *segno.State) {
 	if b.decided == nil {
 		b.decided = map[string]bool{}

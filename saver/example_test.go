@@ -10,8 +10,8 @@ import (
 	"github.com/dalsegno/segno/store/memory"
 )
 
-// A step has two branches. One fails at first. The step resumes with the writes of the branch that
-// succeeded, and runs only the other.
+// A step has two branches, and one of them fails at first. The step resumes with the writes of the
+// branch that succeeded, and runs only the other one.
 func ExampleStoreSaver_SaveWrites() {
 	ctx := context.Background()
 	s := saver.New(memory.New(nil))

@@ -13,7 +13,7 @@ type ThreadKey struct {
 	Namespace string `json:"namespace,omitempty"` // "" is the thread itself; a name is a part of it
 }
 
-// parts begins the id of each namespace's thread. The id of no other thread may begin so.
+// parts is the prefix of the id of each namespace's thread. No other thread may have an id with it.
 const parts = "namespace\x1f"
 
 // ID returns the id of the thread. Each namespace is a separate thread with its own head.

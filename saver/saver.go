@@ -11,8 +11,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Saver is the small interface through which a Go agent saves. [New] makes one for
-// any [segno.Store]. All methods may be called at once.
+// Saver is the small interface through which a Go agent saves its state. [New] returns one for
+// any [segno.Store]. All methods may be called concurrently.
 type Saver interface {
 	// Save stores s as the newest checkpoint of its thread and returns it with its
 	// ID. It is durable on return. If several writers save onto the same checkpoint, one
@@ -21,31 +21,31 @@ type Saver interface {
 	// Load returns the newest checkpoint of a thread. The error has [segno.KindNotFound] only
 	// if there is none, and [segno.KindCorrupt] if there is one and it cannot be read.
 	Load(ctx context.Context, at ThreadKey) (Snapshot, error)
-	// List yields the threads that have saved something in a namespace, the most
+	// List yields the threads that have a checkpoint in a namespace, the most
 	// recently saved first, without their states.
 	List(ctx context.Context, namespace string) iter.Seq2[Info, error]
 	// Delete hides a thread with all its namespaces, or only the namespace of at. Commits
-	// that a fork reaches stay. Save refuses the name from now on. A thread that does not
-	// exist is not an error.
+	// that a fork reaches remain. From then on, Save refuses the name. It is not an error if the
+	// thread does not exist.
 	Delete(ctx context.Context, at ThreadKey) error
-	// Exists reports whether Load would find something.
+	// Exists reports whether Load would find a checkpoint.
 	Exists(ctx context.Context, at ThreadKey) (bool, error)
 }
 
-// Snapshot is a checkpoint as a saver's user sees it.
+// Snapshot is a checkpoint in the form that a saver's caller uses.
 type Snapshot struct {
 	ThreadKey
 	// ID is the checkpoint's id. In the argument of Save it names the parent: leave it as
 	// Load or Save returned it. "" means that the thread has no checkpoint yet.
 	ID segno.CommitID `json:"id,omitempty"`
-	// Step counts the saves of a line. A Step that is not above the parent's becomes
-	// the next one, so that the caller need not count.
+	// Step counts the saves of a line. If it is not above the parent's Step, Save sets it to the
+	// next number, so the caller need not count.
 	Step int `json:"step"`
 	// Messages are the whole conversation. Save compares them with the messages of
 	// the checkpoint that ID names and stores them from the first difference on. The
-	// older checkpoint keeps its own.
+	// older checkpoint is unchanged.
 	Messages []json.RawMessage `json:"messages,omitempty"`
-	// State has all other values of the program. Save stores only those that differ from the
+	// State contains all other values of the program. Save stores only those that differ from the
 	// values of the checkpoint that ID names.
 	State map[string]json.RawMessage `json:"state,omitempty"`
 	// Interrupts are the open questions, each with a unique id. Save stores new ones, and
@@ -54,15 +54,15 @@ type Snapshot struct {
 	Interrupts []segno.Interrupt `json:"interrupts,omitempty"`
 	Decisions  []segno.Decision  `json:"decisions,omitempty"`
 	// Writes are, by branch, the writes that [StoreSaver.SaveWrites] kept for the step that follows
-	// this checkpoint: the branches that need not run again. Load sets them, and Save ignores them.
+	// this checkpoint. These branches need not run again. Load sets them, and Save ignores them.
 	Writes map[string][]Write `json:"writes,omitempty"`
-	// Aside lets a saver continue an older checkpoint without moving the thread: Save leaves the
-	// thread's head where it is, and its checkpoint begins, or continues, a line beside it. Set it on what
-	// [StoreSaver.At] returned. Load does not find that line; At does, and
-	// [StoreSaver.Restore] moves the thread there. Fork an agent's thread instead: an agent
+	// Aside lets a saver continue an older checkpoint without moving the thread. Save then leaves the
+	// thread's head where it is, and the new checkpoint begins or continues a line beside it. Set it on
+	// a snapshot that [StoreSaver.At] returned. Load does not find that line; At does, and
+	// [StoreSaver.Restore] moves the thread there. For an agent's thread, use a fork instead: an agent
 	// would ask the thread's open questions again.
 	Aside bool `json:"aside,omitempty"`
-	// Meta is the program's own data to find the checkpoint by. The next save has the same
+	// Meta is the program's own data for finding the checkpoint. The next save has the same
 	// Meta unless the caller changes it.
 	Meta    map[string]string `json:"meta,omitempty"`
 	Created time.Time         `json:"created,omitzero"` // when the thread was first saved

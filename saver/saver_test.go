@@ -12,8 +12,8 @@ import (
 	"github.com/dalsegno/segno/store/memory"
 )
 
-// TestTwoGoOnFromOneSaved has two continuations of what was loaded once, and of what was
-// saved once: neither writes into the other's messages.
+// TestTwoGoOnFromOneSaved continues twice from one loaded snapshot, and twice from one saved
+// snapshot. Neither continuation writes into the messages of the other.
 func TestTwoGoOnFromOneSaved(t *testing.T) {
 	store := memory.New(nil)
 	sv := saver.New(store)
@@ -35,8 +35,8 @@ func TestTwoGoOnFromOneSaved(t *testing.T) {
 	}
 }
 
-// TestASavedThatWasJSONStoresWhatIsNew saves onto what went through JSON, which does not
-// say how much is kept.
+// TestASavedThatWasJSONStoresWhatIsNew saves onto a snapshot that was encoded as JSON and decoded
+// again, so that it has no base.
 func TestASavedThatWasJSONStoresWhatIsNew(t *testing.T) {
 	store := memory.New(nil)
 	sv := saver.New(store)
@@ -71,8 +71,8 @@ func TestASavedThatWasJSONStoresWhatIsNew(t *testing.T) {
 	}
 }
 
-// TestAChangedInterruptIsRefused changes a question that was saved: Save would otherwise
-// report success and keep the old one.
+// TestAChangedInterruptIsRefused changes a question that was saved. Otherwise Save would
+// report success and keep the old question.
 func TestAChangedInterruptIsRefused(t *testing.T) {
 	sv := saver.New(memory.New(nil))
 	asked := segno.Interrupt{ID: "q", Tool: "send", Args: json.RawMessage(`{"to": "bob"}`), Question: "Send it?"}
@@ -98,7 +98,7 @@ func TestAChangedInterruptIsRefused(t *testing.T) {
 	}
 }
 
-// BenchmarkSaveOfALongConversation saves one more message of 2 KB onto 1,000.
+// BenchmarkSaveOfALongConversation saves one more message of 2 KB onto 1,000 messages.
 func BenchmarkSaveOfALongConversation(b *testing.B) {
 	for _, n := range []int{1, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

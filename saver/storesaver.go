@@ -76,9 +76,9 @@ func (v *StoreSaver) Save(ctx context.Context, s Snapshot) (Snapshot, error) {
 	return s, nil
 }
 
-// commitAfterWrites commits c, a checkpoint. Writes of branches that follow its parent on the thread's line are
-// left behind, and no conflict. If aside is set, the thread stays where it is, so that no other commit is
-// a conflict.
+// commitAfterWrites commits c, a checkpoint. If only writes of branches follow its parent on the thread's line,
+// they are no conflict, and c does not include them. If aside is set, the thread stays where it is, so no
+// other commit is a conflict.
 func (v *StoreSaver) commitAfterWrites(ctx context.Context, c segno.Commit, aside bool) (segno.Head, error) {
 	if aside {
 		head, err := v.Store.Head(ctx, c.Thread)
@@ -104,8 +104,8 @@ func (v *StoreSaver) commitAfterWrites(ctx context.Context, c segno.Commit, asid
 	}
 }
 
-// commit commits c. A saver holds no lease and compares heads: a lease that another writer took
-// meanwhile excludes the saver only while it is in force.
+// commit commits c. A saver holds no lease. It relies on the comparison of heads, so a lease that
+// another writer took meanwhile excludes the saver only while it is in force.
 func (v *StoreSaver) commit(ctx context.Context, c segno.Commit) (segno.Head, error) {
 	head, err := v.Store.Commit(ctx, c)
 	if segno.KindOf(err) != segno.KindFenced {
@@ -131,8 +131,8 @@ func (v *StoreSaver) commit(ctx context.Context, c segno.Commit) (segno.Head, er
 	return v.Store.Commit(ctx, c)
 }
 
-// baseOf returns the base that s is saved onto, from s itself or, if s was decoded from JSON,
-// from the store.
+// baseOf returns the base that s is saved onto. It takes the base from s or, if s was decoded from
+// JSON, from the store.
 func (v *StoreSaver) baseOf(ctx context.Context, s *Snapshot) (*base, error) {
 	switch {
 	case s.ID == "":
@@ -163,8 +163,8 @@ func (v *StoreSaver) head(ctx context.Context, at ThreadKey) (segno.Head, error)
 	return v.Store.Head(ctx, at.ID())
 }
 
-// At returns any checkpoint of a thread or of its ancestors in the thread it was forked
-// from. An empty id is the thread's head. Only the head may be saved onto; see
+// At returns any checkpoint of a thread, or of its ancestors in the thread from which it was forked.
+// If id is empty, At returns the thread's head. Only the head may be saved onto; see
 // [StoreSaver.Restore].
 func (v *StoreSaver) At(ctx context.Context, at ThreadKey, id segno.CommitID) (Snapshot, error) {
 	head, err := v.head(ctx, at)
@@ -218,7 +218,7 @@ func (v *StoreSaver) at(ctx context.Context, at ThreadKey, id segno.CommitID, he
 	return s, nil
 }
 
-// within refuses a line that neither ends in the thread nor is an ancestor of its tip.
+// within returns an error unless a line ends in the thread or is an ancestor of the thread's tip.
 func (v *StoreSaver) within(ctx context.Context, head segno.Head, line *segno.Line) error {
 	last := line.Commits[len(line.Commits)-1]
 	if last.Thread == head.Thread || last.ID == head.Head {
@@ -234,7 +234,7 @@ func (v *StoreSaver) within(ctx context.Context, head segno.Head, line *segno.Li
 	return segno.Errorf(segno.KindNotFound, "load", string(last.ID), "the thread has no such checkpoint")
 }
 
-// times fills in when the thread and the checkpoint were saved, and the checkpoint's Meta.
+// times sets the times of the thread and of the checkpoint in s, and the checkpoint's Meta.
 func (v *StoreSaver) times(ctx context.Context, s *Snapshot, line *segno.Line, head segno.Head) error {
 	for _, n := range line.Commits {
 		if n.Checkpoint == nil {
@@ -297,7 +297,7 @@ func (v *StoreSaver) info(ctx context.Context, at ThreadKey, t segno.Thread) (In
 		}
 		c := n.Checkpoint
 		if c == nil {
-			continue // a commit of entries alone
+			continue // a commit without a checkpoint
 		}
 		if !found {
 			found, info.Updated = true, c.Time
@@ -347,8 +347,8 @@ func (v *StoreSaver) Exists(ctx context.Context, at ThreadKey) (bool, error) {
 	return err == nil, err
 }
 
-// History yields a thread's checkpoints, newest first, without their states. It includes lines
-// that were undone. It sets q.Thread.
+// History yields a thread's checkpoints, newest first, without their states. It includes undone
+// lines. It sets q.Thread.
 func (v *StoreSaver) History(ctx context.Context, at ThreadKey, q segno.CheckpointQuery) iter.Seq2[segno.Checkpoint, error] {
 	q.Thread = at.ID()
 	return v.Store.Checkpoints(ctx, q)

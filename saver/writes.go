@@ -20,14 +20,14 @@ type Write struct {
 const noteWrites = "branch-writes"
 
 // SaveWrites keeps the writes of one branch of the step that follows s. If another branch fails,
-// Load returns the writes of those that succeeded in [Snapshot.Writes], so that the step
-// resumes with them and runs the other branches alone. The next Save of the thread ends
+// Load returns the writes of the branches that succeeded in [Snapshot.Writes]. The step can then
+// resume with them and run only the other branches. The next Save of the thread ends
 // the step: the writes do not belong to its checkpoint.
 //
-// Branches may call SaveWrites at once, with the same s. The writes are durable on return. To save
-// the same writes of a branch again, as a retry does, changes nothing; other writes of a
-// branch that was saved are a [segno.KindConflict], and so is a step that another writer
-// has ended.
+// Branches may call SaveWrites concurrently, with the same s. The writes are durable on return. Saving
+// the same writes of a branch again, as a retry does, changes nothing. The error is
+// [segno.KindConflict] if the branch was saved with other writes, or if another writer has ended
+// the step.
 func (v *StoreSaver) SaveWrites(ctx context.Context, s Snapshot, branch string, writes ...Write) error {
 	const op = "save writes"
 	if err := s.check(op); err != nil {
@@ -82,15 +82,15 @@ func encodeWrites(s Snapshot, writes []Write) (json.RawMessage, error) {
 	return segno.Encode(writes)
 }
 
-// isWrites reports whether a commit only keeps writes of branches.
+// isWrites reports whether a commit contains only writes of branches.
 func isWrites(n *segno.Node) bool {
 	isNote := func(e segno.Entry) bool { return e.Kind == segno.EntryNote && e.Name == noteWrites }
 	return n.Checkpoint == nil && len(n.Entries) > 0 && !slices.ContainsFunc(n.Entries, func(e segno.Entry) bool { return !isNote(e) })
 }
 
-// writesSince returns the bodies of the writes, by branch, that follow a checkpoint. If anything
-// else follows it on the line of the head, or if it is not on that line, the error is a
-// [segno.ConflictError] with the head.
+// writesSince returns the bodies of the writes that follow a checkpoint, by branch. The error is a
+// [segno.ConflictError] with the head if any other commit follows the checkpoint on the line of the
+// head, or if the checkpoint is not on that line.
 func (v *StoreSaver) writesSince(ctx context.Context, head segno.Head, id segno.CommitID) (map[string]json.RawMessage, error) {
 	conflict := segno.NewError(segno.KindConflict, "save writes", string(head.Thread), &segno.ConflictError{Actual: head}).WithHint("load it again")
 	if head.Head == id {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// An assignment is the place of a value that text gives to the name with a keyword.
+// An assignment is the place where a text assigns a value to a name that contains a keyword.
 type assignment struct {
 	name  []byte // with the keyword
 	start int    // the offset of the name
@@ -13,7 +13,7 @@ type assignment struct {
 	style style
 }
 
-// A style is how a value is written behind its name.
+// A style is the syntax in which a value follows its name.
 type style int
 
 const (
@@ -23,13 +23,13 @@ const (
 	element              // <key>value</key>, <entry name="key">value</entry>
 )
 
-// maxName is how much of a name may be on each side of the keyword, as in secret_key_for_signing.
+// maxName limits the part of a name on each side of the keyword, as in secret_key_for_signing.
 const maxName = 30
 
-// maxIndent is how much of a line may be before a value of YAML.
+// maxIndent limits the part of a line before a value of YAML.
 const maxIndent = 160
 
-// assigned returns the assignment to the name with the keyword between start and end of text.
+// assigned returns the assignment to the name whose keyword is between start and end of text.
 func assigned(text []byte, start, end int) (a assignment, ok bool) {
 	first := start
 	for first > 0 && start-first < maxName && isName(text[first-1]) {
@@ -72,15 +72,15 @@ func assigned(text []byte, start, end int) (a assignment, ok bool) {
 
 func isName(c byte) bool { return isWord(c) || c == '-' || c == '.' }
 
-// isArgument says whether the comma at an offset separates a name from its value: the name is in
-// double quotes, or the first argument of define.
+// isArgument reports whether the comma at an offset separates a name from its value: the name is in
+// double quotes, or is the first argument of define.
 func isArgument(text []byte, name, comma int) bool {
 	return text[comma-1] == '"' || bytes.Contains(text[max(0, name-12):name], []byte("define("))
 }
 
-// otherField returns the offset behind the word value if the name is itself a value and its own value
-// follows in another field: {"name": "KEY", "value": …}, <add key="KEY" value=…>, or the next line of
-// YAML.
+// otherField returns the offset behind the word value. This is for a name that is itself a value, while
+// its own value follows in another field: {"name": "KEY", "value": …}, <add key="KEY" value=…>, or the
+// next line of YAML.
 func otherField(text []byte, i int) (int, bool) {
 	const word = "value"
 	j := skip(text, i, ", \t\r\n\"'\\", 60)
@@ -91,8 +91,8 @@ func otherField(text []byte, i int) (int, bool) {
 	return j, j < len(text) && (text[j] == ':' || text[j] == '=')
 }
 
-// isPlain says whether an assignment is one that no expression of a program can have. after is the
-// text behind the value.
+// isPlain reports whether an assignment cannot be an expression of a program. after is the offset
+// behind the value.
 func (a assignment) isPlain(text []byte, after int) bool {
 	switch a.style {
 	case quoted, shell:
@@ -120,8 +120,8 @@ func (a assignment) isPlain(text []byte, after int) bool {
 	return len(rest) == 0 || rest[0] == '\n' || rest[0] == '#'
 }
 
-// isSetting says whether an assignment is one of an environment: its name is written so and begins
-// a line, perhaps behind a word of a shell or of a Dockerfile.
+// isSetting reports whether an assignment sets an environment variable: its name has the form of one and
+// begins a line, perhaps behind a word of a shell or of a Dockerfile.
 func (a assignment) isSetting(text []byte) bool {
 	before := text[max(0, a.start-maxName):a.start]
 	line := string(before[bytes.LastIndexByte(before, '\n')+1:])
@@ -131,12 +131,12 @@ func (a assignment) isSetting(text []byte) bool {
 	return isConstant(a.name) && strings.Trim(line, " \t-\"'") == ""
 }
 
-// isConstant says whether a name is written as environment variables are.
+// isConstant reports whether a name has the form of an environment variable, without small letters.
 func isConstant(name []byte) bool {
 	return !bytes.ContainsFunc(name, func(r rune) bool { return 'a' <= r && r <= 'z' })
 }
 
-// isSecretName says whether a name has a word for a credential.
+// isSecretName reports whether a name contains a word for a credential.
 func isSecretName(name []byte) bool {
 	low := strings.ToLower(string(name))
 	for _, word := range []string{"key", "token", "secret", "pass", "auth", "pat", "credential"} {
@@ -147,7 +147,7 @@ func isSecretName(name []byte) bool {
 	return false
 }
 
-// skip returns the first offset from i on that is not one of chars, most at the farthest.
+// skip returns the first offset from i on whose byte is not in chars. It skips at most most bytes.
 func skip(text []byte, i int, chars string, most int) int {
 	for n := 0; n < most && i < len(text) && strings.IndexByte(chars, text[i]) >= 0; n++ {
 		i++

@@ -29,7 +29,7 @@ func sources(b *testing.B) (files [][]byte, size int64) {
 	return files, size
 }
 
-// BenchmarkSources compares a scan of many files with peers that read the same bytes.
+// BenchmarkSources compares a scan of many files with simpler functions that read the same bytes.
 func BenchmarkSources(b *testing.B) {
 	files, size := sources(b)
 	s := scanner(b, Options{})

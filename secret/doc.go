@@ -8,28 +8,29 @@
 //
 // # What is searched
 //
-// The bytes as they are, and what is encoded in them, up to three levels deep, because half of the secrets in
-// a transcript are inside JSON strings, where quotes and line ends are escaped:
+// A scan searches the bytes of the file, and text that is encoded in them, up to three levels deep. Half
+// of the secrets in a transcript are inside JSON strings, where quotes and line ends are escaped. It
+// decodes:
 //
 //   - every JSON string that contains an escape. The syntax around a string does not matter,
 //     so this also finds strings in source code and in damaged JSON;
 //   - every run of 40 or more base64 characters that decodes to text.
 //
-// A file that begins as one in UTF-16 is also searched as such. Nothing is decoded in another
-// file with a NUL byte in its first 8 KiB.
+// A file whose beginning is UTF-16 is also searched as UTF-16. In any other file with a NUL byte in
+// its first 8 KiB nothing is decoded.
 //
 // # What is found
 //
 // One automaton reads each byte once and looks for all keywords of all rules. A rule's
-// regular expression runs only in a window at its keyword. Some rules know the form of a
-// value; others know the name that it is assigned to, in the forms of assignments of programs,
+// regular expression runs only in a window at its keyword. Some rules describe the form of a
+// value. Others describe the name that it is assigned to, in the forms of assignments of programs,
 // environments, YAML, XML and JSON. Values that are obviously
 // placeholders ("your-key", "xxxx", "${TOKEN}", "...EXAMPLE") are not reported. Nothing
 // that a file contains can turn a rule off.
 //
 // A scanner cannot find every secret: a password in prose has no form. The package is the
-// last check before a file is given away and not a proof that it is harmless.
+// last check before a file is given away. It does not prove that the file is harmless.
 //
-// A [Finding] never contains the secret. It has a masked sample and a fingerprint, with
+// A [Finding] never contains the secret. It contains a masked sample, and a fingerprint with
 // which a user can allow this one value.
 package secret

@@ -7,8 +7,8 @@ import (
 )
 
 // A stringDecoder finds JSON strings in a text and writes those that contain an escape to
-// the layer of decoded text. It needs no JSON around them: a quote begins a string, a quote
-// or a line's end ends it.
+// the layer of decoded text. It needs no JSON around them: a quote begins a string, and a quote
+// or the end of a line ends it.
 type stringDecoder struct {
 	inside  bool
 	escaped bool   // the string has an escape: it is being written
@@ -62,13 +62,13 @@ func (d *stringDecoder) write(l *layer, p []byte) {
 	}
 }
 
-// end takes the end of a string, or of the text in the middle of one.
+// end ends a string, or the text in the middle of one.
 func (d *stringDecoder) end(l *layer) {
 	d.flush(l, true)
 	d.inside, d.escaped, d.escape, d.high = false, false, d.escape[:0], 0
 }
 
-// flush writes the pending part of a string with an escape, and drops most of one without.
+// flush writes the pending part of a string that contains an escape. For any other string, it drops most of it.
 func (d *stringDecoder) flush(l *layer, ends bool) {
 	if d.escaped && l.depth < maxDepth {
 		in := l.inner(&l.decoded, true)
@@ -87,11 +87,11 @@ func (d *stringDecoder) flush(l *layer, ends bool) {
 		d.pending = d.pending[:0]
 		return
 	}
-	// The raw text has shown this part. Its end is kept, for a value that begins in it.
+	// The scan of the raw text covers this part. Keep its end, because a value may begin in it.
 	d.pending = append(d.pending[:0], d.pending[len(d.pending)-maxPending/2:]...)
 }
 
-// unescape decodes the escape if it is complete. What is not an escape stays as it is.
+// unescape decodes the escape if it is complete. Text that is not an escape stays unchanged.
 func (d *stringDecoder) unescape() {
 	c := d.escape[1]
 	if c == 'u' {
@@ -149,7 +149,7 @@ func hexDigit(c byte) (rune, bool) {
 	return 0, false
 }
 
-// A base64Decoder finds runs of base64 that hide text and writes the text to a layer of its own.
+// A base64Decoder finds runs of base64 that hide text, and writes the text to a separate layer.
 type base64Decoder struct {
 	run     []byte // the run, or its part that is not decoded yet
 	started bool   // the run is text and its beginning is written
@@ -158,8 +158,8 @@ type base64Decoder struct {
 
 const (
 	minRun  = 40      // shorter runs are words and identifiers
-	probe   = 64      // so much of a run decides whether it is text
-	runSize = 4 << 10 // so much is decoded at once; a multiple of 4
+	probe   = 64      // this many characters of a run decide whether it is text
+	runSize = 4 << 10 // this many characters are decoded at once; a multiple of 4
 )
 
 // base64Class marks the characters of both base64 alphabets.
@@ -214,7 +214,7 @@ func (d *base64Decoder) take(l *layer, p []byte) {
 	}
 }
 
-// end takes the end of a run.
+// end ends a run.
 func (d *base64Decoder) end(l *layer) {
 	if !d.skip && (d.started || len(d.run) >= minRun) {
 		d.decode(l, d.run)
@@ -225,7 +225,7 @@ func (d *base64Decoder) end(l *layer) {
 	d.run, d.started, d.skip = d.run[:0], false, false
 }
 
-// decode writes the text of a part of a run, which begins at a multiple of 4 of the run.
+// decode writes the text of a part of a run. The part begins at a multiple of 4 characters of the run.
 func (d *base64Decoder) decode(l *layer, part []byte) {
 	if !d.started && !isText(decodeBase64(part[:min(len(part), probe)])) {
 		d.skip = true
@@ -236,8 +236,8 @@ func (d *base64Decoder) decode(l *layer, part []byte) {
 	l.inner(&l.hidden, l.depth+1 < maxDepth).write(decodeBase64(part))
 }
 
-// decodeBase64 decodes either alphabet without padding. A last character that is alone is
-// left out.
+// decodeBase64 decodes either alphabet without padding. It leaves out a single character at the end
+// that completes no byte.
 func decodeBase64(part []byte) []byte {
 	if len(part)%4 == 1 {
 		part = part[:len(part)-1]
@@ -257,7 +257,7 @@ func decodeBase64(part []byte) []byte {
 	return out[:n]
 }
 
-// isText says whether nine of ten bytes are printable ASCII or space.
+// isText reports whether nine of ten bytes are printable ASCII or space.
 func isText(p []byte) bool {
 	n := 0
 	for _, c := range p {

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// A variable is an environment variable that has a secret.
+// A variable is an environment variable whose value is a secret.
 type variable struct{ name, value string }
 
-// environmentSecrets picks the variables with the name of a secret and a value that is long
+// environmentSecrets returns the variables whose name is that of a secret and whose value is long
 // enough not to occur by chance.
 func environmentSecrets(environ []string) []variable {
 	var found []variable
@@ -38,8 +38,8 @@ func hasSecretName(name string) bool {
 	return false
 }
 
-// forms returns the ways in which a value may stand in a file. The form in JSON needs no
-// entry of its own unless it differs: decoded strings are searched, too.
+// forms returns the forms in which a value may occur in a file. The JSON form has a separate
+// entry only if it differs, because decoded strings are searched, too.
 func (v variable) forms() []string {
 	escaped, err := json.Marshal(v.value)
 	forms := []string{v.value, url.QueryEscape(v.value), base64.StdEncoding.EncodeToString([]byte(v.value)),

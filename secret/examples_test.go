@@ -14,7 +14,7 @@ const (
 	digits  = "0123456789"
 )
 
-// alphabets are the classes of characters that examples name.
+// alphabets are the character classes in examples.
 var alphabets = map[byte]string{
 	'w': letters + digits + "_-", // with a letter or digit at both ends
 	'W': letters + digits + "_-",
@@ -59,7 +59,7 @@ func expand(example string, rnd *rand.Rand) string {
 	}
 }
 
-// random makes a value of a class and a length, such as w93.
+// random returns a random value for a class and a length, such as w93.
 func random(spec string, rnd *rand.Rand) (string, error) {
 	n, err := strconv.Atoi(spec[1:])
 	if err != nil {
@@ -91,13 +91,13 @@ func random(spec string, rnd *rand.Rand) (string, error) {
 	return string(value), nil
 }
 
-// escape is a JSON string with text, as a transcript has it.
+// escape returns text as a JSON string, as in a transcript.
 func escape(text string) string {
 	b, _ := json.Marshal(map[string]string{"content": "Output:\n\t" + text + "\n"})
 	return string(b) + "\n"
 }
 
-// forms are the ways in which a secret is in a file.
+// forms are the forms in which a file can contain a secret.
 var forms = []struct {
 	name string
 	in   func(string) string

@@ -35,7 +35,7 @@ func readFormats(t testing.TB) (list []format) {
 }
 
 // TestCredentialsOfKnownIssuersAreFound measures the recall on credentials with random values. The
-// formats do not come from rules.txt, so a format without a rule counts as not found.
+// formats were not taken from the rules, so a format without a rule counts as not found.
 func TestCredentialsOfKnownIssuersAreFound(t *testing.T) {
 	formats := readFormats(t)
 	if len(formats) < 160 {

@@ -3,11 +3,11 @@ package secret
 // keywords is an Aho-Corasick automaton: it reads a text once and reports the places where
 // any of many words ends, without regard to the case of ASCII letters.
 type keywords struct {
-	class   [256]uint16 // of a byte; class 0 is in no word
+	class   [256]uint16 // class of a byte; bytes of class 0 are in no word
 	next    []uint32    // state + class → state; a state is a multiple of width
 	width   uint32
 	reports uint32   // states from here on end a word
-	ends    [][]word // of a reporting state, by (state-reports)/width
+	ends    [][]word // words of a reporting state, by (state-reports)/width
 }
 
 // A word is a keyword of rules; index is its place in the list that built the automaton.
@@ -44,7 +44,7 @@ func newKeywords(words []string) *keywords {
 }
 
 type node struct {
-	next []int // by class; 0 is none, for no edge leads to the root
+	next []int // by class; 0 means no edge, because no edge goes back to the root
 	fail int
 	ends []word
 }
@@ -117,7 +117,7 @@ func (k *keywords) renumber(nodes []node, order []int) {
 	}
 }
 
-// find reads text from a state on, calls found with the end of each place where words end,
+// find reads text from a state on. It calls found with the offset behind each place where words end,
 // and returns the state behind the text. The first state is 0.
 func (k *keywords) find(state uint32, text []byte, found func(end int, words []word)) uint32 {
 	next, class, reports := k.next, &k.class, k.reports

@@ -5,8 +5,8 @@ import "bytes"
 const (
 	// pieceSize is how much a layer takes at once.
 	pieceSize = 64 << 10
-	// maxBefore and maxWindow bound what a rule may need around a keyword; a test holds
-	// the rules to it.
+	// maxBefore and maxWindow bound the text that a rule may need around a keyword. A test checks
+	// that the rules stay within them.
 	maxBefore = 2 << 10
 	maxWindow = 10 << 10
 	// maxDepth is how often a JSON string is decoded inside a decoded one.
@@ -14,8 +14,8 @@ const (
 )
 
 // A layer is one form of a file's text: the bytes of the file, the text of the JSON strings
-// in them, the strings inside that text, or what base64 hid. It keeps the end of its text
-// until every rule has seen as much of it as the rule may need.
+// in them, the strings inside that text, or the text that base64 hid. It keeps the end of its text
+// until every rule has processed as much of it as the rule may need.
 type layer struct {
 	scan  *Scan
 	depth int
@@ -24,7 +24,7 @@ type layer struct {
 	buf      []byte
 	state    uint32 // of the automaton, behind buf
 	searched int    // how much of buf the automaton has read
-	waiting  []hit  // keywords that the text behind them is still needed for
+	waiting  []hit  // keywords that still need text behind them
 
 	record  int // the line at buf's beginning, in the raw layer
 	strings stringDecoder
@@ -39,7 +39,6 @@ type hit struct {
 	word word
 }
 
-// write takes a piece of text.
 func (l *layer) write(p []byte) {
 	l.buf = append(l.buf, p...)
 	l.search()
@@ -50,8 +49,8 @@ func (l *layer) write(p []byte) {
 	l.discard()
 }
 
-// end takes the end of the text, or of a part of it that stands for itself: the layers of
-// decoded text end with each line of the raw text.
+// end ends the text, or a separate part of it: the layers of decoded text end with each line of
+// the raw text.
 func (l *layer) end() {
 	l.check(true)
 	if l.text {
@@ -74,7 +73,7 @@ func (l *layer) search() {
 	base := l.searched
 	l.state = s.words.find(l.state, l.buf[base:], func(end int, words []word) {
 		for _, w := range words {
-			// Most places are dismissed here, without a copy of the hit.
+			// This rules out most places without a copy of the hit.
 			start := base + end - w.length
 			if t := s.tokens[w.index]; t != "" && (string(l.buf[start:base+end]) != t || start > 0 && isWord(l.buf[start-1])) {
 				continue
@@ -85,7 +84,7 @@ func (l *layer) search() {
 	l.searched = len(l.buf)
 }
 
-// check tries the rules of those hits that have enough text behind them, or of all.
+// check tries the rules of the hits that have enough text behind them, or of all hits if all is set.
 func (l *layer) check(all bool) {
 	n := 0
 	for _, h := range l.waiting {
@@ -100,7 +99,7 @@ func (l *layer) check(all bool) {
 	l.waiting = l.waiting[:n]
 }
 
-// discard forgets the text that no rule needs any more.
+// discard drops the text that no rule needs any more.
 func (l *layer) discard() {
 	keep := len(l.buf) - maxBefore
 	for _, h := range l.waiting {
@@ -130,8 +129,8 @@ func (l *layer) recordAt(offset int) int {
 }
 
 // decode looks for encoded text in a piece and writes it to the inner layers. Inner layers
-// end with each line of the raw text, because neither a JSON string nor base64 that is not
-// wrapped goes beyond it; so their hits belong to the line that is being read.
+// end with each line of the raw text, because neither a JSON string nor unwrapped base64
+// continues beyond it. Their hits therefore belong to the current line.
 func (l *layer) decode(p []byte) {
 	if l.depth > 0 {
 		l.strings.write(l, p)
@@ -160,12 +159,12 @@ func (l *layer) decode(p []byte) {
 	}
 }
 
-// used says whether anything is in the layer since its last end.
+// used reports whether the layer has received text since its last end.
 func (l *layer) used() bool {
 	return len(l.buf) > 0 || l.decoded != nil && l.decoded.used() || l.hidden != nil && l.hidden.used()
 }
 
-// inner returns one of the layers inside l, which it makes at first use.
+// inner returns one of the layers inside l. It creates the layer at the first use.
 func (l *layer) inner(which **layer, text bool) *layer {
 	if *which == nil {
 		*which = &layer{scan: l.scan, depth: l.depth + 1, text: text}

@@ -14,7 +14,7 @@ import (
 func (x *Scan) try(l *layer, r *rule, h hit) {
 	start := h.end - h.word.length
 	if exact := x.scanner.exact[h.word.index]; exact != "" {
-		// The automaton folds case; a secret has only one.
+		// The automaton ignores case, but a secret has only one.
 		if string(l.buf[start:h.end]) == exact {
 			x.report(l, r, start, exact)
 		}
@@ -35,8 +35,8 @@ func (x *Scan) try(l *layer, r *rule, h hit) {
 	}
 }
 
-// match runs the rule's pattern on the text from an offset on. The match must reach as far
-// as least, behind the keyword.
+// match runs the rule's pattern on the text from an offset on. The match must reach at least least
+// bytes beyond the offset, so that it covers the keyword.
 func (x *Scan) match(l *layer, r *rule, text []byte, from, least int) {
 	rest := text[from:]
 	// A pattern that is searched for may match before the keyword first.
@@ -62,7 +62,7 @@ func (x *Scan) match(l *layer, r *rule, text []byte, from, least int) {
 	}
 }
 
-// matchAssigned runs the rule's pattern on the value that is assigned to the name with the keyword
+// matchAssigned runs the rule's pattern on a value. The value is assigned to the name whose keyword is
 // between start and end.
 func (x *Scan) matchAssigned(l *layer, r *rule, text []byte, start, end int) {
 	a, ok := assigned(text, start, end)
@@ -90,12 +90,12 @@ func (x *Scan) matchAssigned(l *layer, r *rule, text []byte, start, end int) {
 	}
 }
 
-// takes says whether a rule looks at the value of an assignment, whose keyword has a length.
+// takes reports whether a rule applies to an assignment. keyword is the length of the keyword in its name.
 func (r *rule) takes(a assignment, text []byte, keyword int) bool {
 	return (!r.named || isSecretName(a.name)) && (!r.whole || len(a.name) == keyword) && (!r.setting || a.isSetting(text))
 }
 
-// value returns the first group of a match, or all of it.
+// value returns the first group of a match, or the whole match if there is no group.
 func value(text []byte, m []int) string {
 	if len(m) > 2 && m[2] >= 0 {
 		return string(text[m[2]:m[3]])
@@ -116,7 +116,7 @@ func isWord(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_'
 }
 
-// accepts says whether a value that fits the pattern is probably real.
+// accepts reports whether a value that fits the pattern is probably real.
 func (r *rule) accepts(v string, mixed mixing) bool {
 	if isPlaceholder(v) || r.entropy > 0 && entropy(v) < r.entropy {
 		return false
@@ -156,7 +156,7 @@ var placeholders = strings.Fields(`example xxxx **** .... placeholder changeme c
 	my-secret my_secret insert- replace dummy redacted notreal not-real not_real fake sample todo abcdefgh 12345678 00000000
 	deadbeef ${ {{ %( $( process.env os.environ getenv`)
 
-// isPlaceholder says whether a value obviously stands for one.
+// isPlaceholder reports whether a value is obviously a placeholder.
 func isPlaceholder(v string) bool {
 	if v == "" || distinct(v) < 5 && len(v) >= 8 {
 		return true
@@ -182,8 +182,8 @@ func distinct(v string) int {
 	return n
 }
 
-// isMixed says whether a value is made by a machine: it has digits and letters, and letters
-// and digits change places more often than in a name with a number in it. Short words with
+// isMixed reports whether a value looks generated: it has digits and letters, and changes between
+// letters and digits more often than a name with a number in it. Short words with
 // dots between them are an expression of a program, and a slash begins a path.
 func isMixed(v string, how mixing) bool {
 	if i := strings.IndexByte(v, '.'); i >= 0 && i < 8 || isPath(v) {
@@ -216,29 +216,29 @@ func isMixed(v string, how mixing) bool {
 	if changes*5 >= len(v)*2 {
 		return true
 	}
-	// Random letters of one case and digits change 2·digits·letters/length times on average. A
-	// value with other characters is a number of base 16, such as a UUID, or a list of words.
+	// Random letters of one case and digits change 2·digits·letters/length times on average. If a
+	// value has other characters, it is a hexadecimal number, such as a UUID, or a list of words.
 	return how == mixedLoose && (lowers == 0 || uppers == 0) && len(v) >= 16 && digits*10 >= len(v) &&
 		changes*len(v) >= digits*letters && (digits+letters == len(v) || isHex(v))
 }
 
-// isPath says whether a value is a path by its beginning.
+// isPath reports whether a value begins like a path.
 func isPath(v string) bool {
 	return strings.HasPrefix(v, "/") || strings.HasPrefix(v, "./") || strings.HasPrefix(v, "../")
 }
 
-// isHex says whether v is a number of base 16, in parts with dashes between them.
+// isHex reports whether v is a hexadecimal number, in parts with dashes between them.
 func isHex(v string) bool {
 	return strings.Trim(v, "0123456789abcdef-") == "" || strings.Trim(v, "0123456789ABCDEF-") == ""
 }
 
-// commonPasswords are those of examples, tests and local servers.
+// commonPasswords are passwords of examples, tests and local servers.
 var commonPasswords = strings.Fields(`password passwd passw0rd pass secret admin root test tester testing guest user username
 	postgres mysql mariadb redis mongo mongodb rabbitmq minio minioadmin default string token value null none true false
 	required optional hidden unused correct wrong qwerty letmein hunter2 welcome foobar foo bar baz segno`)
 
-// isPassword says whether a value may be a password that protects something. It must look
-// chosen with care: two kinds of characters at least, and none of the words of examples.
+// isPassword reports whether a value may be a password that protects something. It must look
+// carefully chosen: it has at least two kinds of characters and contains no word of examples.
 func isPassword(v string) bool {
 	if len(v) < 6 || isPath(v) || isPlaceholder(v) {
 		return false
@@ -277,12 +277,12 @@ func isPassword(v string) bool {
 	return letters == len(v) && bothCases && turns*5 >= len(v)*2 && pairs > 0
 }
 
-// isLetter says whether a byte belongs to a letter, perhaps one outside of ASCII.
+// isLetter reports whether a byte belongs to a letter, perhaps one outside of ASCII.
 func isLetter(c byte) bool { return 'a' <= lower(c) && lower(c) <= 'z' || c >= 0x80 }
 
 func isUpper(c byte) bool { return 'A' <= c && c <= 'Z' }
 
-// mask returns a value's beginning and length.
+// mask returns the beginning of a value, and its length.
 func mask(v string) string {
 	n := min(4, len(v)/5)
 	for _, c := range []byte(v[:n]) {

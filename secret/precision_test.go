@@ -14,7 +14,7 @@ import (
 )
 
 // A precisionCase is a tree of published files. Its authors have published every value in it, so a
-// finding is a false alarm, or a key for tests that looks like a true one.
+// finding is a false alarm, or a test key that looks like a true one.
 type precisionCase struct {
 	name  string
 	dirs  []string
@@ -30,7 +30,7 @@ func goSources(dirs ...string) (paths []string) {
 	return paths
 }
 
-// TestPublishedFilesHaveFewFindings holds the scanner to the number of findings in published files.
+// TestPublishedFilesHaveFewFindings limits the number of the scanner's findings in published files.
 // Under SEGNO_SOAK it reads all of Go's sources and the packages of two agents.
 func TestPublishedFilesHaveFewFindings(t *testing.T) {
 	cases := []precisionCase{
@@ -45,7 +45,7 @@ func TestPublishedFilesHaveFewFindings(t *testing.T) {
 	}
 }
 
-// agents has the packages of Claude Code and Gemini CLI.
+// agents returns the packages of Claude Code and Gemini CLI.
 func agents(t *testing.T) precisionCase {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -4,10 +4,10 @@ import (
 	"strings"
 )
 
-// Redact returns text without the secrets that are in it, and these secrets. In place of each value is a
-// mark with the kind of secret. If a value is not in text as it is, because text encodes it, or if a
-// rule recognizes only its beginning, Redact leaves out the whole text. allowed reports whether
-// the user allows the value with a fingerprint.
+// Redact returns text without its secrets, and these secrets. A mark with the kind of secret replaces
+// each value. If text contains a value only in encoded form, or if a rule recognizes only the value's
+// beginning, Redact leaves out the whole text. allowed reports whether the user allows the value with a
+// fingerprint.
 func (s *Scanner) Redact(path, text string, allowed func(fingerprint string) bool) (string, []Finding) {
 	var all []Finding
 	for {

@@ -48,7 +48,7 @@ func TestRedactLeavesNoSecretInAnyForm(t *testing.T) {
 	}
 }
 
-// TestNoCredentialIsPrinted has a credential of each format: no text for a person contains it.
+// TestNoCredentialIsPrinted has a credential of each format. No text for a person may contain it.
 func TestNoCredentialIsPrinted(t *testing.T) {
 	s, seed := scanner(t, Options{}), soak.Seed(t)
 	none := func(string) bool { return false }

@@ -16,8 +16,8 @@ import (
 //go:embed rules/*.txt
 var ruleFiles embed.FS
 
-// A rule is one kind of secret. In a file of rules it is a block of lines "name value". Any number of
-// rules costs one pass over a text, because one automaton finds the keywords of all:
+// A rule is one kind of secret. In a file of rules it is a block of lines "name value". All rules
+// together cost one pass over a text, because one automaton finds all their keywords:
 //
 //	rule      the name that findings carry
 //	about     the kind of secret, for a person
@@ -90,15 +90,15 @@ const (
 	defaultBefore = 128
 )
 
-// readRules reads all rules. The digest names them, so that a verdict of other rules is not taken
-// for one of these.
+// readRules reads all rules. The digest identifies them, so that a scanner with other rules does not
+// use a verdict of these.
 func readRules() (rules []*rule, digest [sha256.Size]byte, err error) {
 	files, err := ruleFiles.ReadDir("rules")
 	if err != nil {
 		return nil, digest, err
 	}
 	hash := sha256.New()
-	hash.Write([]byte("2")) // counts the changes of the code that find more than before
+	hash.Write([]byte("2")) // increases whenever the code finds more than before
 	for _, f := range files {
 		text, err := ruleFiles.ReadFile("rules/" + f.Name())
 		if err != nil {

@@ -13,12 +13,12 @@ import (
 
 // Options are the secrets that a scanner knows beside its rules.
 type Options struct {
-	// Key is the secret of this installation under which fingerprints are made. The same
-	// value has the same fingerprint under the same key. An empty key makes fingerprints
-	// that anybody can compute for a guess.
+	// Key is the secret of this installation for making fingerprints. The same
+	// value has the same fingerprint under the same key. If the key is empty, anyone can compute
+	// the fingerprint of a guess.
 	Key []byte
-	// Environ lists variables as os.Environ does. The values of those with the name of a
-	// secret are searched for, also in their base64 and URL-encoded forms.
+	// Environ lists variables as os.Environ does. The scanner searches for the values of variables
+	// with the name of a secret, also in their base64 and URL-encoded forms.
 	Environ []string
 }
 
@@ -27,13 +27,13 @@ type Scanner struct {
 	key   []byte
 	words *keywords
 	rules []*rule // by the index of a word
-	// exact has the values of the environment, by the index of a word; "" for rules.
+	// exact contains the values of the environment, by the index of a word; "" for words of rules.
 	exact []string
-	// tokens has the words that count only in their own case and where a word of the text begins,
-	// by the index of a word.
+	// tokens contains the words that count only in their own case and at the beginning of a word of the
+	// text, by the index of a word.
 	tokens []string
 	digest [sha256.Size]byte
-	// buffers has the memory of scans that ended, as *[]byte: most files are small.
+	// buffers contains memory of ended scans for reuse, as *[]byte, because most files are small.
 	buffers sync.Pool
 }
 
@@ -46,7 +46,7 @@ func (s *Scanner) buffer(size int) *[]byte {
 	return &b
 }
 
-// New returns a scanner.
+// New returns a scanner. It fails only if a rule is malformed.
 func New(o Options) (*Scanner, error) {
 	rules, d, err := readRules()
 	if err != nil {
@@ -82,11 +82,11 @@ func New(o Options) (*Scanner, error) {
 	return s, nil
 }
 
-// Digest names the rules, the values of the environment and the key. A verdict about a
-// content holds for every scanner of the same digest.
+// Digest identifies the rules, the values of the environment and the key. A verdict about a
+// content holds for every scanner with the same digest.
 func (s *Scanner) Digest() [sha256.Size]byte { return s.digest }
 
-// A Finding is a place where a secret is.
+// A Finding is an occurrence of a secret.
 type Finding struct {
 	Path   string `json:"path"`   // as it was given to Start
 	Record int    `json:"record"` // the line, from 1 on; in JSON lines the record; 0 if it is not in the content
@@ -95,7 +95,7 @@ type Finding struct {
 	// Sample is the value's beginning and length, enough to recognise it and too little
 	// to use it.
 	Sample string `json:"sample"`
-	// Fingerprint names the value: 16 hex digits of its HMAC-SHA-256 under Options.Key.
+	// Fingerprint identifies the value: 16 hex digits of its HMAC-SHA-256 under Options.Key.
 	Fingerprint string `json:"fingerprint"`
 
 	value   string
@@ -121,14 +121,14 @@ type Scan struct {
 	utf16    *utf16Decoder // nil for nearly every file
 	wide     *layer        // the text in UTF-16
 	started  bool
-	line     int // of the raw text, while encoded text in it is decoded
+	line     int // line of the raw text, while encoded text in it is decoded
 	findings []Finding
 	seen     map[string]bool // rule and value
 }
 
 var _ io.Writer = (*Scan)(nil)
 
-// Start begins the scan of a file. Path is for the findings only.
+// Start begins the scan of a file. Findings contain path; the scan does not open it.
 func (s *Scanner) Start(path string) *Scan {
 	x := &Scan{scanner: s, path: path, seen: map[string]bool{}}
 	x.memory = s.buffer(0)
@@ -136,7 +136,7 @@ func (s *Scanner) Start(path string) *Scan {
 	return x
 }
 
-// sniff is how many bytes must be without a NUL byte for a file to count as text.
+// sniff is how many bytes at the beginning must not contain a NUL byte for a file to count as text.
 const sniff = 8 << 10
 
 func (x *Scan) Write(p []byte) (int, error) {
@@ -153,8 +153,8 @@ func (x *Scan) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// judge decides by the first bytes of a file whether it is text, and whether it may be in UTF-16. A
-// writer that gives a file in smaller pieces than sniff is judged by the first of them.
+// judge decides by the first bytes of a file whether it is text, and whether it may be in UTF-16. If the
+// first write has fewer bytes than sniff, judge decides by these alone.
 func (x *Scan) judge(p []byte) {
 	if x.started || len(p) == 0 {
 		return
@@ -167,18 +167,19 @@ func (x *Scan) judge(p []byte) {
 	}
 }
 
-// Skip takes bytes that are known to be clean: their lines are counted and not searched.
-// It must come before the first Write, and end with a line. The file must not be in UTF-16.
+// Skip takes bytes that are known to be clean. It counts their lines and does not search them.
+// It must be called before the first Write, with bytes that end with a line. The file must not be in
+// UTF-16.
 func (x *Scan) Skip(p []byte) {
 	x.judge(p)
 	x.raw.record += bytes.Count(p, newline)
 }
 
-// Close ends the scan and returns what it found, in the order of records. A value that
+// Close ends the scan and returns the findings, in the order of records. A value that
 // occurs several times is one finding with its first record.
 func (x *Scan) Close() []Finding { return withoutValues(x.end()) }
 
-// end is Close, but the findings have their values.
+// end is Close, but its findings contain the values.
 func (x *Scan) end() []Finding {
 	x.raw.end()
 	if x.wide != nil {
@@ -190,7 +191,7 @@ func (x *Scan) end() []Finding {
 		x.memory, x.raw.buf = nil, nil
 	}
 	found := x.findings
-	// A generic rule sees the values of specific ones, too, sometimes with more around them.
+	// A generic rule also finds the values of specific rules, sometimes with more text around them.
 	found = slices.DeleteFunc(found, func(f Finding) bool {
 		return f.generic && slices.ContainsFunc(found, func(g Finding) bool {
 			return !g.generic && (strings.Contains(f.value, g.value) || strings.Contains(g.value, f.value))

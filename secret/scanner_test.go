@@ -55,7 +55,7 @@ func TestNoPieceOfAFileHidesASecret(t *testing.T) {
 	s := scanner(t, Options{})
 	token := githubToken(2)
 	for _, form := range forms {
-		// A secret at each place around the border of two pieces.
+		// Put a secret at each place around the border of two pieces.
 		for shift := range 120 {
 			head := bytes.Repeat([]byte("some words of no interest, and\n"), pieceSize/31)
 			head = append(head, strings.Repeat("x", shift)+" "...)
@@ -88,14 +88,14 @@ func TestALongLineIsSearchedToItsEnd(t *testing.T) {
 		if len(found) != 1 || found[0].Record != 1 {
 			t.Errorf("%s: found %v", name, found)
 		}
-		// The text itself is in memory already; what a scan keeps is measured by its buffers.
+		// The text itself is in memory already. The scan's own memory is measured by its buffers.
 		if held := after.HeapSys - before.HeapSys; held > 32<<20 {
 			t.Errorf("%s: the scan of %d bytes held %d", name, len(text), held)
 		}
 	}
 }
 
-// memory is what a layer and those inside it keep.
+// memory returns how much memory a layer and the layers inside it keep.
 func (l *layer) memory() int {
 	if l == nil {
 		return 0
@@ -225,7 +225,7 @@ func TestNothingInAFileTurnsARuleOff(t *testing.T) {
 	}
 }
 
-// FuzzScan holds two readings of a text to the same findings: at once, and a byte at a time.
+// FuzzScan checks that a scan finds the same in one write and in writes of one byte.
 func FuzzScan(f *testing.F) {
 	f.Add([]byte(escape(githubToken(6))))
 	f.Add([]byte(escape(escape(githubToken(7)))))
@@ -246,7 +246,7 @@ func FuzzScan(f *testing.F) {
 			_, _ = slow.Write(text[i : i+1])
 		}
 		if bytes.IndexByte(text, 0) >= 0 || newUTF16Decoder(text) != nil {
-			return // a byte at a time the file is judged by its first byte
+			return // in writes of one byte, the first byte alone decides whether the file is text
 		}
 		if got := slow.Close(); !reflect.DeepEqual(got, whole) && len(got)+len(whole) > 0 {
 			t.Errorf("at once %v, a byte at a time %v", whole, got)

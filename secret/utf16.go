@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// A utf16Decoder turns a text in UTF-16 into UTF-8, in any pieces.
+// A utf16Decoder converts a text from UTF-16 to UTF-8, in pieces of any size.
 type utf16Decoder struct {
 	bigEndian bool
 	pending   []byte // the beginning of a unit
@@ -15,7 +15,8 @@ type utf16Decoder struct {
 }
 
 // newUTF16Decoder returns a decoder if a file that begins with head is in UTF-16: it has a byte order
-// mark, or every second byte of a whole beginning is NUL, as in words of ASCII.
+// mark, or every second byte of a long enough beginning is NUL, as in ASCII words. Otherwise it returns
+// nil.
 func newUTF16Decoder(head []byte) *utf16Decoder {
 	const enough = 32
 	switch {

@@ -12,7 +12,7 @@ import (
 )
 
 // Verdicts remember which contents a scanner found clean, so that an archive of the same
-// files costs no second scan. They are kept in a file that may be deleted at any time. They
+// files needs no second scan. They are kept in a file that may be deleted at any time. They
 // are safe for concurrent use.
 type Verdicts struct {
 	path  string
@@ -24,15 +24,15 @@ type Verdicts struct {
 
 const (
 	verdictMagic = "segno verdicts 1\n"
-	// verdictSize is how much of a content's SHA-256 is kept: enough that nobody finds a
-	// second content for a clean one.
+	// verdictSize is how many bytes of a content's SHA-256 are kept. They are enough to make it
+	// infeasible to find another content with the verdict of a clean one.
 	verdictSize = 20
-	// maxVerdicts bounds the file; beyond it the list begins again.
+	// maxVerdicts bounds the file; beyond it the list starts over.
 	maxVerdicts = 1 << 20
 )
 
-// OpenVerdicts reads the verdicts of a scanner with the digest. Those of another digest are
-// dropped, and a file that is not there or not readable has none.
+// OpenVerdicts reads the verdicts of scanners with the digest. It drops those of another digest. A
+// missing or unreadable file counts as empty.
 func OpenVerdicts(path string, digest [sha256.Size]byte) (*Verdicts, error) {
 	v := &Verdicts{path: path, head: append([]byte(verdictMagic), digest[:]...), clean: map[[verdictSize]byte]bool{}}
 	data, err := os.ReadFile(path)
@@ -49,14 +49,14 @@ func OpenVerdicts(path string, digest [sha256.Size]byte) (*Verdicts, error) {
 	return v, nil
 }
 
-// Clean says whether a content, named by its SHA-256, was found clean.
+// Clean reports whether the content with a SHA-256 was found clean.
 func (v *Verdicts) Clean(content [sha256.Size]byte) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.clean[[verdictSize]byte(content[:])]
 }
 
-// Remember notes that a content is clean.
+// Remember records that a content is clean.
 func (v *Verdicts) Remember(content [sha256.Size]byte) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -67,8 +67,8 @@ func (v *Verdicts) Remember(content [sha256.Size]byte) {
 	v.grown = true
 }
 
-// Save writes the file, if there is anything new. Of two processes that save, the verdicts
-// of one stay.
+// Save writes the file if there are new verdicts. If two processes save, the verdicts of only one
+// remain.
 func (v *Verdicts) Save(fsys vfs.FS) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

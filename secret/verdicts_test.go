@@ -34,7 +34,7 @@ func TestVerdicts(t *testing.T) {
 	if open(sha256.Sum256([]byte("other rules"))).Clean(content) {
 		t.Error("a verdict holds for other rules")
 	}
-	// A torn file loses its last verdict and invents none.
+	// A truncated file loses only its last verdict, and gains none.
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

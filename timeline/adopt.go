@@ -9,24 +9,24 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Adoption is a session that began before segno recorded its turns.
+// Adoption describes a session that began before segno recorded its turns.
 type Adoption struct {
 	Agent  string
 	Source segno.Source
 	Title  string // the first prompt, or ""
-	// Name distinguishes the session from an earlier one with the same id, for an agent that
-	// uses an id twice. It is "" for other agents.
+	// Name distinguishes the session from an earlier one with the same id. Only agents that reuse
+	// ids need it; it is "" for other agents.
 	Name string
-	// Earlier are the session's turns so far, oldest first, as its agent shows them. If the
-	// session has a transcript that can be read, only their entries count. Their positions need
-	// not be set.
+	// Earlier are the turns of the session so far, oldest first, as its agent shows them. If the
+	// agent also keeps a readable transcript, AdoptSession only uses their entries. Their
+	// positions may be zero.
 	Earlier []segno.TranscriptTurn
 }
 
-// AdoptSession returns the thread of a session. If the session has none, AdoptSession makes
-// it, with the earlier turns of the session if the agent keeps a transcript. The proxy
-// calls it before the first prompt, so that it can lease the thread. Hooks need not call
-// it: the first EndTurn makes the thread.
+// AdoptSession returns the thread of a session. If the session has none, AdoptSession makes one,
+// with the earlier turns of the session if the agent keeps a transcript. The proxy calls it
+// before the first prompt, so that it can lease the thread. Hooks need not call it: the first
+// EndTurn makes the thread.
 func (tl *Timeline) AdoptSession(ctx context.Context, o Adoption) (segno.ThreadID, error) {
 	if o.Source.Session == "" {
 		return "", segno.Errorf(segno.KindInvalid, "open thread", "", "it needs a session")
@@ -58,7 +58,7 @@ func (tl *Timeline) AdoptSession(ctx context.Context, o Adoption) (segno.ThreadI
 			t.Position = got.Position
 			got.Earlier = append(got.Earlier, t)
 		}
-	} else if got.Prompt != "" { // its newest turn is over, too
+	} else if got.Prompt != "" { // the newest turn of the session is over, too
 		got.Earlier = append(got.Earlier, segno.TranscriptTurn{Key: got.Key, Prompt: got.Text, Position: got.Position})
 		if got.Origin == nil {
 			w.turn.Prompt = got.Earlier[0].Prompt
@@ -72,9 +72,9 @@ func (tl *Timeline) AdoptSession(ctx context.Context, o Adoption) (segno.ThreadI
 	return begun.head.Thread, nil
 }
 
-// addEntries gives turns that were read from a transcript the entries of the turns that the agent
-// showed. Turns are the same if they have the same prompt and order; the newest ones are compared
-// first, because an agent may leave out old ones.
+// addEntries adds the entries of the turns that the agent showed to the same turns as read from a
+// transcript. Turns are the same if they have the same prompt and order. addEntries compares the
+// newest ones first, because an agent may leave out old ones.
 func addEntries(turns, shown []segno.TranscriptTurn) {
 	words := func(t segno.TranscriptTurn) string { return strings.Join(strings.Fields(t.Prompt), " ") }
 	for i := range slices.Backward(turns) {
@@ -87,10 +87,10 @@ func addEntries(turns, shown []segno.TranscriptTurn) {
 	}
 }
 
-// adoptedThread returns the thread that an earlier call made, or "". An adoption may have been
-// interrupted before it had recorded all turns of its session. Such a thread counts as
-// absent, so that this adoption completes it. Only the last commit of an adoption pins the
-// files.
+// adoptedThread returns the thread that an earlier call made, or "". That call may have been
+// interrupted before it had recorded all turns of its session. adoptedThread returns "" for such
+// a thread, so that this adoption completes it. Only the last commit of an adoption pins the
+// files, so a thread without them is incomplete.
 func (tx *txn) adoptedThread(ctx context.Context, o Adoption) (thread segno.ThreadID, err error) {
 	first := threadOfSession(o.Agent, o.Source.Session, o.Name)
 	if o.Name == "" {
@@ -129,9 +129,9 @@ func (tl *Timeline) JoinSession(ctx context.Context, thread segno.ThreadID, link
 	return nil
 }
 
-// UpdateTurn edits the record of an open turn, for example when the turn continues in
-// another session or process. The edit is durable on return. A turn that is not open is
-// left alone.
+// UpdateTurn edits the record of an open turn, for example when the turn continues in another
+// session or process. The edit is durable on return. If the turn is not open, UpdateTurn does
+// nothing.
 func (tl *Timeline) UpdateTurn(ctx context.Context, key segno.TurnKey, edit func(*OpenTurn)) error {
 	tx, err := tl.prepareRecord(ctx)
 	if err != nil {
@@ -146,9 +146,9 @@ func (tl *Timeline) UpdateTurn(ctx context.Context, key segno.TurnKey, edit func
 	return tx.Spool.SaveTurn(ctx, t)
 }
 
-// PromptState reports whether the agent's transcript has the prompt of an open turn,
-// and whether there is a transcript to tell: a prompt that never reached it may be
-// sent again.
+// PromptState reports whether the agent's transcript has the prompt of an open turn, and whether
+// there is a transcript that shows this. The caller may send a prompt again if it never reached
+// the transcript.
 func (tl *Timeline) PromptState(ctx context.Context, key segno.TurnKey) (reached, told bool, err error) {
 	tx := tl.unlocked()
 	if err := tx.loadTurns(ctx); err != nil {
@@ -172,8 +172,8 @@ func (tl *Timeline) PromptState(ctx context.Context, key segno.TurnKey) (reached
 	return got.Prompt != "", err == nil, err
 }
 
-// TurnChanges lists the paths of the workspace that were changed since an open turn began,
-// by the turn or by another author.
+// TurnChanges lists the paths of the workspace that the turn or another author changed since an
+// open turn began.
 func (tl *Timeline) TurnChanges(ctx context.Context, key segno.TurnKey) (paths []string, err error) {
 	tx, err := tl.prepareRecord(ctx)
 	if err != nil {

@@ -8,23 +8,24 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// maxAmendments is how many checkpoints of a line are amended or looked at for an amendment.
+// maxAmendments is the largest number of checkpoints of a line that are amended, or examined for
+// an amendment.
 const maxAmendments = 32
 
-// amendment is a turn's checkpoint written again with more of its changes, and the
-// checkpoints above it with the same paths.
+// amendment is a replacement for a turn's checkpoint that contains more of the turn's changes, and
+// for the checkpoints above it, with the same paths.
 type amendment struct {
 	turn    *OpenTurn
 	running *OpenTurn           // the turn that begins on the line, nil if none runs
 	line    []*segno.Checkpoint // newest first, the last is the turn's
-	snaps   []segno.Snapshot    // the files of each of them with the turn's changes
+	snaps   []segno.Snapshot    // for each of them, the files with the turn's changes
 	entries []segno.Entry       // of the turn, since it was recorded
 	doubt   []string
 	session *segno.Position // where the turn's conversation ends now; nil if that did not change
 }
 
-// amend commits an amendment. The thread's head moves with the last commit only, so
-// that a crash leaves the line as it was.
+// amend commits an amendment. Only the last commit moves the thread's head, so that a crash leaves
+// the line unchanged.
 func (tx *txn) amend(ctx context.Context, batch segno.Batch, a amendment) error {
 	staged, err := batch.Stage(ctx)
 	if err != nil {
@@ -61,7 +62,7 @@ func (tx *txn) amend(ctx context.Context, batch segno.Batch, a amendment) error 
 	return tx.saveTurn(ctx, *a.running)
 }
 
-// amendedCommit returns the commit that replaces the checkpoint i of the line, below s.at. The
+// amendedCommit returns the commit that replaces checkpoint i of the line and follows s.at. The
 // commit of the newest checkpoint, which has the index 0, moves the head.
 func (tx *txn) amendedCommit(ctx context.Context, a amendment, i int, s threadState) (c segno.Commit, err error) {
 	head := s.head
@@ -115,7 +116,7 @@ func (tx *txn) moveToAmendment(ctx context.Context, a amendment, now map[segno.C
 	return nil
 }
 
-// amendTurn adds the entries recorded since its end to the turn's own checkpoint.
+// amendTurn adds the entries recorded since the turn's end to its checkpoint.
 func (tx *txn) amendTurn(cp *segno.Checkpoint, entries []segno.Entry, a amendment) []segno.Entry {
 	entries = dedupe(append(entries, a.entries...))
 	if len(a.doubt) > 0 {
@@ -132,7 +133,8 @@ func (tx *txn) amendTurn(cp *segno.Checkpoint, entries []segno.Entry, a amendmen
 }
 
 // followAmendment lets an open turn begin on the amendment of the checkpoint that it began on. The
-// process that amended it may have been killed before it rewrote the turn in the spool.
+// process that amended the checkpoint may have been killed before it updated the turn in the
+// spool.
 func (tx *txn) followAmendment(ctx context.Context, t *OpenTurn) error {
 	if t.Thread == "" || t.Parent == "" || t.Before == nil || tx.deferred {
 		return nil

@@ -17,22 +17,22 @@ import (
 // subagent or a shell command.
 type Task struct {
 	ID   string `json:"id"`
-	Kind string `json:"kind,omitempty"` // in the agent's words: "subagent", "shell"
+	Kind string `json:"kind,omitempty"` // the agent's word: "subagent", "shell"
 	What string `json:"what,omitempty"` // the agent's description
 }
 
 // TaskShell is the kind of a command in the background. No event reports its end.
 const TaskShell = "shell"
 
-// The names of the notes that a task began, if no result of a call shows it, and that it ended.
-// The ID of the note is the task's.
+// The names of the notes about a task: that it began, if no result of a call shows it, and that it
+// ended. The ID of a note is the task's.
 const (
 	NoteTaskBegin = "task-begin"
 	NoteTask      = "task"
 )
 
-// InBackground reports whether a turn has ended and its tasks continue. Their later changes
-// are added to the turn's checkpoint.
+// InBackground reports whether a turn has ended but some of its tasks continue. Their later changes are
+// added to the turn's checkpoint.
 func (t *OpenTurn) InBackground() bool { return t.Ended != "" && !t.Awake }
 
 // HasKey reports whether a key names the turn.
@@ -40,8 +40,8 @@ func (t *OpenTurn) HasKey(key segno.TurnKey) bool {
 	return t.Key == key || slices.Contains(t.Also, key)
 }
 
-// newestKey is the key under which the agent works on the turn now, or "" if only the
-// transcript has that key, because the prompt waited in the agent's queue.
+// newestKey is the key under which the agent now works on the turn. It is "" if only the transcript has
+// that key, because the prompt waited in the agent's queue.
 func (t *OpenTurn) newestKey() segno.TurnKey {
 	switch n := len(t.Also); {
 	case n > 0:
@@ -57,15 +57,15 @@ func (t *OpenTurn) hasTask(id string) bool {
 	return slices.ContainsFunc(t.Tasks, func(task Task) bool { return task.ID == id })
 }
 
-// RunningTasks returns the tasks of a turn that have not ended, by its entries.
+// RunningTasks returns the tasks of a turn that, according to its entries, have not ended.
 func (t *OpenTurn) RunningTasks(entries []segno.Entry) (running []Task) {
 	return unfinished(t.Tasks, entries)
 }
 
-// UnfinishedTasks returns the background tasks that the entries of a turn start and do not end.
+// UnfinishedTasks returns the background tasks that the entries of a turn start but do not end.
 func UnfinishedTasks(entries []segno.Entry) []Task { return unfinished(startedTasks(entries), entries) }
 
-// unfinished returns the tasks of which no entry is the end.
+// unfinished returns the tasks whose end is not in entries.
 func unfinished(tasks []Task, entries []segno.Entry) (running []Task) {
 	for _, task := range tasks {
 		if !slices.ContainsFunc(entries, func(e segno.Entry) bool { return isTaskEnd(e) && e.ID == task.ID }) {
@@ -77,8 +77,8 @@ func unfinished(tasks []Task, entries []segno.Entry) (running []Task) {
 
 func isTaskEnd(e segno.Entry) bool { return e.Kind == segno.EntryNote && e.Name == NoteTask }
 
-// isWorking reports whether a turn in the spool changes files: one in the background does
-// while tasks of it run.
+// isWorking reports whether a turn in the spool may change files now. A turn in the background may do
+// so while some of its tasks run.
 func (tx *txn) isWorking(ctx context.Context, t OpenTurn) (bool, error) {
 	if !t.InBackground() {
 		return true, nil
@@ -87,10 +87,10 @@ func (tx *txn) isWorking(ctx context.Context, t OpenTurn) (bool, error) {
 	return len(t.RunningTasks(entries)) > 0, err
 }
 
-// startedTasks returns the tasks that calls of a turn started. It includes those that ended,
-// because their reports may still come. A turn that was interrupted has no other list.
+// startedTasks returns the tasks that calls of a turn started. It includes those that ended, because
+// their reports may still come. For an interrupted turn, there is no other list of tasks.
 func startedTasks(entries []segno.Entry) (tasks []Task) {
-	names := map[string]string{} // of the tools, by call
+	names := map[string]string{} // the names of the tools, by call
 	for _, e := range entries {
 		if e.Kind == segno.EntryIntent {
 			names[e.ID] = e.Name
@@ -109,8 +109,8 @@ func startedTasks(entries []segno.Entry) (tasks []Task) {
 	return tasks
 }
 
-// taskEnds returns until when each task of a turn worked. For a task that did not report its
-// end this is now, or zero if the caller does not know.
+// taskEnds returns the time until which each task of a turn worked. For a task that did not report its
+// end, this is now, or zero if the caller does not know.
 func (t *OpenTurn) taskEnds(entries []segno.Entry, now time.Time) map[string]time.Time {
 	ends := map[string]time.Time{}
 	for _, task := range t.Tasks {
@@ -124,15 +124,15 @@ func (t *OpenTurn) taskEnds(entries []segno.Entry, now time.Time) map[string]tim
 	return ends
 }
 
-// allTaskEnds is taskEnds for all tasks that the turn started, while it is open: no event reports the end of
-// some of them.
+// allTaskEnds is taskEnds for all tasks that an open turn started, because some tasks end without an
+// event.
 func (t *OpenTurn) allTaskEnds(entries []segno.Entry, now time.Time) map[string]time.Time {
 	all := OpenTurn{Tasks: slices.Concat(startedTasks(entries), t.Tasks)}
 	return all.taskEnds(entries, now)
 }
 
-// workedUntil returns the end of calls and tasks of a turn that did not report their ends: now
-// if the agent still runs, else zero for not known.
+// workedUntil returns the end of those calls and tasks of a turn that did not report their ends: the
+// current time if the agent still runs, else zero, which means unknown.
 func (tx *txn) workedUntil(t *OpenTurn) time.Time {
 	if tx.isGone(*t) {
 		return time.Time{}
@@ -140,7 +140,7 @@ func (tx *txn) workedUntil(t *OpenTurn) time.Time {
 	return tx.Now()
 }
 
-// keepOpenForTasks deletes a turn that ended from the spool, unless some of its tasks still run.
+// keepOpenForTasks deletes an ended turn from the spool, unless some of its tasks still run.
 func (tx *txn) keepOpenForTasks(ctx context.Context, w *turnEnd, made *segno.Checkpoint) error {
 	turn := w.turn
 	if len(w.Tasks) == 0 || turn.Start.IsZero() {
@@ -151,9 +151,9 @@ func (tx *txn) keepOpenForTasks(ctx context.Context, w *turnEnd, made *segno.Che
 	return tx.saveTurn(ctx, turn)
 }
 
-// endFinishedTasks adds to a turn the changes of its tasks since the newest checkpoint of
-// its thread. Changes of the user in the meantime are left for an external checkpoint.
-// If another turn of the thread runs, it keeps its own changes and the doubtful ones.
+// endFinishedTasks adds to a turn the changes of its tasks since the newest checkpoint of its thread.
+// Changes that the user made in the meantime are left for an external checkpoint. If another turn of
+// the thread runs, the other turn keeps its own changes and the doubtful ones.
 func (tx *txn) endFinishedTasks(ctx context.Context, t *OpenTurn) error {
 	for _, x := range tx.turns {
 		if x.Ended == "" && x.Key != t.Key && x.Before != nil && x.Thread == t.Thread && x.Workspace == t.Workspace && !x.commitsSteps() {
@@ -173,16 +173,17 @@ func (tx *txn) endFinishedTasks(ctx context.Context, t *OpenTurn) error {
 	return nil
 }
 
-// background returns what is known about the tasks of a turn. until is when tasks and calls without an
-// end worked, or zero for not known. beside are the entries of the turn that runs meanwhile, if there is one.
+// background returns the evidence about the tasks of a turn. until is when tasks and calls without a
+// recorded end stopped working, or zero if unknown. beside are the entries of the turn that runs
+// meanwhile, if there is one.
 func (tx *txn) background(t *OpenTurn, entries, beside []segno.Entry, until time.Time) *ownership.Evidence {
 	in := tx.callContext(entries, t.Source.Dir, until, t.taskEnds(entries, until))
 	in.Beside = beside
 	return &ownership.Evidence{Calls: ownership.Calls(entries, in), Root: tx.Workspace.Root()}
 }
 
-// inDoubtIfRan returns the owners of changes after a turn's end. The user is at work then: that a task
-// was running does not make a change the task's.
+// inDoubtIfRan returns the owners of changes after a turn's end. The user works then, too, so the fact
+// that a task was running does not make a change the task's.
 func inDoubtIfRan(of ownership.Func) ownership.Func {
 	return func(c segno.Change, t ownership.Touch) ownership.Owner {
 		if owner := of(c, t); owner != ownership.Ran {
@@ -200,9 +201,9 @@ func (tx *txn) ownerWhileAwake(t *OpenTurn, entries []segno.Entry) ownership.Fun
 	return tx.background(t, entries, nil, tx.Now()).Owner
 }
 
-// checkBackground is endFinishedTasks for a turn that is closed once no task of it
-// runs, or at once if end is set. It stays in the background otherwise. If its
-// changes cannot be recorded, it is set aside, so that later turns and moves do not fail.
+// checkBackground is endFinishedTasks for a turn that is closed once none of its tasks runs, or
+// immediately if end is set. Otherwise the turn stays in the background. If the changes cannot be
+// recorded, the turn is set aside, so that later turns and moves do not fail.
 func (tx *txn) checkBackground(ctx context.Context, t OpenTurn, end bool) error {
 	if err := tx.endFinishedTasks(ctx, &t); err != nil {
 		return tx.setAside(ctx, t.Key, err)
@@ -218,9 +219,9 @@ func (tx *txn) checkBackground(ctx context.Context, t OpenTurn, end bool) error 
 	return tx.saveTurn(ctx, t)
 }
 
-// resumeTurn opens again the turn that started the background task of a report, and returns
-// its key, or "" if no turn has that task. The agent answers the report, and its changes
-// then belong to the turn.
+// resumeTurn reopens the turn that started the background task of a report, and returns its key, or ""
+// if no turn has that task. The agent answers the report, and the changes that it makes belong to the
+// turn.
 func (tx *txn) resumeTurn(ctx context.Context, p Prompt) (segno.TurnKey, error) {
 	i := slices.IndexFunc(tx.turns, func(t OpenTurn) bool {
 		return t.Ended != "" && t.Workspace == tx.Workspace.ID() && t.Source.Session == p.Source.Session && t.hasTask(p.Task)
@@ -229,7 +230,7 @@ func (tx *txn) resumeTurn(ctx context.Context, p Prompt) (segno.TurnKey, error) 
 		return "", nil
 	}
 	t := tx.turns[i]
-	// The turn is open before its task ends, so that at each moment something of it runs.
+	// Open the turn before its task ends, so that the turn counts as working at every moment.
 	if t.Awake = true; p.Key != "" && !t.HasKey(p.Key) {
 		t.Also = append(t.Also, p.Key)
 	}
@@ -240,12 +241,12 @@ func (tx *txn) resumeTurn(ctx context.Context, p Prompt) (segno.TurnKey, error) 
 		return "", err
 	}
 	if err := tx.endFinishedTasks(ctx, &t); err != nil {
-		return "", tx.setAside(ctx, t.Key, err) // the answer begins a turn
+		return "", tx.setAside(ctx, t.Key, err) // the answer then begins a new turn
 	}
 	return t.Key, tx.commitExternalChanges(ctx, t.Thread, t.Key)
 }
 
-// taskEnd returns the note that a prompt reports the end of a task.
+// taskEnd returns the note that a prompt reported the end of a task.
 func (tx *txn) taskEnd(p Prompt) segno.Entry {
 	return segno.Entry{Kind: segno.EntryNote, Session: p.Source.Session, Time: tx.Now(), ID: p.Task, Name: NoteTask, Body: quote(p.Text)}
 }
@@ -268,8 +269,8 @@ func (tx *txn) commitExternalChanges(ctx context.Context, thread segno.ThreadID,
 	return err
 }
 
-// endBackground ends a turn again after its agent answered a report, or continued without one.
-// All changes since belong to the turn. It stays in the background while tasks run.
+// endBackground ends a turn again after its agent answered a report, or continued without one. All
+// changes since then belong to the turn. The turn stays in the background while tasks run.
 func (tx *txn) endBackground(ctx context.Context, e TurnEnd, t OpenTurn) (*segno.Checkpoint, error) {
 	var err error
 	if e.Late {
@@ -313,9 +314,9 @@ func (tx *txn) endAgain(ctx context.Context, e TurnEnd, t OpenTurn) error {
 	return tx.closeTurn(ctx, t.Key)
 }
 
-// attributeToBackground adds to turns of the same session in the background the changes of
-// their tasks while turn ran. turn then begins from the result. It returns the paths
-// with times that do not decide between the turn and a task.
+// attributeToBackground gives the changes that background tasks made while turn ran to the earlier
+// turns of the same session that started the tasks. turn then begins from the result.
+// attributeToBackground returns the paths whose times do not decide between turn and a task.
 func (tx *txn) attributeToBackground(ctx context.Context, turn *OpenTurn) (doubt []string, err error) {
 	if turn.Before == nil || turn.Thread == "" {
 		return nil, nil
@@ -326,7 +327,8 @@ func (tx *txn) attributeToBackground(ctx context.Context, turn *OpenTurn) (doubt
 		}
 		unsure, err := tx.attributeToTurn(ctx, &t, turn)
 		if err == nil {
-			// The turn stays open even if its tasks ended: the report of the last may still come.
+			// The turn stays open even if its tasks ended, because the report of the last one may still
+			// come.
 			doubt = append(doubt, unsure...)
 			err = tx.saveTurn(ctx, t)
 		} else {
@@ -352,10 +354,10 @@ func (tx *txn) attributeToTurn(ctx context.Context, t, turn *OpenTurn) ([]string
 	now := tx.Now()
 	running := &ownership.Evidence{Calls: tx.calls(noted, turn.Source.Dir, now, turn.allTaskEnds(noted, now)), Root: tx.Workspace.Root()}
 	background := tx.background(t, entries, noted, tx.workedUntil(t))
-	// A turn that certainly made the change gets it if the other turn is not certain, too. If
-	// both turns may have made it, it is in doubt: for example, a command of each ran at that
-	// time, and neither command named the path. If only a task may have made it, the turn of the
-	// task gets it, as one that the user may have made.
+	// A turn that certainly made the change gets it if the other turn is uncertain. If both turns may
+	// have made it, it is in doubt: for example, each ran a command at that time, and neither command
+	// named the path. If only a task may have made it, the turn of the task gets it, as a change that
+	// the user may have made.
 	unsure := map[string]bool{}
 	doubt, err := tx.attribute(ctx, t, entries, turn, unsure, func(c segno.Change, at ownership.Touch) ownership.Owner {
 		switch mine, theirs := running.Owner(c, at), background.Owner(c, at); {
@@ -375,11 +377,11 @@ func (tx *txn) attributeToTurn(ctx context.Context, t, turn *OpenTurn) ([]string
 	return doubt, nil
 }
 
-// attribute gives changes since the newest checkpoint to a turn in the background. It amends the
-// turn's checkpoint and those above it with the same paths, so that each still differs
-// from its parent by its own changes only. of decides which changes belong to the turn. If
-// another turn runs, that turn begins from the result. Doubtful changes stay with it and
-// are returned. Otherwise they stay with t. The paths in unsure are doubtful changes of t.
+// attribute gives changes since the newest checkpoint to a turn in the background. It amends the turn's
+// checkpoint and those above it with the same paths, so that each still differs from its parent only by
+// its own changes. of decides which changes belong to the turn. If another turn runs, it begins from
+// the result, keeps the doubtful changes, and attribute returns their paths. If none runs, the doubtful
+// changes stay with t. The paths in unsure are doubtful changes of t.
 func (tx *txn) attribute(ctx context.Context, t *OpenTurn, entries []segno.Entry, running *OpenTurn, unsure map[string]bool, of ownership.Func) (doubt []string, err error) {
 	if tx.deferred {
 		return nil, nil
@@ -429,11 +431,10 @@ func (tx *txn) attribute(ctx context.Context, t *OpenTurn, entries []segno.Entry
 	return doubt, tx.amend(ctx, batch, a)
 }
 
-// ownChanges returns the paths that changed since the newest checkpoint of a line because of
-// the turn of its oldest checkpoint, and those in doubt. Paths that a checkpoint above the
-// turn's changed are neither. alone is set if no other turn runs. The turn then gets the
-// doubtful paths, too. It gets no doubtful path, also of unsure, for which its checkpoint has a certain
-// state.
+// ownChanges returns the paths that changed since the newest checkpoint of a line because of the turn
+// of its oldest checkpoint, and the paths in doubt. A path that a checkpoint above the turn's changed
+// is in neither list. alone is set if no other turn runs. The turn then also gets the doubtful paths,
+// including those in unsure, except for paths whose state in its checkpoint is certain.
 func (tx *txn) ownChanges(ctx context.Context, line []*segno.Checkpoint, present segno.Snapshot, alone bool, unsure map[string]bool, of ownership.Func) (mine, doubt []string, err error) {
 	turn := ownOf(line)
 	changes, err := tx.diff(ctx, line[0].Tree(), present.Tree)
@@ -448,8 +449,8 @@ func (tx *txn) ownChanges(ctx context.Context, line []*segno.Checkpoint, present
 	if err != nil {
 		return nil, nil, err
 	}
-	// The start of the turn does not matter here: only the calls make a change the turn's, and
-	// they have times.
+	// The start of the turn does not matter here, because only calls make a change the turn's, and
+	// calls have times.
 	parts := ownership.Divide(changes, times, time.Time{}, of)
 	isUnsure := func(p string) bool { return unsure[p] }
 	mine, doubtful := parts.Turn, parts.Doubt
@@ -483,9 +484,9 @@ func (tx *txn) positionOf(ctx context.Context, t OpenTurn, batch segno.Batch) (*
 	return &got.Position, err
 }
 
-// lineTo returns the checkpoints from the head of a turn's thread down to the turn's
-// own, newest first. It returns nil if they cannot be amended: the thread moved, a checkpoint
-// in between is not a turn's, or the user pinned one, and a name stays where it is.
+// lineTo returns the checkpoints from the head of a turn's thread down to the turn's own, newest first.
+// It returns nil if they cannot be amended: the thread moved, depthOf refuses one of them, or the user
+// pinned one, because a name must stay at its checkpoint.
 func (tx *txn) lineTo(ctx context.Context, t, running *OpenTurn) ([]*segno.Checkpoint, error) {
 	if running != nil {
 		if err := tx.followAmendment(ctx, running); err != nil {
@@ -513,8 +514,9 @@ func (tx *txn) lineTo(ctx context.Context, t, running *OpenTurn) ([]*segno.Check
 	return line[:n], nil
 }
 
-// depthOf returns how many checkpoints of a line lead to a turn's own, including that one. It
-// returns 0 if one of them cannot be amended.
+// depthOf returns the number of checkpoints from the newest of a line down to a turn's own, including
+// that one. It returns 0 if one of them cannot be amended: it is of another kind than a turn or an
+// external change, it has no files, or the turn's is not among the newest maxAmendments.
 func (tx *txn) depthOf(ctx context.Context, t *OpenTurn, line []*segno.Checkpoint) (n int, err error) {
 	for i, c := range line[:min(len(line), maxAmendments)] {
 		if c.Workspace == nil || c.Kind != segno.CheckpointTurn && c.Kind != segno.CheckpointExternal {
@@ -533,10 +535,10 @@ func (tx *txn) depthOf(ctx context.Context, t *OpenTurn, line []*segno.Checkpoin
 	return 0, nil
 }
 
-// ownOf returns the turn's own checkpoint, the oldest of a line that leads to it.
+// ownOf returns the turn's own checkpoint: the oldest of a line that ends with it.
 func ownOf(line []*segno.Checkpoint) *segno.Checkpoint { return line[len(line)-1] }
 
-// withoutChanged returns the paths that changes do not have, or have as a directory only.
+// withoutChanged returns the paths that changes does not contain, or contains only as directories.
 func withoutChanged(paths []string, changes []segno.Change) []string {
 	return slices.DeleteFunc(slices.Clone(paths), func(p string) bool {
 		return slices.ContainsFunc(changes, func(c segno.Change) bool {
@@ -545,7 +547,7 @@ func withoutChanged(paths []string, changes []segno.Change) []string {
 	})
 }
 
-// withParents adds the directories above paths that exist now.
+// withParents adds the directories above paths that exist after changes.
 func withParents(paths []string, changes []segno.Change) []string {
 	gone := map[string]bool{}
 	for _, c := range changes {

@@ -11,7 +11,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Prompt is the beginning of a turn.
+// Prompt describes the beginning of a turn.
 type Prompt struct {
 	Key    segno.TurnKey // the agent's id of the prompt; "" if it has none
 	Agent  string
@@ -20,11 +20,11 @@ type Prompt struct {
 	Task   string         // the background task that the prompt reports on; "" if a user wrote it
 	Queued bool           // see [OpenTurn]
 	Owner  string         // of the lease on the thread, if the caller holds one
-	Thread segno.ThreadID // of the session, if the caller knows it; "" finds it by the id of the session
+	Thread segno.ThreadID // of the session, if the caller knows it; if "", BeginTurn finds it by the id of the session
 	Process
 }
 
-// TurnStart has the messages for the agent and its user at the beginning of a turn.
+// TurnStart holds the messages for the agent and its user at the beginning of a turn.
 type TurnStart struct {
 	Key  segno.TurnKey
 	Tell string // for the agent: one sentence about a move since its last turn, or ""
@@ -55,7 +55,7 @@ func (tl *Timeline) BeginTurn(ctx context.Context, p Prompt) (TurnStart, error) 
 	if err != nil {
 		return TurnStart{}, err
 	}
-	start := tx.Now() // a change after it may be in the snapshot, and one before it is
+	start := tx.Now() // a change after this time may be in the snapshot, and an earlier one is in it
 	snap, staged, err := tx.snapshot(ctx)
 	if err != nil {
 		return TurnStart{}, err
@@ -77,9 +77,9 @@ func (tl *Timeline) BeginTurn(ctx context.Context, p Prompt) (TurnStart, error) 
 	return begun, tx.pendingErr
 }
 
-// chooseKey gives a turn a new key if its prompt has none, or has that of a turn that ended. A
-// message that the user queued while the agent's hooks for the end of a turn ran has the id of that
-// turn, and so have all later events of it.
+// chooseKey gives a turn a new key if its prompt has no key, or the key of a turn that ended. If
+// the user queued a message while the agent's hooks for the end of a turn ran, that message and all
+// its later events have the id of the ended turn.
 func (tx *txn) chooseKey(ctx context.Context, p *Prompt) error {
 	if p.Key != "" {
 		done, err := tx.recordedEnd(ctx, OpenTurn{Key: p.Key, Source: p.Source})
@@ -92,9 +92,9 @@ func (tx *txn) chooseKey(ctx context.Context, p *Prompt) error {
 	return nil
 }
 
-// beginOnThread finds the thread of a turn and brings it up to the present: the session of the
-// prompt becomes its head session, and changes made outside turns become an external checkpoint.
-// It reports whether the newest turn of the thread is shared, so that the user knows already.
+// beginOnThread finds the thread of a turn and updates it: the session of the prompt becomes the
+// head session, and an external checkpoint records the changes made outside turns. isShared reports
+// whether the newest turn of the thread is shared, in which case the user already knows.
 func (tx *txn) beginOnThread(ctx context.Context, turn *OpenTurn, staged segno.Staged, begun *TurnStart) (isShared bool, err error) {
 	if turn.Thread == "" {
 		if turn.Thread, err = tx.threadOf(ctx, turn.Source.Session); err != nil {
@@ -114,7 +114,7 @@ func (tx *txn) beginOnThread(ctx context.Context, turn *OpenTurn, staged segno.S
 	if err != nil {
 		return false, err
 	}
-	// A failure to make the note must not lose the turn.
+	// A failure to write the note must not lose the turn.
 	if begun.Tell, err = tx.moveNote(ctx, s, turn.Source.Session); segno.KindOf(err) == segno.KindCancelled {
 		return false, err
 	}
@@ -141,8 +141,8 @@ func (tx *txn) beginOnThread(ctx context.Context, turn *OpenTurn, staged segno.S
 	return isShared, err
 }
 
-// hasHeardNote reports whether a turn of the head session has been recorded since the session
-// got its note. The agent received the note at that turn.
+// hasHeardNote reports whether a turn of the head session was recorded after the session got its
+// note, because the agent received the note at that turn.
 func hasHeardNote(at *segno.Checkpoint, l segno.Link) bool {
 	return at.Kind == segno.CheckpointTurn && at.Session != nil && at.Session.Session == l.Session && at.Time.After(l.Start)
 }
@@ -179,8 +179,8 @@ func (tx *txn) commitExternal(ctx context.Context, s threadState, snap segno.Sna
 	return tx.commitOrDefer(ctx, s.head, c)
 }
 
-// switchSession makes another session of the chain the head session, because the user
-// continued in it. A new line begins where that session ended.
+// switchSession makes another session of the chain the head session, because the user continued in
+// it. A new line begins at the checkpoint at which that session ended.
 func (tx *txn) switchSession(ctx context.Context, s threadState, agent string, src segno.Source) (threadState, error) {
 	last, err := tx.endOfSession(ctx, s, src.Session)
 	if err != nil {
@@ -200,9 +200,9 @@ func (tx *txn) switchSession(ctx context.Context, s threadState, agent string, s
 	return s, err
 }
 
-// endOfSession returns where a session ended: its newest checkpoint, or its newest turn if
-// that checkpoint is below the turn, because moves make checkpoints of older positions. A
-// session without a turn ends at the checkpoint at which it was cut.
+// endOfSession returns the checkpoint at which a session ended: its newest checkpoint, or its
+// newest turn if that checkpoint is below the turn, because moves make checkpoints of older
+// positions. A session without a turn ends at the checkpoint at which it was cut.
 func (tx *txn) endOfSession(ctx context.Context, s threadState, session segno.SessionID) (*segno.Checkpoint, error) {
 	last, err := tx.newest(ctx, segno.CheckpointQuery{Thread: s.head.Thread, Session: session})
 	if err != nil {
@@ -224,7 +224,7 @@ func (tx *txn) endOfSession(ctx context.Context, s threadState, session segno.Se
 	}
 	line, err := tx.line(ctx, last.ID)
 	if segno.KindOf(err) == segno.KindNotFound {
-		return last, nil // it is deferred
+		return last, nil // the commit is deferred
 	}
 	if err != nil || slices.ContainsFunc(line, hasID(turn.ID)) {
 		return last, err
@@ -232,17 +232,17 @@ func (tx *txn) endOfSession(ctx context.Context, s threadState, session segno.Se
 	return turn, nil
 }
 
-// hasID returns a function that reports whether a checkpoint has an id.
+// hasID returns a function that reports whether a checkpoint has the given id.
 func hasID(id segno.CommitID) func(*segno.Checkpoint) bool {
 	return func(c *segno.Checkpoint) bool { return c.ID == id }
 }
 
-// linksOf returns the first and the newest link of a session in the thread's chain, or nil.
-// All but the first record that the user returned to the session.
+// linksOf returns the first and the newest link of a session in the thread's chain, or nil. Each
+// link but the first records a return of the user to the session.
 func (tx *txn) linksOf(ctx context.Context, head segno.Head, session segno.SessionID) (first, newest *segno.Link, err error) {
 	for l, err := range tx.chain(ctx, head.Thread) {
 		if segno.KindOf(err) == segno.KindNotFound {
-			break // the thread is deferred
+			break // the commit of the thread is deferred
 		}
 		if err != nil {
 			return nil, nil, err
@@ -257,12 +257,13 @@ func (tx *txn) linksOf(ctx context.Context, head segno.Head, session segno.Sessi
 	return first, newest, nil
 }
 
-// closeStale closes earlier turns of a prompt's session, turns of agents that are gone and those
-// that were interrupted. It reports whether other turns are at work beside the new one. A turn that
-// another living process runs in the same session is such a turn: agents do not lock sessions.
+// closeStale closes earlier turns of a prompt's session, turns whose agents have exited and turns
+// that were interrupted. others reports whether other turns work at the same time as the new one. A
+// turn that another living process runs in the same session counts as one of them, because agents
+// do not lock sessions.
 func (tx *txn) closeStale(ctx context.Context, p Prompt) (others bool, err error) {
-	// The end of an interrupted turn separates its changes from those of background tasks.
-	// After it, a background turn may keep the doubtful ones.
+	// End interrupted turns first: the end separates the changes of such a turn from those of
+	// background tasks. Afterwards a background turn may keep the doubtful changes.
 	running := slices.DeleteFunc(slices.Clone(tx.turns), func(t OpenTurn) bool { return t.InBackground() })
 	background := slices.DeleteFunc(slices.Clone(tx.turns), func(t OpenTurn) bool { return !t.InBackground() })
 	for _, t := range slices.Concat(running, background) {
@@ -288,8 +289,8 @@ func (tx *txn) closeStale(ctx context.Context, p Prompt) (others bool, err error
 	return others, nil
 }
 
-// CloseAbandonedTurns ends, as interrupted, the open turns of the workspace if their agents
-// have exited, and applies deferred commits, so that their changes are recorded before
+// CloseAbandonedTurns ends the open turns of the workspace whose agents have exited, as
+// interrupted, and applies deferred commits. The changes of these turns are thus recorded before
 // another agent continues.
 func (tl *Timeline) CloseAbandonedTurns(ctx context.Context) error {
 	turns, err := tl.Spool.Turns(ctx)
@@ -315,9 +316,9 @@ func (tl *Timeline) CloseAbandonedTurns(ctx context.Context) error {
 	return tx.pendingErr
 }
 
-// CloseThreadTurns ends, as interrupted, the open turns that ran under the lease of a thread
-// and whose ends could not be recorded. The holder of the lease calls it, because the
-// thread's head lacks these turns until then.
+// CloseThreadTurns ends, as interrupted, the open turns that ran under the lease of a thread and
+// whose ends could not be recorded. The holder of the lease calls it, because until then the
+// thread's head does not include these turns.
 func (tl *Timeline) CloseThreadTurns(ctx context.Context, thread segno.ThreadID) error {
 	left := func(t OpenTurn) bool {
 		return t.Workspace == tl.Workspace.ID() && t.Thread == thread && t.Owner != "" && t.Ended == ""
@@ -341,8 +342,8 @@ func (tl *Timeline) CloseThreadTurns(ctx context.Context, thread segno.ThreadID)
 	return tx.pendingErr
 }
 
-// closeInterrupted ends a turn that its agent will not end. A turn that cannot be recorded
-// is set aside, so that it does not block later turns.
+// closeInterrupted ends a turn whose agent will not end it. If the turn cannot be recorded,
+// closeInterrupted sets it aside, so that it does not block later turns.
 func (tx *txn) closeInterrupted(ctx context.Context, t OpenTurn) error {
 	if _, err := tx.end(ctx, TurnEnd{Key: t.Key, Interrupted: true, Late: true}, t); err != nil {
 		return tx.setAside(ctx, t.Key, fmt.Errorf("close interrupted turn: %w", err))
@@ -350,8 +351,8 @@ func (tx *txn) closeInterrupted(ctx context.Context, t OpenTurn) error {
 	return nil
 }
 
-// setAside sets a turn aside that could not be recorded, and keeps the reason for the
-// user. It returns err if another attempt may succeed. The turn then stays in the spool.
+// setAside sets aside a turn that could not be recorded, and keeps the reason for the user. If
+// another attempt may succeed, setAside returns err and the turn stays in the spool.
 func (tx *txn) setAside(ctx context.Context, key segno.TurnKey, err error) error {
 	switch segno.KindOf(err) {
 	case segno.KindBusy, segno.KindCancelled, segno.KindIO:
@@ -364,8 +365,8 @@ func (tx *txn) setAside(ctx context.Context, key segno.TurnKey, err error) error
 
 func (tl *Timeline) isGone(t OpenTurn) bool { return t.PID != 0 && !tl.Alive(t.PID, t.PIDStart) }
 
-// AppendEntry records one entry of an open turn. It is one write: no database, no lock, no sync. The
-// entry survives the end of the process, but not a power failure.
+// AppendEntry records one entry of an open turn with a single write, without a database, a lock or
+// a sync. The entry survives the end of the process, but not a power failure.
 func (tl *Timeline) AppendEntry(ctx context.Context, key segno.TurnKey, e segno.Entry) error {
 	return tl.Spool.AppendEntry(ctx, key, e)
 }

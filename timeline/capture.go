@@ -7,8 +7,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// previousPosition is where the newest capture of the turn's session ended, or where the
-// session was cut, or nil.
+// previousPosition returns the position at which the newest capture of the turn's session
+// ended, or at which the session was cut, or nil.
 func (tx *txn) previousPosition(ctx context.Context, turn OpenTurn) (*segno.Position, error) {
 	if turn.Thread == "" {
 		return nil, nil
@@ -31,8 +31,8 @@ func (tx *txn) previousPosition(ctx context.Context, turn OpenTurn) (*segno.Posi
 	return l.Position, nil
 }
 
-// captureStart returns the offset in the transcript at which a turn began: the capture before
-// it ended there. A turn that is ended again began at the end of its parent's capture.
+// captureStart returns the offset in the transcript at which a turn began: the previous capture
+// ended there. A turn that ends again began at the end of its parent's capture.
 func (tx *txn) captureStart(ctx context.Context, done *segno.Checkpoint, prev *segno.Position) (int64, error) {
 	if done == nil || done.Session == nil || prev == nil || prev.Session != done.Session.Session {
 		return offsetOf(prev), nil
@@ -51,9 +51,8 @@ func offsetOf(p *segno.Position) int64 {
 	return p.Offset
 }
 
-// capture reads the new records of the agent's transcript. A turn without a readable
-// transcript is recorded all the same. Its session tier then ends at the position of the
-// turn before it.
+// capture reads the new records of the agent's transcript. A turn without a readable transcript
+// is still recorded. Its session tier then ends at the position of the previous turn.
 func (tx *txn) capture(ctx context.Context, turn OpenTurn, prev *segno.Position, batch segno.Batch) (segno.Captured, error) {
 	none := segno.Captured{Position: segno.Position{Agent: turn.Agent, Session: turn.Source.Session, Dir: turn.Source.Dir}}
 	t := tx.Transcripts[turn.Agent]

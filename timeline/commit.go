@@ -9,8 +9,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// commitRetryingCAS commits c. If another writer moved the head meanwhile, c begins a new line
-// at its parent, so that no turn is lost.
+// commitRetryingCAS commits c. If another writer moved the head meanwhile, it commits c at the
+// start of a new line at its parent, so that no turn is lost.
 func (tx *txn) commitRetryingCAS(ctx context.Context, c segno.Commit) (segno.Head, error) {
 	held := tx.Lease.Epoch != 0 && tx.Lease.Thread == c.Thread
 	for {
@@ -19,8 +19,8 @@ func (tx *txn) commitRetryingCAS(ctx context.Context, c segno.Commit) (segno.Hea
 		}
 		head, err := tx.Store.Commit(ctx, c)
 		if segno.KindOf(err) == segno.KindFenced && !held {
-			// A lease was taken since the head was read. It fences other holders of the
-			// lease only; a writer without a lease compares heads.
+			// Another process took a lease after the head was read. The lease fences only other
+			// holders of it; a writer without a lease compares heads.
 			now, err := tx.Store.Head(ctx, c.Thread)
 			if err != nil || now.Epoch <= c.Epoch {
 				return now, errors.Join(err, segno.NewError(segno.KindFenced, "commit", string(c.Thread), nil))
@@ -47,8 +47,8 @@ func newCommit(head segno.Head) segno.Commit {
 	return segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch}
 }
 
-// nextTip returns the tip of a thread after a new checkpoint at its head. A tip above the head
-// stays, so that redo still reaches the undone turns.
+// nextTip returns the tip of a thread after a new checkpoint at its head. If the tip is above
+// the head, it stays, so that redo still reaches the undone turns.
 func nextTip(head segno.Head) segno.CommitID {
 	if head.Tip == head.Head {
 		return segno.Self
@@ -81,7 +81,6 @@ func (tx *txn) workspaceStateAfter(thread segno.ThreadID, by segno.CommitID, sna
 	return &segno.WorkspaceState{Workspace: tx.Workspace.ID(), Thread: thread, Snapshot: snap, By: by, Time: tx.Now()}
 }
 
-// diff is [segno.Workspace.Diff].
 func (tx *txn) diff(ctx context.Context, from, to segno.Hash) ([]segno.Change, error) {
 	changes, err := tx.Workspace.Diff(ctx, from, to)
 	if err != nil {
@@ -90,13 +89,13 @@ func (tx *txn) diff(ctx context.Context, from, to segno.Hash) ([]segno.Change, e
 	return changes, nil
 }
 
-// CountFiles counts the files that differ between two trees. The count is zero if one of
-// them was not saved.
+// CountFiles counts the files that differ between two trees. It returns zero if one of the
+// trees was not saved.
 func (tl *Timeline) CountFiles(ctx context.Context, a, b segno.Hash) (segno.Counts, error) {
 	return tl.unlocked().count(ctx, a, b)
 }
 
-// count is [Timeline.CountFiles] where commits may still be deferred.
+// count is [Timeline.CountFiles] for an operation whose commits may be deferred.
 func (tx *txn) count(ctx context.Context, a, b segno.Hash) (n segno.Counts, err error) {
 	if a.IsZero() || b.IsZero() || a == b {
 		return n, nil
@@ -121,7 +120,7 @@ func CountChanges(changes []segno.Change) (n segno.Counts) {
 	}
 	for _, c := range changes {
 		switch from, to := isFile(c.From), isFile(c.To); {
-		case c.To.Why == segno.WhyDatabase || c.From.Why == segno.WhyDatabase: // it is saved elsewhere
+		case c.To.Why == segno.WhyDatabase || c.From.Why == segno.WhyDatabase: // the database is saved elsewhere
 		case c.To.Type == segno.EntityProtected && isSaved(c.From):
 			n.Protected++
 		case c.From.Type == segno.EntityProtected && c.To.Type == segno.EntityDir:
@@ -136,12 +135,12 @@ func CountChanges(changes []segno.Change) (n segno.Counts) {
 	return n
 }
 
-// isSaved reports whether the store holds the entity.
+// isSaved reports whether the store contains the entity.
 func isSaved(e segno.Entity) bool {
 	return e.Type != segno.EntityNone && e.Type != segno.EntityProtected
 }
 
-// joinStaged returns the objects and packs of both.
+// joinStaged returns the objects and packs of a and b.
 func joinStaged(a, b segno.Staged) segno.Staged {
 	return segno.Staged{Objects: slices.Concat(a.Objects, b.Objects), Packs: slices.Concat(a.Packs, b.Packs)}
 }

@@ -12,15 +12,15 @@ import (
 
 const opContinue = "continue in another agent"
 
-// ContinueRequest asks to continue a conversation in another agent.
+// ContinueRequest is a request to continue a conversation in another agent.
 type ContinueRequest struct {
 	Thread segno.ThreadID
 	At     segno.CommitID // a checkpoint of the thread or an ancestor of one
 	Agent  string         // the agent to continue in
-	Dir    string         // the directory of the new session; "" is that of the checkpoint in this workspace
-	// Own is the name of the agent whose conversation is in the thread itself, and Messages returns
-	// what it said between two checkpoints: from the beginning if after is "". The error is
-	// [segno.KindNotFound] if the agent no longer sees the end of after.
+	Dir    string         // the directory of the new session; "": that of the checkpoint in this workspace
+	// Own is the name of the agent whose conversation is in the thread itself. Messages returns the messages
+	// of that conversation between two checkpoints, or from the beginning if after is "". The error is
+	// [segno.KindNotFound] if the agent no longer has the end of after in its context.
 	Own      string
 	Messages func(ctx context.Context, after, at segno.CommitID) (transcript.Conversation, error)
 }
@@ -28,17 +28,17 @@ type ContinueRequest struct {
 // Continuation is the plan of a session in another agent.
 type Continuation struct {
 	At *segno.Checkpoint
-	// Native is the newest checkpoint of the agent on the line: the new session begins as its
-	// session did there. It is nil if the agent has not worked on the line.
+	// Native is the newest checkpoint of the agent on the line. The new session begins like the agent's
+	// session at that checkpoint. Native is nil if the agent has not worked on the line.
 	Native       *segno.Checkpoint
-	Conversation transcript.Conversation // behind that
-	Lost         map[transcript.Loss]int // what does not travel
-	From         []string                // the agents whose turns travel, oldest first
+	Conversation transcript.Conversation // the messages after Native
+	Lost         map[transcript.Loss]int // the parts that cannot be transferred
+	From         []string                // the agents whose turns are transferred, oldest first
 }
 
-// PlanContinue reads the conversation of a checkpoint for a session of another agent. It writes
-// nothing. The error is [segno.KindInvalid] if the agent itself worked at the checkpoint, and
-// [segno.KindNotFound] if there is no conversation or no reader for it.
+// PlanContinue reads the conversation of a checkpoint for a session of another agent. It writes nothing. The
+// error is [segno.KindInvalid] if the agent itself worked at the checkpoint, and [segno.KindNotFound] if
+// there is no conversation or no reader for it.
 func (tl *Timeline) PlanContinue(ctx context.Context, r ContinueRequest) (*Continuation, error) {
 	tx, err := tl.prepareContinue(ctx)
 	if err != nil {
@@ -81,7 +81,7 @@ func (tl *Timeline) PlanContinue(ctx context.Context, r ContinueRequest) (*Conti
 	return p, nil
 }
 
-// prepareContinue locks the workspace. A timeline without one works on sessions alone.
+// prepareContinue locks the workspace. A timeline without a workspace only works on sessions.
 func (tl *Timeline) prepareContinue(ctx context.Context) (*txn, error) {
 	if tl.Workspace == nil {
 		return tl.lockSessions(ctx)
@@ -89,15 +89,15 @@ func (tl *Timeline) prepareContinue(ctx context.Context) (*txn, error) {
 	return tl.prepareMove(ctx)
 }
 
-// agentRun is checkpoints of a line that follow one another and belong to one agent.
+// agentRun is a run of consecutive checkpoints of a line that belong to one agent.
 type agentRun struct {
 	agent       string
 	first, last *segno.Checkpoint
-	before      *segno.Checkpoint // the one with a conversation below first, or nil
+	before      *segno.Checkpoint // the newest one below first that has a conversation, or nil
 }
 
-// runsOf divides a line, newest first, into the runs of its agents. Checkpoints without a
-// conversation are left out.
+// runsOf divides a line, newest first, into the runs of its agents. It skips checkpoints without a
+// conversation.
 func (tx *txn) runsOf(line []*segno.Checkpoint, own string) (runs []agentRun) {
 	for _, c := range line {
 		agent := c.Agent
@@ -129,7 +129,8 @@ func (tx *txn) readRuns(ctx context.Context, r ContinueRequest, runs []agentRun,
 	for _, run := range slices.Backward(runs[:since]) {
 		c, err := tx.readRun(ctx, r, run, false)
 		if segno.KindOf(err) == segno.KindNotFound && run.before != nil {
-			// The agent replaced the earlier messages by a summary, so its session has the whole conversation.
+			// The agent replaced the earlier messages with a summary, so its session has the whole
+			// conversation.
 			if c, err = tx.readRun(ctx, r, run, true); err == nil {
 				p.Native, p.From, p.Conversation = nil, nil, transcript.Conversation{}
 			}
@@ -143,7 +144,8 @@ func (tx *txn) readRuns(ctx context.Context, r ContinueRequest, runs []agentRun,
 	return nil
 }
 
-// readRun reads the messages of a run. If whole is set, it reads all messages that the agent sees at the end of the run.
+// readRun reads the messages of a run. If whole is set, it reads all messages in the agent's context at the
+// end of the run.
 func (tx *txn) readRun(ctx context.Context, r ContinueRequest, run agentRun, whole bool) (transcript.Conversation, error) {
 	if run.agent == r.Own {
 		after := segno.CommitID("")
@@ -166,7 +168,7 @@ func (tx *txn) readRun(ctx context.Context, r ContinueRequest, run agentRun, who
 	return reader.ReadConversation(ctx, *run.last.Session, after, tx.Store.Objects())
 }
 
-// startOf returns the leaf at which the session of a checkpoint began, "" if the agent began it.
+// startOf returns the leaf at which the session of a checkpoint began, or "" if the agent began the session.
 func (tx *txn) startOf(ctx context.Context, c *segno.Checkpoint) (string, error) {
 	for l, err := range tx.chain(ctx, c.Thread) {
 		if err != nil {
@@ -179,9 +181,9 @@ func (tx *txn) startOf(ctx context.Context, c *segno.Checkpoint) (string, error)
 	return "", nil
 }
 
-// ContinueIn writes the session of a plan and returns it with the command that continues it. The
-// session becomes a part of the thread; the thread stays where it is until the user prompts the
-// session. A session that was written for the same checkpoint and not used yet is returned again.
+// ContinueIn writes the session of a plan and returns it with the command that continues it. The session
+// becomes a part of the thread, but the thread does not move until the user prompts the session. If a session
+// was already written for the same checkpoint and is still unused, ContinueIn returns it again.
 func (tl *Timeline) ContinueIn(ctx context.Context, r ContinueRequest, p *Continuation) (*segno.Link, []string, error) {
 	tx, err := tl.prepareContinue(ctx)
 	if err != nil {
@@ -263,8 +265,8 @@ func (tx *txn) writeSession(ctx context.Context, agent string, p *Continuation, 
 		At: p.At.ID, Position: &got.Position, Detached: true}, tx.keepStaged(ctx, staged)
 }
 
-// positionFor returns where a session of the thread's present agent ends at the conversation of a
-// checkpoint of another agent, or nil: the thread was continued in the present agent from there.
+// positionFor returns the end of a session of the thread's current agent for the conversation of a checkpoint
+// of another agent, if the thread was continued in the current agent from there, or nil.
 func (tx *txn) positionFor(ctx context.Context, head segno.Head, p *segno.Position) (*segno.Position, error) {
 	if p == nil || head.Link.Agent == "" || head.Link.Agent == p.Agent || p.Leaf == "" {
 		return p, nil

@@ -12,9 +12,9 @@ import (
 	"github.com/dalsegno/segno/transcript"
 )
 
-// moveSession prepares the session that continues the conversation: a session that already
-// ends there, or a new one, cut there. The thread is not moved yet. After a failure an
-// unused session is left beside the agent's own.
+// moveSession prepares the session that continues the conversation: a session that already ends
+// there, or a new one that is cut there. It does not move the thread. A failure leaves an unused
+// session beside the agent's own.
 func (tx *txn) moveSession(ctx context.Context, now currentState, moved *MoveResult) error {
 	p := moved.Plan
 	if p.Session == nil || p.Session.Agent == "" {
@@ -66,8 +66,8 @@ type noSession string
 
 func (why noSession) Error() string { return string(why) }
 
-// sessionAt returns a session that continues from a position: an existing one of
-// the thread's that ends there, or a cut. The error is a noSession if there can be none.
+// sessionAt returns a session that continues from a position: an existing one of the thread that
+// ends there, or a cut. The error is a noSession if no session can continue from there.
 func (tx *txn) sessionAt(ctx context.Context, p segno.Position, head segno.Head, dir, reason string) (*segno.Link, error) {
 	if tx.Transcripts[p.Agent] == nil || p.Leaf == "" {
 		return tx.cutSession(ctx, p, dir, reason, false)
@@ -87,9 +87,9 @@ func (tx *txn) sessionAt(ctx context.Context, p segno.Position, head segno.Head,
 	return link, err
 }
 
-// cutSession writes a new session that ends at a position, and captures it. The session's next
-// turn then stores only new records, and a later move can check that the session still ends
-// there. The error is a noSession if the conversation cannot be cut.
+// cutSession writes a new session that ends at a position, and captures it. The session's next turn
+// then stores only new records, and a later move can check that the session still ends there. The
+// error is a noSession if the conversation cannot be cut.
 func (tx *txn) cutSession(ctx context.Context, p segno.Position, dir, reason string, yield bool) (*segno.Link, error) {
 	t := tx.Transcripts[p.Agent]
 	if t == nil {
@@ -121,9 +121,9 @@ func (tx *txn) cutSession(ctx context.Context, p segno.Position, dir, reason str
 		Fidelity: segno.FidelityRebuilt, Position: &at}, tx.keepStaged(ctx, staged)
 }
 
-// endsThere returns the session of the thread that still ends at a position, in
-// dir, or nil: the one it was recorded in, the head session, or one cut there. A session of
-// another thread does not count: after a fork at its head, both threads would write to it.
+// endsThere returns the session of the thread, in dir, that still ends at a position, or nil: the
+// one in which the position was recorded, the head session, or one that was cut there. It ignores
+// sessions of other threads: after a fork at its head, both threads would write to such a session.
 func (tx *txn) endsThere(ctx context.Context, p segno.Position, head segno.Head, dir string) (*segno.Link, error) {
 	var links []segno.Link
 	isOwn := head.Link.Session == p.Session
@@ -151,9 +151,9 @@ func (tx *txn) endsThere(ctx context.Context, p segno.Position, head segno.Head,
 	return nil, nil
 }
 
-// Resume returns the command that continues the conversation of a thread at one of its
-// checkpoints or their ancestors, and the directory to run the command in. A session of
-// another directory is relocated first.
+// Resume returns the command that continues the conversation of a thread at one of its checkpoints
+// or their ancestors, and the directory in which to run the command. Resume first relocates a
+// session of another directory.
 func (tl *Timeline) Resume(ctx context.Context, thread segno.ThreadID, at segno.CommitID) (*segno.Link, []string, error) {
 	tx, err := tl.prepareMove(ctx)
 	if err != nil {
@@ -184,7 +184,7 @@ func (tl *Timeline) Resume(ctx context.Context, thread segno.ThreadID, at segno.
 	}
 	known, err := tx.threadOf(ctx, link.Session)
 	if err == nil && known == "" {
-		link.Detached = true // the head stays: the user has the command now, and may not run it
+		link.Detached = true // the head does not move: the user has the command now, and may not run it
 		err = tx.commitLink(ctx, head, link)
 	}
 	return link, tx.resumeCommand(link), err
@@ -214,9 +214,9 @@ func (tx *txn) commitLink(ctx context.Context, head segno.Head, link *segno.Link
 	return err
 }
 
-// resumeHead continues the head session. It relocates a session of another directory. If the
-// agent has deleted the session, it restores the session from the store: with the same bytes under the
-// same id if that is free, else under a new id.
+// resumeHead continues the head session. It relocates a session of another directory. If the agent
+// has deleted the session, resumeHead restores it from the store, with the same bytes. The id stays
+// the same if it is free; otherwise the session gets a new one.
 func (tx *txn) resumeHead(ctx context.Context, head segno.Head, c *segno.Checkpoint) (*segno.Link, []string, error) {
 	l := head.Link
 	t := tx.Transcripts[l.Agent]
@@ -254,8 +254,8 @@ func (tx *txn) resumeHead(ctx context.Context, head segno.Head, c *segno.Checkpo
 	return &l, t.Resume(src), err
 }
 
-// restoreHead writes a head session that the agent deleted back under its own id. It returns nil if
-// that cannot be done: the store has no copy that ends there, or the agent has other files of the
+// restoreHead restores a head session that the agent deleted, under its own id. It returns nil if
+// that is impossible: the store has no copy that ends there, or the agent has other files with the
 // session's name.
 func (tx *txn) restoreHead(ctx context.Context, l segno.Link, c *segno.Checkpoint) (*segno.Link, error) {
 	p := c.Session
@@ -277,17 +277,17 @@ func (tx *txn) restoreHead(ctx context.Context, l segno.Link, c *segno.Checkpoin
 	}
 	switch segno.KindOf(err) {
 	case segno.KindConflict, segno.KindInvalid, segno.KindNotFound, segno.KindCorrupt:
-		return nil, nil // a cut under a new id may have another source of the bytes
+		return nil, nil // a cut under a new id may get the bytes from another source
 	}
 	l.Dir, l.Path, l.Start, l.Reason = src.Dir, src.Path, tx.Now(), "restore"
 	return &l, err
 }
 
-// RestoreSession writes a session of a thread that the agent has deleted back, with the same
-// bytes and under its own id, so that it continues from a checkpoint. It returns nil if the agent
-// still has the session, or if it cannot be restored: the store has no copy that ends there, or the
-// agent has other files of the session's name. When the agent has accepted the session, the caller
-// adds the link to the chain with [Timeline.JoinSession].
+// RestoreSession restores a session of a thread that the agent has deleted, with the same bytes and
+// under its own id, so that it continues from a checkpoint. It returns nil if the agent still has
+// the session, or if it cannot be restored: the store has no copy that ends there, or the agent has
+// other files with the session's name. When the agent has accepted the session, the caller adds the
+// link to the chain with [Timeline.JoinSession].
 func (tl *Timeline) RestoreSession(ctx context.Context, l segno.Link, at segno.CommitID) (*segno.Link, error) {
 	t := tl.Transcripts[l.Agent]
 	if t == nil {

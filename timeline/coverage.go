@@ -9,7 +9,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Snapshot saves the present state of the workspace, and the paths that it saved when its open
+// Snapshot saves the current state of the workspace, including the paths that were saved when its open
 // turns began. The objects can be read on return.
 func (tl *Timeline) Snapshot(ctx context.Context) (segno.Snapshot, error) {
 	tx, err := tl.lock(ctx, func(tx *txn) error { return tx.coverTurns(ctx) })
@@ -24,8 +24,8 @@ func (tl *Timeline) Snapshot(ctx context.Context) (segno.Snapshot, error) {
 	return snap, err
 }
 
-// SnapshotBase is Snapshot for a workspace in which an agent is enabled. A turn of which only the end
-// will be reported begins with this state if nothing is recorded before.
+// SnapshotBase is Snapshot for a workspace in which an agent is enabled. If the next event is the end
+// of a turn whose beginning was not recorded, that turn begins with this state.
 func (tl *Timeline) SnapshotBase(ctx context.Context) (segno.Snapshot, error) {
 	snap, err := tl.Snapshot(ctx)
 	if err != nil {
@@ -34,8 +34,8 @@ func (tl *Timeline) SnapshotBase(ctx context.Context) (segno.Snapshot, error) {
 	return snap, tl.Spool.KeepBase(ctx, Base{Snapshot: snap, Time: tl.Now()})
 }
 
-// knownState returns the newest known state of the workspace: that of the newest commit about it, or of
-// a later base. It is nil if there is none.
+// knownState returns the newest known state of the workspace: the state of its newest commit, or of a
+// later base. It is nil if there is none.
 func (tx *txn) knownState(ctx context.Context) (*segno.Snapshot, error) {
 	state, err := tx.workspaceState(ctx)
 	if err != nil {
@@ -51,10 +51,9 @@ func (tx *txn) knownState(ctx context.Context) (*segno.Snapshot, error) {
 	return &base.Snapshot, nil
 }
 
-// coverTurns makes the workspace keep saving the paths that it saved when its open turns began,
-// or, if no turn is open, the paths of the newest commit about it. The agent may have written a
-// rule that appears while a turn is open, so such a rule removes nothing from the turn's
-// checkpoint.
+// coverTurns makes the workspace keep saving the paths that it saved when its open turns began or, if
+// no turn is open, the paths of its newest commit. A rule that appears while a turn is open may be the
+// agent's, so it must not remove paths from the turn's checkpoint.
 func (tx *txn) coverTurns(ctx context.Context) error {
 	var with []segno.Coverage
 	for _, t := range tx.turns {
@@ -75,8 +74,8 @@ func (tx *txn) coverTurns(ctx context.Context) error {
 	return nil
 }
 
-// unsavedWarning returns a warning that n files which were saved before are not saved any
-// more, or "" for 0.
+// unsavedWarning returns a warning that n files, which were saved before, are no longer saved. It
+// returns "" if n is 0.
 func unsavedWarning(n int) string {
 	switch n {
 	case 0:
@@ -87,12 +86,12 @@ func unsavedWarning(n int) string {
 	return fmt.Sprintf("segno: %d files that were recorded before are protected now, and changes to them are not recorded; see 'segno status'", n)
 }
 
-// joinWarnings returns the warnings that are not empty, a line for each.
+// joinWarnings returns the warnings that are not empty, one on each line.
 func joinWarnings(all ...string) string {
 	return strings.Join(slices.DeleteFunc(all, func(text string) bool { return text == "" }), "\n")
 }
 
-// coverageWarning returns a warning about paths that rules protect since a turn, or "".
+// coverageWarning returns a warning about paths that a rule has protected since a turn, or "".
 func coverageWarning(before *segno.Snapshot, end *segno.Checkpoint) string {
 	if text := unsavedWarning(end.Files.Protected); text != "" {
 		return text

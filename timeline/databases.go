@@ -9,14 +9,14 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// databases is the ability of a [segno.Workspace] to have attached databases, as package internal/database
+// databases is the ability of a [segno.Workspace] to have attached databases; package internal/database
 // implements it. A change of a database is a [segno.Change] with the path [segno.DatabasePath].
 type databases interface {
-	// UnreadDatabases returns the databases of a document that could not be read, with the reasons. The document may
-	// be nil.
+	// UnreadDatabases returns the databases of a document that could not be read, with the reasons. d may be
+	// nil.
 	UnreadDatabases(ctx context.Context, d *segno.Document) ([]segno.Conflict, error)
-	// DiffDatabases returns the changes that turn the databases of document a into those of b. A
-	// document may be nil. A database that could not be read is a change from or to [segno.EntityProtected].
+	// DiffDatabases returns the changes that turn the databases of document a into those of b. Either may be
+	// nil. A database that could not be read is a change from or to [segno.EntityProtected].
 	DiffDatabases(ctx context.Context, a, b *segno.Document) ([]segno.Change, error)
 	// DatabasePages returns how many pages a change writes or removes.
 	DatabasePages(ctx context.Context, c segno.Change) (int, error)
@@ -31,9 +31,9 @@ type databases interface {
 // DatabaseStep is a database that a plan writes.
 type DatabaseStep struct {
 	Name   string
-	Pages  int                 // how many differ; 0 if the database is not saved in pages
-	Tables []segno.TableChange // those that differ
-	Unread string              // why the difference is not known, or ""
+	Pages  int                 // the number of pages that differ; 0 if the database is not saved in pages
+	Tables []segno.TableChange // the tables that differ
+	Unread string              // why the difference is unknown, or ""
 }
 
 // diffStates returns the changes of files and databases that turn state a into b.
@@ -46,8 +46,8 @@ func (tx *txn) diffStates(ctx context.Context, a, b *segno.Snapshot) ([]segno.Ch
 	return append(changes, more...), err
 }
 
-// Databases returns the changes that turn the attached databases of snapshot a into those of b. Either
-// may be nil.
+// Databases returns the changes that turn the attached databases of snapshot a into those of b. Either may be
+// nil.
 func (tl *Timeline) Databases(ctx context.Context, a, b *segno.Snapshot) ([]segno.Change, error) {
 	ws, ok := tl.Workspace.(databases)
 	if !ok || a == nil || b == nil {
@@ -56,8 +56,8 @@ func (tl *Timeline) Databases(ctx context.Context, a, b *segno.Snapshot) ([]segn
 	return ws.DiffDatabases(ctx, a.World, b.World)
 }
 
-// DatabaseSteps returns the changes of databases among changes. The tables of a database in pages are found only
-// if tables is set, because that reads all pages.
+// DatabaseSteps returns the changes of databases among changes. It finds the tables of a database in pages
+// only if tables is set, because that reads all pages.
 func (tl *Timeline) DatabaseSteps(ctx context.Context, changes []segno.Change, tables bool) (steps []DatabaseStep, err error) {
 	ws, ok := tl.Workspace.(databases)
 	if !ok {
@@ -86,7 +86,8 @@ func (tl *Timeline) DatabaseSteps(ctx context.Context, changes []segno.Change, t
 	return steps, nil
 }
 
-// unreadReason returns why the change of a database is not known, or "": one of its states was not saved.
+// unreadReason returns why the change of a database is unknown, or "". It is unknown if one of its states was
+// not saved.
 func unreadReason(c segno.Change) string {
 	_, isDatabase := segno.DatabaseName(c.Path)
 	switch {
@@ -99,9 +100,10 @@ func unreadReason(c segno.Change) string {
 	return ""
 }
 
-// unreadConflict returns why a move cannot write a database, or "": one of the states that the move compares was not
-// saved. present is the state now, left the state from which the move leads, and target the one to which it leads. A
-// state that was not saved equals no other, also if the reasons are the same.
+// unreadConflict returns why a move cannot write a database, or "": one of the states that the move compares
+// was not saved. present is the current state, left the state from which the move starts, and target the
+// state to which it goes. A state that was not saved never equals another one, even if the reasons are the
+// same.
 func unreadConflict(path string, present, left, target segno.Entity) string {
 	_, isDatabase := segno.DatabaseName(path)
 	switch {
@@ -116,7 +118,7 @@ func unreadConflict(path string, present, left, target segno.Entity) string {
 	return ""
 }
 
-// UnreadDatabases returns the attached databases that a snapshot does not have because they could not be read, with
+// UnreadDatabases returns the attached databases that a snapshot lacks because they could not be read, with
 // the reasons. The snapshot may be nil.
 func (tl *Timeline) UnreadDatabases(ctx context.Context, s *segno.Snapshot) ([]segno.Conflict, error) {
 	ws, ok := tl.Workspace.(databases)
@@ -126,8 +128,9 @@ func (tl *Timeline) UnreadDatabases(ctx context.Context, s *segno.Snapshot) ([]s
 	return ws.UnreadDatabases(ctx, s.World)
 }
 
-// listUnread adds to a plan the databases that cannot be read now, which no move leaves out silently. A move that is
-// limited to some paths or to the conversation writes no databases, and is complete without them.
+// listUnread adds to a plan the databases that cannot be read now, so that no move leaves them out silently.
+// A move that is limited to some paths or to the conversation writes no databases and is complete without
+// them.
 func (tx *txn) listUnread(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
 	unread, err := tx.UnreadDatabases(ctx, &now.snap)
 	for _, u := range unread {
@@ -144,12 +147,12 @@ func (tx *txn) listUnread(ctx context.Context, ask MoveRequest, now currentState
 	return err
 }
 
-// unreadWarning returns a warning about the databases that a snapshot does not have, or "". known is an earlier
-// snapshot, about which the user has been warned; it may be nil.
+// unreadWarning returns a warning about the databases that a snapshot lacks, or "". known is an earlier
+// snapshot, about which the user already got a warning; it may be nil.
 func (tx *txn) unreadWarning(ctx context.Context, s, known *segno.Snapshot) string {
 	unread, err := tx.UnreadDatabases(ctx, s)
 	if err != nil {
-		return "" // the turn is recorded all the same
+		return "" // the turn is still recorded
 	}
 	var lines []string
 	for _, u := range unread {
@@ -160,8 +163,8 @@ func (tx *txn) unreadWarning(ctx context.Context, s, known *segno.Snapshot) stri
 	return strings.Join(lines, "\n")
 }
 
-// refuseClients refuses a plan that writes a database which another program has open. The database protects its
-// content, but a program may hold rows in memory that the move has replaced.
+// refuseClients refuses a plan that writes a database that another program has open. The database protects
+// its content, but the program may hold rows in memory that the move replaced.
 func (tx *txn) refuseClients(ctx context.Context, ask MoveRequest, p *Plan) error {
 	ws, ok := tx.Workspace.(databases)
 	if !ok || ask.WhileRunning {
@@ -192,7 +195,7 @@ func (tx *txn) checkReadableDatabase(ctx context.Context, e segno.Entity) error 
 	return nil
 }
 
-// operationState returns the state at one side of an operation. It has the databases of the checkpoint at
+// operationState returns the state before or after an operation. Its databases are those of the checkpoint at
 // the head.
 func (tx *txn) operationState(ctx context.Context, at segno.Pointers) (*segno.Snapshot, error) {
 	s := &segno.Snapshot{Tree: at.Tree}
@@ -201,7 +204,7 @@ func (tx *txn) operationState(ctx context.Context, at segno.Pointers) (*segno.Sn
 	}
 	cp, err := tx.checkpoint(ctx, at.Head)
 	if segno.KindOf(err) == segno.KindNotFound {
-		return s, nil // it was collected
+		return s, nil // a collection removed the checkpoint
 	}
 	if err == nil && cp.Workspace != nil {
 		s.World = cp.Workspace.World

@@ -9,21 +9,21 @@ import (
 	"github.com/dalsegno/segno/internal/ledger"
 )
 
-// deferCommits makes this operation defer its commits, after those deferred already. Its
-// queries then return the state of the threads after all deferred commits.
+// deferCommits makes this operation defer its commits and append them to those that are already
+// deferred. Its queries then return the state of the threads after all deferred commits.
 func (tx *txn) deferCommits(ctx context.Context) (err error) {
 	tx.deferred = true
 	tx.waiting, err = tx.Spool.ListDeferred(ctx)
 	return err
 }
 
-// replayDeferred applies deferred commits, in order, and counts their files, which could not
-// be read before.
+// replayDeferred applies deferred commits in order. It also counts their files, which could not be
+// read before.
 func (tx *txn) replayDeferred(ctx context.Context) error {
 	return tx.Spool.ReplayDeferred(ctx, func(c segno.Commit) error {
 		if c.Checkpoint != nil {
 			if _, err := tx.Store.Load(ctx, c.ID, segno.Window{Last: 1}); segno.KindOf(err) != segno.KindNotFound {
-				return err // a process that ended before it deleted c has committed it
+				return err // another process committed c and ended before it deleted c from the spool
 			}
 		}
 		if err := tx.keepStaged(ctx, c.Staged); err != nil {
@@ -43,14 +43,14 @@ func (tx *txn) replayDeferred(ctx context.Context) error {
 	})
 }
 
-// threadState is the head of a thread, and its checkpoint: the newest at or above the head.
+// threadState is the head of a thread and the newest checkpoint at or before the head.
 type threadState struct {
 	head segno.Head
 	at   *segno.Checkpoint
 }
 
-// commitOrDefer commits c, or defers it if the store is busy. It returns the thread's head
-// after c and c's checkpoint, if it has one.
+// commitOrDefer commits c, or defers it if the store is busy. It returns the thread's head after c,
+// and c's checkpoint if it has one.
 func (tx *txn) commitOrDefer(ctx context.Context, head segno.Head, c segno.Commit) (threadState, error) {
 	if !tx.deferred {
 		next, err := tx.commitRetryingCAS(ctx, c)
@@ -70,14 +70,14 @@ func (tx *txn) commitOrDefer(ctx context.Context, head segno.Head, c segno.Commi
 	return threadState{headAfter(&c, head), checkpointOf(&c)}, nil
 }
 
-// commitIdempotent is commitOrDefer for a commit that an earlier try may have made. It then
-// leaves that commit as it is and returns the present head of the thread.
+// commitIdempotent is commitOrDefer for a commit that an earlier attempt may have made. If so, it
+// keeps that commit and returns the current head of the thread.
 func (tx *txn) commitIdempotent(ctx context.Context, head segno.Head, c segno.Commit) (threadState, error) {
 	at, err := tx.checkpoint(ctx, c.ID)
 	if segno.KindOf(err) == segno.KindNotFound {
 		return tx.commitOrDefer(ctx, head, c)
 	}
-	if err == nil { // the commits that follow need the objects that this try staged
+	if err == nil { // later commits need the objects that this attempt staged
 		err = tx.keepStaged(ctx, c.Staged)
 	}
 	if err != nil {
@@ -86,7 +86,7 @@ func (tx *txn) commitIdempotent(ctx context.Context, head segno.Head, c segno.Co
 	return tx.threadState(ctx, at.Thread)
 }
 
-// keepStaged makes staged objects durable that no commit names: a snapshot equal to its
+// keepStaged makes staged objects durable if no commit names them: a snapshot that equals its
 // checkpoint may still have modification times to write.
 func (tx *txn) keepStaged(ctx context.Context, staged segno.Staged) error {
 	if staged.IsZero() {
@@ -95,8 +95,8 @@ func (tx *txn) keepStaged(ctx context.Context, staged segno.Staged) error {
 	return tx.Store.Objects().Keep(ctx, staged)
 }
 
-// keepOrHold makes staged objects durable. If the store is busy, the open turn keeps
-// them until it ends.
+// keepOrHold makes staged objects durable. If the store is busy, the open turn keeps them until it
+// ends.
 func (tx *txn) keepOrHold(ctx context.Context, staged segno.Staged, turn *OpenTurn) error {
 	if !tx.deferred {
 		if err := tx.keepStaged(ctx, staged); segno.KindOf(err) != segno.KindBusy {
@@ -107,8 +107,8 @@ func (tx *txn) keepOrHold(ctx context.Context, staged segno.Staged, turn *OpenTu
 	return nil
 }
 
-// checkpointOf returns a commit's checkpoint as the store will have it, except for its
-// sequence number.
+// checkpointOf returns a commit's checkpoint as the store will return it, except for its sequence
+// number.
 func checkpointOf(c *segno.Commit) *segno.Checkpoint { return ledger.Checkpoint(c, 0) }
 
 // headAfter returns the head of a thread after a commit.
@@ -132,7 +132,7 @@ func (tx *txn) threadState(ctx context.Context, thread segno.ThreadID) (threadSt
 	return threadState{head, at}, err
 }
 
-// checkpoint returns the newest checkpoint at or above a commit.
+// checkpoint returns the newest checkpoint at or before a commit.
 func (tx *txn) checkpoint(ctx context.Context, at segno.CommitID) (*segno.Checkpoint, error) {
 	for _, c := range tx.waiting {
 		if c.ID == at && c.Checkpoint != nil {
@@ -150,8 +150,8 @@ func (tx *txn) checkpoint(ctx context.Context, at segno.CommitID) (*segno.Checkp
 	return nil, segno.NewError(segno.KindNotFound, "find checkpoint", string(at), nil)
 }
 
-// line returns the checkpoints at and above a commit, newest first. It finds no deferred
-// commit.
+// line returns the checkpoints at and before a commit, newest first. It does not include deferred
+// commits.
 func (tx *txn) line(ctx context.Context, at segno.CommitID) (cs []*segno.Checkpoint, err error) {
 	line, err := tx.Store.Load(ctx, at, segno.Window{})
 	if err != nil {
@@ -206,7 +206,7 @@ func (tx *txn) newestTurn(ctx context.Context, thread segno.ThreadID, session se
 	return nil, nil
 }
 
-// isKnownLeaf returns a function that reports whether the position of a checkpoint ends at a
+// isKnownLeaf returns a function that reports whether the position of a checkpoint ends at a given
 // record of a transcript.
 func (tx *txn) isKnownLeaf(ctx context.Context) func(leaf string) bool {
 	return func(leaf string) bool {
@@ -231,7 +231,8 @@ func (tx *txn) threadOf(ctx context.Context, session segno.SessionID) (segno.Thr
 	return "", nil
 }
 
-// threadOfAgent is threadOf for the session of one agent. Sessions of two agents can have the same id.
+// threadOfAgent is threadOf for the session of one agent, because sessions of two agents can have the
+// same id.
 func (tx *txn) threadOfAgent(ctx context.Context, agent string, session segno.SessionID) (segno.ThreadID, error) {
 	isIn := func(l *segno.Link) bool {
 		return l != nil && l.Session == session && (l.Agent == agent || l.Agent == "")

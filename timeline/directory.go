@@ -8,9 +8,9 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// sessionDir returns where the session of checkpoint x continues when its files are in
-// root: in the subdirectory of root that it ran in, or the nearest existing directory above
-// it.
+// sessionDir returns the directory in which the session of checkpoint x continues if its files
+// are in root: the subdirectory of root in which it ran, or the nearest existing directory
+// above that.
 func (tx *txn) sessionDir(ctx context.Context, x *segno.Checkpoint, root string) (string, error) {
 	if x.Session == nil {
 		return root, nil
@@ -18,7 +18,7 @@ func (tx *txn) sessionDir(ctx context.Context, x *segno.Checkpoint, root string)
 	return tx.dirBelow(ctx, x.Session.Dir, x, root, nil)
 }
 
-// dirBelow is sessionDir for a session that ran in dir, after the steps of a plan.
+// dirBelow is sessionDir for a session that ran in dir, as if the steps of a plan were done.
 func (tx *txn) dirBelow(ctx context.Context, dir string, x *segno.Checkpoint, root string, steps []segno.Change) (string, error) {
 	_, rel, err := tx.workspaceOf(ctx, dir, x)
 	if err != nil {
@@ -34,10 +34,10 @@ func (tx *txn) dirBelow(ctx context.Context, dir string, x *segno.Checkpoint, ro
 	return path.Join(root, rel), nil
 }
 
-// workspaceOf returns the root of the workspace that the session of checkpoint x ran in, and
-// the session's directory relative to it, or dir and "." if that is not known.
-// Checkpoints that inherit their session from the one before them, in a fork or after a
-// move, may have another root than the session had.
+// workspaceOf returns the root of the workspace in which the session of checkpoint x ran, and
+// the session's directory relative to it, or dir and "." if that is unknown. A checkpoint that
+// inherited its session from the previous checkpoint, in a fork or after a move, may have
+// another root than the session had.
 func (tx *txn) workspaceOf(ctx context.Context, dir string, x *segno.Checkpoint) (root, rel string, err error) {
 	if rel, ok := relativeTo(tx.Workspace.Root(), dir); ok {
 		return tx.Workspace.Root(), rel, nil

@@ -16,35 +16,34 @@ import (
 type TurnEnd struct {
 	Key         segno.TurnKey
 	Interrupted bool
-	Message     string // the agent's last words, or ""
-	// Late is set if the turn ended some time ago without an event. Later changes are then
-	// told apart by the turn's tool calls. Ended is the latest possible end, or zero.
+	Message     string // the agent's last message, or ""
+	// Late is set if the turn ended some time ago without an event. The turn's tool calls then
+	// distinguish its changes from later ones. Ended is the latest possible end, or zero.
 	Late  bool
 	Ended time.Time
 	// Tasks are the turn's background tasks that are still running.
 	Tasks []Task
-	// Queued is how many of the messages that the user added wait in the agent's queue.
-	// They belong to the next turn.
+	// Queued is the number of messages that the user added and that still wait in the agent's queue. They
+	// belong to the next turn.
 	Queued int
-	// Source replaces the open turn's source, if the agent reported more about it since.
+	// Source replaces the source of the open turn, if the agent reported more about it since then.
 	Source segno.Source
 	Agent  string
-	// AwaitTranscript, if set, is called once the files are scanned and before the
-	// transcript is read. It waits until the agent has written its last line,
-	// somewhere after the offset since.
+	// AwaitTranscript, if set, is called after the files are scanned and before the transcript is read.
+	// It waits until the agent has written its last line, somewhere after the offset since.
 	AwaitTranscript func(ctx context.Context, src segno.Source, since int64)
 	// Warn, if set, is called with a warning for the user about the recorded turn.
 	Warn func(text string)
 }
 
-// EndTurn closes a turn. One commit makes its entries, its checkpoint, its objects and the
-// new head durable, and the open turn is deleted from the spool after that. Other commits may
-// precede it: the base of a new thread, the turns of a session that is older than its
-// thread, and changes made before the turn. They are idempotent: if the process ends between
-// two commits, the next end of the turn makes the rest. A commit of changes that others made
-// after the turn may follow. A second end of the same turn amends it. A turn without a recorded beginning begins with the newest
-// known state of the workspace; if its agent was not prompted since its newest turn, there
-// is no such turn, and EndTurn returns no checkpoint.
+// EndTurn closes a turn. One commit makes its entries, its checkpoint, its objects and the new head
+// durable; then the open turn is deleted from the spool. Other commits may precede it: the base of a new
+// thread, the turns of a session that is older than its thread, and changes made before the turn. They
+// are idempotent: if the process ends between two commits, the next end of the turn makes the remaining
+// ones. Another commit may follow it, with the changes that others made after the turn. A second end of
+// the same turn amends it. A turn whose beginning was not recorded begins with the newest known state of
+// the workspace. If the agent was not prompted since its newest turn, there is no such turn, and EndTurn
+// returns no checkpoint.
 func (tl *Timeline) EndTurn(ctx context.Context, e TurnEnd) (*segno.Checkpoint, error) {
 	if e.Key == "" || e.Source.Session == "" {
 		return nil, segno.Errorf(segno.KindInvalid, "end turn", "", "it needs a key and a session")
@@ -80,7 +79,8 @@ func (tx *txn) turnToEnd(ctx context.Context, e TurnEnd) (OpenTurn, error) {
 	return OpenTurn{Key: e.Key, Agent: e.Agent, Source: e.Source, Workspace: tx.Workspace.ID(), Thread: thread, Before: before}, err
 }
 
-// turnEnd is the end of a turn while it is recorded. Its stages run in the order of [txn.end].
+// turnEnd is the state of the end of a turn while EndTurn records it. Its stages run in the order of
+// [txn.end].
 type turnEnd struct {
 	TurnEnd
 	turn  OpenTurn
@@ -89,26 +89,26 @@ type turnEnd struct {
 	batch segno.Batch
 
 	after   segno.Snapshot  // the workspace at the end of the turn
-	present segno.Snapshot  // the workspace now, with changes made after the turn
+	present segno.Snapshot  // the workspace now, including changes made after the turn
 	doubt   []string        // paths of the turn that another author may have changed
 	others  []string        // paths that others changed while a turn of another thread ran, too
-	whole   string          // why changes of others cannot be told from the turn's, or ""
-	prev    *segno.Position // where the newest capture of the session ended
+	whole   string          // why changes of others cannot be distinguished from the turn's, or ""
+	prev    *segno.Position // the position at which the newest capture of the session ended
 	got     segno.Captured
 	staged  segno.Staged
 	entries []segno.Entry
-	noted   int // entries since the turn began, or since it was ended before
+	noted   int // the number of entries since the turn began, or since its previous end
 	unseen  *unseenTurn
 
 	head   segno.Head
 	parent *segno.Checkpoint
 }
 
-// end records the end of a turn. The caller holds the workspace's lock.
+// end records the end of a turn. The caller must hold the workspace's lock.
 func (tx *txn) end(ctx context.Context, e TurnEnd, turn OpenTurn) (*segno.Checkpoint, error) {
 	switch {
 	case turn.commitsSteps():
-		return nil, tx.closeTurn(ctx, turn.Key) // its steps have its changes, and the turn may continue
+		return nil, tx.closeTurn(ctx, turn.Key) // its steps contain its changes, and the turn may continue
 	case turn.Ended != "":
 		return tx.endBackground(ctx, e, turn)
 	}
@@ -161,21 +161,21 @@ func (tx *txn) findEarlierEnd(ctx context.Context, w *turnEnd) (recorded bool, e
 	return false, nil
 }
 
-// recordedEnd returns the newest checkpoint with a turn's key, or nil.
+// recordedEnd returns the newest checkpoint with the key of a turn, or nil.
 func (tx *txn) recordedEnd(ctx context.Context, t OpenTurn) (*segno.Checkpoint, error) {
-	// The key alone is not enough, because it comes from the agent.
+	// Match the session, too, because the key comes from the agent and may not be unique.
 	return tx.newest(ctx, segno.CheckpointQuery{Key: t.Key, Session: t.Source.Session})
 }
 
-// isCommittedAs reports whether a checkpoint with the turn's key, which may be nil, is the turn's
-// and not that of an earlier turn under the same key. A process may have ended between its
-// commit and the deletion from the spool.
+// isCommittedAs reports whether done, a checkpoint with the turn's key or nil, is the turn's own and not
+// an earlier turn's with the same key. A process may have ended between the commit of the turn and its
+// deletion from the spool.
 func (t *OpenTurn) isCommittedAs(done *segno.Checkpoint) bool {
 	return done != nil && !t.Start.IsZero() && !done.Time.Before(t.Start)
 }
 
-// assignThread finds the thread of a turn that began without one. After an
-// interruption it also finds the turn's background tasks, which continue.
+// assignThread finds the thread of a turn that began without one. After an interruption it also finds the
+// background tasks of the turn that continue.
 func (tx *txn) assignThread(ctx context.Context, w *turnEnd) error {
 	if err := tx.resolveThread(ctx, &w.turn); err != nil {
 		return err
@@ -192,8 +192,8 @@ func (tx *txn) assignThread(ctx context.Context, w *turnEnd) error {
 	return nil
 }
 
-// attributeBesideTurn attributes changes to background work of earlier turns. A failure to do
-// so does not keep the turn itself from being recorded.
+// attributeBesideTurn attributes changes to background work of earlier turns. If that fails, the turn
+// itself is still recorded.
 func (tx *txn) attributeBesideTurn(ctx context.Context, w *turnEnd) error {
 	unsure, err := tx.attributeToBackground(ctx, &w.turn)
 	if segno.KindOf(err) == segno.KindCancelled {
@@ -204,7 +204,8 @@ func (tx *txn) attributeBesideTurn(ctx context.Context, w *turnEnd) error {
 	return tx.followAmendment(ctx, &w.turn)
 }
 
-// snapshotAfterTurn saves the workspace. The state that the turn left is without the changes of others.
+// snapshotAfterTurn saves the workspace. It excludes the changes of others from the state that the turn
+// left.
 func (tx *txn) snapshotAfterTurn(ctx context.Context, w *turnEnd) (err error) {
 	if w.present, err = tx.Workspace.Snapshot(ctx, w.batch); err != nil {
 		return fmt.Errorf("snapshot workspace: %w", err)
@@ -250,8 +251,8 @@ func (tx *txn) captureTranscript(ctx context.Context, w *turnEnd) (err error) {
 	return err
 }
 
-// stageObjects ends the batch: the large objects of the turn are in a synced pack on return. The
-// turn's commit refers to the pack. Without the commit, the pack is an orphan.
+// stageObjects ends the batch: on return, the large objects of the turn are in a synced pack. The turn's
+// commit refers to the pack. Without that commit, the pack is an orphan.
 func (tx *txn) stageObjects(ctx context.Context, w *turnEnd) error {
 	staged, err := w.batch.Stage(ctx)
 	if err != nil {
@@ -267,12 +268,12 @@ func (tx *txn) collectEntries(ctx context.Context, w *turnEnd) (err error) {
 	return err
 }
 
-// commitLaterChanges commits the changes that others made while a turn ran, or after it ended. The turn's
-// checkpoint does not have them.
+// commitLaterChanges commits the changes that others made while a turn ran or after it ended. The turn's
+// checkpoint does not contain them.
 func (tx *txn) commitLaterChanges(ctx context.Context, w *turnEnd, made *segno.Checkpoint) error {
 	s, err := tx.threadState(ctx, made.Thread)
 	if err != nil || s.at.ID != made.ID {
-		return err // the turn is on another line than the present is
+		return err // the turn is on another line than the current state
 	}
 	if _, err := tx.commitExternal(ctx, s, w.present, segno.Staged{}, w.turn.Key); err != nil {
 		return fmt.Errorf("commit changes of others: %w", err)
@@ -280,16 +281,15 @@ func (tx *txn) commitLaterChanges(ctx context.Context, w *turnEnd, made *segno.C
 	return nil
 }
 
-// isUnchanged reports whether a second end of a turn has nothing new.
+// isUnchanged reports whether a second end of a turn would record nothing new.
 func (w *turnEnd) isUnchanged() bool {
 	d := w.done
 	return d != nil && w.noted == 0 && d.Interrupted == w.Interrupted && d.Workspace.Equals(&w.after) &&
 		d.Session != nil && d.Session.Offset == w.got.Position.Offset
 }
 
-// isDuplicateEnd reports whether another process has recorded the turn already: its beginning
-// is not in the spool, and since the session's newest turn nothing was prompted, called or
-// changed.
+// isDuplicateEnd reports whether another process has already recorded the turn: the spool does not have
+// its beginning, and since the session's newest turn there was no prompt, call or change.
 func (w *turnEnd) isDuplicateEnd() bool {
 	seen := w.done != nil || !w.turn.Start.IsZero()
 	if seen || w.prev == nil || w.got.Prompt != "" || len(w.got.Damage) > 0 || !w.turn.Before.Equals(&w.after) {
@@ -298,13 +298,13 @@ func (w *turnEnd) isDuplicateEnd() bool {
 	return !slices.ContainsFunc(w.entries, func(e segno.Entry) bool { return e.Kind == segno.EntryIntent || e.Kind == segno.EntryResult })
 }
 
-// wasWithdrawn reports whether a queued prompt was taken out of the queue again.
+// wasWithdrawn reports whether the user removed a queued prompt from the queue.
 func (w *turnEnd) wasWithdrawn() bool {
 	return w.turn.Queued && w.Late && w.noted == 0 && w.turn.Before.Equals(&w.after)
 }
 
-// startTime is when the turn began. Commits that come before the turn's own carry it,
-// so that an end repeated after a crash makes the same ones again.
+// startTime returns when the turn began. Commits that precede the turn's own have this time, so that an
+// end repeated after a crash makes the same commits again.
 func (w *turnEnd) startTime(now time.Time) time.Time {
 	if w.turn.Start.IsZero() {
 		return now
@@ -335,7 +335,7 @@ func (tx *txn) commitTurn(ctx context.Context, w *turnEnd) (*segno.Checkpoint, e
 	c := segno.Commit{ID: id, Thread: w.head.Thread, Parent: w.parent.ID, Expect: w.head.Head, Epoch: w.head.Epoch,
 		Entries: w.entries, Checkpoint: cp, Staged: w.staged, Workspace: tx.workspaceStateAfter(w.head.Thread, id, &w.after)}
 	if w.done != nil && w.head.Head != w.done.ID {
-		c.Move = &segno.Move{Head: w.head.Head, Tip: w.head.Tip} // the thread moved on meanwhile
+		c.Move = &segno.Move{Head: w.head.Head, Tip: w.head.Tip} // the thread has moved meanwhile
 	}
 	if w.head.Link.Session != w.turn.Source.Session {
 		c.Link = tx.newLink(w.turn, "start", w.parent.ID)
@@ -355,9 +355,9 @@ func (tx *txn) newLink(t OpenTurn, reason string, at segno.CommitID) *segno.Link
 		Start: tx.Now(), Reason: reason, Fidelity: segno.FidelityNative, At: at}
 }
 
-// hasAllResults reports whether each call of a turn that was made has a result. Hooks report
-// both ends of a call before the agent continues, so this is true if the turn ended normally.
-// It is not known of an agent that the caller observes by other means.
+// hasAllResults reports whether each call that the turn made has a result. Hooks report the beginning and
+// the end of a call before the agent continues, so this is true if the turn ended normally. It is unknown
+// for an agent that the caller observes by other means.
 func (t *OpenTurn) hasAllResults(end *segno.Checkpoint) bool {
 	return t.Owner == "" && !end.Interrupted
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// turnLog returns the entries of the turn: the prompt, those in the spool and the last message.
+// turnLog returns the entries of the turn: the prompt, the entries in the spool and the last
+// message.
 func (tx *txn) turnLog(ctx context.Context, w *turnEnd) ([]segno.Entry, error) {
 	noted, _, err := tx.Spool.Entries(ctx, w.turn.Key)
 	if err != nil {
@@ -65,7 +66,8 @@ func withoutQueued(noted []segno.Entry, n int) []segno.Entry {
 	return kept
 }
 
-// messageEntry returns a message. Only the agent's last message is newer than the turn's start.
+// messageEntry returns a message. Only the agent's last message gets a later time than the
+// turn's start.
 func (tx *txn) messageEntry(w *turnEnd, author, text string) segno.Entry {
 	at := w.startTime(tx.Now())
 	if author == "agent" {
@@ -74,14 +76,14 @@ func (tx *txn) messageEntry(w *turnEnd, author, text string) segno.Entry {
 	return segno.Entry{Kind: segno.EntryMessage, Session: w.turn.Source.Session, Time: at, Name: author, Body: quote(text)}
 }
 
-// noteEntry returns a note of segno.
+// noteEntry returns a note by segno.
 func (tx *txn) noteEntry(w *turnEnd, text string) segno.Entry {
 	e := tx.messageEntry(w, "segno", text)
 	e.Kind = segno.EntryNote
 	return e
 }
 
-// quote is a text as an entry's body.
+// quote returns a text as the body of an entry.
 func quote(text string) json.RawMessage {
 	body, err := json.Marshal(text)
 	if err != nil {

@@ -7,11 +7,11 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Purge deletes a thread with its parts (subagents' runs, namespaces of a saver), removes
-// their pins, and erases them: see [segno.Eraser]. Data that a fork or another thread's
-// checkpoint reaches stays. A thread that a run holds is [segno.KindRefused]. If Purge fails
-// after the thread is deleted, Erase completes it. A DryRun is [segno.KindInvalid], because
-// it could erase nothing of a thread that still exists.
+// Purge deletes a thread with its parts (subagents' runs, namespaces of a saver), removes their
+// pins, and erases them: see [segno.Eraser]. Data that a fork or a checkpoint of another thread
+// reaches stays. If a run holds the thread, the error has [segno.KindRefused]. If Purge fails
+// after it deleted the thread, the caller can complete it with Erase. A DryRun is
+// [segno.KindInvalid], because nothing of a thread that still exists can be erased.
 func Purge(ctx context.Context, s segno.Store, thread segno.ThreadID, p segno.CollectPolicy) (segno.Collection, error) {
 	const op = "purge thread"
 	eraser, ok := s.(segno.Eraser)
@@ -36,8 +36,8 @@ func Purge(ctx context.Context, s segno.Store, thread segno.ThreadID, p segno.Co
 	return eraser.Erase(ctx, p)
 }
 
-// DeleteWhole deletes a thread with its parts (subagents' runs, namespaces of a saver). A
-// thread that a run holds is [segno.KindRefused].
+// DeleteWhole deletes a thread with its parts (subagents' runs, namespaces of a saver). If a
+// run holds the thread, the error has [segno.KindRefused].
 func DeleteWhole(ctx context.Context, s segno.Store, thread segno.ThreadID) error {
 	all, err := deletable(ctx, s, "delete thread", thread)
 	if err != nil {
@@ -55,7 +55,7 @@ func deleteAll(ctx context.Context, s segno.Store, threads []segno.ThreadID) err
 	return nil
 }
 
-// deletable returns a thread and its parts. It refuses if a run holds one of them.
+// deletable returns a thread and its parts, or an error if a run holds one of them.
 func deletable(ctx context.Context, s segno.Store, op string, thread segno.ThreadID) ([]segno.ThreadID, error) {
 	all, err := withParts(ctx, s, thread)
 	leaser, ok := s.(segno.Leaser)

@@ -7,14 +7,14 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// joinOpenTurn adds a prompt to the turn that is open for it and returns that turn's key, or
-// "" if there is none. Such a prompt is a message that the user typed while the turn runs, or a notice
-// of the turn's own background work. The files are not looked at, because the turn already began.
+// joinOpenTurn adds a prompt to the open turn of its session and returns that turn's key, or "" if
+// there is none. Such a prompt is a message that the user typed while the turn runs, or a notice from
+// the turn's own background work. joinOpenTurn does not scan the files, because the turn has already
+// begun.
 //
-// Claude Code gives every prompt of one turn the same id, and a prompt that begins a
-// turn a new one. The id therefore decides. An agent that sends no id continues its
-// open turn as long as the same process runs and its transcript does not record an
-// interruption.
+// Claude Code gives all prompts of one turn the same id, and a new one to a prompt that begins a turn.
+// The id therefore decides. An agent that sends no id continues its open turn as long as the same
+// process runs and its transcript does not record an interruption.
 func (tx *txn) joinOpenTurn(ctx context.Context, p Prompt) (segno.TurnKey, error) {
 	runs := func(t OpenTurn) bool {
 		return t.Source.Session == p.Source.Session && !t.commitsSteps() && !t.InBackground()
@@ -32,7 +32,7 @@ func (tx *txn) joinOpenTurn(ctx context.Context, p Prompt) (segno.TurnKey, error
 		return "", nil
 	}
 	for _, t := range tx.turns {
-		// The tasks of a turn that was interrupted continue in the background from here on.
+		// The tasks of an interrupted turn now continue in the background.
 		if t.Workspace != tx.Workspace.ID() || !runs(t) || !tx.wasInterrupted(ctx, t) {
 			continue
 		}
@@ -45,8 +45,8 @@ func (tx *txn) joinOpenTurn(ctx context.Context, p Prompt) (segno.TurnKey, error
 	return tx.resumeTurn(ctx, p)
 }
 
-// noteTask notes on the turn that started a background task that the task ended, if the
-// report of it comes within another turn.
+// noteTask records, in the turn that started a background task, that the task ended, if the report of
+// that end arrives during another turn.
 func (tx *txn) noteTask(ctx context.Context, running OpenTurn, p Prompt) error {
 	for _, t := range tx.turns {
 		if t.Key != running.Key && t.Source.Session == p.Source.Session && p.Task != "" && t.hasTask(p.Task) {
@@ -69,9 +69,9 @@ func (tx *txn) isFollowUp(ctx context.Context, t OpenTurn, p Prompt) bool {
 	return !tx.isOver(ctx, t)
 }
 
-// addPrompt notes a further prompt of an open turn. The same prompt reported twice,
-// because two sets of settings run the hook, is noted once: between two messages of
-// the user the agent does something.
+// addPrompt records another prompt of an open turn. If two sets of settings run the hook, the same
+// prompt is reported twice. addPrompt records it once: between two real messages of the user the agent
+// does something.
 func (tx *txn) addPrompt(ctx context.Context, t OpenTurn, p Prompt) error {
 	noted, _, err := tx.Spool.Entries(ctx, t.Key)
 	if err != nil {

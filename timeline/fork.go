@@ -10,21 +10,21 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// ForkResult is a thread that was made from a checkpoint of another.
+// ForkResult is a thread that was made from a checkpoint of another one.
 type ForkResult struct {
 	Thread segno.ThreadID
 	At     *segno.Checkpoint // its first checkpoint
 	From   *segno.Checkpoint
 	Report segno.ForkReport
-	Dir    string // the directory of its session: Report.Root, or the source's subdirectory in it
+	Dir    string // the directory of its session: Report.Root or a subdirectory of it, like the source's
 	Link   *segno.Link
 	Run    []string
 	Chat   string // why no session continues the conversation, or ""
 }
 
-// Fork makes a thread that begins at a checkpoint, in a new directory with its
-// files or on the same files. Its session is cut there, or is the one in ask.
-// The source is only read.
+// Fork makes a thread that begins at a checkpoint, in a new directory with its files or on the same
+// files. It cuts the session of the new thread there, or uses the session in ask. It only reads the
+// source.
 func (tl *Timeline) Fork(ctx context.Context, ask MoveRequest) (*ForkResult, error) {
 	tx, err := tl.prepareMove(ctx)
 	if err != nil {
@@ -77,7 +77,7 @@ func (tx *txn) forkSession(ctx context.Context, ask MoveRequest, f *ForkResult) 
 	if f.Dir, err = tx.sessionDir(ctx, x, f.Report.Root); err != nil || f.Link != nil || x.Session == nil || x.Session.Agent == "" {
 		return err
 	}
-	// A session that already ends there stays with the source.
+	// Never reuse a session that already ends there, because it stays with the source.
 	f.Link, err = tx.cutSession(ctx, *x.Session, f.Dir, string(segno.VerbFork), ask.Dir == "")
 	var none noSession
 	if errors.As(err, &none) {
@@ -90,12 +90,13 @@ func (tx *txn) forkSession(ctx context.Context, ask MoveRequest, f *ForkResult) 
 	return nil
 }
 
-// ForkNote is the note that the agent of a fork in another directory gets once.
+// ForkNote returns the note that the agent of a fork in another directory gets once.
 func ForkNote(from, to string) string {
 	return fmt.Sprintf("Note from segno: you are now working in a fork of this project at %s. Paths under %s in the conversation so far mean the same files under %s; do not touch the original.", to, from, to)
 }
 
-// commitFork makes the thread of a fork. With takesDir it is the thread that works in its directory.
+// commitFork makes the thread of a fork. If takesDir is set, that thread becomes the one that works
+// in its directory.
 func (tx *txn) commitFork(ctx context.Context, ask MoveRequest, f *ForkResult, op *segno.Operation, takesDir bool) error {
 	ws, err := tx.Register(ctx, f.Report.Root)
 	if err != nil {

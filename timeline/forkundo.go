@@ -9,15 +9,15 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// MakesFork reports whether to undo an operation makes a fork again: the operation is an undo of a
+// MakesFork reports whether undoing an operation makes a fork again: the operation is an undo of a
 // fork, and not itself a fork.
 func (tl *Timeline) MakesFork(ctx context.Context, op segno.Operation) (bool, error) {
 	_, undoes, err := tl.unlocked().forkOf(ctx, op)
 	return undoes, err
 }
 
-// forkOf returns the fork operation that an operation is about, with the thread that it has now, and
-// whether op undid it. A fork that was undone and made again has a new thread.
+// forkOf returns the fork operation that op refers to, with the current thread of the fork, and
+// whether op undid the fork. A fork that was undone and made again has a new thread.
 func (tx *txn) forkOf(ctx context.Context, op segno.Operation) (fork segno.Operation, undoes bool, err error) {
 	var all []segno.Operation
 	for o, err := range tx.operations(ctx) {
@@ -34,7 +34,7 @@ func (tx *txn) forkOf(ctx context.Context, op segno.Operation) (fork segno.Opera
 			first = o.Undoes
 		}
 	}
-	depth := map[segno.OperationID]int{} // of the undos and redos of the fork; even for those that made a thread
+	depth := map[segno.OperationID]int{} // the number of undos and redos, even for those that made a thread
 	for _, o := range slices.Backward(all) {
 		below, related := depth[o.Undoes]
 		switch {
@@ -53,9 +53,8 @@ func (tx *txn) forkOf(ctx context.Context, op segno.Operation) (fork segno.Opera
 	return fork, depth[op.ID]%2 == 1, nil
 }
 
-// undoFork undoes a fork, or the undo of a fork. To undo a fork is to forget its thread, which has
-// nothing but the first checkpoint: a fork with anything of its own is kept. The directory stays
-// either way.
+// undoFork undoes a fork, or the undo of a fork. Undoing a fork deletes its thread, if that has
+// nothing but the first checkpoint; otherwise undoFork refuses. The directory stays in both cases.
 func (tl *Timeline) undoFork(ctx context.Context, op segno.Operation) error {
 	tx, err := tl.prepareMove(ctx)
 	if err != nil {
@@ -70,7 +69,7 @@ func (tl *Timeline) undoFork(ctx context.Context, op segno.Operation) error {
 	if err != nil {
 		return err
 	}
-	if base.Workspace != nil && base.Workspace.Workspace != tx.Workspace.ID() { // no turn begins or ends there meanwhile
+	if base.Workspace != nil && base.Workspace.Workspace != tx.Workspace.ID() { // keep turns from beginning or ending
 		unlock, err := tx.Spool.Lock(ctx, base.Workspace.Workspace)
 		if err != nil {
 			return err
@@ -86,7 +85,7 @@ func (tl *Timeline) undoFork(ctx context.Context, op segno.Operation) error {
 	if err := tx.refuseOwn(ctx, op, fork, base); err != nil {
 		return err
 	}
-	// If the process ends after this, the next undo of the fork does the rest.
+	// If the process ends after this, the next undo of the fork completes the deletion.
 	if err := tx.Store.Delete(ctx, fork.Forked); err != nil && segno.KindOf(err) != segno.KindNotFound {
 		return err
 	}
@@ -105,7 +104,7 @@ func (tl *Timeline) undoFork(ctx context.Context, op segno.Operation) error {
 	return nil
 }
 
-// undoOf returns the operation that undoes op, which is about a fork.
+// undoOf returns the operation that undoes op, which refers to a fork.
 func (tx *txn) undoOf(op, fork segno.Operation) *segno.Operation {
 	return &segno.Operation{ID: segno.OperationID(segno.NewID()), Workspace: fork.Workspace, Thread: fork.Thread, Verb: segno.VerbOpUndo,
 		Args: shortID(op.ID), Time: tx.Now(), Before: op.After, After: op.Before, Undoes: op.ID, Forked: fork.Forked}
@@ -120,7 +119,7 @@ func (tx *txn) forkedAt(ctx context.Context, fork segno.Operation) (*segno.Check
 	return base, err
 }
 
-// withoutThread returns the state of the directory of a fork without the fork's thread. It is nil if
+// withoutThread returns the state of a fork's directory without the fork's thread. It is nil if
 // another thread works there.
 func (tx *txn) withoutThread(ctx context.Context, thread segno.ThreadID, base *segno.Checkpoint) (*segno.WorkspaceState, error) {
 	ws, ok := tx.Store.(segno.Workspaces)
@@ -136,7 +135,8 @@ func (tx *txn) withoutThread(ctx context.Context, thread segno.ThreadID, base *s
 	return &state, nil
 }
 
-// refuseOwn returns an error if a fork has anything of its own: then it is kept.
+// refuseOwn returns an error if a fork has more than its first checkpoint, because undoing the fork
+// would lose that.
 func (tx *txn) refuseOwn(ctx context.Context, op, fork segno.Operation, base *segno.Checkpoint) error {
 	own, err := tx.ownOfFork(ctx, fork, base)
 	if err != nil || own == "" {
@@ -146,12 +146,12 @@ func (tx *txn) refuseOwn(ctx context.Context, op, fork segno.Operation, base *se
 		WithHint("run 'segno delete " + string(fork.Forked) + "' to delete its thread, or undo an older operation by its id")
 }
 
-// ownOfFork describes what a fork has beside its first checkpoint, or returns "".
+// ownOfFork describes what a fork has in addition to its first checkpoint, or returns "".
 func (tx *txn) ownOfFork(ctx context.Context, fork segno.Operation, base *segno.Checkpoint) (string, error) {
 	thread := fork.Forked
 	head, err := tx.Store.Head(ctx, thread)
 	if segno.KindOf(err) == segno.KindNotFound {
-		return "", nil // it was deleted
+		return "", nil // the thread was deleted
 	}
 	if err != nil {
 		return "", err
@@ -214,8 +214,8 @@ func (tx *txn) ownOfFork(ctx context.Context, fork segno.Operation, base *segno.
 	return "", nil
 }
 
-// forkAgain makes the thread of a fork that was undone again: a new thread at the same checkpoint, for
-// the same directory, with a new session that ends there.
+// forkAgain makes a new thread for a fork that was undone, at the same checkpoint and for the same
+// directory, with a new session that ends there.
 func (tx *txn) forkAgain(ctx context.Context, op, fork segno.Operation, base *segno.Checkpoint) error {
 	x, err := tx.checkpoint(ctx, fork.Before.Head)
 	if err != nil {

@@ -13,17 +13,17 @@ const opHeal = "heal session"
 
 // Healed is the result of [Timeline.HealSession].
 type Healed struct {
-	Findings []transcript.Finding // the repairs; without any, HealSession wrote nothing
-	To       segno.Source         // the repaired copy
-	Thread   segno.ThreadID       // of the session, "" if it has none
-	Run      []string             // the command that continues the copy
+	transcript.Diagnosis                // without findings, HealSession wrote nothing
+	To                   segno.Source   // the repaired copy, without a session if none was written
+	Thread               segno.ThreadID // of the session, "" if it has none
+	Run                  []string       // the command that continues the copy
 }
 
 // HealSession writes a repaired copy of a session under a new id. If the session belongs to a
 // thread, the copy becomes the next session of the thread's chain. The copy's first prompt tells the
 // agent once which files changed in turns that lost the result of a tool call, if the timeline has
-// the workspace. HealSession refuses a session that a process has open. The damaged session stays as
-// it is.
+// the workspace. HealSession refuses a session that a process has open. It writes nothing if the agent
+// would not continue the copy. The damaged session stays as it is.
 func (tl *Timeline) HealSession(ctx context.Context, r KeepRequest, o transcript.LintOptions) (h Healed, err error) {
 	if tl.Workspace != nil {
 		// The turn in which the agent was killed is still open. Its files are compared below.
@@ -48,8 +48,8 @@ func (tl *Timeline) HealSession(ctx context.Context, r KeepRequest, o transcript
 		return h, err
 	}
 	h.Thread = k.thread
-	h.To, h.Findings, err = linter.Repair(ctx, r.Source, segno.Target{Session: newSession(), Dir: r.Source.Dir}, o)
-	if err != nil || len(h.Findings) == 0 {
+	h.To, h.Diagnosis, err = linter.Repair(ctx, r.Source, segno.Target{Session: newSession(), Dir: r.Source.Dir}, o)
+	if err != nil || h.To.Session == "" {
 		return h, err
 	}
 	h.Run = tx.Transcripts[r.Agent].Resume(h.To)

@@ -10,20 +10,20 @@ import (
 )
 
 // sessionObserver is the ability of a [segno.Transcript] to observe the session of an agent that
-// still runs. An agent with hooks reports no event when the user interrupts a turn. An
+// still runs, because an agent with hooks reports no event when the user interrupts a turn. An
 // empty key means the newest prompt that waited in the agent's queue.
 type sessionObserver interface {
-	// Live returns the process that has a session open.
+	// Live returns the process that has a session open; ok is false if there is none.
 	Live(ctx context.Context, session segno.SessionID) (pid int, ok bool)
 	// Prefer makes a session the one that the agent continues by default.
 	Prefer(ctx context.Context, src segno.Source) error
 	// Interrupted reports whether the turn of a prompt is over.
 	Interrupted(ctx context.Context, src segno.Source, key segno.TurnKey) (bool, error)
 	// LastOf returns the time of the newest record of a turn, and whether the turn was
-	// interrupted then. If wait is set, the agent gets a moment to write that.
+	// interrupted then. If wait is set, LastOf gives the agent a moment to write this record.
 	LastOf(ctx context.Context, src segno.Source, key segno.TurnKey, wait bool) (at time.Time, over bool, err error)
-	// AtQuestion reports whether the user interrupted a turn at the question whether the
-	// agent may use a tool.
+	// AtQuestion reports whether the user interrupted a turn when the agent asked for permission
+	// to use a tool.
 	AtQuestion(ctx context.Context, src segno.Source, key segno.TurnKey) (bool, error)
 }
 
@@ -34,7 +34,7 @@ func (tx *txn) observer(agent string) (o sessionObserver, ok bool) {
 }
 
 // isOver reports whether the transcript shows the end of an open turn while its agent still runs.
-// It gives the agent a moment to write it.
+// It gives the agent a moment to write that record.
 func (tx *txn) isOver(ctx context.Context, t OpenTurn) bool {
 	o, ok := tx.observer(t.Agent)
 	if !ok {
@@ -44,8 +44,8 @@ func (tx *txn) isOver(ctx context.Context, t OpenTurn) bool {
 	return err == nil && over
 }
 
-// wasInterrupted reports whether the transcript shows now that a turn that hooks record was
-// interrupted.
+// wasInterrupted reports whether the transcript now shows the interruption of a turn that hooks
+// record.
 func (tx *txn) wasInterrupted(ctx context.Context, t OpenTurn) bool {
 	o, ok := tx.observer(t.Agent)
 	if !ok || t.Owner != "" {
@@ -55,8 +55,8 @@ func (tx *txn) wasInterrupted(ctx context.Context, t OpenTurn) bool {
 	return err == nil && over
 }
 
-// endedAtQuestion reports whether the user interrupted a turn that hooks record at the question
-// whether the agent may use a tool.
+// endedAtQuestion reports whether the user interrupted a turn that hooks record when the agent
+// asked for permission to use a tool.
 func (tx *txn) endedAtQuestion(ctx context.Context, t OpenTurn) bool {
 	o, ok := tx.observer(t.Agent)
 	if !ok || t.Owner != "" {
@@ -66,12 +66,11 @@ func (tx *txn) endedAtQuestion(ctx context.Context, t OpenTurn) bool {
 	return err == nil && at
 }
 
-// evidenceOfLate returns what is known about a turn that ended some time ago without an event:
-// the user interrupted it, or its agent was killed.
+// evidenceOfLate returns the evidence about a turn that ended some time ago without an event,
+// because the user interrupted it or its agent was killed.
 //
-// If the agent recorded the interruption, the turn and all its calls ended then. Otherwise
-// the turn ended no earlier than its last entry, and a call without a result may have
-// worked longer.
+// If the agent recorded the interruption, the turn and all its calls ended then. Otherwise the
+// turn ended no earlier than its last entry, and a call without a result may have worked longer.
 func (tx *txn) evidenceOfLate(ctx context.Context, t OpenTurn, ended time.Time) (*ownership.Evidence, error) {
 	entries, _, err := tx.Spool.Entries(ctx, t.Key)
 	if err != nil {
@@ -97,7 +96,7 @@ func (tx *txn) evidenceOfLate(ctx context.Context, t OpenTurn, ended time.Time) 
 	if !c.Exact && !ended.IsZero() {
 		c.End, c.Exact = ended, true
 	}
-	var end time.Time // of calls without a result
+	var end time.Time // the end of calls without a result
 	if c.Exact {
 		end = c.End
 	}

@@ -11,13 +11,13 @@ import (
 	"github.com/dalsegno/segno/internal/ownership"
 )
 
-// maxReplay is the size above which the lines of a file are not told apart.
+// maxReplay is the size in bytes above which splitLines does not examine a file.
 const maxReplay = 1 << 20
 
-// splitLines tells the lines of a turn apart from those of another author in files that tools of the
-// turn named. The inputs of these calls show what the turn itself made of such a file. splitLines returns
-// the changes with which the present files become what the turn left, and removes the paths from the
-// list of those in doubt.
+// splitLines separates the lines of a turn from those of another author in files that tools of the turn
+// named. The inputs of these tool calls show the content that the turn itself made. splitLines returns
+// the changes that turn the present files into that content, and removes their paths from the list of
+// paths in doubt.
 func (tx *txn) splitLines(ctx context.Context, b segno.Batch, e *ownership.Evidence, changes []segno.Change, times ownership.Times, parts *ownership.Division) (own []segno.Change, err error) {
 	for _, x := range changes {
 		isFile := x.To.Type == segno.EntityFile && (x.From.Type == segno.EntityFile || x.From.Type == segno.EntityNone)
@@ -35,7 +35,7 @@ func (tx *txn) splitLines(ctx context.Context, b segno.Batch, e *ownership.Evide
 				if segno.KindOf(err) == segno.KindCancelled {
 					return nil, err
 				}
-				continue // the state before is deferred or damaged: the path stays in doubt
+				continue // the previous state is deferred or damaged: the path stays in doubt
 			}
 		}
 		after, ok := e.Replay(x.Path, before)
@@ -55,23 +55,24 @@ func (tx *txn) splitLines(ctx context.Context, b segno.Batch, e *ownership.Evide
 	return own, nil
 }
 
-// isOthersToo reports whether a file whose newest change is the turn's has lines of another author. after
-// is what the turn's tools made of it. A difference from that is another author's if no command of the
-// turn can have made it, and if it is in other places. In the same place it is a formatter's, which runs
-// after the tool.
+// isOthersToo reports whether a file whose newest change is the turn's also has lines of another author.
+// after is the content that the turn's tools made. A difference from it belongs to another author if no
+// command of the turn can have made it and it is in other places than the turn's changes. A difference in
+// the same place comes from a formatter that ran after the tool.
 func (tx *txn) isOthersToo(e *ownership.Evidence, x segno.Change, touched time.Time, before, after []byte) bool {
 	if e.RanBefore(touched) {
 		return false
 	}
 	now, err := readFile(tx.Workspace.Root(), x.Path, x.To.Size)
 	if err != nil || segno.HashOf(now) != x.To.Hash {
-		return false // it has changed since, and the next turn or move looks at it again
+		return false // the file has changed since; the next turn or move examines it again
 	}
 	_, conflict := tx.Workspace.Merge(after, now, before)
 	return conflict == ""
 }
 
-// readFile reads the beginning of a regular file in a directory, and follows no symlink out of it.
+// readFile reads up to most bytes of a regular file in a directory. It follows no symlink out of the
+// directory.
 func readFile(dir, path string, most int64) ([]byte, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -79,7 +80,7 @@ func readFile(dir, path string, most int64) ([]byte, error) {
 	}
 	defer root.Close()
 	if fi, err := root.Lstat(path); err != nil || !fi.Mode().IsRegular() {
-		return nil, err // a FIFO would block
+		return nil, err // opening a FIFO would block
 	}
 	f, err := root.Open(path)
 	if err != nil {

@@ -7,10 +7,11 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// maxMerge is the size above which contents are not read for a merge.
+// maxMerge is the size in bytes above which contents are not merged.
 const maxMerge = 8 << 20
 
-// The reasons why entities could not be merged. The user reads whyChanged before the others.
+// The reasons why entities could not be merged. In the text for the user, whyChanged precedes
+// the others.
 const (
 	whyChanged   = "changed since the turn"
 	whyOtherKind = "the type of the file changed"
@@ -20,13 +21,12 @@ const (
 	whyInTheWay  = "in a directory that was made at the path of a file since"
 )
 
-// mergeEntities merges two versions of an entity, both made from base. Kind, content, mode
-// and extended attributes are merged separately: a change of the mode on one side
-// and of the content on the other are both kept. conflict is "" if the merge is
-// clean.
+// mergeEntities merges two versions of an entity that were both made from base. It merges type,
+// content, mode and extended attributes separately, so that a change of the mode on one side and
+// of the content on the other are both kept. conflict is "" if the merge is clean.
 func (r *reverter) mergeEntities(ctx context.Context, base, ours, theirs segno.Entity) (merged segno.Entity, conflict string, err error) {
 	if base.Type == segno.EntityNone || ours.Type == segno.EntityNone || theirs.Type == segno.EntityNone {
-		return segno.Entity{}, whyChanged, nil // created or deleted: nothing to merge with
+		return segno.Entity{}, whyChanged, nil // created or deleted: there is no base to merge with
 	}
 	kind, ok := mergeField(typeOf(base), typeOf(ours), typeOf(theirs))
 	if !ok || kind.Type == segno.EntityProtected || base.HasContent() != ours.HasContent() || base.HasContent() != theirs.HasContent() {
@@ -50,7 +50,7 @@ func (r *reverter) mergeEntities(ctx context.Context, base, ours, theirs segno.E
 	return merged, conflict, err
 }
 
-// typeOf returns an entity with only its type, and the target or reason that belongs to it.
+// typeOf returns an entity with only its type, and its target or reason if it has one.
 func typeOf(e segno.Entity) segno.Entity {
 	return segno.Entity{Type: e.Type, Target: e.Target, Why: e.Why}
 }
@@ -61,11 +61,11 @@ func modeOf(e segno.Entity) segno.Entity {
 	return e
 }
 
-// mergeFailure is the reason for a conflict of a path that was changed since the turn.
+// mergeFailure returns the reason for a conflict at a path that was changed since the turn.
 func mergeFailure(why string) string { return whyChanged + ": " + why }
 
-// mergeField merges a value that has no parts: the side that changed it wins. It returns false
-// if both changed it.
+// mergeField merges a value without parts: the side that changed it wins. It returns false if
+// both sides changed it.
 func mergeField[T comparable](base, ours, theirs T) (T, bool) {
 	switch {
 	case base == theirs, ours == theirs:
@@ -76,7 +76,7 @@ func mergeField[T comparable](base, ours, theirs T) (T, bool) {
 	return ours, false
 }
 
-// mergeContents merges the contents of three files.
+// mergeContents merges the contents of the three files.
 func (r *reverter) mergeContents(ctx context.Context, base, ours, theirs segno.Entity) (segno.Hash, int64, string, error) {
 	var data [3][]byte
 	for i, e := range []segno.Entity{base, ours, theirs} {
@@ -100,24 +100,25 @@ func (r *reverter) mergeContents(ctx context.Context, base, ours, theirs segno.E
 	return name, int64(len(merged)), "", nil
 }
 
-// read returns the contents of a file: those that were merged before, or an object of the store.
+// read returns the contents of a file: merged contents that are not stored yet, or an object of
+// the store.
 func (r *reverter) read(ctx context.Context, name segno.Hash) ([]byte, error) {
 	if data, ok := r.contents[name]; ok {
 		return data, nil
 	}
-	if err := r.keepStaged(ctx, r.now.staged); err != nil { // objects of the present can be read after that
+	if err := r.keepStaged(ctx, r.now.staged); err != nil { // after that, the objects of the present can be read
 		return nil, err
 	}
 	r.now.staged = segno.Staged{}
 	data, err := r.Store.Objects().Get(ctx, name)
-	if segno.KindOf(err) == segno.KindNotFound { // a tree names it, so the store has lost it
+	if segno.KindOf(err) == segno.KindNotFound { // a tree names the object, so the store has lost it
 		err = segno.NewError(segno.KindCorrupt, "read file", name.String(), err).WithHint("run 'segno check' to list all damage")
 	}
 	return data, err
 }
 
-// stageMerged makes the merged contents among the steps durable, so that another process can
-// complete a plan from the journal.
+// stageMerged makes the merged contents in steps durable, so that another process can complete a
+// plan from the journal.
 func (r *reverter) stageMerged(ctx context.Context, steps []segno.Change) error {
 	if len(r.contents) == 0 {
 		return nil

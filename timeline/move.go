@@ -14,26 +14,25 @@ import (
 type MoveResult struct {
 	Plan  *Plan
 	Head  *segno.Checkpoint // where the thread is now
-	Link  *segno.Link       // the session that continues; nil if the conversation stayed
+	Link  *segno.Link       // the session that continues; nil if the conversation did not move
 	Run   []string          // the command that continues it
 	Live  int               // the pid of the agent that still has the previous session open, or 0
 	Chat  string            // why the conversation could not move, or ""
-	Files int               // paths written
+	Files int               // the number of paths written
 }
 
-// Move makes a move. seen, if not nil, is the preview that the user agreed to: if the plan of
-// the move is another one now, because the thread, the files or the operations changed, the error
-// is a [segno.KindConflict] with an [OutdatedError] and nothing changes. Move holds the lock of the
-// workspace from this check to the end.
+// Move makes a move. seen, if not nil, is the preview that the user accepted. If the plan differs
+// now, because the thread, the files or the operations changed, Move changes nothing and returns a
+// [segno.KindConflict] with an [OutdatedError]. Move holds the lock of the workspace from this
+// check to the end.
 //
-// Without a workspace, Move only moves the pointers of the thread, in one commit, and records
-// no operation.
+// Without a workspace, Move only moves the pointers of the thread, in one commit, and does not
+// record an operation.
 //
-// Move saves the present, writes the session that continues the conversation beside the
-// agent's own, writes the plan to the journal, writes the files and reads them back, and
-// moves the thread in one commit. If the process ends before the plan is in the journal,
-// nothing has moved; if it ends later, the next operation on the workspace completes the
-// move.
+// Move saves the current state, writes the session that continues the conversation as an additional
+// session of the agent, writes the plan to the journal, writes the files and reads them back, and
+// moves the thread in one commit. If the process ends before the plan is in the journal, nothing
+// has moved. If it ends later, the next operation on the workspace completes the move.
 func (tl *Timeline) Move(ctx context.Context, ask MoveRequest, seen *Plan) (*MoveResult, error) {
 	if tl.Workspace == nil {
 		return tl.moveHead(ctx, ask, seen)
@@ -60,7 +59,8 @@ func (tl *Timeline) Move(ctx context.Context, ask MoveRequest, seen *Plan) (*Mov
 	if err := tx.journalPlan(ctx, p); err != nil {
 		return nil, err
 	}
-	// Other changes since the present was saved are not the move's. So the written paths suffice.
+	// Changes that others made after the current state was saved are not the move's, so scanning
+	// the written paths is enough.
 	rescan := func(ctx context.Context, b segno.Batch) (segno.Snapshot, error) {
 		return tx.Workspace.SnapshotAt(ctx, b, slices.Sorted(maps.Keys(entities(p.Steps))))
 	}
@@ -71,8 +71,8 @@ func (tl *Timeline) Move(ctx context.Context, ask MoveRequest, seen *Plan) (*Mov
 	return moved, nil
 }
 
-// savePresent commits the state of the workspace if no checkpoint has it yet, so that
-// nothing a move overwrites is lost. The plan then begins there.
+// savePresent commits the state of the workspace if no checkpoint has it yet, so that the move
+// cannot lose anything that it overwrites. The plan then begins at that commit.
 func (tx *txn) savePresent(ctx context.Context, now currentState, p *Plan) (currentState, error) {
 	if now.at.Workspace.Equals(&now.snap) {
 		return now, tx.keepStaged(ctx, now.staged)
@@ -96,7 +96,7 @@ func (tx *txn) savePresent(ctx context.Context, now currentState, p *Plan) (curr
 		return now, fmt.Errorf("save the current state: %w", err)
 	}
 	if p.Tip == p.Before.Tip && p.Before.Tip == p.Before.Head {
-		p.Tip = now.head.Tip // redo reaches the checkpoint that was just saved
+		p.Tip = now.head.Tip // so that redo reaches the checkpoint just saved
 	}
 	if p.Restore {
 		p.Target = now.head.Head
@@ -137,8 +137,8 @@ func (tx *txn) checkReadable(ctx context.Context, e segno.Entity) error {
 	return nil
 }
 
-// completeMove completes an interrupted move forward. Each step of a plan can be executed
-// twice.
+// completeMove completes an interrupted move. It never rolls one back. Each step of a plan can be
+// executed twice.
 func (tx *txn) completeMove(ctx context.Context) error {
 	data, err := tx.Spool.ReadPlan(ctx, tx.Workspace.ID())
 	if err != nil || data == nil {
@@ -149,7 +149,7 @@ func (tx *txn) completeMove(ctx context.Context) error {
 		return segno.NewError(segno.KindCorrupt, "complete a move", tx.Workspace.Root(), err).
 			WithHint("run 'segno doctor' to see the plan's file; move it aside to go on without it")
 	}
-	// The commit that moves the thread also puts the operation into the log.
+	// The commit that moves the thread also adds the operation to the log.
 	done, err := tx.operationByID(ctx, p.Operation)
 	if done != nil {
 		_, err = tx.finishMove(ctx, p, done)
@@ -178,13 +178,13 @@ func (tx *txn) completeMove(ctx context.Context) error {
 	return nil
 }
 
-// finishMove completes a move that is committed. The changes of the move are not those of the turns
-// that were open meanwhile. The plan is deleted last, so that the next operation does all of this
-// again after a crash.
+// finishMove completes a move that is committed. It removes the changes of the move from the turns
+// that were open meanwhile. It deletes the plan last, so that after a crash the next operation
+// repeats all of this.
 func (tx *txn) finishMove(ctx context.Context, p *Plan, op *segno.Operation) (*segno.Checkpoint, error) {
 	s, err := tx.threadState(ctx, p.Thread)
 	if err == nil {
-		err = tx.loadTurns(ctx) // a turn may have ended while the files were written
+		err = tx.loadTurns(ctx) // a turn may have ended while the move wrote the files
 	}
 	if err != nil {
 		return nil, err
@@ -200,11 +200,11 @@ func (tx *txn) finishMove(ctx context.Context, p *Plan, op *segno.Operation) (*s
 	return s.at, tx.Spool.ClearPlan(ctx, p.Workspace)
 }
 
-// retargetPlan changes the plan of an interrupted move if a checkpoint was recorded on its thread since:
-// by a program without the workspace, such as a saver, or by a hook, which records a turn even
-// if the move cannot be completed yet. The plan then only writes files, and the thread stays
-// where it is. A file that was changed since is merged, or not written. retargetPlan reports
-// whether the thread still exists.
+// retargetPlan changes the plan of an interrupted move if a checkpoint was recorded on its thread
+// since then, by a program without the workspace, such as a saver, or by a hook, which records a
+// turn even if the move cannot be completed yet. The plan then only writes files, and the thread
+// does not move. A file that changed since then is merged or not written. exists reports whether
+// the thread still exists.
 func (tx *txn) retargetPlan(ctx context.Context, p *Plan) (exists bool, err error) {
 	now, err := tx.threadState(ctx, p.Thread)
 	if segno.KindOf(err) == segno.KindNotFound {
@@ -232,8 +232,8 @@ func (tx *txn) retargetPlan(ctx context.Context, p *Plan) (exists bool, err erro
 	return true, nil
 }
 
-// dropLost makes conflicts of the steps with contents that were damaged since the plan
-// was written, so that the other steps can be completed.
+// dropLost turns the steps whose contents were damaged after the plan was written into conflicts,
+// so that the other steps can be completed.
 func (tx *txn) dropLost(ctx context.Context, p *Plan) {
 	kept := p.Steps[:0]
 	for _, step := range p.Steps {
@@ -247,8 +247,8 @@ func (tx *txn) dropLost(ctx context.Context, p *Plan) {
 	p.Steps = kept
 }
 
-// execute writes steps, commits the plan's result and deletes the plan. rescan saves the
-// written paths. It is nil for a move that was interrupted.
+// execute writes steps, commits the plan's result and deletes the plan. rescan saves the written
+// paths. It is nil for a move that was interrupted.
 func (tx *txn) execute(ctx context.Context, p *Plan, steps []segno.Change, rescan snapshotFunc) (*segno.Checkpoint, error) {
 	landing, err := tx.treeAt(ctx, p.Target)
 	if err != nil {
@@ -264,7 +264,7 @@ func (tx *txn) execute(ctx context.Context, p *Plan, steps []segno.Change, resca
 	p.sortPaths()
 	late := rescan == nil
 	if late {
-		rescan = tx.Workspace.Snapshot // anything may have happened in between
+		rescan = tx.Workspace.Snapshot // any file may have changed in between
 	}
 	present, staged, err := tx.snapshotWith(ctx, rescan)
 	if err != nil {
@@ -281,9 +281,9 @@ func (tx *txn) execute(ctx context.Context, p *Plan, steps []segno.Change, resca
 	return tx.finishMove(ctx, p, op)
 }
 
-// writeSteps writes steps, and returns those that it could not. A merged file is newer than the
-// checkpoint that the move lands on. It gets the present as its modification time, so that build
-// tools see it.
+// writeSteps writes steps, and returns those that it could not write. A merged file is newer than
+// the target checkpoint. Its modification time is the current time, so that build tools notice the
+// change.
 func (tx *txn) writeSteps(ctx context.Context, p *Plan, steps []segno.Change) ([]segno.Conflict, error) {
 	var plain, merged []segno.Change
 	for _, step := range steps {
@@ -302,8 +302,8 @@ func (tx *txn) writeSteps(ctx context.Context, p *Plan, steps []segno.Change) ([
 	return refused, err
 }
 
-// commitMove moves the thread. If the files differ from those of the checkpoint it lands on,
-// because the user's own changes were kept, it adds an external checkpoint.
+// commitMove moves the thread. If the files differ from those of the target checkpoint, because the
+// user's own changes were kept, it adds an external checkpoint.
 func (tx *txn) commitMove(ctx context.Context, p *Plan, result segno.Snapshot, staged segno.Staged) (*segno.Operation, error) {
 	landing, err := tx.checkpoint(ctx, p.Target)
 	if err != nil {
@@ -331,7 +331,7 @@ func (tx *txn) commitMove(ctx context.Context, p *Plan, result segno.Snapshot, s
 		if p.Tip == segno.Self {
 			op.After.Tip = id
 		}
-	} else if p.Tip == segno.Self { // no checkpoint follows the one that the thread is at
+	} else if p.Tip == segno.Self { // no checkpoint follows the current one
 		c.Move.Tip, op.After.Tip = p.Target, p.Target
 	}
 	if _, err := tx.commitRetryingCAS(ctx, c); err != nil {
@@ -340,7 +340,8 @@ func (tx *txn) commitMove(ctx context.Context, p *Plan, result segno.Snapshot, s
 	return op, nil
 }
 
-// saveDifference returns the checkpoint for the result of a move that no checkpoint has yet.
+// saveDifference returns a checkpoint for the result of a move, if no checkpoint has that result
+// yet.
 func (tx *txn) saveDifference(ctx context.Context, p *Plan, landing *segno.Checkpoint, result segno.Snapshot) (*segno.Checkpoint, error) {
 	counts, err := tx.count(ctx, landing.Tree(), result.Tree)
 	if err != nil {

@@ -9,12 +9,12 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// moveNote returns the note that an agent gets at a prompt in a session if its thread moved
-// after the session's newest turn, or "". at is where the thread is. A session gets
-// none if its turns were undone and redone again.
+// moveNote returns the note that an agent gets at a prompt if its thread moved after the newest
+// turn of the session, or "". at is the thread's current checkpoint. A session whose turns were
+// undone and redone gets no note.
 //
-// The note is made from the checkpoints when the session is prompted, not when a move
-// is made, because it depends on all moves in between, and on the session.
+// The note is made from the checkpoints when the user prompts the session, not when a move is
+// made, because it depends on all moves in between and on the session.
 func (tx *txn) moveNote(ctx context.Context, s threadState, session segno.SessionID) (string, error) {
 	at := s.at
 	seen, err := tx.lastSeenBy(ctx, s.head, session)
@@ -23,7 +23,7 @@ func (tx *txn) moveNote(ctx context.Context, s threadState, session segno.Sessio
 	}
 	isUsers := at.Kind == segno.CheckpointSave || at.Kind == segno.CheckpointExternal && at.Label == ""
 	if isUsers && at.Parent == seen.ID {
-		return "", nil // no move of segno made this checkpoint
+		return "", nil // this checkpoint does not come from a move
 	}
 	old, err := tx.line(ctx, seen.ID)
 	var now []*segno.Checkpoint
@@ -40,7 +40,8 @@ func (tx *txn) moveNote(ctx context.Context, s threadState, session segno.Sessio
 }
 
 // lastSeenBy returns the newest checkpoint that a session's conversation contains: the last
-// turn in the session, or the checkpoint at which it was cut. It is nil if there is none.
+// turn in the session, or the checkpoint at which the session was cut. It is nil if there is
+// none.
 func (tx *txn) lastSeenBy(ctx context.Context, head segno.Head, session segno.SessionID) (*segno.Checkpoint, error) {
 	turn, err := tx.newestTurn(ctx, head.Thread, session)
 	if err != nil || turn != nil {
@@ -57,8 +58,8 @@ func (tx *txn) lastSeenBy(ctx context.Context, head segno.Head, session segno.Se
 	return c, err
 }
 
-// noteBetween returns the note for a session that has one line and gets a prompt on
-// another. Both are newest first.
+// noteBetween returns the note for a session that contains the line old and gets a prompt on
+// the line now. Both are newest first.
 func noteBetween(old, now []*segno.Checkpoint) string {
 	gone, come := turnsBeside(old, now), turnsBeside(now, old)
 	var what []string
@@ -81,8 +82,8 @@ func noteBetween(old, now []*segno.Checkpoint) string {
 	return "Note from segno: after your last turn here " + strings.Join(what, ", and ") + ". " + files
 }
 
-// turnsBeside returns the turns of a line, newest first, that another does not have.
-// An amended turn is the same turn.
+// turnsBeside returns the turns of a line that another line does not have, newest first. An
+// amended turn counts as the same turn.
 func turnsBeside(line, other []*segno.Checkpoint) (turns []*segno.Checkpoint) {
 	has := func(list []*segno.Checkpoint, turn *segno.Checkpoint) bool {
 		return slices.ContainsFunc(list, func(c *segno.Checkpoint) bool {
@@ -97,8 +98,8 @@ func turnsBeside(line, other []*segno.Checkpoint) (turns []*segno.Checkpoint) {
 	return turns
 }
 
-// restoredBeside reports whether a line has a restore above its common ancestors with another
-// line.
+// restoredBeside reports whether a line has a restore that is newer than its common ancestors
+// with another line.
 func restoredBeside(line, other []*segno.Checkpoint) bool {
 	for _, c := range line {
 		if slices.ContainsFunc(other, hasID(c.ID)) {
@@ -111,7 +112,7 @@ func restoredBeside(line, other []*segno.Checkpoint) bool {
 	return false
 }
 
-// turnList names turns by number and prompt.
+// turnList lists turns by number and prompt.
 func turnList(turns []*segno.Checkpoint) string {
 	const most = 3
 	var names []string
@@ -127,9 +128,9 @@ func turnList(turns []*segno.Checkpoint) string {
 	return names[0]
 }
 
-// recordMove commits the state in which recorded work left the workspace, if a thread does not
-// have it: its own files before the user returned to an older session, or the work of another
-// thread. The remaining changes are then the user's.
+// recordMove commits the state in which recorded work left the workspace, if the thread does
+// not have that state: its own files before the user returned to an older session, or the work
+// of another thread. The changes that remain are then the user's.
 func (tx *txn) recordMove(ctx context.Context, s threadState, was *segno.Checkpoint, snap segno.Snapshot, salt segno.TurnKey) (threadState, error) {
 	c, err := tx.movedCommit(ctx, s, was, snap, salt)
 	if err != nil || c == nil {
@@ -147,7 +148,7 @@ func (tx *txn) saveMoved(ctx context.Context, s threadState, snap segno.Snapshot
 	if err != nil || c == nil {
 		return s, err
 	}
-	c.Parent = s.head.Head // it may be a commit without a checkpoint
+	c.Parent = s.head.Head // the head may be a commit without a checkpoint
 	head, err := tx.commitRetryingCAS(ctx, *c)
 	if err != nil {
 		return s, fmt.Errorf("save the current state: %w", err)
@@ -155,8 +156,8 @@ func (tx *txn) saveMoved(ctx context.Context, s threadState, snap segno.Snapshot
 	return threadState{head, checkpointOf(c)}, nil
 }
 
-// movedCommit is the commit of recordMove, or nil if there is nothing to record.
-// was is the checkpoint of the thread before its session was switched.
+// movedCommit returns the commit of recordMove, or nil if there is nothing to record. was is
+// the checkpoint of the thread before the session was switched.
 func (tx *txn) movedCommit(ctx context.Context, s threadState, was *segno.Checkpoint, snap segno.Snapshot, salt segno.TurnKey) (*segno.Commit, error) {
 	head, at := s.head, s.at
 	known, err := tx.workspaceState(ctx)
@@ -164,7 +165,7 @@ func (tx *txn) movedCommit(ctx context.Context, s threadState, was *segno.Checkp
 		return nil, err
 	}
 	if known.Thread == head.Thread && was.ID == at.ID {
-		return nil, nil // a turn of this thread was ended again, later
+		return nil, nil // a turn of this thread ended again later
 	}
 	left := *known.Snapshot
 	left.Git = snap.Git // HEAD may have moved since

@@ -6,8 +6,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// planOpUndo undoes an operation: pointers, files and conversation return to the state
-// before it. Changes that the user made to the files since stay.
+// planOpUndo plans to undo an operation: pointers, files and conversation return to their state
+// before it. Changes that the user made to the files since then stay.
 func (tx *txn) planOpUndo(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
 	op, err := tx.FindOperation(ctx, ask.Op)
 	if err != nil {
@@ -22,7 +22,7 @@ func (tx *txn) planOpUndo(ctx context.Context, ask MoveRequest, now currentState
 	return tx.planReverse(ctx, op, ask, now, p)
 }
 
-// planReverse undoes an operation from the present.
+// planReverse plans to undo an operation, starting from the current state.
 func (tx *txn) planReverse(ctx context.Context, op segno.Operation, ask MoveRequest, now currentState, p *Plan) error {
 	back := tx.newReverter(&ask, now)
 	if err := back.reverseOperation(ctx, &op); err != nil {
@@ -34,14 +34,14 @@ func (tx *txn) planReverse(ctx context.Context, op segno.Operation, ask MoveRequ
 	}
 	p.setTarget(before, op.Before.Tip)
 	if op.Before.Session == op.After.Session {
-		p.Session = nil // it did not move the conversation
+		p.Session = nil // the operation did not move the conversation
 	}
 	p.Args, p.Undoes = shortID(op.ID)+ask.force(), op.ID
 	return p.setSteps(ctx, back)
 }
 
-// refuseMovedSince refuses to undo an operation if the thread has newer turns, because that
-// would undo the turns, too.
+// refuseMovedSince returns an error if the thread has newer turns than the operation, because
+// undoing the operation would undo those turns, too.
 func (tx *txn) refuseMovedSince(ctx context.Context, op segno.Operation, now currentState) error {
 	line, err := tx.line(ctx, now.head.Head)
 	if err != nil {
@@ -58,7 +58,7 @@ func (tx *txn) refuseMovedSince(ctx context.Context, op segno.Operation, now cur
 	return refuseUndo(op, "a newer operation moved the thread").WithHint("run 'segno op log' and undo the newer operations first")
 }
 
-// FindOperation returns one operation of the workspace's log. For "" it returns the newest
+// FindOperation returns one operation of the workspace's log. If id is "", it returns the newest
 // one in effect: not undone, and not itself an op undo.
 func (tl *Timeline) FindOperation(ctx context.Context, id segno.OperationID) (segno.Operation, error) {
 	undone := map[segno.OperationID]bool{}

@@ -6,15 +6,15 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// OutdatedError is the cause of a [segno.KindConflict] of [Timeline.Move]: the plan is no longer
-// the one that the user agreed to.
+// OutdatedError is the cause of a [segno.KindConflict] of [Timeline.Move]: the plan differs from
+// the one that the user accepted.
 type OutdatedError struct{ Changed string }
 
 func (e *OutdatedError) Error() string { return e.Changed + " changed since the preview" }
 
-// checkSeen returns an error if p is another move than seen, which may be nil. It does not compare
-// the parts that differ between two plans of one move: the id of the operation, the time, and files
-// that the move does not touch.
+// checkSeen returns an error if p differs from seen, which may be nil. It ignores the parts that
+// always differ between two plans of one move: the id of the operation, the time, and files that
+// the move does not touch.
 func (p *Plan) checkSeen(seen *Plan, name string) error {
 	if seen == nil {
 		return nil

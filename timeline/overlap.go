@@ -19,7 +19,7 @@ const (
 	whyRanToo     = "a concurrent turn of another thread ran a command, which may have changed the path, too"
 )
 
-// contestedPaths returns a function that returns why a path that changed in a turn may have
+// contestedPaths returns a function that returns the reason why a path that changed in a turn may have
 // changes of another author, or "". changes are the turn's, and entries its entries.
 func (tx *txn) contestedPaths(ctx context.Context, turn *segno.Checkpoint, entries []segno.Entry, changes []segno.Change) (func(path string) string, error) {
 	doubt := listedPaths(entries, segno.EntryDoubt)
@@ -46,13 +46,12 @@ func (tx *txn) contestedPaths(ctx context.Context, turn *segno.Checkpoint, entri
 	}, nil
 }
 
-// overlapped returns a function that returns why a path that changed during a shared turn may
-// not be reverted with it, or "". Both turns see the changes made while they overlapped,
-// and no snapshot shows which turn made them. The path belongs to this turn only if its
-// own tools name it and those of the other turn do not. A command of the other turn need
-// not name its files. Its writes before those of this turn's tools are overwritten; its
-// later writes are excluded only if the file still has the content that this turn's tools
-// left. Changes made while the turn ran alone belong to it.
+// overlapped returns a function that returns the reason why a path that changed during a shared turn may
+// not be reverted with it, or "". Both turns contain the changes made while they overlapped, and no
+// snapshot shows which turn made them. The path belongs to this turn only if its own tools name it and
+// those of the other turn do not. A command of the other turn need not name its files. Its writes before
+// those of this turn's tools are overwritten; its later writes are excluded only if the file still has the
+// content that this turn's tools left. Changes made while the turn ran alone belong to it.
 func (tx *txn) overlapped(ctx context.Context, turn *segno.Checkpoint, changes []segno.Change) (func(path string) string, error) {
 	own, err := tx.spanOf(ctx, turn)
 	if err != nil {
@@ -67,10 +66,11 @@ func (tx *txn) overlapped(ctx context.Context, turn *segno.Checkpoint, changes [
 		alone := len(rivals) > 0
 		for _, r := range rivals {
 			names := r.Named(path)
-			if r.amended { // its checkpoint lacks what newer ones changed, too
+			if r.amended { // its checkpoint lacks paths that newer ones changed, too
 				names = r.NamedBetween(path, own.start, own.end)
 			}
-			// The checkpoint of a turn that worked on does not have what newer ones above it changed, too.
+			// The checkpoint of a turn that continued after its end lacks the paths that newer checkpoints
+			// changed, too.
 			namesAgain := r.again && r.NamedBetween(path, own.start, own.end)
 			if !r.mayHaveChanged(path) && !(r.amended && names) && !namesAgain {
 				continue
@@ -90,20 +90,20 @@ func (tx *txn) overlapped(ctx context.Context, turn *segno.Checkpoint, changes [
 	}, nil
 }
 
-// timeSpan is a turn in time.
+// timeSpan is the time during which a turn worked, with the evidence for its changes.
 type timeSpan struct {
 	start, end    time.Time
 	before, after segno.Hash // the files
 	ownership.Evidence
-	again   bool            // it worked on after it ended
-	amended bool            // so it did, and it is not marked as shared
+	again   bool            // it continued after it had ended
+	amended bool            // it continued after it had ended, and is not marked as shared
 	doubt   map[string]bool // paths that it may have changed
-	others  map[string]bool // paths that others changed meanwhile; its tools may have, before
-	changed map[string]bool // of another turn: paths that changed while both were at work; nil for not known
+	others  map[string]bool // paths that others changed last; its tools may have changed them before
+	changed map[string]bool // for another turn: paths that changed while both were at work; nil if unknown
 }
 
-// newSpan returns the span of a turn with entries, in a session in dir. end is the end of calls without
-// a result, or zero for not known.
+// newSpan returns the span of a turn with these entries, in a session in dir. end is the end of calls
+// without a result, or zero if unknown.
 func (tx *txn) newSpan(entries []segno.Entry, dir string, end time.Time) *timeSpan {
 	var t OpenTurn
 	s := &timeSpan{doubt: listedPaths(entries, segno.EntryDoubt), others: listedPaths(entries, segno.EntryOthers)}
@@ -124,7 +124,7 @@ func (s *timeSpan) isKnown() bool {
 	return s.start.Before(s.end) && !s.before.IsZero() && !s.after.IsZero()
 }
 
-// spanOf returns a turn's span. It began at the time of its first entry.
+// spanOf returns a turn's span, which begins at the time of its first entry.
 func (tx *txn) spanOf(ctx context.Context, turn *segno.Checkpoint) (*timeSpan, error) {
 	entries, err := tx.turnEntries(ctx, turn)
 	if err != nil {
@@ -145,9 +145,8 @@ func (tx *txn) spanOf(ctx context.Context, turn *segno.Checkpoint) (*timeSpan, e
 	return s, nil
 }
 
-// overlaps reports whether the turn ran a command that may have changed any file while
-// the turn own was at work. If it is sure that nothing changed the file since a time,
-// commands that began later do not count.
+// overlaps reports whether the turn ran a command that may have changed any file while the turn own was at
+// work. If sure is set, nothing changed the file after since, and commands that began later do not count.
 func (r *timeSpan) overlaps(own *timeSpan, since time.Time, sure bool) bool {
 	return slices.ContainsFunc(r.Calls, func(c ownership.Call) bool {
 		return !c.Confined && (c.Lost || !c.To.Before(own.start)) && !(sure && !c.From.Before(since))
@@ -174,9 +173,9 @@ func identityOf(c *segno.Checkpoint) turnIdentity {
 
 func (t *OpenTurn) identity() turnIdentity { return turnIdentity{t.Thread, t.Source.Session} }
 
-// sameAs reports whether overlapping turns are one turn that was recorded twice: segno's own
-// agent keeps a session as the thread of that id, and segno acp, which runs the agent,
-// records the session's turns in another thread.
+// sameAs reports whether overlapping turns are one turn that was recorded twice: segno's own agent keeps a
+// session as the thread with the session's id, and segno acp, which runs the agent, records the session's
+// turns in another thread.
 func (a turnIdentity) sameAs(b turnIdentity) bool {
 	return a.thread == segno.ThreadID(b.session) && a.thread != "" || b.thread == segno.ThreadID(a.session) && b.thread != ""
 }
@@ -188,7 +187,7 @@ func (tx *txn) overlappingTurns(ctx context.Context, turn *segno.Checkpoint, own
 		if err != nil {
 			return nil, err
 		}
-		// A turn that was amended worked on after it ended, so that it may not be marked.
+		// An amended turn continued after it had ended, so it need not be marked as shared.
 		if c.Thread == turn.Thread || !c.Shared && c.Amends == "" || !endsTurn(&c) || c.Time.Before(own.start) || identityOf(turn).sameAs(identityOf(&c)) {
 			continue
 		}

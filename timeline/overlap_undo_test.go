@@ -13,8 +13,8 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// ways are how a turn changes a file: by a tool that edits what it names, by a command
-// that names the file, and by one that does not.
+// ways are the ways in which a turn changes a file: by a tool that edits the file that it
+// names, by a command that names the file, and by a command that does not.
 var ways = []string{"edit", "command", "hidden"}
 
 // overlap is two turns of two threads in one directory. Each of them changes the file a.
@@ -22,7 +22,7 @@ type overlap struct {
 	*edited
 	now  time.Time
 	ways [2]string
-	same bool // both change one line
+	same bool // both turns change the same line
 }
 
 func (o *overlap) recorder() *timeline.Timeline { return o.site }
@@ -33,7 +33,7 @@ func (o *overlap) source(i int) segno.Source {
 
 func (o *overlap) key(i int) segno.TurnKey { return segno.TurnKey(fmt.Sprint("turn ", i)) }
 
-// line is the line of a that turn i changes.
+// line returns the line of a that turn i changes.
 func (o *overlap) line(i int) int {
 	if o.same {
 		return 5
@@ -41,7 +41,7 @@ func (o *overlap) line(i int) int {
 	return 2 + 7*i
 }
 
-// act makes one step of turn i: "begin", "write" or "end".
+// act executes one step of turn i: "begin", "write" or "end".
 func (o *overlap) act(i int, step string) {
 	switch step {
 	case "begin":
@@ -59,7 +59,7 @@ func (o *overlap) act(i int, step string) {
 	}
 }
 
-// tool makes the call in which turn i writes.
+// tool makes the call with which turn i writes.
 func (o *overlap) tool(i int, write func()) {
 	name, input := "execute", map[string]string{"command": "make"}
 	switch o.ways[i] {
@@ -77,8 +77,8 @@ func (o *overlap) tool(i int, write func()) {
 	o.must(o.recorder().AppendEntry(o.Context(), o.key(i), e))
 }
 
-// interleavings are the orders of the steps of two turns that overlap, as the number of
-// the turn that makes each step.
+// interleavings returns the possible orders of the steps of two overlapping turns. Each digit
+// is the number of the turn that makes the step.
 func interleavings(left [2]int, so string) (all []string) {
 	if left == [2]int{} {
 		if so == "000111" || so == "111000" {
@@ -96,9 +96,9 @@ func interleavings(left [2]int, so string) (all []string) {
 	return all
 }
 
-// TestUndoBesideAnotherThreadsTurn undoes one of two turns that overlapped and changed the
-// same file, in every order of their steps and by all ways to change it. Unless the file is
-// listed as a conflict and left alone, the undo keeps what the other turn wrote.
+// TestUndoBesideAnotherThreadsTurn undoes one of two turns that overlapped and changed the same
+// file, in every order of their steps and with each way to change it. Unless the file is listed
+// as a conflict and unchanged, the undo must keep the other turn's changes.
 func TestUndoBesideAnotherThreadsTurn(t *testing.T) {
 	base, n, conflicts := t.TempDir(), 0, 0
 	for _, order := range interleavings([2]int{3, 3}, "") {
@@ -125,8 +125,8 @@ func TestUndoBesideAnotherThreadsTurn(t *testing.T) {
 	t.Logf("%d of %d are conflicts", conflicts, n)
 }
 
-// undoKeepsTheOther makes the steps, undoes a turn and checks what that did. It reports
-// whether the file was a conflict.
+// undoKeepsTheOther makes the steps, undoes a turn and checks the result. It reports whether
+// the file was a conflict.
 func (o *overlap) undoKeepsTheOther(order string, undone int) bool {
 	steps, at := []string{"begin", "write", "end"}, [2]int{}
 	for _, c := range order {

@@ -9,11 +9,12 @@ import (
 	"github.com/dalsegno/segno/internal/ownership"
 )
 
-// findOverwritten looks for changes of a turn that another author has overwritten or reverted since: the
-// newest change of a path shows nothing of them. A turn of another thread that began or ended meanwhile
-// recorded the files at that moment. If a path differs there from both ends, and a command of the turn ran
-// before, the turn may have made the earlier change. Then the path is in doubt, and the turn left it as
-// it was at that moment. others are the paths that others changed last.
+// findOverwritten finds changes of a turn that another author has since overwritten or reverted, so that
+// the newest change of the path does not show them. A turn of another thread that began or ended meanwhile
+// recorded the files at that moment. If the state of a path at that moment differs from its first and its
+// last state, and a command of the turn ran before, the turn may have made the earlier change. The path is
+// then in doubt, and findOverwritten returns the change to its state at that moment. others are the paths
+// that others changed last.
 func (tx *txn) findOverwritten(ctx context.Context, e *ownership.Evidence, w *turnEnd, changes []segno.Change, others []string) (own []segno.Change, err error) {
 	isOther := make(map[string]bool, len(others))
 	for _, p := range others {
@@ -35,7 +36,7 @@ func (tx *txn) findOverwritten(ctx context.Context, e *ownership.Evidence, w *tu
 		}
 		then, err := tx.diff(ctx, w.turn.Before.Tree, m.tree)
 		if segno.KindOf(err) == segno.KindNotFound {
-			continue // a collection dropped it, or its commit is deferred
+			continue // a collection dropped the tree, or its commit is deferred
 		}
 		if err != nil {
 			return nil, err
@@ -84,7 +85,8 @@ func (tx *txn) statesSince(ctx context.Context, w *turnEnd, end time.Time) (all 
 		if seen++; seen > most || c.Time.Before(w.turn.Start) {
 			break
 		}
-		// The checkpoint of a turn is without the changes of others, so that it was never the state.
+		// The checkpoint of a turn excludes the changes of others, so its tree never was the state of the
+		// files.
 		if c.Kind == segno.CheckpointBase || c.Kind == segno.CheckpointExternal && c.Label == "" {
 			add(c.Time, c.Workspace)
 		}

@@ -21,15 +21,15 @@ const (
 	whyClocks  = "the clock of the files is not that of this machine, or it was set back, so every change while this turn ran counts as its own, also yours"
 )
 
-// clockSlack is how much older than the entry before it an entry may be: hooks of parallel calls write
-// in any order.
+// clockSlack is how much older than the previous entry an entry may be, because the hooks of parallel
+// calls write in any order.
 const clockSlack = time.Second
 
 // messageDelay is how long a message of an agent may be on its way to the process that records it.
 const messageDelay = 2 * time.Second
 
-// calls reads the tool calls of a turn's entries. end is when calls without a result ended, or zero for
-// not known. tasks has the ends of background tasks.
+// calls returns the tool calls of a turn's entries. end is the end of calls without a result, or zero if
+// unknown. tasks has the ends of background tasks.
 func (tx *txn) calls(entries []segno.Entry, dir string, end time.Time, tasks map[string]time.Time) []ownership.Call {
 	return ownership.Calls(entries, tx.callContext(entries, dir, end, tasks))
 }
@@ -48,7 +48,7 @@ func (tx *txn) callContext(entries []segno.Entry, dir string, end time.Time, tas
 	return in
 }
 
-// withoutSymlinks resolves the symlinks of as much of a path as exists.
+// withoutSymlinks resolves the symlinks in the part of a path that exists.
 func withoutSymlinks(file string) string {
 	rest := ""
 	for at := filepath.Clean(file); ; at = filepath.Dir(at) {
@@ -62,7 +62,7 @@ func withoutSymlinks(file string) string {
 	}
 }
 
-// evidenceOf returns what is known about a turn that ends now, with an event of its end.
+// evidenceOf returns the evidence about a turn that ends now, with an event.
 func (tx *txn) evidenceOf(ctx context.Context, w *turnEnd) (*ownership.Evidence, error) {
 	entries, _, err := tx.Spool.Entries(ctx, w.turn.Key)
 	if err != nil {
@@ -88,7 +88,7 @@ func (tx *txn) evidenceOf(ctx context.Context, w *turnEnd) (*ownership.Evidence,
 
 func isIntent(e segno.Entry) bool { return e.Kind == segno.EntryIntent }
 
-// wasClockSetBack reports whether a clock that goes forward cannot have made the times of a turn.
+// wasClockSetBack reports whether the times of a turn are impossible for a clock that only goes forward.
 func wasClockSetBack(entries []segno.Entry, start, now time.Time) bool {
 	last := start
 	for _, e := range entries {
@@ -186,7 +186,7 @@ func (tx *txn) splitChanges(ctx context.Context, w *turnEnd, e *ownership.Eviden
 }
 
 // pathsEntry records a list of paths of a turn: those that another author may have changed, or those that
-// others changed while it ran. Names are bytes, because a name need not be valid UTF-8.
+// others changed while it ran. The names are bytes, because a name need not be valid UTF-8.
 func pathsEntry(kind segno.EntryKind, paths []string, session segno.SessionID, at time.Time) segno.Entry {
 	raw := make([][]byte, len(paths))
 	for i, p := range paths {
@@ -196,7 +196,7 @@ func pathsEntry(kind segno.EntryKind, paths []string, session segno.SessionID, a
 	return segno.Entry{Kind: kind, Session: session, Time: at, Name: "segno", Body: body}
 }
 
-// listedPaths returns the paths that a turn's entries of a kind list.
+// listedPaths returns the paths in the entries of one kind.
 func listedPaths(entries []segno.Entry, kind segno.EntryKind) map[string]bool {
 	all := map[string]bool{}
 	for _, e := range entries {

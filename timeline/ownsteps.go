@@ -12,12 +12,12 @@ import (
 	"github.com/dalsegno/segno/internal/ownership"
 )
 
-// ownState returns the state that a move alone left: the state before it, with its steps. Other
-// processes may have changed files while it worked, and of an interrupted move anything may have
-// happened before its completion: present, the state now, has these changes, too. They are not the
-// move's, so that its reversal does not touch them. refused are the paths that were not written;
-// with late, the move may have written them before it was interrupted. The steps that were not made are
-// removed from the plan.
+// ownState returns the state that a move alone left: the state before it plus its steps. present, the
+// current state, can contain more: other processes may have changed files while the move worked, and if
+// the move was interrupted, any file may have changed before its completion. These changes are not the
+// move's, so its reversal must not touch them. refused are the paths that were not written. If late is
+// set, the move may have written them before it was interrupted. ownState removes the steps that were not
+// made from the plan.
 func (tx *txn) ownState(ctx context.Context, p *Plan, refused []segno.Conflict, late bool, present segno.Snapshot) (segno.Snapshot, segno.Staged, error) {
 	before, err := tx.operationState(ctx, p.Before)
 	if err != nil {
@@ -35,7 +35,7 @@ func (tx *txn) ownState(ctx context.Context, p *Plan, refused []segno.Conflict, 
 	for _, c := range refused {
 		notWritten[c.Path] = true
 	}
-	var others, made []segno.Change // others lead from the present to the state that the move left
+	var others, made []segno.Change // others turn the present state into the state that the move left
 	for _, s := range p.Steps {
 		now := s.From
 		if c, ok := differs[s.Path]; ok {
@@ -47,7 +47,7 @@ func (tx *txn) ownState(ctx context.Context, p *Plan, refused []segno.Conflict, 
 			if isRefused {
 				continue
 			}
-			// A rule protects it by now, so that the present does not show what is there.
+			// A rule protects the path now, so the present state does not show its content.
 			others = append(others, segno.Change{Path: s.Path, From: s.From, To: s.To})
 		case isRefused && now == s.From:
 			continue
@@ -55,7 +55,7 @@ func (tx *txn) ownState(ctx context.Context, p *Plan, refused []segno.Conflict, 
 		case isRefused && !late, now.Type == segno.EntityProtected:
 			others = append(others, segno.Change{Path: s.Path, From: now, To: s.From})
 			continue
-		default: // it was changed after the move had written it, or merged in the completion
+		default: // the path changed after the move had written it, or was merged in the completion
 			others = append(others, segno.Change{Path: s.Path, From: now, To: s.To})
 		}
 		made = append(made, s)
@@ -77,8 +77,8 @@ func (tx *txn) ownState(ctx context.Context, p *Plan, refused []segno.Conflict, 
 	return tx.withChanges(ctx, present, *base, others)
 }
 
-// isBelowProtected reports whether a directory above a path has become protected, so that the changes do
-// not list what is in it.
+// isBelowProtected reports whether a directory above a path has become protected, so that changes does not
+// list the directory's content.
 func isBelowProtected(name string, changes []segno.Change) bool {
 	return slices.ContainsFunc(changes, func(c segno.Change) bool {
 		return c.To.Type == segno.EntityProtected && strings.HasPrefix(name, c.Path+"/")
@@ -92,9 +92,9 @@ func (tx *txn) withChanges(ctx context.Context, onto, base segno.Snapshot, chang
 	})
 }
 
-// mergeSince returns the steps of an interrupted move as they are to be written now. A file that was
-// changed since is merged by lines, like one that was changed since a turn: it keeps the new lines
-// whether the move had written it or not. Files that cannot be merged stay as they are.
+// mergeSince returns the steps that complete an interrupted move from the current state. A file that
+// changed since then is merged by lines, like a file that changed since a turn: it keeps the new lines,
+// whether or not the move had written it. Files that cannot be merged stay unchanged.
 func (tx *txn) mergeSince(ctx context.Context, p *Plan) ([]segno.Change, error) {
 	var now currentState
 	var err error
@@ -105,7 +105,7 @@ func (tx *txn) mergeSince(ctx context.Context, p *Plan) ([]segno.Change, error) 
 	return merged, err
 }
 
-// rebase makes the steps of an interrupted move steps from a state that was recorded since.
+// rebase changes the steps of an interrupted move so that they start from a state that was recorded later.
 func (tx *txn) rebase(ctx context.Context, p *Plan, onto *segno.Snapshot) error {
 	steps, left, err := tx.mergeSteps(ctx, p, currentState{snap: *onto})
 	p.Conflicts = append(p.Conflicts, left...)
@@ -116,8 +116,8 @@ func (tx *txn) rebase(ctx context.Context, p *Plan, onto *segno.Snapshot) error 
 	return err
 }
 
-// mergeSteps returns the steps of a plan from the state now instead of the one that the plan was made
-// for, and the paths that cannot be merged. Their steps stay as they are.
+// mergeSteps returns the steps of a plan so that they start from the current state, not from the state for
+// which the plan was made. left lists the paths that cannot be merged; their steps are unchanged.
 func (tx *txn) mergeSteps(ctx context.Context, p *Plan, now currentState) (steps []segno.Change, left []segno.Conflict, err error) {
 	before, err := tx.operationState(ctx, p.Before)
 	if err != nil {
@@ -155,9 +155,9 @@ func (tx *txn) mergeSteps(ctx context.Context, p *Plan, now currentState) (steps
 	return steps, left, tx.keepStaged(ctx, r.now.staged)
 }
 
-// moveTurn makes a move that was made under an open turn a part of the state that the turn began
-// with. What the turn had written before the move stays the turn's. A path that both wrote is in
-// doubt, unless the two changes can be merged. at is the thread's new head.
+// moveTurn adds a move that was made during an open turn to the state with which the turn began. Changes
+// that the turn made before the move stay the turn's. A path that both wrote is in doubt, unless the two
+// changes can be merged. at is the thread's new head.
 func (tx *txn) moveTurn(ctx context.Context, t OpenTurn, op *segno.Operation, at *segno.Checkpoint) error {
 	if t.Thread == op.Thread {
 		t.Parent = at.ID
@@ -181,7 +181,8 @@ func (tx *txn) moveTurn(ctx context.Context, t OpenTurn, op *segno.Operation, at
 	if err != nil {
 		return err
 	}
-	// A path in doubt stays so: a move may bring back what an earlier one took from the turn.
+	// A path in doubt stays in doubt: a move may restore a change that an earlier move removed from the
+	// turn.
 	known := listedPaths(entries, segno.EntryDoubt)
 	changes = slices.DeleteFunc(changes, func(c segno.Change) bool { return known[c.Path] })
 	next, doubt, err := tx.changesOfMove(ctx, changes, wrote, tx.mayHaveWritten(&t, entries))
@@ -206,8 +207,9 @@ func (tx *txn) moveTurn(ctx context.Context, t OpenTurn, op *segno.Operation, at
 	return tx.saveTurn(ctx, t)
 }
 
-// mayHaveWritten returns a function that reports whether an open turn may have written a path so far. The
-// move has written the path since, so its ctime no longer shows when the turn or another author did.
+// mayHaveWritten returns a function that reports whether an open turn may have written a path before the
+// move. The move has written the path since then, so its ctime no longer shows when the turn or another
+// author did.
 func (tx *txn) mayHaveWritten(t *OpenTurn, entries []segno.Entry) func(path string) bool {
 	now := tx.Now()
 	e := &ownership.Evidence{Calls: tx.calls(entries, t.Source.Dir, now, nil), Root: tx.Workspace.Root()}
@@ -217,24 +219,24 @@ func (tx *txn) mayHaveWritten(t *OpenTurn, entries []segno.Entry) func(path stri
 	return e.Named
 }
 
-// changesOfMove returns the changes of a move as changes of the state that an open turn began with.
-// wrote are the changes between that state and the move: those of the turn, of which mayWrite knows, and
-// those of others.
+// changesOfMove returns the changes of a move as changes of the state with which an open turn began. wrote
+// are the changes between that state and the move, of the turn and of others. mayWrite reports whether the
+// turn may have written a path.
 func (tx *txn) changesOfMove(ctx context.Context, changes, wrote []segno.Change, mayWrite func(path string) bool) (next []segno.Change, doubt []string, err error) {
 	of := make(map[string]segno.Change, len(wrote))
 	for _, w := range wrote {
 		of[w.Path] = w
 	}
 	r := tx.newReverter(&MoveRequest{}, currentState{})
-	need := map[string]bool{} // directories that the turn made and in which the move wrote
+	need := map[string]bool{} // directories that the turn made and to which the move wrote
 	for _, c := range changes {
 		w, changed := of[c.Path]
 		if changed && !mayWrite(c.Path) {
-			c.From = w.From // the turn had not begun to work on it, so it begins with what the move left
+			c.From = w.From // another author's change: the turn begins with the state that the move left
 		} else if changed {
 			merged, conflict, err := r.merge(ctx, c.From, w.From, c.To)
 			if w.From == c.To {
-				conflict = whyChanged // the move took the turn's change back
+				conflict = whyChanged // the move reverted the turn's change
 			}
 			if err != nil {
 				return nil, nil, err
@@ -259,11 +261,11 @@ func (tx *txn) changesOfMove(ctx context.Context, changes, wrote []segno.Change,
 // movedPaths are the paths that one move of a thread wrote.
 type movedPaths struct {
 	at    time.Time
-	paths map[string]bool // nil if they are not known any more; true for one that was protected on one side
+	paths map[string]bool // nil if they are no longer known; true for a path that was protected on one side
 }
 
-// has reports whether the move wrote a path, or may have: nothing is known about what is below a protected
-// directory.
+// has reports whether the move wrote a path, or may have written it, because the content of a protected
+// directory is unknown.
 func (m *movedPaths) has(name string) bool {
 	if _, ok := m.paths[name]; ok || m.paths == nil {
 		return true
@@ -276,7 +278,7 @@ func (m *movedPaths) has(name string) bool {
 	return false
 }
 
-// movesSince returns the moves of the thread since a time.
+// movesSince returns the moves of the thread since the time at.
 func (r *reverter) movesSince(ctx context.Context, at time.Time) (all []movedPaths, err error) {
 	for op, err := range r.operations(ctx) {
 		if err != nil {
@@ -289,7 +291,7 @@ func (r *reverter) movesSince(ctx context.Context, at time.Time) (all []movedPat
 			continue
 		}
 		changes, err := r.changesOf(ctx, &op)
-		if segno.KindOf(err) == segno.KindNotFound { // a collection has dropped its states
+		if segno.KindOf(err) == segno.KindNotFound { // a collection removed its states
 			all = append(all, movedPaths{at: op.Time})
 			continue
 		}

@@ -8,9 +8,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// resolveThread finds the thread of a turn that began without one. A thread that an
-// interrupted end of this same turn began to make counts as unknown, so that this end
-// completes it.
+// resolveThread finds the thread of a turn that began without one. If an interrupted end of this same
+// turn began to make the thread, resolveThread leaves it unknown, so that this end completes it.
 func (tx *txn) resolveThread(ctx context.Context, turn *OpenTurn) error {
 	if turn.Thread != "" {
 		return nil
@@ -29,11 +28,11 @@ func (tx *txn) resolveThread(ctx context.Context, turn *OpenTurn) error {
 	return err
 }
 
-// resolveParent decides the thread and the parent of the turn.
+// resolveParent determines the thread and the parent of the turn.
 func (tx *txn) resolveParent(ctx context.Context, w *turnEnd) (err error) {
 	if w.turn.Thread == "" {
-		// An interrupted end may have made the thread already. Making it again gives
-		// the same commits.
+		// An interrupted end may have made the thread already. Making it again produces the same
+		// commits.
 		s, err := tx.startThread(ctx, w)
 		w.head, w.parent = s.head, s.at
 		return err
@@ -61,8 +60,8 @@ func (tx *txn) resolveParent(ctx context.Context, w *turnEnd) (err error) {
 	return tx.commitChangesBeforeTurn(ctx, w)
 }
 
-// followRewind moves the parent if the user returned to an older record in the agent before
-// the prompt: the prompt then follows that record.
+// followRewind changes the parent if the user returned to an older record in the agent before the
+// prompt: the prompt then follows that record.
 func (tx *txn) followRewind(ctx context.Context, w *turnEnd) error {
 	p := w.parent.Session
 	if w.got.Prompt == "" || p == nil || w.got.Follows == p.Leaf {
@@ -85,9 +84,9 @@ func (tx *txn) followRewind(ctx context.Context, w *turnEnd) error {
 	return err
 }
 
-// followRewindToStart is followRewind for a prompt that is the first record of a conversation.
-// So is the first prompt of a session that began with a preamble: it continues from the
-// checkpoint that the preamble describes.
+// followRewindToStart is followRewind for a prompt that is the first record of a conversation. The
+// first prompt of a session that began with a preamble is one, too: it continues from the checkpoint
+// that the preamble describes.
 func (tx *txn) followRewindToStart(ctx context.Context, w *turnEnd) error {
 	began, _, err := tx.linksOf(ctx, w.head, w.turn.Source.Session)
 	if err != nil {
@@ -110,8 +109,9 @@ func (tx *txn) followRewindToStart(ctx context.Context, w *turnEnd) error {
 	return err
 }
 
-// continuedFrom returns the checkpoint of another agent at which a session was written, nil if it was
-// not. The records before that are segno's, so a prompt that follows one of them follows no known turn.
+// continuedFrom returns the checkpoint of another agent for which a session was written, or nil. The
+// first records of such a session are segno's, so a prompt that follows one of them does not follow a
+// known turn.
 func (tx *txn) continuedFrom(ctx context.Context, began *segno.Link) (*segno.Checkpoint, error) {
 	if began == nil || began.Position == nil || began.At == "" {
 		return nil, nil
@@ -123,9 +123,9 @@ func (tx *txn) continuedFrom(ctx context.Context, began *segno.Link) (*segno.Che
 	return at, nil
 }
 
-// commitChangesBeforeTurn commits the changes that were made before the turn: an external
-// checkpoint between the parent and the turn if the
-// workspace at the turn's beginning differed from the parent.
+// commitChangesBeforeTurn commits the changes that were made before the turn. They become an external
+// checkpoint between the parent and the turn, if the workspace differed from the parent when the turn
+// began.
 func (tx *txn) commitChangesBeforeTurn(ctx context.Context, w *turnEnd) error {
 	before := w.turn.Before
 	if before == nil || w.parent.Workspace.Equals(before) {
@@ -148,8 +148,7 @@ func (tx *txn) commitChangesBeforeTurn(ctx context.Context, w *turnEnd) error {
 	return err
 }
 
-// isShared reports whether a turn of another thread overlapped in the workspace with a turn
-// that is recorded in thread.
+// isShared reports whether a turn of another thread overlapped in the workspace with a turn of thread.
 func (tx *txn) isShared(ctx context.Context, turn *OpenTurn, thread segno.ThreadID) (bool, error) {
 	own := turnIdentity{thread, turn.Source.Session}
 	for _, t := range tx.turns {
@@ -169,7 +168,7 @@ func (tx *txn) isShared(ctx context.Context, turn *OpenTurn, thread segno.Thread
 
 // endedSince reports whether a turn of another thread in the workspace ended after turn began.
 func (tx *txn) endedSince(ctx context.Context, turn *OpenTurn, own turnIdentity) (bool, error) {
-	const most = 16 // older ones to examine: a deferred commit has an older time than its neighbours
+	const most = 16 // the number of older checkpoints to examine: a deferred commit is older than its neighbours
 	older := 0
 	for c, err := range tx.Store.Checkpoints(ctx, segno.CheckpointQuery{Workspace: turn.Workspace}) {
 		if err != nil {

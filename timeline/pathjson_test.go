@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// TestPlansNameTheirFilesExactly writes a plan as the journal does and reads it back:
-// a move that was interrupted must be completed on the files that it was planned for.
+// TestPlansNameTheirFilesExactly writes a plan as the journal does and reads it back, because
+// an interrupted move must be completed on the files for which it was planned.
 func TestPlansNameTheirFilesExactly(t *testing.T) {
 	odd := []string{"plain", "caf\xe9", "new\nline", "d\xff/x", "\uFFFD"}
 	var p Plan

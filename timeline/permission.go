@@ -9,8 +9,8 @@ import (
 	"github.com/dalsegno/segno/internal/agenttool"
 )
 
-// permissionPrefix begins the entry ID of a request for permission. The ID of the call
-// follows.
+// permissionPrefix begins the entry ID of a request for permission. The ID of the call follows
+// it.
 const permissionPrefix = "permission "
 
 // PermissionID returns the entry ID of a request for permission to make a call and of its
@@ -18,7 +18,7 @@ const permissionPrefix = "permission "
 // session/request_permission of the Agent Client Protocol.
 func PermissionID(call string) string { return permissionPrefix + call }
 
-// PermissionCall returns the call that an entry ID made by [PermissionID] is about.
+// PermissionCall returns the call of an entry ID that [PermissionID] made.
 func PermissionCall(id string) (call string, ok bool) { return strings.CutPrefix(id, permissionPrefix) }
 
 // Permission is the answer to a request for permission.
@@ -34,8 +34,8 @@ const (
 // cancelled is the body of an answer that is [PermissionWithdrawn].
 const cancelled = `{"outcome":{"outcome":"cancelled"}}`
 
-// PermissionOf reads the answer to a request for permission: the bodies of an interrupt
-// and of its decision.
+// PermissionOf returns the answer to a request for permission, given the body of an interrupt
+// and the body of its decision.
 func PermissionOf(request, answer json.RawMessage) Permission {
 	var said struct {
 		Outcome struct {
@@ -69,7 +69,7 @@ func PermissionOf(request, answer json.RawMessage) Permission {
 	return PermissionGiven
 }
 
-// permissions are the answers to the requests for permission of a turn, by the ids of the calls.
+// permissions holds the answers to a turn's requests for permission, by call ID.
 type permissions struct {
 	refused map[string]bool // calls that were not made
 	given   map[string]time.Time
@@ -96,9 +96,9 @@ func permissionsOf(entries []segno.Entry) permissions {
 	return p
 }
 
-// shellCalls counts the commands that a turn with these entries ran. A command that the
-// user did not permit was not run. If resolved is set, every call that was made has a
-// result, so that a command without a result was not run either.
+// shellCalls returns the number of commands that a turn with these entries ran. It does not
+// count commands that the user did not permit. If resolved is set, every call that was made has
+// a result, so it does not count commands without a result either.
 func shellCalls(entries []segno.Entry, resolved bool) (n int) {
 	p, ended := permissionsOf(entries), endedCalls(entries)
 	for _, e := range entries {
@@ -112,8 +112,8 @@ func shellCalls(entries []segno.Entry, resolved bool) (n int) {
 	return n
 }
 
-// unmade returns decisions that record that the calls of entries without a result were
-// never made, because the user interrupted the turn at the question whether to make them.
+// unmade returns decisions that record that the calls without a result were never made, because
+// the user interrupted the turn at the request for permission.
 func unmade(entries []segno.Entry) (decisions []segno.Entry) {
 	ended := endedCalls(entries)
 	for _, e := range entries {

@@ -8,18 +8,18 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Pin adds a name to a checkpoint. No policy collects a checkpoint with a name.
-// called is the checkpoint in the user's words, for the operation log.
+// Pin adds a name to a checkpoint. No policy collects a checkpoint with a name. called is the
+// user's term for the checkpoint, for the operation log.
 func (tl *Timeline) Pin(ctx context.Context, at segno.CommitID, called, name string) error {
 	return tl.pin(ctx, at, []string{name}, nil, &segno.Operation{Verb: segno.VerbPin, Args: strings.TrimSpace(called + " " + name)})
 }
 
-// Unpin removes names of a checkpoint.
+// Unpin removes names from a checkpoint.
 func (tl *Timeline) Unpin(ctx context.Context, at segno.CommitID, called string, names ...string) error {
 	return tl.pin(ctx, at, nil, names, &segno.Operation{Verb: segno.VerbUnpin, Args: called})
 }
 
-// unpinBack undoes a pin or an unpin. Names that the checkpoint was given since stay.
+// unpinBack undoes a pin or an unpin. It keeps the names that the checkpoint got since then.
 func (tl *Timeline) unpinBack(ctx context.Context, done segno.Operation) error {
 	before, after := segno.PinNames(done.Unpinned), segno.PinNames(done.Pin.Name)
 	return tl.pin(ctx, done.Pin.Checkpoint, without(before, after), without(after, before), &segno.Operation{Verb: segno.VerbOpUndo, Args: shortID(done.ID), Undoes: done.ID})

@@ -11,31 +11,31 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// MoveRequest is a move that a user asks for.
+// MoveRequest is a user's request for a move.
 type MoveRequest struct {
 	Verb   segno.Verb
-	Thread segno.ThreadID    // "" is the thread of the workspace
-	Turns  int               // undo, redo: how many
+	Thread segno.ThreadID    // "" means the thread of the workspace
+	Turns  int               // undo, redo: the number of turns
 	Turn   int               // undo, redo: the last turn to move over, instead of how many
 	Steps  bool              // undo, redo: Turns counts checkpoints
 	To     segno.CommitID    // restore, fork: the checkpoint
-	Name   string            // the checkpoint in the user's words
+	Name   string            // the user's term for the checkpoint
 	Scope  Scope             // restore: which tiers
 	Paths  []string          // restore, undo: only these, relative to the root
 	Dir    string            // fork: the new directory, absolute; "" makes a thread on the same files
-	Title  string            // fork: of its thread; "" is the checkpoint's prompt
-	Link   *segno.Link       // fork: a session that already ends there; nil cuts one
+	Title  string            // fork: the title of its thread; "" means the checkpoint's prompt
+	Link   *segno.Link       // fork: a session that already ends there; nil makes a new one
 	NoNote bool              // fork: do not send the agent a note about the directory
-	Op     segno.OperationID // op undo: which; "" is the newest
+	Op     segno.OperationID // op undo: the operation; "" means the newest
 	Force  bool              // overwrite conflicts
-	// WhileRunning makes the move although a turn is open, or another program has a database open.
+	// WhileRunning makes the move even if a turn is open or another program has a database open.
 	WhileRunning bool
-	// Operation is the id that the move gets in the operation log. A move is made once under an
-	// id. "" makes an id.
+	// Operation is the id of the move in the operation log. A move with the same id is made only
+	// once. If it is "", a new id is made.
 	Operation segno.OperationID
 }
 
-// Scope is the tiers that a restore moves.
+// Scope selects the tiers that a restore moves.
 type Scope string
 
 // The scopes.
@@ -45,7 +45,7 @@ const (
 	ScopeFiles Scope = "files"
 )
 
-// Plan is a move worked out and not yet made.
+// Plan is a move that was planned and not yet made.
 type Plan struct {
 	Operation segno.OperationID `json:"operation"`
 	Verb      segno.Verb        `json:"verb"`
@@ -55,12 +55,12 @@ type Plan struct {
 	Made      time.Time         `json:"made"`
 	Before    segno.Pointers    `json:"before"`
 	Turns     []int             `json:"turns,omitempty"` // undone or redone
-	// Several reports that other threads work in the directory, too, so that the user should be told
-	// whose turns these are. Prompt is that of the first of Turns.
+	// Several reports that other threads also work in the directory, so that the user needs to know
+	// whose turns these are. Prompt is the prompt of the first of Turns.
 	Several bool   `json:"several,omitempty"`
 	Prompt  string `json:"prompt,omitempty"`
-	// Landing is the thread's next head, and Tip its next tip. With Restore, the next
-	// head is a new checkpoint on the present one.
+	// Target is the thread's next head, and Tip its next tip. If Restore is set, the next head is a
+	// new checkpoint on the current head.
 	Target  segno.CommitID `json:"landing"`
 	Tip     segno.CommitID `json:"tip"`
 	Restore bool           `json:"restore,omitempty"`
@@ -69,32 +69,33 @@ type Plan struct {
 	FilePlan
 	Git string `json:"git,omitempty"` // the command to run if HEAD moved between the two, or ""
 
-	// Session is the position to which the conversation moves, nil if it stays. Link is the
-	// session that ends there, once it is written.
+	// Session is the position to which the conversation moves, or nil if it does not move. Link is
+	// the session that ends there, once it is written.
 	Session *segno.Position   `json:"session,omitempty"`
 	Link    *segno.Link       `json:"link,omitempty"`
 	Undoes  segno.OperationID `json:"undoes,omitempty"`
-	// Finishes is the operation that left the conflicts which this plan overwrites, or "".
+	// Finishes is the operation whose conflicts this plan overwrites, or "".
 	Finishes segno.OperationID `json:"finishes,omitempty"`
 }
 
-// FilePlan is the part of a plan about files.
+// FilePlan is the part of a plan that concerns files.
 type FilePlan struct {
 	Steps     []segno.Change   `json:"steps,omitempty"`
 	Times     segno.Hash       `json:"times,omitzero"`
 	Conflicts []segno.Conflict `json:"conflicts,omitempty"` // paths that stay because another author changed them
-	Forced    []segno.Change   `json:"forced,omitempty"`    // the writes that force would make instead of conflicts, by path
+	Forced    []segno.Change   `json:"forced,omitempty"`    // the writes that force makes in place of conflicts, by path
 	Kept      []segno.Conflict `json:"kept,omitempty"`      // paths that stay because they are protected
-	Lost      bool             `json:"lost,omitempty"`      // one of them is gone and not stored: it cannot be brought back
-	// Unnamed are the paths that changed while a command of an undone turn ran, and that no tool named.
+	Lost      bool             `json:"lost,omitempty"`      // a protected path is missing and was never stored
+	// Unnamed lists the paths that changed while a command of an undone turn ran and that no tool
+	// named.
 	Unnamed []string `json:"unnamed,omitempty"`
 
 	goals   []segno.Hash // the trees that the steps come from
 	gitThen *segno.Git   // at the snapshot that the files come from; nil if there was no repository
-	hidden  []string     // paths to write that the present only records as protected
+	hidden  []string     // paths to write whose content the present state does not have, because they are protected now
 }
 
-// Complete reports whether no path of a plan is a conflict and none is lost.
+// Complete reports whether a plan has no conflict and no lost path.
 func (p *FilePlan) Complete() bool { return len(p.Conflicts) == 0 && !p.Lost }
 
 // currentState is the state of a thread and the workspace when a move begins.
@@ -104,7 +105,7 @@ type currentState struct {
 	staged segno.Staged
 }
 
-// Preview works a move out and moves nothing. Without a workspace the plan has pointers only.
+// Preview plans a move without making it. Without a workspace, the plan only has pointers.
 func (tl *Timeline) Preview(ctx context.Context, ask MoveRequest) (*Plan, error) {
 	if tl.Workspace == nil {
 		p, _, err := tl.unlocked().planHead(ctx, ask)
@@ -119,8 +120,8 @@ func (tl *Timeline) Preview(ctx context.Context, ask MoveRequest) (*Plan, error)
 	if err != nil {
 		return nil, err
 	}
-	// The scan index knows these objects now. If the store lacked them, a later snapshot
-	// would have to read those files again.
+	// The scan index now records these objects. If the store lacked them, a later snapshot would
+	// have to read those files again.
 	return p, tx.keepStaged(ctx, now.staged)
 }
 
@@ -158,7 +159,7 @@ func (tx *txn) hasSeveralThreads(ctx context.Context) (bool, error) {
 	return n > 1, nil
 }
 
-// planFrom works a move out from one state of the workspace.
+// planFrom plans a move from one state of the workspace.
 func (tx *txn) planFrom(ctx context.Context, ask MoveRequest, now currentState) (p *Plan, err error) {
 	p = &Plan{Operation: ask.operation(), Verb: ask.Verb, Workspace: tx.Workspace.ID(), Thread: now.head.Thread, Made: tx.Now(),
 		Before: segno.Pointers{Head: now.head.Head, Tip: now.head.Tip, Session: now.head.Link.Session, Tree: now.snap.Tree}}
@@ -173,8 +174,8 @@ func (tx *txn) planFrom(ctx context.Context, ask MoveRequest, now currentState) 
 	return p, tx.listUnread(ctx, ask, now, p)
 }
 
-// planVerb plans the move that ask's verb names. Without a workspace, only undo, redo and
-// restore are moves.
+// planVerb plans the move for the verb of ask. Without a workspace, only undo, redo and restore are
+// possible.
 func (tx *txn) planVerb(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
 	switch {
 	case ask.Verb == segno.VerbUndo:
@@ -191,9 +192,10 @@ func (tx *txn) planVerb(ctx context.Context, ask MoveRequest, now currentState, 
 	return segno.Errorf(segno.KindInvalid, string(ask.Verb), "", "the request is not a move")
 }
 
-// readCurrent finds the thread, refuses while a turn is open and snapshots the present.
+// readCurrent finds the thread, returns an error if a turn is open, and takes a snapshot of the
+// current state.
 func (tx *txn) readCurrent(ctx context.Context, ask MoveRequest) (now currentState, err error) {
-	// A turn that is closed now may make the thread.
+	// Closing a turn may make the thread.
 	if err := tx.closeOrRefuse(ctx, ask); err != nil {
 		return now, err
 	}
@@ -212,7 +214,7 @@ func (tx *txn) readCurrent(ctx context.Context, ask MoveRequest) (now currentSta
 	if err != nil {
 		return now, err
 	}
-	// The files of one workspace are not moved by a thread of another.
+	// A thread of another workspace must not move the files of this one.
 	if s := now.at.Workspace; here != thread && s != nil && s.Workspace != tx.Workspace.ID() {
 		return now, segno.Errorf(segno.KindRefused, "move", tx.Workspace.Root(), "the thread works in %s", s.Root).
 			WithHint("run the command there, or use -C " + s.Root)
@@ -221,8 +223,8 @@ func (tx *txn) readCurrent(ctx context.Context, ask MoveRequest) (now currentSta
 	return now, err
 }
 
-// closeOrRefuse closes open turns of agents that have exited, and refuses to move files while an
-// agent works.
+// closeOrRefuse closes the open turns of agents that have exited, and returns an error if an agent
+// is at work, so that no files move meanwhile.
 func (tx *txn) closeOrRefuse(ctx context.Context, ask MoveRequest) error {
 	for _, t := range tx.turns {
 		if t, open := tx.openTurn(t.Key); open && t.Workspace == tx.Workspace.ID() && !t.InBackground() {
@@ -241,11 +243,11 @@ func (tx *txn) closeOrRefuse(ctx context.Context, ask MoveRequest) error {
 	return nil
 }
 
-// hintRunning is the hint of a move that is refused because an agent works. What --while-running
-// does, it does to nothing that the user was not told of: conflicts stay conflicts.
+// hintRunning is the hint for a move that is refused because an agent works. --while-running changes
+// nothing without the user's knowledge: conflicts stay conflicts.
 const hintRunning = "wait for it to end, or use --while-running"
 
-// closeTurnOrRefuse is closeOrRefuse for a turn that runs.
+// closeTurnOrRefuse is closeOrRefuse for one running turn.
 func (tx *txn) closeTurnOrRefuse(ctx context.Context, t OpenTurn, ask MoveRequest) error {
 	if ended, err := tx.completeEnd(ctx, t, ask); ended || err != nil {
 		return err
@@ -260,9 +262,9 @@ func (tx *txn) closeTurnOrRefuse(ctx context.Context, t OpenTurn, ask MoveReques
 		WithHint(hintRunning)
 }
 
-// completeEnd completes the end of a turn whose process died after it committed the turn and
-// before it removed the turn from the spool. The agent has sent its last event about the turn,
-// so no later event would end it. A turn with newer entries has not ended: its agent continued.
+// completeEnd completes the end of a turn whose process died after it committed the turn and before
+// it removed the turn from the spool. The agent has sent its last event about the turn, so no later
+// event would end the turn. A turn with newer entries has not ended: its agent continued.
 func (tx *txn) completeEnd(ctx context.Context, t OpenTurn, ask MoveRequest) (ended bool, err error) {
 	if t.Ended != "" || t.commitsSteps() {
 		return false, nil
@@ -275,7 +277,7 @@ func (tx *txn) completeEnd(ctx context.Context, t OpenTurn, ask MoveRequest) (en
 	if err != nil {
 		return false, err
 	}
-	t.Tasks = startedTasks(entries) // the list of the last event is lost
+	t.Tasks = startedTasks(entries) // the list from the last event is lost
 	if err := tx.refuseTasks(t, entries, ask); err != nil {
 		return false, err
 	}
@@ -310,7 +312,7 @@ func (tx *txn) refuseTasks(t OpenTurn, entries []segno.Entry, ask MoveRequest) e
 		t.Agent, t.describe(), t.PID, strings.Join(names, ", ")).WithHint(hintRunning)
 }
 
-// describe names an open turn's thread, and its session if it has one.
+// describe returns the name of an open turn's thread, and of its session if it has one.
 func (t *OpenTurn) describe() string {
 	var names []string
 	if t.Thread != "" {
@@ -358,7 +360,7 @@ func (tx *txn) planUndo(ctx context.Context, ask MoveRequest, now currentState, 
 	return p.setSteps(ctx, back)
 }
 
-// reached reports whether an undo or redo has moved over all the turns it was asked for.
+// reached reports whether an undo or redo has passed all requested turns.
 func (a *MoveRequest) reached(turns []int) bool {
 	if a.Turn > 0 {
 		return slices.Contains(turns, a.Turn)
@@ -366,7 +368,7 @@ func (a *MoveRequest) reached(turns []int) bool {
 	return len(turns) == a.Turns
 }
 
-// checkReached returns an error if an undo or redo could not move over all that it was asked for.
+// checkReached returns an error if an undo or redo could not pass all requested turns.
 func (a *MoveRequest) checkReached(turns []int) error {
 	unit := "turn"
 	if a.Steps {
@@ -436,9 +438,9 @@ func (tx *txn) planRedo(ctx context.Context, ask MoveRequest, now currentState, 
 	return p.setSteps(ctx, again)
 }
 
-// redo adds the changes of the turns on a line, oldest first, since its first checkpoint: those that
-// moves of the thread have taken back. Another change of a turn that is gone was taken back by
-// another author, before the undo, and does not return.
+// redo adds the changes of the turns on a line, oldest first, after its first checkpoint, if moves
+// of the thread reverted them. If a change of a turn is gone and no move reverted it, another author
+// reverted it before the undo, and redo does not restore it.
 func (r *reverter) redo(ctx context.Context, line []*segno.Checkpoint) error {
 	moved, err := r.movesSince(ctx, line[min(1, len(line)-1)].Time)
 	if err != nil {
@@ -465,12 +467,12 @@ func (r *reverter) redo(ctx context.Context, line []*segno.Checkpoint) error {
 	return nil
 }
 
-// reverseTurn adds the changes that revert a turn. Changes made outside while the turn waited
+// reverseTurn adds the changes that revert a turn. Changes that others made while the turn waited
 // stay.
 func (r *reverter) reverseTurn(ctx context.Context, l leg) error {
 	left := l.parts[0].Workspace
 	if !hasTree(left) && l.parts[0].Kind == segno.CheckpointStep {
-		left = &r.now.snap // the turn's run was killed and left the present state
+		left = &r.now.snap // the turn's run was killed and left the current state
 	}
 	for i, c := range l.parts {
 		if c.Kind != segno.CheckpointExternal {
@@ -484,7 +486,7 @@ func (r *reverter) reverseTurn(ctx context.Context, l leg) error {
 	return r.reverse(ctx, left, newestState(l.below), l.parts[0], nil)
 }
 
-// newestTree returns the newest tree of a line, newest first, or zero.
+// newestTree returns the newest tree of a line that is newest first, or zero.
 func newestTree(line []*segno.Checkpoint) segno.Hash {
 	if s := newestState(line); s != nil {
 		return s.Tree
@@ -492,7 +494,7 @@ func newestTree(line []*segno.Checkpoint) segno.Hash {
 	return segno.Hash{}
 }
 
-// newestState returns the newest state of a line, newest first. A step may have no tree.
+// newestState returns the newest state of a line that is newest first. A step may have no tree.
 func newestState(line []*segno.Checkpoint) *segno.Snapshot {
 	for _, c := range line {
 		if hasTree(c.Workspace) || c.Kind != segno.CheckpointStep {
@@ -502,8 +504,8 @@ func newestState(line []*segno.Checkpoint) *segno.Snapshot {
 	return nil
 }
 
-// redoLine returns the checkpoints from the newest common one of head's and tip's
-// lines up to the tip, oldest first.
+// redoLine returns the checkpoints from the newest common ancestor of head and tip up to the tip,
+// oldest first.
 func (tx *txn) redoLine(ctx context.Context, head segno.Head) ([]*segno.Checkpoint, error) {
 	line, err := tx.line(ctx, head.Head)
 	if err != nil {
@@ -521,7 +523,7 @@ func (tx *txn) redoLine(ctx context.Context, head segno.Head) ([]*segno.Checkpoi
 	return up, err
 }
 
-// force is the flag as users type it, or "".
+// force returns the flag in the form that users type, or "".
 func (a MoveRequest) force() string {
 	if a.Force {
 		return forced
@@ -537,7 +539,7 @@ func (a *MoveRequest) operation() segno.OperationID {
 	return segno.OperationID(segno.NewID())
 }
 
-// name is the checkpoint in the user's words.
+// name returns the user's term for the checkpoint.
 func (a MoveRequest) name() string { return cmp.Or(a.Name, string(a.To)) }
 
 // setTarget makes c the thread's next head.

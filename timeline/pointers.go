@@ -6,10 +6,10 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// MoveHead is [Timeline.Move] for a timeline without a workspace: it plans undo, redo and
-// restore in the same way and then moves the thread's pointers in one commit. Nothing is
-// deleted. The error has [segno.KindNotFound] if there are fewer turns to undo or redo than ask
-// names. Then nothing moves.
+// MoveHead is [Timeline.Move] for a timeline without a workspace: it plans undo, redo and restore
+// in the same way and then moves the thread's pointers in one commit. It deletes nothing. If there
+// are fewer turns to undo or redo than ask requests, nothing moves and the error has
+// [segno.KindNotFound].
 func (tl *Timeline) MoveHead(ctx context.Context, ask MoveRequest) (segno.Head, error) {
 	tx := tl.unlocked()
 	p, head, err := tx.planHead(ctx, ask)
@@ -19,8 +19,8 @@ func (tl *Timeline) MoveHead(ctx context.Context, ask MoveRequest) (segno.Head, 
 	return tx.commitHead(ctx, p, head)
 }
 
-// moveHead is Move without a workspace. The commit expects the head that the plan was made for, so
-// that nothing changes between the check of seen and the move.
+// moveHead is Move without a workspace. The commit expects the head for which the plan was made,
+// so that nothing can change between the check of seen and the move.
 func (tl *Timeline) moveHead(ctx context.Context, ask MoveRequest, seen *Plan) (*MoveResult, error) {
 	tx := tl.unlocked()
 	p, head, err := tx.planHead(ctx, ask)
@@ -58,7 +58,7 @@ func (tx *txn) commitHead(ctx context.Context, p *Plan, head segno.Head) (segno.
 	return tx.Store.Commit(ctx, c)
 }
 
-// planRestoreHead plans to put the head on a checkpoint of the thread or of its ancestry.
+// planRestoreHead plans to move the head to a checkpoint of the thread or one of its ancestors.
 func (tx *txn) planRestoreHead(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
 	target, err := tx.Store.Load(ctx, ask.To, segno.Window{Last: 1})
 	if err != nil {
@@ -78,9 +78,9 @@ func (tx *txn) planRestoreHead(ctx context.Context, ask MoveRequest, now current
 	return nil
 }
 
-// ForkThread makes a thread that begins at a checkpoint, or, if anyCommit is set, at a commit
-// between two checkpoints. It copies no files, and it is one small commit however long
-// the line is. Another thread of the same id is a [segno.KindConflict].
+// ForkThread makes a thread that begins at a checkpoint or, if anyCommit is set, at a commit
+// between two checkpoints. It copies no files. It makes one small commit, regardless of the length
+// of the line. If another thread has the id, the error has [segno.KindConflict].
 func (tl *Timeline) ForkThread(ctx context.Context, at segno.CommitID, as segno.Thread, anyCommit bool) (segno.Head, error) {
 	if there, err := tl.Store.Head(ctx, as.ID); err == nil {
 		return segno.Head{}, segno.NewError(segno.KindConflict, "fork", string(as.ID), &segno.ConflictError{Actual: there}).
@@ -100,7 +100,8 @@ func (tl *Timeline) ForkThread(ctx context.Context, at segno.CommitID, as segno.
 	return head, err
 }
 
-// forkBase returns the checkpoint that a fork begins with: at itself, or the newest below it.
+// forkBase returns the checkpoint with which a fork begins: at itself, or the newest one before
+// it.
 func (tl *Timeline) forkBase(ctx context.Context, at segno.CommitID, anyCommit bool) (*segno.Checkpoint, error) {
 	for n, err := range segno.Ancestors(ctx, tl.Store, at, segno.Window{}) {
 		switch {

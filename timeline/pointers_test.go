@@ -13,15 +13,15 @@ import (
 
 var testEpoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// pointers moves the head of a thread that has no files.
+// pointers is a thread without files whose head the tests move.
 type pointers struct {
 	*testing.T
 	store segno.Store
 	head  segno.Head
 }
 
-// newPointers makes a thread with a base and one checkpoint for each kind. A turn's steps carry
-// its number.
+// newPointers makes a thread with a base and one checkpoint for each kind. A turn's steps have
+// the turn's number.
 func newPointers(t *testing.T, kinds ...segno.CheckpointKind) *pointers {
 	t.Helper()
 	p := &pointers{T: t, store: memory.New(nil)}
@@ -50,7 +50,8 @@ func (p *pointers) commit(id segno.CommitID, cp *segno.Checkpoint) {
 	}
 }
 
-// move wants a move to land on a commit, or, for "", to find too little to move over.
+// move fails the test unless a move ends at the commit want or, if want is "", finds too few
+// turns or steps.
 func (p *pointers) move(ask timeline.MoveRequest, want segno.CommitID) {
 	p.Helper()
 	ask.Thread = "thread"
@@ -87,8 +88,8 @@ func (p *pointers) redoSteps(n int, want segno.CommitID) {
 	p.move(timeline.MoveRequest{Verb: segno.VerbRedo, Turns: n, Steps: true}, want)
 }
 
-// TestUndoCountsTurnsOrSteps passes over the steps inside a turn, and takes a turn that was
-// interrupted as ending at its last step.
+// TestUndoCountsTurnsOrSteps verifies that undo skips the steps inside a turn, and that an
+// interrupted turn ends at its last step.
 func TestUndoCountsTurnsOrSteps(t *testing.T) {
 	const step, turn = segno.CheckpointStep, segno.CheckpointTurn
 	p := newPointers(t, step, step, turn, step, turn, step)
@@ -133,7 +134,7 @@ func TestUndoOfCommitsWithoutACheckpoint(t *testing.T) {
 	p.redo(1, "turn 1")
 }
 
-// TestUndoStopsAtTheFirstCheckpoint: a thread may begin with a step.
+// TestUndoStopsAtTheFirstCheckpoint verifies an undo in a thread that begins with a step.
 func TestUndoStopsAtTheFirstCheckpoint(t *testing.T) {
 	p := &pointers{T: t, store: memory.New(nil)}
 	for i, id := range []segno.CommitID{"one", "two", "three"} {
@@ -144,8 +145,8 @@ func TestUndoStopsAtTheFirstCheckpoint(t *testing.T) {
 	p.redo(1, "three")
 }
 
-// TestForkThreadCopiesTheTiers: the base of a fork has the tiers of its checkpoint and none of
-// what describes the turn.
+// TestForkThreadCopiesTheTiers verifies that the base of a fork has the tiers of its checkpoint
+// but no field that describes the turn.
 func TestForkThreadCopiesTheTiers(t *testing.T) {
 	p := newPointers(t)
 	full := segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 3, Step: 7, Time: testEpoch.Add(time.Hour), Agent: "agent", Prompt: "prompt", Label: "label",

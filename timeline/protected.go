@@ -9,8 +9,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// hide adds the steps below directories that the present protects to the plan's hidden
-// paths. The rules of the trees that the steps come from then decide about them.
+// hide adds the steps below directories that are protected now to the plan's hidden paths. The
+// rules of the trees from which the steps come then decide about them.
 func (p *FilePlan) hide(r *reverter) {
 	p.goals = r.targets
 	for _, step := range p.Steps {
@@ -23,8 +23,8 @@ func (p *FilePlan) hide(r *reverter) {
 	}
 }
 
-// hideAbove adds the directories above some paths that the present protects and a checkpoint
-// saved. changes lead from the present to the checkpoint.
+// hideAbove adds the directories above some paths that are protected now and that a checkpoint
+// saved. changes turn the present state into the checkpoint's.
 func (p *FilePlan) hideAbove(changes []segno.Change, paths []string) {
 	for _, c := range changes {
 		if c.From.Type != segno.EntityProtected || !isSaved(c.To) {
@@ -39,9 +39,9 @@ func (p *FilePlan) hideAbove(changes []segno.Change, paths []string) {
 }
 
 // snapshotHidden saves the workspace by the rules of other times. It saves each path that one of
-// the goals or the present saved, so that the move may overwrite it.
+// the goals or the present state saved, so that the move may overwrite it.
 func (tx *txn) snapshotHidden(ctx context.Context, goals []segno.Hash, now currentState) (segno.Snapshot, segno.Staged, error) {
-	if err := tx.keepStaged(ctx, now.staged); err != nil { // so that the present's own tree can be read
+	if err := tx.keepStaged(ctx, now.staged); err != nil { // so that the tree of the present state can be read
 		return segno.Snapshot{}, segno.Staged{}, err
 	}
 	with := []segno.Coverage{{Tree: now.snap.Tree, Strict: true}}
@@ -52,9 +52,9 @@ func (tx *txn) snapshotHidden(ctx context.Context, goals []segno.Hash, now curre
 	return tx.snapshot(ctx)
 }
 
-// reverseUnsaved adds the differences between target and the present below the paths
-// that target saved and the turn's end did not. Such a path is a conflict, because either the
-// turn or the user may have changed it.
+// reverseUnsaved adds the differences between target and the present state below the paths that
+// target saved and the turn's end did not. Such a path is a conflict, because the turn or the
+// user may have changed it.
 func (r *reverter) reverseUnsaved(ctx context.Context, target segno.Hash, changes []segno.Change) error {
 	var unsaved []string
 	for _, c := range changes {
@@ -84,7 +84,7 @@ func (r *reverter) reverseUnsaved(ctx context.Context, target segno.Hash, change
 	return nil
 }
 
-// isBelow reports whether p is one of some paths, or in one of them.
+// isBelow reports whether p equals one of some paths or is below one.
 func isBelow(p string, paths []string) bool {
 	return slices.ContainsFunc(paths, func(at string) bool { return p == at || strings.HasPrefix(p, at+"/") })
 }

@@ -14,25 +14,25 @@ const opMoveSession = "move session"
 // MovedSession is the result of [Timeline.MoveSession].
 type MovedSession struct {
 	Kept
-	From segno.Source // Path is "" if the agent no longer had the session
+	From segno.Source // From.Path is "" if the agent no longer had the session
 	To   segno.Source
-	Run  []string // the command that continues it there
-	Same bool     // it was there already
+	Run  []string // the command that continues the session there
+	Same bool     // the session was already there
 }
 
-// remover is the ability of a [segno.Transcript] to remove a session that was moved, once the agent
-// has continued it in its new place.
+// remover is the ability of a [segno.Transcript] to remove the source of a moved session, once the
+// agent has continued the session in its new place.
 type remover interface {
 	// RemoveMoved removes the transcript at from if the one at to begins with all of its bytes and
-	// has a message behind them. It reports whether it did.
+	// has a message after them. It reports whether it removed it.
 	RemoveMoved(ctx context.Context, from, to string) (bool, error)
 }
 
-// MoveSession makes a session continue in another directory, which must exist. It keeps the session
-// first. The agent's files of the session are copied to where the agent looks for them in dir; the
-// source stays until the agent has continued the session there, see [Timeline.RemoveMoved]. A
-// session that the agent no longer has comes from the store. MoveSession refuses a session that a
-// process has open. An error means that nothing was moved.
+// MoveSession makes a session continue in another directory, which must exist. It first stores the
+// session. Then it copies the agent's files of the session to the place where the agent looks for
+// them in dir. The source stays until the agent has continued the session there, see
+// [Timeline.RemoveMoved]. A session that the agent no longer has comes from the store. MoveSession
+// refuses a session that a process has open. An error means that nothing was moved.
 func (tl *Timeline) MoveSession(ctx context.Context, r KeepRequest, dir string) (m MovedSession, err error) {
 	tx, err := tl.lockSessions(ctx)
 	if err != nil {
@@ -58,10 +58,10 @@ func (tl *Timeline) MoveSession(ctx context.Context, r KeepRequest, dir string) 
 	return m, nil
 }
 
-// ResumeSession returns the command that continues a session in a directory, and where the session
-// is then. A session of another directory is copied there, as MoveSession does. One that the agent no
-// longer has comes from the store: with the same bytes under the same id if that is free, else under
-// a new id. ResumeSession keeps the session first.
+// ResumeSession returns the command that continues a session in a directory, and the new location of
+// the session. It copies a session of another directory there, as MoveSession does. It restores a
+// session that the agent no longer has from the store: with the same bytes, and under the same id if
+// that is free, else under a new id. ResumeSession first stores the session.
 func (tl *Timeline) ResumeSession(ctx context.Context, r KeepRequest, dir string) (m MovedSession, err error) {
 	tx, err := tl.lockSessions(ctx)
 	if err != nil {
@@ -87,7 +87,7 @@ func (tl *Timeline) ResumeSession(ctx context.Context, r KeepRequest, dir string
 	return m, nil
 }
 
-// cutTo writes a kept session under a new id.
+// cutTo writes a stored session under a new id.
 func (tx *txn) cutTo(ctx context.Context, r KeepRequest, dir string) (to segno.Source, thread segno.ThreadID, err error) {
 	k := &keeping{KeepRequest: r}
 	if err := tx.findKept(ctx, k); err != nil {
@@ -107,7 +107,7 @@ func (tx *txn) cutTo(ctx context.Context, r KeepRequest, dir string) (to segno.S
 	return segno.Source{Session: link.Session, Path: link.Path, Dir: link.Dir}, k.thread, tx.commitLink(ctx, s.head, link)
 }
 
-// checkIdle returns [segno.KindRefused] if a process has a session open or a turn of it is open.
+// checkIdle returns [segno.KindRefused] if a process has a session open or one of its turns is open.
 func (tx *txn) checkIdle(ctx context.Context, op string, r KeepRequest) error {
 	session := r.Source.Session
 	if d, ok := tx.Transcripts[r.Agent].(transcript.Discovery); ok {
@@ -163,8 +163,8 @@ func (tx *txn) restoreTo(ctx context.Context, r KeepRequest, dir string) (to seg
 	return to, k.thread, tx.linkMoved(ctx, k.thread, r.Agent, to)
 }
 
-// linkMoved records where a session is now. A session that is not the thread's head session stays
-// beside it.
+// linkMoved records the new location of a session. A session that is not the thread's head session
+// stays an additional session.
 func (tx *txn) linkMoved(ctx context.Context, thread segno.ThreadID, agent string, to segno.Source) error {
 	if thread == "" {
 		return nil
@@ -185,10 +185,10 @@ func (tx *txn) linkMoved(ctx context.Context, thread segno.ThreadID, agent strin
 	return tx.commitLink(ctx, s.head, &link)
 }
 
-// RemoveMoved removes the source of a session that was moved once the agent has continued the session
-// in its new place: the thread's chain records the move, and the transcript there begins with all
-// bytes of the source and is longer. The other files of the source stay, because the conversation
-// may name their paths. It reports whether it removed the source.
+// RemoveMoved removes the source of a moved session once the agent has continued the session in its
+// new place: the thread's chain records the move, and the transcript there begins with all bytes of
+// the source and is longer. The other files of the source stay, because the conversation may name
+// their paths. RemoveMoved reports whether it removed the source.
 func (tl *Timeline) RemoveMoved(ctx context.Context, agent string, session segno.SessionID, paths []string) (removed []string, err error) {
 	tx, err := tl.lockSessions(ctx)
 	if err != nil {

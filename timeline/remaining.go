@@ -13,9 +13,9 @@ import (
 // forced marks the Args of an operation that was made with [MoveRequest].Force.
 const forced = " --force"
 
-// Remaining returns the thread's newest move as it was planned. Its Conflicts and Forced
-// are the paths that still differ from the result that the move would have had. The plan is nil
-// if the thread moved on since.
+// Remaining returns the plan of the thread's newest move. Its Conflicts and Forced contain only
+// the paths that still differ from the planned result. The plan is nil if the thread has moved
+// since then.
 func (tl *Timeline) Remaining(ctx context.Context, thread segno.ThreadID) (*Plan, error) {
 	tx, err := tl.prepareMove(ctx)
 	if err != nil {
@@ -33,9 +33,9 @@ func (tl *Timeline) Remaining(ctx context.Context, thread segno.ThreadID) (*Plan
 	return left, tx.keepStaged(ctx, now.staged)
 }
 
-// finishLast plans to overwrite the conflicts that the newest move left, if ask forces
-// the same verb. After conflicts a user repeats the command with --force: that
-// must not move a further turn. It returns false if there is nothing to finish.
+// finishLast plans to overwrite the conflicts that the newest move left, if ask forces the same
+// verb. After conflicts, a user repeats the command with --force, and that must not move
+// another turn. finishLast returns false if there is nothing to finish.
 func (tx *txn) finishLast(ctx context.Context, ask MoveRequest, now currentState, p *Plan) (bool, error) {
 	if !ask.Force || ask.Op != "" {
 		return false, nil
@@ -53,15 +53,15 @@ func (tx *txn) finishLast(ctx context.Context, ask MoveRequest, now currentState
 		return false, err
 	}
 	p.setTarget(landing, now.head.Tip)
-	p.Git, p.Session = "", nil // the move has warned, and the conversation has moved
+	p.Git, p.Session = "", nil // the move has already warned about git, and the conversation has moved
 	p.Turns, p.Args, p.Finishes, p.Undoes = left.Turns, op.Args+forced, op.ID, ""
 	p.split(left.Forced)
 	return true, nil
 }
 
-// remaining returns the thread's newest move and what remains of its plan, or nil if the
-// thread has moved on since, or if there is no such move. The operation log has no
-// conflicts, so the move is planned again from the state that it began with.
+// remaining returns the thread's newest move and the rest of its plan, or nil if there is no
+// such move or the thread has moved since then. The operation log does not contain conflicts,
+// so remaining plans the move again from the state with which it began.
 func (tx *txn) remaining(ctx context.Context, now currentState) (*segno.Operation, *Plan, error) {
 	undone := map[segno.OperationID]bool{}
 	for op, err := range tx.operations(ctx) {
@@ -85,12 +85,12 @@ func (tx *txn) remaining(ctx context.Context, now currentState) (*segno.Operatio
 	return nil, nil, nil
 }
 
-// lastWholeUndo returns the operation that undid that many turns in one undo, if only the
-// user's own changes were recorded since, or else nil. A redo of these turns reverts the
-// changes of that undo. Redoing the turns one by one would also restore lines of a turn that
-// the user had removed before the undo.
+// lastWholeUndo returns the operation that undid exactly this number of turns in one undo, if
+// only the user's own changes were recorded since then, or else nil. A redo of these turns
+// reverts the changes of that undo. Redoing the turns one by one would also restore lines of a
+// turn that the user had removed before the undo.
 func (tx *txn) lastWholeUndo(ctx context.Context, turns int, now currentState) (*segno.Operation, error) {
-	const most = 64 // operations to look at, newest first
+	const most = 64 // the number of operations to examine, newest first
 	seen := 0
 	for op, err := range tx.operations(ctx) {
 		if err != nil {
@@ -100,7 +100,7 @@ func (tx *txn) lastWholeUndo(ctx context.Context, turns int, now currentState) (
 			break
 		}
 		if op.Thread == now.head.Thread && op.MovesFiles() && strings.HasSuffix(op.Args, forced) {
-			return nil, nil // it may have overwritten what an earlier undo left
+			return nil, nil // it may have overwritten paths that an earlier undo left
 		}
 		if op.Thread != now.head.Thread || op.Verb != segno.VerbUndo || op.Args != strconv.Itoa(turns) || op.Before.Tree.IsZero() || op.After.Tree.IsZero() {
 			continue
@@ -112,8 +112,8 @@ func (tx *txn) lastWholeUndo(ctx context.Context, turns int, now currentState) (
 	return nil, nil
 }
 
-// isOnlySaves reports whether nothing but the user's own changes was recorded between
-// two checkpoints of a line.
+// isOnlySaves reports whether only the user's own changes were recorded between two checkpoints
+// of a line.
 func (tx *txn) isOnlySaves(ctx context.Context, from, to segno.CommitID) (bool, error) {
 	line, err := tx.line(ctx, to)
 	if err != nil {
@@ -130,8 +130,8 @@ func (tx *txn) isOnlySaves(ctx context.Context, from, to segno.CommitID) (bool, 
 	return false, nil
 }
 
-// remainingOf plans a move again and returns the conflicts that are not settled. Of a move that
-// was limited to paths it returns only the verb and the arguments.
+// remainingOf plans a move again and returns the conflicts that are still unresolved. For a
+// move that was limited to paths, it returns only the verb and the arguments.
 func (tx *txn) remainingOf(ctx context.Context, op segno.Operation, now currentState) (*Plan, error) {
 	left := &Plan{Verb: op.Verb, Args: op.Args}
 	before, err := tx.operationState(ctx, op.Before)
@@ -185,9 +185,9 @@ func (tx *txn) operationByID(ctx context.Context, id segno.OperationID) (*segno.
 	return nil, nil
 }
 
-// dropResolved drops the conflicts that the move wrote all the same, and those with the state
-// that it would have written. after has the changes from the plan's present to the end
-// of its move, and since those until now.
+// dropResolved drops the conflicts that the move wrote after all, and those whose paths now
+// have the state that the move would have written. after has the changes from the present state
+// of the plan to the end of its move, and since has the changes from then until now.
 func (p *FilePlan) dropResolved(after, since map[string]segno.Entity) {
 	open := map[string]bool{}
 	changes := p.Forced

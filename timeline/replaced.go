@@ -8,8 +8,8 @@ import (
 )
 
 // PreviewRestore is [Timeline.Preview] for a restore. It also returns the paths at which the restore
-// replaces changes that no turn of the thread made: the user's, and those of other sessions. An undo of
-// the same turns would keep these changes.
+// replaces changes that no turn of the thread made: changes of the user or of other sessions. An undo
+// of the same turns would keep these changes.
 func (tl *Timeline) PreviewRestore(ctx context.Context, ask MoveRequest) (p *Plan, replaced []string, err error) {
 	tx, err := tl.prepareMove(ctx)
 	if err != nil {
@@ -26,8 +26,8 @@ func (tl *Timeline) PreviewRestore(ctx context.Context, ask MoveRequest) (p *Pla
 	return p, replaced, tx.keepStaged(ctx, now.staged)
 }
 
-// replacedBy returns the paths of a restore's steps that would differ from their state at the newest
-// common checkpoint of the head and the target after an undo down to that checkpoint.
+// replacedBy returns the paths of a restore's steps that would have another state after an undo down to
+// the newest common ancestor of the head and the target than they have at that ancestor.
 func (tx *txn) replacedBy(ctx context.Context, p *Plan, ask MoveRequest, now currentState) (paths []string, err error) {
 	line, err := tx.line(ctx, now.head.Head)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// planRestore goes to any checkpoint of the thread, or takes one tier or some
+// planRestore plans to move to any checkpoint of the thread, or to restore one tier or some
 // paths from it.
 func (tx *txn) planRestore(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
 	x, err := tx.checkpoint(ctx, ask.To)
@@ -42,8 +42,8 @@ func (tx *txn) planRestore(ctx context.Context, ask MoveRequest, now currentStat
 	return nil
 }
 
-// checkRestore refuses a restore that the checkpoint x cannot satisfy. A checkpoint of another
-// workspace has the files of another project, unless the thread continues from it.
+// checkRestore returns an error if the checkpoint x cannot satisfy a restore. A checkpoint of
+// another workspace contains the files of another project, unless the thread continues from it.
 func (tx *txn) checkRestore(ctx context.Context, ask MoveRequest, x *segno.Checkpoint, now currentState) error {
 	if x.Thread != now.head.Thread && x.Workspace != nil && x.Workspace.Workspace != tx.Workspace.ID() {
 		line, err := tx.line(ctx, now.head.Head)
@@ -72,8 +72,8 @@ func (tx *txn) checkRestore(ctx context.Context, ask MoveRequest, x *segno.Check
 	return nil
 }
 
-// checkPaths returns an error for a path in ask that is in none of the trees, because a typing
-// error must not look like success.
+// checkPaths returns an error if a path in ask is in none of the trees, because a typing error
+// must not look like a success.
 func (tx *txn) checkPaths(ctx context.Context, ask MoveRequest, trees ...segno.Hash) error {
 	missing := slices.DeleteFunc(slices.Clone(ask.Paths), func(p string) bool { return p == "." })
 	for _, tree := range trees {

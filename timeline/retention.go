@@ -8,11 +8,11 @@ import (
 	"github.com/dalsegno/segno/internal/phase"
 )
 
-// Retention decides which old turns a store keeps. A turn stays, with all its ancestors, if any
-// rule keeps it. The head and the tip of a thread that stays, pins, forks and members always
-// keep their lines. So a rule drops lines that an undo or a restore left, and whole
-// threads. A thread always stays if it runs, waits for a decision or has a pin, or if this
-// is true of one of its parts. The zero Retention keeps everything.
+// Retention decides which old turns a store keeps. A turn stays, with all its ancestors, if any rule
+// keeps it. The lines of pins, forks and members always stay, and so do those of the head and the tip
+// of a thread that stays. A rule therefore drops lines that an undo or a restore left, and whole
+// threads. A thread always stays if it, or one of its parts, runs, waits for a decision or has a pin.
+// The zero Retention keeps everything.
 type Retention struct {
 	// KeepFor keeps younger checkpoints; 0 disables the rule.
 	KeepFor time.Duration
@@ -23,12 +23,12 @@ type Retention struct {
 // IsZero reports whether r keeps everything.
 func (r Retention) IsZero() bool { return r.KeepFor <= 0 && r.KeepTurns <= 0 }
 
-// Expired returns the threads without a turn that r keeps, in the order of [segno.Store].Threads.
-// Parts count with their parent thread. A caller deletes them with [DeleteWhole] or
-// [Purge], after it has seen that no turn of them is open elsewhere.
+// Expired returns the threads without a turn that r keeps, in the order of [segno.Store].Threads. Parts
+// count with their parent thread. The caller deletes the threads with [DeleteWhole] or [Purge], after
+// checking that none of their turns is open elsewhere.
 func (r Retention) Expired(ctx context.Context, s segno.Store, now time.Time) ([]segno.ThreadID, error) {
 	if r.KeepFor <= 0 || r.KeepTurns > 0 {
-		return nil, nil // the rule keeps turns of every thread
+		return nil, nil // KeepTurns keeps turns of every thread
 	}
 	all, err := threadIDs(ctx, s, segno.ThreadQuery{TopLevel: true})
 	if err != nil {
@@ -38,7 +38,7 @@ func (r Retention) Expired(ctx context.Context, s segno.Store, now time.Time) ([
 	for _, id := range all {
 		parts, err := withParts(ctx, s, id)
 		if segno.KindOf(err) == segno.KindNotFound {
-			continue // deleted meanwhile
+			continue // the thread was deleted meanwhile
 		}
 		keeps := false
 		for i := 0; i < len(parts) && !keeps && err == nil; i++ {
@@ -54,8 +54,8 @@ func (r Retention) Expired(ctx context.Context, s segno.Store, now time.Time) ([
 	return expired, nil
 }
 
-// keepsThread reports whether a thread has something that stays: a checkpoint since a moment,
-// a pin, a lease or a question.
+// keepsThread reports whether a thread has something that stays: a checkpoint since the given time, a
+// pin, a lease or a question.
 func keepsThread(ctx context.Context, s segno.Store, thread segno.ThreadID, since time.Time) (bool, error) {
 	for _, q := range []segno.CheckpointQuery{{Thread: thread, Limit: 1}, {Thread: thread, Pinned: true, Limit: 1}} {
 		for c, err := range s.Checkpoints(ctx, q) {
@@ -77,13 +77,13 @@ func keepsThread(ctx context.Context, s segno.Store, thread segno.ThreadID, sinc
 	return phase == segno.PhaseWaiting, err
 }
 
-// Lines returns which lines a collection keeps although neither head nor tip reaches them,
-// for [segno.CollectPolicy]. nil keeps all.
+// Lines returns the lines that a collection keeps although neither head nor tip reaches them, for
+// [segno.CollectPolicy]. nil means all lines.
 func (r Retention) Lines(ctx context.Context, s segno.Store, now time.Time) (*segno.RetainedLines, error) {
 	if r.IsZero() {
 		return nil, nil
 	}
-	// Without KeepFor, older ones stay by number only.
+	// Without KeepFor, only the number of a checkpoint keeps it.
 	keep := &segno.RetainedLines{Since: now.Add(-max(r.KeepFor, 0)), Newest: map[segno.ThreadID]int64{}, Waiting: map[segno.CommitID]bool{}}
 	all, err := threadIDs(ctx, s, segno.ThreadQuery{})
 	if err != nil {
@@ -97,7 +97,8 @@ func (r Retention) Lines(ctx context.Context, s segno.Store, now time.Time) (*se
 	return keep, nil
 }
 
-// retainThread finds which turns of a thread stay because of their number, and which of its lines wait.
+// retainThread determines which turns of a thread stay because of their number, and which of its lines
+// wait.
 func retainThread(ctx context.Context, s segno.Store, k *segno.RetainedLines, thread segno.ThreadID, turns int) error {
 	const none = 1 << 62
 	k.Newest[thread] = none

@@ -9,21 +9,20 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// reverter computes, path by path, the writes that revert changes. It starts from the present
-// and receives the changes of one turn at a time. If a path differs from the state that the
-// turn left, another author changed it since: both changes are merged, or the path is a
-// conflict.
+// reverter computes, path by path, the writes that revert changes. It starts from the present state
+// and receives the changes of one turn at a time. If a path differs from the state that the turn left,
+// another author has changed it since then: the reverter merges both changes or reports a conflict.
 type reverter struct {
 	*txn
 	now     currentState
 	force   bool // conflicts are overwritten
 	files   map[string]*reversal
-	hidden  map[string]bool // paths that were saved, and are protected in the present
+	hidden  map[string]bool // paths that were saved and are protected now
 	since   []segno.Change  // the changes since the states that the turns left
-	targets []segno.Hash    // the trees that the changes lead to
+	targets []segno.Hash    // the trees to which the changes lead
 	unnamed []string        // see [FilePlan]
-	// merge merges two versions of an entity that were made from base. contents has the merged
-	// contents that are not in the store yet.
+	// merge merges two versions of an entity that were made from base. contents holds merged contents
+	// that are not stored yet.
 	merge    func(ctx context.Context, base, ours, theirs segno.Entity) (merged segno.Entity, conflict string, err error)
 	contents map[segno.Hash][]byte
 }
@@ -33,9 +32,9 @@ type reversal struct {
 	present  segno.Entity
 	want     segno.Entity // the state after the write
 	forced   segno.Entity // the state after the write if force were set
-	merged   bool         // want has changes of both sides
-	replaced bool         // a directory that someone made there since is in the way of forced
-	conflict string       // why the path stays as it is, or ""
+	merged   bool         // want contains changes of both sides
+	replaced bool         // a directory that was made there since the turn is in the way of forced
+	conflict string       // why the path stays unchanged, or ""
 
 	forcedOver bool // force overwrote a conflict
 }
@@ -46,9 +45,9 @@ func (tx *txn) newReverter(ask *MoveRequest, now currentState) *reverter {
 	return r
 }
 
-// add adds one set of changes. Each leads From the state to write To the state that the turn
-// left. present has the paths that differ from the state that the turn left. contested
-// returns why a path may not belong to this turn alone, or "". It may be nil.
+// add adds one set of changes. In each change, From is the state to write and To the state that the
+// turn left. present has the paths that differ from the state that the turn left. contested returns
+// why a path may not belong to this turn alone, or "". It may be nil.
 func (r *reverter) add(ctx context.Context, changes []segno.Change, present map[string]segno.Entity, contested func(path string) string) error {
 	for _, c := range changes {
 		f := r.files[c.Path]
@@ -88,11 +87,11 @@ func (r *reverter) add(ctx context.Context, changes []segno.Change, present map[
 	return nil
 }
 
-// reverse adds the changes that lead from the state left to target, which undo or redo a turn. turn is
-// the undone checkpoint, nil in a redo. only, if not nil, limits the changes to some paths.
+// reverse adds the changes from the state left to target, which undo or redo a turn. turn is the
+// undone checkpoint; it is nil in a redo. only, if not nil, limits the changes to some paths.
 func (r *reverter) reverse(ctx context.Context, left, target *segno.Snapshot, turn *segno.Checkpoint, only func(path string) bool) error {
 	if !hasTree(left) || !hasTree(target) {
-		return nil // a turn from before segno: its files were not recorded
+		return nil // the turn is older than the use of segno: its files were not recorded
 	}
 	changes, err := r.diffStates(ctx, target, left)
 	if err != nil {
@@ -131,7 +130,7 @@ func (r *reverter) reverse(ctx context.Context, left, target *segno.Snapshot, tu
 // hasTree reports whether the files of a state were recorded.
 func hasTree(s *segno.Snapshot) bool { return s != nil && !s.Tree.IsZero() }
 
-// entities returns the state after changes by path.
+// entities returns the state of each changed path after the changes.
 func entities(changes []segno.Change) map[string]segno.Entity {
 	m := make(map[string]segno.Entity, len(changes))
 	for _, c := range changes {
@@ -140,8 +139,8 @@ func entities(changes []segno.Change) map[string]segno.Entity {
 	return m
 }
 
-// turnEntries returns a turn's entries: those of its checkpoint's commit, and of the
-// steps below it if it has some.
+// turnEntries returns a turn's entries: those of its checkpoint's commit, and those of the steps
+// before it.
 func (tx *txn) turnEntries(ctx context.Context, turn *segno.Checkpoint) (entries []segno.Entry, err error) {
 	for n, err := range segno.Ancestors(ctx, tx.Store, turn.ID, segno.Window{Entries: true}) {
 		if err != nil {
@@ -155,7 +154,7 @@ func (tx *txn) turnEntries(ctx context.Context, turn *segno.Checkpoint) (entries
 	return entries, nil
 }
 
-// setSteps makes a reversal's result the plan's steps.
+// setSteps sets the plan's steps to the result of a reversal.
 func (p *FilePlan) setSteps(ctx context.Context, r *reverter) error {
 	var changes []segno.Change
 	for name, f := range r.files {
@@ -185,7 +184,7 @@ func (p *FilePlan) setSteps(ctx context.Context, r *reverter) error {
 	return r.stageMerged(ctx, p.Steps)
 }
 
-// setUnnamed sets which of the steps no tool of an undone turn named.
+// setUnnamed sets the steps that no tool of an undone turn named.
 func (p *FilePlan) setUnnamed(paths []string) {
 	slices.Sort(paths)
 	p.Unnamed = nil
@@ -196,9 +195,9 @@ func (p *FilePlan) setUnnamed(paths []string) {
 	}
 }
 
-// inTheWay returns the deletions of what is in a directory that someone made at a path since. Without
-// them, force could not write anything there. They are conflicts, like the path, so that force deletes
-// nothing that the plan does not list.
+// inTheWay returns deletions for the content of a directory that was made at a path since the turn.
+// Without them, force could not write that path. They are conflicts, like the path, so that force
+// deletes only what the plan lists.
 func (r *reverter) inTheWay(name string, f *reversal) (gone []segno.Change) {
 	if !f.replaced || f.forced.Type == segno.EntityDir {
 		return nil
@@ -213,8 +212,8 @@ func (r *reverter) inTheWay(name string, f *reversal) (gone []segno.Change) {
 	return gone
 }
 
-// split sorts changes into steps that can be executed, and paths that stay because
-// one side of them is protected: recorded, and not stored.
+// split divides changes into steps that can be executed, and paths that stay because one side of them
+// is protected, that is, recorded but not stored.
 func (p *FilePlan) split(changes []segno.Change) {
 	keep := func(list *[]segno.Conflict, path, why string) {
 		*list = append(*list, segno.Conflict{Path: path, Why: why})
@@ -226,7 +225,7 @@ func (p *FilePlan) split(changes []segno.Change) {
 			keep(&p.Conflicts, c.Path, unread)
 		case c.From == c.To:
 		case path.Base(c.Path) == ".git" && isSaved(c.From):
-			keep(&p.Kept, c.Path, "protected: git") // restored if it is gone, never changed
+			keep(&p.Kept, c.Path, "protected: git") // restored if it is missing, never changed
 		case fromProtected && isSaved(c.To):
 			p.hidden = append(p.hidden, c.Path)
 			keep(&p.Conflicts, c.Path, "protected now, cannot be restored: "+c.From.Why)
@@ -254,8 +253,8 @@ func (p *FilePlan) sortPaths() {
 	}
 }
 
-// filterPaths keeps the changes at or below paths, and the directories above that
-// must exist for them.
+// filterPaths keeps the changes at or below paths, and the changes of the directories above them that
+// must exist.
 func filterPaths(changes []segno.Change, paths []string) []segno.Change {
 	if len(paths) == 0 {
 		return changes

@@ -13,7 +13,7 @@ func file(content string) segno.Entity {
 	return segno.Entity{Type: segno.EntityFile, Mode: 0o644, Hash: segno.HashOf([]byte(content)), Size: int64(len(content))}
 }
 
-// turnOf is a turn that made before into after; "" is no file.
+// turnOf returns the changes of a turn from before to after; "" stands for a missing file.
 func turnOf(before, after map[string]string) (changes []segno.Change) {
 	for _, p := range []string{"a", "b", "c"} {
 		if before[p] == after[p] {
@@ -31,7 +31,7 @@ func turnOf(before, after map[string]string) (changes []segno.Change) {
 	return changes
 }
 
-// mergeNothing makes a conflict of each path that another author changed.
+// mergeNothing returns a conflict for each path that another author changed.
 func mergeNothing(_ context.Context, _, ours, _ segno.Entity) (segno.Entity, string, error) {
 	return ours, whyChanged, nil
 }

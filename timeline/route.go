@@ -6,16 +6,16 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// leg is one step of an undo: a turn, or one checkpoint.
+// leg is one unit of an undo: a turn, or one checkpoint.
 type leg struct {
 	turn  int
 	parts []*segno.Checkpoint // its checkpoints, newest first; none if no checkpoint follows its commits
-	below []*segno.Checkpoint // the line under it, newest first; undo lands on the first
+	below []*segno.Checkpoint // the older checkpoints, newest first; undo moves to the first
 }
 
 // undoLegs splits a line, newest first, into the legs of an undo, newest first. Checkpoints
-// between turns belong to no leg, nor does the last checkpoint of the line, where the
-// thread begins.
+// between turns belong to no leg. Neither does the last checkpoint of the line, where the thread
+// begins.
 func undoLegs(line []*segno.Checkpoint, ask MoveRequest) (legs []leg) {
 	for i := 0; i < len(line)-1; i++ {
 		to := i + 1
@@ -32,7 +32,7 @@ func undoLegs(line []*segno.Checkpoint, ask MoveRequest) (legs []leg) {
 }
 
 // withOpenTurn adds a leg for the commits between the newest checkpoint of a line and the head.
-// If that checkpoint is a step of the open turn, they are in its leg already.
+// If that checkpoint is a step of the open turn, its leg already contains these commits.
 func withOpenTurn(legs []leg, line []*segno.Checkpoint, head segno.CommitID, ask MoveRequest) []leg {
 	if len(line) == 0 || line[0].ID == head || !ask.Steps && len(legs) > 0 && isOpenEnd(line[0]) {
 		return legs
@@ -44,8 +44,8 @@ func withOpenTurn(legs []leg, line []*segno.Checkpoint, head segno.CommitID, ask
 // ended.
 func isOpenEnd(c *segno.Checkpoint) bool { return c.Kind == segno.CheckpointStep && c.Turn > 0 }
 
-// endsTurn reports whether c is the last checkpoint of a turn, if nothing of the
-// turn comes after it: a turn of a Go agent may be interrupted at a step.
+// endsTurn reports whether c is the last checkpoint of its turn, provided that no newer
+// checkpoint belongs to that turn: a turn of a Go agent may be interrupted at a step.
 func endsTurn(c *segno.Checkpoint) bool { return c.Kind == segno.CheckpointTurn || isOpenEnd(c) }
 
 // continuesAbove reports whether the turn of c has a checkpoint in above, oldest first.
@@ -53,8 +53,8 @@ func continuesAbove(c *segno.Checkpoint, above []*segno.Checkpoint) bool {
 	return slices.ContainsFunc(above, func(x *segno.Checkpoint) bool { return endsTurn(x) && x.Turn == c.Turn })
 }
 
-// countParts is how many of the checkpoints below the end of a turn, newest first, belong
-// to it: its steps, and external checkpoints of changes while it waited.
+// countParts returns the number of checkpoints in below, newest first, that belong to a turn: its
+// steps, and external checkpoints of changes made while it waited.
 func countParts(turn *segno.Checkpoint, below []*segno.Checkpoint) (n int) {
 	for i, c := range below {
 		switch {
@@ -67,15 +67,15 @@ func countParts(turn *segno.Checkpoint, below []*segno.Checkpoint) (n int) {
 	return n
 }
 
-// redoLeg is one step of a redo.
+// redoLeg is one unit of a redo.
 type redoLeg struct {
 	turn int
-	to   int // index in the line of the checkpoint it lands on, len(line) for the tip above it
+	to   int // index in the line of the checkpoint to which it moves; len(line) for the tip above it
 }
 
 // redoLegs splits the line above a head, oldest first, into the legs of a redo. The head is at or
-// above the first checkpoint. A leg also passes over the checkpoints between its turn and the
-// next. open reports that the tip is a commit above the last checkpoint.
+// above the first checkpoint. A leg includes the checkpoints between its turn and the next one.
+// If open is set, the tip is a commit above the last checkpoint.
 func redoLegs(line []*segno.Checkpoint, open bool, ask MoveRequest) (legs []redoLeg) {
 	for i, c := range line {
 		switch {

@@ -7,8 +7,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Save makes a checkpoint outside turns, on the thread that the workspace is at. A
-// workspace without a thread gets one. Save makes a checkpoint even if nothing changed.
+// Save makes a checkpoint outside turns, on the current thread of the workspace. If the workspace
+// has no thread, Save makes one. It makes a checkpoint even if nothing changed.
 func (tl *Timeline) Save(ctx context.Context, kind segno.CheckpointKind, label string) (*segno.Checkpoint, error) {
 	tx, err := tl.prepareRecord(ctx)
 	if err != nil {
@@ -19,7 +19,7 @@ func (tl *Timeline) Save(ctx context.Context, kind segno.CheckpointKind, label s
 		return nil, tx.pendingErr
 	}
 	if kind == segno.CheckpointSave {
-		tx.Workspace.Cover() // the user asks to save the workspace as it is, with its present rules
+		tx.Workspace.Cover() // the user wants to save the workspace by its current rules
 	}
 	snap, staged, err := tx.snapshot(ctx)
 	if err != nil {
@@ -38,13 +38,13 @@ func (tl *Timeline) Save(ctx context.Context, kind segno.CheckpointKind, label s
 		return nil, err
 	}
 	for _, t := range tx.turns {
-		if t.commitsSteps() && t.Thread == head.Thread && !tx.isGone(t) { // the run would find another head than it left
+		if t.commitsSteps() && t.Thread == head.Thread && !tx.isGone(t) { // the run would find another head
 			return nil, segno.Errorf(segno.KindRefused, "save", string(head.Thread), "a run of the thread is in progress").
 				WithHint("wait for it to end")
 		}
 	}
 	c := newCommit(head)
-	c.Parent = head.Head // it may be a commit without a checkpoint, which stays on the line
+	c.Parent = head.Head // the head may be a commit without a checkpoint, which stays on the line
 	c.Staged, c.Move = staged, &segno.Move{Head: segno.Self, Tip: nextTip(head)}
 	c.Checkpoint = &segno.Checkpoint{Kind: kind, Turn: at.Turn, Time: tx.Now(), Agent: at.Agent, Label: label,
 		Files: counts, Session: at.Session, Step: at.Step, Members: at.Members, Workspace: &snap}
@@ -55,7 +55,7 @@ func (tl *Timeline) Save(ctx context.Context, kind segno.CheckpointKind, label s
 	return tx.checkpoint(ctx, c.ID)
 }
 
-// threadForSave returns the thread of the workspace, and starts one if there is none.
+// threadForSave returns the thread of the workspace, or starts one if there is none.
 func (tx *txn) threadForSave(ctx context.Context, title string, snap segno.Snapshot, staged *segno.Staged) (threadState, error) {
 	thread, err := tx.CurrentThread(ctx)
 	if err != nil {
@@ -72,13 +72,13 @@ func (tx *txn) threadForSave(ctx context.Context, title string, snap segno.Snaps
 	return tx.threadState(ctx, thread)
 }
 
-// CurrentThread returns the thread the workspace is at, or "".
+// CurrentThread returns the current thread of the workspace, or "".
 func (tl *Timeline) CurrentThread(ctx context.Context) (segno.ThreadID, error) {
 	return tl.unlocked().threadAt(ctx, tl.Workspace.ID())
 }
 
-// threadAt returns the thread that a workspace is at, or "". If that was deleted, it is the one that
-// has the workspace's newest checkpoint.
+// threadAt returns the current thread of a workspace, or "". If that thread was deleted, it returns
+// the thread that has the workspace's newest checkpoint.
 func (tx *txn) threadAt(ctx context.Context, id segno.WorkspaceID) (segno.ThreadID, error) {
 	state, err := tx.stateOf(ctx, id)
 	if err != nil || state.Thread == "" {
@@ -99,7 +99,7 @@ func (tx *txn) threadAt(ctx context.Context, id segno.WorkspaceID) (segno.Thread
 	return "", nil
 }
 
-// workspaceState returns the state of the workspace after the newest commit about it.
+// workspaceState returns the state of the workspace after the newest commit that recorded one.
 func (tx *txn) workspaceState(ctx context.Context) (segno.WorkspaceState, error) {
 	return tx.stateOf(ctx, tx.Workspace.ID())
 }

@@ -8,17 +8,17 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// AgentSave is one moment of an agent that its runner records, and not hooks or a proxy.
+// AgentSave is one moment of an agent whose runner records it, without hooks or a proxy.
 type AgentSave struct {
 	Label string
-	// Transcript reads the session of the agent; nil if the agent keeps none.
+	// Transcript reads the session of the agent; it is nil if the agent does not keep one.
 	Transcript segno.Transcript
 	Source     segno.Source
 }
 
 // SaveAgent makes a checkpoint of the files of the workspace and of the conversation of its agent, outside
-// turns, on the thread that the workspace is at. A workspace without a thread gets one. The files and the
-// conversation are of one moment if the agent is idle or stopped meanwhile.
+// turns, on the current thread of the workspace. If the workspace has no thread, SaveAgent makes one. The
+// files and the conversation are from the same moment if the agent is idle or stopped during the call.
 func (tl *Timeline) SaveAgent(ctx context.Context, s AgentSave) (cp *segno.Checkpoint, err error) {
 	tx, err := tl.prepareRecord(ctx)
 	if err != nil {
@@ -64,8 +64,8 @@ func (tl *Timeline) SaveAgent(ctx context.Context, s AgentSave) (cp *segno.Check
 	return tx.checkpoint(ctx, c.ID)
 }
 
-// captureAgent stores what is new in the session of an agent, and returns the position at its end. It is
-// nil before the first prompt.
+// captureAgent stores the new part of an agent's session and returns the position at its end, or nil
+// before the first prompt.
 func (tx *txn) captureAgent(ctx context.Context, s AgentSave, batch segno.Batch) (*segno.Position, error) {
 	if s.Transcript == nil || s.Source.Session == "" {
 		return nil, nil
@@ -74,7 +74,8 @@ func (tx *txn) captureAgent(ctx context.Context, s AgentSave, batch segno.Batch)
 	if err != nil {
 		return nil, err
 	}
-	// Earlier turns need no positions, which a capture stores for turns that are not known.
+	// A capture stores positions for turns that are not known. Earlier turns need none here, so all leaves
+	// count as known.
 	got, err := s.Transcript.Capture(ctx, s.Source, prev, batch, func(string) bool { return true })
 	switch {
 	case segno.KindOf(err) == segno.KindNotFound, err == nil && got.Position.Leaf == "":
@@ -85,7 +86,8 @@ func (tx *txn) captureAgent(ctx context.Context, s AgentSave, batch segno.Batch)
 	return &got.Position, nil
 }
 
-// savedPosition is where the newest checkpoint of the workspace's thread has a session, or nil.
+// savedPosition returns the position of a session in the newest checkpoint of the workspace's thread that
+// has one, or nil.
 func (tx *txn) savedPosition(ctx context.Context, session segno.SessionID) (*segno.Position, error) {
 	thread, err := tx.CurrentThread(ctx)
 	if err != nil || thread == "" {

@@ -18,19 +18,19 @@ func (tx *txn) startThread(ctx context.Context, w *turnEnd) (threadState, error)
 	if segno.KindOf(err) != segno.KindNotFound {
 		return s, err
 	}
-	// The user deleted the session's thread, and the store keeps its id. The turn's key
-	// makes the id of the next one, so that a repeated end finds it.
+	// The user deleted the session's thread, and the store keeps its id. The id of the new
+	// thread is derived from the turn's key, so that a repeated end finds that thread.
 	w.staged = staged
 	return tx.startThreadAs(ctx, w, threadOfSession(agent, session, cmp.Or(string(w.turn.Key), segno.NewID())))
 }
 
-// startThreadAs makes the thread of a session under an id. It returns KindNotFound if a
-// thread of that id was deleted.
+// startThreadAs makes the thread of a session under an id. It returns KindNotFound if a thread
+// with that id was deleted.
 func (tx *txn) startThreadAs(ctx context.Context, w *turnEnd, id segno.ThreadID) (threadState, error) {
 	var origin *segno.Checkpoint
 	if w.got.Origin != nil {
 		var err error
-		// A checkpoint that an earlier try of this end made is no origin.
+		// A checkpoint that an earlier attempt to record this end made is not an origin.
 		origin, err = tx.turnAt(ctx, w.got.Origin.Leaf, func(c *segno.Checkpoint) bool { return c.Thread != id })
 		if err != nil {
 			return threadState{}, err
@@ -46,7 +46,7 @@ func (tx *txn) startThreadAs(ctx context.Context, w *turnEnd, id segno.ThreadID)
 		c.Checkpoint.Session, c.Checkpoint.Turn = origin.Session, origin.Turn
 		c.Link.Reason, c.Link.At = string(segno.VerbFork), origin.ID
 	} else if len(w.got.Earlier) > 0 {
-		// The files at the beginning of those turns are not known.
+		// The files at the beginning of those turns are unknown.
 		c.Checkpoint.Workspace, c.Workspace = nil, nil
 	}
 	c.Staged, w.staged = w.staged, segno.Staged{}
@@ -57,9 +57,9 @@ func (tx *txn) startThreadAs(ctx context.Context, w *turnEnd, id segno.ThreadID)
 	return tx.recordEarlierTurns(ctx, w, s)
 }
 
-// turnAt returns the newest turn that ends at a record of a transcript, among those that may
-// returns true for. Other checkpoints with the same position count only if there is no such
-// turn, because their files are of another moment.
+// turnAt returns the newest turn that ends at a record of a transcript and for which may
+// returns true. Other checkpoints with the same position count only if there is no such turn,
+// because their files are from another moment.
 func (tx *txn) turnAt(ctx context.Context, leaf string, may func(*segno.Checkpoint) bool) (*segno.Checkpoint, error) {
 	var found *segno.Checkpoint
 	for c, err := range tx.Store.Checkpoints(ctx, segno.CheckpointQuery{Leaf: leaf}) {
@@ -73,7 +73,8 @@ func (tx *txn) turnAt(ctx context.Context, leaf string, may func(*segno.Checkpoi
 	return found, nil
 }
 
-// threadOfSession is the id of the thread that begins with a session. See [Adoption] for name.
+// threadOfSession returns the id of the thread that begins with a session. See [Adoption] for
+// name.
 func threadOfSession(agent string, session segno.SessionID, name string) segno.ThreadID {
 	parts := []string{"thread", agent, string(session)}
 	if name != "" {
@@ -82,12 +83,12 @@ func threadOfSession(agent string, session segno.SessionID, name string) segno.T
 	return segno.ThreadID(segno.DerivedID(parts...))
 }
 
-// baseID is the id of the commit a thread begins with.
+// baseID returns the id of the commit with which a thread begins.
 func baseID(id segno.ThreadID) segno.CommitID {
 	return segno.CommitID(segno.DerivedID("base", string(id)))
 }
 
-// baseCommit is the commit a thread begins with.
+// baseCommit returns the commit with which a thread begins.
 func (tx *txn) baseCommit(id segno.ThreadID, agent, title string, snap *segno.Snapshot, at time.Time) segno.Commit {
 	first := baseID(id)
 	c := segno.Commit{ID: first, Thread: id,
@@ -100,8 +101,9 @@ func (tx *txn) baseCommit(id segno.ThreadID, agent, title string, snap *segno.Sn
 	return c
 }
 
-// recordEarlierTurns gives a session older than its thread the turns it already had, with the
-// session tier only, and pins the files as the first seen turn found them.
+// recordEarlierTurns adds the earlier turns of a session that is older than its thread. These
+// turns have only the session tier. It pins the files in the state that the first recorded turn
+// found.
 func (tx *txn) recordEarlierTurns(ctx context.Context, w *turnEnd, s threadState) (_ threadState, err error) {
 	for i, t := range w.got.Earlier {
 		key := cmp.Or(t.Key, segno.TurnKey(fmt.Sprintf("%s/%d", w.turn.Source.Session, i+1)))
@@ -129,7 +131,7 @@ func (tx *txn) recordEarlierTurns(ctx context.Context, w *turnEnd, s threadState
 	return tx.commitIdempotent(ctx, s.head, c)
 }
 
-// Title is the first line of a prompt, short enough for a title.
+// Title returns the first line of a prompt, shortened to a title.
 func Title(prompt string) string {
 	const most = 72
 	line, _, _ := strings.Cut(strings.TrimSpace(prompt), "\n")

@@ -7,13 +7,13 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// commitsSteps reports whether a turn is a Go agent's, which commits its own steps and has no
-// session.
+// commitsSteps reports whether a turn belongs to a Go agent, which commits its own steps and
+// has no session.
 func (t *OpenTurn) commitsSteps() bool { return t.Source.Session == "" && t.Thread != "" }
 
 // BeginSteps opens a turn of a Go agent, which commits its own steps. If files changed since
-// the thread's head, BeginSteps commits an external checkpoint first. t has the thread, the
-// key and the process. An open turn of the same key continues. The open turn is durable
+// the thread's head, BeginSteps first commits an external checkpoint. t has the thread, the key
+// and the process. If a turn with the same key is open, it continues. The open turn is durable
 // on return.
 func (tl *Timeline) BeginSteps(ctx context.Context, t OpenTurn) error {
 	tx, err := tl.prepareRecord(ctx)
@@ -57,9 +57,9 @@ func (tl *Timeline) BeginSteps(ctx context.Context, t OpenTurn) error {
 	return tx.saveTurn(ctx, t)
 }
 
-// CommitStep commits c with the present state of the workspace in its checkpoint. Unlike the
-// commits of hooks it is a plain compare-and-swap: if another writer moved the head, the
-// error has [segno.KindConflict]. turn is the key of the open turn that c is part of, or "".
+// CommitStep commits c, with the current state of the workspace in its checkpoint. Unlike the
+// commits of hooks, it is a plain compare-and-swap: if another writer moved the head, the error
+// has [segno.KindConflict]. turn is the key of the open turn to which c belongs, or "".
 func (tl *Timeline) CommitStep(ctx context.Context, c segno.Commit, turn segno.TurnKey) (segno.Head, error) {
 	tx, err := tl.prepareRecord(ctx)
 	if err != nil {
@@ -99,13 +99,13 @@ func (tl *Timeline) CommitStep(ctx context.Context, c segno.Commit, turn segno.T
 	return tx.Store.Commit(ctx, c)
 }
 
-// EndSteps deletes the record of an open turn that no process works on any more, because the
+// EndSteps deletes the record of an open turn on which no process works any longer, because the
 // turn is over or waits for a decision.
 func (tl *Timeline) EndSteps(ctx context.Context, key segno.TurnKey) error {
 	return tl.Spool.DeleteTurn(ctx, key)
 }
 
-// treeAt returns the newest tree at or above a commit. A step may have no tree.
+// treeAt returns the newest tree at or before a commit. A step may have no tree.
 func (tx *txn) treeAt(ctx context.Context, at segno.CommitID) (segno.Hash, error) {
 	s, err := tx.stateAt(ctx, at)
 	if s == nil {
@@ -114,7 +114,7 @@ func (tx *txn) treeAt(ctx context.Context, at segno.CommitID) (segno.Hash, error
 	return s.Tree, err
 }
 
-// stateAt returns the newest state at or above a commit, or nil.
+// stateAt returns the newest state at or before a commit, or nil.
 func (tx *txn) stateAt(ctx context.Context, at segno.CommitID) (*segno.Snapshot, error) {
 	for n, err := range segno.Ancestors(ctx, tx.Store, at, segno.Window{Last: 16}) {
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Config has the parts of a [Timeline].
+// Config holds the parts of a [Timeline].
 type Config struct {
 	Store       segno.Store
 	Workspace   segno.Workspace
@@ -20,21 +20,21 @@ type Config struct {
 	Alive func(pid int, start string) bool
 	// Register records the directory of a fork as a workspace. Only Fork needs it.
 	Register func(ctx context.Context, dir string) (segno.WorkspaceRecord, error)
-	// Lease is the right to write to one thread. Commits to it carry the lease's
-	// epoch: once another writer holds the lease, they fail with [segno.KindFenced].
+	// Lease is the right to write to one thread. Commits to that thread contain the lease's
+	// epoch. Once another writer holds the lease, they fail with [segno.KindFenced].
 	Lease segno.Lease
 }
 
-// Timeline records the turns of agents in one workspace and moves between their
-// checkpoints. All methods may be called at once, from many goroutines and many
-// processes: those that change something hold the workspace's lock. The state between
-// two calls is in the store and the spool.
+// Timeline records the turns of agents in one workspace and moves between their checkpoints.
+// All methods may be called concurrently, by many goroutines and many processes: the methods
+// that change something hold the workspace's lock. Between two calls, all state is in the store
+// and the spool.
 type Timeline struct{ Config }
 
-// SaveTurn returns the timeline of a workspace. It reads and writes nothing.
+// Open returns the timeline of a workspace. It reads and writes nothing.
 func Open(c Config) *Timeline { return &Timeline{c} }
 
-// WithLease returns a timeline that commits to the lease's thread with the lease's epoch.
+// WithLease returns a timeline whose commits to the lease's thread contain the lease's epoch.
 func (tl *Timeline) WithLease(l segno.Lease) *Timeline {
 	c := tl.Config
 	c.Lease = l
@@ -45,16 +45,16 @@ func (tl *Timeline) WithLease(l segno.Lease) *Timeline {
 type txn struct {
 	*Timeline
 	unlock func()
-	// turns are the open turns of all workspaces, oldest first. The methods that change a
-	// turn in the spool change it here, too.
+	// turns are the open turns of all workspaces, oldest first. A method that changes a turn in
+	// the spool also changes it here.
 	turns []OpenTurn
-	// deferred is set once the store was busy: this operation then writes its commits to the
-	// spool. waiting are all commits there, also those of earlier operations, oldest first.
-	// Objects of such commits cannot be read yet.
+	// deferred is set once the store was busy: the operation then writes its commits to the
+	// spool. waiting holds all commits in the spool, including those of earlier operations,
+	// oldest first. Objects of these commits cannot be read yet.
 	deferred bool
 	waiting  []segno.Commit
-	// pendingErr is why work that an earlier process left cannot be completed. Turns are recorded
-	// all the same.
+	// pendingErr is the reason why work that an earlier process left cannot be completed. Turns
+	// are still recorded.
 	pendingErr error
 }
 
@@ -80,8 +80,9 @@ func (tl *Timeline) lock(ctx context.Context, steps func(tx *txn) error) (*txn, 
 	return tx, nil
 }
 
-// prepareMove locks the workspace, applies deferred commits and completes an
-// interrupted move. Each must succeed, because a move plans from the state of the store.
+// prepareMove locks the workspace, applies deferred commits and completes an interrupted move.
+// It returns an error if one of these fails, because a move is planned from the state of the
+// store.
 func (tl *Timeline) prepareMove(ctx context.Context) (*txn, error) {
 	return tl.lock(ctx, func(tx *txn) error {
 		err := tx.replayDeferred(ctx)
@@ -95,9 +96,9 @@ func (tl *Timeline) prepareMove(ctx context.Context) (*txn, error) {
 	})
 }
 
-// prepareRecord is prepareMove for an operation that must not lose a turn. If the
-// store is busy, its commits are deferred. Any other failure of an earlier operation is
-// kept in pendingErr.
+// prepareRecord is prepareMove for an operation that must not lose a turn. If the store is
+// busy, the operation defers its commits. pendingErr keeps any other failure to complete an
+// earlier operation.
 func (tl *Timeline) prepareRecord(ctx context.Context) (*txn, error) {
 	return tl.lock(ctx, func(tx *txn) error {
 		err := tx.replayDeferred(ctx)
@@ -122,8 +123,8 @@ func (tl *Timeline) prepareRecord(ctx context.Context) (*txn, error) {
 	})
 }
 
-// CompletePending applies deferred commits and completes an interrupted move, as every
-// other method does first. Without either it takes no lock.
+// CompletePending applies deferred commits and completes an interrupted move, as every other
+// method does at its start. If there is nothing to complete, it takes no lock.
 func (tl *Timeline) CompletePending(ctx context.Context) error {
 	plan, err := tl.Spool.ReadPlan(ctx, tl.Workspace.ID())
 	if err != nil {
@@ -146,8 +147,9 @@ func (tx *txn) loadTurns(ctx context.Context) (err error) {
 	return err
 }
 
-// openTurn returns an open turn as it is now, and whether it is still open. The end of one
-// turn may amend the checkpoint that another one began on or ended with.
+// openTurn returns an open turn as it is now, and whether it is still open. The copy of a
+// caller may be outdated, because the end of one turn may amend the checkpoint that another one
+// began on or ended with.
 func (tx *txn) openTurn(key segno.TurnKey) (t OpenTurn, open bool) {
 	i := slices.IndexFunc(tx.turns, func(t OpenTurn) bool { return t.Key == key })
 	if i < 0 {
@@ -168,8 +170,8 @@ func (tx *txn) closeTurn(ctx context.Context, key segno.TurnKey) error {
 	return tx.Spool.DeleteTurn(ctx, key)
 }
 
-// replaceTurn replaces a turn in tx.turns, or removes it. It changes no slice that a
-// loop over tx.turns may use.
+// replaceTurn replaces a turn in tx.turns, or removes it. It makes a new slice, because a loop
+// over tx.turns may use the old one.
 func (tx *txn) replaceTurn(key segno.TurnKey, by ...OpenTurn) {
 	i := slices.IndexFunc(tx.turns, func(t OpenTurn) bool { return t.Key == key })
 	if i < 0 {

@@ -10,7 +10,8 @@ import (
 )
 
 // CaptureTurnEnd stores the record of the end of a thread's newest turn, if the thread's agent wrote it
-// after the hook that captured the turn. It reports whether it stored something. It uses no workspace.
+// after the hook that captured the turn. It reports whether it stored something. It does not use the
+// workspace.
 func (tl *Timeline) CaptureTurnEnd(ctx context.Context, thread segno.ThreadID) (bool, error) {
 	tx, err := tl.lockSessions(ctx)
 	if err != nil {
@@ -29,11 +30,10 @@ func (tl *Timeline) CaptureTurnEnd(ctx context.Context, thread segno.ThreadID) (
 	return s.head.Head != head, err
 }
 
-// captureTurnEnd completes the session tier of the newest turn of a thread. Some agents record the
-// end of a turn after the hook that captured the turn. A session that is cut there without that
-// record looks interrupted. captureTurnEnd amends the turn's checkpoint, and the external
-// checkpoints above it, and returns the new state of the thread. It returns s if there is nothing to
-// complete.
+// captureTurnEnd completes the session tier of the newest turn of a thread. Some agents record the end
+// of a turn after the hook that captured the turn, and a session that is cut without that record looks
+// interrupted. captureTurnEnd amends the turn's checkpoint, and the external checkpoints above it, and
+// returns the new state of the thread. It returns s if there is nothing to complete.
 func (tx *txn) captureTurnEnd(ctx context.Context, s threadState) (threadState, error) {
 	line, err := tx.lineToNewestTurn(ctx, s)
 	if err != nil || len(line) == 0 {
@@ -51,7 +51,7 @@ func (tx *txn) captureTurnEnd(ctx context.Context, s threadState) (threadState, 
 	switch {
 	case segno.KindOf(err) == segno.KindCancelled:
 		return s, err
-	case err != nil || end.Offset == p.Offset: // a session that is gone or damaged stays as it was captured
+	case err != nil || end.Offset == p.Offset: // a missing or damaged session keeps its captured state
 		return s, nil //nolint:nilerr // see the line above
 	}
 	if fixed, err := tx.isFixed(ctx, line); err != nil || fixed {
@@ -69,7 +69,7 @@ func (tx *txn) captureTurnEnd(ctx context.Context, s threadState) (threadState, 
 		if err != nil {
 			return s, err
 		}
-		if c.Parent = s.at.ID; i > 0 { // the head moves with the last commit only
+		if c.Parent = s.at.ID; i > 0 { // only the last commit moves the head
 			c.Move = &segno.Move{Head: s.head.Head, Tip: s.head.Tip}
 		}
 		c.Staged, staged = staged, segno.Staged{}
@@ -81,7 +81,7 @@ func (tx *txn) captureTurnEnd(ctx context.Context, s threadState) (threadState, 
 }
 
 // lineToNewestTurn returns the checkpoints from the head of a thread to its newest turn, newest first,
-// if only external checkpoints are above the turn and all have the same position.
+// if all checkpoints above the turn are external and have the same position.
 func (tx *txn) lineToNewestTurn(ctx context.Context, s threadState) (line []*segno.Checkpoint, err error) {
 	c := s.at
 	for range maxAmendments {
@@ -102,7 +102,7 @@ func (tx *txn) lineToNewestTurn(ctx context.Context, s threadState) (line []*seg
 	return nil, nil
 }
 
-// isFixed reports whether a name or an open turn refers to one of some checkpoints.
+// isFixed reports whether a name or an open turn refers to one of the checkpoints in line.
 func (tx *txn) isFixed(ctx context.Context, line []*segno.Checkpoint) (bool, error) {
 	for _, t := range tx.turns {
 		if slices.ContainsFunc(line, hasID(t.Parent)) || slices.ContainsFunc(line, hasID(t.Ended)) {
@@ -117,8 +117,8 @@ func (tx *txn) isFixed(ctx context.Context, line []*segno.Checkpoint) (bool, err
 	return false, nil
 }
 
-// withPosition returns the commit that replaces a checkpoint by one whose session ends at p. The
-// caller sets the parent if that changed, and the move if the head stays.
+// withPosition returns the commit that replaces a checkpoint by one whose session ends at p. The caller
+// sets the parent if it changed, and the move if the head must stay.
 func (tx *txn) withPosition(ctx context.Context, old *segno.Checkpoint, head segno.Head, p *segno.Position) (segno.Commit, error) {
 	cp := *old
 	cp.Amends, cp.Session, cp.ID = old.ID, p, ""

@@ -23,9 +23,9 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// edited is a directory of text files that turns and a user edit in turn. Each line is
-// unique and names the actor that wrote it: "o" for the original text, "t3" for turn 3,
-// "u" for the user.
+// edited is a directory of text files that turns and a user edit alternately. Each line is
+// unique and names the actor that wrote it: "o" for the original text, "t3" for turn 3, "u" for
+// the user.
 type edited struct {
 	*testing.T
 	r     *rapid.T // nil outside of property tests
@@ -34,7 +34,7 @@ type edited struct {
 	turns int
 	lines int
 	cut   map[string]string // lines that are gone → the actor that removed them
-	of    map[string]string // lines → the file that they are or were in
+	of    map[string]string // lines → the file that contains or contained them
 }
 
 func newEdited(t *testing.T, r *rapid.T, home string) *edited {
@@ -91,7 +91,7 @@ func (e *edited) files() map[string][]string {
 	return out
 }
 
-// edit changes a few lines as an actor.
+// edit changes a few lines as the given actor.
 func (e *edited) edit(actor string) {
 	for range rapid.IntRange(1, 3).Draw(e.r, actor+" edits") {
 		name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(e.r, "file")
@@ -109,7 +109,7 @@ func (e *edited) edit(actor string) {
 	}
 }
 
-// turn is one turn of an agent.
+// turn makes one turn of an agent.
 func (e *edited) turn() {
 	e.turns++
 	rec := e.site
@@ -128,10 +128,10 @@ func (e *edited) move(ask timeline.MoveRequest) *timeline.Plan {
 	return moved.Plan
 }
 
-// TestUndoRevertsItsTurnsOnly undoes turns of any history of edits: no line that
-// someone else wrote is lost, no line that someone else removed comes back, and of
-// the undone turns nothing remains, except in files that are listed as conflicts,
-// which are not touched. Redo and op undo lead back.
+// TestUndoRevertsItsTurnsOnly undoes turns of random histories of edits. No line by another
+// author may be lost, no line that another author removed may return, and nothing of the undone
+// turns may remain, except in files that are listed as conflicts, which must not change. Redo
+// and op undo must restore the state.
 func TestUndoRevertsItsTurnsOnly(t *testing.T) {
 	base := t.TempDir()
 	n, merged, conflicts := 0, 0, 0
@@ -186,7 +186,7 @@ func TestUndoRevertsItsTurnsOnly(t *testing.T) {
 	t.Logf("%d files merged, %d conflicts", merged, conflicts)
 }
 
-// check compares a file before and after the turns above kept were undone.
+// check compares a file before and after the undo of the turns after kept.
 func (e *edited) check(name string, before, after []string, kept int) {
 	undone := func(actor string) bool {
 		var n int
@@ -226,9 +226,9 @@ func (f *failing) Apply(ctx context.Context, steps []segno.Change, times segno.H
 	return f.Dir.Apply(ctx, steps, times)
 }
 
-// TestAnInterruptedMergeIsCompleted interrupts an undo that merges a file, before
-// each of its writes. The next command completes it: the merged content, which no
-// checkpoint has yet, is durable by then, and odd names are the ones planned for.
+// TestAnInterruptedMergeIsCompleted interrupts an undo that merges a file, before each of its
+// writes. The next command must complete it. By then, the merged content, which no checkpoint
+// contains yet, is durable. Unusual file names must be those that were planned.
 func TestAnInterruptedMergeIsCompleted(t *testing.T) {
 	const odd = "caf\xe9\n"
 	for _, at := range []int{1, 2} {

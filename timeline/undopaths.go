@@ -8,9 +8,9 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// undoPaths limits the plan of an undo to some paths. The thread and the conversation
-// stay. A new checkpoint on the head has the result. Paths that are
-// already as they were before the turns are left alone.
+// undoPaths limits the plan of an undo to some paths. The thread and the conversation do not
+// move. A new checkpoint on the head records the result. Paths that already have their state
+// from before the turns stay unchanged.
 func (tx *txn) undoPaths(ctx context.Context, ask MoveRequest, now currentState, p *Plan, back *reverter) error {
 	before, err := tx.treeAt(ctx, p.Target)
 	if err != nil {
@@ -45,7 +45,7 @@ func (tx *txn) undoPaths(ctx context.Context, ask MoveRequest, now currentState,
 	return nil
 }
 
-// count is a number and a unit, in the plural unless n is 1.
+// count formats a number and a unit, with the plural unless n is 1.
 func count(n int, unit string) string {
 	if n != 1 {
 		unit += "s"

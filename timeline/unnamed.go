@@ -8,9 +8,9 @@ import (
 	"github.com/dalsegno/segno/internal/ownership"
 )
 
-// Unnamed returns those of the changes of a turn that were made while a command of it ran, or another
-// call that can write anything, to files that no tool named. The user may have made them: nothing
-// shows which process did.
+// Unnamed returns those changes of a turn to files that no tool named and that were made while the
+// turn ran a command, or another call that can write anything. The user may have made them, because
+// nothing shows which process did.
 func (tl *Timeline) Unnamed(ctx context.Context, turn *segno.Checkpoint, changes []segno.Change) ([]string, error) {
 	tx := tl.unlocked()
 	if turn.Kind != segno.CheckpointTurn || turn.Session == nil || len(changes) == 0 {

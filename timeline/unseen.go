@@ -8,25 +8,25 @@ import (
 	"github.com/dalsegno/segno/transcript"
 )
 
-// unseenTurn is a turn of which only the end was reported.
+// unseenTurn is a turn whose end was reported but not its beginning.
 type unseenTurn struct {
 	prompt string // the newest message of the user
-	// goesOn is set if the turn's key is that of a recorded turn. The user prompted the agent again
-	// after its end, and the agent continued under the same key.
+	// goesOn is set if a recorded turn has the turn's key: the user prompted the agent again after
+	// the end of that turn, and the agent continued under the same key.
 	goesOn bool
 }
 
-// promptObserver is the ability of a [segno.Transcript] to tell whether there is a prompt behind a
+// promptObserver is the ability of a [segno.Transcript] to report whether there is a prompt after a
 // position.
 type promptObserver interface {
 	PromptedAfter(ctx context.Context, src segno.Source, p segno.Position) (bool, error)
 }
 
-// EndUnseenTurn records a turn of which the caller sees only the end. It does nothing if the turn is
-// recorded, or if it is open under another key, because the end of that one is reported, too. The
-// turn begins with the newest known state of the workspace, and with its prompt in the transcript.
-// prompt is the newest message of the user; it counts if the transcript does not show the turn's
-// prompt.
+// EndUnseenTurn records a turn of which the caller receives only the end. It does nothing if the
+// turn is already recorded, or if it is open under another key, because the end of the open turn is
+// reported, too. The turn begins with the newest known state of the workspace, and with its prompt
+// in the transcript. prompt is the newest message of the user; EndUnseenTurn uses it only if the
+// transcript does not contain the turn's prompt.
 func (tl *Timeline) EndUnseenTurn(ctx context.Context, prompt string, e TurnEnd) error {
 	if e.Key == "" || e.Source.Session == "" {
 		return segno.Errorf(segno.KindInvalid, "end turn", "", "it needs a key and a session")
@@ -84,8 +84,8 @@ func (tx *txn) promptedSince(ctx context.Context, e TurnEnd) (bool, error) {
 	return o.PromptedAfter(ctx, e.Source, *last.Session)
 }
 
-// captureUnseen captures the transcript up to the end of an unseen turn. The agent may have begun
-// another turn meanwhile. w.got.Prompt is "" if the transcript has no prompt of the turn.
+// captureUnseen captures the transcript up to the end of an unseen turn. The agent may already have
+// begun another turn. w.got.Prompt is "" if the transcript has no prompt of the turn.
 func (tx *txn) captureUnseen(ctx context.Context, w *turnEnd) (err error) {
 	all, ok := tx.Transcripts[w.turn.Agent].(transcript.TurnCapturer)
 	if !ok {
@@ -105,7 +105,7 @@ func (tx *txn) captureUnseen(ctx context.Context, w *turnEnd) (err error) {
 	case w.unseen.goesOn:
 		got.Prompt, got.Follows, got.Text = got.Position.Leaf, got.Position.Leaf, w.unseen.prompt
 	case got.Key != w.turn.Key:
-		got.Prompt = "" // the end of the turn that goes on now records both
+		got.Prompt = "" // the end of the turn that is running now records both
 	}
 	w.turn.Prompt = got.Text
 	return nil

@@ -10,19 +10,19 @@ import (
 
 // WorldSave is one moment of a run of agents in a world.
 type WorldSave struct {
-	Thread segno.ThreadID // of the run; "" makes a thread with Title
+	Thread segno.ThreadID // the thread of the run; "" makes one with Title
 	Title  string
 	World  segno.World
-	// Members are the checkpoints of the agents at the same moment, by name.
+	// Members maps the names of the agents to their checkpoints at the same moment.
 	Members map[string]segno.CommitID
 	Label   string
 	Meta    map[string]string
 }
 
-// SaveWorld makes a checkpoint of a run, which has the document of the world and names the checkpoints
-// of its agents. The document is an object of the store. The checkpoint is durable on return. If
+// SaveWorld makes a checkpoint of a run. The checkpoint contains the document of the world, as an
+// object of the store, and names the checkpoints of the run's agents. It is durable on return. If
 // another writer moved the head of the thread, the error has [segno.KindConflict] and nothing is
-// recorded, because a run has one writer. SaveWorld uses no workspace.
+// recorded, because a run has one writer. SaveWorld does not use a workspace.
 func (tl *Timeline) SaveWorld(ctx context.Context, s WorldSave) (cp *segno.Checkpoint, err error) {
 	snap, err := s.World.Snapshot(ctx)
 	if err != nil {
@@ -67,8 +67,8 @@ func (tl *Timeline) worldCommit(ctx context.Context, s WorldSave) (segno.Commit,
 	return c, nil
 }
 
-// LoadWorld loads the document of a checkpoint into a world that was just constructed. A
-// checkpoint without a world is [segno.KindInvalid].
+// LoadWorld loads the document of a checkpoint into a world that was just constructed. If the
+// checkpoint has no world, the error has [segno.KindInvalid].
 func (tl *Timeline) LoadWorld(ctx context.Context, at segno.CommitID, w segno.World) error {
 	cp, err := tl.unlocked().checkpoint(ctx, at)
 	if err != nil {
@@ -78,7 +78,7 @@ func (tl *Timeline) LoadWorld(ctx context.Context, at segno.CommitID, w segno.Wo
 		return segno.Errorf(segno.KindInvalid, "load world", string(at), "the checkpoint has no world")
 	}
 	document, err := tl.Store.Objects().Get(ctx, cp.World.Data)
-	if segno.KindOf(err) == segno.KindNotFound { // the checkpoint proves that it existed
+	if segno.KindOf(err) == segno.KindNotFound { // the checkpoint proves that the document existed
 		err = segno.NewError(segno.KindCorrupt, "load world", string(at), err)
 	}
 	if err != nil {

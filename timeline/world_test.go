@@ -39,8 +39,8 @@ func document(t *testing.T, w segno.World) string {
 	return string(s.Document)
 }
 
-// TestSaveWorld saves a run, goes on from its middle in another world, and ends where the
-// uninterrupted run ends.
+// TestSaveWorld saves a run, continues from its middle in another world, and must end in the same state as
+// the uninterrupted run.
 func TestSaveWorld(t *testing.T) {
 	ctx, store := t.Context(), memory.New(nil)
 	tl := timeline.Open(timeline.Config{Store: store, Now: time.Now})
@@ -68,7 +68,7 @@ func TestSaveWorld(t *testing.T) {
 		t.Errorf("the head is %+v, %v", head, err)
 	}
 
-	again := company.New(0) // the seed is in the document
+	again := company.New(0) // the document contains the seed
 	if err := tl.LoadWorld(ctx, first.ID, again); err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestSaveWorldRefuses(t *testing.T) {
 	}
 }
 
-// randomWorld is a world whose document compression cannot make small.
+// randomWorld is a world whose document hardly compresses.
 type randomWorld struct {
 	segno.World
 	data []byte
@@ -145,12 +145,12 @@ func (w *randomWorld) Load(_ context.Context, data []byte) error {
 	return nil
 }
 
-// TestSaveWorldFaults fails a sample of the operations of the file system during a save. Afterwards the head of the
-// thread is a checkpoint whose world loads, and the next save succeeds.
+// TestSaveWorldFaults fails a sample of the operations of the file system during a save. Afterwards the head
+// of the thread must be a checkpoint whose world loads, and the next save must succeed.
 func TestSaveWorldFaults(t *testing.T) {
 	r := rand.New(rand.NewPCG(soak.Seed(t), 0))
 	random := func() *randomWorld {
-		w := &randomWorld{company.New(1), make([]byte, 1<<21)} // it is in a pack
+		w := &randomWorld{company.New(1), make([]byte, 1<<21)} // large enough for a pack
 		for i := range w.data {
 			w.data[i] = byte(r.IntN(256))
 		}

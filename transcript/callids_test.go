@@ -14,7 +14,7 @@ import (
 
 // TestEqualCallIDs writes a conversation in which two calls have the same id, and more messages with
 // that id behind the agent's own session. Some models count their calls from the beginning of each
-// answer. Every result travels.
+// answer. No result may be lost.
 func TestEqualCallIDs(t *testing.T) {
 	call := func(n int) []transcript.Message {
 		return []transcript.Message{

@@ -16,7 +16,7 @@ type Conversation struct {
 	Lost map[Loss]int
 }
 
-// Lose counts a part that does not travel.
+// Lose counts n parts of a kind that cannot move to another agent.
 func (c *Conversation) Lose(what Loss, n int) {
 	if n == 0 {
 		return
@@ -35,7 +35,7 @@ func (c *Conversation) Append(next Conversation) {
 	}
 }
 
-// Loss is a kind of part of a session that does not travel to another agent, as a noun for the user.
+// Loss is a kind of part that cannot move from a session to another agent, as a noun for the user.
 type Loss string
 
 // The kinds of loss.
@@ -52,7 +52,7 @@ const (
 	LostBackups     Loss = "file backup"
 	LostErrors      Loss = "error mark of a result"
 	// LostLengths are results that the other agent shortens when it loads them, and LostNames are
-	// names of tools that its model does not accept. Both travel in another form.
+	// names of tools that its model does not accept. Both are written in a changed form.
 	LostLengths Loss = "long result"
 	LostNames   Loss = "tool name"
 )
@@ -111,9 +111,9 @@ type Result struct {
 type ConversationReader interface {
 	// ReadConversation returns the conversation that the agent sends to the model if it continues
 	// from p: without what a compaction replaced, and without the agent's own instructions. If
-	// after is not "", it returns the part behind the leaf after, and [segno.KindNotFound] if the
-	// model does not see that place. Bytes come from the agent's file while it still begins with
-	// p's, else from o.
+	// after is not "", it returns only the messages behind the leaf after. The error is
+	// [segno.KindNotFound] if the model does not see that leaf. Bytes come from the agent's file while
+	// it still begins with p's, else from o.
 	ReadConversation(ctx context.Context, p segno.Position, after string, o segno.Objects) (Conversation, error)
 }
 

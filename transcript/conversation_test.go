@@ -129,8 +129,8 @@ const (
 )
 
 // TestRecordedConversations reads each recorded session, writes it as a session of the other agent, and
-// reads that. The conversation is what the real agent sent when it resumed the recorded session. Then it
-// continues the recorded session with messages behind it.
+// reads that one. The conversation must be what the real agent sent when it resumed the recorded session.
+// Then the test continues the recorded session with messages behind it.
 func TestRecordedConversations(t *testing.T) {
 	all, err := recording.All()
 	if err != nil {
@@ -165,7 +165,7 @@ func TestRecordedConversations(t *testing.T) {
 			if diff := cmp.Diff(append(items(c), items(more)...), items(h.read(s.Agent, q, ""))); diff != "" {
 				t.Errorf("behind its own session (-want +got):\n%s", diff)
 			}
-			// Words of a turn that did not begin properly are behind the leaf, too.
+			// Messages of a turn that did not begin properly are behind the leaf, too.
 			behind := items(h.read(s.Agent, q, got.Position.Leaf))
 			if n := len(behind); n < 2 || n > 3 || !slices.Equal(behind[n-2:], items(more)) {
 				t.Errorf("the part behind it is %q", behind)
@@ -178,8 +178,8 @@ func TestRecordedConversations(t *testing.T) {
 	}
 }
 
-// travelling returns the items that travel: all but thoughts, and the two that Claude Code adds when it
-// resumes an interrupted turn.
+// travelling returns the items that reach the other agent: all except thoughts, and the two that Claude
+// Code adds when it resumes an interrupted turn.
 func travelling(context []string) (out []string) {
 	added := []string{"[\"user\",\"Continue from where you left off.\"]\n", "[\"assistant\",\"No response requested.\"]\n"}
 	if n := len(context); n >= 2 && slices.Equal(context[n-2:], added) {

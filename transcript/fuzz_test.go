@@ -30,8 +30,8 @@ func openAgent(home, name string) agent {
 	return codex.New(home, codex.Options{})
 }
 
-// fuzz reads sessions of one agent that have any bytes. A conversation that can be read can be written as
-// a session of the other agent, which has the same messages.
+// fuzz reads sessions of one agent that contain arbitrary bytes. If it can read a conversation, it can write
+// it as a session of the other agent, which has the same messages.
 func fuzz(f *testing.F, name, other string) {
 	c := hostile()
 	seedHome := f.TempDir()
@@ -87,7 +87,7 @@ func fuzz(f *testing.F, name, other string) {
 	})
 }
 
-// texts are the words of the user and the model, which travel whatever ids and names calls have.
+// texts are the words of the user and the model. They reach the other agent whatever ids and names calls have.
 func texts(c transcript.Conversation) (out []string) {
 	for _, m := range c.Messages {
 		for _, p := range m.Parts {

@@ -58,8 +58,8 @@ func hostile() transcript.Conversation {
 	return c
 }
 
-// TestHostileConversations writes a hostile conversation for each agent and reads it back: every text is
-// the plain text of its author.
+// TestHostileConversations writes a hostile conversation for each agent and reads it back. Every text must
+// still be the plain text of its author.
 func TestHostileConversations(t *testing.T) {
 	for _, name := range []string{claude.Agent, codex.Agent} {
 		t.Run(name, func(t *testing.T) {
@@ -235,7 +235,7 @@ func TestWriteFailsWhole(t *testing.T) {
 	}
 }
 
-// TestRefusedWrites writes what cannot be a session.
+// TestRefusedWrites writes conversations that cannot be a session.
 func TestRefusedWrites(t *testing.T) {
 	c := hostile()
 	for _, name := range []string{claude.Agent, codex.Agent} {

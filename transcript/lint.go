@@ -37,7 +37,39 @@ const (
 	CodeEmptyText       = "empty-text"
 	CodeNoMeta          = "missing-meta" // the first line, with the id and the directory of the session
 	CodeOrdinal         = "wrong-ordinal"
+	CodeOrder           = "wrong-order"       // lines are not in the order in which the agent wrote them
+	CodeRepeated        = "repeated-line"     // the same line is there more than once
+	CodeUnreadable      = "unreadable-record" // JSON, but not a record that the agent can read
+	CodeDuplicateUUID   = "duplicate-uuid"    // two records have one name, so one of them is lost
+	CodeSplit           = "split-record"      // on several lines
+	CodeBOM             = "byte-order-mark"
+	CodeWrongID         = "wrong-session-id" // in the first line
 )
+
+// Diagnosis is the result of a check.
+type Diagnosis struct {
+	Findings []Finding // in the order of their lines
+	// Before is what the agent reads of the session, and After what it reads of the repaired copy. Both
+	// are equal if there are no findings.
+	Before, After Reading
+}
+
+// CanContinue reports whether the agent continues the session, or the repaired copy if there is damage.
+func (d Diagnosis) CanContinue() bool { return d.After.Refusal == "" && d.After.Messages > 0 }
+
+// Reading is what an agent reads of a session when it continues it, according to a model of the part
+// of the agent that loads sessions.
+type Reading struct {
+	// Refusal is why the agent does not continue the session, or "".
+	Refusal string `json:"refusal,omitempty"`
+	// Lines are the lines with the messages that the agent sends to the model, in the order of the file.
+	Lines []int `json:"-"`
+	// Messages is the number of these messages, and Total that of all messages of the session. The
+	// agent leaves out messages beside the conversation, such as those that the user went back from,
+	// those before a compaction, and those that damage hides.
+	Messages int `json:"messages"`
+	Total    int `json:"total"`
+}
 
 // LintOptions are the optional settings of a check.
 type LintOptions struct {
@@ -48,11 +80,11 @@ type LintOptions struct {
 
 // Linter is the ability of a [segno.Transcript] to find damage in a session and to repair a copy.
 type Linter interface {
-	// Check returns the damage of a session, in the order of its lines. It writes nothing.
-	Check(ctx context.Context, src segno.Source, o LintOptions) ([]Finding, error)
+	// Check returns the damage of a session. It writes nothing.
+	Check(ctx context.Context, src segno.Source, o LintOptions) (Diagnosis, error)
 	// Repair writes a copy of src, without the damage that it returns, as the session to. All
 	// lines without damage keep their bytes, apart from the id of the session. The copy
-	// appears whole or not at all, and src stays as it is. Without damage, Repair writes nothing
-	// and returns a source without a session. Other errors are those of [segno.Transcript.Cut].
-	Repair(ctx context.Context, src segno.Source, to segno.Target, o LintOptions) (segno.Source, []Finding, error)
+	// appears whole or not at all, and src stays as it is. Repair writes nothing and returns a source
+	// without a session if there is no damage, or if the agent would not continue the copy. Other errors are those of [segno.Transcript.Cut].
+	Repair(ctx context.Context, src segno.Source, to segno.Target, o LintOptions) (segno.Source, Diagnosis, error)
 }

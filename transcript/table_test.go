@@ -11,8 +11,8 @@ import (
 	"github.com/dalsegno/segno/transcript/codex"
 )
 
-// TestTableOfWhatTravels checks the table of docs/sessions.md: a conversation that has the part of a row is
-// written for the agent of a column, and the part is or is not in the conversation that is read back.
+// TestTableOfWhatTravels checks the table of docs/sessions.md. For each row and column it writes a conversation
+// with the part of the row for the agent of the column, and checks whether the part is read back.
 func TestTableOfWhatTravels(t *testing.T) {
 	has := func(what func(transcript.Part) bool) func(transcript.Conversation) bool {
 		return func(c transcript.Conversation) bool {
@@ -61,7 +61,7 @@ func TestTableOfWhatTravels(t *testing.T) {
 			if row.travels(got) != want {
 				t.Errorf("%s, %s: the table has %q", cells[0], name, cells[i+1])
 			}
-			lost, err := newHomes(t).agents[name].Losses(h.ctx, c) // an empty home, as it is before the session is written
+			lost, err := newHomes(t).agents[name].Losses(h.ctx, c) // an empty home, as before the session is written
 			if err != nil || !want && len(lost) == 0 {
 				t.Errorf("%s, %s: the loss is not reported: %v, %v", cells[0], name, lost, err)
 			}

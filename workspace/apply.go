@@ -9,19 +9,19 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Apply gives each path the state To of its change, if its present state still equals From. It
-// returns the changes that it could not make, by path.
+// Apply writes the state To of each change to its path, if the present state of the path still equals
+// From. It returns the changes that it could not make, by path.
 //
-// Apply decides about every change, and reads every object that it needs, before the first
-// write. An error up to then has changed nothing. Apply looks at each path again right
-// before it replaces it. A change of, or below, something protected is a conflict; only a path
-// that To does not record stays without a conflict. Apply removes a directory only once
-// it is empty; one that still contains other files stays, and that is no conflict.
+// Apply checks every change, and reads every object that it needs, before the first write. An error before
+// that write has changed nothing. Apply checks each path again immediately before it replaces it. A change
+// at or below a protected path is a conflict, unless To does not record the path. Apply removes a
+// directory only once it is empty. A directory that still contains other files stays, which is not a
+// conflict.
 //
-// Apply syncs a few files one by one before it renames them, and many together at the end.
-// Either way they are on disk when it returns. A process killed in between leaves each path
-// old or new, but a directory without write permission may keep the permission that Apply gave it. Another
-// Apply of the same changes completes the work.
+// Apply syncs a few files one by one before it renames them, and many files together at the end. In both
+// cases they are on disk when it returns. If the process is killed meanwhile, each path is either old or
+// new, but a directory without write permission may keep the permission that Apply gave it. Another Apply
+// of the same changes completes the work.
 func (d *Dir) Apply(ctx context.Context, changes []segno.Change, times segno.Hash) ([]segno.Conflict, error) {
 	steps, err := newSteps(changes)
 	if err != nil || len(steps) == 0 {
@@ -73,12 +73,12 @@ type apply struct {
 	objects *objectReader
 
 	syncEach     bool
-	madeWritable map[string]uint32 // directories with a mode that Apply changed for a while → the mode before
-	changedDirs  map[string]bool   // directories in which a name changed
+	madeWritable map[string]uint32 // directories whose mode Apply changed temporarily → the mode before
+	changedDirs  map[string]bool   // directories in which names changed
 }
 
-// maxSyncEach is up to how many written files are synced one by one. That takes about as
-// long as one sync of the whole file system, which waits for the writes of all processes.
+// maxSyncEach is the largest number of written files that are synced one by one. That takes about as long
+// as one sync of the whole file system, which waits for the writes of all processes.
 const maxSyncEach = 64
 
 // prefetch reads every object that will be written.
@@ -102,9 +102,9 @@ func (a *apply) prefetch(ctx context.Context) error {
 	return a.objects.prefetch(ctx, contents)
 }
 
-// execute writes in phases. First it removes paths, deepest first. Then it makes the
-// directories, then their contents. It sets the modes of directories last, because a
-// directory that is not writable could not be filled.
+// execute writes in phases. First it removes paths, deepest first. Then it makes the directories, then
+// their contents. It sets the modes of directories last, because it cannot write into a directory without
+// write permission.
 func (a *apply) execute(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, a.restoreModes()) }()
 	phases := []struct {
@@ -142,12 +142,12 @@ func (a *apply) execute(ctx context.Context) (err error) {
 	return a.sync()
 }
 
-// whySpelling is the conflict about a path that a case-sensitive file system had beside another
-// spelling of it. Writing it would replace the other one.
+// whySpelling is the conflict at a path that a case-sensitive file system stored next to another spelling
+// of the same name. Writing the path would replace the other file.
 const whySpelling = "the file system treats its name as equal to another name in the directory"
 
-// whyDenied returns why a step failed with err. If there was nothing at the path at first and now
-// its directory does not list it, another step made a path that differs only in spelling.
+// whyDenied returns why a step failed with err. If the path was empty at first and its directory still
+// does not list it, another step made a path that differs only in spelling.
 func (a *apply) whyDenied(s *step, err error) string {
 	if errors.Is(err, errMoved) && s.found.Type == segno.EntityNone {
 		clear(a.reader.listed)
@@ -158,7 +158,7 @@ func (a *apply) whyDenied(s *step, err error) string {
 	return cause(err)
 }
 
-// These methods report in which phases a step takes part.
+// These methods report the phases in which a step takes part.
 func (s *step) removes() bool {
 	return s.verdict == verdictWrite && s.found.Type != segno.EntityNone &&
 		(s.To.Type == segno.EntityNone || (s.found.Type == segno.EntityDir) != (s.To.Type == segno.EntityDir))
@@ -183,7 +183,7 @@ func (a *apply) conflicts() (out []segno.Conflict) {
 	return out
 }
 
-// verify reads back everything that was written.
+// verify reads back all written paths.
 func (a *apply) verify(ctx context.Context) error {
 	a.reader.forget()
 	for _, s := range a.steps {
@@ -201,7 +201,7 @@ func (a *apply) verify(ctx context.Context) error {
 		if s.stripped {
 			want = strip(want)
 		}
-		// A marker that this Apply wrote may protect the path.
+		// A marker file that this Apply wrote may protect the path.
 		isLeft := s.To.Type == segno.EntityNone && now.Type == segno.EntityDir
 		if !isLeft && now.Type != segno.EntityProtected && !equal(now.Entity, want) {
 			return segno.Errorf(segno.KindIO, "read back", s.Path, "its content differs from what was written")
@@ -210,13 +210,13 @@ func (a *apply) verify(ctx context.Context) error {
 	return nil
 }
 
-// sync makes the written paths durable. It syncs many directories, like many files,
-// together: one after the other takes milliseconds each.
+// sync makes the written paths durable. It syncs many directories, or many files, together, because each
+// separate sync takes milliseconds.
 func (a *apply) sync() error {
 	if !a.syncEach || len(a.changedDirs) > maxSyncEach {
 		return syncAll(a.reader.root.fd)
 	}
-	for _, dir := range slices.Sorted(maps.Keys(a.changedDirs)) { // neighbours share open directories
+	for _, dir := range slices.Sorted(maps.Keys(a.changedDirs)) { // in order, because neighbours share open directories
 		at, err := a.writer.dir(dir)
 		if isAbsent(err) {
 			continue

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// deep makes directories inside each other, with a file in each.
+// deep makes nested directories, with a file in each.
 func (p *fixture) deep(levels int) {
 	p.t.Helper()
 	at, err := unix.Open(p.root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -31,10 +31,10 @@ func (p *fixture) deep(levels int) {
 	must(p.t, unix.Close(at))
 }
 
-// A restore of all files of one directory, beside the minimum of work: create
-// and rename them, and sync the file system. Both begin with the removal of the
-// files, off the clock of neither: ext4 without a journal passes over every inode
-// that was freed lately, so that creating files after removing as many is slow.
+// BenchmarkRestoreOneDirectory restores all files of one directory, and compares that with the
+// minimum of work: create and rename the files, and sync the file system. Both begin with the
+// removal of the files, which is not timed: ext4 without a journal skips every recently freed
+// inode, so that creating files is slow after removing as many.
 func BenchmarkRestoreOneDirectory(b *testing.B) {
 	const files = 50_000
 	p := newFixture(b)
@@ -69,8 +69,8 @@ func BenchmarkRestoreOneDirectory(b *testing.B) {
 	})
 }
 
-// A fork of a tree 1,500 levels deep beside one of 500: the work per level must not
-// grow.
+// BenchmarkForkDeep compares a fork of a tree with 1,500 levels with one of 500: the work for
+// each level must not grow.
 func BenchmarkForkDeep(b *testing.B) {
 	flat, deep := newFixture(b), newFixture(b)
 	flat.deep(500)

@@ -23,8 +23,8 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// The benchmarks compare with the minimum of work, measured beside it in the
-// same run: ratios hold on a busy machine where times do not.
+// The benchmarks compare with the minimum of work, measured in the same run, because ratios are
+// stable on a busy machine and times are not.
 
 // goTree returns a fixture with a copy of GOROOT, about 15,000 files.
 func goTree(b *testing.B) *fixture {
@@ -37,8 +37,8 @@ func goTree(b *testing.B) *fixture {
 	return p
 }
 
-// against runs base and subject in turn, and prepare before subject off the clock,
-// and reports the medians and their ratio.
+// against runs base and subject alternately, and prepare before subject without timing it, and
+// reports the medians and their ratio.
 func against(b *testing.B, bar float64, base, prepare, subject func()) {
 	b.Helper()
 	var bases, subjects []time.Duration
@@ -92,7 +92,7 @@ func BenchmarkSnapshotFirst(b *testing.B) {
 	})
 }
 
-// A restore, and a snapshot of the result.
+// BenchmarkRestoreAndSave measures a restore, and a snapshot of the result.
 func BenchmarkRestoreAndSave(b *testing.B) {
 	benchmarkRestore(b, func(p *fixture) { p.saveAt("src/fmt/print.go") })
 }
@@ -114,7 +114,7 @@ func benchmarkRestore(b *testing.B, after func(*fixture)) {
 	})
 }
 
-// walk looks at every entry of a tree, on all processors, and does nothing else.
+// walk only stats every entry of a tree, on all processors.
 func walk(b *testing.B, root string) {
 	each(b, root, nil)
 }
@@ -134,7 +134,7 @@ func readAll(b *testing.B, root string) {
 	})
 }
 
-// each walks with getdents and fstatat, each directory opened by its path.
+// each walks with getdents and fstatat, and opens each directory by its path.
 func each(b *testing.B, root string, file func(dirfd int, name []byte, size int64, buf *[]byte)) {
 	var mu sync.Mutex
 	ready := sync.NewCond(&mu)

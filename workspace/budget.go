@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// budget is how much of a tree one snapshot saves at most. It keeps a hostile or broken tree
-// from taking all time and all space. What exceeds it is protected, with the reason.
-// The choice of paths depends on the tree alone.
+// budget limits how much of a tree one snapshot saves. It prevents a hostile or broken tree from
+// taking all time and all space. Paths beyond the budget are protected, with the reason. The choice
+// of these paths depends only on the tree.
 type budget struct {
-	bytes  int64 // of the contents of all files together
-	levels int   // of directories inside each other
-	path   int   // bytes of a directory's path
+	bytes  int64 // the size of the contents of all files together
+	levels int   // the depth of nested directories
+	path   int   // the length of a directory's path in bytes
 }
 
-// newBudget returns the budget of a snapshot: far more than a tree that people and
-// agents edit has, and no more than a machine reads in a minute.
+// newBudget returns the budget of a snapshot: far more than a tree that people and agents edit
+// needs, and no more than a machine can read in a minute.
 func newBudget() budget { return budget{bytes: 16 << 30, levels: 2000, path: 32 << 10} }
 
-// tooDeep returns why the directory at dir/name is not entered, or "".
+// tooDeep returns why a snapshot does not enter the directory at dir/name, or "".
 func (b *budget) tooDeep(dir, name string) string {
 	if path := join(dir, name); strings.Count(path, "/")+1 > b.levels || len(path) > b.path {
 		return whyDeep
@@ -28,15 +28,15 @@ func (b *budget) tooDeep(dir, name string) string {
 	return ""
 }
 
-// Why an entry exceeds the budget.
+// The reasons why an entry exceeds the budget.
 const (
 	whyBudget = "beyond the 16 GiB of a snapshot"
 	whyDeep   = "deeper than 2000 levels or 32 KiB of path"
 )
 
-// protectLargest protects the largest files until the others fit into the budget: that costs
-// the fewest paths, and source code last of all. Each name of a file with several
-// counts, since each is read.
+// protectLargest protects the largest files until the others fit into the budget. That protects the
+// fewest paths, and source code last of all. A file with several names counts once for each name,
+// because each is read.
 func (v *view) protectLargest() {
 	type sized struct {
 		dir *node
@@ -68,13 +68,14 @@ func (v *view) protectLargest() {
 	}
 }
 
-// The most paths and bytes that a snapshot lists as over the budget: each commit contains the list.
+// The largest numbers of paths and bytes that a snapshot lists as over the budget. They are limited
+// because each commit contains the list.
 const (
 	maxOverBudget      = 100
 	maxOverBudgetBytes = 64 << 10
 )
 
-// listOverBudget adds the first paths that exceed the budget to the unread paths.
+// listOverBudget adds the first paths that exceed the budget to the list of unread paths.
 func (v *view) listOverBudget() {
 	slices.Sort(v.overBudget)
 	bytes := 0
@@ -86,9 +87,9 @@ func (v *view) listOverBudget() {
 	}
 }
 
-// readDeferred reads the deferred files that fit into the budget, the largest chunks
-// first: a worker that began a large file last would read it while the other workers have
-// nothing left to do.
+// readDeferred reads the deferred files that fit into the budget, the largest chunks first. A
+// worker that began a large file last would still read it when the other workers have nothing left
+// to do.
 func (v *view) readDeferred(ctx context.Context) error {
 	if len(v.scan.deferred) == 0 {
 		return nil

@@ -39,8 +39,8 @@ func isWhy(got map[string]string, why string, want ...string) bool {
 	return len(got) == len(want)
 }
 
-// TestTheLargestFilesAreBeyondTheBudget lets a tree grow beyond the budget and shrink
-// again, with the index and without.
+// TestTheLargestFilesAreBeyondTheBudget lets a tree grow beyond the budget and shrink again, with the index
+// and without it.
 func TestTheLargestFilesAreBeyondTheBudget(t *testing.T) {
 	const why = "beyond the "
 	p := newFixture(t)
@@ -80,7 +80,7 @@ func TestTheLargestFilesAreBeyondTheBudget(t *testing.T) {
 	}
 }
 
-// TestDirectoriesBeyondTheBudgetAreLeftAlone restores and forks around one.
+// TestDirectoriesBeyondTheBudgetAreLeftAlone restores and forks a tree that contains one.
 func TestDirectoriesBeyondTheBudgetAreLeftAlone(t *testing.T) {
 	p := newFixture(t)
 	p.dir.SetBudget(1<<30, 3)
@@ -106,8 +106,8 @@ func TestDirectoriesBeyondTheBudgetAreLeftAlone(t *testing.T) {
 	}
 }
 
-// TestFiveThousandLevels saves, compares, restores and forks a tree that is deeper
-// than any path the kernel takes. What is quadratic in the depth takes minutes.
+// TestFiveThousandLevels saves, compares, restores and forks a tree that is deeper than any path that the
+// kernel accepts. An algorithm that is quadratic in the depth would take minutes.
 func TestFiveThousandLevels(t *testing.T) {
 	const levels = 5000 // a snapshot contains 2000
 	if testing.Short() {
@@ -144,8 +144,8 @@ func TestFiveThousandLevels(t *testing.T) {
 	}
 }
 
-// TestForkOfADeepProtectedTree forks a tree with 5,000 levels below a directory that is not saved. The copy ends
-// where a snapshot would end, and the report names the place.
+// TestForkOfADeepProtectedTree forks a tree with 5,000 levels below a directory that is not saved. The copy
+// must end where a snapshot would end, and the report must name that place.
 func TestForkOfADeepProtectedTree(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -167,7 +167,7 @@ func TestForkOfADeepProtectedTree(t *testing.T) {
 	}
 }
 
-// undeep removes the directories of deep, without a directory open for each level.
+// undeep removes the directories that deep made, without keeping a directory open for each level.
 func (p *fixture) undeep() {
 	at, err := unix.Open(p.root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	must(p.t, err)
@@ -265,7 +265,7 @@ func (c counting) Put(ctx context.Context, data []byte) (segno.Hash, error) {
 	return c.Batch.Put(ctx, data)
 }
 
-// TestHolesAreHashedOnce saves two dozen gigabytes of nothing.
+// TestHolesAreHashedOnce saves two dozen gigabytes of holes.
 func TestHolesAreHashedOnce(t *testing.T) {
 	const size, files = 63 << 20, 400
 	p := newFixture(t)

@@ -10,7 +10,7 @@ import (
 )
 
 // summarize drops the entries that vanished, marks those that turned out to be protected,
-// counts, and lists the unreadable paths.
+// counts entries, and lists the unreadable paths.
 func (v *view) summarize(n *node) {
 	dropped := false
 	for i := range n.entries {
@@ -55,7 +55,7 @@ func (v *view) addProtected(path, why string) {
 	}
 }
 
-// addHeld lists an entry of n that is saved although a rule protects it. If the entry marks
+// addHeld lists an entry of n that stays saved although a rule protects it. If the entry marks
 // a cache directory, addHeld lists that directory instead.
 func (v *view) addHeld(n *node, e *entry) {
 	path := join(n.path, e.name)
@@ -65,8 +65,7 @@ func (v *view) addHeld(n *node, e *entry) {
 	v.saved.Held = append(v.saved.Held, path)
 }
 
-// topmost sorts paths, drops those below another and returns the first
-// [segno.MaxHeld].
+// topmost sorts paths, drops those below another path and returns the first [segno.MaxHeld].
 func topmost(paths []string) (out []string) {
 	slices.Sort(paths)
 	known := make(map[string]bool, len(paths))
@@ -93,7 +92,7 @@ func (n *node) each(visit func(n *node, e *entry)) {
 	}
 }
 
-// inode identifies a file whatever its paths.
+// inode identifies a file independently of its paths.
 type inode struct{ dev, ino uint64 }
 
 // fileName is one of several names of a file.
@@ -103,8 +102,8 @@ type fileName struct {
 	e    *entry
 }
 
-// findLinks finds the files with several names in the tree: the first name is the
-// file, the others are hard links to it.
+// findLinks finds the files with several names in the tree. The first name becomes the file,
+// and the others become hard links to it.
 func (v *view) findLinks() {
 	groups := make(map[inode][]fileName)
 	collect := func(belongs func(*entry, inode) bool) {
@@ -116,7 +115,8 @@ func (v *view) findLinks() {
 	}
 	collect(func(e *entry, _ inode) bool { return e.isLinked() })
 	if v.scan.only != nil && len(groups) > 0 {
-		// The entry of a name that this scan did not visit may be older than another name.
+		// The entry of a name that this scan did not visit may be older than the entry of
+		// another name.
 		collect(func(e *entry, id inode) bool { return !e.isLinked() && groups[id] != nil })
 	}
 	for _, g := range groups {
@@ -136,8 +136,8 @@ func (v *view) findLinks() {
 	}
 }
 
-// isLinked reports whether the file was last seen with several names, in the tree or
-// outside.
+// isLinked reports whether the file had several names, in the tree or outside it, when it was
+// last scanned.
 func (e *entry) isLinked() bool { return e.st.nlink > 1 || e.kind == kindHardLink }
 
 // writeObjects writes the objects of n and of the directories below that changed.
@@ -167,7 +167,7 @@ func (v *view) writeObjects(ctx context.Context, n *node) (err error) {
 	return err
 }
 
-// putDir stores the two objects of a directory. Without a file below, there is no times
+// putDir stores the two objects of a directory. If there is no file below it, there is no times
 // object.
 func putDir(ctx context.Context, out objectWriter, encode func() (tree, times []byte)) (tree, times segno.Hash, err error) {
 	treeData, timesData := encode()

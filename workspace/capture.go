@@ -6,10 +6,10 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// attempts is how often a file that changes while it is read is read again.
+// attempts is the largest number of times that a file is read if it changes during reading.
 const attempts = 4
 
-// readFiles reads the entries of one task and names their contents.
+// readFiles reads the entries of one task and sets the hashes of their contents.
 func (s *scan) readFiles(ctx context.Context, w *worker, dir *dirHandle, t task) error {
 	s.markChanged(t.n)
 	for _, i := range t.files {
@@ -28,8 +28,8 @@ func (s *scan) readFiles(ctx context.Context, w *worker, dir *dirHandle, t task)
 	return ctx.Err()
 }
 
-// readFile fills in e: the file, if its stat and content did not change between two looks,
-// or another entry that replaced it. A file that keeps changing, or cannot be read, is
+// readFile sets e to the file, if its stat and content did not change during reading, or to
+// another entry that replaced it. A file that keeps changing, or cannot be read, becomes
 // protected. readFile returns only errors of the object writer.
 func (s *scan) readFile(ctx context.Context, w *worker, d *dirHandle, e *entry) error {
 	for range attempts {
@@ -89,8 +89,8 @@ func (s *scan) store(ctx context.Context, e *entry, content, attrs []byte) (err 
 	return nil
 }
 
-// putZeros stores the content of a file that consists of one hole. A tree may have many of these
-// files, and hashing their zeros would take as long as hashing data.
+// putZeros stores the content of a file that consists of one hole. It caches the hashes, because
+// a tree may have many of these files, and hashing zeros takes as long as hashing data.
 func (s *scan) putZeros(ctx context.Context, size int64) (segno.Hash, error) {
 	s.zerosMu.Lock()
 	defer s.zerosMu.Unlock()
@@ -108,9 +108,9 @@ func (s *scan) putZeros(ctx context.Context, size int64) (segno.Hash, error) {
 	return name, nil
 }
 
-// read returns the content and attributes of the file that e describes. ok means that the
-// file's stat was, and stayed, e.st; read then sets e.racy. The content is valid until the
-// worker's next read. It is nil for a file that is nothing but a hole.
+// read returns the content and attributes of the file that e describes. ok reports that the
+// file's stat was e.st before and after reading; read then sets e.racy. The content is valid
+// until the worker's next read. It is nil for a file that consists of one hole.
 func (s *scan) read(w *worker, d *dirHandle, e *entry) (content, attrs []byte, ok bool, err error) {
 	f, err := d.open(e.name)
 	if err != nil {
@@ -126,7 +126,7 @@ func (s *scan) read(w *worker, d *dirHandle, e *entry) (content, attrs []byte, o
 		e.racy = false
 		return nil, attrs, err == nil, err
 	}
-	content = w.buffer(int(e.st.size) + 1) // one more than there should be
+	content = w.buffer(int(e.st.size) + 1) // one byte more than expected, to detect growth
 	n, err := s.dir.readFull(f, content)
 	if err != nil || int64(n) != e.st.size {
 		return nil, nil, false, err
@@ -145,9 +145,9 @@ func (s *scan) read(w *worker, d *dirHandle, e *entry) (content, attrs []byte, o
 	return content, attrs, err == nil && st == e.st, err
 }
 
-// readAgain reads a file that may be changing a second time, into the same buffer, and
-// reports whether the content is the same: a write in progress, or a store through a
-// mapping, can show in the content alone.
+// readAgain reads a file that may be changing a second time, into the same buffer, and reports
+// whether the content is the same. A write in progress, or a store through a mapping, may change
+// only the content and not the stat.
 func (s *scan) readAgain(f *fileHandle, content []byte) (bool, error) {
 	before := segno.HashOf(content)
 	if err := f.rewind(); err != nil {
@@ -157,8 +157,7 @@ func (s *scan) readAgain(f *fileHandle, content []byte) (bool, error) {
 	return err == nil && n == len(content) && segno.HashOf(content) == before, err
 }
 
-// buffer returns n bytes. It keeps the buffer for the next call, unless that
-// is a lot.
+// buffer returns n bytes. It keeps the buffer for the next call, unless it is large.
 func (w *worker) buffer(n int) []byte {
 	if n > maxIgnored {
 		return make([]byte, n)
@@ -169,7 +168,7 @@ func (w *worker) buffer(n int) []byte {
 	return w.content[:n]
 }
 
-// readSymlink makes e the symlink at its name. It returns false if that is no symlink.
+// readSymlink sets e to the symlink at its name. It returns false if the name is not a symlink.
 func (s *scan) readSymlink(d *dirHandle, e *entry) bool {
 	target, err := d.readlink(e.name)
 	if isGone(err) {

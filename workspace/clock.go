@@ -4,44 +4,43 @@ import "time"
 
 // clock decides whether an unchanged stat proves that a file's content is unchanged.
 //
-// Three things can change a file and leave its times alone. First, times move in
-// ticks. Linux 6.13 and later give a write that follows a stat of the file a new
-// time on ext4, xfs, btrfs and tmpfs; elsewhere a change within one tick is
-// invisible. Second, write(2) moves the times before it copies the data. Third, a
-// store into a page of a shared mapping that is dirty already moves nothing until
-// the kernel has written the page back; on tmpfs, which is never written back, it
-// moves nothing at all.
+// Three things can change a file without changing its times. First, times move in ticks. Linux 6.13
+// and later give a write that follows a stat of the file a new time on ext4, xfs, btrfs and tmpfs;
+// on other systems, a change within one tick is invisible. Second, write(2) updates the times
+// before it copies the data. Third, a store into a page of a shared mapping that is already dirty
+// changes no time until the kernel has written the page back. On tmpfs, which is never written
+// back, it never changes a time.
 //
-// The last two need a process that holds the file open for writing or has it
-// mapped, and the local file systems tell whether there is one. On other file systems
-// a file is suspect until its ctime is older than the write-back window.
+// The last two need a process that holds the file open for writing or has it mapped, and local file
+// systems can report whether there is one. On other file systems a file is suspect until its ctime
+// is older than the write-back window.
 type clock struct {
-	dev    uint64 // the device of which fine, leases and noWriteBack are true
-	fine   bool   // a write after a stat always moves the times
-	leases bool   // the file system tells whether a file is open for writing
-	// noWriteBack means that a mapped file is never trusted, whatever its age.
+	dev    uint64 // the device to which fine, leases and noWriteBack apply
+	fine   bool   // a write after a stat always changes the times
+	leases bool   // the file system reports whether a file is open for writing
+	// noWriteBack is set if a mapped file is never trusted, regardless of its age.
 	noWriteBack bool
 	start       int64
 	tick        int64
 }
 
-// The longest ticks: of a local file system on an older kernel, and of an unknown file
-// system, which may be on another machine or count in steps of two seconds.
+// The longest ticks: for a local file system on an older kernel, and for an unknown file system,
+// which may be on another machine or have a resolution of two seconds.
 const (
 	localTick   = int64(20 * time.Millisecond)
 	unknownTick = int64(2500 * time.Millisecond)
 )
 
-// writeBack is how long a page may stay dirty: Linux expires it after 30 seconds
-// and checks every 5; the rest is margin. A machine that is tuned or overloaded takes
-// longer: slowWriteBack is the window where the kernel can be asked for writers.
+// writeBack is how long a page may stay dirty: Linux expires it after 30 seconds and checks every
+// 5; the rest is margin. A tuned or overloaded machine takes longer, so slowWriteBack is the window
+// if the kernel can report writers.
 const (
 	writeBack     = int64(40 * time.Second)
 	slowWriteBack = int64(15 * time.Minute)
 )
 
-// racy reports whether a write in the current tick may leave st's times as they are. For
-// symlinks and directories no other test is necessary.
+// racy reports whether a write in the current tick may leave st's times unchanged. Symlinks and
+// directories need no other test.
 func (c *clock) racy(st *stat) bool {
 	tick := c.tick
 	if st.dev != c.dev {
@@ -52,18 +51,18 @@ func (c *clock) racy(st *stat) bool {
 	return max(st.ctime, st.mtime) >= c.start-tick
 }
 
-// statTrust is how far a file's stat proves that its content is unchanged.
+// statTrust is how reliably a file's stat proves that its content is unchanged.
 type statTrust int
 
 const (
-	trusted  statTrust = iota // any change from now on moves the times
-	suspect                   // a later store may leave the times alone: an index must not rely on them
-	changing                  // it may be changing right now: a single reading proves nothing
+	trusted  statTrust = iota // any later change changes the times
+	suspect                   // a later store may not change the times: an index must not rely on them
+	changing                  // it may be changing now: a single reading proves nothing
 )
 
-// trust returns how far to trust st, the stat of the file that fd has open. The caller must call it
-// after the stat and before it reads the content: a process that opens the file for
-// writing later than that cannot hide its first change.
+// trust returns how far to trust st, the stat of the file that is open as fd. The caller must call
+// it after the stat and before reading the content. A process that opens the file for writing after
+// the call cannot hide its first change.
 func (c *clock) trust(fd int, st *stat) statTrust {
 	if c.racy(st) {
 		return changing
@@ -89,7 +88,7 @@ func (c *clock) trust(fd int, st *stat) statTrust {
 	return trusted
 }
 
-// writers is whether a process can write to a file without opening it first.
+// writers reports whether a process can write to a file without opening it first.
 type writers int
 
 const (

@@ -17,8 +17,8 @@ type nothing struct{ segno.Objects }
 
 func (nothing) Has(context.Context, segno.Hash) (bool, error) { return false, nil }
 
-// TestConcurrentWriteIsReadAgain stores into a file between its two readings. The
-// file is mapped and its page dirty, so that its stat shows none of it.
+// TestConcurrentWriteIsReadAgain stores into a file between its two readings. The file is
+// mapped and its page is dirty, so that its stat does not show the store.
 func TestConcurrentWriteIsReadAgain(t *testing.T) {
 	root := t.TempDir()
 	path := filepath.Join(root, "db")
@@ -71,8 +71,8 @@ func TestConcurrentWriteIsReadAgain(t *testing.T) {
 	}
 }
 
-// TestTrustWithoutLeases is about a file system that does not tell
-// whether a file is open for writing.
+// TestTrustWithoutLeases tests a file system that cannot report whether a file is open for
+// writing.
 func TestTrustWithoutLeases(t *testing.T) {
 	const now = int64(1e18)
 	path := filepath.Join(t.TempDir(), "file")

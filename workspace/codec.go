@@ -8,20 +8,20 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// codec encodes or decodes one object or index file. Each of its methods does both: it
-// appends the value at its argument to out or, if decoding is set, reads the value from in. So
-// a format is written down once. Decoding is strict, and err keeps the first mistake; encoding
-// trusts its caller.
+// codec encodes or decodes one object or index file. Each of its methods does both: it appends
+// the value of its argument to out or, if decoding is set, reads the value from in. Each format
+// is thus written down once. Decoding is strict, and err keeps the first error; encoding trusts
+// its caller.
 type codec struct {
 	decoding bool
-	in       string // the rest of the input; decoded strings are parts of it
+	in       string // the rest of the input; decoded strings share its memory
 	out      []byte
-	owned    bool   // decoding a tree in which an owner follows setuid and setgid
+	owned    bool   // decoding a tree in which an owner follows a mode with setuid or setgid
 	last     string // the last key
 	err      error
 }
 
-// fail records a mistake and ends decoding: every later read fails.
+// fail records an error and ends decoding: every later read fails.
 func (c *codec) fail(why string) {
 	if c.err == nil {
 		c.err = errors.New(why)
@@ -29,7 +29,7 @@ func (c *codec) fail(why string) {
 	c.in = ""
 }
 
-// check fails if a decoded value is not ok.
+// check fails unless ok is set.
 func (c *codec) check(ok bool, why string) {
 	if c.decoding && !ok {
 		c.fail(why)
@@ -47,7 +47,7 @@ func (c *codec) take(n uint64) string {
 	return s
 }
 
-// raw codes bytes of a known number.
+// raw codes a fixed number of bytes.
 func (c *codec) raw(b []byte) {
 	if c.decoding {
 		copy(b, c.take(uint64(len(b))))
@@ -64,7 +64,7 @@ func (c *codec) byte(v *byte) {
 	}
 }
 
-// uint codes an unsigned varint of at most limit in its shortest form.
+// uint codes an unsigned varint in its shortest form. Its value is at most limit.
 func (c *codec) uint(v *uint64, limit uint64) {
 	if !c.decoding {
 		c.out = binary.AppendUvarint(c.out, *v)
@@ -91,7 +91,8 @@ func (c *codec) text(s *string) {
 	}
 }
 
-// key codes the string by which entries are sorted: each is greater than the one before.
+// key codes a string by which entries are sorted. Each key must be greater than the previous
+// one.
 func (c *codec) key(s *string) {
 	c.text(s)
 	c.check(c.last == "" || *s > c.last, "the names are not in order")
@@ -128,13 +129,13 @@ func (c *codec) optional(h *segno.Hash) {
 	}
 }
 
-// validName reports whether s can be one name in a directory.
+// validName reports whether s is a possible name in a directory.
 func validName(s string) bool {
 	return s != "" && s != "." && s != ".." && !strings.ContainsAny(s, "/\x00")
 }
 
-// validPath reports whether s is names joined by slashes, so that it cannot lead
-// out of the root.
+// validPath reports whether s consists of valid names joined by slashes, so that it stays
+// inside the root.
 func validPath(s string) bool {
 	for name := range strings.SplitSeq(s, "/") {
 		if !validName(name) {

@@ -35,7 +35,7 @@ func TestATreeHasOneEncoding(t *testing.T) {
 	if again := encodeTree(got); !bytes.Equal(again, data) {
 		t.Errorf("decoded and encoded again it is\n%q, was\n%q", again, data)
 	}
-	// These names of the empty tree and of this tree must never change.
+	// The names of the empty tree and of this tree must never change.
 	if got, want := segno.HashOf(encodeTree(nil)).String(), "33fe98300edddcad0cd3c9036c2a32e4a50c6883aeb8cf5f9321603ed89db6c4"; got != want {
 		t.Errorf("the empty tree is %s, was %s", got, want)
 	}
@@ -44,7 +44,7 @@ func TestATreeHasOneEncoding(t *testing.T) {
 	}
 }
 
-// ownedTree has an entry with an owner of each kind that can have one.
+// ownedTree has one entry with an owner for each kind that can have one.
 func ownedTree() []record {
 	h := segno.HashOf([]byte("x"))
 	owner := segno.Owner{Known: true, UID: 1000, GID: 1<<32 - 2}
@@ -65,7 +65,7 @@ func TestATreeWithOwnersIsVersionTwo(t *testing.T) {
 	if !slices.Equal(got, ownedTree()) {
 		t.Errorf("decoded %v", got)
 	}
-	// The encoding is on disk: this name must never change.
+	// The encoding is on disk, so this name must never change.
 	if got, want := segno.HashOf(data).String(), "457e31b74ea1eee3ce75c625fd51b325265e5b75cfa93e1b5e4eb7d45f6962cf"; got != want {
 		t.Errorf("the sample is %s, was %s", got, want)
 	}
@@ -183,7 +183,7 @@ func FuzzIndex(f *testing.F) {
 	})
 }
 
-// checked gives data a correct checksum, so that the fuzz test reaches the decoder.
+// checked adds a correct checksum to data, so that the fuzz test reaches the decoder.
 func checked(data []byte) []byte {
 	if len(data) < 4 {
 		return data
@@ -209,7 +209,7 @@ func TestATornIndexIsNone(t *testing.T) {
 	}
 }
 
-// FuzzGitIndex reads arbitrary bytes as an index of git's.
+// FuzzGitIndex decodes arbitrary bytes as a git index.
 func FuzzGitIndex(f *testing.F) {
 	f.Add([]byte("DIRC\x00\x00\x00\x02\x00\x00\x00\x00" + strings.Repeat("s", 20)))
 	f.Add([]byte("DIRC\x00\x00\x00\x04\x00\x00\x00\x01" + strings.Repeat("e", 62) + "\x00name\x00" + strings.Repeat("s", 20)))
@@ -220,7 +220,7 @@ func FuzzGitIndex(f *testing.F) {
 	})
 }
 
-// TestRacyTimes fixes where times can be relied on.
+// TestRacyTimes verifies when times can be relied on.
 func TestRacyTimes(t *testing.T) {
 	const now = int64(1e18)
 	fresh, old := stat{dev: 1, ctime: now - 1e6}, stat{dev: 1, ctime: now - 1e9, mtime: now - 1e9}

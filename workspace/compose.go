@@ -10,10 +10,10 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Compose returns the snapshot onto, except that each of paths is as in
-// base, or absent if base has no such path. If base lacks a directory, paths must include
-// everything in it. If a path comes from base, paths must include the directories it needs.
-// New objects go into b.
+// Compose returns the snapshot onto, except that each of the paths is as in base, or absent if
+// base does not have it. If base lacks a directory, paths must include everything in it. If a
+// path comes from base, paths must include the directories that it needs. New objects go into
+// b.
 func (d *Dir) Compose(ctx context.Context, b segno.Batch, onto, base segno.Snapshot, paths []string) (segno.Snapshot, error) {
 	c := composition{objects: d.cache, out: objectWriter{b, d.cache}, paths: map[string]bool{}, leading: leading(paths)}
 	for _, p := range paths {
@@ -29,7 +29,7 @@ func (d *Dir) Compose(ctx context.Context, b segno.Batch, onto, base segno.Snaps
 	return out, d.recount(ctx, &out, onto.Tree)
 }
 
-// recount changes the counts of s from those of the tree was to those of its own tree.
+// recount updates the counts of s, which are those of the tree was, to those of the tree of s.
 func (d *Dir) recount(ctx context.Context, s *segno.Snapshot, was segno.Hash) error {
 	add := func(sign int) func(record) bool {
 		return func(r record) bool {
@@ -41,7 +41,7 @@ func (d *Dir) recount(ctx context.Context, s *segno.Snapshot, was segno.Hash) er
 		}
 	}
 	return compare(ctx, d.cache, "", was, s.Tree, func(_ string, from, to record) error {
-		if from.Type == segno.EntityProtected || to.Type == segno.EntityProtected { // compare stops here
+		if from.Type == segno.EntityProtected || to.Type == segno.EntityProtected { // compare does not descend here
 			return errors.Join(walk(ctx, d.cache, from, add(-1)), walk(ctx, d.cache, to, add(+1)))
 		}
 		add(-1)(from)
@@ -57,16 +57,16 @@ type composition struct {
 	objects getter
 	out     objectWriter
 	paths   map[string]bool
-	leading map[string]bool // paths, and the directories that lead to them
+	leading map[string]bool // the paths, and the directories above them
 }
 
-// stamped is an entry of a directory with its modification time.
+// stamped is an entry of a directory and its modification time.
 type stamped struct {
 	record
 	time timeRecord
 }
 
-// branch returns the directory that the entry is, if it is one.
+// branch returns the directory that the entry describes. It is zero for other entries.
 func (s stamped) branch() branch { return branch{s.child, s.time.child} }
 
 // entries returns the entries of a directory, by name.
@@ -89,7 +89,7 @@ func (c *composition) entries(ctx context.Context, of branch) (map[string]stampe
 	return byName, nil
 }
 
-// dir composes one directory and all below it.
+// dir composes one directory and everything below it.
 func (c *composition) dir(ctx context.Context, path string, onto, base branch) (out branch, err error) {
 	if !c.leading[path] {
 		return onto, nil
@@ -132,10 +132,10 @@ func (c *composition) dir(ctx context.Context, path string, onto, base branch) (
 	return out, err
 }
 
-// Touched returns when each path last changed in any way: its ctime, which no program
-// can set. For a path that does not exist it is the ctime of the nearest directory above
-// that does, because removing a name changes its directory. It is zero if this process may
-// not stat the path.
+// Touched returns when each path last changed in any way: its ctime, which no program can set.
+// For a path that does not exist, it returns the ctime of the nearest existing directory above
+// it, because removing a name changes its directory. The time is zero if this process may not
+// stat the path.
 func (d *Dir) Touched(ctx context.Context, paths []string) ([]time.Time, error) {
 	root, err := openRoot(d.root)
 	if err != nil {

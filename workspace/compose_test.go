@@ -13,7 +13,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// compose makes one snapshot of two and keeps its objects.
+// compose composes a snapshot of two snapshots and keeps its objects.
 func (p *fixture) compose(onto, base segno.Snapshot, paths []string) segno.Snapshot {
 	p.t.Helper()
 	b := p.store.Batch()
@@ -25,8 +25,8 @@ func (p *fixture) compose(onto, base segno.Snapshot, paths []string) segno.Snaps
 	return s
 }
 
-// TestComposeTakesPathsFromAnotherSnapshot picks some of the paths in which two trees
-// differ and compares the result with the two.
+// TestComposeTakesPathsFromAnotherSnapshot chooses some of the paths at which two trees differ and
+// compares the result with both.
 func TestComposeTakesPathsFromAnotherSnapshot(t *testing.T) {
 	names := []string{"a", "b", "d/a", "d/b", "d/e/a", "e/a", "e/b"}
 	rapid.Check(t, func(rt *rapid.T) {
@@ -72,7 +72,7 @@ func TestComposeTakesPathsFromAnotherSnapshot(t *testing.T) {
 		for _, f := range some {
 			took[f] = true
 		}
-		for _, c := range changes { // a directory needs its entries, too
+		for _, c := range changes { // a directory also needs its entries
 			below := slices.ContainsFunc(files, func(f string) bool { return len(f) > len(c.Path) && f[:len(c.Path)+1] == c.Path+"/" && took[f] })
 			stays := slices.ContainsFunc(files, func(f string) bool { return len(f) > len(c.Path) && f[:len(c.Path)+1] == c.Path+"/" && !took[f] })
 			if c.From.Type == segno.EntityDir && below || c.To.Type == segno.EntityDir && below && !stays {
@@ -92,8 +92,8 @@ func TestComposeTakesPathsFromAnotherSnapshot(t *testing.T) {
 	})
 }
 
-// TestWithChanges makes some of the changes between two trees: the result has these and no others. All
-// changes together give the other tree.
+// TestWithChanges applies some of the changes between two trees. The result must have these and no
+// others. All changes together must result in the other tree.
 func TestWithChanges(t *testing.T) {
 	names := []string{"a", "b", "d/a", "d/b", "d/e/a", "e/a", "e/b"}
 	rapid.Check(t, func(rt *rapid.T) {
@@ -134,7 +134,7 @@ func TestWithChanges(t *testing.T) {
 		}
 		made := p.diff(onto, with(some))
 		for _, c := range some {
-			// A change below a directory that does not exist is not made.
+			// A change below a directory that does not exist has no effect.
 			parent := slices.ContainsFunc(all, func(d segno.Change) bool { return d.Path == path.Dir(c.Path) && d.From.Type != segno.EntityDir })
 			if slices.Contains(made, c) == parent {
 				t.Errorf("%s: made %v, and its directory is missing: %v", c.Path, !parent, parent)
@@ -149,7 +149,7 @@ func TestWithChanges(t *testing.T) {
 }
 
 // TestTouchedIsWhenAPathChangedLast expects the ctime of a path, or of the nearest directory if the
-// path is gone. Touched follows no symlink.
+// path is missing. Touched must not follow symlinks.
 func TestTouchedIsWhenAPathChangedLast(t *testing.T) {
 	p := newFixture(t)
 	p.write("d/a", "1")

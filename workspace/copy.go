@@ -14,31 +14,31 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// The size up to which a protected path is copied if the file system makes no reflinks.
+// The limits for copying a protected path if the file system does not support reflinks.
 const (
 	maxCopyBytes   = 1 << 30
 	maxCopyEntries = 100_000
 )
 
-// copyList lists the paths to copy: everything below one directory, of a tree or
-// of a git directory.
+// copyList lists the paths to copy: everything below one directory of a tree or of a git
+// directory.
 type copyList struct {
 	dirs     []copyItem // parents first
 	files    []copyItem
 	symlinks []copyItem
-	links    []copyItem // further names of files
+	links    []copyItem // additional names of files
 	bytes    int64
 	gits     []string // paths of .git in a tree
 
 	seen   map[inode]string
-	budget budget // deeper directories are left out
+	budget budget // directories beyond it are left out
 }
 
-// copyItem is one path to copy. Paths are the same on both sides.
+// copyItem is one path to copy. The path is the same in the source and the copy.
 type copyItem struct {
 	path string
 	st   stat
-	note string // a symlink's target, a link's first name
+	note string // the target of a symlink, the first name of a hard link
 }
 
 func newCopyList(b budget) *copyList { return &copyList{seen: make(map[inode]string), budget: b} }
@@ -48,8 +48,8 @@ func (l *copyList) size() int { return len(l.dirs) + len(l.files) + len(l.symlin
 // keepFunc reports whether to copy a path.
 type keepFunc func(path string, st *stat) bool
 
-// addBelow adds everything below dir for which keep returns true. It calls leaveOut for
-// anything but files, directories and symlinks, and for directories that are too deep.
+// addBelow adds everything below dir for which keep returns true. It calls leaveOut for entries
+// that are not files, directories or symlinks, and for directories that are too deep.
 func (l *copyList) addBelow(from *treeReader, dir string, keep keepFunc, leaveOut func(path string)) error {
 	d, err := from.dir(dir)
 	if err != nil {
@@ -79,7 +79,7 @@ func (l *copyList) addBelow(from *treeReader, dir string, keep keepFunc, leaveOu
 	return ignoreGone(err)
 }
 
-// ignoreGone returns err, or nil if it means that a name does not exist.
+// ignoreGone returns err, or nil if err means that a name does not exist.
 func ignoreGone(err error) error {
 	if isGone(err) {
 		return nil
@@ -87,7 +87,7 @@ func ignoreGone(err error) error {
 	return err
 }
 
-// add adds a file or symlink. It returns false for anything else.
+// add adds a file or symlink. It returns false for any other type.
 func (l *copyList) add(d *dirHandle, name string, p copyItem) bool {
 	switch p.st.mode & typeMask {
 	case typeSymlink:
@@ -125,7 +125,7 @@ func (l *copyList) addAll(other *copyList) {
 	l.gits = append(l.gits, other.gits...)
 }
 
-// copyPresent copies the tree as it is now to the fork's temporary place.
+// copyPresent copies the current tree to the temporary directory of the fork.
 func (f *fork) copyPresent(ctx context.Context, view *view) (*copyList, error) {
 	all := newCopyList(f.from.budget)
 	guarded := all.addScanned(view.top, nil)
@@ -150,14 +150,14 @@ func (f *fork) copyPresent(ctx context.Context, view *view) (*copyList, error) {
 	return all, c.copyAll(ctx, all)
 }
 
-// addScanned adds the entries at and below n, and appends the protected ones to guarded instead.
+// addScanned adds the entries at and below n, except protected ones, which it appends to guarded.
 func (l *copyList) addScanned(n *node, guarded []copyItem) []copyItem {
 	for i := range n.entries {
 		e := &n.entries[i]
 		item := copyItem{path: join(n.path, e.name), st: e.st, note: e.note}
 		switch {
 		case e.name == gitName && !e.st.is(typeDir):
-			l.gits = append(l.gits, item.path) // makeGitIndependent writes another one
+			l.gits = append(l.gits, item.path) // makeGitIndependent writes a new one
 		case e.kind == kindProtected:
 			guarded = append(guarded, item)
 		case e.kind == kindDir:
@@ -176,7 +176,7 @@ func (l *copyList) addScanned(n *node, guarded []copyItem) []copyItem {
 
 func (f *fork) leaveOut(p string) { f.leftOut = append(f.leftOut, p) }
 
-// addGuarded adds one protected path, unless it has to be left out.
+// addGuarded adds one protected path, unless it must be left out.
 func (f *fork) addGuarded(from *treeReader, all *copyList, g copyItem, reflinks bool) {
 	isGit := g.note == whyGit
 	part := newCopyList(f.from.budget)
@@ -194,13 +194,13 @@ func (f *fork) addGuarded(from *treeReader, all *copyList, g copyItem, reflinks 
 		keep := func(p string, st *stat) bool {
 			if !isGit && isGitPath(p) {
 				part.gits = append(part.gits, p)
-				return st.is(typeDir) // makeGitIndependent writes a .git that is no directory
+				return st.is(typeDir) // makeGitIndependent writes a .git that is not a directory
 			}
-			return !isGit || path.Dir(p) != g.path || !strings.HasSuffix(p, ".lock") // a running git holds it
+			return !isGit || path.Dir(p) != g.path || !strings.HasSuffix(p, ".lock") // a lock belongs to a running git
 		}
 		leaveOut := f.leaveOut
 		if isGit {
-			leaveOut = func(string) {} // the socket of a daemon
+			leaveOut = func(string) {} // such as the socket of a daemon
 		}
 		if err := part.addBelow(from, g.path, keep, leaveOut); err != nil {
 			f.leaveOut(g.path)
@@ -222,14 +222,14 @@ func (f *fork) addGuarded(from *treeReader, all *copyList, g copyItem, reflinks 
 type copier struct {
 	from     *dirHandle
 	to       vfs.Root
-	replace  bool        // a file that exists already is replaced
-	reflinks atomic.Bool // the file system makes reflinks
+	replace  bool        // whether to replace existing files
+	reflinks atomic.Bool // whether the file system supports reflinks
 	mu       sync.Mutex
-	leaveOut func(string) // is called with paths that cannot be read
+	leaveOut func(string) // called with each path that cannot be read
 }
 
-// copyAll copies everything. It sets the modes of directories last, so that they can be
-// filled.
+// copyAll copies all items. It sets the modes of directories last, because it must write into them
+// first.
 func (c *copier) copyAll(ctx context.Context, l *copyList) error {
 	to, from := &treeWriter{top: c.to}, &treeReader{top: c.from}
 	defer to.closeDirs()
@@ -264,8 +264,8 @@ func (c *copier) copyAll(ctx context.Context, l *copyList) error {
 	return nil
 }
 
-// copyFile copies one file. It leaves out a file that cannot be read, and ignores one that
-// no longer exists: the fork writes missing files from the store afterwards.
+// copyFile copies one file. It leaves out a file that cannot be read, and ignores a file that no
+// longer exists, because the fork writes missing files from the store afterwards.
 func (c *copier) copyFile(to *treeWriter, from *treeReader, p copyItem) error {
 	src, st, err := from.openRegular(p.path)
 	if isGone(err) {
@@ -281,7 +281,7 @@ func (c *copier) copyFile(to *treeWriter, from *treeReader, p copyItem) error {
 	return to.in(p.path, func(at vfs.Root, name string) error { return c.fill(at, name, src, st) })
 }
 
-// fill makes the file called name a copy of src.
+// fill copies src to the file called name.
 func (c *copier) fill(at vfs.Root, name string, src *fileHandle, st stat) error {
 	if c.replace {
 		if err := at.Remove(name); err != nil && !isGone(err) {
@@ -299,7 +299,7 @@ func (c *copier) fill(at vfs.Root, name string, src *fileHandle, st stat) error 
 	if err := copyXattrs(dst, src.fd); err != nil {
 		return err
 	}
-	if err := dst.Chmod(fileMode(st.perm() &^ setIDs)); err != nil { // this user owns the copy
+	if err := dst.Chmod(fileMode(st.perm() &^ setIDs)); err != nil { // allowed, because this user owns the copy
 		return err
 	}
 	if err := dst.Close(); err != nil {
@@ -308,7 +308,8 @@ func (c *copier) fill(at vfs.Root, name string, src *fileHandle, st stat) error 
 	return at.Chtimes(name, time.Time{}, time.Unix(0, st.mtime))
 }
 
-// copyContent fills dst with the content of src by the cheapest means that the file system offers.
+// copyContent copies the content of src to dst by the cheapest method that the file system
+// supports.
 func (c *copier) copyContent(dst vfs.File, src *fileHandle) error {
 	if c.reflinks.Load() {
 		if err := reflink(dst, src); err == nil {
@@ -324,7 +325,7 @@ func (c *copier) copyContent(dst vfs.File, src *fileHandle) error {
 	return writeContent(dst, src)
 }
 
-// copyXattrs copies the extended attributes of the file or directory that from has open.
+// copyXattrs copies the extended attributes of the file or directory that is open as from.
 func copyXattrs(dst vfs.File, from int) error {
 	attrs, err := listXattrs(from)
 	if err != nil || len(attrs) == 0 {
@@ -333,7 +334,7 @@ func copyXattrs(dst vfs.File, from int) error {
 	return writeXattrs(dst.Fd(), attrs)
 }
 
-// finishDir gives the directory called name the attributes and the mode of p.
+// finishDir sets the attributes and the mode of p on the directory called name.
 func finishDir(at vfs.Root, name string, from *treeReader, p copyItem) error {
 	to, err := at.OpenFile(name, os.O_RDONLY, 0)
 	if err != nil {
@@ -348,11 +349,10 @@ func finishDir(at vfs.Root, name string, from *treeReader, p copyItem) error {
 	return to.Chmod(fileMode(p.st.perm() &^ setIDs))
 }
 
-// probeName is the file that probe writes, in the empty copy.
+// probeName is the name of the file that probe writes into the empty copy.
 const probeName = ".segno-probe"
 
-// probe finds out whether the file system makes reflinks, with the first file that
-// is not empty.
+// probe tests whether the file system supports reflinks, with the first file that is not empty.
 func (c *copier) probe(files []copyItem) error {
 	i := slices.IndexFunc(files, func(p copyItem) bool { return p.st.size > 0 })
 	if i < 0 {
@@ -360,7 +360,7 @@ func (c *copier) probe(files []copyItem) error {
 	}
 	src, _, err := c.from.openRegular(files[i].path)
 	if err != nil {
-		return nil // copyFile reports it
+		return nil // copyFile will report it
 	}
 	defer src.close()
 	dst, err := c.to.OpenFile(probeName, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

@@ -11,23 +11,23 @@ import (
 )
 
 // Cover makes the following snapshots and restores continue to save the paths that the given trees
-// saved, even if the rules of the workspace now protect them. Without arguments
-// the rules alone decide. See [segno.Coverage].
+// saved, even if the rules of the workspace now protect them. Without arguments, the rules alone
+// decide. See [segno.Coverage].
 func (d *Dir) Cover(with ...segno.Coverage) { d.coverage = with }
 
-// cover decides whether a path stays saved although a rule protects it. It reads the trees
-// that the caller of [Dir.Cover] named, and of those only the directories that it needs.
-// Its methods may be called from several goroutines; the nil cover holds nothing.
+// cover decides whether a path stays saved although a rule protects it. It reads the trees that
+// the caller of [Dir.Cover] named, but only the directories that it needs. Its methods may be
+// called from several goroutines. A nil cover holds no path.
 type cover struct {
 	bases []base
 	load  func(tree segno.Hash) ([]record, error)
 
 	mu   sync.Mutex
 	dirs map[segno.Hash]map[string]record
-	err  error // the first error that is not about a missing object
+	err  error // the first error other than a missing object
 }
 
-// base is one tree; the cover keeps paths saved because this tree saved them.
+// base is a tree whose saved paths the cover keeps saved.
 type base struct {
 	segno.Coverage
 	text   []byte // its .segnoignore
@@ -35,7 +35,7 @@ type base struct {
 	same   bool // the workspace has the same .segnoignore
 }
 
-// newCover returns nil if there is no tree.
+// newCover returns a cover of the given trees, or nil if there are none.
 func newCover(ctx context.Context, objects getter, with []segno.Coverage) *cover {
 	c := &cover{dirs: make(map[segno.Hash]map[string]record)}
 	c.load = func(tree segno.Hash) ([]record, error) { return loadTree(ctx, objects, tree) }
@@ -57,15 +57,15 @@ func newCover(ctx context.Context, objects getter, with []segno.Coverage) *cover
 	return c
 }
 
-// compare finds out which bases have the same .segnoignore as the workspace.
+// compare determines which bases have the same .segnoignore as the workspace.
 func (c *cover) compare(ignore []byte) {
 	for i := range c.bases {
 		c.bases[i].same = bytes.Equal(c.bases[i].text, ignore)
 	}
 }
 
-// addError keeps the first error. A missing object is no error: the cover does not hold what
-// is below it, and the caller notices the missing object when it compares.
+// addError keeps the first error. It ignores a missing object: the cover then does not hold the
+// paths below it, and the caller finds the missing object when it compares trees.
 func (c *cover) addError(err error) {
 	if err != nil && segno.KindOf(err) != segno.KindNotFound && c.err == nil {
 		c.err = err
@@ -98,7 +98,7 @@ func (c *cover) find(tree segno.Hash, path string) (r record, ok bool) {
 	}
 }
 
-// dir returns a directory of a tree. The caller holds the lock.
+// dir returns a directory of a tree. The caller must hold the lock.
 func (c *cover) dir(tree segno.Hash) map[string]record {
 	entries, known := c.dirs[tree]
 	if !known {
@@ -113,8 +113,8 @@ func (c *cover) dir(tree segno.Hash) map[string]record {
 	return entries
 }
 
-// holds reports whether a path that the rules protect for the reason why stays saved.
-// markers are the paths of the files that led to the verdict.
+// holds reports whether a path stays saved although the rules protect it for the reason why.
+// markers are the paths of the files that caused the protection.
 func (c *cover) holds(path string, isDir bool, why string, markers ...string) bool {
 	if c == nil {
 		return false
@@ -134,7 +134,7 @@ func (c *cover) holds(path string, isDir bool, why string, markers ...string) bo
 		case why == whyMadeAgain || why == whyCache:
 			for _, marker := range markers {
 				if _, exists := c.find(b.Tree, marker); exists {
-					return true // the marker existed when the tree was saved nevertheless
+					return true // the tree saved the path although the marker already existed
 				}
 			}
 		}
@@ -142,7 +142,7 @@ func (c *cover) holds(path string, isDir bool, why string, markers ...string) bo
 	return false
 }
 
-// is reports whether the cover consists of one tree, which is the given one.
+// is reports whether the cover consists of exactly one tree, the given one.
 func (c *cover) is(tree segno.Hash) bool {
 	return c == nil || len(c.bases) == 1 && c.bases[0].Tree == tree
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// TestCoverKeepsPathsSaved writes each kind of rule that an agent can write beside paths that
-// a snapshot saved. With a strict cover everything is saved as if there were no rule,
-// whether or not there is an index; with another one, only if the rule is as old as
-// the cover.
+// TestCoverKeepsPathsSaved writes each kind of rule that an agent can write beside paths that a
+// snapshot saved. With a strict cover, everything must be saved as if there were no rule, with
+// and without an index. With another cover, everything must be saved only if the rule is as old
+// as the cover.
 func TestCoverKeepsPathsSaved(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -83,7 +83,7 @@ func TestCoverKeepsPathsSaved(t *testing.T) {
 	}
 }
 
-// TestNewPathFollowsTheRulesOfTheCover has a turn write a rule and new files.
+// TestNewPathFollowsTheRulesOfTheCover makes a turn write a rule and new files.
 func TestNewPathFollowsTheRulesOfTheCover(t *testing.T) {
 	p := newFixture(t)
 	p.write("src/a", "1")
@@ -124,7 +124,7 @@ func TestForkOfHeldPathsIsExact(t *testing.T) {
 	}
 }
 
-// TestUnprotectedPathIsNotDeleted goes back over a turn that took a rule away.
+// TestUnprotectedPathIsNotDeleted reverts a turn that removed a rule.
 func TestUnprotectedPathIsNotDeleted(t *testing.T) {
 	p := newFixture(t)
 	p.write(".segnoignore", "data/\n")
@@ -136,7 +136,7 @@ func TestUnprotectedPathIsNotDeleted(t *testing.T) {
 	}
 }
 
-// TestHeldListIsBounded has a rule that names many files.
+// TestHeldListIsBounded uses a rule that matches many files.
 func TestHeldListIsBounded(t *testing.T) {
 	p := newFixture(t)
 	for i := range 2 * segno.MaxHeld {

@@ -8,20 +8,20 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Diff returns the changes that turn tree a into tree b. It reads only directories that
-// differ. It does not compare below a directory that is protected on one side, because
-// that side does not record the entries of the directory.
+// Diff returns the changes that turn tree a into tree b. It reads only directories that differ. It
+// does not compare below a directory that is protected on one side, because that side does not
+// record the directory's entries.
 func (d *Dir) Diff(ctx context.Context, a, b segno.Hash) ([]segno.Change, error) {
 	return changes(ctx, d.cache, a, b)
 }
 
-// Diff is the method Diff of a [Dir] without a directory: it needs the objects of the trees only.
+// Diff is [Dir.Diff] without a directory: it only needs the objects of the trees.
 func Diff(ctx context.Context, objects segno.Objects, a, b segno.Hash) ([]segno.Change, error) {
 	return changes(ctx, objects, a, b)
 }
 
-// Lookup returns the entity at a path of a tree. The error has [segno.KindNotFound] if the tree has
-// no such path.
+// Lookup returns the entity at a path of a tree. If the tree does not have the path, the error has
+// [segno.KindNotFound].
 func Lookup(ctx context.Context, objects segno.Objects, tree segno.Hash, path string) (segno.Entity, error) {
 	none := segno.NewError(segno.KindNotFound, "find file", path, nil)
 	var found record
@@ -39,7 +39,7 @@ func Lookup(ctx context.Context, objects segno.Objects, tree segno.Hash, path st
 	return found.Entity, nil
 }
 
-// changes is Diff with other objects.
+// changes is Diff for any source of objects.
 func changes(ctx context.Context, objects getter, a, b segno.Hash) (out []segno.Change, err error) {
 	err = compare(ctx, objects, "", a, b, func(path string, from, to record) error {
 		out = append(out, segno.Change{Path: path, From: from.Entity, To: to.Entity})
@@ -49,8 +49,8 @@ func changes(ctx context.Context, objects getter, a, b segno.Hash) (out []segno.
 	return out, err
 }
 
-// Lost returns how many files tree a saved that tree b only records as protected. It does not
-// count files that could not be read: a snapshot lists those.
+// Lost returns how many files tree a saved that tree b only records as protected. It does not count
+// files that could not be read, because a snapshot lists them.
 func (d *Dir) Lost(ctx context.Context, a, b segno.Hash) (files int, err error) {
 	err = compare(ctx, d.cache, "", a, b, func(_ string, from, to record) error {
 		if to.Type != segno.EntityProtected || to.Why == whyUnreadable || to.Why == whyChanging {
@@ -66,8 +66,8 @@ func (d *Dir) Lost(ctx context.Context, a, b segno.Hash) (files int, err error) 
 	return files, err
 }
 
-// compare calls visit for each path at which two trees differ, a directory before its
-// entries.
+// compare calls visit for each path at which two trees differ. It visits a directory before the
+// directory's entries.
 func compare(ctx context.Context, objects getter, path string, a, b segno.Hash, visit func(path string, from, to record) error) error {
 	if a == b {
 		return nil
@@ -89,7 +89,7 @@ func compare(ctx context.Context, objects getter, path string, a, b segno.Hash, 
 			}
 		}
 		if to.Type == segno.EntityProtected || from.Type == segno.EntityProtected {
-			continue // the entries exist on both sides, and one side does not record them
+			continue // one side does not record the entries
 		}
 		if err := compare(ctx, objects, at, from.child, to.child, visit); err != nil {
 			return err
@@ -98,8 +98,8 @@ func compare(ctx context.Context, objects getter, path string, a, b segno.Hash, 
 	return nil
 }
 
-// nextPair takes the records with the first name from two sorted lists. A list without that
-// name yields the zero record.
+// nextPair removes the records with the smallest name from two sorted lists. For a list without
+// that name, it returns the zero record.
 func nextPair(before, after *[]record) (from, to record) {
 	a, b := *before, *after
 	if len(b) == 0 || len(a) > 0 && a[0].name <= b[0].name {
@@ -111,8 +111,8 @@ func nextPair(before, after *[]record) (from, to record) {
 	return from, to
 }
 
-// differ compares the entities of two trees at one path. An owner that one of them did
-// not record makes no difference.
+// differ compares the entities of two trees at one path. If one of them did not record the owner,
+// it ignores the owner.
 func differ(from, to segno.Entity) bool {
 	if !from.Owner.Known || !to.Owner.Known {
 		from.Owner, to.Owner = segno.Owner{}, segno.Owner{}
@@ -138,9 +138,9 @@ func walk(ctx context.Context, objects getter, r record, visit func(record) bool
 	return nil
 }
 
-// Trace calls visit for each object the snapshot reaches, and descends into those
-// for which it returns true. It needs no directory: a store that collects has snapshots
-// of trees that no longer exist.
+// Trace calls visit for each object that the snapshot reaches, and descends into those for which
+// visit returns true. It needs no directory, because a collection also traces snapshots of trees
+// that no longer exist.
 func Trace(ctx context.Context, objects segno.Objects, s segno.Snapshot, visit func(segno.Hash) bool) error {
 	err := walk(ctx, objects, record{child: s.Tree}, func(r record) bool {
 		for _, name := range []segno.Hash{r.Hash, r.Xattrs} {

@@ -12,39 +12,39 @@ import (
 type Options struct {
 	ID      segno.WorkspaceID // required
 	Objects segno.Objects     // required
-	// Index is the path of the file with the state of each file at the last snapshot, one
-	// for each workspace, outside the tree. Without it each snapshot reads everything.
+	// Index is the path of a file, outside the tree and separate for each workspace, that stores the state of
+	// each file at the last snapshot. Without it, each snapshot reads every file.
 	Index string
 	// Sealer, if not nil, encrypts the index.
 	Sealer Sealer
-	// ForkNote is the path of a file, outside the tree, that contains the path of the incomplete
-	// copy during a Fork, so that [RemoveAbandonedFork] finds the copy that a killed process
-	// left. Without it, that copy stays beside the fork's target.
+	// ForkNote is the path of a file, outside the tree, in which Fork records the path of its incomplete
+	// copy, so that [RemoveAbandonedFork] finds the copy that a killed process left. Without it, that copy
+	// stays beside the fork's target.
 	ForkNote string
-	// Exclude are absolute paths of files, and of directories that are never entered, such as segno's
-	// own store if it is inside the tree.
+	// Exclude lists the absolute paths of files, and of directories that a snapshot never enters, such as
+	// segno's own store if it is inside the tree.
 	Exclude []string
-	// Databases, if not nil, returns absolute paths of files that another package saves: trees record
-	// only that they exist. beside are files beside them, of which trees record nothing.
+	// Databases, if not nil, returns the absolute paths of files that another package saves: trees only
+	// record that they exist. beside are additional files next to them, which trees do not record at all.
 	Databases func() (databases, beside []string)
-	// GitIgnore is the path of the user's own git ignore file, which applies to each
-	// repository when a snapshot decides whether git ignores a large file. "" is none.
+	// GitIgnore is the path of the user's own git ignore file. It applies to each repository when a snapshot
+	// decides whether git ignores a large file. "" means none.
 	GitIgnore string
-	// Progress, if not nil, is called during a snapshot with the number of bytes that were
-	// read and the number known to need it. Calls do not overlap.
+	// Progress, if not nil, is called during a snapshot with the number of bytes read so far and the number
+	// currently known to need reading. Calls do not overlap.
 	Progress func(done, total int64)
-	// FS makes all writes; nil is [vfs.OS].
+	// FS makes all writes; nil means [vfs.OS].
 	FS vfs.FS
 }
 
-// Sealer encrypts a file that segno keeps outside the tree. OpenFile is the inverse of SealFile, and fails for the
-// content of another file.
+// Sealer encrypts a file that segno keeps outside the tree. OpenFile is the inverse of SealFile, and fails
+// for the content of another file.
 type Sealer interface {
 	SealFile(name string, plain []byte) []byte
 	OpenFile(name string, data []byte) ([]byte, error)
 }
 
-// Dir is a directory tree an agent works in. It implements [segno.Workspace].
+// Dir is a directory tree in which an agent works. It implements [segno.Workspace].
 type Dir struct {
 	options  Options
 	root     string
@@ -53,17 +53,17 @@ type Dir struct {
 	coverage []segno.Coverage // the arguments of Cover
 
 	budget   budget
-	readFull func(f *fileHandle, buf []byte) (int, error) // replaced by tests
+	readFull func(f *fileHandle, buf []byte) (int, error) // tests replace it
 
-	// listNames lists a directory during a restore; nil is [dirHandle.names] where file systems
-	// fold names. Tests set it to simulate such a file system.
+	// listNames lists a directory during a restore. nil means [dirHandle.names] on file systems that fold
+	// names. Tests set it to simulate such a file system.
 	listNames func(dir string) ([]string, error)
 }
 
 var _ segno.Workspace = (*Dir)(nil)
 
-// Open returns the tree at the directory root. The error has [segno.KindInvalid] if a
-// required option is missing, [segno.KindNotFound] if there is no such directory.
+// Open returns the tree in the directory root. The error has [segno.KindInvalid] if a required option is
+// missing, and [segno.KindNotFound] if the directory does not exist.
 func Open(root string, o Options) (*Dir, error) {
 	if o.ID == "" || root == "" || o.Objects == nil {
 		return nil, segno.Errorf(segno.KindInvalid, "open workspace", root, "the options lack an id, a root or objects")
@@ -93,8 +93,7 @@ func realDir(path string) (string, error) {
 	return filepath.EvalSymlinks(abs)
 }
 
-// pathError returns an error about a path. It has the kind of err, or the one that fits the
-// cause.
+// pathError returns an error about a path. Its kind is that of err, or else the kind that fits the cause.
 func pathError(op, path string, err error) error {
 	kind := segno.KindOf(err)
 	switch {
@@ -107,7 +106,7 @@ func pathError(op, path string, err error) error {
 	return segno.NewError(kind, op, path, err)
 }
 
-// reserved returns the paths in the tree that are not the user's, or that another package saves.
+// reserved returns the paths in the tree that do not belong to the user or that another package saves.
 func (d *Dir) reserved() reserved {
 	r := reserved{own: d.inTree(d.options.Exclude)}
 	if d.options.Databases != nil {
@@ -117,7 +116,7 @@ func (d *Dir) reserved() reserved {
 	return r
 }
 
-// inTree returns which of some absolute paths are inside the tree, as paths in it.
+// inTree returns those of the absolute paths that are inside the tree, relative to the root.
 func (d *Dir) inTree(paths []string) (out []string) {
 	for _, dir := range paths {
 		if real, err := realDir(dir); err == nil {
@@ -130,7 +129,7 @@ func (d *Dir) inTree(paths []string) (out []string) {
 	return out
 }
 
-// inside returns path relative to dir, "" for dir itself, if it is at or below it.
+// inside returns path relative to dir, or "" for dir itself. It returns false if path is not at or below dir.
 func inside(dir, path string) (string, bool) {
 	if dir == path {
 		return "", true

@@ -15,16 +15,16 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// dirHandle is an open directory. Everything in a tree is read through the handle of its
-// root, so that the tree may be renamed meanwhile, and no symlink below the root is followed.
+// dirHandle is an open directory. All reads of a tree start from the handle of its root, so
+// that the tree may be renamed meanwhile and no symlink below the root is followed.
 type dirHandle struct {
 	fd int
-	// stepwise means that there is no openat2: a path is opened name by name.
+	// stepwise is set if openat2 is missing: a path is then opened name by name.
 	stepwise bool
-	file     vfs.File // owns fd if it is not nil
+	file     vfs.File // if not nil, it owns fd
 }
 
-// openRoot opens the directory at path, to which symlinks may lead.
+// openRoot opens the directory at path, which may contain symlinks.
 func openRoot(path string) (*dirHandle, error) {
 	fd, err := openat(unix.AT_FDCWD, path, unix.O_DIRECTORY)
 	if err != nil {
@@ -33,7 +33,7 @@ func openRoot(path string) (*dirHandle, error) {
 	return &dirHandle{fd: fd, stepwise: !hasOpenat2(fd)}, nil
 }
 
-// openRealDir opens a directory by its absolute path, no component of which is a symlink.
+// openRealDir opens a directory by its absolute path, which must not contain a symlink.
 func openRealDir(path string) (*dirHandle, error) {
 	top, err := openRoot("/")
 	if err != nil || path == "/" {
@@ -47,7 +47,7 @@ func openRealDir(path string) (*dirHandle, error) {
 	return dir, nil
 }
 
-// openWritten opens the directory that at writes to, for reading.
+// openWritten opens, for reading, the directory to which at writes.
 func openWritten(at vfs.Root) (*dirHandle, error) {
 	f, err := at.OpenFile(".", unix.O_RDONLY, 0)
 	if err != nil {
@@ -74,12 +74,12 @@ func (d *dirHandle) close() {
 	unix.Close(d.fd)
 }
 
-// maxPath is more than the bytes of a path that the kernel accepts.
+// maxPath is more than the longest path, in bytes, that the kernel accepts.
 const maxPath = 4096
 
-// openDir opens the directory at rel, "" being d itself. No component may be a symlink. A
-// path that is too long for the kernel is opened in parts, each as long as possible,
-// because one call for each name is slow in a deep tree.
+// openDir opens the directory at rel; "" is d itself. No component may be a symlink. openDir
+// opens a path that is too long for the kernel in parts, each as long as possible, because one
+// call for each name is slow in a deep tree.
 func (d *dirHandle) openDir(rel string) (*dirHandle, error) {
 	if rel == "" {
 		rel = "."
@@ -97,7 +97,7 @@ func (d *dirHandle) openDir(rel string) (*dirHandle, error) {
 		switch {
 		case !d.stepwise:
 			fd, err = openat2(at, part)
-		case rest != "": // a directory on the way need not be readable
+		case rest != "": // an intermediate directory need not be readable
 			fd, err = openat(at, part, unix.O_DIRECTORY|unix.O_NOFOLLOW|searchOnly)
 		default:
 			fd, err = openat(at, part, unix.O_DIRECTORY|unix.O_NOFOLLOW)
@@ -115,7 +115,8 @@ func (d *dirHandle) openDir(rel string) (*dirHandle, error) {
 	}
 }
 
-// lstat returns the stat of the path rel, a symlink as such; "" is d itself.
+// lstat returns the stat of the path rel without following a symlink at its end; "" is d
+// itself.
 func (d *dirHandle) lstat(rel string) (st stat, err error) {
 	if strings.Contains(rel, "/") {
 		up, err := d.openDir(path.Dir(rel))
@@ -137,7 +138,7 @@ func (d *dirHandle) lstat(rel string) (st stat, err error) {
 	return st, err
 }
 
-// find is lstat that reports an absent path with ok instead of an error.
+// find is lstat, but it reports a missing path with ok instead of an error.
 func (d *dirHandle) find(rel string) (st stat, ok bool, err error) {
 	st, err = d.lstat(rel)
 	if isAbsent(err) {
@@ -152,7 +153,7 @@ func (d *dirHandle) exists(rel string) bool {
 	return err == nil
 }
 
-// isDir reports whether rel is a directory that no symlink leads to.
+// isDir reports whether rel is a directory whose path contains no symlink.
 func (d *dirHandle) isDir(rel string) bool {
 	st, err := d.lstat(rel)
 	return err == nil && st.is(typeDir)
@@ -179,7 +180,7 @@ func (d *dirHandle) readlink(name string) (string, error) {
 	return string(buf[:n]), nil
 }
 
-// names returns the names in the directory at rel in order, none if it is no directory.
+// names returns the sorted names in the directory at rel, or none if it is not a directory.
 func (d *dirHandle) names(rel string) (names []string, err error) {
 	dir, err := d.openDir(rel)
 	if isAbsent(err) {
@@ -194,10 +195,11 @@ func (d *dirHandle) names(rel string) (names []string, err error) {
 	return names, err
 }
 
-// direntBytes is the size of the buffer that [dirHandle.list] wants.
+// direntBytes is the buffer size for [dirHandle.list].
 const direntBytes = 32 << 10
 
-// open opens a file in d for reading. A symlink is an error, and a FIFO does not block.
+// open opens a file in d for reading. It returns an error for a symlink, and does not block on
+// a FIFO.
 func (d *dirHandle) open(name string) (*fileHandle, error) {
 	fd, err := openat(d.fd, name, unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY)
 	if err != nil {
@@ -206,7 +208,7 @@ func (d *dirHandle) open(name string) (*fileHandle, error) {
 	return &fileHandle{fd: fd}, nil
 }
 
-// errNotRegular is the error about a path that is not a regular file, or too large.
+// errNotRegular is the error for a path that is not a regular file, or is too large.
 var errNotRegular = errors.New("not a regular file, or too large")
 
 // openRegular opens the file at rel and returns its stat. It opens only regular files, because
@@ -258,7 +260,7 @@ func (d *dirHandle) readFile(rel string, limit int64) ([]byte, error) {
 type fileHandle struct {
 	fd     int
 	size   int64
-	sparse bool // much of it takes no space on the disk; known after stat
+	sparse bool // a large part of it takes no space on the disk; known after stat
 }
 
 func (f *fileHandle) close()                  { unix.Close(f.fd) }
@@ -311,13 +313,13 @@ func readFull(f *fileHandle, buf []byte) (n int, err error) {
 // isGone reports whether an error means that a name does not exist.
 func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
-// isReplaced reports whether an error means that a name is something else than expected.
+// isReplaced reports whether an error means that a name has another type than expected.
 func isReplaced(err error) bool {
 	return errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ENXIO)
 }
 
-// isAbsent reports whether an error means that there is nothing at a path: not its last
-// name, or no directory to contain it.
+// isAbsent reports whether an error means that a path does not exist, because its last name or
+// one of its directories is missing.
 func isAbsent(err error) bool {
 	var not notDirError
 	return isGone(err) || isReplaced(err) || errors.As(err, &not)

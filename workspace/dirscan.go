@@ -5,17 +5,17 @@ import (
 	"github.com/dalsegno/segno/internal/gitignore"
 )
 
-// dirScan compares one directory with its entries in the index. As long as both have the
-// same names in the same order it allocates nothing.
+// dirScan compares one directory with its entries in the index. While both have the same names
+// in the same order, it allocates no memory.
 type dirScan struct {
 	scan *scan
 	n    *node
 	dir  *dirHandle
 
 	old    []entry
-	next   int     // where in old the next name is expected
-	same   bool    // everything so far is old[:next]
-	out    []entry // the present entries, from the first difference on
+	next   int     // the index in old at which the next name is expected
+	same   bool    // all entries so far equal old[:next]
+	out    []entry // the current entries, from the first difference on
 	tagged bool    // it is a cache directory
 
 	reads []int32 // entries to read
@@ -74,8 +74,8 @@ func (l *dirScan) expect(name []byte) *entry {
 	return &l.old[i]
 }
 
-// differ records the first difference. From then on, out collects the entries. It
-// starts with the first entries of the index.
+// differ records the first difference. From then on, out collects the entries, beginning with
+// the first entries of the index.
 func (l *dirScan) differ(first int) {
 	if l.same {
 		l.same = false
@@ -83,8 +83,8 @@ func (l *dirScan) differ(first int) {
 	}
 }
 
-// addStray records a temporary file of an interrupted Apply, which the snapshot removes.
-// There is one caller at a time, so that no Apply is still writing it.
+// addStray records a temporary file of an interrupted Apply, so that the snapshot removes it.
+// The workspace has one caller at a time, so no Apply is still writing the file.
 func (l *dirScan) addStray(name string) {
 	if !isApplyTemp(name) {
 		return
@@ -94,9 +94,9 @@ func (l *dirScan) addStray(name string) {
 	l.scan.mu.Unlock()
 }
 
-// unchanged reports whether the entry of the index is still correct. The entry of a
-// directory is if its mode is the same. The directory is scanned in any case, unless the
-// caller knows that it did not change.
+// unchanged reports whether the entry of the index is still correct. For a directory, it only
+// compares the mode, because the directory is scanned in any case, unless the caller knows that
+// it did not change.
 func (l *dirScan) unchanged(before *entry, st *stat) bool {
 	switch before.kind {
 	case kindFile, kindHardLink, kindSymlink:
@@ -125,7 +125,7 @@ func (l *dirScan) unchanged(before *entry, st *stat) bool {
 	return true
 }
 
-// staysProtected is unchanged for an entry that the index has as protected.
+// staysProtected is unchanged for an entry that is protected in the index.
 func (l *dirScan) staysProtected(before *entry, st *stat) bool {
 	at, rules := join(l.n.path, before.name), l.scan.protected
 	switch before.note {
@@ -161,10 +161,10 @@ func (l *dirScan) staysHeld(before *entry) bool {
 	return l.scan.rules.cover.holds(join(l.n.path, before.name), false, whyLargeIgnore)
 }
 
-// verdict returns why this entry is protected, or "", and whether it is held.
+// verdict returns why this entry is protected, or "", and whether the cover holds it.
 func (l *dirScan) verdict(name string, st *stat) (why string, held bool) {
 	if len(l.scan.rules.databases) > 0 && l.scan.rules.databases[join(l.n.path, name)] {
-		return segno.WhyDatabase, false // whatever its size
+		return segno.WhyDatabase, false // regardless of its size
 	}
 	if why := special(st); why != "" {
 		return why, false
@@ -175,8 +175,8 @@ func (l *dirScan) verdict(name string, st *stat) (why string, held bool) {
 	return l.scan.rules.protects(l.n.path, name, st.is(typeDir), l.dir)
 }
 
-// classify fills in a new or changed entry; before, which may be nil, is the entry of the
-// index. An entry that vanishes meanwhile keeps kind 0.
+// classify sets the fields of a new or changed entry. before, which may be nil, is the entry of
+// the index. The kind of an entry that vanishes meanwhile stays 0.
 func (l *dirScan) classify(e, before *entry) {
 	why, held := l.verdict(e.name, &e.st)
 	if why != "" {
@@ -221,7 +221,7 @@ func (l *dirScan) classifyFile(e, before *entry) {
 	switch at := int32(len(l.out)); {
 	case before != nil && before.isFile() && before.st == e.st:
 		held := e.held
-		*e = *before // the rules changed, the file did not
+		*e = *before // the rules changed, but not the file
 		e.held = held
 	case e.st.size > maxIgnored && rules.ignore.Match(join(path, e.name), false) != gitignore.Kept:
 		l.large = append(l.large, at)

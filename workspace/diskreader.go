@@ -10,22 +10,22 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// present is the state of a path right now.
+// present is the current state of a path.
 type present struct {
 	segno.Entity
-	st      stat // zero if there is nothing
-	suspect bool // its content may change while its stat stays
+	st      stat // zero if the path does not exist
+	suspect bool // its content may change without a change of its stat
 }
 
-// diskReader finds out the present state of paths. It reads every file: a file that is about
-// to be replaced is never judged by the index.
+// diskReader determines the current state of paths. It reads every file and never relies on the
+// index, because Apply is about to replace these files.
 type diskReader struct {
 	root    *dirHandle
 	rules   *rules
 	budget  budget
 	clock   clock
-	index   *node             // has which large files git ignores; may be nil
-	guarded map[string]string // directory → why it, or one above it, is protected
+	index   *node             // records which large files git ignores; may be nil
+	guarded map[string]string // directory → why the directory, or one above it, is protected
 	// listNames, if not nil, lists a directory of a file system on which a lookup may find an
 	// entry by another spelling of its name.
 	listNames func(dir string) ([]string, error)
@@ -52,7 +52,7 @@ func (d *Dir) newReader(ctx context.Context, root *dirHandle) (*diskReader, erro
 	return r, err
 }
 
-// look returns the entity at path p, a file with the hash of its content.
+// look returns the entity at path p. For a file, it includes the hash of the content.
 func (r *diskReader) look(p string) (present, error) {
 	why, err := r.guard(dirOf(p))
 	if err != nil || why != "" {
@@ -117,7 +117,7 @@ func (r *diskReader) protects(dir *dirHandle, p string, st *stat) string {
 	return ""
 }
 
-// guard returns why nothing below dir may be touched, or "".
+// guard returns why paths below dir must not change, or "".
 func (r *diskReader) guard(dir string) (why string, err error) {
 	if dir == "" {
 		return "", nil
@@ -144,17 +144,16 @@ func (r *diskReader) guard(dir string) (why string, err error) {
 	return why, err
 }
 
-// forget drops all knowledge about protection and names, because a file that was written may be a
-// marker.
+// forget drops all cached protections and names, because a written file may be a marker.
 func (r *diskReader) forget() {
 	clear(r.guarded)
 	clear(r.listed)
 }
 
-// isExact reports whether the components of p are spelled as in their directories. A file
-// system that ignores case finds README also as readme, and one that normalises Unicode finds
-// é in both forms. If a step renames readme to README, README must count as absent: it would
-// seem to be written already, and the removal of readme would remove it.
+// isExact reports whether the components of p are spelled as in their directories. A file system
+// that ignores case finds README also as readme, and one that normalises Unicode finds é in both
+// forms. If a step renames readme to README, README must count as absent. Otherwise it would seem
+// to be written already, and the removal of readme would remove it.
 func (r *diskReader) isExact(p string) (bool, error) {
 	if r.listNames == nil || p == "" {
 		return true, nil
@@ -174,7 +173,7 @@ func (r *diskReader) isExact(p string) (bool, error) {
 	return found, nil
 }
 
-// hashFile reads the file called name. Its stat must still be out.st.
+// hashFile reads the file called name. Its stat must still equal out.st.
 func (r *diskReader) hashFile(dir *dirHandle, name string, out *present) error {
 	f, err := dir.open(name)
 	if err != nil {
@@ -192,7 +191,7 @@ func (r *diskReader) hashFile(dir *dirHandle, name string, out *present) error {
 	}
 	st, err := f.stat()
 	out.Entity = segno.Entity{Type: segno.EntityFile, Mode: out.st.perm(), Size: out.st.size, Xattrs: attrs, Owner: out.st.owner()}
-	if st == out.st { // else it is changing, and equal to nothing
+	if st == out.st { // otherwise the file is changing, and equals no other
 		out.Hash = segno.Hash(sum.Sum(nil))
 	}
 	return err
@@ -208,7 +207,8 @@ func dirXattrs(in *dirHandle, name string) (segno.Hash, error) {
 	return hashXattrs(dir.fd)
 }
 
-// hashXattrs returns the name of the object with the attributes of an open file; zero for none.
+// hashXattrs returns the name of the object with the attributes of an open file, or zero if it
+// has none.
 func hashXattrs(fd int) (segno.Hash, error) {
 	attrs, err := readXattrs(fd)
 	if err != nil || attrs == nil {

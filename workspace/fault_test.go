@@ -13,8 +13,8 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// restoreFixture is a tree with two saved states between which everything that can change
-// does, and the steps from the second, which is present, to the first.
+// restoreFixture is a tree with two saved states that differ in everything that can change, and
+// the steps from the second state, which is present, to the first.
 type restoreFixture struct {
 	*fixture
 	first segno.Snapshot
@@ -60,8 +60,8 @@ func newRestoreFixture(t testing.TB) *restoreFixture {
 	return j
 }
 
-// unsynced leaves out the syncs. They take most of the time, and only a crash of the machine
-// would reveal that they are missing. Faults around it still see the calls.
+// unsynced omits the syncs. They take most of the time, and only a crash of the machine would
+// reveal that they are missing. A fault injector around it still receives the calls.
 type unsynced struct{ vfs.FS }
 
 func (unsynced) SyncDir(string) error { return nil }
@@ -89,9 +89,9 @@ type unsyncedFile struct{ vfs.File }
 
 func (unsyncedFile) Sync() error { return nil }
 
-// TestInterruptedApplyCanBeRepeated fails each write of a restore in turn,
-// once, and then from there on for good, as for a process that is killed. The
-// error is reported, and the same steps again lead to the exact tree.
+// TestInterruptedApplyCanBeRepeated fails each write of a restore in turn, first only that one
+// and then all from it on, as if the process was killed. Apply must return the error, and the
+// same steps must then result in the exact tree.
 func TestInterruptedApplyCanBeRepeated(t *testing.T) {
 	for _, forever := range []bool{false, true} {
 		for n := 0; ; n++ {
@@ -151,7 +151,7 @@ func TestSnapshotReportsAnIndexItCannotWrite(t *testing.T) {
 	}
 }
 
-// TestFailedForkLeavesNothing fails each write of a fork: there is an error and no fork.
+// TestFailedForkLeavesNothing fails each write of a fork: there must be an error and no fork.
 func TestFailedForkLeavesNothing(t *testing.T) {
 	p := newFixture(t)
 	p.write("d/a", "1")

@@ -39,7 +39,7 @@ func newFixture(t testing.TB) *fixture {
 	return p
 }
 
-// open replaces the Dir by one of this config, completed.
+// open replaces the Dir by one with these options, plus the required ones.
 func (p *fixture) open(c workspace.Options) {
 	p.t.Helper()
 	p.dir = p.other(c)
@@ -82,7 +82,7 @@ func (p *fixture) saveBy(d *workspace.Dir) segno.Snapshot {
 	return s
 }
 
-// saveAt is save after a change of paths alone.
+// saveAt is save after a change of nothing but paths.
 func (p *fixture) saveAt(paths ...string) segno.Snapshot {
 	p.t.Helper()
 	b := p.store.Batch()
@@ -107,7 +107,7 @@ func (p *fixture) diff(a, b segno.Snapshot) []segno.Change {
 	return changes
 }
 
-// restore saves the present and restores the tree to s.
+// restore saves the present state and restores the tree to s.
 func (p *fixture) restore(s segno.Snapshot) []segno.Conflict {
 	p.t.Helper()
 	conflicts, err := p.dir.Apply(ctx(p.t), p.diff(p.save(), s), s.Times)
@@ -140,7 +140,7 @@ func (p *fixture) read(rel string) string {
 
 func (p *fixture) look() seen { p.t.Helper(); return look(p.t, p.root) }
 
-// removeAll removes dir also if a directory in it is not writable and the user is not root.
+// removeAll removes dir, even if a directory in it is not writable and the user is not root.
 func removeAll(t testing.TB, dir string) {
 	t.Helper()
 	must(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {

@@ -11,8 +11,8 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// foldingFS simulates a file system on which old and new are one name. Where both names exist on
-// the disk, the directory listing tells which one is the real spelling.
+// foldingFS simulates a file system on which old and new are the same name. If both names exist
+// on the disk, the directory listing shows which one is the real spelling.
 type foldingFS struct {
 	vfs.FS
 	old, new string
@@ -61,8 +61,8 @@ func (r foldingRoot) Remove(name string) error {
 	return err
 }
 
-// TestARenameToAnotherSpellingIsUndone undoes renames between spellings that a file system
-// may treat as equal. The old name must not count as present because the new one is.
+// TestARenameToAnotherSpellingIsUndone undoes renames between spellings that a file system may
+// treat as equal. The old name must not count as present because the new one exists.
 func TestARenameToAnotherSpellingIsUndone(t *testing.T) {
 	for _, names := range [][2]string{{"README", "readme"}, {"caf\u00e9", "cafe\u0301"}} {
 		p := newFixture(t)
@@ -90,11 +90,12 @@ func TestARenameToAnotherSpellingIsUndone(t *testing.T) {
 }
 
 // TestNamesThatBecomeOneAreAConflict restores a tree of a case-sensitive file system to one that
-// ignores case: the second of two names, and every path below it, is a conflict with this reason.
+// ignores case. The second of two names, and every path below it, must be a conflict with this
+// reason.
 func TestNamesThatBecomeOneAreAConflict(t *testing.T) {
 	for _, c := range []struct {
 		content map[string]string
-		want    []string // conflicts
+		want    []string // the conflicts
 	}{
 		{map[string]string{"README": "1", "readme": "2"}, []string{"readme"}},
 		{map[string]string{"README/x": "1", "readme/x": "2", "readme/y/z": "3"}, []string{"readme", "readme/x", "readme/y", "readme/y/z"}},

@@ -13,19 +13,18 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// Fork makes dir, which must not exist while its parent must, a copy of the tree
-// as it was at s. The error has [segno.KindConflict] if dir exists,
-// [segno.KindRefused] if one of the two trees would be inside the other.
+// Fork copies the tree as it was at s to dir. dir must not exist, but its parent must. The
+// error has [segno.KindConflict] if dir exists, and [segno.KindRefused] if one of the two trees
+// would be inside the other.
 //
-// Fork copies the present tree, by reflink where the file system can, and reads the copy
-// again. Where the copy differs from s, Fork writes it from the store. The
-// copy is beside dir under a temporary name until it is complete. Nothing in it
-// is a hard link to the source. Protected paths are copied as they are now; without
-// reflinks, Fork leaves out those over a gigabyte or a hundred thousand entries. It always
-// leaves out sockets, FIFOs, devices, unreadable files and directories that are too deep for a
-// snapshot. Each .git is
-// copied and made independent of the source: see makeGitIndependent. No file or directory
-// of the fork has setuid or setgid: they would lend the rights of another owner.
+// Fork copies the present tree, by reflink if the file system supports it, and scans the copy.
+// Where the copy differs from s, Fork writes it from the store. The copy is beside dir under a
+// temporary name until it is complete. It contains no hard link to the source. Protected paths
+// are copied as they are now; without reflinks, Fork leaves out those over a gigabyte or a
+// hundred thousand entries. It always leaves out sockets, FIFOs, devices, unreadable files and
+// directories that are too deep for a snapshot. It copies each .git and makes the copy
+// independent of the source: see makeGitIndependent. No file or directory of the fork has
+// setuid or setgid, because they would grant the rights of another owner.
 func (d *Dir) Fork(ctx context.Context, s segno.Snapshot, dir string) (segno.ForkReport, error) {
 	parent, target, err := d.openForkParent(dir)
 	if err != nil {
@@ -50,7 +49,8 @@ func (d *Dir) Fork(ctx context.Context, s segno.Snapshot, dir string) (segno.For
 	return segno.ForkReport{Root: target, How: f.how, Files: s.Files, LeftOut: slices.Compact(f.leftOut)}, nil
 }
 
-// openForkParent opens the directory to make the fork in, and returns the fork's real path.
+// openForkParent opens the directory that will contain the fork, and returns the fork's real
+// path.
 func (d *Dir) openForkParent(dir string) (in vfs.Root, target string, err error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -86,9 +86,9 @@ func (d *Dir) openForkParent(dir string) (in vfs.Root, target string, err error)
 // fork is a Fork in progress.
 type fork struct {
 	from    *Dir
-	parent  vfs.Root    // the directory that the fork is made in
+	parent  vfs.Root    // the directory that contains the fork
 	name    string      // of the copy in parent
-	temp    string      // its path until it is complete
+	temp    string      // the copy's path until it is complete
 	to      *treeWriter // of the copy
 	copied  *dirHandle  // the copy, for reading
 	target  string
@@ -125,9 +125,9 @@ func (f *fork) run(ctx context.Context, s segno.Snapshot) error {
 	return f.rename()
 }
 
-// restoreSnapshot writes the copy wherever it differs from s. It repeats this as long as
-// there are other conflicts than before: a path that a marker file protected may be written
-// once that file is removed.
+// restoreSnapshot writes the copy wherever it differs from s. It repeats this as long as the
+// conflicts change, because a path that a marker file protected may be written once that file
+// is removed.
 func (f *fork) restoreSnapshot(ctx context.Context, s segno.Snapshot) error {
 	d, err := Open(f.temp, Options{ID: f.from.options.ID, Objects: f.objects, FS: f.from.options.FS})
 	if err != nil {
@@ -145,7 +145,7 @@ func (f *fork) restoreSnapshot(ctx context.Context, s segno.Snapshot) error {
 		if err != nil {
 			return err
 		}
-		steps = slices.DeleteFunc(steps, changesGitFile) // the fork has another one
+		steps = slices.DeleteFunc(steps, changesGitFile) // the fork has a .git file of its own
 		conflicts, err := d.Apply(ctx, stripAll(steps), s.Times)
 		if err != nil {
 			return err
@@ -160,8 +160,8 @@ func (f *fork) restoreSnapshot(ctx context.Context, s segno.Snapshot) error {
 	}
 }
 
-// stripAll returns changes to a tree without setuid and setgid: a fork belongs to the
-// caller, and its files must not lend the caller's rights to other users.
+// stripAll returns changes to a tree without setuid and setgid. The fork belongs to the caller,
+// and its files must not grant the caller's rights to other users.
 func stripAll(steps []segno.Change) (out []segno.Change) {
 	for _, s := range steps {
 		if s.To = strip(s.To); s.From != s.To {
@@ -172,7 +172,8 @@ func stripAll(steps []segno.Change) (out []segno.Change) {
 }
 
 // acceptConflicts accepts conflicts at and below paths that are protected on one side, and
-// returns an error for any other. A path that does not exist in the copy was left out.
+// returns an error for any other. It ignores paths that do not exist in the copy, because they
+// were left out.
 func (f *fork) acceptConflicts(steps []segno.Change, conflicts []segno.Conflict) error {
 	guards := make(map[string]bool)
 	for _, s := range steps {
@@ -195,8 +196,8 @@ func (f *fork) acceptConflicts(steps []segno.Change, conflicts []segno.Conflict)
 	return nil
 }
 
-// setTimes gives the files of the copy that are in now the times they had in the
-// snapshot. Files that were written after the scan of now have them already.
+// setTimes sets the times of the copy's files to those in the snapshot. now is a scan of the
+// copy. Files that were written after that scan already have their times.
 func (f *fork) setTimes(ctx context.Context, now *node, s segno.Snapshot) (err error) {
 	f.to.closeDirs() // Apply may have replaced a directory that is still open
 	times := newObjectReader(f.objects, s.Times)
@@ -208,7 +209,7 @@ func (f *fork) setTimes(ctx context.Context, now *node, s segno.Snapshot) (err e
 	return err
 }
 
-// setTime sets the time of one file, if its time is not the right one already.
+// setTime sets the time of one file unless the file already has it.
 func (f *fork) setTime(ctx context.Context, times *objectReader, p string, was stat) error {
 	saved, err := times.time(ctx, p)
 	if err != nil || saved == nil || !saved.child.IsZero() || saved.mtime == was.mtime {

@@ -14,7 +14,7 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// git runs git with a fixed name and no configuration of the user.
+// git runs git with a fixed user name and without the user's configuration.
 func git(t testing.TB, dir string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=n", "-c", "user.email=e@x"}, args...)...)
@@ -164,8 +164,8 @@ func TestForkRefusesNestingAndExisting(t *testing.T) {
 	}
 }
 
-// TestForkLeavesOutMissingPaths forks at a time since when protected paths were removed and
-// others replaced files.
+// TestForkLeavesOutMissingPaths forks an older state. Since then, some protected paths were
+// removed and others replaced files.
 func TestForkLeavesOutMissingPaths(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -195,8 +195,8 @@ func TestForkLeavesOutMissingPaths(t *testing.T) {
 	}
 }
 
-// TestForkOfASubmoduleIsIndependent has its git directory, and objects borrowed from
-// another repository, outside the tree.
+// TestForkOfASubmoduleIsIndependent forks a submodule whose git directory, and objects borrowed
+// from another repository, are outside the tree.
 func TestForkOfASubmoduleIsIndependent(t *testing.T) {
 	base := t.TempDir()
 	lib, super := base+"/lib", base+"/super"
@@ -229,7 +229,7 @@ func TestForkOfASubmoduleIsIndependent(t *testing.T) {
 		t.Errorf("the source: %q", got)
 	}
 
-	// Of the whole, the submodule stays one.
+	// In a fork of the superproject, the submodule stays a submodule.
 	p = &fixture{t: t, root: super, store: newMemory()}
 	p.open(workspace.Options{})
 	whole := base + "/whole"

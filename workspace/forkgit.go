@@ -14,7 +14,7 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// makeGitIndependent makes sure that no .git of the fork leads back to the source's:
+// makeGitIndependent ensures that no .git of the fork refers to the source's:
 //
 //   - A .git directory was copied whole, except symlinks out of it: see linkCheck. Its
 //     registered worktrees inside the tree are changed to the fork's; those outside are
@@ -25,8 +25,8 @@ import (
 //     in progress. Registering another worktree would write into the user's .git. It
 //     is copied only under the conditions of followGitPointer.
 //
-// Every file of a .git is read and written through directory handles that follow no
-// symlink. Nothing of the source is written.
+// All files of a .git are read and written through directory handles that follow no symlink.
+// The source is never written.
 func (f *fork) makeGitIndependent(ctx context.Context, from *dirHandle, gits []string) error {
 	self, err := from.lstat("")
 	if err != nil {
@@ -86,7 +86,8 @@ func refuseGit(path string, why error, hint string) error {
 	return segno.NewError(segno.KindRefused, "copy repository", path, why).WithHint(hint)
 }
 
-// inFork returns the path in the fork of a path in the source; false if it is outside.
+// inFork returns the path in the fork for a path in the source. It returns false if the path is
+// outside the tree.
 func (f *fork) inFork(p string) (string, bool) {
 	rel, ok := inside(f.from.root, p)
 	if !ok {
@@ -95,8 +96,9 @@ func (f *fork) inFork(p string) (string, bool) {
 	return filepath.Join(f.target, rel), true
 }
 
-// redirect writes the fork's version of a .git file or symlink to the git directory rel in
-// the tree. It writes the resolved path, so that no symlink on the old one can lead back.
+// redirect writes the fork's version of a .git file or symlink to the git directory rel in the
+// tree. It writes the resolved path, so that no symlink in the old path can refer to the
+// source.
 func (f *fork) redirect(from *dirHandle, at, rel string, isLink, absolute bool) error {
 	if !f.isCommonInside(from, rel) {
 		return refuseGit(filepath.Join(f.from.root, at), errCommon, hintPointer)
@@ -114,8 +116,8 @@ func (f *fork) redirect(from *dirHandle, at, rel string, isLink, absolute bool) 
 	return f.to.replaceFile(at, []byte("gitdir: "+text+"\n"), 0o644)
 }
 
-// isCommonInside reports whether the git directory rel of the tree shares no repository
-// outside the tree.
+// isCommonInside reports whether the git directory rel shares only repositories inside the
+// tree.
 func (f *fork) isCommonInside(from *dirHandle, rel string) bool {
 	text, err := from.readLine(join(rel, "commondir"))
 	if err != nil {
@@ -129,7 +131,7 @@ func (f *fork) isCommonInside(from *dirHandle, rel string) bool {
 	return ok
 }
 
-// copyRepository makes a separate repository at the path at from r.
+// copyRepository copies r to a separate repository at the path at.
 func (f *fork) copyRepository(ctx context.Context, at string, r *repository) error {
 	err := f.to.in(at, func(in vfs.Root, name string) error { return in.Mkdir(name, 0o755) })
 	if err != nil {
@@ -162,8 +164,8 @@ func (f *fork) editConfigs(at string, change func(s *setting) (string, bool)) er
 	return nil
 }
 
-// isPerWorktree reports whether a path in a repository belongs to its main worktree
-// alone, or to other worktrees: HEAD and similar refs, the index, an operation in progress.
+// isPerWorktree reports whether a path in a repository belongs only to its main worktree, or to
+// other worktrees: HEAD and similar refs, the index, an operation in progress.
 func isPerWorktree(p string) bool {
 	switch p {
 	case "worktrees", "config.worktree", "index", "logs/HEAD", "info/sparse-checkout", "rebase-merge", "rebase-apply",
@@ -199,8 +201,8 @@ func (f *fork) copyGit(ctx context.Context, g *gitDir, at string, skip func(stri
 	return c.copyAll(ctx, all)
 }
 
-// adjust changes the paths to the source in the copied git directory at. was is the
-// directory that at was copied from.
+// adjust changes the paths that refer to the source in the copied git directory at. was is the
+// directory from which at was copied.
 func (f *fork) adjust(at, was string) error {
 	if _, err := f.copied.readFile(path.Join(at, "commondir"), maxGitText); !isAbsent(err) {
 		return refuseGit(was, errors.New("it shares the refs and objects of another repository"),
@@ -226,8 +228,8 @@ func (f *fork) adjust(at, was string) error {
 	return f.adjustModules(path.Join(at, "modules"), filepath.Join(was, "modules"), 0)
 }
 
-// maxModuleDepth is how deep directories of .git/modules may be nested. The
-// name of a submodule may have slashes.
+// maxModuleDepth is the largest depth of directories in .git/modules. They may be nested,
+// because the name of a submodule may contain slashes.
 const maxModuleDepth = 32
 
 // adjustModules adjusts the git directories of submodules below at.
@@ -251,15 +253,15 @@ func (f *fork) adjustModules(at, was string, depth int) error {
 	return nil
 }
 
-// subdirs returns the names of the directories in the fork's directory at. There are
-// none if at is not a directory.
+// subdirs returns the names of the directories in the fork's directory at, or none if at is not
+// a directory.
 func (f *fork) subdirs(at string) ([]string, error) {
 	names, err := f.copied.names(at)
 	return slices.DeleteFunc(names, func(name string) bool { return !f.copied.isDir(path.Join(at, name)) }), err
 }
 
-// adjustWorktree makes a registered worktree the fork's, or removes it. was is the directory
-// that at was copied from.
+// adjustWorktree assigns a registered worktree to the fork, or removes it. was is the directory
+// from which at was copied.
 func (f *fork) adjustWorktree(at, was string) error {
 	to, err := f.copied.readLine(path.Join(at, "gitdir"))
 	shared, commonErr := f.copied.readLine(path.Join(at, "commondir"))
@@ -278,8 +280,8 @@ func (f *fork) adjustWorktree(at, was string) error {
 	return nil // a relative path is still correct in the fork
 }
 
-// adjustAlternates makes relative paths to other object directories absolute, since the
-// fork may be elsewhere.
+// adjustAlternates makes relative paths to other object directories absolute, because the fork
+// may be in another place.
 func (f *fork) adjustAlternates(text []byte, objects string) []byte {
 	var out bytes.Buffer
 	for line := range strings.Lines(string(text)) {

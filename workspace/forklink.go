@@ -15,8 +15,8 @@ type linkCheck struct {
 	from *dirHandle // the directory with the links
 	base string     // its absolute path
 	at   string     // its path in the fork
-	// isGit means that from is a git directory. Otherwise it is a tree, and only the links in
-	// its .git directories are checked.
+	// isGit reports whether from is a git directory. If it is not set, from is a tree, and only
+	// the links in its .git directories are checked.
 	isGit bool
 }
 
@@ -29,7 +29,7 @@ func gitAbove(p string) (string, bool) {
 	return p[:at+len(".git")], true
 }
 
-// checkAll checks links and returns those to make.
+// checkAll checks links and returns those that the fork gets.
 func (c *linkCheck) checkAll(links []copyItem) (out []copyItem, err error) {
 	for _, l := range links {
 		ok := true
@@ -48,10 +48,10 @@ func (c *linkCheck) checkAll(links []copyItem) (out []copyItem, err error) {
 	return out, nil
 }
 
-// check changes l to the link to make in the fork; in is its path in its git directory. It
-// returns false if the link is left out. A link to another path in the tree, with no further
-// symlink on the way, is kept, and so is a hook, which git only runs. A repository that needs any
-// other link is refused.
+// check sets l to the link that the fork gets. in is the path of l in its git directory. check
+// returns false if the link is left out. It keeps a link to another path in the tree if there is
+// no further symlink in that path, and a hook, which git only runs. It refuses a repository that
+// needs any other link.
 func (c *linkCheck) check(l *copyItem, in string) (ok bool, err error) {
 	dir := filepath.Join(c.base, dirOf(l.path))
 	to := resolve(dir, l.note)
@@ -79,8 +79,8 @@ func (d *dirHandle) isPlain(rel string) bool {
 	return isGone(err) || err == nil && !st.is(typeSymlink)
 }
 
-// isNeeded reports whether a repository needs the path p in its git directory: without p
-// it is not a repository, or it is another one.
+// isNeeded reports whether a repository needs the path p in its git directory: without p, it
+// would be invalid or another repository.
 func isNeeded(p string) bool {
 	for name := range strings.SplitSeq(p, "/") {
 		switch name {

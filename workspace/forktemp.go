@@ -12,12 +12,12 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// forkPrefix begins the name that a copy has beside its target until it is complete.
-// 26 letters and digits follow.
+// forkPrefix begins the name of a copy beside its target until the copy is complete. 26 letters
+// and digits follow it.
 const forkPrefix = ".segno-fork-"
 
-// createTemp makes the directory to copy into. It writes the path to the note before that,
-// so that the next command can remove the copy of a killed process.
+// createTemp makes the directory for the copy. Before that, it writes the directory's path to
+// the note, so that the next command can remove the copy of a killed process.
 func (f *fork) createTemp() (err error) {
 	o := &f.from.options
 	if o.ForkNote != "" {
@@ -65,7 +65,7 @@ func (f *fork) rename() error {
 	if err := f.parent.Rename(f.name, target); err != nil {
 		return err
 	}
-	f.name = target // cleanup removes it if the sync fails
+	f.name = target // cleanup then removes it if the sync fails
 	return f.parent.SyncDir(".")
 }
 
@@ -107,7 +107,7 @@ func removeForkTemp(fsys vfs.FS, temp string) error {
 	return removeAll(parent, filepath.Base(temp))
 }
 
-// isForkTemp reports whether path can be the path of an incomplete copy.
+// isForkTemp reports whether path is a possible path of an incomplete copy.
 func isForkTemp(path string) bool {
 	random, ok := strings.CutPrefix(filepath.Base(path), forkPrefix)
 	return ok && isRandom(random) && filepath.IsAbs(path) && filepath.Clean(path) == path

@@ -11,9 +11,9 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// TestAKilledForkLeavesNothing lets every write of a fork from the n-th on fail, its
-// cleanup included, as if the process had been killed there. The next command removes
-// the incomplete copy, and nothing else.
+// TestAKilledForkLeavesNothing fails every write of a fork from the n-th on, including its
+// cleanup, as if the process had been killed there. The next command must remove the incomplete
+// copy, and nothing else.
 func TestAKilledForkLeavesNothing(t *testing.T) {
 	p := newFixture(t)
 	repo(t, p.root)
@@ -47,7 +47,7 @@ func TestAKilledForkLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestANoteOfAForkRemovesForksOnly has notes that name something else.
+// TestANoteOfAForkRemovesForksOnly uses notes that name other paths.
 func TestANoteOfAForkRemovesForksOnly(t *testing.T) {
 	p := newFixture(t)
 	p.write("file", "1")

@@ -12,10 +12,9 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// readGit reads git's state of the directory root from git's own files: a git
-// command might refresh its index, or run a program that the repository names. It
-// returns nil if there is no repository, or none that may be read: a snapshot must not
-// fail because its user may not read the repository.
+// readGit reads git's state of the directory root from git's own files, because a git command
+// might refresh its index, or run a program that the repository names. It returns nil if there
+// is no repository, or if this user may not read it: a snapshot must not fail for that reason.
 func readGit(root string) *segno.Git {
 	r := findWorkTree(root)
 	if r == nil {
@@ -57,9 +56,9 @@ func (w *workTree) close() {
 	w.top.close()
 }
 
-// findWorkTree opens the repository that root is in, or returns nil. The nearest .git at or
-// above root decides. It is read only if it belongs to this process's user or to the
-// owner of root, and a .git file or symlink is followed only under the conditions of
+// findWorkTree opens the repository that contains root, or returns nil. The nearest .git at or
+// above root decides. findWorkTree reads it only if it belongs to this process's user or to the
+// owner of root. It follows a .git file or symlink only under the conditions of
 // followGitPointer.
 func findWorkTree(root string) *workTree {
 	owner, err := ownerAt(root)
@@ -69,7 +68,7 @@ func findWorkTree(root string) *workTree {
 	for _, up := range upwards(root) {
 		top, err := openRealDir(up)
 		if err != nil {
-			continue // without permission to list it, git would ignore a .git in it, too
+			continue // git, too, ignores a .git in a directory that it may not list
 		}
 		if w, found := openGitIn(top, up, owner); found {
 			return w
@@ -89,9 +88,9 @@ func ownerAt(path string) (uint32, error) {
 	return st.uid, err
 }
 
-// openGitIn opens the repository whose .git is in the directory top, at the absolute path
-// base. found is true if there is a .git, even one that may not be read. openGitIn closes top
-// if it returns nil.
+// openGitIn opens the repository whose .git is in the directory top, at the absolute path base.
+// found is true if there is a .git, even one that may not be read. If openGitIn returns nil, it
+// has closed top.
 func openGitIn(top *dirHandle, base string, owner uint32) (w *workTree, found bool) {
 	defer func() {
 		if w == nil {
@@ -117,7 +116,7 @@ func openGitIn(top *dirHandle, base string, owner uint32) (w *workTree, found bo
 	return &workTree{top: top, path: base, repository: r}, true
 }
 
-// resolve returns path, made absolute with base if it is relative.
+// resolve returns path; if it is relative, it is joined to base.
 func resolve(base, path string) string {
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)
@@ -125,11 +124,11 @@ func resolve(base, path string) string {
 	return filepath.Join(base, path)
 }
 
-// resolveRef returns the commit a ref names, "" for an unborn branch.
+// resolveRef returns the commit that a ref names, or "" for an unborn branch.
 func (g *gitDir) resolveRef(ref string) string {
-	for range 5 { // a ref may name another
+	for range 5 { // a ref may name another ref
 		if !fs.ValidPath(ref) {
-			return "" // it would lead out of the repository
+			return "" // the path would leave the repository
 		}
 		data, err := g.readFile(ref, maxGitText)
 		if err != nil {
@@ -145,7 +144,7 @@ func (g *gitDir) resolveRef(ref string) string {
 	return ""
 }
 
-// maxPackedRefs is how much of packed-refs is read: about half a million refs.
+// maxPackedRefs is the largest part of packed-refs that is read: about half a million refs.
 const maxPackedRefs = 64 << 20
 
 func (g *gitDir) packedRef(ref string) string {

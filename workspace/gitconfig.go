@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// maxGitConfig is the size up to which a git configuration is read. Each branch that
-// tracks another takes a section of some eighty bytes.
+// maxGitConfig is the largest size of a git configuration that is read. Each branch that tracks
+// another one takes a section of about eighty bytes.
 const maxGitConfig = 1 << 20
 
 // setting is one assignment in a git configuration.
@@ -15,12 +15,12 @@ type setting struct {
 	section string // lower case; with a dot at the end if there is a subsection
 	key     string // lower case
 	value   string
-	from    int // where the assignment begins in the text
-	to      int // where it ends, before the newline
+	from    int // the offset of the assignment in the text
+	to      int // the offset of its end, before the newline
 }
 
-// settings returns the assignments of a git configuration, up to its end or the first
-// line that git would reject. It does not read included files.
+// settings returns the assignments of a git configuration, up to its end or the first line that
+// git would reject. It does not read included files.
 func settings(text []byte) (out []setting) {
 	item := regexp.MustCompile(configItem)
 	rest, section := strings.TrimPrefix(string(text), "\ufeff"), ""
@@ -59,7 +59,7 @@ const configItem = `(?s)\A(?:` +
 // space at its end. It returns false if git does not accept an escape.
 func configValue(raw string) (string, bool) {
 	var out strings.Builder
-	keep := 0 // up to where the value may not be trimmed
+	keep := 0 // the length up to which the value must not be trimmed
 	quoted := false
 	for i := 0; i < len(raw); i++ {
 		switch c := raw[i]; {
@@ -101,8 +101,8 @@ func worktreeOf(text []byte) (tree string, ok bool) {
 	return tree, ok
 }
 
-// editConfig replaces each assignment that change returns another text for. One that
-// becomes empty loses its line.
+// editConfig replaces each assignment for which change returns another text. If that text is
+// empty, it removes the line.
 func editConfig(text []byte, change func(s *setting) (string, bool)) []byte {
 	var out []byte
 	done := 0
@@ -123,7 +123,7 @@ func editConfig(text []byte, change func(s *setting) (string, bool)) []byte {
 	return append(out, text[done:]...)
 }
 
-// quoteConfig writes a value so that git reads it back as it is.
+// quoteConfig formats a value so that git reads back the same value.
 func quoteConfig(value string) string {
 	if strings.Trim(value, " \t\r") == value && !strings.ContainsAny(value, "#;\"\\\n\b\t") {
 		return value
@@ -136,8 +136,8 @@ func dropWorktree(s *setting) (string, bool) {
 	return "", s.section == "core" && (s.key == "worktree" || s.key == "bare")
 }
 
-// moveWorktree returns the edit of core.worktree in the copy of the git directory was: a
-// path in the tree becomes one in the fork, any other is dropped.
+// moveWorktree returns an edit of core.worktree in the copy of the git directory was. It changes
+// a path in the tree to the path in the fork, and drops any other path.
 func (f *fork) moveWorktree(was string) func(s *setting) (string, bool) {
 	return func(s *setting) (string, bool) {
 		if !s.isWorktree() {

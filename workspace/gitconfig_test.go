@@ -27,8 +27,8 @@ func asExit(err error, exit **exec.ExitError) (ok bool) {
 	return ok
 }
 
-// TestConfigurationsAreReadAsGitReadsThem compares core.worktree in texts of every
-// shape, written and generated, and in edited versions of them.
+// TestConfigurationsAreReadAsGitReadsThem compares core.worktree in written and generated texts
+// of all forms, and in edited versions of them.
 func TestConfigurationsAreReadAsGitReadsThem(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -58,7 +58,7 @@ func TestConfigurationsAreReadAsGitReadsThem(t *testing.T) {
 			t.Fatal(err)
 		}
 		if exec.Command("git", "config", "--file", file, "--list").Run() != nil {
-			settings([]byte(text)) // git rejects it whole; it must not end in a panic
+			settings([]byte(text)) // git rejects the whole text; settings must not panic
 			continue
 		}
 		want, has := gitWorktree(t, file)
@@ -73,7 +73,7 @@ func TestConfigurationsAreReadAsGitReadsThem(t *testing.T) {
 	}
 }
 
-// checkEdit replaces core.worktree in a text, and drops it, and lets git read the result.
+// checkEdit replaces core.worktree in a text, then drops it, and lets git read each result.
 func checkEdit(t *testing.T, file, text string, has bool) {
 	t.Helper()
 	for _, value := range []string{"/new \"x\" # y\\", ""} {

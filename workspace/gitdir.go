@@ -9,13 +9,13 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// maxGitText is the size up to which a small file of git's is read: HEAD, a ref,
-// commondir, gitdir, a .git file. git itself writes one or two lines into each.
+// maxGitText is the largest size of a small git file that is read: HEAD, a ref, commondir, gitdir,
+// a .git file. git itself writes one or two lines into each.
 const maxGitText = 64 << 10
 
-// gitDir is an open git directory. No symlink leads to it, and none below it is
-// followed. Its files are opened only if they are regular, so that a FIFO or a
-// device cannot block the reader or return data without end.
+// gitDir is an open git directory. Its path contains no symlink, and no symlink below it is
+// followed. Its files are opened only if they are regular, because a FIFO or a device could block
+// the reader or return endless data.
 type gitDir struct {
 	path string // absolute, symlinks resolved
 	*dirHandle
@@ -41,14 +41,13 @@ func (d *dirHandle) readLine(rel string) (string, error) {
 	return strings.TrimRight(string(text), "\r\n"), err
 }
 
-// hasHead reports whether HEAD is a file, or the symlink into refs that old
-// versions of git made.
+// hasHead reports whether HEAD is a file, or the symlink into refs that old versions of git made.
 func (g *gitDir) hasHead() bool {
 	st, err := g.lstat("HEAD")
 	return err == nil && (st.is(typeFile) || st.is(typeSymlink) && g.linkedHead() != "")
 }
 
-// linkedHead returns the ref that HEAD names as a symlink, or "".
+// linkedHead returns the ref that HEAD names if it is a symlink, or "".
 func (g *gitDir) linkedHead() string {
 	if ref, err := g.readlink("HEAD"); err == nil && strings.HasPrefix(ref, "refs/") {
 		return ref
@@ -56,7 +55,7 @@ func (g *gitDir) linkedHead() string {
 	return ""
 }
 
-// repository is a git directory, and the common directory of all worktrees of the repository.
+// repository is a git directory and the common directory of all its worktrees.
 type repository struct {
 	git    *gitDir
 	common *gitDir // equals git, except in a linked worktree
@@ -69,8 +68,9 @@ func (r *repository) close() {
 	}
 }
 
-// commonOf returns the common directory of the git directory g. It is g itself, except in a linked
-// worktree. commonOf returns an error if the common directory does not list g among its worktrees.
+// commonOf returns the common directory of the git directory g. For a repository without linked
+// worktrees, or its main worktree, that is g itself. commonOf returns an error if the common
+// directory does not list g among its worktrees.
 func commonOf(g *gitDir) (*gitDir, error) {
 	to, err := g.readLine("commondir")
 	if isGone(err) {
@@ -92,7 +92,7 @@ func commonOf(g *gitDir) (*gitDir, error) {
 
 var errCommon = errors.New("its commondir points to a repository that it is not a worktree of")
 
-// Why a .git file or symlink is not followed.
+// The reasons why a .git file or symlink is not followed.
 var (
 	errLeadsNowhere  = errors.New("it does not name a directory")
 	errNoRepository  = errors.New("the directory it names is not a repository")
@@ -100,8 +100,9 @@ var (
 	errNoBackPointer = errors.New("the repository it names does not name this directory as its worktree")
 )
 
-// readGitPointer returns the directory that the .git file or symlink in dir names: text as it is
-// written there, and real with symlinks resolved. base is the absolute path of dir.
+// readGitPointer returns the directory that the .git file or symlink in dir names. text is the
+// path as it is written there, and real the path with symlinks resolved. base is the absolute path
+// of dir.
 func readGitPointer(dir *dirHandle, base string) (text, real string, err error) {
 	if text, err = dir.readlink(gitName); err != nil { // it is a file
 		line, err := dir.readLine(gitName)
@@ -116,10 +117,9 @@ func readGitPointer(dir *dirHandle, base string) (text, real string, err error) 
 	return text, real, nil
 }
 
-// followGitPointer opens the repository at real, which the .git file or symlink in dir names.
-// It does so only if that is a repository, has the same owner as the .git, and names
-// base, the absolute path of dir, as its worktree: otherwise a .git could claim any
-// directory, and a fork would copy it.
+// followGitPointer opens the repository at real, which the .git file or symlink in dir names. The
+// repository must have the same owner as the .git, and must name base, the absolute path of dir,
+// as its worktree. Otherwise a .git could claim any directory, and a fork would copy it.
 func followGitPointer(dir *dirHandle, base, real string) (*repository, error) {
 	st, err := dir.lstat(gitName)
 	if err != nil {
@@ -137,8 +137,8 @@ func followGitPointer(dir *dirHandle, base, real string) (*repository, error) {
 	return r, nil
 }
 
-// claim makes the checks of followGitPointer, and opens the common directory. It reads no file
-// before it has checked the owner.
+// claim makes the checks of followGitPointer and opens the common directory. It checks the owner
+// before it reads any file.
 func (r *repository) claim(base string, owner uint32) error {
 	switch {
 	case !r.git.isOwnedBy(owner):
@@ -162,9 +162,9 @@ func (r *repository) claim(base string, owner uint32) error {
 	return nil
 }
 
-// pointsTo reports whether r is the repository of the worktree at base. A linked worktree is named
-// in the file gitdir, any other one in core.worktree. The repository of a submodule may instead be in
-// the .git/modules of a directory above.
+// pointsTo reports whether r is the repository of the worktree at base. The file gitdir names a
+// linked worktree; core.worktree names any other one. The repository of a submodule may instead be
+// in the .git/modules of a directory above.
 func (r *repository) pointsTo(base string) bool {
 	if r.git != r.common {
 		to, err := r.git.readLine("gitdir")
@@ -186,20 +186,20 @@ func (r *repository) pointsTo(base string) bool {
 	return false
 }
 
-// isDirAt reports whether path leads to the directory real.
+// isDirAt reports whether path, with symlinks resolved, is the directory real.
 func isDirAt(path, real string) bool {
 	to, err := realDir(path)
 	return err == nil && to == real
 }
 
-// isTrusted reports whether files of owner may be read as git's configuration: owner is
-// this process's user, or owns the tree.
+// isTrusted reports whether git configuration in files of owner may be read: owner is this
+// process's user, or owns the tree.
 func isTrusted(owner, tree uint32) bool { return owner == tree || !isForeign(owner) }
 
-// A .git file is in a submodule or a linked worktree and names its repository. A snapshot
-// saves it, so that a restore can write it if it was removed: without it git would treat the
-// files as part of the repository around them. A restore never changes or removes a .git file
-// that exists, and a fork gets another one; see makeGitIndependent.
+// A .git file is in a submodule or a linked worktree and names its repository. A snapshot saves
+// it, so that a restore can write it if it was removed. Without it, git would treat the files as
+// part of the surrounding repository. A restore never changes or removes an existing .git file,
+// and a fork gets another one; see makeGitIndependent.
 
 // isGitFile reports whether an entry is the .git file of a submodule or worktree.
 func isGitFile(name string, st *stat) bool { return name == gitName && st.is(typeFile) }

@@ -8,8 +8,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// TestGitFileIsRestoredAndNeverChanged: the .git file of a submodule or worktree comes
-// back when it is gone. One that is there stays as it is.
+// TestGitFileIsRestoredAndNeverChanged verifies that the .git file of a submodule or worktree
+// is restored if it is missing, and that an existing one never changes.
 func TestGitFileIsRestoredAndNeverChanged(t *testing.T) {
 	p := newFixture(t)
 	p.write("sub/.git", "gitdir: ../.git/modules/sub\n")
@@ -43,8 +43,8 @@ func TestGitFileIsRestoredAndNeverChanged(t *testing.T) {
 	}
 }
 
-// TestAProtectedDirectoryBecomesAFile: the path of a protected directory is a file at the next
-// scan. A .git file is saved, and a fork copies the file that a rule protects.
+// TestAProtectedDirectoryBecomesAFile makes the path of a protected directory a file at the
+// next scan. A .git file must be saved, and a fork must copy a file that a rule protects.
 func TestAProtectedDirectoryBecomesAFile(t *testing.T) {
 	p := newFixture(t)
 	p.write(".segnoignore", "secret\n")

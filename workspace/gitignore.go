@@ -9,23 +9,23 @@ import (
 	"github.com/dalsegno/segno/internal/gitignore"
 )
 
-// The size up to which a file of git's is read. A larger file counts as absent, or, if it
-// is the index, as one of an unknown format.
+// The largest sizes of git's files that are read. A larger file counts as missing or, if it is the
+// index, as one of unknown format.
 const (
 	maxIgnoreFile = 1 << 20
 	maxGitIndex   = 64 << 20
 )
 
 // protectIgnored protects the large files that git ignores and defers the others. git ignores a
-// file if a rule matches it and git does not track it. The check starts no program and reads no
-// configuration of the repository, because both belong to the workspace, which may be hostile. If
-// it cannot decide, the file counts as not ignored and is saved. The index keeps the answer until
-// the file changes.
+// file if a rule matches it and git does not track it. protectIgnored starts no program and reads
+// no configuration of the repository, because both belong to the workspace, which may be hostile.
+// If it cannot decide, the file counts as not ignored and is saved. The index keeps the result
+// until the file changes.
 //
-// The rules are in the .gitignore files of the work tree, from the top of the file's
-// repository down, in .git/info/exclude, and in the user's own file, whose path is in
-// [Options.GitIgnore]. A .gitignore that is only in the repository, because a
-// sparse checkout leaves it out, does not count.
+// The rules are in the .gitignore files of the work tree, from the top of the file's repository
+// down, in .git/info/exclude, and in the user's own file, whose path is in [Options.GitIgnore]. A
+// .gitignore that is only in the repository, because a sparse checkout leaves it out, does not
+// count.
 func (v *view) protectIgnored(ctx context.Context) error {
 	byRepo := make(map[string]*workTree)
 	defer func() {
@@ -63,8 +63,8 @@ func (v *view) protectIgnored(ctx context.Context) error {
 	return nil
 }
 
-// repository returns the deepest directory at or above path, in the tree, that has
-// a .git, or the root.
+// repository returns the deepest directory in the tree, at or above path, that has a .git, or the
+// root.
 func (v *view) repository(path string) string {
 	repo, n := "", v.top
 	for name := range strings.SplitSeq(path, "/") {
@@ -79,12 +79,12 @@ func (v *view) repository(path string) string {
 	return repo
 }
 
-// openWorkTree opens the repository of the directory at, a result of [view.repository]. It returns
-// nil if there is no repository, or if it may not be read.
+// openWorkTree opens the repository of the directory at, which [view.repository] returned. It
+// returns nil if there is no repository or if it may not be read.
 func (v *view) openWorkTree(at string) (w *workTree) {
 	if at == "" && v.top.find(gitName) == nil {
 		w = findWorkTree(v.dir.root)
-	} else if top, err := v.root.openDir(at); err == nil { // else it was removed or replaced meanwhile
+	} else if top, err := v.root.openDir(at); err == nil { // otherwise it was removed or replaced meanwhile
 		w, _ = openGitIn(top, filepath.Join(v.dir.root, at), v.self.uid)
 	}
 	if w != nil {
@@ -113,8 +113,8 @@ func (w *workTree) ignoreCheck(user string) func(path string) bool {
 	}
 }
 
-// readList reads an ignore file below root, or returns nil. git does not follow a
-// .gitignore that is a symlink either.
+// readList reads an ignore file below root, or returns nil. Like git, it does not follow a
+// .gitignore that is a symlink.
 func readList(root *dirHandle, rel string) *gitignore.List {
 	text, err := root.readFile(rel, maxIgnoreFile)
 	if err != nil {
@@ -144,7 +144,7 @@ func readUserList(path string) *gitignore.List {
 func (w *workTree) readTracked() func(rel string) bool {
 	data, err := w.git.readFile("index", maxGitIndex)
 	if isGone(err) {
-		return func(string) bool { return false } // no file was ever added
+		return func(string) bool { return false } // no file was ever added to the index
 	}
 	names, ok := readGitIndex(data)
 	if err != nil || !ok {

@@ -14,12 +14,12 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// largeSize is above the size from which git's rules count.
+// largeSize is just above the size from which git's rules apply.
 const largeSize = 8<<20 + 1
 
-// TestASnapshotRunsNoProgramOfARepository saves a repository without its .gitignore and with
-// a configuration that names a program to fetch it. The test first
-// shows that a git command would run that program.
+// TestASnapshotRunsNoProgramOfARepository saves a repository without its .gitignore and with a
+// configuration that names a program to fetch it. The test first shows that a git command would
+// run that program.
 func TestASnapshotRunsNoProgramOfARepository(t *testing.T) {
 	p := newFixture(t)
 	git(t, p.root, "init", "-q")
@@ -41,7 +41,7 @@ func TestASnapshotRunsNoProgramOfARepository(t *testing.T) {
 	}
 	p.sparse("sub/large.bin", largeSize)
 	ask := exec.Command("git", "-C", p.root, "check-ignore", "sub/large.bin")
-	_ = ask.Run() // it fails: the program is no server
+	_ = ask.Run() // fails, because the program is not a server
 	if err := os.Remove(marker); err != nil {
 		t.Fatalf("git did not run the repository's program, so that this test shows nothing: %v", err)
 	}
@@ -53,8 +53,8 @@ func TestASnapshotRunsNoProgramOfARepository(t *testing.T) {
 	}
 }
 
-// TestLargeFilesAreIgnoredAsGitDoes compares what a snapshot leaves out with what
-// git check-ignore says, for the ways in which a repository can be laid out.
+// TestLargeFilesAreIgnoredAsGitDoes compares the files that a snapshot leaves out with the
+// result of git check-ignore, for the possible layouts of a repository.
 func TestLargeFilesAreIgnoredAsGitDoes(t *testing.T) {
 	large := []string{"a.bin", "keep.bin", "b.dat", "excluded.one", "tracked.bin", "sub/a.bin", "sub/c.tmp", "sub/keep.bin", "build/keep.bin", "build/x/y.tmp", "user.own"}
 	for name, lay := range map[string]func(t *testing.T, p *fixture) (workspace string){
@@ -63,7 +63,7 @@ func TestLargeFilesAreIgnoredAsGitDoes(t *testing.T) {
 			git(t, p.root, "update-index", "--index-version", "4")
 			return p.root
 		},
-		"extended entries": func(t *testing.T, p *fixture) string { // which make it version 3
+		"extended entries": func(t *testing.T, p *fixture) string { // these make it version 3
 			git(t, p.root, "add", "-N", "-f", "a.bin")
 			data, err := os.ReadFile(p.path(".git/index"))
 			if must(t, err); binary.BigEndian.Uint32(data[4:]) != 3 {
@@ -129,8 +129,8 @@ func TestLargeFilesAreIgnoredAsGitDoes(t *testing.T) {
 	}
 }
 
-// TestHostileGitFilesAreReadSafely has files of git's that block, lie elsewhere or are
-// damaged: a file stays saved if segno cannot read them.
+// TestHostileGitFilesAreReadSafely uses git files that block, are elsewhere or are damaged: a
+// file stays saved if segno cannot read them.
 func TestHostileGitFilesAreReadSafely(t *testing.T) {
 	elsewhere := filepath.Join(t.TempDir(), "rules")
 	must(t, os.WriteFile(elsewhere, []byte("*.bin\n"), 0o644))

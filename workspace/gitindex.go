@@ -6,11 +6,12 @@ import (
 )
 
 // readGitIndex returns the paths that a git index of version 2, 3 or 4 tracks. A path with a
-// final slash is a directory of a sparse index, which tracks everything below. ok is false if
-// the format is unknown: another version, a split index, damage.
-// The format is git's Documentation/gitformat-index.txt.
+// final slash is a directory of a sparse index, which tracks everything below it. ok is false
+// if the format is unknown or the index is damaged: another version, or a split index. The
+// format is described in git's Documentation/gitformat-index.txt.
 func readGitIndex(data []byte) (paths []string, ok bool) {
-	// The index does not contain the length of its hashes, but only one length fits.
+	// The index does not contain the length of its hashes, but it can only be parsed with one
+	// length.
 	for _, hash := range []int{20, 32} {
 		r := gitIndexReader{codec: codec{in: string(data)}, hash: hash}
 		if r.index(); r.err == nil {
@@ -57,7 +58,7 @@ func (r *gitIndexReader) entry() {
 	if flags := binary.BigEndian.Uint16([]byte(head[times+r.hash:])); r.version >= 3 && flags&extended != 0 {
 		size += len(r.take(2))
 	}
-	if r.version == 4 { // a number of bytes to drop from the end of the last name, and the bytes to append
+	if r.version == 4 { // the number of bytes to drop from the end of the last name, and the bytes to append
 		drop := r.offset()
 		if drop > uint64(len(r.name)) {
 			r.fail("a name that is too short")
@@ -104,8 +105,8 @@ func (r *gitIndexReader) offset() (value uint64) {
 	return 0
 }
 
-// extensions reads to the end. A reader must understand an extension in lower case; this one
-// understands only the one of sparse indexes.
+// extensions reads the rest of the index. A reader must understand each extension whose name is
+// in lower case; this reader only understands that of sparse indexes.
 func (r *gitIndexReader) extensions() {
 	for len(r.in) > 0 {
 		head := r.take(8)

@@ -18,19 +18,19 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// GitCommand returns the shell command that moves git's HEAD to its position at an earlier snapshot, or ""
-// if there is nothing to move or no such command is safe. It starts no git: it reads the repository.
-// written has the entities that a move of files writes, by path; content returns the content of one.
+// GitCommand returns the shell command that moves git's HEAD to its position at an earlier snapshot, or "" if
+// there is nothing to move or no command is safe. It starts no git: it reads the repository. written holds
+// the entities that a move of files writes, by path; content returns the content of one of them.
 //
-// No commit becomes unreachable from the references of the repository by the command: if one would, the command
-// first makes a branch for it. There is no command
+// The command never makes a commit unreachable from the references of the repository. If a commit would
+// become unreachable, the command first makes a branch for it. GitCommand returns no command:
 //
 //   - if the files after the move equal those of HEAD wherever the two commits differ: then the user
 //     already has HEAD at the place that belongs to the files;
 //   - while git merges, rebases or the like;
 //   - if the commit is not in the repository, or the repository cannot be read.
 //
-// The command keeps the files, and it sets the index to the earlier commit.
+// The command does not change files. It sets the index to the earlier commit.
 func (d *Dir) GitCommand(ctx context.Context, then segno.Git, written map[string]segno.Entity, content func(segno.Hash) ([]byte, error)) string {
 	w := findWorkTree(d.Root())
 	if w == nil {
@@ -59,17 +59,16 @@ func (d *Dir) GitCommand(ctx context.Context, then segno.Git, written map[string
 	return command
 }
 
-// gitMove works out the command that moves HEAD.
+// gitMove determines the command that moves HEAD.
 type gitMove struct {
 	*workTree
 	objects   *gitObjects
 	now, then segno.Git
-	// after returns the entity and its content that the move of files writes at a path of the work tree.
+	// after returns the entity that the move of files writes at a path of the work tree, and its content.
 	after func(path string) (e segno.Entity, content []byte, isWritten bool, err error)
 }
 
-// gitBranch matches the names of branches that may be in a command for users to paste. A branch can have any
-// name.
+// gitBranch matches branch names that are safe in a command for users to paste. git allows almost any name.
 var gitBranch = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._/-]*$`) })
 
 func (m *gitMove) command(ctx context.Context) (string, error) {
@@ -87,7 +86,7 @@ func (m *gitMove) command(ctx context.Context) (string, error) {
 	switch {
 	case m.then.Branch != "" && m.then.Branch == m.now.Branch:
 		left, command = append(left, m.now.Head), "git reset "+to
-		if delete(refs, here); to == "" { // before the first commit
+		if delete(refs, here); to == "" { // HEAD was before the first commit
 			command = "git update-ref -d HEAD"
 		}
 	case to == "":
@@ -124,11 +123,11 @@ func (m *gitMove) keep(ctx context.Context, left []string, refs map[string]strin
 	return commands
 }
 
-// maxGitWalk is how many commits isReachable reads. A branch too many does no harm.
+// maxGitWalk is the largest number of commits that isReachable reads. An unnecessary branch does no harm.
 const maxGitWalk = 20_000
 
-// isReachable reports whether a commit is one of some commits or an ancestor of one. It returns false if
-// that is not certain.
+// isReachable reports whether a commit is in a list of commits or an ancestor of one. It returns false if
+// that is uncertain.
 func (m *gitMove) isReachable(ctx context.Context, id string, from []string) bool {
 	seen := map[string]bool{"": true}
 	for n := 0; len(from) > 0 && n < maxGitWalk && ctx.Err() == nil; n++ {
@@ -147,8 +146,7 @@ func (m *gitMove) isReachable(ctx context.Context, id string, from []string) boo
 	return false
 }
 
-// refs returns all references of the repository that keep commits, except HEAD, with the commits that they
-// name.
+// refs returns all references of the repository that keep commits reachable, except HEAD, with their commits.
 func (m *gitMove) refs() (map[string]string, error) {
 	refs := m.common.packedRefs()
 	var walk func(at string, depth int) error
@@ -170,8 +168,8 @@ func (m *gitMove) refs() (map[string]string, error) {
 	return refs, walk("refs", 0)
 }
 
-// filesEqualHead reports whether the files after the move are those of HEAD at each path at which the commit
-// before differs.
+// filesEqualHead reports whether, after the move, the files equal those of HEAD at each path at which the
+// earlier commit differs from HEAD.
 func (m *gitMove) filesEqualHead(ctx context.Context) (bool, error) {
 	head, _, err := m.objects.commit(m.now.Head)
 	if err != nil {
@@ -201,15 +199,15 @@ func (m *gitMove) filesEqualHead(ctx context.Context) (bool, error) {
 
 var errFilesDiffer = errors.New("a file differs from the commit")
 
-// maxGitFile is the size up to which a file is compared with a commit.
+// maxGitFile is the largest size of a file that is compared with a commit.
 const maxGitFile = 64 << 20
 
-// isAt reports whether a path has the content of an entry of a tree after the move. The zero entry is no
-// file.
+// isAt reports whether a path will have the content of a tree's entry after the move. The zero entry stands
+// for a missing file.
 func (m *gitMove) isAt(p string, want gitEntry) (bool, error) {
 	const symlink, submodule = "120000", "160000"
 	if want.mode == submodule {
-		return true, nil // a move does not change it
+		return true, nil // the move does not change it
 	}
 	e, data, isWritten, err := m.after(p)
 	if !isWritten && err == nil {
@@ -250,7 +248,7 @@ func (m *gitMove) present(p string) (e segno.Entity, data []byte, err error) {
 	return e, data, err
 }
 
-// gitBlobName returns the name that git gives a content, by the hash that like was made with.
+// gitBlobName returns git's name for a content, with the hash algorithm of the name like.
 func gitBlobName(like string, data []byte) string {
 	h := hash.Hash(sha1.New())
 	if len(like) == 2*sha256.Size {
@@ -261,7 +259,7 @@ func gitBlobName(like string, data []byte) string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
-// packedRefs returns the commits and tags in packed-refs by the names of their references.
+// packedRefs returns the commits and tags in packed-refs, by reference.
 func (g *gitDir) packedRefs() map[string]string {
 	refs := map[string]string{}
 	data, err := g.readFile("packed-refs", maxPackedRefs)

@@ -14,7 +14,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
-// gitHistory is a repository with a random history, and states in it to go back to.
+// gitHistory is a repository with a random history, and the states to which the test can return.
 type gitHistory struct {
 	*fixture
 	*rand.Rand
@@ -30,7 +30,7 @@ type gitState struct {
 
 func (h *gitHistory) git(args ...string) string { return git(h.t, h.root, args...) }
 
-// try runs git in a way that may fail, because the history does not allow it now.
+// try runs a git command that may fail, because the current history may not allow it.
 func (h *gitHistory) try(args ...string) {
 	_ = exec.Command("git", append([]string{"-C", h.root}, args...)...).Run()
 }
@@ -39,7 +39,7 @@ func (h *gitHistory) name() string {
 	return []string{"a.txt", "b.txt", "sub/c.txt", "sub/deep/d.txt"}[h.IntN(4)]
 }
 
-// files are the files in the work tree.
+// files returns the files in the work tree.
 func (h *gitHistory) files() map[string]string {
 	files := map[string]string{}
 	_ = filepath.WalkDir(h.root, func(p string, d os.DirEntry, err error) error {
@@ -95,7 +95,7 @@ func (h *gitHistory) save() {
 	}
 }
 
-// reachable are the commits that the references and HEAD reach.
+// reachable returns the commits that the references and HEAD reach.
 func (h *gitHistory) reachable() []string {
 	args := []string{"rev-list", "--all"}
 	if exec.Command("git", "-C", h.root, "rev-parse", "-q", "--verify", "HEAD").Run() == nil {
@@ -104,8 +104,8 @@ func (h *gitHistory) reachable() []string {
 	return strings.Fields(h.git(args...))
 }
 
-// moveTo asks for the command for a move of the files to a state, of all of them or of some. It makes the move,
-// executes the command, and checks that no commit is lost.
+// moveTo gets the command for a move of all or some of the files to a state. It makes the move, executes the
+// command, and checks that no commit is lost.
 func (h *gitHistory) moveTo(then gitState) (command string) {
 	h.t.Helper()
 	written, contents := map[string]segno.Entity{}, map[segno.Hash][]byte{}
@@ -176,8 +176,8 @@ func newGitHistory(t *testing.T, seed uint64) *gitHistory {
 }
 
 // TestGitCommandLosesNoCommit makes random histories with git, moves the files to a random earlier state and
-// executes the command for HEAD. No commit becomes unreachable, HEAD is where it was, and the files
-// stay. Without files to move back there is no command.
+// executes the command for HEAD. No commit may become unreachable, HEAD must be at its earlier position, and
+// the files must stay. If there are no files to move back, there must be no command.
 func TestGitCommandLosesNoCommit(t *testing.T) {
 	t.Parallel()
 	histories := 40
@@ -204,7 +204,7 @@ func TestGitCommandLosesNoCommit(t *testing.T) {
 	}
 }
 
-// TestGitCommand has the cases that users meet.
+// TestGitCommand tests the cases that users meet.
 func TestGitCommand(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -293,7 +293,7 @@ func TestGitCommand(t *testing.T) {
 	}
 }
 
-// always is a source of large numbers: all files are moved.
+// always is a source of large numbers, with which all files are moved.
 type always struct{}
 
 func (always) Uint64() uint64 { return 1<<64 - 1 }

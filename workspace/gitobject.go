@@ -17,20 +17,20 @@ import (
 )
 
 // gitObjects reads commits and trees from the object store of a repository: loose objects and packs.
-// git itself might refresh its index or run a program that the repository names. Objects in other
-// repositories that it borrows from are not read.
+// It does not run git, which might refresh its index or run a program that the repository names. It
+// does not read objects that the repository borrows from other repositories.
 type gitObjects struct {
-	dir   *gitDir // the common one
+	dir   *gitDir // the common directory
 	packs []*gitPack
-	found bool  // packs are opened
-	taken int64 // how many bytes were decompressed
+	found bool  // whether the packs are open
+	taken int64 // the number of bytes decompressed
 }
 
 // The limits against hostile repositories.
 const (
-	maxGitObject  = 8 << 20   // of a commit or a tree
-	maxGitObjects = 256 << 20 // of all
-	maxDeltas     = 512       // objects in a row from which one is made; git makes 50 by default
+	maxGitObject  = 8 << 20   // the size of a commit or a tree
+	maxGitObjects = 256 << 20 // the size of all objects
+	maxDeltas     = 512       // the length of a chain of deltas; git makes 50 by default
 )
 
 var errGitObject = errors.New("the object cannot be read")
@@ -64,7 +64,7 @@ func (g *gitObjects) read(id string) (kind string, data []byte, err error) {
 	return "", nil, errGitObject
 }
 
-// readLoose reads an object that is a file.
+// readLoose reads an object that is a separate file.
 func (g *gitObjects) readLoose(f io.Reader) (kind string, data []byte, err error) {
 	text, err := g.inflate(f)
 	if err != nil {
@@ -114,7 +114,7 @@ func (f *fileHandle) ReadAt(p []byte, at int64) (n int, err error) {
 	return n, err
 }
 
-// openPacks opens the packs, once. hashSize is the length of the names of objects.
+// openPacks opens the packs, if they are not open yet. hashSize is the length of object names.
 func (g *gitObjects) openPacks(hashSize int64) error {
 	if g.found {
 		return nil
@@ -147,7 +147,7 @@ func (g *gitObjects) openPacks(hashSize int64) error {
 	return nil
 }
 
-// number reads a number of four bytes of the index; 0 if it cannot.
+// number reads a number of four bytes from the index, or returns 0.
 func (p *gitPack) number(at int64) uint32 {
 	b := make([]byte, 4)
 	if _, err := p.index.ReadAt(b, at); err != nil {
@@ -193,7 +193,8 @@ func (p *gitPack) find(name []byte) (at int64, ok bool) {
 	return at, at > 0
 }
 
-// readPacked reads the object at a position of a pack. depth is how many objects are made from it.
+// readPacked reads the object at a position of a pack. depth is the number of deltas that lead to
+// this object.
 func (g *gitObjects) readPacked(p *gitPack, at int64, depth int) (kind string, data []byte, err error) {
 	in := io.NewSectionReader(p.data, at, 1<<62)
 	head := make([]byte, 64)
@@ -211,7 +212,7 @@ func (g *gitObjects) readPacked(p *gitPack, at int64, depth int) (kind string, d
 	var baseAt int64
 	var base string
 	switch code {
-	case 6: // made from an earlier object of the pack
+	case 6: // a delta of an earlier object of the pack
 		baseAt = int64(head[i] & 0x7f)
 		for ; i < n-1 && head[i]&0x80 != 0; i++ {
 			baseAt = (baseAt+1)<<7 | int64(head[i+1]&0x7f)
@@ -220,7 +221,7 @@ func (g *gitObjects) readPacked(p *gitPack, at int64, depth int) (kind string, d
 		if baseAt <= 0 || baseAt >= at {
 			return "", nil, errGitObject
 		}
-	case 7: // made from a named object
+	case 7: // a delta of a named object
 		base = hex.EncodeToString(head[i : i+int(p.hashSize)])
 		i += int(p.hashSize)
 	}
@@ -247,7 +248,7 @@ func (g *gitObjects) readPacked(p *gitPack, at int64, depth int) (kind string, d
 	return kind, data, err
 }
 
-// readBase reads the object in the same pack from which another one is made.
+// readBase reads the object in the same pack that is the base of a delta.
 func (g *gitObjects) readBase(p *gitPack, id string, depth int) (kind string, data []byte, err error) {
 	name, err := hex.DecodeString(id)
 	if err != nil {
@@ -259,7 +260,7 @@ func (g *gitObjects) readBase(p *gitPack, id string, depth int) (kind string, da
 	return "", nil, errGitObject
 }
 
-// applyDelta returns the object that a delta makes from another one.
+// applyDelta applies a delta to the object from.
 func applyDelta(from, delta []byte) ([]byte, error) {
 	_, delta = deltaSize(delta)
 	size, delta := deltaSize(delta)
@@ -270,14 +271,14 @@ func applyDelta(from, delta []byte) ([]byte, error) {
 	for len(delta) > 0 {
 		op := delta[0]
 		delta = delta[1:]
-		if op&0x80 == 0 { // the next op bytes of the delta
+		if op&0x80 == 0 { // insert the next op bytes of the delta
 			if op == 0 || int(op) > len(delta) {
 				return nil, errGitObject
 			}
 			out, delta = append(out, delta[:op]...), delta[op:]
 			continue
 		}
-		var offset, n uint32 // a part of the other object
+		var offset, n uint32 // copy a part of the other object
 		for bit := range 7 {
 			if op&(1<<bit) == 0 {
 				continue
@@ -344,7 +345,7 @@ type gitEntry struct {
 	id   string
 }
 
-// tree returns the entries of a tree by their names; none for "".
+// tree returns the entries of a tree by name, or none if id is "".
 func (g *gitObjects) tree(id string) (map[string]gitEntry, error) {
 	entries := map[string]gitEntry{}
 	if id == "" {
@@ -369,7 +370,7 @@ func (g *gitObjects) tree(id string) (map[string]gitEntry, error) {
 
 const gitTreeMode = "40000"
 
-// diff calls visit for each path that differs between two trees, with the entries there.
+// diff calls visit for each path that differs between two trees, with both entries.
 func (g *gitObjects) diff(a, b, at string, visit func(path string, a, b gitEntry) error) error {
 	if a == b {
 		return nil

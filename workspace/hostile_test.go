@@ -31,7 +31,7 @@ func (p *fixture) entities(s segno.Snapshot) map[string]segno.Entity {
 	return out
 }
 
-// TestSpecialFilesAreRecordedAndNeverOpened would hang on a FIFO that is opened.
+// TestSpecialFilesAreRecordedAndNeverOpened would hang if it opened a FIFO.
 func TestSpecialFilesAreRecordedAndNeverOpened(t *testing.T) {
 	p := newFixture(t)
 	must(t, unix.Mkfifo(p.path("fifo"), 0o644))
@@ -40,7 +40,7 @@ func TestSpecialFilesAreRecordedAndNeverOpened(t *testing.T) {
 		special["null"] = "device"
 		must(t, unix.Mknod(p.path("null"), unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))))
 	}
-	t.Chdir(p.root) // a socket's path is short
+	t.Chdir(p.root) // the path of a socket must be short
 	l, err := net.Listen("unix", "socket")
 	must(t, err)
 	defer l.Close()
@@ -62,7 +62,7 @@ func TestSpecialFilesAreRecordedAndNeverOpened(t *testing.T) {
 	}
 }
 
-// TestASymlinkIsNeverFollowed puts a symlink to elsewhere where a directory was.
+// TestASymlinkIsNeverFollowed replaces a directory with a symlink to another place.
 func TestASymlinkIsNeverFollowed(t *testing.T) {
 	p := newFixture(t)
 	outside := t.TempDir()
@@ -94,7 +94,7 @@ func TestASymlinkIsNeverFollowed(t *testing.T) {
 	sameTree(t, "what the symlink led to", look(t, outside), before)
 }
 
-// swapper changes the tree at the n-th call, or at the n-th that opens a file or looks at one.
+// swapper changes the tree at the n-th call, or at the n-th call that opens or stats a file.
 type swapper struct {
 	vfs.FS
 	left  *countdown
@@ -159,9 +159,9 @@ func (r swapRoot) OpenFile(name string, flag int, perm os.FileMode) (vfs.File, e
 	return r.Root.OpenFile(name, flag, perm)
 }
 
-// TestASymlinkThatAppearsMeanwhileIsNotFollowed puts it there at every moment of a
-// restore in turn, leading out of the tree or to another part of it. Whatever
-// becomes of the restore, nothing there changes.
+// TestASymlinkThatAppearsMeanwhileIsNotFollowed creates the symlink at every moment of a
+// restore in turn. It points out of the tree or to another part of it. Whether or not the
+// restore succeeds, the target of the symlink must not change.
 func TestASymlinkThatAppearsMeanwhileIsNotFollowed(t *testing.T) {
 	for _, within := range []bool{false, true} {
 		for n := 1; ; n++ {
@@ -202,8 +202,8 @@ func TestASymlinkThatAppearsMeanwhileIsNotFollowed(t *testing.T) {
 	}
 }
 
-// TestAnEditDuringARestoreIsKept edits a file at every moment of a restore at which
-// it can still be seen.
+// TestAnEditDuringARestoreIsKept edits a file at every moment of a restore at which the restore
+// can still detect the edit.
 func TestAnEditDuringARestoreIsKept(t *testing.T) {
 	for n := 1; ; n++ {
 		p := newFixture(t)
@@ -265,7 +265,7 @@ func TestLaterChangeIsAConflict(t *testing.T) {
 	}
 }
 
-// TestApplyWithAMissingObjectChangesNothing loses, then damages, one object.
+// TestApplyWithAMissingObjectChangesNothing removes, then damages, one object.
 func TestApplyWithAMissingObjectChangesNothing(t *testing.T) {
 	p := newFixture(t)
 	p.write("a", "old a")
@@ -375,8 +375,8 @@ func TestPathsLongerThanTheKernelAccepts(t *testing.T) {
 	}
 }
 
-// TestAsAnotherUser runs in a process without root's powers, where permissions mean
-// something.
+// TestAsAnotherUser runs in a process without root's privileges, in which permissions have an
+// effect.
 func TestAsAnotherUser(t *testing.T) {
 	p := newFixture(t)
 	t.Cleanup(func() { removeAll(t, p.root) })
@@ -419,14 +419,14 @@ func TestAsAnotherUser(t *testing.T) {
 
 type unprivileged struct {
 	Unread    []string
-	UnreadAt  []string // of a look at other directories alone
+	UnreadAt  []string // from a scan of other directories only
 	Entities  map[string]segno.Entity
 	Conflicts []segno.Conflict
 	Left      string
 }
 
-// TestHelperUnprivileged is the other process of TestAsAnotherUser; in any other it
-// has nothing to do.
+// TestHelperUnprivileged is the other process of TestAsAnotherUser. In any other process it
+// does nothing.
 func TestHelperUnprivileged(t *testing.T) {
 	root := os.Getenv("WORKSPACE_TEST_ROOT")
 	if root == "" {
@@ -467,7 +467,7 @@ func TestHelperUnprivileged(t *testing.T) {
 	text, err := json.Marshal(got)
 	must(t, err)
 	fmt.Printf("RESULT %s\n", text)
-	must(t, os.Chmod(p.path("closed"), 0o700)) // so that it can be cleaned up
+	must(t, os.Chmod(p.path("closed"), 0o700)) // for the cleanup
 }
 
 // TestManyEntries runs on 300 entries in one directory, or on 100,000.

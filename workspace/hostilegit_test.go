@@ -37,7 +37,7 @@ func (p *fixture) forks(s segno.Snapshot) (segno.ForkReport, string, error) {
 	return r, dir, err
 }
 
-// refuses wants a fork to be refused with a hint, and to leave nothing behind.
+// refuses fails the test unless a fork is refused with a hint and leaves no files.
 func (p *fixture) refuses(s segno.Snapshot) {
 	p.t.Helper()
 	before, err := os.ReadDir(filepath.Dir(p.root))
@@ -53,8 +53,8 @@ func (p *fixture) refuses(s segno.Snapshot) {
 	}
 }
 
-// TestForkRemovesNothingThroughASymlink has .git/worktrees lead to directories of
-// the user's, outside the tree, in another part of it, and through a second link.
+// TestForkRemovesNothingThroughASymlink makes .git/worktrees a link to directories of the user:
+// outside the tree, in another part of it, and through a second link.
 func TestForkRemovesNothingThroughASymlink(t *testing.T) {
 	for _, through := range []string{"absolute", "relative", "within", "chain", "entry", "nested"} {
 		t.Run(through, func(t *testing.T) {
@@ -98,9 +98,9 @@ func TestForkRemovesNothingThroughASymlink(t *testing.T) {
 	}
 }
 
-// TestForkNeverWritesToTheSourceRepository replaces parts of .git by symlinks to another
-// repository, as git-new-workdir does. Either the fork is refused, or a commit in it changes
-// nothing but the fork.
+// TestForkNeverWritesToTheSourceRepository replaces parts of .git with symlinks to another
+// repository, as git-new-workdir does. Either the fork must be refused, or a commit in it must
+// change nothing but the fork.
 func TestForkNeverWritesToTheSourceRepository(t *testing.T) {
 	for _, part := range []string{"objects", "refs", "packed-refs", "config", "HEAD", "index", "objects/pack", "refs/heads", "commondir", "worktree", "logs", "info", "rr-cache"} {
 		t.Run(strings.ReplaceAll(part, "/", "_"), func(t *testing.T) {
@@ -139,8 +139,8 @@ func TestForkNeverWritesToTheSourceRepository(t *testing.T) {
 	}
 }
 
-// TestForkKeepsLinksThatAreSafe has hooks that are links, as users have them, and a
-// HEAD that is one, as old versions of git make it.
+// TestForkKeepsLinksThatAreSafe uses hooks that are links, as some users have, and a HEAD that
+// is a link, as old versions of git make it.
 func TestForkKeepsLinksThatAreSafe(t *testing.T) {
 	p := newFixture(t)
 	repo(t, p.root)
@@ -178,8 +178,8 @@ func TestForkKeepsLinksThatAreSafe(t *testing.T) {
 	}
 }
 
-// TestForkDropsWorktreesThatAreNotItsOwn registers them with a relative path, and
-// with a common directory that is another repository's.
+// TestForkDropsWorktreesThatAreNotItsOwn registers worktrees with a relative path, and with a
+// common directory of another repository.
 func TestForkDropsWorktreesThatAreNotItsOwn(t *testing.T) {
 	p := newFixture(t)
 	repo(t, p.root)
@@ -203,8 +203,8 @@ func TestForkDropsWorktreesThatAreNotItsOwn(t *testing.T) {
 	sameTree(t, "the linked worktree", look(t, p.beside("linked")), before)
 }
 
-// TestForkMovesTheWorktreeOfAModule has a submodule's configuration name its
-// directory by an absolute path, in a form that is rare.
+// TestForkMovesTheWorktreeOfAModule uses a submodule whose configuration names its directory by
+// an absolute path, in a rare form.
 func TestForkMovesTheWorktreeOfAModule(t *testing.T) {
 	p := newFixture(t)
 	repo(t, p.root)
@@ -228,8 +228,8 @@ func TestForkMovesTheWorktreeOfAModule(t *testing.T) {
 	}
 }
 
-// TestForkRefusesRepositoriesOfOtherDirectories has .git files and links lead
-// to directories they have no claim to.
+// TestForkRefusesRepositoriesOfOtherDirectories uses .git files and links to directories on
+// which they have no claim.
 func TestForkRefusesRepositoriesOfOtherDirectories(t *testing.T) {
 	secret := func(p *fixture) string {
 		dir := p.beside("ssh")
@@ -283,8 +283,8 @@ func TestForkRefusesRepositoriesOfOtherDirectories(t *testing.T) {
 	}
 }
 
-// TestForkCopiesARepositoryThatPointsBack tests the forms in which a repository
-// outside the tree names the tree that it belongs to.
+// TestForkCopiesARepositoryThatPointsBack tests the forms in which a repository outside the
+// tree names its tree.
 func TestForkCopiesARepositoryThatPointsBack(t *testing.T) {
 	for name, prepare := range map[string]func(p *fixture){
 		"core.worktree": func(p *fixture) {
@@ -328,8 +328,9 @@ func TestForkCopiesARepositoryThatPointsBack(t *testing.T) {
 	}
 }
 
-// TestASymlinkThatAppearsInAForkIsNotFollowed puts it into the incomplete copy, at each
-// write of a fork in turn, where worktrees are registered. What it leads to stays.
+// TestASymlinkThatAppearsInAForkIsNotFollowed creates a symlink in the incomplete copy, at each
+// write of a fork in turn, in the place of registered worktrees. The target of the symlink must
+// not change.
 func TestASymlinkThatAppearsInAForkIsNotFollowed(t *testing.T) {
 	for n := 1; ; n++ {
 		p := newFixture(t)
@@ -364,7 +365,7 @@ func TestASymlinkThatAppearsInAForkIsNotFollowed(t *testing.T) {
 	}
 }
 
-// TestAHostileGitHangsNothing replaces files of git by files that block a reader or never end.
+// TestAHostileGitHangsNothing replaces git files with files that block a reader or never end.
 func TestAHostileGitHangsNothing(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -448,7 +449,7 @@ func TestAHostileGitHangsNothing(t *testing.T) {
 	}
 }
 
-// TestARefDoesNotLeaveTheRepository has HEAD name a ref outside .git.
+// TestARefDoesNotLeaveTheRepository makes HEAD name a ref outside .git.
 func TestARefDoesNotLeaveTheRepository(t *testing.T) {
 	p := newFixture(t)
 	repo(t, p.root)
@@ -465,7 +466,7 @@ func TestARefDoesNotLeaveTheRepository(t *testing.T) {
 	}
 }
 
-// TestPackedRefsAreReadToTheirEnd has more of them than fit a buffer.
+// TestPackedRefsAreReadToTheirEnd uses more packed refs than a buffer holds.
 func TestPackedRefsAreReadToTheirEnd(t *testing.T) {
 	p := newFixture(t)
 	repo(t, p.root)
@@ -482,7 +483,7 @@ func TestPackedRefsAreReadToTheirEnd(t *testing.T) {
 	}
 }
 
-// TestAGitOfAnotherUserIsNotRead has one inside the tree and one above it.
+// TestAGitOfAnotherUserIsNotRead uses one inside the tree and one above it.
 func TestAGitOfAnotherUserIsNotRead(t *testing.T) {
 	p := newFixture(t)
 	repo(t, p.root)
@@ -490,7 +491,7 @@ func TestAGitOfAnotherUserIsNotRead(t *testing.T) {
 		must(t, os.Chown(p.path(".git"), 65534, 65534))
 	}
 	s := p.save()
-	if os.Geteuid() != 0 { // nothing can be given away; the rule is the same for all
+	if os.Geteuid() != 0 { // only root can change an owner; the rule is the same for all users
 		return
 	}
 	if s.Git != nil {
@@ -502,7 +503,7 @@ func TestAGitOfAnotherUserIsNotRead(t *testing.T) {
 		t.Errorf("git above the tree is %+v", s.Git)
 	}
 
-	// A worktree of the user, in a repository that belongs to another user.
+	// A worktree of this user, in a repository that belongs to another user.
 	p = newFixture(t)
 	repo(t, p.beside("main"))
 	must(t, os.Remove(p.root))

@@ -11,20 +11,20 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Limits are the directories that cannot be a workspace.
+// Limits lists the directories that cannot be a workspace.
 type Limits struct {
 	Home  string // the user's home directory; neither it nor a directory that contains it
 	Store string // segno's store; neither it, nor a directory that contains it or is in it
-	// Trusted reports whether the directory root may be a workspace although the user uid owns
-	// it. Nil accepts every owner: see [CheckOwner].
+	// Trusted reports whether the directory root may be a workspace although the user uid owns it. nil
+	// accepts every owner: see [CheckOwner].
 	Trusted func(root string, uid uint32) bool
 }
 
-// Find returns the workspace dir belongs to: the deepest known root at or above
-// its real path. A root is known by its path, even if the directory at that path is a new
-// one, or else by device and inode. In that case it was moved, unless the old path still
-// leads to it, and Find stores the record with the new path. A copy is a new workspace. The
-// error has [segno.KindNotFound] if dir belongs to no workspace.
+// Find returns the workspace to which dir belongs: the deepest known root at or above its real path.
+// Find recognises a root by its path, even if the directory at that path is a new one, or else by
+// device and inode. In the second case the root was moved, unless it is still at the old path, and Find
+// stores the record with the new path. A copy is a new workspace. The error has [segno.KindNotFound] if
+// dir belongs to no workspace.
 func Find(ctx context.Context, w segno.Workspaces, dir string) (segno.WorkspaceRecord, error) {
 	real, err := realDir(dir)
 	if err != nil {
@@ -81,7 +81,8 @@ func findAt(ctx context.Context, w segno.Workspaces, real string) (segno.Workspa
 			if r.Device == st.dev && r.Inode == st.ino {
 				return r, nil
 			}
-			// Another inode, such as a checkout that was deleted and made again, is the same workspace.
+			// A directory with another inode, such as a checkout that was deleted and made again, is
+			// the same workspace.
 			r.Device, r.Inode = st.dev, st.ino
 			return r, w.PutWorkspace(ctx, r)
 		case moved == nil && r.Device == st.dev && r.Inode == st.ino && !isUnmoved(r):
@@ -146,7 +147,7 @@ func (l Limits) check(dir string) error {
 	}
 	store, err := realDir(l.Store)
 	if err != nil {
-		store = filepath.Clean(l.Store) // it need not exist yet
+		store = filepath.Clean(l.Store) // the directory need not exist yet
 	}
 	if _, ok := inside(store, dir); ok {
 		return refuse("it is inside segno's own store", narrower)

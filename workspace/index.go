@@ -19,19 +19,19 @@ import (
 //	"segno index 3\n" · stat of the root · hash of the rules · number of entries
 //	the root's node · CRC-32C of everything before (4 bytes, little endian)
 //
-// A node is tree, times, xattrs (32 bytes each) · ctime · number of entries · the
-// entries · the nodes of its directories, in the same order. An entry is kind,
-// held (1 byte each) · stat · its content's hash, if it is a file · note · hash of the xattrs, if it
-// has some · name. Numbers, notes and names are coded as in objects. A stat is in the layout
-// of the memory: no index leaves its machine. Its
-// ctime is 0, which no file has, if the content may change while the stat stays.
+// A node is tree, times, xattrs (32 bytes each) · ctime · number of entries · the entries · the
+// nodes of its directories, in the same order. An entry is kind, held (1 byte each) · stat · the
+// hash of its content, if it is a file · note · hash of the xattrs, if it has any · name. Numbers,
+// notes and names are coded as in objects. A stat has the layout of memory, because an index never
+// leaves its machine. Its ctime is 0, which no file has, if the content may change without a change
+// of the stat.
 const indexMagic = "segno index 3\n"
 
 // index is the content of the file.
 type index struct {
-	root    stat       // which directory it is about; device and inode
-	rules   segno.Hash // the hash of the rules that protected paths
-	entries int        // a hint for the size
+	root    stat       // the stat of its directory; device and inode
+	rules   segno.Hash // the hash of the rules that decided which paths are protected
+	entries int        // the approximate number of entries
 	top     *node
 }
 
@@ -46,8 +46,7 @@ func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.
 
 func appendChecksum(b []byte) []byte { return binary.LittleEndian.AppendUint32(b, checksum(b)) }
 
-// decodeIndex reads the file's bytes, and reports false for anything that is not
-// an index as encode writes it.
+// decodeIndex decodes the file's bytes. It returns false for bytes that encode cannot have written.
 func decodeIndex(data []byte) (*index, bool) {
 	end := len(data) - 4
 	if end < len(indexMagic) || string(data[:len(indexMagic)]) != indexMagic ||
@@ -60,13 +59,13 @@ func decodeIndex(data []byte) (*index, bool) {
 	return x, c.err == nil && c.in == "" && len(c.slab) == 0
 }
 
-// indexCodec codes an index. Entries that it decodes are parts of the slab.
+// indexCodec codes an index. Decoded entries are parts of the slab.
 type indexCodec struct {
 	codec
 	slab []entry
 }
 
-// minEntry is fewer bytes than any entry takes.
+// minEntry is less than the size of any entry in bytes.
 const minEntry = 40
 
 func (c *indexCodec) index(x *index) {
@@ -80,7 +79,7 @@ func (c *indexCodec) index(x *index) {
 	c.node(x.top)
 }
 
-// count codes a number of entries, which is at most limit.
+// count codes a number of entries, at most limit.
 func (c *indexCodec) count(n *int, limit int) {
 	v := uint64(*n)
 	c.uint(&v, uint64(limit))
@@ -118,7 +117,7 @@ func (c *indexCodec) entry(e *entry) {
 	c.bool(&e.held)
 	st := e.st
 	if e.racy {
-		st.ctime = 0 // no file has it, so that the next scan looks again
+		st.ctime = 0 // no file has this ctime, so the next scan reads the file
 	}
 	c.raw(st.bytes())
 	if c.decoding {
@@ -147,15 +146,15 @@ func (c *indexCodec) entry(e *entry) {
 	c.check(validName(e.name), "an entry without a name")
 }
 
-// cachedIndex is an index in memory that equals a file.
+// cachedIndex is an index in memory that equals the index file.
 type cachedIndex struct {
 	index *index
 	file  stat
 }
 
-// loadIndex returns the index of the directory root, or nil: there is none, or it is torn,
-// of another version or about another directory. It returns the index in memory as long as
-// that equals the file.
+// loadIndex returns the index of the directory root. It returns nil if there is none, or if it is
+// torn, of another version or of another directory. As long as the index in memory equals the file,
+// it returns that.
 func (d *Dir) loadIndex(root stat) *index {
 	path := d.options.Index
 	if path == "" {
@@ -179,7 +178,7 @@ func (d *Dir) loadIndex(root stat) *index {
 	return nil
 }
 
-// cacheIndex keeps x, which equals the file, in memory.
+// cacheIndex keeps x, which equals the index file, in memory.
 func (d *Dir) cacheIndex(x *index) {
 	if st, err := statStateFile(d.options.Index); err == nil {
 		x.top.reset()
@@ -187,7 +186,7 @@ func (d *Dir) cacheIndex(x *index) {
 	}
 }
 
-// reset makes a scanned node equal to one that was read from an index.
+// reset makes a scanned node equal to a node that was read from an index.
 func (n *node) reset() {
 	n.fresh, n.oldXattrs, n.byName = false, n.xattrs, nil
 	for i := range n.entries {
@@ -201,7 +200,7 @@ func (n *node) reset() {
 	}
 }
 
-// maxIndex is the size up to which an index is read. An entry takes some eighty bytes.
+// maxIndex is the largest size of an index that is read. An entry takes about eighty bytes.
 const maxIndex = 1 << 32
 
 // readStateFile returns the content of a file that segno keeps outside the tree.
@@ -223,12 +222,12 @@ func statStateFile(path string) (stat, error) {
 	return dir.lstat(filepath.Base(path))
 }
 
-// saveIndex replaces the index. It does not sync the file: after a crash of the machine the
-// index may be torn, and its checksum no longer matches.
+// saveIndex replaces the index. It does not sync the file: if the machine crashes, the index may be
+// torn. Its checksum then does not match.
 //
-// saveIndex removes the old index before it renames the new one: ext4 starts writing a file
-// to the disk when it is renamed onto another one, and that took longer than creating and
-// filling the new index. A process that scans in between finds no index and reads every file.
+// saveIndex removes the old index before it renames the new one. ext4 starts writing a file to the
+// disk when it is renamed onto another one, and that took longer than creating and writing the new
+// index. A process that scans in between finds no index and reads every file.
 func saveIndex(fsys vfs.FS, path string, x *index, z Sealer) (err error) {
 	dir := filepath.Dir(path)
 	temp := filepath.Join(dir, ".segno-"+rand.Text())

@@ -9,9 +9,9 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// List calls visit for each entry of a snapshot in the order of a depth-first walk: a directory
-// before its entries, and these by the bytes of their names. modified is the time of a file, and
-// zero for all other entries. List ends with the first error of visit. It needs no directory.
+// List calls visit for each entry of a snapshot in depth-first order: a directory before its
+// entries, and entries sorted by the bytes of their names. modified is the time of a file, and
+// zero for all other entries. List returns the first error of visit. It needs no directory.
 func List(ctx context.Context, objects segno.Objects, s segno.Snapshot, visit func(path string, e segno.Entity, modified time.Time) error) error {
 	return list(ctx, objects, "", s.Tree, s.Times, visit)
 }

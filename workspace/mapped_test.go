@@ -12,8 +12,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// mapping is a file that this process has mapped, shared and writable, with its
-// descriptor closed: the way databases and linkers write.
+// mapping is a file that this process has mapped, shared and writable, with its descriptor
+// closed. Databases and linkers write in this way.
 type mapping struct {
 	t    *testing.T
 	path string
@@ -44,8 +44,8 @@ func (m *mapping) unmap() {
 	m.data = nil
 }
 
-// storeHidden stores into a page that is dirty already. That moves no time, unless
-// the kernel happens to write the page back just before; the result must be the same.
+// storeHidden stores into a page that is already dirty. That changes no time, unless the kernel
+// writes the page back just before; the result must be the same.
 func (m *mapping) storeHidden(text string) {
 	m.t.Helper()
 	var before, after unix.Stat_t
@@ -57,8 +57,8 @@ func (m *mapping) storeHidden(text string) {
 	}
 }
 
-// TestAStoreIntoADirtyPageIsSeen stores twice through a shared mapping, with a
-// snapshot in between.
+// TestAStoreIntoADirtyPageIsSeen stores twice through a shared mapping, with a snapshot between
+// the two.
 func TestAStoreIntoADirtyPageIsSeen(t *testing.T) {
 	p := newFixture(t)
 	p.write("db", "first")
@@ -87,8 +87,8 @@ func TestAStoreIntoADirtyPageIsSeen(t *testing.T) {
 	}
 }
 
-// TestAnUndoDoesNotOverwriteAStoreIntoADirtyPage stores after the snapshot that the
-// steps are made of. Nothing about the file's stat tells.
+// TestAnUndoDoesNotOverwriteAStoreIntoADirtyPage stores after the snapshot from which the steps
+// are made. The file's stat does not show the store.
 func TestAnUndoDoesNotOverwriteAStoreIntoADirtyPage(t *testing.T) {
 	p := newFixture(t)
 	p.write("db", "first")

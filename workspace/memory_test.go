@@ -40,7 +40,7 @@ func (m *memory) Has(_ context.Context, name segno.Hash) (bool, error) {
 func (m *memory) Keep(context.Context, segno.Staged) error { return nil }
 func (m *memory) Batch() segno.Batch                       { return &batch{to: m, new: make(map[segno.Hash][]byte)} }
 
-// batch puts objects into the store it is of when staged.
+// batch adds its objects to its store when it is staged.
 type batch struct {
 	to  *memory
 	mu  sync.Mutex

@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// maxMergeBytes is the size above which Merge reports a conflict without looking at
-// the content.
+// maxMergeBytes is the size above which Merge reports a conflict without comparing the
+// contents.
 const maxMergeBytes = 8 << 20
 
-// These bound the work of one comparison: its time grows with the number of lines
-// times the number of edits, and its memory with the square of the edits. Lines that
-// only one version has are not counted among the edits.
+// These constants limit the work of one comparison: its time grows with the number of lines
+// times the number of edits, and its memory with the square of the edits. Lines that only one
+// version has do not count as edits.
 const (
 	maxLines = 200_000
 	maxEdits = 1000
 )
 
-// Why Merge could not merge.
+// The reasons why Merge reports a conflict.
 const (
 	whyOverlap   = "the same lines were changed"
 	whyBinary    = "a binary file was changed"
@@ -29,15 +29,14 @@ const (
 // from which both changed versions were made. It returns the merged content, or the
 // reason for a conflict; the reason is "" if the merge is clean.
 //
-// A hunk is a range of base lines that one side replaced. Two hunks of different
-// sides are merged if at least one unchanged line lies between them, and if both
-// sides made the same change. Otherwise they are a conflict: adjacent hunks are,
-// too, as they are for git. Where an edit could have been made at several places
-// (a line was inserted beside an equal one), its hunk covers all of these places,
-// so that the result never depends on a choice between them.
+// A hunk is a range of base lines that one side replaced. Two hunks of different sides are
+// merged if at least one unchanged line is between them, or if both sides made the same change.
+// Otherwise they are a conflict. Adjacent hunks are a conflict, too, as they are in git. If an
+// edit could have been made at several places (a line was inserted next to an equal one), its
+// hunk covers all of these places, so that the result never depends on a choice between them.
 //
-// A line ends with "\n", which is part of it. Content with a NUL byte is binary.
-// Time and memory are bounded for any input.
+// A line includes the "\n" at its end. Content with a NUL byte is binary. Time and memory are
+// bounded for any input.
 func (*Dir) Merge(base, ours, theirs []byte) (merged []byte, conflict string) {
 	switch {
 	case bytes.Equal(ours, theirs), bytes.Equal(base, theirs):
@@ -75,7 +74,7 @@ type text struct {
 	ids   []int32
 }
 
-// number splits a content into lines and gives each line its id from known.
+// number splits a content into lines and assigns each line its id from known.
 func number(content []byte, known map[string]int32) text {
 	var t text
 	for line := range bytes.Lines(content) {
@@ -89,16 +88,16 @@ func number(content []byte, known map[string]int32) text {
 	return t
 }
 
-// hunk is a change of the lines from to end of one content to the lines newFrom to newEnd of
-// another.
+// hunk is a change of the lines from … end of one content to the lines newFrom … newEnd of
+// another one.
 type hunk struct{ from, end, newFrom, newEnd int }
 
-// hunksBetween returns the hunks that turn a into b; ids is how many ids there are. It
-// returns false if that would take too many edits.
+// hunksBetween returns the hunks that turn a into b; ids is the number of ids. It returns false
+// if the comparison needs too many edits.
 //
-// Two alignments are computed, one from the beginning and one from the end. A line
-// counts as unchanged only if both match it with the same line. That makes the
-// hunks larger than necessary where the alignment is ambiguous, and only there.
+// hunksBetween computes two alignments, one from the beginning and one from the end. A line
+// counts as unchanged only if both match it with the same line. This makes the hunks larger
+// than necessary only where the alignment is ambiguous.
 func hunksBetween(a, b []int32, ids int) ([]hunk, bool) {
 	inA, inB := make([]bool, ids), make([]bool, ids)
 	for _, id := range a {
@@ -107,8 +106,8 @@ func hunksBetween(a, b []int32, ids int) ([]hunk, bool) {
 	for _, id := range b {
 		inB[id] = true
 	}
-	// Lines that the other side does not have cannot be matched. Without them most
-	// comparisons are short.
+	// Lines that the other side does not have cannot match. Without them, most comparisons are
+	// short.
 	atA, atB := positions(a, inB), positions(b, inA)
 	first, ok := align(a, atA, b, atB)
 	if !ok {
@@ -123,7 +122,7 @@ func hunksBetween(a, b []int32, ids int) ([]hunk, bool) {
 	return hunksOf(len(a), len(b), first, last), true
 }
 
-// positions returns the indexes of the elements of s that are in the set.
+// positions returns the indexes of those elements of s that are in the set.
 func positions(s []int32, set []bool) []int {
 	at := make([]int, 0, len(s))
 	for i, id := range s {
@@ -157,11 +156,10 @@ func hunksOf(lenA, lenB int, first, last []int) []hunk {
 	return hunks
 }
 
-// align matches equal lines of a and b: a longest common subsequence of the lines
-// at atA and atB, by the greedy algorithm of Myers ("An O(ND) Difference Algorithm
-// and Its Variations", 1986), which prefers matches early in the order given. It
-// returns false above maxEdits. The result has for each line of a the index of its
-// counterpart in b.
+// align matches equal lines of a and b: a longest common subsequence of the lines at atA and
+// atB. It uses the greedy algorithm of Myers ("An O(ND) Difference Algorithm and Its
+// Variations", 1986), which prefers matches early in the given order. It returns false above
+// maxEdits. For each line of a, the result has the index of its counterpart in b.
 func align(a []int32, atA []int, b []int32, atB []int) ([]int, bool) {
 	n, m := len(atA), len(atB)
 	limit := min(n+m, maxEdits)
@@ -190,13 +188,13 @@ func align(a []int32, atA []int, b []int32, atB []int) ([]int, bool) {
 	return nil, false
 }
 
-// backtrack follows a finished search back to its beginning and notes in matched the
-// lines that it matched.
+// backtrack follows a finished search back to its beginning and records the lines that it
+// matched in matched.
 func backtrack(atA, atB []int, trace [][]int32, matched []int) {
 	x, y := len(atA), len(atB)
 	for d := len(trace) - 1; d > 0; d-- {
-		// at returns the furthest x of round d-1 on a diagonal. trace[d] was taken
-		// before round d and starts at diagonal -d.
+		// at returns the furthest x of round d-1 on a diagonal. trace[d] was copied before
+		// round d and starts at diagonal -d.
 		at := func(k int) int { return int(trace[d][k+d]) }
 		k := x - y
 		down := k == -d || k != d && at(k-1) < at(k+1)
@@ -222,7 +220,7 @@ func backtrack(atA, atB []int, trace [][]int32, matched []int) {
 	}
 }
 
-// join3 applies the hunks of both sides to the base.
+// join3 applies the hunks of both sides to base.
 func join3(base, ours, theirs text, left, right []hunk) ([]byte, string) {
 	var out []byte
 	add := func(lines [][]byte) {
@@ -230,7 +228,7 @@ func join3(base, ours, theirs text, left, right []hunk) ([]byte, string) {
 			out = append(out, line...)
 		}
 	}
-	done := 0 // base lines that are in out
+	done := 0 // the number of base lines that are in out
 	for len(left) > 0 || len(right) > 0 {
 		from, end, nl, nr := cluster(left, right)
 		add(base.lines[done:from])
@@ -273,8 +271,8 @@ func cluster(left, right []hunk) (from, end, nl, nr int) {
 	}
 }
 
-// replaced returns the lines with which one side replaces the base lines was, those between from
-// and end, given its hunks in that range.
+// replaced returns the lines with which one side replaces the base lines was, which are those
+// between from and end. hunks are the side's hunks in that range.
 func replaced(was [][]byte, side text, hunks []hunk, from, end int) [][]byte {
 	if len(hunks) == 0 {
 		return was

@@ -45,7 +45,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// versions draws a content and two that were made from it by edits of lines.
+// versions draws a content, and two contents that are made from it by edits of lines.
 func versions(r *rapid.T) (base, ours, theirs []byte) {
 	line := rapid.SampledFrom([]string{"", "}", "{", "return nil", "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"})
 	lines := rapid.SliceOfN(line, 0, 40).Draw(r, "base")
@@ -69,9 +69,9 @@ func versions(r *rapid.T) (base, ours, theirs []byte) {
 	return text(lines, rapid.IntRange(0, 9).Draw(r, "newline") > 0), edited("ours"), edited("theirs")
 }
 
-// TestMergeAgreesWithGit merges generated versions with Merge and with git. A clean
-// merge must be clean for git as well, with the same result. Git may merge more: it
-// decides where an ambiguous edit was made.
+// TestMergeAgreesWithGit merges generated versions with Merge and with git. If Merge finds no
+// conflict, git must not find one either, and must have the same result. Git may merge more,
+// because it decides where an ambiguous edit was made.
 func TestMergeAgreesWithGit(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Fatal(err)
@@ -107,9 +107,9 @@ func gitMerge(t *testing.T, dir string, base, ours, theirs []byte) ([]byte, bool
 	return out, err == nil
 }
 
-// TestMergeLaws checks properties of any three versions: the order of the sides does not matter, a
-// side that changed nothing adds nothing, and a merge can be reverted by merging in
-// the other direction, or is a conflict.
+// TestMergeLaws checks properties of random versions: the order of the sides does not matter, a
+// side that changed nothing adds nothing, and merging in the other direction reverts a merge, or
+// is a conflict.
 func TestMergeLaws(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		base, ours, theirs := versions(r)
@@ -126,8 +126,8 @@ func TestMergeLaws(t *testing.T) {
 	})
 }
 
-// TestMergeCanBeReverted merges edits of different parts of a file, and reverts one
-// of them by merging in the other direction: the other edit remains.
+// TestMergeCanBeReverted merges edits of different parts of a file, and reverts one of them by
+// merging in the other direction. The other edit must remain.
 func TestMergeCanBeReverted(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		lines := make([]string, rapid.IntRange(8, 40).Draw(r, "lines"))
@@ -158,7 +158,7 @@ func TestMergeCanBeReverted(t *testing.T) {
 	})
 }
 
-// TestMergeIsBounded merges contents that are slow to compare: Merge gives up.
+// TestMergeIsBounded merges contents that are slow to compare. Merge must give up.
 func TestMergeIsBounded(t *testing.T) {
 	alternate := func(lines, period int) []byte {
 		var b bytes.Buffer

@@ -8,39 +8,39 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// node is one directory of the tree as it was last seen. The index is nodes on
+// node is the state of one directory of the tree at the last scan. The index stores nodes on
 // disk; a scan updates them in place.
 type node struct {
 	path    string     // from the root, which is ""
-	entries []entry    // in the order the file system has them
+	entries []entry    // in the order of the file system
 	xattrs  segno.Hash // of the directory itself
-	ctime   int64      // when its attributes were last looked at
-	tree    segno.Hash // its objects; times is zero without a file below
+	ctime   int64      // the ctime at which its attributes were last read
+	tree    segno.Hash // its objects; times is zero if there is no file below it
 	times   segno.Hash
 
-	oldXattrs segno.Hash  // xattrs when the objects were made
+	oldXattrs segno.Hash  // xattrs at the time when the objects were made
 	dirty     atomic.Bool // its entries changed after its objects were made
-	gone      bool        // it vanished while the scan was under way
-	why       string      // it turned out to be protected
-	fresh     bool        // there is no index of it
+	gone      bool        // it vanished during the scan
+	why       string      // why it is protected, if the scan found that it is
+	fresh     bool        // it is not in the index
 
-	byName map[string]int32 // made by position; nil after a change of entries
+	byName map[string]int32 // position fills it; nil after a change of entries
 }
 
 // entry is one name in a directory.
 type entry struct {
 	name   string
 	st     stat
-	kind   byte        // kindFile …, 0 for one that vanished
+	kind   byte        // kindFile …; 0 for an entry that vanished
 	racy   bool        // a later write may have left the same stat
-	held   bool        // saved although a rule protects it; of a CACHEDIR.TAG: its directory
-	hash   segno.Hash  // of a file's content
-	xattrs *segno.Hash // of a file; nil for none
-	note   string      // a symlink's target, a hard link's first name, why it is protected
+	held   bool        // saved although a rule protects it; for a CACHEDIR.TAG: its directory is
+	hash   segno.Hash  // the hash of a file's content
+	xattrs *segno.Hash // the attributes of a file; nil if it has none
+	note   string      // the target of a symlink, the first name of a hard link, or why it is protected
 	child  *node       // of a directory
 }
 
-// entity returns e in the terms of package segno.
+// entity returns e as a [segno.Entity].
 func (e *entry) entity() segno.Entity {
 	switch e.kind {
 	case kindDir:
@@ -60,15 +60,16 @@ func (e *entry) entity() segno.Entity {
 	return out
 }
 
-// isFile reports whether e has stored content.
+// isFile reports whether the store has the content of e.
 func (e *entry) isFile() bool { return e.kind == kindFile || e.kind == kindHardLink }
 
-// protect makes e an entry that is only recorded.
+// protect turns e into an entry that is recorded but not stored.
 func (e *entry) protect(why string) {
 	*e = entry{name: e.name, st: e.st, kind: kindProtected, note: why}
 }
 
-// position returns the index of the entry called name. One goroutine at a time may call it.
+// position returns the index of the entry called name. Only one goroutine at a time may call
+// it.
 func (n *node) position(name string) (int, bool) {
 	if n.byName == nil {
 		n.byName = make(map[string]int32, len(n.entries))

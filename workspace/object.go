@@ -14,7 +14,7 @@ import (
 // The first line of each kind of object, with its version.
 const (
 	treeMagic  = "segno tree 1\n"
-	ownedMagic = "segno tree 2\n" // with an owner beside each setuid and setgid
+	ownedMagic = "segno tree 2\n" // with an owner after each mode with setuid or setgid
 	timesMagic = "segno times 1\n"
 	xattrMagic = "segno xattrs 1\n"
 )
@@ -32,10 +32,11 @@ const (
 type record struct {
 	name string
 	segno.Entity
-	child segno.Hash // of a directory: its own tree object
+	child segno.Hash // for a directory: its tree object
 }
 
-// timeRecord is one entry of a times object: a file's time, or a directory's child.
+// timeRecord is one entry of a times object: the time of a file or the times object of a
+// directory.
 type timeRecord struct {
 	name  string
 	mtime int64
@@ -70,8 +71,8 @@ func decodeTree(data []byte) ([]record, error) {
 	return out, err
 }
 
-// encodeTimes returns the times object of a directory, nil for no records. The records must be in
-// order.
+// encodeTimes returns the times object of a directory, or nil if there are no records. The
+// records must be in order.
 func encodeTimes(records []timeRecord) []byte {
 	if len(records) == 0 {
 		return nil
@@ -85,7 +86,7 @@ func decodeTimes(data []byte) ([]timeRecord, error) {
 	return out, notEmpty(out, err)
 }
 
-// notEmpty returns err, or an error if a decoded object has no entries.
+// notEmpty returns err, or else an error if a decoded object has no entries.
 func notEmpty[T any](entries []T, err error) error {
 	if err == nil && len(entries) == 0 {
 		return errors.New("no entries")
@@ -170,7 +171,7 @@ func (c *codec) entityType(t *segno.EntityType) {
 	c.fail("an entry of an unknown kind")
 }
 
-// mode codes a mode, and the owner that may come with it.
+// mode codes a mode, and the owner if one follows.
 func (c *codec) mode(e *segno.Entity) {
 	mode := uint64(e.Mode)
 	c.uint(&mode, permMask)
@@ -207,13 +208,13 @@ func (c *codec) timeRecord(r *timeRecord) {
 	}
 }
 
-// getter is the part of [segno.Objects] that reads.
+// getter is the read method of [segno.Objects].
 type getter interface {
 	Get(ctx context.Context, name segno.Hash) ([]byte, error)
 }
 
-// load reads an object that decode understands; the zero hash is the empty one. The error
-// has [segno.KindCorrupt] if the object exists and cannot be decoded.
+// load reads and decodes an object; the zero hash stands for an empty one. The error has
+// [segno.KindCorrupt] if the object exists and cannot be decoded.
 func load[T any](ctx context.Context, objects getter, what string, name segno.Hash, decode func([]byte) ([]T, error)) ([]T, error) {
 	if name.IsZero() {
 		return nil, nil

@@ -8,8 +8,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// objectCache is the objects of a store and, in memory, the directory objects of scanned trees.
-// With it a snapshot can be compared before the commit that makes it durable.
+// objectCache returns the objects of a store and, from memory, the directory objects of scanned
+// trees. A snapshot can thus be compared before the commit that makes it durable.
 type objectCache struct {
 	segno.Objects
 	mu   sync.Mutex
@@ -31,11 +31,11 @@ func (c *objectCache) Get(ctx context.Context, name segno.Hash) ([]byte, error) 
 	return c.Objects.Get(ctx, name)
 }
 
-// objectWriter receives the contents of files and the objects around them from a scan. They go
-// into the batch. Without a batch it only hashes them, for a tree that is not to be saved.
+// objectWriter adds the contents of files, and the objects that refer to them, to the batch of
+// a scan. Without a batch it only hashes them, for a tree that need not be saved.
 type objectWriter struct {
 	batch segno.Batch
-	cache *objectCache // receives the objects, but no contents
+	cache *objectCache // receives the objects, but not the contents
 }
 
 func (w objectWriter) putContent(ctx context.Context, data []byte) (segno.Hash, error) {
@@ -55,7 +55,7 @@ func (w objectWriter) putObject(ctx context.Context, data []byte) (segno.Hash, e
 	return name, err
 }
 
-// hasAll reports whether all objects exist; the zero hash means no object.
+// hasAll reports whether all objects exist; it ignores zero hashes.
 func (w objectWriter) hasAll(ctx context.Context, names ...segno.Hash) (bool, error) {
 	has := w.cache.Has
 	if w.batch != nil {

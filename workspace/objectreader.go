@@ -11,19 +11,19 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// objectReader reads the objects that an Apply writes: contents, attributes and times. It
-// keeps the contents that prefetch read, up to a limit.
+// objectReader reads the objects that an Apply writes: contents, attributes and times. It keeps
+// the contents that prefetch read in memory, up to a limit.
 type objectReader struct {
 	objects segno.Objects
 	mu      sync.Mutex
 	kept    map[segno.Hash][]byte
-	room    int // how many bytes kept can still take
+	room    int // the number of bytes that kept can still hold
 	attrs   map[segno.Hash][]xattr
-	root    segno.Hash              // of the times
+	root    segno.Hash              // the root of the times objects
 	times   map[string][]timeRecord // by directory
 }
 
-// maxKept is how much content stays in memory between prefetch and the writing.
+// maxKept is the largest size of contents that stay in memory between prefetch and the writes.
 const maxKept = 64 << 20
 
 func newObjectReader(objects segno.Objects, times segno.Hash) *objectReader {
@@ -33,7 +33,8 @@ func newObjectReader(objects segno.Objects, times segno.Hash) *objectReader {
 	}
 }
 
-// prefetch reads contents, so that a missing or corrupt one is noticed before the first write.
+// prefetch reads contents, so that a missing or corrupt one causes an error before the first
+// write.
 func (r *objectReader) prefetch(ctx context.Context, names []segno.Hash) error {
 	slices.SortFunc(names, func(a, b segno.Hash) int { return slices.Compare(a[:], b[:]) })
 	fetch := func(name segno.Hash) error {
@@ -43,7 +44,7 @@ func (r *objectReader) prefetch(ctx context.Context, names []segno.Hash) error {
 	return newQueue(slices.Compact(names)).run(ctx, func() (func(segno.Hash) error, func()) { return fetch, func() {} })
 }
 
-// content returns a file's bytes, and keeps them if there is room.
+// content returns a file's bytes, and keeps them in memory if there is room.
 func (r *objectReader) content(ctx context.Context, name segno.Hash) ([]byte, error) {
 	r.mu.Lock()
 	data, ok := r.kept[name]
@@ -64,7 +65,7 @@ func (r *objectReader) content(ctx context.Context, name segno.Hash) ([]byte, er
 	return data, nil
 }
 
-// xattrs returns a file's attributes; the zero hash has none.
+// xattrs returns a file's attributes; none for the zero hash.
 func (r *objectReader) xattrs(ctx context.Context, name segno.Hash) ([]xattr, error) {
 	if all, ok := r.attrs[name]; ok {
 		return all, nil
@@ -76,7 +77,7 @@ func (r *objectReader) xattrs(ctx context.Context, name segno.Hash) ([]xattr, er
 	return all, err
 }
 
-// time returns the times' record at path, or nil.
+// time returns the record of the times at path, or nil.
 func (r *objectReader) time(ctx context.Context, p string) (*timeRecord, error) {
 	dir := dirOf(p)
 	records, ok := r.times[dir]

@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// openPath keeps the directories on the way to the last one that was opened, so that the next one
-// nearby costs few calls. It opens a directory name by name. In a deep tree it keeps the last
-// ones and every keptLevels-th one above: then a walk down and up again opens each directory
-// a bounded number of times, and there are few open files.
+// openPath keeps open directories from the path of the last opened directory, so that opening
+// another one nearby takes few calls. It opens a directory name by name. In a deep tree it keeps
+// only the deepest directories and every keptLevels-th one above them. A walk down and up again
+// then opens each directory a bounded number of times, with few open files.
 type openPath[D any] struct {
-	path string // of the last directory, without those at its end that are closed
+	path string // of the last directory, without the closed directories at its end
 	dirs []openedDir[D]
 }
 
-// openedDir is one directory on the way.
+// openedDir is one directory of the path.
 type openedDir[D any] struct {
-	end    int // of its path in openPath.path
+	end    int // the end of its path in openPath.path
 	dir    D
 	isOpen bool
 }
@@ -27,7 +27,7 @@ const (
 )
 
 // open opens the directory at path below top. enter opens the directory called name in another one;
-// at is its path. The result is valid until the next call.
+// at is its path. The result is valid until the next call of open.
 func (o *openPath[D]) open(top D, path string, enter func(in D, name, at string) (D, error), closeDir func(D)) (D, error) {
 	if path == "" {
 		return top, nil
@@ -42,7 +42,7 @@ func (o *openPath[D]) open(top D, path string, enter func(in D, name, at string)
 		last = o.dirs[level-1].dir
 	}
 	for start := o.end(level); start < len(path); level++ {
-		start += min(start, 1) // the slash
+		start += min(start, 1) // skip the slash
 		end := len(path)
 		if n := strings.IndexByte(path[start:], '/'); n >= 0 {
 			end = start + n
@@ -66,7 +66,7 @@ func (o *openPath[D]) open(top D, path string, enter func(in D, name, at string)
 	return last, nil
 }
 
-// end returns where the path of the first directories ends.
+// end returns the end of the path of the first level directories.
 func (o *openPath[D]) end(level int) int {
 	if level == 0 {
 		return 0
@@ -74,7 +74,7 @@ func (o *openPath[D]) end(level int) int {
 	return o.dirs[level-1].end
 }
 
-// countShared returns how many directories are on the way to path, too.
+// countShared returns how many of the open directories are also on path.
 func (o *openPath[D]) countShared(path string) int {
 	same := 0
 	for same < len(path) && same < len(o.path) && path[same] == o.path[same] {
@@ -90,7 +90,7 @@ func (o *openPath[D]) countShared(path string) int {
 	return level
 }
 
-// closeFrom closes the directories below the first ones.
+// closeFrom closes the directories from a level on.
 func (o *openPath[D]) closeFrom(level int, closeDir func(D)) {
 	for _, d := range o.dirs[level:] {
 		if d.isOpen {
@@ -101,19 +101,19 @@ func (o *openPath[D]) closeFrom(level int, closeDir func(D)) {
 	o.path = o.path[:o.end(level)]
 }
 
-// A treeReader opens directories of a tree for reading, one after the other. No component may be a
+// A treeReader opens directories of a tree for reading, one at a time. No component may be a
 // symlink.
 type treeReader struct {
 	top *dirHandle
 	way openPath[*dirHandle]
 }
 
-// dir opens the directory at a path, "" being the top. The result is valid until the next call.
+// dir opens the directory at a path; "" is the top. The result is valid until the next call of dir.
 func (r *treeReader) dir(at string) (*dirHandle, error) {
 	return r.way.open(r.top, at, func(in *dirHandle, name, _ string) (*dirHandle, error) { return in.openDir(name) }, (*dirHandle).close)
 }
 
-// openRegular is that of [dirHandle] for the file at p.
+// openRegular is [dirHandle.openRegular] for the file at p.
 func (r *treeReader) openRegular(p string) (*fileHandle, stat, error) {
 	dir, err := r.dir(dirOf(p))
 	if err != nil {

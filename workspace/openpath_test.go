@@ -11,7 +11,8 @@ import (
 	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
-// countedDirs are directories that count how many were opened and are open. A directory is its path.
+// countedDirs counts the directories that were opened and those that are open. A directory is
+// represented by its path.
 type countedDirs struct {
 	t            *testing.T
 	way          openPath[string]
@@ -67,8 +68,7 @@ func TestOpenPathIsLinear(t *testing.T) {
 	}
 }
 
-// TestOpenPathAnywhere opens random paths, of which some are the beginnings of others, and some are
-// not there.
+// TestOpenPathAnywhere opens random paths. Some are prefixes of others, and some do not exist.
 func TestOpenPathAnywhere(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds

@@ -37,8 +37,9 @@ func modes(t *testing.T, root string) [2]uint32 {
 
 const whyStripped = "setuid and setgid were not restored: they were not recorded for its present owner"
 
-// TestSetuidIsRestoredForItsOwnerOnly restores a file and a directory with setuid and setgid:
-// recorded for their present owner, for another one, and for none, as an older segno did.
+// TestSetuidIsRestoredForItsOwnerOnly restores a file and a directory with setuid and setgid
+// that were recorded for their present owner, for another one, and for none, as an older segno
+// did.
 func TestSetuidIsRestoredForItsOwnerOnly(t *testing.T) {
 	for _, c := range []struct {
 		what  string
@@ -82,7 +83,8 @@ func TestSetuidIsRestoredForItsOwnerOnly(t *testing.T) {
 }
 
 // TestSetuidIsNotRestoredForAnotherOwner tests the attack for which segno records owners:
-// a way to another user's rights. An ordinary user has no second owner to test with.
+// gaining the rights of another user. It needs root, because an ordinary user cannot give a
+// file a second owner.
 func TestSetuidIsNotRestoredForAnotherOwner(t *testing.T) {
 	p := newFixture(t)
 	p.lending("old")
@@ -108,8 +110,8 @@ func TestSetuidIsNotRestoredForAnotherOwner(t *testing.T) {
 	}
 }
 
-// TestForkHasNoSetuid forks a tree at its present and at an older state, where
-// the fork writes from the store.
+// TestForkHasNoSetuid forks a tree at its present state and at an older one, for which the fork
+// writes files from the store.
 func TestForkHasNoSetuid(t *testing.T) {
 	p := newFixture(t)
 	first := p.lending("old")

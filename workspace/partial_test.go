@@ -12,8 +12,8 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// TestSnapshotAtIsExact restores random states and each time compares SnapshotAt of the changed
-// paths with a snapshot without an index. Its result must be comparable before the commit.
+// TestSnapshotAtIsExact restores random states. Each time it compares SnapshotAt of the changed
+// paths with a snapshot without an index. The result must be comparable before the commit.
 func TestSnapshotAtIsExact(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		p := newFixture(t)
@@ -81,7 +81,7 @@ func TestSnapshotAtLeavesTheRest(t *testing.T) {
 	}
 }
 
-// TestSnapshotAtWithoutIndex asks for a scan of one path without an index of the others:
+// TestSnapshotAtWithoutIndex requests a scan of one path without an index of the others.
 // SnapshotAt must scan everything.
 func TestSnapshotAtWithoutIndex(t *testing.T) {
 	for name, forget := range map[string]func(p *fixture){
@@ -108,8 +108,7 @@ func TestSnapshotAtWithoutIndex(t *testing.T) {
 	}
 }
 
-// TestSnapshotAtOfLinks parts and joins names of one file, only one of which is
-// looked at.
+// TestSnapshotAtOfLinks separates and joins names of one file, but scans only one of them.
 func TestSnapshotAtOfLinks(t *testing.T) {
 	for _, names := range [][2]string{{"a/x", "b/x"}, {"b/x", "a/x"}} {
 		looked, other := names[0], names[1]

@@ -14,17 +14,17 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// This file has the functions that Linux offers and other systems lack. Each function has its
-// portable counterpart in platform_portable.go. The tag portable selects those on Linux,
-// so that the tests can run them.
+// This file contains functions that Linux supports and other systems lack. Each has a portable
+// counterpart in platform_portable.go. The tag portable selects those on Linux, so that tests can
+// run them.
 
-// searchOnly opens a directory for the lookup of names in it alone.
+// searchOnly opens a directory only for looking up names in it.
 const searchOnly = unix.O_PATH
 
-// foldsNames means that a lookup may find a name in another spelling.
+// foldsNames reports whether a lookup may find a name in another spelling.
 const foldsNames = false
 
-// hasOpenat2 reports whether openat2 works: not before Linux 5.6, nor in some sandboxes.
+// hasOpenat2 reports whether openat2 works. It does not before Linux 5.6, nor in some sandboxes.
 func hasOpenat2(fd int) bool {
 	probe, err := openat2(fd, ".")
 	if err != nil {
@@ -48,9 +48,9 @@ func openat2(dirfd int, rel string) (int, error) {
 	}
 }
 
-// list calls visit for each entry but "." and "..", in the order of the file system. It does
-// not allocate; name is valid only during the call. An entry that vanishes meanwhile is left
-// out; a name comes with err if its stat fails. buf has direntBytes.
+// list calls visit for each entry except "." and "..", in the order of the file system. It does
+// not allocate; name is valid only during the call. It leaves out entries that vanish meanwhile,
+// and passes err with a name whose stat fails. buf must have direntBytes bytes.
 func (d *dirHandle) list(buf []byte, visit func(name []byte, st *stat, err error)) error {
 	var st stat
 	for {
@@ -80,8 +80,8 @@ func (d *dirHandle) list(buf []byte, visit func(name []byte, st *stat, err error
 	}
 }
 
-// lstatRecord returns the stat of the entry with the name that begins at record[0] and ends with a
-// NUL. The system call takes the name in the kernel's own form, so that it need not be copied.
+// lstatRecord returns the stat of the entry whose name begins at record[0] and ends with a NUL.
+// The system call takes a name in this form, so that it need not be copied.
 func lstatRecord(dirfd int, record []byte, st *stat) unix.Errno {
 	var sys unix.Stat_t
 	_, _, errno := unix.Syscall6(unix.SYS_NEWFSTATAT, uintptr(dirfd), uintptr(unsafe.Pointer(&record[0])),
@@ -92,7 +92,7 @@ func lstatRecord(dirfd int, record []byte, st *stat) unix.Errno {
 	return errno
 }
 
-// isHole reports whether the file has a size and no data.
+// isHole reports whether the file has a size but no data.
 func (f *fileHandle) isHole() bool {
 	if !f.sparse {
 		return false
@@ -101,7 +101,7 @@ func (f *fileHandle) isHole() bool {
 	return err == unix.ENXIO || f.rewind() != nil
 }
 
-// newClock returns the clock of the file system that the root is on.
+// newClock returns the clock of the file system that contains the root.
 func newClock(d *dirHandle, root stat) clock {
 	c := clock{dev: root.dev, start: time.Now().UnixNano(), tick: unknownTick}
 	var sys unix.Statfs_t
@@ -129,16 +129,16 @@ func hasMultigrainTimes() bool {
 	return major > 6 || major == 6 && minor >= 13
 }
 
-// writersOf asks for a read lease on a file that fd has open for reading only. The
-// kernel refuses it while any process holds the file open for writing or has it
-// mapped shared and writable. The lease is returned at once: a process that opens
-// the file for writing in between waits for these few microseconds. The kernel
-// gives leases only to the owner of the file and to CAP_LEASE.
+// writersOf requests a read lease on a file that is open as fd for reading only. The kernel
+// refuses it while any process holds the file open for writing or has it mapped shared and
+// writable. writersOf returns the lease immediately: a process that opens the file for writing in
+// between waits for these few microseconds. The kernel gives leases only to the owner of the file
+// and to CAP_LEASE.
 func writersOf(fd int) writers {
 	_, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK)
 	switch err {
 	case nil:
-		_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_UNLCK) // closing fd returns it at the latest
+		_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_UNLCK) // otherwise closing fd returns it
 		return noWriter
 	case unix.EAGAIN:
 		return someWriter
@@ -146,10 +146,10 @@ func writersOf(fd int) writers {
 	return unknownWriters
 }
 
-// reflink makes dst share src's blocks until one of them is written.
+// reflink makes dst share src's blocks until either file is written.
 func reflink(dst vfs.File, src *fileHandle) error { return unix.IoctlFileClone(int(dst.Fd()), src.fd) }
 
-// copyInKernel copies src to dst; done is false if the kernel cannot copy between the two.
+// copyInKernel copies src to dst. done is false if the kernel cannot copy between these files.
 func copyInKernel(dst vfs.File, src *fileHandle) (done bool, err error) {
 	for first := true; ; first = false {
 		n, err := unix.CopyFileRange(src.fd, nil, int(dst.Fd()), nil, math.MaxInt32&^4095, 0)
@@ -160,10 +160,10 @@ func copyInKernel(dst vfs.File, src *fileHandle) (done bool, err error) {
 		case err != nil:
 			return true, err
 		case n == 0:
-			return !first, nil // a file of /proc looks empty: read it
+			return !first, nil // a file of /proc looks empty: read it instead
 		}
 	}
 }
 
-// syncAll makes everything that was written to a file system durable.
+// syncAll makes all data written to the file system of fd durable.
 func syncAll(fd int) error { return unix.Syncfs(fd) }

@@ -12,9 +12,9 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// This file has the portable counterparts of platform_linux.go. macOS uses them; the tag
-// portable selects them on Linux for tests. They cannot tell whether a file is open for
-// writing or consists of holes, and they copy by reading and writing.
+// This file contains the portable counterparts of platform_linux.go. macOS uses them; the tag
+// portable selects them on Linux for tests. They cannot detect that a file is open for writing
+// or consists of holes, and they copy by reading and writing.
 
 const (
 	searchOnly = 0
@@ -27,7 +27,7 @@ func (f *fileHandle) isHole() bool        { return false }
 func writersOf(int) writers               { return unknownWriters }
 func reflink(vfs.File, *fileHandle) error { return errors.ErrUnsupported }
 
-// syncAll makes everything that was written durable. Sync has a result on macOS only.
+// syncAll makes all written data durable. Sync has a result on macOS only.
 func syncAll(int) error {
 	unix.Sync()
 	return nil
@@ -39,8 +39,8 @@ func newClock(_ *dirHandle, root stat) clock {
 
 func copyInKernel(vfs.File, *fileHandle) (done bool, err error) { return false, nil }
 
-// list is as in platform_linux.go. It opens the directory again, because the position in d
-// may be at the end.
+// list has the contract of list in platform_linux.go. It opens the directory again, because the
+// position in d may be at the end.
 func (d *dirHandle) list(_ []byte, visit func(name []byte, st *stat, err error)) error {
 	fd, err := openat(d.fd, ".", unix.O_DIRECTORY)
 	if err != nil {

@@ -8,8 +8,9 @@ import (
 )
 
 // TestPortableFunctions runs tests of this package with the functions of platform_portable.go,
-// which macOS uses. These functions cannot detect that a file is open for writing or is nothing
-// but a hole, and open a deep directory slowly. The tests of that fail with this tag.
+// which macOS uses. These functions cannot detect that a file is open for writing or consists
+// of one hole, and they open a deep directory slowly. Tests of these abilities fail with this
+// tag.
 func TestPortableFunctions(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds

@@ -19,9 +19,9 @@ import (
 
 func ctx(t testing.TB) context.Context { return t.Context() }
 
-// TestRestoreIsExact edits a tree at random, saves it now and then, and goes back
-// to saved states in any order. Each time the tree must equal the saved one, and a
-// snapshot with an index must equal one without.
+// TestRestoreIsExact edits a tree at random, saves it from time to time, and returns to saved
+// states in any order. Each time the tree must equal the saved one, and a snapshot with an
+// index must equal one without.
 func TestRestoreIsExact(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		p := newFixture(t)
@@ -58,8 +58,8 @@ func TestRestoreIsExact(t *testing.T) {
 	})
 }
 
-// compare checks that after is want. Only a .git excuses a conflict, and only a
-// conflict or a .git inside excuses a path that is not as it was.
+// compare checks that after equals want. A conflict is allowed only at a .git. A path may
+// differ only because of a conflict or a .git inside it.
 func compare(r *rapid.T, after, want, before seen, conflicts []segno.Conflict, steps []segno.Change) {
 	excused := func(path string) bool {
 		for _, c := range conflicts {
@@ -123,7 +123,7 @@ func dirs(root string) (out []string) {
 	return out
 }
 
-// edit changes something in the tree. What cannot be done is left undone.
+// edit changes something in the tree. It ignores changes that are not possible.
 func edit(r *rapid.T, root string) {
 	all := dirs(root)
 	pick := func(what string) string {
@@ -133,7 +133,7 @@ func edit(r *rapid.T, root string) {
 	fi, err := os.Lstat(path)
 	exists := err == nil
 	isFile := exists && fi.Mode().IsRegular()
-	isLink := exists && fi.Mode()&os.ModeSymlink != 0 // nothing is written through one: it may lead out of the tree
+	isLink := exists && fi.Mode()&os.ModeSymlink != 0 // never write through a link: it may point out of the tree
 	content := rapid.SampledFrom([]string{"", "one", "two", "six", "a longer text\n"}).Draw(r, "content")
 	switch rapid.IntRange(0, 13).Draw(r, "edit") {
 	case 0, 1:
@@ -141,7 +141,7 @@ func edit(r *rapid.T, root string) {
 			os.Remove(path)
 		}
 		os.WriteFile(path, []byte(content), 0o644)
-	case 2: // of the same size, with the old time put back
+	case 2: // same size, and the old time restored
 		if isFile {
 			os.WriteFile(path, []byte(strings.Repeat("z", int(fi.Size()))), 0o644)
 			os.Chtimes(path, time.Time{}, fi.ModTime())
@@ -153,7 +153,7 @@ func edit(r *rapid.T, root string) {
 	case 5:
 		if exists && fi.Mode()&os.ModeSymlink == 0 {
 			mode := rapid.SampledFrom([]uint32{0o600, 0o644, 0o755, 0o4755, 0o2711, 0o1777, 0o555, 0o400, 0}).Draw(r, "mode")
-			if os.Geteuid() != 0 { // TestAsAnotherUser has paths that their owner cannot read
+			if os.Geteuid() != 0 { // TestAsAnotherUser tests paths that their owner cannot read
 				mode |= 0o400
 				if fi.IsDir() {
 					mode |= 0o500

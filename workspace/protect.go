@@ -10,7 +10,7 @@ import (
 	"github.com/dalsegno/segno/internal/gitignore"
 )
 
-// Why an entry is protected.
+// The reasons why an entry is protected.
 const (
 	whyGit         = "git"
 	whyMadeAgain   = "can be made again"
@@ -26,22 +26,22 @@ const (
 	whyChanging    = "changing"
 )
 
-// The sizes above which a file is protected: always, and if git ignores it.
+// The sizes above which a file is protected: always, and only if git ignores it.
 const (
 	maxFile    = 64 << 20
 	maxIgnored = 8 << 20
 )
 
-// ignoreName is the file in the root that names further paths to protect.
+// ignoreName is the file in the root that names additional paths to protect.
 const ignoreName = ".segnoignore"
 
-// rebuilt is a kind of directory that a tool can make again. A directory with one of the names is
-// protected if one of the markers is beside it or inside it. The name alone proves nothing:
-// a directory called target may contain source code.
+// rebuilt describes directories that a tool can make again. A directory with one of the names is
+// protected if one of the markers is beside it or inside it. The name alone is not enough: a directory
+// called target may contain source code.
 type rebuilt struct{ names, beside, inside []string }
 
-// rebuiltDirs is the list. It leaves out directories that people commonly commit or edit in
-// place, such as vendor, Pods or Elixir's deps, and small ones, such as __pycache__.
+// rebuiltDirs returns all kinds of such directories. It leaves out directories that people commonly
+// commit or edit in place, such as vendor, Pods or Elixir's deps, and small ones, such as __pycache__.
 func rebuiltDirs() []rebuilt {
 	return []rebuilt{
 		{names: []string{"node_modules", ".next", ".nuxt", ".svelte-kit", ".parcel-cache", ".turbo"}, beside: []string{"package.json"}},
@@ -62,15 +62,15 @@ func rebuiltDirs() []rebuilt {
 	}
 }
 
-// cacheTag is the file that marks a directory as a cache, and cacheSignature how
-// it begins: https://bford.info/cachedir/
+// cacheTag is the file that marks a directory as a cache, and cacheSignature is the beginning of that
+// file: https://bford.info/cachedir/
 const (
 	cacheTag       = "CACHEDIR.TAG"
 	cacheSignature = "Signature: 8a477f597d28d172789f06886806bc55"
 )
 
-// rulesVersion must be raised when the rules in this file change, so that no index
-// keeps a verdict of older rules.
+// rulesVersion must be increased when the rules in this file change, so that no index keeps a result
+// of older rules.
 const rulesVersion = 3
 
 // rules decide which paths are protected.
@@ -78,19 +78,19 @@ type rules struct {
 	rebuilt map[string]rebuilt
 	exclude map[string]bool // paths of segno's own directories inside the root
 	ignore  *gitignore.List // the root's .segnoignore
-	// databases and beside are the paths of attached databases, and of files beside them.
+	// databases and beside are the paths of attached databases, and of the files beside them.
 	databases, beside map[string]bool
-	hash              segno.Hash // of all of the above
-	// cover decides which paths stay saved although a rule protects them. It is not part of
-	// hash: each scan checks again the entries that are held and those that are protected.
+	hash              segno.Hash // the hash of all fields above
+	// cover decides which paths stay saved although a rule protects them. hash does not include it:
+	// each scan checks the held and the protected entries again.
 	cover *cover
 }
 
-// reserved are paths in the tree that the rules protect: segno's own, those of attached databases, and
-// those of the files beside them.
+// reserved lists paths in the tree that the rules protect: segno's own, those of attached databases,
+// and those of the files beside the databases.
 type reserved struct{ own, databases, beside []string }
 
-// newRules makes rules of the root's .segnoignore, the reserved paths and the cover.
+// newRules makes rules from the root's .segnoignore, the reserved paths and the cover.
 func newRules(ignore []byte, reserved reserved, cover *cover) *rules {
 	r := &rules{rebuilt: make(map[string]rebuilt), exclude: make(map[string]bool), ignore: gitignore.Parse(ignore), cover: cover,
 		databases: make(map[string]bool), beside: make(map[string]bool)}
@@ -119,7 +119,7 @@ func newRules(ignore []byte, reserved reserved, cover *cover) *rules {
 	return r
 }
 
-// special returns why an entry of this type is protected whatever its name, or "".
+// special returns why an entry of this type is protected regardless of its name, or "".
 func special(st *stat) string {
 	switch st.mode & typeMask {
 	case typeDir, typeSymlink:
@@ -137,8 +137,8 @@ func special(st *stat) string {
 	return whyDevice
 }
 
-// protects returns why the rules protect the entry at dir/name, or "", and whether the entry
-// is held: a rule protects it, but the cover keeps it saved. handle is the open directory.
+// protects returns why the rules protect the entry at dir/name, or "". held reports that a rule
+// protects it, but the cover keeps it saved. handle is the open directory.
 func (r *rules) protects(dir, name string, isDir bool, handle *dirHandle) (why string, held bool) {
 	at := join(dir, name)
 	switch {
@@ -149,7 +149,7 @@ func (r *rules) protects(dir, name string, isDir bool, handle *dirHandle) (why s
 	case r.databases[at] || r.beside[at]:
 		return segno.WhyDatabase, false
 	case at == ignoreName:
-		return "", false // so that a restore can undo a change of the rules
+		return "", false // always save it, so that a restore can undo a change of the rules
 	}
 	verdict := r.ignore.Match(at, isDir)
 	if verdict == gitignore.Ignored {
@@ -170,7 +170,7 @@ func (r *rules) protects(dir, name string, isDir bool, handle *dirHandle) (why s
 	return "", held
 }
 
-// marker returns the path of a marker for the directory called name, seen from handle, or "".
+// marker returns the path of a marker for the directory called name, relative to handle, or "".
 func (b rebuilt) marker(name string, handle *dirHandle) string {
 	for _, marker := range b.beside {
 		if handle.exists(marker) {
@@ -185,11 +185,10 @@ func (b rebuilt) marker(name string, handle *dirHandle) string {
 	return ""
 }
 
-// mayTag reports whether a CACHEDIR.TAG in the directory at path counts.
+// mayTag reports whether a CACHEDIR.TAG in the directory at path has an effect.
 func (r *rules) mayTag(path string) bool { return r.ignore.Match(path, true) != gitignore.Kept }
 
-// isCache reports whether the directory called name in handle, which is at path, is tagged
-// as a cache.
+// isCache reports whether the directory called name in handle is tagged as a cache. path is its path.
 func (r *rules) isCache(handle *dirHandle, name, path string) bool {
 	return r.mayTag(path) && handle.beginsWith(join(name, cacheTag), cacheSignature)
 }
@@ -199,9 +198,9 @@ func (r *rules) holdsCache(path string) bool {
 	return r.cover.holds(path, true, whyCache, join(path, cacheTag))
 }
 
-// The names of segno's temporary files begin with ownPrefix. Those that Apply writes, beside
-// the file that each is renamed to, begin with tempPrefix. 26 random characters follow. No
-// other name is taken for a temporary file.
+// The names of segno's temporary files begin with ownPrefix. Those that Apply writes, in the directory
+// of the file that each replaces, begin with tempPrefix. 26 random characters follow. No other name
+// counts as a temporary file.
 const (
 	ownPrefix  = ".segno-"
 	tempPrefix = ".segno-apply-"
@@ -212,10 +211,10 @@ func isTemp(name string) bool {
 	return ok && isRandom(strings.TrimPrefix(random, "apply-"))
 }
 
-// isApplyTemp reports whether name is one of those that Apply writes.
+// isApplyTemp reports whether name is the name of a temporary file that Apply writes.
 func isApplyTemp(name string) bool { return strings.HasPrefix(name, tempPrefix) && isTemp(name) }
 
-// isRandom reports whether s is text as crypto/rand.Text makes it.
+// isRandom reports whether s has the form of a text by crypto/rand.Text.
 func isRandom(s string) bool {
 	return len(s) == 26 && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
 }

@@ -12,7 +12,7 @@ import (
 
 const cacheTag = "Signature: 8a477f597d28d172789f06886806bc55\n# made by a test\n"
 
-// sparse makes a file of a size without its bytes.
+// sparse makes a file with a size but without data.
 func (p *fixture) sparse(rel string, size int64) {
 	p.t.Helper()
 	p.write(rel, "")
@@ -22,7 +22,7 @@ func (p *fixture) sparse(rel string, size int64) {
 func TestWhatIsProtected(t *testing.T) {
 	p := newFixture(t)
 	for _, path := range []string{
-		"js/package.json", "js/node_modules/x", "js/sub/node_modules/x", // a marker beside, and none
+		"js/package.json", "js/node_modules/x", "js/sub/node_modules/x", // with a marker beside it, and without one
 		"rs/Cargo.toml", "rs/target/x", "src/target/x",
 		"py/.venv/pyvenv.cfg", "py/.venv/lib/x", "py/venv/x", "py/__pycache__/x.pyc",
 		"cache/x", "notcache/x", "go/vendor/x", "go/go.mod",
@@ -67,8 +67,8 @@ func TestWhatIsProtected(t *testing.T) {
 	}
 }
 
-// TestRulesDoNotProtectThemselves has a .segnoignore name everything: it is saved all
-// the same, so that a restore can undo the change of the rules.
+// TestRulesDoNotProtectThemselves uses a .segnoignore that matches every path. The file itself
+// must be saved, so that a restore can undo the change of the rules.
 func TestRulesDoNotProtectThemselves(t *testing.T) {
 	p := newFixture(t)
 	p.write("a", "1")
@@ -126,7 +126,7 @@ func TestALargeFileIsSavedUnlessGitIgnoresIt(t *testing.T) {
 	git(t, p.root, "add", "-f", "tracked.bin")
 	p.sparse("free.dat", size+2)
 	p.sparse("nested/n.dat", size+3)
-	p.sparse("nested/m.bin", size+4) // the outer repository's rule
+	p.sparse("nested/m.bin", size+4) // the rule of the outer repository
 	p.write("small.bin", "small")
 	index, err := os.ReadFile(p.path(".git/index"))
 	must(t, err)
@@ -146,8 +146,8 @@ func TestALargeFileIsSavedUnlessGitIgnoresIt(t *testing.T) {
 	}
 }
 
-// TestARestoreLeavesTheProtectedAlone goes back and forth over a turn that brought
-// protected directories and one over which they went.
+// TestARestoreLeavesTheProtectedAlone reverts and repeats a turn that made protected
+// directories, one of them in the place of saved paths.
 func TestARestoreLeavesTheProtectedAlone(t *testing.T) {
 	p := newFixture(t)
 	p.write("package.json", "{}")
@@ -175,7 +175,7 @@ func TestARestoreLeavesTheProtectedAlone(t *testing.T) {
 	if c := p.restore(after); len(c) != 1 || c[0].Path != "node_modules" || !strings.Contains(c[0].Why, "not stored") {
 		t.Errorf("conflicts %q, want one for node_modules", c)
 	}
-	// What stands in the way of a file is protected.
+	// The path at which a file must be written is protected.
 	must(t, os.RemoveAll(p.path("src")))
 	p.write("src", "a file")
 	file := p.save()
@@ -189,7 +189,8 @@ func TestARestoreLeavesTheProtectedAlone(t *testing.T) {
 	}
 }
 
-// TestAStepIntoTheProtectedIsAConflict has steps from a time when it was not.
+// TestAStepIntoTheProtectedIsAConflict applies steps from a time at which the directory was not
+// protected.
 func TestAStepIntoTheProtectedIsAConflict(t *testing.T) {
 	for marker, content := range map[string]string{
 		"package.json": "{}", "node_modules/CACHEDIR.TAG": cacheTag, ".segnoignore": "node_modules/",

@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// workers is how many goroutines work on a tree at most.
+// workers is the largest number of goroutines that work on a tree.
 const workers = 16
 
-// queue gives tasks to workers, the newest first: that keeps few directories open
-// and goes through the tree in depth.
+// queue distributes tasks to workers, the newest first. The traversal is thus depth-first, and
+// few directories are open at a time.
 type queue[T any] struct {
 	mu    sync.Mutex
 	ready sync.Cond
@@ -36,7 +36,7 @@ func (q *queue[T]) push(tasks ...T) {
 	}
 }
 
-// pop waits for a task. It returns false if there will be no more.
+// pop waits for a task. It returns false if no more tasks will come.
 func (q *queue[T]) pop() (t T, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -54,7 +54,7 @@ func (q *queue[T]) pop() (t T, ok bool) {
 	return t, true
 }
 
-// fail ends the queue: tasks not yet begun are dropped.
+// fail ends the queue and drops the tasks that have not begun.
 func (q *queue[T]) fail(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -65,8 +65,8 @@ func (q *queue[T]) fail(err error) {
 	q.ready.Broadcast()
 }
 
-// run works until no task is left or one fails. start returns the function for the tasks of one
-// goroutine together with its cleanup.
+// run works until no task is left or one fails. start returns the function that does the tasks
+// of one goroutine, and its cleanup.
 func (q *queue[T]) run(ctx context.Context, start func() (do func(T) error, cleanup func())) error {
 	q.busy = min(runtime.GOMAXPROCS(0), workers)
 	var wg sync.WaitGroup

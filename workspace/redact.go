@@ -9,25 +9,26 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// A Redactor copies snapshots without some of their paths, for a place that must not have
-// them. It leaves out what is protected, because the place does not have that either, and
-// setuid, setgid and sticky. A snapshot that has nothing of this stays as it is. One Redactor
-// may copy many snapshots; it reads a directory that they share once.
+// A Redactor copies snapshots without some of their paths, for a place that must not have these. It leaves
+// out protected paths, because that place does not have them either, and setuid, setgid and sticky. A
+// snapshot that contains none of these stays the same. One Redactor may copy many snapshots; it reads a
+// directory that they share only once.
 type Redactor struct {
 	Objects segno.Objects
-	// Drop says whether an entry is left out, with all that is below it. The answer must depend
-	// on the arguments only. siblings returns the names in the directory of the entry. A hard link is
-	// also left out if the first name of its file is; then siblings is nil.
+	// Drop reports whether to leave out an entry and everything below it. The result must depend only on the
+	// arguments. siblings returns the names in the directory of the entry. A hard link is also left out if
+	// the first name of its file is; for that call, siblings is nil.
 	Drop func(path string, e segno.Entity, siblings func() []string) bool
-	// Dropped, if given, is called with each entry that is left out, also those that are protected, and
-	// not with those below it. It may be called more than once for an entry.
+	// Dropped, if not nil, is called with each entry that is left out, including protected ones, but not with
+	// the entries below it. It may be called more than once for an entry.
 	Dropped func(path string, e segno.Entity)
-	// Visit is called with each object of a copy that a snapshot has, and its size or -1, and Put with
-	// the bytes of each that none has. Both may be called more than once for an object.
+	// Visit is called with each object of a copy that a snapshot also has, and its size or -1. Put is called
+	// with the bytes of each object that no snapshot has. Both may be called more than once for an object.
 	Visit func(name segno.Hash, size int64)
 	Put   func(data []byte)
-	// MaxEntries and MaxDirs, if not 0, bound the entries and the directories that are read in
-	// all: a few objects can be a tree of any number of paths. More are KindRefused.
+	// MaxEntries and MaxDirs, if not 0, limit the total numbers of entries and directories that are read,
+	// because a few objects can form a tree with any number of paths. If a limit is exceeded, the error has
+	// KindRefused.
 	MaxEntries, MaxDirs int
 
 	entries, dirs int
@@ -47,9 +48,9 @@ type redacted struct {
 	bytes int64
 }
 
-// Snapshot returns the copy of a snapshot, without attached databases. Its error has [segno.KindCorrupt] if an object of a
-// directory is not in the form that package comment describes, and is that of Objects if one is not
-// there.
+// Snapshot returns the copy of a snapshot, without attached databases. The error has [segno.KindCorrupt] if
+// the object of a directory does not have the form that the package comment describes. If an object is
+// missing, the error is that of Objects.
 func (x *Redactor) Snapshot(ctx context.Context, s segno.Snapshot) (segno.Snapshot, error) {
 	if x.trees == nil {
 		x.trees, x.times = map[redactKey]redacted{}, map[redactKey]segno.Hash{}
@@ -63,7 +64,7 @@ func (x *Redactor) Snapshot(ctx context.Context, s segno.Snapshot) (segno.Snapsh
 	return s, err
 }
 
-// kept returns the entries of a directory that the copy has.
+// kept returns the entries of a directory that the copy contains.
 func (x *Redactor) kept(ctx context.Context, tree segno.Hash, dir string) ([]record, error) {
 	if len(dir) > maxRedactPath {
 		return nil, segno.Errorf(segno.KindCorrupt, "read tree", tree.String(), "the path of the directory is longer than %d bytes", maxRedactPath)
@@ -101,11 +102,11 @@ func (x *Redactor) kept(ctx context.Context, tree segno.Hash, dir string) ([]rec
 	return records, nil
 }
 
-// maxRedactPath bounds the paths of a snapshot, and so the depth of its directories. It is
-// that of the budget of a scan.
+// maxRedactPath is the largest length of a path in a snapshot. It thus also limits the depth of directories.
+// It equals the limit of a scan's budget.
 const maxRedactPath = 32 << 10
 
-// sticky is the bit of chmod(2).
+// sticky is the sticky bit of chmod(2).
 const sticky = 0o1000
 
 func (x *Redactor) tree(ctx context.Context, tree segno.Hash, dir string) (redacted, error) {
@@ -141,7 +142,7 @@ func (x *Redactor) tree(ctx context.Context, tree segno.Hash, dir string) (redac
 		case r.HasContent():
 			x.Visit(r.Hash, r.Size)
 		}
-		if r.Type == segno.EntityFile { // other names of a file do not count
+		if r.Type == segno.EntityFile { // do not count the other names of a file
 			out.files++
 			out.bytes += r.Size
 		}
@@ -151,7 +152,7 @@ func (x *Redactor) tree(ctx context.Context, tree segno.Hash, dir string) (redac
 	return out, nil
 }
 
-// copied returns the name of an object of the copy that replaces an object.
+// copied returns the name of the object in the copy that replaces the object from.
 func (x *Redactor) copied(data []byte, from segno.Hash) segno.Hash {
 	name := segno.HashOf(data)
 	if name == from {

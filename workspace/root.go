@@ -11,14 +11,14 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Root returns the directory that is the workspace of a session in dir: the nearest
-// known workspace at or above dir, else the top of the git work tree around it, else
-// dir. Root skips a directory with rules that protect dir. A directory that limits forbid is
-// never the root, so that a repository at the home directory does not count. A work tree that
-// Claude Code made for a session (.claude/worktrees/NAME) is a root itself: sessions in it do
-// not change the files of the repository.
+// Root returns the directory that is the workspace of a session in dir: the nearest known
+// workspace at or above dir, else the top of the git work tree that contains it, else dir. Root
+// skips a directory whose rules protect dir. It never returns a directory that limits forbid,
+// so that a repository in the home directory does not count. A work tree that Claude Code made
+// for a session (.claude/worktrees/NAME) is itself a root, because sessions in it do not change
+// the files of the repository.
 //
-// The error has [segno.KindRefused] if limits forbid dir itself. Root registers nothing.
+// The error has [segno.KindRefused] if limits forbid dir. Root registers nothing.
 func Root(ctx context.Context, w segno.Workspaces, dir string, limits Limits) (string, error) {
 	real, err := realDir(dir)
 	if err != nil {
@@ -48,8 +48,8 @@ func Root(ctx context.Context, w segno.Workspaces, dir string, limits Limits) (s
 	return real, nil
 }
 
-// protects reports whether the rules of a workspace at root protect dir, or a directory
-// between the two. A workspace at root would record nothing of a session in dir.
+// protects reports whether the rules of a workspace at root protect dir, or a directory between
+// the two. Such a workspace would not record any file of a session in dir.
 func protects(root, dir string) bool {
 	rel, below := inside(root, dir)
 	top, err := openRoot(root)
@@ -59,7 +59,7 @@ func protects(root, dir string) bool {
 	defer top.close()
 	text, err := top.readFile(ignoreName, maxIgnoreFile)
 	if err != nil {
-		text = nil // the file is missing, or a scan would report it
+		text = nil // the file is missing; if it cannot be read, a scan will report that
 	}
 	r := &diskReader{root: top, rules: newRules(text, reserved{}, nil), budget: newBudget(), guarded: make(map[string]string)}
 	why, err := r.guard(rel)
@@ -75,10 +75,9 @@ func isAgentWorktree(dir string) bool {
 	return err == nil && fi.Mode().IsRegular()
 }
 
-// gitTop returns the top of the git work tree around dir, or "". It only reads
-// names, types and owners, with lstat(2): it opens nothing and runs no git, because
-// the repository may be hostile. As in git, the search ends at the first .git and at
-// the border of a file system.
+// gitTop returns the top of the git work tree that contains dir, or "". It only reads names,
+// types and owners, with lstat(2). It opens no file and runs no git, because the repository may
+// be hostile. Like git, it stops at the first .git and at the border of a file system.
 func gitTop(dir string) string {
 	from, err := os.Lstat(dir)
 	if err != nil {
@@ -102,7 +101,7 @@ func gitTop(dir string) string {
 	return ""
 }
 
-// isRepository reports whether the .git of a directory looks like one: a directory
+// isRepository reports whether the .git of a directory looks like a repository: a directory
 // with a HEAD, the file of a worktree or submodule, or a link to either.
 func isRepository(dir string, git fs.FileInfo) bool {
 	switch git.Mode().Type() {
@@ -115,10 +114,9 @@ func isRepository(dir string, git fs.FileInfo) bool {
 	return false
 }
 
-// Existing returns the deepest directory that exists on the path rel, which is
-// slash-separated and below root; "." is root itself. It follows no symlink.
-// becomes returns the type that a path will have, and whether it will change at all; nil
-// means that nothing changes.
+// Existing returns the deepest existing directory on the path rel, which is slash-separated and
+// below root; "." is root itself. It does not follow symlinks. becomes returns the type that a
+// path will have, and whether the path will change at all; nil means that no path changes.
 func (d *Dir) Existing(root, rel string, becomes func(path string) (segno.EntityType, bool)) string {
 	at := "."
 	for _, name := range strings.Split(rel, "/") {

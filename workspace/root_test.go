@@ -10,7 +10,7 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// TestTheRootOfASession looks up roots around repositories of every shape.
+// TestTheRootOfASession looks up roots in and around repositories of every form.
 func TestTheRootOfASession(t *testing.T) {
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
@@ -62,7 +62,7 @@ func TestTheRootOfASession(t *testing.T) {
 		"known/.claude/worktrees/one":        "known/.claude/worktrees/one",
 		"known/.claude/worktrees/one/src":    "known/.claude/worktrees/one",
 		"known/.claude/worktrees/unfinished": "known",
-		// the root's rules protect these, so a workspace there would not record them
+		// the root's rules protect these paths, so a workspace there would not record them
 		"repo/node_modules/pkg":     "repo/node_modules/pkg",
 		"repo/private/notes/deep":   "repo/private/notes/deep",
 		"repo/cache/x":              "repo/cache/x",
@@ -74,7 +74,7 @@ func TestTheRootOfASession(t *testing.T) {
 			t.Errorf("the root of %s is %s, %v; want %s", dir, got, err, want)
 		}
 	}
-	// a store in the work tree keeps it from being the root
+	// a store in the work tree prevents it from being the root
 	got, err := workspace.Root(ctx(t), known, mkdir("holder/in"), workspace.Limits{Store: filepath.Join(base, "holder", "store")})
 	if err != nil || got != filepath.Join(base, "holder", "in") {
 		t.Errorf("beside the store the root is %s, %v", got, err)

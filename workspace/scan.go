@@ -9,18 +9,19 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// scan updates the nodes of an index to the present state of the file system.
+// scan updates the nodes of an index to the current state of the file system.
 type scan struct {
 	dir   *Dir
 	root  *dirHandle
 	rules *rules
-	// protected are the rules for the entries that the index has as protected: the same, but
-	// without the cover if that is the tree of the index, because it then holds none of them.
+	// protected are the rules for the entries that are protected in the index. They are the
+	// same rules, but without the cover if that is the tree of the index, because it then holds
+	// none of these entries.
 	protected *rules
 	out       objectWriter
 	clock     clock
-	only      map[string]bool // directories to scan; nil is all
-	// reclassify means that the index was made with other rules.
+	only      map[string]bool // the directories to scan; nil means all
+	// reclassify is set if the index was made with other rules.
 	reclassify bool
 
 	queue   *queue[task]
@@ -32,19 +33,19 @@ type scan struct {
 	deferred []task   // files to read if they fit into the budget
 
 	zerosMu sync.Mutex
-	zeros   map[int64]segno.Hash // contents of files that are nothing but a hole, by size
+	zeros   map[int64]segno.Hash // the contents of files that consist of one hole, by size
 
-	progressMu  sync.Mutex   // held during a call of the caller's Progress
-	done, total atomic.Int64 // bytes read, and bytes known to need it
+	progressMu  sync.Mutex   // held while the caller's Progress runs
+	done, total atomic.Int64 // bytes read, and bytes known to need reading
 }
 
-// task is a directory to scan or, with files, some of its entries to read.
+// task is a directory to scan or, if files is set, some of its entries to read.
 type task struct {
 	n     *node
 	files []int32
 }
 
-// worker has the buffers that one goroutine keeps from task to task.
+// worker holds the buffers that one goroutine reuses for its tasks.
 type worker struct {
 	dirents []byte
 	content []byte
@@ -52,7 +53,7 @@ type worker struct {
 	reads   []int32
 }
 
-// run works on tasks, the last one first, and on those that they lead to.
+// run does tasks, the last one first, and the tasks that they add.
 func (s *scan) run(ctx context.Context, tasks ...task) error {
 	s.queue = newQueue(tasks)
 	return s.queue.run(ctx, func() (func(task) error, func()) {
@@ -119,8 +120,8 @@ func (s *scan) scanDir(ctx context.Context, w *worker, n *node) error {
 	return s.readChunks(ctx, w, n, dir, l.reads)
 }
 
-// addUnreadableDir records that a directory cannot be read, or no longer exists. Without
-// its root there is no tree.
+// addUnreadableDir records that a directory cannot be read, or no longer exists. For the root
+// it returns an error, because there is no tree.
 func (s *scan) addUnreadableDir(n *node, err error) error {
 	if n.path == "" {
 		return err
@@ -140,7 +141,7 @@ func whyUnread(err error) string {
 	return whyUnreadable
 }
 
-// markChanged records that n's objects must be made again.
+// markChanged records that n's objects must be written again.
 func (s *scan) markChanged(n *node) {
 	n.dirty.Store(true)
 	s.changed.Store(true)
@@ -150,7 +151,7 @@ func (s *scan) markChanged(n *node) {
 func (s *scan) readDirXattrs(ctx context.Context, n *node, dir *dirHandle) error {
 	st, err := dir.lstat("")
 	if err != nil || st.ctime == n.ctime && !n.fresh {
-		return nil // the scan of the parent notices if the directory was removed
+		return nil // if the directory was removed, the scan of its parent finds that
 	}
 	data, err := readXattrs(dir.fd)
 	if err != nil {
@@ -170,8 +171,8 @@ func (s *scan) readDirXattrs(ctx context.Context, n *node, dir *dirHandle) error
 	return nil
 }
 
-// A chunk of files is read as one task: enough of them to be worth handing over,
-// few enough bytes to share a large directory among workers.
+// One task reads a chunk of files: enough of them to justify a separate task, and few enough
+// bytes to divide a large directory among workers.
 const (
 	chunkFiles = 64
 	chunkBytes = 4 << 20
@@ -197,7 +198,7 @@ func (s *scan) readChunks(ctx context.Context, w *worker, n *node, dir *dirHandl
 	return s.readFiles(ctx, w, dir, task{n: n, files: first})
 }
 
-// size returns how many bytes some files of n have.
+// size returns the total size of some files of n.
 func (n *node) size(files []int32) (sum int64) {
 	for _, i := range files {
 		sum += n.entries[i].st.size
@@ -217,8 +218,8 @@ func (n *node) chunk(files []int32) []int32 {
 	return files
 }
 
-// deferFiles adds files to a list of tasks for when the whole tree is known. Until then
-// it is unknown which files fit into the budget and which ones git ignores.
+// deferFiles adds files to a list of tasks that run once the whole tree is known. Only then is
+// it known which files fit into the budget and which ones git ignores.
 func (s *scan) deferFiles(tasks *[]task, n *node, files []int32) {
 	if len(files) == 0 {
 		return

@@ -8,24 +8,21 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Snapshot saves the tree as it is now. An unreadable path or one that keeps
-// changing is in the result's Unread, and so are the first 100 paths that exceed the
-// budget; any other failure is an error, and Snapshot then returns no snapshot. Diff accepts the
-// result from then on, before anything is committed.
+// Snapshot saves the current tree. Unread lists the paths that cannot be read or keep changing,
+// and the first 100 paths that exceed the budget. Any other failure is an error, and Snapshot
+// then returns no snapshot. Diff accepts the result from then on, even before a commit.
 func (d *Dir) Snapshot(ctx context.Context, b segno.Batch) (segno.Snapshot, error) {
 	return d.snapshot(ctx, b, nil)
 }
 
-// SnapshotAt is Snapshot right after another one of the same Dir, if since then
-// only paths changed: it scans the directories that lead to them and no
-// others. The next Snapshot finds changes elsewhere. SnapshotAt scans everything
-// if it has no index of the other directories.
+// SnapshotAt is Snapshot right after another one of the same Dir, if only paths changed since
+// then: it scans only the directories that contain them. The next Snapshot finds changes
+// elsewhere. SnapshotAt scans everything if it has no index of the other directories.
 func (d *Dir) SnapshotAt(ctx context.Context, b segno.Batch, paths []string) (segno.Snapshot, error) {
 	return d.snapshot(ctx, b, leading(paths))
 }
 
-// leading returns the directories that lead to paths, and the paths, which may be
-// directories themselves.
+// leading returns paths, which may themselves be directories, and all directories above them.
 func leading(paths []string) map[string]bool {
 	only := map[string]bool{"": true}
 	for _, p := range paths {
@@ -61,17 +58,17 @@ type view struct {
 	dir        *Dir
 	root       *dirHandle
 	scan       *scan
-	index      *index // that the scan started from, or nil
-	self       stat   // of the root
+	index      *index // the index from which the scan started, or nil
+	self       stat   // the stat of the root
 	top        *node
-	saved      segno.Snapshot // the counts and lists of paths
+	saved      segno.Snapshot // the counts, and the lists of paths
 	overBudget []string
 }
 
 func (v *view) close() { v.root.close() }
 
-// scanTree scans the tree and writes new objects to out. only, if not nil, are the directories
-// that can have changed since the newest snapshot.
+// scanTree scans the tree and writes new objects to out. only, if not nil, contains the
+// directories that can have changed since the newest snapshot.
 func (d *Dir) scanTree(ctx context.Context, out objectWriter, only map[string]bool) (_ *view, err error) {
 	root, err := openRoot(d.root)
 	if err != nil {
@@ -111,7 +108,7 @@ func (d *Dir) scanTree(ctx context.Context, out objectWriter, only map[string]bo
 	return v, v.writeObjects(ctx, v.top)
 }
 
-// start prepares a scan that begins with the index of the last one.
+// start prepares a scan that begins with the index of the previous scan.
 func (v *view) start(ctx context.Context, out objectWriter, only map[string]bool) (err error) {
 	if v.self, err = v.root.lstat(""); err != nil {
 		return err
@@ -148,10 +145,10 @@ func (v *view) start(ctx context.Context, out objectWriter, only map[string]bool
 	return nil
 }
 
-// rules reads the root's .segnoignore. If the file exists and cannot be read, the one
-// that was saved last applies, so that a symlink at its path does not end recording.
-// Without a saved one that is an error, because the snapshot would contain paths that the
-// user excluded.
+// rules reads the root's .segnoignore. If the file exists and cannot be read, the version that
+// was saved last applies, so that a symlink at its path does not end recording. If no version
+// was saved, rules returns an error, because the snapshot would contain paths that the user
+// excluded.
 func (d *Dir) rules(ctx context.Context, top *dirHandle) (*rules, error) {
 	cover := newCover(ctx, d.cache, d.coverage)
 	text, err := top.readFile(ignoreName, maxIgnoreFile)
@@ -169,7 +166,8 @@ func (d *Dir) rules(ctx context.Context, top *dirHandle) (*rules, error) {
 
 // checkObjects compares the index with the store, which may have lost, or never received,
 // objects of the last snapshot. If an object exists, all objects below it exist. If one is
-// missing, the objects below it are checked one by one, and files are read again if need be.
+// missing, checkObjects checks the objects below it one by one, and marks files to be read again
+// if necessary.
 func checkObjects(ctx context.Context, known objectWriter, n *node) error {
 	if found, err := known.hasAll(ctx, n.tree, n.times); err != nil || found {
 		return err
@@ -194,7 +192,7 @@ func checkObjects(ctx context.Context, known objectWriter, n *node) error {
 		if !found && e.kind == kindDir {
 			e.child.fresh = true
 		} else if !found {
-			e.st.ctime = 0 // no file has it, so that the scan reads the file
+			e.st.ctime = 0 // no file has this ctime, so the scan reads the file
 		}
 	}
 	return nil

@@ -13,13 +13,13 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// TestOnlyChangedObjectsArePut counts the objects of a change deep in a tree.
+// TestOnlyChangedObjectsArePut counts the objects that a change deep in a tree adds.
 func TestOnlyChangedObjectsArePut(t *testing.T) {
 	p := newFixture(t)
 	at := func(path string, n int64) { must(t, os.Chtimes(p.path(path), time.Time{}, time.Unix(n, 0))) }
 	for i, path := range []string{"a/b/c/file", "a/b/other/file", "a/x", "y/z/file"} {
 		p.write(path, path)
-		at(path, int64(i)) // equal times would make equal objects
+		at(path, int64(i)) // with equal times, objects would be equal
 	}
 	p.save()
 	before := p.store.puts
@@ -30,13 +30,13 @@ func TestOnlyChangedObjectsArePut(t *testing.T) {
 	p.write("a/b/c/file", "changed")
 	at("a/b/c/file", 9)
 	p.save()
-	// The content, and the tree and the times of c, b, a and the root.
+	// The content, plus the tree and the times of each of c, b, a and the root.
 	if n := p.store.puts - before; n != 9 {
 		t.Errorf("a snapshot of one change puts %d objects, want 9", n)
 	}
 }
 
-// TestTimesAreNoPartOfTheName touches a file.
+// TestTimesAreNoPartOfTheName changes only the time of a file.
 func TestTimesAreNoPartOfTheName(t *testing.T) {
 	p := newFixture(t)
 	p.write("d/file", "1")
@@ -53,8 +53,8 @@ func TestTimesAreNoPartOfTheName(t *testing.T) {
 	}
 }
 
-// TestLostObjectsArePutAgain drops a batch, then one object after the
-// other, then everything; each time the next snapshot must be complete.
+// TestLostObjectsArePutAgain drops a batch, then one object after the other, then all of them.
+// Each time the next snapshot must be complete.
 func TestLostObjectsArePutAgain(t *testing.T) {
 	p := newFixture(t)
 	p.write("a/b/file", "1")
@@ -90,7 +90,7 @@ func TestLostObjectsArePutAgain(t *testing.T) {
 	whole(third)
 }
 
-// TestADirectorysOwnAttributesAreSeen changes nothing else.
+// TestADirectorysOwnAttributesAreSeen changes only these.
 func TestADirectorysOwnAttributesAreSeen(t *testing.T) {
 	p := newFixture(t)
 	p.write("a/d/file", "1")
@@ -105,7 +105,7 @@ func TestADirectorysOwnAttributesAreSeen(t *testing.T) {
 	}
 }
 
-// TestHardLinksAreSeparatedAndJoined has two names of one file, then two files of one
+// TestHardLinksAreSeparatedAndJoined uses two names of one file, then two files with the same
 // content.
 func TestHardLinksAreSeparatedAndJoined(t *testing.T) {
 	p := newFixture(t)
@@ -127,7 +127,7 @@ func TestHardLinksAreSeparatedAndJoined(t *testing.T) {
 	}
 }
 
-// TestARestoredFileKeepsItsOwner runs as root, or has nothing to show.
+// TestARestoredFileKeepsItsOwner can only be tested as root.
 func TestARestoredFileKeepsItsOwner(t *testing.T) {
 	p := newFixture(t)
 	p.write("file", "old")
@@ -174,7 +174,7 @@ func TestTraceReachesEverything(t *testing.T) {
 	}
 }
 
-// TestOnlyDifferencesAreWritten restores a tree one file away.
+// TestOnlyDifferencesAreWritten restores a tree that differs in one file.
 func TestOnlyDifferencesAreWritten(t *testing.T) {
 	p := newFixture(t)
 	p.write("d/same", "1")
@@ -193,8 +193,8 @@ func TestOnlyDifferencesAreWritten(t *testing.T) {
 	}
 }
 
-// TestTemporaryFilesAreRemoved leaves one behind, as a killed Apply does, and has
-// two of other people's beside it.
+// TestTemporaryFilesAreRemoved leaves a temporary file, as a killed Apply does, and beside it
+// two files of other programs.
 func TestTemporaryFilesAreRemoved(t *testing.T) {
 	p := newFixture(t)
 	name := strings.Repeat("A", 26)

@@ -11,15 +11,15 @@ import (
 // minHole is the size of the blocks in which a file is written. A block of zeros becomes a hole.
 const minHole = 64 << 10
 
-// sparseWriter writes a new file. Blocks of zeros become holes, whether or not the saved file
-// had one there.
+// sparseWriter writes a new file. Blocks of zeros become holes, even if the saved file had none
+// there.
 type sparseWriter struct {
 	f          vfs.File
-	size       int64 // of the content so far
+	size       int64 // the size of the content so far
 	endsInHole bool
 }
 
-// writeContent fills a new file from r, which is a [bytes.Reader] or a file.
+// writeContent writes a new file from r, which is a [bytes.Reader] or a file.
 func writeContent(f vfs.File, r io.WriterTo) error {
 	w := &sparseWriter{f: f}
 	if _, err := r.WriteTo(w); err != nil || !w.endsInHole {
@@ -28,7 +28,7 @@ func writeContent(f vfs.File, r io.WriterTo) error {
 	return f.Truncate(w.size)
 }
 
-// Write implements [io.Writer]. A call continues at a multiple of minHole, except for the last.
+// Write implements [io.Writer]. Each call except the last must have a multiple of minHole bytes.
 func (w *sparseWriter) Write(p []byte) (n int, err error) {
 	for block := range slices.Chunk(p, minHole) {
 		w.endsInHole = len(block) == minHole && len(bytes.TrimLeft(block, "\x00")) == 0

@@ -11,7 +11,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// stat is the metadata by which a changed file differs from an unchanged one.
+// stat is the metadata that shows whether a file changed.
 type stat struct {
 	dev, ino     uint64
 	size         int64
@@ -30,10 +30,10 @@ const (
 	typeSymlink = 0o120000
 	typeSocket  = 0o140000
 	permMask    = 0o7777
-	setIDs      = 0o6000 // setuid and setgid: the bits that lend an owner's rights
+	setIDs      = 0o6000 // setuid and setgid: the bits that grant an owner's rights
 )
 
-// from sets s to a result of the kernel.
+// from sets s from a stat of the kernel.
 func (s *stat) from(sys *unix.Stat_t) {
 	*s = stat{
 		dev: uint64(sys.Dev), ino: sys.Ino, size: sys.Size, mode: uint32(sys.Mode), nlink: uint32(sys.Nlink),
@@ -45,7 +45,7 @@ func (s *stat) from(sys *unix.Stat_t) {
 // bytes returns the memory of s.
 func (s *stat) bytes() []byte { return (*[unsafe.Sizeof(*s)]byte)(unsafe.Pointer(s))[:] }
 
-// sysStat returns the result of the kernel in fi. The two types of the structure have the
+// sysStat returns the kernel's stat in fi. The structures of the two packages both have the
 // layout of the kernel.
 func sysStat(fi fs.FileInfo) *unix.Stat_t {
 	return (*unix.Stat_t)(unsafe.Pointer(fi.Sys().(*syscall.Stat_t)))
@@ -63,7 +63,7 @@ func isForeign(uid uint32) bool { return int64(uid) != int64(os.Geteuid()) }
 func (s *stat) is(kind uint32) bool { return s.mode&typeMask == kind }
 func (s *stat) perm() uint32        { return s.mode & permMask }
 
-// owner returns the owner that a snapshot records: none without setuid and setgid.
+// owner returns the owner that a snapshot records, or the zero Owner without setuid and setgid.
 func (s *stat) owner() segno.Owner {
 	if s.mode&setIDs == 0 {
 		return segno.Owner{}
@@ -71,13 +71,13 @@ func (s *stat) owner() segno.Owner {
 	return segno.Owner{Known: true, UID: s.uid, GID: s.gid}
 }
 
-// isSameFile reports whether two names lead to one file.
+// isSameFile reports whether two names belong to the same file.
 func (s *stat) isSameFile(o *stat) bool { return s.ino == o.ino && s.dev == o.dev }
 
-// nanoseconds joins the parts of a time. A time that does not fit becomes the end of the
-// range, in the years 1677 and 2262.
+// nanoseconds combines the parts of a time. A time outside the range of the result becomes the
+// end of the range, in the year 1677 or 2262.
 func nanoseconds(sec, nsec int64) int64 {
-	const limit = 9223372035 // seconds that fit with any nanoseconds
+	const limit = 9223372035 // the most seconds that fit with any number of nanoseconds
 	if sec > limit {
 		return limit*1e9 + 999999999
 	}

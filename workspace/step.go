@@ -11,10 +11,10 @@ import (
 // step is one change to make and the decision about it.
 type step struct {
 	segno.Change
-	found   present // at the path when the decision was made
+	found   present // the state of the path when the decision was made
 	verdict verdict
-	why     string // of a conflict
-	// stripped means that the path has the state To, but without setuid and setgid.
+	why     string // the reason of a conflict
+	// stripped is set if the path has the state To, but without setuid and setgid.
 	stripped bool
 }
 
@@ -23,15 +23,15 @@ type verdict int
 
 const (
 	verdictWrite  verdict = iota
-	verdictSkip           // the path has the state To, or must stay without being a conflict
+	verdictSkip           // the path has the state To, or must stay but is not a conflict
 	verdictRefuse         // the path stays, and is a conflict
 )
 
-// whyStripped is the conflict about a file or directory that belongs to another owner now.
+// whyStripped is the conflict at a file or directory that now belongs to another owner.
 const whyStripped = "setuid and setgid were not restored: they were not recorded for its present owner"
 
-// lendsTo reports whether the setuid and setgid of e may be set on the file of st: the snapshot
-// recorded that owner.
+// lendsTo reports whether the setuid and setgid of e may be set on the file with stat st: the
+// snapshot must have recorded the owner of that file.
 func lendsTo(e segno.Entity, st *stat) bool {
 	return e.Owner == segno.Owner{Known: true, UID: st.uid, GID: st.gid}
 }
@@ -44,8 +44,8 @@ func strip(e segno.Entity) segno.Entity {
 
 func (s *step) refuse(why string) { s.verdict, s.why = verdictRefuse, why }
 
-// equal compares entities. A hard link and a file of the same content are equal
-// here: which names share an inode matters when links are made.
+// equal compares entities. It treats a hard link and a file with the same content as equal.
+// Which names share an inode matters only when links are made.
 func equal(a, b segno.Entity) bool {
 	if a.HasContent() && b.HasContent() {
 		a.Type, a.Target, b.Type, b.Target = "", "", "", ""
@@ -53,7 +53,7 @@ func equal(a, b segno.Entity) bool {
 	return !differ(a, b)
 }
 
-// decide makes the decision about one step from the present state of its path.
+// decide decides about one step from the present state of its path.
 func (a *apply) decide(s *step) error {
 	now, err := a.reader.look(s.Path)
 	if isDenied(err) {
@@ -86,14 +86,14 @@ func (a *apply) decide(s *step) error {
 	return nil
 }
 
-// decideProtected makes the decision about a step from, to or at something protected, and
-// returns false for any other step. Such a path is never written.
+// decideProtected decides about a step that starts from, leads to or finds a protected entity,
+// and returns false for any other step. Such a path is never written.
 func (s *step) decideProtected() bool {
 	const protected = segno.EntityProtected
 	switch {
 	case s.From.Type == protected && s.To.Type == segno.EntityNone,
 		s.To.Type == protected && (s.From.Type == protected || s.found.Type == protected):
-		s.verdict = verdictSkip // nothing is lost
+		s.verdict = verdictSkip // the step would lose nothing
 	case s.found.Type == protected:
 		s.refuse("it is protected: " + s.found.Why)
 	case s.To.Type == protected:
@@ -104,8 +104,8 @@ func (s *step) decideProtected() bool {
 	return true
 }
 
-// isStillLinked reports whether the file at s's path, though equal to its To, is still the
-// same file as the name that it must be separated from.
+// isStillLinked reports whether the file at s's path, though equal to its To, is still the same
+// file as the name from which it must be separated.
 func (a *apply) isStillLinked(s *step) (bool, error) {
 	if s.From.Type != segno.EntityHardLink || s.To.Type != segno.EntityFile || s.found.st.nlink < 2 {
 		return false, nil
@@ -117,8 +117,8 @@ func (a *apply) isStillLinked(s *step) (bool, error) {
 	return ok && first.isSameFile(&s.found.st), nil
 }
 
-// isHalfway reports whether now is a state that an interrupted Apply leaves between from
-// and to. None of these states contains anything that could be lost.
+// isHalfway reports whether now is a state that an interrupted Apply leaves between from and
+// to. None of these states contains data that could be lost.
 func isHalfway(now, from, to segno.Entity) bool {
 	dir, none := segno.EntityDir, segno.EntityNone
 	switch {
@@ -127,7 +127,7 @@ func isHalfway(now, from, to segno.Entity) bool {
 	case now.Type != dir || to.Type != dir && from.Type != dir:
 		return false
 	case from.Type != dir:
-		return true // made, and its mode not yet set
+		return true // made, but its mode was not set yet
 	}
 	isMode := func(e segno.Entity) bool { return now.Mode == e.Mode || now.Mode == e.Mode|ownerBits }
 	if !isMode(from) && (to.Type != dir || !isMode(to)) {
@@ -136,10 +136,10 @@ func isHalfway(now, from, to segno.Entity) bool {
 	return now.Xattrs == from.Xattrs || to.Type == dir && now.Xattrs == to.Xattrs
 }
 
-// ownerBits are the permissions that a directory needs to be written in.
+// ownerBits are the permissions that a directory needs so that its owner can write in it.
 const ownerBits = 0o700
 
-// checkParents refuses the steps that will have no directory for their path.
+// checkParents refuses the steps whose path will not have a parent directory.
 func (a *apply) checkParents() error {
 	for _, s := range a.steps { // in the order of paths, so that parents come first
 		if s.verdict != verdictWrite || s.To.Type == segno.EntityNone {
@@ -177,14 +177,14 @@ func (a *apply) whyNoDir(dir string) (string, error) {
 	case segno.EntityDir:
 		return "", nil
 	case segno.EntityNone:
-		return a.whyNoDir(dirOf(dir)) // to be made
+		return a.whyNoDir(dirOf(dir)) // it will be made
 	case segno.EntityProtected:
 		return dir + " is protected: " + now.Why, nil
 	}
 	return dir + " is a " + string(now.Type), nil
 }
 
-// newSteps makes steps of changes, in the order of their paths.
+// newSteps returns the steps for changes, sorted by path.
 func newSteps(changes []segno.Change) ([]*step, error) {
 	out := make([]*step, len(changes))
 	for i, c := range changes {
@@ -208,7 +208,7 @@ func newSteps(changes []segno.Change) ([]*step, error) {
 	return out, nil
 }
 
-// isComplete reports whether e has everything that is needed to write it.
+// isComplete reports whether e has all data needed to write it.
 func isComplete(e segno.Entity) bool {
 	switch e.Type {
 	case segno.EntityNone, segno.EntityProtected:
@@ -223,7 +223,7 @@ func isComplete(e segno.Entity) bool {
 	return false
 }
 
-// dirOf returns the directory of a path, "" for the root.
+// dirOf returns the directory of a path, or "" for the root.
 func dirOf(p string) string {
 	if dir := path.Dir(p); dir != "." {
 		return dir

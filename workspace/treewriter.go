@@ -10,9 +10,9 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// treeWriter opens the directories of a tree that are written to. It opens each one from the
-// directory above and makes sure that it is not a symlink. A name is only ever used inside
-// the directory that contains it.
+// treeWriter opens the directories of a tree for writing. It opens each one from the directory
+// above and checks that it is not a symlink. It uses a name only inside the directory that
+// contains the name.
 type treeWriter struct {
 	top vfs.Root
 	way openPath[vfs.Root]
@@ -37,19 +37,19 @@ func (w *treeWriter) closeDirs() { w.way.closeFrom(0, closeRoot) }
 
 func closeRoot(dir vfs.Root) { dir.Close() }
 
-// notDirError is the text of the error about a component of a path that is not a directory.
+// notDirError is the text of the error for a path with a component that is not a directory.
 type notDirError string
 
 func (e notDirError) Error() string { return string(e) }
 
-// dir opens the directory at path, "" being the root. The error is a notDirError
-// or is [fs.ErrNotExist] if there is none. The result is valid until the next call.
+// dir opens the directory at path; "" is the root. If there is none, the error is a notDirError
+// or [fs.ErrNotExist]. The result is valid until the next call of dir.
 func (w *treeWriter) dir(path string) (vfs.Root, error) {
 	return w.way.open(w.top, path, enter, closeRoot)
 }
 
-// enter opens the directory called name, at path in the tree. It compares the directory before
-// and after: if both are the same, no symlink was followed.
+// enter opens the directory called name, at path in the tree. It compares the stat of the
+// directory before and after: if both are the same, no symlink was followed.
 func enter(at vfs.Root, name, path string) (vfs.Root, error) {
 	before, err := at.Lstat(name)
 	if err != nil {
@@ -96,8 +96,9 @@ func (w *treeWriter) removeTemp(p string) error {
 	return nil
 }
 
-// removeFromReadOnly removes a name also from a directory that its owner may not write to. A
-// restore that completes an interrupted one leaves such a directory with a temporary file.
+// removeFromReadOnly removes a name, even from a directory to which its owner may not write. An
+// interrupted restore may leave such a directory with a temporary file, which the next restore
+// removes.
 func removeFromReadOnly(at vfs.Root, name string) error {
 	err := at.Remove(name)
 	if !errors.Is(err, fs.ErrPermission) {
@@ -120,8 +121,8 @@ func (w *treeWriter) replaceFile(p string, data []byte, perm fs.FileMode) error 
 	return w.in(p, func(at vfs.Root, name string) error { return vfs.Replace(at, name, data, perm) })
 }
 
-// removeAll removes a name in a directory, and everything below it. It enters directories
-// only, never the target of a symlink.
+// removeAll removes a name in a directory, and everything below it. It enters only directories,
+// never the target of a symlink.
 func removeAll(at vfs.Root, name string) error {
 	err := at.Remove(name)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
@@ -180,7 +181,7 @@ func chmodDir(at vfs.Root, mode uint32) error {
 	return f.Chmod(fileMode(mode))
 }
 
-// isDenied reports whether an error is about one path only. That path stays as it is, and
+// isDenied reports whether an error concerns only one path. That path then stays unchanged, and
 // the others are still written.
 func isDenied(err error) bool {
 	var not notDirError

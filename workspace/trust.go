@@ -7,8 +7,8 @@ import (
 )
 
 // ForeignError is the cause of an error with [segno.KindRefused]: a directory belongs to
-// another user, and this user did not accept that yet. The owner may put files
-// there for segno to read. git asks for safe.directory in this case.
+// another user, and this user has not accepted that yet. The owner could put files there for
+// segno to read. git requires safe.directory in this case.
 type ForeignError struct {
 	Root string // the directory's real path
 	UID  uint32 // of its owner
@@ -18,9 +18,9 @@ func (e *ForeignError) Error() string {
 	return fmt.Sprintf("it belongs to another user (uid %d), so it is not recorded", e.UID)
 }
 
-// CheckOwner returns an error with [segno.KindRefused] and a [ForeignError] if a
-// directory belongs to another user than this process's, unless trusted says that the
-// user accepted that owner there. A nil trusted accepts every owner.
+// CheckOwner returns an error with [segno.KindRefused] and a [ForeignError] if a directory does
+// not belong to this process's user, unless trusted reports that the user accepted its owner. A
+// nil trusted accepts every owner.
 func CheckOwner(dir string, trusted func(root string, uid uint32) bool) error {
 	if trusted == nil {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// TestForeignDirectoryNeedsTrust registers one that root owns, or, if root runs
-// the test, one that was given away.
+// TestForeignDirectoryNeedsTrust registers a directory that root owns or, if root runs the
+// test, one whose owner was changed.
 func TestForeignDirectoryNeedsTrust(t *testing.T) {
 	dir, uid := "/usr", uint32(0)
 	if os.Geteuid() == 0 {

@@ -14,9 +14,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// seen is the output of ls, cat, stat and getfattr for a tree: one line for each
-// path. It shares no code with the scanner. git has the paths in a .git, tree has
-// the others.
+// seen is the output of ls, cat, stat and getfattr for a tree, with one line for each path. It
+// shares no code with the scanner. git holds the paths in a .git, and tree the others.
 type seen struct {
 	tree, git map[string]string
 	mtime     map[string]int64 // of files
@@ -116,7 +115,7 @@ func mtimeOf(t testing.TB, path string) int64 {
 	return fi.ModTime().UnixNano()
 }
 
-// sameTree fails the test unless both trees are equal, times apart.
+// sameTree fails the test unless both trees are equal except for their times.
 func sameTree(t rapid.TB, what string, got, want seen) {
 	t.Helper()
 	if diff := cmp.Diff(want.tree, got.tree); diff != "" {

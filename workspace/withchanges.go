@@ -8,10 +8,10 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// WithChanges returns the snapshot onto with each change made: the path is as in the change's To.
-// A directory that a change removes stays if the result has something in it, and a change below
-// something that is no directory is not made. What a change does not say comes from base: the
-// modification times, and the contents of a directory that onto only records as protected. New
+// WithChanges returns the snapshot onto with each change applied: the path gets the change's To. A
+// directory that a change removes stays if the result has entries in it. A change below an entry
+// that is not a directory has no effect. Everything that a change does not contain comes from base:
+// the modification times, and the contents of a directory that onto only records as protected. New
 // objects go into b.
 func (d *Dir) WithChanges(ctx context.Context, b segno.Batch, onto, base segno.Snapshot, changes []segno.Change) (segno.Snapshot, error) {
 	w := rewriting{composition{objects: d.cache, out: objectWriter{b, d.cache}}, map[string]segno.Entity{}, map[string]map[string]bool{}}
@@ -37,10 +37,11 @@ func (d *Dir) WithChanges(ctx context.Context, b segno.Batch, onto, base segno.S
 type rewriting struct {
 	composition
 	to    map[string]segno.Entity
-	names map[string]map[string]bool // by directory, the paths in it that change or lead to a change
+	names map[string]map[string]bool // by directory, the paths in it that change or that contain a change
 }
 
-// dir rewrites one directory and all below it. It returns how many entries the directory then has.
+// dir rewrites one directory and everything below it. n is the number of entries that the directory
+// then has.
 func (w *rewriting) dir(ctx context.Context, path string, onto, base branch) (out branch, n int, err error) {
 	present, err := w.entries(ctx, onto)
 	if err != nil {
@@ -81,7 +82,8 @@ func (w *rewriting) dir(ctx context.Context, path string, onto, base branch) (ou
 	return out, len(records), err
 }
 
-// entry returns what is at a path that changes or leads to a change, and whether there is something.
+// entry returns the new entry at a path that changes or that contains a change, and whether the path
+// exists.
 func (w *rewriting) entry(ctx context.Context, at string, present, old stamped) (e stamped, exists bool, err error) {
 	to, changes := w.to[at]
 	e = present

@@ -19,11 +19,11 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// errMoved means that a path changed after the decision about its step.
+// errMoved is the error if a path changed after the decision about its step.
 var errMoved = errors.New("it was changed meanwhile")
 
-// openParent opens the directory of a step, ready to be written in, and checks that the
-// stat of the step's path is still the same.
+// openParent opens the directory of a step for writing, and checks that the stat of the step's
+// path is still the same.
 func (a *apply) openParent(s *step) (vfs.Root, string, error) {
 	dir, name := dirOf(s.Path), path.Base(s.Path)
 	at, err := a.makeWritable(dir)
@@ -34,8 +34,7 @@ func (a *apply) openParent(s *step) (vfs.Root, string, error) {
 	return at, name, s.checkStat(at, name)
 }
 
-// checkContent reads a file again if its content may have changed without a trace in the
-// stat.
+// checkContent reads a file again if its content may have changed without a change of its stat.
 func (a *apply) checkContent(at vfs.Root, name string, s *step) error {
 	if !s.found.suspect {
 		return nil
@@ -74,7 +73,7 @@ func (s *step) checkStat(at vfs.Root, name string) error {
 	if st.is(typeDir) && s.found.Type == segno.EntityDir {
 		return nil // its entries have their own steps
 	}
-	if was.nlink > 1 { // the removal of another name counts as a change
+	if was.nlink > 1 { // a removal of another name of the file changes the stat, too
 		was.nlink, was.ctime = st.nlink, st.ctime
 	}
 	if st != was {
@@ -83,7 +82,8 @@ func (s *step) checkStat(at vfs.Root, name string) error {
 	return nil
 }
 
-// makeWritable opens a directory for writing in it, and makes it if it does not exist.
+// makeWritable opens a directory and gives its owner write permission. It makes the directory
+// if it does not exist.
 func (a *apply) makeWritable(dir string) (vfs.Root, error) {
 	if dir == "" {
 		return a.writer.top, nil
@@ -100,7 +100,7 @@ func (a *apply) makeWritable(dir string) (vfs.Root, error) {
 		}
 		return a.writer.dir(dir)
 	}
-	if err != nil || os.Geteuid() == 0 { // root may write anywhere
+	if err != nil || os.Geteuid() == 0 { // root may write in every directory
 		return at, err
 	}
 	fi, err := at.Lstat(".")
@@ -134,7 +134,7 @@ func (a *apply) restoreModes() (err error) {
 	return err
 }
 
-// remove removes a path, for good or to make room.
+// remove removes a path, permanently or to make room for another entity.
 func (a *apply) remove(_ context.Context, s *step) error {
 	at, name, err := a.openParent(s)
 	if isAbsent(err) {
@@ -166,8 +166,8 @@ func isNotEmpty(err error) bool {
 	return errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST)
 }
 
-// removeWithTemps removes a directory after the temporary files that an interrupted Apply
-// left in it.
+// removeWithTemps removes a directory after removing the temporary files that an interrupted
+// Apply left in it.
 func (a *apply) removeWithTemps(dir string) error {
 	names, err := a.reader.root.names(dir)
 	if err != nil {
@@ -183,7 +183,7 @@ func (a *apply) removeWithTemps(dir string) error {
 	return a.writer.in(dir, vfs.Root.Remove)
 }
 
-// makeDir makes a directory that can be filled; finishDir sets its mode.
+// makeDir makes a directory with write permission; finishDir sets its mode.
 func (a *apply) makeDir(_ context.Context, s *step) error {
 	at, name, err := a.openParent(s)
 	if err != nil {
@@ -199,7 +199,7 @@ func (a *apply) makeDir(_ context.Context, s *step) error {
 	return err
 }
 
-// finishDir sets the attributes and the mode of a directory, once it is filled.
+// finishDir sets the attributes and the mode of a directory whose content is complete.
 func (a *apply) finishDir(ctx context.Context, s *step) error {
 	at, err := a.writer.dir(s.Path)
 	if err != nil {
@@ -221,9 +221,9 @@ func (a *apply) finishDir(ctx context.Context, s *step) error {
 	return s.setMode(f)
 }
 
-// setMode sets the mode of a file or directory that is complete and has its final owner.
-// Setuid and setgid lend the rights of that owner, so they are set only if the snapshot
-// recorded the same one.
+// setMode sets the mode of a file or directory that is complete and has its final owner. Setuid
+// and setgid grant the rights of that owner, so setMode sets them only if the snapshot recorded
+// the same owner.
 func (s *step) setMode(f vfs.File) error {
 	mode := s.To.Mode
 	if mode&setIDs != 0 {
@@ -238,7 +238,7 @@ func (s *step) setMode(f vfs.File) error {
 	return f.Chmod(fileMode(mode))
 }
 
-// replace makes a path a file or a symlink.
+// replace writes a file or a symlink to a path.
 func (a *apply) replace(ctx context.Context, s *step) error {
 	return a.renameOver(s, func(at vfs.Root, temp string) error {
 		if s.To.Type == segno.EntitySymlink {
@@ -248,8 +248,8 @@ func (a *apply) replace(ctx context.Context, s *step) error {
 	})
 }
 
-// renameOver lets write make a temporary file beside the path of a step and renames it to
-// that path.
+// renameOver calls write to make a temporary file in the directory of a step's path, and
+// renames the file to that path.
 func (a *apply) renameOver(s *step, write func(at vfs.Root, temp string) error) (err error) {
 	at, name, err := a.openParent(s)
 	if err != nil {
@@ -258,7 +258,7 @@ func (a *apply) renameOver(s *step, write func(at vfs.Root, temp string) error) 
 	temp := tempPrefix + rand.Text()
 	defer func() {
 		if err == nil && !s.makesLink() {
-			return // it has another name now, but a rename of two names of one file leaves both
+			return // a rename of one name to another name of the same file leaves both
 		}
 		if removed := at.Remove(temp); err == nil && !errors.Is(removed, fs.ErrNotExist) {
 			err = removed
@@ -320,7 +320,7 @@ func (a *apply) writeFile(ctx context.Context, at vfs.Root, temp string, s *step
 	return f.Close()
 }
 
-// keepOwner gives a file the owner of the one that it replaces, if this process may.
+// keepOwner sets the owner of a file to that of the file that it replaces, if this process may.
 func keepOwner(f vfs.File, was stat) error {
 	if was.ino == 0 || os.Geteuid() != 0 {
 		return nil
@@ -335,9 +335,8 @@ func keepOwner(f vfs.File, was stat) error {
 	return unix.Fchown(int(f.Fd()), int(was.uid), int(was.gid))
 }
 
-// link makes a path another name of the file that its target is the first name of. If that
-// file does not have the right content, or links cannot be made, the path becomes a
-// separate file.
+// link makes a path another name of the file whose first name is its target. If that file does
+// not have the right content, or links cannot be made, the path becomes a separate file.
 func (a *apply) link(ctx context.Context, s *step) error {
 	first, ok, err := a.reader.root.find(s.To.Target)
 	if err != nil {
@@ -376,6 +375,6 @@ func (a *apply) link(ctx context.Context, s *step) error {
 			return a.replace(ctx, s)
 		}
 	}
-	s.verdict = verdictWrite // so that verify reads it
+	s.verdict = verdictWrite // verify then reads it
 	return err
 }

@@ -15,7 +15,7 @@ const xattrPrefix = "user."
 // xattr is one extended attribute.
 type xattr struct{ name, value string }
 
-// encodeXattrs returns the object of a file's attributes, nil for none.
+// encodeXattrs returns the object of a file's attributes, or nil if there are none.
 func encodeXattrs(all []xattr) []byte {
 	if len(all) == 0 {
 		return nil
@@ -38,7 +38,7 @@ func (c *codec) xattr(x *xattr) {
 	c.check(isUser && strings.IndexByte(x.name, 0) < 0, "an attribute outside the user namespace")
 }
 
-// The buffers for attributes: most are small, and the kernel has none above 64 KiB.
+// The buffer sizes for attributes: most are small, and the kernel has none above 64 KiB.
 const (
 	smallXattr = 256
 	maxXattr   = 64 << 10
@@ -47,7 +47,7 @@ const (
 // enoattr is the error of macOS for an attribute that does not exist.
 const enoattr = unix.Errno(93)
 
-// readXattrs returns the user extended attributes of an open file, encoded; nil if it has
+// readXattrs returns the encoded user extended attributes of an open file, or nil if it has
 // none or the file system does not support them.
 func readXattrs(fd int) ([]byte, error) {
 	all, err := listXattrs(fd)
@@ -84,7 +84,8 @@ func xattrNames(fd int) (names []string, err error) {
 	return names, err
 }
 
-// fill returns the bytes that get writes to a buffer. It repeats get with a larger buffer.
+// fill returns the bytes that get writes to a buffer. It calls get with a small buffer, and
+// again with the largest one if the result does not fit.
 func fill(get func(buf []byte) (int, error)) ([]byte, error) {
 	var small [smallXattr]byte
 	for buf := small[:]; ; {
@@ -101,7 +102,7 @@ func fill(get func(buf []byte) (int, error)) ([]byte, error) {
 	}
 }
 
-// writeXattrs makes want the user extended attributes of an open file.
+// writeXattrs sets the user extended attributes of an open file to want.
 func writeXattrs(fd uintptr, want []xattr) error {
 	names, err := xattrNames(int(fd))
 	if err != nil {

@@ -72,7 +72,7 @@ func (d *document[S]) encode() ([]byte, error) {
 }
 
 // decode reads a document that encode wrote, and refuses every other one. Only one text encodes a
-// state, so unknown, missing, repeated and reordered members are found by encoding again.
+// state, so decode encodes the result again to find unknown, missing, repeated and reordered members.
 func decode[S any](data []byte) (*document[S], error) {
 	corrupt := func(err error) error {
 		return segno.NewError(segno.KindCorrupt, "load world", "", err).WithHint("load a document that the world wrote, unchanged")

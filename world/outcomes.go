@@ -13,13 +13,13 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Outcomes are the numbers by which a world measures how it went, by name, such as the fish that were caught. A document has
-// them in its member "outcomes". Generations of agents are compared by them.
+// Outcomes are the numbers by which a world measures how it went, by name, for example the number of fish caught. A
+// document contains them in its member "outcomes". Generations of agents are compared by them.
 type Outcomes map[string]float64
 
-// Measurer is an ability of [Rules]: they measure how a simulation went.
+// Measurer is an optional interface of [Rules] that measure how a simulation went.
 type Measurer[S any] interface {
-	// Outcomes returns the outcomes of a state. names are the agents. It must not change s.
+	// Outcomes returns the outcomes of a state. names are the names of the agents. It must not change s.
 	Outcomes(s *S, names []string) Outcomes
 }
 
@@ -30,13 +30,13 @@ const (
 
 var outcomeName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
-// reservedNames are those of other columns of the table that lists outcomes, generation_chain.csv.
+// reservedNames are the names of the other columns of generation_chain.csv, the table that lists outcomes.
 func reservedNames() []string {
 	return []string{"generation", "agent_index", "agent_name", "run_id", "status", "template_in", "workspace_out", "start_utc", "end_utc",
 		"duration_seconds", "ticks", "sim_seconds", "checkpoints", "tokens_in", "tokens_out", "reproducible", "why_not_reproducible"}
 }
 
-// Check reports a name or a number that no table can have. The error has [segno.KindInvalid].
+// Check returns an error for a name or a number that no table can have. The error has [segno.KindInvalid].
 func (o Outcomes) Check() error {
 	invalid := func(name, format string, args ...any) error {
 		return segno.Errorf(segno.KindInvalid, "read outcomes", name, format, args...).WithHint("see the member outcomes in docs/worlds.md")
@@ -57,7 +57,7 @@ func (o Outcomes) Check() error {
 	return nil
 }
 
-// ReadOutcomes returns the outcomes of a document of any world. They are nil if it has none. The error has
+// ReadOutcomes returns the outcomes in a document of any world, or nil if it has none. The error has
 // [segno.KindInvalid].
 func ReadOutcomes(document []byte) (Outcomes, error) {
 	var doc struct {
@@ -94,7 +94,7 @@ func ReadOutcomes(document []byte) (Outcomes, error) {
 	return o, o.Check()
 }
 
-// invalidOutcomes returns the error of outcomes that cannot be read, or nil.
+// invalidOutcomes returns the error for outcomes that cannot be read, or nil.
 func invalidOutcomes(err error) error {
 	if err == nil {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/dalsegno/segno/world"
 )
 
-// counter is the rules of a world that counts the ticks, and measures them if a name is given.
+// counter contains the rules of a world that counts the ticks. It measures them if it has a name.
 type counter struct{ name string }
 
 type count struct {
@@ -56,7 +56,7 @@ func snapshot(t *testing.T, w segno.World) []byte {
 	return s.Document
 }
 
-// TestOutcomesOfASimulation are those of the state, in each document and after a restore.
+// TestOutcomesOfASimulation checks that the outcomes are those of the state, in each document and after a restore.
 func TestOutcomesOfASimulation(t *testing.T) {
 	w := newCounter("passed")
 	for i := range 3 {
@@ -82,8 +82,8 @@ func TestOutcomesOfASimulation(t *testing.T) {
 	}
 }
 
-// TestDocumentsWithoutOutcomes of an earlier version of the rules load, and are the same when they are saved. After the next change they
-// have outcomes.
+// TestDocumentsWithoutOutcomes loads documents of an earlier version of the rules. They are unchanged when they are
+// saved again. After the next change they have outcomes.
 func TestDocumentsWithoutOutcomes(t *testing.T) {
 	old := newCounter("")
 	if err := old.Advance(t.Context(), time.Second); err != nil {
@@ -105,7 +105,7 @@ func TestDocumentsWithoutOutcomes(t *testing.T) {
 	}
 }
 
-// TestUnusableOutcomes are an error of each snapshot.
+// TestUnusableOutcomes checks that each snapshot with such outcomes returns an error.
 func TestUnusableOutcomes(t *testing.T) {
 	for _, name := range []string{"Ticks", "ticks", "infinite", "a-b", "1st", strings.Repeat("x", 41)} {
 		w := newCounter(name)

@@ -8,11 +8,11 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Player is a scripted agent without a model: it chooses an action by its observation alone, so it
-// goes on correctly in a restored world.
+// Player is a scripted agent without a model. It chooses an action only by its observation, so it
+// continues correctly in a restored world.
 type Player func(o segno.Observation) (action json.RawMessage, err error)
 
-// PlayerOf makes a [Player] of a function on an observation and an action of one world.
+// PlayerOf makes a [Player] from a function that returns an action of one world for an observation.
 func PlayerOf[O, A any](choose func(O) A) Player {
 	return func(o segno.Observation) (json.RawMessage, error) {
 		var seen O
@@ -24,8 +24,8 @@ func PlayerOf[O, A any](choose func(O) A) Player {
 }
 
 // Play lets each agent act once and then advances the world by a tick. The sessions of the agents
-// are their names. acted, if not nil, is called after each action; an action that the
-// rules refuse is passed with its error and does not end the tick.
+// are their names. If acted is not nil, Play calls it after each action. If the rules refuse an action,
+// Play passes its error to acted and continues the tick.
 func Play(ctx context.Context, w segno.World, names []string, player Player, acted func(name string, action json.RawMessage, err error)) error {
 	for _, name := range names {
 		seen, err := w.Observe(ctx, name)
@@ -47,11 +47,11 @@ func Play(ctx context.Context, w segno.World, names []string, player Player, act
 	return w.Advance(ctx, w.Info().Tick)
 }
 
-// Story tells a person what happened in a world. It returns the lines since the last call, from the
+// Story describes for people what happened in a world. It returns the lines since the last call, given the
 // newest document.
 type Story func(document []byte) ([]string, error)
 
-// StoryOf makes a [Story] of a function on the header and the state of the documents of one world.
+// StoryOf makes a [Story] from a function of the header and the state in the documents of one world.
 func StoryOf[S any](lines func(Header, *S) []string) Story {
 	return func(data []byte) ([]string, error) {
 		doc, err := decode[S](data)

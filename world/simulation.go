@@ -16,8 +16,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Rules are the laws of a simulation with the state S. Its methods are called one at a time. A
-// method that returns an error must leave the state as it was.
+// Rules are the laws of a simulation with the state S. Their methods are called one at a time. A
+// method that returns an error must leave the state unchanged.
 type Rules[S any] interface {
 	// Start returns the state at time 0, which may depend on random numbers.
 	Start(r *rand.Rand) *S
@@ -25,15 +25,15 @@ type Rules[S any] interface {
 	Join(m Moment[S], name string) error
 	// Act makes an agent do something. Its errors have [segno.KindInvalid] or [segno.KindRefused].
 	Act(m Moment[S], name string, action json.RawMessage) error
-	// Observe returns what an agent perceives, for encoding/json. It must not change m.State, and m.Rand
-	// is nil.
+	// Observe returns an agent's observation, a value for encoding/json. It must not change m.State.
+	// m.Rand is nil.
 	Observe(m Moment[S], name string) any
 	// Tick ends the present tick. m.Time is the time after it.
 	Tick(m Moment[S])
-	// Check reports a state that the rules could not have reached, so that Load refuses it
-	// instead of failing later. names are the agents.
+	// Check returns an error for a state that the rules could not have reached. Load then refuses the
+	// state instead of failing later. names are the names of the agents.
 	Check(s *S, names []string) error
-	// Waiting returns the agents, of names, that may still act in this tick. Rules that let
+	// Waiting returns those of the named agents that may still act in this tick. Rules that let
 	// agents act at any time return nil.
 	Waiting(s *S, names []string) []string
 }
@@ -57,7 +57,7 @@ func (m Moment[S]) Say(from, text string) error {
 	return nil
 }
 
-// CheckText reports whether a text can be said.
+// CheckText returns an error unless an agent can say a text.
 func CheckText(text string) error {
 	if text == "" || len(text) > maxText {
 		return segno.Errorf(segno.KindInvalid, "say", "", "a text needs 1 to %d bytes", maxText)
@@ -77,11 +77,11 @@ type Config struct {
 	Tick                 time.Duration // positive
 	Seed                 uint64
 	// Content describes the code, the assets and the configuration, except the seed. A
-	// document loads only if they are equal.
+	// document loads only in a simulation with equal content.
 	Content string
 }
 
-// Simulation is a [segno.World] that is made of rules.
+// Simulation is a [segno.World] that follows rules.
 type Simulation[S any] struct {
 	rules Rules[S]
 	info  segno.WorldInfo
@@ -90,19 +90,19 @@ type Simulation[S any] struct {
 	doc    *document[S]
 	pcg    *rand.PCG
 	loaded bool
-	// measured is set if the outcomes in doc are those of its state. The first snapshot after a change measures them. A document
-	// that was loaded keeps its own, so that the next snapshot equals it.
+	// measured is set if doc contains the outcomes of its present state. The first snapshot after a change measures
+	// them. A loaded document keeps its own outcomes, so that the next snapshot equals it.
 	measured bool
 }
 
-// TurnBased is a world in which agents act once per tick.
+// TurnBased is implemented by worlds in which agents act once per tick.
 type TurnBased interface {
 	// Waiting returns the names of the agents that may still act in the present tick. If it
-	// is empty, nothing is gained by waiting before the next Advance.
+	// is empty, there is no reason to wait before the next Advance.
 	Waiting(ctx context.Context) ([]string, error)
 }
 
-// maxTicks is how many ticks one call of Advance may make.
+// maxTicks limits the ticks of one call of Advance.
 const maxTicks = 1_000_000
 
 // maxText is the longest message in bytes.
@@ -259,7 +259,7 @@ func (s *Simulation[S]) Load(ctx context.Context, data []byte) error {
 	return nil
 }
 
-// changed counts a change of the state.
+// changed records a change of the state.
 func (s *Simulation[S]) changed() {
 	s.doc.Seq++
 	s.measured = false
@@ -273,7 +273,7 @@ func (s *Simulation[S]) outcomesOf(doc *document[S]) Outcomes {
 	return nil
 }
 
-// measure makes the outcomes in the document those of its state. A name that is not allowed is a defect of the rules.
+// measure updates the outcomes in the document from its state. If a name is not allowed, the rules have a defect.
 func (s *Simulation[S]) measure() error {
 	if s.measured {
 		return nil
@@ -286,7 +286,7 @@ func (s *Simulation[S]) measure() error {
 	return nil
 }
 
-// moment returns the present moment for a change.
+// moment returns the present moment for a call that changes the state.
 func (s *Simulation[S]) moment() Moment[S] {
 	return Moment[S]{State: s.doc.State, Time: s.doc.Time, Rand: rand.New(s.pcg), Names: s.names(), chat: &s.doc.Chat}
 }
@@ -298,8 +298,8 @@ func checkName(name string) error {
 	return nil
 }
 
-// check reports a document that no simulation with this tick could have written. It comes from an
-// archive of anyone, and its sum proves nothing.
+// check returns an error for a document that no simulation with this tick could have written. The document may
+// come from an archive of unknown origin, so its sum proves nothing.
 func (d *document[S]) check(tick time.Duration) error {
 	if d.Time < 0 || d.Time%segno.SimTime(tick) != 0 {
 		return fmt.Errorf("the time is %s", d.Time)

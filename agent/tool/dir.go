@@ -13,8 +13,8 @@ import (
 	"github.com/dalsegno/segno/agent"
 )
 
-// InDir returns the file system of a directory. No path leaves it, also not through symlinks.
-// An absolute path that begins with the directory's is a path inside. A write replaces the
+// InDir returns the file system of a directory. No path leaves it, not even through symlinks.
+// An absolute path that begins with the directory's path is a path inside. A write replaces the
 // file atomically and keeps its mode; it is on disk when the tool returns. The caller closes
 // root.
 func InDir(root *os.Root) FileSystem {
@@ -49,7 +49,7 @@ func (d *inDir) Name(p string) (string, error) {
 	return Clean(p)
 }
 
-// Effects: a write may be repeated, an edit may not.
+// Effects allows a lost write to be repeated, but not a lost edit.
 func (d *inDir) Effects() (write, edit agent.OnLost) { return agent.LostRetry, agent.LostAsk }
 
 func (d *inDir) FS(*agent.Values) fs.FS { return dirFS{d.root} }
@@ -59,7 +59,7 @@ type dirFS struct{ root *os.Root }
 
 func (d dirFS) Stat(name string) (fs.FileInfo, error) { return d.root.Stat(name) }
 
-// Open does not block on a pipe.
+// Open opens a file without blocking on a pipe.
 func (d dirFS) Open(name string) (fs.File, error) {
 	return d.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 }

@@ -259,8 +259,8 @@ func FuzzClean(f *testing.F) {
 	})
 }
 
-// TestVersionControlIsLeftAlone writes where settings would run commands, also through
-// a link.
+// TestVersionControlIsLeftAlone writes to files of version control in which settings would run
+// commands, also through a link.
 func TestVersionControlIsLeftAlone(t *testing.T) {
 	r, dir := inDir(t)
 	if err := os.MkdirAll(filepath.Join(dir, "sub/.git/hooks"), 0o777); err != nil {

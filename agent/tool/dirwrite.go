@@ -45,7 +45,7 @@ func (d *inDir) Edit(_ context.Context, _ *agent.Values, name string, change fun
 	return d.replace(name, now, info)
 }
 
-// replace replaces a file's content atomically. was is the file that an edit read, or nil.
+// replace replaces a file's content atomically. was describes the file that an edit read, or is nil.
 func (d *inDir) replace(name string, data []byte, was fs.FileInfo) error {
 	target, info, err := d.resolveLinks(name)
 	if err != nil {
@@ -99,8 +99,8 @@ func writableMode(name string, info fs.FileInfo) (fs.FileMode, error) {
 }
 
 // resolveLinks resolves the symlinks at the end of a name, so that a write replaces their target.
-// info is nil if the file does not exist. It joins names without cleaning them: only the root
-// knows the meaning of ".." after a symlink.
+// info is nil if the file does not exist. It joins names without cleaning them, because only the
+// file system knows what ".." means after a symlink.
 func (d *inDir) resolveLinks(name string) (target string, info fs.FileInfo, err error) {
 	for range 40 {
 		info, err = d.root.Lstat(name)

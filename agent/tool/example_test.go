@@ -11,7 +11,7 @@ import (
 	"github.com/dalsegno/segno/agent/tool"
 )
 
-// An agent that works in a directory, and cannot leave it.
+// An agent works in a directory and cannot leave it.
 func ExampleDeep() {
 	dir, err := os.MkdirTemp("", "workspace-")
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 
 // ExecuteOptions configure [Execute]. The zero value is valid.
 type ExecuteOptions struct {
-	// Env is the whole environment of a command, as NAME=value. nil is this process's without
-	// the variables with a name that contains KEY, TOKEN, SECRET, PASSW or CREDENTIAL.
+	// Env is the whole environment of a command, as NAME=value. nil is this process's environment
+	// without the variables whose names contain KEY, TOKEN, SECRET, PASSW or CREDENTIAL.
 	Env []string
 	// Timeout is the default time limit of a command; 0 is two minutes.
 	Timeout time.Duration
@@ -57,7 +57,7 @@ type executeArgs struct {
 // Execute returns a tool that runs shell commands in a directory. Commands are not sandboxed:
 // require approval, or run the agent where they can do no harm. A command and the processes in
 // its group end with the call, with its time limit, with the run's context, and with this
-// process, also if it is killed. A call with a lost result runs again only after approval.
+// process, even if it is killed. A call with a lost result runs again only after approval.
 func Execute(dir string, o ExecuteOptions) agent.Tool {
 	o = o.withDefaults()
 	return agent.NewTool("execute", fmt.Sprintf("Runs a shell command in the working directory and returns what it prints, and its exit code. "+

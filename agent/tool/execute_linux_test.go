@@ -23,8 +23,8 @@ func TestADaemonThatKeepsTheOutputIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// TestACommandHasNoTerminal expects a command in a new session, so that it
-// cannot write to the terminal that its agent asks on.
+// TestACommandHasNoTerminal checks that a command runs in a new session. It then cannot
+// write to the terminal on which its agent asks questions.
 func TestACommandHasNoTerminal(t *testing.T) {
 	r, _ := shell(t, tool.ExecuteOptions{})
 	r.wants("alone\nexit code 0", "execute", "command", `set -- $(cat /proc/$$/stat); test "$6" = $$ && test "$5" = $$ && echo alone`)

@@ -58,9 +58,9 @@ func TestCommandsThatCannotBeMeant(t *testing.T) {
 	r.fails([]string{"run command", "no such file or directory"}, "execute", "command", "true")
 }
 
-// holders is a pipe in dir that a command holds open as 3. up waits until the
-// command has written a line to it. gone waits until the command and all that came
-// of it are gone.
+// holders makes a pipe in dir that a command opens as descriptor 3. up waits until the
+// command has written a line to it. gone waits until the command and all of its children
+// have ended.
 func holders(t *testing.T, dir string) (up, gone func()) {
 	t.Helper()
 	name := filepath.Join(dir, "fifo")

@@ -18,11 +18,11 @@ import (
 
 // FileSystem contains an agent's files. A name is valid for [fs.ValidPath]: slash-separated,
 // without a leading slash, "." for the root. state is the state of the calling agent, for a
-// file system in it. A missing file is [fs.ErrNotExist]. All methods must be safe for
-// concurrent use.
+// file system that keeps its files there. The error for a missing file is [fs.ErrNotExist]. All
+// methods must be safe for concurrent use.
 type FileSystem interface {
-	// Name converts a path that a model wrote to a name, as [Clean] does. It first removes the
-	// absolute path of the file system, if there is one.
+	// Name converts a path that a model wrote to a name, as [Clean] does. If the path begins with
+	// the absolute path of the file system, Name first removes that.
 	Name(path string) (string, error)
 	// Effects returns the policies for lost writes and lost edits.
 	Effects() (write, edit agent.OnLost)
@@ -31,7 +31,7 @@ type FileSystem interface {
 	// Write replaces a file's content, or changes nothing. It creates missing directories.
 	Write(ctx context.Context, state *agent.Values, name string, data []byte) error
 	// Edit replaces a file's content by the result of change. Concurrent edits run one after the
-	// other. It returns an error of change and changes nothing then.
+	// other. If change returns an error, Edit returns it and changes nothing.
 	Edit(ctx context.Context, state *agent.Values, name string, change func(old []byte) ([]byte, error)) error
 }
 
@@ -105,8 +105,8 @@ func errIsDir(name string) error {
 
 // walk yields the names of all files below a directory, or of the file itself, in order. An
 // error with a name concerns that file or directory; one without a name ends the walk. walk
-// skips version control. It enters the evicted results only if it begins there, because a
-// search must not find its old results.
+// skips the directories of version control. It enters the evicted results only if it begins there,
+// because a search must not find its old results.
 func walk(ctx context.Context, fsys fs.FS, base string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		info, err := fs.Stat(fsys, base)
@@ -133,7 +133,7 @@ func walk(ctx context.Context, fsys fs.FS, base string) iter.Seq2[string, error]
 	}
 }
 
-// isFile follows symlinks, but not to directories, which may contain the symlink.
+// isFile follows symlinks, but not to directories, because a directory may contain the symlink.
 func isFile(fsys fs.FS, name string, e fs.DirEntry) bool {
 	if e.Type()&fs.ModeSymlink != 0 {
 		info, err := fs.Stat(fsys, name)

@@ -99,8 +99,8 @@ func TestLongLinesAreCutAndReadingIsBounded(t *testing.T) {
 	})
 }
 
-// TestALongLineIsReadPieceByPiece follows the hints through a line of many pages, which
-// are cut between characters.
+// TestALongLineIsReadPieceByPiece follows the hints through a line of many pages. The pages
+// end between characters.
 func TestALongLineIsReadPieceByPiece(t *testing.T) {
 	line := strings.Repeat("x", 1999) + strings.Repeat("üx€", 50_000)
 	both(t, func(r *rig) {
@@ -152,7 +152,7 @@ func TestMissingFiles(t *testing.T) {
 func TestEditing(t *testing.T) {
 	both(t, func(r *rig) {
 		r.do("write_file", "path", "f", "content", "a.b\naxb\nfoo foo\nfoo\n")
-		r.wants("edited f in 1 place", "edit_file", "path", "f", "old", "a.b", "new", "$1") // text, not a pattern
+		r.wants("edited f in 1 place", "edit_file", "path", "f", "old", "a.b", "new", "$1") // the text is literal, not a pattern
 		r.wants("     1\t$1\n     2\taxb\n     3\tfoo foo\n     4\tfoo", "read_file", "path", "f")
 		r.fails([]string{"f: old occurs 0 times", "read the file and copy"}, "edit_file", "path", "f", "old", "Foo", "new", "x")
 		r.fails([]string{"f: old occurs 3 times (line 3, 3, 4)", "give more context", "all"}, "edit_file", "path", "f", "old", "foo", "new", "x")

@@ -53,8 +53,8 @@ func noMatch(pattern string) string {
 	return "no files match " + pattern
 }
 
-// globIn returns the directory to walk for a pattern, and whether a file in it matches. The
-// walk begins below the names at the beginning of the pattern that have no wildcards.
+// globIn returns the directory to walk for a pattern, and a predicate for the files in it. The
+// walk begins below the leading names of the pattern that have no wildcards.
 func globIn(files FileSystem, args globArgs) (base string, isMatch func(name string) bool, err error) {
 	if args.Pattern == "" {
 		return "", nil, errors.New("missing pattern, such as **/*.go")
@@ -91,7 +91,7 @@ func globIn(files FileSystem, args globArgs) (base string, isMatch func(name str
 	}, err
 }
 
-// under returns a name relative to a directory; a file is relative to its own directory.
+// under returns a name relative to a directory, and the last part of a name that is dir itself.
 func under(dir, name string) string {
 	switch dir {
 	case ".":

@@ -110,7 +110,7 @@ func TestGrepIsLimited(t *testing.T) {
 	})
 }
 
-// FuzzGlob holds the tool against patterns translated into regular expressions.
+// FuzzGlob compares the tool with patterns translated into regular expressions.
 func FuzzGlob(f *testing.F) {
 	for _, s := range [][2]string{{"**/a", "a"}, {"a/**/b/**/c", "a/b/b/x/c"}, {"**/*.go", "x/y.go"}, {"a/**", "a"}, {"**", "q"}, {"*/**/?", "a/b/c"}, {"**/**/b", "b"}, {"a**b", "axb"}, {"a/*", "a"}, {"a/b/**", "a/b"}, {"a/**/**", "a"}} {
 		f.Add(s[0], s[1])
@@ -124,7 +124,7 @@ func FuzzGlob(f *testing.F) {
 		r.do("write_file", "path", name, "content", "x")
 		var got bool
 		if res, err := r.call(t.Context(), "glob", arguments(t, []any{"pattern", pattern})); err != nil {
-			got = false // the names before the first star are not there
+			got = false // the names before the first wildcard do not exist
 		} else {
 			got = res.Text == name
 		}
@@ -142,7 +142,7 @@ func asRegexp(pattern string) *regexp.Regexp {
 		case s == "**" && last && i == 0:
 			b.WriteString(".+")
 		case s == "**" && last:
-			// The slash before it goes with it.
+			// The slash before the element is removed with it.
 			text := strings.TrimSuffix(b.String(), "/")
 			b.Reset()
 			b.WriteString(text + "(/.+)?")

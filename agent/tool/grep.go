@@ -139,7 +139,7 @@ func (s *search) file(ctx context.Context, fsys fs.FS, name string) error {
 	}
 }
 
-// excerpt returns a line, or the part with the match of a long one.
+// excerpt returns a line, or of a long line only the part with the match.
 func excerpt(line []byte, length, at int) string {
 	if length <= maxMatch || at < maxMatch/2 {
 		return displayLine(line, length, maxMatch)

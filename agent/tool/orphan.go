@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// orphanGuard kills a command's process group when this process dies before it has done so
-// itself, also by SIGKILL. It is a small shell in another session that reads the group's
-// number from a pipe and then waits for the pipe's end: the kernel closes it with the last
+// orphanGuard kills a command's process group if this process dies before it has done so
+// itself, even by SIGKILL. The guard is a small shell in another session. It reads the group's
+// number from a pipe and then waits for the end of the pipe. The kernel ends the pipe with the last
 // process that holds it open for writing, which is this one.
 type orphanGuard struct {
 	ctx         context.Context // of the guard and of the command; it does not end
@@ -20,8 +20,8 @@ type orphanGuard struct {
 
 const (
 	guardScript = `read -r group && { read -r _; kill -s KILL -- "-$group"; }`
-	// guardedScript sends its group to the guard and then runs the command in its argument: a
-	// death of this process at any moment before or after ends the command.
+	// guardedScript sends its group to the guard and then runs the command in its argument. The
+	// command ends with this process at whatever moment this process dies.
 	guardedScript = `echo $$ >&3; exec 3>&-; exec sh -c "$1"`
 )
 

@@ -13,7 +13,7 @@ import (
 )
 
 // TestACommandDiesWithItsAgent kills a process in the middle of a command. The command and
-// what it started in the background hold a fifo open: it ends with the last of them.
+// its background processes hold a fifo open, so the fifo ends with the last of them.
 func TestACommandDiesWithItsAgent(t *testing.T) {
 	if dir := os.Getenv("SEGNO_TEST_EXECUTE"); dir != "" {
 		r := newRig(t, []agent.Tool{tool.Execute(dir, tool.ExecuteOptions{})})

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	maxNames   = 1000     // of files in a result
+	maxNames   = 1000     // names of files in a result
 	maxLines   = 2000     // read at once
 	maxLine    = 2000     // bytes of a line that is read
 	maxText    = 64 << 10 // bytes of a result, below the limit for eviction
@@ -188,8 +188,8 @@ func readPage(r *bufio.Reader, args readArgs) (page, error) {
 	}
 }
 
-// readPiece reads a piece of a long line: the text after the first column bytes of the line
-// after the first offset lines.
+// readPiece reads a piece of a long line: it skips offset lines, and the first column bytes of the
+// next one.
 func readPiece(r *bufio.Reader, offset, column int) (page, error) {
 	in := lineReader{r: r}
 	for n := range offset {

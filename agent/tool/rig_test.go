@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// rig is an agent's end of its tools.
+// rig calls tools as an agent does.
 type rig struct {
 	t     *testing.T
 	state *agent.Values
@@ -101,7 +101,7 @@ func (r *rig) do(name string, args ...any) string {
 	return res.Text
 }
 
-// fails calls a tool that must say no, with all these words.
+// fails calls a tool that must return an error with all these words.
 func (r *rig) fails(words []string, name string, args ...any) {
 	r.t.Helper()
 	res, err := r.call(r.t.Context(), name, arguments(r.t, args))
@@ -125,7 +125,7 @@ func (r *rig) wants(want, name string, args ...any) {
 	}
 }
 
-// modelError are the kinds of the events so far.
+// told returns the kinds of the events so far.
 func (r *rig) told() (kinds []agent.EventKind) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

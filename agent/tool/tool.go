@@ -1,7 +1,7 @@
 // Package tool contains tools for agents that work on files: todos, files, search, and commands.
 //
 // [Standard] returns tools without effects outside the agent's state, and [Deep] tools for a
-// directory. Files are in the state, so that every checkpoint has them ([InState]), in a
+// directory. Files are in the state ([InState]), so that every checkpoint has them, in a
 // directory that the tools cannot leave ([InDir]), or in another [FileSystem]. A path is
 // slash-separated and begins at the root, with or without a leading "/".
 //

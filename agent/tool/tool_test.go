@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestToolsAndTheirArguments holds the names that models know. "!" are required.
+// TestToolsAndTheirArguments pins the names that models know. Arguments with "!" are required.
 func TestToolsAndTheirArguments(t *testing.T) {
 	want := map[string]string{
 		"write_todos": "merge todos!",

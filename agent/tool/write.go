@@ -100,7 +100,7 @@ func windowsLines(text []byte) []byte {
 	return bytes.ReplaceAll(text, []byte("\n"), []byte("\r\n"))
 }
 
-// occurrences returns the offsets of was, including overlapping ones, which are as ambiguous.
+// occurrences returns the offsets of was. It includes overlapping ones, because they are as ambiguous.
 func occurrences(text, was []byte) (at []int) {
 	for from := 0; ; {
 		i := bytes.Index(text[from:], was)

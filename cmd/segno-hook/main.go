@@ -1,5 +1,5 @@
-// Command segno-hook is 'segno hook' for the events an agent waits for most often:
-// those before and after each tool call. Anything else it hands on to segno.
+// Command segno-hook is 'segno hook' for the events that an agent waits for most often:
+// those before and after each tool call. It passes all other events on to segno.
 package main
 
 import (
@@ -20,7 +20,7 @@ func main() {
 		Delegate: segno}.Run(ctx, os.Args[1:])
 }
 
-// segno runs the segno beside this command.
+// segno runs the segno command in the directory of this one.
 func segno(ctx context.Context, stdin io.Reader) error {
 	self, err := os.Executable()
 	if err != nil {

@@ -27,8 +27,8 @@ func (openSealer) SealFile(_ string, plain []byte) []byte { return plain }
 
 func (openSealer) OpenFile(_ string, data []byte) ([]byte, error) { return data, nil }
 
-// BenchmarkPostgres measures a snapshot of a database of about 14 MB in 20 tables with a connection each, as a
-// hook makes it. A connection alone is for comparison.
+// BenchmarkPostgres measures a snapshot, as a hook makes it, of a database of about 14 MB in 20 tables. Each snapshot
+// uses a new connection. The benchmark also measures a connection alone, for comparison.
 func BenchmarkPostgres(b *testing.B) {
 	p := newProject(b, `SELECT 1`)
 	for i := range 20 {
@@ -117,7 +117,7 @@ func BenchmarkPostgres(b *testing.B) {
 	})
 }
 
-// reportFastest also reports the fastest run: on a busy machine each message to the server waits for its turn.
+// reportFastest also reports the fastest run, because on a busy machine each message to the server waits for its turn.
 func reportFastest(b *testing.B, run func() time.Duration) {
 	fastest := time.Hour
 	for b.Loop() {

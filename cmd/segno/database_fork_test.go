@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// properties returns what pg_dumpall writes of a database, without its content, under one name.
+// properties returns the output of pg_dumpall about a database, without its content, under one name.
 func (p *project) properties(database string) string {
 	p.Helper()
 	out, err := exec.Command("pg_dump", "--create", "--schema-only", "--dbname="+p.url(database)).CombinedOutput()
@@ -23,7 +23,7 @@ func (p *project) properties(database string) string {
 	return strings.Join(lines, "")
 }
 
-// A fork has all that makes its database behave like the source: the sort order, the settings, the rights.
+// A fork has everything that makes its database behave like the source: the sort order, the settings, the rights.
 func TestForkKeepsPropertiesOfPostgres(t *testing.T) {
 	for _, x := range []struct{ what, create, order string }{
 		{"icu", "TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'de-u-co-phonebk'", "ad ä af b C"},
@@ -65,7 +65,7 @@ func TestForkKeepsPropertiesOfPostgres(t *testing.T) {
 			}
 			p.want("the order of the source", sorted(p.database), x.order)
 			p.want("the order of the fork", sorted(copied), x.order)
-			// the fork is the same state, and moves in both are possible
+			// The fork has the same state, and both can be moved.
 			fork := *p
 			fork.dir, fork.database = filepath.Join(filepath.Dir(p.dir), "fork"), copied
 			if out := fork.segno("status"); strings.Contains(out, "changed since then") || strings.Contains(out, "not saved") {
@@ -75,7 +75,7 @@ func TestForkKeepsPropertiesOfPostgres(t *testing.T) {
 	}
 }
 
-// A role that may not give the copy to the owner of the source makes the fork, and is told.
+// A role that may not give the copy to the owner of the source still makes the fork, and receives a notice.
 func TestForkReportsLostProperties(t *testing.T) {
 	p := newProject(t, `CREATE TABLE t (x int)`)
 	p.segno("save")

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// fillLocks takes locks with a connection until the server has no more, and then returns some of them.
+// fillLocks takes locks with a connection until the server has no more, and then releases some of them.
 func fillLocks(t *testing.T, c *pgconn.PgConn, free int) {
 	t.Helper()
 	const batch = 500
@@ -29,7 +29,7 @@ func fillLocks(t *testing.T, c *pgconn.PgConn, free int) {
 }
 
 // A server has too few locks for a move of many tables. The error names the setting and a value that is enough. Another
-// client takes most of the locks, so that the tables need not be thousands.
+// client takes most of the locks, so the test does not need thousands of tables.
 func TestMoveOfManyTablesNamesTheSetting(t *testing.T) {
 	const tables = 100
 	var b strings.Builder
@@ -42,7 +42,7 @@ func TestMoveOfManyTablesNamesTheSetting(t *testing.T) {
 	p.turn("insert", func() { p.sql(`INSERT INTO t7 (name) VALUES ('x')`) })
 	client := p.connect("postgres")
 	defer client.Close(t.Context())
-	fillLocks(t, client, 10*tables) // a save needs less, a move more
+	fillLocks(t, client, 10*tables) // enough for a save but not for a move
 	p.exits(4, words("undo -y"), "set max_locks_per_transaction, which is 64, to 128, and restart the server")
 	p.want("the database", p.sql(`SELECT count(*) FROM t7`), "1")
 	if _, err := (postgresConn{client}).Exec(t.Context(), `SELECT pg_advisory_unlock_all()`); err != nil {

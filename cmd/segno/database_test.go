@@ -130,7 +130,7 @@ func (p *project) segno(args ...string) string {
 	return out
 }
 
-// turn makes a turn of the agent, in which act runs, and returns what its hooks show to the user.
+// turn makes a turn of the agent, which calls act, and returns what its hooks show to the user.
 func (p *project) turn(prompt string, act func()) (shown string) {
 	p.Helper()
 	file := filepath.Join(p.home, ".claude", "projects", "-project", p.session+".jsonl")
@@ -180,7 +180,7 @@ func (p *project) turn(prompt string, act func()) (shown string) {
 	}
 	event("UserPromptSubmit")
 	record("user", prompt)
-	event("PreToolUse") // act is what a command does
+	event("PreToolUse") // act does the work of a command
 	act()
 	event("PostToolUse")
 	record("assistant", "done")
@@ -280,7 +280,7 @@ const manyObjects = `
 	SELECT lo_from_bytea(4711, '\x00ff10');
 	GRANT SELECT ON tree TO PUBLIC; COMMENT ON TABLE tree IS 'a tree';`
 
-// A database with objects of all kinds goes away, returns exactly, and is unchanged after it.
+// A turn drops database objects of all kinds. A move restores them exactly, and the database then counts as unchanged.
 func TestPostgresMovesAreExact(t *testing.T) {
 	p := newProject(t, manyObjects)
 	p.segno("save")
@@ -304,7 +304,7 @@ func TestPostgresMovesAreExact(t *testing.T) {
 	p.want("a sequence", p.sql(`SELECT nextval('reset'), nextval('never'), nextval('shop.numbers')`), "5 1 100")
 	p.want("large object", p.sql(`SELECT lo_get(4711)`), `\x00ff10`)
 
-	// An archive has it as statements for psql.
+	// An archive contains the database as statements for psql.
 	p.segno("save")
 	before = p.dump()
 	archive, unpacked := filepath.Join(p.home, "a.ckpt"), filepath.Join(p.home, "unpacked")
@@ -335,7 +335,7 @@ func (p *project) dump() string {
 	return strings.Join(lines, "")
 }
 
-// A move is killed at a random moment, again and again. The database has its old content or the new one, and
+// A move is killed at a random moment, repeatedly. The database has its old content or the new one, and
 // the next command completes the move.
 func TestKilledMovesOfPostgres(t *testing.T) {
 	p := newProject(t, `CREATE TABLE t (id int PRIMARY KEY, x int); INSERT INTO t SELECT i, 0 FROM generate_series(1, 5000) i`)
@@ -405,7 +405,7 @@ func TestPostgresIsRefused(t *testing.T) {
 	fails("attached already", 11, "world", "attach", p.url(p.database))
 	p.turn("change", func() { p.sql(`UPDATE t SET x = 2`) })
 
-	// another client
+	// Another client is connected.
 	client := p.connect(p.database)
 	defer client.Close(t.Context())
 	fails("the database is open in", 5, "undo", "-y")
@@ -425,12 +425,12 @@ func TestPostgresIsRefused(t *testing.T) {
 	}
 	client.Close(t.Context())
 
-	// a change since the turn is a conflict
+	// A change since the turn is a conflict.
 	p.segno("redo", "-y")
 	p.sql(`INSERT INTO t VALUES (7)`)
 	fails("changed since the turn", 4, "undo", "-y")
 
-	// a role that may not read everything, and a database that is gone: the turn is recorded
+	// The role may not read everything, or the database no longer exists: the turn is still recorded.
 	p.sql(`DROP TABLE t`)
 	p.admin(`ALTER DATABASE ` + p.database + ` RENAME TO ` + p.database + `_away`)
 	p.turn("without the database", func() { p.write("a", "2") })

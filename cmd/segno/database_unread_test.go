@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// role makes a role that owns the database but not all that is in it, and returns the URL with which it connects.
+// role makes a role that owns the database but not everything in it, and returns the URL with which the role connects.
 func (p *project) role(attributes string) (name, url string) {
 	p.Helper()
 	name = "role_" + p.database
@@ -19,7 +19,7 @@ func (p *project) role(attributes string) (name, url string) {
 	return name, strings.Replace(p.url(p.database), "postgres@", name+"@", 1)
 }
 
-// exits checks the exit code of a command, and that its output has all of some texts.
+// exits checks the exit code of a command, and that its output contains all the given texts.
 func (p *project) exits(code int, args []string, want ...string) string {
 	p.Helper()
 	out, got := p.try(args...)
@@ -36,7 +36,7 @@ func (p *project) exits(code int, args []string, want ...string) string {
 
 func words(line string) []string { return strings.Fields(line) }
 
-// A database of which the role may not read everything is not attached, and the error has the grant to ask for.
+// A database is not attached if the role may not read all of it. The error has the grant to ask for.
 func TestUnreadableDatabaseIsNotAttached(t *testing.T) {
 	p := newProject(t, `CREATE TABLE mine (x int); CREATE SCHEMA other; CREATE TABLE other."Two" (x int); CREATE TABLE secret (id serial PRIMARY KEY)`)
 	p.segno("save")
@@ -98,7 +98,7 @@ func TestUnreadDatabaseIsReported(t *testing.T) {
 	p.exits(4, words("op undo -y"), "! "+name, why)
 	p.want("the database", p.sql(`SELECT x FROM t`), "4")
 
-	// It can be read again: what was not saved is still not known.
+	// The database can be read again, but the state that was not saved remains unknown.
 	p.sql(`ALTER TABLE t OWNER TO ` + role)
 	p.exits(0, words("save"))
 	p.exits(0, words("restore t4 --dry-run"), "! "+name, "was not saved", why)

@@ -14,7 +14,7 @@ import (
 )
 
 // become makes segno run as another user, to whom the project then belongs. That user cannot enter the directories of
-// the test's own program.
+// the test binary.
 func (p *project) become(uid int) {
 	p.Helper()
 	self, err := os.Executable()
@@ -47,7 +47,7 @@ func (p *project) own(dir string) {
 	}
 }
 
-// Databases of both kinds move as root and as another user. The dumps after each move are those after the turns.
+// Databases of both kinds move as root and as another user. The dumps after each move equal those after the turns.
 func TestDatabasesMoveForEachUser(t *testing.T) {
 	users := []int{os.Getuid()}
 	const nobody = 65534
@@ -58,7 +58,7 @@ func TestDatabasesMoveForEachUser(t *testing.T) {
 		for _, mode := range []string{"wal", "persist"} {
 			t.Run(fmt.Sprintf("%s/%d", mode, user), func(t *testing.T) {
 				t.Parallel()
-				base, err := os.MkdirTemp("", "segno-users") // that of the test cannot be entered by other users
+				base, err := os.MkdirTemp("", "segno-users") // other users cannot enter the directory of the test
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -15,7 +15,7 @@ func newAnthropic(model string, getenv func(string) string) (agent.Model, error)
 	return anthropic.New(model, anthropic.Options{Key: key, BaseURL: base}), nil
 }
 
-// newOpenAI needs no key for a server of one's own.
+// newOpenAI returns a model. It requires no key if the user has set the address of another server.
 func newOpenAI(model string, getenv func(string) string) (agent.Model, error) {
 	key, base := getenv("OPENAI_API_KEY"), getenv("OPENAI_BASE_URL")
 	if key == "" && base == "" {

@@ -10,8 +10,8 @@ import (
 	"github.com/dalsegno/segno/store/postgres"
 )
 
-// openPostgres opens a store that exists. The command has no client of a bucket, so the large objects of a
-// store with a bucket cannot be read.
+// openPostgres opens an existing store. This command has no client for object storage, so it cannot read
+// the large objects of a store with a bucket.
 func openPostgres(ctx context.Context, url string) (segno.Store, error) {
 	s, err := postgres.Open(ctx, url, postgres.Options{MustExist: true})
 	if err != nil {

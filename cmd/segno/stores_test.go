@@ -17,7 +17,7 @@ import (
 // server is the PostgreSQL server of all tests.
 var server *serverrig.Server
 
-// asCommand is the variable of the environment that makes the test binary the command.
+// asCommand is the environment variable that makes the test binary act as the command.
 const asCommand = "SEGNO_TEST_COMMAND"
 
 func TestMain(m *testing.M) {
@@ -114,7 +114,7 @@ func TestErrorsHaveNoPassword(t *testing.T) {
 		if strings.HasPrefix(url, "redis") {
 			open = openRedis
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // without it, both retry for seconds
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // without a deadline, both retry for seconds
 		defer cancel()
 		s, err := open(ctx, url)
 		if err == nil {

@@ -21,7 +21,7 @@ const manual = `# Well
 - {"do": "say", "text": "…"}: all agents read it
 `
 
-// State is everything that the world knows.
+// State is the complete state of the world.
 type State struct {
 	Water int            `json:"water"` // buckets
 	Drawn map[string]int `json:"drawn"` // by agent

@@ -2,10 +2,10 @@
 // decoding all of them. It has no policy.
 //
 // A message is one line of JSON-RPC 2.0 that ends in LF or CRLF; see
-// https://agentclientprotocol.com/protocol/transports. A proxy forwards the line as
-// it came, because decoding and encoding it would reorder keys, round numbers and drop
-// unknown fields. To change a message, a caller finds the place of a value with
-// [Message.Find] and replaces its bytes with [Message.Splice].
+// https://agentclientprotocol.com/protocol/transports. A proxy forwards the line unchanged,
+// because decoding and encoding it would reorder keys, round numbers and drop unknown
+// fields. To change a message, a caller finds the span of a value with [Message.Find] and
+// replaces its bytes with [Message.Splice].
 package acp
 
 import (
@@ -31,17 +31,18 @@ const Version = 1
 // Span is a part of a line. The zero Span stands for a value that is absent.
 type Span = jsonscan.Span
 
-// Message is one line and the places of its top-level values. Of members with the same key
-// the last one counts, as in JavaScript.
+// Message is one line and the spans of its top-level values. If several members have the
+// same key, the last one counts, as in JavaScript.
 type Message struct {
-	Line []byte // with its end of line, as it came
+	Line []byte // unchanged, with its end of line
 	ID, Method, Params, Result, Error,
 	// Session is the sessionId of Params, or else of Result, with its quotes.
 	Session Span
 }
 
-// Parse finds the values of a line. The message keeps the line. The error is an
-// [*Error] that JSON-RPC defines: for a line that is not JSON, a batch, or not an object.
+// Parse finds the values of a line. The message refers to the line and does not copy it.
+// The error is the [*Error] that JSON-RPC defines for a line that is not JSON, a batch, or
+// not an object.
 func Parse(line []byte) (Message, error) {
 	m := Message{Line: line}
 	at := jsonscan.SkipSpace(line, 0)
@@ -67,7 +68,7 @@ func Parse(line []byte) (Message, error) {
 	return m, nil
 }
 
-// set keeps a top-level value.
+// set stores the span of a top-level value, if the key is one of JSON-RPC.
 func (m *Message) set(key []byte, value Span) {
 	if bytes.IndexByte(key, '\\') >= 0 {
 		key = []byte(jsonscan.Unescape(key))
@@ -95,14 +96,14 @@ func (m Message) IsResponse() bool { return m.Method.IsZero() && !m.ID.IsZero() 
 // IsNotification reports whether the message has a method and asks for no answer.
 func (m Message) IsNotification() bool { return !m.Method.IsZero() && m.ID.IsZero() }
 
-// IDText returns the id as it is written, "" if there is none.
+// IDText returns the id as JSON, byte for byte, or "" if there is none.
 func (m Message) IDText() string { return string(m.ID.Of(m.Line)) }
 
 // CanonicalID returns the message's id in the spelling of [CanonicalID].
 func (m Message) CanonicalID() string { return CanonicalID(m.IDText()) }
 
-// CanonicalID returns the one spelling of an id in which ids can be compared. A program
-// that decodes and encodes a message may write the same string or number in another way.
+// CanonicalID returns the spelling in which ids can be compared: a program that decodes and
+// encodes a message may write the same string or number in another way.
 func CanonicalID(id string) string {
 	if len(id) > 1 && id[0] == '"' {
 		return string(Encode(jsonscan.Text([]byte(id))))
@@ -113,13 +114,12 @@ func CanonicalID(id string) string {
 	return id
 }
 
-// IsID reports whether an id, as it is written, is one that JSON-RPC allows: a string, a
-// number or null.
+// IsID reports whether JSON-RPC allows an id, given as JSON: a string, a number or null.
 func IsID(id string) bool {
 	return id == "null" || len(id) > 0 && (id[0] == '"' || id[0] == '-' || '0' <= id[0] && id[0] <= '9')
 }
 
-// WithID returns the message with another id, given as it is to be written.
+// WithID returns the message with another id, given as JSON.
 func (m Message) WithID(id string) Message {
 	if m.ID.IsZero() || m.IDText() == id {
 		return m
@@ -131,25 +131,25 @@ func (m Message) WithID(id string) Message {
 	return out
 }
 
-// MethodName returns the method's name, "" if there is none.
+// MethodName returns the method's name, or "" for an answer.
 func (m Message) MethodName() string { return m.Text(m.Method) }
 
-// SessionID returns the session's id, "" if there is none.
+// SessionID returns the decoded [Message.Session], or "" if there is none.
 func (m Message) SessionID() string { return m.Text(m.Session) }
 
-// Find returns the place of a value inside an object of the message, by the keys
-// that lead to it.
+// Find returns the span of the value at a path of keys inside an object of the message. It
+// is the zero Span if the value is absent.
 func (m Message) Find(in Span, path ...string) Span { return jsonscan.Find(m.Line, in, path...) }
 
-// Elements calls visit for the elements of the array at a place, in order.
+// Elements calls visit for each element of an array, in order.
 func (m Message) Elements(in Span, visit func(Span)) {
 	jsonscan.Elements(m.Line[:in.To], in.From, visit)
 }
 
-// Text returns the string at a place, "" if there is none.
+// Text returns the decoded string at a span, or "" if the value is not a string.
 func (m Message) Text(in Span) string { return jsonscan.Text(in.Of(m.Line)) }
 
-// Decode decodes the value at a place into v. If there is none, it leaves v as it is.
+// Decode decodes the value at a span into v. It does not change v if the span is zero.
 func (m Message) Decode(in Span, v any) error {
 	if in.IsZero() {
 		return nil
@@ -169,15 +169,15 @@ func (m Message) Err() *Error {
 	return e
 }
 
-// Edit replaces the bytes in a place.
+// Edit replaces the bytes of a span.
 type Edit struct {
 	At   Span
 	With []byte
 }
 
-// Splice returns the line with edits made, and all other bytes as they are. The places of
-// the edits must not overlap. An edit of the zero Span is ignored. An edit of an empty
-// place inserts. Without edits Splice returns the message's line itself.
+// Splice returns the line with the edits applied and all other bytes unchanged. The spans
+// of the edits must not overlap. Splice ignores an edit of the zero Span. An edit of an
+// empty span inserts. Without edits, Splice returns the message's line itself.
 func (m Message) Splice(edits ...Edit) []byte {
 	if len(edits) == 0 {
 		return m.Line
@@ -195,8 +195,8 @@ func (m Message) Splice(edits ...Edit) []byte {
 	return append(out, m.Line[at:]...)
 }
 
-// IDOfPrefix returns the id of a message of which only the beginning is known, as it is
-// written, "" if the beginning has no id. hasMethod reports whether it has a method.
+// IDOfPrefix returns the id in the known beginning of a message, as JSON, or "" if the
+// beginning has no id. hasMethod reports whether the beginning has a method.
 func IDOfPrefix(prefix []byte) (id string, hasMethod bool) {
 	m := Message{Line: prefix}
 	jsonscan.Members(prefix, jsonscan.SkipSpace(prefix, 0), m.set)
@@ -204,10 +204,10 @@ func IDOfPrefix(prefix []byte) (id string, hasMethod bool) {
 }
 
 // ExtractMessages returns the messages in a line that is not JSON. A program may have
-// written something without an end of line in front of a message, or behind it. The first
-// clean of them have nothing but messages in front.
+// written other text before or after a message without an end of line. Before the first
+// clean messages there are only messages and no other text.
 func ExtractMessages(line []byte) (found []Message, clean int) {
-	const maxTries = 64 // the line may be 64 MiB of anything
+	const maxTries = 64 // the line may be 64 MiB of arbitrary bytes
 	isClean := true
 	for at, tries := 0, 0; tries < maxTries; tries++ {
 		next := bytes.IndexByte(line[at:], '{')
@@ -256,7 +256,7 @@ const (
 	CodeNotFound       = -32002
 )
 
-// CodeOf returns the code of an answer that reports an error of segno of a kind.
+// CodeOf returns the code for an answer that reports an error of segno of this kind.
 func CodeOf(kind segno.Kind) int {
 	switch kind {
 	case segno.KindNotFound:

@@ -10,7 +10,7 @@ import (
 	. "github.com/dalsegno/segno/internal/acp"
 )
 
-// seeds are lines of agents and clients, and malformed lines.
+// seeds returns lines of agents and clients, and malformed lines.
 func seeds() []string {
 	return []string{
 		`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}`,
@@ -31,7 +31,7 @@ func seeds() []string {
 	}
 }
 
-// decoded is a message as encoding/json reads it, with keys as they are written.
+// decoded is a message decoded by encoding/json. Its keys are case-sensitive.
 type decoded map[string]json.RawMessage
 
 func decode(t *testing.T, line []byte) decoded {
@@ -43,7 +43,7 @@ func decode(t *testing.T, line []byte) decoded {
 	return m
 }
 
-// FuzzParse compares with encoding/json.
+// FuzzParse compares Parse with encoding/json.
 func FuzzParse(f *testing.F) {
 	for _, s := range seeds() {
 		f.Add([]byte(s + "\n"))

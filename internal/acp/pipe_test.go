@@ -15,7 +15,7 @@ import (
 	. "github.com/dalsegno/segno/internal/acp"
 )
 
-// readAll reads to the end. It returns "too long" for a line that is.
+// readAll reads all lines. It returns "too long" for a line that exceeds the limit.
 func readAll(t *testing.T, in io.Reader) []string {
 	t.Helper()
 	r := NewReader(in)
@@ -59,7 +59,7 @@ func longLine(n int, end string) io.Reader {
 	return io.MultiReader(strings.NewReader(head), io.LimitReader(endless(strings.Repeat("a", 64<<10)), int64(n-len(head)-len(tail))), strings.NewReader(tail))
 }
 
-// endless is a text without an end.
+// endless is a reader that repeats a text without an end.
 type endless string
 
 func (a endless) Read(p []byte) (int, error) { return copy(p, a), nil }
@@ -136,7 +136,7 @@ func TestConcurrentWritesStayWhole(t *testing.T) {
 	}
 }
 
-// writes has the bytes of each call of Write.
+// writes is a writer that collects the bytes of each call of Write.
 type writes []string
 
 func (w *writes) Write(p []byte) (int, error) {
@@ -235,7 +235,7 @@ func BenchmarkRelay(b *testing.B) {
 	writer.Wait()
 }
 
-// TestTryWriteDoesNotBlock has a pipe without a reader, a long line, pending lines,
+// TestTryWriteDoesNotBlock tries a pipe without a reader, a long line, pending lines,
 // another write in progress, and an output that is not a file.
 func TestTryWriteDoesNotBlock(t *testing.T) {
 	in, out, err := os.Pipe()

@@ -7,11 +7,12 @@ import (
 	"io"
 )
 
-// ErrTooLong is what [Reader.Next] returns for a line longer than [MaxMessage], with
-// the line's beginning; see [IDOfPrefix]. The rest is discarded; the next line can be read.
+// ErrTooLong is the error of [Reader.Next] for a line longer than [MaxMessage]. Next also
+// returns the line's beginning, for [IDOfPrefix], and discards the rest; the caller can read
+// the next line.
 var ErrTooLong = errors.New("message is longer than 64 MiB")
 
-// Reader reads lines.
+// Reader reads messages, one line each.
 type Reader struct{ in *bufio.Reader }
 
 // NewReader returns a reader of in.
@@ -20,9 +21,9 @@ func NewReader(in io.Reader) *Reader { return &Reader{in: bufio.NewReaderSize(in
 // HasMore reports whether Next can return something without reading the input.
 func (r *Reader) HasMore() bool { return r.in.Buffered() > 0 }
 
-// Next returns the next line that is not blank, with its end of line. It adds the end of
-// line that a last line lacks. The line belongs to the caller. The error is [ErrTooLong], or
-// that of the input; [io.EOF] if the input ends between lines.
+// Next returns the next line that is not blank, with its end of line. If the last line lacks
+// one, Next adds it. The line belongs to the caller. The error is [ErrTooLong], or the error
+// of the input, or [io.EOF] if the input ends between lines.
 func (r *Reader) Next() ([]byte, error) {
 	for {
 		line, err := r.readLine()
@@ -44,9 +45,9 @@ func (r *Reader) Next() ([]byte, error) {
 	}
 }
 
-// readLine reads a line. Of a line longer than [MaxMessage] it returns the first prefixLength
-// bytes and ErrTooLong. A buffer doubles when it grows; a slice that grows would leave several
-// times the line's size as garbage.
+// readLine reads a line. If the line is longer than [MaxMessage], readLine returns its first
+// prefixLength bytes and ErrTooLong. It uses a buffer, which doubles when it grows; a growing
+// slice would leave several times the line's size as garbage.
 func (r *Reader) readLine() ([]byte, error) {
 	const prefixLength = 64 << 10
 	var line bytes.Buffer

@@ -11,29 +11,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Writer writes lines, each whole and in the order of the calls. Goroutines may share it:
-// a stream has one Writer.
+// Writer writes whole lines in the order of the calls. It is safe for concurrent use; each
+// stream needs exactly one Writer.
 type Writer struct {
 	mu      sync.Mutex
 	out     io.Writer
-	file    syscall.RawConn // of out, nil if it has none
+	file    syscall.RawConn // the file of out, nil if it has none
 	pending []byte          // lines for the next write
 	err     error
 }
 
-// maxPending is how many bytes [Writer.WriteLater] collects before it writes them.
+// maxPending is the number of bytes that [Writer.WriteLater] collects before it writes
+// them.
 const maxPending = 64 << 10
 
 // NewWriter returns a writer to out.
 func NewWriter(out io.Writer) *Writer {
 	w := &Writer{out: out}
 	if f, ok := out.(syscall.Conn); ok {
-		w.file, _ = f.SyscallConn() // without it TryWrite writes nothing
+		w.file, _ = f.SyscallConn() // if it fails, TryWrite writes nothing
 	}
 	return w
 }
 
-// Write writes one line. After an error every call returns that error.
+// Write writes the pending lines and one more line. After an error, every call returns that
+// error.
 func (w *Writer) Write(line []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -44,8 +46,8 @@ func (w *Writer) Write(line []byte) error {
 	return w.flush()
 }
 
-// TryWrite writes one line if that cannot block, and reports whether it did: the line must
-// be short, the file ready, and no other write in progress.
+// TryWrite writes one line if that cannot block: the line must be short, the file ready,
+// and no other write in progress. It reports whether it wrote the line.
 func (w *Writer) TryWrite(line []byte) bool {
 	if w.file == nil || len(line) > atomicSize() || !w.mu.TryLock() {
 		return false
@@ -82,7 +84,7 @@ func (w *Writer) flush() error {
 	}
 	err := w.write(w.pending)
 	if w.pending = w.pending[:0]; cap(w.pending) > 2*maxPending {
-		w.pending = nil // one of the lines was long
+		w.pending = nil // do not keep the buffer of a long line
 	}
 	return err
 }
@@ -94,7 +96,7 @@ func (w *Writer) write(lines []byte) error {
 	return w.err
 }
 
-// isWritable reports whether a file takes [atomicSize] bytes without waiting for its reader.
+// isWritable reports whether a write of [atomicSize] bytes to a file would not block.
 func isWritable(file syscall.RawConn) (ready bool) {
 	err := file.Control(func(fd uintptr) {
 		polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
@@ -104,7 +106,8 @@ func isWritable(file syscall.RawConn) (ready bool) {
 	return ready && err == nil
 }
 
-// atomicSize is PIPE_BUF: a pipe that poll(2) reports as writable takes so many bytes.
+// atomicSize is PIPE_BUF, the number of bytes that a pipe accepts if poll(2) reports it as
+// writable.
 func atomicSize() int {
 	if runtime.GOOS == "linux" {
 		return 4096
@@ -149,13 +152,13 @@ func Notification(method string, params json.RawMessage) []byte {
 	return envelope{Method: method, Params: params}.line()
 }
 
-// Result returns the line that answers the request with an id, as that is written. "" is
-// the id null, and an empty result is null.
+// Result returns the line that answers the request with an id. id is JSON; "" means null.
+// An empty result becomes null.
 func Result(id string, result json.RawMessage) []byte {
 	return envelope{ID: orNull(id), Result: orNull(string(result))}.line()
 }
 
-// Failure returns the line that answers a request with an error.
+// Failure returns the line that answers a request with an error. id is JSON; "" means null.
 func Failure(id string, err *Error) []byte {
 	return envelope{ID: orNull(id), Error: err}.line()
 }

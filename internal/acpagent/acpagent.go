@@ -17,7 +17,7 @@ import (
 // Config configures a server.
 type Config struct {
 	// Open opens a session in a directory for one request. answer decides about calls that
-	// need approval. note is a message about the session for the client, or "".
+	// need approval. note is a message about the session to show to the user, or "".
 	Open func(ctx context.Context, session, dir string, answer Answer) (c *chat.Chat, note string, err error)
 	// List returns the sessions of a directory, or all sessions if dir is "".
 	List    func(ctx context.Context, dir string) ([]Info, error)
@@ -85,7 +85,8 @@ func (s *server) handlers() map[string]handler {
 	}
 }
 
-// initialize answers with the version and the capabilities. They are the same for every client.
+// initialize answers with the version and the capabilities, which are the same for every
+// client.
 func (s *server) initialize(context.Context, acp.InitializeRequest) (acp.InitializeResponse, error) {
 	return acp.InitializeResponse{
 		ProtocolVersion: acp.ProtocolVersionNumber,

@@ -36,7 +36,7 @@ func noChoice() acp.RequestPermissionOutcome {
 
 // client is an editor that answers every permission request in the same way.
 type client struct {
-	acp.Client // methods that are not here are never called
+	acp.Client // nil: the missing methods are never called
 	asked      chan acp.RequestPermissionRequest
 
 	mu       sync.Mutex
@@ -44,7 +44,7 @@ type client struct {
 	allText  strings.Builder  // of the agent's messages
 	outputs  []string         // of calls
 	calls    []acp.ToolCallId // announced
-	ended    []acp.ToolCallId // that have a result
+	ended    []acp.ToolCallId // calls that have a result
 	messages []message
 }
 
@@ -55,7 +55,7 @@ type choice struct {
 	cancel func() error // called first
 }
 
-// chosen is the choice of an option.
+// chosen returns the choice of an option.
 func chosen(option acp.PermissionOptionId) choice {
 	return choice{answer: acp.RequestPermissionOutcome{Selected: &acp.RequestPermissionOutcomeSelected{OptionId: option}}}
 }
@@ -136,8 +136,8 @@ type served struct {
 	*acp.ClientSideConnection
 	client     *client
 	dir        string
-	raw        io.Writer    // to the server, beside the connection
-	disconnect func() error // and wait until the server has ended
+	raw        io.Writer    // to the server, past the connection
+	disconnect func() error // also waits until the server has ended
 }
 
 func serve(t *testing.T, store segno.Store, dir string, model agent.Model) *served {
@@ -250,8 +250,8 @@ func TestPermissionRequestAfterDisconnect(t *testing.T) {
 	}
 }
 
-// TestCancelDuringPermissionRequest cancels a turn that waits for permission. The call is
-// rejected: the agent neither makes it nor asks again.
+// TestCancelDuringPermissionRequest cancels a turn that waits for permission. The agent
+// rejects the call: it neither makes the call nor asks again.
 func TestCancelDuringPermissionRequest(t *testing.T) {
 	for name, c := range map[string]struct{ cancel, silent bool }{
 		"cancel and answer": {cancel: true}, "cancel without answer": {cancel: true, silent: true}, "answer only": {}} {
@@ -296,8 +296,8 @@ func TestTruncatedAnswer(t *testing.T) {
 	}
 }
 
-// TestCloseCancelsTurn closes a session during a turn. The turn is cancelled, and the session
-// can be opened again.
+// TestCloseCancelsTurn closes a session during a turn. The server cancels the turn, and the
+// client can open the session again.
 func TestCloseCancelsTurn(t *testing.T) {
 	generating := make(chan struct{})
 	s := serve(t, memory.New(time.Now), t.TempDir(), slow{offline.New(), generating})

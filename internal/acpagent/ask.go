@@ -18,9 +18,9 @@ const (
 )
 
 // ask asks the client about each call. If the client cancels the turn, the remaining calls
-// are rejected. If it disconnects, they stay open. A call with a lost result is not run
-// again, because a client that allows everything would run it twice; the model learns that its
-// result is unknown.
+// are rejected. If the client disconnects, they stay open. ask does not offer to run a call
+// with a lost result again, because a client that allows everything would run it twice; the
+// model learns that its result is unknown.
 func (t *updater) ask(ctx context.Context, open []segno.Interrupt) (decisions []segno.Decision, err error) {
 	for _, i := range open {
 		if i.Reason == segno.ReasonUnknown {
@@ -59,8 +59,7 @@ func (t *updater) askOne(ctx context.Context, i segno.Interrupt) (segno.Decision
 	return d, nil
 }
 
-// permission describes a call to the client, which may not have seen it yet: the call may be
-// one of an earlier process.
+// permission describes a call in full. A call of an earlier process may be new to the client.
 func (t *updater) permission(i segno.Interrupt) acp.RequestPermissionRequest {
 	a := t.describeCall(i.Tool, i.Args)
 	call := acp.ToolCallUpdate{ToolCallId: t.callOf(messagePlace{thread: i.Thread}, i.Call),
@@ -75,7 +74,7 @@ func (t *updater) permission(i segno.Interrupt) acp.RequestPermissionRequest {
 	}}
 }
 
-// callInfo describes a call to a client.
+// callInfo is the description of a call for a client.
 type callInfo struct {
 	title     string
 	kind      acp.ToolKind
@@ -84,8 +83,8 @@ type callInfo struct {
 	locations []acp.ToolCallLocation
 }
 
-// describeCall describes a call of a tool. Of a change to a file it shows the difference, so
-// that the user can judge it before the tool runs.
+// describeCall describes a call of a tool. For a change to a file, it shows the difference, so
+// that the user can judge the change before the tool runs.
 func (t *updater) describeCall(tool string, args json.RawMessage) callInfo {
 	a := callInfo{title: chat.Call(tool, args), kind: kinds[tool], input: json.RawMessage(args)}
 	if a.kind == "" {
@@ -106,7 +105,7 @@ func (t *updater) describeCall(tool string, args json.RawMessage) callInfo {
 	return a
 }
 
-// kinds are the protocol's kinds of the tools. Clients choose an icon by them.
+// kinds maps tools to the protocol's kinds. A client chooses an icon by the kind.
 var kinds = map[string]acp.ToolKind{"read_file": acp.ToolKindRead,
 	"write_file": acp.ToolKindEdit, "edit_file": acp.ToolKindEdit, "append_file": acp.ToolKindEdit,
 	"ls": acp.ToolKindSearch, "glob": acp.ToolKindSearch, "grep": acp.ToolKindSearch,

@@ -10,8 +10,8 @@ import (
 	"github.com/dalsegno/segno/internal/chat"
 )
 
-// offeredCommands are the chat's commands that do not switch the session, which the client
-// does.
+// offeredCommands are the chat's commands that stay in the session. Only the client
+// switches sessions.
 var offeredCommands = [...]string{"/undo", "/redo", "/restore", "/edit", "/fork", "/checkpoints", "/continue",
 	"/session clear", "/session save"}
 

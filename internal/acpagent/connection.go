@@ -39,8 +39,9 @@ func handle[P, R any](serve func(context.Context, P) (R, error)) handler {
 }
 
 // connection is the agent's end of a connection. It serves each request of the client in a
-// goroutine, and the prompts of a session one at a time, in order. The protocol's library
-// has a connection too; it cancels a prompt when the session's next one arrives.
+// goroutine, and the prompts of a session one at a time, in order. The connection of the
+// protocol's library is not suitable, because it cancels a prompt when the session's next one
+// arrives.
 type connection struct {
 	ctx      context.Context // ends with the connection
 	out      *wire.Writer
@@ -49,7 +50,7 @@ type connection struct {
 	mu       sync.Mutex
 	ended    bool
 	serving  sync.WaitGroup
-	requests []*request                   // of the client, without an answer, oldest first
+	requests []*request                   // the client's requests without an answer, oldest first
 	asked    map[string]chan wire.Message // requests to the client without an answer, by id
 	calls    int                          // requests to the client so far
 }
@@ -89,8 +90,9 @@ func (c *connection) read(in io.Reader) {
 	}
 }
 
-// handle handles a message. Cancellations take effect before the next message is read: the
-// answer to a permission request may follow, and must not let a cancelled call run.
+// handle handles a message. Cancellations take effect before read reads the next message:
+// that message may be the answer to a permission request, which must not let a cancelled call
+// run.
 func (c *connection) handle(m wire.Message) {
 	switch method := m.MethodName(); {
 	case m.IsResponse():
@@ -111,7 +113,7 @@ func (c *connection) handle(m wire.Message) {
 	}
 }
 
-// stop cancels the requests that are selects.
+// stop cancels the requests for which is returns true.
 func (c *connection) stop(is func(*request) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,10 +124,10 @@ func (c *connection) stop(is func(*request) bool) {
 	}
 }
 
-// start serves a request in a goroutine. A prompt waits until the session's prompt before it
-// has its answer, unless the client cancels it first. A cancelled prompt is answered at once,
-// but it stays in the list until the prompt before it has ended: the prompt after it must not
-// run beside that one.
+// start serves a request in a goroutine. A prompt waits until the session's previous prompt
+// has its answer, unless the client cancels the waiting prompt first. start answers a
+// cancelled prompt at once, but keeps it in the list until the previous prompt has ended: the
+// next prompt must not run at the same time as the previous one.
 func (c *connection) start(m wire.Message) {
 	ctx, stop := context.WithCancelCause(c.ctx)
 	r := &request{Message: m, stop: stop, done: make(chan struct{})}
@@ -187,7 +189,7 @@ func answerError(err error) *wire.Error {
 	return e
 }
 
-// end waits for the requests that are served; the connection's context has ended. No other
+// end waits for the requests under way, after the connection's context has ended. No other
 // request begins.
 func (c *connection) end() {
 	c.mu.Lock()

@@ -37,8 +37,8 @@ func (in *input) addText(text *acp.ContentBlockText, words []string) []string {
 	return words
 }
 
-// withNotes returns the prompt with the notes as a file. As text of the message, a model that
-// follows commands would execute them.
+// withNotes returns the prompt with the notes as a file. If the notes were text of the message, a
+// model could take them for commands and execute them.
 func (in input) withNotes() agent.Input {
 	all := in.Input
 	if len(in.notes) > 0 {
@@ -54,7 +54,7 @@ const recordName = "record.txt"
 func (in input) isEmpty() bool { return len(in.Parts) == 0 && strings.TrimSpace(in.Prompt) == "" }
 
 // isIn reports whether the prompt is the newest prompt of a conversation. It compares the encoded
-// parts, because the log has them encoded. The record that withNotes adds does not count.
+// parts, because the log has them encoded. It ignores the record that withNotes adds.
 func (in input) isIn(messages []agent.Message) bool {
 	for _, m := range slices.Backward(messages) {
 		if m.Role == agent.User {
@@ -79,7 +79,7 @@ func encodeParts(parts []agent.Part) []byte {
 }
 
 // inputOf converts the blocks of a prompt. The texts become one text; the other blocks become
-// parts in their order. A kind of block that was not offered in initialize is an error.
+// parts in their order. A kind of block that initialize did not offer is an error.
 func inputOf(blocks []acp.ContentBlock) (in input, err error) {
 	var words []string
 	for _, b := range blocks {
@@ -108,8 +108,8 @@ func inputOf(blocks []acp.ContentBlock) (in input, err error) {
 	return in, nil
 }
 
-// resource converts an embedded file: a text becomes a part that names it, other content
-// becomes a file.
+// resource converts an embedded file. A text becomes a part that names the file; other content
+// becomes a file part.
 func resource(r acp.EmbeddedResourceResource) (agent.Part, error) {
 	if t := r.TextResourceContents; t != nil {
 		return agent.Part{Text: fmt.Sprintf("<file uri=%q>\n%s\n</file>", t.Uri, t.Text)}, nil

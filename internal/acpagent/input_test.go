@@ -42,7 +42,7 @@ func TestNoteBesidePrompt(t *testing.T) {
 	}
 	prompt("say hi")
 	prompt("/checkpoints")
-	s.turns(id, "say done") // it waits for the others
+	s.turns(id, "say done") // it waits for the earlier prompts
 	if text := s.client.text(); !strings.HasPrefix(text, "hi") || !strings.Contains(text, "t1 ") || !strings.HasSuffix(text, "done") {
 		t.Errorf("the agent's text is %q", text)
 	}
@@ -61,8 +61,9 @@ func TestNoteBesidePrompt(t *testing.T) {
 }
 
 // TestRepeatedPrompt sends prompts that may have been sent before. The agent runs such a prompt
-// once: it continues the turn, or sends its answer again. If no answer to the earlier prompt was
-// received and its turn has ended, it is another prompt with the same text.
+// once: it continues the turn, or sends the answer again. If the client received no answer to
+// the earlier prompt and its turn has ended, the prompt counts as another one with the same
+// text.
 func TestRepeatedPrompt(t *testing.T) {
 	s := serve(t, memory.New(time.Now), t.TempDir(), offline.New())
 	s.client.setChoice(chosen("allow"))

@@ -46,16 +46,17 @@ func (p messagePlace) messages() string {
 		binary.BigEndian.Uint16(h[8:])&0x3fff|0x8000, p.turn&0xffffff)
 }
 
-// call is the agent's id of a call. It is unique in the line of its thread only: after an undo the
-// model may use the same id again.
+// call is the agent's id of a call. It is unique only in the line of its thread: after an undo,
+// the model may use the same id again.
 type call struct {
 	thread segno.ThreadID
 	id     string
 }
 
-// callOf returns the client's id of a call. The calls of the agent itself have their turn in it. A
-// call keeps the id under which it was announced first, even if a later event lacks the turn. The
-// agent's run asks for permission in another goroutine than the one that reads its events.
+// callOf returns the client's id of a call. For a call of the agent itself, the id contains the
+// turn. A call keeps the id under which it was announced first, even if a later event lacks the
+// turn. callOf is safe for concurrent use: the agent's run asks for permission in another
+// goroutine than the one that reads its events.
 func (t *updater) callOf(at messagePlace, id string) acp.ToolCallId {
 	if string(at.thread) != string(t.session) {
 		at.turn = 0
@@ -105,7 +106,7 @@ func (t *updater) loadNames(ctx context.Context, messages []agent.Message) (map[
 	return places, nil
 }
 
-// turnOf returns the checkpoint that ends the turn of a message.
+// turnOf returns the checkpoint at the end of the turn that contains a message.
 func turnOf(ctx context.Context, c *chat.Chat, message string) (segno.CommitID, error) {
 	ends := func(cp *segno.Checkpoint) bool {
 		return cp != nil && cp.Kind == segno.CheckpointTurn &&
@@ -132,8 +133,8 @@ func turnOf(ctx context.Context, c *chat.Chat, message string) (segno.CommitID, 
 	return "", segno.Errorf(segno.KindInvalid, "find message", message, "no completed turn of %s has the message", c.Session)
 }
 
-// forkPoint returns the message at which a request forks the session, "" for its head. The
-// protocol has no field for it; other agents accept JetBrains'.
+// forkPoint returns the message at which a request forks the session, or "" for its head. The
+// protocol has no field for it; this is the field by JetBrains, which other agents accept too.
 func forkPoint(meta map[string]any) string {
 	for _, key := range []string{"jetbrains", "air", "fork"} {
 		meta, _ = meta[key].(map[string]any)

@@ -33,7 +33,7 @@ func (s *served) load(id acp.SessionId) {
 }
 
 // TestIDsAreUnique uses a model that numbers its calls from one on every line. The client
-// distinguishes undone calls from later ones, also in forks. A replay has the same ids.
+// distinguishes undone calls from later ones, even in forks. A replay has the same ids.
 func TestIDsAreUnique(t *testing.T) {
 	s := serve(t, memory.New(time.Now), t.TempDir(), offline.New())
 	s.client.setChoice(chosen("allow"))
@@ -92,7 +92,7 @@ func TestForkAtMessage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := fork(first[0].id, made) // of a fork, before it began
+		again, err := fork(first[0].id, made) // a fork of the fork, at a message from before it began
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ import (
 // prompt runs a turn. It first asks the questions that an earlier run left open.
 func (s *server) prompt(ctx context.Context, p acp.PromptRequest) (r acp.PromptResponse, err error) {
 	cancelled := acp.PromptResponse{StopReason: acp.StopReasonCancelled}
-	if ctx.Err() != nil { // while it waited for the prompt before
+	if ctx.Err() != nil { // cancelled while it waited for the previous prompt
 		return cancelled, nil
 	}
 	ctx, stop := context.WithCancelCause(ctx)
@@ -55,12 +55,12 @@ func (s *server) prompt(ctx context.Context, p acp.PromptRequest) (r acp.PromptR
 		CachedReadTokens: acp.Ptr(u.CacheRead), CachedWriteTokens: acp.Ptr(u.CacheWrite)}}, err
 }
 
-// errWaiting reports that a run waits for decisions that the client did not make.
+// errWaiting is the error of a run that waits for decisions that the client did not make.
 var errWaiting = errors.New("a call waits for approval")
 
 // turn runs a command, begins a turn, or continues one, depending on the prompt. A prompt that
-// the proxy repeats continues its turn if that has not ended. If it has ended, the client lost
-// the answer, and turn sends the answer again.
+// the proxy repeats continues its turn if the turn has not ended. If the turn has ended, the
+// client lost the answer, and turn sends the answer again.
 func (t *updater) turn(ctx context.Context, in input) error {
 	at, err := t.chat.Status(ctx)
 	if err != nil {
@@ -76,7 +76,7 @@ func (t *updater) turn(ctx context.Context, in input) error {
 			return err
 		}
 	}
-	// A prompt that was not answered may equal one whose turn has ended.
+	// A new prompt without an answer may equal an older prompt whose turn has ended.
 	isSame := in.isRepeat && (unfinished || in.wasAnswered) && in.isIn(messages)
 	switch {
 	case name != "" && !continues:
@@ -112,8 +112,8 @@ func (t *updater) loadHistory(ctx context.Context) ([]agent.Message, map[string]
 	return messages, places, err
 }
 
-// command returns the offered command of a prompt, "" if there is none. Only /edit accepts
-// attachments, which are sent with its text.
+// command returns the offered command in a prompt, or "". Only /edit accepts attachments,
+// which it sends with its text.
 func (in input) command() string {
 	name := chat.CommandOf(in.Prompt)
 	if len(in.Parts) > 0 && name != "/edit" || !slices.Contains(offeredCommands[:], name) {
@@ -144,8 +144,8 @@ func (t *updater) prompt(ctx context.Context, in agent.Input, at chat.Status) er
 	return t.run(ctx, in, false)
 }
 
-// run makes one run and sends its events. With untilResults it stops as soon as the results of
-// the open calls are saved, before the run asks the model again.
+// run makes one run and sends its events. If untilResults is set, it stops as soon as the
+// results of the open calls are saved, before the run asks the model again.
 func (t *updater) run(ctx context.Context, in agent.Input, untilResults bool) error {
 	waits, results := false, false
 	for e, err := range t.chat.Stream(ctx, in) {

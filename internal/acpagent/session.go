@@ -11,7 +11,7 @@ import (
 	"github.com/dalsegno/segno/internal/chat"
 )
 
-// newSession makes a session with a new id. The store has no thread of it before its first
+// newSession makes a session with a new id. The store has no thread for it before its first
 // prompt.
 func (s *server) newSession(ctx context.Context, p acp.NewSessionRequest) (r acp.NewSessionResponse, err error) {
 	s.mu.Lock()
@@ -27,8 +27,8 @@ func (s *server) newSession(ctx context.Context, p acp.NewSessionRequest) (r acp
 	return r, c.Close()
 }
 
-// setOpen records that the client has a session open, and in which directory. The directory
-// is the client's choice at each opening; the store does not have it.
+// setOpen records that the client has a session open, and in which directory. The client
+// chooses the directory at each opening; the store does not record it.
 func (s *server) setOpen(id acp.SessionId, dir string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,7 +36,7 @@ func (s *server) setOpen(id acp.SessionId, dir string) {
 }
 
 // openExisting opens a session that exists, and marks it as open. A session that the client
-// made exists even if the store has no thread of it yet, because it was not prompted.
+// made also exists before its first prompt, when the store has no thread for it yet.
 func (s *server) openExisting(ctx context.Context, id acp.SessionId, dir string) (*chat.Chat, error) {
 	c, _, err := s.Open(ctx, string(id), dir, nil)
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *server) loadSession(ctx context.Context, p acp.LoadSessionRequest) (r a
 	return r, t.err
 }
 
-// resumeSession opens a session and sends nothing of its conversation.
+// resumeSession opens a session without sending its conversation.
 func (s *server) resumeSession(ctx context.Context, p acp.ResumeSessionRequest) (r acp.ResumeSessionResponse, err error) {
 	c, err := s.openExisting(ctx, p.SessionId, p.Cwd)
 	if err != nil {

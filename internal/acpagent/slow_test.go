@@ -10,7 +10,7 @@ import (
 // slow is a model that does not answer after its first call until the context ends.
 type slow struct {
 	agent.Model
-	generating chan struct{} // closed when it begins not to answer
+	generating chan struct{} // closed when it begins to wait
 }
 
 func (m slow) Generate(ctx context.Context, r agent.Request) iter.Seq2[agent.Chunk, error] {

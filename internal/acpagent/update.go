@@ -17,7 +17,7 @@ type updater struct {
 	server    *server
 	session   acp.SessionId
 	chat      *chat.Chat
-	stop      func()                  // cancels the turn as the client would
+	stop      func()                  // cancels the turn like a cancel from the client
 	announced map[acp.ToolCallId]bool // calls that were announced
 	streamed  bool                    // the text was sent as it arrived
 	since     int64                   // number of the newest event before the run
@@ -82,7 +82,8 @@ func (t *updater) sendEvent(e agent.Event) {
 	}
 }
 
-// sendOwnEvent sends an event that is shown for the agent itself and not for its subagents.
+// sendOwnEvent sends an event of the agent itself. The client does not show these events
+// for subagents.
 func (t *updater) sendOwnEvent(e agent.Event) {
 	switch e.Kind {
 	case agent.EventText:
@@ -107,7 +108,7 @@ func (t *updater) sendOwnEvent(e agent.Event) {
 	}
 }
 
-// call announces a call, or sends that it is running.
+// call announces a call, or reports that it is running.
 func (t *updater) call(e agent.Event, status acp.ToolCallStatus) {
 	id := t.callOf(messagePlace{thread: e.Thread, turn: e.Turn}, e.Call.ID)
 	if t.announced[id] {
@@ -133,7 +134,7 @@ func (t *updater) result(id acp.ToolCallId, r *agent.Result) {
 	}
 	options := []acp.ToolCallUpdateOpt{acp.WithUpdateStatus(status), acp.WithUpdateRawOutput(map[string]any{"text": r.Text})}
 	if !isEdit(r.Name) || r.Error {
-		// The diff of an edit was sent with the call.
+		// The client already received the diff of an edit with the call.
 		options = append(options, acp.WithUpdateContent([]acp.ToolCallContent{acp.ToolContent(acp.TextBlock(r.Text))}))
 	}
 	t.send(acp.UpdateToolCall(id, options...))
@@ -173,8 +174,8 @@ func (t *updater) replay(m *agent.Message, at messagePlace) {
 	}
 }
 
-// planUpdate shows the todo list as the plan of the protocol, which knows neither cancelled
-// entries nor priorities of ours.
+// planUpdate converts the todo list to a plan. A plan has no cancelled entries, and
+// requires priorities, which the list lacks.
 func planUpdate(todos []agent.Todo) acp.SessionUpdate {
 	entries := []acp.PlanEntry{}
 	for _, t := range todos {

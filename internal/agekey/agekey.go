@@ -1,4 +1,4 @@
-// Package agekey reads key files: identities of age, and private keys of SSH without a passphrase.
+// Package agekey reads key files: age identities, and SSH private keys without a passphrase.
 package agekey
 
 import (
@@ -11,8 +11,7 @@ import (
 	"filippo.io/age/agessh"
 )
 
-// ParseRecipient reads an age recipient (age1…) or a public key of SSH (ssh-ed25519 …,
-// ssh-rsa …).
+// ParseRecipient parses an age recipient (age1…) or an SSH public key (ssh-ed25519 …, ssh-rsa …).
 func ParseRecipient(text string) (age.Recipient, error) {
 	text = strings.TrimSpace(text)
 	if strings.HasPrefix(text, "ssh-") {
@@ -28,8 +27,8 @@ func ParseRecipient(text string) (age.Recipient, error) {
 	return list[0], nil
 }
 
-// ParseIdentities reads the secret keys of an age key file, or a private key of SSH without
-// a passphrase.
+// ParseIdentities parses the secret keys of an age key file, or an SSH private key without a
+// passphrase.
 func ParseIdentities(file []byte) ([]age.Identity, error) {
 	if bytes.Contains(file, []byte("-----BEGIN")) {
 		id, err := agessh.ParseIdentity(file)
@@ -38,7 +37,7 @@ func ParseIdentities(file []byte) ([]age.Identity, error) {
 	return age.ParseIdentities(bytes.NewReader(file))
 }
 
-// Recipients returns the public keys of identities that ParseIdentities returned.
+// Recipients returns the public keys of identities from ParseIdentities.
 func Recipients(identities []age.Identity) (all []age.Recipient, err error) {
 	for _, id := range identities {
 		switch id := id.(type) {

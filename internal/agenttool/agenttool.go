@@ -1,5 +1,6 @@
-// Package agenttool is the table of the tools of the agents that segno knows: what a tool can do,
-// and which field of its input names its subject. All parts of segno that judge a call use it.
+// Package agenttool is a table of the tools of the agents that segno supports. It lists the effect
+// of each tool, and the fields of its input that name its subject. All parts of segno that judge a
+// call use this table.
 //
 // A tool that is not in the table may do anything.
 package agenttool
@@ -10,29 +11,29 @@ import (
 	"strings"
 )
 
-// Effect is what a call of a tool can do to files.
+// Effect is the effect that a call of a tool can have on files.
 type Effect int
 
-// The effects.
 const (
 	Unknown Effect = iota // it may change any file
 	Reads                 // it changes no file
 	Plans                 // it changes only the agent's own list of work
 	Asks                  // it asks the user, or controls the agent or its tasks
-	Starts                // it starts a subagent, whose calls are reported as calls of their own
+	Starts                // it starts a subagent, whose calls the agent reports separately
 	Writes                // it changes at most the files that its input names
 	Runs                  // it runs a command, which may change any file
 )
 
-// Tool is what segno knows about a tool.
+// Tool describes a tool.
 type Tool struct {
 	Effect Effect
-	// Kind is the kind of its action in the words of the Agent Client Protocol, and "write" for a
-	// tool that writes whole files. It is "" if the agent's own word decides.
+	// Kind is the kind of the tool's action in the Agent Client Protocol, or "write" for a tool
+	// that writes whole files. If it is "", the kind that the agent reports counts.
 	Kind string
-	// Subject are the fields of its input that can name its subject: files, or the command.
+	// Subject lists the fields of the tool's input that can name its subject: files, or the
+	// command.
 	Subject []string
-	// Removes is set if the tool can remove a file that its input names.
+	// Removes is set if the tool can delete a file that its input names.
 	Removes bool
 }
 
@@ -41,7 +42,7 @@ func (t Tool) ChangesFiles() bool {
 	return t.Effect == Unknown || t.Effect == Writes || t.Effect == Runs
 }
 
-// Of returns a tool by its name, in any case of the letters.
+// Of returns the tool with a name. Case does not matter. An unknown name gives the zero Tool.
 func Of(name string) Tool { return table[strings.ToLower(name)] }
 
 // IsShell reports whether a tool runs commands.
@@ -57,8 +58,8 @@ const (
 	kindExecute = "execute"
 )
 
-// table has the tools of all agents by their names in small letters. Agents that use the same name mean
-// the same kind of tool.
+// table has the tools of all agents by their names in lower case. Agents that use the same name use it for the same
+// kind of tool.
 var table = join(claudeCode, codex, geminiCLI, openCode, protocol, goAgents)
 
 var (
@@ -83,7 +84,7 @@ func removes(kind string, fields ...string) Tool {
 // claudeCode has the tools of Claude Code 2.1.
 var claudeCode = map[string]Tool{
 	"bash":            runs,
-	"write":           writes(kindWrite, "file_path", "filePath"), // and of OpenCode
+	"write":           writes(kindWrite, "file_path", "filePath"), // filePath is OpenCode's
 	"edit":            writes(kindEdit, "file_path", "filePath", "path"),
 	"multiedit":       writes(kindEdit, "file_path"),
 	"notebookedit":    writes(kindEdit, "notebook_path"),
@@ -140,7 +141,7 @@ var geminiCLI = map[string]Tool{
 	"ask_user":            asks,
 }
 
-// openCode has the tools of OpenCode 1.18 that Claude Code does not have.
+// openCode has those tools of OpenCode 1.18 that Claude Code lacks.
 var openCode = map[string]Tool{
 	"list":       reads,
 	"codesearch": reads,
@@ -180,14 +181,14 @@ func join(parts ...map[string]Tool) map[string]Tool {
 	return all
 }
 
-// SubjectFields returns the fields of a call's input that can name its subject, the most telling first:
-// those of the tool, and then those that tools have in general.
+// SubjectFields returns the fields of a call's input that can name its subject, the most specific first: the tool's own
+// fields, and then fields that many tools have.
 func SubjectFields(name string) []string {
 	general := []string{"command", "cmd", "file_path", "filePath", "notebook_path", "path", "abs_path", "url", "uri", "pattern", "query"}
 	return slices.Concat(Of(name).Subject, general)
 }
 
-// texts returns the texts of the fields that name the subject of a call.
+// texts returns the values of the fields that name the subject of a call.
 func (t Tool) texts(input map[string]json.RawMessage) (texts []string) {
 	for _, field := range t.Subject {
 		var text string
@@ -198,8 +199,8 @@ func (t Tool) texts(input map[string]json.RawMessage) (texts []string) {
 	return texts
 }
 
-// Files returns the files that a call of the tool names as its subject, as its input has them. It
-// returns none for a tool that does not write named files, and if the input names none.
+// Files returns the files that the input of a call names as its subject, unchanged. It returns none
+// if the tool does not write named files, or if the input names none.
 func (t Tool) Files(input json.RawMessage) (files []string) {
 	var in map[string]json.RawMessage
 	if t.Effect != Writes || json.Unmarshal(input, &in) != nil {
@@ -222,6 +223,6 @@ func ReportsCalls(agent string) bool {
 	return slices.Contains([]string{"claude", "gemini", "opencode"}, agent)
 }
 
-// HasAllResults reports whether an agent reports the end of each call that it made, before its turn ends:
-// a call without an end was denied.
+// HasAllResults reports whether an agent reports the end of every call that it made before its turn ends. For such an
+// agent, a call without an end was denied.
 func HasAllResults(agent string) bool { return agent == "claude" }

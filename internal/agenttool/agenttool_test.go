@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// TestToolsThatOnlyRead has the tools of each agent that change no file: a turn that only uses these
-// changed nothing.
+// TestToolsThatOnlyRead lists the tools of each agent that change no file. A turn that uses only these changes nothing.
 func TestToolsThatOnlyRead(t *testing.T) {
 	for agent, names := range map[string][]string{
 		"Claude Code": {"Read", "Glob", "Grep", "LS", "NotebookRead", "WebFetch", "WebSearch", "TodoWrite", "TaskCreate", "AskUserQuestion", "Agent", "Task"},

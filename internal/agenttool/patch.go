@@ -5,19 +5,20 @@ import (
 	"strings"
 )
 
-// ApplyPatch is the tool with which Codex changes files. Its input has a patch as the command. Codex
-// runs it, too, for a shell command of this name with the patch as its input.
+// ApplyPatch is the tool with which Codex changes files. The command in its input is a patch. Codex also runs it for a
+// shell command of this name whose input is a patch.
 const ApplyPatch = "apply_patch"
 
 // PatchBegin is the first line of a patch.
 const PatchBegin = "*** Begin Patch\n"
 
-// headerBegins are the beginnings of the lines of a patch that name files.
+// headerBegins returns the prefixes of the lines in a patch that name files.
 func headerBegins() []string {
 	return []string{"*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: "}
 }
 
-// PatchFiles returns the files that a patch changes, or the patch in a command.
+// PatchFiles returns the files that a patch changes. text is a patch, or a command that contains
+// one.
 func PatchFiles(text string) (paths []string) {
 	for _, line := range PatchHeaders(text) {
 		_, p, _ := strings.Cut(line, ": ")

@@ -1,5 +1,5 @@
-// Package chat is segno's own agent in a directory: its tools, its sessions, and the commands
-// of a chat. A session is a thread of the store with a name that the user chose.
+// Package chat runs segno's own agent in a directory, with its tools, its sessions, and the
+// commands of a chat. A session is a thread of the store with a name that the user chose.
 package chat
 
 import (
@@ -26,8 +26,8 @@ const Name = "segno"
 type Config struct {
 	Model agent.Model
 	Store segno.Store
-	// Timeline is the workspace that contains Dir. Without one the files are not part of the
-	// checkpoints, and undo leaves them unchanged.
+	// Timeline is the timeline of the workspace that contains Dir. If it is nil, the files are
+	// not part of the checkpoints, and undo leaves them unchanged.
 	Timeline *timeline.Timeline
 	Dir      string // the directory of the tools
 	Session  string // the session's name, any UTF-8; see [Default]
@@ -35,8 +35,8 @@ type Config struct {
 	SkipApproval bool
 	Answer       func(ctx context.Context, open []segno.Interrupt) ([]segno.Decision, error) // see [agent.Config]
 	Actor        string                                                                      // the author of prompts and decisions
-	// CheckStore returns an error if the store was moved or deleted since it was opened: a
-	// further commit would be lost.
+	// CheckStore returns an error if the store was moved or deleted after it was opened,
+	// because a further commit would be lost.
 	CheckStore func() error
 	// OnRun, if not nil, is called with the name of the session before each run.
 	OnRun func(session string)
@@ -51,8 +51,8 @@ type Chat struct {
 	root  *os.Root
 }
 
-// Open opens a chat. The first prompt creates the session if it does not exist. A session of
-// another agent or of another directory is [segno.KindRefused].
+// Open opens a chat. The first prompt creates the session if it does not exist. For a session
+// of another agent or of another directory, the error has [segno.KindRefused].
 func Open(ctx context.Context, c Config) (*Chat, error) {
 	if c.Now == nil {
 		c.Now = time.Now
@@ -95,8 +95,8 @@ func Default(t *timeline.Timeline, dir string) string {
 	return "chat-" + id[:6]
 }
 
-// Waiting returns the questions that wait for decisions. It first records those that the next
-// run would ask, so that a decision can name their ids.
+// Waiting returns the questions that wait for decisions. It first records the questions that
+// the next run would ask, so that a decision can name their ids.
 func (c *Chat) Waiting(ctx context.Context) ([]segno.Interrupt, error) {
 	s, err := c.Status(ctx)
 	if err != nil || len(s.Interrupts) == 0 && s.Phase != agent.PhaseBrokenOff {
@@ -104,7 +104,7 @@ func (c *Chat) Waiting(ctx context.Context) ([]segno.Interrupt, error) {
 	}
 	now, err := c.agent.Reask(ctx, c.Session)
 	if segno.KindOf(err) == segno.KindConflict {
-		return s.Interrupts, nil // a run has the thread, and its questions are current
+		return s.Interrupts, nil // another run has the thread, so its questions are current
 	}
 	return now.Interrupts, err
 }
@@ -225,9 +225,9 @@ func (c *Chat) Messages(ctx context.Context) ([]agent.Message, error) {
 	return m, err
 }
 
-// Pending returns the question that an id or its prefix names: an open one, else one that was
-// answered or replaced, else the id itself, which may be a subagent's. The run then
-// reports the state of that question.
+// Pending returns the question with an id or a prefix of it. It prefers an open question to
+// one that was answered or replaced. If there is neither, it returns the id itself, which may
+// belong to a subagent; the run then reports the state of that question.
 func (c *Chat) Pending(ctx context.Context, id string) (segno.Interrupt, error) {
 	_, state, err := c.state(ctx)
 	if err != nil {

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// desk is a store on the disk, and directories.
+// desk is a store on disk, with directories.
 type desk struct {
 	*testing.T
 	store *local.Store
@@ -222,7 +222,7 @@ func TestSavedNamesAndForks(t *testing.T) {
 	d.refused(err, segno.KindConflict, "a session with this name exists already")
 	_, err = c.Command(t.Context(), "/session new s")
 	d.refused(err, segno.KindConflict, "a session with this name exists already")
-	d.do(c, "/session load good") // of the other session
+	d.do(c, "/session load good") // loads the other session
 	if got := d.say(c, "recall x"); c.Session != "s" || got != "x is 1" {
 		t.Errorf("%s says %q", c.Session, got)
 	}
@@ -232,8 +232,8 @@ func TestSavedNamesAndForks(t *testing.T) {
 	}
 }
 
-// TestTwoProcessesOnOneSession has one run in the middle of a step when another
-// wants the session: it gets an error, and nothing is lost.
+// TestTwoProcessesOnOneSession starts a run while another one is in the middle of a step of
+// the same session. The new run gets an error, and nothing is lost.
 func TestTwoProcessesOnOneSession(t *testing.T) {
 	d := newDesk(t)
 	one, two := d.chat("p", "s"), d.chat("p", "s")
@@ -265,7 +265,7 @@ func TestTwoProcessesOnOneSession(t *testing.T) {
 	}
 }
 
-// TestNamesOfCheckpoints goes where each name means.
+// TestNamesOfCheckpoints moves to checkpoints by each form of a name.
 func TestNamesOfCheckpoints(t *testing.T) {
 	d := newDesk(t)
 	c := d.chat("p", "s")
@@ -307,7 +307,8 @@ func TestMoveListsUnchangedFiles(t *testing.T) {
 	d.file(c, "a.txt", "")
 }
 
-// TestFilesOfASession counts those its line has written, wherever the line began.
+// TestFilesOfASession counts the files that the session's line has written, including those
+// from before a fork.
 func TestFilesOfASession(t *testing.T) {
 	d := newDesk(t)
 	c := d.chat("p", "s")
@@ -322,7 +323,7 @@ func TestFilesOfASession(t *testing.T) {
 	}
 }
 
-// TestADirectoryThatIsReplaced expects no work in the directory.
+// TestADirectoryThatIsReplaced checks that the chat does not work in a replaced directory.
 func TestADirectoryThatIsReplaced(t *testing.T) {
 	d := newDesk(t)
 	c := d.chat("p", "s")

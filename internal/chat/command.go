@@ -21,8 +21,8 @@ type Reply struct {
 	Quit     bool
 	Continue bool // run the session, with Prompt if it is set
 	Prompt   string
-	Switched bool // to another session or another place in this one: the screen shows the old one
-	// Conflicts, Kept and Lost have the meaning that they have in [agent.Status].
+	Switched bool // to another session or another checkpoint, so the conversation on the screen is outdated
+	// Conflicts, Kept and Lost have the same meaning as in [agent.Status].
 	Conflicts []segno.Conflict
 	Kept      []segno.Conflict
 	Lost      bool
@@ -55,7 +55,7 @@ var commands = [...]command{
 // IsCommand reports whether a line is for the chat and not for the agent.
 func IsCommand(line string) bool { return strings.HasPrefix(line, "/") }
 
-// commandOf returns the command that a line begins with, or nil.
+// commandOf returns the command at the beginning of a line, or nil.
 func commandOf(line string) (found *command) {
 	for i, c := range commands {
 		rest, ok := strings.CutPrefix(strings.TrimSpace(line), c.name)
@@ -66,7 +66,7 @@ func commandOf(line string) (found *command) {
 	return found
 }
 
-// CommandOf returns the name of the command that a line begins with, "" if none.
+// CommandOf returns the name of the command at the beginning of a line, or "".
 func CommandOf(line string) string {
 	if c := commandOf(line); c != nil {
 		return c.name
@@ -74,8 +74,9 @@ func CommandOf(line string) string {
 	return ""
 }
 
-// Mistyped reports whether a line looks like a command and is not one: a single line that
-// begins with a slash and one word of letters, which no path does.
+// Mistyped reports whether a line looks like a command but is not one. Such a line is a
+// single line that begins with a slash and one word of letters; a path does not look like
+// that.
 func Mistyped(line string) bool {
 	line = strings.TrimRight(line, "\n")
 	word, _, _ := strings.Cut(line, " ")
@@ -89,7 +90,8 @@ func Help(name string) (args, text string) {
 	return c.args, c.help
 }
 
-// Command runs a line that begins with a slash. An unknown command is [segno.KindInvalid].
+// Command runs a line that begins with a slash. For an unknown command, the error has
+// [segno.KindInvalid].
 func (c *Chat) Command(ctx context.Context, line string) (Reply, error) {
 	line = strings.TrimSpace(line)
 	k := commandOf(line)
@@ -114,7 +116,7 @@ func (c *Chat) Command(ctx context.Context, line string) (Reply, error) {
 	return r, hintCommands(c.explainConflict(ctx, err))
 }
 
-// hintCommands replaces the shell commands in an error's hint by the commands of a chat.
+// hintCommands replaces shell commands in an error's hint by the chat's own commands.
 func hintCommands(err error) error {
 	hint := segno.HintOf(err)
 	own := strings.NewReplacer("'segno undo", "'/undo", "'segno redo", "'/redo", "'segno restore", "'/restore", "'segno log", "'/checkpoints",
@@ -323,7 +325,7 @@ func (cp *checkpoint) describe() string {
 	return "(" + string(cp.Kind) + ")"
 }
 
-// Short returns the prefix of an id that is shown to people.
+// Short returns the prefix of an id for display.
 func Short(id segno.CommitID) string { return string(id[:min(6, len(id))]) }
 
 // Age formats a duration with its largest unit.

@@ -11,8 +11,8 @@ import (
 )
 
 // ConversationBetween returns a function that returns the messages of a chat between two of its
-// checkpoints, or from the beginning if after is "". Its error is [segno.KindNotFound] if the model no
-// longer sees the end of after.
+// checkpoints, or from the beginning if after is "". The error has [segno.KindNotFound] if the
+// conversation at the second checkpoint no longer contains the end of after.
 func ConversationBetween(store segno.Store) func(ctx context.Context, after, at segno.CommitID) (transcript.Conversation, error) {
 	return func(ctx context.Context, after, at segno.CommitID) (transcript.Conversation, error) {
 		var out transcript.Conversation
@@ -42,8 +42,8 @@ func ConversationBetween(store segno.Store) func(ctx context.Context, after, at 
 	}
 }
 
-// imported returns the number of messages at the beginning of a chat that it has from another agent:
-// the commit behind the checkpoint after added them.
+// imported returns the number of messages at the beginning of a chat that come from another agent. The
+// commit that follows the checkpoint after added them.
 func imported(line *segno.Line, after segno.CommitID) (n int, err error) {
 	if after == "" {
 		return 0, nil
@@ -64,7 +64,7 @@ func imported(line *segno.Line, after segno.CommitID) (n int, err error) {
 	return 0, err
 }
 
-// addMessage adds a message of segno's agent. Results are messages of the user to other agents.
+// addMessage adds a message of segno's agent. For other agents, results are messages of the user.
 func addMessage(out *transcript.Conversation, m agent.Message) {
 	to := transcript.Message{Role: transcript.User, Model: m.Model, Time: m.Time, Prompt: m.Role == agent.User}
 	if m.Role == agent.Assistant {

@@ -6,8 +6,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Decide records the answer to a question of a session and runs nothing. The next run of the session
-// acts on it. c needs no model. See [agent.Agent.Decide] for the errors.
+// Decide records the answer to a question of a session without a run. The next run of the session
+// acts on the answer. c needs no model. See [agent.Agent.Decide] for the errors.
 func Decide(ctx context.Context, c Config, d segno.Decision) error {
 	chat, err := Open(ctx, c)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/dalsegno/segno/transcript"
 )
 
-// Import makes a session of a plan: a fork of the plan's checkpoint that has the conversation of the
-// other agent as its messages. Messages of the chat itself below it stay. The present files of the
-// directory are its first checkpoint.
+// Import makes a session from a plan: a fork of the plan's checkpoint whose messages are the
+// conversation of the other agent. Messages of the chat itself at that checkpoint stay. The session's
+// first checkpoint has the current files of the directory.
 func Import(ctx context.Context, tl *timeline.Timeline, plan *timeline.Continuation, title string) (segno.ThreadID, error) {
 	kept, err := messagesAt(ctx, tl.Store, plan.Native)
 	if err != nil {
@@ -30,7 +30,7 @@ func Import(ctx context.Context, tl *timeline.Timeline, plan *timeline.Continuat
 	}
 	now := tl.Now()
 	entries := []segno.Entry{{Kind: segno.EntryKeep, Body: fmt.Append(nil, kept)}}
-	for _, x := range state.Unknown { // the other agent has told the user about them
+	for _, x := range state.Unknown { // the other agent has already reported them to the user
 		entries = append(entries, segno.Entry{Kind: segno.EntryResult, ID: x.ID, Name: x.Name, Body: []byte(`{"unknown":true}`)})
 	}
 	for _, m := range fromConversation(plan.Conversation, now) {
@@ -53,7 +53,7 @@ func Import(ctx context.Context, tl *timeline.Timeline, plan *timeline.Continuat
 	return thread, err
 }
 
-// messagesAt returns how many messages a chat has at a checkpoint, 0 for none.
+// messagesAt returns the number of messages of a chat at a checkpoint, 0 for nil.
 func messagesAt(ctx context.Context, store segno.Store, at *segno.Checkpoint) (int, error) {
 	if at == nil {
 		return 0, nil
@@ -69,8 +69,8 @@ func messagesAt(ctx context.Context, store segno.Store, at *segno.Checkpoint) (i
 	return len(state.Messages), nil
 }
 
-// fromConversation returns the messages of another agent as those of a chat. The name of the model is
-// left out, because the next model of the chat is the one that answered last.
+// fromConversation converts the messages of another agent to those of a chat. It omits the name of
+// the model, because the chat continues with the model that answered last.
 func fromConversation(c transcript.Conversation, now time.Time) (all []agent.Message) {
 	names := map[string]string{}
 	for _, m := range c.Messages {

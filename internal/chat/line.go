@@ -9,8 +9,8 @@ import (
 	"github.com/dalsegno/segno/agent"
 )
 
-// Line returns an event as a line of text, "" for an event that is not shown as one. The line
-// may contain text of a model or a file, so the caller escapes it for a terminal.
+// Line returns an event as a line of text, or "" for an event without a line. The line may
+// contain text of a model or a file, so the caller escapes it for a terminal.
 func Line(e agent.Event) string {
 	text := ""
 	switch e.Kind {
@@ -70,10 +70,11 @@ func result(r *agent.Result) string {
 	return "✓ " + text
 }
 
-// oneLine shows the line breaks of a name, so that it cannot imitate a row of a list.
+// oneLine replaces the line breaks of a name by visible marks, so that the name cannot
+// imitate a row of a list.
 func oneLine(name string) string { return strings.NewReplacer("\r", "⏎", "\n", "⏎").Replace(name) }
 
-// quote quotes text, and keeps the joiners that some scripts need.
+// quote quotes text like [strconv.Quote], but keeps the joiners that some scripts need.
 func quote(s string) string {
 	return strings.NewReplacer(`\\`, `\\`, `\u200c`, "\u200c", `\u200d`, "\u200d").Replace(strconv.Quote(s))
 }

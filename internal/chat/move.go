@@ -35,7 +35,7 @@ func (c *Chat) restore(ctx context.Context, to segno.CommitID) (Status, error) {
 	return c.move(ctx, func() (agent.Status, error) { return c.agent.Restore(ctx, c.Session, to) })
 }
 
-// rewind moves the session to the end of the turn before a turn.
+// rewind moves the session to the end of the turn before the given one.
 func (c *Chat) rewind(ctx context.Context, turn string) (Status, error) {
 	n, err := strconv.Atoi(strings.TrimPrefix(turn, "t"))
 	if err != nil || n < 1 {
@@ -57,8 +57,8 @@ func (c *Chat) rewind(ctx context.Context, turn string) (Status, error) {
 	return Status{}, segno.Errorf(segno.KindNotFound, "edit", turn, "no checkpoint precedes the turn").WithHint("/checkpoints lists them")
 }
 
-// Fork creates a session at the head of this one, and switches to it. Without a name it adds a
-// number to this session's. Both sessions work on the same files.
+// Fork creates a session at the head of this one, and switches to it. If name is "", the new
+// name is this session's with a number. Both sessions work on the same files.
 func (c *Chat) Fork(ctx context.Context, name string) (Status, error) {
 	at, err := c.newestCheckpoint(ctx)
 	if err != nil {
@@ -128,7 +128,7 @@ type checkpoint struct {
 	segno.Checkpoint
 	pins   []string
 	isHead bool
-	onLine bool // the session is at it or below it
+	onLine bool // it is the head or an ancestor of the head
 }
 
 // checkpoints returns the session's checkpoints on all lines, newest first.
@@ -169,8 +169,8 @@ func (c *Chat) pins(ctx context.Context) (map[segno.CommitID]string, error) {
 	return pins, nil
 }
 
-// find returns the checkpoint that a name means: a saved name, t3, @, @-, latest, or a prefix
-// of an id.
+// find returns the checkpoint with a name: a saved name, t3, @, @-, latest, or a prefix of an
+// id.
 func (c *Chat) find(ctx context.Context, name string) (*checkpoint, error) {
 	all, err := c.checkpoints(ctx)
 	if err != nil {
@@ -190,9 +190,9 @@ func (c *Chat) find(ctx context.Context, name string) (*checkpoint, error) {
 	return &found, nil
 }
 
-// indexOf returns the index of the checkpoint that a name means by its position, or -1: tN is
-// the end of a turn, preferably on the session's line; @ is the head, and each "-" after it
-// is the turn before.
+// indexOf returns the index of the checkpoint that a name describes by its position, or -1. tN
+// is the end of a turn, preferably on the session's line. @ is the head, and each "-" after it
+// goes one turn back.
 func indexOf(all []checkpoint, name string) int {
 	if number, ok := strings.CutPrefix(name, "t"); ok {
 		turn, err := strconv.Atoi(number)
@@ -255,8 +255,8 @@ func (c *Chat) newestCheckpoint(ctx context.Context) (*segno.Checkpoint, error) 
 	return nil, segno.NewError(segno.KindNotFound, "find checkpoint", string(head.Head), nil)
 }
 
-// save pins the session's newest checkpoint under a name, and returns both. The default name
-// is a name that the checkpoint has, or one with the turn's number.
+// save pins the session's newest checkpoint under a name, and returns both. The default is a
+// name that the checkpoint already has, or else a name with the turn's number.
 func (c *Chat) save(ctx context.Context, name string) (segno.CommitID, string, error) {
 	at, err := c.newestCheckpoint(ctx)
 	if err != nil {
@@ -281,7 +281,7 @@ func (c *Chat) save(ctx context.Context, name string) (segno.CommitID, string, e
 	if c.Timeline != nil {
 		return at.ID, name, c.Timeline.Pin(ctx, at.ID, fmt.Sprintf("t%d", at.Turn), name)
 	}
-	// The newest checkpoint of a fork may be another thread's, and that thread has the pin.
+	// The newest checkpoint of a fork may belong to another thread, which then has the pin.
 	owner, err := c.Store.Head(ctx, at.Thread)
 	if err == nil {
 		_, err = c.Store.Commit(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: owner.Thread, Expect: owner.Head, Epoch: owner.Epoch,
@@ -290,8 +290,8 @@ func (c *Chat) save(ctx context.Context, name string) (segno.CommitID, string, e
 	return at.ID, name, err
 }
 
-// isReserved reports whether a name cannot be a checkpoint's, because find understands it
-// otherwise.
+// isReserved reports whether a name is not allowed for a checkpoint, because find gives it
+// another meaning.
 func isReserved(name string) bool {
 	number, isTurn := strings.CutPrefix(name, "t")
 	return name == "latest" || len(segno.PinNames(name)) > 1 || strings.HasPrefix(name, "@") || strings.HasPrefix(name, "-") ||

@@ -48,8 +48,8 @@ func (c *Chat) Sessions(ctx context.Context) (all []Session, err error) {
 	return all, nil
 }
 
-// isRecordedElsewhere reports whether the conversation of a thread is recorded by a proxy: in
-// this thread without its messages, or in another thread with the files.
+// isRecordedElsewhere reports whether a proxy records the conversation of a thread: in this thread
+// without its messages, or in another thread with the files.
 func (c *Chat) isRecordedElsewhere(ctx context.Context, t *segno.Thread) (bool, error) {
 	if client, err := Client(ctx, c.Store, t.ID); client || err != nil || t.Workspace != "" {
 		return client, err
@@ -60,7 +60,7 @@ func (c *Chat) isRecordedElsewhere(ctx context.Context, t *segno.Thread) (bool, 
 	return false, nil
 }
 
-// Describe returns where a session's head is and when the session last changed.
+// Describe returns a session with the position of its head and the time of its last change.
 func Describe(ctx context.Context, store segno.Store, t *segno.Thread) (Session, error) {
 	s := Session{Name: string(t.ID), Title: timeline.Title(t.Title), Updated: t.Created}
 	if t.Title == "" && t.Parent != "" {
@@ -85,8 +85,9 @@ func Describe(ctx context.Context, store segno.Store, t *segno.Thread) (Session,
 	return s, nil
 }
 
-// OtherAgent returns the agent that has the conversation of a checkpoint in its own session, "" if the
-// conversation is in the thread. A thread has both if it was continued in another agent.
+// OtherAgent returns the agent whose own session has the conversation of a checkpoint, or "" if the
+// thread has the conversation. A thread has both kinds of checkpoints if it was continued in another
+// agent.
 func OtherAgent(ctx context.Context, store segno.Store, at segno.CommitID) (string, error) {
 	for n, err := range segno.Ancestors(ctx, store, at, segno.Window{}) {
 		if err != nil {
@@ -102,8 +103,8 @@ func OtherAgent(ctx context.Context, store segno.Store, at segno.CommitID) (stri
 	return "", nil
 }
 
-// Client reports whether a thread belongs to an ACP client: the proxy recorded its turns, and
-// the conversation is not in the thread.
+// Client reports whether a thread belongs to an ACP client: the proxy recorded its turns, and the
+// thread does not have the conversation.
 func Client(ctx context.Context, store segno.Store, thread segno.ThreadID) (bool, error) {
 	head, err := store.Head(ctx, thread)
 	if err != nil {
@@ -122,7 +123,7 @@ func Client(ctx context.Context, store segno.Store, thread segno.ThreadID) (bool
 	return false, nil
 }
 
-// LastModel returns the name of the model that answered last in a session, "" if none did.
+// LastModel returns the name of the model that last answered in a session, or "".
 func LastModel(ctx context.Context, store segno.Store, session string) (string, error) {
 	head, err := store.Head(ctx, segno.ThreadID(session))
 	if segno.KindOf(err) == segno.KindNotFound {
@@ -146,9 +147,9 @@ func LastModel(ctx context.Context, store segno.Store, session string) (string, 
 	return "", nil
 }
 
-// isHere reports whether a thread works on the files of this chat, or like this chat on none.
-// A thread without files is refused in a workspace: its checkpoints would contain the files of
-// several.
+// isHere reports whether a thread works on the files of this chat, or has no files like this chat. It
+// returns false for a thread without files in a workspace, because the thread's checkpoints would
+// contain the files of several directories.
 func (c *Chat) isHere(t *segno.Thread) bool {
 	if c.Timeline == nil {
 		return t.Workspace == ""
@@ -221,7 +222,7 @@ func noSession(name string) error {
 	return segno.Errorf(segno.KindNotFound, "open session", name, "the session does not exist").WithHint("start it with a prompt")
 }
 
-// errOtherAgent returns the error for a thread whose conversation at its head is not in the thread.
+// errOtherAgent returns the error for a thread that lacks the conversation at its head.
 func (c *Chat) errOtherAgent(ctx context.Context, thread segno.ThreadID) error {
 	head, err := c.Store.Head(ctx, thread)
 	if err != nil {

@@ -36,7 +36,7 @@ shows how for each editor.`,
 			if err != nil || noPlace != nil && !bestEffort {
 				return errors.Join(noPlace, err)
 			}
-			place.Gemini, place.OpenCodeData = "", "" // their cuts are proven without the proxy only
+			place.Gemini, place.OpenCodeData = "", "" // tests prove their cuts only without the proxy
 			signal.Ignore(syscall.SIGPIPE)            // segno must outlive a client that exits first, to end the agent
 			return proxy.Run(c.Context(), proxy.Config{Command: args, Env: a.Environ(), Dir: dir,
 				Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, Place: place, NoPlace: noPlace, BestEffort: bestEffort})

@@ -57,7 +57,7 @@ func (a *app) runAgent(ctx context.Context, f *chatFlags) error {
 	return acpagent.Serve(ctx, acpagent.Config{Open: s.open, List: s.list, Session: f.session, Version: a.buildVersion()}, a.Stdin, a.Stdout)
 }
 
-// acpServer has the values that all sessions of an agent share.
+// acpServer contains the values that all sessions of an agent share.
 type acpServer struct {
 	app          *app
 	store        *local.Store
@@ -66,8 +66,8 @@ type acpServer struct {
 	runner       *runnerRecord
 }
 
-// open opens a session. If a proxy in front of the agent records the session and its files, the
-// session is a conversation without files. If no proxy does, note tells the client so.
+// open opens a session. If a proxy in front of the agent records the session and its files, segno's
+// own session saves no files. If neither saves the files, note is the message for the client.
 func (s *acpServer) open(ctx context.Context, session, dir string, answer acpagent.Answer) (c *chat.Chat, note string, err error) {
 	t, reason, err := s.timeline(ctx, session, dir)
 	if err != nil {
@@ -106,8 +106,8 @@ func (s *acpServer) timeline(ctx context.Context, session, dir string) (t *timel
 	return t, nil, err
 }
 
-// list returns the sessions of segno's agent, in one directory or in all. It leaves out conversations
-// without files and those that an ACP client has through a proxy, which lists them itself.
+// list returns the sessions of segno's agent, in one directory or in all. It leaves out conversations without files,
+// and sessions behind a proxy, because the proxy lists those.
 func (s *acpServer) list(ctx context.Context, dir string) (all []acpagent.Info, err error) {
 	q := segno.ThreadQuery{TopLevel: true}
 	if dir != "" {

@@ -12,14 +12,14 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// agentStandIn plays one turn of Claude Code: it writes a transcript of the shape
-// Claude Code 2.1 writes, calls tools and fires the hooks around it all.
+// agentStandIn plays one turn of Claude Code: it writes a transcript in the format of Claude Code
+// 2.1, calls tools, and fires the hooks for all of this.
 //
 //	agent [flags] SESSION PROMPT [CALL…]
 //
-// A CALL is a shell command, which must succeed; '! COMMAND' must fail; 'Write
-// PATH TEXT' is a call of the tool of that name. Without a prompt ("") only what
-// the flags ask for happens; '@FILE' is the content of the file. The output of a hook is printed, and must be JSON.
+// A CALL is a shell command, which must succeed. '! COMMAND' must fail. 'Write PATH TEXT' is a call of the tool Write.
+// If the prompt is "", the stand-in only follows the flags. The prompt '@FILE' is the content of the file. The stand-in
+// prints the output of hooks, which must be JSON.
 type agentStandIn struct {
 	transcriptWriter
 	events
@@ -135,7 +135,7 @@ func (a *agentStandIn) begin() error {
 	if a.source != "" {
 		session := a.session
 		if a.fork != "" {
-			a.session = a.fork // so does the agent, in a fork's first event
+			a.session = a.fork // the agent also uses the new id in a fork's first event
 		}
 		err := a.fire("SessionStart", map[string]any{"source": a.source})
 		a.session = session
@@ -164,7 +164,7 @@ func (a *agentStandIn) compact() error {
 	return a.fire("SessionStart", map[string]any{"source": "compact"})
 }
 
-// call runs one tool between its events.
+// call runs one tool and fires the events before and after it.
 func (a *agentStandIn) call(call string) error {
 	id := "toolu_" + segno.NewID()
 	tool := map[string]any{"tool_use_id": id}
@@ -220,7 +220,7 @@ func (a *agentStandIn) shell(command string) (string, error) {
 	return string(out), err
 }
 
-// pause tells the script that the turn is in its middle and waits for it.
+// pause signals the script in the middle of the turn, and waits for it.
 func (a *agentStandIn) pause() error {
 	if a.ready != "" {
 		if err := os.WriteFile(a.ready, []byte("ready\n"), 0); err != nil {
@@ -243,7 +243,7 @@ func (a *agentStandIn) pause() error {
 	return nil
 }
 
-// finish ends the turn as -stop requires.
+// finish ends the turn in the way that -stop names.
 func (a *agentStandIn) finish() error {
 	answer := "answer to " + a.prompt
 	last := map[string]any{"last_assistant_message": answer, "stop_hook_active": false}
@@ -267,7 +267,7 @@ func (a *agentStandIn) finish() error {
 	if err := a.fire("Stop", last); err != nil || a.stop != "twice" {
 		return err
 	}
-	// another hook told the agent to go on: more calls, and Stop once more
+	// another hook made the agent continue: more calls, and a second Stop
 	if err := a.call("echo more > more"); err != nil {
 		return err
 	}

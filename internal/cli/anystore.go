@@ -22,15 +22,15 @@ import (
 type anyStore struct {
 	segno.Store
 	kind string // "sqlite", "file", "postgres" or "redis"
-	name string // for people: a path, or a URL without its password
-	// local is the store if it belongs to a directory of this machine, which also has the spool and the
-	// workspaces. Only such a store can make moves. Else it is nil.
+	name string // for messages: a path, or a URL without its password
+	// local is the store if it belongs to a directory of this machine, which also has the spool and the workspaces.
+	// Only such a store can make moves. For any other store, local is nil.
 	local *local.Store
 }
 
-// openAnyStore opens the store that --store names, for a verb that can show stores of any kind: the directory
-// of a store of this machine, a SQLite file, a directory of store/file, or the URL of a server. A store
-// that is named must exist. Without --store it is the user's own.
+// openAnyStore opens the store that --store names, for a verb that can show stores of any kind. The flag names the
+// directory of a store of this machine, a SQLite file, a directory of store/file, or the URL of a server. A named store
+// must exist. The default is the user's own store.
 func (a *app) openAnyStore(ctx context.Context) (*anyStore, error) {
 	const op = "open store"
 	if scheme, ok := urlScheme(a.store); ok {
@@ -70,7 +70,6 @@ func localStore(s *local.Store, err error) (*anyStore, error) {
 	return &anyStore{Store: s, kind: "sqlite", name: s.Place().Store, local: s}, nil
 }
 
-// openStoreURL opens the store of a URL.
 func (a *app) openStoreURL(ctx context.Context, scheme string) (*anyStore, error) {
 	name := redactURL(a.store)
 	if scheme == "file" {
@@ -110,7 +109,8 @@ func openFileStore(ctx context.Context, dir string) (*anyStore, error) {
 	return &anyStore{Store: s, kind: "file", name: dir}, nil
 }
 
-// openSQLiteStore opens the store in a file that store/sqlite wrote, as a Go program does.
+// openSQLiteStore opens a file that store/sqlite wrote for a Go program, without the directory of a
+// local store.
 func openSQLiteStore(ctx context.Context, path string) (*anyStore, error) {
 	head, err := readHead(path, 16)
 	if err == nil && string(head) != "SQLite format 3\x00" { // sqlite.Open would make a store of an empty file
@@ -169,8 +169,8 @@ func filePath(text string) (string, bool) {
 	return path, true
 }
 
-// redactURL returns a URL for people: without the password, and without the query, which may have one,
-// too. Of a URL that cannot be parsed with certainty only the scheme is left.
+// redactURL returns a URL that is safe to print. It removes the password, and the query, which may contain another one.
+// If the URL cannot be parsed with certainty, only the scheme remains.
 func redactURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Fragment != "" || u.Opaque != "" || strings.Contains(u.Path, "@") || strings.Contains(u.Host, "@") {

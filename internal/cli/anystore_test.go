@@ -45,7 +45,7 @@ func TestStoresOfAnyKind(t *testing.T) {
 	write("empty.db", "")
 	write("text", "no store")
 	a.Stores = map[string]func(context.Context, string) (segno.Store, error){
-		"postgresql": func(ctx context.Context, _ string) (segno.Store, error) { // some store stands for the server's
+		"postgresql": func(ctx context.Context, _ string) (segno.Store, error) { // any store will do
 			return file.Open(ctx, at("files"), file.Options{})
 		},
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/dalsegno/segno/internal/patch"
 )
 
-// maxPatched is the size of a file up to which diff reads both sides into memory.
+// maxPatched is the size of the largest file that diff reads into memory to make a patch.
 const maxPatched = 64 << 20
 
 // runArchiveDiff compares two archives by the hashes of their files.
@@ -41,7 +41,7 @@ func (a *app) runArchiveDiff(ctx context.Context, args, paths []string, flags di
 		}
 	}
 	for i, r := range pair {
-		bases := all[len(pair):] // the other one only if the delta names it: both may be deltas
+		bases := all[len(pair):] // includes the other archive, which may be the base of a delta
 		if other := pair[1-i]; r.Delta() != nil && other.Manifest().Digest == r.Delta().Base {
 			bases = append([]*archive.Reader{other}, bases...)
 		}
@@ -67,10 +67,10 @@ func (a *app) runArchiveDiff(ctx context.Context, args, paths []string, flags di
 	})
 }
 
-// archivePair is two archives that are compared: from and to.
+// archivePair contains the archives of a comparison: from and to.
 type archivePair [2]*archive.Reader
 
-// changes returns the differences between the archives, in the order of the paths.
+// changes returns the differences between the archives, sorted by path.
 func (x archivePair) changes() ([]segno.Change, error) {
 	from, err := entitiesOf(x[0].Manifest())
 	if err != nil {
@@ -95,7 +95,6 @@ func (x archivePair) changes() ([]segno.Change, error) {
 	return changes, nil
 }
 
-// entitiesOf returns the files, links and directories of an archive.
 func entitiesOf(m *archive.Manifest) (map[string]segno.Entity, error) {
 	all := map[string]segno.Entity{}
 	addDirs := func(name string) {
@@ -125,7 +124,8 @@ func entitiesOf(m *archive.Manifest) (map[string]segno.Entity, error) {
 	return all, nil
 }
 
-// patchOf makes the patch of a change. Of a transcript it shows only the records that differ.
+// patchOf makes the patch of a change. For a transcript, the patch has only the records that
+// differ.
 func (x archivePair) patchOf(ctx context.Context, c segno.Change, withBinary bool) (*patch.Patch, error) {
 	if c.From.HasContent() && c.To.HasContent() && c.From.Hash != c.To.Hash && isTranscript(c.Path) {
 		return x.records(c)
@@ -147,7 +147,7 @@ func (x archivePair) patchOf(ctx context.Context, c segno.Change, withBinary boo
 	return patch.Of(ctx, read, c, withBinary)
 }
 
-// isTranscript reports whether a path is a list of records, to which an agent only appends.
+// isTranscript reports whether a path is a file of records to which an agent only appends.
 func isTranscript(name string) bool { return isSessionPath(name) && strings.HasSuffix(name, ".jsonl") }
 
 // isSessionPath reports whether a path of an archive is in the session tier.
@@ -156,8 +156,8 @@ func isSessionPath(name string) bool {
 	return len(parts) == 4 && parts[0] == "agents" && parts[2] == string(archive.Session)
 }
 
-// records makes the patch of a transcript: one hunk without context behind the records that both
-// sides have. It reads them as streams, because a transcript can be large.
+// records makes the patch of a transcript: one hunk without context, after the records that both
+// sides share. It reads them as streams, because a transcript can be large.
 func (x archivePair) records(c segno.Change) (*patch.Patch, error) {
 	same, lines, err := x.commonRecords(c.Path)
 	if err != nil {
@@ -199,7 +199,6 @@ func countLines(text []byte) int {
 	return n
 }
 
-// signLines puts a sign before each line.
 func signLines(sign string, text []byte) string {
 	var b strings.Builder
 	for line := range bytes.Lines(text) {
@@ -223,7 +222,7 @@ func (x archivePair) commonRecords(name string) (same int64, lines int, err erro
 	}()
 	compare := &prefixWriter{other: r}
 	err = x[1].ReadFile(name, compare)
-	r.CloseWithError(errDiffers) // ends the goroutine if it is not at the end
+	r.CloseWithError(errDiffers) // stops the goroutine if it is still reading
 	if otherErr := <-done; err == nil || errors.Is(err, errDiffers) {
 		err = otherErr
 	}
@@ -233,14 +232,14 @@ func (x archivePair) commonRecords(name string) (same int64, lines int, err erro
 	return compare.same, compare.lines, err
 }
 
-// errDiffers ends the reading of a file at the first difference.
+// errDiffers stops reading a file at the first difference.
 var errDiffers = errors.New("the contents differ")
 
-// prefixWriter compares the bytes that it receives with another content.
+// prefixWriter compares the bytes that it receives with the bytes of another reader.
 type prefixWriter struct {
 	other io.Reader
 	n     int64 // bytes that are the same
-	same  int64 // up to the end of the last whole line of them
+	same  int64 // bytes up to the end of the last whole line that is the same
 	lines int
 }
 

@@ -43,7 +43,7 @@ func completeArchives(most int) completer {
 // isArchiveName reports whether an argument means an archive and not a checkpoint.
 func isArchiveName(arg string) bool { return strings.HasSuffix(arg, ".ckpt") }
 
-// archivePath returns the path that an argument names. It refuses what is not a regular file,
+// archivePath returns the path that an argument names. It refuses anything except a regular file,
 // because opening a named pipe would block.
 func (a *app) archivePath(arg string) (string, os.FileInfo, error) {
 	dir, err := a.workDir()
@@ -69,7 +69,7 @@ func (a *app) archivePath(arg string) (string, os.FileInfo, error) {
 	return path, info, nil
 }
 
-// openArchive opens an archive, an encrypted one with the identities of a file.
+// openArchive opens an archive. It decrypts an encrypted one with the identities in a file.
 func (a *app) openArchive(path, identity string) (*archive.Reader, error) {
 	sealed, err := archive.IsSealed(path)
 	switch {
@@ -105,7 +105,7 @@ func explainBadArchive(err error) error {
 	return err
 }
 
-// identities reads the secret keys of a file. It asks for the passphrase of a private key of SSH.
+// identities reads the secret keys of a file. It asks for the passphrase of an encrypted SSH key.
 func (a *app) identities(name string) ([]age.Identity, error) {
 	text, err := a.readSmallFile("read identity", name)
 	if err != nil {
@@ -122,7 +122,7 @@ func (a *app) identities(name string) ([]age.Identity, error) {
 	return keys, nil
 }
 
-// maxSmallFile bounds the files of keys and of allowed signers.
+// maxSmallFile is the size limit for files of keys and of allowed signers.
 const maxSmallFile = 1 << 20
 
 // readSmallFile reads a file that the user names on the command line.
@@ -166,8 +166,8 @@ func (a *app) signedBy(r *archive.Reader, signers string) (string, error) {
 	return name, err
 }
 
-// wroteHere reports whether this installation wrote an archive. Damage of the record is a note, and
-// the archive then counts as one of another machine.
+// wroteHere reports whether this installation wrote an archive. If that record is damaged,
+// wroteHere prints a note and treats the archive as one from another machine.
 func (a *app) wroteHere(digest string) (bool, error) {
 	place, err := a.place()
 	if err != nil {
@@ -180,7 +180,7 @@ func (a *app) wroteHere(digest string) (bool, error) {
 	return is, nil
 }
 
-// passphrase asks on the terminal, without echo. The terminal echoes again also after a signal.
+// passphrase asks on the terminal, without echo. It turns the echo on again, also after a signal.
 func (a *app) passphrase(ctx context.Context, name string) ([]byte, error) {
 	in, ok := fileOf(a.Stdin)
 	if !ok || !terminal(a.Stdin) {
@@ -213,7 +213,7 @@ func (a *app) passphrase(ctx context.Context, name string) ([]byte, error) {
 	}
 }
 
-// signer returns the function that signs state digests with the key in a file.
+// signer reads the key in a file and returns a function that signs state digests with it.
 func (a *app) signer(ctx context.Context, name string) (func(digest string) ([]byte, error), error) {
 	key, err := a.readSmallFile("read key", name)
 	if err != nil {
@@ -276,7 +276,6 @@ func (s *sum) add(e archive.Entry) {
 	s.Bytes += e.Size
 }
 
-// totalOf adds up all files of an archive.
 func totalOf(m *archive.Manifest) (s sum) {
 	for _, e := range m.Entries {
 		s.add(e)
@@ -284,7 +283,7 @@ func totalOf(m *archive.Manifest) (s sum) {
 	return s
 }
 
-// maxArchiveLines is the number of lines that a list of an archive's files has at most. The JSON has all.
+// maxArchiveLines limits a list of an archive's files in text. The JSON has all files.
 const maxArchiveLines = 20
 
 // list writes lines below a title, if there are any.
@@ -301,7 +300,7 @@ func (p *printer) list(title string, lines []string) {
 	}
 }
 
-// omissions describes omissions, those with the same reason and directory together.
+// omissions describes omissions. It groups those with the same reason and directory.
 func omissions(list []archive.Omission) (lines []string) {
 	for _, o := range list {
 		line := inline(o.Path) + "  " + inline(o.Why)

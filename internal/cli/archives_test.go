@@ -17,7 +17,7 @@ import (
 	"github.com/dalsegno/segno/secret"
 )
 
-// runIn runs the command in a directory, with a home of its own.
+// runIn runs the command in a directory, with a separate home.
 func runIn(t *testing.T, ctx context.Context, dir string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -28,7 +28,7 @@ func runIn(t *testing.T, ctx context.Context, dir string, args ...string) (code 
 	return code, out.String(), errs.String()
 }
 
-// hostileArchives are the archives that nothing may be written of.
+// hostileArchives returns the archives of which nothing may be extracted.
 func hostileArchives(t *testing.T) []string {
 	t.Helper()
 	names, err := filepath.Glob("../../archive/testdata/hostile/*.ckpt")
@@ -43,9 +43,9 @@ func hostileArchives(t *testing.T) []string {
 	return names
 }
 
-// TestHostileArchives reads each archive of the corpus. A script sees by the code whether it is
-// unsafe, damaged, or newer; a person sees one line and a hint, without characters that could
-// control the terminal; and nothing is written.
+// TestHostileArchives reads each archive of the corpus. The exit code distinguishes unsafe, damaged
+// and newer archives. The message is one line and a hint, without characters that could control the
+// terminal. Nothing is written.
 func TestHostileArchives(t *testing.T) {
 	codes := map[int]int{}
 	for _, name := range hostileArchives(t) {
@@ -76,7 +76,8 @@ func TestHostileArchives(t *testing.T) {
 	}
 }
 
-// TestArchivesAfterASignal ends each verb with the code of an interruption, and leaves nothing.
+// TestArchivesAfterASignal interrupts each verb. The exit code is that of an interruption, and no
+// file is left.
 func TestArchivesAfterASignal(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "a.ckpt")
 	file := archive.File{Path: "f", Size: 1, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("x")), nil }}
@@ -97,7 +98,7 @@ func TestArchivesAfterASignal(t *testing.T) {
 	}
 }
 
-// TestTransferShowsBytesAndRate draws how much of a known sum is done.
+// TestTransferShowsBytesAndRate draws the progress of a transfer with a known size.
 func TestTransferShowsBytesAndRate(t *testing.T) {
 	b := &progressBar{verb: "packing"}
 	if got := b.text(30<<20, 120<<20, 3*time.Second); got != "packing: 30.0 MiB of 120.0 MiB, 25 %, 10.0 MiB/s" {
@@ -108,8 +109,8 @@ func TestTransferShowsBytesAndRate(t *testing.T) {
 	}
 }
 
-// TestExitCodesOfArchives are distinct for archives that are unsafe and for found secrets, also
-// when other errors are around them.
+// TestExitCodesOfArchives checks that unsafe archives and found secrets have distinct exit codes,
+// even if other errors wrap the error.
 func TestExitCodesOfArchives(t *testing.T) {
 	unsafe := segno.NewError(segno.KindCorrupt, "open archive", "x", &archive.UnsafeError{Err: errors.New("two headers")})
 	if got := exitCode(explainBadArchive(unsafe)); got != 12 {

@@ -11,9 +11,9 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
-// TestAgentBehindTheProxyForks forks in both ways there are: each line goes on in the
-// directory, knows the earlier conversation, and is a thread of the directory. The agent's
-// own threads are not listed.
+// TestAgentBehindTheProxyForks forks in both possible ways. Each line continues in the directory,
+// knows the earlier conversation, and is a thread of the directory. The agent's own threads are not
+// listed.
 func TestAgentBehindTheProxyForks(t *testing.T) {
 	e := newEditor(t, "acp", "--", "segno", "agent")
 	id := e.open("new", "")
@@ -84,8 +84,8 @@ func TestAgentBehindTheProxyIsUndone(t *testing.T) {
 	}
 }
 
-// TestAgentBehindTheProxyGoesOn with a session that it began without the proxy. The agent
-// goes on recording it, and the proxy does too; these are not changes of another thread.
+// TestAgentBehindTheProxyGoesOn continues a session that the agent began without the proxy. Both
+// the agent and the proxy record it. Its changes do not count as changes of another thread.
 func TestAgentBehindTheProxyGoesOn(t *testing.T) {
 	e := newEditor(t, "agent")
 	id := e.open("new", "")
@@ -119,7 +119,7 @@ func TestAgentBehindTheProxyGoesOn(t *testing.T) {
 	}
 }
 
-// ids are the ids of calls, each once.
+// ids returns the set of the ids of calls.
 func ids(calls []string) map[string]bool {
 	all := map[string]bool{}
 	for _, c := range calls {
@@ -130,8 +130,8 @@ func ids(calls []string) map[string]bool {
 	return all
 }
 
-// TestAgentBehindTheProxyIsTold starts the agent again without its session: the agent does
-// not take the notice about that for a prompt of the user.
+// TestAgentBehindTheProxyIsTold starts the agent again without its session. The agent does not
+// mistake the notice about that for a prompt of the user.
 func TestAgentBehindTheProxyIsTold(t *testing.T) {
 	e := newEditor(t, "acp", "--", "segno", "agent")
 	id := e.open("new", "")
@@ -164,7 +164,7 @@ func TestAgentBehindTheProxyIsTold(t *testing.T) {
 	}
 }
 
-// TestTheProxyOfTheAgentIsKilled in the middle of a call, and between turns.
+// TestTheProxyOfTheAgentIsKilled kills the proxy in the middle of a call, and between turns.
 func TestTheProxyOfTheAgentIsKilled(t *testing.T) {
 	e := newEditor(t, "acp", "--", "segno", "agent")
 	id := e.open("new", "")
@@ -189,8 +189,8 @@ func TestTheProxyOfTheAgentIsKilled(t *testing.T) {
 	}
 }
 
-// TestAThreadOfAClientIsNoChat: a thread that segno acp recorded continues only in
-// the client, and the command line reports that.
+// TestAThreadOfAClientIsNoChat checks that a thread that segno acp recorded continues only in the
+// client, and that the command line reports this.
 func TestAThreadOfAClientIsNoChat(t *testing.T) {
 	e := newEditor(t, "acp", "--", "segno", "agent")
 	id := e.open("new", "")
@@ -220,7 +220,7 @@ func TestAThreadOfAClientIsNoChat(t *testing.T) {
 	}
 }
 
-// refused runs the command in the project; it must fail.
+// refused runs the command in the project. The command must fail.
 func (e *editor) refused(args ...string) (out string, code int) {
 	e.Helper()
 	cmd := exec.CommandContext(e.ctx, e.rig.Bin, args...)
@@ -234,7 +234,7 @@ func (e *editor) refused(args ...string) (out string, code int) {
 	return string(text), exit.ExitCode()
 }
 
-// attached is a prompt with more than words.
+// attached sends a prompt with attachments.
 func (e *editor) attached(session, text string, more ...map[string]any) *acptest.Call {
 	e.Helper()
 	blocks := append([]map[string]any{{"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo="}, {"type": "text", "text": text},

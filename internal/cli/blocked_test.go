@@ -51,8 +51,8 @@ func (b *blocked) command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// start starts a command and returns once it is blocked: it has opened the FIFO, and
-// nothing will be written there.
+// start starts a command and returns once the command is blocked: it has opened the FIFO, to which
+// no process writes.
 func (b *blocked) start(cmd *exec.Cmd) {
 	b.Helper()
 	if err := cmd.Start(); err != nil {
@@ -125,7 +125,7 @@ func TestASignalEndsWhatIsBlocked(t *testing.T) {
 	}
 }
 
-// TestASignalEndsAHookWhoseEventNeverCame holds a hook's standard input open.
+// TestASignalEndsAHookWhoseEventNeverCame keeps a hook's standard input open and writes no event.
 func TestASignalEndsAHookWhoseEventNeverCame(t *testing.T) {
 	for _, name := range []string{"segno", "segno-hook"} {
 		t.Run(name, func(t *testing.T) {
@@ -138,7 +138,8 @@ func TestASignalEndsAHookWhoseEventNeverCame(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			// More than a pipe holds: once it is written the hook reads.
+			// More than the buffer of a pipe, so the write returns only after the hook has begun to
+			// read.
 			b.hold(func() error { _, err := io.WriteString(in, strings.Repeat(" ", 1<<20)); return err })
 			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)

@@ -18,8 +18,8 @@ import (
 
 const messagesFile = "testdata/messages.md"
 
-// TestCatalogueUpToDate makes testdata/messages.md, the list of all texts that users can see, so that
-// a person can read them as a whole.
+// TestCatalogueUpToDate makes testdata/messages.md, the list of all texts that users can see, so that a reviewer can
+// read them as a whole.
 func TestCatalogueUpToDate(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`# Messages
@@ -63,9 +63,9 @@ func messageDirs(t *testing.T) (all []string) {
 	return all
 }
 
-// TestHintsOverwriteNothing reads the hints of all errors. A refusal lists no conflicts, so none of
-// them may name the flag that overwrites conflicts: a user who follows it would lose lines that
-// nobody mentioned.
+// TestHintsOverwriteNothing reads the hints of all errors. A refusal lists no conflicts, so no hint
+// may name the flag that overwrites conflicts. A user who follows such a hint would lose lines that
+// no message mentioned.
 func TestHintsOverwriteNothing(t *testing.T) {
 	hints := 0
 	for _, dir := range messageDirs(t) {
@@ -161,8 +161,8 @@ func messagesOf(t *testing.T, dir string) (texts []string) {
 	return slices.Compact(texts)
 }
 
-// isHelpOrPanic reports whether a call defines a flag, whose text is in docs/cli.md, panics, or lists
-// words of a pattern.
+// isHelpOrPanic reports whether a call panics, lists words of a pattern, or defines a flag, whose text is in
+// docs/cli.md.
 func isHelpOrPanic(c *ast.CallExpr) bool {
 	switch f := c.Fun.(type) {
 	case *ast.Ident:

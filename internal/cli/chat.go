@@ -22,7 +22,6 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// chatFlags are the flags of chat and agent.
 type chatFlags struct {
 	session, model        string
 	prompt                string
@@ -101,7 +100,7 @@ func (a *app) agentFlags(c *cobra.Command, f *chatFlags, model, usageText string
 	}
 }
 
-// model makes the model that a flag names.
+// model returns the model that the value of a flag names.
 func (a *app) model(spec string) (agent.Model, error) {
 	provider, name, _ := strings.Cut(spec, "/")
 	if provider == "offline" && (name == "" || name == "plain") {
@@ -118,8 +117,8 @@ func (a *app) model(spec string) (agent.Model, error) {
 	return nil, segno.Errorf(segno.KindInvalid, "find model", spec, "unknown model").WithHint("use --model " + strings.Join(known, ", "))
 }
 
-// modelOf makes the model that last answered in the session, or the offline model. A run that
-// asks no model sets isUnused; it needs no key.
+// modelOf returns the model that last answered in the session, or the offline model. If isUnused is
+// set, the run asks no model, so modelOf does not need its key.
 func (a *app) modelOf(ctx context.Context, store segno.Store, session string, isUnused bool) (agent.Model, error) {
 	last, err := chat.LastModel(ctx, store, session)
 	if err != nil {
@@ -135,8 +134,8 @@ func (a *app) modelOf(ctx context.Context, store segno.Store, session string, is
 	return model, err
 }
 
-// openChatWorkspace opens the workspace of a chat. The timeline is nil if the directory is too
-// wide to be a workspace; the chat then saves no files.
+// openChatWorkspace opens the workspace of a chat. The timeline is nil if the directory is too wide
+// to be a workspace. The chat then saves no files.
 func (a *app) openChatWorkspace(ctx context.Context) (*openWorkspace, *timeline.Timeline, error) {
 	d, err := a.openOrRegister(ctx)
 	if err == nil {
@@ -209,8 +208,8 @@ func (a *app) runChat(ctx context.Context, f *chatFlags, args []string) error {
 	return o.run(ctx, *in)
 }
 
-// storeCheck returns a function that reports whether the directory of a store was moved or
-// deleted since.
+// storeCheck returns a function that checks whether the directory of a store was moved or deleted
+// after this call.
 func storeCheck(dir string) (func() error, error) {
 	opened, err := os.Stat(dir)
 	if err != nil {
@@ -225,7 +224,7 @@ func storeCheck(dir string) (func() error, error) {
 	}, nil
 }
 
-// chatInput returns the input of a run. It is nil for a conversation at the terminal.
+// chatInput returns the input of a run, or nil for a conversation at the terminal.
 func (a *app) chatInput(f *chatFlags, args []string) (*agent.Input, error) {
 	if err := f.check(args); err != nil {
 		return nil, usage(err)
@@ -252,7 +251,7 @@ func (a *app) chatInput(f *chatFlags, args []string) (*agent.Input, error) {
 	return &agent.Input{Prompt: text}, nil
 }
 
-// check rejects flags that exclude each other, and gives the answers their texts.
+// check rejects flags that exclude each other, and assigns the arguments to the answers.
 func (f *chatFlags) check(args []string) error {
 	if err := assignTexts(f.answers, args); err != nil {
 		return err
@@ -268,7 +267,7 @@ func (f *chatFlags) check(args []string) error {
 	return nil
 }
 
-// answer is the answer to one call that waits, from the command line.
+// answer is the user's answer, from the command line, to one call that waits for approval.
 type answer struct {
 	kind     segno.DecisionKind
 	id, text string

@@ -51,7 +51,7 @@ func startChat(t *testing.T, rig *agentrig.Rig, args ...string) *terminalChat {
 	return &terminalChat{t, tui, ctx}
 }
 
-// sees waits until the screen shows texts, in this order.
+// sees waits until the screen shows the texts in this order.
 func (c *terminalChat) sees(texts ...string) {
 	c.Helper()
 	_, err := c.WaitFor(c.ctx, func(screen string) bool {
@@ -94,8 +94,8 @@ func (c *terminalChat) ends() {
 	}
 }
 
-// TestChatAtATerminal chats, answers a question with an edit, takes a turn back,
-// leaves with a question open, and finds it all again.
+// TestChatAtATerminal chats, answers a question with an edit, undoes a turn, leaves while a
+// question is open, and finds the same state afterwards.
 func TestChatAtATerminal(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -134,16 +134,16 @@ func TestChatAtATerminal(t *testing.T) {
 
 	c = startChat(t, rig, "--session", "my-project")
 	c.sees("Restored session my-project: 6 messages, 0 todos, 1 file", "> write a.txt: hello", "Run this command?", "echo two >> ledger", "[a]pprove", "1 waiting")
-	c.press("/sessions", agentrig.Enter) // typed while it waits: it is a command all the same
+	c.press("/sessions", agentrig.Enter) // a command works even while a question waits
 	c.sees("/sessions\n", "my-project", "[a]pprove", "1 waiting")
 	c.press("rest")
-	c.sees("enter keeps your line", "> rest") // the question is open again: lines above appear before it
+	c.sees("enter keeps your line", "> rest") // the question is open again, below the lines that appeared
 	c.press(agentrig.Enter)
 	c.sees("[a]pprove", "1 waiting")
 	c.press("y")
 	c.sees("▸[a]pprove", "enter confirms")
 	c.press(agentrig.Enter)
-	c.sees("approved", "> rest") // the line that was put away
+	c.sees("approved", "> rest") // the line that was saved
 	c.press(agentrig.CtrlC)
 	c.sees("> a prompt")
 	if text, err := os.ReadFile(ledger); err != nil || string(text) != "two\n" {
@@ -153,8 +153,8 @@ func TestChatAtATerminal(t *testing.T) {
 	c.ends()
 }
 
-// TestChatAnswersLongerThanTheScreen checks that a long answer scrolls and that the lines at the
-// bottom are on the screen once.
+// TestChatAnswersLongerThanTheScreen checks that a long answer scrolls, and that the lines at the
+// bottom are on the screen only once.
 func TestChatAnswersLongerThanTheScreen(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -217,8 +217,8 @@ func TestATerminalThatClosesStopsTheCommand(t *testing.T) {
 	c.sees("✗", "was interrupted", "> a prompt")
 }
 
-// TestAStoreThatIsGone has the store deleted under a chat: the chat does nothing that it
-// could not save, and keeps the typed text.
+// TestAStoreThatIsGone deletes the store while a chat runs. The chat does nothing that it could not
+// save, and keeps the typed text.
 func TestAStoreThatIsGone(t *testing.T) {
 	t.Parallel()
 	rig := chatRig(t)

@@ -18,7 +18,6 @@ func (a *app) check() *cobra.Command {
 	}
 }
 
-// checkResult is the result of check.
 type checkResult struct {
 	segno.Checked
 	Problems []string `json:"problems"`
@@ -52,8 +51,8 @@ func (a *app) runCheck(ctx context.Context) error {
 	return err
 }
 
-// unreadableStoreError replaces the hint of damage that ends the check: other verbs hint at
-// 'segno check', which the user has just run.
+// unreadableStoreError replaces the hint of an error that ends the check. The usual hint is 'segno
+// check', which the user has just run.
 func unreadableStoreError(err error) error {
 	if segno.KindOf(err) != segno.KindCorrupt {
 		return err
@@ -62,7 +61,7 @@ func unreadableStoreError(err error) error {
 		WithHint("the database cannot be read any further; keep a copy of the store, and use a backup")
 }
 
-// size writes a number of bytes with a unit, as "1.5 MiB".
+// size formats a number of bytes with a unit, as "1.5 MiB".
 func size(n int64) string {
 	if n < 1<<10 {
 		return fmt.Sprintf("%d B", n)
@@ -74,7 +73,7 @@ func size(n int64) string {
 	return fmt.Sprintf("%.1f %s", value, units[0])
 }
 
-// plural writes a number of things: "1 file", "2 files".
+// plural formats a count with its noun: "1 file", "2 files".
 func plural(n int, thing string) string { return printable.Plural(n, thing) }
 
 func files(n int) string { return plural(n, "file") }

@@ -2,12 +2,11 @@
 // implementation. Results go to standard output, notes and errors to standard error.
 // Every verb that has a result has --json. docs/cli.md is the reference.
 //
-// A verb is a method of app that returns a cobra command. Its RunE is made by inWorkspace or
-// inStore, which open the workspace of the directory or only the store, and close it after the
-// verb. A verb that may be the first in a directory, as save, calls openOrRegister instead. The verb
-// computes a result, a struct with JSON tags, and calls print with the result and a
-// function that prints the same result as text. An error ends the verb: Main prints it with its
-// hint and returns the exit code of its kind. See show.go for an example.
+// A verb is a method of app that returns a cobra command. inWorkspace or inStore makes its RunE. They open the
+// workspace of the directory, or only the store, and close it after the verb. A verb that may be the first one in a
+// directory, such as save, calls openOrRegister instead. The verb computes a result, a struct with JSON tags, and calls
+// print with the result and a function that prints the same result as text. An error ends the verb: Main prints it with
+// its hint and returns the exit code of its kind. See show.go for an example.
 package cli
 
 import (
@@ -32,14 +31,14 @@ type Env struct {
 	Environ        func() []string
 	Getwd          func() (string, error)
 	Executable     func() (string, error)
-	// Place changes the paths and options of the store, if it is not nil. Fault tests give
-	// the store another file system with it.
+	// Place changes the paths and options of the store, if it is not nil. Fault tests use it to
+	// replace the store's file system.
 	Place func(*local.Place)
-	// Models makes the models that need more than this module, by provider, as "anthropic".
-	// The offline model is always available.
+	// Models has the constructors of models that need dependencies outside this module, by
+	// provider, as "anthropic". The offline model is always available.
 	Models map[string]func(name string, getenv func(string) string) (agent.Model, error)
-	// Stores open the stores that need more than this module, by the scheme of their URL, as
-	// "postgres". Their errors must not contain the password of the URL.
+	// Stores has the functions that open stores with dependencies outside this module, by the
+	// scheme of the URL, as "postgres". Their errors must not contain the password of the URL.
 	Stores map[string]func(ctx context.Context, url string) (segno.Store, error)
 	// Postgres connects to development databases, or is nil.
 	Postgres database.Postgres
@@ -110,8 +109,7 @@ parent), latest, by the name of a pin, or by the first letters of its id.`,
 	return c
 }
 
-// addVerbs adds the verbs in groups by the user's purpose. The help and docs/cli.md list the
-// same groups.
+// addVerbs groups the verbs by the user's purpose. The help and docs/cli.md list the same groups.
 func (a *app) addVerbs(root *cobra.Command) {
 	for _, g := range []struct {
 		id, title string
@@ -146,7 +144,7 @@ func (a *app) addVerbs(root *cobra.Command) {
 	}
 }
 
-// otherNames are the names of verbs in similar tools.
+// otherNames maps a verb to its names in similar tools.
 var otherNames = map[string][]string{
 	"log": {"history", "list", "ls"}, "restore": {"checkout", "rewind", "rollback", "revert", "goto"},
 	"save": {"checkpoint", "snapshot", "commit"}, "fork": {"branch"}, "pin": {"tag"}, "resume": {"continue"},

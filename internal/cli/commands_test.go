@@ -19,7 +19,7 @@ import (
 	_ "modernc.org/sqlite"
 )
 
-// scriptCommands are the commands of the scripts beside those of testscript.
+// scriptCommands returns the commands of the scripts that testscript does not have.
 func scriptCommands() map[string]func(ts *testscript.TestScript, neg bool, args []string) {
 	return map[string]func(ts *testscript.TestScript, neg bool, args []string){
 		"exit":         cmdExit,
@@ -59,8 +59,8 @@ func cmdExit(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdTogether runs n copies of a program at once. Each must end with one of the
-// codes; how many ended with 0 is in $DONE. '%' in an argument is the copy's number.
+// cmdTogether runs n copies of a program at once. Each must end with one of the codes. $DONE is the
+// number of copies that ended with 0. '%' in an argument is the copy's number.
 //
 //	together N CODE[,CODE…] PROGRAM [ARG…]
 func cmdTogether(ts *testscript.TestScript, neg bool, args []string) {
@@ -133,8 +133,8 @@ func cmdNorm(ts *testscript.TestScript, neg bool, args []string) {
 
 type snapKey string
 
-// cmdSnap remembers trees: names, types, modes, contents, link targets; with -t
-// also every time of modification.
+// cmdSnap records trees: names, types, modes, contents and link targets. With -t, it also records
+// modification times.
 //
 //	snap [-t] NAME PATH…
 func cmdSnap(ts *testscript.TestScript, neg bool, args []string) {
@@ -234,7 +234,7 @@ func cmdFifo(ts *testscript.TestScript, neg bool, args []string) {
 // cmdSocket makes a socket without a listener.
 func cmdSocket(ts *testscript.TestScript, neg bool, args []string) {
 	for _, path := range args {
-		// the address of a socket is short: it is bound elsewhere and moved
+		// the address of a socket must be short, so bind it elsewhere and move it
 		dir, err := os.MkdirTemp("", "s")
 		ts.Check(err)
 		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "s"), Net: "unix"})
@@ -246,7 +246,7 @@ func cmdSocket(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdAppend adds n copies of a text to a file, without an end of line.
+// cmdAppend adds n copies of a text to a file, without line endings.
 //
 //	append FILE N TEXT…
 func cmdAppend(ts *testscript.TestScript, neg bool, args []string) {
@@ -301,7 +301,7 @@ func cmdUserVersion(ts *testscript.TestScript, neg bool, args []string) {
 
 type writerKey string
 
-// cmdOccupy takes a store's one writer, until 'vacate'.
+// cmdOccupy holds the lock of a store's only writer until 'vacate'.
 //
 //	occupy FILE
 func cmdOccupy(ts *testscript.TestScript, neg bool, args []string) {
@@ -315,7 +315,7 @@ func cmdOccupy(ts *testscript.TestScript, neg bool, args []string) {
 	*ts.Value(writerKey("")).(*func() error) = func() error { return errors.Join(tx.Rollback(), db.Close()) }
 }
 
-// cmdVacate gives the writer up.
+// cmdVacate releases the lock of the writer.
 func cmdVacate(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check((*ts.Value(writerKey("")).(*func() error))())
 }

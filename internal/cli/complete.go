@@ -71,8 +71,8 @@ func (a *app) completeCheckpointsAndThreads() completer {
 	})
 }
 
-// checkpointNames returns the names of the thread's checkpoints, or only the turns. It returns none
-// after an error.
+// checkpointNames returns the names of the thread's checkpoints, or only the turns. If there is an
+// error, it returns no names.
 func (a *app) checkpointNames(c *cobra.Command, d *openWorkspace, onlyTurns bool) []string {
 	h, err := a.history(c.Context(), d)
 	if err != nil {
@@ -81,8 +81,8 @@ func (a *app) checkpointNames(c *cobra.Command, d *openWorkspace, onlyTurns bool
 	return namesOf(h, onlyTurns)
 }
 
-// namesOf returns the words that name a checkpoint, or only the turns. A pin with characters that
-// are escaped in text is left out.
+// namesOf returns the words that name a checkpoint, or only the turns. It leaves out a pin with
+// characters that the text output escapes.
 func namesOf(h *history.History, onlyTurns bool) (names []string) {
 	if !onlyTurns {
 		names = []string{"@\tthe head of the thread", "@-\tits parent", "latest\tthe newest checkpoint that redo can reach"}

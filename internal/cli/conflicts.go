@@ -8,7 +8,7 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// diffLine writes a line of a unified difference, which may be indented by four columns.
+// diffLine writes a line of a unified diff, which may be indented by four columns.
 func (p *printer) diffLine(line string) {
 	switch text := strings.TrimLeft(line, " "); {
 	case len(line)-len(text) > 4:

@@ -32,14 +32,14 @@ doctor' lists them) are not erased.`,
 	return c
 }
 
-// deleteResult is the result of delete.
 type deleteResult struct {
 	Thread segno.ThreadID `json:"thread"`
 	Purged bool           `json:"purged"`
 	segno.Collection
 }
 
-// runDelete deletes or erases a thread. Neither can be undone, so it asks first.
+// runDelete deletes a thread, or erases it if purge is set. Neither can be undone, so it asks
+// first.
 func (a *app) runDelete(ctx context.Context, store *local.Store, name string, purge bool) error {
 	t, err := a.threadNamed(ctx, store, name)
 	if err != nil {

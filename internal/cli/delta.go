@@ -9,9 +9,8 @@ import (
 	"github.com/dalsegno/segno/archive"
 )
 
-// openDelta opens an archive and those that it is based on, as far as the flags name them. The bases
-// stay open until the process ends. An archive that needs no base ignores them, so that a script can
-// name them always.
+// openDelta opens an archive and the base archives that the flags name. The bases stay open until the process ends. An
+// archive that needs no base ignores them, so a script can always name them.
 func (a *app) openDelta(path string, flags archiveFlags) (*archive.Reader, error) {
 	r, err := a.openArchive(path, flags.identity)
 	if err != nil {
@@ -35,8 +34,8 @@ func (a *app) openDelta(path string, flags archiveFlags) (*archive.Reader, error
 	return r, useBases(r, bases)
 }
 
-// useBases gives a delta its base, which is the one with the digest that it names, or else the
-// first. The base gets its own one before.
+// useBases gives a delta its base: the archive with the digest that the delta names, else the first
+// one. The base first gets its own base in the same way.
 func useBases(r *archive.Reader, bases []*archive.Reader) error {
 	if r.Delta() == nil || len(bases) == 0 {
 		return nil
@@ -49,7 +48,7 @@ func useBases(r *archive.Reader, bases []*archive.Reader) error {
 	return r.UseBase(base)
 }
 
-// since returns the archive that a delta is based on: a file, or that of a checkpoint.
+// since returns the archive that a delta is based on. The flag names its file or its checkpoint.
 func (a *app) since(ctx context.Context, d *openWorkspace, flags packFlags, o archive.WriteOptions) (base *archive.Base, err error) {
 	if flags.since == "" {
 		return nil, nil
@@ -81,12 +80,12 @@ func (a *app) since(ctx context.Context, d *openWorkspace, flags packFlags, o ar
 type deltaContents struct {
 	Base    string `json:"base"`
 	Name    string `json:"name,omitempty"`
-	Files   int    `json:"files"`   // that begin with the content of a file of the base
+	Files   int    `json:"files"`   // files that begin with the content of a file of the base
 	Bytes   int64  `json:"bytes"`   // of these contents
 	Missing int    `json:"missing"` // files that cannot be read without another archive
 }
 
-// deltaOf describes a delta, or returns nil for an archive that has everything.
+// deltaOf describes a delta. It returns nil for an archive that needs no base.
 func deltaOf(r *archive.Reader) *deltaContents {
 	d := r.Delta()
 	if d == nil {

@@ -56,8 +56,8 @@ var demoScript = [...]demoTurn{
 		{Command: "rm -r src/greet_test.sh NOTES.md .env"}}, "All clean."},
 }
 
-// runDemo makes a scratch project with a store of its own, records the scripted turns in it, and runs
-// verbs on them. The .env file shows that segno also restores files that no commit would contain.
+// runDemo makes a scratch project with a separate store, records the scripted turns in it, and runs verbs on them. The
+// .env file shows that segno also restores files that no commit would contain.
 func (a *app) runDemo(ctx context.Context) error {
 	scratch, err := os.MkdirTemp("", "segno-demo-")
 	if err != nil {
@@ -188,7 +188,6 @@ func (a *app) tour(ctx context.Context, scratch string) error {
 	return nil
 }
 
-// listProject shows the files of the demo's project.
 func (a *app) listProject() error {
 	a.printf("$ find . -type f")
 	return filepath.WalkDir(a.dir, func(path string, de os.DirEntry, err error) error {
@@ -234,8 +233,8 @@ func (a *app) recall(ctx context.Context, store *local.Store, session segno.Sess
 	return nil
 }
 
-// printNextSteps prints commands that work in the shell from which the demo was started: the path of
-// this binary, or 'go run' if the binary is a temporary one of the go command.
+// printNextSteps prints commands that work in the shell from which the demo was started. They use the path of this
+// binary, or 'go run' if the go command made a temporary binary.
 func (a *app) printNextSteps(scratch, project string) {
 	self := "segno"
 	if exe, err := a.Executable(); err == nil && !strings.Contains(exe, "go-build") {
@@ -263,7 +262,7 @@ See it in a browser:
 func (a *app) printf(format string, args ...any) { fmt.Fprintf(a.Stdout, format+"\n", args...) }
 
 // demoAgent shows a session of the scripted agent. It is the command that continues a thread of the
-// demo; the agent takes no prompts.
+// demo. The agent takes no prompts.
 func (a *app) demoAgent() *cobra.Command {
 	var resume string
 	c := &cobra.Command{Use: "demo-agent", Hidden: true, Args: cobra.NoArgs,

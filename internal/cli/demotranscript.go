@@ -13,14 +13,13 @@ import (
 	"github.com/dalsegno/segno/transcript/claude"
 )
 
-// demoTranscript appends turns to the transcript of the scripted agent, which has the format of
+// demoTranscript appends turns to the transcript of the scripted agent. The format is that of
 // Claude Code: each record names the previous one as its parent.
 type demoTranscript struct {
 	src    segno.Source
 	parent *string
 }
 
-// demoRecord is a record of the transcript.
 type demoRecord struct {
 	Type     string          `json:"type"`
 	UUID     string          `json:"uuid"`
@@ -47,7 +46,7 @@ func newDemoTranscript(home, dir string) *demoTranscript {
 		Path: filepath.Join(home, "projects", claude.Slug(dir), session+".jsonl")}}
 }
 
-// append writes the prompt and the answer of a turn.
+// append writes the records of a turn: the prompt and the answer.
 func (t *demoTranscript) append(turn demoTurn) error {
 	var lines bytes.Buffer
 	promptID := segno.NewID()

@@ -16,7 +16,6 @@ import (
 	"github.com/dalsegno/segno/internal/printable"
 )
 
-// diffFlags are the flags of diff.
 type diffFlags struct {
 	names, stat, binary, conflicts bool
 	identity                       string
@@ -77,8 +76,8 @@ the difference between its present content and what --force would write.`,
 	return c
 }
 
-// runDiff compares the trees of two checkpoints, or of one checkpoint and the present. Comparing with
-// the present takes a snapshot, because a difference needs the contents of both sides.
+// runDiff compares the trees of two checkpoints, or of a checkpoint and the present. It takes a snapshot of the
+// present, because a diff needs the contents of both sides.
 func (a *app) runDiff(ctx context.Context, d *openWorkspace, args, paths []string, flags diffFlags) error {
 	states := make([]*segno.Snapshot, 2)
 	for i, name := range append(args, "@")[:max(1, len(args))] {
@@ -127,7 +126,7 @@ func diffDatabases(ctx context.Context, d *openWorkspace, from, to *segno.Snapsh
 	return moves.Changes(ctx, d.timeline, changes, true)
 }
 
-// printDiff prints changes in the form that the flags choose. A patch has those of databases as comments.
+// printDiff prints changes in the form that the flags choose. A patch contains the changes of databases as comments.
 func (a *app) printDiff(databases []history.Change, changes []segno.Change, flags diffFlags, patches func(withBinary bool) patcher) error {
 	all := history.Signed(changes)
 	if len(databases) > 0 {
@@ -153,7 +152,7 @@ func (a *app) printDiff(databases []history.Change, changes []segno.Change, flag
 // patcher makes the patch of a change.
 type patcher func(segno.Change) (*patch.Patch, error)
 
-// completeDiff offers checkpoints, or archives if the first letters are those of a file.
+// completeDiff offers checkpoints, or archives if the typed letters begin the name of a file.
 func (a *app) completeDiff() completer {
 	checkpoints := a.completeCheckpoints(2)
 	return func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
@@ -166,12 +165,12 @@ func (a *app) completeDiff() completer {
 	}
 }
 
-// isUnder reports whether a path is one of paths, or below one.
+// isUnder reports whether a path is equal to or below one of paths.
 func isUnder(path string, paths []string) bool {
 	return slices.ContainsFunc(paths, func(p string) bool { return p == "." || p == path || strings.HasPrefix(path, p+"/") })
 }
 
-// writeDiff writes one patch after the other, so that a large difference needs no memory.
+// writeDiff writes one patch after the other, so it never has a large diff in memory.
 func writeDiff(p *printer, changes []segno.Change, patchOf patcher) error {
 	for _, c := range changes {
 		change, err := patchOf(c)

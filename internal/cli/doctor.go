@@ -35,13 +35,12 @@ threads of theirs.`,
 	}
 }
 
-// doctorResult is the result of doctor.
 type doctorResult struct {
 	Store    string          `json:"store"`
 	Exists   bool            `json:"exists"`
 	StoreErr string          `json:"store_error,omitempty"`
 	Sealed   *local.Sealed   `json:"sealed,omitempty"`
-	Agent    string          `json:"agent"` // where claude is, or ""
+	Agent    string          `json:"agent"` // the path of claude, or ""
 	Dir      string          `json:"dir"`
 	Root     string          `json:"root,omitempty"`      // the directory that a session in dir records
 	DirErr   string          `json:"dir_error,omitempty"` // why segno records nothing there
@@ -52,13 +51,13 @@ type doctorResult struct {
 	Failures []event.Failure `json:"failures"`
 	// Unrecorded are sessions of the last day whose turns were not recorded.
 	Unrecorded []spool.Unrecorded `json:"unrecorded"`
-	// Databases are those that are attached to the directory.
+	// Databases are the attached databases of the directory.
 	Databases []attachedItem `json:"databases,omitempty"`
-	// WithoutTurn are sessions in the directory whose agent has hooks, and did not run them.
+	// WithoutTurn are sessions in the directory whose agent has hooks but did not run them.
 	WithoutTurn []unrecordedItem `json:"without_turn"`
 	Healthy     bool             `json:"healthy"`
 
-	storeHint string // against StoreErr
+	storeHint string // the hint for StoreErr
 }
 
 func (a *app) runDoctor(ctx context.Context) error {
@@ -97,8 +96,9 @@ func (a *app) runDoctor(ctx context.Context) error {
 	return nil
 }
 
-// probeHooks runs the hooks of each agent in the settings of the user and of the project. It reports
-// whether there are any, and one of each agent answered. Without any it lists the first agent's file.
+// probeHooks runs the hooks of each agent in the settings of the user and of the project. It returns true if an agent
+// has hooks, and if for each agent with hooks at least one of its files has hooks that answered. If no agent has hooks,
+// it adds the first agent's settings file to the result.
 func (r *doctorResult) probeHooks(ctx context.Context, place local.Place, environ []string) (fires bool) {
 	var missing []hook.Probe
 	silent := 0 // agents with hooks that do not run
@@ -123,14 +123,13 @@ func (r *doctorResult) probeHooks(ctx context.Context, place local.Place, enviro
 	return fires
 }
 
-// recordsTurns reports whether turns are recorded: by hooks, or by an agent that needs none.
+// recordsTurns reports whether anything records turns: hooks, or an agent that needs none.
 func (r *doctorResult) recordsTurns(fires bool) bool {
 	isInstalled := func(p hook.Probe) bool { return p.Command != nil || p.Error != "" }
 	hasAgent := fires || len(r.Others) > 0 && !slices.ContainsFunc(r.Hooks, isInstalled)
 	return hasAgent && r.StoreErr == "" && r.DirErr == "" && len(r.Unrecorded) == 0 && len(r.WithoutTurn) == 0
 }
 
-// hasHooks reports whether hooks of an agent are installed.
 func (r *doctorResult) hasHooks(agent string) bool {
 	return slices.ContainsFunc(r.Hooks, func(p hook.Probe) bool { return p.Agent == agent && p.Command != nil })
 }
@@ -205,7 +204,7 @@ func (r *doctorResult) readSpool(ctx context.Context, place local.Place) {
 	r.Unrecorded = append(r.Unrecorded, sessions...)
 }
 
-// hint names the first step against the problem that keeps turns from being recorded.
+// hint returns the first step to fix the problem that keeps segno from recording turns.
 func (r *doctorResult) hint(fires bool) string {
 	switch {
 	case r.StoreErr != "":
@@ -245,7 +244,6 @@ func (p *printer) checkf(result, format string, args ...any) {
 	p.linef("%s %s", colour(result), fmt.Sprintf(format, args...))
 }
 
-// writeDoctor writes one line for each check.
 func (a *app) writeDoctor(p *printer, r doctorResult) {
 	if r.StoreErr == "" {
 		p.checkf(checkOK, "store %s", inline(r.Store))

@@ -78,7 +78,6 @@ func (a *app) settings(agent string, project bool) (local.Place, string, error) 
 	return place, hook.SettingsFile(place, agent, dir), err
 }
 
-// enableResult is the result of enable and disable.
 type enableResult struct {
 	Agent   string     `json:"agent"`
 	File    string     `json:"file"`
@@ -90,7 +89,7 @@ type enableResult struct {
 	Files   int        `json:"files,omitempty"`
 	Tree    segno.Hash `json:"snapshot,omitzero"`
 	Project bool       `json:"project"` // only sessions in this directory are recorded
-	// Protected are the paths in Dir that are not stored, and never touched.
+	// Protected are the paths in Dir that segno neither stores nor changes.
 	Protected []protectedItem `json:"protected,omitempty"`
 	Refused   string          `json:"refused,omitempty"` // why this directory is not recorded
 	DryRun    bool            `json:"dry_run,omitempty"`
@@ -106,7 +105,7 @@ type enableResult struct {
 	DirBytes    []byte `json:"dir_bytes,omitempty"`
 }
 
-// notifyResult is the edit of the file with the command for the end of a turn.
+// notifyResult describes the edit of the file with the command for the end of a turn.
 type notifyResult struct {
 	File    string `json:"file"`
 	Backup  string `json:"backup"`
@@ -305,8 +304,8 @@ func (a *app) runDisable(agent string, project bool) error {
 	})
 }
 
-// disabled returns what disable did with a file that had something of segno. none is for a file that
-// had nothing of it.
+// disabled describes what disable did with a file that contained entries of segno. It returns none for a file without
+// such entries.
 func (a *app) disabled(changed, exact bool, none, what string) string {
 	switch {
 	case a.dryRun && changed:

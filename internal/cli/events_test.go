@@ -15,14 +15,14 @@ import (
 // events runs hooks as Claude Code does: without a shell, with the event on standard input. It
 // obeys their exit codes and standard output.
 type events struct {
-	dir       string // where the agent was started
-	path      string // of the transcript
+	dir       string // the directory in which the agent was started
+	path      string // path of the transcript
 	anonymous bool
 	installed bool
 	double    bool
 }
 
-// settingsFiles are where hooks are looked up, as far as segno writes there.
+// settingsFiles returns the files in which the agent looks for hooks and which segno writes.
 func (e *events) settingsFiles() []string {
 	return []string{
 		filepath.Join(os.Getenv("CLAUDE_CONFIG_DIR"), "settings.json"),
@@ -31,7 +31,7 @@ func (e *events) settingsFiles() []string {
 	}
 }
 
-// commands are the commands of an event, each once.
+// commands returns the commands of an event, without duplicates.
 func (e *events) commands(event string) ([][]string, error) {
 	if !e.installed {
 		own := [][]string{{"segno", "hook", "claude"}}

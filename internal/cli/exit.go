@@ -19,8 +19,8 @@ const (
 	exitCancelled = 130
 )
 
-// exitTable has the exit codes, the kinds of errors that end with them, and their descriptions in
-// docs/cli.md. It is append-only; a code that a script does not know means failure.
+// exitTable contains the exit codes, the kinds of errors that they stand for, and their
+// descriptions in docs/cli.md. It is append-only. A script must treat an unknown code as a failure.
 var exitTable = [...]struct {
 	code  int
 	kinds []segno.Kind
@@ -45,8 +45,8 @@ var exitTable = [...]struct {
 	{exitSecret, nil, "nothing was written: the scan found a secret"},
 }
 
-// errSilent ends the command with [exitConflict] and without a message: the result, which is printed
-// already, lists the conflicts.
+// errSilent ends the command with [exitConflict] and without a message, because the printed result already lists the
+// conflicts.
 var (
 	errSilent  = segno.NewError(segno.KindPartial, "", "", errPrinted)
 	errPrinted = errors.New("the result lists the conflicts")

@@ -11,7 +11,8 @@ import (
 	"github.com/dalsegno/segno/internal/patch"
 )
 
-// A script that sees 4 knows that the move was made; a lost race did nothing.
+// Exit code 4 means that the move was made. After a lost race nothing was done, so the code must
+// differ.
 func TestExitCodeOfALostRaceIsItsOwn(t *testing.T) {
 	late := segno.NewError(segno.KindConflict, "commit", "", &segno.ConflictError{Actual: segno.Head{Thread: "t"}})
 	if got := exitCode(fmt.Errorf("commit undo: %w", late)); got != 11 {
@@ -27,8 +28,8 @@ func TestExitCodeOfALostRaceIsItsOwn(t *testing.T) {
 	}
 }
 
-// TestAMissingContentIsDamage ends with the code of damage, and not with that of a name that the
-// user mistyped, if the store lacks the content of a file that a tree names.
+// TestAMissingContentIsDamage checks the exit code if the store lacks the content of a file that a
+// tree names. It is the code of damage, and not that of a mistyped name.
 func TestAMissingContentIsDamage(t *testing.T) {
 	dir := t.TempDir()
 	store, err := local.Place{Store: filepath.Join(dir, "store"), UserHome: dir, Now: time.Now}.Open(t.Context())

@@ -19,11 +19,11 @@ import (
 	"github.com/dalsegno/segno/internal/trend"
 )
 
-// experimentsDir has the experiments that users can run at once.
+// experimentsDir has the experiments that users can run without changes.
 const experimentsDir = "../../experiments"
 
-// TestExperiments interrupts each experiment once and lets it go on. Its ticks are fewer, unless SEGNO_SOAK is
-// set: then it must end within two minutes.
+// TestExperiments interrupts each experiment once and continues it. Unless SEGNO_SOAK is set, it has fewer ticks. If
+// SEGNO_SOAK is set, it must end within two minutes.
 func TestExperiments(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -55,8 +55,8 @@ func TestExperiments(t *testing.T) {
 	}
 }
 
-// TestReadmeExperiment follows the README: it runs the experiment, pauses and wakes it from another shell, and plots it. Each generation catches
-// more than the one before, and the picture is the plot of the generations.
+// TestReadmeExperiment follows the README: it runs the experiment, pauses and wakes it from another shell, and plots
+// it. Each generation catches more than the one before. The picture in the README is the plot of the generations.
 func TestReadmeExperiment(t *testing.T) {
 	if testing.Short() {
 		return // it takes half a minute
@@ -106,7 +106,8 @@ func TestReadmeExperiment(t *testing.T) {
 	x.checkCatches()
 }
 
-// TestTemplateWithNotes begins with a note from the template of the experiment. A fisher obeys it in the first generation.
+// TestTemplateWithNotes begins with a note from the experiment's template. A fisher follows the note in the first
+// generation.
 func TestTemplateWithNotes(t *testing.T) {
 	x, _ := newShortExperiment(t, filepath.Join(experimentsDir, "commons.toml"))
 	rules := filepath.Join(x.dir, "experiments/rules")
@@ -151,7 +152,7 @@ func (x *experiment) checkCatches() {
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	// A pause makes a second attempt of its generation. The picture is of a run without one.
+	// A pause adds a second attempt of its generation. The picture is from a run without a pause.
 	rows = slices.DeleteFunc(rows, func(r generation.Row) bool { return r.Status != generation.RowCompleted })
 	caught := 0.0
 	for i, r := range rows {

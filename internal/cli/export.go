@@ -18,7 +18,6 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// exportFlags are the flags of export and share.
 type exportFlags struct {
 	format, output, endpoint string
 	all, redact              bool
@@ -103,7 +102,7 @@ type exported struct {
 	Endpoint   string         `json:"endpoint,omitempty"`
 	Format     string         `json:"format"`
 	Thread     segno.ThreadID `json:"thread"`
-	Checkpoint segno.CommitID `json:"checkpoint,omitempty"` // of a single turn
+	Checkpoint segno.CommitID `json:"checkpoint,omitempty"` // set for a single turn
 	Turns      int            `json:"turns"`
 	Bytes      int64          `json:"bytes"`
 	Redacted   int            `json:"redacted"` // secrets that were left out
@@ -154,7 +153,7 @@ func (a *app) runExport(ctx context.Context, name string, flags exportFlags) err
 	return a.exportSelection(ctx, store, sel, flags, path, to)
 }
 
-// exportSelection writes the export into a file without a name, and to its destination if the scan finds
+// exportSelection writes the export into an unnamed file. It copies that file to the destination only if the scan finds
 // no secret.
 func (a *app) exportSelection(ctx context.Context, store *exportStore, sel export.Selection, flags exportFlags, path string, to *url.URL) error {
 	records := store.place.Archives()
@@ -162,7 +161,7 @@ func (a *app) exportSelection(ctx context.Context, store *exportStore, sel expor
 	if err != nil {
 		return err
 	}
-	var used []string // of the allowed ones
+	var used []string // the allowed fingerprints that the scan found
 	filter := &export.Filter{Scanner: scanner, Redact: flags.redact, Allowed: func(x string) bool {
 		if !slices.Contains(allowed, x) {
 			return false
@@ -196,8 +195,8 @@ func (a *app) exportSelection(ctx context.Context, store *exportStore, sel expor
 	return a.deliver(ctx, fsys, scratch, to, res)
 }
 
-// writeScanned writes the export into f and leaves f at its beginning. It also scans the written bytes, so
-// that nothing is written that the filter did not see.
+// writeScanned writes the export into f and leaves f at its beginning. It also scans the written bytes, in case one of
+// them bypassed the filter.
 func writeScanned(f vfs.File, format string, source export.Source, filter *export.Filter) error {
 	scan := filter.Scanner.Start("output")
 	if err := export.Write(io.MultiWriter(f, scan), format, source); err != nil {
@@ -270,7 +269,7 @@ func (a *app) writeExported(p *printer, res exported) {
 	}
 }
 
-// missingError is the error of an export that is complete but for parts that could not be read.
+// missingError is the error of an export that lacks only the parts that could not be read.
 func missingError(missing []string) error {
 	if len(missing) == 0 {
 		return nil

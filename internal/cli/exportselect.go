@@ -10,13 +10,14 @@ import (
 	"github.com/dalsegno/segno/internal/local"
 )
 
-// exportStore is an open store of any kind, and where the records of this installation and its agents are.
+// exportStore is an open store of any kind, with the places of this installation's records and of its agents.
 type exportStore struct {
 	*anyStore
 	place local.Place
 }
 
-// under returns the store with all its abilities, which are found by type assertion.
+// under returns the underlying store. Callers find its optional interfaces by type assertion, which
+// the wrapper would hide.
 func (s *exportStore) under() segno.Store {
 	if s.local != nil {
 		return s.local.Store
@@ -31,7 +32,7 @@ func (s *exportStore) transcripts() map[string]segno.Transcript {
 	return s.place.Transcripts(s.Objects())
 }
 
-// openExportStore opens the store that --store names. Unlike other verbs it makes none.
+// openExportStore opens the store that --store names. Unlike other verbs, export makes no store.
 func (a *app) openExportStore(ctx context.Context) (*exportStore, error) {
 	var s *anyStore
 	var err error
@@ -58,9 +59,8 @@ func (a *app) openExportStore(ctx context.Context) (*exportStore, error) {
 	return out, nil
 }
 
-// selection returns the turns that an argument names: a checkpoint of the thread of the directory or of
-// --thread, a thread, or a checkpoint of any thread by its whole id. Without an argument it is the whole
-// thread.
+// selection returns the turns that an argument names: a checkpoint of the thread of the directory or of --thread, a
+// thread, or a checkpoint of any thread by its whole id. An empty name means the whole thread.
 func (a *app) selection(ctx context.Context, s *exportStore, name string) (export.Selection, error) {
 	thread, err := a.exportThread(ctx, s)
 	if name == "" || err != nil && segno.KindOf(err) != segno.KindNotFound {
@@ -92,7 +92,7 @@ func (a *app) selection(ctx context.Context, s *exportStore, name string) (expor
 	return export.Selection{}, err
 }
 
-// exportCheckpoint returns the checkpoint of a thread with a name.
+// exportCheckpoint returns the checkpoint that a name means in a thread.
 func (a *app) exportCheckpoint(ctx context.Context, s *exportStore, thread segno.ThreadID, name string) (*segno.Checkpoint, error) {
 	h, err := history.Read(ctx, s, thread)
 	if err != nil {
@@ -112,8 +112,8 @@ func (a *app) threadOf(ctx context.Context, s *exportStore, name string) (segno.
 	return t.ID, err
 }
 
-// exportThread returns the thread of --thread, else the current one of the directory. A store that does not
-// belong to this machine knows no directories: its thread must be named, unless it has only one.
+// exportThread returns the thread of --thread, else the current thread of the directory. A store that does not belong
+// to this machine has no directories, so the user must name the thread unless the store has only one.
 func (a *app) exportThread(ctx context.Context, s *exportStore) (thread segno.ThreadID, err error) {
 	switch {
 	case a.thread != "":

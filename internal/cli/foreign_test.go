@@ -7,8 +7,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// cmdForeign puts a directory that belongs to another user into the environment: a new
-// one that is given away if root runs the tests, else a small one of root's.
+// cmdForeign sets a variable to a directory that belongs to another user. If root runs the tests,
+// it makes a directory and changes its owner. Otherwise it uses a small directory of root's.
 //
 //	foreign NAME
 func cmdForeign(ts *testscript.TestScript, neg bool, args []string) {

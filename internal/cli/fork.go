@@ -41,7 +41,6 @@ that ends there. The source directory is only read.`,
 	return c
 }
 
-// forkResult is the result of fork.
 type forkResult struct {
 	Thread     segno.ThreadID  `json:"thread"`
 	Checkpoint segno.CommitID  `json:"checkpoint"`
@@ -53,7 +52,7 @@ type forkResult struct {
 	How        string          `json:"how"`
 	LeftOut    []string        `json:"left_out"`
 	Databases  []string        `json:"databases,omitempty"` // the copies of attached databases
-	// UnreadDatabases are the attached databases that the fork lacks, and the properties that a copy lacks.
+	// UnreadDatabases are the attached databases that the fork lacks, and those whose copy lacks a property.
 	UnreadDatabases []history.UnreadDatabase `json:"unread_databases,omitempty"`
 
 	DirBytes     []byte   `json:"dir_bytes,omitempty"`
@@ -105,8 +104,8 @@ func (a *app) runFork(ctx context.Context, d *openWorkspace, name, to string, no
 	}), res.UnreadDatabases)
 }
 
-// withFiles returns the checkpoint to fork. The head of a session that was only kept has no files, so
-// the session is adopted with the present files of its directory: the fork gets these.
+// withFiles returns the checkpoint to fork. If the session was only kept, its head has no files. withFiles then adopts
+// the session with the present files of its directory, and the fork gets those.
 func (a *app) withFiles(ctx context.Context, d *openWorkspace, c *segno.Checkpoint) (*segno.Checkpoint, error) {
 	head, err := d.store.Head(ctx, c.Thread)
 	if err != nil || c.Workspace != nil || head.Head != c.ID || c.Label != keptLabel || a.dryRun || !isBelow(d.rec.Path, head.Link.Dir) {
@@ -127,13 +126,13 @@ func (a *app) withFiles(ctx context.Context, d *openWorkspace, c *segno.Checkpoi
 // keptLabel is the label of a turn that 'segno keep' recorded, without files.
 const keptLabel = "kept"
 
-// isBelow reports whether dir is root or in it.
+// isBelow reports whether dir is root or below root.
 func isBelow(root, dir string) bool {
 	rel, err := filepath.Rel(root, dir)
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// dryFork prints the fork that --dry-run asked about. It checks only that the directory is free.
+// dryFork prints the fork that the command would make. It checks only that the directory is free.
 func (a *app) dryFork(d *openWorkspace, c *segno.Checkpoint, dir string) error {
 	if _, err := os.Lstat(dir); err == nil {
 		return segno.Errorf(segno.KindConflict, "fork", dir, "already exists").WithHint("give a new directory with --to")

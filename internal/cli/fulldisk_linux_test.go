@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestAFullDisk fills the disk of the store. Commands that read work, also without the files that
-// SQLite makes beside the database. The others, and a move that is under way, say that the disk is full. Once
-// there is space, everything works.
+// TestAFullDisk fills the disk of the store. Commands that only read work, even without the files that SQLite makes
+// beside the database. Other commands, and a move that is under way, report that the disk is full. Once there is space,
+// everything works.
 func TestAFullDisk(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

@@ -34,16 +34,15 @@ objects that only they reach.`,
 	return c
 }
 
-// gcFlags are the rules of gc beside a plain collection.
+// gcFlags are the options of gc. Without them, gc only collects unreachable objects.
 type gcFlags struct {
 	days, turns int
 	erase       bool
 }
 
-// gcResult is the result of gc.
 type gcResult struct {
 	segno.Collection
-	Threads []segno.ThreadID `json:"threads"` // that expired and were deleted
+	Threads []segno.ThreadID `json:"threads"` // the expired threads, which gc deleted
 }
 
 func (a *app) runGC(ctx context.Context, store *local.Store, f gcFlags) error {
@@ -64,9 +63,9 @@ func (a *app) runGC(ctx context.Context, store *local.Store, f gcFlags) error {
 	})
 }
 
-// collect deletes the threads that expired, except those with an open turn, and then collects what
-// nothing reaches. A dry run deletes nothing, so the objects of expired threads still count as
-// reachable in it.
+// collect deletes the expired threads, except those with an open turn, and then collects
+// unreachable objects. A dry run deletes nothing, so it still counts the objects of expired threads
+// as reachable.
 func (a *app) collect(ctx context.Context, store *local.Store, f gcFlags) (res gcResult, err error) {
 	res.Threads = []segno.ThreadID{}
 	if f.days < 0 || f.turns < 0 {

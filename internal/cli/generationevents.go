@@ -13,7 +13,7 @@ import (
 // eventWriter prints the events of an experiment, as lines of text or of JSON.
 type eventWriter struct {
 	*app
-	turns bool  // also prints how turns ended, because the world has no story
+	turns bool  // also prints how turns ended; set for a world that has no story
 	err   error // the first error of a write
 }
 
@@ -35,11 +35,11 @@ func (w *eventWriter) write(e generation.Event) {
 	}
 }
 
-// maxSummary is how many events are printed after the view.
+// maxSummary is the number of events that are printed after the view closes.
 const maxSummary = 20
 
-// showGenerations runs an experiment on the whole terminal. Once the view is gone it prints how the run ended
-// and what failed.
+// showGenerations runs an experiment on the whole terminal. After the view closes, it prints how the run ended and what
+// failed.
 func (a *app) showGenerations(ctx context.Context, c generation.Config) error {
 	plain := &printer{}
 	var summary []generation.Event
@@ -84,7 +84,7 @@ func (p *printer) generationEvent(e generation.Event) string {
 		}
 		return p.dim(text)
 	case generation.EventTurn, generation.EventTurnEnd:
-		return "" // a view of the agents shows them
+		return "" // the view of the agents shows these events
 	case generation.EventStory:
 		return "  " + clean(e.Text)
 	case generation.EventCheckpoint:

@@ -29,7 +29,6 @@ func (a *app) generations() *cobra.Command {
 	return c
 }
 
-// generationsFlags are the flags of generations run.
 type generationsFlags struct {
 	out, resumeFrom string
 	every           time.Duration // unless CHECKPOINT_EVERY is set
@@ -39,7 +38,7 @@ type generationsFlags struct {
 	compress        string
 }
 
-// The settings of an experiment that the user does not choose.
+// The settings of an experiment that no flag changes.
 const (
 	defaultEvery   = 15 * time.Minute
 	defaultKeep    = 8
@@ -88,7 +87,7 @@ func (a *app) checkpointEvery(every time.Duration) (time.Duration, error) {
 	}
 	every = time.Duration(seconds * float64(time.Second))
 	if seconds > 0 {
-		every = max(every, 1) // 0 would make no checkpoints
+		every = max(every, 1) // 0 would turn checkpoints off
 	}
 	return every, nil
 }
@@ -148,7 +147,7 @@ func realPath(dir string) (string, error) {
 	return filepath.Join(parent, filepath.Base(dir)), nil
 }
 
-// completeGenerations sets what a runner needs of this installation.
+// completeGenerations sets the fields that depend on this installation.
 func (a *app) completeGenerations(ctx context.Context, c *generation.Config, store *local.Store, compress string) (err error) {
 	place := store.Place()
 	records := place.Archives()
@@ -189,7 +188,7 @@ func (a *app) completeGenerations(ctx context.Context, c *generation.Config, sto
 	return setWorld(c, exe)
 }
 
-// setWorld sets how the world of an experiment is started.
+// setWorld sets the command that starts the world of an experiment.
 func setWorld(c *generation.Config, exe string) error {
 	e := c.Experiment
 	env := []string{"WORLD_SEED=" + strconv.FormatUint(e.Seed, 10)}
@@ -213,7 +212,7 @@ func setWorld(c *generation.Config, exe string) error {
 	return nil
 }
 
-// worldServe is the process of a world of this program.
+// worldServe is the command of a process that runs one of segno's own worlds.
 func (a *app) worldServe() *cobra.Command {
 	return &cobra.Command{
 		Use: "serve WORLD", Short: "serve a world to agents, as the command of a world.toml", Args: cobra.ExactArgs(1), Hidden: true,
@@ -231,7 +230,8 @@ func (a *app) worldServe() *cobra.Command {
 	}
 }
 
-// playerOf returns the player of a world of this program, or of a world in a directory, which is absolute.
+// playerOf returns the player of one of segno's own worlds, or of a world in a directory. The path of a directory must
+// be absolute.
 func playerOf(ctx context.Context, name, workspace string) (world.Player, error) {
 	if filepath.IsAbs(name) {
 		return httpworld.Player(ctx, name, workspace)

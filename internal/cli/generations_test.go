@@ -28,7 +28,7 @@ type experiment struct {
 	dir         string
 	env         []string
 	file        string
-	consistency string // of the checkpoints
+	consistency string // consistency of the checkpoints
 }
 
 const villageTOML = `
@@ -44,8 +44,9 @@ name = "Bo"
 name = "Cy"
 `
 
-// newExperiment makes an installation. All of a process have the same key, so that the agents' sessions in the world are
-// the same, too. Those of other processes are others, because a runner kills all processes that have such a session.
+// newExperiment makes an installation. All installations of one test process have the same key, so that the agents'
+// sessions in the world are the same, too. Other test processes have other keys, because a runner kills all processes
+// that have such a session.
 func newExperiment(t *testing.T, text, every string) *experiment {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -66,7 +67,7 @@ func newExperiment(t *testing.T, text, every string) *experiment {
 	return x
 }
 
-// replaceClaude puts a script in the place of Claude Code.
+// replaceClaude replaces Claude Code by a script.
 func (x *experiment) replaceClaude(script string) {
 	x.t.Helper()
 	bin := filepath.Join(x.dir, "bin")
@@ -89,7 +90,7 @@ func (x *experiment) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs the experiment to its end and returns what it printed.
+// run runs the experiment to its end and returns its output.
 func (x *experiment) run(args ...string) (out string, err error) {
 	data, err := x.command(append([]string{"generations", "run", x.file}, args...)...).CombinedOutput()
 	return string(data), err
@@ -104,8 +105,8 @@ func (x *experiment) mustRun(args ...string) string {
 	return out
 }
 
-// outcome is everything that an experiment leaves, for each generation: the digests of the world and of
-// the files in the last archive, and the files themselves, without conversations, which have times and ids.
+// outcome returns the results of each generation: the digests of the world and of the files in the last archive, and
+// the files themselves. It leaves out conversations, because they contain times and ids.
 func (x *experiment) outcome() map[string]string {
 	x.t.Helper()
 	all := map[string]string{}
@@ -140,7 +141,6 @@ func (x *experiment) outcome() map[string]string {
 	return all
 }
 
-// chain returns the rows of the experiment.
 func (x *experiment) chain(name string) []generation.Row {
 	x.t.Helper()
 	l, err := generation.ReadLog(filepath.Join(x.dir, "runs"), name)
@@ -150,7 +150,8 @@ func (x *experiment) chain(name string) []generation.Row {
 	return l.Rows
 }
 
-// checkRows checks that each row of the chain is true, and that each generation is complete once.
+// checkRows checks that each row of the chain is correct, and that each generation is completed
+// once.
 func (x *experiment) checkRows(began, ended time.Time) {
 	x.t.Helper()
 	completed, owners := map[int]string{}, map[string]string{}
@@ -209,7 +210,7 @@ func (x *experiment) checkTemplate(g int, before, agent, template string) {
 	}
 }
 
-// runKilled runs the experiment and kills a process of it several times.
+// runKilled runs the experiment and kills one of its processes several times.
 func (x *experiment) runKilled(r *rand.Rand) {
 	x.t.Helper()
 	kills := 3 + r.IntN(5)
@@ -232,7 +233,7 @@ func (x *experiment) runKilled(r *rand.Rand) {
 			<-time.After(time.Duration(r.IntN(30)) * time.Millisecond) // a random moment within a tick
 			killed = x.kill(r, cmd.Process.Pid)
 		}
-		_, _ = io.Copy(io.Discard, lines) // until the runner ends
+		_, _ = io.Copy(io.Discard, lines) // read until the runner ends
 		err = cmd.Wait()
 		if err == nil && !killed {
 			return
@@ -243,7 +244,7 @@ func (x *experiment) runKilled(r *rand.Rand) {
 	}
 }
 
-// skipLines reads lines, and reports whether there were as many.
+// skipLines reads n lines. It returns false if there were fewer.
 func skipLines(r *bufio.Reader, n int) bool {
 	for range n {
 		if _, err := r.ReadString('\n'); err != nil {
@@ -257,14 +258,14 @@ func skipLines(r *bufio.Reader, n int) bool {
 func (x *experiment) kill(r *rand.Rand, runner int) bool {
 	others := descendants(runner)
 	if len(others) > 0 && r.IntN(2) == 0 {
-		_ = syscall.Kill(others[r.IntN(len(others))], syscall.SIGKILL) // it may be gone
+		_ = syscall.Kill(others[r.IntN(len(others))], syscall.SIGKILL) // it may have ended
 		return false
 	}
 	return syscall.Kill(runner, syscall.SIGKILL) == nil
 }
 
-// descendants returns the processes below a process that are worlds or agents, without the shells that
-// watch whether the runner lives.
+// descendants returns the descendants of a process that are worlds or agents. It leaves out the shells that watch
+// whether the runner still runs.
 func descendants(pid int) (all []int) {
 	children := map[int][]int{}
 	names, _ := filepath.Glob("/proc/[0-9]*/stat")
@@ -286,7 +287,7 @@ func descendants(pid int) (all []int) {
 	})
 }
 
-// checkFailedRuns checks that each archive of a failed run is sound, and that the pointer leads to an archive.
+// checkFailedRuns checks that each archive of a failed run is intact, and that the pointer names an archive.
 func (x *experiment) checkFailedRuns() {
 	x.t.Helper()
 	found, _ := filepath.Glob(filepath.Join(x.dir, "runs", "*.failed-*", "checkpoints", "*"))

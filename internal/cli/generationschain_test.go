@@ -28,11 +28,11 @@ type chainRun struct {
 	*experiment
 	*generation.Experiment
 	began    time.Time
-	left     map[string]string // the memory of agents, by the path that a row had when it was read
+	left     map[string]string // the memory of agents, by the path in a row at the time of reading
 	outcomes []string          // the columns of the world
 }
 
-// fixedColumns are the columns of all chains, as docs/generations.md has them.
+// fixedColumns are the columns of all chains according to docs/generations.md.
 const fixedColumns = `generation agent_index agent_name run_id status template_in workspace_out start_utc end_utc duration_seconds
 	ticks sim_seconds checkpoints tokens_in tokens_out reproducible why_not_reproducible`
 
@@ -40,8 +40,9 @@ const keepAll = "1000" // checkpoints
 
 const memoryFile = "EPISODIC_MEMORY.jsonl"
 
-// TestChainsOfExperiments runs each example three times. The third run is killed once, and goes back to a checkpoint twice. Every path and
-// every number of its chain is compared with what is on the disk. Runs are shorter unless SEGNO_SOAK is set.
+// TestChainsOfExperiments runs each example three times. The third run is killed once, and goes back to a checkpoint
+// twice. The test compares every path and every number of its chain with the files on the disk. Runs are shorter unless
+// SEGNO_SOAK is set.
 func TestChainsOfExperiments(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -81,8 +82,8 @@ func newChainRun(t *testing.T, file string) *chainRun {
 	return &chainRun{experiment: x, Experiment: e, began: time.Now(), left: map[string]string{}}
 }
 
-// killAndGoBack kills the runner after its first checkpoint and lets the same command go on. Then it goes back to a checkpoint of the first
-// generation, and to one of the last.
+// killAndGoBack kills the runner after its first checkpoint and runs the same command again. Then it goes back to a
+// checkpoint of the first generation, and to one of the last generation.
 func (x *chainRun) killAndGoBack() {
 	x.t.Helper()
 	x.killAtCheckpoint()
@@ -120,7 +121,7 @@ func (x *chainRun) goBack(g int) {
 		x.t.Fatalf("generation %d has no checkpoint: %v", g, err)
 	}
 	x.mustRun("--keep", keepAll, "--resume-from", archives[0])
-	for path, memory := range x.left { // rows that a reader has kept are still true
+	for path, memory := range x.left { // rows that were read earlier must still be correct
 		if now := x.memory(path); now != memory {
 			x.t.Errorf("%s had the memory\n%s\nand has\n%s", path, memory, now)
 		}
@@ -150,7 +151,7 @@ func (x *chainRun) killAtCheckpoint() {
 	}
 }
 
-// table is generation_chain.csv as any program reads it: a map for each row.
+// table parses generation_chain.csv into a map for each row, as any program could.
 func (x *chainRun) table() (rows []map[string]string) {
 	x.t.Helper()
 	f, err := os.Open(filepath.Join(x.dir, "runs", x.Name, "generation_chain.csv"))
@@ -172,7 +173,7 @@ func (x *chainRun) table() (rows []map[string]string) {
 	return rows
 }
 
-// checkStatuses checks the attempts in the order of the rows.
+// checkStatuses compares the statuses of the attempts, in the order of the rows.
 func (x *chainRun) checkStatuses(want []string) {
 	x.t.Helper()
 	var got []string
@@ -186,14 +187,13 @@ func (x *chainRun) checkStatuses(want []string) {
 	}
 }
 
-// check checks each row.
 func (x *chainRun) check() {
 	x.t.Helper()
 	table := x.table()
 	if len(table)%len(x.Agents) != 0 {
 		x.t.Fatalf("%d rows of %d agents", len(table), len(x.Agents))
 	}
-	var ended time.Time // of the attempt before
+	var ended time.Time // end of the attempt before
 	dirs := map[string]bool{}
 	x.outcomes = x.outcomes[:0]
 	for name := range table[0] {
@@ -232,10 +232,10 @@ func (x *chainRun) check() {
 	x.checkPlot(table)
 }
 
-// below is a path in the directory of the runs.
+// below returns a path in the directory of the runs.
 func (x *chainRun) below(path string) string { return filepath.Join(x.dir, "runs", path) }
 
-// memory is what an agent remembers, one line for each of its turns and of those before it.
+// memory returns the notes of an agent: one line for each turn of it and of its predecessors.
 func (x *chainRun) memory(workspace string) string {
 	data, err := os.ReadFile(filepath.Join(x.below(workspace), memoryFile))
 	if err != nil && !os.IsNotExist(err) {
@@ -319,10 +319,10 @@ func (x *chainRun) checkWorld(where string, row map[string]string, dir string) {
 	}
 }
 
-// ticksOf are the ticks in the name of an archive.
+// ticksOf returns the ticks in the name of an archive.
 func ticksOf(archive string) int {
 	_, text, _ := strings.Cut(filepath.Base(archive), "-t")
-	n, _ := strconv.Atoi(strings.TrimSuffix(text, ".ckpt")) // another name is found by a comparison
+	n, _ := strconv.Atoi(strings.TrimSuffix(text, ".ckpt")) // 0 for another name, which a comparison then finds
 	return n
 }
 
@@ -346,7 +346,7 @@ func (x *chainRun) archive(path string) *archive.Reader {
 	return r
 }
 
-// results are the outcomes and the memories of the complete generations.
+// results returns the outcomes and the memories of the complete generations.
 func (x *chainRun) results() (all []string) {
 	x.t.Helper()
 	for _, row := range x.table() {

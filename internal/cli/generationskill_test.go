@@ -16,7 +16,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
-// killedWorld is a kind of world whose generations are killed.
+// killedWorld is a kind of world for the tests that kill generations.
 type killedWorld struct {
 	name       string
 	experiment string
@@ -26,7 +26,8 @@ type killedWorld struct {
 	want map[string]string // the outcome of a run without kills
 }
 
-// killedWorlds returns the kinds of worlds. Those that apply actions at once are reproducible if the order of turns is fixed.
+// killedWorlds returns the kinds of worlds. Worlds that apply actions immediately are reproducible only if the order of
+// turns is fixed.
 func killedWorlds() []*killedWorld {
 	in := func(world, more string) string {
 		return strings.Replace(villageTOML, `world = "company"`, fmt.Sprintf("world = %q\n%s", world, more), 1)
@@ -62,8 +63,8 @@ func (w *killedWorld) start(t *testing.T, every string) *experiment {
 	return x
 }
 
-// TestGenerationsSurviveKills kills the runner, the world and agents at random moments, in a kind of world that the seed decides. The
-// experiment ends as one that was not interrupted. Without /proc, only the runner is killed.
+// TestGenerationsSurviveKills kills the runner, the world and agents at random moments, in a kind of world that the
+// seed decides. The experiment must end like one that was not interrupted. Without /proc, only the runner is killed.
 func TestGenerationsSurviveKills(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -71,7 +72,7 @@ func TestGenerationsSurviveKills(t *testing.T) {
 	seeds, worlds := 2, killedWorlds()
 	whole := 200 * len(worlds)
 	if !soak.IsWhole() {
-		worlds = worlds[:2] // worlds of other processes start slowly
+		worlds = worlds[:2] // worlds in separate processes start slowly
 	}
 	for _, seed := range soak.Seeds(t, seeds, whole) {
 		w := worlds[seed%uint64(len(worlds))]

@@ -32,7 +32,7 @@ type generationsItem struct {
 	Newest *generation.Pointer `json:"checkpoint,omitempty"`
 }
 
-// experimentsIn returns the directory of runs and the names of the experiments that arguments name there.
+// experimentsIn returns the directory of runs and the names of the experiments that the arguments mean.
 func (a *app) experimentsIn(out string, args []string) (dir string, names []string, err error) {
 	wd, err := a.workDir()
 	if err != nil {
@@ -58,7 +58,7 @@ func (a *app) runGenerationsStatus(ctx context.Context, out string, args []strin
 		return err
 	}
 	items := []generationsItem{}
-	var damaged error // the other experiments are shown all the same
+	var damaged error // a damaged experiment must not hide the others
 	for _, name := range names {
 		s, newest, err := generation.ReadStatus(ctx, dir, name)
 		if err != nil {
@@ -140,7 +140,7 @@ that it continued; a checkpoint from which two runs continued is a fork. Failed 
 
 // writeGenerationsLog draws the checkpoints. Each open line of descent has a column.
 func (p *printer) writeGenerationsLog(l generation.Log) {
-	var columns []string // the digest that each column leads to
+	var columns []string // for each column, the digest of its next checkpoint
 	for _, c := range slices.Backward(l.Checkpoints) {
 		at := slices.Index(columns, c.Digest)
 		if at < 0 {

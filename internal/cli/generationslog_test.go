@@ -8,7 +8,7 @@ import (
 	"github.com/dalsegno/segno/generation"
 )
 
-// TestHostileGenerations prints a status and a log of files that an agent or another person may have written.
+// TestHostileGenerations prints the status and the log for files that an agent or another user may have written.
 func TestHostileGenerations(t *testing.T) {
 	const evil = "x\x1b[2J\nline"
 	var out bytes.Buffer

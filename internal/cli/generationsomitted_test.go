@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// TestAgentThatWritesItsEnvironment has an agent that runs 'env > vars' at each turn, with a token in a variable. Every checkpoint is
-// made without this file, and each command that reads one names the file and not the token.
+// TestAgentThatWritesItsEnvironment has an agent that runs 'env > vars' in each turn, with a token in a variable. Every
+// checkpoint is made without this file. Each command that reads a checkpoint names the file, but does not print the
+// token.
 func TestAgentThatWritesItsEnvironment(t *testing.T) {
 	const token = "ghp_" + "R5pZ8kQ2mW7xT4vN9cB3dF6hJ1sL0aYgUeKi"
 	x := newExperiment(t, "world = \"company\"\ngenerations = 2\nticks = 2\n[[agents]]\nname = \"Cy\"\nkind = \"claude\"\nenv = [\"DEPLOY_TOKEN\"]\n", "0.001")

@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// In a grid, actions have their effect at once, so the order of turns within a tick decides about the coins. With a fixed
-// order, each run of agents that are reproducible leaves the same worlds and files.
+// In a grid, actions take effect immediately, so the order of turns within a tick decides which agent gets a coin. If
+// the order is fixed, every run with reproducible agents must leave the same worlds and files.
 func TestFixedOrderIsReproducible(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds

@@ -23,8 +23,8 @@ ticks = 8
 name = "Ada"
 `
 
-// TestPauseSurvivesKills kills pause as soon as it has asked the runner, and wake at several moments. The next pause
-// and the next wake complete them, and the experiment ends as one that was not interrupted.
+// TestPauseSurvivesKills kills pause as soon as it has asked the runner, and kills wake at several moments. The next
+// pause and the next wake complete their work, and the experiment ends like one that was not interrupted.
 func TestPauseSurvivesKills(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -51,7 +51,7 @@ func TestPauseSurvivesKills(t *testing.T) {
 			if err != nil && !strings.Contains(string(out), "it is paused already") {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			_ = run.Wait() // it was stopped
+			_ = run.Wait() // the pause stopped it
 			wake := x.start("wake", "village")
 			x.await(moment)
 			x.kill9(wake)

@@ -17,7 +17,7 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// plotWidth is the width of a drawing that does not go to a terminal, in columns.
+// plotWidth is the width in columns of a plot that is not printed to a terminal.
 const plotWidth = 80
 
 func (a *app) generationsPlot() *cobra.Command {
@@ -45,7 +45,7 @@ from, have other marks.`,
 	return c
 }
 
-// printPlot draws a plot on the terminal, or to a file if svg is not empty.
+// printPlot draws a plot on the terminal, or writes it as SVG to the file svg if that is not empty.
 func (a *app) printPlot(p trend.Plot, svg string) error {
 	switch svg {
 	case "":
@@ -72,7 +72,7 @@ func (a *app) printPlot(p trend.Plot, svg string) error {
 	return err
 }
 
-// withoutBraille replaces the characters of lines that not every terminal has.
+// withoutBraille replaces the Braille characters of lines, which some terminals lack.
 func withoutBraille(r rune) rune {
 	if unicode.Is(unicode.Braille, r) {
 		return '.'
@@ -107,12 +107,12 @@ outcome of their worlds, of the last generation and as the mean of all complete 
 	return c
 }
 
-// comparison is a table of two experiments.
+// comparison is a table that compares experiments A and B.
 type comparison struct {
-	rows [][4]string // what, A, B, and B - A
+	rows [][4]string // label, A, B, and B - A
 }
 
-// number adds a row. A number that is not known is nil.
+// number adds a row. nil means that a number is not known.
 func (c *comparison) number(what string, a, b *float64, digits int) {
 	text := func(v *float64) string {
 		if v == nil {
@@ -201,7 +201,7 @@ func tokens(n *int64) *float64 {
 	return &v
 }
 
-// outcomesText is the outcomes of a world in one line.
+// outcomesText formats the outcomes of a world on one line.
 func outcomesText(o map[string]float64) (text string) {
 	for i, name := range slices.Sorted(maps.Keys(o)) {
 		if i > 0 {

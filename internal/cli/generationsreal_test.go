@@ -25,13 +25,13 @@ import (
 	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
-// realAgent is a real agent in an experiment.
+// realAgent describes a real agent in an experiment.
 type realAgent struct {
 	kind     string
-	program  string                              // its name in PATH, or "" for one with a command
+	program  string                              // its name in PATH, or "" if the experiment has its command
 	shell    func(command string) map[string]any // a step that runs a command
 	make     func(t *testing.T, dir, model string) (rig *agentrig.Rig, command []string)
-	isSoaked bool // only SEGNO_SOAK runs it
+	isSoaked bool // it runs only with SEGNO_SOAK
 }
 
 func realAgents() map[string]realAgent {
@@ -92,8 +92,8 @@ func realAgents() map[string]realAgent {
 	}
 }
 
-// TestRealAgentsSurviveKills kills the runner while a real agent has its second turn. The turn begins again with the
-// same request to the model, byte for byte, and the agent acts once in each turn.
+// TestRealAgentsSurviveKills kills the runner during the second turn of a real agent. The turn begins again with the
+// same request to the model, byte for byte, and the agent acts only once in each turn.
 func TestRealAgentsSurviveKills(t *testing.T) {
 	if testing.Short() {
 		return
@@ -166,7 +166,8 @@ func (real realAgent) survive(t *testing.T) {
 	}
 }
 
-// checkTokens checks that the chain has the tokens of the prompts that the model got in the last attempt. It counts one for four bytes.
+// checkTokens checks that the chain has the tokens of the prompts that the model got in the last attempt. Four bytes
+// count as one token.
 func (x *experiment) checkTokens(calls []fakemodel.Request) {
 	x.t.Helper()
 	want := int64(0)
@@ -180,7 +181,7 @@ func (x *experiment) checkTokens(calls []fakemodel.Request) {
 	}
 }
 
-// experiment is the file of an experiment with two ticks, in each of which the agent acts by a command of its shell.
+// experiment returns the file of an experiment with two ticks. The agent acts in each tick by a shell command.
 func (real realAgent) experiment(t *testing.T, rig *agentrig.Rig, command []string) string {
 	const act = `curl -s -H "X-Session: $WORLD_SESSION" -d '{"do":"pass"}' "$WORLD_URL/act" >> seen`
 	steps, err := json.Marshal([]any{real.shell(act), "one", real.shell(act), "two"})
@@ -223,7 +224,7 @@ func (x *experiment) use(real realAgent, rig *agentrig.Rig) {
 	x.env = append(x.env, "PATH="+strings.Join(append(slices.Clone(rig.Path), path), ":"))
 }
 
-// agentLog is what the agent of the experiment wrote to its output.
+// agentLog returns the output of the experiment's agent.
 func (x *experiment) agentLog() string {
 	found, _ := filepath.Glob(filepath.Join(x.dir, "runs/*/agents/*/agent.log"))
 	var all []byte
@@ -238,7 +239,8 @@ func newAnthropicModel(model string, getenv func(string) string) (agent.Model, e
 	return anthropic.New(model, anthropic.Options{Key: getenv("ANTHROPIC_API_KEY"), BaseURL: getenv("ANTHROPIC_BASE_URL")}), nil
 }
 
-// acpAgentMain is an agent that speaks the Agent Client Protocol, and keeps its sessions where segno does not look.
+// acpAgentMain is an agent that speaks the Agent Client Protocol, and keeps its sessions in a place that segno does not
+// know.
 func acpAgentMain() {
 	config := acptest.Config{Dir: filepath.Join(os.Getenv("HOME"), "private"), Resume: true, Load: true}
 	config.Requests = filepath.Join(os.Getenv("HOME"), "../workspace/requests")
@@ -249,8 +251,8 @@ func acpAgentMain() {
 	os.Exit(0)
 }
 
-// TestUnknownAgentSurvivesKills kills the runner of an agent that has no sessions in the checkpoint. It goes on in
-// a new session, with a record of its turns until the checkpoint.
+// TestUnknownAgentSurvivesKills kills the runner of an agent whose sessions are not in the checkpoint. The agent
+// continues in a new session, with a record of its turns until the checkpoint.
 func TestUnknownAgentSurvivesKills(t *testing.T) {
 	did := acptest.Step{Tool: "ledger", Line: "one", File: "seen"}
 	x := newExperiment(t, "world = \"company\"\ngenerations = 1\nticks = 4\nprompt = '''"+acptest.Directive(did)+"'''\n"+

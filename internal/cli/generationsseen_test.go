@@ -13,8 +13,8 @@ import (
 	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
-// seeingAgent is a program in the place of Claude Code that writes down everything that it can see, and acts. It leaves
-// files that no archive has, and compares the times of its files with those of its last turn.
+// seeingAgent replaces Claude Code by a program that records everything that it can read, and acts. It leaves files
+// that no archive contains, and compares the times of its files with those of its last turn.
 const seeingAgent = `#!/bin/sh
 list() { find . "$HOME" -type f ! -name .times -exec stat -c '%n %a %h %y' {} + | sort; }
 {
@@ -40,8 +40,7 @@ touch private && chmod 600 private
 list > "$HOME/.times"
 `
 
-// runSeeing runs an experiment with agents that write down what they see, and returns it for each agent of
-// each generation.
+// runSeeing runs an experiment with seeingAgent, and returns the records of each agent in each generation.
 func runSeeing(t *testing.T, run func(x *experiment)) map[string]string {
 	t.Helper()
 	x := newExperiment(t, strings.NewReplacer(`name = "Cy"`, "name = \"Cy\"\nkind = \"claude\"", "ticks = 8", "ticks = 4").Replace(villageTOML), "0.05")
@@ -70,7 +69,8 @@ func samePorts(text string) string {
 	})
 }
 
-// TestAgentsCannotTellThatTheyWereResumed compares everything that an agent sees in a run with kills and in one without.
+// TestAgentsCannotTellThatTheyWereResumed compares everything that an agent can read in a run with kills and in a run
+// without kills.
 func TestAgentsCannotTellThatTheyWereResumed(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -80,7 +80,7 @@ func TestAgentsCannotTellThatTheyWereResumed(t *testing.T) {
 	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	text := strings.ReplaceAll(want["3"], os.Getenv("PATH"), "PATH") // the directory of the tests has such a name
+	text := strings.ReplaceAll(want["3"], os.Getenv("PATH"), "PATH") // the directory of the tests is in it
 	if at := strings.Index(strings.ToLower(text), "segno"); at >= 0 {
 		t.Errorf("the agent sees segno: %s", text[max(0, at-100):min(len(text), at+100)])
 	}

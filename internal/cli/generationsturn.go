@@ -11,7 +11,8 @@ import (
 	"github.com/dalsegno/segno/internal/worldagent"
 )
 
-// turnFlags adds the flags of a turn of an agent in a world. The environment has the rest.
+// turnFlags adds the flags of an agent's turn in a world. The other settings come from the
+// environment.
 func turnFlags(c *cobra.Command, t *worldagent.Config) {
 	c.Hidden = true
 	c.Flags().StringVar(&t.Conversation, "conversation", "", "the `DIR` of the conversation")
@@ -20,14 +21,14 @@ func turnFlags(c *cobra.Command, t *worldagent.Config) {
 	c.Flags().StringVar(&t.System, "system", "", "the system prompt, a `TEXT`")
 }
 
-// placeTurn sets where a turn takes place.
+// placeTurn sets the world, the ticket and the directory of a turn.
 func (a *app) placeTurn(t *worldagent.Config) (err error) {
 	t.World, t.Ticket = a.Getenv("WORLD_URL"), a.Getenv("WORLD_SESSION")
 	t.Dir, err = a.workDir()
 	return err
 }
 
-// generationsTurn is the process of one turn of segno's own agent.
+// generationsTurn is the command of a process that runs one turn of segno's own agent.
 func (a *app) generationsTurn() *cobra.Command {
 	var t worldagent.Config
 	var world, model string
@@ -64,7 +65,7 @@ func (a *app) turnModel(ctx context.Context, world, model, workspace string) (ag
 	return worldagent.Player(player), nil
 }
 
-// printTurn prints the last words of an agent, for people.
+// printTurn prints the last message of an agent.
 func (a *app) printTurn(words string, err error) error {
 	if err != nil {
 		return err
@@ -74,7 +75,8 @@ func (a *app) printTurn(words string, err error) error {
 	return p.err
 }
 
-// generationsACP is the process of one turn of an agent that speaks the Agent Client Protocol.
+// generationsACP is the command of a process that runs one turn of an agent with the Agent Client
+// Protocol.
 func (a *app) generationsACP() *cobra.Command {
 	var t worldagent.Config
 	var session string

@@ -10,15 +10,15 @@ import (
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 )
 
-// waitingAgent is a program in the place of Claude Code. Each turn ends when the test writes a line, and
-// prints text that could control a terminal.
+// waitingAgent replaces Claude Code by a program whose turns each end when the test writes a line. A turn prints text
+// that could control a terminal.
 const waitingAgent = `#!/bin/sh
 read -r _ < "$HOME/../../../../../go"
 printf 'evil\033[2J\033]0;title\007\342\200\256 turn\n'
 echo turn >> turns
 `
 
-// newWaiting makes an experiment with one agent that waits in each turn. release ends n turns.
+// newWaiting makes an experiment with one agent that waits in each turn. release lets n turns end.
 func newWaiting(t *testing.T) (x *experiment, release func(n int)) {
 	x = newExperiment(t, "world = \"company\"\ngenerations = 1\nticks = 4\n[[agents]]\nname = \"Cy\"\nkind = \"claude\"\n[[agents]]\nname = \"Ada\"\n", "0.001")
 	x.replaceClaude(waitingAgent)
@@ -29,7 +29,7 @@ func newWaiting(t *testing.T) (x *experiment, release func(n int)) {
 	return x, func(n int) {
 		t.Helper()
 		for range n {
-			if err := os.WriteFile(pipe, []byte("go\n"), 0o600); err != nil { // it waits for a reader
+			if err := os.WriteFile(pipe, []byte("go\n"), 0o600); err != nil { // opening the pipe waits for a reader
 				t.Fatal(err)
 			}
 		}
@@ -37,7 +37,7 @@ func newWaiting(t *testing.T) (x *experiment, release func(n int)) {
 }
 
 // TestViewOfGenerations watches a run on a terminal, resizes it, and quits in the middle of a turn. The same command
-// goes on from the checkpoint.
+// continues from the checkpoint.
 func TestViewOfGenerations(t *testing.T) {
 	t.Parallel()
 	x, release := newWaiting(t)

@@ -8,11 +8,11 @@ import (
 )
 
 // graph draws a tree of checkpoints, newest first, with one column for each line that is open at a
-// row. lanes has for each column the checkpoint that the column leads down to.
+// row. For each column, lanes has the next checkpoint below.
 type graph struct{ lanes []segno.CommitID }
 
-// row returns the columns of a checkpoint's row with its glyph, and the row that joins columns
-// below it, or "".
+// row returns the columns of a checkpoint's row with its glyph. joint is the row below that joins
+// columns, or "".
 func (g *graph) row(id, parent segno.CommitID, glyph string) (lanes, joint string) {
 	at := slices.Index(g.lanes, id)
 	if at < 0 {
@@ -25,8 +25,8 @@ func (g *graph) row(id, parent segno.CommitID, glyph string) (lanes, joint strin
 	return strings.Join(cols, " "), strings.Join(g.join(), "\n")
 }
 
-// join merges columns that lead to the same checkpoint, one pair in each returned row, and drops
-// columns at the end that lead nowhere.
+// join merges columns with the same next checkpoint, one pair in each returned row. It drops
+// columns at the end that have no next checkpoint.
 func (g *graph) join() (rows []string) {
 	for from := len(g.lanes) - 1; from > 0; from-- {
 		to := slices.Index(g.lanes, g.lanes[from])

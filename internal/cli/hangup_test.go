@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestAgentEndsWithItsTerminal hangs up on an agent, alone and behind the proxy, while its
-// command runs: both end.
+// TestAgentEndsWithItsTerminal hangs up the terminal of an agent, alone and behind the proxy, while
+// its command runs. Both end.
 func TestAgentEndsWithItsTerminal(t *testing.T) {
 	for name, command := range map[string][]string{"alone": {"agent"}, "behind the proxy": {"acp", "--", "segno", "agent"}} {
 		t.Run(name, func(t *testing.T) {
@@ -41,8 +41,8 @@ func TestAgentEndsWithItsTerminal(t *testing.T) {
 }
 
 // TestAgentThatIsKilledTakesItsCommandAlong kills an agent, alone and under the proxy, while its
-// command runs. The command and its background process hold a fifo open, which
-// reaches its end when the last of them ends.
+// command runs. The command and its background process hold a FIFO open. A reader of the FIFO gets
+// EOF when the last of them ends.
 func TestAgentThatIsKilledTakesItsCommandAlong(t *testing.T) {
 	for name, command := range map[string][]string{"alone": {"agent"}, "behind the proxy": {"acp", "--", "segno", "agent"}} {
 		t.Run(name, func(t *testing.T) {

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,13 +26,15 @@ func (a *app) heal() *cobra.Command {
 		Use:   "heal SESSION",
 		Short: "repair a copy of a damaged session",
 		Long: `Checks the transcript of a session against what its agent and the API of its model accept:
-lines that the agent skips, records whose loss hides all earlier turns, calls of tools without a
-result, images that the API rejects, turns that two processes wrote at once. Each finding shows its
-line, what the agent does with it, and what the repair does.
+lines that the agent skips, records whose loss hides all earlier turns, values that make the agent
+refuse the session, calls of tools without a result, images that the API rejects, turns that two
+processes wrote at once. Each finding shows its line, what the agent does with it, and what the
+repair does. The end shows how many messages of the session and of the copy the agent reads.
 
 The repair writes a copy under a new id; the session itself stays as it is. Lines without damage
 keep their bytes. If the session belongs to a thread, 'segno resume' continues with the copy.
-SESSION is the id of a session, the first letters of it, or the path of a transcript.
+SESSION is the id of a session, the first letters of it, or the path of a transcript. The copy
+continues in the directory of the session, or in the current one if that is gone.
 With --dry-run nothing is written, and damage is exit code 6.`,
 		Example: "  segno heal 0b6a1f3e --dry-run\n  segno heal 0b6a1f3e",
 		Args:    cobra.ExactArgs(1),
@@ -47,6 +51,7 @@ type healResult struct {
 	Session  segno.SessionID      `json:"session"`
 	Path     string               `json:"path"`
 	Findings []transcript.Finding `json:"findings"`
+	Reads    transcript.Reading   `json:"reads"`  // what the agent reads of the session
 	Healed   *healedItem          `json:"healed"` // null if nothing was written
 
 	PathBytes []byte `json:"path_bytes,omitempty"`
@@ -59,6 +64,8 @@ type healedItem struct {
 	Path    string          `json:"path"`
 	Dir     string          `json:"dir"`
 	Command []string        `json:"command"`
+
+	Reads transcript.Reading `json:"reads"` // what the agent reads of the copy
 
 	PathBytes []byte `json:"path_bytes,omitempty"`
 	DirBytes  []byte `json:"dir_bytes,omitempty"`
@@ -75,23 +82,32 @@ func (a *app) runHeal(ctx context.Context, name string, dry bool, o transcript.L
 	}
 	res := healResult{Agent: d.Agent, Session: d.Session, Path: d.Path, PathBytes: segno.PathBytes(d.Path)}
 	src := segno.Source{Session: d.Session, Path: d.Path, Dir: d.Dir}
-	if res.Findings, err = place.CheckSession(ctx, d.Agent, src, o); err != nil {
+	found, err := place.CheckSession(ctx, d.Agent, src, o)
+	if err != nil {
 		return err
 	}
-	var h timeline.Healed
-	if len(res.Findings) > 0 && !dry {
-		if h, err = a.healSession(ctx, d, o); err != nil {
+	res.Findings, res.Reads = found.Findings, found.Before
+	if len(res.Findings) > 0 && !dry && found.CanContinue() {
+		h, err := a.healSession(ctx, d, o)
+		if err != nil {
 			return err
 		}
 		res.Findings = h.Findings
-		res.Healed = &healedItem{Session: h.To.Session, Thread: h.Thread, Path: h.To.Path, Dir: h.To.Dir, Command: h.Run,
+		res.Healed = &healedItem{Session: h.To.Session, Thread: h.Thread, Path: h.To.Path, Dir: h.To.Dir, Command: h.Run, Reads: h.After,
 			PathBytes: segno.PathBytes(h.To.Path), DirBytes: segno.PathBytes(h.To.Dir)}
 	}
 	if res.Findings == nil {
 		res.Findings = []transcript.Finding{}
 	}
-	if err := a.printLong(res, func(p *printer) { a.writeHealed(p, res) }); err != nil || !dry || len(res.Findings) == 0 {
+	err = a.printLong(res, func(p *printer) { a.writeHealed(p, res) })
+	switch {
+	case err != nil:
 		return err
+	case !found.CanContinue():
+		return segno.Errorf(segno.KindCorrupt, "heal session", string(d.Session), "%s cannot continue it: %s", agentName(d.Agent), cmp.Or(found.After.Refusal, "no message is left")).
+			WithHint("if segno recorded the session, continue it with 'segno resume' at a checkpoint, which has its own copy")
+	case !dry || len(res.Findings) == 0:
+		return nil
 	}
 	again := short(d.Session)
 	if isPath(name) {
@@ -118,8 +134,9 @@ func (a *app) healSession(ctx context.Context, d local.SessionDetail, o transcri
 	return tl.HealSession(ctx, keepRequest(ctx, store, d), o)
 }
 
-// sessionToHeal returns the session with an id, a prefix of an id, or a path. Its transcript may be
-// too damaged to show its directory. It is then the current one.
+// sessionToHeal returns the session with an id, a prefix of an id, or a path. Its directory is the
+// current one if its transcript is too damaged to show one, if that directory is gone, or if the
+// project was moved here together with its transcripts.
 func (a *app) sessionToHeal(ctx context.Context, place local.Place, name string) (d local.SessionDetail, err error) {
 	if d.FoundSession, err = a.sessionFile(ctx, place, name); err != nil {
 		return d, err
@@ -127,10 +144,19 @@ func (a *app) sessionToHeal(ctx context.Context, place local.Place, name string)
 	if all, err := place.Details(ctx, nil, []local.FoundSession{d.FoundSession}); err == nil {
 		d = all[0]
 	}
-	if !filepath.IsAbs(d.Dir) {
-		d.Dir, err = a.workDir()
+	wd, err := a.workDir()
+	if err != nil {
+		return d, err
 	}
-	return d, err
+	if fi, err := os.Stat(d.Dir); !filepath.IsAbs(d.Dir) || err != nil || !fi.IsDir() || d.Agent == claude.Agent && isSessionOf(d.Path, wd) && !isSessionOf(d.Path, d.Dir) {
+		d.Dir = wd
+	}
+	return d, nil
+}
+
+// isSessionOf reports whether Claude Code finds a transcript if it runs in a directory.
+func isSessionOf(path, dir string) bool {
+	return filepath.Base(filepath.Dir(path)) == claude.Slug(dir)
 }
 
 // isPath reports whether the name of a session is the path of its transcript.
@@ -167,7 +193,9 @@ func (a *app) sessionFile(ctx context.Context, place local.Place, name string) (
 
 func (a *app) writeHealed(p *printer, res healResult) {
 	if len(res.Findings) == 0 {
-		p.linef("no damage found in %s", inline(string(res.Session)))
+		if res.Reads.Refusal == "" {
+			p.linef("no damage found in %s; %s", inline(string(res.Session)), readsText(res.Agent, res.Reads, ""))
+		}
 		return
 	}
 	for i, f := range res.Findings {
@@ -177,11 +205,30 @@ func (a *app) writeHealed(p *printer, res healResult) {
 		}
 		p.linef("line %d, byte %d: %s\n  %s\n  repair: %s", f.Line, f.Offset, p.warn(f.Code), clean(f.Why), clean(f.Repair))
 	}
+	p.linef("%s", readsText(res.Agent, res.Reads, ", or damaged"))
 	if res.Healed == nil {
 		return
 	}
 	p.linef("wrote the repaired copy %s; %s stays as it is", inline(string(res.Healed.Session)), inline(string(res.Session)))
+	p.linef("of the copy, %s", readsText(res.Agent, res.Healed.Reads, ""))
 	p.linef("to continue there:\n  %s", a.runIn(res.Healed.Dir, res.Healed.Command))
+}
+
+// readsText describes how much of a session its agent reads. Other messages are where the agent leaves
+// them out, or elsewhere.
+func readsText(agent string, r transcript.Reading, elsewhere string) string {
+	switch {
+	case r.Refusal != "":
+		return agentName(agent) + " does not continue the session: " + clean(r.Refusal)
+	case r.Messages == r.Total:
+		return fmt.Sprintf("%s reads all %s", agentName(agent), plural(r.Total, "message"))
+	}
+	return fmt.Sprintf("%s reads %d of %s; the others are beside the conversation or before a compaction%s", agentName(agent), r.Messages, plural(r.Total, "message"), elsewhere)
+}
+
+// agentName is the name of an agent whose sessions can be healed.
+func agentName(agent string) string {
+	return map[string]string{claude.Agent: "Claude Code", codex.Agent: "Codex"}[agent]
 }
 
 // maxFindings is how many findings are shown to a person.

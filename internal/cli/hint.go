@@ -7,8 +7,8 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// hintOnce prints a hint on a terminal, once in the user's own store. The file hints/NAME of the store records
-// that it was shown. If the file cannot be written the hint stays away, because it would come each time.
+// hintOnce prints a hint on a terminal, once in the user's own store. The file hints/NAME of the store records that it
+// was shown. If that file cannot be written, hintOnce prints nothing, because the hint would appear every time.
 func (a *app) hintOnce(store *local.Store, name, text string) {
 	if a.json || a.store != "" || !terminal(a.Stdout) || !terminal(a.Stderr) || store.ReadOnly() {
 		return

@@ -8,7 +8,7 @@ import (
 	"github.com/dalsegno/segno/internal/printable"
 )
 
-// history reads the history of the thread the command works on.
+// history reads the history of the thread that the command works on.
 func (a *app) history(ctx context.Context, d *openWorkspace) (*history.History, error) {
 	thread, err := a.threadID(ctx, d)
 	if err != nil {
@@ -27,8 +27,9 @@ func (a *app) checkpointNamed(ctx context.Context, d *openWorkspace, name string
 	return h, c, err
 }
 
-// label is the name of a checkpoint in text: "t4" for a turn, else its short id.
+// label returns the name of a checkpoint in text: "t4" for a turn, else its short id.
 func label(c *segno.Checkpoint) string { return printable.Label(c) }
 
-// short is the first letters of an id that segno made, or the whole name that the user chose.
+// short shortens an id that segno made to its first letters. It returns a name that the user chose
+// unchanged.
 func short[ID ~string](id ID) string { return printable.Short(id) }

@@ -24,13 +24,13 @@ are in the store's hook.log, which 'segno doctor' shows.`,
 			if len(args) > 0 {
 				a.runHook(c.Context(), args[0])
 			}
-			return nil // an error would not help an agent that runs anything else
+			return nil // an agent could not act on an error
 		},
 	}
 }
 
-// runHook handles one event of an agent, or nothing if the agent is not known. It reports no error: the hook's package writes failures
-// to the log of the store.
+// runHook handles one event of an agent. It ignores an unknown agent. It returns no error, because the package hook
+// writes failures to the log of the store.
 func (a *app) runHook(ctx context.Context, agent string) {
 	if e, err := a.hookEvent(ctx); err == nil { // else there is no log to write the error to
 		hook.Run(ctx, agent, e)
@@ -45,8 +45,8 @@ func (a *app) hookEvent(ctx context.Context) (hook.Event, error) {
 		Baseline: func(dir string) error { return a.startBaseline(context.WithoutCancel(ctx), dir) }}, err
 }
 
-// quickHook runs a hook registered by enable without building the whole command:
-// an agent waits for it at every tool call.
+// quickHook runs a hook that enable registered. It does not build the whole command, because the
+// agent waits for the hook at every tool call.
 func (a *app) quickHook(ctx context.Context, args []string) bool {
 	store := ""
 	if len(args) > 3 && args[0] == "--store" {
@@ -61,7 +61,7 @@ func (a *app) quickHook(ctx context.Context, args []string) bool {
 		a.runHook(ctx, args[1])
 	case args[1] == hook.NotifyArg:
 		a.store = store
-		e, _ := a.hookEvent(ctx) // the user's command is run without a store, too
+		e, _ := a.hookEvent(ctx) // the user's command also runs without a store
 		hook.Notify(ctx, args[2:], e)
 	default:
 		return false

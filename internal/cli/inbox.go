@@ -21,7 +21,6 @@ func (a *app) inbox() *cobra.Command {
 	}
 }
 
-// inboxItem is one element of inbox --json.
 type inboxItem struct {
 	Thread segno.ThreadID `json:"thread"`
 	segno.Interrupt

@@ -42,22 +42,22 @@ type inspection struct {
 	*contents
 }
 
-// contents counts the files of an archive.
 type contents struct {
 	Digest      string    `json:"state_digest"`
 	Created     time.Time `json:"created_at"`
 	WrittenHere bool      `json:"written_here"`
 	Signed      bool      `json:"signed"`
 	Signer      string    `json:"signer,omitempty"`
-	// SignatureError is why the signature is not that of an allowed signer, if the user named some.
+	// SignatureError is the reason why no allowed signer made the signature. It is set only if the
+	// user named signers.
 	SignatureError string               `json:"signature_error,omitempty"`
 	Tiers          map[archive.Tier]sum `json:"tiers"`
 	Agents         []agentContents      `json:"agents"`
 	World          *archive.WorldInfo   `json:"world,omitempty"`
 	Links          int                  `json:"links"`
 	Omitted        []archive.Omission   `json:"omitted"`
-	// Denied are the files that unpack never extracts, and Instructions those that an agent reads
-	// as instructions.
+	// Denied are the files that unpack never extracts. Instructions are the files that an agent
+	// reads as instructions.
 	Denied       []string              `json:"denied"`
 	Instructions []string              `json:"instructions"`
 	Cut          *archive.Cut          `json:"cut,omitempty"`
@@ -67,7 +67,7 @@ type contents struct {
 	Caller       map[string]any        `json:"caller,omitempty"`
 }
 
-// agentContents is one agent of an archive.
+// agentContents counts the files of one agent of an archive.
 type agentContents struct {
 	archive.AgentInfo
 	Workspace sum `json:"workspace"`
@@ -125,7 +125,7 @@ func (a *app) contentsOf(r *archive.Reader, flags archiveFlags) (*contents, erro
 	return c, err
 }
 
-// count adds up the files of the tiers, of all agents and of each.
+// count adds up the files of each tier, in total and for each agent.
 func (c *contents) count(m *archive.Manifest) {
 	at := map[string]int{}
 	for i, info := range m.Agents {
@@ -193,7 +193,7 @@ func (a *app) writeContents(p *printer, name string, res *inspection) {
 	}
 }
 
-// origin describes whether the archive was written here, and what follows from it.
+// origin describes whether this installation wrote the archive, and the consequences.
 func (c *contents) origin() string {
 	switch {
 	case c.WrittenHere:
@@ -230,7 +230,7 @@ func (x agentContents) describe() string {
 	return text + fmt.Sprintf("  workspace %s; session %s", x.Workspace, x.Session)
 }
 
-// describeCut explains how the parts of an archive belong together in time.
+// describeCut explains whether the parts of an archive are from the same moment.
 func describeCut(c *archive.Cut) string {
 	if c == nil {
 		return "not recorded"
@@ -246,7 +246,7 @@ func describeCut(c *archive.Cut) string {
 	return inline(c.Consistency)
 }
 
-// scanned describes how much the secret scan proves.
+// scanned describes how far the result of the secret scan can be trusted.
 func (c *contents) scanned() string {
 	switch {
 	case c.Scan == nil:
@@ -280,7 +280,6 @@ archive can still have a hostile author: a signature answers that, a checksum do
 	return c
 }
 
-// verification is the result of verify.
 type verification struct {
 	File        string `json:"file"`
 	FileBytes   []byte `json:"file_bytes,omitempty"`
@@ -288,7 +287,8 @@ type verification struct {
 	WrittenHere bool   `json:"written_here"`
 	Signed      bool   `json:"signed"`
 	Signer      string `json:"signer,omitempty"`
-	// Delta is set if files are in another archive: those that it counts as missing were not read.
+	// Delta is set if some files are in another archive. verify did not read the files that Delta
+	// counts as missing.
 	Delta *deltaContents `json:"delta,omitempty"`
 	sum
 }

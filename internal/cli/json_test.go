@@ -13,7 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// cmdJSON looks into the one JSON document that the last program printed.
+// cmdJSON checks values in the single JSON document that the last program printed.
 //
 //	json PATH VALUE            the value: a string as it is, else as JSON
 //	json -match PATH PATTERN   the value matches
@@ -21,9 +21,9 @@ import (
 //	json -keys PATH 'A B C'    the object has all these fields
 //	json -set NAME PATH        the value becomes $NAME
 //
-// With -err it reads standard error. A PATH is fields and indexes
-// with dots between; FIELD=VALUE chooses elements of an array, '*' makes the next
-// steps apply to each, len is how many there are; '.' is the document.
+// With -err, it reads standard error. A PATH is a list of fields and indexes, separated by dots.
+// FIELD=VALUE selects elements of an array, '*' applies the next steps to each element, and len is
+// the number of elements. '.' is the document.
 func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
 	from := "stdout"
 	if len(args) > 0 && args[0] == "-err" {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// cmdKeys makes keys: NAME and NAME.pub as ssh-keygen writes them, or NAME and NAME.pub as
-// age-keygen. With -passphrase the private key of SSH has the passphrase "open".
+// cmdKeys makes the files NAME and NAME.pub with keys, in the format of ssh-keygen or of
+// age-keygen. With -passphrase, the SSH private key has the passphrase "open".
 //
 //	keys ssh|age [-passphrase] NAME
 func cmdKeys(ts *testscript.TestScript, neg bool, args []string) {

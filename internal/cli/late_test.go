@@ -8,9 +8,9 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// TestALatePromptInASessionThatWasCut undoes a turn and prompts the session that was cut
-// for it while the workspace is busy, so that the spool does not know its thread: the
-// turn lands on the thread the session was cut from, and makes no second one.
+// TestALatePromptInASessionThatWasCut undoes a turn, which cuts a session. It prompts that session
+// while the workspace is busy, so the spool does not know the thread. The turn is recorded in the
+// thread from which the session was cut, and makes no second thread.
 func TestALatePromptInASessionThatWasCut(t *testing.T) {
 	d := newBench(t)
 	d.write("0")

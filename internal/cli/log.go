@@ -71,13 +71,13 @@ func (a *app) runLog(ctx context.Context, d *openWorkspace, limit int) error {
 	return nil
 }
 
-// drawLog draws the graph: a row with the columns and a description for each checkpoint, and below
-// it a row for columns that end there. Each row fits the terminal, because a wrapped row would break
-// the lines of the graph.
+// drawLog draws the graph: a row with the columns and a description for each checkpoint, and below it a row for columns
+// that end there. Each row is cut to the width of the terminal, because a wrapped row would break the lines of the
+// graph.
 func (a *app) drawLog(p *printer, h *history.History, shown []segno.Checkpoint) {
 	width := p.width()
 	if p.ascii {
-		width = max(0, width-len("...")+1) // drawn replaces the mark of a shortened text by a longer one
+		width = max(0, width-len("...")+1) // drawn may replace "…" by "...", which is longer
 	}
 	var g graph
 	for i := range shown {
@@ -96,7 +96,7 @@ func (a *app) drawLog(p *printer, h *history.History, shown []segno.Checkpoint) 
 
 func (a *app) now() time.Time { return time.Now() }
 
-// when writes a time in the user's time zone.
+// when formats a time in the user's time zone.
 func (a *app) when(t time.Time) string { return t.In(a.now().Location()).Format("2006-01-02 15:04") }
 
 // lead is the beginning of a line in a list: a name and an age.
@@ -104,8 +104,8 @@ func (a *app) lead(p paint, name string, t time.Time) string {
 	return p.bold(pad(name, 6)) + " " + p.dim(pad(chat.Age(a.now().Sub(t)), 4))
 }
 
-// describeCheckpoint is one line about a checkpoint. If room is positive the line has at most room
-// columns: the prompt is shortened first, so that the number of files stays.
+// describeCheckpoint describes a checkpoint on one line. If room is positive, the line has at most
+// room columns. The prompt is shortened first, to keep the number of files.
 func describeCheckpoint(h *history.History, c *segno.Checkpoint, lead string, p paint, room int) string {
 	const least = 12 // columns of the prompt
 	lead += " " + pad(inline(actor(c)), 7) + " "
@@ -184,8 +184,8 @@ func facts(h *history.History, c *segno.Checkpoint, p paint) (text string) {
 	return text
 }
 
-// coverage describes the files that a checkpoint no longer records, or records although a rule
-// protects them, as far as that differs from its parent.
+// coverage describes the files that a checkpoint no longer records, and those that it records
+// although a rule protects them. It leaves out files for which the same is true in the parent.
 func coverage(h *history.History, c *segno.Checkpoint) string {
 	if n := c.Files.Protected; n > 0 {
 		return files(n) + " no longer recorded"
@@ -204,7 +204,7 @@ func coverage(h *history.History, c *segno.Checkpoint) string {
 	return "still recorded although a rule protects it: " + abbreviated(held)
 }
 
-// unreadNote describes the paths that a snapshot does not have. It has the first ones only.
+// unreadNote describes the paths that a snapshot lacks. It names only the first ones.
 func unreadNote(paths []string) string {
 	text := "not saved: " + shortPath(paths[0])
 	switch more := len(paths) - 1; {
@@ -216,7 +216,7 @@ func unreadNote(paths []string) string {
 	return text + " (it cannot be read, changes, or is beyond the limits of a snapshot)"
 }
 
-// maxUnread is how many paths that exceed the limits of a snapshot are listed.
+// maxUnread limits the list of paths that exceed the limits of a snapshot.
 const maxUnread = 100
 
 // shortPath quotes a path and leaves out the middle if it is long.
@@ -241,5 +241,5 @@ func abbreviated(paths []string) string {
 	}
 }
 
-// counts writes ~modified +added -deleted, without zeros.
+// counts formats the counts as ~modified +added -deleted and leaves out zeros.
 func counts(n segno.Counts) string { return printable.Counts(n) }

@@ -24,7 +24,7 @@ func TestManPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	root := (&app{}).root()
-	root.DisableAutoGenTag = true // its date would differ in each build
+	root.DisableAutoGenTag = true // the tag contains a date, which would differ in each build
 	if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "segno", Manual: "segno manual"}, dir); err != nil {
 		t.Fatal(err)
 	}

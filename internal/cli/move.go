@@ -23,7 +23,7 @@ func (a *app) move(ctx context.Context, d *openWorkspace, ask timeline.MoveReque
 		}
 		ask.Thread = t.ID
 	}
-	var plan *timeline.Plan // that the user agreed to; with -y it is the one of the moment
+	var plan *timeline.Plan // the plan that the user confirmed; nil with -y
 	if a.dryRun || !a.yes {
 		var err error
 		if plan, err = d.timeline.Preview(ctx, ask); err != nil {
@@ -62,7 +62,7 @@ func (a *app) move(ctx context.Context, d *openWorkspace, ask timeline.MoveReque
 	return nil
 }
 
-// confirm asks on the terminal; without one it refuses.
+// confirm asks on the terminal. It refuses if there is no terminal.
 func (a *app) confirm(verb string) error {
 	if !terminal(a.Stdin) {
 		hint := "use -y to do it, --dry-run to see it"
@@ -82,7 +82,7 @@ func (a *app) confirm(verb string) error {
 	return nil
 }
 
-// moveText returns an empty description of a move, for the terminal of p.
+// moveText returns an empty description of a move that fits the terminal of p.
 func (a *app) moveText(p *printer) *moves.Text {
 	return &moves.Text{Paint: p.role, Verbose: a.verbose}
 }
@@ -127,7 +127,6 @@ func (a *app) writeMoved(p *printer, m *timeline.MoveResult, res moves.Result) {
 	}
 }
 
-// writtenDatabases returns the changes of databases that a move made.
 func writtenDatabases(res moves.Result) (written []history.Change) {
 	for _, c := range res.Changes {
 		isConflict := func(u moves.UnwrittenPath) bool { return u.Path == moves.DatabaseLabel(c.Path) }

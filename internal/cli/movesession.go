@@ -35,7 +35,6 @@ that a process has open is refused.`,
 	return c
 }
 
-// moveSessionResult is the result of move.
 type moveSessionResult struct {
 	Agent   string          `json:"agent"`
 	Session segno.SessionID `json:"session"`
@@ -44,7 +43,7 @@ type moveSessionResult struct {
 	Path    string          `json:"path"`
 	Dir     string          `json:"dir"`
 	Command []string        `json:"command"`
-	Notes   []string        `json:"notes"` // what was not copied
+	Notes   []string        `json:"notes"` // parts that were not copied
 
 	FromBytes []byte `json:"from_bytes,omitempty"`
 	PathBytes []byte `json:"path_bytes,omitempty"`
@@ -107,8 +106,8 @@ func (a *app) writeMovedSession(p *printer, res moveSessionResult, m timeline.Mo
 	p.linef("to continue there:\n  %s", a.runIn(res.Dir, res.Command))
 }
 
-// resumeSession prints the command that continues a session of an agent, and on a terminal runs it:
-// in the directory of -C, else where the session ran, else here.
+// resumeSession prints the command that continues a session of an agent, and runs it on a terminal.
+// The directory is the one of -C, else the session's own, else the current one.
 func (a *app) resumeSession(ctx context.Context, store *local.Store, s local.FoundSession, printOnly bool) error {
 	s, err := a.withoutDamage(ctx, store, s)
 	if err != nil {
@@ -130,8 +129,9 @@ func (a *app) resumeSession(ctx context.Context, store *local.Store, s local.Fou
 	return a.finishResume(ctx, func() { store.Close() }, res, printOnly)
 }
 
-// withoutDamage returns the newest repaired copy of a session if 'segno heal' made one and the user
-// did not continue the damaged session since, else the session.
+// withoutDamage returns the newest copy of a session that 'segno heal' repaired. It returns the
+// session itself if there is no copy, or if the user continued the damaged session after the
+// repair.
 func (a *app) withoutDamage(ctx context.Context, store *local.Store, s local.FoundSession) (local.FoundSession, error) {
 	for t, err := range store.Threads(ctx, segno.ThreadQuery{Session: s.Session, Limit: 1}) {
 		if err != nil {
@@ -160,7 +160,7 @@ func (a *app) withoutDamage(ctx context.Context, store *local.Store, s local.Fou
 	return s, nil
 }
 
-// healReason is why a repaired copy is in the chain of a thread.
+// healReason is the reason that the chain of a thread records for a repaired copy.
 const healReason = "heal"
 
 // dirToResume returns the directory in which a session continues.

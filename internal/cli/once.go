@@ -18,7 +18,7 @@ type approvalError struct{ ids []string }
 
 func (*approvalError) Error() string { return "the session waits for approval" }
 
-// oneShot is a chat of one prompt, command or set of answers.
+// oneShot is a chat with a single input: a prompt, a command or a set of answers.
 type oneShot struct {
 	*app
 	workspace *openWorkspace
@@ -26,7 +26,7 @@ type oneShot struct {
 	flags     *chatFlags
 }
 
-// command is the command that continues the session.
+// command returns the command line that continues the session.
 func (o *oneShot) command(args ...string) string {
 	run := o.chatCommand(o.workspace, segno.ThreadID(o.chat.Session))
 	if o.dir != "" {
@@ -42,7 +42,7 @@ func (o *oneShot) command(args ...string) string {
 	return line
 }
 
-// run makes one run. The answer goes to standard output, and other events to standard error.
+// run runs the agent once. The answer goes to standard output, other events to standard error.
 func (o *oneShot) run(ctx context.Context, in agent.Input) (err error) {
 	if in.Decide, err = o.decisions(ctx); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (o *oneShot) explainError(ctx context.Context, in agent.Input, err error) e
 			WithHint("run " + o.command("--continue") + " to continue")
 	case kind == segno.KindRefused && len(in.Decide) == 0:
 		if waits := o.approvalError(ctx); waits != nil {
-			return waits // the prompt was refused for that
+			return waits // the session refused the prompt because calls wait for approval
 		}
 		if s, lookErr := o.chat.Status(ctx); lookErr == nil && s.Phase == agent.PhaseBrokenOff {
 			return segno.NewError(segno.KindInternal, "", "", err).WithHint("run " + o.command("--continue") + " first, or undo the turn")
@@ -103,7 +103,7 @@ func (o *oneShot) explainError(ctx context.Context, in agent.Input, err error) e
 	return err
 }
 
-// needsNoModel reports whether a prompt is a command that asks no model.
+// needsNoModel reports whether a prompt is a command of the chat that asks no model.
 func needsNoModel(prompt string) bool {
 	name := chat.CommandOf(prompt)
 	return chat.IsCommand(prompt) && name != "" && name != "/continue" && name != "/edit"
@@ -137,8 +137,8 @@ func (o *oneShot) runCommand(ctx context.Context, line string) (reply chat.Reply
 	return reply, err
 }
 
-// decisions makes decisions from the answers of the command line. Several answers go to the agent
-// together; one call cannot have two.
+// decisions converts the answers of the command line. The agent receives all of them together, so
+// it is an error to answer a call twice.
 func (o *oneShot) decisions(ctx context.Context) (all []segno.Decision, err error) {
 	seen := map[string]bool{}
 	for _, w := range o.flags.answers {
@@ -209,7 +209,7 @@ func (t *eventPrinter) flush() {
 	t.pending = ""
 }
 
-// approvalError is the error of a session that waits for approvals. It prints them first.
+// approvalError prints the calls that wait for approval and returns the error for them.
 func (o *oneShot) approvalError(ctx context.Context) error {
 	s, err := o.chat.Status(ctx)
 	if err != nil || len(s.Interrupts) == 0 {

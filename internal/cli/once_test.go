@@ -31,7 +31,7 @@ func printed(t *testing.T, rig *agentrig.Rig, args ...string) (pipe, screen stri
 	}
 	defer tty.Close()
 	var shown bytes.Buffer
-	_, _ = io.Copy(&shown, tty) // it ends with an error where the terminal closes
+	_, _ = io.Copy(&shown, tty) // fails when the terminal closes
 	return string(out), strings.ReplaceAll(shown.String(), "\r\n", "\n")
 }
 
@@ -85,7 +85,8 @@ func TestWordsForAShell(t *testing.T) {
 	}
 }
 
-// TestSessionsAreWhatAChatCanGoOnWith lists none that an editor goes on with.
+// TestSessionsAreWhatAChatCanGoOnWith checks that /sessions does not list the sessions of an
+// editor.
 func TestSessionsAreWhatAChatCanGoOnWith(t *testing.T) {
 	e := newEditor(t, "acp", "--", "segno", "agent")
 	e.say(e.open("new", ""), "say hi")

@@ -43,8 +43,8 @@ func (a *app) opLog() *cobra.Command {
 	}
 }
 
-// whoseTurns names the thread that each operation moved, and the newest turn that it undid or redid,
-// if the operations are about several threads.
+// whoseTurns describes each operation by the thread that it moved and the newest turn that it undid or redid. The map
+// is empty if all operations are about one thread.
 func whoseTurns(ctx context.Context, d *openWorkspace, ops []segno.Operation) (map[segno.OperationID]string, error) {
 	threads := map[segno.ThreadID]bool{}
 	for _, op := range ops {

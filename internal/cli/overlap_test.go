@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestAgentTakesOnePromptAfterTheOther sends prompts to a session whose turn is under way:
-// they wait for its end, and a cancel is for all of them. Other sessions do not wait.
+// TestAgentTakesOnePromptAfterTheOther sends prompts to a session during a turn. They wait for the
+// end of the turn, and a cancel ends all of them. Other sessions do not wait.
 func TestAgentTakesOnePromptAfterTheOther(t *testing.T) {
 	e := newEditor(t, "agent")
 	id, other := e.open("new", ""), e.open("new", "")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestAStoreOfAnotherUserIsNotUsed plants stores: commands refuse them, hooks say so once
-// and touch nothing there. Only root can plant one.
+// TestAStoreOfAnotherUserIsNotUsed makes stores that belong to another user, which only root can
+// do. Commands refuse them. Hooks report this once and touch nothing in the store.
 func TestAStoreOfAnotherUserIsNotUsed(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Log("only root can give a directory away")

@@ -18,7 +18,6 @@ import (
 	"github.com/dalsegno/segno/secret"
 )
 
-// packFlags are the flags of pack.
 type packFlags struct {
 	output                     string
 	workspaceOnly, omitSession bool
@@ -106,12 +105,11 @@ func (f *packFlags) check() error {
 	return checkFingerprints(f.allow)
 }
 
-// packResult is the result of pack.
 type packResult struct {
 	File       string               `json:"file"`
 	FileBytes  []byte               `json:"file_bytes,omitempty"`
 	Checkpoint segno.CommitID       `json:"checkpoint,omitempty"`
-	Thread     segno.ThreadID       `json:"thread,omitempty"`       // instead of a checkpoint
+	Thread     segno.ThreadID       `json:"thread,omitempty"`       // set instead of a checkpoint
 	Digest     string               `json:"state_digest,omitempty"` // not with --dry-run
 	Bytes      int64                `json:"bytes,omitempty"`        // of the file
 	Tiers      map[archive.Tier]sum `json:"tiers"`
@@ -119,7 +117,7 @@ type packResult struct {
 	Encrypted  bool                 `json:"encrypted"`
 	Signed     bool                 `json:"signed"`
 	Cut        *archive.Cut         `json:"cut,omitempty"`
-	Allowed    []string             `json:"allowed"` // fingerprints of findings in the archive
+	Allowed    []string             `json:"allowed"` // fingerprints of allowed findings in the archive
 	DryRun     bool                 `json:"dry_run"`
 }
 
@@ -152,7 +150,7 @@ func (a *app) runPack(ctx context.Context, d *openWorkspace, name string, flags 
 	o.Progress = a.transfer("packing")
 	m, err := archive.Write(ctx, path, what.state, o)
 	a.bar.erase()
-	if saveErr := records.SaveVerdicts(o.Verdicts); saveErr != nil { // also after a finding
+	if saveErr := records.SaveVerdicts(o.Verdicts); saveErr != nil { // a refused archive has verdicts, too
 		a.notef("segno: %s; the next archive is scanned again", clean(saveErr.Error()))
 	}
 	if err != nil {
@@ -165,9 +163,9 @@ func (a *app) runPack(ctx context.Context, d *openWorkspace, name string, flags 
 type packed struct {
 	state      archive.State
 	cleanup    func() error // is never nil
-	name       string       // for people
+	name       string       // for messages
 	checkpoint segno.CommitID
-	thread     segno.ThreadID // of an archive of a whole thread
+	thread     segno.ThreadID // set for an archive of a whole thread
 }
 
 // packed returns the state of the checkpoint or thread that the arguments name.
@@ -211,7 +209,8 @@ func (f *packFlags) options() pack.Options {
 	return pack.Options{WorkspaceOnly: f.workspaceOnly, OmitSession: f.omitSession}
 }
 
-// checkOutput refuses a path that a new file cannot have, before the long work begins.
+// checkOutput rejects a path where no new file can be made. Callers check it before the long work
+// begins.
 func checkOutput(op, path string) error {
 	if _, err := os.Lstat(path); err == nil {
 		return segno.Errorf(segno.KindConflict, op, path, "already exists").WithHint("give a new file with -o")
@@ -243,7 +242,7 @@ func (a *app) writeOptions(ctx context.Context, records local.Archives, flags pa
 	return o, nil
 }
 
-// isInWorkspace reports whether a new file is below the root of the workspace.
+// isInWorkspace reports whether the path of a new file is below the root of the workspace.
 func (a *app) isInWorkspace(d *openWorkspace, path string) bool {
 	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
 	if err != nil {
@@ -253,7 +252,8 @@ func (a *app) isInWorkspace(d *openWorkspace, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// explainPack prints the findings that refuse an archive, and adds hints to errors.
+// explainPack prints the secrets because of which pack refused an archive. It adds hints to other
+// errors.
 func (a *app) explainPack(path string, err error) error {
 	var found *archive.CheckpointSecretError
 	switch {
@@ -273,8 +273,8 @@ type refusedPack struct {
 	Findings  []secret.Finding `json:"findings"`
 }
 
-// printRefused prints the findings of a refused archive as the result, which a script reads. For a
-// person they are printed already.
+// printRefused prints the findings of a refused archive as JSON for a script. In text mode the
+// findings are already printed.
 func (a *app) printRefused(path string, err error) error {
 	var found *archive.CheckpointSecretError
 	if !errors.As(err, &found) {
@@ -287,7 +287,7 @@ func (a *app) printRefused(path string, err error) error {
 	return err
 }
 
-// waysOn is the hint for findings: what the user can do depends on where they are.
+// waysOn returns the hint for findings. The possible steps depend on the places of the findings.
 func waysOn(findings []secret.Finding) string {
 	var inSession, inFiles bool
 	allow := allowHint(findings)
@@ -362,7 +362,7 @@ func (a *app) printPacked(ctx context.Context, records local.Archives, res packR
 	})
 }
 
-// describeTiers writes the sizes of the tiers on one line.
+// describeTiers formats the sizes of the tiers on one line.
 func describeTiers(tiers map[archive.Tier]sum) string {
 	var parts []string
 	for _, tier := range []archive.Tier{archive.World, archive.Workspace, archive.Session, archive.Thread} {

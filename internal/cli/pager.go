@@ -15,7 +15,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// defaultPager shows a long result if the environment names no other program.
+// defaultPager is the pager if the environment names no other program.
 const defaultPager = "less"
 
 // pager is standard output for a result that may be longer than the terminal. It buffers the first
@@ -24,7 +24,7 @@ type pager struct {
 	app     *app
 	out     *os.File
 	command string
-	rows    int // of the terminal
+	rows    int // rows of the terminal
 
 	held    bytes.Buffer
 	process *exec.Cmd // nil until the result is too long for the terminal
@@ -99,8 +99,8 @@ func (p *pager) start() (err error) {
 }
 
 // close ends the result and waits for the pager. err is the error that made the result incomplete,
-// or nil. close returns no error if the user quits the pager early, and an error if the shell could
-// not run the pager.
+// or nil. close returns an error if the shell could not run the pager. It is not an error if the
+// user quits the pager early.
 func (p *pager) close(err error) error {
 	if p.process == nil {
 		_, writeErr := p.out.Write(p.held.Bytes())

@@ -79,7 +79,7 @@ func (p *printer) width() int {
 	return 0
 }
 
-// drawn replaces the characters that not every terminal has.
+// drawn replaces characters that some terminals lack.
 func (p paint) drawn(s string) string {
 	if !p.ascii {
 		return s
@@ -88,10 +88,10 @@ func (p paint) drawn(s string) string {
 		"┤", "+", "└", "+", "●", "*", "○", "o", "×", "x", "…", "...", "→", "->", "✓", "ok", "✗", "x", "⏎", " ").Replace(s)
 }
 
-// visible is how many columns of a terminal s takes.
+// visible returns the number of columns that s takes on a terminal.
 func visible(s string) int { return ansi.StringWidth(s) }
 
-// fit shortens s to width columns, or not at all if width is not positive.
+// fit shortens s to width columns. It does not shorten s if width is not positive.
 func fit(s string, width int) string {
 	if width <= 0 {
 		return s
@@ -103,8 +103,7 @@ func pad(s string, n int) string {
 	return s + strings.Repeat(" ", max(0, n-visible(s)))
 }
 
-// clean makes text safe to print: it escapes control characters, which could control the
-// terminal.
+// clean makes text safe to print: it escapes the characters that could control the terminal.
 func clean(s string) string { return printable.Clean(s) }
 
 // inline is clean for text that must stay on one line.
@@ -113,12 +112,12 @@ func inline(s string) string { return printable.Inline(s) }
 // cleanLines is clean for text of several lines, which may be in any script.
 func cleanLines(s string) string { return printable.Lines(s) }
 
-// quote writes text of a person between quotation marks.
+// quote puts text that a person wrote between quotation marks.
 func quote(s string) string {
 	return strings.NewReplacer(`\\`, `\\`, `\u200c`, "\u200c", `\u200d`, "\u200d").Replace(strconv.Quote(s))
 }
 
-// commandLine writes a command so that a user can paste it into a shell.
+// commandLine formats a command so that a user can paste it into a shell.
 func commandLine(run []string) string {
 	words := make([]string, len(run))
 	for i, w := range run {
@@ -127,7 +126,7 @@ func commandLine(run []string) string {
 	return strings.Join(words, " ")
 }
 
-// shellQuote writes one word for a shell so that it is safe to print.
+// shellQuote quotes one word for a shell. The result is safe to print.
 func shellQuote(s string) string {
 	switch {
 	case strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || printable.IsUnsafe(r) }):

@@ -10,10 +10,10 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// quotePath writes a path for a person.
+// quotePath formats a path for text output.
 func quotePath(path string) string { return segno.QuotePath(path) }
 
-// unquotePath reads a path that quotePath wrote between quotes. Its escapes are also those of Go.
+// unquotePath parses a path that quotePath wrote in quotes. It accepts all escapes of Go.
 func unquotePath(s string) (string, bool) {
 	if !strings.HasPrefix(s, `"`) {
 		return "", false
@@ -26,10 +26,10 @@ func unquotePath(s string) (string, bool) {
 // path, or a path as quotePath prints it, with or without the quotes, which a shell may have
 // removed. It is relative to the current directory or, like printed paths, to the root.
 //
-// resolvePath returns the first of these paths that exists on disk or at the checkpoint c: the plain
-// path, then the unquoted ones; each first relative to the current directory, then to the root. If none
-// exists, it returns the plain path relative to the current directory, and the caller reports that.
-// It returns an error only if that path is outside the workspace, or the checkpoint cannot be read.
+// resolvePath returns the first of these paths that exists on disk or at the checkpoint c: the plain path, then the
+// unquoted ones. It tries each relative to the current directory first, and then relative to the root. If none exists,
+// it returns the plain path relative to the current directory, and the caller reports that. It returns an error only if
+// that path is outside the workspace, or the checkpoint cannot be read.
 func resolvePath(ctx context.Context, d *openWorkspace, c *segno.Checkpoint, arg string) (string, error) {
 	literal, err := relativeToRoot(d, d.dir, arg)
 	if err == nil && existsOnDisk(d, literal) {

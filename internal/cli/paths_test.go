@@ -26,8 +26,8 @@ func TestQuotePath(t *testing.T) {
 	}
 }
 
-// TestQuotedPathsAreReadBack: a printed path names the same file, and has no
-// control characters for the terminal.
+// TestQuotedPathsAreReadBack checks that a printed path names the same file, and contains no
+// control characters.
 func TestQuotedPathsAreReadBack(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		path := string(rapid.SliceOfN(rapid.Byte(), 1, 20).Draw(r, "path"))

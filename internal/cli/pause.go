@@ -13,7 +13,6 @@ import (
 	"github.com/dalsegno/segno/generation"
 )
 
-// pauseFlags are the flags of pause.
 type pauseFlags struct {
 	out, output string
 	grace, wait time.Duration
@@ -59,7 +58,7 @@ func (a *app) runPause(ctx context.Context, called string, flags pauseFlags) err
 	return explainNone(a.pauseThread(ctx, called, flags), called)
 }
 
-// explainNone describes the error for an argument that is neither a run nor a thread.
+// explainNone returns the error for an argument that is neither a run nor a thread.
 func explainNone(err error, called string) error {
 	if segno.KindOf(err) != segno.KindNotFound {
 		return err
@@ -68,13 +67,12 @@ func explainNone(err error, called string) error {
 		WithHint("see 'segno generations status' and 'segno threads'")
 }
 
-// pauseRunResult is the result of pause for an experiment.
 type pauseRunResult struct {
 	Experiment string `json:"experiment"`
 	Generation int    `json:"generation"`
 	Ticks      int    `json:"ticks"`
 	Run        string `json:"run_id"`
-	Checkpoint string `json:"checkpoint,omitempty"` // the path of its archive; none before the first one
+	Checkpoint string `json:"checkpoint,omitempty"` // the path of its archive; "" before the first checkpoint
 	Digest     string `json:"state_digest,omitempty"`
 }
 
@@ -96,7 +94,8 @@ func (a *app) pauseRun(ctx context.Context, dir, name string, flags pauseFlags) 
 	})
 }
 
-// wakeArgument returns the argument with which wake finds an experiment from here.
+// wakeArgument returns the argument with which wake finds the experiment from the current
+// directory.
 func (a *app) wakeArgument(dir, name string) string {
 	if wd, err := a.workDir(); err == nil {
 		if there, err := os.Stat(filepath.Join(wd, "runs")); err == nil {

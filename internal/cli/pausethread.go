@@ -17,19 +17,18 @@ import (
 	"github.com/dalsegno/segno/internal/spool"
 )
 
-// pauseThreadResult is the result of pause for a thread.
 type pauseThreadResult struct {
 	Thread     segno.ThreadID   `json:"thread"`
 	Checkpoint segno.CommitID   `json:"checkpoint"`
 	Label      string           `json:"label"`
-	Ended      []segno.ThreadID `json:"ended"` // other threads that lost their agents with it
+	Ended      []segno.ThreadID `json:"ended"` // other threads whose agents ended with the same process
 	Killed     bool             `json:"killed"`
 	File       string           `json:"file,omitempty"`
 	FileBytes  []byte           `json:"file_bytes,omitempty"`
 	Digest     string           `json:"state_digest,omitempty"`
 }
 
-// threadPause is one pause of a thread.
+// threadPause is the state of one run of pause for a thread.
 type threadPause struct {
 	*app
 	store  *local.Store
@@ -39,7 +38,7 @@ type threadPause struct {
 	result pauseThreadResult
 }
 
-// pauseThread stops the agent of a thread, and leaves a checkpoint.
+// pauseThread stops the agent of a thread and makes a checkpoint.
 func (a *app) pauseThread(ctx context.Context, called string, flags pauseFlags) error {
 	a.thread = called
 	d, err := a.open(ctx)
@@ -80,7 +79,8 @@ func (a *app) pauseThread(ctx context.Context, called string, flags pauseFlags) 
 
 const pauseThreadOp = "pause thread"
 
-// begin stops the agent. An earlier pause may have done so and been killed then.
+// begin stops the agent. An earlier pause may have stopped it and been killed before it made the
+// checkpoint.
 func (p *threadPause) begin(ctx context.Context) (mark spool.Paused, err error) {
 	mark, wasPaused, err := p.spool.Paused(p.thread)
 	if err != nil {
@@ -95,7 +95,7 @@ func (p *threadPause) begin(ctx context.Context) (mark spool.Paused, err error) 
 		return mark, segno.Errorf(segno.KindRefused, pauseThreadOp, string(p.thread), "it is paused already").
 			WithHint("run 'segno wake " + short(p.thread) + "' to continue it")
 	case wasPaused:
-		return mark, nil // the agent ended, and the checkpoint is missing
+		return mark, nil // the agent has ended; only the checkpoint is missing
 	default:
 		return mark, segno.Errorf(segno.KindRefused, pauseThreadOp, string(p.thread), "no process of segno runs its agent").
 			WithHint("pause stops agents of 'segno acp', 'segno chat' and 'segno agent'; end another one yourself, and run 'segno save'")
@@ -123,14 +123,14 @@ func (p *threadPause) runner(ctx context.Context) (spool.Runner, bool, error) {
 	}
 	r := all[i]
 	if r.Agent.PID > 1 && proc.Parent(r.Agent.PID) != r.PID {
-		r.Agent = spool.Process{} // it is not the agent, or has ended
+		r.Agent = spool.Process{} // the id belongs to another process, or the agent has ended
 	}
 	return r, true, nil
 }
 
-// hasOpenBelow reports whether a process has a file of a directory open, as a process of segno has one of its
-// store. A record that a program forged names no other process then. It is true where the system cannot tell,
-// and for a process of another user, which check refuses.
+// hasOpenBelow reports whether a process has a file below a directory open. A process of segno has a file of its store
+// open, so a forged record cannot make pause stop some other process. The result is also true if the system cannot list
+// open files, and for a process of another user, which check refuses.
 func hasOpenBelow(pid int, dir string) bool {
 	if uid, known := ownerOf(pid); known && uid != os.Geteuid() {
 		return true
@@ -185,8 +185,8 @@ func ownerOf(pid int) (uid int, known bool) {
 	return int(stat.Uid), true
 }
 
-// stop lets the turn go on for a moment, and then ends the process of segno, which ends the agent and records
-// the turn. What remains of either is killed.
+// stop gives the turn some time, and then ends the process of segno, which ends the agent and records the turn. Finally
+// it kills both if they still run.
 func (p *threadPause) stop(ctx context.Context, r spool.Runner) error {
 	isIdle := func() (bool, error) {
 		held, err := p.store.LeaseOf(ctx, p.thread)
@@ -227,10 +227,10 @@ func (p *threadPause) stop(ctx context.Context, r spool.Runner) error {
 	return p.spool.RemoveRunner(r.Process)
 }
 
-// killWait is how long a process may need to end after SIGKILL.
+// killWait is the longest time that a process may need to end after SIGKILL.
 const killWait = 10 * time.Second
 
-// waitUntil asks is again and again, for a time at most.
+// waitUntil polls is until it returns true, an error occurs or the time is over.
 func waitUntil(ctx context.Context, wait time.Duration, is func() (bool, error)) (bool, error) {
 	timeout := time.NewTimer(wait)
 	defer timeout.Stop()
@@ -251,7 +251,7 @@ func waitUntil(ctx context.Context, wait time.Duration, is func() (bool, error))
 }
 
 // save records the turn if its process could not, and makes a checkpoint of the files. If the directory is at another
-// thread, the checkpoint is the newest one of the thread.
+// thread, it returns the thread's newest checkpoint instead.
 func (p *threadPause) save(ctx context.Context, d *openWorkspace) (*segno.Checkpoint, error) {
 	if err := d.timeline.CloseAbandonedTurns(ctx); err != nil {
 		return nil, err

@@ -40,7 +40,7 @@ func (a *app) unpin() *cobra.Command {
 	}
 }
 
-// runPin adds a name to a checkpoint. A name belongs to one checkpoint of a thread.
+// runPin adds a name to a checkpoint. A name is unique within a thread.
 func (a *app) runPin(ctx context.Context, d *openWorkspace, which, name string) error {
 	h, c, err := a.checkpointNamed(ctx, d, which)
 	if err != nil {

@@ -31,7 +31,6 @@ type printer struct {
 
 func (a *app) printer(w io.Writer) *printer { return &printer{paint: a.paint(w), w: w} }
 
-// linef writes one line.
 func (p *printer) linef(format string, args ...any) { p.write(fmt.Sprintf(format, args...) + "\n") }
 
 func (p *printer) write(text string) {
@@ -54,10 +53,10 @@ func (p *printer) changes(changes []history.Change) {
 	p.lines(text.Lines())
 }
 
-// fail makes err the error of the result, if there is none yet.
+// fail records err as the error of the result, unless there already is one.
 func (p *printer) fail(err error) { p.err = cmp.Or(p.err, err) }
 
-// print writes the result: v with --json, else the lines that text prints.
+// print writes the result: v as JSON with --json, else the lines that text prints.
 func (a *app) print(v any, text func(p *printer)) error {
 	a.bar.erase()
 	if a.json {
@@ -70,7 +69,7 @@ func (a *app) print(v any, text func(p *printer)) error {
 	return wrapWriteError(p.err)
 }
 
-// printLong is print for a result that may be longer than the terminal.
+// printLong is like print, but a result that is longer than the terminal goes through the pager.
 func (a *app) printLong(v any, text func(p *printer)) error {
 	pager := a.newPager()
 	if pager == nil || a.json {
@@ -82,7 +81,7 @@ func (a *app) printLong(v any, text func(p *printer)) error {
 	return wrapWriteError(pager.close(p.err))
 }
 
-// wrapWriteError gives a failed write of the result the kind of a disk error.
+// wrapWriteError turns a failed write of the result into an error with the kind of a disk error.
 func wrapWriteError(err error) error {
 	var write *fs.PathError
 	if segno.KindOf(err) == segno.KindInternal && errors.As(err, &write) && write.Op == "write" {
@@ -123,7 +122,6 @@ func (a *app) report(err error) {
 	_ = encoder(a.Stderr).Encode(fields)
 }
 
-// terminal reports whether f is a terminal.
 func terminal(f any) bool {
 	file, ok := fileOf(f)
 	return ok && term.IsTerminal(int(file.Fd()))
@@ -138,15 +136,16 @@ func fileOf(f any) (*os.File, bool) {
 	return file, ok
 }
 
-// encoder writes JSON that is safe on a terminal: characters that could control the terminal
-// are escaped, so the document has the same value.
+// encoder writes JSON that is safe on a terminal: it escapes characters that could control the
+// terminal. The escaped document has the same value.
 func encoder(w io.Writer) *json.Encoder {
 	e := json.NewEncoder(escapingWriter{w})
 	e.SetEscapeHTML(false)
 	return e
 }
 
-// escapingWriter escapes within the strings of JSON documents, each of which is one write.
+// escapingWriter escapes characters in the strings of JSON documents. Each write must be a whole
+// document.
 type escapingWriter struct{ io.Writer }
 
 func (h escapingWriter) Write(p []byte) (int, error) {

@@ -10,11 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unprivilegedMain runs a command that file modes bind even if root runs the tests.
+// unprivilegedMain runs a command without the privileges of root, so that file modes apply to it
+// even if root runs the tests.
 func unprivilegedMain() {
 	runtime.LockOSThread()
 	for _, capability := range []uintptr{unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH} {
-		// fails without root, where it is not needed
+		// fails for other users, who do not need it
 		_ = unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0)
 	}
 	path, err := exec.LookPath(os.Args[1])

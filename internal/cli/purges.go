@@ -11,13 +11,13 @@ import (
 // purgeItem is a session that an agent will soon delete.
 type purgeItem struct {
 	Agent    string    `json:"agent"`
-	Sessions int       `json:"sessions"` // that it may delete within a week, or at any time
-	NotKept  int       `json:"not_kept"` // those among them that the store does not have
+	Sessions int       `json:"sessions"` // sessions that it may delete within a week or at any time
+	NotKept  int       `json:"not_kept"` // those of them that the store does not have
 	Next     time.Time `json:"next"`     // when it may delete the first of them
 }
 
-// findPurges returns what agents may delete within a week. It opens the transcripts of these
-// sessions only.
+// findPurges returns the sessions that agents may delete within a week. It opens only the
+// transcripts of these sessions.
 func (a *app) findPurges(ctx context.Context, store *local.Store) ([]purgeItem, error) {
 	found, _ := store.Place().FindSessions(ctx) // 'segno sessions' names those that cannot be read
 	due := slices.DeleteFunc(found, func(s local.FoundSession) bool { return s.Purge.IsZero() || s.Purge.Sub(a.now()) >= dueWithin })

@@ -10,8 +10,8 @@ import (
 	"github.com/dalsegno/segno/store/sqlite"
 )
 
-// TestAReadOnlyCopyOfAStoreInUse copies a store while a process has it open, so that its
-// newest commits are in SQLite's log, and reads the copy without the right to write.
+// TestAReadOnlyCopyOfAStoreInUse copies a store while a process has it open, so that the newest
+// commits are in SQLite's log. It reads the copy without write permission.
 func TestAReadOnlyCopyOfAStoreInUse(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -50,12 +50,12 @@ func TestAReadOnlyCopyOfAStoreInUse(t *testing.T) {
 		t.Fatalf("the copy has no log: %v", err)
 	}
 	must("chmod", "-R", "a-w", copied)
-	t.Cleanup(func() { _ = exec.Command("chmod", "-R", "u+w", dir).Run() }) // the directory is to be removed
+	t.Cleanup(func() { _ = exec.Command("chmod", "-R", "u+w", dir).Run() }) // else the directory cannot be removed
 	if got := must("unprivileged", "segno", "--store", copied, "log", "--json"); got != want {
 		t.Errorf("the copy's log is %s, want %s", got, want)
 	}
 
-	// without the files that go with it the log cannot be read, and segno reports that
+	// the log cannot be read without the files beside it, and segno reports that
 	must("chmod", "u+w", copied)
 	must("rm", "-f", filepath.Join(copied, "segno.db-shm"))
 	must("chmod", "a-w", copied)

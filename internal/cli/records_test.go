@@ -36,7 +36,7 @@ type record struct {
 	Message                struct{ Content json.RawMessage }
 }
 
-// readRecords reads the records of a transcript, none if the file does not exist.
+// readRecords reads the records of a transcript. It returns none if the file does not exist.
 func readRecords(file string) (all []record, err error) {
 	data, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {

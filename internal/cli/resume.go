@@ -63,7 +63,6 @@ all, as 'segno restore' does it; --chat leaves the files as they are.`,
 	return c
 }
 
-// resumeResult is the result of resume.
 type resumeResult struct {
 	Dir     string          `json:"dir"`
 	Session segno.SessionID `json:"session"`
@@ -84,7 +83,8 @@ func (a *app) runResume(ctx context.Context, d *openWorkspace, name string, prin
 	return a.finishResume(ctx, d.Close, res, printOnly)
 }
 
-// trySession calls resume for the session of an agent with a name. done is false if there is none.
+// trySession calls resume for the agent's session that has the name. done is false if there is no
+// such session.
 func (a *app) trySession(ctx context.Context, name string, resume func(context.Context, *local.Store, local.FoundSession) error) (done bool, err error) {
 	place, err := a.place()
 	if err != nil {
@@ -114,14 +114,14 @@ func (a *app) trySession(ctx context.Context, name string, resume func(context.C
 	return true, resume(ctx, store, s)
 }
 
-// finishResume prints the command and on a terminal runs it, after closeStore.
+// finishResume prints the command. On a terminal, it calls closeStore and runs the command.
 func (a *app) finishResume(ctx context.Context, closeStore func(), res resumeResult, printOnly bool) error {
 	res.DirBytes = segno.PathBytes(res.Dir)
 	a.noteWriter(ctx, res.Session)
 	return a.printAndRun(ctx, closeStore, res, res, printOnly)
 }
 
-// printAndRun is finishResume with another result for --json.
+// printAndRun is like finishResume, but prints result with --json.
 func (a *app) printAndRun(ctx context.Context, closeStore func(), res resumeResult, result any, printOnly bool) error {
 	err := a.print(result, func(p *printer) { p.linef("%s", a.runIn(res.Dir, res.Command)) })
 	if err != nil || a.json || printOnly || !terminal(a.Stdin) || !terminal(a.Stdout) {
@@ -131,11 +131,12 @@ func (a *app) printAndRun(ctx context.Context, closeStore func(), res resumeResu
 	return a.exec(ctx, res)
 }
 
-// noteWriter warns of a process that has a session open. A second one would be a second writer.
+// noteWriter warns the user if a process has the session open, because a second process would also
+// write to it.
 func (a *app) noteWriter(ctx context.Context, session segno.SessionID) {
 	place, err := a.place()
 	if err != nil {
-		return // the caller has used it
+		return // the caller has already used this directory
 	}
 	switch pid := place.OpenElsewhere(ctx, session); {
 	case pid > 0:
@@ -145,11 +146,11 @@ func (a *app) noteWriter(ctx context.Context, session segno.SessionID) {
 	}
 }
 
-// runIn returns a command to paste into the shell that segno was started from: it changes
-// to dir first if that is another directory.
+// runIn returns a command to paste into the shell that segno was started from: it first changes to
+// dir if that is not the current directory.
 func (a *app) runIn(dir string, command []string) string {
 	line := commandLine(command)
-	wd, _ := a.Getwd() // without it the command names the directory
+	wd, _ := a.Getwd() // after an error the command always names the directory
 	here, hereErr := os.Stat(wd)
 	there, thereErr := os.Stat(dir)
 	if dir == "" || dir == wd || hereErr == nil && thereErr == nil && os.SameFile(here, there) {
@@ -205,7 +206,7 @@ func (a *app) resumeCommand(ctx context.Context, d *openWorkspace, thread segno.
 }
 
 // resumePoint returns the checkpoint that a name means and the thread to continue. The name of a
-// thread means its head.
+// thread stands for its head.
 func (a *app) resumePoint(ctx context.Context, d *openWorkspace, name string) (segno.ThreadID, segno.CommitID, error) {
 	h, c, err := a.checkpointNamed(ctx, d, name)
 	if err == nil {

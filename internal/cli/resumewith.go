@@ -15,13 +15,12 @@ import (
 	"github.com/dalsegno/segno/transcript"
 )
 
-// lost is a number of parts of a conversation that do not travel to another agent.
+// lost counts the parts of a conversation of one kind that another agent cannot receive.
 type lost struct {
 	What  transcript.Loss `json:"what"`
 	Count int             `json:"count"`
 }
 
-// resumeWithResult is the result of resume --with.
 type resumeWithResult struct {
 	resumeResult
 	Agent      string         `json:"agent"`
@@ -34,14 +33,13 @@ type resumeWithResult struct {
 	DryRun     bool           `json:"dry_run,omitempty"`
 }
 
-// resumeFlags are the flags of resume.
 type resumeFlags struct {
-	with            string // the agent to continue in, "" if it is the same
+	with            string // the agent to continue in, "" for the same agent
 	print, chatOnly bool
 }
 
-// runResumeWith continues a checkpoint's conversation in another agent. If the thread is at another
-// checkpoint, it goes to that one first, so that the agent finds the files of the conversation.
+// runResumeWith continues a checkpoint's conversation in another agent. If the thread is elsewhere,
+// it first restores the checkpoint, so that the agent finds the files of the conversation.
 func (a *app) runResumeWith(ctx context.Context, d *openWorkspace, name string, flags resumeFlags) error {
 	thread, at, err := a.resumePoint(ctx, d, name)
 	if err != nil {
@@ -67,7 +65,7 @@ func (a *app) runResumeWith(ctx context.Context, d *openWorkspace, name string, 
 	return a.continueWith(ctx, c)
 }
 
-// resumeSessionWith continues a session, which it keeps first, in another agent.
+// resumeSessionWith keeps a session and then continues it in another agent.
 func (a *app) resumeSessionWith(ctx context.Context, store *local.Store, s local.FoundSession, agent string, printOnly bool) error {
 	if agent == chat.Name {
 		return segno.Errorf(segno.KindRefused, "resume", string(s.Session), "segno's own agent continues threads").
@@ -101,14 +99,14 @@ func (a *app) resumeSessionWith(ctx context.Context, store *local.Store, s local
 type continuation struct {
 	tl        *timeline.Timeline
 	ask       timeline.ContinueRequest
-	restoreIn *openWorkspace // the workspace that goes to the checkpoint first; nil if the files stay
+	restoreIn *openWorkspace // the workspace in which to restore the checkpoint first; nil if the files stay
 	print     bool
-	close     func() // closes the store
+	close     func()
 	write     func(*timeline.Continuation) (resumeResult, error)
 }
 
-// continueWith plans a session of another agent, shows what does not travel, restores the
-// checkpoint if the thread is elsewhere, and writes the session.
+// continueWith plans a session of another agent and shows the parts that it cannot contain. It
+// restores the checkpoint if the thread is elsewhere, and writes the session.
 func (a *app) continueWith(ctx context.Context, c continuation) error {
 	plan, err := c.tl.PlanContinue(ctx, c.ask)
 	if err != nil {
@@ -146,15 +144,15 @@ func (a *app) continueWith(ctx context.Context, c continuation) error {
 	return a.printAndRun(ctx, c.close, res.resumeResult, res, c.print)
 }
 
-// pendingRestore is a restore that precedes a session of another agent.
+// pendingRestore is a restore to make before the session of another agent is written.
 type pendingRestore struct {
 	d    *openWorkspace
 	ask  timeline.MoveRequest
 	plan *timeline.Plan
 }
 
-// planRestore plans to go to a checkpoint. It returns nil if the thread is there, if the checkpoint
-// has no files, or if d is nil.
+// planRestore plans the restore of a checkpoint. It returns nil if the thread is there, if the
+// checkpoint has no files, or if d is nil.
 func planRestore(ctx context.Context, d *openWorkspace, thread segno.ThreadID, c *segno.Checkpoint, res *resumeWithResult) (*pendingRestore, error) {
 	if d == nil || c.Workspace == nil {
 		return nil, nil
@@ -172,7 +170,7 @@ func planRestore(ctx context.Context, d *openWorkspace, thread segno.ThreadID, c
 	return b, err
 }
 
-// restoreBefore asks for the restore and makes it.
+// restoreBefore asks the user to confirm the restore, and makes it.
 func (a *app) restoreBefore(ctx context.Context, b *pendingRestore, res *resumeWithResult) error {
 	if !a.yes {
 		if err := a.confirm("resume"); err != nil {
@@ -219,7 +217,8 @@ func newResumeWithResult(agent string, plan *timeline.Continuation) resumeWithRe
 	return res
 }
 
-// writeContinuation shows what travels and what does not.
+// writeContinuation shows which parts of the conversation the other agent receives, and which it
+// does not.
 func writeContinuation(p *printer, res resumeWithResult, plan *timeline.Continuation) {
 	line := fmt.Sprintf("continue %s of %s in %s", plural(res.Messages, "message"), clean(strings.Join(res.From, ", ")), res.Agent)
 	if plan.Native != nil {

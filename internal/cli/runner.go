@@ -11,7 +11,7 @@ import (
 	"github.com/dalsegno/segno/internal/spool"
 )
 
-// runnerRecord makes this process known to 'segno pause' as one that runs segno's own agent.
+// runnerRecord records for 'segno pause' that this process runs segno's own agent.
 type runnerRecord struct {
 	store *local.Store
 	mu    sync.Mutex
@@ -23,8 +23,8 @@ func newRunnerRecord(store *local.Store, verb, dir string) *runnerRecord {
 	return &runnerRecord{store: store, Runner: spool.Runner{Process: self, Verb: verb, Dir: dir}}
 }
 
-// announce records that this process runs a thread, which is then not paused any more. It is best effort: a
-// thread can run without a pause.
+// announce records that this process runs a thread, and that the thread is no longer paused. It is best effort: without
+// the record, only 'segno pause' does not work.
 func (r *runnerRecord) announce(thread string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -38,11 +38,11 @@ func (r *runnerRecord) announce(thread string) {
 	}
 }
 
-// remove records that this process runs no agent any more.
+// remove removes the record.
 func (r *runnerRecord) remove() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.Threads) > 0 {
-		_ = r.store.Spool().RemoveRunner(r.Process) // it does not count once the process has ended
+		_ = r.store.Spool().RemoveRunner(r.Process) // a record of an ended process has no effect
 	}
 }

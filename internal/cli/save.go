@@ -10,10 +10,9 @@ import (
 	"github.com/dalsegno/segno/internal/history"
 )
 
-// saveResult is the result of save.
 type saveResult struct {
 	history.Item
-	Unread []string `json:"unread,omitempty"` // paths that the checkpoint does not have
+	Unread []string `json:"unread,omitempty"` // paths that the checkpoint lacks
 	// UnreadBytes are the same paths in base64, if one of them is not valid UTF-8.
 	UnreadBytes [][]byte `json:"unread_bytes,omitempty"`
 
@@ -47,7 +46,7 @@ it, and the exit code is 4.`,
 			if err != nil {
 				return err
 			}
-			unread, _ := history.Unread(cp.Workspace) // the databases have reasons of their own
+			unread, _ := history.Unread(cp.Workspace) // unreadDatabases has the reasons for databases
 			res := saveResult{Item: h.Item(cp), Unread: unread, UnreadBytes: history.PathsBytes(unread)}
 			if res.UnreadDatabases, err = unreadDatabases(ctx, d, cp); err != nil {
 				return err

@@ -21,8 +21,8 @@ import (
 	"github.com/dalsegno/segno/internal/testing/signals"
 )
 
-// usualProcess has the usual umask, because tests compare permissions, and ignores no signals. The commands
-// that the scripts run inherit both.
+// usualProcess sets the usual umask, because tests compare permissions, and ignores no signals. The commands in the
+// scripts inherit both.
 type usualProcess struct{ *testing.M }
 
 func (m usualProcess) Run() int {
@@ -90,9 +90,9 @@ func (m testModel) Generate(ctx context.Context, r agent.Request) iter.Seq2[agen
 	}
 }
 
-// TestScripts runs the command in every testdata/scripts/*.txtar. In them 'agent'
-// is a stand-in for Claude Code (see agent_test.go), and commands_test.go and
-// json_test.go have the words that testscript has not.
+// TestScripts runs every testdata/scripts/*.txtar. In these scripts, 'agent' is a stand-in for
+// Claude Code (see agent_test.go). commands_test.go and json_test.go have the other commands that
+// testscript lacks.
 func TestScripts(t *testing.T) { runScripts(t, "testdata/scripts") }
 
 func runScripts(t *testing.T, dir string) {
@@ -127,7 +127,7 @@ func runScripts(t *testing.T, dir string) {
 			e.Setenv("STORE", filepath.Join(home, "data", "segno"))
 			e.Setenv("NO_COLOR", "1")
 			e.Setenv("ARCHIVES", archives)
-			e.Setenv("GORACE", "atexit_sleep_ms=0") // a thousand programs are run; each would sleep a second
+			e.Setenv("GORACE", "atexit_sleep_ms=0") // a thousand programs run, and each would sleep for a second
 			e.Values[snapKey("")] = map[string]snapped{}
 			e.Values[writerKey("")] = new(func() error)
 			return os.MkdirAll(filepath.Join(home, ".claude", "projects"), 0o700)

@@ -42,7 +42,8 @@ func (a *app) secretScanner(records local.Archives, allow []string) (*secret.Sca
 	return scanner, append(allowed, allow...), nil
 }
 
-// recordAllowed records the fingerprints of --allow that findings have, and notes the others.
+// recordAllowed records the fingerprints of --allow that match findings. It prints a note about the
+// others.
 func (a *app) recordAllowed(ctx context.Context, records local.Archives, allow, found []string) {
 	var used []string
 	for _, x := range allow {
@@ -71,7 +72,7 @@ func (e secretsError) Unwrap() error { return e.CheckpointSecretError }
 func (a *app) refuseSecrets(op, path string, findings []secret.Finding, hint string) error {
 	for n, f := range findings {
 		if a.json {
-			break // report has them as JSON
+			break // report prints the findings as JSON
 		}
 		if n == maxArchiveLines {
 			a.notef("and %d more; --json lists all", len(findings)-n)
@@ -90,7 +91,7 @@ func findingPlace(f secret.Finding) string {
 	return fmt.Sprintf("%s:%d", quotePath(f.Path), f.Record)
 }
 
-// allowHint is the part of a hint about --allow.
+// allowHint returns the part of a hint that explains --allow.
 func allowHint(findings []secret.Finding) string {
 	for _, f := range findings {
 		if f.Fingerprint != findings[0].Fingerprint {
@@ -100,7 +101,7 @@ func allowHint(findings []secret.Finding) string {
 	return "--allow " + findings[0].Fingerprint + " if it is not a secret"
 }
 
-// exportWaysOn is the hint for the findings of an export.
+// exportWaysOn returns the hint for the findings of an export.
 func exportWaysOn(findings []secret.Finding) string {
 	return "use --redact to leave them out, or " + allowHint(findings)
 }

@@ -48,7 +48,7 @@ func newEditor(t *testing.T, command ...string) *editor {
 	return e
 }
 
-// answers has the client answer so from now on.
+// answers sets the function with which the client answers from now on.
 func (e *editor) answers(permit func(acptest.Received) string) { e.permit.Store(&permit) }
 
 // option chooses the first option of a kind.
@@ -97,7 +97,7 @@ func (e *editor) open(method, from string) string {
 	return id
 }
 
-// say makes a turn that ends as it should, and returns it.
+// say runs a turn that must end normally, and returns it.
 func (e *editor) say(session, prompt string) *acptest.Turn {
 	e.Helper()
 	t, err := e.Prompt(session, prompt)
@@ -134,7 +134,7 @@ func (e *editor) file(name string) string {
 	return string(text)
 }
 
-// updates are the updates of one kind, as JSON.
+// updates returns the updates of one kind, as JSON.
 func updates(all []acptest.Received, kind string) (found []string) {
 	for _, u := range all {
 		if u.Update() == kind {
@@ -144,7 +144,7 @@ func updates(all []acptest.Received, kind string) (found []string) {
 	return found
 }
 
-// has fails unless one of texts has all the parts.
+// has fails the test unless one of texts contains all the parts.
 func (e *editor) has(what string, texts []string, parts ...string) {
 	e.Helper()
 	for _, text := range texts {
@@ -249,8 +249,8 @@ func TestAgentStartedAnewLoadsItsSessions(t *testing.T) {
 	}
 }
 
-// TestAgentSaysThatFilesAreNotSaved where the directory is too wide, once a session and
-// to each client.
+// TestAgentSaysThatFilesAreNotSaved checks that the agent reports, once in a session and to each
+// client, that the directory is too wide to be saved.
 func TestAgentSaysThatFilesAreNotSaved(t *testing.T) {
 	e := newEditor(t, "agent")
 	id, err := e.Open(e.ctx, "new", "", e.rig.Home)
@@ -398,9 +398,8 @@ func TestAgentKilledInMidCall(t *testing.T) {
 	}
 }
 
-// TestAgentBehindTheProxy kills the agent in the middle of a call, behind segno acp:
-// the client gets one answer, nothing is done twice, and the directory has one line
-// of turns.
+// TestAgentBehindTheProxy kills the agent in the middle of a call, behind segno acp. The client
+// gets one answer, no command runs twice, and the directory has one line of turns.
 func TestAgentBehindTheProxy(t *testing.T) {
 	e := newEditor(t, "acp", "--", "segno", "agent")
 	id := e.open("new", "")
@@ -460,9 +459,9 @@ func TestAgentBehindTheProxy(t *testing.T) {
 	}
 }
 
-// TestAgentBehindTheProxyKilledAnywhere kills the agent as soon as the client has
-// seen so many updates of a turn: the turn ends, and each command ran once, or not
-// at all and the agent reports that the outcome is unknown.
+// TestAgentBehindTheProxyKilledAnywhere kills the agent as soon as the client has received a number
+// of updates of a turn. The turn ends, and each command ran at most once. If it did not run, the
+// agent reports that the outcome is unknown.
 func TestAgentBehindTheProxyKilledAnywhere(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -504,8 +503,8 @@ func TestAgentBehindTheProxyKilledAnywhere(t *testing.T) {
 	}
 }
 
-// TestAgentBehindTheProxyKilledWhileItAsks kills the agent while the client thinks
-// about a call: it is asked again, and an allowed call is executed once.
+// TestAgentBehindTheProxyKilledWhileItAsks kills the agent while it waits for the client's
+// permission for a call. The client is asked again, and an allowed call is executed once.
 func TestAgentBehindTheProxyKilledWhileItAsks(t *testing.T) {
 	e := newEditor(t, "acp", "--", "segno", "agent")
 	id := e.open("new", "")
@@ -537,7 +536,7 @@ func TestAgentBehindTheProxyKilledWhileItAsks(t *testing.T) {
 	}
 }
 
-// children are the processes that a process started.
+// children returns the processes that a process started.
 func children(t *testing.T, parent int) (pids []int) {
 	t.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")

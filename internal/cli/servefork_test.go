@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestAgentEditsAndForks sends another text in the place of an older turn, with the files as they
-// were before it, and forks: both sessions are in the list and continue independently.
+// TestAgentEditsAndForks replaces the prompt of an older turn, which restores the files from before
+// that turn, and forks. Both sessions are in the list and continue independently.
 func TestAgentEditsAndForks(t *testing.T) {
 	e := newEditor(t, "agent", "--session", "one")
 	id := e.open("new", "")

@@ -31,7 +31,6 @@ delete the session, and 'segno resume SESSION' still continues it.`,
 	}
 }
 
-// sessionItem is one element of sessions --json.
 type sessionItem struct {
 	Agent    string          `json:"agent"`
 	Session  segno.SessionID `json:"session"`
@@ -117,8 +116,8 @@ func (a *app) storeIfAny(ctx context.Context, place local.Place) (*local.Store, 
 	return place.Open(ctx)
 }
 
-// removeMoved removes the sources of sessions that were moved and continued since. A failure is only
-// noted, because the source is of no harm.
+// removeMoved removes the sources of sessions that were moved and continued since. A failure is only a note, because
+// the old file does no harm.
 func (a *app) removeMoved(ctx context.Context, store *local.Store, found []local.FoundSession) {
 	if store == nil || store.ReadOnly() {
 		return
@@ -144,9 +143,9 @@ func (a *app) noteSkipped(skipped []error) {
 	}
 }
 
-// idWidth is how many letters of an id are shown: enough to name each session.
+// idWidth returns the number of letters to show of each id, so that they identify each session.
 func idWidth(items []sessionItem) int {
-	width := 13 // the time of an id that begins with one
+	width := 13 // the length of the timestamp at the start of some ids
 	ids := make([]string, len(items))
 	for i, s := range items {
 		ids[i] = string(s.Session)
@@ -181,10 +180,10 @@ func (a *app) writeSession(p *printer, s sessionItem, width int) {
 		pad(size(s.Bytes), 10), pad(state, 4), cleanLines(cmp.Or(s.Title, "(no title)")), p.dim(quotePath(s.Dir)))
 }
 
-// dueWithin is how long before an agent deletes a session segno warns.
+// dueWithin is the time before the deletion of a session in which segno warns.
 const dueWithin = 7 * 24 * time.Hour
 
-// until is the time to a moment in days.
+// until formats the time until a moment, in days.
 func (a *app) until(at time.Time) string {
 	switch days := int(at.Sub(a.now()) / (24 * time.Hour)); {
 	case at.Before(a.now()):
@@ -196,8 +195,8 @@ func (a *app) until(at time.Time) string {
 	}
 }
 
-// sessionNamed returns the session with an id or a prefix of an id: one that an agent has, else one
-// that only the store has, without a path. store may be nil.
+// sessionNamed returns the session with an id or a prefix of an id. It prefers a session that an
+// agent has. A session that only the store has has no path. store may be nil.
 func (a *app) sessionNamed(ctx context.Context, place local.Place, store *local.Store, name string) (local.FoundSession, error) {
 	found, _ := place.FindSessions(ctx)
 	id := func(s local.FoundSession) string { return string(s.Session) }
@@ -234,8 +233,8 @@ func keepRequest(ctx context.Context, store *local.Store, s local.SessionDetail)
 	return r
 }
 
-// detail returns what is known of one session. A session that the agent no longer has has the
-// directory that the store recorded.
+// detail returns the known details of one session. If the agent no longer has the session, the
+// directory is the one that the store recorded.
 func (a *app) detail(ctx context.Context, store *local.Store, s local.FoundSession) (d local.SessionDetail, err error) {
 	if s.Path == "" {
 		d.FoundSession = s
@@ -249,8 +248,8 @@ func (a *app) detail(ctx context.Context, store *local.Store, s local.FoundSessi
 	return all[0], all[0].Err
 }
 
-// isSessionName reports whether a name may be that of an agent's session: the beginning of a UUID, or of an
-// id of OpenCode, which is ses_ and letters and digits.
+// isSessionName reports whether a name may be that of an agent's session: the beginning of a UUID, or of an id of
+// OpenCode, which is "ses_" followed by letters and digits.
 func isSessionName(name string) bool {
 	const least = 8
 	if rest, ok := strings.CutPrefix(name, "ses_"); ok {

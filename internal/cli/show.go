@@ -49,8 +49,8 @@ func (a *app) runShow(ctx context.Context, d *openWorkspace, args []string) erro
 	return a.printLong(s, func(p *printer) { a.writeShown(p, c, s) })
 }
 
-// changesOf returns the files that differ between a checkpoint and its parent. It returns none if
-// the files of one of them are not recorded.
+// changesOf returns the files that differ between a checkpoint and its parent. It returns no
+// changes if the files of one of them are not recorded.
 func changesOf(ctx context.Context, d *openWorkspace, h *history.History, c *segno.Checkpoint) ([]history.Change, error) {
 	parent := h.ParentWithFiles(c)
 	if c.Tree().IsZero() || parent.Tree().IsZero() {
@@ -132,7 +132,7 @@ func callOutcome(k history.Call) (s string) {
 	return s
 }
 
-// oneLine writes a tool's input on one line.
+// oneLine formats a tool's input on one line.
 func oneLine(input json.RawMessage) string {
 	return clean(fit(strings.ReplaceAll(history.CallTitle(input), "\n", " "), 100))
 }

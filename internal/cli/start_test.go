@@ -33,7 +33,7 @@ func (m *crashingStore) Commit(ctx context.Context, c segno.Commit) (segno.Head,
 	return m.Store.Commit(ctx, c)
 }
 
-// forEver is a life in which nothing kills the process.
+// forEver is the life of a process that is not killed.
 const forEver = -1
 
 // hookRig is a project and an agent's home, with sessions older than segno's hooks.
@@ -83,7 +83,7 @@ func (d *hookRig) write(content string) {
 	}
 }
 
-// command writes the file by a command of an open turn.
+// command writes the file with a command in an open turn.
 func (d *hookRig) command(key, content string) {
 	d.Helper()
 	call := func(kind segno.EntryKind, body string) {
@@ -100,7 +100,7 @@ func (d *hookRig) command(key, content string) {
 	call(segno.EntryResult, `{"response":"ok"}`)
 }
 
-// hook lets a hook's process live for so many commits.
+// hook runs do as a hook whose process is killed after life commits.
 func (d *hookRig) hook(life int, do func(r *timeline.Timeline) error) error {
 	d.Helper()
 	s, err := d.place.Open(d.Context())
@@ -156,8 +156,8 @@ func (d *hookRig) turn(r *transcriptWriter, key, content string) {
 	}
 }
 
-// line is the turns of a session's thread as a person counts them, oldest first, those
-// of the thread it was forked from before its own.
+// line returns the turns of a session's thread, oldest first. For a fork, the turns of the source
+// thread come before its own.
 func (d *hookRig) line(r *transcriptWriter) (line []string) {
 	d.Helper()
 	s, err := d.place.Open(d.Context())
@@ -209,11 +209,11 @@ func (d *hookRig) checkConsistent() {
 	}
 }
 
-// TestAnAdoptionKilledAnywhere adopts a session of two turns and kills the end of its
-// first seen turn after each of its commits. Files and transcript go on before the end
-// is repeated. It is recorded once, with its files, and so is the next turn.
+// TestAnAdoptionKilledAnywhere adopts a session of two turns, and kills the end of its first hooked
+// turn after each of its commits. Files and transcript change before the end is repeated. The turn
+// is recorded once, with its files, and so is the next turn.
 func TestAnAdoptionKilledAnywhere(t *testing.T) {
-	const most = 5 // the base, two turns, the files they left, the turn
+	const most = 5 // the base, two turns, the files that they left, the turn
 	for life := range most {
 		t.Run(fmt.Sprintf("after %d commits", life), func(t *testing.T) {
 			d := newBench(t)
@@ -254,9 +254,9 @@ func TestAnAdoptionKilledAnywhere(t *testing.T) {
 	}
 }
 
-// TestTwoForksOfASession forks a session twice at one place; the end of the first fork's
-// first turn may be killed. Both hang from the turn they share, not one from the other,
-// and go on counting from it.
+// TestTwoForksOfASession forks a session twice at the same turn. The end of the first fork's first
+// turn may be killed. Both forks have the shared turn as their parent, and continue its turn
+// numbers.
 func TestTwoForksOfASession(t *testing.T) {
 	for _, life := range []int{forEver, 0, 1} {
 		t.Run(fmt.Sprintf("life %d", life), func(t *testing.T) {

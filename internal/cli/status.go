@@ -21,7 +21,6 @@ func (a *app) status() *cobra.Command {
 	}
 }
 
-// statusResult is the result of status.
 type statusResult struct {
 	Workspace segno.WorkspaceID `json:"workspace"`
 	Dir       string            `json:"dir"`
@@ -29,7 +28,7 @@ type statusResult struct {
 	Thread    segno.ThreadID    `json:"thread"`
 	Head      *history.Item     `json:"head"`
 	Session   segno.SessionID   `json:"session"`
-	Changed   segno.Counts      `json:"changed"`             // since the head
+	Changed   segno.Counts      `json:"changed"`             // differences from the head
 	Held      []string          `json:"held,omitempty"`      // recorded although a rule protects them by now
 	Unread    []string          `json:"unread,omitempty"`    // files and directories that cannot be saved
 	ReadOnly  bool              `json:"read_only,omitempty"` // the store cannot be written; Changed is not known
@@ -61,7 +60,7 @@ type openItem struct {
 	start   time.Time
 	PID     int `json:"pid"`
 
-	Background bool            `json:"background"` // the turn has ended, and its tasks go on
+	Background bool            `json:"background"` // the turn has ended, but its tasks still run
 	Tasks      []timeline.Task `json:"tasks"`
 }
 
@@ -138,8 +137,8 @@ func (s *statusResult) readSpool(ctx context.Context, d *openWorkspace) error {
 	return err
 }
 
-// readHead reads the checkpoint at the head and compares the present files with it. There is
-// no session to show if the head is before the first prompt of an agent with transcripts.
+// readHead reads the checkpoint at the head and compares the present files with it. The result has
+// no session if the head is before the first prompt of an agent with transcripts.
 func (s *statusResult) readHead(ctx context.Context, d *openWorkspace) error {
 	h, err := history.Read(ctx, d.store, s.Thread)
 	if err != nil {

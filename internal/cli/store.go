@@ -61,7 +61,7 @@ type sealResult struct {
 	Threads    int           `json:"threads"`
 	Commits    int           `json:"commits"`
 	Objects    int           `json:"objects"`
-	Bytes      int64         `json:"bytes"` // of the objects
+	Bytes      int64         `json:"bytes"` // size of the objects
 	NotCovered []string      `json:"not_covered,omitempty"`
 
 	StoreBytes []byte `json:"store_bytes,omitempty"`
@@ -72,7 +72,7 @@ func newSealResult(p local.Place, c local.Conversion) sealResult {
 		Bytes: c.Bytes, NotCovered: c.NotCovered}
 }
 
-// counts writes how much a conversion copied.
+// counts formats the numbers of objects and bytes that a conversion copied.
 func (r *sealResult) counts() string {
 	return plural(r.Threads, "thread") + ", " + plural(r.Commits, "commit") + ", " + plural(r.Objects, "object") + " (" + size(r.Bytes) + ")"
 }

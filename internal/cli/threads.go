@@ -88,8 +88,8 @@ func (a *app) runThreads(ctx context.Context, all bool) error {
 	return a.listThreads(ctx, d.store, q, current)
 }
 
-// listThreads prints the threads of a query with their heads and sessions. current is the thread that
-// the directory is at.
+// listThreads prints the threads of a query with their heads and sessions. current is the current thread of the
+// directory.
 func (a *app) listThreads(ctx context.Context, store *local.Store, q segno.ThreadQuery, current segno.ThreadID) error {
 	items := []history.Thread{}
 	for t, err := range store.Threads(ctx, q) {
@@ -141,7 +141,7 @@ type statusItem struct {
 	Interrupts []segno.Interrupt `json:"interrupts"`
 }
 
-// runThreadsByStatus lists the threads with a status, without loading others.
+// runThreadsByStatus lists the threads with a status. It does not load other threads.
 func (a *app) runThreadsByStatus(ctx context.Context, store *local.Store, all bool, status agent.Phase) error {
 	q := agent.FindQuery{Phase: status}
 	if !all {
@@ -169,8 +169,8 @@ func (a *app) runThreadsByStatus(ctx context.Context, store *local.Store, all bo
 	})
 }
 
-// byStatus finds threads. A thread with an open turn in the spool, which hooks record, has the
-// status of that turn.
+// byStatus finds threads. If hooks recorded an open turn of a thread in the spool, that turn
+// determines the status of the thread.
 func byStatus(ctx context.Context, store *local.Store, q agent.FindQuery) ([]statusItem, error) {
 	items := []statusItem{}
 	running, err := store.OpenThreads(ctx)
@@ -210,9 +210,10 @@ func threadFinder(store segno.Store) *agent.Agent {
 // maxListed is the number of threads in a hint.
 const maxListed = 3
 
-// listForHint names the most recently changed threads of a query that accept accepts, and returns
-// the value of --thread for the first of them. Both are "" if there is none. turn is the number of
-// a thread's newest turn. Without a workspace in the query, the list has the directories.
+// listForHint names the most recently changed threads of a query for which accept is true. It also
+// returns the value of --thread for the first of them. Both results are "" if there is no such
+// thread. turn is the number of a thread's newest turn. If the query has no workspace, the list
+// includes the directories.
 func (a *app) listForHint(ctx context.Context, store *local.Store, q segno.ThreadQuery,
 	accept func(t segno.Thread, turn int) bool) (list, first string, err error) {
 	var names []string

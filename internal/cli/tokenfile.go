@@ -13,10 +13,11 @@ import (
 	"github.com/dalsegno/segno/internal/web"
 )
 
-// minToken is the length of the shortest token in a file, which the user may have written.
+// minToken is the minimum length of a token in a file. The user may have written the file.
 const minToken = 32
 
-// tokenIn returns the token in a file. It makes the file, with a new token, if the file is missing.
+// tokenIn returns the token in a file. If the file is missing, it creates the file with a new
+// token.
 func tokenIn(fsys vfs.FS, path string) (string, error) {
 	const op = "read token"
 	data, err := readToken(path)
@@ -42,7 +43,7 @@ func tokenIn(fsys vfs.FS, path string) (string, error) {
 	return token, nil
 }
 
-// readToken returns the content of a file that only the user can read.
+// readToken returns the content of a token file. It refuses a file that other users can read.
 func readToken(path string) (string, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

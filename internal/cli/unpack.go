@@ -19,7 +19,6 @@ import (
 	"github.com/dalsegno/segno/internal/pack"
 )
 
-// unpackFlags are the flags of unpack.
 type unpackFlags struct {
 	archiveFlags
 	to                string
@@ -67,7 +66,6 @@ abilities are never extracted.`,
 	return c
 }
 
-// unpackResult is the result of unpack.
 type unpackResult struct {
 	Dir         string             `json:"dir"`
 	DirBytes    []byte             `json:"dir_bytes,omitempty"`
@@ -79,12 +77,11 @@ type unpackResult struct {
 	Skipped     []archive.Omission `json:"skipped"`
 	// Instructions are the paths of new files that an agent reads as instructions.
 	Instructions []string       `json:"instructions"`
-	Thread       segno.ThreadID `json:"thread,omitempty"` // of an archive of a thread
+	Thread       segno.ThreadID `json:"thread,omitempty"` // set for an archive of a thread
 	Commits      int            `json:"commits,omitempty"`
 	DryRun       bool           `json:"dry_run"`
 }
 
-// unpackedAgent is one agent that was unpacked.
 type unpackedAgent struct {
 	Name    string          `json:"name"`
 	Backend string          `json:"backend"`
@@ -181,7 +178,7 @@ func (a *app) unpackInto(flags unpackFlags) (into pack.Into, err error) {
 
 var sizeText = regexp.MustCompile(`(?i)^([0-9]{1,9})([KMGT]?)(i?B)?$`)
 
-// parseSize reads a size as "500M". The units are powers of 1024, as those that size writes.
+// parseSize parses a size such as "500M". As in the output of size, the units are powers of 1024.
 func parseSize(text string) (int64, error) {
 	m := sizeText.FindStringSubmatch(text)
 	if m == nil {
@@ -198,7 +195,7 @@ func parseSize(text string) (int64, error) {
 	return n << shift, nil
 }
 
-// checkTarget refuses a directory that cannot become the result, before the archive is read.
+// checkTarget refuses a directory that exists and is not empty. It runs before the archive is read.
 func checkTarget(dir string) error {
 	switch there, err := os.ReadDir(dir); {
 	case errors.Is(err, os.ErrNotExist):
@@ -211,7 +208,7 @@ func checkTarget(dir string) error {
 	return nil
 }
 
-// checkAgents refuses names that no agent of the archive has.
+// checkAgents returns an error for a name that no agent of the archive has.
 func checkAgents(m *archive.Manifest, names []string) error {
 	for _, name := range names {
 		if !slices.ContainsFunc(m.Agents, func(x archive.AgentInfo) bool { return x.Name == name }) {
@@ -222,7 +219,7 @@ func checkAgents(m *archive.Manifest, names []string) error {
 	return nil
 }
 
-// fill adds the result of an unpack.
+// fill copies the outcome of an unpack into the result.
 func (res *unpackResult) fill(done *pack.Unpacked, m *archive.Manifest) {
 	res.Dir, res.DirBytes, res.World = done.Dir, segno.PathBytes(done.Dir), done.World
 	res.Skipped = append([]archive.Omission{}, done.Skipped...)
@@ -245,7 +242,7 @@ func (res *unpackResult) fill(done *pack.Unpacked, m *archive.Manifest) {
 	}
 }
 
-// addSecrets adds what the archive lacks because the scan found secrets.
+// addSecrets adds the parts that the archive lacks because the scan found secrets.
 func (res *unpackResult) addSecrets(m *archive.Manifest) {
 	for _, o := range m.Omitted {
 		if o.Why == archive.OmittedSecret {
@@ -265,14 +262,15 @@ func (a *app) writeUnpacked(p *printer, name string, res *unpackResult) {
 		if len(x.Command) > 0 {
 			dir := a.relativePath(x.Dir)
 			if a.relativePath(res.Dir) == "." {
-				dir = x.Dir // the directory in which the shell is was replaced
+				dir = x.Dir // the directory of the user's shell was replaced
 			}
 			p.linef("to continue with %s:\n  cd %s && %s", inline(x.Name), shellQuote(dir), commandLine(x.Command))
 		}
 	}
 }
 
-// writeInstructions lists the files of another's archive that an agent reads as instructions.
+// writeInstructions lists the files that an agent reads as instructions, if the archive is from
+// another installation.
 func (a *app) writeInstructions(p *printer, res *unpackResult) {
 	if res.WrittenHere {
 		return
@@ -299,7 +297,7 @@ func (p *printer) skipped(list []archive.Omission) {
 		title := "not extracted, " + inline(why) + ":"
 		switch why {
 		case archive.SkippedChoice:
-			continue // the user asked for it
+			continue // the user asked to leave it out
 		case archive.SkippedForeign:
 			p.linef("%s", p.warn("not loaded: the conversation and the world, because this archive is from elsewhere"))
 			p.linef("  if you trust its author: unpack it with --trust-session, or with --signer and a list of allowed signers")

@@ -12,7 +12,6 @@ import (
 	"github.com/dalsegno/segno/internal/pack"
 )
 
-// importer puts threads into a store.
 func importer(store *local.Store) *pack.Importer {
 	return &pack.Importer{Store: store.Store, Register: store.Register, FS: store.Place().FS, Open: func(rec segno.WorkspaceRecord) (segno.Workspace, error) {
 		tl, err := store.Timeline(rec, nil)
@@ -23,7 +22,7 @@ func importer(store *local.Store) *pack.Importer {
 	}}
 }
 
-// unpackThread puts the thread of an archive into the store.
+// unpackThread imports the thread of an archive into the store.
 func (a *app) unpackThread(ctx context.Context, r *archive.Reader, name string, res unpackResult, into pack.Into) error {
 	if len(into.Tiers) > 0 || len(into.Agents) > 0 {
 		return usage(errors.New("--tier and --agent do not choose parts of a thread"))
@@ -63,7 +62,7 @@ func (a *app) unpackThread(ctx context.Context, r *archive.Reader, name string, 
 	})
 }
 
-// unpackSessions puts sessions of segno's own agent into the store.
+// unpackSessions imports the sessions of segno's own agent into the store.
 func (a *app) unpackSessions(ctx context.Context, r *archive.Reader, into pack.Into, done *pack.Unpacked) error {
 	if !slices.ContainsFunc(r.Manifest().Agents, func(x archive.AgentInfo) bool { return x.SessionFormat == pack.OwnFormat }) {
 		return nil

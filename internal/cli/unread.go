@@ -9,14 +9,14 @@ import (
 	"github.com/dalsegno/segno/internal/history"
 )
 
-// unreadDatabases returns the attached databases that a checkpoint does not have.
+// unreadDatabases returns the attached databases that a checkpoint lacks.
 func unreadDatabases(ctx context.Context, d *openWorkspace, c *segno.Checkpoint) ([]history.UnreadDatabase, error) {
 	unread, err := d.timeline.UnreadDatabases(ctx, c.Workspace)
 	return history.UnreadDatabases(unread), err
 }
 
-// withUnread is the error of a command that did its work, and whose result, which is printed already, lists databases
-// that are not saved: only the exit code is missing.
+// withUnread returns errSilent if a command succeeded but databases are not saved. The printed result already lists
+// them, so only the exit code is missing.
 func withUnread(err error, unread []history.UnreadDatabase) error {
 	if err == nil && len(unread) > 0 {
 		return errSilent

@@ -41,7 +41,8 @@ func findUnrecorded(ctx context.Context, store *local.Store, dir string) ([]unre
 	return items, nil
 }
 
-// text says how many sessions have no turn: "2 sessions of codex since 2026-11-26 have no turn".
+// text describes how many sessions have no turn: "2 sessions of codex since 2026-11-26 have no
+// turn".
 func (i unrecordedItem) text() string {
 	verb := "have"
 	if i.Sessions == 1 {

@@ -25,8 +25,8 @@ func usage(err error) error {
 	return segno.NewError(segno.KindInvalid, "", "", usageError{err})
 }
 
-// withHelpHint gives an error about the command line a hint: the help of the verb that the
-// user typed, or the verb that is spelled like it.
+// withHelpHint adds a hint to an error about the command line: the command for the verb's help, or
+// a verb with a similar spelling.
 func withHelpHint(verb *cobra.Command, err error) error {
 	var typed string
 	if err != nil {
@@ -40,15 +40,15 @@ func withHelpHint(verb *cobra.Command, err error) error {
 	return segno.NewError(segno.KindInvalid, "", "", err).WithHint("run '" + helpOf(verb) + "'")
 }
 
-// helpOf is the command that prints a verb's help.
+// helpOf returns the command that prints a verb's help.
 func helpOf(verb *cobra.Command) string { return strings.TrimSpace("segno help " + nameOf(verb)) }
 
-// nameOf is a verb as the user types it: "undo", "op undo".
+// nameOf returns a verb as the user types it: "undo", "op undo".
 func nameOf(verb *cobra.Command) string {
 	return strings.TrimPrefix(strings.TrimPrefix(verb.CommandPath(), "segno"), " ")
 }
 
-// unknownVerb is the error of a word that names no verb below parent.
+// unknownVerb returns the error for a word that is not a verb below parent.
 func unknownVerb(parent *cobra.Command, typed string) error {
 	e := segno.NewError(segno.KindInvalid, "", "", usageError{fmt.Errorf("unknown command %q", typed)}).
 		WithHint("run '" + helpOf(parent) + "'")
@@ -80,7 +80,7 @@ func flagError(c *cobra.Command, err error) error {
 	return e
 }
 
-// positional makes a verb and the verbs below it name the wrong argument in their errors.
+// positional makes a verb and its subcommands name the wrong argument in their errors.
 func positional(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error { return argsError(c, args, check) }
@@ -91,8 +91,8 @@ func positional(c *cobra.Command) {
 	}
 }
 
-// argsError checks the arguments of a verb. cobra's messages only count the arguments; argsError
-// finds the first argument that is too many, or prints the usage if one is missing.
+// argsError checks the arguments of a verb. cobra's messages only count the arguments. argsError
+// names the first unexpected argument, or shows the usage if an argument is missing.
 func argsError(c *cobra.Command, args []string, check cobra.PositionalArgs) error {
 	err := check(c, args)
 	switch {
@@ -101,7 +101,7 @@ func argsError(c *cobra.Command, args []string, check cobra.PositionalArgs) erro
 	case c.HasSubCommands():
 		return unknownVerb(c, args[0])
 	case !strings.Contains(err.Error(), "arg(s)") && !strings.HasPrefix(err.Error(), "unknown command"):
-		return usage(err) // the verb's own words, and not cobra's
+		return usage(err) // the verb's own message instead of cobra's
 	}
 	e := segno.Errorf(segno.KindInvalid, nameOf(c), "", "missing argument: %s%s", c.CommandPath(), strings.TrimPrefix(c.Use, c.Name()))
 	for n := len(args) - 1; n >= 0; n-- {

@@ -12,7 +12,7 @@ import (
 // release is the version of a build without a tag.
 const release = "0.1.0-dev"
 
-// buildVersion returns the version of a release, or the one that the build recorded.
+// buildVersion returns the version of a release, or the version that the Go build recorded.
 func (a *app) buildVersion() string {
 	if a.Version != "" {
 		return a.Version

@@ -12,7 +12,6 @@ import (
 	"github.com/dalsegno/segno/generation"
 )
 
-// wakeFlags are the flags of wake.
 type wakeFlags struct {
 	archiveFlags
 	out, experiment, to string
@@ -79,7 +78,7 @@ func (a *app) wakeRun(ctx context.Context, dir, name string, flags wakeFlags) er
 		generationsFlags{out: dir, every: s.Every, keep: s.Keep, retries: s.Retries, trust: flags.trust, compress: compress})
 }
 
-// wakeArchive continues from an archive.
+// wakeArchive continues an experiment or an agent from an archive.
 func (a *app) wakeArchive(ctx context.Context, name string, flags wakeFlags) error {
 	path, _, err := a.archivePath(name)
 	if err != nil {

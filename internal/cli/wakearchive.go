@@ -11,7 +11,6 @@ import (
 	"github.com/dalsegno/segno/internal/pack"
 )
 
-// packCheckpoint writes a checkpoint to an archive.
 func (a *app) packCheckpoint(ctx context.Context, d *openWorkspace, at segno.CommitID, path string) (m *archive.Manifest, err error) {
 	records := d.store.Place().Archives()
 	o, err := a.writeOptions(ctx, records, packFlags{compress: compressZstd})
@@ -30,7 +29,6 @@ func (a *app) packCheckpoint(ctx context.Context, d *openWorkspace, at segno.Com
 	return m, a.explainPack(path, err)
 }
 
-// wakeArchiveResult is the result of wake for the archive of one agent.
 type wakeArchiveResult struct {
 	unpackedAgent
 	Home         string             `json:"home"`
@@ -43,8 +41,8 @@ type wakeArchiveResult struct {
 
 const wakeArchiveOp = "wake archive"
 
-// wakeInto makes the directories of an agent from an archive. The workspace appears last, when everything is
-// complete; a wake that was killed before can be repeated.
+// wakeInto makes the directories of an agent from an archive. It makes the workspace last, so the user can repeat a
+// wake that was killed earlier.
 func (a *app) wakeInto(ctx context.Context, path string, flags wakeFlags) error {
 	local, wd, err := a.placeAndDir()
 	if err != nil {
@@ -94,7 +92,7 @@ func (a *app) wakeInto(ctx context.Context, path string, flags wakeFlags) error 
 	return a.printWoken(ctx, done, m, res)
 }
 
-// homeVariable returns an environment with a home alone.
+// homeVariable returns a getenv function that knows only the home directory.
 func homeVariable(home string) func(string) string {
 	return func(variable string) string {
 		if variable == "HOME" {
@@ -104,7 +102,7 @@ func homeVariable(home string) func(string) string {
 	}
 }
 
-// checkWake checks all that can be checked of an archive before anything is written.
+// checkWake makes all checks of an archive that are possible before anything is written.
 func (a *app) checkWake(ctx context.Context, r *archive.Reader, flags wakeFlags) (into pack.Into, err error) {
 	m := r.Manifest()
 	switch {
@@ -136,7 +134,7 @@ func (a *app) checkWake(ctx context.Context, r *archive.Reader, flags wakeFlags)
 	return into, nil
 }
 
-// printWoken prints the command with which the agent continues, and on a terminal runs it.
+// printWoken prints the command that continues the agent, and runs it on a terminal.
 func (a *app) printWoken(ctx context.Context, done *pack.Unpacked, m *archive.Manifest, res wakeArchiveResult) error {
 	var u unpackResult
 	u.fill(done, m)

@@ -11,12 +11,11 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// wakeThreadResult is the result of wake for a thread.
 type wakeThreadResult struct {
 	Thread     segno.ThreadID `json:"thread"`
 	Checkpoint segno.CommitID `json:"checkpoint"`
-	Restore    *moves.Result  `json:"restore,omitempty"` // of files that changed since
-	Client     bool           `json:"client"`            // the session goes on in the ACP client that it belongs to
+	Restore    *moves.Result  `json:"restore,omitempty"` // set if files changed after the pause
+	Client     bool           `json:"client"`            // the session continues in its ACP client
 	resumeResult
 }
 
@@ -76,8 +75,8 @@ func (a *app) wakeThread(ctx context.Context, called string) error {
 	return a.printAndRun(ctx, d.Close, res.resumeResult, res, false)
 }
 
-// isOfClient reports whether only an ACP client can continue a thread: it is one of segno's own agent behind a proxy,
-// or of an agent behind a proxy without a transcript that segno can read, which has no command of its own.
+// isOfClient reports whether only an ACP client can continue a thread: the session was behind a proxy, and no command
+// can continue it. This is so for segno's own agent, and for an agent without a transcript that segno can read.
 func (a *app) isOfClient(ctx context.Context, d *openWorkspace, mark spool.Paused, at segno.CommitID) (bool, error) {
 	thread := mark.Thread
 	t, _, err := threadByID(ctx, d.store, thread)
@@ -93,7 +92,7 @@ func (a *app) isOfClient(ctx context.Context, d *openWorkspace, mark spool.Pause
 	return chat.Client(ctx, d.store, thread)
 }
 
-// restorePaused makes the files what they were when the thread was paused. The present is saved first.
+// restorePaused restores the files of the moment at which the thread was paused. It first saves the present files.
 func (a *app) restorePaused(ctx context.Context, d *openWorkspace, mark spool.Paused, res *wakeThreadResult) error {
 	head, err := d.store.Head(ctx, mark.Thread)
 	if err != nil {
@@ -132,7 +131,7 @@ func (a *app) restorePaused(ctx context.Context, d *openWorkspace, mark spool.Pa
 	var done resumeWithResult
 	if err = a.restoreBefore(ctx, &b, &done); err == nil {
 		res.Restore, res.Checkpoint, mark.Checkpoint = done.Restore, done.Restore.Head, done.Restore.Head
-		err = d.store.Spool().KeepPaused(mark) // a repeated wake goes on there
+		err = d.store.Spool().KeepPaused(mark) // a repeated wake continues from here
 	}
 	return err
 }

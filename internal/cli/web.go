@@ -17,12 +17,11 @@ import (
 	"github.com/dalsegno/segno/internal/web"
 )
 
-// webFlags are the flags of web and serve.
 type webFlags struct {
 	listen    string
 	public    *url.URL
 	tokenFile string
-	runs      string // the directory of the runs of experiments
+	runs      string // the directory of the experiments' runs
 	open      bool   // start a browser
 }
 
@@ -180,8 +179,8 @@ func errListen(address string, err error) error {
 	return segno.NewError(segno.KindIO, "listen", address, err).WithHint("use another address")
 }
 
-// openBrowser starts the user's browser, which outlives the command. If that fails, a note asks the user to
-// open the address, which is printed already.
+// openBrowser starts the user's browser, which outlives the command. If that fails, a note asks the user to open the
+// address, which the command has already printed.
 func (a *app) openBrowser(ctx context.Context, address string) {
 	name := "xdg-open"
 	switch {

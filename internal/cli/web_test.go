@@ -75,7 +75,7 @@ func TestAPortInUse(t *testing.T) {
 	}
 }
 
-// TestATokenFileSurvivesFaults fails each operation of the disk in turn: the file has a whole token, or does not exist.
+// TestATokenFileSurvivesFaults fails each disk operation in turn. The file then has a whole token, or does not exist.
 func TestATokenFileSurvivesFaults(t *testing.T) {
 	for n := 0; ; n++ {
 		path := filepath.Join(t.TempDir(), "token")

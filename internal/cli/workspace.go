@@ -39,7 +39,7 @@ func (d *openWorkspace) content(ctx context.Context, h segno.Hash) ([]byte, erro
 
 // Close closes the store. Commands call it after they printed their result.
 func (d *openWorkspace) Close() {
-	_ = d.compress() // gc reports an error that stays
+	_ = d.compress() // gc reports an error that persists
 	d.store.Close()
 }
 
@@ -100,7 +100,7 @@ func (a *app) openAt(ctx context.Context, register bool) (d *openWorkspace, err 
 	if err != nil {
 		return nil, err
 	}
-	if !register && !place.Exists() && !isSessionName(a.thread) { // a session may be kept now
+	if !register && !place.Exists() && !isSessionName(a.thread) { // the verb may keep a session now
 		return nil, errNoWorkspace(dir)
 	}
 	store, err := place.Open(ctx)
@@ -163,8 +163,9 @@ func (a *app) findByThread(ctx context.Context, d *openWorkspace) error {
 	return d.findBySession(ctx, t.ID)
 }
 
-// findBySession chooses the workspace of a thread that recorded none: the one of its session's
-// directory if that exists, which is registered, else the one of the current directory.
+// findBySession chooses the workspace of a thread that recorded none. If the directory of its
+// session exists, findBySession registers that directory. Otherwise it chooses the workspace of the
+// current directory.
 func (d *openWorkspace) findBySession(ctx context.Context, thread segno.ThreadID) error {
 	head, err := d.store.Head(ctx, thread)
 	if err != nil {
@@ -211,8 +212,9 @@ func (a *app) threadNamed(ctx context.Context, store *local.Store, name string) 
 	return t, err
 }
 
-// threadOfSession returns the thread of the session of an agent with an id or a prefix of an id. A
-// session without a thread gets one: it is kept. The error is none if there is no such session.
+// threadOfSession returns the thread of the session of an agent with an id or a prefix of an id. If
+// the session has no thread yet, threadOfSession keeps it, which makes a thread. It returns the
+// error none if there is no such session.
 func (a *app) threadOfSession(ctx context.Context, store *local.Store, name string, none error) (segno.Thread, error) {
 	s, err := a.sessionNamed(ctx, store.Place(), store, name)
 	if segno.KindOf(err) == segno.KindNotFound {

@@ -39,10 +39,10 @@ have a file world.toml. Databases that are attached to the workspace are listed,
 type worldItem struct {
 	Name   string  `json:"name"`
 	Short  string  `json:"short"`
-	Format string  `json:"format,omitempty"` // of a world that is part of segno
-	Tick   float64 `json:"tick"`             // seconds; 0 if time moves without steps
+	Format string  `json:"format,omitempty"` // set for one of segno's own worlds
+	Tick   float64 `json:"tick"`             // seconds; 0 if time moves continuously
 	Dir    string  `json:"dir,omitempty"`
-	Error  string  `json:"error,omitempty"` // why its world.toml cannot be read
+	Error  string  `json:"error,omitempty"` // the reason why its world.toml cannot be read
 }
 
 func (a *app) runWorldList(ctx context.Context, dir string) error {

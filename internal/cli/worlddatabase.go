@@ -61,10 +61,10 @@ workspace, it is a file of the snapshots again.`,
 type attachedItem struct {
 	Name string `json:"name"`
 	Kind string `json:"kind"`
-	Path string `json:"path,omitempty"` // absolute; "" of a database in a server
+	Path string `json:"path,omitempty"` // absolute; "" for a database on a server
 	// Changed is set by status if the database differs from the head.
 	Changed bool `json:"changed,omitempty"`
-	// Unread is set by status and doctor to the reason why the database cannot be read, and Hint by doctor.
+	// Unread is the reason why the database cannot be read. status and doctor set it. Hint is set only by doctor.
 	Unread string `json:"unread,omitempty"`
 	Hint   string `json:"hint,omitempty"`
 
@@ -132,7 +132,7 @@ func (a *app) runWorldDetach(ctx context.Context, d *openWorkspace, name string)
 		name = database.PostgresName(a.Postgres, name)
 	}
 	file := absolute(d.dir, name)
-	real, _ := filepath.EvalSymlinks(file) // a database that is gone has no other path
+	real, _ := filepath.EvalSymlinks(file) // a deleted database has no resolved path
 	i := slices.IndexFunc(all, func(x database.Attachment) bool {
 		return x.Name == name || x.Kind == database.KindSQLite && slices.Contains([]string{file, cmp.Or(real, file)}, x.File(d.rec.Path))
 	})
@@ -150,8 +150,8 @@ func (a *app) runWorldDetach(ctx context.Context, d *openWorkspace, name string)
 	}), unread)
 }
 
-// changeAttached replaces the list of attached databases and saves a checkpoint with the new tiers, so that
-// no later turn has this change. It returns the databases that the checkpoint does not have.
+// changeAttached replaces the list of attached databases. It saves a checkpoint with the new tiers, so that the change
+// is not part of a later turn. It returns the databases that the checkpoint lacks.
 func (a *app) changeAttached(ctx context.Context, d *openWorkspace, op string, all []database.Attachment, label string) ([]history.UnreadDatabase, error) {
 	if err := d.timeline.CloseAbandonedTurns(ctx); err != nil {
 		return nil, err
@@ -207,7 +207,8 @@ func (d *openWorkspace) attached() (items []attachedItem, err error) {
 	return items, err
 }
 
-// describe names the kind of a database for people, and its place if the name does not have it.
+// describe returns the kind of a database for text output, and its place if the name does not
+// contain it.
 func (i attachedItem) describe() string {
 	if i.Kind == database.KindPostgres {
 		return "PostgreSQL database, attached"

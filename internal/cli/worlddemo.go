@@ -15,7 +15,6 @@ import (
 	"github.com/dalsegno/segno/world"
 )
 
-// worldDemo is one run of world demo.
 type worldDemo struct {
 	*app
 	agents, ticks int
@@ -29,7 +28,7 @@ type worldDemo struct {
 	story   world.Story
 	names   []string
 	store   *local.Store   // nil without checkpoints
-	thread  segno.ThreadID // of the checkpoints, "" before the first
+	thread  segno.ThreadID // the thread of the checkpoints, "" before the first one
 	printed error          // the first error of a write
 }
 
@@ -134,7 +133,7 @@ func (d *worldDemo) begin(ctx context.Context) error {
 		return err
 	}
 	d.names = nil
-	for _, agent := range demoNames { // those that the checkpoint has
+	for _, agent := range demoNames { // the agents in the checkpoint
 		if _, err := d.world.Observe(ctx, agent); err == nil {
 			d.names = append(d.names, agent)
 		}
@@ -143,11 +142,10 @@ func (d *worldDemo) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = d.story(s.Document) // the lines until now were printed before
+	_, err = d.story(s.Document) // skips the lines from before the checkpoint
 	return err
 }
 
-// tick plays one tick.
 func (d *worldDemo) tick(ctx context.Context) error {
 	before, err := d.world.Snapshot(ctx)
 	if err != nil {
@@ -211,7 +209,7 @@ func (d *worldDemo) print(e worldEvent, text string) {
 	}
 }
 
-// wait waits for d or until ctx ends.
+// wait returns after d, or earlier if ctx ends.
 func wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -13,8 +13,8 @@ import (
 	"github.com/dalsegno/segno/world/httpworld"
 )
 
-// TestWorldsPage follows docs/worlds.md in a directory beside a checkout. Its files must be right, and with SEGNO_SOAK
-// its commands are run.
+// TestWorldsPage follows docs/worlds.md in a directory beside a checkout. The files in it must be correct. With
+// SEGNO_SOAK, the test also runs its commands.
 func TestWorldsPage(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/worlds.md")

@@ -1,7 +1,7 @@
-// Package credential merges the files in which agents keep their logins. An agent that lives in a home apart
-// from the user's refreshes its login there, and the user's agent refreshes the other one. Neither
-// must overwrite the newer one, because a login server accepts a refresh token only once. Archives never contain these
-// files. The package reads and writes no network, and its errors contain nothing of a file.
+// Package credential merges the files in which agents keep their logins. An agent with a home apart from the user's
+// refreshes its login there, and the user's agent refreshes the login in the user's home. Neither refresh may
+// overwrite a newer login, because a login server accepts a refresh token only once. Archives never contain these
+// files. The package does not use the network, and its errors contain no content of a file.
 package credential
 
 import (
@@ -24,30 +24,30 @@ import (
 type Result struct {
 	Agent string   `json:"agent"`
 	File  string   `json:"file"`  // of the agent
-	Taken []string `json:"taken"` // logins that came from the machine
+	Taken []string `json:"taken"` // logins that were copied from the machine's file
 	Kept  []string `json:"kept"`  // logins of the agent that stayed although the machine has others
 }
 
 const (
 	op       = "merge login"
 	maxSize  = 1 << 20
-	maxTries = 5 // to write a file that changes meanwhile
+	maxTries = 5 // attempts to write a file that changes meanwhile
 	lockWait = 10 * time.Second
 
-	// openFlags do not wait for a FIFO that replaced the file after it was checked.
+	// openFlags prevent a wait for a FIFO that replaced the file after the check.
 	openFlags = os.O_RDONLY | syscall.O_NONBLOCK
 )
 
-// Merge merges the logins of the machine, in the file userFile, into the file of an agent that lives in a home.
-// Of two logins to the same service, Merge keeps the one that expires later. Two that cannot
-// be compared, or expire at the same time, are decided by the time at which their files were written. The
-// rest of the agent's file stays. Without a file of the machine, only the mode of the agent's file changes. For an
-// agent that the table does not have, Merge does nothing. fsys may be nil.
+// Merge merges the logins of the machine, in the file userFile, into the file of an agent with its own home. If both
+// files have a login to the same service, Merge keeps the login that expires later. If the two cannot be compared, or
+// expire at the same time, it keeps the login in the newer file. The rest of the agent's file stays unchanged. If the
+// machine has no file, only the mode of the agent's file changes. For an agent that is not in the table, Merge does
+// nothing. fsys may be nil.
 //
-// The agent's file is replaced at once and durably, and has the mode 0600. No process may run the agent there. If it
-// changes meanwhile, it is read again. The error has [segno.KindRefused] for a symlink and for anything
+// Merge replaces the agent's file atomically and durably, with the mode 0600. The agent must not run in that home. If
+// the file changes meanwhile, Merge reads it again. The error has [segno.KindRefused] for a symlink and for anything
 // else that is not a regular file, and [segno.KindCorrupt] for a file that is not one JSON object; both files then
-// stay as they are.
+// stay unchanged.
 func Merge(ctx context.Context, fsys vfs.FS, agent, home, userFile string) (Result, error) {
 	r := Result{Agent: agent, Taken: []string{}, Kept: []string{}}
 	f, known := fileOf(agent)
@@ -91,14 +91,15 @@ func Merge(ctx context.Context, fsys vfs.FS, agent, home, userFile string) (Resu
 	return r, segno.Errorf(segno.KindBusy, op, r.File, "another process writes it").WithHint("end the agent that runs there, and try again")
 }
 
-// content is a file that was read. info is nil if the file does not exist.
+// content is the content of a file. info is nil if the file does not exist.
 type content struct {
 	document
 	data []byte
 	info fs.FileInfo
 }
 
-// readUserFile reads the file of the machine. It may be a symlink, because the user's home is the user's.
+// readUserFile reads the file of the machine. It follows a symlink, because the user may use symlinks in the user's
+// own home.
 func readUserFile(name string) (content, error) {
 	info, err := os.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -129,7 +130,7 @@ func readContent(file interface {
 }, info fs.FileInfo, name string) (c content, err error) {
 	now, err := file.Stat()
 	if err == nil && !os.SameFile(now, info) {
-		return c, refusal(name) // it was replaced after the check
+		return c, refusal(name) // the file was replaced after the check
 	}
 	if err == nil {
 		c.data, err = io.ReadAll(io.LimitReader(file, maxSize+1))
@@ -149,7 +150,7 @@ func readContent(file interface {
 	return c, nil
 }
 
-// target is the file of an agent that lives in a home. The agent may have written anything there.
+// target is the file of an agent in the agent's own home, where the agent may have written anything.
 type target struct {
 	root vfs.Root
 	home string
@@ -184,7 +185,7 @@ func (t *target) makeDir() error {
 	return nil
 }
 
-// lock makes this process the only one that merges here.
+// lock excludes merges by other processes in this home.
 func (t *target) lock(ctx context.Context) (unlock func(), err error) {
 	dir, err := t.root.OpenFile(t.homeDir, os.O_RDONLY, 0)
 	if err != nil {
@@ -193,7 +194,7 @@ func (t *target) lock(ctx context.Context) (unlock func(), err error) {
 	if err := vfs.Lock(ctx, dir, lockWait); errors.Is(err, vfs.ErrLocked) {
 		return nil, errors.Join(segno.NewError(segno.KindBusy, op, t.path(), err).WithHint("try again"), dir.Close())
 	}
-	// Some network file systems cannot lock a directory. A file that changes is noticed anyway.
+	// Some network file systems cannot lock a directory. Merge detects a file that changes even without the lock.
 	return func() { _ = dir.Close() }, ctx.Err() // nothing was written
 }
 
@@ -256,7 +257,7 @@ func (t *target) read() (content, error) {
 	return readContent(file, info, t.path())
 }
 
-// protect makes a file that stays readable for its user only.
+// protect restricts an existing file to its user, with the mode 0600.
 func (t *target) protect(info fs.FileInfo) error {
 	if info.Mode().Perm() == 0o600 {
 		return nil

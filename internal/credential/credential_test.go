@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// token is a JSON Web Token with an expiry.
+// token returns a JSON Web Token with an expiry.
 func token(exp int64, about string) string {
 	encode := base64.RawURLEncoding.EncodeToString
 	return encode([]byte(`{"alg":"none"}`)) + "." + encode(fmt.Appendf(nil, `{"about":%q,"exp":%d}`, about, exp)) + "." + encode([]byte("x"))
@@ -87,7 +87,7 @@ func (r *rig) merge() (credential.Result, error) {
 	return credential.Merge(r.Context(), vfs.OS, r.agent, r.home, r.user)
 }
 
-// equal compares two texts of JSON.
+// equal compares two JSON texts.
 func equal(t *testing.T, got, want string) {
 	t.Helper()
 	var a, b any
@@ -102,14 +102,14 @@ func equal(t *testing.T, got, want string) {
 	}
 }
 
-// TestMerge merges logins that differ in when they expire, in the account, and in fields that are unknown here.
+// TestMerge merges logins that differ in their expiry, in the account, and in unknown fields.
 func TestMerge(t *testing.T) {
 	claude := func(expires, who string) string {
 		return fmt.Sprintf(`{"claudeAiOauth":{"accessToken":"a-%s","refreshToken":"r-%[1]s","expiresAt":%s}}`, who, expires)
 	}
 	for name, test := range map[string]struct {
 		agent, own, machine string
-		isOlder             bool // the machine's file is
+		isOlder             bool // the machine's file is older
 		want                string
 	}{
 		"the machine's expires later":       {"claude", claude("100", "own"), claude("200", "machine"), true, claude("200", "machine")},
@@ -167,7 +167,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestStays keeps the bytes and the time of a file that needs nothing from the machine.
+// TestStays checks that a file that needs nothing from the machine keeps its bytes and its time.
 func TestStays(t *testing.T) {
 	r := newRig(t, "claude")
 	text := "{\n  \"claudeAiOauth\" : {\"expiresAt\": 5},\n  \"b\": 1.0\n}\n"
@@ -180,7 +180,7 @@ func TestStays(t *testing.T) {
 	}
 }
 
-// TestNoLoginOfTheMachine only protects the agent's file.
+// TestNoLoginOfTheMachine checks that without a login of the machine, only the mode of the agent's file changes.
 func TestNoLoginOfTheMachine(t *testing.T) {
 	r := newRig(t, "codex")
 	if res, err := r.merge(); err != nil || len(res.Taken)+len(res.Kept) > 0 {
@@ -196,7 +196,7 @@ func TestNoLoginOfTheMachine(t *testing.T) {
 	}
 }
 
-// TestRefusals keeps both files if one of them is damaged or no plain file.
+// TestRefusals checks that both files stay unchanged if one of them is damaged or not a regular file.
 func TestRefusals(t *testing.T) {
 	const good = `{"claudeAiOauth":{"expiresAt":5,"accessToken":"SECRET"}}`
 	for name, test := range map[string]struct {
@@ -281,7 +281,8 @@ func state(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// TestSymlinkOfTheUser follows a symlink to the file of the machine, as programs that manage settings make.
+// TestSymlinkOfTheUser follows a symlink to the file of the machine. Programs that manage settings make such
+// symlinks.
 func TestSymlinkOfTheUser(t *testing.T) {
 	r := newRig(t, "codex")
 	r.write(r.user+".real", codex(1, "machine", ""), morning)
@@ -295,8 +296,8 @@ func TestSymlinkOfTheUser(t *testing.T) {
 	equal(t, r.read(), codex(1, "machine", ""))
 }
 
-// TestFaults fails each operation, once, and from one on as in a process that was killed. The file has the old
-// content or the new one, and the next merge completes it and leaves no other file.
+// TestFaults fails each operation, either only that one or, as in a killed process, that one and all later ones. The
+// file must have the old content or the new one, and the next merge must complete it and leave no other file.
 func TestFaults(t *testing.T) {
 	const own, machine = `{"claudeAiOauth":{"expiresAt":1}}`, `{"claudeAiOauth":{"expiresAt":2}}`
 	for _, before := range []string{own, ""} {
@@ -340,7 +341,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// racingFS writes the agent's file before it is replaced, as an agent does that refreshes its login.
+// racingFS writes the agent's file just before the merge replaces it, as an agent does that refreshes its login.
 type racingFS struct {
 	vfs.FS
 	race func()
@@ -364,7 +365,7 @@ func (r racingRoot) Lstat(name string) (fs.FileInfo, error) {
 	return r.Root.Lstat(name)
 }
 
-// TestRefreshedMeanwhile lets the agent write its file during the merge: the newer login is not lost.
+// TestRefreshedMeanwhile writes the agent's file during the merge. The newer login must not be lost.
 func TestRefreshedMeanwhile(t *testing.T) {
 	r := newRig(t, "claude")
 	r.write(r.own, `{"claudeAiOauth":{"expiresAt":1}}`, morning)
@@ -388,8 +389,8 @@ func TestRefreshedMeanwhile(t *testing.T) {
 	}
 }
 
-// FuzzMerge merges any two files. Each login of the result is one of the two, unknown members of the agent stay, and
-// a second merge changes nothing.
+// FuzzMerge merges any two files. Each login of the result is in one of the files, unknown members of the agent's
+// file stay, and a second merge changes nothing.
 func FuzzMerge(f *testing.F) {
 	f.Add(`{"claudeAiOauth":{"expiresAt":1},"a":1}`, `{"claudeAiOauth":{"expiresAt":2}}`, "claude", true)
 	f.Add(`{"mcpOAuth":{"a":{"expiresAt":1}}}`, `{"mcpOAuth":{"a":{"expiresAt":1e99},"b":2}}`, "claude", false)

@@ -14,7 +14,7 @@ import (
 	"github.com/dalsegno/segno/internal/jsonscan"
 )
 
-// document is an object of JSON with its members in order, each as the bytes of the file.
+// document is a JSON object with its members in order, each as the bytes of the file.
 type document struct{ members []member }
 
 type member struct {
@@ -27,7 +27,7 @@ var (
 	errTwice     = errors.New("a JSON object has a key twice")
 )
 
-// parse reads a document. The errors contain nothing of data, which is secret.
+// parse parses a document. Its errors contain no part of data, which is secret.
 func parse(data []byte) (document, error) {
 	if !utf8.Valid(data) || !jsonscan.Valid(data) {
 		return document{}, errNotObject
@@ -35,7 +35,7 @@ func parse(data []byte) (document, error) {
 	return object(data[jsonscan.SkipSpace(data, 0):])
 }
 
-// object reads one valid value of JSON.
+// object parses an object in valid JSON.
 func object(data []byte) (d document, err error) {
 	if len(data) == 0 || data[0] != '{' {
 		return d, errNotObject
@@ -74,7 +74,7 @@ func (d *document) set(m member) {
 	d.members = append(d.members, m)
 }
 
-// copy takes the member of a name from another document. It may be absent there.
+// copy sets the member with a name to that of another document, if that document has one.
 func (d *document) copy(name string, from *document) {
 	if i := from.index(name); i >= 0 {
 		d.set(from.members[i])
@@ -100,7 +100,7 @@ func (d *document) bytes() []byte {
 	return b.Bytes()
 }
 
-// isEmpty reports whether a value has nothing to lose.
+// isEmpty reports whether a value contains no login.
 func isEmpty(value []byte) bool {
 	switch string(value) {
 	case "", "null", `""`:
@@ -109,7 +109,7 @@ func isEmpty(value []byte) bool {
 	return value[0] == '{' && value[jsonscan.SkipSpace(value, 1)] == '}'
 }
 
-// read returns a time of a login, in the unit of its form.
+// read returns a login's expiry, in the unit of its form.
 func (e expiry) read(data []byte) (at float64, known bool) {
 	value := jsonscan.Find(data, jsonscan.Span{To: len(data)}, e.path...).Of(data)
 	if len(value) == 0 {
@@ -125,14 +125,14 @@ func (e expiry) read(data []byte) (at float64, known bool) {
 	return finite(value)
 }
 
-// finite reads a number.
+// finite parses a finite number.
 func finite(value []byte) (float64, bool) {
 	at, err := strconv.ParseFloat(string(value), 64)
 	return at, err == nil && !math.IsNaN(at) && !math.IsInf(at, 0)
 }
 
-// jwtExpiry reads the expiry of a token. It does not check the signature, because the token comes
-// from a file of the user, and serves to compare only.
+// jwtExpiry returns the expiry of a token. It does not check the signature, because the token
+// comes from a file of the user and the expiry only serves for a comparison.
 func jwtExpiry(token string) (float64, bool) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {

@@ -5,13 +5,14 @@ import "bytes"
 // merged is the outcome of a merge of two documents.
 type merged struct {
 	document
-	taken []string // the logins of the machine that are in the document
-	kept  []string // the logins of the agent that differ from those of the machine, and stayed
+	taken []string // the machine's logins that the document has now
+	kept  []string // the agent's logins that stayed although the machine's differ
 }
 
-// merge returns the agent's document with the logins of the machine that expire later, and with those that
-// the agent lacks. If two logins cannot be compared, or expire at the same time, that of the newer file
-// stays. All other members of the agent's document stay; those that only the machine has are added.
+// merge returns the agent's document with the machine's logins that expire later, and with those that the
+// agent lacks. If two logins cannot be compared, or expire at the same time, merge uses the login of the
+// newer file. All other members of the agent's document stay, and merge adds the members that only the
+// machine has.
 func (f file) merge(own, machine document, machineIsNewer bool) merged {
 	m := merged{document: document{members: append([]member(nil), own.members...)}}
 	for _, l := range f.logins {
@@ -47,7 +48,7 @@ func (f file) isLogin(name string) bool {
 	return false
 }
 
-// mergeGroup merges members that are one login.
+// mergeGroup merges members that together are one login.
 func (m *merged) mergeGroup(l login, machine document, machineIsNewer bool) {
 	own, offered := document{}, document{}
 	for _, key := range l.keys {
@@ -62,7 +63,7 @@ func (m *merged) mergeGroup(l login, machine document, machineIsNewer bool) {
 	}
 }
 
-// value returns a document as a value, which is empty if all members are.
+// value returns a document as JSON, or an empty value if all members are empty.
 func (d *document) value() []byte {
 	for _, x := range d.members {
 		if !isEmpty(x.value) {
@@ -87,7 +88,7 @@ func (m *merged) mergeParent(l login, own, machine document, machineIsNewer bool
 	inner, err := object(has)
 	from, fromErr := object(offered)
 	if err != nil || fromErr != nil {
-		return // an agent that writes another form keeps its login
+		return // an agent that writes an unknown form keeps its login
 	}
 	before := inner.bytes()
 	m.mergeEach(l, &inner, l.parent+"/", from, machineIsNewer)

@@ -5,22 +5,24 @@ import (
 	"slices"
 )
 
-// file is where an agent keeps its logins, and what a login is there.
+// file describes where an agent keeps its logins, and which members belong to a login.
 type file struct {
 	agent   string // the name of the agent in checkpoints
 	homeVar string // the environment variable that names the agent's directory
 	homeDir string // the agent's directory below the user's home if that variable is not set
-	name    string // of the file in the agent's directory
+	name    string // the name of the file in the agent's directory
 	logins  []login
 }
 
-// login is what the merge takes as a whole from one of two files, so that it never mixes tokens of two accounts.
+// login is the unit that a merge copies as a whole from one of two files, so that it never mixes
+// tokens of two accounts.
 type login struct {
 	parent string // the key of the object that has the login; "" is the document
-	// keys are the members of the object that belong to the login. Without keys, each member is a login.
+	// keys are the members of the object that belong to the login. If there are none, each member
+	// is a login.
 	keys []string
-	// expiry are the places of the times by which two logins are compared. The first one that both
-	// have, and that differs, decides.
+	// expiry lists the places of the times that decide between two logins. The first time that
+	// both logins have, with different values, decides.
 	expiry []expiry
 }
 
@@ -30,12 +32,12 @@ type expiry struct {
 	form form
 }
 
-// form is how a file writes a time.
+// form is the format of a time in a file.
 type form int
 
 const (
-	number form = iota // of seconds or milliseconds
-	jwt                // a JSON Web Token, which has its expiry in seconds
+	number form = iota // a number of seconds or milliseconds
+	jwt                // a JSON Web Token, with the expiry in seconds
 	date               // RFC 3339
 )
 
@@ -79,8 +81,8 @@ func Files(home string) (paths []string) {
 	return paths
 }
 
-// UserFile returns the path of the file in which an agent of this user keeps its logins, by the
-// environment, or "" if the table does not have the agent.
+// UserFile returns the path of the file in which an agent of this user keeps its logins, according
+// to the environment. It returns "" for an agent that is not in the table.
 func UserFile(agent, home string, getenv func(string) string) string {
 	f, known := fileOf(agent)
 	if !known {

@@ -13,13 +13,13 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// Attachment is a database that moves with a workspace.
+// Attachment is a database that segno saves and restores together with a workspace.
 type Attachment struct {
-	// Name is the name in checkpoints. It stays the same in a fork.
+	// Name is the database's name in checkpoints. A fork keeps the name.
 	Name string `json:"name"`
 	Kind string `json:"kind"`
-	Path string `json:"path,omitempty"` // of a file; relative to the root if it is in the workspace
-	URL  string `json:"url,omitempty"`  // of a database in a server; it may contain a password
+	Path string `json:"path,omitempty"` // the path of a file; relative to the root if it is in the workspace
+	URL  string `json:"url,omitempty"`  // the URL of a database on a server; may contain a password
 }
 
 // File returns the absolute path of the database, in the workspace at root.
@@ -33,8 +33,8 @@ func (a Attachment) File(root string) string {
 // isBelowRoot reports whether the database is a file of the workspace.
 func (a Attachment) isBelowRoot() bool { return a.Kind == KindSQLite && !filepath.IsAbs(a.Path) }
 
-// New returns the attachment of the SQLite database at an absolute path. The error has
-// [segno.KindNotFound] or [segno.KindInvalid] if the workspace has none.
+// New returns an attachment for the SQLite database at an absolute path. The error has
+// [segno.KindNotFound] or [segno.KindInvalid] if there is no such database.
 func New(root, path string) (Attachment, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {

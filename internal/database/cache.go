@@ -13,8 +13,8 @@ type Sealer interface {
 	OpenFile(name string, data []byte) ([]byte, error)
 }
 
-// Cache is the file with the newest states of the databases of one workspace. Without it, or if it cannot
-// be read, each snapshot reads each database.
+// Cache is the file with the newest states of the databases of one workspace. If it is missing or cannot be read, a
+// snapshot reads all databases.
 type Cache struct {
 	FS     vfs.FS
 	File   string

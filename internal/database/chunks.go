@@ -22,13 +22,13 @@ type chunkWriter struct {
 	ctx     context.Context
 	batch   segno.Batch
 	recent  *recent
-	pending []byte // no complete line yet, or lines of the present chunk
-	scanned int    // up to here pending is complete lines
+	pending []byte // lines of the present chunk, and the beginning of the next line
+	scanned int    // the end of the last complete line in pending
 	group   pageList
 	groups  pageList
 	lines   int64
 	bytes   int64
-	failure error // of the store
+	failure error // the error of the store
 }
 
 // Write implements io.Writer.
@@ -58,11 +58,11 @@ func endsChunk(line []byte) bool {
 	h := fnv.New64a()
 	_, _ = h.Write(line)
 	sum := h.Sum64()
-	sum ^= sum >> 32 // the low bits of FNV are the good ones
+	sum ^= sum >> 32 // the low bits of FNV are well distributed
 	return sum%chunkBytes < uint64(len(line))
 }
 
-// flush stores the first n bytes that are pending.
+// flush stores the first n bytes of pending.
 func (w *chunkWriter) flush(n int) {
 	h, err := w.batch.Put(w.ctx, w.pending[:n])
 	if err != nil {
@@ -85,7 +85,7 @@ func (w *chunkWriter) endGroup() {
 	}
 }
 
-// finish stores the rest and returns the name of the whole text, zero for an empty one.
+// finish stores the rest and returns the name of the whole text. The name of an empty text is zero.
 func (w *chunkWriter) finish() (segno.Hash, error) {
 	if len(w.pending) > 0 && w.failure == nil {
 		w.flush(len(w.pending))

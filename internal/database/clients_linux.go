@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// clients describes the other processes that have the file at path open, as far as this user may see
-// their files.
+// clients describes the other processes that have the file at path open. It finds only processes whose open files this
+// user may list.
 func clients(path string) (found []string) {
 	want, err := os.Stat(path)
 	if err != nil {

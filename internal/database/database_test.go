@@ -12,8 +12,8 @@ import (
 	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
-// The clock of the fixture is an hour ahead, so that no file looks as if it had just changed. The test also
-// resets the modification times. So only the content of the database shows a change.
+// The clock of the fixture is an hour ahead, so that files do not count as just changed. The test also resets the
+// modification times, so only the content of the database shows a change.
 func TestNoChangeIsMissed(t *testing.T) {
 	for _, mode := range []string{"delete", "truncate", "persist", "memory", "off", "wal"} {
 		t.Run(mode, func(t *testing.T) {
@@ -26,7 +26,7 @@ func TestNoChangeIsMissed(t *testing.T) {
 			cached, fresh := f.attached(true), f.attached(false)
 			for i := range soak.Count(t, 60, 6000) {
 				switch n := random.IntN(12); {
-				case n < 6: // the size of the files stays
+				case n < 6: // the size of the files does not change
 					f.exec(db, fmt.Sprintf("UPDATE t SET x = randomblob(length(x)) WHERE id = %d", 1+random.IntN(3)))
 				case n == 6:
 					f.exec(db, fmt.Sprintf("INSERT INTO t(x) VALUES (randomblob(%d))", random.IntN(9000)))
@@ -139,7 +139,7 @@ func TestWriterMeanwhile(t *testing.T) {
 func TestMovesAreExact(t *testing.T) {
 	f := newFixture(t)
 	w := f.attached(true)
-	states := []*segno.Snapshot{f.snapshot(w)} // no database
+	states := []*segno.Snapshot{f.snapshot(w)} // the database does not exist
 	step := func(statements ...string) {
 		f.sql(statements...)
 		states = append(states, f.snapshot(w))
@@ -171,7 +171,7 @@ func TestMovesAreExact(t *testing.T) {
 	}
 }
 
-// A client that stays connected sees the restored rows, although the database had its old content before.
+// A client that stays connected sees the restored rows, although it read the old content before.
 func TestConnectedClientSeesTheMove(t *testing.T) {
 	for _, mode := range []string{"delete", "wal"} {
 		t.Run(mode, func(t *testing.T) {
@@ -235,7 +235,7 @@ func TestNothingIsLeftBeside(t *testing.T) {
 	}
 }
 
-// What an agent may put in the place of a database is not read or written.
+// segno neither reads nor writes a file with which an agent may replace a database.
 func TestHostileFiles(t *testing.T) {
 	other := newFixture(t)
 	other.sql("CREATE TABLE secret(x)", "INSERT INTO secret VALUES (1)")

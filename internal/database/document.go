@@ -23,20 +23,20 @@ type saved struct {
 	Kind     string     `json:"kind"`
 	PageSize int        `json:"page_size,omitempty"`
 	Pages    int        `json:"pages,omitempty"`
-	Bytes    int64      `json:"bytes,omitempty"` // of a PostgreSQL database
+	Bytes    int64      `json:"bytes,omitempty"` // size of a PostgreSQL database
 	Content  segno.Hash `json:"content,omitzero"`
 	Missing  bool       `json:"missing,omitempty"`
 	Unread   string     `json:"unread,omitempty"`
 
-	failure error // the reason of Unread
+	failure error // the error behind Unread
 }
 
-// unread is the state of a database that could not be read.
+// unread returns the state of a database that could not be read.
 func unread(at Attachment, err error) saved {
 	return saved{Name: at.Name, Kind: at.Kind, Unread: describeFailure(err), failure: err}
 }
 
-// entity is the state as the type that plans of moves compare.
+// entity returns the state as the type that plans of moves compare.
 func (s *saved) entity() segno.Entity {
 	switch {
 	case s.Missing:
@@ -66,7 +66,7 @@ func (d *document) find(name string) *saved {
 	return &d.Databases[i]
 }
 
-// readDocument reads a document. It is empty for nil, and for the document of another format.
+// readDocument reads a document. The result is empty if d is nil or has another format.
 func readDocument(ctx context.Context, objects getter, d *segno.Document) (*document, error) {
 	doc := &document{Format: Format}
 	if d == nil || d.Type != Format {
@@ -82,13 +82,13 @@ func readDocument(ctx context.Context, objects getter, d *segno.Document) (*docu
 	return doc, nil
 }
 
-// getter is the part of [segno.Objects] that reads.
+// getter is the reading part of [segno.Objects].
 type getter interface {
 	Get(ctx context.Context, name segno.Hash) ([]byte, error)
 }
 
 // Trace calls visit for each object that a document reaches, except below those for which visit
-// returns false. It does nothing else for a document of another format.
+// returns false. For a document of another format, it visits only the document.
 func Trace(ctx context.Context, objects segno.Objects, d *segno.Document, visit func(segno.Hash) bool) error {
 	if d == nil || !visit(d.Data) || d.Type != Format {
 		return nil
@@ -118,7 +118,8 @@ func Trace(ctx context.Context, objects segno.Objects, d *segno.Document, visit 
 	return nil
 }
 
-// traceList visits the groups and the parts of a list, which may be visited already.
+// traceList visits the groups and the parts of a list. visited is set if the list itself was
+// already visited.
 func traceList(ctx context.Context, objects segno.Objects, name segno.Hash, visited bool, visit func(segno.Hash) bool) error {
 	if name.IsZero() || !visited && !visit(name) {
 		return nil

@@ -11,19 +11,19 @@ import (
 
 // Export is the saved state of a database as a file that other programs can read.
 type Export struct {
-	Name string // of the attachment; of a SQLite database in the workspace its path
+	Name string // name of the attachment; for a SQLite database in the workspace, its path
 	// Format is "sqlite3" for the file of a database, or "postgres-sql" for statements for psql.
 	Format string
 	Size   int64
-	// Write writes the file. Its length is Size.
+	// Write writes the file, which has Size bytes.
 	Write func(w io.Writer) error
 }
 
 // IsFile reports whether the database is a file of the workspace.
 func (e Export) IsFile() bool { return e.Format == "sqlite3" && filepath.IsLocal(e.Name) }
 
-// Exports returns the databases that a document of a snapshot contains, sorted by name. Those that did not exist
-// or could not be read are left out.
+// Exports returns the databases that a document of a snapshot contains, sorted by name. It leaves out databases that
+// did not exist or could not be read.
 func Exports(ctx context.Context, objects segno.Objects, d *segno.Document) (all []Export, err error) {
 	doc, err := readDocument(ctx, objects, d)
 	if err != nil {
@@ -66,8 +66,8 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// writePages writes the file of a SQLite database. It begins in the journal mode of SQLite's own default, because
-// no log lies beside it.
+// writePages writes the file of a SQLite database. The file has SQLite's default journal mode, because there is no log
+// beside it.
 func writePages(ctx context.Context, objects getter, w io.Writer, pages pageList) error {
 	for i, h := range pages {
 		page, err := objects.Get(ctx, h)

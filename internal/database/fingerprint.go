@@ -21,24 +21,26 @@ import (
 //     one, and the salts of the log. A checkpoint that begins the log again changes the salts, and one that copies frames
 //     into the database changes its modification time.
 //
-// A program that keeps the database locked (PRAGMA locking_mode=exclusive) raises the counter once and has the index in
-// its memory. It writes to the database or the log at each commit all the same, which moves the modification time.
+// A program that keeps the database locked (PRAGMA locking_mode=exclusive) increments the counter only once, and keeps
+// the index in its memory. It still writes to the database or the log at each commit, which changes the modification
+// time.
 //
-// The change times of the log and of the journal are no evidence: as root, SQLite gives these files to the owner of the
-// database each time it opens them, also to read.
+// The ctimes of the log and of the journal are not evidence. If SQLite runs as root, it changes the owner of these
+// files to the owner of the database each time that it opens them, even to read.
 type fingerprint string
 
-// The times of files move in ticks. A change within one tick of the last may leave the times as they
-// are, so that a fingerprint of files that just changed proves nothing.
+// The times of files advance in ticks. A second change within the same tick may not change the times, so a fingerprint
+// of files that just changed proves nothing.
 const (
 	tick       = 50 * time.Millisecond
-	coarseTick = 2500 * time.Millisecond // of a file system with whole seconds
+	coarseTick = 2500 * time.Millisecond // for a file system whose times are whole seconds
 )
 
 // sidecars are the suffixes of the files beside a SQLite database.
 func sidecars() []string { return []string{"-wal", "-shm", "-journal"} }
 
-// takeFingerprint returns the fingerprint of a database, and whether it proves anything.
+// takeFingerprint returns the fingerprint of a database. proves is false if the files changed too
+// recently; see the ticks above.
 func takeFingerprint(path string, now time.Time) (f fingerprint, proves bool, err error) {
 	var text strings.Builder
 	proves = true
@@ -50,13 +52,13 @@ func takeFingerprint(path string, now time.Time) (f fingerprint, proves bool, er
 		} else if err != nil {
 			return "", false, err
 		}
-		head, err := readPart(path+suffix, 136) // both copies of the head of the index of the log
+		head, err := readPart(path+suffix, 136) // both copies of the log index's head
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", false, err
 		}
 		size, ctime, mtime := st.Size, unix.TimespecToNsec(st.Ctim), unix.TimespecToNsec(st.Mtim)
 		switch suffix {
-		case "-shm": // it is mapped: its times move late, and readers change it, too
+		case "-shm": // it is a memory map: its times change late, and readers also change it
 			head, size, ctime, mtime = head[:min(len(head), 96)], 0, 0, 0
 		case "-wal", "-journal":
 			ctime = 0
@@ -75,7 +77,7 @@ func takeFingerprint(path string, now time.Time) (f fingerprint, proves bool, er
 	return fingerprint(fmt.Sprintf("%x", sum)), proves, nil
 }
 
-// readPart returns the first bytes of a regular file, at most n.
+// readPart returns at most the first n bytes of a regular file.
 func readPart(path string, n int) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {

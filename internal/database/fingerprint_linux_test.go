@@ -19,8 +19,8 @@ import (
 // nobody is the user id of the unprivileged user.
 const nobody = 65534
 
-// A save of a database that did not change reads some pages, whoever saves it and whatever its journal mode is. A
-// program has it open.
+// A save of an unchanged database reads only a few pages, for every user and in every journal mode, while a program has
+// the database open.
 func TestUnchangedSaveReadsLittle(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -37,7 +37,7 @@ func TestUnchangedSaveReadsLittle(t *testing.T) {
 		for _, user := range users {
 			t.Run(fmt.Sprintf("%s/%d", mode, user), func(t *testing.T) {
 				f := newFixture(t)
-				dir, err := os.MkdirTemp("", "segno-reads") // that of the test cannot be entered by other users
+				dir, err := os.MkdirTemp("", "segno-reads") // other users cannot enter the directory of the test
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -88,7 +88,7 @@ func printReads(t *testing.T, dir string) {
 		if err := syscall.Setuid(uid); err != nil {
 			t.Fatal(err)
 		}
-		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil { // else its /proc belongs to root
+		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil { // else /proc/self belongs to root
 			t.Fatal(err)
 		}
 	}
@@ -105,7 +105,7 @@ func printReads(t *testing.T, dir string) {
 	fmt.Println("reads:", reads[0], reads[1])
 }
 
-// readCalls returns how many system calls of this process have read.
+// readCalls returns the number of system calls with which this process has read.
 func readCalls(t *testing.T) (n int) {
 	data, err := os.ReadFile("/proc/self/io")
 	if err != nil {
@@ -118,8 +118,9 @@ func readCalls(t *testing.T) (n int) {
 	return n
 }
 
-// A program that keeps the database locked raises the change counter once, and has the index of the log in its memory.
-// A change that it makes is noticed all the same: the database is unread, and not in its earlier state.
+// A program that keeps the database locked increments the change counter only once, and keeps the index of the log in
+// its memory. A change by the program must still be noticed: the database is then unread, and not saved in its earlier
+// state.
 func TestChangeUnderExclusiveLockIsNoticed(t *testing.T) {
 	for _, mode := range []string{"delete", "persist", "wal"} {
 		t.Run(mode, func(t *testing.T) {

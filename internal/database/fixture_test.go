@@ -67,7 +67,7 @@ func attachedFile() ([]database.Attachment, error) {
 	return []database.Attachment{{Name: "dev.db", Kind: database.KindSQLite, Path: "dev.db"}}, nil
 }
 
-// attached returns the workspace with the database. Without cache, each snapshot reads the database.
+// attached returns the workspace with the database. If cache is not set, each snapshot reads the database.
 func (f *fixture) attached(cache bool) *database.Attached {
 	o := database.Options{Objects: f.objects, FS: f.fs, Now: func() time.Time { return f.now },
 		List: attachedFile, Lock: noLock,

@@ -16,8 +16,8 @@ import (
 	"github.com/dalsegno/segno/store/memory"
 )
 
-// TestKilledMove kills a process that moves a database back and forth. The database then has one of the
-// two states.
+// TestKilledMove kills a process that moves a database back and forth. After that, the database has one of the two
+// states.
 func TestKilledMove(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds

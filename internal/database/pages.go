@@ -11,16 +11,16 @@ import (
 // groupSize is the number of pages in a group.
 const groupSize = 256
 
-// pageList is the hashes of the pages of a database, in order.
+// pageList has the hashes of the pages of a database, in order.
 type pageList []segno.Hash
 
-// pageWriter stores the pages of a database. Pages that the previous state has are not stored again.
+// pageWriter stores the pages of a database. It does not store pages of the previous state again.
 type pageWriter struct {
 	batch    segno.Batch
 	recent   *recent
 	previous pageList
 	pages    pageList
-	failure  error // of the store
+	failure  error // the error of the store
 }
 
 func (w *pageWriter) add(ctx context.Context, page []byte) error {
@@ -72,7 +72,7 @@ func readHashes(ctx context.Context, objects getter, name segno.Hash) (pageList,
 	return list, nil
 }
 
-// readPages returns the hashes of all pages of a content.
+// readPages returns the hashes of all pages of a saved content.
 func readPages(ctx context.Context, objects getter, content segno.Hash) (pageList, error) {
 	if content.IsZero() {
 		return nil, nil
@@ -92,7 +92,7 @@ func readPages(ctx context.Context, objects getter, content segno.Hash) (pageLis
 	return all, nil
 }
 
-// differing returns how many pages differ between two lists.
+// differing returns the number of pages that differ between two lists.
 func differing(a, b pageList) (n int) {
 	for i := range max(len(a), len(b)) {
 		if i >= len(a) || i >= len(b) || a[i] != b[i] {

@@ -17,17 +17,18 @@ import (
 // KindPostgres is the kind of a PostgreSQL database.
 const KindPostgres = "postgres"
 
-// Postgres connects to PostgreSQL servers. The command implements it with a driver.
+// Postgres connects to PostgreSQL servers. The segno command implements it with a driver.
 type Postgres interface {
-	// Resolve returns where a URL leads, also by the environment.
+	// Resolve returns the target of a URL. Environment variables supply the parts that the URL
+	// lacks.
 	Resolve(url string) (PostgresTarget, error)
 	// Connect opens a connection.
 	Connect(ctx context.Context, url string) (PostgresConn, error)
 }
 
-// PostgresTarget is where a URL leads.
+// PostgresTarget is the target of a URL.
 type PostgresTarget struct {
-	Hosts    []string // more than one if the URL has alternatives; one that begins with "/" is the directory of a socket
+	Hosts    []string // several if the URL has alternatives; one that begins with "/" is the directory of a socket
 	Port     uint16
 	User     string
 	Password string
@@ -45,7 +46,7 @@ type PostgresConn interface {
 	Close(ctx context.Context) error
 }
 
-// maxPostgresBytes is the size of a database on its server above which it is not saved.
+// maxPostgresBytes is the size on the server above which a database is not saved.
 const maxPostgresBytes = 4 << 30
 
 // IsPostgresURL reports whether a text is the URL of a PostgreSQL database.
@@ -99,10 +100,11 @@ func PostgresName(pg Postgres, text string) string {
 	return target.name()
 }
 
-// oneLine removes the line breaks from an error: the driver writes one before each address that it tried.
+// oneLine removes the line breaks from an error. The driver writes one before each address that it tried.
 func oneLine(err error) error { return errors.New(strings.Join(strings.Fields(err.Error()), " ")) }
 
-// name is the name of a database in checkpoints and messages: without the user and the password.
+// name returns the name of a database in checkpoints and messages, which has neither the user nor
+// the password.
 func (t PostgresTarget) name() string {
 	u := url.URL{Scheme: "postgres", Host: t.Hosts[0], Path: "/" + t.Database}
 	if strings.HasPrefix(u.Host, "/") {
@@ -116,7 +118,7 @@ func (t PostgresTarget) name() string {
 	return u.String()
 }
 
-// url returns a URL that leads to the target in any environment. A password that the text lacks is not added.
+// url returns a URL that has the same target in any environment. It does not add a password that the text lacks.
 func (t PostgresTarget) url(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -151,7 +153,7 @@ func containsFold(all []string, text string) bool {
 	return false
 }
 
-// withDatabase returns a URL with the name of another database.
+// withDatabase returns the URL text with another database name.
 func withDatabase(text, name string) (string, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -180,7 +182,7 @@ func (a Attachment) inFork(root string) Attachment {
 	return a
 }
 
-// label is what messages show of an attachment: the file, or the URL without its password.
+// label returns the text for an attachment in messages: the file, or the URL without its password.
 func (a Attachment) label(root string, pg Postgres) string {
 	if a.Kind != KindPostgres {
 		return a.File(root)

@@ -26,19 +26,20 @@ type pgState struct {
 	After     segno.Hash   `json:"after,omitzero"`
 	Tables    []pgTable    `json:"tables"`
 	Sequences []pgSequence `json:"sequences,omitempty"`
-	// Large has the large objects: a line each, as COPY writes the id and the content.
+	// Large has the large objects. Each is one line with the id and the content, as COPY writes
+	// them.
 	Large segno.Hash `json:"large,omitzero"`
 }
 
 type pgTable struct {
-	Name    string     `json:"name"`    // with the schema, quoted
-	Columns string     `json:"columns"` // quoted, without generated ones
+	Name    string     `json:"name"`    // includes the schema; quoted
+	Columns string     `json:"columns"` // quoted; without generated columns
 	Rows    int64      `json:"rows"`
 	Bytes   int64      `json:"bytes"`
 	Content segno.Hash `json:"content,omitzero"`
 }
 
-// columnList is the list of columns of a COPY statement. A table may have none.
+// columnList returns the list of columns of a COPY statement. A table may have no columns.
 func (t pgTable) columnList() string {
 	if t.Columns == "" {
 		return ""
@@ -52,12 +53,13 @@ type pgSequence struct {
 	Called bool   `json:"called"`
 }
 
-// statement sets the sequence to the state.
+// statement returns the statement that sets the sequence to the saved state.
 func (q pgSequence) statement() string {
 	return fmt.Sprintf("SELECT pg_catalog.setval(%s, %s, %t)", quoteLiteral(q.Name), q.Last, q.Called)
 }
 
-// pgStateHead begins the object of a [pgState]. The content of a SQLite database is hashes, so it never begins so.
+// pgStateHead begins the object of a [pgState]. The content of a SQLite database is a list of hashes, which never
+// begins with this text.
 const pgStateHead = "segno postgres 1\n"
 
 func (p *pgState) encode() ([]byte, error) {
@@ -78,7 +80,7 @@ func decodePgState(name segno.Hash, data []byte) (*pgState, error) {
 	return state, nil
 }
 
-// readPgState reads the content of a PostgreSQL database. It is nil for a SQLite database.
+// readPgState reads the content of a PostgreSQL database. The state is nil for a SQLite database.
 func readPgState(ctx context.Context, objects getter, name segno.Hash) (*pgState, error) {
 	if name.IsZero() {
 		return nil, nil
@@ -119,7 +121,8 @@ type pgDump struct {
 	bytes int64
 }
 
-// begin connects, begins the transaction and returns the evidence of its moment.
+// begin connects, begins the transaction and returns the evidence (see selectEvidence) of its
+// snapshot.
 func (d *pgDump) begin(ctx context.Context) (evidence string, err error) {
 	rows, err := d.open(ctx, `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; `+selectEvidence)
 	if err != nil {
@@ -147,7 +150,7 @@ func (d *pgDump) run(ctx context.Context) (segno.Hash, error) {
 	before, after := d.startPgDump(ctx, rows[0][0], "pre-data"), d.startPgDump(ctx, rows[0][0], "post-data")
 	err = d.rows(ctx)
 	for ended, to := range map[chan pgDumpResult]*segno.Hash{before: &d.state.Before, after: &d.state.After} {
-		text := <-ended // also after an error: it uses the transaction
+		text := <-ended // wait even after an error, because pg_dump uses the transaction
 		if err = cmp.Or(err, text.err); err == nil {
 			*to, err = d.schema(ctx, text.out)
 		}
@@ -180,7 +183,7 @@ type pgDumpResult struct {
 	err error
 }
 
-// startPgDump runs pg_dump beside the rows.
+// startPgDump runs pg_dump while the rows are saved.
 func (d *pgDump) startPgDump(ctx context.Context, snapshot, section string) chan pgDumpResult {
 	ended := make(chan pgDumpResult, 1)
 	go func() {
@@ -206,8 +209,8 @@ func (d *pgDump) text(ctx context.Context, statement string) (t pgTable, err err
 	return t, storeError{err}.orNil()
 }
 
-// tables saves the rows of all tables. Rows are in the order of the primary key, because an update
-// moves a row in the file of the table.
+// tables saves the rows of all tables. Rows are sorted by the primary key, because an update moves
+// a row within the table's file.
 func (d *pgDump) tables(ctx context.Context) error {
 	rows, err := d.conn.Exec(ctx, listTables)
 	if err != nil {
@@ -282,7 +285,8 @@ func conninfo(text string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(text) + "'"
 }
 
-// withoutMeta removes from the output of pg_dump the lines for psql, which have a random key, and the versions.
+// withoutMeta removes the versions and the lines for psql from the output of pg_dump, because they differ between dumps
+// of the same content. The lines for psql contain a random key.
 func withoutMeta(text []byte) []byte {
 	if m := regexp.MustCompile(`(?m)^\\restrict (\S+)$`).FindSubmatch(text); m != nil && bytes.Index(text, m[0]) < 4096 {
 		key := string(m[1])
@@ -300,7 +304,7 @@ func withoutMeta(text []byte) []byte {
 	return text
 }
 
-// storeError is an error of segno's store, not of the server.
+// storeError marks an error of segno's store, as opposed to one of the server.
 type storeError struct{ error }
 
 func (e storeError) orNil() error {
@@ -367,7 +371,7 @@ func quoteLiteral(text string) string {
 
 func quoteName(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
-// diffTables returns the tables that differ between two states, in the order of their names. A nil state has no tables.
+// diffTables returns the tables that differ between two states, sorted by name. A nil state has no tables.
 func diffTables(before, after *pgState) (changes []segno.TableChange) {
 	empty := &pgState{}
 	before, after = cmp.Or(before, empty), cmp.Or(after, empty)

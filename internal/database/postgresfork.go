@@ -7,7 +7,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// checkFork returns an error if the copy of a PostgreSQL database cannot be made.
+// checkPostgresFork returns an error if the copy of a PostgreSQL database cannot be made.
 func (w *Attached) checkPostgresFork(ctx context.Context, at, copied Attachment) error {
 	const op = "fork database"
 	s := postgresSession{pg: w.options.Postgres, at: at}
@@ -33,8 +33,8 @@ func (w *Attached) checkPostgresFork(ctx context.Context, at, copied Attachment)
 	return nil
 }
 
-// forkPostgres creates the copy of a database with a saved content, and returns its name. lost describes what the copy
-// lacks, because the role may not set it.
+// forkPostgres creates the copy of a database with a saved content, and returns its name. lost describes the properties
+// that the copy lacks because the role is not allowed to set them.
 func (w *Attached) forkPostgres(ctx context.Context, at, copied Attachment, content segno.Hash) (name string, lost []string, err error) {
 	const op = "fork database"
 	state, err := readPgState(ctx, w.recent, content)
@@ -62,7 +62,7 @@ func (w *Attached) forkPostgres(ctx context.Context, at, copied Attachment, cont
 	if err == nil {
 		_, err = s.conn.Exec(ctx, `COMMIT`)
 	}
-	if err == nil { // a setting must not disturb the load
+	if err == nil { // load first, because a copied setting could affect the load
 		lost, err = source.copyProperties(ctx, target.Database)
 	}
 	if err != nil { // the database is empty
@@ -74,7 +74,7 @@ func (w *Attached) forkPostgres(ctx context.Context, at, copied Attachment, cont
 }
 
 // selectCreate returns the statement that creates an empty database with the encoding and the sort order of the present
-// one. The row is read as JSON, because the versions of PostgreSQL have different columns for the locale.
+// one. It reads the row as JSON, because the columns for the locale differ between versions of PostgreSQL.
 const selectCreate = `SELECT format('CREATE DATABASE %%I TEMPLATE template0 ENCODING %%L LC_COLLATE %%L LC_CTYPE %%L', %s::text,
 		pg_encoding_to_char((d->>'encoding')::int), d->>'datcollate', d->>'datctype') ||
 	CASE d->>'datlocprovider'
@@ -92,8 +92,8 @@ func (s *postgresSession) createLike(ctx context.Context, name string) error {
 	return err
 }
 
-// selectProperties returns the statements that give a database the comment, the settings, the rights, the limit of
-// connections and the owner of the present one. The owner is last, because only an owner may set the others. PostgreSQL
+// selectProperties returns the statements that copy the comment, the settings, the rights, the limit of connections and
+// the owner of the present database to another. The owner is last, because only an owner may set the others. PostgreSQL
 // keeps the value of some settings as a list of quoted names, which is not a literal.
 const selectProperties = `WITH d AS (SELECT *, quote_ident(%s::text) AS name FROM pg_database WHERE datname = current_database())
 	SELECT statement FROM (
@@ -112,8 +112,8 @@ const selectProperties = `WITH d AS (SELECT *, quote_ident(%s::text) AS name FRO
 		UNION ALL SELECT 6, 'ALTER DATABASE ' || name || ' OWNER TO ' || quote_ident(o.rolname) FROM d JOIN pg_roles o ON o.oid = datdba WHERE o.rolname <> current_user
 	) p WHERE statement IS NOT NULL ORDER BY place`
 
-// copyProperties gives a database the properties of the present one that its content does not have. It returns a
-// description of those that the role may not set.
+// copyProperties copies the properties that are not part of the content from the present database. It returns a
+// description of those that the role is not allowed to set.
 func (s *postgresSession) copyProperties(ctx context.Context, name string) (lost []string, err error) {
 	rows, err := s.conn.Exec(ctx, fmt.Sprintf(selectProperties, quoteLiteral(name)))
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 // writePostgres makes a database equal to the state to, in one transaction, if it still equals from or already
 // equals to. If it cannot, it changes nothing and returns the reason. It can be repeated after an interruption.
 //
-// The transaction drops the objects of the database and creates those of the state, so the database with its
-// settings, owner and rights stays, and other programs see the old content or the new one.
+// The transaction drops the objects of the database and creates those of the state. So the database keeps its settings,
+// owner and rights, and other programs see either the old content or the new content.
 func (w *Attached) writePostgres(ctx context.Context, at Attachment, from, to segno.Entity) (conflict string, err error) {
 	state, err := readPgState(ctx, w.recent, to.Hash)
 	if err != nil {
@@ -132,8 +132,8 @@ func (l *pgLoad) lockUnchanged(ctx context.Context, from segno.Hash, catalog str
 	return err == nil && (fmt.Sprint(d.state.Tables) != fmt.Sprint(before.Tables) || fmt.Sprint(sequences) != fmt.Sprint(before.Sequences)), err
 }
 
-// listObjects lists the types and names of the objects that a state replaces, except those in tables and in
-// extensions. The schema public stays, because pg_dump expects it.
+// listObjects lists the types and names of the objects that a state replaces, except objects in tables and extensions.
+// The schema public stays, because pg_dump expects it.
 const listObjects = `SELECT CASE i.type WHEN 'statistics object' THEN 'statistics' WHEN 'composite type' THEN 'type' ELSE replace(i.type, '-', ' ') END, i.identity FROM (
 	SELECT 1 first, 'pg_event_trigger'::regclass c, oid o FROM pg_event_trigger
 	UNION ALL SELECT 2, 'pg_publication'::regclass, oid FROM pg_publication
@@ -148,7 +148,7 @@ const listObjects = `SELECT CASE i.type WHEN 'statistics object' THEN 'statistic
 	) x, pg_identify_object(x.c, x.o, 0) i
 	WHERE NOT EXISTS (SELECT FROM pg_depend e WHERE e.classid = x.c AND e.objid = x.o AND e.deptype = 'e') ORDER BY first, i.identity`
 
-// drop drops all objects of the database, but extensions that the state has, too.
+// drop drops all objects of the database, except extensions that are also in the state.
 func (l *pgLoad) drop(ctx context.Context) error {
 	wanted, err := l.wantedExtensions(ctx)
 	if err != nil {
@@ -170,7 +170,7 @@ func (l *pgLoad) drop(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, o := range objects { // one may be gone because of another
+	for _, o := range objects { // dropping one object may also drop another
 		if _, err := l.conn.Exec(ctx, `DROP `+o[0]+` IF EXISTS `+o[1]+` CASCADE`); err != nil {
 			return err
 		}
@@ -188,8 +188,8 @@ func (l *pgLoad) drop(ctx context.Context) error {
 	return l.resetPublic(ctx)
 }
 
-// resetPublic makes the schema public that of a new database. The statements of pg_dump expect it and contain
-// only the differences.
+// resetPublic resets the schema public to that of a new database. The statements of pg_dump contain only the
+// differences from it.
 func (l *pgLoad) resetPublic(ctx context.Context) error {
 	if l.state.NoPublic {
 		_, err := l.conn.Exec(ctx, `DROP SCHEMA IF EXISTS public CASCADE`)

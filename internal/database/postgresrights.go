@@ -6,15 +6,17 @@ import (
 	"strings"
 )
 
-// rightsError reports what a role may not read. A dump without it would not be the database.
+// rightsError reports the objects that a role is not allowed to read. A dump without them would be
+// incomplete.
 type rightsError struct {
 	why, hint string
 }
 
 func (e *rightsError) Error() string { return e.why }
 
-// listUnreadable lists what the role may not read: the word for its kind, and its name. The large objects of a server with
-// the setting lo_compat_privileges have no rights. pg_dump also locks partitioned tables, which have no rows.
+// listUnreadable lists the objects that the role is not allowed to read, each with the word for its kind and its name.
+// With the server's setting lo_compat_privileges, access to large objects is not checked. Partitioned tables have no
+// rows, but pg_dump locks them, too.
 const listUnreadable = `WITH own AS (
 		SELECT c.oid, c.relkind, c.relnamespace, n.nspname, quote_ident(n.nspname) || '.' || quote_ident(c.relname) AS name
 		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -30,13 +32,13 @@ const listUnreadable = `WITH own AS (
 		UNION ALL SELECT 5, 'rows', name FROM own WHERE CASE WHEN relkind = 'r' THEN row_security_active(oid) END
 	) u ORDER BY place, name COLLATE "C"`
 
-// Names of more objects than these are too long for a line.
+// The maximum numbers of names on one line.
 const (
 	maxNamed   = 4
 	maxGranted = 20
 )
 
-// checkRights returns a [rightsError] if the role may not read all of the database.
+// checkRights returns a [rightsError] if the role is not allowed to read the whole database.
 func (s *postgresSession) checkRights(ctx context.Context) error {
 	rows, err := s.conn.Exec(ctx, listUnreadable)
 	if err != nil || len(rows) == 0 {
@@ -67,7 +69,7 @@ func (s *postgresSession) checkRights(ctx context.Context) error {
 	return &rightsError{fmt.Sprintf("the role %s may not read the %s", role, strings.Join(what, ", the ")), "ask their owner for: " + strings.Join(grants, "; ")}
 }
 
-// listed names objects of one kind, the first ones if they are many.
+// listed names objects of one kind. If there are many, it names only the first ones.
 func listed(kind string, names []string) string {
 	if len(names) > 1 {
 		kind += "s"

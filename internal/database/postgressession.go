@@ -36,7 +36,7 @@ func (s *postgresSession) open(ctx context.Context, first string) (rows [][]stri
 
 func (s *postgresSession) close(ctx context.Context) {
 	if s.conn != nil {
-		_ = s.conn.Close(context.WithoutCancel(ctx)) // an open transaction ends without effect
+		_ = s.conn.Close(context.WithoutCancel(ctx)) // this rolls back an open transaction
 		s.conn = nil
 	}
 }
@@ -53,14 +53,14 @@ func (s *postgresSession) value(ctx context.Context, sql string) (string, error)
 	return rows[0][0], nil
 }
 
-// checkSupported returns an error for a database that a move could not restore.
+// checkSupported returns an error if a move could not restore the database.
 func (s *postgresSession) checkSupported(ctx context.Context) error {
 	why, err := s.value(ctx, fmt.Sprintf(`SELECT CASE
 		WHEN pg_database_size(current_database()) > %d THEN 'the database has more than %d GiB'
 		WHEN pg_is_in_recovery() THEN 'the server is a replica'
 		WHEN EXISTS (SELECT FROM pg_subscription WHERE subdbid = (SELECT oid FROM pg_database WHERE datname = current_database())) THEN 'the database has a subscription'
 		ELSE '' END`, maxPostgresBytes, maxPostgresBytes>>30))
-	if err != nil && strings.Contains(err.Error(), "pg_subscription") { // only superusers may read it
+	if err != nil && strings.Contains(err.Error(), "pg_subscription") { // only superusers may read this table
 		return nil
 	}
 	if err == nil && why != "" {
@@ -69,7 +69,8 @@ func (s *postgresSession) checkSupported(ctx context.Context) error {
 	return err
 }
 
-// catalogs are the tables that describe the objects of a database. An object that changes has a new row.
+// catalogs returns the system tables that describe the objects of a database. When an object changes, it gets a new
+// row.
 func catalogs() []string {
 	return []string{"pg_class", "pg_attribute", "pg_attrdef", "pg_constraint", "pg_index", "pg_proc", "pg_type", "pg_trigger", "pg_namespace", "pg_rewrite",
 		"pg_enum", "pg_sequence", "pg_policy", "pg_extension", "pg_description", "pg_operator", "pg_cast", "pg_default_acl", "pg_event_trigger",
@@ -81,15 +82,15 @@ func catalogs() []string {
 func (s *postgresSession) catalogState(ctx context.Context) (string, error) {
 	var parts []string
 	for _, name := range catalogs() {
-		// The rows that initdb made have the xids 1 to 3 and are many.
+		// The many rows that initdb made have the xids 1 to 3.
 		parts = append(parts, `SELECT count(*) n, sum(('x' || substr(md5(xmin::text || ctid::text || '`+name+`'), 1, 15))::bit(60)::bigint) h FROM pg_catalog.`+name+
 			` WHERE xmin::text::bigint > 3`)
 	}
 	return s.value(ctx, `SELECT sum(n) || ' ' || sum(h) FROM (`+strings.Join(parts, " UNION ALL ")+`) c`)
 }
 
-// selectEvidence returns a text that changes whenever a transaction that wrote ends, or a sequence moves without
-// a transaction id. All but the sequences is for the whole server. The text is valid for the transaction of the
+// selectEvidence returns a text that changes whenever a writing transaction ends, or a sequence advances without a
+// transaction id. Except for the sequences, it covers the whole server. The text is valid for the transaction of the
 // statement, and contains its snapshot.
 const selectEvidence = `SELECT d.oid || ' ' || pg_postmaster_start_time() || ' ' || txid_current_snapshot() || ' ' ||
 	(SELECT md5(coalesce(string_agg(c.oid || ':' || coalesce(CASE WHEN c.relpersistence <> 't' AND has_sequence_privilege(c.oid, 'SELECT')
@@ -121,13 +122,13 @@ func errIf(is bool, text string) error {
 	return nil
 }
 
-// clients describes the other connections to the database, but those of segno.
+// clients describes the connections of other programs to the database.
 func (s *postgresSession) clients(ctx context.Context) (found []string, err error) {
 	const query = `SELECT coalesce(nullif(application_name, ''), 'a program of ' || coalesce(usename, 'another user')) || ' (pid ' || pid || ' of the server)'
 		FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name <> 'segno'
 		AND coalesce(backend_type, 'client backend') = 'client backend' ORDER BY pid`
 	rows, err := s.conn.Exec(ctx, query)
-	if err == nil && len(rows) > 0 { // the server may not have noticed yet that a program closed its connection
+	if err == nil && len(rows) > 0 { // wait: the server may not know yet that a program closed its connection
 		rows, err = s.conn.Exec(ctx, `SELECT pg_sleep(0.2); SELECT pg_stat_clear_snapshot(); `+query)
 	}
 	for _, r := range rows {

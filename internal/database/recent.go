@@ -8,8 +8,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// recent are the documents and the lists of pages of the two newest snapshots. Until these are committed,
-// the store cannot return them.
+// recent has the documents and the lists of pages of the two newest snapshots. The store cannot return them until the
+// snapshots are committed.
 type recent struct {
 	store segno.Objects
 
@@ -17,7 +17,7 @@ type recent struct {
 	newest, last map[segno.Hash][]byte
 }
 
-// begin begins a snapshot.
+// begin starts the record of a new snapshot, and forgets the older of the two.
 func (r *recent) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -21,7 +21,7 @@ type restorer struct {
 	fs      vfs.FS
 }
 
-// The reasons why a database stays as it is.
+// The reasons why a move does not change a database.
 const (
 	whyChanged  = "the database changed meanwhile"
 	whyLocked   = "another program has the database locked"
@@ -47,7 +47,7 @@ func (r *restorer) write(ctx context.Context, path string, from, to segno.Entity
 	case !isPlain(path):
 		return whyNotPlain, nil
 	case there && size == 0 && len(pages) > 0 && len(before) == 0:
-		err = r.create(ctx, path, pages) // SQLite would write a first page before any check
+		err = r.create(ctx, path, pages) // an SQLite transaction would write a first page before the check
 	case !there && from.Type != segno.EntityNone && to.Type != segno.EntityNone:
 		return whyChanged, nil
 	case len(pages) == 0:
@@ -65,8 +65,8 @@ func (r *restorer) write(ctx context.Context, path string, from, to segno.Entity
 	return conflict, err
 }
 
-// update writes the pages that differ, in one transaction of SQLite. It is atomic, also if this process
-// is killed, and programs that have the database open see the change as that of another client.
+// update writes the pages that differ, in one transaction of SQLite. It is atomic, even if this process is killed.
+// Programs that have the database open see it as a change of another client.
 func (r *restorer) update(ctx context.Context, path string, from, to pageList) (conflict string, err error) {
 	db, conn, err := openSQLite(ctx, path, "rw")
 	if err != nil {
@@ -102,9 +102,9 @@ func (r *restorer) update(ctx context.Context, path string, from, to pageList) (
 	return "", nil
 }
 
-// replace replaces the file of a database of which the size of the pages changed, which a transaction cannot
-// do. update has verified and closed it. The last connection that closes a database empties its log, so
-// without a log and other clients the file is all there is.
+// replace replaces the file of a database whose page size changed, because a transaction cannot change the page size.
+// update has already verified and closed the database. The last connection that closes a database empties its log. So
+// if there is no log and no other client, the file contains the whole database.
 func (r *restorer) replace(ctx context.Context, path string, pages pageList) (conflict string, err error) {
 	for _, suffix := range sidecars() {
 		if size, there := sizeOf(path + suffix); there && size > 0 {
@@ -117,7 +117,8 @@ func (r *restorer) replace(ctx context.Context, path string, pages pageList) (co
 	return "", r.create(ctx, path, pages)
 }
 
-// presentPages returns the hashes of the pages of an open database, and its first page in full.
+// presentPages returns the hashes of the pages of an open database, and the content of its first
+// page.
 func presentPages(ctx context.Context, conn *sql.Conn) (pages pageList, first []byte, err error) {
 	err = eachPage(ctx, conn, func(page []byte) error {
 		pages = append(pages, sha256.Sum256(page))
@@ -131,8 +132,8 @@ func presentPages(ctx context.Context, conn *sql.Conn) (pages pageList, first []
 
 func equalPages(a, b pageList) bool { return differing(a, b) == 0 }
 
-// writePages writes the pages in which to differs from present. first is the present first page. It is
-// written last: SQLite reads the schema again once it changed, and needs all other pages then.
+// writePages writes the pages in which to differs from present. first is the present first page. writePages writes the
+// first page last, because SQLite reads the schema again when it changes, and then needs all other pages.
 func (r *restorer) writePages(ctx context.Context, conn *sql.Conn, present, to pageList, first []byte) (conflict string, err error) {
 	write := func(i int) error {
 		if i < len(present) && present[i] == to[i] {
@@ -145,7 +146,7 @@ func (r *restorer) writePages(ctx context.Context, conn *sql.Conn, present, to p
 		if len(page) != len(first) {
 			return errPageSize
 		}
-		if i == 0 { // bytes outside the content stay
+		if i == 0 { // keep the bytes that are not part of the content
 			for _, r := range headerRanges() {
 				copy(page[r[0]:r[1]], first[r[0]:r[1]])
 			}
@@ -170,7 +171,8 @@ func (r *restorer) writePages(ctx context.Context, conn *sql.Conn, present, to p
 
 var errPageSize = errors.New("another page size")
 
-// clear deletes a database that did not exist at the target, or makes its file empty.
+// clear deletes a database that did not exist at the target of the move. If remove is not set, it
+// only truncates the file.
 func (r *restorer) clear(ctx context.Context, path string, before pageList, remove bool) (conflict string, err error) {
 	if size, there := sizeOf(path); there && size > 0 {
 		db, conn, err := openSQLite(ctx, path, "rw")
@@ -191,7 +193,7 @@ func (r *restorer) clear(ctx context.Context, path string, before pageList, remo
 	}
 	names := []string{path + "-wal", path + "-shm", path + "-journal"}
 	if remove {
-		names = append([]string{path}, names...) // the database first: SQLite deletes a log without one
+		names = append([]string{path}, names...) // first, because SQLite deletes a log without database
 	} else if err := r.empty(path); err != nil {
 		return "", segno.NewError(segno.KindIO, "empty database", path, err)
 	}
@@ -211,7 +213,7 @@ func (r *restorer) empty(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// sizeOf returns the size of a file, and whether there is one.
+// sizeOf returns the size of a file. there is false if the file does not exist.
 func sizeOf(path string) (size int64, there bool) {
 	fi, err := os.Lstat(path)
 	if err != nil {
@@ -220,13 +222,14 @@ func sizeOf(path string) (size int64, there bool) {
 	return fi.Size(), true
 }
 
-// create writes a database to a path that is free, or has a database that it may replace.
+// create writes a database to a path that does not exist, or that has a database which may be
+// replaced.
 func (r *restorer) create(ctx context.Context, path string, pages pageList) (err error) {
 	dir := filepath.Dir(path)
 	if err := vfs.MkdirAll(r.fs, dir); err != nil {
 		return segno.NewError(segno.KindIO, "restore database", path, err)
 	}
-	for _, suffix := range sidecars() { // of an earlier database: SQLite would apply it to this one
+	for _, suffix := range sidecars() { // SQLite would apply the log of an earlier database to this one
 		if err := r.fs.Remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return segno.NewError(segno.KindIO, "restore database", path, err)
 		}
@@ -273,7 +276,7 @@ func isBusy(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "lock timeout")
 }
 
-// describeFailure returns the reason why a database could not be read, in one line.
+// describeFailure returns the reason why a database could not be read, on one line.
 func describeFailure(err error) string {
 	var rights *rightsError
 	switch {
@@ -290,8 +293,8 @@ func firstLine(err error) string {
 	return text
 }
 
-// isPlain reports whether a path leads through no symlink, and not to a file of another type. An agent may
-// have replaced a database by a symlink to one that is not attached.
+// isPlain reports whether a path contains no symlink and does not lead to a file of another type. An agent may have
+// replaced a database by a symlink to one that is not attached.
 func isPlain(path string) bool {
 	fi, err := os.Lstat(path)
 	if err == nil && !fi.Mode().IsRegular() {

@@ -8,7 +8,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// save saves databases and returns their states and the document that has them.
+// save saves databases. It returns their states, and the document that contains them.
 func (w *Attached) save(ctx context.Context, b segno.Batch, all []Attachment) (*document, *segno.Document, error) {
 	w.recent.begin()
 	doc := document{Format: Format, Databases: []saved{}}
@@ -21,7 +21,7 @@ func (w *Attached) save(ctx context.Context, b segno.Batch, all []Attachment) (*
 		}
 		doc.Databases = append(doc.Databases, s)
 	}
-	if !maps.Equal(cached, before) { // a write waits for the disk
+	if !maps.Equal(cached, before) { // skip the write if nothing changed, because it waits for the disk
 		w.options.Cache.write(cached)
 	}
 	put, err := w.putDocument(ctx, b, &doc)
@@ -71,11 +71,12 @@ func (w *Attached) saveOne(ctx context.Context, b segno.Batch, at Attachment, ca
 	}
 	var previous pageList
 	if known {
-		// Of a batch that is not committed yet, the lists cannot be read. Then each page is looked up.
+		// The lists of an uncommitted batch cannot be read. Each page is then looked up.
 		previous, _ = readPages(ctx, w.recent, last.State.Content)
 	}
 	delete(cached, at.Name)
-	// With locks, SQLite would leave files beside a database in WAL mode that no program has open.
+	// If no program has a database in WAL mode open, reading it with locks would leave files beside
+	// it.
 	locked := !isWAL(path) || exists(path+"-wal")
 	s, err := w.readOne(ctx, b, at, previous, locked)
 	after, proves, fingerprintErr := takeFingerprint(path, w.options.Now())
@@ -98,7 +99,7 @@ func (w *Attached) readOne(ctx context.Context, b segno.Batch, at Attachment, pr
 	switch {
 	case ctx.Err() != nil:
 		return s, segno.NewError(segno.KindCancelled, "save database", path, ctx.Err())
-	case pages.failure != nil: // of the store
+	case pages.failure != nil: // the error is the store's
 		return s, pages.failure
 	case err != nil:
 		return unread(at, err), nil

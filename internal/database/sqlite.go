@@ -19,8 +19,8 @@ const KindSQLite = "sqlite"
 // busyMillis is how long a connection waits for the lock of another program.
 const busyMillis = 2000
 
-// openSQLite returns one connection to the database in a file. mode is that of SQLite's URI: "ro", "rw"
-// or "immutable". An immutable database is read without locks, and without files beside it.
+// openSQLite returns one connection to the database in a file. mode is that of SQLite's URI: "ro", "rw" or "immutable".
+// For an immutable database, SQLite uses no locks and makes no files beside it.
 func openSQLite(ctx context.Context, path, mode string) (*sql.DB, *sql.Conn, error) {
 	query := url.Values{"mode": {mode}, "_busy_timeout": {fmt.Sprint(busyMillis)}, "_synchronous": {"FULL"}}
 	if mode == "immutable" {
@@ -40,8 +40,8 @@ func openSQLite(ctx context.Context, path, mode string) (*sql.DB, *sql.Conn, err
 	return db, conn, nil
 }
 
-// eachPage calls visit with the pages of the database that conn has open, in order, without the bytes
-// that are left out of the content. visit must not keep the page.
+// eachPage calls visit with the pages of the database that conn has open, in order. It clears the bytes that are not
+// part of the content. visit must not retain the page.
 func eachPage(ctx context.Context, conn *sql.Conn, visit func(page []byte) error) (err error) {
 	rows, err := conn.QueryContext(ctx, "SELECT pgno, data FROM sqlite_dbpage ORDER BY pgno")
 	if err != nil {
@@ -65,8 +65,9 @@ func eachPage(ctx context.Context, conn *sql.Conn, visit func(page []byte) error
 	return rows.Err()
 }
 
-// The bytes of the first page that are left out of the content: the write and read versions (the
-// journal mode), the change counter, and the counter and the version of the last writer.
+// clearHeader clears the bytes of the first page that are not part of the content: the write and
+// read versions (the journal mode), the change counter, and the counter and the version of the last
+// writer.
 func clearHeader(page []byte) {
 	for _, r := range headerRanges() {
 		clear(page[r[0]:r[1]])
@@ -75,8 +76,8 @@ func clearHeader(page []byte) {
 
 func headerRanges() [][2]int { return [][2]int{{18, 20}, {24, 28}, {92, 100}} }
 
-// readSQLite saves the present content of a database while other programs may write. If locked is set, it is
-// the content after some committed transaction. Else it is only if the fingerprint stays the same.
+// readSQLite saves the present content of a database while other programs may write. If locked is set, the result is
+// the content after a committed transaction. Otherwise this is certain only if the fingerprint stays the same.
 func readSQLite(ctx context.Context, path string, w *pageWriter, locked bool) (pageSize int, err error) {
 	mode := "ro"
 	if !locked {
@@ -98,8 +99,8 @@ func readSQLite(ctx context.Context, path string, w *pageWriter, locked bool) (p
 	return pageSize, err
 }
 
-// recoverSQLite rolls back the transaction of a program that was killed, as each program does that opens
-// the database. A connection that only reads cannot.
+// recoverSQLite rolls back the transaction of a killed program, as any program does that opens the database. A
+// read-only connection cannot do this.
 func recoverSQLite(ctx context.Context, path string) (err error) {
 	db, conn, err := openSQLite(ctx, path, "rw")
 	if err != nil {

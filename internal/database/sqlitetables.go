@@ -14,7 +14,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// maxTablesBytes is the size of a SQLite database above which its tables are not compared.
+// maxTablesBytes is the largest size of a SQLite database whose tables are compared.
 const maxTablesBytes = 32 << 20
 
 // tableState is the content of a table.
@@ -23,8 +23,8 @@ type tableState struct {
 	hash segno.Hash
 }
 
-// diffSQLiteTables returns the tables that differ between the states of a change. It returns none if one of the
-// states is large or cannot be read as a database. The caller then shows the number of pages only.
+// diffSQLiteTables returns the tables that differ between the states of a change. It returns none if one of the states
+// is large or cannot be read as a database. The caller then shows only the number of pages.
 func diffSQLiteTables(ctx context.Context, objects getter, c segno.Change) (changes []segno.TableChange, err error) {
 	if max(c.From.Size, c.To.Size) > maxTablesBytes {
 		return nil, nil
@@ -68,7 +68,7 @@ func sqliteTables(ctx context.Context, objects getter, content segno.Hash) (map[
 	switch {
 	case ctx.Err() != nil:
 		return nil, segno.NewError(segno.KindCancelled, "read database", content.String(), ctx.Err())
-	case err != nil: // pages of the present are not stored, and an agent may have written anything
+	case err != nil: // the store may lack pages of the present state, and an agent may have written invalid pages
 		return nil, nil
 	}
 	return tables, nil

@@ -7,7 +7,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// rootOnly is a workspace of which only the root is known.
+// rootOnly is a workspace that implements only Root.
 type rootOnly struct {
 	segno.Workspace
 	root string
@@ -15,8 +15,8 @@ type rootOnly struct {
 
 func (w rootOnly) Root() string { return w.root }
 
-// Try returns an error unless the database of the workspace at root can be saved. It reads all of the database, and
-// stores nothing. op is the operation of the error. Its hint names the right that is missing, if that is the reason.
+// Try returns an error unless the database of the workspace at root can be saved. It reads the whole database and
+// stores nothing. op is the operation in the error. If the reason is a missing right, the error's hint names it.
 func Try(ctx context.Context, op, root string, at Attachment, o Options) error {
 	s, err := Attach(rootOnly{root: root}, o).saveOne(ctx, discard{}, at, cacheEntries{})
 	if err != nil {

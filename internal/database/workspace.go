@@ -12,11 +12,13 @@ import (
 // Options are the parts of an [Attached].
 type Options struct {
 	Objects segno.Objects
-	// List is read by each method, because a database may be attached while a process runs for long.
+	// List returns the attached databases. Each method calls it, because the user may attach a database while a process
+	// runs.
 	List  func() ([]Attachment, error)
 	Cache Cache
-	// Lock makes the caller the only one that looks at the database in a file, or of a server. To close a file
-	// ends all locks of the process on it, also those of another workspace that moves the same database.
+	// Lock makes the caller the only one that opens the database in a file or on a server. The lock is necessary
+	// because closing a file releases all locks of the process on it, even those of another workspace that moves the
+	// same database.
 	Lock func(ctx context.Context, file string) (unlock func(), err error)
 	// Postgres connects to PostgreSQL databases. If it is nil, they are recorded as unread.
 	Postgres Postgres
@@ -29,7 +31,7 @@ type Attached struct {
 	segno.Workspace
 	options Options
 	recent  *recent
-	copies  []Attachment // of the newest fork
+	copies  []Attachment // made by the newest fork
 }
 
 // Attach adds databases to a workspace. The rules of the workspace must exclude the same files.
@@ -40,8 +42,8 @@ func Attach(w segno.Workspace, o Options) *Attached {
 	return &Attached{Workspace: w, options: o, recent: &recent{store: o.Objects, newest: map[segno.Hash][]byte{}}}
 }
 
-// Snapshot saves the tree and the databases. A database that cannot be read is in the Unread of the snapshot, and
-// in the document with the reason.
+// Snapshot saves the tree and the databases. It lists a database that cannot be read in the snapshot's Unread, and in
+// the document with the reason.
 func (w *Attached) Snapshot(ctx context.Context, b segno.Batch) (segno.Snapshot, error) {
 	all, err := w.options.List()
 	if err != nil {
@@ -51,7 +53,8 @@ func (w *Attached) Snapshot(ctx context.Context, b segno.Batch) (segno.Snapshot,
 	return w.withDatabases(ctx, b, all, snap, err)
 }
 
-// SnapshotAt is [segno.Workspace.SnapshotAt]. It looks at all databases.
+// SnapshotAt implements [segno.Workspace.SnapshotAt]. It saves all databases, whatever the paths
+// are.
 func (w *Attached) SnapshotAt(ctx context.Context, b segno.Batch, paths []string) (segno.Snapshot, error) {
 	all, err := w.options.List()
 	if err != nil {
@@ -74,7 +77,7 @@ func (w *Attached) withDatabases(ctx context.Context, b segno.Batch, all []Attac
 	for _, u := range doc.unread() {
 		paths = append(paths, u.Path)
 	}
-	snap.Unread = append(paths, snap.Unread...) // a list of the history keeps the beginning
+	snap.Unread = append(paths, snap.Unread...) // paths first: lists of the history keep the beginning
 	return snap, nil
 }
 
@@ -83,8 +86,8 @@ func onlyFiles(paths []string) []string {
 	return slices.DeleteFunc(slices.Clone(paths), func(p string) bool { _, ok := segno.DatabaseName(p); return ok })
 }
 
-// find returns the database that a path of a plan names, and whether the path names one. The database is
-// zero if it is not attached.
+// find returns the database that a path of a plan names. isDatabase is false if the path does not name a database. The
+// attachment is zero if the database is not attached.
 func find(all []Attachment, path string) (a Attachment, isDatabase bool) {
 	name, isDatabase := segno.DatabaseName(path)
 	i := slices.IndexFunc(all, func(a Attachment) bool { return a.Name == name })
@@ -103,9 +106,9 @@ func (w *Attached) UnreadDatabases(ctx context.Context, d *segno.Document) ([]se
 	return doc.unread(), nil
 }
 
-// DiffDatabases returns the changes that turn the databases of document a into those of b. Databases
-// that one of them does not describe, or that are not attached, do not change. A database that one of them could
-// not read always changes, also between two equal documents.
+// DiffDatabases returns the changes that turn the databases of document a into those of b. It ignores databases that
+// are not attached, or that one document does not describe. If a database is unread in one document, it always counts
+// as changed, even between equal documents.
 func (w *Attached) DiffDatabases(ctx context.Context, a, b *segno.Document) ([]segno.Change, error) {
 	if a == nil || b == nil {
 		return nil, nil
@@ -132,8 +135,8 @@ func (w *Attached) DiffDatabases(ctx context.Context, a, b *segno.Document) ([]s
 	return changes, nil
 }
 
-// Apply writes databases and then files. It changes no file of an attached database, although a tree of
-// before it was attached may have one.
+// Apply writes databases and then files. It never changes the file of an attached database as a file, although an older
+// tree may contain it from before the database was attached.
 func (w *Attached) Apply(ctx context.Context, steps []segno.Change, times segno.Hash) (conflicts []segno.Conflict, err error) {
 	all, err := w.options.List()
 	if err != nil {
@@ -168,8 +171,8 @@ func (w *Attached) Apply(ctx context.Context, steps []segno.Change, times segno.
 	return append(conflicts, more...), err
 }
 
-// WithChanges is [segno.Workspace.WithChanges]. A changed database is as base describes it, if that
-// is the state of the change, else as onto does.
+// WithChanges implements [segno.Workspace.WithChanges]. A changed database gets its state from base
+// if that is the state of the change, else its state from onto.
 func (w *Attached) WithChanges(ctx context.Context, b segno.Batch, onto, base segno.Snapshot, changes []segno.Change) (segno.Snapshot, error) {
 	var files []segno.Change
 	to := map[string]segno.Entity{}
@@ -204,7 +207,7 @@ func (w *Attached) WithChanges(ctx context.Context, b segno.Batch, onto, base se
 	return out, err
 }
 
-// lockName returns what Lock locks for a database.
+// lockName returns the argument of Lock for a database.
 func (w *Attached) lockName(at Attachment) string {
 	if at.Kind == KindPostgres {
 		return at.label(w.Root(), w.options.Postgres)
@@ -212,7 +215,7 @@ func (w *Attached) lockName(at Attachment) string {
 	return at.File(w.Root())
 }
 
-// write makes the change of a database, or returns why it cannot.
+// write makes the change of a database, or returns the reason why it cannot.
 func (w *Attached) write(ctx context.Context, at Attachment, step segno.Change) (conflict string, err error) {
 	unlock, err := w.options.Lock(ctx, w.lockName(at))
 	if err != nil {
@@ -226,7 +229,7 @@ func (w *Attached) write(ctx context.Context, at Attachment, step segno.Change) 
 	return r.write(ctx, at.File(w.Root()), step.From, step.To)
 }
 
-// Fork makes a copy of the tree, and of the databases of the snapshot.
+// Fork copies the tree and the databases of the snapshot.
 func (w *Attached) Fork(ctx context.Context, s segno.Snapshot, dir string) (segno.ForkReport, error) {
 	all, err := w.options.List()
 	if err != nil {
@@ -236,7 +239,7 @@ func (w *Attached) Fork(ctx context.Context, s segno.Snapshot, dir string) (segn
 	if err != nil {
 		return segno.ForkReport{}, err
 	}
-	for _, at := range all { // before anything is written
+	for _, at := range all { // check all databases before anything is written
 		copied, state := at.InFork(dir), doc.find(at.Name)
 		if state == nil || state.Content.IsZero() {
 			continue
@@ -258,7 +261,7 @@ func (w *Attached) Fork(ctx context.Context, s segno.Snapshot, dir string) (segn
 	for _, at := range all {
 		state, copied := doc.find(at.Name), at.InFork(report.Root)
 		switch {
-		case state != nil && state.Missing, state == nil && at.isBelowRoot(): // then the tree may have its file
+		case state != nil && state.Missing, state == nil && at.isBelowRoot(): // the tree may contain its file
 			w.copies = append(w.copies, copied)
 		case state == nil || state.Content.IsZero() || at.Kind != state.Kind:
 			why := "it was attached after the checkpoint"
@@ -302,10 +305,12 @@ func (w *Attached) forkOne(ctx context.Context, at, copied Attachment, content s
 	return nil
 }
 
-// Copies returns the attachments of the newest fork. A database that the fork lacks has none.
+// Copies returns the attachments of the newest fork. It has no attachment for a database that the
+// fork lacks.
 func (w *Attached) Copies() []Attachment { return w.copies }
 
-// DatabasePages returns how many pages a change writes or removes. A PostgreSQL database has none.
+// DatabasePages returns the number of pages that a change writes or removes. It is 0 for a
+// PostgreSQL database.
 func (w *Attached) DatabasePages(ctx context.Context, c segno.Change) (int, error) {
 	before, after, err := w.pgStates(ctx, c)
 	if err != nil || before != nil || after != nil {
@@ -319,8 +324,8 @@ func (w *Attached) DatabasePages(ctx context.Context, c segno.Change) (int, erro
 	return differing(from, to), err
 }
 
-// DatabaseTables returns the tables that a change writes or removes. It reads all pages of a SQLite database, and
-// returns none for a large one.
+// DatabaseTables returns the tables that a change writes or removes. It reads all pages of a SQLite database. For a
+// large one, it returns none.
 func (w *Attached) DatabaseTables(ctx context.Context, c segno.Change) ([]segno.TableChange, error) {
 	before, after, err := w.pgStates(ctx, c)
 	if err != nil {
@@ -354,7 +359,7 @@ func (w *Attached) DatabaseClients(ctx context.Context, c segno.Change) ([]strin
 	s := postgresSession{pg: w.options.Postgres, at: at}
 	defer s.close(ctx)
 	if _, err := s.open(ctx, ""); err != nil {
-		return nil, nil // to write it fails, too, with the reason
+		return nil, nil // writing the database fails, too, and returns the reason
 	}
 	found, err := s.clients(ctx)
 	if err != nil {

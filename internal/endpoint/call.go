@@ -12,7 +12,7 @@ import (
 	"github.com/dalsegno/segno/agent"
 )
 
-// Call is one request to a [Server], in the terms of its API.
+// Call is one request to a [Server], in the format of the server's API.
 type Call struct {
 	Header http.Header // credentials and versions
 	Body   any         // encoded as JSON
@@ -20,25 +20,26 @@ type Call struct {
 	Answer Answer
 }
 
-// Answer collects the events of an answer. It is used for one request.
+// Answer collects the events of an answer. Each request needs its own.
 type Answer interface {
 	// Add adds an event. It returns the text or thinking to show at once.
 	Add(e Event) (agent.Chunk, error)
-	// Complete reports whether the answer is whole. over says that the stream has ended or
-	// failed, which some servers do in place of sending the API's last event.
+	// Complete reports whether the answer is complete. over is true if the stream has ended
+	// or failed. Some servers end the stream without the API's last event.
 	Complete(over bool) bool
-	// Reply returns the answer, with tools named as they were sent. wantsTools says that the
-	// model stopped to call tools.
+	// Reply returns the answer, in which tools have the names of the request. wantsTools
+	// reports that the model stopped to call tools.
 	Reply() (reply *agent.Reply, wantsTools bool, err error)
-	// Split converts an answer that came as one JSON document into the events of a stream.
+	// Split converts an answer in the form of one JSON document into the events of a stream.
 	// It returns false if the document is not an answer.
 	Split(document json.RawMessage) ([]Event, bool)
-	// Refusal reads the error in a body. status is 0 for a body that came with a good status.
+	// Refusal decodes the error in a body. status is 0 if the response had a status of
+	// success.
 	Refusal(body []byte, status int) *StatusError
 }
 
-// Generate sends a request and yields the chunks of the answer, the reply last. again, if not
-// nil, is asked after a failure and returns the request to send in place of the failed one.
+// Generate sends a request and yields the chunks of the answer, the reply last. After a
+// failure, it calls again, if that is not nil, and sends the request that again returns.
 func (s *Server) Generate(ctx context.Context, r agent.Request, c *Call, again func(error) *Call, yield func(agent.Chunk, error) bool) {
 	x := &exchange{client: s.Client, idle: s.Idle, answer: c.Answer}
 	err := s.send(ctx, x, r, c, yield)
@@ -109,8 +110,8 @@ func (s *Server) check(r agent.Request, c *Call) error {
 	return nil
 }
 
-// checkReply returns an error for an answer that the agent could not use. After tool results
-// an empty answer is allowed: the model has nothing to add.
+// checkReply returns an error for an answer that the agent could not use. After tool results,
+// an empty answer is valid: the model has nothing to add.
 func checkReply(reply *agent.Reply, wantsTools bool, asked []agent.Message) error {
 	afterResults := len(asked) > 0 && asked[len(asked)-1].Role == agent.ToolRole
 	switch {
@@ -124,8 +125,8 @@ func checkReply(reply *agent.Reply, wantsTools bool, asked []agent.Message) erro
 	return nil
 }
 
-// restoreNames gives calls the names that the program's tools have, in place of those that
-// were sent.
+// restoreNames replaces the tools' names of the request in the calls by the names in the
+// program.
 func restoreNames(reply *agent.Reply, tools []agent.ToolSpec) {
 	names := map[string]string{}
 	for _, t := range tools {
@@ -139,7 +140,7 @@ func restoreNames(reply *agent.Reply, tools []agent.ToolSpec) {
 }
 
 var (
-	// ErrTruncated is the error of an answer that ended too early.
+	// ErrTruncated is the error for an answer that ended too early.
 	ErrTruncated = errors.New("the answer was truncated")
 
 	errEmpty     = errors.New("the answer is empty")

@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// defaultIdle is how long a stream may be silent between two pieces of an answer.
+	// defaultIdle is the longest silence of a stream between two pieces of an answer.
 	defaultIdle = 5 * time.Minute
-	// maxSilence is how long a server may take to begin its answer.
+	// maxSilence is the longest time before a server begins its answer.
 	maxSilence = 10 * time.Minute
 )
 
 // Server is a vendor's API at an address. Set the fields, then call Connect once.
 type Server struct {
-	Vendor  string   // as hints name it: "OpenAI"
+	Vendor  string   // the name in hints, such as "OpenAI"
 	Host    string   // of the vendor's own API
 	Default string   // base URL of the vendor's own API
 	Example string   // a base URL for hints
@@ -32,9 +32,9 @@ type Server struct {
 	BaseVar string   // environment variable with the base URL
 	Path    []string // of the resource, below the base URL
 
-	Key    string // from the program; Connect takes the environment's if it is empty
+	Key    string // from the program; if it is empty, Connect sets it from the environment
 	Token  string // a bearer token in place of Key
-	Base   string // from the program; Connect takes the environment's if it is empty
+	Base   string // from the program; if it is empty, Connect sets it from the environment
 	Client *http.Client
 	Idle   time.Duration // how long a stream may be silent
 
@@ -47,9 +47,9 @@ type Server struct {
 	baseSet bool  // the program gave an address that the environment does not have
 }
 
-// Connect resolves the address and the key. It sends nothing. The environment's key goes to
-// the vendor and to the address in the environment only: an address given in code needs a
-// key given in code. The first request reports an unusable address.
+// Connect resolves the address and the key. It sends nothing. The key in the environment
+// goes only to the vendor and to the address in the environment: an address given in code
+// needs a key given in code. The first request reports an unusable address.
 func (s *Server) Connect() {
 	s.Idle = cmp.Or(s.Idle, defaultIdle)
 	fromEnv := os.Getenv(s.BaseVar)
@@ -72,7 +72,7 @@ func (s *Server) Connect() {
 	s.url.RawQuery, s.url.Fragment = u.Query().Encode(), ""
 }
 
-// parse reads a base URL. Its error does not repeat the URL, which may contain a secret.
+// parse parses a base URL. Its error does not repeat the URL, which may contain a secret.
 func parse(text string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSpace(text))
 	if err != nil {
@@ -88,7 +88,8 @@ func parse(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// newClient returns a client that waits for the beginning of an answer as long as models think.
+// newClient returns a client that waits up to maxSilence for the beginning of an answer,
+// because models think before they answer.
 func newClient() *http.Client {
 	t, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
@@ -99,8 +100,8 @@ func newClient() *http.Client {
 	return &http.Client{Transport: t}
 }
 
-// RefuseRedirects keeps credentials in custom headers from other hosts: net/http strips
-// Authorization from a redirected request and leaves other headers in it.
+// RefuseRedirects makes the client refuse redirects, so that credentials in custom headers
+// do not reach other hosts: net/http removes only Authorization from a redirected request.
 func (s *Server) RefuseRedirects() {
 	if s.Client == nil || s.Client.CheckRedirect != nil {
 		return

@@ -23,25 +23,26 @@ type exchange struct {
 	client  *http.Client
 	idle    time.Duration
 	answer  Answer
-	began   bool        // the answer is a stream, at least in its beginning
+	began   bool        // the answer began as a stream
 	header  http.Header // of the answer
 	secrets []string    // credentials in the request
 }
 
 // Event is one event of a stream.
 type Event struct {
-	Type string // as the stream names it, often ""
+	Type string // the stream's name for it, often ""
 	Data []byte
 }
 
 const (
-	maxErrorBody = 64 << 10 // bytes read of an error
+	maxErrorBody = 64 << 10 // bytes of an error that are read
 	maxLine      = 32 << 20 // bytes of a line of a stream
 	maxDocument  = 32 << 20 // bytes of an answer in one piece
 	maxBlank     = 512      // bytes of white space before an answer
 )
 
-// events posts body as JSON and yields the events of the answer. An error ends them.
+// events posts body as JSON and yields the events of the answer. After an error, it yields no
+// more.
 func (x *exchange) events(ctx context.Context, to *url.URL, header http.Header, body any) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -69,8 +70,8 @@ func (x *exchange) events(ctx context.Context, to *url.URL, header http.Header, 
 	}
 }
 
-// post sends the request. An answer with a status of 400 or more is returned as the error that the
-// adapter reads from its body.
+// post sends the request. For a status of 400 or more, it returns the error that the adapter reads
+// from the body.
 func (x *exchange) post(ctx context.Context, to *url.URL, header http.Header, body any) (*http.Response, error) {
 	data, err := segno.Encode(body)
 	if err != nil {
@@ -101,7 +102,7 @@ func (x *exchange) post(ctx context.Context, to *url.URL, header http.Header, bo
 	return nil, x.answer.Refusal(text, res.StatusCode)
 }
 
-// document yields the events of an answer that came as one JSON document.
+// document yields the events of an answer in the form of one JSON document.
 func (x *exchange) document(body io.Reader, yield func(Event, error) bool) {
 	var document json.RawMessage
 	if err := json.NewDecoder(io.LimitReader(body, maxDocument)).Decode(&document); err != nil {
@@ -121,8 +122,8 @@ func (x *exchange) document(body io.Reader, yield func(Event, error) bool) {
 	}
 }
 
-// idleReader limits how long a server may send nothing. Any byte counts, also those of
-// comments and pings, which produce no event.
+// idleReader limits the silence of a server. Any byte ends the silence, even the bytes of comments
+// and pings, which produce no event.
 type idleReader struct {
 	io.ReadCloser
 	limit time.Duration
@@ -142,9 +143,9 @@ func (r idleReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// firstLetter peeks at the first byte of a body that is not white space, 0 if there is none.
-// The content type is not reliable: some servers call a stream plain text, and others call
-// an error a stream.
+// firstLetter peeks at the first byte of a body that is not white space. It returns 0 if there is
+// none. It is needed because the content type is not reliable: some servers call a stream plain
+// text, and others call an error a stream.
 func firstLetter(body *bufio.Reader) byte {
 	for n := 1; n <= maxBlank; n++ {
 		b, err := body.Peek(n)
@@ -158,8 +159,8 @@ func firstLetter(body *bufio.Reader) byte {
 	return 0
 }
 
-// readEvents yields the events of a text/event-stream. Data of several lines is joined by
-// newlines. It skips an event without data, and one that the end of the body truncates.
+// readEvents yields the events of a text/event-stream. It joins several data lines of an event by
+// newlines. It skips an event without data, and an event that the end of the body truncates.
 func readEvents(body io.Reader) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		lines := bufio.NewScanner(body)
@@ -188,8 +189,8 @@ func readEvents(body io.Reader) iter.Seq2[Event, error] {
 	}
 }
 
-// Decode decodes JSON into v. A field of another type than v's keeps its value: servers
-// differ in the fields they add, and an unexpected one must not fail the answer.
+// Decode decodes JSON into v. If a field has another type than in v, v's field keeps its value:
+// servers add different fields, and an unexpected one must not fail the answer.
 func Decode(data []byte, v any) error {
 	err := json.Unmarshal(data, v)
 	if odd := (*json.UnmarshalTypeError)(nil); err == nil || errors.As(err, &odd) && odd.Field != "" {

@@ -17,7 +17,7 @@ func TestEventsAreRead(t *testing.T) {
 	for body, want := range map[string]string{
 		"data: a\n\ndata: b\n\n":                          "[ a][ b]",
 		"event: x\r\ndata:a\r\ndata:  b\r\n\r\n":          "[x a\n b]",
-		": ping\n\nid: 1\nevent: x\n\ndata: y\n\n":        "[ y]", // an event without data is none
+		": ping\n\nid: 1\nevent: x\n\ndata: y\n\n":        "[ y]", // an event without data does not count
 		"data: a\n\ndata: cut":                            "[ a]",
 		"data\ndata: b\n\n":                               "[ \nb]",
 		"data: " + strings.Repeat("x", 1<<14) + "\n\n":    "[ " + strings.Repeat("x", 1<<14) + "]",
@@ -63,7 +63,7 @@ func TestAnOddFieldSpoilsNothing(t *testing.T) {
 	}
 }
 
-// TestARefusalWithoutAnEndIsRead asks a server that begins to say no and then sends nothing.
+// TestARefusalWithoutAnEndIsRead uses a server that sends the beginning of a refusal and then nothing.
 func TestARefusalWithoutAnEndIsRead(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusBadGateway)

@@ -19,8 +19,8 @@ import (
 
 // StatusError is a server's refusal to answer.
 type StatusError struct {
-	Status   int    // an HTTP status or what the error's name amounts to; 0 if neither is known
-	Text     string // the server's own
+	Status   int    // an HTTP status, or the one that matches the error's name; 0 if neither is known
+	Text     string // the server's own text
 	NoCredit bool   // the account has no credit left, so waiting does not help
 }
 
@@ -33,7 +33,7 @@ func (e *StatusError) isTransient() bool {
 		e.Status == http.StatusTooManyRequests || e.Status >= 500)
 }
 
-// DuringStream returns the error with a status, for one that interrupted an answer.
+// DuringStream sets a status for an error that interrupted an answer, if the error has none.
 func (e *StatusError) DuringStream() *StatusError {
 	if e.Status == 0 {
 		e.Status = http.StatusInternalServerError
@@ -41,7 +41,7 @@ func (e *StatusError) DuringStream() *StatusError {
 	return e
 }
 
-// ErrorText returns the text of an error body: message if there is one, else the whole body.
+// ErrorText returns the text of an error body: message if it is not empty, else the whole body.
 func ErrorText(message string, body []byte, status int) string {
 	raw := strings.TrimSpace(string(body))
 	switch {
@@ -55,8 +55,8 @@ func ErrorText(message string, body []byte, status int) string {
 	return strings.ToLower(http.StatusText(status))
 }
 
-// failure converts an error for the agent: the context's own error, or an
-// [agent.ModelError] that says whether a retry may succeed.
+// failure converts an error for the agent: to the context's own error, or to an
+// [agent.ModelError] that reports whether a retry may succeed.
 func (s *Server) failure(ctx context.Context, x *exchange, err error) error {
 	if cause := ctx.Err(); cause != nil {
 		return cause
@@ -80,8 +80,8 @@ func (s *Server) failure(ctx context.Context, x *exchange, err error) error {
 	return &agent.ModelError{Retry: isTransient(err), Err: x.redact(err.Error(), err)}
 }
 
-// refused converts a server's refusal. The headers of the answer override the rule by status: the
-// server knows whether and when a retry is useful.
+// refused converts a server's refusal. The headers of the answer take precedence over its status:
+// the server knows whether and when a retry is useful.
 func (s *Server) refused(x *exchange, e *StatusError) error {
 	text := e.Text
 	if id := x.header.Get("request-id"); id != "" {
@@ -103,8 +103,8 @@ func (s *Server) refused(x *exchange, e *StatusError) error {
 	return f
 }
 
-// connectionText describes a failure to reach the server. It contains the host only, because
-// the rest of the address may hold a secret.
+// connectionText describes a failure to reach the server. It contains only the host, because the
+// rest of the address may contain a secret.
 func (s *Server) connectionText(err error) string {
 	var sending *url.Error
 	if errors.As(err, &sending) {
@@ -116,7 +116,7 @@ func (s *Server) connectionText(err error) string {
 	return "reach " + s.url.Host + ": " + err.Error()
 }
 
-// keyError is an error that another key may resolve.
+// keyError returns the error for a failure that another key may resolve.
 func (s *Server) keyError(err error) error {
 	hint := "set " + s.KeyVar + " to a key that may use this model"
 	switch {
@@ -132,7 +132,7 @@ func (s *Server) addressError(err error) error {
 	return segno.NewError(segno.KindInvalid, "", "", err).WithHint("set " + s.baseName() + " to the address of the API, such as " + s.Example)
 }
 
-// baseName names the place that the address comes from.
+// baseName names the source of the address.
 func (s *Server) baseName() string {
 	if s.baseSet {
 		return "Options.BaseURL"
@@ -140,8 +140,8 @@ func (s *Server) baseName() string {
 	return s.BaseVar
 }
 
-// isTransient reports whether an error that the API did not send may pass: the connection
-// failed, the answer was truncated, or the model answered nothing.
+// isTransient reports whether a retry may succeed after an error that the API did not send: the
+// connection failed, the answer was truncated, or the model answered nothing.
 func isTransient(err error) bool {
 	var cert *tls.CertificateVerificationError
 	if errors.As(err, &cert) {
@@ -153,8 +153,8 @@ func isTransient(err error) bool {
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &sending) || errors.As(err, &reading)
 }
 
-// retryAfter returns how long an answer asks to wait, 0 if it does not: the header
-// Retry-After of RFC 9110, or retry-after-ms, which OpenAI's and Anthropic's servers send.
+// retryAfter returns the delay before a retry that an answer asks for, or 0. It reads the header
+// Retry-After of RFC 9110, and retry-after-ms, which OpenAI's and Anthropic's servers send.
 func retryAfter(h http.Header) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("retry-after-ms"), 64); err == nil && ms > 0 {
 		return time.Duration(ms * float64(time.Millisecond))
@@ -169,11 +169,11 @@ func retryAfter(h http.Header) time.Duration {
 	return 0
 }
 
-// ErrorFields decodes the field "error" of a body into v. An error that is only a text is
-// returned as that.
+// ErrorFields decodes the field "error" of a body into v. If the error is only a string, it
+// returns that string.
 func ErrorFields(field json.RawMessage, v any) (text string) {
 	if json.Unmarshal(field, &text) != nil {
-		_ = json.Unmarshal(field, v) // a body without fields is shown as it is
+		_ = json.Unmarshal(field, v) // ErrorText shows a body without fields unchanged
 	}
 	return text
 }

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	minSecret = 8   // letters: shorter secrets are also words of ordinary texts
+	minSecret = 8   // letters: a shorter secret may also be a word of an ordinary text
 	maxText   = 300 // letters of a server's text
 )
 

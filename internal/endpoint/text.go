@@ -13,7 +13,8 @@ import (
 )
 
 // ToolName returns a tool's name in the letters and the length that APIs accept. A model may
-// invent a name that they do not, and a conversation with it would be refused permanently.
+// invent a name that APIs do not accept. An API would then refuse every further request of
+// the conversation.
 func ToolName(name string) string { return Identifier(name, 64) }
 
 // Identifier returns a text in at most limit letters of ASCII, digits, "_" and "-". A text
@@ -51,9 +52,9 @@ func isSpecial(r rune) bool {
 	return r != '_' && r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 }
 
-// Arguments returns a call's arguments as a JSON object. APIs refuse a conversation with any
-// other, even in an old call. Invalid arguments become the value of "invalid_json", so that
-// the model sees its own text.
+// Arguments returns a call's arguments as a JSON object. APIs refuse a conversation that
+// contains any other value, even in an old call. Invalid arguments become the value of
+// "invalid_json", so that the model sees its own text.
 func Arguments(args json.RawMessage) json.RawMessage {
 	text := strings.TrimSpace(string(args))
 	switch {
@@ -70,7 +71,7 @@ func Arguments(args json.RawMessage) json.RawMessage {
 	return object
 }
 
-// Describe returns a text in place of an image or a file that the API cannot take.
+// Describe returns a text that replaces an image or a file that the API does not accept.
 func Describe(kind string, b *agent.Blob) string {
 	about := slices.DeleteFunc([]string{b.Name, b.Type, b.URL}, func(s string) bool { return s == "" })
 	if len(b.Data) > 0 {

@@ -17,8 +17,8 @@ import (
 // maxLog is the size at which hook.log is renamed to hook.log.old and a new one begins.
 const maxLog = 1 << 20
 
-// Log is the hook.log of the store in a directory: one JSON object a line. It does not
-// exist until a hook fails.
+// Log is the hook.log of the store in a directory: one JSON object per line. It does not exist
+// until a hook fails.
 type Log struct{ Store string }
 
 // Failure is one line of hook.log.

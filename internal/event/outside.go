@@ -13,16 +13,16 @@ import (
 
 // Bounds are the directories that decide which paths are outside the recorded workspace.
 type Bounds struct {
-	Root  string // of the workspace, symlinks resolved
-	Dir   string // of the session; relative paths start there
+	Root  string // the root of the workspace, with symlinks resolved
+	Dir   string // the directory of the session, to which paths are relative
 	Home  string // the directory that ~ expands to
 	Agent string // the agent's own directory; its plans and transcripts are not recorded
 }
 
-// Outside returns the paths outside the workspace that a tool call names as files to write,
-// sorted, without duplicates. The input of a tool that writes names them. Of a shell
-// command only the words count that certainly name a file to write (see shellTargets),
-// except in directories for temporary files and devices. Tools that only read do not count.
+// Outside returns the paths outside the workspace that a tool call names as files to write, sorted,
+// without duplicates. The input of a tool that writes names them. For a shell command, only words
+// that certainly name a file to write count (see shellTargets). Paths in directories for temporary
+// files and devices do not count. Tools that only read do not count.
 func (b Bounds) Outside(tool string, input json.RawMessage) []string {
 	var named []string
 	var in fields
@@ -79,8 +79,8 @@ func (f fields) command() string {
 	return ""
 }
 
-// writesFiles reports whether a tool writes the files that its input names: the tools of
-// agents by their table, tools of MCP servers by the verbs in their names.
+// writesFiles reports whether a tool writes the files that its input names. A table lists the tools
+// of agents. For tools of MCP servers, the verb in the name decides.
 func writesFiles(tool string) bool {
 	if agenttool.Of(tool).Effect == agenttool.Writes {
 		return true
@@ -93,7 +93,7 @@ func writesFiles(tool string) bool {
 		func(verb string) bool { return strings.Contains(name, verb) })
 }
 
-// absolute makes a path absolute; "" if it cannot be.
+// absolute makes a path absolute. It returns "" if that is impossible.
 func (b Bounds) absolute(p string) string {
 	if rest, ok := strings.CutPrefix(p, "~/"); ok && b.Home != "" {
 		p = filepath.Join(b.Home, rest)
@@ -147,8 +147,7 @@ func realPath(p string) string {
 	}
 }
 
-// maxPath is the length of the longest path that an event may have, or that is kept of a
-// clipped input.
+// maxPath is the length limit of a path in an event and in a clipped input.
 const maxPath = 4096
 
 // clipInput shortens a tool's input like [segno.Clip], but keeps the members that name the

@@ -38,7 +38,7 @@ func TestOutside(t *testing.T) {
 	sh := func(command string) [2]string { return tool("Bash", "command", command) }
 	for _, c := range []struct {
 		call [2]string
-		want string // space-separated, below base
+		want string // paths below base, separated by spaces
 	}{
 		{tool("Write", "file_path", "BASE/root/a"), ""},
 		{tool("Write", "file_path", "BASE/away/a"), "/away/a"},
@@ -84,7 +84,7 @@ func TestOutside(t *testing.T) {
 			t.Errorf("%s %s: %q, want %q", c.call[0], c.call[1], got, want)
 		}
 	}
-	// the temporary directory does not count, unless the workspace is in it
+	// paths in the temporary directory do not count, unless the workspace is in it
 	elsewhere := Bounds{Root: "/srv/project", Dir: "/srv/project"}
 	if got := elsewhere.Outside("Bash", json.RawMessage(`{"command":"echo > /tmp/x; echo > /srv/other"}`)); !slices.Equal(got, []string{"/srv/other"}) {
 		t.Errorf("outside /srv/project: %q", got)

@@ -1,8 +1,8 @@
-// Package event is one event of an agent that runs hooks: its payload, the turn
-// it belongs to, and the entries that are recorded of it at a tool call.
+// Package event models one event of an agent that runs hooks: its payload, its turn, and the
+// entries that segno records for it at a tool call.
 //
-// An agent waits for a hook at every tool call, so this package needs only the spool
-// and the standard library. Package internal/hook does what needs the store.
+// An agent waits for a hook at every tool call, so this package needs only the spool and the
+// standard library. Package internal/hook does the work that needs the store.
 package event
 
 import (
@@ -20,24 +20,24 @@ import (
 const maxPayload = 64 << 20
 
 // Payload is a hook event as Claude Code 2.1.x, Codex 0.125 to 0.169, Gemini CLI 0.61 and segno's
-// plugin for OpenCode write it to a hook's standard input. Fields that are not there are zero;
-// others are ignored.
+// plugin for OpenCode write it to a hook's standard input. Missing fields are zero. Unknown fields
+// are ignored.
 type Payload struct {
 	Event      string          `json:"hook_event_name"` // as [Name] returns it
 	Session    segno.SessionID `json:"session_id"`
 	Transcript string          `json:"transcript_path"`
 	Cwd        string          `json:"cwd"`
-	PromptID   string          `json:"prompt_id"` // of Codex: the id of the turn
+	PromptID   string          `json:"prompt_id"` // for Codex, the id of the turn
 	Prompt     string          `json:"prompt"`
 	Source     string          `json:"source"` // SessionStart: startup, resume, clear, compact
 	Reason     string          `json:"reason"` // SessionEnd
 
 	ToolCall
-	AgentID   string `json:"agent_id"` // of the subagent
+	AgentID   string `json:"agent_id"` // id of the subagent
 	AgentType string `json:"agent_type"`
 
 	LastMessage string `json:"last_assistant_message"`
-	// Tasks are the background tasks that run when a turn or a subagent stops; nil if the
+	// Tasks are the background tasks that run when a turn or a subagent stops. It is nil if the
 	// agent does not list them.
 	Tasks []struct {
 		ID          string `json:"id"`
@@ -47,7 +47,7 @@ type Payload struct {
 	} `json:"background_tasks"`
 	WorktreePath string `json:"worktree_path"`
 	Trigger      string `json:"trigger"`
-	Nonce        string `json:"segno_nonce"` // of an event [Probe]
+	Nonce        string `json:"segno_nonce"` // set in an event [Probe]
 	TurnID       string `json:"turn_id"`     // see PromptID
 	// Timestamp and Response are fields of Gemini CLI; see PromptID and LastMessage.
 	Timestamp string `json:"timestamp"`
@@ -71,8 +71,8 @@ type ToolCall struct {
 // Probe is the name of an event that no agent sends: segno uses it to test its own hooks.
 const Probe = "SegnoProbe"
 
-// IsToolEvent reports whether the event is one before or after a tool call. It is recorded
-// in the spool only.
+// IsToolEvent reports whether the agent sent the event before or after a tool call. segno records
+// such an event only in the spool.
 func (p Payload) IsToolEvent() bool {
 	return p.Event == "PreToolUse" || p.Event == "PostToolUse" || p.Event == "PostToolUseFailure"
 }
@@ -110,8 +110,8 @@ func Read(r io.Reader) (Payload, error) {
 	return p, nil
 }
 
-// fillIn sets the fields for which an agent has other names. Gemini CLI has no ids of prompts: the
-// time of a prompt identifies it, so that a prompt after an interruption begins another turn.
+// fillIn sets the fields for which an agent uses other names. Gemini CLI has no prompt ids, so the
+// time of a prompt is its id. A prompt after an interruption therefore begins another turn.
 func (p *Payload) fillIn() {
 	if p.Event == "BeforeAgent" {
 		p.PromptID = segno.DerivedID("prompt", string(p.Session), p.Timestamp)
@@ -134,9 +134,9 @@ func Name(event string) string {
 	return event
 }
 
-// Check returns an error if the session id cannot be an agent's. The id becomes a file
-// name and a command argument, so it must not look like an option or a hidden file.
-// Check also refuses ids and paths that are longer than any real one.
+// Check returns an error if no agent would use the session id. The id becomes a file name and a
+// command argument, so it must not look like an option or a hidden file. Check also refuses ids and
+// paths that are longer than any real one.
 func (p Payload) Check() error {
 	for name, s := range map[string]string{"prompt_id": p.PromptID, "cwd": p.Cwd, "transcript_path": p.Transcript, "worktree_path": p.WorktreePath} {
 		if len(s) > maxPath || name == "prompt_id" && len(s) > maxName {
@@ -153,14 +153,14 @@ func (p Payload) Check() error {
 	return nil
 }
 
-// The lengths of the longest session id, and of the longest name or other id of an agent.
+// The maximum lengths of a session id, and of a name or another id of an agent.
 const (
 	maxSession = 128
 	maxName    = 256
 )
 
-// bounded returns a name of at most maxName bytes. A longer name becomes its beginning and
-// the hash of all of it, so that different ids stay different.
+// bounded shortens a name to at most maxName bytes. It replaces the rest of a longer name with a
+// hash of the whole name, so that different names stay different.
 func bounded(name string) string {
 	if len(name) <= maxName {
 		return name
@@ -213,8 +213,8 @@ func bashExit(p Payload) *int {
 }
 
 // TaskReport returns the task and the summary of a prompt that the agent wrote itself because a
-// task in the background stopped. The task of a subagent is its agent id. It is "" for a prompt
-// that a user wrote.
+// task in the background stopped. The task of a subagent is its agent id. The task is "" for a
+// prompt that a user wrote.
 func (p Payload) TaskReport() (task, summary string) {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(p.Prompt), "<task-notification>")
 	if !ok {

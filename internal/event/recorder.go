@@ -18,15 +18,15 @@ type Recorder struct {
 	Now   func() time.Time
 }
 
-// hasTurn is implemented by a spool that can report with one look-up whether it has
-// anything of a turn.
+// hasTurn is implemented by a spool that needs only one look-up to find out whether it has entries
+// of a turn.
 type hasTurn interface {
 	Has(key segno.TurnKey) bool
 }
 
-// TurnOf returns the turn an event belongs to: its prompt's, else the one its session
-// has open. A turn that another process records has another key than the prompt's.
-// An event of a subagent belongs to the turn that started it. The key is "" if there is none.
+// TurnOf returns the turn of an event: the turn of its prompt, else the open turn of its session.
+// If another process records the turn, its key differs from the prompt's. An event of a subagent
+// belongs to the turn that started the subagent. The key is "" if there is no such turn.
 func (r Recorder) TurnOf(ctx context.Context, p Payload) (segno.TurnKey, error) {
 	own := segno.TurnKey(p.PromptID)
 	if p.AgentID != "" {
@@ -50,8 +50,8 @@ func (r Recorder) TurnOf(ctx context.Context, p Payload) (segno.TurnKey, error) 
 	return own, nil
 }
 
-// openTurn returns the key of the open turn of a session that an id of a prompt may name, "" if there
-// is none. Any turn may be the one of an event without an id.
+// openTurn returns the key of a session's open turn that matches a prompt id, or "". An event without a prompt id
+// matches any turn.
 func openTurn(turns []timeline.OpenTurn, session segno.SessionID, own segno.TurnKey) (found segno.TurnKey) {
 	for _, t := range turns {
 		if t.Source.Session != session || own != "" && t.Owner == "" && !t.HasKey(own) && !t.Queued {
@@ -64,8 +64,8 @@ func openTurn(turns []timeline.OpenTurn, session segno.SessionID, own segno.Turn
 	return found
 }
 
-// TurnOfTask returns the turn of a session that started a background task, "" if none
-// did. The events of a task name another prompt, which the agent answers at the time.
+// TurnOfTask returns the turn of a session that started a background task, or "". The events of a
+// task name another prompt: the one that the agent answers at that time.
 func (r Recorder) TurnOfTask(ctx context.Context, session segno.SessionID, task string) (segno.TurnKey, error) {
 	turns, err := r.Spool.Turns(ctx)
 	if err != nil {
@@ -79,8 +79,8 @@ func (r Recorder) TurnOfTask(ctx context.Context, session segno.SessionID, task 
 	return "", nil
 }
 
-// RecordSubagentStart records in the turn that starts a subagent that it works from now on. It
-// records nothing if no turn of the session is open.
+// RecordSubagentStart records the start of a subagent in the turn that starts it. It records
+// nothing if no turn of the session is open.
 func (r Recorder) RecordSubagentStart(ctx context.Context, p Payload) error {
 	p.PromptID = "" // only an open turn counts
 	key, err := r.TurnOf(ctx, p)
@@ -95,7 +95,7 @@ func (r Recorder) RecordSubagentStart(ctx context.Context, p Payload) error {
 	return r.Spool.AppendEntry(ctx, key, e)
 }
 
-// RecordTaskEnd records in a turn that a background task of it ended.
+// RecordTaskEnd records the end of a background task in the turn that started it.
 func (r Recorder) RecordTaskEnd(ctx context.Context, p Payload, key segno.TurnKey, task, text string) error {
 	e, err := r.entry(p, segno.EntryNote, text)
 	if err != nil {
@@ -117,7 +117,7 @@ func (r Recorder) RecordTool(ctx context.Context, p Payload) error {
 // maxText is the length of the longest text that RecordText does not shorten.
 const maxText = 8 << 10
 
-// RecordText records a text about a turn, for people.
+// RecordText records a text for the user about a turn.
 func (r Recorder) RecordText(ctx context.Context, p Payload, text string) error {
 	if len(text) > maxText {
 		text = strings.ToValidUTF8(text[:maxText], "") + "…"
@@ -125,7 +125,7 @@ func (r Recorder) RecordText(ctx context.Context, p Payload, text string) error 
 	return r.record(ctx, p, segno.EntryNote, text)
 }
 
-// record adds an entry to the turn of p, if there is one.
+// record adds an entry to the turn of p. It does nothing if there is no such turn.
 func (r Recorder) record(ctx context.Context, p Payload, kind segno.EntryKind, body any) error {
 	e, err := r.entry(p, kind, body)
 	if err != nil {

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// shellTargets returns the absolute paths (and those below ~) that a shell command
-// certainly writes, as far as its text shows: targets of redirections and arguments of
-// commands like rm and cp. It expands nothing: a word with a variable, a substitution or
-// a pattern is left out, and so are the effects of scripts and interpreters.
+// shellTargets returns the absolute paths, and paths below ~, that a shell command certainly
+// writes: targets of redirections, and arguments of commands like rm and cp. It expands nothing. It
+// leaves out words with a variable, a substitution or a pattern, and the effects of scripts and
+// interpreters.
 func shellTargets(command string) []string {
 	l := shellLexer{text: command}
 	var targets, words []string
@@ -24,7 +24,7 @@ func shellTargets(command string) []string {
 		case kind == shellOutput:
 			isTarget = true
 		case kind == shellInput:
-			l.next() // the file that is read
+			l.next() // skips the input file
 		default:
 			targets, words, isTarget = append(targets, writtenArgs(words)...), nil, false
 		}
@@ -128,7 +128,7 @@ func (l *shellLexer) next() (shellKind, string) {
 	return shellEnd, ""
 }
 
-// skip skips the characters that are in a set, and returns them.
+// skip skips the next characters that are in a set, and returns them.
 func (l *shellLexer) skip(set string) string {
 	rest := l.text[l.at:]
 	skipped := rest[:len(rest)-len(strings.TrimLeft(rest, set))]
@@ -150,7 +150,7 @@ func (l *shellLexer) skipHereDocuments() {
 	l.hereDocs = nil
 }
 
-// word reads a word. It returns "" for one that the shell would expand.
+// word reads a word. It returns "" for a word that the shell would expand.
 func (l *shellLexer) word() string {
 	var b strings.Builder
 	expands := false

@@ -10,9 +10,10 @@ import (
 	"github.com/dalsegno/segno/internal/sessionfile"
 )
 
-// OfParent returns an event of a subagent of Codex as one of the session that started the subagent:
-// its agent id is the session of the subagent, and it has no prompt id, because the one that Codex
-// gives is not that of the parent's turn. OfParent returns any other event unchanged.
+// OfParent converts an event of a subagent of Codex to an event of the session that started the
+// subagent. The agent id becomes the session of the subagent. The prompt id is removed, because
+// Codex does not report the prompt of the parent's turn. OfParent returns any other event
+// unchanged.
 //
 // Codex 0.169 reports the parent's session itself. Older versions report the subagent's session. In
 // both, the transcript is that of the subagent, and its first line names the parent.
@@ -28,7 +29,7 @@ func (p Payload) OfParent() Payload {
 	if p.AgentID == "" {
 		parent.AgentID = string(p.Session)
 	} else {
-		parent.Session = p.Session // a subagent may have started this one
+		parent.Session = p.Session // the parent may be a subagent itself
 	}
 	return parent
 }

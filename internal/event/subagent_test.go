@@ -10,7 +10,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// TestOfParent reads the events of a subagent as both kinds of Codex report them, and transcripts that
+// TestOfParent reads the events of a subagent in the forms of older and newer versions of Codex, and transcripts that
 // name no parent.
 func TestOfParent(t *testing.T) {
 	dir := t.TempDir()

@@ -24,7 +24,7 @@ type ToolHook struct {
 	Now    func() time.Time
 	// Exit ends the process if the event is not recorded in time. It may be nil.
 	Exit func()
-	// Delegate runs segno on every other event.
+	// Delegate runs segno, which handles every other event.
 	Delegate func(ctx context.Context, stdin io.Reader) error
 }
 
@@ -32,8 +32,8 @@ type ToolHook struct {
 // seconds that the agent allows.
 const toolDeadline = 4 * time.Second
 
-// Run handles one event. ctx ends with a signal to the process. Like every hook it returns
-// no error, because an error would disturb the agent; errors go to the [Log].
+// Run handles one event. ctx ends with a signal to the process. Like every hook, it returns no
+// error, because an error would disturb the agent. It writes errors to the [Log].
 func (h ToolHook) Run(ctx context.Context, args []string) {
 	named, ok := parseArgs(args)
 	store, err := spool.FindStore(h.Getenv, named)
@@ -92,7 +92,7 @@ func (h ToolHook) handle(ctx context.Context, store string, p Payload) error {
 	return nil
 }
 
-// plainOnly returns the function of [spool.NewSealed] of a process that cannot seal.
+// plainOnly returns the function for [spool.NewSealed] in a process that cannot seal.
 func plainOnly(store string) func() (spool.Sealer, error) {
 	return func() (spool.Sealer, error) {
 		if spool.IsSealed(store) {
@@ -102,7 +102,7 @@ func plainOnly(store string) func() (spool.Sealer, error) {
 	}
 }
 
-// expire logs why the process ends, and ends it. The log may be blocked as the work is.
+// expire logs why the process ends, and ends it. Writing to the log may block, too.
 func (h ToolHook) expire(log Log, why Reason) {
 	if h.Exit == nil {
 		return
@@ -113,8 +113,8 @@ func (h ToolHook) expire(log Log, why Reason) {
 	h.Exit()
 }
 
-// parseArgs returns the store that arguments name. ok is false unless they are arguments
-// that enable registers.
+// parseArgs returns the store that arguments name. ok is false if enable does not register such
+// arguments.
 func parseArgs(args []string) (store string, ok bool) {
 	if len(args) == 4 && args[0] == "--store" {
 		store, args = args[1], args[2:]

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// The grace periods are how long a process may still run after a signal or its deadline.
-// Together with the time to report why, both are less than a second.
+// The grace periods limit how long a process may still run after a signal or its deadline. Together
+// with the time to report why, both are less than a second.
 const (
 	signalGrace   = 700 * time.Millisecond
 	deadlineGrace = 500 * time.Millisecond
@@ -26,18 +26,17 @@ type Watchdog struct {
 	ignore func() bool  // stops listening for the end of the context
 }
 
-// Reason is why a watchdog ends its process.
+// Reason is the reason why a watchdog ends its process.
 type Reason string
 
-// The reasons.
 const (
 	BySignal   Reason = "a signal"
 	ByDeadline Reason = "the deadline"
 )
 
-// Watch starts a watchdog. It calls end, which should not return, if [Watchdog.Stop] is
-// not called in time: 0.7 seconds after ctx is done, or 0.5 seconds after the deadline,
-// which counts from now. A deadline of 0 is none. The caller must call Stop.
+// Watch starts a watchdog. It calls end, which should not return, if [Watchdog.Stop] is not called
+// in time: 0.7 seconds after ctx is done, or 0.5 seconds after the deadline, which counts from now.
+// A deadline of 0 means no deadline. The caller must call Stop.
 func Watch(ctx context.Context, deadline time.Duration, end func(Reason)) *Watchdog {
 	w := &Watchdog{reason: ByDeadline, end: end}
 	w.timer = time.AfterFunc(time.Hour, w.expire)
@@ -51,8 +50,8 @@ func Watch(ctx context.Context, deadline time.Duration, end func(Reason)) *Watch
 	return w
 }
 
-// Allow sets another deadline, counted from now, 0 for none. It does not postpone the end
-// after a signal.
+// Allow sets another deadline, which counts from now. 0 means no deadline. It does not postpone the
+// end after a signal.
 func (w *Watchdog) Allow(deadline time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,7 +89,7 @@ func (w *Watchdog) expire() {
 	}
 }
 
-// listenAfter is how long a hook at a tool call takes at most, unless it is blocked.
+// listenAfter is the longest time that a hook at a tool call takes, unless it is blocked.
 const listenAfter = 20 * time.Millisecond
 
 // SignalContext returns a context that ends with a signal to a hook at a tool call. It

@@ -10,8 +10,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// The types of Agent Trace, version 0.1.0 (cursor/agent-trace, README.md, section 6.1; CC BY 4.0):
-// which lines of which files came from which conversation.
+// The types of Agent Trace, version 0.1.0 (cursor/agent-trace, README.md, section 6.1; CC BY 4.0).
+// The format records which conversation wrote which lines of files.
 
 const agentTraceVersion = "0.1.0"
 
@@ -51,9 +51,8 @@ type traceRange struct {
 	Hash string `json:"content_hash"`
 }
 
-// writeAgentTrace writes a trace record, one a line, for each turn that added lines to files. The line
-// numbers are those at the end of the turn. A record has no revision of git: the files are not
-// committed then.
+// writeAgentTrace writes one trace record per line, for each turn that added lines to files. The line numbers are those
+// at the end of the turn. A record has no git revision, because the files are not committed at that time.
 func writeAgentTrace(w io.Writer, s Source) error {
 	for t, err := range s.Turns() {
 		if err != nil {
@@ -89,7 +88,7 @@ func traceOf(t *Turn, s Source) traceRecord {
 	return r
 }
 
-// conversationURL names a checkpoint. segno has no server that answers for it.
+// conversationURL returns a URL that identifies a checkpoint. No server answers it.
 func conversationURL(c *segno.Checkpoint) string {
 	return "segno://thread/" + url.PathEscape(string(c.Thread)) + "/" + url.PathEscape(string(c.ID))
 }
@@ -104,7 +103,7 @@ func contributorOf(t *Turn) traceContributor {
 	return traceContributor{Type: "ai", Model: modelID(t)}
 }
 
-// modelID is the model with the name of its provider, as models.dev has it, or "".
+// modelID returns the model as "provider/model", the form of models.dev, or "".
 func modelID(t *Turn) string {
 	const longest = 250
 	model := text(t.Model)

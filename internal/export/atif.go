@@ -12,7 +12,7 @@ import (
 
 // The types of the Agent Trajectory Interchange Format, version 1.7: RFC 0001 of Harbor
 // (harbor-framework/harbor, rfcs/0001-trajectory-format.md, Apache-2.0). A reader refuses unknown
-// fields, so data of segno is below "extra".
+// fields, so segno's own data is below "extra".
 
 const atifVersion = "ATIF-v1.7"
 
@@ -54,7 +54,7 @@ type atifRef struct {
 	Trajectory string `json:"trajectory_id"`
 }
 
-// atifExtra is what segno adds to a step, under the name "segno".
+// atifExtra is the data that segno adds to a step, under the name "segno".
 type atifExtra struct {
 	Segno atifFacts `json:"segno"`
 }
@@ -124,8 +124,8 @@ func (a *atifWriter) step(s atifStep) {
 	a.value(s)
 }
 
-// thread writes the trajectory of a thread. The trajectories of subagents follow the steps, so the
-// turns are read once more if there are any.
+// thread writes the trajectory of a thread. The format has the trajectories of subagents after the
+// steps, so thread reads the turns again if there are subagents.
 func (a *atifWriter) thread(s Source, id string) {
 	agent := atifAgent{Name: cmp.Or(s.Header.Agent, "unknown"), Version: "unknown"}
 	for t, err := range s.Turns() {
@@ -153,7 +153,7 @@ func (a *atifWriter) thread(s Source, id string) {
 		a.turn(t)
 	}
 	steps := a.steps
-	if steps == 0 { // a trajectory has one step at least
+	if steps == 0 { // a trajectory needs at least one step
 		a.step(atifStep{Source: "system", Message: "The thread has no turns."})
 		steps = 1
 	}
@@ -166,7 +166,7 @@ func (a *atifWriter) thread(s Source, id string) {
 	a.print("}}")
 }
 
-// atifThread is what segno adds to a trajectory.
+// atifThread returns the data that segno adds to a trajectory.
 func atifThread(s Source) map[string]any {
 	facts := map[string]any{"thread": s.Header.Thread, "title": s.Header.Title, "version": s.Version}
 	if f := s.Header.Fork; f != nil {
@@ -180,7 +180,7 @@ func atifThread(s Source) map[string]any {
 	return facts
 }
 
-// turn writes the steps of a turn. The last one has the facts that segno adds.
+// turn writes the steps of a turn. The last step has segno's extra data.
 func (a *atifWriter) turn(t *Turn) {
 	steps := stepsOf(t)
 	for i := range steps {
@@ -201,7 +201,7 @@ func factsOf(t *Turn) atifFacts {
 	return f
 }
 
-// stepsOf divides a turn into steps: one for each message of the model, as far as messages are known.
+// stepsOf divides a turn into steps. Each message of the model is one step, if the messages are known.
 func stepsOf(t *Turn) []atifStep {
 	if !t.IsTurn() {
 		message := "segno recorded: " + string(t.Checkpoint.Kind)
@@ -262,7 +262,7 @@ func (s *atifStep) addCall(c *Call) {
 	s.Observation.Results = append(s.Observation.Results, atifResult{Call: c.ID, Content: withImages(c.Result, c.Images)})
 }
 
-// withImages mentions images behind a text: the format has no images inside the file.
+// withImages mentions images after a text, because the format cannot contain images.
 func withImages(s string, images []Image) string {
 	for _, i := range images {
 		if s != "" {
@@ -273,7 +273,7 @@ func withImages(s string, images []Image) string {
 	return text(s)
 }
 
-// subagentID names the trajectory of a subagent, uniquely within the thread.
+// subagentID returns an id for the trajectory of a subagent that is unique within the thread.
 func subagentID(t *Turn, id string) string { return string(t.Checkpoint.ID) + "/" + id }
 
 // subagents writes the trajectories of subagents.

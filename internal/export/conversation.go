@@ -18,26 +18,27 @@ const maxTranscript = 64 << 20
 type conversations struct {
 	t       *Thread
 	session segno.SessionID
-	failed  bool // the session cannot be read, which a turn mentions
+	failed  bool // the session cannot be read, and a turn already mentions it
 	next    int  // the number of selected positions so far
 	at      int  // the position that was read, counted from 1
-	misses  int  // turns in a row that no position showed
-	// parts are the turns behind the last one that was found, oldest first.
+	misses  int  // number of consecutive turns that no position contained
+	// parts are the turns after the last one that was found, oldest first.
 	parts []part
 }
 
-// part is the messages of one turn.
+// part has the messages of one turn.
 type part struct {
 	prompt   string
 	messages []transcript.Message
 }
 
-// maxMisses is how many turns in a row may be missing before only the positions that were read count.
-// Each look for a turn reads the whole transcript.
+// maxMisses is the number of consecutive missing turns after which no further positions are read, because each search
+// for a turn reads the whole transcript.
 const maxMisses = 4
 
-// complete adds what only the transcript has: texts between calls, whole results, images and the
-// model. Without a transcript the turn stays as the entries describe it.
+// complete adds the parts of a turn that only the transcript has: texts between calls, whole
+// results, images and the model. If there is no transcript, the turn keeps only the content of its
+// entries.
 func (c *conversations) complete(ctx context.Context, turn *Turn) error {
 	p := turn.Checkpoint.Session
 	if p == nil {
@@ -53,8 +54,8 @@ func (c *conversations) complete(ctx context.Context, turn *Turn) error {
 	if p.Leaf == "" || turn.Checkpoint.Kind != segno.CheckpointTurn || c.use(turn) {
 		return nil
 	}
-	// The model no longer sees the turn at the end of the session, because the agent replaced the
-	// oldest messages by a summary. At an earlier position it does. A position far ahead serves many turns.
+	// At the end of the session, the conversation lacks this turn if the agent replaced the oldest messages by a
+	// summary. An earlier position still has it. A position far ahead contains many turns, so try it first.
 	for _, ahead := range []int{63, 15, 3, 0} {
 		n := min(c.next+ahead, len(c.t.sessions[c.session]))
 		if c.failed || n == c.at || c.misses >= maxMisses {
@@ -149,7 +150,7 @@ func (t *Turn) useMessages(messages []transcript.Message) {
 	}
 }
 
-// insert adds an item at the place that its time gives it.
+// insert adds an item at the position that its time determines.
 func (t *Turn) insert(it Item) {
 	at := len(t.Items)
 	for i := range t.Items {
@@ -168,7 +169,7 @@ func (t *Turn) has(text string) bool {
 	}) || strings.TrimSpace(strings.Join(t.agentTexts(), "\n")) == strings.TrimSpace(text)
 }
 
-// agentTexts returns the agent's texts behind the last call: an agent reports them as one.
+// agentTexts returns the agent's texts after the last call. The agent reports them as one text.
 func (t *Turn) agentTexts() (out []string) {
 	for _, it := range t.Items {
 		switch {
@@ -181,7 +182,8 @@ func (t *Turn) agentTexts() (out []string) {
 	return out
 }
 
-// addDetails adds to a call the details from its entries, or the whole call if the transcript lacks it.
+// addDetails adds the details in a recorded call to the same call of the transcript. If the transcript lacks the call,
+// it adds the whole call.
 func (t *Turn) addDetails(recorded Item) {
 	have := t.call(recorded.Call.ID)
 	if have == nil {
@@ -198,7 +200,6 @@ func (t *Turn) addDetails(recorded Item) {
 	}
 }
 
-// addTranscript adds a message of a transcript.
 func (t *Turn) addTranscript(m *transcript.Message, number int) {
 	author := User
 	if m.Role == transcript.Assistant {

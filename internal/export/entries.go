@@ -46,7 +46,7 @@ func (t *Turn) addIntent(e segno.Entry) {
 	t.Items = append(t.Items, Item{Author: Agent, Time: e.Time, Call: c})
 }
 
-// inputOf returns the input of a call: an intent's body, or a part of it if the proxy recorded more.
+// inputOf returns the input of a call: the body of the intent, or a part of the body if the proxy recorded more.
 func inputOf(body json.RawMessage) json.RawMessage {
 	var fields struct {
 		Title string          `json:"title"`
@@ -66,7 +66,7 @@ func inputOf(body json.RawMessage) json.RawMessage {
 	return title
 }
 
-// hookResult is what hooks and the proxy record beside the text of a result.
+// hookResult has the fields that hooks and the proxy record in addition to the text of a result.
 type hookResult struct {
 	Response   json.RawMessage `json:"response"`
 	Error      json.RawMessage `json:"error"`
@@ -137,7 +137,7 @@ func (t *Turn) addText(author Author, text string, at time.Time) {
 	t.Items = append(t.Items, Item{Author: author, Time: at, Text: text})
 }
 
-// addNote adds a note for people. Notes for segno's own use are left out.
+// addNote adds a note for the user. It leaves out notes for segno's own use.
 func (t *Turn) addNote(e segno.Entry) {
 	var text string
 	switch {
@@ -147,7 +147,8 @@ func (t *Turn) addNote(e segno.Entry) {
 	}
 }
 
-// readSteps reads the messages of a Go agent. A message that does not decode is named in t.Missing.
+// readSteps reads the messages of a Go agent. It lists a message that cannot be decoded in
+// t.Missing.
 func (t *Turn) readSteps(commits []segno.Node) {
 	for i := range commits {
 		for _, e := range commits[i].Entries {
@@ -167,7 +168,6 @@ func (t *Turn) readSteps(commits []segno.Node) {
 	}
 }
 
-// addStep adds a message of a Go agent.
 func (t *Turn) addStep(m *agent.Message, at time.Time, number int) {
 	author := Agent
 	switch {
@@ -205,7 +205,7 @@ func imagesOf(parts []agent.Part) (out []Image) {
 	return out
 }
 
-// separateSubagents moves the calls of subagents out of the turn's own items.
+// separateSubagents moves the calls of subagents from the turn's items to its subagents.
 func (t *Turn) separateSubagents() {
 	var own []Item
 	byID := map[string]int{}
@@ -228,7 +228,7 @@ func (t *Turn) separateSubagents() {
 	}
 }
 
-// callOf returns the call that started a subagent, as far as the result of a call names the subagent.
+// callOf returns the call that started a subagent. It returns "" if no result of a call names the subagent.
 func (t *Turn) callOf(s *Subagent) string {
 	for _, it := range t.Items {
 		if it.Call == nil {

@@ -291,7 +291,7 @@ func TestDamageIsNamedAndTheRestIsThere(t *testing.T) {
 	by := filter(t)
 	for _, format := range append(export.Formats(), "html") {
 		if format == "agent-trace" || format == "otlp" {
-			continue // they have no place for it; the command names it
+			continue // these formats have no field for it; the command reports it
 		}
 		text := written(t, format, f.source(export.Selection{}, by))
 		for _, want := range []string{"the record of this turn could not be read", "the content of b.txt could not be read", "answer", "c.txt"} {
@@ -365,7 +365,7 @@ func TestSecretsAreFoundInEachPartAndLeftOut(t *testing.T) {
 	}
 }
 
-// allowedTags are the elements of a page; the policy of the page names its style and its script.
+// allowedTags are the elements of a page. The policy of the page names its style and its script.
 var (
 	tag         = regexp.MustCompile(`<[a-zA-Z/!][^>]*>`)
 	allowedTags = regexp.MustCompile(`^(<!doctype html>|<html lang="en">|<meta [^<>]*>|<img src="data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]*" alt="[^"<>]*">|` +

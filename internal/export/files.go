@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	maxFiles     = 500       // of a turn
+	maxFiles     = 500       // files of a turn
 	maxDiffInput = 1 << 20   // bytes of one side of a diff
 	maxDiffText  = 256 << 10 // bytes of a diff
 	maxDiffs     = 2 << 20   // bytes of all diffs of a turn
@@ -21,7 +21,6 @@ const (
 	maxImage     = 1 << 20   // bytes of an image
 )
 
-// addFiles adds the files that a turn changed.
 func (r *Reader) addFiles(ctx context.Context, turn *Turn, u *unit) error {
 	if !u.before.isSet || !u.after.isSet {
 		return nil
@@ -51,7 +50,8 @@ func (r *Reader) addFiles(ctx context.Context, turn *Turn, u *unit) error {
 	return nil
 }
 
-// missObject names a part whose objects are damaged or missing. It returns any other error.
+// missObject records a part as missing if its objects are damaged or missing. It returns any other
+// error.
 func (t *Turn) missObject(what string, err error) error {
 	switch segno.KindOf(err) {
 	case segno.KindCorrupt, segno.KindNotFound:
@@ -72,7 +72,7 @@ func fileOf(c segno.Change) File {
 	return f
 }
 
-// compare adds the diff of a file, or the image that it is.
+// compare adds the diff of a file, or the image if the file is one.
 func (r *Reader) compare(ctx context.Context, turn *Turn, f *File, c segno.Change, room *int) error {
 	var sides [2][]byte
 	for i, e := range []segno.Entity{c.From, c.To} {
@@ -119,7 +119,7 @@ func (f *File) addDiff(before, after []byte, room *int) {
 // isBinary reports whether the beginning of a file contains a NUL byte, as git does.
 func isBinary(data []byte) bool { return bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0 }
 
-// imageType returns the type of a picture that a browser can show without running anything in it, or "".
+// imageType returns the media type of an image that a browser can show without running code in it, or "".
 func imageType(data []byte) string {
 	switch kind := http.DetectContentType(data[:min(len(data), 512)]); kind {
 	case "image/png", "image/jpeg", "image/gif", "image/webp":
@@ -134,7 +134,7 @@ type diffReader struct {
 	after      []byte
 	room, used int
 	next       int   // the number of the next line of the new content
-	from       int   // where the present range of added lines begins, 0 without one
+	from       int   // the first line of the present range of added lines, or 0
 	starts     []int // the offsets of the lines of the new content
 }
 
@@ -155,7 +155,7 @@ func (r *diffReader) read(text []byte) {
 	r.endRange()
 }
 
-// count counts a line and notes the ranges of added ones.
+// count counts a line and records the ranges of added lines.
 func (r *diffReader) count(line []byte) {
 	if line[0] != '+' {
 		r.endRange()
@@ -199,7 +199,7 @@ func (r *diffReader) endRange() {
 	r.from = 0
 }
 
-// keep keeps a line for the reader of the diff.
+// keep adds a line to the diff.
 func (r *diffReader) keep(line []byte) {
 	if r.used+len(line) > r.room {
 		r.file.Why = "the rest of the difference is left out"

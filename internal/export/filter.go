@@ -8,13 +8,13 @@ import (
 	"github.com/dalsegno/segno/secret"
 )
 
-// Filter searches what leaves the machine for secrets.
+// Filter searches exported content for secrets before it leaves the machine.
 type Filter struct {
 	Scanner *secret.Scanner
 	// Allowed reports whether the user allows the value with a fingerprint.
 	Allowed func(fingerprint string) bool
-	// Redact leaves out the secrets. Without it they stay, and the caller must throw the
-	// output away if there are Findings.
+	// Redact removes the secrets. If it is not set, they stay, and the caller must discard the
+	// output if there are Findings.
 	Redact bool
 
 	Findings []secret.Finding
@@ -22,7 +22,7 @@ type Filter struct {
 	seen     map[string]bool
 }
 
-// Found adds findings, each once: a format may read the turns twice.
+// Found adds findings. It skips duplicates, because a format may read the turns twice.
 func (f *Filter) Found(findings ...secret.Finding) {
 	for _, x := range findings {
 		if !f.Allowed(x.Fingerprint) && f.isNew(x.Path+"\x00"+x.Fingerprint) {
@@ -45,7 +45,7 @@ func (f *Filter) header(h Header) Header {
 	return h
 }
 
-// turns searches the turns on their way.
+// turns yields the turns after searching each.
 func (f *Filter) turns(turns iter.Seq2[*Turn, error]) iter.Seq2[*Turn, error] {
 	return func(yield func(*Turn, error) bool) {
 		for t, err := range turns {
@@ -71,7 +71,7 @@ func (f *Filter) turn(t *Turn) {
 	}
 }
 
-// hasFinding reports whether a turn has a secret. It scans all texts at once, because most have none.
+// hasFinding reports whether a turn has a secret. It scans all texts in one pass, because most turns have no secret.
 func (f *Filter) hasFinding(t *Turn) bool {
 	x := f.Scanner.Start(t.Name)
 	t.edit(func(_, text string) string {
@@ -107,7 +107,7 @@ func (f *Filter) text(where, text string) string {
 	return text
 }
 
-// removeImages removes the images that have a secret.
+// removeImages removes the images that contain a secret.
 func (f *Filter) removeImages(t *Turn) {
 	for _, i := range t.allImages() {
 		for _, x := range f.scanImage(t.Name, i) {
@@ -122,7 +122,8 @@ func (f *Filter) removeImages(t *Turn) {
 	}
 }
 
-// edit replaces each text of the turn by the result of visit, which also gets a name for its place.
+// edit replaces each text of the turn by the result of visit. where is a name for the place of the
+// text.
 func (t *Turn) edit(visit func(where, text string) string) {
 	at := func(place string) string { return t.Name + "/" + place }
 	edit := func(place string, text *string) { *text = visit(at(place), *text) }
@@ -167,8 +168,8 @@ func (c *Call) edit(place string, visit func(where, text string) string) {
 	c.Result = visit(place+" result", c.Result)
 }
 
-// edit searches a diff as one text, so that a secret of several lines is found. It can then keep the
-// diff only if the number of its lines stays.
+// edit passes a diff to visit as one text, so that visit finds a secret of several lines. It keeps the result only if
+// the number of lines is unchanged.
 func (f *File) edit(visit func(where, text string) string, at func(place string) string) {
 	f.Path = visit(at("path"), f.Path)
 	if len(f.Diff) == 0 {
@@ -192,7 +193,7 @@ func (f *File) edit(visit func(where, text string) string, at func(place string)
 	}
 }
 
-// allImages returns all images of a turn.
+// allImages returns the images of the prompt, the items, the subagents and the files.
 func (t *Turn) allImages() (out []*Image) {
 	add := func(list []Image) {
 		for i := range list {

@@ -89,7 +89,6 @@ func (f *fixture) put(c segno.Commit) {
 	must(f, err)
 }
 
-// turn adds a turn.
 func (f *fixture) turn(prompt string, entries ...segno.Entry) segno.CommitID {
 	f.Helper()
 	f.turns++
@@ -105,7 +104,7 @@ func (f *fixture) note(text string) segno.Entry {
 	return segno.Entry{Kind: segno.EntryNote, Name: "segno", Body: encoded(f, text), Time: f.now()}
 }
 
-// call is the two entries of a call.
+// call returns the two entries of a call.
 func (f *fixture) call(id, tool string, input, result any) []segno.Entry {
 	return []segno.Entry{
 		{Kind: segno.EntryIntent, ID: id, Name: tool, Body: encoded(f, input), Time: f.now()},
@@ -142,7 +141,7 @@ func (f *fixture) source(s export.Selection, by *export.Filter) export.Source {
 	return src
 }
 
-// written writes a source in a format.
+// written returns a source in a format.
 func written(t testing.TB, format string, s export.Source) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -170,7 +169,7 @@ func turnsOf(t testing.TB, s export.Source) (names []string) {
 	return names
 }
 
-// sample is a thread with all that a turn can have.
+// sample returns a thread in which a turn has every kind of content.
 func sample(t testing.TB) *fixture {
 	f := newFixture(t)
 	f.write("main.go", "package main\n\nfunc main() {}\n")
@@ -218,7 +217,7 @@ func (o faultyObjects) Get(ctx context.Context, name segno.Hash) ([]byte, error)
 	return o.Objects.Get(ctx, name)
 }
 
-// made is a source of turns that make makes.
+// made returns a source of n turns that turn makes.
 func made(n int, turn func(i int) *export.Turn) export.Source {
 	return export.Source{Header: export.Header{Thread: "t", Title: "made", Agent: "claude", Count: n}, Turns: func() iter.Seq2[*export.Turn, error] {
 		return func(yield func(*export.Turn, error) bool) {

@@ -19,7 +19,7 @@ type Finding = secret.Finding
 
 func isUTF8(s string) bool { return utf8.ValidString(s) }
 
-// hostileText tries what a renderer might run, load or obey.
+// hostileText returns text that a renderer might run, load or obey.
 func hostileText() string {
 	return strings.Join([]string{
 		"</pre></script><script>document.title='owned'</script>", "<img src=x onerror=\"document.title='owned'\">", "<svg onload=document.title='owned'>",
@@ -32,7 +32,7 @@ func hostileText() string {
 
 var spans = regexp.MustCompile("`[^`]*`")
 
-// outsideCode returns the lines of Markdown that are not in blocks of code at the left margin.
+// outsideCode returns the lines of Markdown outside code blocks at the left margin.
 func outsideCode(text string) string {
 	var b strings.Builder
 	fence := ""
@@ -88,7 +88,7 @@ func (c *turnCounter) turn(int) *export.Turn {
 	runtime.SetFinalizer(turn, func(*export.Turn) { c.live.Add(-1) })
 	if c.made++; c.made%500 == 0 {
 		runtime.GC()
-		runtime.GC() // the finalizers of the first one have begun
+		runtime.GC() // a second time, because the first one only starts the finalizers
 		c.most.Store(max(c.most.Load(), c.live.Load()))
 	}
 	return turn

@@ -8,8 +8,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// jsonHeader is the first line of a thread in JSON lines. docs/export.md describes the fields; a
-// release may add some, and removes none.
+// jsonHeader is the first line of a thread in JSON lines. docs/export.md describes the fields. A
+// later release may add fields, but removes none.
 type jsonHeader struct {
 	Type    string         `json:"type"` // "thread"
 	Format  string         `json:"format"`
@@ -38,7 +38,6 @@ type jsonSession struct {
 	Reason  string          `json:"reason"`
 }
 
-// jsonTurn is the line of a turn.
 type jsonTurn struct {
 	Type       string               `json:"type"` // "turn"
 	Thread     segno.ThreadID       `json:"thread"`
@@ -62,7 +61,6 @@ type jsonTurn struct {
 	Missing   []string       `json:"missing"`
 }
 
-// jsonMarks are the marks of a turn.
 type jsonMarks struct {
 	Inherited   bool `json:"inherited"`
 	Undone      bool `json:"undone"`
@@ -109,8 +107,8 @@ type jsonSubagent struct {
 	Calls []jsonCall `json:"calls"`
 }
 
-// writeJSONL writes a line for the thread and a line for each turn, then those of the threads of
-// subagents in the same way.
+// writeJSONL writes a line for the thread and a line for each turn. The threads of subagents follow
+// in the same form.
 func writeJSONL(w io.Writer, s Source) error {
 	h := s.Header
 	line := jsonHeader{Type: "thread", Format: jsonFormat, Thread: h.Thread, Title: h.Title, Agent: h.Agent, Created: stamp(h.Created),

@@ -113,7 +113,7 @@ func (m *markdownWriter) call(c *Call) {
 	m.printf("</details>\n")
 }
 
-// files lists the changed files and their differences.
+// files lists the changed files and their diffs.
 func (m *markdownWriter) files(t *Turn) {
 	if len(t.Files) == 0 {
 		return
@@ -145,7 +145,7 @@ func (m *markdownWriter) files(t *Turn) {
 	m.printf("</details>\n")
 }
 
-// block writes a block of code that no content can end.
+// block writes a code block. It chooses a fence that the content cannot close.
 func (m *markdownWriter) block(language, content string, most int) {
 	content = printable.Patch(strings.TrimRight(shorten(content, most), "\n"))
 	fence := "```"
@@ -155,16 +155,16 @@ func (m *markdownWriter) block(language, content string, most int) {
 	m.printf("%s%s\n%s\n%s\n\n", fence, language, content, fence)
 }
 
-// quoted makes each line part of a quotation.
+// quoted formats text as a Markdown block quote.
 func quoted(text string) string { return "> " + strings.ReplaceAll(text, "\n", "\n> ") }
 
-// oneLine is text that is safe within a line of Markdown.
+// oneLine returns text that is safe within a line of Markdown.
 func oneLine(text string, most int) string {
 	text = strings.Join(strings.Fields(shorten(text, most)), " ")
 	return strings.NewReplacer("<", "&lt;", "[", `\[`, "`", "'", "*", `\*`, "_", `\_`).Replace(printable.Patch(text))
 }
 
-// code is text between backticks.
+// code returns text as inline code.
 func code(text string) string {
 	return strings.ReplaceAll(printable.Patch(strings.ReplaceAll(text, "\n", " ")), "`", "'")
 }
@@ -184,7 +184,7 @@ func day(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04 UTC")
 }
 
-// marksOf are the marks of a turn that people should know.
+// marksOf returns the marks of a turn that readers should know.
 func marksOf(t *Turn) (out []string) {
 	c := &t.Checkpoint
 	for _, x := range []struct {

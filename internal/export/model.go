@@ -13,11 +13,11 @@ type Header struct {
 	Title   string
 	Agent   string
 	Created time.Time
-	Parent  segno.ThreadID // the thread it is a part of, or ""
+	Parent  segno.ThreadID // the thread that this one is a part of, or ""
 	Fork    *Fork          // nil if the thread is not a fork
 	Chain   []Session
-	Count   int  // how many turns [Thread.Turns] yields that a prompt began
-	Whole   bool // it is the whole line and not a single turn
+	Count   int  // the number of yielded turns that began with a prompt
+	Whole   bool // the export is a whole line and not a single turn
 }
 
 // Fork is the place in another thread where a thread begins.
@@ -34,25 +34,25 @@ type Session struct {
 	Reason  string
 }
 
-// Turn is a checkpoint of a thread and the work that led to it. Most are ends of turns; others are
-// changes outside turns and saves of the user.
+// Turn is a checkpoint of a thread and the work that led to it. Most are ends of turns. The others
+// are changes outside turns, and saves of the user.
 type Turn struct {
 	Name       string // "t3", or the first letters of the id
 	Checkpoint segno.Checkpoint
-	Inherited  bool // it belongs to the thread that this one was forked from
-	Undone     bool // it is not on the line of the head
+	Inherited  bool // the turn belongs to the thread that this one was forked from
+	Undone     bool // the turn is not on the line of the head
 	Start, End time.Time
 	Model      string // "" if it is not known
 	Prompt     string
-	Images     []Image // of the prompt
-	Items      []Item  // what followed, in order
+	Images     []Image // images of the prompt
+	Items      []Item  // the texts and calls after the prompt, in order
 	Files      []File
-	MoreFiles  int // how many changed files are not in Files
+	MoreFiles  int // the number of changed files that are not in Files
 	Subagents  []Subagent
-	Missing    []string // the parts that could not be read, and why
+	Missing    []string // the parts that could not be read, with the reasons
 }
 
-// IsTurn reports whether a user's prompt began it.
+// IsTurn reports whether a user's prompt began the turn.
 func (t *Turn) IsTurn() bool {
 	return t.Checkpoint.Kind == segno.CheckpointTurn || t.Checkpoint.Kind == segno.CheckpointStep
 }
@@ -70,14 +70,13 @@ func (t *Turn) Answer() string {
 // Author is the author of an [Item].
 type Author string
 
-// The authors.
 const (
 	User  Author = "user"
 	Agent Author = "agent"
 	Segno Author = "segno" // a note
 )
 
-// Item is a text, with images beside it, or a call of a tool.
+// Item is a text with images, or a call of a tool.
 type Item struct {
 	Author  Author
 	Time    time.Time // zero if it is not known
@@ -89,10 +88,9 @@ type Item struct {
 
 // Call is a call of a tool.
 type Call struct {
-	ID    string
-	Tool  string
-	Input json.RawMessage
-	// Result is the result as text.
+	ID     string
+	Tool   string
+	Input  json.RawMessage
 	Result string
 	Images []Image
 	Done   bool // a result was recorded
@@ -104,7 +102,7 @@ type Call struct {
 	Agent  string // the subagent that made the call, or ""
 }
 
-// Image is a picture. Data is nil if it is not in the store.
+// Image is an image. Data is nil if the store does not have the content.
 type Image struct {
 	Type string // media type
 	Data []byte
@@ -120,10 +118,10 @@ type File struct {
 	Hash   segno.Hash
 	Added  int // lines
 	Gone   int
-	Diff   []Line  // nil without one
+	Diff   []Line  // nil if there is no diff
 	Ranges []Range // of added lines in the new content
 	Image  *Image
-	Why    string // the reason for a diff that is missing or cut
+	Why    string // the reason why the diff is missing or truncated
 }
 
 // Line is a line of a diff. Op is ' ', '+', '-', or '@' for the beginning of a hunk.
@@ -132,7 +130,7 @@ type Line struct {
 	Text string
 }
 
-// Range is lines of a file, both ends counted from 1 and included.
+// Range is a range of lines in a file. It includes both ends, which count from 1.
 type Range struct {
 	From, To int
 	Hash     segno.Hash // of these lines

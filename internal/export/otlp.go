@@ -12,8 +12,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// The spans of OTLP/JSON, one TracesData a line as the OpenTelemetry file exporter writes it. The
-// names of attributes are those of the semantic conventions for generative AI
+// The spans of OTLP/JSON. Each line is a TracesData, as in the output of the OpenTelemetry file
+// exporter. The names of attributes are those of the semantic conventions for generative AI
 // (open-telemetry/semantic-conventions-genai, status Development), which refer to version 1.41.1 of
 // the general conventions.
 
@@ -76,8 +76,7 @@ type otlpValue struct {
 	Bool   *bool   `json:"boolValue,omitempty"`
 }
 
-// writeOTLP writes a trace for each turn: the span of the agent, and below it those of its tools and
-// of its subagents.
+// writeOTLP writes a trace for each turn: the span of the agent, and below it the spans of its tools and subagents.
 func writeOTLP(w io.Writer, s Source) error {
 	for t, err := range s.Turns() {
 		if err != nil {
@@ -100,7 +99,7 @@ func writeOTLP(w io.Writer, s Source) error {
 	return nil
 }
 
-// idOf is an id of n bytes in hex that is a function of parts, so that a second export has the same ids.
+// idOf returns an id of n bytes in hex. It depends only on parts, so a second export has the same ids.
 func idOf(n int, parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:n])
@@ -119,7 +118,7 @@ func boolOf(key string, value bool) otlpAttribute {
 	return otlpAttribute{key, otlpValue{Bool: &value}}
 }
 
-// period writes the times of a span. An unknown time is the other one.
+// period sets the times of a span. If one time is unknown, both are the same.
 func (s *otlpSpan) period(start, end time.Time) {
 	if start.IsZero() {
 		start = end
@@ -212,7 +211,7 @@ func toolSpan(c *Call, trace, parent, number string) otlpSpan {
 	return s
 }
 
-// messagesOf is the JSON of one message with one text, as the conventions have it.
+// messagesOf returns the JSON of one message with one text, in the form of the conventions.
 func messagesOf(role, words string) string {
 	message := map[string]any{"role": role, "parts": []map[string]string{{"type": "text", "content": text(words)}}}
 	if role == "assistant" {
@@ -225,7 +224,7 @@ func messagesOf(role, words string) string {
 	return string(out)
 }
 
-// providerOf is the provider of the model, as far as its name shows it.
+// providerOf returns the provider of the model if its name shows it, else "".
 func providerOf(t *Turn) string {
 	model := strings.ToLower(t.Model)
 	if provider, _, ok := strings.Cut(model, "/"); ok {

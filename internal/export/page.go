@@ -29,12 +29,12 @@ const (
 	maxOpenDiff   = 40        // lines of a diff that is not folded
 )
 
-// pageWriter writes one HTML file that loads nothing. It can be read without its script, which only
-// unfolds everything at once, also for printing.
+// pageWriter writes one HTML file that loads no other files. The page is readable without its
+// script, which only unfolds everything at once, for example before printing.
 type pageWriter struct {
 	w      io.Writer
 	err    error
-	images int // bytes so far
+	images int // bytes of images so far
 	anchor int // the number of the last turn
 }
 
@@ -53,13 +53,13 @@ func writePage(w io.Writer, s Source) error {
 	return p.err
 }
 
-// sourceHash is how a policy names an inline style or script.
+// sourceHash returns the hash by which a content security policy allows an inline style or script.
 func sourceHash(source string) string {
 	sum := sha256.Sum256([]byte(source))
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// nameOfThread is the title of a thread, or its id.
+// nameOfThread returns the title of a thread, or its id.
 func nameOfThread(h Header) string {
 	const longest = 300
 	return shorten(cmp.Or(h.Title, "Thread "+string(h.Thread)), longest)
@@ -147,7 +147,7 @@ func (p *pageWriter) turn(t *Turn) {
 	p.printf("</article>\n")
 }
 
-// factsLine is the time, the agent, the model and the duration of a turn.
+// factsLine returns the time, the agent, the model and the duration of a turn on one line.
 func factsLine(t *Turn) string {
 	facts := []string{day(t.End)}
 	for _, x := range []string{t.Checkpoint.Agent, t.Model} {
@@ -161,7 +161,7 @@ func factsLine(t *Turn) string {
 	return strings.Join(facts, " · ")
 }
 
-// plain is text with its line ends.
+// plain returns text as HTML that keeps line breaks.
 func plain(s string) string { return "<pre>" + markdown.Escape(shorten(s, maxPageText)) + "</pre>" }
 
 func (p *pageWriter) item(it *Item) {
@@ -196,7 +196,7 @@ func (p *pageWriter) call(c *Call) {
 	p.pictures(c.Images)
 }
 
-// pictures shows images with the bytes of pictures; the page loads nothing from an address.
+// pictures writes images with their bytes in the page, because the page loads nothing from a URL.
 func (p *pageWriter) pictures(images []Image) {
 	for i := range images {
 		p.picture(&images[i], "image")
@@ -213,7 +213,7 @@ func (p *pageWriter) picture(i *Image, name string) {
 	p.printf("<img src=\"data:%s;base64,%s\" alt=\"%s\">\n", kind, base64.StdEncoding.EncodeToString(i.Data), markdown.Escape(name))
 }
 
-// files lists the changed files, each with its difference.
+// files lists the changed files, each with its diff.
 func (p *pageWriter) files(t *Turn) {
 	if len(t.Files) == 0 {
 		return
@@ -251,7 +251,7 @@ func (p *pageWriter) file(f *File, room *int) {
 	p.printf("</details>\n")
 }
 
-// diff writes the lines of a difference. The sign of a line is text, so that it is read aloud and copied.
+// diff writes the lines of a diff. The sign of a line is text, so that screen readers read it and users can copy it.
 func (p *pageWriter) diff(lines []Line, room *int) {
 	if len(lines) == 0 {
 		return

@@ -13,19 +13,19 @@ import (
 // Reader reads threads for an export.
 type Reader struct {
 	Store segno.Store
-	// Transcripts read the sessions of agents, by agent. An agent without one is exported from
-	// the entries of its turns, which have no texts between calls and only the ends of long results.
+	// Transcripts has the readers of agents' sessions, by agent. Turns of an agent without a reader are exported from
+	// their entries, which lack the texts between calls and have only the ends of long results.
 	Transcripts map[string]segno.Transcript
-	// Diffs also compares the changed files.
+	// Diffs adds the diffs of changed files.
 	Diffs bool
 }
 
 // Selection selects turns of a thread.
 type Selection struct {
 	Thread segno.ThreadID
-	At     segno.CommitID // the last one; "" is the head
-	Single bool           // only At
-	All    bool           // also lines that were undone
+	At     segno.CommitID // the last turn; "" means the head
+	Single bool           // selects only At
+	All    bool           // also selects undone lines
 }
 
 // Thread is an open selection.
@@ -33,20 +33,20 @@ type Thread struct {
 	Header
 	r        *Reader
 	units    []unit
-	sessions map[segno.SessionID][]segno.Position // the selected positions of each, in order
+	sessions map[segno.SessionID][]segno.Position // the selected positions of each session, in order
 }
 
-// unit is the commits of one turn.
+// unit has the commits of one turn.
 type unit struct {
 	at     segno.Checkpoint // without its prompt
-	commit segno.CommitID   // the newest
+	commit segno.CommitID   // the newest commit
 	count  int
 	before tree
 	after  tree
 	undone bool
 }
 
-// tree is the files of a checkpoint, if it has any.
+// tree has the files of a checkpoint, if it has any.
 type tree struct {
 	hash  segno.Hash
 	isSet bool
@@ -137,10 +137,11 @@ func (t *Thread) addLink(l segno.Link) {
 type lines struct {
 	store segno.Store
 	units []unit
-	trees map[segno.CommitID]tree // of all commits so far
+	trees map[segno.CommitID]tree // the trees of all commits so far
 }
 
-// add adds the units of the line that ends at a commit, without those of earlier lines.
+// add adds the units of the line that ends at a commit, except units that an earlier line already
+// added.
 func (l *lines) add(ctx context.Context, at segno.CommitID, undone bool) error {
 	var nodes []segno.Node
 	for n, err := range segno.Ancestors(ctx, l.store, at, segno.Window{Last: 64}) {
@@ -183,7 +184,8 @@ func withoutText(n *segno.Node) segno.Node {
 	return out
 }
 
-// treeOf returns the files at a commit. A step of a session has none, so those before it count.
+// treeOf returns the files at a commit. A step of a session has no files, so treeOf returns those
+// of the nearest commit before it that has files.
 func (l *lines) treeOf(n *segno.Node) tree {
 	switch {
 	case !n.Checkpoint.Tree().IsZero():
@@ -208,7 +210,7 @@ func isInner(nodes []segno.Node, i int) bool {
 	return i < len(nodes)-1
 }
 
-// addOthers adds the lines of a thread that are not in l, and sorts all units by their arrival.
+// addOthers adds the lines of a thread that are not in l, and sorts all units in order of arrival.
 func (l *lines) addOthers(ctx context.Context, thread segno.ThreadID) error {
 	amended := map[segno.CommitID]bool{}
 	var leaves []segno.CommitID
@@ -234,14 +236,14 @@ func (l *lines) addOthers(ctx context.Context, thread segno.ThreadID) error {
 	l.units = slices.DeleteFunc(l.units, func(u unit) bool { return u.undone && amended[u.at.ID] })
 	slices.SortStableFunc(l.units, func(a, b unit) int {
 		if a.at.Thread != thread || b.at.Thread != thread {
-			return 0 // those before a fork come first, in the order of their line
+			return 0 // units before a fork come first, in the order of their line
 		}
 		return int(a.at.Seq - b.at.Seq)
 	})
 	return nil
 }
 
-// Turns yields the selected turns, oldest first. A part that is damaged is named in Turn.Missing.
+// Turns yields the selected turns, oldest first. It lists damaged parts in Turn.Missing.
 func (t *Thread) Turns(ctx context.Context) iter.Seq2[*Turn, error] {
 	return func(yield func(*Turn, error) bool) {
 		talks := conversations{t: t}
@@ -293,7 +295,7 @@ func (t *Turn) miss(what string, err error) {
 	t.Missing = append(t.Missing, what+" could not be read: "+err.Error())
 }
 
-// nameOf is the name of a checkpoint for people. A step ends the turn that it belongs to.
+// nameOf returns the name of a checkpoint for text output. A step gets the name of its turn.
 func nameOf(c *segno.Checkpoint) string {
 	if c.Kind == segno.CheckpointStep && c.Turn > 0 {
 		return "t" + strconv.Itoa(c.Turn)
@@ -301,7 +303,7 @@ func nameOf(c *segno.Checkpoint) string {
 	return printable.Label(c)
 }
 
-// Source returns a thread for [Write], after f searched it. version is that of segno.
+// Source returns a thread for [Write]. f searches all its content. version is segno's version.
 func (r *Reader) Source(ctx context.Context, s Selection, f *Filter, version string) (Source, error) {
 	return r.source(ctx, s, f, version, map[segno.ThreadID]bool{})
 }

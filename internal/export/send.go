@@ -22,8 +22,8 @@ const (
 	firstBackoff = 250 * time.Millisecond
 )
 
-// Endpoint returns the address of OTLP over HTTP that a user named. The scheme http is for this machine
-// only, because prompts and results would be readable on the way.
+// Endpoint parses the address of OTLP over HTTP that a user named. It accepts the scheme http only for this machine,
+// because other machines on the way could read prompts and results.
 func Endpoint(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -43,11 +43,12 @@ func Endpoint(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// Send sends lines that the format otlp wrote to a collector, in order, and returns the number of spans
-// that it rejected. It repeats a request that a busy collector refused. The collector may have
-// lines that were sent before an error.
+// Send sends lines that the format otlp wrote to a collector, in order, and returns the number of spans that it
+// rejected. It repeats a request that a busy collector refused. After an error, the collector may already have some of
+// the lines.
 func Send(ctx context.Context, to *url.URL, lines io.Reader) (rejected int64, err error) {
-	// A transport without a proxy, because the default one takes an address from the environment.
+	// The transport has no proxy: the default transport would take the address of one from the
+	// environment.
 	client := &http.Client{Transport: &http.Transport{}, Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	defer client.CloseIdleConnections()
 	r := bufio.NewReader(lines)
@@ -91,7 +92,7 @@ func Send(ctx context.Context, to *url.URL, lines io.Reader) (rejected int64, er
 	}
 }
 
-// post sends one request until the collector takes it, and returns the number of spans that it rejected.
+// post repeats one request until the collector accepts it, and returns the number of spans that the collector rejected.
 func post(ctx context.Context, client *http.Client, to string, body []byte) (int64, error) {
 	for attempt, wait := 1, firstBackoff; ; attempt, wait = attempt+1, wait*4 {
 		rejected, retry, err := postOnce(ctx, client, to, body)
@@ -132,7 +133,7 @@ func postOnce(ctx context.Context, client *http.Client, to string, body []byte) 
 		} `json:"partialSuccess"`
 	}
 	if json.Unmarshal(answer, &result) == nil {
-		rejected, _ = result.Partial.Rejected.Int64() // an empty number is 0
+		rejected, _ = result.Partial.Rejected.Int64() // if the number is empty, it is 0
 	}
 	return rejected, false, nil
 }

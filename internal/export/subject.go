@@ -11,7 +11,7 @@ import (
 	"github.com/dalsegno/segno/internal/preamble"
 )
 
-// subjectOf describes the input of a call in one line: its command or path, else the input.
+// subjectOf describes the input of a call on one line: the command or path, else the whole input.
 func subjectOf(c *Call, most int) string {
 	var in map[string]json.RawMessage
 	subject := ""
@@ -32,7 +32,7 @@ func subjectOf(c *Call, most int) string {
 	return subject
 }
 
-// inputText writes the input of a call for people: the members of an object, one below the other.
+// inputText formats the input of a call for readers, with one member of the object per line.
 func inputText(c *Call) string {
 	var b strings.Builder
 	n := 0
@@ -71,7 +71,7 @@ func outcome(c *Call) (s string) {
 	return s
 }
 
-// tookOf is how long a call took, 0 if that is not known.
+// tookOf returns how long a call took, or 0 if that is not known.
 func tookOf(c *Call) time.Duration {
 	if c.Took > 0 || c.Start.IsZero() || c.End.Before(c.Start) {
 		return c.Took

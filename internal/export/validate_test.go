@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// The validators below follow published schemas. That of ATIF 1.7 is RFC 0001 of Harbor
-// (harbor-framework/harbor, rfcs/0001-trajectory-format.md, Apache-2.0) as its models in Python check
-// it: unknown fields are refused everywhere but in "extra" and "arguments".
+// The validators below follow published schemas. The schema of ATIF 1.7 is RFC 0001 of Harbor (harbor-framework/harbor,
+// rfcs/0001-trajectory-format.md, Apache-2.0), as its Python models check it: unknown fields are refused everywhere
+// except in "extra" and "arguments".
 
 type trajectory struct {
 	Version   *string        `json:"schema_version"`
@@ -80,7 +80,7 @@ type trajObservation struct {
 	} `json:"results"`
 }
 
-// validATIF decodes a trajectory and returns how it breaks the rules.
+// validATIF decodes a trajectory. The error describes how it violates the schema.
 func validATIF(text string) (trajectory, error) {
 	var t trajectory
 	d := json.NewDecoder(strings.NewReader(text))
@@ -198,7 +198,7 @@ var (
 	isPerson  = regexp.MustCompile(`^(human|ai|mixed|unknown)$`).MatchString
 )
 
-// validTrace decodes a record and returns how it breaks the schema.
+// validTrace decodes a record. The error describes how it violates the schema.
 func validTrace(line []byte) (r trace, err error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()

@@ -14,17 +14,17 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Source is what a format writes.
+// Source is the content that a format writes.
 type Source struct {
 	Header Header
 	// Turns yields the turns, oldest first. It may be called more than once.
 	Turns func() iter.Seq2[*Turn, error]
-	// Children are the threads that are part of this one: the runs of subagents.
+	// Children are the threads of subagents, which are part of this thread.
 	Children []Source
-	Version  string // of segno
+	Version  string // segno's version
 }
 
-// Formats returns the names of the formats, without the page.
+// Formats returns the names of the formats, except "html".
 func Formats() []string { return []string{"atif", "markdown", "jsonl", "agent-trace", "otlp"} }
 
 // Write writes a source in one of [Formats], or as "html". The error has [segno.KindInvalid] if
@@ -47,8 +47,8 @@ func Write(w io.Writer, format string, s Source) error {
 	return segno.Errorf(segno.KindInvalid, "export", format, "unknown format").WithHint("use one of " + strings.Join(Formats(), ", "))
 }
 
-// encode writes v as one line of JSON. The line is safe on a terminal: characters that
-// control one, or change the direction of text, are escaped.
+// encode writes v as one line of JSON. The line is safe on a terminal: encode escapes characters
+// that control the terminal or change the direction of text.
 func encode(w io.Writer, v any) error {
 	data, err := segno.Encode(v)
 	if err != nil {
@@ -58,7 +58,8 @@ func encode(w io.Writer, v any) error {
 	return err
 }
 
-// escapeControls escapes in the strings of a JSON text, and replaces bytes that are not UTF-8.
+// escapeControls escapes control characters in the strings of a JSON text, and replaces invalid
+// UTF-8.
 func escapeControls(data []byte) []byte {
 	out := make([]byte, 0, len(data))
 	for rest := data; len(rest) > 0; {
@@ -81,7 +82,7 @@ func escapeControls(data []byte) []byte {
 // text returns s as valid UTF-8.
 func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// stamp writes a time, "" for the zero time.
+// stamp formats a time. It returns "" for the zero time.
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -89,8 +90,8 @@ func stamp(t time.Time) string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-// object returns raw if it is an object that is not cut short, else an object with raw in it: several
-// formats require one.
+// object returns raw if it is a complete JSON object, else an object that contains raw, because several formats require
+// an object.
 func object(raw json.RawMessage) json.RawMessage {
 	trimmed := strings.TrimSpace(string(raw))
 	if trimmed == "" || trimmed == "null" {

@@ -157,7 +157,7 @@ func (r row) reaction() string {
 
 func (r row) ofPrompts() bool { return allows(r.methods, "session/prompt") }
 
-// turn is the state of the turn, "" for a row that no prompt can match.
+// turn returns the state of the turn, or "" for a row that no prompt can match.
 func (r row) turn() string {
 	if !r.ofPrompts() {
 		return ""

@@ -1,13 +1,13 @@
-// Package failure classifies the answers of an agent of the Agent Client Protocol to a request that
-// failed: it finds the state of the turn and of the session.
+// Package failure classifies the answers of an Agent Client Protocol agent to a failed request: it
+// determines the state of the turn and of the session.
 //
-// The protocol has four errors for this and no rule for when to use them. So each
-// agent reports the same failure in its own way, and one agent ends a turn that failed with
-// end_turn. The known answers are rows of a table. A test runs each row against frames that
-// agents sent.
+// The protocol has four errors for this and no rule for when to use them. So each agent reports
+// the same failure in its own way, and one agent ends a failed turn with end_turn. A table has a
+// row for each known answer. A test runs each row against frames that agents sent.
 //
-// The table is cautious. A prompt that is sent twice may do its work twice, so only a row
-// can declare that a prompt did not start, and the updates of the turn overrule the row.
+// The table is cautious, because a prompt that the caller sends twice may do its work twice.
+// Only a row can declare that a prompt did not start, and the updates of the turn overrule the
+// row.
 package failure
 
 import (
@@ -26,19 +26,19 @@ type Outcome struct {
 	Err            *acp.Error // nil if there was a result
 	Exited         bool       // the agent's process ended without an answer
 
-	// Of a prompt's result:
+	// Fields of a prompt's result:
 	Stop         string // stopReason
 	OutputTokens int    // of usage; -1 if the result has none
-	// Category and Title are of _meta.jetbrains.air.sessionFailure. An agent uses it instead
-	// of an error if the client announced that it knows it.
+	// Category and Title are from _meta.jetbrains.air.sessionFailure. If the client announced
+	// support for that field, an agent uses it instead of an error.
 	Category, Title string
 
-	// Of the turn, until the answer came:
+	// The turn, up to the answer:
 	Text        string // of the agent; only its end, if it is long
 	Tools       int    // tool calls
 	Updates     int    // updates of any kind
 	SystemError bool   // the last _meta.codex.threadStatus.type was systemError
-	Fresh       bool   // the session was created, resumed or loaded since the turn before
+	Fresh       bool   // the session was created, resumed or loaded since the previous turn
 }
 
 // Meaning is the meaning of an outcome for the caller. The zero Meaning is success.
@@ -56,13 +56,13 @@ const BusySession = "busy session"
 type Session uint8
 
 const (
-	// Kept: the session takes the next prompt.
+	// Kept: the session accepts the next prompt.
 	Kept Session = iota
-	// Lost: the agent no longer has the session under this id. It must be resumed,
-	// loaded, or built again.
+	// Lost: the agent no longer has the session under this id. The caller must resume, load or
+	// rebuild it.
 	Lost
 	// Dead: the agent's process is gone or useless, and all its sessions with it.
-	// It must be started again before the next request.
+	// The caller must restart the process before the next request.
 	Dead
 )
 
@@ -75,12 +75,13 @@ type Turn uint8
 const (
 	// Fine: the turn ended normally.
 	Fine Turn = iota
-	// NotStarted: the agent did not take the prompt. It may be sent again.
+	// NotStarted: the agent did not accept the prompt. The caller may send it again.
 	NotStarted
-	// Seen: the turn may have had effects. The agent may be asked to continue; the prompt
-	// is never sent again.
+	// Seen: the turn may have had effects. The caller may ask the agent to continue, but must
+	// never send the prompt again.
 	Seen
-	// Failed: the turn ended with an error that the user must see. Nothing is sent.
+	// Failed: the turn ended with an error that the user must see. The caller must not send
+	// anything.
 	Failed
 )
 
@@ -103,14 +104,14 @@ func Classify(o Outcome) Meaning {
 	return m
 }
 
-// hasStarted reports whether the turn shows that the agent took the prompt. A row without
-// an agent is trusted less: any update overrules it.
+// hasStarted reports whether the turn shows that the agent accepted the prompt. A row for any
+// agent is less reliable: any update overrules it.
 func (o *Outcome) hasStarted(row *row) bool {
 	return o.Tools > 0 || o.reply() != "" || row.agent == "" && o.Updates > 0
 }
 
-// reply returns the text of the model in lower case. It leaves out the paragraphs that an
-// adapter adds between them.
+// reply returns the text of the model in lower case. It omits the paragraphs that an adapter
+// adds.
 func (o *Outcome) reply() string {
 	paragraphs := strings.Split(strings.ToLower(o.Text), "\n\n")
 	for i, p := range paragraphs {
@@ -130,9 +131,9 @@ func hasAnyPrefix(s string, prefixes ...string) bool {
 type row struct {
 	meaning Meaning
 
-	// agent is a part of the agent's name in lower case; "" is any agent. A row
-	// holds for all versions: an untested version is more likely to be like its neighbours
-	// than not, and no answer has two meanings.
+	// agent is a part of the agent's name in lower case; "" is any agent. A row applies to all
+	// versions: an untested version probably behaves like its neighbours, and no answer has two
+	// meanings.
 	agent      string
 	observed   []string // the versions that sent it
 	documented []string // the versions whose published code contains it
@@ -140,17 +141,17 @@ type row struct {
 	methods []string // nil is any
 	ending  ending   // how the request ended
 
-	// Of an error:
+	// Fields of an error:
 	code   int      // 0 is any
 	key    string   // a key of its data
 	values []string // the values that the key may have; nil is any value
 
-	// text are words in lower case. One of them must be in the message or in a string of
-	// the data of an error, or in the title or the reply of a result. "^" before
-	// the words anchors them at the beginning.
+	// text are words in lower case. For an error, one of them must be in the message or in a
+	// string of the data; for a result, in the title or the reply. "^" before the words anchors
+	// them at the beginning.
 	text []string
 
-	// Of a result:
+	// Fields of a result:
 	stop        []string // stopReason
 	category    []string
 	systemError bool // [Outcome.SystemError]
@@ -208,11 +209,11 @@ func (r *row) matchesResult(o *Outcome) bool {
 		(!r.silent || o.reply() == "" && o.Tools == 0) && (!r.idle || o.Fresh && o.Updates == 0 && o.OutputTokens == 0)
 }
 
-// allows reports whether s is in list; nil allows everything.
+// allows reports whether list has s, or is nil.
 func allows(list []string, s string) bool { return list == nil || slices.Contains(list, s) }
 
-// matchesData reports whether data is an object with the row's key and value. A value that
-// is not a string is compared as it is written.
+// matchesData reports whether data is an object with the row's key and value. It compares the
+// JSON of a value that is not a string.
 func (r *row) matchesData(data json.RawMessage) bool {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(data, &object) != nil {
@@ -233,14 +234,14 @@ func (r *row) matchesText(text string) bool {
 	})
 }
 
-// Agents put their log behind an error, so only so much of it is searched.
+// Some agents append their log to an error. These limits bound the part that is searched.
 const (
 	maxTexts = 64
 	maxText  = 16 << 10
 )
 
-// errorTexts returns the strings of an error in lower case: the message, and those
-// anywhere in its data.
+// errorTexts returns the strings of an error in lower case: its message, and the strings at any
+// depth of its data.
 func errorTexts(e *acp.Error) []string {
 	texts := []string{clip(e.Message)}
 	var data any

@@ -137,7 +137,7 @@ func TestRecordedAnswers(t *testing.T) {
 	}
 }
 
-// verdict returns the meaning of o in one line, none for success.
+// verdict returns the meaning of o as one line, or no line for success.
 func verdict(o Outcome) []string {
 	m := Classify(o)
 	if m == (Meaning{}) {

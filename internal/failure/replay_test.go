@@ -9,13 +9,13 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 )
 
-// answer is one request of a recorded conversation, and how it ended.
+// answer is one request of a recorded conversation, and its end.
 type answer struct {
 	Case string
 	Outcome
 }
 
-// replay reads the conversations with one agent: "# case", then the client's messages
+// replay parses the conversations with one agent: "# case", then the client's messages
 // after "> " and the agent's after "< ", and EOF at the end of the agent's output.
 func replay(t *testing.T, name string) []answer {
 	t.Helper()
@@ -61,7 +61,7 @@ func (c *conversation) begin(name string) {
 	c.name, c.agent, c.version, c.fresh = name, "", "", false
 }
 
-// end is the end of the agent's output.
+// end handles the end of the agent's output.
 func (c *conversation) end() {
 	if c.open != "" {
 		c.turn.Exited = true

@@ -66,7 +66,7 @@ var (
 // tables returns the rows in the order in which they are searched.
 func tables() [][]row { return [][]row{byCode, byText, promptResults, exits, unknownErrors} }
 
-// ofPrompts makes rows match only the results of prompts.
+// ofPrompts restricts rows to the results of prompts.
 func ofPrompts(rows []row) []row {
 	for i := range rows {
 		rows[i].ending, rows[i].methods = byResult, prompt
@@ -74,7 +74,7 @@ func ofPrompts(rows []row) []row {
 	return rows
 }
 
-// byCode are the errors that their code or a field of their data identifies.
+// byCode has the errors that are identified by their code or by a field of their data.
 var byCode = []row{
 	{meaning: cancelled, code: acp.CodeCancelled, documented: codex26, agent: codex},
 	{meaning: cancelled, code: acp.CodeCancelled},
@@ -135,7 +135,7 @@ var byCode = []row{
 	{meaning: unknown, agent: claude, observed: oldClaude, key: "errorKind"},
 }
 
-// byText are the errors that only their words identify.
+// byText has the errors that are identified only by their words.
 var byText = []row{
 	{meaning: missingSession, agent: claude, observed: oldClaude, code: acp.CodeInternal, text: list{"^session not found"}},
 	{meaning: missingSession, agent: claude, observed: oldClaude, methods: list{"session/delete"}, code: acp.CodeInternal,
@@ -170,7 +170,7 @@ var byText = []row{
 	{meaning: overload, methods: prompt, text: list{"overloaded", "service unavailable"}},
 }
 
-// promptResults are the results of prompts that report a failure.
+// promptResults has the results of prompts that report a failure.
 var promptResults = ofPrompts([]row{
 	{meaning: cancelled, agent: claude, observed: bothClaudes, stop: list{"cancelled"}},
 	{meaning: cancelled, agent: codex, observed: codex26, stop: list{"cancelled"}},
@@ -208,7 +208,7 @@ var promptResults = ofPrompts([]row{
 	{meaning: cutShort, stop: list{"max_tokens", "max_turn_requests"}},
 })
 
-// exits are the requests that ended without an answer.
+// exits has the requests that ended without an answer.
 var exits = []row{
 	{meaning: noStart, ending: byExit, methods: initialize},
 	{meaning: agentGone, ending: byExit, agent: claude, observed: bothClaudes},
@@ -216,7 +216,7 @@ var exits = []row{
 	{meaning: agentGone, ending: byExit},
 }
 
-// unknownErrors are the errors that no row before them matches.
+// unknownErrors has the errors that no earlier row matches.
 var unknownErrors = []row{
 	{meaning: noStart, methods: initialize},
 	{meaning: notOpened, methods: opening},

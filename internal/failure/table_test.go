@@ -10,10 +10,10 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 )
 
-// documentedAnswers are the answers that no recording has: they are in an agent's published
-// code, were seen of agents without a recording, or are of no agent in
-// particular. A line has the agent, version, method, then the error's JSON, the
-// result's fields or "exit", then the expected meaning.
+// documentedAnswers are the answers without a recording: they are in an agent's published
+// code, were observed without a recording, or belong to no specific agent. A line has the
+// agent, version, method, then the error's JSON, the result's fields or "exit", then the
+// expected meaning.
 var documentedAnswers = []struct {
 	agent, version, method string
 	answer                 string
@@ -215,7 +215,7 @@ func TestUpdatesOverruleNotStarted(t *testing.T) {
 		if m.Turn != NotStarted {
 			continue
 		}
-		late := o // a title, say, of the turn before
+		late := o // for example, a title from the previous turn
 		late.Updates++
 		if want := o.Agent != "any"; (Classify(late).Turn == NotStarted) != want {
 			t.Errorf("%q of %s after an update: not started is %t, want %t", m.Name, o.Agent, !want, want)

@@ -39,13 +39,13 @@ func TestTheVerdictsAreGits(t *testing.T) {
 type repo struct {
 	t     *testing.T
 	dir   string
-	rules map[string][]byte // ignore file relative to dir → its text
+	rules map[string][]byte // text by the path of the ignore file, relative to dir
 	dirs  map[string]bool   // the paths that are directories on disk
 }
 
 const (
 	info = ".git/info/exclude"
-	user = ".git/user" // stands for core.excludesFile
+	user = ".git/user" // used as core.excludesFile
 )
 
 func newRepo(t *testing.T) *repo {
@@ -116,7 +116,7 @@ func (r *repo) write(g *generator) {
 	}
 }
 
-// compare asks git and the package about paths, and returns how often they differ.
+// compare compares the verdicts of git and of the package, and returns the number of differences.
 func (r *repo) compare(paths []string, counts map[gitignore.Verdict]int) (bad int) {
 	parsed := map[string]*gitignore.List{}
 	for file, text := range r.rules {
@@ -149,7 +149,7 @@ func (r *repo) compare(paths []string, counts map[gitignore.Verdict]int) (bad in
 	return bad
 }
 
-// generator makes ignore files and paths from few names, so that they often meet.
+// generator makes ignore files and paths from only a few names, so that they often match.
 type generator struct{ *rand.Rand }
 
 func (g *generator) pick(from ...string) string { return from[g.IntN(len(from))] }
@@ -159,7 +159,8 @@ func (g *generator) name() string {
 		"A", "-", "]", "^", "*", "**", "a*", "?", "f", "9", "\t", "\x7f", ".a", "a-b", "[", `\`, `\a`, "\r", "a\r", "-]", "ü")
 }
 
-// path has few components and is normal, as git wants it on its standard input.
+// path returns a normalized path with few components. git requires normalized paths on its standard
+// input.
 func (g *generator) path() string {
 	n := 1 + g.IntN(4)
 	names := make([]string, n)

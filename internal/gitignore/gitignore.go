@@ -1,18 +1,16 @@
 // Package gitignore matches paths against ignore files exactly as git does.
 //
-// [Parse] reads one ignore file. [List.Match] returns the verdict of that file alone,
-// which is enough for a file that applies to a whole tree. [Rules.Decide] combines the
-// files of a repository: it walks from the repository's top down to a path, lets a
-// deeper file overrule one above it, and ignores every path below an
-// ignored directory.
+// [Parse] reads one ignore file. [List.Match] returns the verdict of that file alone, which is
+// enough for a file that applies to a whole tree. [Rules.Decide] combines the files of a
+// repository: it walks from the repository's top down to a path. A deeper file overrides one above
+// it, and every path below an ignored directory is ignored.
 //
-// The package reads no files and starts no program. It matches the case of letters;
-// git's core.ignorecase is in a configuration that may belong to an untrusted
-// repository and is not read. Matching a path takes time proportional to the product
-// of the lengths of pattern and path, whatever the pattern.
+// The package reads no files and starts no program. It is case-sensitive. It does not read git's
+// core.ignorecase, because the configuration may belong to an untrusted repository. Matching a path
+// takes time proportional to the product of the lengths of pattern and path, whatever the pattern.
 //
-// The semantics are the ones of gitignore(5) as git implements them, also where the
-// manual is silent. The tests compare verdicts with the git command.
+// The semantics are those of gitignore(5) as git implements them, even where the manual does not
+// specify them. The tests compare verdicts with the git command.
 package gitignore
 
 import (
@@ -24,20 +22,18 @@ import (
 // Verdict is the result of matching a path.
 type Verdict int
 
-// The verdicts.
 const (
 	None    Verdict = iota // no pattern matches
 	Ignored                // the last pattern that matches ignores the path
 	Kept                   // the last pattern that matches begins with !
 )
 
-// List is the patterns of one ignore file. The nil List has none.
+// List has the patterns of one ignore file. The nil List has none.
 type List struct {
 	patterns []pattern
 }
 
-// Parse reads an ignore file. Every text is one: a line that git cannot use matches
-// nothing.
+// Parse reads an ignore file. Every text is valid: a line that git cannot use matches nothing.
 func Parse(text []byte) *List {
 	l := &List{}
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
@@ -45,9 +41,10 @@ func Parse(text []byte) *List {
 		if len(line) == 0 || line[0] == '#' {
 			continue
 		}
-		// A carriage return is part of the line's end, but only one and only there.
+		// One carriage return at the end of a line is part of the line ending. Any other is part of
+		// the pattern.
 		raw := strings.TrimSuffix(string(line), "\r")
-		// git keeps a pattern as a C string, which a zero byte ends.
+		// git keeps a pattern as a C string, so a zero byte ends it.
 		raw, _, _ = strings.Cut(raw, "\x00")
 		l.patterns = append(l.patterns, parsePattern(trimSpaces(raw)))
 	}
@@ -71,9 +68,9 @@ func trimSpaces(s string) string {
 	return s[:end]
 }
 
-// Match returns the verdict of the last pattern that matches a path. The path is relative
-// to the directory that holds the ignore file. Match does not look at the directories above
-// the path: see [Rules.Decide].
+// Match returns the verdict of the last pattern that matches a path. The path is relative to the
+// directory of the ignore file. Match does not look at the directories above the path: see
+// [Rules.Decide].
 func (l *List) Match(rel string, isDir bool) Verdict {
 	if l == nil {
 		return None
@@ -93,11 +90,11 @@ func (l *List) Match(rel string, isDir bool) Verdict {
 
 // Rules are the ignore files of one repository.
 type Rules struct {
-	// In returns the ignore file of a directory, nil for none. The path is relative
-	// to the repository's top, which is "".
+	// In returns the ignore file of a directory, or nil. The path is relative to the repository's
+	// top, which is "".
 	In func(dir string) *List
-	// Shared are ignore files for the whole repository, the most important first.
-	// All of them yield to the files that In returns.
+	// Shared are ignore files for the whole repository, the most important first. The files that In
+	// returns override all of them.
 	Shared []*List
 }
 

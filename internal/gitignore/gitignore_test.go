@@ -8,8 +8,8 @@ import (
 	"github.com/dalsegno/segno/internal/gitignore"
 )
 
-// TestPatterns has a case for each rule that is easily mistaken. TestTheVerdictsAreGits
-// compares with git.
+// TestPatterns has a case for each rule that is easy to get wrong. TestTheVerdictsAreGits compares
+// with git.
 func TestPatterns(t *testing.T) {
 	const none, ignored, kept = gitignore.None, gitignore.Ignored, gitignore.Kept
 	for _, c := range []struct {
@@ -72,8 +72,8 @@ func TestManyAsterisksTakeBoundedTime(t *testing.T) {
 	}
 }
 
-// FuzzDecide tries arbitrary ignore files and paths: none may crash, and every path
-// below an ignored directory is ignored.
+// FuzzDecide tries arbitrary ignore files and paths. Decide must not panic, and every path below an
+// ignored directory must be ignored.
 func FuzzDecide(f *testing.F) {
 	for _, seed := range []struct{ file, path string }{
 		{"*.log\n!/a/b.log\n", "a/b.log"}, {"a/**/b\n**/c/\n[!a-c]\n", "a/x/b"}, {"[[:alpha:]]\n\\", "q"}, {"**/**/***/a/**", "x/a/y"}, {"[]-a]\n[!]]\n[a-", "]"},
@@ -85,7 +85,7 @@ func FuzzDecide(f *testing.F) {
 		r := gitignore.Rules{In: func(dir string) *gitignore.List { return lists[dir] }, Shared: []*gitignore.List{lists["a"]}}
 		got := r.Decide(at, false)
 		if path.IsAbs(at) || path.Clean(at) != at || strings.HasPrefix(at, "..") || at == "." {
-			return // no path of a tree
+			return // not a path of a tree
 		}
 		for dir := path.Dir(at); dir != "."; dir = path.Dir(dir) {
 			if above := r.Decide(dir, true); above == gitignore.Ignored && above != got {

@@ -16,9 +16,9 @@ type pattern struct {
 	// prefix is the necessary beginning of a path, or of its last name. git compares this part
 	// without looking for wildcards.
 	prefix string
-	suffix string         // its necessary end: a cheap test before glob
-	glob   *regexp.Regexp // what follows prefix must match it; nil matches the empty string
-	broken bool           // git does not accept the pattern, so that it matches nothing
+	suffix string         // the necessary end of a path: a cheap test before glob
+	glob   *regexp.Regexp // must match the rest after prefix; nil matches the empty string
+	broken bool           // git does not accept the pattern, so it matches nothing
 }
 
 // wildcards are the bytes at which git begins to look for wildcards.
@@ -42,7 +42,7 @@ func parsePattern(s string) pattern {
 		p.broken = true
 		return p
 	}
-	if !strings.Contains(s, "[") { // **/a matches a, too: the slash is no part of the suffix
+	if !strings.Contains(s, "[") { // **/a also matches a, so the slash is not part of the suffix
 		p.suffix = strings.TrimPrefix(s[strings.LastIndexAny(s, wildcards)+1:], "/")
 	}
 	p.glob = regexp.MustCompile(expr)
@@ -74,8 +74,8 @@ func bytesAsRunes(s string) string {
 	return string(runes)
 }
 
-// translate makes a regular expression of a glob, with the semantics of git's wildmatch and
-// its flag WM_PATHNAME. ok is false if git does not accept the glob.
+// translate converts a glob to a regular expression with the semantics of git's wildmatch and its
+// flag WM_PATHNAME. ok is false if git does not accept the glob.
 func translate(s string) (expr string, ok bool) {
 	var out strings.Builder
 	out.WriteString(`(?s)\A`)
@@ -112,10 +112,10 @@ func translate(s string) (expr string, ok bool) {
 	return out.String() + `\z`, true
 }
 
-// asterisks translates the asterisks s[from:to], and returns how many bytes after them are
-// part of the translation. Two or more asterisks cross directories only where they are a
-// whole component. git compares the part of a pattern before its first wildcard separately,
-// so that ** right after it counts as one: foo** and foo**/bar cross directories.
+// asterisks translates the asterisks s[from:to], and returns how many bytes after them are part of
+// the translation. Two or more asterisks cross directories only where they are a whole component.
+// git compares the part of a pattern before its first wildcard separately. So ** directly after
+// that part counts as a whole component: foo** and foo**/bar cross directories.
 func asterisks(s string, from, to int) (expr string, skip int) {
 	begins := from == 0 || s[from-1] == '/'
 	rest := s[to:]
@@ -158,7 +158,7 @@ type bracketParser struct {
 	s        string
 	at       int             // the next byte of s
 	set      strings.Builder // the items so far
-	previous int             // the byte that a range may begin with, or -1
+	previous int             // the byte with which a range may begin, or -1
 }
 
 // item translates a byte, a range or a character class. It returns false if git does not
@@ -194,7 +194,7 @@ func (p *bracketParser) item() bool {
 	return true
 }
 
-// add adds a range of bytes without the slash.
+// add adds a range of bytes, except the slash.
 func (p *bracketParser) add(low, high byte) {
 	if low < '/' && '/' <= high {
 		fmt.Fprintf(&p.set, `\x{%x}-\x{%x}`, low, '/'-1)
@@ -207,8 +207,8 @@ func (p *bracketParser) add(low, high byte) {
 	}
 }
 
-// className returns the name in the [:name:] that s begins with, and the length of that; 0
-// if s begins with something else.
+// className returns the name in the [:name:] at the beginning of s, and the length of [:name:]. The
+// length is 0 if s does not begin with one.
 func className(s string) (name string, length int) {
 	rest, isClass := strings.CutPrefix(s, "[:")
 	rest, _, isClosed := strings.Cut(rest, "]")
@@ -219,9 +219,9 @@ func className(s string) (name string, length int) {
 	return name, len("[::]") + len(name)
 }
 
-// classRanges returns the ranges of bytes in a POSIX character class, as pairs of the first
-// and the last byte; "" if there is no such class. git's own space leaves out vertical tab and
-// form feed.
+// classRanges returns the ranges of bytes in a POSIX character class, as pairs of the first and the
+// last byte. It returns "" if there is no such class. As in git, the class space lacks vertical tab
+// and form feed.
 func classRanges(name string) string {
 	return map[string]string{
 		"alnum": "09AZaz", "alpha": "AZaz", "blank": "\t\t  ", "cntrl": "\x00\x1f\x7f\x7f",

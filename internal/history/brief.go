@@ -9,12 +9,12 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// maxPrompt is how many bytes of a prompt a brief history keeps.
+// maxPrompt is the number of bytes of a prompt that a brief history keeps.
 const maxPrompt = 1 << 10
 
-// ReadBrief is Read for a program that keeps the result. The checkpoints have no more than their
-// list needs: of a prompt the beginning, and of the tiers the names of the session, the tree and the databases. earlier, which may
-// be nil, is an older result for the same thread: then only newer checkpoints are read from the store.
+// ReadBrief is like Read, for a program that keeps the result in memory. The checkpoints have only the fields that a
+// list shows: the beginning of the prompt, and the names of the session, the tree and the databases. earlier is an
+// older result for the same thread, or nil. If it is given, ReadBrief reads only newer checkpoints from the store.
 func ReadBrief(ctx context.Context, store segno.Store, thread segno.ThreadID, earlier *History) (*History, error) {
 	return readStable(ctx, store, thread, func(h *History) error {
 		h.isBrief, h.prompts = true, map[segno.CommitID]int{}
@@ -50,7 +50,8 @@ func ReadBrief(ctx context.Context, store segno.Store, thread segno.ThreadID, ea
 	})
 }
 
-// nearest returns the nearest checkpoint of h at or below a commit, or the commit without one.
+// nearest returns the nearest checkpoint of h at or below a commit. If there is none, it returns
+// the commit.
 func (h *History) nearest(ctx context.Context, store segno.Store, id segno.CommitID) (segno.CommitID, error) {
 	if id == "" || h.ByID[id] != nil {
 		return id, nil
@@ -80,7 +81,7 @@ func (h *History) PromptBytes(c *segno.Checkpoint) int {
 	return len(c.Prompt)
 }
 
-// shorten removes from a checkpoint what a brief history does not keep.
+// shorten removes the parts of a checkpoint that a brief history does not keep.
 func (h *History) shorten(c *segno.Checkpoint) {
 	if len(c.Prompt) > maxPrompt {
 		h.prompts[c.ID] = len(c.Prompt)
@@ -96,7 +97,7 @@ func (h *History) shorten(c *segno.Checkpoint) {
 	}
 }
 
-// Cut returns the beginning of a text, at most n bytes, and ends it between two characters.
+// Cut shortens a text to at most n bytes. It does not split a character.
 func Cut(text string, n int) string {
 	if len(text) <= n {
 		return text
@@ -106,7 +107,7 @@ func Cut(text string, n int) string {
 		end--
 	}
 	if !utf8.RuneStart(text[end]) {
-		end = n // it is not UTF-8
+		end = n // the text is not valid UTF-8
 	}
-	return strings.Clone(text[:end]) // does not keep the whole text in memory
+	return strings.Clone(text[:end]) // a slice would keep the whole text in memory
 }

@@ -15,17 +15,17 @@ type Change struct {
 	PathBytes []byte `json:"path_bytes,omitempty"` // base64, if the path is not valid UTF-8
 	Sign      string `json:"sign"`                 // "+", "~", "-"
 	Type      string `json:"type"`
-	Merged    bool   `json:"merged,omitempty"` // of a move: it keeps a change made since, merged by lines
+	Merged    bool   `json:"merged,omitempty"` // in a move: the result keeps a later change, merged by lines
 	// WhileCommand is set if the path changed while a command of the turn ran, and no tool named it.
 	WhileCommand bool `json:"while_command,omitempty"`
-	Pages        int  `json:"pages,omitempty"` // of an attached database: how many differ
+	Pages        int  `json:"pages,omitempty"` // for an attached database, the number of pages that differ
 	// Tables are the tables of an attached database that differ.
 	Tables []segno.TableChange `json:"tables,omitempty"`
-	// Unread is why the change of an attached database is not known: one of its states was not saved.
+	// Unread is the reason why the change of an attached database is not known: one of its states was not saved.
 	Unread string `json:"unread,omitempty"`
 }
 
-// Name is the path as a person reads it.
+// Name returns the path as the text output shows it.
 func (c Change) Name() string {
 	switch c.Type {
 	case string(segno.EntityDir):
@@ -36,7 +36,7 @@ func (c Change) Name() string {
 	return segno.QuotePath(c.Path)
 }
 
-// maxTables is how many tables of a database the text names.
+// maxTables is the number of tables of a database that the text names.
 const maxTables = 6
 
 // size describes how much of a database differs.
@@ -84,7 +84,8 @@ func Signed(diff []segno.Change) []Change {
 	return out
 }
 
-// MarkUnnamed marks the changes of paths that changed while a command ran, and that no tool named.
+// MarkUnnamed sets WhileCommand in the changes of paths, which changed while a command ran and
+// which no tool named.
 func MarkUnnamed(changes []Change, paths []string) {
 	unnamed := make(map[string]bool, len(paths))
 	for _, p := range paths {

@@ -19,14 +19,14 @@ type Details struct {
 	Notes   []string `json:"notes"`
 	Changes []Change `json:"changes"`
 	Unread  []string `json:"unread"`
-	// UnreadBytes are the same paths in base64, if one of them is not valid UTF-8.
+	// UnreadBytes are the paths of Unread in base64. It is set if one of them is not valid UTF-8.
 	UnreadBytes [][]byte `json:"unread_bytes,omitempty"`
-	// UnreadDatabases are those that could not be read. ReadDetails does not set them.
+	// UnreadDatabases are the databases that could not be read. ReadDetails does not set it.
 	UnreadDatabases []UnreadDatabase `json:"unread_databases,omitempty"`
-	Outside         []string         `json:"outside"` // paths outside the workspace that tools wrote: not recorded
+	Outside         []string         `json:"outside"` // unrecorded paths outside the workspace that tools wrote
 }
 
-// UnreadDatabase is an attached database that a checkpoint does not have, because it could not be read.
+// UnreadDatabase is an attached database that a checkpoint lacks because it could not be read.
 type UnreadDatabase struct {
 	Name string `json:"name"`
 	Why  string `json:"why"`
@@ -34,7 +34,7 @@ type UnreadDatabase struct {
 	NameBytes []byte `json:"name_bytes,omitempty"` // base64, if the name is not valid UTF-8
 }
 
-// UnreadDatabases makes results of databases that could not be read.
+// UnreadDatabases converts the conflicts of databases that could not be read.
 func UnreadDatabases(unread []segno.Conflict) (all []UnreadDatabase) {
 	for _, u := range unread {
 		name, _ := segno.DatabaseName(u.Path)
@@ -43,12 +43,12 @@ func UnreadDatabases(unread []segno.Conflict) (all []UnreadDatabase) {
 	return all
 }
 
-// String describes the database and the reason for a person.
+// String describes the database and the reason for text output.
 func (u UnreadDatabase) String() string {
 	return segno.QuotePath(segno.DatabasePath(u.Name)) + ": " + printable.Inline(u.Why)
 }
 
-// Unread returns the paths that a snapshot does not have, and the names of the databases. The snapshot may be nil.
+// Unread returns the paths and the names of the databases that a snapshot lacks. The snapshot may be nil.
 func Unread(s *segno.Snapshot) (paths, databases []string) {
 	if s == nil {
 		return nil, nil
@@ -70,7 +70,7 @@ type Call struct {
 	Input  json.RawMessage `json:"input"`
 	Result json.RawMessage `json:"result,omitempty"`
 	Outcome
-	Done bool `json:"done"` // a result was seen
+	Done bool `json:"done"` // the turn has a result of the call
 }
 
 // Outcome has the fields of a result that agents have in common.
@@ -97,9 +97,9 @@ func (h *History) ReadDetails(ctx context.Context, store segno.Store, c *segno.C
 	return s, nil
 }
 
-// FindOutside collects the paths outside the workspace that a turn's calls wrote. A turn of
-// a Go agent has none: its tools are confined to the workspace. home is the user's home directory,
-// and agent the directory in which the agent keeps its own files.
+// FindOutside collects the paths outside the workspace that a turn's calls wrote. A turn of a Go
+// agent has none, because its tools are confined to the workspace. home is the user's home
+// directory, and agent the directory in which the agent keeps its own files.
 func (s *Details) FindOutside(c *segno.Checkpoint, home, agent string) {
 	if c.Workspace == nil || c.Session == nil {
 		return
@@ -132,7 +132,7 @@ func (s *Details) readTurn(ctx context.Context, store segno.Store, c *segno.Chec
 				k = &s.Calls[len(s.Calls)-1]
 			}
 			k.Done, k.Result = true, e.Body
-			_ = json.Unmarshal(e.Body, &k.Outcome) // if the body has them
+			_ = json.Unmarshal(e.Body, &k.Outcome) // the fields are optional
 		case e.Kind == segno.EntryMessage && e.Name == "agent" && isText:
 			s.Message = text
 		case e.Kind == segno.EntryMessage && e.Name == "user":
@@ -147,8 +147,8 @@ func (s *Details) readTurn(ctx context.Context, store segno.Store, c *segno.Chec
 	return nil
 }
 
-// readSteps reads the calls and messages of a Go agent's turn from the commits of its steps. It loads
-// only the commits of the turn, and some before it.
+// readSteps reads the calls and messages of a Go agent's turn from the commits of its steps. It loads the commits of
+// the turn and only a few before it.
 func (s *Details) readSteps(ctx context.Context, store segno.Store, c *segno.Checkpoint) error {
 	var nodes []*segno.Node // newest first
 	for n, err := range segno.Ancestors(ctx, store, c.ID, segno.Window{Last: 8, Entries: true}) {
@@ -216,8 +216,8 @@ func (s *Details) callByID(id string) *Call {
 	return nil
 }
 
-// ToolInput returns the input of a tool's call: an intent's body, or a field of it if the agent
-// recorded more of the call than its input.
+// ToolInput returns the input of a tool's call. This is the body of the intent, or a field of the
+// body if the agent recorded more than the input.
 func ToolInput(body json.RawMessage) json.RawMessage {
 	var fields struct {
 		Title string          `json:"title"`

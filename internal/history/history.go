@@ -11,8 +11,8 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// History is a thread's checkpoints, newest first, on all lines, and for a fork also
-// the ancestors on other threads.
+// History has a thread's checkpoints on all lines, newest first. For a fork, it also has the
+// ancestors on other threads.
 type History struct {
 	Head segno.Head
 	All  []segno.Checkpoint
@@ -47,15 +47,15 @@ func (h *History) FindRunning(ctx context.Context, spool timeline.Spool) error {
 	return nil
 }
 
-// Read reads a thread's checkpoints. If another process moves or amends the head in the
-// meantime, the head that was read first may not be in the list, so Read starts again.
+// Read reads a thread's checkpoints. If another process moves or amends the head in the meantime,
+// the list may lack the head that Read loaded first, so Read starts again.
 func Read(ctx context.Context, store segno.Store, thread segno.ThreadID) (*History, error) {
 	return readStable(ctx, store, thread, func(h *History) error { return h.readAll(ctx, store, thread) })
 }
 
-// readStable fills a history with read until the head is the same before and after it.
+// readStable calls read until the head is the same before and after the call.
 func readStable(ctx context.Context, store segno.Store, thread segno.ThreadID, read func(*History) error) (*History, error) {
-	const most = 20 // the result of the last try is used even if the thread moved again
+	const most = 20 // the last result counts even if the thread moved again
 	for tries := 1; ; tries++ {
 		h := &History{ByID: map[segno.CommitID]*segno.Checkpoint{}, Pins: map[segno.CommitID][]string{}}
 		var err error
@@ -76,7 +76,6 @@ func readStable(ctx context.Context, store segno.Store, thread segno.ThreadID, r
 	}
 }
 
-// readAll reads the checkpoints of a thread.
 func (h *History) readAll(ctx context.Context, store segno.Store, thread segno.ThreadID) error {
 	if _, err := h.readSince(ctx, store, thread, 0); err != nil {
 		return err
@@ -93,8 +92,8 @@ func (h *History) readAll(ctx context.Context, store segno.Store, thread segno.T
 	return h.readPins(ctx, store)
 }
 
-// readSince reads the checkpoints of a thread with a seq above after. A checkpoint that a later one
-// amends is left out: the later one replaces it. The result has all that are amended.
+// readSince reads the checkpoints of a thread with a seq above after. It leaves out a checkpoint
+// that a later one amends and so replaces. It returns the ids of all amended checkpoints.
 func (h *History) readSince(ctx context.Context, store segno.Store, thread segno.ThreadID, after int64) (map[segno.CommitID]bool, error) {
 	amended := map[segno.CommitID]bool{}
 	for c, err := range store.Checkpoints(ctx, segno.CheckpointQuery{Thread: thread}) {
@@ -115,7 +114,6 @@ func (h *History) readSince(ctx context.Context, store segno.Store, thread segno
 	return amended, nil
 }
 
-// add adds a checkpoint.
 func (h *History) add(c segno.Checkpoint) {
 	if h.isBrief {
 		h.shorten(&c)
@@ -155,7 +153,7 @@ func (h *History) readForkAncestors(ctx context.Context, store segno.Store, thre
 func (h *History) linkParents(ctx context.Context, store segno.Store) (err error) {
 	below := map[segno.CommitID]segno.CommitID{} // the nearest checkpoint of each commit that was read
 	nearest := func(id segno.CommitID) (segno.CommitID, error) {
-		for _, leaf := range []segno.CommitID{h.Head.Tip, id} { // the line of the tip has most of them
+		for _, leaf := range []segno.CommitID{h.Head.Tip, id} { // most checkpoints are on the line of the tip
 			if _, known := below[id]; known {
 				break
 			}
@@ -195,7 +193,7 @@ func (h *History) linkParents(ctx context.Context, store segno.Store) (err error
 	return nil
 }
 
-// WithoutInnerSteps is the history without the steps that a later checkpoint of the same
+// WithoutInnerSteps returns the checkpoints without each step that a later checkpoint of the same
 // turn follows. The children of an omitted step get the step's parent.
 func (h *History) WithoutInnerSteps() []segno.Checkpoint {
 	wentOn := map[segno.CommitID]bool{}
@@ -219,11 +217,11 @@ func (h *History) WithoutInnerSteps() []segno.Checkpoint {
 	return shown
 }
 
-// ParentWithFiles returns the checkpoint against which the files of c are compared, or nil. The steps of a
-// session have no files, and are passed over.
+// ParentWithFiles returns the checkpoint against which the files of c are compared, or nil. It skips the steps of a
+// session, which have no files.
 func (h *History) ParentWithFiles(c *segno.Checkpoint) *segno.Checkpoint {
 	if linked := h.ByID[c.ID]; linked != nil {
-		c = linked // its parent is a checkpoint
+		c = linked // linked has a checkpoint as its parent
 	}
 	parent := h.ByID[c.Parent]
 	for parent != nil && parent.Kind == segno.CheckpointStep && parent.Tree().IsZero() {

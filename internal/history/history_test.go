@@ -50,8 +50,8 @@ func TestAHistoryWhoseHeadIsAmendedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestATurnThatIsNotThereIsNoID checks that the name of a turn finds no checkpoint whose id
-// happens to begin like it.
+// TestATurnThatIsNotThereIsNoID checks that the name of a missing turn does not find a checkpoint
+// whose id begins with that name.
 func TestATurnThatIsNotThereIsNoID(t *testing.T) {
 	one := segno.Checkpoint{ID: "t27abcdefghijklmnopqrstuv2", Kind: segno.CheckpointTurn, Turn: 1}
 	h := &history.History{All: []segno.Checkpoint{one}, ByID: map[segno.CommitID]*segno.Checkpoint{one.ID: &one}}

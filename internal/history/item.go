@@ -6,7 +6,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Item is one element of log --json. A release may add fields, and removes none.
+// Item is one element of log --json. A later release may add fields, but removes none.
 type Item struct {
 	ID      segno.CommitID       `json:"id"`
 	Thread  segno.ThreadID       `json:"thread"`
@@ -24,11 +24,11 @@ type Item struct {
 	Label    string       `json:"label"`
 	Pin      string       `json:"pin"` // the first of Pins, or ""
 	Pins     []string     `json:"pins"`
-	Held     []string     `json:"held,omitempty"` // recorded although a rule protects them by now
-	Running  bool         `json:"running"`        // tasks that the turn started go on in the background
+	Held     []string     `json:"held,omitempty"` // paths that are recorded although a rule protects them now
+	Running  bool         `json:"running"`        // tasks that the turn started still run in the background
 }
 
-// Marks are the marks of a checkpoint in the log.
+// Marks has the facts about a checkpoint that the log marks.
 type Marks struct {
 	Head        bool `json:"head"`
 	Tip         bool `json:"tip"`

@@ -2,7 +2,7 @@ package history
 
 import "github.com/dalsegno/segno"
 
-// Operation is one element of op log --json. Fields are only ever added.
+// Operation is one element of op log --json. A later release may add fields, but removes none.
 type Operation struct {
 	segno.Operation
 	Pin           *Pin     `json:"pin,omitempty"`
@@ -17,7 +17,8 @@ type Pin struct {
 	Names      []string       `json:"names"`
 }
 
-// Operations splits the names of pins, which an operation stores as one text.
+// Operations converts operations. It splits the names of pins, which an operation stores as one
+// text.
 func Operations(ops []segno.Operation) []Operation {
 	items := make([]Operation, len(ops))
 	for i, op := range ops {

@@ -21,8 +21,8 @@ func CallTitle(input json.RawMessage) string {
 	return text
 }
 
-// BodyText returns a body of an entry as text: a string as its characters, any other value as JSON.
-// Of a body that was too long to be kept it returns the parts that were kept.
+// BodyText returns the body of an entry as text: the characters of a string, and any other value as
+// JSON. If the body was too long to record, BodyText returns the recorded parts.
 func BodyText(body json.RawMessage) string {
 	var text string
 	if json.Unmarshal(body, &text) == nil {

@@ -13,11 +13,11 @@ type Thread struct {
 	Head    segno.CommitID  `json:"head"`
 	Turn    int             `json:"turn"`
 	Session segno.SessionID `json:"session"`
-	Current bool            `json:"current"` // the directory is at this thread
-	Dir     string          `json:"dir"`     // where it began
+	Current bool            `json:"current"` // it is the current thread of the directory
+	Dir     string          `json:"dir"`     // where the thread began
 
 	DirBytes []byte `json:"dir_bytes,omitempty"`
-	Chain    []Link `json:"chain"` // the sessions it has held, oldest first
+	Chain    []Link `json:"chain"` // the thread's sessions, oldest first
 }
 
 // Link is one session of a thread's chain.

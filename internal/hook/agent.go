@@ -26,22 +26,23 @@ type agent struct {
 	// sessions is the directory of the session files, relative to the agent's home.
 	sessions string
 	home     func(local.Place) string
-	// dirVar is the environment variable with the directory in which a session started. It is
-	// "" if the events have that directory.
+	// dirVar is the environment variable with the directory in which a session started. It is "" if
+	// the events contain that directory.
 	dirVar string
 	// writesAfterStop is set if the agent writes its last message to the transcript at the same
 	// time as it runs the hook for the end of a turn.
 	writesAfterStop bool
-	// hasSubagentPrompts is set if the prompt and the end of a subagent are events like those of a
-	// user's prompt, and if the end of a turn does not list the tasks that still run.
+	// hasSubagentPrompts is set if the agent sends the same events for a subagent as for a user's
+	// prompt, and does not list the running tasks at the end of a turn.
 	hasSubagentPrompts bool
 	// isReviewed is set if the agent runs a hook only after the user reviewed it.
 	isReviewed bool
 	// inMilliseconds is set if timeouts in the agent's settings are milliseconds, not seconds.
 	inMilliseconds bool
-	// isNamed is set if the agent shows the name of a hook while it runs, and without one its command.
+	// isNamed is set if the agent shows the name of a running hook, or the command of a hook without a name.
 	isNamed bool
-	// isPlugin is set if the file is a plugin: a program of segno's, not settings of the user's.
+	// isPlugin is set if the file is a plugin, which is a program that segno wrote, and not the
+	// user's settings.
 	isPlugin bool
 }
 
@@ -149,7 +150,7 @@ func (a agent) turnEnd() string {
 // that the agent enforces, so that the hook ends in order and is not killed.
 func (a agent) deadline(name string) time.Duration {
 	if name == eventNotify {
-		return time.Minute // Codex waits for no end of it
+		return time.Minute // Codex does not wait for its end
 	}
 	for _, r := range a.registrations {
 		if event.Name(r.event) == name {
@@ -176,7 +177,8 @@ func (a agent) handler(run []string, timeout int) command {
 	return c
 }
 
-// commandOf returns the command and arguments of a handler that segno wrote, nil for any other one.
+// commandOf returns the command and arguments of a handler that segno wrote. It returns nil for any
+// other handler.
 func (a agent) commandOf(c command) []string {
 	run := append([]string{c.Command}, c.Args...)
 	if a.isShell {
@@ -200,7 +202,7 @@ func shellLine(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// shellWords returns the words of a line that [shellLine] wrote, nil for any other line.
+// shellWords returns the words of a line that [shellLine] wrote. It returns nil for any other line.
 func shellWords(line string) (words []string) {
 	rest := line
 	for rest != "" {
@@ -226,7 +228,8 @@ func shellWords(line string) (words []string) {
 	return words
 }
 
-// settingsFile returns the file in which the hooks of the user are, or those of a project.
+// settingsFile returns the file with the hooks of a project, or with the user's hooks if project is
+// "".
 func (a agent) settingsFile(p local.Place, project string) string {
 	if project != "" {
 		return filepath.Join(project, a.projectFile)
@@ -237,8 +240,8 @@ func (a agent) settingsFile(p local.Place, project string) string {
 // configFile returns the file with the agent's other settings.
 func (a agent) configFile(p local.Place) string { return filepath.Join(a.home(p), a.config) }
 
-// hasNotify reports whether the agent also has a command for the end of a turn, which enabling
-// its hooks in a settings file changes. Codex ignores that of a project.
+// hasNotify reports whether enabling hooks in a settings file also sets the agent's command for the
+// end of a turn. Codex ignores that command in a project's settings.
 func (a agent) hasNotify(p local.Place, settings string) bool {
 	return a.config != "" && settings == a.settingsFile(p, "")
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/dalsegno/segno/internal/local"
 )
 
-// TestShellLine has a shell split the line of a command: it gets the words that were registered.
+// TestShellLine lets a shell split the line of a command. The result is the registered words.
 func TestShellLine(t *testing.T) {
 	for _, words := range [][]string{
 		{"/opt/segno", "hook", "codex"},
@@ -40,7 +40,7 @@ func TestShellLine(t *testing.T) {
 	}
 }
 
-// TestCodexKeepsOtherHooks adds and removes hooks beside those of the user that look alike.
+// TestCodexKeepsOtherHooks adds and removes hooks beside similar hooks of the user.
 func TestCodexKeepsOtherHooks(t *testing.T) {
 	before := `{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "segno hook codex; true"}]}, {"hooks": [{"type": "command", "command": "'/opt/segno' 'hook' 'claude'"}]}]}}`
 	run := codex.commandsFor([]string{"/opt/it's segno"})
@@ -67,8 +67,8 @@ func TestCodexKeepsOtherHooks(t *testing.T) {
 	}
 }
 
-// TestCodexSettings enables and disables in a place: the file comes back byte for byte, and so does
-// its absence.
+// TestCodexSettings enables and disables hooks. The original file returns byte for byte. If there
+// was none, the file is removed.
 func TestCodexSettings(t *testing.T) {
 	dir := t.TempDir()
 	place := local.Place{Store: filepath.Join(dir, "store"), Codex: filepath.Join(dir, "codex")}

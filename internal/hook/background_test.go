@@ -36,7 +36,8 @@ func (c *scene) startsSubagent() {
 	c.waitForClock()
 }
 
-// runSubagent lets the subagent work. key is the id of the prompt that the agent answers meanwhile.
+// runSubagent lets the subagent work. key is the id of the prompt that the agent answers at the
+// same time.
 func (c *scene) runSubagent(key string) {
 	c.Helper()
 	c.writes(key, "s1", "sub", "by the subagent", "agent_id", "a9", "agent_type", "general-purpose")
@@ -106,7 +107,7 @@ func TestBackgroundWorkBesideAnotherTurn(t *testing.T) {
 	c.sendEvent("UserPromptSubmit", "prompt_id", "p2", "prompt", report)
 	c.wantOpen("p1", "p2")
 	c.stops("p2")
-	c.wantOpen("p1") // until something shows that no report of it is to come
+	c.wantOpen("p1") // open until an event shows that no report of it will come
 	c.wantHistory("base, 1 one, 2 two, external")
 	c.wantConflicts(c.undo(1))
 	c.wantOpen()
@@ -158,7 +159,7 @@ func TestABackgroundCommand(t *testing.T) {
 	c.waitForClock()
 	c.asks("p2", "two")
 	c.stops("p2")
-	c.wantOpen("p1") // until something shows that no report of it is to come
+	c.wantOpen("p1") // open until an event shows that no report of it will come
 	c.wantHistory("base, 1 one, 2 two")
 	c.wantConflicts(c.undo(2), "made")
 	c.wantFiles("a=0 made=by make, or by the user")

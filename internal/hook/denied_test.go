@@ -29,7 +29,7 @@ func TestACommandThatWasDeniedIsNotCounted(t *testing.T) {
 	mark := func(key, more string) {
 		c.agent(fmt.Sprintf(`"type":"user","promptId":%q,%s"message":{"role":"user","content":[{"type":"text","text":"[Request interrupted by user for tool use]"}]}`, key, more))
 	}
-	c.asks("p1", "one") // a rule denies the command, or the user does with a reason: the agent goes on
+	c.asks("p1", "one") // a rule or the user, with a reason, denies the command: the agent continues
 	deny("p1", "t1")
 	c.runs("p1", "t2", "make", func() {})
 	c.stops("p1")

@@ -20,8 +20,8 @@ func (c *scene) edits(key, id, name, old, text string) {
 	c.ends(key, id, "Edit", input)
 }
 
-// TestAUserWorksDuringATurn lets the user save a file, make one and delete one while the turn's tools
-// work on other files. All three stay in an undo, and they are not in the turn's checkpoint.
+// TestAUserWorksDuringATurn lets the user save a file, make one and delete one while the turn's tools work on other
+// files. An undo keeps all three changes, and the turn's checkpoint does not list them.
 func TestAUserWorksDuringATurn(t *testing.T) {
 	c := newScene(t, map[string]string{"a": "0", "b": "0", "mine": "0", "doomed": "0"})
 	c.asks("p1", "one")
@@ -45,8 +45,8 @@ func TestAUserWorksDuringATurn(t *testing.T) {
 	c.wantNoFailures()
 }
 
-// TestAUserWorksWhileACommandRuns counts a change during a command as the turn's: nothing shows which
-// process made it. Changes before and after the command are the user's.
+// TestAUserWorksWhileACommandRuns checks that a change during a command belongs to the turn, because no evidence shows
+// which process made it. Changes before and after the command belong to the user.
 func TestAUserWorksWhileACommandRuns(t *testing.T) {
 	c := newScene(t, map[string]string{"before": "0", "during": "0", "after": "0"})
 	c.asks("p1", "one")
@@ -62,8 +62,8 @@ func TestAUserWorksWhileACommandRuns(t *testing.T) {
 	c.wantNoFailures()
 }
 
-// TestAUserWorksBesideAProcessThatACommandLeft counts a change as the turn's while a process of a
-// command may still run.
+// TestAUserWorksBesideAProcessThatACommandLeft checks that a change belongs to the turn while a
+// process of a command may still run.
 func TestAUserWorksBesideAProcessThatACommandLeft(t *testing.T) {
 	c := newScene(t, map[string]string{"a": "0"})
 	c.asks("p1", "one")
@@ -76,14 +76,14 @@ func TestAUserWorksBesideAProcessThatACommandLeft(t *testing.T) {
 	c.wantNoFailures()
 }
 
-// TestLinesOfATurnAndOfAUser lets the user and the turn change different lines of a file, in any order.
-// Undo reverts those of the turn. Where both changed a line, the file is a conflict.
+// TestLinesOfATurnAndOfAUser lets the user and the turn change different lines of a file, in any order. Undo reverts
+// the lines of the turn. If both changed the same line, the file is a conflict.
 func TestLinesOfATurnAndOfAUser(t *testing.T) {
 	lines := func(changed ...string) string {
 		return strings.NewReplacer(changed...).Replace("one\n2\n3\n4\n5\n6\n7\neight\n")
 	}
 	for name, tc := range map[string]struct {
-		before, after string // of the user, beside the tool
+		before, after string // the user's changes before and after the tool call
 		left          string
 		conflicts     []string
 	}{
@@ -120,8 +120,8 @@ func TestLinesOfATurnAndOfAUser(t *testing.T) {
 	}
 }
 
-// TestAFormatterRunsAfterATool gives a turn what a hook of the user makes of a file that a tool wrote: it
-// runs after the tool, and before the agent goes on.
+// TestAFormatterRunsAfterATool checks that the changes of a formatter belong to the turn. A hook of the user runs it on
+// a file that a tool wrote, before the agent continues.
 func TestAFormatterRunsAfterATool(t *testing.T) {
 	c := newScene(t, map[string]string{"a.go": "package  a\n", "b.go": "package  b\n"})
 	c.asks("p1", "one")
@@ -159,8 +159,8 @@ func TestAToolNamesAFileByAnotherPath(t *testing.T) {
 	c.wantNoFailures()
 }
 
-// TestAnUndoLeavesTheWorkOfAnEarlierTask undoes a turn beside which a task of an earlier, interrupted
-// turn wrote a file that the user had deleted before.
+// TestAnUndoLeavesTheWorkOfAnEarlierTask undoes a turn. During that turn, a task of an earlier, interrupted turn wrote
+// a file that the user had deleted before.
 func TestAnUndoLeavesTheWorkOfAnEarlierTask(t *testing.T) {
 	c := newScene(t, map[string]string{"e": "0"})
 	c.asks("p1", "one")
@@ -181,9 +181,8 @@ func TestAnUndoLeavesTheWorkOfAnEarlierTask(t *testing.T) {
 	c.wantNoFailures()
 }
 
-// TestAnotherThreadOverwritesACommandsChange lets a command delete a file that a turn of another thread,
-// which began since, makes again. Undo of both lists the file: the turn that ran the command may have
-// deleted it.
+// TestAnotherThreadOverwritesACommandsChange lets a command delete a file. A later turn of another thread makes the
+// file again. Undo of either turn lists the file, because the turn that ran the command may have deleted it.
 func TestAnotherThreadOverwritesACommandsChange(t *testing.T) {
 	for _, how := range []string{"stops", "is interrupted"} {
 		t.Run("the turn "+how, func(t *testing.T) {
@@ -216,8 +215,8 @@ func TestAnotherThreadOverwritesACommandsChange(t *testing.T) {
 	}
 }
 
-// TestAReportBesideAnotherThread lets a turn that answers the report of its task write a file that a
-// running turn of another thread wrote before. Undo of the latter keeps the file and lists it.
+// TestAReportBesideAnotherThread lets a turn that answers the report of its task write a file that a running turn of
+// another thread wrote before. Undo of the running turn keeps the file and lists it.
 func TestAReportBesideAnotherThread(t *testing.T) {
 	c := startSubagent(t)
 	other := func(event string, more ...any) { c.sendEventOfOther(event, append(more, "prompt_id", "q1")...) }
@@ -239,8 +238,8 @@ func TestAReportBesideAnotherThread(t *testing.T) {
 	c.wantNoFailures()
 }
 
-// TestAReportAfterAnotherTurn is TestAReportBesideAnotherThread for a turn whose checkpoint lies below that of
-// a newer turn of its session, so that its files do not show what the answer to the report changed.
+// TestAReportAfterAnotherTurn is like TestAReportBesideAnotherThread, for a turn whose checkpoint is below that of a
+// newer turn of its session. The files of that checkpoint do not show the changes of the answer to the report.
 func TestAReportAfterAnotherTurn(t *testing.T) {
 	c := newScene(t, map[string]string{"a": "0", "notes": "0"})
 	other := func(event string, more ...any) { c.sendEventOfOther(event, append(more, "prompt_id", "q1")...) }

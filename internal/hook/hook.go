@@ -35,7 +35,7 @@ type Event struct {
 	Stdin  io.Reader
 	Stdout io.Writer
 	Getenv func(string) string
-	PID    int // of this process
+	PID    int
 	// Baseline starts the baseline of a directory in the background.
 	Baseline func(dir string) error
 	// Exit ends the process if an event does not end in time. If it is nil, only the
@@ -50,10 +50,9 @@ func Run(ctx context.Context, name string, e Event) {
 	}
 }
 
-// record records the event that read returns.
 func (a agent) record(ctx context.Context, e Event, read func() (event.Payload, error)) {
 	e.Place.StoreWait = storeWait
-	reading := e.watch(ctx, a.deadline("UserPromptSubmit"), func(event.Reason) {}) // the longest: the event is not known yet
+	reading := e.watch(ctx, a.deadline("UserPromptSubmit"), func(event.Reason) {}) // the longest: the event is not known
 	if err := e.Place.CheckOwner(); err != nil {
 		e.reportRefusal(read, err)
 		reading.Stop()
@@ -160,9 +159,9 @@ func (h *handler) handle(ctx context.Context) error {
 }
 
 // dir returns the directory in which the session started, with symlinks resolved. The agent's own
-// cd does not change it. Claude Code and Gemini CLI pass the directory in the environment. Without
-// that variable, dir returns the directory in which the session was first recorded. Codex and
-// OpenCode pass in the event the directory in which they were started or resumed.
+// cd does not change it. Claude Code and Gemini CLI pass the directory in the environment. If that
+// variable is not set, dir returns the directory in which the session was first recorded. The
+// events of Codex and OpenCode contain the directory in which the agent was started or resumed.
 func (h *handler) dir() string {
 	dir := h.Cwd
 	if h.sessionDir != "" {

@@ -18,7 +18,7 @@ import (
 
 // Edit is a planned change to an agent's settings. [Edit.Apply] makes it.
 type Edit struct {
-	File   string // the settings file, symlinks resolved
+	File   string // the settings file, with symlinks resolved
 	Backup string // where Apply stores the present content
 	Old    []byte // nil if there is no file
 	New    []byte // nil if the file is to be removed
@@ -27,15 +27,15 @@ type Edit struct {
 	// agent runs at the end of a turn even if it runs no hooks.
 	Notify *Edit
 
-	// remove returns the content of a file without segno's additions, or the same content if
-	// there is nothing of segno in it. It may use the content from before that.
+	// remove returns the content of a file without segno's additions, or the same content if there
+	// is nothing of segno in it. before is the content before segno edited the file, which remove
+	// may use.
 	remove func(content, before []byte) ([]byte, error)
 }
 
-// Changed reports whether the edit, or that of Notify, changes anything.
+// Changed reports whether the edit or Notify changes a file.
 func (e Edit) Changed() bool { return e.ChangesFile() || e.Notify != nil && e.Notify.Changed() }
 
-// ChangesFile reports whether the edit changes File.
 func (e Edit) ChangesFile() bool {
 	return !bytes.Equal(e.Old, e.New) || (e.Old == nil) != (e.New == nil)
 }
@@ -86,7 +86,7 @@ func PlanEnable(p local.Place, agent, settings string, self []string) (Edit, err
 	return e, nil
 }
 
-// invalid is the error of a settings file that cannot be edited.
+// invalid returns the error for a settings file that cannot be edited.
 func (e Edit) invalid(op string, err error) error {
 	return segno.NewError(segno.KindCorrupt, op, e.File, err).
 		WithHint("repair the file; segno does not edit settings it cannot read")
@@ -126,7 +126,7 @@ func PlanDisable(p local.Place, agent, settings string) (Edit, error) {
 	return e, err
 }
 
-// planRemoval plans to remove what segno added to the file.
+// planRemoval plans to remove segno's additions to the file.
 func (e *Edit) planRemoval(a agent) (err error) {
 	if e.Old == nil {
 		return nil
@@ -179,8 +179,8 @@ func (a agent) readSettings(p local.Place, settings string) (Edit, error) {
 	return e, nil
 }
 
-// Apply makes the edit. With enable it first writes a backup. That backup never contains segno's
-// hooks: enabling twice keeps the content from before the first time.
+// Apply makes the edit. If enable is set, it first writes a backup. That backup never contains
+// segno's hooks: enabling twice keeps the content from before the first time.
 func (e Edit) Apply(p local.Place, enable bool) (err error) {
 	if e.Notify != nil {
 		if err := e.Notify.Apply(p, enable); err != nil {
@@ -231,8 +231,8 @@ func replaceFile(fsys vfs.FS, file string, data []byte, mode fs.FileMode) error 
 	return vfs.Replace(fsys, file, data, mode)
 }
 
-// writeBackup stores the settings as they are without segno's hooks. If hooks are already installed
-// and the file did not change since, it keeps the content of the present backup.
+// writeBackup stores the settings without segno's hooks. If hooks are already installed and the
+// file did not change since, it keeps the content of the present backup.
 func (e Edit) writeBackup(fsys vfs.FS) error {
 	b := backup{File: e.File, Existed: e.Old != nil, Content: e.Old, Wrote: segno.HashOf(e.New)}
 	var before backup

@@ -7,8 +7,8 @@ import (
 	"github.com/dalsegno/segno/internal/local"
 )
 
-// InstalledSince returns since when an agent has had hooks of segno for sessions in dir: the last change of
-// the settings of the user or of the project, whichever is older. ok is false if neither has them.
+// InstalledSince returns the time since which an agent has had segno's hooks for sessions in dir. This is the last
+// change of the settings of the user or of the project, whichever is older. ok is false if neither has the hooks.
 func InstalledSince(p local.Place, agentName, dir string) (since time.Time, ok bool) {
 	a := agentOf(agentName)
 	for _, file := range []string{SettingsFile(p, agentName, ""), SettingsFile(p, agentName, dir)} {

@@ -7,8 +7,8 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// interrupted returns a scene after a turn that changed files in three ways and was interrupted,
-// either by Esc, which the agent records, or by the death of its process, which leaves no record.
+// interrupted returns a scene after a turn that changed files in three ways and was interrupted.
+// The agent records an interruption by Esc. The end of its process leaves no record.
 func interrupted(t *testing.T, how string) *scene {
 	t.Helper()
 	c := newScene(t, map[string]string{"notes": "0", "doomed": "precious", "src/lib": "0", "src/made-by-make": "0"})

@@ -225,7 +225,6 @@ func (s *leasedProject) spoolEntries(key string) []segno.Entry {
 	return es
 }
 
-// open returns the keys of the open turns.
 func (s *leasedProject) open() (keys []segno.TurnKey) {
 	s.Helper()
 	turns, err := s.place.Spool().Turns(s.Context())
@@ -419,7 +418,7 @@ func TestAnotherSessionBesideALease(t *testing.T) {
 	l := s.own()
 	s.begin(l, "one")
 	other := []any{"session_id", "22222222-0000-4000-8000-000000000002", "transcript_path", "", "prompt_id", "other"}
-	var out bytes.Buffer // which says that two are at work
+	var out bytes.Buffer // contains the warning that two agents work here
 	Run(t.Context(), "claude", Event{Place: s.place, Stdin: strings.NewReader(s.payload("UserPromptSubmit", append(other, "prompt", "theirs")...)), Stdout: &out, Getenv: func(string) string { return "" }})
 	if !strings.Contains(out.String(), "another agent is active") {
 		t.Errorf("the agent received %q", &out)

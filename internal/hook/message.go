@@ -96,8 +96,8 @@ func (h *handler) reportFailure(err error) {
 	h.answer.showLine(line + " (run 'segno doctor' for details)")
 }
 
-// reportRefusal shows once in a session why nothing of it is recorded. It touches no file in the
-// store, because the store is another user's.
+// reportRefusal shows once in a session why segno records nothing. It touches no file in the store,
+// because the store belongs to another user.
 func (e Event) reportRefusal(read func() (event.Payload, error), why error) {
 	p, err := read()
 	isShown := p.Event == "SessionStart" || p.Event == "UserPromptSubmit"
@@ -106,7 +106,7 @@ func (e Event) reportRefusal(read func() (event.Payload, error), why error) {
 	}
 	var a answer
 	a.showLine("segno: this session is not recorded: " + clip(why.Error()) + "; " + clip(segno.HintOf(why)))
-	_ = a.write(e.Stdout) // the log is in the store, which may not be written
+	_ = a.write(e.Stdout) // there is no log to write to: it is in the other user's store
 }
 
 // markRecorded records that the session's turns are recorded again.

@@ -14,10 +14,10 @@ import (
 // eventNotify is the event of the setting notify of Codex: a turn has ended.
 const eventNotify = "agent-turn-complete"
 
-// Notify handles the arguments that Codex gives to segno's command in its setting notify: the
-// command that the setting had before, which is run with the notification, and the notification.
-// Like a hook, Notify reports failures only in the log. It records the turn unless hooks did. If e
-// has no store, Notify only runs the user's command.
+// Notify handles the arguments that Codex gives to segno's command in its setting notify. They are
+// the command that segno replaced in the setting, and the notification. Notify runs that command
+// with the notification. Like a hook, Notify reports failures only in the log. It records the turn
+// unless hooks did. If e has no store, Notify only runs the user's command.
 func Notify(ctx context.Context, args []string, e Event) {
 	if len(args) == 0 {
 		return
@@ -55,8 +55,8 @@ func readNotification(text string) (event.Payload, error) {
 	return p, nil
 }
 
-// notified records a turn of which hooks reported nothing. Its files begin where the newest
-// checkpoint ends. Sessions without a rollout, such as the one in which Codex makes a title, and
+// notified records a turn for which hooks reported nothing. The turn's changes begin at the newest
+// checkpoint. Sessions without a rollout, such as the one in which Codex makes a title, and
 // subagents have no turns.
 func (h *handler) notified(ctx context.Context) error {
 	if h.Session == "" || h.PromptID == "" {

@@ -10,14 +10,14 @@ import (
 	"github.com/dalsegno/segno/internal/local"
 )
 
-// Codex runs the program of the setting notify in config.toml at the end of each turn, also where it
-// runs no hooks: before the user reviewed them, and in versions without hooks. There can be only one
-// such program, so segno's command ends with the command that it replaced, and runs that.
+// Codex runs the program of the setting notify in config.toml at the end of each turn. It does so even if it runs no
+// hooks: before the user reviewed them, and in versions without hooks. There can be only one such program. So segno's
+// command ends with the command that it replaced, and runs that, too.
 
 // NotifyArg is the argument of 'segno hook' in the setting notify.
 const NotifyArg = "codex-notify"
 
-// notifyOf returns the command that calls segno, which ends with the command before.
+// notifyOf returns the command that calls segno and ends with the replaced command before.
 func notifyOf(self, before []string) []string {
 	return slices.Concat(self, []string{"hook", NotifyArg}, before)
 }
@@ -77,8 +77,8 @@ func addNotify(config []byte, self []string) ([]byte, error) {
 	return slices.Concat(config[:begin], []byte("notify = "), value, []byte("\n"), config[begin:]), nil
 }
 
-// removeNotify returns a config.toml without segno's command, or config unchanged if it has none. The
-// setting gets the command that segno's replaced, in the form that it has in before.
+// removeNotify returns a config.toml without segno's command, or config unchanged if it has none. The setting gets back
+// the command that segno replaced, in the same form as in before.
 func removeNotify(config, before []byte) ([]byte, error) {
 	s, err := findNotify(config)
 	if err != nil {
@@ -105,7 +105,7 @@ func removeNotify(config, before []byte) ([]byte, error) {
 type notifySetting struct {
 	isSet bool
 	run   []string
-	line  tomlSpan // with the end of the line
+	line  tomlSpan // includes the end of the line
 	value tomlSpan
 }
 
@@ -146,7 +146,7 @@ func encodeTOML(words []string) ([]byte, error) {
 	return []byte("[" + strings.Join(quoted, ", ") + "]"), nil
 }
 
-// quoteTOML returns a string as a basic string of TOML.
+// quoteTOML encodes a string as a basic string of TOML.
 func quoteTOML(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')

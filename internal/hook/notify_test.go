@@ -18,7 +18,7 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// configs are settings of users, with the command that Codex calls.
+// configs returns examples of users' settings, with the command that Codex calls.
 func configs() map[string][]string {
 	return map[string][]string{
 		"":                          nil,
@@ -32,8 +32,8 @@ func configs() map[string][]string {
 	}
 }
 
-// TestNotifySetting adds and removes the command in settings of users. Without other edits they come
-// back byte for byte, also the form of the user's own command.
+// TestNotifySetting adds and removes the command in settings of users. Without other edits, the original settings
+// return byte for byte, including the form of the user's own command.
 func TestNotifySetting(t *testing.T) {
 	self := []string{"/opt/it's \"segno\"", "--store", "/a\\b"}
 	for before, own := range configs() {
@@ -61,7 +61,7 @@ func TestNotifySetting(t *testing.T) {
 		if got, err := removeNotify(append(with, added...), []byte(before)); err != nil || string(got) != before+added {
 			t.Errorf("removed %q, %v; want %q", got, err, before+added)
 		}
-		without, err := removeNotify(with, nil) // the backup is lost
+		without, err := removeNotify(with, nil) // without the backup
 		if s, findErr := findNotify(without); err != nil || findErr != nil || !slices.Equal(s.run, own) {
 			t.Errorf("without a backup %q calls %q, %v, %v", without, s.run, err, findErr)
 		}
@@ -84,7 +84,8 @@ func TestNotifySettingThatCannotBeEdited(t *testing.T) {
 	}
 }
 
-// FuzzNotifySetting edits any file: it stays as it is, or all of it but the setting does.
+// FuzzNotifySetting edits any file. Either the file stays unchanged, or everything except the
+// setting does.
 func FuzzNotifySetting(f *testing.F) {
 	for config := range configs() {
 		f.Add([]byte(config))
@@ -112,8 +113,8 @@ func FuzzNotifySetting(f *testing.F) {
 	})
 }
 
-// TestNotifyIsEnabledWithTheHooks enables and disables in a place. Codex changes its settings
-// meanwhile, as it does when the user trusts the hooks.
+// TestNotifyIsEnabledWithTheHooks enables and disables hooks. In between, Codex changes its
+// settings, as it does when the user trusts the hooks.
 func TestNotifyIsEnabledWithTheHooks(t *testing.T) {
 	const own, added = "notify = [ 'say', \"done\" ] # mine\nmodel = \"x\"\n", "\n[hooks.state.\"x\"]\ntrusted_hash = \"y\"\n"
 	for _, c := range []struct {
@@ -179,8 +180,8 @@ func writeFile(t *testing.T, path, content string) {
 	}
 }
 
-// TestNotifyFaults enables and disables on a disk that fails. Each file is as before or as intended,
-// and another attempt completes the work: nothing of the user's settings is lost.
+// TestNotifyFaults enables and disables on a disk that fails. Each file has its old or its intended content, and
+// another attempt completes the work. No setting of the user is lost.
 func TestNotifyFaults(t *testing.T) {
 	const own = "notify = [ 'say' ]\n"
 	edit := func(place local.Place, enable bool) error {
@@ -236,8 +237,8 @@ func TestNotifyFaults(t *testing.T) {
 	}
 }
 
-// TestNotificationsThatAreNone gets arguments that Codex would not send. The user's command is run
-// all the same, and nothing but the log changes.
+// TestNotificationsThatAreNone passes arguments that Codex would not send. The user's command still
+// runs, and only the log changes.
 func TestNotificationsThatAreNone(t *testing.T) {
 	dir := t.TempDir()
 	place := local.Place{Store: filepath.Join(dir, "store"), Codex: filepath.Join(dir, "codex"), Now: time.Now}
@@ -248,7 +249,7 @@ func TestNotificationsThatAreNone(t *testing.T) {
 		e := Event{Place: place, Stdout: &out, Getenv: func(string) string { return "" }}
 		Notify(t.Context(), []string{"sh", "-c", `echo >> "$0"`, ran, text}, e)
 		Notify(t.Context(), []string{filepath.Join(dir, "missing"), text}, e)
-		for _, err := os.Stat(ran); err != nil; _, err = os.Stat(ran) { // it outlives the call
+		for _, err := os.Stat(ran); err != nil; _, err = os.Stat(ran) { // the command outlives the call
 			runtime.Gosched()
 		}
 		if out.Len() > 0 || place.Exists() {

@@ -17,10 +17,10 @@ import (
 
 var errKilled = errors.New("killed")
 
-// The moments of a move at which a user writes files. At all but the first the process of the move is
-// killed, and another command completes it.
+// The moments of a move at which a user writes files. At each moment except the first, the process of the move is
+// killed, and another command completes the move.
 const (
-	whileWriting = iota // the files are written
+	whileWriting = iota // the move is writing the files
 	halfWritten         // some files are written
 	beforeCommit        // the files are written, and the move is not in the store
 	beforeClear         // the move is in the store, and its plan in the journal
@@ -51,8 +51,8 @@ type stuckSpool struct{ timeline.Spool }
 
 func (stuckSpool) ClearPlan(context.Context, segno.WorkspaceID) error { return errKilled }
 
-// moves makes moves other than a plain undo, also while turns are open. It makes none while tasks run in the
-// background: a move then records them, and their reports begin turns of their own.
+// moves makes moves other than a plain undo, also while turns are open. It makes no move while background tasks run,
+// because the move would record them, and their reports would then begin separate turns.
 func (w *world) moves(a *simAgent) {
 	w.Helper()
 	for _, o := range w.agents {
@@ -70,22 +70,22 @@ func (w *world) moves(a *simAgent) {
 	}
 }
 
-// undoable returns the thread of an agent and the key of its newest recorded turn. running reports that
-// a move needs to be allowed while agents work.
+// undoable returns the thread of an agent and the key of its newest recorded turn. running is set if agents work, so
+// that the move must set WhileRunning.
 func (w *world) undoable(a *simAgent) (thread segno.ThreadID, key string, running bool) {
 	w.Helper()
 	if a.session == "" {
 		return "", "", false
 	}
 	running = w.busy()
-	w.must(w.closeOpen()) // the move would record an interrupted turn itself, and undo that one
+	w.must(w.closeOpen()) // otherwise the move would record an interrupted turn, and undo that one
 	thread, key = a.newest()
 	return thread, key, running
 }
 
-// thereAndBack undoes the newest turn of an agent while a user writes files, in any state of the world,
-// and takes that back with an op undo or a redo. The files that only the undo wrote are as they were
-// before, and those that the user wrote have the user's bytes.
+// thereAndBack undoes the newest turn of an agent while a user writes files, in any state of the world, and reverts the
+// undo with an op undo or a redo. Files that only the undo wrote have their earlier content again. Files that the user
+// wrote have the user's bytes.
 func (w *world) thereAndBack(a *simAgent) {
 	w.Helper()
 	thread, key, running := w.undoable(a)
@@ -135,8 +135,9 @@ func (w *world) thereAndBack(a *simAgent) {
 	}
 }
 
-// forgetDeletions marks what the user wrote during an undo to files that the user deleted in the end, as the undo had, and that
-// are back after its reversal. From there, their bytes are again those from before the undo.
+// forgetDeletions handles files that both the undo and then the user deleted, and that the reversal of the undo
+// restored. It marks the user's writes to them during the undo as undone, because the files have their bytes from
+// before the undo again.
 func (w *world) forgetDeletions(began int, before, edited map[string]string) {
 	after := w.files()
 	for i := range w.writes[began:] {
@@ -200,8 +201,8 @@ func (w *world) disturb(ask timeline.MoveRequest, act func()) (steps []segno.Cha
 	return steps
 }
 
-// wrote checks the files after a move: those that a user edited meanwhile have the user's bytes, others that
-// the move wrote are as to returns, and the rest is as before.
+// wrote checks the files after a move. Files that a user edited during the move have the user's bytes. Other files that
+// the move wrote have the content that to returns. The rest is unchanged.
 func (w *world) wrote(what string, before, after, edited map[string]string, to func(path string) (segno.Entity, bool)) {
 	w.Helper()
 	for _, path := range worldPaths() {
@@ -211,7 +212,8 @@ func (w *world) wrote(what string, before, after, edited map[string]string, to f
 		switch {
 		case isMine && content == mine:
 		case isMine && mine == "" && isStep:
-			// Both deleted it. Nothing shows that the user did, so the move's own deletion is taken back.
+			// Both deleted it. There is no evidence of the user's deletion, so the reversal reverts the deletion of the
+			// move.
 		case isMine:
 			w.Fatalf("%s: %s has %q, and the user wrote %q meanwhile", what, path, content, mine)
 		case !isStep && content != before[path]:
@@ -222,7 +224,8 @@ func (w *world) wrote(what string, before, after, edited map[string]string, to f
 	}
 }
 
-// movedUnderTurns notes a move for the turns that are open. A path that such a turn had not written before begins with what the move wrote. One that both wrote may be in doubt.
+// movedUnderTurns records a move for the open turns. For a path that such a turn had not written, the content that the
+// move wrote is the state before the turn. A path that both wrote may be in doubt.
 func (w *world) movedUnderTurns(plan *timeline.Plan, after map[string]string) {
 	for _, a := range w.agents {
 		for _, t := range a.turns {
@@ -246,8 +249,7 @@ func (w *world) movedUnderTurns(plan *timeline.Plan, after map[string]string) {
 	}
 }
 
-// undoBesideTurns undoes the newest turn of an agent's thread while turns are open, of this thread or of
-// another.
+// undoBesideTurns undoes the newest turn of an agent's thread while turns of this or another thread are open.
 func (w *world) undoBesideTurns(a *simAgent) {
 	w.Helper()
 	thread, key, running := w.undoable(a)
@@ -271,8 +273,8 @@ func (w *world) undoBesideTurns(a *simAgent) {
 	w.movedUnderTurns(moved.Plan, all)
 }
 
-// forkAndBack forks the newest checkpoint of an agent's thread and undoes that. A fork in which the user
-// saved is kept. The project's files stay.
+// forkAndBack forks the newest checkpoint of an agent's thread and undoes the fork. A fork in which the user saved is
+// kept. The project's files do not change.
 func (w *world) forkAndBack(a *simAgent) {
 	w.Helper()
 	_, key, _ := w.undoable(a)

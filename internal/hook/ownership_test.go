@@ -19,12 +19,12 @@ import (
 // each file with its recorded author:
 //
 //   - An undo never changes a file that another author wrote and the turn did not.
-//   - A file that only the turn wrote is as the turn found it.
+//   - A file that only the turn wrote has its content from before the turn.
 //   - A file that the turn and another author wrote is untouched and listed.
 //
-// A file may be listed as a conflict, and untouched, where segno cannot know: the
-// turn was interrupted, left work in the background or overlapped another. A
-// write of the user while a command of a turn runs counts as that turn's.
+// A file may be listed as a conflict, and untouched, if segno cannot know the author: the turn was
+// interrupted, left work in the background or overlapped another turn. A write of the user while a
+// command of a turn runs counts as a write of that turn.
 func TestAnyOwnership(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -100,7 +100,7 @@ func (a *simAgent) queued(text string) {
 	a.hook("UserPromptSubmit", map[string]any{"prompt_id": a.front().id, "prompt": text})
 }
 
-// leave ends the agent during a turn: orderly with an event, or by a kill.
+// leave ends the agent during a turn, either with an event or by a kill.
 func (a *simAgent) leave(ordered bool) {
 	a.Helper()
 	if a.process == nil {
@@ -115,7 +115,7 @@ func (a *simAgent) leave(ordered bool) {
 	}
 	for _, t := range a.turns {
 		t.doubt = t.doubt || t.open || len(t.tasks) > 0
-		t.open, t.tasks = false, nil // background work dies with the agent
+		t.open, t.tasks = false, nil // background work ends with the agent
 	}
 	a.waitForClock()
 }
@@ -155,7 +155,7 @@ func (a *simAgent) task(task simTask, path string) {
 	}
 }
 
-// endTask ends a background task. The agent reports that to itself in the running turn, or by a
+// endTask ends a background task. The agent reports the end to itself, in the running turn or by a
 // prompt that it answers. The answer is part of the turn that started the task.
 func (a *simAgent) endTask(task simTask, path string) {
 	a.Helper()
@@ -222,7 +222,7 @@ func (w *world) undo(a *simAgent) bool {
 		}
 		return false
 	}
-	w.must(w.closeOpen()) // a turn that was interrupted is recorded by the move itself; look at it first
+	w.must(w.closeOpen()) // otherwise the move would record an interrupted turn; record it first
 	_, key := a.newest()
 	before := w.files()
 	var moved timeline.MoveResult
@@ -247,8 +247,8 @@ func (w *world) undo(a *simAgent) bool {
 	case rapid.Bool().Draw(w.T, "restarts"):
 		a.restart()
 	default:
-		// The user goes on in the session that has the turn: with its next prompt the
-		// turn is on the line again, and its writes are still undone.
+		// The user continues in the session that has the turn. With its next prompt, the turn is on
+		// the line again, but its writes stay undone.
 	}
 	return true
 }
@@ -285,8 +285,8 @@ func (w *world) reverted(t *simTurn, before, after map[string]string, p *timelin
 		now := w.authors(path, t)
 		listed := slices.ContainsFunc(p.Conflicts, func(c segno.Conflict) bool { return c.Path == path })
 		untouched, found := before[path] == after[path], after[path] == t.before[path]
-		// Undo may also restore content of another author that the turn overwrote, and what a move left
-		// while the turn was open: an interrupted one may have written it.
+		// Undo may also restore content of another author that the turn overwrote, and content that a move wrote while
+		// the turn was open, because an interrupted turn may have written it.
 		right := found || now.others && after[path] == now.other || t.moved[segno.HashOf([]byte(after[path]))]
 		clear := !t.doubt && !t.overlap
 		fail := func(why string) {
@@ -321,7 +321,7 @@ func (w *world) reverted(t *simTurn, before, after map[string]string, p *timelin
 
 // checkReported stores a conflict of a turn for the other turns of the agent that had tasks in the
 // background. While the turn ran, these tasks, the turn and the user wrote at the same time. If
-// times and tools do not tell them apart, the path is in doubt for the turn in the foreground.
+// times and tools do not distinguish them, the path is in doubt for the turn in the foreground.
 func (w *world) checkReported(path string, t *simTurn) {
 	for _, a := range w.agents {
 		if !slices.Contains(a.turns, t) {
@@ -337,21 +337,21 @@ func (w *world) checkReported(path string, t *simTurn) {
 
 // The last author of a path, as seen from a turn.
 const (
-	byNone   = iota // it was not written since the turn began
+	byNone   = iota // no one wrote it since the turn began
 	byTurn          // the turn
-	byEither        // the user, in a window of the turn: nothing tells the two apart
-	byOther         // another
+	byEither        // the user, in a window of the turn, so the two cannot be distinguished
+	byOther         // another author
 )
 
 // authorship lists the writers of a path since a turn began.
 type authorship struct {
 	last    int
-	others  bool   // another did
-	other   string // the content that another wrote last
-	own     string // and the turn
-	mixed   bool   // the turn did, and another did later
-	claimed bool   // of byEither: the turn gets what the user wrote
-	hidden  bool   // the turn deleted it, and another changed names in the directory later
+	others  bool   // another author wrote it
+	other   string // the content that another author wrote last
+	own     string // the content that the turn wrote last
+	mixed   bool   // the turn wrote it, and another author did later
+	claimed bool   // for byEither: the user's write counts as the turn's
+	hidden  bool   // the turn deleted it, and another author changed names in the directory later
 }
 
 func (w *world) authors(path string, t *simTurn) (a authorship) {
@@ -379,8 +379,8 @@ func (w *world) authors(path string, t *simTurn) (a authorship) {
 			a.last, a.claimed, a.others, a.mixed, wrote = byEither, false, true, false, false
 		default:
 			a.last, a.others, a.other = byOther, true, c.content
-			// Without a name from a tool nothing shows that the turn wrote it, too, before the user
-			// did. The same holds for a deletion, which is the user's beyond doubt.
+			// If no tool named the path, there is no evidence that the turn also wrote it before
+			// the user did. The same is true for a deletion, which certainly belongs to the user.
 			if a.mixed = wrote; c.during[t.key] && (!named || gone) {
 				a.mixed, wrote = false, false
 			}

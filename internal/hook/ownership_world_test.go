@@ -25,8 +25,8 @@ import (
 	"github.com/dalsegno/segno/transcript/claude"
 )
 
-// world is a project in which agents and a user write files. It remembers the author of every
-// write, so that a test can check whether a move touched a byte of another author.
+// world is a project in which agents and a user write files. It records the author of every write,
+// so that a test can check whether a move changed a byte of another author.
 type world struct {
 	*rapid.T
 	place   local.Place
@@ -34,7 +34,7 @@ type world struct {
 	agents  []*simAgent
 	writes  []write // oldest first
 	event   bool    // an agent had an event since the newest write
-	n       int     // makes contents, ids and keys unique
+	n       int     // a counter that makes contents, ids and keys unique
 }
 
 // write is one change of a file; content "" deletes it.
@@ -42,8 +42,8 @@ type write struct {
 	path, content string
 	author        string          // the key of the turn that wrote, or user
 	named         bool            // a turn wrote it with a tool that named the path
-	during        map[string]bool // for a write of the user: the turns in the foreground then
-	claimed       map[string]bool // and those of them whose windows it was in
+	during        map[string]bool // for a write of the user: the turns in the foreground at that time
+	claimed       map[string]bool // the turns in during whose windows contain the write
 	undone        bool            // an undo reverted it
 }
 
@@ -66,12 +66,12 @@ type simAgent struct {
 	turns   []*simTurn
 }
 
-// simTurn is a turn as its agent knows it.
+// simTurn is the agent's view of a turn.
 type simTurn struct {
 	key     string
-	begin   int                 // how many writes there were when it began
-	before  map[string]string   // the files then
-	left    map[string]string   // the files when it ended in order
+	begin   int                 // the number of writes when the turn began
+	before  map[string]string   // the files when it began
+	left    map[string]string   // the files when it ended normally
 	open    bool                // in the foreground
 	overlap bool                // another turn was open or running in the background during it
 	doubt   bool                // it was interrupted, or left work in the background
@@ -79,9 +79,9 @@ type simTurn struct {
 	tasked  bool                // it left work in the background
 	told    map[string]bool     // paths that another turn of the agent had in doubt
 	moved   map[segno.Hash]bool // contents that moves wrote, or may have written, while it was open
-	id      string              // of the newest prompt in it
-	ran     bool                // a command of it ran
-	running bool                // one runs now
+	id      string              // id of its newest prompt
+	ran     bool                // one of its commands ran
+	running bool                // one of its commands runs now
 	gap     string              // the path that its newest call named, until the next call
 }
 
@@ -138,7 +138,7 @@ func (w *world) files() map[string]string {
 	return m
 }
 
-// change writes new content to a path, or deletes the file, and remembers the author.
+// change writes new content to a path, or deletes the file, and records the author.
 func (w *world) change(p, author string) {
 	w.Helper()
 	content := ""
@@ -161,8 +161,8 @@ func (w *world) rename(from, to string) {
 	w.remember(write{path: to, author: user, content: content})
 }
 
-// separate waits until a write of an author is not within the grain of the file system's clock of one
-// of another author, and one of the user not within that of an event.
+// separate waits until the next write of an author differs by more than the grain of the file system's clock from the
+// last write of another author. For the user, it also waits for that distance from the last event.
 func (w *world) separate(author string) {
 	w.Helper()
 	if i := len(w.writes) - 1; i >= 0 && w.writes[i].author != author || author == user && w.event {
@@ -170,9 +170,8 @@ func (w *world) separate(author string) {
 	}
 }
 
-// remember adds a write. A write of the user is in the window of a turn if a command of it runs, or if
-// the newest call of the turn named the path: until the turn goes on, nothing tells the user from a
-// formatter.
+// remember records a write. A write of the user is in the window of a turn if a command of the turn runs, or if the
+// newest call of the turn named the path. Until the turn continues, the user cannot be distinguished from a formatter.
 func (w *world) remember(c write) {
 	w.Helper()
 	if c.author == user {
@@ -270,8 +269,7 @@ func (a *simAgent) register() {
 	a.must(os.WriteFile(a.registry(), data, 0o600))
 }
 
-// kill ends the process as SIGKILL does: no hook fires, the registry keeps its
-// entry.
+// kill ends the process with SIGKILL: no hook fires, and the registry keeps its entry.
 func (a *simAgent) kill() {
 	a.Helper()
 	if a.process == nil {
@@ -483,7 +481,7 @@ func (w *world) waitForClock() {
 	}
 }
 
-// restart ends the agent; with the next prompt a new one begins without a conversation.
+// restart ends the agent. The next prompt starts a new one without a conversation.
 func (a *simAgent) restart() {
 	a.Helper()
 	a.stopped()
@@ -529,8 +527,8 @@ func (w *world) at(f func(ctx context.Context, s *local.Store, site *timeline.Ti
 	return f(ctx, s, site)
 }
 
-// newest returns the thread of the agent's session and the key of the newest
-// turn that an undo of it would revert, "" if there is none.
+// newest returns the thread of the agent's session, and the key of the turn that an undo of the
+// thread would revert, or "".
 func (a *simAgent) newest() (thread segno.ThreadID, key string) {
 	a.Helper()
 	a.must(a.at(func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {

@@ -30,7 +30,8 @@ func addPlugin(present []byte, run hookCommands) ([]byte, error) {
 	return bytes.Replace(pluginSource, []byte(commandsLine+"null"), append([]byte(commandsLine), line...), 1), nil
 }
 
-// readPlugin returns the commands of a plugin that addPlugin wrote, nil for any other file.
+// readPlugin returns the commands of a plugin that addPlugin wrote. It returns nil for any other
+// file.
 func readPlugin(file []byte) *pluginCommands {
 	head, _, _ := bytes.Cut(pluginSource, []byte(commandsLine))
 	rest, isOurs := bytes.CutPrefix(file, append(bytes.Clone(head), commandsLine...))
@@ -42,7 +43,7 @@ func readPlugin(file []byte) *pluginCommands {
 	return &c
 }
 
-// of returns the command for an event, nil if c is nil.
+// of returns the command for an event, or nil if c is nil.
 func (c *pluginCommands) of(name string) []string {
 	if c == nil {
 		return nil

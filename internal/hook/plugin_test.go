@@ -14,8 +14,8 @@ import (
 	"github.com/dalsegno/segno/internal/local"
 )
 
-// TestPlugin enables OpenCode twice and disables it: the plugin is a file of segno's, and no other
-// file is replaced or removed.
+// TestPlugin enables OpenCode twice and disables it. Only segno's own plugin file is replaced or
+// removed.
 func TestPlugin(t *testing.T) {
 	dir := t.TempDir()
 	place := local.Place{Store: filepath.Join(dir, "store"), OpenCode: filepath.Join(dir, "opencode")}
@@ -78,8 +78,8 @@ func TestPlugin(t *testing.T) {
 	}
 }
 
-// TestGeminiSettings checks the registered hooks: Gemini CLI's names of events, milliseconds, and a
-// name that it shows.
+// TestGeminiSettings checks the registered hooks: Gemini CLI's names of events, timeouts in
+// milliseconds, and the name that it shows.
 func TestGeminiSettings(t *testing.T) {
 	before := "{\n  \"ui\": {\"theme\": \"x\"},\n  \"hooks\": {\"AfterAgent\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"true\"}]}]}\n}\n"
 	run := geminiCLI.commandsFor([]string{"/opt/segno"})

@@ -26,8 +26,9 @@ type Probe struct {
 	Error   string   `json:"error,omitempty"`
 }
 
-// ProbeHooks runs each command in a settings file of an agent as the agent does, with a synthetic event, and
-// checks the answer. It asks Codex whether it runs them in dir. Installed hooks do not always run, for example if their binary was moved.
+// ProbeHooks runs each command in a settings file of an agent as the agent does, with a synthetic event, and checks the
+// answer. It also asks Codex whether it runs the hooks in dir. Installed hooks do not always run, for example if their
+// binary was moved.
 func ProbeHooks(ctx context.Context, p local.Place, agent, settings, dir string, env []string) Probe {
 	out := Probe{Agent: agent, File: settings}
 	if err := out.probe(ctx, p, dir, env); err != nil {

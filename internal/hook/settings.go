@@ -27,7 +27,6 @@ type hookCommands struct {
 	rest []string
 }
 
-// of returns the command for an event.
 func (r hookCommands) of(name string) []string {
 	if (event.Payload{Event: event.Name(name)}).IsToolEvent() {
 		return r.tool
@@ -72,7 +71,7 @@ func readObject(data []byte) (o object, err error) {
 	})
 	switch invalid := json.Unmarshal(data, new(any)); {
 	case !ok && invalid != nil:
-		return nil, invalid // it names the place
+		return nil, invalid // the error contains the position
 	case !ok:
 		return nil, errors.New("not a JSON object")
 	case jsonscan.SkipSpace(data, end) < len(data):
@@ -135,7 +134,7 @@ func (o object) index(name string) int {
 	return slices.IndexFunc(o, func(m member) bool { return m.name == name })
 }
 
-// get returns the value of a name, nil if there is none.
+// get returns the value of a name, or nil.
 func (o object) get(name string) json.RawMessage {
 	if i := o.index(name); i >= 0 {
 		return o[i].value
@@ -176,8 +175,8 @@ func (a agent) addHooks(settings []byte, run hookCommands) ([]byte, error) {
 	return closeSettings(top, hooks, indentation(settings))
 }
 
-// removeHooks returns settings without segno's hooks, or settings unchanged without them. It
-// returns nil if the file is to be removed.
+// removeHooks returns settings without segno's hooks. It returns settings unchanged if they contain
+// none, and nil if the file is to be removed.
 func (a agent) removeHooks(settings []byte) ([]byte, error) {
 	if a.isPlugin {
 		if readPlugin(settings) != nil {
@@ -222,7 +221,7 @@ func (a agent) withoutSegno(hooks object) (rest object, found bool, err error) {
 	return rest, found, nil
 }
 
-// groupsOf returns the groups of an event; raw is nil for an event without any.
+// groupsOf returns the groups of an event. raw is nil for an event that has no groups.
 func groupsOf(raw json.RawMessage) (groups []json.RawMessage, err error) {
 	if raw != nil {
 		err = json.Unmarshal(raw, &groups)
@@ -259,8 +258,8 @@ func openSettings(settings []byte) (top, hooks object, err error) {
 	return top, hooks, err
 }
 
-// closeSettings returns the settings with other hooks, indented as the user indents them. It leaves
-// out events without a value, and "hooks" if no event is left.
+// closeSettings returns the settings with new hooks, in the user's indentation. It leaves out
+// events without a value, and "hooks" if no event is left.
 func closeSettings(top, hooks object, indent string) ([]byte, error) {
 	without := func(o object, is func(member) bool) object { return slices.DeleteFunc(slices.Clone(o), is) }
 	if hooks = without(hooks, func(m member) bool { return m.value == nil }); len(hooks) > 0 {
@@ -276,7 +275,7 @@ func closeSettings(top, hooks object, indent string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// segnoCommand returns the command of a group that addHooks wrote, nil for other groups.
+// segnoCommand returns the command of a group that addHooks wrote, or nil for other groups.
 func (a agent) segnoCommand(raw json.RawMessage) ([]string, error) {
 	var g struct {
 		Hooks []json.RawMessage `json:"hooks"`

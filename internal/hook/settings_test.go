@@ -78,8 +78,8 @@ func TestSettingsThatCannotBeReadAreNotEdited(t *testing.T) {
 	}
 }
 
-// TestAmbiguousSettingsAreNotEdited refuses settings of which an edit would change more
-// than segno's entries, or whose meaning is ambiguous.
+// TestAmbiguousSettingsAreNotEdited checks that settings are refused if an edit would change more
+// than segno's entries, or if their meaning is ambiguous.
 func TestAmbiguousSettingsAreNotEdited(t *testing.T) {
 	for _, bad := range []string{
 		`{"a": 1, "a": 2}`, `{"hooks": {}, "hooks": {}}`, `{"hooks": {"Stop": [], "Stop": []}}`,

@@ -10,8 +10,9 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// stopIsKilled runs stop, and puts the files of the open turns back as they were before it: the
-// hook was killed after it committed the turn and before it removed the turn's file.
+// stopIsKilled runs stop, and then restores the files of the open turns from before it. This is the
+// state after the hook was killed between the commit of the turn and the removal of the turn's
+// file.
 func (c *scene) stopIsKilled(stop func()) {
 	c.Helper()
 	names, err := filepath.Glob(filepath.Join(c.place.Store, "turns", "*.jsonl"))
@@ -32,9 +33,9 @@ func (c *scene) stopIsKilled(stop func()) {
 	}
 }
 
-// TestUndoAfterAStopHookWasKilled kills the hook of a Stop event between the commit of the turn
-// and the removal of the turn's file. The agent still runs, and so no other event ends the turn.
-// The user can undo it nevertheless.
+// TestUndoAfterAStopHookWasKilled kills the hook of a Stop event between the commit of the turn and
+// the removal of the turn's file. The agent still runs, so no other event ends the turn. The user
+// can still undo it.
 func TestUndoAfterAStopHookWasKilled(t *testing.T) {
 	c := newScene(t, map[string]string{"a": "0"})
 	c.asks("p1", "one")

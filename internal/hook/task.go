@@ -62,14 +62,14 @@ func (h *handler) subagentEvent(ctx context.Context) error {
 	return nil
 }
 
-// subagentStop records on the turn that started a subagent that it stopped.
+// subagentStop records the end of a subagent in the turn that started it.
 func (h *handler) subagentStop(ctx context.Context) error {
 	text := "subagent " + h.AgentID + " (" + cmp.Or(h.AgentType, "default") + ") stopped"
 	key, err := h.notes.TurnOfTask(ctx, h.Session, h.AgentID)
 	if err != nil {
 		return err
 	}
-	if key == "" { // it may be the task of a turn that has not ended
+	if key == "" { // the turn that started the task may not have ended yet
 		p := h.Payload
 		p.PromptID = ""
 		if key, err = h.notes.TurnOf(ctx, p); key == "" || err != nil {

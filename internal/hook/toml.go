@@ -25,7 +25,7 @@ var (
 	errTOMLBehind = errors.New("unexpected text after a value")
 )
 
-// setting returns the next setting, with the key "" if none is left: its line, its key and its value.
+// setting returns the line, the key and the value of the next setting. The key is "" if no setting is left.
 func (s *tomlScanner) setting() (line tomlSpan, key string, value tomlSpan, err error) {
 	s.skipLines()
 	line.from = s.at
@@ -79,8 +79,8 @@ func (s *tomlScanner) key() (string, error) {
 	return "", errTOMLKey
 }
 
-// skipValue skips a value: a string, an array or a table in one line with all that is in it, or
-// anything else up to the end of the line.
+// skipValue skips a value: a string, a whole array or inline table, or anything else up to the end
+// of the line.
 func (s *tomlScanner) skipValue() error {
 	from, depth := s.at, 0
 	for s.at < len(s.data) {
@@ -130,7 +130,7 @@ func (s *tomlScanner) skipString() error {
 			return errTOMLEnd
 		case bytes.HasPrefix(s.data[s.at:], quote):
 			s.at += len(quote)
-			for range 2 { // a long string may end with quotes of its text
+			for range 2 { // the text of a multi-line string may end with quotes
 				_ = isLong && s.skip(string(quote[:1]))
 			}
 			return nil
@@ -140,7 +140,6 @@ func (s *tomlScanner) skipString() error {
 	return errTOMLEnd
 }
 
-// skipLines skips empty lines, comments and blanks.
 func (s *tomlScanner) skipLines() {
 	for {
 		from := s.at
@@ -159,7 +158,6 @@ func (s *tomlScanner) skipBlank() {
 	}
 }
 
-// skipComment skips a comment up to the end of its line.
 func (s *tomlScanner) skipComment() {
 	if s.at == len(s.data) || s.data[s.at] != '#' {
 		return
@@ -171,7 +169,7 @@ func (s *tomlScanner) skipComment() {
 	s.at += n
 }
 
-// skip skips a text if it is next.
+// skip skips text if the input continues with it, and reports whether it did.
 func (s *tomlScanner) skip(text string) bool {
 	ok := bytes.HasPrefix(s.data[s.at:], []byte(text))
 	if ok {

@@ -27,8 +27,8 @@ func (h *handler) promptSubmit(ctx context.Context) error {
 	return h.withStore(ctx, h.beginTurn)
 }
 
-// beginTurn opens the turn of the event's prompt, unless another process records the session. A
-// warning about other turns goes to the user, and the text about a move to the model.
+// beginTurn opens the turn of the event's prompt, unless another process records the session. The
+// user receives a warning about other turns. The model receives the text about a move.
 func (h *handler) beginTurn(ctx context.Context, store *local.Store) error {
 	if held, err := store.Leased(ctx, h.Session); err != nil || held {
 		return err
@@ -57,8 +57,8 @@ func (h *handler) beginTurn(ctx context.Context, store *local.Store) error {
 	return err
 }
 
-// beginLate opens a turn that could not be given a snapshot in time. Its end is then recorded
-// against the last known snapshot of the workspace.
+// beginLate opens a turn whose snapshot could not be made in time. Its end is then recorded against
+// the last known snapshot of the workspace.
 func (h *handler) beginLate(ctx context.Context, rec segno.WorkspaceRecord, p timeline.Prompt, why error) error {
 	h.log.Append("no snapshot before this turn", h.Session, why)
 	turns, err := h.spool.Turns(context.WithoutCancel(ctx))
@@ -113,8 +113,8 @@ func (h *handler) end(ctx context.Context, interrupted bool) error {
 	return h.endTurn(ctx, ending, "")
 }
 
-// endTurn ends a turn in its workspace, or in the one around the event's
-// directory if the turn is not open.
+// endTurn ends a turn in its workspace. If the turn is not open, it uses the workspace around the
+// event's directory.
 func (h *handler) endTurn(ctx context.Context, e timeline.TurnEnd, ws segno.WorkspaceID) error {
 	return h.withStore(ctx, func(ctx context.Context, store *local.Store) error {
 		if held, err := store.Leased(ctx, e.Source.Session); err != nil || held {
@@ -139,18 +139,18 @@ func (h *handler) endTurn(ctx context.Context, e timeline.TurnEnd, ws segno.Work
 	})
 }
 
-// withStore calls do with the store, open.
+// withStore opens the store, calls do with it and closes it.
 func (h *handler) withStore(ctx context.Context, do func(context.Context, *local.Store) error) error {
 	store, err := h.Place.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = store.Close() }() // nothing is open in it
+	defer func() { _ = store.Close() }() // do has ended all its work
 	return do(ctx, store)
 }
 
-// timeline returns a workspace and its timeline. Without an id it is the workspace around the
-// event's directory.
+// timeline returns a workspace and its timeline. An empty id means the workspace around the event's
+// directory.
 func (h *handler) timeline(ctx context.Context, store *local.Store, id segno.WorkspaceID) (
 	rec segno.WorkspaceRecord, tl *timeline.Timeline, err error) {
 	if rec, err = h.workspace(ctx, store, id); err == nil {
@@ -159,8 +159,8 @@ func (h *handler) timeline(ctx context.Context, store *local.Store, id segno.Wor
 	return rec, tl, err
 }
 
-// workspace returns a workspace by its id. Without an id it is the one around the event's directory,
-// which is registered if it is new.
+// workspace returns the workspace with an id. An empty id means the workspace around the event's directory, which it
+// registers if it is new.
 func (h *handler) workspace(ctx context.Context, store *local.Store, id segno.WorkspaceID) (segno.WorkspaceRecord, error) {
 	if id == "" {
 		return store.RegisterRoot(ctx, h.dir())

@@ -26,10 +26,9 @@ func (h *handler) writers(ctx context.Context) (own int, others []int) {
 	return own, slices.DeleteFunc(pids, func(pid int) bool { return pid == own })
 }
 
-// showWriters warns the user of another process that has the session open, once for each pair of
-// processes. Claude Code does not lock a session: a turn that one process writes is not in the
-// conversation of the other one, and the next process that resumes the session loses one of the two.
-// Codex locks its sessions.
+// showWriters warns the user of another process that has the session open, once for each pair of processes. Claude Code
+// does not lock a session. A turn that one process writes is missing in the conversation of the other process, and the
+// next process that resumes the session loses one of the two turns. Codex locks its sessions.
 func (h *handler) showWriters(ctx context.Context) {
 	if h.agent.name != claudeCode.name {
 		return

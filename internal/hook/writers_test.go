@@ -29,8 +29,8 @@ func (c *scene) register(pid int, start string) {
 	}
 }
 
-// TestASecondWriterIsNamed opens one session in two processes. The user is warned once, with the
-// number of the other process, and not about a process that is gone.
+// TestASecondWriterIsNamed opens one session in two processes. The user is warned once, with the id
+// of the other process. There is no warning about a process that has ended.
 func TestASecondWriterIsNamed(t *testing.T) {
 	c := newScene(t, map[string]string{"a": "0"})
 	t.Setenv("TMPDIR", t.TempDir())
@@ -45,7 +45,7 @@ func TestASecondWriterIsNamed(t *testing.T) {
 	t.Cleanup(func() { stdin.Close(); _ = other.Wait() })
 	own, pid := os.Getpid(), other.Process.Pid
 	c.register(own, proc.Start(own))
-	c.register(pid, proc.Start(pid)+"0") // an earlier process with that number
+	c.register(pid, proc.Start(pid)+"0") // an earlier process with the same id
 	prompt := func(key string) string {
 		var out bytes.Buffer
 		event := c.payload("UserPromptSubmit", "prompt_id", key, "prompt", "a prompt")

@@ -1,6 +1,5 @@
-// Package idprefix finds a checkpoint, a thread or any other item by its id or by a prefix of
-// its id that no other item shares. The command line and the chat use it for the ids that a
-// user types.
+// Package idprefix finds a checkpoint, a thread or any other item by its id, or by a unique prefix
+// of its id. The command line and the chat use it for the ids that a user types.
 package idprefix
 
 import (
@@ -13,29 +12,29 @@ import (
 	"github.com/dalsegno/segno/internal/printable"
 )
 
-// Query is an id that the user typed, and the kind of item that it names.
+// Query is an id that the user typed, with the kind of item that it names.
 type Query struct {
 	What string // the noun for errors, as in "checkpoint"
 	Name string // an id or a prefix of an id
-	Hint string // the hint of the error if no id begins with Name, may be empty
-	// Turns is set if Name may also be that of a turn, such as t7. A name of this form with fewer letters than are printed of an id
-	// means a turn, and no id that happens to begin like it.
+	Hint string // the hint of the error if no id begins with Name; may be empty
+	// Turns is set if Name may also be the name of a turn, such as t7. A name of this form that is shorter than a
+	// printed id always means a turn, even if an id begins with the same letters.
 	Turns bool
 }
 
-// IsTurnName reports whether a name has the form of a turn's, such as t4.
+// IsTurnName reports whether a name has the form of a turn's name, such as t4.
 func IsTurnName(name string) bool {
 	number, ok := strings.CutPrefix(name, "t")
 	return ok && number != "" && strings.Trim(number, "0123456789") == ""
 }
 
-// maxNamed is how many of the matching ids an error lists.
+// maxNamed is the number of matching ids that an error lists.
 const maxNamed = 3
 
 // Find returns the item with the id q.Name or, if there is none, the only item with an id that
-// begins with q.Name. Items with the same id count as one, and the first is returned. It returns
-// KindNotFound if no id begins with q.Name or q.Name is empty, KindInvalid if several ids do,
-// and errors of items as they are.
+// begins with q.Name. If several items have the same id, Find returns the first. The error has
+// KindNotFound if no id begins with q.Name or q.Name is empty, and KindInvalid if several ids begin
+// with it. Find returns errors of items unchanged.
 func Find[T any](q Query, items iter.Seq2[T, error], id func(T) string) (found T, err error) {
 	isTurn := q.Turns && IsTurnName(q.Name) && len(q.Name) < printable.ShortLength
 	var ids []string

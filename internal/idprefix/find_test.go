@@ -13,7 +13,7 @@ import (
 func TestFind(t *testing.T) {
 	for _, c := range []struct {
 		ids, name string
-		want      string // the id that is found, or the text of the error
+		want      string // the found id, or the text of the error
 	}{
 		{"abc abd xyz", "x", "xyz"},
 		{"abc abd xyz", "abd", "abd"},
@@ -24,9 +24,9 @@ func TestFind(t *testing.T) {
 		{"", "a", "find checkpoint: a: does not exist"},
 		{"abcd abce ab", "ab", "ab"}, // an exact id, although it is listed after longer ones
 		{"a1 a2 a3 a4 a5 a", "a", "a"},
-		{"t7abcd", "t7", "find checkpoint: t7: does not exist"}, // a turn that is not there
+		{"t7abcd", "t7", "find checkpoint: t7: does not exist"}, // the turn does not exist
 		{"t7abcd", "t7abcd", "t7abcd"},
-		{"t77777777 abc", "t77777", "t77777777"}, // as an id is printed
+		{"t77777777 abc", "t77777", "t77777777"}, // as long as a printed id
 		{"a1 a2 a3 a4 a5", "a", `ambiguous checkpoint prefix "a": matches a1, a2, a3 and more`},
 	} {
 		got, err := idprefix.Find(idprefix.Query{What: "checkpoint", Name: c.name, Turns: true}, idprefix.Values(strings.Fields(c.ids)),
@@ -40,7 +40,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestFindFails checks that an error of the items is returned, and the kinds of Find's own.
+// TestFindFails checks that Find returns an error of the items, and checks the kinds of its own
+// errors.
 func TestFindFails(t *testing.T) {
 	same := func(id string) string { return id }
 	failing := func(yield func(string, error) bool) { yield("", io.ErrUnexpectedEOF) }

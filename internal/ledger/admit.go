@@ -1,35 +1,35 @@
-// Package ledger is the one implementation of the rules by which a commit is admitted to a thread and
-// changes it. Every store applies a commit in the same order:
+// Package ledger is the only implementation of the rules that decide whether a thread admits a commit, and how the
+// commit changes the thread. Every store applies a commit in the same order:
 //
-//  1. [Prepare], before any transaction: the commit is valid, and this is its digest.
-//  2. In the transaction the store looks for a commit of the same id. If there is one, [Repeat]
+//  1. Before any transaction, [Prepare] checks that the commit is valid, and returns its digest.
+//  2. In the transaction, the store looks for a commit with the same id. If there is one, [Repeat]
 //     decides whether the recorded result is the answer.
 //  3. [Admit] compares the commit with the thread, and through a [Reader] with the other commits, objects
 //     and operations that it names.
-//  4. [Next] returns where the thread is afterwards, [Checkpoint] the checkpoint as it is stored, and [EndLink] the
+//  4. [Next] returns the state of the thread after the commit, [Checkpoint] the checkpoint to store, and [EndLink] the
 //     link of the chain that ends.
 //
 // The package has no state and reads nothing itself: the caller passes the values that its transaction
 // reads. [Batch] collects the objects that a commit brings.
 //
-// The table of cases in internal/testing/ledgertest holds for every store, also if a single statement of
-// SQL admits a commit.
+// The table of cases in internal/testing/ledgertest applies to every store, even if a single SQL statement admits a
+// commit.
 package ledger
 
 import "github.com/dalsegno/segno"
 
 const op = "commit"
 
-// Thread is a thread as a transaction reads it, or as a commit leaves it.
+// Thread is the state of a thread that a transaction reads, or the state after a commit.
 type Thread struct {
 	segno.Head
-	Exists  bool // false if there is no such thread; Head then has the id only
+	Exists  bool // false if there is no such thread; Head then has only the id
 	Deleted bool
 	Phase   segno.Phase
 }
 
-// Reader looks, in the transaction of a commit, for the commits, objects and operations that it names
-// beside its own thread.
+// Reader looks up the commits, objects and operations outside its thread that a commit names. It reads in the
+// transaction of the commit.
 type Reader interface {
 	// HasNode reports whether a commit exists and is a node of a tree.
 	HasNode(id segno.CommitID) (bool, error)
@@ -51,9 +51,9 @@ func Prepare(c *segno.Commit) (segno.Hash, error) {
 	return c.Digest()
 }
 
-// Repeat decides about a commit whose id the store has already. It returns nil if that is the same
-// commit, and then the result that was recorded for it is the result again. threadDeleted is of
-// the recorded commit's thread. sameDigest compares the two digests.
+// Repeat decides about a commit whose id the store already has. It returns nil if the two commits
+// are the same. The caller then returns the recorded result again. threadDeleted is set if the
+// thread of the recorded commit is deleted, and sameDigest if both digests are equal.
 func Repeat(c *segno.Commit, threadDeleted, sameDigest bool) error {
 	switch {
 	case threadDeleted:
@@ -64,12 +64,12 @@ func Repeat(c *segno.Commit, threadDeleted, sameDigest bool) error {
 	return nil
 }
 
-// Admit returns nil if c may be applied to t, which is its thread as the transaction reads it.
-// c's id must be new to the store, see [Repeat].
+// Admit returns nil if c may be applied to its thread, whose state in the transaction is t. c's id
+// must be new to the store, see [Repeat].
 //
-// The order is part of the contract. The epoch is compared before the head, because a writer that
-// has lost its lease must not learn the head from a [segno.ConflictError]. The Reader is called last, so
-// that a conflict costs no further look-up.
+// The order is part of the contract. The epoch is compared before the head, because a writer that has lost its lease
+// must not learn the head from a [segno.ConflictError]. Admit calls the Reader last, so that a conflict costs no
+// further look-up.
 func Admit(t *Thread, c *segno.Commit, r Reader) error {
 	if err := AdmitHead(t, c); err != nil {
 		return err
@@ -98,7 +98,7 @@ func Admit(t *Thread, c *segno.Commit, r Reader) error {
 	return nil
 }
 
-// AdmitHead is the part of [Admit] that needs the thread only.
+// AdmitHead is the part of [Admit] that needs only the thread.
 func AdmitHead(t *Thread, c *segno.Commit) error {
 	switch {
 	case t.Deleted, !t.Exists && c.Create == nil:
@@ -111,8 +111,7 @@ func AdmitHead(t *Thread, c *segno.Commit) error {
 	return nil
 }
 
-// or returns err if there is one, else the other, so that a failed look-up is not taken for an
-// answer.
+// or returns err if it is not nil, else other. So a failed look-up does not count as an answer.
 func or(err, other error) error {
 	if err != nil {
 		return err
@@ -122,8 +121,8 @@ func or(err, other error) error {
 
 func notFound(op, name string) error { return segno.NewError(segno.KindNotFound, op, name, nil) }
 
-// Nodes are the commits that must be nodes for c to be applied: its parent, and the targets of its
-// move. None is the commit itself.
+// Nodes returns the commits that must be nodes for c to be applied: its parent, and the targets of
+// its move, except c itself.
 func Nodes(c *segno.Commit) []segno.CommitID {
 	ids := make([]segno.CommitID, 0, 3)
 	if c.Parent != "" {
@@ -139,9 +138,9 @@ func Nodes(c *segno.Commit) []segno.CommitID {
 	return ids
 }
 
-// Objects are the objects that the store must hold for c to be applied, each once: those that its
-// batch found there, and those that it names and does not bring in Staged.Objects. Some of them
-// may be in its packs.
+// Objects returns the objects that the store must have for c to be applied, without duplicates.
+// These are the objects that its batch found in the store, and the objects that c names but does
+// not contain in Staged.Objects. Some of them may be in its packs.
 func Objects(c *segno.Commit) []segno.Hash {
 	seen := make(map[segno.Hash]bool, len(c.Staged.Objects))
 	for _, o := range c.Staged.Objects {

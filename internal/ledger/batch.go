@@ -8,45 +8,45 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// MaxInline is how many encoded bytes a batch keeps in memory for its commit. What exceeds that is
-// bulk, and the sink writes it before the commit.
+// MaxInline is the number of encoded bytes that a batch keeps in memory for its commit. The sink
+// writes further bytes before the commit.
 const MaxInline = 1 << 20
 
-// Sink is the part of a batch that differs from store to store. Its methods may be called at once,
-// except that Finish and Drop are called once, after all others.
+// Sink is the part of a batch that differs from store to store. Its methods may be called
+// concurrently, except Finish and Drop, which are called once, after all others.
 //
 // An object's Data is its encoding, which only the store reads. Data is nil for an object that the
 // sink has written to a pack.
 type Sink interface {
 	// Has reports whether the store holds an object.
 	Has(ctx context.Context, name segno.Hash) (bool, error)
-	// Encode returns a new object as the commit will bring it. It may write the object to a pack
-	// itself, and then return no Data. It must not keep data.
+	// Encode returns a new object in the form that the commit contains. It may write the object to
+	// a pack itself and return no Data. It must not retain data.
 	Encode(ctx context.Context, name segno.Hash, data []byte) (segno.Object, error)
-	// Spill writes objects that no longer fit into [MaxInline]. It returns the objects that the commit
-	// brings in their place: none for an object in a pack, or small references. Some of the objects may be
-	// references that Encode returned.
+	// Spill writes objects that no longer fit into [MaxInline]. It returns the objects that the commit contains
+	// instead: small references, or nothing for an object in a pack. Some of the objects may be references that Encode
+	// returned.
 	Spill(ctx context.Context, objects []segno.Object) ([]segno.Object, error)
-	// Finish makes all that the sink wrote durable, and returns the packs that the commit names.
+	// Finish makes all writes of the sink durable, and returns the packs that the commit must name.
 	Finish(ctx context.Context) (packs []string, err error)
-	// Drop removes all that the sink wrote, as far as the store removes it at once.
+	// Drop removes the writes of the sink, except those that the store removes only later.
 	Drop() error
 }
 
-// Batch is the [segno.Batch] of every store. An error of its sink, other than a failed look-up,
-// spoils it: all later calls return that error.
+// Batch is the [segno.Batch] of every store. After an error of its sink, except a failed look-up,
+// all later calls return that error.
 type Batch struct {
 	sink Sink
 
-	ending sync.RWMutex // held shared by calls under way, exclusively by the call that ends the batch
+	ending sync.RWMutex // held shared by running calls, exclusively by the call that ends the batch
 	done   bool         // the sink was finished or dropped
 
 	mu      sync.Mutex // guards the following fields
-	err     error      // why the batch can no longer be used
+	err     error      // the reason why the batch can no longer be used
 	seen    map[segno.Hash]struct{}
-	found   []segno.Object // in the store, without data: the commit looks for them again
+	found   []segno.Object // objects in the store, without data; the commit looks for them again
 	inline  []segno.Object // their encodings together have at most MaxInline bytes
-	size    int            // of the encodings in inline
+	size    int            // total size of the encodings in inline
 	spilled []segno.Object // references that Spill returned
 }
 
@@ -84,9 +84,9 @@ func (b *Batch) Has(ctx context.Context, name segno.Hash) (bool, error) {
 	return b.look(ctx, name, false)
 }
 
-// look reports whether an object is in the batch or the store. With claim, an object that is in
-// neither belongs to the batch from now on, and the caller must encode it. Of several callers with
-// the same object, one claims it.
+// look reports whether an object is in the batch or the store. If it is in neither and claim is
+// set, look adds it to the batch, and the caller must encode it. If several callers have the same
+// object, only one of them claims it.
 func (b *Batch) look(ctx context.Context, name segno.Hash, claim bool) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, segno.NewError(segno.KindCancelled, "look for object", name.String(), err)
@@ -116,7 +116,8 @@ func (b *Batch) look(ctx context.Context, name segno.Hash, claim bool) (bool, er
 	return inStore, nil
 }
 
-// keep adds an encoded object to the inline ones, and spills all of those if they no longer fit.
+// keep adds an encoded object to the inline objects. It spills all of them if they exceed
+// MaxInline.
 func (b *Batch) keep(ctx context.Context, o segno.Object) error {
 	b.mu.Lock()
 	b.inline = append(b.inline, o)
@@ -144,8 +145,8 @@ func (b *Batch) spoil(err error) {
 	}
 }
 
-// Stage implements [segno.Batch]. An object without data in the result is one that the batch found
-// in the store; [Objects] makes the commit look for it again.
+// Stage implements [segno.Batch]. The result has objects without data. The batch found these in the
+// store, and [Objects] makes the commit look for them again.
 func (b *Batch) Stage(ctx context.Context) (segno.Staged, error) {
 	b.ending.Lock()
 	defer b.ending.Unlock()

@@ -18,7 +18,7 @@ type fakeSink struct {
 	spilled  []segno.Object
 	finished int
 	dropped  int
-	fail     error // of Encode and Spill
+	fail     error // the error of Encode and Spill
 }
 
 func (f *fakeSink) Has(_ context.Context, name segno.Hash) (bool, error) { return f.inStore[name], nil }
@@ -118,7 +118,7 @@ func TestBatchEnds(t *testing.T) {
 	broken := errors.New("broken")
 	for name, tc := range map[string]struct {
 		end                func(*ledger.Batch, *fakeSink) error
-		want               error // of later calls
+		want               error // the error of later calls
 		finished, dropped  int
 		failsWhenItIsEnded bool
 	}{
@@ -164,7 +164,7 @@ func TestBatchIsCancelled(t *testing.T) {
 	if !errors.Is(errPut, segno.KindCancelled) || !errors.Is(errStage, segno.KindCancelled) {
 		t.Errorf("%v, %v", errPut, errStage)
 	}
-	put(t, b, []byte("x")) // a call that was cancelled does not end the batch
+	put(t, b, []byte("x")) // a cancelled call does not end the batch
 }
 
 func TestEndLink(t *testing.T) {

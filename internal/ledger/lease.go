@@ -6,9 +6,9 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Acquire decides whether l may be acquired or renewed at a time, and returns it with its epoch. held is
-// the newest lease of the thread, also one that was released or has expired, and epoch is the thread's.
-// A lease that is not a renewal gets the next epoch, which fences the owners before.
+// Acquire decides whether l may be acquired or renewed at the time now, and returns it with its epoch. held is the
+// newest lease of the thread, which may be released or expired. epoch is the thread's epoch. A lease that is not a
+// renewal gets the next epoch, which fences earlier owners.
 func Acquire(held segno.Lease, epoch uint64, l segno.Lease, now time.Time) (segno.Lease, error) {
 	const op = "acquire lease"
 	held = InForce(held, now)
@@ -26,7 +26,7 @@ func Acquire(held segno.Lease, epoch uint64, l segno.Lease, now time.Time) (segn
 	return l, nil
 }
 
-// InForce returns a lease if it is in force at a time, else the zero Lease.
+// InForce returns l if it is in force at the time now, else the zero Lease.
 func InForce(l segno.Lease, now time.Time) segno.Lease {
 	if l.Owner == "" || !now.Before(l.Expires) {
 		return segno.Lease{}

@@ -9,7 +9,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/ledgertest"
 )
 
-// mapStore applies commits with nothing but this package: the shape of every store.
+// mapStore applies commits with only this package, in the same way as every store.
 type mapStore struct {
 	threads    map[segno.ThreadID]ledger.Thread
 	commits    map[segno.CommitID]*applied

@@ -2,13 +2,13 @@ package ledger
 
 import "github.com/dalsegno/segno"
 
-// Next returns where t's thread is once c is applied to it. parentTurn is the turn of c's parent,
-// see [Turn]; 0 without a parent. t and c are not changed; the result shares their pointers.
+// Next returns the state of thread t after c is applied. parentTurn is the turn of c's parent, see
+// [Turn], or 0 if c has no parent. Next does not change t and c. The result shares their pointers.
 //
-//   - Head and tip go where c.Move sends them. Without a move a node becomes both.
-//   - The sequence number counts the thread's commits.
+//   - c.Move sets head and tip. If c has no move and is a node, it becomes both.
+//   - The sequence number is the number of the thread's commits.
 //   - A new thread begins with its parent's turn, so that a fork at turn 2 continues with turn 3.
-//   - The epoch stays: only a lease raises it.
+//   - The epoch stays the same, because only a lease increments it.
 //   - A link that is not detached becomes the head session.
 func Next(t *Thread, c *segno.Commit, parentTurn int) Thread {
 	next := *t
@@ -40,7 +40,7 @@ func target(id, self segno.CommitID) segno.CommitID {
 	return id
 }
 
-// Turn is the turn number of c itself: its checkpoint's, or else its parent's.
+// Turn returns the turn number of c: that of its checkpoint, else that of its parent.
 func Turn(c *segno.Commit, parentTurn int) int {
 	if c.Checkpoint != nil {
 		return c.Checkpoint.Turn
@@ -59,8 +59,8 @@ func Checkpoint(c *segno.Commit, seq int64) *segno.Checkpoint {
 	return &filled
 }
 
-// EndLink returns head, the link of a thread's head session, as c leaves it, and whether c ends it.
-// A detached link joins the chain beside the head session and ends nothing.
+// EndLink returns the state of head, the link of a thread's head session, after c. ends is true if
+// c ends that link. A detached link joins the chain beside the head session and does not end it.
 func EndLink(head segno.Link, c *segno.Commit) (ended segno.Link, ends bool) {
 	if c.Link == nil || c.Link.Detached {
 		return head, false

@@ -6,10 +6,9 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// NextPhase returns the phase of a thread after c, which is applied to a thread in a phase.
-// Stores keep the phase with the thread's head, so that threads are found by it. It is
-// [segno.PhaseUnknown] where the commits before c would have to be read; [phase.Read] does
-// that.
+// NextPhase returns the phase of a thread after c. before is its phase before c. Stores keep the
+// phase with the thread's head, so that they can find threads by phase. The result is
+// [segno.PhaseUnknown] if it depends on the commits before c, which only [phase.Read] reads.
 func NextPhase(before segno.Phase, c *segno.Commit) segno.Phase {
 	switch {
 	case c.Create != nil && c.Parent == "":
@@ -19,7 +18,7 @@ func NextPhase(before segno.Phase, c *segno.Commit) segno.Phase {
 	case c.Move != nil && c.Move.Head != segno.Self:
 		return segno.PhaseUnknown
 	case c.Parent != c.Expect:
-		before = segno.PhaseUnknown // the line is another
+		before = segno.PhaseUnknown // the move changes the line
 	}
 	return phaseAfterNode(before, c.Checkpoint, c.Entries)
 }
@@ -39,7 +38,7 @@ func phaseAfterNode(before segno.Phase, cp *segno.Checkpoint, entries []segno.En
 	case !ofTurn, before == segno.PhaseWaiting, before == segno.PhaseUnknown:
 		return before
 	case cp.Kind == segno.CheckpointStep && cp.Agent == "":
-		return segno.PhaseDone // each save of a saver's thread is complete
+		return segno.PhaseDone // every save in a saver's thread is complete
 	}
 	return segno.PhaseOpen
 }

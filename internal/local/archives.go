@@ -18,16 +18,16 @@ import (
 	"github.com/dalsegno/segno/secret"
 )
 
-// Archives is the record of this installation about the archives that it wrote. It is the
-// directory "archives" of the store:
+// Archives is this installation's record of the archives that it wrote. It is the directory
+// "archives" of the store:
 //
 //	key       32 random bytes, with which the fingerprints of secrets are made
 //	verdicts  the contents that the secret scan found clean; a cache
 //	allowed   the fingerprints of findings that the user allowed, one a line
 //	written   the state digests of the archives that were written here, one a line
 //
-// No archive depends on these files. Without key and allowed the user is asked again about the same
-// findings; without written, archives from here are treated as those of another machine.
+// No archive depends on these files. If key or allowed is lost, segno asks the user again about the
+// same findings. If written is lost, segno treats archives from here as those of another machine.
 type Archives struct {
 	dir  string
 	fsys vfs.FS
@@ -41,15 +41,15 @@ func (p Place) Archives() Archives {
 	}}
 }
 
-// Dir returns the directory. It exists after the first call of Key, and agents have no other reason
-// to look into it than into the store, so temporary files of archives can be in it.
+// Dir returns the directory. It exists after the first call of Key. Temporary files of archives can
+// be in it, because agents have no more reason to read it than to read the rest of the store.
 func (a Archives) Dir() string { return a.dir }
 
 // keySize is the length of the key in bytes.
 const keySize = 32
 
-// Key returns the key of the fingerprints. The first call creates it; of processes that do so at
-// the same time, all get the same key.
+// Key returns the key of the fingerprints. The first call creates the key. If several processes
+// make the first call at the same time, all of them get the same key.
 func (a Archives) Key() ([]byte, error) {
 	name := filepath.Join(a.dir, "key")
 	key, err := os.ReadFile(name)
@@ -159,7 +159,7 @@ func (a Archives) read(base string, valid func(string) bool) (lines []string, er
 	return lines, err
 }
 
-// add adds lines to a file. Lines that it has, damaged ones too, stay.
+// add adds lines to a file. It keeps the present lines, even damaged ones.
 func (a Archives) add(ctx context.Context, base string, valid func(string) bool, lines []string) error {
 	name := filepath.Join(a.dir, base)
 	for _, line := range lines {
@@ -187,7 +187,7 @@ func (a Archives) add(ctx context.Context, base string, valid func(string) bool,
 	return nil
 }
 
-// withLines returns text and the lines that it does not have.
+// withLines appends to text the lines that it lacks.
 func withLines(text []byte, lines []string) []byte {
 	have := strings.Split(string(text), "\n")
 	if len(text) > 0 && text[len(text)-1] != '\n' {

@@ -51,7 +51,7 @@ func TestArchivesKeyIsMadeOnce(t *testing.T) {
 	}
 }
 
-// TestArchivesDamage damages each file: the error names it, and the other lines count.
+// TestArchivesDamage damages each file. The error names the file, and the intact lines count.
 func TestArchivesDamage(t *testing.T) {
 	a, dir := archivesIn(t, nil)
 	if _, err := a.Key(); err != nil {

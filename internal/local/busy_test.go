@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver a foreign writer uses
+	_ "modernc.org/sqlite" // the driver of the foreign writer
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"

@@ -22,7 +22,7 @@ type chat struct {
 	session segno.SessionID
 	path    string
 	n, ids  int
-	head    string // the record the next one hangs from
+	head    string // the parent of the next record
 }
 
 // chat begins a session, which has no transcript before its first record.
@@ -90,7 +90,7 @@ func (c *chat) exchange(text string) {
 	c.answer("done: " + text)
 }
 
-// opens records the beginning of a turn, and ends its end.
+// opens records the beginning of a turn, and ends records its end.
 func (c *chat) opens(key string) timeline.TurnStart {
 	c.Helper()
 	var begun timeline.TurnStart
@@ -188,7 +188,6 @@ func (g *fixture) summarize(id segno.ThreadID) (s threadSummary) {
 	return s
 }
 
-// at returns a checkpoint of the thread.
 func (s threadSummary) at(t testing.TB, id segno.CommitID) segno.Checkpoint {
 	t.Helper()
 	for _, c := range s.cs {
@@ -217,7 +216,6 @@ func (s threadSummary) line(t testing.TB) string {
 	return strings.Join(parts, ", ")
 }
 
-// threads returns the ids of all threads.
 func (g *fixture) threads() (ids []segno.ThreadID) {
 	g.Helper()
 	err := g.withTimeline(nil, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) error {

@@ -27,17 +27,17 @@ import (
 // A conversion seals the store, or removes its seal:
 //
 //  1. It writes the other form of the store to the directory "converting", and reads it back.
-//  2. It writes seal.json with the field "change". This decides: before, the directory is residue, which the next
-//     process that opens the store removes; after it, that process completes the conversion.
+//  2. It writes seal.json with the field "change". This step decides. If the process is killed earlier, the next
+//     process that opens the store removes the directory. If it is killed later, that process completes the conversion.
 //  3. It renames the old files into the directory and the new ones out of it, and removes the directory.
 //  4. It removes the field, or seal.json.
 //
-// Each step can be repeated, and none after the second needs a key. The process holds the lock of the store's form
-// alone, so no other process has the store open.
+// Each step can be repeated, and no step after the second needs a key. The process holds the lock of the store's form
+// exclusively, so no other process has the store open.
 
 const convertingDir = "converting"
 
-// filesDirs are the directories of files that are sealed one by one. The files of turns are sealed line by line.
+// filesDirs are the directories whose files are each sealed as a whole. The files of turns are sealed line by line.
 var filesDirs = [...]string{"bases", "deferred", "journal", "unrecorded", "runners", "paused", "acp", "index", "databases"}
 
 // convertedNames are the files and directories that a conversion replaces.
@@ -45,14 +45,14 @@ func convertedNames() []string {
 	return append([]string{DatabaseFile, packsDir, "turns"}, filesDirs[:]...)
 }
 
-// SealOptions say how a store is sealed.
+// SealOptions choose how a store is sealed.
 type SealOptions struct {
 	KeyFile    string   // an absolute path
 	Recipients []string // further public keys that can open the store
 	Progress   func(done, total int64)
 }
 
-// Conversion is the result of a conversion.
+// Conversion is the result of [Place.SealStore] and [Place.UnsealStore].
 type Conversion struct {
 	sqlite.Converted
 	NotCovered []string // files and directories of the store that are not sealed
@@ -92,7 +92,6 @@ func realPath(name string) string {
 	return name
 }
 
-// conversion is a conversion under way.
 type conversion struct {
 	op       string
 	change   sealing.Change
@@ -136,7 +135,7 @@ func (p Place) convert(ctx context.Context, c conversion) (res Conversion, err e
 	}
 	file.Change = c.change
 	if err := file.Write(p.fs(), p.Store); err != nil {
-		return res, fmt.Errorf("%s: %w", c.op, err) // the next process finds out whether it was written
+		return res, fmt.Errorf("%s: %w", c.op, err) // the next process checks whether seal.json was written
 	}
 	if err := p.complete(file); err != nil {
 		return res, segno.NewError(segno.KindIO, c.op, p.Store, err).WithHint("run any segno command to complete it")
@@ -162,7 +161,7 @@ func (p Place) checkConvertible(op string) error {
 	return nil
 }
 
-// check verifies that the store is not in the wanted form already.
+// check returns an error if the store already has the wanted form.
 func (c *conversion) check(p Place, present *sealing.File) error {
 	switch {
 	case c.change == sealing.Seal && present != nil:
@@ -174,7 +173,7 @@ func (c *conversion) check(p Place, present *sealing.File) error {
 	return nil
 }
 
-// settle completes what other processes left: deferred commits, interrupted moves and incomplete forks.
+// settle completes the work that other processes left: deferred commits, interrupted moves and incomplete forks.
 func (p Place) settle(ctx context.Context, c conversion) (err error) {
 	s, err := p.Open(ctx)
 	if err != nil {
@@ -193,8 +192,8 @@ func (p Place) settle(ctx context.Context, c conversion) (err error) {
 	return p.checkSettled(ctx, c.op)
 }
 
-// checkSettled returns an error if a turn is open whose process is alive, or if a commit waits for the store. Its staged
-// objects are encoded for the present form of the store.
+// checkSettled returns an error if a turn is open whose process is alive, or if a commit waits for the store. The
+// staged objects of such a commit are encoded for the present form of the store.
 func (p Place) checkSettled(ctx context.Context, op string) error {
 	sp := p.Spool()
 	turns, err := sp.Turns(ctx)
@@ -247,7 +246,7 @@ func (p Place) build(ctx context.Context, c conversion, from, to *hold) (done sq
 	return done, ctx.Err()
 }
 
-// buildDatabase writes the database and its packs. Before that it makes the objects that open turns staged a part of the
+// buildDatabase writes the database and its packs. Before that, it adds the objects that open turns staged to the
 // database.
 func (p Place) buildDatabase(ctx context.Context, c conversion, dir string, from, to *hold) (sqlite.Converted, error) {
 	source, err := p.openDatabase(ctx, from.keys.Store, false)
@@ -265,7 +264,7 @@ func (p Place) buildDatabase(ctx context.Context, c conversion, dir string, from
 	if err = errors.Join(err, source.Close()); err != nil {
 		return done, err
 	}
-	// The last process that closes the database removes its log.
+	// SQLite removes the log when the last process closes the database.
 	if fi, err := os.Lstat(filepath.Join(p.Store, DatabaseFile+"-wal")); err == nil && fi.Size() > 0 {
 		return done, segno.Errorf(segno.KindBusy, c.op, p.Store, "another program has the database open").
 			WithHint("close programs that read " + DatabaseFile + ", such as sqlite3")
@@ -273,7 +272,7 @@ func (p Place) buildDatabase(ctx context.Context, c conversion, dir string, from
 	return done, nil
 }
 
-// convertFiles writes the files of a directory. Those of the directory "index" are a cache: damaged ones are left out.
+// convertFiles writes the files of a directory. The directory "index" is a cache, so its damaged files are left out.
 func (p Place) convertFiles(ctx context.Context, name string, from, to *hold) error {
 	entries, err := os.ReadDir(filepath.Join(p.Store, name))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -281,7 +280,7 @@ func (p Place) convertFiles(ctx context.Context, name string, from, to *hold) er
 	}
 	for _, e := range entries {
 		if !e.Type().IsRegular() || strings.HasPrefix(e.Name(), ".") {
-			continue // a file that was not finished
+			continue // an unfinished temporary file
 		}
 		file := filepath.Join(p.Store, name, e.Name())
 		data, err := os.ReadFile(file)
@@ -306,13 +305,14 @@ func (p Place) convertFiles(ctx context.Context, name string, from, to *hold) er
 	return nil
 }
 
-// hasConversion reports whether there is anything of a conversion.
+// hasConversion reports whether files or the seal of an unfinished conversion exist.
 func (p Place) hasConversion(f *sealing.File) bool {
 	_, err := os.Lstat(filepath.Join(p.Store, convertingDir))
 	return err == nil || f != nil && f.Change != ""
 }
 
-// recover completes a conversion that was decided, or removes what is left of one that was not.
+// recover completes a conversion after its deciding step, or removes the files of one that was
+// interrupted before that step.
 func (p Place) recover(ctx context.Context, readOnly bool, wait time.Duration) (err error) {
 	isDecided := func() (*sealing.File, bool, error) {
 		f, err := sealing.Read(p.Store)
@@ -374,8 +374,8 @@ func (p Place) complete(f *sealing.File) error {
 	return fsys.SyncDir(p.Store)
 }
 
-// replace renames a new file or directory into its place, if that is not done. An old directory, which cannot be
-// replaced by a rename, is moved aside first.
+// replace renames a new file or directory into its place, unless that is already done. A rename cannot replace an old
+// directory, so replace moves that aside first.
 func (p Place) replace(name string) error {
 	fsys, dir := p.fs(), filepath.Join(p.Store, convertingDir)
 	from, to := filepath.Join(dir, name), filepath.Join(p.Store, name)
@@ -383,7 +383,7 @@ func (p Place) replace(name string) error {
 		return nil
 	}
 	if name == DatabaseFile {
-		for _, suffix := range []string{"-shm", "-wal"} { // of the old database, which has all of the log
+		for _, suffix := range []string{"-shm", "-wal"} { // files of the old database, which contains the whole log
 			if err := fsys.Remove(to + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
@@ -396,7 +396,7 @@ func (p Place) replace(name string) error {
 	return fsys.Rename(from, to)
 }
 
-// removeTree removes a directory with its content. It may be missing.
+// removeTree removes a directory with its content. A missing directory is not an error.
 func removeTree(fsys vfs.FS, dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

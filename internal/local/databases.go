@@ -11,12 +11,12 @@ import (
 // databasesDir is the directory of the lists of attached databases.
 const databasesDir = "databases"
 
-// Databases returns the databases that are attached to a workspace.
+// Databases returns the databases that are attached to a workspace, sorted by name.
 func (s *Store) Databases(id segno.WorkspaceID) ([]database.Attachment, error) {
 	return s.databaseList(id).Read()
 }
 
-// SetDatabases replaces the databases that are attached to a workspace. Open timelines use them at once.
+// SetDatabases replaces the databases that are attached to a workspace. Open timelines use the new list immediately.
 func (s *Store) SetDatabases(id segno.WorkspaceID, all []database.Attachment) error {
 	return s.databaseList(id).Write(all)
 }
@@ -26,8 +26,8 @@ func (s *Store) databaseList(id segno.WorkspaceID) database.List {
 		File: filepath.Join(s.place.Store, databasesDir, segno.DerivedID("databases", string(id)))}
 }
 
-// databaseFiles returns the function that lists the files of the databases of a workspace. A list that
-// cannot be read is an error of the snapshot, which reads it first.
+// databaseFiles returns the function that lists the files of the databases of a workspace. The function ignores an
+// unreadable list, because the snapshot reads the list first and returns the error.
 func (s *Store) databaseFiles(rec segno.WorkspaceRecord) func() (databases, beside []string) {
 	return func() (databases, beside []string) {
 		all, err := s.Databases(rec.ID)
@@ -38,7 +38,6 @@ func (s *Store) databaseFiles(rec segno.WorkspaceRecord) func() (databases, besi
 	}
 }
 
-// withDatabases adds the attached databases to a workspace.
 func (s *Store) withDatabases(w segno.Workspace) *database.Attached {
 	return database.Attach(w, s.databaseOptions(w.ID()))
 }
@@ -53,13 +52,13 @@ func (s *Store) databaseOptions(id segno.WorkspaceID) database.Options {
 		Cache: database.Cache{FS: s.place.fs(), File: cache, Sealer: s}}
 }
 
-// TryDatabase is [database.Try] for a workspace.
+// TryDatabase calls [database.Try] for a workspace.
 func (s *Store) TryDatabase(ctx context.Context, op string, rec segno.WorkspaceRecord, at database.Attachment) error {
 	return database.Try(ctx, op, rec.Path, at, s.databaseOptions(rec.ID))
 }
 
-// registerFork returns the function that registers the directory of a fork. The copies of the databases of
-// the source are attached to it.
+// registerFork returns the function that registers the directory of a fork. It attaches the copies of the source's
+// databases to the fork.
 func (s *Store) registerFork(from *database.Attached) func(context.Context, string) (segno.WorkspaceRecord, error) {
 	return func(ctx context.Context, dir string) (segno.WorkspaceRecord, error) {
 		rec, err := s.Register(ctx, dir)

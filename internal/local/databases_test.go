@@ -25,8 +25,8 @@ type databaseFixture struct {
 	inside, outside string
 }
 
-// newDatabaseFixture returns a project after three turns. The first makes the database in the project, the
-// second changes all, and the third deletes the database outside.
+// newDatabaseFixture returns a project after three turns. The first turn makes the database in the project, the second
+// changes everything, and the third deletes the database outside.
 func newDatabaseFixture(t testing.TB) *databaseFixture {
 	g := newFixture(t)
 	d := &databaseFixture{g, filepath.Join(g.project, "data", "dev.db"), filepath.Join(filepath.Dir(g.project), "out.db")}
@@ -153,7 +153,7 @@ func TestDatabasesMoveWithFiles(t *testing.T) {
 	d.checkStore()
 }
 
-// The plan is in the journal, and nothing was written: the process was killed there.
+// The process was killed after it wrote the plan to the journal and before it wrote any file.
 func TestInterruptedMoveOfDatabases(t *testing.T) {
 	d := newDatabaseFixture(t)
 	err := d.withTimeline(nil, func(ctx context.Context, _ *local.Store, tl *timeline.Timeline) error {

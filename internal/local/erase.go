@@ -8,8 +8,8 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// Erase implements [segno.Eraser]. Like CollectLocked it runs while no hook or command works on any
-// workspace.
+// Erase implements [segno.Eraser]. Like CollectLocked, it runs while no hook or command works on
+// any workspace.
 func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
 	return s.collectLocked(ctx, p, s.Store.Erase)
 }
@@ -62,7 +62,7 @@ func (s *Store) DeleteThread(ctx context.Context, thread segno.ThreadID) error {
 }
 
 // openTurns returns the turns of a thread in the spool. It returns [segno.KindRefused] if the
-// process of one is alive.
+// process of such a turn is alive.
 func (s *Store) openTurns(ctx context.Context, op string, thread segno.ThreadID) (of []timeline.OpenTurn, err error) {
 	turns, err := s.Spool().Turns(ctx)
 	if err != nil {
@@ -80,7 +80,8 @@ func (s *Store) openTurns(ctx context.Context, op string, thread segno.ThreadID)
 	return of, nil
 }
 
-// OpenThreads returns the threads with a turn in the spool, and whether its process is alive.
+// OpenThreads returns the threads with a turn in the spool. The value is true if the process of
+// such a turn is alive.
 func (s *Store) OpenThreads(ctx context.Context) (map[segno.ThreadID]bool, error) {
 	turns, err := s.Spool().Turns(ctx)
 	if err != nil {

@@ -22,7 +22,7 @@ func threeTurns(t testing.TB) (g *fixture, states []string) {
 			g.remove("d")
 			g.write("d", "a file now")
 			g.write("a", "2")
-			g.write("held/CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55\n") // and it stays saved
+			g.write("held/CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55\n") // the directory stays saved
 			g.write("held/f", "2")
 		},
 		func() { g.remove("new"); g.write("e", "3") },

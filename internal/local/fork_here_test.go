@@ -93,7 +93,7 @@ func TestForkOnTheSameFiles(t *testing.T) {
 	if ext := s.at(t, made.Parent); ext.Tree() != two.Tree() {
 		t.Errorf("the files it began on are %+v", ext)
 	}
-	c.runTurn("three") // the source goes on where it was
+	c.runTurn("three") // the source continues from its head
 	if got := c.summarize(two.Thread).line(t); got != "base, 1 one, 2 two, external, 3 three" {
 		t.Errorf("the source's line is %q", got)
 	}

@@ -31,7 +31,7 @@ func TestAnyHistory(t *testing.T) {
 	})
 }
 
-// TestAnyHistoryUnderRulesOfAnAgent is TestAnyHistory with an agent that also writes rules which
+// TestAnyHistoryUnderRulesOfAnAgent is like TestAnyHistory, but the agent also writes rules that
 // protect a directory. The rules must have no effect.
 func TestAnyHistoryUnderRulesOfAnAgent(t *testing.T) {
 	soak.Rapid(t, 25, 1000)
@@ -52,19 +52,19 @@ type model struct {
 	*fixture
 	rules []string // files that protect d, which an agent writes
 	rt    *rapid.T
-	files map[string]string // now
+	files map[string]string // the present files
 	line  []modelTurn       // from the base to the head
-	ahead []modelTurn       // what redo would do, next first
+	ahead []modelTurn       // the turns that redo would restore, next first
 	n     int
 }
 
 // modelTurn is a turn: the content of each changed path before and after it.
 type modelTurn struct {
 	number        int
-	before, after map[string]string // a path that is not in it does not exist
+	before, after map[string]string // a missing path does not exist
 	paths         []string
 	id            segno.CommitID
-	all           map[string]string // everything there was at its end
+	all           map[string]string // all files at its end
 }
 
 var modelPaths = []string{"a", "d/b", "d/c", "e"}

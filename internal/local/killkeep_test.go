@@ -18,7 +18,7 @@ import (
 	"github.com/dalsegno/segno/transcript/claude"
 )
 
-// placeBelow is the place of writeSessions in the process that is killed.
+// placeBelow returns the place of writeSessions, for the process that is killed.
 func placeBelow(home string) local.Place {
 	return local.Place{Store: filepath.Join(home, "store"), UserHome: home, Claude: filepath.Join(home, ".claude"), Now: time.Now}
 }
@@ -52,8 +52,8 @@ func keepUntilKilled(home string) {
 	}
 }
 
-// TestKilledWhileKeepingAndMoving kills a process that keeps and moves sessions. The sources stay as they were, each
-// session in a new place is whole, and the next keep completes what is missing.
+// TestKilledWhileKeepingAndMoving kills a process that keeps and moves sessions. The sources stay unchanged, each moved
+// session is complete, and the next keep completes the rest.
 func TestKilledWhileKeepingAndMoving(t *testing.T) {
 	ctx := context.Background()
 	const sessions, turns = 4, 70 // more turns than one commit takes

@@ -24,7 +24,6 @@ func (g *fixture) editOpenTurn(key string, edit func(*timeline.OpenTurn)) {
 	}
 }
 
-// open returns the open turns.
 func (g *fixture) open() []timeline.OpenTurn {
 	g.Helper()
 	turns, err := g.place.Spool().Turns(g.Context())
@@ -77,11 +76,11 @@ func TestJoinMakesTheHeadSession(t *testing.T) {
 	if l := s.head.Link; l.Fidelity != segno.FidelityPreamble || l.At != made.ID || l.Reason != "lost" {
 		t.Errorf("the link is %+v", l)
 	}
-	two.runTurn("two") // it is the same thread's turn
+	two.runTurn("two") // the turn belongs to the same thread
 	if got := g.summarize(made.Thread).line(t); got != "base, 1 one, 2 two" {
 		t.Errorf("the line is %q", got)
 	}
-	one.runTurn("three") // and so is one in the older session, where that ended
+	one.runTurn("three") // so does a turn in the older session, at its end
 	if got := g.summarize(made.Thread); got.head.Link.Session != one.session || len(g.threads()) != 1 {
 		t.Errorf("the older session goes on in %+v", got.head)
 	}
@@ -259,7 +258,7 @@ func TestCloseGone(t *testing.T) {
 	if len(es) != 3 || es[0].Name != "user" || es[1].Kind != segno.EntryIntent || es[2].Kind != segno.EntryResult {
 		t.Errorf("its entries are %+v", es)
 	}
-	closeGone() // with nothing to do it does nothing
+	closeGone() // a second call does nothing
 	if again := g.summarize(ids[0]); len(again.cs) != len(s.cs) || len(g.threads()) != 1 {
 		t.Errorf("closing again left %+v", again.cs)
 	}
@@ -328,7 +327,7 @@ func TestRebuildWithoutASession(t *testing.T) {
 	g.write("a", "0")
 	thread := g.openThread("claude", g.chat(1).source(), "")
 	base := g.summarize(thread).head.Head
-	if err := g.turn("A", func() { g.write("a", "1") }); err != nil { // of an agent without a transcript reader
+	if err := g.turn("A", func() { g.write("a", "1") }); err != nil { // a turn of an agent without a transcript reader
 		t.Fatal(err)
 	}
 	cs, head := g.checkpoints()
@@ -364,7 +363,7 @@ func TestATurnThatLostItsSession(t *testing.T) {
 	if made.Thread != two.Thread || made.Parent != two.ID || made.Turn != 3 || made.Session.Session != next.session {
 		t.Errorf("the turn is %+v", made)
 	}
-	// The clock of this test is ahead of the file system's, and a note tells that.
+	// The clock of this test is ahead of the file system's, and a note reports that.
 	if es := g.entries(made.ID); len(es) != 4 || es[1].ID != "before" || es[2].ID != "after" || es[3].Kind != segno.EntryNote {
 		t.Errorf("its entries are %+v", es)
 	}
@@ -442,7 +441,7 @@ func TestARewindToTheEndOfAPreamble(t *testing.T) {
 			made := next.runTurn("again")
 			s := g.summarize(two.Thread)
 			at := made.Parent
-			for s.at(t, at).Kind != segno.CheckpointTurn { // the files did not go back
+			for s.at(t, at).Kind != segno.CheckpointTurn { // skip checkpoints of the files, which did not go back
 				at = s.at(t, at).Parent
 			}
 			if at != two.ID {

@@ -24,7 +24,7 @@ func (g *fixture) record(change func(*timeline.Timeline), do func(ctx context.Co
 	})
 }
 
-// turns returns the prompts of the thread's turns, oldest first, and an amended turn once.
+// turns returns the prompts of the thread's turns, oldest first. It lists an amended turn once.
 func (g *fixture) turns() (prompts []string) {
 	g.Helper()
 	cs, _ := g.checkpoints()
@@ -149,9 +149,9 @@ func TestATurnThatCannotBeClosed(t *testing.T) {
 	g.checkStore()
 }
 
-// TestAnInterruptedMoveKeepsNewerTurns interrupts an undo and records turns while the disk cannot be
-// written. The user's save is refused meanwhile. Once the disk can be written, the undo is completed: the newer
-// turns and their files stay, undo and redo reach them, and the log has the undo.
+// TestAnInterruptedMoveKeepsNewerTurns interrupts an undo and records turns while the disk cannot be written. In the
+// meantime, the user's save is refused. Once the disk can be written, the undo is completed. The newer turns and their
+// files stay, undo and redo reach them, and the log has the undo.
 func TestAnInterruptedMoveKeepsNewerTurns(t *testing.T) {
 	g := newFixture(t)
 	g.write("a", "0")
@@ -184,7 +184,7 @@ func TestAnInterruptedMoveKeepsNewerTurns(t *testing.T) {
 		}
 	}
 	for _, key := range []string{"C", "D"} {
-		// the errors report the interrupted move; the turns are recorded nevertheless
+		// the errors report the interrupted move, but the turns are recorded
 		_ = g.record(full, func(ctx context.Context, r *timeline.Timeline) error {
 			_, err := r.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(key), Agent: "test", Source: src, Text: key})
 			return err
@@ -233,7 +233,7 @@ func TestACommittedMoveIsNotAppliedAgain(t *testing.T) {
 	if got := g.files(); got != "a \"0\"\n" {
 		t.Fatalf("the undo left\n%s", got)
 	}
-	g.write("n", "made by A") // a person wants it after all
+	g.write("n", "made by A") // the user wants the file after all
 	if err := g.turn("B", func() { g.write("b", "1") }); err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +294,7 @@ func TestAKilledBridge(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		turns[0].Parent = cs[0].ID // the conversation had gone back to before A
+		turns[0].Parent = cs[0].ID // the user had rewound the conversation to before A
 		return tl.Spool.SaveTurn(ctx, turns[0])
 	})
 	if err != nil {

@@ -34,7 +34,7 @@ func TestOpenANewSession(t *testing.T) {
 			t.Errorf("%s: the link is %+v", agent, l)
 		}
 		g.wantFilesOfHead()
-		g.write("a", "by hand") // a thread that is there is returned, and that is all
+		g.write("a", "by hand") // opening an existing thread only returns it
 		if again := g.openThread(agent, c.source(), "else"); again != thread {
 			t.Errorf("%s: opened again it is %s, it was %s", agent, again, thread)
 		}

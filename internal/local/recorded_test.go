@@ -80,7 +80,7 @@ func (h *recordedHome) files() map[string]string {
 	return out
 }
 
-// wantFiles reports files that are not what they were. Other files may have been added.
+// wantFiles fails the test for files that changed or are missing. Other files may have been added.
 func (h *recordedHome) wantFiles(before map[string]string) {
 	h.Helper()
 	now := h.files()
@@ -108,7 +108,7 @@ func (h *recordedHome) transcript(session segno.SessionID) string {
 	return found[len(found)-1]
 }
 
-// context returns what the agent sends if it resumes a session that is at path.
+// context returns the messages that the agent sends if it resumes a session from src.
 func (h *recordedHome) context(src segno.Source) []string {
 	h.Helper()
 	if h.agent == claude.Agent {
@@ -149,7 +149,7 @@ func (h *recordedHome) read(path string) string {
 	return string(data)
 }
 
-// rewind makes the files of a session what they were at the end of a turn.
+// rewind restores the files of a session from the end of a turn.
 func (h *recordedHome) rewind(p *segno.Position) {
 	h.Helper()
 	if h.agent == claude.Agent {
@@ -231,12 +231,13 @@ func (h *recordedHome) keep(store *local.Store, session segno.SessionID) (turns 
 	return turns
 }
 
-// recordedTurns is how many turns the recorded sessions have. Of a fork, only its new turns count.
+// recordedTurns is the number of turns in the recorded sessions. For a fork, only its new turns
+// count.
 const recordedTurns = 83
 
-// TestEveryTurnOfEveryRecordedSession cuts each recorded session at each of its turns, and it moves, keeps, purges and
-// resumes each as it was at that turn. The model gets what it got of the original then. At the newest turn that is
-// what the real agent sent.
+// TestEveryTurnOfEveryRecordedSession cuts each recorded session at each of its turns. It also moves, keeps, purges and
+// resumes each session in its state at that turn. The model gets the same context as from the original at that turn. At
+// the newest turn, that is the context that the real agent sent.
 func TestEveryTurnOfEveryRecordedSession(t *testing.T) {
 	all, err := recording.All()
 	if err != nil {
@@ -259,7 +260,8 @@ func TestEveryTurnOfEveryRecordedSession(t *testing.T) {
 	}
 }
 
-// atEveryTurn tests one recorded session and returns how many turns it and its sources have.
+// atEveryTurn tests one recorded session. It returns the number of turns in the session and its
+// sources.
 func atEveryTurn(t *testing.T, s recording.Session) (total int) {
 	h := newRecordedHome(t, s)
 	before := h.files()
@@ -313,7 +315,7 @@ func (h *recordedHome) cutAt(store *local.Store, p *segno.Position, i int, want 
 	h.wantSession(what, src, want, h.sidecars(segno.Source{Session: p.Session, Path: h.transcript(p.Session)}))
 }
 
-// moveAndPurge moves a session, then removes all that the agent has and resumes it.
+// moveAndPurge moves a session, removes all files of the agent, and resumes the session.
 func (h *recordedHome) moveAndPurge(src segno.Source, want []string) {
 	h.Helper()
 	ctx := context.Background()

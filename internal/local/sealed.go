@@ -18,7 +18,7 @@ import (
 // lockWait is how long a command waits for the lock of the store's form.
 const lockWait = 5 * time.Second
 
-// hold is a share of the lock of the store's form, and the keys of a sealed store.
+// hold is a shared lock on the store's form, with the keys of a sealed store.
 type hold struct {
 	lock sealing.Lock
 	file *sealing.File // nil if the store is not sealed
@@ -33,7 +33,8 @@ type Sealed struct {
 	KeyFileBytes []byte `json:"key_file_bytes,omitempty"`
 }
 
-// Sealed returns how the store is sealed, or nil. It does not read the key.
+// Sealed describes how the store is sealed. It returns nil if the store is not sealed. It does not
+// read the key.
 func (p Place) Sealed() (*Sealed, error) {
 	f, err := sealing.Read(p.Store)
 	if err != nil || f == nil {
@@ -47,8 +48,7 @@ func (p Place) describe(f *sealing.File) *Sealed {
 	return &Sealed{KeyFile: name, Exposed: sealing.IsExposed(name), KeyFileBytes: segno.PathBytes(name)}
 }
 
-// hold takes a share of the lock and reads the keys. If a conversion was interrupted, it first completes or undoes
-// that.
+// hold takes the lock in shared mode and reads the keys. It first completes or undoes an interrupted conversion.
 func (p Place) hold(ctx context.Context, readOnly bool) (*hold, error) {
 	wait := cmp.Or(p.StoreWait, lockWait)
 	for completed := false; ; completed = true {
@@ -97,13 +97,14 @@ func (h *hold) sealer() (spool.Sealer, error) {
 	return h.keys.Files, nil
 }
 
-// Spool returns the store's spool; it needs no open store. Each operation looks whether the store is sealed.
+// Spool returns the store's spool. It needs no open store. Each operation of the spool checks whether the store is
+// sealed.
 func (p Place) Spool() *spool.Dir {
 	x := &lateSealer{place: p}
 	return spool.NewSealed(p.Store, p.fs(), x.sealer)
 }
 
-// lateSealer reads the keys of a store that is not open, and again if seal.json changed.
+// lateSealer reads the keys of a store that is not open. It reads them again if seal.json changed.
 type lateSealer struct {
 	place Place
 
@@ -115,7 +116,7 @@ type lateSealer struct {
 func (x *lateSealer) sealer() (spool.Sealer, error) {
 	fi, err := os.Lstat(filepath.Join(x.place.Store, spool.SealFile))
 	if err != nil {
-		return nil, nil // not sealed; an error of another kind also prevents any other use of the directory
+		return nil, nil // not sealed; after any other error, the directory cannot be used anyway
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -134,7 +135,7 @@ func (x *lateSealer) sealer() (spool.Sealer, error) {
 	return x.keys.Files, nil
 }
 
-// Spool returns the store's spool.
+// Spool returns the store's spool, which uses the keys of the open store.
 func (s *Store) Spool() *spool.Dir {
 	return spool.NewSealed(s.place.Store, s.place.fs(), s.hold.sealer)
 }
@@ -147,8 +148,8 @@ func (s *Store) Sealed() *Sealed {
 	return s.place.describe(s.hold.file)
 }
 
-// SealFile returns the content that a file in the store's directory has on the disk. It is plain unless the store is
-// sealed. The content opens only in a file of this name.
+// SealFile returns the content to write to a file in the store's directory: plain itself, or its sealed form if the
+// store is sealed. The sealed form can be opened only under the same file name.
 func (s *Store) SealFile(name string, plain []byte) []byte {
 	return s.hold.keys.Files.Seal(plain, spool.Place(name)...)
 }
@@ -158,10 +159,10 @@ func (s *Store) OpenFile(name string, data []byte) ([]byte, error) {
 	return s.hold.keys.Files.Open(data, spool.Place(name)...)
 }
 
-// Close closes the store.
+// Close closes the store and releases its share of the lock on the form. The store must not be used after that.
 func (s *Store) Close() error { return errors.Join(s.Store.Close(), s.hold.lock.Release()) }
 
-// openDatabase opens the database with a key.
+// openDatabase opens the database with a key, which is nil for a store that is not sealed.
 func (p Place) openDatabase(ctx context.Context, key []byte, readOnly bool) (*sqlite.Store, error) {
 	db, err := sqlite.Open(ctx, filepath.Join(p.Store, DatabaseFile), p.databaseOptions(p.Store, key, readOnly))
 	if err != nil && readOnly && segno.KindOf(err) == segno.KindIO {

@@ -49,7 +49,7 @@ func (g *fixture) seal(key string) local.Conversion {
 	return done
 }
 
-// records returns all that the store has: threads, lines with entries, chains, operations and workspaces.
+// records returns all records of the store: threads, lines with entries, chains, operations and workspaces.
 func (g *fixture) records() string {
 	g.Helper()
 	var out strings.Builder
@@ -90,7 +90,7 @@ func (g *fixture) records() string {
 
 func (g *fixture) isSealed() bool { return spool.IsSealed(g.place.Store) }
 
-// wantNothingConverting fails if there is anything of a conversion that was not completed.
+// wantNothingConverting fails the test if files of an incomplete conversion exist.
 func (g *fixture) wantNothingConverting() {
 	g.Helper()
 	if _, err := os.Lstat(filepath.Join(g.place.Store, "converting")); err == nil {
@@ -98,7 +98,7 @@ func (g *fixture) wantNothingConverting() {
 	}
 }
 
-// find returns the files below the store that contain any of some texts, also in their names.
+// find returns the files below the store whose content or name contains one of the texts.
 func (g *fixture) find(texts ...string) (found []string) {
 	g.Helper()
 	err := filepath.WalkDir(g.place.Store, func(path string, d fs.DirEntry, err error) error {
@@ -119,8 +119,8 @@ func (g *fixture) find(texts ...string) (found []string) {
 	return found
 }
 
-// TestSealAndUnseal seals a store with history, works on in it, and removes the seal. Undo, redo, restore and fork give the
-// same as in a store that was never sealed.
+// TestSealAndUnseal seals a store with history, continues to work in it, and removes the seal. Undo, redo, restore and
+// fork give the same results as in a store that was never sealed.
 func TestSealAndUnseal(t *testing.T) {
 	g, states := threeTurns(t)
 	if _, err := g.move(nil, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}); err != nil {
@@ -157,8 +157,8 @@ func TestSealAndUnseal(t *testing.T) {
 	g.checkStore()
 }
 
-// TestSealDuringTheFirstTurn seals the store while the first turn of a project is open and its agent is gone: the objects
-// of its snapshot, small ones and a pack, are in no commit yet.
+// TestSealDuringTheFirstTurn seals the store while the first turn of a project is open and its agent has ended. The
+// objects of the turn's snapshot, small ones and a pack, are not in a commit yet.
 func TestSealDuringTheFirstTurn(t *testing.T) {
 	for _, size := range []int{10, 3 << 20} {
 		g := newFixture(t)
@@ -185,8 +185,8 @@ func TestSealDuringTheFirstTurn(t *testing.T) {
 	}
 }
 
-// TestSealedFilesAreUnreadable looks for prompts, contents and paths in all files of a sealed store, while a turn is open,
-// with a journal, a deferred commit and a session that was not recorded.
+// TestSealedFilesAreUnreadable searches all files of a sealed store for prompts, contents and paths. The store has an
+// open turn, a journal, a deferred commit and a session that was not recorded.
 func TestSealedFilesAreUnreadable(t *testing.T) {
 	g := newFixture(t)
 	g.write("secretname/f", "secretcontent")
@@ -196,7 +196,7 @@ func TestSealedFilesAreUnreadable(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	leave := func(key string) { // the agent is gone
+	leave := func(key string) { // the agent has ended
 		t.Helper()
 		if err := g.begin(key, segno.Source{Session: "secretsession", Dir: g.project}); err != nil {
 			t.Fatal(err)
@@ -411,8 +411,8 @@ func TestSealWithSSH(t *testing.T) {
 	}
 }
 
-// TestEveryFailureOfAConversion lets a sample of the disk operations of seal and unseal fail, once and permanently. The store is whole
-// in one of the two forms, and the next command finds nothing of the conversion.
+// TestEveryFailureOfAConversion fails a sample of the disk operations of seal and unseal, once and permanently. The
+// store is complete in one of the two forms, and the next command leaves no files of the conversion.
 func TestEveryFailureOfAConversion(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -460,7 +460,7 @@ func TestEveryFailureOfAConversion(t *testing.T) {
 	g.checkStore()
 }
 
-// retryWhileBusy calls f until it returns another error than that the store is busy.
+// retryWhileBusy calls f until its result is not the error that the store is busy.
 func retryWhileBusy(f func() error) error {
 	for {
 		if err := f(); segno.KindOf(err) != segno.KindBusy {
@@ -495,8 +495,8 @@ func recordTurn(ctx context.Context, place local.Place, project string, key segn
 	})
 }
 
-// TestConversionsBesideTurns records turns, as hooks do, while the store is sealed and unsealed. Each turn that was
-// acknowledged is in the store.
+// TestConversionsBesideTurns records turns, as hooks do, while the store is sealed and unsealed. Each acknowledged turn
+// is in the store.
 func TestConversionsBesideTurns(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -510,7 +510,7 @@ func TestConversionsBesideTurns(t *testing.T) {
 	var group sync.WaitGroup
 	var acknowledged atomic.Int32
 	stop := make(chan struct{})
-	group.Go(func() { // with more writers, no moment may be left for a conversion
+	group.Go(func() { // with more writers, a conversion might never get the lock
 		place := g.place
 		place.StoreWait = 20 * time.Millisecond
 		for n := 0; ; n++ {

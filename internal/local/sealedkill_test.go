@@ -32,8 +32,8 @@ func sealUntilKilled(dir string) {
 	}
 }
 
-// TestKilledInMidConversion repeatedly kills a process that seals and unseals. The next command finds one of the two forms,
-// whole, and completes or undoes the conversion.
+// TestKilledInMidConversion repeatedly kills a process that seals and unseals. The next command finds one of the two
+// complete forms, and completes or undoes the conversion.
 func TestKilledInMidConversion(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -63,7 +63,7 @@ func TestKilledInMidConversion(t *testing.T) {
 			}
 		}
 		killed.Stop()
-		_ = cmd.Wait() // killed, as it should be
+		_ = cmd.Wait() // the error is that it was killed
 		if after := g.records(); after != before {
 			t.Fatalf("kill %d: before:\n%s\nafter:\n%s", i, before, after)
 		}

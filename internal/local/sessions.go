@@ -51,10 +51,10 @@ func (p Place) FindSessions(ctx context.Context) (found []FoundSession, skipped 
 }
 
 // CheckSession returns the damage of a session. It writes nothing.
-func (p Place) CheckSession(ctx context.Context, agent string, src segno.Source, o transcript.LintOptions) ([]transcript.Finding, error) {
+func (p Place) CheckSession(ctx context.Context, agent string, src segno.Source, o transcript.LintOptions) (transcript.Diagnosis, error) {
 	linter, ok := p.Transcripts(nil)[agent].(transcript.Linter)
 	if !ok {
-		return nil, segno.Errorf(segno.KindNotFound, "check session", agent, "sessions of that agent cannot be checked")
+		return transcript.Diagnosis{}, segno.Errorf(segno.KindNotFound, "check session", agent, "sessions of that agent cannot be checked")
 	}
 	return linter.Check(ctx, src, o)
 }

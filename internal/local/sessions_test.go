@@ -53,8 +53,8 @@ func transcriptOf(session, dir string, turns int) string {
 	return b.String()
 }
 
-// TestDetailsCountAndFindWhatIsKept lists sessions of which one is kept, one has grown since, and one is too large to
-// be counted.
+// TestDetailsCountAndFindWhatIsKept lists three sessions: one is kept, one has grown since it was kept, and one is too
+// large to be counted.
 func TestDetailsCountAndFindWhatIsKept(t *testing.T) {
 	ctx := context.Background()
 	p := writeSessions(t, 3, 2)
@@ -83,7 +83,7 @@ func TestDetailsCountAndFindWhatIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	large := byID[segno.SessionID(sessionID(2))]
-	if err := os.Truncate(large.Path, 40<<20); err != nil { // a hole of 40 MiB behind the turns
+	if err := os.Truncate(large.Path, 40<<20); err != nil { // a hole of 40 MiB after the turns
 		t.Fatal(err)
 	}
 	found, _ = p.FindSessions(ctx)
@@ -103,8 +103,8 @@ func TestDetailsCountAndFindWhatIsKept(t *testing.T) {
 	}
 }
 
-// TestForkedSessionsShareTheirBytes keeps a session and a copy of it under another id, as an agent's own fork
-// writes it, with one turn more. The second costs little more than that turn.
+// TestForkedSessionsShareTheirBytes keeps a session and a copy of it under another id with one more turn, as an agent's
+// own fork writes it. The copy costs little more than that turn.
 func TestForkedSessionsShareTheirBytes(t *testing.T) {
 	ctx := context.Background()
 	p := writeSessions(t, 1, 400)

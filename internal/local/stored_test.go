@@ -24,20 +24,22 @@ import (
 //
 //	go test ./internal/local -run TestStoresOfEarlierBuilds -write-stored v3
 //
-// The name is that of the format of the database. A build that changes what is stored adds its own.
+// The name is that of the database format. A build that changes the stored format adds its own
+// fixtures.
 var writeStored = flag.String("write-stored", "", "write testdata/stored/`NAME`.tar.gz and NAME-sealed.tar.gz with this build")
 
 // stored describes a fixture: a project with its store and the home of its agent, in one archive.
 type stored struct {
-	Records string         `json:"records"` // all that the store has, as JSON lines
+	Records string         `json:"records"` // all records of the store, as JSON lines
 	Turns   []string       `json:"turns"`   // the prompts of the thread of the workspace
-	Head    string         `json:"head"`    // the files as the head has them
+	Head    string         `json:"head"`    // the files at the head
 	Undone  string         `json:"undone"`  // the files after an undo of one turn
-	First   string         `json:"first"`   // the files at the checkpoint Named, that of the first turn
+	First   string         `json:"first"`   // the files at the checkpoint Named, which ends the first turn
 	Named   segno.CommitID `json:"named"`
 }
 
-// makeStored fills a store with threads, a fork, moves, an undone line, a save and files. The fixtures of store/sqlite have packs.
+// makeStored fills a store with threads, a fork, moves, an undone line, a save and files. It makes no packs, which the
+// fixtures of store/sqlite have.
 func makeStored(g *fixture) (s stored) {
 	g.Helper()
 	g.write("a", "0")
@@ -72,8 +74,8 @@ func makeStored(g *fixture) (s stored) {
 	return s
 }
 
-// TestStoresOfEarlierBuilds opens copies of stores that earlier builds made, lists and checks them, moves in them, records a turn,
-// and checks them again.
+// TestStoresOfEarlierBuilds opens copies of stores that earlier builds made. It lists and checks their records, makes
+// moves, records a turn, and checks them again.
 func TestStoresOfEarlierBuilds(t *testing.T) {
 	if *writeStored != "" {
 		for _, isSealed := range []bool{false, true} {
@@ -151,8 +153,8 @@ func (g *fixture) mustMove(ask timeline.MoveRequest) *timeline.MoveResult {
 	return moved
 }
 
-// adoptProject makes the directory of the fixture the one of the store's only workspace. The directory in which the fixture was
-// made is on another machine.
+// adoptProject sets the directory of the store's only workspace to that of the fixture, because the original directory
+// is on another machine.
 func (g *fixture) adoptProject() {
 	g.Helper()
 	info, err := os.Stat(g.project)
@@ -173,7 +175,7 @@ func (g *fixture) adoptProject() {
 	}
 }
 
-// archive writes the directory of the fixture and what it has.
+// archive writes an archive with the directory of the fixture and its description.
 func (g *fixture) archive(name string, s stored) {
 	g.Helper()
 	var out bytes.Buffer
@@ -217,7 +219,7 @@ func (g *fixture) extract(name string) (s stored) {
 	g.must(err)
 	g.must(json.Unmarshal(data, &s))
 	if key := filepath.Join(dir, "key"); g.isSealed() {
-		g.place.Identity = key // the store has the path of the machine that made it
+		g.place.Identity = key // the store records the path on the machine that made it
 	}
 	return s
 }

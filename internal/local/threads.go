@@ -7,12 +7,12 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// maxSearched is how many checkpoints of a thread are searched for its directory.
+// maxSearched is the number of a thread's checkpoints that are searched for its directory.
 const maxSearched = 64
 
-// ThreadWorkspace returns the workspace that a thread works in, and whether its directory exists. If
-// the directory where the thread began is gone, it returns the newest existing directory of the
-// thread's checkpoints. The record is the last one that it looked at if none exists.
+// ThreadWorkspace returns the workspace that a thread works in, and whether its directory exists. If the directory
+// where the thread began is gone, it returns the newest existing directory of the thread's checkpoints. If none exists,
+// it returns the last record that it read.
 func (s *Store) ThreadWorkspace(ctx context.Context, t segno.Thread) (rec segno.WorkspaceRecord, exists bool, err error) {
 	choose := func(id segno.WorkspaceID) (bool, error) {
 		if id == "" {

@@ -19,8 +19,8 @@ import (
 // Each line has the user id of the owner and the path as a quoted string.
 func (p Place) trustFile() string { return filepath.Join(p.Store, "trusted") }
 
-// isTrusted reports whether a directory that the user uid owns may be recorded. Under sudo that
-// includes the directories of the user that ran sudo, as in git.
+// isTrusted reports whether segno may record a directory that the user uid owns. Under sudo, as in
+// git, this includes the directories of the user that ran sudo.
 func (p Place) isTrusted(root string, uid uint32) bool {
 	if os.Geteuid() == 0 && p.SudoUID != "" && p.SudoUID == strconv.FormatUint(uint64(uid), 10) {
 		return true
@@ -44,7 +44,7 @@ func trustLine(root string, uid uint32) string {
 
 // Trust allows recording a directory that another user owns. refused is the error that
 // [Store.Register] or [Store.Timeline] returned for it. Trust returns the directory, or "" if
-// refused has another cause. If the owner of the directory changes later, it is refused again.
+// refused has another cause. If the owner of the directory changes later, segno refuses it again.
 func (p Place) Trust(ctx context.Context, refused error) (string, error) {
 	var foreign *workspace.ForeignError
 	if !errors.As(refused, &foreign) {

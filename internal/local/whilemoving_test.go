@@ -15,7 +15,7 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// seamWorkspace is a workspace in which something happens while a move writes files.
+// seamWorkspace is a workspace that runs a function while a move writes files.
 type seamWorkspace struct {
 	segno.Workspace
 	apply func(steps []segno.Change, do func([]segno.Change) ([]segno.Conflict, error)) ([]segno.Conflict, error)
@@ -97,7 +97,7 @@ func (g *fixture) wantFiles(when, want string) {
 	}
 }
 
-// The ways back after an undo of one turn.
+// waysBack returns the moves that revert an undo of one turn.
 func waysBack() map[string]timeline.MoveRequest {
 	return map[string]timeline.MoveRequest{
 		"op undo": {Verb: segno.VerbOpUndo},
@@ -105,9 +105,9 @@ func waysBack() map[string]timeline.MoveRequest {
 	}
 }
 
-// TestAnOperationRevertsOnlyWhatItWrote lets the user save, create and delete files beside those of
-// an undo while it works, and one of those that it has written. To take the undo back reverts none
-// of that, nor does a second op undo.
+// TestAnOperationRevertsOnlyWhatItWrote lets the user save, create and delete files while an undo
+// writes other files, and change one file that the undo wrote. Neither reverting the undo nor a
+// second op undo reverts these changes.
 func TestAnOperationRevertsOnlyWhatItWrote(t *testing.T) {
 	for name, back := range waysBack() {
 		t.Run(name, func(t *testing.T) {
@@ -158,10 +158,9 @@ func TestARestoreRevertsOnlyWhatItWrote(t *testing.T) {
 	g.checkStore()
 }
 
-// TestAnInterruptedMoveOwnsOnlyItsSteps interrupts an undo and lets the user work on: on other files,
-// on one that it has written, and on one that it has not. Another verb completes the undo. The
-// files then have the lines of the user and those of the undo, and to take it back reverts the
-// latter alone.
+// TestAnInterruptedMoveOwnsOnlyItsSteps interrupts an undo. The user then changes other files, one that the undo has
+// written, and one that it has not. Another verb completes the undo. The files then have the lines of the user and of
+// the undo, and reverting the undo reverts only its own lines.
 func TestAnInterruptedMoveOwnsOnlyItsSteps(t *testing.T) {
 	for name, back := range waysBack() {
 		t.Run(name, func(t *testing.T) {
@@ -197,7 +196,6 @@ func TestAnInterruptedMoveOwnsOnlyItsSteps(t *testing.T) {
 	}
 }
 
-// endIn ends a turn of a session.
 func (g *fixture) endIn(key string, session segno.SessionID) {
 	g.Helper()
 	err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
@@ -209,7 +207,6 @@ func (g *fixture) endIn(key string, session segno.SessionID) {
 	}
 }
 
-// beginIn begins a turn of a session.
 func (g *fixture) beginIn(key string, session segno.SessionID) {
 	g.Helper()
 	if err := g.begin(key, segno.Source{Session: session, Dir: g.project}); err != nil {
@@ -217,7 +214,6 @@ func (g *fixture) beginIn(key string, session segno.SessionID) {
 	}
 }
 
-// threadOfSession returns the thread of a session.
 func (g *fixture) threadOfSession(session segno.SessionID) (id segno.ThreadID) {
 	g.Helper()
 	err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) error {
@@ -251,9 +247,8 @@ func (g *fixture) tool(key, name, content string) {
 	note(segno.EntryResult, `{"response":"ok"}`)
 }
 
-// TestAMoveUnderAnOpenTurnTakesNothingFromIt undoes a turn while the next turn of its thread and one of
-// another thread are open and have written files. Each of the two has these changes when it ends,
-// and an undo of it reverts them.
+// TestAMoveUnderAnOpenTurnTakesNothingFromIt undoes a turn while the next turn of its thread and a turn of another
+// thread are open and have written files. When each open turn ends, it has its changes, and an undo of it reverts them.
 func TestAMoveUnderAnOpenTurnTakesNothingFromIt(t *testing.T) {
 	g := newFixture(t)
 	g.write("both", "1\n2\n3\n4\n")
@@ -280,9 +275,9 @@ func TestAMoveUnderAnOpenTurnTakesNothingFromIt(t *testing.T) {
 	g.checkStore()
 }
 
-// TestAnOpenTurnBeginsWithWhatAMoveLeft undoes the turn of another session, which had overwritten a file of the
-// user's, beside a turn that has not written the file. The file is the user's again. The open turn then
-// deletes it. The undo of that turn lists the file, because the other session's tool named it, too, and brings it back
+// TestAnOpenTurnBeginsWithWhatAMoveLeft undoes the turn of another session, which had overwritten a file of the user.
+// Another turn, which has not written the file, is open. The file has the user's content again. The open turn then
+// deletes it. The undo of that turn lists the file, because the other session's tool named it, too, and restores it
 // with force.
 func TestAnOpenTurnBeginsWithWhatAMoveLeft(t *testing.T) {
 	g := newFixture(t)
@@ -327,8 +322,8 @@ func TestAnOpenTurnBeginsWithWhatAMoveLeft(t *testing.T) {
 	g.checkStore()
 }
 
-// TestWhatAnOpenTurnWroteIsInDoubtAfterARestore restores over what an open turn wrote, and takes that
-// back. The files are the turn's still: its undo lists them, and writes them only with force.
+// TestWhatAnOpenTurnWroteIsInDoubtAfterARestore restores over files that an open turn wrote, and reverts the restore.
+// The files still belong to the turn. Its undo lists them, and writes them only with force.
 func TestWhatAnOpenTurnWroteIsInDoubtAfterARestore(t *testing.T) {
 	g := newFixture(t)
 	g.write("a", "0")
@@ -360,8 +355,8 @@ func TestWhatAnOpenTurnWroteIsInDoubtAfterARestore(t *testing.T) {
 }
 
 // TestRedoBringsBackOnlyWhatTheUndoTook lets a session delete a file that a turn of another session
-// made. An undo of that turn finds the file gone, and a redo does not bring it back, whether the
-// turns are undone and redone together or one by one. A file that the undo removed comes back.
+// made. An undo of that turn finds no file, and a redo does not restore it, whether the turns are
+// undone and redone together or one by one. The redo restores a file that the undo removed.
 func TestRedoBringsBackOnlyWhatTheUndoTook(t *testing.T) {
 	moves := map[string][2][]int{
 		"together":      {{2}, {2}},
@@ -395,8 +390,8 @@ func TestRedoBringsBackOnlyWhatTheUndoTook(t *testing.T) {
 	}
 }
 
-// TestAPlanDependsOnItsPathsOnly changes files between the preview of an undo and the move: only a
-// change of a path of the plan makes it another plan.
+// TestAPlanDependsOnItsPathsOnly changes files between the preview of an undo and the move. Only a
+// change of a path in the plan makes the plan outdated.
 func TestAPlanDependsOnItsPathsOnly(t *testing.T) {
 	g := newFixture(t)
 	g.write("log", "")

@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// maxSource is the size of the longest text that is rendered. A longer one is shown as it is.
+	// maxSource is the largest size of a text to render. HTML shows a longer text as preformatted.
 	maxSource = 1 << 20
-	// maxNesting is how deep quotes and lists nest.
+	// maxNesting is the largest depth of quotes and lists.
 	maxNesting = 8
 )
 
@@ -24,12 +24,10 @@ func HTML(source string) string {
 	return b.String()
 }
 
-// renderer renders blocks.
 type renderer struct{ out *strings.Builder }
 
 func (r *renderer) print(format string, args ...any) { fmt.Fprintf(r.out, format, args...) }
 
-// blocks renders lines.
 func (r *renderer) blocks(lines []string, depth int) {
 	for len(lines) > 0 {
 		line := lines[0]
@@ -128,7 +126,7 @@ func (r *renderer) quote(lines []string, depth int) int {
 
 // marker is the beginning of an item of a list.
 type marker struct {
-	indent, width int // columns before it, and of it with the space behind it
+	indent, width int // columns before the marker, and of the marker with the space after it
 	isNumber      bool
 	number        string
 }
@@ -159,7 +157,7 @@ func markerOf(line string) (m marker) {
 	return m
 }
 
-// list renders a list. Lines that are indented further than its marker belong to an item.
+// list renders a list. Lines with a larger indent than the marker belong to the item.
 func (r *renderer) list(lines []string, depth int) int {
 	first := markerOf(lines[0])
 	tag := "ul"
@@ -219,7 +217,6 @@ func isDelimiterRow(line string) bool {
 	return strings.Contains(line, "-") && strings.Contains(line, "|") && strings.Trim(line, "|-: ") == ""
 }
 
-// table renders a table.
 func (r *renderer) table(lines []string) int {
 	columns := len(cells(lines[0]))
 	row := func(line, tag string) {
@@ -242,7 +239,7 @@ func (r *renderer) table(lines []string) int {
 	return n
 }
 
-// cells splits a row. A backslash keeps the next bar in its cell.
+// cells splits a row at its bars. A bar after a backslash does not split.
 func cells(line string) (out []string) {
 	line = strings.TrimSpace(line)
 	line = strings.TrimSuffix(strings.TrimPrefix(line, "|"), "|")

@@ -2,11 +2,11 @@
 // contain scripts, links with a scheme that runs code, pictures that report a reader to a server,
 // and characters that reverse the direction of text.
 //
-// [HTML] renders Markdown as HTML with a fixed set of elements. All text is escaped, HTML in the
-// source is shown as text, and nothing in the result loads anything. [Inert] returns Markdown for
-// the renderers of others, in which the same parts are escaped.
+// [HTML] renders Markdown as HTML with a fixed set of elements. It escapes all text, shows HTML in the
+// source as text, and writes no element that loads anything. [Inert] returns Markdown for other
+// renderers, with the same parts escaped.
 //
-// Both take time in proportion to the source, and any bytes.
+// Both accept any bytes, and take time in proportion to the length of the source.
 package markdown
 
 import (
@@ -17,11 +17,11 @@ import (
 	"github.com/dalsegno/segno/internal/printable"
 )
 
-// Escape returns text for HTML. Characters that cannot be seen but change how others are shown are
-// replaced by their numbers.
+// Escape returns text for HTML. It replaces invisible characters that change the display of others by
+// their numbers.
 func Escape(text string) string { return html.EscapeString(printable.Patch(text)) }
 
-// safeURL returns the destination of a link in a form for an attribute, or false if it is not an address
+// safeURL returns the destination of a link, encoded for an attribute, or false if it is not an address
 // on the web or of mail.
 func safeURL(dest string) (string, bool) {
 	const longest = 2000

@@ -7,9 +7,9 @@ import (
 	"github.com/dalsegno/segno/internal/printable"
 )
 
-// Inert returns Markdown that shows the same text and does nothing: HTML is text, pictures are links,
-// and links lead to the web, to mail or to a path. Headings are two levels lower, so that they fit below
-// the caller's. A block of code that the source leaves open is closed.
+// Inert returns Markdown that shows the same text and does nothing else. HTML becomes text, pictures
+// become links, and links lead only to the web, to mail or to a path. Headings are two levels lower, so
+// that they fit below the caller's. Inert closes a block of code that the source leaves open.
 func Inert(source string) string {
 	var b strings.Builder
 	f := fenceReader{}
@@ -29,19 +29,19 @@ func Inert(source string) string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// fenceReader follows the blocks of code. It takes a line for code only if every renderer does: a block
-// in a list ends with the list, so it ends here at a line that is indented less than its fence.
-// From there on renderers may disagree, and no line is taken for code.
+// fenceReader follows the blocks of code. It treats a line as code only if every renderer does: a block
+// in a list ends with the list, so it ends here at a line with a smaller indent than its fence. After
+// that line renderers may disagree, and fenceReader treats no line as code.
 type fenceReader struct {
 	fence    string
 	indent   int
 	isUnsure bool
 }
 
-// isCode reports whether a line is code or the fence of code, which is written as it is.
+// isCode reports whether a line is code or the fence of code, which Inert writes unchanged.
 func (f *fenceReader) isCode(line string) bool {
 	indent := len(line) - len(strings.TrimLeft(line, " "))
-	const deepest = 3 // a line that is indented further may be code of another kind
+	const deepest = 3 // a line with a larger indent may be code of another kind
 	switch {
 	case f.isUnsure:
 		return false
@@ -69,10 +69,10 @@ var (
 	pathOnly   = regexp.MustCompile(`^[A-Za-z0-9_./#-]+$`)
 )
 
-// paragraphReader escapes the lines of one paragraph after the other.
+// paragraphReader escapes the lines of paragraphs, in order.
 type paragraphReader struct {
-	// isUnsure is set behind backticks that their own line does not close. A span of code may then
-	// reach over line ends, so no later line of the paragraph has a span for certain.
+	// isUnsure is set after backticks that their own line does not close. A span of code may then
+	// continue over line ends, so no later line of the paragraph certainly has a span.
 	isUnsure bool
 }
 
@@ -107,7 +107,8 @@ func (p *paragraphReader) inert(line string) string {
 	return b.String()
 }
 
-// escaped returns what stands for the beginning of a text outside code, and its length there.
+// escaped returns a replacement for the beginning of a text outside code, and the length of the replaced
+// part.
 func escaped(text string) (out string, n int) {
 	next := byte(0)
 	if len(text) > 1 {
@@ -122,7 +123,7 @@ func escaped(text string) (out string, n int) {
 		return `\!`, 1
 	case c == ']' && next == '(' && !isInertDestination(text[2:]):
 		return `]\(`, 2
-	case c == ']' && next == ':': // it would define the destination of links elsewhere
+	case c == ']' && next == ':': // it would define the destination of other links
 		return `]\:`, 2
 	}
 	return text[:1], 1

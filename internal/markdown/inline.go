@@ -17,7 +17,7 @@ func inline(text string) string {
 // piece that stays text until its closing mark is found.
 type span struct {
 	text     string
-	brackets map[int]int // of each "[", where its "]" is
+	brackets map[int]int // the positions of "[" and of their "]"
 	missing  map[int]bool
 	links    bool // whether links are rendered
 	pieces   []string
@@ -75,7 +75,7 @@ func (s *span) literal(text string) {
 	}
 }
 
-// special renders what begins at i, and returns its length, 0 if it is text.
+// special renders the construct at i, and returns its length, or 0 if there is only text.
 func (s *span) special(i int) int {
 	rest := s.text[i:]
 	switch rest[0] {
@@ -109,7 +109,7 @@ func (s *span) special(i int) int {
 	return 0
 }
 
-// code renders a span of code, which ends at the next run of as many backticks.
+// code renders a span of code, which ends at the next run of the same number of backticks.
 func (s *span) code(rest string) int {
 	n := len(rest) - len(strings.TrimLeft(rest, "`"))
 	if !s.missing[n] {
@@ -126,7 +126,7 @@ func (s *span) code(rest string) int {
 			}
 			at += run
 		}
-		s.missing[n] = true // none follows anywhere
+		s.missing[n] = true // no such run follows in the text
 	}
 	s.literal(rest[:n])
 	return n
@@ -174,8 +174,8 @@ func isLetter(c byte) bool {
 	return c >= 0x80 || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// link renders [label](destination "title"). Without a safe destination it is text. An image is a link: the
-// page loads nothing.
+// link renders [label](destination "title"). If the destination is not safe, it renders text. An image
+// becomes a link, because the page must not load anything.
 func (s *span) link(i int, prefix string) int {
 	end, ok := s.brackets[i]
 	const longest = 4000
@@ -201,7 +201,7 @@ func (s *span) anchor(dest, label string) {
 	s.pieces = append(s.pieces, `<a href="`+html.EscapeString(dest)+`" rel="noopener noreferrer nofollow">`+label+`</a>`)
 }
 
-// bareURL renders an address that begins at i, if a word begins there.
+// bareURL renders an address at i as a link, if a word begins there.
 func (s *span) bareURL(i int) int {
 	rest := s.text[i:]
 	if !s.links || i > 0 && isLetter(s.text[i-1]) || !strings.HasPrefix(rest, "http://") && !strings.HasPrefix(rest, "https://") {

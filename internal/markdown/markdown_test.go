@@ -115,7 +115,7 @@ func FuzzInert(f *testing.F) {
 		if !utf8.ValidString(out) || strings.ContainsAny(out, "\x00\x1b\u202e") {
 			t.Fatalf("%q: %q", source, out)
 		}
-		// Without backticks and tildes there is no code, so nothing that acts may be left.
+		// Without backticks and tildes there is no code, so no active construct may be left.
 		if strings.ContainsAny(source, "`~") {
 			return
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// decision answers a question that a run of a Go agent waits for.
+// decision answers a question of a Go agent whose run waits for the answer.
 type decision struct {
 	*target
 	request Request
@@ -65,7 +65,8 @@ func (m *decision) notOpen(state *segno.State) error {
 		WithHint("look at the open questions of the thread again")
 }
 
-// command is the command that runs the thread after a decision. Only segno's own agent has one.
+// command returns the command that runs the thread after a decision. The command is empty for an
+// agent that is not segno's own.
 func (m *decision) command() []string {
 	if !m.isChat() {
 		return []string{}

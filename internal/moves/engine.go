@@ -13,14 +13,14 @@ import (
 // Engine previews and makes moves of the threads of a store.
 type Engine struct {
 	Store segno.Store
-	// Local is Store if it is a store of this machine. Without it the engine has no workspaces, and moves
-	// change pointers only.
+	// Local is Store if it is a store of this machine. If Local is nil, the engine has no workspaces, and moves change
+	// only pointers.
 	Local *local.Store
 	Actor string // the author of decisions
 	Now   func() time.Time
 }
 
-// Preview is a move that was worked out and not made.
+// Preview describes a planned move.
 type Preview struct {
 	Verb    string           `json:"verb"`
 	Thread  segno.ThreadID   `json:"thread"`
@@ -30,20 +30,20 @@ type Preview struct {
 	Steps   []history.Change `json:"steps"`
 	Landing segno.CommitID   `json:"landing,omitempty"`
 	Tip     segno.CommitID   `json:"tip,omitempty"`
-	Session *PreviewSession  `json:"session"`     // to which the conversation moves, or null
-	Run     []string         `json:"run_preview"` // the command that continues it; … is the session's id
+	Session *PreviewSession  `json:"session"`     // the session that the conversation moves to, or null
+	Run     []string         `json:"run_preview"` // continues the conversation; … is the session's id
 	Dir     string           `json:"dir,omitempty"`
 	Git     string           `json:"git,omitempty"`
 
 	Conflicts  []UnwrittenPath  `json:"conflicts"`
 	Kept       []UnwrittenPath  `json:"kept"`
-	Forced     []history.Change `json:"forced"`      // the writes that force makes instead of conflicts
-	NeedsForce bool             `json:"needs_force"` // there are conflicts that force overwrites
+	Forced     []history.Change `json:"forced"`      // the writes that force makes where there are conflicts
+	NeedsForce bool             `json:"needs_force"` // the move has conflicts that force overwrites
 	Final      bool             `json:"final"`       // the move cannot be undone
 	Totals     Totals           `json:"totals"`
 }
 
-// Totals are how many paths the lists of a preview or of an outcome would have without their limits.
+// Totals are the lengths that the lists of a preview or an outcome would have without their limits.
 type Totals struct {
 	Steps     int `json:"steps"`
 	Conflicts int `json:"conflicts"`
@@ -74,7 +74,7 @@ type Outcome struct {
 	Dir       string            `json:"dir,omitempty"` // where to run it
 	Chat      string            `json:"chat"`          // why the conversation could not move, or ""
 	Fork      *ForkedThread     `json:"fork"`
-	Notice    string            `json:"notice"` // what the user should know beside it
+	Notice    string            `json:"notice"` // another message for the user
 	Undo      *Request          `json:"undo"`   // the request that undoes it, or null
 }
 
@@ -90,16 +90,16 @@ type Prepared struct {
 	mover mover
 }
 
-// mover is one previewed move.
+// mover is the implementation of one move.
 type mover interface {
-	// describe works the move out.
+	// describe plans the move and fills in p.
 	describe(ctx context.Context, p *Preview) error
 	// apply makes the move under the id of an operation. It returns a [segno.KindConflict] with a
-	// [timeline.OutdatedError] if the move is another one than described.
+	// [timeline.OutdatedError] if the move would differ from the description.
 	apply(ctx context.Context, id segno.OperationID, force bool, o *Outcome) error
 }
 
-// Prepare works a move out and makes nothing.
+// Prepare plans a move. It changes nothing.
 func (e *Engine) Prepare(ctx context.Context, r Request) (*Prepared, error) {
 	if err := r.check(); err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (e *Engine) Prepare(ctx context.Context, r Request) (*Prepared, error) {
 	return p, nil
 }
 
-// Weight is about how many paths the plan has in memory.
+// Weight returns the approximate number of paths that the plan has in memory.
 func (p *Prepared) Weight() int {
 	return 1 + p.Totals.Steps + p.Totals.Conflicts + p.Totals.Kept + p.Totals.Forced
 }
@@ -143,7 +143,7 @@ func newMover(t *target, r Request) mover {
 	return &fileMove{target: t, request: r}
 }
 
-// Apply makes a prepared move under the id of an operation. Once it has begun, it does not end with ctx.
+// Apply makes a prepared move under the id of an operation. Once the move has begun, Apply does not stop when ctx ends.
 // If the operation log already has the operation, Apply returns its outcome.
 func (e *Engine) Apply(ctx context.Context, p *Prepared, id segno.OperationID, force bool) (*Outcome, error) {
 	ctx = context.WithoutCancel(ctx)
@@ -170,12 +170,12 @@ type target struct {
 	head     segno.Head
 	thread   segno.Thread
 	timeline *timeline.Timeline
-	root     string // of the workspace; "" if only pointers can move
+	root     string // root of the workspace; "" if the move can change only pointers
 }
 
 // target finds the thread of a request.
 func (e *Engine) target(ctx context.Context, r *Request) (*target, error) {
-	if r.Thread == "" { // of a fork
+	if r.Thread == "" { // only a fork may have none
 		c, err := e.checkpoint(ctx, r.To)
 		if err != nil {
 			return nil, err
@@ -198,8 +198,8 @@ func (e *Engine) target(ctx context.Context, r *Request) (*target, error) {
 	return t, t.open(ctx)
 }
 
-// open opens the timeline of the thread's workspace. Without a workspace on this machine it opens one
-// that moves pointers.
+// open opens the timeline of the thread's workspace. If this machine does not have the workspace, the timeline moves
+// only pointers.
 func (t *target) open(ctx context.Context) error {
 	t.timeline = timeline.Open(timeline.Config{Store: t.Store, Now: t.Now})
 	if t.Local == nil {
@@ -211,7 +211,7 @@ func (t *target) open(ctx context.Context) error {
 	}
 	t.root = rec.Path
 	if !t.Local.ReadOnly() {
-		_ = t.Local.RemoveAbandonedForks(ctx) // a move does not depend on it
+		_ = t.Local.RemoveAbandonedForks(ctx) // the move does not depend on this cleanup
 	}
 	t.timeline, err = t.Local.Timeline(rec, nil)
 	return err

@@ -19,8 +19,8 @@ type fileMove struct {
 	ask     timeline.MoveRequest
 	plan    *timeline.Plan
 	forced  *timeline.Plan   // the plan with force, if the plan has conflicts
-	other   *segno.Operation // the operation that an op undo undoes, if that moves no files
-	about   string           // what that does, if it is about a fork
+	other   *segno.Operation // the operation to undo, if it moves no files
+	about   string           // describes the undo of a fork
 }
 
 func (m *fileMove) describe(ctx context.Context, p *Preview) (err error) {
@@ -46,7 +46,7 @@ func (m *fileMove) describe(ctx context.Context, p *Preview) (err error) {
 	return m.fill(ctx, p)
 }
 
-// ready makes the request to the timeline.
+// ready converts the request to one for the timeline.
 func (m *fileMove) ready(ctx context.Context) error {
 	r := &m.request
 	m.ask = timeline.MoveRequest{Verb: segno.Verb(r.Verb), Thread: m.head.Thread, Turns: r.Turns, Turn: r.Turn, Paths: r.paths(), Force: r.Force, WhileRunning: r.WhileRunning}
@@ -81,8 +81,8 @@ func (m *fileMove) ready(ctx context.Context) error {
 	return m.refuseRunning(ctx)
 }
 
-// refuseRunning refuses a move of pointers while a run or a turn of the thread is under way. The timeline
-// of a workspace does this with its open turns.
+// refuseRunning refuses a move of pointers while a run or a turn of the thread is under way. In a workspace, the
+// timeline refuses the move because of its open turns.
 func (m *fileMove) refuseRunning(ctx context.Context) error {
 	if m.root != "" || m.request.WhileRunning {
 		return nil
@@ -141,7 +141,7 @@ func (m *fileMove) fill(ctx context.Context, p *Preview) error {
 	return nil
 }
 
-// name is the turns or the checkpoint of the move.
+// name returns the turns or the checkpoint of the move as text.
 func (m *fileMove) name() string {
 	if m.ask.Name != "" && len(m.plan.Turns) == 0 {
 		return m.ask.Name
@@ -172,7 +172,7 @@ func (m *fileMove) apply(ctx context.Context, id segno.OperationID, force bool, 
 	return m.report(ctx, moved, o)
 }
 
-// report fills the outcome of a move that was made.
+// report fills in the outcome of a finished move.
 func (m *fileMove) report(ctx context.Context, moved *timeline.MoveResult, o *Outcome) error {
 	o.Files, o.Chat = moved.Files, moved.Chat
 	if m.root == "" {
@@ -193,7 +193,8 @@ func (m *fileMove) report(ctx context.Context, moved *timeline.MoveResult, o *Ou
 	return nil
 }
 
-// pointerUndo returns the request that undoes a move of pointers. The log has no operation for it.
+// pointerUndo returns the request that undoes a move of pointers, for which the log has no
+// operation.
 func (m *fileMove) pointerUndo(p *timeline.Plan) *Request {
 	switch m.request.Verb {
 	case verbUndo:
@@ -215,7 +216,7 @@ func (m *fileMove) describeOpUndo(ctx context.Context, p *Preview) (bool, error)
 		return false, segno.Errorf(segno.KindRefused, verbOpUndo, string(op.ID), "it moved another thread").
 			WithHint("preview a move of thread " + string(op.Thread))
 	}
-	m.ask.Op = op.ID // the newest one must not become another by the time of the move
+	m.ask.Op = op.ID // a later operation must not replace the previewed one
 	if op.MovesFiles() {
 		return false, nil
 	}
@@ -239,7 +240,7 @@ func (m *fileMove) describeOpUndo(ctx context.Context, p *Preview) (bool, error)
 func (m *fileMove) applyOpUndo(ctx context.Context, o *Outcome) error {
 	op, err := m.timeline.FindOperation(ctx, m.other.ID)
 	if err != nil {
-		return err // it was undone meanwhile
+		return err // another process undid it in the meantime
 	}
 	if err := m.timeline.UndoOperation(ctx, op); err != nil {
 		return err

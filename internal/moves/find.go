@@ -9,13 +9,13 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// maxFound is how many operations of each workspace Find looks at, newest first.
+// maxFound is the number of each workspace's newest operations that Find reads.
 const maxFound = 200
 
-// Find returns the outcome of a move by the id of its operation, so that a move is not made again by a
-// process that does not know of the first time. It has the pointers and the undo, and not the
-// files and commands of the first outcome. The error has [segno.KindNotFound] if the logs have no such
-// operation. Find completes an interrupted move under that id.
+// Find returns the outcome of a move by the id of its operation. A process that lost the outcome of a move calls it so
+// that it does not repeat the move. The result has the pointers and the undo, but not the files and commands of the
+// first outcome. The error has [segno.KindNotFound] if the logs have no such operation. Find completes an interrupted
+// move under that id.
 func (e *Engine) Find(ctx context.Context, id segno.OperationID) (*Outcome, error) {
 	none := segno.NewError(segno.KindNotFound, "find operation", string(id), nil)
 	if e.Local == nil {
@@ -61,7 +61,6 @@ func (e *Engine) completeOwn(ctx context.Context, rec segno.WorkspaceRecord, id 
 	return tl.CompletePending(ctx)
 }
 
-// outcomeOf makes the outcome of an operation of the log.
 func outcomeOf(op segno.Operation) *Outcome {
 	o := &Outcome{Operation: op.ID, Verb: requestVerb(op.Verb), Thread: op.Thread, Head: op.After.Head, Tip: op.After.Tip,
 		Conflicts: []UnwrittenPath{}, Kept: []UnwrittenPath{}, Changes: []history.Change{}, Run: []string{},
@@ -73,7 +72,7 @@ func outcomeOf(op segno.Operation) *Outcome {
 	return o
 }
 
-// requestVerb is the verb of the request that made an operation.
+// requestVerb returns the verb of the request that made an operation.
 func requestVerb(v segno.Verb) string {
 	if v == segno.VerbOpUndo {
 		return verbOpUndo

@@ -13,7 +13,7 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// fork makes a thread from a checkpoint of another.
+// fork makes a thread from a checkpoint of another thread.
 type fork struct {
 	*target
 	request Request
@@ -51,11 +51,10 @@ func (f *fork) describe(ctx context.Context, p *Preview) (err error) {
 	return nil
 }
 
-// maxForkNames is how many names are tried for the directory of a fork.
+// maxForkNames limits the names that are tried for the directory of a fork.
 const maxForkNames = 1000
 
-// directory returns the new directory of a fork: the one of the request, else a free name beside the
-// workspace.
+// directory returns the new directory of a fork. If the request names none, it is an unused name beside the workspace.
 func (f *fork) directory() (string, error) {
 	taken := func(dir string) bool {
 		_, err := os.Lstat(dir)

@@ -90,7 +90,8 @@ func (m *pin) apply(ctx context.Context, _ segno.OperationID, _ bool, o *Outcome
 	return nil
 }
 
-// change changes the names of the checkpoint. Without a workspace the log has no operation for it.
+// change changes the names of the checkpoint. If there is no workspace, the log has no operation
+// for the change.
 func (m *pin) change(ctx context.Context, add, remove []string) error {
 	switch {
 	case m.root != "" && len(add) > 0:

@@ -26,28 +26,28 @@ const (
 	verbDecide  = "decide"
 )
 
-// Request asks for a move of a thread. Each verb has its own fields; another field is an error.
+// Request asks for a move of a thread. A field that does not belong to the verb is an error.
 type Request struct {
 	Verb   string         `json:"verb"`
 	Thread segno.ThreadID `json:"thread,omitempty"`
 
-	Turns int  `json:"turns,omitempty"` // undo, redo: how many turns; 0 is 1
+	Turns int  `json:"turns,omitempty"` // undo, redo: the number of turns; 0 means 1
 	Turn  int  `json:"turn,omitempty"`  // undo, redo: the last turn to move over, instead of Turns
 	Force bool `json:"force,omitempty"` // undo, redo, op-undo: overwrite conflicts
-	// WhileRunning is for undo, redo, restore and op-undo: move although a turn is open, or another
+	// WhileRunning allows undo, redo, restore and op-undo although a turn is open, or another
 	// program has a database open.
 	WhileRunning bool `json:"while_running,omitempty"`
 
-	To    segno.CommitID `json:"to,omitempty"`    // restore, fork, pin, unpin: the checkpoint; of a fork "" is the head
-	Scope timeline.Scope `json:"scope,omitempty"` // restore: the tiers, "" is both; fork: "chat" makes a thread on the same files
+	To    segno.CommitID `json:"to,omitempty"`    // restore, fork, pin, unpin: the checkpoint; fork: "" is the head
+	Scope timeline.Scope `json:"scope,omitempty"` // restore: tiers, "" is both; fork: "chat" is on the same files
 
 	Paths     []string `json:"paths,omitempty"`      // undo, restore: only these, relative to the workspace
-	PathBytes [][]byte `json:"path_bytes,omitempty"` // further paths, those that are not UTF-8
+	PathBytes [][]byte `json:"path_bytes,omitempty"` // further paths that are not valid UTF-8
 
-	Dir       string            `json:"dir,omitempty"`       // fork: the new directory, absolute; "" is one beside the workspace
-	Title     string            `json:"title,omitempty"`     // rename: of the thread; fork: of the new thread
-	Name      string            `json:"name,omitempty"`      // pin: the name, "" is "pinned"; unpin: "" is all names
-	Operation segno.OperationID `json:"operation,omitempty"` // op-undo: which; "" is the newest
+	Dir       string            `json:"dir,omitempty"`       // fork: absolute; "" is a directory beside the workspace
+	Title     string            `json:"title,omitempty"`     // rename: the thread's title; fork: the new thread's
+	Name      string            `json:"name,omitempty"`      // pin: "" is "pinned"; unpin: "" is all names
+	Operation segno.OperationID `json:"operation,omitempty"` // op-undo: the operation; "" means the newest
 
 	Interrupt string             `json:"interrupt,omitempty"` // decide: the question
 	Decision  segno.DecisionKind `json:"decision,omitempty"`  // decide
@@ -55,7 +55,7 @@ type Request struct {
 	Input     json.RawMessage    `json:"input,omitempty"`     // edit: the new arguments
 }
 
-// fields returns the names of the fields that a verb accepts beside the thread, and false for an unknown
+// fields returns the names of the fields that a verb accepts in addition to the thread. ok is false for an unknown
 // verb.
 func (r *Request) fields() (names string, ok bool) {
 	switch r.Verb {
@@ -81,7 +81,7 @@ func (r *Request) fields() (names string, ok bool) {
 	return "", false
 }
 
-// The longest title of a thread and name of a pin, in bytes.
+// The length limits of a thread's title and a pin's name, in bytes.
 const maxTitle, maxName = 1000, 200
 
 // check returns an error for a request that no thread could satisfy.
@@ -106,7 +106,6 @@ func (r *Request) check() error {
 	return r.checkValues()
 }
 
-// checkValues checks the values of the fields.
 func (r *Request) checkValues() error {
 	needsTo := r.Verb == verbRestore || r.Verb == verbPin || r.Verb == verbUnpin
 	isScope := r.Scope == "" || r.Scope == timeline.ScopeBoth || r.Scope == timeline.ScopeChat || r.Scope == timeline.ScopeFiles && r.Verb == verbRestore
@@ -146,7 +145,7 @@ func (r *Request) checkPaths() error {
 	return nil
 }
 
-// paths returns all paths.
+// paths returns Paths and PathBytes together.
 func (r *Request) paths() []string {
 	all := append([]string{}, r.Paths...)
 	for _, p := range r.PathBytes {
@@ -159,7 +158,8 @@ func (r *Request) invalid(format string, args ...any) *segno.Error {
 	return segno.Errorf(segno.KindInvalid, "preview", "", format, args...)
 }
 
-// IsPinName reports whether a pin may have a name. The others have a meaning for the command line.
+// IsPinName reports whether a name is allowed for a pin. Other names have a meaning on the command
+// line.
 func IsPinName(name string) bool {
 	return name != "" && name == strings.TrimSpace(name) && !idprefix.IsTurnName(name) && name != "latest" &&
 		!strings.HasPrefix(name, "@") && !strings.HasSuffix(name, "-")

@@ -1,5 +1,5 @@
-// Package moves plans and makes moves for a user interface: undo, redo, restore, fork, op undo, pin,
-// unpin, rename, delete and decisions. It describes them in the same words wherever a user sees them.
+// Package moves plans and makes moves for a user interface: undo, redo, restore, fork, op undo, pin, unpin, rename,
+// delete and decisions. All user interfaces show its descriptions, so they use the same words.
 package moves
 
 import (
@@ -20,14 +20,15 @@ type Result struct {
 	Changes   []history.Change  `json:"changes"`
 	Conflicts []UnwrittenPath   `json:"conflicts"`
 	Kept      []UnwrittenPath   `json:"kept"`
-	Git       string            `json:"git,omitempty"` // the command that moves git's HEAD, if it was at another commit then
+	Git       string            `json:"git,omitempty"` // moves git's HEAD, if it was at another commit then
 	Session   segno.SessionID   `json:"session"`
 	Command   []string          `json:"command"`
 	Dir       string            `json:"session_dir,omitempty"` // where to run the command
 	DryRun    bool              `json:"dry_run,omitempty"`
 }
 
-// NewResult makes the result of a plan, or of a finished move if moved is not nil.
+// NewResult returns the result of a plan. If moved is not nil, it returns the result of the
+// finished move.
 func NewResult(ctx context.Context, tl *timeline.Timeline, p *timeline.Plan, moved *timeline.MoveResult) (r Result, err error) {
 	r = Result{Operation: p.Operation, Thread: p.Thread, Head: p.Target, Turns: append([]int{}, p.Turns...),
 		Git: p.Git, Command: []string{}}
@@ -49,7 +50,8 @@ func NewResult(ctx context.Context, tl *timeline.Timeline, p *timeline.Plan, mov
 	return r, nil
 }
 
-// Changes is [history.Signed] with the numbers of pages of databases, and with their tables if tables is set.
+// Changes is like [history.Signed], and adds the numbers of pages of databases. If tables is set, it also adds their
+// tables.
 func Changes(ctx context.Context, tl *timeline.Timeline, diff []segno.Change, tables bool) ([]history.Change, error) {
 	out := history.Signed(diff)
 	steps, err := tl.DatabaseSteps(ctx, diff, tables)
@@ -61,16 +63,16 @@ func Changes(ctx context.Context, tl *timeline.Timeline, diff []segno.Change, ta
 	return out, err
 }
 
-// UnwrittenPath is a path that a move leaves as it is.
+// UnwrittenPath is a path that a move does not write.
 type UnwrittenPath struct {
 	Path      string `json:"path"`
 	PathBytes []byte `json:"path_bytes,omitempty"` // base64, if the path is not valid UTF-8
 	Why       string `json:"why"`
-	Diff      string `json:"diff,omitempty"` // of a conflict: from the present content to the content that force would write
+	Diff      string `json:"diff,omitempty"` // for a conflict: from the present content to force's
 }
 
-// UnwrittenPaths makes results of conflicts. forced has the changes that force would make; each
-// is shown as a difference.
+// UnwrittenPaths converts conflicts to results. forced has the changes that force would make. Each
+// result has the diff of its change.
 func UnwrittenPaths(ctx context.Context, read patch.Reader, conflicts []segno.Conflict, forced []segno.Change) ([]UnwrittenPath, error) {
 	changes := map[string]segno.Change{}
 	for _, c := range forced {
@@ -98,26 +100,27 @@ func UnwrittenPaths(ctx context.Context, read patch.Reader, conflicts []segno.Co
 	return out, nil
 }
 
-// DatabaseLabel is the name of a database in a list of paths.
+// DatabaseLabel returns the text for a database in a list of paths.
 func DatabaseLabel(name string) string { return "database " + name }
 
-// Only the first conflicts, and files up to this size, are shown with their difference.
+// Limits of the conflicts that are shown with a diff: their number, and the size of a file.
 const (
 	maxShown      = 200
 	maxShownBytes = 1 << 20
 )
 
-// The limits of the lists that a preview and an outcome have, so that they can be sent and shown at once.
+// The limits of the lists in a preview and an outcome. They keep the results small enough to send and show in one
+// piece.
 const (
 	maxListed = 1000
-	// maxDiffs is how many bytes the differences of all conflicts have together.
+	// maxDiffs limits the total bytes of the diffs of all conflicts.
 	maxDiffs = 2 << 20
 )
 
 // first returns the first n elements of a list.
 func first[T any](all []T, n int) []T { return all[:min(n, len(all))] }
 
-// withShortDiffs returns the first conflicts, with differences up to a limit.
+// withShortDiffs returns the first conflicts, and limits their diffs.
 func withShortDiffs(conflicts []UnwrittenPath) []UnwrittenPath {
 	shown := first(conflicts, maxShown)
 	for i, rest := 0, maxDiffs; i < len(shown); i++ {
@@ -128,5 +131,5 @@ func withShortDiffs(conflicts []UnwrittenPath) []UnwrittenPath {
 	return shown
 }
 
-// tooLarge is in the place of a difference that is too large.
+// tooLarge replaces a diff that is too large.
 const tooLarge = "# too large to show\n"

@@ -10,7 +10,7 @@ import (
 	"github.com/dalsegno/segno/internal/printable"
 )
 
-// maxPaths is the number of changes that a move lists without Verbose.
+// maxPaths is the number of changes that a move lists if Verbose is not set.
 const maxPaths = 20
 
 // Summary lists changes. It sums up many changes by directory, unless Verbose is set.
@@ -61,8 +61,8 @@ type group struct {
 	changes []history.Change
 }
 
-// byDirectory groups changes by directory, at the greatest depth that needs at most most groups.
-// If there are more directories at the top, the directories with the most changes come first.
+// byDirectory groups changes by directory, at the greatest depth with at most that many groups. If
+// there are more directories at the top, the directories with the most changes come first.
 func byDirectory(changes []history.Change, most int) (groups []group) {
 	for depth := 64; depth > 0; depth-- {
 		groups = nil
@@ -128,7 +128,7 @@ func (g group) merged() string {
 func byName(changes []history.Change) (named, unnamed []history.Change) {
 	for _, c := range changes {
 		if c.WhileCommand {
-			c.WhileCommand = false // the heading tells it
+			c.WhileCommand = false // the heading already contains it
 			unnamed = append(unnamed, c)
 		} else {
 			named = append(named, c)

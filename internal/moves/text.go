@@ -9,10 +9,9 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// Role is the meaning of a part of a text, for a terminal that shows it in a colour.
+// Role is the meaning of a part of a text. A terminal shows each role in its colour.
 type Role int
 
-// The roles.
 const (
 	Bold Role = iota
 	Dim
@@ -46,7 +45,7 @@ func (t *Text) paint(r Role, s string) string {
 	return t.Paint(r, s)
 }
 
-// Plan writes what a move in the directory root would change.
+// Plan writes the changes that a move would make in the directory root.
 func (t *Text) Plan(root string, plan *timeline.Plan, res Result) {
 	t.linef("%s %s%s in %s", t.paint(Bold, string(plan.Verb)), Turns(plan), Whose(plan), segno.QuotePath(root))
 	if plan.Finishes != "" {
@@ -67,7 +66,7 @@ func (t *Text) Plan(root string, plan *timeline.Plan, res Result) {
 	}
 }
 
-// Whose names the thread that a plan moves, and the prompt of its first turn, if several threads work
+// Whose names the thread that a plan moves, and the prompt of its first turn. It returns "" unless several threads work
 // in the directory.
 func Whose(p *timeline.Plan) string {
 	if !p.Several {
@@ -80,7 +79,7 @@ func Whose(p *timeline.Plan) string {
 	return text
 }
 
-// planLines is the number of lines of a conflict's difference in a plan.
+// planLines is the number of lines of a conflict's diff in a plan.
 const planLines = 40
 
 // Turns names the turns that a plan moves over, as "t3, t2", or the target of a restore.
@@ -103,8 +102,8 @@ func Paths(p *timeline.Plan) string {
 	return ""
 }
 
-// Unwritten lists the paths that a move leaves as they are, and the reasons. It shows at most
-// most lines of each conflict; 0 means no limit.
+// Unwritten lists the paths that a move leaves as they are, and the reasons. most limits the lines
+// of each conflict; 0 means no limit.
 func (t *Text) Unwritten(res Result, most int) {
 	limit := func(all []UnwrittenPath) (shown []UnwrittenPath, more int) {
 		if t.Verbose {
@@ -130,8 +129,8 @@ func (t *Text) Unwritten(res Result, most int) {
 	}
 }
 
-// Conflicts lists the paths that a move leaves as they are, each with at most most lines of
-// its difference. 0 means no limit.
+// Conflicts lists the paths that a move leaves as they are. most limits the lines of each diff; 0
+// means no limit.
 func (t *Text) Conflicts(conflicts []UnwrittenPath, most int) {
 	for _, c := range conflicts {
 		t.linef("  %s %s  %s", t.paint(Warn, "!"), segno.QuotePath(c.Path), t.paint(Dim, c.Why))
@@ -150,7 +149,7 @@ func (t *Text) Conflicts(conflicts []UnwrittenPath, most int) {
 	}
 }
 
-// diffLine colours a line of a unified difference that is indented by four columns.
+// diffLine colours a line of a unified diff that is indented by four columns.
 func (t *Text) diffLine(line string) string {
 	line = strings.TrimSuffix(line, "\n")
 	switch text := strings.TrimLeft(line, " "); {

@@ -38,8 +38,8 @@ func (m *rename) apply(ctx context.Context, _ segno.OperationID, _ bool, o *Outc
 		}
 		return err
 	}
-	// A commit of nothing wakes the processes that wait for a change of the thread. One of another
-	// writer does so, too.
+	// An empty commit wakes the processes that wait for a change of the thread. If another writer
+	// commits first, its commit wakes them, so a conflict is not an error.
 	touch := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: m.head.Thread, Expect: m.head.Head, Epoch: m.head.Epoch}
 	if _, err := m.Store.Commit(ctx, touch); err != nil && segno.KindOf(err) != segno.KindConflict && segno.KindOf(err) != segno.KindFenced {
 		return err
@@ -61,7 +61,7 @@ func (m *deletion) describe(_ context.Context, p *Preview) error {
 }
 
 func (m *deletion) apply(ctx context.Context, _ segno.OperationID, _ bool, _ *Outcome) error {
-	if m.root != "" { // a turn cannot end between the check and the deletion
+	if m.root != "" { // the lock keeps a turn from ending between the check and the deletion
 		unlock, err := m.timeline.Spool.Lock(ctx, m.timeline.Workspace.ID())
 		if err != nil {
 			return err

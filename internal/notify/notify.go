@@ -1,8 +1,8 @@
 // Package notify lets a store wake the callers of [segno.Watcher] that wait for a thread.
 //
-// A store calls [Notifier.Notify] after each of its commits. A caller that waits subscribes first
-// and reads the head then. A commit that the read missed therefore notifies a subscription that
-// exists already, and no wake-up is lost.
+// A store calls [Notifier.Notify] after each of its commits. A waiting caller subscribes first and
+// reads the head after that. So a commit that the read missed notifies an existing subscription,
+// and no wake-up is lost.
 package notify
 
 import (
@@ -14,25 +14,24 @@ import (
 )
 
 // Notifier has the subscriptions to a store's threads. The zero value is ready to use. All methods
-// may be called at once.
+// are safe for concurrent use.
 type Notifier struct {
 	mu      sync.Mutex
 	threads map[segno.ThreadID]*subscription
 }
 
-// subscription is shared by the callers that wait for one thread. It is used up by one
-// notification.
+// subscription is shared by the callers that wait for one thread. It serves only one notification.
 type subscription struct {
 	notified chan struct{} // closed by the notification
 	callers  int
-	after    int64 // the lowest seq that one of the callers waits to be exceeded
+	after    int64 // the lowest seq above which one of the callers wants to be woken
 }
 
 // Pause returns nil when it is time to read the head again: when notified is closed, or earlier.
 // Its error ends the waiting.
 type Pause func(ctx context.Context, notified <-chan struct{}) error
 
-// Notify wakes the callers that wait for a thread. The change must be visible to a reader before.
+// Notify wakes the callers that wait for a thread. The change must already be visible to readers.
 func (n *Notifier) Notify(thread segno.ThreadID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -52,8 +51,8 @@ func (n *Notifier) NotifyAll() {
 	n.threads = nil
 }
 
-// Waiting returns the threads that callers wait for, each with the seq above which the first of
-// them wants to be woken.
+// Waiting returns the threads that callers wait for, each with the lowest seq above which a caller
+// wants to be woken.
 func (n *Notifier) Waiting() map[segno.ThreadID]int64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -15,10 +15,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// counter is a thread whose seq the test counts up.
+// counter is a thread whose seq the test increments.
 type counter struct {
 	Notifier
-	seen  sync.Mutex // guards what follows
+	seen  sync.Mutex // guards the following fields
 	seq   int64
 	reads int
 	err   error
@@ -43,7 +43,7 @@ func (c *counter) readCount() int {
 	return c.reads
 }
 
-// subscriptions is how many threads have callers that wait.
+// subscriptions returns the number of threads that have waiting callers.
 func (c *counter) subscriptions() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

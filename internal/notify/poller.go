@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// SharedPoller polls for the commits of other processes. However many callers wait, one of them
-// polls on behalf of all; when it returns, another one takes over.
+// SharedPoller polls for the commits of other processes. However many callers wait, only one of
+// them polls, on behalf of all. When it returns, another caller takes over.
 type SharedPoller struct {
 	poll   func(context.Context) (more bool, err error)
 	free   chan struct{} // holds a token while no caller polls
 	polled time.Time     // when poll was last called
 }
 
-// NewSharedPoller returns a poller. poll looks for the commits of other processes and notifies
-// their threads. It is called by one caller at a time. more reports that further commits are likely
-// soon. An error ends the waiting of the caller that polled.
+// NewSharedPoller returns a poller. poll must look for commits of other processes and notify their
+// threads. Only one goroutine at a time calls it. more means that further commits are likely soon.
+// An error ends the wait of the caller that polled.
 func NewSharedPoller(poll func(context.Context) (more bool, err error)) *SharedPoller {
 	p := &SharedPoller{poll: poll, free: make(chan struct{}, 1)}
 	p.free <- struct{}{}

@@ -11,7 +11,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// newPoller returns a poller that counts its polls and sees c's seq.
+// newPoller returns a poller that counts its polls and reads c's seq.
 func (c *counter) newPoller(polls *int) *SharedPoller {
 	return NewSharedPoller(func(context.Context) (soon bool, err error) {
 		c.seen.Lock()
@@ -74,7 +74,7 @@ func TestAnotherCallerTakesOverPolling(t *testing.T) {
 	})
 }
 
-// TestPollingContinuesWhileCallersChange has callers come and go faster than one polls
+// TestPollingContinuesWhileCallersChange lets callers come and go so fast that none of them polls
 // twice.
 func TestPollingContinuesWhileCallersChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -10,49 +10,52 @@ import (
 	"github.com/dalsegno/segno/internal/agenttool"
 )
 
-// Call is one tool call that can change files, and the time in which it worked.
+// Call is one tool call that can change files, with the time during which it ran.
 type Call struct {
 	Tool string
-	// From is when the call began, and To when it ended. Next is when the turn went on after it: hooks of
-	// the agent's own, such as formatters, run between To and Next on the files that the tool wrote.
+	// From is the time at which the call began, and To the time at which it ended. Next is the time at which the turn
+	// continued. Between To and Next, the agent runs the user's hooks, such as formatters, on the files that the tool
+	// wrote.
 	From, To, Next time.Time
-	Lost           bool       // its end is not known, so that To is no bound
+	Lost           bool       // its end is not known, so To is not a limit
 	Confined       bool       // the tool writes only the paths that it names
 	Failed         bool       // the agent reported an error
-	Late           bool       // a message reported it, which may have been on its way for longer than [Context.Delay]
-	Content        segno.Hash // of the file that it wrote, if the input holds all of it
+	Late           bool       // a message reported it, and may have taken longer than [Context.Delay] to arrive
+	Content        segno.Hash // hash of the file that it wrote, if the input contains the whole file
 
-	text  string // names the paths, one in a line if the call is confined
-	edits []edit // what it did to the one file that it names; nil if the input does not show it
+	text  string // contains the named paths; if the call is confined, one path per line
+	edits []edit // the changes to the only file that it names; nil if the input does not show them
 }
 
-// Context is what the entries of a turn do not show.
+// Context has the facts about a turn that its entries do not contain.
 type Context struct {
-	// End is when calls without a result ended, or zero for not known.
+	// End is the time at which calls without a result ended. Zero means that it is not known.
 	End time.Time
-	// Left is the end of the turn. Processes that commands left behind count until then, and hooks of the
-	// agent's own after the newest call. It is zero if they do not count.
+	// Left is the end of the turn. Until then, changes by processes that commands left behind belong to the turn, and
+	// so do changes by the agent's hooks after the newest call. If Left is zero, these changes do not count.
 	Left time.Time
-	// Resolved is set if each call that was made has a result: one without a result was not made.
+	// Resolved is set if every call that the agent made has a result. A call without a result was
+	// then not made.
 	Resolved bool
-	// Tasks has the ends of background tasks, by their ids. A zero time is not known.
+	// Tasks maps the ids of background tasks to their ends. A zero time means that the end is not
+	// known.
 	Tasks map[string]time.Time
-	// Delay is how long before its entry a call may have begun. An agent waits for a hook, but not for the
-	// reader of its messages.
+	// Delay is the longest time by which a call may have begun before its entry. An agent waits for a hook, but not for
+	// the program that reads its messages.
 	Delay time.Duration
-	// Refused has the calls that the user did not permit, and Permitted when the user permitted a call.
+	// Refused has the calls that the user did not permit. Permitted has the times at which the user permitted calls.
 	Refused   map[string]bool
 	Permitted map[string]time.Time
-	// Beside are entries of another turn of the session, which ran while a task of this one did. The
-	// agent also goes on after a call if that turn does.
+	// Beside are entries of another turn of the session that ran at the same time as a task of this turn. An entry of
+	// that turn also shows that the agent continued after a call.
 	Beside []segno.Entry
-	// Dir is the directory of the session, in which relative paths begin.
+	// Dir is the directory of the session. Relative paths are relative to it.
 	Dir string
 	// Resolve returns a path without symlinks. It may be nil.
 	Resolve func(path string) string
 }
 
-// Calls reads the tool calls of entries that can change files.
+// Calls returns the tool calls in entries that can change files.
 func Calls(entries []segno.Entry, in Context) []Call {
 	r := callReader{Context: in, at: map[string]int{}, ended: map[string]bool{}}
 	for i := range entries {
@@ -67,7 +70,7 @@ func Calls(entries []segno.Entry, in Context) []Call {
 	for i, c := range r.calls {
 		id := r.ids[i]
 		if r.Refused[id] || r.Resolved && id != "" && !r.ended[id] {
-			continue // it was not made
+			continue // the agent did not make this call
 		}
 		if at, ok := r.Permitted[id]; ok && at.After(c.From) {
 			c.From = at
@@ -86,7 +89,7 @@ func Calls(entries []segno.Entry, in Context) []Call {
 	return calls
 }
 
-// nextIntent returns when the first call after a time began, or zero.
+// nextIntent returns the time at which the first call after a time began, or zero.
 func nextIntent(entries []segno.Entry, after time.Time) time.Time {
 	for i := range entries {
 		if e := &entries[i]; e.Kind == segno.EntryIntent && e.Time.After(after) {
@@ -100,12 +103,13 @@ func nextIntent(entries []segno.Entry, after time.Time) time.Time {
 type callReader struct {
 	Context
 	calls []Call
-	ids   []string       // of the calls
+	ids   []string       // ids of the calls
 	at    map[string]int // the index of a call by its id
 	ended map[string]bool
 }
 
-// readIntent reads the beginning of a call. An agent may announce a call before it knows the input.
+// readIntent reads the beginning of a call. An agent may announce a call before the input is
+// complete.
 func (r *callReader) readIntent(e *segno.Entry) {
 	tool := agenttool.Of(e.Name)
 	if !tool.ChangesFiles() {
@@ -123,7 +127,8 @@ func (r *callReader) readIntent(e *segno.Entry) {
 	if tool.Effect == agenttool.Writes && len(files) == 0 {
 		files = locations
 	}
-	// A tool that writes named files may have written any if its input does not name one.
+	// If the input of a tool that writes named files names none, the tool may have written any
+	// file.
 	if c.Confined = len(files) > 0; !c.Confined {
 		c.addText(e.Body)
 		return
@@ -140,7 +145,7 @@ func (r *callReader) readIntent(e *segno.Entry) {
 	}
 }
 
-// addText adds all that the input of a call has: any part of it may be a path.
+// addText adds the whole input of a call, because any part of it may be a path.
 func (c *Call) addText(body json.RawMessage) {
 	var all any
 	if json.Unmarshal(body, &all) == nil {
@@ -150,7 +155,6 @@ func (c *Call) addText(body json.RawMessage) {
 	}
 }
 
-// addFile adds a file that the input of a call names.
 func (r *callReader) addFile(c *Call, file string) {
 	if !filepath.IsAbs(file) && r.Dir != "" {
 		file = filepath.Join(r.Dir, file)
@@ -164,7 +168,7 @@ func (r *callReader) addFile(c *Call, file string) {
 	}
 }
 
-// hookDelay is the longest time between the end of a call and the moment that its hook records.
+// hookDelay is the longest time between the end of a call and the time that its hook records.
 const hookDelay = 5 * time.Second
 
 // readResult reads the end of a call.
@@ -180,7 +184,7 @@ func (r *callReader) readResult(e *segno.Entry) {
 		Interrupt bool            `json:"interrupt"`
 		Duration  float64         `json:"duration_ms"`
 	}
-	_ = json.Unmarshal(e.Body, &body) // it need not have them
+	_ = json.Unmarshal(e.Body, &body) // these fields are optional
 	r.ended[e.ID] = true
 	c.To, c.Lost = e.Time, false
 	c.Failed = len(body.Error) > 0 && string(body.Error) != "null" || body.Interrupt || body.Status == "failed"
@@ -197,10 +201,10 @@ func (r *callReader) readResult(e *segno.Entry) {
 	}
 }
 
-// keeps reports whether the paths that the call names exist afterwards.
+// keeps reports whether the paths that the call names certainly exist after the call.
 func (c *Call) keeps() bool { return c.Confined && !agenttool.Of(c.Tool).Removes }
 
-// deletes reports whether the call can have removed a path that it names.
+// deletes reports whether the call may have deleted a path that it names.
 func (c *Call) deletes() bool {
 	if c.Confined {
 		return agenttool.Of(c.Tool).Removes
@@ -213,7 +217,7 @@ func (c *Call) deletes() bool {
 	return false
 }
 
-// leavesProcess reports whether a command may leave a process behind that goes on.
+// leavesProcess reports whether a command may leave a running process behind.
 func leavesProcess(command string) bool {
 	for _, word := range []string{"nohup", "setsid", "disown", "daemonize", "tmux", "screen"} {
 		if containsWord(command, word) {
@@ -250,7 +254,7 @@ func StartedTask(result json.RawMessage) string {
 }
 
 // inputOf returns the input of a call from the body of its intent, and the files that the agent
-// announces that the call is about. An intent of the Agent Client Protocol has both as fields.
+// announced for the call. An intent of the Agent Client Protocol has both as fields.
 func inputOf(body json.RawMessage) (input json.RawMessage, files []string) {
 	var in struct {
 		Title     string          `json:"title"`

@@ -9,21 +9,21 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Division has the paths of changes by owner.
+// Division groups the paths of changes by owner.
 type Division struct {
-	Turn   []string // the turn's, also while one of its commands ran
-	Others []string // not the turn's
-	Doubt  []string // the turn's, or not
-	Dirs   []string // directories in doubt, without those that got the owner of their contents
+	Turn   []string // changed by the turn, or while one of its commands ran
+	Others []string // changed by another author
+	Doubt  []string // the author is not known
+	Dirs   []string // directories in doubt, except those that got the owner of their contents
 }
 
-// Times has when each changed path and each directory above it last changed in any way. The root of
-// the workspace is ".".
+// Times has the ctime of each changed path and of each directory above it. The root of the
+// workspace is ".".
 type Times map[string]time.Time
 
-// ClocksDiffer reports whether the times of files and those of the turn are of different clocks: a path
-// that changed since the turn began was not touched since, or was touched after now, or has an older
-// time than the call that wrote it.
+// ClocksDiffer reports whether the times of files and the times of the turn come from different clocks. It returns true
+// if a path that changed during the turn has a time before the beginning of the turn, after now, or before the call
+// that wrote the path.
 func (e *Evidence) ClocksDiffer(changes []segno.Change, times Times, now time.Time) bool {
 	for _, x := range changes {
 		touched := times[x.Path]
@@ -49,13 +49,12 @@ func (e *Evidence) ClocksDiffer(changes []segno.Change, times Times, now time.Ti
 	return false
 }
 
-// isTurn reports whether a change is the turn's.
+// isTurn reports whether a change belongs to the turn.
 func isTurn(o Owner) bool { return o == Turn || o == Ran }
 
-// changeTime returns the latest time at which a rename of a directory above p may have
-// moved p, or zero. A rename changes the time of the directory and that of its parent,
-// but not the times of its contents. Only directories that pass counts are
-// considered.
+// changeTime returns the latest time at which a rename of a directory above p may have moved p, or
+// zero. A rename changes the time of the directory and that of its parent, but not the times of its
+// contents. It considers only directories for which counts returns true.
 func changeTime(p string, times Times, counts func(dir string) bool) (at time.Time) {
 	for dir := path.Dir(p); dir != "."; dir = path.Dir(dir) {
 		renamed := times[dir]
@@ -69,14 +68,13 @@ func changeTime(p string, times Times, counts func(dir string) bool) (at time.Ti
 	return at
 }
 
-// ownerAmong returns the owner of a change, by the time of its path and by the times of the
-// directories above it, because the user may have renamed one of those after the turn. changed
+// ownerAmong returns the owner of a change. It uses the time of the path and the times of the
+// directories above it, because the user may have renamed such a directory after the turn. changed
 // holds all changes by path. start is when the turn began, or zero.
 func ownerAmong(x segno.Change, changed map[string]segno.Change, times Times, start time.Time, of Func) Owner {
 	touched := times[x.Path]
 	if !start.IsZero() && !touched.IsZero() && touched.Before(start.Add(-Grain)) {
-		// No author wrote or removed this path since the turn began: a rename of a
-		// directory above it moved it.
+		// The path is older than the turn, so a rename of a directory above it moved it.
 		at := changeTime(x.Path, times, func(string) bool { return true })
 		if at.Before(start.Add(-Grain)) {
 			return Doubt
@@ -94,7 +92,7 @@ func ownerAmong(x segno.Change, changed map[string]segno.Change, times Times, st
 	if then := of(x, Touch{At: at}); !at.After(touched) || then == first || isTurn(then) && isTurn(first) {
 		return first
 	}
-	return Doubt // the user may have moved a file of the turn, or the turn one of the user
+	return Doubt // either author may have moved a file of the other
 }
 
 // Divide decides the owner of each change. start is when the turn began, or zero.
@@ -153,12 +151,12 @@ func assignLink(x segno.Change, own map[string]Owner) {
 	}
 }
 
-// assignDir gives a directory the owner of the paths below it. after are the changes that sort
-// after it. Their owners are known.
+// assignDir gives a directory the owner of the paths below it. after has the changes that sort
+// after it, whose owners are already known.
 func assignDir(x segno.Change, after []segno.Change, own map[string]Owner) {
 	below, others := 0, 0
 	for _, y := range after {
-		if y.Path > x.Path+"0" { // the byte after the slash
+		if y.Path > x.Path+"0" { // '0' is the byte after '/'
 			break
 		}
 		if strings.HasPrefix(y.Path, x.Path+"/") {
@@ -178,10 +176,10 @@ func assignDir(x segno.Change, after []segno.Change, own map[string]Owner) {
 	}
 }
 
-// assignParents gives a path the owner of the directory above it where another owner is
-// impossible: nothing can be restored below a file, and the contents of another author's
-// directory belong to that author. A change of a directory that existed before and still does
-// concerns its attributes, and decides nothing about its contents.
+// assignParents makes the owners of a path and the directories above it consistent. Nothing can be
+// restored below a file, and the contents of another author's directory belong to that author. A
+// change of a directory that existed before and still does concerns its attributes, and decides
+// nothing about its contents.
 func assignParents(x segno.Change, changes map[string]segno.Change, own map[string]Owner) {
 	for dir := path.Dir(x.Path); dir != "."; dir = path.Dir(dir) {
 		above, changed := own[dir]
@@ -189,7 +187,7 @@ func assignParents(x segno.Change, changes map[string]segno.Change, own map[stri
 			continue
 		}
 		if x.From.Type != segno.EntityNone && x.To.Type == segno.EntityNone && own[x.Path] == Other && above != Other {
-			own[dir] = Other // the directory is restored with its contents
+			own[dir] = Other // restoring the contents also restores the directory
 		}
 		if x.To.Type != segno.EntityNone && own[x.Path] != Other && above == Other {
 			own[x.Path] = Other

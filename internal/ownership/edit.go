@@ -12,21 +12,21 @@ import (
 // edit is one replacement that a tool made in a file.
 type edit struct {
 	before, after string
-	all           bool // every place that has before, not the only one
+	all           bool // replaces every occurrence of before, not a single one
 	whole         bool // after is the whole file
 }
 
-// editsOf returns what a call does to the file that it names, or nil if the input does not show it: for
-// example, if the recorded input is not whole.
+// editsOf returns the edits that a call makes in the file that it names. It returns nil if the input does not show
+// them, for example because the recorded input is truncated.
 func editsOf(tool agenttool.Tool, input json.RawMessage) (edits []edit) {
 	type replacement struct {
 		Old       *string `json:"old_string"`
 		New       *string `json:"new_string"`
 		All       bool    `json:"replace_all"`
-		OldString *string `json:"oldString"` // of OpenCode
+		OldString *string `json:"oldString"` // OpenCode
 		NewString *string `json:"newString"`
 		AllOf     bool    `json:"replaceAll"`
-		Expected  int     `json:"expected_replacements"` // of Gemini CLI
+		Expected  int     `json:"expected_replacements"` // Gemini CLI
 		Multiple  bool    `json:"allow_multiple"`
 	}
 	var in struct {
@@ -59,8 +59,8 @@ func editsOf(tool agenttool.Tool, input json.RawMessage) (edits []edit) {
 	return edits
 }
 
-// apply returns a file after an edit. It returns false if the edit does not fit: then another author
-// changed the file before.
+// apply returns a file after an edit. It returns false if the edit does not fit, which means that another author
+// changed the file before the edit.
 func (e *edit) apply(file []byte) ([]byte, bool) {
 	switch n := bytes.Count(file, []byte(e.before)); {
 	case e.whole, e.before == "" && len(file) == 0:
@@ -71,7 +71,8 @@ func (e *edit) apply(file []byte) ([]byte, bool) {
 	return bytes.ReplaceAll(file, []byte(e.before), []byte(e.after)), true
 }
 
-// CanReplay reports whether the inputs of the calls that name a path show all that these did to it.
+// CanReplay reports whether the calls that name a path show in their inputs all their changes to
+// it.
 func (e *Evidence) CanReplay(path string) bool {
 	named := false
 	for _, i := range e.naming(path) {
@@ -86,8 +87,8 @@ func (e *Evidence) CanReplay(path string) bool {
 	return named
 }
 
-// Replay returns a file as the calls that name its path left it, if no other author wrote it: before is
-// the file before the turn. It returns false if a call does not fit.
+// Replay applies the edits of the calls that name a path to the content before the turn. The result is the content
+// after the turn if no other author wrote the file. Replay returns false if an edit does not fit.
 func (e *Evidence) Replay(path string, before []byte) (after []byte, ok bool) {
 	after = before
 	for _, i := range e.naming(path) {
@@ -103,15 +104,15 @@ func (e *Evidence) Replay(path string, before []byte) (after []byte, ok bool) {
 	return after, true
 }
 
-// Wrote reports whether the newest call that names a path wrote the content that the path has.
+// Wrote reports whether the newest call that names a path wrote the path's present content.
 func (e *Evidence) Wrote(x segno.Change) bool {
 	_, wrote := e.Since(x.Path, x.To.Hash)
 	return wrote
 }
 
-// Since returns since when a path has the state that the turn's tools gave it: the beginning of the
-// newest call that named it. It is sure that no other author changed the path since if that call wrote
-// the content that the path has.
+// Since returns the time from which a path has the state that the turn's tools gave it. This is the beginning of the
+// newest call that named it. sure is set if that call wrote the content has, so no other author changed the path after
+// it.
 func (e *Evidence) Since(path string, has segno.Hash) (since time.Time, sure bool) {
 	for _, i := range e.naming(path) {
 		c := &e.Calls[i]

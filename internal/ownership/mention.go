@@ -6,13 +6,14 @@ import (
 	"strings"
 )
 
-// inPath are the characters that a path in a command has. Other characters end it.
+// inPath are the characters that a path in a command may contain. Any other character ends the
+// path.
 const inPath = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/~"
 
 // index finds the calls of a turn that name a path.
 type index struct {
-	texts []string         // of the calls, with paths below the root as relative ones
-	words map[string][]int // the calls by the words of their texts
+	texts []string         // texts of the calls; paths below the root are made relative
+	words map[string][]int // the calls whose texts contain a word
 }
 
 func newIndex(calls []Call, root string) *index {
@@ -22,7 +23,8 @@ func newIndex(calls []Call, root string) *index {
 		x.texts = append(x.texts, text)
 		for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return !strings.ContainsRune(inPath, r) }) {
 			x.add(word, i)
-			// A directory may be written with a slash, and a path may end a sentence.
+			// A directory may have a slash at its end, and a path may be the last word of a
+			// sentence.
 			word = strings.TrimSuffix(word, ".")
 			x.add(word, i)
 			x.add(strings.TrimSuffix(word, "/"), i)
@@ -37,8 +39,8 @@ func (x *index) add(word string, call int) {
 	}
 }
 
-// naming returns the calls whose texts name a path or a directory above it: absolute, or relative to the
-// root, and not as a part of another path.
+// naming returns the calls whose texts name a path or a directory above it. The name may be absolute or relative to the
+// root, but not a part of another path.
 func (x *index) naming(p string) (calls []int) {
 	for ; p != "."; p = path.Dir(p) {
 		for _, name := range []string{p, "./" + p} {
@@ -70,7 +72,7 @@ func containsWord(text, word string) bool {
 			return false
 		}
 		i += from
-		end := strings.TrimPrefix(text[i+len(word):], "/") // a directory may be written with one
+		end := strings.TrimPrefix(text[i+len(word):], "/") // a directory may have a slash at its end
 		before := i == 0 || !strings.Contains(inPath, text[i-1:i])
 		after := end == "" || !strings.Contains(inPath, end[:1]) || (end[0] == '.' && (len(end) == 1 || !strings.Contains(inPath, end[1:2])))
 		if before && after {
@@ -80,7 +82,7 @@ func containsWord(text, word string) bool {
 	}
 }
 
-// collectStrings writes every string of a JSON value.
+// collectStrings writes every string in a JSON value.
 func collectStrings(to *strings.Builder, v any) {
 	switch v := v.(type) {
 	case string:

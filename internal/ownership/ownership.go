@@ -1,11 +1,11 @@
-// Package ownership decides whose a change of a file is: a turn's of an agent, or another author's,
-// such as the user, who works in the same directory meanwhile. It does no I/O.
+// Package ownership decides which author made a change of a file: a turn of an agent, or another
+// author who works in the same directory at the same time, such as the user. It does no I/O.
 //
-// A change belongs to a turn only if a tool of the turn named the path, or if a call that can write
-// anything was running when it happened: a command, a call of an MCP server or an unknown tool, a
-// background task, or a process that a command left behind. The calls have times, which hooks or the
-// proxy recorded. The time of a change is the ctime of the file, or of its directory for a path that is
-// gone. No program can set a ctime, but it shows only the newest change.
+// A change belongs to a turn only if a tool of the turn named the path, or if a call that can write anything was
+// running at that time. Such a call is a command, a call of an MCP server or an unknown tool, a background task, or a
+// process that a command left behind. Hooks or the proxy record the times of the calls. The time of a change is the
+// ctime of the file, or the ctime of its directory if the path was deleted. No program can set a ctime, but a ctime
+// shows only the newest change.
 //
 // If the calls of a turn are not known, the whole turn counts as one command; see [Evidence.Whole].
 package ownership
@@ -17,47 +17,47 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Grain is how far the clock of a file system may be behind that of a process: the kernel takes the
-// time for a file at its tick.
+// Grain is the longest time by which a file system's clock may be behind the clock of a process.
+// The kernel updates the time that it gives to files only at its ticks.
 const Grain = 10 * time.Millisecond
 
 // Owner is the author of a change, as seen from one turn.
 type Owner uint8
 
-// The owners.
 const (
 	Turn  Owner = iota // the turn: one of its tools named the path
 	Ran                // the turn: a call that can write anything was running
 	Doubt              // the turn, or another author, or both
-	Other              // not the turn
+	Other              // another author
 )
 
-// Touch is what the file system shows of the newest change of a path. A watcher that knows the process
-// that wrote it would add that here.
+// Touch has the facts that the file system shows about the newest change of a path. A watcher that knows the writing
+// process would add it here.
 type Touch struct {
 	At time.Time
-	// Moved is set if a directory above the path was renamed since: the path had another name then.
+	// Moved is set if a directory above the path was renamed later. The path had another name at
+	// the time of the change.
 	Moved bool
 }
 
-// Func returns the owner of a change. [Evidence.Owner] is one.
+// Func returns the owner of a change, as [Evidence.Owner] does.
 type Func func(change segno.Change, t Touch) Owner
 
-// Evidence is what is known about a turn.
+// Evidence has the known facts about a turn.
 type Evidence struct {
 	Calls []Call
-	Start time.Time // the turn was not at work before; zero if that is not known
-	End   time.Time // it was at work until then; zero if only the calls matter
-	Exact bool      // and not longer
-	// Whole is set if the calls or their times are not known. A change until End is then the turn's, and
-	// a later one is in doubt.
+	Start time.Time // the turn did nothing before this time; zero if it is not known
+	End   time.Time // the turn worked until then; zero if only the times of the calls matter
+	Exact bool      // the turn did nothing after End
+	// Whole is set if the calls or their times are not known. A change until End then belongs to the turn, and a later
+	// change is in doubt.
 	Whole bool
-	Root  string // of the workspace
+	Root  string // root of the workspace
 
-	index *index // of the calls, once it is needed
+	index *index // index of the calls, made when it is first needed
 }
 
-// Owner returns the owner of a change.
+// Owner returns the owner of a change, according to all calls of the turn.
 func (e *Evidence) Owner(change segno.Change, t Touch) Owner {
 	if t.At.IsZero() {
 		return Doubt
@@ -66,7 +66,7 @@ func (e *Evidence) Owner(change segno.Change, t Touch) Owner {
 	if e.Whole {
 		sure := e.End
 		if e.Exact {
-			sure = sure.Add(-Grain) // a change of another author may have an older time than its own
+			sure = sure.Add(-Grain) // because the file system's clock may be behind
 		}
 		if !t.At.After(sure) {
 			return Turn
@@ -84,8 +84,8 @@ func (e *Evidence) Owner(change segno.Change, t Touch) Owner {
 	return owner
 }
 
-// owner returns the owner of a change as one call of the turn shows it. names is set if the call names
-// the path. The turn was at work until end.
+// owner returns the owner of a change if only one call of the turn is considered. names is set if the call names the
+// path. The turn worked until end.
 func (c *Call) owner(change segno.Change, t Touch, names bool, end time.Time) Owner {
 	touched := t.At
 	if touched.Before(c.From.Add(-Grain)) {
@@ -94,7 +94,7 @@ func (c *Call) owner(change segno.Change, t Touch, names bool, end time.Time) Ow
 	gone := change.To.Type == segno.EntityNone
 	running := c.Lost || !touched.After(c.To)
 	sure := running && !(c.Lost && touched.After(end)) // the call may have ended with the turn
-	names = names || t.Moved && c.Confined && sure     // it may have named the path as it was
+	names = names || t.Moved && c.Confined && sure     // it may have used the path's old name
 	if !names || gone && c.keeps() {
 		switch {
 		case c.Confined:
@@ -102,8 +102,8 @@ func (c *Call) owner(change segno.Change, t Touch, names bool, end time.Time) Ow
 		case sure:
 			return Ran
 		case running, gone:
-			// A path that is gone has the time of its directory, which may have changed since the
-			// call removed the path.
+			// The time of a deleted path is that of its directory, which may have changed after the
+			// call deleted the path.
 			return Doubt
 		}
 		return Other
@@ -119,8 +119,8 @@ func (c *Call) owner(change segno.Change, t Touch, names bool, end time.Time) Ow
 	return Doubt
 }
 
-// ownerBefore is owner for a change from before the call began, as far as the record shows. A tool that has written a file
-// leaves a time within its call, so that an older time shows that the agent's message was late.
+// ownerBefore is owner for a change that the record shows to be older than the call. A tool that wrote a file leaves a time
+// within its call, so an older time means that the agent's message was late.
 func (c *Call) ownerBefore(change segno.Change, names bool) Owner {
 	switch {
 	case !c.Late || !names || !c.keeps() || c.Failed || c.Lost || change.To.Type == segno.EntityNone:
@@ -131,7 +131,7 @@ func (c *Call) ownerBefore(change segno.Change, names bool) Owner {
 	return Doubt
 }
 
-// naming returns the calls that name a path or a directory above it, as a path that they may write.
+// naming returns the calls that may write a path, because they name it or a directory above it.
 func (e *Evidence) naming(path string) []int {
 	if e.index == nil {
 		e.index = newIndex(e.Calls, e.Root)

@@ -9,14 +9,14 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// at is a time of a test, in seconds.
+// at converts seconds to a time.
 func at(seconds float64) time.Time {
 	return time.Unix(1e9, int64(seconds*float64(time.Second)))
 }
 
 func hash(text string) segno.Hash { return segno.HashOf([]byte(text)) }
 
-// changed is a change of a file to a content. removed is its deletion.
+// changed returns a change of a file to a content. removed returns its deletion.
 func changed(path, content string) segno.Change {
 	c := segno.Change{Path: path}
 	c.From.Type, c.From.Hash = segno.EntityFile, hash("before")
@@ -30,7 +30,7 @@ func removed(path string) segno.Change {
 	return c
 }
 
-// call returns the entries of a call from a time to another one.
+// call returns the entries of a call that ran between two times.
 func call(id, tool string, from, to float64, input map[string]any) []segno.Entry {
 	body, err := json.Marshal(input)
 	if err != nil {
@@ -46,7 +46,7 @@ func file(name string) map[string]any { return map[string]any{"file_path": "/p/"
 
 func command(text string) map[string]any { return map[string]any{"command": text} }
 
-// TestOwnerOfAChange is the table of the rule. Each turn works from 0 to 100.
+// TestOwnerOfAChange is the table of the ownership rule. Each turn works from 0 to 100.
 func TestOwnerOfAChange(t *testing.T) {
 	written := map[string]any{"file_path": "/p/a", "content": "by the tool"}
 	for name, tc := range map[string]struct {
@@ -130,7 +130,8 @@ func ownerName(o Owner) string {
 	return []string{"the turn", "the turn, while a command ran", "in doubt", "another author"}[o]
 }
 
-// TestWithoutCalls counts all changes until the end as the turn's if its calls are not known.
+// TestWithoutCalls checks that all changes until the end belong to a turn whose calls are not
+// known.
 func TestWithoutCalls(t *testing.T) {
 	e := Evidence{Whole: true, Start: at(0), End: at(100), Root: "/p"}
 	for touched, want := range map[float64]Owner{1: Turn, 99.999: Turn, 101: Doubt} {
@@ -144,8 +145,8 @@ func TestWithoutCalls(t *testing.T) {
 	}
 }
 
-// TestPermissionIsNoWork begins a call of a hook when it can have begun, by the time that it took: the
-// user may have thought about the permission for long.
+// TestPermissionIsNoWork checks that a hooked call begins at its end minus its duration. Before that, the user may have
+// thought about the permission for a long time.
 func TestPermissionIsNoWork(t *testing.T) {
 	entries := call("1", "Bash", 10, 60, command("make"))
 	entries[1].Body = json.RawMessage(`{"response":"ok","duration_ms":2000}`)

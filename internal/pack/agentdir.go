@@ -12,10 +12,10 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// AgentDir is the path of a directory in which one agent lives apart from the user's files.
+// AgentDir is the path of a directory for one agent, separate from the user's files.
 type AgentDir string
 
-// Workspace is the working directory of the agent. It appears last, when the rest is complete.
+// Workspace is the working directory of the agent. It is made last, when the rest is complete.
 func (d AgentDir) Workspace() string { return filepath.Join(string(d), "workspace") }
 
 // Home is the home directory of the agent.
@@ -24,7 +24,7 @@ func (d AgentDir) Home() string { return filepath.Join(string(d), "home") }
 // Run is for temporary files.
 func (d AgentDir) Run() string { return filepath.Join(string(d), "run") }
 
-// Prepare makes Home, and Run, which is empty then. A call that was killed may have made them, too. The error has
+// Prepare makes Home and an empty Run. Both may exist already, from an earlier call that was killed. The error has
 // [segno.KindRefused] if there is a workspace, and [segno.KindConflict] if there are other files. fsys may be nil.
 func (d AgentDir) Prepare(fsys vfs.FS) error {
 	const op = "make agent directory"

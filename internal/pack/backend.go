@@ -16,17 +16,17 @@ import (
 	"github.com/dalsegno/segno/transcript/filelog"
 )
 
-// A backend is how archives keep the sessions of one agent.
+// A backend describes how archives keep the sessions of one agent.
 type backend struct {
 	agent   string // in checkpoints and in archive.AgentInfo.Backend
 	format  string // in archive.AgentInfo.SessionFormat
 	homeVar string // the environment variable that names the agent's home; "" if users have none
 	homeDir string // the home below the user's home directory if that variable is not set
 	// files are patterns of the files of a session, relative to the home. SESSION is the id of the
-	// session and @cwd is the name that slug returns. Files with other names never enter and never
-	// leave an archive.
+	// session and @cwd is the name that slug returns. Files with other names are neither packed nor
+	// unpacked.
 	files []string
-	// credentials are patterns of files that belong to a session and are left out because they may
+	// credentials are patterns of files that belong to a session, but are left out because they may
 	// contain secrets.
 	credentials []string
 	slug        func(dir string) string // nil if no name depends on the working directory
@@ -48,12 +48,12 @@ func backends() []backend {
 		open:        func(home string, fsys vfs.FS) segno.Transcript { return claude.New(home, claude.Options{FS: fsys}) },
 	}, {
 		agent: codex.Agent, format: "codex-v1", homeVar: "CODEX_HOME", homeDir: ".codex",
-		// A cut is one rollout below sessions. Another program may pack what Codex itself wrote, but
-		// not compressed: the limits of an archive do not bound the size of its content.
+		// A cut is one rollout below sessions. Another program may also pack rollouts that Codex wrote. Compressed
+		// rollouts are not allowed, because the limits of an archive do not bound their decompressed size.
 		files: []string{"{sessions/*/*/*,archived_sessions}/rollout-*-SESSION{,_*}.jsonl"},
 		open:  func(home string, fsys vfs.FS) segno.Transcript { return codex.New(home, codex.Options{FS: fsys}) },
 	}, {
-		// The runner of generations keeps it beside the home of the agent, so a user has no such home.
+		// The runner of generations keeps this home beside the home of the agent, so no user has one.
 		agent: filelog.Agent, format: "segno-log-v1",
 		files: []string{"threads/SESSION/log.jsonl"},
 		open:  func(home string, fsys vfs.FS) segno.Transcript { return filelog.New(home, fsys) },
@@ -69,8 +69,9 @@ func backendOf(agent string) *backend {
 	return nil
 }
 
-// DefaultHome returns the directory in which an agent of this user keeps its sessions, by the
-// environment, or "" if no session of that agent can be unpacked. [Into.Home] takes it.
+// DefaultHome returns the directory in which an agent of this user keeps its sessions, according to
+// the environment. It returns "" if sessions of that agent cannot be unpacked. [Into.Home] takes
+// it.
 func DefaultHome(agent string, getenv func(string) string) string {
 	b := backendOf(agent)
 	if b == nil || b.homeVar == "" {
@@ -85,8 +86,8 @@ func DefaultHome(agent string, getenv func(string) string) string {
 	return ""
 }
 
-// HomeVariable returns the environment variable that names the directory of an agent, and that directory in a
-// home. The name is "" for an agent without sessions that an archive can have.
+// HomeVariable returns the environment variable that names the directory of an agent, and that directory below a home.
+// The name is "" if an archive cannot have sessions of the agent.
 func HomeVariable(agent, home string) (name, dir string) {
 	b := backendOf(agent)
 	if b == nil {
@@ -95,8 +96,8 @@ func HomeVariable(agent, home string) (name, dir string) {
 	return b.homeVar, filepath.Join(home, b.homeDir)
 }
 
-// isSession reports whether an id can be the name of a session in an archive. It becomes a
-// part of patterns and paths.
+// isSession reports whether an id can be the name of a session in an archive. The check is strict,
+// because the id becomes a part of patterns and paths.
 func isSession(id segno.SessionID) bool { return len(id) == 36 && uuid.Validate(string(id)) == nil }
 
 // matches reports whether the name of a file in an archive matches one of the patterns.
@@ -115,7 +116,7 @@ func replaceElement(name, from, to string) string {
 	return strings.Join(elements, "/")
 }
 
-// toArchive returns the name in an archive of a file in a home, for a session in dir.
+// toArchive converts the name of a file in a home to its name in an archive, for a session in dir.
 func (b *backend) toArchive(rel, dir string) string {
 	if b.slug == nil {
 		return rel
@@ -131,8 +132,8 @@ func (b *backend) fromArchive(name, dir string) string {
 	return replaceElement(name, cwd, b.slug(dir))
 }
 
-// sessionFiles returns the files in a home that belong to a session, with any working directory.
-// They are relative to the home.
+// sessionFiles returns the files in a home that belong to a session, whatever its working directory
+// was. The paths are relative to the home.
 func (b *backend) sessionFiles(home string, session segno.SessionID) ([]string, error) {
 	var found []string
 	for _, pattern := range slices.Concat(b.files, b.credentials) {

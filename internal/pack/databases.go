@@ -10,13 +10,13 @@ import (
 	"github.com/dalsegno/segno/internal/database"
 )
 
-// databases returns the databases that were attached to the workspace of a snapshot.
+// databases returns the attached databases of a snapshot's workspace.
 func (b *builder) databases(ctx context.Context, s segno.Snapshot) ([]database.Export, error) {
 	all, err := database.Exports(ctx, b.store.Objects(), s.World)
 	return all, missingIsCorrupt(err)
 }
 
-// addDatabase adds the database in a file of the workspace. The tree has only its name.
+// addDatabase adds a database that is a file of the workspace. The tree has only its name.
 func (l *lister) addDatabase(name string) bool {
 	i := slices.IndexFunc(l.databases, func(e database.Export) bool { return e.IsFile() && e.Name == name })
 	if i < 0 {
@@ -26,8 +26,9 @@ func (l *lister) addDatabase(name string) bool {
 	return true
 }
 
-// addDatabases adds the database that is not a file of the workspace as the document of the world, if there is one
-// and the checkpoint has no other world. Without --workspace-only, each other one is listed as left out.
+// addDatabases handles the databases that are not files of the workspace. If there is only one, and the checkpoint has
+// no other world, it becomes the document of the world. Otherwise each of them is listed as left out, except with
+// --workspace-only.
 func (b *builder) addDatabases(ctx context.Context, agent string, s segno.Snapshot) error {
 	all, err := b.databases(ctx, s)
 	if err != nil {

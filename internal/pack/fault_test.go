@@ -56,8 +56,8 @@ func village(t *testing.T) *archive.Reader {
 	return f.open(name)
 }
 
-// TestAFailedUnpackLeavesNothing fails a sample of the operations, alone and with all that follow,
-// for an archive with one agent and for one with two.
+// TestAFailedUnpackLeavesNothing fails a sample of the operations, alone and with all following
+// ones, for an archive with one agent and for one with two agents.
 func TestAFailedUnpackLeavesNothing(t *testing.T) {
 	t.Parallel()
 	_, r := sample(t)
@@ -80,8 +80,8 @@ func complete(t *testing.T, r *archive.Reader) (outcome, []string) {
 	return to.outcome(t), faults.Trace()
 }
 
-// failSome fails a sample of the operations of an unpack of r, and all that follow if forever is
-// set. want is the outcome of a complete unpack, and trace has its operations.
+// failSome fails a sample of the operations of an unpack of r. If forever is set, all following
+// operations fail, too. want is the outcome of a complete unpack, and trace has its operations.
 func failSome(t *testing.T, r *archive.Reader, want outcome, trace []string, forever bool) {
 	t.Parallel()
 	isComplete := func(o outcome) bool { return len(o.files) == len(want.files) && len(o.home) == len(want.home) }
@@ -98,7 +98,7 @@ func failSome(t *testing.T, r *archive.Reader, want outcome, trace []string, for
 		op := faults.Trace()[n]
 		left := to.outcome(t)
 		switch {
-		case err == nil || forever && left.files != nil: // nothing can be removed after the first fault
+		case err == nil || forever && left.files != nil: // with forever, nothing can be removed after the first fault
 			if !isComplete(left) {
 				t.Errorf("operation %d (%s): %v; it left %+v", n, op, err, left)
 			}
@@ -142,8 +142,8 @@ const (
 	killHome    = "SEGNO_TEST_KILL_HOME"
 )
 
-// TestMain unpacks an archive in a process that kills itself at the n-th operation, if the
-// variables say so.
+// TestMain unpacks an archive in a process that kills itself at the n-th operation, if these
+// variables are set.
 func TestMain(m *testing.M) {
 	memdir.Use()
 	if os.Getenv(killAt) == "" {
@@ -163,7 +163,7 @@ func unpackAndDie() int {
 	faults := &faultfs.Faults{When: func() error {
 		if n--; n < 0 {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-			select {} // until the signal arrives
+			select {} // wait for the signal
 		}
 		return nil
 	}}

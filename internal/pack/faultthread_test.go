@@ -74,7 +74,7 @@ func importAndDie() int {
 	count := func() error {
 		if n--; n < 0 {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-			select {} // until the signal arrives
+			select {} // wait for the signal
 		}
 		return nil
 	}
@@ -137,7 +137,7 @@ func TestAKilledImportIsCompleted(t *testing.T) {
 	}
 }
 
-// completes imports again after an import that did not complete, and checks the result.
+// completes imports again after an incomplete import, and checks the result.
 func (m *machine) completes(n int, r *archive.Reader, want []string) {
 	m.Helper()
 	dir := filepath.Join(m.dir, "in")

@@ -14,7 +14,6 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// addFiles adds the files of a snapshot.
 func (b *builder) addFiles(ctx context.Context, a *archive.AgentState, s segno.Snapshot) error {
 	l := &lister{builder: b, ctx: ctx, agent: a, root: "agents/" + a.Info.Name + "/" + string(archive.Workspace) + "/",
 		used: map[string]bool{}, times: map[string]time.Time{}, firstNames: map[int]string{}}
@@ -42,12 +41,12 @@ type lister struct {
 	*builder
 	ctx        context.Context
 	agent      *archive.AgentState
-	root       string // of the workspace in the archive
+	root       string // root of the workspace in the archive
 	databases  []database.Export
 	dirs       []string
 	used       map[string]bool      // directories with an entry in the archive
-	times      map[string]time.Time // of files
-	firstNames map[int]string       // of hard links, whose time is that of their first name
+	times      map[string]time.Time // modification times of files
+	firstNames map[int]string       // first names of hard links, which determine their times
 }
 
 func (l *lister) visit(name string, e segno.Entity, modified time.Time) error {
@@ -61,7 +60,7 @@ func (l *lister) visit(name string, e segno.Entity, modified time.Time) error {
 		l.omit(l.root+name, reason(e.Why))
 		return nil
 	case segno.EntitySymlink:
-		if !utf8.ValidString(e.Target) { // a manifest is text
+		if !utf8.ValidString(e.Target) { // a manifest is text, so it cannot have this target
 			l.omit(l.root+name, archive.OmittedLink)
 			return nil
 		}
@@ -79,8 +78,8 @@ func (l *lister) visit(name string, e segno.Entity, modified time.Time) error {
 	return nil
 }
 
-// reason returns why an archive does not have an entry that a snapshot protects. why is the reason
-// of the snapshot.
+// reason returns the reason why an archive lacks an entry that a snapshot protects. why is the
+// reason that the snapshot records.
 func reason(why string) string {
 	switch why {
 	case "can be made again", "cache directory":
@@ -105,7 +104,8 @@ func getObject(ctx context.Context, objects segno.Objects, name segno.Hash) ([]b
 	return data, missingIsCorrupt(err)
 }
 
-// missingIsCorrupt returns err, or KindCorrupt if an object is missing that a checkpoint names.
+// missingIsCorrupt converts an error about a missing object to KindCorrupt, because a checkpoint
+// names the object. It returns other errors unchanged.
 func missingIsCorrupt(err error) error {
 	if segno.KindOf(err) == segno.KindNotFound {
 		return segno.NewError(segno.KindCorrupt, "read object", "", err)

@@ -23,14 +23,14 @@ const sessionID = "11111111-0000-4000-8000-000000000001"
 // fixture is a machine with a project, a home of Claude Code and a store.
 type fixture struct {
 	*testing.T
-	dir     string // holds everything
+	dir     string // contains everything
 	project string
 	home    string
 	store   segno.Store
 	prev    *segno.Position
 	turns   int
 	records int
-	last    string // record of the transcript
+	last    string // the last record of the transcript
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -62,7 +62,7 @@ func (f *fixture) transcript() string {
 	return filepath.Join(f.home, "projects", claude.Slug(f.project), sessionID+".jsonl")
 }
 
-// say adds a turn to the transcript, as Claude Code writes it.
+// say adds a turn to the transcript, in the format of Claude Code.
 func (f *fixture) say(prompt string) {
 	f.Helper()
 	f.turns++
@@ -88,7 +88,7 @@ func (f *fixture) say(prompt string) {
 	must(f, file.Close())
 }
 
-// sidecars writes a file of each kind that a session has beside its transcript.
+// sidecars writes one file of each kind that a session can have beside its transcript.
 func (f *fixture) sidecars() {
 	project := filepath.Dir(f.transcript())
 	f.write(project, sessionID+"/subagents/agent-a.jsonl", "{\"isSidechain\":true}\n")
@@ -176,7 +176,7 @@ func newTarget(t testing.TB) target {
 	return target{filepath.Join(dir, "new", "elsewhere"), filepath.Join(dir, "home")}
 }
 
-// into loads everything to the machine.
+// into returns the options that load everything to the machine.
 func (m target) into() pack.Into {
 	return pack.Into{Dir: m.dir, TrustSession: true, Home: func(string) string { return m.home }}
 }
@@ -218,7 +218,7 @@ func tree(t testing.TB, dir string) map[string]string {
 	return out
 }
 
-// contents is the contents of all regular files below dir by path.
+// contents returns the contents of all regular files below dir, by path.
 func contents(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}

@@ -24,7 +24,7 @@ type parts struct {
 	files map[string]string
 }
 
-// soundParts are those of a thread of two commits with one file and a session.
+// soundParts returns the parts of a valid thread of two commits with one file and a session.
 func soundParts(t *testing.T) *parts {
 	t.Helper()
 	f := newFixture(t)
@@ -50,7 +50,7 @@ func soundParts(t *testing.T) *parts {
 
 func (p *parts) clone(t testing.TB) *parts { return &parts{t, maps.Clone(p.files)} }
 
-// edit replaces text in a file, which must have it.
+// edit replaces text in a file, which must contain it.
 func (p *parts) edit(name, old, replacement string) {
 	p.t.Helper()
 	if !strings.Contains(p.files[name], old) {
@@ -61,14 +61,14 @@ func (p *parts) edit(name, old, replacement string) {
 
 func (p *parts) lines() []string { return strings.SplitAfter(p.files["commits.jsonl"], "\n")[:2] }
 
-// id is the id of a commit.
+// id returns the id of the commit on a line.
 func (p *parts) id(line int) string {
 	var n struct{ ID string }
 	must(p.t, json.Unmarshal([]byte(p.lines()[line]), &n))
 	return n.ID
 }
 
-// tree is the name of the tree of a commit.
+// tree returns the name of the tree of the commit on a line.
 func (p *parts) tree(line int) string {
 	var n struct{ Checkpoint segno.Checkpoint }
 	must(p.t, json.Unmarshal([]byte(p.lines()[line]), &n))
@@ -225,12 +225,12 @@ func TestHostileThreads(t *testing.T) {
 			m.isEmpty(dir)
 		})
 	}
-	// The same parts, when nothing is forged, are sound.
+	// If nothing is forged, the same parts are valid.
 	_, err := m.importer().Thread(t.Context(), sound.write(), pack.Into{Dir: dir, TrustSession: true})
 	must(t, err)
 }
 
-// isEmpty checks that an import left nothing.
+// isEmpty checks that an import left no directory, threads or workspaces.
 func (m *machine) isEmpty(dir string) {
 	m.Helper()
 	if _, err := os.Lstat(dir); err == nil {
@@ -244,7 +244,7 @@ func (m *machine) isEmpty(dir string) {
 	}
 }
 
-// TestOddThreads are strange and sound.
+// TestOddThreads imports threads that are unusual but valid.
 func TestOddThreads(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -293,7 +293,7 @@ func TestOddThreads(t *testing.T) {
 	}
 }
 
-// TestATreeOfManyPaths has 40 small objects that are a tree of 2^40 paths.
+// TestATreeOfManyPaths has 40 small objects that form a tree of 2^40 paths.
 func TestATreeOfManyPaths(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds

@@ -19,7 +19,7 @@ const (
 	OwnFormat = "segno-v1"
 )
 
-// hasOwnSession reports whether a checkpoint's conversation is in its thread.
+// hasOwnSession reports whether the store's thread itself is the conversation of a checkpoint.
 func hasOwnSession(cp *segno.Checkpoint) bool { return cp.Agent == ownAgent && cp.Session == nil }
 
 // addLine adds the conversation of a checkpoint of segno's own agent.
@@ -30,7 +30,7 @@ func (b *builder) addLine(ctx context.Context, a *archive.AgentState, cp *segno.
 	}
 	t, err := findThread(ctx, b.store, cp.Thread)
 	if segno.KindOf(err) == segno.KindNotFound {
-		t, err = &segno.Thread{ID: cp.Thread, Agent: ownAgent, Created: cp.Time}, nil // deleted, and a fork keeps the checkpoint
+		t, err = &segno.Thread{ID: cp.Thread, Agent: ownAgent, Created: cp.Time}, nil // a fork keeps the checkpoint of a deleted thread
 	}
 	if err != nil {
 		return err
@@ -50,8 +50,8 @@ func (b *builder) addLine(ctx context.Context, a *archive.AgentState, cp *segno.
 	return err
 }
 
-// Sessions puts the conversations of segno's own agent that [Unpack] has left out into the store,
-// and completes the result of Unpack. Each is a thread of its agent's new workspace.
+// Sessions imports the conversations of segno's own agent, which [Unpack] leaves out, into the
+// store. It adds them to the result of Unpack. Each becomes a thread of its agent's new workspace.
 func (m *Importer) Sessions(ctx context.Context, r *archive.Reader, into Into, done *Unpacked) error {
 	if into.trusts(r) != nil || len(into.Tiers) > 0 && !slices.Contains(into.Tiers, archive.Session) {
 		return nil
@@ -72,7 +72,7 @@ func (m *Importer) Sessions(ctx context.Context, r *archive.Reader, into Into, d
 	return nil
 }
 
-// session puts one line into the store, as a thread in dir. Its head gets the present files.
+// session imports one line as a thread in dir. The head of the thread gets the present files.
 func (m *Importer) session(ctx context.Context, r *archive.Reader, agent, dir string, isRenamed bool) (thread segno.ThreadID, err error) {
 	x := newThreadImport(m, r)
 	x.isRenamed = isRenamed
@@ -88,7 +88,7 @@ func (m *Importer) session(ctx context.Context, r *archive.Reader, agent, dir st
 	if x.rec, err = x.Register(ctx, dir); err != nil {
 		return "", err
 	}
-	x.ids.digest += string(x.rec.ID) // another directory gets another copy, as of any session
+	x.ids.digest += string(x.rec.ID) // each directory gets its own copy of a session
 	known, err := x.findEarlier(ctx, dir)
 	if err != nil || x.out.WasComplete {
 		return x.out.Thread, err

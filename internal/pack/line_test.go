@@ -29,7 +29,7 @@ func (m *askedModel) Generate(ctx context.Context, r agent.Request) iter.Seq2[ag
 	return m.Model.Generate(ctx, r)
 }
 
-// say makes a turn of segno's own agent, and returns the first request to its model.
+// say runs a turn of segno's own agent, and returns the first request to its model.
 func (m *machine) say(dir, session, prompt string) agent.Request {
 	m.Helper()
 	rec, err := m.store.Register(m.Context(), dir)
@@ -48,12 +48,12 @@ func (m *machine) say(dir, session, prompt string) agent.Request {
 	if last.ID == "" || last.Time.IsZero() {
 		m.Errorf("the prompt is %+v", last)
 	}
-	last.ID, last.Time = "", time.Time{} // of this very prompt
+	last.ID, last.Time = "", time.Time{} // of the new prompt
 	return asked
 }
 
-// TestAChatContinuesElsewhere moves a session of segno's own agent: the model gets exactly the
-// same context there, and the turns before can be undone.
+// TestAChatContinuesElsewhere moves a session of segno's own agent to another machine. The model
+// gets exactly the same context there, and earlier turns can be undone.
 func TestAChatContinuesElsewhere(t *testing.T) {
 	from, to := newMachine(t), newMachine(t)
 	project, elsewhere := filepath.Join(from.dir, "project"), filepath.Join(to.dir, "elsewhere")
@@ -87,7 +87,7 @@ func TestAChatContinuesElsewhere(t *testing.T) {
 	}
 	must(t, check(t, to))
 
-	// Of another's archive nothing is said here.
+	// The conversation of an untrusted archive is not loaded.
 	other := newMachine(t)
 	into = pack.Into{Dir: filepath.Join(other.dir, "elsewhere")}
 	done, err = pack.Unpack(t.Context(), r, into)
@@ -96,7 +96,7 @@ func TestAChatContinuesElsewhere(t *testing.T) {
 	if done.Agents[0].Command != nil || len(done.Skipped) != 2 {
 		t.Errorf("unpacked %+v", done)
 	}
-	// The name is taken on the first machine.
+	// The first machine already has a thread with this id.
 	into = pack.Into{Dir: filepath.Join(from.dir, "copy"), TrustSession: true}
 	done, err = pack.Unpack(t.Context(), r, into)
 	must(t, err)
@@ -109,7 +109,7 @@ func TestAChatContinuesElsewhere(t *testing.T) {
 	if diff := cmp.Diff(here.Messages, again.Messages); diff != "" {
 		t.Errorf("the request (-here +copy):\n%s", diff)
 	}
-	// A whole thread of this agent moves, too.
+	// A whole thread of this agent can also be moved.
 	name, _ = packThread(t, from.store, "work", pack.Options{})
 	last := newMachine(t)
 	got, err := last.importer().Thread(t.Context(), f.open(name), pack.Into{Dir: filepath.Join(last.dir, "all"), TrustSession: true})

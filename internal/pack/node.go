@@ -14,7 +14,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// threadInfo is thread.json.
+// threadInfo is the content of thread.json.
 type threadInfo struct {
 	ID      segno.ThreadID `json:"id"`
 	Created time.Time      `json:"created"`
@@ -25,8 +25,7 @@ type threadInfo struct {
 	Pins    []segno.Pin    `json:"pins,omitempty"`
 }
 
-// node is one line of commits.jsonl. The fields of the checkpoint that a store fills in are
-// empty.
+// node is one line of commits.jsonl. The checkpoint's fields that a store fills in are empty.
 type node struct {
 	ID         segno.CommitID    `json:"id"`
 	Parent     segno.CommitID    `json:"parent,omitempty"`
@@ -45,9 +44,11 @@ const (
 	commitsFile = "commits.jsonl"
 	objectsDir  = "objects"
 
-	// maxLine bounds a commit in an archive, which a reader keeps in memory.
+	// maxLine is the size limit of a commit in an archive, because a reader keeps a commit in
+	// memory.
 	maxLine = 64 << 20
-	// maxObject bounds an object for the same reason. Contents of workspaces have at most 64 MiB.
+	// maxObject is the size limit of an object, for the same reason. Objects with contents of
+	// workspaces have at most 64 MiB.
 	maxObject = 256 << 20
 	maxInfo   = 1 << 20
 )
@@ -58,7 +59,7 @@ func objectPath(name segno.Hash) string {
 	return objectsDir + "/" + text[:2] + "/" + text
 }
 
-// packEntry returns an entry as a line has it.
+// packEntry converts an entry to its form in a line.
 func packEntry(e segno.Entry) entry {
 	out := entry{Entry: e}
 	if len(e.Body) > 0 && !isCompact(e.Body) {
@@ -75,14 +76,14 @@ func (e *entry) unpack() segno.Entry {
 	return out
 }
 
-// isCompact reports whether JSON stays the same when it is part of a line.
+// isCompact reports whether JSON keeps its bytes when it is encoded as a part of a line.
 func isCompact(body []byte) bool {
 	var b bytes.Buffer
 	return utf8.Valid(body) && json.Compact(&b, body) == nil && bytes.Equal(b.Bytes(), body)
 }
 
-// encodeLine returns v as JSON in one line. Text that is not UTF-8 loses bytes; then the line
-// is one that decodes to what it encodes.
+// encodeLine returns v as JSON on one line. Encoding replaces invalid UTF-8. encodeLine then
+// encodes the decoded value again, so that decoding and encoding the line gives the same line.
 func encodeLine[T any](v *T) ([]byte, error) {
 	first, err := marshalLine(v)
 	if err != nil || !bytes.Contains(first, []byte(`\ufffd`)) {
@@ -103,7 +104,8 @@ func marshalLine(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// decodeLine reads a line that encodeLine wrote, and no other form of it.
+// decodeLine decodes a line that encodeLine wrote. It returns an error for any other encoding of
+// the same value.
 func decodeLine[T any](line []byte) (*T, error) {
 	v := new(T)
 	d := json.NewDecoder(bytes.NewReader(line))
@@ -137,7 +139,7 @@ func (n *node) commit(thread segno.ThreadID, id func(segno.CommitID) segno.Commi
 	return c
 }
 
-// check checks what n says by itself.
+// check checks the fields of n that can be checked without the other commits.
 func (n *node) check() error {
 	if err := segno.CheckID("read commit", string(n.ID)); err != nil || n.ID == segno.Self {
 		return fmt.Errorf("%q is not an id", n.ID)
@@ -173,8 +175,8 @@ func kinds() []segno.CheckpointKind {
 		segno.CheckpointSave, segno.CheckpointRestore, segno.CheckpointCut}
 }
 
-// checkPosition checks a position of an archive. It names no file, because it is read on
-// another machine.
+// checkPosition checks a position in an archive. A position must not name a file, because another
+// machine reads it.
 func checkPosition(p *segno.Position) error {
 	switch {
 	case p == nil:
@@ -212,7 +214,7 @@ func (l *lineReader) next() (*node, error) {
 	if err == nil {
 		err = n.check()
 	}
-	if errors.Is(err, io.EOF) { // of a line that is cut off, or of its document
+	if errors.Is(err, io.EOF) { // the line, or its JSON document, is truncated
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
@@ -221,7 +223,7 @@ func (l *lineReader) next() (*node, error) {
 	return n, nil
 }
 
-// read reads the next line with its end.
+// read reads the next line, including its newline.
 func (l *lineReader) read() error {
 	l.buf = l.buf[:0]
 	for {

@@ -1,33 +1,32 @@
-// Package pack connects archives with the store and with agents. [Packer.State] makes the state
-// of an archive from a checkpoint, and [Unpack] puts a loaded archive into place: the files of
-// its workspace into a new directory, and its conversation into the home of the agent, where the
-// agent can resume it in that directory.
+// Package pack connects archives with the store and with agents. [Packer.State] makes the state of
+// an archive from a checkpoint. [Unpack] extracts an archive: the files of its workspace go into a
+// new directory, and its conversation into the home of the agent. The agent can then resume the
+// conversation in that directory.
 //
 // # What an archive keeps of a workspace
 //
-// Contents, names, modification times of files, whether a file is executable, symlinks that
-// stay inside the workspace, and empty directories. Hard links become separate files. Other
-// permission bits, owners and extended attributes are not kept. What the snapshot protects is
-// listed as omitted.
+// Contents, names, modification times of files, whether a file is executable, symlinks that stay
+// inside the workspace, and empty directories. Hard links become separate files. Other permission
+// bits, owners and extended attributes are not kept. Paths that the snapshot protects are listed as
+// omitted.
 //
 // # What an archive keeps of a session
 //
-// The files of one session id that the table in backend.go names, and no others. They are the
-// files that [segno.Transcript.Cut] writes for the checkpoint, under the id of the checkpoint's
-// session. The part of a path that the agent derives from the working directory is @cwd. The
-// same checkpoint gives the same bytes on every machine.
+// Only the files of one session id that match the table in backend.go. They are the files that
+// [segno.Transcript.Cut] writes for the checkpoint, under the id of the checkpoint's session. The
+// element of a path that the agent derives from the working directory is replaced by @cwd. The same
+// checkpoint gives the same bytes on every machine.
 //
 // # Threads
 //
-// [Packer.ThreadState] makes the state of a whole thread, and [Importer.Thread] puts it into
-// another store; package archive specifies the tier. An import writes the objects first, then
-// makes the directory and the thread with its first commit, puts the files of the head into
-// place, and makes the other commits, of which the last one moves the head and gives the directory to
-// the thread. All ids of commits are derived from the digest of the archive and the id of the
-// thread. So an import that was killed is completed by the next one, and one that is complete
-// changes nothing. Sessions of the chain are not continued: the next command cuts
-// one from the objects. Roots and directories in checkpoints stay those of the old
-// machine, because they are history; timeline maps them where a session continues.
+// [Packer.ThreadState] makes the state of a whole thread, and [Importer.Thread] imports it into another store. Package
+// archive specifies the tier. An import writes the objects first. Then it makes the directory, and the thread with its
+// first commit. It writes the files of the head and makes the other commits. The last commit moves the head and gives
+// the directory to the thread. All ids of commits are derived from the digest of the archive and the id of the thread.
+// So the next import completes one that was killed, and repeating a complete import changes nothing. An import does not
+// continue a session of the chain: the next command cuts a new session from the objects. Roots and directories in
+// checkpoints stay those of the old machine, because they are history. Package timeline maps them when a session
+// continues.
 package pack
 
 import (
@@ -49,10 +48,11 @@ import (
 // concurrently.
 type Packer struct {
 	Store segno.Store
-	// Temp is an existing directory for temporary files, in which conversations are while they
-	// are packed; "" is the system's. State removes what a killed process left there.
+	// Temp is an existing directory for temporary files, which contain conversations while they are
+	// packed. "" means the system's directory. State removes files that killed processes left
+	// there.
 	Temp string
-	FS   vfs.FS // for all writes; nil is the operating system
+	FS   vfs.FS // for all writes; nil means the operating system
 }
 
 // Options choose parts of a checkpoint. The zero value takes all of it.
@@ -69,21 +69,22 @@ const (
 	OmittedUnsupported = "unsupported agent"
 	// OmittedDatabase is an attached database that is neither a file of its workspace nor the only one outside.
 	OmittedDatabase = "attached database"
-	// OmittedNested is a member of a member.
+	// OmittedNested is a member of a checkpoint that is a member itself.
 	OmittedNested = "member of a member"
 )
 
 // State returns the state of a checkpoint for [archive.Write], and a function that removes the
-// state's temporary files. The caller calls it when the archive is written; it is never nil.
+// state's temporary files. The caller must call this function after writing the archive. It is
+// never nil.
 //
-// A checkpoint without members becomes one agent with the name of the checkpoint's agent. Of a
-// checkpoint with members, each member becomes an agent, and so does the checkpoint
-// if it has files or a session. A checkpoint with a world alone has no agent. State.Omitted lists the parts that are left out. The same
-// checkpoint and options give the same state.
+// A checkpoint without members becomes one agent with the name of the checkpoint's agent. For a checkpoint with
+// members, each member becomes an agent. The checkpoint itself also becomes one if it has files or a session. A
+// checkpoint with only a world has no agent. State.Omitted lists the parts that are left out. The same checkpoint and
+// options give the same state.
 //
 // The state is quiet if the checkpoint, or each of its members, ends a turn that was not
-// interrupted, and nothing else is known to have worked in its workspace: no turn of another
-// thread and no background task. It is crash in all other cases.
+// interrupted, and if no turn of another thread and no background task is known to have worked in
+// its workspace. It is crash in all other cases.
 //
 // The error has [segno.KindNotFound] if the store has no such checkpoint, and
 // [segno.KindCorrupt] if the store lost a part of it.
@@ -104,10 +105,10 @@ type builder struct {
 	store   segno.Store
 	fsys    vfs.FS
 	options Options
-	parent  string   // of temp
+	parent  string   // parent directory of temp
 	temp    *tempDir // made when the first session is cut
 	state   archive.State
-	names   map[string]bool // of agents, in lower case
+	names   map[string]bool // names of agents, in lower case
 }
 
 // cleanup removes the temporary files.
@@ -161,7 +162,7 @@ func (b *builder) build(ctx context.Context, at segno.CommitID) error {
 	return nil
 }
 
-// checkpoint loads a checkpoint, and reports whether nothing but the agent's finished turn is
+// checkpoint loads a checkpoint. isQuiet is true if nothing except the agent's finished turn is
 // known to have worked in its workspace.
 func (b *builder) checkpoint(ctx context.Context, at segno.CommitID) (*segno.Checkpoint, bool, error) {
 	n, err := b.load(ctx, at)
@@ -176,7 +177,7 @@ func (b *builder) checkpoint(ctx context.Context, at segno.CommitID) (*segno.Che
 	for c := cp; isQuiet && c != nil && c.Amends != ""; { // a task may have begun before the amendment and ended in it
 		before, err := b.load(ctx, c.Amends)
 		if err != nil {
-			isQuiet = false // it is collected, so it is not known
+			isQuiet = false // the amended checkpoint was collected
 			break
 		}
 		c, entries = before.Checkpoint, append(slices.Clip(before.Entries), entries...)
@@ -184,7 +185,6 @@ func (b *builder) checkpoint(ctx context.Context, at segno.CommitID) (*segno.Che
 	return cp, isQuiet && len(timeline.UnfinishedTasks(entries)) == 0, nil
 }
 
-// load returns one commit.
 func (b *builder) load(ctx context.Context, at segno.CommitID) (segno.Node, error) {
 	line, err := b.store.Load(ctx, at, segno.Window{Last: 1, Entries: true})
 	if err != nil {
@@ -204,7 +204,7 @@ func (b *builder) addAgent(ctx context.Context, name string, cp *segno.Checkpoin
 			return err
 		}
 	}
-	if cp.Session != nil && cp.Session.Leaf != "" { // else there is nothing to resume
+	if cp.Session != nil && cp.Session.Leaf != "" { // without a leaf there is nothing to resume
 		if err := b.addSession(ctx, &a, cp.Session); err != nil {
 			return err
 		}
@@ -243,12 +243,11 @@ func (b *builder) omit(path, why string) {
 	b.state.Omitted = append(b.state.Omitted, omission(path, why))
 }
 
-// omission makes the path text, because a manifest is JSON.
+// omission converts the path to valid UTF-8, because a manifest is JSON.
 func omission(path, why string) archive.Omission {
 	return archive.Omission{Path: strings.ToValidUTF8(segno.QuotePath(path), "\uFFFD"), Why: why}
 }
 
-// addWorld adds the document of a world.
 func (b *builder) addWorld(ctx context.Context, d *segno.Document) error {
 	if d == nil {
 		return nil
@@ -263,7 +262,7 @@ func (b *builder) addWorld(ctx context.Context, d *segno.Document) error {
 		return err
 	}
 	info := archive.WorldInfo{Format: d.Type}
-	// A world whose document is JSON may say more about it. Other documents are as good.
+	// A JSON document may contain more facts about the world. Other documents are valid, too.
 	var known struct {
 		Time json.RawMessage `json:"time"`
 		Hash string          `json:"content_hash"`

@@ -100,7 +100,7 @@ func TestTheSameCheckpointGivesTheSameBytes(t *testing.T) {
 	}
 }
 
-// TestWhatIsLeftOutIsListed has one of each kind.
+// TestWhatIsLeftOutIsListed has one omission of each kind.
 func TestWhatIsLeftOutIsListed(t *testing.T) {
 	f := newFixture(t)
 	f.write(f.project, "package.json", "{}")
@@ -134,7 +134,7 @@ func TestWhatIsLeftOutIsListed(t *testing.T) {
 	}
 }
 
-// TestPartsCanBeLeftOut leaves out the session, or everything but the files.
+// TestPartsCanBeLeftOut leaves out the session, or everything except the files.
 func TestPartsCanBeLeftOut(t *testing.T) {
 	f := newFixture(t)
 	f.write(f.project, "a", "1")
@@ -159,7 +159,7 @@ func TestPartsCanBeLeftOut(t *testing.T) {
 	}
 }
 
-// TestTheCutSaysWhetherAllWasQuiet checks each reason against quiet.
+// TestTheCutSaysWhetherAllWasQuiet checks each reason why a state is not quiet.
 func TestTheCutSaysWhetherAllWasQuiet(t *testing.T) {
 	f := newFixture(t)
 	f.say("alpha")
@@ -251,8 +251,8 @@ func (o losingObjects) Get(ctx context.Context, name segno.Hash) ([]byte, error)
 	return o.Objects.Get(ctx, name)
 }
 
-// TestALostPartIsCorrupt loses each part of a checkpoint in turn. Only the checkpoint itself can be
-// missing without damage.
+// TestALostPartIsCorrupt removes each part of a checkpoint in turn. Only a missing checkpoint
+// itself is not damage.
 func TestALostPartIsCorrupt(t *testing.T) {
 	f := newFixture(t)
 	f.write(f.project, "src/a", "content")

@@ -17,8 +17,8 @@ import (
 )
 
 // placeSession adds a loaded session to the home of its agent. The session first gets a temporary
-// home, in which package transcript reads it as if the agent had written it. If it cannot be read
-// there, nothing of it reaches the agent.
+// home, in which package transcript reads it as if the agent had written it. If package transcript
+// cannot read it, no file of the session reaches the agent.
 func (u *unpacker) placeSession(ctx context.Context, info archive.AgentInfo, a *UnpackedAgent) error {
 	be, id := backendOf(info.Backend), segno.SessionID(info.SessionID)
 	if be == nil || be.format != info.SessionFormat || !isSession(id) {
@@ -50,18 +50,18 @@ func (u *unpacker) placeSession(ctx context.Context, info archive.AgentInfo, a *
 
 func (u *unpacker) skip(path, why string) { u.out.Skipped = append(u.out.Skipped, omission(path, why)) }
 
-// A placement is one session on its way into a home.
+// A placement adds one session to a home.
 type placement struct {
 	*unpacker
-	agent string // its name in the archive
+	agent string // the agent's name in the archive
 	be    *backend
-	home  string // of the agent
+	home  string // home of the agent
 	temp  string // the temporary home
 	id    segno.SessionID
 	dir   string // the directory of the workspace
 }
 
-// describe returns err as an error about the session of an agent.
+// describe wraps err as an error about the session of an agent.
 func (p *placement) describe(info archive.AgentInfo, err error) error {
 	kind := segno.KindOf(err)
 	switch kind {
@@ -86,14 +86,15 @@ func (p *placement) place(ctx context.Context) (segno.Source, error) {
 	if err != nil {
 		return segno.Source{}, err
 	}
-	// Earlier turns need no positions, which a capture stores for turns that are not known.
+	// A capture stores positions of unknown turns. Earlier turns need no positions, so all turns
+	// count as known.
 	isKnown := func(string) bool { return true }
 	got, err := temp.Capture(ctx, src, nil, scratch, isKnown)
 	if err != nil {
 		return segno.Source{}, err
 	}
 	for _, d := range got.Damage {
-		if d.Line == 0 { // it is about a file beside the transcript
+		if d.Line == 0 { // the diagnostic is about a file beside the transcript
 			p.skip("agents/"+p.agent+"/"+string(archive.Session), d.Why)
 		}
 	}
@@ -106,7 +107,7 @@ func (p *placement) place(ctx context.Context) (segno.Source, error) {
 		return segno.Source{}, err
 	case p.into.NewSession || len(files) > 0 && !p.isInPlace(files):
 		id = segno.SessionID(uuid.NewString())
-	case len(files) > 0: // an earlier Unpack into this directory put it there
+	case len(files) > 0: // an earlier Unpack into this directory added the session
 		return segno.Source{Session: id, Dir: p.dir}, nil
 	}
 	return p.be.open(p.home, p.made).Cut(ctx, got.Position, segno.Target{Session: id, Dir: p.dir}, scratch)
@@ -118,7 +119,7 @@ func (p *placement) fillHome() error {
 	for _, e := range p.r.Manifest().Tree(p.agent, archive.Session) {
 		file := filepath.Join(from, filepath.FromSlash(e.Path))
 		if _, err := os.Lstat(file); err != nil {
-			continue // package archive did not load it, and lists it
+			continue // package archive did not load the file, and lists it as skipped
 		}
 		if !matches(p.be.files, p.id, e.Path) {
 			p.skip("agents/"+p.agent+"/"+string(archive.Session)+"/"+e.Path, SkippedOther)
@@ -135,9 +136,10 @@ func (p *placement) fillHome() error {
 	return nil
 }
 
-// lockHome makes this process the only one that unpacks into a home. Two of them could choose the
-// same id. The lock leaves no file behind. Some network file systems cannot lock a directory; a
-// session is then added without the lock, because Cut replaces no file anyway.
+// lockHome makes this process the only one that unpacks into a home. Otherwise two processes could
+// choose the same session id. The lock leaves no file behind. Some network file systems cannot lock
+// a directory. A session is then added without the lock, which is safe because Cut never replaces a
+// file.
 func (p *placement) lockHome(ctx context.Context) error {
 	if err := vfs.MkdirAllSynced(p.made, p.home); err != nil {
 		return err
@@ -160,8 +162,8 @@ func (p *placement) lockHome(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// isInPlace reports whether the session's files in the agent's home are exactly those of the
-// archive, in the place for the directory.
+// isInPlace reports whether the agent's home already has exactly the archive's files of the
+// session, at the paths for this working directory.
 func (p *placement) isInPlace(files []string) bool {
 	want, err := p.be.sessionFiles(p.temp, p.id)
 	if err != nil || len(want) != len(files) {

@@ -19,7 +19,7 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// settings are the files that programs would obey if the links of linkedSettings were there.
+// settings are the files that programs would obey if the links of linkedSettings existed.
 var settings = []string{".claude/settings.json", ".vscode/tasks.json", ".cursor/hooks.json", ".gemini/settings.json", ".github/hooks/a.json",
 	"sub/.claude/settings.json", "sub/.CLAUDE/settings.json", "bare/HEAD"}
 
@@ -31,7 +31,7 @@ func linkedSettings(f *fixture) (links []string) {
 		f.write(f.project, "docs/"+name, `{"hooks":{}}`)
 	}
 	f.write(f.project, "sub/x", "x")
-	for _, name := range []string{"HEAD", "config", "objects/x", "refs/x"} { // git obeys the config
+	for _, name := range []string{"HEAD", "config", "objects/x", "refs/x"} { // git would obey the config
 		f.write(f.project, "bare/"+name, "x")
 	}
 	links = append(links, "bare/HEAD")
@@ -100,7 +100,7 @@ func TestLinkedSettingsAreNotPacked(t *testing.T) {
 	computer.checkSnapshots()
 }
 
-// checkSnapshots checks that no checkpoint of the store would bring a denied path back.
+// checkSnapshots checks that no checkpoint of the store contains a denied path.
 func (m *machine) checkSnapshots() {
 	m.Helper()
 	n := 0
@@ -122,7 +122,7 @@ func (m *machine) checkSnapshots() {
 	}
 }
 
-// removeOrphans removes the objects that nothing names.
+// removeOrphans removes the objects that no other part names.
 func (p *parts) removeOrphans() {
 	for again := true; again; {
 		again = false
@@ -144,8 +144,8 @@ func (p *parts) removeOrphans() {
 	}
 }
 
-// TestDeniedPathsOfAThreadAreSkipped imports threads with paths that an archive may not have, as
-// another program or a version with a shorter list of places writes them.
+// TestDeniedPathsOfAThreadAreSkipped imports threads with paths that an archive must not have.
+// Another program, or a version with a shorter list of places, may have written them.
 func TestDeniedPathsOfAThreadAreSkipped(t *testing.T) {
 	raw := func(name string) string {
 		h, err := segno.ParseHash(name)
@@ -218,7 +218,7 @@ func TestDeniedPathsOfAThreadAreSkipped(t *testing.T) {
 	}
 }
 
-// TestNoDirectoryMakesSettings unpacks to directories in which harmless names are settings.
+// TestNoDirectoryMakesSettings unpacks to directories where harmless names would become settings.
 func TestNoDirectoryMakesSettings(t *testing.T) {
 	f := newFixture(t)
 	f.write(f.project, "settings.json", "{}")
@@ -244,8 +244,8 @@ func TestNoDirectoryMakesSettings(t *testing.T) {
 	}
 }
 
-// TestALinkInTheDirectoryStopsAnImport completes an import in whose directory the user made a link
-// after it was interrupted.
+// TestALinkInTheDirectoryStopsAnImport interrupts an import. The user then makes a link in its
+// directory, and the import is repeated.
 func TestALinkInTheDirectoryStopsAnImport(t *testing.T) {
 	f := newFixture(t)
 	f.write(f.project, "docs/settings.json", "{}")

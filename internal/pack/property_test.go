@@ -15,8 +15,8 @@ import (
 	"github.com/dalsegno/segno/internal/pack"
 )
 
-// randomTree fills a directory with files, empty directories, symlinks and hard links whose
-// names every system can have.
+// randomTree fills a directory with files, empty directories, symlinks and hard links. Every system
+// allows their names.
 func randomTree(t *testing.T, r *rapid.T, root string) {
 	element := rapid.SampledFrom([]string{"a", "b", "c", "größe", ".hidden", "with space", "dist", "x.go", "日本", "-dash", "UPPER1", "a.b"})
 	dirs := []string{"."}

@@ -9,18 +9,18 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// lockWait is how long Unpack waits for another one into the same home. Placing a session takes
-// seconds at most.
+// lockWait is how long Unpack waits for another Unpack into the same home. Placing a session takes
+// a few seconds at most.
 const lockWait = time.Minute
 
-// A recorder is a [vfs.FS] that knows which files and directories were created through it.
+// A recorder is a [vfs.FS] that records the files and directories that are created through it.
 type recorder struct {
 	vfs.FS
 	created []string // in order
 }
 
-// rollback removes the files that the recorder created. A directory that has other files remains. Errors are
-// ignored, because the caller reports an earlier one.
+// rollback removes the files that the recorder created. A directory that has other files remains. It ignores errors,
+// because the caller reports an earlier error.
 func (r *recorder) rollback() {
 	for _, name := range slices.Backward(r.created) {
 		_ = r.FS.Remove(name)

@@ -12,8 +12,8 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// whyDropped returns why an archive may not have an entry of a snapshot, or "". siblings returns the names in its
-// directory; if it is nil, they are not known.
+// whyDropped returns the reason why an archive must not have an entry of a snapshot, or "". siblings returns the names
+// in its directory. It is nil if they are not known.
 func whyDropped(name string, e segno.Entity, siblings func() []string) string {
 	isLink := e.Type == segno.EntitySymlink
 	switch {
@@ -29,9 +29,9 @@ func whyDropped(name string, e segno.Entity, siblings func() []string) string {
 	return ""
 }
 
-// staysInside reports whether a symlink leads to a place in its workspace. It goes up at its
-// beginning only, and no further than to the root. So it leads inside also through other links
-// of this kind, of which each does.
+// staysInside reports whether the target of a symlink is in its workspace. The target may contain
+// ".." only at its beginning, and must not go above the root. If all links follow this rule, a path
+// through several of them also stays inside.
 func staysInside(name, target string) bool {
 	up := strings.Count(name, "/")
 	if path.IsAbs(target) {
@@ -52,21 +52,21 @@ func staysInside(name, target string) bool {
 	return true
 }
 
-// A droppedList has the paths that snapshots of a thread lose in an archive, and why.
+// A droppedList has the paths that snapshots of a thread lose in an archive, with the reasons.
 type droppedList struct {
 	root  string // of the workspace in the archive
 	whys  map[string]string
-	count int // of paths beyond those that are listed
+	count int // number of paths that are not listed
 }
 
-// maxDropped bounds a list: a hostile thread can have any number of such paths.
+// maxDropped limits a list, because a hostile thread can have any number of such paths.
 const maxDropped = 10_000
 
 func newDroppedList(agent string) *droppedList {
 	return &droppedList{root: "agents/" + agent + "/" + string(archive.Workspace), whys: map[string]string{}}
 }
 
-// add adds a path. A hard link that is no such path itself is dropped with the first name of its file.
+// add adds a path. A hard link whose own path is allowed is dropped if the first name of its file is dropped.
 func (d *droppedList) add(name string, e segno.Entity) {
 	if _, known := d.whys[name]; known {
 		return
@@ -95,9 +95,9 @@ type copyKey struct{ tree, times segno.Hash }
 
 func keyOf(s *segno.Snapshot) copyKey { return copyKey{s.Tree, s.Times} }
 
-// dropDenied makes copies of all snapshots without what the archive may not have. The archive
-// was written by a version with a shorter list of denied places, or by another program.
-// From then on commits returns the copies.
+// dropDenied copies all snapshots without the paths that an archive must not have. Such paths are
+// in archives of another program, or of a version with a shorter list of denied places. After
+// dropDenied, commits returns the copies.
 func (t *threadReader) dropDenied(ctx context.Context) error {
 	made := map[segno.Hash][]byte{}
 	redactor := &workspace.Redactor{Objects: threadObjects{t}, MaxEntries: maxTreeEntries, MaxDirs: maxTreeDirs, Dropped: t.dropped.add,
@@ -126,7 +126,7 @@ func (t *threadReader) dropDenied(ctx context.Context) error {
 	return nil
 }
 
-// replace makes a snapshot of the archive its copy without what an archive may not have.
+// replace replaces a snapshot of the archive by its copy without denied paths.
 func (t *threadReader) replace(s *segno.Snapshot) {
 	if s == nil {
 		return

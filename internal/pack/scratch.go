@@ -12,8 +12,8 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// scratchObjects keeps objects as files of a temporary directory while a session is copied. It is
-// its own batch, and nothing in it is durable.
+// scratchObjects keeps objects as files of a temporary directory while a session is copied. It also
+// implements its own batch. Nothing in it is durable.
 type scratchObjects struct {
 	fsys vfs.FS
 	dir  string
@@ -21,7 +21,6 @@ type scratchObjects struct {
 
 func (s *scratchObjects) path(name segno.Hash) string { return filepath.Join(s.dir, name.String()) }
 
-// Put adds an object.
 func (s *scratchObjects) Put(_ context.Context, data []byte) (segno.Hash, error) {
 	name := segno.Hash(sha256.Sum256(data))
 	f, err := s.fsys.OpenFile(s.path(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -35,7 +34,6 @@ func (s *scratchObjects) Put(_ context.Context, data []byte) (segno.Hash, error)
 	return name, errors.Join(err, f.Close())
 }
 
-// Get returns an object.
 func (s *scratchObjects) Get(_ context.Context, name segno.Hash) ([]byte, error) {
 	data, err := os.ReadFile(s.path(name))
 	switch {
@@ -49,7 +47,6 @@ func (s *scratchObjects) Get(_ context.Context, name segno.Hash) ([]byte, error)
 	return data, nil
 }
 
-// Has reports whether an object is there.
 func (s *scratchObjects) Has(_ context.Context, name segno.Hash) (bool, error) {
 	_, err := os.Lstat(s.path(name))
 	return err == nil, nil
@@ -58,11 +55,9 @@ func (s *scratchObjects) Has(_ context.Context, name segno.Hash) (bool, error) {
 // Batch returns s.
 func (s *scratchObjects) Batch() segno.Batch { return s }
 
-// Keep does nothing.
 func (s *scratchObjects) Keep(context.Context, segno.Staged) error { return nil }
 
 // Stage does nothing: each object can be read at once.
 func (s *scratchObjects) Stage(context.Context) (segno.Staged, error) { return segno.Staged{}, nil }
 
-// Close does nothing.
 func (s *scratchObjects) Close() error { return nil }

@@ -12,8 +12,8 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// neutralDir is the working directory for which sessions are written on their way into an
-// archive and out of it. It is the same everywhere and does not exist.
+// neutralDir is the working directory in the temporary sessions that pack and unpack write. It is
+// the same on all machines and does not exist.
 const neutralDir = "/segno-neutral-directory"
 
 // addSession cuts an agent's session at a position into a temporary home and adds its files.
@@ -82,13 +82,13 @@ func (b *builder) tempHome(ctx context.Context, agent string) (string, error) {
 // cut writes the session that ends at p to a home.
 func (b *builder) cut(ctx context.Context, be *backend, home string, p segno.Position) error {
 	if !p.Log.IsZero() {
-		p.Path = "" // the store has everything, and the agent's own files may have changed
+		p.Path = "" // use only the store, because the agent's own files may have changed
 	}
 	_, err := be.open(home, unsyncedFS{b.fsys}).Cut(ctx, p, segno.Target{Session: p.Session, Dir: neutralDir}, b.store.Objects())
 	return missingIsCorrupt(err)
 }
 
-// unsyncedFS does not wait until temporary files are durable.
+// unsyncedFS skips syncs, because temporary files need not be durable.
 type unsyncedFS struct{ vfs.FS }
 
 func (unsyncedFS) SyncDir(string) error { return nil }

@@ -15,12 +15,12 @@ import (
 // tempPrefix begins the names of temporary directories.
 const tempPrefix = ".segno-pack-"
 
-// abandonedAge is how old a temporary directory is at least that is removed because its
-// process was killed. A new one is for a moment not locked yet.
+// abandonedAge is the minimum age at which an unlocked temporary directory counts as left by a
+// killed process. A new directory is unlocked for a moment.
 const abandonedAge = time.Hour
 
-// A tempDir is a directory that only this user can read, for a conversation on its way. Its lock
-// shows other processes that it is in use.
+// A tempDir is a temporary directory for conversations that only this user can read. Its lock shows
+// other processes that it is in use.
 type tempDir struct {
 	path string
 	lock *os.File
@@ -39,7 +39,7 @@ func newTempDir(ctx context.Context, fsys vfs.FS, parent string) (*tempDir, erro
 		return nil, errors.Join(err, t.remove())
 	}
 	t.lock = lock
-	_ = vfs.Lock(ctx, lock, 0) // without a lock the directory is removed after an hour at the earliest
+	_ = vfs.Lock(ctx, lock, 0) // an unlocked directory is kept for at least an hour
 	return t, nil
 }
 

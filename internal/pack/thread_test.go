@@ -83,8 +83,8 @@ func packThread(t testing.TB, s segno.Store, thread segno.ThreadID, o pack.Optio
 	return name, m
 }
 
-// longThread has three turns, of which the third was undone and made again, files that no archive may
-// have, and a pin.
+// longThread returns a thread with three turns, files that no archive may have, and a pin. The third turn was undone
+// and made again.
 func longThread(t *testing.T) *fixture {
 	f := newFixture(t)
 	f.write(f.project, "a", "one\n")
@@ -209,7 +209,7 @@ func TestAThreadMovesWithAllItsLines(t *testing.T) {
 		t.Errorf("the directory is not the head's: %+v, %+v", c.Workspace, now)
 	}
 
-	// undo, redo, restore and fork work there, and so does the conversation.
+	// undo, redo, restore and fork work on the new machine, and the conversation continues.
 	move := func(verb segno.Verb, ask timeline.MoveRequest, want string) *timeline.MoveResult {
 		t.Helper()
 		ask.Verb, ask.Thread = verb, "t"
@@ -240,7 +240,7 @@ func TestAThreadMovesWithAllItsLines(t *testing.T) {
 	}
 	must(t, check(t, m))
 
-	// The same archive again changes nothing, and another directory gets no second copy.
+	// Importing the same archive again changes nothing, and another directory gets no second copy.
 	before := history(t, m.store, "t")
 	got, err = m.importer().Thread(t.Context(), r, into)
 	must(t, err)
@@ -268,7 +268,8 @@ func check(t testing.TB, m *machine) error {
 	return errors.Join(append(found, err)...)
 }
 
-// TestAThreadIdThatIsTaken imports a thread into the store that has it: it gets another id.
+// TestAThreadIdThatIsTaken imports a thread into the store that already has it. The import gets
+// another id.
 func TestAThreadIdThatIsTaken(t *testing.T) {
 	f := longThread(t)
 	name, _ := packThread(t, f.store, "t", pack.Options{})
@@ -327,8 +328,8 @@ func TestPartsOfAThreadCanBeLeftOut(t *testing.T) {
 	}
 }
 
-// TestASecretAcrossTwoObjects has a secret of which the border between two stored objects of the
-// transcript has cut a part off.
+// TestASecretAcrossTwoObjects has a secret that begins in one stored object of the transcript and
+// ends in the next.
 func TestASecretAcrossTwoObjects(t *testing.T) {
 	f := newFixture(t)
 	f.write(f.project, "a", "a")
@@ -355,8 +356,8 @@ func TestASecretAcrossTwoObjects(t *testing.T) {
 	}
 }
 
-// TestASecretAcrossObjectsOfTwoFiles has two files with the same beginning, of which only the
-// second continues with the rest of a secret.
+// TestASecretAcrossObjectsOfTwoFiles has two files with the same beginning. Only the second
+// continues with the rest of a secret.
 func TestASecretAcrossObjectsOfTwoFiles(t *testing.T) {
 	f := newFixture(t)
 	f.say("alpha")

@@ -14,14 +14,14 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// An Importer puts threads of archives into a store.
+// An Importer imports threads of archives into a store.
 type Importer struct {
 	Store Store
-	// Register makes a directory a workspace, or returns the one that it is.
+	// Register returns the workspace of a directory. It registers the directory if it is new.
 	Register func(ctx context.Context, dir string) (segno.WorkspaceRecord, error)
 	// Open opens a workspace for writing.
 	Open func(segno.WorkspaceRecord) (segno.Workspace, error)
-	FS   vfs.FS // for directories; nil is the operating system
+	FS   vfs.FS // for directories; nil means the operating system
 }
 
 // Store is a store that knows workspaces.
@@ -38,7 +38,8 @@ type ImportedThread struct {
 	Commits int
 	// Instructions are files in Dir that an agent reads as instructions.
 	Instructions []string
-	// Skipped are the paths of the thread's snapshots that no archive may have, with the reason.
+	// Skipped are the paths of the thread's snapshots that no archive is allowed to have, with the
+	// reasons.
 	Skipped     []archive.Omission
 	WasComplete bool // an import of the same archive had completed before
 }
@@ -55,17 +56,17 @@ func ThreadAgent(m *archive.Manifest) string {
 	return ""
 }
 
-// Thread puts the thread of an archive into the store and the files of its head into a new
-// directory. The thread gets the id that it had, or another one if that id is taken. All
-// its commits get new ids, which the archive's digest decides.
+// Thread imports the thread of an archive into the store, and writes the files of its head to a new
+// directory. The thread keeps its id, or gets another one if that id is taken. All its commits get
+// new ids, which are derived from the archive's digest.
 //
-// Nothing is written before the whole thread is checked. If the process is killed, Thread may be
-// called again with the same archive and directory, and completes the work. If the
-// store has the thread of this archive already, in the same directory, Thread changes nothing; in
-// another directory the error has [segno.KindConflict].
+// Thread checks the whole thread before it writes anything. If the process is killed, another call
+// with the same archive and directory completes the work. If the store already has the thread of
+// this archive in the same directory, Thread changes nothing. If it has the thread in another
+// directory, the error has [segno.KindConflict].
 //
 // The error has [segno.KindRefused] if the archive is not trusted, see [archive.Into], and
-// [segno.KindCorrupt] if the thread is not sound.
+// [segno.KindCorrupt] if the thread is damaged.
 func (m *Importer) Thread(ctx context.Context, r *archive.Reader, into Into) (*ImportedThread, error) {
 	agent := ThreadAgent(r.Manifest())
 	if agent == "" {
@@ -86,7 +87,7 @@ func newThreadImport(m *Importer, r *archive.Reader) *threadImport {
 	return x
 }
 
-// trusts returns an error unless words of an archive may get into a store.
+// trusts returns an error unless the conversation of an archive may be imported into a store.
 func (into *Into) trusts(r *archive.Reader) error {
 	if into.TrustSession || into.Ours != nil && into.Ours(r.Manifest().Digest) {
 		return nil
@@ -95,13 +96,13 @@ func (into *Into) trusts(r *archive.Reader) error {
 		WithHint("use --trust-session if you trust the author")
 }
 
-// importIDs makes the ids of an import.
+// importIDs derives the ids of an import.
 type importIDs struct {
 	digest string
 	thread segno.ThreadID
 }
 
-// commit returns the id of a commit of the archive in the store.
+// commit returns the store's id for a commit of the archive.
 func (i importIDs) commit(id segno.CommitID) segno.CommitID {
 	if id == "" {
 		return ""
@@ -109,25 +110,24 @@ func (i importIDs) commit(id segno.CommitID) segno.CommitID {
 	return segno.CommitID(segno.DerivedID("import", i.digest, string(i.thread), string(id)))
 }
 
-// step returns the id of a commit that the import adds.
+// step returns the id of a commit that the import adds and the archive does not contain.
 func (i importIDs) step(parts ...string) segno.CommitID {
 	return segno.CommitID(segno.DerivedID(append([]string{"import step", i.digest, string(i.thread)}, parts...)...))
 }
 
-// A threadImport is one import.
 type threadImport struct {
 	Importer
 	t   *threadReader
 	ids importIDs
 	rec segno.WorkspaceRecord
 	out ImportedThread
-	// present replaces the snapshot of the head: the files are there already.
+	// present replaces the snapshot of the head if the files are already in place.
 	present *segno.Snapshot
-	// isRenamed is set if the thread gets a new id also if its own is free.
+	// isRenamed is set if the thread gets a new id even if its own is not taken.
 	isRenamed bool
 }
 
-// commit returns a commit of the archive as the store gets it.
+// commit converts a commit of the archive to one for the store.
 func (x *threadImport) commit(n *node) segno.Commit {
 	c := n.commit(x.ids.thread, x.ids.commit, x.rec.ID)
 	if x.present != nil && n.ID == x.t.info.Head && c.Checkpoint != nil {
@@ -150,7 +150,7 @@ func (x *threadImport) run(ctx context.Context, r *archive.Reader, agent string,
 	if x.t, err = newThreadReader(r, agent, archive.Thread); err != nil {
 		return corrupt(err, dir)
 	}
-	if err := x.checkSize(dir, into.MaxBytes); err != nil { // before the check reads the objects
+	if err := x.checkSize(dir, into.MaxBytes); err != nil { // comes first, because the check reads all objects
 		return err
 	}
 	if err := x.t.check(ctx); err != nil {
@@ -181,12 +181,12 @@ func (x *threadImport) run(ctx context.Context, r *archive.Reader, agent string,
 	return x.putCommits(ctx)
 }
 
-// checkSize refuses a thread that is larger than the limit, or than the disk has space for: its
-// objects, which the store gets, and its files.
+// checkSize refuses a thread that is larger than the limit or the free space of the disk. It counts
+// the objects, which go into the store, and the files.
 func (x *threadImport) checkSize(dir string, most int64) error {
 	total := int64(0)
 	for _, size := range x.t.objects {
-		total += size // at most maxObject each
+		total += size // cannot overflow: each size is at most maxObject
 	}
 	if x.t.files != nil {
 		total += x.t.files.Bytes
@@ -211,7 +211,7 @@ func (x *threadImport) checkSize(dir string, most int64) error {
 	return nil
 }
 
-// corrupt makes an error about the content of an archive KindCorrupt.
+// corrupt gives an error about the content of an archive the kind KindCorrupt.
 func corrupt(err error, name string) error {
 	switch kind := segno.KindOf(err); {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -222,7 +222,7 @@ func corrupt(err error, name string) error {
 	return segno.NewError(segno.KindCorrupt, opImport, name, err)
 }
 
-// resolve returns the path that a new directory will have.
+// resolve returns the path of a new directory with symlinks resolved.
 func resolve(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -238,8 +238,8 @@ func resolve(dir string) (string, error) {
 	return filepath.Join(parent, filepath.Base(dir)), err
 }
 
-// candidates are the ids that the thread may get: that of the archive, or one that the digest
-// decides.
+// candidates returns the ids that the thread may get: the archive's, or one that is derived from
+// the digest.
 func (x *threadImport) candidates() []segno.ThreadID {
 	wanted := x.t.info.ID
 	suffix := segno.DerivedID("imported thread", x.ids.digest)[:8]
@@ -266,7 +266,7 @@ func (x *threadImport) findEarlier(ctx context.Context, dir string) (*segno.Thre
 		}
 		known, err := findThread(ctx, x.Store, id)
 		if segno.KindOf(err) == segno.KindNotFound {
-			continue // it was deleted
+			continue // the user deleted it
 		}
 		if err != nil {
 			return nil, err
@@ -286,9 +286,9 @@ func (x *threadImport) findEarlier(ctx context.Context, dir string) (*segno.Thre
 	return nil, nil
 }
 
-// isComplete reports whether an earlier import made the last commit. A commit that the store has
-// is admitted again and changes nothing; this one would be refused, because it expects a head that
-// no thread has.
+// isComplete reports whether an earlier import made the last commit. It commits the same commit id
+// with an expected head that no thread has. If the store already has the commit, it accepts the
+// repetition and changes nothing. Otherwise it refuses the commit.
 func (x *threadImport) isComplete(ctx context.Context) (bool, error) {
 	if x.rec.State.Thread == x.ids.thread {
 		return true, nil
@@ -302,8 +302,8 @@ func (x *threadImport) isComplete(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// last returns the commit that puts the head and the tip where they were and gives the directory
-// to the thread.
+// last returns the commit that restores the positions of the head and the tip, and gives the
+// directory to the thread.
 func (x *threadImport) last() segno.Commit {
 	last := segno.Commit{ID: x.ids.step("last"), Thread: x.ids.thread,
 		Move: &segno.Move{Head: x.ids.commit(x.t.info.Head), Tip: x.ids.commit(x.t.info.Tip)}}
@@ -319,8 +319,8 @@ func (x *threadImport) last() segno.Commit {
 	return last
 }
 
-// begin makes the directory and the thread with its first commit, which decides the id. A
-// directory that is not empty is refused unless an earlier import made it.
+// begin makes the directory, and makes the thread with its first commit, which decides the id. It
+// refuses a directory that is not empty, unless an earlier import made it.
 func (x *threadImport) begin(ctx context.Context, dir string, isKnown bool) error {
 	made, err := x.makeDir(dir, isKnown)
 	if err != nil {
@@ -341,7 +341,7 @@ func (x *threadImport) begin(ctx context.Context, dir string, isKnown bool) erro
 	return err
 }
 
-// makeDir makes the directory, and reports whether it was not there.
+// makeDir makes the directory. made is false if it already existed.
 func (x *threadImport) makeDir(dir string, isKnown bool) (made bool, err error) {
 	there, err := os.ReadDir(dir)
 	switch {
@@ -392,8 +392,8 @@ const (
 	batchObjects = 4096
 )
 
-// putObjects puts all objects into the store. They are there before a commit names them, and
-// the store removes them later if none does.
+// putObjects puts all objects into the store, before a commit names them. The store collects them
+// later if no commit does.
 func (x *threadImport) putObjects(ctx context.Context) error {
 	names := slices.SortedFunc(maps.Keys(x.t.objects), func(a, b segno.Hash) int { return bytes.Compare(a[:], b[:]) })
 	for len(names) > 0 {
@@ -429,8 +429,8 @@ func (x *threadImport) putBatch(ctx context.Context, names []segno.Hash) (err er
 	return x.Store.Objects().Keep(ctx, staged)
 }
 
-// putFiles puts the files of the head into the directory. Files of an earlier import that was
-// interrupted are there already.
+// putFiles writes the files of the head to the directory. Some may exist from an earlier import
+// that was interrupted.
 func (x *threadImport) putFiles(ctx context.Context) error {
 	if x.t.files == nil {
 		return nil
@@ -455,8 +455,8 @@ func (x *threadImport) putFiles(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// A scan removes the temporary files of an earlier import that was interrupted, and makes the
-	// index for the first command there.
+	// A scan removes the temporary files of an interrupted import, and makes the index for the
+	// first command in the directory.
 	batch := x.Store.Objects().Batch()
 	_, err = ws.Snapshot(ctx, batch)
 	return errors.Join(err, batch.Close())

@@ -20,10 +20,10 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// ThreadState returns the state of a whole thread: all its commits on all lines, those of
-// other threads that it was forked from, and the objects that they reach. State describes the
-// other results. Options.OmitSession leaves out transcripts and entries, and Options.WorkspaceOnly
-// prompts and documents of state and world, too.
+// ThreadState returns the state of a whole thread: all its commits on all lines, those of other
+// threads that it was forked from, and the objects that they reach. The other results are those of
+// State. Options.OmitSession leaves out transcripts and entries. Options.WorkspaceOnly also leaves
+// out prompts and the documents of state and world.
 func (p *Packer) ThreadState(ctx context.Context, thread segno.ThreadID, o Options) (archive.State, func() error, error) {
 	fsys := p.FS
 	if fsys == nil {
@@ -65,7 +65,6 @@ func (b *builder) buildThread(ctx context.Context, thread segno.ThreadID) error 
 	return nil
 }
 
-// findThread returns a thread of a store.
 func findThread(ctx context.Context, s segno.Store, id segno.ThreadID) (*segno.Thread, error) {
 	for t, err := range s.Threads(ctx, segno.ThreadQuery{IDPrefix: string(id)}) {
 		if err != nil {
@@ -78,20 +77,21 @@ func findThread(ctx context.Context, s segno.Store, id segno.ThreadID) (*segno.T
 	return nil, segno.NewError(segno.KindNotFound, "find thread", string(id), nil)
 }
 
-// A threadWriter makes the files of one thread.
+// A threadWriter writes the files of one thread.
 type threadWriter struct {
 	*builder
 	info   threadInfo
-	order  []segno.CommitID // parents first; those of the thread by arrival
-	newest segno.CommitID   // with a checkpoint, at or below the head
-	// parents has the parent of each commit that the archive lacks, because nothing of it is left.
+	order  []segno.CommitID // parents first; the thread's own commits in order of arrival
+	newest segno.CommitID   // the newest commit with a checkpoint at or below the head
+	// parents has the parent of each commit that the archive lacks because all its content is left
+	// out.
 	parents map[segno.CommitID]segno.CommitID
 
 	redactor *workspace.Redactor
 	kept     map[segno.Hash]int64  // objects of the store, and their sizes or -1
-	traced   [][]segno.Hash        // objects of transcripts, in the order of their bytes between two lists
-	isList   map[segno.Hash]bool   // objects that list others
-	made     map[segno.Hash][]byte // objects that only the archive has
+	traced   [][]segno.Hash        // objects of transcripts in the order of their bytes; lists separate the runs
+	isList   map[segno.Hash]bool   // objects that list other objects
+	made     map[segno.Hash][]byte // objects that are not in the store
 	lines    vfs.File
 	size     int64
 	onlyLine bool // for a session of segno's own agent: no files and no documents
@@ -165,8 +165,8 @@ func (w *threadWriter) collect(ctx context.Context) error {
 	return nil
 }
 
-// sort puts commits into the order in which they arrived, and before each those of other threads
-// that it follows.
+// sort sorts commits in order of arrival. Commits of other threads come before the first commit
+// that follows them.
 func (w *threadWriter) sort(found map[segno.CommitID]*segno.Node) {
 	own := slices.SortedFunc(maps.Values(found), func(a, b *segno.Node) int {
 		if a.Seq != b.Seq {
@@ -235,7 +235,7 @@ func inMemory(name string, data []byte) archive.File {
 	return archive.File{Path: name, Size: int64(len(data)), Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }}
 }
 
-// left returns a commit, or the nearest one below it of which something is left.
+// left returns the nearest commit, at or below id, that is in the archive.
 func (w *threadWriter) left(id segno.CommitID) segno.CommitID {
 	for {
 		below, gone := w.parents[id]
@@ -246,7 +246,7 @@ func (w *threadWriter) left(id segno.CommitID) segno.CommitID {
 	}
 }
 
-// writeCommit writes one line.
+// writeCommit writes the line of one commit.
 func (w *threadWriter) writeCommit(ctx context.Context, out *bufio.Writer, id segno.CommitID) error {
 	line, err := w.store.Load(ctx, id, segno.Window{Last: 1, Entries: true})
 	if err != nil {
@@ -284,7 +284,7 @@ func (w *threadWriter) writeCommit(ctx context.Context, out *bufio.Writer, id se
 // omitsWords reports whether the conversation is left out.
 func (w *threadWriter) omitsWords() bool { return w.options.OmitSession || w.options.WorkspaceOnly }
 
-// checkpointOf returns a checkpoint as the archive has it, and adds its objects.
+// checkpointOf converts a checkpoint to its form in the archive, and adds its objects.
 func (w *threadWriter) checkpointOf(ctx context.Context, from *segno.Checkpoint) (*segno.Checkpoint, error) {
 	if from == nil {
 		return nil, nil
@@ -321,7 +321,7 @@ func (w *threadWriter) checkpointOf(ctx context.Context, from *segno.Checkpoint)
 	return &cp, err
 }
 
-// position returns a position as the archive has it, and adds its objects.
+// position converts a position to its form in the archive, and adds its objects.
 func (w *threadWriter) position(ctx context.Context, from *segno.Position) (*segno.Position, error) {
 	if from == nil || w.omitsWords() {
 		return nil, nil
@@ -356,7 +356,7 @@ func isAllowedSidecar(name string) bool {
 	return !strings.HasPrefix(name, "session-env/") && !archive.IsDenied(archive.Session, name)
 }
 
-// traceSession adds the objects of a position, some of which only the archive has.
+// traceSession adds the objects of a position. Some of them are made only for the archive.
 func traceSession(ctx context.Context, w *threadWriter, p segno.Position) error {
 	be := backendOf(p.Agent)
 	objects := madeObjects{w.store.Objects(), w.made}
@@ -372,10 +372,10 @@ func traceSession(ctx context.Context, w *threadWriter, p segno.Position) error 
 	})
 }
 
-// transcripts returns the pieces of transcripts that are stored in several objects as one file each.
-// A value may go from one object into the next, and a line may.
+// transcripts returns one file for each transcript part that is stored in several objects, because a value or a line
+// may begin in one object and end in the next.
 func (w *threadWriter) transcripts(ctx context.Context) (files []archive.File) {
-	done := map[string]bool{} // by all objects: two files can have the same beginning
+	done := map[string]bool{} // keyed by all objects, because two files can have the same beginning
 	add := func(run []segno.Hash) {
 		key := fmt.Sprint(run)
 		if len(run) < 2 || done[key] {
@@ -406,7 +406,7 @@ func (w *threadWriter) transcripts(ctx context.Context) (files []archive.File) {
 	return files
 }
 
-// An objectsReader reads objects one after the other.
+// An objectsReader reads the concatenation of objects.
 type objectsReader struct {
 	ctx     context.Context
 	objects segno.Objects
@@ -431,7 +431,7 @@ func (r *objectsReader) Read(p []byte) (n int, err error) {
 
 func (r *objectsReader) Close() error { return nil }
 
-// madeObjects are the objects of a store and those that only an archive has.
+// madeObjects combines the objects of a store with those that were made for an archive.
 type madeObjects struct {
 	segno.Objects
 	made map[segno.Hash][]byte

@@ -16,26 +16,26 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// A threadReader reads one thread of an archive, whose content is hostile until check returned nil.
+// A threadReader reads one thread of an archive. Its content is untrusted until check returns nil.
 type threadReader struct {
 	r       *archive.Reader
-	root    string // of the files in the archive
+	root    string // root of the files in the archive
 	info    *threadInfo
-	objects map[segno.Hash]int64 // of the archive, and their sizes
+	objects map[segno.Hash]int64 // objects of the archive, with their sizes
 	first   segno.CommitID
 	// files is the snapshot of the newest checkpoint at or below the head, or nil.
 	files   *segno.Snapshot
 	reached map[segno.Hash]bool
 	cache   map[segno.Hash][]byte
-	cached  int   // bytes in cache
-	missing error // the first object that a commit names and that is not there
+	cached  int   // size of the cache in bytes
+	missing error // reports the first object that a commit names and the archive lacks
 	// parents has the parent of each commit.
 	parents map[segno.CommitID]segno.CommitID
 
-	// hasDenied is set if a snapshot has paths that an archive may not have: see dropDenied.
+	// hasDenied is set if a snapshot has paths that an archive must not have; see dropDenied.
 	hasDenied bool
 	dropped   *droppedList
-	copies    map[copyKey]segno.Snapshot // without these paths, by the snapshots of the archive
+	copies    map[copyKey]segno.Snapshot // snapshots without these paths, by the snapshots of the archive
 	made      map[segno.Hash][]byte      // objects of copies
 }
 
@@ -82,11 +82,10 @@ func (t *threadReader) read(name string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// commits calls visit for each commit.
 func (t *threadReader) commits(ctx context.Context, visit func(*node) error) error {
 	in, out := io.Pipe()
 	go func() { out.CloseWithError(t.r.ReadFile(t.root+commitsFile, out)) }()
-	defer func() { _ = in.Close() }() // ends the goroutine
+	defer func() { _ = in.Close() }() // stops the writing goroutine
 	lines := &lineReader{from: bufio.NewReaderSize(in, 1<<20)}
 	for {
 		n, err := lines.next()
@@ -108,8 +107,8 @@ func (t *threadReader) commits(ctx context.Context, visit func(*node) error) err
 	}
 }
 
-// check checks that the files are a thread, and that everything it names is in the archive and
-// is in the form that a packed thread has. Then it leaves out the paths that an archive may not have.
+// check checks that the files are a thread, and that every object that the thread names is in the archive and has the
+// form of a packed one. Then it drops the paths that an archive must not have.
 func (t *threadReader) check(ctx context.Context) error {
 	if err := t.checkForm(ctx); err != nil || !t.hasDenied {
 		return err
@@ -117,7 +116,7 @@ func (t *threadReader) check(ctx context.Context) error {
 	return t.dropDenied(ctx)
 }
 
-// checkForm is check without the rules about denied places.
+// checkForm makes the checks of check except the rules about denied places.
 func (t *threadReader) checkForm(ctx context.Context) error {
 	if err := segno.CheckID("read thread", string(t.info.ID)); err != nil {
 		return err
@@ -167,18 +166,18 @@ func (t *threadReader) checkForm(ctx context.Context) error {
 	return nil
 }
 
-// maxCommits bounds the commits of a thread, of which a reader keeps the ids in memory.
+// maxCommits limits the commits of a thread, because a reader keeps their ids in memory.
 const maxCommits = 1 << 20
 
-// Limits of the entries and directories of all snapshots, as far as they differ. A reader keeps
-// the paths of the directories in memory.
+// Limits of the distinct entries and directories of all snapshots. A reader keeps the paths of the
+// directories in memory.
 const (
 	maxTreeEntries = 1 << 26
 	maxTreeDirs    = 1 << 18
 )
 
-// reach notes that a commit names an object, which has size bytes unless that is -1, and reports
-// whether it is the first one to do so.
+// reach records that a commit names an object. It reports whether this is the first time. size is
+// the object's size, or -1 if that is not known.
 func (t *threadReader) reach(name segno.Hash, size int64) bool {
 	has, ok := t.objects[name]
 	if t.missing == nil && !ok {
@@ -192,7 +191,8 @@ func (t *threadReader) reach(name segno.Hash, size int64) bool {
 	return !known
 }
 
-// checkPlace checks the place of a commit in the tree: parents come first, so there is no circle.
+// checkPlace checks the place of a commit in the tree. Parents must come first, so the tree has no
+// cycles.
 func (t *threadReader) checkPlace(n *node) error {
 	if _, twice := t.parents[n.ID]; twice {
 		return errors.New("it is there twice")
@@ -216,7 +216,6 @@ func (t *threadReader) checkPlace(n *node) error {
 	return nil
 }
 
-// checkTiers checks the tiers of a checkpoint.
 func (t *threadReader) checkTiers(ctx context.Context, redactor *workspace.Redactor, cp *segno.Checkpoint) error {
 	if cp == nil {
 		return nil
@@ -248,8 +247,8 @@ func (t *threadReader) checkTiers(ctx context.Context, redactor *workspace.Redac
 	return t.missing
 }
 
-// checkSidecars checks that the files beside a transcript are those that an archive may have: Claude
-// Code runs the files of session-env before each command.
+// checkSidecars checks that an archive may have the files beside a transcript. It refuses session-env, for example,
+// because Claude Code runs those files before each command.
 func (t *threadReader) checkSidecars(ctx context.Context, p *segno.Position) error {
 	if p.Sidecars.IsZero() {
 		return nil
@@ -270,7 +269,6 @@ func (t *threadReader) checkSidecars(ctx context.Context, p *segno.Position) err
 // threadObjects are the objects of a thread in an archive.
 type threadObjects struct{ t *threadReader }
 
-// Get returns an object.
 func (o threadObjects) Get(_ context.Context, name segno.Hash) ([]byte, error) {
 	if _, ok := o.t.objects[name]; !ok {
 		return nil, segno.NewError(segno.KindCorrupt, "read object of archive", name.String(), errors.New("it is missing"))
@@ -281,7 +279,7 @@ func (o threadObjects) Get(_ context.Context, name segno.Hash) ([]byte, error) {
 	if data, ok := o.t.made[name]; ok {
 		return bytes.Clone(data), nil
 	}
-	data, err := o.t.read(objectPath(name)) // its name is the hash that the manifest has, which ReadFile checks
+	data, err := o.t.read(objectPath(name)) // no hash check: the name is the hash in the manifest, which ReadFile checks
 	if err == nil && len(data) < maxCached && o.t.cached < cacheSize {
 		o.t.cache[name] = bytes.Clone(data)
 		o.t.cached += len(data)
@@ -289,13 +287,13 @@ func (o threadObjects) Get(_ context.Context, name segno.Hash) ([]byte, error) {
 	return data, err
 }
 
-// The small objects that are read first are kept: directories are read several times.
+// Limits of the cache of small objects. Directories are read several times, so the first objects
+// are kept.
 const (
 	maxCached = 64 << 10
 	cacheSize = 32 << 20
 )
 
-// Has reports whether an object is there.
 func (o threadObjects) Has(_ context.Context, name segno.Hash) (bool, error) {
 	_, ok := o.t.objects[name]
 	return ok, nil
@@ -304,5 +302,4 @@ func (o threadObjects) Has(_ context.Context, name segno.Hash) (bool, error) {
 // Batch returns nil: an archive takes no objects.
 func (o threadObjects) Batch() segno.Batch { return nil }
 
-// Keep does nothing.
 func (o threadObjects) Keep(context.Context, segno.Staged) error { return nil }

@@ -13,36 +13,36 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// Into says where an archive is unpacked to and what of it. Fields with the names of those of
-// [archive.Into] have the same meaning.
+// Into chooses the parts of an archive to unpack, and the directories for them. Fields with the
+// names of those of [archive.Into] have the same meaning.
 type Into struct {
-	// Dir is the directory to make. It must not exist, or be empty.
+	// Dir is the directory to make. It must be empty if it exists.
 	Dir          string
 	TrustSession bool
 	Ours         func(digest string) bool
 	// NewSession gives each session a new id. Otherwise a session keeps its id if the agent's
 	// home has no session with it.
 	NewSession bool
-	// Home returns the directory in which an agent keeps its sessions, an absolute path, or ""
-	// if sessions of that agent shall not be unpacked. agent is that of [archive.AgentInfo.Backend].
-	// [DefaultHome] is usual. Nil unpacks no sessions.
+	// Home returns the absolute path of the directory in which an agent keeps its sessions, or "" to skip sessions of
+	// that agent. agent is an [archive.AgentInfo.Backend]. Callers usually pass [DefaultHome]. If Home is nil, no
+	// sessions are unpacked.
 	Home func(agent string) string
-	// HomeOf, if given, is used in place of Home. It also gets the name of the agent in the archive, for
-	// agents of which each has a home. The home must not be below Dir.
+	// HomeOf, if not nil, replaces Home. It also receives the name of the agent in the archive, for agents that each
+	// have a separate home. The home must not be below Dir.
 	HomeOf   func(name, agent string) string
 	Tiers    []archive.Tier
 	Agents   []string
 	MaxBytes int64
 	Progress func(done, total int64)
-	FS       vfs.FS // for all writes; nil is the operating system
+	FS       vfs.FS // for all writes; nil means the operating system
 }
 
 // Unpacked is the result of [Unpack].
 type Unpacked struct {
-	Dir    string // absolute, symlinks resolved
+	Dir    string // absolute, with symlinks resolved
 	World  string // the path of the world's document, or ""
 	Agents []UnpackedAgent
-	// Skipped are the files of the archive that are not in place, with the reason.
+	// Skipped are the files of the archive that were not unpacked, with the reasons.
 	Skipped []archive.Omission
 }
 
@@ -51,8 +51,8 @@ type UnpackedAgent struct {
 	Name    string
 	Backend string
 	Dir     string          // its workspace
-	Session segno.SessionID // the id under which its agent knows the session, or "" if none was unpacked
-	Command []string        // continues the session, to be run in Dir; nil without a session
+	Session segno.SessionID // the session's id in the agent's home, or "" if no session was unpacked
+	Command []string        // continues the session if run in Dir; nil if there is no session
 }
 
 // Reasons of Unpacked.Skipped, beside those of package archive.
@@ -61,19 +61,19 @@ const (
 	SkippedUnsupported = "unsupported session format"
 	// SkippedHome is a session for whose agent Into.Home returns no directory.
 	SkippedHome = "no home of the agent"
-	// SkippedOther is a file of the session tier that no session of its format has.
+	// SkippedOther is a file of the session tier that does not belong to a session of its format.
 	SkippedOther = "no file of the session"
 )
 
-// Unpack puts an archive into place. If the archive has one agent and no world, Dir becomes the
-// workspace of that agent. Otherwise Dir gets world.snapshot and agents/NAME/workspace. Each
-// session is added to the home of its agent, so that the agent resumes it in its workspace.
-// Unpack only adds files to a home, and changes no session that exists there.
+// Unpack extracts an archive. If the archive has one agent and no world, Dir becomes the workspace
+// of that agent. Otherwise Dir gets world.snapshot and agents/NAME/workspace. Each session is added
+// to the home of its agent, so that the agent resumes it in its workspace. Unpack only adds files
+// to a home, and changes no session that exists there.
 //
-// If Unpack fails, neither Dir nor a session is there. If the process is killed, Dir is there
-// and complete or does not exist. In the second case a session without a directory can
-// remain, and a hidden directory beside Dir. An Unpack beside it, an hour later or more,
-// removes that directory. Another Unpack works at once.
+// If Unpack fails, it leaves neither Dir nor a session behind. If the process is killed, Dir is
+// either complete or does not exist. If it does not exist, a session without a directory can
+// remain, and so can a hidden directory beside Dir. A later Unpack into the same parent removes the
+// hidden directory when it is at least an hour old. The user can repeat Unpack immediately.
 //
 // Errors are those of [archive.Load]. The error also has [segno.KindCorrupt] if the agent could
 // not resume a session of the archive, and [segno.KindBusy] if another process unpacks into the
@@ -85,12 +85,12 @@ func Unpack(ctx context.Context, r *archive.Reader, into Into) (*Unpacked, error
 	u := &unpacker{r: r, into: &into, made: &recorder{FS: into.FS}}
 	err := u.run(ctx)
 	if u.stage != nil {
-		_ = u.stage.remove() // what remains has no effect, and a later Unpack removes it
+		_ = u.stage.remove() // a remainder has no effect, and a later Unpack removes it
 	}
 	if err != nil {
 		u.made.rollback()
 	}
-	for _, lock := range u.locks { // also a rollback is done under the locks
+	for _, lock := range u.locks { // released last, because a rollback also needs the locks
 		lock.Close()
 	}
 	if err != nil {
@@ -99,15 +99,15 @@ func Unpack(ctx context.Context, r *archive.Reader, into Into) (*Unpacked, error
 	return &u.out, nil
 }
 
-// An unpacker is one call of Unpack.
+// An unpacker is the state of one call of Unpack.
 type unpacker struct {
 	r     *archive.Reader
 	into  *Into
 	out   Unpacked
-	stage *tempDir  // beside Dir, for everything that is not yet in place
+	stage *tempDir  // a directory beside Dir for all files that are not yet in place
 	made  *recorder // the files that are removed if the unpacking fails
 	locks []*os.File
-	homes []string // that are locked
+	homes []string // the locked homes
 }
 
 // loaded is the directory into which the archive is loaded.
@@ -127,7 +127,7 @@ func (u *unpacker) run(ctx context.Context) error {
 		return err
 	}
 	u.out.Skipped = loaded.Skipped
-	root := u.loaded() // what becomes Dir
+	root := u.loaded() // the directory that becomes Dir
 	isSingle := len(loaded.Manifest.Agents) == 1 && loaded.Manifest.World == nil
 	for _, info := range loaded.Manifest.Agents {
 		if len(u.into.Agents) > 0 && !slices.Contains(u.into.Agents, info.Name) {
@@ -195,7 +195,7 @@ func (u *unpacker) resolveDir() error {
 // mkdirAll makes a directory of the stage.
 func (u *unpacker) mkdirAll(dir string) error { return vfs.MkdirAll(u.into.FS, dir) }
 
-// publish makes the loaded tree appear as Dir.
+// publish renames the loaded tree to Dir.
 func (u *unpacker) publish(root string) (err error) {
 	fsys, dir := u.into.FS, u.out.Dir
 	if err := u.removeSessions(); err != nil {
@@ -205,12 +205,12 @@ func (u *unpacker) publish(root string) (err error) {
 		return err
 	}
 	if _, err := os.Lstat(dir); err == nil { // os.Rename does not replace a directory
-		if err := fsys.Remove(dir); err != nil { // it removes no directory that is not empty
+		if err := fsys.Remove(dir); err != nil { // fails if the directory is not empty
 			return taken(err)
 		}
 		defer func() {
 			if err != nil {
-				_ = fsys.Mkdir(dir, 0o755) // the caller needs the first error
+				_ = fsys.Mkdir(dir, 0o755) // the first error matters more
 			}
 		}()
 	}
@@ -218,21 +218,21 @@ func (u *unpacker) publish(root string) (err error) {
 		return taken(err)
 	}
 	if err = fsys.SyncDir(filepath.Dir(dir)); err != nil && fsys.Rename(dir, root) != nil {
-		u.made.created = nil // Dir cannot be withdrawn, so its sessions stay, too
+		u.made.created = nil // Dir cannot be removed again, so its sessions stay, too
 	}
 	return err
 }
 
 // taken returns err, or KindConflict if another process made Dir in the meantime.
 func taken(err error) error {
-	if errors.Is(err, fs.ErrExist) { // also of a directory that is not empty
+	if errors.Is(err, fs.ErrExist) { // also matches the error for a directory that is not empty
 		return segno.Errorf(segno.KindConflict, "", "", "another process made the directory").WithHint("name a directory that does not exist")
 	}
 	return err
 }
 
-// removeSessions removes the sessions from the loaded tree. They are in the homes of their agents
-// by now.
+// removeSessions removes the sessions from the loaded tree. At this point they are in the homes of
+// their agents.
 func (u *unpacker) removeSessions() error {
 	for _, a := range u.out.Agents {
 		if err := os.RemoveAll(filepath.Join(u.loaded(), "agents", a.Name, string(archive.Session))); err != nil {
@@ -242,7 +242,8 @@ func (u *unpacker) removeSessions() error {
 	return nil
 }
 
-// describe returns err as an error about Dir, which a user knows, and not about the stage.
+// describe rewrites an error about the stage as an error about Dir, because the user knows only
+// Dir.
 func (u *unpacker) describe(err error) error {
 	const op = "unpack archive"
 	var known *segno.Error

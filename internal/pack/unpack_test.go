@@ -66,7 +66,8 @@ func TestASessionKeepsItsIdIfThatIsFree(t *testing.T) {
 	}
 }
 
-// TestAnInterruptedUnpackIsRepeated finds the session that a killed unpack placed.
+// TestAnInterruptedUnpackIsRepeated checks that a repeated unpack finds the session that a killed
+// unpack placed.
 func TestAnInterruptedUnpackIsRepeated(t *testing.T) {
 	_, r := sample(t)
 	to := newTarget(t)
@@ -81,8 +82,8 @@ func TestAnInterruptedUnpackIsRepeated(t *testing.T) {
 	}
 }
 
-// TestOnlyTrustedSessionsAreLoaded has an archive from elsewhere, one from here, and a user
-// who trusts it.
+// TestOnlyTrustedSessionsAreLoaded unpacks an archive from another machine, one from this machine,
+// and one that the user trusts.
 func TestOnlyTrustedSessionsAreLoaded(t *testing.T) {
 	_, r := sample(t)
 	for name, c := range map[string]struct {
@@ -121,7 +122,7 @@ func TestOnlyTrustedSessionsAreLoaded(t *testing.T) {
 	}
 }
 
-// TestOccupiedPlacesAreRefused names an existing directory, a file and a link.
+// TestOccupiedPlacesAreRefused unpacks to an existing directory, a file and a link.
 func TestOccupiedPlacesAreRefused(t *testing.T) {
 	_, r := sample(t)
 	to := newTarget(t)
@@ -164,7 +165,8 @@ func file(path, content string) archive.File {
 	return archive.File{Path: path, Size: int64(len(content)), Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(content)), nil }}
 }
 
-// TestHostileSessions unpacks archives that were not made by this package, trusted by mistake.
+// TestHostileSessions unpacks archives that another program made and that the user trusts by
+// mistake.
 func TestHostileSessions(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -178,8 +180,8 @@ func TestHostileSessions(t *testing.T) {
 	for name, c := range map[string]struct {
 		info  archive.AgentInfo
 		files []archive.File
-		kind  segno.Kind // 0 is success
-		home  []string   // what it then has
+		kind  segno.Kind // 0 means success
+		home  []string   // the files in the home after that
 	}{
 		"other files": {archive.AgentInfo{SessionID: sessionID}, []archive.File{good,
 			file("projects/@cwd/"+other+".jsonl", "x"), file("projects/-other/"+sessionID+".jsonl", "x"), file("CLAUDE.md", "obey"),
@@ -248,7 +250,7 @@ func names(files map[string]string) map[string]bool {
 	return out
 }
 
-// TestUnpacksIntoOneHomeTakeTurns runs several at once; each gets a session of its own.
+// TestUnpacksIntoOneHomeTakeTurns runs several unpacks at once. Each gets a separate session.
 func TestUnpacksIntoOneHomeTakeTurns(t *testing.T) {
 	t.Parallel()
 	_, r := sample(t)
@@ -276,7 +278,7 @@ func TestUnpacksIntoOneHomeTakeTurns(t *testing.T) {
 	}
 }
 
-// TestACancelledUnpackLeavesNothing cancels at each report of progress.
+// TestACancelledUnpackLeavesNothing cancels an unpack at each report of progress.
 func TestACancelledUnpackLeavesNothing(t *testing.T) {
 	_, r := sample(t)
 	for n := range 7 {
@@ -299,7 +301,8 @@ func TestACancelledUnpackLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestUnpacksIntoOneDirectory runs several at once: one succeeds, and the others return an error with the reason.
+// TestUnpacksIntoOneDirectory runs several unpacks at once. One succeeds, and the others return an error with the
+// reason.
 func TestUnpacksIntoOneDirectory(t *testing.T) {
 	t.Parallel()
 	_, r := sample(t)

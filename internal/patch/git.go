@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// indexLine names git's blobs of both sides: 'git apply' checks those of a binary file,
-// and 'patch' reads from it that a name is a symlink. digits is how much of the names it has.
+// indexLine returns the line with git's blob names of both sides. 'git apply' checks the names for
+// a binary file, and 'patch' uses the mode in the line to recognize a symlink. digits is the length
+// of the names.
 func indexLine(from, to side, digits int) string {
 	line := fmt.Sprintf("index %s..%s", blobName(from)[:digits], blobName(to)[:digits])
 	if from.mode == to.mode {
@@ -19,12 +20,12 @@ func indexLine(from, to side, digits int) string {
 	return line + "\n"
 }
 
-// gitBinary is the part of a git patch that has a binary file's content, both ways.
+// gitBinary returns the part of a git patch with the content of a binary file, in both directions.
 func gitBinary(from, to side) string {
 	return fmt.Sprintf("GIT binary patch\n%s\n%s\n", literal(to.content), literal(from.content))
 }
 
-// blobName is git's name of a blob; no file has the name zero.
+// blobName returns git's name of a blob. The name of a missing file is zero.
 func blobName(s side) string {
 	if s.mode == "" {
 		return strings.Repeat("0", 2*sha1.Size)
@@ -32,14 +33,14 @@ func blobName(s side) string {
 	return fmt.Sprintf("%x", sha1.Sum(append(fmt.Appendf(nil, "blob %d\x00", len(s.content)), s.content...)))
 }
 
-// literal writes content deflated, in lines of git's base 85. A line encodes at most 52 bytes: its
-// first letter is the number of bytes (A to Z for 1 to 26, a to z for 27 to 52), and each four bytes,
-// filled up with zeros, become five digits. encoding/ascii85 has another alphabet.
+// literal deflates content and encodes it in lines of git's base 85. A line encodes at most 52 bytes. Its first letter
+// is the number of bytes (A to Z for 1 to 26, a to z for 27 to 52). Each four bytes, padded with zeros, become five
+// digits. encoding/ascii85 has another alphabet, so it cannot be used.
 func literal(content []byte) string {
 	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 	var packed bytes.Buffer
 	z := zlib.NewWriter(&packed)
-	_, _ = z.Write(content) // a buffer does not fail
+	_, _ = z.Write(content) // a write to a buffer does not fail
 	_ = z.Close()
 	var b strings.Builder
 	fmt.Fprintf(&b, "literal %d\n", len(content))

@@ -33,8 +33,8 @@ func (p *Patch) String() string {
 	return b.String() + p.Text
 }
 
-// side is one side of a change: the git mode and the content of a file. The
-// mode is "" if there is no file, or none that a patch can represent.
+// side is one side of a change: the git mode and the content of a file. The mode is "" if there is
+// no file, or if a patch cannot represent it.
 type side struct {
 	mode    string
 	content []byte
@@ -49,15 +49,15 @@ type Reader func(ctx context.Context, h segno.Hash) ([]byte, error)
 func FromStore(objects segno.Objects) Reader {
 	return func(ctx context.Context, h segno.Hash) ([]byte, error) {
 		data, err := objects.Get(ctx, h)
-		if segno.KindOf(err) == segno.KindNotFound { // a tree names it, so the store has lost it
+		if segno.KindOf(err) == segno.KindNotFound { // a tree names the object, so the store has lost it
 			err = segno.NewError(segno.KindCorrupt, "read file", "", err).WithHint("run 'segno check' to list all damage")
 		}
 		return data, err
 	}
 }
 
-// sideOf reads one side of a change. A directory and a protected entry have no mode, because git
-// does not have them.
+// sideOf reads one side of a change. Directories and protected entries have no mode, because a git
+// patch cannot contain them.
 func sideOf(ctx context.Context, read Reader, e segno.Entity) (s side, err error) {
 	switch e.Type {
 	case segno.EntityFile, segno.EntityHardLink:
@@ -72,8 +72,8 @@ func sideOf(ctx context.Context, read Reader, e segno.Entity) (s side, err error
 	return s, err
 }
 
-// Of makes the patch of a change. It omits the content of binary files unless
-// withBinary is set, because only 'git apply' can read it.
+// Of returns the patch of a change. It omits the content of binary files unless withBinary is set,
+// because only 'git apply' can read it.
 func Of(ctx context.Context, read Reader, c segno.Change, withBinary bool) (*Patch, error) {
 	from, err := sideOf(ctx, read, c.From)
 	if err != nil {
@@ -103,7 +103,8 @@ func (p *Patch) Note(c segno.Change, more string) {
 	p.Notes = append(p.Notes, strings.TrimSpace(sign.Sign+" "+sign.Name()+"  "+more))
 }
 
-// unsupportedInPatch describes the part of a change that a patch cannot represent, or is "".
+// unsupportedInPatch describes the part of a change that a patch cannot represent. It returns "" if
+// there is none.
 func unsupportedInPatch(c segno.Change, from, to side) string {
 	existed, exists := c.From.Type != segno.EntityNone, c.To.Type != segno.EntityNone
 	switch {
@@ -119,7 +120,7 @@ func unsupportedInPatch(c segno.Change, from, to side) string {
 	}
 	switch {
 	case from.mode == "" && to.mode == "":
-		return " " // the path alone
+		return " " // only the path
 	case from.equal(to):
 		return "attributes"
 	}
@@ -171,7 +172,8 @@ func (p *Patch) write(c segno.Change, from, to side, withBinary bool) {
 	}
 }
 
-// hunks returns the differing lines below the names of both files, and counts them.
+// hunks returns the names of both files, followed by the differing lines. It also counts these
+// lines.
 func (p *Patch) hunks(a, b string, from, to side) string {
 	_, hunks, ok := strings.Cut(string(diff.Diff("a", from.content, "b", to.content)), "\n@@ ")
 	if !ok {

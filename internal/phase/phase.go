@@ -8,7 +8,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Found is a thread as an index has it.
+// Found is a thread in an index.
 type Found struct {
 	Thread segno.Thread
 	Phase  segno.Phase
@@ -18,20 +18,19 @@ type Found struct {
 
 // Index is a store's index of its threads by phase.
 type Index interface {
-	// InPhase returns at least the first n threads, in the order of their ids and after a
-	// cursor, that are in a phase or in [segno.PhaseUnknown]. With an error it returns those
-	// it could read.
+	// InPhase returns at least the first n threads, in the order of their ids and after a cursor,
+	// that are in a phase or in [segno.PhaseUnknown]. If there is an error, it also returns the
+	// threads that it could read.
 	InPhase(ctx context.Context, p segno.Phase, after segno.ThreadID, n int) ([]Found, error)
-	// Remember records the phase of a thread unless the thread has changed since. It may do
-	// nothing where the store cannot be written.
+	// Remember records the phase of a thread, unless the thread has changed since f was read. It
+	// may do nothing if the store cannot be written.
 	Remember(ctx context.Context, f Found, p segno.Phase) error
 }
 
-// page is how many threads are read at a time.
+// page is the number of threads that are read at a time.
 const page = 128
 
-// Check refuses a query for threads that combines phase and cursor in a way that has no
-// meaning.
+// Check returns an error for a query that combines phase and cursor in a way that has no meaning.
 func Check(q *segno.ThreadQuery) error {
 	if q.After != "" && q.Phase == segno.PhaseUnknown || q.Phase > segno.PhaseWaiting || q.Phase != segno.PhaseUnknown && q.Session != "" {
 		return segno.Errorf(segno.KindInvalid, "list threads", "", "a cursor needs a phase, a phase is one of three, and goes with no session")
@@ -39,8 +38,8 @@ func Check(q *segno.ThreadQuery) error {
 	return nil
 }
 
-// Threads yields the threads of a query that names a phase. The index decides where it
-// knows the phase; otherwise the thread's line does, and the index learns it.
+// Threads yields the threads of a query that names a phase. If the index does not know the phase of
+// a thread, Threads reads it from the thread's line and records it in the index.
 func Threads(ctx context.Context, s segno.Store, x Index, q segno.ThreadQuery) iter.Seq2[segno.Thread, error] {
 	return func(yield func(segno.Thread, error) bool) {
 		n := 0
@@ -72,7 +71,7 @@ func Threads(ctx context.Context, s segno.Store, x Index, q segno.ThreadQuery) i
 	}
 }
 
-// matches reports whether a thread is one of those that q names.
+// matches reports whether a thread matches q.
 func matches(ctx context.Context, s segno.Store, x Index, f *Found, q *segno.ThreadQuery) (bool, error) {
 	if !q.Matches(&f.Thread) {
 		return false, nil
@@ -80,7 +79,7 @@ func matches(ctx context.Context, s segno.Store, x Index, f *Found, q *segno.Thr
 	if f.Phase == segno.PhaseUnknown {
 		p, err := Read(ctx, s, f.Head)
 		if segno.KindOf(err) == segno.KindNotFound && err != nil {
-			return false, nil // deleted and collected meanwhile
+			return false, nil // deleted and collected in the meantime
 		}
 		if err != nil {
 			return false, err

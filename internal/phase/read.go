@@ -6,8 +6,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Read works out the phase of the line that ends at a commit. If the
-// turn is over, it reads the newest commits only.
+// Read returns the phase of the line that ends at a commit. If the turn is over, it reads only the
+// newest commits.
 func Read(ctx context.Context, s segno.Store, at segno.CommitID) (segno.Phase, error) {
 	const few = 8
 	line, err := s.Load(ctx, at, segno.Window{Last: few})

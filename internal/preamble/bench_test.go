@@ -9,7 +9,8 @@ import (
 	"github.com/dalsegno/segno/internal/preamble"
 )
 
-// longThread returns the commits of so many turns, each with three effects.
+// longThread returns the commits of a thread with this number of turns, each with three
+// effects.
 func longThread(turns int) []segno.Node {
 	w := new(threadWriter)
 	for i := range turns {
@@ -58,8 +59,8 @@ func BenchmarkText(b *testing.B) {
 	}
 }
 
-// BenchmarkFacts reports how many of the facts of 1,000 turns and ten losses the
-// text holds, and how much of the budget it takes.
+// BenchmarkFacts reports how many facts of 1,000 turns and ten losses the text contains,
+// and how much of the budget it uses.
 func BenchmarkFacts(b *testing.B) {
 	w, facts := threadWithFacts()
 	s := preamble.FromCommits(w.nodes)

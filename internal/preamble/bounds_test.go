@@ -9,8 +9,9 @@ import (
 	"github.com/dalsegno/segno/internal/preamble"
 )
 
-// TestSmallerTextHasFewerDetails reduces the budget step by step. Details are shortened first, the oldest
-// first; then equal calls are counted, and at last the oldest are only a number.
+// TestSmallerTextHasFewerDetails reduces the budget step by step. The text first shortens details,
+// beginning with the oldest. Then it counts equal calls, and at last it has only a number for the oldest
+// ones.
 func TestSmallerTextHasFewerDetails(t *testing.T) {
 	w := new(threadWriter).prompt("go")
 	for i := range 300 {
@@ -45,8 +46,7 @@ func TestSmallerTextHasFewerDetails(t *testing.T) {
 	}
 }
 
-// TestTextFitsEveryBudget tries budgets one after another, so that parts end at every
-// distance from the end.
+// TestTextFitsEveryBudget tries consecutive budgets, so that parts end at every distance from the end.
 func TestTextFitsEveryBudget(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -81,8 +81,7 @@ func TestTextFitsAfterCallsEnd(t *testing.T) {
 	checkText(t, s.Text(preamble.Options{}), 0)
 }
 
-// TestNewestCallsGetTheRemainingRoom has room for some answers in full, but not for
-// all.
+// TestNewestCallsGetTheRemainingRoom uses a budget with room for some complete answers, but not for all.
 func TestNewestCallsGetTheRemainingRoom(t *testing.T) {
 	w := new(threadWriter).prompt("go")
 	for i := range 100 {
@@ -94,7 +93,7 @@ func TestNewestCallsGetTheRemainingRoom(t *testing.T) {
 	}
 }
 
-// thousands exceeds every limit of a Builder. Its call k7000 recurs until the end.
+// thousands returns a thread that exceeds every limit of a Builder. Its call k7000 recurs until the end.
 func thousands(effects, distinct, answer int) *randomThread {
 	w := &randomThread{done: map[string]int{}}
 	for i := range effects {
@@ -118,7 +117,7 @@ func TestThousandsOfEffectsAreStillCounted(t *testing.T) {
 		return // it takes seconds
 	}
 	const effects, often = 9000, 197
-	for _, answer := range []int{200, 1500} { // all of those that are kept one by one have room, or not
+	for _, answer := range []int{200, 1500} { // either all calls that are kept one by one have room, or not
 		w := thousands(effects, 7000, answer)
 		s := new(preamble.Builder)
 		for i, n := range w.nodes {

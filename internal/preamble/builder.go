@@ -12,17 +12,17 @@ import (
 // Builder collects the words and calls of a thread, for [Builder.Text]. The zero Builder is ready to use.
 // Its size is bounded, whatever the thread's length. It is not for concurrent use.
 type Builder struct {
-	// Dir is the directory of the session. Paths below it are told relative to it.
+	// Dir is the directory of the session. The text contains paths below it as relative paths.
 	Dir string
 
 	turns []*turn // oldest first
-	older tallies // calls that are not kept one by one
+	older tallies // older calls, which are only counted
 	plan  []todo  // the newest one
 
-	shown string // the notes so far with the prompt of the newest turn in full
+	shown string // the notes so far with the complete prompt of the newest turn
 
 	promptBytes, replyBytes, detailBytes, callCount int // in turns
-	briefPrompts, briefReplies                      int // how many of the turns, from the first, have them shortened
+	briefPrompts, briefReplies                      int // how many turns, from the first, have shortened ones
 
 	calls     map[string]*call    // of the newest turn, by id
 	running   []*call             // calls without a result, of any turn, oldest first
@@ -90,8 +90,8 @@ func (b *Builder) addEntry(e segno.Entry) {
 	}
 }
 
-// addUserMessage adds words of the user. Without a turn's number, after a turn ended,
-// they begin the next one.
+// addUserMessage adds words of the user. If the number is 0 and the newest turn has ended, the words begin the
+// next turn.
 func (b *Builder) addUserMessage(number int, words string) {
 	if n := len(b.turns); number == 0 && n > 0 && b.turns[n-1].isEnded {
 		b.beginTurn(0)
@@ -107,8 +107,8 @@ func (b *Builder) addPrompt(t *turn, words string) {
 	b.shortenOldest()
 }
 
-// addAttachments adds the texts that were attached to a prompt: the notes with the prompt in full have them, in
-// parts of its JSON.
+// addAttachments adds the texts that the user attached to a prompt. The notes with the complete prompt contain
+// them, as parts of its JSON.
 func (b *Builder) addAttachments(e segno.Entry) {
 	const most = 1 << 20
 	note := members(e.Body)
@@ -171,7 +171,7 @@ func (b *Builder) turn(number int) *turn {
 // beginTurn begins a turn. If there are too many, it drops the older half after the first two.
 func (b *Builder) beginTurn(number int) *turn {
 	b.shown = ""
-	b.calls = nil // those of earlier turns that still run are in b.running
+	b.calls = nil // b.running has the calls of earlier turns that still run
 	if len(b.turns) == maxTurns {
 		const from, to = 2, maxTurns / 2
 		for _, t := range b.turns[from:to] {
@@ -187,7 +187,7 @@ func (b *Builder) beginTurn(number int) *turn {
 	return t
 }
 
-// addCall adds a call to a turn. It keeps the calls within their limits: older ones are only counted.
+// addCall adds a call to a turn. If there are too many calls, it replaces older ones by counts.
 func (b *Builder) addCall(t *turn, c *call) {
 	c.turn = t
 	t.calls = append(t.calls, c)
@@ -203,7 +203,7 @@ func (b *Builder) addCall(t *turn, c *call) {
 	b.older.trim()
 }
 
-// countCalls counts the calls of a turn instead of keeping them, as far as there are too many.
+// countCalls replaces calls of a turn by counts, as many as exceed the limit.
 func (b *Builder) countCalls(t *turn) {
 	n := len(t.calls)
 	if t == b.turns[len(b.turns)-1] {
@@ -248,10 +248,10 @@ func (b *Builder) removeCall(c *call) {
 	}
 }
 
-// addIntent adds a call that begins, or a later report about one that began. An agent may
-// report a call more than once, for example first with a title and then with its input.
-// Until the call ends, the report with the longer input counts. A call that one of the
-// reports shows to be an effect does not count as looked up.
+// addIntent adds a call that begins, or a later report about a call that has begun. An agent may report a call
+// more than once, for example first with a title and then with its input. Until the call ends, the report with
+// the longer input counts. If one of the reports shows that the call has an effect, the call does not count as
+// a lookup.
 func (b *Builder) addIntent(e segno.Entry) {
 	now := b.describe(e.Name, e.Body)
 	t := b.turn(e.Turn)
@@ -279,13 +279,13 @@ func (b *Builder) addIntent(e segno.Entry) {
 			}
 			return
 		case now.subject == "" || now.subject == before.subject:
-			return // one call, reported twice; another call would have another subject
+			return // a second report of the same call; another call would have another subject
 		}
 	}
 	b.register(now, e.ID, t)
 }
 
-// register makes a call of a turn known by its id and adds it to the turn.
+// register adds a call to a turn and to the index of calls by id.
 func (b *Builder) register(c *call, id string, t *turn) *call {
 	c.id = id
 	if c.id != "" {
@@ -310,7 +310,7 @@ func (b *Builder) register(c *call, id string, t *turn) *call {
 	return c
 }
 
-// setPlan replaces the list of things to do by the one in raw, if there is one.
+// setPlan replaces the todo list by the one in raw, if there is one.
 func (b *Builder) setPlan(raw json.RawMessage) {
 	if list := readTodos(raw); list != nil {
 		b.plan = list
@@ -337,20 +337,20 @@ func (b *Builder) addResult(e segno.Entry) {
 		return
 	}
 	if strings.Contains(answer, "\n") || len(answer) > inlineAnswer || strings.Contains(answer, path.Base(c.subject)) {
-		answer = "" // it repeats the file or its name
+		answer = "" // the answer repeats the file or its name
 	}
 	if b.setDetails(c, "", answer); answer == "" { // the file has the content
 		b.mergeInto(c)
 	}
 }
 
-// end sets the state of a call that does not run any more.
+// end sets the final state of a call.
 func (b *Builder) end(c *call, end state) {
 	c.state = end
 	b.running = slices.DeleteFunc(b.running, func(r *call) bool { return r == c })
 }
 
-// mergeInto removes an earlier change of the same file in the same turn: one line is enough for both.
+// mergeInto removes an earlier change of the same file in the same turn, because one line is enough for both.
 func (b *Builder) mergeInto(c *call) {
 	for _, before := range c.turn.calls {
 		if before != c && before.state == done && before.answer == "" && before.verb == c.verb && before.subject == c.subject && before.tool == c.tool {
@@ -361,8 +361,7 @@ func (b *Builder) mergeInto(c *call) {
 	}
 }
 
-// find returns the call that a result belongs to, or nil. It may have begun in an earlier
-// turn, in the background.
+// find returns the call of a result, or nil. The call may have begun in an earlier turn, in the background.
 func (b *Builder) find(e segno.Entry) *call {
 	b.turn(e.Turn)
 	if c := b.calls[e.ID]; e.ID != "" && c != nil {

@@ -12,18 +12,18 @@ type call struct {
 	id        string
 	turn      *turn // nil if it is only counted
 	times     int   // how often it was made
-	inputSize int   // of the input it was described from, 0 for an empty one
+	inputSize int   // of the input in its description, 0 for an empty one
 	tool      string
 	verb      verb
-	// subject is the object of the call in one line: a command, a path. input is
-	// the rest of the tool's input, answer its output.
+	// subject is the object of the call in one line, such as a command or a path. input is the rest of
+	// the tool's input, answer its output.
 	subject, input, answer string
 	state                  state
 	isReadOnly             bool // it changes nothing, so it is not an effect
 	isThought              bool // it does not look anything up, either
 }
 
-// state is how a call ended, as far as it is known.
+// state is the known outcome of a call.
 type state int
 
 const (
@@ -41,7 +41,7 @@ const (
 // verb is the action of a call in the words of the text: "ran", "run".
 type verb struct{ past, infinitive string }
 
-// The kinds of call, as ACP has them, and a write, which ACP lacks.
+// The kinds of call: those of ACP, and a write, which ACP lacks.
 const (
 	kindExecute = "execute"
 	kindWrite   = "write"
@@ -72,10 +72,9 @@ func verbOf(kind string) verb {
 	}
 }
 
-// kindOf returns the kind of a call: by the tool's name if it is one of a known agent's,
-// even if the agent announced another kind, because a subagent may do anything and is
-// announced as a thought. Otherwise it is the announced kind. An unknown tool may have done
-// anything.
+// kindOf returns the kind of a call. The name of a known agent's tool decides, even if the agent
+// announced another kind: agents announce a subagent as a thought, but a subagent may do anything. For
+// other tools, it is the announced kind. An unknown tool may have done anything.
 func kindOf(tool, announced string) string {
 	switch t := agenttool.Of(tool); {
 	case t.Kind != "" && (t.Effect != agenttool.Runs || announced == ""):
@@ -92,8 +91,8 @@ const (
 	maxDetail  = 8 << 10 // of an input, and of an answer
 )
 
-// describe makes a call of an intent. A hook's intent is the tool's input. The
-// proxy's intent has a title, a kind and perhaps the input.
+// describe converts an intent to a call. A hook's intent is the tool's input. The proxy's intent has a
+// title, a kind and perhaps the input.
 func (b *Builder) describe(tool string, body json.RawMessage) *call {
 	title, announced, input, path := readIntent(body)
 	kind := kindOf(tool, announced)
@@ -140,7 +139,7 @@ func (b *Builder) relative(s string) string {
 	parts := strings.Split(s, dir)
 	for i := range parts[:len(parts)-1] {
 		if before := parts[i]; before != "" && strings.Contains(inPath, before[len(before)-1:]) {
-			parts[i] += dir // it is a part of another path
+			parts[i] += dir // dir is a part of another path here
 		}
 	}
 	return strings.Join(parts, "")
@@ -154,7 +153,7 @@ func (c *call) describeAs(now *call) {
 // isOfFile reports whether the call writes or changes a file.
 func (c *call) isOfFile() bool { return c.verb == verbOf(kindWrite) || c.verb == verbOf(kindEdit) }
 
-// restored returns the entry among the calls for a user's restore of files.
+// restored returns a call that stands for a restore of files by the user.
 func restored(label string) *call {
 	return &call{times: 1, verb: verb{past: "restored"}, subject: oneLine(plain(label, maxSubject), maxSubject), state: done}
 }
@@ -166,8 +165,8 @@ const (
 	minAnswer    = 24  // of an answer that is shortened
 )
 
-// text returns one or more lines about c, with about size bytes of the input and the answer. An answer
-// gets a third, or what the input leaves.
+// text returns one or more lines about c, with about size bytes of the input and the answer. The
+// answer gets a third of them, or the part that the input does not need.
 func (c *call) text(size int) string {
 	if size <= 0 {
 		return c.sentence(shortSubject) + c.often() + c.ending() + ".\n"
@@ -226,7 +225,7 @@ func (c *call) sentence(subjectSize int) string {
 	return text + " " + about + with
 }
 
-// often returns how often c was made, "" for once.
+// often returns how often c was made as words, "" for once.
 func (c *call) often() string {
 	if c.times < 2 {
 		return ""
@@ -234,7 +233,7 @@ func (c *call) often() string {
 	return ", " + times(c.times)
 }
 
-// ending returns how c ended, "" if it ended normally.
+// ending returns the outcome of c as words, "" if it ended normally.
 func (c *call) ending() string {
 	return map[state]string{
 		begun:       "; its outcome is unknown: check before you do it again",

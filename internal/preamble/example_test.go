@@ -7,7 +7,7 @@ import (
 	"github.com/dalsegno/segno/internal/preamble"
 )
 
-// exampleThread has a turn as hooks record it, and one as the proxy does.
+// exampleThread has a turn that hooks recorded, and one that the proxy recorded.
 func exampleThread() *threadWriter {
 	l := new(threadWriter)
 	l.prompt("Fix the flaky test in ./queue and push it.\nThen tell Bob.")

@@ -57,7 +57,7 @@ func plant(t *rapid.T) *planted {
 	return p
 }
 
-// told are the facts in a text.
+// told returns the facts in a text.
 func (p *planted) told(text string) map[string]bool {
 	told := map[string]bool{}
 	for _, fact := range p.facts {
@@ -68,8 +68,8 @@ func (p *planted) told(text string) map[string]bool {
 	return told
 }
 
-// TestEveryFactThatFitsIsTold plants facts and reduces the budget. A text uses the room that it has, and a
-// smaller budget never tells a fact that a larger one does not.
+// TestEveryFactThatFitsIsTold plants facts and reduces the budget. A text uses all of its room, and a text with
+// a smaller budget never has a fact that one with a larger budget lacks.
 func TestEveryFactThatFitsIsTold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := plant(t)
@@ -103,8 +103,8 @@ func TestEveryFactThatFitsIsTold(t *testing.T) {
 	})
 }
 
-// TestManyTurnsThatFitAreToldInFull has 200 and 240 turns that need four fifths of the budget. No answer and no
-// word of the user is lost.
+// TestManyTurnsThatFitAreToldInFull tries 200 and 240 turns that need four fifths of the budget. The text has
+// every answer and every word of the user.
 func TestManyTurnsThatFitAreToldInFull(t *testing.T) {
 	for _, turns := range []int{200, 240} {
 		w, facts := new(threadWriter), []string(nil)
@@ -127,9 +127,9 @@ func TestManyTurnsThatFitAreToldInFull(t *testing.T) {
 	}
 }
 
-// TestTextReadsAsPrompt checks the form: each effect stands below the request that it served, a path below
-// the directory of the session is relative and comes once, a written file is named and not quoted,
-// what was looked up is named, and a greeting is not a task.
+// TestTextReadsAsPrompt checks the form of the text. Each effect is below the request that caused it. A path
+// below the directory of the session is relative and occurs once. The text names a written file and does not
+// quote it, it names lookups, and a greeting is not a task.
 func TestTextReadsAsPrompt(t *testing.T) {
 	w := new(threadWriter).prompt("hi").reply("Hello!").end()
 	w.prompt("Add a flag to the parser.")

@@ -9,7 +9,7 @@ import (
 	"github.com/dalsegno/segno/internal/preamble"
 )
 
-// FuzzText adds entries whose bodies may have any shape, or not be JSON.
+// FuzzText adds entries whose bodies are any JSON, or not JSON.
 func FuzzText(f *testing.F) {
 	f.Add("Bash", `{"command":"x"}`, `{"response":{"stdout":"y"}}`, `"words"`, `[{"content":"todo"}]`, 0)
 	f.Add("", `{"title":"t","kind":"edit","locations":[{}]}`, `{"status":"failed","content":[{"type":"diff"}]}`, `{"clipped":{"head":"\"a\\u00","tail":"b\""}}`, `{"todos":[]}`, 1)
@@ -19,7 +19,7 @@ func FuzzText(f *testing.F) {
 		f.Add(strings.ReplaceAll(h, "EVIL", ""), encode(h), encode(map[string]string{"error": h}), encode(h), encode([]map[string]string{{"content": h}}), 0)
 	}
 	f.Fuzz(func(t *testing.T, tool, input, result, words, plan string, budget int) {
-		const evil = "EVIL" // a tool may have it as its name
+		const evil = "EVIL" // a tool may have this name
 		tool = strings.ReplaceAll(tool, evil, "")
 		w := new(threadWriter).prompt(words)
 		w.call(tool, input, result).note("plan", plan).end()

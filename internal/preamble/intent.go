@@ -9,7 +9,7 @@ import (
 	"github.com/dalsegno/segno/internal/agenttool"
 )
 
-// readIntent reads an intent's body in the shape of the proxy. Any other body is a tool's
+// readIntent decodes an intent's body that the proxy recorded. Any other body is a tool's
 // input as a hook received it.
 func readIntent(body json.RawMessage) (title, kind string, input json.RawMessage, path string) {
 	ms := members(body)
@@ -39,7 +39,7 @@ func splitInput(tool string, v verb, input json.RawMessage) (subject, rest strin
 		}
 		return "", plainDetail(text)
 	}
-	// The last three change nothing in what the call does.
+	// The last three do not change the effect of the call.
 	ignored := []string{"", "description", "timeout", "run_in_background"}
 	for _, key := range agenttool.SubjectFields(tool) {
 		if v := get(ms, key); v != nil {
@@ -77,7 +77,7 @@ func commandText(v json.RawMessage) string {
 	return strings.Join(words, " ")
 }
 
-// readResult reads a result's body, as a hook or the proxy wrote it.
+// readResult decodes a result's body from a hook or from the proxy.
 func readResult(body json.RawMessage) (state, string) {
 	ms := members(body)
 	answer, end := "", done
@@ -88,7 +88,7 @@ func readResult(body json.RawMessage) (state, string) {
 		end = begun
 	case status != "":
 		answer, end = readProxyResult(ms, status)
-	case len(ms) > 0 && hasOnly(ms, "exit", "interrupt", "duration_ms", "agent"): // hooks record these of every call
+	case len(ms) > 0 && hasOnly(ms, "exit", "interrupt", "duration_ms", "agent"): // hooks record these for every call
 	default:
 		answer = TextOf(body)
 	}
@@ -134,13 +134,12 @@ func readProxyResult(ms []member, status string) (string, state) {
 	return answer, end
 }
 
-// isNonZero reports whether an exit status is there and is not 0.
+// isNonZero reports whether an exit status is present and not 0.
 func isNonZero(exit json.RawMessage) bool {
 	text := TextOf(exit)
 	return text != "" && text != "0"
 }
 
-// hasOnly reports whether an object has no other keys.
 func hasOnly(ms []member, keys ...string) bool {
 	return !slices.ContainsFunc(ms, func(m member) bool { return !slices.Contains(keys, m.key) })
 }
@@ -156,11 +155,12 @@ func withoutFence(s string) string {
 	return s
 }
 
-// todo is one point of the agent's own list of things to do.
+// todo is one item of the agent's todo list.
 type todo struct{ text, status string }
 
-// readTodos reads a list: entries of an ACP plan, or the input of a tool that writes
-// one. It returns nil if raw is neither, and an empty list if the list is empty.
+// readTodos decodes a todo list: the entries of an ACP plan, or the input of a tool that
+// writes such a list. It returns nil if raw is neither, and an empty list if the list is
+// empty.
 func readTodos(raw json.RawMessage) []todo {
 	list := unclip(raw)
 	if ms := members(list); ms != nil {
@@ -186,7 +186,7 @@ func readTodos(raw json.RawMessage) []todo {
 	return out
 }
 
-// planText returns the open points of a list in at most room bytes.
+// planText returns the open items of a todo list in at most room bytes.
 func planText(plan []todo, room int) string {
 	const heading, more = 80, 20
 	shown, left := 0, 0

@@ -23,8 +23,8 @@ func newPiece(most int, render func(size int) string) *piece {
 // steps are the sizes in which pieces grow: each piece gets one size before any gets the next.
 var steps = [...]int{160, 640, 2560, 1 << 20}
 
-// grow extends a piece to a size, if room has place for it, or else as far as room allows. It
-// returns the room that is left, and whether the piece has that size.
+// grow extends a piece to a size, or as far as room allows. It returns the rest of the room, and whether the
+// piece has that size.
 func (p *piece) grow(size, room int) (left int, ok bool) {
 	if size = min(size, p.most); size <= p.size {
 		return room, true
@@ -40,8 +40,8 @@ func (p *piece) grow(size, room int) (left int, ok bool) {
 	return room, ok
 }
 
-// growAll extends pieces, the first ones first, until one of them has no place in room. It returns the
-// room that is left. Which facts a text has is therefore monotonic in the room.
+// growAll extends pieces in order until one of them does not fit in room. It returns the rest of the room. A
+// text with more room therefore never has fewer facts.
 func growAll(pieces []*piece, size, room int) (left int, ok bool) {
 	for _, p := range pieces {
 		if room, ok = p.grow(size, room); !ok {
@@ -55,7 +55,7 @@ func growAll(pieces []*piece, size, room int) (left int, ok bool) {
 type turnText struct {
 	*turn
 	prompt, lookedUp, reply *piece
-	calls                   []*piece // those that are told one by one
+	calls                   []*piece // those that the text describes one by one
 	short                   int      // the length of the shortest text without the calls
 }
 
@@ -75,7 +75,7 @@ func callPieces(calls []*call) []*piece {
 	return pieces
 }
 
-// byImportance are the pieces in the order in which they grow.
+// byImportance returns the pieces in the order in which they grow.
 func (t *turnText) byImportance() []*piece {
 	pieces := []*piece{t.prompt, t.reply}
 	for _, c := range slices.Backward(t.calls) {
@@ -84,10 +84,10 @@ func (t *turnText) byImportance() []*piece {
 	return append(pieces, t.lookedUp)
 }
 
-// text returns the turn: the user's words, what the agent did for them, and its words.
+// text returns the text about the turn: the user's words, the agent's actions, and the agent's words.
 func (t *turnText) text() string { return t.prompt.text + t.done() + t.reply.text }
 
-// done returns what the agent did.
+// done returns the text about the agent's actions.
 func (t *turnText) done() string {
 	var b strings.Builder
 	for _, c := range t.calls {
@@ -104,9 +104,9 @@ func sizeOf(pieces []*piece) (n int) {
 	return n
 }
 
-// countOldest counts the oldest calls by their sentences, least of them or more, and otherwise as few as
-// possible, so that the text about all calls has place in room. It returns the text about the counted
-// calls and the older ones, and how many calls it counted.
+// countOldest replaces the oldest calls by counts of their sentences, so that the text about all calls fits
+// in room. It counts as few calls as possible, but not fewer than least. It returns the text about the
+// counted calls and the older ones, and the number of counted calls.
 func countOldest(calls []*call, pieces []*piece, older *tallies, least, room int) (text string, n int) {
 	doesFit := func(n int) bool { return len(older.with(calls[:n]).text())+sizeOf(pieces[n:]) <= room }
 	if n = least; !doesFit(n) {
@@ -123,8 +123,8 @@ const (
 	olderHeading = "\nYou also did this in turns that are left out, or at the beginning of these, oldest first.\n"
 )
 
-// openText returns what the agent has done for an open turn, in at most room bytes. Every call is named or
-// counted.
+// openText returns the text about the agent's actions in an open turn, in at most room bytes. It names or
+// counts every call.
 func (o *OpenTurn) openText(t *turn, older *tallies, room int) string {
 	const heading = "You have already done this for it, oldest first; do not repeat it.\n"
 	text := newTurnText(t)
@@ -160,20 +160,20 @@ func (o *OpenTurn) openText(t *turn, older *tallies, room int) string {
 type past struct {
 	turns []*turnText
 	shown int    // the number of turns that are not left out
-	older string // about the calls that are counted
+	older string // the text about the counted calls
 }
 
-// firsts is how many of the turns that are told are the first ones; the others are the newest.
+// firsts is how many of the shown turns are from the beginning; the others are the newest.
 func (p *past) firsts() int { return max(0, min(2, p.shown-1)) }
 
-// isShown reports whether the i-th turn is told.
+// isShown reports whether the text has the i-th turn.
 func (p *past) isShown(i int) bool { return i < p.firsts() || i >= len(p.turns)-p.shown+p.firsts() }
 
 // pastText returns the turns of a Builder in at most room bytes. The room is given in this order, to each
 // part until it has all that it needs:
 //
 //   - up to an eighth to the words of the newest turns, and up to a fourteenth to the first two prompts;
-//   - to a line for each turn and for each call. If there is too little room, the oldest calls are
+//   - to a line for each turn and for each call. If the room is too small, the oldest calls are
 //     counted, and the turns after the first two are left out;
 //   - to the words and calls of all turns, the newest first, in steps.
 func (b *Builder) pastText(room int) string {
@@ -193,8 +193,8 @@ func (b *Builder) pastText(room int) string {
 	return p.text()
 }
 
-// growEnds extends the words of the newest turns and the first prompts. If a share is too small for them, its
-// rest stays free: else more room could mean fewer facts, because texts grow in jumps.
+// growEnds extends the words of the newest turns and the first prompts. If a share is too small for the next
+// size, its rest stays unused: otherwise more room could mean fewer facts, because texts grow in jumps.
 func (p *past) growEnds(room *int) {
 	var newest, first []*piece
 	for _, t := range slices.Backward(p.turns) {
@@ -212,8 +212,8 @@ func (p *past) growEnds(room *int) {
 	}
 }
 
-// choose decides which turns are left out and which calls are counted. It reports whether there are
-// none. room is the room for the shortest texts, and afterwards what is left of it.
+// choose decides which turns are left out and which calls are counted. complete reports that there are none
+// of either. room is the room for the shortest texts; on return, it is the rest.
 func (p *past) choose(older *tallies, room *int) (complete bool) {
 	var calls []*call
 	var pieces []*piece
@@ -247,8 +247,8 @@ func (p *past) choose(older *tallies, room *int) (complete bool) {
 	return p.shown == len(p.turns) && counted == 0
 }
 
-// next returns the index of the turn that is told next: the newest one, the first two, then the newest
-// of the others.
+// next returns the index of the next turn to include: the newest one, the first two, then the newest of the
+// others.
 func (p *past) next() int {
 	if p.shown == 1 || p.shown == 2 && len(p.turns) > 2 {
 		return p.shown - 1

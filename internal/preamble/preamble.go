@@ -1,10 +1,10 @@
 // Package preamble writes the text that a new agent session needs when the old session
 // is lost and cannot be rebuilt: a history in front of the new session's first prompt.
 //
-// A [Builder] reads a thread's commits as they are made and keeps only the parts that can still
-// matter, so that the text is available at every turn, before it is needed. The text
-// names every effect of the thread below the message of the user that it served, because the agent may
-// repeat an effect that is missing.
+// A [Builder] reads a thread's commits one by one and keeps only the parts that the text can still
+// need, so that the text is available at every turn, before the old session is lost. The text names
+// every effect of the thread, below the user's message that caused it, because the agent may repeat
+// an effect that is missing.
 //
 // The text is prose. A model that reads a transcript continues it, so the text has no
 // role labels and no other marks of a transcript. Words of agents, tools and users are
@@ -27,7 +27,7 @@ const (
 
 const (
 	bytesPerToken = 4
-	maxText       = 64 << 20 // is longer than any text
+	maxText       = 64 << 20 // longer than any text
 )
 
 // The sentences that frame a text. No line of quoted words can begin with them.
@@ -56,15 +56,15 @@ type Options struct {
 	Open *OpenTurn
 }
 
-// OpenTurn is a turn that has not ended. A [Builder] has none of its entries.
+// OpenTurn is a turn that has not ended. Its entries are not in a [Builder].
 type OpenTurn struct {
 	Prompt string
-	// Entries are the turn's so far: intents, results, messages, plans.
+	// Entries are the turn's entries so far: intents, results, messages, plans.
 	Entries []segno.Entry
 	// Reply has words of the agent that are not in Entries yet.
 	Reply string
-	// Changed are the paths of the workspace that changed since the turn began. An agent that
-	// died may have changed them without an entry.
+	// Changed are the paths of the workspace that changed since the turn began. A crashed agent may
+	// have changed them without an entry.
 	Changed []string
 	// Dir is the directory of the session, for [Builder.Dir].
 	Dir string
@@ -83,9 +83,9 @@ func (o *OpenTurn) builder() *Builder {
 	return b
 }
 
-// Text returns the preamble, or "" if nothing happened. The caller appends the prompt as it
-// is, without a label. The result depends only on the commits and on o. A text with a larger budget
-// has all the facts of a text with a smaller one.
+// Text returns the preamble, or "" if there is nothing to report. The caller appends the prompt
+// unchanged, without a label. The result depends only on the commits and on o. A text with a larger
+// budget has all the facts of a text with a smaller one.
 func (b *Builder) Text(o Options) string {
 	room := max(o.Budget, MinBudget) * bytesPerToken
 	if o.Budget == 0 {
@@ -104,7 +104,7 @@ func (b *Builder) Text(o Options) string {
 			room -= min(len(o.Open.openText(open.turns[0], &open.older, maxText))+len(openTurnLead)+2, most+len(openTurnLead)+2)
 		}
 	}
-	// What a part does not take of its room stays free: else more room could mean fewer facts.
+	// The unused room of a part stays unused: otherwise more room could mean fewer facts.
 	todos := planText(plan, room/8)
 	past := b.pastText(room - min(len(planText(plan, maxText)), room/8) - 1)
 	if past == "" && now == "" {
@@ -136,8 +136,8 @@ func ContinuePrompt(open OpenTurn) string {
 	return text + open.openText(b.turns[0], &b.older, room-len(text)) + "\n" + continuation + "\n"
 }
 
-// StripPreamble returns the user's part of a prompt, without a text of this package in front
-// of it. An agent's own record of a prompt has both.
+// StripPreamble returns a prompt without the text of this package in front of it. An agent's own
+// record of a prompt has both.
 func StripPreamble(prompt string) string {
 	ends := []string{closing, closingOpen}
 	switch {

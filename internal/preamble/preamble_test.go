@@ -169,3 +169,20 @@ func TestAsAttachment(t *testing.T) {
 		}
 	}
 }
+
+// TestAnEmptyResultIsNoAnswer has calls whose results have no text. Their effects are named, without words that a
+// tool answered.
+func TestAnEmptyResultIsNoAnswer(t *testing.T) {
+	const hook, update = `{"command":"touch a"}`, `{"title":"touch a","kind":"execute","input":{"command":"touch a"}}`
+	for _, c := range []struct{ input, result string }{
+		{hook, `{"response":""}`}, {hook, `{"response":{"stdout":"","stderr":""}}`}, {hook, `{"response":" \n"}`},
+		{update, `{"status":"completed","content":[{"type":"content","content":{"type":"text","text":""}}]}`},
+		{update, `{"status":"completed","content":[]}`}, {update, `{"status":"completed"}`},
+	} {
+		w := new(threadWriter).prompt("go").call("Bash", c.input, c.result).reply("done").end()
+		text := preamble.FromCommits(w.nodes).Text(preamble.Options{})
+		if want := "- You ran “touch a” with Bash.\nYou replied"; !strings.Contains(text, want) {
+			t.Errorf("%s: want\n%s\nin\n%s", c.result, want, text)
+		}
+	}
+}

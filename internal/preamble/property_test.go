@@ -35,14 +35,13 @@ func anyText(t *rapid.T, label string) string {
 // randomThread is a thread whose effects are known.
 type randomThread struct {
 	threadWriter
-	done, unknown map[string]int // by the key that a text must name
+	done, unknown map[string]int // by the key, which a text must contain
 	open          []opened
 }
 
 type opened struct{ id, tool, key string }
 
-// randomIntent adds an intent that is named by its key, in the shape of a hook or of the
-// proxy.
+// randomIntent adds an intent that contains its key, in the form of a hook or of the proxy.
 func (w *randomThread) randomIntent(t *rapid.T) {
 	key := fmt.Sprintf("k%d", rapid.IntRange(0, 300).Draw(t, "key"))
 	tool := rapid.SampledFrom([]string{"Bash", "Write", "mcp__a__b"}).Draw(t, "tool")
@@ -175,10 +174,10 @@ type tb interface {
 	Fatalf(string, ...any)
 }
 
-// count is how often a text names each key.
+// count has the number of times that a text names each key.
 type count struct {
 	keys        map[string]int
-	total, rest int // rest is only a number in the text
+	total, rest int // rest is the part that is only a number in the text
 }
 
 var (
@@ -188,8 +187,8 @@ var (
 	more      = regexp.MustCompile(`there were (\d+) more`)
 )
 
-// named reads the effects that a text lists as done, and as begun. An effect that is only a number in the
-// text counts as done.
+// named counts the effects that a text lists as done, and those that it lists as begun. An effect that is
+// only a number in the text counts as done.
 func named(text string) (done, begun count) {
 	done, begun = count{keys: map[string]int{}}, count{keys: map[string]int{}}
 	for l := range strings.SplitSeq(text, "\n") {
@@ -218,7 +217,7 @@ func named(text string) (done, begun count) {
 func (w *randomThread) checkEffects(t tb, text string) {
 	t.Helper()
 	happened, begun := named(text)
-	if begun.rest = happened.rest; happened.rest > 0 { // calls of both kinds are in that number
+	if begun.rest = happened.rest; happened.rest > 0 { // that number includes calls of both kinds
 		happened.total += begun.total
 		happened.keys, begun.keys, begun.total = map[string]int{}, map[string]int{}, 0
 		sum := 0
@@ -255,8 +254,8 @@ var framing = regexp.MustCompile(`^(This is a record of the conversation|Below e
 	`You looked up “|Of the \d+ points|These were the turns|The user said:$|The user said “|The user's message was not recorded\.$|You replied:$|You were interrupted|` +
 	`The user cancelled this|You had begun to say:$|Then the user sent|It answered|- You |- Here the user restored|- Before the rest|- “|- and \d+ more$|That is the record\.|A failure interrupted you|That message was:$|Now go on)`)
 
-// checkText checks the properties of every text: it fits, it is plain, and only segno's own
-// words are outside quotations.
+// checkText checks the properties of every text: it fits in the budget, it is plain, and only segno's own
+// words are outside of quotations.
 func checkText(t tb, text string, budget int) {
 	t.Helper()
 	if budget == 0 {

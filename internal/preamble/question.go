@@ -8,14 +8,14 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// question is a request for permission without an answer.
+// question is an unanswered request for permission.
 type question struct {
 	turn    *turn
 	request json.RawMessage // the options of the request
-	call    json.RawMessage // the call it asks for, in the shape of an intent
+	call    json.RawMessage // the call that needs the permission, in the form of an intent
 }
 
-// maxQuestions is how many open requests for permission a Builder keeps.
+// maxQuestions is the number of open requests for permission that a Builder keeps.
 const maxQuestions = 64
 
 // addQuestion adds a request for permission. It keeps the description of the call, because
@@ -45,7 +45,7 @@ func encode(v any) json.RawMessage {
 }
 
 // addAnswer adds the answer to a request for permission. If the user rejected the call, or
-// cancelled the turn while the call waited, the call becomes the user's decision.
+// cancelled the turn while the call waited, the call gets the state rejected or withdrawn.
 func (b *Builder) addAnswer(e segno.Entry) {
 	id, ok := timeline.PermissionCall(e.ID)
 	if !ok {
@@ -62,7 +62,7 @@ func (b *Builder) addAnswer(e segno.Entry) {
 	}
 }
 
-// refuse gives a call that was never made the state decided.
+// refuse sets the state of a call that never ran to decided.
 func (b *Builder) refuse(e segno.Entry, q question, decided state) {
 	c := b.find(e)
 	if c == nil {
@@ -75,7 +75,7 @@ func (b *Builder) refuse(e segno.Entry, q question, decided state) {
 	}
 }
 
-// endQuestions ends the calls of a turn that waited for an answer when the turn ended.
+// endQuestions ends the calls that still waited for an answer when the turn ended.
 func (b *Builder) endQuestions(t *turn, decided state) {
 	for id, q := range b.questions {
 		if q.turn == t {

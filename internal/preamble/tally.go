@@ -19,7 +19,7 @@ type tally struct {
 	sentence      string // without its end
 	tool          string
 	times, failed int
-	last          int // the position of the newest call among all that were added
+	last          int // the position of its newest call among all added calls
 }
 
 // tallies count calls by their sentences.
@@ -49,8 +49,8 @@ func (ts *tallies) add(c *call) {
 	t.times, t.failed, t.last = t.times+c.times, t.failed+failures, ts.added
 }
 
-// with returns a copy of ts that counts more calls. The copy is for one text; ts itself
-// stays as it is, so that the next text can have more room.
+// with returns a copy of ts that also counts calls. The copy is for one text; ts stays
+// unchanged, so that the next text may describe the same calls one by one.
 func (ts *tallies) with(calls []*call) *tallies {
 	all := &tallies{bySentence: map[string]*tally{}, added: ts.added, dropped: maps.Clone(ts.dropped)}
 	for sentence, t := range ts.bySentence {
@@ -63,7 +63,7 @@ func (ts *tallies) with(calls []*call) *tallies {
 	return all
 }
 
-// sorted returns the tallies. The first is the one with the oldest newest call.
+// sorted returns the tallies in the order of their newest calls, oldest first.
 func (ts *tallies) sorted() []*tally {
 	return slices.SortedFunc(maps.Values(ts.bySentence), func(a, b *tally) int { return a.last - b.last })
 }
@@ -75,7 +75,7 @@ func (ts *tallies) trim() {
 	}
 }
 
-// drop keeps only a number by tool of some tallies.
+// drop replaces tallies by one number per tool.
 func (ts *tallies) drop(list []*tally) {
 	if ts.dropped == nil {
 		ts.dropped = map[string]int{}
@@ -90,8 +90,8 @@ func (ts *tallies) drop(list []*tally) {
 	}
 }
 
-// fit returns the text in at most room bytes, or else only the sentence about the dropped
-// calls. It drops the tallies for which there is no room.
+// fit returns the text in at most room bytes. It drops the tallies for which there is no
+// room. If none fits, the text is only the sentence about the dropped calls.
 func (ts *tallies) fit(room int) string {
 	if size := len(ts.text()); size > room {
 		size += maxDroppedText - len(ts.droppedText())
@@ -129,7 +129,7 @@ func (t *tally) text() string {
 	return s + ".\n"
 }
 
-// maxDroppedText is the length that droppedText never exceeds.
+// maxDroppedText is an upper bound of the length of droppedText.
 const maxDroppedText = 400
 
 // droppedText returns one sentence about the dropped calls, "" if there are none.

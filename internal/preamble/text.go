@@ -24,8 +24,8 @@ func plain(s string, size int) string {
 	return clip(strings.Map(plainRune, s), size)
 }
 
-// plainRune maps line breaks to \n and drops control and format characters, with which
-// words could hide or rearrange text.
+// plainRune maps line breaks to \n and drops control and format characters, which could
+// hide or rearrange text.
 func plainRune(r rune) rune {
 	switch {
 	case r == '\n', r == '\t', r == '\u200c', r == '\u200d': // the last two join letters
@@ -38,7 +38,7 @@ func plainRune(r rune) rune {
 	return r
 }
 
-// plainDetail returns the plain text of an input or an answer. Binary content is not shown.
+// plainDetail returns the plain text of an input or an answer. It replaces binary content.
 func plainDetail(s string) string {
 	s = strings.TrimSpace(plain(s, maxDetail))
 	if strings.Count(s, string(unicode.ReplacementChar))*16 > len(s) {
@@ -103,8 +103,8 @@ func quote(s string, size int) string {
 	return "“" + oneLine(straightQuotes.Replace(s), size) + "”"
 }
 
-// block returns s with a ">" before each of its lines, in at most size bytes, or "" if
-// they are too few.
+// block returns s with a ">" before each of its lines, in at most size bytes. It returns ""
+// if size is too small.
 func block(s string, size int) string {
 	text := quotedLines(s)
 	for room := size; len(text) > size && room > 0; room -= max(1, len(text)-size) {

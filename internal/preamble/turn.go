@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// How much a Builder keeps of all turns. Bytes decide and not the number of
-// turns, up to numbers that only bound the memory of a hostile thread.
+// The limits of a Builder for all turns together. Usually the limits in bytes decide. The
+// limits in numbers only bound the memory that a hostile thread can use.
 const (
 	maxTurns       = 4096
 	maxPromptBytes = 512 << 10
@@ -19,7 +19,7 @@ const (
 	maxLookups     = 64 // that one turn names
 )
 
-// turn has the words of the user and the agent in one turn, and what the agent did for it.
+// turn has the words of the user and the agent in one turn, and the agent's actions.
 type turn struct {
 	number        int
 	prompt        string   // the user's words
@@ -32,7 +32,7 @@ type turn struct {
 	isCancelled   bool // by the user
 }
 
-// isEmpty reports whether a text has nothing to tell of the turn.
+// isEmpty reports whether there is nothing to write about the turn.
 func (t *turn) isEmpty() bool {
 	return t.prompt == "" && t.reply == "" && len(t.calls) == 0 && t.lookupCount == 0
 }
@@ -40,7 +40,7 @@ func (t *turn) isEmpty() bool {
 // isComplete reports whether the agent ended the turn normally.
 func (t *turn) isComplete() bool { return t.isEnded && !t.isInterrupted && !t.isCancelled }
 
-// joinWords adds words to those before them, and clips the result.
+// joinWords appends words to the previous ones, and clips the result.
 func joinWords(before, words string) string {
 	words = strings.TrimSpace(plain(words, maxWords))
 	if before == "" || words == "" {
@@ -57,13 +57,14 @@ func (t *turn) lookUp(name string) {
 	}
 }
 
-// forgetLookup undoes lookUp: the call is another one than its first report showed.
+// forgetLookup undoes lookUp, after a later report has changed the name or the kind of the
+// call.
 func (t *turn) forgetLookup(name string) {
 	t.lookupCount--
 	t.lookups = slices.DeleteFunc(t.lookups, func(n string) bool { return n == name })
 }
 
-// inLine is how many bytes of a prompt the shortest text about a turn has.
+// inLine is the number of bytes of a prompt in the shortest text about a turn.
 const inLine = 80
 
 // promptText returns the user's words, with about size bytes of them.
@@ -77,7 +78,8 @@ func (t *turn) promptText(size int) string {
 	return "The user said:\n" + quotedLines(ends(t.prompt, size))
 }
 
-// replyText returns how the turn ended and, if size is not 0, about size bytes of the agent's words.
+// replyText returns a text about the end of the turn and, if size is not 0, about size
+// bytes of the agent's words.
 func (t *turn) replyText(size int) string {
 	text, lead := "", "You replied:\n"
 	if !t.isComplete() {
@@ -95,7 +97,8 @@ func (t *turn) replyText(size int) string {
 	return text + lead + quotedLines(ends(t.reply, size))
 }
 
-// lookupText names what the agent looked up, in about size bytes, "" if that is too little.
+// lookupText names the agent's lookups in about size bytes. It returns "" if size is too
+// small.
 func (t *turn) lookupText(size int) string {
 	shown, n := []string(nil), 0
 	for i, name := range slices.Backward(t.lookups) {

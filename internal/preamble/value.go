@@ -17,8 +17,8 @@ type member struct {
 	value json.RawMessage
 }
 
-// members returns an object's members in order. Of an object that was clipped it returns
-// those that are complete in its head. It returns nil for any other value.
+// members returns an object's members in order. For a clipped object, it returns the members
+// that are complete in its head. It returns nil for any other value.
 func members(raw json.RawMessage) (ms []member) {
 	raw = unclip(raw)
 	jsonscan.Members(raw, 0, func(key []byte, value jsonscan.Span) {
@@ -61,9 +61,9 @@ func clipped(raw json.RawMessage) *segno.Clipped {
 	return value.Clipped
 }
 
-// complete closes the string, the objects and the arrays that are open at the end of the
-// beginning of a JSON text. If that does not make it valid, complete also drops the text
-// after the last comma. It returns nil if nothing helps.
+// complete makes the beginning of a JSON text valid: it closes the open string, objects and
+// arrays at its end. If the result is not valid, complete also drops the text after the last
+// comma. It returns nil if that fails too.
 func complete(head string) json.RawMessage {
 	var open, openAtComma []byte // the brackets that would close them, outermost first
 	isText, isEscaped, comma := false, false, 0
@@ -76,7 +76,7 @@ func complete(head string) json.RawMessage {
 		case c == '"':
 			isText = true
 		case c == '{' || c == '[':
-			open = append(open, c+2) // in ASCII
+			open = append(open, c+2) // the closing bracket in ASCII
 		case (c == '}' || c == ']') && len(open) > 0:
 			open = open[:len(open)-1]
 		case c == ',':
@@ -85,7 +85,7 @@ func complete(head string) json.RawMessage {
 	}
 	var texts []json.RawMessage
 	if isText {
-		const longestEscape = len(`\u00e`) // that is cut
+		const longestEscape = len(`\u00e`) // the longest escape that the cut can leave incomplete
 		for n := range min(longestEscape, len(head)) + 1 {
 			texts = append(texts, closeAll(head[:len(head)-n]+`"`, open))
 		}
@@ -154,13 +154,13 @@ func clippedText(c *segno.Clipped, level int) string {
 	return fmt.Sprintf("%s\n%s of %d bytes in all, the middle is left out %s\n%s", head, ellipsis, c.Bytes, ellipsis, end)
 }
 
-// objectText returns the text of a content block, or of a tool's own object. Of a tool's
-// object it takes the first of the members that usually have the output; a command's
-// standard output and standard error belong together.
+// objectText returns the text of a content block, or of a tool's own object. In a tool's
+// object, it uses the first of the members that usually have the output; it joins a command's
+// standard output and standard error.
 func objectText(raw json.RawMessage, level int) string {
 	ms := members(raw)
 	switch typ := TextOf(get(ms, "type")); typ {
-	case "content", "resource":
+	case "content", "resource", "text":
 		return textAt(get(ms, typ), level+1)
 	case "diff":
 		return "changed " + TextOf(get(ms, "path"))
@@ -172,7 +172,7 @@ func objectText(raw json.RawMessage, level int) string {
 		return TextOf(get(ms, "uri"))
 	}
 	if get(ms, "filePath") != nil {
-		return "" // a file was written; the object repeats the input
+		return "" // the object is the result of a file write and repeats the input
 	}
 	var parts []string
 	for _, key := range []string{

@@ -96,7 +96,7 @@ func TestClippedValues(t *testing.T) {
 
 func TestACallReportedTwiceIsOneCall(t *testing.T) {
 	w := new(threadWriter).prompt("go")
-	id := w.intent("Bash", `{"title":"Terminal","kind":"execute"}`) // the proxy, before it knows more
+	id := w.intent("Bash", `{"title":"Terminal","kind":"execute"}`) // the proxy, before the next update
 	say := func(kind segno.EntryKind, body string) {
 		w.add(segno.Entry{Kind: kind, ID: id, Name: "Bash", Body: json.RawMessage(body)})
 	}
@@ -109,7 +109,7 @@ func TestACallReportedTwiceIsOneCall(t *testing.T) {
 	if strings.Count(text, "\n- ") != 1 || !strings.Contains(text, "- You ran “git push” with Bash. It answered “done”.") {
 		t.Error(text)
 	}
-	say(segno.EntryIntent, `{"command":"git push --force"}`) // an agent that uses its ids again
+	say(segno.EntryIntent, `{"command":"git push --force"}`) // an agent that reuses its ids
 	if text := preamble.FromCommits(w.nodes).Text(preamble.Options{}); !strings.Contains(text, "- You began to run “git push --force” with Bash; its outcome is unknown: check before you do it again.") {
 		t.Error(text)
 	}

@@ -1,6 +1,5 @@
-// Package printable writes text, counts and names for people, so that they are safe to print on a terminal
-// or to show beside other text: control characters, characters that reorder text and hidden
-// ones are escaped.
+// Package printable formats text, counts and names so that they are safe to print on a terminal or to show beside other
+// text. It escapes control characters, characters that reorder text, and hidden characters.
 package printable
 
 import (
@@ -16,16 +15,16 @@ import (
 // Clean escapes the characters of s that could control a terminal.
 func Clean(s string) string { return escape(s, IsUnsafe) }
 
-// Inline is Clean for text that must stay on one line.
+// Inline is like Clean, for text that must stay on one line.
 func Inline(s string) string { return Clean(strings.ReplaceAll(s, "\n", "⏎")) }
 
-// Lines is Clean for text of several lines, which may be in any script.
+// Lines is like Clean, for text of several lines in any script.
 func Lines(s string) string {
 	s = strings.NewReplacer("\r\n", "\n", "\t", "    ").Replace(s)
 	return escape(s, func(r rune) bool { return r != '\n' && IsUnsafe(r) && !isJoiner(r) })
 }
 
-// Patch is Lines for a difference, in which tabs and line endings count.
+// Patch is like Lines, for a diff, in which tabs and line endings matter.
 func Patch(s string) string {
 	return escape(s, func(r rune) bool { return r != '\n' && r != '\t' && IsUnsafe(r) && !isJoiner(r) })
 }
@@ -53,10 +52,10 @@ func escape(s string, bad func(rune) bool) string {
 func IsUnsafe(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
 
 // isJoiner reports whether a character only changes how its neighbours are drawn. Words of some
-// scripts and many emoji contain it.
+// scripts and many emoji contain such characters.
 func isJoiner(r rune) bool { return r == '\u200c' || r == '\u200d' }
 
-// Plural writes a number of things: "1 file", "2 files".
+// Plural formats a count with its noun: "1 file", "2 files".
 func Plural(n int, thing string) string {
 	if n != 1 {
 		thing += "s"
@@ -64,7 +63,7 @@ func Plural(n int, thing string) string {
 	return fmt.Sprintf("%d %s", n, thing)
 }
 
-// Counts writes ~modified +added -deleted, without zeros.
+// Counts formats the counts as ~modified +added -deleted and leaves out zeros.
 func Counts(n segno.Counts) string {
 	var parts []string
 	for _, x := range []struct {
@@ -78,7 +77,7 @@ func Counts(n segno.Counts) string {
 	return strings.Join(parts, " ")
 }
 
-// Label is the name of a checkpoint in text: "t4" for a turn, else its short id.
+// Label returns the name of a checkpoint in text: "t4" for a turn, else its short id.
 func Label(c *segno.Checkpoint) string {
 	if c.Kind == segno.CheckpointTurn {
 		return "t" + strconv.Itoa(c.Turn)
@@ -86,10 +85,11 @@ func Label(c *segno.Checkpoint) string {
 	return Short(c.ID)
 }
 
-// ShortLength is how many letters of an id are printed.
+// ShortLength is the number of letters of an id that are printed.
 const ShortLength = 6
 
-// Short is the first letters of an id that segno made, or the whole name that the user chose.
+// Short shortens an id that segno made to its first letters. It returns a name that the user chose
+// unchanged.
 func Short[ID ~string](id ID) string {
 	if len(id) != len(segno.NewID()) {
 		return Clean(string(id))

@@ -1,4 +1,4 @@
-// Package proc tells running processes apart.
+// Package proc identifies running processes, and finds their ancestors.
 package proc
 
 import (
@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Alive reports whether process pid still runs and, where the system can tell, is
-// the one that started at start. See [Start].
+// Alive reports whether process pid still runs. If the system can tell, it also checks that the
+// process started at start; see [Start].
 func Alive(pid int, start string) bool {
 	if pid <= 0 {
 		return false
@@ -25,9 +25,9 @@ func Alive(pid int, start string) bool {
 	return err == nil || err == unix.EPERM
 }
 
-// Start returns something that tells a process from another with the same
-// pid: field 22 of /proc/<pid>/stat, its start in clock ticks since boot; see
-// proc(5). It is "" where that cannot be read or the process is a zombie.
+// Start returns a text that distinguishes a process from another one with the same pid. It is field
+// 22 of /proc/<pid>/stat, the start in clock ticks since boot; see proc(5). It is "" if the field
+// cannot be read or the process is a zombie.
 func Start(pid int) string {
 	fields := stat(pid)
 	if len(fields) < 20 || fields[0] == "Z" {
@@ -36,11 +36,12 @@ func Start(pid int) string {
 	return fields[19]
 }
 
-// maxAncestors is how many processes Ancestors yields. Wrappers and shells may stand between a
-// program and the process that started it.
+// maxAncestors is the number of processes that Ancestors yields. There may be wrappers and shells
+// between a program and the process that started it.
 const maxAncestors = 8
 
-// Ancestors yields a process, its parent, the parent of that one, and so on, at most eight and not init.
+// Ancestors yields a process, its parent, the parent's parent and so on. It yields at most eight processes, and not
+// init.
 func Ancestors(pid int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for depth := 0; pid > 1 && depth < maxAncestors && yield(pid); depth++ {
@@ -55,12 +56,12 @@ func Parent(pid int) int {
 	if len(fields) < 2 {
 		return 0
 	}
-	ppid, _ := strconv.Atoi(fields[1]) // 0 is no process
+	ppid, _ := strconv.Atoi(fields[1]) // 0 is not a process
 	return ppid
 }
 
-// stat returns the fields of /proc/<pid>/stat from the third on: the second, the
-// command's name, may hold anything.
+// stat returns the fields of /proc/<pid>/stat from the third on. It skips the second, the command's
+// name, which may contain any characters.
 func stat(pid int) []string {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 // errAgentEnded is the error of a request if the process ended before it answered.
 var errAgentEnded = errors.New("the agent's process ended")
 
-// agent runs the agent's command. It keeps the present process, and the messages that each new
-// process must receive first.
+// agent runs the agent's command. It keeps the current process, and the messages that the
+// proxy sends to each new process first.
 type agent struct {
 	proxy *proxy
 
@@ -32,7 +32,7 @@ type agent struct {
 	mu      sync.Mutex
 	process *process
 	hello   json.RawMessage // the params of the client's initialize
-	auth    json.RawMessage // the params of the newest authenticate that succeeded; it is never stored
+	auth    json.RawMessage // the params of the newest authenticate that succeeded; kept in memory only
 	info    identity
 }
 
@@ -43,14 +43,15 @@ type identity struct {
 	Resume, Fork, List, Close, Delete bool
 }
 
-// segnoAgent is the name of segno's agent.
+// segnoAgent is the name that segno's agent reports in its answer to initialize.
 const segnoAgent = "segno"
 
-// isSegno reports whether the agent is segno's. It commits each step before any reader sees
-// it, and it distinguishes the proxy's preface of a prompt from the user's words.
+// isSegno reports whether the agent is segno's. That agent commits each step before it sends
+// the step to the client, and it distinguishes the proxy's preface of a prompt from the user's
+// words.
 func (id identity) isSegno() bool { return id.Name == segnoAgent }
 
-// maxFails is how many starts in a row may fail before a request fails.
+// maxFails is the number of starts in a row that may fail before a request fails.
 const maxFails = 5
 
 // backoff is the delay before the next start after n starts in a row that did no work.
@@ -61,7 +62,7 @@ func backoff(n int) time.Duration {
 	return min(250*time.Millisecond<<(n-1), 8*time.Second)
 }
 
-// start starts a process and sends it nothing.
+// start starts a process. It does not send initialize; introduce does.
 func (a *agent) start() (*process, error) {
 	proc, err := launch(a.proxy.ctx, a.starts+1, a.proxy.Config)
 	if err != nil {
@@ -76,8 +77,8 @@ func (a *agent) start() (*process, error) {
 	return proc, nil
 }
 
-// running returns a process that is ready for work. If the last one has ended, running
-// starts another and sends it the client's initialize and authenticate.
+// running returns a process that has received the client's initialize and authenticate. If the
+// last process has ended, running starts another one and sends it both.
 func (a *agent) running(ctx context.Context) (*process, error) {
 	a.starting.Lock()
 	defer a.starting.Unlock()
@@ -126,7 +127,7 @@ func (a *agent) introduce(ctx context.Context, proc *process) error {
 	return err
 }
 
-// current returns the process, nil if it has ended.
+// current returns the newest process, or nil if it has ended.
 func (a *agent) current() *process {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -136,10 +137,10 @@ func (a *agent) current() *process {
 	return a.process
 }
 
-// call sends a request of the proxy and waits for the answer. The error is an [*acp.Error]
-// if the agent answered with one or took too long, and [errAgentEnded] if it ended first.
-// onAnswer, if not nil, is called by the goroutine that reads the agent, before it reads the
-// next message.
+// call sends a request in the proxy's name and waits for the answer. The error is an
+// [*acp.Error] if the agent answered with one or took too long, and [errAgentEnded] if it
+// ended first. onAnswer, if not nil, is called by the goroutine that reads the agent, before
+// it reads the next message.
 func (a *agent) call(ctx context.Context, proc *process, method string, params json.RawMessage, onAnswer func()) (acp.Message, error) {
 	id := a.newID()
 	ctx, cancel := context.WithTimeoutCause(ctx, answerWait, &acp.Error{Code: acp.CodeInternal,
@@ -170,10 +171,12 @@ func (a *agent) call(ctx context.Context, proc *process, method string, params j
 	}
 }
 
-// newID returns the id of a request of the proxy: a string that no client uses.
+// newID returns an id for a request that the proxy itself sends. The prefix keeps it apart
+// from the ids of the client's requests.
 func (a *agent) newID() string { return fmt.Sprintf(`"segno:%d"`, a.calls.Add(1)) }
 
-// learn keeps the client's initialize and the identity in the agent's answer.
+// learn stores the client's initialize for later processes, and the identity from the agent's
+// answer.
 func (a *agent) learn(hello, m acp.Message) {
 	caps := m.Find(m.Result, "agentCapabilities")
 	can := func(name string) bool {
@@ -197,8 +200,8 @@ func (a *agent) identity() identity {
 	return a.info
 }
 
-// name is the agent's name in links and checkpoints. An agent whose transcripts segno can
-// read has the name of its transcripts.
+// name is the agent's name in links and checkpoints. For an agent whose transcripts segno can
+// read, it is the name of the transcript format.
 func (a *agent) name() string {
 	name := a.identity().Name
 	switch {

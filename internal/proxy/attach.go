@@ -13,19 +13,19 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// attachment gets a session of the agent for a thread: it executes the steps that
+// attachment finds or makes a session of the agent for a thread. It executes the steps that
 // [recoveryState] chooses.
 type attachment struct {
 	*session
 	proc    *process
 	state   threadState
-	reason  string // of the link to a session that is new to the thread
+	reason  string // the reason in the link, if the session is new to the thread
 	canFork bool
 	lost    string // why the thread's session could not be reopened
 }
 
-// attach has the agent load a session that ends at the thread's head, and returns the process
-// that loaded it. reason is the reason of the link if the thread gets another session.
+// attach makes the agent load a session that ends at the thread's head, and returns the
+// process that loaded it. If the thread gets another session, its link records reason.
 func (s *session) attach(ctx context.Context, reason string) (*process, error) {
 	if err := s.load(); err != nil {
 		return nil, err
@@ -33,8 +33,8 @@ func (s *session) attach(ctx context.Context, reason string) (*process, error) {
 	return s.attachLoaded(ctx, reason, true)
 }
 
-// attachLoaded is attach for a session whose record is known. canFork allows the agent to
-// fork one of its sessions.
+// attachLoaded is attach after the session's record was read. If canFork is set, the agent
+// may fork one of its sessions.
 func (s *session) attachLoaded(ctx context.Context, reason string, canFork bool) (*process, error) {
 	proc, err := s.proxy.agent.running(ctx)
 	if err != nil {
@@ -61,17 +61,17 @@ func (s *session) attachLoaded(ctx context.Context, reason string, canFork bool)
 	return a.run(ctx)
 }
 
-// run takes the steps of the recovery ladder until a session is found or none is possible.
-// It returns the process that has the session loaded. The turn's output so far belongs to
-// the session before; therefore run restores that session if the ladder fails. A preamble
-// needs the story, and a step may be slow: run reads the story before the first of them.
+// run takes the steps of the recovery ladder until it finds a session or no step is left. It
+// returns the process that has the session loaded. The turn's output so far belongs to the
+// previous session; therefore run restores that session if the ladder fails. run reads the
+// story before the first step, because a preamble needs the story and a step may be slow.
 func (a *attachment) run(ctx context.Context) (*process, error) {
 	st, before := a.initialState(), a.up
 	if st.next() != stepKeep {
 		if err := a.readStory(ctx, a.state.head.Head); err != nil {
 			return nil, err
 		}
-		a.preface = nil // it was for the session that is left
+		a.preface = nil // it was for the previous session
 	}
 	for {
 		step := st.next()
@@ -91,7 +91,8 @@ func (a *attachment) run(ctx context.Context) (*process, error) {
 			a.known = a.state.turnID()
 			return a.proc, nil
 		case stepGiveUp:
-			// The session that was opened is not the thread's: its output must not count as the turn's.
+			// The opened session does not belong to the thread: its output must not count as
+			// the turn's.
 			if a.process = nil; before != "" {
 				a.proxy.announce(a.session, before, nil)
 			}
@@ -101,7 +102,7 @@ func (a *attachment) run(ctx context.Context) (*process, error) {
 }
 
 // initialState is the state in which the ladder begins. A session counts as loaded only if
-// the process that runs now loaded it: a process that was started again has no session.
+// the current process loaded it: a restarted process has no session.
 func (a *attachment) initialState() recoveryState {
 	st := a.state
 	return recoveryState{
@@ -113,11 +114,12 @@ func (a *attachment) initialState() recoveryState {
 	}
 }
 
-// errUnsupported is the error of a step that is not possible here.
+// errUnsupported is the error of a recovery step that the agent cannot take for this
+// session.
 var errUnsupported = errors.New("not possible")
 
-// resultOf classifies the error of a step. A refusal that only concerns the step was turned
-// into errUnsupported by the step; any other error of the agent or the store is final.
+// resultOf classifies the error of a step. A step returns errUnsupported if the agent
+// refuses only that step; any other error of the agent or the store is final.
 func (a *attachment) resultOf(err error) stepResult {
 	switch {
 	case err == nil:
@@ -130,8 +132,8 @@ func (a *attachment) resultOf(err error) stepResult {
 	return stepFailed
 }
 
-// execute takes one step. Each step that gets another session also records it as the newest
-// link of the thread's chain, so that the next run finds it.
+// execute takes one step. A step that moves the thread to another session also records that
+// session as the newest link of the thread's chain, so that the next run finds it.
 func (a *attachment) execute(ctx context.Context, step recoveryStep) (err error) {
 	switch step {
 	case stepKeep:
@@ -194,7 +196,7 @@ func (s *session) attachUnprompted(ctx context.Context, proc *process) error {
 	return s.save()
 }
 
-// reopenLink opens the session of the chain that ends at the head.
+// reopenLink opens the chain's session that ends at the head.
 func (a *attachment) reopenLink(ctx context.Context) error {
 	if a.process != a.proc || a.up != a.state.link.Session { // else the agent may have it in memory
 		if err := a.restoreDeleted(ctx, &a.state); err != nil {
@@ -259,7 +261,7 @@ func (a *attachment) rebuild(ctx context.Context) error {
 	return a.join(ctx, *link)
 }
 
-// forkEarlier has the agent fork a session that went on after the thread's newest turn.
+// forkEarlier makes the agent fork a session that continued after the thread's newest turn.
 func (a *attachment) forkEarlier(ctx context.Context) error {
 	defer a.proxy.beginOpening()()
 	up, err := a.forkAt(ctx, a.proc, a.state.turn)
@@ -274,9 +276,9 @@ func (a *attachment) forkEarlier(ctx context.Context) error {
 }
 
 // startNew makes a new session, which receives the conversation as a preamble with its first
-// prompt. Within a turn the prompt follows at once and the preamble becomes its preface.
-// Outside of turns the preamble is stored in the link's note, because another process may
-// send the first prompt.
+// prompt. Within a turn, the prompt follows at once and the preamble becomes its preface.
+// Outside of a turn, startNew stores the preamble in the link's note, because another
+// process may send the first prompt.
 func (a *attachment) startNew(ctx context.Context) error {
 	up, err := a.openNew(ctx, a.proc)
 	if err != nil {
@@ -296,7 +298,7 @@ func (a *attachment) startNew(ctx context.Context) error {
 		a.preface = append([]string{text}, a.preface...)
 		a.addEntry(note(text))
 	} else {
-		link.Note = text // sent with the session's first prompt, by whichever process runs that turn
+		link.Note = text // the process that runs the session's first turn sends it with the prompt
 		if a.forkedFrom != "" && a.forkedFrom != a.record.Dir {
 			link.Note += "\n\n" + timeline.ForkNote(a.forkedFrom, a.record.Dir)
 		}

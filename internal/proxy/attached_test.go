@@ -6,8 +6,8 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
-// TestReplayWithAttachmentsIsComplete has an agent replay pictures as pictures and links
-// as links. The replay must count as complete.
+// TestReplayWithAttachmentsIsComplete uses an agent that replays pictures as pictures and
+// links as links. The replay must count as complete.
 func TestReplayWithAttachmentsIsComplete(t *testing.T) {
 	r, c, s := startSession(t, forkers()["loads"])
 	prompt := func(c *acptest.Client, blocks ...map[string]any) {

@@ -15,7 +15,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
-// complaint waits for an error that answers no request.
+// complaint waits for an error without the id of a request.
 func (r *rig) complaint(c *acptest.Client, from int) *acp.Error {
 	r.Helper()
 	m, err := c.Await(r.ctx, from, func(m acptest.Received) bool { return m.IsResponse() && m.IDText() == "null" })
@@ -25,7 +25,7 @@ func (r *rig) complaint(c *acptest.Client, from int) *acp.Error {
 	return m.Err()
 }
 
-// send writes bytes as they are.
+// send writes bytes unchanged.
 func (r *rig) send(c *acptest.Client, raw string) {
 	r.Helper()
 	if err := c.Send(raw); err != nil {
@@ -99,7 +99,7 @@ func TestCRLF(t *testing.T) {
 	r.say(c, s, "alpha")
 }
 
-// TestTooLongClientLine sends a line of 100 MiB. The proxy drops it while reading it, and
+// TestTooLongClientLine sends a line of 100 MiB. The proxy drops it while it reads it, and
 // serves the next lines.
 func TestTooLongClientLine(t *testing.T) {
 	r, c, s := startSession(t, none)
@@ -115,7 +115,7 @@ func TestTooLongClientLine(t *testing.T) {
 	r.say(c, s, "alpha")
 }
 
-// peak is the most memory a process had, in KiB.
+// peak returns the peak of a process's memory, in KiB.
 func (r *rig) peak(pid int) (kib int) {
 	r.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -129,7 +129,7 @@ func (r *rig) peak(pid int) (kib int) {
 	return kib
 }
 
-// TestTooLongAgentLine has the agent send a line of 100 MiB. The proxy drops it.
+// TestTooLongAgentLine makes the agent send a line of 100 MiB. The proxy drops it.
 func TestTooLongAgentLine(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
@@ -293,8 +293,8 @@ func TestMissingAgentCommand(t *testing.T) {
 	}
 }
 
-// TestAgentExitsAtStart checks that each request is answered, and that segno runs until
-// the client leaves.
+// TestAgentExitsAtStart checks that each request gets an answer, and that segno runs until
+// the client disconnects.
 func TestAgentExitsAtStart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
@@ -332,10 +332,10 @@ func TestAgentDiesAtEachPrompt(t *testing.T) {
 	}
 }
 
-// data is the directory of the rig's store.
+// data returns the directory of the rig's store.
 func (r *rig) data() string { return filepath.Join(r.home, "data", "segno") }
 
-// occupy takes the store's writer until the returned function is called.
+// occupy locks the store's writer until vacate is called.
 func (r *rig) occupy() (vacate func()) {
 	r.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(r.data(), "segno.db"))
@@ -358,8 +358,7 @@ func (r *rig) occupy() (vacate func()) {
 	}
 }
 
-// spoil makes a directory of the store one that nothing can be written to, also by
-// root.
+// spoil makes a directory of the store read-only, even for root, until mend is called.
 func (r *rig) spoil(name string) (mend func()) {
 	r.Helper()
 	dir := filepath.Join(r.data(), name)
@@ -493,7 +492,7 @@ func TestUnreadableStore(t *testing.T) {
 	}
 }
 
-// TestBestEffortWithoutStore runs with a store that cannot be made.
+// TestBestEffortWithoutStore runs with a store that cannot be created.
 func TestBestEffortWithoutStore(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)

@@ -26,8 +26,8 @@ func hasty(ctx context.Context, command []string) int {
 	return 0
 }
 
-// TestUnansweredCancel has an agent ignore a cancel. The proxy kills the agent, cancels
-// the turn and the waiting prompts, and the conversation continues.
+// TestUnansweredCancel uses an agent that ignores a cancel. The proxy kills the agent and
+// cancels the turn and the waiting prompts. The conversation continues.
 func TestUnansweredCancel(t *testing.T) {
 	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
 		cmd := r.command()

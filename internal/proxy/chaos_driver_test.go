@@ -23,13 +23,13 @@ type chaos struct {
 	ctx    context.Context
 	plan   schedule
 	agent  acptest.Config
-	dir    string // of everything
+	dir    string // contains everything
 	client *acptest.Client
 	talks  []*talk
 
-	clients  []*acptest.Client // all, also those that ended
-	killed   bool              // segno was
-	foreign  int               // how many requests models were sent before segno
+	clients  []*acptest.Client // all, including those that ended
+	killed   bool              // segno was killed
+	foreign  int               // the number of requests to models before segno
 	userFile map[string]string // the content of the user's file, by place
 
 	mu    sync.Mutex
@@ -75,7 +75,7 @@ func (c *chaos) tell(format string, args ...any) {
 	c.story = append(c.story, fmt.Sprintf(format, args...))
 }
 
-// segno is a command of segno.
+// segno returns a segno command.
 func (c *chaos) segno(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], append([]string{"segno"}, args...)...)
 	cmd.Dir = c.talks[0].cwd
@@ -85,7 +85,7 @@ func (c *chaos) segno(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// bare is the agent's command, without segno.
+// bare returns the agent's command, without segno.
 func (c *chaos) bare() *exec.Cmd {
 	cmd := exec.Command(os.Args[0], c.agent.Args()...)
 	cmd.Dir, cmd.Env = c.talks[0].cwd, c.segno().Env
@@ -109,7 +109,7 @@ func (c *chaos) start() (*acptest.Client, error) {
 	return client, err
 }
 
-// run runs the schedule. An error is one that ends it.
+// run runs the schedule. It returns the error that ended it early, if any.
 func (c *chaos) run() (err error) {
 	if c.client, err = c.start(); err != nil {
 		return err
@@ -165,7 +165,7 @@ func (c *chaos) round() (bool, error) {
 	return len(due) > 0, nil
 }
 
-// do does a deed to an idle conversation.
+// do executes a deed on an idle conversation.
 func (c *chaos) do(deed string, k *talk) error {
 	c.tell("%s", deed)
 	switch deed {
@@ -217,7 +217,7 @@ func (c *chaos) do(deed string, k *talk) error {
 		for _, name := range names {
 			err = errors.Join(err, os.Remove(name))
 		}
-		c.strike(killAgent, k) // one that lives writes it again
+		c.strike(killAgent, k) // a running agent would write the session again
 		return err
 	default:
 		c.strike(deed, k)
@@ -225,7 +225,7 @@ func (c *chaos) do(deed string, k *talk) error {
 	}
 }
 
-// strike does a deed that needs no client that comes back.
+// strike executes a deed after which the client does not have to reconnect.
 func (c *chaos) strike(deed string, k *talk) {
 	if deed == killSegno || deed == killBoth {
 		c.killed = true
@@ -238,7 +238,7 @@ func (c *chaos) strike(deed string, k *talk) {
 	}
 	switch deed {
 	case cancel:
-		_ = c.client.Cancel(k.id) // segno may be gone
+		_ = c.client.Cancel(k.id) // segno may have ended
 	case lockStore:
 		c.lockStore()
 	case fullStore:
@@ -270,7 +270,7 @@ func (c *chaos) strike(deed string, k *talk) {
 	}
 }
 
-// moment lets a while pass.
+// moment waits a short time.
 func (c *chaos) moment() { c.wait(100 * time.Millisecond) }
 
 func (c *chaos) wait(d time.Duration) {
@@ -280,7 +280,7 @@ func (c *chaos) wait(d time.Duration) {
 	}
 }
 
-// reconnect is a client that comes back with the ids it knows.
+// reconnect starts a new client, which opens the ids that the previous client knew.
 func (c *chaos) reconnect() (err error) {
 	if !c.plan.hasty {
 		c.awaitAgents()
@@ -296,8 +296,8 @@ func (c *chaos) reconnect() (err error) {
 	return nil
 }
 
-// intrude is another client that loads the session, prompts and goes. It may be
-// refused.
+// intrude runs another client that loads the session, prompts and disconnects. segno may
+// refuse its prompt.
 func (c *chaos) intrude(k *talk) error {
 	client, err := c.start()
 	if err != nil {
@@ -318,7 +318,7 @@ func (c *chaos) intrude(k *talk) error {
 	return c.end(client)
 }
 
-// fork makes one more conversation, which begins with the turns of the other one.
+// fork makes another conversation, which begins with the turns of this one.
 func (c *chaos) fork(k *talk) error {
 	forks := len(c.talks) - len(c.plan.talks)
 	if forks == len(c.plan.forks) {
@@ -344,7 +344,8 @@ func (c *chaos) leave() error {
 	return nil
 }
 
-// end closes a client's side: segno must end within ten seconds, and owe nothing.
+// end closes a client's side. segno must end within ten seconds, without an unanswered
+// request.
 func (c *chaos) end(client *acptest.Client) error {
 	_ = client.CloseStdin()
 	ctx, stop := context.WithTimeout(c.ctx, 10*time.Second)
@@ -362,8 +363,8 @@ func (c *chaos) end(client *acptest.Client) error {
 	return nil
 }
 
-// awaitAgents waits until every agent there was is gone: it ends when its stdin
-// does. One that hangs does not, and is killed, as its user would.
+// awaitAgents waits until every agent has ended. An agent ends when its stdin does.
+// awaitAgents kills an agent that hangs, as a user would.
 func (c *chaos) awaitAgents() {
 	for deadline := time.Now().Add(2 * time.Second); ; {
 		alive := c.alive("agent", "tool")
@@ -384,7 +385,7 @@ func (c *chaos) awaitAgents() {
 	}
 }
 
-// alive are the processes of some kinds that still run.
+// alive returns the processes of some kinds that still run.
 func (c *chaos) alive(kinds ...string) []int {
 	var alive []int
 	for _, kind := range kinds {
@@ -401,7 +402,7 @@ func (c *chaos) alive(kinds ...string) []int {
 	return alive
 }
 
-// requests are the requests that the agents' models received.
+// requests returns the requests that the agents' models received.
 func (c *chaos) requests() []acptest.Request {
 	requests, err := acptest.ReadRequests(c.agent.RequestsFile())
 	if err != nil {
@@ -410,7 +411,7 @@ func (c *chaos) requests() []acptest.Request {
 	return requests
 }
 
-// ledger are the lines that were appended.
+// ledger returns the lines that tools appended.
 func (c *chaos) ledger() []string {
 	lines, err := acptest.ReadLedger(c.agent.LedgerFile())
 	if err != nil {
@@ -419,7 +420,7 @@ func (c *chaos) ledger() []string {
 	return lines
 }
 
-// seen reports whether an agent's model saw a prompt.
+// seen reports whether an agent's model received a prompt.
 func (c *chaos) seen(name string) bool {
 	return slices.ContainsFunc(c.requests(), func(r acptest.Request) bool { return strings.Contains(r.Text(), name+":") })
 }

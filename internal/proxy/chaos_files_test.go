@@ -17,7 +17,7 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// file is the file of the directory that the conversation's tools write to.
+// file is the file in the directory to which the conversation's tools write.
 func (k *talk) file() string { return k.name + ".txt" }
 
 // mineFile is the user's own file in a directory.
@@ -44,9 +44,8 @@ func (c *chaos) filesAgree() {
 	}
 }
 
-// filesAgree checks that the directory's files are those of the conversation as it is:
-// each line of its turns, none of a turn that was undone, and the user's file as the
-// user left it.
+// filesAgree checks that the directory's files match the conversation: each line of its
+// turns, no line of an undone turn, and the user's file unchanged.
 func (k *talk) filesAgree() {
 	var want []string
 	for _, line := range k.ledger() {
@@ -74,11 +73,11 @@ func (k *talk) filesAgree() {
 	}
 }
 
-// storeTime is how long the store is locked or full: longer than segno waits for it at a
-// tool call, shorter than at a turn's end.
+// storeTime is the time for which the store is locked or full: longer than segno waits for
+// it at a tool call, shorter than segno waits at a turn's end.
 const storeTime = 600 * time.Millisecond
 
-// lockStore holds the store's lock for a while, as another process would.
+// lockStore holds the store's lock for storeTime, as another process would.
 func (c *chaos) lockStore() {
 	db, err := sql.Open("sqlite", filepath.Join(c.dir, "home", "data", "segno", "segno.db")+"?_txlock=immediate")
 	if err != nil {
@@ -99,7 +98,7 @@ func (c *chaos) lockStore() {
 	}
 }
 
-// fillStore fills the store's disk for a while.
+// fillStore fills the store's disk for storeTime.
 func (c *chaos) fillStore() {
 	if err := os.WriteFile(c.fullFile(), nil, 0o600); err != nil {
 		c.t.Error(err)
@@ -111,8 +110,8 @@ func (c *chaos) fillStore() {
 	}
 }
 
-// fullVar is the environment variable that names a file: as long as it is there, the
-// store's disk is full for a segno of this binary.
+// fullVar is the environment variable that names a file. While the file exists, the store's
+// disk is full for a segno of this binary.
 const fullVar = "SEGNO_TEST_FULL"
 
 func (c *chaos) fullFile() string { return filepath.Join(c.dir, "full") }

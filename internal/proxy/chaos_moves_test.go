@@ -9,22 +9,22 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
-// calmTurn is a turn of one prompt in which nothing went wrong: a move is sure to undo
-// all of it.
+// calmTurn is a turn of one prompt without a fault, so that a move certainly undoes all of
+// it.
 type calmTurn struct {
-	name          string // of the prompt
+	name          string // the name of the prompt
 	steps         []acptest.Step
-	before, after string // the content of the user's file then
+	before, after string // the content of the user's file at these times
 	shared        bool   // another conversation's turn ran in the directory meanwhile
 }
 
-// alone reports whether no other conversation works in the directory: a restore is
-// exact, and would take the others' files along.
+// alone reports whether no other conversation works in the directory. A restore is exact,
+// and would also change the files of the others.
 func (k *talk) alone() bool {
 	return !slices.ContainsFunc(k.talks, func(o *talk) bool { return o != k && o.place == k.place })
 }
 
-// forget notes that turns were undone.
+// forget records that turns were undone.
 func (k *talk) forget(turns []calmTurn) {
 	for _, t := range turns {
 		k.accepted = slices.DeleteFunc(k.accepted, func(name string) bool { return name == t.name })
@@ -37,12 +37,13 @@ func (k *talk) forget(turns []calmTurn) {
 	k.newest = nil
 }
 
-// newestCalm are the newest calm turns, at most so many.
+// newestCalm returns up to most of the newest calm turns.
 func (k *talk) newestCalm(most int) []calmTurn {
 	return slices.Clone(k.calm[max(0, len(k.calm)-max(0, most)):])
 }
 
-// undo undoes the newest turns: in the conversation, or by the command.
+// undo undoes the newest turns, with a prompt in the conversation or with the segno
+// command.
 func (k *talk) undo(byPrompt bool) error {
 	turns := k.newestCalm(k.turns[0].back)
 	if len(turns) == 0 {
@@ -56,7 +57,7 @@ func (k *talk) undo(byPrompt bool) error {
 	return nil
 }
 
-// redo redoes the turns that were just undone.
+// redo redoes the turns that undo has just undone.
 func (k *talk) redo(byPrompt bool) error {
 	if len(k.ahead) == 0 {
 		if err := k.undo(!byPrompt); err != nil || len(k.ahead) == 0 {
@@ -78,8 +79,8 @@ func (k *talk) redo(byPrompt bool) error {
 	return nil
 }
 
-// move undoes or redoes turns, which are calm: it leaves no file as it is, unless another
-// conversation's turn may have written it.
+// move undoes or redoes calm turns. It must change all their files, except files that
+// another conversation's turn may have written.
 func (k *talk) move(verb string, turns []calmTurn, byPrompt bool) error {
 	var said string
 	n := strconv.Itoa(len(turns))
@@ -94,7 +95,7 @@ func (k *talk) move(verb string, turns []calmTurn, byPrompt bool) error {
 		}
 		left = strings.Contains(said, "left as it is")
 	} else {
-		it, err := k.logged(turns[0].name) // the command needs the thread if there are others
+		it, err := k.logged(turns[0].name) // the command needs the thread if there are several
 		if err != nil {
 			return err
 		}
@@ -121,7 +122,7 @@ func (k *talk) move(verb string, turns []calmTurn, byPrompt bool) error {
 	return nil
 }
 
-// restore goes to a turn before the newest ones, with all files.
+// restore moves to a turn before the newest ones, with all files.
 func (k *talk) restore() error {
 	turns := k.newestCalm(min(k.turns[0].back, len(k.calm)-1))
 	if len(turns) == 0 || !k.alone() {
@@ -144,7 +145,7 @@ func (k *talk) restore() error {
 	return nil
 }
 
-// edit sends another prompt in the place of an older one.
+// edit replaces an older prompt by another one.
 func (k *talk) edit() error {
 	turns := k.newestCalm(k.turns[0].back)
 	if len(turns) == 0 || !k.alone() {
@@ -164,7 +165,7 @@ func (k *talk) edit() error {
 	})
 }
 
-// command has the client send a slash command and returns the reply.
+// command makes the client send a slash command and returns the reply.
 func (k *talk) command(text string) (string, error) {
 	t, err := k.client.Prompt(k.id, text)
 	if err != nil {
@@ -174,7 +175,7 @@ func (k *talk) command(text string) (string, error) {
 	return t.Said(), err
 }
 
-// logged is the checkpoint of a prompt.
+// logged returns the checkpoint of a prompt.
 func (k *talk) logged(name string) (item, error) {
 	items, err := k.logs()
 	if err != nil {
@@ -188,7 +189,7 @@ func (k *talk) logged(name string) (item, error) {
 	return item{}, fmt.Errorf("%s is not in the log: %v", name, items)
 }
 
-// adopt has the conversation begin without segno, which opens it then.
+// adopt begins the conversation without segno, which then opens it.
 func (k *talk) adopt() error {
 	client, err := acptest.Start(k.ctx, k.bare(), acptest.ClientOptions{})
 	if err != nil {

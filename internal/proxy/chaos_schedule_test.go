@@ -10,12 +10,12 @@ import (
 )
 
 // schedule is a plan of conversations of one or two clients with an agent, and of the failures
-// in them. It depends on its seed only.
+// in them. It depends only on its seed.
 type schedule struct {
 	seed     uint64
 	agent    acptest.Config // without its directory
 	talks    [][]plannedTurn
-	forks    [][]plannedTurn // of conversations that are forked off
+	forks    [][]plannedTurn // the turns of conversations that are forked off
 	together bool            // turns of two conversations overlap
 	apart    bool            // each conversation has a separate directory
 	readable bool            // the agent keeps transcripts that segno can read
@@ -29,8 +29,8 @@ type plannedTurn struct {
 	before []string // events before the prompt: see the deeds
 	steps  []acptest.Step
 	deed   string // an event during the turn, "" for none
-	after  int    // how many messages come before the deed
-	back   int    // how many turns a move before the prompt undoes or redoes at most
+	after  int    // the number of messages before the deed
+	back   int    // the most turns that a move before the prompt undoes or redoes
 }
 
 // The deeds of a schedule.
@@ -41,25 +41,25 @@ const (
 	killBoth    = "kill both"    // kill -9 of segno, then of the agent; the client returns
 	killTool    = "kill tool"    // kill -9 of the agent's tool
 	cancel      = "cancel"       // session/cancel
-	queue       = "queue"        // another prompt, at once
-	stall       = "stall"        // the client reads nothing for a while
-	stallCancel = "stall+cancel" // and cancels meanwhile
-	reload      = "reload"       // session/load or resume of the session that is open
-	closing     = "close"        // session/close, then the same
-	fork        = "fork"         // session/fork: one more conversation
-	undo        = "undo"         // the client undoes the newest turns, if nothing went wrong in them
+	queue       = "queue"        // sends another prompt at once
+	stall       = "stall"        // the client reads nothing for some time
+	stallCancel = "stall+cancel" // the same, and the client cancels meanwhile
+	reload      = "reload"       // session/load or resume of the open session
+	closing     = "close"        // session/close, then load or resume
+	fork        = "fork"         // session/fork, which makes another conversation
+	undo        = "undo"         // the client undoes the newest turns, if they had no fault
 	undoAside   = "undo aside"   // the same, by the segno command
-	redo        = "redo"         // the client redoes its undo, or undoes and redoes
+	redo        = "redo"         // the client redoes its undo, or undoes and then redoes
 	redoAside   = "redo aside"   // the same, by the segno command
-	restore     = "restore"      // the client goes to an older turn
-	edit        = "edit"         // the client sends another prompt in an older one's place
+	restore     = "restore"      // the client restores an older turn
+	edit        = "edit"         // the client replaces an older prompt by another one
 	userEdits   = "user edits"   // the user writes a file
-	lockStore   = "lock store"   // another process holds the store's lock for a while
-	fullStore   = "full store"   // the store's disk is full for a while
+	lockStore   = "lock store"   // another process holds the store's lock for some time
+	fullStore   = "full store"   // the store's disk is full for some time
 	housekeep   = "housekeep"    // segno gc and segno check
-	freeze      = "freeze"       // SIGSTOP of the agent for a while
+	freeze      = "freeze"       // SIGSTOP of the agent for some time
 	loseSession = "lose session" // the agent's session files are deleted, and it is killed
-	move        = "move"         // the directory moves while the client is away
+	move        = "move"         // the directory is moved while no client is connected
 	intrude     = "intrude"      // another client prompts the same session and closes its side
 )
 
@@ -99,8 +99,8 @@ func planned(seed uint64) schedule {
 	for i := range 2 {
 		s.forks = append(s.forks, s.planTalk(r, rune('x'+i))[:2])
 	}
-	// The effects of an agent in the moment in which its proxy is killed are in its session
-	// only. An agent that has no session, or leaves it, must ask for permission first.
+	// When a proxy is killed, only the agent's session has the effects of that moment. An
+	// agent that has no session, or loses it, must ask for permission first.
 	if s.has(killSegno, killBoth) && (!s.agent.Load || s.has(loseSession, move, undo, undoAside, redo, redoAside, restore, edit, fork)) {
 		s.agent.Ask = true
 	}
@@ -166,10 +166,10 @@ func (s *schedule) planTurn(r *rand.Rand, name string, later bool) plannedTurn {
 	return t
 }
 
-// refused is in the lines of calls that the client refuses.
+// refused marks the lines of calls that the client refuses.
 const refused = "refused"
 
-// tool is a tool call, in the midst of which the agent may die.
+// tool returns a tool call, during which the agent may die.
 func (s *schedule) tool(r *rand.Rand, line string) acptest.Step {
 	do := acptest.Do(line)
 	do.File = strings.Split(line, "-")[2] + ".txt" // of the conversation
@@ -184,7 +184,7 @@ func (s *schedule) tool(r *rand.Rand, line string) acptest.Step {
 	return do
 }
 
-// fault is a step that strikes once, or a few times.
+// fault returns a step with a fault that happens once or a few times.
 func (s *schedule) fault(r *rand.Rand) acptest.Step {
 	f := acptest.Step{Times: 1 + r.IntN(2)}
 	switch r.IntN(8) {
@@ -205,7 +205,7 @@ func (s *schedule) fault(r *rand.Rand) acptest.Step {
 	return f
 }
 
-// row is a failure of the kind of agent it is.
+// row returns a failure of this kind of agent.
 func (s *schedule) row(r *rand.Rand) string {
 	rows := []string{"claude.rate_limit", "claude.overload", "claude.key", "claude.auth", "claude.no_result", "claude.gone", "claude.ended"}
 	if strings.Contains(s.agent.Name, "codex") {
@@ -214,7 +214,7 @@ func (s *schedule) row(r *rand.Rand) string {
 	return rows[r.IntN(len(rows))]
 }
 
-// String is the schedule for a reader.
+// String returns a readable form of the schedule.
 func (s schedule) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d: agent %q %s load=%v resume=%v ask=%v chunk=%d together=%v apart=%v plan=%v hasty=%v readable=%v adopted=%v\n", s.seed,

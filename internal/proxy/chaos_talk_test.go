@@ -14,27 +14,27 @@ import (
 type talk struct {
 	*chaos
 	name  string
-	turns []plannedTurn // that are still to come
+	turns []plannedTurn // the remaining turns
 	cwd   string
-	id    string // of the session, as the client knows it
+	id    string // the client's id of the session
 
-	place     string   // the directory, by a name that stays when it moves
-	accepted  []string // the names of prompts that a model saw, or whose turns ended well
-	undone    []string // of those, the ones that were undone
-	since     []int    // how many requests models had been sent when each was
-	knows     []string // lines that were appended before it was forked off
+	place     string   // the directory, by a name that stays when the directory is moved
+	accepted  []string // the names of prompts that a model received, or whose turns ended well
+	undone    []string // the accepted prompts that were undone
+	since     []int    // the number of requests to models at the time of each undo
+	knows     []string // lines that were appended before the fork
 	forgets   []string // lines of turns that were undone
 	stray     []string // lines that a move may have left in the file, and reported
 	ran       int      // turns
-	asked     int      // how often the client asked to go on
+	asked     int      // how often the client asked to continue
 	edits     int
 	intruders int
-	calm      []calmTurn        // the newest turns, as far as nothing went wrong since the first of them
+	calm      []calmTurn        // the newest turns, back to the last fault
 	ahead     []calmTurn        // turns that were just undone and can be redone
 	newest    *acptest.Received // the answer to the newest prompt, if the session was not opened since
 }
 
-// begin opens the conversation.
+// begin opens a new session for the conversation.
 func (k *talk) begin() (err error) {
 	if k.plan.adopted && k.name == "a" {
 		err = k.adopt()
@@ -48,7 +48,7 @@ func (k *talk) begin() (err error) {
 	return err
 }
 
-// comeBack opens the conversation with the id its client knows.
+// comeBack opens the conversation with the id that its client knows.
 func (k *talk) comeBack(client *acptest.Client) error {
 	k.newest = nil
 	method := []string{"load", "resume"}[len(k.clients)%2]
@@ -67,7 +67,7 @@ func (k *talk) comeBack(client *acptest.Client) error {
 	return err
 }
 
-// effects are the lines that a model has to know of.
+// effects returns the lines that a request to a model must contain.
 func (k *talk) effects() []string {
 	var lines []string
 	for _, line := range k.ledger() {
@@ -82,8 +82,8 @@ func (k *talk) mine(line string) bool {
 	return (strings.Contains(line, "-"+k.name+"-") || slices.Contains(k.knows, line)) && !slices.Contains(k.forgets, line)
 }
 
-// everythingReplayed checks that a client that loads the session is shown every
-// prompt that was accepted.
+// everythingReplayed checks that a client that loads the session receives every accepted
+// prompt.
 func (k *talk) everythingReplayed(shown []acptest.Received) {
 	var prompts strings.Builder
 	for _, r := range shown {
@@ -103,8 +103,8 @@ func (k *talk) everythingReplayed(shown []acptest.Received) {
 	}
 }
 
-// say prompts and waits for the end, while the turn's deed is done. It reports
-// whether the turn ended as the agent wanted.
+// say prompts and waits for the end, and executes the turn's deed meanwhile. It reports
+// whether the turn ended as the agent intended.
 func (k *talk) say(name, text string, turn plannedTurn) (bool, error) {
 	ok, err := k.sayTo(k.client, name, name+": "+text, turn)
 	if err != nil {
@@ -145,7 +145,8 @@ func (k *talk) sayTo(client *acptest.Client, name, text string, turn plannedTurn
 	return k.ended(name, t, turn.deed)
 }
 
-// ended reports how a turn ended.
+// ended waits for the end of a turn. It reports whether the turn ended as the agent
+// intended.
 func (k *talk) ended(name string, t *acptest.Turn, deed string) (bool, error) {
 	stop, err := t.Stop(k.ctx)
 	var refused *acp.Error
@@ -169,8 +170,8 @@ func (k *talk) ended(name string, t *acptest.Turn, deed string) (bool, error) {
 	return ok, nil
 }
 
-// inTheMidst does the turn's deed when it is time. next is the prompt that was
-// queued behind it, if that is the deed.
+// inTheMidst executes the turn's deed after the planned number of messages. If the deed is
+// another prompt, next is the turn of that prompt.
 func (k *talk) inTheMidst(client *acptest.Client, t *acptest.Turn, name string, turn plannedTurn) (next *acptest.Turn, err error) {
 	if turn.deed == "" {
 		return nil, nil
@@ -194,7 +195,7 @@ func (k *talk) inTheMidst(client *acptest.Client, t *acptest.Turn, name string, 
 	return nil, nil
 }
 
-// nothingLate checks that nothing of a turn came behind its answer.
+// nothingLate checks that no message of a turn arrived after its answer.
 func (k *talk) nothingLate(client *acptest.Client) {
 	if k.newest == nil {
 		return
@@ -209,7 +210,7 @@ func (k *talk) nothingLate(client *acptest.Client) {
 	}
 }
 
-// prepare makes the events before the next turn.
+// prepare executes the events before the next turn.
 func (k *talk) prepare() error {
 	for _, deed := range k.turns[0].before {
 		if err := k.do(deed, k); err != nil {
@@ -220,7 +221,7 @@ func (k *talk) prepare() error {
 	return nil
 }
 
-// next runs the next turn. One that is not alone has no deed in its midst.
+// next runs the next turn. If alone is false, the turn has no deed.
 func (k *talk) next(alone bool) error {
 	turn := k.turns[0]
 	k.turns = k.turns[1:]
@@ -232,7 +233,7 @@ func (k *talk) next(alone bool) error {
 	return k.take(calmTurn{name: name, steps: turn.steps, shared: !alone && !k.alone()}, turn.deed, func() error { return k.run(turn, name) })
 }
 
-// take runs a turn of the schedule, and notes whether it was a calm one.
+// take runs a turn of the schedule, and records whether it was a calm one.
 func (k *talk) take(turn calmTurn, deed string, run func() error) error {
 	had := len(k.accepted)
 	turn.before, k.ahead = k.mineNow(), nil
@@ -247,10 +248,10 @@ func (k *talk) take(turn calmTurn, deed string, run func() error) error {
 	return nil
 }
 
-// run prompts until the turn's script is done. A user who sees a turn fail asks to
-// go on.
+// run prompts until the turn's script is done. After a failed turn, the user asks to
+// continue.
 func (k *talk) run(turn plannedTurn, name string) error {
-	faults := 4 // a store that is locked or full may refuse a few prompts as well
+	faults := 4 // a locked or full store may also refuse a few prompts
 	for _, s := range turn.steps {
 		faults += s.Times
 	}
@@ -258,7 +259,7 @@ func (k *talk) run(turn plannedTurn, name string) error {
 	return k.goOn(turn, name, faults, err)
 }
 
-// goOn asks to go on until a turn's script is done.
+// goOn asks to continue until a turn's script is done.
 func (k *talk) goOn(turn plannedTurn, name string, faults int, err error) error {
 	for n := 1; err == nil && !k.done(turn); n++ {
 		if n > faults {
@@ -266,7 +267,7 @@ func (k *talk) goOn(turn plannedTurn, name string, faults int, err error) error 
 		}
 		text := "please go on"
 		if !k.seen(name) || n%3 == 0 {
-			text += " with " + acptest.Directive(turn.steps...) // it did not arrive, or arrived in parts
+			text += " with " + acptest.Directive(turn.steps...) // the directive did not arrive, or only a part of it
 		}
 		k.asked++
 		_, err = k.say(fmt.Sprintf("go-on-%s-%d", k.name, k.asked), text, plannedTurn{})
@@ -274,7 +275,7 @@ func (k *talk) goOn(turn plannedTurn, name string, faults int, err error) error 
 	return err
 }
 
-// last asks once more, until a turn ends well: faults may still be to come.
+// last prompts again until a turn ends well, because some faults may not have happened yet.
 func (k *talk) last() error {
 	const patience = 8
 	for n := range patience {

@@ -18,7 +18,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
-// TestChaos runs conversations in which everything goes wrong: one schedule a seed.
+// TestChaos runs conversations with every kind of fault, with one schedule for each seed.
 func TestChaos(t *testing.T) {
 	schedules := 40
 	if testing.Short() {
@@ -77,7 +77,7 @@ func (c *chaos) check() {
 	for _, client := range c.clients {
 		for _, p := range client.Problems() {
 			if c.killed && strings.HasPrefix(p, "Parse error") {
-				continue // a segno that was killed while it wrote a line
+				continue // segno was killed while it wrote the line
 			}
 			c.t.Errorf("the client was sent %s", p)
 		}
@@ -131,7 +131,7 @@ func (c *chaos) everyEffectNamed() {
 
 // talkOf returns the conversation of a request, by the prompts that the request contains.
 func (c *chaos) talkOf(r acptest.Request) *talk {
-	for _, k := range slices.Backward(c.talks) { // a fork knows its source's prompts, too
+	for _, k := range slices.Backward(c.talks) { // a fork has its source's prompts, too
 		for _, kind := range []string{"prompt-", "go-on-", "last-", "intruder-", "edit-"} {
 			if strings.Contains(r.Text(), kind+k.name+"-") {
 				return k
@@ -141,8 +141,7 @@ func (c *chaos) talkOf(r acptest.Request) *talk {
 	return nil
 }
 
-// everyChoiceKept checks that the mode the client chose was the agent's in every
-// turn.
+// everyChoiceKept checks that the agent had the mode that the client chose in every turn.
 func (c *chaos) everyChoiceKept() {
 	for i, r := range c.requests() {
 		if i >= c.foreign && c.plan.plan && !strings.Contains(r.Settings, `mode="plan"`) {
@@ -152,7 +151,7 @@ func (c *chaos) everyChoiceKept() {
 	}
 }
 
-// ownSessionsOnly checks that a client receives no updates of others' sessions.
+// ownSessionsOnly checks that a client receives only updates of its own sessions.
 func (c *chaos) ownSessionsOnly(client *acptest.Client) {
 	others := map[string]bool{}
 	for _, r := range c.requests() {
@@ -171,8 +170,8 @@ func (c *chaos) ownSessionsOnly(client *acptest.Client) {
 	}
 }
 
-// everyEffectShown checks that the client saw every tool call, unless the process
-// that would have shown it was killed.
+// everyEffectShown checks that the client received every tool call, unless the process that
+// would have sent it was killed.
 func (c *chaos) everyEffectShown() {
 	var shown strings.Builder
 	for _, client := range c.clients {
@@ -195,7 +194,7 @@ type item struct {
 	Turn               int
 }
 
-// logs are all checkpoints there are.
+// logs returns all checkpoints.
 func (c *chaos) logs() ([]item, error) {
 	all := map[string]item{} // a fork's log begins with its source's
 	for _, k := range c.talks {
@@ -216,8 +215,8 @@ func (c *chaos) logs() ([]item, error) {
 	return slices.Collect(maps.Values(all)), nil
 }
 
-// everyPromptRecorded checks that each prompt that was accepted is one turn of its
-// conversation's thread, also the undone ones.
+// everyPromptRecorded checks that each accepted prompt, even an undone one, is one turn of
+// its conversation's thread.
 func (c *chaos) everyPromptRecorded() {
 	items, err := c.logs()
 	if err != nil {
@@ -244,7 +243,7 @@ func (c *chaos) everyPromptRecorded() {
 	}
 }
 
-// json decodes the result of a command.
+// json runs a command and decodes its result.
 func (c *chaos) json(v any, args ...string) error {
 	out, err := c.segno(args...).Output()
 	var exit *exec.ExitError

@@ -12,7 +12,7 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// listedCheckpoint is a checkpoint as clients receive it.
+// listedCheckpoint is the JSON form of a checkpoint that clients receive.
 type listedCheckpoint struct {
 	ID    segno.CommitID `json:"id"`
 	Name  string         `json:"name"` // "t3", or its kind
@@ -20,7 +20,7 @@ type listedCheckpoint struct {
 	Turn  int            `json:"turn"`
 	Title string         `json:"title"`
 	Time  string         `json:"time"`            // RFC 3339
-	Head  bool           `json:"head,omitempty"`  // the thread is at it
+	Head  bool           `json:"head,omitempty"`  // the thread's head is here
 	Ahead bool           `json:"ahead,omitempty"` // redo can reach it
 	Files segno.Counts   `json:"files"`
 	time  time.Time
@@ -68,12 +68,12 @@ func checkpointName(c *segno.Checkpoint) string {
 	return string(c.Kind)
 }
 
-// minPrefix is how many letters of an id identify a checkpoint or a thread.
+// minPrefix is the least number of letters of an id that identify a checkpoint or a thread.
 const minPrefix = 4
 
 // findCheckpoint returns the checkpoint with a name: t3, @ for the head, the name of a pin,
-// an id or a prefix of one. It finds only checkpoints of this thread and of its ancestors:
-// another project's checkpoint would bring that project's files here.
+// an id or a prefix of an id. It finds only checkpoints of this thread and of its ancestors,
+// because a move to another project's checkpoint would write that project's files here.
 func (l *sessionStore) findCheckpoint(ctx context.Context, name string) (*segno.Checkpoint, error) {
 	notFound := segno.NewError(segno.KindNotFound, "find checkpoint", name, nil).WithHint("Type /checkpoints to see them.")
 	if l.record.Thread == "" || name == "" {
@@ -111,7 +111,7 @@ func (l *sessionStore) findCheckpoint(ctx context.Context, name string) (*segno.
 
 // allCheckpoints returns the checkpoints of the thread and of its ancestors: those on the
 // line of the head, newest first, then those on the line of the tip, then those of the
-// thread's other lines. Some come more than once.
+// thread's other lines. The list may contain duplicates.
 func (l *sessionStore) allCheckpoints(ctx context.Context) (all []*segno.Checkpoint, err error) {
 	head, err := l.proxy.store.Head(ctx, l.record.Thread)
 	if err != nil {
@@ -148,8 +148,8 @@ func (l *sessionStore) threads(ctx context.Context) ([]segno.Thread, error) {
 	return list, err
 }
 
-// switchTo makes another thread the session's. The user names it by the first letters of its
-// id or of its title, or by its title.
+// switchTo switches the session to another thread. The name is a title, or the first letters
+// of an id or of a title.
 func (s *session) switchTo(ctx context.Context, name string) (segno.Thread, error) {
 	list, err := s.threads(ctx)
 	if err != nil {

@@ -23,14 +23,15 @@ import (
 // results.
 type command struct {
 	name string
-	hint string // of the arguments
-	text string // "" if it is a method only
+	hint string // describes the arguments
+	text string // what the command does; "" if it is a method only
 	// parse reads the arguments that the user typed.
 	parse func(text string) (arguments, error)
 	run   func(s *session, ctx context.Context, args arguments) (reply, error)
 }
 
-// arguments are the params of a command's method. A typed command has one text for them.
+// arguments are the params of a command's method. The parse function of a typed command reads
+// them from the text.
 type arguments struct {
 	Turns  int    `json:"turns"`
 	To     string `json:"to"`
@@ -40,9 +41,9 @@ type arguments struct {
 	Force  bool   `json:"force"` // overwrite the conflicts
 	// WhileRunning moves although a turn of another agent in the directory is open.
 	WhileRunning bool `json:"while_running"`
-	// Incomplete moves although the agent then lacks the turns from before segno.
+	// Incomplete moves although the agent then loses the turns from before segno.
 	Incomplete bool `json:"incomplete"`
-	// Preview has restore only list what it replaces.
+	// Preview makes restore list the paths that it would replace, without a move.
 	Preview bool `json:"preview"`
 }
 
@@ -52,7 +53,7 @@ type reply struct {
 	result any
 }
 
-// commands are the commands, in the order in which they are offered.
+// commands returns the commands in the order in which clients list them.
 func commands() []command {
 	return []command{
 		{"checkpoints", "", "list this conversation's checkpoints", parseName, (*session).listCheckpoints},
@@ -67,8 +68,8 @@ func commands() []command {
 	}
 }
 
-// findCommand returns the command with a name, nil if there is none. Some commands can only be
-// sent as methods and cannot be typed.
+// findCommand returns the command with a name, nil if there is none. If typed is set, it skips
+// the commands that clients can only send as methods.
 func findCommand(name string, typed bool) *command {
 	all := commands()
 	if i := slices.IndexFunc(all, func(c command) bool { return c.name == name && (c.text != "" || !typed) }); i >= 0 {
@@ -86,7 +87,6 @@ func parseCommand(prompt string) (c *command, args string, ok bool) {
 	return c, rest, c != nil
 }
 
-// cutWord splits a text after its first word.
 func cutWord(text string) (word, rest string) {
 	if i := strings.IndexFunc(text, unicode.IsSpace); i >= 0 {
 		return text[:i], strings.TrimSpace(text[i:])
@@ -114,7 +114,7 @@ func withCommands(agents []json.RawMessage) []json.RawMessage {
 	return all
 }
 
-// array is a JSON array of elements, which keep their bytes.
+// array returns a JSON array of elements. Unlike json.Marshal, it keeps their bytes.
 func array[E ~[]byte](elements []E) []byte {
 	text := []byte{'['}
 	for i, e := range elements {
@@ -136,7 +136,7 @@ func offerCommands(m acp.Message) []acp.Edit {
 	return []acp.Edit{{At: list, With: array(withCommands(agents))}}
 }
 
-// announceCommands offers the proxy's commands beside those that the agent announced.
+// announceCommands sends the client the list of the agent's commands and the proxy's.
 func (s *session) announceCommands() {
 	if s.id == "" {
 		return // a fork that is not made yet
@@ -146,7 +146,7 @@ func (s *session) announceCommands() {
 	s.notify(map[string]any{"sessionUpdate": "available_commands_update", "availableCommands": withCommands(agents)})
 }
 
-// runCommand runs a command that the user typed and answers its prompt.
+// runCommand runs a command that the user typed, and answers the prompt that contained it.
 func (s *session) runCommand(m acp.Message, c *command, text string) error {
 	ctx, end := s.wait()
 	args, err := c.parse(text)
@@ -174,10 +174,10 @@ func (s *session) runCommand(m acp.Message, c *command, text string) error {
 	return nil
 }
 
-// parseName reads a text as the name of a fork or of a thread.
+// parseName parses the name of a fork or of a thread: each command reads its own field.
 func parseName(text string) (arguments, error) { return arguments{Name: text, Thread: text}, nil }
 
-// parseCheckpoint reads the name of a checkpoint and flags.
+// parseCheckpoint parses the name of a checkpoint and flags.
 func parseCheckpoint(text string) (arguments, error) {
 	words := strings.Fields(text)
 	var args arguments
@@ -192,7 +192,7 @@ func parseCheckpoint(text string) (arguments, error) {
 	return args, nil
 }
 
-// parseTurns reads a number of turns and flags.
+// parseTurns parses a number of turns and flags.
 func parseTurns(verb segno.Verb) func(string) (arguments, error) {
 	return func(text string) (arguments, error) {
 		args, err := parseCheckpoint(text)
@@ -206,7 +206,7 @@ func parseTurns(verb segno.Verb) func(string) (arguments, error) {
 	}
 }
 
-// parseEdit reads a turn, by its number or its name, and a text.
+// parseEdit parses the number or the name of a turn, and a text.
 func parseEdit(text string) (args arguments, err error) {
 	args.To, args.Name = cutWord(text)
 	if args.Name == "" {
@@ -247,7 +247,7 @@ func (s *session) run(ctx context.Context, c *command, args arguments) (reply, e
 	return c.run(s, ctx, args)
 }
 
-// read reads the params of a method. The error names the param that is wrong.
+// read decodes the params of a method. The error names the invalid param.
 func (p *arguments) read(m acp.Message, name string) error {
 	wrong := func(format string, args ...any) error {
 		return segno.Errorf(segno.KindInvalid, name, "", format, args...)
@@ -298,7 +298,7 @@ func (s *session) listThreads(ctx context.Context, _ arguments) (reply, error) {
 	return r, err
 }
 
-// table formats rows; a mark precedes the current one.
+// table formats one row per element, with a mark before the current one.
 func table[T any](list []T, row func(T) (isCurrent bool, text string)) string {
 	var b strings.Builder
 	for _, v := range list {
@@ -356,7 +356,7 @@ func (s *session) switchCommand(ctx context.Context, args arguments) (reply, err
 	}, nil
 }
 
-// withText is a prompt with another text; its attachments stay.
+// withText returns a prompt with its text replaced and its attachments kept.
 func withText(m acp.Message, text string) (acp.Message, error) {
 	prompt := m.Find(m.Params, "prompt")
 	blocks := [][]byte{acp.Encode(map[string]any{"type": "text", "text": text})}

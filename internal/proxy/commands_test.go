@@ -12,7 +12,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
-// announced are the names of the commands in the newest announcement of a session.
+// announced returns the names of the commands in the newest announcement of a session.
 func (r *rig) announced(c *acptest.Client, session string) []string {
 	r.Helper()
 	var names []string
@@ -40,8 +40,8 @@ func ours() []string {
 	return []string{"checkpoints", "undo", "redo", "restore", "fork", "switch", "edit"}
 }
 
-// TestCommandsAreAnnounced checks that each session announces the proxy's commands beside
-// the agent's, once.
+// TestCommandsAreAnnounced checks that each session announces the proxy's commands together
+// with the agent's, once.
 func TestCommandsAreAnnounced(t *testing.T) {
 	t.Parallel()
 	for name, theirs := range map[string][]string{"agent has some": {"compact", "init"}, "agent has none": nil} {
@@ -93,7 +93,7 @@ func (r *rig) files(want map[string]string) {
 	}
 }
 
-// three is a conversation of three turns that each append to the ledger.
+// three runs a conversation of three turns that each append to the ledger.
 func (r *rig) three() (*acptest.Client, string) {
 	r.Helper()
 	c, s := r.session()
@@ -103,7 +103,7 @@ func (r *rig) three() (*acptest.Client, string) {
 	return c, s
 }
 
-// verbs are the ways to give a command: typed, or by a button.
+// verbs returns the ways to send a command: typed, or with a button.
 func verbs() map[string]func(r *rig, c *acptest.Client, session, verb, arg string) string {
 	return map[string]func(r *rig, c *acptest.Client, session, verb, arg string) string{
 		"typed": func(r *rig, c *acptest.Client, session, verb, arg string) string {
@@ -307,7 +307,7 @@ func TestAgentCommandsAreForwarded(t *testing.T) {
 }
 
 // TestCommandDuringTurn checks that a command waits for the turn, and that a move reports
-// that it cannot be made.
+// why it is not possible.
 func TestCommandDuringTurn(t *testing.T) {
 	r, c, s := startSession(t, none)
 	r.write(c, s, "alpha")

@@ -7,9 +7,9 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
-// TestDisconnectIsAnInterruption has a client leave while a call runs, or while a call waits for permission.
-// The model of the next session is told of an interruption, and not that the user cancelled the turn or
-// that a call was made that never ran.
+// TestDisconnectIsAnInterruption disconnects a client while a call runs, or while a call waits for permission. The
+// preamble of the next session reports an interruption. It does not report that the user cancelled the turn, nor a
+// call that never ran.
 func TestDisconnectIsAnInterruption(t *testing.T) {
 	t.Parallel()
 	ways := map[string]func(r *rig, c *acptest.Client, s string){
@@ -76,7 +76,7 @@ func TestDisconnectIsAnInterruption(t *testing.T) {
 	}
 }
 
-// TestUsersCancelIsTold cancels a turn and then leaves: that stays the user's decision.
+// TestUsersCancelIsTold cancels a turn and then disconnects. The record still has the user's cancel.
 func TestUsersCancelIsTold(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
@@ -94,7 +94,7 @@ func TestUsersCancelIsTold(t *testing.T) {
 	r.wantSeen([]string{"The user cancelled this before you had finished; do not go on with it"})
 }
 
-// thread is the thread of the newest turn.
+// thread returns the thread of the newest turn.
 func (r *rig) thread() string {
 	r.Helper()
 	return r.log()[0].Thread

@@ -14,12 +14,12 @@ import (
 	"github.com/dalsegno/segno/internal/preamble"
 )
 
-// display is the state of the conversation in the client.
+// display records what the client shows of the conversation.
 type display struct {
 	openCalls  openCalls
-	leftOpen   []string      // the newest calls that ended for the client because their turn did
+	leftOpen   []string      // the newest calls that the proxy showed as failed because their turn ended
 	collecting *replayReader // collects the replay under way, nil if there is none
-	deferring  bool          // reports wait until the client was shown the conversation
+	deferring  bool          // reports wait until the client has received the conversation
 	reports    []string
 }
 
@@ -27,7 +27,7 @@ type display struct {
 // agent's ids, oldest first.
 type openCalls []string
 
-// observe notes an update of a call.
+// observe adds or removes a call according to an update.
 func (o *openCalls) observe(kind, id, status string) {
 	switch {
 	case id == "":
@@ -47,7 +47,7 @@ func (s *session) failOpenCalls() {
 	s.endCalls(map[string]any{"_meta": map[string]any{"segno": map[string]any{"outcome": "unknown"}}})
 }
 
-// endReplayedCalls ends the calls of a turn that has no result of them.
+// endReplayedCalls ends the calls of a replayed turn for which no result is recorded.
 func (s *session) endReplayedCalls() {
 	s.endCalls(map[string]any{"content": toolText("The turn ended before this call did. Its result is not recorded.")})
 }
@@ -65,8 +65,8 @@ func (s *session) notify(update map[string]any) {
 	s.proxy.toClient(acp.Notification("session/update", acp.Encode(map[string]any{"sessionId": s.id, "update": update})))
 }
 
-// say shows the client a text as a message of the agent. The message has an id: without one,
-// a client appends it to the agent's message.
+// say shows the client a text as a message of the agent. The message has an id, because a client
+// appends a message without an id to the agent's previous message.
 func (s *session) say(text string) {
 	update := textUpdate("agent_message_chunk", text)
 	update["messageId"] = "segno-" + segno.NewID()
@@ -88,8 +88,8 @@ func (s *session) report(format string, args ...any) {
 	s.say("segno: " + line + "\n\n")
 }
 
-// deferReports keeps reports until the returned function is called: they are about a
-// conversation that the client is shown first.
+// deferReports delays reports until show is called. The reports refer to a conversation, which the
+// client must receive first.
 func (s *session) deferReports() (show func()) {
 	s.deferring = true
 	return func() {
@@ -102,8 +102,8 @@ func (s *session) deferReports() (show func()) {
 }
 
 // replay sends the client the thread's line from the store, oldest first, as an agent that
-// loads a session does. It skips the turns whose prompt the agent has replayed; replayed may
-// be nil.
+// loads a session does. It skips the turns whose prompt is in replayed, the agent's own replay,
+// which may be nil.
 func (s *session) replay(ctx context.Context, replayed *replayReader) error {
 	head, err := s.proxy.store.Head(ctx, s.record.Thread)
 	if err != nil {
@@ -151,8 +151,8 @@ func lastResults(commits []segno.Node) map[string]int {
 	return last
 }
 
-// replayMissing shows the client the recorded part of an interrupted turn that the agent did
-// not replay: an agent that is killed loses its unwritten output.
+// replayMissing shows the client the part of an interrupted turn that segno recorded and the agent
+// did not replay. An agent that is killed loses the output that it had not written.
 func (s *session) replayMissing(ctx context.Context, turn *segno.Checkpoint, replayed *replayReader) error {
 	commits, err := s.entriesOf(ctx, turn)
 	if err != nil {
@@ -166,7 +166,7 @@ func (s *session) replayMissing(ctx context.Context, turn *segno.Checkpoint, rep
 			case found && e.Kind == segno.EntryMessage && e.Name == "user":
 				continue
 			case found && e.Kind == segno.EntryNote && (e.Name == noteThought || e.Name == noteContent):
-				continue // agents lose their last output, which is text
+				continue // a killed agent loses its last output, which is text
 			case (e.Kind == segno.EntryIntent || e.Kind == segno.EntryResult) && calls[e.ID]:
 				continue
 			case e.Kind == segno.EntryMessage && e.Name == "agent":
@@ -184,8 +184,8 @@ func (s *session) replayMissing(ctx context.Context, turn *segno.Checkpoint, rep
 	return nil
 }
 
-// turnOf returns the agent's messages and calls in the newest replayed turn with a prompt
-// and after it.
+// turnOf finds the newest replayed turn with a prompt, and returns the agent's messages and calls
+// in it and after it.
 func (r *replayReader) turnOf(prompt string) (texts []string, calls map[string]bool, found bool) {
 	calls = map[string]bool{}
 	for _, t := range r.turns {
@@ -205,8 +205,8 @@ func (r *replayReader) turnOf(prompt string) (texts []string, calls map[string]b
 	return texts, calls, found
 }
 
-// missingText is the part of a recorded message that the agent did not replay. If the agent
-// was killed while it wrote the message, its replay ends with a beginning of it.
+// missingText is the part of a recorded message that the agent did not replay. If the agent was
+// killed while it wrote the message, its replay ends with the beginning of that message.
 func missingText(text string, replayed []string) string {
 	if slices.ContainsFunc(replayed, func(s string) bool { return strings.Contains(normalSpace(s), normalSpace(text)) }) {
 		return ""
@@ -217,8 +217,8 @@ func missingText(text string, replayed []string) string {
 	return text
 }
 
-// show sends the client the updates of an entry, if it has some. Messages get an id, because a
-// client joins messages without one. full are the texts of shortened entries.
+// show sends the client the updates that show an entry. Messages get an id, because a client joins
+// messages without one. full has the complete texts of shortened entries.
 func (s *session) show(commit segno.CommitID, i int, e segno.Entry, full map[string]string) {
 	for _, update := range entryUpdates(e, full) {
 		if e.Kind == segno.EntryMessage || e.Name == noteContent {
@@ -231,17 +231,16 @@ func (s *session) show(commit segno.CommitID, i int, e segno.Entry, full map[str
 	}
 }
 
-// toolText is a text as the content of a tool call.
+// toolText wraps a text as the content of a tool call.
 func toolText(text string) []any {
 	return []any{map[string]any{"type": "content", "content": map[string]any{"type": "text", "text": text}}}
 }
 
-// textUpdate is an update with a text.
 func textUpdate(kind, text string) map[string]any {
 	return map[string]any{"sessionUpdate": kind, "content": map[string]any{"type": "text", "text": text}}
 }
 
-// entryUpdate is the update that shows an entry, nil if clients are not shown it.
+// entryUpdate is the update that shows an entry, nil for an entry that clients do not show.
 func entryUpdate(e segno.Entry) map[string]any {
 	switch {
 	case e.Kind == segno.EntryMessage && e.Name == "user":
@@ -258,8 +257,8 @@ func entryUpdate(e segno.Entry) map[string]any {
 	return nil
 }
 
-// entryText is the text of an entry's body; "…" marks the middle of a long one, which was
-// not recorded.
+// entryText is the text of an entry's body. In a long text, "…" replaces the middle, which was not
+// recorded.
 func entryText(body json.RawMessage) string {
 	var text string
 	if json.Unmarshal(body, &text) == nil {
@@ -274,8 +273,8 @@ func entryText(body json.RawMessage) string {
 	return string(body)
 }
 
-// intentUpdate announces a recorded call. Entries of the proxy have a callIntent, entries of hooks
-// have the input of the tool.
+// intentUpdate announces a recorded call. The body of an entry from the proxy is a callIntent;
+// from a hook, it is the input of the tool.
 func intentUpdate(e segno.Entry) map[string]any {
 	var intent callIntent
 	_ = json.Unmarshal(e.Body, &intent) // the body of a hook's entry is the input
@@ -284,7 +283,7 @@ func intentUpdate(e segno.Entry) map[string]any {
 	}
 	update := callUpdate("tool_call", e.ID, "pending",
 		map[string]any{"kind": intent.Kind, "rawInput": intent.Input, "locations": intent.Locations})
-	update["title"] = cmp.Or(intent.Title, e.Name) // clients need it, also if it is empty
+	update["title"] = cmp.Or(intent.Title, e.Name) // the protocol requires a title, even an empty one
 	return update
 }
 
@@ -306,7 +305,7 @@ func resultUpdate(e segno.Entry) map[string]any {
 	return callUpdate("tool_call_update", e.ID, status, map[string]any{"content": content, "rawOutput": result.Output})
 }
 
-// callUpdate is an update of a tool call; fields without a value are left out.
+// callUpdate returns an update of a tool call. It omits fields without a value.
 func callUpdate(kind, id, status string, fields map[string]any) map[string]any {
 	update := map[string]any{"sessionUpdate": kind, "toolCallId": id, "status": status}
 	for name, value := range fields {

@@ -12,8 +12,8 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
-// TestSettingsOfTheDocumentation runs the block of docs/acp.md for Zed in a shell, with commands for installing that do
-// nothing, and starts the agent as Zed does with the settings that it prints.
+// TestSettingsOfTheDocumentation runs the block of docs/acp.md for Zed in a shell, in which the commands for installing
+// do nothing. It then starts the agent as Zed does with the printed settings.
 func TestSettingsOfTheDocumentation(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)

@@ -10,7 +10,7 @@ import (
 )
 
 // TestAUserWorksDuringATurn lets a user save, make and delete files while a call of the agent edits
-// another file. None of the three is the turn's, and an undo leaves them as they are.
+// another file. None of the three belongs to the turn, and an undo does not change them.
 func TestAUserWorksDuringATurn(t *testing.T) {
 	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
 		for _, name := range []string{"mine", "doomed"} {

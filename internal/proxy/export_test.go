@@ -13,7 +13,8 @@ func (c Config) Hasty(wait time.Duration) Config {
 	return c
 }
 
-// Remember writes the record of a session that was used this many minutes after the first.
+// Remember writes a record of a session. minutes is the time of its use, relative to a
+// fixed time.
 func Remember(store, id, thread, agent, dir string, minutes int) error {
 	used := time.Date(2026, 1, 1, 0, minutes, 0, 0, time.UTC)
 	return sessionIndex{dir: store}.write(sessionRecord{Client: segno.SessionID(id), Thread: segno.ThreadID(thread), Agent: agent, Dir: dir, Used: used})

@@ -16,7 +16,6 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// forkRequest is one request for a fork.
 type forkRequest struct {
 	*session
 	at       string // the name or id of a checkpoint, or the id of a message; "" is the head
@@ -63,14 +62,14 @@ func (f *forkRequest) meta(fork *session) map[string]any {
 	return meta
 }
 
-// findPoint finds the checkpoint at which the fork begins. The session gets a thread if it
-// has none.
+// findPoint finds the checkpoint at which the fork begins. If the session has no thread
+// yet, findPoint makes one.
 func (f *forkRequest) findPoint(ctx context.Context) (err error) {
 	f.dir = cmp.Or(f.dir, f.record.Dir)
 	f.record.Dir = cmp.Or(f.record.Dir, f.dir)
 	if f.record.Thread == "" {
 		if f.record.Foreign {
-			if _, err := f.attach(ctx, reasonRecovery); err != nil { // the agent replays its turns
+			if _, err := f.attach(ctx, reasonRecovery); err != nil { // replays the turns for the new thread
 				return err
 			}
 		}
@@ -90,10 +89,10 @@ func (f *forkRequest) findPoint(ctx context.Context) (err error) {
 	return err
 }
 
-// answerBeside makes a thread, its files and a session of the agent for it, and deletes the
-// thread again if the session cannot be had. It answers with a fork that has a separate
-// client id; the source continues as it was. The agent's updates of the fork wait in its
-// mailbox until the client knows it.
+// answerBeside makes a thread, its files and a session of the agent for it. If it cannot
+// get the session, it deletes the thread again. It answers with a fork that has a separate
+// client id; the source stays unchanged. The agent's updates of the fork wait in the fork's
+// mailbox until the client has received the fork's id.
 func (f *forkRequest) answerBeside(ctx context.Context, m acp.Message) error {
 	fork := newSession(f.proxy)
 	fork.openParams, fork.fidelity, fork.forkedFrom = withoutExtensions(m), segno.FidelityNative, f.record.Dir
@@ -134,9 +133,9 @@ func (f *forkRequest) answerBeside(ctx context.Context, m acp.Message) error {
 	return nil
 }
 
-// canForkNatively reports whether the agent may fork its session for a fork. It must not if
-// the fork works in another directory, or if the agent's process has an old state of the
-// session. It need not if the transcript up to the fork point is recorded: a cut of it also keeps
+// canForkNatively reports whether the agent may fork its session for a fork. It must not if the
+// fork works in another directory, or if the agent's process has an old state of the session. It
+// need not if segno recorded the transcript up to the fork point: a copy of that part also keeps
 // sidecar files and the messages before a compaction.
 func (f *forkRequest) canForkNatively(ctx context.Context) (bool, error) {
 	if !f.proxy.agent.identity().Fork || f.canCut(f.from) || f.dir != f.record.Dir {
@@ -157,7 +156,8 @@ func (f *forkRequest) canForkNatively(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// makeThread makes the fork's thread, and its files if it works in another directory.
+// makeThread makes the fork's thread. If the fork works in another directory, makeThread
+// also writes its files.
 func (f *forkRequest) makeThread(ctx context.Context) (*timeline.ForkResult, error) {
 	tl, err := f.timeline(ctx)
 	if err != nil {
@@ -173,8 +173,8 @@ func (f *forkRequest) makeThread(ctx context.Context) (*timeline.ForkResult, err
 	return tl.Fork(ctx, ask)
 }
 
-// prepareForkDir makes the parent of a fork's directory, and removes the directory if it is
-// empty.
+// prepareForkDir makes the parent of a fork's directory. If the directory itself exists and
+// is empty, it removes it.
 func prepareForkDir(dir string) error {
 	if !filepath.IsAbs(dir) {
 		return segno.Errorf(segno.KindInvalid, "fork", dir, "the directory is not absolute")
@@ -195,7 +195,7 @@ func prepareForkDir(dir string) error {
 	return nil
 }
 
-// answerInPlace answers with a fork that gets the client id of the source.
+// answerInPlace answers with a fork that takes over the client id of the source.
 func (f *forkRequest) answerInPlace(ctx context.Context, m acp.Message) error {
 	if f.turn != nil {
 		return segno.Errorf(segno.KindBusy, "fork", "", "a turn is in progress").WithHint("wait until it ends, or fork without inPlace")
@@ -211,8 +211,8 @@ func (f *forkRequest) answerInPlace(ctx context.Context, m acp.Message) error {
 	return nil
 }
 
-// inPlace makes a thread at the fork point, on the same files, and makes it the session's.
-// The session's thread before gets another client id.
+// inPlace makes a thread at the fork point, on the same files, and switches the session to
+// it. The session's previous thread gets another client id.
 func (f *forkRequest) inPlace(ctx context.Context) (*timeline.ForkResult, error) {
 	f.dir = f.record.Dir
 	made, err := f.makeThread(ctx)
@@ -223,9 +223,9 @@ func (f *forkRequest) inPlace(ctx context.Context) (*timeline.ForkResult, error)
 	return made, f.setThread(ctx, made.Thread, f.title, f.record.IncompleteHistory)
 }
 
-// forkPoints are the agents that can fork at a message, and the versions since which they
-// can. Older versions ignore the message and fork at the head, without an error: the npm
-// packages of the versions before do not contain the field.
+// forkPoints lists the agents that can fork at a message, each with the first version that
+// can. Older versions ignore the message and fork at the head, without an error: their npm
+// packages do not contain the field.
 var forkPoints = [...]struct{ agent, since string }{
 	{"claude-agent-acp", "0.75.0"},
 	{"codex-acp", "1.8.0"},
@@ -242,7 +242,7 @@ func supportsForkPoint(id identity) bool {
 	return false
 }
 
-// versionNumbers are the numbers of a version, without the part after "-".
+// versionNumbers returns the numbers of a version, without the part after "-".
 func versionNumbers(version string) []int {
 	var out []int
 	version, _, _ = strings.Cut(version, "-")
@@ -253,8 +253,8 @@ func versionNumbers(version string) []int {
 	return out
 }
 
-// forkAt has the agent fork the session of a turn at the end of that turn. It returns
-// errUnsupported if the agent cannot, refuses, or forked somewhere else.
+// forkAt makes the agent fork the session of a turn at the end of that turn. It returns
+// errUnsupported if the agent cannot fork there, refuses, or forked at another message.
 func (s *session) forkAt(ctx context.Context, proc *process, turn *segno.Checkpoint) (segno.SessionID, error) {
 	if turn.Session == nil || turn.Session.Agent != s.record.Agent || s.unusable[turn.Session.Session] {
 		return "", errUnsupported
@@ -296,7 +296,7 @@ func (s *session) forkAt(ctx context.Context, proc *process, turn *segno.Checkpo
 	return up, err
 }
 
-// verifyFork has the agent replay a fork that it made. It returns errUnsupported if the
+// verifyFork makes the agent replay a fork that it made. It returns errUnsupported if the
 // fork's last prompt is not the turn's.
 func (s *session) verifyFork(ctx context.Context, proc *process, up segno.SessionID, turn *segno.Checkpoint) error {
 	if !s.proxy.agent.identity().Load {
@@ -316,9 +316,9 @@ func (s *session) verifyFork(ctx context.Context, proc *process, up segno.Sessio
 	return err
 }
 
-// lastMessageOf returns the id of the agent's last message in a turn; "" if it has none, or
-// if a tool call came after it, which a fork there would lack. Forks of segno's agent have
-// the whole turn.
+// lastMessageOf returns the id of the agent's last message in a turn. It returns "" if the
+// turn has no message, or if a tool call came after the last one, because a fork at that
+// message would lack the call. A fork by segno's agent has the whole turn.
 func (s *session) lastMessageOf(ctx context.Context, turn *segno.Checkpoint) (string, error) {
 	commits, err := s.entriesOf(ctx, turn)
 	if err != nil || len(commits) == 0 {

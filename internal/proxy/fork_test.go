@@ -10,8 +10,8 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
-// honours is an agent that is known to fork at a message; ignores is one of the same
-// name that does not.
+// honours configures an agent that can fork at a message; ignores configures one with the
+// same name that cannot.
 func honours(dir string) acptest.Config {
 	c := acptest.Full(dir)
 	c.Name, c.Version = "@agentclientprotocol/codex-acp", "2.6.0"
@@ -24,7 +24,7 @@ func ignores(dir string) acptest.Config {
 	return c
 }
 
-// forkers are agents by how they fork.
+// forkers returns agents by the way in which they fork.
 func forkers() map[string]func(string) acptest.Config {
 	return map[string]func(string) acptest.Config{"none": none, "unknown": acptest.Full, "honours": honours, "ignores": ignores,
 		"replays":   changed(honours, func(c *acptest.Config) { c.ForkReplay = true }),
@@ -77,7 +77,7 @@ func atMessage(id string) map[string]any {
 	return map[string]any{"jetbrains": map[string]any{"air": map[string]any{"fork": map[string]any{"version": 1, "messageId": id}}}}
 }
 
-// messageOf is the id of the last message of a turn.
+// messageOf returns the id of the last message of a turn.
 func messageOf(turn *acptest.Turn) string {
 	id := ""
 	for _, u := range turn.Updates() {
@@ -88,8 +88,8 @@ func messageOf(turn *acptest.Turn) string {
 	return id
 }
 
-// TestForkAtHead checks that the fork has all earlier turns, and that each line's model
-// sees only its turns, also after a restart.
+// TestForkAtHead checks that the fork has all earlier turns, and that the model of each
+// line receives only that line's turns, even after a restart.
 func TestForkAtHead(t *testing.T) {
 	eachAgent(t, forkers(), func(t *testing.T, r *rig) {
 		c, s := r.session()
@@ -146,7 +146,7 @@ func TestForkAtEarlierTurn(t *testing.T) {
 	for name, agent := range forkers() {
 		for _, how := range []string{"turn", "checkpoint", "message", "jetbrains"} {
 			if how != "turn" && name != "none" && name != "honours" {
-				continue // the point is found the same way
+				continue // segno finds the fork point in the same way
 			}
 			t.Run(name+" "+how, func(t *testing.T) {
 				t.Parallel()
@@ -225,7 +225,7 @@ func TestForkInPlace(t *testing.T) {
 }
 
 // TestForkInOtherDirectory checks that the fork's directory has the checkpoint's files,
-// also if they changed since.
+// even if they changed since.
 func TestForkInOtherDirectory(t *testing.T) {
 	t.Parallel()
 	for name, agent := range forkers() {
@@ -238,7 +238,7 @@ func TestForkInOtherDirectory(t *testing.T) {
 			r.put("mine", "two")
 			r.write(c, s, "beta")
 			dir := r.project + "-fork"
-			if name == "none" { // an empty one may be there
+			if name == "none" { // an empty directory may exist
 				if err := os.Mkdir(dir, 0o755); err != nil {
 					t.Fatal(err)
 				}
@@ -292,7 +292,7 @@ func (r *rig) read(dir, name string) string {
 	return string(data)
 }
 
-// TestForkIntoNonEmptyDirectory checks that the fork is refused and changes nothing.
+// TestForkIntoNonEmptyDirectory checks that segno refuses the fork and changes nothing.
 func TestForkIntoNonEmptyDirectory(t *testing.T) {
 	r, c, s := startSession(t, none)
 	r.say(c, s, "alpha")
@@ -336,7 +336,7 @@ func TestForkDuringTurn(t *testing.T) {
 	})
 }
 
-// TestForkAtUnknownCheckpoint checks that the fork is refused with a hint.
+// TestForkAtUnknownCheckpoint checks that segno refuses the fork with a hint.
 func TestForkAtUnknownCheckpoint(t *testing.T) {
 	r, c, s := startSession(t, honours)
 	if f, err := r.tryFork(c, s, r.project, at("t1")); err == nil {

@@ -14,12 +14,12 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 )
 
-// clientRequest is a request of the agent that the client has not answered.
+// clientRequest is a request of the agent that the client has not answered yet.
 type clientRequest struct {
 	proc    *process
 	id      string   // as the agent wrote it
 	as      string   // the id that the client received, if that differs after a clash
-	session *session // nil if it is of no session that the proxy knows
+	session *session // nil if the proxy does not know the session
 	method  string
 
 	permission string // the id of its entry, if it asks for permission
@@ -57,8 +57,8 @@ func (p *proxy) fromAgent(proc *process) {
 }
 
 // salvage handles the messages in a line of the agent that is not JSON. After text that is
-// not a message only expected answers and requests to clients count, because a log may quote
-// other messages.
+// not a message, salvage handles only expected answers and requests to clients, because a
+// log may quote other messages.
 func (p *proxy) salvage(proc *process, line []byte) {
 	found, pure := acp.ExtractMessages(line)
 	for i, m := range found {
@@ -78,7 +78,8 @@ func isClientMethod(method string) bool {
 		func(prefix string) bool { return strings.HasPrefix(method, prefix) })
 }
 
-// dropped fails the request whose answer begins with head and cannot be read.
+// dropped fails the request whose answer the proxy could not read. head is the beginning of
+// that answer.
 func (p *proxy) dropped(proc *process, head []byte, why string) {
 	if id, isRequest := acp.IDOfPrefix(head); !isRequest {
 		proc.fail(id, why)
@@ -95,8 +96,9 @@ func excerpt(line []byte) string {
 const lostAnswer = "the agent answered with the id of another request and then stopped"
 
 // strayAnswer handles an answer under an id that no request has. If the id is invalid and
-// only one request is open, the answer was meant for it. Else an answer may have come twice,
-// and the open requests may still be answered: they fail if the agent falls silent.
+// only one request is open, the answer was meant for that request. Otherwise the agent may
+// have sent an answer twice and may still answer the open requests, so these fail only if
+// the agent falls silent.
 func (p *proxy) strayAnswer(proc *process, id string) {
 	p.logf("the agent answered request %s, which does not exist", excerpt([]byte(id)))
 	waiting := proc.unanswered()
@@ -114,8 +116,9 @@ func (p *proxy) strayAnswer(proc *process, id string) {
 	}
 }
 
-// watchSilence fails a request if the agent writes nothing at all for some time. It checks
-// again as long as the agent writes anything: a slow agent must not be taken for a broken one.
+// watchSilence fails a request if the agent writes nothing at all for some time. As long as
+// the agent writes anything, watchSilence waits again, so that a slow agent does not count as
+// broken.
 func (p *proxy) watchSilence(proc *process, id string) {
 	lines := proc.lines.Load()
 	time.AfterFunc(cmp.Or(p.strayWait, answerWait), func() {
@@ -129,8 +132,8 @@ func (p *proxy) watchSilence(proc *process, id string) {
 	})
 }
 
-// handleAgent forwards one message of the agent. more reports that the next one was read
-// already.
+// handleAgent forwards one message of the agent. more reports that the next message was
+// already read.
 func (p *proxy) handleAgent(proc *process, m acp.Message, more bool) {
 	switch {
 	case m.IsResponse():
@@ -150,9 +153,9 @@ func (p *proxy) handleAgent(proc *process, m acp.Message, more bool) {
 	}
 }
 
-// sessionMessage adds a message of the agent to the mailbox of its session. An update of an
-// unknown session is held while a session is being made, until the client knows that
-// session.
+// sessionMessage adds a message of the agent to the mailbox of its session. While a session
+// is being made, sessionMessage holds the updates of unknown sessions until the client has
+// received the new session's id.
 func (p *proxy) sessionMessage(proc *process, m acp.Message, more bool) {
 	p.mu.Lock()
 	s := p.upstream[segno.SessionID(m.SessionID())]
@@ -181,8 +184,8 @@ func (p *proxy) sessionMessage(proc *process, m acp.Message, more bool) {
 }
 
 // askClient forwards a request of the agent to the client. It replaces an invalid id, and an
-// id that the client already has to answer: a process that was started again may reuse the
-// ids of the one before.
+// id under which the client still has an open request: a restarted process may reuse the ids
+// of the previous one.
 func (p *proxy) askClient(proc *process, s *session, m acp.Message, edits ...acp.Edit) {
 	q := &clientRequest{proc: proc, id: m.IDText(), as: m.IDText(), session: s, method: m.MethodName(), permission: permissionID(m)}
 	p.mu.Lock()
@@ -198,8 +201,7 @@ func (p *proxy) askClient(proc *process, s *session, m acp.Message, edits ...acp
 	p.toClient(m.Splice(edits...))
 }
 
-// agentGone cancels the requests of an agent that has ended, and the tool calls that it left
-// open.
+// agentGone cancels the requests and the open tool calls of an agent that has ended.
 func (p *proxy) agentGone(proc *process) {
 	p.mu.Lock()
 	var open []*clientRequest

@@ -34,7 +34,8 @@ func (p *proxy) fromClient() {
 }
 
 // malformedLine answers a line of the client that is not a message, and handles the messages
-// inside it: the client waits for their answers, and an end of line may be missing.
+// inside it. If only a newline is missing, the client waits for the answers to those
+// messages.
 func (p *proxy) malformedLine(line []byte, bad *acp.Error) {
 	found, pure := []acp.Message(nil), 0
 	if bad.Code == acp.CodeParse {
@@ -53,7 +54,7 @@ func (p *proxy) malformedLine(line []byte, bad *acp.Error) {
 	}
 }
 
-// handleClient forwards one message of the client, or serves it.
+// handleClient forwards or serves one message of the client.
 func (p *proxy) handleClient(m acp.Message) {
 	if p.closing.Load() {
 		return
@@ -92,9 +93,9 @@ func (p *proxy) handleClient(m acp.Message) {
 	}
 }
 
-// invalid returns the error of a request that cannot be served, else nil. The agent may not
-// answer a request under an invalid id, and would resolve a relative directory against its
-// own working directory, which is not the client's.
+// invalid returns an error for a request that the proxy cannot serve, else nil. The agent
+// may not answer a request under an invalid id. It would also resolve a relative directory
+// against its own working directory, which differs from the client's.
 func invalid(m acp.Message) *acp.Error {
 	if !acp.IsID(m.IDText()) {
 		return invalidRequest("the id must be a string, a number or null")
@@ -142,8 +143,8 @@ func (p *proxy) toSession(m acp.Message) {
 	}
 }
 
-// sessionOf returns the session that a message of the client names, nil if it is unknown. A
-// session that is known and not open is opened.
+// sessionOf returns the session that a message of the client names, nil if it is unknown.
+// If the session is known and not open, sessionOf opens it.
 func (p *proxy) sessionOf(m acp.Message) *session {
 	id, method := segno.SessionID(m.SessionID()), m.MethodName()
 	s := p.session(id)
@@ -154,7 +155,7 @@ func (p *proxy) sessionOf(m acp.Message) *session {
 	return s
 }
 
-// forwardUnknown forwards a message of no known session.
+// forwardUnknown forwards a message that names no known session.
 func (p *proxy) forwardUnknown(m acp.Message) {
 	if m.IsRequest() {
 		p.withAgent(m, func(proc *process) { p.forward(proc, m, func(a acp.Message) { p.toClient(a.Line) }) })
@@ -182,8 +183,8 @@ func (p *proxy) authenticate(proc *process, m acp.Message) {
 	})
 }
 
-// newSession forwards the client's request for a new session, or for a fork of a session
-// that only the agent knows. The client keeps the session id that the agent gives.
+// newSession forwards the client's request for a new session, or for a fork only the agent
+// knows the session. The client keeps the session id that the agent gives.
 func (p *proxy) newSession(m acp.Message) {
 	end := p.beginOpening()
 	p.work.Go(func() {
@@ -223,9 +224,9 @@ func (p *proxy) newSessionAnswered(proc *process, m, a acp.Message) {
 	p.announce(s, up, func() { s.created(proc, m, a) })
 }
 
-// cancelRequest forwards the client's wish to cancel a request. The sessions learn of it
-// too: a prompt that is being recorded must not be sent to the agent, and the agent knows a
-// prompt that was sent again by another id.
+// cancelRequest forwards the client's cancellation of a request. It also informs the
+// sessions, for two reasons: a session must not send a prompt that it is still recording,
+// and the agent knows a prompt that was sent again under another id.
 func (p *proxy) cancelRequest(m acp.Message) {
 	key := acp.CanonicalID(string(m.Find(m.Params, "requestId").Of(m.Line)))
 	for _, s := range p.allSessions() {

@@ -9,7 +9,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
-// foreign is a session of two turns that the agent had without segno.
+// foreign makes a session of two turns that the agent had without segno.
 func (r *rig) foreign() string {
 	r.Helper()
 	return r.withoutSegno(func(c *acptest.Client, s string) {
@@ -18,7 +18,7 @@ func (r *rig) foreign() string {
 	})
 }
 
-// readers are agents that replay a session's turns, by their other capabilities.
+// readers returns agents that replay a session's turns, by their other capabilities.
 func readers() map[string]func(string) acptest.Config {
 	return map[string]func(string) acptest.Config{
 		"full": acptest.Full,
@@ -29,7 +29,7 @@ func readers() map[string]func(string) acptest.Config {
 	}
 }
 
-// TestEarlierTurnsAreRecorded records turns from before segno as the agent replays them.
+// TestEarlierTurnsAreRecorded records turns from before segno while the agent replays them.
 // They survive an undo, an edit and the loss of the agent's session.
 func TestEarlierTurnsAreRecorded(t *testing.T) {
 	t.Parallel()
@@ -84,8 +84,8 @@ func TestEarlierTurnsAreRecorded(t *testing.T) {
 	}
 }
 
-// TestEarlierTurnsWithoutLoad checks that the proxy asks for the turns from before segno
-// before the first prompt, however the client opened the session.
+// TestEarlierTurnsWithoutLoad checks that the proxy asks the agent for the turns from
+// before segno ahead of the first prompt, whichever method opened the session.
 func TestEarlierTurnsWithoutLoad(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"resume", "fork", "load and leave"} {
@@ -119,8 +119,8 @@ func TestEarlierTurnsWithoutLoad(t *testing.T) {
 	}
 }
 
-// TestEarlierTurnsThatAreNotReplayed checks that a move is refused, with the reason, if
-// the session would lose turns. The user may force it.
+// TestEarlierTurnsThatAreNotReplayed checks that segno refuses a move, with the reason, if
+// the session would lose turns. The user may force the move.
 func TestEarlierTurnsThatAreNotReplayed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, changed(acptest.Full, func(c *acptest.Config) { c.Load = false }))

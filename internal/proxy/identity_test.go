@@ -11,8 +11,8 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
-// TestClientKeepsFirstID loses the agent's session twice. The client sees no other id than
-// the first.
+// TestClientKeepsFirstID loses the agent's session twice. The client only ever receives the
+// first id.
 func TestClientKeepsFirstID(t *testing.T) {
 	r, c, s := startSession(t, none)
 	ask := func(line string) string {
@@ -24,7 +24,7 @@ func TestClientKeepsFirstID(t *testing.T) {
 	r.killAgent()
 	r.turn(c, s, ask("three"))
 	r.turn(c, s, "evict "+acptest.Directive(acptest.Step{Evict: true, Times: 1}, acptest.Say("gone")))
-	// The agent knows the session no more: its error names it.
+	// The agent no longer has the session, and its error contains the session's id.
 	_, err := c.Call(r.ctx, "session/set_mode", map[string]any{"sessionId": s, "modeId": "plan"})
 	if err != nil && !strings.Contains(string(r.refused(err).Data), s) {
 		t.Errorf("the error names another session: %v", err)
@@ -89,7 +89,7 @@ func TestSessionTwiceInChain(t *testing.T) {
 	r.segno("check")
 }
 
-// TestUndoAndRedoKeepSession checks that no new session is made without need.
+// TestUndoAndRedoKeepSession checks that segno makes no unnecessary new session.
 func TestUndoAndRedoKeepSession(t *testing.T) {
 	r, c, s := startSession(t, acptest.Full)
 	r.say(c, s, "alpha")
@@ -151,8 +151,8 @@ func TestListCloseDelete(t *testing.T) {
 	})
 }
 
-// TestListHasNoReplacedSessions checks that only the session that the client knows is
-// listed.
+// TestListHasNoReplacedSessions checks that the list has only the session that the client
+// knows.
 func TestListHasNoReplacedSessions(t *testing.T) {
 	r, c, s := startSession(t, acptest.Full)
 	r.say(c, s, "alpha")
@@ -199,8 +199,8 @@ func TestPromptWithoutLoad(t *testing.T) {
 	})
 }
 
-// TestLoadReplaysInOrder replays from the record if the agent cannot, and after a new
-// session if it can. The client never sees a preamble.
+// TestLoadReplaysInOrder loads a session. segno replays from the record if the agent cannot
+// replay, and if the session is a new one. The client never receives a preamble.
 func TestLoadReplaysInOrder(t *testing.T) {
 	t.Parallel()
 	for name, agent := range kinds() {

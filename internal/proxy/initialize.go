@@ -8,7 +8,8 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 )
 
-// initialize forwards the client's first request, for version 1 of the protocol at most.
+// initialize forwards the client's first request. It asks for version 1 of the protocol at
+// most.
 func (p *proxy) initialize(m acp.Message) {
 	if !m.IsRequest() {
 		return
@@ -58,7 +59,7 @@ func (p *proxy) sendInitialize(proc *process, m acp.Message) {
 	})
 }
 
-// offered are the session methods that the proxy serves for an agent that cannot.
+// offered lists the session methods that the proxy serves if the agent does not.
 var offered = [...]string{"list", "resume", "fork", "close", "delete"}
 
 // offer adds the methods of the proxy to an agent's answer to initialize: it can load, list,
@@ -85,7 +86,8 @@ func offer(m acp.Message) []byte {
 	return m.Splice(acp.Edit{At: m.Result, With: acp.Encode(result)})
 }
 
-// members are the members of a JSON object; empty, never nil, if it is not an object.
+// members returns the members of a JSON object. For any other value the map is empty, never
+// nil.
 func members(object json.RawMessage) map[string]json.RawMessage {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(object, &all) != nil || all == nil {

@@ -19,8 +19,8 @@ const (
 // errHeld is the error of a prompt while another client has the thread's lease.
 var errHeld = errors.New("another client is using this thread")
 
-// acquireLease takes the lease on the thread. It releases the lease of a process that has
-// ended, and tries again: another process may have been faster.
+// acquireLease takes the lease on the thread. If the lease belongs to a process that has
+// ended, acquireLease releases it and tries again; another process may be faster.
 func (l *sessionStore) acquireLease(ctx context.Context) error {
 	want := segno.Lease{Thread: l.record.Thread, Owner: l.leaseOwner(), Expires: l.proxy.Place.Now().Add(leaseTime)}
 	for {
@@ -48,7 +48,7 @@ func (l *sessionStore) acquireLease(ctx context.Context) error {
 }
 
 // releaseLease lets other clients prompt. If the store is busy, the client's answer does not
-// wait for it: the lease is released later, or expires.
+// wait for the store: the release happens later, or the lease expires.
 func (l *sessionStore) releaseLease() {
 	held := l.lease
 	if l.lease = (segno.Lease{}); held.Epoch == 0 {
@@ -78,8 +78,8 @@ func (l *sessionStore) heldElsewhere(ctx context.Context) (bool, error) {
 	return held.Owner != "" && held.Owner != l.leaseOwner() && !ownerGone(held.Owner), err
 }
 
-// ownerGone reports whether the process that owns a lease has ended. The processes of owners
-// of other kinds are unknown.
+// ownerGone reports whether the process that owns a lease has ended. It returns false for an
+// owner in another format, whose process it cannot determine.
 func ownerGone(owner string) bool {
 	fields := strings.Fields(owner)
 	if len(fields) < 3 || fields[0] != "acp" {
@@ -89,9 +89,9 @@ func ownerGone(owner string) bool {
 	return err == nil && !proc.Alive(pid, strings.Trim(fields[2], "-"))
 }
 
-// startRenewal renews a lease until stop is called, which returns the newest lease: one that
-// had expired gets another epoch. It does not use the session's goroutine, which may wait for
-// the agent longer than the lease is valid.
+// startRenewal renews a lease until stop is called. stop returns the newest lease, because
+// the renewal of an expired lease gives it another epoch. The renewal does not use the
+// session's goroutine, which may wait for the agent longer than the lease is valid.
 func startRenewal(p *proxy, l segno.Lease) (stop func() segno.Lease) {
 	ctx, cancel := context.WithCancel(p.ctx)
 	tick := time.NewTicker(leaseTime / 3)

@@ -9,7 +9,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
-// second is another client, in another segno, on the same thread.
+// second starts another client, with another segno, on the same thread.
 func (r *rig) second(session string) *acptest.Client {
 	r.Helper()
 	c := r.client()
@@ -19,8 +19,8 @@ func (r *rig) second(session string) *acptest.Client {
 	return c
 }
 
-// TestTwoClientsOnOneThread checks that the second client's prompt is refused during the
-// first's turn, and that each continues where the other ended.
+// TestTwoClientsOnOneThread checks that segno refuses the second client's prompt during the
+// first client's turn, and that each client continues where the other ended.
 func TestTwoClientsOnOneThread(t *testing.T) {
 	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
 		one := r.client()
@@ -78,8 +78,8 @@ func TestLeaseOwnerIsKilled(t *testing.T) {
 	})
 }
 
-// TestTurnWithLostLease checks that a turn is not recorded over another owner's, is
-// reported, and is not lost.
+// TestTurnWithLostLease checks that segno does not record a turn over another owner's, but
+// reports it and does not lose it.
 func TestTurnWithLostLease(t *testing.T) {
 	r, c, s := startSession(t, acptest.Full)
 	r.say(c, s, "alpha")

@@ -16,15 +16,15 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 )
 
-// listPageSize is how many sessions one answer to session/list has. A page of the agent may
-// have more.
+// listPageSize is the number of sessions in one answer to session/list. A page that the
+// agent made may have more.
 const listPageSize = 100
 
-// cursor is where the next page of a list begins. The agent's pages come first, then the
-// sessions of the index that the agent does not list.
+// cursor marks the beginning of the next page of a list. The agent's pages come first, then
+// the sessions of the index that the agent does not list.
 type cursor struct {
 	Agent  string          `json:"agent,omitempty"` // the agent's cursor of its next page
-	Index  bool            `json:"index,omitempty"` // the page begins within the index, after this session
+	Index  bool            `json:"index,omitempty"` // the page begins in the index, after this session
 	Used   time.Time       `json:"used,omitzero"`
 	Client segno.SessionID `json:"client,omitempty"` // "" for the first session
 }
@@ -73,7 +73,7 @@ func (p *proxy) listSessions(m acp.Message) {
 	}
 	var proc *process
 	if p.agent.identity().List {
-		proc, _ = p.agent.running(p.ctx) // if it cannot be started, the index is listed
+		proc, _ = p.agent.running(p.ctx) // if the agent cannot start, the list has only the index
 	}
 	if proc == nil {
 		withoutAgent()
@@ -105,7 +105,8 @@ func (p *proxy) listIndex(m acp.Message, cur cursor) {
 	p.toClient(acp.Result(m.IDText(), listResult(members(nil), rows, next)))
 }
 
-// listResult is a result of session/list; other are its members beside the rows.
+// listResult builds a result of session/list. other are its members beside the rows and the
+// cursor.
 func listResult(other map[string]json.RawMessage, rows []json.RawMessage, next *cursor) json.RawMessage {
 	result := maps.Clone(other)
 	delete(result, "nextCursor")
@@ -115,7 +116,7 @@ func listResult(other map[string]json.RawMessage, rows []json.RawMessage, next *
 	return acp.Encode(result)
 }
 
-// page returns at most limit rows after a cursor, and where the next page begins, nil if
+// page returns at most limit rows after a cursor, and the cursor of the next page, nil if
 // there is none.
 func (c cursor) page(records []sessionRecord, limit int) (rows []json.RawMessage, next *cursor) {
 	next = &cursor{Index: true, Used: c.Used, Client: c.Client}
@@ -132,12 +133,12 @@ func (c cursor) page(records []sessionRecord, limit int) (rows []json.RawMessage
 	return rows, nil
 }
 
-// ofDir returns the records that a list of a directory has; of all directories if dir is "".
-// A thread with several records is listed once, under the id that was used last.
+// ofDir returns the records for the list of a directory; "" means all directories. A thread
+// with several records is in the list once, under the id that was used last.
 func (p *proxy) ofDir(records []sessionRecord, dir string) []sessionRecord {
 	var moved segno.WorkspaceRecord
 	if dir != "" {
-		moved, _ = p.store.Find(p.ctx, dir) // if it is unknown, no session was moved to it
+		moved, _ = p.store.Find(p.ctx, dir) // if the store does not know dir, no session was moved to it
 	}
 	seen := map[segno.ThreadID]bool{}
 	var list []sessionRecord
@@ -167,7 +168,7 @@ func (p *proxy) wasMoved(r sessionRecord, to segno.WorkspaceRecord, dir string) 
 }
 
 // worksIn reports whether a session works in a workspace that was moved. A session without a
-// turn is in no workspace yet: it does if its directory is gone.
+// turn has no workspace yet; it counts if its directory no longer exists.
 func (p *proxy) worksIn(r sessionRecord, workspace segno.WorkspaceID) bool {
 	if r.Thread == "" {
 		_, err := os.Lstat(r.Dir)
@@ -177,10 +178,10 @@ func (p *proxy) worksIn(r sessionRecord, workspace segno.WorkspaceID) bool {
 	return err == nil && t != nil && t.Workspace == workspace
 }
 
-// listAll answers with a page of the agent's list. Of a thread's sessions only the newest is
-// listed, under the id and the title that its client knows. Sessions of the index that the
-// agent does not list, because it lost them or they were not prompted yet, follow the
-// agent's first page, and are left out of its later pages.
+// listAll answers with a page of the agent's list. It lists only the newest session of each
+// thread, under the id and the title that the client knows. The agent does not list sessions
+// that it lost or that had no prompt yet. listAll adds those sessions from the index after
+// the agent's first page, and leaves them out of the later pages.
 func (p *proxy) listAll(m, a acp.Message, cur cursor) {
 	records, err := p.index.all()
 	if err != nil {
@@ -208,8 +209,8 @@ func (p *proxy) listAll(m, a acp.Message, cur cursor) {
 	p.toClient(a.Splice(acp.Edit{At: a.Result, With: listResult(members(a.Result.Of(a.Line)), rows, next)}))
 }
 
-// agentRows are the rows of the agent's list that clients are shown, with the ids in listed.
-// changed reports that they are not the agent's.
+// agentRows returns the rows of the agent's list that the client receives. listed has their
+// ids. changed reports that the rows differ from the agent's.
 func (p *proxy) agentRows(a acp.Message, records []sessionRecord, cur cursor) (
 	rows []json.RawMessage, listed map[segno.SessionID]bool, changed bool) {
 	clients, isUsed := p.clientRecords(records)
@@ -229,14 +230,14 @@ func (p *proxy) agentRows(a acp.Message, records []sessionRecord, cur cursor) (
 		listed[id] = true
 		rows = append(rows, row)
 	})
-	if cur.Index { // they were on the page before
+	if cur.Index { // the previous page had them
 		return nil, listed, true
 	}
 	return rows, listed, changed
 }
 
-// renamed is a row of the agent's list under the id and the title that the client knows: the
-// agent may have made its title of a preamble.
+// renamed returns a row of the agent's list with the id and the title that the client knows.
+// The agent may have made its title from a preamble.
 func (r *sessionRecord) renamed(row json.RawMessage) json.RawMessage {
 	info := members(row)
 	info["sessionId"] = acp.Encode(r.Client)

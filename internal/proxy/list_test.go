@@ -14,8 +14,8 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
-// listed are the sessions of a directory over all pages, by id, and how many pages there
-// were. A session that comes twice is an error.
+// listed returns the sessions of a directory over all pages, by id, and the number of
+// pages. The test fails if a session is in the list twice.
 func (r *rig) listed(c *acptest.Client, cwd string) (sessions map[string]acptest.Listed, pages int) {
 	r.Helper()
 	sessions = map[string]acptest.Listed{}
@@ -58,7 +58,7 @@ func (r *rig) remembered(agent string, n int) (ids []string) {
 	return ids
 }
 
-// TestListPages checks that each session is listed once, with agents that list sessions
+// TestListPages checks that the list has each session once, with agents that list sessions
 // and agents that do not.
 func TestListPages(t *testing.T) {
 	t.Parallel()
@@ -103,8 +103,8 @@ func TestInvalidCursor(t *testing.T) {
 	})
 }
 
-// TestOriginalAfterForkInPlace checks that the original is listed under an id that can be
-// loaded, and that /switch changes between the two.
+// TestOriginalAfterForkInPlace checks that the list has the original under an id that the
+// client can load, and that /switch changes between the two.
 func TestOriginalAfterForkInPlace(t *testing.T) {
 	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
 		c, s := r.session()
@@ -155,8 +155,8 @@ func TestOriginalAfterForkInPlace(t *testing.T) {
 	})
 }
 
-// TestListOfMovedDirectory checks that a moved directory lists its sessions, also those of
-// a subdirectory.
+// TestListOfMovedDirectory checks that the list of a moved directory has its sessions,
+// including those of a subdirectory.
 func TestListOfMovedDirectory(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -213,7 +213,8 @@ func TestSwitchByBeginningOfTitle(t *testing.T) {
 	}
 }
 
-// TestDeletedSessionIsListedAgain prompts a session that was deleted: it is in the list of the next client.
+// TestDeletedSessionIsListedAgain prompts a deleted session, which is then in the list of
+// the next client.
 func TestDeletedSessionIsListedAgain(t *testing.T) {
 	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
 		c, s := r.session()

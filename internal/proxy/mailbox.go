@@ -6,30 +6,29 @@ import (
 )
 
 const (
-	mailboxLimit = 8 << 20 // how many bytes of messages wait before the sender has to wait
-	stepOverhead = 256     // about how many bytes a waiting step takes beside its message
+	mailboxLimit = 8 << 20 // bytes of waiting messages above which the sender has to wait
+	stepOverhead = 256     // approximate memory of a waiting step, beside its message
 )
 
-// mailbox is the queue of a session: steps that are made one at a time, in order. A full
-// mailbox blocks the reader of the agent, so that a client that does not read cannot fill
-// the memory.
+// mailbox is the queue of a session: its steps run one at a time, in order. A full mailbox
+// blocks the reader of the agent, so that a client that does not read cannot fill the memory.
 type mailbox struct {
-	flush func() // writes the lines that update steps kept back
+	flush func() // writes the lines that update steps held back
 
 	mu        sync.Mutex
 	change    sync.Cond
 	steps     []step
 	bytes     int
-	unlimited int  // while above 0, the limit does not hold
-	busy      bool // a step is being made, or run has not been called
+	unlimited int  // while it is above 0, the limit does not apply
+	busy      bool // a step is running, or run was not called yet
 	closed    bool
 }
 
-// step is one thing to do for a session.
+// step is one unit of a session's work.
 type step struct {
 	do     func()
 	size   int  // of the message that it handles; 0 if adding the step must not block
-	update bool // it may keep back its line, see [mailbox.addUpdate]
+	update bool // it may hold back its line, see [mailbox.addUpdate]
 }
 
 func newMailbox(flush func()) *mailbox {
@@ -42,14 +41,15 @@ func newMailbox(flush func()) *mailbox {
 // false if the mailbox is closed.
 func (b *mailbox) add(size int, do func()) bool { return b.push(step{do: do, size: size}) }
 
-// addUpdate adds a step that forwards an update and may keep it back, to write it together
-// with the next one. The mailbox flushes before any other step and when it is empty.
+// addUpdate adds a step that forwards an update. The step may hold the update back, to write
+// it together with the next one. The mailbox flushes before any other step and when it is
+// empty.
 func (b *mailbox) addUpdate(size int, do func()) { b.push(step{do: do, size: size, update: true}) }
 
 // addOrRun calls run in the goroutine of the caller if the mailbox is idle, else it adds s.
-// run must not block: the work that may block it returns as a step for the mailbox. While run
-// runs, the mailbox is busy, so that steps that others add meanwhile come after it. rest
-// continues the step and therefore comes before them.
+// run must not block: it returns the work that may block as rest, a step for the mailbox. The
+// mailbox is busy while run runs, so that steps that other goroutines add meanwhile come
+// after it. rest continues the step and therefore comes before them.
 func (b *mailbox) addOrRun(s step, run func() (rest step)) bool {
 	b.mu.Lock()
 	if b.busy || b.closed || len(b.steps) > 0 {
@@ -92,9 +92,9 @@ func (b *mailbox) push(s step) bool {
 	return true
 }
 
-// run makes steps until the mailbox is closed and empty. Before run is called no step is
-// made and the limit does not hold: the updates of a fork wait in its mailbox until the
-// client knows the fork, and the agent must not block before that.
+// run executes steps until the mailbox is closed and empty. Before the call of run, no step
+// is executed and the limit does not apply: the updates of a fork wait in its mailbox until
+// the client knows the fork, and the agent must not block before that.
 func (b *mailbox) run() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -115,7 +115,6 @@ func (b *mailbox) run() {
 	}
 }
 
-// runAll makes steps in order.
 func (b *mailbox) runAll(steps []step) {
 	for _, s := range steps {
 		if !s.update {
@@ -145,7 +144,7 @@ func (b *mailbox) liftLimit() (restore func()) {
 	return func() { change(-1) }
 }
 
-// close ends run after the waiting steps.
+// close makes run return after the waiting steps.
 func (b *mailbox) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

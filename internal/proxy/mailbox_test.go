@@ -7,13 +7,13 @@ import (
 )
 
 // TestMailboxRunsOneStepAtATime adds steps from two goroutines, as the readers of both
-// sides do: to be run at once where possible, with and without a rest, or by the mailbox.
-// Each goroutine's steps must run in order, and no two at once.
+// sides do: steps for the mailbox, and steps to run immediately if possible, with and
+// without a rest. Each goroutine's steps must run in order, and never two at once.
 func TestMailboxRunsOneStepAtATime(t *testing.T) {
 	const n = 2000
 	b := newMailbox(func() {})
 	var lane, readers sync.WaitGroup
-	at := [2]int{} // only steps use it: the race detector tells if two run at once
+	at := [2]int{} // only steps use it, so the race detector reports if two run at once
 	for side := range at {
 		readers.Go(func() {
 			for i := range n {
@@ -33,7 +33,7 @@ func TestMailboxRunsOneStepAtATime(t *testing.T) {
 					b.addOrRun(whole, func() step { return whole })
 				}
 				if i == n/2 && side == 0 {
-					lane.Go(b.run) // late: what came before waits for it
+					lane.Go(b.run) // late: earlier steps wait for it
 				}
 			}
 		})
@@ -49,8 +49,8 @@ func TestMailboxRunsOneStepAtATime(t *testing.T) {
 	}
 }
 
-// TestMailboxBeforeRun adds steps before run is called. None runs, and adding does not
-// block; run then makes them in order.
+// TestMailboxBeforeRun adds steps before the call of run. None runs, and add does not
+// block; run then executes them in order.
 func TestMailboxBeforeRun(t *testing.T) {
 	b := newMailbox(func() {})
 	var made []int

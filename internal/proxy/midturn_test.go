@@ -14,8 +14,7 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// under begins a turn that waits, behind one that is done, and returns how to let it
-// end.
+// under runs a complete turn, and then begins one that waits until release is called.
 func (r *rig) under(c *acptest.Client, s string) (turn *acptest.Turn, release func()) {
 	r.Helper()
 	r.write(c, s, "alpha")
@@ -24,7 +23,7 @@ func (r *rig) under(c *acptest.Client, s string) (turn *acptest.Turn, release fu
 	return turn, func() { r.touch(r.home + "/go") }
 }
 
-// TestLoadDuringTurn checks that both requests are answered and that the replay does not
+// TestLoadDuringTurn checks that both requests get an answer, and that the replay does not
 // become part of the turn.
 func TestLoadDuringTurn(t *testing.T) {
 	eachMethod(t, kinds(), []string{"load", "resume"}, func(t *testing.T, r *rig, method string) {
@@ -34,7 +33,7 @@ func TestLoadDuringTurn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.AfterFunc(200*time.Millisecond, release) // it may be answered before the turn's end, or behind it
+		time.AfterFunc(200*time.Millisecond, release) // the answer may come before or after the turn's end
 		r.ends(turn, "end_turn")
 		if m, err := call.Answer(r.ctx); err != nil {
 			t.Fatalf("%v, %v", m, err)
@@ -50,7 +49,7 @@ func TestLoadDuringTurn(t *testing.T) {
 	})
 }
 
-// TestCloseDuringTurn checks that the turn ends first and each request is answered.
+// TestCloseDuringTurn checks that the turn ends first and each request gets an answer.
 func TestCloseDuringTurn(t *testing.T) {
 	eachMethod(t, kinds(), []string{"close", "delete"}, func(t *testing.T, r *rig, method string) {
 		c, s := r.session()
@@ -85,8 +84,8 @@ func TestSetModeDuringTurn(t *testing.T) {
 	}
 }
 
-// TestAnswersKeepIDs checks that an answer has the bytes of the request's id, also after
-// the prompt was sent again.
+// TestAnswersKeepIDs checks that an answer has the bytes of the request's id, even after
+// segno sent the prompt again.
 func TestAnswersKeepIDs(t *testing.T) {
 	r, c, s := startSession(t, none)
 	for i, id := range []string{`"a\u0062c"`, `-7`, `1.50`, `12345678901234567890`, `"segno:1"`, `"0"`} {
@@ -127,8 +126,8 @@ func TestDuplicateAnswer(t *testing.T) {
 	}
 }
 
-// TestPromptContents checks that prompts with invalid text, pictures and links are
-// recorded and forwarded byte for byte.
+// TestPromptContents checks that segno records prompts with invalid text, pictures and
+// links, and forwards them byte for byte.
 func TestPromptContents(t *testing.T) {
 	r, c, s := startSession(t, none)
 	echo := string(acp.Encode(acptest.Directive(acptest.Step{Echo: true}, acptest.Say("ok"))))
@@ -161,7 +160,7 @@ func TestPromptContents(t *testing.T) {
 	}
 }
 
-// TestCommandWithTextOnNextLine checks that a command is recognized if its text begins on
+// TestCommandWithTextOnNextLine checks that segno recognizes a command whose text begins on
 // the next line.
 func TestCommandWithTextOnNextLine(t *testing.T) {
 	t.Parallel()
@@ -176,7 +175,7 @@ func TestCommandWithTextOnNextLine(t *testing.T) {
 	r.files(map[string]string{"ledger": "alpha-line\nbeta-line\ndelta-line\n"})
 }
 
-// TestCommandWithAttachment checks that a command is recognized if a file is attached.
+// TestCommandWithAttachment checks that segno recognizes a command with an attached file.
 func TestCommandWithAttachment(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
@@ -221,9 +220,8 @@ func TestDirectoryThatCannotBeWorkspace(t *testing.T) {
 	}
 }
 
-// TestTurnOpensWorkspaceOnce has another process hold the store's writer while a turn
-// continues, loses its session, recovers and ends. The turn must not open its workspace
-// again.
+// TestTurnOpensWorkspaceOnce locks the store's writer while a turn continues, loses its
+// session, recovers and ends. The turn must not open its workspace again.
 func TestTurnOpensWorkspaceOnce(t *testing.T) {
 	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
 		c, s := r.session()
@@ -237,7 +235,7 @@ func TestTurnOpensWorkspaceOnce(t *testing.T) {
 		}
 		defer unlock()
 		r.touch(held)
-		if stop, err := turn.Stop(r.soon(t, 20*time.Second)); err != nil || stop.Reason != "end_turn" { // a lock is waited for 30 s
+		if stop, err := turn.Stop(r.soon(t, 20*time.Second)); err != nil || stop.Reason != "end_turn" { // a lock is awaited for 30 s
 			t.Errorf("the turn ended with %q, %v", stop.Reason, err)
 		}
 		if got := r.turns(); len(got) != 1 {

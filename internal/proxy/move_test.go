@@ -9,14 +9,15 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
-// keyed is an agent that finds a session only where it was made.
+// keyed configures an agent that finds a session only in the directory in which it was
+// made.
 func keyed(dir string) acptest.Config {
 	c := acptest.Full(dir)
 	c.Keyed, c.Missing = true, "claude-0.49"
 	return c
 }
 
-// movers are agents that treat another directory in different ways.
+// movers returns agents that handle another directory in different ways.
 func movers() map[string]func(string) acptest.Config {
 	return map[string]func(string) acptest.Config{"full": acptest.Full, "none": none, "keyed": keyed}
 }
@@ -50,7 +51,7 @@ func TestOpenInOtherDirectory(t *testing.T) {
 	})
 }
 
-// openedIn is a client that comes back and opens a session in a directory.
+// openedIn reconnects and opens a session in a directory.
 func (r *rig) openedIn(c *acptest.Client, method, session, dir string) *acptest.Client {
 	r.Helper()
 	was := r.project
@@ -114,8 +115,8 @@ func TestOpenUnpromptedInOtherDirectory(t *testing.T) {
 	}
 }
 
-// TestOpenInMissingDirectory checks that the request is refused and the session does not
-// change.
+// TestOpenInMissingDirectory checks that segno refuses the request and does not change the
+// session.
 func TestOpenInMissingDirectory(t *testing.T) {
 	r, c, s := startSession(t, none)
 	r.say(c, s, "alpha")
@@ -137,8 +138,8 @@ func TestOpenInMissingDirectory(t *testing.T) {
 	}
 }
 
-// TestUndoAfterOpenInOtherDirectory checks that an undo does not write to the directory
-// before.
+// TestUndoAfterOpenInOtherDirectory checks that an undo does not write to the previous
+// directory.
 func TestUndoAfterOpenInOtherDirectory(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, acptest.Full)

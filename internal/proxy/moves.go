@@ -14,7 +14,7 @@ import (
 
 const noCheckpoint = "this conversation has no checkpoint yet"
 
-// moveTimeline completes a move on the session's thread with the flags of the arguments, and returns its
+// moveTimeline adds the thread and the flags of the arguments to a move. It returns the session's
 // timeline, or the reason why the thread cannot move.
 func (s *session) moveTimeline(ctx context.Context, ask *timeline.MoveRequest, args arguments) (*timeline.Timeline, error) {
 	if s.record.Thread == "" {
@@ -29,7 +29,7 @@ func (s *session) moveTimeline(ctx context.Context, ask *timeline.MoveRequest, a
 	return s.timeline(ctx)
 }
 
-// move makes a move on the session's thread. seen is the plan that the user was shown, or nil. The
+// move makes a move on the session's thread. seen is the plan that the user has read, or nil. The
 // agent's session follows at the next prompt.
 func (s *session) move(ctx context.Context, ask timeline.MoveRequest, args arguments, seen *timeline.Plan) (reply, *timeline.MoveResult, error) {
 	tl, err := s.moveTimeline(ctx, &ask, args)
@@ -56,12 +56,12 @@ func moveResult(p *timeline.Plan, moved *timeline.MoveResult) map[string]any {
 	return result
 }
 
-// maxRestorePlans is how often a restore is planned again because the files changed after the list of
-// replaced paths was made.
+// maxRestorePlans limits how often restore plans again because files changed after it listed the
+// replaced paths.
 const maxRestorePlans = 5
 
-// restore goes to a checkpoint. Its files replace those of the present, also where the user or
-// another session changed them. The user sees these paths before the move.
+// restore moves to a checkpoint. The checkpoint's files replace the current ones, even where the user or
+// another session changed them. The user receives the list of these paths before the move.
 func (s *session) restore(ctx context.Context, args arguments) (reply, error) {
 	c, err := s.findCheckpoint(ctx, args.To)
 	if err != nil {
@@ -97,7 +97,8 @@ func (s *session) restore(ctx context.Context, args arguments) (reply, error) {
 	}
 }
 
-// describeReplaced lists the paths at which a restore replaces the work of others.
+// describeReplaced lists the paths at which a restore replaces changes of the user or of another
+// session.
 func describeReplaced(paths []string) string {
 	const most = 50
 	var b strings.Builder
@@ -147,7 +148,6 @@ func (s *session) checkOnLine(ctx context.Context, turn *segno.Checkpoint, name 
 	return segno.Errorf(segno.KindNotFound, "edit", name, "the turn is undone").WithHint(hint)
 }
 
-// describeMove describes a move for the user.
 func describeMove(moved *timeline.MoveResult) string {
 	p := moved.Plan
 	var b strings.Builder
@@ -177,7 +177,7 @@ func describeMove(moved *timeline.MoveResult) string {
 	return b.String()
 }
 
-// turnName is how users call a checkpoint.
+// turnName is a checkpoint's name in messages to the user.
 func turnName(c *segno.Checkpoint) string {
 	if c == nil || c.Turn == 0 {
 		return "the beginning"

@@ -12,14 +12,14 @@ import (
 type openRequest struct {
 	*session
 	m    acp.Message
-	load bool // it is a session/load: the conversation is replayed
+	load bool // it is a session/load, which replays the conversation
 
 	interrupted *segno.Checkpoint // the newest turn, if the agent may not have all of it
 }
 
 // open serves session/load and session/resume. If the agent's session has the whole
-// conversation, the request is forwarded. Else the recovery ladder opens a session, and the
-// conversation is replayed from the store.
+// conversation, open forwards the request. Otherwise the recovery ladder opens a session, and
+// the proxy replays the conversation from the store.
 func (s *session) open(m acp.Message) error {
 	if err := s.load(); err != nil {
 		return err
@@ -33,7 +33,7 @@ func (s *session) open(m acp.Message) error {
 	ctx, end := s.wait()
 	defer end()
 	if s.turn != nil {
-		// The agent is not asked: its replay would be taken for output of the turn.
+		// Do not ask the agent: its replay would count as output of the turn.
 		r.openRecovered(ctx)
 		return nil
 	}
@@ -47,7 +47,7 @@ func (s *session) open(m acp.Message) error {
 
 // choose opens the session in the best way that is possible now: read-only while another
 // client has the thread, natively if the agent's session is complete, else by recovery. from
-// is the directory that it had before.
+// is the session's previous directory.
 func (r *openRequest) choose(ctx context.Context, from string) error {
 	if held, err := r.heldElsewhere(ctx); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (r *openRequest) choose(ctx context.Context, from string) error {
 	}
 	if r.record.Thread != "" {
 		if err := r.closeAbandoned(ctx); err != nil {
-			r.logf("%v", err) // the first prompt has to
+			r.logf("%v", err) // the first prompt must attach a session
 		}
 	}
 	native, err := r.prepareNative(ctx)
@@ -72,8 +72,8 @@ func (r *openRequest) choose(ctx context.Context, from string) error {
 	return err
 }
 
-// openHeld opens a thread on which another client's turn is under way. The client is shown
-// the record, and the agent's session is not touched before the client prompts.
+// openHeld opens a thread on which another client's turn is under way. It replays the record
+// to the client, and does not touch the agent's session before the client prompts.
 func (r *openRequest) openHeld(ctx context.Context) error {
 	r.process = nil
 	if r.load {
@@ -88,7 +88,8 @@ func (r *openRequest) openHeld(ctx context.Context) error {
 }
 
 // relocate copies the agent's session to the directory in which the client opened it, because
-// agents keep the sessions of a directory apart. The copy in the directory before stays.
+// agents keep separate sessions for each directory. The session in the previous directory
+// stays.
 func (s *session) relocate(ctx context.Context, from string) error {
 	if s.record.Thread == "" || from == "" || from == s.record.Dir {
 		return nil
@@ -165,16 +166,17 @@ func (r *openRequest) prepareNative(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// refresh has the agent close a session that another process continued: the agent's process
-// has an old state of it. It reports whether the agent will read the session again.
+// refresh makes the agent close a session that another process continued, because the agent's
+// process has an old state of it. refresh reports whether the agent will read the session
+// again.
 func (r *openRequest) refresh(ctx context.Context, st threadState) (bool, error) {
 	proc := r.proxy.agent.current()
 	isStale := r.process != nil && r.process == proc && r.up == st.link.Session && r.known != st.turnID()
 	return !isStale || r.unload(ctx, proc), nil
 }
 
-// canReplay reports whether the agent can replay the conversation for a load: it cannot
-// replay turns that one of its sessions has only as a preamble.
+// canReplay reports whether the agent can replay the conversation for a load. It cannot
+// replay turns that its session has only as a preamble.
 func (r *openRequest) canReplay(ctx context.Context, _ threadState) (bool, error) {
 	if !r.load {
 		return true, nil
@@ -185,8 +187,8 @@ func (r *openRequest) canReplay(ctx context.Context, _ threadState) (bool, error
 	return incomplete == nil, err
 }
 
-// trusts reports whether the agent's session can be trusted to have the thread's newest
-// turn: its transcript has it, or the replay will show it.
+// trusts reports whether the agent's session can be trusted to have the thread's newest turn:
+// the transcript contains the turn, or the replay will show it.
 func (r *openRequest) trusts(ctx context.Context, st threadState) (bool, error) {
 	verified, err := r.verifyTranscript(ctx, st.link.Session, st.position())
 	if errors.Is(err, errIncomplete) {
@@ -229,7 +231,7 @@ func (r *openRequest) nativeAnswered(proc *process, a acp.Message) {
 	replayed := r.collecting
 	r.collecting = nil
 	if e := a.Err(); e != nil {
-		if r.record.Foreign && r.record.Thread == "" { // the agent decides about its session
+		if r.record.Foreign && r.record.Thread == "" { // only the agent knows whether it has the session
 			r.proxy.forget(r.session)
 			r.answer(a)
 			return
@@ -258,7 +260,7 @@ func (r *openRequest) showLost(replayed *replayReader) {
 	complete := replayed.isComplete()
 	if !complete {
 		r.logf("session %s no longer has all of its turns", r.up)
-		r.broken, r.unusable[r.up] = true, true // the next prompt uses another session
+		r.broken, r.unusable[r.up] = true, true // makes the next prompt use another session
 		if err := r.replay(r.proxy.ctx, replayed); err != nil {
 			r.logf("show the turns that the agent has lost: %v", err)
 		}
@@ -271,8 +273,9 @@ func (r *openRequest) showLost(replayed *replayReader) {
 	}
 }
 
-// nativeOpened makes the client's choices again. The client has received the agent's answer
-// with the agent's defaults, and is shown the choices after it.
+// nativeOpened repeats the client's choices of mode, model and options. The client has
+// received the agent's answer with the agent's defaults; nativeOpened then sends it the
+// choices in effect.
 func (r *openRequest) nativeOpened(proc *process) {
 	ctx, end := r.wait()
 	defer end()
@@ -289,16 +292,16 @@ func (r *openRequest) nativeOpened(proc *process) {
 	r.reportWriter(ctx)
 }
 
-// reportWriter warns of a process of the agent's own command that has the session open: agents do not
-// lock their sessions.
+// reportWriter warns if a process of the agent's own command line tool has the session open, because
+// agents do not lock their sessions.
 func (r *openRequest) reportWriter(ctx context.Context) {
 	if pid := r.proxy.Place.OpenElsewhere(ctx, r.up); pid > 0 {
 		r.report("process %d has this session open, too, and each of the two loses the turns of the other; end one of them, then 'segno heal %s --join' puts the turns into one conversation", pid, r.up)
 	}
 }
 
-// nativeFailed serves the request by the recovery ladder: the agent refused it, or ended
-// before it answered.
+// nativeFailed serves the request through the recovery ladder, after the agent refused it or
+// ended before its answer.
 func (r *openRequest) nativeFailed(why error) {
 	r.broken, r.collecting = true, nil
 	if errors.Is(why, errAgentEnded) {
@@ -309,8 +312,8 @@ func (r *openRequest) nativeFailed(why error) {
 	r.openRecovered(ctx)
 }
 
-// openRecovered opens a session by the recovery ladder, and replays the thread from the
-// store if the client asked for that.
+// openRecovered opens a session through the recovery ladder. For a session/load, it replays
+// the thread from the store.
 func (r *openRequest) openRecovered(ctx context.Context) {
 	defer r.deferReports()()
 	_, err := r.attach(ctx, "resume")

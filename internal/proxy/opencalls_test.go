@@ -12,8 +12,8 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
-// openCalls are the calls that the client was shown since a place and that have no final
-// status, and how many calls it was shown.
+// openCalls returns the calls that the client received since a place and that have no final status, and the number of
+// all received calls.
 func openCalls(c *acptest.Client, from int) (open []string, all int) {
 	status := map[string]string{}
 	for _, m := range c.Messages()[from:] {
@@ -33,13 +33,13 @@ func openCalls(c *acptest.Client, from int) (open []string, all int) {
 	return open, len(status)
 }
 
-// announce is a step that announces a call and does not report its end.
+// announce returns a step that announces a call and does not report its end.
 func announce(id string) acptest.Step {
 	return acptest.Step{Raw: json.RawMessage(`{"sessionUpdate":"tool_call","toolCallId":"` + id + `","title":"look","kind":"read","status":"in_progress"}`)}
 }
 
-// TestEveryCallGetsFinalStatus checks that each call that the client was shown gets a
-// final status before the prompt is answered, and in a load, however its turn ended.
+// TestEveryCallGetsFinalStatus checks that each call that the client received gets a final status before the prompt's
+// answer, and in a load, for every way in which the turn can end.
 func TestEveryCallGetsFinalStatus(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -69,7 +69,7 @@ func TestEveryCallGetsFinalStatus(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				_, _ = turn.Stop(r.ctx) // how it ended is not this test's
+				_, _ = turn.Stop(r.ctx) // this test does not check the stop reason
 				if open, all := openCalls(c, 0); len(open) > 0 || all == 0 {
 					t.Errorf("of %d calls these have no final status: %v", all, open)
 				}
@@ -99,14 +99,14 @@ func TestCallOutsideTurn(t *testing.T) {
 	}
 }
 
-// spooled waits until the turns that are open hold a text.
+// spooled waits until an open turn in the spool contains a text.
 func (r *rig) spooled(text string) {
 	r.Helper()
 	r.until(text+" in the spool", func() bool {
 		found := false
 		_ = filepath.WalkDir(r.data(), func(path string, d fs.DirEntry, err error) error {
 			if err == nil && d.Type().IsRegular() && strings.HasSuffix(path, ".jsonl") {
-				data, _ := os.ReadFile(path) // it may be gone
+				data, _ := os.ReadFile(path) // the file may be gone
 				found = found || strings.Contains(string(data), text)
 			}
 			return nil
@@ -115,9 +115,8 @@ func (r *rig) spooled(text string) {
 	})
 }
 
-// TestPartialAnswerSurvivesKill kills segno in a turn. A load shows what the client had
-// been shown, although the agent did not write it: once, in order, and with every call
-// ended.
+// TestPartialAnswerSurvivesKill kills segno in a turn. A load shows everything that the client had received, although
+// the agent did not write it: once, in order, and with every call ended.
 func TestPartialAnswerSurvivesKill(t *testing.T) {
 	t.Parallel()
 	part := func(text string) acptest.Step {
@@ -159,8 +158,8 @@ func TestPartialAnswerSurvivesKill(t *testing.T) {
 	}
 }
 
-// TestLoadOfSessionThatLostTurns checks that lost turns are shown from the record,
-// although the agent reports success.
+// TestLoadOfSessionThatLostTurns checks that segno shows lost turns from the record, although the agent reports
+// success.
 func TestLoadOfSessionThatLostTurns(t *testing.T) {
 	t.Parallel()
 	for name, lines := range map[string]int{"all": 1, "some": 3} {
@@ -194,8 +193,8 @@ func TestLoadOfSessionThatLostTurns(t *testing.T) {
 	}
 }
 
-// TestCallThatEndsInLaterTurn has an agent report the end of a call in the turn after. The result belongs to the call: in
-// the record, in the summary for a new session and in a load.
+// TestCallThatEndsInLaterTurn uses an agent that reports the end of a call in the next turn. The result belongs to the
+// call: in the record, in the summary for a new session and in a load.
 func TestCallThatEndsInLaterTurn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)

@@ -12,9 +12,9 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
-// withOthersWork is a conversation of three turns after which the user and another session have
-// worked, too: the user wrote a note, changed a line of a file that turn 2 had changed, and changed the
-// line that turn 3 had written. The other session finished a file.
+// withOthersWork runs a conversation of three turns, after which the user and another session worked,
+// too. The user wrote a note, changed a line of a file that turn 2 had changed, and changed the line that
+// turn 3 had written. The other session finished a file.
 func withOthersWork(t *testing.T) (r *rig, c *acptest.Client, s string) {
 	t.Helper()
 	r = newRig(t, acptest.Full)
@@ -27,7 +27,7 @@ func withOthersWork(t *testing.T) (r *rig, c *acptest.Client, s string) {
 	return r, c, s
 }
 
-// creates runs a turn whose agent announces an edit and makes a file by it.
+// creates runs a turn whose agent announces an edit that makes a file.
 func (r *rig) creates(c *acptest.Client, s, name string) {
 	r.Helper()
 	path := filepath.Join(r.project, name)
@@ -42,7 +42,8 @@ func (r *rig) creates(c *acptest.Client, s, name string) {
 }
 
 // TestEditKeepsOthersWork edits the second of three turns. The work of the user and of another session
-// stays as in an undo, the listing comes before the prompt, and the move is an undo in the log.
+// stays, as in an undo. The client receives the list of it before the prompt, and the move is an undo in
+// the log.
 func TestEditKeepsOthersWork(t *testing.T) {
 	t.Parallel()
 	r, c, s := withOthersWork(t)
@@ -63,8 +64,9 @@ func TestEditKeepsOthersWork(t *testing.T) {
 	r.files(map[string]string{"note.txt": "a note of the user\n", "theirs.txt": "theirs.txt\n", "ledger": "head by the user\n2\n3\n4\n5\n6\n7\n8\nalpha-line\nbeta-line\ngamma-line\n"})
 }
 
-// TestEditListsConflicts edits a turn whose line the user has changed since. The line stays and is listed
-// before the prompt, without the advice to overwrite it: the newest turn is the edited one then.
+// TestEditListsConflicts edits a turn whose line the user has changed since. The line stays, and the
+// client receives it as a conflict before the prompt. The reply does not suggest to overwrite it, because
+// an undo would then undo the edited turn.
 func TestEditListsConflicts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, acptest.Full)
@@ -81,7 +83,7 @@ func TestEditListsConflicts(t *testing.T) {
 	r.wantSeen([]string{"alpha", "delta"}, "said-beta", "said-gamma")
 }
 
-// TestEditOfUndoneTurn edits turns that were undone: the reply has the next step.
+// TestEditOfUndoneTurn edits undone turns. The reply has the next step.
 func TestEditOfUndoneTurn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
@@ -95,9 +97,9 @@ func TestEditOfUndoneTurn(t *testing.T) {
 	r.files(map[string]string{"ledger": "alpha-line\n"})
 }
 
-// TestRestoreNamesWhatItReplaces restores a checkpoint. Before anything is written, the user sees the
-// paths at which work of others is replaced, and no path that only the turns changed; afterwards the
-// checkpoint with the state before, which can be restored.
+// TestRestoreNamesWhatItReplaces restores a checkpoint. Before the restore writes anything, the user
+// receives the paths at which it replaces work of others, and no path that only the turns changed.
+// Afterwards the user receives the checkpoint with the previous state, which can be restored.
 func TestRestoreNamesWhatItReplaces(t *testing.T) {
 	t.Parallel()
 	r, c, s := withOthersWork(t)
@@ -129,7 +131,7 @@ func TestRestoreNamesWhatItReplaces(t *testing.T) {
 	r.files(map[string]string{"note.txt": "a note of the user\n", "theirs.txt": "theirs.txt\n", "own.txt": "own.txt\n", "ledger": before})
 }
 
-// TestRestoreOfOwnWorkOnly has no work of others: nothing is said before the move.
+// TestRestoreOfOwnWorkOnly restores without work of others. The user receives no message before the move.
 func TestRestoreOfOwnWorkOnly(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)

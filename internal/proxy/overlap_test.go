@@ -24,7 +24,7 @@ func (r *rig) prompt(c *acptest.Client, session, text string) *acptest.Turn {
 	return turn
 }
 
-// ends wants a turn to end so.
+// ends checks that a turn ends with a stop reason.
 func (r *rig) ends(turn *acptest.Turn, reason string) acptest.Stop {
 	r.Helper()
 	stop, err := turn.Stop(r.ctx)
@@ -42,8 +42,8 @@ func (r *rig) says(turn *acptest.Turn, text string) {
 	}
 }
 
-// TestTwoPromptsAtOnce checks that each is answered once, in order, and that the second's
-// model sees the first turn.
+// TestTwoPromptsAtOnce checks that each gets one answer, in order, and that the model
+// receives the first turn with the second prompt.
 func TestTwoPromptsAtOnce(t *testing.T) {
 	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
 		c, s := r.session()
@@ -66,8 +66,8 @@ func TestTwoPromptsAtOnce(t *testing.T) {
 	})
 }
 
-// TestCancelWithQueuedPrompt checks that both end and that the queued one never reaches
-// the agent.
+// TestCancelWithQueuedPrompt checks that both prompts end, and that the queued one never
+// reaches the agent.
 func TestCancelWithQueuedPrompt(t *testing.T) {
 	r, c, s := startSession(t, acptest.Full)
 	one := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Say("on it"), acptest.Step{Hang: true}))
@@ -88,7 +88,8 @@ func TestCancelWithQueuedPrompt(t *testing.T) {
 	}
 }
 
-// TestCancelInTool checks that the session is kept and the tool's effect is not repeated.
+// TestCancelInTool checks that the session stays the same and the tool's effect is not
+// repeated.
 func TestCancelInTool(t *testing.T) {
 	r, c, s := startSession(t, acptest.Full)
 	one := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Do("one"), acptest.Step{Tool: "ledger", Line: "two", Hold: r.home + "/never"}))
@@ -108,13 +109,13 @@ func TestCancelInTool(t *testing.T) {
 	}
 }
 
-// TestCancelDuringRecovery checks that the cancel is answered at once, although the agent
+// TestCancelDuringRecovery checks that segno answers the cancel at once, although the agent
 // is silent.
 func TestCancelDuringRecovery(t *testing.T) {
 	r, c, s := startSession(t, changed(acptest.Full, func(c *acptest.Config) { c.Deaf = []string{"session/resume", "session/load"} }))
 	one := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Do("one"), acptest.Step{Kill: true, Times: 1}, acptest.Do("two")))
 	r.until("a second process", func() bool { return len(r.starts()) == 2 })
-	time.AfterFunc(100*time.Millisecond, func() { _ = c.Cancel(s) }) // it is at work on the second by then
+	time.AfterFunc(100*time.Millisecond, func() { _ = c.Cancel(s) }) // by then, it is working on the second
 	ctx := r.soon(t, 10*time.Second)
 	if stop, err := one.Stop(ctx); err != nil || stop.Reason != "cancelled" {
 		t.Fatalf("the turn ended with %q, %v", stop.Reason, err)
@@ -124,7 +125,7 @@ func TestCancelDuringRecovery(t *testing.T) {
 	}
 }
 
-// starts are the agent's processes there ever were.
+// starts returns all processes of the agent so far.
 func (r *rig) starts() []int {
 	r.Helper()
 	pids, err := r.agent.PIDs("agent")
@@ -134,7 +135,7 @@ func (r *rig) starts() []int {
 	return pids
 }
 
-// TestCancelIdleSession checks that a cancel without a turn does nothing, also to the next
+// TestCancelIdleSession checks that a cancel without a turn does nothing, even to the next
 // turn.
 func TestCancelIdleSession(t *testing.T) {
 	r, c, s := startSession(t, none)
@@ -146,8 +147,8 @@ func TestCancelIdleSession(t *testing.T) {
 	}
 }
 
-// TestCancelRequest cancels a prompt with $/cancel_request, also after it was sent again
-// under another id. The queued prompt continues.
+// TestCancelRequest cancels a prompt with $/cancel_request, and one that segno has sent
+// again under another id. The queued prompt continues.
 func TestCancelRequest(t *testing.T) {
 	r, c, s := startSession(t, none)
 	one := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Do("one"), acptest.Step{Kill: true, Times: 1}, acptest.Say("again"), acptest.Step{Hang: true}))
@@ -160,8 +161,8 @@ func TestCancelRequest(t *testing.T) {
 	r.ends(two, "end_turn")
 }
 
-// TestEarlyCancelRequest cancels a prompt while it is being recorded: another process
-// holds the store's writer.
+// TestEarlyCancelRequest cancels a prompt while segno records it. Another process holds the
+// store's writer.
 func TestEarlyCancelRequest(t *testing.T) {
 	r, c, s := startSession(t, none)
 	unlock, err := spool.New(filepath.Join(r.home, "data", "segno"), vfs.OS).Lock(r.ctx, "register")
@@ -173,7 +174,7 @@ func TestEarlyCancelRequest(t *testing.T) {
 	if err := c.Notify("$/cancel_request", map[string]any{"requestId": jsonNumber(turn.ID)}); err != nil {
 		t.Fatal(err)
 	}
-	r.send(c, `{"jsonrpc":"2.0","id":[1],"method":"session/list","params":{}}`+"\n") // is answered where it is read
+	r.send(c, `{"jsonrpc":"2.0","id":[1],"method":"session/list","params":{}}`+"\n") // the reader answers it
 	r.answers(c, "[1]", 1)
 	unlock()
 	if stop, err := turn.Stop(r.soon(t, 20*time.Second)); err != nil || stop.Reason != "cancelled" {
@@ -185,8 +186,8 @@ type jsonNumber string
 
 func (n jsonNumber) MarshalJSON() ([]byte, error) { return []byte(n), nil }
 
-// TestUpdateAfterAnswer checks that an update outside turns reaches the client under the
-// id that it knows, also in a later session of the agent.
+// TestUpdateAfterAnswer checks that an update outside of turns reaches the client under the
+// id that the client knows, even in a later session of the agent.
 func TestUpdateAfterAnswer(t *testing.T) {
 	r, c, s := startSession(t, changed(none, func(c *acptest.Config) { c.Title = true }))
 	for range 2 {
@@ -234,8 +235,8 @@ func TestUpdatesBeforeSessionID(t *testing.T) {
 	}
 }
 
-// TestPermissionPendingAtAgentDeath checks that the request is cancelled. The next process
-// uses the same id; the client's late answer must not answer that request.
+// TestPermissionPendingAtAgentDeath checks that segno cancels the request. The next process
+// uses the same id; the client's late answer must not answer its request.
 func TestPermissionPendingAtAgentDeath(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
@@ -275,8 +276,8 @@ func TestPermissionPendingAtAgentDeath(t *testing.T) {
 	}
 }
 
-// TestClientLeavesDuringTurn checks that everything ends in time, that the turn is
-// interrupted in the log, and that no process of the agent is left.
+// TestClientLeavesDuringTurn checks that everything ends in time, that the log has the turn
+// as interrupted, and that no process of the agent remains.
 func TestClientLeavesDuringTurn(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -311,7 +312,7 @@ func TestClientLeavesDuringTurn(t *testing.T) {
 	}
 }
 
-// TestChildProcessEndsWithAgent has a child process keep the agent's streams open.
+// TestChildProcessEndsWithAgent uses a child process that keeps the agent's streams open.
 func TestChildProcessEndsWithAgent(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -335,8 +336,8 @@ func TestChildProcessEndsWithAgent(t *testing.T) {
 	r.until("the child to be gone", func() bool { return syscall.Kill(child, 0) != nil })
 }
 
-// appending runs a turn that appends a line and then waits for a file, and returns it
-// when the line is appended and the store's disk is full.
+// appending begins a turn that appends a line and then waits for a file. It returns after
+// the line is appended and the store's disk is full.
 func (r *rig) appending(c *acptest.Client, session, text, line, wait string, more ...acptest.Step) *acptest.Turn {
 	r.Helper()
 	turn, err := c.Prompt(session, text+" "+acptest.Directive(append([]acptest.Step{acptest.Do(line), {Wait: wait}}, more...)...))
@@ -348,7 +349,7 @@ func (r *rig) appending(c *acptest.Client, session, text, line, wait string, mor
 	return turn
 }
 
-// appended waits until the client is shown that a line is appended.
+// appended waits until the client receives the result that a line was appended.
 func (r *rig) appended(turn *acptest.Turn, line string) {
 	r.Helper()
 	if _, err := turn.Await(r.ctx, func(m acptest.Received) bool { return strings.Contains(string(m.Line), "appended "+line) }); err != nil {
@@ -391,8 +392,8 @@ func TestDiskFullDuringTurn(t *testing.T) {
 	}
 }
 
-// TestDiskFullAtTurnEnd fills the disk when a turn ends. The next prompt is another
-// client's: its agent learns of that turn, and the turn stays on the line.
+// TestDiskFullAtTurnEnd fills the disk when a turn ends. The next prompt comes from another
+// client: its agent learns of that turn, and the turn stays on the line.
 func TestDiskFullAtTurnEnd(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds

@@ -8,8 +8,8 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
-// TestDeniedCallsAreNotCounted has the user allow calls, reject calls, one of them with a
-// long request, and leave a request unanswered when the turn is cancelled.
+// TestDeniedCallsAreNotCounted uses a user who allows calls, rejects calls, one of them
+// with a long request, and does not answer a request before the turn is cancelled.
 func TestDeniedCallsAreNotCounted(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, acptest.Full)

@@ -27,9 +27,9 @@ type process struct {
 	in      *acp.Writer
 	stdin   *os.File
 	out     *os.File
-	gone    chan struct{} // closed when its last message was read and its group was killed
+	gone    chan struct{} // closed after its last message was read and its group was killed
 	ending  atomic.Bool   // the proxy asked it to end
-	lines   atomic.Int64  // how many lines it has written
+	lines   atomic.Int64  // lines that it has written
 	outcome atomic.Value  // a string: its exit status
 	ctx     context.Context
 
@@ -42,12 +42,12 @@ type process struct {
 // pending is a request that the agent has not answered. Exactly one of answer and ended is
 // called, once, by the goroutine that reads the agent; neither may block.
 type pending struct {
-	id     string // as the sender wrote it
+	id     string // in the sender's form
 	answer func(acp.Message)
 	ended  func() // the process ended before it answered
 
-	// doubted is called if the answer may have come under another id. It calls fail once it
-	// is sure of that. If it is nil, the request fails when the agent falls silent.
+	// doubted is called if the answer may have arrived under another id. It calls fail once
+	// it is certain. If doubted is nil, the request fails when the agent falls silent.
 	doubted func(fail func())
 }
 
@@ -61,7 +61,7 @@ func launch(ctx context.Context, n int, c Config) (*process, error) {
 	cmd.Dir, cmd.Env = c.Dir, c.Env
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, stdout, c.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.WaitDelay = time.Second // a child may hold the log open
+	cmd.WaitDelay = time.Second // a child process may hold the log open
 	if err = errors.Join(err, outErr); err == nil {
 		err = cmd.Start()
 	}
@@ -81,8 +81,8 @@ func launch(ctx context.Context, n int, c Config) (*process, error) {
 }
 
 // reap waits for the process and kills the rest of its group; its output then ends. If the
-// proxy did not ask the agent to end, the rest is killed at once, because it would continue
-// the turn alone. Else the rest gets the time to end.
+// proxy did not ask the agent to end, reap kills the rest at once, because it would continue
+// the turn alone. Otherwise the rest gets time to end.
 func (p *process) reap() {
 	_ = p.cmd.Wait() // the exit status is in ProcessState
 	p.outcome.Store(p.cmd.ProcessState.String())
@@ -92,7 +92,8 @@ func (p *process) reap() {
 		waitGroup(ctx, p.cmd.Process.Pid)
 	}
 	p.kill()
-	// A process that left the group may hold the output open. What was written is still read.
+	// A process that left the group may hold the output open. The reader still gets the
+	// output written so far.
 	_ = p.out.SetReadDeadline(time.Now().Add(time.Second))
 }
 
@@ -113,8 +114,9 @@ func (p *process) end() {
 	}
 }
 
-// kill kills the whole group, and the groups that its members started, as an agent's shell
-// tool does. Once the process is gone, the system may give its group id to another group.
+// kill kills the whole group and the groups that its members started: an agent's shell tool
+// starts such groups. It does nothing once the process is gone, because the system may then
+// give the group id to another group.
 func (p *process) kill() {
 	if !p.isGone() {
 		killGroup(p.cmd.Process.Pid)
@@ -131,17 +133,17 @@ func (p *process) isGone() bool {
 	}
 }
 
-// send writes a request and registers w for its answer. The goroutine of a session passes
-// its mailbox, see write.
+// send writes a request and registers w for its answer. A session's goroutine passes its
+// mailbox, see write.
 func (p *process) send(box *mailbox, id string, line []byte, w pending) {
 	if line, ok := p.expect(id, line, w); ok {
 		p.write(box, line)
 	}
 }
 
-// write writes a line. The goroutine of a session passes its mailbox, others pass nil. While
-// the write waits for the agent to read, the mailbox takes any number of messages: the agent
-// may not read before its output was read.
+// write writes a line. A session's goroutine passes its mailbox, others pass nil. While the
+// write waits for the agent to read, the mailbox accepts any number of messages, because the
+// agent may not read before the proxy has read its output.
 func (p *process) write(box *mailbox, line []byte) {
 	if box != nil {
 		defer box.liftLimit()()
@@ -149,10 +151,11 @@ func (p *process) write(box *mailbox, line []byte) {
 	_ = p.in.Write(line) // the reader notices a broken pipe
 }
 
-// expect registers w for the answer to a request and returns the line to write: if another
-// request under the same id has no answer yet, the line has another id, and the answer gets
-// the first one again. If the process has ended, expect calls w.ended and returns false. It
-// does so without the lock, because w.ended may send another request.
+// expect registers w for the answer to a request and returns the line to write. If an
+// earlier request with the same id has no answer yet, the line gets another id, and the
+// answer gets the original id back. If the process has ended, expect calls w.ended and
+// returns false. It calls w.ended without the lock, because w.ended may send another
+// request.
 func (p *process) expect(id string, line []byte, w pending) ([]byte, bool) {
 	p.mu.Lock()
 	if p.left {
@@ -181,7 +184,7 @@ func (p *process) lookup(id string) (pending, bool) {
 	return w, ok
 }
 
-// take is lookup, and ends the wait for the answer.
+// take is lookup, and removes the request.
 func (p *process) take(id string) (pending, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -19,15 +19,15 @@ func processes() (all []member) {
 	names, _ := filepath.Glob("/proc/[0-9]*") // the pattern is well-formed
 	for _, name := range names {
 		pid, _ := strconv.Atoi(filepath.Base(name))
-		if group, err := syscall.Getpgid(pid); err == nil { // else it ended meanwhile
+		if group, err := syscall.Getpgid(pid); err == nil { // an error means that it has ended
 			all = append(all, member{pid, group})
 		}
 	}
 	return all
 }
 
-// killGroup kills a process group and its members' descendants in other groups. It looks the
-// descendants up first: once their parents are dead, their origin is unknown.
+// killGroup kills a process group and its members' descendants in other groups. It finds the
+// descendants first: once their parents are dead, their origin is unknown.
 func killGroup(group int) {
 	all, parents := processes(), map[int]int{}
 	kill := map[int]bool{}

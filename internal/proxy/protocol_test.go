@@ -13,7 +13,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
-// answers waits for so many answers under an id, as it is written.
+// answers waits for n answers with an id, given as JSON.
 func (r *rig) answers(c *acptest.Client, id string, n int) (all []acptest.Received) {
 	r.Helper()
 	from := 0
@@ -27,8 +27,8 @@ func (r *rig) answers(c *acptest.Client, id string, n int) (all []acptest.Receiv
 	return all
 }
 
-// TestReusedRequestID sends a second request under an id that has no answer yet. Both get
-// an answer.
+// TestReusedRequestID sends a second request with the id of an unanswered one. Both get an
+// answer.
 func TestReusedRequestID(t *testing.T) {
 	r, c, s := startSession(t, none)
 	for _, name := range []string{"one", "two", "three"} {
@@ -46,7 +46,8 @@ func TestReusedRequestID(t *testing.T) {
 	r.say(c, s, "alpha")
 }
 
-// TestInvalidRequestID checks that the request is refused and the agent does not see it.
+// TestInvalidRequestID checks that segno refuses the request and the agent does not receive
+// it.
 func TestInvalidRequestID(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
@@ -61,8 +62,8 @@ func TestInvalidRequestID(t *testing.T) {
 	r.say(c, s, "alpha")
 }
 
-// script is segno before an agent of three lines of shell: after initialize, at the
-// client's session/new, it runs the commands of the test.
+// script starts segno with an agent of three lines of shell. After initialize, at the
+// client's session/new, the agent runs the commands of the test.
 func (r *rig) script(then string) *acptest.Client {
 	r.Helper()
 	return r.scripted(then, acptest.ClientOptions{})
@@ -82,8 +83,8 @@ func (r *rig) scripted(then string, o acptest.ClientOptions) *acptest.Client {
 	return c
 }
 
-// TestMalformedAnswer checks that no client waits forever: readable messages are
-// forwarded, others become errors.
+// TestMalformedAnswer checks that no client waits forever: segno forwards readable messages
+// and converts others to errors.
 func TestMalformedAnswer(t *testing.T) {
 	t.Parallel()
 	const fine = `{"jsonrpc":"2.0","id":1,"result":{"sessionId":"s"}}`
@@ -125,7 +126,7 @@ func TestLateAnswerAfterDuplicate(t *testing.T) {
 }
 
 // TestTurnAfterDuplicateAnswer checks that a turn survives a duplicate answer if the agent
-// continues the turn, also after a long silence. Else the turn fails.
+// continues the turn, even after a long silence. Otherwise the turn fails.
 func TestTurnAfterDuplicateAnswer(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -177,7 +178,7 @@ func TestTurnAfterDuplicateAnswer(t *testing.T) {
 	}
 }
 
-// TestAgentRequestWithInvalidID checks that the agent gets the answer under the id that it
+// TestAgentRequestWithInvalidID checks that the agent gets the answer with the id that it
 // wrote.
 func TestAgentRequestWithInvalidID(t *testing.T) {
 	t.Parallel()
@@ -189,11 +190,11 @@ func TestAgentRequestWithInvalidID(t *testing.T) {
 	}
 }
 
-// TestJoinedClientLines checks that each request in a line is answered.
+// TestJoinedClientLines checks that each request in a line gets an answer.
 func TestJoinedClientLines(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)
-	c := r.start(acptest.ClientOptions{}, "an answer too many", r.agentCommand()...) // a line is one request to it
+	c := r.start(acptest.ClientOptions{}, "an answer too many", r.agentCommand()...) // it expects one request per line
 	if _, err := c.Initialize(r.ctx, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +210,7 @@ func TestJoinedClientLines(t *testing.T) {
 	}
 }
 
-// TestRelativeDirectory checks that a relative directory is refused by its name.
+// TestRelativeDirectory checks that segno refuses a relative directory and names it.
 func TestRelativeDirectory(t *testing.T) {
 	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
 		c, s := r.session()
@@ -250,7 +251,7 @@ func TestNoticesAreMessages(t *testing.T) {
 	}
 }
 
-// TestInvalidArguments checks that the error names the wrong argument.
+// TestInvalidArguments checks that the error names the invalid argument.
 func TestInvalidArguments(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)

@@ -21,9 +21,9 @@
 // # Turns
 //
 // The proxy records a prompt, then writes it to the agent. The agent's answer is
-// forwarded after the turn is committed with its files and transcript. A prompt that was
-// written to the agent counts as seen: package failure decides what follows a failure,
-// turnrecovery.go carries it out.
+// forwarded after the turn is committed with its files and transcript. A prompt counts as
+// seen once it was written to the agent. Package failure decides how to handle a failure;
+// turnrecovery.go does it.
 package proxy
 
 import (
@@ -55,7 +55,7 @@ type Config struct {
 	Stdout, Stderr io.Writer // messages to the client, and the log of both sides
 
 	Place      local.Place
-	NoPlace    error // why there is no Place; nil if there is one
+	NoPlace    error // why Place could not be opened; nil if it was
 	BestEffort bool  // continue with a turn that cannot be recorded
 
 	cancelWait time.Duration // 0 means the constant cancelWait
@@ -123,7 +123,7 @@ func Run(ctx context.Context, c Config) error {
 	return nil // a goroutine hangs; it ends with the process
 }
 
-// waitFor runs f and returns when f returns or ctx ends. In the latter case f continues to
+// waitFor runs f and returns when f returns or ctx ends. If ctx ends first, f continues to
 // run.
 func waitFor(ctx context.Context, f func()) {
 	done := make(chan struct{})
@@ -152,9 +152,9 @@ func (p *proxy) start() (err error) {
 	return nil
 }
 
-// relay copies bytes between the client and the agent and records nothing. It ends when one
-// of the two sides ends. It serves users who prefer that to nothing if the store cannot be
-// opened.
+// relay copies bytes between the client and the agent and records nothing. It ends when
+// either side ends. It is for users who chose to continue without a record if the store
+// cannot be opened.
 func (p *proxy) relay(ctx context.Context) error {
 	proc, err := launch(p.ctx, 1, p.Config)
 	if err != nil {
@@ -194,8 +194,8 @@ func (p *proxy) refuse(ctx context.Context, why error) {
 	})
 }
 
-// toClient writes one line to the client. If the client does not read any more, its closing
-// the other direction ends the run.
+// toClient writes one line to the client. It ignores a failed write: when the client closes
+// the other direction, the run ends.
 func (p *proxy) toClient(line []byte) { _ = p.client.Write(line) }
 
 // fail answers a request of the client with an error of the proxy.
@@ -232,7 +232,7 @@ func (p *proxy) logf(format string, args ...any) {
 	fmt.Fprintf(p.Stderr, "segno acp: "+format+"\n", args...)
 }
 
-// logErr logs an error; nil is no error.
+// logErr logs an error, and ignores nil.
 func (p *proxy) logErr(err error) {
 	if err != nil {
 		p.logf("%v", err)
@@ -276,8 +276,8 @@ func (p *proxy) session(id segno.SessionID) *session {
 	return p.sessions[id]
 }
 
-// openSession returns the session of a client's id and starts its goroutine if it is not
-// open.
+// openSession returns the session of a client's id. If the session is not open, openSession
+// starts its goroutine.
 func (p *proxy) openSession(id segno.SessionID) *session {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -294,18 +294,17 @@ func (p *proxy) openSession(id segno.SessionID) *session {
 	return s
 }
 
-// allSessions returns the open sessions.
 func (p *proxy) allSessions() []*session {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Collect(maps.Values(p.sessions))
 }
 
-// announce maps the agent's session id up to s: from now on s receives the updates of that
-// session. It is called whenever s gets another session of the agent, and again when s is
+// announce maps the agent's session id up to s: from now on, s receives the updates of that
+// session. Callers call it whenever s gets another session of the agent, and again when s is
 // opened, because another client id of the thread may have received the updates meanwhile.
-// The held updates of that session go to the mailbox of s, after the step first, which may be
-// nil.
+// announce adds the held updates of the session to the mailbox of s, after the step first,
+// which may be nil.
 func (p *proxy) announce(s *session, up segno.SessionID, first func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -330,8 +329,8 @@ func (p *proxy) announce(s *session, up segno.SessionID, first func()) {
 	})
 }
 
-// forget removes a session that the agent does not have. Its requests under way are still
-// answered.
+// forget removes a session that the agent does not have. The session still answers its
+// requests under way.
 func (p *proxy) forget(s *session) {
 	if s.forgotten {
 		return
@@ -348,8 +347,9 @@ func (p *proxy) forget(s *session) {
 	p.forgotten = append(p.forgotten, s)
 }
 
-// beginOpening marks that a request makes a session: updates of unknown sessions are held
-// until the returned function is called for each such request.
+// beginOpening marks that a request is making a session. The proxy holds the updates of
+// unknown sessions until each such request has called the function that beginOpening
+// returned.
 func (p *proxy) beginOpening() (end func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -362,7 +362,7 @@ func (p *proxy) beginOpening() (end func()) {
 		}
 		p.mu.Unlock()
 		for _, m := range rest {
-			p.toClient(m.Line) // of no session that the proxy made
+			p.toClient(m.Line) // the proxy did not make its session
 		}
 	}
 }

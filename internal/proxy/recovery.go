@@ -1,8 +1,8 @@
 package proxy
 
-// The recovery ladder works on facts and results only, so that a table can test each way
-// through it without processes: see attachment, which collects the facts, takes the steps
-// and reports their results.
+// The recovery ladder works on facts and results only, so that a table test can cover each
+// path through it without processes. The type attachment collects the facts, takes the
+// steps and reports their results.
 
 // recoveryStep is one step of the recovery ladder, which gets a session of the agent whose
 // conversation ends at the thread's head. The constants are in the order of preference.
@@ -13,7 +13,7 @@ const (
 	stepUnload                      // the process has an old state of the session: the agent closes it, to read it again
 	stepReopen                      // the agent resumes or loads the session
 	stepRebuild                     // the transcript is rebuilt up to the head, as a new session
-	stepFork                        // the agent forks a session that went on after the head
+	stepFork                        // the agent forks a session that continued after the head
 	stepNew                         // a new session receives the conversation as a preamble
 
 	stepRestart // the agent is started again
@@ -31,13 +31,12 @@ const (
 	stepFailed               // the error applies to every other step too
 )
 
-// maxDeaths is how often the agent may end while it opens a session. After two ends it is
-// not given the same session again.
+// maxDeaths is how often the agent may end while it opens a session. After two ends, the
+// proxy does not ask it to open the same session again.
 const maxDeaths = 3
 
-// recoveryState has the facts that decide the next recovery step.
-// [recoveryState.next] chooses a step, and [recoveryState.after] is the state after its
-// result. Both are pure.
+// recoveryState contains the facts that decide the next recovery step. [recoveryState.next]
+// chooses a step, and [recoveryState.after] is the state after its result. Both are pure.
 type recoveryState struct {
 	loaded     bool // the process has the thread's session loaded
 	current    bool // the loaded session has the newest turn
@@ -75,8 +74,8 @@ func (st recoveryState) next() recoveryStep {
 	return stepNew
 }
 
-// after is the state after a step. When the agent's process ends, the ladder begins again,
-// with a new process; after the second end without the session.
+// after is the state after a step. When the agent's process ends, the ladder begins again
+// with a new process. After the second end, it skips the session.
 func (st recoveryState) after(step recoveryStep, result stepResult) recoveryState {
 	switch {
 	case result == stepFailed:

@@ -5,15 +5,15 @@ import (
 	"testing"
 )
 
-// TestRecoverySteps walks the recovery ladder: for each state and the results of the steps,
-// the steps that are taken, up to stepDone or stepGiveUp.
+// TestRecoverySteps compares the steps of the recovery ladder, up to stepDone or
+// stepGiveUp, for states and the results of the steps.
 func TestRecoverySteps(t *testing.T) {
 	const ok, refused, ended, failed = stepSucceeded, stepRefused, stepEnded, stepFailed
 	all := recoveryState{hasSession: true, canRebuild: true, canFork: true}
 	loaded := recoveryState{loaded: true, hasSession: true}
 	for name, c := range map[string]struct {
 		state   recoveryState
-		results []stepResult // a missing result is ok
+		results []stepResult // a missing result means stepSucceeded
 		want    []recoveryStep
 	}{
 		"loaded and current":          {recoveryState{loaded: true, current: true, hasSession: true}, nil, []recoveryStep{stepKeep, stepDone}},

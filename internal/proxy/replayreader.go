@@ -12,27 +12,27 @@ import (
 )
 
 const (
-	maxHistory    = 64 << 20 // about how much memory the entries of a replay take
-	entryOverhead = 256      // about how much memory an entry takes beside its body
+	maxHistory    = 64 << 20 // approximate memory limit for the entries of a replay
+	entryOverhead = 256      // approximate memory of an entry, beside its body
 )
 
-// replayReader collects the turns that an agent replays when it loads a session. They serve
-// three purposes: they are the only record of the turns from before segno if the transcript
-// cannot be read here; their prompts show whether the agent still has a conversation; and
-// the newest turn shows what an agent that was killed has lost of it.
+// replayReader collects the turns that an agent replays when it loads a session. The turns
+// serve three purposes. They are the only record of the turns from before segno if the
+// transcript cannot be read here. Their prompts show whether the agent still has a
+// conversation. The newest one shows which part of the turn a killed agent has lost.
 type replayReader struct {
 	promptsOnly bool
-	required    map[string]int // how often a prompt must be replayed, see [replayReader.isComplete]
+	required    map[string]int // how often the agent must replay a prompt, see [replayReader.isComplete]
 
-	prompts  []string               // as replayed, oldest first; the agent may have joined some
+	prompts  []string               // in replayed form, oldest first; the agent may have joined some
 	turns    []segno.TranscriptTurn // oldest first; the newest may still grow
 	log      *turnLog               // of the newest turn, nil if it ended
 	inPrompt bool                   // the prompt of the newest turn continues
 	id       string                 // of the prompt's message, if the agent gives one
 	prompt   string                 // of the newest turn
 
-	size      int // about how much memory the entries take
-	shortened int // how many turns, from the first, were shortened
+	size      int // approximate memory of the entries
+	shortened int // the number of shortened turns, from the first
 }
 
 // observe collects one update of the replay.
@@ -53,7 +53,7 @@ func (r *replayReader) observe(m acp.Message) {
 		r.prompts[len(r.prompts)-1] += m.Text(m.Find(update, "content", "text")) + "\n"
 	case "agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan":
 		if r.inPrompt = false; r.log == nil {
-			r.beginTurn() // the agent has dropped the prompt, or summarizes what it has dropped
+			r.beginTurn() // the agent has dropped the prompt, or this is its summary of dropped turns
 		}
 		if !r.promptsOnly {
 			r.log.add(kind, m, update)
@@ -121,8 +121,8 @@ func (r *replayReader) shorten() {
 }
 
 // expectTurns returns a reader that requires the first and the last complete turn of an
-// agent's session: a session that has both is taken to have the turns between. If several
-// turns had the same prompt, it must be replayed as often. last may be nil.
+// agent's session. A session that has both counts as having the turns between. If several
+// turns had the same prompt, the agent must replay the prompt as often. last may be nil.
 func (l *sessionStore) expectTurns(ctx context.Context, up segno.SessionID, last *segno.Checkpoint) (*replayReader, error) {
 	r := &replayReader{promptsOnly: true, required: map[string]int{}}
 	if last == nil {
@@ -144,9 +144,9 @@ func (l *sessionStore) expectTurns(ctx context.Context, up segno.SessionID, last
 	return r, nil
 }
 
-// isComplete reports whether all required prompts were replayed. It is a heuristic, as only
-// the prompts that the agent shows are visible here. It never accepts a replay that lacks the
-// first or the last turn.
+// isComplete reports whether all required prompts were replayed. It is a heuristic, because
+// the proxy receives only the prompts that the agent shows. It never accepts a replay that
+// lacks the first or the last turn.
 func (r *replayReader) isComplete() bool {
 	for prompt, n := range r.required {
 		for _, p := range r.prompts {
@@ -164,12 +164,12 @@ func (r *replayReader) hasPrompt(prompt string) bool {
 	return slices.ContainsFunc(r.prompts, func(p string) bool { return isPrompt(p, prompt) })
 }
 
-// endsWith reports whether the newest replayed prompt is this one.
+// endsWith reports whether the newest replayed prompt contains prompt.
 func (r *replayReader) endsWith(prompt string) bool {
 	return len(r.prompts) > 0 && isPrompt(r.prompts[len(r.prompts)-1], prompt)
 }
 
-// isPrompt reports whether a replayed prompt contains a prompt.
+// isPrompt reports whether a replayed prompt contains the identifying part of prompt.
 func isPrompt(replayed, prompt string) bool {
 	return strings.Contains(normalSpace(replayed), cmp.Or(promptKey(prompt), normalSpace(prompt)))
 }
@@ -204,7 +204,8 @@ func isAttachment(line string) bool {
 // normalSpace replaces each run of space by one blank.
 func normalSpace(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// promptText is the text of a prompt; with attachments, it has a line for each of them.
+// promptText is the text of a prompt. If attachments is set, it also has a line for each
+// attachment.
 func promptText(m acp.Message, attachments bool) string {
 	var parts []string
 	m.Elements(m.Find(m.Params, "prompt"), func(block acp.Span) {

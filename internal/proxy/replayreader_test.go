@@ -11,8 +11,8 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 )
 
-// TestReplayOfManyTurns keeps the prompt and the answer of each turn, and within a bound
-// of memory what the agent did in the newest ones.
+// TestReplayOfManyTurns checks that the reader keeps the prompt and the answer of each
+// turn, and, within a bound of memory, the agent's actions in the newest turns.
 func TestReplayOfManyTurns(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds

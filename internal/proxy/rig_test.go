@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -143,6 +144,9 @@ func (r *rig) client() *acptest.Client {
 		}
 		if strings.Contains(c.Stderr(), "DATA RACE") { // segno is another process than the test
 			r.Errorf("segno races:\n%s", c.Stderr())
+		}
+		if bad := regexp.MustCompile(`.*(<nil>|%!).*`).FindString(c.Stderr()); bad != "" {
+			r.Errorf("a line of the log has a value that is missing: %s", bad)
 		}
 		for _, p := range c.Problems() {
 			r.Error(p)

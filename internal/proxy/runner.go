@@ -10,13 +10,14 @@ import (
 	"github.com/dalsegno/segno/internal/spool"
 )
 
-// runner is what other processes know of this one, so that 'segno pause' can end it.
+// runner publishes this process to other processes, so that 'segno pause' can end it.
 type runner struct {
 	mu   sync.Mutex
 	last spool.Runner
 }
 
-// announce records that this process runs a thread with its present agent. The thread is then not paused any more.
+// announce records that this process runs a thread with its current agent. The thread then no longer counts
+// as paused.
 func (r *runner) announce(p *proxy, thread segno.ThreadID) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -41,7 +42,7 @@ func (r *runner) announce(p *proxy, thread segno.ThreadID) error {
 	return s.ClearPaused(thread)
 }
 
-// remove records that this process runs no agent any more.
+// remove deletes the record that this process runs an agent.
 func (r *runner) remove(p *proxy) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

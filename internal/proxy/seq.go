@@ -2,7 +2,8 @@ package proxy
 
 import "iter"
 
-// collect returns the values of a query that keep accepts, nil for all.
+// collect returns the values of a query that keep accepts. If keep is nil, it returns all
+// values.
 func collect[T any](seq iter.Seq2[T, error], keep func(*T) bool) (all []T, err error) {
 	for v, err := range seq {
 		if err != nil {
@@ -15,8 +16,8 @@ func collect[T any](seq iter.Seq2[T, error], keep func(*T) bool) (all []T, err e
 	return all, nil
 }
 
-// find returns the first value of a query that is accepts, nil for any. It returns nil if
-// the query has none.
+// find returns the first value for which is returns true, or the first value of all if is
+// is nil. It returns nil if there is none.
 func find[T any](seq iter.Seq2[T, error], is func(*T) bool) (*T, error) {
 	for v, err := range seq {
 		if err != nil {

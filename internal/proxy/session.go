@@ -13,9 +13,9 @@ import (
 	"github.com/dalsegno/segno/internal/failure"
 )
 
-// session is one session as its client knows it. The mailbox, the id, waits and the muting
-// are for all goroutines. The rest belongs to the session's goroutine, or to the one that
-// makes a step for it, see [mailbox.addOrRun].
+// session is one session as its client knows it. Any goroutine may use the mailbox, the id,
+// waits and the muting. The rest belongs to the session's goroutine, or to the goroutine that
+// runs a step in its place, see [mailbox.addOrRun].
 type session struct {
 	proxy     *proxy
 	id        segno.SessionID // the client's; "" for a fork that is not made yet
@@ -28,7 +28,7 @@ type session struct {
 	display      // the conversation in the client
 
 	turn    *turn
-	unsaved *turn         // the turn before, if the spool did not take all of its entries
+	unsaved *turn         // the previous turn, if the spool did not accept all of its entries
 	prompts []acp.Message // prompts that wait for the turn under way to end
 }
 
@@ -37,7 +37,6 @@ func newSession(p *proxy) *session {
 		sessionStore: sessionStore{proxy: p, replaced: map[segno.SessionID]bool{}, unusable: map[segno.SessionID]bool{}}}
 }
 
-// load reads the session's record, once.
 func (s *session) load() error { return s.sessionStore.load(s.id) }
 
 // fromClient serves one message of the client.
@@ -51,7 +50,7 @@ func (s *session) fromClient(m acp.Message) {
 	}
 }
 
-// serve is fromClient; its error is the answer to the request.
+// serve serves a message. If it returns an error, the caller answers the request with it.
 func (s *session) serve(m acp.Message) error {
 	switch method := m.MethodName(); method {
 	case "session/load", "session/resume":
@@ -98,8 +97,8 @@ func (s *session) created(proc *process, m, a acp.Message) {
 	s.announceCommands()
 }
 
-// cwd is the directory that a request names, with symlinks resolved, as agents and
-// workspaces name it.
+// cwd is the directory that a request names, with symlinks resolved, because agents and
+// workspaces resolve them too.
 func cwd(m acp.Message) string {
 	dir := m.Text(m.Find(m.Params, "cwd"))
 	if resolved, err := filepath.EvalSymlinks(dir); err == nil && dir != "" {
@@ -119,9 +118,9 @@ func withoutExtensions(m acp.Message) json.RawMessage {
 	return acp.Encode(params)
 }
 
-// toClientEdits are the edits that replace the agent's session id by the client's, and add
-// the proxy's commands. The id is replaced only where the protocol and known agents have it: a
-// text that happens to contain it stays.
+// toClientEdits are the edits that replace the agent's session id by the client's, and add the
+// proxy's commands. They replace the id only in the fields where the protocol and known agents
+// put it. Other text that contains the id stays.
 func (s *session) toClientEdits(m acp.Message) []acp.Edit {
 	var edits []acp.Edit
 	if up, id := string(s.up), string(s.id); up != id {
@@ -183,9 +182,9 @@ func (s *session) updateNow(m acp.Message) (rest step) {
 	return step{do: func() { _ = s.proxy.client.WriteLater(line) }, size: len(line), update: true}
 }
 
-// forward forwards a message that the proxy does not serve. onAnswer, if not nil, sees the
-// agent's answer before the client does. If the agent has lost the session, the message is
-// forwarded once more, in another session; isRetry reports that this is the second time.
+// forward forwards a message that the proxy does not serve. onAnswer, if not nil, receives the
+// agent's answer before the client does. If the agent has lost the session, forward sends the
+// message once more, in another session; isRetry is set on that second call.
 func (s *session) forward(m acp.Message, onAnswer func(acp.Message), isRetry bool) error {
 	proc, err := s.ready()
 	if err != nil {
@@ -220,8 +219,8 @@ func (s *session) forwardNow(m acp.Message) (rest step) {
 	return step{do: func() { proc.write(s.box, line) }}
 }
 
-// forwarded handles the answer to a message that forward wrote to the agent. The goroutine
-// that reads the agent writes an answer that only needs forwarding, if the mailbox is idle.
+// forwarded handles the answer to a message that forward wrote to the agent. If the mailbox is
+// idle and the answer only needs forwarding, the goroutine that reads the agent writes it.
 func (s *session) forwarded(m acp.Message, onAnswer func(acp.Message), isRetry bool) pending {
 	return pending{ended: func() { s.proxy.failWith(m, agentEnded()) }, answer: func(a acp.Message) {
 		handle := step{size: len(a.Line), do: func() {
@@ -246,8 +245,8 @@ func (s *session) forwarded(m acp.Message, onAnswer func(acp.Message), isRetry b
 	}}
 }
 
-// readyNow returns the process that has the session loaded; nil if that is unknown without
-// asking the store or the agent.
+// readyNow returns the process that has the session loaded, or nil if only the store or the
+// agent could tell.
 func (s *session) readyNow() *process {
 	isCurrent := s.turn != nil || s.record.Thread == "" && s.record.Client != "" && !s.broken && s.process == s.proxy.agent.current()
 	if s.forgotten || s.process == nil || s.process.isGone() || !isCurrent {
@@ -256,8 +255,8 @@ func (s *session) readyNow() *process {
 	return s.process
 }
 
-// ready returns the process that has the session loaded, and has the session loaded if none
-// has.
+// ready returns the process that has the session loaded. If no process has, ready makes the
+// agent load the session.
 func (s *session) ready() (*process, error) {
 	if s.turn != nil && s.process != nil && !s.process.isGone() {
 		return s.process, nil // the session does not change within a turn
@@ -272,7 +271,7 @@ func (s *session) logf(format string, args ...any) {
 	s.proxy.logf("%s: %s", excerpt([]byte(s.id)), fmt.Sprintf(format, args...))
 }
 
-// close ends the session in the agent, if the agent can; its thread stays.
+// close ends the session in the agent, if the agent supports that. The thread stays.
 func (s *session) close(m acp.Message) {
 	s.disconnect()
 	s.history = nil // the agent replays it again if the session continues
@@ -281,7 +280,7 @@ func (s *session) close(m acp.Message) {
 		s.proxy.result(m, struct{}{})
 		return
 	}
-	// If the agent has lost the session, or ended, the session is closed too.
+	// A session also counts as closed if the agent has lost it or has ended.
 	closed := func() { s.proxy.result(m, struct{}{}) }
 	proc.send(s.box, m.IDText(), m.Splice(s.toAgentEdits(m)...), pending{ended: closed, answer: func(a acp.Message) {
 		if a.Err() != nil {
@@ -293,8 +292,8 @@ func (s *session) close(m acp.Message) {
 	s.process = nil
 }
 
-// delete ends the session and removes it from the lists, in the agent too if it can. Its
-// thread stays in 'segno threads': segno truncates nothing.
+// delete ends the session and removes it from the lists, and from the agent if the agent
+// supports that. The thread stays in 'segno threads': session/delete removes no history.
 func (s *session) delete(m acp.Message) error {
 	if err := s.load(); err != nil {
 		return err
@@ -312,7 +311,7 @@ func (s *session) delete(m acp.Message) error {
 	return nil
 }
 
-// deleteUpstream has the agent delete every session of the thread's chain. A session that
+// deleteUpstream makes the agent delete every session of the thread's chain. A session that
 // the agent does not have counts as deleted.
 func (s *session) deleteUpstream() error {
 	ctx, end := s.wait()

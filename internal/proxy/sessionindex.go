@@ -18,15 +18,15 @@ import (
 )
 
 // sessionIndex records the sessions that clients know, one small file each, beside the
-// store's database. It knows sessions that have no thread because they were never prompted,
-// and it lets a client's id change to another thread.
+// store's database. It also has sessions without a thread, because they never had a prompt,
+// and it can map a client's id to another thread.
 type sessionIndex struct {
 	dir    string
 	fs     vfs.FS      // nil means [vfs.OS]
-	sealer indexSealer // encrypts the files; nil does not
+	sealer indexSealer // encrypts the files; nil for plain files
 }
 
-// indexSealer is the part of [local.Store] that encrypts files.
+// indexSealer is the subset of [local.Store] that encrypts files.
 type indexSealer interface {
 	SealFile(name string, plain []byte) []byte
 	OpenFile(name string, data []byte) ([]byte, error)
@@ -37,20 +37,20 @@ type sessionRecord struct {
 	Client   segno.SessionID `json:"client"`           // the id that the client keeps
 	Thread   segno.ThreadID  `json:"thread,omitempty"` // "" before the first prompt
 	Agent    string          `json:"agent"`
-	Upstream segno.SessionID `json:"upstream"`       // the agent's id before there is a thread; then the thread's chain has it
-	Name     string          `json:"name,omitempty"` // distinguishes it from an earlier session to which the agent gave the same id
+	Upstream segno.SessionID `json:"upstream"`       // the agent's id until there is a thread, whose chain then has it
+	Name     string          `json:"name,omitempty"` // distinguishes it from an earlier session with the agent's same id
 	Dir      string          `json:"dir"`
 	Title    string          `json:"title,omitempty"`
 	Opened   time.Time       `json:"opened"`
 	Used     time.Time       `json:"used"`
 	Settings []setting       `json:"settings,omitempty"` // the client's choices, in order
 	Deleted  bool            `json:"deleted,omitempty"`
-	Foreign  bool            `json:"foreign,omitempty"` // the agent had it before the proxy saw it, and may have turns of it
+	Foreign  bool            `json:"foreign,omitempty"` // the agent had it before the proxy, and may have turns of it
 	// IncompleteHistory is set if the agent had turns from before segno and did not replay them.
 	IncompleteHistory bool `json:"unheard,omitempty"`
 }
 
-// row is the record as an element of session/list.
+// row returns the record as an element of session/list.
 func (r *sessionRecord) row() json.RawMessage {
 	row := map[string]any{"sessionId": r.Client, "cwd": r.Dir, "updatedAt": r.Used.UTC().Format("2006-01-02T15:04:05.000Z07:00")}
 	if r.Title != "" {
@@ -65,14 +65,14 @@ func (x sessionIndex) file(id segno.SessionID) string {
 	return filepath.Join(x.folder(), segno.DerivedID("session", string(id))+".json")
 }
 
-// has reports whether the index has a record of a client's id.
+// has reports whether the index has a record for a client's id, even a damaged one.
 func (x sessionIndex) has(id segno.SessionID) bool {
 	_, err := os.Lstat(x.file(id))
 	return err == nil
 }
 
-// read returns the record of a client's id. The error is [segno.KindNotFound] if there is
-// none, [segno.KindCorrupt] if it cannot be read.
+// read returns the record for a client's id. The error is [segno.KindNotFound] if there is
+// none, and [segno.KindCorrupt] if the record cannot be decoded.
 func (x sessionIndex) read(id segno.SessionID) (sessionRecord, error) { return x.readFile(x.file(id)) }
 
 func (x sessionIndex) readFile(file string) (r sessionRecord, err error) {
@@ -119,8 +119,8 @@ func (x sessionIndex) write(r sessionRecord) error {
 	return nil
 }
 
-// all returns all records, also of deleted sessions, the newest used first. It skips damaged
-// records: a list needs no others.
+// all returns all records, including those of deleted sessions. The most recently used comes
+// first. It skips damaged records, so that one of them does not hide the others.
 func (x sessionIndex) all() ([]sessionRecord, error) {
 	names, err := os.ReadDir(x.folder())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

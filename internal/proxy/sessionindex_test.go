@@ -21,7 +21,7 @@ func newIndex(t *testing.T) sessionIndex {
 	return sessionIndex{dir: filepath.Join(t.TempDir(), "store")}
 }
 
-// someRecord is a page with something in every field.
+// someRecord returns a record with a value in every field.
 func someRecord(id segno.SessionID, title string) sessionRecord {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 5, time.UTC)
 	return sessionRecord{Client: id, Thread: "thread", Agent: "claude", Upstream: "up", Dir: "/work dir", Title: title, Opened: at, Used: at.Add(time.Hour),
@@ -35,12 +35,12 @@ func (x sessionIndex) mustWrite(t *testing.T, r sessionRecord) {
 	}
 }
 
-// TestIndexWriteFailures fails each disk operation of writing a record, once and
-// permanently: the old record stays or the new one is there, and the error is returned.
-// Writing again works.
+// TestIndexWriteFailures fails each disk operation of a write of a record, once and
+// permanently. The write returns the error, and the index has the old record or the new
+// one. A second write works.
 func TestIndexWriteFailures(t *testing.T) {
 	before, after := someRecord("id", "old"), someRecord("id", "new")
-	for _, first := range []bool{true, false} { // of the book
+	for _, first := range []bool{true, false} { // whether the write is the first one of the index
 		for _, forever := range []bool{true, false} {
 			for n, done := 0, false; !done; n++ {
 				x := newIndex(t)
@@ -118,7 +118,7 @@ func TestCorruptRecord(t *testing.T) {
 }
 
 // TestIndexOfUnusualIDs writes a record for ids that are not valid file names. Each record
-// lies in the index's directory.
+// is in the index's directory.
 func TestIndexOfUnusualIDs(t *testing.T) {
 	x := newIndex(t)
 	ids := []segno.SessionID{"a", "A", "../../a", "/etc/passwd", "a/b", "a\\b", ".", "..", "a\x00b", "sitzung-ü", "sitzung-u\u0308", "会话", "😀\u202e",
@@ -152,8 +152,8 @@ func TestIndexOfUnusualIDs(t *testing.T) {
 	}
 }
 
-// TestIndexOrder lists records in order of use, with deleted ones, and without other
-// files.
+// TestIndexOrder lists records in the order of use, including deleted ones, and without
+// other files.
 func TestIndexOrder(t *testing.T) {
 	x := newIndex(t)
 	if all, err := x.all(); err != nil || len(all) != 0 {
@@ -189,7 +189,8 @@ func TestIndexOrder(t *testing.T) {
 	}
 }
 
-// TestSealedIndex writes records of a sealed store: they cannot be read from the files, and open only in their own file.
+// TestSealedIndex writes records of a sealed store. Their content is not readable in the
+// files, and a record can be opened only from its own file.
 func TestSealedIndex(t *testing.T) {
 	x := newIndex(t)
 	x.sealer = reversed{}

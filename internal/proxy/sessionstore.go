@@ -12,29 +12,29 @@ import (
 )
 
 // sessionStore is one session in the store and in the session index: its record, and the lease on
-// its thread. It knows nothing of the client and the agent's process.
+// its thread. It has no access to the client or the agent's process.
 type sessionStore struct {
 	proxy  *proxy
 	record sessionRecord
 	lease  segno.Lease // while a turn runs
 
-	inTurn     bool // a turn is under way: its timeline is opened once
+	inTurn     bool // a turn is under way, which opens its timeline once
 	unrecorded bool // that turn could not be recorded, and the user chose to continue
 	opened     *timeline.Timeline
-	openedRoot os.FileInfo // of the workspace of opened, when it was opened
+	openedRoot os.FileInfo // the root of opened's workspace at the time of opening
 
-	story      *preamble.Builder // of the thread up to storyAt; nil if it must be read again
+	story      *preamble.Builder // the thread up to storyAt; nil if it must be read again
 	storyAt    segno.CommitID
-	forkedFrom string        // of a fork: the directory to which its conversation so far refers
-	history    *replayReader // the turns from before segno, until there is a thread to hold them
+	forkedFrom string        // for a fork: the directory to which its conversation so far refers
+	history    *replayReader // the turns from before segno, until there is a thread that records them
 
-	replaced map[segno.SessionID]bool // agent sessions that were replaced within a turn: they may hold half of it
+	replaced map[segno.SessionID]bool // agent sessions that were replaced within a turn: they may contain half of it
 	unusable map[segno.SessionID]bool // agent sessions that the agent lists but does not have when prompted
 }
 
-// load reads the session's record, once. The index is read lazily: most messages of a
-// session need only its ids. If the index has none, the record describes a session of the
-// agent. A record that cannot be read is an error: else it would be overwritten.
+// load reads the session's record, once. It reads the index lazily, because most messages of a
+// session need only the session's ids. If the index has no record, the session is one of the
+// agent's. load fails if the record is unreadable, because a later save would overwrite it.
 func (l *sessionStore) load(id segno.SessionID) error {
 	if l.record.Client != "" {
 		return nil
@@ -104,7 +104,7 @@ func (l *sessionStore) timeline(ctx context.Context) (*timeline.Timeline, error)
 }
 
 // needsHistory reports whether the session may have turns that only the agent can show: the
-// proxy did not make the session, and it has no transcript that can be read here.
+// proxy did not make the session, and segno cannot read its transcript here.
 func (l *sessionStore) needsHistory(ctx context.Context) bool {
 	if l.record.Thread != "" || !l.record.Foreign || l.history != nil {
 		return false
@@ -123,7 +123,7 @@ func (l *sessionStore) canCut(c *segno.Checkpoint) bool {
 	return p != nil && p.Agent == l.record.Agent && p.Leaf != "" && l.proxy.store.Transcripts()[p.Agent] != nil
 }
 
-// openThread makes the session's thread, with the turns that the agent replayed.
+// openThread makes the session's thread, and records the turns that the agent replayed.
 func (l *sessionStore) openThread(ctx context.Context, title string) error {
 	tl, err := l.timeline(ctx)
 	if err != nil {
@@ -145,9 +145,9 @@ func (l *sessionStore) openThread(ctx context.Context, title string) error {
 	return l.save()
 }
 
-// setThread makes another thread the session's. incomplete is that thread's
-// IncompleteHistory. The present thread gets a record with another client id if it has none,
-// because clients reach threads only by ids.
+// setThread switches the session to another thread. incomplete is that thread's
+// IncompleteHistory. If no other record names the current thread, it gets a record with
+// another client id, because clients reach threads only by ids.
 func (l *sessionStore) setThread(ctx context.Context, thread segno.ThreadID, title string, incomplete bool) error {
 	records, err := l.proxy.index.all()
 	if err != nil {
@@ -174,7 +174,7 @@ func (l *sessionStore) setThread(ctx context.Context, thread segno.ThreadID, tit
 }
 
 // join records that the thread continues in a session of the agent. It ignores the
-// cancellation of ctx: the agent has the session already, and it must not be forgotten.
+// cancellation of ctx: the agent already has the session, so the record must have it too.
 func (l *sessionStore) join(ctx context.Context, link segno.Link) error {
 	if l.unrecorded {
 		return nil
@@ -190,8 +190,8 @@ func (l *sessionStore) join(ctx context.Context, link segno.Link) error {
 	return nil
 }
 
-// joinExisting is join for a session of the thread's chain, unless the thread is in that
-// session already.
+// joinExisting is join for a session of the thread's chain. It does nothing if the head is
+// already in that session.
 func (l *sessionStore) joinExisting(ctx context.Context, st threadState) error {
 	if st.head.Link.Session == st.link.Session {
 		return nil
@@ -201,15 +201,15 @@ func (l *sessionStore) joinExisting(ctx context.Context, st threadState) error {
 	return l.join(ctx, link)
 }
 
-// newLink is a link to a session that begins at a checkpoint.
+// newLink returns a link to a session that begins at the checkpoint at.
 func (l *sessionStore) newLink(up segno.SessionID, reason string, fidelity segno.Fidelity, at segno.CommitID) segno.Link {
 	return segno.Link{Agent: l.record.Agent, Session: up, Dir: l.record.Dir, Start: l.proxy.Place.Now(),
 		Reason: reason, Fidelity: fidelity, At: at}
 }
 
-// closeAbandoned ends the turns that an earlier run left open, as interrupted. It first
-// kills the agents of such runs: they would continue those turns, in sessions that are about
-// to continue here.
+// closeAbandoned ends the turns that an earlier run left open, as interrupted. It first kills
+// the agents of such runs: they would continue those turns in sessions that this process is
+// about to continue.
 func (l *sessionStore) closeAbandoned(ctx context.Context) error {
 	tl, err := l.timeline(ctx)
 	if err != nil {
@@ -229,10 +229,11 @@ func (l *sessionStore) closeAbandoned(ctx context.Context) error {
 	return tl.CloseAbandonedTurns(ctx)
 }
 
-// readStory brings the story up to a commit. Preambles are made of it, and they must be ready
-// before they are needed: it is read at the end of each turn. readStory reads only the commits
-// behind the story's end, because a turn may have thousands of entries. If the story's end is
-// not among the last commits of the line, the thread has moved, and all is read again.
+// readStory extends the story, the source of preambles, to a commit. A preamble must not take
+// long to make; therefore readStory runs at the end of each turn. It reads only the commits
+// after the story's end, because a turn may have thousands of entries. If the story's end is
+// not among the last commits of the line, the thread has moved, and readStory reads everything
+// again.
 func (l *sessionStore) readStory(ctx context.Context, head segno.CommitID) error {
 	if l.story != nil && l.storyAt == head {
 		return nil

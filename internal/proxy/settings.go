@@ -10,8 +10,8 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 )
 
-// setting is a choice of the client that a new session of the agent does not have: a mode, a
-// model, an option.
+// setting is a mode, a model or an option that the client chose. A new session of the agent
+// begins without it.
 type setting struct {
 	Method string          `json:"method"`
 	Key    string          `json:"key"` // a later choice with the same method and key replaces it
@@ -28,7 +28,7 @@ func (s *session) set(m acp.Message) error {
 	return s.forward(m, onAnswer, false)
 }
 
-// recordSetting records a choice. Only the params that name the choice are kept: others are
+// recordSetting records a choice. It stores only the params that name the choice: others are
 // between the client and the agent, and may be secret.
 func (s *session) recordSetting(method, key string, params json.RawMessage) {
 	all := members(params)
@@ -40,7 +40,7 @@ func (s *session) recordSetting(method, key string, params json.RawMessage) {
 	s.touch()
 }
 
-// replaySettings makes the client's choices again, in a session that begins with the agent's
+// replaySettings repeats the client's choices in a session that begins with the agent's
 // defaults.
 func (s *session) replaySettings(ctx context.Context, proc *process) error {
 	for _, set := range s.record.Settings {

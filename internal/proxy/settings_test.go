@@ -8,7 +8,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
-// choose makes two choices of the client's.
+// choose makes two choices of the client.
 func (r *rig) choose(c *acptest.Client, session, mode string) {
 	r.Helper()
 	for method, params := range map[string]map[string]any{
@@ -66,7 +66,7 @@ func TestSettingsSurviveSession(t *testing.T) {
 	}
 }
 
-// TestNewestSettingApplies repeats only the newest choice, also if the agent made it.
+// TestNewestSettingApplies repeats only the newest choice, even if the agent made it.
 func TestNewestSettingApplies(t *testing.T) {
 	r, c, s := startSession(t, none)
 	r.choose(c, s, "plan")
@@ -100,8 +100,8 @@ func TestRefusedSettingIsNotRepeated(t *testing.T) {
 	}
 }
 
-// TestSettingBeforeFirstPrompt checks that a choice applies to the session that is made
-// for a client that reconnects.
+// TestSettingBeforeFirstPrompt checks that a choice applies to the new session for a client
+// that reconnects.
 func TestSettingBeforeFirstPrompt(t *testing.T) {
 	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
 		c, s := r.session()

@@ -13,7 +13,7 @@ import (
 
 // The names of notes that only serve to show a conversation again.
 const (
-	noteShown   = "shown"   // a part of what another entry has only shortened
+	noteShown   = "shown"   // a part of the content that another entry has only shortened
 	noteThought = "thought" // a part of a thought of the agent
 	noteContent = "content" // a content block of the agent that is not text
 )
@@ -25,7 +25,7 @@ const (
 	maxShownCall = 256 << 10 // of the content of one call, of which a turn may make thousands
 )
 
-// shownNote is the body of a note of one of these names. It is an object, because a body that is a text is
+// shownNote is the body of a note with one of these names. It is an object, because a string as the body means
 // a note for people.
 type shownNote struct {
 	Of      string          `json:"of,omitempty"` // the entry, see shownKey
@@ -36,10 +36,10 @@ type shownNote struct {
 // shownPrompt names the prompt of the turn.
 const shownPrompt = "prompt"
 
-// shownKey names an entry whose complete content is in notes.
+// shownKey is the value of shownNote.Of for an entry.
 func shownKey(kind segno.EntryKind, id string) string { return string(kind) + " " + id }
 
-// shownNotes are the notes with a text in parts. of is the entry that has it shortened.
+// shownNotes splits a text into notes. of names the entry that has the text shortened.
 func shownNotes(name, of, text string) (notes []segno.Entry) {
 	for n := 0; text != ""; n++ {
 		end := min(len(text), shownPart)
@@ -53,7 +53,8 @@ func shownNotes(name, of, text string) (notes []segno.Entry) {
 	return notes
 }
 
-// shownInFull returns the texts in the notes among entries, by the entry that has them shortened.
+// shownInFull joins the texts in the notes among entries. The key of a text is the entry that has it
+// shortened.
 func shownInFull(entries []segno.Entry) map[string]string {
 	full := map[string]string{}
 	for _, e := range entries {
@@ -68,8 +69,8 @@ func shownInFull(entries []segno.Entry) map[string]string {
 // isShortened reports whether a text is too long for an entry.
 func isShortened(text string) bool { return len(acp.Encode(text)) > segno.MaxUnclipped }
 
-// promptNotes are the notes with a prompt that its entry has only shortened: a long one, and one with
-// attachments, of which the entry has the names.
+// promptNotes returns the notes with the complete prompt if its entry does not have it: the entry shortens a
+// long prompt, and has only the names of attachments.
 func promptNotes(m acp.Message, text string) []segno.Entry {
 	blocks, isShort := m.Find(m.Params, "prompt").Of(m.Line), !isShortened(text)
 	m.Elements(m.Find(m.Params, "prompt"), func(block acp.Span) {
@@ -89,8 +90,8 @@ func contentNote(n int, block json.RawMessage) segno.Entry {
 	return segno.Entry{Kind: segno.EntryNote, Name: noteContent, ID: fmt.Sprint(noteContent, " ", n), Body: acp.Encode(shownNote{Content: block})}
 }
 
-// entry is the body of the result's entry. If the result is too long for one, the body has the two ends of its
-// text, and notes have the content in full.
+// entry returns the body of the result's entry. If the result is too long for one entry, the body has the
+// beginning and the end of its text, and the notes in full have the complete content.
 func (r callResult) entry(call string) (body json.RawMessage, full []segno.Entry) {
 	if body = acp.Encode(r); len(body) <= segno.MaxUnclipped {
 		return body, nil
@@ -111,7 +112,7 @@ func (r callResult) entry(call string) (body json.RawMessage, full []segno.Entry
 	return segno.Clip(acp.Encode(r)), full
 }
 
-// entryUpdates are the updates that show an entry; full are the texts of shortened entries.
+// entryUpdates returns the updates that show an entry. full has the complete texts of shortened entries.
 func entryUpdates(e segno.Entry, full map[string]string) []map[string]any {
 	one := func(update map[string]any) []map[string]any {
 		if update == nil {

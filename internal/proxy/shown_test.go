@@ -21,9 +21,9 @@ func shownText(c *acptest.Client, from int, kind string) string {
 	return b.String()
 }
 
-// TestLoadShowsAllThatWasShown has a turn with everything that is too long or no text for an entry: a long prompt
-// with an attached text and a picture, a thought, an answer of 40 kB in chunks of which one is 300 kB, a picture of the
-// agent and a long result of a tool. A load from the record shows them whole and in order.
+// TestLoadShowsAllThatWasShown runs a turn with content that is not text or is too long for an entry: a long prompt
+// with an attached text and a picture, a thought, an answer of 40 kB in chunks and one chunk of 300 kB, a picture
+// from the agent and a long result of a tool. A load from the record shows all of it completely and in order.
 func TestLoadShowsAllThatWasShown(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds

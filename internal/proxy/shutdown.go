@@ -18,9 +18,9 @@ const (
 	agentGrace = time.Second             // for the agent to end after SIGTERM
 )
 
-// shutDown ends everything when the client has closed its side: it interrupts and records the
-// turns under way, ends the agent and all it started, and ends every session. It reports
-// whether all goroutines ended in time.
+// shutDown ends everything after the client has closed its side: it interrupts and records
+// the turns under way, ends the agent and the processes that the agent started, and ends
+// every session. It reports whether all goroutines ended in time.
 func (p *proxy) shutDown() bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), exitGrace)
 	defer cancel()

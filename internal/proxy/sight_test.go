@@ -18,12 +18,12 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
-// kinds are agents, by their session capabilities.
+// kinds returns agents by their session capabilities.
 func kinds() map[string]func(string) acptest.Config {
 	return map[string]func(string) acptest.Config{"full": acptest.Full, "none": none}
 }
 
-// changed is a kind of agent with something else about it.
+// changed returns a kind of agent with a changed configuration.
 func changed(kind func(string) acptest.Config, change func(*acptest.Config)) func(string) acptest.Config {
 	return func(dir string) acptest.Config {
 		c := kind(dir)
@@ -32,8 +32,8 @@ func changed(kind func(string) acptest.Config, change func(*acptest.Config)) fun
 	}
 }
 
-// start starts segno before a command, without a word. What a test makes the agent
-// say wrong is among what is excused.
+// start starts segno with an agent's command, and sends nothing. excused lists the violations of
+// the protocol that the test causes.
 func (r *rig) start(o acptest.ClientOptions, excused string, command ...string) *acptest.Client {
 	r.Helper()
 	args := append(append([]string{"acp"}, r.flags...), "--")
@@ -66,10 +66,10 @@ func (r *rig) started(cmd *exec.Cmd, o acptest.ClientOptions, excused string) *a
 	return c
 }
 
-// agentCommand is the command line of the rig's agent.
+// agentCommand returns the command line of the rig's agent.
 func (r *rig) agentCommand() []string { return append([]string{os.Args[0]}, r.agent.Args()...) }
 
-// greet starts segno before the rig's agent and initializes it.
+// greet starts segno with the rig's agent and initializes it.
 func (r *rig) greet(o acptest.ClientOptions) *acptest.Client {
 	r.Helper()
 	c := r.start(o, "", r.agentCommand()...)
@@ -88,7 +88,7 @@ func (r *rig) leave(c *acptest.Client) {
 	}
 }
 
-// comeBack is a client that leaves and opens the id it knows in a new segno.
+// comeBack disconnects the client, and opens the id that it knows with a new segno.
 func (r *rig) comeBack(c *acptest.Client, method, id string) *acptest.Client {
 	r.Helper()
 	r.leave(c)
@@ -99,7 +99,7 @@ func (r *rig) comeBack(c *acptest.Client, method, id string) *acptest.Client {
 	return c
 }
 
-// living are the processes of the agent's that run.
+// living returns the running processes of the agent.
 func (r *rig) living() []int {
 	r.Helper()
 	var alive []int
@@ -118,7 +118,7 @@ func (r *rig) living() []int {
 	return alive
 }
 
-// killAgent ends the agent's processes the hard way.
+// killAgent kills the agent's processes with SIGKILL.
 func (r *rig) killAgent() {
 	r.Helper()
 	for _, pid := range r.living() {
@@ -127,7 +127,7 @@ func (r *rig) killAgent() {
 	r.until("the agent to be gone", func() bool { return len(r.living()) == 0 })
 }
 
-// until waits for something to be so.
+// until waits until so returns true.
 func (r *rig) until(what string, so func() bool) {
 	r.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -141,7 +141,7 @@ func (r *rig) until(what string, so func() bool) {
 	}
 }
 
-// touch makes a file that an agent waits for.
+// touch makes a file for which an agent waits.
 func (r *rig) touch(name string) {
 	r.Helper()
 	if err := os.WriteFile(name, nil, 0o600); err != nil {
@@ -159,7 +159,7 @@ func (r *rig) sent() acptest.Request {
 	return all[len(all)-1]
 }
 
-// wantSeen checks which words the model was sent last, and which not.
+// wantSeen checks that the model's last request has the words seen and lacks the words unseen.
 func (r *rig) wantSeen(seen []string, unseen ...string) {
 	r.Helper()
 	text := r.sent().Text()
@@ -175,8 +175,8 @@ func (r *rig) wantSeen(seen []string, unseen ...string) {
 	}
 }
 
-// shown are the updates that came since a place, "kind content" each; commands,
-// settings and the messages of segno itself are left out.
+// shown returns the updates since a place, in the form "kind content". It omits commands, settings
+// and the messages of segno itself.
 func shown(c *acptest.Client, from int) []string {
 	var all []string
 	for _, m := range c.Messages()[from:] {
@@ -200,7 +200,7 @@ func (r *rig) say(c *acptest.Client, session, name string) *acptest.Turn {
 	return r.turn(c, session, name+" "+acptest.Directive(acptest.Say("said-"+name)))
 }
 
-// write prompts with a name and has the agent write to the project.
+// write prompts with a name and makes the agent write to the project.
 func (r *rig) write(c *acptest.Client, session, name string) *acptest.Turn {
 	r.Helper()
 	return r.turn(c, session, name+" "+acptest.Directive(acptest.Do(name+"-line"), acptest.Say("said-"+name)))
@@ -212,7 +212,7 @@ func (r *rig) order(c *acptest.Client, session, command string) string {
 	return r.turn(c, session, command).Said()
 }
 
-// refused is the error a request was answered with.
+// refused returns the error in the answer to a request.
 func (r *rig) refused(err error) *acp.Error {
 	r.Helper()
 	var e *acp.Error
@@ -239,7 +239,7 @@ func (r *rig) store() *local.Store {
 	return s
 }
 
-// chain are the sessions of the thread that had a session, in order.
+// chain returns the sessions of a session's thread, in order.
 func (r *rig) chain(session string) []segno.Link {
 	r.Helper()
 	s := r.store()
@@ -259,7 +259,7 @@ func (r *rig) chain(session string) []segno.Link {
 	return links
 }
 
-// row is a checkpoint as 'segno log --json' has it.
+// row is a checkpoint in the output of 'segno log --json'.
 type row struct {
 	ID          string `json:"id"`
 	Thread      string `json:"thread"`
@@ -295,7 +295,7 @@ func (r *rig) log() []row {
 	return turns
 }
 
-// logged reports the names that prompts in the log begin with, newest first.
+// logged returns the names at the beginning of the prompts in the log, newest first.
 func (r *rig) logged() string {
 	r.Helper()
 	var names []string
@@ -306,7 +306,7 @@ func (r *rig) logged() string {
 	return strings.Join(names, " ")
 }
 
-// soon is a context for a short wait.
+// soon returns a context for a short wait.
 func (r *rig) soon(t *testing.T, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(r.ctx, d)
 	t.Cleanup(cancel)
@@ -320,7 +320,7 @@ func (r *rig) number(name string) int {
 		return 0
 	}
 	n := 0
-	_, _ = fmt.Sscan(string(data), &n) // it is being written
+	_, _ = fmt.Sscan(string(data), &n) // the file may be incomplete
 	return n
 }
 
@@ -335,8 +335,8 @@ func shownOurs(c *acptest.Client, from int) []string {
 	return all
 }
 
-// TestCallInSeveralUpdates has an agent send the directory of a command first and the command in a
-// later update, as opencode does. The preamble of the next session has the command.
+// TestCallInSeveralUpdates uses an agent that sends the directory of a command first, and the
+// command in a later update, as opencode does. The preamble of the next session has the command.
 func TestCallInSeveralUpdates(t *testing.T) {
 	r := newRig(t, none)
 	c, s := r.session()

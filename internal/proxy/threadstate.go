@@ -7,7 +7,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// reasonRecovery is the reason of a link to a session that replaced another within a turn.
+// reasonRecovery is the reason in a link to a session that replaced another one within a turn.
 const reasonRecovery = "recovery"
 
 // threadState is the position of a thread, and the agent's session at that position.
@@ -36,8 +36,8 @@ func (st threadState) position() *segno.Position {
 }
 
 // state reads the thread's state. It adds the sessions that were replaced within a turn to
-// replaced: such a session may have the half of a turn, so it cannot continue the thread. Of a
-// session that is in the chain several times only the newest link counts.
+// replaced: such a session may have half of a turn, so it cannot continue the thread. If a
+// session is in the chain several times, only its newest link counts.
 func (l *sessionStore) state(ctx context.Context) (st threadState, err error) {
 	if st.head, err = l.proxy.store.Head(ctx, l.record.Thread); err != nil {
 		return st, err
@@ -72,8 +72,9 @@ func (l *sessionStore) state(ctx context.Context) (st threadState, err error) {
 	return st, nil
 }
 
-// endsAt reports whether a session's conversation ends with the thread's newest turn: that
-// is the session's newest turn, or the session was made at that turn and has had none since.
+// endsAt reports whether a session's conversation ends with the thread's newest turn: the
+// session's newest turn is that turn, or the session began at that turn and has had none
+// since.
 func (l *sessionStore) endsAt(ctx context.Context, link segno.Link, st threadState) (bool, error) {
 	query := segno.CheckpointQuery{Thread: l.record.Thread, Session: link.Session}
 	c, err := find(l.proxy.store.Checkpoints(ctx, query), func(c *segno.Checkpoint) bool {

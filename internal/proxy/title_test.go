@@ -7,7 +7,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
-// TestTitleIsNotThePreamble checks that no title is made of a preamble.
+// TestTitleIsNotThePreamble checks that no title comes from a preamble.
 func TestTitleIsNotThePreamble(t *testing.T) {
 	t.Parallel()
 	for name, agent := range kinds() {

@@ -26,8 +26,8 @@ func (st threadState) isDeleted() bool {
 	})
 }
 
-// isUnprompted reports whether the link's session was cut from a transcript and has had no turn
-// since: it has only what the transcript had.
+// isUnprompted reports whether the link's session was cut from a transcript and has had no turn since.
+// It then has only the turns of the transcript.
 func (st threadState) isUnprompted() bool {
 	return st.link != nil && st.link.Position != nil && st.position() == st.link.Position
 }
@@ -57,7 +57,7 @@ func (l *sessionStore) turnsBehind(ctx context.Context, turn *segno.Checkpoint) 
 }
 
 // firstBehind returns the index of the first of the newest commits whose turns the transcript
-// lacks. It reports false if older commits may have such turns, too. cuts has the length of the
+// lacks. isFound is false if older commits may have such turns, too. cuts has the lengths of the
 // sessions that were cut.
 func firstBehind(line []segno.Node, cuts map[segno.SessionID]int64) (from int, isFound bool) {
 	from = len(line)
@@ -79,7 +79,7 @@ func firstBehind(line []segno.Node, cuts map[segno.SessionID]int64) (from int, i
 }
 
 // hasRecords reports whether the transcript has records of the turn that ended at p. before is the
-// position of the turn before it. A compaction has records, but no prompt and so no leaf.
+// position of the turn before it. A compaction has records, but no prompt and therefore no leaf.
 func hasRecords(p, before *segno.Position, cuts map[segno.SessionID]int64) bool {
 	began := cuts[p.Session]
 	if p.Session == before.Session {
@@ -88,11 +88,11 @@ func hasRecords(p, before *segno.Position, cuts map[segno.SessionID]int64) bool 
 	return p.Leaf != before.Leaf || p.Offset > began
 }
 
-// prefaceUnseen adds the turns that the agent's session may lack to the preface. These are the
-// turns that the transcript lacks, if the session has only what the transcript had, and the actions
-// of an interrupted newest turn: the agent may have ended before it wrote them to its session. An agent
-// that was asked to end a turn because the client left records that as the user's wish; therefore such a
-// turn is added, too.
+// prefaceUnseen adds the turns that the agent's session may lack to the preface. If the session has only
+// the turns of the transcript, these are the turns that the transcript lacks. The preface also gets the
+// actions of an interrupted newest turn, because the agent may have ended before it wrote them to its
+// session. An agent that the proxy asked to end a turn because the client left records that as the
+// user's wish; therefore such a turn is added, too.
 func (s *session) prefaceUnseen(ctx context.Context, st threadState, isFromTranscript bool) error {
 	if st.turn == nil || s.proxy.agent.identity().isSegno() {
 		return nil
@@ -123,10 +123,10 @@ func (s *session) prefaceUnseen(ctx context.Context, st threadState, isFromTrans
 	return nil
 }
 
-// restoreDeleted writes the session of a state back if the agent has deleted it, so that the agent
-// continues it natively. The caller makes sure that the agent does not have the session in memory.
-// If the transcript lacks turns, nothing is restored: a session under a new id then gets a summary
-// of these.
+// restoreDeleted writes the session's deleted file back, so that the agent continues the session
+// natively. The caller makes sure that the agent does not have the session in memory. If the transcript
+// lacks turns, restoreDeleted does nothing: a session under a new id then gets a summary of these
+// turns.
 func (s *session) restoreDeleted(ctx context.Context, st *threadState) error {
 	if st.turn == nil || !st.isDeleted() {
 		return nil

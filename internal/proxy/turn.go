@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	maxRecoveries = 3    // how often the prompt of one turn is sent again before the turn fails
-	maxUnwritten  = 1000 // how many entries of a turn are kept while the spool does not take them
-	longDoubt     = 30   // how many times longer a doubted turn may be silent if the agent was seen to work on it
+	maxRecoveries = 3    // how often the proxy sends the prompt of one turn again before the turn fails
+	maxUnwritten  = 1000 // how many entries of a turn wait in memory while the spool does not accept them
+	longDoubt     = 30   // how many times longer a doubted turn may be silent if the agent works on it
 )
 
 // turn is a prompt of the client, from its arrival to its answer.
@@ -34,10 +34,10 @@ type turn struct {
 	prompt string // its text
 	turnLog
 
-	begun     bool // it is an open turn in the spool
+	begun     bool // the spool has it as an open turn
 	cancelled bool
-	// disconnected is set if the turn is cancelled in the agent because the client left, not because the
-	// user cancelled it.
+	// disconnected is set if the proxy cancelled the turn because the client left. The user did not
+	// cancel it.
 	disconnected bool
 	seen         bool // the model may have seen the prompt
 
@@ -49,13 +49,13 @@ type turn struct {
 	cancelTimer *time.Timer
 	doubtTimer  *time.Timer // runs while the answer may have come under another id
 
-	unwritten   []segno.Entry // entries that the spool did not take yet, oldest first
-	isReported  bool          // the user knows of them
+	unwritten   []segno.Entry // entries that the spool did not accept yet, oldest first
+	isReported  bool          // the user received a report of them
 	partPending bool          // a timer will record the current message
 	onEnd       func()        // called when the turn is recorded; may be nil
 }
 
-// prompt runs a turn, or makes it wait: a session's turns do not overlap.
+// prompt runs a turn, or queues it behind the turn under way: a session's turns do not overlap.
 func (s *session) prompt(m acp.Message) error {
 	if s.turn != nil {
 		s.prompts = append(s.prompts, m)
@@ -74,7 +74,7 @@ func (s *session) runTurn(m acp.Message, prompt string) error {
 	}
 	if s.record.Deleted {
 		s.record.Deleted = false
-		s.touch() // it is in the lists again
+		s.touch() // puts a deleted session into the lists again
 	}
 	t := &turn{m: m, key: segno.TurnKey(segno.NewID()), prompt: prompt, session: s, turnLog: newTurnLog(s.addEntry)}
 	t.partSoon = t.recordPartSoon
@@ -97,12 +97,12 @@ func (s *session) runTurn(m acp.Message, prompt string) error {
 
 func isCancelled(err error) bool { return segno.KindOf(err) == segno.KindCancelled }
 
-// recordPrompt records the beginning of a turn. It acquires the thread, attaches a session
-// that ends at the thread's head and opens the turn in the spool, in that order: the lease
-// excludes other clients before the session is touched, and the turn's record names the
-// session in which it begins. recordPrompt returns the process that has the session loaded.
+// recordPrompt records the beginning of a turn. It acquires the thread, attaches a session that ends at
+// the thread's head and opens the turn in the spool, in that order: the lease excludes other clients
+// before anything touches the session, and the turn's record names the session in which it begins.
+// recordPrompt returns the process that has the session loaded.
 func (t *turn) recordPrompt(ctx context.Context) (*process, error) {
-	if t.record.Thread == "" && t.record.Foreign { // it gets a thread if the agent has it
+	if t.record.Thread == "" && t.record.Foreign { // make a thread only if the agent has the session
 		if _, err := t.attach(ctx, reasonRecovery); err != nil {
 			return nil, err
 		}
@@ -143,7 +143,7 @@ func (t *turn) recordPrompt(ctx context.Context) (*process, error) {
 	return agent, nil
 }
 
-// acquireThread makes the session's thread, if it has none yet, and takes the lease on it.
+// acquireThread makes the session's thread, if it has none yet, and acquires the lease on it.
 func (t *turn) acquireThread(ctx context.Context) error {
 	if t.record.Thread == "" {
 		if err := t.openThread(ctx, t.prompt); err != nil {
@@ -160,8 +160,9 @@ func (t *turn) acquireThread(ctx context.Context) error {
 	}
 	t.proxy.logErr(t.proxy.runner.announce(t.proxy, t.record.Thread))
 	t.stopRenewal = startRenewal(t.proxy, t.lease)
-	// With the lease, no other client works on the thread's open turns: the store did not take their end.
-	if t.unsaved != nil && t.proxy.store.Spool().Has(t.unsaved.key) { // else another client ended it
+	// With the lease held, no other client works on the thread's open turns, whose ends the store did
+	// not accept.
+	if t.unsaved != nil && t.proxy.store.Spool().Has(t.unsaved.key) { // if not, another client ended it
 		if err := t.unsaved.writeEntries(); err != nil {
 			return err
 		}
@@ -173,7 +174,8 @@ func (t *turn) acquireThread(ctx context.Context) error {
 	return tl.CloseThreadTurns(ctx, t.record.Thread)
 }
 
-// skipRecord continues without a record if the user chose that; else it returns the error.
+// skipRecord marks the turn as unrecorded and returns nil if the user chose to continue without a
+// record; else it returns err.
 func (t *turn) skipRecord(err error) error {
 	if !t.proxy.BestEffort {
 		return fmt.Errorf("record the turn: %w", err)
@@ -183,12 +185,11 @@ func (t *turn) skipRecord(err error) error {
 	return nil
 }
 
-// source is where the agent keeps the session.
 func (s *session) source() segno.Source { return segno.Source{Session: s.up, Dir: s.record.Dir} }
 
 // promptEdits are the edits of a prompt for the agent: its session's id, and the preface as
-// the first block. They consume the preface: it is kept in sentPreface and restored if the
-// agent fails before it answers. meta is metadata for segno's agent, nil for none.
+// the first block. They move the preface to sentPreface, from which it is restored if the agent fails
+// before it answers. meta is metadata for segno's agent, nil for none.
 func (s *session) promptEdits(m acp.Message, meta map[string]any) []acp.Edit {
 	edits := s.toAgentEdits(m)
 	prompt := m.Find(m.Params, "prompt")
@@ -211,7 +212,7 @@ func (s *session) promptEdits(m acp.Message, meta map[string]any) []acp.Edit {
 	return append(edits, acp.Edit{At: prompt, With: array(blocks)})
 }
 
-// send writes a prompt to the agent. From here on it counts as seen.
+// send writes a prompt to the agent. From here on, the prompt counts as seen.
 func (t *turn) send(proc *process, id string, line []byte) {
 	t.proc, t.sentAs = proc, id
 	proc.send(t.box, id, line, pending{
@@ -230,8 +231,8 @@ func (t *turn) send(proc *process, id string, line []byte) {
 	}
 }
 
-// cancelTurn serves the client's session/cancel; the agent's answer ends the turn. The
-// prompts that wait are cancelled too.
+// cancelTurn serves the client's session/cancel. It also cancels the waiting prompts. The turn ends with
+// the agent's answer.
 func (s *session) cancelTurn() {
 	s.setCancel(false)
 	for _, m := range s.prompts {
@@ -243,9 +244,9 @@ func (s *session) cancelTurn() {
 	}
 }
 
-// disconnect ends the turn under way because the client leaves. The agent is asked to cancel the turn, and
-// the record has it as interrupted: the user did not cancel it. A call that waits for the user's
-// permission is not made.
+// disconnect ends the turn under way because the client leaves. It asks the agent to cancel the turn, and
+// records the turn as interrupted, because the user did not cancel it. It cancels the open requests for permission,
+// so that their calls do not run.
 func (s *session) disconnect() {
 	if s.turn == nil {
 		return
@@ -268,7 +269,7 @@ func (s *session) disconnect() {
 
 func stopReason(reason string) map[string]any { return map[string]any{"stopReason": reason} }
 
-// sendCancel has the agent cancel the turn. An agent that does not answer in time is killed.
+// sendCancel makes the agent cancel the turn. It kills an agent that does not answer in time.
 func (t *turn) sendCancel() {
 	t.cancelled = true
 	t.proc.write(t.box, cancelNotification(t.up))
@@ -281,8 +282,8 @@ func cancelNotification(up segno.SessionID) []byte {
 	return acp.Notification("session/cancel", acp.Encode(map[string]any{"sessionId": up}))
 }
 
-// cancelPrompt cancels the prompt with an id if the agent cannot: the prompt waits, or the
-// agent knows it by another id. Other prompts that wait are not affected.
+// cancelPrompt cancels the prompt with an id if the agent cannot, because the prompt still waits or the
+// agent knows it by another id. It does not affect other waiting prompts.
 func (s *session) cancelPrompt(key string) {
 	s.setCancelled(key, false)
 	if i := slices.IndexFunc(s.prompts, func(m acp.Message) bool { return m.CanonicalID() == key }); i >= 0 {
@@ -294,7 +295,7 @@ func (s *session) cancelPrompt(key string) {
 	}
 }
 
-// observe records an update of the agent: of the turn under way, or of a replay.
+// observe processes an update of the agent for the replay and the turn under way, and for the session's record.
 func (s *session) observe(m acp.Message) {
 	if s.collecting != nil {
 		s.collecting.observe(m)
@@ -324,8 +325,8 @@ func (s *session) observe(m acp.Message) {
 	}
 }
 
-// recordPartSoon records the agent's unfinished message, at most once in partInterval: a
-// crash loses little of it.
+// recordPartSoon records the agent's unfinished message, at most once in partInterval, so that a crash
+// loses little of it.
 func (t *turn) recordPartSoon() {
 	wait := partInterval - time.Since(t.partialAt)
 	switch {
@@ -344,9 +345,10 @@ func (t *turn) recordPartSoon() {
 	}
 }
 
-// addEntry adds an entry to the turn under way, if there is one and it is recorded. On return
-// the entry is in the turn's file, not synced: it survives the end of this process, but not a power
-// failure. If the disk is full it waits in unwritten, and the user receives one report. The oldest entries are dropped when too many wait.
+// addEntry adds an entry to the turn under way, if there is one and it is recorded. On return the entry is in the
+// turn's file, but not synced: it survives the end of this process, but not a power failure. If the disk is full, the
+// entry waits in unwritten, and the user receives one report. When more than maxUnwritten entries wait, addEntry drops
+// the oldest.
 func (s *session) addEntry(e segno.Entry) {
 	t := s.turn
 	if t == nil || s.unrecorded {
@@ -362,8 +364,8 @@ func (s *session) addEntry(e segno.Entry) {
 	}
 }
 
-// writeEntries writes a turn's entries to the spool, oldest first. What a full disk does not
-// take is kept for the next call.
+// writeEntries writes a turn's entries to the spool, oldest first. If the disk is full, the rest waits
+// for the next call.
 func (t *turn) writeEntries() error {
 	for len(t.unwritten) > 0 {
 		if err := t.proxy.store.Spool().AppendEntry(t.proxy.ctx, t.key, t.unwritten[0]); err != nil {
@@ -374,7 +376,7 @@ func (t *turn) writeEntries() error {
 	return nil
 }
 
-// agentAsks forwards a request of the agent, and records one for permission.
+// agentAsks forwards a request of the agent. It records a request for permission.
 func (s *session) agentAsks(proc *process, m acp.Message) {
 	if m.MethodName() == "session/request_permission" {
 		s.addEntry(segno.Entry{Kind: segno.EntryInterrupt, ID: permissionID(m), Name: m.Text(m.Find(m.Params, "toolCall", "title")),
@@ -383,9 +385,8 @@ func (s *session) agentAsks(proc *process, m acp.Message) {
 	s.proxy.askClient(proc, s, m)
 }
 
-// permissionBody is the recorded part of a request for permission. A long one is recorded
-// without the call's input, which the entry of the call has: the options give the answer its
-// meaning.
+// permissionBody is the recorded part of a request for permission. A long one loses the call's input,
+// which the entry of the call has. The options stay, because they give the answer its meaning.
 func permissionBody(m acp.Message) json.RawMessage {
 	if params := m.Params.Of(m.Line); len(params) <= segno.MaxUnclipped {
 		return bytes.Clone(params)
@@ -396,7 +397,7 @@ func permissionBody(m acp.Message) json.RawMessage {
 			"title": timeline.Title(m.Text(m.Find(call, "title")))}}))
 }
 
-// permissionID is the id of the entry of a request for permission: it names the call.
+// permissionID is the id of the entry of a request for permission. It contains the id of the call.
 func permissionID(m acp.Message) string {
 	return timeline.PermissionID(cmp.Or(m.Text(m.Find(m.Params, "toolCall", "toolCallId")), m.IDText()))
 }
@@ -413,9 +414,9 @@ func (s *session) permissionAnswered(q *clientRequest, m acp.Message) {
 	s.addEntry(segno.Entry{Kind: segno.EntryDecision, ID: q.permission, Body: segno.Clip(bytes.Clone(body))})
 }
 
-// watch watches a turn, because the agent answered under the id of no request and that may
-// have been the turn's answer. If the agent continues the turn, it was not. Else the turn
-// fails; fail does that. watch waits for times times the usual wait, then decides.
+// watch watches a turn after the agent sent an answer with an unknown id, which may have been the turn's
+// answer. If the agent continues the turn, it was not. Otherwise watch calls fail, which fails the turn.
+// watch decides after the usual wait, multiplied by times.
 func (t *turn) watch(times int, fail func()) {
 	activity, id := t.activity, t.sentAs
 	t.doubtTimer = time.AfterFunc(time.Duration(times)*cmp.Or(t.proxy.strayWait, answerWait), func() {
@@ -426,7 +427,7 @@ func (t *turn) watch(times int, fail func()) {
 			isAsked := slices.ContainsFunc(asked, func(q *clientRequest) bool { return q.session == t.session })
 			isCalling := slices.ContainsFunc(slices.Collect(maps.Values(t.calls)), func(c *call) bool { return !c.ended })
 			switch {
-			case t.turn != t || t.sentAs != id: // it was answered, or sent again
+			case t.turn != t || t.sentAs != id: // the agent answered it, or it was sent again
 			case isAsked:
 				t.watch(times, fail)
 			case t.activity == activity && (times == longDoubt || !isCalling):
@@ -440,7 +441,7 @@ func (t *turn) watch(times int, fail func()) {
 	})
 }
 
-// stopDoubt stops watch: the turn was answered, or is sent again.
+// stopDoubt stops watch, because the agent answered the turn or the proxy sends it again.
 func (t *turn) stopDoubt() {
 	if t.doubtTimer != nil {
 		t.doubtTimer.Stop()

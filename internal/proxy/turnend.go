@@ -11,8 +11,8 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// handleAnswer handles the agent's answer to a prompt, or its end: the turn ends, or is sent
-// again if the failure allows that.
+// handleAnswer handles the agent's answer to a prompt, or the end of the agent. It ends the
+// turn, or sends it again if the failure allows that.
 func (t *turn) handleAnswer(a acp.Message, ended bool) {
 	if t.turn != t {
 		return
@@ -25,7 +25,7 @@ func (t *turn) handleAnswer(a acp.Message, ended bool) {
 		t.broken = true
 	}
 	if meaning.Session == failure.Lost && meaning.Turn == failure.NotStarted && t.fresh {
-		t.unusable[t.up] = true // the agent accepted it a moment ago, and does not have it
+		t.unusable[t.up] = true // the agent just opened this session, and does not have it
 	}
 	if meaning.Turn != failure.Fine {
 		t.logf("%s: %s", meaning.Name, meaning.Message)
@@ -71,7 +71,7 @@ func (t *turn) outcome(a acp.Message, ended bool) failure.Outcome {
 	o.Stop = a.Text(a.Find(a.Result, "stopReason"))
 	failed := a.Find(a.Result, "_meta", "jetbrains", "air", "sessionFailure")
 	o.Category, o.Title = a.Text(a.Find(failed, "category")), a.Text(a.Find(failed, "title"))
-	_ = a.Decode(a.Find(a.Result, "usage", "outputTokens"), &o.OutputTokens) // it stays -1 if it is not a number
+	_ = a.Decode(a.Find(a.Result, "usage", "outputTokens"), &o.OutputTokens) // the field stays -1 if it is not a number
 	return o
 }
 
@@ -81,10 +81,10 @@ func (t *turn) finishCancelled(meaning failure.Meaning) {
 	t.finish(acp.Result(t.m.IDText(), acp.Encode(stopReason("cancelled"))), meaning)
 }
 
-// finish ends the turn. The order matters: the lease is no longer renewed, so that its
-// newest epoch is known; the end is committed under it; only then other clients may prompt,
-// and the client receives the answer. finish makes the turn's end durable, then sends the
-// client the answer line, then runs the next prompt that waits.
+// finish ends the turn. It makes the turn's end durable, then sends the client the answer
+// line, then runs the next waiting prompt. The order of its steps matters. It first stops
+// the renewal, so that the lease's newest epoch is known, and commits the end under that
+// lease. Only then may other clients prompt, and the client receives the answer.
 func (t *turn) finish(line []byte, meaning failure.Meaning) {
 	if t.stopRenewal != nil {
 		t.lease = t.stopRenewal()
@@ -103,7 +103,7 @@ func (t *turn) finish(line []byte, meaning failure.Meaning) {
 		t.unsaved = t
 	}
 	if meaning.Session == failure.Kept {
-		t.fresh = false // the agent knew the session
+		t.fresh = false // the session is no longer new to the agent
 	}
 	if meaning.Turn != failure.Fine && t.updates == 0 {
 		t.preface = append(t.sentPreface, t.preface...) // the model may not have seen it
@@ -126,10 +126,10 @@ func (t *turn) finish(line []byte, meaning failure.Meaning) {
 	}
 }
 
-// recordEnd makes the end of a turn durable: it completes the entries in the spool and has
-// the timeline commit them with the files and the transcript. If that fails, the spool keeps
-// the open turn, and the next command or turn commits it. A turn that did not end well is
-// recorded as interrupted, with the reason.
+// recordEnd makes the end of a turn durable: it completes the entries in the spool, and the
+// timeline commits them with the files and the transcript. If that fails, the spool keeps
+// the open turn, and the next command or turn commits it. recordEnd records a turn that did
+// not end well as interrupted, with the reason.
 func (t *turn) recordEnd(ctx context.Context, meaning failure.Meaning) error {
 	t.recordThought()
 	last, unrecorded := t.text.String(), ""
@@ -144,7 +144,7 @@ func (t *turn) recordEnd(ctx context.Context, meaning failure.Meaning) error {
 		case t.disconnected:
 			stop = stopDisconnected
 		case t.cancelled:
-			stop = "cancelled" // also if the agent ended, or failed, before it answered the cancel
+			stop = "cancelled" // even if the agent ended or failed before it answered the cancel
 		}
 		t.addEnd(stop)
 	}
@@ -164,16 +164,16 @@ func (t *turn) recordEnd(ctx context.Context, meaning failure.Meaning) error {
 	if c != nil {
 		t.known = c.ID
 		if err := t.readStory(ctx, c.ID); err != nil {
-			t.story = nil // it is read again when it is needed
+			t.story = nil // it will be read again when needed
 		}
 	}
 	return err
 }
 
-// flushWait is how long the client waits for its answer because the disk is full.
+// flushWait is the longest delay of the client's answer because the disk is full.
 const flushWait = 2 * time.Second
 
-// flushEntries writes the entries that the spool did not take yet: a turn must not end
+// flushEntries writes the entries that the spool did not accept yet: a turn must not end
 // without them.
 func (t *turn) flushEntries(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, flushWait)
@@ -199,8 +199,8 @@ type transcriptSettler interface {
 	AwaitMessage(ctx context.Context, src segno.Source, last string, since int64) error
 }
 
-// awaitTranscript returns a function that waits for the agent's last message to reach its
-// transcript; nil if there is nothing to wait for.
+// awaitTranscript returns a function that waits until the agent's last message is in its
+// transcript, or nil if there is nothing to wait for.
 func (t *turn) awaitTranscript(tl *timeline.Timeline, last string, meaning failure.Meaning) func(context.Context, segno.Source, int64) {
 	transcript, ok := tl.Transcripts[t.record.Agent].(transcriptSettler)
 	if !ok || meaning.Turn != failure.Fine || strings.TrimSpace(last) == "" {

@@ -13,20 +13,21 @@ import (
 )
 
 const (
-	maxIntents   = 8        // how often the intent of one call is recorded before its end: agents stream a call's input
-	maxThought   = 64 << 10 // how much of one thought is kept
-	maxFailText  = 8 << 10  // about how much of the end of a turn's text is kept to recognize a failure
-	maxMessages  = 200      // how many messages of a turn can be named to fork at its end
-	maxNoteValue = 2 << 10  // how much JSON fits in a note beside other values
+	maxIntents   = 8        // how often one call's intent is recorded before its end: agents stream the input
+	maxThought   = 64 << 10 // how many bytes of one thought are recorded
+	maxFailText  = 8 << 10  // about how many bytes of the end of a turn's text are kept to recognize a failure
+	maxMessages  = 200      // how many message ids a turn's note has, for a fork at its end
+	maxNoteValue = 2 << 10  // how many bytes of JSON fit in a note beside other values
 
-	partInterval = 500 * time.Millisecond // how often an unfinished message is recorded: a crash may lose that much of it
+	partInterval = 500 * time.Millisecond // the interval of recording an unfinished message; a crash may lose that much
 )
 
-// turnLog turns the updates of a turn into entries.
+// turnLog converts the updates of a turn into entries.
 type turnLog struct {
 	emit     func(segno.Entry)
-	partSoon func() // schedules recordPart; nil where a crash loses nothing
-	// began reports whether a call began in an earlier turn and has not ended; nil where that is unknown.
+	partSoon func() // schedules recordPart; nil if a crash would lose nothing
+	// began reports whether a call began in an earlier turn and has not ended; it is nil if that is
+	// unknown.
 	began func(id string) bool
 
 	output
@@ -54,15 +55,15 @@ type output struct {
 	isCut       bool            // there was more than is kept
 	thought     strings.Builder // the thought since the last entry
 	message     string          // the id of the current message
-	systemError bool            // codex reports that the turn failed
+	systemError bool            // codex reported that the turn failed
 }
 
 func newTurnLog(emit func(segno.Entry)) turnLog {
 	return turnLog{emit: emit, output: output{calls: map[string]*call{}}, usedIDs: map[string]bool{}}
 }
 
-// resetOutput forgets the output: the prompt is sent again. The ids of calls may be used
-// again, for other calls.
+// resetOutput forgets the output, because the prompt is sent again. The agent may then use the ids of
+// calls again, for other calls.
 func (t *turnLog) resetOutput() {
 	for id := range t.calls {
 		t.usedIDs[id] = true
@@ -98,7 +99,7 @@ func (t *turnLog) add(kind string, m acp.Message, update acp.Span) {
 	}
 }
 
-// observeMessage records a content block that is not text at once, and keeps text.
+// observeMessage buffers text, and records any other content block at once.
 func (t *turnLog) observeMessage(m acp.Message, update acp.Span) {
 	content := m.Find(update, "content")
 	if kind := m.Text(m.Find(content, "type")); kind == "text" || kind == "" {
@@ -110,7 +111,7 @@ func (t *turnLog) observeMessage(m acp.Message, update acp.Span) {
 	t.emit(contentNote(t.others, bytes.Clone(content.Of(m.Line))))
 }
 
-// observeThought keeps a thought. It is recorded when something else follows.
+// observeThought buffers a thought. The log records it when something else follows.
 func (t *turnLog) observeThought(m acp.Message, update acp.Span) {
 	if t.thought.Len() == 0 {
 		t.recordText()
@@ -133,8 +134,8 @@ func (t *turnLog) recordThought() {
 	t.thought.Reset()
 }
 
-// observeText keeps the agent's text. A message is recorded when another one follows: only
-// then it is known to be complete.
+// observeText buffers the agent's text. It records a message when another one follows, because only then
+// is the message known to be complete.
 func (t *turnLog) observeText(m acp.Message, update acp.Span) {
 	if id := m.Text(m.Find(update, "messageId")); id != t.message {
 		t.recordText()
@@ -158,7 +159,7 @@ func (t *turnLog) observeText(m acp.Message, update acp.Span) {
 	}
 }
 
-// recordText records the current message, which is complete.
+// recordText records the current message, which is now complete.
 func (t *turnLog) recordText() {
 	if text := t.text.String(); strings.TrimSpace(text) != "" {
 		id := ""
@@ -190,12 +191,12 @@ func (t *turnLog) recordMessage(id, text string) {
 // messageID is the id of the entry of the current message.
 func (t *turnLog) messageID() string { return fmt.Sprintf("said %d", t.recorded+1) }
 
-// clipText is a text as an entry's body.
+// clipText encodes a text as an entry's body, shortened if necessary.
 func clipText(text string) json.RawMessage {
 	return segno.Clip(acp.Encode(strings.ToValidUTF8(text, string(utf8.RuneError))))
 }
 
-// call is one tool call of a turn, as far as the agent's updates show it.
+// call is the state of one tool call, collected from the agent's updates.
 type call struct {
 	id      string
 	name    string // the tool's name, or the kind of the call
@@ -274,8 +275,8 @@ func (t *turnLog) endEarlierCall(id string, m acp.Message, update acp.Span) {
 	}
 }
 
-// merge adds an update to the call. It reports whether the input or the name changed, which
-// some agents send in parts.
+// merge adds an update to the call. It reports whether the input or the name changed: some agents send
+// these in parts.
 func (c *call) merge(m acp.Message, update acp.Span) (changed bool) {
 	name, input := c.name, c.intent.Input
 	setText := func(into *string, path ...string) bool {
@@ -303,10 +304,10 @@ func (c *call) merge(m acp.Message, update acp.Span) (changed bool) {
 	return c.name != name || !bytes.Equal(c.intent.Input, input)
 }
 
-// endNote is the note of a turn's end.
+// endNote is the body of the note that records a turn's end.
 type endNote struct {
 	Messages []string        `json:"messages,omitempty"` // the ids of the agent's messages, oldest first
-	Behind   bool            `json:"behind,omitempty"`   // something of the turn came after the last of them
+	Behind   bool            `json:"behind,omitempty"`   // a fork at the last of them would lack a part of the turn
 	Stop     string          `json:"stop,omitempty"`
 	Usage    json.RawMessage `json:"usage,omitempty"`
 	Context  json.RawMessage `json:"context,omitempty"` // the last usage_update
@@ -317,7 +318,7 @@ type endNote struct {
 func endNoteOf(entries []segno.Entry) (e endNote) {
 	for _, x := range entries {
 		if x.Kind == segno.EntryNote && x.Name == "end" {
-			_ = json.Unmarshal(x.Body, &e) // one that was clipped names no message
+			_ = json.Unmarshal(x.Body, &e) // a clipped note names no message
 		}
 	}
 	return e
@@ -326,8 +327,8 @@ func endNoteOf(entries []segno.Entry) (e endNote) {
 // stopDisconnected is the stop reason in the note of a turn that ended because the client left.
 const stopDisconnected = "disconnected"
 
-// addEnd records the newest plan and how the turn ended: by a stop reason, or if that is "" as the agent
-// answered.
+// addEnd records the newest plan, and the stop reason of the turn. If stop is "", the reason is the one
+// in the agent's answer.
 func (t *turnLog) addEnd(stop string) {
 	if t.plan != nil {
 		t.emit(segno.Entry{Kind: segno.EntryNote, Name: "plan", Body: segno.Clip(t.plan)})
@@ -348,7 +349,7 @@ func (t *turnLog) addEnd(stop string) {
 	t.emit(segno.Entry{Kind: segno.EntryNote, Name: "end", Body: segno.Clip(acp.Encode(end))})
 }
 
-// note is an entry of the proxy.
+// note returns an entry with a text of the proxy.
 func note(text string) segno.Entry {
 	return segno.Entry{Kind: segno.EntryNote, Name: "segno", Body: clipText(text)}
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // recover continues a turn after a failure, in a session whose conversation ends at the
-// thread's head. If the agent never saw the prompt, it is sent again unchanged. Else the
-// agent is asked to continue, with a list of its actions so far.
+// thread's head. If the agent never saw the prompt, recover sends it again unchanged.
+// Otherwise it asks the agent to continue, with a list of its actions so far.
 func (t *turn) recover(meaning failure.Meaning) {
 	ctx, end := t.wait()
 	defer end()
@@ -43,9 +43,9 @@ func (t *turn) recover(meaning failure.Meaning) {
 	}
 }
 
-// resend sends the turn to the agent again, under an id of the proxy: the client's was used.
-// hasPrompt reports that the session has the prompt. s.unfinished is nil if the model never
-// saw the prompt.
+// resend sends the turn to the agent again, under an id of the proxy, because the client's
+// id was already used. hasPrompt reports that the session has the prompt. s.unfinished is
+// nil if the model never saw the prompt.
 func (t *turn) resend(proc *process, hasPrompt bool) {
 	id := t.proxy.agent.newID()
 	isNative, isSegno := t.fidelity == segno.FidelityNative, t.proxy.agent.identity().isSegno()
@@ -57,10 +57,10 @@ func (t *turn) resend(proc *process, hasPrompt bool) {
 		return
 	}
 	if isNative && (!hasPrompt || isSegno) {
-		t.preface = append(slices.Clone(t.sentPreface), t.preface...) // the session has it no more than the prompt
+		t.preface = append(slices.Clone(t.sentPreface), t.preface...) // the session lacks it, as it lacks the prompt
 	}
 	var meta map[string]any
-	if isSegno { // segno's agent finds out whether it has the prompt, and continues the turn then
+	if isSegno { // segno's agent checks whether it has the prompt, and then continues the turn
 		meta = map[string]any{"note": true, "repeated": true, "answered": t.answered}
 	} else if t.unfinished != nil && t.fidelity != segno.FidelityPreamble {
 		text := new(preamble.Builder).Text(preamble.Options{Open: t.unfinished})

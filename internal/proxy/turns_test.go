@@ -7,8 +7,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
-// TestTurns runs a conversation through agents that can do everything with sessions
-// and nothing.
+// TestTurns runs a conversation with agents that support all methods of sessions, or none.
 func TestTurns(t *testing.T) {
 	for name, agent := range map[string]func(string) acptest.Config{"full": acptest.Full, "none": none} {
 		t.Run(name, func(t *testing.T) {
@@ -26,8 +25,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestAgentKilledInTool continues the turn: no effect is repeated, and the client gets one
-// answer.
+// TestAgentKilledInTool kills the agent in a tool call. The turn continues: no effect is
+// repeated, and the client gets one answer.
 func TestAgentKilledInTool(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds

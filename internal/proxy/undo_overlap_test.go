@@ -24,8 +24,9 @@ type writer struct {
 
 func (w *writer) flag(of string) string { return filepath.Join(w.home, of+"-"+w.name) }
 
-// begins prompts. The agent announces a call of a tool, which edits the file that it
-// names or is a command that names nothing, and waits for the test to execute it.
+// begins sends a prompt. The agent announces a call of a tool, which is an edit of a named
+// file or a command without a file's name. The agent then waits until the test executes the
+// call.
 func (w *writer) begins(tool string) {
 	w.Helper()
 	call := map[string]any{"sessionUpdate": "tool_call", "toolCallId": "call-" + w.name, "title": "make", "kind": "execute", "status": "in_progress",
@@ -84,7 +85,7 @@ func (w *writer) undoes() (paths []string) {
 	return paths
 }
 
-// lines are those of the file shared.
+// lines returns the lines of the file shared.
 func (r *rig) lines() []string {
 	r.Helper()
 	data, err := os.ReadFile(filepath.Join(r.project, "shared"))
@@ -94,11 +95,11 @@ func (r *rig) lines() []string {
 	return strings.Split(string(data), "\n")
 }
 
-// TestUndoWithOverlappingSession has two sessions in one directory, whose clients share a
+// TestUndoWithOverlappingSession runs two sessions in one directory, whose clients share a
 // segno or have one each. Their turns overlap and change the same file: the same line or
 // different ones, the second by an edit, the first by an edit or a command that does not
-// name the file. The undo of either keeps what the other wrote, or leaves the file alone and
-// lists it as a conflict.
+// name the file. The undo of either turn keeps the other's text, or leaves the file
+// unchanged and lists it as a conflict.
 func TestUndoWithOverlappingSession(t *testing.T) {
 	t.Parallel()
 	var cases []string

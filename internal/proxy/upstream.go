@@ -19,25 +19,25 @@ import (
 	"github.com/dalsegno/segno/internal/spool"
 )
 
-// upstream is the agent's session of a client's session, and the proxy's knowledge of it.
+// upstream is the agent's session behind a client's session, with the state that the proxy knows of it.
 type upstream struct {
 	up      segno.SessionID // the agent's id; set by [proxy.announce]
 	process *process        // has the session loaded; nil if none has
 	broken  bool            // the agent has lost the session
-	fresh   bool            // it was opened after the last turn
-	known   segno.CommitID  // the newest turn that it is known to have
+	fresh   bool            // the agent opened it after the last turn
+	known   segno.CommitID  // the newest turn that the session certainly has
 
 	fidelity     segno.Fidelity // how the session was continued
-	fromPreamble bool           // it has the conversation as a preamble: the agent makes its title of that text
-	knowsPrompt  bool           // its replay showed the prompt of the turn under way
+	fromPreamble bool           // it has the conversation as a preamble, from which the agent makes its title
+	knowsPrompt  bool           // the replay contained the prompt of the turn under way
 
 	openParams json.RawMessage // the client's params of opening the session
 	result     acp.Message     // the agent's answer to opening it
-	options    json.RawMessage // the options as they are after [session.replaySettings]
+	options    json.RawMessage // the options after [session.replaySettings]
 	commands   json.RawMessage // the slash commands that the agent announced last
 
 	preface    []string           // text that the agent receives before the next prompt
-	unfinished *preamble.OpenTurn // the turn that is sent again, for a session that does not know it
+	unfinished *preamble.OpenTurn // the turn to send again, for a session that does not have it
 
 	muteMu sync.Mutex
 	mute   func(acp.Message) // consumes the agent's updates while it replays for the proxy
@@ -64,15 +64,15 @@ func (u *upstream) consumeMuted(m acp.Message) bool {
 	return true
 }
 
-// setMute sets the function that consumes updates, nil for none. On return no call of the
-// function before is under way.
+// setMute sets the function that consumes updates, nil for none. On return, no call of the previous
+// function is under way.
 func (u *upstream) setMute(f func(acp.Message)) {
 	u.muteMu.Lock()
 	defer u.muteMu.Unlock()
 	u.mute = f
 }
 
-// params are the client's params of opening the session, for a session of the agent: the MCP
+// params returns the client's params for opening the session, changed for a session of the agent. The MCP
 // servers and other options must be the same in each session that replaces it.
 func (s *session) params(up segno.SessionID, more map[string]any) json.RawMessage {
 	params := map[string]any{"mcpServers": []any{}}
@@ -87,8 +87,8 @@ func (s *session) params(up segno.SessionID, more map[string]any) json.RawMessag
 	return acp.Encode(params)
 }
 
-// openResult is the agent's answer to opening the session, for the client. With meta it also
-// has the client's session id and meta as segno's metadata.
+// openResult is the agent's answer to opening the session, for the client. If meta is not nil, it also
+// has the client's session id, and meta as segno's metadata.
 func (s *session) openResult(meta map[string]any) json.RawMessage {
 	result := members(s.result.Result.Of(s.result.Line))
 	delete(result, "sessionId")
@@ -101,7 +101,8 @@ func (s *session) openResult(meta map[string]any) json.RawMessage {
 	return acp.Encode(result)
 }
 
-// The answers of an agent that is not asked, because the answer is known.
+// Errors in the form of an agent's answer, for requests that the proxy does not send because it knows the
+// answer.
 var (
 	errIncomplete = &acp.Error{Code: acp.CodeNotFound, Message: "the session no longer has all of its turns"}
 	errCannotOpen = &acp.Error{Code: acp.CodeMethodNotFound, Message: "the agent cannot resume sessions"}
@@ -113,8 +114,8 @@ func (p *proxy) meaningOf(method string, answer *acp.Error) failure.Meaning {
 	return failure.Classify(failure.Outcome{Agent: id.Name, Version: id.Version, Method: method, Err: answer, OutputTokens: -1})
 }
 
-// isFinalRefusal reports whether the agent's answer to opening a session applies to every
-// other way to open one: it asks for a login, or another process has the session.
+// isFinalRefusal reports whether the agent's refusal to open a session applies to every other way to open
+// one: the agent asks for a login, or another process has the session.
 func (p *proxy) isFinalRefusal(err error) bool {
 	answer, ok := errors.AsType[*acp.Error](err)
 	if !ok || answer == errIncomplete || answer == errCannotOpen {
@@ -124,9 +125,9 @@ func (p *proxy) isFinalRefusal(err error) bool {
 	return meaning.Session == failure.Kept && meaning.Turn == failure.Failed
 }
 
-// isSharedByClients reports whether the agent refuses a session because another client's agent has it open,
-// behind another segno. Agents like Codex let one process at a time use a session. The turns of the other
-// client are in the thread, so that this client can continue in a copy.
+// isSharedByClients reports whether the agent refuses a session because the agent of another client, behind
+// another segno, has it open. Agents like Codex let only one process at a time use a session. The thread
+// has the turns of the other client, so that this client can continue in a copy.
 func (s *session) isSharedByClients(ctx context.Context, err error) bool {
 	answer, ok := errors.AsType[*acp.Error](err)
 	if !ok || s.proxy.meaningOf("session/resume", answer).Name != failure.BusySession {
@@ -138,11 +139,11 @@ func (s *session) isSharedByClients(ctx context.Context, err error) bool {
 	})
 }
 
-// reopen has the agent resume or load one of its sessions; the client sees nothing of the
-// replay. last is the turn that the session must have, nil if none, and at is the position in its
-// transcript that it must have, nil if none is known. An agent that accepts an id may not have the
-// conversation: if its transcript cannot be read, it must replay it. The error is an [*acp.Error]
-// if the agent refuses or has lost the session.
+// reopen makes the agent resume or load one of its sessions; the client receives nothing of the replay.
+// last is the turn that the session must have, nil if none. at is the position that its transcript must
+// have, nil if none is known. An agent that accepts an id may still lack the conversation: if segno
+// cannot read the transcript, the agent must replay the conversation. The error is an [*acp.Error] if the
+// agent refuses or has lost the session.
 func (s *session) reopen(ctx context.Context, proc *process, up segno.SessionID, last *segno.Checkpoint, at *segno.Position) error {
 	id := s.proxy.agent.identity()
 	if !id.Resume && !id.Load {
@@ -172,8 +173,8 @@ func (s *session) reopen(ctx context.Context, proc *process, up segno.SessionID,
 	return s.replaySettings(context.WithoutCancel(ctx), proc)
 }
 
-// loadVerified has the agent load a session, and checks that it replays the turns that it
-// must have, unless they are verified already.
+// loadVerified makes the agent load a session. Unless verified is set, it checks that the agent replays
+// the turns that the session must have.
 func (s *session) loadVerified(ctx context.Context, proc *process, up segno.SessionID, last *segno.Checkpoint,
 	verified bool) (m acp.Message, err error) {
 	reader := s.collecting
@@ -227,9 +228,9 @@ func (s *session) verifyTranscript(ctx context.Context, up segno.SessionID, at *
 	return true, nil
 }
 
-// callOpen has the agent open a session as the client did. The client sees nothing of a
-// replay; reader, if not nil, does. The agent may wait for answers to its requests meanwhile:
-// while opening is set, they bypass the mailbox.
+// callOpen makes the agent open a session with the client's params. The client receives nothing of a
+// replay; reader, if not nil, does. Meanwhile the agent may wait for answers to its requests: while
+// opening is set, these requests bypass the mailbox.
 func (s *session) callOpen(ctx context.Context, proc *process, method string, up segno.SessionID,
 	reader *replayReader) (acp.Message, error) {
 	s.opening.Store(true)
@@ -245,7 +246,7 @@ func (s *session) callOpen(ctx context.Context, proc *process, method string, up
 	return s.proxy.agent.call(ctx, proc, method, s.params(up, nil), func() { s.setMute(nil) })
 }
 
-// openNew has the agent make a session.
+// openNew makes the agent create a session, with the client's params and choices.
 func (s *session) openNew(ctx context.Context, proc *process) (segno.SessionID, error) {
 	defer s.proxy.beginOpening()()
 	m, err := s.callOpen(ctx, proc, "session/new", "", nil)
@@ -262,8 +263,8 @@ func (s *session) openNew(ctx context.Context, proc *process) (segno.SessionID, 
 	return up, s.replaySettings(context.WithoutCancel(ctx), proc)
 }
 
-// unload has the agent close the session, so that it reads the session again when it is
-// opened. It reports whether the agent did.
+// unload makes the agent close the session, so that the agent reads it again when it opens it. unload
+// reports whether the agent did.
 func (s *session) unload(ctx context.Context, proc *process) bool {
 	if !s.proxy.agent.identity().Close {
 		return false

@@ -8,8 +8,9 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 )
 
-// waits lets the goroutine that reads the client cancel a wait of a session's goroutine. The
-// step that handles the cancel is behind that wait in the session's mailbox.
+// waits lets the goroutine that reads the client cancel a wait of a session's goroutine. It
+// is needed because the step that handles the cancel is behind that wait in the session's
+// mailbox.
 type waits struct {
 	mu        sync.Mutex
 	cancel    context.CancelFunc // of the present wait, nil if there is none
@@ -17,8 +18,8 @@ type waits struct {
 	requests  []string           // the keys of the requests whose cancel is in the mailbox
 }
 
-// wait returns a context for something that the session's goroutine waits for: a cancel of
-// the client ends it. While it lasts, the mailbox has no limit.
+// wait returns a context for a wait of the session's goroutine. A cancel from the client
+// ends the context. Until the caller calls end, the mailbox has no limit.
 func (s *session) wait() (ctx context.Context, end func()) {
 	ctx, cancel := context.WithCancel(s.proxy.ctx)
 	w := &s.waits

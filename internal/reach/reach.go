@@ -1,4 +1,5 @@
-// Package reach finds what only deleted threads reach, for stores that erase them.
+// Package reach finds the commits and objects that only deleted threads reach, for stores that
+// erase them.
 package reach
 
 import (
@@ -12,19 +13,18 @@ import (
 // Node is a commit's place in the tree of all threads.
 type Node struct {
 	Parent     segno.CommitID
-	Deleted    bool              // its thread is deleted
-	Checkpoint *segno.Checkpoint // nil for a commit of entries alone
+	Deleted    bool              // the thread of the commit is deleted
+	Checkpoint *segno.Checkpoint // nil for a commit with only entries
 }
 
-// NeedsOthers reports whether c names what an erasure may be removing: objects, or commits
-// other than its thread's head.
+// NeedsOthers reports whether c names objects, or commits other than its thread's head, which a
+// concurrent erasure may remove.
 func NeedsOthers(c *segno.Commit) bool {
 	return len(c.Refs()) > 0 || !c.Staged.IsZero() || c.Parent != c.Expect || c.Move != nil || c.Pin != nil || c.Operation != nil
 }
 
-// Split divides nodes into those that stay and those that go. A node stays if its thread is not deleted,
-// or if a node that stays, a root or a checkpoint of the policy reaches it. Split returns the checkpoints
-// that stay, with those of the policy.
+// Split decides which nodes an erasure keeps. It keeps a node if its thread is not deleted, or if a kept node, a root
+// or a checkpoint of the policy reaches it. The kept checkpoints in the result include those of the policy.
 func Split(p *segno.CollectPolicy, nodes map[segno.CommitID]Node, roots []segno.CommitID) (kept []*segno.Checkpoint, gone map[segno.CommitID]Node) {
 	for id, n := range nodes {
 		if !n.Deleted {
@@ -41,7 +41,7 @@ func Split(p *segno.CollectPolicy, nodes map[segno.CommitID]Node, roots []segno.
 		roots = roots[:len(roots)-1]
 		n, ok := gone[id]
 		if !ok {
-			continue // it does not exist, or is known to stay
+			continue // it does not exist, or is already kept
 		}
 		delete(gone, id)
 		roots = append(roots, n.Parent)
@@ -53,7 +53,7 @@ func Split(p *segno.CollectPolicy, nodes map[segno.CommitID]Node, roots []segno.
 	return kept, gone
 }
 
-// Checkpoints returns the checkpoints of nodes.
+// Checkpoints returns the checkpoints of the nodes that have one.
 func Checkpoints(nodes map[segno.CommitID]Node) (all []*segno.Checkpoint) {
 	for _, n := range nodes {
 		if n.Checkpoint != nil {
@@ -63,7 +63,7 @@ func Checkpoints(nodes map[segno.CommitID]Node) (all []*segno.Checkpoint) {
 	return all
 }
 
-// Objects returns the objects that the checkpoints in gone reach and those in kept do not.
+// Objects returns the objects that checkpoints in gone reach and checkpoints in kept do not reach.
 // It returns none if the policy has no Trace.
 func Objects(ctx context.Context, o segno.Objects, p *segno.CollectPolicy, kept, gone []*segno.Checkpoint) (map[segno.Hash]bool, error) {
 	reached, only := map[segno.Hash]bool{{}: true}, map[segno.Hash]bool{}
@@ -87,8 +87,8 @@ func Objects(ctx context.Context, o segno.Objects, p *segno.CollectPolicy, kept,
 	return only, err
 }
 
-// Trace calls visit for each object that one of the checkpoints reaches. visit returns false for an object
-// that it has seen.
+// Trace calls visit for each object that one of the checkpoints reaches. visit must return false for an object that it
+// has already visited.
 func Trace(ctx context.Context, o segno.Objects, p *segno.CollectPolicy, of []*segno.Checkpoint, visit func(segno.Hash) bool) error {
 	for _, c := range of {
 		if err := ctx.Err(); err != nil {

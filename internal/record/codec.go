@@ -1,7 +1,7 @@
-// Package record is the binary encoding of checkpoints, entries, threads and the other nouns of the
-// root package. All binary stores use it. A record is a message of protocol buffers, is compressed with a
-// dictionary of texts that are frequent in agents' sessions, and is sealed if the store has a key.
-// docs/format.md specifies the messages. Every later version of this package reads the records of this one.
+// Package record encodes checkpoints, entries, threads and the other types of the root package in a binary form. All
+// binary stores use it. A record is a protocol buffers message. It is compressed with a dictionary of texts that are
+// frequent in agents' sessions, and sealed if the store has a key. docs/format.md specifies the messages. Every later
+// version of this package can read the records of this version.
 package record
 
 import (
@@ -16,28 +16,28 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// ErrDamaged is the error about bytes that are not a record.
+// ErrDamaged is the error for bytes that are not a valid record.
 var ErrDamaged = errors.New("the record does not decode")
 
-// codec encodes or decodes a message. One function per message lists its fields for both directions, in the
-// order of their numbers. Fields that are zero are left out. A decoder skips a field that it does not know,
-// so a later version may add fields. Numbers are never reused.
+// codec encodes or decodes a message. For each message, one function lists its fields for both directions, in the order
+// of their numbers. An encoder leaves out zero fields. A decoder skips unknown fields, so a later version may add
+// fields. Numbers are never reused.
 //
-// The functions decode each field in one pass if the fields are in order, as they are in each record that
-// this package wrote. For other messages [codec.decode] repeats the pass.
+// If the fields are in order, as in every record that this package wrote, the functions decode all of them in one pass.
+// For other messages [codec.decode] repeats the pass.
 type codec struct {
 	encoding bool
 	out      []byte // the encoded fields
 
 	in     []byte           // the bytes after the present field
-	number protowire.Number // of the present field; 0 at the end
+	number protowire.Number // number of the present field; 0 at the end
 	form   protowire.Type
 	varint uint64
 	bytes  []byte // aliases the record
 	err    error
 }
 
-// next steps to the next field.
+// next reads the next field.
 func (c *codec) next() {
 	c.number = 0
 	if len(c.in) == 0 || c.err != nil {
@@ -66,7 +66,7 @@ func (c *codec) next() {
 
 func (c *codec) damaged() { c.number, c.err = 0, ErrDamaged }
 
-// is reports whether the present field has a number and a form.
+// is reports whether the present field has this number and wire type.
 func (c *codec) is(n protowire.Number, form protowire.Type) bool {
 	return c.number == n && c.form == form
 }
@@ -78,12 +78,13 @@ func (c *codec) decode(fields func()) {
 	for more := true; more; more = c.number != 0 {
 		before := len(c.in)
 		if fields(); len(c.in) == before {
-			c.next() // no field of this version
+			c.next() // this version does not know the field
 		}
 	}
 }
 
-// message encodes a message within the message if isSet is true, even if it has no fields, or decodes it.
+// message encodes or decodes an embedded message. It encodes the message if isSet is true, even if all its fields are
+// zero.
 func (c *codec) message(n protowire.Number, isSet bool, fields func()) {
 	switch {
 	case c.encoding && isSet:
@@ -101,7 +102,7 @@ func (c *codec) message(n protowire.Number, isSet bool, fields func()) {
 	}
 }
 
-// text is for any bytes: paths and messages need not be UTF-8.
+// text encodes or decodes any bytes, because paths and messages need not be valid UTF-8.
 func text[T ~string](c *codec, n protowire.Number, p *T) {
 	switch {
 	case c.encoding && *p != "":
@@ -112,7 +113,7 @@ func text[T ~string](c *codec, n protowire.Number, p *T) {
 	}
 }
 
-// alias is for bytes that may alias the record after they are decoded.
+// alias encodes or decodes bytes. Decoded bytes alias the record.
 func (c *codec) alias(n protowire.Number, p *[]byte) {
 	switch {
 	case c.encoding && len(*p) > 0:
@@ -123,7 +124,7 @@ func (c *codec) alias(n protowire.Number, p *[]byte) {
 	}
 }
 
-// hash is for 32 bytes. A field of another length is damage.
+// hash encodes or decodes 32 bytes. A field of another length counts as damage.
 func (c *codec) hash(n protowire.Number, p *segno.Hash) {
 	switch {
 	case c.encoding && !p.IsZero():
@@ -136,7 +137,8 @@ func (c *codec) hash(n protowire.Number, p *segno.Hash) {
 	}
 }
 
-// number is for a sint64 of protocol buffers: small negative numbers are short, too.
+// number encodes or decodes a sint64 of protocol buffers, which is also short for small negative
+// numbers.
 func number[T ~int | ~int64 | ~uint64](c *codec, n protowire.Number, p *T) {
 	switch {
 	case c.encoding && *p != 0:
@@ -157,7 +159,7 @@ func (c *codec) flag(n protowire.Number, p *bool) {
 	}
 }
 
-// time is for a message with the seconds since 1970, the nanoseconds of the second, and the seconds east of
+// time encodes or decodes a message with the seconds since 1970, the nanoseconds of the second, and the seconds east of
 // UTC. The zero time is left out.
 func (c *codec) time(n protowire.Number, t *time.Time) {
 	isSet := c.encoding && !t.IsZero() || c.is(n, protowire.BytesType)
@@ -196,7 +198,7 @@ func repeated[T any](c *codec, n protowire.Number, list *[]T, fields func(*T)) {
 	}
 }
 
-// texts is for a list of texts, also of empty ones.
+// texts encodes or decodes a list of texts, including empty ones.
 func (c *codec) texts(n protowire.Number, list *[]string) {
 	for i := range *list {
 		if c.encoding {
@@ -209,7 +211,7 @@ func (c *codec) texts(n protowire.Number, list *[]string) {
 	}
 }
 
-// pairs encodes a map as a message per key, in the order of the keys.
+// pairs encodes a map as one message per key, sorted by key.
 func pairs[V ~string](c *codec, n protowire.Number, m *map[string]V) {
 	if c.encoding {
 		for _, key := range slices.Sorted(maps.Keys(*m)) {
@@ -236,17 +238,17 @@ func allocated[T any](p **T) *T {
 	return *p
 }
 
-// A record is a message that begins with its checksum, a fixed32: the CRC-32C of the tag of the checksum and of
-// all bytes after the checksum. The field has one of two tags. pairedTag means that the commit has another
-// record, too: its entries or its checkpoint.
+// A record is a message that begins with a fixed32 checksum: the CRC-32C of the checksum's tag and of all bytes after
+// the checksum. The field has one of two tags. pairedTag means that the commit also has another record: its entries or
+// its checkpoint.
 const (
 	pairedTag = "\xf5\x03" // 62
 	aloneTag  = "\xfd\x03" // 63
 	sumLength = len(aloneTag) + crc32.Size
 )
 
-// HasOther reports whether the commit of a record has another one: the checkpoint's record if this one
-// has the entries, and vice versa. A store that does not find the other record knows that it was lost.
+// HasOther reports whether the commit of a record has two records: one for the checkpoint and one for the entries. If a
+// store then does not find the other record, that record was lost.
 func HasOther(record []byte) bool { return hasTag(record, pairedTag) }
 
 func hasTag(record []byte, tag string) bool {
@@ -282,8 +284,8 @@ func (c *codec) decodeRecord(record []byte, fields func()) error {
 	return c.err
 }
 
-// encode encodes a record that is the only one of its kind. Checkpoints and entries are many; their functions do
-// the same without moving the codec to the heap, where the calls through fields would move it.
+// encode encodes any record. Checkpoints and entries have separate functions, because they are frequent. Those
+// functions avoid the calls through fields, which move the codec to the heap.
 func encode[T any](x *T, fields func(*codec, *T)) []byte {
 	c := encoder()
 	fields(&c, x)

@@ -10,27 +10,25 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Encoding is how stored bytes are compressed. The numbers are stored.
+// Encoding is the compression of stored bytes. Its numbers are part of the format.
 type Encoding byte
 
-// The encodings.
 const (
 	Plain Encoding = 0
-	Zstd  Encoding = 1 // with or without the dictionary, which the frame records
+	Zstd  Encoding = 1 // the frame records whether it uses the dictionary
 	S2    Encoding = 2
 )
 
-// minCompressedLength is the length below which nothing is compressed.
+// minCompressedLength is the length below which data is not compressed.
 const minCompressedLength = 64
 
-// maxDictionaryLength is the length from which the dictionary is not used. There the next better level of
-// compression saves as much, and frames with the dictionary take 1.5 times as long to read and to
-// write. At 2 KB of text the dictionary still saves enough for one more row on a page of SQLite.
+// maxDictionaryLength is the length from which the dictionary is not used. From there on, the next better level of
+// compression saves as much, and frames with the dictionary take 1.5 times as long to read and to write. For 2 KB of
+// text, the dictionary still saves enough to fit one more row on a page of SQLite.
 const maxDictionaryLength = 4 << 10
 
-// Squeezer compresses and decompresses. It creates each of its encoders and decoders when that is first
-// needed, because a process that commits one small turn should not pay for all of them. All methods may
-// be called at once.
+// Squeezer compresses and decompresses. It creates each encoder and decoder when it is first needed, because a process
+// that commits one small turn should not pay for all of them. All methods are safe for concurrent use.
 type Squeezer struct {
 	withDictionary    func() *zstd.Encoder
 	withoutDictionary func() *zstd.Encoder
@@ -64,7 +62,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// Buffer returns an empty buffer with room for n bytes. The caller returns it with Free.
+// Buffer returns an empty buffer with a capacity of at least n bytes. The caller returns it with
+// Free.
 func (q *Squeezer) Buffer(n int) *[]byte {
 	p, ok := q.spare.Get().(*[]byte)
 	if !ok {
@@ -76,7 +75,7 @@ func (q *Squeezer) Buffer(n int) *[]byte {
 	return p
 }
 
-// Free returns a buffer of Buffer for reuse.
+// Free makes a buffer from Buffer available for reuse.
 func (q *Squeezer) Free(p *[]byte) {
 	const most = 8 << 20
 	if cap(*p) <= most {
@@ -85,7 +84,7 @@ func (q *Squeezer) Free(p *[]byte) {
 	}
 }
 
-// Small appends data with good compression, for small records that are stored for long.
+// Small appends data to dst with good compression, for small records that are kept for a long time.
 func (q *Squeezer) Small(dst, data []byte) ([]byte, Encoding) {
 	if len(data) < minCompressedLength {
 		return append(dst, data...), Plain
@@ -97,7 +96,7 @@ func (q *Squeezer) Small(dst, data []byte) ([]byte, Encoding) {
 	return orPlain(w().EncodeAll(data, dst), len(dst), data, Zstd)
 }
 
-// Fast appends data with the fastest compression, for bulk.
+// Fast appends data to dst with the fastest compression, for large data.
 func (q *Squeezer) Fast(dst, data []byte) ([]byte, Encoding) {
 	if len(data) < minCompressedLength {
 		return append(dst, data...), Plain
@@ -113,8 +112,8 @@ func (q *Squeezer) Fast(dst, data []byte) ([]byte, Encoding) {
 	return orPlain(dst[:at+len(out)], at, data, S2)
 }
 
-// orPlain replaces the compressed data at the end of dst by the plain data if compression saves less than
-// an eighth, because each read pays for decompression.
+// orPlain replaces the compressed data at the end of dst by the plain data if compression saves less than an eighth,
+// because every read costs a decompression.
 func orPlain(dst []byte, at int, data []byte, e Encoding) ([]byte, Encoding) {
 	if len(dst)-at > len(data)-len(data)/8 {
 		return append(dst[:at], data...), Plain
@@ -122,7 +121,7 @@ func orPlain(dst []byte, at int, data []byte, e Encoding) ([]byte, Encoding) {
 	return dst, e
 }
 
-// Expand decompresses data, which must give size bytes. The result never aliases data.
+// Expand decompresses data to exactly size bytes. The result never aliases data.
 func (q *Squeezer) Expand(e Encoding, data []byte, size int64) ([]byte, error) {
 	var out []byte
 	var err error
@@ -152,8 +151,8 @@ func (q *Squeezer) Expand(e Encoding, data []byte, size int64) ([]byte, error) {
 	return out, nil
 }
 
-// checkFrameSize checks that a zstd frame records the size before the caller allocates that much memory. Only
-// frames of less than 256 bytes may omit it.
+// checkFrameSize checks that a zstd frame records this size, before the caller allocates that much memory. Only frames
+// of less than 256 bytes may omit it.
 func checkFrameSize(data []byte, size int64) error {
 	var frame zstd.Header
 	if err := frame.Decode(data); err != nil {
@@ -165,7 +164,8 @@ func checkFrameSize(data []byte, size int64) error {
 	return nil
 }
 
-// Pack returns a record as stores write it: an encoding, the length, and the compressed bytes.
+// Pack returns the form in which stores write a record: an encoding, the length, and the compressed
+// bytes.
 func (q *Squeezer) Pack(rec []byte) []byte {
 	head := binary.AppendUvarint([]byte{byte(Plain)}, uint64(len(rec)))
 	out, e := q.Small(head, rec)
@@ -173,8 +173,8 @@ func (q *Squeezer) Pack(rec []byte) []byte {
 	return out
 }
 
-// Unpack returns the record that Pack was called with. The error is [ErrDamaged] or one of decompression.
-// The result aliases packed if the record was not compressed.
+// Unpack is the inverse of Pack. The error is [ErrDamaged] or an error of the decompression. The result aliases packed
+// if the record was not compressed.
 func (q *Squeezer) Unpack(packed []byte) ([]byte, error) {
 	if len(packed) == 0 {
 		return nil, ErrDamaged

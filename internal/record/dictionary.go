@@ -1,9 +1,8 @@
 package record
 
-// dictionary is text that is frequent in records: the skeletons of agents' messages and tool calls, and
-// words of code and of talk about code. zstd refers to it, so that a short record does not contain the
-// text again. Stored records need this dictionary unchanged: a better one would get another number and
-// be added.
+// dictionary contains text that is frequent in records: the skeletons of agents' messages and tool calls, and words of
+// code and of prose about code. zstd refers to it, so a short record need not repeat the text. Stored records need this
+// dictionary unchanged. A better dictionary must be added under another number.
 const dictionary = `the and that this with from have will not for you are was can but all when which there their would should could because before after
 function return returns error errors nil null undefined import package const string number boolean interface struct type class public private static void async await
 let var func def self err != nil { return err } } else { if err := ; err != nil {

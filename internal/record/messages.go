@@ -86,8 +86,7 @@ func (c *codec) document(x *segno.Document) {
 	c.hash(2, &x.Data)
 }
 
-// EncodeEntries encodes entries, with every body byte for byte. checkpoint is true if their commit has
-// one.
+// EncodeEntries encodes entries. It keeps the bytes of every body. checkpoint is true if their commit has a checkpoint.
 func EncodeEntries(entries []segno.Entry, checkpoint bool) []byte {
 	c := encoder()
 	c.entries(&entries)

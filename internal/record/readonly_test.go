@@ -9,8 +9,8 @@ import (
 	"github.com/dalsegno/segno/internal/testing/readonly"
 )
 
-// encodesReadOnly encodes a value with every field from read-only memory: callers keep what they give to a
-// store, and may use it in other goroutines.
+// encodesReadOnly encodes a value with every field from read-only memory. An encoder must not write to its argument,
+// because callers keep it and may use it in other goroutines.
 func encodesReadOnly[T any](t *testing.T, name string, encode func(*T) []byte) {
 	t.Run(name, func(t *testing.T) {
 		for _, v := range []*T{filled[T](t), new(T)} {

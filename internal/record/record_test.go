@@ -69,8 +69,8 @@ func filled[T any](t testing.TB) *T {
 	return x
 }
 
-// TestRecords encodes every field of every record. A field added to the domain
-// and not to its record fails here.
+// TestRecords encodes every field of every record. A field that was added to a type but not to its
+// record fails this test.
 func TestRecords(t *testing.T) {
 	same := func(got, want any, err error) {
 		t.Helper()
@@ -84,7 +84,7 @@ func TestRecords(t *testing.T) {
 	cp := filled[segno.Checkpoint](t)
 	record := EncodeCheckpoint(cp, true)
 	gotCP, err := DecodeCheckpoint(record)
-	cp.ID, cp.Thread, cp.Parent, cp.Seq = "", "", "", 0 // those are columns
+	cp.ID, cp.Thread, cp.Parent, cp.Seq = "", "", "", 0 // these fields are columns
 	same(gotCP, cp, err)
 
 	entries := *filled[[]segno.Entry](t)

@@ -25,17 +25,17 @@ var (
 	errSealed = errors.New("it cannot be decrypted with the store's key: it was changed or moved")
 )
 
-// Sealer encrypts and authenticates the values of a store. Without the key a value cannot be read, and
-// a value that was changed or moved to another place does not open. A nil Sealer, of a store without a
-// key, returns everything unchanged. All methods may be called at once.
+// Sealer encrypts and authenticates the values of a store. A value cannot be read without the key, and a value that was
+// changed or moved to another place cannot be opened. A store without a key has a nil Sealer, which returns everything
+// unchanged. All methods are safe for concurrent use.
 type Sealer struct {
 	cipher  xaes
-	termKey []byte // of the hashes in indexes
+	termKey []byte // key of the hashes in indexes
 	digests cipher.Block
 }
 
-// Mark is stored in plain, and recognizes the store's key: it has a version, a random salt and a check
-// value. The check value does not reveal the key.
+// Mark is stored unencrypted, to recognize the store's key. It contains a version, a random salt and a check value,
+// which does not reveal the key.
 //
 // The keys of a store are derived with its salt. Another store cannot open its values, even if the user
 // gives both the same key.
@@ -48,13 +48,12 @@ const (
 	markLength  = 1 + markSalt + markCheck
 )
 
-// keyLength is how many bytes a key has.
+// keyLength is the length of a key in bytes.
 const keyLength = 32
 
-// Unlock returns the sealer of the store called name, or nil if the store is not sealed. key is nil if
-// the user gave none, and mark is nil if the store has none. For a new store Unlock returns a mark, which
-// the caller must store before it writes anything else. The error has [segno.KindRefused] if key is not
-// the store's.
+// Unlock returns the sealer of the store called name, or nil if the store is not sealed. key is nil if the user gave
+// none, and mark is nil if the store has none. For a new store, Unlock returns a mark that the caller must store before
+// it writes anything else. The error has [segno.KindRefused] if key is not the key of the store.
 func Unlock(name string, key, mark []byte, isNew bool) (*Sealer, Mark, error) {
 	refused := func(why, hint string) (*Sealer, Mark, error) {
 		return nil, nil, segno.Errorf(segno.KindRefused, "open store", name, "%s", why).WithHint(hint)
@@ -86,8 +85,8 @@ func Unlock(name string, key, mark []byte, isNew bool) (*Sealer, Mark, error) {
 	return z, mark, err
 }
 
-// CheckKey returns an error with [segno.KindInvalid] if key has another length than 32 bytes. A nil
-// key stands for no key.
+// CheckKey returns an error with [segno.KindInvalid] unless key has 32 bytes or is nil, which means
+// no key.
 func CheckKey(key []byte) error {
 	if key == nil || len(key) == keyLength {
 		return nil
@@ -175,8 +174,8 @@ func (z *Sealer) sum(kind string, value []byte) (h segno.Hash) {
 	return h
 }
 
-// Hash returns the hash that a sealed store writes in place of h, a hash of the user's bytes. Without
-// that, anyone with a copy of a file could look for its hash in the store. The zero hash stays.
+// Hash returns the hash that a sealed store writes instead of h, a hash of the user's bytes. Otherwise anyone with a
+// copy of a file could search the store for its hash. The zero hash stays zero.
 func (z *Sealer) Hash(kind string, h segno.Hash) segno.Hash {
 	if z == nil || h.IsZero() {
 		return h
@@ -187,8 +186,8 @@ func (z *Sealer) Hash(kind string, h segno.Hash) segno.Hash {
 // DigestLength is the length of the digest by which a store recognizes a repeated commit.
 const DigestLength = aes.BlockSize
 
-// SealDigest returns the bytes that a sealed store writes in place of a digest of a commit, which has
-// DigestLength bytes. Equal digests give equal bytes, so that a database can compare them.
+// SealDigest returns the bytes that a sealed store writes instead of a commit's digest. The digest has DigestLength
+// bytes. Equal digests give equal bytes, so that a database can compare them.
 func (z *Sealer) SealDigest(digest []byte) []byte {
 	if z == nil {
 		return digest
@@ -210,7 +209,7 @@ func (z *Sealer) OpenDigest(sealed []byte) []byte {
 
 var nameText = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// Name returns the text that a sealed store writes in place of a name by which it finds records.
+// Name returns the text that a sealed store writes instead of a name by which it finds records.
 func (z *Sealer) Name(kind, value string) string {
 	if z == nil || value == "" {
 		return value
@@ -219,7 +218,7 @@ func (z *Sealer) Name(kind, value string) string {
 	return nameText.EncodeToString(h[:20])
 }
 
-// Cuts returns a checksum of data, the names of an object's pieces. That of a sealed store is keyed.
+// Cuts returns a checksum of data, which has the names of an object's pieces. In a sealed store, the checksum is keyed.
 func (z *Sealer) Cuts(data []byte, plainly func([]byte) uint32) uint32 {
 	if z == nil {
 		return plainly(data)

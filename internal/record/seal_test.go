@@ -46,7 +46,7 @@ func testSealer(t testing.TB) *Sealer {
 	return z
 }
 
-// TestUnlock opens stores with the right key, with another and without one.
+// TestUnlock opens stores with the right key, with another key and without a key.
 func TestUnlock(t *testing.T) {
 	_, mark, err := Unlock("store", testKey(7), nil, true)
 	if err != nil {
@@ -96,7 +96,8 @@ func flipped(p []byte, at int) []byte {
 	return out
 }
 
-// TestSeal opens sealed values at their own place and at others, and after each change of a byte.
+// TestSeal opens sealed values at their own place and at other places, and after each change of a
+// byte.
 func TestSeal(t *testing.T) {
 	z := testSealer(t)
 	for _, plain := range [][]byte{{}, []byte("x"), bytes.Repeat([]byte("a marker "), 100)} {

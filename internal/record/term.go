@@ -8,9 +8,9 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Term returns the number of a field's value in an index. The caller compares the values after the
-// look-up, so that a collision costs only time. Terms are stored. Those of a sealed store are keyed:
-// without the key a reader learns only which are equal.
+// Term returns the number that stands for a field's value in an index. The caller compares the values after the
+// look-up, so a collision only costs time. Terms are stored. In a sealed store they are keyed: without the key, a
+// reader learns only which terms are equal.
 func (z *Sealer) Term(field, value string) int64 {
 	var h segno.Hash
 	if z == nil {

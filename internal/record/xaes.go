@@ -6,10 +6,10 @@ import (
 	"crypto/subtle"
 )
 
-// xaes is XAES-256-GCM as C2SP specifies it (c2sp.org/XAES-256-GCM). Each message is encrypted with
-// AES-256-GCM under a separate key, which is derived from the first half of a 24-byte nonce. Random
-// nonces of 12 bytes, as in GCM, are safe for 2³² messages under one key, and a store may have as many
-// after some years. Random nonces of 24 bytes are safe for 2⁸⁰.
+// xaes is XAES-256-GCM as C2SP specifies it (c2sp.org/XAES-256-GCM). It encrypts each message with AES-256-GCM under a
+// separate key, which is derived from the first half of a 24-byte nonce. Random nonces of 12 bytes, as in GCM, are safe
+// for 2³² messages under one key. A store may reach that number after some years. Random nonces of 24 bytes are safe
+// for 2⁸⁰ messages.
 type xaes struct {
 	block cipher.Block
 	k1    [aes.BlockSize]byte

@@ -1,8 +1,8 @@
-// Package sealing reads and writes the file that a sealed store has in its directory: seal.json. The store's
-// key is in it, encrypted by age for the user's key file, whose path is beside it in plain.
+// Package sealing reads and writes seal.json in the directory of a sealed store. The file contains the store's key,
+// which age encrypted for the user's key file, and the unencrypted path of the key file.
 //
-// A key file is an identity file of age, as age-keygen writes it, or a private key of SSH without a passphrase.
-// SEGNO_IDENTITY names another key file than the recorded one.
+// A key file is an age identity file, as age-keygen writes it, or an SSH private key without a passphrase.
+// SEGNO_IDENTITY overrides the recorded path of the key file.
 package sealing
 
 import (
@@ -25,10 +25,10 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// version is the version of the file. A later one is refused.
+// version is the version of the file. Read refuses later versions.
 const version = 1
 
-// Change is a conversion that was decided and is not complete.
+// Change is a conversion that is past its deciding step, but not complete.
 type Change string
 
 // The conversions.
@@ -40,19 +40,19 @@ const (
 // File is the content of seal.json.
 type File struct {
 	Version int `json:"version"`
-	// Change is set from the moment at which a conversion cannot fail any more until it is complete.
+	// Change is set from the moment at which a conversion can no longer fail until it is complete.
 	Change   Change `json:"change,omitempty"`
 	Identity string `json:"identity"` // the absolute path of the key file
-	// IdentityBytes is the path if it is not UTF-8.
+	// IdentityBytes is the path if it is not valid UTF-8.
 	IdentityBytes []byte `json:"identity_bytes,omitempty"`
 	Key           []byte `json:"key"`  // an age file with the 32 bytes of the store's key
-	Mark          []byte `json:"mark"` // of the key of files beside the database, see [record.Mark]
+	Mark          []byte `json:"mark"` // mark of the key for files beside the database, see [record.Mark]
 }
 
 // Keys are the keys of a sealed store.
 type Keys struct {
-	Store []byte         // of the database
-	Files *record.Sealer // of files beside it
+	Store []byte         // key of the database
+	Files *record.Sealer // sealer of the files beside the database
 }
 
 const op = "open store"
@@ -91,7 +91,7 @@ func (f *File) Write(fsys vfs.FS, dir string) error {
 	return vfs.Replace(fsys, filepath.Join(dir, spool.SealFile), append(data, '\n'), 0o600)
 }
 
-// IdentityPath returns the path of the key file.
+// IdentityPath returns the recorded path of the key file.
 func (f *File) IdentityPath() string {
 	if f.IdentityBytes != nil {
 		return string(f.IdentityBytes)
@@ -99,8 +99,8 @@ func (f *File) IdentityPath() string {
 	return f.Identity
 }
 
-// New makes the key of a store and its file. The key file at identity and the holders of further recipients can
-// open the store.
+// New makes the key of a store, and the file with it. The key file at identity and the holders of the recipients in
+// more can open the store.
 func New(identity string, more []age.Recipient) (*File, *Keys, error) {
 	identities, err := readIdentities(identity)
 	if err != nil {
@@ -133,13 +133,13 @@ func New(identity string, more []age.Recipient) (*File, *Keys, error) {
 }
 
 func unlockFiles(name string, key, mark []byte) (*record.Sealer, record.Mark, error) {
-	secret := make([]byte, len(key)) // the database derives its keys with another salt
+	secret := make([]byte, len(key)) // a copy, because the database derives its keys with another salt
 	copy(secret, key)
 	return record.Unlock(name, secret, mark, mark == nil)
 }
 
-// Unlock decrypts the keys with a key file; "" is the recorded one. The error has [segno.KindRefused] if the key file
-// cannot be read, or is not that of the store.
+// Unlock decrypts the keys with the key file identity, or with the recorded one if identity is "". The error has
+// [segno.KindRefused] if the key file cannot be read or does not belong to the store.
 func (f *File) Unlock(dir, identity string) (*Keys, error) {
 	const hint = "make the key file readable, or name another copy of it in SEGNO_IDENTITY"
 	if identity == "" {
@@ -187,7 +187,7 @@ func readIdentities(name string) ([]age.Identity, error) {
 		data, err = os.ReadFile(name)
 	}
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
-		err = path.Err // the caller names the file
+		err = path.Err // the caller adds the name of the file
 	}
 	if err != nil {
 		return nil, err

@@ -10,10 +10,10 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// Lock is a lock on the form of a store: sealed or not. Each process that has the store open shares the lock. A
-// conversion holds it alone, so that no process works on files that the conversion replaces. The kernel releases the
-// lock of a process that ends. It is a lock on the directory, so that it needs no file: a full disk or a read-only
-// medium does not prevent it.
+// Lock is a lock on the form of a store: sealed or not. Each process that has the store open holds a shared lock. A
+// conversion holds the exclusive lock, so that no process works on files that the conversion replaces. The kernel
+// releases the lock when a process ends. The lock is on the directory and needs no file, so it also works on a full
+// disk or a read-only medium.
 type Lock struct{ dir *os.File }
 
 // Release releases the lock. A second call does nothing.
@@ -24,15 +24,15 @@ func (l Lock) Release() error {
 	return nil
 }
 
-// Share takes the lock together with other processes that use the store. It waits for a conversion for at most wait,
-// and returns [segno.KindBusy] after that.
+// Share takes the shared lock. It waits for a conversion for at most wait, and returns [segno.KindBusy] after that.
 func Share(ctx context.Context, dir string, wait time.Duration) (Lock, error) {
 	return take(dir, func(f *os.File) error {
 		return busy(vfs.LockShared(ctx, f, wait), dir, "another process seals the store or removes its seal", "try again when it is done")
 	})
 }
 
-// Exclude takes the lock alone. It returns [segno.KindBusy] if another process has the store open for longer than wait.
+// Exclude takes the exclusive lock. It returns [segno.KindBusy] if another process has the store open for longer than
+// wait.
 func Exclude(ctx context.Context, dir string, wait time.Duration) (Lock, error) {
 	return take(dir, func(f *os.File) error {
 		return busy(vfs.Lock(ctx, f, wait), dir, "another process has the store open",

@@ -10,10 +10,10 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Conversation is a session that was read whole: its lines, and the turns that they contain.
+// Conversation is a completely read session: its lines, and the turns that they contain.
 type Conversation struct {
-	Position segno.Position // without a leaf, an offset and hashes
-	Lines    []byte         // whole lines; only ever appended to
+	Position segno.Position // has no leaf, offset or hashes
+	Lines    []byte         // whole lines; bytes are only appended
 	Turns    []Turn
 	Damage   []segno.Damage
 }
@@ -23,13 +23,13 @@ type Turn struct {
 	Leaf   string        // the agent's id of the prompt's record
 	Key    segno.TurnKey // the agent's id of the prompt in its hooks, or ""
 	Prompt string
-	To     int64 // the end of its newest record so far
-	// IsAnswered is set if the agent wrote a record behind the prompt.
+	To     int64 // the end of the turn's newest record so far
+	// IsAnswered is set if the agent wrote a record after the prompt.
 	IsAnswered bool
 }
 
-// Capture is [segno.Transcript.Capture] of a conversation. If all is set, Earlier has all
-// completed turns behind prev, as for [transcript.TurnCapturer].
+// Capture is [segno.Transcript.Capture] of a conversation. If all is set, Earlier has all completed
+// turns after prev, as for [transcript.TurnCapturer].
 func (c *Conversation) Capture(ctx context.Context, prev *segno.Position, all bool, b segno.Batch) (segno.Captured, error) {
 	var from segno.Position
 	h, known := sha256.New(), int64(0)
@@ -83,8 +83,8 @@ func (c *Conversation) Capture(ctx context.Context, prev *segno.Position, all bo
 	return out, err
 }
 
-// turnsAfter returns what a capture reports of the turns behind prev. Positions have a leaf and an
-// offset only.
+// turnsAfter returns the turns after prev for a capture. Their positions have only a leaf and an
+// offset.
 func (c *Conversation) turnsAfter(prev *segno.Position, all bool) segno.Captured {
 	out := segno.Captured{Damage: c.Damage}
 	out.Position.Offset = int64(len(c.Lines))
@@ -119,8 +119,9 @@ func (c *Conversation) turnsAfter(prev *segno.Position, all bool) segno.Captured
 	return out
 }
 
-// Bytes returns the bytes of a position: the beginning of lines if they still have them, else the
-// store's. lines may be nil. The error is [segno.KindCorrupt] if neither has them.
+// Bytes returns the bytes of a position. It takes them from the beginning of lines if they are
+// still there, else from the store. lines may be nil. The error is [segno.KindCorrupt] if neither
+// has the bytes.
 func Bytes(ctx context.Context, op string, p segno.Position, lines []byte, o segno.Objects) ([]byte, error) {
 	is := func(data []byte) bool { return segno.Hash(sha256.Sum256(data)) == p.SHA256 }
 	if p.Offset <= int64(len(lines)) && is(lines[:p.Offset]) {

@@ -9,14 +9,14 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// ErrStale is the cause of an error of [CopySource.EachLine] for other bytes than those of
-// the position.
+// ErrStale is the cause of an error of [CopySource.EachLine] if the bytes differ from those of the
+// position.
 var ErrStale = errors.New("the bytes at the position changed")
 
 // CopySource is a place that may have the bytes of a position.
 type CopySource struct {
 	Op       string // for errors
-	Name     string // of the file
+	Name     string // name of the file
 	Position *segno.Position
 	Open     func(ctx context.Context) (io.ReadCloser, error)
 }
@@ -52,8 +52,8 @@ func (s CopySource) EachLine(ctx context.Context, do func(Line) error) (readErr,
 	return nil, nil
 }
 
-// FirstCopy calls read for one copy after the other until one has the bytes of the position. read
-// returns the two errors of [CopySource.EachLine].
+// FirstCopy calls read for each copy until one has the bytes of the position. read must return the
+// two errors of [CopySource.EachLine].
 func FirstCopy(ctx context.Context, op, session string, copies []CopySource, read func(CopySource) (readErr, doErr error)) error {
 	err := error(segno.Errorf(segno.KindNotFound, op, session, "neither the agent's files nor the store have its bytes"))
 	for _, from := range copies {

@@ -12,7 +12,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// tailSize is how much before an offset a digest checks.
+// tailSize is the number of bytes before an offset that a digest checks.
 const tailSize = 4 << 10
 
 // Digest returns the state of h and a hash of the bytes before offset. A later capture
@@ -26,8 +26,8 @@ func Digest(f io.ReaderAt, h hash.Hash, offset int64) ([]byte, error) {
 	return append(state, tail...), err
 }
 
-// ResumeHash returns the running hash at p's offset in f, which has size bytes. It returns
-// false if f is shorter, if the bytes before the offset are others, or if p has no digest.
+// ResumeHash returns the running hash at p's offset in f, which has size bytes. It returns false if
+// f is shorter, if the bytes before the offset differ, or if p has no digest.
 func ResumeHash(f io.ReaderAt, size int64, p *segno.Position) (hash.Hash, bool) {
 	if size < p.Offset || p.Offset < 0 || len(p.Digest) < sha256.Size || p.Offset > 0 && p.Log.IsZero() {
 		return nil, false
@@ -44,7 +44,7 @@ func ResumeHash(f io.ReaderAt, size int64, p *segno.Position) (hash.Hash, bool) 
 	return h, segno.Hash(h.Sum(nil)) == p.SHA256
 }
 
-// tailSum is the hash of the bytes before offset.
+// tailSum returns the hash of the bytes before offset.
 func tailSum(f io.ReaderAt, offset int64) ([]byte, error) {
 	tail := make([]byte, min(offset, tailSize))
 	if _, err := f.ReadAt(tail, offset-int64(len(tail))); err != nil && len(tail) > 0 {
@@ -54,5 +54,6 @@ func tailSum(f io.ReaderAt, offset int64) ([]byte, error) {
 	return sum[:], nil
 }
 
-// Castagnoli is the polynomial of all CRCs here. The package crc32 caches its table.
+// Castagnoli returns the table of the polynomial of all CRCs in this package. The package crc32
+// caches its table.
 func Castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }

@@ -26,7 +26,7 @@ const maxName = 64
 // and names of calls.
 const nameCharacters = "-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// EncodeLine returns v as one line of JSON without the newline. Characters of HTML stay as they are.
+// EncodeLine returns v as one line of JSON without the newline. It does not escape the characters of HTML.
 func EncodeLine(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -37,16 +37,16 @@ func EncodeLine(v any) ([]byte, error) {
 	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
 
-// Timestamp returns a time as agents write it into their records.
+// Timestamp formats a time in the form that agents use in their records.
 func Timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// CallIDs gives ids to the calls of a session that a model accepts. No two calls get the same id.
+// CallIDs makes ids for the calls of a session. A model accepts these ids, and each is unique.
 type CallIDs struct {
-	Prefix string // of ids that are made
+	Prefix string // prefix of new ids
 	used   map[string]bool
 }
 
-// Use notes the ids of calls that are in the session.
+// Use records the ids of the calls that are already in the session.
 func (c *CallIDs) Use(before transcript.Conversation) {
 	for _, m := range before.Messages {
 		for _, p := range m.Parts {
@@ -64,7 +64,8 @@ func (c *CallIDs) use(id string) {
 	c.used[id] = true
 }
 
-// New returns id if a model accepts it and no other call has it, else one that is made of it.
+// New returns id if a model accepts it and no other call has it. Otherwise it derives another id
+// from it.
 func (c *CallIDs) New(id string) string {
 	got := id
 	if id == "" || len(id) > maxName || strings.Trim(id, nameCharacters) != "" {
@@ -82,7 +83,7 @@ func (c *CallIDs) made(of string) string {
 	return c.Prefix + hex.EncodeToString(sum[:12])
 }
 
-// ToolName returns the name of a tool with the characters and the length that a model accepts.
+// ToolName converts the name of a tool to the characters and the length that a model accepts.
 func ToolName(name string) string {
 	var b strings.Builder
 	for _, r := range name {

@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// maxSession is the length of the longest session id that is accepted.
+// maxSession is the maximum length of a session id.
 const maxSession = 128
 
 // CheckSession returns an error unless a session id may become a part of a path.
@@ -31,8 +31,8 @@ func CheckSession(op string, id segno.SessionID) error {
 	return nil
 }
 
-// CheckNewSession returns an error unless id can be the id of a new session. The agent
-// resumes UUIDs only.
+// CheckNewSession returns an error unless id can be the id of a new session. Agents resume only
+// UUIDs.
 func CheckNewSession(op string, id segno.SessionID) error {
 	if err := CheckSession(op, id); err != nil {
 		return err
@@ -43,17 +43,18 @@ func CheckNewSession(op string, id segno.SessionID) error {
 	return nil
 }
 
-// EmptyError returns the error of a cut at a position without a conversation.
+// EmptyError returns the error for a cut at a position without a conversation.
 func EmptyError(op string, id segno.SessionID) error {
 	return segno.Errorf(segno.KindInvalid, op, string(id), "the conversation is empty, so there is nothing to resume")
 }
 
-// ExistsError returns the error of writing a session that exists with other bytes.
+// ExistsError returns the error for writing a session that already exists with other bytes.
 func ExistsError(op, name string) error {
 	return segno.Errorf(segno.KindConflict, op, name, "the session exists already").WithHint("choose another session id")
 }
 
-// maxCapture is how many bytes of a transcript are read at once. A part of each record stays in memory.
+// maxCapture is the maximum number of transcript bytes that one call reads. It is limited because a part of each record
+// stays in memory.
 const maxCapture = 4 << 30
 
 // CheckSize returns an error if a transcript has too many new bytes to be read.
@@ -65,9 +66,9 @@ func CheckSize(op, path string, bytes int64) error {
 		WithHint("begin a new session; this one stays as it is")
 }
 
-// OpenRegular opens a plain file for reading. Paths come from hooks and archives, so a
-// FIFO or a device that took the file's place must not block the process: for anything but
-// a plain file the error is [fs.ErrNotExist].
+// OpenRegular opens a plain file for reading. Paths come from hooks and archives, so a FIFO or a
+// device in the file's place must not block the process. For anything except a plain file, the
+// error is [fs.ErrNotExist].
 func OpenRegular(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, syscall.ENXIO) { // a socket
@@ -87,8 +88,8 @@ func OpenRegular(path string) (*os.File, error) {
 	return f, nil
 }
 
-// CheckUnchanged returns [segno.KindBusy] if a file is not as it was before: another process then
-// writes to the session in it.
+// CheckUnchanged returns [segno.KindBusy] if a file changed after before was taken, which means
+// that another process writes to its session.
 func CheckUnchanged(op, path string, before os.FileInfo) error {
 	after, err := os.Stat(path)
 	if err == nil && (after.Size() != before.Size() || !after.ModTime().Equal(before.ModTime())) {
@@ -97,8 +98,8 @@ func CheckUnchanged(op, path string, before os.FileInfo) error {
 	return err
 }
 
-// IOError wraps an error of the operating system or of a context in a [segno.Error] of the
-// matching kind. It returns nil and errors that wrap a [segno.Error] as they are.
+// IOError wraps an error of the operating system or of a context in a [segno.Error] of the matching
+// kind. It returns nil, and errors that already wrap a [segno.Error], unchanged.
 func IOError(op, name string, err error) error {
 	var known *segno.Error
 	if err == nil || errors.As(err, &known) {

@@ -14,22 +14,22 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// BlockSize is how much is read and written at once, and the size of the
-// largest object a transcript is stored in.
+// BlockSize is the number of bytes that are read or written at once. It is also the size of the
+// largest object with a part of a transcript.
 const BlockSize = 1 << 20
 
-// MaxLine is the length of the longest line that is kept in memory: a transcript may be a hole of
-// many gigabytes.
+// MaxLine is the length of the longest line that is kept in memory. The limit is necessary because
+// a transcript may be a hole of many gigabytes.
 const MaxLine = 128 << 20
 
 // LineReader reads whole lines. A line longer than [MaxLine] is returned with fewer bytes and
 // without its newline.
 type LineReader struct {
-	// HasSum makes Sum the CRC-32C of the lines returned so far, in full.
+	// HasSum makes Sum the CRC-32C of all bytes of the lines returned so far.
 	HasSum bool
 	Sum    uint32
 
-	max     int // MaxLine, less in tests
+	max     int // MaxLine, except in tests
 	in      *bufio.Reader
 	partial []byte // a line that does not fit into the buffer of in, or the torn last one
 	Offset  int64
@@ -37,7 +37,7 @@ type LineReader struct {
 	err     error
 }
 
-// NewLineReader reads r. Its first byte is at offset in its file.
+// NewLineReader reads r. The first byte of r is at offset in its file.
 func NewLineReader(r io.Reader, offset int64) *LineReader {
 	return &LineReader{max: MaxLine, in: bufio.NewReaderSize(r, 64<<10), Offset: offset}
 }
@@ -49,7 +49,7 @@ type Line struct {
 	Number int // from 1, counted from where reading began
 }
 
-// Next returns the next line that ends in a newline. It returns false at the end and at an
+// Next returns the next line that ends in a newline. It returns false at the end and after an
 // error; see [LineReader.End].
 func (l *LineReader) Next() (Line, bool) {
 	l.partial = l.partial[:0]
@@ -96,8 +96,8 @@ func (l *LineReader) All() iter.Seq[Line] {
 	}
 }
 
-// End returns the error that ended the reading, nil for the end of the file,
-// and how many bytes follow the last newline.
+// End returns the number of bytes after the last newline, and the error that ended the reading. The
+// error is nil at the end of the file.
 func (l *LineReader) End() (torn int, err error) {
 	if l.err == io.EOF { //nolint:errorlint // an error of a store may wrap the EOF of a connection
 		return len(l.partial), nil
@@ -105,15 +105,14 @@ func (l *LineReader) End() (torn int, err error) {
 	return len(l.partial), l.err
 }
 
-// ReadAhead is a reader that reads and hashes in a goroutine, a few blocks in front of its
-// user.
+// ReadAhead is a reader that reads and hashes in a goroutine, a few blocks ahead of the caller.
 type ReadAhead struct {
 	full  chan block
 	free  chan []byte
 	stop  context.CancelFunc
 	done  chan struct{}
-	now   block  // that is being read
-	rest  []byte // of now
+	now   block  // the block that is being read
+	rest  []byte // the unread part of now
 	hash  hash.Hash
 	total int64
 }
@@ -129,8 +128,8 @@ type block struct {
 func NewReadAhead(ctx context.Context, r io.Reader) *ReadAhead {
 	const buffers = 3
 	ctx, stop := context.WithCancel(ctx)
-	// full has room for one block more than there are buffers, so that run can always
-	// report the end of ctx.
+	// full has a capacity of one block more than there are buffers, so that run can always report
+	// the end of ctx.
 	a := &ReadAhead{full: make(chan block, buffers+1), free: make(chan []byte, buffers), stop: stop, done: make(chan struct{}), hash: sha256.New()}
 	for range buffers {
 		a.free <- make([]byte, BlockSize)
@@ -188,7 +187,8 @@ func (a *ReadAhead) Close() {
 // IsWhole reports whether a line was read to its end.
 func (l Line) IsWhole() bool { return bytes.HasSuffix(l.Bytes, []byte{'\n'}) }
 
-// CheckWhole returns an error for a line that was not read to its end. It cannot be copied.
+// CheckWhole returns an error for a line that was not read to its end, because such a line cannot
+// be copied.
 func (l Line) CheckWhole(op, name string) error {
 	if l.IsWhole() {
 		return nil

@@ -17,21 +17,21 @@ type Chunk struct {
 	Size int64
 }
 
-// Log is one log object: the chunks of one capture, and the log before it.
+// Log is one log object: the chunks of one capture, and the name of the log before it.
 type Log struct {
-	Prev    segno.Hash // zero for the first
+	Prev    segno.Hash // zero for the first log
 	Head    Chunk      // replaces the first Skip bytes of Prev unless its size is 0
 	Skip    int64
 	Session segno.SessionID // replaces the ids in the bytes of prev; "" leaves them
-	Keep    []LineRange     // the lines of prev that count; nil for all
-	Size    int64           // of all bytes up to and including its own
+	Keep    []LineRange     // the lines of prev to keep; nil keeps all
+	Size    int64           // total of all bytes up to and including this log's
 	Chunks  []Chunk
 }
 
-// LineRange is lines that follow one another, both ends counted from 1 and included.
+// LineRange is a range of lines. It includes both ends, which count from 1.
 type LineRange struct{ From, To int }
 
-// AppendLine adds a line to ranges that end before it.
+// AppendLine adds a line to ranges that all end before it.
 func AppendLine(keep []LineRange, line int) []LineRange {
 	if n := len(keep); n > 0 && keep[n-1].To == line-1 {
 		keep[n-1].To = line
@@ -65,7 +65,7 @@ func (n Log) Encode() []byte {
 	return b.Bytes()
 }
 
-// own is the number of bytes that n itself lists.
+// own returns the number of bytes that n itself lists.
 func (n Log) own() (sum int64) {
 	for _, c := range n.Chunks {
 		sum += c.Size
@@ -73,9 +73,9 @@ func (n Log) own() (sum int64) {
 	return sum
 }
 
-// decodeLog is the inverse of [Log.Encode]. The error has [segno.KindCorrupt], or
-// [segno.KindNewer] for a version this program does not know. The lines below read
-// leniently; the comparison with encode rejects every other form.
+// decodeLog is the inverse of [Log.Encode]. The error has [segno.KindCorrupt], or [segno.KindNewer]
+// for a version that this program does not know. The parser is lenient. The comparison with Encode
+// at the end rejects every other form.
 func decodeLog(data []byte) (Log, error) {
 	const op = "read log"
 	var n Log
@@ -120,8 +120,8 @@ func decodeLog(data []byte) (Log, error) {
 	return n, nil
 }
 
-// isConsistent reports whether the fields of n fit together. Ranges of lines do not touch:
-// two that did would be one.
+// isConsistent reports whether the fields of n fit together. Ranges of lines must not touch,
+// because adjacent ranges are encoded as one.
 func (n Log) isConsistent() bool {
 	last := -1
 	for _, r := range n.Keep {
@@ -175,7 +175,7 @@ type LogWriter struct {
 	Next  Log // the next log; its size counts all bytes so far
 }
 
-// Put stores one block.
+// Put stores one block as a chunk of the next log.
 func (w *LogWriter) Put(ctx context.Context, block []byte) error {
 	name, err := w.Batch.Put(ctx, block)
 	if err != nil {
@@ -186,7 +186,7 @@ func (w *LogWriter) Put(ctx context.Context, block []byte) error {
 	return nil
 }
 
-// Close stores a log of the blocks and returns its name, zero if there are no bytes. The
+// Close stores a log of the blocks and returns its name, which is zero if there are no bytes. The
 // blocks of the next log may follow.
 func (w *LogWriter) Close(ctx context.Context) (segno.Hash, error) {
 	if len(w.Next.Chunks) == 0 && w.Next.Session == "" && w.Next.Head.Size == 0 {
@@ -200,15 +200,14 @@ func (w *LogWriter) Close(ctx context.Context) (segno.Hash, error) {
 	return name, nil
 }
 
-// MaxFilters is how many logs of a chain may leave out or replace lines of the log before
-// them. Each of them is one more pass over the bytes that are read.
+// MaxFilters limits how many logs of a chain may leave out or replace lines of the log before them.
+// Each such log costs another pass over the bytes.
 const MaxFilters = 16
 
-// LogChain is a log and those before it, newest first.
+// LogChain is a log and the logs before it, newest first.
 type LogChain []Log
 
-// ReadLog reads the objects that list a log. size is the number of bytes that the log must
-// stand for.
+// ReadLog reads the objects that list a log. size is the number of bytes that the log must list.
 func ReadLog(ctx context.Context, o segno.Objects, name segno.Hash, size int64) (LogChain, error) {
 	var out LogChain
 	for known := true; ; {
@@ -239,7 +238,8 @@ func getLog(ctx context.Context, o segno.Objects, name segno.Hash) (Log, error) 
 	return decodeLog(data)
 }
 
-// Cost returns how many logs leave out or replace lines, and the number of bytes in all chunks.
+// Cost returns the number of logs that leave out or replace lines, and the number of bytes in all
+// chunks.
 func (l LogChain) Cost() (filters int, stored int64) {
 	for _, node := range l {
 		if node.Keep != nil || node.Head.Size > 0 {
@@ -274,15 +274,15 @@ const opReadLog = "read stored transcript"
 // bytes of the log before n.
 type Filter func(in io.Reader, n Log) io.Reader
 
-// OpenLog returns the bytes of a log. Logs that leave out lines or replace the session need
-// lines, which depends on the agent.
+// OpenLog returns the bytes of a log. It calls lines, which depends on the agent, for logs that
+// leave out lines or replace the session.
 func OpenLog(ctx context.Context, o segno.Objects, name segno.Hash, size int64, lines Filter) (io.Reader, error) {
 	logs, err := ReadLog(ctx, o, name, size)
 	if err != nil {
 		return nil, err
 	}
-	// Lines stay lines and records stay records whatever session id they have, so only
-	// the newest id must be filled in.
+	// Replacing a session id does not change which bytes are lines or records, so only the newest
+	// id must be filled in.
 	newest := slices.IndexFunc(logs, func(n Log) bool { return n.Session != "" })
 	tail := &chunkReader{ctx: ctx, objects: o}
 	r := io.Reader(tail)
@@ -321,7 +321,7 @@ func (r *skipReader) Read(p []byte) (int, error) {
 	return r.r.Read(p)
 }
 
-// chunkReader reads chunks one after another.
+// chunkReader reads the concatenation of chunks.
 type chunkReader struct {
 	ctx     context.Context
 	objects segno.Objects

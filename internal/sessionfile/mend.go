@@ -21,9 +21,14 @@ type Mend struct {
 	// IsRecord reports whether a JSON object is a whole record of the agent.
 	IsRecord func(object []byte) bool
 	Tail     string // what the agent does with bytes behind the last newline, for findings
+	// BOM is what the agent does with a line that begins with a byte order mark, "" if it ignores the mark.
+	BOM string
+	// BeginsOnly is set to read as an agent does: of a damaged line, only a record that it begins with counts.
+	BeginsOnly bool
 
 	Findings []transcript.Finding
 	edits    []edit
+	order    []Place // if not nil, the repaired transcript is these records
 }
 
 // edit replaces the bytes between two offsets of a transcript.
@@ -31,6 +36,9 @@ type edit struct {
 	from, to int64
 	text     []byte
 }
+
+// Place is where a record is in a transcript.
+type Place struct{ From, To int64 }
 
 // Piece is a record of a transcript. A line has one, unless it is damaged.
 type Piece struct {
@@ -48,6 +56,9 @@ func (m *Mend) Replace(from, to int64, text []byte) {
 	m.edits = append(m.edits, edit{from, to, text})
 }
 
+// Reorder makes the repaired transcript these records, each in a line. Edits then have no effect.
+func (m *Mend) Reorder(records []Place) { m.order = records }
+
 // Add adds a finding.
 func (m *Mend) Add(code string, line int, offset int64, why, repair string) {
 	m.Findings = append(m.Findings, transcript.Finding{Code: code, Line: line, Offset: offset, Why: why, Repair: repair})
@@ -63,6 +74,17 @@ func (m *Mend) Sorted() []transcript.Finding {
 // their agent is, and collects edits that leave one record in each line.
 func (m *Mend) Pieces(ctx context.Context, in io.Reader, do func(Piece) error) error {
 	l := NewLineReader(in, 0)
+	var held []Piece // lines that may be the beginning of one record
+	flush := func() error {
+		lines := held
+		held = nil
+		for _, p := range lines {
+			if err := m.line(p, p.End()+1, do); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	for at := range l.All() {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -70,15 +92,74 @@ func (m *Mend) Pieces(ctx context.Context, in io.Reader, do func(Piece) error) e
 		if !at.IsWhole() && !isZeros(at.Bytes) {
 			continue // longer than MaxLine: its content is not known
 		}
-		if err := m.line(Piece{bytes.TrimSuffix(at.Bytes, []byte{'\n'}), at.Offset, at.Number}, l.Offset, do); err != nil {
+		p := Piece{bytes.TrimSuffix(at.Bytes, []byte{'\n'}), at.Offset, at.Number}
+		joined, canGrow := join(held, p)
+		switch {
+		case joined.Bytes != nil:
+			held = nil
+			if err := m.joined(joined, do); err != nil {
+				return err
+			}
+			continue
+		case canGrow:
+			p.Bytes = bytes.Clone(p.Bytes)
+			held = append(held, p)
+			continue
+		}
+		if err := flush(); err != nil {
 			return err
 		}
+		if err := m.line(p, l.Offset, do); err != nil {
+			return err
+		}
+	}
+	if err := flush(); err != nil {
+		return err
 	}
 	torn, err := l.End()
 	if err != nil || torn == 0 {
 		return err
 	}
 	return m.tail(Piece{bytes.Clone(l.partial), l.Offset, l.Number + 1}, do)
+}
+
+// The limits of a record on several lines.
+const (
+	maxJoinedLines = 1000
+	maxJoinedBytes = 1 << 20
+)
+
+// join joins lines to a record, if they are one with the line p. canGrow reports whether they may be the
+// beginning of one.
+func join(held []Piece, p Piece) (joined Piece, canGrow bool) {
+	all := p
+	if len(held) > 0 {
+		text := make([]byte, 0, int(p.End()-held[0].Offset))
+		for _, h := range held {
+			text = append(append(text, h.Bytes...), '\n')
+		}
+		all = Piece{append(text, p.Bytes...), held[0].Offset, held[0].Line}
+	}
+	from := jsonscan.SkipSpace(all.Bytes, skipBOM(all))
+	if from == len(all.Bytes) || all.Bytes[from] != '{' {
+		return Piece{}, false
+	}
+	end, ok := jsonscan.Members(all.Bytes, from, func([]byte, jsonscan.Span) {})
+	if ok && len(held) > 0 && jsonscan.SkipSpace(all.Bytes, end) == len(all.Bytes) {
+		return all, false
+	}
+	return Piece{}, !ok && end == len(all.Bytes) && len(held) < maxJoinedLines && len(all.Bytes) < maxJoinedBytes
+}
+
+// joined handles a record on several lines.
+func (m *Mend) joined(p Piece, do func(Piece) error) error {
+	for i, c := range p.Bytes {
+		if c == '\n' {
+			m.Replace(p.Offset+int64(i), p.Offset+int64(i)+1, []byte{' '})
+		}
+	}
+	m.Add(transcript.CodeSplit, p.Line, p.Offset, "the record is on several lines, which Codex skips, and versions of Claude Code may skip", "put on one line")
+	return m.record(p, do)
 }
 
 // line handles a line with a newline, which ends at the offset end.
@@ -167,6 +248,11 @@ func (m *Mend) split(p Piece, records []jsonscan.Span, do func(Piece) error) err
 
 // record handles a record, and replaces bytes of it that are not UTF-8.
 func (m *Mend) record(p Piece, do func(Piece) error) error {
+	if n := skipBOM(p); n > 0 && m.BOM != "" {
+		m.Add(transcript.CodeBOM, p.Line, p.Offset, "the line begins with a byte order mark; "+m.BOM, "left out")
+		m.Replace(p.Offset, p.Offset+int64(n), nil)
+		p.Bytes, p.Offset = p.Bytes[n:], p.Offset+int64(n)
+	}
 	if !utf8.Valid(p.Bytes) {
 		first := -1
 		for i := 0; i < len(p.Bytes); {
@@ -187,6 +273,13 @@ func (m *Mend) record(p Piece, do func(Piece) error) error {
 // recordsIn finds the whole records in a damaged line. A record inside a part of another one is
 // in a string there, so its quotes are escaped.
 func (m *Mend) recordsIn(line []byte) (out []jsonscan.Span) {
+	if m.BeginsOnly {
+		from := jsonscan.SkipSpace(line, 0)
+		if end, ok := jsonscan.Members(line, from, func([]byte, jsonscan.Span) {}); ok {
+			out = append(out, jsonscan.Span{From: from, To: end})
+		}
+		return out
+	}
 	budget := 8*len(line) + 64<<10 // how many bytes may be scanned: hostile lines begin many objects
 	for at := 0; at < len(line) && budget > 0; {
 		from := bytes.IndexByte(line[at:], '{')
@@ -216,53 +309,131 @@ func skipBOM(p Piece) int {
 const maxRounds = 8
 
 // MendAll repairs a transcript until check finds no damage. It returns the repaired transcript and
-// the damage of the original. The reader reads in.
-func MendAll(in *io.SectionReader, check func(io.Reader) (*Mend, error)) (*io.SectionReader, []transcript.Finding, error) {
-	var first []transcript.Finding
+// the damage of the original. read is the agent's reading of a transcript. The reader reads in.
+func MendAll(in *io.SectionReader, check func(io.Reader) (*Mend, error), read func(io.Reader) (transcript.Reading, error)) (*io.SectionReader, transcript.Diagnosis, error) {
+	var d transcript.Diagnosis
+	var err error
+	if d.Before, err = read(io.NewSectionReader(in, 0, in.Size())); err != nil {
+		return in, d, err
+	}
+	original, all := in, &Mend{}
+	origin := func(offset int64) int64 { return offset }
 	for round := range maxRounds {
 		m, err := check(io.NewSectionReader(in, 0, in.Size()))
-		if err != nil || len(m.Findings) == 0 {
-			return in, first, err
+		if err != nil {
+			return in, d, err
 		}
-		if round == 0 {
-			first = m.Sorted()
+		if len(m.Findings) == 0 {
+			d.After = d.Before
+			if round > 0 {
+				d.After, err = read(io.NewSectionReader(in, 0, in.Size()))
+			}
+			d.Findings = all.Sorted()
+			return in, d, err
 		}
-		in = m.apply(in)
+		if round > 0 {
+			if err := m.relocate(original, origin); err != nil {
+				return in, d, err
+			}
+		}
+		for _, f := range m.Findings {
+			if !slices.ContainsFunc(all.Findings, func(o transcript.Finding) bool { return round > 0 && o.Code == f.Code && o.Line == f.Line }) {
+				all.Findings = append(all.Findings, f)
+			}
+		}
+		out, before := m.apply(in), origin
+		in, origin = io.NewSectionReader(out, 0, out.size), func(offset int64) int64 { return before(out.origin(offset)) }
 	}
-	return nil, nil, segno.Errorf(segno.KindInternal, "repair session", "", "the repaired copy would still be damaged")
+	return nil, d, segno.Errorf(segno.KindInternal, "repair session", "", "the repaired copy would still be damaged")
+}
+
+// relocate makes the offsets and lines of findings in a repaired transcript those of the original.
+func (m *Mend) relocate(original io.ReaderAt, origin func(int64) int64) error {
+	for i := range m.Findings {
+		m.Findings[i].Offset = origin(m.Findings[i].Offset)
+	}
+	m.Sorted()
+	at, line := int64(0), 1
+	buf := make([]byte, 64<<10)
+	for i := range m.Findings {
+		for f := &m.Findings[i]; at < f.Offset; {
+			n, err := original.ReadAt(buf[:min(int64(len(buf)), f.Offset-at)], at)
+			if n == 0 {
+				return cmp.Or(err, io.ErrUnexpectedEOF)
+			}
+			at, line = at+int64(n), line+bytes.Count(buf[:n], []byte{'\n'})
+		}
+		m.Findings[i].Line = line
+	}
+	return nil
 }
 
 // apply returns a transcript with all edits. Of two insertions at one place the longer one is first,
 // because the newline at the end of the last line follows all else.
-func (m *Mend) apply(in *io.SectionReader) *io.SectionReader {
+func (m *Mend) apply(in *io.SectionReader) *parts {
+	out := &parts{}
+	if m.order != nil {
+		for _, p := range m.order {
+			out.keep(in, p.From, p.To)
+			out.add([]byte{'\n'}, p.To)
+		}
+		return out
+	}
 	slices.SortStableFunc(m.edits, func(a, b edit) int {
 		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to), cmp.Compare(len(b.text), len(a.text)))
 	})
-	out, at := &parts{}, int64(0)
+	at := int64(0)
 	for _, e := range m.edits {
 		if e.from < at {
 			continue // it is inside bytes that another edit replaces
 		}
-		out.add(io.NewSectionReader(in, at, e.from-at))
-		out.add(io.NewSectionReader(bytes.NewReader(e.text), 0, int64(len(e.text))))
+		out.keep(in, at, e.from)
+		out.add(e.text, e.from)
 		at = min(e.to, in.Size())
 	}
-	out.add(io.NewSectionReader(in, at, in.Size()-at))
-	return io.NewSectionReader(out, 0, out.size)
+	out.keep(in, at, in.Size())
+	return out
 }
 
 // parts are several texts as one.
 type parts struct {
-	all  []*io.SectionReader
-	ends []int64 // of each, in the whole
-	size int64
+	all   []*io.SectionReader
+	from  []int64 // where each is in the transcript before the edits, or which place there it replaces
+	isNew []bool  // the text is of an edit
+	ends  []int64 // of each, in the whole
+	size  int64
 }
 
-func (p *parts) add(part *io.SectionReader) {
+// keep adds the bytes of a transcript between two offsets.
+func (p *parts) keep(in *io.SectionReader, from, to int64) {
+	p.addPart(io.NewSectionReader(in, from, to-from), from, false)
+}
+
+// add adds the text of an edit at an offset.
+func (p *parts) add(text []byte, at int64) {
+	p.addPart(io.NewSectionReader(bytes.NewReader(text), 0, int64(len(text))), at, true)
+}
+
+func (p *parts) addPart(part *io.SectionReader, from int64, isNew bool) {
 	if part.Size() > 0 {
 		p.size += part.Size()
-		p.all, p.ends = append(p.all, part), append(p.ends, p.size)
+		p.all, p.from, p.isNew, p.ends = append(p.all, part), append(p.from, from), append(p.isNew, isNew), append(p.ends, p.size)
 	}
+}
+
+// origin returns the offset in the transcript before the edits that an offset behind them has.
+func (p *parts) origin(offset int64) int64 {
+	i, _ := slices.BinarySearch(p.ends, offset+1)
+	switch {
+	case len(p.all) == 0:
+		return 0
+	case i == len(p.all):
+		i, offset = i-1, p.size-1
+	}
+	if p.isNew[i] {
+		return p.from[i]
+	}
+	return p.from[i] + offset - (p.ends[i] - p.all[i].Size())
 }
 
 // ReadAt implements [io.ReaderAt].

@@ -32,11 +32,11 @@ type Output struct {
 	isGone bool   // the temporary name no longer exists
 }
 
-// writeBackSize is how many bytes are written before the disk begins to write them. The
-// sync at the end of a long transcript then waits for the last of them only.
+// writeBackSize is the number of written bytes after which the kernel is asked to write them to the
+// disk. The sync at the end of a long transcript then waits only for the last bytes.
 const writeBackSize = 4 << 20
 
-// CreateOutput begins a file that will have a name. Its directory must exist.
+// CreateOutput begins a file that will get this name. Its directory must exist.
 func CreateOutput(fsys vfs.FS, name string) (*Output, error) {
 	temp := filepath.Join(filepath.Dir(name), ".segno-"+rand.Text())
 	f, err := fsys.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -79,7 +79,7 @@ func (o *Output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// startWrite starts to write the buffer, after the write in progress.
+// startWrite waits for the write in progress and starts to write the buffer.
 func (o *Output) startWrite() error {
 	if err := o.wait(); err != nil || len(o.buf) == 0 {
 		return err
@@ -120,7 +120,7 @@ func (o *Output) flush() error {
 	return o.wait()
 }
 
-// SetTime sets the time of the last modification. Later writes change it again.
+// SetTime sets the modification time. Later writes change it again.
 func (o *Output) SetTime(t time.Time) error {
 	if err := o.flush(); err != nil {
 		return err
@@ -128,7 +128,7 @@ func (o *Output) SetTime(t time.Time) error {
 	return o.fs.Chtimes(o.temp, t, t)
 }
 
-// Sync makes the bytes durable. Meanwhile it reads them back and compares them.
+// Sync makes the bytes durable. At the same time it reads them back and compares them.
 func (o *Output) Sync() error {
 	if err := o.flush(); err != nil {
 		return err
@@ -151,9 +151,9 @@ func (o *Output) compare(f io.ReaderAt) error {
 	return nil
 }
 
-// Publish gives the file its name. It never replaces a file: the error is
-// [fs.ErrExist] if a file with other bytes has the name. If a file with the same bytes has
-// it, publish succeeds, so that an interrupted operation can be repeated.
+// Publish gives the file its name. It never replaces a file. The error is [fs.ErrExist] if a file
+// with other bytes has the name. If a file with the same bytes has it, Publish succeeds, so that an
+// interrupted operation can be repeated.
 func (o *Output) Publish() error {
 	err := o.fs.Link(o.temp, o.name)
 	if hasNoLinks(err) {
@@ -179,7 +179,7 @@ func (o *Output) removeTemp() error {
 	return err
 }
 
-// compareExisting returns [fs.ErrExist] unless the file that has the name has the same bytes.
+// compareExisting returns [fs.ErrExist] unless the existing file of this name has the same bytes.
 func (o *Output) compareExisting() error {
 	f, err := OpenRegular(o.name)
 	if err != nil {
@@ -199,9 +199,9 @@ func hasNoLinks(err error) bool {
 
 // Close closes the file and removes it if it has not been published.
 func (o *Output) Close() {
-	_ = o.wait() // a failed write was already reported, or its file is not wanted
+	_ = o.wait() // a failed write was already reported, or the file is discarded
 	o.file.Close()
 	if !o.isGone {
-		_ = o.removeTemp() // at worst a hidden file remains, and the caller reports an error anyway
+		_ = o.removeTemp() // at worst a hidden file remains, and the caller already has an error
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// WholeCapture has the captures of a [segno.Transcript] that reads a session whole. An adapter
-// embeds it. Its sessions refer to no other session, so a capture of a cut or of a fork is one of
-// the whole session. The store has its blocks only once.
+// WholeCapture implements the captures of a [segno.Transcript] that always reads a whole session.
+// An adapter embeds it. Its sessions do not refer to other sessions, so the capture of a cut or a
+// fork captures the whole session. The store keeps equal blocks only once.
 type WholeCapture struct {
 	read func(ctx context.Context, op string, src segno.Source) (*Conversation, error)
 }
@@ -23,12 +23,12 @@ func (w WholeCapture) Capture(ctx context.Context, src segno.Source, prev *segno
 	return w.capture(ctx, src, prev, false, b)
 }
 
-// CaptureTurns is Capture with all turns behind prev.
+// CaptureTurns is like Capture, with all turns after prev.
 func (w WholeCapture) CaptureTurns(ctx context.Context, src segno.Source, prev, _ *segno.Position, _ segno.Objects, b segno.Batch, _ func(string) bool) (segno.Captured, error) {
 	return w.capture(ctx, src, prev, true, b)
 }
 
-// CaptureCut stores the session whole.
+// CaptureCut stores the whole session.
 func (w WholeCapture) CaptureCut(ctx context.Context, src segno.Source, _ segno.Position, _ segno.Objects, b segno.Batch) (segno.Position, error) {
 	got, err := w.capture(ctx, src, nil, false, b)
 	return got.Position, err

@@ -14,7 +14,7 @@ func (d *Dir) baseFile(id segno.WorkspaceID) string {
 	return d.file("bases", "base", string(id), ".json")
 }
 
-// KeepBase makes a base durable. It replaces an older one of the workspace.
+// KeepBase saves a base durably. It replaces an older base of the workspace.
 func (d *Dir) KeepBase(_ context.Context, b timeline.Base) (err error) {
 	defer annotate(&err, "keep first snapshot")
 	return d.keep(d.baseFile(b.Snapshot.Workspace), b)
@@ -40,5 +40,5 @@ func (d *Dir) Bases(ctx context.Context) (all []timeline.Base, err error) {
 	return all, errors.Join(err, ctx.Err())
 }
 
-// RemoveBase removes the base of a workspace.
+// RemoveBase durably removes the base of a workspace, if there is one.
 func (d *Dir) RemoveBase(id segno.WorkspaceID) error { return d.remove(d.baseFile(id)) }

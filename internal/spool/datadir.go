@@ -7,8 +7,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// FindStore returns the store's directory as an absolute path: store if it is not empty, otherwise the
-// directory "segno" in the user's data directory, which the environment names.
+// FindStore returns the absolute path of the store's directory. This is store if it is not empty, else the directory
+// "segno" in the user's data directory, which the environment names.
 func FindStore(getenv func(string) string, store string) (string, error) {
 	home, data := getenv("HOME"), getenv("XDG_DATA_HOME")
 	switch {

@@ -13,8 +13,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Defer makes commits durable that found the store busy. A lock guards the numbers of the files,
-// because two processes may defer commits at once.
+// Defer durably saves commits for a store that is busy. A lock guards the numbers of the files,
+// because two processes may defer commits at the same time.
 func (d *Dir) Defer(ctx context.Context, commits []segno.Commit) (err error) {
 	defer annotate(&err, "defer commits")
 	data, err := json.Marshal(commits)
@@ -47,7 +47,7 @@ func (d *Dir) ReplayDeferred(ctx context.Context, apply func(segno.Commit) error
 		return err
 	}
 	defer unlock()
-	names, err := d.list("deferred", ".json") // another process may have applied some meanwhile
+	names, err := d.list("deferred", ".json") // read again under the lock: another process may have applied some
 	for _, name := range names {
 		if err := d.applyDeferred(name, apply); err != nil {
 			return fmt.Errorf("apply deferred commits: %w", err)
@@ -76,7 +76,7 @@ func (d *Dir) ListDeferred(ctx context.Context) (all []segno.Commit, err error) 
 func (d *Dir) readDeferred(name string) (commits []segno.Commit, err error) {
 	data, err := d.readFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // another process has applied them meanwhile
+		return nil, nil // another process has applied them in the meantime
 	}
 	if segno.KindOf(err) == segno.KindCorrupt {
 		return nil, damagedCommits(name, err)
@@ -95,9 +95,9 @@ func damagedCommits(name string, err error) error {
 		WithHint("the file is kept as .failed; the turns in it are not in the log")
 }
 
-// applyDeferred applies the commits of one file in order and deletes the file. The file stays if
-// a later attempt may succeed. A process that ends before the deletion leaves commits that were
-// applied. apply must therefore accept a commit twice.
+// applyDeferred applies the commits of one file in order and deletes the file. The file stays if a
+// later attempt may succeed. If the process ends before the deletion, the file remains although its
+// commits were applied. So apply must accept the same commit twice.
 func (d *Dir) applyDeferred(name string, apply func(segno.Commit) error) error {
 	commits, err := d.readDeferred(name)
 	if commits == nil && err == nil {
@@ -113,14 +113,15 @@ func (d *Dir) applyDeferred(name string, apply func(segno.Commit) error) error {
 	if err == nil {
 		return d.fsys.Remove(name)
 	}
-	// It cannot succeed. The file is set aside, and the next call applies the commits after it.
+	// The commit can never succeed. Set the file aside, so that the next call applies the later
+	// commits.
 	if moved := d.fsys.Rename(name, name+failedSuffix); moved != nil {
 		return errors.Join(moved, err)
 	}
 	return fmt.Errorf("a turn could not be committed, it is kept in %s: %w", name+failedSuffix, err)
 }
 
-// failedSuffix marks commits that cannot be applied.
+// failedSuffix marks files that were set aside.
 const failedSuffix = ".failed"
 
 // Failed returns the files of turns and commits that were set aside.

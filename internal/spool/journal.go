@@ -19,19 +19,19 @@ func (d *Dir) planFile(id segno.WorkspaceID) string {
 	return d.file("journal", "journal", string(id), ".json")
 }
 
-// Lock makes the caller the only one that snapshots or moves a workspace. Other parts of segno
-// lock names of their own that are no ids of workspaces.
+// Lock makes the caller the only one that snapshots or moves a workspace. Other parts of segno use
+// the function with names that are not ids of workspaces.
 func (d *Dir) Lock(ctx context.Context, id segno.WorkspaceID) (func(), error) {
 	return lock(ctx, d.fsys, d.file("locks", "workspace", string(id), ""))
 }
 
-// WritePlan makes a plan durable.
+// WritePlan saves a plan durably.
 func (d *Dir) WritePlan(_ context.Context, id segno.WorkspaceID, plan json.RawMessage) (err error) {
 	defer annotate(&err, "write journal")
 	return d.writeFile(d.planFile(id), plan)
 }
 
-// ReadPlan returns the plan, or nil if no move is under way.
+// ReadPlan returns the plan of the move under way, or nil.
 func (d *Dir) ReadPlan(_ context.Context, id segno.WorkspaceID) (plan json.RawMessage, err error) {
 	defer annotate(&err, "read journal")
 	plan, err = d.readFile(d.planFile(id))
@@ -41,7 +41,7 @@ func (d *Dir) ReadPlan(_ context.Context, id segno.WorkspaceID) (plan json.RawMe
 	return plan, err
 }
 
-// ClearPlan removes the plan.
+// ClearPlan durably removes the plan.
 func (d *Dir) ClearPlan(_ context.Context, id segno.WorkspaceID) (err error) {
 	defer annotate(&err, "clear journal")
 	return d.remove(d.planFile(id))
@@ -51,9 +51,9 @@ func (d *Dir) ClearPlan(_ context.Context, id segno.WorkspaceID) (err error) {
 const lockWait = 30 * time.Second
 
 // lock creates and locks a file. The file is never removed, so that all processes lock the same
-// one. The kernel releases the lock of a process that ends. The error has [segno.KindBusy] if
-// another process holds the lock until ctx or lockWait ends, and [segno.KindRefused] if the store
-// cannot be written.
+// file. The kernel releases the lock when a process ends. The error has [segno.KindBusy] if another
+// process holds the lock until ctx or lockWait ends, and [segno.KindRefused] if the store cannot be
+// written.
 func lock(ctx context.Context, fsys vfs.FS, name string) (unlock func(), err error) {
 	const op = "lock workspace"
 	err = vfs.MkdirAllSynced(fsys, filepath.Dir(name))

@@ -12,7 +12,7 @@ import (
 )
 
 // CheckOwner returns an error with [segno.KindRefused] if another user controls the store: the
-// directory belongs to that user, or a symlink in the path does. A store need not exist.
+// directory, or a symlink in its path, belongs to that user. The store need not exist.
 func CheckOwner(store string) error {
 	refuse := func(what, name string, uid uint32) error {
 		return segno.Errorf(segno.KindRefused, "open store", store, "the %s %s belongs to another user (uid %d)", what, name, uid).

@@ -9,8 +9,8 @@ import (
 	"github.com/dalsegno/segno/internal/spool"
 )
 
-// TestAStoreOfAnotherUserIsRefused checks directories and symlinks of this user and of
-// another. Only root can make the second kind.
+// TestAStoreOfAnotherUserIsRefused checks directories and symlinks of this user and of another
+// user. Only root can make those of another user.
 func TestAStoreOfAnotherUserIsRefused(t *testing.T) {
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

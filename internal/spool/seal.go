@@ -18,7 +18,7 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// SealFile is the name of the file that a sealed store has in its directory. Package internal/sealing reads it.
+// SealFile is the name of the file that marks a store's directory as sealed. Package internal/sealing reads it.
 const SealFile = "seal.json"
 
 // IsSealed reports whether the store in a directory is sealed.
@@ -27,26 +27,27 @@ func IsSealed(store string) bool {
 	return err == nil
 }
 
-// Sealer encrypts and authenticates the files of a sealed store. What was sealed for a place opens only there.
+// Sealer encrypts and authenticates the files of a sealed store. Content that was sealed for a place can be opened only
+// for the same place.
 type Sealer interface {
 	Seal(plain []byte, place ...string) []byte
 	Open(sealed []byte, place ...string) ([]byte, error)
 }
 
-// NewSealed returns the spool kept under path. sealer is called for each operation that reads or writes content. It
-// returns nil if the store is not sealed at the time.
+// NewSealed returns the spool kept under path. The spool calls sealer for each operation that reads or writes content.
+// sealer returns nil if the store is not sealed at that moment.
 func NewSealed(path string, fsys vfs.FS, sealer func() (Sealer, error)) *Dir {
 	return &Dir{path: path, fsys: fsys, sealer: sealer}
 }
 
-// Place returns the place for which a file of a sealed store is sealed: its directory and its name up to the first
-// dot. A file that was set aside has the place it had before.
+// Place returns the place for which a file of a sealed store is sealed: its directory and its name up to the first dot.
+// A file that was set aside keeps its place.
 func Place(name string, part ...string) []string {
 	base, _, _ := strings.Cut(filepath.Base(name), ".")
 	return append([]string{"file", filepath.Base(filepath.Dir(name)), base}, part...)
 }
 
-// The parts of a turn's file, for which its lines are sealed.
+// The parts of a turn's file. Each line is sealed for its part.
 const (
 	partOpen  = "open"
 	partEntry = "entry"
@@ -64,7 +65,7 @@ func encodeLine(z Sealer, name, part string, value []byte) ([]byte, error) {
 	return json.Marshal(line{Entry: value})
 }
 
-// decodeLine reads a line of a turn's file. It reports false for a damaged line, and returns nothing for a line of a
+// decodeLine reads a line of a turn's file. ok is false for a damaged line. open and entry are both nil for a line of a
 // later version.
 func decodeLine(z Sealer, name string, data []byte) (open *timeline.OpenTurn, entry *segno.Entry, ok bool) {
 	part, value, ok := openLine(z, name, data)
@@ -106,8 +107,9 @@ func openLine(z Sealer, name string, data []byte) (part string, value []byte, ok
 	return part, value, err == nil
 }
 
-// removeIfSealed removes from a turn's file a line that the caller appended, if the store was sealed meanwhile and the
-// line is not. A line that another process appends at the same time may be lost: the turn has no process that is alive.
+// removeIfSealed removes an unsealed line that the caller appended to a turn's file, if the store was sealed in the
+// meantime. A line that another process appends at the same time may be lost. That is acceptable, because no process of
+// the turn is alive.
 func (d *Dir) removeIfSealed(name string, line []byte) error {
 	if z, err := d.sealer(); z == nil && err == nil {
 		return nil
@@ -126,7 +128,7 @@ func (d *Dir) removeIfSealed(name string, line []byte) error {
 	return vfs.Replace(d.fsys, name, rest, 0o600)
 }
 
-// writeFile durably creates or replaces a file.
+// writeFile durably creates or replaces a file, and seals its content if the store is sealed.
 func (d *Dir) writeFile(name string, data []byte) error {
 	z, err := d.sealer()
 	if err != nil {
@@ -142,7 +144,7 @@ func sealFile(z Sealer, name string, data []byte) []byte {
 	return z.Seal(data, Place(name)...)
 }
 
-// readFile returns the content of a file.
+// readFile returns the unsealed content of a file.
 func (d *Dir) readFile(name string) ([]byte, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
@@ -158,7 +160,8 @@ func (d *Dir) readFile(name string) ([]byte, error) {
 	return data, nil
 }
 
-// CopyTurns copies the files of turns, also those that were set aside, to a spool with another key.
+// CopyTurns copies the files of turns, including those that were set aside, to a spool with another
+// key.
 func (d *Dir) CopyTurns(ctx context.Context, to *Dir) (err error) {
 	defer annotate(&err, "copy open turns")
 	from, err := d.sealer()
@@ -187,7 +190,7 @@ func (d *Dir) CopyTurns(ctx context.Context, to *Dir) (err error) {
 	return nil
 }
 
-// convertTurn returns the content of a turn's file for another key. A damaged line stays a damaged line.
+// convertTurn returns the content of a turn's file for another key. Damaged lines stay damaged.
 func convertTurn(from, to Sealer, name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {

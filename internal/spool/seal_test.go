@@ -23,8 +23,8 @@ func newSealer(t testing.TB, first byte) Sealer {
 	return z
 }
 
-// TestSealedTurns writes two turns with the same content. Nothing of it can be read from the files. Lines that are torn,
-// plain, of another key or of another turn count as damaged, and the others are read.
+// TestSealedTurns writes two turns with the same content, which cannot be read from the files. Lines that are torn,
+// plain, of another key or of another turn count as damaged. The other lines are read.
 func TestSealedTurns(t *testing.T) {
 	dir, z := t.TempDir(), newSealer(t, 1)
 	d := NewSealed(dir, vfs.OS, func() (Sealer, error) { return z, nil })
@@ -77,7 +77,7 @@ func TestSealedTurns(t *testing.T) {
 	}
 }
 
-// TestSealedFilesOpenOnlyInTheirPlace exchanges files of a sealed spool, and puts plain ones in their place.
+// TestSealedFilesOpenOnlyInTheirPlace swaps files of a sealed spool, and replaces them by plain files.
 func TestSealedFilesOpenOnlyInTheirPlace(t *testing.T) {
 	dir, z := t.TempDir(), newSealer(t, 1)
 	d := NewSealed(dir, vfs.OS, func() (Sealer, error) { return z, nil })
@@ -113,8 +113,8 @@ func TestSealedFilesOpenOnlyInTheirPlace(t *testing.T) {
 	}
 }
 
-// TestSpoolThatIsSealedMeanwhile seals the store between the moment at which a hook finds it plain and its write. The line
-// does not stay in plain, and what the file had before stays.
+// TestSpoolThatIsSealedMeanwhile seals the store after a hook found it plain and before the hook writes. The file does
+// not keep the plain line, but keeps its earlier lines.
 func TestSpoolThatIsSealedMeanwhile(t *testing.T) {
 	z := newSealer(t, 1)
 	for _, unlocks := range []bool{true, false} {

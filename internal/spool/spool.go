@@ -1,8 +1,8 @@
-// Package spool keeps small files beside the store that must survive a process but need no database:
-// open turns, commits that found the store busy, and the plans of moves under way.
+// Package spool keeps small files beside the store that must survive a process but need no database: open turns,
+// commits that were deferred because the store was busy, and the plans of moves under way.
 //
-// A turn is one file of JSON lines. A hook at a tool boundary appends a line with one write, and costs
-// little more than its process:
+// A turn is one file of JSON lines. A hook at a tool boundary appends a line with one write, so it costs little more
+// than starting its process:
 //
 //	turns/<id>.jsonl     {"open": OpenTurn} once or more, the last counts; {"entry": Entry} …
 //	deferred/<n>.json    one list of commits each, in order of n
@@ -46,14 +46,14 @@ type Dir struct {
 	sealer func() (Sealer, error)
 }
 
-// New returns the spool kept under path, which need not exist yet, and is not sealed. fsys is
-// [vfs.OS] outside fault tests.
+// New returns the spool of a store that is not sealed, kept under path, which need not exist yet.
+// fsys is [vfs.OS] except in fault tests.
 func New(path string, fsys vfs.FS) *Dir {
 	return NewSealed(path, fsys, func() (Sealer, error) { return nil, nil })
 }
 
-// line is one line of a turn's file. It has one of the two: a [timeline.OpenTurn] or a [segno.Entry]. In a sealed
-// store they are sealed, as strings.
+// line is one line of a turn's file. It contains either a [timeline.OpenTurn] or a [segno.Entry]. In a sealed store,
+// the value is a string with the sealed content.
 type line struct {
 	Open  json.RawMessage `json:"open,omitempty"`
 	Entry json.RawMessage `json:"entry,omitempty"`
@@ -65,12 +65,11 @@ func (d *Dir) file(dir, kind, key, ext string) string {
 	return filepath.Join(d.path, dir, segno.DerivedID(kind, key)+ext)
 }
 
-// turnFile returns the file of a turn.
 func (d *Dir) turnFile(key segno.TurnKey) string {
 	return d.file("turns", "turn", string(key), ".jsonl")
 }
 
-// SaveTurn makes an open turn durable.
+// SaveTurn saves an open turn durably.
 func (d *Dir) SaveTurn(ctx context.Context, t timeline.OpenTurn) (err error) {
 	defer annotate(&err, "open turn")
 	name := d.turnFile(t.Key)
@@ -84,7 +83,7 @@ func (d *Dir) SaveTurn(ctx context.Context, t timeline.OpenTurn) (err error) {
 	return err
 }
 
-// AppendEntry appends an entry with one write, which is not synced: a power cut that loses the entry also
+// AppendEntry appends an entry with one write. It does not sync the file, because a power cut that loses the entry also
 // interrupts its turn.
 func (d *Dir) AppendEntry(ctx context.Context, key segno.TurnKey, e segno.Entry) (err error) {
 	defer annotate(&err, "note entry")
@@ -148,7 +147,7 @@ func (d *Dir) Turns(ctx context.Context) (turns []timeline.OpenTurn, err error) 
 	for _, name := range names {
 		t, _, _, err := read(ctx, z, name, false)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // another process has closed it meanwhile
+			continue // another process has closed the turn in the meantime
 		}
 		if err != nil {
 			return nil, err
@@ -161,7 +160,8 @@ func (d *Dir) Turns(ctx context.Context) (turns []timeline.OpenTurn, err error) 
 	return turns, nil
 }
 
-// Entries returns a turn's entries in the order they were noted.
+// Entries returns a turn's entries in the order in which they were recorded. bad is the number of
+// damaged lines.
 func (d *Dir) Entries(ctx context.Context, key segno.TurnKey) (entries []segno.Entry, bad int, err error) {
 	defer annotate(&err, "read entries")
 	z, err := d.sealer()
@@ -175,8 +175,8 @@ func (d *Dir) Entries(ctx context.Context, key segno.TurnKey) (entries []segno.E
 	return newest(entries), bad, err
 }
 
-// newest keeps the last of several messages with the same id, in the place of the first. A message is
-// noted again each time that its sender adds to it.
+// newest keeps the last of several messages with the same id, at the position of the first. A message is recorded again
+// each time that its sender adds to it.
 func newest(entries []segno.Entry) []segno.Entry {
 	first := map[string]int{}
 	kept := entries[:0]
@@ -229,7 +229,7 @@ func (d *Dir) replace(name string, data []byte) error {
 	return err
 }
 
-// annotate adds the operation that failed to an error.
+// annotate adds the failed operation to an error.
 func annotate(err *error, op string) {
 	if *err != nil {
 		*err = fmt.Errorf("%s: %w", op, *err)
@@ -298,7 +298,7 @@ func (d *Dir) Sweep(ctx context.Context, before time.Time) (err error) {
 		if err != nil || !info.ModTime().Before(before) {
 			continue
 		}
-		open, _, _, err := read(ctx, z, name, false) // nothing in a file about a session
+		open, _, _, err := read(ctx, z, name, false) // open is nil for a file about a session
 		if err == nil && open == nil {
 			err = d.remove(name)
 		}

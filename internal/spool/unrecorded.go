@@ -18,7 +18,7 @@ import (
 type Unrecorded struct {
 	Session segno.SessionID `json:"session"`
 	Dir     string          `json:"dir"`
-	Refused bool            `json:"refused"` // because of Dir; else because of the store
+	Refused bool            `json:"refused"` // Dir is the reason; else the store is
 	Why     string          `json:"why"`
 	Hint    string          `json:"hint,omitempty"`
 	Time    time.Time       `json:"time"`
@@ -28,15 +28,15 @@ func (d *Dir) unrecordedFile(session segno.SessionID) string {
 	return d.file("unrecorded", "unrecorded", string(session), ".json")
 }
 
-// KeepUnrecorded remembers that a session is not recorded, and reports whether it did not know. If the
-// store cannot be written, it returns the result of [Dir.FirstTime].
+// KeepUnrecorded records that a session is not recorded. first is true if there was no such note. If the store cannot
+// be written, it returns the result of [Dir.FirstTime].
 func (d *Dir) KeepUnrecorded(u Unrecorded) (first bool, err error) {
 	data, err := json.Marshal(u)
 	if err != nil {
 		return true, fmt.Errorf("keep unrecorded session: %w", err)
 	}
 	name := d.unrecordedFile(u.Session)
-	z, err := d.sealer() // it fails if the key cannot be read
+	z, err := d.sealer() // fails if the key cannot be read
 	if err == nil {
 		err = vfs.MkdirAllSynced(d.fsys, filepath.Dir(name))
 	}
@@ -44,7 +44,7 @@ func (d *Dir) KeepUnrecorded(u Unrecorded) (first bool, err error) {
 		first, err = d.create(name, sealFile(z, name, data))
 	}
 	if err == nil && z == nil {
-		if now, sealerErr := d.sealer(); now != nil || sealerErr != nil { // the store was sealed meanwhile
+		if now, sealerErr := d.sealer(); now != nil || sealerErr != nil { // the store was sealed in the meantime
 			err = errors.Join(sealerErr, d.remove(name))
 		}
 	}
@@ -54,9 +54,8 @@ func (d *Dir) KeepUnrecorded(u Unrecorded) (first bool, err error) {
 	return first, nil
 }
 
-// FirstTime reports whether it is called for the first time for a session, and for further texts that
-// tell occasions apart. It creates an empty file in the directory for temporary files. If it cannot,
-// it returns true every time.
+// FirstTime reports whether this is the first call for a session and an occasion. It creates an empty file in the
+// directory for temporary files. If it cannot, it returns true every time.
 func (d *Dir) FirstTime(session segno.SessionID, occasion ...string) bool {
 	id := segno.DerivedID(append([]string{"unrecorded", d.path, string(session)}, occasion...)...)
 	first, err := d.create(filepath.Join(os.TempDir(), "segno-"+id), nil)
@@ -76,9 +75,9 @@ func (d *Dir) create(name string, data []byte) (created bool, err error) {
 	return true, errors.Join(err, f.Close())
 }
 
-// ClearUnrecorded removes the notes that are wrong now because a session is recorded in dir:
-// that this session was not recorded, that other sessions in dir were refused, and that the
-// store could not be written.
+// ClearUnrecorded removes the notes that are no longer true once a session is recorded in dir: that
+// this session is not recorded, that other sessions in dir were refused, and that the store could
+// not be written.
 func (d *Dir) ClearUnrecorded(ctx context.Context, session segno.SessionID, dir string) error {
 	all, err := d.Unrecorded(ctx, time.Time{})
 	for _, u := range all {
@@ -89,7 +88,7 @@ func (d *Dir) ClearUnrecorded(ctx context.Context, session segno.SessionID, dir 
 	return err
 }
 
-// Unrecorded returns the sessions that were not recorded, since a time.
+// Unrecorded returns the sessions that were not recorded after a time.
 func (d *Dir) Unrecorded(ctx context.Context, since time.Time) (all []Unrecorded, err error) {
 	defer annotate(&err, "list unrecorded sessions")
 	err = readAll(d, "unrecorded", func(u Unrecorded) {

@@ -8,9 +8,9 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Graph is the tree of all threads and the objects that it reaches: a collection keeps both. The graph only
-// grows. A collection reads and traces most of it beside other writers, then keeps writers out and reads
-// their commits since. No later commit makes an earlier node unreachable.
+// Graph is the tree of all threads, with the objects that it reaches. A collection keeps both. The graph only grows: no
+// later commit makes an earlier node unreachable. So a collection reads and traces most of it while other writers run.
+// Then it blocks the writers and reads the commits that they made in the meantime.
 type Graph struct {
 	records *Records
 	dialect *Dialect
@@ -31,22 +31,23 @@ type Graph struct {
 // GraphNode is a node of the tree.
 type GraphNode struct {
 	Row        int64
-	Checkpoint *segno.Checkpoint // nil for a commit of entries alone
+	Checkpoint *segno.Checkpoint // nil for a commit with only entries
 
 	parent      int64
-	isDeleted   bool // its thread is deleted
+	isDeleted   bool // the thread of the node is deleted
 	isAmended   bool // another node of the same turn replaced it
 	isReachable bool
 }
 
-// Erasure lists the records that an erasure of deleted threads removes and a collection keeps.
+// Erasure lists the records that an erasure of deleted threads removes, although a collection would
+// keep them.
 type Erasure struct {
 	Threads    []segno.ThreadID    // the deleted threads
-	Operations []segno.OperationID // of deleted threads
-	Workspaces []segno.WorkspaceID // their state belongs to a deleted thread
+	Operations []segno.OperationID // the operations of deleted threads
+	Workspaces []segno.WorkspaceID // the workspaces whose state belongs to a deleted thread
 
 	objects map[segno.Hash]bool // stored names of the objects that only deleted threads reach
-	states  []*segno.Snapshot   // of those workspaces
+	states  []*segno.Snapshot   // the states of those workspaces
 }
 
 // NewGraph returns an empty graph. If erase is true, it also finds the records that an erasure removes.
@@ -59,14 +60,14 @@ func NewGraph(c *Common, p *segno.CollectPolicy, erase bool) *Graph {
 	return g
 }
 
-// Drops reports whether a collection deletes an object, which is given by its stored name: an old object that no
-// kept node reaches. A batch may have put a young object and not committed yet, so the collection keeps it, unless
-// only deleted threads reach it and they are being erased. Without a Trace no object is dropped.
+// Drops reports whether a collection deletes the object with a stored name. It deletes old objects that no kept node
+// reaches. It keeps a young object, because an uncommitted batch may have put it, unless it erases deleted threads and
+// only these reach the object. If the policy has no Trace, it deletes no objects.
 func (g *Graph) Drops(stored segno.Hash, isOld bool) bool {
 	return g.policy.Trace != nil && !g.reached[stored] && (isOld || g.Erasure != nil && g.Erasure.objects[stored])
 }
 
-// Unreachable returns the nodes that are not kept, and how many of them have a checkpoint.
+// Unreachable returns the nodes that are not kept, and the number of those with a checkpoint.
 func (g *Graph) Unreachable() (nodes []*GraphNode, checkpoints int) {
 	for _, n := range g.nodes {
 		if n.isReachable {
@@ -80,9 +81,9 @@ func (g *Graph) Unreachable() (nodes []*GraphNode, checkpoints int) {
 	return nodes, checkpoints
 }
 
-// Read adds the commits with a number above since, and the roots: the heads and tips of threads, pins, the
-// ends of operations, the states of workspaces, the checkpoints of the policy, and all nodes of threads
-// that are not deleted, except for amended nodes and those that the policy's retention drops.
+// Read adds the commits with a number above since, and the roots. Roots are the heads and tips of threads, pins, the
+// ends of operations, the states of workspaces, and the checkpoints of the policy. All nodes of threads that are not
+// deleted are roots, too, except amended nodes and those that the policy's retention drops.
 func (g *Graph) Read(ctx context.Context, q Querier, since int64) error {
 	for _, read := range []func(context.Context, Querier, int64) error{g.readNodes, g.readPointers, g.readDeleted, g.readOperations,
 		g.readStates} {
@@ -138,8 +139,8 @@ func (g *Graph) readNodes(ctx context.Context, q Querier, since int64) error {
 	return nil
 }
 
-// readPointers adds the heads and tips of threads that changed, and all pins: a pin has no number that says when
-// it was set.
+// readPointers adds the heads and tips of threads that changed. It adds all pins, because a pin does not record the
+// number of the commit that set it.
 func (g *Graph) readPointers(ctx context.Context, q Querier, since int64) error {
 	var head, tip Text
 	return q.Query(ctx, g.dialect.Pointers, []any{since}, []any{&head, &tip}, func() error {
@@ -161,8 +162,7 @@ func (g *Graph) readDeleted(ctx context.Context, q Querier, _ int64) error {
 	return err
 }
 
-// readOperations adds the ends of operations. An operation on a deleted thread cannot be undone, so it
-// keeps nothing.
+// readOperations adds the ends of operations. It skips operations on deleted threads, because they cannot be undone.
 func (g *Graph) readOperations(ctx context.Context, q Querier, since int64) error {
 	var id, workspace Text
 	var rec []byte
@@ -180,8 +180,8 @@ func (g *Graph) readOperations(ctx context.Context, q Querier, since int64) erro
 	})
 }
 
-// readStates adds the snapshots that workspaces hold now. All of them are read each time: a state has no
-// number that says when it changed.
+// readStates adds the present snapshots of workspaces. It reads all of them each time, because a state does not record
+// the number of the commit that changed it.
 func (g *Graph) readStates(ctx context.Context, q Querier, _ int64) error {
 	if g.Erasure != nil {
 		g.Erasure.states, g.Erasure.Workspaces = nil, nil
@@ -254,9 +254,8 @@ func (g *Graph) Mark() (mustTrace bool) {
 	return len(g.waiting) > 0
 }
 
-// Trace follows the kept checkpoints to the objects that they reach, and in an erasure also the checkpoints of
-// deleted threads. The order matters: an object that a kept checkpoint reaches is not erased, so all kept
-// checkpoints come first.
+// Trace follows the kept checkpoints to the objects that they reach, and in an erasure also the checkpoints of deleted
+// threads. All kept checkpoints must come first, because an object that a kept checkpoint reaches is not erased.
 func (g *Graph) Trace(ctx context.Context) error {
 	for _, c := range g.waiting {
 		if err := g.trace(ctx, c, g.reached); err != nil {
@@ -282,8 +281,8 @@ func (g *Graph) Trace(ctx context.Context) error {
 	return nil
 }
 
-// trace adds the objects of a checkpoint to a set, unless a kept checkpoint reaches them. The policy comes first: it
-// follows only objects that were not visited before.
+// trace adds the objects of a checkpoint to a set, unless a kept checkpoint reaches them. The policy follows only
+// objects that were not visited before.
 func (g *Graph) trace(ctx context.Context, c *segno.Checkpoint, to map[segno.Hash]bool) error {
 	if err := ctx.Err(); err != nil {
 		return err

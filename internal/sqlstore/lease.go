@@ -7,7 +7,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// LeaseRow is the lease of a thread as the thread's row holds it.
+// LeaseRow has the columns of a thread's row that describe the lease.
 type LeaseRow struct {
 	Thread  segno.ThreadID
 	Hidden  bool   // the thread is deleted
@@ -19,7 +19,7 @@ type LeaseRow struct {
 // Dest returns the destinations of the columns hidden, owner, expires and epoch.
 func (l *LeaseRow) Dest() []any { return []any{&l.Hidden, &l.Owner, &l.Expires, &l.Epoch} }
 
-// readLease reads a lease, which may have expired, and the present time.
+// readLease reads a lease and the present time. The lease may have expired.
 func (c *Common) readLease(ctx context.Context, op string, thread segno.ThreadID) (l segno.Lease, row LeaseRow, now time.Time, err error) {
 	row, now, err = c.db.Lease(ctx, op, thread)
 	var owner []byte
@@ -30,8 +30,8 @@ func (c *Common) readLease(ctx context.Context, op string, thread segno.ThreadID
 	return segno.Lease{Thread: thread, Owner: string(owner), Epoch: row.Epoch, Expires: time.Unix(0, row.Expires)}, row, now, err
 }
 
-// swapLease replaces a lease unless another process changed it since it was read as row. Each holder of a lease
-// has its own epoch, and each renewal another end, so the two identify what was read.
+// swapLease replaces a lease, unless another process changed it after it was read as row. Each holder of a lease has
+// its own epoch, and each renewal has another end. So epoch and end identify the lease that was read.
 func (c *Common) swapLease(ctx context.Context, op string, row LeaseRow, to segno.Lease) (swapped bool, err error) {
 	next := LeaseRow{Thread: row.Thread, Epoch: to.Epoch}
 	if to.Owner != "" {
@@ -83,7 +83,7 @@ func (c *Common) Release(ctx context.Context, l segno.Lease) error {
 		case err != nil:
 			return err
 		case isRetry && held.Owner == "" && held.Epoch == l.Epoch:
-			return nil // the answer to the first attempt was lost
+			return nil // an earlier attempt succeeded, but its answer was lost
 		case held.Owner != l.Owner || held.Epoch != l.Epoch:
 			return segno.NewError(segno.KindFenced, op, string(l.Thread), nil)
 		}

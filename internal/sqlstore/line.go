@@ -11,13 +11,13 @@ import (
 	"github.com/dalsegno/segno/internal/record"
 )
 
-// Node is a commit of a line as its row holds it.
+// Node is a commit of a line in the form of its row.
 type Node struct {
-	segno.Node           // without checkpoint and entries
-	Row, Depth int64     // the commit's number, and how many ancestors it has
-	IsRoot     bool      // its row names no parent
-	Body       *string   // the name of its entries' body, if they are outside of the row
-	Records    [2][]byte // checkpoint and entries: packed, or as records if isOpen
+	segno.Node           // has neither checkpoint nor entries
+	Row, Depth int64     // the commit's number, and the number of its ancestors
+	IsRoot     bool      // the row names no parent
+	Body       *string   // the name of the body with its entries, if they are not in the row
+	Records    [2][]byte // checkpoint and entries: packed, or unpacked if isOpen
 	isOpen     bool
 }
 
@@ -29,12 +29,12 @@ const (
 
 var parts = [...]string{"checkpoint", "entries"}
 
-// Arrange sorts the nodes of a line by depth and verifies that the line ends at a commit, has no gap, and
-// reaches its root unless a window cuts it. A node without the id of its parent gets it from the node before it.
+// Arrange sorts the nodes of a line by depth. It verifies that the line ends at a commit, has no gap, and reaches its
+// root unless a window truncates it. A node without the id of its parent gets that id from the node before it.
 func (r *Records) Arrange(at segno.CommitID, last int, nodes []Node) error {
 	corrupt := func(name segno.CommitID, text string) error { return r.Corrupt("load", string(name), errors.New(text)) }
 	byDepth := func(a, b Node) int { return cmp.Compare(a.Depth, b.Depth) }
-	if !slices.IsSortedFunc(nodes, byDepth) { // the nodes of a cached line are, and must not be written
+	if !slices.IsSortedFunc(nodes, byDepth) { // a cached line is sorted, and must not be written
 		slices.SortFunc(nodes, byDepth)
 	}
 	for i := 1; i < len(nodes); i++ {
@@ -59,9 +59,9 @@ func (r *Records) Arrange(at segno.CommitID, last int, nodes []Node) error {
 	return nil
 }
 
-// Decode unpacks the records of nodes and returns the nodes as a line, with entries if entries is true. The bodies
-// of entries are copies if isShared is true; otherwise they alias the records. It uses all processors: unpacking is
-// most of the time of loading a long line.
+// Decode unpacks the records of nodes and returns the nodes as a line. The line has entries if entries is true. The
+// bodies of entries are copies if isShared is true, and otherwise alias the records. Decode uses all processors,
+// because loading a long line spends most of its time on unpacking.
 func (r *Records) Decode(nodes []Node, entries, isShared bool) (*segno.Line, error) {
 	const size = 64
 	line := &segno.Line{Commits: make([]segno.Node, len(nodes))}
@@ -101,7 +101,7 @@ func (r *Records) decodeShare(share []Node, to []segno.Node, entries, isShared b
 		}
 		size += len(n.Records[Entries])
 	}
-	var copies []byte // one allocation for the share
+	var copies []byte // one allocation for all nodes of this goroutine
 	if isShared {
 		copies = make([]byte, 0, size)
 	}
@@ -132,13 +132,13 @@ func (r *Records) decodeNode(n *Node, to *segno.Node, its []byte, entries bool) 
 	}
 	to.Entries, err = record.DecodeEntries(its)
 	if !entries {
-		to.Entries = nil // they were decoded only to verify them
+		to.Entries = nil // decoded only for verification
 	}
 	return r.Corrupt("read entries", string(n.ID), err)
 }
 
-// verify checks that an open node has both of its records. Each record says whether the commit has the
-// other one, and each commit has at least one. entries says whether entries were read.
+// verify checks that an open node has all its records. Each record contains a flag for the other record, and each
+// commit has at least one of the two. entries is set if entries were read.
 func (r *Records) verify(n *Node, entries bool) error {
 	checkpoint, its := n.Records[Checkpoint], n.Records[Entries]
 	switch {

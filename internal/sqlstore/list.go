@@ -14,7 +14,7 @@ import (
 	"github.com/dalsegno/segno/internal/phase"
 )
 
-// MaxPage is how many checkpoints are read at a time.
+// MaxPage is the maximum number of checkpoints that are read at a time.
 const MaxPage = 128
 
 // Checkpoints implements [segno.Store]. Each page of a query without a limit is four times as large as the one
@@ -34,7 +34,7 @@ func (c *Common) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.
 		left := q.Limit
 		for count := c.dialect.FirstPage; ; count = min(MaxPage, 4*count) {
 			if left > 0 && q.Step == 0 {
-				count = min(MaxPage, left) // no index has the step, so more rows may be needed
+				count = min(MaxPage, left) // no index contains the step, so more rows may be needed
 			}
 			err := c.readPage(ctx, &q, p, count)
 			if err == nil {
@@ -59,11 +59,11 @@ func (c *Common) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.
 	}
 }
 
-// page is the part of a list of checkpoints that was read last.
+// page is the last part of a list of checkpoints that was read.
 type page struct {
 	position int64              // where the next page begins
 	listed   []segno.Node       // the rows
-	found    []segno.Checkpoint // those of the rows that the query asks for
+	found    []segno.Checkpoint // the checkpoints in the rows that match the query
 	isLast   bool
 }
 
@@ -144,7 +144,7 @@ func (c *Common) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[seg
 	})
 }
 
-// sound returns an error if a row is not sound; NULL means the same as false.
+// sound returns an error if a row is not sound. NULL means the same as false.
 func (c *Common) sound(op string, id Text, isSound *bool) error {
 	if isSound == nil || !*isSound {
 		return c.records.Corrupt(op, string(id), ErrID)
@@ -187,8 +187,8 @@ func (x phaseIndex) InPhase(ctx context.Context, p segno.Phase, after segno.Thre
 	return found[:min(count, len(found))], nil
 }
 
-// Where collects the conditions of a query and their arguments. The mark of an argument is its number, so the
-// order in which the conditions stand in the query does not matter.
+// Where collects the conditions of a query and their arguments. The mark of an argument contains its number, so the
+// order of the conditions in the query does not matter.
 type Where struct {
 	Args []any
 	text []string
@@ -219,9 +219,9 @@ func (w *Where) Prefix(db Database, column, prefix string) {
 // String returns the conditions.
 func (w *Where) String() string { return strings.Join(w.text, " AND ") }
 
-// CheckpointConditions adds the conditions of a query for checkpoints. terms are those of the query; the
-// caller joins the table of terms as x if there are any, and otherwise the table of pins as x if the query
-// asks for pins. order is the column of the position.
+// CheckpointConditions adds the conditions of a query for checkpoints. terms are the terms of the query. If there are
+// any, the caller joins the table of terms as x. Otherwise, if the query asks for pins, it joins the table of pins as
+// x. order is the column of the position.
 func (w *Where) CheckpointConditions(db Database, q *segno.CheckpointQuery, terms []int64, order string, before int64) {
 	for i, term := range terms {
 		if i == 0 {

@@ -8,9 +8,9 @@ import (
 	"github.com/dalsegno/segno/internal/record"
 )
 
-// Records encodes and decodes the records of a store. In a store with a key it also seals each record to
-// its place: the values of its row that say which thread, commit or workspace the record belongs to. A
-// record that was moved to another row does not open.
+// Records encodes and decodes the records of a store. In a store with a key, it also seals each record for its place:
+// the values in the row that identify its thread, commit or workspace. A record that was moved to another row cannot be
+// opened.
 type Records struct {
 	Compressor  *record.Squeezer
 	Sealer      *record.Sealer // nil for a store without a key
@@ -28,7 +28,7 @@ func (r *Records) Corrupt(op, name string, err error) error {
 // ObjectName returns the name that an object has in the database and in packs.
 func (r *Records) ObjectName(h segno.Hash) segno.Hash { return r.Sealer.Hash("object", h) }
 
-// Commit is a commit with all that is computed before its transaction.
+// Commit is a commit with all values that are computed before its transaction.
 type Commit struct {
 	segno.Commit
 	Digest  []byte // identifies the content for a repeated commit
@@ -41,12 +41,11 @@ type Commit struct {
 type commitRecords struct {
 	Thread, Checkpoint, Entries, State, Operation []byte
 
-	Link []byte // not sealed: the stores seal it to different places
-	Pin  []byte // the name
+	Link []byte // not sealed, because the stores seal it for different places
+	Pin  []byte // the name of the pin
 }
 
-// EncodeCommit verifies a commit and encodes its records. The error is [segno.KindInvalid] for a commit
-// that is not valid.
+// EncodeCommit verifies a commit and encodes its records. The error is [segno.KindInvalid] if the commit is invalid.
 func (r *Records) EncodeCommit(c segno.Commit) (*Commit, error) {
 	digest, err := ledger.Prepare(&c)
 	if err != nil {
@@ -80,8 +79,8 @@ func (r *Records) EncodeCommit(c segno.Commit) (*Commit, error) {
 	return w, nil
 }
 
-// Renamed returns the record of a thread with the title to in the place of from. It returns nil if the thread
-// has the title to already, and [segno.KindConflict] if it has a third one.
+// Renamed returns the record of a thread with its title changed from from to to. It returns nil if the thread already
+// has the title to, and [segno.KindConflict] if it has neither title.
 func (r *Records) Renamed(id segno.ThreadID, rec []byte, from, to string) ([]byte, error) {
 	t, err := r.Thread(id, rec)
 	switch {
@@ -94,7 +93,7 @@ func (r *Records) Renamed(id segno.ThreadID, rec []byte, from, to string) ([]byt
 	return r.Sealer.Seal(record.EncodeThread(&t), "thread", string(id)), nil
 }
 
-// ErasedThread returns the record that remains of an erased thread.
+// ErasedThread returns the record that an erased thread keeps.
 func (r *Records) ErasedThread(id segno.ThreadID) []byte {
 	return r.Sealer.Seal(record.EncodeThread(&segno.Thread{ID: id}), "thread", string(id))
 }
@@ -107,8 +106,8 @@ func (r *Records) Thread(id segno.ThreadID, rec []byte) (t segno.Thread, err err
 	return t, r.Corrupt("read thread", string(id), err)
 }
 
-// Link decodes the record of a link, which was sealed to place. The stores use different places, because they
-// number links in different ways. It returns the zero link for a nil record.
+// Link decodes the record of a link that was sealed for place. The stores use different places, because they number
+// links in different ways. Link returns the zero link for a nil record.
 func (r *Records) Link(thread segno.ThreadID, rec []byte, place ...string) (l segno.Link, err error) {
 	if rec == nil {
 		return l, nil

@@ -1,6 +1,6 @@
-// Package sqlstore is the part that store/sqlite and store/postgres share: reading lines, lists and
-// workspaces, finding the records that a collection drops, and sealing records to their rows. Each store has its own
-// schema, its own way to commit, and its own storage for large objects.
+// Package sqlstore has the code that store/sqlite and store/postgres share. It reads lines, lists and workspaces, finds
+// the records that a collection drops, and seals records for their rows. Each store has a separate schema, way to
+// commit, and storage for large objects.
 //
 // # Queries
 //
@@ -20,14 +20,15 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Querier runs queries on a connection, inside a transaction or outside of one.
+// Querier runs queries on a connection, inside or outside a transaction.
 type Querier interface {
-	// Query scans each row into dest and then calls each, until each returns an error. It returns that
-	// error. Byte slices in dest belong to the caller: the next row gets others.
+	// Query scans each row into dest and then calls each, until each returns an error. It returns that error. Byte
+	// slices in dest belong to the caller; each row gets new ones.
 	Query(ctx context.Context, query string, args, dest []any, each func() error) error
 }
 
-// Database is a store as this package uses it. Its errors are those of the store: each has a kind.
+// Database is the part of a store that this package uses. All its errors have a kind, as errors of
+// the store must.
 type Database interface {
 	// Read calls f with a connection. It may call f again if the connection was lost, so f must
 	// begin by discarding the rows of an earlier call.
@@ -44,12 +45,12 @@ type Database interface {
 	Lease(ctx context.Context, op string, thread segno.ThreadID) (LeaseRow, time.Time, error)
 	// LeaseOwner returns the value of the column owner for a lease.
 	LeaseOwner(l *LeaseRow) any
-	// VerifyLease verifies the checksum in the column owner, if the store has one, and removes it.
+	// VerifyLease verifies and removes the checksum in the column owner, if the store has one.
 	VerifyLease(op string, l *LeaseRow) error
 }
 
-// Text is a destination for columns of text, bytes or whole numbers. NULL is "". Unlike a string it can be scanned from
-// PostgreSQL's bytea, and unlike a []byte it costs one copy.
+// Text is a destination for columns of text, bytes or whole numbers. NULL is "". Unlike a string, it can be scanned
+// from PostgreSQL's bytea. Unlike a []byte, it costs only one copy.
 type Text string
 
 // Scan implements [database/sql.Scanner].
@@ -95,7 +96,7 @@ func ReadRow(ctx context.Context, db Database, op, name, query string, args []an
 	return err
 }
 
-// yieldAll returns an iterator over a list that is read when the iteration starts. No connection is held
+// yieldAll returns an iterator over a list that is read when the iteration starts. The iterator holds no connection
 // while the caller handles an element, so the caller may use the store.
 func yieldAll[T any](read func() ([]T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
@@ -113,8 +114,7 @@ func yieldAll[T any](read func() ([]T, error)) iter.Seq2[T, error] {
 	}
 }
 
-// Calls counts the calls of a store that are under way, so that Close can wait for them. The zero value is
-// ready to use.
+// Calls counts the running calls of a store, so that Close can wait for them. The zero value is ready to use.
 type Calls struct {
 	mu     sync.Mutex // guards closed and the first Add of active
 	closed bool
@@ -135,7 +135,7 @@ func (c *Calls) Begin(ctx context.Context, op string) error {
 	return nil
 }
 
-// End ends a call.
+// End ends a call that Begin started.
 func (c *Calls) End() { c.active.Done() }
 
 // Close makes Begin fail from now on, calls wake to end the calls that wait for a commit, and waits for all

@@ -81,7 +81,7 @@ func TestCalls(t *testing.T) {
 	if err := c.Begin(cancelled, "op"); segno.KindOf(err) != segno.KindCancelled {
 		t.Errorf("with a cancelled context: %v", err)
 	}
-	if !c.Close(c.End) { // the call ends when Close wakes it
+	if !c.Close(c.End) { // Close wakes the call, which then ends
 		t.Error("the first Close is not the first")
 	}
 	if c.Close(func() {}) {

@@ -9,8 +9,8 @@ import (
 	"github.com/dalsegno/segno/internal/notify"
 )
 
-// Watch wakes the callers that wait for a commit. The store notifies those of its own commits. For the commits of
-// other processes, one waiting caller polls the database for all of them.
+// Watch wakes the callers that wait for a commit. The store notifies them of its own commits. To find commits of other
+// processes, one of the waiting callers polls the database for all of them.
 type Watch struct {
 	notify.Notifier
 	Poller *notify.SharedPoller
@@ -22,7 +22,7 @@ func (c *Common) Wait(ctx context.Context, thread segno.ThreadID, after int64) (
 	return c.watch.Wait(ctx, thread, after, c.store.Head, c.watch.Poller.Pause)
 }
 
-// poll wakes the callers that wait for a thread that has moved or was deleted, and reports whether there were any.
+// poll wakes the callers that wait for a thread that moved or was deleted. woke is true if there were any.
 func (c *Common) poll(ctx context.Context) (woke bool, err error) {
 	err = c.db.Read(ctx, "wait for thread", "", func(ctx context.Context, q Querier) error {
 		if c.dialect.HasChanged != nil {

@@ -48,7 +48,7 @@ func (c *Common) FindWorkspaces(ctx context.Context, paths []string, device, ino
 			}
 			return w, err
 		})
-		if c.records.Sealer != nil { // the database has only hashes of paths, so it cannot sort by length
+		if c.records.Sealer != nil { // a sealed database has only hashes of paths, so it cannot sort by length
 			slices.SortStableFunc(found, func(a, b segno.WorkspaceRecord) int { return len(b.Path) - len(a.Path) })
 		}
 		return found, err
@@ -63,8 +63,8 @@ func (c *Common) keys(path string, device, inode uint64) (at []byte, dev, ino in
 	return at, dev, ino
 }
 
-// WorkspaceKeys returns the values that find a workspace in the database. In a sealed store they are a keyed
-// hash of the path, and one of device and inode together.
+// WorkspaceKeys returns the values that find a workspace in the database. In a sealed store, these are a keyed hash of
+// the path, and a keyed hash of device and inode together.
 func WorkspaceKeys(z *record.Sealer, path string, device, inode uint64) (at []byte, dev, ino int64) {
 	at, dev, ino = []byte(z.Name("path", path)), int64(device), int64(inode)
 	if z != nil && inode != 0 {

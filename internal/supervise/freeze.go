@@ -12,13 +12,14 @@ import (
 )
 
 const (
-	freezeTime = time.Second // how long processes may need to stop
+	freezeTime = time.Second // how long Freeze waits for processes to stop
 	freezePoll = time.Millisecond
 )
 
-// Freeze stops all processes of these groups, and those that left them and have one of the variables in their
-// environment, as for [KillWith]. When it returns, none of them runs. The watchers of the groups go on, so the
-// groups still end if their owner is killed meanwhile. The caller calls thaw, which lets them go on.
+// Freeze stops all processes of these groups. It also stops the processes that left the groups and have one of
+// the variables in their environment, as for [KillWith]. When Freeze returns, none of them runs. The watchers
+// of the groups continue, so the groups still end if their owner is killed meanwhile. The caller must call
+// thaw, which continues the processes.
 //
 // On a system without /proc, Freeze stops the groups with their watchers.
 func Freeze(groups []*Group, variables ...string) (thaw func()) {
@@ -35,18 +36,18 @@ func Freeze(groups []*Group, variables ...string) (thaw func()) {
 	frozen := map[int]bool{}
 	poll := time.NewTicker(freezePoll)
 	defer poll.Stop()
-	for deadline := time.Now().Add(freezeTime); time.Now().Before(deadline); <-poll.C { // one that runs may start another one
+	for deadline := time.Now().Add(freezeTime); time.Now().Before(deadline); <-poll.C { // a running one may start another
 		running := runningIn(groups, variables)
 		if len(running) == 0 {
 			break
 		}
 		for _, pid := range running {
 			frozen[pid] = true
-			_ = syscall.Kill(pid, syscall.SIGSTOP) // it may have ended
+			_ = syscall.Kill(pid, syscall.SIGSTOP) // an error means that it has ended
 		}
 	}
 	return func() {
-		for pid := range frozen { // none has ended, unless another process killed it
+		for pid := range frozen { // a stopped process still exists, unless another process killed it
 			_ = syscall.Kill(pid, syscall.SIGCONT)
 		}
 	}
@@ -90,8 +91,8 @@ func runningIn(groups []*Group, variables []string) (pids []int) {
 	return pids
 }
 
-// isWatcher reports whether a process is one of the shells that [Start] adds to a group: the leader, or a child
-// of it that runs the same script.
+// isWatcher reports whether a process is one of the shells that [Start] adds to a group: the leader, or its
+// child that runs the same script.
 func isWatcher(pid int, s status) bool {
 	if pid != s.group && s.parent != s.group {
 		return false

@@ -12,7 +12,7 @@ import (
 func startCounter(t *testing.T) (g *Group, files []string) {
 	t.Helper()
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
-		return nil, nil // the group is stopped as a whole there
+		return nil, nil // there, Freeze stops the group as a whole
 	}
 	dir := t.TempDir()
 	const count = `n=0; while :; do n=$((n+1)); echo $n > `
@@ -29,7 +29,7 @@ func startCounter(t *testing.T) (g *Group, files []string) {
 	return g, files
 }
 
-// awaitChange waits until a file has other content.
+// awaitChange waits until a file has another content than from.
 func awaitChange(t *testing.T, file, from string) {
 	t.Helper()
 	poll := time.NewTicker(time.Millisecond)
@@ -45,7 +45,7 @@ func awaitChange(t *testing.T, file, from string) {
 	}
 }
 
-// TestFreeze stops a group and a process that left it, and lets them go on.
+// TestFreeze stops a group and a process that left it, and continues them.
 func TestFreeze(t *testing.T) {
 	g, files := startCounter(t)
 	if g == nil {
@@ -70,7 +70,7 @@ func TestFreeze(t *testing.T) {
 	}
 }
 
-// TestOwnerEndsWhileFrozen closes what the end of the owner closes. The frozen group ends.
+// TestOwnerEndsWhileFrozen closes the pipe that the end of the owner would close. The frozen group must end.
 func TestOwnerEndsWhileFrozen(t *testing.T) {
 	g, files := startCounter(t)
 	if g == nil {

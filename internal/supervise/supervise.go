@@ -1,4 +1,5 @@
-// Package supervise runs commands that end with the process that started them, also if it is killed.
+// Package supervise runs commands that end with the process that started them, even if that process
+// is killed.
 package supervise
 
 import (
@@ -17,7 +18,7 @@ import (
 //
 // There are two watchers, so that the command still ends with its owner if one of them is killed.
 //
-// File descriptor 3 is that of Options.Hold, which the command does not get.
+// File descriptor 3 is Options.Hold, which the command does not inherit.
 const script = `exec 4<&0
 "$@" 3<&- 4<&- </dev/null & command=$!
 for watcher in 1 2; do
@@ -34,16 +35,16 @@ type Group struct {
 	Gone <-chan struct{}
 
 	cmd   *exec.Cmd
-	owned io.Closer // when it closes, also by the end of this process, the group is killed
+	owned io.Closer // when it is closed, even by the end of this process, the watchers kill the group
 }
 
-// Options are the surroundings of a command.
+// Options configures the environment of a command.
 type Options struct {
 	Dir    string
-	Env    []string  // all of it
-	Output io.Writer // of both streams; nil drops it
-	// Hold, if not nil, stays open until the group has ended, also if the owner is killed. A lock on
-	// it thus lasts as long.
+	Env    []string  // the complete environment
+	Output io.Writer // receives both streams; nil discards them
+	// Hold, if not nil, stays open until the group has ended, even if the owner is killed. A lock on
+	// it therefore lasts as long as the group.
 	Hold *os.File
 }
 
@@ -82,7 +83,7 @@ func Start(ctx context.Context, argv []string, o Options) (*Group, error) {
 // PID returns the process id of the group.
 func (g *Group) PID() int { return g.cmd.Process.Pid }
 
-// State returns how the command ended. It must have ended.
+// State returns the exit state of the command. The caller must wait for Gone first.
 func (g *Group) State() *os.ProcessState { return g.cmd.ProcessState }
 
 // Signal sends a signal to all processes of the group, if the command still runs.
@@ -100,7 +101,7 @@ func (g *Group) Kill() {
 	<-g.Gone
 }
 
-// Stop ends the group: it gets the time to end, and is then killed.
+// Stop asks the group to end, and kills it after grace.
 func (g *Group) Stop(grace time.Duration) {
 	timer := time.NewTimer(grace)
 	defer timer.Stop()

@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// KillWith kills the processes that have one of these variables, each NAME=VALUE, in the environment they were
-// started with. A process that leaves its group keeps it. Systems without /proc have no such list, and
-// KillWith does nothing there.
+// KillWith kills the processes that were started with one of these variables, each NAME=VALUE, in their
+// environment. A process that leaves its group keeps its environment. On systems without /proc, KillWith does
+// nothing.
 func KillWith(variables ...string) {
 	names, _ := filepath.Glob("/proc/[0-9]*") // the pattern is well-formed
 	for _, name := range names {
@@ -26,7 +26,7 @@ func KillWith(variables ...string) {
 // hasVariable reports whether a process was started with one of these variables, each NAME=VALUE.
 func hasVariable(pid int, variables []string) bool {
 	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-	if err != nil { // it ended, or belongs to another user
+	if err != nil { // the process has ended, or belongs to another user
 		return false
 	}
 	return slices.ContainsFunc(variables, func(v string) bool {

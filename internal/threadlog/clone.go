@@ -10,7 +10,8 @@ import (
 // Clone returns a copy that shares nothing with v.
 func Clone[T any](v T) T { return CloneText(v, nil) }
 
-// cloneHead is Clone for a head. Most heads share nothing, and those are returned at once.
+// cloneHead is like Clone, for a head. Most heads share nothing and are returned unchanged, without
+// reflection.
 func cloneHead(h segno.Head) segno.Head {
 	if h.Link.Position == nil {
 		return h
@@ -18,14 +19,14 @@ func cloneHead(h segno.Head) segno.Head {
 	return Clone(h)
 }
 
-// CloneText is Clone, with every string replaced by the result of text unless text is nil.
+// CloneText is like Clone, but replaces every string by the result of text. text may be nil.
 func CloneText[T any](v T, text func(string) string) T {
 	out := reflect.ValueOf(&v).Elem()
 	cloneInPlace(out, text)
 	return v
 }
 
-// cloneInPlace replaces pointers, slices and maps in v by copies. v is addressable.
+// cloneInPlace replaces pointers, slices and maps in v by copies. v must be addressable.
 func cloneInPlace(v reflect.Value, text func(string) string) {
 	switch v.Kind() {
 	case reflect.String:

@@ -48,9 +48,9 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) 
 	return head, nil
 }
 
-// reader is the [ledger.Reader] of a commit with packs. A commit that is missing from the index does not
-// exist, unless the log that may contain it is damaged; then the look-up fails with that damage. The caller holds the index to write, so what it
-// finds stays true until the record is written.
+// reader is the [ledger.Reader] of a commit with packs. A commit that is missing from the index does not exist, unless
+// a damaged log may contain it. The look-up then fails with that damage. The caller holds the index for writing, so the
+// results stay true until the record is written.
 type reader struct {
 	logs  Logs
 	x     *Index

@@ -10,20 +10,19 @@ import (
 
 // removal is the plan of an erasure or a collection.
 type removal struct {
-	erase   bool      // also remove what deleted threads have beside nodes
-	threads []*Thread // their logs are written again
+	erase   bool      // also remove the records of deleted threads that are not nodes
+	threads []*Thread // the threads whose logs are written again
 	deleted map[segno.ThreadID]bool
-	pins    map[segno.CommitID]string // that stay
+	pins    map[segno.CommitID]string // the pins that stay
 	gone    map[segno.CommitID]reach.Node
 
-	kept []*segno.Checkpoint // their objects stay
-	lost []*segno.Checkpoint // an erasure removes their objects, unless those of kept reach them, too
+	kept []*segno.Checkpoint // the checkpoints whose objects stay
+	lost []*segno.Checkpoint // an erasure removes the objects of these, unless kept reaches them, too
 }
 
-// Erase implements [segno.Eraser]. It removes the content of deleted threads that no other thread, pin
-// or operation reaches. Commits that a fork of a deleted thread reaches stay in the deleted thread's
-// log. Erase does nothing while a log is damaged, because the commits that this thread reaches are not
-// known.
+// Erase implements [segno.Eraser]. It removes the content of deleted threads that no other thread, pin or operation
+// reaches. Commits that a fork of a deleted thread reaches stay in the deleted thread's log. Erase does nothing while a
+// log is damaged, because it does not know which commits the thread of that log reaches.
 func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
 	return s.remove(ctx, "erase", &p, true, func(r *removal) (func() map[segno.Hash]bool, error) {
 		only, err := reach.Objects(ctx, s.Objects(), &p, r.kept, r.lost)
@@ -31,9 +30,8 @@ func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (segno.Collect
 	})
 }
 
-// Collect implements [segno.Collector] on s. unreached returns the objects that are not in reached and
-// that are old enough to be removed; the index is held meanwhile. Collect does not count the objects that
-// stay.
+// Collect implements [segno.Collector] on s. unreached returns the objects that are not in reached and are old enough
+// to be removed. Collect holds the index while it calls unreached. Collect does not count the objects that stay.
 func Collect(
 	ctx context.Context, s *Store, p segno.CollectPolicy, unreached func(reached map[segno.Hash]bool) map[segno.Hash]bool,
 ) (segno.Collection, error) {
@@ -51,9 +49,9 @@ func Collect(
 	})
 }
 
-// remove plans a removal and carries it out. The policy's Trace reads many objects, so remove does not hold
-// the index while it chooses the objects. If another call has appended a record meanwhile, the plan may be
-// wrong: that commit may refer to a node or an object that would go. Then remove plans again.
+// remove plans a removal and carries it out. The policy's Trace reads many objects, so remove does not hold the index
+// while it chooses the objects. If another call appends a record in the meantime, its commit may refer to a node or an
+// object that the plan removes. Then remove plans again.
 func (s *Store) remove(
 	ctx context.Context, op string, p *segno.CollectPolicy, erase bool, choose func(*removal) (objects func() map[segno.Hash]bool, err error),
 ) (done segno.Collection, err error) {
@@ -70,7 +68,7 @@ func (s *Store) remove(
 		if err != nil {
 			return done, Fail(op, "", err)
 		}
-		write := !p.DryRun && (!erase || len(r.threads) > 0) // without a deleted thread there is nothing to erase
+		write := !p.DryRun && (!erase || len(r.threads) > 0) // if no thread is deleted, there is nothing to erase
 		x, leave, err := s.enter(ctx, op, write)
 		if err != nil {
 			return done, err
@@ -84,7 +82,7 @@ func (s *Store) remove(
 	}
 }
 
-// removeNow carries a removal out, or with dryRun only counts what it would remove.
+// removeNow carries out a removal. If dryRun is set, it only counts what it would remove.
 func (s *Store) removeNow(r *removal, objects map[segno.Hash]bool, dryRun bool) (done segno.Collection, err error) {
 	done.Checkpoints = len(reach.Checkpoints(r.gone))
 	if !dryRun {
@@ -96,9 +94,9 @@ func (s *Store) removeNow(r *removal, objects map[segno.Hash]bool, dryRun bool) 
 	return done, err
 }
 
-// plan divides the commits into those that stay and those that go. A commit stays if its thread is not
-// deleted, or if a head, a tip, a pin, an operation, a member or the policy reaches it. A collection also
-// drops commits of threads that are not deleted, see [dropAbandoned].
+// plan decides which commits stay and which are removed. A commit stays if its thread is not deleted, or if a head, a
+// tip, a pin, an operation, a member or the policy reaches it. A collection also drops commits of threads that are not
+// deleted, see [dropAbandoned].
 func (x *Index) plan(p *segno.CollectPolicy, erase bool) *removal {
 	r := &removal{erase: erase, deleted: map[segno.ThreadID]bool{}, pins: map[segno.CommitID]string{}}
 	nodes := map[segno.CommitID]reach.Node{}
@@ -137,8 +135,8 @@ func (x *Index) plan(p *segno.CollectPolicy, erase bool) *removal {
 	return r
 }
 
-// planStates adds the snapshots of the workspaces to r. A collection keeps all of them. An erasure drops
-// those that deleted threads have left: the next capture of such a workspace scans it again.
+// planStates adds the snapshots of the workspaces to r. A collection keeps all of them. An erasure drops the snapshots
+// of deleted threads, so the next capture of such a workspace scans it again.
 func (x *Index) planStates(r *removal) {
 	for _, w := range x.states {
 		c := &segno.Checkpoint{Workspace: w.value.Snapshot}
@@ -150,8 +148,8 @@ func (x *Index) planStates(r *removal) {
 	}
 }
 
-// dropAbandoned treats the nodes that another node amends, and those that the policy does not retain, as
-// nodes of a deleted thread: they stay only if other nodes or roots reach them.
+// dropAbandoned treats amended nodes, and nodes that the policy does not retain, as nodes of a deleted thread. They
+// stay only if other nodes or roots reach them.
 func dropAbandoned(p *segno.CollectPolicy, nodes map[segno.CommitID]reach.Node) {
 	amended := map[segno.CommitID]bool{}
 	for _, n := range nodes {
@@ -169,9 +167,8 @@ func dropAbandoned(p *segno.CollectPolicy, nodes map[segno.CommitID]reach.Node) 
 	}
 }
 
-// strip removes the content of a commit that the removal drops. The commit's id and digest stay, so that
-// a writer cannot make the commit again. A workspace's state stays without content, because it replaces
-// older states.
+// strip removes the content of a commit that the removal drops. The commit's id and digest stay, so that a writer
+// cannot make the commit again. A workspace's state stays, but without content, because it replaces older states.
 func (r *removal) strip(c *CommitRecord) {
 	if _, gone := r.gone[c.ID]; gone {
 		c.Checkpoint, c.Entries, c.Needs = nil, 0, nil

@@ -10,14 +10,14 @@ import (
 	"github.com/dalsegno/segno/internal/ledger"
 )
 
-// Index is a copy of all logs without the entries, which are read again for each Load. It is replaced as
-// a whole when an erasure has changed the logs.
+// Index is a copy of all logs without the entries, which each Load reads again. After an erasure changed the logs, a
+// new Index replaces the whole Index.
 //
 // The records of one thread are applied in their order, but the logs may be read in any order. So the index
 // never looks up another thread while it applies a record: a fork may be read before its source.
 type Index struct {
-	Order   int64              // the highest of all records
-	Threads map[string]*Thread // by their names
+	Order   int64              // the highest order of all records
+	Threads map[string]*Thread // threads by their names
 
 	name       func(segno.ThreadID) string
 	commits    map[segno.CommitID]*Commit
@@ -26,45 +26,45 @@ type Index struct {
 	operations map[segno.OperationID]ordered[segno.Operation]
 }
 
-// ordered is a value that the record with the order has set. Logs are read in any order, and the
+// ordered is a value with the order of the record that set it. Logs are read in any order, and the
 // value of the newest record counts.
 type ordered[T any] struct {
 	value T
 	order int64
 }
 
-// Thread is the part of its log that was read.
+// Thread is the state of a thread according to the part of its log that was read.
 type Thread struct {
 	ledger.Thread
-	Name    string // of its log
-	Records int64  // in the part that was read
-	Size    int64  // of the part that was read
-	End     int64  // of the log, as far as it is known to be durable
-	Damage  error  // why the log cannot be read behind Size
+	Name    string // name of the log
+	Records int64  // number of records in the part that was read
+	Size    int64  // size of the part that was read
+	End     int64  // end of the log's part that is known to be durable
+	Damage  error  // the reason why the log cannot be read after Size
 
-	created segno.Thread // as its first commit describes it
+	created segno.Thread // the thread in its first commit
 	changed int64        // the order of its newest commit
 	links   []segno.Link
-	link    int // the number of the head session's in links, from 1; 0 if there is none
+	link    int // the number of the head session's link in links, from 1, or 0
 	lease   segno.Lease
-	commits []*Commit // in the order of their seq, which begins with 1
+	commits []*Commit // in order of seq, which begins with 1
 }
 
 // Commit is a commit in a log. It never changes.
 type Commit struct {
-	segno.Node // without entries
+	segno.Node // has no entries
 	Log        *Thread
-	At, End    int64 // its record in the log
-	Count      int   // of its entries, which ReadEntries reads
+	At, End    int64 // the position of its record in the log
+	Count      int   // number of its entries, which ReadEntries reads
 
 	order  int64
 	digest segno.Hash
 	result segno.Head
-	isNode bool // false also for a node that was erased
+	isNode bool // also false for an erased node
 	turn   int
 }
 
-// NewIndex returns the index of no logs. name returns the name of a thread's log.
+// NewIndex returns an empty index. name returns the name of a thread's log.
 func NewIndex(name func(segno.ThreadID) string) *Index {
 	return &Index{
 		name: name, Threads: map[string]*Thread{}, commits: map[segno.CommitID]*Commit{}, pins: map[segno.CommitID]ordered[string]{},
@@ -82,8 +82,8 @@ func (x *Index) Thread(name string) *Thread {
 	return t
 }
 
-// find returns a commit. If it does not exist, but some log is damaged, the commit may be in there,
-// and the error is about that log.
+// find returns a commit. If the index lacks the commit and a log is damaged, the commit may be in
+// that log, so the error is about the log.
 func (x *Index) find(id segno.CommitID) (*Commit, error) {
 	if c := x.commits[id]; c != nil {
 		return c, nil
@@ -102,8 +102,8 @@ func (x *Index) damage() (all []error) {
 	return all
 }
 
-// Apply adds a record that ends at end to the index. It checks that the log continues: a line that was
-// lost, repeated, moved or taken from another thread has a valid checksum, too.
+// Apply adds a record that ends at end to the index. It checks that the record continues the log, because a line that
+// was lost, repeated, moved or copied from another thread also has a valid checksum.
 func (x *Index) Apply(t *Thread, r *Record, end int64) (err error) {
 	switch {
 	case r.N != t.Records:
@@ -127,7 +127,7 @@ func (x *Index) Apply(t *Thread, r *Record, end int64) (err error) {
 	return nil
 }
 
-// checkCommit returns an error unless the commit of a record can be the next of a thread.
+// checkCommit returns an error unless the commit of a record can be the next one of a thread.
 func (x *Index) checkCommit(t *Thread, r *Record) error {
 	c, seq := r.Commit, int64(len(t.commits))+1
 	switch {
@@ -183,7 +183,7 @@ func (x *Index) applyCommit(t *Thread, r *Record, end int64) error {
 	return nil
 }
 
-// set sets the value of a key, unless a newer record has set it.
+// set sets the value of a key, unless a newer record already set it.
 func set[K comparable, T any](values map[K]ordered[T], key K, value T, order int64) {
 	if order >= values[key].order {
 		values[key] = ordered[T]{value, order}

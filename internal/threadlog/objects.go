@@ -9,7 +9,7 @@ import (
 	"github.com/dalsegno/segno/internal/ledger"
 )
 
-// objects is the [segno.Objects] of a store.
+// objects implements [segno.Objects] for a store.
 type objects struct{ s *Store }
 
 // Objects implements [segno.Store].
@@ -55,10 +55,11 @@ func (o objects) Keep(ctx context.Context, staged segno.Staged) error {
 // Batch implements [segno.Objects].
 func (o objects) Batch() segno.Batch { return ledger.NewBatch(sink{o, o.s.logs.NewPacks()}) }
 
-// Packs is the bulk of one batch. Its methods may be called at once.
+// Packs stores the objects of one batch that do not fit into memory. Its methods are safe for
+// concurrent use.
 type Packs interface {
-	// Spill writes objects that no longer fit into the batch. It returns those that the commit must
-	// bring nevertheless.
+	// Spill writes objects that no longer fit into the batch. It returns the objects that the
+	// commit must still contain.
 	Spill(objects []segno.Object) ([]segno.Object, error)
 	// Finish makes the packs durable, and returns their names.
 	Finish() ([]string, error)
@@ -66,7 +67,7 @@ type Packs interface {
 	Drop() error
 }
 
-// sink is the [ledger.Sink] of a batch.
+// sink implements [ledger.Sink] for a batch.
 type sink struct {
 	objects
 	packs Packs

@@ -61,11 +61,11 @@ func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*s
 	if !w.Entries {
 		return line, nil
 	}
-	// The entries are read without the index, because they may be long. A commit never changes, except by
-	// an erasure, which replaces the index.
+	// Load reads the entries without holding the index, because they may be long. This is safe: only an erasure changes
+	// a commit, and it replaces the index.
 	if err := s.logs.ReadEntries(ctx, path, line.Commits); err != nil {
 		replaced, newErr := view(ctx, s, op, string(at), func(x *Index) (bool, error) { return x != used, nil })
-		if replaced || newErr != nil { // an erasure has replaced the logs meanwhile
+		if replaced || newErr != nil { // an erasure replaced the logs in the meantime
 			return s.Load(ctx, at, w)
 		}
 		return nil, Fail(op, string(at), err)
@@ -73,7 +73,8 @@ func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*s
 	return line, nil
 }
 
-// path returns the newest commits, or all if last is 0, of the line that ends at a node, the oldest first.
+// path returns the newest commits, oldest first, of the line that ends at a node. If last is 0, it returns all commits
+// of the line.
 func (x *Index) path(at segno.CommitID, last int) (path []*Commit, err error) {
 	for id := at; len(path) == 0 || id != "" && (last == 0 || len(path) < last); {
 		c, err := x.find(id)
@@ -123,7 +124,7 @@ func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.S
 	})
 }
 
-// matching returns the newest commits of a thread whose checkpoints q matches, up to q's limit.
+// matching returns the newest commits of a thread whose checkpoints match q, up to q's limit.
 func (x *Index) matching(t *Thread, q *segno.CheckpointQuery) (found []*Commit) {
 	if t.Deleted {
 		return nil
@@ -167,7 +168,7 @@ func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segn
 	})
 }
 
-// intact returns the threads that are neither deleted nor damaged and that match.
+// intact returns the matching threads that are neither deleted nor damaged.
 func (x *Index) intact(match func(*Thread) bool) (found []*Thread) {
 	for _, t := range x.Threads {
 		if t.Exists && !t.Deleted && t.Damage == nil && match(t) {
@@ -191,7 +192,7 @@ func ignoreNotFound(err error) error {
 	return err
 }
 
-// phaseIndex is the [phase.Index] of the threads in memory.
+// phaseIndex implements [phase.Index] for the threads in memory.
 type phaseIndex struct{ s *Store }
 
 func (i phaseIndex) InPhase(ctx context.Context, p segno.Phase, after segno.ThreadID, _ int) ([]phase.Found, error) {
@@ -209,7 +210,8 @@ func (i phaseIndex) InPhase(ctx context.Context, p segno.Phase, after segno.Thre
 	return found, errors.Join(append(damage, err)...)
 }
 
-// Remember keeps the phase in memory only. The next commit that changes it writes it to the log.
+// Remember keeps the phase only in memory. The next commit that changes the phase writes it to the
+// log.
 func (i phaseIndex) Remember(ctx context.Context, f phase.Found, p segno.Phase) error {
 	_, err := view(ctx, i.s, "list threads", "", func(x *Index) (none struct{}, err error) {
 		if t := x.Threads[x.name(f.Thread.ID)]; t != nil && t.Seq == f.Seq {

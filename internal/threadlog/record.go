@@ -10,26 +10,26 @@ type Record struct {
 	Commit *CommitRecord `json:"commit,omitempty"`
 	Digest segno.Hash    `json:"digest,omitzero"`
 	Head   *HeadRecord   `json:"head,omitempty"`
-	Turn   int           `json:"turn,omitempty"` // of the commit, see [ledger.Turn]
+	Turn   int           `json:"turn,omitempty"` // turn of the commit, see [ledger.Turn]
 	Lease  *segno.Lease  `json:"lease,omitempty"`
 	Hidden bool          `json:"hidden,omitempty"`
 
-	Workspace *segno.WorkspaceRecord `json:"workspace,omitempty"` // the only record of its file, never in a log
+	Workspace *segno.WorkspaceRecord `json:"workspace,omitempty"` // the only record of a separate file, never in a log
 }
 
-// The fields that these types have in addition hide those of the embedded type from JSON.
+// The additional fields of these types hide fields of the embedded types from JSON.
 type (
-	// CommitRecord is a [segno.Commit] without what only its admission needs.
+	// CommitRecord is a [segno.Commit] without the fields that only its admission needs.
 	CommitRecord struct {
 		segno.Commit
-		Entries    int               `json:"entries,omitempty"` // how many
+		Entries    int               `json:"entries,omitempty"` // number of entries
 		Checkpoint *CheckpointRecord `json:"checkpoint,omitempty"`
 		Expect     *struct{}         `json:"expect,omitempty"`
 		Epoch      *struct{}         `json:"epoch,omitempty"`
 		Staged     *struct{}         `json:"staged,omitempty"`
 	}
 
-	// CheckpointRecord is a [segno.Checkpoint] without what the commit contains already.
+	// CheckpointRecord is a [segno.Checkpoint] without the fields that the commit already contains.
 	CheckpointRecord struct {
 		segno.Checkpoint
 		ID     *struct{} `json:"id,omitempty"`
@@ -38,11 +38,12 @@ type (
 		Seq    *struct{} `json:"seq,omitempty"`
 	}
 
-	// HeadRecord is a [segno.Head] without what the commits contain already, and a phase.
+	// HeadRecord is a [segno.Head] without the fields that the commits already contain, with a
+	// phase.
 	HeadRecord struct {
 		segno.Head
 		Thread *struct{}   `json:"thread,omitempty"`
 		Link   *struct{}   `json:"link,omitempty"`
-		Phase  segno.Phase `json:"phase,omitempty"` // records of older versions have none
+		Phase  segno.Phase `json:"phase,omitempty"` // missing in records of older versions
 	}
 )

@@ -1,12 +1,11 @@
-// Package threadlog is what store/file and store/memory share. A thread is a log of records, and an
-// [Index] in memory has all that the logs contain but the entries. [Store] answers reads from the index.
-// To write, it decides by the index, appends a record to the log of one thread, and applies the record to
-// the index. [Logs] is the part in which the two stores differ: where the logs, the objects and the
-// workspaces are.
+// Package threadlog has the code that store/file and store/memory share. A thread is a log of records. An [Index] in
+// memory has the whole content of the logs except the entries. [Store] answers reads from the index. To write, it
+// checks the index, appends a record to the log of one thread, and applies the record to the index. The two stores
+// differ only in their [Logs]: the places of the logs, the objects and the workspaces.
 //
-// A log that cannot be read makes its thread damaged. Calls about that thread return the damage. Lists
-// yield the other threads first and then the damage, and a commit that is not found may be in that log, so
-// the look-up returns the damage, too.
+// A log that cannot be read makes its thread damaged. Calls about that thread return the damage. Lists yield the other
+// threads first and then the damage. A look-up that does not find a commit also returns the damage, because the commit
+// may be in that log.
 package threadlog
 
 import (
@@ -20,33 +19,33 @@ import (
 	"github.com/dalsegno/segno/internal/notify"
 )
 
-// Logs keeps the logs of threads, and the objects and workspaces beside them. A [Store] gives the errors
-// of its methods a kind.
+// Logs keeps the logs of threads, and the objects and workspaces beside them. Errors of its methods need no kind;
+// [Store] adds one.
 type Logs interface {
-	// Enter returns the index of the logs as they are now. Until the caller calls leave, no other call
-	// uses the index. With write all other writers of the store wait, too.
+	// Enter returns the index of the logs in their present state. Until the caller calls leave, no other call uses the
+	// index. If write is set, all other writers of the store wait, too.
 	Enter(ctx context.Context, write bool) (x *Index, leave func(), err error)
 	// Check returns an error if the log of a thread has become unreadable since the index read it.
 	Check(t *Thread) error
 	// Open opens the log of a thread, which may be new, and applies the records that the index has not
-	// read. The caller holds the index to write.
+	// read. The caller holds the index for writing.
 	Open(t *Thread) error
-	// Append makes a record of the thread that was opened last durable, and applies it to the index.
+	// Append durably writes a record to the log that was opened last, and applies it to the index.
 	Append(t *Thread, r *Record, entries []segno.Entry) error
-	// ReadEntries sets the entries of nodes, which are those of path. The caller does not hold the index.
+	// ReadEntries sets the entries of nodes. path has the same commits. The caller does not hold the index.
 	ReadEntries(ctx context.Context, path []*Commit, nodes []segno.Node) error
-	// Rewrite passes the commits in the logs of threads to strip, which removes some of their content,
-	// and writes the logs again. A commit without entries afterwards loses them.
+	// Rewrite passes the commits in the logs of threads to strip, which removes some of their content, and writes the
+	// logs again. If strip sets the number of a commit's entries to 0, Rewrite removes the entries.
 	Rewrite(threads []*Thread, strip func(*CommitRecord)) error
 
-	// ReadObject returns an object, or an error that is fs.ErrNotExist.
+	// ReadObject returns an object. The error matches fs.ErrNotExist if there is none.
 	ReadObject(name segno.Hash) ([]byte, error)
 	// Missing returns the first of names that is neither stored nor in the packs, or the zero hash.
 	Missing(names []segno.Hash, packs []string) (segno.Hash, error)
-	// KeepObjects makes staged objects durable. The caller holds the index to write.
+	// KeepObjects durably stores staged objects. The caller holds the index for writing.
 	KeepObjects(staged segno.Staged) error
-	// RemoveObjects removes those of these objects that are stored, and returns how many they are and
-	// their size. With dryRun it only counts them.
+	// RemoveObjects removes objects, and returns the number and the size of those that existed. If dryRun is set, it
+	// only counts them.
 	RemoveObjects(names map[segno.Hash]bool, dryRun bool) (n int, bytes int64, err error)
 	NewPacks() Packs
 
@@ -58,8 +57,8 @@ type Logs interface {
 	Close() error
 }
 
-// Store is a [segno.Store] in logs, and [segno.Chains], [segno.Workspaces], [segno.Leaser],
-// [segno.Eraser] and [segno.Watcher].
+// Store implements [segno.Store], [segno.Chains], [segno.Workspaces], [segno.Leaser],
+// [segno.Eraser] and [segno.Watcher] on logs.
 type Store struct {
 	logs     Logs
 	clock    func() time.Time
@@ -68,8 +67,8 @@ type Store struct {
 	notifier notify.Notifier
 }
 
-// New returns the store in logs. clock decides whether a lease has expired. pause returns how a call of
-// Wait waits: a store to which other processes commit must be polled.
+// New returns the store in logs. clock is the time by which a lease expires. pause returns the [notify.Pause] for one
+// call of Wait: a store to which other processes commit needs polling.
 func New(logs Logs, clock func() time.Time, pause func() notify.Pause) *Store {
 	return &Store{logs: logs, clock: clock, pause: pause}
 }
@@ -89,7 +88,7 @@ func (s *Store) begin(ctx context.Context, op string) error {
 	return Fail(op, "", ctx.Err())
 }
 
-// enter is Enter of the logs for a call that may begin.
+// enter calls Enter of the logs, if the call may begin.
 func (s *Store) enter(ctx context.Context, op string, write bool) (x *Index, leave func(), err error) {
 	if err := s.begin(ctx, op); err != nil {
 		return nil, nil, err
@@ -98,7 +97,7 @@ func (s *Store) enter(ctx context.Context, op string, write bool) (x *Index, lea
 	if err != nil {
 		return nil, nil, Fail(op, "", err)
 	}
-	if err := s.begin(ctx, op); err != nil { // Close may have come first
+	if err := s.begin(ctx, op); err != nil { // again, because Close may have been called in the meantime
 		leave()
 		return nil, nil, err
 	}
@@ -111,7 +110,7 @@ func (s *Store) Wait(ctx context.Context, thread segno.ThreadID, after int64) (s
 	return s.notifier.Wait(ctx, thread, after, s.Head, s.pause())
 }
 
-// view calls read with the index. name is what the call is about.
+// view calls read with the index. name is the subject of the call, for errors.
 func view[T any](ctx context.Context, s *Store, op, name string, read func(*Index) (T, error)) (out T, err error) {
 	x, leave, err := s.enter(ctx, op, false)
 	if err != nil {
@@ -122,8 +121,8 @@ func view[T any](ctx context.Context, s *Store, op, name string, read func(*Inde
 	return out, Fail(op, name, err)
 }
 
-// list yields what view returns, and with damaged then an error for each thread that cannot be read and
-// may have more.
+// list yields the results of view. If damaged is set, it then yields an error for each unreadable thread, because that
+// thread may have more results.
 func list[T any](ctx context.Context, s *Store, op string, damaged bool, read func(*Index) ([]T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var errs []error
@@ -150,8 +149,8 @@ func list[T any](ctx context.Context, s *Store, op string, damaged bool, read fu
 	}
 }
 
-// update calls decide with a thread, and appends the record that decide returns, if any. It returns the
-// head afterwards. With anyThread the thread need not exist, or may be deleted.
+// update calls decide with a thread, and appends the record that decide returns, if any. It returns the head after
+// that. If anyThread is set, the thread may be missing or deleted.
 func (s *Store) update(
 	ctx context.Context, op string, id segno.ThreadID, anyThread bool, decide func(*Index, *Thread) (*Record, []segno.Entry, error),
 ) (head segno.Head, err error) {
@@ -171,13 +170,13 @@ func (s *Store) update(
 	r, entries, err := decide(x, t)
 	if err == nil && r != nil {
 		r.N, r.Order = t.Records, x.Order+1
-		err = s.logs.Append(t, r, entries) // from here on ctx is ignored: a record is written or not
+		err = s.logs.Append(t, r, entries) // from here on ctx is ignored, because a write must not stop halfway
 		s.notifier.Notify(id)
 	}
 	return cloneHead(t.Head), err
 }
 
-// Fail gives an error a kind. It returns an error that has one as it is.
+// Fail adds a kind to an error. It returns an error that already has a kind unchanged.
 func Fail(op, name string, err error) error {
 	var known *segno.Error
 	switch {

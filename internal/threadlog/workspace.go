@@ -10,7 +10,7 @@ import (
 )
 
 // Workspace implements [segno.Workspaces]. It fails if a thread is damaged, because the workspace's
-// newest state may be in there.
+// newest state may be in the damaged log.
 func (s *Store) Workspace(ctx context.Context, id segno.WorkspaceID) (segno.WorkspaceRecord, error) {
 	const op = "read workspace"
 	return view(ctx, s, op, string(id), func(x *Index) (segno.WorkspaceRecord, error) {
@@ -25,7 +25,7 @@ func (s *Store) Workspace(ctx context.Context, id segno.WorkspaceID) (segno.Work
 	})
 }
 
-// workspaces returns the workspace with an id, or all, with their states.
+// workspaces returns the workspace with an id, or all workspaces if id is "", with their states.
 func (s *Store) workspaces(x *Index, id segno.WorkspaceID) ([]segno.WorkspaceRecord, error) {
 	found, err := s.logs.Workspaces(id)
 	if err != nil || len(found) == 0 {

@@ -1,5 +1,6 @@
-// Package trend shows how the outcomes of an experiment change over its generations. It draws them, as SVG for a file or a page and with characters
-// for a terminal, and it sums experiments up to compare them. `segno generations` and the page of `segno web` use it.
+// Package trend shows how the outcomes of an experiment change over its generations. It draws them as SVG for a file or
+// a page, and with characters for a terminal. It also summarizes experiments for a comparison. `segno generations` and
+// the page of `segno web` use it.
 package trend
 
 import (
@@ -11,7 +12,7 @@ import (
 	"github.com/dalsegno/segno/generation"
 )
 
-// Plot is what is drawn: one panel for each outcome.
+// Plot is the content of a drawing: one panel for each outcome.
 type Plot struct {
 	Experiment string  `json:"experiment"`
 	Panels     []Panel `json:"outcomes"`
@@ -51,7 +52,7 @@ func NewPlot(experiment string, rows []generation.Row) Plot {
 	return p
 }
 
-// generations are the first and the last generation with a point.
+// generations returns the first and the last generation with a point.
 func (p Plot) generations() (first, last int) {
 	first, last = math.MaxInt, 0
 	for _, panel := range p.Panels {
@@ -62,14 +63,14 @@ func (p Plot) generations() (first, last int) {
 	return min(first, last), last
 }
 
-// has reports whether an attempt with a status is drawn.
+// has reports whether the drawing has an attempt with a status.
 func (p Plot) has(status generation.RowStatus) bool {
 	return slices.ContainsFunc(p.Panels, func(panel Panel) bool {
 		return slices.ContainsFunc(panel.Points, func(point Point) bool { return point.Status == status })
 	})
 }
 
-// completed are the points that a line joins.
+// completed returns the points that a line joins.
 func (p Panel) completed() []Point {
 	return slices.DeleteFunc(slices.Clone(p.Points), func(point Point) bool { return point.Status != generation.RowCompleted })
 }
@@ -88,7 +89,7 @@ func newAxis(points []Point, n int) axis {
 		low, high = min(low, value), max(high, value)
 	}
 	if low > 0 && low < high/3 {
-		low = 0 // a scale from zero says more if it costs little
+		low = 0 // a scale from zero is more honest, if it does not compress the values much
 	}
 	if largest := max(math.Abs(low), math.Abs(high)); high-low <= largest*1e-9 || largest < 1e-300 { // no scale shows the difference
 		if low, high = low-largest/10, high+largest/10; largest < 1 {
@@ -106,12 +107,12 @@ func newAxis(points []Point, n int) axis {
 	return axis{low: math.Floor(low/step) * step, high: math.Ceil(high/step) * step, step: step}
 }
 
-// at returns the place of a value: 0 is the low end and 1 the high one.
+// at returns the position of a value between 0, the low end, and 1, the high end.
 func (a axis) at(value float64) float64 {
 	return min(1, max(0, (value-a.low)/(a.high-a.low)))
 }
 
-// ticks are the round values of the axis.
+// ticks returns the round values of the axis.
 func (a axis) ticks() (values []float64) {
 	for i := range 20 {
 		value := a.low + float64(i)*a.step
@@ -119,7 +120,7 @@ func (a axis) ticks() (values []float64) {
 			break
 		}
 		if math.Abs(value) < a.step/1e6 {
-			value = 0 // and not a rest of rounding
+			value = 0 // instead of a rounding error
 		}
 		values = append(values, value)
 	}
@@ -134,7 +135,7 @@ func (a axis) label(value float64) string {
 	return strconv.FormatFloat(value, 'f', max(0, -int(math.Floor(math.Log10(a.step)))), 64)
 }
 
-// generationLabels are at most n generations with a round distance, which get labels.
+// generationLabels returns the generations that get labels: at most n, at a round distance.
 func generationLabels(first, last, n int) (all []int) {
 	for scale := 1; ; scale *= 10 {
 		for _, round := range []int{1, 2, 5} {

@@ -30,7 +30,8 @@ func rows() []generation.Row {
 	}
 }
 
-// TestText draws each attempt once, by generation, with the values and the generations beside.
+// TestText checks that the drawing has each attempt once, by generation, with labels of the values and the
+// generations.
 func TestText(t *testing.T) {
 	got := strings.Join(trend.NewPlot("commons", rows()).Text(60), "\n")
 	for _, text := range []string{"caught\n", "fish\n", "       100 ┤", "        50 ┤", "         0 ┤", "● completed  ○ superseded  × failed"} {
@@ -46,7 +47,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestSVG draws a document that a browser reads, with a mark for each attempt.
+// TestSVG checks that the document is valid for a browser and has a mark for each attempt.
 func TestSVG(t *testing.T) {
 	svg := string(trend.NewPlot("commons", rows()).SVG())
 	checkXML(t, svg)
@@ -81,7 +82,7 @@ func TestEmpty(t *testing.T) {
 	p.Text(80)
 }
 
-// TestHostileNames draws attempts whose names are markup and bytes that no XML has.
+// TestHostileNames draws attempts whose names are markup and bytes that XML does not allow.
 func TestHostileNames(t *testing.T) {
 	rows := rows()
 	rows[0].Run = "<script>\x1b[31m\x00\xff\uffff</title>\"'"

@@ -8,16 +8,17 @@ import (
 // Summary is an experiment in a few numbers.
 type Summary struct {
 	Experiment  string `json:"experiment"`
-	Generations int    `json:"generations"` // that are complete
-	// Attempts are all, by their status.
+	Generations int    `json:"generations"` // complete generations
+	// Attempts has the number of attempts by status.
 	Attempts map[generation.RowStatus]int `json:"attempts"`
-	// Seconds is the time of all attempts, and CompletedSeconds that of those that completed a generation.
+	// Seconds is the time of all attempts, and CompletedSeconds that of the attempts that completed a
+	// generation.
 	Seconds          float64       `json:"duration_seconds"`
 	CompletedSeconds float64       `json:"completed_seconds"`
 	SimTime          segno.SimTime `json:"sim_seconds"` // of all complete generations
 	Ticks            int           `json:"ticks"`       // of all complete generations
 	Checkpoints      int           `json:"checkpoints"` // of all attempts
-	// TokensIn and TokensOut are of all attempts; nil if those of one agent are not known.
+	// TokensIn and TokensOut are the sums of all attempts, or nil if the number of one agent is unknown.
 	TokensIn  *int64 `json:"tokens_in,omitempty"`
 	TokensOut *int64 `json:"tokens_out,omitempty"`
 	// WhyNot is why the experiment is not reproducible; "" if it is.
@@ -25,16 +26,16 @@ type Summary struct {
 	Outcomes map[string]Outcome `json:"outcomes"`
 }
 
-// Outcome is a number of a world over the complete generations.
+// Outcome summarizes one outcome of a world over the complete generations.
 type Outcome struct {
-	Last float64 `json:"last"` // of the last generation that has it
+	Last float64 `json:"last"` // in the last generation that has it
 	Mean float64 `json:"mean"`
-	// Generations is how many have it.
+	// Generations is the number of generations that have it.
 	Generations int `json:"generations"`
 	last        int // the generation of Last
 }
 
-// Summarize sums the rows of an experiment up.
+// Summarize returns the summary of an experiment's rows.
 func Summarize(experiment string, rows []generation.Row) Summary {
 	s := Summary{Experiment: experiment, Attempts: map[generation.RowStatus]int{}, Outcomes: map[string]Outcome{}, TokensIn: new(int64), TokensOut: new(int64)}
 	seen := map[string]bool{}
@@ -74,7 +75,7 @@ func (s *Summary) addCompleted(r generation.Row) {
 	}
 }
 
-// addTokens adds tokens. The sum is not known if one of them is not.
+// addTokens adds two numbers. The sum is unknown (nil) if one of them is.
 func addTokens(sum, more *int64) *int64 {
 	if sum == nil || more == nil {
 		return nil

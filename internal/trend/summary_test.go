@@ -11,7 +11,8 @@ import (
 	"github.com/dalsegno/segno/internal/trend"
 )
 
-// TestSummarize counts each attempt once, and takes the outcomes from the complete generations.
+// TestSummarize checks that a summary counts each attempt once, and has the outcomes of the complete
+// generations.
 func TestSummarize(t *testing.T) {
 	all := rows()
 	for i := range all {

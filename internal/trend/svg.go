@@ -18,12 +18,13 @@ const (
 	plotLeft     = 80
 	plotRight    = 24
 	footHeight   = 12
-	maxTextDots  = 60 // of a line; more would hide it
+	maxTextDots  = 60 // per line; more dots would hide the line
 	valueSteps   = 4
 	labelsOfAxis = 14
 )
 
-// svgStyle has colours for light and dark surroundings. The background is drawn, so that no page can make text unreadable.
+// svgStyle has colours for light and dark surroundings. The drawing has its own background, so that no page
+// can make the text unreadable.
 const svgStyle = `
 text{font:13px system-ui,sans-serif;fill:#24292f}.head{font-weight:600;font-size:16px}.name{font-weight:600}.axis{fill:#57606a;font-size:12px}
 .back{fill:#fff}.grid{stroke:#d8dee4;fill:none}.frame{stroke:#8c959f;fill:none}
@@ -33,7 +34,7 @@ text{font:13px system-ui,sans-serif;fill:#24292f}.head{font-weight:600;font-size
 .line{stroke:#58a6ff}.completed{fill:#58a6ff}.superseded{stroke:#9198a1}.failed{stroke:#ff7b72}}
 `
 
-// SVG returns the drawing as a file of its own, which needs no font and no script.
+// SVG returns the drawing as a complete file, which needs no font and no script.
 func (p Plot) SVG() []byte {
 	d := &drawing{}
 	d.first, d.last = p.generations()
@@ -56,7 +57,8 @@ func (p Plot) SVG() []byte {
 	return []byte(d.b.String())
 }
 
-// escapeXML returns a text as XML can have it: a run's name comes from a file, and no reader accepts a document with a control character.
+// escapeXML escapes a text for XML and replaces control characters: a run's name comes from a file, and no
+// reader accepts a document with a control character.
 func escapeXML(text string) string {
 	var b strings.Builder
 	_ = xml.EscapeText(&b, []byte(text)) // a write to a builder does not fail
@@ -75,7 +77,7 @@ func (d *drawing) text(class, anchor string, x, y float64, text string) {
 	d.writef(`<text class="%s" x="%.1f" y="%.1f" text-anchor="%s">%s</text>`, class, x, y, anchor, escapeXML(text))
 }
 
-// legend explains the marks that are used.
+// legend explains the marks in the drawing.
 func (d *drawing) legend(p Plot) {
 	x := 22.0
 	for _, status := range []generation.RowStatus{generation.RowCompleted, generation.RowSuperseded, generation.RowFailed} {
@@ -87,7 +89,7 @@ func (d *drawing) legend(p Plot) {
 	}
 }
 
-// mark draws the attempt at one place. about is shown when the pointer is on it.
+// mark draws an attempt at one position. A viewer shows about when the pointer is on the mark.
 func (d *drawing) mark(status generation.RowStatus, x, y float64, about string) {
 	if about != "" {
 		about = "<title>" + escapeXML(about) + "</title>"
@@ -102,7 +104,7 @@ func (d *drawing) mark(status generation.RowStatus, x, y float64, about string) 
 	}
 }
 
-// panel draws one outcome. top is where its name is.
+// panel draws one outcome. top is the position of its name.
 func (d *drawing) panel(p Panel, top float64) {
 	a := newAxis(p.Points, valueSteps)
 	low := top + plotTop + plotHeight
@@ -133,7 +135,7 @@ func (d *drawing) panel(p Panel, top float64) {
 	}
 }
 
-// x is the place of a generation. One alone is in the middle.
+// x returns the position of a generation. A single generation is in the middle.
 func (d *drawing) x(g int) float64 {
 	const inset = 20
 	at := 0.5

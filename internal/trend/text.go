@@ -11,14 +11,14 @@ import (
 const (
 	textRows    = 9  // of a panel
 	leastWidth  = 40 // of a drawing, in columns
-	valuesWidth = 10 // of the values beside it
+	valuesWidth = 10 // of the values beside the drawing
 )
 
 // Text returns the drawing as lines of at most width columns. Braille characters draw the line, with two by four dots each.
 func (p Plot) Text(width int) (lines []string) {
 	first, last := p.generations()
 	columns := max(width, leastWidth) - valuesWidth - 3 - len(" generation")
-	// One column is enough for two generations, and more than eight for one say nothing.
+	// One column is enough for two generations, and more than eight columns per generation show nothing more.
 	c := &canvas{first: first, last: last, columns: min(columns, max(8*(last-first)+1, len("generation")))}
 	for _, panel := range p.Panels {
 		lines = append(lines, c.draw(panel)...)
@@ -44,7 +44,7 @@ func glyph(status generation.RowStatus) rune {
 	return '●'
 }
 
-// canvas is the place for one panel.
+// canvas is the drawing area of one panel.
 type canvas struct {
 	first, last, columns int
 	cells                [textRows][]rune
@@ -69,7 +69,7 @@ func (c *canvas) draw(p Panel) (lines []string) {
 	for i := 1; i < len(line); i++ {
 		c.line(c.column(line[i-1].Generation), row(line[i-1].Value), c.column(line[i].Generation), row(line[i].Value))
 	}
-	for _, status := range []generation.RowStatus{generation.RowFailed, generation.RowSuperseded, generation.RowCompleted} { // the last one is on top
+	for _, status := range []generation.RowStatus{generation.RowFailed, generation.RowSuperseded, generation.RowCompleted} { // the last is on top
 		for _, point := range p.Points {
 			if point.Status == status && (status != generation.RowCompleted || len(line) <= c.columns/2) {
 				c.cells[int(math.Round(row(point.Value)))][int(math.Round(c.column(point.Generation)))] = glyph(status)
@@ -92,7 +92,7 @@ func (c *canvas) draw(p Panel) (lines []string) {
 	return append(lines, strings.Repeat(" ", valuesWidth+3)+c.generationLabels())
 }
 
-// generationLabels is the line below the panel. It ends with the name of the axis, if there is room.
+// generationLabels is the line below the panel. If there is room, it ends with the name of the axis.
 func (c *canvas) generationLabels() string {
 	const last = len("9999 generation") // the longest label of the last column
 	line := []rune(strings.Repeat(" ", c.columns+last))
@@ -116,7 +116,7 @@ func (c *canvas) line(x0, y0, x1, y1 float64) {
 	}
 }
 
-// dot draws one dot. The middle of a cell is at its number.
+// dot draws one dot. An integer coordinate is the middle of a cell.
 func (c *canvas) dot(x, y float64) {
 	column, row := int(math.Round(x)), int(math.Round(y))
 	right := min(1, max(0, int((x-float64(column)+0.5)*2)))

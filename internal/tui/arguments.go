@@ -10,8 +10,8 @@ import (
 )
 
 // argumentLines shows the arguments of a call in full. A value of one row follows its name.
-// Any other has separate lines behind a vertical rule, which the value cannot imitate. The
-// rule is dotted where a line was wrapped.
+// Any other value has separate lines after a vertical rule, which the value cannot imitate.
+// The rule is dotted where a line was wrapped.
 func argumentLines(raw json.RawMessage, width int) (lines []string) {
 	width = max(20, width)
 	if jsonscan.Valid(raw) {
@@ -39,7 +39,7 @@ func argumentRows(name string, value json.RawMessage, width int) []string {
 	return append([]string{cut(name, width)}, withRule(text, width)...)
 }
 
-// withRule shows text behind a rule. It keeps every character.
+// withRule puts a rule before each line of text. It keeps every character.
 func withRule(text string, width int) (lines []string) {
 	for row := range strings.SplitSeq(text, "\n") {
 		rule := "  │ "

@@ -35,7 +35,7 @@ func (m *model) onStreamEvent(t streamEvent) tea.Cmd {
 	return m.stream.next
 }
 
-// flushText prints a text that the run began and did not complete.
+// flushText prints the part of a text that the run did not complete.
 func (m *model) flushText() {
 	if m.answerText.Len() > 0 {
 		m.say("", m.answerText.String()+" …")
@@ -64,7 +64,7 @@ func (m *model) showEvent(e agent.Event) {
 	}
 }
 
-// showOwnEvent shows an event that is shown for the agent itself and not for its subagents.
+// showOwnEvent shows an event of the agent itself. The chat does not show these events for subagents.
 func (m *model) showOwnEvent(e agent.Event) {
 	switch e.Kind {
 	case agent.EventUserMessage:

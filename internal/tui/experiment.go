@@ -13,7 +13,7 @@ import (
 	"github.com/dalsegno/segno/generation"
 )
 
-// ExperimentOptions configure the view of an experiment.
+// ExperimentOptions configures the view of an experiment.
 type ExperimentOptions struct {
 	Experiment *generation.Experiment
 	// Run runs the experiment until it is complete or ctx ends. It calls report for each event.
@@ -27,9 +27,9 @@ type ExperimentOptions struct {
 	Now      func() time.Time
 }
 
-// ShowExperiment runs an experiment and shows it on the whole terminal. It returns the error of Run
-// once Run has returned. When the user quits, the context of Run ends, and the view stays until Run returns or
-// the user quits a second time.
+// ShowExperiment runs an experiment and shows it on the whole terminal. It returns the error of Run after Run
+// has returned. When the user quits, ShowExperiment ends the context of Run; the view stays until Run returns
+// or the user quits a second time.
 func ShowExperiment(ctx context.Context, o ExperimentOptions) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -67,9 +67,9 @@ func ShowExperiment(ctx context.Context, o ExperimentOptions) error {
 	}
 	_, err := tea.NewProgram(m, options...).Run()
 	if err != nil {
-		stop() // no user can watch it or end it
+		stop() // without a view, the user can neither watch the run nor end it
 	}
-	for range events { // until Run has returned
+	for range events { // wait until Run has returned
 	}
 	if failed == nil && err != nil {
 		return segno.NewError(segno.KindIO, "show experiment", o.Experiment.Name, err)
@@ -99,11 +99,11 @@ type experimentModel struct {
 	stopping bool
 }
 
-// progress is how far the experiment is.
+// progress is the progress of the experiment.
 type progress struct {
 	state   string
-	at      generation.Event // the newest one with a moment in the world
-	every   time.Duration    // between checkpoints; 0 makes none
+	at      generation.Event // the newest event with a time in the world
+	every   time.Duration    // the interval of checkpoints; 0 for none
 	nextCut time.Time        // of the next checkpoint
 	lastCut generation.Event // the newest checkpoint, or none
 	cuts    int              // checkpoints
@@ -115,8 +115,8 @@ type progress struct {
 // agentRow is one agent on the screen.
 type agentRow struct {
 	name  string
-	since time.Time // of its turn, or zero
-	last  string    // that it printed
+	since time.Time // when its turn began, or zero
+	last  string    // the last line that it printed
 }
 
 // eventLine is one event on the screen.
@@ -140,7 +140,7 @@ func (m *experimentModel) Init() tea.Cmd { return tea.Batch(m.next, m.stopped, m
 func (m *experimentModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
-		m.width, m.height = cmp.Or(msg.Width, 80), cmp.Or(msg.Height, 24) // some terminals do not know it
+		m.width, m.height = cmp.Or(msg.Width, 80), cmp.Or(msg.Height, 24) // some terminals report 0
 	case tea.KeyPressMsg:
 		return m, m.key(msg.String())
 	case generation.Event:
@@ -170,10 +170,10 @@ func (m *experimentModel) key(name string) tea.Cmd {
 	return nil
 }
 
-// maxEventLines is the number of lines that are kept, more than a screen has.
+// maxEventLines is the number of lines that the view keeps. It is more than a screen has.
 const maxEventLines = 300
 
-// onEvent takes over what an event tells.
+// onEvent updates the view with an event.
 func (m *experimentModel) onEvent(e generation.Event) {
 	switch e.Kind {
 	case generation.EventBegin:
@@ -189,7 +189,7 @@ func (m *experimentModel) onEvent(e generation.Event) {
 	case generation.EventCheckpoint:
 		m.cuts++
 		m.lastCut, m.nextCut = e, e.Time.Add(m.every)
-		m.at.SimTime = max(m.at.SimTime, e.SimTime) // a world without ticks has no other events with a time
+		m.at.SimTime = max(m.at.SimTime, e.SimTime) // in a world without ticks, no other events have a time
 	case generation.EventOmitted:
 		m.omitted++
 	case generation.EventNoCheckpoint:
@@ -209,7 +209,7 @@ func (m *experimentModel) onEvent(e generation.Event) {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// onTurn shows that an agent works or is idle.
+// onTurn updates whether an agent works or is idle.
 func (m *experimentModel) onTurn(e generation.Event) {
 	for i := range m.agents {
 		a := &m.agents[i]
@@ -223,14 +223,14 @@ func (m *experimentModel) onTurn(e generation.Event) {
 	}
 }
 
-// endTurns shows that no agent works.
+// endTurns marks all agents as idle.
 func (m *experimentModel) endTurns() {
 	for i := range m.agents {
 		m.agents[i].since = time.Time{}
 	}
 }
 
-// addLine adds a line to those that scroll.
+// addLine adds a line to the scrolling events.
 func (m *experimentModel) addLine(l eventLine) {
 	if l.text == "" {
 		return

@@ -36,7 +36,7 @@ func newBoard(t *testing.T, ticks int, agents ...string) *board {
 	return b
 }
 
-// tell sends events, each a second after the one before.
+// tell sends events, each a second after the previous one.
 func (b *board) tell(events ...generation.Event) {
 	for _, e := range events {
 		e.Time = b.now
@@ -60,7 +60,7 @@ func (b *board) rows() []string {
 	return rows
 }
 
-// sees checks that the screen has texts, in this order.
+// sees checks that the screen has texts in this order.
 func (b *board) sees(texts ...string) {
 	b.Helper()
 	screen := strings.Join(b.rows(), "\n")
@@ -73,7 +73,7 @@ func (b *board) sees(texts ...string) {
 	}
 }
 
-// run is the beginning of a run with a turn of Ada in progress.
+// run returns the events of the beginning of a run, with a turn of Ada in progress.
 func run() []generation.Event {
 	const day = segno.SimTime(24 * time.Hour)
 	return []generation.Event{
@@ -105,7 +105,7 @@ func TestExperimentIsShown(t *testing.T) {
 	b.sees("complete")
 }
 
-// TestExperimentWithoutTicks shows a world that moves its time without segno.
+// TestExperimentWithoutTicks shows a world that advances its time without segno.
 func TestExperimentWithoutTicks(t *testing.T) {
 	b := newBoard(t, 0, "Ada")
 	b.tell(generation.Event{Kind: generation.EventBegin, Generation: 1, Next: 2}, generation.Event{Kind: generation.EventTurn, Agent: "Ada"},
@@ -169,7 +169,7 @@ func TestShowExperiment(t *testing.T) {
 	begun := make(chan struct{})
 	go func() {
 		<-begun
-		_, _ = keys.Write([]byte("q")) // the run would not end without it
+		_, _ = keys.Write([]byte("q")) // without it, the run would not end
 	}()
 	var out strings.Builder
 	e := &generation.Experiment{Name: "village", Generations: 1, Agents: []generation.AgentSpec{{Name: "Ada"}}}
@@ -179,7 +179,7 @@ func TestShowExperiment(t *testing.T) {
 			report(generation.Event{Kind: generation.EventStory, Text: "it is round"})
 			close(begun)
 			<-ctx.Done()
-			for range 1000 { // a view that is slow or gone holds nothing up
+			for range 1000 { // a slow or ended view must not block the run
 				report(generation.Event{Kind: generation.EventStory, Text: "it goes on"})
 			}
 			return wrong

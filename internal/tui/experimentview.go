@@ -57,7 +57,7 @@ func (m *experimentModel) title() string {
 	return text
 }
 
-// checkpointLines tell of the checkpoints, and of everything that failed.
+// checkpointLines reports the checkpoints and all failures.
 func (m *experimentModel) checkpointLines() (lines []string) {
 	var facts []string
 	switch left := m.nextCut.Sub(m.Now()).Round(time.Second); {
@@ -91,11 +91,11 @@ func (m *experimentModel) checkpointLines() (lines []string) {
 	return lines
 }
 
-// agentLines returns at most n lines.
+// agentLines returns the agents in at most n lines.
 func (m *experimentModel) agentLines(n int) (lines []string) {
 	wide := 0
 	for _, a := range m.agents {
-		wide = max(wide, len(a.name)) // an experiment has ASCII names
+		wide = max(wide, len(a.name)) // the names in an experiment are ASCII
 	}
 	wide = min(wide, max(4, m.width/3))
 	for i, a := range m.agents {
@@ -127,7 +127,7 @@ func (m *experimentModel) eventLines(n int) (lines []string) {
 	return lines[max(0, len(lines)-n):]
 }
 
-// help tells what the keys do.
+// help describes the keys.
 func (m *experimentModel) help() string {
 	if m.stopping {
 		return " making a checkpoint; q again leaves this view at once"

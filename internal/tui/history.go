@@ -2,7 +2,7 @@ package tui
 
 import "charm.land/bubbles/v2/textarea"
 
-// history is the lines typed before, for the arrow keys.
+// history has the lines that the user typed before, for the arrow keys.
 type history struct {
 	lines []string
 	at    int // distance from the line being typed
@@ -16,8 +16,8 @@ func (p *history) add(text string) {
 	p.at, p.draft = 0, ""
 }
 
-// move goes one line back or forth. Inside a text of several lines the keys move
-// the cursor instead.
+// move returns the previous or the next line. It returns false inside a text of several
+// lines, where the keys move the cursor.
 func (p *history) move(back bool, input textarea.Model) (string, bool) {
 	switch {
 	case back && input.Line() > 0, !back && input.Line() < input.LineCount()-1:

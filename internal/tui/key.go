@@ -30,8 +30,8 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	return m.typeAhead(name, k)
 }
 
-// typeAhead handles a key during a run or a question. It adds to the next prompt and does not
-// answer a question that appears meanwhile.
+// typeAhead handles a key during a run or a question. The key edits the next prompt; it does
+// not answer a question that appears meanwhile.
 func (m *model) typeAhead(name string, k tea.KeyPressMsg) tea.Cmd {
 	switch name {
 	case "enter":
@@ -54,13 +54,14 @@ func (m *model) typeAhead(name string, k tea.KeyPressMsg) tea.Cmd {
 	return m.insertKey(k)
 }
 
-// setAside stores the line until no question is open, after lines stored before.
+// setAside stores the line until no question is open. It appends the line to those stored
+// earlier.
 func (m *model) setAside() {
 	m.draft = strings.TrimPrefix(m.draft+"\n"+m.input.Value(), "\n")
 	m.input.Reset()
 }
 
-// restoreDraft restores the stored line, unless another was begun.
+// restoreDraft restores the stored line, unless the user has begun another one.
 func (m *model) restoreDraft() {
 	if m.draft != "" && m.input.Value() == "" {
 		m.input.SetValue(m.draft)
@@ -68,7 +69,8 @@ func (m *model) restoreDraft() {
 	}
 }
 
-// interrupt stops a run. The second time, or without a run, it leaves.
+// interrupt handles ctrl+c. It stops the run, or else clears the typed line. If it did not
+// clear a line, the next call quits the program.
 func (m *model) interrupt() tea.Cmd {
 	switch {
 	case m.quitArmed:
@@ -152,7 +154,7 @@ func (m *model) insertKey(msg tea.Msg) (cmd tea.Cmd) {
 		m.question.area, cmd = m.question.area.Update(msg)
 		return cmd
 	}
-	m.input.InsertString(m.question.takePicked()) // the picked letter was the beginning of a line
+	m.input.InsertString(m.question.takePicked()) // the picked letter was meant as the beginning of a line
 	m.input, cmd = m.input.Update(msg)
 	return cmd
 }

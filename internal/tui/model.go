@@ -13,7 +13,7 @@ import (
 	"github.com/dalsegno/segno/internal/chat"
 )
 
-// state tells which input or result the screen waits for.
+// state is the input or the result for which the screen waits.
 type state int
 
 const (
@@ -50,7 +50,7 @@ type model struct {
 type runView struct {
 	stream     *stream
 	sent       string          // the prompt of the run, until it is recorded
-	answerText strings.Builder // the text that arrives
+	answerText strings.Builder // the text received so far
 	calls      []agent.Call    // running calls
 	shownSeqs  map[int64]bool  // numbers of the run's durable events that were shown
 	runEnded   bool            // the run has just ended
@@ -60,7 +60,7 @@ type runView struct {
 type printer struct {
 	lines     []string // to be printed
 	printing  bool
-	quitArmed bool // ctrl+c was pressed; again it leaves
+	quitArmed bool // ctrl+c was pressed; the next one quits
 	quitting  bool
 }
 
@@ -93,8 +93,8 @@ type (
 	statusMsg struct { // the status of the session
 		status   chat.Status
 		err      error
-		messages []agent.Message // of a session that was opened
-		missed   []agent.Event   // events that were recorded and not received
+		messages []agent.Message // the conversation of a session that was opened
+		missed   []agent.Event   // events that the run recorded and the stream did not deliver
 		greet    bool
 	}
 	replyMsg struct {
@@ -142,8 +142,8 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, tea.Batch(cmd, m.flush(), m.startReadyTimer())
 }
 
-// loadAfterRun loads the status after a run, and the events that the run recorded after it was
-// stopped.
+// loadAfterRun loads the status after a run, and the events that the run recorded after the
+// stream was stopped.
 func (m *model) loadAfterRun() tea.Cmd {
 	m.state, m.runEnded = busy, true
 	since := m.session.Seq
@@ -163,7 +163,8 @@ func (m *model) loadAfterRun() tea.Cmd {
 	}
 }
 
-// flush prints the waiting lines in order. After the last it leaves, if the user asked to.
+// flush prints the waiting lines in order. If the user asked to quit, it quits after the last
+// one.
 func (m *model) flush() tea.Cmd {
 	switch {
 	case m.printing:
@@ -179,7 +180,7 @@ func (m *model) flush() tea.Cmd {
 	return nil
 }
 
-// say prints text above, wrapped.
+// say prints wrapped text above the view.
 func (m *model) say(prefix, text string) {
 	m.lines = append(m.lines, wrap(strings.TrimRight(escapeText(text), "\n"), prefix, m.width)...)
 }
@@ -207,7 +208,7 @@ func (m *model) showStatus(s statusMsg) {
 		m.say("", s.status.Greeting())
 	}
 	if m.showHistory(s.messages); s.messages != nil {
-		m.question.printedID = "" // the question was printed in another conversation, if at all
+		m.question.printedID = "" // at most, the question was printed in another conversation
 	}
 	for _, e := range s.missed {
 		if !m.shownSeqs[e.Seq] {
@@ -232,7 +233,7 @@ func (m *model) showStatus(s statusMsg) {
 	m.showEditError()
 }
 
-// keepUnsent stores a prompt that was not recorded, for another attempt.
+// keepUnsent stores a prompt that the run did not record, so that the user can send it again.
 func (m *model) keepUnsent() {
 	if m.sent != "" && m.draft == "" {
 		m.draft = m.sent

@@ -16,18 +16,18 @@ import (
 	"github.com/dalsegno/segno/internal/chat"
 )
 
-// question is the question about a call that the user is asked.
+// question is the question about a call that the screen shows.
 type question struct {
 	about        segno.Interrupt
 	total        int    // number of open questions
 	printedID    string // id of the question printed last
-	lineCount    int    // lines printed of it
+	lineCount    int    // lines printed of the question
 	ready        bool   // its keys are accepted
 	timerStarted bool   // the timer that sets ready has started
 	picked       string // the key of the choice that enter confirms, "" if none
-	confirming   bool   // asks again whether to send a reply in the tool's place
+	confirming   bool   // asks for confirmation of a reply in the tool's place
 	edited       string // id of the question whose arguments were edited
-	editError    error  // why the edited arguments were refused
+	editError    error  // why the edited arguments are invalid
 	kind         segno.DecisionKind
 	area         textarea.Model // for arguments, a reason or a reply
 }
@@ -40,7 +40,7 @@ type choice struct {
 	lost  string // the label for a call with a lost result
 }
 
-// choices are in the order of the screen. "n" rejects without a reason.
+// choices are in the order on the screen. "n" rejects without a reason.
 var choices = [...]choice{
 	{segno.Approve, "ay", "[a]pprove", "run it [a]gain"},
 	{segno.Edit, "e", "[e]dit the arguments", ""},
@@ -69,7 +69,7 @@ func (q *question) choice(key string) (choice, bool) {
 	return choice{}, false
 }
 
-// takePicked returns the picked key and picks none.
+// takePicked returns the picked key and clears it.
 func (q *question) takePicked() string {
 	key := q.picked
 	q.picked = ""
@@ -98,7 +98,7 @@ func (m *model) ask() {
 	q := &m.question
 	q.about, q.total, q.picked = m.session.Interrupts[0], len(m.session.Interrupts), ""
 	if q.printedID == q.about.ID {
-		return // its keys are accepted already, or will be
+		return // it is already printed, and its timer has started or will start
 	}
 	q.printedID, q.ready, q.timerStarted = q.about.ID, false, false
 	before := len(m.lines)
@@ -110,14 +110,14 @@ func (m *model) ask() {
 	q.lineCount = len(m.lines) - before
 }
 
-// pause is how long a question is visible before it accepts keys: an earlier key was meant for
-// something else.
+// pause is the time for which a question is visible before it accepts keys. The user meant an
+// earlier key for something else.
 const pause = 500 * time.Millisecond
 
-// readyMsg says that the question with this id was visible for long enough.
+// readyMsg reports that the question with this id was visible for the time of pause.
 type readyMsg string
 
-// startReadyTimer starts the timer for the question's keys, once the question is printed.
+// startReadyTimer starts the timer for the question's keys after the question was printed.
 func (m *model) startReadyTimer() tea.Cmd {
 	q := &m.question
 	if m.state != asking || q.timerStarted || m.printing || len(m.lines) > 0 {
@@ -129,7 +129,7 @@ func (m *model) startReadyTimer() tea.Cmd {
 }
 
 // choose handles a key of the question while the line is empty. A letter picks a choice, and
-// enter confirms it: the letter may be the beginning of a line.
+// enter confirms it, because the letter may be the beginning of a line.
 func (m *model) choose(name string, k tea.KeyPressMsg) tea.Cmd {
 	q := &m.question
 	picked := q.picked != ""
@@ -165,7 +165,8 @@ func (m *model) choose(name string, k tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
-// confirm decides as the choice with a key says, or asks for the text that it needs.
+// confirm makes the decision of the choice with a key, or asks for the text that the decision
+// needs.
 func (m *model) confirm(key string) tea.Cmd {
 	q := &m.question
 	c, _ := q.choice(key)
@@ -231,7 +232,7 @@ func (m *model) submitAnswer(text string) tea.Cmd {
 	return m.decide(d)
 }
 
-// showEditError shows why edited arguments were refused. While the question is open, the text
+// showEditError shows why edited arguments are invalid. While the question is open, the text
 // stays in the editor.
 func (m *model) showEditError() {
 	q := &m.question

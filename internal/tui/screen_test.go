@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// screen is the program without a terminal: keys go in, and its output can
-// be read. The agent behind it is a real one.
+// screen is the program without a terminal: a test sends keys and reads the output. It uses
+// a real agent.
 type screen struct {
 	*testing.T
 	*model
@@ -105,7 +105,7 @@ func (s *screen) press(keys ...tea.Key) {
 	}
 }
 
-// draftLines types text.
+// typed types text.
 func (s *screen) typed(text string) {
 	s.Helper()
 	for _, r := range text {
@@ -120,7 +120,7 @@ func (s *screen) send(text string) {
 	s.press(enter)
 }
 
-// choose picks an answer by its key and takes it.
+// choose picks an answer by its key and confirms it.
 func (s *screen) choose(key string) {
 	s.Helper()
 	s.typed(key)
@@ -135,7 +135,8 @@ var (
 	ctrlJ = tea.Key{Code: 'j', Mod: tea.ModCtrl}
 )
 
-// shows is all there is to see, with names for what differs from run to run.
+// shows returns the whole visible text, with names instead of the values that differ
+// between runs.
 func (s *screen) shows() string {
 	s.Helper()
 	text := strings.Join(s.printed, "\n") + "\n" + strings.Repeat("═", s.width) + "\n" + s.View().Content + "\n"
@@ -176,7 +177,7 @@ func (s *screen) golden(name string) {
 	}
 }
 
-// sees fails unless text is to be seen.
+// sees fails the test unless the texts are visible.
 func (s *screen) sees(texts ...string) {
 	s.Helper()
 	for _, text := range texts {

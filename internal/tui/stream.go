@@ -23,7 +23,7 @@ type streamEvent struct {
 }
 
 // startStream starts a run. The stream begins with the events that other processes recorded since
-// from.
+// the status from.
 func startStream(ctx context.Context, c Chat, in agent.Input, from chat.Status) *stream {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &stream{events: make(chan streamEvent), cancel: cancel}

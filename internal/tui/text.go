@@ -19,7 +19,7 @@ func isUnsafe(r rune) bool { return r != '\n' && (unicode.IsControl(r) || unicod
 // emoji need it.
 func isJoiner(r rune) bool { return r == '\u200c' || r == '\u200d' }
 
-// escapeText makes text safe to show. It keeps line breaks.
+// escapeText escapes the unsafe characters of a text. It keeps line breaks and joiners.
 func escapeText(s string) string {
 	return escapeRunes(strings.ReplaceAll(s, "\r\n", "\n"), func(r rune) bool { return isUnsafe(r) && !isJoiner(r) })
 }
@@ -44,11 +44,11 @@ func escapeRunes(s string, bad func(rune) bool) string {
 	return b.String()
 }
 
-// escapeLine also shows line breaks, for text that must stay on one line.
+// escapeLine also replaces line breaks, for text that must stay on one line.
 func escapeLine(s string) string { return strings.ReplaceAll(escapeAll(s), "\n", "⏎") }
 
-// editableJSON formats JSON for editing. It writes unsafe characters as JSON escapes, so the
-// document stays the same.
+// editableJSON formats JSON for editing. It writes unsafe characters as JSON escapes, so that
+// the document keeps its meaning.
 func editableJSON(raw json.RawMessage) string {
 	var b bytes.Buffer
 	raw = bytes.TrimSpace(raw)
@@ -71,8 +71,8 @@ func editableJSON(raw json.RawMessage) string {
 	return out.String()
 }
 
-// wrap breaks text into lines of at most width columns, and puts prefix before the
-// first and as much space before the others.
+// wrap breaks text into lines of at most width columns. It puts prefix before the first line
+// and as many blanks before the others.
 func wrap(text, prefix string, width int) []string {
 	indent := strings.Repeat(" ", ansi.StringWidth(prefix))
 	width = max(10, width-len(indent))

@@ -35,7 +35,7 @@ func FuzzClean(f *testing.F) {
 	})
 }
 
-// FuzzEditable checks that what a person edits is the same document.
+// FuzzEditable checks that the text for editing is the same document.
 func FuzzEditable(f *testing.F) {
 	f.Add([]byte(`{"command":"echo \u001b[2J` + "\u202e\u009b\U000E0001" + `","n":1.0}`))
 	f.Add([]byte(`[]`))
@@ -51,7 +51,7 @@ func FuzzEditable(f *testing.F) {
 		}
 		var was, is any
 		if err := json.Unmarshal(raw, &was); err != nil {
-			return // a number that no type can hold
+			return // a number that fits in no type
 		}
 		if err := json.Unmarshal([]byte(text), &is); err != nil || !reflect.DeepEqual(was, is) {
 			t.Fatalf("%q became %q: %v", raw, text, err)

@@ -1,6 +1,6 @@
 // Package tui shows a chat or an experiment in a terminal.
 //
-// [Run] shows a chat. The conversation scrolls above; below it are the text that arrives, the todos, a
+// [Run] shows a chat. The conversation scrolls above; below it are the incoming text, the todos, a
 // question or the prompt, and a status line. A [Chat] makes all decisions and keeps all state.
 //
 // [ShowExperiment] shows generations of agents on the whole terminal.
@@ -22,17 +22,17 @@ import (
 
 // Chat is the session that the terminal shows.
 type Chat interface {
-	// Run is [agent.Agent.Stream] on the session.
+	// Stream is [agent.Agent.Stream] on the session.
 	Stream(ctx context.Context, in agent.Input) iter.Seq2[agent.Event, error]
 	Status(ctx context.Context) (chat.Status, error)
 	Messages(ctx context.Context) ([]agent.Message, error)
-	// Events yields the durable events with higher numbers.
+	// Events yields the durable events with numbers above since.
 	Events(ctx context.Context, since int64) iter.Seq2[agent.Event, error]
 	// Command runs a line that begins with a slash.
 	Command(ctx context.Context, line string) (chat.Reply, error)
 }
 
-// Options configure a chat.
+// Options configures the view of a chat.
 type Options struct {
 	Chat    Chat
 	Model   string // the model's name, for the status line
@@ -42,8 +42,8 @@ type Options struct {
 	Colour  bool
 }
 
-// Run returns when the user leaves or ctx ends. It then cancels a run in progress and waits
-// for its end, so that its results are saved.
+// Run shows a chat until the user quits or ctx ends. It then cancels a run in progress and waits for
+// its end, so that its results are saved.
 func Run(ctx context.Context, o Options) error {
 	m := newModel(ctx, o)
 	options := []tea.ProgramOption{tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(o.Out), tea.WithEnvironment(o.Environ), tea.WithoutSignalHandler()}

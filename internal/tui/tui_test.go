@@ -62,8 +62,9 @@ func TestAnApproval(t *testing.T) {
 	}
 }
 
-// TestLongCommandIsShownInFull has a command that is longer than the screen, with what
-// matters in its middle, and one row that is wider: all of it is above the question.
+// TestLongCommandIsShownInFull uses a command that is longer than the screen, with the
+// important part in its middle, and one row that is wider than the screen. All of it must be
+// above the question.
 func TestLongCommandIsShownInFull(t *testing.T) {
 	s := fresh(t)
 	s.take(tea.WindowSizeMsg{Width: 100, Height: 20})
@@ -92,7 +93,8 @@ func TestLongCommandIsShownInFull(t *testing.T) {
 	}
 }
 
-// TestArgumentsAreDistinguishable shows what a call has, however it is written.
+// TestArgumentsAreDistinguishable shows arguments with repeated keys, line breaks and
+// invisible characters. All of them must be visible.
 func TestArgumentsAreDistinguishable(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"command":"ls","command":"rm -rf /"}`:   "  command: ls\n  command: rm -rf /",
@@ -181,7 +183,7 @@ func TestClearIsUndone(t *testing.T) {
 	s.sees("x is 1")
 }
 
-// TestEditSendsAnotherText sends a text in the place of an older turn.
+// TestEditSendsAnotherText sends a text in place of an older turn.
 func TestEditSendsAnotherText(t *testing.T) {
 	s := fresh(t)
 	s.send("remember x is 1")
@@ -237,11 +239,12 @@ func TestHostileTextStaysText(t *testing.T) {
 			t.Fatalf("%q reaches the terminal in\n%q", r, s.shows())
 		}
 	}
-	s.press(enter) // unchanged: the call runs as it was asked
+	s.press(enter) // unchanged: the call runs with its original arguments
 	s.sees("approved with")
 }
 
-// TestQuestionAboutLostResult is asked about without the answers that make no sense.
+// TestQuestionAboutLostResult checks that the question about a lost result omits the answers
+// that make no sense.
 func TestQuestionAboutLostResult(t *testing.T) {
 	s := fresh(t)
 	s.take(statusMsg{status: chat.Status{Session: "s", Status: agent.Status{Interrupts: []segno.Interrupt{{ID: "i", Tool: "execute", Args: []byte(`{"command":"date"}`),
@@ -312,7 +315,7 @@ func TestARunIsStopped(t *testing.T) {
 		}
 		s.take(msg)
 	}
-	if _, err := os.ReadFile(begun); err != nil { // returns once the command wrote
+	if _, err := os.ReadFile(begun); err != nil { // begun is a pipe: the read returns once the command has written
 		t.Fatal(err)
 	}
 	s.press(ctrlC)
@@ -336,8 +339,8 @@ func TestColoursAreOnlyColours(t *testing.T) {
 	}
 }
 
-// TestALineIsNoAnswer types lines while a question waits, each of which begins with the letter
-// of an answer or has one in it. None of them answers; commands run.
+// TestALineIsNoAnswer types lines while a question waits. Each line begins with the letter of
+// an answer or contains one. No line answers the question; commands run.
 func TestALineIsNoAnswer(t *testing.T) {
 	s := fresh(t)
 	s.send("run echo one >> ledger")
@@ -371,7 +374,8 @@ func TestALineIsNoAnswer(t *testing.T) {
 	}
 }
 
-// TestAReplyInTheToolsPlaceAsksOnceMore sends one only after y.
+// TestAReplyInTheToolsPlaceAsksOnceMore checks that a reply in the tool's place is sent only
+// after y.
 func TestAReplyInTheToolsPlaceAsksOnceMore(t *testing.T) {
 	s := fresh(t)
 	s.send("run echo one >> ledger")
@@ -392,7 +396,8 @@ func TestAReplyInTheToolsPlaceAsksOnceMore(t *testing.T) {
 	}
 }
 
-// TestYAndN answer as everywhere, and arrows find the answers.
+// TestYAndN checks that y and n answer the question, and that the arrow keys select the
+// answers.
 func TestYAndN(t *testing.T) {
 	s := fresh(t)
 	s.send("run echo one >> ledger ; run echo two >> ledger ; run echo three >> ledger")
@@ -443,7 +448,7 @@ func TestTypingAheadAnswersNothing(t *testing.T) {
 	s.sees("working; ctrl+c stops it\n> all of it and ears, then this")
 }
 
-// broken is a chat whose runs say something and end with an error.
+// broken is a chat whose runs send some text and then end with an error.
 type broken struct {
 	Chat
 	events []agent.Event
@@ -461,7 +466,7 @@ func (b broken) Stream(context.Context, agent.Input) iter.Seq2[agent.Event, erro
 	}
 }
 
-// TestAPromptThatWasNotRecordedComesBack has a run end before it began.
+// TestAPromptThatWasNotRecordedComesBack ends a run before it records the prompt.
 func TestAPromptThatWasNotRecordedComesBack(t *testing.T) {
 	s := fresh(t)
 	s.model.chat = broken{Chat: s.chat, err: segno.NewError(segno.KindCancelled, "chat", "", nil)}
@@ -475,7 +480,7 @@ func TestAPromptThatWasNotRecordedComesBack(t *testing.T) {
 	s.sees("wrote a.txt", "> a prompt")
 }
 
-// TestPartialTextStaysAfterStop has an answer stop in its middle.
+// TestPartialTextStaysAfterStop stops an answer in its middle.
 func TestPartialTextStaysAfterStop(t *testing.T) {
 	s := fresh(t)
 	s.model.chat = broken{Chat: s.chat, err: segno.Errorf(segno.KindBusy, "chat", "", "the line broke"),
@@ -486,8 +491,8 @@ func TestPartialTextStaysAfterStop(t *testing.T) {
 	}
 }
 
-// TestTwoChatsOnOneSession shows what the other did where it belongs, and does not call
-// an unfinished turn that is running.
+// TestTwoChatsOnOneSession checks that a chat shows the events of the other one at the right
+// position, and does not report a running turn as unfinished.
 func TestTwoChatsOnOneSession(t *testing.T) {
 	store, dir := memory.New(time.Now), t.TempDir()
 	one, two := open(t, store, dir, "s"), open(t, store, dir, "s")
@@ -516,7 +521,7 @@ func TestCtrlZSuspends(t *testing.T) {
 	}
 }
 
-// TestAPasteIsSeen pastes a few lines, and more than there is room for.
+// TestAPasteIsSeen pastes a few lines, and more lines than there is room for.
 func TestAPasteIsSeen(t *testing.T) {
 	s := fresh(t)
 	s.take(tea.PasteMsg{Content: "one\ntwo\nthree\nfour"})

@@ -64,7 +64,7 @@ func appendArea(lines []string, prefix, area string, at *tea.Cursor) ([]string, 
 	return lines, at
 }
 
-// draftLines appends the line that is typed during a run, if there is one.
+// draftLines appends the line that the user types during a run, if there is one.
 func (m *model) draftLines(lines []string) ([]string, *tea.Cursor) {
 	if m.input.Value() == "" {
 		return lines, nil
@@ -106,12 +106,12 @@ func (m *model) lineHelp() string {
 	return "enter keeps your line until this is answered"
 }
 
-// liveLines returns the text that arrives, the running calls and the todos.
+// liveLines returns the incoming text, the running calls and the todos.
 func (m *model) liveLines() (lines []string) {
 	if m.answerText.Len() > 0 {
 		text := m.answerText.String()
 		if n := len(text) - 4*m.width*m.height; n > 0 {
-			text = strings.ToValidUTF8(text[n:], "") // text above the screen would be wrapped again for each word
+			text = strings.ToValidUTF8(text[n:], "") // do not wrap the text above the screen again for each word
 		}
 		said := wrap(escapeText(text), "", m.width)
 		lines = append(lines, said[max(0, len(said)-max(3, m.height/2)):]...)

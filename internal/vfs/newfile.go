@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// WriteNew makes a new file with the bytes of r, which has its name when it is complete and durable. The
-// error is [fs.ErrExist] if another file has the name. A crash leaves at most a stray ".segno-*" file.
+// WriteNew makes a new file with the bytes of r. The file gets its name only when it is complete and durable. The error
+// is [fs.ErrExist] if another file has the name. A crash leaves at most a stray ".segno-*" file.
 func WriteNew(fsys FS, name string, r io.Reader, perm fs.FileMode) error {
 	temp := filepath.Join(filepath.Dir(name), ".segno-"+rand.Text())
 	f, err := fsys.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
@@ -32,8 +32,8 @@ func WriteNew(fsys FS, name string, r io.Reader, perm fs.FileMode) error {
 	return err
 }
 
-// Scratch returns an empty file in a directory that no name leads to, so that nothing is left of it when
-// it is closed, or when the process ends in any way.
+// Scratch returns an empty file without a name on the file system of a directory. The kernel frees it when it is
+// closed, or when the process ends in any way.
 func Scratch(fsys FS, dir string) (File, error) {
 	name := filepath.Join(dir, ".segno-"+rand.Text())
 	f, err := fsys.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)

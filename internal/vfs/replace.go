@@ -9,10 +9,9 @@ import (
 	"path/filepath"
 )
 
-// Replace makes name hold data, or leaves it as it was: a temporary file in the
-// same directory is written, synced and renamed over it, and the directory is
-// synced. A crash leaves the old content or the new one, and at most a stray
-// ".segno-*" file.
+// Replace atomically and durably replaces the content of the file name with data. It writes and
+// syncs a temporary file in the same directory, renames it over name, and syncs the directory. A
+// crash leaves the old content or the new content, and at most a stray ".segno-*" file.
 func Replace(fsys FS, name string, data []byte, perm fs.FileMode) error {
 	temp := filepath.Join(filepath.Dir(name), ".segno-"+rand.Text())
 	err := WriteSynced(fsys, temp, data, perm)
@@ -20,7 +19,7 @@ func Replace(fsys FS, name string, data []byte, perm fs.FileMode) error {
 		err = fsys.Rename(temp, name)
 	}
 	if err != nil {
-		_ = fsys.Remove(temp) // it is stray at worst; the caller needs the first error
+		_ = fsys.Remove(temp) // at worst it is stray; the first error matters more
 	} else {
 		err = fsys.SyncDir(filepath.Dir(name))
 	}

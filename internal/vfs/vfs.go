@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// FS is every operation that changes a disk, and Open to read back. Names are
-// those of package os; on a root they are relative to it and cannot leave it.
+// FS has all operations that change a disk, and Open to read back. Names are as in package os. On a
+// root, they are relative to it and cannot leave it.
 type FS interface {
 	OpenFile(name string, flag int, perm fs.FileMode) (File, error)
 	Mkdir(name string, perm fs.FileMode) error
@@ -25,7 +25,7 @@ type FS interface {
 	Symlink(target, name string) error
 	Chmod(name string, mode fs.FileMode) error
 	Chtimes(name string, atime, mtime time.Time) error
-	// SyncDir makes a directory's names durable.
+	// SyncDir makes the names in a directory durable.
 	SyncDir(name string) error
 	// OpenRoot returns an FS whose names are relative to a directory. They cannot lead
 	// out of it, not even through symlinks.
@@ -63,7 +63,7 @@ type osFS struct{}
 func (osFS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
 	f, err := os.OpenFile(name, flag, perm)
 	if err != nil {
-		return nil, err // not f: a nil *os.File in the interface is not nil
+		return nil, err // not f, because an interface with a nil *os.File is not nil
 	}
 	return f, nil
 }
@@ -118,8 +118,8 @@ func (r rootFS) OpenRoot(name string) (Root, error) {
 // MkdirAll creates a directory and its missing parents, with mode 0700.
 func MkdirAll(fsys FS, name string) error { return mkdirAll(fsys, name, false) }
 
-// MkdirAllSynced is MkdirAll, and makes the names of new directories durable. If it cannot sync a
-// name, it removes the directory, so that the name of an existing directory is durable.
+// MkdirAllSynced is like MkdirAll, and makes the names of new directories durable. If it cannot
+// sync a name, it removes the directory, so that the name of an existing directory is durable.
 func MkdirAllSynced(fsys FS, name string) error { return mkdirAll(fsys, name, true) }
 
 func mkdirAll(fsys FS, name string, sync bool) error {
@@ -135,7 +135,7 @@ func mkdirAll(fsys FS, name string, sync bool) error {
 	err := fsys.Mkdir(name, 0o700)
 	if err == nil && sync {
 		if err = fsys.SyncDir(parent); err != nil {
-			_ = fsys.Remove(name) // the caller needs the first error
+			_ = fsys.Remove(name) // the first error matters more
 		}
 	}
 	if os.IsExist(err) {

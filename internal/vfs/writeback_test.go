@@ -8,7 +8,8 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// TestWriteBackChangesNothing gives the hint for a part of a file, for all of it and for more.
+// TestWriteBackChangesNothing gives the hint for a part of a file, for the whole file, and beyond
+// its end.
 func TestWriteBackChangesNothing(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	f, err := vfs.OS.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o600)

@@ -11,11 +11,12 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// bind reads the parameters of a request into the struct p points to. A field has one of the tags
-// path, query and header with the name of its parameter; a struct without a tag is embedded. The
-// field Body is decoded from the body. The tags of a number can be default, min and max; a string
-// can have required, and max is its length in bytes. A pointer is nil if the parameter is absent.
-// An unknown query parameter is an error, so that a misspelled one does not go unnoticed.
+// bind decodes the parameters of a request into the struct that p points to. A field has one of
+// the tags path, query and header with the name of its parameter; bind treats a struct without a
+// tag as embedded. It decodes the request's body into the field Body. A number can have the tags
+// default, min and max. A string can have required, and max, its largest length in bytes. A
+// pointer is nil if the parameter is absent. An unknown query parameter is an error, so that a
+// misspelled one does not go unnoticed.
 func bind(r *http.Request, p any) error {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -62,7 +63,7 @@ func invalidParameter(name, why string) error {
 	return segno.Errorf(segno.KindInvalid, "read request", "", "parameter %q: %s", name, why)
 }
 
-// location returns where a parameter comes from, and its name.
+// location returns the kind of a parameter, such as "query", and its name.
 func location(f reflect.StructField) (in, name string) {
 	for _, in := range []string{"path", "query", "header"} {
 		if name := f.Tag.Get(in); name != "" {
@@ -115,7 +116,7 @@ func bindField(v reflect.Value, f reflect.StructField, name string, values []str
 	return nil
 }
 
-// limit returns the number in a tag of a field, or other if it has none.
+// limit returns the number in a tag of a field, or other if the field has no such tag.
 func limit(f reflect.StructField, tag string, other int64) int64 {
 	if n, err := strconv.ParseInt(f.Tag.Get(tag), 10, 64); err == nil {
 		return n

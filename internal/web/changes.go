@@ -55,7 +55,7 @@ func (s *Server) listChanges(ctx context.Context, p *changesParams) (changeList,
 	return list, nil
 }
 
-// treePair names a comparison.
+// treePair is the key of a comparison in the cache.
 type treePair struct{ a, b segno.Hash }
 
 // compare returns the changes between two trees.
@@ -75,12 +75,12 @@ func (s *Server) compare(ctx context.Context, a, b segno.Hash) ([]segno.Change, 
 	return changes, err
 }
 
-// acquireHeavy waits until few other requests need much memory.
+// acquireHeavy waits until fewer than maxHeavy other requests use much memory.
 func (s *Server) acquireHeavy(ctx context.Context) (release func(), err error) {
 	return acquire(ctx, s.heavy)
 }
 
-// acquire waits for a place in a channel. release frees it.
+// acquire uses places as a semaphore: it waits for a free place, which release frees.
 func acquire(ctx context.Context, places chan struct{}) (release func(), err error) {
 	select {
 	case places <- struct{}{}:

@@ -32,7 +32,7 @@ type checkpointDetails struct {
 	Outside          []string         `json:"outside"`
 	Unread           []string         `json:"unread"`
 	UnreadBytes      [][]byte         `json:"unread_bytes,omitempty"`
-	Fidelity         segno.Fidelity   `json:"fidelity"` // of the checkpoint's session; "" if it has none
+	Fidelity         segno.Fidelity   `json:"fidelity"` // how its session was continued; "" if it has no session
 	Damage           []string         `json:"damage"`   // why a part of this is missing
 }
 
@@ -40,10 +40,9 @@ type checkpointDetails struct {
 type text struct {
 	Text      string `json:"text"`
 	Bytes     int    `json:"bytes"`     // of the whole text
-	Truncated bool   `json:"truncated"` // see the route /checkpoints/{id}/text
+	Truncated bool   `json:"truncated"` // the route /checkpoints/{id}/text has the rest
 }
 
-// beginning returns the beginning of a text.
 func beginning(s string) text {
 	t := text{Text: history.Cut(s, maxText), Bytes: len(s)}
 	t.Truncated = len(t.Text) < len(s)
@@ -57,7 +56,7 @@ type call struct {
 	Title      string   `json:"title"` // the command or the path, else the input
 	Input      text     `json:"input"` // JSON, or a text
 	Result     text     `json:"result"`
-	Status     string   `json:"status"` // "completed", "failed" or "", if the agent does not report it
+	Status     string   `json:"status"` // "completed", "failed", or "" if the agent does not report it
 	Done       bool     `json:"done"`   // a result was seen
 	DurationMS *float64 `json:"duration_ms"`
 	Exit       *int     `json:"exit"`
@@ -96,7 +95,8 @@ func (s *Server) getCheckpoint(ctx context.Context, p *checkpointParams) (checkp
 	return d, nil
 }
 
-// isDamage reports whether an error is about a damaged record. The rest of a result is still useful then.
+// isDamage reports whether an error is about a damaged record. The rest of a result is then still
+// useful.
 func isDamage(err error) bool { return err != nil && segno.KindOf(err) == segno.KindCorrupt }
 
 // addEntries adds the answer, the calls and the notes.
@@ -122,8 +122,8 @@ func (s *Server) addEntries(ctx context.Context, d *checkpointDetails, c *segno.
 	return nil
 }
 
-// addChanges adds the changes of files and databases against the parent. There are none if the files of
-// one of the checkpoints are not recorded.
+// addChanges adds the changes of files and databases since the parent. It adds none if the files of one
+// of the checkpoints are not recorded.
 func (s *Server) addChanges(ctx context.Context, d *checkpointDetails, h *history.History, c *segno.Checkpoint, from int) error {
 	parent := h.ParentWithFiles(c)
 	if c.Tree().IsZero() || parent.Tree().IsZero() {
@@ -155,7 +155,8 @@ func (s *Server) addChanges(ctx context.Context, d *checkpointDetails, h *histor
 	return err
 }
 
-// part returns at most n elements of a list, beginning with the one at from.
+// part returns at most n elements of a list, beginning at index from. It returns an empty list for an
+// index beyond the end.
 func part[T any](list []T, from, n int) []T {
 	list = list[min(from, len(list)):]
 	return list[:min(n, len(list))]
@@ -174,8 +175,8 @@ func (s *Server) loadCheckpoint(ctx context.Context, id segno.CommitID) (*segno.
 	return c, nil
 }
 
-// historyOf returns the history of a checkpoint's thread, and the checkpoint's position in it. Of a
-// deleted thread, parts of which a fork keeps, the history has this checkpoint only.
+// historyOf returns the history of a checkpoint's thread, and the checkpoint's position in it. If the
+// thread is deleted and a fork keeps the checkpoint, the history has only this checkpoint.
 func (s *Server) historyOf(ctx context.Context, c *segno.Checkpoint) (*history.History, position, error) {
 	h, err := s.history(ctx, c.Thread)
 	if segno.KindOf(err) == segno.KindNotFound && err != nil {
@@ -186,7 +187,7 @@ func (s *Server) historyOf(ctx context.Context, c *segno.Checkpoint) (*history.H
 		return nil, position{}, err
 	}
 	i, ok := h.index[c.ID]
-	if !ok { // an inner step, or amended since
+	if !ok { // an inner step, or a checkpoint that was amended since
 		return h.History, position{Index: -1, ParentIndex: -1, Through: []int{}, Joins: []int{}, Forks: []fork{}, Operations: []rowMove{}}, nil
 	}
 	at, err := s.position(ctx, h, i)
@@ -201,7 +202,7 @@ func (s *Server) call(c *segno.Checkpoint, k *history.Call) call {
 		Result: beginning(history.BodyText(k.Result)), Status: k.Status, Done: k.Done, DurationMS: k.DurationMS, Exit: k.Exit, Outside: alone.Outside}
 }
 
-// maxTitle is how many bytes of a call's title are shown.
+// maxTitle is the number of bytes of a call's title in a response.
 const maxTitle = 200
 
 // findOutside finds the paths outside the workspace that calls wrote.

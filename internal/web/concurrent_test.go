@@ -17,8 +17,8 @@ import (
 	"github.com/dalsegno/segno/store/memory"
 )
 
-// TestManyReadersOfAThreadThatGrows reads everything at once while turns are recorded, and then
-// ends the server, of which nothing stays.
+// TestManyReadersOfAThreadThatGrows reads everything concurrently while turns are recorded, and
+// then ends the server. Nothing of the server may remain.
 func TestManyReadersOfAThreadThatGrows(t *testing.T) {
 	r := newMoveRig(t)
 	ignore := goleak.IgnoreCurrent()

@@ -10,10 +10,10 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// counts are how many calls and notes a checkpoint has. They never change.
+// counts has the numbers of calls and notes of a checkpoint. They never change, so the server can cache them.
 type counts struct{ calls, notes int }
 
-// maxCounts is how many counts are kept.
+// maxCounts is the number of counts in the cache.
 const maxCounts = 100_000
 
 // count counts the calls and notes of a checkpoint.
@@ -39,7 +39,7 @@ func (s *Server) count(ctx context.Context, c *segno.Checkpoint) (counts, error)
 	return n, err
 }
 
-// countEntries counts the entries of a commit. It decodes none of them.
+// countEntries counts the calls and notes of a commit without decoding them.
 func (s *Server) countEntries(ctx context.Context, id segno.CommitID) (n counts, err error) {
 	line, err := s.Store.Load(ctx, id, segno.Window{Last: 1, Entries: true})
 	if err != nil {
@@ -56,14 +56,14 @@ func (s *Server) countEntries(ctx context.Context, id segno.CommitID) (n counts,
 	return n, nil
 }
 
-// forkIndex has the threads of the store that are forks, by the checkpoint at which each begins.
+// forkIndex maps checkpoints to the forks that begin there.
 type forkIndex struct {
 	mu   sync.Mutex
 	at   map[segno.CommitID][]fork
 	read time.Time
 }
 
-// The limits of a forkIndex: how long it is used, and how many threads it reads.
+// The limits of a forkIndex: its age before it is read again, and the number of threads that it reads.
 const (
 	maxForkAge     = 2 * time.Second
 	maxForkThreads = 20_000

@@ -27,10 +27,10 @@ const (
 	diffLarge     = "large"
 )
 
-// maxDiff is the size of the largest file that is compared by lines.
+// maxDiff is the largest size of a file that the server compares by lines.
 const maxDiff = 16 << 20
 
-// maxLine is how many bytes of a line are shown.
+// maxLine is the number of bytes of a line in a response.
 const maxLine = 4 << 10
 
 // fileDiff is a window of the difference of one path.
@@ -74,7 +74,7 @@ func (p *diffParams) resultKey() string {
 	return string(p.To) + "-" + shortHash([]byte(segno.DerivedID("diff", string(p.From), p.Path, p.PathBytes, itoa(p.Offset), itoa(p.N))))
 }
 
-// pathOf returns the path of two parameters: the second has it in base64 if it is not valid UTF-8.
+// pathOf returns the path from two parameters. The second has the path in base64 if it is not valid UTF-8.
 func pathOf(plain, encoded string) (string, error) {
 	if encoded == "" && plain == "" {
 		return "", invalidParameter("path", "missing")
@@ -113,7 +113,7 @@ func (s *Server) getDiff(ctx context.Context, p *diffParams) (fileDiff, error) {
 	return d, s.fillDiff(ctx, &d, before, after, p)
 }
 
-// lookup returns the entity at a path of a tree, or none.
+// lookup returns the entity at a path of a tree, or the zero Entity if there is none.
 func (s *Server) lookup(ctx context.Context, tree segno.Hash, name string) (segno.Entity, error) {
 	e, err := workspace.Lookup(ctx, s.Store.Objects(), tree, name)
 	if segno.KindOf(err) == segno.KindNotFound && err != nil {
@@ -122,7 +122,7 @@ func (s *Server) lookup(ctx context.Context, tree segno.Hash, name string) (segn
 	return e, err
 }
 
-// fillDiff fills d with a window of the lines.
+// fillDiff fills d with a window of the difference between two entities.
 func (s *Server) fillDiff(ctx context.Context, d *fileDiff, before, after segno.Entity, p *diffParams) error {
 	d.Before, d.After = sideOf(before), sideOf(after)
 	switch {
@@ -174,7 +174,7 @@ type lineDiff struct {
 	added, removed          int
 }
 
-// diffKey names the difference of two contents.
+// diffKey is the key of a lineDiff in the cache.
 type diffKey struct{ before, after segno.Hash }
 
 // diffLines compares the contents of two entities.
@@ -213,7 +213,7 @@ func (s *Server) diffLines(ctx context.Context, before, after segno.Entity) (*li
 	return d, nil
 }
 
-// contentKey names the content of an entity: its hash, or a hash of the target of a link.
+// contentKey identifies the content of an entity: the hash of a file, or a hash of the target of a link.
 func contentKey(e segno.Entity) segno.Hash {
 	if e.Type == segno.EntitySymlink {
 		return segno.HashOf([]byte("symlink\x00" + e.Target))
@@ -249,7 +249,7 @@ const mediaSVG = "image/svg+xml"
 
 func isBitmap(media string) bool { return media != "" && media != mediaSVG }
 
-// baseName is the last part of a path, for a download.
+// baseName is the last part of a path as valid UTF-8, for the name of a download.
 func baseName(name string) string { return strings.ToValidUTF8(path.Base(name), "_") }
 
 func itoa(n int) string { return strconv.Itoa(n) }

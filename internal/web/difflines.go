@@ -12,11 +12,11 @@ import (
 // lineOp is a line of a difference: context, removed, added, or the head of a hunk.
 type lineOp struct {
 	op       byte // ' ', '-', '+', '@'
-	old, now int  // the numbers of the line, 0 where the side does not have it
+	old, now int  // the line's numbers on both sides, 0 for a side that lacks it
 	text     string
 }
 
-// parse reads a difference in the unified format.
+// parse fills d from a difference in the unified format.
 func (d *lineDiff) parse(unified string) {
 	_, hunks, ok := strings.Cut(unified, "\n@@ ")
 	if !ok {
@@ -78,7 +78,7 @@ func (l diffLine) MarshalJSON() ([]byte, error) {
 	return segno.Encode([]any{string(l.op), l.old, l.now, l.text, ranges, l.bytes})
 }
 
-// window returns n lines that begin at an offset. In lines that replace others it marks the words
+// window returns at most n lines from an offset. In lines that replace others, it marks the words
 // that differ.
 func (d *lineDiff) window(offset, n int) []diffLine {
 	lines := make([]diffLine, 0, min(n, len(d.all)))
@@ -106,18 +106,18 @@ func shownLine(s string) string {
 	return string([]rune(s))
 }
 
-// maxRun is the length of the longest run of replaced lines that are compared by words.
+// maxRun is the length of the longest run of replaced lines that window compares by words.
 const maxRun = 500
 
-// partner returns the index of the line that replaces line i, or that it replaces: the one at the
-// same place in the run of removed lines and the run of added lines after it. It returns -1 if
-// there is none.
+// partner returns the index of the line that replaces line i, or that line i replaces. A run of
+// removed lines and the run of added lines after it correspond line by line. partner returns -1
+// if there is no such line.
 func (d *lineDiff) partner(i int) int {
 	op := d.all[i].op
 	if op != '-' && op != '+' {
 		return -1
 	}
-	first := i // of the run that has line i
+	first := i // the first line of the run that has line i
 	for first > 0 && d.all[first-1].op == op && i-first < maxRun {
 		first--
 	}
@@ -138,7 +138,7 @@ func (d *lineDiff) partner(i int) int {
 	return -1
 }
 
-// inRun returns at if all lines from from to at have an operation, else -1.
+// inRun returns the index at if all lines between from and at have the operation op, else -1.
 func (d *lineDiff) inRun(at, from int, op byte) int {
 	if at >= len(d.all) || at-from > maxRun {
 		return -1

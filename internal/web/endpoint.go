@@ -17,17 +17,17 @@ type endpoint struct {
 	method, path, summary string
 	params                reflect.Type // a struct; see bind
 	result                reflect.Type // nil if the response is not JSON
-	status                int          // of a response without an error
-	media                 string       // the type of a response that is not JSON
+	status                int          // the status of a successful response
+	media                 string       // the media type of a response that is not JSON
 	serve                 func(s *Server, w http.ResponseWriter, r *http.Request) error
 }
 
-// get makes the endpoint of a read with a JSON result.
+// get returns the endpoint of a read with a JSON result.
 func get[P, R any](path, summary string, f func(*Server, context.Context, *P) (R, error)) endpoint {
 	return handle(http.MethodGet, path, summary, http.StatusOK, f)
 }
 
-// handle makes an endpoint with a JSON result. The field Body of P, if there is one, is the
+// handle returns an endpoint with a JSON result. The field Body of P, if there is one, is the
 // request's body.
 func handle[P, R any](method, path, summary string, status int, f func(*Server, context.Context, *P) (R, error)) endpoint {
 	return endpoint{method: method, path: path, summary: summary, status: status,
@@ -48,7 +48,7 @@ func handle[P, R any](method, path, summary string, status int, f func(*Server, 
 		}}
 }
 
-// stream makes the endpoint of a read with another result than JSON. f writes the response, or
+// stream returns the endpoint of a read whose result is not JSON. f writes the response, or
 // returns an error before it has written any of it.
 func stream[P any](path, summary, media string, f func(*Server, http.ResponseWriter, *http.Request, *P) error) endpoint {
 	return endpoint{method: http.MethodGet, path: path, summary: summary, status: http.StatusOK, media: media, params: reflect.TypeFor[P](),
@@ -64,11 +64,11 @@ func stream[P any](path, summary, media string, f func(*Server, http.ResponseWri
 		}}
 }
 
-// maxBody is the longest body of a request.
+// maxBody is the largest size of a request's body, in bytes.
 const maxBody = 1 << 20
 
-// readBody decodes the JSON body of a request into v. It refuses unknown fields and anything
-// behind the document.
+// readBody decodes the JSON body of a request into v. It refuses unknown fields and any data
+// after the document.
 func readBody(r *http.Request, v any) error {
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
 		return withStatus(http.StatusUnsupportedMediaType,

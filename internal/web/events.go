@@ -17,17 +17,18 @@ type threadEvent struct {
 	Head     segno.CommitID `json:"head"`
 	Tip      segno.CommitID `json:"tip"`
 	Revision int64          `json:"revision"`
-	Total    int            `json:"total"` // rows of its timeline, -1 if this server has not read it
+	Total    int            `json:"total"` // rows of its timeline, -1 if this server has not read the timeline
 	State    string         `json:"state"` // as in the list of threads, or "deleted"
 }
 
 // stateDeleted is the state of a thread that is deleted.
 const stateDeleted = "deleted"
 
-// keepAlive is the interval at which an idle stream gets a comment, so that proxies keep it open.
+// keepAlive is the interval at which the server writes a comment to an idle stream, so that
+// proxies keep the stream open.
 const keepAlive = 15 * time.Second
 
-// streamTimeout is how long a client may take to read an event.
+// streamTimeout is the time that a client may take to read an event.
 const streamTimeout = 30 * time.Second
 
 // streamEvents writes events until the client or the server ends. A client that reads slowly gets
@@ -84,7 +85,8 @@ type eventWriter struct {
 }
 
 func (e eventWriter) write(format string, args ...any) error {
-	// The deadline for the body of the request would end the stream. A recorder has no deadlines.
+	// The read deadline for the request's body would end the stream. Ignore errors, because the
+	// recorder of a test has no deadlines.
 	_ = e.control.SetReadDeadline(time.Time{})
 	_ = e.control.SetWriteDeadline(time.Now().Add(streamTimeout))
 	if _, err := fmt.Fprintf(e.w, format, args...); err != nil {

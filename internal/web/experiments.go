@@ -23,12 +23,12 @@ type experiment struct {
 	State              generation.State `json:"state"`
 	Generation         int              `json:"generation"`
 	Generations        int              `json:"generations"`
-	Ticks              int              `json:"ticks"` // of the generation, until the newest checkpoint
+	Ticks              int              `json:"ticks"` // ticks of the generation up to the newest checkpoint
 	SimSeconds         float64          `json:"sim_seconds"`
 	Agents             []string         `json:"agents"`
 	Checkpoints        int              `json:"checkpoints"`         // since the runner started
 	CheckpointFailures int              `json:"checkpoint_failures"` // since the runner started
-	FilesOmitted       []string         `json:"files_omitted"`       // that the newest archive lacks because of secrets
+	FilesOmitted       []string         `json:"files_omitted"`       // missing in the newest archive because of secrets
 	WhyNot             string           `json:"why_not_reproducible"`
 	Error              string           `json:"error"` // why it failed
 	Updated            time.Time        `json:"updated,omitzero"`
@@ -68,7 +68,7 @@ func (s *Server) experimentNames() ([]string, error) {
 	return generation.Experiments(s.Runs)
 }
 
-// experiment returns the state of one experiment, also if it is damaged.
+// experiment returns the state of one experiment. If it is damaged, Damage has the reason.
 func (s *Server) experiment(ctx context.Context, name string) experiment {
 	status, _, err := generation.ReadStatus(ctx, s.Runs, name)
 	e := experiment{Name: name, State: status.State, Generation: status.Generation, Generations: status.Generations, Ticks: status.Ticks,
@@ -81,7 +81,7 @@ func (s *Server) experiment(ctx context.Context, name string) experiment {
 	return e
 }
 
-// maxNames is how many agents, files or outcomes of an experiment are listed.
+// maxNames is the number of agents, files or outcomes of an experiment in a response.
 const maxNames = 100
 
 // cutNames returns the beginning of a list. It is never nil.
@@ -96,8 +96,8 @@ func cutNames(names []string) []string {
 // chain is an experiment with a window of its attempts.
 type chain struct {
 	experiment
-	Outcomes []string  `json:"outcomes"` // the names of those in any attempt
-	Attempts []attempt `json:"attempts"` // of the newest generation first, and in a generation the newest first
+	Outcomes []string  `json:"outcomes"` // the names of the outcomes of all attempts
+	Attempts []attempt `json:"attempts"` // by generation, then by time, newest first
 	Total    int       `json:"total"`    // attempts
 	Next     string    `json:"next"`     // the cursor of the next window, "" at the end
 }
@@ -116,7 +116,7 @@ type attempt struct {
 	WhyNot      string               `json:"why_not_reproducible"`
 	Outcomes    world.Outcomes       `json:"outcomes"`
 	Agents      []attemptAgent       `json:"agents"`
-	// Archives are the newest ones that are still there, newest first.
+	// Archives are the newest archives that still exist, newest first.
 	Archives []attemptArchive `json:"archives"`
 }
 
@@ -125,9 +125,9 @@ type attemptAgent struct {
 	Name         string `json:"name"`
 	TemplateIn   string `json:"template_in"`
 	WorkspaceOut string `json:"workspace_out"`
-	TokensIn     *int64 `json:"tokens_in,omitempty"` // none if unknown
+	TokensIn     *int64 `json:"tokens_in,omitempty"` // absent if unknown
 	TokensOut    *int64 `json:"tokens_out,omitempty"`
-	// Thread and Checkpoint are those of the newest archive, or "" if the store lacks them.
+	// Thread and Checkpoint are from the newest archive, or "" if the store lacks them.
 	Thread     segno.ThreadID `json:"thread"`
 	Checkpoint segno.CommitID `json:"checkpoint"`
 }
@@ -153,7 +153,7 @@ type chainParams struct {
 	Cursor int    `query:"cursor" default:"0"`
 }
 
-// maxArchives is how many archives of an attempt are listed.
+// maxArchives is the number of archives of an attempt in a response.
 const maxArchives = 3
 
 // checkExperiment returns an error if the directory of the runs has no experiment of a name.
@@ -232,7 +232,8 @@ func attemptsOf(rows []generation.Row) (all []attempt) {
 	return all
 }
 
-// addArchives adds the newest archives of an attempt, and where the store has the files of its agents.
+// addArchives adds the newest archives of an attempt, and the threads in which the store has the files of its
+// agents.
 func (s *Server) addArchives(ctx context.Context, name string, a *attempt) error {
 	paths := generation.AttemptArchives(s.Runs, name, a.Run)
 	for _, path := range slices.Backward(paths[max(0, len(paths)-maxArchives):]) {
@@ -266,7 +267,7 @@ func (s *Server) addThread(ctx context.Context, a *attemptAgent, at segno.Commit
 
 // getPlot writes the outcomes of an experiment as an image.
 func (s *Server) getPlot(w http.ResponseWriter, r *http.Request, p *experimentParams) error {
-	release, err := s.acquireHeavy(r.Context()) // until the response is written, because it is in memory
+	release, err := s.acquireHeavy(r.Context()) // held until the response is written, because the image is in memory
 	if err != nil {
 		return err
 	}
@@ -310,7 +311,7 @@ func (s *Server) getArchive(w http.ResponseWriter, r *http.Request, p *archivePa
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/octet-stream")
-	h.Set("Content-Disposition", `attachment; filename="`+p.File+`"`) // the name has no other characters than those of archives
+	h.Set("Content-Disposition", `attachment; filename="`+p.File+`"`) // an archive's name needs no escaping
 	http.ServeContent(w, r, "", info.ModTime(), f)
 	return nil
 }

@@ -15,8 +15,8 @@ import (
 const chainColumns = "generation,agent_index,agent_name,run_id,status,template_in,workspace_out,start_utc,end_utc,duration_seconds,ticks,sim_seconds," +
 	"checkpoints,tokens_in,tokens_out,reproducible,why_not_reproducible,caught\n"
 
-// newRunsRig is a server whose directory of runs has the experiment pond, with two agents and attempts at 120 generations, of which each second
-// one failed once.
+// newRunsRig starts a server whose directory of runs has the experiment pond, with two agents and attempts at 120
+// generations. Every second generation failed once.
 func newRunsRig(t *testing.T) (r *moveRig, runs string) {
 	r = newMoveRig(t)
 	runs = filepath.Join(r.dir, "runs")
@@ -116,7 +116,7 @@ func TestExperimentInWindows(t *testing.T) {
 	}
 }
 
-// TestHugeExperiment reads an attempt with very many agents of very long names. The answer is bounded.
+// TestHugeExperiment reads an attempt with very many agents with very long names. The answer is bounded.
 func TestHugeExperiment(t *testing.T) {
 	r, runs := newRunsRig(t)
 	long := strings.Repeat("x", 5_000)
@@ -138,7 +138,7 @@ func TestHugeExperiment(t *testing.T) {
 	}
 }
 
-// TestArchivesOfAttempts serves what the run of an attempt left, and no other file.
+// TestArchivesOfAttempts downloads the archives of attempts. The server serves no other file.
 func TestArchivesOfAttempts(t *testing.T) {
 	r, _ := newRunsRig(t)
 	var c chainItem
@@ -169,7 +169,7 @@ func TestArchivesOfAttempts(t *testing.T) {
 	}
 }
 
-// TestExperimentsThatAreRefused asks for what is not there, or is damaged.
+// TestExperimentsThatAreRefused requests missing and damaged experiments.
 func TestExperimentsThatAreRefused(t *testing.T) {
 	r, runs := newRunsRig(t)
 	for path, want := range map[string]int{

@@ -23,8 +23,8 @@ func (p *fileParams) resultKey() string {
 	return string(p.Checkpoint) + "-" + shortHash([]byte(segno.DerivedID("file", p.Path, p.PathBytes)))
 }
 
-// getFile writes the content of a file. Only images of a few types have their own type: the browser
-// of the user must not run any content.
+// getFile writes the content of a file. Only images of a few types keep their media type, because
+// the user's browser must not run any content.
 func (s *Server) getFile(w http.ResponseWriter, r *http.Request, p *fileParams) error {
 	ctx := r.Context()
 	name, err := pathOf(p.Path, p.PathBytes)
@@ -42,7 +42,7 @@ func (s *Server) getFile(w http.ResponseWriter, r *http.Request, p *fileParams) 
 	if e.Type != segno.EntityFile && e.Type != segno.EntityHardLink && e.Type != segno.EntitySymlink {
 		return segno.Errorf(segno.KindInvalid, "read file", name, "it is not a file")
 	}
-	release, err := s.acquireHeavy(ctx) // until the response is written, because it is in memory
+	release, err := s.acquireHeavy(ctx) // held until the response is written, because the content is in memory
 	if err != nil {
 		return err
 	}

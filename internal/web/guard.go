@@ -23,8 +23,8 @@ func NewToken() string {
 
 // guard decides which requests reach a handler.
 type guard struct {
-	hosts   []string // as in the Host header
-	origins []string // as in the Origin header
+	hosts   []string // in the form of the Host header
+	origins []string // in the form of the Origin header
 	token   [sha256.Size]byte
 }
 
@@ -49,8 +49,8 @@ func newGuard(listen net.Addr, public *url.URL, token string) guard {
 	return g
 }
 
-// checkSite refuses requests from other sites. A rebound DNS name is in the Host header; the other
-// headers come from browsers. navigation allows a link on another site to open the page.
+// checkSite refuses requests from other sites. The Host header shows a rebound DNS name; browsers
+// set the other headers. navigation allows a link on another site to open the page.
 func (g *guard) checkSite(r *http.Request, navigation bool) error {
 	refused := func(what, value string) error {
 		return segno.Errorf(segno.KindRefused, "check request", "", "the %s %q is not an address of this server", what, value).

@@ -15,7 +15,7 @@ type threadHistory struct {
 	shown    []segno.Checkpoint     // oldest first
 	index    map[segno.CommitID]int // in shown
 	places   []place
-	moves    map[segno.CommitID][]rowMove // the operations that led to each checkpoint
+	moves    map[segno.CommitID][]rowMove // the operations that moved to each checkpoint
 	revision int64
 	read     time.Time
 }
@@ -26,11 +26,11 @@ type historyCache struct {
 	open map[segno.ThreadID]*threadHistory
 }
 
-// maxHistories is how many histories the cache keeps.
+// maxHistories is the number of histories in the cache.
 const maxHistories = 16
 
-// maxHistoryAge is how long a history is used. A collection may remove checkpoints from a thread
-// without another sign.
+// maxHistoryAge is the age at which a history is read again in full. It is needed because a
+// garbage collection can remove checkpoints from a thread without a change of its revision.
 const maxHistoryAge = 5 * time.Minute
 
 func (c *historyCache) get(id segno.ThreadID) *threadHistory {
@@ -39,7 +39,7 @@ func (c *historyCache) get(id segno.ThreadID) *threadHistory {
 	return c.open[id]
 }
 
-// put keeps a history, and drops the oldest if there are too many.
+// put adds a history, and drops the oldest if there are too many.
 func (c *historyCache) put(id segno.ThreadID, h *threadHistory) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,7 +55,8 @@ func (c *historyCache) put(id segno.ThreadID, h *threadHistory) {
 	}
 }
 
-// history returns the history of a thread as it is now. After a commit it reads only newer checkpoints.
+// history returns the current history of a thread. After a commit, it reads only the newer
+// checkpoints.
 func (s *Server) history(ctx context.Context, thread segno.ThreadID) (*threadHistory, error) {
 	head, err := s.Store.Head(ctx, thread)
 	if err != nil {
@@ -93,10 +94,11 @@ func (s *Server) history(ctx context.Context, thread segno.ThreadID) (*threadHis
 	return t, nil
 }
 
-// maxMoves is how many operations of a workspace are shown in a timeline.
+// maxMoves is the number of operations of a workspace in a timeline.
 const maxMoves = 500
 
-// movesOf returns the newest operations on a thread, by the checkpoint that each led to or pinned.
+// movesOf returns the newest operations on a thread, by the checkpoint that each moved to or
+// pinned.
 func (s *Server) movesOf(ctx context.Context, h *threadHistory) (map[segno.CommitID][]rowMove, error) {
 	workspaces, ok := s.Store.(segno.Workspaces)
 	if !ok {

@@ -11,14 +11,14 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// hub tells the open streams which threads change. It follows the store while there is a stream, so
-// that many streams cost as much as one.
+// hub sends events about changed threads to the open streams. It follows the store once for all
+// streams, and only while there is a stream.
 type hub struct {
 	server *Server
 	mu     sync.Mutex
 	subs   map[*subscription]bool
 	dirty  map[segno.ThreadID]bool // changed since the last round of publish
-	wake   chan struct{}           // there is something dirty
+	wake   chan struct{}           // ready while dirty is not empty
 	stop   context.CancelFunc      // ends the goroutines; nil without any
 	done   *sync.WaitGroup
 }
@@ -27,7 +27,7 @@ type hub struct {
 type subscription struct {
 	mu      sync.Mutex
 	pending map[segno.ThreadID]threadEvent
-	ready   chan struct{} // there is something pending
+	ready   chan struct{} // ready while events are pending
 }
 
 // The limits of a hub.
@@ -43,7 +43,7 @@ func newHub(s *Server) *hub {
 	return &hub{server: s, subs: map[*subscription]bool{}, dirty: map[segno.ThreadID]bool{}, wake: make(chan struct{}, 1)}
 }
 
-// subscribe opens a stream. The values of ctx are used, and not its end.
+// subscribe opens a stream. It uses the values of ctx and ignores its cancellation.
 func (h *hub) subscribe(ctx context.Context) (*subscription, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -97,7 +97,7 @@ func (sub *subscription) put(e threadEvent) {
 	signal(sub.ready)
 }
 
-// signal makes a channel with room for one value ready.
+// signal puts a value into a channel with room for one, unless the channel has one.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -117,7 +117,7 @@ func (h *hub) mark(ids ...segno.ThreadID) {
 	}
 }
 
-// publish sends events about changed threads, for each at most one in an interval.
+// publish sends events about changed threads, at most one per interval for each thread.
 func (h *hub) publish(ctx context.Context) {
 	for {
 		select {
@@ -141,7 +141,7 @@ func (h *hub) publish(ctx context.Context) {
 				}
 			}
 		} else if ctx.Err() == nil {
-			h.mark(changed...) // the store is busy or gone: try again
+			h.mark(changed...) // the store is busy or unavailable: try again
 		}
 		if !pause(ctx, publishInterval) {
 			return
@@ -149,7 +149,7 @@ func (h *hub) publish(ctx context.Context) {
 	}
 }
 
-// pause waits, and returns false if ctx ended.
+// pause waits for d, and returns false if ctx ends first.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -161,7 +161,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// followThreads follows the most recently changed threads, also new ones.
+// followThreads follows the most recently changed threads, including new ones.
 func (h *hub) followThreads(ctx context.Context) {
 	var followers sync.WaitGroup
 	defer followers.Wait()
@@ -228,8 +228,8 @@ func (h *hub) follow(ctx context.Context, id segno.ThreadID) {
 	}
 }
 
-// followTurns marks the threads with a turn that begins, makes a call, or ends: until its end a turn is
-// not in the store.
+// followTurns marks the threads with a turn that begins, makes a call, or ends. The store cannot report
+// this, because a turn is not in the store before its end.
 func (h *hub) followTurns(ctx context.Context) {
 	var before map[segno.ThreadID]string
 	for {
@@ -246,7 +246,8 @@ func (h *hub) followTurns(ctx context.Context) {
 	}
 }
 
-// signs has a text for each active thread that changes when its state or its open turn does.
+// signs returns a text for each active thread. The text changes when the thread's state or its open
+// turn changes.
 func (a *activity) signs() map[segno.ThreadID]string {
 	signs := map[segno.ThreadID]string{}
 	for id, phase := range a.phases {

@@ -43,10 +43,11 @@ func (r *moveRig) serveInChild() (kill func()) {
 	return kill
 }
 
-// manyFiles is how many files the turn of TestKilledMove writes, so that its undo takes a while.
+// manyFiles is the number of files that the turn of TestKilledMove writes, so that its undo takes some
+// time.
 const manyFiles = 200
 
-// files returns how many of the files of the last turn have a content.
+// files returns the number of files of the last turn that have a content.
 func (r *moveRig) files(content string) (n int) {
 	for i := range manyFiles {
 		data, err := os.ReadFile(filepath.Join(r.project, fmt.Sprintf("many-%d.txt", i)))
@@ -69,8 +70,8 @@ func (r *moveRig) turnOfMany(n int, content string) {
 	}
 }
 
-// TestKilledMove kills the server at different moments of a move. Afterwards the same request has been
-// made once, or not at all.
+// TestKilledMove kills the server at different moments of a move. Afterwards the same request either
+// returns the complete move, or the move has not happened at all.
 func TestKilledMove(t *testing.T) {
 	r := newMoveRig(t)
 	r.turnOfMany(4, "before")

@@ -11,8 +11,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// launchPath is where a browser that segno starts gets the token. The arguments of a process are
-// visible to other users, so they must not contain the token.
+// launchPath is the path at which a browser that segno starts gets the token. The arguments of a
+// process are visible to other users, so they must not contain the token.
 const launchPath = "/launch/"
 
 // launchTime is how long a browser may take to start.
@@ -25,7 +25,8 @@ type launch struct {
 	expires time.Time // zero without a code
 }
 
-// LaunchURL returns an address that opens the page with the token, once and within a minute.
+// LaunchURL returns an address that opens the page with the token. It works once, within a
+// minute.
 func (s *Server) LaunchURL() string {
 	code := NewToken()
 	s.launch.mu.Lock()
@@ -37,7 +38,7 @@ func (s *Server) LaunchURL() string {
 // URL returns the address of the page without the token.
 func (s *Server) URL() string { return "http://" + s.listener.Addr().String() }
 
-// serveLaunch leads a browser to the page with the token.
+// serveLaunch exchanges the code for a redirect to the page with the token.
 func (s *Server) serveLaunch(w http.ResponseWriter, r *http.Request) error {
 	code := sha256.Sum256([]byte(strings.TrimPrefix(r.URL.Path, launchPath)))
 	s.launch.mu.Lock()

@@ -45,13 +45,13 @@ func layOut(newestFirst []segno.Checkpoint, head segno.CommitID) []place {
 	return places
 }
 
-// laneSet has for each column the checkpoint that its line leads down to, or "".
+// laneSet has, for each column, the checkpoint at which its line ends below, or "".
 type laneSet struct {
 	to     [maxLanes]segno.CommitID
-	shared map[segno.CommitID]bool // where the lines of the last column lead
+	shared map[segno.CommitID]bool // where the lines of the last column end
 }
 
-// take returns the column of a checkpoint and all columns that lead to it, and frees them.
+// take returns the column of a checkpoint and all columns whose lines end at it, and frees them.
 func (l *laneSet) take(id segno.CommitID) (lane int, joins []int) {
 	lane = -1
 	free := maxLanes - 1
@@ -74,7 +74,7 @@ func (l *laneSet) take(id segno.CommitID) (lane int, joins []int) {
 	return lane, joins
 }
 
-// lead makes a column lead to a checkpoint.
+// lead sets the checkpoint at which the line of a column ends.
 func (l *laneSet) lead(lane int, to segno.CommitID) {
 	if lane < maxLanes-1 {
 		l.to[lane] = to

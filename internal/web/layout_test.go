@@ -10,7 +10,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// tree makes checkpoints, oldest first, of which number i has the parent parents[i].
+// tree returns checkpoints, oldest first. Number i has the parent parents[i].
 func tree(parents ...int) []segno.Checkpoint {
 	all := make([]segno.Checkpoint, len(parents))
 	for i, p := range parents {

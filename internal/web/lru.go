@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// lru keeps the values that were used last, up to a total weight. All methods may be called at once.
+// lru caches the most recently used values, up to a total weight. It is safe for concurrent use.
 type lru[K comparable, V any] struct {
 	most   int64
 	mu     sync.Mutex
@@ -20,7 +20,6 @@ type lruEntry[K comparable, V any] struct {
 	weight int64
 }
 
-// newLRU returns a cache for values of at most this total weight.
 func newLRU[K comparable, V any](most int64) *lru[K, V] {
 	return &lru[K, V]{most: most, byKey: map[K]*list.Element{}}
 }
@@ -36,7 +35,7 @@ func (c *lru[K, V]) get(key K) (value V, ok bool) {
 	return e.Value.(*lruEntry[K, V]).value, true
 }
 
-// put keeps a value, unless it alone is too heavy.
+// put adds a value, unless the value alone exceeds the limit.
 func (c *lru[K, V]) put(key K, value V, weight int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

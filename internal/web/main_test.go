@@ -14,7 +14,8 @@ import (
 	"github.com/dalsegno/segno/internal/web"
 )
 
-// childStore is the variable of a process that serves the store in a directory until it is killed.
+// childStore is the environment variable with which a process serves the store in a directory until it is
+// killed.
 const childStore, childToken = "SEGNO_TEST_WEB_STORE", "SEGNO_TEST_WEB_TOKEN"
 
 func TestMain(m *testing.M) {

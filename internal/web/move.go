@@ -29,14 +29,15 @@ func moveRoutes() []endpoint {
 	}
 }
 
-// move applies a preview. The same key again returns the same answer, also after the server has
-// started again if the log has the operation; with another key a preview that was applied is a
-// conflict.
+// move applies a preview. A repeated request with the same key returns the same answer, even
+// after a restart of the server if the log has the operation. A request with another key for an
+// applied preview is a conflict.
 func (s *Server) move(ctx context.Context, p *moveParams) (*moves.Outcome, error) {
 	if p.Body.Preview == "" {
 		return nil, segno.Errorf(segno.KindInvalid, "move", "", "no preview").WithHint("make a preview first")
 	}
-	// A key that the client repeats names the same operation in every process.
+	// Derive the id from the key, so that a repeated request gets the same operation in every
+	// process.
 	id := segno.OperationID(segno.DerivedID("move", p.Body.Preview, p.Key))
 	x := s.previews.find(p.Body.Preview)
 	if x == nil {

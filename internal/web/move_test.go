@@ -54,7 +54,7 @@ func TestConflicts(t *testing.T) {
 		t.Fatalf("the move returns %s", done.raw)
 	}
 	r.file("a.txt", "2")
-	// A restore is exact: it saves the present, so it has no conflicts.
+	// A restore is exact: it saves the current files, so it has no conflicts.
 	r.write("a.txt", "mine again")
 	done := r.move(`"verb":"restore","to":"` + string(r.turns[0].ID) + `","scope":"files","paths":["a.txt"]`)
 	r.file("a.txt", "1")
@@ -109,7 +109,7 @@ func TestOnePreviewIsAppliedOnce(t *testing.T) {
 	}
 	r.refused(r.applyAs("other", p, ""), http.StatusConflict, "conflict", "applied already")
 	r.file("a.txt", "2")
-	// A server that starts again does not know the preview, and finds the operation in the log.
+	// A restarted server does not have the preview, but finds the operation in the log.
 	r.stop()
 	r.serve()
 	if again := r.applyAs("same", p, ""); again.status != http.StatusOK || again.Operation != first.Operation || again.Head != first.Head ||

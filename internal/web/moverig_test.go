@@ -19,7 +19,7 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// moveRig is a server over a store of this machine with one thread of three turns. Turn n writes "n" into the
+// moveRig is a server for a store of this machine with one thread of three turns. Turn n writes "n" into the
 // file a.txt, and the line n of lines.txt.
 type moveRig struct {
 	*testing.T
@@ -124,7 +124,6 @@ func (r *moveRig) file(name, want string) {
 	}
 }
 
-// serve starts a server, or another one after stop.
 func (r *moveRig) serve() { r.serveConfig(web.Config{Store: r.store, Local: r.store, Kind: "sqlite"}) }
 
 func (r *moveRig) serveConfig(c web.Config) {

@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// openAPI describes the API. A test makes it from the table of routes and compares it.
+// openAPI is the OpenAPI document. A test generates it from the table of routes and compares.
 //
 //go:embed openapi.json
 var openAPI []byte

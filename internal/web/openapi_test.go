@@ -21,8 +21,8 @@ import (
 
 var update = flag.Bool("update", false, "write openapi.json")
 
-// TestOpenAPIDescribesTheCode makes the document from the table of routes, the structs of their
-// parameters and those of their results, and compares it with the one that is served.
+// TestOpenAPIDescribesTheCode makes the document from the table of routes and the structs of their
+// parameters and results, and compares it with the embedded one.
 func TestOpenAPIDescribesTheCode(t *testing.T) {
 	want, err := json.MarshalIndent(document(t), "", " ")
 	if err != nil {
@@ -66,7 +66,7 @@ func document(t *testing.T) object {
 	}
 }
 
-// pathPattern writes a path of the mux as OpenAPI does.
+// pathPattern converts a path of the mux to OpenAPI's notation.
 func pathPattern(path string) string { return strings.ReplaceAll(path, "...}", "}") }
 
 func reference(name string) object { return object{"$ref": "#/components/schemas/" + name} }
@@ -144,8 +144,8 @@ func (d *describer) schema(t reflect.Type) string {
 	return name
 }
 
-// schemaOf returns the schema of a type by reflection. Types that write their JSON themselves are
-// described here.
+// schemaOf returns the schema of a type by reflection. It has its own descriptions of the types
+// that implement MarshalJSON.
 func schemaOf(t *testing.T, typ reflect.Type) *jsonschema.Schema {
 	text := &jsonschema.Schema{Type: "string"}
 	s, err := jsonschema.ForType(typ, &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
@@ -163,8 +163,8 @@ func schemaOf(t *testing.T, typ reflect.Type) *jsonschema.Schema {
 	return s
 }
 
-// open allows further fields in objects, because a release may add some, and no null in place of a
-// list, because the server writes none.
+// open allows further fields in objects, because a release may add some. It does not allow null
+// instead of a list, because the server does not write that.
 func open(s *jsonschema.Schema) {
 	if s == nil {
 		return

@@ -14,7 +14,7 @@ import (
 //go:embed page
 var pageFiles embed.FS
 
-// servePage serves the files of the page. They hold no data.
+// servePage serves the files of the page, which contain no data of the store.
 func (s *Server) servePage(w http.ResponseWriter, r *http.Request) error {
 	name := strings.TrimPrefix(r.URL.Path, "/")
 	if name == "" {
@@ -34,8 +34,8 @@ func (s *Server) servePage(w http.ResponseWriter, r *http.Request) error {
 	return writeBytes(w, r, http.StatusOK, data)
 }
 
-// contentType returns the type of a file of the page. It does not depend on the tables of the
-// operating system where the type decides whether a browser runs a file.
+// contentType returns the media type of a file of the page. If the type decides whether a
+// browser runs a file, it does not depend on the tables of the operating system.
 func contentType(name string) string {
 	switch path.Ext(name) {
 	case ".html":

@@ -14,8 +14,8 @@ import (
 // previewTime is how long a preview can be applied.
 const previewTime = 10 * time.Minute
 
-// The limits of the previews that the server keeps: how many, and how many paths they have together. A
-// further one replaces the oldest.
+// The limits of the previews that the server keeps: their number, and the number of their paths in total. A new
+// preview replaces the oldest.
 const maxPreviews, maxPreviewPaths = 100, 300_000
 
 // previewParams are the parameters of a preview.
@@ -28,8 +28,8 @@ type previewItem struct {
 	Expires time.Time `json:"expires"`
 }
 
-// preview is a previewed move and the progress of it. The mutex of the move is held while it is applied, so that
-// a repeated request waits for the answer of the first.
+// preview is a previewed move and its progress. Its mutex is locked while the move is applied, so that a
+// repeated request waits for the answer of the first one.
 type preview struct {
 	id       string
 	expires  time.Time
@@ -38,7 +38,7 @@ type preview struct {
 	mu     sync.Mutex
 	key    string         // the idempotency key of the request that applied it
 	answer *moves.Outcome // its answer
-	failed error          // it can no longer be applied
+	failed error          // why it can no longer be applied
 }
 
 // previews are the newest previews, the oldest first.
@@ -73,7 +73,7 @@ func (p *previews) find(id string) *preview {
 	return nil
 }
 
-// preview works a move out.
+// preview plans a move and keeps the plan, so that a client can apply it.
 func (s *Server) preview(ctx context.Context, p *previewParams) (previewItem, error) {
 	if err := s.checkMoves(); err != nil {
 		return previewItem{}, err
@@ -87,7 +87,7 @@ func (s *Server) preview(ctx context.Context, p *previewParams) (previewItem, er
 	return previewItem{ID: x.id, Preview: prepared.Preview, Expires: x.expires}, nil
 }
 
-// checkMoves refuses moves of a store that cannot be written.
+// checkMoves returns an error if the store is read-only.
 func (s *Server) checkMoves() error {
 	if s.Local != nil && s.Local.ReadOnly() {
 		return segno.Errorf(segno.KindRefused, "preview", s.Name, "the store can only be read")
@@ -100,5 +100,5 @@ func (s *Server) moves() *moves.Engine {
 	return &moves.Engine{Store: s.Store, Local: s.Local, Actor: "web", Now: s.Now}
 }
 
-// outdated returns an error about a preview that cannot be applied any more.
+// outdated returns an error about a preview that can no longer be applied.
 func outdated(err error) error { return withStatus(http.StatusPreconditionFailed, err) }

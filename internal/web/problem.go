@@ -10,7 +10,7 @@ import (
 	"github.com/dalsegno/segno/internal/wire"
 )
 
-// statusError is an error with a status of HTTP that its kind does not determine.
+// statusError is an error with an HTTP status other than the one of its kind.
 type statusError struct {
 	status int
 	error
@@ -18,10 +18,9 @@ type statusError struct {
 
 func (e *statusError) Unwrap() error { return e.error }
 
-// withStatus returns err with a status of HTTP.
 func withStatus(status int, err error) error { return &statusError{status, err} }
 
-// statuses has the status of HTTP for each kind of error; the others are 500.
+// statuses has the HTTP status for each kind of error. Other kinds have 500.
 var statuses = [...]struct {
 	kind   segno.Kind
 	status int
@@ -55,7 +54,7 @@ func newProblem(err error) *wire.Problem {
 		Detail: strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", " "), Hint: segno.HintOf(err)}
 }
 
-// writeProblem writes an error response. The caller must not have written anything.
+// writeProblem writes an error response. The caller must not have written any of the response.
 func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 	p := newProblem(err)
 	h := w.Header()

@@ -16,7 +16,7 @@ import (
 // linesMedia is the type of a list of [wire.Item].
 const linesMedia = "application/x-ndjson"
 
-// rawRoutes are the endpoints that package client reads a store through.
+// rawRoutes returns the endpoints through which package client reads a store.
 func rawRoutes() []endpoint {
 	return []endpoint{
 		get("/raw/head", "The head of a thread", (*Server).rawHead),
@@ -31,7 +31,8 @@ func rawRoutes() []endpoint {
 	}
 }
 
-// threadParam names a thread. It is a query parameter and not in the path, because an id may be any text.
+// threadParam names a thread. The id is a query parameter and not part of the path, because it
+// may be any text.
 type threadParam struct {
 	Thread segno.ThreadID `query:"thread" required:"true"`
 }
@@ -41,7 +42,8 @@ func (s *Server) rawHead(ctx context.Context, p *threadParam) (wire.Head, error)
 	return wire.NewHead(h), err
 }
 
-// waitTime is how long a request waits for a commit. The client asks again after it.
+// waitTime is the time for which a request waits for a commit. After it, the client sends
+// another request.
 const waitTime = 20 * time.Second
 
 type waitParams struct {
@@ -72,7 +74,8 @@ func (s *Server) rawWait(ctx context.Context, p *waitParams) (waitItem, error) {
 	return waitItem{&head}, err
 }
 
-// maxLightLine is how many commits a line may have that is loaded beside any number of others.
+// maxLightLine is the longest line, in commits, that a request may load without
+// [Server.acquireHeavy].
 const maxLightLine = 200
 
 type lineParams struct {
@@ -176,7 +179,7 @@ func (s *Server) rawOperations(w http.ResponseWriter, r *http.Request, p *operat
 	return writeItems(w, r, all.Operations(r.Context(), p.Workspace), wire.NewOperation)
 }
 
-// errAbility returns the error of a store that keeps no such records.
+// errAbility returns the error for a kind of records that the store does not keep.
 func errAbility(what string) error {
 	return segno.Errorf(segno.KindInvalid, "read store", what, "the store does not keep them")
 }
@@ -185,7 +188,7 @@ type objectParams struct {
 	Hash string `path:"hash" max:"64"`
 }
 
-// rawObject writes an object. The answer to HEAD has no bytes, and does not read the object.
+// rawObject writes an object. For HEAD, it does not read the object and writes no body.
 func (s *Server) rawObject(w http.ResponseWriter, r *http.Request, p *objectParams) error {
 	var name segno.Hash
 	if n, err := hex.Decode(name[:], []byte(p.Hash)); err != nil || n != len(name) {
@@ -209,11 +212,11 @@ func (s *Server) rawObject(w http.ResponseWriter, r *http.Request, p *objectPara
 	return writeBytes(w, r, http.StatusOK, data)
 }
 
-// flushBytes is how many bytes of a list the server writes at once.
+// flushBytes is the number of bytes of a list that the server writes at once.
 const flushBytes = 64 << 10
 
-// writeItems writes a list of records as they are read. An error before the first of them is the
-// response; a later one ends the list.
+// writeItems writes records while it reads them. An error before the first record is the
+// response; a later error is the last item of the list.
 func writeItems[T any](w http.ResponseWriter, r *http.Request, all iter.Seq2[T, error], encode func(T) wire.Item) error {
 	control := http.NewResponseController(w)
 	var b bytes.Buffer
@@ -221,10 +224,10 @@ func writeItems[T any](w http.ResponseWriter, r *http.Request, all iter.Seq2[T, 
 	flush := func() error {
 		if !isBegun {
 			w.Header().Set("Content-Type", linesMedia)
-			_ = control.SetReadDeadline(time.Time{}) // its end would cancel the request
+			_ = control.SetReadDeadline(time.Time{}) // the end of the deadline would cancel the request
 			isBegun = true
 		}
-		_ = control.SetWriteDeadline(time.Now().Add(writeTimeout)) // a list may be long, but it must advance
+		_ = control.SetWriteDeadline(time.Now().Add(writeTimeout)) // a list may take long, but a single write must not
 		_, err := b.WriteTo(w)
 		return err
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/dalsegno/segno/internal/web"
 )
 
-// request sends a request with headers, of which Host replaces the host. It returns the response
-// and its body.
+// request sends a request with headers. A header Host replaces the host. request returns the
+// response and its body.
 func (r *moveRig) request(method, path, body string, headers map[string]string) (reply, string) {
 	r.Helper()
 	req, err := http.NewRequestWithContext(r.Context(), method, strings.TrimSuffix(r.address, "/api/v1")+path, strings.NewReader(body))
@@ -264,7 +264,7 @@ func (r *moveRig) timelineOf(query string) (w timelineItem) {
 
 func TestAnUndoneLineAndAFork(t *testing.T) {
 	r := newMoveRig(t)
-	r.timelineOf("") // the next reading adds to this one
+	r.timelineOf("") // the next call reads only newer checkpoints
 	r.move(`"verb":"undo","turns":2`)
 	r.turn(4)
 	w := r.timelineOf("")
@@ -384,7 +384,8 @@ func TestEvents(t *testing.T) {
 	}
 	for lines.Scan() && lines.Text() != "event: hello" {
 	}
-	// The first reading of the open turns may come after the turn has begun. A commit is an event in any case.
+	// The server may read the open turns for the first time after the turn has begun. A commit
+	// is an event in any case.
 	key := r.begin(4)
 	r.write("a.txt", "4")
 	if w := r.timelineOf(""); w.Open == nil || w.Open.Prompt != "prompt 4" || !w.Open.Running {

@@ -11,12 +11,12 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// immutable is implemented by the parameters of a read with a result that never changes. Its key names
-// the result; "" is one that may change.
+// immutable is implemented by the parameters of a read whose result never changes. The key identifies
+// the result. It is "" for parameters whose result may change.
 type immutable interface{ resultKey() string }
 
-// isUnchanged answers a request for a result that the client has already. It makes no use of the
-// store, so that such a request costs nothing.
+// isUnchanged answers a request for a result that the client already has. It does not use the store,
+// so that such a request costs nothing.
 func isUnchanged(w http.ResponseWriter, r *http.Request, params any) bool {
 	p, ok := params.(immutable)
 	if !ok {
@@ -26,7 +26,8 @@ func isUnchanged(w http.ResponseWriter, r *http.Request, params any) bool {
 	return key != "" && matchesETag(w, r, key)
 }
 
-// matchesETag sets the ETag of a response, and answers a request that names it already.
+// matchesETag sets the ETag of a response. If the request names the same ETag, matchesETag answers it
+// and returns true.
 func matchesETag(w http.ResponseWriter, r *http.Request, key string) bool {
 	tag := `W/"` + key + `"` // weak, because a compressed response has the same one
 	w.Header().Set("ETag", tag)
@@ -40,7 +41,7 @@ func matchesETag(w http.ResponseWriter, r *http.Request, key string) bool {
 	return false
 }
 
-// shortHash is a hash of data that is long enough for an ETag.
+// shortHash returns a hash of data that is long enough for an ETag.
 func shortHash(data []byte) string {
 	h := segno.HashOf(data)
 	return hex.EncodeToString(h[:12])
@@ -61,7 +62,8 @@ func writeJSON(w http.ResponseWriter, r *http.Request, status int, v any) error 
 	return writeBytes(w, r, status, data)
 }
 
-// minCompressed is the shortest response that is worth compressing: it needs two packets.
+// minCompressed is the smallest size of a response that is worth compressing: a smaller one fits in
+// one packet.
 const minCompressed = 1400
 
 // writeBytes writes a whole response, compressed if the client accepts it. The headers must be set.

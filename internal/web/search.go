@@ -13,16 +13,16 @@ import (
 	"github.com/dalsegno/segno/internal/history"
 )
 
-// searchResult is what a search found before its time was over.
+// searchResult has the hits that a search found in its time.
 type searchResult struct {
 	Hits      []hit  `json:"hits"`
-	Complete  bool   `json:"complete"` // false: continue at next, there may be more
+	Complete  bool   `json:"complete"` // false if there may be more hits, from next on
 	Next      string `json:"next"`     // "" at the end
 	Damaged   int    `json:"damaged"`  // checkpoints that could not be read
 	ElapsedMS int64  `json:"elapsed_ms"`
 }
 
-// hit is one place of a text. Of each field of a checkpoint only the first place is a hit.
+// hit is one match in a text. In each field of a checkpoint, only the first match is a hit.
 type hit struct {
 	Thread     segno.ThreadID `json:"thread"`
 	Title      string         `json:"title"` // of the thread
@@ -50,7 +50,7 @@ const (
 )
 
 // search scans the threads, the most recently changed first, and each from its newest checkpoint.
-// The cursor is the position at which the next request goes on: a thread and a seq.
+// The cursor is the position at which the next request continues: a thread and a seq.
 func (s *Server) search(ctx context.Context, p *searchParams) (searchResult, error) {
 	release, err := acquire(ctx, s.searches)
 	if err != nil {
@@ -84,7 +84,7 @@ type scan struct {
 	until  time.Time
 	result searchResult
 
-	prompted turnOf // the turn of the prompt that was read last
+	prompted turnOf // the turn whose prompt was searched last
 }
 
 // turnOf is a turn of a thread.
@@ -93,7 +93,8 @@ type turnOf struct {
 	turn   int
 }
 
-// threads scans the threads from a cursor on. A thread that moved to the front since is not repeated.
+// threads scans the threads from a cursor on. It does not repeat a thread that moved to the front
+// since.
 func (c *scan) threads(ctx context.Context, only, after segno.ThreadID, seq int64) error {
 	var list []segno.Thread
 	for t, err := range c.server.Store.Threads(ctx, segno.ThreadQuery{Limit: searchThreads, IDPrefix: string(only)}) {
@@ -146,7 +147,7 @@ func (c *scan) thread(ctx context.Context, t *segno.Thread, below int64) (done b
 	return false, nil
 }
 
-// checkpoint looks at one checkpoint.
+// checkpoint searches one checkpoint.
 func (c *scan) checkpoint(ctx context.Context, t *segno.Thread, cp *segno.Checkpoint) error {
 	if cp.Kind != segno.CheckpointTurn && cp.Kind != segno.CheckpointStep {
 		return nil
@@ -169,7 +170,7 @@ func (c *scan) checkpoint(ctx context.Context, t *segno.Thread, cp *segno.Checkp
 	return nil
 }
 
-// searchable returns the text of an entry, and its field.
+// searchable returns the text of an entry, and the value for hit.Field.
 func searchable(e *segno.Entry) (field, text string) {
 	switch e.Kind {
 	case segno.EntryIntent, segno.EntryResult:
@@ -197,7 +198,8 @@ func (c *scan) field(t *segno.Thread, cp *segno.Checkpoint, field, text string) 
 	return true
 }
 
-// indexFold returns the first place of a needle in lower case in a text, and its length there.
+// indexFold returns the first match of a lower-case needle in a text, and the length of the
+// match.
 func indexFold(text, needle string) (at, length int) {
 	lower := strings.ToLower(text)
 	i := strings.Index(lower, needle)
@@ -207,7 +209,7 @@ func indexFold(text, needle string) (at, length int) {
 	if len(lower) == len(text) {
 		return i, len(needle)
 	}
-	// Some characters have another length in lower case: count characters instead.
+	// Some characters have a different length in lower case: count characters instead of bytes.
 	skip, n := utf8.RuneCountInString(lower[:i]), utf8.RuneCountInString(needle)
 	start, end := -1, len(text)
 	for at := range text {
@@ -226,7 +228,8 @@ func indexFold(text, needle string) (at, length int) {
 	return start, end - start
 }
 
-// lastBytes returns the end of a text, at most n bytes, and begins it between two characters.
+// lastBytes returns the last n bytes of a text, or fewer, so that the result begins with a whole
+// character.
 func lastBytes(text string, n int) string {
 	if len(text) <= n {
 		return text

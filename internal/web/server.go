@@ -17,16 +17,16 @@ import (
 	"github.com/dalsegno/segno/internal/local"
 )
 
-// Config has the parts of a [Server].
+// Config configures a [Server].
 type Config struct {
 	Store segno.Store
-	// Local is Store if it is a store of this machine. Without it the server has no workspaces, and
-	// moves change pointers only.
+	// Local is Store if that is a store on this machine, else nil. If it is nil, the server has no
+	// workspaces, and moves change only pointers.
 	Local   *local.Store
 	Kind    string // "sqlite", "postgres", "redis" or "file"
 	Name    string // of the store, for a person; it has no password
 	Version string // of segno
-	Dir     string // the directory of the command: the page begins at its thread; may be ""
+	Dir     string // the command's directory, whose thread the page shows first; may be ""
 	Runs    string // the directory of the runs of experiments; may be "", and need not exist
 	Token   string // from NewToken
 	// Public is the address at which a proxy or a forwarded port serves this server, or nil.
@@ -40,7 +40,7 @@ type Server struct {
 	guard     guard
 	listener  net.Listener
 	mux       *http.ServeMux
-	slots     chan struct{} // bounds the requests that are handled at once
+	slots     chan struct{} // bounds the concurrent requests
 	closing   chan struct{} // closed when the server begins to end; ends the streams
 	heavy     chan struct{} // bounds the requests that need much memory
 	searches  chan struct{} // bounds the searches
@@ -56,7 +56,7 @@ type Server struct {
 	counts      *lru[segno.CommitID, counts]
 }
 
-// maxRequests is how many requests are handled at once. Further ones wait.
+// maxRequests is the number of requests that the server handles at once. Further ones wait.
 const maxRequests = 16
 
 // The limits of requests that need much memory, and of the results that are kept.
@@ -87,26 +87,26 @@ func New(c Config, l net.Listener) *Server {
 	return s
 }
 
-// apiRoot is where the API begins.
+// apiRoot is the prefix of the API's paths.
 const apiRoot = "/api/v1"
 
-// The times that a request may take.
+// The longest times of the parts of a request.
 const (
 	headerTimeout  = 10 * time.Second
 	bodyTimeout    = 30 * time.Second
 	requestTimeout = 10 * time.Minute // until the response is written
 	writeTimeout   = time.Minute      // for a response that is complete in memory
 	idleTimeout    = 2 * time.Minute
-	endTimeout     = 10 * time.Second // for the requests that are handled when the server ends
+	endTimeout     = 10 * time.Second // for the requests under way when the server ends
 )
 
-// Serve answers requests until ctx ends. It then ends the streams and waits for the other
-// requests, so that a move under way is completed.
+// Serve answers requests until ctx ends. It then ends the streams and waits for the other requests,
+// so that a move under way can finish.
 func (s *Server) Serve(ctx context.Context) error {
 	requests := context.WithoutCancel(ctx)
 	server := &http.Server{Handler: s, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: 64 << 10,
 		BaseContext: func(net.Listener) context.Context { return requests },
-		ErrorLog:    log.New(io.Discard, "", 0)} // it has the errors of clients only
+		ErrorLog:    log.New(io.Discard, "", 0)} // it would have only errors of clients
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(s.listener) }()
 	select {
@@ -181,8 +181,8 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// noRoute returns the error for a request that no route takes. handler is the answer of the mux: it
-// distinguishes an unknown path from a wrong method.
+// noRoute returns the error for a request without a route. handler is the mux's own handler for it,
+// which distinguishes an unknown path from a wrong method.
 func noRoute(w http.ResponseWriter, r *http.Request, handler http.Handler) error {
 	answer := httptest.NewRecorder()
 	handler.ServeHTTP(answer, r)
@@ -197,8 +197,8 @@ func errMethod(r *http.Request) error {
 	return withStatus(http.StatusMethodNotAllowed, segno.Errorf(segno.KindInvalid, "find route", r.URL.Path, "it has no method %s", r.Method))
 }
 
-// receiveBody reads the whole body of a request. A deadline for the body must not stay while the
-// request is handled: net/http would cancel the request at that time.
+// receiveBody reads the whole body of a request. It removes the deadline for the body, because
+// net/http would cancel the request at that time.
 func receiveBody(w http.ResponseWriter, r *http.Request) error {
 	if r.ContentLength == 0 {
 		return nil

@@ -6,14 +6,14 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// storeInfo is the store, and the place of the user in it.
+// storeInfo describes the store, and the workspace of the user in it.
 type storeInfo struct {
 	Kind       string   `json:"kind"`
 	Name       string   `json:"name"`
 	Version    string   `json:"version"` // of segno
 	ReadOnly   bool     `json:"read_only"`
 	Moves      bool     `json:"moves"`        // threads can be moved through this server
-	WhyNoMoves string   `json:"why_no_moves"` // "" if they can, together with their files
+	WhyNoMoves string   `json:"why_no_moves"` // "" if they can be moved together with their files
 	Current    *current `json:"current"`      // null if the server was started in no workspace
 }
 
@@ -39,7 +39,7 @@ func (s *Server) getStore(ctx context.Context, _ *struct{}) (storeInfo, error) {
 	return info, err
 }
 
-// current returns the place of the directory in which the server was started, or nil.
+// current returns the workspace and the thread of the directory in which the server was started, or nil.
 func (s *Server) current(ctx context.Context) (*current, error) {
 	if s.Local == nil || s.Dir == "" {
 		return nil, nil

@@ -15,7 +15,7 @@ type thread struct {
 	ID           segno.ThreadID    `json:"id"`
 	Title        string            `json:"title"`
 	Agent        string            `json:"agent"`
-	Dir          string            `json:"dir"` // where it began; "" if it has no workspace
+	Dir          string            `json:"dir"` // the directory in which it began; "" if it has no workspace
 	DirBytes     []byte            `json:"dir_bytes,omitempty"`
 	Workspace    segno.WorkspaceID `json:"workspace"`
 	Head         segno.CommitID    `json:"head"`
@@ -26,7 +26,7 @@ type thread struct {
 	Created      time.Time         `json:"created"`
 	State        string            `json:"state"`
 	ForkedFrom   *origin           `json:"forked_from"`
-	ParentThread segno.ThreadID    `json:"parent_thread"` // the thread that it is a part of, or ""
+	ParentThread segno.ThreadID    `json:"parent_thread"` // the thread of which it is a part, or ""
 	Name         string            `json:"name"`          // its name within that
 	Current      bool              `json:"current"`
 	Open         *openTurn         `json:"open"`
@@ -34,7 +34,7 @@ type thread struct {
 	Damage       string            `json:"damage"` // why a part of this is missing, else ""
 }
 
-// origin is the checkpoint that a fork begins at.
+// origin is the checkpoint at which a fork begins.
 type origin struct {
 	Thread     segno.ThreadID `json:"thread"`
 	Checkpoint segno.CommitID `json:"checkpoint"`
@@ -103,7 +103,7 @@ func (s *Server) threadItem(ctx context.Context, t *segno.Thread, now *activity,
 	return item, nil
 }
 
-// addMoment adds the time of the newest checkpoint and the turn of the head.
+// addMoment sets the time to that of the newest checkpoint, and the turn to that of the head.
 func (s *Server) addMoment(ctx context.Context, t *segno.Thread, item *thread) error {
 	for c, err := range s.Store.Checkpoints(ctx, segno.CheckpointQuery{Thread: t.ID, Limit: 1}) {
 		if err != nil {

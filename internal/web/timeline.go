@@ -11,7 +11,7 @@ import (
 // row is one checkpoint of a timeline.
 type row struct {
 	history.Item
-	PromptBytesTotal int `json:"prompt_bytes_total"` // of the whole prompt; prompt has its beginning
+	PromptBytesTotal int `json:"prompt_bytes_total"` // length of the whole prompt; prompt has its beginning
 	position
 	Calls  int    `json:"calls"`
 	Notes  int    `json:"notes"`
@@ -25,7 +25,7 @@ type position struct {
 	Lane        int       `json:"lane"`         // its column in the graph
 	Through     []int     `json:"through"`      // the columns of lines that pass this row
 	Joins       []int     `json:"joins"`        // the columns of the lines that come from its children, above
-	OnLine      bool      `json:"on_line"`      // false: it is undone
+	OnLine      bool      `json:"on_line"`      // false if it is undone
 	Forks       []fork    `json:"forks"`
 	Operations  []rowMove `json:"operations"`
 }

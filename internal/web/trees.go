@@ -8,10 +8,10 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// present is the value of a parameter that names the files of the workspace as they are now.
+// present is the value of a parameter that stands for the current files of the workspace.
 const present = "present"
 
-// presentTrees has the newest snapshots of workspaces, so that the requests of one view do not take one each.
+// presentTrees caches the newest snapshots of workspaces, so that the requests of one view share a snapshot.
 type presentTrees struct {
 	mu    sync.Mutex
 	trees map[segno.WorkspaceID]presentTree
@@ -22,10 +22,10 @@ type presentTree struct {
 	at   time.Time
 }
 
-// maxPresentAge is how long a snapshot of the present is used.
+// maxPresentAge is the age at which a snapshot of the present is taken again.
 const maxPresentAge = 2 * time.Second
 
-// treesOf returns the trees of two checkpoints. An empty from is the empty tree, and a to can be present.
+// treesOf returns the trees of two checkpoints. An empty from means the empty tree; to can be present.
 func (s *Server) treesOf(ctx context.Context, from, to segno.CommitID) (a, b segno.Hash, err error) {
 	workspace := segno.WorkspaceID("")
 	if from != "" {
@@ -54,7 +54,7 @@ func (s *Server) checkpointWithFiles(ctx context.Context, id segno.CommitID) (*s
 	return c, err
 }
 
-// presentTree returns the tree of a workspace now.
+// presentTree returns the tree of a workspace's current files.
 func (s *Server) presentTree(ctx context.Context, id segno.WorkspaceID) (segno.Hash, error) {
 	if s.Local == nil || id == "" {
 		return segno.Hash{}, segno.Errorf(segno.KindInvalid, "read files", present, "this store has no workspace on this machine")

@@ -15,12 +15,12 @@ import (
 
 // openTurn is a turn that has begun and not ended.
 type openTurn struct {
-	Prompt     string         `json:"prompt"` // the beginning
+	Prompt     string         `json:"prompt"` // the beginning of the prompt
 	Agent      string         `json:"agent"`
 	Start      time.Time      `json:"start"`
 	PID        int            `json:"pid"`
 	Parent     segno.CommitID `json:"parent"`
-	Ended      segno.CommitID `json:"ended"` // the checkpoint of a turn whose tasks go on in the background
+	Ended      segno.CommitID `json:"ended"` // the checkpoint of an ended turn whose tasks continue in the background
 	Tasks      []openTask     `json:"tasks"`
 	Calls      []openCall     `json:"calls"` // the newest ones, oldest first
 	CallsTotal int            `json:"calls_total"`
@@ -52,7 +52,7 @@ const (
 	stateInterrupted = "interrupted"
 )
 
-// activity is what happens in a store at one moment: the open turns of hooks and proxies, and the
+// activity is the current activity in a store: the open turns of hooks and proxies, and the
 // phases of the threads of Go agents.
 type activity struct {
 	turns      map[segno.ThreadID]*openTurn
@@ -60,7 +60,6 @@ type activity struct {
 	interrupts map[segno.ThreadID][]segno.Interrupt
 }
 
-// activity reads what happens in the store now.
 func (s *Server) activity(ctx context.Context) (*activity, error) {
 	a := &activity{turns: map[segno.ThreadID]*openTurn{}, phases: map[segno.ThreadID]agent.Phase{}, interrupts: map[segno.ThreadID][]segno.Interrupt{}}
 	finder := agent.New(agent.Config{Name: chat.Name, Store: s.Store})
@@ -90,7 +89,7 @@ func (s *Server) activity(ctx context.Context) (*activity, error) {
 	return a, nil
 }
 
-// maxActive is how many threads in each phase are distinguished from idle ones.
+// maxActive is the number of threads in each phase that the list shows as not idle.
 const maxActive = 1000
 
 // readOpenTurn reads an open turn and its calls so far.
@@ -132,7 +131,7 @@ func (o *openTurn) readEntries(entries []segno.Entry) {
 	slices.Reverse(o.Calls)
 }
 
-// How much of an open turn is shown.
+// The limits of an open turn in a response.
 const (
 	maxOpenPrompt = 2 << 10
 	maxOpenCalls  = 20

@@ -6,11 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// maxWords is the number of words of the longest line in which changed words are searched.
+// maxWords is the largest number of words in a line for which changedWords compares words.
 const maxWords = 200
 
 // changedWords returns the ranges of a line, in units of UTF-16, that another version of the line
-// does not have. It returns none if the lines have little in common: the whole line is new then.
+// lacks. It returns none if the lines have little in common, because the whole line then counts
+// as new.
 func changedWords(line, other string) [][2]int {
 	a, b := words(line), words(other)
 	if len(a) > maxWords || len(b) > maxWords {
@@ -102,7 +103,7 @@ func commonWords(a, b []string) []bool {
 	return kept
 }
 
-// keptBytes returns the length of the words that are kept and are not white space.
+// keptBytes returns the total length of the kept words, without white space.
 func keptBytes(words []string, kept []bool) (n int) {
 	for i, w := range words {
 		if kept[i] && !slices.Contains([]string{" ", "\t"}, w[:1]) {

@@ -7,7 +7,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// CheckpointQuery is a [segno.CheckpointQuery] with pairs of any bytes.
+// CheckpointQuery is the JSON form of a [segno.CheckpointQuery]. Its pairs are byte slices, because they
+// may not be UTF-8.
 type CheckpointQuery struct {
 	segno.CheckpointQuery
 	Pairs [][2][]byte `json:",omitempty"`
@@ -39,7 +40,7 @@ func (c *CheckpointQuery) Decode() segno.CheckpointQuery {
 // inode.
 type WorkspaceQuery struct {
 	ID     segno.WorkspaceID
-	Paths  [][]byte // a path may be any bytes
+	Paths  [][]byte // byte slices, because a path may not be UTF-8
 	Device uint64
 	Inode  uint64
 }

@@ -1,7 +1,7 @@
-// Package wire is the form in which the HTTP API sends the records of a store. A list is lines of
-// JSON, each an [Item]; the last one has End or Problem set, so that a list that was cut short is not
-// read as a whole one. The records have the lossless encoding of package record, because JSON
-// would change bodies and texts that are not UTF-8.
+// Package wire defines the form in which the HTTP API sends the records of a store. A list is lines
+// of JSON, each an [Item]. The last line has End or Problem set, so that a reader can detect a
+// truncated list. The records have the lossless encoding of package record, because JSON would change
+// bodies and texts that are not UTF-8.
 package wire
 
 import (
@@ -11,23 +11,23 @@ import (
 	"github.com/dalsegno/segno/internal/record"
 )
 
-// Item is one line: a record, with the ids that the record leaves out.
+// Item is one line: a record, with the ids that the encoded record does not contain.
 type Item struct {
 	ID        string `json:"id,omitempty"`
 	Thread    string `json:"thread,omitempty"`
 	Parent    string `json:"parent,omitempty"`
 	Workspace string `json:"workspace,omitempty"`
 	Seq       int64  `json:"seq,omitempty"`
-	Record    []byte `json:"record,omitempty"`  // of a node: its checkpoint
-	Entries   []byte `json:"entries,omitempty"` // of a node
+	Record    []byte `json:"record,omitempty"`  // for a node: its checkpoint
+	Entries   []byte `json:"entries,omitempty"` // for a node
 	State     []byte `json:"state,omitempty"`   // of a workspace
 
 	End     bool     `json:"end,omitempty"`
 	Problem *Problem `json:"problem,omitempty"`
 }
 
-// Problem is an error: the body of an error response, as RFC 9457 defines it, or the end of a list.
-// Kind is the kind of the error; the other fields describe it for a person.
+// Problem is the body of an error response, as RFC 9457 defines it, or the error that ended a list.
+// Kind is the kind of the error; the other fields describe the error for a person.
 type Problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
@@ -37,7 +37,7 @@ type Problem struct {
 	Hint   string `json:"hint,omitempty"`
 }
 
-// Err returns the error that a server reported.
+// Err returns the error that a server reported, with its kind if this version knows that kind.
 func (p *Problem) Err() error {
 	kind := segno.KindInternal
 	for k := kind; k <= segno.KindCancelled; k++ {
@@ -116,7 +116,7 @@ func DecodeOperation(i *Item) (segno.Operation, error) {
 	return record.DecodeOperation(segno.OperationID(i.ID), segno.WorkspaceID(i.Workspace), i.Record)
 }
 
-// NewWorkspace returns the item of a workspace.
+// NewWorkspace returns the item for a workspace.
 func NewWorkspace(w segno.WorkspaceRecord) Item {
 	return Item{ID: string(w.ID), Record: record.EncodeWorkspace(&w), State: record.EncodeState(&w.State)}
 }
@@ -126,7 +126,7 @@ func DecodeWorkspace(i *Item) (segno.WorkspaceRecord, error) {
 	return record.JoinWorkspace(segno.WorkspaceID(i.ID), i.Record, i.State)
 }
 
-// Head is the head of a thread, with its link as a record.
+// Head is the JSON form of a [segno.Head]. Its link is an encoded record.
 type Head struct {
 	Thread segno.ThreadID `json:"thread"`
 	Head   segno.CommitID `json:"head"`

@@ -18,11 +18,10 @@ import (
 )
 
 const (
-	cancelTime = 2 * time.Second // for a turn to end after it was cancelled
-	leaveTime  = 5 * time.Second // for the agent to end after its input did: it may still write its session
+	cancelTime = 2 * time.Second // for a cancelled turn to end
+	leaveTime  = 5 * time.Second // for the agent to end after its input was closed: it may still write its session
 )
 
-// acpTurn is one turn of an agent that speaks the Agent Client Protocol.
 type acpTurn struct {
 	Config
 	record *record
@@ -42,11 +41,11 @@ type acpTurn struct {
 	turnOutput
 }
 
-// TurnACP runs one turn of an agent that speaks the Agent Client Protocol, and returns its last words. It starts command with the environment
-// of this process, resumes the session, or loads it, and sends the prompt. The program gets a new session if it does
-// not have the old one, and with it a preamble of what happened. known is the session that the caller found in the
-// home of the agent, for a conversation without a record. All requests for permission are granted. If ctx ends,
-// the turn is cancelled.
+// TurnACP runs one turn of an agent that speaks the Agent Client Protocol, and returns the agent's last words. It
+// starts command with the environment of this process, resumes or loads the session, and sends the prompt. If the
+// program no longer has the session, TurnACP makes a new one, whose prompt begins with a preamble about the earlier
+// turns. known is the session that the caller found in the home of the agent, for a conversation without a record.
+// TurnACP grants all requests for permission. If ctx ends, it cancels the turn.
 func TurnACP(ctx context.Context, c Config, known segno.SessionID, command []string) (words string, err error) {
 	r, err := openRecord(ctx, c.Conversation, c.ID)
 	if err != nil {
@@ -84,7 +83,7 @@ func (t *acpTurn) start(ctx context.Context, command []string) error {
 	return nil
 }
 
-// leave lets the program end, and kills it if it does not.
+// leave closes the program's input, and kills the program if it does not end in time.
 func (t *acpTurn) leave(ctx context.Context) {
 	t.stdin.Close()
 	gone := make(chan struct{})
@@ -94,7 +93,7 @@ func (t *acpTurn) leave(ctx context.Context) {
 				break
 			}
 		}
-		_ = t.cmd.Wait() // the answer to the prompt is the outcome
+		_ = t.cmd.Wait() // the answer to the prompt decides the outcome, not the exit status
 		close(gone)
 	}()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
@@ -104,7 +103,7 @@ func (t *acpTurn) leave(ctx context.Context) {
 		return
 	case <-ctx.Done():
 	}
-	_ = t.cmd.Process.Signal(syscall.SIGKILL) // its children end with the process group
+	_ = t.cmd.Process.Signal(syscall.SIGKILL) // the end of the process group ends its children
 }
 
 // run opens the session and sends the prompt.
@@ -121,7 +120,7 @@ func (t *acpTurn) run(ctx context.Context, known segno.SessionID) error {
 	}
 	stop := context.AfterFunc(ctx, func() {
 		_ = t.in.Write(acp.Notification("session/cancel", encode(map[string]any{"sessionId": t.session}))) // it may have ended
-		time.AfterFunc(cancelTime, func() { _ = t.cmd.Process.Kill() })                                    // then the answer does not come
+		time.AfterFunc(cancelTime, func() { _ = t.cmd.Process.Kill() })                                    // if no answer arrives
 	})
 	defer stop()
 	answer, err := t.call(ctx, "session/prompt", map[string]any{"sessionId": t.session, "prompt": []any{map[string]string{"type": "text", "text": prompt}}})
@@ -162,8 +161,8 @@ func (t *acpTurn) initialize(ctx context.Context) error {
 	return nil
 }
 
-// open opens the session and returns what the prompt is: in a session that replaces a lost one, it has a
-// preamble.
+// open opens the session and returns the text of the prompt. In a session that replaces a lost one, the prompt begins
+// with a preamble.
 func (t *acpTurn) open(ctx context.Context, known segno.SessionID) (prompt string, err error) {
 	where := map[string]any{"cwd": t.Dir, "mcpServers": []any{}, "sessionId": known}
 	for _, try := range []struct {
@@ -176,7 +175,7 @@ func (t *acpTurn) open(ctx context.Context, known segno.SessionID) (prompt strin
 		m, err := t.call(ctx, try.method, where)
 		if err == nil {
 			t.session, t.isFresh = known, true
-			t.turnOutput = turnOutput{} // what came was a replay
+			t.turnOutput = turnOutput{} // the output so far was a replay
 			return t.Prompt, t.stopAsking(ctx, m)
 		}
 		if !isAnswer(err) {
@@ -192,7 +191,7 @@ func (t *acpTurn) open(ctx context.Context, known segno.SessionID) (prompt strin
 	if t.session == "" {
 		return "", segno.Errorf(segno.KindIO, "open session", t.cmd.Path, "the agent gave no session")
 	}
-	for _, p := range []string{t.record.preamble(), strings.TrimSpace(t.System)} { // the system prompt is first
+	for _, p := range []string{t.record.preamble(), strings.TrimSpace(t.System)} { // the last one comes first
 		if p != "" {
 			prompt = p + "\n\n" + prompt
 		}
@@ -200,13 +199,13 @@ func (t *acpTurn) open(ctx context.Context, known segno.SessionID) (prompt strin
 	return prompt + t.Prompt, t.stopAsking(ctx, m)
 }
 
-// freeModes are the modes in which agents act without asking, best first. In the last one they ask for permission,
-// and get it. Another mode may ask a model instead.
+// freeModes are the modes in which agents act without asking, best first. In the last one, they ask for permission and
+// get it. In any other mode, an agent may ask a model instead.
 func freeModes() []string {
 	return []string{"bypassPermissions", "agent-full-access", "full-access", "yolo", "default"}
 }
 
-// stopAsking sets the first of these modes that the session has. m is the answer that opened it.
+// stopAsking sets the first of the freeModes that the session has. m is the answer that opened the session.
 func (t *acpTurn) stopAsking(ctx context.Context, m acp.Message) error {
 	var opened struct {
 		Modes struct {
@@ -216,7 +215,7 @@ func (t *acpTurn) stopAsking(ctx context.Context, m acp.Message) error {
 			} `json:"availableModes"`
 		} `json:"modes"`
 	}
-	_ = m.Decode(m.Result, &opened) // null is an answer, too
+	_ = m.Decode(m.Result, &opened) // the result may be null
 	for _, mode := range freeModes() {
 		for _, a := range opened.Modes.Available {
 			switch {
@@ -228,20 +227,20 @@ func (t *acpTurn) stopAsking(ctx context.Context, m acp.Message) error {
 				if err != nil && !isAnswer(err) {
 					return err
 				}
-				return nil // if the agent refused, its present mode may do
+				return nil // if the agent refuses, its current mode may be good enough
 			}
 		}
 	}
 	return nil
 }
 
-// isAnswer reports whether an error is one that the agent answered with.
+// isAnswer reports whether an error is an answer of the agent.
 func isAnswer(err error) bool {
 	var answer *acp.Error
 	return errors.As(err, &answer)
 }
 
-// call sends a request and handles what the agent sends until it answers.
+// call sends a request, and handles the agent's other messages until the answer arrives.
 func (t *acpTurn) call(ctx context.Context, method string, params any) (acp.Message, error) {
 	t.sent++
 	id := fmt.Sprint(t.sent)
@@ -258,7 +257,7 @@ func (t *acpTurn) call(ctx context.Context, method string, params any) (acp.Mess
 		}
 		m, err := acp.Parse(line)
 		switch {
-		case err != nil: // some agents write logs
+		case err != nil: // not a message: some agents write logs
 		case m.IsResponse() && m.CanonicalID() == acp.CanonicalID(id):
 			if e := m.Err(); e != nil {
 				return m, fmt.Errorf("%s: %w", method, e)
@@ -277,7 +276,7 @@ func (t *acpTurn) call(ctx context.Context, method string, params any) (acp.Mess
 	}
 }
 
-// answer returns the answer to a request of the agent. Permissions are granted.
+// answer returns the answer to a request of the agent. It grants permissions, and refuses all other requests.
 func (t *acpTurn) answer(m acp.Message) []byte {
 	if m.MethodName() != "session/request_permission" {
 		return acp.Failure(m.IDText(), &acp.Error{Code: acp.CodeMethodNotFound, Message: "Method not found"})
@@ -288,7 +287,7 @@ func (t *acpTurn) answer(m acp.Message) []byte {
 	}
 	outcome := map[string]string{"outcome": "cancelled"}
 	if m.Decode(m.Find(m.Params, "options"), &options) == nil {
-		for _, kind := range []string{"allow_once", "allow_always"} { // the last one that the agent offers counts
+		for _, kind := range []string{"allow_once", "allow_always"} { // the last one that the agent offers wins
 			for _, o := range options {
 				if o.Kind == kind {
 					outcome = map[string]string{"outcome": "selected", "optionId": o.ID}
@@ -299,7 +298,7 @@ func (t *acpTurn) answer(m acp.Message) []byte {
 	return acp.Result(m.IDText(), encode(map[string]any{"outcome": outcome}))
 }
 
-// outcome is the error of a turn that failed.
+// outcome returns the error of a failed turn.
 func (t *acpTurn) outcome(m acp.Message, err error) error {
 	o := failure.Outcome{Agent: t.agent.name, Version: t.agent.version, Method: "session/prompt", OutputTokens: -1,
 		Text: t.text.String(), Tools: len(t.calls), Updates: t.updates, SystemError: t.systemError, Fresh: t.isFresh}

@@ -40,7 +40,7 @@ func (r *acpRig) mustTurn(prompt string) {
 	}
 }
 
-// requests is what the model of the agent was sent, all of it.
+// requests returns the complete input of the agent's model so far.
 func (r *acpRig) requests() string {
 	found, err := filepath.Glob(filepath.Join(r.agent.Dir, "requests*"))
 	if err != nil || len(found) != 1 {
@@ -49,7 +49,7 @@ func (r *acpRig) requests() string {
 	return r.read(found[0])
 }
 
-// TestACPTurns runs turns of agents with different abilities. Each goes on with its session, or gets a preamble.
+// TestACPTurns runs turns of agents with different abilities. Each continues its session, or gets a preamble.
 func TestACPTurns(t *testing.T) {
 	for name, test := range map[string]struct {
 		agent    acptest.Config
@@ -85,7 +85,7 @@ func TestACPTurns(t *testing.T) {
 	}
 }
 
-// TestACPFailures reports turns that fail.
+// TestACPFailures checks the errors of turns that fail.
 func TestACPFailures(t *testing.T) {
 	exit := 3
 	for name, step := range map[string]acptest.Step{
@@ -103,7 +103,8 @@ func TestACPFailures(t *testing.T) {
 	}
 }
 
-// TestACPCancel cancels a turn that does not end. The agent hears of it, and one that does not listen is killed.
+// TestACPCancel cancels a turn that does not end. The agent receives the cancel; one that ignores it is
+// killed.
 func TestACPCancel(t *testing.T) {
 	for name, step := range map[string]acptest.Step{"hang": {Hang: true}, "deaf": {Deaf: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -128,7 +129,7 @@ func TestACPCancel(t *testing.T) {
 	}
 }
 
-// TestACPMissing names the command of an agent that is not installed.
+// TestACPMissing checks that the error names the command of an agent that is not installed.
 func TestACPMissing(t *testing.T) {
 	r := newRig(t)
 	_, err := worldagent.TurnACP(t.Context(), r.Config, "", []string{"/nowhere/agent"})

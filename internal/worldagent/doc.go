@@ -1,7 +1,7 @@
 // Package worldagent runs single turns of agents in a world, each in a process that ends when the agent is
-// idle: of segno's own agent ([Turn]), and of any agent that speaks the Agent Client Protocol ([TurnACP]).
+// idle. [Turn] runs segno's own agent; [TurnACP] runs any agent that speaks the Agent Client Protocol.
 //
-// The conversation is a thread of a store in files, package store/file, which the caller names. It grows while
-// the turn is in progress, so that a turn which is cut off has its conversation so far. Nothing else of
-// segno is in the payloads, the environment or the files of the agent.
+// The conversation is a thread of a store in files, package store/file, which the caller names. The thread
+// grows during the turn, so that an interrupted turn keeps its conversation so far. Nothing else of segno is
+// in the payloads, the environment or the files of the agent.
 package worldagent

@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	maxText  = 256 << 10 // how much of the agent's text between two tool calls is kept
-	maxCalls = 10_000    // of a turn that are recorded
+	maxText  = 256 << 10 // bytes of the agent's text between two tool calls that are recorded
+	maxCalls = 10_000    // calls of a turn that are recorded
 )
 
-// turnOutput is what the agent sent in a turn.
+// turnOutput is the agent's output in a turn.
 type turnOutput struct {
 	text        strings.Builder // since the last entry
 	updates     int
 	calls       map[string]bool // by id; true once the call has ended
-	systemError bool            // codex reports that the turn failed
+	systemError bool            // codex reported that the turn failed
 }
 
-// preamble tells what happened before, for a session that replaces a lost one.
+// preamble describes the earlier turns, for a session that replaces a lost one.
 func (r *record) preamble() string { return r.words.Text(preamble.Options{}) }
 
 // update records an update of the turn. Updates before the prompt are a replay.

@@ -10,8 +10,8 @@ import (
 	"github.com/dalsegno/segno/agent"
 )
 
-// playerModel is the model that needs no network: in each turn it observes the world, acts once by the rules of a
-// scripted player, and notes its action. It depends on the request alone.
+// playerModel is a model that needs no network. In each turn, it observes the world, acts once by the rules of a
+// scripted player, and notes its action. Its answer depends only on the request.
 type playerModel struct {
 	choose func(segno.Observation) (json.RawMessage, error)
 }
@@ -24,7 +24,7 @@ func Player(choose func(segno.Observation) (json.RawMessage, error)) agent.Model
 // Name implements [agent.Model].
 func (playerModel) Name() string { return "offline/player" }
 
-// note is what the player remembers of a turn.
+// note is the player's memory of a turn.
 type note struct {
 	Time    json.RawMessage `json:"time,omitempty"`
 	Action  json.RawMessage `json:"action"`
@@ -46,7 +46,7 @@ func (m playerModel) Generate(ctx context.Context, r agent.Request) iter.Seq2[ag
 func (m playerModel) answer(r agent.Request) (*agent.Reply, error) {
 	t := turnOf(r.Messages)
 	switch {
-	case r.NoCalls || len(r.Tools) == 0: // a summary
+	case r.NoCalls || len(r.Tools) == 0: // the agent asks for a summary
 		return text("I lived here, and my notes are in " + memoryFile + "."), nil
 	case t.seen == nil:
 		return t.call(toolObserve, struct{}{})
@@ -63,7 +63,7 @@ func (m playerModel) answer(r agent.Request) (*agent.Reply, error) {
 		var now struct {
 			Time json.RawMessage `json:"time"`
 		}
-		_ = json.Unmarshal([]byte(t.seen.Text), &now) // a world may have no time in its observations
+		_ = json.Unmarshal([]byte(t.seen.Text), &now) // the observations of a world may have no time
 		if n.Time = now.Time; t.acted.Error {
 			n.Refused = t.acted.Text
 		}
@@ -94,7 +94,7 @@ func turnOf(messages []agent.Message) (t playerTurn) {
 				var args struct {
 					Action json.RawMessage `json:"action"`
 				}
-				_ = json.Unmarshal(p.Call.Args, &args) // the player wrote it
+				_ = json.Unmarshal(p.Call.Args, &args) // the player wrote the arguments, so they are valid
 				t.action = args.Action
 			case p.Result != nil && p.Result.Name == toolObserve:
 				t.seen = p.Result

@@ -11,14 +11,14 @@ import (
 	"github.com/dalsegno/segno/store/file"
 )
 
-// record is the conversation of an agent that keeps it in its program, as far as this process saw it: for a session that
-// replaces a lost one.
+// record is a copy of the conversation of an agent that keeps its own sessions. It is for a session that replaces a
+// lost one, and has only the messages that this process received.
 type record struct {
 	store   *file.Store
 	head    segno.Head
 	thread  segno.ThreadID
 	turn    int             // the newest
-	session segno.SessionID // the newest of the agent, or ""
+	session segno.SessionID // the agent's newest session, or ""
 	words   *preamble.Builder
 }
 
@@ -67,7 +67,7 @@ func (r *record) begin(ctx context.Context, prompt string, session segno.Session
 	return r.add(ctx, nil, segno.Entry{Kind: segno.EntryMessage, Name: "user", Body: encode(prompt)})
 }
 
-// end records that the turn has ended with the last words of the agent.
+// end records the end of the turn, with the agent's last words.
 func (r *record) end(ctx context.Context, words string) error {
 	var all []segno.Entry
 	if words != "" {
@@ -90,7 +90,7 @@ func (r *record) add(ctx context.Context, cp *segno.Checkpoint, entries ...segno
 	return err
 }
 
-// encode returns v as JSON. v is a text or has been JSON before.
+// encode returns v as JSON. v is a string or comes from decoded JSON, so encoding cannot fail.
 func encode(v any) json.RawMessage {
 	data, err := json.Marshal(v)
 	if err != nil {

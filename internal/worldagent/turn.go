@@ -15,7 +15,7 @@ import (
 	"github.com/dalsegno/segno/store/file"
 )
 
-// Config is one turn of an agent.
+// Config describes one turn of an agent.
 type Config struct {
 	Dir    string // the workspace
 	Prompt string
@@ -34,11 +34,11 @@ const (
 	toolRemember = "remember"
 )
 
-// memoryFile has what the agent remembers, one line of JSON each.
+// memoryFile is the agent's memory in its workspace: one note per line, in JSON.
 const memoryFile = "EPISODIC_MEMORY.jsonl"
 
-// Turn runs one turn of segno's own agent, and returns its last words. A turn that was cut off before is continued, and the model learns of
-// each call with a lost result.
+// Turn runs one turn of segno's own agent, and returns its last words. If the previous turn was interrupted, Turn
+// continues it, and the model learns of each call with a lost result.
 func Turn(ctx context.Context, model agent.Model, c Config) (words string, err error) {
 	store, err := file.Open(ctx, c.Conversation, file.Options{})
 	if err != nil {
@@ -64,11 +64,11 @@ func Turn(ctx context.Context, model agent.Model, c Config) (words string, err e
 	return out.Text, errors.Join(err, w.failure())
 }
 
-// decideLost returns the answers to the questions of a turn that was cut off, before which no other turn begins.
+// decideLost returns the answers to the questions of an interrupted turn. No other turn can begin before these answers.
 func decideLost(ctx context.Context, a *agent.Agent, thread string) ([]segno.Decision, error) {
 	s, err := a.Reask(ctx, thread)
 	if segno.KindOf(err) == segno.KindNotFound {
-		return nil, nil // it is the first turn
+		return nil, nil // this is the first turn
 	}
 	if err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func decideLost(ctx context.Context, a *agent.Agent, thread string) ([]segno.Dec
 	return answerLost(ctx, s.Interrupts)
 }
 
-// answerLost tells the model of calls with results that were lost with the turn that made them.
+// answerLost informs the model about calls whose results were lost when their turn was interrupted.
 func answerLost(_ context.Context, open []segno.Interrupt) (all []segno.Decision, _ error) {
 	const text = "The connection was lost before the result arrived. The call may have taken effect: look before you repeat it."
 	for _, i := range open {
@@ -121,7 +121,7 @@ func (w *world) tools(root *os.Root) []agent.Tool {
 	}
 }
 
-// tool makes a tool of a function on the arguments.
+// tool returns a tool that calls run with the arguments.
 func (w *world) tool(name, about, schema string, lost agent.OnLost, run func(context.Context, json.RawMessage) ([]byte, error)) agent.Tool {
 	return agent.Tool{ToolSpec: agent.ToolSpec{Name: name, Description: about, Schema: json.RawMessage(schema)}, OnLost: lost, Pages: true,
 		Run: func(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {

@@ -17,7 +17,7 @@ import (
 	"github.com/dalsegno/segno/world/company"
 )
 
-// watched is a model that keeps the requests to another one.
+// watched is a model that records the requests to another model.
 type watched struct {
 	agent.Model
 	requests []agent.Request
@@ -28,8 +28,8 @@ func (w *watched) Generate(ctx context.Context, r agent.Request) iter.Seq2[agent
 	return w.Model.Generate(ctx, r)
 }
 
-// TestTurns runs turns of the scripted player, each in a process as far as the agent can tell. It goes on with its
-// conversation, acts once in each, and notes it. Nothing of segno is in what the model sees.
+// TestTurns runs turns of the scripted player, each like a new process. In each turn, the player continues its
+// conversation, acts once, and notes its action. The model's input contains nothing of segno.
 func TestTurns(t *testing.T) {
 	r := newRig(t)
 	m := &watched{Model: worldagent.Player(company.Player())}
@@ -66,13 +66,14 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestCutOff cuts a turn off while an action is on its way. The next turn learns that its result is lost, and ends.
+// TestCutOff interrupts a turn during an action. The next turn learns that the result of the action is lost, and
+// ends.
 func TestCutOff(t *testing.T) {
 	r := newRig(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if q.URL.Path == "/act" {
-			_, _ = io.Copy(io.Discard, q.Body) // only then the server notices that the client leaves
+			_, _ = io.Copy(io.Discard, q.Body) // only then can the server notice that the client disconnects
 			cancel()
 			<-q.Context().Done()
 			return
@@ -81,7 +82,7 @@ func TestCutOff(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		_, _ = w.Write(seen) // the client may be gone
+		_, _ = w.Write(seen) // the client may have disconnected
 	}))
 	defer broken.Close()
 	world := r.World
@@ -100,7 +101,7 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// TestWorldGone ends a turn with an error if the world does not answer.
+// TestWorldGone checks that a turn ends with an error if the world does not answer.
 func TestWorldGone(t *testing.T) {
 	r := newRig(t)
 	r.World, r.Prompt = "http://127.0.0.1:1", "You are Ada."
@@ -109,7 +110,7 @@ func TestWorldGone(t *testing.T) {
 	}
 }
 
-// TestRefused notes an action that the world refuses, and the turn succeeds.
+// TestRefused runs a turn with an action that the world refuses. The player notes it, and the turn succeeds.
 func TestRefused(t *testing.T) {
 	r := newRig(t)
 	r.Prompt = "You are Ada."

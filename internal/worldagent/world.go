@@ -17,11 +17,11 @@ type world struct {
 	url, session string
 
 	mu     sync.Mutex
-	failed error // the first error that is not the agent's fault
+	failed error // the first error that the agent did not cause
 }
 
-// call makes a request. The error has [segno.KindRefused] or [segno.KindInvalid] if the world does not take the
-// request. Any other error is also kept, because the turn cannot succeed after it.
+// call sends a request. The error has [segno.KindRefused] or [segno.KindInvalid] if the world refuses the
+// request. call also stores any other error for failure, because the turn cannot succeed after it.
 func (w *world) call(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	data, status, err := w.send(ctx, method, path, body)
 	switch {

@@ -30,7 +30,7 @@ func All() []Builtin {
 	}
 }
 
-// Find returns the world with a name. The error has [segno.KindNotFound].
+// Find returns the world with a name. If there is none, the error has [segno.KindNotFound].
 func Find(name string) (Builtin, error) {
 	all := All()
 	i := slices.IndexFunc(all, func(b Builtin) bool { return b.Name == name })

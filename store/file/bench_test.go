@@ -14,10 +14,10 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// The benchmarks measure ratios to a bare append, which alternates with the commits in the same run:
-// a slow disk slows both.
+// The benchmarks measure ratios to a bare append, which alternates with the commits in the same run,
+// because a slow disk slows both.
 
-// message is an agent's message of two kilobytes.
+// message returns an agent's message of two kilobytes.
 func message(r *rand.Rand, i int) segno.Entry {
 	words := strings.Fields(`the function returns an error when file is missing so we should check path before reading it and
 		then wrap context that caller can see which record was damaged test passes now let me look at server handler next change`)
@@ -68,7 +68,7 @@ func median(all []time.Duration) time.Duration {
 	return all[len(all)/2]
 }
 
-// BenchmarkPut is a thread of 1,000 steps with a message of 2 KB each, against a
+// BenchmarkPut commits a thread of 1,000 steps with a message of 2 KB each, and compares that with a
 // bare append and fsync of the message.
 func BenchmarkPut(b *testing.B) {
 	const steps = 1000
@@ -112,8 +112,8 @@ func BenchmarkPut(b *testing.B) {
 	}
 }
 
-// BenchmarkRead measures reads of a thread of 1,000 such steps: in a
-// process that has it open, and in one that opens the store beside 50 others.
+// BenchmarkRead measures reads of a thread of 1,000 such steps, in a process that has the store
+// open, and in one that opens the store, which has 50 other threads.
 func BenchmarkRead(b *testing.B) {
 	dir := b.TempDir()
 	s := open(b, dir, Options{})

@@ -13,19 +13,19 @@ import (
 	"github.com/dalsegno/segno/internal/threadlog"
 )
 
-// change is a line of the file changes. A writer appends it after the record in the log is durable.
-// The lines tell other processes which logs have become longer, and they are the evidence that a log
-// has lost records: it is then shorter than its newest line records.
+// change is a line of the file changes. A writer appends it once the record in the log is durable.
+// The lines inform other processes which logs have become longer. They also prove that a log has
+// lost records, if it is shorter than its newest line records.
 type change struct {
-	Dir    string `json:"dir,omitempty"`    // of the thread
-	End    int64  `json:"end,omitempty"`    // of its log
-	Erased bool   `json:"erased,omitempty"` // logs are being written again: no earlier line counts
+	Dir    string `json:"dir,omitempty"`    // the directory of the thread
+	End    int64  `json:"end,omitempty"`    // the length of its log
+	Erased bool   `json:"erased,omitempty"` // Erase is rewriting logs: ignore all earlier lines
 }
 
 func (s *disk) changesFile() string { return filepath.Join(s.dir, "changes") }
 
-// refresh reads the lines that other processes have added to changes, and the records that they
-// announce. If it cannot continue where it stopped, it begins a new index, which is not complete.
+// refresh reads the lines that other processes have added to changes, and the records that these
+// announce. If it cannot continue where it stopped, it begins a new index, which is incomplete.
 func (s *disk) refresh() error {
 	now, err := os.Stat(s.changesFile())
 	switch {
@@ -63,13 +63,13 @@ func (s *disk) refresh() error {
 	return nil
 }
 
-// forget begins a new index. All logs must be read for it.
+// forget begins a new index. The caller must then read all logs.
 func (s *disk) forget() {
 	s.index, s.complete = threadlog.NewIndex(nameOf[segno.ThreadID]), false
 }
 
-// readChanges returns the lines between the part of changes that was read and an offset. It skips a
-// line that is damaged or still being written.
+// readChanges returns the lines of changes between the part that was already read and an offset. It
+// skips a line that is damaged or still being written.
 func (s *disk) readChanges(to int64) (lines []change, err error) {
 	if to == s.read {
 		return nil, nil
@@ -78,7 +78,7 @@ func (s *disk) readChanges(to int64) (lines []change, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() // only read
+	defer f.Close() // nothing was written, so the error does not matter
 	data := make([]byte, to-s.read)
 	if _, err := f.ReadAt(data, s.read); err != nil {
 		return nil, err
@@ -94,11 +94,11 @@ func (s *disk) readChanges(to int64) (lines []change, err error) {
 	return lines, nil
 }
 
-// recover reads all logs. It announces records that are not announced because their process was
-// killed, or because changes was removed. The caller holds the store's lock.
+// recover reads all logs. It announces records that are unannounced because their process was killed
+// or because changes was removed. The caller must hold the store's lock.
 //
-// A thread that cannot be read does not keep recover from reading the others. Unless the thread is
-// damaged, the index stays incomplete, so that the next call tries again.
+// If a thread cannot be read, recover still reads the others. Unless the thread is damaged, the
+// index stays incomplete, so that the next call tries again.
 func (s *disk) recover() error {
 	dirs, err := os.ReadDir(s.threadsDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -113,7 +113,7 @@ func (s *disk) recover() error {
 	for _, t := range s.index.Threads {
 		log, err := s.openLog(t, os.O_RDONLY)
 		if log != nil {
-			log.Close() // only read
+			log.Close() // nothing was written, so the error does not matter
 		}
 		t.Damage = threadlog.Fail("read thread", s.threadDir(t), err)
 		s.complete = s.complete && isPermanent(t.Damage)
@@ -121,13 +121,14 @@ func (s *disk) recover() error {
 	return nil
 }
 
-// isPermanent reports whether reading again gives the same result.
+// isPermanent reports whether a retry would return the same result.
 func isPermanent(err error) bool {
 	return err == nil || errors.Is(err, segno.KindCorrupt) || errors.Is(err, segno.KindNewer)
 }
 
-// announce appends a line to changes. Only an erasure needs the line itself to be durable: other
-// lines can be made from the logs. The caller holds the store's lock and has refreshed the index.
+// announce appends a line to changes. Only the line of an erasure must itself be durable, because
+// other lines can be made from the logs. The caller must hold the store's lock and have refreshed
+// the index.
 func (s *disk) announce(c change) error {
 	fields, err := json.Marshal(c)
 	if err != nil {
@@ -137,8 +138,8 @@ func (s *disk) announce(c change) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() // it is synced if that matters
-	// A line break comes first, too, so that a line torn by a crash spoils itself only.
+	defer f.Close() // where it matters, the file is synced
+	// Begin with a line break, so that a line torn by a crash damages only itself.
 	if _, err = f.Write(append([]byte("\n"), seal(fields)...)); err == nil && c.Erased {
 		err = errors.Join(f.Sync(), s.fs.SyncDir(s.dir))
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// TestChangesIsACache damages the file changes in many ways. A process that opens the store then
-// finds all records of the logs.
+// TestChangesIsACache damages the file changes in many ways. A process that then opens the store
+// must find all records of the logs.
 func TestChangesIsACache(t *testing.T) {
 	lines := func(data []byte) [][]byte { return bytes.SplitAfter(data, []byte("\n")) }
 	for name, damage := range map[string]func(data []byte) []byte{
@@ -66,8 +66,8 @@ func TestChangesIsACache(t *testing.T) {
 	}
 }
 
-// TestChangesAreRemoved removes changes while two stores are open. Each still finds the commits of
-// the other.
+// TestChangesAreRemoved removes changes while two stores are open. Each store must still find the
+// commits of the other.
 func TestChangesAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	seed(t, dir, "one", 1)
@@ -87,7 +87,7 @@ func TestChangesAreRemoved(t *testing.T) {
 	}
 }
 
-// TestDamageIsOfOneThread commits to a thread while another one is damaged.
+// TestDamageIsOfOneThread commits to a thread while another thread is damaged.
 func TestDamageIsOfOneThread(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir, "one", 2)
@@ -103,7 +103,8 @@ func TestDamageIsOfOneThread(t *testing.T) {
 	mustCommit(t, s, turnCommit(headOf(t, s, "one"), 7))
 }
 
-// TestAnIDOfAnotherThread refuses a commit with the id of a commit of another thread.
+// TestAnIDOfAnotherThread verifies that a commit with the id of another thread's commit is
+// refused.
 func TestAnIDOfAnotherThread(t *testing.T) {
 	dir := t.TempDir()
 	seed(t, dir, "one", 2)

@@ -32,7 +32,7 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// rawFiles is the content of all files below a directory.
+// rawFiles returns the content of all files below a directory.
 func rawFiles(t *testing.T, dir string) (raw []byte) {
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

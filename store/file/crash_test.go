@@ -20,7 +20,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
-// child starts this test binary on a store.
+// child starts this test binary as another process on a store.
 func child(t *testing.T, dir, work string) (*exec.Cmd, *bufio.Scanner, *strings.Builder) {
 	t.Helper()
 	self, err := os.Executable()
@@ -41,8 +41,8 @@ func child(t *testing.T, dir, work string) (*exec.Cmd, *bufio.Scanner, *strings.
 	return cmd, bufio.NewScanner(out), &stderr
 }
 
-// commitUntilKilled commits turns with objects, some of them large, now and then to a
-// new thread, and prints the id of each once it is acknowledged.
+// commitUntilKilled commits turns with objects, some of them large, and sometimes to a new thread.
+// It prints the id of each commit once the commit is acknowledged.
 func commitUntilKilled(ctx context.Context, dir string) error {
 	s, err := Open(ctx, dir, Options{})
 	if err != nil {
@@ -100,7 +100,7 @@ func TestKilled(t *testing.T) {
 			dir, acknowledged = filepath.Join(t.TempDir(), fmt.Sprint(round)), nil
 		}
 		cmd, out, stderr := child(t, dir, "commit")
-		// Some are killed after an acknowledgement, some while they open the store.
+		// Kill some processes after an acknowledgement, and some while they open the store.
 		var timer *time.Timer
 		kill := func() { cmd.Process.Kill() }
 		if round%3 == 0 {
@@ -114,7 +114,7 @@ func TestKilled(t *testing.T) {
 				kill()
 			}
 		}
-		cmd.Wait() // it was killed
+		cmd.Wait() // the kill is the error
 		if timer != nil {
 			timer.Stop()
 		}
@@ -156,11 +156,11 @@ func verify(t *testing.T, dir string, acknowledged []segno.CommitID) {
 
 const (
 	racers    = 4
-	raceTurns = 25 // each racer's
+	raceTurns = 25 // for each goroutine
 )
 
-// raceOnHead has goroutines commit on the head until each has won often enough,
-// and prints the ids of their commits.
+// raceOnHead commits on the head from several goroutines until each has succeeded often enough, and
+// prints the ids of their commits.
 func raceOnHead(ctx context.Context, dir string) error {
 	s, err := Open(ctx, dir, Options{})
 	if err != nil {
@@ -193,7 +193,7 @@ func raceOne(ctx context.Context, s *Store) error {
 	return err
 }
 
-// TestTwoProcesses has two processes of four writers each commit on one head.
+// TestTwoProcesses makes two processes with four writers each commit on one head.
 func TestTwoProcesses(t *testing.T) {
 	dir := t.TempDir()
 	seed(t, dir, "thread", 0)

@@ -32,8 +32,8 @@ func tornFiles(t testing.TB, dir string, id segno.ThreadID) (all []string) {
 }
 
 // TestTornTail truncates the last record at each of its bytes, as a crash does, with and without zeros
-// after it. The record before it is the head. The next commit follows that record, and keeps the torn
-// bytes in a file.
+// after it. The previous record must be the head. The next commit must follow that record, and keep
+// the torn bytes in a file.
 func TestTornTail(t *testing.T) {
 	dir := t.TempDir()
 	before := seed(t, dir, "thread", 1)
@@ -96,8 +96,8 @@ func checkTorn(t *testing.T, dir string, last int, before segno.Head, c segno.Co
 	}
 }
 
-// TestATruncatedLogIsDamaged cuts or zeroes the end of a log, at each byte of its last two
-// records, after all of them were acknowledged. The rest of the log looks like an interrupted write;
+// TestATruncatedLogIsDamaged cuts or zeroes the end of a log, at each byte of its last two records,
+// after all of them were acknowledged. The rest of the log looks like an interrupted write, but
 // changes proves that it is not.
 func TestATruncatedLogIsDamaged(t *testing.T) {
 	dir := t.TempDir()
@@ -132,8 +132,8 @@ func TestATruncatedLogIsDamaged(t *testing.T) {
 	}
 }
 
-// TestDamagedChangesHideNothing damages changes in every way. The log is intact and is read, and
-// the next commit is announced.
+// TestDamagedChangesHideNothing damages changes in every way. The intact log must be read, and the
+// next commit must be announced.
 func TestDamagedChangesHideNothing(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir, "thread", 3)
@@ -171,7 +171,7 @@ func TestDamagedChangesHideNothing(t *testing.T) {
 	}
 }
 
-// everyCall is every call that reads a thread or changes it.
+// everyCall makes each call that reads a thread or changes it.
 func everyCall(t *testing.T, s *Store, head segno.Head) map[string]error {
 	ctx := t.Context()
 	_, headErr := s.Head(ctx, head.Thread)
@@ -189,8 +189,8 @@ func everyCall(t *testing.T, s *Store, head segno.Head) map[string]error {
 	return all
 }
 
-// TestBitFlips flips bits of each byte of a log. Every call returns that it is damaged, and the log
-// is not changed.
+// TestBitFlips flips bits of each byte of a log. Every call must return that the log is damaged, and
+// the log must not change.
 func TestBitFlips(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir, "thread", 1)
@@ -224,8 +224,8 @@ func TestBitFlips(t *testing.T) {
 	}
 }
 
-// TestDamagedLog changes a log in ways in which no crash does. The thread is damaged, and is not
-// mistaken for a new one. The other threads are intact.
+// TestDamagedLog changes a log in ways that no crash causes. The thread must count as damaged, not as
+// new, and the other threads must be intact.
 func TestDamagedLog(t *testing.T) {
 	lines := func(log []byte) [][]byte { return bytes.SplitAfter(log, []byte("\n")) }
 	for name, damage := range map[string]func(t *testing.T, log string){
@@ -309,7 +309,7 @@ func filesOf(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// TestDamageUnderAnOpenStore damages records that a process has read already.
+// TestDamageUnderAnOpenStore damages records that a process has already read.
 func TestDamageUnderAnOpenStore(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir, "thread", 2)
@@ -328,7 +328,7 @@ func TestDamageUnderAnOpenStore(t *testing.T) {
 	wantKind(t, err, segno.KindCorrupt)
 }
 
-// TestAForkOfADamagedThread reads the intact part of a thread. A commit that it cannot find may be in
+// TestAForkOfADamagedThread reads the intact part of a thread. If a commit is not found, it may be in
 // the damaged part.
 func TestAForkOfADamagedThread(t *testing.T) {
 	dir := t.TempDir()
@@ -358,7 +358,7 @@ func TestAForkOfADamagedThread(t *testing.T) {
 	}
 }
 
-// TestDamagedObject changes files of objects, and reads the objects.
+// TestDamagedObject changes the files of objects, and then reads the objects.
 func TestDamagedObject(t *testing.T) {
 	s := open(t, t.TempDir(), Options{FS: noSync{vfs.OS}})
 	defer closeStore(t, s)
@@ -397,7 +397,7 @@ func TestDamagedWorkspace(t *testing.T) {
 		for _, data := range [][]byte{damaged, whole[:i]} {
 			write(t, s.disk.workspaceFile("w"), data)
 			if i == len(whole)-1 {
-				continue // the line break says nothing here
+				continue // the line break does not matter here
 			}
 			_, err := s.Workspace(t.Context(), "w")
 			wantKind(t, err, segno.KindCorrupt)

@@ -1,8 +1,7 @@
-// Package file is a [segno.Store] that a person can read: a directory for each thread, and in it a
-// log of JSON lines, one for each commit. Use it where a person looks into the store with a pager, or
-// in a backup that compares files. It reads all logs when it is first used and keeps an index
-// of them in memory; a program with very many threads is better off with store/sqlite. It does not
-// encrypt.
+// Package file is a [segno.Store] that a person can read: a directory for each thread, which contains a
+// log of JSON lines, one for each commit. Use it if a person will inspect the store with a pager, or
+// for a backup that compares files. The store reads all logs when it is first used and keeps an index
+// of them in memory; use store/sqlite for a program with very many threads. The store is not encrypted.
 //
 //	DIR/format.json             the version of the format
 //	DIR/threads/NAME/log.jsonl  a thread; NAME is its id, escaped
@@ -13,15 +12,15 @@
 //	DIR/changes                 how long each log is
 //	DIR/lock                    empty; a writer locks it
 //
-// Everything but changes is durable when a call returns. Files that begin with a dot are left over
-// from interrupted writes.
+// Everything except changes is durable when a call returns. Files whose names begin with a dot are left
+// over from interrupted writes.
 //
 // # Names
 //
-// In names of threads and workspaces, each byte that is not one of a-z, 0-9, '-', '_' and '.' is '%'
+// In names of threads and workspaces, each byte other than a-z, 0-9, '-', '_' and '.' is written as '%'
 // and two hexadecimal digits. So are a dot at either end, and the first letter of a name that Windows
 // reserves. A name of more than 200 bytes is cut to 100, and "%~" and the first 32 hexadecimal digits
-// of the id's SHA-256 follow. Two ids have different names, also on a disk that ignores case.
+// of the id's SHA-256 follow. Two ids have different names, even on a disk that ignores case.
 //
 // # Logs
 //
@@ -37,33 +36,33 @@
 //	  - head is the thread's head after the commit, and the phase of its newest turn. It has no link,
 //	    because the commits have the links.
 //
-// Strings that JSON cannot hold are escaped: a byte that is not UTF-8 is U+FDD0 and two hexadecimal
-// digits, and U+FDD0 is written twice. An entry's body is JSON, or a string in text if encoding would
-// change the body's bytes.
+// Strings that JSON cannot represent are escaped: a byte that is not UTF-8 becomes U+FDD0 and two
+// hexadecimal digits, and U+FDD0 is written twice. An entry's body is JSON, or a string in text if
+// encoding would change the body's bytes.
 //
 // # Writing
 //
 // A writer takes the exclusive flock(2) of lock, appends a line to the log, syncs the log, and then
 // appends a line to changes, which it does not sync. A reader takes no lock. It reads the new lines of
-// changes, and each log as far as changes says.
+// changes, and each log up to the length in changes.
 //
-// A record that is not in changes was never acknowledged, or the line in changes was lost in a power
-// cut. A process that opens the store, and a writer before it appends, adopt such a record: they sync
-// the log and announce the record.
+// If a record is not in changes, the caller never received an acknowledgement, or a power cut lost the
+// line in changes. A process that opens the store, and a writer before it appends, adopt such a record:
+// they sync the log and announce the record.
 //
 // # Damage
 //
-// The end of a log may be the beginning of a record, followed by zeros or nothing: a write was
-// interrupted. Readers ignore it, and the next writer copies it to a torn file and cuts it off. Every
-// other record that cannot be read is damage, and so is a log that is shorter than changes says. All
-// calls about that thread return [segno.KindCorrupt], and nothing is appended to the log, until
-// the user repairs it. Lines of changes that cannot be read are ignored, and changes may be removed.
+// The end of a log may be the beginning of a record, followed by zeros or nothing, because a write was
+// interrupted. Readers ignore it, and the next writer copies it to a torn file and removes it from the
+// log. Every other unreadable record is damage, and so is a log that is shorter than changes records.
+// All calls about that thread then return [segno.KindCorrupt], and nothing is appended to the log,
+// until the user repairs it. Unreadable lines of changes are ignored, and changes may be removed.
 //
-// A lost object or workspace is not found: nothing else says that its file must exist. A store that was
-// replaced by an older copy is that copy.
+// A lost object or workspace is reported as not found, because nothing else records that its file must
+// exist. The store cannot detect that it was replaced by an older copy.
 //
 // # Erasing
 //
-// Erase removes objects, and writes the logs of deleted threads again without their content.
-// Ids, digests and heads stay. A line of changes makes every process read all logs again.
+// Erase removes objects, and rewrites the logs of deleted threads without their content. Ids, digests
+// and heads stay. A line of changes makes every process read all logs again.
 package file

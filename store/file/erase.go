@@ -9,8 +9,8 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// Rewrite implements [threadlog.Logs]. It also removes the torn ends that are kept beside the logs. Every
-// process reads all logs again afterwards.
+// Rewrite implements [threadlog.Logs]. It also removes the torn ends that are stored beside the logs.
+// Afterwards every process reads all logs again.
 func (s *disk) Rewrite(threads []*threadlog.Thread, strip func(*threadlog.CommitRecord)) error {
 	logs := map[string][]byte{}
 	for _, t := range threads {
@@ -52,7 +52,7 @@ func (s *disk) Rewrite(threads []*threadlog.Thread, strip func(*threadlog.Commit
 	return nil
 }
 
-// appendStripped appends a line to a log after strip has removed some of its content.
+// appendStripped appends a line to a log after strip has removed content from it.
 func appendStripped(log, line []byte, strip func(*threadlog.CommitRecord)) ([]byte, error) {
 	r, err := decode(line)
 	if err != nil || r.Commit == nil {

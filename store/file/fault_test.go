@@ -76,7 +76,7 @@ func commitObjects(t *testing.T, s *Store) error {
 	return err
 }
 
-// outcome is all that a reader reads.
+// outcome is everything that a reader can read.
 func outcome(t *testing.T, s *Store) (all struct {
 	Threads []segno.ThreadID
 	Paths   []string // of workspaces
@@ -111,14 +111,14 @@ func outcome(t *testing.T, s *Store) (all struct {
 	return all
 }
 
-// TestFaults fails each operation on the disk: only that one, or all from it on. The call returns an
-// error, the store is in the state before the step or after it, and the same work succeeds when it is
-// repeated.
+// TestFaults fails each operation on the disk, either only that one or all from it on. The call must
+// return an error, the store must be in the state before or after the step, and the same step must
+// succeed when it is repeated.
 func TestFaults(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
 	}
-	var want []any // after each step
+	var want []any // the outcome after each step
 	s := open(t, t.TempDir(), Options{FS: noSync{vfs.OS}})
 	want = append(want, outcome(t, s))
 	for _, step := range work {
@@ -178,8 +178,8 @@ func failAt(t *testing.T, n int, forever bool, want []any) (fired bool) {
 	return faults.Fired()
 }
 
-// TestOrder is the order of what makes a commit durable: objects before the log
-// that names them, a thread whole before it has its name.
+// TestOrder verifies the order in which the parts of a commit become durable: objects before the log
+// that names them, and a complete thread before it gets its name.
 func TestOrder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	faults := faultfs.FailAt(-1)
@@ -240,7 +240,7 @@ write: changes`, trace()); diff != "" {
 }
 
 // TestAReaderSyncsUnannouncedRecords reads a record that another process wrote but did not announce.
-// The record is durable before the reader returns it.
+// The record must be durable before the reader returns it.
 func TestAReaderSyncsUnannouncedRecords(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir, "a", 1)

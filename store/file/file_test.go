@@ -28,7 +28,7 @@ func closeStore(t testing.TB, s *Store) {
 	}
 }
 
-// logOf is the path of a thread's log.
+// logOf returns the path of a thread's log.
 func logOf(dir string, id segno.ThreadID) string {
 	return filepath.Join(dir, "threads", nameOf(id), "log.jsonl")
 }
@@ -49,7 +49,7 @@ func headOf(t testing.TB, s *Store, id segno.ThreadID) segno.Head {
 	return head
 }
 
-// threadsOf are the threads a store lists, sorted, and the error it ends with.
+// threadsOf returns the sorted threads that a store lists, and the error that ends the list.
 func threadsOf(t testing.TB, s *Store) (ids []segno.ThreadID, err error) {
 	t.Helper()
 	for x, listErr := range s.Threads(t.Context(), segno.ThreadQuery{}) {
@@ -63,7 +63,7 @@ func threadsOf(t testing.TB, s *Store) (ids []segno.ThreadID, err error) {
 	return ids, err
 }
 
-// seed makes a store with a thread of a base and n turns.
+// seed makes a store with a thread that has a base and n turns.
 func seed(t testing.TB, dir string, id string, n int) segno.Head {
 	t.Helper()
 	s := open(t, dir, Options{FS: noSync{vfs.OS}})
@@ -75,7 +75,7 @@ func seed(t testing.TB, dir string, id string, n int) segno.Head {
 	return head
 }
 
-// turnCommit returns a small turn. Its id and content depend on i only.
+// turnCommit returns a small turn. Its id and content depend only on i.
 func turnCommit(head segno.Head, i int) segno.Commit {
 	id := segno.CommitID(string(head.Thread) + " turn " + string(rune('0'+i)))
 	return segno.Commit{ID: id, Thread: head.Thread, Parent: head.Head, Expect: head.Head, Epoch: head.Epoch,
@@ -117,7 +117,8 @@ func sizeOf(t testing.TB, dir string) (sum int64) {
 	return sum
 }
 
-// noSync is a disk that does not sync. No test sees a power cut; traces show the syncs.
+// noSync is a disk that does not sync, because no test causes a power cut. Traces show the
+// syncs.
 type noSync struct{ vfs.FS }
 
 type noSyncFile struct{ vfs.File }

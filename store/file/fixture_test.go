@@ -17,7 +17,7 @@ var makeFixture = flag.Bool("fixture", false, "write testdata for the present ve
 
 const fixtureText = "an object that was put when this version was new"
 
-// fixtureCheckpoint is spelt out: a fixture must not change with the domain.
+// fixtureCheckpoint lists all values, because a fixture must not change with the domain.
 func fixtureCheckpoint() *segno.Checkpoint {
 	state := segno.HashOf([]byte(fixtureText))
 	return &segno.Checkpoint{ID: "one", Thread: "a:b/C", Parent: "base", Seq: 2,
@@ -69,7 +69,7 @@ func writeFixture(t *testing.T, dir string) {
 	must(t, s.PutWorkspace(t.Context(), segno.WorkspaceRecord{ID: "w/1", Path: "/w\xff", Device: 1 << 63, Inode: 1<<64 - 1, Moved: []string{"/v"}}))
 }
 
-// TestFixtures reads a store of every version there was, and writes to it.
+// TestFixtures reads a store of every released version, and writes to it.
 func TestFixtures(t *testing.T) {
 	if *makeFixture {
 		writeFixture(t, filepath.Join("testdata", "v1"))

@@ -13,12 +13,12 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// lockWait is how long a call waits for another process's lock: a writer holds it for an fsync or
-// two, an erasure for longer.
+// lockWait is the longest time that a call waits for another process's lock. A writer holds the
+// lock for one or two fsyncs, an erasure for longer.
 const lockWait = 30 * time.Second
 
-// lock takes the store's lock, first among this process's goroutines, then among processes. The
-// returned unlock is never nil.
+// lock takes the store's lock, first among this process's goroutines, then among processes. unlock
+// is never nil, even if there is an error.
 func (s *disk) lock(ctx context.Context) (unlock func(), err error) {
 	select {
 	case s.writer <- struct{}{}:
@@ -35,7 +35,7 @@ func (s *disk) lock(ctx context.Context) (unlock func(), err error) {
 	return func() { f.Close(); <-s.writer }, err
 }
 
-// isReadOnly reports whether err means that this process cannot write to the disk or the directory.
+// isReadOnly reports whether err shows that this process cannot write to the disk or the directory.
 func isReadOnly(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 }

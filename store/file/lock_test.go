@@ -16,8 +16,8 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// TestLocked has another process hold the store's lock: readers go on, writers wait until
-// their deadline, and nothing is written.
+// TestLocked makes another process hold the store's lock. Readers must continue, writers must wait
+// until their deadline, and nothing may be written.
 func TestLocked(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir, "thread", 1)
@@ -56,8 +56,8 @@ func TestLocked(t *testing.T) {
 	must(t, <-waits)
 }
 
-// TestOneCreatesTheThread creates the same threads through several stores at once. One of them creates
-// each thread, and the others get its head.
+// TestOneCreatesTheThread creates the same threads through several stores concurrently. One of them
+// must create each thread, and the others must get its head.
 func TestOneCreatesTheThread(t *testing.T) {
 	dir := t.TempDir()
 	const openings, threads = 4, 20

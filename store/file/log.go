@@ -29,8 +29,8 @@ func (s *disk) Check(t *threadlog.Thread) error {
 	return nil
 }
 
-// shortened is the error about a log that is shorter than it was when its last record was
-// announced, or that cannot be opened.
+// shortened returns the error for a log that cannot be opened, or that is shorter than it was when its
+// last record was announced.
 func (s *disk) shortened(t *threadlog.Thread, err error) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -44,14 +44,14 @@ func (s *disk) load(t *threadlog.Thread) error {
 	if err != nil {
 		return s.shortened(t, err)
 	}
-	defer f.Close() // only read
+	defer f.Close() // nothing was written, so the error does not matter
 	if _, err = s.readLog(t, f, t.End); err == nil && t.Size < t.End {
 		err = s.damaged(t, errors.New("the log ends within it"))
 	}
 	return err
 }
 
-// readLog applies the records up to an offset of a log. It returns the bytes behind the last line break.
+// readLog applies the records of a log up to an offset. It returns the bytes after the last line break.
 func (s *disk) readLog(t *threadlog.Thread, log io.ReaderAt, to int64) (rest []byte, err error) {
 	in := bufio.NewReader(io.NewSectionReader(log, t.Size, to-t.Size))
 	for {
@@ -72,7 +72,7 @@ func (s *disk) readLog(t *threadlog.Thread, log io.ReaderAt, to int64) (rest []b
 	}
 }
 
-// damaged names the first record that could not be read.
+// damaged returns an error that names the first record that could not be read.
 func (s *disk) damaged(t *threadlog.Thread, err error) error {
 	if errors.Is(err, segno.KindNewer) {
 		return err
@@ -82,7 +82,7 @@ func (s *disk) damaged(t *threadlog.Thread, err error) error {
 }
 
 // openLog opens a log and adopts the records that are not announced. It returns nil if there is no log
-// yet: a process may have been killed while it created the thread.
+// yet, because a process may have been killed while it created the thread.
 func (s *disk) openLog(t *threadlog.Thread, flag int) (vfs.File, error) {
 	f, err := s.fs.OpenFile(s.logFile(t), flag, 0)
 	if t.End == 0 && errors.Is(err, fs.ErrNotExist) {
@@ -104,11 +104,11 @@ func (s *disk) Open(t *threadlog.Thread) (err error) {
 	return err
 }
 
-// adopt reads the rest of a log. If there are records behind its known end, their process did not
-// live to announce them: adopt makes them durable and announces them.
+// adopt reads the rest of a log. Records after its known end are from a process that was killed before it
+// announced them: adopt makes them durable and announces them.
 //
-// The beginning of a record may follow, which was never acknowledged. With repair, adopt keeps it in a
-// torn file and cuts it off. The caller holds the store's lock.
+// An incomplete record may follow, which was never acknowledged. If repair is set, adopt copies it to a
+// torn file and removes it from the log. The caller must hold the store's lock.
 func (s *disk) adopt(t *threadlog.Thread, log vfs.File, repair bool) error {
 	info, err := log.Stat()
 	if err == nil && info.Size() < t.End {
@@ -140,15 +140,15 @@ func (s *disk) adopt(t *threadlog.Thread, log vfs.File, repair bool) error {
 	return nil
 }
 
-// isTorn reports whether an interrupted write can have left the end of a log: it is the beginning of a
-// record, and zeros if the length of the file became durable before the data.
+// isTorn reports whether an interrupted write can have left this end of a log: the beginning of a record,
+// followed by zeros if the length of the file became durable before the data.
 func isTorn(end []byte) bool {
 	began := bytes.TrimRight(end, "\x00")
 	n := min(len(began), len(crcBegin))
 	return string(began[:n]) == crcBegin[:n] && bytes.IndexByte(began, 0) < 0
 }
 
-// cutOff keeps the torn end of a log in a file of its thread, and cuts it off the log.
+// cutOff copies the torn end of a log to a file of its thread, and removes it from the log.
 func (s *disk) cutOff(t *threadlog.Thread, log vfs.File, torn []byte) error {
 	name := filepath.Join(s.threadDir(t), fmt.Sprintf("torn-%d-%s", t.Records, checksum(torn)))
 	if err := vfs.Replace(s.fs, name, torn, 0o600); err != nil {
@@ -160,15 +160,15 @@ func (s *disk) cutOff(t *threadlog.Thread, log vfs.File, torn []byte) error {
 	return log.Sync()
 }
 
-// Append makes a record durable, announces it and applies it, in that order: other processes must not see
-// a record that a power cut can still take.
+// Append makes a record durable, then announces it, then applies it. The order matters because other
+// processes must not read a record that a power cut can still remove.
 func (s *disk) Append(t *threadlog.Thread, r *threadlog.Record, entries []segno.Entry) error {
 	if t.Records == 0 {
 		r.Format = version
 	}
 	line, err := encode(r, entries)
 	if err == nil {
-		r, err = decode(line) // a copy, and the proof that the line can be read
+		r, err = decode(line) // a copy, which also proves that the line can be read
 	}
 	if err != nil {
 		return segno.Errorf(segno.KindInvalid, "append record", s.logFile(t), "cannot encode it: %w", err)
@@ -188,7 +188,7 @@ func (s *disk) Append(t *threadlog.Thread, r *threadlog.Record, entries []segno.
 		err = s.fs.SyncDir(s.threadDir(t))
 	}
 	if err != nil {
-		// No caller knows of the record yet. If it cannot be cut off, the next writer adopts it.
+		// No caller knows the record yet. If it cannot be cut off, the next writer adopts it.
 		return errors.Join(err, s.opened.Truncate(t.Size))
 	}
 	end := t.Size + int64(len(line))
@@ -204,7 +204,7 @@ func (s *disk) ReadEntries(ctx context.Context, path []*threadlog.Commit, nodes 
 	logs := map[*threadlog.Thread]*os.File{}
 	defer func() {
 		for _, log := range logs {
-			log.Close() // only read
+			log.Close() // nothing was written, so the error does not matter
 		}
 	}()
 	for i, c := range path {

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestALogIsJSONLines reads a log with encoding/json only.
+// TestALogIsJSONLines reads a log with encoding/json alone.
 func TestALogIsJSONLines(t *testing.T) {
 	dir := t.TempDir()
 	seed(t, dir, "a:b", 2)
@@ -42,8 +42,8 @@ func TestALogIsJSONLines(t *testing.T) {
 	}
 }
 
-// TestACommitCostsTheSame counts operations, allocations and bytes: those of the four-hundredth commit
-// are those of the tenth.
+// TestACommitCostsTheSame verifies that the four-hundredth commit needs as many operations,
+// allocations and bytes as the tenth.
 func TestACommitCostsTheSame(t *testing.T) {
 	dir := t.TempDir()
 	faults := faultfs.FailAt(-1)
@@ -71,7 +71,7 @@ func TestACommitCostsTheSame(t *testing.T) {
 	}
 }
 
-// FuzzRecord writes anything that can be committed and reads it back.
+// FuzzRecord writes arbitrary commits and reads them back.
 func FuzzRecord(f *testing.F) {
 	f.Add("id", "prompt", `{"a":1}`, int64(0))
 	f.Add("\ufdd0", "\xff\ufdd0ff\xfe\ufdd0", ` [ "\u2028<&>" ] `, int64(59))
@@ -110,8 +110,8 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// FuzzLog appends random bytes to a log. The log is read as before, or is damaged. Only a torn record
-// at its end is ever cut off.
+// FuzzLog appends random bytes to a log. The log must be read as before, or be damaged. Only a torn
+// record at its end may be cut off.
 func FuzzLog(f *testing.F) {
 	f.Add([]byte("{"))
 	f.Add([]byte(`{"crc":"00000000","n":1,`))

@@ -11,8 +11,8 @@ import (
 	"github.com/dalsegno/segno/internal/testing/memdir"
 )
 
-// The tests run this binary again as other processes, which work on the store in
-// childDir until they are done or killed.
+// The tests run this binary again as other processes, which work on the store in childDir until
+// they finish or are killed.
 const (
 	childDir  = "SEGNO_TEST_STORE"
 	childWork = "SEGNO_TEST_WORK"

@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	longestName = 200 // file systems allow 255, and some names get a suffix
-	longPrefix  = 100 // how much is kept of a name that would be longer
+	longestName = 200 // file systems allow 255 bytes, and some names get a suffix
+	longPrefix  = 100 // the length to which a longer name is cut
 )
 
-// reserved matches ids that Windows takes for a device.
+// reserved matches ids that Windows treats as a device.
 var reserved = regexp.MustCompile(`^(con|prn|aux|nul|(com|lpt)[0-9])($|\.)`)
 
-// nameOf returns the name of a thread's directory or a workspace's file, as the package comment
-// describes it.
+// nameOf returns the name of a thread's directory or a workspace's file, in the form that the
+// package comment describes.
 func nameOf[ID ~string](id ID) string {
 	var b strings.Builder
 	s := string(id)

@@ -42,7 +42,7 @@ func (s *disk) KeepObjects(staged segno.Staged) error {
 			return errors.Join(s.fs.Rename(s.stagedFile(pack), file), s.fs.SyncDir(filepath.Dir(file)))
 		})
 		if _, missing := os.Lstat(s.stagedFile(pack)); err == nil && missing == nil {
-			err = s.fs.Remove(s.stagedFile(pack)) // another batch has brought the same object
+			err = s.fs.Remove(s.stagedFile(pack)) // another batch has already written this object
 		}
 		if err != nil {
 			return err
@@ -65,8 +65,9 @@ func (s *disk) KeepObjects(staged segno.Staged) error {
 	return nil
 }
 
-// keepObject makes an object durable: with create if it does not exist, otherwise by a sync of its
-// name, because the process that created the file may have been killed before it did that.
+// keepObject makes an object durable. If the object does not exist, it calls create. Otherwise it
+// syncs the object's name, because the process that created the file may have been killed before it
+// did that.
 func (s *disk) keepObject(name segno.Hash, create func(file string) error) error {
 	file := s.objectFile(name)
 	found, err := s.hasObject(name)
@@ -85,8 +86,8 @@ func (s *disk) keepObject(name segno.Hash, create func(file string) error) error
 	return err
 }
 
-// A pack is a file of one object that no longer fits into a commit. Its name is the object's, a dot
-// and a random text.
+// packName returns the object of a pack. A pack is a file with one object that was too large for a
+// commit. Its name is the object's name, a dot and random text.
 func packName(pack string) (name segno.Hash, ok bool) {
 	text, random, _ := strings.Cut(pack, ".")
 	name, err := segno.ParseHash(text)
@@ -137,7 +138,7 @@ func (s *disk) RemoveObjects(names map[segno.Hash]bool, dryRun bool) (n int, byt
 
 func (s *disk) stagedFile(pack string) string { return filepath.Join(s.dir, "staged", pack) }
 
-// packs are the staged files of one batch: [threadlog.Packs].
+// packs holds the staged files of one batch: [threadlog.Packs].
 type packs struct {
 	*disk
 	mu    sync.Mutex

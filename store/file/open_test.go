@@ -60,13 +60,13 @@ func TestFormat(t *testing.T) {
 		_, err := Open(t.Context(), dir, Options{})
 		wantKind(t, err, want)
 	}
-	must(t, os.Remove(name)) // each log has the version, too
+	must(t, os.Remove(name)) // each log contains the version, too
 	s := open(t, dir, Options{})
 	defer closeStore(t, s)
 	mustCommit(t, s, turnCommit(headOf(t, s, "thread"), 2))
 }
 
-// TestNewerLog reads logs that a newer version wrote into.
+// TestNewerLog reads logs to which a newer version wrote.
 func TestNewerLog(t *testing.T) {
 	for name, change := range map[string]func(line string) string{
 		"a newer format":  func(line string) string { return strings.Replace(line, `"format":1,`, `"format":2,`, 1) },
@@ -95,7 +95,7 @@ func TestNewerLog(t *testing.T) {
 	}
 }
 
-// resealed is a line with the checksum that it should have.
+// resealed returns a line with its correct checksum.
 func resealed(line string) string {
 	body := line[bodyAt:]
 	return crcBegin + checksum([]byte(body)) + crcEnd + body + "\n"
@@ -132,7 +132,8 @@ func TestForkOfAnErasedThread(t *testing.T) {
 	}
 }
 
-// TestEraseCreatesNothing: Erase of a store without deleted threads does not create or change a file.
+// TestEraseCreatesNothing verifies that Erase of a store without deleted threads does not create or
+// change a file.
 func TestEraseCreatesNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	s := open(t, dir, Options{})

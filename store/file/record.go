@@ -13,11 +13,11 @@ import (
 	"github.com/dalsegno/segno/internal/threadlog"
 )
 
-// version is the version of the format, which the package comment describes.
+// version is the version of the format that the package comment describes.
 const version = 1
 
-// entryRecord is a [segno.Entry]. Text has the body if encoding would change its bytes, because
-// it is not compact.
+// entryRecord is a [segno.Entry]. Text holds the body if encoding would change its bytes, because it
+// is not compact.
 type entryRecord struct {
 	segno.Entry
 	Text string `json:"text,omitempty"`
@@ -26,7 +26,7 @@ type entryRecord struct {
 const (
 	crcBegin   = `{"crc":"`
 	crcEnd     = `",`
-	bodyAt     = len(crcBegin) + 8 + len(crcEnd) // where the bytes begin that the checksum covers
+	bodyAt     = len(crcBegin) + 8 + len(crcEnd) // the offset of the bytes that the checksum covers
 	entriesKey = `,"entries":`
 )
 
@@ -39,8 +39,8 @@ func seal(fields []byte) []byte {
 	return slices.Concat([]byte(crcBegin), []byte(checksum(fields[1:])), []byte(crcEnd), fields[1:], []byte("\n"))
 }
 
-// unseal checks a line. It returns its fields but for the entries, as a JSON object, and the
-// entries, which may be nil.
+// unseal checks a line. It returns the line's fields except for the entries, as a JSON object, and
+// the entries, which may be nil.
 func unseal(line []byte) (fields, entries []byte, err error) {
 	if len(line) < bodyAt+2 || line[len(line)-1] != '\n' || string(line[:len(crcBegin)]) != crcBegin {
 		return nil, nil, errors.New("it is not a record")
@@ -50,15 +50,15 @@ func unseal(line []byte) (fields, entries []byte, err error) {
 		return nil, nil, errors.New("checksum mismatch")
 	}
 	body = body[:len(body)-1]
-	// The key ends the fields: it cannot be part of a string, whose quotes are escaped, and only the
-	// entries, which come last, contain JSON of callers.
+	// The key marks the end of the fields. It cannot be part of a string, whose quotes are escaped,
+	// and only the entries, which come last, contain JSON of callers.
 	if i := bytes.Index(body, []byte(entriesKey+"[")); i >= 0 {
 		body, entries = body[:i], body[i+len(entriesKey):]
 	}
 	return slices.Concat([]byte("{"), body, []byte("}")), entries, nil
 }
 
-// encode returns the line of a record and its entries, which come last.
+// encode returns the line of a record. The entries come last.
 func encode(r *threadlog.Record, entries []segno.Entry) ([]byte, error) {
 	all := make([]entryRecord, len(entries))
 	for i, e := range entries {
@@ -76,7 +76,8 @@ func encode(r *threadlog.Record, entries []segno.Entry) ([]byte, error) {
 	return seal(fields), nil
 }
 
-// isCompact reports whether JSON has no space between its tokens, so that it can be part of a line.
+// isCompact reports whether JSON has no white space between its tokens, so that it can be part of a
+// line.
 func isCompact(body []byte) bool {
 	inString := false
 	for i := 0; i < len(body); i++ {
@@ -92,8 +93,8 @@ func isCompact(body []byte) bool {
 	return utf8.Valid(body)
 }
 
-// marshal returns v as JSON. It escapes strings if JSON would lose bytes of them: then the encoder
-// writes \ufffd, or a string contains the mark of an escape.
+// marshal returns v as JSON. It escapes strings if JSON would lose bytes of them: that is, if the
+// encoder writes \ufffd or a string contains the mark of an escape.
 func marshal[T any](v T) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -114,7 +115,7 @@ func unmarshal[T any](data []byte) (v T, err error) {
 	return v, err
 }
 
-// decode reads a line without its entries.
+// decode decodes a line without its entries.
 func decode(line []byte) (*threadlog.Record, error) {
 	fields, _, err := unseal(line)
 	if err != nil {
@@ -133,7 +134,7 @@ func decode(line []byte) (*threadlog.Record, error) {
 	return &r, nil
 }
 
-// decodeEntries reads the entries of a line.
+// decodeEntries decodes the entries of a line.
 func decodeEntries(line []byte) ([]segno.Entry, error) {
 	_, list, err := unseal(line)
 	if err != nil || list == nil {

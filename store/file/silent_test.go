@@ -16,10 +16,10 @@ import (
 	"github.com/dalsegno/segno/store/storetest"
 )
 
-// TestNoDamageIsSilent damages a file of a store at random: a bit, a page, the end, or all
-// of it. Each later read returns the data that was written, or an error of another kind than
-// [segno.KindNotFound]. An object or a workspace is not found if all of its file is gone: see
-// the package comment.
+// TestNoDamageIsSilent damages a file of a store at random: a bit, a page, the end, or all of
+// it. Each later read must return the data that was written, or an error of another kind than
+// [segno.KindNotFound]. Only an object or a workspace whose whole file is missing may be not
+// found: see the package comment.
 func TestNoDamageIsSilent(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds

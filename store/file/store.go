@@ -17,10 +17,10 @@ import (
 )
 
 // Store is a [segno.Store] in a directory. It is also a [segno.Chains], [segno.Workspaces],
-// [segno.Leaser], [segno.Eraser] and [segno.Watcher]. Only Erase removes anything from it.
+// [segno.Leaser], [segno.Eraser] and [segno.Watcher]. Only Erase removes data from it.
 //
-// A write holds the store's lock, which excludes every other writer in every process, until the
-// record is durable. Reads lock nothing but the index in memory.
+// A write holds the store's lock until the record is durable, which excludes all other writers in all
+// processes. Reads lock only the index in memory.
 type Store struct {
 	*threadlog.Store
 	disk *disk
@@ -30,21 +30,21 @@ type Store struct {
 type disk struct {
 	dir    string
 	fs     vfs.FS
-	wait   time.Duration // for another process's lock, at most
-	writer chan struct{} // has room for the one goroutine of this process that holds the lock
+	wait   time.Duration // the longest wait for another process's lock
+	writer chan struct{} // buffered for the one goroutine of this process that holds the lock
 	opened vfs.File      // the log that the writer has opened, or nil
 
-	mu       sync.Mutex // guards the following fields, and all that index leads to
+	mu       sync.Mutex // guards the following fields, and everything that index refers to
 	index    *threadlog.Index
 	changes  os.FileInfo // of the file changes; nil if there is none
-	read     int64       // of changes
-	complete bool        // every log was read
+	read     int64       // the length of the part of changes that was read
+	complete bool        // whether every log was read
 }
 
 // Options configure a [Store]. The zero value is the default.
 type Options struct {
-	Clock func() time.Time // decides whether a lease has expired; nil is time.Now
-	FS    vfs.FS           // nil is [vfs.OS]; tests fail its operations
+	Clock func() time.Time // decides whether a lease has expired; nil means time.Now
+	FS    vfs.FS           // nil means [vfs.OS]; tests let its operations fail
 }
 
 const formatName = "segno file store"
@@ -54,9 +54,9 @@ type format struct {
 	Version int    `json:"version"`
 }
 
-// Open returns the store in dir. The directory need not exist: the first call that writes creates
-// it. Open reads nothing but the version of the format. The error has [segno.KindNewer] for a
-// version that this package does not know.
+// Open returns the store in dir. The directory need not exist: the first call that writes creates it.
+// Open reads only the version of the format. The error has [segno.KindNewer] if this package does not
+// know the version.
 func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	const op = "open store"
 	if o.Clock == nil {
@@ -90,14 +90,14 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	return store, nil
 }
 
-// Path is the store's directory.
+// Path returns the store's directory.
 func (s *Store) Path() string { return s.disk.dir }
 
 func (s *disk) formatFile() string { return filepath.Join(s.dir, "format.json") }
 
 func (s *disk) threadsDir() string { return filepath.Join(s.dir, "threads") }
 
-// exists reports whether the store exists. The directory threads is created last.
+// exists reports whether the store exists: the directory threads is created last.
 func (s *disk) exists() bool {
 	_, err := os.Stat(s.threadsDir())
 	return err == nil
@@ -130,11 +130,12 @@ func (s *disk) Close() error {
 	return nil
 }
 
-// Enter implements [threadlog.Logs]. With write the caller also holds the store's lock.
+// Enter implements [threadlog.Logs]. If write is set, the caller also holds the store's lock until
+// leave.
 //
-// A reader normally takes no lock on the disk, because changes announces durable records only. When the
-// index is not complete, the reader takes the store's lock for once and reads all logs: without the lock
-// it could mistake a record that is being written for one that a crash has left.
+// A reader normally takes no lock on the disk, because changes only announces durable records. If the
+// index is incomplete, the reader takes the store's lock once and reads all logs. Without the lock, it
+// could mistake a record that is being written for one that a crash left.
 func (s *disk) Enter(ctx context.Context, write bool) (x *threadlog.Index, leave func(), err error) {
 	unlock := func() {}
 	if write {
@@ -160,7 +161,7 @@ func (s *disk) Enter(ctx context.Context, write bool) (x *threadlog.Index, leave
 		s.mu.Unlock()
 		unlock, err = s.lock(ctx)
 		if isReadOnly(err) {
-			err = nil // nothing writes to the store meanwhile
+			err = nil // no process writes to the store meanwhile
 		}
 		s.mu.Lock()
 		err = errors.Join(err, s.refresh())
@@ -175,7 +176,7 @@ func (s *disk) Enter(ctx context.Context, write bool) (x *threadlog.Index, leave
 	return s.index, leave, nil
 }
 
-// errNewer is the cause of errors about records that a newer version wrote.
+// errNewer is the cause of errors for records that a newer version wrote.
 var errNewer = segno.Errorf(segno.KindNewer, "open store", "", "a newer version of segno wrote it").
 	WithHint("use the version that wrote it, or a newer one")
 

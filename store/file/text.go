@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// mark begins an escape in a string that JSON cannot hold. It is not a character.
+// mark begins an escape in a string that JSON cannot represent. It is not a character.
 const mark = "\ufdd0"
 
-// escape makes any string valid UTF-8, reversibly.
+// escape converts any string to valid UTF-8, reversibly.
 func escape(s string) string {
 	if utf8.ValidString(s) && !strings.Contains(s, mark) {
 		return s
@@ -33,13 +33,13 @@ func escape(s string) string {
 
 var escaped = regexp.MustCompile(mark + "(" + mark + "|[0-9a-f]{2})")
 
-// unescape returns the string that escape was called with.
+// unescape returns the string from which escape made s.
 func unescape(s string) string {
 	return escaped.ReplaceAllStringFunc(s, func(found string) string {
 		if found == mark+mark {
 			return mark
 		}
-		b, _ := hex.DecodeString(found[len(mark):]) // two digits
+		b, _ := hex.DecodeString(found[len(mark):]) // the pattern guarantees two digits
 		return string(b)
 	})
 }

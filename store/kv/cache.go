@@ -2,10 +2,11 @@ package kv
 
 import "sync"
 
-// maxCached is how many values a cache holds.
+// maxCached is the largest number of values in a cache.
 const maxCached = 1024
 
-// cache holds some of the values that were seen. A value may be stale: the caller verifies it.
+// cache holds some of the values that the store has read or written. A value may be stale: the
+// caller verifies it.
 type cache[K comparable, V any] struct {
 	mu     sync.Mutex
 	values map[K]V

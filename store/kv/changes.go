@@ -11,11 +11,11 @@ import (
 
 const (
 	inlineBody = 64 << 10  // packed entries up to this size are part of the commit's record
-	maxValue   = 512 << 10 // the size of the largest value; longer content is divided
+	maxValue   = 512 << 10 // the size of the largest value; longer content is split
 )
 
-// lookUpOps write the look-ups of a commit. They precede its record: after a crash between the two
-// there are look-ups that lead nowhere.
+// lookUpOps returns the changes that write the look-ups of a commit. They precede its record. After a crash
+// between the two, there are look-ups without a record.
 func (s *Store) lookUpOps(p *pending, st *threadState, e *logRecord) []Op {
 	ops := s.indexOps(e, p.Link)
 	ops[0].Alone = true // no other thread may have a commit with this id
@@ -28,8 +28,8 @@ func (s *Store) lookUpOps(p *pending, st *threadState, e *logRecord) []Op {
 	return ops
 }
 
-// indexOps write the look-ups by which the record of a commit is found: by its id, which is the first, by the
-// session of its link, and among the pins. The copies that a fork inherits are found by the id only.
+// indexOps returns the changes that write the look-ups of a commit's record: first by its id, then by the
+// session of its link, and among the pins. Records that a fork copied can only be found by id.
 func (s *Store) indexOps(e *logRecord, l *segno.Link) (ops []Op) {
 	if e.id != "" {
 		ops = append(ops, s.lookUpOp(commitGroup(e.id), e.at))
@@ -48,13 +48,13 @@ func (s *Store) indexOps(e *logRecord, l *segno.Link) (ops []Op) {
 	return ops
 }
 
-// bodyTag names a body by its commit and its bytes, because another version of zstd may compress the
+// bodyTag identifies a body by its commit and its bytes, because another version of zstd may compress the
 // same entries to other bytes.
 func (s *Store) bodyTag(digest [16]byte, body []byte) string {
 	return fmt.Sprintf("%x%08x", digest, s.code.seal.Cuts(body, crc32.ChecksumIEEE))
 }
 
-// bodyOps write entries that are too long for a record.
+// bodyOps returns the changes that write entries that are too long for a record.
 func (s *Store) bodyOps(thread segno.ThreadID, tag string, body []byte) (ops []Op) {
 	for part := 0; len(body) > 0; part++ {
 		key, n := bodyKey(thread, tag, part), min(len(body), maxValue)
@@ -64,7 +64,7 @@ func (s *Store) bodyOps(thread segno.ThreadID, tag string, body []byte) (ops []O
 	return ops
 }
 
-// appendRecord writes a record that is no commit.
+// appendRecord writes a record that is not a commit.
 func (s *Store) appendRecord(ctx context.Context, st *threadState, e *logRecord) error {
 	next, err := st.after(e)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *Store) appendRecord(ctx context.Context, st *threadState, e *logRecord)
 	return s.putRecord(ctx, st, next, e, nil)
 }
 
-// putRecord writes ops and then the record e, which turns st into next.
+// putRecord makes the changes ops and then writes the record e, which turns st into next.
 func (s *Store) putRecord(ctx context.Context, st, next *threadState, e *logRecord, ops []Op) error {
 	if err := s.renew(ctx, st, next); err != nil {
 		return err
@@ -84,25 +84,24 @@ func (s *Store) putRecord(ctx context.Context, st, next *threadState, e *logReco
 	if s.headIsAtomic {
 		ops = append(ops, Op{Key: head, Val: val, If: st.rev, TTL: s.options.TTL})
 	}
-	// The condition RevNone of the record is the compare-and-swap. If it does not hold another writer has
-	// made a record at this position, and apply returns KindConflict.
+	// The condition RevNone of the record is the compare-and-swap. If it does not hold, another writer has
+	// created a record at this position, and apply returns KindConflict.
 	rev, err := s.apply(ctx, ownLast(e.at.thread, ops))
 	if err != nil {
 		return err
 	}
 	next.rev = rev
 	if !s.headIsAtomic {
-		// The record exists, so the commit is made. The head key is a hint where to look for the record;
-		// if it is missing or stale a reader takes longer.
+		// The record exists, so the commit is made. The head key is only a hint where to find the record. If
+		// it is missing or stale, a reader takes longer.
 		_, _ = s.kv.Put(context.WithoutCancel(ctx), head, val, RevAny)
 	}
 	s.remember(next)
 	return nil
 }
 
-// apply makes changes in their order, and returns the revision that the last one made. The context
-// is checked only before the first change: a commit that is cancelled halfway could not report
-// whether it was made.
+// apply makes changes in order, and returns the revision of the last one. It checks the context only before
+// the first change, because a commit that is cancelled halfway could not report whether it was made.
 func (s *Store) apply(ctx context.Context, ops []Op) (rev Rev, err error) {
 	if err := ctx.Err(); err != nil || len(ops) == 0 {
 		return "", err
@@ -114,7 +113,7 @@ func (s *Store) apply(ctx context.Context, ops []Op) (rev Rev, err error) {
 	return revs[len(ops)-1], nil
 }
 
-// oneByOne is the [Batcher] of a KV that is none. It makes only single changes whole.
+// oneByOne makes a [Batcher] of a KV that is not one. Only single changes are atomic.
 type oneByOne struct{ KV }
 
 func (k oneByOne) GetAll(ctx context.Context, keys []string) ([][]byte, error) {
@@ -164,11 +163,11 @@ func (k oneByOne) checkAlone(ctx context.Context, key string) error {
 	return nil
 }
 
-// touch extends the time to live of a group.
+// touch returns the change that extends the time to live of a group.
 func touch(key string, ttl time.Duration) Op { return Op{Key: key, If: RevAny, TTL: ttl} }
 
-// ownLast moves the changes of a thread's own group to the end, so that the KV makes them together,
-// and removes repeated changes of a key.
+// ownLast moves the changes of a thread's own group to the end, so that the KV makes them together, and
+// removes repeated changes of a key.
 func ownLast(thread segno.ThreadID, ops []Op) []Op {
 	own := threadGroup(thread)
 	seen := map[string]bool{}

@@ -11,17 +11,17 @@ import (
 	"github.com/dalsegno/segno/internal/record"
 )
 
-// Check implements [segno.Checker]. It finds the threads by their own keys, and not by the lists: a
-// thread, a commit, a session, a pin or an open turn that a list lacks is reported.
-// [Store.RebuildIndex] writes it again. Check reads the records of all threads, and the objects that their
-// checkpoints reach. Other processes may use the store meanwhile.
+// Check implements [segno.Checker]. It finds the threads by their own keys, not by the lists, and reports
+// each thread, commit, session, pin or open turn that is missing from a list. [Store.RebuildIndex] writes
+// these entries again. Check reads the records of all threads, and the objects that their checkpoints reach.
+// Other processes may use the store meanwhile.
 func (s *Store) Check(ctx context.Context, p segno.CheckPolicy, report func(error) bool) (segno.Checked, error) {
 	k := &checker{s: s, report: report, seen: map[segno.Hash]bool{}}
 	err := k.eachThread(ctx, func(t *threadLog) error {
 		if err := k.checkThread(ctx, t); err != nil {
 			return err
 		}
-		// The policy's Trace calls the store, so no call is under way here.
+		// The policy's Trace calls the store, so no call may be in progress here.
 		for _, e := range t.records {
 			if err := k.checkObjects(ctx, p, e); err != nil {
 				return err
@@ -35,11 +35,11 @@ func (s *Store) Check(ctx context.Context, p segno.CheckPolicy, report func(erro
 	return k.Checked, err
 }
 
-// RebuildIndex writes the index entries again that the records of the threads prove and that the KV has lost
-// or damaged: the lists of threads and of open turns, and the entries of commits, sessions and
-// pins. It returns how many it wrote. It reads the records of all threads; other processes may
-// use the store meanwhile. If records are damaged, it writes the entries of all others, and returns
-// the first damage as its error.
+// RebuildIndex writes the index entries that the KV has lost or damaged, as far as the records of the
+// threads prove them: the lists of threads and of open turns, and the entries of commits, sessions and pins.
+// It returns the number of written entries. It reads the records of all threads; other processes may use the
+// store meanwhile. If records are damaged, it writes the entries of all others and returns the first damage
+// as its error.
 func (s *Store) RebuildIndex(ctx context.Context) (written int, err error) {
 	var damage error
 	k := &checker{s: s, report: func(err error) bool { damage = cmp.Or(damage, err); return true }}
@@ -62,10 +62,10 @@ type checker struct {
 	segno.Checked
 	s      *Store
 	report func(error) bool
-	seen   map[segno.Hash]bool // objects that were checked
+	seen   map[segno.Hash]bool // objects that were already checked
 }
 
-// errStopped ends a check that the caller has stopped.
+// errStopped ends a check that the caller stopped.
 var errStopped = errors.New("the check was stopped")
 
 // verdict reports err if it is damage. It returns any other error, which ends the check.
@@ -80,8 +80,8 @@ func (k *checker) verdict(err error) error {
 	return nil
 }
 
-// eachThread calls do for each thread that has keys, with its undamaged records, the newest first. It
-// reports the damage of the others.
+// eachThread calls do for each thread that has keys, with its undamaged records, newest first. It reports
+// damaged records.
 func (k *checker) eachThread(ctx context.Context, do func(*threadLog) error) error {
 	for id, err := range k.s.threadIDs(ctx) {
 		if err != nil {
@@ -95,7 +95,7 @@ func (k *checker) eachThread(ctx context.Context, do func(*threadLog) error) err
 			return err
 		}
 		if t == nil {
-			continue // it expired, or has only a lease
+			continue // the thread expired, or only has a lease
 		}
 		if err := do(t); err != nil {
 			return err
@@ -104,8 +104,8 @@ func (k *checker) eachThread(ctx context.Context, do func(*threadLog) error) err
 	return nil
 }
 
-// threadIDs yields the threads that have keys, each once. The name of a thread whose id is too long for
-// a key is in its head key.
+// threadIDs yields the threads that have keys, without duplicates. If the id of a thread is too long for a
+// key, the head key's value contains it.
 func (s *Store) threadIDs(ctx context.Context) iter.Seq2[segno.ThreadID, error] {
 	return func(yield func(segno.ThreadID, error) bool) {
 		const prefix = "t{"
@@ -138,12 +138,12 @@ func (s *Store) threadIDs(ctx context.Context) iter.Seq2[segno.ThreadID, error] 
 				} else {
 					ids = append(ids, st.Head.Thread)
 				}
-			case strings.HasPrefix(item.Key, group+"log/"): // the head key is before the log
+			case strings.HasPrefix(item.Key, group+"log/"): // the head key precedes the log
 				last = group
 				errs = append(errs, missing(group+"head"))
 			}
 		}
-		end() // the caller calls the store
+		end() // no call may be in progress, because the caller calls the store
 		for _, err := range errs {
 			if !yield("", fail("check", "", err)) {
 				return
@@ -170,7 +170,7 @@ func (k *checker) readLog(ctx context.Context, id segno.ThreadID) (*threadLog, e
 			positions, rest = splitNewest(rest, maxKeys)
 			found, err := k.s.read(ctx, positions)
 			for _, p := range positions {
-				if err != nil { // one of them is damaged
+				if err != nil { // one of the records is damaged
 					one, oneErr := k.s.read(ctx, []position{p})
 					if oneErr := k.verdict(oneErr); oneErr != nil {
 						return nil, oneErr
@@ -190,8 +190,8 @@ func (k *checker) readLog(ctx context.Context, id segno.ThreadID) (*threadLog, e
 	return t, nil
 }
 
-// checkThread decodes the records of a thread, follows the lines of its head and its tip, and verifies
-// that the index has all entries.
+// checkThread decodes the records of a thread, follows the lines of its head and its tip, and verifies that
+// the index has all entries.
 func (k *checker) checkThread(ctx context.Context, t *threadLog) error {
 	k.Threads++
 	id := t.state.Head.Thread
@@ -249,8 +249,7 @@ func (s *Store) decodeAll(ctx context.Context, e *logRecord) error {
 	return nil
 }
 
-// missingIndex returns the changes that write those index entries of a thread that are missing or
-// damaged.
+// missingIndex returns the changes that write the missing or damaged index entries of a thread.
 func (s *Store) missingIndex(ctx context.Context, t *threadLog) (ops []Op, err error) {
 	id := t.state.Head.Thread
 	ops = append(ops, s.listOp(threadsGroup, id, 0))
@@ -262,14 +261,15 @@ func (s *Store) missingIndex(ctx context.Context, t *threadLog) (ops []Op, err e
 	for _, e := range t.records {
 		l, err := e.decodeLink()
 		if err != nil {
-			continue // it is reported with its record
+			continue // the damage is reported with its record
 		}
 		ops = append(ops, s.indexOps(e, l)...)
 	}
 	if ops, err = s.absent(ctx, ops); err != nil || len(ops) == 0 {
 		return nil, err
 	}
-	// The thread may have changed since it was read: its turn ended, or its content was erased.
+	// The thread may have changed since it was read: its turn may have ended, or its content may have been
+	// erased.
 	now, err := s.readState(ctx, id, true)
 	if err != nil || now.pos != t.state.pos || now.Deleted != t.state.Deleted {
 		return nil, err
@@ -298,7 +298,8 @@ func (s *Store) absent(ctx context.Context, ops []Op) (missing []Op, err error) 
 	return missing, nil
 }
 
-// checkObjects reads the objects that the checkpoint of a record reaches, each once.
+// checkObjects reads the objects that the checkpoint of a record reaches, except those that were already
+// checked.
 func (k *checker) checkObjects(ctx context.Context, p segno.CheckPolicy, e *logRecord) error {
 	c, err := e.decodeCheckpoint()
 	if c == nil || err != nil {

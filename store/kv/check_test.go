@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// problemsOf returns what Check reports.
+// problemsOf returns the errors that Check reports.
 func problemsOf(t *testing.T, s *kv.Store) (problems []string) {
 	t.Helper()
 	_, err := s.Check(t.Context(), segno.CheckPolicy{}, func(err error) bool {
@@ -29,8 +29,8 @@ func problemsOf(t *testing.T, s *kv.Store) (problems []string) {
 	return problems
 }
 
-// checkedStore has the threads of steps, a thread that waits for a decision, and one whose id is too
-// long for a key.
+// checkedStore has the threads of steps, a thread that waits for a decision, and a thread whose id is
+// too long for a key.
 func checkedStore(t *testing.T, in kv.KV, o kv.Options) *kv.Store {
 	t.Helper()
 	s := mustOpen(t, in, o)
@@ -68,8 +68,8 @@ func deleteKeys(t *testing.T, m *kvtest.Map, prefix string) (keys []string) {
 	return keys
 }
 
-// TestRebuildIndex loses each group of index entries, and damages each entry. Check reports every lost
-// key, and after RebuildIndex all reads return the same as before.
+// TestRebuildIndex removes each group of index entries, and damages each entry. Check must report
+// every missing key, and after RebuildIndex all reads must return the same as before.
 func TestRebuildIndex(t *testing.T) {
 	for name, x := range map[string]struct {
 		able func(*kvtest.Map) kv.KV
@@ -138,8 +138,8 @@ func TestRebuildIndex(t *testing.T) {
 	}
 }
 
-// TestCheckReportsDamage damages and loses each record and each object that a checkpoint names. Check
-// reports its key, and goes on.
+// TestCheckReportsDamage damages and removes each record and each object that a checkpoint names.
+// Check must report its key and continue.
 func TestCheckReportsDamage(t *testing.T) {
 	m := kvtest.NewMap(noon)
 	s := checkedStore(t, able(m), kv.Options{})

@@ -9,9 +9,9 @@ import (
 	"github.com/dalsegno/segno/internal/record"
 )
 
-// A value in a frame is a version, a CRC-32C over key, version and content, and the content. The
-// key is part of the checksum, so that a value that was moved to another key is detected as well
-// as one that was changed. In a sealed store the content sealed to its key replaces all that.
+// A framed value is a version, a CRC-32C over key, version and content, and the content. The checksum covers
+// the key, so that it also detects a value that was moved to another key. In a sealed store, the content
+// sealed to its key replaces all of this.
 const (
 	frameVersion = 1
 	frameHead    = 1 + 4
@@ -20,7 +20,7 @@ const (
 // coder encodes and decodes the values of a store.
 type coder struct {
 	*record.Squeezer
-	seal *record.Sealer // nil without a key
+	seal *record.Sealer // nil if there is no key
 }
 
 func checksum(key string, version byte, content []byte) uint32 {
@@ -39,7 +39,7 @@ func (q *coder) frame(key string, content []byte) []byte {
 	return append(val, content...)
 }
 
-// unframe returns the content of a value read under key. It may alias val.
+// unframe returns the content of a value that was read under key. The content may alias val.
 func (q *coder) unframe(key string, val []byte) ([]byte, error) {
 	if q.seal != nil {
 		content, err := q.seal.Open(val, "value", key)
@@ -59,7 +59,7 @@ func (q *coder) unframe(key string, val []byte) ([]byte, error) {
 	return val[frameHead:], nil
 }
 
-// decode reads the fields of a value, which list all of them or leave the rest.
+// decode decodes the fields of a value. list need not decode all of them.
 func (q *coder) decode(key string, val []byte, list func(*fields)) error {
 	content, err := q.unframe(key, val)
 	if err != nil {
@@ -85,21 +85,21 @@ func decodeFields(key string, content []byte, list func(*fields)) error {
 	return nil
 }
 
-// damaged is the error for a value that differs from the value that was written under key.
+// damaged returns the error for a value that differs from the one written under key.
 func damaged(key string, err error) error {
 	return segno.Errorf(segno.KindCorrupt, "read key", key, "the value is damaged: %w", err)
 }
 
-// missing is the error for a value that other values require to exist.
+// missing returns the error for a value that other values require to exist.
 func missing(key string) error {
 	return segno.Errorf(segno.KindCorrupt, "read key", key, "the value is missing")
 }
 
-// fields encodes or decodes the fields of a value in their order, so that one function lists the fields
-// of a type for both. After the first damage all further fields are zero. Encoding writes nothing that a field
-// refers to: the store encodes cached values that other goroutines read.
+// fields encodes or decodes the fields of a value in order, so that one function lists the fields of a type
+// for both. After the first damage, all further fields are zero. Encoding never changes the value that a
+// field points to, because the store encodes cached values that other goroutines read.
 type fields struct {
-	b        []byte // what is encoded, or is left to decode
+	b        []byte // the encoded bytes, or the bytes left to decode
 	decoding bool
 	err      error
 }
@@ -136,7 +136,7 @@ func number[From, To int | int64 | uint32 | uint64](f *fields, v From, n int, to
 	f.b = f.b[n:]
 }
 
-// unsigned is a number that is not negative, even if its type allows that.
+// unsigned codes a number that is not negative, even if its type allows negative numbers.
 func unsigned[T int | int64 | uint32 | uint64](f *fields, v *T) {
 	if !f.decoding {
 		f.b = binary.AppendUvarint(f.b, uint64(*v))
@@ -155,7 +155,7 @@ func signed[T int | int64](f *fields, v *T) {
 	number(f, x, n, v)
 }
 
-// text is a string or bytes after their length. Decoded bytes alias the value.
+// text codes a string or bytes after their length. Decoded bytes alias the value.
 func text[T ~string | ~[]byte](f *fields, v *T) {
 	n := uint64(len(*v))
 	unsigned(f, &n)
@@ -166,7 +166,7 @@ func text[T ~string | ~[]byte](f *fields, v *T) {
 	}
 }
 
-// fixed is as many bytes as p has.
+// fixed codes len(p) bytes.
 func (f *fields) fixed(p []byte) {
 	if f.decoding {
 		copy(p, f.next(uint64(len(p))))
@@ -183,7 +183,7 @@ func octet[T ~byte](f *fields, v *T) {
 	}
 }
 
-// rest is all further bytes of the value, which it aliases.
+// rest codes all remaining bytes of the value; the decoded bytes alias it.
 func (f *fields) rest(p *[]byte) {
 	if f.decoding {
 		*p, f.b = f.b, nil
@@ -192,7 +192,7 @@ func (f *fields) rest(p *[]byte) {
 	}
 }
 
-// items is a number of items that follow, each of at least one byte.
+// items codes the number of items that follow. Each item has at least one byte.
 func items[T any](f *fields, v *[]T) {
 	n := uint64(len(*v))
 	if unsigned(f, &n); !f.decoding {

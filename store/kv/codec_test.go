@@ -15,8 +15,8 @@ import (
 )
 
 // TestEncodingWritesNothing encodes records and states of threads in read-only memory. The store caches
-// both and encodes them from several goroutines, so an encoder that writes them, even the same
-// value, is a data race.
+// both and encodes them from several goroutines, so an encoder that writes to them, even the same
+// value, would cause a data race.
 func TestEncodingWritesNothing(t *testing.T) {
 	code := &coder{Squeezer: record.NewSqueezer()}
 	line := lineage{runs: []run{{"a", areaLog, 1, 3}, {"b", areaOld, 2, 9}, {"a", areaLog, 12, 12}}, base: 4, cut: 1}

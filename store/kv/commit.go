@@ -8,20 +8,20 @@ import (
 	"github.com/dalsegno/segno/internal/record"
 )
 
-// pending is a commit that is encoded as far as it can be without the KV.
+// pending is a commit that is encoded as far as possible without the KV.
 type pending struct {
 	segno.Commit
 	digest     [16]byte
-	checkpoint []byte // encoded, nil without one
-	body       []byte // packed entries, nil without any
+	checkpoint []byte // encoded; nil if there is none
+	body       []byte // packed entries; nil if there are none
 	create     []byte // an encoded thread
 	link       []byte // an encoded link
-	repeated   bool   // it was made by an earlier call
+	repeated   bool   // an earlier call made it
 }
 
-// Commit implements [segno.Store]. The first try assumes that the thread is as this store saw it
-// last: then a commit is one round trip. A conflict with that assumption is no error; the thread is
-// read again.
+// Commit implements [segno.Store]. The first attempt assumes that the thread is unchanged since this store
+// last read it, so that the commit takes one round trip. If that assumption causes a conflict, Commit reads
+// the thread again and retries.
 func (s *Store) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) {
 	digest, err := ledger.Prepare(&c)
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) 
 	return head, nil
 }
 
-// encode hashes, encodes and compresses.
+// encode computes the digest, and encodes and compresses the parts of the commit.
 func (s *Store) encode(p *pending, digest segno.Hash) {
 	digest = s.code.seal.Hash("commit", digest)
 	copy(p.digest[:], digest[:])
@@ -62,7 +62,7 @@ func (s *Store) encode(p *pending, digest segno.Hash) {
 	}
 }
 
-// commitRetrying tries again as long as another writer is faster without moving the head.
+// commitRetrying retries as long as another writer is faster but does not move the head.
 func (s *Store) commitRetrying(ctx context.Context, p *pending) (segno.Head, error) {
 	if st, ok := s.states.get(p.Thread); ok {
 		if a := (&admission{parent: branch{st.line, st.turn}, head: branch{st.line, st.turn}}); p.continues(st) {
@@ -95,14 +95,13 @@ func (s *Store) commitRetrying(ctx context.Context, p *pending) (segno.Head, err
 	}
 }
 
-// continues reports whether p adds to the line of st's head and names no other commit. st may be
-// stale.
+// continues reports whether p extends the line of st's head and names no other commit. st may be stale.
 func (p *pending) continues(st *threadState) bool {
 	return p.Create == nil && p.Move == nil && p.Pin == nil && p.Operation == nil && p.Parent == st.Head.Head && st.line.runs != nil &&
 		ledger.AdmitHead(&st.Thread, &p.Commit) == nil
 }
 
-// branch is the line of a node, and its turn. The record of a child contains both.
+// branch holds the line of a node, and its turn. The record of a child contains both.
 type branch struct {
 	line lineage
 	turn int
@@ -114,7 +113,7 @@ type admission struct {
 	s      *Store
 	p      *pending
 	parent branch
-	head   branch // of the node that is the head after a commit that moves it to another node
+	head   branch // of the node to which the commit moves the head, if it is another node
 }
 
 func (a *admission) HasNode(id segno.CommitID) (bool, error) {
@@ -136,15 +135,15 @@ func (a *admission) HasCheckpoint(id segno.CommitID) (bool, error) {
 	return e != nil && e.checkpoint != nil, err
 }
 
-// HasOperation returns false, because the store keeps no operations.
+// HasOperation returns false, because the store does not keep operations.
 func (a *admission) HasOperation(segno.OperationID) (bool, error) { return false, nil }
 
 func (a *admission) MissingObject(names []segno.Hash) (segno.Hash, error) {
 	return a.s.missingObject(a.ctx, names)
 }
 
-// findRepeated looks for a commit of p's id. If it is the same commit, findRepeated sets p.repeated
-// and returns its result. It removes look-ups of writers that can no longer make their commit.
+// findRepeated looks for a commit with p's id. If it is the same commit, findRepeated sets p.repeated and
+// returns the recorded result. It removes look-ups of writers that can no longer make their commit.
 func (s *Store) findRepeated(ctx context.Context, p *pending) (head segno.Head, err error) {
 	all, found, err := s.readLookUps(ctx, commitGroup(p.ID))
 	if err != nil {
@@ -152,8 +151,9 @@ func (s *Store) findRepeated(ctx context.Context, p *pending) (head segno.Head, 
 	}
 	inherited := false
 	for _, l := range all {
-		// A look-up leads to the commit itself, to the copy of it that a fork inherited from a thread that has
-		// expired, to another commit that was faster, or to a position without a record.
+		// A look-up may refer to the commit itself, to the copy of it that a fork inherited from an expired
+		// thread, to another commit that was faster, or to a position without a record. expired, to another
+		// commit that was faster, or to a position without a record.
 		e := found[l.position]
 		switch {
 		case e != nil && e.id == p.ID && l.area == areaLog:
@@ -176,9 +176,9 @@ func (s *Store) findRepeated(ctx context.Context, p *pending) (head segno.Head, 
 	return head, err
 }
 
-// checkBegun decides about a look-up of p's id to a position without a record. Its writer may be
-// about to write the record: in p's thread one of the two will create it, in another thread p must
-// not be committed.
+// checkBegun handles a look-up of p's id whose position has no record. Its writer may be about to write the
+// record. If the position is in p's thread, only one of the two writers can create it. If it is in another
+// thread, p must not be committed.
 func (s *Store) checkBegun(ctx context.Context, p *pending, l lookUp) error {
 	isNext, err := s.checkLookUp(ctx, l)
 	switch {
@@ -190,7 +190,7 @@ func (s *Store) checkBegun(ctx context.Context, p *pending, l lookUp) error {
 	return s.removeStale(ctx, l)
 }
 
-// repeatedResult returns the result that was recorded for p, if e is its record.
+// repeatedResult returns the recorded result of p, if e is its record.
 func (s *Store) repeatedResult(ctx context.Context, p *pending, e *logRecord) (segno.Head, error) {
 	st, err := s.readState(ctx, e.owner, false)
 	if err == nil {
@@ -216,8 +216,8 @@ func (s *Store) repeatedResult(ctx context.Context, p *pending, e *logRecord) (s
 	return head, nil
 }
 
-// write writes a commit that was admitted to st. [segno.KindConflict] means that the KV has changed
-// since a and st were read, and the commit was not made.
+// write writes a commit that was admitted to st. [segno.KindConflict] means that the KV has changed since a
+// and st were read, and that the commit was not made.
 func (s *Store) write(ctx context.Context, p *pending, st *threadState, a *admission) (segno.Head, error) {
 	e := s.recordOf(p, st, a)
 	next, err := st.after(e)
@@ -244,14 +244,15 @@ func (s *Store) write(ctx context.Context, p *pending, st *threadState, a *admis
 	if err := s.putRecord(ctx, st, next, e, ops); err != nil {
 		return segno.Head{}, err
 	}
-	// The key in openGroup is removed after the record, because a reader must find the thread until then.
+	// Remove the key in openGroup only after the record is written, because until then a reader must find the
+	// thread.
 	if e.Phase == segno.PhaseDone && st.pos > 0 && st.Phase != segno.PhaseDone {
 		s.closeOpen(context.WithoutCancel(ctx), p.Thread, e.at.pos)
 	}
 	return next.headCopy(), nil
 }
 
-// recordOf returns the record of a commit to st.
+// recordOf returns the record of a commit that follows st.
 func (s *Store) recordOf(p *pending, st *threadState, a *admission) *logRecord {
 	e := s.nextRecord(st)
 	e.Thread = ledger.Next(&st.Thread, &p.Commit, a.parent.turn)

@@ -15,7 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// readEach reads the lines, threads and objects of a store. It returns their contents, and the errors of those it cannot read.
+// readEach reads the lines, threads and objects of a store. It returns their contents, and the errors for
+// those that it cannot read.
 func readEach(t *testing.T, s *kv.Store, objects ...segno.Hash) (contents map[string]string, errs []error) {
 	t.Helper()
 	contents = map[string]string{}
@@ -112,7 +113,7 @@ func TestDamage(t *testing.T) {
 				for how, val := range map[string][]byte{"a bit": flip(x.Val, len(x.Val)/2), "the first bit": flip(x.Val, 0), "the last bit": flip(x.Val, len(x.Val)-1),
 					"cut": x.Val[:len(x.Val)/2], "empty": {}, "zeros": make([]byte, len(x.Val)), "another's": other, "lost": nil} {
 					if val == nil && !strings.Contains(x.Key, "}log/") {
-						continue // without another key its record is not found that way
+						continue // without another key, its record is not found that way
 					}
 					if slices.Equal(val, x.Val) {
 						continue
@@ -146,8 +147,8 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// isUnused reports whether readEach needs no value of a key: of a deleted thread, or of a commit
-// that was begun.
+// isUnused reports whether readEach needs no value of a key, because it belongs to a deleted thread or to an
+// unfinished commit.
 func isUnused(key string) bool {
 	for _, x := range []string{"t{D}log", "c{base%20of%20D}", "c{undo}"} {
 		if strings.HasPrefix(key, x) {
@@ -157,7 +158,7 @@ func isUnused(key string) bool {
 	return false
 }
 
-// blames wants each error to be of damage and to name the key.
+// checkErrorsName fails the test unless each error reports damage and names the key.
 func checkErrorsName(t *testing.T, what, key string, errs []error) {
 	t.Helper()
 	for _, err := range errs {
@@ -181,7 +182,7 @@ func set(t *testing.T, m *kvtest.Map, key string, val []byte) {
 	}
 }
 
-// TestTheHeadIsAHint takes the head keys away: they are made again from the log.
+// TestTheHeadIsAHint removes the head keys. The store must restore them from the log.
 func TestTheHeadIsAHint(t *testing.T) {
 	for name, able := range map[string]func(*kvtest.Map) kv.KV{"plain": plain, "batch": able} {
 		t.Run(name, func(t *testing.T) {
@@ -213,7 +214,7 @@ func TestTheHeadIsAHint(t *testing.T) {
 	}
 }
 
-// TestAMissingRecord takes a record out of the middle of a log.
+// TestAMissingRecord removes a record from the middle of a log.
 func TestAMissingRecord(t *testing.T) {
 	m := kvtest.NewMap(noon)
 	s := mustOpen(t, m, kv.Options{})

@@ -12,11 +12,11 @@ import (
 	"github.com/dalsegno/segno/internal/record"
 )
 
-// erasure lists the records that Erase removes. Records are never deleted: a node that goes becomes a record without
-// content, so that the positions of a log have no gaps.
+// erasure lists the records that Erase removes. Records are never deleted: a removed node becomes a record
+// without content, so that the positions of a log have no gaps.
 type erasure struct {
-	threads []*threadLog              // the deleted ones
-	pins    map[segno.CommitID]string // that stay
+	threads []*threadLog              // the deleted threads
+	pins    map[segno.CommitID]string // the pins that stay
 	kept    []*segno.Checkpoint
 	gone    map[segno.CommitID]reach.Node
 	objects map[segno.Hash]bool
@@ -28,9 +28,9 @@ type threadLog struct {
 	records []*logRecord
 }
 
-// Erase implements [segno.Eraser]. It reads the records of all threads. It returns [segno.KindBusy]
-// during a commit that refers to values of other threads; the caller then calls it again. Such commits
-// wait for the end of Erase. The package comment lists the copies that the KV itself keeps.
+// Erase implements [segno.Eraser]. It reads the records of all threads. It returns [segno.KindBusy] during a
+// commit that refers to values of other threads, and the caller then calls it again. Such commits wait for
+// the end of Erase. The package comment lists the copies that the KV itself keeps.
 func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (done segno.Collection, err error) {
 	const op = "erase"
 	if !p.DryRun {
@@ -44,7 +44,7 @@ func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (done segno.Co
 	if err != nil {
 		return done, err
 	}
-	// The policy's Trace calls the store, so no call is under way here.
+	// The policy's Trace calls the store, so no call may be in progress here.
 	if e.objects, err = reach.Objects(ctx, s.Objects(), &p, e.kept, reach.Checkpoints(e.gone)); err != nil {
 		return done, fail(op, "", err)
 	}
@@ -85,7 +85,7 @@ func (s *Store) planErasure(ctx context.Context, p *segno.CollectPolicy) (*erasu
 	return e, nil
 }
 
-// readLogs reads all threads, also those that are deleted.
+// readLogs reads all threads, including deleted ones.
 func (s *Store) readLogs(ctx context.Context) (all []*threadLog, err error) {
 	listed, err := s.listThreads(ctx, threadsGroup)
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *Store) readLogs(ctx context.Context) (all []*threadLog, err error) {
 			return nil, err
 		}
 		if !st.Exists {
-			continue // it expired, or was never made
+			continue // the thread expired, or was never made
 		}
 		t := &threadLog{state: st}
 		for _, r := range []run{{x.id, areaLog, 1, st.pos}, {x.id, areaOld, 1, st.copied}} {
@@ -113,7 +113,7 @@ func (s *Store) readLogs(ctx context.Context) (all []*threadLog, err error) {
 	return all, nil
 }
 
-// remove removes objects, and rewrites the records of threads. With dryRun it only counts.
+// remove removes objects, and rewrites the records of threads. If dryRun is set, it only counts.
 func (s *Store) remove(ctx context.Context, e *erasure, dryRun bool) (done segno.Collection, err error) {
 	done.Checkpoints = len(reach.Checkpoints(e.gone))
 	const renewAfter = 100
@@ -148,7 +148,7 @@ func (s *Store) remove(ctx context.Context, e *erasure, dryRun bool) (done segno
 	return done, nil
 }
 
-// deleteAll deletes those keys with a prefix that choose chooses.
+// deleteAll deletes the keys with a prefix for which choose returns true.
 func (s *Store) deleteAll(ctx context.Context, prefix string, choose func(Item) bool) error {
 	for item, err := range s.kv.List(ctx, prefix, "", 0) {
 		if err == nil && choose(item) {
@@ -161,7 +161,7 @@ func (s *Store) deleteAll(ctx context.Context, prefix string, choose func(Item) 
 	return nil
 }
 
-// eraseThread removes the content of a deleted thread that no other thread reaches.
+// eraseThread removes the content of a deleted thread, except for content that another thread reaches.
 func (s *Store) eraseThread(ctx context.Context, t *threadLog, e *erasure) error {
 	tags := map[string]bool{}
 	for _, r := range t.records {
@@ -183,8 +183,8 @@ func (s *Store) eraseThread(ctx context.Context, t *threadLog, e *erasure) error
 	return s.putState(ctx, &st, RevAny)
 }
 
-// eraseRecord removes the content of one record of a deleted thread. The record stays, with its ids: a
-// late writer that repeats the commit must find it.
+// eraseRecord removes the content of one record of a deleted thread. The record stays, with its ids, because
+// a late writer that repeats the commit must find it.
 func (s *Store) eraseRecord(ctx context.Context, r *logRecord, e *erasure) (err error) {
 	before := r.encode(s.code)
 	if len(r.create) > 0 {

@@ -9,10 +9,10 @@ import (
 	"github.com/dalsegno/segno/internal/reach"
 )
 
-// A KV has no lock that excludes commits from an erasure. A commit that names objects or commits of
-// other threads first writes a key to usingGroup, and then looks for erasingKey. An erasure first
-// writes erasingKey, and then looks into usingGroup. So at least one of the two sees the other. Other
-// commits need neither. A key that a process left when it died is ignored after a time.
+// A KV has no lock that excludes commits during an erasure. A commit that names objects or commits of
+// other threads therefore first writes a key to usingGroup, and then checks erasingKey. An erasure
+// first writes erasingKey, and then checks usingGroup. At least one of the two finds the other's key.
+// Other commits need neither. The key of a process that died is ignored after some time.
 const (
 	usingLife   = 5 * time.Minute
 	erasingLife = 10 * time.Minute // an erasure renews its key
@@ -31,7 +31,7 @@ func (s *Store) isRecent(key string, val []byte, life time.Duration) (bool, erro
 	return err == nil && s.options.Clock().UnixNano()-written < int64(life), err
 }
 
-// besideErasures calls commit while no erasure runs.
+// besideErasures calls commit when no erasure is running.
 func (s *Store) besideErasures(ctx context.Context, c *segno.Commit, commit func() error) error {
 	if !reach.NeedsOthers(c) {
 		return commit()
@@ -40,14 +40,14 @@ func (s *Store) besideErasures(ctx context.Context, c *segno.Commit, commit func
 	if err := s.putTime(ctx, key, RevAny); err != nil {
 		return err
 	}
-	defer func() { _ = s.kv.Delete(context.WithoutCancel(ctx), key, RevAny) }() // or it becomes too old
+	defer func() { _ = s.kv.Delete(context.WithoutCancel(ctx), key, RevAny) }() // or it expires
 	if err := s.awaitErasure(ctx); err != nil {
 		return err
 	}
 	return commit()
 }
 
-// awaitErasure waits a few seconds for the end of an erasure.
+// awaitErasure waits up to a few seconds for the end of an erasure.
 func (s *Store) awaitErasure(ctx context.Context) error {
 	const interval, maxWait = 20 * time.Millisecond, 5 * time.Second
 	for waited := time.Duration(0); ; waited += interval {
@@ -73,8 +73,8 @@ func eraseBusy(why string) error {
 	return segno.Errorf(segno.KindBusy, "erase", "", "%s", why).WithHint("erase again")
 }
 
-// beginErasing excludes commits until end. It returns [segno.KindBusy] while another process erases, or
-// makes a commit that refers to other threads or to objects.
+// beginErasing excludes commits until the caller calls end. It returns [segno.KindBusy] while another
+// process erases, or makes a commit that refers to other threads or to objects.
 func (s *Store) beginErasing(ctx context.Context) (end func(), err error) {
 	val, rev, err := s.get(ctx, erasingKey)
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *Store) beginErasing(ctx context.Context) (end func(), err error) {
 	if err := s.putTime(ctx, erasingKey, RevNone); err != nil {
 		return nil, err
 	}
-	end = func() { _ = s.kv.Delete(context.WithoutCancel(ctx), erasingKey, RevAny) } // or it becomes too old
+	end = func() { _ = s.kv.Delete(context.WithoutCancel(ctx), erasingKey, RevAny) } // or it expires
 	for item, err := range s.kv.List(ctx, usingGroup, "", 0) {
 		if err == nil {
 			err = s.removeOld(ctx, item, usingLife, "another writer is making a commit that refers to objects or other threads")
@@ -101,7 +101,7 @@ func (s *Store) beginErasing(ctx context.Context) (end func(), err error) {
 	return end, nil
 }
 
-// removeOld removes the key of a process that has died. A recent key is an error.
+// removeOld removes the key of a process that has died. If the key is recent, it returns an error.
 func (s *Store) removeOld(ctx context.Context, x Item, life time.Duration, why string) error {
 	recent, err := s.isRecent(x.Key, x.Val, life)
 	if err == nil && recent {
@@ -113,8 +113,8 @@ func (s *Store) removeOld(ctx context.Context, x Item, life time.Duration, why s
 	return s.kv.Delete(ctx, x.Key, x.Rev)
 }
 
-// renewErasing renews the key of an erasure. It fails if too much time has passed since the last
-// renewal, because commits may ignore the key by now.
+// renewErasing renews the key of an erasure. It returns an error if too much time has passed since the
+// last renewal, because commits may already ignore the key.
 func (s *Store) renewErasing(ctx context.Context) error {
 	val, rev, err := s.get(ctx, erasingKey)
 	if err != nil {

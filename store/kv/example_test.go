@@ -9,7 +9,7 @@ import (
 	"github.com/dalsegno/segno/store/kv/kvtest"
 )
 
-// A store in any key-value store: here in one of this process's memory.
+// A store can use any key-value store. This one is in the memory of the process.
 func ExampleOpen() {
 	ctx := context.Background()
 	store, err := kv.Open(ctx, kvtest.NewMap(nil), kv.Options{})

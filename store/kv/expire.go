@@ -7,11 +7,11 @@ import (
 )
 
 // The values of a thread expire as one group, and each commit renews that group. Look-ups and objects
-// are outside the group. They live twice as long from when they are written, and all those of a thread
-// are renewed by its first commit after one TTL has passed. So they never expire before the thread,
-// and the cost of a commit does not depend on the length of the thread.
+// are outside the group. They live twice as long, from the time of writing, and the first commit of a
+// thread after one TTL renews those of the thread. They thus never expire before the thread, and the
+// cost of a commit does not depend on the length of the thread.
 
-// renew gives the look-ups and objects of a thread a new time to live, if that is due.
+// renew extends the time to live of a thread's look-ups and objects, if that is due.
 func (s *Store) renew(ctx context.Context, st, next *threadState) error {
 	ttl, now := s.options.TTL, s.options.Clock().UnixNano()
 	if ttl == 0 {
@@ -41,7 +41,7 @@ func (s *Store) renew(ctx context.Context, st, next *threadState) error {
 	return nil
 }
 
-// touchAll adds the changes that renew the look-ups and objects of a record.
+// touchAll adds the changes that renew the look-ups and objects of a record to ops.
 func (s *Store) touchAll(ops []Op, e *logRecord) ([]Op, error) {
 	if e.id != "" {
 		ops = append(ops, touch(commitGroup(e.id)+e.at.lookUpName(), 2*s.options.TTL))
@@ -56,8 +56,8 @@ func (s *Store) touchAll(ops []Op, e *logRecord) ([]Op, error) {
 	return ops, err
 }
 
-// inherit copies the line on which a fork begins into the group of the fork, so that the line
-// outlives the thread that it is from.
+// inherit copies the line on which a fork begins into the group of the fork, so that the line outlives
+// its original thread.
 func (s *Store) inherit(ctx context.Context, p *pending, e *logRecord, next *threadState) (ops []Op, err error) {
 	if p.Parent == "" {
 		return nil, nil
@@ -70,8 +70,8 @@ func (s *Store) inherit(ctx context.Context, p *pending, e *logRecord, next *thr
 	if err != nil {
 		return nil, err
 	}
-	// The copies have the positions 1 to n in the fork, the oldest first. They keep the ids, digests and
-	// sequence numbers of their commits, and the thread that made them.
+	// The copies have the positions 1 to n in the fork, oldest first. They keep the ids, digests and
+	// sequence numbers of their commits, and the original thread.
 	n := uint64(len(line))
 	for i, old := range line {
 		c := *old

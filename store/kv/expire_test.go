@@ -16,7 +16,7 @@ import (
 
 const ttl = time.Hour
 
-// expiringStore is a store with a TTL, the Map under it and its clock.
+// expiringStore is a store with a TTL, with the Map under it and its clock.
 type expiringStore struct {
 	*testing.T
 	*kv.Store
@@ -30,8 +30,8 @@ func newExpiringStore(t *testing.T) *expiringStore {
 	return &expiringStore{t, mustOpen(t, under, kv.Options{TTL: ttl, Clock: clock.Now}), under, clock}
 }
 
-// contractMap checks that the store calls Batch by its contract, and that the changes of a thread's
-// group come last, because a cluster makes only those together.
+// contractMap checks that the store calls Batch according to its contract, and that the changes of
+// a thread's group come last, because a cluster makes only those together.
 type contractMap struct {
 	*kvtest.Map
 	t *testing.T
@@ -54,7 +54,7 @@ func (s contractMap) Batch(ctx context.Context, ops []kv.Op) ([]kv.Rev, error) {
 	return s.Map.Batch(ctx, ops)
 }
 
-// reopen opens the same store without anything cached.
+// reopen opens the same store with an empty cache.
 func (m *expiringStore) reopen() *kv.Store {
 	m.Helper()
 	return mustOpen(m, m.under, kv.Options{TTL: ttl, Clock: m.clock.Now})
@@ -94,7 +94,7 @@ func (m *expiringStore) gone(at ...segno.CommitID) {
 	}
 }
 
-// keys are all keys there are.
+// keys returns all existing keys.
 func (m *expiringStore) keys() (keys []string) {
 	m.Helper()
 	for item, err := range m.under.List(m.Context(), "", "", 0) {
@@ -117,8 +117,8 @@ func TestImpossibleTTLs(t *testing.T) {
 	}
 }
 
-// TestAThreadExpiresWhole commits at more than half the TTL, over and over, and
-// looks at all of the thread just before its end and at it.
+// TestAThreadExpiresWhole repeatedly commits after more than half the TTL, and checks the whole
+// thread just before its end and at its end.
 func TestAThreadExpiresWhole(t *testing.T) {
 	m := newExpiringStore(t)
 	head := m.commit(create("T", ""))

@@ -20,7 +20,8 @@ import (
 
 var errFault = errors.New("the network went away")
 
-// faulty fails one call of a KV, before or after its effect. The caller cannot distinguish the two.
+// faulty fails one call of a KV, before or after the call takes effect. The caller cannot
+// distinguish the two.
 type faulty struct {
 	kv     kv.KV
 	at     int
@@ -70,7 +71,7 @@ func (f *faulty) List(ctx context.Context, prefix, after string, limit int) iter
 	}
 }
 
-// ableFaulty is a faulty KV with the abilities of a Map.
+// ableFaulty is a faulty KV with the optional methods of a Map.
 type ableFaulty struct{ *faulty }
 
 func (a ableFaulty) GetAll(ctx context.Context, keys []string) (vals [][]byte, err error) {
@@ -100,7 +101,7 @@ func mustOpen(t testing.TB, in kv.KV, o kv.Options) *kv.Store {
 	return s
 }
 
-// turn is a commit on a head.
+// turn returns a commit on a head.
 func turn(head segno.Head, id string) segno.Commit {
 	body, err := json.Marshal("what was said in " + id)
 	if err != nil {
@@ -126,7 +127,7 @@ func stage(ctx context.Context, s *kv.Store, data string) (segno.Staged, error) 
 	return b.Stage(ctx)
 }
 
-// steps are the calls of a program. Each step can be repeated after a fault.
+// steps returns the calls of a program. Each step can be repeated after a fault.
 func steps() []func(ctx context.Context, s *kv.Store) error {
 	commit := func(make func(ctx context.Context, s *kv.Store) (segno.Commit, error)) func(context.Context, *kv.Store) error {
 		return func(ctx context.Context, s *kv.Store) error {
@@ -137,7 +138,8 @@ func steps() []func(ctx context.Context, s *kv.Store) error {
 			return err
 		}
 	}
-	// on gives a commit its head: what the thread's was before this commit, known by hand
+	// on sets the head of a commit: the thread's head before this commit, which the steps know in
+	// advance
 	on := func(thread segno.ThreadID, head, id string, n int, change func(c *segno.Commit)) func(context.Context, *kv.Store) error {
 		return commit(func(ctx context.Context, s *kv.Store) (segno.Commit, error) {
 			c := turn(segno.Head{Thread: thread, Head: segno.CommitID(head), Turn: n}, id)
@@ -176,7 +178,7 @@ func steps() []func(ctx context.Context, s *kv.Store) error {
 		commit(func(context.Context, *kv.Store) (segno.Commit, error) { return create("D", "again"), nil }),
 		func(ctx context.Context, s *kv.Store) error {
 			err := s.Delete(ctx, "D")
-			if segno.KindOf(err) == segno.KindNotFound { // the time before it was done
+			if segno.KindOf(err) == segno.KindNotFound { // Delete succeeded before the repetition
 				err = nil
 			}
 			return err
@@ -192,7 +194,7 @@ func incompressible(n int) string {
 	return b.String()[:n]
 }
 
-// contentsOf is all that a store returns about the threads of steps, as JSON.
+// contentsOf returns everything that a store returns about the threads of steps, as JSON.
 func contentsOf(t *testing.T, s *kv.Store) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -251,9 +253,9 @@ func contentsOf(t *testing.T, s *kv.Store) map[string]string {
 	return all
 }
 
-// TestFaults fails each call of the steps in turn, before or after its effect. After each fault
-// another Store must see the contents from before the step or from after it, and the step must
-// succeed when it is repeated.
+// TestFaults fails each call of the steps in turn, before or after the call takes effect. After
+// each fault another Store must return the contents from before or after the step, and the step
+// must succeed when it is repeated.
 func TestFaults(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -302,7 +304,7 @@ func stride() int {
 	return 1
 }
 
-// faultAt runs the story with one fault and reports whether there was one.
+// faultAt runs the steps with one fault and reports whether the fault happened.
 func faultAt(t *testing.T, wrap func(*faulty) kv.KV, ttl time.Duration, n int, behind bool, want []map[string]string) bool {
 	t.Helper()
 	clock := storetest.NewClock()
@@ -333,8 +335,8 @@ func faultAt(t *testing.T, wrap func(*faulty) kv.KV, ttl time.Duration, n int, b
 		}
 		clock.Advance(ttl / 5)
 	}
-	// A head key is a hint. The key of an open thread that cannot be removed costs a later list one
-	// read, and a commit that cannot write such a key fails.
+	// A head key is a hint. If the key of an open thread cannot be removed, a later list needs one
+	// more read, and if a commit cannot write such a key, the commit fails.
 	if f.hit != "" && !reported && !strings.HasSuffix(f.hit, "}head") && !strings.HasPrefix(f.hit, "open{}") && !strings.HasPrefix(f.hit, "using{}") {
 		t.Fatalf("call %d (%s) failed and no step returned an error", n, f.hit)
 	}
@@ -354,7 +356,7 @@ func (x twice) Batch(ctx context.Context, ops []kv.Op) ([]kv.Rev, error) {
 	return x.Map.Batch(ctx, ops)
 }
 
-// TestSentTwice takes the steps where each change is made and answered with a conflict.
+// TestSentTwice runs the steps on a KV that makes each change and then answers with a conflict.
 func TestSentTwice(t *testing.T) {
 	for name, in := range map[string]func(m *kvtest.Map) kv.KV{"plain": func(m *kvtest.Map) kv.KV { return withoutAbilities{twice{m}} }, "batch": func(m *kvtest.Map) kv.KV { return twice{m} }} {
 		t.Run(name, func(t *testing.T) {

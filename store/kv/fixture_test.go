@@ -19,8 +19,8 @@ var makeFixture = flag.Bool("fixture", false, "write testdata for the present ve
 
 const fixtureObject = "an object that was put when this version was new, long enough to be compressed, to be compressed, to be compressed"
 
-// fixtureCheckpoint and fixtureEntries are spelt out: a fixture must not change with the
-// domain.
+// fixtureCheckpoint and fixtureEntries list all values, because a fixture must not change with
+// the domain.
 func fixtureCheckpoint() *segno.Checkpoint {
 	return &segno.Checkpoint{Kind: segno.CheckpointStep, Turn: 7, Step: 9, Time: time.Unix(1767225600, 123456789).UTC(), Agent: "agent", Prompt: "fix\x00 it\xff",
 		Meta: map[string]string{"k": "v"}, State: &segno.Document{Type: "todo/2", Data: segno.HashOf([]byte(fixtureObject))}}
@@ -73,7 +73,7 @@ func writeFixture(t *testing.T, file string) {
 	}
 }
 
-// TestFixtures reads the values of every version there was.
+// TestFixtures reads the values of every released version.
 func TestFixtures(t *testing.T) {
 	if *makeFixture {
 		writeFixture(t, filepath.Join("testdata", "v1.json"))

@@ -11,14 +11,14 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// maxEscaped is the length up to which an id is part of a key. For a longer id the key contains the
-// SHA-256, and the value contains the id.
+// maxEscaped is the length up to which an id is part of a key. For a longer id, the key contains
+// the SHA-256, and the value contains the id.
 const maxEscaped = 192
 
-// hashMark begins the SHA-256 of a long id. escape writes it nowhere else.
+// hashMark begins the SHA-256 of a long id. escape never writes this character.
 const hashMark = '~'
 
-// escape returns an id as it is written in keys: printable, without the separators of keys, and
+// escape returns an id in the form that keys use: printable, without the separators of keys, and
 // different for different ids.
 func escape(id string) string {
 	var b strings.Builder
@@ -37,7 +37,7 @@ func escape(id string) string {
 	return string(hashMark) + hex.EncodeToString(sum[:])
 }
 
-// unescape returns the id that was escaped, or "" if text is no escaped id.
+// unescape returns the id that was escaped, or "" if text is not an escaped id.
 func unescape(text string) string {
 	id, err := url.PathUnescape(text)
 	if err != nil {
@@ -48,11 +48,11 @@ func unescape(text string) string {
 
 // A thread has its records in two areas.
 const (
-	areaLog = 'l' // the thread's own records, at positions from 1
-	areaOld = 'o' // the records that a fork inherited and copied, oldest first, from 1
+	areaLog = 'l' // the thread's own records, with positions from 1
+	areaOld = 'o' // the records that a fork copied from its source, oldest first, with positions from 1
 )
 
-// position is where a record is.
+// position is the place of a record.
 type position struct {
 	thread segno.ThreadID
 	area   byte
@@ -64,7 +64,7 @@ func (p position) key() string {
 	return areaPrefix(p.thread, p.area) + "00000000000000000000"[len(digits):] + digits
 }
 
-// lookUpName is the part of a look-up's key that names the position.
+// lookUpName returns the part of a look-up's key that names the position.
 func (p position) lookUpName() string {
 	return escape(string(p.thread)) + "/" + string(p.area) + strconv.FormatUint(p.pos, 10)
 }
@@ -84,21 +84,21 @@ func bodyKey(t segno.ThreadID, tag string, part int) string {
 	return fmt.Sprintf("%sbody/%s/%06d", threadGroup(t), tag, part)
 }
 
-// Groups and keys of the whole store.
+// Groups and keys for the whole store.
 const (
-	threadsGroup = "threads{}"    // a key per thread
-	openGroup    = "open{}"       // a key per thread that may have an open turn
-	phasesKey    = "phases{}made" // exists once openGroup has the threads of older versions
-	pinsGroup    = "pins{}"       // a key per record that sets or removes a pin
-	usingGroup   = "using{}"      // a key per commit that an erasure must wait for
+	threadsGroup = "threads{}"    // one key for each thread
+	openGroup    = "open{}"       // one key for each thread that may have an open turn
+	phasesKey    = "phases{}made" // exists once openGroup includes the threads of older versions
+	pinsGroup    = "pins{}"       // one key for each record that sets or removes a pin
+	usingGroup   = "using{}"      // one key for each commit for which an erasure must wait
 	erasingKey   = "erasing{}by"  // exists during an erasure
 	sealKey      = "seal{}mark"   // identifies the key of a sealed store; the only value that is never sealed
 )
 
 func commitGroup(id segno.CommitID) string { return "c{" + escape(string(id)) + "}" }
 
-// The names of sessions and objects reveal something of the content. In a sealed store a keyed
-// hash replaces them.
+// The names of sessions and objects reveal some of the content. In a sealed store, keyed hashes
+// replace them.
 
 func (s *Store) sessionGroup(id segno.SessionID) string {
 	return "s{" + escape(s.code.seal.Name("session", string(id))) + "}"

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// KV is the key-value store that a [Store] needs. All methods may be called at once.
+// KV is the key-value store that a [Store] needs. All methods may be called concurrently.
 //
-// Keys are printable ASCII, compared byte by byte. The store writes keys of at most 512 bytes; a KV
-// must accept 1,000. Values are any bytes, from none to 600,000. A nil value is never passed to Put.
-// Values passed in and returned are copies.
+// Keys are printable ASCII, compared byte by byte. The store writes keys of at most 512 bytes, but a KV
+// must accept 1,000. Values are any bytes, from 0 to 600,000 of them. The store never passes a nil value
+// to Put. Values passed in and returned are copies.
 //
-// Every later call of every client sees a change that was made without an error, and the change is as
-// durable as the KV makes it. The store passes some changes a context that never ends, because a change
-// that is cancelled halfway could not report whether it was made. So a KV must bound the time of its
-// calls itself.
+// Every later call of every client must see a change that was made without an error, and the change is
+// as durable as the KV makes it. The store passes some changes a context that never ends, because a
+// change that is cancelled halfway could not report whether it was made. A KV must therefore limit the
+// time of its calls itself.
 //
-// Errors are [segno.Error]s of these kinds. The store reports an error without a kind as
+// Errors must be [segno.Error]s of these kinds. The store reports an error without a kind as
 // [segno.KindIO].
 //
 //	situation                                     kind                 the change
@@ -34,30 +34,29 @@ type KV interface {
 	// Get returns a key's value and revision. The error has [segno.KindNotFound] if the key does not
 	// exist.
 	Get(ctx context.Context, key string) (val []byte, rev Rev, err error)
-	// Put sets a key's value if the condition ifRev holds, else the error has [segno.KindConflict] and
-	// nothing changed. It returns the new revision. The condition is a revision, [RevNone], [RevAny] or
-	// [RevSome].
+	// Put sets a key's value if the condition ifRev holds, and returns the new revision. Otherwise the
+	// error has [segno.KindConflict] and nothing changed. The condition is a revision, [RevNone],
+	// [RevAny] or [RevSome].
 	Put(ctx context.Context, key string, val []byte, ifRev Rev) (Rev, error)
-	// Delete removes a key if the condition ifRev holds, else the error has [segno.KindConflict]. The
-	// condition is a revision, [RevAny] or [RevSome]. With [RevAny] a key that does not exist is not
-	// an error.
+	// Delete removes a key if the condition ifRev holds. Otherwise the error has [segno.KindConflict].
+	// The condition is a revision, [RevAny] or [RevSome]. With [RevAny], a missing key is not an error.
 	Delete(ctx context.Context, key string, ifRev Rev) error
 	// List yields the keys that begin with prefix and are greater than after, in the order of their
-	// bytes, at most limit of them; 0 is all. An error is the last pair that List yields.
+	// bytes. It yields at most limit keys; 0 means all. An error is the last pair that List yields.
 	//
-	// A list need not be of one moment. It has each key that exists from its begin to its end. A key
-	// that is created, changed or deleted meanwhile may be in it or not. The caller may change and
-	// delete keys while it reads the list, also those of the list.
+	// A list need not show a single moment. It contains each key that exists during the whole call. A
+	// key that is created, changed or deleted meanwhile may be in the list or not. The caller may change
+	// and delete keys while it reads the list, including keys of the list.
 	List(ctx context.Context, prefix, after string, limit int) iter.Seq2[Item, error]
 }
 
 // Rev is the revision of one value of one key. Two different values of a key have different revisions.
 // Writing the same bytes again may keep the revision (a hash of the value) or change it (a counter). As
-// a condition a Rev requires that the key still has that value.
+// a condition, a Rev requires that the key still has that value.
 type Rev string
 
-// Conditions other than a revision. The zero value is [RevNone]: a change without a condition needs
-// [RevAny].
+// Conditions other than a revision. The zero value is [RevNone], so a change without a condition must
+// set [RevAny].
 const (
 	RevNone Rev = ""  // the key does not exist: create only
 	RevAny  Rev = "*" // no condition
@@ -71,50 +70,51 @@ type Item struct {
 	Rev Rev
 }
 
-// Batcher is the ability to read and to change many keys in one round trip, and to let groups expire;
-// see [Group]. The two belong together: [Open] accepts [Options].TTL for every Batcher, so a KV that
-// cannot let groups expire must not be one.
+// Batcher is implemented by a KV that can read and change many keys in one round trip, and can let
+// groups expire; see [Group]. [Open] accepts [Options].TTL for every Batcher, so a KV that cannot let
+// groups expire must not be a Batcher.
 type Batcher interface {
-	// GetAll returns the keys' values in their order; nil for a key that does not exist. The values need
-	// not be of one moment.
+	// GetAll returns the keys' values in order, and nil for a missing key. The values need not be from
+	// the same moment.
 	GetAll(ctx context.Context, keys []string) ([][]byte, error)
-	// Batch makes changes in their order and returns the new revisions, "" for a change that sets no
-	// value. No key is in it twice. A run is a sequence of consecutive changes of one group. The changes
-	// of a run are made together, all or none, and become visible together. At the first condition that
-	// does not hold Batch returns [segno.KindConflict]. The changes of that run and of all runs after it
-	// are then not made. Each run before it was either made or not, because a KV may make several runs
-	// together.
+	// Batch makes changes in order and returns the new revisions, or "" for a change that does not set a
+	// value. No key occurs twice. A run is a sequence of consecutive changes of one group. The changes
+	// of a run are atomic and become visible together. At the first condition that does not hold, Batch
+	// returns [segno.KindConflict]. The changes of that run and of all later runs are then not made.
+	// Each earlier run was either made or not, because a KV may make several runs together.
 	//
-	// Example: of the changes t{a}1, t{a}2, t{b}1 the first two are one run, the third is another. If the
-	// condition of t{a}2 does not hold, none of the three is made. If that of t{b}1 does not hold, t{a}1
-	// and t{a}2 are both made (as in a cluster, where the groups are on two machines) or both not made
-	// (as on one server, where all three are one transaction).
+	// Example: the changes t{a}1, t{a}2, t{b}1 form two runs, the first two changes and the third. If
+	// the condition of t{a}2 does not hold, none of the three is made. If that of t{b}1 does not hold,
+	// t{a}1 and t{a}2 are either both made (as in a cluster, where the groups are on two machines) or
+	// both not made (as on one server, where all three are one transaction).
 	//
 	// A Batch has no fixed limit. A commit sends up to 1 MiB of objects, its entries in values of up to
-	// 512 KiB, and about ten small values. With a TTL the first commit of a fork also copies the line on
-	// which the fork begins. A KV that bounds a transaction may make each run a transaction. If a run is
-	// too large, Batch makes none of it and returns [segno.KindInvalid]. A KV with a low bound should not
-	// be a Batcher: the store then makes the changes one by one and needs no transaction.
+	// 512 KiB, and about ten small values. With a TTL, the first commit of a fork also copies the line
+	// on which the fork begins. A KV that limits the size of a transaction may make each run a
+	// transaction. If a run is too large, Batch makes none of it and returns [segno.KindInvalid]. A KV
+	// with a low limit should not be a Batcher: the store then makes the changes one by one and needs no
+	// transaction.
 	Batch(ctx context.Context, ops []Op) ([]Rev, error)
 }
 
 // Op is one change of a [Batcher].
 type Op struct {
 	Key string
-	// Val is the new value. With nil the value stays, and only the condition and the TTL count.
+	// Val is the new value. If it is nil, the value stays, and only the condition and the TTL have an
+	// effect.
 	Val    []byte
 	Delete bool // removes the key
 	// If is the condition. Its zero value is [RevNone]: Op{Key: k, Val: v} only creates k.
 	If Rev
-	// Alone is a further condition: the key's group has no other key.
+	// Alone is an additional condition: the key's group has no other key.
 	Alone bool
-	// TTL is how long the key's group lives from now, at least. A group that lives longer keeps its
-	// time, and a group to which no TTL was ever given does not expire.
+	// TTL is the minimum time that the key's group lives from now. A group that already lives longer
+	// keeps its time, and a group that never got a TTL does not expire.
 	TTL time.Duration
 }
 
-// Group returns the group of a key: its part up to the first '}'. The keys of a group expire
-// together, and a KV of many machines keeps them on one machine.
+// Group returns the group of a key: its part up to the first '}'. The keys of a group expire together,
+// and a KV with many machines keeps them on one machine.
 func Group(key string) string {
 	if i := strings.IndexByte(key, '}'); i >= 0 {
 		return key[:i+1]

@@ -58,7 +58,7 @@ func TestStore(t *testing.T) {
 				Size:    func(t *testing.T, s segno.Store) int64 { return size(t, under[s]) },
 			}
 			if x.ttl > 0 {
-				o.Size = nil // a fork is a copy there
+				o.Size = nil // a fork copies its line there
 			}
 			storetest.Test(t, func(t *testing.T) segno.Store { return open(t, x.able(kvtest.NewMap(clock.Now))) }, o)
 		})
@@ -77,7 +77,7 @@ func raw(t *testing.T, in kv.KV) (all []byte) {
 	return all
 }
 
-// size is how many bytes a KV's keys and values are.
+// size returns the size of a KV's keys and values in bytes.
 func size(t *testing.T, in kv.KV) (n int64) {
 	t.Helper()
 	for item, err := range in.List(t.Context(), "", "", 0) {
@@ -102,8 +102,9 @@ func (u failingDelete) Delete(ctx context.Context, key string, ifRev kv.Rev) err
 	return u.KV.Delete(ctx, key, ifRev)
 }
 
-// TestEraseBesideADeadWriter: if a writer dies during a commit, its key makes erasures wait for some
-// minutes. If an erasure dies, its key makes writers wait in the same way.
+// TestEraseBesideADeadWriter leaves the key of a writer that died during a commit, which makes
+// erasures wait for some minutes, and the key of an erasure that died, which makes writers wait in
+// the same way.
 func TestEraseBesideADeadWriter(t *testing.T) {
 	clock := storetest.NewClock()
 	under := withoutAbilities{kvtest.NewMap(clock.Now)}

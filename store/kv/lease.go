@@ -8,9 +8,9 @@ import (
 	"github.com/dalsegno/segno/internal/ledger"
 )
 
-// A lease has a separate key beside the log. The epoch that it raises is a record, so that a commit
-// of an older epoch conflicts with it as with any other record. After a crash between the two there
-// is a lease that no caller received; the next owner writes its epoch.
+// A lease has a key that is separate from the log. The epoch that it raises is a record, so that a
+// commit with an older epoch conflicts with that record as with any other. After a crash between the
+// two, there is a lease that no caller received; the next owner writes its epoch.
 
 // Acquire implements [segno.Leaser].
 func (s *Store) Acquire(ctx context.Context, l segno.Lease) (got segno.Lease, err error) {
@@ -54,7 +54,8 @@ func (s *Store) raiseEpoch(ctx context.Context, st *threadState, epoch uint64) e
 	return nil
 }
 
-// readLease reads a thread's lease, also one that has expired; the zero Lease if there is none.
+// readLease reads a thread's lease, even if it has expired, or returns the zero Lease if there is
+// none.
 func (s *Store) readLease(ctx context.Context, thread segno.ThreadID) (l segno.Lease, rev Rev, err error) {
 	key := leaseKey(thread)
 	val, rev, err := s.get(ctx, key)
@@ -89,13 +90,13 @@ func (s *Store) putLease(ctx context.Context, l segno.Lease, rev Rev) error {
 	return err
 }
 
-// Release implements [segno.Leaser]. The lease keeps its key, because of the epoch.
+// Release implements [segno.Leaser]. The key of the lease stays, because it has the epoch.
 func (s *Store) Release(ctx context.Context, l segno.Lease) error {
 	return s.retryConflicts(ctx, "release lease", l.Thread, func(retry bool) error { return s.release(ctx, l, retry) })
 }
 
-// release releases a lease. With retry an earlier try conflicted with a change. A KV may send a change
-// twice, so that change may be the caller's own.
+// release releases a lease. If retry is set, an earlier attempt conflicted with a change. That change
+// may be the caller's own, because a KV may send a change twice.
 func (s *Store) release(ctx context.Context, l segno.Lease, retry bool) error {
 	if _, err := s.readVisible(ctx, l.Thread, false); err != nil {
 		return err

@@ -13,8 +13,8 @@ import (
 	"github.com/dalsegno/segno/internal/record"
 )
 
-// Load implements [segno.Store]. It is one round trip for a commit that this store has seen as a
-// head or has loaded before, and two for another.
+// Load implements [segno.Store]. It takes one round trip for a commit that this store has read as
+// a head or loaded before, and two for any other.
 func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*segno.Line, error) {
 	const op = "load"
 	if w.Last < 0 {
@@ -44,8 +44,8 @@ func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*s
 	})
 }
 
-// ancestors returns a node and its ancestors, newest first, at most last if that is not 0; nil if
-// there is no such node.
+// ancestors returns a node and its ancestors, newest first, and at most last of them if last is
+// not 0. It returns nil if the node does not exist.
 func (s *Store) ancestors(ctx context.Context, id segno.CommitID, last int) ([]*logRecord, error) {
 	if id == "" {
 		return nil, nil
@@ -74,8 +74,9 @@ func (s *Store) ancestors(ctx context.Context, id segno.CommitID, last int) ([]*
 	return nil, nil
 }
 
-// walk follows a line from its newest node; nil if that node is not at end. If the line is not
-// known walk assumes that it is the log before end, which saves a round trip where that is true.
+// walk follows a line from its newest node. It returns nil if that node is not at end. If the
+// line is unknown, walk assumes that it is the log before end, which saves a round trip if that
+// is true.
 func (s *Store) walk(ctx context.Context, end lineEnd, id segno.CommitID, last int) ([]*logRecord, error) {
 	w := walker{Store: s, want: id, last: last, seen: map[position]*logRecord{}}
 	isEnd := func() bool {
@@ -115,14 +116,15 @@ func (s *Store) walk(ctx context.Context, end lineEnd, id segno.CommitID, last i
 type walker struct {
 	*Store
 	want segno.CommitID // the next node of the line
-	last int            // how many nodes at most, or 0
+	last int            // the maximum number of nodes, or 0
 	got  []*logRecord
-	seen map[position]*logRecord // records that take has not yet seen
+	seen map[position]*logRecord // records that were read and that take has not processed yet
 }
 
 func (w *walker) done() bool { return w.want == "" || w.last > 0 && len(w.got) == w.last }
 
-// readNext splits the next positions off a line and reads those records that it has not seen.
+// readNext removes the next positions from a line and reads their records, unless they were read
+// already.
 func (w *walker) readNext(ctx context.Context, line []run) (positions []position, rest []run, err error) {
 	n := maxKeys
 	switch {
@@ -161,7 +163,7 @@ func (w *walker) take(positions []position) error {
 	return nil
 }
 
-// loadEntries decodes the entries of found into line.
+// loadEntries decodes the entries of the records found into line.
 func (s *Store) loadEntries(ctx context.Context, found []*logRecord, line *segno.Line) error {
 	bodies, err := s.readBodies(ctx, found)
 	if err != nil {
@@ -184,8 +186,8 @@ func (s *Store) loadEntries(ctx context.Context, found []*logRecord, line *segno
 	})
 }
 
-// inParallel divides n pieces of work among the processors if they are many. Decoding is most of
-// the cost of loading a long line.
+// inParallel divides n units of work among the processors if n is large. Decoding is most of the
+// cost of loading a long line.
 func inParallel(n int, work func(from, to int) error) error {
 	const share = 64
 	if n <= share {
@@ -205,8 +207,7 @@ func inParallel(n int, work func(from, to int) error) error {
 	return errors.Join(errs...)
 }
 
-// readBodies returns the packed entries of records. Those in separate values are read
-// together.
+// readBodies returns the packed entries of records. It reads those in separate values together.
 func (s *Store) readBodies(ctx context.Context, found []*logRecord) ([][]byte, error) {
 	bodies := make([][]byte, len(found))
 	var keys []string
@@ -232,7 +233,7 @@ func (s *Store) readBodies(ctx context.Context, found []*logRecord) ([][]byte, e
 	return bodies, nil
 }
 
-// join joins the content of values.
+// join concatenates the content of values.
 func (s *Store) join(keys []string, vals [][]byte) ([]byte, error) {
 	var joined bytes.Buffer
 	for i, val := range vals {

@@ -17,8 +17,8 @@ type run struct {
 }
 
 // lineage lists the runs that contain a line. A record does not repeat all of them: base is the
-// position, in the same log, of a record that has the first cut runs. So the size of a record does
-// not depend on how many forks its line passes through.
+// position, in the same log, of a record that contains the first cut runs. The size of a record thus
+// does not depend on the number of forks in its line.
 //
 // For example a thread B that forks from the third record of A, and has two records, has the runs
 // A 1–3 and B 1–2.
@@ -28,11 +28,12 @@ type lineage struct {
 	cut  int
 }
 
-// maxRuns is how many runs a record writes before it repeats all runs for later records to refer to.
+// maxRuns is the largest number of runs in a record that refers to another one. A record with more
+// of them repeats all runs, so that later records can refer to it.
 const maxRuns = 6
 
-// extend returns the line that continues l with the record at a position. Short gaps are included
-// in a run: a reader of the line skips the records that are not on it.
+// extend returns the line that continues l with the record at a position. A run includes short gaps:
+// a reader skips records that are not on the line.
 func (l lineage) extend(at position) lineage {
 	const maxGap = 16
 	out := lineage{runs: slices.Clone(l.runs), base: l.base, cut: l.cut}
@@ -60,7 +61,8 @@ func (l lineage) extend(at position) lineage {
 	return out
 }
 
-// completeLine adds the runs that e's record leaves to its base record, which may be in seen.
+// completeLine adds the runs that e's record leaves out, which are in its base record. That record
+// may be in seen.
 func (s *Store) completeLine(ctx context.Context, e *logRecord, seen map[position]*logRecord) error {
 	if e.line.base == 0 || e.line.cut > 0 {
 		return nil
@@ -82,8 +84,8 @@ func (s *Store) completeLine(ctx context.Context, e *logRecord, seen map[positio
 	return nil
 }
 
-// splitNewest splits the newest n positions off a line. A reader of a long line calls it again with
-// rest, until it has found all it wants.
+// splitNewest removes the newest n positions from a line. A reader of a long line calls it again
+// with rest, until it has found enough.
 func splitNewest(line []run, n int) (newest []position, rest []run) {
 	rest = slices.Clone(line)
 	for len(rest) > 0 && len(newest) < n {
@@ -99,7 +101,7 @@ func splitNewest(line []run, n int) (newest []position, rest []run) {
 	return newest, rest
 }
 
-// fields lists the runs from skip on. The log's own thread is written as "".
+// fields codes the runs from skip on. It writes the log's own thread as "".
 func (l *lineage) fields(f *fields, own segno.ThreadID, skip int) {
 	runs := l.runs[skip:]
 	unsigned(f, &l.base)

@@ -12,7 +12,7 @@ import (
 	"github.com/dalsegno/segno/store/kv/kvtest"
 )
 
-// TestDeepForks forks a fork of a fork, and wants a turn to cost the same there.
+// TestDeepForks forks a fork of a fork, and verifies that a turn costs the same there.
 func TestDeepForks(t *testing.T) {
 	m := kvtest.NewMap(noon)
 	s := mustOpen(t, m, kv.Options{})
@@ -58,8 +58,8 @@ func ids(t *testing.T, s *kv.Store, at segno.CommitID, last int) (ids []segno.Co
 	return ids
 }
 
-// TestAnyTree grows trees by chance, lines that begin anywhere and forks of them,
-// and compares lines with those that the test computes, read by stores without a cache.
+// TestAnyTree makes random trees, with lines that begin anywhere and forks of them. It compares
+// lines that stores without a cache read with those that the test computes.
 func TestAnyTree(t *testing.T) {
 	for name, able := range map[string]func(*kvtest.Map) kv.KV{"plain": plain, "batch": able} {
 		t.Run(name, func(t *testing.T) {

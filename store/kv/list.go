@@ -9,8 +9,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Checkpoints implements [segno.Store]. It yields the checkpoints that existed when it began.
-// Without a thread it orders those of different threads by the clocks of their writers.
+// Checkpoints implements [segno.Store]. It yields the checkpoints that existed when it began. For a query
+// without a thread, the clocks of the writers order checkpoints of different threads.
 func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.Seq2[segno.Checkpoint, error] {
 	const op = "list checkpoints"
 	return func(yield func(segno.Checkpoint, error) bool) {
@@ -39,19 +39,19 @@ func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.S
 	}
 }
 
-// listing merges the records of threads, newest first. It reads each thread in chunks, so that a short
-// list of a long thread is cheap.
+// listing merges the records of threads, newest first. It reads each thread in chunks, so that a short list
+// of a long thread is cheap.
 type listing struct {
 	s       *Store
 	streams []*stream
 	names   map[segno.CommitID]string // of the pins, if the query is for pinned checkpoints
 }
 
-// stream is the records of one thread, newest first.
+// stream holds the records of one thread, newest first.
 type stream struct {
 	rest  []run
 	ready []*logRecord
-	chunk int // how many records are read at a time
+	chunk int // the number of records to read at a time
 }
 
 func (l *listing) open(ctx context.Context, q segno.CheckpointQuery) (err error) {
@@ -69,8 +69,8 @@ func (l *listing) open(ctx context.Context, q segno.CheckpointQuery) (err error)
 	if q.Pinned {
 		return l.openPinned(ctx, byThread(states))
 	}
-	// Not all records have a checkpoint, so a chunk has some more records than the query's limit. Of many
-	// threads most may have nothing to contribute, so the first chunk of each is small.
+	// A chunk has some more records than the query's limit, because not every record has a checkpoint. The
+	// first chunk of each thread is small, because most of many threads may contribute nothing.
 	const readAhead = 8
 	chunk := 256
 	switch {
@@ -82,15 +82,15 @@ func (l *listing) open(ctx context.Context, q segno.CheckpointQuery) (err error)
 	for _, st := range states {
 		from := st.pos
 		if q.Before > 0 {
-			from = min(from, uint64(q.Before)+st.pos-uint64(st.Seq)) // records that are no commits have no seq
+			from = min(from, uint64(q.Before)+st.pos-uint64(st.Seq)) // records that are not commits have no seq
 		}
 		l.streams = append(l.streams, &stream{rest: []run{{st.Head.Thread, areaLog, 1, from}}, chunk: chunk})
 	}
 	return nil
 }
 
-// fill reads the next chunks of all streams without a ready record, in one round trip, until each stream has
-// one or has ended.
+// fill reads the next chunks of all streams without a ready record, in one round trip. It repeats that until
+// each stream has one or has ended.
 func (l *listing) fill(ctx context.Context) error {
 	const maxChunk = 256
 	for {
@@ -118,7 +118,7 @@ func (l *listing) fill(ctx context.Context) error {
 	}
 }
 
-// add adds records to a stream. A record may be missing only if its thread is.
+// add adds records to a stream. A record may be missing only if its thread is missing, too.
 func (l *listing) add(ctx context.Context, x *stream, positions []position, found map[position]*logRecord) error {
 	for _, p := range positions {
 		switch e := found[p]; {
@@ -134,7 +134,7 @@ func (l *listing) add(ctx context.Context, x *stream, positions []position, foun
 	return nil
 }
 
-// next returns the newest checkpoint that is left, or nil.
+// next returns the newest remaining checkpoint, or nil.
 func (l *listing) next(ctx context.Context) (*segno.Checkpoint, error) {
 	if err := l.fill(ctx); err != nil {
 		return nil, err

@@ -6,19 +6,19 @@ import (
 	"github.com/dalsegno/segno/internal/record"
 )
 
-// logRecord is one record of a thread's log. Creating its key is the commit. It contains all that
-// the commit changed, and the thread as the commit leaves it.
+// logRecord is one record of a thread's log. Creating its key is the commit. It contains
+// everything that the commit changed, and the state of the thread after the commit.
 type logRecord struct {
-	at position // where it was read, or will be written
+	at position // the place from which it was read or to which it will be written
 
-	id       segno.CommitID // "" for a record that is no commit: a deletion or a new epoch
+	id       segno.CommitID // "" for a record that is not a commit: a deletion or a new epoch
 	owner    segno.ThreadID // the thread that committed it; another thread than at.thread in areaOld
 	parent   segno.CommitID
 	node     bool
-	lineTurn int // the turn of the line up to this node
+	lineTurn int // the turn of the line at this node
 	digest   [16]byte
 	stamp    int64   // orders records across threads, for lists
-	line     lineage // of a node, including itself
+	line     lineage // the line of a node, including the node
 
 	ledger.Thread        // the thread after this record; its link is in the record at linkPos
 	linkPos       uint64 // position of the record with the link of the head session, 0 if there is none
@@ -26,12 +26,12 @@ type logRecord struct {
 	create     []byte // an encoded thread
 	link       []byte // an encoded link
 	pin        *segno.Pin
-	checkpoint []byte       // an encoded checkpoint, nil without one
-	objects    []segno.Hash // that the commit names, in a store in which threads expire
+	checkpoint []byte       // an encoded checkpoint; nil if there is none
+	objects    []segno.Hash // the objects that the commit names, in a store in which threads expire
 
-	body  []byte // the packed entries; nil without entries, or if they are in separate values
+	body  []byte // the packed entries; nil if there are none or they are in separate values
 	tag   string // names those values
-	parts int    // how many there are
+	parts int    // the number of those values
 }
 
 // The flags of a record, in the order of logRecord.flags. The phase follows them. It is

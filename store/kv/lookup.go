@@ -10,23 +10,24 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// A look-up is an index entry: a key that leads to a record. It is in a group outside its thread, and is
-// written before the record. So a look-up may lead to nothing, or to another commit, if its writer
-// lost or died: a look-up is valid only if the record confirms it.
+// A look-up is an index entry: a key from which the store finds a record. It is in a group outside its
+// thread, and is written before the record. If its writer lost or died, a look-up may therefore refer to
+// no record, or to another commit. It is valid only if the record confirms it.
 
-// lookUp is a look-up as it was read.
+// lookUp is a look-up that was read.
 type lookUp struct {
 	position
 	key string
 }
 
-// lineEnd is where a commit is, with the runs of its line if they are known.
+// lineEnd is the position of a commit, with the runs of its line if they are known.
 type lineEnd struct {
 	position
 	line []run
 }
 
-// lookUpOp writes a look-up. The value has the thread's id if that is too long for the key.
+// lookUpOp returns the change that writes a look-up. The value contains the thread's id if that is too
+// long for the key.
 func (s *Store) lookUpOp(group string, at position) Op {
 	key, content := group+at.lookUpName(), []byte(nil)
 	if escape(string(at.thread))[0] == hashMark {
@@ -76,7 +77,7 @@ func listDecoded[T any](ctx context.Context, kv KV, group string, decode func(It
 	return all, nil
 }
 
-// readLookUps reads a group of look-ups, and the records to which they lead.
+// readLookUps reads a group of look-ups and the records to which they refer.
 func (s *Store) readLookUps(ctx context.Context, group string) (all []lookUp, found map[position]*logRecord, err error) {
 	if all, err = s.listLookUps(ctx, group); err != nil {
 		return nil, nil, err
@@ -89,9 +90,9 @@ func (s *Store) readLookUps(ctx context.Context, group string) (all []lookUp, fo
 	return all, found, err
 }
 
-// checkLookUp returns an error if a look-up leads to a position that the thread has passed and that
-// has no record: the KV has lost the record. isNext reports that the thread's next record may be the
-// one that the look-up was written for.
+// checkLookUp returns an error if a look-up refers to a position that the thread has passed but that has
+// no record, because the KV has then lost the record. isNext reports that the thread's next record may
+// be the one for which the look-up was written.
 func (s *Store) checkLookUp(ctx context.Context, l lookUp) (isNext bool, err error) {
 	if l.area == areaOld {
 		return false, nil
@@ -100,15 +101,15 @@ func (s *Store) checkLookUp(ctx context.Context, l lookUp) (isNext bool, err err
 	if err != nil || l.pos > st.pos {
 		return err == nil && l.pos == st.pos+1, err
 	}
-	found, err := s.read(ctx, []position{l.position}) // it may have been written since the look-up was read
+	found, err := s.read(ctx, []position{l.position}) // it may have been written after the look-up was read
 	if err == nil && found[l.position] == nil {
 		err = missing(l.position.key())
 	}
 	return false, err
 }
 
-// removeStale removes a look-up to a position without a record, if no writer can be about to write
-// it: an expired thread has left the look-up.
+// removeStale removes a look-up whose position has no record, if no writer can be about to write that
+// record: the look-up is left over from an expired thread.
 func (s *Store) removeStale(ctx context.Context, l lookUp) error {
 	st, err := s.readState(ctx, l.thread, false)
 	if err == nil && (l.area == areaOld || l.pos > st.pos+1) {
@@ -117,7 +118,7 @@ func (s *Store) removeStale(ctx context.Context, l lookUp) error {
 	return err
 }
 
-// find returns the record of a node, with all runs of its line, or nil if there is none.
+// find returns the record of a node, with all runs of its line, or nil if the node does not exist.
 func (s *Store) find(ctx context.Context, id segno.CommitID) (*logRecord, error) {
 	found, err := s.ancestors(ctx, id, 1)
 	if err != nil || len(found) == 0 {
@@ -126,8 +127,8 @@ func (s *Store) find(ctx context.Context, id segno.CommitID) (*logRecord, error)
 	return found[0], s.completeLine(ctx, found[0], nil)
 }
 
-// read reads records, in one round trip where the KV can. A record that does not exist is not in
-// the result.
+// read reads records, in one round trip if the KV supports that. The result leaves out records that do
+// not exist.
 func (s *Store) read(ctx context.Context, positions []position) (map[position]*logRecord, error) {
 	keys := make([]string, len(positions))
 	for i, p := range positions {
@@ -155,10 +156,10 @@ func (s *Store) read(ctx context.Context, positions []position) (map[position]*l
 	return found, err
 }
 
-// maxKeys is how many keys one round trip reads.
+// maxKeys is the largest number of keys in one round trip.
 const maxKeys = 4096
 
-// getAll reads values; nil for a key that does not exist.
+// getAll reads values. The value of a missing key is nil.
 func (s *Store) getAll(ctx context.Context, keys []string) ([][]byte, error) {
 	vals := make([][]byte, 0, len(keys))
 	for part := range slices.Chunk(keys, maxKeys) {
@@ -171,7 +172,7 @@ func (s *Store) getAll(ctx context.Context, keys []string) ([][]byte, error) {
 	return vals, nil
 }
 
-// get reads one value; nil if the key does not exist.
+// get reads one value, which is nil if the key does not exist.
 func (s *Store) get(ctx context.Context, key string) (val []byte, rev Rev, err error) {
 	if val, rev, err = s.kv.Get(ctx, key); isKind(err, segno.KindNotFound) {
 		return nil, RevNone, nil

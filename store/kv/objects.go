@@ -11,9 +11,9 @@ import (
 	"github.com/dalsegno/segno/internal/record"
 )
 
-// An object has one value: its encoding, its size, in how many other values its bytes are, and the
-// bytes if that number is 0. Bulk is written to those other values when it is staged. The object
-// does not exist before its own value does.
+// An object has one value with its encoding, its size, the number of other values that contain its
+// bytes, and the bytes themselves if that number is 0. Bulk is written to those other values when it is
+// staged. The object does not exist until its own value does.
 
 // keptObject is an object as it is stored.
 type keptObject struct {
@@ -21,7 +21,7 @@ type keptObject struct {
 	size  int64
 	parts int
 	sum   uint32 // names the parts, because another version of zstd may write other bytes
-	data  []byte // without parts
+	data  []byte // only if there are no parts
 }
 
 func (x *keptObject) fields(f *fields) {
@@ -101,7 +101,7 @@ func (s *Store) missingObject(ctx context.Context, names []segno.Hash) (segno.Ha
 	return segno.Hash{}, err
 }
 
-// Keep implements [segno.Objects]. With a TTL the object lives as long as a thread does, and at least an
+// Keep implements [segno.Objects]. With a TTL, the object lives as long as a thread, and at least an
 // hour.
 func (o objects) Keep(ctx context.Context, staged segno.Staged) error {
 	const op = "keep objects"
@@ -118,9 +118,9 @@ func (o objects) Keep(ctx context.Context, staged segno.Staged) error {
 	})
 }
 
-// objectOps write the objects that a commit brings, and extend the time to live of all objects that
-// it names. The checks of objects that must exist come first: a KV that makes changes one by one then
-// writes nothing if one does not exist.
+// objectOps returns the changes that write the objects of a commit, and that extend the time to live of
+// all objects that it names. The checks of objects that must exist come first: if one is missing, a KV
+// that makes changes one by one then writes nothing.
 func (s *Store) objectOps(c *segno.Commit) (ops []Op) {
 	ttl := s.objectTTL()
 	for _, h := range ledger.Objects(c) {
@@ -134,7 +134,7 @@ func (s *Store) objectOps(c *segno.Commit) (ops []Op) {
 	return ops
 }
 
-// objectsOf returns all objects that a commit brings or names.
+// objectsOf returns all objects that a commit adds or names.
 func objectsOf(c *segno.Commit) []segno.Hash {
 	all := ledger.Objects(c)
 	for _, o := range c.Staged.Objects {
@@ -181,11 +181,11 @@ func (k sink) Spill(ctx context.Context, all []segno.Object) (_ []segno.Object, 
 }
 
 // writeParts writes the bytes of an object to values outside the object's own, and returns the object
-// as it is kept then.
+// that refers to them.
 func (k sink) writeParts(ctx context.Context, o segno.Object) (segno.Object, error) {
 	x := new(keptObject)
 	if x.fields(&fields{b: o.Data, decoding: true}); x.parts > 0 {
-		return o, nil // Encode has written them
+		return o, nil // Encode has already written them
 	}
 	data := x.data
 	x.data = nil
@@ -205,7 +205,7 @@ func (k sink) writeParts(ctx context.Context, o segno.Object) (segno.Object, err
 	return o, err
 }
 
-// stagedTTL is how long bulk waits for its commit; 0 if threads do not expire.
+// stagedTTL is how long bulk waits for its commit; it is 0 if threads do not expire.
 func (s *Store) stagedTTL() time.Duration {
 	const day = 24 * time.Hour
 	if s.options.TTL == 0 {
@@ -214,10 +214,10 @@ func (s *Store) stagedTTL() time.Duration {
 	return max(day, s.objectTTL())
 }
 
-// Finish has nothing to do: the parts are durable already. It fails if the store is closed.
+// Finish has nothing to do, because the parts are already durable. It fails if the store is closed.
 func (k sink) Finish(ctx context.Context) ([]string, error) {
 	return nil, k.s.run(ctx, "stage objects", "", func() error { return nil })
 }
 
-// Drop leaves the parts without a commit; see the package comment.
+// Drop leaves the parts in the KV without a commit; see the package comment.
 func (k sink) Drop() error { return nil }

@@ -10,12 +10,12 @@ import (
 	"github.com/dalsegno/segno/internal/phase"
 )
 
-// The threads that are not known to be in [segno.PhaseDone] have a key in openGroup. The key is
-// written before the record that changes the phase, and contains the position of that record. A
-// writer that lost or died leaves a key that a later list removes, and no thread is missed.
+// Each thread that is not known to be in [segno.PhaseDone] has a key in openGroup. The key is written before
+// the record that changes the phase, and contains the position of that record. A writer that lost or died
+// leaves a key that a later list removes. A list therefore never misses a thread.
 
-// closeOpen removes the key of a thread from openGroup. The record at pos ended the thread's turn. If it fails a later
-// list removes the key.
+// closeOpen removes the key of a thread from openGroup after the record at pos ended the thread's turn. If
+// that fails, a later list removes the key.
 func (s *Store) closeOpen(ctx context.Context, id segno.ThreadID, pos uint64) {
 	key := openGroup + escape(string(id))
 	val, rev, err := s.get(ctx, key)
@@ -48,7 +48,7 @@ func (x phaseIndex) InPhase(ctx context.Context, p segno.Phase, after segno.Thre
 	})
 }
 
-// writePhases writes the keys of the threads of an older version, once.
+// writePhases writes the keys for threads of an older version, once.
 func (s *Store) writePhases(ctx context.Context) error {
 	if s.phasesMade.Load() {
 		return nil
@@ -116,7 +116,7 @@ func (x phaseIndex) Remember(ctx context.Context, f phase.Found, p segno.Phase) 
 		next.Phase = p
 		err = s.putState(ctx, &next, st.rev)
 		if isKind(err, segno.KindConflict) {
-			err = nil // the thread has changed
+			err = nil // the thread has changed meanwhile
 		}
 		return err
 	})

@@ -7,13 +7,13 @@ import (
 	"github.com/dalsegno/segno/internal/record"
 )
 
-// unseal finds out whether the store is sealed and whether [Options.Key] is its key. A new store
-// becomes sealed if there is a key.
+// unseal determines whether the store is sealed and whether [Options.Key] is its key. If there is a key, a
+// new store becomes sealed.
 func (s *Store) unseal(ctx context.Context) error {
 	mark, err := s.readMark(ctx)
 	if err == nil && mark == nil && s.options.Key != nil {
 		if err = s.sealIfNew(ctx); err == nil {
-			mark, err = s.readMark(ctx) // the one that was written first: this one, or another process's
+			mark, err = s.readMark(ctx) // the mark that was written first, by this or another process
 		}
 	}
 	if err == nil {
@@ -22,9 +22,9 @@ func (s *Store) unseal(ctx context.Context) error {
 	return err
 }
 
-// sealIfNew writes the mark of a key, if the store has no values at all and no other process does it first.
-// Values that an expired thread or an interrupted commit left count, because they would stay readable
-// without the key.
+// sealIfNew writes the mark of a key, if the store has no values at all and no other process writes one
+// first. Values that an expired thread or an interrupted commit left also prevent this, because they would
+// stay readable without the key.
 func (s *Store) sealIfNew(ctx context.Context) error {
 	for _, prefix := range []string{threadsGroup, pinsGroup, "c{", "s{", "o{"} {
 		for _, err := range s.kv.List(ctx, prefix, "", 1) {
@@ -41,7 +41,7 @@ func (s *Store) sealIfNew(ctx context.Context) error {
 	return err
 }
 
-// readMark reads what identifies the store's key; nil if the store is not sealed.
+// readMark reads the value that identifies the store's key. It returns nil if the store is not sealed.
 func (s *Store) readMark(ctx context.Context) (record.Mark, error) {
 	val, _, err := s.get(ctx, sealKey)
 	if err != nil || val == nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/dalsegno/segno/store/storetest"
 )
 
-// TestSealed holds a store with a key to the clauses about sealing, on a KV without and
-// one with abilities.
+// TestSealed runs the tests about sealing on a store with a key, with a KV that is a Batcher
+// and with one that is not.
 func TestSealed(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -41,7 +41,7 @@ func TestSealed(t *testing.T) {
 	}
 }
 
-// dump is all keys and values.
+// dump returns all keys and values.
 func dump(t *testing.T, m *kvtest.Map) (all []string) {
 	t.Helper()
 	for item, err := range m.List(t.Context(), "", "", 0) {
@@ -53,7 +53,7 @@ func dump(t *testing.T, m *kvtest.Map) (all []string) {
 	return all
 }
 
-// TestSealedStore holds a store with a key to the clauses of any store.
+// TestSealedStore runs the tests for all stores on a store with a key.
 func TestSealedStore(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -81,8 +81,9 @@ func TestSealedStore(t *testing.T) {
 	}
 }
 
-// TestPlainValues puts each value of a store without a key into the same store with one:
-// a read that needs it returns an error, and other reads the same as before.
+// TestPlainValues copies each value of a store without a key into the same store with a key. A
+// read that needs the value must return an error, and other reads must return the same as
+// before.
 func TestPlainValues(t *testing.T) {
 	sealed, unsealed := kvtest.NewMap(noon), kvtest.NewMap(noon)
 	o := kv.Options{Key: storetest.SealedKey()}
@@ -105,7 +106,7 @@ func TestPlainValues(t *testing.T) {
 		}
 		was, _, err := sealed.Get(t.Context(), item.Key)
 		if segno.KindOf(err) == segno.KindNotFound && err != nil {
-			continue // sessions and objects are called otherwise
+			continue // sessions and objects have other names
 		}
 		n++
 		set(t, sealed, item.Key, item.Val)
@@ -126,8 +127,8 @@ func TestPlainValues(t *testing.T) {
 	}
 }
 
-// TestSwappedValues: the records of two commits change places, of one thread and of two;
-// so do the heads of two threads.
+// TestSwappedValues swaps the records of two commits, of one thread and of two threads, and the
+// heads of two threads.
 func TestSwappedValues(t *testing.T) {
 	m := kvtest.NewMap(noon)
 	o := kv.Options{Key: storetest.SealedKey()}
@@ -172,8 +173,8 @@ func TestSwappedValues(t *testing.T) {
 	}
 }
 
-// TestFaultsWhileAStoreIsMade: whatever call fails while a store gets its mark, the next
-// one makes it good, and there is one mark.
+// TestFaultsWhileAStoreIsMade fails each call while a store gets its mark. The next call must
+// repair that, and there must be one mark.
 func TestFaultsWhileAStoreIsMade(t *testing.T) {
 	o := kv.Options{Key: storetest.SealedKey()}
 	for _, behind := range []bool{false, true} {
@@ -201,8 +202,8 @@ func TestFaultsWhileAStoreIsMade(t *testing.T) {
 	}
 }
 
-// TestAStoreWithObjectsIsNotNew keeps an object before there is any thread: it is in
-// plain, and the store can be sealed no more.
+// TestAStoreWithObjectsIsNotNew keeps an object before a thread exists. The object is not
+// encrypted, so the store can no longer be sealed.
 func TestAStoreWithObjectsIsNotNew(t *testing.T) {
 	m := kvtest.NewMap(nil)
 	objects := mustOpen(t, m, kv.Options{}).Objects()
@@ -222,7 +223,7 @@ func TestAStoreWithObjectsIsNotNew(t *testing.T) {
 	}
 }
 
-// late is a KV in which something happens before the first list.
+// late is a KV in which a change happens before the first list.
 type late struct {
 	kv.KV
 	before func()
@@ -234,8 +235,8 @@ func (l *late) List(ctx context.Context, prefix, after string, limit int) iter.S
 	return l.KV.List(ctx, prefix, after, limit)
 }
 
-// TestTwoMakeOneSealedStore has one open a new store while another, with the same key,
-// does, too, and already writes.
+// TestTwoMakeOneSealedStore opens a new store while another caller with the same key also opens
+// it, and already writes.
 func TestTwoMakeOneSealedStore(t *testing.T) {
 	m := kvtest.NewMap(nil)
 	second, err := kv.Open(t.Context(), &late{KV: m, before: func() {

@@ -12,10 +12,10 @@ import (
 	"github.com/dalsegno/segno/store/storetest"
 )
 
-// TestNoDamageIsSilent damages each value in turn, at a random place: a bit, a page, the end, or all of it. Each
-// later read returns the data that was written, or an error of another kind than
-// [segno.KindNotFound]. A look-up, an object or a lease is not found if all of its value is
-// gone: see the package comment.
+// TestNoDamageIsSilent damages each value in turn, at a random place: a bit, a page, the end, or all of it.
+// Each later read must return the data that was written, or an error of another kind than
+// [segno.KindNotFound]. Only a look-up, an object or a lease whose whole value is missing may be not found:
+// see the package comment.
 func TestNoDamageIsSilent(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds

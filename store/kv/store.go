@@ -13,37 +13,37 @@ import (
 	"github.com/dalsegno/segno/internal/record"
 )
 
-// Options configure a store. With the zero value threads never expire.
+// Options configure a store. The zero value never expires threads.
 type Options struct {
-	// TTL, if it is not 0, is how long a thread lives after its newest commit, at least a second.
-	// The KV must be a [Batcher]. All programs that open one store should use the same TTL.
+	// TTL, if not 0, is how long a thread lives after its newest commit. It must be at least a second,
+	// and the KV must be a [Batcher]. All programs that open one store should use the same TTL.
 	TTL time.Duration
-	// Clock returns the time; nil is time.Now.
+	// Clock returns the time; nil means time.Now.
 	Clock func() time.Time
-	// Key is the key of encryption: 32 random bytes, the same for all programs that open one store. With
-	// a Key the store seals all values with AES-256; with nil it encrypts nothing. Open returns
-	// [segno.KindRefused] if the key is missing, wrong or superfluous. A reader of the KV without the key learns: the ids of threads and commits,
-	// which commits belong to a thread, and their order; how many sessions, objects and pins there are,
-	// and which thread a session was in; how long values are, and when they were written. A value that
-	// was changed or moved to another key is [segno.KindCorrupt]. The store cannot detect that a value
-	// was removed, or replaced by an older value of the same key. A store is sealed from its first
-	// write on, or never.
+	// Key is the encryption key: 32 random bytes, the same for all programs that open one store. With a
+	// Key, the store seals all values with AES-256; if it is nil, the store encrypts nothing. Open
+	// returns [segno.KindRefused] if the key is missing, wrong or superfluous. A reader of the KV without
+	// the key learns: the ids of threads and commits, which commits belong to a thread, and their order;
+	// the numbers of sessions, objects and pins, and the thread of each session; how long values are, and
+	// when they were written. A value that was changed or moved to another key is [segno.KindCorrupt].
+	// The store cannot detect that a value was removed, or replaced by an older value of the same key. A
+	// store is either sealed from its first write on, or never.
 	Key []byte
 }
 
-// Store is a [segno.Store] in a [KV], and [segno.Chains], [segno.Leaser], [segno.Eraser], [segno.Checker]
-// and [segno.Watcher].
+// Store is a [segno.Store] in a [KV]. It also implements [segno.Chains], [segno.Leaser], [segno.Eraser],
+// [segno.Checker] and [segno.Watcher].
 type Store struct {
 	kv      KV
 	batcher Batcher
-	// headIsAtomic is set if the KV is a Batcher: the head key is then always that of the newest
-	// record, because both are written together. Otherwise it may be older.
+	// headIsAtomic is set if the KV is a Batcher. The head key and the newest record are then written
+	// together, so that the head key is never stale. Otherwise it may be older.
 	headIsAtomic bool
 	options      Options
 	code         *coder
 
 	notifier notify.Notifier
-	calls    sync.RWMutex // held shared by each call under way
+	calls    sync.RWMutex // every call in progress holds it shared
 	closed   bool
 
 	phasesMade atomic.Bool // phasesKey exists
@@ -62,10 +62,10 @@ var (
 	_ segno.Watcher = (*Store)(nil)
 )
 
-// Open opens the store in kv, or makes one. It reads one value, to find out whether the store is
-// sealed. It returns [segno.KindRefused], and has read and written nothing else, if Options.Key is nil
-// for a sealed store, is not the store's key, or is set for a store that is not sealed. The first
-// commit writes a new store; with a key, Open does. Close leaves kv open.
+// Open opens the store in kv, or makes one. It reads one value to determine whether the store is sealed.
+// If Options.Key is nil for a sealed store, is not the store's key, or is set for a store that is not
+// sealed, Open returns [segno.KindRefused] and has read and written nothing else. The first commit writes
+// a new store; with a key, Open does. Close does not close kv.
 func Open(ctx context.Context, kv KV, o Options) (*Store, error) {
 	const op = "open store"
 	if o.Clock == nil {
@@ -103,7 +103,7 @@ func (s *Store) begin(ctx context.Context, op string) (end func(), err error) {
 	return s.calls.RUnlock, nil
 }
 
-// call runs one call. Its errors name the operation and its object.
+// call runs one call. Its errors name the operation and the operation's object.
 func call[T any](ctx context.Context, s *Store, op, name string, do func() (T, error)) (T, error) {
 	end, err := s.begin(ctx, op)
 	if err != nil {
@@ -137,7 +137,7 @@ func sequence[T any](ctx context.Context, s *Store, op, name string, list func()
 	}
 }
 
-// fail adds the operation and its object to err, unless err names them.
+// fail adds the operation and its object to err, unless err already names them.
 func fail(op, name string, err error) error {
 	if err == nil {
 		return nil
@@ -163,9 +163,9 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Wait implements [segno.Watcher]. It returns at once after a commit of this Store, and within a
+// Wait implements [segno.Watcher]. It returns immediately after a commit of this Store, and within a
 // quarter of a second after a commit of another process, because it polls the thread's head. It polls
-// although some key-value stores can notify: [KV] then needs no such ability.
+// although some key-value stores can notify, so that [KV] does not need this ability.
 func (s *Store) Wait(ctx context.Context, thread segno.ThreadID, after int64) (segno.Head, error) {
 	return s.notifier.Wait(ctx, thread, after, s.Head, notify.Poll())
 }
@@ -181,7 +181,7 @@ func (s *Store) Head(ctx context.Context, id segno.ThreadID) (segno.Head, error)
 	})
 }
 
-// Delete implements [segno.Store]. With a TTL the values of a deleted thread stay until the thread
+// Delete implements [segno.Store]. With a TTL, the values of a deleted thread stay until the thread
 // expires.
 func (s *Store) Delete(ctx context.Context, id segno.ThreadID) error {
 	defer s.notifier.Notify(id)
@@ -199,7 +199,7 @@ func (s *Store) Delete(ctx context.Context, id segno.ThreadID) error {
 	})
 }
 
-// retryConflicts runs a call that changes a thread again as long as it conflicts with another change.
+// retryConflicts repeats a call that changes a thread as long as it conflicts with other changes.
 func (s *Store) retryConflicts(ctx context.Context, op string, id segno.ThreadID, do func(retry bool) error) error {
 	return s.run(ctx, op, string(id), func() error {
 		for retry := false; ; retry = true {
@@ -222,9 +222,9 @@ func (s *Store) readVisible(ctx context.Context, id segno.ThreadID, doubt bool) 
 	return st, err
 }
 
-// readState reads the present state of a thread; its pos is 0 if there is none. It also reads the
-// records after the head key if that key is only a hint, if it is missing, and with doubt: after a
-// conflict with what the head key contains.
+// readState reads the current state of a thread; its pos is 0 if the thread does not exist. It also reads
+// the records after the head key if that key is only a hint, if it is missing, or if doubt is set, which
+// means that a conflict contradicted the head key.
 func (s *Store) readState(ctx context.Context, id segno.ThreadID, doubt bool) (*threadState, error) {
 	key := headKey(id)
 	st := new(threadState)
@@ -255,7 +255,7 @@ func (s *Store) readState(ctx context.Context, id segno.ThreadID, doubt bool) (*
 	return st, nil
 }
 
-// readNewer returns st after the records that follow it.
+// readNewer returns st updated by the records that follow it.
 func (s *Store) readNewer(ctx context.Context, st *threadState) (*threadState, error) {
 	id := st.Head.Thread
 	for item, err := range s.kv.List(ctx, areaPrefix(id, areaLog), position{id, areaLog, st.pos}.key(), 0) {
@@ -297,8 +297,8 @@ func (s *Store) observeStamp(stamp int64) {
 	s.lastStamp = max(s.lastStamp, stamp)
 }
 
-// nextStamp returns a time after all that this store has seen. It orders lists across threads and
-// nothing else.
+// nextStamp returns a time after all times that this store has read. It is used only to order lists
+// across threads.
 func (s *Store) nextStamp() int64 {
 	s.stampMu.Lock()
 	defer s.stampMu.Unlock()

@@ -15,7 +15,7 @@ import (
 // yet, or no longer.
 type listedThread struct {
 	id    segno.ThreadID
-	pos   uint64 // of the record that the key was written for; in openGroup only
+	pos   uint64 // of the record for which the key was written; in openGroup only
 	since int64  // when the key was written, in nanoseconds
 	Item
 }
@@ -28,7 +28,7 @@ func (x *listedThread) fields(f *fields) {
 	signed(f, &x.since)
 }
 
-// listOp writes a thread's key in one of the two groups.
+// listOp returns the change that writes a thread's key in one of the two groups.
 func (s *Store) listOp(group string, id segno.ThreadID, pos uint64) Op {
 	x := listedThread{id: id, pos: pos, since: s.options.Clock().UnixNano(), Item: Item{Key: group + escape(string(id))}}
 	return Op{Key: x.Key, Val: s.code.frame(x.Key, encodeFields(x.fields)), If: RevAny}
@@ -40,14 +40,14 @@ func (s *Store) decodeListed(item Item) (listedThread, error) {
 	return x, err
 }
 
-// listThreads reads threadsGroup or openGroup. The caller reads the states of the threads to find out
+// listThreads reads threadsGroup or openGroup. The caller must read the states of the threads to determine
 // which of them exist.
 func (s *Store) listThreads(ctx context.Context, group string) ([]listedThread, error) {
 	return listDecoded(ctx, s.kv, group, s.decodeListed)
 }
 
-// listStates reads threadsGroup or openGroup, and the states of its threads: in one round trip if the head
-// keys are exact.
+// listStates reads threadsGroup or openGroup, and the states of its threads. It takes one round trip if
+// the head keys are exact.
 func (s *Store) listStates(ctx context.Context, group string) (all []listedThread, states []*threadState, err error) {
 	if all, err = s.listThreads(ctx, group); err != nil {
 		return nil, nil, err
@@ -100,8 +100,8 @@ func (s *Store) visibleThreads(ctx context.Context) ([]*threadState, error) {
 	return states, nil
 }
 
-// removeExpired removes the list's key of a thread that has expired, unless a writer may be about to
-// create the thread again.
+// removeExpired removes an expired thread's key from a list, unless a writer may be about to create the
+// thread again.
 func (s *Store) removeExpired(ctx context.Context, x listedThread) error {
 	if s.options.TTL == 0 || s.isYoung(x, max(s.options.TTL, time.Hour)) {
 		return nil
@@ -151,7 +151,7 @@ func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segn
 	})
 }
 
-// threadsOfSession returns which threads have a session in their chains.
+// threadsOfSession returns the threads that have a session in their chains.
 func (s *Store) threadsOfSession(
 	ctx context.Context, id segno.SessionID, threads map[segno.ThreadID]*threadState,
 ) (map[segno.ThreadID]bool, error) {
@@ -198,7 +198,7 @@ func (s *Store) Chain(ctx context.Context, id segno.ThreadID) iter.Seq2[segno.Li
 		if err != nil {
 			return nil, err
 		}
-		var next *segno.Link // of the newest session that is not detached
+		var next *segno.Link // the newest session that is not detached
 		err = s.eachRecord(ctx, run{id, areaLog, 1, st.pos}, func(e *logRecord) error {
 			l, err := e.decodeLink()
 			if l == nil || err != nil {
@@ -221,7 +221,7 @@ func (s *Store) Chain(ctx context.Context, id segno.ThreadID) iter.Seq2[segno.Li
 	})
 }
 
-// eachRecord calls do for all records of a run, newest first. All of them must exist.
+// eachRecord calls do for all records of a run, newest first. It returns an error if one is missing.
 func (s *Store) eachRecord(ctx context.Context, r run, do func(*logRecord) error) error {
 	for rest := []run{r}; len(rest) > 0; {
 		var positions []position

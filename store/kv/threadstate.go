@@ -10,20 +10,20 @@ import (
 	"github.com/dalsegno/segno/internal/record"
 )
 
-// threadState is a thread after the record at pos: the value of its head key. It is exact where the
-// KV writes it together with the record, and a hint where it cannot.
+// threadState is a thread after the record at pos: the value of its head key. It is exact if the KV writes
+// it together with the record, and otherwise a hint.
 type threadState struct {
 	ledger.Thread
 	pos     uint64 // 0 if the thread does not exist
 	linkPos uint64
 	stamp   int64
 	info    segno.Thread
-	line    lineage // of the head; without runs if the thread moved to another head and its line was not read
+	line    lineage // of the head; empty if the thread moved to another head whose line was not read
 	turn    int     // of the head, with line
-	copied  uint64  // how many records a fork has in areaOld
-	renewed int64   // when the look-ups of the thread were last given their time to live, in nanoseconds
+	copied  uint64  // the number of records that a fork has in areaOld
+	renewed int64   // when the time to live of the thread's look-ups was last extended, in nanoseconds
 
-	rev Rev // of the head key
+	rev Rev // the revision of the head key
 }
 
 // visible reports whether the thread exists and is not deleted.
@@ -65,7 +65,7 @@ func (st *threadState) encode(q *coder) []byte {
 	return q.Pack(encodeFields(func(f *fields) { st.fields(f, &info, &link) }))
 }
 
-// putState writes a head key that changes nothing of the thread's log.
+// putState writes a head key without a change of the thread's log.
 func (s *Store) putState(ctx context.Context, st *threadState, ifRev Rev) error {
 	s.states.remove(st.Head.Thread)
 	key := headKey(st.Head.Thread)
@@ -114,8 +114,8 @@ func (st *threadState) after(e *logRecord) (*threadState, error) {
 			next.Link = *l
 		}
 	}
-	// The line of the head follows the head. After a move to another node it is not known here; the caller
-	// sets it, or the next commit reads it.
+	// The line of the new head is known if it follows the old head. After a move to another node it is
+	// unknown here; the caller sets it, or the next commit reads it.
 	switch {
 	case e.node && e.Head.Head == e.id:
 		next.line, next.turn = e.line, e.lineTurn
@@ -125,7 +125,7 @@ func (st *threadState) after(e *logRecord) (*threadState, error) {
 	return &next, nil
 }
 
-// nextRecord returns the record that would follow st's and changes nothing.
+// nextRecord returns the record that would follow st's without changing anything.
 func (s *Store) nextRecord(st *threadState) *logRecord {
 	id := st.Head.Thread
 	e := &logRecord{at: position{id, areaLog, st.pos + 1}, owner: id, Thread: st.Thread, linkPos: st.linkPos}
@@ -133,7 +133,7 @@ func (s *Store) nextRecord(st *threadState) *logRecord {
 	return e
 }
 
-// headCopy returns the head; nothing in it is shared with st.
+// headCopy returns a copy of the head that shares nothing with st.
 func (st *threadState) headCopy() segno.Head {
 	head := st.Head
 	if head.Link.Position != nil {

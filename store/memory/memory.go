@@ -1,5 +1,5 @@
-// Package memory is a [segno.Store] that ends with the process. Use it in tests, and for agents with
-// threads that need not survive. It shares all but the logs themselves with store/file.
+// Package memory is a [segno.Store] that ends with the process. Use it in tests, and for agents whose
+// threads need not survive. It shares all code with store/file except for the logs themselves.
 //
 //	store := memory.New(nil)
 //	defer store.Close()
@@ -18,14 +18,14 @@ import (
 	"github.com/dalsegno/segno/internal/threadlog"
 )
 
-// Store is a [segno.Store], and [segno.Chains], [segno.Workspaces], [segno.Leaser], [segno.Collector],
-// [segno.Eraser] and [segno.Watcher].
+// Store is a [segno.Store]. It also implements [segno.Chains], [segno.Workspaces], [segno.Leaser],
+// [segno.Collector], [segno.Eraser] and [segno.Watcher].
 type Store struct {
 	*threadlog.Store
 	memory *memory
 }
 
-// New returns an empty store. clock tells the age of objects and leases; nil is time.Now.
+// New returns an empty store. clock determines the age of objects and leases; nil means time.Now.
 func New(clock func() time.Time) *Store {
 	if clock == nil {
 		clock = time.Now
@@ -46,11 +46,11 @@ func (s *Store) Collect(ctx context.Context, p segno.CollectPolicy) (segno.Colle
 	return done, err
 }
 
-// memory keeps logs in maps: [threadlog.Logs]. No value is shared with a caller.
+// memory keeps logs in maps: [threadlog.Logs]. It shares no value with a caller.
 type memory struct {
 	clock func() time.Time
 
-	mu         sync.Mutex // guards the next three fields; Enter holds it
+	mu         sync.Mutex // guards the next three fields; Enter locks it
 	index      *threadlog.Index
 	logs       map[string][]logged // by the names of the threads
 	workspaces map[segno.WorkspaceID]segno.WorkspaceRecord
@@ -106,8 +106,8 @@ func (m *memory) ReadEntries(ctx context.Context, path []*threadlog.Commit, node
 	return nil
 }
 
-// Rewrite implements [threadlog.Logs]. Calls that use the old index may go on, because records that change
-// are replaced.
+// Rewrite implements [threadlog.Logs]. It replaces records instead of changing them, so that calls with
+// the old index may continue.
 func (m *memory) Rewrite(threads []*threadlog.Thread, strip func(*threadlog.CommitRecord)) error {
 	for _, t := range threads {
 		log := slices.Clone(m.logs[t.Name])

@@ -12,7 +12,7 @@ import (
 // object is a stored object.
 type object struct {
 	data []byte
-	used time.Time // when it was last written, or found by a batch that was committed
+	used time.Time // when it was last written, or a committed batch found it
 }
 
 // ReadObject implements [threadlog.Logs].

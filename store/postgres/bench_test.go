@@ -15,10 +15,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// The benchmarks measure ratios to the bare work of the same run, as the design states them: a slow disk slows
-// all sides.
+// The benchmarks measure ratios to the bare work in the same run, as the design states them, because a slow
+// disk slows all sides.
 
-// message returns a message of an agent of about two kilobytes, as a model writes it.
+// message returns an agent's message of about two kilobytes, as a model writes it.
 func message(r *rand.Rand, i int) segno.Entry {
 	words := strings.Fields(`the function returns an error when file is missing so we should check path before reading it and
 		then wrap context that caller can see which record was damaged test passes now let me look at server handler next change
@@ -63,8 +63,8 @@ func median(d []time.Duration) time.Duration {
 	return d[len(d)/2]
 }
 
-// TestAStepIsSmall verifies that a thousand steps of a 2 KB message, with all tables and indexes, occupy less
-// than their payload.
+// TestAStepIsSmall verifies that a thousand steps with a 2 KB message, with all tables and indexes, occupy
+// less than their payload.
 func TestAStepIsSmall(t *testing.T) {
 	s := openStore(t, Options{})
 	head, err := s.Commit(t.Context(), base("thread"))

@@ -15,14 +15,14 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Bucket is an object store that takes the bodies of a [Store]: a directory of a shared file system, S3
-// and its relatives. Package store/postgres/gocloud adapts the buckets of gocloud.dev/blob. All methods
-// may be called at once, by many processes on many machines.
+// Bucket is an object store for the bodies of a [Store]: a directory of a shared file system, S3 or a
+// similar service. Package store/postgres/gocloud adapts the buckets of gocloud.dev/blob. All methods may
+// be called concurrently, by many processes on many machines.
 //
 // Names consist of letters, digits, "-" and "/". Each name is written at most once.
 type Bucket interface {
-	// Put writes an object and returns when it is durable. It never overwrites: a name that
-	// exists is an error.
+	// Put writes an object and returns when it is durable. It never overwrites: if the name exists, it
+	// returns an error.
 	Put(ctx context.Context, name string, data []byte) error
 	// Get returns an object. The error wraps [fs.ErrNotExist] if the object does not exist.
 	Get(ctx context.Context, name string) ([]byte, error)
@@ -33,21 +33,21 @@ type Bucket interface {
 }
 
 const (
-	// maxInRow is how many bytes a row holds; longer values become bodies.
+	// maxInRow is the largest number of bytes in a row; longer values become bodies.
 	maxInRow = 256 << 10
-	// bodyLife is how long a body that no row names may wait for a commit. A collection deletes it an
+	// bodyLife is how long a body that no row names may wait for a commit. A collection deletes it another
 	// hour later, because the clocks of machines differ.
 	bodyLife = 24 * time.Hour
 	// rowBodyPrefix begins the names of bodies in the table. Those in the bucket begin with "segno/".
 	rowBodyPrefix = "row/"
 )
 
-// bucketPrefix begins the names of the store's bodies in the bucket, which stores may share.
+// bucketPrefix begins the names of the store's bodies in the bucket, because several stores may share it.
 func (s *Store) bucketPrefix() string { return "segno/" + s.id + "/" }
 
 func rowBodyName(h segno.Hash, born time.Time) string { return rowBodyPrefix + newBodyName(h, born) }
 
-// newBodyName returns a name that is unique, so that the deletion of a body cannot hit one that was written
+// newBodyName returns a unique name, so that the deletion of a body can never affect one that was written
 // later.
 func newBodyName(h segno.Hash, born time.Time) string {
 	return fmt.Sprintf("%s-%d-%s", h, born.Unix(), segno.NewID()[:10])
@@ -66,8 +66,8 @@ func parseBodyName(name string) (h segno.Hash, born time.Time, err error) {
 	return h, born, fmt.Errorf("invalid body name %q", name)
 }
 
-// putBody stores bytes outside of their row and returns their name. They are durable, but no row names them
-// yet.
+// putBody stores bytes outside their row and returns their name. On return they are durable, but no row
+// names them yet.
 func (s *Store) putBody(ctx context.Context, h segno.Hash, data []byte) (string, error) {
 	now := s.options.now()
 	if s.options.Bucket == nil {
@@ -109,7 +109,7 @@ func (s *Store) getBody(ctx context.Context, op, owner, name string) (data []byt
 	return data, err
 }
 
-// bucketError gives an error of a bucket its kind.
+// bucketError returns an error of a bucket with its kind.
 func bucketError(op, name string, err error) error {
 	if err == nil {
 		return nil
@@ -121,8 +121,8 @@ func bucketError(op, name string, err error) error {
 	return segno.NewError(kind, op, name, oneLine(err)).WithHint("check that the bucket can be reached, then try again")
 }
 
-// sweepBodies deletes the bodies that no row names. A commit may still name those that were written after
-// old.
+// sweepBodies deletes the bodies that no row names. It keeps those that were written after old, because a
+// commit may still name them.
 func (s *Store) sweepBodies(ctx context.Context, old time.Time) error {
 	_, err := s.pool.Exec(ctx, s.sql(`DELETE FROM {}bodies b WHERE born < $1 AND NOT EXISTS (SELECT FROM {}objects o WHERE o.body = b.name)
 		AND NOT EXISTS (SELECT FROM {}commits c WHERE c.body = b.name)`), old.Unix())
@@ -148,7 +148,7 @@ func (s *Store) sweepBodies(ctx context.Context, old time.Time) error {
 	return s.deleteBodies(ctx, op, names)
 }
 
-// deleteBodies deletes those of some bodies that no row names.
+// deleteBodies deletes those of the given bodies that no row names.
 func (s *Store) deleteBodies(ctx context.Context, op string, names []string) error {
 	var name string
 	var unnamed []string

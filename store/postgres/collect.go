@@ -9,16 +9,17 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// minAge is the age below which a collection keeps every object: as long as a batch may take to its commit.
+// minAge is the age below which a collection keeps every object, because a batch may take that long until its
+// commit.
 const minAge = time.Hour
 
 // Collect implements [segno.Collector]. It keeps the commits and objects that the heads and tips of threads
 // reach, all their nodes that were not amended, pins, operations and workspaces, and the checkpoints of the
-// policy. Without a Trace it drops no object.
+// policy. Without a Trace, it drops no object.
 //
-// It reads and traces beside other writers, then locks them out for a moment. If they brought nothing that
-// must be traced, it deletes the rest; otherwise it traces that and locks them out again. It deletes bodies
-// last, a day after the rows that named them.
+// Collect reads and traces while other writers work, then locks them out for a moment. If they added nothing
+// that must be traced, it deletes the rest. Otherwise it traces the additions and locks the writers out
+// again. It deletes bodies last, a day after the rows that named them.
 func (s *Store) Collect(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
 	return s.collect(ctx, "collect", &p, false, func(*collection) error {
 		return s.sweepBodies(ctx, s.options.now().Add(-bodyLife-time.Hour))
@@ -54,9 +55,9 @@ type collection struct {
 	segno.Collection
 
 	s          *Store
-	old, start int64                 // objects are kept if they are younger than old; in an erasure, than start
+	old, start int64                 // objects younger than old are kept; in an erasure, those younger than start
 	objects    map[segno.Hash]stored // by their names in the database; nil until they are read
-	bodies     []string              // of the rows that an erasure deleted
+	bodies     []string              // the bodies of the rows that an erasure deleted
 }
 
 type stored struct {
@@ -65,7 +66,7 @@ type stored struct {
 }
 
 func (x *collection) run(ctx context.Context, p *segno.CollectPolicy) error {
-	var known int64 // commits up to this number are in the graph
+	var known int64 // the graph includes the commits up to this number
 	err := x.s.exclusively(ctx, func(_ pgx.Tx, last int64) error {
 		known = last
 		return nil
@@ -110,8 +111,8 @@ func (x *collection) run(ctx context.Context, p *segno.CollectPolicy) error {
 		WithHint("try again when fewer processes write")
 }
 
-// exclusively runs f while no other process commits or keeps objects. Commits with a number up to last are
-// finished or will never be.
+// exclusively runs f while no other process commits or keeps objects. Commits with numbers up to last are
+// finished or will never exist.
 func (s *Store) exclusively(ctx context.Context, f func(tx pgx.Tx, last int64) error) error {
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, s.sql(`LOCK TABLE {}threads, {}objects IN EXCLUSIVE MODE`)); err != nil {
@@ -187,7 +188,7 @@ func (x *collection) delete(ctx context.Context, tx pgx.Tx) error {
 	return x.deleteObjects(ctx, tx, young, x.start)
 }
 
-// deleteObjects deletes objects, but not those that were kept again since a time.
+// deleteObjects deletes objects, except those that were kept again after since.
 func (x *collection) deleteObjects(ctx context.Context, tx pgx.Tx, names [][]byte, since int64) error {
 	isDeleted := make(map[segno.Hash]bool, len(names))
 	var name []byte
@@ -208,8 +209,8 @@ func (x *collection) deleteObjects(ctx context.Context, tx pgx.Tx, names [][]byt
 	return err
 }
 
-// erase deletes the records of deleted threads except for their nodes, and notes the bodies of nodes that are about to be
-// deleted. The id of a thread remains.
+// erase deletes the records of deleted threads except for their nodes, and records the bodies of nodes that
+// will be deleted. The id of a thread remains.
 func (x *collection) erase(ctx context.Context, tx pgx.Tx, nodes []int64) error {
 	var body string
 	err := querier{x.s, tx}.Query(ctx, `SELECT body FROM {}commits WHERE n = ANY($1::bigint[]) AND body IS NOT NULL`, []any{nodes},

@@ -12,13 +12,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// encodedCommit is a commit with all that its statement writes.
+// encodedCommit is a commit with everything that its statement writes.
 type encodedCommit struct {
 	*sqlstore.Commit
-	body     string // the name of the entries' body; Encoded.Entries is nil then
+	body     string // the name of the entries' body; if set, Encoded.Entries is nil
 	link     []byte
-	headLink []byte // the same link, sealed to the thread's row
-	session  []byte // the hash that finds the link's session
+	headLink []byte // Encoded's link, sealed to the thread's row
+	session  []byte // the hash by which queries find the link's session
 	staged   []stagedObject
 	needs    [][]byte   // stored names of the objects that must exist, sorted
 	expired  segno.Hash // a staged object; its body may have been deleted
@@ -39,7 +39,7 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (head segno.Head, er
 	return head, err
 }
 
-// encode hashes, encodes and compresses, and writes the body of large entries.
+// encode computes the digest, encodes and compresses, and writes the body of large entries.
 func (s *Store) encode(ctx context.Context, c segno.Commit) (*encodedCommit, error) {
 	records, err := s.records.EncodeCommit(c)
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *Store) execute(ctx context.Context, w *encodedCommit) (head segno.Head,
 		WithHint("repeat the commit under the same id")
 }
 
-// send executes the commit's statement and reports whether the commit was applied. If err is nil, the
+// send executes the commit's statement and reports whether the commit was applied. If err is nil, either the
 // commit is on disk, or nothing was written.
 func (s *Store) send(ctx context.Context, thread segno.ThreadID, query string, args []any, head *segno.Head) (applied bool, err error) {
 	conn, err := s.pool.Acquire(ctx)
@@ -114,7 +114,7 @@ func (s *Store) send(ctx context.Context, thread segno.ThreadID, query string, a
 	return true, err
 }
 
-// notSentError is an error from before a statement was sent.
+// notSentError is an error that occurred before a statement was sent.
 type notSentError struct{ error }
 
 func (e notSentError) Unwrap() error     { return e.error }
@@ -139,8 +139,8 @@ func (s *Store) decodeHead(thread segno.ThreadID, h *headRow) (segno.Head, error
 		Seq: *h.seq, Turn: int(*h.turn), Epoch: uint64(*h.epoch), Link: link}, err
 }
 
-// obstacles reads in one query all reasons for which a commit may not be applied: its thread, the commit with
-// the same id and that commit's thread, and the nodes, objects, pins and operations that are missing.
+// obstacles is one query that reads all possible reasons for which a commit was not applied: its thread, the
+// commit with the same id and that commit's thread, and the missing nodes, objects, pins and operations.
 const obstacles = `SELECT
 	t.hidden, t.head, t.tip, t.seq, t.turn, t.epoch, t.session,
 	u.hidden, d.digest, coalesce(d.head, d.id), coalesce(d.tip, d.id), d.seq, coalesce(d.high, d.turn), coalesce(d.epoch, 0), l.record,
@@ -155,8 +155,9 @@ FROM (SELECT) one
 	LEFT JOIN {}threads u ON u.n = d.thread
 	LEFT JOIN {}links l ON l.thread = d.thread AND l.seq = d.link`
 
-// explain returns why a commit was not applied, as [ledger] decides it from the obstacles. If the commit was
-// applied before, explain returns its result. If there is no obstacle any more, the error is errRetry.
+// explain returns the reason why a commit was not applied, as [ledger] derives it from the obstacles. If the
+// commit was applied before, explain returns its result. If there is no obstacle any longer, the error is
+// errRetry.
 func (s *Store) explain(ctx context.Context, w *encodedCommit) (segno.Head, error) {
 	var thread, done headRow
 	var digest []byte

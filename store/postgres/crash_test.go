@@ -111,7 +111,7 @@ func verifyWhole(t *testing.T, s *Store, thread segno.ThreadID, acknowledged []s
 }
 
 // TestTheServerIsKilled kills the server while writers commit, and starts it again. The store of the writers
-// recovers: each commit is applied once, or its error says that the outcome is unknown.
+// must recover: each commit is applied once, or its error reports that the outcome is unknown.
 func TestTheServerIsKilled(t *testing.T) {
 	rounds, writers := soak.Count(t, 3, 200), 3
 	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rounds)*20*time.Second)
@@ -176,7 +176,7 @@ func writeUntil(t *testing.T, s *Store, head segno.Head, k int, stop chan struct
 }
 
 // TestTheServerStaysAway verifies that a call fails when its patience or its context ends, and that the error
-// says which of them.
+// reports which of them ended.
 func TestTheServerStaysAway(t *testing.T) {
 	own := ownServer(t)
 	s := openAt(t, own.URL, Options{Patience: 50 * time.Millisecond}, func(*pgxpool.Config) {})
@@ -272,7 +272,7 @@ func TestTwoProcesses(t *testing.T) {
 					cmd.Process.Kill()
 				}
 			}
-			cmd.Wait() // the error is the kill
+			cmd.Wait() // the kill is the error
 			if said.Len() > 0 {
 				t.Errorf("a process said: %s", said.String())
 			}

@@ -106,7 +106,7 @@ func getNext(ctx context.Context, s *Store) error {
 }
 
 // TestABucketWithoutItsBody verifies that a body that is missing in the bucket is damage, and that a store
-// that was opened without the bucket returns an error about that.
+// that was opened without the bucket reports that.
 func TestABucketWithoutItsBody(t *testing.T) {
 	bucket := new(memoryBucket)
 	s := openStore(t, Options{Bucket: bucket})

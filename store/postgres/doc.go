@@ -1,25 +1,27 @@
 // Package postgres is segno's store for many machines: a PostgreSQL database, and a bucket for large objects.
 //
-// A store is a schema of the database. All programs that open the schema see one store, with the guarantees that
-// one process has. An acknowledged call is on the server's disk, unless the server is configured to answer earlier.
-// Of several writers that expect the same head, one succeeds. The store needs PostgreSQL 12 or later; the tests use
-// Debian's version, 15. It needs no extension, no session state and no notification. So a connection pooler in
-// transaction mode may be used, if the URL contains default_query_exec_mode=exec or cache_describe. Without
-// a pooler, plan_cache_mode=force_generic_plan in the URL saves a new store some planning.
+// A store is a schema of the database. All programs that open the schema share one store, with the guarantees
+// of a store in one process. An acknowledged call is on the server's disk, unless the server is configured to
+// answer earlier. If several writers expect the same head, one succeeds. The store needs PostgreSQL 12 or
+// later; the tests use Debian's version, 15. It needs no extension, no session state and no notification. A
+// connection pooler in transaction mode may therefore be used, if the URL contains
+// default_query_exec_mode=exec or cache_describe. Without a pooler, plan_cache_mode=force_generic_plan in the
+// URL saves a new store some planning.
 //
 // # Round trips
 //
-// A commit is one statement: it compares and moves the head, compares the epoch and the commit's id, and inserts
-// all rows or none. A commit that is refused needs a second statement, which reads the reason. Head is one
-// statement and Load another, however long the line and however many forks it passes through. The first use of a
-// statement on a connection prepares it, which is one more round trip.
+// A commit is one statement: it compares and moves the head, compares the epoch and the commit's id, and
+// inserts either all rows or none. If a commit is refused, a second statement reads the reason. Head is one
+// statement and Load is another, regardless of the length of the line and the number of forks that it passes
+// through. The first use of a statement on a connection prepares it, which is one more round trip.
 //
 // # Bodies
 //
-// Objects and entries with an encoding of more than 256 KB are bodies: the store writes them before the commit that names
-// them, to the bucket, or to a table if there is no bucket. A body is never overwritten: its name contains the
-// SHA-256 of its bytes, the time when it was written, and a random part. A collection deletes the bodies that no
-// row names after a day. Therefore a commit is refused if its objects were staged more than a day ago.
+// Objects and entries with an encoding of more than 256 KB are bodies: before the commit that names them, the
+// store writes them to the bucket, or to a table if there is no bucket. A body is never overwritten: its name
+// contains the SHA-256 of its bytes, the time when it was written, and a random part. A collection deletes
+// the bodies that no row names after a day. Therefore a commit is refused if its objects were staged more
+// than a day ago.
 //
 // # Erasing
 //
@@ -30,11 +32,12 @@
 //
 // # Sealed stores
 //
-// With [Options.Key] each record is sealed to its place: the record of a thread to the thread's id, those of a
-// commit to its thread and its parent, an object to its name. A record opens in no other row and in no other store,
-// so a node proves which commit it follows. Sessions, terms, paths and the names of objects, by which queries find
-// rows, are keyed hashes. A separate table has the mark of the key, a salt and a check value. A segno without support for
-// seals refuses the version. Other columns, such as seq, are neither encrypted nor sealed.
+// With [Options.Key], each record is sealed to its place: the record of a thread to the thread's id, those of
+// a commit to its thread and its parent, an object to its name. A record cannot be opened in another row or
+// another store, so a node proves which commit it follows. Sessions, terms, paths and the names of objects,
+// by which queries find rows, are keyed hashes. A separate table contains the mark of the key: a salt and a
+// check value. A segno that does not support seals refuses the version. Other columns, such as seq, are
+// neither encrypted nor sealed.
 //
 // # Damage
 //
@@ -44,8 +47,8 @@
 //
 // # Lost connections
 //
-// If a connection ends during a commit, the client does not know whether the commit was applied. Commits have ids,
-// so the store asks again: it gets the result of the commit, or it may try again, until [Options.Patience] or the
-// context ends. Then the error is [segno.KindIO] with the hint to repeat the commit. The error
-// [segno.KindCancelled] always means that nothing was written.
+// If a connection ends during a commit, the client does not know whether the commit was applied. Because
+// commits have ids, the store asks again until [Options.Patience] or the context ends: it gets the result of
+// the commit, or it may retry. After that, the error is [segno.KindIO] with the hint to repeat the commit.
+// The error [segno.KindCancelled] always means that nothing was written.
 package postgres

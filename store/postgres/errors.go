@@ -17,7 +17,7 @@ import (
 
 func notFound(op, name string) error { return segno.NewError(segno.KindNotFound, op, name, nil) }
 
-// fail gives an error its kind. An error that has one remains as it is.
+// fail returns an error with its kind. An error that already has one stays the same.
 func (s *Store) fail(ctx context.Context, op, name string, err error) error {
 	var known *segno.Error
 	if err == nil || errors.As(err, &known) {
@@ -112,8 +112,8 @@ func isTransient(err error) bool {
 	return errors.Is(err, errRetry) || isConnectionError(err)
 }
 
-// isNotExecuted reports whether the statement that returned err was certainly not executed and will not
-// be: the server reported the error, or never received the statement.
+// isNotExecuted reports whether the statement that returned err was certainly not executed and will not be:
+// the server reported the error, or never received the statement.
 func isNotExecuted(err error) bool {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
@@ -123,8 +123,9 @@ func isNotExecuted(err error) bool {
 	return pgconn.SafeToRetry(err) || errors.Is(err, errRetry)
 }
 
-// errRetry means that the reason why a commit was not applied is gone. The commit is retried; the
-// caller sees this error only if other writers were first until the end of [Options.Patience].
+// errRetry means that the reason why a commit was not applied no longer exists. The store retries the
+// commit. The caller gets this error only if other writers were always first until the end of
+// [Options.Patience].
 var errRetry = errors.New("too many conflicts with other writers")
 
 // withRetry repeats f while its error is transient, until [Options.Patience] or ctx ends. f must be safe to

@@ -10,11 +10,11 @@ import (
 	"github.com/dalsegno/segno/internal/sqlstore"
 )
 
-// loadLine returns the nodes of a line that are at least low deep. It walks the ancestry upwards, one
-// segment at a time: from a node to the first node of its line, whose number is the number of the line, and
-// on to the parent of that node, which is on another line. The nodes of a segment have one thread. A node's
-// parent is the node before it, except for the node at depth low. LATERAL and OFFSET 0 keep the planner from
-// reading whole tables.
+// loadLine returns the nodes of a line whose depth is at least low. It follows the ancestry one segment at a
+// time: from a node to the first node of its line, whose number is the number of the line, and then to the
+// parent of that node, which is on another line. The nodes of a segment belong to one thread. A node's
+// parent is the node before it, except for the node at depth low. LATERAL and OFFSET 0 prevent the planner
+// from reading whole tables.
 const loadLine = `
 WITH RECURSIVE
 	segment(line, thread, top, low) AS (
@@ -59,8 +59,8 @@ func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*s
 	return s.records.Decode(nodes, w.Entries, false)
 }
 
-// missingCommit returns the error for a commit that does not exist or is on no line. If a thread has it as
-// its head, the commit was lost.
+// missingCommit returns the error for a commit that does not exist or is not on a line. If it is the head of
+// a thread, the commit was lost.
 func (s *Store) missingCommit(ctx context.Context, op string, at segno.CommitID) error {
 	var isHead bool
 	err := sqlstore.ReadRow(ctx, database{s}, op, string(at), `SELECT EXISTS (SELECT FROM {}threads WHERE (head = $1 OR tip = $1)
@@ -76,7 +76,7 @@ func (s *Store) missingCommit(ctx context.Context, op string, at segno.CommitID)
 
 func (s *Store) readLine(ctx context.Context, at segno.CommitID, w segno.Window) (nodes []sqlstore.Node, err error) {
 	var id, thread, parent []byte
-	var last segno.ThreadID // few threads have many nodes: their ids are shared
+	var last segno.ThreadID // many nodes belong to few threads, so nodes share the ids
 	var n sqlstore.Node
 	err = querier{s, s.pool}.Query(ctx, loadLine, []any{[]byte(at), w.Last, w.Entries}, []any{&id, &n.Depth, &n.Seq,
 		&n.Records[sqlstore.Checkpoint], &n.Records[sqlstore.Entries], &n.Body, &thread, &parent, &n.IsRoot}, func() error {
@@ -90,7 +90,7 @@ func (s *Store) readLine(ctx context.Context, at segno.CommitID, w segno.Window)
 	return nodes, err
 }
 
-// readBodies reads the entries that are bodies, a few at a time.
+// readBodies reads the entries that are stored in bodies, a few at a time.
 func (s *Store) readBodies(ctx context.Context, nodes []sqlstore.Node) error {
 	const atOnce = 8
 	var group sync.WaitGroup

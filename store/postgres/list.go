@@ -8,13 +8,13 @@ import (
 	"github.com/dalsegno/segno/internal/sqlstore"
 )
 
-// hashOf returns the hash that stands for a name of any length in an index.
+// hashOf returns the hash that represents a name of any length in an index.
 func hashOf(name string) []byte {
 	h := segno.HashOf([]byte(name))
 	return h[:16]
 }
 
-// hashOrNull is hashOf, and NULL for no name.
+// hashOrNull is hashOf, but returns NULL for an empty name.
 func hashOrNull(name string) []byte {
 	if name == "" {
 		return nil
@@ -46,8 +46,8 @@ func (s *Store) dialect() sqlstore.Dialect {
 	}
 }
 
-// checkpointQuery returns the query for a page. It starts with the rarest condition, in the order of the
-// index for that condition. The order is seq for the checkpoints of a thread, and otherwise n.
+// checkpointQuery returns the query for one page. It starts with the most selective condition, in the order
+// of that condition's index. The order is seq for the checkpoints of a thread, and otherwise n.
 func (s *Store) checkpointQuery(q *segno.CheckpointQuery, before int64, count int) (string, []any) {
 	var where sqlstore.Where
 	from, order := "{}commits c", "c.n"
@@ -63,8 +63,8 @@ func (s *Store) checkpointQuery(q *segno.CheckpointQuery, before int64, count in
 	where.CheckpointConditions(database{s}, q, terms, order, before)
 	where.And("NOT t.hidden")
 	limit := where.Arg(count)
-	// The commits of a thread are numbered without a gap. The planner may answer an EXISTS with a hash of all
-	// commits, but never a subquery for a value.
+	// The commits of a thread are numbered without gaps. The planner may use a hash of all commits for an
+	// EXISTS, but never for a scalar subquery.
 	return `SELECT ` + order + `, c.id, c.seq, t.id, p.id, c.checkpoint, pin.name, CASE WHEN c.parent IS NOT NULL AND p.n IS NULL
 			OR c.seq > 1 AND (SELECT x.n FROM {}commits x WHERE x.thread = c.thread AND x.seq = c.seq - 1) IS NULL
 			OR c.seq < t.seq AND (SELECT x.n FROM {}commits x WHERE x.thread = c.thread AND x.seq = c.seq + 1) IS NULL
@@ -74,7 +74,7 @@ func (s *Store) checkpointQuery(q *segno.CheckpointQuery, before int64, count in
 		WHERE ` + where.String() + ` ORDER BY ` + order + ` DESC LIMIT ` + limit, where.Args
 }
 
-// threadQuery is the query Threads of [sqlstore.Dialect].
+// threadQuery returns the query Threads of [sqlstore.Dialect].
 func (s *Store) threadQuery(q *segno.ThreadQuery) (string, []any) {
 	var where sqlstore.Where
 	where.And("NOT t.hidden")
@@ -98,8 +98,8 @@ func (s *Store) threadQuery(q *segno.ThreadQuery) (string, []any) {
 	return query, where.Args
 }
 
-// rememberPhase records the phase of a thread that has not changed since. It does nothing on a standby, which
-// cannot be written.
+// rememberPhase records the phase of a thread if the thread has not changed meanwhile. It does nothing on a
+// standby, which is read-only.
 func (s *Store) rememberPhase(ctx context.Context, f phase.Found, p segno.Phase) error {
 	_, err := database{s}.Change(ctx, "list threads", string(f.Thread.ID), `UPDATE {}threads SET phase = $1 WHERE id = $2 AND seq = $3`,
 		int16(p), []byte(f.Thread.ID), f.Seq)
@@ -109,7 +109,7 @@ func (s *Store) rememberPhase(ctx context.Context, f phase.Found, p segno.Phase)
 	return err
 }
 
-// workspaceQuery is the query Workspaces of [sqlstore.Dialect].
+// workspaceQuery returns the query Workspaces of [sqlstore.Dialect].
 func workspaceQuery(paths [][]byte, device, inode int64) (string, []any) {
 	hashes := make([][]byte, len(paths))
 	for i, p := range paths {

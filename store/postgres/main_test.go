@@ -16,8 +16,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// The tests run this binary again as another process, which works on the store until it
-// is done or killed.
+// The tests run this binary again as another process, which works on the store until it finishes or is
+// killed.
 const (
 	childURL    = "SEGNO_TEST_STORE"
 	childSchema = "SEGNO_TEST_SCHEMA"
@@ -64,8 +64,8 @@ var schemas atomic.Int64
 // newSchema returns the name of a schema that does not exist.
 func newSchema() string { return fmt.Sprintf("test_%d", schemas.Add(1)) }
 
-// openStore opens a store for tests that do not depend on durability: the server answers before its disk has
-// the data.
+// openStore opens a store for tests that do not depend on durability: the server answers before the data is
+// on disk.
 func openStore(t testing.TB, o Options) *Store {
 	t.Helper()
 	return openAt(t, server.URL+"&synchronous_commit=off", o, func(*pgxpool.Config) {})

@@ -53,8 +53,8 @@ func (o objects) Has(ctx context.Context, name segno.Hash) (ok bool, err error) 
 // Batch implements [segno.Objects].
 func (o objects) Batch() segno.Batch { return ledger.NewBatch(sink{o}) }
 
-// sink is the [ledger.Sink] of the store. Before a commit it writes only bodies. A collection deletes a body
-// that no commit names, so Drop has nothing to do.
+// sink is the [ledger.Sink] of the store. Before a commit it writes only bodies. Drop has nothing to do,
+// because a collection deletes a body that no commit names.
 type sink struct{ objects }
 
 // Encode implements [ledger.Sink]: a large object becomes a body.
@@ -73,8 +73,8 @@ func (k sink) Encode(ctx context.Context, name segno.Hash, data []byte) (o segno
 	return o, err
 }
 
-// Spill implements [ledger.Sink]. Small objects go to the table of bodies, because a bucket is slow for
-// many small objects.
+// Spill implements [ledger.Sink]. It writes small objects to the table of bodies, because a bucket is slow
+// for many small objects.
 func (k sink) Spill(ctx context.Context, all []segno.Object) ([]segno.Object, error) {
 	now := k.s.options.now()
 	var names []string
@@ -98,7 +98,7 @@ func (k sink) Finish(ctx context.Context) ([]string, error) {
 // Drop implements [ledger.Sink].
 func (k sink) Drop() error { return nil }
 
-// Keep implements [segno.Objects]. The age of the objects that the batch found in the store starts again.
+// Keep implements [segno.Objects]. It resets the age of the objects that the batch found in the store.
 func (o objects) Keep(ctx context.Context, staged segno.Staged) error {
 	const op = "keep objects"
 	now := o.s.options.now()
@@ -125,7 +125,7 @@ func (o objects) Keep(ctx context.Context, staged segno.Staged) error {
 
 func (s *Store) keep(ctx context.Context, brought []stagedObject, found [][]byte, born int64) error {
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		// The rows are locked first: a collection may be about to delete them.
+		// Lock the rows first, because a collection may be about to delete them.
 		var name []byte
 		present := map[string]bool{}
 		err := querier{s, tx}.Query(ctx, `SELECT name FROM {}objects WHERE name = ANY($1::bytea[]) ORDER BY name FOR UPDATE`, []any{found},
@@ -152,11 +152,11 @@ func (s *Store) keep(ctx context.Context, brought []stagedObject, found [][]byte
 	})
 }
 
-// stagedObject is an object of a batch that is not in the store yet.
+// stagedObject is an object of a batch that is not yet in the store.
 type stagedObject struct {
-	name segno.Hash // in the database
+	name segno.Hash // the name in the database
 	size int64
-	data []byte // its encoding and its encoded bytes, or nil if they are in a body
+	data []byte // the encoding and the encoded bytes, or nil if they are in a body
 	body string // the name of the body, or ""
 }
 
@@ -166,8 +166,8 @@ const (
 	stagedBody   = 1 // the name of a body follows
 )
 
-// stagedObjects returns the new objects of a batch, sorted by name. expired is an object that was
-// staged so long ago that its body may have been deleted.
+// stagedObjects returns the new objects of a batch, sorted by name. expired is an object that was staged so
+// long ago that its body may have been deleted, or the zero hash.
 func (s *Store) stagedObjects(staged segno.Staged) (brought []stagedObject, expired segno.Hash, err error) {
 	const op = "read staged objects"
 	if len(staged.Packs) > 0 {
@@ -198,7 +198,7 @@ func (s *Store) stagedObjects(staged segno.Staged) (brought []stagedObject, expi
 	return brought, expired, nil
 }
 
-// columns returns objects as arguments of a statement.
+// columns returns the objects as arguments of a statement.
 func columns(all []stagedObject) (names [][]byte, sizes []int64, datas [][]byte, bodies []string) {
 	for i := range all {
 		o := &all[i]

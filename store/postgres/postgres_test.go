@@ -22,7 +22,7 @@ func testStore(t *testing.T, bucket func(*testing.T) Bucket) {
 	room := openStore(t, Options{})
 	storetest.Test(t, func(t *testing.T) segno.Store {
 		o := Options{Clock: clock.Now, Bucket: bucket(t)}
-		if !strings.Contains(t.Name(), "/scale/") { // those measure the tables
+		if !strings.Contains(t.Name(), "/scale/") { // the scale tests measure the tables
 			o.Schema = room.options.Schema
 			t.Cleanup(func() { emptyStore(t, room) })
 		}
@@ -69,7 +69,7 @@ func rawRows(t *testing.T, s *Store) []byte {
 
 var allTables = [...]string{"threads", "commits", "terms", "pins", "links", "workspaces", "operations", "objects", "bodies"}
 
-// emptyStore empties a store: to create a new one takes a tenth of a second.
+// emptyStore empties a store, because creating a new one takes a tenth of a second.
 func emptyStore(t *testing.T, s *Store) {
 	ctx := context.WithoutCancel(t.Context()) // the context of a cleanup has ended
 	for _, table := range allTables {
@@ -79,7 +79,7 @@ func emptyStore(t *testing.T, s *Store) {
 	}
 }
 
-// noise returns text that hardly compresses, always the same.
+// noise returns text that hardly compresses. It returns the same text in each call.
 func noise(n int) string {
 	var b strings.Builder
 	for h := segno.HashOf(nil); b.Len() < n; h = segno.HashOf(h[:]) {

@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// TestNULIsAByteLikeAnother verifies ids with NUL, which PostgreSQL's text cannot hold.
+// TestNULIsAByteLikeAnother verifies ids with NUL, which PostgreSQL's text cannot contain.
 func TestNULIsAByteLikeAnother(t *testing.T) {
 	s := openStore(t, Options{})
 	const nul = "\x00a\x00"
@@ -84,7 +84,7 @@ func TestLeasesUseTheServersClock(t *testing.T) {
 }
 
 // TestCollectingBesideWriters makes writers name objects that were kept long ago while collections delete
-// unused objects. Each commit has all its objects, or is refused and names the missing one.
+// unused objects. Each commit must have all its objects, or be refused with the name of the missing one.
 func TestCollectingBesideWriters(t *testing.T) {
 	clock := storetest.NewClock()
 	s := openAt(t, server.URL+"&synchronous_commit=off&pool_max_conns=6", Options{Clock: clock.Now}, func(*pgxpool.Config) {})
@@ -171,7 +171,7 @@ func commitOld(t *testing.T, s *Store, head segno.Head, data string) (segno.Head
 }
 
 // TestConflictingWriters makes many threads commit the same objects in different orders, and change one
-// workspace. All commits succeed.
+// workspace. All commits must succeed.
 func TestConflictingWriters(t *testing.T) {
 	s := openAt(t, server.URL+"&pool_max_conns=8", Options{}, func(*pgxpool.Config) {})
 	const writers, rounds = 8, 8

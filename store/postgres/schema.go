@@ -15,29 +15,30 @@ import (
 // refuses newer ones.
 const schemaVersion = 2
 
-// migrations lead from each version to the next. "{}" stands for the schema's name and a dot.
+// migrations contains the step from each version to the next. "{}" stands for the schema's name and a dot.
 //
-// Ids are bytes, because text cannot hold NUL. Rows refer to each other by n, with one exception: one read of
-// a thread's row must return the whole head, so its head and tip are ids, and session is the record of the
-// newest link.
+// Ids are bytes, because text cannot contain NUL. Rows refer to each other by n, with one exception: a single
+// read of a thread's row must return the whole head, so its head and tip are ids, and session is the record
+// of the newest link.
 //
-// commits holds every commit. A commit that is a node of the tree has a line and a depth, the number of its
-// ancestors. A line is a sequence of nodes of one thread, each the only child on that line of the node before
-// it. Its number is the n of its first node. The parent of that node is on another line. So a line needs no
-// row, and a query finds the ancestors of a node segment by segment: see line.go. turn, high, epoch, link,
-// head and tip are the commit's result, for a repeated commit. NULL stands for their usual values: high is
-// turn, epoch is 0, head and tip are the commit itself.
+// commits contains every commit. A commit that is a node of the tree has a line and a depth, which is the
+// number of its ancestors. A line is a sequence of nodes of one thread. Each is the only child on that line
+// of the node before it. The number of a line is the n of its first node. The parent of that node is on
+// another line. A line thus needs no row, and a query finds the ancestors of a node segment by segment: see
+// line.go. turn, high, epoch, link, head and tip are the commit's result, for a repeated commit. NULL stands
+// for their usual values: high is turn, epoch is 0, head and tip are the commit itself.
 //
-// terms finds checkpoints by session, key and other values. A term is the first eight bytes of a hash; the
-// store compares each hit with the query. whole is the hash of the parent thread; it, session and workspace
-// have sixteen bytes.
+// terms is the index of checkpoints by session, key and other values. A term is the first eight bytes of a
+// hash; the store compares each hit with the query. whole is the hash of the parent thread. whole, session
+// and workspace have sixteen bytes.
 //
-// phase is the phase of the thread's newest turn, a [segno.Phase]; 0 is unknown. It seldom changes, and so
-// does its index.
+// phase is the phase of the thread's newest turn, a [segno.Phase]; 0 means unknown. It seldom changes, so its
+// index seldom changes, too.
 //
-// The values are compressed already, so the server must not compress them again: EXTERNAL. A step of some
+// The values are already compressed, so the server must not compress them again: EXTERNAL. A step of some
 // kilobytes is one row without an overflow row: toast_tuple_target. Each commit changes the row of its
-// thread. No changed column but phase has an index, so the server rewrites the row on its own page.
+// thread. phase is the only changed column with an index, so the server usually rewrites the row on its own
+// page.
 var migrations = [schemaVersion]string{`
 CREATE SEQUENCE {}commit_numbers;
 
@@ -114,11 +115,11 @@ ALTER TABLE {}threads ADD COLUMN phase smallint NOT NULL DEFAULT 0;
 CREATE INDEX threads_phase ON {}threads (phase, id) WHERE NOT hidden;
 `}
 
-// sealedVersion is a bit of the version of a sealed store. It makes a segno that does not know seals refuse
-// the store. A sealed store has one more table, with the mark of its key.
+// sealedVersion is a bit in the version of a sealed store. It makes a segno that does not support seals
+// refuse the store. A sealed store has one more table, with the mark of its key.
 const sealedVersion = 1 << 16
 
-// migrate brings the schema to the present version. If several processes migrate, the first one does it in
+// migrate upgrades the schema to the current version. If several processes migrate, the first one does it in
 // one transaction, and the others wait for it.
 func (s *Store) migrate(ctx context.Context) error {
 	version, err := s.version(ctx, s.pool)
@@ -137,8 +138,8 @@ func (s *Store) migrate(ctx context.Context) error {
 			s.options.Schema); err != nil {
 			return err
 		}
-		// While this transaction waited, another process may have created the tables. The next
-		// statements see them.
+		// While this transaction waited, another process may have created the tables. The next statements
+		// then find them.
 		if err := s.execAll(ctx, tx, []change{{`CREATE SCHEMA IF NOT EXISTS ` + s.schema, nil},
 			{`CREATE TABLE IF NOT EXISTS {}meta (version integer NOT NULL, store text NOT NULL)`, nil}}); err != nil {
 			return err

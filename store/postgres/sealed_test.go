@@ -107,8 +107,8 @@ func swap(table, column, one, other string) string {
 		`) OR (x.` + other + ` AND y.` + one + `)`
 }
 
-// TestSealedRecordsOpenOnlyInTheirRow moves records to other rows, or replaces them by plain ones. A read returns
-// KindCorrupt and names the record, and other records are read as before.
+// TestSealedRecordsOpenOnlyInTheirRow moves records to other rows, or replaces them with plain ones. A read
+// must return KindCorrupt and name the record, and other records must be read as before.
 func TestSealedRecordsOpenOnlyInTheirRow(t *testing.T) {
 	name := segno.HashOf([]byte("object of next")).String()
 	loadMiddle := func(ctx context.Context, s *Store) error { return load(ctx, s, "middle") }
@@ -231,8 +231,8 @@ func fillSealed(t *testing.T, s *Store) {
 	}
 }
 
-// TestOlderVersionRefusesASealedStore verifies that a segno that does not know seals sees a sealed store as a newer
-// version.
+// TestOlderVersionRefusesASealedStore verifies that a segno that does not support seals treats a sealed store
+// as one of a newer version.
 func TestOlderVersionRefusesASealedStore(t *testing.T) {
 	s := openStore(t, Options{Key: storetest.SealedKey()})
 	var version int

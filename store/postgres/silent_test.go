@@ -12,9 +12,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// TestNoDamageIsSilent flips bits of the values of a store, one at a time, as only a superuser
-// or a broken disk can. Each later read returns the data that was written, or an error of
-// another kind than [segno.KindNotFound].
+// TestNoDamageIsSilent flips bits of the values of a store, one at a time, as only a superuser or a broken
+// disk can. Each later read must return the data that was written, or an error of another kind than
+// [segno.KindNotFound].
 func TestNoDamageIsSilent(t *testing.T) {
 	s := openStore(t, Options{})
 	trial := storetest.NewDamageTrial(t, s)
@@ -41,7 +41,7 @@ func TestNoDamageIsSilent(t *testing.T) {
 }
 
 // TestALostRowIsNotSilent deletes each row of a thread, one at a time. No other row has the id of its commit,
-// so Load returns KindNotFound for it; but the list of the thread and its state, or its chain, are damaged.
+// so Load returns KindNotFound for it. The list of the thread and its state, or its chain, must be damaged.
 func TestALostRowIsNotSilent(t *testing.T) {
 	s := openStore(t, Options{})
 	storetest.NewDamageTrial(t, s)

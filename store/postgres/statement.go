@@ -8,21 +8,21 @@ import (
 	"github.com/dalsegno/segno/internal/ledger"
 )
 
-// statement builds the one statement that is a commit. Its parts read the database as it was when the
-// statement began, except for the row of the thread: the statement locks that row first and compares its
-// newest version. So of many writers that expect one head, one is applied. If another transaction adds a
-// commit of the same id or another child of the parent meanwhile, a unique index refuses the statement, and
-// it is executed again.
+// statement builds the single statement of a commit. Its parts read the database as it was when the
+// statement began, except for the row of the thread: the statement first locks that row and compares its
+// newest version. If many writers expect one head, only one commit is therefore applied. If another
+// transaction meanwhile adds a commit with the same id or another child of the parent, a unique index
+// refuses the statement, and it is executed again.
 //
-// The statement returns no row if the commit is not applied; [Store.explain] finds out why. The conditions
-// are those of [ledger.Admit]; the cases of internal/testing/ledgertest hold for both.
+// The statement returns no row if the commit is not applied; [Store.explain] determines the reason. The
+// conditions are those of [ledger.Admit]; internal/testing/ledgertest tests both with the same cases.
 type statement struct {
 	text       strings.Builder
 	args       []any
 	conditions []string
 }
 
-// arg adds an argument and returns its mark.
+// arg adds an argument and returns its placeholder.
 func (b *statement) arg(kind string, value any) string {
 	b.args = append(b.args, value)
 	return fmt.Sprintf("$%d::%s", len(b.args), kind)
@@ -68,7 +68,7 @@ func (s *Store) statement(w *encodedCommit) (string, []any) {
 	return s.sql(b.text.String()), b.args
 }
 
-// pointers returns the new head and tip, or "" if they do not change.
+// pointers returns the new head and tip, or "" for those that do not change.
 func (b *statement) pointers(w *encodedCommit, id string) (head, tip string) {
 	if w.Move == nil {
 		if w.IsNode() {
@@ -109,7 +109,7 @@ func (b *statement) updateThread(w *encodedCommit, head, tip string) {
 	b.add(" WHERE %s"+returning, strings.Join(b.conditions, " AND "))
 }
 
-// createThread inserts the thread's row unless there is one with its id.
+// createThread inserts the thread's row unless a row with its id exists.
 func (b *statement) createThread(w *encodedCommit, head, tip string) {
 	if head == "" {
 		head, tip = "''::bytea", "''::bytea"
@@ -139,7 +139,7 @@ func nextPhases(c *segno.Commit) (next [4]int16) {
 }
 
 // insertCommit adds the commit's row and its terms. A node continues the line of its parent if the parent is
-// the last node of that line and of the same thread. Otherwise the node starts a new line.
+// the last node of that line and belongs to the same thread. Otherwise the node starts a new line.
 func (b *statement) insertCommit(w *encodedCommit, id string) {
 	line, depth := "NULL::bigint", "NULL::integer"
 	if w.IsNode() {

@@ -18,18 +18,18 @@ import (
 
 // Store is a [segno.Store] in a schema of a PostgreSQL database. It also implements [segno.Chains],
 // [segno.Workspaces], [segno.Leaser], [segno.Collector], [segno.Eraser] and [segno.Watcher]. All methods
-// may be called at once, by many processes on many machines.
+// may be called concurrently, by many processes on many machines.
 type Store struct {
 	*common
 
 	options  Options
 	name     string // host, database and schema, for errors; never the password
 	schema   string // quoted
-	id       string // of the store, a random text in its meta table
+	id       string // the store's id, a random text in its meta table
 	pool     *pgxpool.Pool
 	ownsPool bool
 	records  sqlstore.Records
-	isSealed bool // as the database records
+	isSealed bool // as recorded in the database
 	watch    sqlstore.Watch
 	calls    sqlstore.Calls
 }
@@ -46,33 +46,32 @@ var (
 	_ segno.Watcher    = (*Store)(nil)
 )
 
-// Options say how a store is opened. The zero Options are valid.
+// Options configure how a store is opened. The zero Options are valid.
 type Options struct {
-	// Bucket stores bodies above 256 KB; nil stores them in a table. All processes that open the
-	// store must use the same bucket. The caller closes it, after the store.
+	// Bucket stores bodies above 256 KB; nil means a table. All processes that open the store must use the
+	// same bucket. The caller closes it, after the store.
 	Bucket Bucket
-	// Schema is the schema of the store's tables: letters, digits and underscores. Open creates it
-	// if it is missing. Empty is "segno".
+	// Schema is the schema of the store's tables: letters, digits and underscores. Open creates it if it is
+	// missing. "" means "segno".
 	Schema string
-	// MustExist makes Open return [segno.KindNotFound] if the schema has no store, instead of creating
-	// one.
+	// MustExist makes Open return [segno.KindNotFound] if the schema does not contain a store, instead of
+	// creating one.
 	MustExist bool
-	// Clock returns the time for the age of objects and of leases. nil is time.Now for objects and
-	// the server's clock for leases. No order depends on it.
+	// Clock returns the time for the age of objects and of leases. nil means time.Now for objects and the
+	// server's clock for leases. No order depends on it.
 	Clock func() time.Time
-	// Patience is how long a call retries while the server cannot be reached; 0 is 5 seconds. The
-	// end of the call's context ends it earlier.
+	// Patience is how long a call retries while the server cannot be reached; 0 means 5 seconds. The end of
+	// the call's context ends it earlier.
 	Patience time.Duration
-	// Key, if not nil, seals the store with AES-256. It is 32 random bytes, the same for all
-	// processes. A store is sealed from its creation or never; a wrong key is
-	// [segno.KindRefused]. A record that was changed or moved to another row is
-	// [segno.KindCorrupt]. A key does not detect a row that was deleted, or replaced by an older
-	// version of the same row.
+	// Key, if not nil, seals the store with AES-256. It is 32 random bytes, the same for all processes. A
+	// store is sealed from its creation or never. A wrong key is [segno.KindRefused]. A record that was
+	// changed or moved to another row is [segno.KindCorrupt]. A key cannot detect that a row was deleted,
+	// or replaced by an older version of the same row.
 	//
 	// A reader of the database and the bucket without the key learns the ids of threads, commits,
-	// workspaces and operations; the tree of commits with its heads, epochs and turns; which
-	// checkpoints have a pin; which checkpoints have an equal session or an equal pair in Meta, but
-	// not its value; the lengths of records and objects; when objects came; when leases expire.
+	// workspaces and operations; the tree of commits with its heads, epochs and turns; which checkpoints
+	// have a pin; which checkpoints have an equal session or an equal pair in Meta, but not its value; the
+	// lengths of records and objects; when objects were added; when leases expire.
 	Key []byte
 }
 
@@ -99,17 +98,19 @@ func (o *Options) now() time.Time {
 	return o.Clock()
 }
 
-// Open opens the store in a database and creates its schema if it is missing. url is a connection string
-// as PostgreSQL's own programs accept it: "postgres://user:password@host:port/database". Its parameter
-// pool_max_conns limits the connections; without it there are at most 4, or as many as CPUs. The error is
-// [segno.KindNewer] for a store that a newer segno wrote; Open does not change it.
+// Open opens the store in a database and creates its schema if it is missing. url is a connection string in
+// the form that PostgreSQL's own programs accept: "postgres://user:password@host:port/database". Its
+// parameter pool_max_conns limits the number of connections; the default is the larger of 4 and the number
+// of CPUs. If a newer segno wrote the store, the error has [segno.KindNewer], and Open does not change the
+// store.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	return open(ctx, url, o, func(*pgxpool.Config) {})
 }
 
-// OpenPool is [Open] with the connections of a pool, which the caller closes after the store. A write that
-// was sent to the server is not cancelled when its context ends, because the pool may be configured to
-// abandon such a statement, and the server may execute an abandoned statement later.
+// OpenPool is [Open] with the connections of a pool, which the caller closes after the store. If the
+// context of a write ends after the write was sent to the server, the write is not cancelled, because the
+// pool may be configured to abandon such a statement, and the server may execute an abandoned statement
+// later.
 func OpenPool(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -147,13 +148,13 @@ func newStore(config *pgxpool.Config, o Options) *Store {
 	s := &Store{options: o, schema: pgx.Identifier{o.Schema}.Sanitize(),
 		name:    fmt.Sprintf("%s:%d/%s, schema %s", at.Host, at.Port, at.Database, o.Schema),
 		records: sqlstore.Records{Compressor: record.NewSqueezer(), CorruptHint: "restore the record from a backup of the database"}}
-	// Waiting callers poll. A transaction with NOTIFY would take a lock at its commit that all others with NOTIFY
-	// wait for (PreCommit_Notify in PostgreSQL's async.c).
+	// Waiting callers poll. At its commit, a transaction with NOTIFY would take a lock for which all others
+	// with NOTIFY wait (PreCommit_Notify in PostgreSQL's async.c).
 	s.common = sqlstore.NewCommon(s, database{s}, &s.records, &s.watch, s.dialect())
 	return s
 }
 
-// start brings the schema to the present version.
+// start upgrades the schema to the current version.
 func (s *Store) start(ctx context.Context) (*Store, error) {
 	if err := s.withRetry(ctx, s.migrate); err != nil {
 		s.closePool()
@@ -163,7 +164,7 @@ func (s *Store) start(ctx context.Context) (*Store, error) {
 }
 
 // cancelQuery makes the server cancel a statement when its context ends, and waits for the server's answer.
-// The server may still execute a statement that the client only stops waiting for.
+// If the client only stopped waiting, the server might still execute the statement.
 func cancelQuery(c *pgconn.PgConn) ctxwatch.Handler {
 	return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: 5 * time.Second}
 }
@@ -176,8 +177,8 @@ func (s *Store) writeContext(ctx context.Context) context.Context {
 	return context.WithoutCancel(ctx)
 }
 
-// Close waits for the calls under way, ends those that wait for a commit, and closes the connections of
-// [Open]. A second Close does nothing.
+// Close waits for calls in progress, ends those that wait for a commit, and closes the connections that
+// [Open] made. A second Close does nothing.
 func (s *Store) Close() error {
 	if s.calls.Close(s.watch.NotifyAll) {
 		s.closePool()
@@ -191,7 +192,8 @@ func (s *Store) closePool() {
 	}
 }
 
-// sql replaces the marks in a query: "{}" by the schema, and "?" before the number of an argument by "$".
+// sql replaces the placeholders in a query: "{}" with the schema, and "?" before the number of an argument
+// with "$".
 func (s *Store) sql(query string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(query, "{}", s.schema+"."), "?", "$")
 }
@@ -212,7 +214,7 @@ func (q querier) Query(ctx context.Context, query string, args, dest []any, each
 	return err
 }
 
-// once calls f, which Close waits for, and gives its error a kind.
+// once calls f and returns its error with a kind. Close waits for it.
 func (s *Store) once(ctx context.Context, op, name string, f func(context.Context) error) error {
 	if err := s.calls.Begin(ctx, op); err != nil {
 		return err
@@ -221,7 +223,7 @@ func (s *Store) once(ctx context.Context, op, name string, f func(context.Contex
 	return s.fail(ctx, op, name, f(ctx))
 }
 
-// call is once that calls f again if a lost connection interrupted it.
+// call is once, but calls f again if a lost connection interrupted it.
 func (s *Store) call(ctx context.Context, op, name string, f func(context.Context) error) error {
 	return s.once(ctx, op, name, func(ctx context.Context) error { return s.withRetry(ctx, f) })
 }

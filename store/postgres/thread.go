@@ -38,7 +38,7 @@ func (s *Store) Delete(ctx context.Context, thread segno.ThreadID) error {
 	return err
 }
 
-// Lease implements [sqlstore.Database]. Options.Clock gives the time, or else the server.
+// Lease implements [sqlstore.Database]. The time comes from Options.Clock, or else from the server.
 func (d database) Lease(ctx context.Context, op string, thread segno.ThreadID) (l sqlstore.LeaseRow, now time.Time, err error) {
 	l.Thread = thread
 	var exists bool
@@ -59,7 +59,7 @@ func (database) LeaseOwner(l *sqlstore.LeaseRow) any { return l.Owner }
 
 func (database) VerifyLease(string, *sqlstore.LeaseRow) error { return nil }
 
-// Rename implements [segno.Renamer]. A repeated execution finds the new title, and changes nothing.
+// Rename implements [segno.Renamer]. A repeated execution finds the new title and changes nothing.
 func (s *Store) Rename(ctx context.Context, thread segno.ThreadID, from, to string) error {
 	const op = "rename thread"
 	id := string(thread)
@@ -79,7 +79,7 @@ func (s *Store) Rename(ctx context.Context, thread segno.ThreadID, from, to stri
 		tag, err := s.pool.Exec(s.writeContext(ctx), s.sql(`UPDATE {}threads SET record = $3 WHERE id = $1 AND record = $2 AND NOT hidden`),
 			[]byte(id), rec, next)
 		if err == nil && tag.RowsAffected() == 0 {
-			err = errRetry // another process renamed or deleted it in between
+			err = errRetry // another process renamed or deleted it meanwhile
 		}
 		return err
 	})

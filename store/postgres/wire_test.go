@@ -16,7 +16,7 @@ import (
 
 // wire is between a store and its server: it counts round trips, and can lose answers.
 type wire struct {
-	trips atomic.Int64 // how often the client waited for an answer
+	trips atomic.Int64 // the number of times that the client waited for an answer
 	lose  atomic.Bool  // the next answer is read and not passed on
 }
 
@@ -25,7 +25,7 @@ type wireConn struct {
 	w *wire
 
 	mu      sync.Mutex
-	waiting bool // something was written since the last answer
+	waiting bool // the client has written since the last answer
 }
 
 func (w *wire) adjust(c *pgxpool.Config) {
@@ -139,8 +139,8 @@ func readAll(t *testing.T, s *Store) (sum int) {
 	return sum
 }
 
-// TestAnAnswerIsLost loses the answer of the server to a commit. The commit is applied once, and its writer
-// gets the head.
+// TestAnAnswerIsLost loses the answer of the server to a commit. The commit must be applied once, and its
+// writer must get the head.
 func TestAnAnswerIsLost(t *testing.T) {
 	for _, patience := range []time.Duration{time.Nanosecond, 10 * time.Second} {
 		w := new(wire)
@@ -151,7 +151,7 @@ func TestAnAnswerIsLost(t *testing.T) {
 			if c, err = turn(t.Context(), s, head, segno.CommitID(fmt.Sprint("turn ", i))); err != nil {
 				break
 			}
-			// A new connection prepares the statement first: the answer to that is lost.
+			// A new connection prepares the statement first, and the answer to that is lost.
 			w.lose.Store(i%2 == 1 || patience > time.Second)
 			head, err = s.Commit(t.Context(), c)
 			if w.lose.Load() {

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// maxSmall is how many bytes of a batch are compressed well. A longer batch is bulk, such as a first
-	// snapshot, and is compressed fast.
+	// maxSmall is the number of bytes of a batch that are compressed well. A longer batch is bulk, such as a
+	// first snapshot, and is compressed fast.
 	maxSmall = 4 << 20
-	// maxCompressed is how many bytes of a batch are compressed at all. The rest is stored plain, because
-	// the caller waits; [Store.CompressPacks] compresses it later.
+	// maxCompressed is the number of bytes of a batch that are compressed at all. The rest is stored plain,
+	// because the caller waits; [Store.CompressPacks] compresses it later.
 	maxCompressed = 32 << 20
 )
 
@@ -24,9 +24,9 @@ type sink struct {
 	plain plainPacks
 
 	mu    sync.Mutex // guards the fields below
-	bytes int64      // of the objects so far
+	bytes int64      // the total size of the objects so far
 	pack  *packWriter
-	known map[segno.Hash]struct{} // the stored names of all objects, see learnNames; nil until then
+	known map[segno.Hash]struct{} // the stored names of all objects; nil until learnNames reads them
 	asked int
 }
 
@@ -47,8 +47,8 @@ func (k *sink) Has(ctx context.Context, name segno.Hash) (bool, error) {
 	return found, nil
 }
 
-// learnNames reads the names of all objects once the batch has asked for a quarter as many: to read a name in
-// a scan costs a fraction of a look-up.
+// learnNames reads the names of all objects once the batch has asked for a quarter of that number, because
+// reading a name in a scan costs a fraction of a look-up.
 func (k *sink) learnNames(ctx context.Context) error {
 	const fraction = 4
 	if k.known != nil {
@@ -79,9 +79,9 @@ func (k *sink) learnNames(ctx context.Context) error {
 	})
 }
 
-// Encode implements [ledger.Sink]. Once the batch has a pack, the object goes there. How well an object is
-// compressed depends on the bytes of the batch so far. Compression runs outside of the lock, so that several
-// goroutines can compress at the same time; only the pack is written under it.
+// Encode implements [ledger.Sink]. Once the batch has a pack, the object goes there. The compression level of
+// an object depends on the bytes of the batch so far. Compression runs outside the lock, so that several
+// goroutines can compress at the same time; only the pack is written under the lock.
 func (k *sink) Encode(_ context.Context, name segno.Hash, data []byte) (o segno.Object, err error) {
 	err = k.encode(&o, name, data)
 	return o, fail("put object", name.String(), err)
@@ -105,7 +105,7 @@ func (k *sink) encode(o *segno.Object, name segno.Hash, data []byte) error {
 	defer records.Compressor.Free(buf)
 	encoded := records.EncodeObject((*buf)[:0], stored, data, compress)
 	if records.Sealer == nil {
-		*buf = encoded // it may have grown
+		*buf = encoded // keep the buffer, because it may have grown
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()

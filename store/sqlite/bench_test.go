@@ -21,13 +21,13 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// The benchmarks measure ratios to the bare work of the same run, as the design states them: a slow disk slows
-// both sides.
+// The benchmarks measure ratios to the bare work in the same run, as the design states them, because a slow
+// disk slows both sides.
 
-// step returns a message of an agent of about two kilobytes, as a model writes it.
+// step returns an agent's message of about two kilobytes, as a model writes it.
 func step(r *rand.Rand, i int) segno.Entry { return stepOfText(r, i, 1500) }
 
-// stepOfText returns a message of an agent with a text of some size.
+// stepOfText returns an agent's message with a text of the given size.
 func stepOfText(r *rand.Rand, i, size int) segno.Entry {
 	words := strings.Fields(`the function returns an error when file is missing so we should check path before reading it and
 		then wrap context that caller can see which record was damaged test passes now let me look at server handler next change
@@ -122,8 +122,8 @@ func TestAStepIsSmall(t *testing.T) {
 	}
 }
 
-// BenchmarkCommitStep commits 1,000 steps of 2 KB, each beside a bare append and
-// fsync of the same bytes.
+// BenchmarkCommitStep commits 1,000 steps of 2 KB, and compares each with a bare append and fsync of the same
+// bytes.
 func BenchmarkCommitStep(b *testing.B) {
 	const n = 1000
 	all := steps(n)

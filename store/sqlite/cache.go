@@ -7,19 +7,19 @@ import (
 	"github.com/dalsegno/segno/internal/sqlstore"
 )
 
-// cacheSize is how many bytes of records a store caches: a few long threads.
+// cacheSize is the number of bytes of records that a store caches: a few long threads.
 const cacheSize = 8 << 20
 
-// cache has the lines that were loaded last, so that a caller that loads a thread again reads only its new
+// cache holds the lines that were loaded last, so that a caller that loads a thread again reads only its new
 // commits. A commit and its ancestors never change, so a cached line is valid as long as its last commit
-// exists. All methods may be called at once.
+// exists. All methods may be called concurrently.
 type cache struct {
 	mu    sync.Mutex
-	lines []cachedLine // the most recently used is the last
+	lines []cachedLine // ordered by use, the most recent last
 }
 
-// cachedLine is a line from its root on, so that the index of a node is its depth. Its nodes and their records
-// are never written.
+// cachedLine is a line, starting at its root, so that the index of a node is its depth. Its nodes and their
+// records are never modified.
 type cachedLine struct {
 	line  int64 // the number of its newest segment
 	size  int
@@ -39,7 +39,7 @@ func (c *cache) get(line int64) []sqlstore.Node {
 	return l.nodes
 }
 
-// put replaces the cached nodes of a line, and evicts the lines that were not used for the longest time.
+// put replaces the cached nodes of a line, and evicts the least recently used lines.
 func (c *cache) put(line int64, nodes []sqlstore.Node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,7 +56,7 @@ func (c *cache) put(line int64, nodes []sqlstore.Node) {
 	c.lines = slices.Delete(c.lines, 0, keep)
 }
 
-// memorySize returns about how many bytes nodes occupy.
+// memorySize returns approximately how many bytes nodes occupy.
 func memorySize(nodes []sqlstore.Node) (size int) {
 	const nodeSize = 256
 	for i := range nodes {

@@ -9,8 +9,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// TestADeadlineWhileAnotherWrites verifies that a commit that startWaiting for another process ends with its context,
-// and that the error wraps the context's error.
+// TestADeadlineWhileAnotherWrites verifies that a commit that waits for another process ends with its
+// context, and that the error wraps the context's error.
 func TestADeadlineWhileAnotherWrites(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir)

@@ -13,20 +13,20 @@ import (
 	"github.com/dalsegno/segno/internal/sqlstore"
 )
 
-// checker is a check under way.
+// checker is a check in progress.
 type checker struct {
 	segno.Checked
 
 	s           *Store
 	c           *conn
-	ctx         context.Context // of the caller, which may cancel it
-	queryCtx    context.Context // of the queries
+	ctx         context.Context // the caller's context, which may be cancelled
+	queryCtx    context.Context // the context of the queries
 	report      func(error) bool
 	objects     map[segno.Hash]bool // stored names
 	checkpoints []*segno.Checkpoint
 }
 
-// errStopped ends a check that the caller has stopped.
+// errStopped ends a check that the caller stopped.
 var errStopped = errors.New("the check was stopped")
 
 // verdict reports err, if it is not nil, as damage.
@@ -41,8 +41,9 @@ func (k *checker) verdict(err error) error {
 	return nil
 }
 
-// each scans each row of a query into dest and calls do, which returns the damage of the row. It ends if the caller
-// cancels. If damage ends the query, each reports that under the name op, and the check goes on with the next query.
+// each scans each row of a query into dest and calls do, which returns the damage of the row. It stops if the
+// caller cancels. If damage ends the query, each reports that under the name op, and the check continues with
+// the next query.
 func (k *checker) each(op, query string, dest []any, do func() error) error {
 	err := k.c.Query(k.queryCtx, query, nil, dest, func() error {
 		damage := do()
@@ -57,7 +58,7 @@ func (k *checker) each(op, query string, dest []any, do func() error) error {
 	return err
 }
 
-// Check implements [segno.Checker]. It reads the database as it is at one moment.
+// Check implements [segno.Checker]. It reads one snapshot of the database.
 func (s *Store) Check(ctx context.Context, p segno.CheckPolicy, report func(error) bool) (segno.Checked, error) {
 	k := &checker{s: s, ctx: ctx, report: report, objects: map[segno.Hash]bool{}}
 	err := s.readApart(ctx, "check", s.dir, func(queryCtx context.Context, c *conn) (err error) {
@@ -112,7 +113,7 @@ func (k *checker) checkThreads() error {
 		})
 }
 
-// checkPhases verifies that each thread that is not deleted has one phase.
+// checkPhases verifies that each thread that is not deleted has exactly one phase.
 func (k *checker) checkPhases() error {
 	if !k.s.hasPhases {
 		return nil
@@ -124,7 +125,7 @@ func (k *checker) checkPhases() error {
 }
 
 // checkCommits decodes every node and verifies its place: one deeper than its parent, on the parent's line or
-// the first of a new one, and later in its thread.
+// the first node of a new line, and later in its thread.
 func (k *checker) checkCommits() error {
 	nodes := make([]sqlstore.Node, 1)
 	n := &nodes[0]
@@ -219,7 +220,7 @@ func (k *checker) checkObjects() error {
 		if err == nil {
 			return nil
 		}
-		// A collection may have deleted or moved the object since the check began.
+		// A collection may have deleted or moved the object after the check began.
 		_, nowErr := k.s.readObject(k.ctx, name, name)
 		switch kind := segno.KindOf(nowErr); {
 		case nowErr == nil, kind == segno.KindNotFound:

@@ -19,7 +19,8 @@ import (
 	"github.com/dalsegno/segno/store/storetest"
 )
 
-// headerSumSize is the position in the database header of how many bytes a page has for its checksum.
+// headerSumSize is the position of the database header's field for the number of bytes that each page
+// reserves for its checksum.
 const headerSumSize = 20
 
 // wantSums verifies whether the pages of a closed database have space for checksums.
@@ -34,7 +35,8 @@ func wantSums(t *testing.T, file string, want bool) {
 	}
 }
 
-// TestChecksumsOfAFixture computes the checksums of the pages of a store on disk as docs/format.md describes them.
+// TestChecksumsOfAFixture computes the checksums of the pages of a store on disk as docs/format.md describes
+// them.
 func TestChecksumsOfAFixture(t *testing.T) {
 	data := readFile(t, filepath.Join("testdata", "v3", databaseName))
 	for n := uint32(1); len(data) > 0; n++ {
@@ -52,8 +54,8 @@ func TestChecksumsOfAFixture(t *testing.T) {
 	}
 }
 
-// TestEachPageIsVerified flips a bit of each page and reads all rows of all tables as SQLite has them. It gets an error
-// or all values, also those that SQLite can read past its cache of pages.
+// TestEachPageIsVerified flips a bit of each page and reads all rows of all tables through SQLite. It must
+// get an error or all values, even if SQLite reads without its page cache.
 func TestEachPageIsVerified(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir)
@@ -128,9 +130,9 @@ func copyDatabase(t *testing.T, s *Store) (dir string) {
 	return dir
 }
 
-// TestOtherProgramsRead lets another program, whose SQLite does not know checksums, read the files of a killed process.
-// It copies the pages from the log into the database when it closes. The store accepts them, and the pages that it
-// writes later have checksums.
+// TestOtherProgramsRead lets another program, whose SQLite does not support these checksums, read the files
+// of a killed process. When that program closes the database, it copies the pages from the log into the
+// database. The store must accept these pages, and the pages that it writes later must have checksums.
 func TestOtherProgramsRead(t *testing.T) {
 	s := openIn(t, t.TempDir(), Options{})
 	defer s.Close()
@@ -154,7 +156,7 @@ func TestOtherProgramsRead(t *testing.T) {
 			t.Error(silent)
 		}
 		checkClean(t, other)
-		// The store writes checksums, so that the next copy has some.
+		// The store writes checksums, so that the next copy contains some.
 		if err := other.write(t.Context(), "test", "", func(tx *tx) error {
 			_, err := tx.c.sql.ExecContext(tx.ctx, "REINDEX")
 			return err
@@ -195,7 +197,7 @@ func backUp(t *testing.T, from, to string) {
 	}
 }
 
-// TestOtherProgramsDoNotWrite changes a row with a SQLite that does not know checksums.
+// TestOtherProgramsDoNotWrite changes a row with an SQLite that does not support these checksums.
 func TestOtherProgramsDoNotWrite(t *testing.T) {
 	dir := t.TempDir()
 	seed(t, dir)
@@ -210,7 +212,7 @@ func TestOtherProgramsDoNotWrite(t *testing.T) {
 	}
 }
 
-// TestOpenDBKeepsChecksums opens a store with checksums with connections that maintain them, and with others.
+// TestOpenDBKeepsChecksums opens a store with checksums on connections that maintain them, and on others.
 func TestOpenDBKeepsChecksums(t *testing.T) {
 	vfs, err := VFS()
 	if err != nil {
@@ -266,9 +268,9 @@ func TestOpenDBKeepsChecksums(t *testing.T) {
 	}
 }
 
-// TestACutFileBesideALogIsNotSilent cuts off the end of the database file of a killed process, whose newest pages are in
-// the log: from the middle of a page, and from its beginning. SQLite reads zeros in place of what is missing. Under
-// SEGNO_SOAK the end begins at each half page.
+// TestACutFileBesideALogIsNotSilent cuts off the end of the database file of a killed process, whose newest
+// pages are in the log: from the middle of a page, and from the beginning of one. SQLite reads zeros in place
+// of the missing part. Under SEGNO_SOAK the cut is at each half page.
 func TestACutFileBesideALogIsNotSilent(t *testing.T) {
 	s := openIn(t, t.TempDir(), Options{})
 	defer s.Close()
@@ -300,8 +302,8 @@ func TestACutFileBesideALogIsNotSilent(t *testing.T) {
 	}
 }
 
-// TestHeaderFlags flips each bit of the database header that changes what is read: the sizes of pages, of checksums and
-// of the database, and the version. A higher version is a newer one.
+// TestHeaderFlags flips each bit of the database header that affects reads: the sizes of pages, of checksums
+// and of the database, and the version. A higher version counts as a newer one.
 func TestHeaderFlags(t *testing.T) {
 	dir := t.TempDir()
 	seed(t, dir)

@@ -15,25 +15,26 @@ import (
 	"github.com/dalsegno/segno/internal/sqlstore"
 )
 
-// minAge is the age below which a collection keeps every object: as long as a batch may take to its commit.
+// minAge is the age below which a collection keeps every object, because a batch may take that long until its
+// commit.
 const minAge = time.Hour
 
 // Collect implements [segno.Collector]. It keeps the commits and objects that the heads and tips of threads
 // reach, all their nodes that were not amended, pins, operations and workspaces, and the checkpoints of the
-// policy. Without a Trace it drops no object.
+// policy. Without a Trace, it drops no object.
 //
-// Collect does most of the work beside other writers: it finds the objects to keep, and writes the used part of
-// a pack that is mostly unused to a new one. Then one transaction reads the commits since, and deletes the rest. It
-// removes files last.
+// Collect does most of its work while other writers continue: it finds the objects to keep, and copies the
+// used part of each pack that is mostly unused to a new pack. Then one transaction reads the commits made
+// since then, and deletes the rest. Collect removes files last.
 func (s *Store) Collect(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
 	return s.collect(ctx, "collect", &p, false)
 }
 
 // Erase implements [segno.Eraser]. It rewrites the database with VACUUM and empties its log, because SQLite
-// leaves deleted rows in free pages and in the log. Both need a moment without other users:
-// [segno.KindBusy] means that the rows are deleted but their bytes may remain, and the caller calls Erase
-// again. A process that is killed during Erase may leave a pack that is younger than an hour; a later
-// collection removes it.
+// leaves deleted rows in free pages and in the log. Both need a moment without other users. [segno.KindBusy]
+// means that the rows are deleted but their bytes may remain, and that the caller should call Erase again. A
+// process that is killed during Erase may leave a pack that is younger than an hour; a later collection
+// removes it.
 func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
 	const op = "erase"
 	done, err := s.collect(ctx, op, &p, true)
@@ -43,7 +44,7 @@ func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (segno.Collect
 	return done, s.vacuum(ctx, op)
 }
 
-// collection is a run of Collect or Erase, with the objects that it found to delete.
+// collection is a run of Collect or Erase, with the objects that it will delete.
 type collection struct {
 	*sqlstore.Graph
 	segno.Collection
@@ -60,18 +61,18 @@ type storedObject struct {
 	objectRow
 }
 
-// packUse says how much of a pack is used.
+// packUse records how much of a pack is used.
 type packUse struct {
 	name         string
 	born         int64
 	used, unused int64          // bytes
-	objects      []storedObject // those in use
-	copies       int            // how many more objects the pack has, which the database has elsewhere
+	objects      []storedObject // the used objects
+	copies       int            // the number of additional objects in the pack that the database has elsewhere
 }
 
 func (s *Store) collect(ctx context.Context, op string, p *segno.CollectPolicy, erase bool) (segno.Collection, error) {
 	x := &collection{Graph: sqlstore.NewGraph(s.common, p, erase), s: s, now: s.options.Clock()}
-	var known int64 // commits up to this number are in the graph
+	var known int64 // the graph includes the commits up to this number
 	err := s.readApart(ctx, op, "", func(queryCtx context.Context, c *conn) error {
 		if _, err := c.row(queryCtx, `SELECT coalesce(max(n), 0) FROM commits`, nil, &known); err != nil {
 			return err
@@ -81,7 +82,7 @@ func (s *Store) collect(ctx context.Context, op string, p *segno.CollectPolicy, 
 	if err != nil || p.DryRun {
 		return x.Collection, err
 	}
-	packs := map[string]bool{} // an erasure removes their files whatever their age
+	packs := map[string]bool{} // an erasure removes their files regardless of their age
 	for _, use := range x.packs {
 		packs[use.name] = erase
 	}
@@ -105,10 +106,11 @@ func (s *Store) collect(ctx context.Context, op string, p *segno.CollectPolicy, 
 	return x.Collection, s.sweepPacks(ctx, x.now.Add(-minAge), packs)
 }
 
-// plan adds the commits since a number to the graph and finds the nodes and objects to delete. It runs twice: first
-// beside other writers, to find the packs that are worth rewriting, and then in the transaction that deletes. The
-// second run traces only the commits since the first one, so the write lock is held for a short time. It does read
-// all rows of objects again, because a writer may have kept or added objects meanwhile.
+// plan adds the commits after since to the graph and finds the nodes and objects to delete. It runs twice:
+// first while other writers continue, to find the packs that are worth rewriting, and then in the transaction
+// that deletes. The second run traces only the commits after the first one, so that the write lock is held
+// only briefly. It reads all rows of objects again, because a writer may have kept or added objects
+// meanwhile.
 func (x *collection) plan(ctx, queryCtx context.Context, c *conn, since int64) error {
 	if err := x.Read(queryCtx, c, since); err != nil {
 		return err
@@ -156,8 +158,8 @@ func (x *collection) plan(ctx, queryCtx context.Context, c *conn, since int64) e
 		})
 }
 
-// delete deletes nodes and objects. The id and the digest of a commit remain, so that a repeated commit is not
-// applied as a new one.
+// delete deletes nodes and objects. The id and the digest of a commit remain, so that a repeated commit is
+// not applied as a new one.
 func (x *collection) delete(tx *tx) error {
 	tx.exec(`PRAGMA secure_delete = ON`)
 	nodes, _ := x.Unreachable()
@@ -171,7 +173,7 @@ func (x *collection) delete(tx *tx) error {
 	}
 	tx.exec(`UPDATE commits SET line = NULL, depth = NULL, checkpoint = NULL, entries = NULL
 		WHERE n IN (SELECT value FROM json_each(?))`, string(numbers))
-	tx.exec(`DELETE FROM terms WHERE n IN (SELECT value FROM json_each(?))`, string(numbers)) // reads all terms once
+	tx.exec(`DELETE FROM terms WHERE n IN (SELECT value FROM json_each(?))`, string(numbers)) // one scan of all terms
 	for name, o := range x.drop {
 		tx.exec(`DELETE FROM objects WHERE name = ?`, name[:])
 		if o.pack == 0 {
@@ -228,8 +230,9 @@ func (s *Store) vacuum(ctx context.Context, op string) error {
 	})
 }
 
-// rewritePacks writes the used part of each pack that is mostly unused to a new pack. An erasure does so for
-// each pack with an unused object or a copy: the object may be erased where the database has it. Nothing refers to the new packs yet.
+// rewritePacks copies the used part of each pack that is mostly unused to a new pack. An erasure does this
+// for each pack with an unused object or a copy of one, because an object that the database has elsewhere may
+// be erased there. Nothing refers to the new packs yet.
 func (x *collection) rewritePacks(ctx context.Context) (moves []packMove, err error) {
 	for n, use := range x.packs {
 		isMostlyUnused := use.unused > use.used && x.now.Unix()-use.born >= int64(minAge/time.Second)
@@ -248,10 +251,10 @@ func (x *collection) rewritePacks(ctx context.Context) (moves []packMove, err er
 	return moves, nil
 }
 
-// sweepPacks removes the pack files that the database does not use, if they are older than a batch may be: the
-// packs that were just dropped, and those of batches that ended without a commit. Those in ofAnyAge are removed
-// whatever their age: the database knew them, so no batch is writing them. sweepPacks holds the write lock, so
-// that no commit adopts a pack meanwhile.
+// sweepPacks removes the pack files that the database does not use and that are older than a batch may be:
+// packs that were just dropped, and packs of batches that ended without a commit. It removes those in
+// ofAnyAge regardless of their age: the database knew them, so no batch is writing them. sweepPacks holds the
+// write lock, so that no commit adopts a pack meanwhile.
 func (s *Store) sweepPacks(ctx context.Context, old time.Time, ofAnyAge map[string]bool) error {
 	const op = "remove packs"
 	files, err := os.ReadDir(s.packs.dir)
@@ -287,8 +290,8 @@ func (s *Store) sweepPacks(ctx context.Context, old time.Time, ofAnyAge map[stri
 	})
 }
 
-// packBorn returns when a pack was started, or when it was last written if its head is not readable. It is in
-// the far future for a file that cannot be opened.
+// packBorn returns when a pack was started, or when it was last written if its head cannot be read. For a
+// file that cannot be opened, it returns a time in the far future.
 func packBorn(path string) time.Time {
 	future := time.Unix(1<<40, 0)
 	f, err := os.Open(path)

@@ -25,7 +25,7 @@ func traceState(_ context.Context, _ segno.Objects, c segno.Checkpoint, visit fu
 	return nil
 }
 
-// commitPackedTurns puts count objects of 100 KB into one pack and commits a turn for each of the wanted ones.
+// commitPackedTurns puts count objects of 100 KB into one pack and commits a turn for each wanted object.
 func commitPackedTurns(t *testing.T, s *Store, head segno.Head, count int, wanted ...int) ([]segno.Hash, segno.Head) {
 	t.Helper()
 	b := s.Objects().Batch()
@@ -180,7 +180,7 @@ func TestSweep(t *testing.T) {
 	readFile(t, filepath.Join(dir, "index"))
 }
 
-// TestCollectBesideCommits collects while other goroutines commit objects that nothing used until then. A
+// TestCollectBesideCommits collects while other goroutines commit objects that were unused until then. A
 // commit that succeeds must have all its objects.
 func TestCollectBesideCommits(t *testing.T) {
 	dir := t.TempDir()
@@ -210,7 +210,7 @@ func TestCollectBesideCommits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if i%3 == 0 { // the next collection finds it old
+		if i%3 == 0 { // so that it is old for the next collection
 			if err := s.Objects().Keep(t.Context(), staged); err != nil && segno.KindOf(err) != segno.KindNotFound {
 				t.Fatal(err)
 			}
@@ -229,7 +229,7 @@ func TestCollectBesideCommits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Amend it, so that the next collection drops it.
+		// Amend the commit, so that the next collection drops it.
 		amend := segno.Commit{ID: c.ID + "'", Thread: "thread", Parent: head.Head, Expect: next.Head,
 			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Amends: c.ID}}
 		if head, err = s.Commit(t.Context(), amend); err != nil {
@@ -241,8 +241,8 @@ func TestCollectBesideCommits(t *testing.T) {
 	checkClean(t, s)
 }
 
-// TestCollectFaults fails each operation of a collection. The collection succeeds or returns an error, and a
-// later one completes.
+// TestCollectFaults fails each operation of a collection. The collection must succeed or return an error, and
+// a later one must complete.
 func TestCollectFaults(t *testing.T) {
 	for n := 0; ; n++ {
 		dir := t.TempDir()

@@ -12,23 +12,22 @@ import (
 	"github.com/dalsegno/segno/internal/sqlstore"
 )
 
-// plainPackSize is the size of a plain pack: as much as one step of [Store.CompressPacks] compresses.
+// plainPackSize is the size of a plain pack: the amount that one step of [Store.CompressPacks] compresses.
 const plainPackSize = 4 << 20
 
-// plainPacks writes the objects that a batch stores plain. Each goroutine that calls add at the same time
-// writes to a different pack, so that none waits for the disk writes of another. The zero value is ready to
-// use.
+// plainPacks writes the objects that a batch stores plain. Goroutines that call add at the same time write to
+// different packs, so that none waits for the disk writes of another. The zero value is ready to use.
 type plainPacks struct {
 	mu        sync.Mutex // guards the fields below
 	all       []*packWriter
 	idle      []*packWriter // not full, and not in use
-	finishing int           // packs that are finished in the background
-	err       error         // of finishing
+	finishing int           // the number of packs that are being finished in the background
+	err       error         // the error of a finish
 	group     sync.WaitGroup
 }
 
-// add appends an object, which has the name stored in the database. A full pack is finished in the background. If
-// the disk is far behind, all callers wait until a pack is finished.
+// add appends an object. stored is its name in the database. A full pack is finished in the background. If
+// the disk is too slow, all callers wait until a pack is finished.
 func (p *plainPacks) add(s *Store, stored segno.Hash, data []byte) error {
 	const maxFinishing = 32 // each has an open file
 	encoded := append(append(make([]byte, 0, 1+len(data)), byte(record.Plain)), data...)
@@ -53,7 +52,7 @@ func (p *plainPacks) add(s *Store, stored segno.Hash, data []byte) error {
 	return nil
 }
 
-// take returns a pack that no other goroutine appends to.
+// take returns a pack to which no other goroutine appends.
 func (p *plainPacks) take(s *Store) (pack *packWriter, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,7 +69,7 @@ func (p *plainPacks) take(s *Store) (pack *packWriter, err error) {
 	return pack, err
 }
 
-// finishLocked finishes a pack in the background. The next take, or finish, returns its error.
+// finishLocked finishes a pack in the background. The next take or finish returns its error.
 func (p *plainPacks) finishLocked(pack *packWriter) {
 	p.finishing++
 	p.group.Go(func() {
@@ -82,7 +81,7 @@ func (p *plainPacks) finishLocked(pack *packWriter) {
 	})
 }
 
-// finish makes all packs durable and returns their names. No add may be under way.
+// finish makes all packs durable and returns their names. The caller must not call add meanwhile.
 func (p *plainPacks) finish() (names []string, err error) {
 	p.mu.Lock()
 	for _, pack := range p.idle {
@@ -97,7 +96,7 @@ func (p *plainPacks) finish() (names []string, err error) {
 	return names, p.err
 }
 
-// remove deletes all packs. No add may be under way.
+// remove deletes all packs. The caller must not call add meanwhile.
 func (p *plainPacks) remove() error {
 	p.group.Wait()
 	var errs []error
@@ -108,10 +107,11 @@ func (p *plainPacks) remove() error {
 	return errors.Join(errs...)
 }
 
-// CompressPacks compresses up to max of the packs that large batches stored plain, or all if max is negative. Each has a few megabytes
-// and is older than an hour. It replaces a pack in one transaction and removes the old file afterwards. A
-// failure or a kill leaves the old pack or the new one, and at worst a file that [Store.Collect] removes.
-// Damaged objects remain in their pack. CompressPacks must not run at the same time as Erase or Check.
+// CompressPacks compresses up to max of the packs that large batches stored plain, or all of them if max is
+// negative. Each has a few megabytes and must be older than an hour. CompressPacks replaces a pack in one
+// transaction and removes the old file afterwards. A failure or a kill leaves the old pack or the new one,
+// and at worst a file that [Store.Collect] removes. Damaged objects remain in their pack. CompressPacks must
+// not run at the same time as Erase or Check.
 func (s *Store) CompressPacks(ctx context.Context, max int) error {
 	const op = "compress packs"
 	type pack struct {
@@ -140,7 +140,7 @@ func (s *Store) CompressPacks(ctx context.Context, max int) error {
 func (s *Store) compressPack(ctx context.Context, n int64, name string) (moved bool, err error) {
 	x, err := s.packs.index("compress packs", name)
 	if kind := segno.KindOf(err); kind == segno.KindNotFound || kind == segno.KindCorrupt {
-		return false, nil // Check reports it
+		return false, nil // Check reports the damage
 	}
 	var used []storedObject
 	if err == nil {
@@ -158,16 +158,17 @@ func (s *Store) compressPack(ctx context.Context, n int64, name string) (moved b
 		return nil
 	})
 	if segno.KindOf(err) == segno.KindBusy {
-		return false, errors.Join(err, to.remove()) // the transaction did not begin
+		return false, errors.Join(err, to.remove()) // the transaction has not begun
 	}
 	if err != nil {
-		return false, err // the transaction may have been committed, and then the new pack is needed
+		return false, err // the transaction may have been committed, and the new pack is needed then
 	}
-	// Other packs remain whatever their age: an open turn may refer to an old pack that no commit names yet.
+	// Other packs remain regardless of their age, because an open turn may refer to an old pack that no
+	// commit names yet.
 	return true, s.sweepPacks(ctx, time.Time{}, map[string]bool{name: true, to.name: true})
 }
 
-// usedObjects returns the objects for which the database uses pack n, which has the index x.
+// usedObjects returns the objects that the database reads from pack n, which has the index x.
 func (s *Store) usedObjects(ctx context.Context, n int64, x *packIndex) (used []storedObject, err error) {
 	err = s.readApart(ctx, "compress packs", x.name, func(ctx context.Context, c *conn) error {
 		for _, e := range x.entries {
@@ -185,9 +186,9 @@ func (s *Store) usedObjects(ctx context.Context, n int64, x *packIndex) (used []
 	return used, err
 }
 
-// repack compresses objects of a pack into a new pack. The result is nil if there are none. A damaged object remains
-// in its pack, for Check to find, if skipDamaged is true; otherwise repack fails, so that no copy of damaged bytes
-// gets the checksum of a new pack.
+// repack compresses objects of a pack into a new pack. The result is nil if there are none. If skipDamaged is
+// set, a damaged object remains in its pack, where Check finds it. Otherwise repack fails, so that no copy of
+// damaged bytes gets the checksum of a new pack.
 func (s *Store) repack(ctx context.Context, name string, objects []storedObject, skipDamaged bool) (*packWriter, error) {
 	to, err := s.createPack(packID(name) + "-" + newPackName())
 	if err != nil {
@@ -214,14 +215,14 @@ func (s *Store) repack(ctx context.Context, name string, objects []storedObject,
 	return nil, errors.Join(err, to.remove())
 }
 
-// packMove is a pack after its used objects were written to a new pack.
+// packMove is a pack whose used objects were copied to a new pack.
 type packMove struct {
 	from int64
 	to   *packWriter
 }
 
-// applyMoves makes objects refer to their new packs. An object that something began to use after its pack was
-// rewritten remains in the old pack, and then the old pack remains too.
+// applyMoves makes objects refer to their new packs. An object that came into use after its pack was
+// rewritten remains in the old pack, and then the old pack remains, too.
 func applyMoves(tx *tx, moves []packMove, now int64) {
 	for _, m := range moves {
 		n := insertPack(tx, m.to.name, now, len(m.to.entries))

@@ -213,8 +213,8 @@ func TestCommitStagedBeforeCompression(t *testing.T) {
 	checkClean(t, s)
 }
 
-// TestCompressFaults fails each operation of a compression, one at a time and from it on: no object is lost,
-// the caller receives the error, and a later compression completes.
+// TestCompressFaults fails each operation of a compression, one at a time and from it on. No object may be
+// lost, the caller must receive the error, and a later compression must complete.
 func TestCompressFaults(t *testing.T) {
 	for _, forever := range []bool{false, true} {
 		for n := 0; ; n++ {
@@ -327,7 +327,7 @@ func TestKilledWhileCompressing(t *testing.T) {
 				time.AfterFunc(delay, func() { cmd.Process.Kill() })
 			}
 		}
-		cmd.Wait() // the kill is its error
+		cmd.Wait() // the kill is the error
 		if said.Len() > 0 {
 			t.Fatalf("round %d: the process printed: %s", round, said)
 		}
@@ -345,7 +345,7 @@ func TestKilledWhileCompressing(t *testing.T) {
 	}
 }
 
-// readWhilePlain reads all objects repeatedly until no pack is plain, and then once more. It prints a line
+// readWhilePlain repeatedly reads all objects until no pack is plain, and then once more. It prints a line
 // after the first round.
 func readWhilePlain(ctx context.Context, dir string) error {
 	s, err := openDir(ctx, dir, Options{})
@@ -388,7 +388,7 @@ func TestReadWhileCompressing(t *testing.T) {
 	clock := storetest.NewClock()
 	s := openIn(t, dir, Options{Clock: clock.Now})
 	defer s.Close()
-	plainStore(t, s, 100) // more than the reader keeps open
+	plainStore(t, s, 100) // more packs than the reader keeps open
 	clock.Advance(2 * time.Hour)
 	cmd, out, said := child(t, dir, "read")
 	if !out.Scan() || out.Text() != "ready" {

@@ -14,7 +14,7 @@ import (
 	"github.com/dalsegno/segno/internal/sqlstore"
 )
 
-// conn is a connection and the statements that were prepared on it. One goroutine uses it at a time.
+// conn is a connection and its prepared statements. Only one goroutine uses it at a time.
 type conn struct {
 	sql        *sql.Conn
 	statements map[string]*sql.Stmt
@@ -22,8 +22,8 @@ type conn struct {
 	polledVersion int64 // see hasChanged
 }
 
-// statement returns a query's prepared statement. The number of different queries is small, so statements stay
-// prepared until the connection closes.
+// statement returns the prepared statement of a query. The number of different queries is small, so
+// statements stay prepared until the connection closes.
 func (c *conn) statement(ctx context.Context, query string) (*sql.Stmt, error) {
 	if st := c.statements[query]; st != nil {
 		return st, nil
@@ -61,8 +61,8 @@ func (c *conn) row(ctx context.Context, query string, args []any, dest ...any) (
 	return found && err == nil, err
 }
 
-// scan scans a row. A value that does not fit its destination is damaged: the package writes no such values. The error
-// of the driver is left out, because it quotes the value.
+// scan scans a row. A value that does not fit its destination is damaged, because the package writes no such
+// values. The error omits the driver's error, because that quotes the value.
 func scan(rows *sql.Rows, dest []any) error {
 	if err := rows.Scan(dest...); err != nil {
 		return fmt.Errorf("a value has the wrong type: %w", record.ErrDamaged)
@@ -114,25 +114,25 @@ func (s *Store) connect(ctx context.Context) (*conn, error) {
 // close closes the statements and the connection.
 func (c *conn) close() error {
 	for _, st := range c.statements {
-		_ = st.Close() // the connection is closed next
+		_ = st.Close() // closing the connection follows
 	}
 	return c.sql.Close()
 }
 
 const (
-	// maxReaders is how many connections a store opens for reading, in addition to the writer.
+	// maxReaders is the largest number of connections for reading, in addition to the writer.
 	maxReaders = 4
-	// maxConns counts all connections.
+	// maxConns is the largest number of all connections.
 	maxConns = maxReaders + 1
 )
 
-// read calls f with a connection outside of a transaction: each statement of f sees the newest commit. A
-// process that does one thing at a time reads on the writer's connection and opens no other.
+// read calls f with a connection outside a transaction: each statement of f reads the newest commit. A
+// process that makes one call at a time reads on the writer's connection and opens no other one.
 func (s *Store) read(ctx context.Context, op, name string, f func(ctx context.Context, c *conn) error) error {
 	return s.readOn(ctx, op, name, s.writer, f)
 }
 
-// readApart is read for long reads and for those that call the store again: it never uses the writer's
+// readApart is read for long reads, and for reads that call the store again. It never uses the writer's
 // connection.
 func (s *Store) readApart(ctx context.Context, op, name string, f func(ctx context.Context, c *conn) error) error {
 	return s.readOn(ctx, op, name, nil, f)
@@ -151,9 +151,9 @@ func (s *Store) readOn(ctx context.Context, op, name string, writer chan *conn, 
 	return failCtx(ctx, op, name, f(context.WithoutCancel(ctx), c))
 }
 
-// acquireReader returns a connection for reading and the channel to which the caller returns it. It prefers a
-// free reading connection, then the writer's, and then opens another, up to maxReaders. It may take
-// the connection from writer, if that is not nil.
+// acquireReader returns a connection for reading and the channel to which the caller must return it. It
+// prefers a free reading connection, then the writer's, and then opens another one, up to maxReaders. It
+// takes the connection from writer only if that is not nil.
 func (s *Store) acquireReader(ctx context.Context, writer chan *conn) (c *conn, pool chan *conn, err error) {
 	for _, pool := range []chan *conn{s.readers, writer} {
 		select {
@@ -181,15 +181,15 @@ func (s *Store) acquireReader(ctx context.Context, writer chan *conn) (c *conn, 
 	}
 }
 
-// write calls f in a transaction that holds the write lock, and commits it if f succeeds. The changes are on
-// disk when write returns nil. The end of ctx ends the wait for the lock, and prevents the commit if it comes
-// before that.
+// write calls f in a transaction that holds the write lock, and commits the transaction if f succeeds. The
+// changes are on disk when write returns nil. If ctx ends, write stops waiting for the lock. If ctx ends
+// before the commit, there is no commit.
 func (s *Store) write(ctx context.Context, op, name string, f func(tx *tx) error) error {
 	return s.withWriter(ctx, op, name, func(ctx context.Context, c *conn) error { return c.transaction(ctx, f) })
 }
 
-// withWriter calls f with the writing connection. A process has only one, so its writers wait for each other on
-// the channel, where their contexts can end the wait. SQLite's busy handler would poll.
+// withWriter calls f with the writing connection. A process has only one, so its writers wait for each other
+// on the channel, and the end of a context ends the wait. SQLite's busy handler would poll.
 func (s *Store) withWriter(ctx context.Context, op, name string, f func(ctx context.Context, c *conn) error) error {
 	if s.options.Full {
 		return fail(op, name, syscall.ENOSPC)
@@ -210,11 +210,11 @@ func (s *Store) withWriter(ctx context.Context, op, name string, f func(ctx cont
 	}
 }
 
-// tx is a transaction that holds the write lock. It executes statements until one fails. The methods do nothing
-// after that, and write returns the error.
+// tx is a transaction that holds the write lock. It executes statements until one fails. After that, the
+// methods do nothing, and write returns the error.
 type tx struct {
 	c   *conn
-	ctx context.Context // does not end: a statement that is interrupted ends the transaction
+	ctx context.Context // never ends, because interrupting a statement would end the transaction
 	err error
 }
 
@@ -252,13 +252,13 @@ func (t *tx) row(query string, args []any, dest ...any) (found bool) {
 	return found
 }
 
-// transaction calls f between BEGIN IMMEDIATE, which takes the write lock, and COMMIT, which makes the changes
-// durable. An error of f or of a statement rolls the transaction back.
+// transaction calls f between BEGIN IMMEDIATE, which takes the write lock, and COMMIT, which makes the
+// changes durable. If f or a statement fails, the transaction is rolled back.
 func (c *conn) transaction(ctx context.Context, f func(*tx) error) (err error) {
 	t := &tx{c: c, ctx: context.WithoutCancel(ctx)}
 	defer func() {
 		if err != nil {
-			_, _ = c.exec(t.ctx, "ROLLBACK") // it fails where SQLite has rolled back itself
+			_, _ = c.exec(t.ctx, "ROLLBACK") // fails if SQLite has already rolled back
 		}
 	}()
 	if _, err := c.exec(ctx, "BEGIN IMMEDIATE"); err != nil {

@@ -19,15 +19,15 @@ type Converted struct {
 	Bytes                     int64 // the sum of the objects' sizes
 }
 
-// Convert copies the store to a new database file, sealed with the key of o or, without one, not sealed. The copy
-// has the same ids, numbers and rows. It differs only in what depends on the key: records and objects are sealed
-// again, and keyed hashes are made again.
+// Convert copies the store to a new database file, sealed with the key of o or, if o has none, not sealed.
+// The copy has the same ids, numbers and rows. It differs only in the parts that depend on the key: records
+// and objects are sealed again, and keyed hashes are computed again.
 //
-// Convert reads each record, each object and each row of the copy back and compares them with the source. It
-// returns [segno.KindCorrupt] if a record of the source is damaged. The copy is durable when Convert returns nil. After
-// an error the caller removes it. No other process may write to the source meanwhile.
+// Convert reads back each record, each object and each row of the copy and compares them with the source. If
+// a record of the source is damaged, it returns [segno.KindCorrupt]. The copy is durable when Convert returns
+// nil. After an error, the caller must remove the copy. No other process may write to the source meanwhile.
 //
-// progress, if it is not nil, is called with the bytes of objects that were copied, and their sum.
+// progress, if not nil, is called with the number of object bytes copied so far and their total.
 func (s *Store) Convert(ctx context.Context, file string, o Options, progress func(done, total int64)) (Converted, error) {
 	const op = "convert store"
 	var done Converted
@@ -57,7 +57,7 @@ func (s *Store) Convert(ctx context.Context, file string, o Options, progress fu
 // copied counts the rows that copyTo wrote.
 type copied struct {
 	rowHash
-	terms int64 // how many
+	terms int64 // the number of terms
 }
 
 // copyTo writes the copy.
@@ -109,7 +109,8 @@ func (d *Converted) count(table string, row []any) {
 	}
 }
 
-// checkCopy verifies what a comparison of rows cannot: the indexes of the database, and the number of terms.
+// checkCopy verifies the parts that a comparison of rows does not: the indexes of the database, and the
+// number of terms.
 func (s *Store) checkCopy(ctx context.Context, wantTerms int64) error {
 	return s.read(ctx, "check copy", s.file, func(ctx context.Context, c *conn) error {
 		var terms int64
@@ -135,7 +136,8 @@ type rowHash struct{ hash.Hash }
 
 func newRowHash() rowHash { return rowHash{sha256.New()} }
 
-// add hashes a row. The kind and the length of a value precede it, so that different rows give different bytes.
+// add hashes a row. It precedes each value with its kind and length, so that different rows hash different
+// bytes.
 func (h rowHash) add(table string, row []any) {
 	buf := append(make([]byte, 0, 256), table...)
 	for _, value := range row {
@@ -155,8 +157,8 @@ func (h rowHash) add(table string, row []any) {
 	h.Write(append(buf, '\n'))
 }
 
-// readRows calls each with every row of the store in a fixed order. The values are those of a store without a key.
-// It verifies each record that it reads.
+// readRows calls each with every row of the store in a fixed order. The values are those of a store without a
+// key. readRows verifies each record that it reads.
 func (s *Store) readRows(ctx context.Context, each func(table string, row []any) error) error {
 	return s.readApart(ctx, "read rows", s.dir, func(queryCtx context.Context, c *conn) (err error) {
 		if _, err := c.exec(queryCtx, "BEGIN"); err != nil {
@@ -196,8 +198,8 @@ type rowWriter struct {
 	terms int64
 
 	packs map[int64]packRow
-	pack  *packWriter // of the objects that are being written
-	at    int64       // its number
+	pack  *packWriter // the pack of the objects that are being written
+	at    int64       // the number of that pack
 }
 
 // packRow is the row of a pack without the number of its objects.
@@ -247,7 +249,7 @@ func (w *rowWriter) finish() error {
 	return w.err
 }
 
-// startPack creates the file of pack n. It has the name and the age that it has in the source.
+// startPack creates the file of pack n, with the name and the age of the pack in the source.
 func (w *rowWriter) startPack(n int64) (err error) {
 	row, known := w.packs[n]
 	if !known {

@@ -105,8 +105,8 @@ func convert(t *testing.T, from, to string, fromKey, toKey []byte) Converted {
 	return done
 }
 
-// TestConvert seals stores and removes the seal again: every row is as it was. The sealed store has the same content,
-// and its files contain no plain text.
+// TestConvert seals stores and removes the seal again. Every row must be unchanged. The sealed store must
+// have the same content, and its files must contain no plain text.
 func TestConvert(t *testing.T) {
 	for name, make := range map[string]func(t *testing.T, dir string){
 		"golden": func(t *testing.T, dir string) {
@@ -159,7 +159,8 @@ func TestConvert(t *testing.T) {
 	}
 }
 
-// TestConvertedCommitIsRepeated repeats commits in a converted store, in both directions: the store recognizes them.
+// TestConvertedCommitIsRepeated repeats commits in a converted store, in both directions. The store must
+// recognize them.
 func TestConvertedCommitIsRepeated(t *testing.T) {
 	plain, sealed, back := t.TempDir(), t.TempDir(), t.TempDir()
 	c := segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase,
@@ -226,8 +227,8 @@ func TestConvertRefusesDamage(t *testing.T) {
 	}
 }
 
-// TestConvertFaults lets each operation on the file system fail in turn. Convert returns an error, and the source is as it
-// was.
+// TestConvertFaults fails each operation on the file system in turn. Convert must return an error, and the
+// source must be unchanged.
 func TestConvertFaults(t *testing.T) {
 	dir := t.TempDir()
 	seedPlain(t, dir, Options{})
@@ -250,8 +251,8 @@ func TestConvertFaults(t *testing.T) {
 	}
 }
 
-// TestConvertSortsNothingOnDisk verifies that no query of a conversion sorts rows: SQLite sorts large results in temporary
-// files, and their content would remain on the disk in plain.
+// TestConvertSortsNothingOnDisk verifies that no query of a conversion sorts rows, because SQLite sorts large
+// results in temporary files, whose content would remain on the disk unencrypted.
 func TestConvertSortsNothingOnDisk(t *testing.T) {
 	s := openIn(t, t.TempDir(), Options{})
 	defer s.Close()

@@ -15,17 +15,17 @@ import (
 	"github.com/dalsegno/segno/internal/sqlstore"
 )
 
-// table says how [Store.Convert] copies a table.
+// table describes how [Store.Convert] copies a table.
 type table struct {
 	name    string
 	columns string // the columns that are copied
-	more    string // further columns of the query, to which the records are sealed
+	more    string // additional columns of the query, to which the records are sealed
 	from    string // the source of the query, and its order
-	// open replaces the values of a row by those of a store without a key, and verifies them.
+	// open replaces the values of a row with those of a store without a key, and verifies them.
 	open func(s *Store, row []any) error
-	// seal is the inverse of open. The records may be changed in place.
+	// seal is the inverse of open. It may change the records in place.
 	seal func(s *Store, row []any)
-	// insert, if it is not nil, inserts the row in place of seal.
+	// insert, if not nil, inserts the row instead of seal.
 	insert func(w *rowWriter, row []any)
 }
 
@@ -38,7 +38,7 @@ func (t *table) width() int {
 	return t.columnCount() + strings.Count(t.more, "|") + 1
 }
 
-// query returns the query for all rows. Columns are those of the table x.
+// query returns the query for all rows. Column names refer to the table x.
 func (t *table) query() string {
 	list := "x." + strings.ReplaceAll(t.columns, ", ", ", x.")
 	if t.more != "" {
@@ -53,7 +53,7 @@ func (t *table) statement() string {
 
 const packTable = "packs"
 
-// tables are all tables but objects and small, in the order in which they are copied.
+// tables holds all tables except objects and small, in the order in which they are copied.
 var tables = [...]table{
 	{name: "threads", columns: "n, id, hidden, head, tip, seq, turn, epoch, link, changed, workspace, owner, expires, record",
 		from: "threads x ORDER BY x.n", open: openThread, seal: sealThread},
@@ -78,7 +78,8 @@ var tables = [...]table{
 	{name: packTable, columns: "n, name, born", from: "packs x ORDER BY x.n", open: func(*Store, []any) error { return nil }},
 }
 
-// bytesOf returns a value of a column as bytes, nil for NULL. A column may have text where later versions write bytes.
+// bytesOf returns a value of a column as bytes, or nil for NULL. A column may contain text where later
+// versions write bytes.
 func bytesOf(value any) []byte {
 	switch v := value.(type) {
 	case []byte:
@@ -196,8 +197,8 @@ func sealCommit(s *Store, row []any) {
 	row[commitEntries] = s.sealValue(row[commitEntries], "entries", thread, id, parent)
 }
 
-// openTerms replaces the columns of a commit by the values by which the commit is found: a term cannot be computed from
-// the term of another key.
+// openTerms replaces the columns of a commit with the values by which queries find the commit, because a term
+// cannot be computed from the term under another key.
 func openTerms(s *Store, row []any) error {
 	at := segno.Node{ID: segno.CommitID(textOf(row[1])), Thread: segno.ThreadID(textOf(row[2])), Parent: segno.CommitID(textOf(row[3])),
 		Seq: numberOf(row[5])}
@@ -232,7 +233,7 @@ func insertTerms(w *rowWriter, row []any) {
 	}
 }
 
-// openPin leaves the name as text, as a store without a key has it.
+// openPin leaves the name as text, as in a store without a key.
 func openPin(s *Store, row []any) error {
 	name, err := s.records.Pin(segno.CommitID(textOf(row[2])), bytesOf(row[1]))
 	row[1] = name
@@ -320,8 +321,8 @@ const (
 	objectBytes = 5
 )
 
-// readObjects calls each with every object: name, size, born, pack, the number of its row in small or 0, and its
-// encoding with the stored bytes. The objects of a pack follow each other.
+// readObjects calls each with every object: name, size, born, pack, the number of its row in small or 0, and
+// its encoding with the stored bytes. The objects of a pack are consecutive.
 func (s *Store) readObjects(ctx, queryCtx context.Context, c *conn, each func(table string, row []any) error) error {
 	type object struct {
 		storedObject
@@ -343,7 +344,7 @@ func (s *Store) readObjects(ctx, queryCtx context.Context, c *conn, each func(ta
 	if err != nil {
 		return err
 	}
-	// SQLite would sort in a temporary file.
+	// Sort here, because SQLite would sort in a temporary file.
 	slices.SortFunc(all, func(a, b object) int { return cmp.Or(cmp.Compare(a.pack, b.pack), cmp.Compare(a.at, b.at)) })
 	for _, o := range all {
 		if o.pack == 0 {
@@ -366,7 +367,7 @@ func (s *Store) readObjects(ctx, queryCtx context.Context, c *conn, each func(ta
 	return nil
 }
 
-// plainObject returns the name of an object, and its encoding with the bytes as a store without a key has them.
+// plainObject returns the name of an object, and its encoding and bytes as in a store without a key.
 func (s *Store) plainObject(o storedObject) (name segno.Hash, encoded []byte, err error) {
 	raw, err := s.rawObject(o.name, o.objectRow)
 	if err != nil {

@@ -42,7 +42,7 @@ func child(t *testing.T, dir, work string) (*exec.Cmd, *bufio.Scanner, *strings.
 	return cmd, bufio.NewScanner(out), &said
 }
 
-// bulk returns random data that is too much for a transaction.
+// bulk returns random data that is too large for a transaction.
 func bulk(r *rand.Rand) []byte {
 	data := make([]byte, 1100<<10)
 	for i := 0; i+8 <= len(data); i += 8 {
@@ -110,7 +110,7 @@ func TestKilled(t *testing.T) {
 			dir, acknowledged = filepath.Join(t.TempDir(), fmt.Sprint(round)), nil
 		}
 		cmd, out, said := child(t, dir, "commit")
-		// Some are killed after an acknowledgement, some while they open the store.
+		// Kill some processes after an acknowledgement, and some while they open the store.
 		var timer *time.Timer
 		kill := func() { cmd.Process.Kill() }
 		if round%3 == 0 {
@@ -124,7 +124,7 @@ func TestKilled(t *testing.T) {
 				kill()
 			}
 		}
-		cmd.Wait() // the error is the kill
+		cmd.Wait() // the kill is the error
 		if timer != nil {
 			timer.Stop()
 		}
@@ -164,8 +164,8 @@ func verify(t *testing.T, dir string, acknowledged []segno.CommitID) {
 			t.Fatalf("commit %s was acknowledged and is gone", id)
 		}
 	}
-	// After the newest acknowledged commit there may be one commit for each kill whose
-	// acknowledgement was lost. The head is the last of them.
+	// After the newest acknowledged commit, there may be one commit for each kill whose acknowledgement was
+	// lost. The head must be the last of them.
 	if head.Head != newest.ID || head.Seq != newest.Seq {
 		t.Fatalf("the head is %s, %d; the newest commit is %s, %d", head.Head, head.Seq, newest.ID, newest.Seq)
 	}
@@ -186,7 +186,7 @@ func checkClean(t *testing.T, s *Store) segno.Checked {
 
 const (
 	racers    = 4
-	raceTurns = 25 // of each goroutine
+	raceTurns = 25 // for each goroutine
 )
 
 // raceOnHead commits on the head from several goroutines until each has succeeded often enough, and prints the

@@ -142,7 +142,7 @@ func seedDamage(t *testing.T, dir string) {
 	}
 }
 
-// TestPackDamage flips, cuts and removes a pack: reading its objects returns KindCorrupt.
+// TestPackDamage damages, cuts and removes a pack. Reading its objects must return KindCorrupt.
 func TestPackDamage(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, file string){
 		"a byte of a record": func(t *testing.T, file string) {
@@ -233,7 +233,7 @@ func TestStagedPackDamage(t *testing.T) {
 	checkClean(t, s)
 }
 
-// TestCheckGoesOn damages the page of the threads, and then one of the objects: a check reports both.
+// TestCheckGoesOn damages a page of the threads, and then one of the objects. A check must report both.
 func TestCheckGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	seedDamage(t, dir)

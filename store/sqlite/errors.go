@@ -16,7 +16,7 @@ import (
 
 func notFound(op, name string) error { return segno.NewError(segno.KindNotFound, op, name, nil) }
 
-// corrupt returns an error about damage, or nil if err is nil.
+// corrupt returns an error of [segno.KindCorrupt], or nil if err is nil.
 func corrupt(op, name string, err error) error {
 	if err == nil {
 		return nil
@@ -24,7 +24,7 @@ func corrupt(op, name string, err error) error {
 	return segno.NewError(segno.KindCorrupt, op, name, err).WithHint("run 'segno check' to list all damage")
 }
 
-// fail gives an error its kind. An error that has one remains as it is.
+// fail returns an error with its kind. An error that already has one stays the same.
 func fail(op, name string, err error) error {
 	var known *segno.Error
 	if err == nil || errors.As(err, &known) {
@@ -45,7 +45,7 @@ func fail(op, name string, err error) error {
 }
 
 // isFull reports whether a result code means a full disk. SQLite's index of its log has a fixed size, so
-// to set that size fails only for want of space.
+// setting that size fails only if the disk is full.
 func isFull(code int) bool {
 	return code&primaryCode == sqlite3.SQLITE_FULL || code == sqlite3.SQLITE_IOERR_SHMSIZE
 }

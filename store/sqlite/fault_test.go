@@ -61,7 +61,8 @@ func commitPacks(t *testing.T, s *Store, head segno.Head) (segno.Head, []segno.H
 }
 
 // TestPackFaults fails each operation of a commit with packs, one at a time and from it on. Afterwards the
-// store has all of the commit or nothing of it, and the caller got an error in the second case.
+// store must have all of the commit or nothing of it, and in the second case the caller must have received
+// an error.
 func TestPackFaults(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds

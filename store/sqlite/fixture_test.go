@@ -151,7 +151,7 @@ func TestFixtures(t *testing.T) {
 				t.Fatal(got, err)
 			}
 			checkClean(t, s)
-			// An older store keeps its pages as they are, because an older segno may have it open.
+			// An older store keeps its pages unchanged, because an older segno may have it open.
 			wantSums(t, s.Path(), s.hasSums)
 			if want := v.Name() != "v1" && v.Name() != "v2"; s.hasSums != want {
 				t.Errorf("pages have checksums: %v; want %v", s.hasSums, want)

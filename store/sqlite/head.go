@@ -8,8 +8,8 @@ import (
 	"github.com/dalsegno/segno/internal/sqlstore"
 )
 
-// headQuery reads a head together with the values that it is compared with, because another process may commit
-// between two queries.
+// headQuery reads a head together with the values with which it is compared, because another process may
+// commit between two queries.
 const headQuery = `SELECT t.hidden, t.seq, t.turn, t.epoch, t.link, coalesce(h.id, ''), coalesce(p.id, ''), l.record, t.owner, t.expires,
 		t.seq = 0 OR m.head = t.head AND m.tip = t.tip AND m.high = t.turn AND m.link = t.link
 			AND NOT EXISTS (SELECT 1 FROM commits y WHERE y.thread = t.n AND y.seq > t.seq),

@@ -14,12 +14,11 @@ import (
 )
 
 // Three values of a thread's row have no second copy: whether the thread is deleted, its lease, and the
-// lease's epoch. The column owner ends with their checksum, eight digits between two line breaks. Rows that
-// were written before there was a checksum get one with their next lease; until then their owner has no line
-// break.
+// lease's epoch. The column owner ends with their checksum, eight digits between two line breaks. Rows from
+// before the checksum existed get one with their next lease; until then their owner contains no line break.
 const leaseSumSize = 10
 
-// leaseSum returns the checksum as text: a CRC-32C of the thread's id, the owner and the other values.
+// leaseSum returns the checksum as text. It is a CRC-32C of the thread's id, the owner and the other values.
 func leaseSum(l *sqlstore.LeaseRow) string {
 	data := append([]byte(l.Thread), l.Owner...)
 	hidden := byte(0)

@@ -8,9 +8,9 @@ import (
 	"github.com/dalsegno/segno/internal/sqlstore"
 )
 
-// loadLine returns the nodes of a line; ?2 is how many of them, 0 for all. It walks the ancestry upwards, one
-// segment at a time: from a node to the first node of its line, whose number is the number of the line, and on
-// to the parent of that node, which is on another line.
+// loadLine returns the nodes of a line; ?2 is the number of nodes, 0 for all. It follows the ancestry one
+// segment at a time: from a node to the first node of its line, whose number is the number of the line, and
+// then to the parent of that node, which is on another line.
 const loadLine = `
 WITH RECURSIVE
 	at(line, depth, low) AS (
@@ -27,8 +27,8 @@ FROM segment
 	CROSS JOIN threads t ON t.n = c.thread
 	LEFT JOIN commits p ON p.n = c.parent`
 
-// nodeTail are the last columns of a node c of thread t with the parent p: their ids, and whether those are
-// the ids in the indexes.
+// nodeTail lists the last columns of a node c of thread t with the parent p: their ids, and whether these
+// equal the ids in the indexes.
 const nodeTail = `t.id, c.parent, coalesce(p.id, ''),
 	(SELECT x.n FROM commits x WHERE x.id = c.id) = c.n AND (SELECT y.n FROM threads y WHERE y.id = t.id) = t.n`
 
@@ -48,7 +48,7 @@ func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*s
 	}
 	var nodes []sqlstore.Node
 	isWhole := w.Last == 0 && w.Entries
-	var cacheAs int64 // the number of the line in the cache; 0 if the cache has all of it
+	var cacheAs int64 // the number of the line in the cache; 0 if the cache already has the whole line
 	err := s.read(ctx, op, string(at), func(queryCtx context.Context, c *conn) (err error) {
 		if isWhole {
 			nodes, cacheAs, err = s.readWhole(ctx, queryCtx, c, at)
@@ -76,9 +76,10 @@ func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*s
 	return line, err
 }
 
-// readWhole reads a whole line: from the cache as far as it goes, and the rest from the database. The cache is
-// keyed by the number of the line's newest segment. It is used only if the database still has the last cached
-// node at its place; readWhole reads that node again, together with the nodes after it.
+// readWhole reads a whole line. It takes the beginning from the cache, as far as that has it, and the rest
+// from the database. The cache is keyed by the number of the line's newest segment. readWhole uses it only if
+// the database still has the last cached node at its place. To verify that, it reads that node again,
+// together with the nodes after it.
 func (s *Store) readWhole(ctx, queryCtx context.Context, c *conn, at segno.CommitID) (nodes []sqlstore.Node, cacheAs int64, err error) {
 	var line, depth int64
 	if ok, err := c.row(queryCtx, `SELECT line, depth FROM commits WHERE id = ? AND line IS NOT NULL`, []any{string(at)}, &line,
@@ -91,7 +92,7 @@ func (s *Store) readWhole(ctx, queryCtx context.Context, c *conn, at segno.Commi
 		if err != nil {
 			return nil, 0, err
 		}
-		// Between the two queries a collection may have changed the line.
+		// A collection may have changed the line between the two queries.
 		if int64(len(fresh)) == depth-low+1 && fresh[0].ID == cached[low].ID && fresh[len(fresh)-1].ID == at {
 			if len(fresh) > 1 {
 				cacheAs = line

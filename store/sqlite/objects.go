@@ -22,11 +22,11 @@ type objects struct{ s *Store }
 // Objects implements [segno.Store].
 func (s *Store) Objects() segno.Objects { return objects{s} }
 
-// objectRow is the row of an object: where its stored bytes are.
+// objectRow is the row of an object, which locates its stored bytes.
 type objectRow struct {
 	size, pack, at, length int64
 	packName               string
-	data                   []byte // of an object outside of packs: its encoding and its encoded bytes
+	data                   []byte // for an object outside packs: its encoding and its encoded bytes
 }
 
 // objectColumns are the columns of an objectRow.
@@ -38,7 +38,8 @@ func (o *objectRow) dest() []any {
 	return []any{&o.size, &o.pack, &o.at, &o.length, &o.packName, &o.data}
 }
 
-// The column length of an object in a pack is its stored length and, in the lowest bits, its encoding.
+// For an object in a pack, the column length contains its stored length and, in the lowest bits, its
+// encoding.
 const (
 	encodingBits = 3
 	encodingMask = 1<<encodingBits - 1
@@ -57,9 +58,9 @@ func (o objects) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
 	return o.s.readObject(ctx, o.s.records.ObjectName(name), name)
 }
 
-// readObject reads the object with the name stored in the database; name is for errors. The row and the pack
-// file are read one after the other, outside of a transaction. If the file is missing, a collection may have
-// moved the object and removed the file between the two, so readObject reads the row once more.
+// readObject reads an object. stored is its name in the database; name is for errors. The row and the pack
+// file are read one after the other, outside a transaction. A collection may move the object and remove the
+// file between the two. If the file is missing, readObject therefore reads the row again.
 func (s *Store) readObject(ctx context.Context, stored, name segno.Hash) (data []byte, err error) {
 	const op = "read object"
 	for range 2 {
@@ -119,7 +120,7 @@ func (o objects) Has(ctx context.Context, name segno.Hash) (ok bool, err error) 
 	return ok && err == nil, err
 }
 
-// missingObject returns the first of names that the store does not hold, or the zero hash.
+// missingObject returns the first of names that is not in the store, or the zero hash.
 func (s *Store) missingObject(ctx context.Context, c *conn, names []segno.Hash) (missing segno.Hash, err error) {
 	for _, name := range names {
 		stored := s.records.ObjectName(name)
@@ -136,7 +137,7 @@ func errCollected(op string, name segno.Hash) error {
 		WithHint("run the command again")
 }
 
-// Keep implements [segno.Objects]. The age of the objects that the batch found in the store starts again.
+// Keep implements [segno.Objects]. It resets the age of the objects that the batch found in the store.
 func (o objects) Keep(ctx context.Context, staged segno.Staged) error {
 	const op = "keep objects"
 	if staged.IsZero() {
@@ -166,12 +167,12 @@ func (o objects) Keep(ctx context.Context, staged segno.Staged) error {
 // staging is the result of a batch, read and verified before the transaction.
 type staging struct {
 	small  []segno.Object
-	reused []segno.Hash // the batch found them in the store
+	reused []segno.Hash // objects that the batch found in the store
 	packs  []*packIndex
 }
 
-// openStaged reads the indexes of the packs of a batch, which is too slow for a transaction. A pack that is missing
-// may have been compressed since the batch was staged; then openStaged takes its replacement.
+// openStaged reads the indexes of the packs of a batch, which is too slow for a transaction. If a pack is
+// missing, it may have been compressed since the batch was staged, and openStaged uses its replacement.
 func (s *Store) openStaged(ctx context.Context, staged segno.Staged) (in staging, err error) {
 	for _, o := range staged.Objects {
 		if len(o.Data) == 0 {
@@ -209,7 +210,7 @@ func (s *Store) insertStaged(tx *tx, in staging) error {
 		stored := s.records.ObjectName(o.Name)
 		var one int
 		if tx.row(`SELECT 1 FROM objects WHERE name = ?`, []any{stored[:]}, &one) {
-			continue // another commit brought the same object since the batch looked for it
+			continue // another commit added the same object after the batch looked for it
 		}
 		at := tx.insert(`INSERT INTO small (data) VALUES (?)`, o.Data)
 		tx.exec(`INSERT INTO objects (name, size, born, pack, at, length) VALUES (?, ?, ?, 0, ?, ?)`, stored[:], o.Size, now, at, len(o.Data))
@@ -222,9 +223,9 @@ func (s *Store) insertStaged(tx *tx, in staging) error {
 	return nil
 }
 
-// referToPack makes the objects of a pack part of the store. A pack that a commit or Keep of the same staging
-// referred to before is left as it is, and so is its replacement. The file of a new pack must still exist: a
-// collection removes old files under the write lock, which the caller holds.
+// referToPack makes the objects of a pack part of the store. If an earlier commit or Keep of the same staging
+// already refers to the pack or its replacement, referToPack does nothing. The file of a new pack must still
+// exist: a collection removes old files under the write lock, which the caller must hold.
 func (s *Store) referToPack(tx *tx, x *packIndex, now int64) error {
 	var n int64
 	if tx.row(`SELECT n FROM packs WHERE name = ? OR name >= ? AND name < ?`,
@@ -235,7 +236,7 @@ func (s *Store) referToPack(tx *tx, x *packIndex, now int64) error {
 		return notFound("commit", "pack "+x.name)
 	}
 	n = insertPack(tx, x.name, x.born.Unix(), len(x.entries))
-	const columns, atOnce = `(?, ?, ?, ?, ?, ?)`, 64 // rows in a statement: most of the time of a row is the call
+	const columns, atOnce = `(?, ?, ?, ?, ?, ?)`, 64 // rows in a statement: the call takes most of the time of a row
 	for entries := x.entries; len(entries) > 0; {
 		rows := 1
 		if len(entries) >= atOnce {

@@ -74,7 +74,7 @@ func seedPack(t *testing.T, s *Store) []segno.Hash {
 	return names
 }
 
-// TestOpenPaths opens stores in directories that have characters with a meaning in URIs in their names.
+// TestOpenPaths opens stores in directories whose names have characters with a meaning in URIs.
 func TestOpenPaths(t *testing.T) {
 	for _, name := range []string{"a?b", "a#b", "a%20b", "a b", "é", "\xff", "file:x", "a&mode=ro", "100%"} {
 		dir := filepath.Join(t.TempDir(), name)
@@ -296,7 +296,7 @@ func TestOpenDamaged(t *testing.T) {
 	}
 }
 
-// TestBusy verifies that a writer startWaiting for another process until the busy timeout or its context ends.
+// TestBusy verifies that a writer waits for another process until the busy timeout or its context ends.
 func TestBusy(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir)
@@ -338,7 +338,7 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// TestOpenTogether creates the same store from many goroutines at once.
+// TestOpenTogether creates the same store from many goroutines concurrently.
 func TestOpenTogether(t *testing.T) {
 	for range 10 {
 		dir := filepath.Join(t.TempDir(), "store")

@@ -20,7 +20,7 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// The pack format is in the package comment.
+// The package comment describes the format of packs.
 const (
 	packMagic  = "segnopk1"
 	packHeader = len(packMagic) + 8
@@ -32,34 +32,34 @@ const (
 
 var errPack = errors.New("the pack is damaged or was not finished")
 
-// packEntry is where a pack has the encoded bytes of an object.
+// packEntry locates the encoded bytes of an object in a pack.
 type packEntry struct {
 	name   segno.Hash
-	size   int64 // of the object
-	at     int64 // where the encoded bytes begin
-	length int64 // of the encoded bytes
+	size   int64 // the size of the object
+	at     int64 // the offset of the encoded bytes
+	length int64 // the length of the encoded bytes
 	record.Encoding
 }
 
-// column returns the column length of the object's row.
+// column returns the value of the column length in the object's row.
 func (e *packEntry) column() int64 { return e.length<<encodingBits | int64(e.Encoding) }
 
-// packWriter writes one pack. One goroutine uses it at a time.
+// packWriter writes one pack. Only one goroutine uses it at a time.
 type packWriter struct {
 	fs      vfs.FS
 	dir     string
 	name    string
 	file    vfs.File
 	buf     *bufio.Writer // writes to the packWriter itself
-	at      int64         // bytes so far, with those in buf
-	written int64         // bytes in the file
-	begun   int64         // bytes that the kernel has begun to write to the disk
+	at      int64         // the number of bytes so far, including those in buf
+	written int64         // the number of bytes in the file
+	begun   int64         // the number of bytes that the kernel has begun to write to the disk
 	entries []packEntry
 }
 
-// The name of a pack is a random id. The name of a pack that replaces another is the same id, "-" and another
-// random text, so that a commit that was staged with the old pack finds the new one. The names of plain packs
-// end in plainSuffix.
+// The name of a pack is a random id. A pack that replaces another one has the same id, "-" and more random
+// text as its name, so that a commit that was staged with the old pack finds the new one. The names of plain
+// packs end in plainSuffix.
 const plainSuffix = "-plain"
 
 func newPackName() string { return strings.ToLower(rand.Text()) }
@@ -70,7 +70,7 @@ func packID(name string) string {
 	return id
 }
 
-// createPack starts a pack, and creates the directory of packs if it is missing.
+// createPack starts a pack. It creates the directory of packs if that is missing.
 func (s *Store) createPack(name string) (*packWriter, error) {
 	return createPack(s.options.FS, s.packs.dir, name, s.options.Clock())
 }
@@ -89,7 +89,7 @@ func createPack(fsys vfs.FS, dir, name string, now time.Time) (*packWriter, erro
 	return p, nil
 }
 
-// makeDurable creates a directory, if it is missing, so that its name survives a crash.
+// makeDurable creates a directory if it is missing, so that its name survives a crash.
 func makeDurable(fsys vfs.FS, dir string) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil
@@ -108,8 +108,8 @@ func (p *packWriter) append(data []byte) {
 	_, _ = p.buf.Write(data) // add and finish return the error
 }
 
-// Write writes full buffers to the file. Now and then it makes the kernel write to the disk, so that the sync at
-// the end has less to do.
+// Write writes full buffers to the file. From time to time it makes the kernel write to the disk, so that the
+// final sync takes less time.
 func (p *packWriter) Write(data []byte) (int, error) {
 	const stretch = 8 << 20
 	n, err := p.file.Write(data)
@@ -170,7 +170,7 @@ func (p *packWriter) finish() error {
 // remove deletes a pack that nothing refers to.
 func (p *packWriter) remove() error {
 	if p.file != nil {
-		p.file.Close() // an error does not matter: the file is deleted next
+		p.file.Close() // the error does not matter, because the file is deleted next
 		p.file = nil
 	}
 	return p.fs.Remove(p.path())
@@ -184,7 +184,7 @@ type packIndex struct {
 	entries []packEntry
 }
 
-// readPackHead returns when a pack was started.
+// readPackHead returns the time at which a pack was started.
 func readPackHead(f io.ReaderAt) (born time.Time, err error) {
 	head := make([]byte, packHeader)
 	if _, err := f.ReadAt(head, 0); err != nil {
@@ -196,7 +196,7 @@ func readPackHead(f io.ReaderAt) (born time.Time, err error) {
 	return time.Unix(int64(binary.LittleEndian.Uint64(head[len(packMagic):])), 0), nil
 }
 
-// readPackIndex reads the index of a pack. The error is errPack for a pack that was not finished or is damaged.
+// readPackIndex reads the index of a pack. If the pack was not finished or is damaged, the error is errPack.
 func readPackIndex(f io.ReaderAt, size int64) (*packIndex, error) {
 	if size < int64(packHeader+packTail) {
 		return nil, errPack
@@ -229,7 +229,7 @@ func readPackIndex(f io.ReaderAt, size int64) (*packIndex, error) {
 	return x, err
 }
 
-// parsePackIndex reads count entries; their records end before end.
+// parsePackIndex parses count entries, whose records must end before end.
 func parsePackIndex(index []byte, count int, end int64) ([]packEntry, error) {
 	const minEntry = len(segno.Hash{}) + 4
 	if count > len(index)/minEntry {

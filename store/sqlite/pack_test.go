@@ -26,7 +26,7 @@ func FuzzPackIndex(f *testing.F) {
 	})
 }
 
-// smallPack returns the bytes of a finished pack of three objects.
+// smallPack returns the bytes of a finished pack with three objects.
 func smallPack(t testing.TB) []byte {
 	t.Helper()
 	dir := t.TempDir()

@@ -10,11 +10,12 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// maxOpenPacks is how many packs stay open.
+// maxOpenPacks is the largest number of packs that stay open.
 const maxOpenPacks = 64
 
-// packFiles keeps packs open for reading. All methods may be called at once. A file may be closed while
-// another goroutine reads it: the read finishes, and the next one gets [os.ErrClosed] and opens the file again.
+// packFiles keeps packs open for reading. All methods may be called concurrently. A file may be closed while
+// another goroutine reads it: the current read finishes, and the next one gets [os.ErrClosed] and opens the
+// file again.
 type packFiles struct {
 	dir string
 
@@ -24,7 +25,8 @@ type packFiles struct {
 
 func newPackFiles(dir string) *packFiles { return &packFiles{dir: dir, open: map[string]*os.File{}} }
 
-// use calls f with a pack open for reading. It may call f again if the pack was closed meanwhile.
+// use calls f with a pack open for reading. It may call f again if another goroutine closed the pack
+// meanwhile.
 func (p *packFiles) use(name string, f func(file *os.File) error) error {
 	for {
 		file, err := p.get(name)
@@ -37,8 +39,8 @@ func (p *packFiles) use(name string, f func(file *os.File) error) error {
 	}
 }
 
-// get returns an open pack. It refuses names that are paths: the name of a pack may come from a staged batch that
-// was stored outside of the database.
+// get returns an open pack. It refuses names that are paths, because the name of a pack may come from a
+// staged batch that was stored outside the database.
 func (p *packFiles) get(name string) (*os.File, error) {
 	if name != filepath.Base(name) || name == "" || name == "." || name == ".." {
 		return nil, segno.Errorf(segno.KindInvalid, "open pack", name, "invalid pack name")
@@ -52,11 +54,11 @@ func (p *packFiles) get(name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	for other := range p.open { // any pack: the order of a map is random
+	for other := range p.open { // a random pack, by the order of maps
 		if len(p.open) < maxOpenPacks {
 			break
 		}
-		_ = p.closeLocked(other) // it was only read: nothing is lost
+		_ = p.closeLocked(other) // it was only read, so nothing is lost
 	}
 	p.open[name] = file
 	return file, nil

@@ -11,8 +11,8 @@ import (
 	"github.com/dalsegno/segno/store/storetest"
 )
 
-// TestPhasesOfAnOlderStore verifies that queries by phase work on a store of version 1, also where it cannot
-// be upgraded, and that the store records the phases that a query found.
+// TestPhasesOfAnOlderStore verifies that queries by phase work on a store of version 1, even if it cannot be
+// upgraded, and that the store records the phases that a query found.
 func TestPhasesOfAnOlderStore(t *testing.T) {
 	for name, readOnly := range map[string]bool{"upgraded": false, "read-only": true} {
 		t.Run(name, func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestPhasesOfAnOlderStore(t *testing.T) {
 }
 
 // TestPhasesBesideAnOlderProcess continues to commit with a process that opened a store of version 1 before
-// another process upgraded it. Each thread has one phase, and never the phase of an older commit.
+// another process upgraded it. Each thread must have one phase, and never the phase of an older commit.
 func TestPhasesBesideAnOlderProcess(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "v1"))); err != nil {

@@ -46,13 +46,13 @@ func readOnlyMount(t *testing.T) (dir string, seal func()) {
 	return dir, func() { mode(0o400, 0o500) }
 }
 
-// TestAStoreOnAReadOnlyMedium opens a store that was closed in order, and a copy of a store in use, whose
-// newest commits are in SQLite's log. Without the index of the log SQLite cannot read the log: Open returns an
-// error, not the older state. Every write fails.
+// TestAStoreOnAReadOnlyMedium opens a store that was closed cleanly, and a copy of a store in use, whose
+// newest commits are in SQLite's log. Without the index of the log, SQLite cannot read the log: Open must
+// return an error, not the older state. Every write must fail.
 func TestAStoreOnAReadOnlyMedium(t *testing.T) {
 	for name, c := range map[string]struct {
-		drop string // a file that the copy lacks
-		open bool   // it is copied while another process has it open
+		drop string // a file that the copy leaves out
+		open bool   // copy it while another process has it open
 		want segno.CommitID
 	}{
 		"closed in order":       {want: "next"},
@@ -118,8 +118,8 @@ func TestAStoreOnAReadOnlyMedium(t *testing.T) {
 	}
 }
 
-// TestAStoreOnAFullDisk opens a store without making a file beside its database. Every write is the error of
-// a full disk.
+// TestAStoreOnAFullDisk opens a store without making a file beside its database. Every write must return the
+// error of a full disk.
 func TestAStoreOnAFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir)

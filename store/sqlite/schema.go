@@ -12,15 +12,15 @@ import (
 	"github.com/dalsegno/segno/store/sqlite/internal/checksumvfs"
 )
 
-// The versions of the schema, as the database's user_version has them. Open refuses newer ones.
+// The versions of the schema, as recorded in the database's user_version. Open refuses newer ones.
 const (
 	phasesVersion = 2 // Open upgrades version 1 to it
-	// schemaVersion is the version of a new database. Its tables are those of phasesVersion, and its pages
-	// have checksums. An existing database keeps its pages as they are, and phasesVersion.
+	// schemaVersion is the version of a new database. It has the tables of phasesVersion, and its pages have
+	// checksums. An existing database keeps its pages and phasesVersion.
 	schemaVersion = 3
 )
 
-// sealedVersion is a bit of the user_version of a sealed store. It makes a segno that does not know seals
+// sealedVersion is a bit in the user_version of a sealed store. It makes a segno that does not support seals
 // refuse the store. A sealed store has one more table, with the mark of its key.
 const sealedVersion = 1 << 16
 
@@ -29,23 +29,23 @@ const sealSchema = `CREATE TABLE seal (mark BLOB NOT NULL)`
 // applicationID marks the database file as segno's: "sgno".
 const applicationID = 0x73676e6f
 
-// pageSize is the size of the pages of a new database; an existing database keeps its own. A step of 2 KB
-// needs a row of about 1,100 bytes: three of them leave a quarter of a page of 4 KB empty. In small pages
-// this row is a few bytes on a leaf and one full overflow page. The worst case is a row of 500 to 900
-// bytes, which has a page for itself. A commit writes each page that it changes to the log, six or more, so
-// small pages also make the log smaller.
+// pageSize is the size of the pages of a new database; an existing database keeps its page size. A step of 2
+// KB needs a row of about 1,100 bytes: three of them leave a quarter of a page of 4 KB empty. With small
+// pages, this row is a few bytes on a leaf and one full overflow page. The worst case is a row of 500 to 900
+// bytes, which occupies a separate page. A commit writes each page that it changes to the log, six or more,
+// so small pages also make the log smaller.
 const pageSize = checksumvfs.PageSize
 
 // schema is the schema of version 1. Rows refer to each other by n, because ids have up to a kilobyte.
 //
-// commits holds every commit. A commit that is a node of the tree has a line and a depth, the number of its
-// ancestors. A line is a sequence of nodes, each the only child on that line of the node before it. Its
-// number is the n of its first node. The parent of that node is on another line. So a line needs no row, and
-// a query finds the ancestors of a node segment by segment: see line.go. high, head, tip, epoch and link are
-// the commit's result, for a repeated commit.
+// commits contains every commit. A commit that is a node of the tree has a line and a depth, which is the
+// number of its ancestors. A line is a sequence of nodes. Each is the only child on that line of the node
+// before it. The number of a line is the n of its first node. The parent of that node is on another line. A
+// line thus needs no row, and a query finds the ancestors of a node segment by segment: see line.go. high,
+// head, tip, epoch and link are the commit's result, for a repeated commit.
 //
-// terms finds checkpoints by session, key and other values. A term is the first eight bytes of a hash; the
-// store compares each hit with the query.
+// terms is the index of checkpoints by session, key and other values. A term is the first eight bytes of a
+// hash; the store compares each hit with the query.
 const schema = `
 CREATE TABLE threads (
 	n INTEGER PRIMARY KEY,
@@ -106,15 +106,15 @@ CREATE TABLE objects (
 CREATE TABLE small (n INTEGER PRIMARY KEY, data BLOB NOT NULL);
 `
 
-// phasesSchema is added by phasesVersion. It has the phase, a [segno.Phase], of the newest turn of each thread that
-// is not deleted.
+// phasesSchema is added by phasesVersion. It stores the phase, a [segno.Phase], of the newest turn of each
+// thread that is not deleted.
 const phasesSchema = `
 CREATE TABLE phases (phase INTEGER NOT NULL, id TEXT NOT NULL, thread INTEGER NOT NULL, PRIMARY KEY (phase, id)) WITHOUT ROWID;
 `
 
 // phaseTriggers are in databases that were upgraded from version 1. A process with an older segno may have
-// one open and does not know phases: the triggers make the phase of a thread unknown when that
-// process commits. A process of this version sets the phase after its commit fired them.
+// such a database open, and it does not support phases: when it commits, the triggers make the phase of the
+// thread unknown. A process of this version sets the phase after its commit has fired the triggers.
 const phaseTriggers = `
 CREATE TRIGGER phases_create AFTER INSERT ON threads BEGIN
 	INSERT INTO phases (phase, id, thread) VALUES (0, new.id, new.n); END;
@@ -125,7 +125,8 @@ CREATE TRIGGER phases_delete AFTER UPDATE OF hidden ON threads BEGIN
 	DELETE FROM phases WHERE phase IN ` + allPhases + ` AND id = new.id; END;
 `
 
-// allPhases lists the numbers of [segno.Phase], so that SQLite finds the row of a thread by the key of phases.
+// allPhases lists the numbers of [segno.Phase]. With it, SQLite finds the row of a thread by the key of
+// phases.
 const allPhases = "(0, 1, 2, 3)"
 
 // schemaOf returns the schema of a version.
@@ -136,7 +137,7 @@ func schemaOf(version int) string {
 	return schema + phasesSchema
 }
 
-// version returns the schema's version, 0 if there is none, and whether the store is sealed.
+// version returns the schema's version, or 0 if there is none, and whether the store is sealed.
 func (c *conn) version(ctx context.Context) (version int, isSealed bool, err error) {
 	_, err = c.row(ctx, "PRAGMA user_version", nil, &version)
 	return version &^ sealedVersion, version&sealedVersion != 0, err
@@ -188,7 +189,7 @@ func (s *Store) openSchema(ctx context.Context, c *conn, version int, isSealed b
 func addPhases(tx *tx) error {
 	version, isSealed, err := tx.c.version(tx.ctx)
 	if err != nil || version != 1 {
-		return err // another process was first
+		return err // another process has already upgraded it
 	}
 	_, err = tx.c.sql.ExecContext(tx.ctx, phasesSchema+phaseTriggers+fmt.Sprintf(`INSERT INTO phases (phase, id, thread) SELECT 0, id, n
 		FROM threads WHERE NOT hidden;
@@ -196,10 +197,10 @@ func addPhases(tx *tx) error {
 	return err
 }
 
-// createSchema needs two transactions: the first verifies that the database is empty before anything is
-// written, and the mode of the log, which is set between them, cannot be set in a transaction.
+// createSchema needs two transactions. The first one verifies that the database is empty before anything is
+// written. Between them it sets the mode of the log, which is impossible in a transaction.
 func (s *Store) createSchema(ctx context.Context, c *conn) error {
-	// SQLite uses the size of a page from the first write on. The VFS sets it, too.
+	// SQLite uses the page size from the first write on. The VFS sets it, too.
 	if _, err := c.sql.ExecContext(ctx, fmt.Sprintf("PRAGMA page_size=%d", pageSize)); err != nil {
 		return err
 	}
@@ -247,8 +248,8 @@ func userVersion(version int, isSealed bool) int {
 	return version
 }
 
-// isEmpty reports whether the schema may be created. It is false if another process created it meanwhile; a
-// database with other tables is an error.
+// isEmpty reports whether the schema may be created. It returns false if another process created it
+// meanwhile, and an error for a database with other tables.
 func (s *Store) isEmpty(ctx context.Context, c *conn) (bool, error) {
 	var tables int
 	version, _, err := c.version(ctx)
@@ -264,7 +265,8 @@ func (s *Store) isEmpty(ctx context.Context, c *conn) (bool, error) {
 	return true, s.checkOrphanedPacks()
 }
 
-// unlock verifies that [Options.Key] is the key of an existing store. In a new store it writes the mark of the key.
+// unlock verifies that [Options.Key] is the key of an existing store. For a new store it writes the mark of
+// the key.
 func (s *Store) unlock(ctx context.Context, c *conn, isSealed, isNew bool) error {
 	var mark record.Mark
 	if isSealed {

@@ -50,7 +50,7 @@ func contents(t *testing.T, dir string) []byte {
 	return all.Bytes()
 }
 
-// TestSealedLog looks for plain text in the files while a store is open, when the newest records are in the
+// TestSealedLog searches the files for plain text while a store is open and the newest records are in the
 // log.
 func TestSealedLog(t *testing.T) {
 	dir := t.TempDir()
@@ -135,8 +135,9 @@ func swap(table, column, one, other string) string {
 			WHERE ` + one + ` OR ` + other
 }
 
-// TestSealedRecordsOpenOnlyInTheirRow moves records to other rows, or replaces them by plain ones. A read returns
-// KindCorrupt and names the record, Check reports it, and other records are read as before.
+// TestSealedRecordsOpenOnlyInTheirRow moves records to other rows, or replaces them with plain ones. A read
+// must return KindCorrupt and name the record, Check must report it, and other records must be read as
+// before.
 func TestSealedRecordsOpenOnlyInTheirRow(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -275,8 +276,8 @@ func TestSealedRecordsOpenOnlyInTheirRow(t *testing.T) {
 	}
 }
 
-// TestSealedPacks moves sealed objects to another pack by a collection. Objects that are swapped there, or
-// marked as plain, are damage.
+// TestSealedPacks makes a collection move sealed objects to another pack. Objects that are then swapped in
+// that pack, or marked as plain, must be damage.
 func TestSealedPacks(t *testing.T) {
 	dir := t.TempDir()
 	clock := storetest.NewClock()
@@ -327,8 +328,8 @@ func TestSealedPacks(t *testing.T) {
 	}
 }
 
-// TestSealedVersion verifies that a segno that does not know seals sees a sealed store as a newer version, and
-// that a store without a key has the old version.
+// TestSealedVersion verifies that a segno that does not support seals treats a sealed store as one of a newer
+// version, and that a store without a key has the old version.
 func TestSealedVersion(t *testing.T) {
 	for want, key := range map[int][]byte{schemaVersion: nil, schemaVersion | 1<<16: storetest.SealedKey()} {
 		s := openIn(t, t.TempDir(), Options{Key: key})
@@ -344,8 +345,8 @@ func TestSealedVersion(t *testing.T) {
 	}
 }
 
-// BenchmarkSealed measures the cost of a key: it alternates between stores with and without one, committing
-// steps and loading a line of 1,000.
+// BenchmarkSealed measures the cost of a key. It alternates between stores with and without one, commits
+// steps, and loads a line of 1,000.
 func BenchmarkSealed(b *testing.B) {
 	all := steps(1000)
 	open := func(key []byte) *Store {

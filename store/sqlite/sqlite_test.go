@@ -70,8 +70,8 @@ func limitPages(t *testing.T, s *Store, pages int) {
 	}
 }
 
-// rawFiles returns the bytes of all files below a directory: the database with its log and its free pages, and
-// the packs.
+// rawFiles returns the bytes of all files below a directory: the database with its log and its free pages,
+// and the packs.
 func rawFiles(t testing.TB, dir string) (raw []byte) {
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

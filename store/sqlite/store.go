@@ -24,7 +24,7 @@ import (
 
 // Store is a [segno.Store] in a database file. It also implements [segno.Chains], [segno.Workspaces],
 // [segno.Leaser], [segno.Collector], [segno.Eraser], [segno.Checker] and [segno.Watcher]. All methods may be
-// called at once, by many processes on the same file.
+// called concurrently, by many processes on the same file.
 type Store struct {
 	*common
 
@@ -61,34 +61,34 @@ var (
 	_ segno.Watcher    = (*Store)(nil)
 )
 
-// Options say how a store is opened. The zero Options are valid.
+// Options configure how a store is opened. The zero Options are valid.
 type Options struct {
-	// BusyTimeout is how long a writer waits for another process; 0 is 5 seconds.
+	// BusyTimeout is how long a writer waits for another process; 0 means 5 seconds.
 	BusyTimeout time.Duration
-	// Clock returns the time for the age of objects and of leases; nil is time.Now. No order depends
-	// on it.
+	// Clock returns the time for the age of objects and of leases; nil means time.Now. No order depends on
+	// it.
 	Clock func() time.Time
-	// Packs is the directory of the packs; "" is the file's name with ".packs". It must be the same
+	// Packs is the directory of the packs; "" means the file's name with ".packs". It must be the same
 	// whenever the store is opened.
 	Packs string
-	// FS writes the packs; nil is the operating system.
+	// FS writes the packs; nil means the operating system.
 	FS vfs.FS
-	// ReadOnly makes Open return [segno.KindNotFound] instead of creating a store, and every write
-	// [segno.KindRefused]. It also opens a store on a medium or in a directory that cannot be written.
+	// ReadOnly makes Open return [segno.KindNotFound] instead of creating a store, and makes every write
+	// return [segno.KindRefused]. It also opens a store on a read-only medium or in a directory without write
+	// permission.
 	ReadOnly bool
-	// Full opens a store on a full disk for reading: SQLite creates no file beside the database. Every
-	// write is [segno.KindIO] with ENOSPC. The store must have been closed cleanly.
+	// Full opens a store on a full disk for reading: SQLite creates no file beside the database. Every write
+	// is [segno.KindIO] with ENOSPC. The store must have been closed cleanly.
 	Full bool
-	// Key, if not nil, seals the store with AES-256. It is 32 random bytes, the same for all
-	// processes. A file is sealed from its creation or never, see [Store.Convert]; a wrong key is
-	// [segno.KindRefused]. A record that was changed or moved to another row is
-	// [segno.KindCorrupt]. A key does not detect a row that was deleted, or replaced by an older
-	// version of the same row.
+	// Key, if not nil, seals the store with AES-256. It is 32 random bytes, the same for all processes. A
+	// file is sealed from its creation or never, see [Store.Convert]. A wrong key is [segno.KindRefused]. A
+	// record that was changed or moved to another row is [segno.KindCorrupt]. A key cannot detect that a row
+	// was deleted, or replaced by an older version of the same row.
 	//
-	// A reader of the files without the key learns the ids of threads, commits, workspaces and
-	// operations; the tree of commits with its heads, turns and epochs; which checkpoints have a
-	// pin; which checkpoints have an equal session or an equal pair in Meta, but not its value; the
-	// lengths of records and objects; when objects came; when leases expire.
+	// A reader of the files without the key learns the ids of threads, commits, workspaces and operations;
+	// the tree of commits with its heads, turns and epochs; which checkpoints have a pin; which checkpoints
+	// have an equal session or an equal pair in Meta, but not its value; the lengths of records and objects;
+	// when objects were added; when leases expire.
 	Key []byte
 }
 
@@ -108,7 +108,7 @@ func (o Options) withDefaults() Options {
 
 // Open opens the store in a database file. It creates the file (mode 0600) and its directory (mode 0700) if
 // they are missing. The error is [segno.KindNewer] for a store that a newer segno wrote, and
-// [segno.KindCorrupt] for a damaged one; Open changes neither.
+// [segno.KindCorrupt] for a damaged one. Open changes neither.
 func Open(ctx context.Context, file string, o Options) (*Store, error) {
 	s, err := newStore(file, o)
 	if err == nil {
@@ -131,11 +131,12 @@ func Open(ctx context.Context, file string, o Options) (*Store, error) {
 // modernc.org/sqlite. The caller closes db, after the store. The store sets the busy timeout and synchronous
 // FULL on the connections that it uses, and WAL mode on the database.
 //
-// Open detects that the log of a database was lost, and opens a database on a read-only medium. OpenDB does
-// neither, because db may have opened the file before.
+// Open detects that the log of a database was lost, and can open a database on a read-only medium. OpenDB
+// does neither, because db may have opened the file before.
 //
-// A store has checksums of its pages, as one that Open created, if the name of db has the parameter vfs, see [VFS].
-// OpenDB returns [segno.KindRefused] for a store with checksums if the name has not.
+// If the name of db has the parameter vfs, the store has checksums of its pages, as in a store that Open
+// created; see [VFS]. If the name does not have it, OpenDB returns [segno.KindRefused] for a store with
+// checksums.
 func OpenDB(ctx context.Context, db *sql.DB, o Options) (*Store, error) {
 	const op = "open store"
 	if n := db.Stats().MaxOpenConnections; n > 0 && n < maxConns {
@@ -157,7 +158,8 @@ func OpenDB(ctx context.Context, db *sql.DB, o Options) (*Store, error) {
 	return s.start(ctx)
 }
 
-// VFS returns the name of the VFS that maintains the checksums of pages, for the name of a database of [OpenDB]:
+// VFS returns the name of the VFS that maintains the checksums of pages. It belongs in the database name for
+// [OpenDB]:
 //
 //	vfs, err := sqlite.VFS()
 //	db, err := sql.Open("sqlite", "file:agent.db?vfs="+vfs)
@@ -179,7 +181,7 @@ func newStore(file string, o Options) (*Store, error) {
 	return s, record.CheckKey(o.Key)
 }
 
-// start opens the writing connection and brings the schema to the present version.
+// start opens the writing connection and upgrades the schema to the current version.
 func (s *Store) start(ctx context.Context) (*Store, error) {
 	c, err := s.connect(ctx)
 	if err == nil {
@@ -195,7 +197,7 @@ func (s *Store) start(ctx context.Context) (*Store, error) {
 	return s, nil
 }
 
-// Path returns the file of the database.
+// Path returns the path of the database file.
 func (s *Store) Path() string { return s.file }
 
 // prepareFile creates the directory and an empty database file with the right mode, if they are missing.
@@ -218,7 +220,7 @@ func (s *Store) prepareFile() error {
 	}
 	f, err := s.options.FS.OpenFile(s.file, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return nil // another process was first; see checkSize for why this one does not open the file
+		return nil // another process created it; see checkSize for why this one does not open the file
 	}
 	if err != nil {
 		return err
@@ -245,8 +247,8 @@ func (s *Store) dataSource() string {
 		"vfs":           {checksumvfs.Name},
 	}
 	if s.options.Full || s.options.ReadOnly && (unix.Access(s.dir, unix.W_OK) != nil || unix.Access(s.file, unix.W_OK) != nil) {
-		// SQLite creates files beside a database in WAL mode, also to read it. They protect the
-		// log, so without a log they are not needed.
+		// SQLite creates files beside a database in WAL mode, even for reading. They protect the log, so they
+		// are not needed without a log.
 		query.Set("mode", "ro")
 		if fi, err := os.Lstat(s.file + "-wal"); errors.Is(err, fs.ErrNotExist) || err == nil && fi.Size() == 0 {
 			query.Set("immutable", "1")
@@ -256,8 +258,8 @@ func (s *Store) dataSource() string {
 	return name.String()
 }
 
-// retryWhileBusy repeats f while the database is busy, for as long as a writer would wait. SQLite itself does
-// not wait when it changes to WAL mode or recovers its log.
+// retryWhileBusy repeats f while the database is busy, for at most the time that a writer would wait. SQLite
+// itself does not wait when it changes to WAL mode or recovers its log.
 func (s *Store) retryWhileBusy(ctx context.Context, c *conn, f func(context.Context, *conn) error) error {
 	const pause = 5 * time.Millisecond
 	tick := time.NewTicker(pause)
@@ -275,7 +277,7 @@ func (s *Store) retryWhileBusy(ctx context.Context, c *conn, f func(context.Cont
 	}
 }
 
-// Close waits for the calls under way, ends those that wait for a commit, and closes the store. Batches that
+// Close waits for calls in progress, ends those that wait for a commit, and closes the store. Batches that
 // were not staged are lost. A second Close does nothing.
 func (s *Store) Close() error {
 	if !s.calls.Close(s.watch.NotifyAll) {

@@ -115,7 +115,7 @@ func TestOneCallerPollsForAll(t *testing.T) {
 	closeStore(t, s)
 }
 
-// TestPollingPassesToAnotherCaller repeatedly ends the caller that polls while another caller startWaiting.
+// TestPollingPassesToAnotherCaller repeatedly ends the caller that polls while another caller waits.
 func TestPollingPassesToAnotherCaller(t *testing.T) {
 	dir := t.TempDir()
 	s, other := openIn(t, dir, Options{}), openIn(t, dir, Options{})
@@ -146,7 +146,7 @@ func TestPollingPassesToAnotherCaller(t *testing.T) {
 }
 
 // TestDeleteAmongCommits deletes a thread in one Store while another thread changes constantly. A caller that
-// startWaiting in another Store gets KindNotFound.
+// waits in another Store must get KindNotFound.
 func TestDeleteAmongCommits(t *testing.T) {
 	dir := t.TempDir()
 	s, other := openIn(t, dir, Options{}), openIn(t, dir, Options{})

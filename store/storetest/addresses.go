@@ -8,8 +8,8 @@ import (
 	"github.com/dalsegno/segno/saver"
 )
 
-// hostileIDs returns valid ids, all different, that contain what paths, patterns, separators or
-// terminals give a meaning to.
+// hostileIDs returns distinct valid ids with characters that have a meaning in paths, patterns,
+// separators or terminals.
 func hostileIDs() []string {
 	return []string{"../../etc/passwd", "..", ".git", "/", "a/b", "a_b", "a%2Fb", "a:b", ":", "a:b:c", "a=b", "#1", "a\\b", "A", "a", "%",
 		"_", "*", "?", "'", `"`, "\"; DROP TABLE threads; --", "NUL", "con", "__proto__", " ", "\n", "\x00", "a\x00", "a\x00b", "\x7f", "é",
@@ -22,7 +22,7 @@ func invalidIDs() []string {
 	return []string{"", strings.Repeat("x", segno.MaxID+1), "\xff", "a\xc3"}
 }
 
-// addressTests are about the names of threads and namespaces of a saver.
+// addressTests test the names of threads and of a saver's namespaces.
 var addressTests = []test{
 	{"hostile addresses", "threads and namespaces can be any UTF-8; no two addresses share a checkpoint", func(f *fixture) {
 		all := []saver.ThreadKey{{Thread: "a", Namespace: "b"}, {Thread: "a:b", Namespace: "c"}, {Thread: "a", Namespace: "b:c"},
@@ -93,7 +93,7 @@ var addressTests = []test{
 	}},
 }
 
-// idTests are about the ids and names that a store accepts.
+// idTests test the ids and names that a store accepts.
 var idTests = []test{
 	{"hostile ids", "ids and names can be any UTF-8, and are returned unchanged", testHostileIDs},
 	{"prefixes", "a prefix is compared byte by byte and is not a pattern", func(f *fixture) {

@@ -40,7 +40,7 @@ func branches(s saver.Snapshot) map[string][]string {
 	return found
 }
 
-// branchTests are about a parallel step of which some branches succeeded.
+// branchTests test a parallel step in which only some branches succeeded.
 var branchTests = []test{
 	{"a failed step resumes with its branches", "writes of branches are loaded with the checkpoint that the step follows, also by its id, and not with older ones", func(f *fixture) {
 		saved := f.series(f.address(), 2)
@@ -62,12 +62,12 @@ var branchTests = []test{
 		s := f.begin(f.address(), "one")
 		f.saveWrites(s, "a", write("x", `1`))
 		f.saveWrites(s, "b", write("x", `2`))
-		next := f.save(with(s, "two")) // onto the checkpoint as it was before the writes
+		next := f.save(with(s, "two")) // after the checkpoint as it was before the writes
 		f.isLatest(next)
 		f.same("the actual head", f.conflict(f.writesErr(s, "c", write("x", `3`))).Head, next.ID)
 		f.saveWrites(next, "a", write("x", `4`))
 		f.same("the writes of the next step", branches(f.latest(s.ThreadKey)), map[string][]string{"a": {"x=4"}})
-		last := f.save(with(f.latest(s.ThreadKey), "three")) // onto the checkpoint as it was loaded with the writes
+		last := f.save(with(f.latest(s.ThreadKey), "three")) // after the checkpoint as it was loaded with the writes
 		f.isLatest(last)
 		f.same("the history", f.historyIDs(s.ThreadKey, segno.CheckpointQuery{}), newestFirst(s, next, last))
 		f.equal("undo of the last", f.undo(s.ThreadKey, 1), next)
@@ -118,7 +118,7 @@ var reopenedBranchTests = []test{
 	}},
 }
 
-// raceBranches saves the writes of many branches at once, in some steps.
+// raceBranches saves the writes of many branches concurrently, in several steps.
 func (f *fixture) raceBranches(savers ...saver.Saver) {
 	f.Helper()
 	s := f.begin(f.address(), "begin")
@@ -143,7 +143,7 @@ func (f *fixture) raceBranches(savers ...saver.Saver) {
 	}
 }
 
-// asideTests continue an older checkpoint and leave the thread where it is.
+// asideTests continue an older checkpoint without moving the thread.
 var asideTests = []test{
 	{"a run beside the head", "saves with Aside follow an older checkpoint and move no other user of the thread, until a restore adopts them", func(f *fixture) {
 		saved := f.series(f.address(), 3)

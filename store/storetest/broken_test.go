@@ -211,7 +211,7 @@ func (b brokenStore) Load(ctx context.Context, at segno.CommitID, w segno.Window
 	return line, err
 }
 
-// Wait reads the head before it waits, so that it can miss a commit in between.
+// Wait reads the head before it waits, so that it can miss a commit made in between.
 func (b brokenStore) Wait(ctx context.Context, thread segno.ThreadID, after int64) (segno.Head, error) {
 	if b.fault != "a store: a wake-up is lost" {
 		return b.Store.Wait(ctx, thread, after)
@@ -258,7 +258,7 @@ func broken() map[string][]string {
 }
 
 // TestBroken runs the tests on savers and stores that have one fault each, and requires that the tests
-// find it. Each runs in a separate process, because its tests must fail.
+// find the fault. Each runs in a separate process, because its tests must fail.
 func TestBroken(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds

@@ -25,14 +25,15 @@ func (f *fixture) collect(p segno.CollectPolicy) segno.Collection {
 	return returned(f.collectErr(p)).ok(f)
 }
 
-// dropped collects and fails the test unless this many checkpoints and objects are dropped.
+// dropped collects, and fails the test unless exactly this many checkpoints and objects are dropped.
 func (f *fixture) dropped(checkpoints, objects int) {
 	f.Helper()
 	done := f.collect(segno.CollectPolicy{})
 	f.same("dropped checkpoints and objects", []int{done.Checkpoints, done.Objects}, []int{checkpoints, objects})
 }
 
-// collectTests are about what a collection keeps and drops. Each test advances the clock, because young objects stay.
+// collectTests test which data a collection keeps and drops. Each test advances the clock, because young
+// objects stay.
 var collectTests = []test{
 	{"what is reached stays", "heads, tips, lines, forks, members, operations and workspaces keep what they reach", testReached},
 	{"amended checkpoints", "an amended checkpoint is dropped unless a pin or a line reaches it; its id stays known", testAmended},
@@ -241,7 +242,7 @@ func (f *fixture) abandoned(base segno.CommitID, head segno.Head, entries ...seg
 	return head.Head, f.commit(f.move(head, base, base))
 }
 
-// retentionTests are about a collection with a segno.Retention, which also drops abandoned lines.
+// retentionTests test a collection with a segno.Retention, which also drops abandoned lines.
 var retentionTests = []test{
 	{"abandoned lines", "a retention drops an abandoned line unless a pointer, pin, fork or open question keeps it", func(f *fixture) {
 		head := f.commit(f.turn(f.newThread()))

@@ -11,7 +11,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// ownershipTests are about the compare-and-swap of the head.
+// ownershipTests test the compare-and-swap of the head.
 var ownershipTests = []test{
 	{"one of K wins", "of K concurrent commits on one head one succeeds; the others get the actual head and write nothing", func(f *fixture) {
 		raceCommits(f, f.store)
@@ -51,7 +51,7 @@ var secondStoreTests = []test{
 	}},
 }
 
-// raceCommits commits concurrently on one head, in several rounds.
+// raceCommits makes concurrent commits on one head, in several rounds.
 func raceCommits(f *fixture, stores ...segno.Store) {
 	const writers, rounds = 8, 10
 	head := f.newThread()
@@ -72,7 +72,7 @@ func raceCommits(f *fixture, stores ...segno.Store) {
 	f.same("the checkpoints", f.find(segno.CheckpointQuery{Thread: head.Thread}), line)
 }
 
-// commitTests are about the effects of one commit.
+// commitTests test the effects of one commit.
 var commitTests = []test{
 	{"the same commit twice", "a known id with equal content returns the first result, with other content a conflict", func(f *fixture) {
 		head := f.newThread()

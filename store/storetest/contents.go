@@ -9,7 +9,7 @@ import (
 	"github.com/dalsegno/segno/saver"
 )
 
-// contentTests are about the messages and values of a checkpoint.
+// contentTests test the messages and values of a checkpoint.
 var contentTests = []test{
 	{"messages", "messages can be added, changed in place, removed and replaced; older checkpoints keep theirs", testMessages},
 	{"state and meta", "values can be set, changed, set to null and removed; Meta is of one checkpoint only", func(f *fixture) {
@@ -115,7 +115,7 @@ func testCopies(f *fixture) {
 	saved := f.save(one)
 	f.same("a value changed in place and saved", string(f.latest(a).State["todos"]), `[{"id":2,"done":false}]`)
 	f.same("the same value of another copy", string(two.State["todos"]), `[{"id":1,"done":false}]`)
-	// A caller cannot allow itself a decision that the stored question does not allow.
+	// A caller must not be able to allow a decision that the stored question does not allow.
 	for _, s := range []saver.Snapshot{f.latest(a), saved} {
 		s.Interrupts[0].Allowed = append(s.Interrupts[0].Allowed[:0], segno.Respond)
 		respond := segno.Decision{Interrupt: s.Interrupts[0].ID, Kind: segno.Respond, Text: "x"}

@@ -10,7 +10,7 @@ import (
 	"github.com/dalsegno/segno/saver"
 )
 
-// inventory names data in a store, so that read can read it.
+// inventory lists the data in a store that read reads.
 type inventory struct {
 	threads   []segno.ThreadID
 	commits   []segno.CommitID
@@ -24,10 +24,10 @@ type inventory struct {
 // The numbers of the workspaces in these tests. A dump of a sealed store must not contain them.
 const device, inode = 0x6465766963652d31, 0x696e6f64652d3939
 
-// errorMark begins the result of a read that failed.
+// errorMark begins the result of a failed read.
 const errorMark = "error: "
 
-// read reads all data of the inventory, and returns each result as JSON or the kind of its error.
+// read reads all data of the inventory. It returns each result as JSON, or the kind of its error.
 func (in inventory) read(ctx context.Context, s segno.Store) (results []string) {
 	add := func(what string, x any, err error) {
 		if err != nil {
@@ -67,7 +67,7 @@ func (in inventory) read(ctx context.Context, s segno.Store) (results []string) 
 	return results
 }
 
-// readAbilities reads what only stores with optional interfaces have.
+// readAbilities reads the data that only stores with optional interfaces have.
 func (in inventory) readAbilities(ctx context.Context, s segno.Store, id segno.ThreadID, add func(string, any, error)) {
 	if x, ok := s.(segno.Leaser); ok {
 		lease, err := x.LeaseOf(ctx, id)
@@ -89,8 +89,8 @@ func (in inventory) readAbilities(ctx context.Context, s segno.Store, id segno.T
 	}
 }
 
-// fill creates a thread with data in every field. text returns the text of a field: n bytes of any
-// value, or a valid id if n is 0.
+// fill creates a thread with data in every field. text returns the text of a field: n bytes, or a
+// valid id if n is 0.
 func (f *fixture) fill(id segno.ThreadID, text func(field string, n int) string) inventory {
 	f.Helper()
 	body := func(field string, n int) json.RawMessage {
@@ -148,7 +148,7 @@ func (f *fixture) fill(id segno.ThreadID, text func(field string, n int) string)
 	return in
 }
 
-// fillAround adds a workspace and a lease of the thread that fill created.
+// fillAround adds a workspace, and a lease of the thread that fill created.
 func (f *fixture) fillAround(in *inventory, text func(field string, n int) string) {
 	f.Helper()
 	if x, ok := f.store.(segno.Workspaces); ok {

@@ -12,7 +12,7 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// These tests are about the root package's own code on a store: it behaves the same on every store.
+// These tests test the root package's own code, which behaves the same on every store.
 
 func newMemoryFixture(t *testing.T) *fixture {
 	clock := NewClock()
@@ -21,7 +21,7 @@ func newMemoryFixture(t *testing.T) *fixture {
 	return f
 }
 
-// commitKinds commits one checkpoint of each kind, each after the one before.
+// commitKinds commits one checkpoint of each kind, one after the other.
 func (f *fixture) commitKinds(head segno.Head, kinds ...segno.CheckpointKind) segno.Head {
 	f.Helper()
 	for i, kind := range kinds {
@@ -52,7 +52,8 @@ func TestFoldFields(t *testing.T) {
 	f.same("the first message", string(state.Messages[0]), string(nodes[1].Entries[0].Body))
 }
 
-// TestSaverRefusesNamespaceThreads: a thread that has the name of a namespace's own thread cannot be used.
+// TestSaverRefusesNamespaceThreads verifies that a thread with the name of a namespace's own thread cannot be
+// used.
 func TestSaverRefusesNamespaceThreads(t *testing.T) {
 	f := newMemoryFixture(t)
 	s := f.begin(part(f.address(), "part"), "mine")
@@ -69,7 +70,8 @@ func TestSaverRefusesNamespaceThreads(t *testing.T) {
 	f.isLatest(s)
 }
 
-// TestSaverListsTheNewestCheckpoint: List has the step and time of the newest checkpoint, also after further entries.
+// TestSaverListsTheNewestCheckpoint verifies that List has the step and time of the newest checkpoint, even
+// after further entries.
 func TestSaverListsTheNewestCheckpoint(t *testing.T) {
 	f := newMemoryFixture(t)
 	s := f.begin(f.address(), "one")
@@ -100,7 +102,7 @@ func TestSaverRefusesInterruptIDs(t *testing.T) {
 	f.same("the open questions", len(waiting(f.latest(s.ThreadKey))), 0)
 }
 
-// TestSaveIsOneCommit: a save is one commit that contains only the changes.
+// TestSaveIsOneCommit verifies that a save is one commit that contains only the changes.
 func TestSaveIsOneCommit(t *testing.T) {
 	f := newMemoryFixture(t)
 	s := f.save(f.rich(f.address()))
@@ -121,7 +123,8 @@ func TestSaveIsOneCommit(t *testing.T) {
 	f.same("the entries of a save without a change", kinds(), []segno.EntryKind(nil))
 }
 
-// TestRetentionWithoutTimes: a thread whose checkpoints have no time does not expire, and its lines stay.
+// TestRetentionWithoutTimes verifies that a thread whose checkpoints have no time does not expire, and that
+// its lines stay.
 func TestRetentionWithoutTimes(t *testing.T) {
 	f := newMemoryFixture(t)
 	c := f.base("timeless", "")
@@ -139,7 +142,8 @@ func TestRetentionWithoutTimes(t *testing.T) {
 	f.line(c.ID, 0)
 }
 
-// TestExpiredThreads: a thread expires if no rule keeps a turn of it, unless it has a pin, a lease or an open question.
+// TestExpiredThreads verifies that a thread expires if no rule keeps one of its turns, unless it has a pin, a
+// lease or an open question.
 func TestExpiredThreads(t *testing.T) {
 	f := newMemoryFixture(t)
 	commit := func(id segno.ThreadID, entries ...segno.Entry) segno.Head {
@@ -169,7 +173,7 @@ func TestExpiredThreads(t *testing.T) {
 	}
 }
 
-// TestSaveCostsItsChange: the cost of a save does not depend on the number of earlier messages.
+// TestSaveCostsItsChange verifies that the cost of a save does not depend on the number of earlier messages.
 func TestSaveCostsItsChange(t *testing.T) {
 	f := newMemoryFixture(t)
 	s := saver.Snapshot{ThreadKey: f.address()}
@@ -192,7 +196,8 @@ func TestSaveCostsItsChange(t *testing.T) {
 	}
 }
 
-// TestDamageIsNotAbsence: a thread that cannot be read is KindCorrupt, exists, and is not overwritten.
+// TestDamageIsNotAbsence verifies that a thread that cannot be read is KindCorrupt, exists, and is not
+// overwritten.
 func TestDamageIsNotAbsence(t *testing.T) {
 	f := newMemoryFixture(t)
 	good := f.begin(f.address(), "one")
@@ -206,7 +211,7 @@ func TestDamageIsNotAbsence(t *testing.T) {
 	f.sameContent("a fork of it", f.fork(good.ID, f.address()), good)
 }
 
-// TestKeepTurns: KeepTurns keeps the newest turns of a thread on all lines.
+// TestKeepTurns verifies that KeepTurns keeps the newest turns of a thread on all lines.
 func TestKeepTurns(t *testing.T) {
 	f := newMemoryFixture(t)
 	head := f.commit(f.turn(f.newThread()))

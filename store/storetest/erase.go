@@ -12,7 +12,7 @@ import (
 )
 
 // secret is text that no other value in the store contains. The noise hardly compresses, so that a store
-// that compresses data keeps some of its bytes; the marker is for stores that write text.
+// with compression keeps some of its bytes. The marker is for stores that write text.
 type secret struct{ marker, noise string }
 
 func newSecret(field string, n int) secret {
@@ -20,14 +20,14 @@ func newSecret(field string, n int) secret {
 	random := rand.New(rand.NewChaCha8(h))
 	noise := make([]byte, n)
 	for i := range noise {
-		noise[i] = byte(0x80 + random.IntN(0x80)) // valid within a JSON string
+		noise[i] = byte(0x80 + random.IntN(0x80)) // valid in a JSON string
 	}
 	return secret{"planted-" + h.String()[:24], string(noise)}
 }
 
 func (s secret) text() string { return s.marker + s.noise }
 
-// in reports whether raw contains any part of the secret.
+// in reports whether raw contains a part of the secret.
 func (s secret) in(raw []byte) bool {
 	const window = 24
 	found := bytes.Contains(raw, []byte(s.marker))
@@ -146,7 +146,7 @@ var eraseTests = []test{
 	{"writers meanwhile", "a commit during an erasure is refused, or all that it refers to stays", testWritersMeanwhile},
 }
 
-// leasedEraseTests are about a purge of a thread that an agent runs on.
+// leasedEraseTests test the purge of a thread on which an agent runs.
 var leasedEraseTests = []test{
 	{"a leased thread", "a thread with a lease is not purged", func(f *fixture) {
 		head := f.newThread()
@@ -157,8 +157,8 @@ var leasedEraseTests = []test{
 	}},
 }
 
-// testWritersMeanwhile deletes a thread in each round and erases it while others commit: a fork of it, a
-// pin on it, and a turn with the same file, which also takes over the state of its workspace.
+// testWritersMeanwhile deletes a thread in each round and erases it while others commit: a fork of the
+// thread, a pin on it, and a turn with the same file that also takes over the state of its workspace.
 func testWritersMeanwhile(f *fixture) {
 	users, files := f.newThread(), f.newThread()
 	var heads []segno.CommitID
@@ -220,7 +220,7 @@ func testWritersMeanwhile(f *fixture) {
 	}
 }
 
-// commitWhileErasing makes each commit as soon as an erasure reads the first checkpoint.
+// commitWhileErasing makes each commit at the moment at which an erasure reads the first checkpoint.
 func (f *fixture) commitWhileErasing(commits ...segno.Commit) []error {
 	f.Helper()
 	errs, started := make([]error, len(commits)), make(chan struct{})

@@ -40,7 +40,7 @@ func newError(op string, a saver.ThreadKey, kind segno.Kind, err error) error {
 	return segno.NewError(kind, op, a.Thread, err)
 }
 
-// lock begins a call; the function that it returns ends it.
+// lock begins a call and returns the function that ends it.
 func (m *mapSaver) lock(ctx context.Context, op string, a saver.ThreadKey) (end func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, newError(op, a, segno.KindCancelled, err)
@@ -89,7 +89,7 @@ func (m *mapSaver) Save(ctx context.Context, s saver.Snapshot) (saver.Snapshot, 
 	return copied(s), nil
 }
 
-// waiting returns the open questions after s.
+// waiting returns the questions that are open after s.
 func (p *record) waiting(open []segno.Interrupt, s saver.Snapshot, now time.Time) ([]segno.Interrupt, error) {
 	drop := func(id string) {
 		open = slices.DeleteFunc(slices.Clone(open), func(i segno.Interrupt) bool { return i.ID == id })

@@ -18,8 +18,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fixture is the store or saver under test, with helpers for the tests. Its methods fail the test if
-// a call returns an error.
+// fixture is the store or saver under test, with helper methods. A method fails the test if a call
+// returns an error.
 type fixture struct {
 	tester
 	T           *testing.T
@@ -44,8 +44,8 @@ type tester interface {
 	Failed() bool
 }
 
-// random runs a property on random input, each time on the same store. A failing round is run again
-// with simpler input, so the property must not depend on what earlier rounds stored.
+// random runs a property with random input, on the same store each time. A failed round is repeated
+// with simpler input, so the property must not depend on data that earlier rounds stored.
 func (f *fixture) random(property func(t *rapid.T)) {
 	rapid.Check(f.T, func(t *rapid.T) {
 		f.tester = t
@@ -132,7 +132,7 @@ func (r outcome[T]) ok(f *fixture) T {
 	return r.value
 }
 
-// kind fails the test unless err is of the kind want.
+// kind fails the test unless err has the kind want.
 func (f *fixture) kind(err error, want segno.Kind) {
 	f.Helper()
 	if err == nil {
@@ -154,7 +154,7 @@ func (f *fixture) conflict(err error) segno.Head {
 	return c.Actual
 }
 
-// same fails the test unless got equals want. Times are equal if they are the same moment.
+// same fails the test unless got equals want. Times are equal if they denote the same moment.
 func (f *fixture) same(what string, got, want any) {
 	f.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -162,7 +162,7 @@ func (f *fixture) same(what string, got, want any) {
 	}
 }
 
-// errOf drops the value that a call returns beside its error.
+// errOf drops the value of a call and returns its error.
 func errOf[T any](_ T, err error) error { return err }
 
 // lastErr reads a list to its end and returns the last error.
@@ -190,7 +190,7 @@ func readList[T any](list iter.Seq2[T, error]) (found []T, err error) {
 	return found, nil
 }
 
-// race calls try(k) for each k below n concurrently. Exactly one call must succeed; race returns its
+// race calls try(k) concurrently for each k below n. Exactly one call must succeed; race returns its
 // result. All others must fail with KindConflict; race returns their errors.
 func race[T any](f *fixture, n int, try func(k int) (T, error)) (T, []error) {
 	f.Helper()
@@ -230,7 +230,6 @@ func allocated(do func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// commit commits c.
 func (f *fixture) commit(c segno.Commit) segno.Head {
 	f.Helper()
 	return returned(f.store.Commit(f.Context(), c)).ok(f)
@@ -244,14 +243,14 @@ func (f *fixture) newThread() segno.Head {
 	return f.commit(f.base(segno.ThreadID(f.id("thread")), ""))
 }
 
-// base is a commit that creates a thread.
+// base returns a commit that creates a thread.
 func (f *fixture) base(id segno.ThreadID, parent segno.CommitID) segno.Commit {
 	return segno.Commit{ID: segno.CommitID(f.id("base")), Thread: id, Parent: parent,
 		Create:     &segno.Thread{ID: id, Created: epoch, Title: "a title", Agent: "claude", Parent: parent},
 		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase, Time: epoch}}
 }
 
-// turn is a commit of a turn after a head.
+// turn returns a commit of a turn that follows a head.
 func (f *fixture) turn(head segno.Head) segno.Commit {
 	id := f.id("turn")
 	body := returned(json.Marshal("the message of " + id)).ok(f)
@@ -261,7 +260,7 @@ func (f *fixture) turn(head segno.Head) segno.Commit {
 		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: head.Turn + 1, Time: at, Prompt: id}}
 }
 
-// step is a commit of a step of a Go agent after a head.
+// step returns a commit of a Go agent's step that follows a head.
 func (f *fixture) step(head segno.Head, entries ...segno.Entry) segno.Commit {
 	c := f.turn(head)
 	c.Checkpoint.Kind, c.Checkpoint.Agent, c.Checkpoint.Step = segno.CheckpointStep, "agent", 1
@@ -269,7 +268,7 @@ func (f *fixture) step(head segno.Head, entries ...segno.Entry) segno.Commit {
 	return c
 }
 
-// files is a turn with a workspace snapshot of these files.
+// files returns a turn with a workspace snapshot of these files.
 func (f *fixture) files(head segno.Head, files ...string) segno.Commit {
 	f.Helper()
 	c := f.turn(head)
@@ -287,7 +286,7 @@ func (f *fixture) turns(head segno.Head, n int) segno.Head {
 	return head
 }
 
-// after changes the parent of c; it still expects head.
+// after sets the parent of c, which still expects head.
 func after(head segno.Head, parent segno.CommitID, c segno.Commit) segno.Commit {
 	c.Parent, c.Expect = parent, head.Head
 	return c
@@ -300,13 +299,13 @@ func amends(head segno.Head, parent segno.CommitID, c segno.Commit) segno.Commit
 	return c
 }
 
-// move is a commit that only moves the thread's pointers.
+// move returns a commit that only moves the thread's pointers.
 func (f *fixture) move(head segno.Head, to, tip segno.CommitID) segno.Commit {
 	return segno.Commit{ID: segno.CommitID(f.id("move")), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch,
 		Move: &segno.Move{Head: to, Tip: tip}}
 }
 
-// pin is a commit that pins a checkpoint.
+// pin returns a commit that pins a checkpoint.
 func (f *fixture) pin(head segno.Head, id segno.CommitID, name string) segno.Commit {
 	c := f.move(head, head.Head, head.Tip)
 	c.Pin = &segno.Pin{Checkpoint: id, Name: name}
@@ -329,7 +328,7 @@ func (f *fixture) loadErr(id segno.CommitID) error {
 	return errOf(f.store.Load(f.Context(), id, segno.Window{}))
 }
 
-// line returns the ids of the last commits of a line; 0 is all.
+// line returns the ids of the last commits of a line; last is their number, 0 means all.
 func (f *fixture) line(id segno.CommitID, last int) (ids []segno.CommitID) {
 	f.Helper()
 	line := returned(f.store.Load(f.Context(), id, segno.Window{Last: last})).ok(f)
@@ -363,7 +362,7 @@ func (f *fixture) threads(q segno.ThreadQuery) (ids []segno.ThreadID) {
 	return ids
 }
 
-// joined returns ids as one string.
+// joined returns all ids in one string.
 func joined[ID ~string](ids []ID) string {
 	text := make([]string, len(ids))
 	for i, id := range ids {
@@ -418,7 +417,7 @@ func (f *fixture) missing(data ...string) {
 
 func hash(data string) segno.Hash { return segno.HashOf([]byte(data)) }
 
-// noise returns text that hardly compresses; it is the same in each call.
+// noise returns text that hardly compresses. It returns the same text in each call.
 func noise(n int) string {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	var b strings.Builder
@@ -466,7 +465,7 @@ func trace(ctx context.Context, o segno.Objects, c segno.Checkpoint, visit func(
 	return nil
 }
 
-// check runs the store's own check, if it has one.
+// check runs the store's own check if the store is a [segno.Checker].
 func (f *fixture) check() {
 	f.Helper()
 	k, ok := f.store.(segno.Checker)

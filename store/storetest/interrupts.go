@@ -25,7 +25,7 @@ func (f *fixture) asked(n int) saver.Snapshot {
 	return f.save(s)
 }
 
-// decided returns a copy of s with more decisions, for the next step.
+// decided returns a copy of s with additional decisions, for the next step.
 func decided(s saver.Snapshot, ds ...segno.Decision) saver.Snapshot {
 	s.Step, s.Decisions = 0, append(s.Decisions[:len(s.Decisions):len(s.Decisions)], ds...)
 	return s
@@ -43,7 +43,7 @@ func approve(i segno.Interrupt) segno.Decision {
 	return segno.Decision{Interrupt: i.ID, Kind: segno.Approve, Actor: "ann"}
 }
 
-// interruptTests are about questions to the user and the decisions on them.
+// interruptTests test questions to the user and the decisions on them.
 var interruptTests = []test{
 	{"several wait at once", "each question stays open, also if a save omits it, until a decision of any kind on its id", func(f *fixture) {
 		s := f.asked(4)

@@ -9,8 +9,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// langGraph maps the tests here, and the reasons why there is none, to the tests of LangGraph's conformance
-// suite (langgraph-checkpoint-conformance 0.0.2) that have the same rule.
+// langGraph maps the tests here, and the reasons for which there is no test here, to the tests of
+// LangGraph's conformance suite (langgraph-checkpoint-conformance 0.0.2) that have the same rule.
 var langGraph = map[string]string{
 	"branch/a branch counts once": "put_writes_idempotent",
 	"branch/a failed step resumes with its branches": `
@@ -63,7 +63,7 @@ var langGraph = map[string]string{
 	"none: an omitted namespace and an empty one are the same Go value": "put_default_namespace",
 }
 
-// TestLangGraph requires that each of the 89 tests has a test here that exists, or a reason.
+// TestLangGraph requires that each of the 89 tests has an existing test here, or a reason.
 func TestLangGraph(t *testing.T) {
 	tests := map[string]bool{}
 	for _, g := range storeGroups() {
@@ -83,7 +83,8 @@ func TestLangGraph(t *testing.T) {
 	}
 }
 
-// TestNamesAreUnique requires that -run selects one test by its full name, "watch" and "wait" aside.
+// TestNamesAreUnique requires that -run selects one test by its full name, except in the groups "watch" and
+// "wait".
 func TestNamesAreUnique(t *testing.T) {
 	seen := map[string]bool{}
 	for _, g := range storeGroups() {

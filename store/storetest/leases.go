@@ -6,7 +6,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// workspaceTests are about the records and operations of directory trees.
+// workspaceTests test the records and operations of directory trees.
 var workspaceTests = []test{
 	{"records", "the record of a workspace is returned unchanged; PutWorkspace keeps its state", func(f *fixture) {
 		w := f.store.(segno.Workspaces)
@@ -101,7 +101,7 @@ func (f *fixture) newer(a, b segno.Lease) {
 	}
 }
 
-// leaseTests are about the single writer of a thread.
+// leaseTests test the single writer of a thread.
 var leaseTests = []test{
 	{"fencing", "a commit with an old epoch is refused, also one with an old head", func(f *fixture) {
 		old := f.newThread()
@@ -160,7 +160,7 @@ var otherLeaseTests = []test{
 	}},
 }
 
-// expiryTests move the clock beyond the end of a lease.
+// expiryTests move the clock past the end of a lease.
 var expiryTests = []test{
 	{"a lease expires", "an expired lease can be taken, and its old owner is fenced", func(f *fixture) {
 		head := f.newThread()

@@ -14,7 +14,7 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// calls returns a call of every method of the store.
+// calls returns a call of each method of the store.
 func (f *fixture) calls(ctx context.Context) map[string]func() error {
 	head := f.turns(f.newThread(), 1)
 	s, o, c, staged, batch := f.store, f.store.Objects(), f.turn(head), f.stage("staged"), f.store.Objects().Batch()
@@ -57,7 +57,7 @@ func (f *fixture) calls(ctx context.Context) map[string]func() error {
 	return calls
 }
 
-// errorTests are about the kind and the cause of an error.
+// errorTests test the kind and the cause of errors.
 var errorTests = []test{
 	{"an ended context", "a call with an ended context changes nothing and is KindCancelled; errors.Is finds the cause", func(f *fixture) {
 		cancelled, cancel := context.WithCancel(f.Context())
@@ -107,7 +107,7 @@ var fullDiskTests = []test{
 	}},
 }
 
-// closeTests are about calls during and after Close.
+// closeTests test calls during and after Close.
 var closeTests = []test{
 	{"after close", "after Close every call is KindInvalid; a second Close does nothing", func(f *fixture) {
 		calls := f.calls(f.Context())
@@ -140,7 +140,7 @@ var closeTests = []test{
 	}},
 }
 
-// reopenTests are about durability.
+// reopenTests test durability.
 var reopenTests = []test{
 	{"everything is there again", "all committed data survives closing and opening again, with NUL bytes in every field", func(f *fixture) {
 		const thread = "thread\x00"
@@ -161,7 +161,7 @@ var reopenTests = []test{
 	}},
 }
 
-// The costs are counted in bytes and allocations, not measured with a timer.
+// costTests count costs in bytes and allocations instead of measuring time.
 var costTests = []test{
 	{"a long chain", "the cost of a head or the end of a line does not depend on the number of earlier sessions and turns", func(f *fixture) {
 		few, many := 100, 1000

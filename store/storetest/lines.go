@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// lineTests are about the ancestors of a commit.
+// lineTests test the ancestors of a commit.
 var lineTests = []test{
 	{"what a load returns", "a line has the commit and its ancestors, oldest first, with entries on request", func(f *fixture) {
 		head := f.newThread()
@@ -71,7 +71,7 @@ var lineTests = []test{
 	}},
 }
 
-// lineModel has the expected threads and lines.
+// lineModel holds the expected threads and lines.
 type lineModel struct {
 	*fixture
 	t        *rapid.T

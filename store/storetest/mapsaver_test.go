@@ -14,7 +14,7 @@ func TestMapSaver(t *testing.T) {
 	storetest.TestSaver(t, open, storetest.SaverOptions{Clock: clock})
 }
 
-// TestSaverWithHistory runs the tests of a [storetest.Traveler] whose store they do not know.
+// TestSaverWithHistory runs the tests of a [storetest.Traveler] without access to its store.
 func TestSaverWithHistory(t *testing.T) {
 	again := func(_ *testing.T, s saver.Saver) saver.Saver { return saver.New(s.(*saver.StoreSaver).Store) }
 	open := func(*testing.T) saver.Saver { return saver.New(memory.New(nil)) }

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// asks is an entry with a question.
+// asks returns an entry with a question.
 func (f *fixture) asks(id string) segno.Entry {
 	e, err := segno.Interrupt{ID: id, Thread: "t", Call: "call " + id, Tool: "tool", Args: []byte(`{}`), Asked: epoch,
 		Allowed: []segno.DecisionKind{segno.Approve}}.Entry()
@@ -17,12 +17,12 @@ func (f *fixture) asks(id string) segno.Entry {
 	return e
 }
 
-// decides is an entry with the decision on a question.
+// decides returns an entry with the decision on a question.
 func (f *fixture) decides(id string) segno.Entry {
 	return returned(segno.Decision{Interrupt: id, Kind: segno.Approve, Time: epoch}.Entry()).ok(f)
 }
 
-// phases fails the test unless the threads in each phase are these.
+// phases fails the test unless exactly these threads are in each phase.
 func (f *fixture) phases(what, done, open, waiting string) {
 	f.Helper()
 	for p, want := range map[segno.Phase]string{segno.PhaseDone: done, segno.PhaseOpen: open, segno.PhaseWaiting: waiting} {
@@ -30,7 +30,7 @@ func (f *fixture) phases(what, done, open, waiting string) {
 	}
 }
 
-// phaseTests are about the index of threads by phase.
+// phaseTests test the index of threads by phase.
 var phaseTests = []test{
 	{"by phase", "queries by phase have filters, too; a deleted thread is in no phase", func(f *fixture) {
 		f.commit(f.base("t", ""))
@@ -72,7 +72,7 @@ var phaseTests = []test{
 	}},
 }
 
-// reopenedPhaseTests read the index after the store was closed.
+// reopenedPhaseTests read the index after the store was closed and opened again.
 var reopenedPhaseTests = []test{
 	{"by phase, opened again", "phases survive closing and opening", func(f *fixture) {
 		open := f.commit(f.step(f.commit(f.base("open", ""))))
@@ -84,8 +84,8 @@ var reopenedPhaseTests = []test{
 	}},
 }
 
-// randomCommit commits a random change of a thread, or forks it; it returns the head of the thread or
-// the fork.
+// randomCommit commits a random change of a thread, or forks it. It returns the head of the thread or
+// of the fork.
 func (f *fixture) randomCommit(t *rapid.T, head segno.Head) segno.Head {
 	c := f.step(head)
 	switch rapid.SampledFrom([]string{"step", "ask", "decide", "end", "interrupt", "save", "move", "note", "line", "fork"}).Draw(t, "kind") {
@@ -116,8 +116,8 @@ func (f *fixture) randomCommit(t *rapid.T, head segno.Head) segno.Head {
 	return f.commit(c)
 }
 
-// Phases fails the test unless every thread of s is found in the phase of its line, and in no other. It
-// is for stores that an older version wrote.
+// Phases fails the test unless each thread of s is listed in the phase of its line and in no other
+// phase. It is for stores that an older version wrote.
 func Phases(t *testing.T, s segno.Store) {
 	t.Helper()
 	(&fixture{tester: t, store: s}).checkPhases()

@@ -13,7 +13,7 @@ import (
 
 type pairs = map[string]string
 
-// listTests are about queries of checkpoints and threads.
+// listTests test queries of checkpoints and threads.
 var listTests = []test{
 	{"invalid queries", "a negative limit or cursor, and a cursor without a thread, are refused", func(f *fixture) {
 		for _, q := range []segno.CheckpointQuery{{Before: 3}, {Limit: -1}, {Thread: "t", Before: -1}} {
@@ -38,7 +38,7 @@ var listTests = []test{
 	{"any query of threads", "random queries of threads return what a model returns", testAnyThreadQuery},
 }
 
-// listModel fills a store and has the expected content of its lists, newest first.
+// listModel fills a store and holds the expected content of its lists, newest first.
 type listModel struct {
 	*fixture
 	seed        segno.Hash
@@ -88,7 +88,7 @@ func (m *listModel) addThread(i int) {
 	m.threads = append([]segno.Thread{*c.Create}, m.threads...)
 }
 
-// unusualMeta has keys and values with bytes that databases give a meaning to.
+// unusualMeta returns keys and values with bytes that have a meaning in databases.
 func unusualMeta() pairs {
 	return pairs{"": "", "a\x00b": "\xff", "'; --": "%", "é": strings.Repeat("v", 1<<10), "$.a": `{"b":1}`}
 }
@@ -98,7 +98,7 @@ func (m *listModel) addCheckpoint() {
 	t := m.threads[i]
 	head := m.head(t.ID)
 	c := m.turn(head)
-	c.Checkpoint.Time = epoch.Add(time.Duration(m.pick(7)-3) * time.Hour) // the order of a list does not depend on it
+	c.Checkpoint.Time = epoch.Add(time.Duration(m.pick(7)-3) * time.Hour) // must not affect the order of a list
 	c.Checkpoint.Step = []int{0, 1, 2, 1 << 40}[m.pick(4)]
 	metas := []pairs{nil, {"source": "input"}, {"source": "loop"}, {"source": "loop", "n": "1"}, {"n": "1"}, unusualMeta()}
 	c.Checkpoint.Meta = metas[m.pick(len(metas))]
@@ -167,8 +167,8 @@ func (m *listModel) expected(q segno.CheckpointQuery) (want []segno.Checkpoint) 
 	return want
 }
 
-// maybe returns one of the values, or the zero value, which selects everything: few results match many
-// conditions.
+// maybe returns one of the values, or the zero value, which selects everything, because few results
+// match many conditions.
 func maybe[T any](t *rapid.T, field string, values ...T) (x T) {
 	if rapid.Bool().Draw(t, "use "+field) {
 		x = rapid.SampledFrom(values).Draw(t, field)
@@ -176,7 +176,8 @@ func maybe[T any](t *rapid.T, field string, values ...T) (x T) {
 	return x
 }
 
-// compareQueries runs a random query many times; with SEGNO_SOAK a hundred times as often.
+// compareQueries runs a random query many times. If SEGNO_SOAK is set, it runs a hundred times as
+// many.
 func (m *listModel) compareQueries(query func(t *rapid.T) (found int)) {
 	rounds, found := 1, 0
 	if soak.IsWhole() {

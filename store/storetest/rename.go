@@ -4,7 +4,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// renameTests are about the titles of threads.
+// renameTests test the titles of threads.
 var renameTests = []test{
 	{"rename", "a thread has the new title, and nothing else of it changes", func(f *fixture) {
 		head := f.turns(f.newThread(), 2)
@@ -36,7 +36,7 @@ var renameTests = []test{
 	}},
 }
 
-// reopenedRenameTests need a store that can be opened again.
+// reopenedRenameTests need a store that can be reopened.
 var reopenedRenameTests = []test{
 	{"reopen a renamed thread", "a title is durable", func(f *fixture) {
 		head := f.turns(f.newThread(), 1)

@@ -15,7 +15,7 @@ type test struct {
 	run  func(f *fixture)
 }
 
-// group is a list of tests and what all of them need: optional interfaces and options.
+// group is a list of tests and the optional interfaces and options that all of them need.
 type group struct {
 	name  string
 	tests []test

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// Traveler is a saver with older checkpoints that can be listed, loaded, returned to and forked.
+// Traveler is a saver that can list, load and fork older checkpoints, and return to them.
 type Traveler interface {
 	At(ctx context.Context, at saver.ThreadKey, id segno.CommitID) (saver.Snapshot, error)
 	History(ctx context.Context, at saver.ThreadKey, q segno.CheckpointQuery) iter.Seq2[segno.Checkpoint, error]
@@ -25,19 +25,19 @@ type Traveler interface {
 	Fork(ctx context.Context, from segno.CommitID, to saver.ThreadKey) (saver.Snapshot, error)
 }
 
-// SaverOptions give the tests access to a saver beyond the saver.Saver interface. All are optional.
+// SaverOptions give the tests additional access to a saver. All are optional.
 type SaverOptions struct {
-	// Reopen opens the data of s again, as a later process does. It is nil for a saver in memory.
+	// Reopen opens the data of s again, as a later process would. It is nil for a saver in memory.
 	Reopen func(t *testing.T, s saver.Saver) saver.Saver
-	// Another opens the data of s a second time, as another process does.
+	// Another opens the data of s a second time, as another process would.
 	Another func(t *testing.T, s saver.Saver) saver.Saver
 	// Clock is the clock that the saver reads.
 	Clock *Clock
 }
 
-// TestSaver tests a kind of saver that does not use a segno.Store. open returns a new empty saver and
-// releases its resources with t.Cleanup. [Traveler] is found by type assertion. [Test] has more tests
-// for the saver that [saver.New] returns; those of [Brancher] are found in the same way.
+// TestSaver tests a saver that does not use a segno.Store. open returns a new, empty saver and
+// releases the saver's resources with t.Cleanup. A type assertion finds a [Traveler]. [Test] has more
+// tests for the saver that [saver.New] returns. It finds a [Brancher] in the same way.
 func TestSaver(t *testing.T, open func(t *testing.T) saver.Saver, o SaverOptions) {
 	run(t, saverGroups(), func(t *testing.T) *fixture {
 		f := &fixture{tester: t, T: t, o: Options{Clock: o.Clock}, saver: open(t)}
@@ -97,7 +97,7 @@ func (f *fixture) remove(a saver.ThreadKey) {
 	f.ok(f.saver.Delete(f.Context(), a))
 }
 
-// notFound fails the test if a can be loaded.
+// notFound fails the test if a exists.
 func (f *fixture) notFound(a saver.ThreadKey) {
 	f.Helper()
 	f.kind(errOf(f.saver.Load(f.Context(), a)), segno.KindNotFound)
@@ -127,12 +127,12 @@ func (f *fixture) addresses(namespace string) (found []saver.ThreadKey) {
 func message(text string) json.RawMessage {
 	body, err := json.Marshal(map[string]string{"role": "user", "content": text})
 	if err != nil {
-		panic(err) // cannot happen: it is a map of strings
+		panic(err) // cannot happen for a map of strings
 	}
 	return body
 }
 
-// with returns a copy of s with more messages, for the next step.
+// with returns a copy of s with additional messages, for the next step.
 func with(s saver.Snapshot, texts ...string) saver.Snapshot {
 	s.Step, s.Messages = 0, slices.Clone(s.Messages)
 	for _, text := range texts {
@@ -141,13 +141,13 @@ func with(s saver.Snapshot, texts ...string) saver.Snapshot {
 	return s
 }
 
-// withMeta returns a copy of s with this Meta.
+// withMeta returns a copy of s with the given Meta.
 func withMeta(s saver.Snapshot, meta map[string]string) saver.Snapshot {
 	s.Meta = meta
 	return s
 }
 
-// values returns a State: a key, its value, the next key, ...
+// values returns a State, given a key, its value, the next key and so on.
 func values(pairs ...string) map[string]json.RawMessage {
 	s := map[string]json.RawMessage{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -156,7 +156,7 @@ func values(pairs ...string) map[string]json.RawMessage {
 	return s
 }
 
-// rich returns a checkpoint with something in every field.
+// rich returns a checkpoint with data in every field.
 func (f *fixture) rich(a saver.ThreadKey) saver.Snapshot {
 	s := with(saver.Snapshot{ThreadKey: a, Meta: map[string]string{"source": "input", "run_id": "r1"}}, "hello", "hi")
 	s.State = values("todos", `[{"id":1,"done":false}]`, "files", `{"a.txt":"x"}`, "score", `42`, "none", `null`)
@@ -178,7 +178,7 @@ func (f *fixture) series(a saver.ThreadKey, n int) (saved []saver.Snapshot) {
 	return saved
 }
 
-// compact returns JSON without white space; no bytes are null.
+// compact returns JSON without white space. For no bytes it returns null.
 func compact(raw json.RawMessage) string {
 	if len(raw) == 0 {
 		return "null"
@@ -199,7 +199,8 @@ func texts(s saver.Snapshot) (found []string) {
 	return found
 }
 
-// equal fails the test unless got and want are the same checkpoint. The format of JSON may differ.
+// equal fails the test unless got and want are the same checkpoint. The format of the JSON may
+// differ.
 func (f *fixture) equal(what string, got, want saver.Snapshot) {
 	f.Helper()
 	for _, s := range []*saver.Snapshot{&got, &want} {

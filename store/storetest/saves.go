@@ -10,7 +10,7 @@ import (
 	"github.com/dalsegno/segno/saver"
 )
 
-// saveTests are about saving, loading, listing and deleting threads.
+// saveTests test saving, loading, listing and deleting threads.
 var saveTests = []test{
 	{"round trip", "Load returns what Save stored: id, step, messages, state, interrupts, meta and times", func(f *fixture) {
 		a := f.address()
@@ -157,7 +157,7 @@ var secondSaverTests = []test{
 	}},
 }
 
-// raceSaves saves concurrently after one checkpoint, in several rounds.
+// raceSaves makes concurrent saves after one checkpoint, in several rounds.
 func raceSaves(f *fixture, savers ...saver.Saver) {
 	const rounds = 6
 	s := saver.Snapshot{ThreadKey: f.address()}

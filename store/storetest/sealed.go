@@ -18,12 +18,12 @@ import (
 type Place struct {
 	// Open opens the store, and creates it if it does not exist; key is nil for an unsealed store.
 	Open func(t *testing.T, key []byte) (segno.Store, error)
-	// Dump returns all bytes that are kept there, names and contents, as a reader without the key gets
-	// them. No store is open then.
+	// Dump returns all bytes at this place, names and contents, as a reader without the key gets them. The
+	// tests call it only while no store is open.
 	Dump func(t *testing.T) []byte
 }
 
-// TestSealed tests a kind of store that encrypts its data. place returns an empty place.
+// TestSealed tests a store that encrypts its data. place returns an empty place.
 func TestSealed(t *testing.T, place func(t *testing.T) Place) {
 	for _, x := range sealedTests {
 		t.Run("sealed/"+x.name, func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestSealed(t *testing.T, place func(t *testing.T) Place) {
 	}
 }
 
-// SealedKey returns the key that [TestSealed] seals stores with.
+// SealedKey returns the key with which [TestSealed] seals stores.
 func SealedKey() []byte { return sealedKey(1) }
 
 func sealedKey(n byte) []byte { return bytes.Repeat([]byte{n, 0x5e, 0xa1, 0xed}, 8) }
@@ -47,7 +47,7 @@ type sealedFixture struct {
 	Place
 }
 
-// sealedTests are about the data of a sealed store as a reader without the key sees it, and about the keys.
+// sealedTests test the keys, and the data of a sealed store as a reader without the key gets it.
 var sealedTests = []struct {
 	name, rule string
 	run        func(s *sealedFixture)
@@ -121,7 +121,8 @@ func (s *sealedFixture) with(key []byte, do func(f *fixture)) {
 	do(f)
 }
 
-// refused fails the test unless opening with the key fails with a hint and without a part of a key.
+// refused fails the test unless opening the store with the key fails with a hint, and the error contains no
+// part of a key.
 func (s *sealedFixture) refused(key []byte, want segno.Kind) {
 	s.Helper()
 	store, err := s.Open(s.T, key)
@@ -139,7 +140,7 @@ func (s *sealedFixture) refused(key []byte, want segno.Kind) {
 	}
 }
 
-// unchanged fills a store, calls do, and compares the data.
+// unchanged fills a store, calls do, and fails the test if do changed the data.
 func (s *sealedFixture) unchanged(key []byte, do func()) {
 	s.Helper()
 	var in inventory
@@ -168,7 +169,7 @@ func (s *sealedFixture) unchanged(key []byte, do func()) {
 	})
 }
 
-// race opens the store with each key concurrently.
+// race opens the store concurrently with each key.
 func (s *sealedFixture) race(keys ...[]byte) (stores []segno.Store, errs []error) {
 	stores, errs = make([]segno.Store, len(keys)), make([]error, len(keys))
 	var group sync.WaitGroup

@@ -34,7 +34,7 @@ func result(id, tool string) segno.Entry {
 	return segno.Entry{Kind: segno.EntryResult, ID: id, Name: tool, Time: epoch, Body: json.RawMessage(`"ok"`)}
 }
 
-// stateTests are about the entries that a saver commits, and those that other programs commit to its threads.
+// stateTests test the entries that a saver commits, and those that other programs commit to its threads.
 var stateTests = []test{
 	{"an intent without a result", "an intent is in State.Unknown until its result is committed", func(f *fixture) {
 		s := f.begin(f.address(), "x")
@@ -112,7 +112,7 @@ func testAtomicSave(f *fixture) {
 	}
 }
 
-// leasedStateTests are about a saver on a thread that another program has leased.
+// leasedStateTests test a saver on a thread that another program has leased.
 var leasedStateTests = []test{
 	{"a saver beside a lease", "a save to a thread that another owner has leased is a conflict until the lease is released", func(f *fixture) {
 		s := f.begin(f.address(), "one")
@@ -124,7 +124,7 @@ var leasedStateTests = []test{
 	}},
 }
 
-// reopenedSaverTests are about the durability of a saver.
+// reopenedSaverTests test the durability of a saver.
 var reopenedSaverTests = []test{
 	{"saves", "after reopening all checkpoints, questions and lists are unchanged, and saves continue", func(f *fixture) {
 		first := f.save(f.rich(f.address()))

@@ -1,25 +1,25 @@
-// Package storetest tests implementations of [segno.Store] and [saver.Saver] against their contract.
-// Every rule of the contract is one subtest; a subtest that fails logs its rule.
-// The test of a store needs only a few lines:
+// Package storetest tests implementations of [segno.Store] and [saver.Saver] against their contract. Every
+// rule of the contract is one subtest, and a failed subtest logs its rule. The test of a store needs only a
+// few lines:
 //
 //	clock := storetest.NewClock()
 //	storetest.Test(t, func(t *testing.T) segno.Store { return open(t, clock.Now) }, storetest.Options{Clock: clock})
 //
-// [TestSaver] tests a saver that does not use a segno.Store. Optional interfaces are found by type
-// assertion. A subtest that needs an interface or an option that is missing does not run; with -v
-// Test logs the names of those subtests.
+// [TestSaver] tests a saver that does not use a segno.Store. Type assertions find optional interfaces. A
+// subtest does not run if an interface or an option that it needs is missing; with -v, Test logs the names of
+// those subtests.
 //
 // The groups are ownership and lease (one of several concurrent writers succeeds), ledger and commit, line, list, ids,
 // values, objects, errors, close, reopen, scale (costs in bytes and allocations), watch and wait (the same
 // tests with and without [segno.Watcher]), rename, workspace, collect, retention and erase for a store, and saver,
 // interrupt, history, travel, fork, state and reopen for a saver.
 //
-// Random tests draw samples. If SEGNO_SOAK is set they try every combination, and the scale tests
-// are larger.
+// Random tests draw samples. If SEGNO_SOAK is set, they try every combination, and the scale tests are
+// larger.
 //
-// Each store's own tests must cover what this suite cannot see: a kill at any moment leaves the old
-// or the new state, damaged data is [segno.KindCorrupt] (see [DamageTrial]), and files of every released
-// version open. [TestSealed] has more rules for stores that encrypt their data.
+// Each store's own tests must cover the rules that this suite cannot check: a kill at any moment leaves the
+// old or the new state, damaged data is [segno.KindCorrupt] (see [DamageTrial]), and files of every released
+// version can be opened. [TestSealed] tests more rules, for stores that encrypt their data.
 package storetest
 
 import (
@@ -33,17 +33,17 @@ import (
 	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
-// Options give the tests access to a store beyond the segno.Store interface. All are optional. A store
-// on a server sets Clock, Reopen, Another and Raw, and Size if it can count bytes. A store in files sets
-// Full, too. A store in memory sets Clock and Raw.
+// Options give the tests additional access to a store. All are optional. A store on a server sets Clock,
+// Reopen, Another and Raw, and Size if it can count bytes. A store in files also sets Full. A store in memory
+// sets Clock and Raw.
 type Options struct {
 	// Reopen closes s and opens the same store again. It is nil for a store in memory.
 	Reopen func(t *testing.T, s segno.Store) segno.Store
-	// Another opens the store s a second time, as another process does.
+	// Another opens the store s a second time, as another process would.
 	Another func(t *testing.T, s segno.Store) segno.Store
 	// Size returns how many bytes the store occupies.
 	Size func(t *testing.T, s segno.Store) int64
-	// Raw returns all bytes that the store keeps: files, rows, values.
+	// Raw returns all bytes that the store contains: files, rows, values.
 	Raw func(t *testing.T, s segno.Store) []byte
 	// Full makes writes to s fail with ENOSPC until the test calls end.
 	Full func(t *testing.T, s segno.Store) (end func())
@@ -57,7 +57,7 @@ type Clock struct {
 	now time.Time
 }
 
-// NewClock returns a clock that shows a fixed time.
+// NewClock returns a clock that is set to a fixed time.
 func NewClock() *Clock { return &Clock{now: epoch} }
 
 var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -76,12 +76,12 @@ func (c *Clock) Advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// Test runs all subtests on a kind of store, and those of a saver on it. open returns a new empty
-// store, which Test closes. With -short it runs a sample of the subtests.
+// Test runs all subtests on a store, and those of a saver on that store. open returns a new, empty store,
+// which Test closes. With -short, Test runs a sample of the subtests.
 func Test(t *testing.T, open func(t *testing.T) segno.Store, o Options) { TestSome(t, 1, open, o) }
 
-// TestSome runs every n-th subtest of [Test], and with SEGNO_SOAK all of them. It is for a second
-// configuration of a store that Test covers. With -short it runs every 4n-th.
+// TestSome runs every n-th subtest of [Test]; if SEGNO_SOAK is set, it runs all of them. It is for a second
+// configuration of a store that Test covers. With -short, it runs every 4n-th subtest.
 func TestSome(t *testing.T, n int, open func(t *testing.T) segno.Store, o Options) {
 	if testing.Short() {
 		n *= 4
@@ -99,8 +99,8 @@ func TestSome(t *testing.T, n int, open func(t *testing.T) segno.Store, o Option
 	}
 }
 
-// testLedger runs the table of cases that every store and internal/ledger have in common: when a commit is
-// admitted, and what becomes of its thread.
+// testLedger runs the table of cases that every store and internal/ledger share: when a commit is admitted,
+// and what the resulting state of its thread is.
 func testLedger(t *testing.T, open func(t *testing.T) segno.Store) {
 	first := open(t)
 	_, keepsOperations := first.(segno.Workspaces)

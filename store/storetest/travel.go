@@ -70,7 +70,7 @@ func (f *fixture) sameContent(what string, got, want saver.Snapshot) {
 	f.equal(what, got, want)
 }
 
-// historyTests are about the older checkpoints of a thread.
+// historyTests test the older checkpoints of a thread.
 var historyTests = []test{
 	{"missing checkpoints", "At does not find the checkpoints of other threads; a save after an old one is a conflict", func(f *fixture) {
 		saved, other := f.series(f.address(), 2), f.begin(f.address(), "of another thread")

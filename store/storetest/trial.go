@@ -13,15 +13,15 @@ import (
 	"github.com/dalsegno/segno/saver"
 )
 
-// DamageTrial has the content of a store for a test that damages the stored data and reads it: each read must
-// return the data that was written, or an error.
+// DamageTrial holds the content of a store for a test that damages the stored data and then reads it: each
+// read must return the data that was written, or an error.
 type DamageTrial struct {
 	inventory
 	want []string
 }
 
-// NewDamageTrial fills a store: three threads with saved states, a deleted thread, and in the first thread
-// objects, a pin, and a link, an operation and a lease if the store has them.
+// NewDamageTrial fills a store with three threads with saved states, a deleted thread, and in the first
+// thread objects, a pin, and a link, an operation and a lease if the store supports them.
 func NewDamageTrial(t testing.TB, s segno.Store) *DamageTrial {
 	t.Helper()
 	f := &fixture{tester: t, store: s, saver: saver.New(s)}
@@ -66,8 +66,8 @@ func NewDamageTrial(t testing.TB, s segno.Store) *DamageTrial {
 	return tr
 }
 
-// Silent reads everything and describes the first result that is neither the data written nor an error;
-// "" if there is none. KindNotFound does not count as an error.
+// Silent reads everything and describes the first result that is neither the written data nor an error. It
+// returns "" if there is none. KindNotFound does not count as an error.
 func (tr *DamageTrial) Silent(ctx context.Context, s segno.Store) string {
 	for i, got := range tr.read(ctx, s) {
 		if got != tr.want[i] && (!strings.Contains(got, errorMark) || strings.Contains(got, segno.KindNotFound.String())) {

@@ -26,7 +26,7 @@ func full(tree, data string) *segno.Checkpoint {
 		Members: map[string]segno.CommitID{"one": "m1", "two\x00": "m2"}}
 }
 
-// fullTurn is a turn with a full checkpoint.
+// fullTurn returns a turn with a full checkpoint.
 func (f *fixture) fullTurn(head segno.Head) segno.Commit {
 	f.Helper()
 	c := f.turn(head)
@@ -41,7 +41,7 @@ func stored(c segno.Commit, seq int64) segno.Checkpoint {
 	return want
 }
 
-// valueTests are about the fields of checkpoints and entries.
+// valueTests test the fields of checkpoints and entries.
 var valueTests = []test{
 	{"every field", "every field of a checkpoint is returned unchanged, and as a copy", testEveryField},
 	{"bodies", "the body of an entry is returned byte for byte, for thousands of entries in order", func(f *fixture) {
@@ -121,7 +121,7 @@ func testEveryField(f *fixture) {
 	compare("after changing the result of Checkpoints")
 }
 
-// objectTests are about batches and objects.
+// objectTests test batches and objects.
 var objectTests = []test{
 	{"round trip", "an object can have any bytes, is a copy, and cannot be read before a commit or Keep", testRoundTrip},
 	{"a batch ends once", "after Stage or Close a batch refuses further objects", func(f *fixture) {

@@ -15,7 +15,8 @@ type woken struct {
 	Err  error
 }
 
-// waitStore returns the store to wait on. The group "wait" hides its Watcher, so that segno.Wait polls.
+// waitStore returns the store on which to wait. The group "wait" hides the store's Watcher, so that
+// segno.Wait polls.
 func (f *fixture) waitStore(s segno.Store) segno.Store {
 	if f.hideWatcher {
 		return struct{ segno.Store }{s}
@@ -23,7 +24,7 @@ func (f *fixture) waitStore(s segno.Store) segno.Store {
 	return s
 }
 
-// wait waits for a commit with a higher seq than after, at most five seconds.
+// wait waits for a commit with a seq higher than after, for at most five seconds.
 func (f *fixture) wait(s segno.Store, thread segno.ThreadID, after int64) (w woken) {
 	ctx, cancel := context.WithTimeout(f.Context(), 5*time.Second)
 	defer cancel()
@@ -42,7 +43,7 @@ func (f *fixture) beginWait(s segno.Store, head segno.Head) <-chan woken {
 	return got
 }
 
-// wakes commits c while several callers wait for it; all of them must receive the new head.
+// wakes commits c while several callers wait for it. All of them must receive the new head.
 func (f *fixture) wakes(head segno.Head, c segno.Commit, callers int) segno.Head {
 	f.Helper()
 	var waits []<-chan woken
@@ -58,7 +59,7 @@ func (f *fixture) wakes(head segno.Head, c segno.Commit, callers int) segno.Head
 	return now
 }
 
-// watchTests are about segno.Wait. They run with the store's Watcher and without it.
+// watchTests test segno.Wait, with the store's Watcher and without it.
 var watchTests = []test{
 	{"already there", "Wait returns at once if the thread has a higher seq", func(f *fixture) {
 		head := f.turns(f.newThread(), 3)

@@ -16,8 +16,8 @@ import (
 	"github.com/dalsegno/segno/transcript/claude"
 )
 
-// bigSession writes a transcript of at least size bytes in turns of about 20 KB:
-// prose, code with many escapes, tool output that is in the file twice.
+// bigSession writes a transcript of at least size bytes in turns of about 20 KB. They contain
+// prose, code with many escapes, and tool output that is in the file twice.
 func bigSession(t testing.TB, home string, size int) *sessionWriter {
 	t.Helper()
 	n := 0
@@ -97,8 +97,8 @@ func copyFile(b *testing.B, from, to string) {
 	}
 }
 
-// BenchmarkCaptureCut compares the capture of a cut of a 50 MB transcript with
-// one that derives from nothing, in memory, and reads both back.
+// BenchmarkCaptureCut compares, in memory, the capture of a cut of a 50 MB transcript with
+// a capture that derives from nothing. It reads both back.
 func BenchmarkCaptureCut(b *testing.B) {
 	ctx := context.Background()
 	home := b.TempDir()

@@ -15,18 +15,18 @@ import (
 	"github.com/dalsegno/segno/internal/sessionfile"
 )
 
-// maxAttempts is how often a capture is tried if the file is rewritten meanwhile.
+// maxAttempts limits how often a capture is tried while another process rewrites the file.
 const maxAttempts = 3
 
 var errRewritten = errors.New("the transcript was rewritten while it was read")
 
 // Capture stores the bytes of the transcript after prev, and the session's
-// sidecars. It reads the new bytes only, unless the file was rewritten, the user
+// sidecars. It reads only the new bytes, unless the file was rewritten, the user
 // went back to an older record, or prev is nil or its log is gone. Bytes after the last
 // newline are left for the next capture. The position's Digest is the state of the running
 // hash and a checksum of the 4 KiB before the offset. The error is
-// [segno.KindNotFound] if there is no transcript and [segno.KindBusy] if it kept
-// changing other than by growing.
+// [segno.KindNotFound] if there is no transcript, and [segno.KindBusy] if the file kept
+// changing in ways other than growth.
 func (c *Transcripts) Capture(ctx context.Context, src segno.Source, prev *segno.Position, b segno.Batch, known func(leaf string) bool) (segno.Captured, error) {
 	t := &capture{c: c, op: "capture session", src: src, isFirst: prev == nil, batch: b, isKnown: known}
 	if prev != nil {
@@ -36,11 +36,11 @@ func (c *Transcripts) Capture(ctx context.Context, src segno.Source, prev *segno
 	return t.out, err
 }
 
-// CaptureCut returns the position at the end of src, which was cut from of. It is the
-// position that [Transcripts.Capture] would return, except that its log derives from of's
-// log and lists only the bytes that are new in src. All of src is stored if of's log cannot
-// be read, if src has less than half of the bytes that would have to be read for it, or
-// if too many logs of the chain already leave out lines. Errors are those of Capture.
+// CaptureCut returns the position at the end of src, which was cut from of. The result is
+// what [Transcripts.Capture] would return, except that its log derives from of's
+// log and lists only the bytes that are new in src. CaptureCut stores all of src if of's log
+// cannot be read, if a reader of the derived log would have to read more than twice the bytes
+// of src, or if too many logs of the chain already leave out lines. Errors are those of Capture.
 func (c *Transcripts) CaptureCut(ctx context.Context, src segno.Source, of segno.Position, o segno.Objects, b segno.Batch) (segno.Position, error) {
 	t := &capture{c: c, op: "read session that was cut", src: src, isFirst: true, batch: b, of: &of, objects: o}
 	err := t.run(ctx)
@@ -48,8 +48,8 @@ func (c *Transcripts) CaptureCut(ctx context.Context, src segno.Source, of segno
 }
 
 // CaptureTurns is [Transcripts.Capture] for a session that may have had several turns since prev.
-// If the session is a fork of a session at of, the new log derives from of's log as far as the
-// lines of both are the same but for the session id.
+// If the session is a fork of the session at of, the new log derives from of's log as long as
+// the lines of both differ only in the session id.
 func (c *Transcripts) CaptureTurns(ctx context.Context, src segno.Source, prev, of *segno.Position, o segno.Objects, b segno.Batch, known func(leaf string) bool) (segno.Captured, error) {
 	t := &capture{c: c, op: "capture session", src: src, isFirst: prev == nil, allTurns: true, batch: b, isKnown: known, of: of, objects: o}
 	if prev != nil {
@@ -59,32 +59,31 @@ func (c *Transcripts) CaptureTurns(ctx context.Context, src segno.Source, prev, 
 	return t.out, err
 }
 
-// capture is the state of one capture.
 type capture struct {
 	c        *Transcripts
 	op       string
 	src      segno.Source
 	prev     segno.Position // the position of the capture before
-	isFirst  bool           // there is none
+	isFirst  bool           // there is no earlier capture
 	allTurns bool           // a later capture reports all new turns, too
 	batch    segno.Batch
-	isKnown  func(string) bool // nil knows nothing
+	isKnown  func(string) bool // nil: no leaf is known
 	file     *os.File
 
 	of      *segno.Position // the session was cut or forked from it; nil for Capture
-	objects segno.Objects   // with of's bytes
+	objects segno.Objects   // contain of's bytes
 
 	from  int64 // where the new bytes begin
 	to    int64 // the end of the last whole line
 	hash  hash.Hash
-	graph *graph // of the new bytes, or of all
+	graph *graph // graph of the new bytes, or of all bytes
 	check uint32 // checksum of the new bytes when the graph was read
 	out   segno.Captured
 }
 
 func (t *capture) known(leaf string) bool { return t.isKnown != nil && t.isKnown(leaf) }
 
-// run captures the session, again if it is rewritten meanwhile.
+// run captures the session. It starts again if the file is rewritten meanwhile.
 func (t *capture) run(ctx context.Context) (err error) {
 	if t.file, t.src, err = t.c.open(ctx, t.op, t.src); err != nil {
 		return err
@@ -155,8 +154,8 @@ func (t *capture) readGraph(ctx context.Context, from, to int64) error {
 	return err
 }
 
-// store puts the new bytes into the batch and completes the positions. The bytes are cut
-// where the position of an earlier turn needs a log that ends there.
+// store puts the new bytes into the batch and completes the positions. It splits the bytes at
+// the position of each earlier turn, because that position needs a log that ends there.
 func (t *capture) store(ctx context.Context) error {
 	sum := crc32.New(sessionfile.Castagnoli())
 	w := &sessionfile.LogWriter{Batch: t.batch}
@@ -208,8 +207,8 @@ func (t *capture) storeTo(ctx context.Context, w *sessionfile.LogWriter, r io.Re
 	return err
 }
 
-// dir returns the directory the session runs in. Of the known directories it prefers one
-// with a slug that is the name of the file's directory.
+// dir returns the directory in which the session runs. It prefers a known directory whose slug
+// is the name of the file's directory.
 func (t *capture) dir() string {
 	slug, first := filepath.Base(filepath.Dir(t.src.Path)), ""
 	for _, dir := range []string{t.src.Dir, t.graph.dir, t.prev.Dir, t.graph.cwdText()} {
@@ -224,7 +223,7 @@ func (t *capture) dir() string {
 	return first
 }
 
-// finish adds the sidecars and the damage.
+// finish adds the sidecars and the damage to the result.
 func (t *capture) finish(ctx context.Context) error {
 	name, skipped, err := t.c.captureSidecars(ctx, t.src, t.prev.Sidecars, t.batch)
 	if err != nil {

@@ -51,7 +51,7 @@ type Transcripts struct {
 
 var _ segno.Transcript = (*Transcripts)(nil)
 
-// Options are the optional settings of [New]. The zero value is Claude Code itself.
+// Options are the optional settings of [New]. The zero value is for Claude Code itself.
 type Options struct {
 	// Agent is the name of another agent that keeps its sessions in the same way, and Resume
 	// the command that continues one, before the session's id.
@@ -63,8 +63,8 @@ type Options struct {
 
 	FS    vfs.FS           // for all writes; nil is the operating system
 	Clock func() time.Time // nil is time.Now
-	// Objects has the earlier captures. With it, a capture does not read sidecars again
-	// that did not change. Without it, every capture reads them all.
+	// Objects contains the earlier captures. If it is set, a capture does not read unchanged
+	// sidecars again. If it is nil, every capture reads all sidecars.
 	Objects segno.Objects
 }
 
@@ -87,7 +87,7 @@ func New(home string, o Options) *Transcripts {
 	return c
 }
 
-// Agent returns the agent's name: [Agent] unless the options have another.
+// Agent returns the agent's name: Options.Agent, or [Agent] if that is empty.
 func (c *Transcripts) Agent() string { return c.agent }
 
 // Resume returns the command that continues a session.

@@ -101,8 +101,8 @@ func TestFindTakesTheNewestFile(t *testing.T) {
 	}
 }
 
-// The agent may have changed its directory. The session's directory is the one from which
-// the name of its file's directory is made.
+// The agent may have changed its directory. The session's directory is the one whose slug is
+// the name of the file's directory.
 func TestDirIsWhereTheSessionBelongs(t *testing.T) {
 	d := newFixture(t, 1)
 	home := d.dir
@@ -219,7 +219,7 @@ func TestDamageIsReportedWithItsPlace(t *testing.T) {
 }
 
 // If a record of the line cannot be read, the agent silently loses all records before it.
-// A cut reports that.
+// A cut reports that as an error.
 func TestCutRefusesABrokenLine(t *testing.T) {
 	d := newFixture(t, 3)
 	lines := bytes.SplitAfter(d.bytes(t), []byte("\n"))
@@ -392,7 +392,7 @@ func TestCutTimesAndModes(t *testing.T) {
 	}
 }
 
-// TestCutOfAVeryLongLine has one line of 12 MB in a turn.
+// TestCutOfAVeryLongLine cuts a session with a line of 12 MB in a turn.
 func TestCutOfAVeryLongLine(t *testing.T) {
 	d := newFixture(t, 1)
 	d.prompt(strings.Repeat("a long line ", 1<<20) + "\" é \n")
@@ -434,7 +434,7 @@ func TestManyCaptures(t *testing.T) {
 	}
 }
 
-// TestTraceNamesEverything cuts with nothing but the objects Trace named.
+// TestTraceNamesEverything cuts with only the objects that Trace named.
 func TestTraceNamesEverything(t *testing.T) {
 	ctx := context.Background()
 	d := newFixture(t, 2)

@@ -9,10 +9,10 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Recorded lines of a session that was resumed with /compact as its first
-// prompt: the boundary's logical parent is a record that was never written. The
-// turn after it follows the turn before it, whether or not an earlier capture read the file
-// up to there.
+// The fixture contains recorded lines of a session that was resumed with /compact as its first
+// prompt. The boundary's logical parent is a record that was never written. The
+// turn after the boundary follows the turn before it, whether or not an earlier capture read the
+// file up to there.
 func TestTurnAfterCompactFirst(t *testing.T) {
 	for _, version := range []string{"2.1.197", "2.1.330"} {
 		t.Run(version, func(t *testing.T) {

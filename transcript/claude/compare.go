@@ -12,8 +12,8 @@ import (
 const opCompare = "compare session"
 
 // BeginsWith reports whether a session's transcript still begins with the bytes of a
-// position, as far as its length and the 4 KiB before the position show. If the transcript
-// is deleted, the running agent writes a new one with the later records only. BeginsWith
+// position. It compares only the length and the 4 KiB before the position. If a user deletes the
+// transcript of a running agent, the agent writes a new one with only the later records. BeginsWith
 // returns true for a position without a digest, because nothing can be compared.
 func (c *Transcripts) BeginsWith(ctx context.Context, src segno.Source, p segno.Position) (bool, error) {
 	if len(p.Digest) == 0 {
@@ -31,15 +31,15 @@ func (c *Transcripts) BeginsWith(ctx context.Context, src segno.Source, p segno.
 
 // EndsAt reports whether the agent, resuming src, would continue from p: the
 // file begins with p's bytes, no record behind them is part of the
-// conversation, and the agent's own rules lead to p.Leaf. It returns false for a file with
-// a torn last line, because the agent would lose the next record that it writes, and for a file that
-// does not exist.
+// conversation, and the agent's own rules choose p.Leaf as the head. It returns false for a file
+// with a torn last line, because the agent would lose the next record that it writes, and for a
+// file that does not exist.
 func (c *Transcripts) EndsAt(ctx context.Context, src segno.Source, p segno.Position) (bool, error) {
 	return c.compare(ctx, src, func(f *os.File) (bool, error) { return endsAt(ctx, f, &p) })
 }
 
-// compare opens a session's transcript and calls compare. It returns false if there is no
-// transcript.
+// compare opens a session's transcript and passes it to the function compare. It returns false
+// if there is no transcript.
 func (c *Transcripts) compare(ctx context.Context, src segno.Source, compare func(*os.File) (bool, error)) (bool, error) {
 	f, src, err := c.open(ctx, opCompare, src)
 	if segno.KindOf(err) == segno.KindNotFound {

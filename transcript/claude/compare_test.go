@@ -84,7 +84,7 @@ func (d *fixture) link(t *testing.T, to string) {
 	}
 }
 
-// longTurn adds a turn longer than all before it.
+// longTurn adds a turn that is longer than all the turns before it.
 func (d *fixture) longTurn() {
 	d.prompt("anew")
 	d.answer(strings.Repeat("long ", 10_000))
@@ -115,7 +115,7 @@ func TestBeginsWithOfNoDigest(t *testing.T) {
 	}
 }
 
-// The position may end an older turn.
+// The position may be the end of an older turn.
 func TestBeginsWithOfAnOlderPosition(t *testing.T) {
 	d := newFixture(t, 2)
 	p := d.capture(t, nil, nil).Position
@@ -148,7 +148,7 @@ func TestBeginsWithOfASessionThatMoved(t *testing.T) {
 	}
 }
 
-// An id that could lead out of the agent's directory is refused.
+// An id that could point outside the agent's directory is refused.
 func TestBeginsWithOfNoSession(t *testing.T) {
 	d := newFixture(t, 1)
 	p := d.capture(t, nil, nil).Position

@@ -6,8 +6,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// readConversation sets all of t.out that the graph shows. Positions have a leaf and an
-// offset only. ok is false if only the rest of the file could show the conversation.
+// readConversation fills t.out from the graph. The positions have only a leaf and an
+// offset. ok is false if the conversation cannot be known without the rest of the file.
 func (t *capture) readConversation() (ok bool) {
 	g := t.graph
 	t.out = segno.Captured{}
@@ -36,14 +36,15 @@ func (t *capture) readConversation() (ok bool) {
 	t.out.Follows, ok = t.findFollowed(path[turns[oldest].to:], exit)
 	if !ok && g.isWhole {
 		// The record above the prompt is not in the file. The session's own line is
-		// the likelier one, and it loses no turn.
+		// the likelier origin, and choosing it loses no turn.
 		t.out.Follows = t.prev.Leaf
 	}
 	return ok || g.isWhole
 }
 
-// findOrigin returns the index in path, which runs from the newest record back, from which
-// on a known session has the records, too.
+// findOrigin returns the first index in path whose record also belongs to a known session,
+// or the length of path. path runs from the newest record back, so that session has all the
+// records from this index on.
 func (t *capture) findOrigin(path []int) int {
 	for at, i := range path {
 		if leaf := t.knownLeaf(i); leaf != "" {
@@ -99,7 +100,8 @@ func (t *capture) addLater(path []int, turns []turn) (oldest int) {
 	return oldest
 }
 
-// isCaptured reports whether an earlier capture had a turn, given newest record first.
+// isCaptured reports whether an earlier capture contains a turn. records are the turn's
+// records, newest first.
 func (t *capture) isCaptured(records []int) bool {
 	prompt := records[len(records)-1]
 	return t.graph.nodes[prompt].from < t.from || slices.ContainsFunc(records, func(i int) bool {
@@ -108,7 +110,7 @@ func (t *capture) isCaptured(records []int) bool {
 }
 
 // lastCapturedTurn returns the records of the turn that was captured last, its prompt
-// included. After the agent was killed while a tool ran, it leaves out the call when it
+// included. An agent that was killed while a tool ran leaves out the call when it
 // continues, so the parent of the next prompt is an older record of the turn than its leaf.
 func (t *capture) lastCapturedTurn() map[int]bool {
 	records := map[int]bool{}

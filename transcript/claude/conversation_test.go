@@ -18,15 +18,15 @@ import (
 	"github.com/dalsegno/segno/transcript/claude"
 )
 
-// capturedTurn is the position at a turn's end, and the messages that the agent would have
-// sent to the model then.
+// capturedTurn is the position at the end of a turn, and the messages that the agent would
+// have sent to the model at that time.
 type capturedTurn struct {
 	at   segno.Position
 	want []string
 }
 
-// TestCutsKeepTheConversation writes random sessions, captures every turn's end
-// as a hook would, and later cuts at each of them, from the agent's file and from
+// TestCutsKeepTheConversation writes random sessions and captures the end of every turn
+// as a hook would. Later it cuts at each of them, from the agent's file and from
 // the stored objects.
 func TestCutsKeepTheConversation(t *testing.T) {
 	rounds := 60
@@ -191,14 +191,14 @@ func randomTurn(s *sessionWriter, n int) string {
 	return prompt
 }
 
-// subagentLines writes a subagent's records, as old versions did into the same file.
+// subagentLines writes a subagent's records into the same file, as old versions did.
 func subagentLines(s *sessionWriter) {
 	a := s.uuid()
 	s.addLine(`{"parentUuid":null,"isSidechain":true,"type":"user","message":{"role":"user","content":"sub"},"uuid":"%s","timestamp":"%s",%s`, a, s.timestamp(), s.tail())
 	s.addLine(`{"parentUuid":"%s","isSidechain":true,"type":"assistant","message":{"id":"side","content":[{"type":"text","text":"sub done"}]},"uuid":"%s","timestamp":"%s",%s`, a, s.uuid(), s.timestamp(), s.tail())
 }
 
-// shuffleLines moves records in front of their ancestors, but leaves the last one last.
+// shuffleLines moves records in front of their ancestors. The last record stays the last.
 func shuffleLines(s *sessionWriter, from int) {
 	for i := from; i < len(s.lines)-1; i++ {
 		j := from + s.pick(len(s.lines)-1-from)
@@ -243,7 +243,7 @@ func otherLines(s *sessionWriter) {
 	}
 }
 
-// checkEarlierTurns captures the whole session at once: the turns of its line must equal
+// checkEarlierTurns captures the whole session at once. The turns of its line must equal
 // those that were captured one by one.
 func checkEarlierTurns(t *testing.T, s *sessionWriter, c *claude.Transcripts, o *memoryObjects, turns []capturedTurn) {
 	got, err := c.Capture(context.Background(), s.source(), nil, o, nil)

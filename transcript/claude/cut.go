@@ -22,10 +22,10 @@ import (
 
 const opCut = "cut session"
 
-// Cut writes the session to.Session, which ends at p: the line of records that
-// leads to p.Leaf, with every top-level sessionId replaced and every other byte
-// as it was. If the agent itself would continue p's bytes from p.Leaf, all their
-// lines are kept, else those of the line and the records that it needs.
+// Cut writes the session to.Session, which ends at p: the records on the path to p.Leaf.
+// It replaces every top-level sessionId and leaves every other byte unchanged. If the agent
+// itself would continue p's bytes from p.Leaf, Cut keeps all their lines. Otherwise it keeps
+// only the lines of that path and those of the records that the path needs.
 //
 // Bytes come from the agent's file while it still begins with p's, else from o.
 // Sidecars are written before the transcript, which appears whole or not at all.
@@ -45,7 +45,6 @@ func (c *Transcripts) Cut(ctx context.Context, p segno.Position, to segno.Target
 	return segno.Source{Session: to.Session, Path: k.path, Dir: to.Dir}, nil
 }
 
-// cut is the state of one cut.
 type cut struct {
 	installer
 	p       segno.Position
@@ -134,9 +133,9 @@ func (k *cut) copyAll(ctx context.Context) (sessionfile.CopySource, error) {
 	return sessionfile.CopySource{}, err
 }
 
-// selectLine makes sure that the agent will continue from p.Leaf. If it would continue all
-// lines from elsewhere, only the line to p.Leaf is kept. If that does not suffice, a record
-// is added that points there.
+// selectLine makes sure that the agent will continue from p.Leaf. If the agent would continue
+// from another record of all lines, selectLine keeps only the line to p.Leaf. If that does not
+// suffice, it adds a record that points to p.Leaf.
 func (k *cut) selectLine(ctx context.Context, from sessionfile.CopySource) error {
 	leaf := k.graph.index(k.p.Leaf)
 	if leaf == none {
@@ -227,7 +226,7 @@ func (k *cut) setTime() error {
 	return nil
 }
 
-// sidecars returns p's sidecars, or if the position lists none, those the session has now.
+// sidecars returns p's sidecars, or the session's present ones if the position lists none.
 func (k *cut) sidecars(ctx context.Context) (list []sidecar, err error) {
 	switch {
 	case !k.p.Sidecars.IsZero() && k.objects != nil:
@@ -295,7 +294,7 @@ func (k *cut) writeLine(ctx context.Context, from sessionfile.CopySource, leaf i
 }
 
 // eachRecord calls do for each record of p's bytes. The error is [segno.KindBusy] if the
-// copy has other bytes by now.
+// copy no longer has these bytes.
 func (k *cut) eachRecord(ctx context.Context, from sessionfile.CopySource, do func(*record, sessionfile.Line) error) error {
 	var r record
 	readErr, doErr := from.EachLine(ctx, func(l sessionfile.Line) error {
@@ -336,9 +335,9 @@ func (k *cut) messages(ctx context.Context, from sessionfile.CopySource) (map[in
 	return out, err
 }
 
-// ancestry returns a record and all before it, across compactions, with the records that
-// those preserved. For a missing parent it takes the record that the agent would take, see
-// [loaded.chain].
+// ancestry returns a record and all its ancestors, across compactions, with the records that
+// the compactions preserved. In place of a missing parent it takes the record that the agent
+// would take; see [loaded.chain].
 func (g *graph) ancestry(leaf int) map[int]bool {
 	keep := map[int]bool{}
 	todo := []int{leaf}
@@ -372,8 +371,8 @@ func (g *graph) ancestry(leaf int) map[int]bool {
 	return keep
 }
 
-// addSiblings adds the other blocks of the answers in keep, and the results of
-// the tools they call: of parallel calls only one is an ancestor of the following records.
+// addSiblings adds the other blocks of the answers in keep, and the results of the tools that
+// they call. Only one of several parallel calls is an ancestor of the following records.
 func (g *graph) addSiblings(keep map[int]bool, messages map[int]message) {
 	answers := map[string]bool{}
 	for i := range keep {
@@ -404,8 +403,8 @@ func (g *graph) addTrailing(keep map[int]bool, leaf int) {
 	below.visit([]int{head}, func(i int) { keep[i] = true })
 }
 
-// belongsTo reports whether a record belongs in a transcript of the records names. Such a
-// transcript also has the metadata that is still correct there.
+// belongsTo reports whether a record belongs in a transcript that consists of the records in
+// names. Metadata belongs there, too, if it is still correct for them.
 func (r *record) belongsTo(names map[string]bool) bool {
 	leaf := jsonscan.RawText(r.leaf)
 	switch {

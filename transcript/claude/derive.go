@@ -11,13 +11,12 @@ import (
 	"github.com/dalsegno/segno/internal/sessionfile"
 )
 
-// maxRanges is the number of separate ranges of lines that a log keeps of another one at
-// most.
+// maxRanges limits how many separate ranges of lines a log may keep of another log.
 const maxRanges = 4096
 
-// derive makes w derive from the log the session was cut from, as far as both transcripts
+// derive makes w derive from the log that the session was cut from, as far as both transcripts
 // are the same, and returns where the session's own bytes begin. It adds the bytes before
-// that to sum. It returns 0 if the session must be stored like any other.
+// that offset to sum. It returns 0 if the session must be stored like any other.
 func (t *capture) derive(ctx context.Context, w *sessionfile.LogWriter, sum hash.Hash32) (at int64, err error) {
 	if t.of.Log.IsZero() || t.objects == nil || sessionfile.CheckNewSession(t.op, t.src.Session) != nil {
 		return 0, nil
@@ -49,8 +48,8 @@ func (t *capture) derive(ctx context.Context, w *sessionfile.LogWriter, sum hash
 }
 
 // compare looks for the lines of a transcript, in order, in a copy of the one it was cut
-// from. It returns a log of the lines that it finds, and how many lines the copy has. t.hash
-// and sum are then of the bytes of the log.
+// from. It returns a log of the lines that it finds, and the number of lines of the copy.
+// Afterwards t.hash and sum cover the bytes of that log.
 func (t *capture) compare(ctx context.Context, from sessionfile.CopySource, sum hash.Hash32) (node sessionfile.Log, lines int, err error) {
 	sum.Reset()
 	t.hash.Reset()

@@ -13,9 +13,9 @@ import (
 	"github.com/dalsegno/segno/transcript/claude"
 )
 
-// checkCutsOfCuts cuts at random turns, continues the cut, and cuts that
-// again, while the agent's files come and go. The objects of every cut must reproduce its
-// file, whatever they derive from.
+// checkCutsOfCuts cuts at random turns, continues the cut, and cuts the result
+// again, while the agent's files are removed and written again. The objects of every cut must
+// reproduce its file, whatever they derive from.
 func checkCutsOfCuts(t *testing.T, s *sessionWriter, c *claude.Transcripts, o *memoryObjects, turns []capturedTurn) {
 	turn := turns[s.pick(len(turns))]
 	for n := range 3 {
@@ -26,7 +26,7 @@ func checkCutsOfCuts(t *testing.T, s *sessionWriter, c *claude.Transcripts, o *m
 			t.Fatal(err)
 		}
 		p := captureCut(t, c, o, src, turn.at)
-		if s.pick(3) == 0 { // the cut is cut before it has a turn
+		if s.pick(3) == 0 { // the session is cut again before it has a turn
 			turn = capturedTurn{p, turn.want}
 			continue
 		}
@@ -71,8 +71,8 @@ func captureCut(t *testing.T, c *claude.Transcripts, o *memoryObjects, src segno
 	return got
 }
 
-// checkStored checks that a position's objects alone reproduce a file: it cuts them in a
-// home without any other file, which fails for other bytes.
+// checkStored checks that a position's objects are enough to reproduce a file. It cuts them in a
+// home without any other file, and that fails if the bytes differ.
 func checkStored(t *testing.T, o *memoryObjects, p segno.Position, path string) {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -95,7 +95,7 @@ func checkStored(t *testing.T, o *memoryObjects, p segno.Position, path string) 
 	}
 }
 
-// TestUndoStoresLittle undoes and continues repeatedly in a large session.
+// TestUndoStoresLittle repeatedly undoes and continues a large session.
 func TestUndoStoresLittle(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -137,8 +137,8 @@ func TestUndoStoresLittle(t *testing.T) {
 	}
 }
 
-// The log of a cut that leaves out lines derives, too, and lists only the last line. The log
-// of a cut of that cut is read through all of them.
+// The log of a cut that leaves out lines derives, too, and lists only the last line. A cut
+// of that cut has a log that is read through both of them.
 func TestCutsThatLeaveLinesOut(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -217,7 +217,7 @@ func TestCaptureCutStoresWhatCannotBeDerived(t *testing.T) {
 	}
 }
 
-// A session of a few lines does not derive from a large one of which it left out most lines.
+// A session of a few lines does not derive from a large one if it left out most of the lines.
 func TestCaptureCutOfASmallPart(t *testing.T) {
 	home := t.TempDir()
 	s := bigSession(t, home, 4<<20)
@@ -245,7 +245,7 @@ func TestCaptureCutOfASmallPart(t *testing.T) {
 	}
 }
 
-// If the log was collected meanwhile, the next capture stores everything.
+// If the log was collected by then, the next capture stores everything.
 func TestCaptureAfterALogThatIsGone(t *testing.T) {
 	d := newFixture(t, 2)
 	p := d.capture(t, nil, nil).Position

@@ -21,7 +21,7 @@ import (
 
 const opList = "list sessions"
 
-// edgeSize is how much Header reads at each end of a transcript that it does not read whole.
+// edgeSize is how much Header reads at each end of a transcript that is too large to read whole.
 const edgeSize = 64 << 10
 
 var _ transcript.Discovery = (*Transcripts)(nil)
@@ -60,7 +60,7 @@ func (c *Transcripts) Sessions(ctx context.Context) iter.Seq2[transcript.Session
 	}
 }
 
-// readProject returns the entries of the directory of one project, none for a file.
+// readProject returns the entries of the directory of one project. It returns none for a file.
 func (c *Transcripts) readProject(dir string, d fs.DirEntry) ([]fs.DirEntry, error) {
 	switch {
 	case d.IsDir():
@@ -84,8 +84,8 @@ func (c *Transcripts) isInside(path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// sessionFile returns the session of a directory's entry, and an empty one for an entry that is no
-// transcript.
+// sessionFile returns the session of a directory's entry, and an empty one for an entry that is
+// not a transcript.
 func (c *Transcripts) sessionFile(dir string, entry fs.DirEntry) (f transcript.SessionFile, err error) {
 	name, ok := strings.CutSuffix(entry.Name(), ".jsonl")
 	if !ok || sessionfile.CheckNewSession(opList, segno.SessionID(name)) != nil {

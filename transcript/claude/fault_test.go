@@ -77,7 +77,7 @@ func checkWhole(t *testing.T, d *fixture, p segno.Position, to segno.Target) {
 	}
 }
 
-// TestRelocateFailsWhole does the same to a relocation.
+// TestRelocateFailsWhole fails every operation of a relocation in the same way.
 func TestRelocateFailsWhole(t *testing.T) {
 	ctx := context.Background()
 	d := newFixture(t, 2)
@@ -131,7 +131,7 @@ func TestOrderOfOperations(t *testing.T) {
 	}
 }
 
-// TestRestoreFailsWhole fails every operation of a restore. The session comes back with all of its
+// TestRestoreFailsWhole fails every operation of a restore. The session is restored with all of its
 // bytes or not at all, and a second attempt succeeds.
 func TestRestoreFailsWhole(t *testing.T) {
 	ctx := context.Background()

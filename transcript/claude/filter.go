@@ -8,12 +8,12 @@ import (
 	"github.com/dalsegno/segno/internal/sessionfile"
 )
 
-// filterLines is the filter of logs of Claude Code.
+// filterLines is the filter for logs of Claude Code's sessions.
 func filterLines(in io.Reader, n sessionfile.Log) io.Reader {
 	return &lineFilter{in: sessionfile.NewLineReader(in, 0), all: n.Keep == nil, keep: n.Keep, session: n.Session}
 }
 
-// lineFilter reads some lines of a transcript, as those of another session.
+// lineFilter reads some lines of a transcript and gives them the id of another session.
 type lineFilter struct {
 	in      *sessionfile.LineReader
 	all     bool                    // no line is left out
@@ -41,7 +41,7 @@ func (f *lineFilter) Read(p []byte) (int, error) {
 	return 0, f.err
 }
 
-// Next puts the next line that is kept into rest.
+// next puts the next line to keep into rest.
 func (f *lineFilter) next() error {
 	for l := range f.in.All() {
 		if !f.keeps(l.Number) {

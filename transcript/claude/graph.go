@@ -25,6 +25,7 @@ type node struct {
 	isSidechain    bool
 	isBoundary     bool
 	isHousekeeping bool
+	isRestart      bool  // the root of a conversation that the user began again
 	time           int64 // milliseconds, noTime if unreadable
 	line           int
 	from, to       int64 // the newest line with this uuid
@@ -134,6 +135,7 @@ func (g *graph) add(r *record, l sessionfile.Line) {
 		return
 	}
 	i := g.put(r, l)
+	g.nodes[i].isRestart = r.parent == nil && g.pointer.isEmpty
 	if !r.kind.inConversation() {
 		return
 	}

@@ -98,7 +98,7 @@ func (k *installer) writeSidecar(name string, in io.Reader) error {
 	return k.conflict(name, err)
 }
 
-// Publish makes the session appear.
+// publish gives the transcript its final name. The agent finds the session from then on.
 func (k *installer) publish() error {
 	err := k.out.Publish()
 	if _, statErr := os.Lstat(k.path); statErr == nil && !errors.Is(err, fs.ErrExist) {
@@ -149,9 +149,9 @@ func (k *installer) cleanup() {
 
 // Relocate copies a session, under its own id, to where the agent looks for the
 // sessions of dir. The copy ends with the last whole line. The original remains. If
-// the session is there already, Relocate accepts it if it has the same bytes, else the
-// error is [segno.KindConflict]. The error is [segno.KindBusy] if another process writes to the
-// session meanwhile.
+// the session is there already with the same bytes, Relocate accepts it; if it has other bytes,
+// the error is [segno.KindConflict]. The error is [segno.KindBusy] if another process writes to
+// the session meanwhile.
 func (c *Transcripts) Relocate(ctx context.Context, src segno.Source, dir string) (segno.Source, error) {
 	const op = "relocate session"
 	src, err := c.resolve(ctx, op, src)
@@ -173,7 +173,7 @@ func (c *Transcripts) Relocate(ctx context.Context, src segno.Source, dir string
 	return to, nil
 }
 
-// relocation is a copy of src as it is.
+// relocation is an unchanged copy of src.
 type relocation struct {
 	installer
 	src segno.Source
@@ -207,8 +207,8 @@ func (k *relocation) writeTranscript(ctx context.Context) error {
 	return sessionfile.CheckUnchanged(k.op, k.src.Path, before)
 }
 
-// sidecars returns those beside the transcript. The agent finds the others by the session's
-// id alone.
+// sidecars returns the sidecars beside the transcript. The agent finds the others by the
+// session's id alone.
 func (k *relocation) sidecars(context.Context) ([]sidecar, error) {
 	list, _, err := k.c.listSidecars(k.src.Session, k.src.Path)
 	return slices.DeleteFunc(list, func(s sidecar) bool { return !strings.HasPrefix(s.path, "session/") }), err
@@ -219,7 +219,7 @@ func (k *relocation) openSidecar(_ context.Context, s sidecar) (io.ReadCloser, e
 }
 
 // Prefer makes a session the newest of its project, so that the agent's "continue the
-// newest session" finds it. Its bytes stay as they are.
+// newest session" finds it. It does not change the session's bytes.
 func (c *Transcripts) Prefer(ctx context.Context, src segno.Source) error {
 	const op = "prefer session"
 	src, err := c.resolve(ctx, op, src)

@@ -15,51 +15,53 @@ import (
 var _ transcript.Linter = (*Transcripts)(nil)
 
 // Check returns the damage of a session. Only the records that the agent would send to the
-// model count, and those that it should send but loses. What the agent does with damage was found
-// by having versions 2.1.197 and 2.1.330 resume such sessions.
-func (c *Transcripts) Check(ctx context.Context, src segno.Source, o transcript.LintOptions) ([]transcript.Finding, error) {
+// model count, those that it should send but loses, and those that make it refuse the session. What
+// the agent does with damage was found by having versions 2.1.197 and 2.1.330 resume such sessions.
+func (c *Transcripts) Check(ctx context.Context, src segno.Source, o transcript.LintOptions) (transcript.Diagnosis, error) {
 	const op = "check session"
 	f, src, err := c.open(ctx, op, src)
 	if err != nil {
-		return nil, err
+		return transcript.Diagnosis{}, err
 	}
 	defer f.Close()
 	fi, err := f.Stat()
 	if err != nil {
-		return nil, sessionfile.IOError(op, src.Path, err)
+		return transcript.Diagnosis{}, sessionfile.IOError(op, src.Path, err)
 	}
-	l, err := lint(ctx, src, o, io.NewSectionReader(f, 0, fi.Size()))
-	if err != nil {
-		return nil, sessionfile.IOError(op, src.Path, err)
-	}
-	return l.mend.Sorted(), nil
+	_, found, err := mendAll(ctx, src, o, io.NewSectionReader(f, 0, fi.Size()))
+	return found, sessionfile.IOError(op, src.Path, err)
+}
+
+// mendAll repairs a transcript in memory.
+func mendAll(ctx context.Context, src segno.Source, o transcript.LintOptions, in *io.SectionReader) (*io.SectionReader, transcript.Diagnosis, error) {
+	return sessionfile.MendAll(in, func(in io.Reader) (*sessionfile.Mend, error) {
+		l, err := lint(ctx, src, o, in)
+		return &l.mend, err
+	}, func(in io.Reader) (transcript.Reading, error) { return readingOf(ctx, in) })
 }
 
 // Repair writes a copy of a session without its damage, with its sidecars.
-func (c *Transcripts) Repair(ctx context.Context, src segno.Source, to segno.Target, o transcript.LintOptions) (segno.Source, []transcript.Finding, error) {
+func (c *Transcripts) Repair(ctx context.Context, src segno.Source, to segno.Target, o transcript.LintOptions) (segno.Source, transcript.Diagnosis, error) {
 	const op = "repair session"
 	f, src, err := c.open(ctx, op, src)
 	if err != nil {
-		return segno.Source{}, nil, err
+		return segno.Source{}, transcript.Diagnosis{}, err
 	}
 	defer f.Close()
 	k := &repair{cut: cut{installer: installer{c: c, op: op}, p: segno.Position{Session: src.Session, Path: src.Path}, to: to}}
 	if k.before, err = f.Stat(); err != nil {
-		return segno.Source{}, nil, sessionfile.IOError(op, src.Path, err)
+		return segno.Source{}, transcript.Diagnosis{}, sessionfile.IOError(op, src.Path, err)
 	}
-	var found []transcript.Finding
-	k.mended, found, err = sessionfile.MendAll(io.NewSectionReader(f, 0, k.before.Size()), func(in io.Reader) (*sessionfile.Mend, error) {
-		l, err := lint(ctx, src, o, in)
-		return &l.mend, err
-	})
-	if err != nil || len(found) == 0 {
-		return segno.Source{}, nil, sessionfile.IOError(op, src.Path, err)
+	var found transcript.Diagnosis
+	k.mended, found, err = mendAll(ctx, src, o, io.NewSectionReader(f, 0, k.before.Size()))
+	if err != nil || len(found.Findings) == 0 || !found.CanContinue() {
+		return segno.Source{}, found, sessionfile.IOError(op, src.Path, err)
 	}
 	if err = k.check(); err == nil {
 		err = k.install(ctx, to.Session, k)
 	}
 	if err != nil {
-		return segno.Source{}, nil, sessionfile.IOError(op, src.Path, err)
+		return segno.Source{}, found, sessionfile.IOError(op, src.Path, err)
 	}
 	return segno.Source{Session: to.Session, Path: k.path, Dir: to.Dir}, found, nil
 }
@@ -118,6 +120,13 @@ type linter struct {
 	calls   map[string]bool   // the ids of all calls in the transcript
 	done    map[string]bool   // those with a result
 	end     int64             // of the last record
+	lines   []lintLine
+
+	order   []named        // all records of the main chain
+	names   map[string]int // the first record with each name, by its index in order
+	unnamed []named
+	clashes []clash
+	dropped map[string]string // records that the repair leaves out, with their parents
 
 	parents  map[int]string   // parents that the repair changes, by node; "" for none
 	children map[string][]int // of each record by its uuid, nil until a record is left out
@@ -131,6 +140,7 @@ type lintPart struct {
 	blocks []lintBlock
 	count  int    // of its blocks
 	stamp  string // the time
+	source string // of a result: the record with its call
 	key    segno.TurnKey
 	role   role
 }
@@ -159,22 +169,69 @@ const (
 )
 
 func lint(ctx context.Context, src segno.Source, o transcript.LintOptions, in io.Reader) (*linter, error) {
-	l := &linter{src: src, options: o, graph: newGraph(src.Path), parts: map[int]*lintPart{}, calls: map[string]bool{}, done: map[string]bool{}, parents: map[int]string{}}
+	l := &linter{src: src, options: o, graph: newGraph(src.Path), parts: map[int]*lintPart{}, calls: map[string]bool{}, done: map[string]bool{},
+		names: map[string]int{}, dropped: map[string]string{}, parents: map[int]string{}}
 	l.graph.isWhole = true
 	l.mend.IsRecord, l.mend.Tail = isRecord, "the agent appends its next record to it and then loses that one, too"
 	var r record
 	err := l.mend.Pieces(ctx, in, func(p sessionfile.Piece) error {
 		l.end = p.End()
-		if r.parse(p.Bytes) == nil {
+		switch {
+		case isNull(p.Bytes):
+			l.mend.Add(transcript.CodeUnreadable, p.Line, p.Offset, "the line is null, so some versions of the agent do not continue the session", "left out")
+			l.mend.Replace(p.Offset, p.End(), nil)
+		case r.parse(p.Bytes) == nil && l.checkShape(&r, p):
+			if r.kind.inConversation() && !r.isSidechain {
+				l.noteName(readName(&r, p))
+			}
 			l.graph.add(&r, sessionfile.Line{Bytes: p.Bytes, Offset: p.Offset, Number: p.Line})
 			l.read(&r, p)
+			l.noteLine(&r, p)
 		}
 		return nil
 	})
-	if err == nil {
+	if err == nil && !l.checkNames() && !l.checkOrder() && !l.checkCallNames() {
 		l.check()
 	}
 	return l, err
+}
+
+// checkShape checks the values of a record. It returns false if the repair leaves the record out.
+func (l *linter) checkShape(r *record, p sessionfile.Piece) bool {
+	start := int(p.Offset) + skipBOM(r.line)
+	if r.isMistyped() {
+		line := r.line[skipBOM(r.line):]
+		text := `"` + r.messageKind() + `"`
+		at := jsonscan.Find(line, jsonscan.Span{To: len(line)}, "type")
+		if at.IsZero() {
+			at, text = jsonscan.Span{From: 1, To: 1}, `"type":`+text+`,`
+		}
+		l.mend.Add(transcript.CodeUnreadable, p.Line, p.Offset, "the record has the message of a turn, but not the type, so the agent loses it and everything before it", "gets the type")
+		l.replace(jsonscan.Span{From: start + at.From, To: start + at.To}, text)
+		r.kind = kinds[r.messageKind()]
+		return true
+	}
+	kept := true
+	for _, f := range r.faults() {
+		if r.isSidechain && f.severity != breaks {
+			continue
+		}
+		consequence := map[severity]string{
+			loses: "the agent leaves it out", rejected: "the API rejects every request with it",
+			refuses: "some versions of the agent do not continue the session", breaks: "some versions of the agent do not continue the session",
+		}[f.severity]
+		repair := "corrected"
+		if f.at.IsZero() {
+			repair, kept = "left out", false
+		}
+		l.mend.Add(transcript.CodeUnreadable, p.Line, p.Offset, f.why+", so "+consequence, repair)
+		l.replace(jsonscan.Span{From: start + f.at.From, To: start + f.at.To}, f.text)
+	}
+	if !kept {
+		l.mend.Replace(p.Offset, p.End(), nil)
+		l.dropped[string(r.uuid)] = string(r.parent)
+	}
+	return kept
 }
 
 // isRecord reports whether an object is a whole line of a transcript. Objects inside records have no
@@ -198,7 +255,7 @@ func (l *linter) read(r *record, p sessionfile.Piece) {
 	}
 	line := r.line[start:]
 	whole := jsonscan.Span{To: len(line)}
-	part := &lintPart{start: int(p.Offset) + start, stamp: string(r.timestamp), key: segno.TurnKey(jsonscan.Unescape(r.promptID))}
+	part := &lintPart{start: int(p.Offset) + start, stamp: string(r.timestamp), source: text(r.field("sourceToolAssistantUUID")), key: segno.TurnKey(jsonscan.Unescape(r.promptID))}
 	if at := jsonscan.Find(line, whole, "parentUuid"); !at.IsZero() {
 		part.parent = span(at)
 	}

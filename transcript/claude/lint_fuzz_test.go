@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/dalsegno/segno/internal/sessionfile"
 	"github.com/dalsegno/segno/transcript"
 
 	"github.com/dalsegno/segno"
@@ -48,15 +47,12 @@ func FuzzCheckSession(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte, join bool) {
 		src := segno.Source{Session: "c1a0de00-0000-4000-8000-000000000001", Path: "/p/x.jsonl"}
-		mended, found, err := sessionfile.MendAll(io.NewSectionReader(bytes.NewReader(data), 0, int64(len(data))), func(in io.Reader) (*sessionfile.Mend, error) {
-			l, err := lint(context.Background(), src, transcript.LintOptions{Join: join}, in)
-			return &l.mend, err
-		})
+		mended, d, err := mendAll(context.Background(), src, transcript.LintOptions{Join: join}, io.NewSectionReader(bytes.NewReader(data), 0, int64(len(data))))
 		if err != nil {
 			t.Fatal(err)
 		}
 		text, err := io.ReadAll(mended)
-		if err != nil || len(found) == 0 && !bytes.Equal(text, data) {
+		if err != nil || len(d.Findings) == 0 && !bytes.Equal(text, data) {
 			t.Fatalf("without findings %q became %q, %v", data, text, err)
 		}
 	})

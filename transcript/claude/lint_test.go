@@ -44,11 +44,11 @@ func TestCheckOfRecordedSessions(t *testing.T) {
 			}
 			c, o := claude.New(home, claude.Options{FS: noSync{vfs.OS}}), transcript.LintOptions{Join: want.join}
 			found, err := c.Check(t.Context(), src, o)
-			if err != nil || !slices.Equal(codesOf(found), want.codes) {
+			if err != nil || !slices.Equal(codesOf(found.Findings), want.codes) {
 				t.Fatalf("found %+v, %v, want %v", found, err, want.codes)
 			}
 			to, repaired, err := c.Repair(t.Context(), src, segno.Target{Session: secondSession, Dir: "/srv/p"}, o)
-			if err != nil || !slices.Equal(codesOf(repaired), want.codes) || (to.Session == "") != (len(want.codes) == 0) {
+			if err != nil || !slices.Equal(codesOf(repaired.Findings), want.codes) || (to.Session == "") != (len(want.codes) == 0) {
 				t.Fatalf("wrote %+v for %+v, %v", to, repaired, err)
 			}
 			if to.Session == "" {
@@ -59,7 +59,7 @@ func TestCheckOfRecordedSessions(t *testing.T) {
 				t.Fatal(err)
 			}
 			checkInOrder(t, strings.Join(conversation(copied), "\n"), want.after)
-			if left, err := c.Check(t.Context(), to, o); err != nil || len(left) > 0 {
+			if left, err := c.Check(t.Context(), to, o); err != nil || len(left.Findings) > 0 {
 				t.Errorf("the copy has %+v, %v", left, err)
 			}
 		})
@@ -98,7 +98,7 @@ func TestRepairKeepsSoundLines(t *testing.T) {
 		d.replaceFile(t, []byte(strings.Join(damaged, "")))
 		to := segno.Target{Session: segno.SessionID(fmt.Sprintf("55555555-0000-4000-8000-%012d", n)), Dir: d.dir}
 		src, found, err := d.c.Repair(t.Context(), d.source(), to, transcript.LintOptions{})
-		if err != nil || len(found) == 0 {
+		if err != nil || len(found.Findings) == 0 {
 			t.Fatalf("line %d: found %+v, %v", n, found, err)
 		}
 		copied, err := os.ReadFile(src.Path)

@@ -14,12 +14,12 @@ import (
 )
 
 // The limits of the Messages API for images: platform.claude.com/docs/en/build-with-claude/vision.
-// The API names the limits in pixels in its errors, as github.com/anthropics/claude-code/issues/49720
-// and 4778 have them.
+// The API's errors state the limits in pixels, as quoted in github.com/anthropics/claude-code/issues/49720
+// and 4778.
 const (
 	maxImageBytes  = 5 << 20 // in base64
 	maxImageSide   = 8000    // pixels
-	manyImages     = 20      // with more, the next limit holds for each
+	manyImages     = 20      // a request with more images has the next limit for each of them
 	maxSideOfMany  = 2000
 	maxImages      = 100
 	maxImageHeader = 512 << 10 // how much of an image is decoded to find its size
@@ -31,8 +31,8 @@ type image struct{ width, height int }
 // larger reports whether a side is longer than a number of pixels.
 func (m image) larger(side int) bool { return m.width > side || m.height > side }
 
-// readImage notes an image block, and why the API rejects it. It leaves images alone whose data is
-// not in the block.
+// readImage records the size of an image block and, if the API rejects the image, why. It ignores
+// an image whose data is not in the block.
 func (b *lintBlock) readImage(line []byte, at jsonscan.Span, span func(jsonscan.Span) jsonscan.Span) {
 	b.kind = blockImage
 	if jsonscan.Text(jsonscan.Find(line, at, "source", "type").Of(line)) != "base64" {
@@ -61,7 +61,7 @@ func (b *lintBlock) readImage(line []byte, at jsonscan.Span, span func(jsonscan.
 	}
 }
 
-// leaveOutImage makes a text replace the image.
+// leaveOutImage replaces the image by a text.
 func (b *lintBlock) leaveOutImage(why string) {
 	size := ""
 	if b.width > 0 {
@@ -85,8 +85,8 @@ func decodeStart(data []byte) ([]byte, error) {
 	return out[:n], err
 }
 
-// imageSize reads the size of an image from its beginning. An image whose header is longer has an
-// unknown size, which is not an error.
+// imageSize reads the size of an image from its beginning. If the header is longer than data, the
+// size is unknown, which is not an error.
 func imageSize(media string, data []byte) (size image, err error) {
 	switch media {
 	case "image/png":

@@ -43,14 +43,14 @@ func (d *damagedSession) repair(t *testing.T, o transcript.LintOptions) ([]trans
 	}
 	c := claude.New(home, claude.Options{FS: noSync{vfs.OS}})
 	to, found, err := c.Repair(t.Context(), src, segno.Target{Session: secondSession, Dir: "/srv/p"}, o)
-	if err != nil || len(found) == 0 {
-		t.Fatalf("found %d, %v", len(found), err)
+	if err != nil || len(found.Findings) == 0 {
+		t.Fatalf("found %d, %v", len(found.Findings), err)
 	}
 	copied, err := os.ReadFile(to.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return found, copied
+	return found.Findings, copied
 }
 
 // TestRepairJoinsAllWriters repairs a session with several turns that other processes wrote at the
@@ -111,5 +111,27 @@ func TestRepairManyCalls(t *testing.T) {
 	}
 	if turn := found[calls-1].Turn; turn != segno.TurnKey(fmt.Sprint("p-p", calls-1)) {
 		t.Errorf("the last finding is of turn %q", turn)
+	}
+}
+
+// TestRepairManyIslands repairs a session in which many records name no parent.
+func TestRepairManyIslands(t *testing.T) {
+	const turns = 1000
+	d, parent := &damagedSession{}, ""
+	for n := range turns {
+		prompt, answer := fmt.Sprint("p", n), fmt.Sprint("a", n)
+		if n%10 == 0 {
+			parent = ""
+		}
+		d.add("user", prompt, parent, fmt.Sprintf(`"say %d"`, n))
+		d.add("assistant", answer, prompt, fmt.Sprintf(`[{"type":"text","text":"said %d"}]`, n))
+		parent = answer
+	}
+	found, copied := d.repair(t, transcript.LintOptions{})
+	if len(found) != turns/10-1 {
+		t.Errorf("found %d of %d", len(found), turns/10-1)
+	}
+	if got := len(conversation(copied)); got != 2*turns {
+		t.Errorf("the agent reads %d of %d messages", got, 2*turns)
 	}
 }

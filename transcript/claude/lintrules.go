@@ -16,37 +16,20 @@ import (
 // check applies the rules that need the whole conversation. Each rule changes the graph as its
 // repair changes the transcript, because the next one judges the repaired conversation.
 func (l *linter) check() {
+	l.joinDropped()
 	v := l.graph.load()
 	head := v.head()
-	if head == none {
-		return
+	if head != none {
+		l.attachResults(v)
+		head = l.joinWriters(v, head)
+		chain := l.mendChain(v, head)
+		chain = l.joinIslands(v, chain)
+		sent := l.sent(chain)
+		l.checkCalls(chain, sent)
+		l.checkBlocks(sent)
 	}
-	head = l.joinWriters(v, head)
-	chain := l.mendChain(v, head)
-	sent := l.sent(chain)
-	l.checkCalls(chain, sent)
-	l.checkBlocks(sent)
 	for i, parent := range l.parents {
 		l.writeParent(i, parent)
-	}
-}
-
-// mendChain gives a parent to records whose parent is missing, if the agent would lose earlier
-// messages with it. It returns the conversation, newest record first.
-func (l *linter) mendChain(v *loaded, head int) []int {
-	for {
-		chain, _, lost := v.chain(head)
-		if lost == none || !v.losesMessage(chain, lost) {
-			return chain
-		}
-		above := v.writtenBefore(lost, chain)
-		if above == none || l.parts[lost] == nil { // a record without a name is not repaired
-			return chain
-		}
-		n := &v.nodes[lost]
-		l.mend.Add(transcript.CodeNoParent, n.line, n.from,
-			"the record before this one is missing, so the agent silently leaves out everything before it", "attached to the record written before it")
-		l.setParent(v, lost, above)
 	}
 }
 
@@ -165,6 +148,8 @@ func (l *linter) checkPairing(chain []int, id string, p *pairing) {
 				"the result of the call is missing, so the agent leaves out the call: the model never learns that the tool ran", "a result that says so is added")
 			l.mend.Findings[len(l.mend.Findings)-1].Turn = l.turnOf(call.node)
 			l.addResult(chain, call)
+		case k == 0 && len(p.results) == 0:
+			l.attachResult(call, id)
 		case k > 0 && k < len(p.results):
 			other := fmt.Sprintf("%s_%d", id, k+1)
 			l.mend.Add(transcript.CodeDuplicateCall, n.line, int64(call.block.at.From),

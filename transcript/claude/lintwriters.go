@@ -45,7 +45,7 @@ func (l *linter) joinWriters(v *loaded, head int) int {
 // branches returns the branches beside the conversation, oldest first.
 func (l *linter) branches(v *loaded, chain []int) (out []lostBranch) {
 	const unknown, live = -2, -3
-	top := make([]int, len(v.nodes)) // of each record: the first record of its branch
+	top := make([]int, len(v.nodes)) // for each record: the first record of its branch
 	for i := range top {
 		top[i] = unknown
 	}
@@ -101,7 +101,8 @@ func (l *linter) roleOf(i int) role {
 
 // isConcurrent reports whether a branch was written while the conversation went on: it has records
 // behind the first ones of the conversation beside it, or it has a prompt and the conversation then
-// goes on with the turn from before it. With the option Join, any branch with a prompt counts.
+// continues the turn from before that prompt. If the option Join is set, any branch with a prompt
+// counts.
 func (l *linter) isConcurrent(chain []int, b lostBranch) bool {
 	live := chain[:slices.Index(chain, b.fork)]
 	if len(live) == 0 || b.leaf == none || !l.hasOwnWords(chain, b) {
@@ -116,8 +117,8 @@ func (l *linter) isConcurrent(chain []int, b lostBranch) bool {
 	return slices.Min(live) < slices.Max(b.nodes)
 }
 
-// hasOwnWords reports whether a branch has a prompt, or an answer that is not a part of one in the
-// conversation: a parallel call is beside the conversation, too.
+// hasOwnWords reports whether a branch has a prompt, or an answer of which the conversation contains no
+// part. The record of a parallel call is beside the conversation, too, but belongs to its answer.
 func (l *linter) hasOwnWords(chain []int, b lostBranch) bool {
 	if b.prompts > 0 {
 		return true
@@ -131,8 +132,8 @@ func (l *linter) hasOwnWords(chain []int, b lostBranch) bool {
 	return slices.ContainsFunc(b.nodes, func(i int) bool { return l.roleOf(i) == roleReply && !answers[l.parts[i].id] })
 }
 
-// begins returns the role of the first message of records, which are newest first, other than words
-// of the program. Results of tools continue a turn like a reply.
+// begins returns the role of the first message in records, which are newest first. It skips text
+// that the program wrote. Results of tools continue a turn like a reply.
 func (l *linter) begins(records []int) role {
 	for _, i := range slices.Backward(records) {
 		part := l.parts[i]
@@ -147,8 +148,8 @@ func (l *linter) begins(records []int) role {
 	return roleNone
 }
 
-// join makes one line of the conversation and a branch, and returns its head. The part that goes on
-// with the turn in which they part is first, else the older one.
+// join links the conversation and a branch into one line, and returns its head. If one of them
+// continues the turn at the fork, it comes first; otherwise the older one does.
 func (l *linter) join(v *loaded, chain []int, b lostBranch) (head int) {
 	at := slices.Index(chain, b.fork)
 	live := chain[:at]
@@ -164,8 +165,8 @@ func (l *linter) join(v *loaded, chain []int, b lostBranch) (head int) {
 	return b.leaf
 }
 
-// start returns the first record of a line, newest first, that the other line is followed by: the
-// prompt, if only words of the program come before it.
+// start returns the record of a line that becomes the child of the other line's end: the prompt if
+// only text of the program comes before it, else the oldest record. records are newest first.
 func (l *linter) start(records []int) int {
 	for _, i := range slices.Backward(records) {
 		switch part := l.parts[i]; {

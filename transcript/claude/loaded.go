@@ -110,8 +110,8 @@ func (v *loaded) dropBefore(boundary int, keep []int) {
 	}
 }
 
-// ancestors yields i and the records above it, up to a root or to a record that was
-// yielded before. It yields nothing for none.
+// ancestors yields i and the records above it, up to a root. It stops after len(v.nodes)+1
+// records, so that a cycle in a damaged file ends. It yields nothing for none.
 func (v *loaded) ancestors(i int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for at, steps := i, 0; at != none && steps <= len(v.nodes); at, steps = v.parent[at], steps+1 {
@@ -122,8 +122,8 @@ func (v *loaded) ancestors(i int) iter.Seq[int] {
 	}
 }
 
-// Head returns the record the agent would continue from, always a message;
-// none for an empty conversation.
+// head returns the record from which the agent would continue, which is always a message,
+// or none for an empty conversation.
 func (v *loaded) head() int {
 	p := v.pointer
 	if p.isEmpty {
@@ -154,8 +154,8 @@ func (v *loaded) notGone(i int) int {
 	return i
 }
 
-// newestLeaf is the agent's second way to the head: the only leaf, or the one that the
-// pointer names, or the newest.
+// newestLeaf is the rule by which the agent finds the head if its first rule fails: the only
+// leaf, or the one that the pointer names, or the newest.
 func (v *loaded) newestLeaf(to, newest int) int {
 	leaves := v.leaves()
 	switch {
@@ -179,8 +179,8 @@ func (v *loaded) newestLeaf(to, newest int) int {
 	return v.message(best)
 }
 
-// leaves returns the messages without a message below them, as far as they are at or above
-// a record without children.
+// leaves returns the messages that have no message directly below them and are the nearest
+// message at or above a record without children.
 func (v *loaded) leaves() map[int]bool {
 	hasChild := make([]bool, len(v.nodes))
 	hasMessage := make([]bool, len(v.nodes))
@@ -212,7 +212,7 @@ func (v *loaded) message(i int) int {
 	return none
 }
 
-// continuesFrom returns the head if it is the message at or above the record leaf, else none.
+// continuesFrom returns the head if it is the message at or above leaf, else none.
 func (v *loaded) continuesFrom(leaf int) int {
 	if head := v.head(); head == v.message(leaf) {
 		return head
@@ -220,10 +220,9 @@ func (v *loaded) continuesFrom(leaf int) int {
 	return none
 }
 
-// chain walks from head to the root as the agent does. For a parent that is
-// missing it takes the nearest earlier record within [maxGap]. gaps are the
-// records without their parent. lost is the first gap without a nearest earlier record,
-// or none.
+// chain walks from head to the root as the agent does. If a parent is missing, it continues
+// with the nearest earlier record within [maxGap]. gaps are the records with a missing parent.
+// lost is the first gap without a nearest earlier record, or none.
 func (v *loaded) chain(head int) (chain, gaps []int, lost int) {
 	seen := make([]bool, len(v.nodes))
 	for i := head; i != none; {

@@ -13,8 +13,8 @@ import (
 )
 
 // RemoveMoved removes the transcript at from if the one at to begins with all of its bytes and has a
-// message behind them: then the agent has continued the session in its new place. It reports whether
-// it removed it. Only the transcript is removed. The directory of its sidecars stays, because the
+// message behind them: then the agent has continued the session in its new place. RemoveMoved reports
+// whether it removed the transcript. It leaves the directory of the sidecars, because the
 // conversation may name absolute paths in it.
 func (c *Transcripts) RemoveMoved(ctx context.Context, from, to string) (bool, error) {
 	const op = "remove moved session"

@@ -13,7 +13,7 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// memoryObjects are objects in memory. An object of a batch can be read at once.
+// memoryObjects are objects in memory. An object of a batch can be read immediately.
 type memoryObjects struct {
 	mu   sync.Mutex
 	data map[segno.Hash][]byte

@@ -36,7 +36,7 @@ func (c *Transcripts) ReadConversation(ctx context.Context, p segno.Position, af
 	return r.out, err
 }
 
-// loseSidecars counts the sidecars of a position, because no other agent has their equal.
+// loseSidecars counts the sidecars of a position as lost, because other agents have no equivalent.
 func (c *Transcripts) loseSidecars(ctx context.Context, p segno.Position, o segno.Objects, out *transcript.Conversation) error {
 	if p.Sidecars.IsZero() || o == nil {
 		return nil
@@ -55,7 +55,6 @@ func (c *Transcripts) loseSidecars(ctx context.Context, p segno.Position, o segn
 	return err
 }
 
-// reading is the state of one reading of a conversation.
 type reading struct {
 	p     segno.Position
 	after string
@@ -71,7 +70,7 @@ type visible struct {
 	line   int
 	time   int64
 	answer string   // the id of the message that the record is a block of
-	result []string // the calls that it has results of
+	result []string // ids of the calls whose results it has
 	out    transcript.Message
 }
 
@@ -116,7 +115,7 @@ func (r *reading) run(ctx context.Context, from sessionfile.CopySource) (readErr
 	return nil, nil
 }
 
-// readGraph reads the graph of all records, and what connects them.
+// readGraph reads the graph of all records, and the links between messages.
 func (r *reading) readGraph(ctx context.Context, from sessionfile.CopySource) error {
 	r.graph, r.links = newGraph(from.Name), map[int]message{}
 	r.graph.isWhole = true
@@ -140,7 +139,7 @@ func (r *reading) link(rec *record) {
 	}
 }
 
-// readLine replaces the graph by that of the records which the line to leaf needs.
+// readLine replaces the graph by one with only the records that the line to leaf needs.
 func (r *reading) readLine(ctx context.Context, from sessionfile.CopySource, leaf int) error {
 	keep := r.graph.ancestry(leaf)
 	r.graph.addSiblings(keep, r.links)
@@ -160,8 +159,8 @@ func (r *reading) readLine(ctx context.Context, from sessionfile.CopySource, lea
 	return readErr
 }
 
-// readParts reads the content of the records of the chain and of those beside it which the agent
-// adds: other blocks of the same answers, and the results of parallel calls.
+// readParts reads the content of the records of the chain. It also reads the records beside the chain
+// that the agent adds: other blocks of the same answers, and the results of parallel calls.
 func (r *reading) readParts(ctx context.Context, from sessionfile.CopySource, v *loaded) error {
 	wanted := map[int]bool{}
 	for _, i := range r.chain {
@@ -187,7 +186,7 @@ func (r *reading) readParts(ctx context.Context, from sessionfile.CopySource, v 
 	return readErr
 }
 
-// contentOf returns what the model sees of a record, nil if it sees nothing of it.
+// contentOf returns the content of a record that the model sees, or nil if it sees none.
 func (r *reading) contentOf(rec *record) *visible {
 	c := &visible{}
 	if at, err := time.Parse(time.RFC3339Nano, string(rec.timestamp)); err == nil {
@@ -281,7 +280,7 @@ func lossOf(kind string) transcript.Loss {
 }
 
 func (c *visible) addText(text string) {
-	if strings.TrimSpace(text) != "" { // the agent sends no other
+	if strings.TrimSpace(text) != "" { // the agent does not send blank text
 		c.out.Parts = append(c.out.Parts, transcript.Part{Text: text})
 	}
 }
@@ -295,8 +294,8 @@ func (c *visible) addImage(source []byte, lost *transcript.Conversation) {
 	c.out.Parts = append(c.out.Parts, transcript.Part{Image: image})
 }
 
-// build joins the blocks of an answer to one message, and the results of its calls to the message
-// behind it.
+// build joins the blocks of an answer into one message, and the results of its calls into the
+// message behind it.
 func (r *reading) build() {
 	answers, results := r.index()
 	done := map[string]bool{}

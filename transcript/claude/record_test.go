@@ -13,7 +13,7 @@ import (
 	"github.com/dalsegno/segno/internal/sessionfile"
 )
 
-// FuzzParse compares with encoding/json: the same lines are JSON objects, and the
+// FuzzParse compares the parser with encoding/json: the same lines are JSON objects, and the
 // keys that matter have the same values.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
@@ -46,7 +46,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// checkSplice checks that nothing but top-level session ids differs.
+// checkSplice checks that only top-level session ids differ.
 func checkSplice(t *testing.T, before, after []byte) {
 	t.Helper()
 	var was, is map[string]any
@@ -70,8 +70,8 @@ func checkSplice(t *testing.T, before, after []byte) {
 
 const fuzzSession = "22222222-0000-4000-8000-000000000002"
 
-// FuzzLineFilter compares with the obvious implementation: split, choose, replace. Only the newest
-// session id matters.
+// FuzzLineFilter compares the filter with the obvious implementation: split, select, replace. Only the
+// newest session id matters.
 func FuzzLineFilter(f *testing.F) {
 	f.Add([]byte(`{"sessionId":"a","type":"user"}`+"\nno record\n\n"+`{"x":{"sessionId":"b"},"sessionId":"c"}`+"\n"), uint64(5))
 	f.Add([]byte("\xef\xbb\xbf{\"sessionId\":\"\"}\r\n{\"sessionId\":1}\n"), ^uint64(0))
@@ -116,8 +116,8 @@ func FuzzLineFilter(f *testing.F) {
 	})
 }
 
-// FuzzSidecars checks that only canonical bytes are a listing, and that no path of
-// one leads out of its directory.
+// FuzzSidecars checks that only canonical bytes are a listing, and that none of its paths
+// points outside its directory.
 func FuzzSidecars(f *testing.F) {
 	f.Add(encodeSidecars([]sidecar{{path: "tasks/1.json", mode: 0o600, size: 3, mtime: 4, name: [32]byte{1}}}))
 	f.Add(encodeSidecars([]sidecar{{path: "session/../../x", name: [32]byte{1}}}))

@@ -12,9 +12,9 @@ import (
 
 var _ transcript.Restorer = (*Transcripts)(nil)
 
-// Restore writes a session that the agent deleted back, under its own id, byte for byte: the
-// transcript up to p and its sidecars. The session runs in dir. A sidecar that the agent still
-// has with other bytes is a [segno.KindConflict], too, because nothing of the agent's is replaced.
+// Restore writes back a session that the agent deleted, under its own id and byte for byte: the
+// transcript up to p and its sidecars. The session runs in dir. If the agent still has a sidecar
+// with other bytes, the error is [segno.KindConflict], because Restore replaces no file of the agent.
 func (c *Transcripts) Restore(ctx context.Context, p segno.Position, dir string, o segno.Objects) (segno.Source, error) {
 	const op = "restore session"
 	k := &restoration{cut{installer: installer{c: c, op: op}, p: p, to: segno.Target{Session: p.Session, Dir: dir}, objects: o}}

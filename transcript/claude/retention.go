@@ -23,11 +23,11 @@ func managedSettings() string {
 // administrator's settings decide, then the user's. ok is false if the agent deletes none.
 func (c *Transcripts) Retention() (age time.Duration, ok bool) { return c.RetentionIn("") }
 
-// RetentionIn is [Transcripts.Retention] for an agent that runs in dir. The settings of a project stand
+// RetentionIn is [Transcripts.Retention] for an agent that runs in dir. The settings of a project rank
 // between the administrator's and the user's. An agent that starts in a project deletes the sessions of
 // all projects by that project's settings, so a session may be deleted earlier than the settings of its project allow.
 func (c *Transcripts) RetentionIn(dir string) (age time.Duration, ok bool) {
-	const most = 100_000 // days; time.Duration has room for few more
+	const most = 100_000 // days; a time.Duration cannot hold many more
 	days := float64(defaultCleanup)
 	for _, name := range c.settings(dir) {
 		var settings struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/dalsegno/segno/transcript/claude"
 )
 
-// TestTheStrongestSettingDecidesWhenSessionsAreDeleted adds settings one after the other, each stronger than those before.
+// TestTheStrongestSettingDecidesWhenSessionsAreDeleted adds settings one after the other. Each overrides those before.
 func TestTheStrongestSettingDecidesWhenSessionsAreDeleted(t *testing.T) {
 	root := t.TempDir()
 	home, project, managed := filepath.Join(root, "home"), filepath.Join(root, "project"), filepath.Join(root, "managed")

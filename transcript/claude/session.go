@@ -67,9 +67,9 @@ func (c *Transcripts) files(session segno.SessionID) ([]string, error) {
 }
 
 // readDir returns the directory that the session at path runs in. Each record has the
-// directory the agent was in at that time, which may be a subdirectory. The newest
-// directory with a slug that is the name of the file's directory counts, else the newest one.
-// The end of the file is searched first.
+// directory the agent was in at that time, which may be a subdirectory. readDir prefers the
+// newest directory whose slug is the name of the file's directory, and else takes the newest
+// one. It searches the end of the file first.
 func readDir(ctx context.Context, path string) (string, error) {
 	f, err := sessionfile.OpenRegular(path)
 	if err != nil {
@@ -115,7 +115,7 @@ func (c *Transcripts) resolve(ctx context.Context, op string, src segno.Source) 
 	return src, sessionfile.CheckSession(op, src.Session)
 }
 
-// Open completes a source and opens its transcript.
+// open completes a source and opens its transcript.
 func (c *Transcripts) open(ctx context.Context, op string, src segno.Source) (*os.File, segno.Source, error) {
 	src, err := c.resolve(ctx, op, src)
 	if err != nil {
@@ -177,7 +177,7 @@ func (c *Transcripts) Live(ctx context.Context, session segno.SessionID) (pid in
 }
 
 // Writers returns all processes that have a session open. The agent does not lock its sessions:
-// what one of several processes writes is missing in the conversation of the others.
+// each of several processes misses the records of the others in its conversation.
 func (c *Transcripts) Writers(ctx context.Context, session segno.SessionID) (pids []int) {
 	for entry := range c.registry(ctx) {
 		if session != "" && entry.Session == session && entry.isAlive() {

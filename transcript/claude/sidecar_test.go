@@ -19,7 +19,7 @@ func (d *fixture) sidecarPath(session segno.SessionID, root, name string) string
 	return filepath.Join(d.home, root, string(session), name)
 }
 
-// sidecar writes a sidecar that is old enough to be trusted.
+// sidecar writes a sidecar that is older than racyAge, so that a capture trusts its time.
 func (d *fixture) sidecar(t testing.TB, root, name, content string) string {
 	t.Helper()
 	path := d.sidecarPath(d.session, root, name)
@@ -82,7 +82,7 @@ func TestSidecarsTravel(t *testing.T) {
 	}
 }
 
-// A position without stored sidecars takes those that are there.
+// A cut at a position without stored sidecars takes the present sidecars.
 func TestSidecarsOfAnOldPosition(t *testing.T) {
 	d := newFixture(t, 2)
 	p := d.capture(t, nil, nil).Position
@@ -95,8 +95,8 @@ func TestSidecarsOfAnOldPosition(t *testing.T) {
 	}
 }
 
-// An unchanged sidecar is not read: its content is replaced under the same size
-// and time, and the capture has the old content.
+// A capture does not read an unchanged sidecar. The test replaces the sidecar's content under the
+// same size and time, and the capture still has the old content.
 func TestUnchangedSidecarsAreNotReadAgain(t *testing.T) {
 	d := newFixture(t, 1)
 	path := d.sidecar(t, "tasks", "1.json", "one")
@@ -119,7 +119,7 @@ func TestUnchangedSidecarsAreNotReadAgain(t *testing.T) {
 	}
 }
 
-// keepTime gives a file the time that the stored list has.
+// keepTime sets a file's time to the one in the stored list.
 func keepTime(t *testing.T, d *fixture, path string, p segno.Position) {
 	t.Helper()
 	data, err := d.o.Get(context.Background(), p.Sidecars)
@@ -137,7 +137,7 @@ func keepTime(t *testing.T, d *fixture, path string, p segno.Position) {
 	}
 }
 
-// A file written just now may change again within the same tick of its clock.
+// A new file may change again within the same tick of the clock of the file system.
 func TestYoungSidecarsAreReadAgain(t *testing.T) {
 	d := newFixture(t, 1)
 	path := d.sidecar(t, "tasks", "1.json", "one")

@@ -22,8 +22,8 @@ import (
 const (
 	// maxSidecar is the size of the largest sidecar that is stored.
 	maxSidecar = 64 << 20
-	// racyAge is how young a file may be that could still change without a change of its
-	// modification time.
+	// racyAge is the age below which a file may still change while its modification time
+	// stays the same.
 	racyAge = 100 * time.Millisecond
 	// resumeHead is a sidecar that newer versions of the agent write to load a long transcript
 	// faster: offsets into its bytes. It is useless for another transcript, and the agent
@@ -45,8 +45,8 @@ type sidecar struct {
 // list.
 func sidecarDirs() []string { return []string{"file-history", "session", "session-env", "tasks"} }
 
-// credentials are the names of files with which an agent logs in. They are no part of a session,
-// wherever they are.
+// credentials are the names of files with which an agent logs in. They are not part of a session,
+// whatever directory they are in.
 func credentials() []string { return []string{".credentials.json", ".claude.json", "auth.json"} }
 
 // sidecarFile returns where a sidecar of a session is, given its path or only the name of
@@ -59,9 +59,9 @@ func (c *Transcripts) sidecarFile(session segno.SessionID, transcript, name stri
 	return filepath.Join(c.home, dir, string(session), filepath.FromSlash(rel))
 }
 
-// listSidecars finds a session's sidecars, sorted by path, without reading them.
-// Symlinks, [resumeHead] and special files are left out. skipped describes those that
-// were too large, and files with credentials.
+// listSidecars finds a session's sidecars, sorted by path, without reading them. It leaves out
+// symlinks, [resumeHead] and special files. skipped describes the files that were too large,
+// and those with credentials.
 func (c *Transcripts) listSidecars(session segno.SessionID, transcript string) (list []sidecar, skipped []string, err error) {
 	for _, dir := range sidecarDirs() {
 		root := c.sidecarFile(session, transcript, dir)
@@ -105,7 +105,7 @@ func ignoreMissing(err error) error {
 }
 
 // captureSidecars stores the sidecars that changed since the list before, and
-// a new list. The name is zero if there are none.
+// a new list. The hash is zero if there are no sidecars.
 func (c *Transcripts) captureSidecars(ctx context.Context, src segno.Source, before segno.Hash, b segno.Batch) (segno.Hash, []string, error) {
 	list, skipped, err := c.listSidecars(src.Session, src.Path)
 	if err != nil {
@@ -113,7 +113,7 @@ func (c *Transcripts) captureSidecars(ctx context.Context, src segno.Source, bef
 	}
 	earlier := map[string]sidecar{}
 	if c.objects != nil && !before.IsZero() {
-		old, _ := getSidecars(ctx, c.objects, before) // without it, all sidecars are read again
+		old, _ := getSidecars(ctx, c.objects, before) // if this fails, all sidecars are read again
 		for _, s := range old {
 			earlier[s.path] = s
 		}
@@ -197,7 +197,7 @@ func getSidecars(ctx context.Context, o segno.Objects, name segno.Hash) ([]sidec
 }
 
 // decodeSidecars is the inverse of encodeSidecars. Errors have the same kinds as in
-// [sessionfile.ReadLog]. No path of the result leads out of its directory.
+// [sessionfile.ReadLog]. No path of the result goes outside its directory.
 func decodeSidecars(data []byte) ([]sidecar, error) {
 	const op = "read sidecars"
 	rows, err := sessionfile.SplitRows(data, sidecarHead)

@@ -29,8 +29,8 @@ func TestSlug(t *testing.T) {
 	}
 }
 
-// FuzzSlug compares with the rule in the agent's source: a replacement per UTF-16
-// unit, and a checksum from 201 on.
+// FuzzSlug compares Slug with the rule in the agent's source: one replacement per UTF-16
+// unit, and a checksum for names longer than 200.
 func FuzzSlug(f *testing.F) {
 	f.Add("/srv/a.b")
 	f.Add("/😀" + strings.Repeat("é", 300))

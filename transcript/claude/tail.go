@@ -60,7 +60,7 @@ func poll(ctx context.Context, interval time.Duration, check func() (bool, error
 }
 
 // AwaitMessage waits until the transcript has the agent's last message behind the offset
-// since. A hook at a turn's end needs it, because the agent calls the hook before it
+// since. A hook at the end of a turn calls it, because the agent runs the hook before it
 // writes the message. An earlier message of the turn with the same text counts, too: then
 // the following capture may end before the turn does, and the next one gets the rest.
 // AwaitMessage returns at once for an empty message. The error has
@@ -126,9 +126,9 @@ const interruptMark = "[Request interrupted by user"
 // shows it: the agent writes its records about every 100 ms.
 const markDelay = 300 * time.Millisecond
 
-// Interrupted reports whether the agent wrote that the user interrupted the turn
-// of a prompt, or continued with another prompt without the turn's end. The agent
-// calls no hook then, and keeps running. Interrupted waits a moment for the mark. An empty
+// Interrupted reports whether the agent recorded that the user interrupted the turn
+// of a prompt, or continued with another prompt without the turn's end. In both cases the
+// agent calls no hook and keeps running. Interrupted waits a moment for the mark. An empty
 // key means the newest prompt that waited in the agent's queue.
 func (c *Transcripts) Interrupted(ctx context.Context, src segno.Source, key segno.TurnKey) (bool, error) {
 	end, err := c.readTurnEnd(ctx, src, key, true)
@@ -136,16 +136,15 @@ func (c *Transcripts) Interrupted(ctx context.Context, src segno.Source, key seg
 }
 
 // LastOf returns the time of the newest record of a turn, zero if there is none, and
-// whether that is the moment at which the turn was interrupted. If it is not and wait
-// is set, LastOf waits a moment for the mark.
+// whether the turn was interrupted at that time. If it was not and wait is set, LastOf waits
+// a moment for the mark.
 func (c *Transcripts) LastOf(ctx context.Context, src segno.Source, key segno.TurnKey, wait bool) (at time.Time, interrupted bool, err error) {
 	end, err := c.readTurnEnd(ctx, src, key, wait)
 	return end.at, end.isMarked, err
 }
 
-// AtQuestion reports whether the interruption of a turn was the user's answer to the
-// question whether the agent may use a tool. The agent's mark then names no message that
-// it interrupted.
+// AtQuestion reports whether the user interrupted a turn at the question whether the agent
+// may use a tool. The agent's mark then names no message that it interrupted.
 func (c *Transcripts) AtQuestion(ctx context.Context, src segno.Source, key segno.TurnKey) (bool, error) {
 	end, err := c.readTurnEnd(ctx, src, key, false)
 	return end.isMarked && end.isRefusal, err

@@ -43,7 +43,8 @@ func (c *Transcripts) Tokens(ctx context.Context, src segno.Source) (*transcript
 	return &sum, nil
 }
 
-// readCalls adds the calls of a file. A call has a record for each block of its answer. The last one has the final numbers.
+// readCalls adds the calls of a file. A call has a record for each block of its answer. The last of them has
+// the final numbers.
 func readCalls(ctx context.Context, file string, calls map[string]transcript.Tokens) error {
 	f, err := sessionfile.OpenRegular(file)
 	if err != nil {
@@ -60,7 +61,7 @@ func readCalls(ctx context.Context, file string, calls map[string]transcript.Tok
 			Message struct {
 				ID    string `json:"id"`
 				Usage *struct {
-					Input      int64 `json:"input_tokens"` // without the cached ones
+					Input      int64 `json:"input_tokens"` // without the cached tokens
 					CacheRead  int64 `json:"cache_read_input_tokens"`
 					CacheWrite int64 `json:"cache_creation_input_tokens"`
 					Output     int64 `json:"output_tokens"`

@@ -85,8 +85,8 @@ func (g *graph) turnsOf(path []int) []turn {
 	return out
 }
 
-// ends returns, for each of turns (newest first), where in the file the last
-// record ends that belongs to it or to a turn before it. A record below a turn's that is
+// ends returns a file offset for each turn, newest first: the end of the last record that
+// belongs to this turn or to an earlier one. A record below a turn's records that is
 // not on the path, for example the result of a parallel tool call, belongs to that turn.
 // The records above the first prompt belong to the first turn.
 func (g *graph) ends(path []int, turns []turn) []int64 {
@@ -110,7 +110,7 @@ func (g *graph) ends(path []int, turns []turn) []int64 {
 // children are the records directly below each record.
 type children map[int][]int
 
-// childrenIf returns the children of all records that the caller includes.
+// childrenIf returns the children of all records for which include returns true.
 func (g *graph) childrenIf(include func(int) bool) children {
 	below := children{}
 	for i := range g.nodes {
@@ -169,7 +169,7 @@ func (g *graph) followPointer(newest string, p pointer) (leaf string, ok bool) {
 	return "", false
 }
 
-// withMessage returns leaf, or "" if there is no message up to it.
+// withMessage returns leaf, or "" if neither leaf nor a record above it is a message.
 func (g *graph) withMessage(leaf, before string) (_ string, ok bool) {
 	path, exit := g.path(leaf)
 	if slices.ContainsFunc(path, func(i int) bool { return g.nodes[i].kind.isMessage() }) {

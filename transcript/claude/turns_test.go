@@ -50,8 +50,8 @@ func TestAdoptedTurns(t *testing.T) {
 	}
 }
 
-// A rewind of 2.1.329 shows only with the next prompt, and its record comes behind that
-// prompt: a file that ends there has a new turn, not an empty conversation.
+// A rewind of 2.1.329 is visible only in the next prompt, and its record follows that
+// prompt. A file that ends between them has a new turn, not an empty conversation.
 func TestRewindWithoutPointer(t *testing.T) {
 	d := newFixture(t, 2)
 	one := d.capture(t, nil, nil).Earlier[0].Position
@@ -248,7 +248,7 @@ func TestEndsAt(t *testing.T) {
 	}
 }
 
-// TestAbandonedLines cuts where the agent itself would go elsewhere.
+// TestAbandonedLines cuts where the agent itself would continue from another record.
 func TestAbandonedLines(t *testing.T) {
 	d := newFixture(t, 1)
 	one := d.head
@@ -283,7 +283,7 @@ func TestAbandonedLines(t *testing.T) {
 	}
 }
 
-// If no selection of lines leads the agent to the leaf, the cut writes a pointer.
+// If no selection of lines makes the agent continue from the leaf, the cut writes a pointer.
 func TestCutWritesAPointer(t *testing.T) {
 	d := newFixture(t, 0)
 	d.prompt("one")
@@ -306,7 +306,7 @@ func TestCutWritesAPointer(t *testing.T) {
 	checkCut(t, d.c, d.o, capturedTurn{p, modelInput(d.bytes(t), first)}, d.target())
 }
 
-// A parent the agent never wrote is found by time, as the agent finds it.
+// If the agent never wrote a parent, a cut finds a parent by time, as the agent does.
 func TestAMissingParentIsFoundByTime(t *testing.T) {
 	for _, rewound := range []bool{false, true} {
 		d := newFixture(t, 2)
@@ -327,8 +327,8 @@ func TestAMissingParentIsFoundByTime(t *testing.T) {
 	}
 }
 
-// If no record is near in time, the agent would silently forget all earlier turns. If there
-// are none, nothing is lost.
+// If no record is near in time, the agent would silently lose all earlier turns. If there
+// are no earlier turns, it loses nothing.
 func TestAMissingParentThatCannotBeFound(t *testing.T) {
 	for turns, want := range map[int]segno.Kind{0: -1, 2: segno.KindCorrupt} {
 		d := newFixture(t, turns)
@@ -348,7 +348,7 @@ func TestAMissingParentThatCannotBeFound(t *testing.T) {
 	}
 }
 
-// TestPointers captures after the user went elsewhere without a prompt.
+// TestPointers captures after the user went to another record without a prompt.
 func TestPointers(t *testing.T) {
 	d := newFixture(t, 3)
 	got := d.capture(t, nil, nil)

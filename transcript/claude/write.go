@@ -19,7 +19,7 @@ import (
 
 const opWrite = "write session"
 
-// testedVersion is written into records behind no record of the agent.
+// testedVersion is the version in records that follow no record of the agent.
 const testedVersion = "2.1.330"
 
 // Losses implements [transcript.ConversationWriter].
@@ -167,7 +167,7 @@ type wireSource struct {
 	URL   string `json:"url,omitempty"`
 }
 
-// id returns a UUID that depends on the session and the place in it.
+// id returns a UUID derived from the session and the place in it.
 func (k *continuation) id(what string, n int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %d", k.to.Session, what, n))
 	id := uuid.UUID(sum[:16])
@@ -224,7 +224,7 @@ func (k *continuation) message(n int, m transcript.Message) error {
 				return err
 			}
 		case p.Interruption:
-			// Without a permission mode, as the agent writes it.
+			// The agent writes this record without a permission mode.
 			mark := wireMessage{Role: "user", Content: []wireBlock{{Type: "text", Text: interruptMark + "]"}}}
 			if err := k.record("user", mark, func(w *wireRecord) { w.PromptID = k.prompt }); err != nil {
 				return err
@@ -243,7 +243,7 @@ func (k *continuation) message(n int, m transcript.Message) error {
 	return k.record("user", wireMessage{Role: "user", Content: content}, func(w *wireRecord) {
 		w.PromptID = k.prompt
 		if w.IsMeta = !m.Prompt && n > 0; !w.IsMeta {
-			w.Permission = "default" // as of every prompt that a user submits: else tags in it would count as a command
+			w.Permission = "default" // as for every prompt that a user submits; otherwise the agent would take tags in it for a command
 		}
 	})
 }
@@ -275,8 +275,8 @@ func (k *continuation) answer(n int, m transcript.Message) error {
 	return nil
 }
 
-// modelOf returns the name of a model of the agent. On resume the agent continues with the model of
-// the newest answer, unless a program wrote that.
+// modelOf returns the name of a Claude model unchanged, and the agent's name for a program in place of
+// any other. On resume the agent continues with the model of the newest answer that no program wrote.
 func modelOf(name string) string {
 	if strings.HasPrefix(name, "claude-") {
 		return name

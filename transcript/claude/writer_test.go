@@ -76,7 +76,6 @@ func parentOf(uuid string) string {
 	return quote(uuid)
 }
 
-// addLine adds any line.
 func (s *sessionWriter) addLine(format string, args ...any) {
 	s.lines = append(s.lines, fmt.Appendf(nil, format+"\n", args...))
 }

@@ -77,8 +77,8 @@ func copyFile(b *testing.B, from, to string) {
 	}
 }
 
-// BenchmarkCapture captures a 50 MB rollout whole and one more turn of it, in a home of 10,000
-// sessions of 400 days.
+// BenchmarkCapture captures a 50 MB rollout, first whole and then with one more turn. The home has
+// 10,000 sessions of 400 days.
 func BenchmarkCapture(b *testing.B) {
 	ctx := context.Background()
 	e := newEnv(b)

@@ -13,17 +13,17 @@ import (
 	"github.com/dalsegno/segno/internal/sessionfile"
 )
 
-// maxAttempts is how often a capture is tried if the file is rewritten meanwhile.
+// maxAttempts limits how often a capture is tried while another process rewrites the file.
 const maxAttempts = 3
 
 var errRewritten = errors.New("the transcript was rewritten while it was read")
 
-// Capture stores the bytes of the session after prev. It reads the new bytes only, unless the
+// Capture stores the bytes of the session after prev. It reads only the new bytes, unless the
 // session was reverted or rewritten, or prev is nil or its log is gone. Bytes after the last
 // newline are left for the next capture. The leaf of a position is the id of the newest turn with a
 // prompt. The error is [segno.KindNotFound] if there is no rollout, [segno.KindCorrupt] if a
-// rollout that it refers to is missing, and [segno.KindBusy] if it kept changing other than by
-// growing.
+// rollout that it refers to is missing, and [segno.KindBusy] if the session kept changing in ways
+// other than growth.
 func (c *Transcripts) Capture(ctx context.Context, src segno.Source, prev *segno.Position, b segno.Batch, known func(leaf string) bool) (segno.Captured, error) {
 	t := &capture{c: c, op: "capture session", src: src, isFirst: prev == nil, batch: b, isKnown: known}
 	if prev != nil {
@@ -33,10 +33,10 @@ func (c *Transcripts) Capture(ctx context.Context, src segno.Source, prev *segno
 	return t.out, err
 }
 
-// CaptureCut returns the position at the end of src, which was cut from of. It is the position that
-// [Transcripts.Capture] would return, except that its log replaces the first line of of's log. All
-// of src is stored if of's log cannot be read, or if src does not continue it. Errors are those of
-// Capture.
+// CaptureCut returns the position at the end of src, which was cut from of. The result is what
+// [Transcripts.Capture] would return, except that its log replaces the first line of of's log.
+// CaptureCut stores all of src if of's log cannot be read, or if src does not continue it. Errors are
+// those of Capture.
 func (c *Transcripts) CaptureCut(ctx context.Context, src segno.Source, of segno.Position, o segno.Objects, b segno.Batch) (segno.Position, error) {
 	t := &capture{c: c, op: "read session that was cut", src: src, isFirst: true, batch: b, of: &of, objects: o}
 	err := t.run(ctx)
@@ -54,22 +54,21 @@ func (c *Transcripts) CaptureTurns(ctx context.Context, src segno.Source, prev, 
 	return t.out, err
 }
 
-// capture is the state of one capture.
 type capture struct {
 	c       *Transcripts
 	op      string
 	src     segno.Source
 	prev    segno.Position // the position of the capture before
-	isFirst bool           // there is none
+	isFirst bool           // there is no earlier capture
 	// allTurns is set if a later capture reports all new turns, too.
 	allTurns bool
 	batch    segno.Batch
-	isKnown  func(string) bool // nil knows nothing
+	isKnown  func(string) bool // nil: no leaf is known
 
 	of      *segno.Position // the session was cut from it; nil for Capture
-	objects segno.Objects   // with of's bytes
+	objects segno.Objects   // contain of's bytes
 
-	// isEndOnly is set if only the record of the end of prev's turn is captured.
+	// isEndOnly is set if the capture reads only the record that ends prev's turn.
 	isEndOnly bool
 
 	stream  *stream
@@ -133,7 +132,7 @@ func (t *capture) findNew(ctx context.Context) error {
 	return err
 }
 
-// setTurns sets all of t.out that the turns show. Positions have a leaf and an offset only.
+// setTurns fills t.out from the turns. The positions have only a leaf and an offset.
 func (t *capture) setTurns() {
 	turns := t.history.turns
 	t.out.Position.Offset = t.history.to
@@ -168,7 +167,7 @@ func (t *capture) setTurns() {
 	}
 }
 
-// sharedTurns returns how many turns end with one that is known.
+// sharedTurns returns the number of turns up to the newest one that is known.
 func (t *capture) sharedTurns() int {
 	for i, turn := range slices.Backward(t.history.turns) {
 		if t.knows(turn.key) {
@@ -195,8 +194,8 @@ func (t *capture) followed() string {
 	return ""
 }
 
-// store puts the new bytes into the batch and completes the positions. The bytes are cut where
-// the position of an earlier turn needs a log that ends there.
+// store puts the new bytes into the batch and completes the positions. It splits the bytes at the
+// position of each earlier turn, because that position needs a log that ends there.
 func (t *capture) store(ctx context.Context) error {
 	w, sum, at := &sessionfile.LogWriter{Batch: t.batch}, crc32.New(sessionfile.Castagnoli()), t.from
 	switch {
@@ -260,7 +259,7 @@ func (t *capture) lastDir() string {
 	return t.stream.meta.dir
 }
 
-// setDamage sets the damage, with lines counted from the beginning.
+// setDamage sets the damage, with line numbers from the beginning of the session.
 func (t *capture) setDamage(ctx context.Context) error {
 	t.out.Damage = t.history.damage
 	if len(t.out.Damage) == 0 || t.from == 0 {

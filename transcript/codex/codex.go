@@ -67,8 +67,9 @@ func New(home string, o Options) *Transcripts {
 // Agent returns [Agent].
 func (c *Transcripts) Agent() string { return Agent }
 
-// Resume returns the command that continues a session. It names the directory, because Codex would
-// otherwise ask whether to run in the one of the session's newest turn, and suggest that.
+// Resume returns the command that continues a session. The command names the directory, because
+// Codex would otherwise ask whether to run in the directory of the session's newest turn, and
+// suggest that one.
 func (c *Transcripts) Resume(src segno.Source) []string {
 	command := []string{"codex", "resume", string(src.Session)}
 	if src.Dir != "" {

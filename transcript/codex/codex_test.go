@@ -115,7 +115,7 @@ func TestCutAtEveryTurn(t *testing.T) {
 	}
 }
 
-// captureCut captures a cut as both ways do, and returns the position.
+// captureCut captures a cut, checks that the capture stores little, and returns the position.
 func (e *env) captureCut(src segno.Source, of segno.Position) segno.Position {
 	e.t.Helper()
 	size := e.o.size
@@ -134,7 +134,7 @@ func (e *env) captureCut(src segno.Source, of segno.Position) segno.Position {
 	return p
 }
 
-// A cut of a cut of a cut derives its log as long as that stays cheap.
+// The log of a cut of a cut of a cut derives as long as that is cheap.
 func TestCutsOfCuts(t *testing.T) {
 	e := newEnv(t)
 	e.session(2)
@@ -165,7 +165,7 @@ func TestCutsOfCuts(t *testing.T) {
 	e.checkStored(p, data)
 }
 
-// The lines of a lineage are one session: a fork of a fork, whose parents may go on.
+// The lines of a lineage are one session: a fork of a fork, whose parents may continue.
 func TestLineage(t *testing.T) {
 	e := newEnv(t)
 	s := e.session(2)
@@ -206,7 +206,7 @@ func TestLineage(t *testing.T) {
 	}
 }
 
-// A revert continues the thread in another file. The turns behind it are no longer its own.
+// A revert continues the thread in another file. The later turns of the old file no longer belong to it.
 func TestRevert(t *testing.T) {
 	e := newEnv(t)
 	s := e.session(1)
@@ -252,7 +252,7 @@ func TestCompaction(t *testing.T) {
 	}
 }
 
-// A position is at the end of a whole line, whatever is behind it.
+// A position is at the end of a whole line, whatever follows that line.
 func TestTornTail(t *testing.T) {
 	for _, tail := range []string{`{"timestamp":"2026`, "{\"a\":\"\xe6\x97", "\xff"} {
 		e := newEnv(t)

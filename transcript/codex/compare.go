@@ -12,11 +12,11 @@ import (
 
 const opCompare = "compare session"
 
-// BeginsWith reports whether a session's rollouts still begin with the bytes of a position, as far
-// as their length and the 4 KiB before the position show. It returns true for a position without a
-// digest, because nothing can be compared. It returns false for a session that the user archived and
-// for one of which a rollout is missing: codex-acp opens both without an error and without their
-// history.
+// BeginsWith reports whether a session's rollouts still begin with the bytes of a position. It
+// compares only their length and the 4 KiB before the position. It returns true for a position
+// without a digest, because nothing can be compared. It returns false if the user archived the
+// session or if one of its rollouts is missing: codex-acp opens both without an error and without
+// their history.
 func (c *Transcripts) BeginsWith(ctx context.Context, src segno.Source, p segno.Position) (bool, error) {
 	if len(p.Digest) == 0 {
 		return true, nil
@@ -42,8 +42,8 @@ func (c *Transcripts) openExisting(ctx context.Context, src segno.Source) (*stre
 // EndsAt reports whether Codex, resuming src, would continue from p: the session begins with p's
 // bytes, and no line behind them is part of another turn or changes what the model sees. The record
 // of the end of p's turn may follow, because Codex writes it after the hook that captures p. EndsAt
-// returns false for a session that the user archived, for one with a torn last line, in which Codex may stumble,
-// and for one that does not exist.
+// returns false for a session that the user archived, for a session that does not exist, and for one
+// with a torn last line, because Codex may fail on it.
 func (c *Transcripts) EndsAt(ctx context.Context, src segno.Source, p segno.Position) (bool, error) {
 	s, err := c.openExisting(ctx, src)
 	if s == nil {
@@ -80,7 +80,7 @@ func (s *stream) endsAt(ctx context.Context, p *segno.Position) (bool, error) {
 	return torn == 0, err
 }
 
-// PromptedAfter reports whether the user prompted Codex in src behind p, also in the turn of p. It
+// PromptedAfter reports whether src has a prompt of the user behind p, also in the turn of p. It
 // reads only the bytes behind p.
 func (c *Transcripts) PromptedAfter(ctx context.Context, src segno.Source, p segno.Position) (bool, error) {
 	const op = "read session"

@@ -20,8 +20,8 @@ var (
 
 const opRead = "read conversation"
 
-// ReadConversation implements [transcript.ConversationReader]. Instructions of the developer and of
-// Codex itself, such as the description of the directory, are left out: the other agent adds its description.
+// ReadConversation implements [transcript.ConversationReader]. It leaves out instructions of the
+// developer and of Codex itself, such as the description of the directory: the other agent adds its own.
 func (c *Transcripts) ReadConversation(ctx context.Context, p segno.Position, after string, o segno.Objects) (transcript.Conversation, error) {
 	var items *itemReader
 	err := sessionfile.FirstCopy(ctx, opRead, string(p.Session), c.copies(ctx, opRead, &p, o), func(from sessionfile.CopySource) (readErr, doErr error) {
@@ -43,7 +43,7 @@ type item struct {
 	time    time.Time
 }
 
-// itemReader collects the items that the model sees, which are those since the newest compaction.
+// itemReader collects the items that the model sees: all since the newest compaction.
 type itemReader struct {
 	history history
 	items   []item
@@ -80,8 +80,8 @@ func (x *itemReader) add(l sessionfile.Line) error {
 	return nil
 }
 
-// compact replaces the items by those that the model sees after a compaction. Old versions record a
-// summary only: Codex then sends it behind the user's own messages.
+// compact replaces the items by those that the model sees after a compaction. Old versions record
+// only a summary. Codex then sends the summary behind the user's own messages.
 func (x *itemReader) compact(r *record, at time.Time) {
 	before := x.items
 	x.items, x.mark = nil, -1
@@ -109,7 +109,7 @@ func userItem(text string) wireItem {
 	return wireItem{Type: "message", Role: "user", Content: []wirePart{{Type: "input_text", Text: &text}}}
 }
 
-// textAt returns the text of a key of an object.
+// textAt returns the text at a path of keys in an object.
 func textAt(object []byte, path ...string) string { return jsonscan.Text(valueAt(object, path...)) }
 
 func valueAt(object []byte, path ...string) []byte {
@@ -142,7 +142,7 @@ type messageBuilder struct {
 	out     transcript.Conversation
 	words   map[string]bool
 	results map[string]bool // calls that have a result
-	calls   map[string]bool // calls so far whose result is not added yet
+	calls   map[string]bool // calls so far without an added result
 	missing []string        // calls of the newest message that have no result
 }
 
@@ -166,7 +166,7 @@ func (b *messageBuilder) add(i item) {
 	}
 }
 
-// part adds a part to the newest message, or to a new one if join is not set or that one has another author.
+// part adds a part to the newest message. It begins a new message if join is false or the newest one has another author.
 func (b *messageBuilder) part(role transcript.Role, at time.Time, join bool, p transcript.Part) {
 	last := len(b.out.Messages) - 1
 	if join && last >= 0 && b.out.Messages[last].Role == role {
@@ -196,7 +196,7 @@ func (b *messageBuilder) addMessage(i item) {
 		return
 	}
 	if role != transcript.User {
-		return // instructions of Codex for its own model
+		return // instructions from Codex for its own model
 	}
 	content := valueAt(i.payload, "content")
 	isPrompt := b.words[textOf(content)]
@@ -222,8 +222,8 @@ func (b *messageBuilder) addMessage(i item) {
 // abortMark begins the message with which Codex tells the model that the user interrupted a turn.
 const abortMark = "<turn_aborted>"
 
-// isInstruction reports whether Codex wrote a text as the user's to describe the directory or to
-// pass on files with instructions. The other agent reads those files.
+// isInstruction reports whether Codex wrote a text in the user's name, to describe the directory or
+// to pass on files with instructions. The other agent reads those files itself.
 func isInstruction(text string) bool {
 	for _, prefix := range []string{"<environment_context>", "<user_instructions>", "# AGENTS.md instructions for "} {
 		if strings.HasPrefix(text, prefix) {
@@ -258,7 +258,7 @@ func (b *messageBuilder) addCall(i item, kind string) {
 	}
 }
 
-// objectOf returns a JSON object, or one that has the text under a name if the text is none.
+// objectOf returns text if it is a JSON object. Otherwise it returns an object with text under name.
 func objectOf(name, text string) json.RawMessage {
 	if text == "" {
 		return json.RawMessage("{}")
@@ -285,7 +285,7 @@ func (b *messageBuilder) addResult(i item) {
 		join = len(parts) > 0 && parts[0].Result != nil
 	}
 	output := valueAt(i.payload, "output")
-	if len(output) > 0 && output[0] == '{' { // of old versions
+	if len(output) > 0 && output[0] == '{' { // the form of old versions
 		output = valueAt(output, "content")
 	}
 	b.part(transcript.User, i.time, join, transcript.Part{Result: &transcript.Result{Call: id, Parts: partsOf(output, &b.out)}})
@@ -301,7 +301,7 @@ func firstOf(array []byte) (first []byte) {
 	return first
 }
 
-// textOf returns the texts of a content.
+// textOf returns the texts of a message's content.
 func textOf(content []byte) string {
 	var texts []string
 	for _, p := range partsOf(content, &transcript.Conversation{}) {
@@ -337,7 +337,7 @@ func partsOf(content []byte, lost *transcript.Conversation) (parts []transcript.
 	return parts
 }
 
-// imageOf reads the URL of an image, nil if it has none.
+// imageOf returns the image at a URL, which may be a data URL, or nil if there is none.
 func imageOf(url string) *transcript.Image {
 	data, isData := strings.CutPrefix(url, "data:")
 	if !isData {

@@ -19,7 +19,7 @@ import (
 const opCut = "cut session"
 
 // Cut writes the session to.Session, which ends at p and refers to no other rollout. Its first
-// line has the new id and to.Dir; all other lines are as they were.
+// line has the new id and to.Dir; Cut does not change the other lines.
 //
 // Bytes come from the agent's files while they still begin with p's, else from o. The file appears
 // whole or not at all. An interrupted cut can be repeated: it accepts a file that already has the
@@ -30,7 +30,7 @@ func (c *Transcripts) Cut(ctx context.Context, p segno.Position, to segno.Target
 	return c.cutTo(ctx, p, to, "", o)
 }
 
-// cutTo is [Transcripts.Cut] to a path, "" for the one at which Codex would create the session.
+// cutTo is [Transcripts.Cut] to a path. If path is "", it takes the one at which Codex would create the session.
 func (c *Transcripts) cutTo(ctx context.Context, p segno.Position, to segno.Target, path string, o segno.Objects) (segno.Source, error) {
 	if err := checkCut(p, to); err != nil {
 		return segno.Source{}, err
@@ -75,8 +75,8 @@ func checkCut(p segno.Position, to segno.Target) error {
 	return checkNewSession(opCut, to.Session)
 }
 
-// timeBefore returns a time just before the newest change of a position's session, zero if its
-// file is gone.
+// timeBefore returns a time just before the newest change of a position's session, or zero if the
+// session's file is gone.
 func (c *Transcripts) timeBefore(ctx context.Context, p segno.Position) time.Time {
 	r, _, err := c.locate(ctx, opCut, segno.Source{Session: p.Session, Path: p.Path})
 	if err != nil {
@@ -94,7 +94,7 @@ type writer struct {
 	c       *Transcripts
 	op      string
 	session segno.SessionID
-	dir     string    // "" keeps that of the source
+	dir     string    // "" keeps the source's
 	time    time.Time // of the file; zero for now
 	path    string    // of the new rollout; "" until its time is known
 	out     *sessionfile.Output
@@ -147,7 +147,7 @@ func (k *writer) write(ctx context.Context, from sessionfile.CopySource) (readEr
 	return nil, k.publish()
 }
 
-// create begins the file. The session must not exist elsewhere.
+// create begins the file. It returns an error if the session exists elsewhere.
 func (k *writer) create(ctx context.Context, m *meta) error {
 	if k.path == "" {
 		k.path = filepath.Join(k.c.home, filepath.FromSlash(m.fileName(k.session)))
@@ -175,7 +175,7 @@ func (k *writer) conflict(path string) error {
 	return sessionfile.ExistsError(k.op, path)
 }
 
-// publish makes the file durable and gives it its name.
+// publish makes the file durable and gives it its final name.
 func (k *writer) publish() error {
 	if !k.time.IsZero() {
 		if err := k.out.SetTime(k.time); err != nil {
@@ -193,11 +193,12 @@ func (k *writer) publish() error {
 	return k.c.fs.SyncDir(filepath.Dir(k.path))
 }
 
-// Relocate makes a session usable in dir. Codex finds a session from any directory, so a session of
-// this home stays as it is: Codex tells the model about the new directory. A session of another
-// home is copied under its own id, up to its last whole line, with dir in its first line; the
-// original remains. If it is there already, Relocate accepts it if it has the same bytes, else the
-// error is [segno.KindConflict]. It is [segno.KindRefused] for a session that the user archived.
+// Relocate makes a session usable in dir. Codex finds a session from any directory and tells the model
+// about the new directory, so Relocate leaves a session of this home unchanged. It copies a session of
+// another home under its own id, up to its last whole line, with dir in its first line; the
+// original remains. If the copy exists already with the same bytes, Relocate accepts it; if it has
+// other bytes, the error is [segno.KindConflict]. The error is [segno.KindRefused] for a session that
+// the user archived.
 func (c *Transcripts) Relocate(ctx context.Context, src segno.Source, dir string) (segno.Source, error) {
 	const op = "relocate session"
 	if !filepath.IsAbs(dir) {

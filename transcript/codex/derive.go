@@ -11,8 +11,8 @@ import (
 )
 
 // derive makes w replace the first line of the log that the session was cut from, and returns where
-// the session's own bytes begin. It adds the bytes before that to sum and t.hash. It returns 0 if
-// the session must be stored like any other.
+// the session's own bytes begin. It adds the bytes before that offset to sum and t.hash. It returns
+// 0 if the session must be stored like any other.
 func (t *capture) derive(ctx context.Context, w *sessionfile.LogWriter, sum hash.Hash32) (at int64, err error) {
 	if t.of.Log.IsZero() || t.objects == nil {
 		return 0, nil
@@ -47,8 +47,8 @@ func (t *capture) derive(ctx context.Context, w *sessionfile.LogWriter, sum hash
 }
 
 // compare compares the lines of a copy of the other session, except the first, with those of the
-// stream. It returns the stream's first line and the length of the other's. The error is
-// errRewritten if they differ.
+// stream. It returns the stream's first line and the length of the other session's first line. The
+// error is errRewritten if the lines differ.
 func (t *capture) compare(ctx context.Context, from sessionfile.CopySource, sum hash.Hash32) (head []byte, skip int64, err error) {
 	sum.Reset()
 	t.hash.Reset()

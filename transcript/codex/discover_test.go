@@ -14,7 +14,7 @@ import (
 	"github.com/dalsegno/segno/transcript/codex"
 )
 
-// TestSessionsAndHeaders lists a session, a session that is running, a FIFO and a file that is no rollout.
+// TestSessionsAndHeaders lists a session, a running session, a FIFO and a file that is not a rollout.
 func TestSessionsAndHeaders(t *testing.T) {
 	ctx := context.Background()
 	home := t.TempDir()
@@ -65,7 +65,7 @@ func TestSessionsAndHeaders(t *testing.T) {
 	}
 }
 
-// TestRunningSessionsHoldALock lists a session while its lock is held, and not after that.
+// TestRunningSessionsHoldALock lists a session as running while its lock is held, and not after that.
 func TestRunningSessionsHoldALock(t *testing.T) {
 	home := t.TempDir()
 	c := codex.New(home, codex.Options{})
@@ -87,7 +87,7 @@ func TestRunningSessionsHoldALock(t *testing.T) {
 	}
 }
 
-// TestRestoreWritesTheSameBytes captures a session with both of its turns, loses and restores it.
+// TestRestoreWritesTheSameBytes captures a session with two turns, deletes it and restores it.
 func TestRestoreWritesTheSameBytes(t *testing.T) {
 	ctx := context.Background()
 	home := t.TempDir()

@@ -63,7 +63,7 @@ func newOldSession(t testing.TB, home, thread string) *session {
 }
 
 func (s *session) begin(base map[string]any) {
-	meta := map[string]any{"id": s.thread, "timestamp": began.Format(time.RFC3339Nano), "cwd": s.dir, "cli_version": "0.169.0",
+	meta := map[string]any{"id": s.thread, "timestamp": began.Format(time.RFC3339Nano), "cwd": s.dir, "cli_version": "0.169.0", "originator": "codex_exec",
 		"base_instructions": map[string]any{"text": strings.Repeat("You are a coding agent. ", 20)}}
 	if !s.isOld {
 		meta["session_id"], meta["history_mode"], meta["runtime_workspace_roots"] = s.thread, "paginated", []string{s.dir, "/other"}
@@ -100,7 +100,11 @@ func (s *session) event(typ string, more map[string]any) {
 }
 
 func (s *session) message(role, text string) {
-	s.add("response_item", map[string]any{"type": "message", "role": role, "content": []any{map[string]any{"type": "text", "text": text}}})
+	kind := "input_text"
+	if role == "assistant" {
+		kind = "output_text"
+	}
+	s.add("response_item", map[string]any{"type": "message", "role": role, "content": []any{map[string]any{"type": kind, "text": text}}})
 }
 
 // turn adds a whole turn with a tool call. Its id is key, if the version has ids.

@@ -21,7 +21,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// TestDamagedLineage has references that lead nowhere. Each is one error, and nothing is written.
+// TestDamagedLineage has references to rollouts that do not exist. Each is one error, and nothing is written.
 func TestDamagedLineage(t *testing.T) {
 	base := func(change func(map[string]any)) func(*session) map[string]any {
 		return func(s *session) map[string]any {
@@ -81,7 +81,7 @@ func TestCircularLineage(t *testing.T) {
 }
 
 // TestNotAFile has a FIFO, a device, a directory and links in place of a rollout. Nothing
-// blocks, and nothing out of the home is read.
+// blocks, and nothing outside the home is read.
 func TestNotAFile(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret.jsonl")
 	for name, create := range map[string]func(string) error{
@@ -112,7 +112,7 @@ func TestNotAFile(t *testing.T) {
 	}
 }
 
-// A directory that is a link is not followed, except in place of sessions itself.
+// A directory that is a link is not followed, unless it is the sessions directory itself.
 func TestLinkedDirectories(t *testing.T) {
 	e := newEnv(t)
 	s := e.session(1)
@@ -136,7 +136,7 @@ func TestLinkedDirectories(t *testing.T) {
 	wantKind(t, err, segno.KindNotFound)
 }
 
-// TestNoSession has files that are no session.
+// TestNoSession has files that are not sessions.
 func TestNoSession(t *testing.T) {
 	for name, c := range map[string]struct {
 		data string
@@ -210,7 +210,7 @@ func TestInvalidCuts(t *testing.T) {
 	wantKind(t, err, segno.KindCorrupt)
 }
 
-// TestDamage has lines that cannot be read. They are stored and cut all the same, and named.
+// TestDamage has lines that cannot be read. They are stored and cut in spite of that, and are reported.
 func TestDamage(t *testing.T) {
 	e := newEnv(t)
 	s := e.session(1)
@@ -307,15 +307,15 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// discard are objects that are not kept.
+// discard is a batch that drops its objects.
 type discard struct{ segno.Batch }
 
 func (discard) Put(_ context.Context, data []byte) (segno.Hash, error) {
 	return segno.HashOf(data), nil
 }
 
-// TestCompressed reads a rollout that Codex compressed, and continues to read it when Codex
-// has written it out again.
+// TestCompressed reads a rollout that Codex compressed, and still reads it after Codex has
+// decompressed it again.
 func TestCompressed(t *testing.T) {
 	e := newEnv(t)
 	s := e.session(3)
@@ -409,7 +409,7 @@ func TestFailsWhole(t *testing.T) {
 	}
 }
 
-// TestRelocate copies a session of another home.
+// TestRelocate copies a session from another home.
 func TestRelocate(t *testing.T) {
 	ctx := context.Background()
 	e := newEnv(t)
@@ -438,8 +438,8 @@ func TestRelocate(t *testing.T) {
 	}
 }
 
-// FuzzCapture captures and cuts any file. Bytes are never lost or changed behind the first
-// line, and an incremental capture finds the same as a whole one.
+// FuzzCapture captures and cuts arbitrary files. No bytes after the first line are ever lost or
+// changed, and an incremental capture gives the same result as a whole one.
 func FuzzCapture(f *testing.F) {
 	home := filepath.Join(f.TempDir(), ".codex")
 	for _, s := range []*session{newSession(f, home, firstID, nil), newOldSession(f, home, firstID)} {

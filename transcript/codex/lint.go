@@ -1,6 +1,7 @@
 package codex
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -18,41 +19,35 @@ var _ transcript.Linter = (*Transcripts)(nil)
 
 // Check returns the damage of a session. For a session with a lineage, lines and offsets count
 // in the whole of it.
-func (c *Transcripts) Check(ctx context.Context, src segno.Source, _ transcript.LintOptions) ([]transcript.Finding, error) {
+func (c *Transcripts) Check(ctx context.Context, src segno.Source, _ transcript.LintOptions) (transcript.Diagnosis, error) {
 	const op = "check session"
 	d, err := c.openDamaged(ctx, op, src)
 	if err != nil {
-		return nil, err
+		return transcript.Diagnosis{}, err
 	}
 	defer d.close()
-	l, err := lint(ctx, d.file, io.NewSectionReader(d, 0, d.size))
-	if err != nil {
-		return nil, sessionfile.IOError(op, d.file.path, err)
-	}
-	return l.mend.Sorted(), nil
+	_, found, err := mendAll(ctx, d.file, io.NewSectionReader(d, 0, d.size))
+	return found, sessionfile.IOError(op, d.file.path, err)
 }
 
 // Repair writes a copy of a session without its damage. As a cut, the copy needs no other rollout.
-func (c *Transcripts) Repair(ctx context.Context, src segno.Source, to segno.Target, _ transcript.LintOptions) (segno.Source, []transcript.Finding, error) {
+func (c *Transcripts) Repair(ctx context.Context, src segno.Source, to segno.Target, _ transcript.LintOptions) (segno.Source, transcript.Diagnosis, error) {
 	const op = "repair session"
 	if err := checkNewSession(op, to.Session); err != nil {
-		return segno.Source{}, nil, err
+		return segno.Source{}, transcript.Diagnosis{}, err
 	}
 	d, err := c.openDamaged(ctx, op, src)
 	if err != nil {
-		return segno.Source{}, nil, err
+		return segno.Source{}, transcript.Diagnosis{}, err
 	}
 	defer d.close()
-	mended, found, err := sessionfile.MendAll(io.NewSectionReader(d, 0, d.size), func(in io.Reader) (*sessionfile.Mend, error) {
-		l, err := lint(ctx, d.file, in)
-		return &l.mend, err
-	})
-	if err != nil || len(found) == 0 {
-		return segno.Source{}, nil, sessionfile.IOError(op, d.file.path, err)
+	mended, found, err := mendAll(ctx, d.file, io.NewSectionReader(d, 0, d.size))
+	if err != nil || len(found.Findings) == 0 || !found.CanContinue() {
+		return segno.Source{}, found, sessionfile.IOError(op, d.file.path, err)
 	}
 	k := &writer{c: c, op: op, session: to.Session, dir: to.Dir}
 	if err := k.writeMended(ctx, d, mended); err != nil {
-		return segno.Source{}, nil, sessionfile.IOError(op, d.file.path, err)
+		return segno.Source{}, found, sessionfile.IOError(op, d.file.path, err)
 	}
 	return segno.Source{Session: to.Session, Path: k.path, Dir: to.Dir}, found, nil
 }
@@ -79,7 +74,7 @@ func (c *Transcripts) openDamaged(ctx context.Context, op string, src segno.Sour
 		}
 		return d, nil
 	}
-	if !errors.Is(err, errNoMeta) {
+	if !errors.Is(err, errNoMeta) && !errors.Is(err, errEmpty) {
 		return nil, err
 	}
 	r, _, locateErr := c.locate(ctx, op, src)
@@ -97,6 +92,14 @@ func (c *Transcripts) openDamaged(ctx context.Context, op string, src segno.Sour
 	}
 	d.size = d.before.Size()
 	return d, nil
+}
+
+// mendAll repairs a history in memory.
+func mendAll(ctx context.Context, file rollout, in *io.SectionReader) (*io.SectionReader, transcript.Diagnosis, error) {
+	return sessionfile.MendAll(in, func(in io.Reader) (*sessionfile.Mend, error) {
+		l, err := lint(ctx, file, in)
+		return &l.mend, err
+	}, func(in io.Reader) (transcript.Reading, error) { return readingOf(ctx, file.thread, in) })
 }
 
 // writeMended writes the repaired lines of a session as another one.
@@ -127,6 +130,11 @@ type linter struct {
 	from    int // the first line that the model sees, apart from a compaction's summary
 	isPaged bool
 	dir     string // of the newest turn
+
+	meta        []byte // the first line, if it is a session_meta
+	metaID      string
+	metaProblem string
+	laterMeta   int // the index of a session_meta that is not the first line, 0 for none
 }
 
 // lintLine is what the rules need to know of a line.
@@ -140,6 +148,10 @@ type lintLine struct {
 	stamp   string
 	call    string // the id of a call or of a result
 	typ     string // of a call or a result
+	isItem  bool   // a response item that the model may get
+	isFixed bool   // the repair replaces the line, so it gets no other edit
+	sum     [sha256.Size]byte
+	raw     []byte // of a result without the id of a call
 
 	words    []byte // of a result
 	brace    int64  // the offset of the record's first byte
@@ -151,20 +163,44 @@ func lint(ctx context.Context, file rollout, in io.Reader) (*linter, error) {
 	l := &linter{file: file, calls: map[string]int{}, results: map[string]bool{}}
 	l.mend.IsRecord = isRecord
 	l.mend.Tail = "Codex ignores it, but does not resume the session if it ends within a character"
+	l.mend.BOM = "Codex does not resume the session"
 	var r record
-	turn := ""
+	turn, stamp := "", ""
 	err := l.mend.Pieces(ctx, in, func(p sessionfile.Piece) error {
-		if r.parse(p.Bytes) == nil {
-			turn = l.add(&r, p, turn)
+		if r.parse(p.Bytes) != nil {
+			return nil
 		}
+		fixed := false
+		if why := r.unreadable(); why != "" {
+			line := r.readable(p.Bytes, stamp)
+			l.reportUnreadable(p.Line, sessionfile.Place{From: p.Offset, To: p.End()}, why, line)
+			if line == nil || r.parse(line) != nil {
+				return nil
+			}
+			fixed = true
+		}
+		stamp = cmp.Or(string(r.timestamp), stamp)
+		turn = l.add(&r, p, turn)
+		l.lines[len(l.lines)-1].isFixed = fixed
 		return nil
 	})
-	if err == nil {
+	if err == nil && !l.checkOrder() {
 		l.checkMeta()
 		l.checkCalls()
 		l.checkOrdinals()
 	}
 	return l, err
+}
+
+// reportUnreadable reports a line that Codex skips, and replaces it by one that Codex reads. Without
+// one the line is left out.
+func (l *linter) reportUnreadable(number int, at sessionfile.Place, why string, line []byte) {
+	repair := "corrected"
+	if line == nil {
+		repair = "left out"
+	}
+	l.mend.Add(transcript.CodeUnreadable, number, at.From, why+", so Codex skips the line", repair)
+	l.mend.Replace(at.From, at.To, line)
 }
 
 // maxOrdinal is the largest ordinal that counts as one: JSON numbers are exact up to it.
@@ -178,7 +214,7 @@ func isRecord(object []byte) bool {
 
 // add notes a line, and returns the turn it is in.
 func (l *linter) add(r *record, p sessionfile.Piece, turn string) string {
-	x := lintLine{piece: p, end: p.End(), ordinal: r.ordinal, kind: r.kind, stamp: string(r.timestamp)}
+	x := lintLine{piece: p, end: p.End(), ordinal: r.ordinal, kind: r.kind, stamp: string(r.timestamp), sum: sha256.Sum256(p.Bytes)}
 	x.piece.Bytes = nil
 	if x.ordinal > maxOrdinal {
 		x.ordinal = -1
@@ -190,7 +226,10 @@ func (l *linter) add(r *record, p sessionfile.Piece, turn string) string {
 	case len(l.lines) == 0 && string(r.typ) == "session_meta":
 		m, _ := parseMeta(p.Bytes)
 		l.isPaged = m.isPaged
+		l.meta, l.metaID, l.metaProblem = bytes.Clone(p.Bytes), m.id, metaProblem(p.Bytes)
 		x.typ = "session_meta"
+	case string(r.typ) == "session_meta" && metaProblem(p.Bytes) == "":
+		l.laterMeta = cmp.Or(l.laterMeta, len(l.lines))
 	case len(l.lines) == 0:
 		l.isPaged = r.ordinal >= 0 // the line with this fact is missing
 	}
@@ -206,8 +245,11 @@ func (l *linter) add(r *record, p sessionfile.Piece, turn string) string {
 	}
 	x.turn = turn
 	if string(r.typ) == "response_item" {
+		x.isItem = true
 		x.typ, x.call = string(r.event), r.text("call_id")
 		switch {
+		case x.call == "" && isResultType(x.typ):
+			x.raw = bytes.Clone(p.Bytes)
 		case x.call == "":
 		case resultType(x.typ) != "":
 			l.calls[x.call] = len(l.lines)

@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-
-	"github.com/dalsegno/segno/internal/sessionfile"
 )
 
 // FuzzCheckSession checks that a repair leaves no damage, whatever the rollout.
@@ -34,15 +32,12 @@ func FuzzCheckSession(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		file := rollout{path: "/h/sessions/x", thread: "01a20562-62f8-7731-83e7-000000000001"}
-		mended, found, err := sessionfile.MendAll(io.NewSectionReader(bytes.NewReader(data), 0, int64(len(data))), func(in io.Reader) (*sessionfile.Mend, error) {
-			l, err := lint(context.Background(), file, in)
-			return &l.mend, err
-		})
+		mended, d, err := mendAll(context.Background(), file, io.NewSectionReader(bytes.NewReader(data), 0, int64(len(data))))
 		if err != nil {
 			t.Fatal(err)
 		}
 		text, err := io.ReadAll(mended)
-		if err != nil || len(found) == 0 && !bytes.Equal(text, data) {
+		if err != nil || len(d.Findings) == 0 && !bytes.Equal(text, data) {
 			t.Fatalf("without findings %q became %q, %v", data, text, err)
 		}
 	})

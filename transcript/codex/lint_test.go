@@ -45,14 +45,14 @@ func TestRepairOfRollouts(t *testing.T) {
 			s.flush()
 			src := segno.Source{Session: firstID}
 			found, err := e.c.Check(t.Context(), src, transcript.LintOptions{})
-			if err != nil || !slices.ContainsFunc(found, func(f transcript.Finding) bool { return f.Code == code }) {
+			if err != nil || !slices.ContainsFunc(found.Findings, func(f transcript.Finding) bool { return f.Code == code }) {
 				t.Fatalf("found %+v, %v", found, err)
 			}
 			to, repaired, err := e.c.Repair(t.Context(), src, segno.Target{Session: secondID, Dir: "/srv/other"}, transcript.LintOptions{})
-			if err != nil || len(repaired) != len(found) {
+			if err != nil || len(repaired.Findings) != len(found.Findings) {
 				t.Fatalf("repaired %+v, %v", repaired, err)
 			}
-			if left, err := e.c.Check(t.Context(), to, transcript.LintOptions{}); err != nil || len(left) > 0 {
+			if left, err := e.c.Check(t.Context(), to, transcript.LintOptions{}); err != nil || len(left.Findings) > 0 {
 				t.Errorf("the copy has %+v, %v", left, err)
 			}
 			copied := ordinal.ReplaceAll(read(t, to.Path), nil)
@@ -88,7 +88,7 @@ func TestRepairOfSound(t *testing.T) {
 	before := snapshot(t, e.home)
 	for _, session := range []segno.SessionID{firstID, secondID} {
 		to, found, err := e.c.Repair(t.Context(), segno.Source{Session: session}, segno.Target{Session: thirdID, Dir: "/srv/p"}, transcript.LintOptions{})
-		if err != nil || len(found) > 0 || to.Session != "" {
+		if err != nil || len(found.Findings) > 0 || to.Session != "" {
 			t.Errorf("%s: wrote %+v for %+v, %v", session, to, found, err)
 		}
 	}
@@ -123,7 +123,7 @@ func TestRepairFailsWhole(t *testing.T) {
 			t.Errorf("after operation %d failed it cannot be repeated: %v", n, err)
 			continue
 		}
-		if left, err := e.c.Check(t.Context(), src, transcript.LintOptions{}); err != nil || len(left) > 0 {
+		if left, err := e.c.Check(t.Context(), src, transcript.LintOptions{}); err != nil || len(left.Findings) > 0 {
 			t.Errorf("the copy has %+v, %v", left, err)
 		}
 	}

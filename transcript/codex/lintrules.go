@@ -1,9 +1,12 @@
 package codex
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -14,11 +17,24 @@ import (
 
 // checkMeta checks that the first line is a session_meta.
 func (l *linter) checkMeta() {
-	if len(l.lines) == 0 || l.lines[0].typ == "session_meta" {
+	if len(l.lines) == 0 {
 		return
 	}
 	first := l.lines[0]
-	l.mend.Add(transcript.CodeNoMeta, first.piece.Line, first.piece.Offset, "the session has no session_meta, so Codex cannot resume it", "made from the name of the file and the settings of the turns")
+	switch isMeta := first.typ == "session_meta"; {
+	case isMeta && l.metaProblem == "" && !strings.EqualFold(l.metaID, string(l.file.thread)):
+		l.mend.Add(transcript.CodeWrongID, first.piece.Line, first.piece.Offset, "the session_meta has the id of session "+l.metaID+", so Codex continues that one", "the copy has its own id")
+		m, _ := parseMeta(l.meta) // it was parsed before
+		l.mend.Replace(first.piece.Offset, first.end, bytes.TrimSuffix(m.movedTo(l.file.thread, ""), []byte{'\n'}))
+		l.lines[0].isFixed = true
+		return
+	case isMeta && l.metaProblem == "":
+		return
+	case isMeta:
+		l.mend.Add(transcript.CodeNoMeta, first.piece.Line, first.piece.Offset, l.metaProblem+", so Codex cannot resume the session", "made from the name of the file and the settings of the turns")
+	default:
+		l.mend.Add(transcript.CodeNoMeta, first.piece.Line, first.piece.Offset, "the session has no session_meta, so Codex cannot resume it", "made from the name of the file and the settings of the turns")
+	}
 	stamp := first.stamp
 	if at, err := time.Parse(time.RFC3339Nano, stamp); err != nil || at.IsZero() {
 		stamp = "1970-01-01T00:00:00.000Z"
@@ -30,6 +46,11 @@ func (l *linter) checkMeta() {
 		line["ordinal"], payload["history_mode"] = 0, "paginated"
 	}
 	data, _ := json.Marshal(line) // strings always encode
+	if first.typ == "session_meta" {
+		l.mend.Replace(first.piece.Offset, first.end, data)
+		l.lines[0].isFixed = true
+		return
+	}
 	l.mend.Replace(0, 0, append(data, '\n'))
 }
 
@@ -46,6 +67,7 @@ func (l *linter) checkCalls() {
 			ended[x.turn] = true
 		}
 	}
+	l.nameResults()
 	for i := range l.lines {
 		x := &l.lines[i]
 		if x.call == "" || i < l.from {
@@ -64,6 +86,30 @@ func (l *linter) checkCalls() {
 				"the call of this result is missing, so Codex leaves out the result: the model does not get it", "the result becomes a message")
 			l.makeMessage(x)
 		}
+	}
+}
+
+// nameResults gives a result that names no call the id of the oldest call before it, in the same turn,
+// that has no result. Codex sends it without an id, and the API rejects that.
+func (l *linter) nameResults() {
+	for i := range l.lines {
+		x := &l.lines[i]
+		if x.raw == nil || x.isFixed {
+			continue
+		}
+		at := slices.IndexFunc(l.lines[:i], func(call lintLine) bool {
+			return call.call != "" && call.turn == x.turn && resultType(call.typ) == x.typ && !l.results[call.call]
+		})
+		x.isFixed = true
+		if at < 0 {
+			l.reportUnreadable(x.piece.Line, sessionfile.Place{From: x.piece.Offset, To: x.end}, "the result names no call", nil)
+			continue
+		}
+		x.call = l.lines[at].call
+		l.results[x.call] = true
+		var r record
+		_ = r.parse(x.raw) // it was parsed before
+		l.reportUnreadable(x.piece.Line, sessionfile.Place{From: x.piece.Offset, To: x.end}, "the result names no call", set(x.raw, map[string][]byte{"payload": set(r.payload, map[string][]byte{"call_id": quote(x.call)})}))
 	}
 }
 
@@ -130,6 +176,9 @@ func (l *linter) reportOrdinal(x *lintLine, before int64) {
 
 // write adds the edits that give a line its ordinal and the text of a repair.
 func (l *linter) write(x *lintLine, ordinal int64) {
+	if x.isFixed {
+		return
+	}
 	number := strconv.FormatInt(ordinal, 10)
 	switch {
 	case x.replaced != nil:

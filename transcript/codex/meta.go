@@ -40,7 +40,7 @@ func parseMeta(line []byte) (meta, error) {
 		return m, errNoMeta
 	}
 	if m.id = jsonscan.Text(m.field("payload", "id")); m.id == "" {
-		return m, fmt.Errorf("its session_meta has no id")
+		return m, fmt.Errorf("its session_meta has no id: %w", errNoMeta)
 	}
 	m.dir = jsonscan.Text(m.field("payload", "cwd"))
 	m.version = jsonscan.Text(m.field("payload", "cli_version"))

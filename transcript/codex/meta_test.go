@@ -10,7 +10,7 @@ import (
 const newID = "55555555-0000-4000-8000-000000000001"
 
 // FuzzMeta checks that a first line with another id and directory is otherwise the same
-// document, and that a flattened one differs in the reference only.
+// document, and that a flattened one differs only in the reference.
 func FuzzMeta(f *testing.F) {
 	f.Add([]byte(`{"timestamp":"2026","ordinal":3,"type":"session_meta","payload":{"id":"a","session_id":"a","cwd":"/x","runtime_workspace_roots":["/x","/y",1]}}`), "/z")
 	f.Add([]byte(` {"type":"session_meta","payload":{"id":"a","session_id":"b","history_base":{"thread_id":"01a20562-62f8-7731-83e7-000000000001","end_byte_offset":9},"forked_from_id":"c"}} `), "/é\"\xff<")

@@ -33,6 +33,8 @@ type record struct {
 	role      []byte // of a message
 	item      []byte // of an event; a whole value
 	ordinal   int64  // -1 without one
+
+	hasBadOrdinal bool // it is not a number, so Codex skips the line
 }
 
 var errNotJSON = errors.New("not JSON")
@@ -51,7 +53,8 @@ func (r *record) parse(line []byte) error {
 		case "payload":
 			r.payload = v
 		case "ordinal":
-			if n, err := strconv.ParseInt(string(v), 10, 64); err == nil {
+			n, err := strconv.ParseInt(string(v), 10, 64)
+			if r.hasBadOrdinal = err != nil; err == nil {
 				r.ordinal = n
 			}
 		}

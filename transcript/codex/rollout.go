@@ -14,7 +14,6 @@ import (
 	"github.com/google/uuid"
 )
 
-// The directories of rollouts in a home.
 const (
 	dirSessions = "sessions"
 	dirArchived = "archived_sessions"
@@ -27,7 +26,6 @@ type rollout struct {
 	id     string // of this file; the thread's id for its first file
 }
 
-// isCompressed reports whether the file is compressed.
 func (r rollout) isCompressed() bool { return strings.HasSuffix(r.path, ".zst") }
 
 // isArchived reports whether the user archived the session. Codex does not resume it then.
@@ -83,8 +81,8 @@ type rolloutIndex struct {
 	links    map[segno.SessionID]string // files that are not plain files
 }
 
-// readIndex lists the rollouts of a home. It reads directories only and follows no symlink but
-// those in place of the two directories.
+// readIndex lists the rollouts of a home. It reads only directories. The two directories may be
+// symlinks; it follows no others.
 func readIndex(ctx context.Context, home string) (rolloutIndex, error) {
 	x := rolloutIndex{map[segno.SessionID][]rollout{}, map[string]rollout{}, map[segno.SessionID]string{}}
 	for _, dir := range []string{dirSessions, dirArchived} {
@@ -105,7 +103,7 @@ func readIndex(ctx context.Context, home string) (rolloutIndex, error) {
 	return x, nil
 }
 
-// add adds a file. Codex prefers a plain file to a compressed one of the same id.
+// add adds a file. If a plain and a compressed file have the same id, Codex prefers the plain one.
 func (x *rolloutIndex) add(r rollout, mode fs.FileMode) {
 	if mode.IsDir() {
 		return
@@ -131,7 +129,7 @@ func (x *rolloutIndex) current(thread segno.SessionID) (rollout, bool) {
 	return slices.MaxFunc(all, func(a, b rollout) int { return strings.Compare(a.order(), b.order()) }), true
 }
 
-// order is a text by which the files of a thread ascend.
+// order returns a text by which the files of a thread sort from old to new.
 func (r rollout) order() string {
 	if r.id == string(r.thread) {
 		return ""
@@ -147,8 +145,8 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// homeOf returns the home that has a rollout, and which of its directories. Both are "" if the
-// path is in none.
+// homeOf returns the home that contains a rollout, and which of its two directories. Both are "" if
+// the path is in neither.
 func homeOf(path string) (home, dir string) {
 	for at := filepath.Dir(path); at != filepath.Dir(at); at = filepath.Dir(at) {
 		if name := filepath.Base(at); name == dirSessions || name == dirArchived {
@@ -171,7 +169,7 @@ func (c *Transcripts) Find(ctx context.Context, session segno.SessionID) (segno.
 	return segno.Source{Session: session, Path: s.file.path, Dir: dir}, sessionfile.IOError(op, s.file.path, err)
 }
 
-// locate finds the current rollout of a source. src.Path counts if the home has no rollout of
+// locate finds the current rollout of a source. It uses src.Path only if the home has no rollout of
 // the session.
 func (c *Transcripts) locate(ctx context.Context, op string, src segno.Source) (rollout, *rolloutIndex, error) {
 	given, isNamed := parseName(src.Path)

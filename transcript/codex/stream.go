@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// maxLineage is how many rollouts a session may refer to, one through the other. All are
-	// open at once.
+	// maxLineage limits how many rollouts a session may refer to, one through the other, because all
+	// of them are open at once.
 	maxLineage = 250
 	// maxWindow is how much memory the decoder of a compressed rollout may use for earlier bytes.
 	maxWindow = 64 << 20
 )
 
-// stream is the history of a session: the rollouts of its lineage as one sequence of bytes. Its
-// end is the end of the file when it was opened.
+// stream is the history of a session: the rollouts of its lineage as one sequence of bytes. It
+// ends where the newest file ended when it was opened.
 type stream struct {
 	src    segno.Source
 	file   rollout // the newest one
@@ -105,8 +105,8 @@ func (s *stream) openLineage(ctx context.Context, index *rolloutIndex) error {
 	return nil
 }
 
-// openPiece opens a rollout and reads its first line. The piece is the lines after that, up to
-// the offset end, or to the end of the file if end is negative.
+// openPiece opens a rollout and reads its first line. The piece contains the lines after that one,
+// up to the offset end, or to the end of the file if end is negative.
 func openPiece(ctx context.Context, r rollout, end int64) (p piece, m meta, err error) {
 	f, err := sessionfile.OpenRegular(r.path)
 	if err != nil {
@@ -197,8 +197,8 @@ func (s *stream) close() {
 	}
 }
 
-// dir returns the directory of the newest turn, which a user may have continued elsewhere. It
-// reads the end of the stream only.
+// dir returns the directory of the newest turn: the user may have continued the session in another
+// one. It reads only the end of the stream.
 func (s *stream) dir() (string, error) {
 	const tail = 256 << 10
 	dir := s.meta.dir
@@ -213,8 +213,8 @@ func (s *stream) dir() (string, error) {
 	return dir, err
 }
 
-// compressedFile reads a compressed rollout. Reading backwards decompresses it again from its
-// beginning. It is for one goroutine.
+// compressedFile reads a compressed rollout. Reading backwards decompresses the file again from its
+// beginning. Only one goroutine may use it.
 type compressedFile struct {
 	ctx  context.Context
 	file *os.File
@@ -244,7 +244,7 @@ func (z *compressedFile) restart() error {
 	return err
 }
 
-// read reads on from where the last read ended.
+// read continues where the last read ended.
 func (z *compressedFile) read(b []byte) (int, error) {
 	if err := z.ctx.Err(); err != nil {
 		return 0, err

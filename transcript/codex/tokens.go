@@ -13,8 +13,9 @@ import (
 
 var _ transcript.TokenCounter = (*Transcripts)(nil)
 
-// Tokens implements [transcript.TokenCounter]. Codex records the total of the session after each call, and the same total again with other
-// news. A total that is smaller than the one before is of a process that began to count again.
+// Tokens implements [transcript.TokenCounter]. Codex records the total of the session after each call,
+// and repeats it in other records. A total that is smaller than the previous one comes from a process
+// that began to count again.
 func (c *Transcripts) Tokens(ctx context.Context, src segno.Source) (*transcript.Tokens, error) {
 	const op = "count tokens"
 	s, err := c.open(ctx, op, src)
@@ -35,7 +36,7 @@ func (c *Transcripts) Tokens(ctx context.Context, src segno.Source) (*transcript
 				Type string `json:"type"`
 				Info struct {
 					Total *struct {
-						Input  int64 `json:"input_tokens"` // with the cached ones
+						Input  int64 `json:"input_tokens"` // including the cached ones
 						Output int64 `json:"output_tokens"`
 					} `json:"total_token_usage"`
 				} `json:"info"`

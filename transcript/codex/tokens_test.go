@@ -14,7 +14,7 @@ func (s *session) count(in, out int) {
 	s.event("token_count", map[string]any{"info": map[string]any{"total_token_usage": map[string]any{"input_tokens": in, "output_tokens": out}}})
 }
 
-// TestTokens counts a total once that is there twice, and goes on after a process that began again.
+// TestTokens counts a repeated total once, and continues after a process that began to count again.
 func TestTokens(t *testing.T) {
 	e := newEnv(t)
 	s := e.session(1)

@@ -18,8 +18,8 @@ func (c *Transcripts) CaptureTurnEnd(ctx context.Context, src segno.Source, p se
 	return t.out.Position, err
 }
 
-// endOfTurn returns the offset behind the record of the end of prev's turn, the last one if Codex continued
-// the turn after an end. It returns prev's offset if prev is not directly followed by such a record.
+// endOfTurn returns the offset behind the record that ends prev's turn. If Codex continued the turn after an
+// end, it takes the last such record. It returns prev's offset if no such record follows prev directly.
 func (t *capture) endOfTurn(ctx context.Context) (int64, error) {
 	end := t.prev.Offset
 	if t.from != end || end == 0 {

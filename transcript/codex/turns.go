@@ -17,7 +17,7 @@ const maxDamage = 10
 
 // turn is one turn with a prompt.
 type turn struct {
-	key        string // Codex's id of it, or the time of the prompt in old versions
+	key        string // Codex's id of the turn, or the time of the prompt in old versions
 	prompt     string
 	from, to   int64 // its lines; to is the end of the newest one so far
 	isAnswered bool
@@ -31,7 +31,7 @@ type history struct {
 	to      int64  // the end of the last whole line
 	dir     string // of the newest turn, "" if the part has none
 	damage  []segno.Damage
-	ordinal int64 // of the newest line that has one, -1 without
+	ordinal int64 // ordinal of the newest line that has one; -1 if none has
 
 	started   string // the turn that began last, before its prompt; "" if the version does not record it
 	startedAt int64
@@ -60,8 +60,8 @@ func readHistory(ctx context.Context, s *stream, from, to int64) (*history, erro
 	return h, err
 }
 
-// readBefore reads from the lines before an offset in which turn it is, and the ordinal there. It
-// reads only so many lines as a capture in the middle of a turn needs.
+// readBefore finds the turn and the ordinal at an offset from the lines before it. It reads only as
+// many lines as a capture in the middle of a turn needs.
 func (h *history) readBefore(s *stream, offset int64) {
 	const tail = 256 << 10
 	l := sessionfile.NewLineReader(s.section(max(0, offset-tail), offset), max(0, offset-tail))
@@ -79,7 +79,7 @@ func (h *history) readBefore(s *stream, offset int64) {
 	}
 }
 
-// check parses a line and returns what is wrong with it, or "". Codex ignores lines that are
+// check parses a line and returns the defect in it, or "". Codex ignores lines that are
 // not JSON, and continues a session in which ordinals are wrong.
 func (h *history) check(r *record, at sessionfile.Line) string {
 	switch {
@@ -103,9 +103,9 @@ func (h *history) check(r *record, at sessionfile.Line) string {
 	return ""
 }
 
-// add adds one line. Versions that do not record the beginning and the end of a turn write the
-// user's words and the settings before the prompt's event: these belong to the next turn, so a turn
-// ends with the last line that is the agent's.
+// add adds one line. Some versions do not record the beginning and the end of a turn. They write the
+// user's words and the settings before the prompt's event. Those lines belong to the next turn, so a
+// turn ends with the agent's last line.
 func (h *history) add(r *record, from, to int64) {
 	last := len(h.turns) - 1
 	switch r.kind {

@@ -24,8 +24,8 @@ type wireItem struct {
 	size      int        // of the texts of an output
 }
 
-// wireMetadata is the part of a line beside its payload. Codex shortens a result that has more tokens than
-// the limit when it loads it. No text has more tokens than bytes.
+// wireMetadata is the part of a line beside its payload. When Codex loads a result with more tokens
+// than the limit, it shortens the result. A text never has more tokens than bytes.
 type wireMetadata struct {
 	Limit int `json:"fallback_token_limit_override"`
 }
@@ -76,7 +76,7 @@ type conversationWriter struct {
 	err   error
 }
 
-// appendConversation writes the messages behind the lines so far. last is the ordinal of the last one.
+// appendConversation writes the messages behind the existing lines. last is the ordinal of the last one.
 func (k *writer) appendConversation(m *meta, last int64) error {
 	w := &conversationWriter{k: k, lines: lineWriter{isPaged: m.isPaged, ordinal: last + 1}, calls: map[string]string{}, ids: &k.ids}
 	messages := k.more.Messages
@@ -120,7 +120,7 @@ func (w *conversationWriter) write(data []byte, err error) {
 
 func (w *conversationWriter) event(payload map[string]any) { w.line("event_msg", payload) }
 
-// id returns a UUID as Codex makes them: it begins with the time.
+// id returns a UUID that begins with the time, as Codex makes them.
 func (w *conversationWriter) id(what string, n int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %d", w.k.session, what, n))
 	id := uuid.UUID(sum[:16])
@@ -201,7 +201,7 @@ func (w *conversationWriter) showItem(item map[string]any) {
 		"started_at_ms": w.at.UnixMilli(), "completed_at_ms": w.at.UnixMilli()})
 }
 
-// answer writes words or a call of the model.
+// answer writes a text or a call of the model.
 func (w *conversationWriter) answer(n int, p transcript.Part) {
 	switch {
 	case p.Call != nil:

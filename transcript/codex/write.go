@@ -13,14 +13,14 @@ import (
 const opWrite = "write session"
 
 const (
-	// testedVersion is written into a session if the home has no session to take the version from.
+	// testedVersion is the version of a new session if the home has no session to copy it from.
 	testedVersion = "0.169.0"
-	// maxResult is the size of the longest result that all versions of Codex send whole to every model.
+	// maxResult is the length up to which every version of Codex sends a result to every model unshortened.
 	maxResult = 10_000
 )
 
 // Losses implements [transcript.ConversationWriter]. Versions that write no ordinals shorten long
-// results, whatever their lines contain.
+// results, whatever limit the lines contain.
 func (c *Transcripts) Losses(ctx context.Context, conversation transcript.Conversation) (map[transcript.Loss]int, error) {
 	newest, err := c.newestMeta(ctx)
 	if err != nil {
@@ -52,8 +52,8 @@ func textSize(parts []transcript.Part) (size int) {
 	return size
 }
 
-// WriteConversation implements [transcript.ConversationWriter]. The new session has the form of the
-// newest session of the home: with an ordinal in each line, or without.
+// WriteConversation implements [transcript.ConversationWriter]. The new session has ordinals in its
+// lines if the newest session of the home has them.
 func (c *Transcripts) WriteConversation(ctx context.Context, conversation transcript.Conversation, p *segno.Position, to segno.Target, o segno.Objects) (segno.Source, error) {
 	if len(conversation.Messages) == 0 {
 		return segno.Source{}, segno.Errorf(segno.KindInvalid, opWrite, string(to.Session), "the conversation has no messages")
@@ -125,8 +125,8 @@ type wireMeta struct {
 	Mode       string `json:"history_mode,omitempty"`
 }
 
-// newMeta returns the first line of a new session. Codex lists sessions of its current model
-// provider only, so the provider is that of the newest session.
+// newMeta returns the first line of a new session. It copies the model provider of the newest session,
+// because Codex lists only sessions of its current provider.
 func (c *Transcripts) newMeta(ctx context.Context, to segno.Target, at time.Time) ([]byte, error) {
 	newest, err := c.newestMeta(ctx)
 	if err != nil {

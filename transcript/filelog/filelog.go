@@ -2,8 +2,8 @@
 // files, package store/file, one conversation in each. [Transcripts] implements [segno.Transcript].
 //
 // The transcript of a conversation is the log of its thread. A record of the log is one line, and
-// lines are only ever appended, so any number of whole lines is a conversation at one moment. A cut is a
-// copy of these lines. The lines contain the id of their thread, so a cut has the id of its source.
+// lines are only ever appended, so the first lines of a log are the conversation at an earlier moment. A
+// cut is a copy of these lines. The lines contain the id of their thread, so a cut has the id of its source.
 package filelog
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/dalsegno/segno/transcript"
 )
 
-// Agent is the name of these agents in checkpoints.
+// Agent is the name in checkpoints for all agents whose conversations segno keeps.
 const Agent = "segno-log"
 
 // maxSize is the size of the largest log that is read.
@@ -40,7 +40,7 @@ type Transcripts struct {
 var _ segno.Transcript = (*Transcripts)(nil)
 
 // New returns the conversations of the store in dir, an absolute path, or none if dir is "". It reads nothing.
-// fsys is for all writes; nil is the operating system.
+// All writes go through fsys; nil is the operating system.
 func New(dir string, fsys vfs.FS) *Transcripts {
 	if fsys == nil {
 		fsys = vfs.OS
@@ -62,8 +62,8 @@ func (c *Transcripts) Trace(ctx context.Context, p segno.Position, o segno.Objec
 	return sessionfile.TraceLog(ctx, o, p.Log, visit)
 }
 
-// path returns the file of a conversation. The store gives a thread with a UUID as its id a directory with
-// this name.
+// path returns the file of a conversation. If the id of a thread is a UUID, the store names the thread's
+// directory after it.
 func (c *Transcripts) path(id segno.SessionID) string {
 	if c.dir == "" {
 		return ""
@@ -169,8 +169,8 @@ func readLines(op, path string) ([]byte, error) {
 	return data[:bytes.LastIndexByte(data, '\n')+1], err
 }
 
-// promptOf returns the prompt that an entry has, if it has one: a message of the user, in the form of
-// package agent or as a text.
+// promptOf returns the prompt in an entry, if the entry is a message of the user. The body has the form of
+// package agent or is a text.
 func promptOf(e segno.Entry) (prompt string, is bool) {
 	if e.Kind != segno.EntryMessage {
 		return "", false
@@ -204,7 +204,7 @@ func (c *Transcripts) EndsAt(ctx context.Context, src segno.Source, p segno.Posi
 
 // Cut writes the conversation that ends at p. Bytes come from the file while it still begins with p's, else
 // from o. The file appears whole or not at all. The error is [segno.KindConflict] if the conversation exists with
-// other bytes, and [segno.KindRefused] for another id than that of p.
+// other bytes, and [segno.KindRefused] if to has another id than p.
 func (c *Transcripts) Cut(ctx context.Context, p segno.Position, to segno.Target, o segno.Objects) (segno.Source, error) {
 	const op = "cut session"
 	if p.Leaf == "" || p.Offset <= 0 {

@@ -114,8 +114,8 @@ func (r *rig) prompts(dir string) (all []string) {
 	return all
 }
 
-// TestCut cuts a conversation at its first turn into another store, which goes on there. The file of the first one is
-// gone, so the bytes come from the objects.
+// TestCut cuts a conversation at its first turn into another store, where it continues. The file of the first
+// conversation is deleted, so the bytes come from the objects.
 func TestCut(t *testing.T) {
 	r := newRig(t)
 	r.say(r.dir, "one")
@@ -139,7 +139,7 @@ func TestCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	to := filepath.Join(t.TempDir(), "cut")
-	for range 2 { // the same cut again changes nothing
+	for range 2 { // repeating the cut changes nothing
 		if _, err := filelog.New(to, nil).Cut(t.Context(), first.Position, segno.Target{Session: id, Dir: "/dir"}, r.store.Objects()); err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +154,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestRefusedCuts are those that no runner could continue.
+// TestRefusedCuts refuses cuts that no runner could continue.
 func TestRefusedCuts(t *testing.T) {
 	r := newRig(t)
 	r.say(r.dir, "one")
@@ -177,7 +177,7 @@ func TestRefusedCuts(t *testing.T) {
 	}
 }
 
-// TestHostileLog reads what an agent may have put in the place of its conversation.
+// TestHostileLog reads files that an agent may have put in the place of its conversation.
 func TestHostileLog(t *testing.T) {
 	for name, content := range map[string]string{"empty": "", "torn": `{"commit":{"id":"c"`, "no JSON": "hello\n\x00\n", "no object": "7\n[]\n", "no prompts": `{"commit":{"id":"c"}}` + "\n"} {
 		r := newRig(t)
@@ -206,7 +206,7 @@ func TestHostileLog(t *testing.T) {
 	}
 }
 
-// TestFailingDisk fails one write of a cut at a time: the file is whole or not there, and the next cut makes it.
+// TestFailingDisk fails one write of a cut at a time: the file is whole or absent, and the next cut creates it.
 func TestFailingDisk(t *testing.T) {
 	r := newRig(t)
 	r.say(r.dir, "one")

@@ -21,9 +21,9 @@ import (
 
 const opCut = "cut session"
 
-// Cut writes the session to.Session, which ends at p. Its first line has the new id, and its last
-// line has the id and the time at which it began, by which Gemini CLI finds the newest session. All
-// other lines are as they were.
+// Cut writes the session to.Session, which ends at p. Its first line has the new id. Its last line
+// has the id and the time at which it began, by which Gemini CLI finds the newest session. Cut does
+// not change the other lines.
 //
 // Bytes come from the agent's file while it still begins with p's, else from o. The file appears
 // whole or not at all. The error is [segno.KindConflict] if the session exists with other bytes,
@@ -58,7 +58,7 @@ func (c *Transcripts) bytesOf(ctx context.Context, op string, p segno.Position, 
 	return data, sessionfile.IOError(op, string(p.Session), err)
 }
 
-// startOf returns the time at which a session began, as its last line that has one records it.
+// startOf returns the start time of a session from the last line that records one.
 func startOf(lines []byte) (start time.Time) {
 	for line := range bytes.Lines(lines) {
 		var r struct {
@@ -79,7 +79,7 @@ func startOf(lines []byte) (start time.Time) {
 	return start
 }
 
-// withID returns the lines of a session with another id and time of its beginning.
+// withID returns the lines of a session with another id and another start time.
 func withID(lines []byte, id segno.SessionID, began time.Time) []byte {
 	end := bytes.IndexByte(lines, '\n') + 1
 	first, rest := lines[:end], lines[end:]
@@ -186,7 +186,7 @@ func slug(dir string) string {
 	return name
 }
 
-// Relocate makes a session usable in dir: a session of another directory is copied under its own
+// Relocate makes a session usable in dir. It copies a session of another directory under its own
 // id, and the original remains.
 func (c *Transcripts) Relocate(ctx context.Context, src segno.Source, dir string) (segno.Source, error) {
 	const op = "relocate session"
@@ -202,7 +202,7 @@ func (c *Transcripts) Relocate(ctx context.Context, src segno.Source, dir string
 	return c.restore(op, s.Lines, filepath.Base(path), src.Session, dir)
 }
 
-// Restore writes a session that was deleted back under its own id.
+// Restore writes back a deleted session under its own id.
 func (c *Transcripts) Restore(ctx context.Context, p segno.Position, dir string, o segno.Objects) (segno.Source, error) {
 	const op = "restore session"
 	if path, err := c.locate(op, segno.Source{Session: p.Session}); err == nil {
@@ -215,7 +215,7 @@ func (c *Transcripts) Restore(ctx context.Context, p segno.Position, dir string,
 	return c.restore(op, lines, filepath.Base(p.Path), p.Session, dir)
 }
 
-// restore writes lines as they are, under the name that their file had.
+// restore writes lines unchanged into a file with the given name, which the session's file had.
 func (c *Transcripts) restore(op string, lines []byte, name string, id segno.SessionID, dir string) (segno.Source, error) {
 	if !strings.HasPrefix(name, filePrefix) || !strings.HasSuffix(name, fileSuffix) {
 		return segno.Source{}, segno.Errorf(segno.KindInvalid, op, name, "it is not the name of a session's file")

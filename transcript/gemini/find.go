@@ -60,7 +60,7 @@ func (c *Transcripts) files(visit func(path, short string)) error {
 	for _, project := range projects {
 		chats := filepath.Join(project, "chats")
 		if fi, err := os.Lstat(chats); err != nil || !fi.IsDir() {
-			continue // a link may lead out of the agent's directory
+			continue // a link may point outside the agent's directory
 		}
 		list, readErr := os.ReadDir(chats)
 		if readErr != nil && !os.IsNotExist(readErr) {
@@ -85,8 +85,8 @@ func cutLast(s, sep string) (before, after string, ok bool) {
 	return s[:i], s[i+len(sep):], true
 }
 
-// locate returns the file of a session: the path that is given if it has that session, else the
-// largest file that has it.
+// locate returns the file of a session: the given path if it has that session, else the largest
+// file that has it.
 func (c *Transcripts) locate(op string, src segno.Source) (string, error) {
 	if err := sessionfile.CheckSession(op, src.Session); err != nil {
 		return "", err

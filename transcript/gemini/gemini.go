@@ -15,8 +15,8 @@
 //
 // When Gemini CLI resumes a session, it first writes a file without messages under the session's id
 // and the present minute, so a session may have several files; the largest one has the conversation.
-// A later start of Gemini CLI 0.61 takes such a file for damaged and deletes all files of that id,
-// the conversation with it.
+// A later start of Gemini CLI 0.61 mistakes such a file for a damaged one and deletes all files of that
+// id, including the conversation.
 //
 // Older versions wrote one JSON document per session, which Gemini CLI converts when it resumes the
 // session. This package ignores those. It does not keep the files of subagents, which are in a
@@ -35,8 +35,8 @@ import (
 // Agent is the name of Gemini CLI in links and checkpoints.
 const Agent = "gemini"
 
-// maxSize is the size of the largest session that is read. Gemini CLI cuts the results of tools, so
-// that sessions stay far below.
+// maxSize is the size of the largest session that is read. Gemini CLI shortens the results of tools,
+// so sessions are much smaller.
 const maxSize = 256 << 20
 
 // Transcripts are the sessions of Gemini CLI under one directory. All methods may be called
@@ -85,8 +85,8 @@ func (c *Transcripts) Trace(ctx context.Context, p segno.Position, o segno.Objec
 	return sessionfile.TraceLog(ctx, o, p.Log, visit)
 }
 
-// EndsAt reports whether no message follows p and none before it changed. Gemini CLI writes the
-// messages again when it resumes a session; that changes nothing.
+// EndsAt reports whether no message follows p and no message before it changed. Gemini CLI writes
+// the messages again when it resumes a session; these copies change nothing.
 func (c *Transcripts) EndsAt(ctx context.Context, src segno.Source, p segno.Position) (bool, error) {
 	s, err := c.read(ctx, "compare session", src)
 	if err != nil {

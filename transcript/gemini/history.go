@@ -23,7 +23,6 @@ type session struct {
 	turnOf   map[string]int
 }
 
-// record is one line.
 type record struct {
 	Session  segno.SessionID `json:"sessionId"`
 	Kind     string          `json:"kind"`
@@ -40,7 +39,7 @@ type record struct {
 	} `json:"$set"`
 }
 
-// parse reads whole lines. It lists lines that are not JSON, as Gemini CLI ignores them.
+// parse reads whole lines. It reports lines that are not JSON as damage; Gemini CLI ignores them.
 func parse(lines []byte) *session {
 	s := &session{turnOf: map[string]int{}}
 	s.Lines = lines
@@ -64,7 +63,7 @@ func parse(lines []byte) *session {
 	return s
 }
 
-// add adds a line that ends at an offset.
+// add applies a line that ends at the offset to.
 func (s *session) add(r record, to int64) {
 	switch {
 	case r.RewindTo != "":
@@ -106,7 +105,7 @@ func (s *session) addMessage(r record, to int64) {
 	s.Turns[last].IsAnswered = s.Turns[last].IsAnswered || r.Type == "gemini"
 }
 
-// rewind removes a message and those behind it; all, if there is no such message, as Gemini CLI does.
+// rewind removes a message and those behind it. Like Gemini CLI, it removes all if there is no such message.
 func (s *session) rewind(id string) {
 	i := max(0, slices.Index(s.messages, id))
 	s.messages = s.messages[:i]
@@ -126,7 +125,7 @@ func (s *session) rewind(id string) {
 	}
 }
 
-// promptOf returns the text of a message that the user wrote, "" for any other one: results of
+// promptOf returns the text of a message that the user wrote. It returns "" for results of
 // tools, commands of the terminal, and context that Gemini CLI adds.
 func promptOf(r record) string {
 	if r.Type != "user" {
@@ -141,12 +140,11 @@ func promptOf(r record) string {
 	return text
 }
 
-// part is a part of a content.
 type part struct {
 	Text string `json:"text"`
 }
 
-// textOf returns the text of a content, which is a string, a part, or a list of both.
+// textOf returns the text of a message's content, which is a string, a part, or a list of both.
 func textOf(content json.RawMessage) string {
 	var list []json.RawMessage
 	if json.Unmarshal(content, &list) == nil {

@@ -21,9 +21,9 @@ const (
 	importTime = time.Minute
 )
 
-// Cut has OpenCode import a session that ends at p. Its id is derived from to.Session, because
-// OpenCode's ids have another form. Bytes come from the database while it still has p's, else from
-// o. A cut with the same to.Session imports the same session.
+// Cut has OpenCode import a session that ends at p. OpenCode's ids have another form, so Cut derives
+// the new id from to.Session. Bytes come from the database while it still has p's, else from o. A
+// repeated cut with the same to.Session imports the same session.
 func (c *Transcripts) Cut(ctx context.Context, p segno.Position, to segno.Target, o segno.Objects) (segno.Source, error) {
 	if p.Leaf == "" || p.Offset <= 0 {
 		return segno.Source{}, sessionfile.EmptyError(opCut, p.Session)
@@ -35,8 +35,8 @@ func (c *Transcripts) Cut(ctx context.Context, p segno.Position, to segno.Target
 	return c.importAs(ctx, opCut, p, session, to.Dir, o, func(id string) string { return renamed(id, session) })
 }
 
-// renamed returns the id of a message or a part in another session. The ids keep their order: the
-// first part of an id is the time.
+// renamed returns the id of a message or a part in another session. It keeps the first part of the
+// id, which is the time, so the ids keep their order.
 func renamed(id, session string) string {
 	const ordered = len("msg_") + 12
 	if len(id) <= ordered {
@@ -45,8 +45,7 @@ func renamed(id, session string) string {
 	return id[:ordered] + segno.DerivedID(id, session)[:14]
 }
 
-// Restore has OpenCode import a session that was deleted, under its own id and those of its
-// messages.
+// Restore has OpenCode import a deleted session, under its own id and with the ids of its messages.
 func (c *Transcripts) Restore(ctx context.Context, p segno.Position, dir string, o segno.Objects) (segno.Source, error) {
 	const op = "restore session"
 	if _, err := c.find(ctx, p.Session); err == nil {
@@ -86,7 +85,7 @@ func (c *Transcripts) importAs(ctx context.Context, op string, p segno.Position,
 	return segno.Source{Session: segno.SessionID(session), Path: row.File, Dir: dir}, nil
 }
 
-// runImport runs 'opencode import' in dir, to which the session then belongs.
+// runImport runs 'opencode import' in dir, because OpenCode ties the session to that directory.
 func (c *Transcripts) runImport(ctx context.Context, doc []byte, dir string) error {
 	program, err := exec.LookPath("opencode")
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 // maxSize is the size of the largest session that is read.
 const maxSize = 256 << 20
 
-// facts are the facts of a session that do not change. They are the first line of its stream.
+// facts are the unchanging facts of a session. They are the first line of its stream.
 type facts struct {
 	Slug     string `json:"slug"`
 	Version  string `json:"version"`
@@ -35,11 +35,11 @@ type sessionRow struct {
 	facts
 	ID, Dir, Title string
 	Updated        int64  // milliseconds since 1970
-	Size           int64  // of all its messages and parts
+	Size           int64  // size of all its messages and parts
 	File           string // the database
 }
 
-// line is a line of a stream behind the first one: a message, or a part of one.
+// line is a line of a stream after the first one: a message, or a part of a message.
 type line struct {
 	ID      string          `json:"id"`
 	Message string          `json:"message,omitempty"` // of a part
@@ -89,7 +89,7 @@ func (c *Transcripts) files() ([]string, error) {
 }
 
 // open opens a database for reading. If no process has written to it since it was closed, SQLite
-// needs no other file, so none is made beside it.
+// needs no other file, so none is created beside it.
 func open(file string) (*sql.DB, error) {
 	fi, err := os.Stat(file)
 	if err == nil && !fi.Mode().IsRegular() {
@@ -105,7 +105,7 @@ func open(file string) (*sql.DB, error) {
 	return sql.Open("sqlite", "file:"+(&url.URL{Path: file}).EscapedPath()+"?"+how)
 }
 
-// list returns the sessions of the main agent, or one with an id. A session that is in several tables or databases is
+// list returns the main agent's sessions: all of them, or only the one with an id. A session that is in several tables or databases is
 // listed once, as the newest of its copies, which may have diverged. failed has an error for each database and table
 // that cannot be read.
 func (c *Transcripts) list(ctx context.Context, id segno.SessionID) (out []sessionRow, failed []error) {

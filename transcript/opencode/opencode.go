@@ -13,10 +13,10 @@
 // tables from https://github.com/anomalyco/opencode (packages/core/src/session, packages/schema/src/session-message.ts)
 // and from https://github.com/getagentseal/codeburn/issues/1293.
 //
-// This package only reads the database. It sees a session as a stream of lines: one with the facts
-// of the session that do not change, then one for each message and each part, in order. A message of OpenCode 1 is
-// written without its summary, which OpenCode changes later and no model sees. Offsets and hashes
-// of a position count bytes of that stream.
+// This package only reads the database. It represents a session as a stream of lines: one with the
+// unchanging facts of the session, then one for each message and each part, in order. It writes a message of
+// OpenCode 1 without its summary, because OpenCode changes the summary later and no model sees it.
+// Offsets and hashes of a position count bytes of that stream.
 //
 // A cut is the document that 'opencode import' reads, with new ids. The package runs that command,
 // because only OpenCode writes its database. Without the command there are no cuts, and there are none of a session
@@ -43,8 +43,8 @@ type Transcripts struct {
 
 var _ segno.Transcript = (*Transcripts)(nil)
 
-// New returns the sessions of the databases in data, OpenCode's directory of data, which must be
-// absolute. Documents to import are written below tmp. It reads nothing.
+// New returns the sessions of the databases in data, OpenCode's data directory, which must be an
+// absolute path. Documents to import are written below tmp. New reads nothing.
 func New(data, tmp string) *Transcripts {
 	c := &Transcripts{data: data, tmp: tmp}
 	c.WholeCapture = sessionfile.CaptureWith(c.read)
@@ -88,8 +88,8 @@ func (c *Transcripts) EndsAt(ctx context.Context, src segno.Source, p segno.Posi
 	return end <= p.Offset && p.Offset <= int64(len(s.Lines)) && segno.HashOf(s.Lines[:p.Offset]) == p.SHA256, nil
 }
 
-// Relocate returns a session that runs in dir already. OpenCode ties a session to its directory, so
-// for another one the error is [segno.KindRefused].
+// Relocate returns a session that already runs in dir. OpenCode ties a session to its directory, so
+// the error is [segno.KindRefused] if it runs in another one.
 func (c *Transcripts) Relocate(ctx context.Context, src segno.Source, dir string) (segno.Source, error) {
 	const op = "relocate session"
 	if err := sessionfile.CheckSession(op, src.Session); err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/dalsegno/segno/transcript/opencode"
 )
 
-// schema has the columns that are read, as OpenCode 1.18.33 makes them.
+// schema has the columns that are read, as OpenCode 1.18.33 creates them.
 const schema = `
 CREATE TABLE session (id text PRIMARY KEY, parent_id text, slug text NOT NULL, directory text NOT NULL, title text NOT NULL,
 	version text NOT NULL, time_created integer NOT NULL, time_updated integer NOT NULL);
@@ -186,8 +186,8 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// TestCutIsImported cuts the first of two turns. The document has its messages under new ids in the
-// same order, and nothing of the second turn.
+// TestCutIsImported cuts the first of two turns. The document has the messages of that turn under new ids
+// in the same order, and nothing of the second turn.
 func TestCutIsImported(t *testing.T) {
 	h, ctx := newHome(t), context.Background()
 	first, second := h.turn("alpha"), h.turn("beta")
@@ -244,7 +244,7 @@ func TestCutIsImported(t *testing.T) {
 	}
 }
 
-// TestNoImport has no command, or one that fails. The error is one line that a move shows.
+// TestNoImport imports without the command, or with one that fails. The error is one line that a move shows.
 func TestNoImport(t *testing.T) {
 	h, ctx := newHome(t), context.Background()
 	h.turn("alpha")
@@ -268,7 +268,7 @@ func TestNoImport(t *testing.T) {
 	}
 }
 
-// TestDamagedDatabase has rows and files that OpenCode would not write. Each is one error.
+// TestDamagedDatabase has rows and files that OpenCode would not write. Each causes one error.
 func TestDamagedDatabase(t *testing.T) {
 	ctx := context.Background()
 	for name, damage := range map[string]func(h *home){

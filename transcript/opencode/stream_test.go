@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzStream builds a stream of any rows, and a document of it. The stream has one line for each
-// row, turns end in order, and the document has each message once.
+// FuzzStream builds a stream from arbitrary rows, and a document from the stream. The stream has one line
+// for each row, turns end in order, and the document has each message once.
 func FuzzStream(f *testing.F) {
 	f.Add(`{"role":"user","summary":{}}`, `{"type":"text","text":"hi"}`, `{"role":"assistant","parentID":"m1"}`)
 	f.Add(`{"role":7}`, `{"text":["x"]}`, `{"id":"x","sessionID":3}`)

@@ -51,7 +51,7 @@ const (
 	DoPass   Verb = "pass"
 )
 
-// check reports an action that is malformed, whatever the state is.
+// check returns an error for an action that is malformed in every state.
 func (a Action) check() error {
 	invalid := func(text string) error { return segno.Errorf(segno.KindInvalid, string(a.Do), "", "%s", text) }
 	if a.Say != "" {
@@ -87,7 +87,7 @@ func (a Action) check() error {
 	return nil
 }
 
-// apply applies an action. One that is impossible by then is in the ledger as refused.
+// apply applies an action. If the action has become impossible, apply records it in the ledger as refused.
 func apply(m world.Moment[State], name string, a Action) {
 	if a.Say != "" && m.Say(name, a.Say) == nil {
 		m.State.write(Line{Time: m.Time, Agent: name, Kind: LineSay, Note: a.Say})

@@ -1,8 +1,8 @@
 // Package company is a world for several agents. Each leads a branch of a trading company: it orders goods
 // that arrive days later, sets prices, trades with the other branches and talks with them.
 //
-// An agent acts once in each tick, or passes. The actions of a tick are applied together when the tick
-// ends, in the order in which the agents joined. So the order in which they arrive within a tick does
+// An agent acts once in each tick, or passes. At the end of a tick the world applies all actions of the
+// tick, in the order in which the agents joined. So the order in which actions arrive within a tick does
 // not matter, and a run that is repeated from a checkpoint takes the same course.
 package company
 
@@ -56,7 +56,7 @@ type Branch struct {
 	Prices map[string]int64 `json:"prices"` // for customers
 }
 
-// Event happens later.
+// Event is an event in the future.
 type Event struct {
 	ID       int           `json:"id"`
 	At       segno.SimTime `json:"at"`
@@ -66,7 +66,7 @@ type Event struct {
 	Quantity int           `json:"quantity,omitempty"`
 }
 
-// EventKind is what happens at an [Event].
+// EventKind is the kind of an [Event].
 type EventKind string
 
 // The kinds of event.
@@ -107,7 +107,7 @@ func (rules) Join(m world.Moment[State], name string) error {
 	return nil
 }
 
-// Act records the action for the end of the tick.
+// Act checks the action and records it for the end of the tick.
 func (rules) Act(m world.Moment[State], name string, action json.RawMessage) error {
 	a, err := world.DecodeAction[Action](action)
 	if err != nil {
@@ -154,7 +154,7 @@ func (rules) Tick(m world.Moment[State]) {
 	}
 }
 
-// happen is the effect of an event.
+// happen applies the effect of an event.
 func (s *State) happen(e Event) {
 	switch e.Kind {
 	case EventDelivery:

@@ -7,8 +7,8 @@ import (
 	"github.com/dalsegno/segno/world"
 )
 
-// closeDay is midnight: customers buy, rent is due, offers end, and the market and the weather of the
-// next day are drawn. m.Time is the first moment of the next day.
+// closeDay ends a day at midnight: customers buy, rent is due and offers end. It then draws the market and
+// the weather of the next day. m.Time is the first moment of the next day.
 func closeDay(m world.Moment[State]) {
 	s := m.State
 	for _, name := range m.Names {
@@ -35,8 +35,8 @@ func closeDay(m world.Moment[State]) {
 	}
 }
 
-// sell sells a good of a branch to customers. At twice the market's price they want the base
-// quantity, at four times nothing.
+// sell sells a good of a branch to customers. If the price is twice the market's, they buy the base
+// quantity; if it is four times the market's, they buy nothing.
 func (s *State) sell(m world.Moment[State], name, good string) {
 	base := int64(2 + m.Rand.IntN(6))
 	if s.Fair == good {
@@ -54,7 +54,7 @@ func (s *State) sell(m world.Moment[State], name, good string) {
 	s.write(Line{Time: m.Time, Agent: name, Kind: LineSale, Good: good, Quantity: sold, Wanted: wanted, Price: b.Prices[good], Amount: revenue})
 }
 
-// delay is a storm: each delivery arrives a day later.
+// delay is the effect of a storm: each delivery arrives a day later.
 func (s *State) delay(at segno.SimTime) {
 	late := 0
 	for i := range s.Queue {

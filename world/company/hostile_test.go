@@ -17,7 +17,7 @@ var (
 	values    = regexp.MustCompile(`[:\[,](-?[0-9]+|"[^"]*"|\[\]|\{\})`)
 )
 
-// forge replaces a few values of a document and makes its sum right again, as an attacker would.
+// forge replaces a few values of a document and corrects its sum, as an attacker would.
 func forge(r *rand.Rand, document []byte) []byte {
 	forged := sumMember.ReplaceAll(document, []byte(`"sum":""`))
 	for range 1 + r.IntN(3) {
@@ -30,8 +30,8 @@ func forge(r *rand.Rand, document []byte) []byte {
 	return sumMember.ReplaceAll(forged, []byte(`"sum":"`+sum.String()+`"`))
 }
 
-// TestForgedDocuments loads documents with a right sum and impossible values. Each is refused, or is a
-// world in which one can play on.
+// TestForgedDocuments loads documents with a correct sum and impossible values. Each is refused, or is a
+// world in which the game can continue.
 func TestForgedDocuments(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds

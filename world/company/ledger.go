@@ -9,7 +9,7 @@ import (
 	"github.com/dalsegno/segno/world"
 )
 
-// Line is one line of the ledger, which has everything that happened, in order.
+// Line is one line of the ledger, which records all that happened, in order.
 type Line struct {
 	Time     segno.SimTime `json:"time"`
 	Agent    string        `json:"agent,omitempty"` // "" concerns all
@@ -84,7 +84,7 @@ func (l Line) String() string {
 	return string(l.Kind)
 }
 
-// money returns an amount of cents in words.
+// money formats an amount of cents as a decimal number.
 func money(cents int64) string { return fmt.Sprintf("%d.%02d", cents/100, cents%100) }
 
 // Outcomes implements [world.Measurer]. Money is in units of 100 cents.
@@ -108,8 +108,8 @@ func (rules) Outcomes(s *State, _ []string) world.Outcomes {
 
 func (s *State) write(l Line) { s.Ledger = append(s.Ledger, l) }
 
-// recent returns the last n lines that an agent may read: its own, those about all, and trades with
-// it.
+// recent returns the last n lines that an agent may read: its own lines, lines for all agents, and
+// trades with it.
 func (s *State) recent(name string, n int) []Line {
 	lines := []Line{}
 	for _, l := range slices.Backward(s.Ledger) {

@@ -7,8 +7,8 @@ import (
 	"github.com/dalsegno/segno/world"
 )
 
-// Player leads a branch by simple rules. Each name has another style: more or less stock, higher or
-// lower prices.
+// Player leads a branch by simple rules. Each name has a different style: larger or smaller stock, and
+// higher or lower prices.
 func Player() world.Player { return world.PlayerOf(choose) }
 
 func choose(o Observation) Action {
@@ -28,7 +28,7 @@ func choose(o Observation) Action {
 	return o.setPrice(8+5*style, int64(style))
 }
 
-// restock orders the good of which least is there or on its way.
+// restock orders the good with the smallest quantity in stock and on its way.
 func (o Observation) restock(target int) Action {
 	coming := map[string]int{}
 	for _, order := range o.Orders {
@@ -50,7 +50,7 @@ func (o Observation) restock(target int) Action {
 	return Action{Do: DoOrder, Good: best, Quantity: quantity}
 }
 
-// setPrice raises the price of a good that is short and lowers it of one that is plenty.
+// setPrice raises the price of a good that is short and lowers the price of one that is plentiful.
 func (o Observation) setPrice(target int, style int64) Action {
 	good := goods()[o.Day%len(goods())]
 	percent := 95 + 5*style

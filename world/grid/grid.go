@@ -1,5 +1,5 @@
-// Package grid is the smallest world: agents walk on a grid, take coins and talk. Each action has
-// its effect at once. It is the example for rules of a new world.
+// Package grid is the smallest world: agents walk on a grid, take coins and talk. Each action takes
+// effect immediately. It is the example for the rules of a new world.
 package grid
 
 import (

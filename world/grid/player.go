@@ -28,7 +28,7 @@ func choose(o Observation) Action {
 	return Action{Do: "move", Direction: map[bool]string{true: "south", false: "north"}[best.Y > at.Y]}
 }
 
-// wander returns a direction that changes over time, so that an agent comes around.
+// wander returns a direction that changes over time, so that an agent walks around the grid.
 func (o Observation) wander() string {
 	turn := int(time.Duration(o.Time) / (side / 2 * tick))
 	for i := range 4 {

@@ -12,11 +12,11 @@ import (
 	"github.com/dalsegno/segno/world/worldcheck"
 )
 
-// checkAPI is the name of the check of what only HTTP shows.
+// checkAPI is the name of the check of properties that only HTTP shows.
 const checkAPI = "API"
 
-// runAPICheck checks the answers of a world that agents get, which the methods of [segno.World] do not show: no header has
-// the time of the host, and only the operator moves time and reads the state.
+// runAPICheck checks the answers that agents get from a world, beyond what the methods of [segno.World] show: no header
+// has the time of the host, and only the operator can move time and read the state.
 func runAPICheck(ctx context.Context, start func(context.Context) (*World, error), act json.RawMessage) error {
 	w, err := start(ctx)
 	if err != nil {
@@ -73,7 +73,7 @@ func runAPICheck(ctx context.Context, start func(context.Context) (*World, error
 	return err
 }
 
-// hostTimeHeader returns a header that has the time of the host, or "".
+// hostTimeHeader returns a header that contains the time of the host, or "".
 func hostTimeHeader(h http.Header, now time.Time) (name, value string) {
 	for name, values := range h {
 		for _, value := range values {

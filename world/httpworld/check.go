@@ -12,13 +12,13 @@ import (
 )
 
 // Check plays random scripts of the actions that the world.toml of a directory lists, and checks that the
-// world keeps the contract of [segno.World]. report is called after each check; its error is nil or describes
-// a defect. The error of Check is about a world that cannot be checked.
+// world keeps the contract of [segno.World]. It calls report after each check; the error is nil or describes
+// a defect. Check itself returns an error if it cannot check the world.
 func Check(ctx context.Context, dir string, seed uint64, report func(check string, defect error)) error {
 	return checkNamed(ctx, dir, seed, "", report)
 }
 
-// checkNamed is Check for one check; "" runs all.
+// checkNamed is Check for one check. If name is "", it runs all of them.
 func checkNamed(ctx context.Context, dir string, seed uint64, name string, report func(check string, defect error)) error {
 	c, err := ReadConfig(dir)
 	if err != nil {

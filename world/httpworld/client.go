@@ -34,7 +34,7 @@ func newClient(url, token string) *client {
 	}}
 }
 
-// statusError is an answer other than 200.
+// statusError is an answer with a status other than 200.
 type statusError struct {
 	status int
 	text   string
@@ -42,7 +42,7 @@ type statusError struct {
 
 func (e *statusError) Error() string { return e.text }
 
-// statusOf returns the status of the answer that is the error, 200 for nil, else 0.
+// statusOf returns the HTTP status in an error, 200 for nil, and 0 for an error without a status.
 func statusOf(err error) int {
 	var status *statusError
 	switch {
@@ -58,7 +58,7 @@ func (c *client) get(ctx context.Context, path string) ([]byte, error) {
 	return c.request(ctx, http.MethodGet, path, "", nil)
 }
 
-// send makes a request and returns the answer, which the caller closes. An empty session or token is not sent.
+// send makes a request and returns the answer. The caller closes its body. An empty session or token is not sent.
 func (c *client) send(ctx context.Context, method, path, session, token string, body []byte) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, method, c.url+path, bytes.NewReader(body))
 	if err != nil {
@@ -76,7 +76,7 @@ func (c *client) send(ctx context.Context, method, path, session, token string, 
 	return c.http.Do(r)
 }
 
-// request makes a request and returns the body of the answer. It has the operator's token if it has no session.
+// request makes a request and returns the body of the answer. It sends the operator's token if session is empty.
 func (c *client) request(ctx context.Context, method, path, session string, body []byte) ([]byte, error) {
 	token := c.token
 	if session != "" {
@@ -105,7 +105,7 @@ func (c *client) request(ctx context.Context, method, path, session string, body
 	return data, nil
 }
 
-// call is request with the error of a [segno.World].
+// call is request, but returns the errors of a [segno.World].
 func (c *client) call(ctx context.Context, op, method, path, session string, body []byte) ([]byte, error) {
 	data, err := c.request(ctx, method, path, session, body)
 	if err == nil || ctx.Err() != nil {
@@ -120,7 +120,7 @@ func (c *client) call(ctx context.Context, op, method, path, session string, bod
 	return nil, segno.NewError(kind, op, "", err)
 }
 
-// statuses are the answers for kinds of errors that are not failures.
+// statuses returns the HTTP statuses for the kinds of errors that are not failures.
 func statuses() map[segno.Kind]int {
 	return map[segno.Kind]int{segno.KindInvalid: http.StatusBadRequest, segno.KindNotFound: http.StatusNotFound,
 		segno.KindConflict: http.StatusConflict, segno.KindRefused: http.StatusUnprocessableEntity}

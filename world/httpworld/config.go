@@ -15,7 +15,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// ConfigFile is the name of the file that makes a directory a world.
+// ConfigFile is the name of the file that describes a world. A directory with it is a world.
 const ConfigFile = "world.toml"
 
 // Config is the file world.toml.
@@ -28,10 +28,10 @@ type Config struct {
 		Tick float64 `toml:"tick"` // of a stepped world, in seconds
 	} `toml:"runtime"`
 	Run struct {
-		// Command runs in the directory of the world. A string is a command of the shell.
+		// Command runs in the directory of the world. A string is a shell command.
 		Command command `toml:"command"`
 	} `toml:"run"`
-	// Player plays for agents without a model. Its command is like that of Run.
+	// Player plays for agents without a model. Its command has the same form as Run's.
 	Player struct {
 		Command command `toml:"command"`
 	} `toml:"player"`

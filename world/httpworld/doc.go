@@ -9,13 +9,13 @@
 //	GET  /snapshot   with X-Operator-Token; 200 and the document, 401 without the token
 //	POST /advance    {"seconds": 60}   with X-Operator-Token; 200
 //
-// The member "outcomes" of the document, if there is one, has numbers by name; see [world.Outcomes].
+// If the document has a member "outcomes", it contains numbers by name; see [world.Outcomes].
 //
 // An error has a body {"error": "…"} and the status 400 (malformed), 401 (no token), 404
 // (unknown session), 409 (the name is in use) or 422 (the rules forbid it now), and changes
 // nothing.
 //
-// The command gets WORLD_HOST, WORLD_PORT and WORLD_OPERATOR_TOKEN, and WORLD_RESUME_PATH if it must begin with
-// the document in this file. It must then either be exactly the saved world or exit. Start compares the
-// document of the resumed world, so a world that ignores the variable is refused.
+// The command gets WORLD_HOST, WORLD_PORT and WORLD_OPERATOR_TOKEN. If it must begin with a saved document, it also
+// gets WORLD_RESUME_PATH, the path of that document. It must then either be exactly the saved world or exit. Start
+// compares the document of the resumed world, so it refuses a world that ignores the variable.
 package httpworld

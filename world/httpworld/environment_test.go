@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestEnvironment starts a world from a shell that has set directories of Go and keys: the world gets the directories,
+// TestEnvironment starts a world from a shell that has set Go's directories and keys. The world gets the directories,
 // so that "go run ." works as in the shell, and none of the keys.
 func TestEnvironment(t *testing.T) {
 	for name, value := range map[string]string{"GOPATH": "/gopath", "GOCACHE": "/cache", "GOFLAGS": "-mod=mod", "GOPROXY": "https://joe:secret@proxy.example",

@@ -35,8 +35,8 @@ type handler struct {
 }
 
 // NewHandler returns a handler that serves w over the API of this package. token is the operator's; it must
-// not be empty. The handler refuses requests for or from other hosts than this one, so that a page in
-// a browser cannot reach the world.
+// not be empty. The handler refuses requests for other hosts and from pages of other hosts, so that a page
+// in a browser cannot reach the world.
 func NewHandler(w segno.World, token string) http.Handler {
 	h := &handler{world: w, token: token}
 	mux := http.NewServeMux()
@@ -47,7 +47,7 @@ func NewHandler(w segno.World, token string) http.Handler {
 	mux.HandleFunc("GET /snapshot", h.operator(h.snapshot))
 	mux.HandleFunc("POST /advance", h.operator(h.advance))
 	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
-		out.Header()["Date"] = nil // agents see the time of the world only
+		out.Header()["Date"] = nil // agents must only see the time of the world
 		origin := r.Header.Get("Origin")
 		u, err := url.Parse(origin)
 		if !isLoopback(r.Host) || origin != "" && (err != nil || !isLoopback(u.Host)) {
@@ -68,7 +68,7 @@ func isLoopback(hostport string) bool {
 	return name == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// operator lets only requests with the operator's token through.
+// operator passes on only requests that have the operator's token.
 func (h *handler) operator(next http.HandlerFunc) http.HandlerFunc {
 	return func(out http.ResponseWriter, r *http.Request) {
 		if h.token == "" || subtle.ConstantTimeCompare([]byte(r.Header.Get(headerToken)), []byte(h.token)) != 1 {
@@ -119,7 +119,7 @@ func (h *handler) advance(out http.ResponseWriter, r *http.Request) {
 	reply(out, []byte("{}"), h.world.Advance(r.Context(), time.Duration(advance.Seconds)))
 }
 
-// readBody returns the body of a request, or answers that it is too large.
+// readBody returns the body of a request. If the body is too large, it answers the request and returns false.
 func readBody(out http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	data, err := io.ReadAll(http.MaxBytesReader(out, r.Body, maxRequest))
 	if err != nil {
@@ -129,7 +129,7 @@ func readBody(out http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	return data, true
 }
 
-// readRequest decodes the body of a request, or answers that it is malformed.
+// readRequest decodes the body of a request. If that fails, it answers the request and returns false.
 func readRequest[T any](out http.ResponseWriter, r *http.Request) (v T, ok bool) {
 	data, ok := readBody(out, r)
 	if !ok {
@@ -143,7 +143,7 @@ func readRequest[T any](out http.ResponseWriter, r *http.Request) (v T, ok bool)
 	return v, true
 }
 
-// reply answers with JSON or with an error.
+// reply answers a request with JSON or with an error.
 func reply(out http.ResponseWriter, data []byte, err error) {
 	if err != nil {
 		status, known := statuses()[segno.KindOf(err)]

@@ -11,9 +11,9 @@ import (
 	"github.com/dalsegno/segno/world"
 )
 
-// Player returns the scripted player of the world in a directory. Its command runs once for each action: it gets
-// the observation on standard input, and prints the action. It runs in the directory of the world, and AGENT_WORKSPACE
-// names the files of the agent.
+// Player returns the scripted player of the world in a directory. Its command runs once for each action, in the
+// directory of the world. It reads the observation from standard input and prints the action. AGENT_WORKSPACE
+// names the directory with the files of the agent.
 func Player(ctx context.Context, dir, workspace string) (world.Player, error) {
 	c, err := ReadConfig(dir)
 	if err != nil {

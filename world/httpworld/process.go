@@ -34,7 +34,7 @@ type process struct {
 	ready  func() // removes the document that the world began with
 }
 
-// launch starts the command and waits until the world is ready. A document makes the world begin with it.
+// launch starts the command and waits until the world is ready. The world begins with document, unless it is nil.
 func (w *World) launch(ctx context.Context, document []byte) (p *process, s segno.WorldSnapshot, err error) {
 	for try := range 3 {
 		port := w.options.Port
@@ -53,8 +53,8 @@ func (w *World) launch(ctx context.Context, document []byte) (p *process, s segn
 			return p, s, nil
 		}
 		p.Kill()
-		// A world without SO_REUSEADDR cannot listen where connections to the one before it ended just now. Otherwise
-		// another process took the port before the world did.
+		// A world without SO_REUSEADDR cannot listen on a port where connections to the previous world ended a moment
+		// ago. In any other case another process took the port before the world did.
 		if port != w.options.Port && !isListening(ctx, port) {
 			break
 		}
@@ -84,7 +84,7 @@ func (w *World) launchAt(ctx context.Context, port int, document []byte) (*proce
 	return p, nil
 }
 
-// isListening reports whether a process listens at a port.
+// isListening reports whether a process listens on a port.
 func isListening(ctx context.Context, port int) bool {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
@@ -95,7 +95,7 @@ func isListening(ctx context.Context, port int) bool {
 	return true
 }
 
-// awaitHealth waits until the world answers, and checks that only the operator can read its state.
+// awaitHealth waits until the world answers. It checks that only the operator can read the state of the world.
 func (w *World) awaitHealth(ctx context.Context, p *process, resumes bool) error {
 	defer p.ready()
 	outer := ctx
@@ -132,13 +132,14 @@ func (w *World) awaitHealth(ctx context.Context, p *process, resumes bool) error
 	return nil
 }
 
-// outcome is the last line that the command wrote, or its exit status.
+// outcome returns the last line that the command wrote, or its exit status if it wrote none.
 func (p *process) outcome() string {
 	return cmp.Or(p.output.last(), p.State().String())
 }
 
-// environment is that of a world: code of unknown origin gets no keys from the environment of segno. A command
-// such as "go run ." finds the modules and the cache of the user; GOPROXY may have a password.
+// environment returns the environment of a world. The world's code is of unknown origin, so it gets no keys from
+// segno's environment. A command such as "go run ." finds the modules and the cache of the user. GOPROXY is left out,
+// because it may contain a password.
 func environment(more []string) (env []string) {
 	for _, name := range []string{"PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "XDG_CACHE_HOME", "GOPATH", "GOMODCACHE", "GOCACHE", "GOFLAGS"} {
 		if value, has := os.LookupEnv(name); has {
@@ -148,7 +149,7 @@ func environment(more []string) (env []string) {
 	return append(env, more...)
 }
 
-// freePort returns a port that no process uses now. Another process may take it before the world does; then the
+// freePort returns a port that no process uses now. If another process takes it before the world does, the
 // world cannot listen and ends.
 func freePort(ctx context.Context) (int, error) {
 	var lc net.ListenConfig

@@ -26,14 +26,14 @@ import (
 	"github.com/dalsegno/segno/world/worldtest"
 )
 
-// TestMain makes the test binary several commands: worlds, and an owner of a world.
+// TestMain lets the test binary act as several commands: worlds, and an owner of a world.
 func TestMain(m *testing.M) {
 	switch os.Getenv("HTTPWORLD_TEST") {
 	case "":
 		os.Exit(m.Run())
 	case "grid":
 		fmt.Fprintln(os.Stderr, httpworld.Serve(context.Background(), grid.New(7), os.Getenv))
-	case "fussy": // it refuses a port, as if connections to it had just ended
+	case "fussy": // it refuses a port, as if connections to the port had just ended
 		if os.Getenv("WORLD_PORT") == os.Getenv("WORLD_REFUSED") {
 			fmt.Fprintln(os.Stderr, "address already in use")
 			os.Exit(1)
@@ -64,7 +64,7 @@ func TestMain(m *testing.M) {
 	os.Exit(1)
 }
 
-// worldDir makes a world of a command and returns its directory.
+// worldDir makes a world from a command and returns the world's directory.
 func worldDir(t *testing.T, command ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -79,7 +79,7 @@ func worldDir(t *testing.T, command ...string) string {
 	return dir
 }
 
-// testWorld is the directory of a world that TestMain serves.
+// testWorld returns the directory of a world that TestMain serves.
 func testWorld(t *testing.T, name string) string {
 	t.Helper()
 	exe, err := os.Executable()
@@ -96,7 +96,7 @@ func gridActions() *rapid.Generator[json.RawMessage] {
 
 func sayInGrid(text string) json.RawMessage { return fmt.Appendf(nil, `{"do":"say","text":%q}`, text) }
 
-// TestWorldInGo runs a World of Go as another process: the handler on one side, the adapter on the other.
+// TestWorldInGo runs a World of Go as another process, with the handler on one side and the adapter on the other.
 func TestWorldInGo(t *testing.T) {
 	dir := testWorld(t, "grid")
 	worldtest.Test(t, worldtest.Config{
@@ -108,7 +108,7 @@ func TestWorldInGo(t *testing.T) {
 	})
 }
 
-// TestStartAtAnotherPort starts a world that cannot have the port that it is to have.
+// TestStartAtAnotherPort starts a world that cannot listen on the requested port.
 func TestStartAtAnotherPort(t *testing.T) {
 	ctx, dir := t.Context(), testWorld(t, "fussy")
 	first, err := httpworld.Start(ctx, dir, httpworld.Options{})
@@ -136,7 +136,7 @@ func TestStartAtAnotherPort(t *testing.T) {
 	}
 }
 
-// TestPlayer runs players of worlds: one that answers, and those that cannot.
+// TestPlayer runs players of worlds: one that answers, and some that cannot.
 func TestPlayer(t *testing.T) {
 	for _, x := range []struct{ command, want, failure string }{
 		{`["sh", "-c", "echo \"{\\\"seen\\\": $(cat), \\\"files\\\": \\\"$AGENT_WORKSPACE\\\"}\""]`, `{"seen": {"fish":3}, "files": "/agent"}`, ""},

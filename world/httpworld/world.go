@@ -20,24 +20,24 @@ import (
 type Options struct {
 	// Resume is the document to begin with; nil begins at time 0.
 	Resume []byte
-	// ResumePath is the file that the command reads Resume from. It is replaced, and removed once the world
-	// answers; it stays if this process is killed before. "" is a new file in the temporary directory.
+	// ResumePath is the file from which the command reads Resume. Start replaces it, and removes it once the world
+	// answers. It remains if this process is killed before that. "" is a new file in the temporary directory.
 	ResumePath string
-	// Port is tried first, so that agents find a world that was started again where it was; 0 is
+	// Port is tried first, so that agents find a restarted world at the same address; 0 is
 	// any port.
 	Port int
 	// Env are further variables for the command, such as "WORLD_SEED=7".
 	Env []string
-	// Log gets the output of the command; nil drops it. Errors quote its last line.
+	// Log receives the output of the command; nil discards it. Errors quote its last line.
 	Log io.Writer
-	// Hold, if not nil, stays open until the process of the world has ended, also if this process is
-	// killed. A lock on it thus lasts as long.
+	// Hold, if not nil, stays open until the process of the world has ended, even if this process is
+	// killed. A lock on it is therefore held until then.
 	Hold *os.File
-	// HealthTimeout is how long the world may take until it answers; 0 is 30 seconds.
+	// HealthTimeout is how long the world may take to answer for the first time; 0 is 30 seconds.
 	HealthTimeout time.Duration
 }
 
-// World is a [segno.World] that is another process. The caller closes it.
+// World is a [segno.World] in another process. The caller closes it.
 type World struct {
 	dir     string
 	config  Config
@@ -96,7 +96,7 @@ func (w *World) start(ctx context.Context, document []byte) (*process, segno.Wor
 	return p, s, nil
 }
 
-// checkResumed reports a world that began with another state than the document. In a realtime world,
+// checkResumed returns an error if a world began with another state than the document. In a realtime world,
 // time may have passed.
 func (w *World) checkResumed(document []byte, now segno.WorldSnapshot) error {
 	saved, err := world.ReadHeader(document)
@@ -126,7 +126,7 @@ func (w *World) Close() error {
 	return nil
 }
 
-// PID returns the process id of the world, which is also that of its process group.
+// PID returns the process id of the world, which is also the id of its process group.
 func (w *World) PID() int {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -205,8 +205,8 @@ func (c *client) snapshot(ctx context.Context) (segno.WorldSnapshot, error) {
 	return segno.WorldSnapshot{Seq: h.Seq, Time: h.Time, Document: data}, err
 }
 
-// Load implements [segno.World]. It starts the command a second time with the document, and stops the
-// first process once the second one is proven to be the saved world.
+// Load implements [segno.World]. It starts the command a second time with the document. It stops the
+// first process once it has verified that the second one is the saved world.
 func (w *World) Load(ctx context.Context, document []byte) error {
 	h, err := world.ReadHeader(document)
 	if err != nil {

@@ -30,8 +30,8 @@ func TestWorldInPython(t *testing.T) {
 	}
 }
 
-// mistakes are defects that are easy to make in a world, as changes of the example: the check that must find each of them,
-// and a part of its message.
+// mistakes are defects that are easy to make in a world, as changes of the example. Each has the check that must find
+// it, and a part of the check's message.
 var mistakes = map[string]struct{ check, from, to, text string }{
 	"the random source is not saved": {"Restore", `world.random.setstate((version, tuple(state), gauss))`, `pass`, "did not begin with the document"},
 	"the chat is not restored":       {"Chat", `doc["agents"], doc["chat"]`, `doc["agents"], []`, "did not begin with the document"},

@@ -12,7 +12,7 @@ import (
 	"github.com/dalsegno/segno/world"
 )
 
-// equal reports that two snapshots differ, and where.
+// equal returns an error that describes the first difference between two snapshots, or nil.
 func equal(when string, want, got segno.WorldSnapshot) error {
 	if want.Seq != got.Seq || want.Time != got.Time {
 		return fmt.Errorf("%s: seq %d at %s became seq %d at %s", when, want.Seq, want.Time, got.Seq, got.Time)
@@ -23,7 +23,7 @@ func equal(when string, want, got segno.WorldSnapshot) error {
 	return nil
 }
 
-// unchanged reports that f changes the state of a world.
+// unchanged returns an error if f changes the state of a world.
 func (r *run) unchanged(w segno.World, when string, f func() error) error {
 	before, err := w.Snapshot(r.ctx)
 	if err != nil {
@@ -39,8 +39,8 @@ func (r *run) unchanged(w segno.World, when string, f func() error) error {
 	return equal(when, before, after)
 }
 
-// checkHeader checks after each step that a snapshot is pure and agrees with its document, that the outcomes can be read, and
-// that the sequence number grows if and only if the state changes.
+// checkHeader checks after each step that taking a snapshot changes nothing, that the snapshot agrees with its
+// document, that the outcomes can be read, and that the sequence number grows if and only if the state changes.
 func checkHeader(r *run) error {
 	w, err := r.world()
 	if err != nil {
@@ -104,7 +104,7 @@ func checkJoin(r *run) error {
 	return nil
 }
 
-// refusal returns nil if err is a refusal of one of the kinds.
+// refusal returns nil if err has one of the kinds, and otherwise an error.
 func refusal(err error, kinds ...segno.Kind) error {
 	if err == nil {
 		return errors.New("it is not refused")
@@ -117,7 +117,7 @@ func refusal(err error, kinds ...segno.Kind) error {
 	return fmt.Errorf("the error has the wrong kind: %w", err)
 }
 
-// checkObserve checks that observing changes nothing and gives the same bytes each time.
+// checkObserve checks that observing changes nothing and returns the same bytes each time.
 func checkObserve(r *run) error {
 	w, _, err := r.played(r.script)
 	if err != nil {
@@ -184,7 +184,7 @@ func checkRefused(r *run) error {
 	})
 }
 
-// checkTime checks that time moves by Advance and in no other way.
+// checkTime checks that only Advance moves time.
 func checkTime(r *run) error {
 	w, err := r.world()
 	if err != nil {
@@ -219,11 +219,11 @@ func checkTime(r *run) error {
 	return nil
 }
 
-// furtherActs is how many actions follow a restore. A state that is not in the document, such as a counter of actions,
-// may not show for a while.
+// furtherActs is how many actions follow a restore. The loss of a state that is not in the document, such as a counter
+// of actions, may become visible only after several actions.
 const furtherActs = 30
 
-// further returns the steps that follow a restore: those of a script, again and again, and a text after each.
+// further returns the steps that follow a restore: it repeats a script, and a text follows each repetition.
 func (r *run) further(script []Step) (steps []Step) {
 	for acts := 0; acts < furtherActs; {
 		for _, s := range script {
@@ -241,12 +241,12 @@ func (r *run) further(script []Step) (steps []Step) {
 	return steps
 }
 
-// say is the step in which an agent says a text.
+// say returns the step in which an agent says a text.
 func (r *run) say(agent int, text string) Step {
 	return Step{Verb: VerbAct, Agent: agent, Action: r.config.Say(text)}
 }
 
-// checkRestore checks that a restored world equals the original, at once and after many further steps.
+// checkRestore checks that a restored world equals the original, immediately and after many further steps.
 func checkRestore(r *run) error {
 	half := len(r.script) / 2
 	original, _, err := r.played(append(r.script[:half:half], r.say(0, "before the restore")))
@@ -285,8 +285,8 @@ func checkRestore(r *run) error {
 	return equal("load and further steps", saved, now)
 }
 
-// checkChat checks that sessions act without joining again after a restore, and that they read
-// messages from before and after it.
+// checkChat checks that after a restore, sessions act without joining again and read
+// messages from before and after the restore.
 func checkChat(r *run) error {
 	original, _, err := r.played(append(r.script[:len(r.script):len(r.script)], Step{Verb: VerbAdvance, Ticks: 1}))
 	if err != nil {
@@ -323,8 +323,8 @@ func checkChat(r *run) error {
 	return nil
 }
 
-// checkText lets an agent send texts that are hard to encode. The world may refuse them, but must not become one
-// that cannot be saved and restored.
+// checkText lets an agent send texts that are hard to encode. The world may refuse them. If it accepts them, it must
+// still be possible to save and restore it.
 func checkText(r *run) error {
 	w, _, err := r.played(Opening())
 	if err != nil {

@@ -24,7 +24,7 @@ func Payloads(ctx context.Context, c Config, script []Step) (payloads []string, 
 	return payloads, err
 }
 
-// Compare reports the first payload of two runs of a script that differs.
+// Compare returns an error that names the first difference between the payloads of two runs of a script.
 func Compare(script []Step, want, got []string) error {
 	if err := comparePayloads(script, want, got); err != nil {
 		return err
@@ -35,7 +35,7 @@ func Compare(script []Step, want, got []string) error {
 	return nil
 }
 
-// checkClock plays a script twice and compares every payload, and looks for the time of the host.
+// checkClock plays a script twice and compares every payload. It also searches them for the time of the host.
 func checkClock(r *run) error {
 	first, err := Payloads(r.ctx, r.config, r.script)
 	if err != nil {

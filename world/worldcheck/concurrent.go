@@ -8,8 +8,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// checkConcurrent lets two agents act at once while the world is saved, and checks that each
-// snapshot is a state that the same steps reach in some order one after the other.
+// checkConcurrent lets two agents act concurrently while the world is saved. It checks that each
+// snapshot is a state that the same steps reach one after the other in some order.
 func checkConcurrent(r *run) error {
 	var prefix []Step
 	lanes := make([][]Step, 2) // the steps of each agent
@@ -55,8 +55,8 @@ func checkConcurrent(r *run) error {
 	return nil
 }
 
-// checkSnapshots lets one agent act while others save the world, and checks that each snapshot is a state between two
-// actions. The states are those of a second world in which nothing happens at once.
+// checkSnapshots lets one agent act while others save the world. It checks that each snapshot is a state between two
+// actions. The expected states come from a second world without concurrent calls.
 func checkSnapshots(r *run) error {
 	steps := r.further(nil)
 	if !r.config.External { // random scripts repeat the check often
@@ -141,7 +141,7 @@ func (r *run) snapshotsDuring(w segno.World, lanes [][]Step) (seen []segno.World
 	}
 }
 
-// explore collects the states that the steps of the lanes reach in any order, and those after all
+// explore collects the states that the steps of the lanes reach in any order. last contains those after all
 // steps.
 func (r *run) explore(at segno.WorldSnapshot, lanes [][]Step, all, last states) error {
 	all[string(at.Document)] = true

@@ -8,7 +8,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// checkDamage checks that a world refuses each damaged document and stays as it was, so that it
+// checkDamage checks that a world refuses each damaged document and stays unchanged, so that it
 // still loads the undamaged one.
 func checkDamage(r *run) error {
 	original, _, err := r.played(append(r.script[:len(r.script):len(r.script)], r.say(0, "a text"), Step{Verb: VerbAdvance, Ticks: 1}))
@@ -94,11 +94,11 @@ func damaged(document []byte, info segno.WorldInfo, shift int) (all []badDocumen
 	return all
 }
 
-// maxPlausible is how many letters and how many digits are changed, each in a different document.
+// maxPlausible limits how many letters and how many digits are changed, each in a different document.
 const maxPlausible = 4
 
-// plausible returns places in a document where a flip of the lowest bit gives another document of the same structure: a
-// letter of a text, or a digit of a number that is not the first one.
+// plausible returns places in a document where a flip of the lowest bit gives another document with the same structure:
+// a letter of a text, or a digit of a number that is not the first digit.
 func plausible(document []byte) (places []int) {
 	var letters, digits []int
 	inText, text := false, 0
@@ -121,7 +121,7 @@ func plausible(document []byte) (places []int) {
 	return append(spread(letters, maxPlausible), spread(digits, maxPlausible)...)
 }
 
-// spread returns at most n elements, from the beginning to the end of a list.
+// spread returns at most n elements of a list, evenly spaced from its beginning to its end.
 func spread(all []int, n int) (some []int) {
 	for i := range min(n, len(all)) {
 		some = append(some, all[(len(all)-1)*i/max(n-1, 1)])
@@ -129,7 +129,7 @@ func spread(all []int, n int) (some []int) {
 	return some
 }
 
-// checkLoadFresh checks that a world that was used refuses to load, and stays as it was.
+// checkLoadFresh checks that a world that has been used refuses to load and stays unchanged.
 func checkLoadFresh(r *run) error {
 	w, _, err := r.played(r.script[:1])
 	if err != nil {

@@ -43,7 +43,7 @@ func Names() []string { return []string{"Ada", "Bo", "Cy"} }
 // session is the session of an agent.
 func session(agent int) string { return "session of " + Names()[agent] }
 
-// Opening returns the steps that begin each script: two agents join. The third joins perhaps later.
+// Opening returns the steps that begin each script: two agents join. The third one may join later.
 func Opening() []Step { return []Step{{Verb: VerbJoin, Agent: 0}, {Verb: VerbJoin, Agent: 1}} }
 
 // Random returns a script of random steps.
@@ -66,8 +66,8 @@ func Random(r *rand.Rand, action func(r *rand.Rand) json.RawMessage) []Step {
 	return script
 }
 
-// play makes the calls of a script and returns what an agent can see of each: the payload, or
-// the error's kind. The error is one that a world must not return.
+// play makes the calls of a script. For each it returns what an agent can see: the payload, or
+// the kind of the error. It returns an error that a world must not return.
 func play(ctx context.Context, w segno.World, script []Step) (payloads []string, err error) {
 	for _, s := range script {
 		payload, err := s.play(ctx, w)
@@ -111,7 +111,7 @@ func tickOf(w segno.World) time.Duration {
 	return time.Second
 }
 
-// comparePayloads reports the first step with another payload.
+// comparePayloads returns an error that names the first step with a different payload, or nil.
 func comparePayloads(script []Step, want, got []string) error {
 	for i, s := range script {
 		if want[i] != got[i] {

@@ -1,6 +1,6 @@
 // Package worldcheck checks that a [segno.World] keeps its contract: a restored world is
-// indistinguishable from the original, nothing in it depends on the clock of the host, and a
-// document that is damaged changes nothing. Tests use it through package worldtest, and `segno world check`
+// indistinguishable from the original, nothing in it depends on the clock of the host, and an attempt to
+// load a damaged document changes nothing. Tests use it through package worldtest, and `segno world check`
 // uses it for worlds in other languages.
 package worldcheck
 
@@ -15,13 +15,13 @@ import (
 
 // Config describes the world to check.
 type Config struct {
-	// New returns a world that was just constructed, always the same one. A check closes it if it
+	// New returns a newly constructed world, always the same one. A check closes it if it
 	// is an [io.Closer].
 	New func(ctx context.Context) (segno.World, error)
-	// Say returns an action of saying text. Another agent observes the text after the
+	// Say returns an action that says text. Another agent observes the text after the
 	// next tick at the latest.
 	Say func(text string) json.RawMessage
-	// External is set if each world is a process, so that the checks start fewer of them.
+	// External is set if each world is a process. The checks then start fewer worlds.
 	External bool
 }
 
@@ -55,7 +55,7 @@ type run struct {
 	worlds []segno.World
 }
 
-// world returns a world that was just constructed.
+// world returns a newly constructed world.
 func (r *run) world() (segno.World, error) {
 	w, err := r.config.New(r.ctx)
 	if err == nil {
@@ -64,7 +64,7 @@ func (r *run) world() (segno.World, error) {
 	return w, err
 }
 
-// played returns a new world after a script.
+// played returns a new world on which a script was played, and the payloads.
 func (r *run) played(script []Step) (segno.World, []string, error) {
 	w, err := r.world()
 	if err != nil {

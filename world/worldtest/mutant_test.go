@@ -80,7 +80,7 @@ func with(o segno.Observation, err error, value any) (segno.Observation, error) 
 	return fmt.Appendf(nil, `{"more":"%v",%s`, value, o[1:]), nil
 }
 
-// mutants are the defects, by name, and the check that must find each.
+// mutants are the defects, by name, with the check that must find each.
 var mutants = map[string]struct {
 	check string
 	make  func(m *mutant)
@@ -283,7 +283,7 @@ var mutants = map[string]struct {
 			mu.Lock()
 			defer mu.Unlock()
 			actions++
-			// The suite saves a world again and again only while two agents act in it.
+			// The suite saves a world repeatedly only while two agents act in it.
 			for n := snapshots; err == nil && actions > 1 && snapshots < n+2 && snapshots > 1; {
 				saved.Wait()
 			}

@@ -29,11 +29,11 @@ type Config struct {
 	// Action draws an action. It may be malformed or against the rules.
 	Action *rapid.Generator[json.RawMessage]
 	// Rounds is the number of random scripts for each check, for a world that is slow to
-	// make; 0 is that of the flag -rapid.checks.
+	// construct; 0 is the value of the flag -rapid.checks.
 	Rounds int
 }
 
-// Test runs all checks as subtests. A world within the test's process also plays in a
+// Test runs all checks as subtests. If the world runs within the test's process, Test also plays it in a
 // [testing/synctest] bubble.
 func Test(t *testing.T, c Config) {
 	for _, check := range worldcheck.All() {
@@ -66,7 +66,7 @@ func Test(t *testing.T, c Config) {
 	})
 }
 
-// script draws the steps of a run.
+// script draws the steps of a script.
 func (c Config) script() *rapid.Generator[[]worldcheck.Step] {
 	verbs := []worldcheck.Verb{worldcheck.VerbAct, worldcheck.VerbAct, worldcheck.VerbAct, worldcheck.VerbAct,
 		worldcheck.VerbObserve, worldcheck.VerbAdvance, worldcheck.VerbJoin}
@@ -88,7 +88,7 @@ func (c Config) script() *rapid.Generator[[]worldcheck.Step] {
 }
 
 // checkBubble compares the payloads inside and outside a bubble. Inside, the clock of the host begins
-// in the year 2000 and stands still, so a payload that depends on it differs.
+// in the year 2000 and stands still, so a payload that depends on the clock differs.
 func (c Config) checkBubble(t *testing.T, script []worldcheck.Step) error {
 	outside, err := worldcheck.Payloads(t.Context(), c.Config, script)
 	if err != nil {

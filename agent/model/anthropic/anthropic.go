@@ -41,8 +41,8 @@ type Options struct {
 	// query is sent with each request.
 	BaseURL    string
 	HTTPClient *http.Client
-	// MaxTokens limits an answer, without its thinking budget, if the request has no limit; 0
-	// is 16384.
+	// MaxTokens limits an answer if the request has no limit; 0 is 16384. The thinking budget
+	// does not count.
 	MaxTokens int
 	// Thinking lets the model think before it answers, as much as the model decides. Newer
 	// models require that.
@@ -51,8 +51,8 @@ type Options struct {
 	// least 1024.
 	ThinkingBudget int
 	// CacheLifetime is how long the provider's prompt cache keeps a prefix after its last use. The API
-	// offers five minutes and an hour, at another price: up to five minutes, and 0, mean the
-	// former, anything more the latter.
+	// offers five minutes and, at another price, an hour. Values up to five minutes, and 0, select
+	// five minutes. Longer ones select an hour.
 	CacheLifetime time.Duration
 	// IdleTimeout limits how long the server may send nothing during an answer. Then the answer
 	// counts as truncated, and the agent retries. 0 is five minutes.

@@ -106,7 +106,7 @@ func TestTruncatedAnswerIsTransient(t *testing.T) {
 	}
 }
 
-// TestHintNamesTheKeyInUse refuses a key that the program gave, and one of the environment.
+// TestHintNamesTheKeyInUse has the server refuse a key of the program, and a key of the environment.
 func TestHintNamesTheKeyInUse(t *testing.T) {
 	s := newServer(t, fails(401, `{"error":{"type":"authentication_error","message":"as scripted"}}`))
 	t.Setenv("ANTHROPIC_BASE_URL", s.URL)
@@ -221,8 +221,8 @@ func TestNoThoughtIsAskedForWhereNoneIsSent(t *testing.T) {
 	}
 }
 
-// TestAConversation has a conversation with a server that other agents are tested
-// against too.
+// TestAConversation has a conversation with a server that is also used to test other
+// agents.
 func TestAConversation(t *testing.T) {
 	f := fakemodel.New()
 	url, stop, err := f.Listen()
@@ -274,7 +274,7 @@ func TestAccountWithoutCredit(t *testing.T) {
 }
 
 // TestSilentStreamTimesOut has a server send the beginning of an answer and then
-// nothing, with the connection open.
+// nothing, while the connection stays open.
 func TestSilentStreamTimesOut(t *testing.T) {
 	s := newServer(t, func(w http.ResponseWriter, r *http.Request) {
 		events(start, text("hello")[0], text("hello")[1])(w, r)

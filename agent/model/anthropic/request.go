@@ -43,7 +43,7 @@ func (m *model) request(r agent.Request, thinks bool) *request {
 	return p
 }
 
-// called returns the tools that a conversation has calls of. The API refuses a conversation
+// called returns the tools that a conversation calls. The API refuses a conversation
 // with calls in a request without tools.
 func called(messages []agent.Message) (tools []agent.ToolSpec) {
 	seen := map[string]bool{}
@@ -85,8 +85,8 @@ func hasResult(m agent.Message) bool {
 	return slices.ContainsFunc(m.Parts, func(p agent.Part) bool { return p.Result != nil })
 }
 
-// markEnds marks the end of the conversation for the cache, and its end at the step before.
-// The API searches its cache about 20 blocks back from a mark, and one step may have more
+// markEnds marks the present end of the conversation for the cache, and its end at the step
+// before. The API searches its cache about 20 blocks back from a mark, and one step may have more
 // calls and results than that.
 func (m *model) markEnds(messages []message) {
 	mark := func(blocks []any) {
@@ -183,7 +183,7 @@ func resultOf(res *agent.Result) *block {
 	return b
 }
 
-// callID returns a call's id as the API accepts it. Other models use other ids.
+// callID returns a call's id in a form that the API accepts. Other models use other forms.
 func callID(id string) string { return endpoint.Identifier(id, 64) }
 
 func textBlock(text string) *block { return &block{Type: "text", Text: text} }

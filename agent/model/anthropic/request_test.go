@@ -131,7 +131,7 @@ func TestBlocksAreReturnedUnchanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log, err := json.Marshal(reply.Message) // as it is kept
+	log, err := json.Marshal(reply.Message) // as the log stores it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestCacheLifetimeIsAskedFor(t *testing.T) {
 	}
 }
 
-// sent is what a server was sent.
+// sent returns the request that a server received.
 func sent(t *testing.T, r agent.Request, opts ...anthropic.Options) string {
 	t.Helper()
 	s := newServer(t, whole("end_turn", text("ok")...))
@@ -312,11 +312,11 @@ func TestOddToolNameIsRestored(t *testing.T) {
 	}
 }
 
-// TestEachStepFindsTheCacheOfTheLast asks for steps with more calls than the cache is
-// looked back for.
+// TestEachStepFindsTheCacheOfTheLast sends steps with more calls than the distance that the
+// API searches back in its cache.
 func TestEachStepFindsTheCacheOfTheLast(t *testing.T) {
 	r := agent.Request{System: "be brief", Tools: []agent.ToolSpec{{Name: "ls"}}, Messages: modelrig.Hello().Messages}
-	var before int // where the last request was marked
+	var before int // where the previous request was marked
 	for step := range 4 {
 		got := read(t, sent(t, r))
 		var at []int

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// server is a scripted server and makes models that ask it.
+// server is a scripted server. It makes models that send requests to it.
 type server struct{ *modelrig.Server }
 
 func newServer(t *testing.T, answers ...http.HandlerFunc) *server {
@@ -56,7 +56,7 @@ func end(reason string) []string {
 	}
 }
 
-// whole is an answer of content blocks, each given as its start, its deltas and its
+// whole returns an answer of content blocks. Each block is given as its start, its deltas and its
 // end.
 func whole(reason string, inside ...string) http.HandlerFunc {
 	return events(append(append([]string{start}, inside...), end(reason)...)...)

@@ -86,7 +86,7 @@ type event struct {
 	Usage json.RawMessage
 }
 
-// usage is the cost of an answer. Each event that has one contains totals, of some fields.
+// usage is the cost of an answer. Each event with a usage contains totals, but only of some fields.
 type usage struct {
 	Input      int `json:"input_tokens"` // of the prompt, without the cached tokens
 	Output     int `json:"output_tokens"`

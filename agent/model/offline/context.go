@@ -45,7 +45,7 @@ func promptIn(text string) (prompt string, resumed bool) {
 	return text, false
 }
 
-// lines yields the lines of users, of the model and of summaries. It does not yield results
+// lines yields the lines of messages from users and the model, and of summaries. It does not yield results
 // of tools, so that a file cannot plant a fact.
 func (v *modelContext) lines(yield func(line string) bool) {
 	lines := func(text string) bool {

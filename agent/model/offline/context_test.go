@@ -8,7 +8,7 @@ import (
 	"github.com/dalsegno/segno/agent"
 )
 
-// say asks one prompt after some messages.
+// say sends one prompt after some messages.
 func say(t *testing.T, prompt string, before ...agent.Message) string {
 	t.Helper()
 	m := ask(t, agent.Request{Messages: append(before, agent.Text(prompt)), Tools: all})

@@ -25,7 +25,7 @@ func deep(t *testing.T) []agent.Tool {
 	return tool.Deep(dir, root)
 }
 
-// turn runs one turn, and returns its durable events in words and the last event.
+// turn runs one turn. It returns its durable events as text, and the last event.
 func turn(t *testing.T, a *agent.Agent, in agent.Input) (told []string, last agent.Event) {
 	t.Helper()
 	for ev, err := range a.Stream(t.Context(), in) {

@@ -15,11 +15,10 @@
 // no tool: the model answers them with text, together with the next call or at the end. recall
 // finds the newest remember in the conversation or in a summary. todo and done send the whole
 // list in one call per line.
-//
 // After the last line the model describes the result of each call. If there is a tool called
-// final_answer, it calls that with an object that matches the tool's schema. It calls no other
-// tool than the offered ones. To a prompt with an unknown command it answers with a list of the
-// commands, and does nothing else.
+// final_answer, it calls that with an object that matches the tool's schema. It calls only tools
+// that are offered. If a prompt has an unknown command, it answers with a list of the commands and
+// does nothing else.
 package offline
 
 import (

@@ -22,7 +22,7 @@ func toolsNamed(names ...string) (specs []agent.ToolSpec) {
 	return specs
 }
 
-// ask collects one answer, and checks that the pieces are the whole.
+// ask collects one answer and checks that its pieces add up to the whole.
 func ask(t *testing.T, r agent.Request) agent.Message {
 	t.Helper()
 	var text, thinking strings.Builder
@@ -54,7 +54,7 @@ func ask(t *testing.T, r agent.Request) agent.Message {
 	return m
 }
 
-// run is what a loop does: it answers calls until there are none. It returns all
+// run answers calls until there are none, as an agent's loop does. It returns all
 // messages.
 func run(t *testing.T, r agent.Request, result func(agent.Call) agent.Result) []agent.Message {
 	t.Helper()

@@ -21,8 +21,8 @@ type plan struct {
 	empty   bool   // the prompt is empty
 }
 
-// planOf parses a prompt. The verb and the offered tools decide whether a command is a call, and
-// no result does, so that the numbers of the steps do not change.
+// planOf parses a prompt. Only the verb and the offered tools decide whether a command is a call.
+// Results have no influence, so the steps keep their numbers.
 func planOf(prompt string, have tools, may func(tool string) bool) (p plan) {
 	p.empty = true
 	for line := range strings.Lines(prompt) {
@@ -74,7 +74,6 @@ func (t tools) toolFor(c command) string {
 	return c.tool
 }
 
-// answerTo returns the answer to a request.
 func answerTo(r agent.Request) *answer {
 	v := newContext(r)
 	a := &answer{}
@@ -114,7 +113,6 @@ func (t tools) help() string {
 	return "I am a model without a network and follow plain commands, one a line: " + strings.Join(known, "; ") + "."
 }
 
-// addStep adds the text and the calls of a step.
 func (a *answer) addStep(s step, v *modelContext) {
 	var todos []command
 	for _, c := range s.cmds {

@@ -79,7 +79,7 @@ func (x example) ofType(s *jsonschema.Schema, depth int) any {
 	return nil
 }
 
-// typeOf returns a schema's type; of several, the first that is not null.
+// typeOf returns a schema's type. If the schema has several, it returns the first that is not null.
 func typeOf(s *jsonschema.Schema) string {
 	for _, t := range append([]string{s.Type}, s.Types...) {
 		if t != "" && t != "null" {

@@ -147,8 +147,8 @@ func (a *answer) Reply() (*agent.Reply, bool, error) {
 	return &agent.Reply{Message: m, Stop: a.stop(len(m.Calls()) > 0), Usage: a.usage}, wantsTools, nil
 }
 
-// arguments returns the arguments as JSON, and whether the model wrote them so. Invalid JSON
-// becomes a string, which every tool refuses, so that the model learns of it.
+// arguments returns the arguments as JSON, and whether the model wrote valid JSON. Invalid JSON
+// becomes a string, which every tool refuses, so the model learns of its error.
 func (c *call) arguments() (args json.RawMessage, valid bool) {
 	text := strings.TrimSpace(c.args.String())
 	if text == "" || text == "null" {

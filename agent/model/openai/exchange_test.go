@@ -218,8 +218,8 @@ func TestEmptyAnswerIsTransient(t *testing.T) {
 	}
 }
 
-// TestEmptyAnswerAfterResultsIsValid has a model say nothing after the results of its calls, as
-// one does whose work is done.
+// TestEmptyAnswerAfterResultsIsValid has a model return an empty answer after the results of its
+// calls, as a model does when its work is done.
 func TestEmptyAnswerAfterResultsIsValid(t *testing.T) {
 	s := newServer(t, whole("stop"))
 	r := agent.Request{Messages: []agent.Message{agent.Text("hello"),

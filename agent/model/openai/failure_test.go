@@ -28,7 +28,7 @@ func fails(status int, body string, headers ...string) http.HandlerFunc {
 	}
 }
 
-// scripted is an error as OpenAI tells it.
+// scripted returns an error in OpenAI's format.
 func scripted(kind string) string {
 	return `{"error":{"message":"as\n scripted","type":"` + kind + `","param":null,"code":"` + kind + `"}}`
 }
@@ -120,7 +120,7 @@ func TestTruncatedAnswerIsTransient(t *testing.T) {
 	}
 }
 
-// TestHintNamesTheKeyInUse refuses a key that the program gave, and one of the environment.
+// TestHintNamesTheKeyInUse has the server refuse a key of the program, and a key of the environment.
 func TestHintNamesTheKeyInUse(t *testing.T) {
 	s := newServer(t, fails(401, `{"error":{"type":"authentication_error","message":"as scripted"}}`))
 	t.Setenv("OPENAI_BASE_URL", s.URL)
@@ -188,7 +188,7 @@ func TestBreakClosesConnection(t *testing.T) {
 }
 
 // TestSilentStreamTimesOut has a server send the beginning of an answer and then
-// nothing, with the connection open.
+// nothing, while the connection stays open.
 func TestSilentStreamTimesOut(t *testing.T) {
 	s := newServer(t, func(w http.ResponseWriter, r *http.Request) {
 		events(delta(`{"role":"assistant","content":"hello"}`))(w, r)

@@ -1,5 +1,5 @@
 // Package openai is an [agent.Model] on the Chat Completions API of OpenAI, Ollama, vLLM,
-// LM Studio, llama.cpp and others. [Options] have the address of a server.
+// LM Studio, llama.cpp and others. [Options] contain the address of the server.
 //
 //	openai.New("gpt-5", openai.Options{})
 //	openai.New("qwen3", openai.Options{BaseURL: "http://localhost:11434/v1"})

@@ -38,7 +38,7 @@ func (m *model) request(r agent.Request) *request {
 	return p
 }
 
-// callID returns a call's id as the API accepts it. Other servers make longer ones.
+// callID returns a call's id in a form that the API accepts. Other servers make longer ids.
 func callID(id string) string { return endpoint.Shorten(id, 40) }
 
 // conversation collects messages. User content, and images that tools returned, wait in
@@ -116,7 +116,7 @@ func (t *conversation) user(msg *agent.Message) {
 	}
 }
 
-// assistant adds a message of the model, with its thinking if withThinking.
+// assistant adds a message of the model. It adds the thinking if withThinking is set.
 func (t *conversation) assistant(msg *agent.Message, withThinking bool) {
 	said := message{Role: "assistant"}
 	if text := msg.Text(); text != "" {

@@ -100,7 +100,7 @@ func TestALocalServerNeedsNoKey(t *testing.T) {
 		"messages": [{"role": "user", "content": "hello"}]}`)
 }
 
-// TestOpenAIsOwnParameters sends to OpenAI's name, which a transport of ours takes to
+// TestOpenAIsOwnParameters sends to OpenAI's host name, which a transport of this test redirects to
 // loopback.
 func TestOpenAIsOwnParameters(t *testing.T) {
 	s := newServer(t, whole("stop", ok))
@@ -142,7 +142,7 @@ func TestThoughtsGoBackInTheirTurnOnly(t *testing.T) {
 	}
 }
 
-// sent is what a server was sent last.
+// sent returns the last request that a server received.
 func sent(t *testing.T, r agent.Request) string {
 	t.Helper()
 	s := newServer(t, whole("stop", ok))

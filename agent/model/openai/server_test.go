@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// server is a scripted server and makes models that ask it.
+// server is a scripted server. It makes models that send requests to it.
 type server struct{ *modelrig.Server }
 
 func newServer(t *testing.T, answers ...http.HandlerFunc) *server {
@@ -43,7 +43,7 @@ func delta(d string) string {
 	return `{"id":"c1","object":"chat.completion.chunk","created":1,"model":"test","choices":[{"index":0,"delta":` + d + `,"finish_reason":null}]}`
 }
 
-// whole is an answer of deltas, with its end.
+// whole returns an answer of deltas, including its end.
 func whole(finish string, deltas ...string) http.HandlerFunc {
 	all := []string{delta(`{"role":"assistant","content":""}`)}
 	for _, d := range deltas {

@@ -10,9 +10,9 @@ import (
 	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
-// TestACPEveryAgent has one conversation with every agent in every pinned version:
-// edits and commands, undo and redo, a killed segno, a fork, and a session that the
-// agent has lost.
+// TestACPEveryAgent runs one conversation with every agent in every pinned version: edits
+// and commands, undo and redo, a killed segno, a fork, and a session that the agent has
+// lost.
 func TestACPEveryAgent(t *testing.T) {
 	t.Parallel()
 	for _, agent := range agentrig.DurableACPAgents() {
@@ -69,7 +69,8 @@ func TestACPEveryAgent(t *testing.T) {
 	}
 }
 
-// wantFiles checks the two files that the turns change; "" is a file that is not there.
+// wantFiles checks the two files that the turns change; "" means that the file must not
+// exist.
 func (s *acpStage) wantFiles(a, fresh string) {
 	s.Helper()
 	if got := s.Read("a.txt"); got != a+"\n" {
@@ -83,8 +84,8 @@ func (s *acpStage) wantFiles(a, fresh string) {
 	}
 }
 
-// TestACPDenied refuses a command. The command is not run, and the next session, which
-// knows the conversation from segno alone, reads that the user refused it.
+// TestACPDenied refuses a command. The command does not run, and the next session, which
+// gets the conversation only from segno, receives that the user refused it.
 func TestACPDenied(t *testing.T) {
 	t.Parallel()
 	for _, agent := range agentrig.DurableACPAgents() {
@@ -93,7 +94,7 @@ func TestACPDenied(t *testing.T) {
 			c := s.open()
 			for mode, has := range map[string]bool{"default": agent.IsClaude(), "read-only": agent.IsCodex()} {
 				if !has {
-					continue // opencode is configured to ask
+					continue // its configuration makes opencode ask
 				}
 				if _, err := c.Call(s.Ctx, "session/set_mode", map[string]any{"sessionId": c.session, "modeId": mode}); err != nil {
 					t.Fatal(err)
@@ -121,7 +122,7 @@ func TestACPDenied(t *testing.T) {
 			again.say(e2erig.Prompt("gamma", "answer to gamma"))
 			again.hangUp()
 			decision := "the user rejected it"
-			switch { // a transcript that is written back has the agent's own words
+			switch { // a restored transcript has the agent's own words
 			case agent.IsClaude():
 				decision = "User refused permission to run tool"
 			case agent.IsCodex():

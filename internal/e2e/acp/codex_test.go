@@ -15,12 +15,12 @@ import (
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
 )
 
-// codexAgents are the versions of codex-acp that a scenario runs on.
+// codexAgents returns the versions of codex-acp on which a scenario runs.
 func codexAgents() []agentrig.ACPAgent {
 	return cases([]agentrig.ACPAgent{agentrig.CodexACPNewest}, agentrig.CodexACPOldest)
 }
 
-// firstCalls are the model's calls that begin a turn with a prompt, in order.
+// firstCalls returns the first model call of each turn with a prompt, in order.
 func (s *acpStage) firstCalls(prompt string) (calls []fakemodel.Request) {
 	for _, c := range s.Model.Calls() {
 		if ms := c.Messages(); len(ms) > 0 && strings.HasPrefix(ms[len(ms)-1].Text(), prompt) {
@@ -30,7 +30,7 @@ func (s *acpStage) firstCalls(prompt string) (calls []fakemodel.Request) {
 	return calls
 }
 
-// sameRequest checks that the newest two turns with a prompt began with the same request.
+// sameRequest checks that the newest two turns with the same prompt began with the same request.
 func (s *acpStage) sameRequest(prompt string) {
 	s.Helper()
 	calls := s.firstCalls(prompt)
@@ -43,7 +43,7 @@ func (s *acpStage) sameRequest(prompt string) {
 	}
 }
 
-// fidelities are those of the thread's chain, oldest first.
+// fidelities returns the fidelities of the thread's chain, oldest first.
 func (s *acpStage) fidelities() string {
 	s.Helper()
 	var threads []struct {
@@ -57,8 +57,8 @@ func (s *acpStage) fidelities() string {
 	return strings.Join(out, " ")
 }
 
-// TestACPCodexCuts undoes a turn, forks and edits. The model receives each time the request that it
-// received at that turn before, the system's messages included.
+// TestACPCodexCuts undoes a turn, forks and edits. Each time, the model receives the same request as
+// at that turn before, including the system's messages.
 func TestACPCodexCuts(t *testing.T) {
 	t.Parallel()
 	for _, agent := range codexAgents() {
@@ -79,7 +79,7 @@ func TestACPCodexCuts(t *testing.T) {
 			fork.begin("fork", c.session, map[string]any{"_meta": map[string]any{"segno": map[string]any{"at": "t1"}}})
 			fork.say(beta)
 			s.sameRequest("beta")
-			side := *c // a fork at the head, which goes back to where it began
+			side := *c // a fork at the head, which moves back to its beginning
 			side.begin("fork", c.session, nil)
 			side.say(e2erig.Prompt("omicron", "answer to omicron"))
 			side.say("/undo")
@@ -101,7 +101,7 @@ func TestACPCodexCuts(t *testing.T) {
 	}
 }
 
-// codex prepares the program of Codex that belongs to the agent.
+// codex returns a command that runs the agent's own program of Codex.
 func (s *acpStage) codex(ctx context.Context, args ...string) *exec.Cmd {
 	node, script := s.agent.Command[0], s.agent.Command[1]
 	modules := filepath.Dir(filepath.Dir(filepath.Dir(filepath.Dir(script))))
@@ -118,7 +118,7 @@ func (s *acpStage) exec(prompt string, subcommand ...string) {
 	}
 }
 
-// rollouts are the sessions of Codex.
+// rollouts returns the ids of the sessions of Codex.
 func (s *acpStage) rollouts() (ids []string) {
 	s.Helper()
 	files, err := s.agent.Transcripts()
@@ -132,8 +132,8 @@ func (s *acpStage) rollouts() (ids []string) {
 	return ids
 }
 
-// TestACPCodexTerminal continues a session of the terminal in the client, and takes it back to the
-// terminal.
+// TestACPCodexTerminal continues a session of the terminal in the client, and then in the terminal
+// again.
 func TestACPCodexTerminal(t *testing.T) {
 	t.Parallel()
 	for _, agent := range codexAgents() {
@@ -214,8 +214,8 @@ func TestACPCodexPurged(t *testing.T) {
 	}
 }
 
-// TestACPCodexFork has the agent fork a session that segno does not know: the fork is a rollout that
-// refers to the other one.
+// TestACPCodexFork makes the agent fork a session that segno does not know. The fork is a rollout
+// that refers to the other one.
 func TestACPCodexFork(t *testing.T) {
 	t.Parallel()
 	for _, agent := range codexAgents() {

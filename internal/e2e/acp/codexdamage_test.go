@@ -13,7 +13,7 @@ import (
 )
 
 // TestACPCodexDamaged damages the session of Codex between two runs. The conversation continues with
-// every turn, from the agent's file or from the store, and never from a summary.
+// every turn, from the agent's file or from the store, never from a summary.
 func TestACPCodexDamaged(t *testing.T) {
 	t.Parallel()
 	damages := map[string]func(s *acpStage, path string) error{

@@ -10,8 +10,8 @@ import (
 	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
-// TestACPCodexHooks also enables the hooks of Codex, and takes a turn in the terminal between two in
-// the client. Every turn is recorded once, in one thread.
+// TestACPCodexHooks also enables the hooks of Codex, and runs a turn in the terminal between two in the
+// client. segno records every turn once, in one thread.
 func TestACPCodexHooks(t *testing.T) {
 	t.Parallel()
 	for _, agent := range codexAgents() {
@@ -51,7 +51,7 @@ func TestACPCodexHooks(t *testing.T) {
 	}
 }
 
-// trustHooks has the agent run hooks that the user did not review.
+// trustHooks makes the agent run hooks that the user did not review.
 func (s *acpStage) trustHooks() {
 	s.Helper()
 	script := filepath.Join(s.Rig.Home, "codex.sh")
@@ -97,8 +97,8 @@ func TestACPCodexRecordedBefore(t *testing.T) {
 	}
 }
 
-// TestACPCodexCompaction goes back to a turn behind a compaction and to one before it, from the
-// agent's files and from the store.
+// TestACPCodexCompaction goes back to a turn after a compaction and to one before it, from the agent's files
+// and from the store.
 func TestACPCodexCompaction(t *testing.T) {
 	t.Parallel()
 	for _, agent := range codexAgents() {
@@ -129,8 +129,9 @@ func TestACPCodexCompaction(t *testing.T) {
 	}
 }
 
-// TestACPCodexTwoClients has two clients use one session in turns, each behind a segno of its own. Codex lets
-// one process use a session at a time: the second continues in a copy with the turns of the first.
+// TestACPCodexTwoClients uses one session alternately with two clients, each with a separate segno. Codex
+// lets only one process at a time use a session: the second client continues in a copy with the turns of the
+// first.
 func TestACPCodexTwoClients(t *testing.T) {
 	t.Parallel()
 	for _, agent := range codexAgents() {

@@ -9,7 +9,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
-// foreign is a session of two turns that the agent had without segno.
+// foreign makes a session of two turns without segno.
 func (s *acpStage) foreign() string {
 	s.Helper()
 	c := s.connectTo(s.agent.Command...)
@@ -20,8 +20,8 @@ func (s *acpStage) foreign() string {
 	return c.session
 }
 
-// TestACPForeignSession has a client bring a session that segno has never seen. Its turns are
-// recorded, and outlive an undo, an edit, and the loss of all that the agent has written.
+// TestACPForeignSession opens a session that segno does not know. segno records its turns,
+// which survive an undo, an edit, and the loss of all the agent's files.
 func TestACPForeignSession(t *testing.T) {
 	t.Parallel()
 	for _, method := range cases([]string{"load"}, "resume") {
@@ -60,7 +60,7 @@ func TestACPForeignSession(t *testing.T) {
 	}
 }
 
-// said is all that the client was shown of the agent's words.
+// said returns all of the agent's text that the client received.
 func said(c *chat) string {
 	var b strings.Builder
 	for _, m := range c.Messages() {

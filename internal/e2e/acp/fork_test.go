@@ -13,7 +13,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
-// fourTurns is a conversation whose turns each set a.txt.
+// fourTurns runs a conversation of four turns that each set a.txt.
 func fourTurns(t *testing.T, agent agentrig.ACPAgent) (*acpStage, *chat) {
 	s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 	c := s.open()
@@ -23,7 +23,7 @@ func fourTurns(t *testing.T, agent agentrig.ACPAgent) (*acpStage, *chat) {
 	return s, c
 }
 
-// TestACPFork forks at turn 2 of 4, beside the original, and goes on in both.
+// TestACPFork forks at turn 2 of 4, beside the original, and continues both.
 func TestACPFork(t *testing.T) {
 	t.Parallel()
 	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest}, agentrig.CodexACPNewest, agentrig.CodexACPOldest) {
@@ -32,7 +32,7 @@ func TestACPFork(t *testing.T) {
 			before := e2erig.Conversation(s.CallFor("gamma"))
 			original := *c
 			at := map[string]any{"segno": map[string]any{"at": "t2"}}
-			if agent == agentrig.ClaudeACPOldest { // which does not know this field, and would fork at the head
+			if agent == agentrig.ClaudeACPOldest { // this version does not know the field, and would fork at the head
 				at = map[string]any{"jetbrains": map[string]any{"air": map[string]any{"fork": map[string]any{"version": 1, "messageId": c.messageOf("answer to beta")}}}}
 			}
 			r := c.begin("fork", c.session, map[string]any{"_meta": at})
@@ -62,7 +62,7 @@ func TestACPFork(t *testing.T) {
 	}
 }
 
-// messageOf is the id of the message in which the agent said something.
+// messageOf returns the id of the agent's message with a text.
 func (c *chat) messageOf(text string) string {
 	c.s.Helper()
 	for _, m := range c.Messages() {
@@ -74,8 +74,8 @@ func (c *chat) messageOf(text string) string {
 	return ""
 }
 
-// TestACPForkElsewhere forks into another directory, which is given the files of
-// that turn first, and in place, which leaves the client its id.
+// TestACPForkElsewhere forks into another directory, which first gets the files of that
+// turn, and in place, where the client keeps its id.
 func TestACPForkElsewhere(t *testing.T) {
 	t.Parallel()
 	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest, agentrig.CodexACPOldest) {
@@ -114,7 +114,7 @@ func TestACPForkElsewhere(t *testing.T) {
 	}
 }
 
-// TestACPEdit sends turn 1 again with another text: files and conversation go back
+// TestACPEdit sends turn 1 again with another text. Files and conversation go back
 // together, and the old line stays.
 func TestACPEdit(t *testing.T) {
 	t.Parallel()
@@ -140,8 +140,8 @@ func TestACPEdit(t *testing.T) {
 	}
 }
 
-// TestACPUndo takes turns back in the client and in a terminal while the client is
-// open; the conversation follows at the next prompt.
+// TestACPUndo undoes turns in the client, and in a terminal while the client is open. The
+// conversation follows at the next prompt.
 func TestACPUndo(t *testing.T) {
 	t.Parallel()
 	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest}, agentrig.CodexACPNewest, agentrig.CodexACPOldest) {

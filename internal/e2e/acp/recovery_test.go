@@ -17,8 +17,8 @@ import (
 	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
-// TestACPRateLimit has the model refuse in the middle of a turn after a tool call. The client
-// receives the error as the agent sends it, no call is repeated, and the conversation continues.
+// TestACPRateLimit makes the model refuse in the middle of a turn, after a tool call. The client
+// receives the agent's error unchanged, no call is repeated, and the conversation continues.
 func TestACPRateLimit(t *testing.T) {
 	t.Parallel()
 	for _, agent := range []agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.CodexACPNewest, agentrig.ClaudeACPOldest} {
@@ -124,8 +124,8 @@ func TestACPKilledAndForgotten(t *testing.T) {
 			if stop, err := turn.Stop(s.Ctx); err != nil || stop.Reason != "end_turn" {
 				t.Errorf("the turn ended with %q, %v", stop.Reason, err)
 			}
-			again := s.Model.Calls()[before] // the first one that was made after it
-			// Codex tells of a call some time after it began: then its files are named.
+			again := s.Model.Calls()[before] // the first call after it
+			// Codex reports a call some time after it began; in that case the text names its files.
 			for _, text := range []string{"echo 1 > a.txt", "answer one", "echo first >> ledger", "begun"} {
 				if !strings.Contains(everything(again), text) {
 					t.Errorf("the model is not sent %q:\n%s", text, transcriptOf(again))
@@ -140,7 +140,7 @@ func TestACPKilledAndForgotten(t *testing.T) {
 	}
 }
 
-// withChildren is the process that has some: the one that runs the tool.
+// withChildren returns the process that has child processes, which is the one that runs the tool.
 func (s *acpStage) withChildren(pids []int) int {
 	s.Helper()
 	for _, pid := range pids {
@@ -161,9 +161,9 @@ func count(all []string, one string) (n int) {
 	return n
 }
 
-// TestACPTranscriptDeleted continues a session whose transcript was deleted. segno writes it back:
-// the agent continues its own session, and the model receives the same request as with the
-// transcript.
+// TestACPTranscriptDeleted continues a session whose transcript was deleted. segno writes the
+// transcript back: the agent continues its own session, and the model receives the same request as
+// before.
 func TestACPTranscriptDeleted(t *testing.T) {
 	t.Parallel()
 	for _, agent := range []agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.CodexACPNewest, agentrig.ClaudeACPOldest} {
@@ -224,7 +224,7 @@ func TestACPDeletedWhileRunning(t *testing.T) {
 	}
 }
 
-// lists checks that session/list has the ids the client knows, and no others.
+// lists checks that session/list has the ids that the client knows, and no others.
 func (c *chat) lists(want ...string) {
 	c.s.Helper()
 	list, err := c.List(c.s.Ctx, c.s.Rig.Project)
@@ -255,7 +255,7 @@ func (s *acpStage) deleteTranscripts() {
 	}
 }
 
-// TestACPDirectoryMoved moves the project and comes back in its new place.
+// TestACPDirectoryMoved moves the project and continues in its new directory.
 func TestACPDirectoryMoved(t *testing.T) {
 	t.Parallel()
 	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest, agentrig.CodexACPOldest) {
@@ -287,8 +287,8 @@ func TestACPDirectoryMoved(t *testing.T) {
 	}
 }
 
-// TestACPClientComesBack restarts client, segno and agent, and goes on with the id
-// of before; a session that was never prompted is found again too.
+// TestACPClientComesBack restarts client, segno and agent, and continues with the same id. It also
+// finds a session again that never had a prompt.
 func TestACPClientComesBack(t *testing.T) {
 	t.Parallel()
 	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest}, agentrig.CodexACPNewest, agentrig.CodexACPOldest) {
@@ -317,7 +317,7 @@ func TestACPClientComesBack(t *testing.T) {
 	}
 }
 
-// shown is all that updates have told the client so far.
+// shown returns the content of all updates that the client has received so far.
 func (c *chat) shown() string {
 	var b strings.Builder
 	for _, m := range c.Messages() {

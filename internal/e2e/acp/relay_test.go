@@ -13,9 +13,8 @@ import (
 	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
-// TestACPIsByteForByte has a conversation through segno with a tap on each side of
-// it, and compares what went in with what came out: only what segno means to change
-// may differ.
+// TestACPIsByteForByte runs a conversation through segno with a tap on each side, and compares
+// segno's input with its output. They may differ only in the parts that segno intends to change.
 func TestACPIsByteForByte(t *testing.T) {
 	t.Parallel()
 	for _, agent := range []agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest} {
@@ -45,7 +44,7 @@ func TestACPIsByteForByte(t *testing.T) {
 	}
 }
 
-// tapped is a command with a tap in front of it that logs to dir.
+// tapped returns a command behind a tap that logs to dir.
 func (s *acpStage) tapped(dir string, command ...string) []string {
 	s.Helper()
 	self, err := os.Executable()
@@ -55,8 +54,7 @@ func (s *acpStage) tapped(dir string, command ...string) []string {
 	return append([]string{self}, acptest.TapArgs(dir, command...)...)
 }
 
-// compareTaps compares both directions of two taps, near the client and near the
-// agent.
+// compareTaps compares both directions of two taps, one near the client and one near the agent.
 func compareTaps(t *testing.T, near, far string) {
 	t.Helper()
 	nearIn, nearOut, err := acptest.Tapped(near)
@@ -100,7 +98,7 @@ func compareLines(t *testing.T, which string, sent, arrived []acp.Message) {
 	}
 }
 
-// inserted reports whether b is a with bytes put in, at a few places.
+// inserted reports whether b is a with bytes inserted at a few places.
 func inserted(a, b []byte) bool {
 	i := 0
 	for _, c := range b {
@@ -111,8 +109,8 @@ func inserted(a, b []byte) bool {
 	return i == len(a)
 }
 
-// TestACPX drives an agent behind segno with a client of another maker, once and
-// over several of its processes.
+// TestACPX drives an agent behind segno with a client by another vendor, in one process and over
+// several processes.
 func TestACPX(t *testing.T) {
 	t.Parallel()
 	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest, agentrig.CodexACPOldest) {
@@ -135,7 +133,7 @@ func TestACPX(t *testing.T) {
 }
 
 // acpx runs acpx and returns its output. The background process of acpx refuses a prompt while it
-// ends. The prompt is then repeated.
+// ends; this method then repeats the prompt.
 func (s *acpStage) acpx(command string, args ...string) string {
 	s.Helper()
 	for {
@@ -153,8 +151,8 @@ func (s *acpStage) acpx(command string, args ...string) string {
 	}
 }
 
-// TestACPHooksToo also enables the agent's hooks. Every turn is recorded once, by the process that
-// holds the session's lease.
+// TestACPHooksToo also enables the agent's hooks. The process that holds the session's lease
+// records every turn, and only once.
 func TestACPHooksToo(t *testing.T) {
 	t.Parallel()
 	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest) {

@@ -35,7 +35,8 @@ func newACPStage(t *testing.T, agent agentrig.ACPAgent, files map[string]string)
 	return &acpStage{Stage: stage, agent: acp, answer: "allow_once"}
 }
 
-// cases returns all cases if suites are tried whole, and only the first list in others. No test is skipped.
+// cases returns all cases if suites are tried whole, and otherwise only the first list. No test is
+// skipped.
 func cases[T any](always []T, more ...T) []T {
 	if soak.IsWhole() {
 		return append(always, more...)
@@ -43,7 +44,7 @@ func cases[T any](always []T, more ...T) []T {
 	return always
 }
 
-// behind is the command line of an agent behind segno.
+// behind returns the command line of an agent behind segno.
 func (s *acpStage) behind(agent ...string) []string {
 	return slices.Concat([]string{s.Binary, "--store", s.Store, "acp", "--"}, agent)
 }
@@ -53,7 +54,7 @@ type chat struct {
 	*acptest.Client
 	s       *acpStage
 	session string
-	turns   int // prompts sent, of this client's
+	turns   int // prompts that this client has sent
 }
 
 // connect starts segno and the agent behind it, and initialises them.
@@ -75,7 +76,7 @@ func (s *acpStage) connectTo(command ...string) *chat {
 	return ch
 }
 
-// dump shows what a client of a failed test saw.
+// dump logs the messages of the client of a failed test.
 func (c *chat) dump() {
 	c.Kill()
 	if !c.s.Failed() {
@@ -99,8 +100,8 @@ func (s *acpStage) open() *chat {
 	return c
 }
 
-// begin sends session/METHOD with more params than its directory and makes the
-// session the chat's.
+// begin sends session/METHOD with further params beside the directory, and makes the session the
+// chat's.
 func (c *chat) begin(method, from string, more map[string]any) acptest.Received {
 	c.s.Helper()
 	params := map[string]any{"cwd": c.s.Rig.Project, "mcpServers": []any{}}
@@ -120,7 +121,7 @@ func (c *chat) begin(method, from string, more map[string]any) acptest.Received 
 	return r
 }
 
-// ask prompts and returns how the turn ended.
+// ask prompts and returns the turn and its end.
 func (c *chat) ask(text string) (*acptest.Turn, acptest.Stop, error) {
 	c.s.Helper()
 	c.turns++
@@ -132,7 +133,7 @@ func (c *chat) ask(text string) (*acptest.Turn, acptest.Stop, error) {
 	return turn, stop, err
 }
 
-// say prompts a turn that has to end well, and returns what the agent said in it.
+// say runs a turn that must end well, and returns the agent's text in it.
 func (c *chat) say(text string) string {
 	c.s.Helper()
 	turn, stop, err := c.ask(text)
@@ -142,7 +143,7 @@ func (c *chat) say(text string) string {
 	return turn.Said()
 }
 
-// hangUp closes the client's side; segno has to follow in good order.
+// hangUp closes the client's side. segno must then end without an error.
 func (c *chat) hangUp() {
 	c.s.Helper()
 	if ids := c.Unanswered(); len(ids) > 0 {
@@ -161,7 +162,7 @@ func (c *chat) hangUp() {
 	}
 }
 
-// agentPID is the agent's process: segno's only child.
+// agentPID returns the id of the agent's process, which is segno's only child.
 func (c *chat) agentPID() int {
 	c.s.Helper()
 	pids := e2erig.ChildrenOf(c.s.T, c.PID())
@@ -171,18 +172,18 @@ func (c *chat) agentPID() int {
 	return pids[0]
 }
 
-// shell is a step in which the agent runs a command.
+// shell returns a step in which the agent runs a command.
 func (s *acpStage) shell(command string) map[string]any { return s.agent.Shell(command) }
 
-// saidAnd is a step with a text and then a command: the text is what stays of the
-// step in a transcript whose tool never came back.
+// saidAnd returns a step with a text and then a command. If the tool does not return, only the text
+// of the step stays in the transcript.
 func (s *acpStage) saidAnd(text, command string) map[string]any {
 	step := s.agent.Shell(command)
 	step["text"] = text
 	return step
 }
 
-// ledger is the lines of a file in the project.
+// ledger returns the lines of a file in the project.
 func (s *acpStage) ledger(name string) []string {
 	s.Helper()
 	data, err := os.ReadFile(s.Path(name))
@@ -192,7 +193,7 @@ func (s *acpStage) ledger(name string) []string {
 	return strings.Fields(string(data))
 }
 
-// heard checks that the model's call for a prompt holds texts, and no others.
+// heard checks that the model's call for a prompt contains the texts has, and not the texts hasNot.
 func (s *acpStage) heard(prompt string, has, hasNot []string) {
 	s.Helper()
 	var call fakemodel.Request
@@ -216,8 +217,8 @@ func (s *acpStage) heard(prompt string, has, hasNot []string) {
 	}
 }
 
-// everything returns the complete conversation of a model call, with results and inputs, except for
-// the scripts: they name tool calls that may not have happened.
+// everything returns the complete conversation of a model call, with results and inputs, but
+// without the scripts, because they name tool calls that may not have happened.
 func everything(r fakemodel.Request) string {
 	var b strings.Builder
 	for _, m := range r.Messages() {
@@ -229,8 +230,8 @@ func everything(r fakemodel.Request) string {
 	return b.String()
 }
 
-// directive is a script: [prompt] writes every > in one otherwise. What a record
-// quotes of it may be cut short.
+// directive matches a script, in which [prompt] escapes every >. A record may quote only the
+// beginning of a script.
 var directive = regexp.MustCompile(`<<fake \[[^>\n]*(\]>>)?`)
 
 func transcriptOf(r fakemodel.Request) string {
@@ -259,7 +260,7 @@ func (s *acpStage) checkTurns(prompts ...string) []e2erig.Checkpoint {
 	return ts
 }
 
-// metaSegno is what a result says of segno's part in it.
+// metaSegno decodes segno's metadata in a result.
 func metaSegno(t *testing.T, r acptest.Received, v any) {
 	t.Helper()
 	at := r.Find(r.Result, "_meta", "segno")

@@ -1,4 +1,4 @@
-// Package agents_test continues conversations of one real agent in another one.
+// Package agents_test continues conversations of one real agent in another.
 package agents_test
 
 import (
@@ -22,7 +22,7 @@ type pair struct {
 	codex *agentrig.Codex
 }
 
-// scenario runs on the oldest pair of versions or on the newest, under SEGNO_SOAK on both.
+// scenario runs on the oldest or the newest pair of versions; under SEGNO_SOAK, on both.
 func scenario(t *testing.T, isNewest bool, do func(*pair)) {
 	t.Helper()
 	t.Parallel()
@@ -40,7 +40,7 @@ func scenario(t *testing.T, isNewest bool, do func(*pair)) {
 	}
 }
 
-// resumed is what resume --with --json prints.
+// resumed is the output of resume --with --json.
 type resumed struct {
 	Session, Dir, Agent, Native string
 	Command, From               []string
@@ -70,8 +70,8 @@ func (s *pair) exec(prompt string, resume ...string) string {
 	return res.Thread
 }
 
-// flat is the conversation of a request as one text per block, without what the agent adds and
-// without the model's thoughts. Both agents' requests then compare.
+// flat returns the conversation of a request as one text per block, without the agent's own texts and the
+// model's thoughts, so that a test can compare the requests of both agents.
 func flat(r fakemodel.Request) (out []string) {
 	for _, m := range r.Messages() {
 		for _, b := range m.Blocks {
@@ -94,7 +94,7 @@ func flat(r fakemodel.Request) (out []string) {
 	return out
 }
 
-// history is flat of the newest model call, up to the prompt that begins with a word.
+// history returns flat for a model call, up to the prompt that begins with a word.
 func history(t *testing.T, r fakemodel.Request, prompt string) []string {
 	t.Helper()
 	all := flat(r)
@@ -116,7 +116,7 @@ func (s *pair) same(what string, want, got []string) {
 func TestClaudeToCodexAndBack(t *testing.T) {
 	scenario(t, true, func(s *pair) {
 		long := "seq 5000"
-		if s.codex.Version == agentrig.CodexOldest { // it shortens long results
+		if s.codex.Version == agentrig.CodexOldest { // this version shortens long results
 			long = "seq 5"
 		}
 		session := s.Say(e2erig.Prompt("alpha", s.Writes("a.txt", "1\n"), e2erig.Bash(long), "one"))
@@ -149,8 +149,8 @@ func TestClaudeToCodexAndBack(t *testing.T) {
 	})
 }
 
-// TestCodexToClaude continues a session of Codex in Claude Code, undoes a turn there, forks it and continues
-// the fork.
+// TestCodexToClaude continues a session of Codex in Claude Code, undoes a turn there, forks the thread and
+// continues the fork.
 func TestCodexToClaude(t *testing.T) {
 	scenario(t, false, func(s *pair) {
 		shell := func(cmd string) map[string]any {
@@ -174,7 +174,7 @@ func TestCodexToClaude(t *testing.T) {
 		}
 		s.Say(e2erig.Prompt("delta", s.Writes("new.txt", "4\n"), "four"), "--resume", r.Session)
 		got := history(s.T, s.CallFor("delta"), "delta")
-		for i, line := range want { // Claude Code's API has objects as inputs only
+		for i, line := range want { // Claude Code's API allows only objects as inputs
 			want[i] = strings.Replace(line, "apply_patch null", `apply_patch {"input":"*** no patch"}`, 1)
 		}
 		s.same("Claude's model", want, got)
@@ -222,7 +222,7 @@ func TestCodexToClaude(t *testing.T) {
 	})
 }
 
-// TestSegno continues a session of Claude Code in segno's own agent, and that in Codex.
+// TestSegno continues a session of Claude Code in segno's own agent, and then in Codex.
 func TestSegno(t *testing.T) {
 	scenario(t, true, func(s *pair) {
 		session := s.Say(e2erig.Prompt("alpha", map[string]any{"thinking": "hm", "text": "two calls", "tools": []any{e2erig.Bash("echo x"), s.Writes("b.txt", "1\n")}}, "one"))
@@ -257,7 +257,7 @@ func TestSegno(t *testing.T) {
 // last returns the n-th turn from the end.
 func last(ts []e2erig.Checkpoint, n int) e2erig.Checkpoint { return ts[len(ts)-n] }
 
-// firstAnswer returns the id of the first record of the model with words in a session of Claude Code.
+// firstAnswer returns the id of the model's first record with a text in a session of Claude Code.
 func firstAnswer(s *pair, session string) string {
 	s.Helper()
 	for line := range strings.Lines(s.Transcript(session)) {

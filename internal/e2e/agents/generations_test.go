@@ -18,7 +18,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
 )
 
-// TestGenerationsOfRealAgents kills the runner of an experiment with Claude Code and Codex. Both go on in the
+// TestGenerationsOfRealAgents kills the runner of an experiment with Claude Code and Codex. Both continue the
 // conversations of the newest checkpoint, and do nothing twice.
 func TestGenerationsOfRealAgents(t *testing.T) {
 	t.Parallel()
@@ -102,7 +102,7 @@ prompt = '''` + script("exec_command", "cmd") + `'''
 	return &village{t, dir, env}
 }
 
-// script is a prompt with three turns, each with one command.
+// script returns a prompt with three turns, each with one command.
 func script(tool, argument string) string {
 	var steps []any
 	for turn := 1; turn <= 3; turn++ {
@@ -122,7 +122,7 @@ func (x *village) command() *exec.Cmd {
 	return cmd
 }
 
-// killAfter runs the experiment, and kills the runner after it printed a text.
+// killAfter runs the experiment, and kills the runner after it has printed a text.
 func (x *village) killAfter(text string) {
 	x.Helper()
 	cmd := x.command()
@@ -152,10 +152,10 @@ func (x *village) killAfter(text string) {
 		x.Error(err)
 	}
 	_, _ = io.Copy(io.Discard, stdout)
-	_ = cmd.Wait() // it was killed
+	_ = cmd.Wait() // the runner was killed
 }
 
-// checkConversations checks that each conversation has each turn, and nothing of segno.
+// checkConversations checks that each conversation has each turn, and no text of segno.
 func (x *village) checkConversations() {
 	x.Helper()
 	found := 0

@@ -19,7 +19,7 @@ import (
 )
 
 // TestPauseOfClaudeCode pauses an experiment in the middle of a turn, and wakes it on another machine: with another
-// home, another store and other paths. The model sees the conversation go on, and no login travels.
+// home, another store and other paths. The model receives the continued conversation, and the archive has no login.
 func TestPauseOfClaudeCode(t *testing.T) {
 	t.Parallel()
 	claude, err := agentrig.Install(t.Context(), agentrig.ClaudeNewest)
@@ -139,7 +139,7 @@ func (m *machine) await(name string) {
 	m.Fatalf("there is no %s", name)
 }
 
-// checkArchive checks that an archive has the conversation, and in no form the login.
+// checkArchive checks that an archive has the conversation, and does not have the login in any form.
 func (m *machine) checkArchive(path string) {
 	m.Helper()
 	r, err := archive.Open(path)

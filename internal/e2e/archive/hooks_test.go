@@ -14,8 +14,8 @@ import (
 const hookSettings = `{"hooks":{"SessionStart":[{"hooks":[{"type":"command","command":"touch ran"}]}],
 "UserPromptSubmit":[{"hooks":[{"type":"command","command":"touch ran"}]}]}}`
 
-// TestNoHookOfAnArchiveRuns has a project in which the agent runs a hook through a link. The project
-// is packed and unpacked elsewhere in each way, the agent works there, and the hook does not run.
+// TestNoHookOfAnArchiveRuns packs a project in which the agent runs a hook through a link, and
+// unpacks it elsewhere in each way. The agent works there, and the hook does not run.
 func TestNoHookOfAnArchiveRuns(t *testing.T) {
 	e2erig.Scenario(t, map[string]string{"docs/settings.json": hookSettings, "sub/x": "x\n"}, func(s *e2erig.Stage) {
 		project := s.Rig.Project
@@ -32,7 +32,7 @@ func TestNoHookOfAnArchiveRuns(t *testing.T) {
 		checkpoint, thread := filepath.Join(s.TempDir(), "run.ckpt"), filepath.Join(s.TempDir(), "thread.ckpt")
 		s.Segno("pack", "-o", checkpoint)
 		s.Segno("pack", "--thread", "-o", thread)
-		forged, err := filepath.Abs("../../../archive/testdata/linked.ckpt") // by hand, with the same links
+		forged, err := filepath.Abs("../../../archive/testdata/linked.ckpt") // made by hand, with the same links
 		if err != nil {
 			s.Fatal(err)
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
 )
 
-// TestLinesMove packs checkpoints on both sides of a compaction, and one on a new line after
-// an undo, whose session segno cut itself.
+// TestLinesMove packs checkpoints on both sides of a compaction, and one on a new line after an
+// undo, whose session segno has cut.
 func TestLinesMove(t *testing.T) {
 	e2erig.ScenarioOnNewest(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
 		session := s.Say(e2erig.Prompt("alpha", e2erig.Bash("echo 1 > a.txt"), "one"))
@@ -47,8 +47,8 @@ func TestLinesMove(t *testing.T) {
 	})
 }
 
-// TestSegnoGoesOnElsewhere enables segno on the other machine, whose store knows nothing of the
-// session. The turns of the archive are there, and so is the next one.
+// TestSegnoGoesOnElsewhere enables segno on the other machine, whose store does not have the
+// session. The store then has the turns of the archive, and the next turn.
 func TestSegnoGoesOnElsewhere(t *testing.T) {
 	e2erig.ScenarioOnNewest(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
 		session := s.Say(e2erig.Prompt("alpha", e2erig.Bash("echo 1 > a.txt"), "one"))

@@ -49,8 +49,8 @@ func packed(s *e2erig.Stage, checkpoint string) *archive.Reader {
 	return r
 }
 
-// elsewhere unpacks an archive on another machine: another home and another path. It returns the
-// agent there and what was unpacked.
+// elsewhere unpacks an archive on another machine, that is, in another home and another path. It
+// returns the agent there and the unpacked session.
 func elsewhere(s *e2erig.Stage, r *archive.Reader, isNew bool) (*agentrig.Rig, pack.UnpackedAgent) {
 	s.Helper()
 	rig, err := agentrig.New(s.TempDir(), s.Rig.Bin, s.Rig.ModelURL)
@@ -68,9 +68,9 @@ func elsewhere(s *e2erig.Stage, r *archive.Reader, isNew bool) (*agentrig.Rig, p
 	return rig, got.Agents[0]
 }
 
-// resumed has the agent of a rig continue a session with a prompt, and returns what the model
-// received first. Newer versions of the agent tell the model, behind the prompt, that the working
-// directory is another one now. That message is checked and left out.
+// resumed makes the agent of a rig continue a session with a prompt, and returns the model's
+// first input. After the prompt, newer versions of the agent inform the model about the new
+// working directory. resumed checks that message and omits it.
 func resumed(s *e2erig.Stage, rig *agentrig.Rig, prompt string, args ...string) []fakemodel.Message {
 	s.Helper()
 	before := len(s.Model.Calls())
@@ -94,7 +94,7 @@ func resumed(s *e2erig.Stage, rig *agentrig.Rig, prompt string, args ...string) 
 }
 
 // TestASessionMovesToAnotherHome packs an earlier turn and the head, and continues both with the
-// real agent in other homes and at other paths, at last after everything of the source is gone.
+// real agent in other homes and at other paths, the last time after the source has been deleted.
 func TestASessionMovesToAnotherHome(t *testing.T) {
 	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
 		session := s.Say(e2erig.Prompt("alpha", s.Writes("new.txt", "1\n"), e2erig.Bash("seq 3; cat a.txt new.txt"), "answer one"))
@@ -149,7 +149,7 @@ func TestASessionMovesToAnotherHome(t *testing.T) {
 	})
 }
 
-// subagent is a call of the tool that starts one, with its script.
+// subagent returns a call of the tool that starts a subagent, with its script.
 func subagent(steps ...any) map[string]any {
 	return map[string]any{"tool": "Agent", "input": map[string]any{"description": "sub", "subagent_type": "general-purpose",
 		"prompt": e2erig.Prompt("sub", steps...)}}

@@ -61,7 +61,8 @@ func TestTheVerbsMoveARun(t *testing.T) {
 			s.Errorf("the conversation (-want +got):\n%s", diff)
 		}
 
-		// This machine wrote the archive. The session's id is taken here, so it gets another one.
+		// This machine wrote the archive. Here the session's id is in use, so the session gets
+		// another one.
 		s.JSON(&got, "unpack", file, "--to", filepath.Join(s.TempDir(), "here"))
 		if got.Agents[0].Session == "" || got.Agents[0].Session == session {
 			s.Errorf("unpacked here, the session is %q", got.Agents[0].Session)

@@ -31,7 +31,7 @@ func TestCompactFirstAfterResume(t *testing.T) {
 			}
 		}
 
-		// Undo crosses the compaction and comes back to the turn before it.
+		// Undo goes back over the compaction to the turn before it.
 		s.Segno("undo", "2", "-y")
 		if got := s.Read("a.txt"); got != "2\n" || s.Head().Turn != 2 {
 			s.Errorf("undo of the turns since the compaction left %q at t%d", got, s.Head().Turn)
@@ -41,7 +41,7 @@ func TestCompactFirstAfterResume(t *testing.T) {
 			s.Errorf("redo left %q", got)
 		}
 
-		// A fork from before the compaction has the turns themselves, no summary.
+		// A fork from before the compaction has the turns themselves and no summary.
 		var f struct {
 			Dir     string
 			Command []string
@@ -67,8 +67,8 @@ func TestCompactFirstAfterResume(t *testing.T) {
 	})
 }
 
-// TestAutoCompaction has the agent compact without being asked, in the middle of the
-// first turn of a resumed session.
+// TestAutoCompaction makes the agent compact automatically, in the middle of the first turn
+// of a resumed session.
 func TestAutoCompaction(t *testing.T) {
 	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
 		session := s.Say(e2erig.Prompt("alpha", s.Writes("a.txt", "1\n"), "one"))

@@ -16,7 +16,8 @@ import (
 	"github.com/dalsegno/segno/internal/testing/serverrig"
 )
 
-// asSQL makes a process of the test a program that executes statements in a SQLite database: FILE STATEMENTS.
+// asSQL is the variable that makes a process of the test binary execute statements in a SQLite database. Its
+// arguments are FILE STATEMENTS.
 const asSQL = "SEGNO_TEST_SQL"
 
 func sqlMain() {
@@ -67,7 +68,7 @@ func (d *databases) run(name string, args ...string) string {
 	return string(out)
 }
 
-// change is a step in which the agent executes statements in both databases.
+// change returns a step in which the agent executes statements in both databases.
 func (d *databases) change(statements string) map[string]any {
 	return e2erig.Bash(fmt.Sprintf(`psql -qX -v ON_ERROR_STOP=1 -c "%[1]s" '%[2]s' && %[3]s=1 '%[4]s' dev.db "%[1]s"`, statements, d.url, asSQL, os.Args[0]))
 }
@@ -113,8 +114,9 @@ func (d *databases) wantDump(when, want string) {
 	}
 }
 
-// TestDatabasesMoveWithTheConversation has the agent's commands change two databases, and compares dumps after each move.
-// Then the PostgreSQL server takes away a right in mid-turn, which the agent's user sees, and so do all later commands.
+// TestDatabasesMoveWithTheConversation changes two databases with the agent's commands, and compares dumps after each
+// move. Then the PostgreSQL server revokes a right in the middle of a turn. The agent's user and all later commands
+// receive an error.
 func TestDatabasesMoveWithTheConversation(t *testing.T) {
 	e2erig.ScenarioOnNewest(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
 		d := newDatabases(s)
@@ -145,7 +147,7 @@ func TestDatabasesMoveWithTheConversation(t *testing.T) {
 		there := &databases{s, filepath.Join(fork, "dev.db"), "", strings.Replace(d.admin, "/dev?", "/dev_fork?", 1)}
 		there.wantDump("the fork", states[2])
 
-		// The right to read is taken away while the agent works.
+		// Revoke the right to read while the agent works.
 		hide := e2erig.Bash("psql -qX -c 'ALTER TABLE items OWNER TO postgres' '" + d.admin + "'")
 		s.Say(e2erig.Prompt("hide", hide, s.Writes("a.txt", "9\n"), "done"), "--resume", s.Head().Session)
 		if !s.Head().Partial {

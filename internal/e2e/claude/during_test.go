@@ -10,7 +10,7 @@ import (
 )
 
 // TestAUserWorksWhileTheAgentDoes lets a user save, make and delete files while a turn reads, edits and
-// writes other files. None of the three is the turn's, and an undo leaves them as they are.
+// writes other files. None of the three belongs to the turn, and an undo does not change them.
 func TestAUserWorksWhileTheAgentDoes(t *testing.T) {
 	files := map[string]string{"a.txt": "zero\n", "mine.txt": "0\n", "doomed.txt": "0\n"}
 	e2erig.Scenario(t, files, func(s *e2erig.Stage) {

@@ -73,9 +73,9 @@ func (r *repository) wantFile(path, want string) {
 	}
 }
 
-// TestASessionInASubdirectory works above the directory it was started in, by a tool and
-// by the shell. All of it is undone, and the conversation continues in the same
-// subdirectory, there and in a fork.
+// TestASessionInASubdirectory works above the directory in which the agent was started,
+// with a tool and with the shell. An undo reverts all of it, and the conversation continues
+// in the same subdirectory, there and in a fork.
 func TestASessionInASubdirectory(t *testing.T) {
 	e2erig.ScenarioOnNewest(t, nil, func(s *e2erig.Stage) {
 		r := newRepository(s, map[string]string{".git/HEAD": "ref: refs/heads/main\n", ".git/objects/x": "", ".git/refs/x": "",
@@ -129,8 +129,8 @@ func TestASessionInASubdirectory(t *testing.T) {
 	})
 }
 
-// TestASessionThatCannotBeRecorded starts the agent in its home directory: it works, and
-// shows its user once why nothing is recorded.
+// TestASessionThatCannotBeRecorded starts the agent in its home directory. The agent works,
+// and the user receives the reason once why segno records nothing.
 func TestASessionThatCannotBeRecorded(t *testing.T) {
 	e2erig.ScenarioOnNewest(t, nil, func(s *e2erig.Stage) {
 		r := newRepository(s, nil)
@@ -150,7 +150,7 @@ func TestASessionThatCannotBeRecorded(t *testing.T) {
 		if out, code := s.Try("doctor"); code == 0 || !strings.Contains(out, "was not recorded") {
 			s.Errorf("doctor ends with %d: %s", code, out)
 		}
-		if err := os.Remove(filepath.Join(s.Store, "hook.log")); err != nil { // it names the failure
+		if err := os.Remove(filepath.Join(s.Store, "hook.log")); err != nil { // it has the failure
 			s.Error(err)
 		}
 	})

@@ -13,9 +13,9 @@ import (
 	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
-// TestEveryTurnIsACheckpoint drives the agent in print mode through edits by its
-// own tool, by sed, by rm, mv and chmod, with a person's edit between two turns,
-// and goes back and forth over them.
+// TestEveryTurnIsACheckpoint drives the agent in print mode through edits by its own tool, by
+// sed, by rm, mv and chmod, with an edit by the user between two turns. It then moves back
+// and forth over them.
 func TestEveryTurnIsACheckpoint(t *testing.T) {
 	e2erig.Scenario(t, map[string]string{"src/a.go": "package a // one\n", ".env": "SECRET=1\n", "build/out": "artefact\n"}, func(s *e2erig.Stage) {
 		states := []string{s.Tree()}
@@ -23,7 +23,7 @@ func TestEveryTurnIsACheckpoint(t *testing.T) {
 		states = append(states, s.Tree())
 		s.Say(e2erig.Prompt("second", e2erig.Bash("sed -i s/one/two/ src/a.go && rm -r build .env && chmod 755 src/b.go && mv src/b.go src/c.go"), "done 2"), "--resume", session)
 		states = append(states, s.Tree())
-		s.Write("README.md", "mine\n") // a person, between turns
+		s.Write("README.md", "mine\n") // the user, between turns
 		withMine := s.Tree()
 		s.Say(e2erig.Prompt("third", e2erig.Bash("echo more >> src/c.go; false"), "done 3"), "--resume", session)
 
@@ -157,8 +157,8 @@ func TestUndoneConversationGoesOn(t *testing.T) {
 	})
 }
 
-// TestContinueFindsTheHeadSession checks that the agent's own "go on with the
-// newest" opens the head session of the thread.
+// TestContinueFindsTheHeadSession checks that the agent's own --continue opens the session at
+// the head of the thread.
 func TestContinueFindsTheHeadSession(t *testing.T) {
 	e2erig.Scenario(t, nil, func(s *e2erig.Stage) {
 		session := s.Say(e2erig.Prompt("alpha", "one"))
@@ -176,7 +176,7 @@ func TestContinueFindsTheHeadSession(t *testing.T) {
 	})
 }
 
-// TestForkIsExact forks at turn 2 of 5 and goes on there with the real agent.
+// TestForkIsExact forks at turn 2 of 5 and continues there with the real agent.
 func TestForkIsExact(t *testing.T) {
 	e2erig.Scenario(t, map[string]string{"a.txt": "0\n", ".env": "SECRET\n"}, func(s *e2erig.Stage) {
 		session := s.Say(e2erig.Prompt("turn one", s.Writes("a.txt", "1\n"), "one"))

@@ -70,7 +70,7 @@ func (s *stage) write(path, content string) {
 	}
 }
 
-// onlyRollouts checks that no other file of the source came along.
+// onlyRollouts checks that the archive brought no other file of the source.
 func (s *stage) onlyRollouts(a *agentrig.Codex, names []string) {
 	s.Helper()
 	for _, name := range names {

@@ -1,4 +1,4 @@
-// Package codex_test runs the real Codex: on sessions that transcript/codex wrote, and with segno's
+// Package codex_test runs the real Codex on sessions that transcript/codex wrote, and with segno's
 // hooks.
 package codex_test
 
@@ -65,7 +65,7 @@ func (s *stage) install(v agentrig.CodexVersion) *agentrig.Codex {
 	return a
 }
 
-// transcripts are the sessions of an installation.
+// transcripts returns the reader of an installation's sessions.
 func (s *stage) transcripts(a *agentrig.Codex) *codex.Transcripts {
 	return codex.New(a.CodexHome(), codex.Options{})
 }
@@ -85,8 +85,8 @@ func (s *stage) say(a *agentrig.Codex, prompt string, subcommand ...string) (seg
 	return segno.SessionID(res.Thread), calls[0].Messages()
 }
 
-// prompts are those of a session of five turns with tools: parallel calls, and text beyond
-// ASCII.
+// prompts returns the prompts of a session of five turns with tools, with parallel calls and text
+// beyond ASCII.
 func prompts() []string {
 	return []string{
 		e2erig.Prompt("one", shell("echo one > a.txt; cat a.txt"), "A1"),
@@ -98,14 +98,14 @@ func prompts() []string {
 	}
 }
 
-// isNotice reports whether Codex itself added a message: about a directory or about the
-// places of its files.
+// isNotice reports whether Codex itself added a message, about a directory or about the paths of
+// its files.
 func isNotice(m fakemodel.Message) bool {
 	return m.Role == "developer" || m.Role == "user" && !strings.Contains(m.Text(), "<<fake")
 }
 
-// sameContext compares what the model sees of a moved session with what it saw of the original: the
-// same messages, then perhaps notices of the new place, then the prompt.
+// sameContext compares the model's input for a moved session with its input for the original. It
+// must have the same messages, then perhaps notices about the new directory, then the prompt.
 func (s *stage) sameContext(name string, got, want []fakemodel.Message) {
 	s.Helper()
 	prompt := len(want) - 1
@@ -132,7 +132,8 @@ func show(all []fakemodel.Message) string {
 	return b.String()
 }
 
-// record makes the session of prompts and returns it with the first request of each turn.
+// record makes the session of prompts. It returns the session's id and the first request of each
+// turn.
 func (s *stage) record() (segno.SessionID, [][]fakemodel.Message) {
 	s.Helper()
 	var id segno.SessionID
@@ -151,7 +152,7 @@ func (s *stage) record() (segno.SessionID, [][]fakemodel.Message) {
 	return id, requests
 }
 
-// capture captures a session whole and returns the position at the end of each turn.
+// capture captures a whole session and returns the position at the end of each turn.
 func (s *stage) capture(a *agentrig.Codex, id segno.SessionID) []segno.Position {
 	s.Helper()
 	batch := s.store.Objects().Batch()
@@ -188,8 +189,8 @@ func (s *stage) cut(a *agentrig.Codex, p segno.Position, dir string) segno.Sourc
 }
 
 // TestCutAtEveryTurn cuts a session at each turn into another home and another directory, and into
-// the same home. The real Codex resumes it there: the model sees what it saw of the original at
-// that turn.
+// the same home. The real Codex resumes it there, and the model receives the same conversation as
+// at that turn of the original.
 func TestCutAtEveryTurn(t *testing.T) {
 	scenario(t, func(s *stage) {
 		id, requests := s.record()
@@ -201,7 +202,7 @@ func TestCutAtEveryTurn(t *testing.T) {
 		other := s.install(s.agent.Version)
 		for k := range len(requests) - 1 {
 			p := positions[k]
-			if k%2 == 1 { // from the store alone
+			if k%2 == 1 { // only from the store
 				p.Path, p.Session = "", "00000000-0000-4000-8000-000000000000"
 			}
 			for name, at := range map[string]*agentrig.Codex{"elsewhere": other, "in the same home": s.agent} {
@@ -241,7 +242,7 @@ func (s *stage) continues(a *agentrig.Codex, src segno.Source, of segno.Position
 func TestForkedLineage(t *testing.T) {
 	scenario(t, func(s *stage) {
 		if s.agent.Version == agentrig.CodexOldest {
-			return // it has no fork without a terminal
+			return // it cannot fork without a terminal
 		}
 		first, _ := s.say(s.agent, prompts()[0])
 		second, _ := s.say(s.agent, prompts()[1], "fork", string(first))
@@ -314,14 +315,14 @@ func TestUpgrade(t *testing.T) {
 			s.Errorf("Codex resumed %s as %s", src.Session, thread)
 		}
 		if s.agent.Version == agentrig.CodexOldest {
-			got = got[1:] // the instructions, which the old version does not send as a message
+			got = got[1:] // omit the instructions, which the old version does not send as a message
 		}
 		s.sameContext("in the newest version", got, requests[3])
 	})
 }
 
-// TestTerminal continues a cut in another directory with the command that a user gets. Codex
-// asks nothing and works in that directory.
+// TestTerminal continues a cut in another directory, with the command that segno prints. Codex asks
+// no question and works in that directory.
 func TestTerminal(t *testing.T) {
 	scenario(t, func(s *stage) {
 		id, requests := s.record()
@@ -341,7 +342,8 @@ func TestTerminal(t *testing.T) {
 		if screen := tui.Screen(); !strings.Contains(screen, "A2 é") {
 			s.Fatalf("Codex shows\n%s", screen)
 		}
-		// It is a paste, so that Codex takes no part of it for a key, and it shows whole before it is sent.
+		// Paste the prompt, so that no part of it counts as a key, and wait until all of it is
+		// visible before sending it.
 		if err := tui.Press(agentrig.Key("\x1b[200~" + prompts()[2] + "\x1b[201~")); err != nil {
 			s.Fatal(err)
 		}
@@ -355,11 +357,11 @@ func TestTerminal(t *testing.T) {
 			s.Fatalf("%v: %s", err, tui.Screen())
 		}
 		s.sameContext("in a terminal", s.model.Calls()[before].Messages(), requests[2])
-		// Codex writes its files until it has ended.
+		// Codex may write its files until it ends.
 		if err := tui.WaitText(s.ctx, "A3"); err != nil {
 			s.Fatal(err)
 		}
-		for range 3 { // the first ones stop what it does
+		for range 3 { // the first ones only interrupt its work
 			if tui.Press(agentrig.CtrlC) != nil {
 				break
 			}

@@ -96,11 +96,11 @@ func TestAHealedSessionResumes(t *testing.T) {
 			}
 			healed := segno.SessionID(fmt.Sprintf("01a20562-62f8-7731-83e7-0000000001%02d", n))
 			copied, findings, err := c.Repair(s.ctx, segno.Source{Session: broken, Path: path}, segno.Target{Session: healed, Dir: s.agent.Project}, transcript.LintOptions{})
-			if err != nil || !slices.ContainsFunc(findings, func(f transcript.Finding) bool { return f.Code == d.code }) {
+			if err != nil || !slices.ContainsFunc(findings.Findings, func(f transcript.Finding) bool { return f.Code == d.code }) {
 				s.Errorf("%s: found %+v, %v", d.code, findings, err)
 				continue
 			}
-			if left, err := c.Check(s.ctx, copied, transcript.LintOptions{}); err != nil || len(left) > 0 {
+			if left, err := c.Check(s.ctx, copied, transcript.LintOptions{}); err != nil || len(left.Findings) > 0 {
 				s.Errorf("%s: the copy has %+v, %v", d.code, left, err)
 			}
 			if after, err := os.ReadFile(path); err != nil || string(after) != damaged || filepath.Dir(path) != filepath.Dir(src.Path) {

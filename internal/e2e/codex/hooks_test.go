@@ -108,7 +108,7 @@ func TestEveryTurnIsACheckpoint(t *testing.T) {
 	})
 }
 
-// TestDisableRestoresTheHooksFile enables and disables with and without hooks of the user's.
+// TestDisableRestoresTheHooksFile enables and disables segno with and without hooks of the user.
 func TestDisableRestoresTheHooksFile(t *testing.T) {
 	withHooks(t, nil, func(s *e2erig.Stage, agent *agentrig.Codex) {
 		file := filepath.Join(agent.CodexHome(), "hooks.json")
@@ -137,7 +137,7 @@ func TestDisableRestoresTheHooksFile(t *testing.T) {
 }
 
 // TestTerminalAsksForTrust uses the terminal program. The user trusts the hooks when Codex asks, as
-// doctor says, and interrupts the second of three turns.
+// doctor suggests, and interrupts the second of three turns.
 func TestTerminalAsksForTrust(t *testing.T) {
 	withHooks(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
 		s.Rig.Path = append(s.Rig.Path, filepath.Dir(agent.Bin))
@@ -173,8 +173,8 @@ func TestTerminalAsksForTrust(t *testing.T) {
 	})
 }
 
-// TestResumedInAnotherDirectory continues a session in another directory: its turns there are
-// recorded there.
+// TestResumedInAnotherDirectory continues a session in another directory. segno records the turns
+// in the workspace of that directory.
 func TestResumedInAnotherDirectory(t *testing.T) {
 	withHooks(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
 		session := execTurn(s, agent, "alpha", "echo 1 > a.txt")
@@ -207,7 +207,7 @@ func rolloutText(s *e2erig.Stage, agent *agentrig.Codex) string {
 	return readAll(s, filepath.Join(agent.CodexHome(), "sessions", "*", "*", "*", "*.jsonl"))
 }
 
-// readAll returns the content of the files that match a pattern. A file may be gone meanwhile.
+// readAll returns the content of the files that match a pattern. A file may disappear meanwhile.
 func readAll(s *e2erig.Stage, pattern string) string {
 	s.Helper()
 	files, err := filepath.Glob(pattern)

@@ -13,9 +13,9 @@ import (
 	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
-// TestKilledCodex kills Codex in the middle of a turn, while the model answers. The turn is recorded
-// as interrupted, without what the user wrote later. After an undo of it, the conversation of the
-// turn before goes on.
+// TestKilledCodex kills Codex in the middle of a turn, while the model answers. segno records the
+// turn as interrupted, without the user's later changes. After an undo of that turn, the
+// conversation continues from the previous one.
 func TestKilledCodex(t *testing.T) {
 	withHooks(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
 		term := open(s, agent)

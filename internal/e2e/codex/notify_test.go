@@ -14,9 +14,9 @@ import (
 	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
-// withoutHooks runs a scenario on each version of Codex, which runs no hooks: the newest one because
-// the user trusts none, the oldest one like a version that has none. Codex also notifies a program
-// of the user, which appends to the file that it gets.
+// withoutHooks runs a scenario on each version of Codex, without hooks: in the newest version because
+// the user trusts none, in the oldest one as in a version without hooks. Codex also notifies a
+// program of the user, which appends to the file notified.
 func withoutHooks(t *testing.T, do func(s *e2erig.Stage, agent *agentrig.Codex, config, notified string)) {
 	t.Helper()
 	withHooks(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
@@ -46,8 +46,8 @@ func withoutHooks(t *testing.T, do func(s *e2erig.Stage, agent *agentrig.Codex, 
 	})
 }
 
-// TestNotify drives codex exec through three turns. Each one becomes a checkpoint by the
-// notification of its end, and undo goes back to the files and the conversation of the first one.
+// TestNotify drives codex exec through three turns. The notification of its end makes each turn a
+// checkpoint, and undo goes back to the files and the conversation of the first one.
 func TestNotify(t *testing.T) {
 	withoutHooks(t, func(s *e2erig.Stage, agent *agentrig.Codex, _, notified string) {
 		session := execTurn(s, agent, "alpha", "echo 1 > a.txt")
@@ -114,8 +114,8 @@ func TestFirstTurnWithoutHooks(t *testing.T) {
 }
 
 // TestNotifyLate reports the ends of two turns after both are over, as if Codex had begun the second
-// one at once. Each of them ends at its own place in the conversation. Notifications that come again,
-// and those of no turn, record nothing.
+// one at once. Each turn ends at its own position in the conversation. Repeated notifications, and
+// those without a turn, record nothing.
 func TestNotifyLate(t *testing.T) {
 	withoutHooks(t, func(s *e2erig.Stage, agent *agentrig.Codex, config, notified string) {
 		s.Segno("disable", "codex")

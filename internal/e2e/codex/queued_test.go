@@ -12,9 +12,10 @@ import (
 	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
-// TestPromptDuringTheStopHooks sends a message while another Stop hook than segno's still runs.
-// Codex continues with it under the id of the turn that segno recorded already. Each message is a
-// turn, and the undo of the second one leaves the first one, in the files and for the model.
+// TestPromptDuringTheStopHooks sends a message while a Stop hook other than segno's still runs.
+// Codex continues with that message under the id of the turn that segno has already recorded.
+// Each message is a turn, and an undo of the second turn keeps the first one, in the files and
+// for the model.
 func TestPromptDuringTheStopHooks(t *testing.T) {
 	withHooks(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
 		s.Segno("disable", "codex")

@@ -12,7 +12,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
-// spawn is a model's call that starts a subagent with a prompt.
+// spawn returns a model's call that starts a subagent with a prompt.
 func spawn(s *e2erig.Stage, agent *agentrig.Codex, prompt string) map[string]any {
 	s.Helper()
 	input := map[string]any{"message": prompt}
@@ -27,8 +27,9 @@ func spawn(s *e2erig.Stage, agent *agentrig.Codex, prompt string) map[string]any
 		"namespace": "multi_agent_v1", "name": "spawn_agent", "arguments": string(arguments), "status": "completed"}}}
 }
 
-// TestSubagent has a turn apply a patch and start a subagent that works on after the turn. All of it
-// is one turn: the session of the subagent has none, and the next turn has only its own changes.
+// TestSubagent runs a turn that applies a patch and starts a subagent that continues to work after
+// the turn. All of it is one turn: the subagent's session has no turn, and the next turn has only
+// its own changes.
 func TestSubagent(t *testing.T) {
 	withHooks(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
 		release, outside := filepath.Join(agent.Home, "release"), filepath.Join(filepath.Dir(s.Rig.Project), "outside.txt")

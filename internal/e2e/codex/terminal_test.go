@@ -9,17 +9,17 @@ import (
 	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
-// terminal is Codex in a terminal that a user works with.
+// terminal is Codex in a user's terminal.
 type terminal struct {
 	*e2erig.Stage
 	tui *agentrig.TUI
 }
 
-// ready shows when Codex takes prompts.
+// ready is the text on the screen while Codex accepts prompts.
 const ready = "gpt-fake-1 default ·"
 
-// open starts the terminal program. A version that asks the user to review hooks runs them without
-// asking.
+// open starts the terminal program and waits until it is ready. A version that asks the user to review hooks
+// runs them without asking.
 func open(s *e2erig.Stage, agent *agentrig.Codex, args ...string) *terminal {
 	s.Helper()
 	if agent.Version != agentrig.CodexOldest {
@@ -68,7 +68,7 @@ func (t *terminal) send(word, command string) {
 	t.submit(e2erig.Prompt(word, shell(command), "done "+word))
 }
 
-// submit pastes a prompt, so that Codex takes no part of it for a key, and sends it once it shows.
+// submit pastes a prompt, so that no part of it counts as a key, and sends it once it is visible.
 func (t *terminal) submit(prompt string) {
 	t.Helper()
 	t.press(agentrig.Key("\x1b[200~" + prompt + "\x1b[201~"))
@@ -81,9 +81,9 @@ func (t *terminal) submit(prompt string) {
 	t.press(agentrig.Enter)
 }
 
-// startAndTrustHooks starts the terminal program and trusts all hooks when Codex asks. Codex drops what is typed
-// before its question can be answered; if that takes a second, such as on a busy machine, it ends with an error
-// (seen with 0.169.0), and a user would start it again.
+// startAndTrustHooks starts the terminal program and trusts all hooks when Codex asks. Codex drops keys that
+// arrive before its question is ready. If that takes a second, for example on a busy machine, Codex ends with an
+// error (seen with 0.169.0), and a user would start it again.
 func startAndTrustHooks(s *e2erig.Stage, agent *agentrig.Codex) *terminal {
 	s.Helper()
 	for {
@@ -105,7 +105,7 @@ func (t *terminal) trustHooks() error {
 		if err := t.tui.Press(agentrig.Down); err != nil {
 			return err
 		}
-		t.shows(chosen) // else press again
+		t.shows(chosen) // if not, press again
 	}
 	if err := t.tui.Press(agentrig.Enter); err != nil {
 		return err

@@ -33,8 +33,8 @@ func endsTurn(s *e2erig.Stage, path string) bool {
 }
 
 // TestTheEndOfATurnIsRecorded runs turns with hooks. Codex writes the end of a turn after the hook that records
-// the turn. A session that undo or redo writes ends with it all the same, the list of sessions shows
-// the session as kept, and a session that was deleted comes back with all of its bytes.
+// the turn. A session that undo or redo writes still has that end, the list of sessions shows the session as
+// kept, and a deleted session comes back with all of its bytes.
 func TestTheEndOfATurnIsRecorded(t *testing.T) {
 	withHooks(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
 		session := execTurn(s, agent, "alpha", "echo 1 > a.txt")

@@ -42,8 +42,8 @@ func turn(s *e2erig.Stage, agent *agentrig.Gemini, word, command string, args ..
 	return res.Session
 }
 
-// TestEveryTurnIsACheckpoint runs two turns that change files, and undoes the last one. Under
-// SEGNO_SOAK a third turn is undone, too, and the session that undo made goes on.
+// TestEveryTurnIsACheckpoint runs two turns that change files, and undoes the last one. Under SEGNO_SOAK, it also
+// undoes a third turn, and the session that undo made continues.
 func TestEveryTurnIsACheckpoint(t *testing.T) {
 	withHooks(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Gemini) {
 		settings, err := os.ReadFile(agent.Settings())
@@ -123,8 +123,8 @@ func purged(s *e2erig.Stage, agent *agentrig.Gemini, session string, before []fa
 	}
 	turn(s, agent, "epsilon", "echo 5 > c.txt", "--resume", session)
 	got := s.CallFor("epsilon").Messages()
-	// Gemini CLI makes the first block of the first message at each start. It lists the files that the
-	// directory has now.
+	// Gemini CLI makes the first block of the first message at each start. The block lists the current files of the
+	// directory.
 	was := &before[0].Blocks[0].Text
 	*was = strings.Replace(*was, "└───a.txt", "├───a.txt\n└───c.txt", 1)
 	if diff := cmp.Diff(withoutRepeats(before), withoutRepeats(got[:len(before)])); diff != "" {
@@ -132,8 +132,8 @@ func purged(s *e2erig.Stage, agent *agentrig.Gemini, session string, before []fa
 	}
 }
 
-// withoutRepeats removes blocks that equal the one before them. Gemini CLI 0.61 sends the result of a call once more
-// after some resumes, also of a session that only Gemini CLI has written.
+// withoutRepeats removes blocks that equal the previous one. After some resumes, Gemini CLI 0.61 sends the result of
+// a call a second time, even in a session that only Gemini CLI has written.
 func withoutRepeats(messages []fakemodel.Message) []fakemodel.Message {
 	out := slices.Clone(messages)
 	for i := range out {

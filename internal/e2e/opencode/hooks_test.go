@@ -84,8 +84,8 @@ func TestResumeBySession(t *testing.T) {
 }
 
 // TestEveryTurnIsACheckpoint runs three turns that change files and undoes the last two: OpenCode
-// continues a session that ends at the first turn. Its first session goes on, too, and its model is
-// told what happened meanwhile. It runs under SEGNO_SOAK only.
+// continues a session that ends at the first turn. Its first session continues, too, and its model receives
+// a description of the moves. The test runs only under SEGNO_SOAK.
 func TestEveryTurnIsACheckpoint(t *testing.T) {
 	if !soak.IsWhole() {
 		return
@@ -130,8 +130,8 @@ func TestEveryTurnIsACheckpoint(t *testing.T) {
 	lost(s, agent, session)
 }
 
-// lost removes the database. segno has OpenCode import the newest session again, under its own id.
-// Then the plugin is removed.
+// lost removes the database. segno makes OpenCode import the newest session again, under its own id. Then
+// lost removes the plugin.
 func lost(s *e2erig.Stage, agent *agentrig.ACP, session string) {
 	s.Helper()
 	var listed []struct {

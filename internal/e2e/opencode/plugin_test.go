@@ -78,8 +78,8 @@ const turn = async ({ hooks, emit, directory }, { session, message, prompt, comm
 }
 `
 
-// TestPluginOfVersion2 runs two turns as OpenCode 2 does and undoes the second one. The same plugin file serves both
-// versions. At the third turn the model is told of the move.
+// TestPluginOfVersion2 runs two turns as OpenCode 2 does and undoes the second one. The same plugin file supports both
+// versions. At the third turn, the model receives a note about the undo.
 func TestPluginOfVersion2(t *testing.T) {
 	t.Parallel()
 	s, agent := e2erig.OpenCode(t, map[string]string{"a.txt": "0\n"})

@@ -18,16 +18,17 @@ import (
 	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
-// damageCase is a way to damage a session, and what the agent then does with it.
+// damageCase is a way to damage a session, and the agent's reaction to it.
 type damageCase struct {
 	code   string
 	damage func(lines []string) []string
-	fails  bool // the API answers 400; else the agent loses lost without a word
+	fails  bool // the API answers 400; else the agent silently loses lost
 	lost   string
-	keeps  []string // what the model gets after the repair
+	keeps  []string // texts that the model gets after the repair
 }
 
-// damageCases damage a session with the prompts alpha, which calls a tool, beta and gamma.
+// damageCases returns ways to damage a session with the prompts alpha, which calls a tool, beta and
+// gamma.
 func damageCases() []damageCase {
 	all := []string{"text alpha", "text one", "text beta", "text two", "text gamma", "text three"}
 	edit := func(word, pattern, by string) func([]string) []string {
@@ -83,12 +84,12 @@ func indexOf(lines []string, text string) int {
 
 func imageBlock(media string, width int) string {
 	var b bytes.Buffer
-	_ = png.Encode(&b, image.NewGray(image.Rect(0, 0, width, 10))) // a buffer takes all
+	_ = png.Encode(&b, image.NewGray(image.Rect(0, 0, width, 10))) // a write to a buffer does not fail
 	return `{"type":"image","source":{"type":"base64","media_type":"` + media + `","data":"` + base64.StdEncoding.EncodeToString(b.Bytes()) + `"}}`
 }
 
 // TestAHealedSessionIsAccepted damages a session, resumes it, and resumes the copy that segno heal
-// writes. With SEGNO_SOAK it does so for each kind of damage, else once for several together.
+// writes. Under SEGNO_SOAK it tests each kind of damage, otherwise several kinds together.
 func TestAHealedSessionIsAccepted(t *testing.T) {
 	e2erig.Scenario(t, nil, func(s *e2erig.Stage) {
 		s.Segno("disable", "claude")
@@ -142,7 +143,7 @@ func TestAHealedSessionIsAccepted(t *testing.T) {
 	})
 }
 
-// together is the damage of several cases at once.
+// together combines the damage of several cases.
 func together(cases []damageCase, codes ...string) damageCase {
 	all := damageCase{code: codes[0], fails: true, keeps: []string{"alpha", "one", "beta", "two", "gamma", "three", "tool_use", "tool_result"}}
 	var steps []func([]string) []string
@@ -174,7 +175,7 @@ func healedSession(s *e2erig.Stage, path, code string) string {
 	return res.Healed.Session
 }
 
-// conversationText is the conversation of the newest call, with the types of its blocks.
+// conversationText returns the conversation of the newest call, with the types of its blocks.
 func conversationText(s *e2erig.Stage) string {
 	var b strings.Builder
 	for _, m := range s.LastCall().Messages() {
@@ -188,7 +189,7 @@ func conversationText(s *e2erig.Stage) string {
 }
 
 // TestALostCallIsTold kills the agent while a tool changes files, and heals the session. The copy is
-// the thread's next session, and its first prompt tells the agent once what changed.
+// the thread's next session, and with its first prompt the agent receives once which files changed.
 func TestALostCallIsTold(t *testing.T) {
 	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
 		p, err := s.Rig.StartPrint(s.Ctx, e2erig.Prompt("alpha", e2erig.Bash("echo half > half.txt; while [ ! -e go ]; do sleep 0.05; done"), "one"))

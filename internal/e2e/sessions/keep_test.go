@@ -10,9 +10,9 @@ import (
 	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
-// TestAKeptSessionComesBack keeps a session that no hook recorded, removes everything that the agent
-// has, and resumes it. The model gets the same conversation, and the agent's own fork of the session from
-// before the loss sends the same.
+// TestAKeptSessionComesBack keeps a session that no hook recorded, removes all of the agent's files, and
+// resumes the session. The model gets the same conversation as from the agent's own fork of the session
+// before the loss.
 func TestAKeptSessionComesBack(t *testing.T) {
 	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
 		s.Segno("disable", "claude")

@@ -21,8 +21,8 @@ import (
 	"github.com/dalsegno/segno/transcript/codex"
 )
 
-// sampled are the recorded sessions that the real agents resume by default, at one turn. Under SEGNO_SOAK they resume
-// every one at every turn.
+// sampled are the recorded sessions that the real agents resume by default, at one turn. Under SEGNO_SOAK, they resume
+// every session at every turn.
 var sampled = []string{"claude/rich-sidecars", "codex/fork-of-fork"}
 
 // TestTheAgentsResumeRecordedSessions lets the real agents resume recorded sessions that segno has cut at a turn, moved
@@ -83,7 +83,7 @@ type resumeCase struct {
 		transcript.TurnCapturer
 	}
 	resume func(rig *agentrig.Rig, session segno.SessionID, prompt string) (string, error)
-	n      int // of sessions made so far
+	n      int // the number of sessions made so far
 }
 
 // run cuts the session at its turns and tests each of the results.
@@ -101,7 +101,7 @@ func (c *resumeCase) run() {
 	for i, p := range positions {
 		for _, mode := range []string{"cut", "move", "purge"} {
 			if !soak.IsWhole() && mode == "cut" {
-				continue // the others begin with it
+				continue // the other runs begin with its items
 			}
 			c.n++
 			to := segno.Target{Session: segno.SessionID(fmt.Sprintf("%08x-0000-4000-8000-000000000001", c.n)), Dir: c.Rig.Project}
@@ -163,7 +163,7 @@ func (c *resumeCase) context(src segno.Source) []string {
 	return recording.LoadClaude(data).Context("")
 }
 
-// test moves, or keeps, purges and resumes a session, and lets the agent continue it.
+// test either moves a session, or keeps, purges and resumes it. The agent then continues it.
 func (c *resumeCase) test(mode string, src segno.Source, want []string) {
 	c.Helper()
 	rig, session := c.Rig, string(src.Session)
@@ -202,8 +202,8 @@ func (c *resumeCase) test(mode string, src segno.Source, want []string) {
 	}
 }
 
-// withoutInterrupted leaves out a call that has no result. Claude Code 2.1.197 also leaves it out; newer versions send it
-// with a result that they add.
+// withoutInterrupted omits a call that has no result. Claude Code 2.1.197 also omits it; newer versions send it with a
+// result that they add.
 func withoutInterrupted(items []string) (out []string) {
 	for _, item := range items {
 		if strings.HasPrefix(item, `["tool_result"`) && strings.Contains(item, `"[Tool call interrupted: `) && len(out) > 0 {

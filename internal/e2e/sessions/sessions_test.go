@@ -35,8 +35,8 @@ func TestNativeForkIsAThreadOfItsOwn(t *testing.T) {
 	})
 }
 
-// TestTwoSessionsInOneDirectory runs two sessions by turns: two threads, each
-// with its own turns, and what the other one did is external to each.
+// TestTwoSessionsInOneDirectory alternates between two sessions. They are two threads, each with
+// its own turns, and the changes of the other session are external to each.
 func TestTwoSessionsInOneDirectory(t *testing.T) {
 	e2erig.ScenarioOnNewest(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
 		one := s.Say(e2erig.Prompt("one alpha", s.Writes("one.txt", "1\n"), "done"))
@@ -62,8 +62,7 @@ func TestTwoSessionsInOneDirectory(t *testing.T) {
 	})
 }
 
-// TestOverlappingTurnsShareTheDirectory lets a turn of one session run inside a
-// turn of another.
+// TestOverlappingTurnsShareTheDirectory runs a turn of one session during a turn of another.
 func TestOverlappingTurnsShareTheDirectory(t *testing.T) {
 	e2erig.ScenarioOnNewest(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
 		slow, err := s.Rig.StartPrint(s.Ctx, e2erig.Prompt("slow", e2erig.Bash("echo slow > slow.txt; while [ ! -e go ]; do sleep 0.05; done"), "slow done"))
@@ -125,7 +124,7 @@ func TestKilledInMidTool(t *testing.T) {
 	})
 }
 
-// TestAnEarlierSessionPromptedAgain prompts the session that an undo left: a new
+// TestAnEarlierSessionPromptedAgain prompts the session that the thread left with an undo. A new
 // line begins at that session's last turn, and the agent receives one note.
 func TestAnEarlierSessionPromptedAgain(t *testing.T) {
 	e2erig.ScenarioOnNewest(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
@@ -220,7 +219,8 @@ func TestAMovedProjectIsTheSame(t *testing.T) {
 	})
 }
 
-// TestAPurgedSessionResumes deletes the agent's own file. Its bytes come back under the same name.
+// TestAPurgedSessionResumes deletes the agent's own file. segno writes the same bytes back under
+// the same name.
 func TestAPurgedSessionResumes(t *testing.T) {
 	e2erig.Scenario(t, nil, func(s *e2erig.Stage) {
 		session := s.Say(e2erig.Prompt("alpha", "one"))

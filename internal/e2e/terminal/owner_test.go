@@ -12,15 +12,15 @@ import (
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
 )
 
-// signal is a file outside the project, for a command to wait for.
+// signal returns the path of a file outside of the project, for which a command can wait.
 func signal(s *e2erig.Stage, name string) string { return filepath.Join(s.Rig.Home, name) }
 
-// wait is a shell command that waits for a signal.
+// wait returns a shell command that waits for a signal.
 func wait(file string) string {
 	return fmt.Sprintf("while [ ! -e %s ]; do sleep 0.05; done", file)
 }
 
-// begin starts a turn in the terminal and waits for a file that it makes.
+// begin starts a turn in the terminal and waits for a file that the turn makes.
 func begin(s *e2erig.Stage, tui *agentrig.TUI, prompt, made string) {
 	s.Helper()
 	if err := tui.Prompt(s.Ctx, prompt); err != nil {
@@ -29,7 +29,7 @@ func begin(s *e2erig.Stage, tui *agentrig.TUI, prompt, made string) {
 	s.WaitFor(made)
 }
 
-// undoes takes turns back without a conflict.
+// undoes undoes turns and checks that there is no conflict.
 func undoes(s *e2erig.Stage, turns string) {
 	s.Helper()
 	if out, code := s.Try("undo", turns, "-y"); code != 0 {
@@ -49,8 +49,8 @@ func wantFiles(s *e2erig.Stage, want map[string]string) {
 	}
 }
 
-// TestAQueuedMessage is typed while a turn runs that has deleted a file. It is part of
-// the turn, and undo brings the file back.
+// TestAQueuedMessage types a message while a turn runs that has deleted a file. The message is
+// part of the turn, and undo restores the file.
 func TestAQueuedMessage(t *testing.T) {
 	e2erig.Scenario(t, map[string]string{"doomed": "precious\n"}, func(s *e2erig.Stage) {
 		tui := s.TUI()
@@ -79,7 +79,8 @@ func allOf(files map[string]string) string {
 	return all.String()
 }
 
-// TestEditsAfterEsc are the user's: undo leaves them, and the log tells them apart.
+// TestEditsAfterEsc checks that edits after Esc count as the user's: undo keeps them, and the
+// log lists them separately.
 func TestEditsAfterEsc(t *testing.T) {
 	e2erig.Scenario(t, map[string]string{"a": "0\n", "notes": "0\n"}, func(s *e2erig.Stage) {
 		tui := s.TUI()
@@ -92,8 +93,9 @@ func TestEditsAfterEsc(t *testing.T) {
 	})
 }
 
-// TestEditsAfterAKill are the user's, also when the session goes on first. What the
-// killed command had written is in doubt, because it may have gone on.
+// TestEditsAfterAKill checks that edits after a kill count as the user's, even if the session
+// continues first. The files of the killed agent's command are in doubt, because the command
+// may have continued.
 func TestEditsAfterAKill(t *testing.T) {
 	e2erig.ScenarioOnNewest(t, map[string]string{"a": "0\n", "notes": "0\n"}, func(s *e2erig.Stage) {
 		session := s.Say(e2erig.Prompt("alpha", "one"))
@@ -116,8 +118,8 @@ func TestEditsAfterAKill(t *testing.T) {
 	})
 }
 
-// launches sends a prompt that starts background work, and waits until its turn is over
-// and the work goes on.
+// launches sends a prompt that starts background work, and waits until its turn is over while
+// the work continues.
 func launches(s *e2erig.Stage, tui *agentrig.TUI, prompt string) {
 	s.Helper()
 	if err := tui.Prompt(s.Ctx, prompt); err != nil {
@@ -136,14 +138,16 @@ func reported(s *e2erig.Stage) {
 	s.Quiet()
 }
 
-// subagent is a call of the tool that starts one in the background, with its script.
+// subagent returns a call of the tool that starts a subagent in the background, with its
+// script.
 func subagent(steps ...any) map[string]any {
 	return map[string]any{"tool": "Agent", "input": map[string]any{"description": "bg", "subagent_type": "general-purpose",
 		"run_in_background": true, "prompt": e2erig.Prompt("sub", steps...)}}
 }
 
-// TestBackgroundSubagent writes when its turn is over. Until it ends moves are refused;
-// then undo takes its files back, and keeps what the user wrote meanwhile.
+// TestBackgroundSubagent runs a subagent that writes after its turn is over. segno refuses
+// moves until the subagent ends. Then undo reverts the subagent's files, and keeps the user's
+// changes since.
 func TestBackgroundSubagent(t *testing.T) {
 	e2erig.Scenario(t, map[string]string{"a": "0\n", "notes": "0\n"}, func(s *e2erig.Stage) {
 		tui := s.TUI()
@@ -162,7 +166,8 @@ func TestBackgroundSubagent(t *testing.T) {
 		if ts := s.Turns(); len(ts) != 1 {
 			s.Errorf("the turns are %+v", ts)
 		}
-		// The subagent's command might have written notes, too: they are kept and listed.
+		// The subagent's command might also have written notes, so undo keeps and lists that
+		// file.
 		if out, code := s.Try("undo", "-y"); code != 4 || strings.Count(out, "! ") != 1 || !strings.Contains(out, "! notes") {
 			s.Errorf("undo: exit %d\n%s", code, out)
 		}
@@ -170,8 +175,8 @@ func TestBackgroundSubagent(t *testing.T) {
 	})
 }
 
-// TestBackgroundSubagentBesideATurn writes while the next turn runs: each undo takes
-// back what its own turn did.
+// TestBackgroundSubagentBesideATurn runs a subagent that writes during the next turn. Each
+// undo reverts the changes of its own turn.
 func TestBackgroundSubagentBesideATurn(t *testing.T) {
 	e2erig.ScenarioOnNewest(t, map[string]string{"a": "0\n"}, func(s *e2erig.Stage) {
 		tui := s.TUI()
@@ -192,7 +197,7 @@ func TestBackgroundSubagentBesideATurn(t *testing.T) {
 	})
 }
 
-// TestBackgroundCommand is the same for a shell command.
+// TestBackgroundCommand does the same with a shell command.
 func TestBackgroundCommand(t *testing.T) {
 	e2erig.Scenario(t, map[string]string{"a": "0\n", "notes": "0\n"}, func(s *e2erig.Stage) {
 		tui := s.TUI()

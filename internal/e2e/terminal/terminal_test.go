@@ -9,8 +9,8 @@ import (
 	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
-// TestTerminal drives the terminal program: a turn, an undo under it while it is
-// idle, the old session prompted anyway, and /clear.
+// TestTerminal drives the terminal program: a turn, an undo while the program is idle, a prompt in
+// the old session, and /clear.
 func TestTerminal(t *testing.T) {
 	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
 		tui := s.TUI()

@@ -10,8 +10,8 @@ import (
 	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
-// A call of segno's own agent waits for approval. The page shows it with its input; the user rejects one
-// with the keyboard and approves another with the mouse, and the agent goes on with the answers.
+// A call of segno's own agent waits for approval. The page shows it with its input. The user rejects one
+// call with the keyboard and approves another with the mouse, and the agent continues with the answers.
 func TestApproveAWaitingCall(t *testing.T) {
 	if !soak.IsWhole() {
 		return
@@ -46,7 +46,7 @@ func TestApproveAWaitingCall(t *testing.T) {
 	}
 }
 
-// ask starts a chat that ends with a question.
+// ask runs a chat until it asks a question.
 func (d *demo) ask(session, prompt string) {
 	d.Helper()
 	out, err := d.command("chat", "--session", session, "-p", prompt).CombinedOutput()

@@ -30,7 +30,7 @@ func newLab(t *testing.T) *lab {
 	return l
 }
 
-// command prepares the segno command, to be run in the directory of the experiments.
+// command returns the segno command, prepared to run in the directory of the experiments.
 func (l *lab) command(args ...string) *exec.Cmd {
 	cmd := l.demo.command(args...)
 	cmd.Dir = l.dir
@@ -53,8 +53,9 @@ func (l *lab) run(name string, ticks int, args ...string) {
 	}
 }
 
-// The generations of an experiment, with a generation that was repeated: each attempt has a row, the outcomes are drawn, and the links lead to the
-// timeline of an agent and to an archive. An experiment that begins later appears without a reload.
+// The generations of an experiment, with a repeated generation: each attempt has a row, the page draws the outcomes,
+// and the links lead to the timeline of an agent and to an archive. An experiment that begins later appears without a
+// reload.
 func TestGenerationsOfAnExperiment(t *testing.T) {
 	l := newLab(t)
 	l.run("commons", 2)
@@ -92,7 +93,7 @@ func TestGenerationsOfAnExperiment(t *testing.T) {
 	p.keys("u", "j")
 	p.wait("!document.querySelector('dialog') && location.hash === '#//experiments/commons'")
 
-	// An archive is downloaded, whole.
+	// The download of an archive is complete.
 	var size float64
 	p.eval(`(async () => { const create = URL.createObjectURL; let blob; URL.createObjectURL = (b) => (blob = b, create(b));
 		document.querySelector('#chain .attempt .archive').click();
@@ -102,7 +103,7 @@ func TestGenerationsOfAnExperiment(t *testing.T) {
 		t.Errorf("the archive has %v bytes, and %v were downloaded: %v", info.Size(), size, err)
 	}
 
-	// The agent leads to its timeline, and the back button to the experiment.
+	// The agent's link leads to its timeline, and the back button to the experiment.
 	p.click("#chain .attempt .agent", "Bo")
 	p.waitText("#timeline .row.selected", "tick 2")
 	p.waitNo("#chain", "attempts")
@@ -122,7 +123,7 @@ func TestGenerationsOfAnExperiment(t *testing.T) {
 	p.waitText(".experiment .meta", "generation 2 of 2")
 }
 
-// An experiment that runs is followed, row by row.
+// The page follows a running experiment, row by row.
 func TestExperimentThatRuns(t *testing.T) {
 	l := newLab(t)
 	s := serve(t, l.command("web", "--no-open"))
@@ -147,8 +148,8 @@ func TestExperimentThatRuns(t *testing.T) {
 	p.waitText("#chain tbody", "village-g003-a1")
 }
 
-// A directory of runs in which every text is hostile: texts stay texts, a chain that cannot be read is reported, and an attempt that leads out
-// of the runs has no archive.
+// A directory of runs in which every text is hostile: texts stay texts, the page reports an unreadable chain, and an
+// attempt with a path out of the directory has no archive.
 func TestHostileExperiments(t *testing.T) {
 	l := newLab(t)
 	const evil = "<img src=x onerror='window.pwned=1'><script>window.pwned=2</script>\x1b[31m\u202e"
@@ -189,7 +190,7 @@ func TestHostileExperiments(t *testing.T) {
 	}
 	s := serve(t, l.command("web", "--no-open", "--out", "other"))
 	p := openPage(t, chromiumrig.Start(t), s.URL, 1440, 900)
-	p.expected = []string{"500 (Internal Server Error)"} // of the chains that cannot be read
+	p.expected = []string{"500 (Internal Server Error)"} // for the unreadable chains
 	p.waitText(".experiment", "<b onclick=alert(1)>x")
 	p.waitText(".experiment .tag", "damaged")
 	p.click(".experiment", "good")

@@ -11,14 +11,15 @@ import (
 	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
-// hostileText is each kind of text that must stay text.
+// hostileText has every kind of markup that must stay text.
 const hostileText = "<script>window.pwned = 1</script><img src=x onerror='window.pwned=2'><svg onload='window.pwned=3'>" +
 	"\n\n[click](javascript:window.pwned=4) [data](data:text/html,<script>window.pwned=5</script>) ![i](http://203.0.113.1/x.png)" +
 	"\n\n\x1b]0;owned\x07\x1b[31mred \u202egnp.exe\u202c \u2066isolated\u2069\n\n```html\n</code></pre><script>window.pwned = 6</script>\n```\n" +
 	"\n| a | b |\n|---|---|\n| <b onmouseover=window.pwned=7>x</b> | `</td>` |\n\n> [x]: javascript:window.pwned=8\n\n<a href=\"javascript:window.pwned=9\">y</a>"
 
-// A store in which every text is hostile runs no script and loads nothing: no violation of the content
-// security policy is reported, because no element that would violate it is ever made.
+// A store in which every text is hostile runs no script and loads nothing. The browser reports no
+// violation of the content security policy, because the page never makes an element that would violate
+// it.
 func TestHostileStoreStaysInert(t *testing.T) {
 	if !soak.IsWhole() {
 		return

@@ -14,8 +14,8 @@ import (
 	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
-// At each width nothing scrolls sideways, no button lies outside the page and no two buttons overlap. A
-// narrow page shows one pane, and the back button leads from the turn to the threads.
+// At each width, nothing scrolls sideways, no button is outside of the page and no two buttons overlap.
+// A narrow page shows one pane, and the back button leads from the turn to the threads.
 func TestLayoutAtThreeWidths(t *testing.T) {
 	if !soak.IsWhole() {
 		return
@@ -63,8 +63,8 @@ func (p *page) checkLayout(where string) {
 	}
 }
 
-// What a screen reader finds: landmarks, the names and roles of controls, the order of the focus, and
-// texts that can be read in both themes.
+// The page is usable with a screen reader: it has landmarks, names and roles of controls, an order of
+// the focus, and readable texts in both themes.
 func TestAccessibility(t *testing.T) {
 	if !soak.IsWhole() {
 		return

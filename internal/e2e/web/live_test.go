@@ -73,8 +73,8 @@ func TestLiveTurnTwoTabsAndFork(t *testing.T) {
 	})
 }
 
-// A server that ends and starts again on the same port: with the same token the page goes on, with
-// another one it tells the user what to do.
+// A server ends and starts again on the same port. With the same token the page continues; with another
+// token it explains to the user what to do.
 func TestServerRestartAndExpiredToken(t *testing.T) {
 	if !soak.IsWhole() {
 		return

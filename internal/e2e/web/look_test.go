@@ -37,7 +37,7 @@ func TestLookAtTheTimeline(t *testing.T) {
 	p.wait("!document.querySelector('dialog') && document.activeElement.id === 'rows'")
 }
 
-// Two checkpoints are compared, then one of them with the files as they are now; search finds a turn by
+// The page compares two checkpoints, then one of them with the current files. Search finds a turn by
 // its words.
 func TestCompareAndSearch(t *testing.T) {
 	if !soak.IsWhole() {

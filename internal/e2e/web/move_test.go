@@ -45,7 +45,8 @@ func TestUndoAndItsUndo(t *testing.T) {
 	}
 }
 
-// A file that the user changed since is a conflict: it is shown, and only the user's decision overwrites it.
+// A file that the user changed since is a conflict. The page shows it, and overwrites it only if the user
+// decides so.
 func TestUndoWithAConflict(t *testing.T) {
 	if !soak.IsWhole() {
 		return

@@ -18,12 +18,13 @@ import (
 	"github.com/dalsegno/segno/internal/testing/chromiumrig"
 )
 
-// page is a tab with segno's page. Its methods fail the test if what they wait for does not happen.
+// page is a tab with segno's page. Its methods fail the test if the awaited event does not happen.
 type page struct {
 	testing.TB
 	tab      *chromiumrig.Tab
 	patience time.Duration // for one event on a busy machine
-	// expected are parts of messages that the test causes, such as the failed requests of a server that ended.
+	// expected are parts of browser messages that the test causes, such as failed requests to a server
+	// that ended.
 	expected []string
 }
 
@@ -72,7 +73,7 @@ func (p *page) wait(condition string) {
 	err := chromedp.Run(ctx, chromedp.Evaluate(loop, nil, func(e *runtime.EvaluateParams) *runtime.EvaluateParams { return e.WithAwaitPromise(true) }))
 	if err != nil {
 		var text string
-		_ = chromedp.Run(p.tab, chromedp.Evaluate("document.body.innerText", &text)) // the tab may have gone
+		_ = chromedp.Run(p.tab, chromedp.Evaluate("document.body.innerText", &text)) // the tab may be closed
 		p.Fatalf("%s does not hold: %v\nthe page shows:\n%s", condition, err, text)
 	}
 }
@@ -116,8 +117,8 @@ func (p *page) keys(keys ...string) {
 		if len([]rune(key)) > 1 {
 			text = map[string]string{"Enter": "\r"}[key]
 		}
-		// One event has both the key and its text, as a keyboard's: an action that prevents the default
-		// also prevents the text.
+		// Like an event of a keyboard, one event has both the key and its text, so that an action that
+		// prevents the default also prevents the text.
 		down := input.DispatchKeyEvent(input.KeyDown).WithKey(key).WithText(text).WithUnmodifiedText(text)
 		if code := map[string]int64{"Enter": 13, "Escape": 27, "Tab": 9, "ArrowDown": 40, "ArrowUp": 38}[key]; code != 0 {
 			down = down.WithWindowsVirtualKeyCode(code).WithCode(key)

@@ -21,7 +21,8 @@ const screenshot = "../../../docs/web.png"
 
 const screenshotWidth, screenshotHeight = 1440, 640
 
-// TestScreenshot makes the screenshot of the demo with -screenshot. Without it, it checks the one that is there.
+// TestScreenshot makes the screenshot of the demo if -screenshot is set. Otherwise it checks the existing
+// one.
 func TestScreenshot(t *testing.T) {
 	if *screenshotFile != "" {
 		takeScreenshot(t)

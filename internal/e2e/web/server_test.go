@@ -77,7 +77,7 @@ func newDemo(t testing.TB) *demo {
 	return d
 }
 
-// command prepares the segno command, to be run in the project.
+// command returns the segno command, prepared to run in the project.
 func (d *demo) command(args ...string) *exec.Cmd {
 	// The context of the test ends before its cleanups, which end servers with a signal.
 	cmd := exec.CommandContext(context.WithoutCancel(d.Context()), "segno", append([]string{"--store", filepath.Join(d.dir, "store")}, args...)...)

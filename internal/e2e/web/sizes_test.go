@@ -37,8 +37,8 @@ func largeTurn(i int) turn {
 	return t
 }
 
-// BenchmarkSizes prints what a user waits for on a long thread, beside a page that has an element for
-// everything. SEGNO_LIVE sets how long the live updates last.
+// BenchmarkSizes prints the times for which a user waits on a long thread, and those of a page that
+// has an element for everything. SEGNO_LIVE sets the duration of the live updates.
 func BenchmarkSizes(b *testing.B) {
 	for b.Loop() {
 		measureSizes(b)
@@ -106,7 +106,7 @@ type sizes struct {
 	usable, jump, frame float64
 }
 
-// measure runs a function of JavaScript that calls back with a number.
+// measure runs a JavaScript function that returns a number through a callback.
 func (p *page) measure(function string) (ms float64) {
 	p.Helper()
 	p.eval("new Promise("+function+")", &ms)

@@ -73,7 +73,7 @@ func (d *demo) commitFor(id segno.ThreadID, last time.Duration) {
 	}
 }
 
-// commitOf is the commit of a thread's turn; turn 0 is its beginning.
+// commitOf returns the commit of a thread's turn. Turn 0 is the thread's beginning.
 func commitOf(thread segno.ThreadID, i int, parent segno.CommitID, at time.Time, make func(i int) turn) *segno.Commit {
 	c := &segno.Commit{ID: segno.CommitID(fmt.Sprintf("%s-%05d", thread, i)), Thread: thread, Parent: parent, Expect: parent}
 	c.Checkpoint = &segno.Checkpoint{Kind: segno.CheckpointBase, Time: at, Agent: "claude", Turn: i}

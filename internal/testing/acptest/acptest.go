@@ -19,9 +19,9 @@
 //	<<acp [steps]>>
 //
 // which contains a JSON array of steps. [Directive] writes a directive and [Step]
-// documents the steps. The agent has a model that knows only what a real model is
-// sent ([Request]): the session so far and the prompt. The model executes the newest
-// directive that it finds in the session or the prompt, except for completed steps:
+// documents the steps. The agent has a model that receives only the input of a real model
+// ([Request]): the session so far and the prompt. The model executes the newest directive
+// that it finds in the session or the prompt, except for completed steps:
 //
 //   - A tool call is complete if any text contains "appended" or "refused" with its line.
 //   - If a text outside of directives only names the line, it is unknown whether the call
@@ -43,24 +43,24 @@ import (
 	"os"
 )
 
-// The first arguments [Main] knows.
+// The first arguments that select a program of [Main].
 const (
 	agentArg = "acptest-agent"
 	toolArg  = "acptest-tool"
 	tapArg   = "acptest-tap"
 )
 
-// Streams are a process's.
+// Streams are the standard streams of a process.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
 }
 
-// Standard are this process's streams.
+// Standard returns the streams of this process.
 func Standard() Streams { return Streams{os.Stdin, os.Stdout, os.Stderr} }
 
-// Main runs what the arguments of a process ask for, if they do, and returns its
-// exit code.
+// Main runs the program that args selects, and returns its exit code. If args selects none,
+// ran is false.
 func Main(ctx context.Context, args []string, std Streams) (code int, ran bool) {
 	if len(args) < 2 {
 		return 0, false

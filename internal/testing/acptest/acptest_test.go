@@ -30,7 +30,7 @@ type run struct {
 	*testing.T
 	*Client
 	ctx    context.Context
-	broken bool // a message that breaks off is no problem
+	broken bool // the test causes a truncated message
 }
 
 func start(t *testing.T, o ClientOptions, args ...string) *run {
@@ -127,7 +127,7 @@ func TestATurnDoesItsScript(t *testing.T) {
 	want := []string{"available_commands_update", "agent_message_chunk", "tool_call", "tool_call_update", "tool_call_update",
 		"tool_call", "tool_call_update", "tool_call_update", "agent_message_chunk"}
 	if kinds[0] != want[0] {
-		want = want[1:] // it came before the prompt was sent
+		want = want[1:] // it arrived before the client sent the prompt
 	}
 	if !slices.Equal(kinds, want) {
 		t.Errorf("updates: %v", kinds)
@@ -156,7 +156,7 @@ func TestWhatWasCutShortGoesOn(t *testing.T) {
 	for _, strike := range []string{"intent", "effect", "recorded", "result"} {
 		for _, how := range []string{"kill", "exit", "child", "drop"} {
 			if how == "child" && (strike == "recorded" || strike == "result") {
-				continue // the child is gone by then
+				continue // the child has ended by then
 			}
 			t.Run(strike+" "+how, func(t *testing.T) {
 				c := Full(t.TempDir())

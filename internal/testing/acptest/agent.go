@@ -18,7 +18,7 @@ import (
 type agent struct {
 	Config
 	out    *acp.Writer
-	stdout io.Writer // what out writes to
+	stdout io.Writer // the writer below out
 	stop   func()    // ends all turns
 	authed bool
 	turns  sync.WaitGroup
@@ -119,7 +119,7 @@ func (a *agent) forget(s *session) {
 	delete(a.sessions, s.id)
 }
 
-// send writes a message. If the write fails, because the client is gone, it cancels all work.
+// send writes a message. If the write fails because the client has ended, send cancels all work.
 func (a *agent) send(line []byte) {
 	if a.CRLF {
 		line = append(line[:len(line)-1:len(line)-1], '\r', '\n')

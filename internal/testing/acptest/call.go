@@ -9,14 +9,14 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 )
 
-// Call is a request that was sent.
+// Call is a request that the client has sent.
 type Call struct {
 	client *Client
 	ID     string // as JSON
-	From   int    // the place of the first message that came behind it
+	From   int    // the place of the first message received after it
 }
 
-// Go sends a request and does not wait for its answer.
+// Go sends a request without waiting for its answer.
 func (c *Client) Go(method string, params any) (*Call, error) {
 	c.mu.Lock()
 	id := strconv.Itoa(c.next)
@@ -27,13 +27,13 @@ func (c *Client) Go(method string, params any) (*Call, error) {
 	return call, c.out.Write(acp.Request(id, method, encode(params)))
 }
 
-// Answer waits for the answer, which may be an error: see [acp.Message.Err].
+// Answer waits for the answer, which may be an error, see [acp.Message.Err].
 func (c *Call) Answer(ctx context.Context) (Received, error) {
 	return c.client.Await(ctx, c.From, func(r Received) bool { return r.IsResponse() && r.IDText() == c.ID })
 }
 
-// Call sends a request and returns the message that answers it; the error is the
-// agent's, an [*acp.Error], or says why there is no answer.
+// Call sends a request and returns the answer. The error is an [*acp.Error] if the agent
+// answered with one; otherwise it is the reason why there is no answer.
 func (c *Client) Call(ctx context.Context, method string, params any) (Received, error) {
 	call, err := c.Go(method, params)
 	if err != nil {
@@ -53,7 +53,7 @@ func (c *Call) answer(ctx context.Context, method string) (Received, error) {
 	return r, nil
 }
 
-// Initialize begins. caps are the client's capabilities; nil is none.
+// Initialize sends initialize. caps are the client's capabilities; nil means none.
 func (c *Client) Initialize(ctx context.Context, caps map[string]any) (Received, error) {
 	if caps == nil {
 		caps = map[string]any{}
@@ -62,8 +62,8 @@ func (c *Client) Initialize(ctx context.Context, caps map[string]any) (Received,
 		"clientInfo": map[string]string{"name": "acptest", "version": "1.0.0"}})
 }
 
-// Open sends session/METHOD, of those that open a session, and returns its id. from
-// is the id it opens or forks, "" for new.
+// Open sends session/METHOD, which must be a method that opens a session, and returns the
+// session's id. from is the id of the session to open or to fork, "" for new.
 func (c *Client) Open(ctx context.Context, method, from, cwd string) (string, error) {
 	params := map[string]any{"cwd": cwd, "mcpServers": []any{}}
 	if from != "" {
@@ -82,7 +82,7 @@ func (c *Client) Open(ctx context.Context, method, from, cwd string) (string, er
 // Listed is one row of session/list.
 type Listed = listed
 
-// List is session/list; cwd may be "".
+// List sends session/list. If cwd is "", the list has the sessions of all directories.
 func (c *Client) List(ctx context.Context, cwd string) ([]Listed, error) {
 	params := map[string]any{}
 	if cwd != "" {
@@ -98,40 +98,39 @@ func (c *Client) List(ctx context.Context, cwd string) ([]Listed, error) {
 	return list.Sessions, r.Decode(r.Result, &list)
 }
 
-// Cancel is session/cancel.
+// Cancel sends session/cancel. It has no answer.
 func (c *Client) Cancel(session string) error {
 	return c.Notify("session/cancel", map[string]string{"sessionId": session})
 }
 
-// Turn is a prompt that was sent.
+// Turn is a prompt that the client has sent.
 type Turn struct {
 	*Call
 	Session string
 }
 
-// Prompt sends a prompt.
+// Prompt sends a prompt without waiting for its answer.
 func (c *Client) Prompt(session, text string) (*Turn, error) {
 	call, err := c.Go("session/prompt", map[string]any{"sessionId": session,
 		"prompt": []any{map[string]string{"type": "text", "text": text}}})
 	return &Turn{call, session}, err
 }
 
-// Stop is how a turn ended.
+// Stop is the end of a turn.
 type Stop struct {
 	Reason string
 	Usage  json.RawMessage
 	Answer Received
 }
 
-// Stop waits for the turn's end. The error is the agent's, an [*acp.Error], or says
-// why there is none.
+// Stop waits for the turn's end. The error is an [*acp.Error] if the agent answered with
+// one; otherwise it is the reason why there is no answer.
 func (t *Turn) Stop(ctx context.Context) (Stop, error) {
 	r, err := t.answer(ctx, "session/prompt")
 	return Stop{Reason: r.Text(r.Find(r.Result, "stopReason")), Usage: r.Find(r.Result, "usage").Of(r.Line), Answer: r}, err
 }
 
-// Updates are the session's that came since the prompt was sent and before it was
-// answered.
+// Updates returns the session's updates between the prompt and its answer.
 func (t *Turn) Updates() []Received {
 	var all []Received
 	for _, r := range t.client.Messages()[t.From:] {
@@ -145,7 +144,7 @@ func (t *Turn) Updates() []Received {
 	return all
 }
 
-// Said is all the agent's text among the updates.
+// Said returns the agent's text in the updates.
 func (t *Turn) Said() string {
 	said := ""
 	for _, u := range t.Updates() {

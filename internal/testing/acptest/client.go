@@ -16,8 +16,8 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 )
 
-// Client drives an agent's process and keeps all that comes from it, in order. Its
-// methods may be called by many goroutines at once.
+// Client drives an agent's process and stores all its messages in order. It is safe for
+// concurrent use.
 type Client struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
@@ -27,24 +27,24 @@ type Client struct {
 	stderr bytes.Buffer // read after exited
 	exited chan struct{}
 	err    error      // of Wait; read after exited
-	gate   sync.Mutex // held while nothing is to be read
+	gate   sync.Mutex // held while the client must not read
 
 	mu       sync.Mutex
 	next     int
 	received []Received
-	more     chan struct{}  // closed when something was received, and replaced
-	open     map[string]int // how many answers a request still waits for, by its id
+	more     chan struct{}  // closed and replaced after each received message
+	open     map[string]int // the number of missing answers, by the request's id
 	problems []string
-	ended    bool // stdout is
+	ended    bool // stdout has ended
 }
 
-// Received is one message that came, and its place among all that did.
+// Received is a received message, and its place among all received messages.
 type Received struct {
 	acp.Message
 	Place int
 }
 
-// Update is what a session/update says; "" for any other message.
+// Update returns the kind of a session/update, or "" for any other message.
 func (r Received) Update() string {
 	if r.MethodName() != "session/update" {
 		return ""
@@ -52,28 +52,28 @@ func (r Received) Update() string {
 	return r.Text(r.Find(r.Params, "update", "sessionUpdate"))
 }
 
-// Content is the text of an update's content, "" if it has none.
+// Content returns the text of an update's content, or "" if there is none.
 func (r Received) Content() string {
 	return r.Message.Text(r.Find(r.Params, "update", "content", "text"))
 }
 
-// ClientOptions say how a client answers. The zero value allows everything and knows
-// no method but session/request_permission.
+// ClientOptions configures the answers of a client. The zero value allows everything, and
+// supports no method except session/request_permission.
 type ClientOptions struct {
-	// Permit returns the option that is chosen; "" is no answer at all, and
-	// "cancelled" that outcome.
+	// Permit returns the id of the chosen option. "" means no answer at all, and "cancelled"
+	// means the outcome cancelled.
 	Permit func(Received) string
 	// Handle answers other requests.
 	Handle func(Received) (json.RawMessage, *acp.Error)
 }
 
-// Start starts an agent's command in a separate process group. The end of the context kills the
-// group.
+// Start starts an agent's command in a separate process group. When the context ends, the group
+// is killed.
 func Start(ctx context.Context, cmd *exec.Cmd, o ClientOptions) (*Client, error) {
 	c := &Client{cmd: cmd, permit: o.Permit, handle: o.Handle, exited: make(chan struct{}), more: make(chan struct{}), open: map[string]int{}}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Stderr = &c.stderr
-	cmd.WaitDelay = 2 * time.Second // a grandchild that lives on keeps stderr open
+	cmd.WaitDelay = 2 * time.Second // a surviving grandchild keeps stderr open
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -110,10 +110,11 @@ func Start(ctx context.Context, cmd *exec.Cmd, o ClientOptions) (*Client, error)
 	return c, nil
 }
 
-// PID is the process's id and its group's.
+// PID returns the id of the process, which is also the id of its group.
 func (c *Client) PID() int { return c.cmd.Process.Pid }
 
-// Send writes bytes unchanged. A request among them is registered, so that its answer is expected.
+// Send writes bytes unchanged. It registers the requests among them, so that their answers are
+// expected.
 func (c *Client) Send(raw string) error {
 	for line := range bytes.Lines([]byte(raw)) {
 		if m, err := acp.Parse(line); err == nil && m.IsRequest() {
@@ -130,29 +131,29 @@ func (c *Client) Notify(method string, params any) error {
 	return c.out.Write(acp.Notification(method, encode(params)))
 }
 
-// Hold makes the client read nothing until the function it returns is called.
+// Hold stops the client's reading until release is called.
 func (c *Client) Hold() (release func()) {
 	c.gate.Lock()
 	return c.gate.Unlock
 }
 
-// CloseStdin tells the agent that the client is done.
+// CloseStdin closes the agent's standard input, as a client does that ends.
 func (c *Client) CloseStdin() error { return c.in.Close() }
 
-// Kill ends the process and its group the hard way. Groups its children made live on.
+// Kill kills the process and its group. Groups that its children made survive.
 func (c *Client) Kill() {
-	_ = syscall.Kill(-c.PID(), syscall.SIGKILL) // it may be gone
+	_ = syscall.Kill(-c.PID(), syscall.SIGKILL) // it may have ended
 }
 
-// KillOne ends the process alone, as the system would.
+// KillOne kills only the process and not its group.
 func (c *Client) KillOne() {
 	_ = syscall.Kill(c.PID(), syscall.SIGKILL)
 }
 
-// Exited is closed when the process is gone and all it wrote was read.
+// Exited is closed when the process has ended and all its output was read.
 func (c *Client) Exited() <-chan struct{} { return c.exited }
 
-// Wait returns the exit code once the process is gone; -1 if a signal ended it.
+// Wait waits for the end of the process and returns its exit code, or -1 if a signal ended it.
 func (c *Client) Wait(ctx context.Context) (int, error) {
 	select {
 	case <-c.exited:
@@ -166,13 +167,13 @@ func (c *Client) Wait(ctx context.Context) (int, error) {
 	return c.cmd.ProcessState.ExitCode(), nil
 }
 
-// Stderr is what the process wrote there. It waits for its end.
+// Stderr waits for the end of the process and returns its standard error.
 func (c *Client) Stderr() string {
 	<-c.exited
 	return c.stderr.String()
 }
 
-// Messages are all that came, in order.
+// Messages returns all received messages in order.
 func (c *Client) Messages() []Received {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -187,7 +188,7 @@ func (c *Client) Problems() []string {
 	return append([]string(nil), c.problems...)
 }
 
-// Unanswered are the ids of requests that have no answer yet.
+// Unanswered returns the ids of the requests that have no answer yet.
 func (c *Client) Unanswered() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -200,10 +201,10 @@ func (c *Client) Unanswered() []string {
 	return ids
 }
 
-// ErrEnded is what waiting returns when the agent's stdout has ended.
+// ErrEnded is the error of a wait if the agent's stdout has ended.
 var ErrEnded = errors.New("acptest: the agent is gone")
 
-// Await returns the first message at or behind a place that is wanted, when it came.
+// Await waits for the first message at place from or later for which want returns true.
 func (c *Client) Await(ctx context.Context, from int, want func(Received) bool) (Received, error) {
 	for {
 		c.mu.Lock()
@@ -226,7 +227,7 @@ func (c *Client) Await(ctx context.Context, from int, want func(Received) bool) 
 	}
 }
 
-// Place is the place the next message will have.
+// Place returns the place of the next message.
 func (c *Client) Place() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -256,7 +257,7 @@ func (c *Client) read(stdout io.Reader) {
 	c.more = make(chan struct{})
 }
 
-// take keeps what came, counts answers and answers requests.
+// take stores a received message, counts answers and answers requests.
 func (c *Client) take(r Received, err error) {
 	c.mu.Lock()
 	r.Place = len(c.received)
@@ -301,5 +302,5 @@ func (c *Client) respond(r Received) {
 	case "cancelled":
 		outcome = map[string]string{"outcome": "cancelled"}
 	}
-	_ = c.out.Write(acp.Result(r.IDText(), encode(map[string]any{"outcome": outcome}))) // the agent may be gone
+	_ = c.out.Write(acp.Result(r.IDText(), encode(map[string]any{"outcome": outcome}))) // the agent may have ended
 }

@@ -5,17 +5,17 @@ import (
 	"path/filepath"
 )
 
-// Config says what kind of agent it is. Dir is required.
+// Config describes the agent. Dir is required.
 type Config struct {
-	// Dir is where its sessions, faults and pids are; it is made. Agents of one Dir
-	// share sessions, one after the other.
+	// Dir is the directory of its sessions, faults and pids; the agent creates it. Agents
+	// with the same Dir, run one after the other, share sessions.
 	Dir string `json:"dir"`
-	// Ledger is the file tools append to; Requests is the log of what the model was
-	// sent. They default to files in Dir.
+	// Ledger is the file to which tools append. Requests is the log of the model's input.
+	// They default to files in Dir.
 	Ledger   string `json:"ledger,omitempty"`
 	Requests string `json:"requests,omitempty"`
 
-	Name    string `json:"name,omitempty"` // agentInfo; without one there is none
+	Name    string `json:"name,omitempty"` // of agentInfo; if it is "", there is no agentInfo
 	Version string `json:"version,omitempty"`
 
 	Load   bool `json:"load,omitempty"`
@@ -29,15 +29,15 @@ type Config struct {
 	// there in the format of Claude Code's transcripts. If it is empty, the agent stores
 	// them in Dir in a simpler format.
 	Claude string `json:"claude,omitempty"`
-	// Missing is whose errors say that a session is not there: claude-0.49,
+	// Missing names the agent whose error for a missing session is used: claude-0.49,
 	// claude-0.100 (the default), codex, opencode or gemini.
 	Missing string `json:"missing,omitempty"`
 	// Lazy keeps a session in memory until its first prompt.
 	Lazy bool `json:"lazy,omitempty"`
-	// Keyed makes a session of another cwd one that is not there.
+	// Keyed makes a session of another cwd count as missing.
 	Keyed bool `json:"keyed,omitempty"`
-	// ForkAt honours the fork point in _meta.jetbrains.air.fork; without it, it is
-	// ignored. ForkTurns keeps all of the turn it is in.
+	// ForkAt makes the agent honour the fork point in _meta.jetbrains.air.fork; otherwise
+	// it ignores the point. ForkTurns keeps the whole turn that contains the point.
 	ForkAt    bool `json:"forkAt,omitempty"`
 	ForkTurns bool `json:"forkTurns,omitempty"`
 	// ForkReplay sends a fork's history before the answer that names it.
@@ -46,9 +46,9 @@ type Config struct {
 	NullResults bool `json:"nullResults,omitempty"`
 	// Title sends a session_info_update with a title after a turn's answer.
 	Title bool `json:"title,omitempty"`
-	// Commands are announced behind every answer that opens a session.
+	// Commands are announced after every answer that opens a session.
 	Commands []string `json:"commands,omitempty"`
-	// ListPage is how many sessions session/list gives at once; 0 is all.
+	// ListPage is the number of sessions in one answer to session/list; 0 means all.
 	ListPage int `json:"listPage,omitempty"`
 	// Auth refuses to open a session before authenticate.
 	Auth bool `json:"auth,omitempty"`
@@ -58,26 +58,27 @@ type Config struct {
 	Deaf []string `json:"deaf,omitempty"`
 	// Greeting is written to stdout before anything else.
 	Greeting string `json:"greeting,omitempty"`
-	// CRLF ends lines so; Chunk cuts every write into pieces of so many bytes.
+	// CRLF makes lines end in CRLF. Chunk divides every write into pieces of that many
+	// bytes.
 	CRLF  bool `json:"crlf,omitempty"`
 	Chunk int  `json:"chunk,omitempty"`
-	// Protocol is the version it answers; 0 is 1.
+	// Protocol is the version in the answer to initialize; 0 means 1.
 	Protocol int `json:"protocol,omitempty"`
 }
 
-// Full is an agent that can do everything with sessions.
+// Full configures an agent that supports every method of sessions.
 func Full(dir string) Config {
 	return Config{Dir: dir, Name: "acptest", Version: "1.0.0", Load: true, Resume: true, Fork: true, ForkAt: true,
 		List: true, Close: true, Delete: true, Lazy: true}
 }
 
-// Args are the arguments of a process that is this agent; see [Main].
+// Args returns the arguments of a process that runs this agent; see [Main].
 func (c Config) Args() []string { return []string{agentArg, string(encode(c))} }
 
-// LedgerFile is where the agent's tools append.
+// LedgerFile returns the file to which the agent's tools append.
 func (c Config) LedgerFile() string { return or(c.Ledger, filepath.Join(c.Dir, "ledger")) }
 
-// RequestsFile is the log of what the model was sent.
+// RequestsFile returns the log of the model's input.
 func (c Config) RequestsFile() string { return or(c.Requests, filepath.Join(c.Dir, "requests.jsonl")) }
 
 func or(s, otherwise string) string {

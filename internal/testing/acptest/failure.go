@@ -7,16 +7,15 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 )
 
-// Failure is how an agent says that a turn failed.
+// Failure is an agent's report of a failed turn.
 type Failure struct {
-	Says   string          // a chunk before the answer
+	Says   string          // the text of a chunk before the answer
 	Update json.RawMessage // an update before that
-	Error  *acp.Error      // the answer; nil is end_turn with a usage of null
-	Evicts bool            // the session is forgotten
+	Error  *acp.Error      // the answer; nil means end_turn with a usage of null
+	Evicts bool            // the agent forgets the session
 }
 
-// Failures are failures of real agents, by agent and kind, as they were seen on the
-// wire.
+// Failures returns recorded failures of real agents, by agent and kind.
 func Failures() map[string]Failure {
 	claude := func(kind, text string) Failure {
 		return Failure{Says: text, Error: &acp.Error{Code: acp.CodeInternal, Message: "Internal error: " + text,
@@ -51,7 +50,7 @@ func Failures() map[string]Failure {
 	}
 }
 
-// fail ends the turn as a row has it.
+// fail ends the turn with a row of [Failures].
 func (t *turn) fail(row string) error {
 	f, known := Failures()[row]
 	if !known {

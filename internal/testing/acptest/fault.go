@@ -27,7 +27,7 @@ func (t *turn) takeFault(i int, s Step) (bool, error) {
 	return true, appendTo(name, []byte("x"))
 }
 
-// fault does what a step that is no tool call does to the turn.
+// fault executes a fault step that is not a tool call.
 func (t *turn) fault(s Step) error {
 	switch {
 	case s.Exit != nil:
@@ -61,7 +61,7 @@ func (t *turn) fault(s Step) error {
 	return nil
 }
 
-// die ends the process, or its stdout; it returns only if that does not work.
+// die ends the process, or its stdout. It returns only if that fails.
 func (t *turn) die(how string) error {
 	switch how {
 	case "exit":

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// form is how an agent writes its sessions down.
+// form is the file format of an agent's sessions.
 type form interface {
-	// line is a record as a line of the session's file.
+	// line encodes a record as a line of the session's file.
 	line(s *session, r record) []byte
-	// read adds what a line holds to the session.
+	// read decodes a line and adds its records to the session.
 	read(s *session, line []byte) error
 }
 
@@ -23,7 +23,7 @@ func (c Config) form() form {
 	return plainForm{}
 }
 
-// newFile is where a new session is kept.
+// newFile returns the file for a new session.
 func (c Config) newFile(s *session) string {
 	if c.Claude != "" {
 		return filepath.Join(c.Claude, "projects", slug(s.cwd), s.id+".jsonl")
@@ -46,10 +46,10 @@ func (c Config) ownsSession(s *session, cwd string) bool {
 	return s.cwd == cwd
 }
 
-// SessionFiles is the pattern of the files of all sessions.
+// SessionFiles returns a pattern that matches the files of all sessions.
 func (c Config) SessionFiles() string { return c.sessionFiles("*") }
 
-// sessionFiles is the pattern of the files of sessions with an id; "*" is any.
+// sessionFiles returns a pattern that matches the files of the session with an id; "*" means any id.
 func (c Config) sessionFiles(id string) string {
 	name := strings.ReplaceAll(id, "/", "_") + ".jsonl"
 	if c.Claude != "" {
@@ -58,8 +58,7 @@ func (c Config) sessionFiles(id string) string {
 	return filepath.Join(c.Dir, "sessions", name)
 }
 
-// findFile is where a session is kept; one that is kept nowhere gets a name that no file
-// has.
+// findFile returns the file of a session. If there is none, it returns a name that does not exist.
 func (c Config) findFile(id string) string {
 	if names, err := filepath.Glob(c.sessionFiles(id)); err == nil && len(names) > 0 {
 		return names[len(names)-1]
@@ -67,7 +66,7 @@ func (c Config) findFile(id string) string {
 	return filepath.Join(c.Dir, "no session", "there")
 }
 
-// plainForm is one record a line.
+// plainForm has one JSON record per line.
 type plainForm struct{}
 
 func (plainForm) line(_ *session, r record) []byte { return encode(r) }
@@ -84,8 +83,8 @@ func (plainForm) read(s *session, line []byte) error {
 	return nil
 }
 
-// claudeForm is a transcript as Claude Code writes it, with the record in a member of
-// its own, which a reader of transcripts copies and does not understand.
+// claudeForm is a transcript as Claude Code writes it. The record is in an additional member, which a
+// reader of transcripts copies without understanding it.
 type claudeForm struct{}
 
 // claudeLine is a line of a transcript.

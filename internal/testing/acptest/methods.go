@@ -11,7 +11,7 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 )
 
-// open is what methods that open a session take.
+// open has the params of the methods that open a session.
 type open struct {
 	SessionID string `json:"sessionId"`
 	Cwd       string `json:"cwd"`
@@ -43,7 +43,7 @@ func (a *agent) request(ctx context.Context, m acp.Message) {
 	}
 }
 
-// wire makes an answer of an error.
+// wire converts an error to the error of an answer.
 func (a *agent) wire(err error) *acp.Error {
 	if err == nil {
 		return nil
@@ -86,7 +86,7 @@ func (a *agent) serve(m acp.Message, p open) (any, error) {
 	}
 }
 
-// page is the part of a list behind a cursor, which is a number of sessions.
+// page returns the part of a list after a cursor, which is a number of sessions.
 func (a *agent) page(list []listed, cursor string) (any, error) {
 	from := 0
 	if cursor != "" {
@@ -119,7 +119,7 @@ func (a *agent) initialize() any {
 type sessionResult struct {
 	session *session
 	null    bool
-	named   bool // the result names it
+	named   bool // the result has its id
 }
 
 func (o sessionResult) MarshalJSON() ([]byte, error) {

@@ -2,8 +2,8 @@ package acptest
 
 import "github.com/dalsegno/segno/internal/acp"
 
-// missing is the error that says that a session is not there, as an agent of the
-// configured kind has it for that method.
+// missing returns the error that the configured agent has for a missing session in that
+// method.
 func (c Config) missing(method, id string) error {
 	byID := encode(map[string]string{"sessionId": id})
 	details := func(text string) *acp.Error {
@@ -17,7 +17,7 @@ func (c Config) missing(method, id string) error {
 			return details("Session not found")
 		}
 		if method == "session/fork" {
-			id = newID() // it names the fork that was to be
+			id = newID() // the error has the id of the fork that was not made
 		}
 		return &acp.Error{Code: acp.CodeNotFound, Message: "Resource not found: " + id, Data: encode(map[string]string{"uri": id})}
 	case "codex":

@@ -10,27 +10,26 @@ import (
 	"strings"
 )
 
-// Request is what the model was sent: everything it knew when it chose the next
-// step. There is one at a turn's start and one after every tool call.
+// Request is the complete input of the model for the choice of its next step. There is one
+// at a turn's start and one after every tool call.
 type Request struct {
 	Session  string `json:"session"`
 	Process  int    `json:"process"`
 	Cwd      string `json:"cwd"`
 	Settings string `json:"settings,omitempty"` // mode="plan" option model="big"
-	First    bool   `json:"first"`              // of its turn
+	First    bool   `json:"first"`              // the first one of its turn
 	Said     []Part `json:"said"`
-	// Unnamed are the lines that stand in the ledger and that nothing in Said names,
-	// outside of directives.
+	// Unnamed has the lines of the ledger that Said does not name outside of directives.
 	Unnamed []string `json:"unnamed,omitempty"`
 }
 
-// Part is one part of what a model sees. Role is user, agent, call or result.
+// Part is one part of the model's input. Role is user, agent, call or result.
 type Part struct {
 	Role string `json:"role"`
 	Text string `json:"text"`
 }
 
-// Text is all of the request as one text.
+// Text returns the whole request as one text.
 func (r Request) Text() string {
 	var b strings.Builder
 	for _, m := range r.Said {
@@ -40,7 +39,7 @@ func (r Request) Text() string {
 	return b.String()
 }
 
-// Prompt is the newest thing a user said.
+// Prompt returns the newest part by the user.
 func (r Request) Prompt() string {
 	for i := len(r.Said) - 1; i >= 0; i-- {
 		if r.Said[i].Role == "user" {
@@ -129,12 +128,12 @@ func (s modelView) said(step int) bool {
 	return false
 }
 
-// done reports whether a line is said to be appended, or refused.
+// done reports whether a text reports that a line was appended or refused.
 func (s modelView) done(line string) bool {
 	return names(s.plain, "appended "+line) || names(s.plain, "refused "+line)
 }
 
-// names reports whether a text has a word, not as a part of a longer one.
+// names reports whether a text contains a word that is not part of a longer word.
 func names(text, word string) bool {
 	for at := 0; ; {
 		i := strings.Index(text[at:], word)

@@ -21,11 +21,11 @@ type record struct {
 	ID     string `json:"id,omitempty"`
 	Text   string `json:"text,omitempty"`
 	Cwd    string `json:"cwd,omitempty"`
-	Script string `json:"script,omitempty"` // of what an agent record is a step
+	Script string `json:"script,omitempty"` // the key of the script that contains the step of an agent record
 	Step   int    `json:"step,omitempty"`
 }
 
-// session is one the process has in memory.
+// session is a session in the memory of the process.
 type session struct {
 	id, cwd string
 	file    string
@@ -34,12 +34,12 @@ type session struct {
 
 	mu      sync.Mutex
 	records []record
-	written int    // of records, how many are in the file
+	written int    // the number of records in the file
 	leaf    string // the last record of a transcript
 	lazy    bool   // nothing is written yet
 	cancel  func() // of the running prompt
-	// settings are the mode, as "mode", and config options, as "option ID". They
-	// are the process's: a session that is read again has none.
+	// settings are the mode, as "mode", and config options, as "option ID". They exist only in
+	// the process: a session that is read again has none.
 	settings map[string]json.RawMessage
 }
 
@@ -119,11 +119,11 @@ func (s *session) modeID() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	mode := "default"
-	_ = json.Unmarshal(s.settings["mode"], &mode) // without one it is that
+	_ = json.Unmarshal(s.settings["mode"], &mode) // if none is set, mode keeps its default
 	return mode
 }
 
-// settingsText is all settings, in order of their names.
+// settingsText returns all settings as text, in the order of their names.
 func (s *session) settingsText() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +135,7 @@ func (s *session) settingsText() string {
 	return strings.Join(all, " ")
 }
 
-// readSession reads a session's file. [fs.ErrNotExist] is of one that is not there.
+// readSession reads a session's file. The error is [fs.ErrNotExist] if there is no such file.
 func (c Config) readSession(id string) (*session, error) {
 	s := &session{id: id, file: c.findFile(id), form: c.form()}
 	f, err := os.Open(s.file)
@@ -147,7 +147,7 @@ func (c Config) readSession(id string) (*session, error) {
 	for {
 		line, err := in.ReadBytes('\n')
 		if err != nil {
-			break // a last line without an end was being written when the process died
+			break // the process was killed while it wrote the last line
 		}
 		if err := s.form.read(s, line); err != nil {
 			return nil, fmt.Errorf("acptest: reading a session: %w", err)
@@ -189,7 +189,7 @@ func (c Config) listSessions(cwd string) ([]listed, error) {
 	return list, nil
 }
 
-// titleText is the first prompt, cut.
+// titleText returns the beginning of the first prompt.
 func (s *session) titleText() string {
 	for _, r := range s.all() {
 		if r.Type == "user" {
@@ -206,8 +206,8 @@ func cut(s string, n int) string {
 	return s
 }
 
-// appendTo appends to a file in one write. That outlives the process, not the
-// machine.
+// appendTo appends to a file in one write. The data survive a crash of the process, but not of
+// the machine.
 func appendTo(name string, data []byte) error { return appendAnd(name, data, (*os.File).Close) }
 
 // appendDurably appends to a file in one write and syncs it.

@@ -11,14 +11,14 @@ import (
 	"sync"
 )
 
-// TapArgs are the arguments of a process that starts command and relays its stdin
-// and stdout byte for byte, logging them in dir as "in" and "out"; see [Main].
-// Starting it again appends.
+// TapArgs returns the arguments of a process that starts command and relays its stdin and
+// stdout byte for byte; see [Main]. It logs them in dir as "in" and "out". A process that
+// is started again appends to the logs.
 func TapArgs(dir string, command ...string) []string {
 	return append([]string{tapArg, dir}, command...)
 }
 
-// Tapped are the bytes a tap has logged.
+// Tapped returns the bytes that a tap has logged.
 func Tapped(dir string) (in, out []byte, err error) {
 	if in, err = os.ReadFile(filepath.Join(dir, "in")); err != nil {
 		return nil, nil, err
@@ -72,7 +72,7 @@ func tap(ctx context.Context, args []string, std Streams) error {
 		return err
 	}
 	go func() {
-		_, _ = io.Copy(io.MultiWriter(inLog, stdin), std.In) // it ends with either side
+		_, _ = io.Copy(io.MultiWriter(inLog, stdin), std.In) // it ends when either side ends
 		stdin.Close()
 	}()
 	var relayed sync.WaitGroup

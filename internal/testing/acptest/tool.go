@@ -16,7 +16,7 @@ func toolText(text string) []any {
 	return []any{map[string]any{"type": "content", "content": map[string]string{"type": "text", "text": text}}}
 }
 
-// call is one tool call, from its announcement to its result.
+// call executes one tool call, from its announcement to its result.
 func (t *turn) call(i int, s Step, view modelView) error {
 	id := "call_" + newID()[:13]
 	if names(view.plain, s.Line) {
@@ -123,7 +123,7 @@ func (t *turn) appendIfMissing(id string, i int, s Step) error {
 	return t.call(i, s, modelView{})
 }
 
-// permission asks the client whether the call may run.
+// permission asks the client whether to run the call.
 func (t *turn) permission(id string, s Step) (bool, error) {
 	m, err := t.ask(t.ctx, "session/request_permission", map[string]any{"sessionId": t.session.id,
 		"toolCall": map[string]any{"toolCallId": id, "title": "append " + s.Line, "rawInput": map[string]string{"line": s.Line}},
@@ -159,14 +159,14 @@ func (t *turn) append(s Step, death string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(self, toolArg, string(encode(job))) // it dies with the agent's group, or not at all
+	cmd := exec.Command(self, toolArg, string(encode(job))) // only a kill of the agent's group ends it
 	if err := cmd.Start(); err != nil {
 		return err
 	}
 	return cmd.Wait()
 }
 
-// childDies has the tool's process killed before or after its work, and fails the
+// childDies makes the tool's process kill itself before or after its work, and fails the
 // turn.
 func (t *turn) childDies(s Step, before bool) error {
 	death := "after"
@@ -188,8 +188,8 @@ type toolRun struct {
 	Death  string `json:"death,omitempty"` // before, after
 }
 
-// append adds the line to the file that the step names, and then to the ledger: a line
-// of the ledger is in the file as well.
+// append adds the line first to the file that the step names, and then to the ledger, so
+// that each line of the ledger is also in the file.
 func (j toolRun) append() error {
 	if j.File != "" {
 		lines, err := ReadLedger(j.File)
@@ -238,13 +238,13 @@ func killSelf() error {
 	return errors.New("acptest: still alive")
 }
 
-// notePID lets tests find a process.
+// notePID records the id of a process, so that tests can find it.
 func (c Config) notePID(kind string, pid int) error {
 	return appendTo(filepath.Join(c.Dir, "pids"), fmt.Appendf(nil, "%s %d\n", kind, pid))
 }
 
-// PIDs are the ids of all processes of a kind, "agent" or "tool", there ever were in
-// Dir, oldest first.
+// PIDs returns the ids of all processes of a kind, "agent" or "tool", that ever ran in Dir,
+// oldest first.
 func (c Config) PIDs(kind string) ([]int, error) {
 	var all []int
 	err := eachLine(filepath.Join(c.Dir, "pids"), func(line []byte) error {

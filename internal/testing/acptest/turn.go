@@ -13,17 +13,17 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 )
 
-// turn is one prompt's.
+// turn is the execution of one prompt.
 type turn struct {
 	*agent
 	ctx     context.Context
 	session *session
 	prompt  acp.Message
 	script  *script
-	usage   json.RawMessage // the usage in a step; otherwise the answer has a default
+	usage   json.RawMessage // the usage from a step; nil for the default
 }
 
-// errEnded is returned by a step that was the turn's last.
+// errEnded is the error of a step that ends the turn. It is the stop reason.
 type errEnded string
 
 func (e errEnded) Error() string { return string(e) }
@@ -71,7 +71,7 @@ func (t *turn) end(err error) {
 	}
 }
 
-// run does what of the script is left.
+// run executes the rest of the script.
 func (t *turn) run() error {
 	text, err := promptText(t.prompt)
 	if err != nil {
@@ -107,7 +107,7 @@ func (t *turn) run() error {
 	return nil
 }
 
-// think sends the model everything there is.
+// think sends the model the whole session and logs the request.
 func (t *turn) think(first bool) (modelView, error) {
 	records := t.session.all()
 	view, err := viewOf(records)
@@ -117,7 +117,7 @@ func (t *turn) think(first bool) (modelView, error) {
 	return view, t.sent(t.session, records, view, first)
 }
 
-// say is one message of the agent, and its record.
+// say sends one message of the agent and records it.
 func (t *turn) say(text string, step int) error {
 	r := record{Type: "agent", ID: "msg_" + newID()[:13], Text: text, Step: step}
 	if t.script != nil {
@@ -130,7 +130,6 @@ func (t *turn) say(text string, step int) error {
 	return nil
 }
 
-// do runs one step.
 func (t *turn) do(i int, s Step, view modelView) error {
 	if s.Tool != "" {
 		return t.call(i, s, view)
@@ -168,13 +167,13 @@ func (t *turn) do(i int, s Step, view modelView) error {
 	return nil
 }
 
-// rawUpdate sends an update without touching its bytes.
+// rawUpdate sends an update with its bytes unchanged.
 func (t *turn) rawUpdate(raw []byte) {
 	line := `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":` + string(encode(t.session.id)) + `,"update":` + string(raw) + "}}\n"
 	t.send([]byte(line))
 }
 
-// flood sends thoughts, as fast as they are taken.
+// flood sends thoughts as fast as the client reads them.
 func (t *turn) flood(n int) error {
 	const kilobyte = 1 << 10
 	for i := range n {
@@ -202,7 +201,7 @@ func (t *turn) request(i int, raw json.RawMessage) error {
 	return t.say("answered "+strings.TrimSpace(string(m.Line)), i)
 }
 
-// waitFor waits until a file is there.
+// waitFor waits until a file exists.
 func (t *turn) waitFor(name string) error {
 	for {
 		if _, err := os.Stat(name); err == nil {
@@ -225,7 +224,7 @@ func (t *turn) pause(d time.Duration) error {
 	}
 }
 
-// promptText is all text of a prompt's blocks.
+// promptText returns the text of all blocks of a prompt.
 func promptText(m acp.Message) (string, error) {
 	var p struct {
 		Prompt []struct {

@@ -20,8 +20,8 @@ type ACP struct {
 	node    string
 }
 
-// NewACP installs an agent the first time and makes a home, a configuration and a
-// project for it under dir. Its model is at modelURL.
+// NewACP makes a home, a configuration and a project for an agent under dir. The first call
+// installs the agent. Its model is at modelURL.
 func NewACP(ctx context.Context, dir, modelURL string, agent ACPAgent) (*ACP, error) {
 	rig, err := New(dir, "", modelURL)
 	if err != nil {
@@ -32,8 +32,8 @@ func NewACP(ctx context.Context, dir, modelURL string, agent ACPAgent) (*ACP, er
 		return nil, err
 	}
 	rig.Path = []string{filepath.Dir(a.node)}
-	// The adapter takes a sandbox for leave to skip all permission checks, which
-	// the agent below it then refuses to root.
+	// In a sandbox, the adapter skips all permission checks, which the agent below it then
+	// refuses to do as root.
 	rig.Vars["IS_SANDBOX"] = ""
 	rig.Vars["CLAUDE_CODE_MAX_RETRIES"] = "0"
 	return a, a.prepare(ctx)
@@ -60,9 +60,9 @@ func (a *ACP) prepare(ctx context.Context) error {
 	return nil
 }
 
-// configureOpenCode has opencode call the rig's model, ask before every shell command or
-// allow it, and fetch nothing: no list of models, no language server, no plugin. It takes the
-// library that plugins import for installed, because the lock file lists it.
+// configureOpenCode makes opencode call the rig's model, ask before every shell command or
+// allow it, and download nothing: no list of models, no language server, no plugin. The lock
+// file lists the library that plugins import, so that opencode assumes that it is installed.
 func (a *ACP) configureOpenCode(shell string) error {
 	config := map[string]any{
 		"model": "fake/fake-1", "small_model": "fake/fake-1", "autoupdate": false, "share": "disabled",
@@ -85,8 +85,8 @@ func (a *ACP) configureOpenCode(shell string) error {
 	return writeJSON(filepath.Join(dir, "opencode.json"), config)
 }
 
-// buildGoExample builds the example agent of the Go library, which go.mod names as a
-// tool, so that it is fetched and verified like all that is built here.
+// buildGoExample builds the example agent of the Go library. go.mod names it as a tool, so
+// that it is downloaded and verified like every dependency.
 func buildGoExample(ctx context.Context, bin string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", bin, "github.com/coder/acp-go-sdk/example/agent")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -95,8 +95,8 @@ func buildGoExample(ctx context.Context, bin string) error {
 	return nil
 }
 
-// Start prepares command, or the agent itself if there is none, in the project and
-// with the rig's environment.
+// Start returns command, or the agent's own command if there is none, prepared for the
+// project and with the rig's environment. The caller starts it.
 func (a *ACP) Start(ctx context.Context, command ...string) *exec.Cmd {
 	if len(command) == 0 {
 		command = a.Command
@@ -106,8 +106,8 @@ func (a *ACP) Start(ctx context.Context, command ...string) *exec.Cmd {
 	return cmd
 }
 
-// ACPX prepares acpx, a client that drives any agent from the command line: it
-// starts agent, approves what that asks, and keeps its state in the rig's home.
+// ACPX returns a command that runs acpx, a client that drives any agent from the command
+// line. It starts agent, approves its requests, and keeps its state in the rig's home.
 func (a *ACP) ACPX(ctx context.Context, agent string, args ...string) (*exec.Cmd, error) {
 	script, err := acpxPackage().install(ctx)
 	if err != nil {
@@ -116,7 +116,7 @@ func (a *ACP) ACPX(ctx context.Context, agent string, args ...string) (*exec.Cmd
 	return a.Start(ctx, slices.Concat([]string{a.node, script, "--approve-all", "--agent", agent}, args)...), nil
 }
 
-// Shell is a step of a [fakemodel] script in which the agent runs a command.
+// Shell returns a step of a [fakemodel] script in which the agent runs a command.
 func (a *ACP) Shell(command string) map[string]any {
 	switch {
 	case a.Agent.IsCodex():
@@ -127,8 +127,8 @@ func (a *ACP) Shell(command string) map[string]any {
 	return map[string]any{"tool": "Bash", "input": map[string]any{"command": command, "description": "d"}}
 }
 
-// AskingShell is a step in which the agent asks the user whether it may run a command.
-// Codex has to be in its mode "read-only" for that.
+// AskingShell returns a step in which the agent asks the user whether it may run a command.
+// For that, Codex has to be in its mode "read-only".
 func (a *ACP) AskingShell(command string) map[string]any {
 	step := a.Shell(command)
 	if a.Agent.IsCodex() {
@@ -138,8 +138,8 @@ func (a *ACP) AskingShell(command string) map[string]any {
 	return step
 }
 
-// Edit is a step in which the agent writes a file of the project with the tool that it
-// has for that. The content must end with a newline.
+// Edit returns a step in which the agent writes a file of the project with its own tool for
+// files. The content must end with a newline.
 func (a *ACP) Edit(name, content string) map[string]any {
 	path := filepath.Join(a.Project, name)
 	switch {
@@ -152,7 +152,7 @@ func (a *ACP) Edit(name, content string) map[string]any {
 	return map[string]any{"tool": "Write", "input": map[string]any{"file_path": path, "content": content}}
 }
 
-// Transcripts are the files that hold the agent's sessions.
+// Transcripts returns the files that contain the agent's sessions.
 func (a *ACP) Transcripts() ([]string, error) {
 	claude, err := filepath.Glob(filepath.Join(a.Config, "projects", "*", "*.jsonl"))
 	if err != nil {
@@ -166,8 +166,8 @@ func (a *ACP) Transcripts() ([]string, error) {
 	return slices.Concat(claude, codex, opencode), err
 }
 
-// Option is the id of the first option of a kind, such as allow_once or reject_once, in
-// the params of a session/request_permission.
+// Option returns the id of the first option of a kind, such as allow_once or reject_once,
+// in the params of a session/request_permission.
 func Option(params json.RawMessage, kind string) string {
 	var ask struct {
 		Options []struct{ OptionID, Kind string }

@@ -6,8 +6,8 @@ import (
 	"runtime"
 )
 
-// installNode returns the path of node. The package of the platform is taken: the
-// one named node only fetches it.
+// installNode returns the path of node. It installs the package of the platform, because
+// the one named node only downloads that package.
 func installNode(ctx context.Context) (string, error) {
 	name := "node-" + platform()
 	if runtime.GOOS == "darwin" && runtime.GOARCH == "arm64" {

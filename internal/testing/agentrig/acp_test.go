@@ -54,8 +54,8 @@ func turn(t *testing.T, ctx context.Context, c *acptest.Client, session, text st
 	return turn.Said()
 }
 
-// Every agent opens a session and takes two prompts; the ones with a model run a
-// command that it asks for.
+// Every agent opens a session and answers two prompts; an agent with a model runs the
+// command that the model requests.
 func TestACP(t *testing.T) {
 	if short(t) {
 		return
@@ -77,7 +77,7 @@ func TestACP(t *testing.T) {
 			file := filepath.Join(rig.Project, "a.txt")
 			first := turn(t, ctx, c, session, script(t, "alpha", rig.Shell("echo hello > '"+file+"'"), "answer one"))
 			second := "ok"
-			if agent != agentrig.GoExample { // whose every turn takes five seconds
+			if agent != agentrig.GoExample { // each of its turns takes five seconds
 				second = turn(t, ctx, c, session, "and now?")
 			}
 			if err := c.CloseStdin(); err != nil {

@@ -18,29 +18,30 @@ import (
 	"slices"
 )
 
-// dummyKey has the shape of a key and opens nothing. The agent sends it to the
-// model server and refers to it by its last 20 characters.
+// dummyKey has the form of a key and is not valid anywhere. The agent sends it to the model
+// server and refers to it by its last 20 characters.
 const dummyKey = "sk-ant-api03-not-a-key-00000000000000000000"
 
 // Rig is one isolated installation of the agent. Change its fields only while
 // none of its processes runs.
 type Rig struct {
 	Bin      string // the agent: see [Install]
-	ModelURL string // where its model calls go
+	ModelURL string // the model's server
 	Home     string // $HOME
 	Config   string // $CLAUDE_CONFIG_DIR
-	Project  string // where it is started; a real path
+	Project  string // its working directory; a real path
 
 	// Flags are given to every process, before the caller's own.
 	Flags []string
 	// Path is put before the system's directories in $PATH.
 	Path []string
-	// Vars are set last and may replace what the rig sets; an empty one is unset.
+	// Vars are set last and may replace variables that the rig sets. An empty value unsets
+	// the variable.
 	Vars map[string]string
 }
 
-// New makes a home, a configuration directory and a project under dir, with
-// every question of a first start answered and permission checks off.
+// New makes a home, a configuration directory and a project under dir. It answers every
+// question of a first start, and turns permission checks off.
 func New(dir, bin, modelURL string) (*Rig, error) {
 	dir, err := filepath.EvalSymlinks(dir) // the agent names sessions by the real path
 	if err != nil {
@@ -84,15 +85,15 @@ func (r *Rig) WriteSettings(settings map[string]any) error {
 	return writeJSON(filepath.Join(r.Config, "settings.json"), settings)
 }
 
-// CompactSoon has processes started from now on compact their conversation without
-// being asked, at the first model call after it holds a few thousand tokens.
+// CompactSoon makes the agent's next processes compact their conversation automatically, at
+// the first model call after it has a few thousand tokens.
 func (r *Rig) CompactSoon() {
-	r.Vars["CLAUDE_CODE_AUTO_COMPACT_WINDOW"] = "100000" // the smallest that is taken
+	r.Vars["CLAUDE_CODE_AUTO_COMPACT_WINDOW"] = "100000" // the smallest value that the agent accepts
 	r.Vars["CLAUDE_AUTOCOMPACT_PCT_OVERRIDE"] = "10"
 }
 
-// Hook is a settings.json entry that runs command, with args and without a shell,
-// on the named events.
+// Hook returns an entry of settings.json that runs command on the named events, with args
+// and without a shell.
 func Hook(events []string, command string, args ...string) map[string]any {
 	entry := map[string]any{"type": "command", "command": command, "timeout": 30}
 	if len(args) > 0 {
@@ -105,7 +106,7 @@ func Hook(events []string, command string, args ...string) map[string]any {
 	return map[string]any{"hooks": hooks}
 }
 
-// Transcript returns the file of a session, wherever the agent put it.
+// Transcript returns the file of a session. It searches the directories of all projects.
 func (r *Rig) Transcript(session string) (string, error) {
 	found, err := filepath.Glob(filepath.Join(r.Config, "projects", "*", session+".jsonl"))
 	if err != nil {
@@ -117,7 +118,7 @@ func (r *Rig) Transcript(session string) (string, error) {
 	return found[0], nil
 }
 
-// Env is the whole environment of the agent's processes.
+// Env returns the whole environment of the agent's processes.
 func (r *Rig) Env() []string {
 	path := ""
 	for _, d := range append(slices.Clone(r.Path), "/usr/local/bin", "/usr/bin", "/bin") {
@@ -138,7 +139,7 @@ func (r *Rig) Env() []string {
 		"DISABLE_AUTOUPDATER":     "1",
 		"DISABLE_ERROR_REPORTING": "1",
 		"CLAUDE_CODE_MAX_RETRIES": "2",
-		"IS_SANDBOX":              "1", // else root may not switch permission checks off
+		"IS_SANDBOX":              "1", // needed by root to turn permission checks off
 		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
 	}
 	maps.Copy(vars, r.Vars)
@@ -153,8 +154,8 @@ func (r *Rig) Env() []string {
 
 func (r *Rig) tmp() string { return filepath.Join(filepath.Dir(r.Home), "tmp") }
 
-// trust writes the answers to the questions that the agent asks at its first start and at the first
-// start in a directory into its state file.
+// trust writes answers into the agent's state file: to the questions of its first start, and to
+// those of its first start in a directory.
 func (r *Rig) trust() error {
 	file := filepath.Join(r.Config, ".claude.json")
 	state := map[string]any{}

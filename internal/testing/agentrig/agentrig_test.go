@@ -12,8 +12,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
 )
 
-// eachVersion runs do with an installed agent of every version under test, and the
-// model it talks to.
+// eachVersion runs do with an installed agent of every version under test, and its model.
 func eachVersion(t *testing.T, do func(t *testing.T, ctx context.Context, rig *agentrig.Rig, model *fakemodel.Server)) {
 	t.Helper()
 	t.Parallel()
@@ -44,7 +43,7 @@ func eachVersion(t *testing.T, do func(t *testing.T, ctx context.Context, rig *a
 	}
 }
 
-// short reports whether real agents must not be run, and logs that.
+// short reports whether the test must not run real agents, and logs that.
 func short(t *testing.T) bool {
 	if testing.Short() {
 		t.Log("not run with -short: real agents are installed from the network")
@@ -52,13 +51,12 @@ func short(t *testing.T) bool {
 	return testing.Short()
 }
 
-// writing is a prompt whose turn writes hello to a.txt and then says "all done".
+// writing returns a prompt whose turn writes hello to a.txt and then says "all done".
 func writing(rig *agentrig.Rig) string {
 	return `write it <<fake [{"tool":"Write","input":{"file_path":"` + filepath.Join(rig.Project, "a.txt") + `","content":"hello"}},"all done"]>>`
 }
 
-// checkWritten checks both ends of that turn: the file, and that the model was
-// told of it.
+// checkWritten checks the file of that turn, and that the model received the result.
 func checkWritten(t *testing.T, rig *agentrig.Rig, model *fakemodel.Server) {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(rig.Project, "a.txt"))
@@ -215,7 +213,7 @@ func TestInterrupt(t *testing.T) {
 	})
 }
 
-// Hooks of the settings run, with the rig's path, and know the transcript.
+// Hooks of the settings run with the rig's path, and receive the path of the transcript.
 func TestHook(t *testing.T) {
 	eachVersion(t, func(t *testing.T, ctx context.Context, rig *agentrig.Rig, _ *fakemodel.Server) {
 		bin := t.TempDir()

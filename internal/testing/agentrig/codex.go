@@ -12,10 +12,10 @@ import (
 	"strconv"
 )
 
-// CodexVersion is a version of Codex, as npm writes it.
+// CodexVersion is a version of Codex in npm's spelling.
 type CodexVersion string
 
-// CodexVersions returns the versions that a scenario runs on: both pins, or the one that the
+// CodexVersions returns the versions on which a scenario runs: both pins, or the one that the
 // environment names.
 func CodexVersions() []CodexVersion {
 	if v := os.Getenv(codexVar); v != "" {
@@ -24,7 +24,8 @@ func CodexVersions() []CodexVersion {
 	return []CodexVersion{CodexOldest, CodexNewest}
 }
 
-// npm returns the package of the platform; the main one only starts its program.
+// npm returns the package of the platform. The main package only starts the program of that
+// one.
 func (v CodexVersion) npm() npmPackage {
 	system := map[string]string{"linux": "unknown-linux-musl", "darwin": "apple-darwin"}[runtime.GOOS]
 	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
@@ -46,8 +47,8 @@ type Codex struct {
 	Version CodexVersion
 }
 
-// NewCodex installs a version the first time and makes a home, a configuration and a project
-// for it under dir. Its model is at modelURL.
+// NewCodex makes a home, a configuration and a project for a version under dir. The first
+// call installs the version. Its model is at modelURL.
 func NewCodex(ctx context.Context, dir, modelURL string, version CodexVersion) (*Codex, error) {
 	bin, err := version.npm().install(ctx)
 	if err != nil {
@@ -61,18 +62,18 @@ func NewCodex(ctx context.Context, dir, modelURL string, version CodexVersion) (
 	return &Codex{rig, version}, rig.configureCodex()
 }
 
-// CodexHome is its $CODEX_HOME.
+// CodexHome returns the value of its $CODEX_HOME.
 func (c *Codex) CodexHome() string { return filepath.Join(c.Home, ".codex") }
 
-// CodexResult is the outcome of one codex exec.
+// CodexResult is the result of one codex exec.
 type CodexResult struct {
 	Thread         string // the session that it reported
 	Stdout, Stderr string
 	Code           int
 }
 
-// Exec runs codex exec to its end: a subcommand of it with its argument, or none, and the
-// prompt. The error reports an exit code other than 0, too.
+// Exec runs codex exec to its end, with a prompt and optionally a subcommand and its
+// argument. An exit code other than 0 is an error, too.
 func (c *Codex) Exec(ctx context.Context, prompt string, subcommand ...string) (CodexResult, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := c.command(ctx, slices.Concat([]string{"exec"}, subcommand, c.Flags, []string{prompt})...)
@@ -99,14 +100,16 @@ func (c *Codex) Exec(ctx context.Context, prompt string, subcommand ...string) (
 }
 
 // TUI starts the terminal program with a command line, such as that of a transcript's Resume,
-// and returns at once. It starts no server in the background, which would outlive it.
+// and returns at once. Codex's server in the background is off, because it would outlive the
+// program.
 func (c *Codex) TUI(ctx context.Context, args ...string) (*TUI, error) {
 	cmd := c.command(ctx, append([]string{"--dangerously-bypass-approvals-and-sandbox", "-c", "features.daemon_auto_start=false"}, args...)...)
 	return startTUI(cmd, map[string]string{"\x1b[6n": "\x1b[1;1R", "\x1b[c": "\x1b[?62;c"})
 }
 
-// configureCodex has codex call the rig's model and run every command without asking.
-// Its sandbox is off, because it needs kernel features that not every machine has.
+// configureCodex makes codex call the rig's model and run every command without asking. It
+// turns the sandbox off, because the sandbox needs kernel features that not every machine
+// has.
 func (r *Rig) configureCodex() error {
 	config := `model = "gpt-fake-1"
 model_provider = "fake"

@@ -10,10 +10,10 @@ import (
 	"slices"
 )
 
-// GeminiVersion is a version of Gemini CLI, as npm writes it.
+// GeminiVersion is a version of Gemini CLI in npm's spelling.
 type GeminiVersion string
 
-// GeminiVersions returns the versions that a scenario runs on: the pin, or the one that the
+// GeminiVersions returns the versions on which a scenario runs: the pin, or the one that the
 // environment names.
 func GeminiVersions() []GeminiVersion {
 	if v := os.Getenv(geminiVar); v != "" {
@@ -36,8 +36,8 @@ type Gemini struct {
 	Version GeminiVersion
 }
 
-// NewGemini installs a version the first time and makes a home, a configuration and a project for
-// it under dir. Its model is at modelURL.
+// NewGemini makes a home, a configuration and a project for a version under dir. The first call
+// installs the version. Its model is at modelURL.
 func NewGemini(ctx context.Context, dir, modelURL string, version GeminiVersion) (*Gemini, error) {
 	node, err := installNode(ctx)
 	if err != nil {
@@ -51,7 +51,7 @@ func NewGemini(ctx context.Context, dir, modelURL string, version GeminiVersion)
 	if err != nil {
 		return nil, err
 	}
-	// A fixed model needs no call that chooses one.
+	// With a fixed model, the agent makes no model call that chooses one.
 	rig.Flags = []string{script, "--yolo", "--model", "gemini-2.5-pro"}
 	rig.Path = []string{filepath.Dir(node)}
 	rig.Vars["GEMINI_API_KEY"], rig.Vars["GOOGLE_GEMINI_BASE_URL"] = dummyKey, modelURL
@@ -67,21 +67,20 @@ func NewGemini(ctx context.Context, dir, modelURL string, version GeminiVersion)
 	})
 }
 
-// Dir is its directory of settings and sessions.
+// Dir returns the directory of its settings and sessions.
 func (g *Gemini) Dir() string { return filepath.Join(g.Home, ".gemini") }
 
-// Settings is the file of the user's settings.
+// Settings returns the file of the user's settings.
 func (g *Gemini) Settings() string { return filepath.Join(g.Dir(), "settings.json") }
 
-// GeminiResult is the outcome of one prompt.
+// GeminiResult is the result of one prompt.
 type GeminiResult struct {
 	Session        string `json:"session_id"`
 	Response       string `json:"response"`
 	Stdout, Stderr string `json:"-"`
 }
 
-// Prompt runs one prompt without a terminal to its end. The error reports an exit code other than 0,
-// too.
+// Prompt runs one prompt to its end, without a terminal. An exit code other than 0 is an error, too.
 func (g *Gemini) Prompt(ctx context.Context, prompt string, args ...string) (GeminiResult, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := g.command(ctx, slices.Concat(g.Flags, args, []string{"--output-format", "json", "--prompt", prompt})...)

@@ -13,17 +13,16 @@ import (
 	"syscall"
 )
 
-// Install returns the path of a version of the agent, installing it into the user's
-// cache the first time. Processes that ask at once install it once. The error is one
-// line that names the package.
+// Install returns the path of a version of the agent. The first call installs it into the
+// user's cache; concurrent processes install it only once. The error is one line that names the
+// package.
 func Install(ctx context.Context, version ClaudeVersion) (string, error) {
-	// npm picks the platform's package; the main one only holds a script that would
-	// copy it.
+	// Install the platform's package: the main one contains only a script that would copy it.
 	p := npmPackage{name: claudePackage, version: string(version), file: claudePackage + "-" + platform() + "/claude", before: version.before()}
 	return p.install(ctx)
 }
 
-// platform is how packages name this machine.
+// platform returns the name of this machine's platform in packages.
 func platform() string {
 	arch := runtime.GOARCH
 	if arch == "amd64" {
@@ -36,14 +35,14 @@ func platform() string {
 type npmPackage struct {
 	name, version string
 	file          string   // the program, inside node_modules
-	with          []string // more packages, where its own pins leave a choice
-	before        string   // the day by which everything below it was published; "" for no limit
+	with          []string // more packages, for dependencies whose versions the package leaves open
+	before        string   // npm uses dependencies published before this day; "" for no limit
 }
 
 func (p npmPackage) String() string { return p.name + "@" + p.version }
 
-// install returns the path of the program, installing it into the user's cache the
-// first time. Processes that ask at once install it once.
+// install returns the path of the program. The first call installs it into the user's cache;
+// concurrent processes install it only once.
 func (p npmPackage) install(ctx context.Context) (string, error) {
 	file, err := p.cached(ctx)
 	if err != nil {
@@ -89,15 +88,15 @@ func (p npmPackage) cached(ctx context.Context) (string, error) {
 	if _, err := os.Stat(filepath.Join(temp, inside)); err != nil {
 		return "", fmt.Errorf("no program for %s in it: %w", platform(), err)
 	}
-	// A directory without the program is what an interrupted removal leaves.
+	// An interrupted removal leaves a directory without the program.
 	if err := os.RemoveAll(dir); err != nil {
 		return "", err
 	}
 	return file, os.Rename(temp, dir)
 }
 
-// npmInstall runs npm with the caller's own configuration, which says where
-// packages come from. No script of a package is run.
+// npmInstall runs npm with the caller's own configuration, which names the registry. It does
+// not run any script of a package.
 func npmInstall(ctx context.Context, dir, before string, names ...string) error {
 	if err := os.WriteFile(filepath.Join(dir, "package.json"), []byte("{\"private\":true}\n"), 0o644); err != nil {
 		return err
@@ -135,8 +134,7 @@ func firstError(out []byte) string {
 	return line
 }
 
-// lock waits for an exclusive lock on file, which the system drops with the
-// process.
+// lock waits for an exclusive lock on file. The system releases it when the process ends.
 func lock(file string) (unlock func(), err error) {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

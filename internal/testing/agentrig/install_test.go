@@ -10,8 +10,8 @@ import (
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 )
 
-// fakeNPM puts an npm before the real one that installs a file for the agent and
-// counts its runs, and returns where it counts.
+// fakeNPM puts an npm before the real one in $PATH. It installs a file for the agent and
+// counts its runs in the returned file.
 func fakeNPM(t *testing.T, script string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -16,19 +16,19 @@ func NewOpenCode(ctx context.Context, dir, modelURL string) (*ACP, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.Path = append(a.Path, filepath.Dir(a.Command[0])) // for segno, which runs opencode
+	a.Path = append(a.Path, filepath.Dir(a.Command[0])) // segno runs opencode
 	return a, a.configureOpenCode("allow")
 }
 
 // OpenCodeConfig is OpenCode's configuration directory.
 func (a *ACP) OpenCodeConfig() string { return filepath.Join(a.Home, ".config", "opencode") }
 
-// RunOpenCode runs one prompt to its end and returns the session. The error reports an exit code
-// other than 0, too.
+// RunOpenCode runs one prompt to its end and returns the session. An exit code other than 0 is
+// an error, too.
 func (a *ACP) RunOpenCode(ctx context.Context, prompt string, args ...string) (session string, err error) {
 	var stdout, stderr bytes.Buffer
 	cmd := a.Start(ctx, slices.Concat([]string{a.Command[0], "run", "--format", "json"}, args)...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(prompt), &stdout, &stderr // an argument would be quoted
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(prompt), &stdout, &stderr // OpenCode would quote an argument
 	p, err := start(cmd)
 	if err != nil {
 		return "", err

@@ -11,11 +11,11 @@ import (
 )
 
 // Pins: this file lists the version of every other program that the tests run, so
-// that an upstream release never changes the result of a test. An agent's files are
-// not a published format: segno states which versions it was tested with.
+// that an upstream release never changes the result of a test. An agent's files have no
+// published format, so segno states the versions with which it was tested.
 //
-// To move a pin, run "make newest", which runs the same scenarios on what npm offers
-// today, and then write the version that passed here.
+// To move a pin, run "make newest", which runs the same scenarios on the newest versions in
+// npm. Then write the version that passed here.
 const (
 	// ClaudeOldest and ClaudeNewest are the versions of Claude Code that run every
 	// scenario: the oldest that is supported, and the newest when the pin was set.
@@ -29,7 +29,7 @@ const (
 	CodexACPOldest  ACPAgent = "codex-acp@1.7.0"
 	CodexACPNewest  ACPAgent = "codex-acp@2.6.0"
 	OpenCode        ACPAgent = "opencode-ai@1.18.33"
-	// GoExample remembers nothing: no load, no resume. go.mod pins it.
+	// GoExample does not keep its sessions: it has no load and no resume. go.mod pins it.
 	GoExample ACPAgent = "acp-go-sdk"
 
 	// CodexOldest writes lines without ordinals.
@@ -44,27 +44,27 @@ const (
 	codexPackage  = "@openai/codex"
 	geminiPackage = "@google/gemini-cli"
 
-	// Below codex-acp, whose own pins leave a choice.
+	// Dependencies of codex-acp, which leaves their versions open.
 	codexOldest = "0.148.0"
 	codexNewest = "0.166.0"
 	acpxVersion = "0.19.1"
-	nodeVersion = "22.23.3" // what a machine has is often older than the agents need
+	nodeVersion = "22.23.3" // a machine's own node is often too old for the agents
 
-	// pinnedOn pins what these packages leave open: of the packages they depend on,
-	// npm takes the newest version that was published before this day.
+	// pinnedOn pins the versions that these packages leave open: npm installs the newest
+	// version of a dependency that was published before this day.
 	pinnedOn = "2026-11-22"
 )
 
-// ClaudeVersion is a version of Claude Code, as npm writes it.
+// ClaudeVersion is a version of Claude Code in npm's spelling.
 type ClaudeVersion string
 
 // ACPAgent names an agent that speaks the Agent Client Protocol, and its version.
 type ACPAgent string
 
-// ACPAgents are all of them.
+// ACPAgents returns all pinned agents.
 func ACPAgents() []ACPAgent { return append(DurableACPAgents(), GoExample) }
 
-// DurableACPAgents are those that keep their sessions.
+// DurableACPAgents returns the agents that keep their sessions.
 func DurableACPAgents() []ACPAgent {
 	return []ACPAgent{ClaudeACPOldest, ClaudeACPNewest, CodexACPOldest, CodexACPNewest, OpenCode}
 }
@@ -85,8 +85,8 @@ const (
 	geminiVar    = "SEGNO_GEMINI"
 )
 
-// ClaudeVersions returns the versions that a scenario runs on: both pins, or the one
-// that the environment names.
+// ClaudeVersions returns the versions on which a scenario runs: both pins, or the one that
+// the environment names.
 func ClaudeVersions() []ClaudeVersion {
 	if v := os.Getenv(claudeVar); v != "" {
 		return []ClaudeVersion{ClaudeVersion(v)}
@@ -94,9 +94,9 @@ func ClaudeVersions() []ClaudeVersion {
 	return []ClaudeVersion{ClaudeOldest, ClaudeNewest}
 }
 
-// UseNewest replaces the pins of this process with what npm offers today, if
-// SEGNO_NEWEST is 1, and returns the packages that will run, one per line. It sets
-// environment variables, so a TestMain calls it before any test runs.
+// UseNewest replaces the pins of this process with the newest versions in npm, if
+// SEGNO_NEWEST is 1. It returns the packages that will run, one per line. It sets
+// environment variables, so a TestMain must call it before any test runs.
 func UseNewest(ctx context.Context) (string, error) {
 	if os.Getenv("SEGNO_NEWEST") != "1" {
 		return "", nil
@@ -118,7 +118,6 @@ func UseNewest(ctx context.Context) (string, error) {
 	return used.String(), nil
 }
 
-// npmLatest asks npm for the newest version of a package.
 func npmLatest(ctx context.Context, pkg string) (string, error) {
 	cmd := exec.CommandContext(ctx, "npm", "view", "--loglevel=error", pkg, "version")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -130,8 +129,8 @@ func npmLatest(ctx context.Context, pkg string) (string, error) {
 	return lastLine(out), nil
 }
 
-// before returns the day that the packages which version depends on must precede, or
-// "" if no pin names version.
+// before returns the day before which the dependencies of a version must have been
+// published, or "" if no pin names the version.
 func (v ClaudeVersion) before() string {
 	if v == ClaudeOldest || v == ClaudeNewest {
 		return pinnedOn
@@ -155,10 +154,10 @@ func (a ACPAgent) npm() npmPackage {
 		p.with = []string{codexPackage + "@" + codexNewest}
 	case OpenCode:
 		replacement = os.Getenv(openCodeVar)
-		// npm picks the platform's package; the main one only starts it.
+		// Install the platform's package: the main one only starts its program.
 		p.name = "opencode-" + platform()
 		if runtime.GOARCH == "amd64" {
-			p.name += "-baseline" // the other one needs a newer processor
+			p.name += "-baseline" // the package without -baseline needs a newer processor
 		}
 		p.file = p.name + "/bin/opencode"
 	}

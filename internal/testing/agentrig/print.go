@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Result is what one claude -p did.
+// Result is the result of one claude -p.
 type Result struct {
 	Stdout, Stderr string
 	Code           int // the exit code; -1 if a signal ended it
@@ -31,7 +31,8 @@ type Printing struct {
 }
 
 // Print runs claude -p with a prompt to its end. The output format is json unless
-// args say otherwise. An agent that exits with an error is a Result, not an error.
+// args say otherwise. If the agent exits with an error, Print returns a Result and not an
+// error.
 func (r *Rig) Print(ctx context.Context, prompt string, args ...string) (Result, error) {
 	p, err := r.StartPrint(ctx, prompt, args...)
 	if err != nil {
@@ -57,20 +58,20 @@ func (r *Rig) StartPrint(ctx context.Context, prompt string, args ...string) (*P
 	return p, err
 }
 
-// Result waits for the end.
+// Result waits for the end of the process.
 func (p *Printing) Result(ctx context.Context) (Result, error) {
 	code, err := p.Wait(ctx)
 	if err != nil {
 		return Result{}, err
 	}
 	res := Result{Stdout: p.stdout.String(), Stderr: p.stderr.String(), Code: code}
-	// Other formats, and an agent that died early, print no such object.
+	// Ignore errors: other formats, and an agent that crashed early, print no such object.
 	_ = json.Unmarshal(p.stdout.Bytes(), &res.Outcome)
 	return res, nil
 }
 
-// Must returns the result of a Print that has to have succeeded, or what went
-// wrong.
+// Must returns the outcome of a successful Print, or an error with the reason of the
+// failure.
 func (res Result) Must() (Outcome, error) {
 	if res.Code != 0 || res.Outcome.IsError {
 		return res.Outcome, fmt.Errorf("agentrig: the agent exited with %d: %s%s", res.Code, res.Stdout, res.Stderr)

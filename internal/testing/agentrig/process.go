@@ -17,13 +17,14 @@ type Process struct {
 	err    error // of Wait; read after exited
 }
 
-// command prepares the agent with args. The context's end kills it.
+// command returns a command that runs the agent with args. When the context ends, the agent is
+// killed.
 func (r *Rig) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, r.Bin, args...)
 	cmd.Dir = r.Project
 	cmd.Env = append(r.Env(), "PWD="+r.Project)
 	cmd.Cancel = func() error { return killGroup(cmd.Process.Pid) }
-	// A tool's child that outlives the agent keeps its pipes open.
+	// A tool's child process that outlives the agent keeps its pipes open.
 	cmd.WaitDelay = time.Second
 	return cmd
 }
@@ -46,10 +47,10 @@ func watch(cmd *exec.Cmd) *Process {
 	return p
 }
 
-// PID is the agent's process id and its group's.
+// PID returns the agent's process id, which is also the id of its group.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Signal sends sig to the agent alone, as a supervisor would.
+// Signal sends sig only to the agent and not to its group, as a supervisor does.
 func (p *Process) Signal(sig os.Signal) error { return p.cmd.Process.Signal(sig) }
 
 // Kill kills the agent's process group and returns when the agent has exited. Tools run in separate
@@ -60,10 +61,10 @@ func (p *Process) Kill() error {
 	return err
 }
 
-// Exited is closed when the agent is gone.
+// Exited is closed when the agent has ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Wait returns the exit code once the agent is gone; -1 if a signal ended it.
+// Wait waits for the end of the agent and returns its exit code, or -1 if a signal ended it.
 func (p *Process) Wait(ctx context.Context) (int, error) {
 	select {
 	case <-p.exited:
@@ -80,7 +81,7 @@ func (p *Process) Wait(ctx context.Context) (int, error) {
 func killGroup(id int) error {
 	err := syscall.Kill(-id, syscall.SIGKILL)
 	if err == syscall.ESRCH {
-		return nil // all of it is gone
+		return nil // the whole group has ended
 	}
 	return err
 }

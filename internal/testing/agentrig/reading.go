@@ -2,15 +2,14 @@ package agentrig
 
 import "strings"
 
-// What the agent's screen is read by. The signs are its own and may change with
-// its version.
+// The marks on the agent's screen. They may change with the agent's version.
 const (
 	promptSign = "❯" // before a prompt, the input line and the marked line of a list
 	answerSign = "● "
 	pasted     = "[Pasted text" // instead of a very long prompt
 )
 
-// ready reports whether the agent takes a prompt.
+// ready reports whether the agent accepts a prompt.
 func ready(screen string) bool {
 	return strings.Contains(screen, "shift+tab to cycle") || strings.Contains(screen, "? for shortcuts")
 }
@@ -18,14 +17,14 @@ func ready(screen string) bool {
 // working reports whether a turn is under way.
 func working(screen string) bool { return strings.Contains(screen, "esc to interrupt") }
 
-// answered reports whether prompt has been sent, answer stands below it, and the
-// turn is over.
+// answered reports whether prompt was sent, the screen shows answer below it, and the turn
+// is over.
 func answered(screen, prompt, answer string) bool {
 	if working(screen) || entered(screen, prompt) {
 		return false
 	}
 	sent, below := newestTurn(screen)
-	if sent != "" { // else it has scrolled away, and whatever is older with it
+	if sent != "" { // if not, the prompt and everything above it have scrolled away
 		start := []rune(squeeze(prompt))
 		start = start[:min(len(start), 20)]
 		if all := squeeze(sent + below); !strings.HasPrefix(all, string(start)) && !strings.HasPrefix(all, squeeze(pasted)) {
@@ -35,8 +34,8 @@ func answered(screen, prompt, answer string) bool {
 	return strings.Contains(below, answerSign+answer)
 }
 
-// newestTurn returns the first line of the newest prompt that was sent and what
-// stands below it, which is everything if no prompt is in sight.
+// newestTurn returns the first line of the newest prompt that was sent, and the text below
+// it. If no prompt is visible, below is the whole screen.
 func newestTurn(screen string) (prompt, below string) {
 	above := screen[:max(0, strings.LastIndex(screen, promptSign))]
 	i := strings.LastIndex(above, promptSign)
@@ -47,12 +46,11 @@ func newestTurn(screen string) (prompt, below string) {
 	return prompt, below
 }
 
-// filled reports whether something stands in the input line.
+// filled reports whether the input line has text.
 func filled(screen string) bool { return strings.TrimSpace(inputLine(screen)) != "" }
 
-// entered reports whether the input line holds the end of text: long text is
-// wrapped, and its beginning may be out of sight. A very long one is shown as a
-// mark only.
+// entered reports whether the input line has the end of text: a long text is wrapped, and
+// its beginning may not be visible. For a very long text, the line shows only a mark.
 func entered(screen, text string) bool {
 	typed := inputLine(screen)
 	tail := []rune(squeeze(text))
@@ -62,7 +60,7 @@ func entered(screen, text string) bool {
 	return strings.Contains(squeeze(typed), string(tail)) || strings.Contains(typed, pasted)
 }
 
-// inputLine returns what stands between the last prompt sign and the rule below.
+// inputLine returns the text between the last prompt sign and the rule below it.
 func inputLine(screen string) string {
 	i := strings.LastIndex(screen, promptSign)
 	if i < 0 {
@@ -75,7 +73,7 @@ func inputLine(screen string) string {
 	return strings.ReplaceAll(typed, "\u00a0", " ")
 }
 
-// marked returns the line of a list that the agent's prompt sign stands at.
+// marked returns the line of a list that begins with the agent's prompt sign.
 func marked(screen string) string {
 	i := strings.LastIndex(screen, promptSign)
 	if i < 0 {
@@ -85,5 +83,5 @@ func marked(screen string) string {
 	return line
 }
 
-// squeeze takes out all space: lines are wrapped anywhere.
+// squeeze removes all space, because the screen wraps lines at any place.
 func squeeze(s string) string { return strings.Join(strings.Fields(s), "") }

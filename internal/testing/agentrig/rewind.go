@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Restore is what a rewind brings back.
+// Restore selects the parts that a rewind restores.
 type Restore int
 
 // The choices of a rewind.
@@ -15,15 +15,15 @@ const (
 	RestoreCode
 )
 
-// confirming reports whether the agent asks what to restore. Versions differ in the
-// sentence, and name the point or ask for a confirmation.
+// confirming reports whether the agent asks for the parts to restore. The sentence differs
+// between versions: it names the point or asks for a confirmation.
 func confirming(screen string) bool {
 	return strings.Contains(screen, "Confirm you want to restore") || strings.Contains(screen, "Restore to the point before you sent")
 }
 
-// Rewind goes back to before the prompt that is back prompts from the newest (1 is
-// the newest itself), with /rewind, and leaves the input line empty. A prompt with
-// no changed files after it offers no more than [RestoreConversation].
+// Rewind uses /rewind to go back to the point before a prompt, and leaves the input line
+// empty. back counts prompts from the newest, which is 1. For a prompt without changed
+// files after it, the agent offers only [RestoreConversation].
 func (t *TUI) Rewind(ctx context.Context, back int, what Restore) error {
 	choices := map[Restore]string{
 		RestoreBoth:         "Restore code and conversation",
@@ -57,8 +57,8 @@ func (t *TUI) Rewind(ctx context.Context, back int, what Restore) error {
 	if err := t.Press(Enter); err != nil {
 		return err
 	}
-	// The old prompt comes back into the input line a moment after the dialog goes,
-	// unless the conversation stays as it is.
+	// The old prompt appears in the input line a moment after the dialog disappears, unless
+	// the conversation stays unchanged.
 	_, err = t.WaitFor(ctx, func(s string) bool {
 		return !confirming(s) && ready(s) && (what == RestoreCode || filled(s))
 	})
@@ -68,8 +68,8 @@ func (t *TUI) Rewind(ctx context.Context, back int, what Restore) error {
 	return t.Clear(ctx)
 }
 
-// pick marks a choice of a list by its text. It moves at least once, which proves
-// that the list listens.
+// pick marks a choice of a list by its text. It moves at least once, which proves that the
+// list handles keys.
 func (t *TUI) pick(ctx context.Context, choice string) error {
 	ctx, cancel := context.WithTimeout(ctx, waitTime)
 	defer cancel()

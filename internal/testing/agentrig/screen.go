@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// screen is as much of a terminal as it takes to read what a person would: the
-// agent moves the cursor over gaps instead of printing spaces, so its output
-// without the escape sequences is not text.
+// screen emulates the part of a terminal that is needed to read the visible text. The agent
+// moves the cursor over gaps instead of printing spaces, so its output without the escape
+// sequences would not be that text.
 type screen struct {
 	cols, rows int
 	cells      [][]rune
@@ -17,7 +17,7 @@ type screen struct {
 	savedY     int
 	top        int    // the first line that scrolls
 	bottom     int    // one after the last line that scrolls
-	last       rune   // that was put
+	last       rune   // the last character that was written
 	pending    []byte // an unfinished escape sequence or character
 }
 
@@ -52,7 +52,7 @@ func (s *screen) String() string {
 	return b.String()
 }
 
-// write takes output in any division.
+// write processes output. A chunk may end within an escape sequence or a character.
 func (s *screen) write(p []byte) {
 	p = append(s.pending, p...)
 	for len(p) > 0 {
@@ -65,7 +65,8 @@ func (s *screen) write(p []byte) {
 	s.pending = append([]byte(nil), p...)
 }
 
-// step carries out what p begins with and returns its length, 0 if p ends in it.
+// step executes the character or sequence at the beginning of p and returns its length, or
+// 0 if it is incomplete.
 func (s *screen) step(p []byte) int {
 	switch c := p[0]; {
 	case c == 0x1b:
@@ -100,7 +101,7 @@ func (s *screen) put(r rune) {
 	s.last = r
 }
 
-// down is a line feed: at the bottom of the lines that scroll they do.
+// down executes a line feed. At the bottom of the scrolling region, it scrolls the region.
 func (s *screen) down() {
 	if s.y == s.bottom-1 {
 		s.shift(s.top, -1)
@@ -159,8 +160,8 @@ func (s *screen) escape(p []byte) int {
 	return 2
 }
 
-// control carries out a control sequence; those that only change looks, or ask
-// the terminal something, are passed over.
+// control executes a control sequence. It ignores sequences that only change the look, or
+// query the terminal.
 func (s *screen) control(params string, final byte) {
 	if strings.HasPrefix(params, "?") && final == 'h' && strings.HasSuffix(params, "1049") {
 		s.clear(0, s.rows)
@@ -221,7 +222,8 @@ func (s *screen) control(params string, final byte) {
 	}
 }
 
-// shift moves the lines from top to the end of those that scroll down by n, or up if n is negative.
+// shift moves the lines from top to the end of the scrolling region down by n, or up if n
+// is negative.
 func (s *screen) shift(top, n int) {
 	if top >= s.bottom {
 		return
@@ -236,8 +238,8 @@ func (s *screen) shift(top, n int) {
 	}
 }
 
-// slide moves the characters from the cursor on to the right by n, or to the left if
-// n is negative.
+// slide moves the characters at and after the cursor to the right by n, or to the left if n
+// is negative.
 func (s *screen) slide(n int) {
 	if s.x >= s.cols {
 		return

@@ -20,7 +20,7 @@ type Event struct {
 	Outcome                 // of a result
 }
 
-// Stream is an agent that takes prompts as JSON lines and stays between them.
+// Stream is an agent that reads prompts as JSON lines and continues to run between them.
 type Stream struct {
 	*Process
 	stdin  io.WriteCloser
@@ -30,11 +30,11 @@ type Stream struct {
 	events  []Event
 	ended   bool
 	changed chan struct{} // closed and replaced whenever events or ended change
-	next    int           // first event that Result has not looked at
+	next    int           // the first event that Result has not checked
 	asked   int           // control requests sent
 }
 
-// Stream starts the agent in stream-json mode. It says nothing until the first
+// Stream starts the agent in stream-json mode. The agent prints nothing before the first
 // [Stream.Send].
 func (r *Rig) Stream(ctx context.Context, args ...string) (*Stream, error) {
 	args = slices.Concat([]string{"-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"}, r.Flags, args)
@@ -64,7 +64,7 @@ func (s *Stream) read(out io.Reader) {
 	for {
 		line, err := lines.ReadBytes('\n')
 		e := Event{Raw: bytes.TrimSpace(line)}
-		_ = json.Unmarshal(line, &e) // a line that is no JSON has no type
+		_ = json.Unmarshal(line, &e) // a line that is not JSON has no type
 		s.mu.Lock()
 		if len(e.Raw) > 0 {
 			s.events = append(s.events, e)
@@ -79,7 +79,7 @@ func (s *Stream) read(out io.Reader) {
 	}
 }
 
-// Send gives the agent a prompt.
+// Send sends the agent a prompt without waiting for its end.
 func (s *Stream) Send(prompt string) error {
 	return s.SendJSON(map[string]any{
 		"type":    "user",
@@ -96,7 +96,7 @@ func (s *Stream) Interrupt() error {
 	})
 }
 
-// SendJSON gives the agent a line of the input protocol.
+// SendJSON sends the agent a line of the input protocol.
 func (s *Stream) SendJSON(v any) error {
 	line, err := json.Marshal(v)
 	if err != nil {
@@ -123,7 +123,7 @@ func (s *Stream) Result(ctx context.Context) (Outcome, error) {
 	return e.Outcome, err
 }
 
-// WaitFor returns the first event, past or to come, that ok accepts.
+// WaitFor returns the first past or future event that ok accepts.
 func (s *Stream) WaitFor(ctx context.Context, ok func(Event) bool) (Event, error) {
 	e, _, err := s.wait(ctx, 0, ok)
 	return e, err

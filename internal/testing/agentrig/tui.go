@@ -15,10 +15,10 @@ import (
 	"github.com/creack/pty"
 )
 
-// Key is what a terminal sends for a key.
+// Key is the input that a terminal sends for a key.
 type Key string
 
-// The keys that the agent's screens are worked with.
+// The keys that control the agent's screens.
 const (
 	Enter     Key = "\r"
 	Esc       Key = "\x1b"
@@ -57,7 +57,7 @@ func (r *Rig) TUI(ctx context.Context, args ...string) (*TUI, error) {
 		return nil, err
 	}
 	if err := t.Ready(ctx); err != nil {
-		_ = t.Kill() // the reason to give up matters more
+		_ = t.Kill() // the first error matters more
 		return nil, err
 	}
 	return t, nil
@@ -68,8 +68,8 @@ func (r *Rig) StartTUI(ctx context.Context, args ...string) (*TUI, error) {
 	return startTUI(r.command(ctx, slices.Concat(r.Flags, args)...), nil)
 }
 
-// startTUI starts a program in a terminal. The terminal sends replies to the requests that are
-// their keys.
+// startTUI starts a program in a terminal. replies maps the program's requests to the terminal's
+// replies.
 func startTUI(cmd *exec.Cmd, replies map[string]string) (*TUI, error) {
 	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: tuiRows, Cols: tuiCols}) // starts a new session, and so a process group
 	if err != nil {
@@ -86,7 +86,7 @@ func (t *TUI) read() {
 		n, err := t.tty.Read(buf)
 		for request, reply := range t.replies {
 			if bytes.Contains(buf[:n], []byte(request)) {
-				_, _ = t.tty.WriteString(reply) // a program that is gone needs none
+				_, _ = t.tty.WriteString(reply) // a program that has ended needs no reply
 			}
 		}
 		t.mu.Lock()
@@ -102,7 +102,7 @@ func (t *TUI) read() {
 	}
 }
 
-// Resize makes the terminal larger or smaller. Its program draws everything again.
+// Resize makes the terminal larger or smaller. The program then draws everything again.
 func (t *TUI) Resize(cols, rows int) error {
 	t.mu.Lock()
 	t.screen = newScreen(cols, rows)
@@ -110,15 +110,15 @@ func (t *TUI) Resize(cols, rows int) error {
 	return pty.Setsize(t.tty, &pty.Winsize{Rows: uint16(rows), Cols: uint16(cols)})
 }
 
-// Screen returns what the terminal shows.
+// Screen returns the visible text of the terminal.
 func (t *TUI) Screen() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.screen.String()
 }
 
-// waitTime is how long one wait may take. A screen that does not come in this time does
-// not come at all: the test must fail while its screen still shows why.
+// waitTime is the longest time of one wait. A screen that does not appear in this time will not
+// appear at all. The test must fail while the screen still shows the reason.
 const waitTime = 2 * time.Minute
 
 // WaitFor returns the first screen that ok accepts. It gives up after two minutes; the
@@ -150,14 +150,14 @@ func (t *TUI) WaitText(ctx context.Context, text string) error {
 	return err
 }
 
-// Ready waits until the agent takes a prompt.
+// Ready waits until the agent accepts a prompt.
 func (t *TUI) Ready(ctx context.Context) error {
 	_, err := t.WaitFor(ctx, ready)
 	return err
 }
 
-// Type enters text without sending it, as a paste would, so that nothing in it is
-// taken for a key, and waits until it shows.
+// Type enters text without sending it, and waits until the text is visible. It enters the text as
+// a paste, so that no part of it counts as a key.
 func (t *TUI) Type(ctx context.Context, text string) error {
 	if err := t.write(text); err != nil {
 		return err
@@ -174,8 +174,8 @@ func (t *TUI) Prompt(ctx context.Context, text string) error {
 	return t.Press(Enter)
 }
 
-// Turn sends a prompt and waits until answer is shown as the agent's and the turn
-// is over.
+// Turn sends a prompt and waits until the screen shows answer as the agent's text and the turn is
+// over.
 func (t *TUI) Turn(ctx context.Context, prompt, answer string) error {
 	if err := t.Prompt(ctx, prompt); err != nil {
 		return err
@@ -201,9 +201,9 @@ func (t *TUI) Clear(ctx context.Context) error {
 	}
 }
 
-// Interrupt waits until the agent works, presses Esc and waits until it says that
-// it was interrupted. An agent that had shown nothing yet puts the prompt back into
-// the input line instead: for it the turn was never there.
+// Interrupt waits until the agent works, presses Esc, and waits until the screen shows the
+// interruption. If the agent had shown nothing yet, it puts the prompt back into the input line
+// instead, as if there had been no turn.
 func (t *TUI) Interrupt(ctx context.Context) error {
 	shown, err := t.WaitFor(ctx, working)
 	if err != nil {
@@ -230,11 +230,11 @@ func (t *TUI) Press(keys ...Key) error {
 	return nil
 }
 
-// patience is how long a key may take to show an effect. A screen may be drawn a moment before it
-// reads keys, and earlier keys are lost.
+// patience is the time that a key may take to have a visible effect. A screen may be visible a
+// moment before it reads keys, and earlier keys are lost.
 const patience = 3 * time.Second
 
-// pressUntil presses a key, again if need be, until the screen is as wanted.
+// pressUntil presses a key, repeatedly if necessary, until ok accepts the screen.
 func (t *TUI) pressUntil(ctx context.Context, k Key, ok func(screen string) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, waitTime)
 	defer cancel()
@@ -251,18 +251,18 @@ func (t *TUI) pressUntil(ctx context.Context, k Key, ok func(screen string) bool
 	}
 }
 
-// write gives the agent input. An agent that reads nothing blocks it once the terminal's
+// write sends the agent input. If the agent does not read, write blocks once the terminal's
 // buffer is full.
 func (t *TUI) write(s string) error {
-	_ = t.tty.SetWriteDeadline(time.Now().Add(waitTime)) // a system without it waits
+	_ = t.tty.SetWriteDeadline(time.Now().Add(waitTime)) // a system without deadlines waits
 	if _, err := t.tty.WriteString(s); err != nil {
 		return fmt.Errorf("agentrig: writing to the terminal: %w; it shows:\n%s", err, t.Screen())
 	}
 	return nil
 }
 
-// Compact sends /compact and waits until the agent says that it has compacted and
-// takes a prompt again.
+// Compact sends /compact, and waits until the agent reports the compaction and accepts a prompt
+// again.
 func (t *TUI) Compact(ctx context.Context) error {
 	const command = "/compact"
 	if err := t.Prompt(ctx, command); err != nil {

@@ -1,5 +1,5 @@
-// Package chromiumrig runs a real Chromium for tests, without a window: the system's, else Debian's
-// package, unpacked into a cache.
+// Package chromiumrig runs a real Chromium for tests, without a window. It uses the system's, or
+// else Debian's package, unpacked into a cache.
 //
 // A browser has a separate profile and reaches only addresses of this machine. On Linux it also ends
 // when the process that started it ends.
@@ -23,7 +23,7 @@ import (
 
 // Find returns the browser's program. The error is one line.
 func Find(ctx context.Context) (debian.Executable, error) {
-	// The name in PATH is a script that may add options, so the program behind it comes first.
+	// The name in PATH is a script that may add options, so prefer the program that the script runs.
 	return debian.Find(ctx, debian.Program{Package: "chromium", Inside: "usr/lib/chromium/chromium",
 		Installed: []string{"/usr/lib/chromium/chromium", "/opt/google/chrome/chrome", "chromium", "chromium-browser", "google-chrome"}})
 }
@@ -46,7 +46,7 @@ func Start(t testing.TB) *Browser {
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(program.File), chromedp.Env(program.Env()...), chromedp.UserDataDir(profile),
-		chromedp.NoSandbox, // the sandbox needs rights that a container does not give; the tests load only segno's page
+		chromedp.NoSandbox, // the sandbox needs rights that a container lacks; the tests load only segno's page
 		chromedp.DisableGPU, chromedp.Flag("headless", "new"), chromedp.Flag("disable-dev-shm-usage", true),
 		chromedp.Flag("force-color-profile", "srgb"), chromedp.Flag("lang", "en-US"),
 		chromedp.Flag("enable-precise-memory-info", true), chromedp.Flag("js-flags", "--expose-gc"),
@@ -68,7 +68,8 @@ func Start(t testing.TB) *Browser {
 }
 
 // removeProfile removes the directory of a browser that has ended. Its helper processes end a moment
-// later and may still write there, so it tries for some time. Files that stay then are temporary ones.
+// later and may still write there, so removeProfile retries for some time. Remaining files are only
+// temporary ones.
 func removeProfile(dir string) {
 	for end := time.Now().Add(5 * time.Second); os.RemoveAll(dir) != nil && time.Now().Before(end); {
 		<-time.After(10 * time.Millisecond)

@@ -1,5 +1,5 @@
-// Package debian finds programs that tests run: on the system if they are installed, else in Debian's
-// packages, which it unpacks into a cache without touching the system.
+// Package debian finds programs that tests run. It uses installed programs, or else Debian's packages, which it
+// unpacks into a cache without a change to the system.
 package debian
 
 import (
@@ -14,8 +14,8 @@ import (
 	"syscall"
 )
 
-// Program describes a program. It is installed under one of the names (a name in PATH, or a
-// pattern of absolute paths, of which the newest is used), or it is in a Debian package.
+// Program describes a program. It is installed under one of the names, or it is in a Debian package. A name is a
+// name in PATH, or a pattern of absolute paths, whose newest match is used.
 type Program struct {
 	Package   string
 	Installed []string
@@ -43,7 +43,7 @@ func (f Executable) Env() []string {
 	return []string{"LD_LIBRARY_PATH=" + strings.Join(libraries(f.root), ":")}
 }
 
-// check runs the program with --version: a cache may have been copied from another machine.
+// check runs the program with --version, because a cache may have been copied from another machine.
 func (f Executable) check(ctx context.Context) error {
 	out, err := f.Command(ctx, "--version").CombinedOutput()
 	if err != nil {
@@ -52,8 +52,8 @@ func (f Executable) check(ctx context.Context) error {
 	return nil
 }
 
-// Find returns a program. The first time it downloads and unpacks the package, if none is installed. The
-// error is one line that names the package.
+// Find returns a program. If it is not installed, the first call downloads and unpacks the package. The error is
+// one line that names the package.
 func Find(ctx context.Context, p Program) (Executable, error) {
 	for _, name := range p.Installed {
 		if !filepath.IsAbs(name) {
@@ -164,7 +164,7 @@ func unpack(ctx context.Context, pkg, temp, root string) error {
 	return nil
 }
 
-// apt runs Debian's package client, always without a change to the system.
+// apt runs Debian's package client without a change to the system.
 type apt struct {
 	dir     string
 	options []string

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Process is a process of this machine. Only Linux lists them.
+// Process is a process of this machine. The functions of this file need Linux.
 type Process struct {
 	State         string
 	Parent, Group int
@@ -55,10 +55,10 @@ func Processes(t *testing.T, want func(Process) bool) (pids []int) {
 // sweep kills the processes that the scenario started and left running, such as the
 // tools of a killed agent. It identifies them by their HOME.
 func (s *Stage) sweep() {
-	const most = 30 * time.Second // a process that the kernel does not let go
+	const most = 30 * time.Second // the kernel may not end a process sooner
 	for deadline := time.Now().Add(most); ; {
 		left := Processes(s.T, func(p Process) bool {
-			env, err := os.ReadFile(filepath.Join(p.dir, "environ")) // of a zombie it is empty
+			env, err := os.ReadFile(filepath.Join(p.dir, "environ")) // empty for a zombie
 			return err == nil && strings.Contains("\x00"+string(env), "\x00HOME="+s.Rig.Home+"\x00")
 		})
 		if len(left) == 0 {

@@ -1,4 +1,4 @@
-// Package e2erig is what the end-to-end scenarios share: the segno command, built as
+// Package e2erig is the common part of the end-to-end scenarios: the segno command, built as
 // users build it, and real agents that it records.
 //
 // A scenario is one function. It runs once on each version of Claude Code that
@@ -46,12 +46,12 @@ import (
 	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
-// Limit is how long one scenario may take. It needs a few seconds on a quiet machine;
-// the rest is for a busy one, below go test's ten minutes for a package.
+// Limit is the longest time of one scenario. A scenario needs a few seconds on an idle machine;
+// the rest is for a busy one. The limit is below go test's ten minutes for a package.
 const Limit = 6 * time.Minute
 
 // Main builds segno and segno-hook, puts them first in $PATH, runs the tests and
-// exits. In a process that a test started as a scripted agent it is that agent.
+// exits. In a process that a test started as a scripted agent, it runs that agent.
 func Main(m *testing.M) {
 	if code, ran := acptest.Main(context.Background(), os.Args[1:], acptest.Standard()); ran {
 		os.Exit(code)
@@ -74,8 +74,8 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// moreParallel runs twice as many scenarios at once as there are cores, unless -parallel
-// says otherwise: agents wait for timers of their own half of the time.
+// moreParallel sets -parallel, unless the user did, to twice the number of cores: agents wait
+// for their own timers half of the time.
 func moreParallel() error {
 	cores := runtime.GOMAXPROCS(0)
 	f := flag.Lookup("test.parallel")
@@ -109,7 +109,7 @@ func run(m *testing.M) (code int, err error) {
 }
 
 // Scenario runs do on every version of Claude Code under test, with hooks enabled.
-// files are what the project holds before segno sees it.
+// files has the content of the project before segno is enabled.
 func Scenario(t *testing.T, files map[string]string, do func(s *Stage)) {
 	t.Helper()
 	scenario(t, agentrig.ClaudeVersions(), files, do)
@@ -137,7 +137,7 @@ func scenario(t *testing.T, versions []agentrig.ClaudeVersion, files map[string]
 	}
 }
 
-// newStage installs the agent, starts its model and enables segno.
+// newStage installs Claude Code, starts its model and enables segno.
 func newStage(t *testing.T, version agentrig.ClaudeVersion, files map[string]string) *Stage {
 	t.Helper()
 	bin, err := agentrig.Install(t.Context(), version)
@@ -159,8 +159,8 @@ func newStage(t *testing.T, version agentrig.ClaudeVersion, files map[string]str
 	return s
 }
 
-// Agent returns a stage of an agent that speaks the Agent Client Protocol, and that
-// agent. No hooks are enabled.
+// Agent returns a stage of an agent that speaks the Agent Client Protocol, and that agent. It
+// enables no hooks.
 func Agent(t *testing.T, agent agentrig.ACPAgent, files map[string]string) (*Stage, *agentrig.ACP) {
 	t.Helper()
 	t.Parallel()
@@ -179,8 +179,8 @@ func Agent(t *testing.T, agent agentrig.ACPAgent, files map[string]string) (*Sta
 	return s, acp
 }
 
-// Codex returns a stage of a version of Codex with segno's hooks, and that agent. A version that
-// asks the user to review hooks runs them without asking.
+// Codex returns a stage of a version of Codex with segno's hooks, and that agent. The rig makes
+// a version that asks the user to review hooks run them without asking.
 func Codex(t *testing.T, version agentrig.CodexVersion, files map[string]string) (*Stage, *agentrig.Codex) {
 	t.Helper()
 	s := prepare(t)
@@ -273,7 +273,7 @@ func prepare(t *testing.T) *Stage {
 	return s
 }
 
-// limit starts the scenario's time: what installs the agent is not counted.
+// limit starts the scenario's time. The installation of the agent does not count.
 func (s *Stage) limit() {
 	ctx, cancel := context.WithTimeout(s.T.Context(), Limit)
 	s.Cleanup(cancel)

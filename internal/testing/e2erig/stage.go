@@ -18,22 +18,22 @@ import (
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
 )
 
-// Stage is a real agent that segno records, its project, and the model it talks to.
+// Stage is a real agent that segno records, with its project and its model.
 type Stage struct {
 	*testing.T
 	Ctx     context.Context // ends after [Limit]
 	Rig     *agentrig.Rig
-	Version agentrig.ClaudeVersion // "" on a stage of another agent
+	Version agentrig.ClaudeVersion // "" for another agent
 	Model   *fakemodel.Server
 	Binary  string // the segno command
 	Store   string // its store
 
-	dir      string // holds all of the above
+	dir      string // contains all of the above
 	modelURL string
-	screens  []func() string // of the terminals that were started
+	screens  []func() string // the screens of the started terminals
 }
 
-// sound checks the store after every test, and that no hook failed in it.
+// sound checks after a test that the store is valid and that no hook failed.
 func (s *Stage) sound() {
 	if s.Failed() {
 		if log, err := os.ReadFile(filepath.Join(s.Store, "hook.log")); err == nil {
@@ -51,15 +51,16 @@ func (s *Stage) sound() {
 	}
 }
 
-// Command prepares the segno command, to be run in the project.
+// Command returns the segno command, prepared to run in the project.
 func (s *Stage) Command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, s.Binary, append([]string{"--store", s.Store}, args...)...)
 	cmd.Dir, cmd.Env = s.Rig.Project, s.Rig.Env()
-	cmd.WaitDelay = 10 * time.Second // a process that it leaves behind keeps its output open
+	cmd.WaitDelay = 10 * time.Second // a process that it left running keeps its output open
 	return cmd
 }
 
-// Segno runs the command in the project and returns what it printed.
+// Segno runs the command in the project and returns its output. The test fails if the
+// command fails.
 func (s *Stage) Segno(args ...string) string {
 	s.Helper()
 	out, code := s.Try(args...)
@@ -87,7 +88,7 @@ func (s *Stage) Try(args ...string) (string, int) {
 	return stdout.String(), 0
 }
 
-// Checkpoint is what scenarios read of log --json.
+// Checkpoint has the fields of log --json that scenarios read.
 type Checkpoint struct {
 	ID, Thread, Kind, Agent, Session, Prompt, Snapshot string
 	Parent                                             *string
@@ -97,7 +98,7 @@ type Checkpoint struct {
 	Files                                              struct{ Added, Modified, Deleted int }
 }
 
-// Checkpoints returns what log --json with args prints, newest first.
+// Checkpoints returns the checkpoints that log --json with args prints, newest first.
 func (s *Stage) Checkpoints(args ...string) []Checkpoint {
 	s.Helper()
 	var cs []Checkpoint
@@ -105,7 +106,7 @@ func (s *Stage) Checkpoints(args ...string) []Checkpoint {
 	return cs
 }
 
-// JSON runs the command with --json and decodes what it printed into v.
+// JSON runs the command with --json and decodes its output into v.
 func (s *Stage) JSON(v any, args ...string) {
 	s.Helper()
 	out := s.Segno(append(args, "--json")...)
@@ -124,7 +125,7 @@ func Turns(cs []Checkpoint) (ts []Checkpoint) {
 	return ts
 }
 
-// Head returns the checkpoint that the newest thread is at.
+// Head returns the checkpoint at the head of the newest thread.
 func (s *Stage) Head() Checkpoint {
 	s.Helper()
 	for _, c := range s.Checkpoints() {
@@ -144,7 +145,7 @@ func (s *Stage) Turns(args ...string) []Checkpoint {
 }
 
 // OnOneLine checks that the newest thread has turns with these prompts, by their first word,
-// and that each hangs from the one before it.
+// and that each turn's parent is the one before it.
 func (s *Stage) OnOneLine(prompts ...string) {
 	s.Helper()
 	log := s.Checkpoints()
@@ -170,7 +171,7 @@ func (s *Stage) OnOneLine(prompts ...string) {
 	}
 }
 
-// Prompts are the first words of the turns' prompts.
+// Prompts returns the first words of the turns' prompts.
 func Prompts(ts []Checkpoint) (words []string) {
 	for _, c := range ts {
 		word, _, _ := strings.Cut(c.Prompt, " ")
@@ -193,10 +194,10 @@ func (s *Stage) Write(name, content string) {
 	}
 }
 
-// Tree is [Tree] of the project.
+// Tree returns the [Tree] of the project.
 func (s *Stage) Tree() string { s.Helper(); return Tree(s.T, s.Rig.Project) }
 
-// Read returns what a file of the project holds.
+// Read returns the content of a file of the project.
 func (s *Stage) Read(name string) string {
 	s.Helper()
 	data, err := os.ReadFile(s.Path(name))
@@ -212,7 +213,7 @@ func (s *Stage) Exists(name string) bool {
 	return err == nil
 }
 
-// Tree is every file below dir with its mode and content, as text to compare.
+// Tree returns every file below dir with its mode and content, as text for a comparison.
 func Tree(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno/internal/testing/agentrig"
+	"github.com/dalsegno/segno/internal/testing/damage"
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
 )
 
@@ -210,4 +211,14 @@ func (s *Stage) Poll(what string, is func() bool) {
 			s.Fatalf("waiting for %s: %v", what, ctx.Err())
 		}
 	}
+}
+
+// Facts returns the facts of a damaged session that a model call sends, in their order.
+func Facts(r fakemodel.Request) (out []string) {
+	for _, m := range Conversation(r) {
+		for _, b := range m.Blocks {
+			out = append(out, damage.Facts([]byte(b.Text))...)
+		}
+	}
+	return out
 }

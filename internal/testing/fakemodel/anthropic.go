@@ -38,7 +38,7 @@ func messagesOf(body json.RawMessage) []Message {
 	return all
 }
 
-// blocksOf reads a content field: a string or a list of blocks.
+// blocksOf decodes a content field, which is a string or a list of blocks.
 func blocksOf(content json.RawMessage) []Block {
 	var text string
 	if json.Unmarshal(content, &text) == nil && text != "" {
@@ -109,7 +109,7 @@ func (s *Server) serveMessages(w http.ResponseWriter, r *http.Request, req Reque
 	}
 }
 
-// pause waits until a step may be answered, and reports whether the client is still there.
+// pause waits until a step may be answered, and reports whether the client is still connected.
 func pause(r *http.Request, st step) bool {
 	for {
 		wait := st.delay()
@@ -130,7 +130,7 @@ func pause(r *http.Request, st step) bool {
 	}
 }
 
-// untilEvery is how often a server looks for the file of a step.
+// untilEvery is the interval at which a server checks for the file of a step.
 const untilEvery = 10 * time.Millisecond
 
 func (s step) message() string {

@@ -18,7 +18,7 @@ import (
 func TestAnswers(t *testing.T) {
 	for _, tt := range []struct {
 		step string
-		want string // the content, ids left out
+		want string // the content, without ids
 		stop string
 	}{
 		{`"hello"`, `[{"type":"text","text":"hello"}]`, "end_turn"},

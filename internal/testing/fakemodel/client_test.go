@@ -47,7 +47,7 @@ type block = map[string]any
 func user(content any) msg      { return msg{"user", content} }
 func assistant(content any) msg { return msg{"assistant", content} }
 
-// turn is the body of a model call that belongs to a turn: it offers tools.
+// turn returns the body of a model call that belongs to a turn: it offers tools.
 func turn(stream bool, messages ...msg) map[string]any {
 	return map[string]any{"model": "m", "max_tokens": 100, "stream": stream, "tools": []any{block{"name": "Bash"}}, "messages": messages}
 }
@@ -79,7 +79,7 @@ func (c *client) call(method, path string, body any) (int, string) {
 	return resp.StatusCode, string(raw)
 }
 
-// reply is an answer of the Messages API, whole or put together from a stream.
+// reply is an answer of the Messages API, from a document or assembled from a stream.
 type reply struct {
 	ID      string           `json:"id"`
 	Content []map[string]any `json:"content"`
@@ -158,7 +158,7 @@ func (c *client) stream(path string, body any) []event {
 	return all
 }
 
-// assemble puts a streamed message together the way a client does.
+// assemble assembles a streamed message as a client does.
 func assemble(t *testing.T, all []event) reply {
 	t.Helper()
 	var r reply

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// position is where in its script a model call stands.
+// position is the position of a model call in its script.
 type position struct {
 	directive *directive
 	calls     int    // assistant messages after the directive
@@ -37,9 +37,9 @@ func locate(conversation []Message) (position, error) {
 	return p, nil
 }
 
-// seed names the place in a conversation by what its user said and how many
-// answers there are. What an agent adds, and what tools returned, is left out: it
-// holds paths and dates, and a replay elsewhere would differ.
+// seed identifies a position in a conversation by the user's texts and the number of answers.
+// It ignores the agent's own texts and the tools' results, because they contain paths and dates
+// and would make a replay differ on another machine.
 func seed(conversation []Message) string {
 	h := sha256.New()
 	answers := 0
@@ -60,17 +60,17 @@ func seed(conversation []Message) string {
 	return hex.EncodeToString(h.Sum(nil))[:24]
 }
 
-// added reports whether the agent wrote a user text, not the user.
+// added reports whether the agent, and not the user, wrote a user text.
 func added(text string) bool {
 	return strings.HasPrefix(text, "<system-reminder>") || strings.HasPrefix(text, "<environment_context>") ||
 		strings.HasPrefix(text, "<session_context>")
 }
 
-// compactionStart is how Claude Code begins the request for a summary.
+// compactionStart is the beginning of Claude Code's request for a summary.
 const compactionStart = "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools."
 
-// compactionOf returns the request for a summary that ends a conversation, if one
-// does. What the user gave as instructions for it is inside.
+// compactionOf returns the request for a summary at the end of a conversation, or "". The
+// request contains the user's instructions for it.
 func compactionOf(conversation []Message) string {
 	if len(conversation) == 0 {
 		return ""
@@ -86,8 +86,8 @@ func compactionOf(conversation []Message) string {
 	return text
 }
 
-// titleStarts are how the adapter of Codex and its terminal begin the request for a title. They
-// quote the prompt, script and all.
+// titleStarts has the beginnings of the requests for a title by Codex's adapter and its
+// terminal program. These requests quote the prompt with its script.
 func titleStarts() []string {
 	return []string{"Your task is to generate a very short title for a conversation", "Generate a concise, single-line task title"}
 }

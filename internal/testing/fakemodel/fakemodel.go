@@ -9,12 +9,12 @@
 //	<<fake [steps]>>
 //
 // with a JSON array scripts what follows it: the i-th model call after that text
-// gets step i. Model calls are counted as the assistant messages after the newest
-// user text with a directive; tool results, and lines quoted with "> ", are never
-// searched for one. A prompt without a directive continues the script before it, so
-// that a test can resume an interrupted turn. A call after the last step, or in a
-// conversation without a directive, is answered "ok". A directive that is not valid
-// JSON is answered with status 400, which shows a typing error in a test at once.
+// gets step i. The server counts model calls as the assistant messages after the newest
+// user text with a directive. It does not search tool results, nor lines quoted with "> ",
+// for directives. A prompt without a directive continues the script before it, so that a
+// test can resume an interrupted turn. The answer to a call after the last step, or in a
+// conversation without a directive, is "ok". The answer to a directive that is not valid
+// JSON has status 400, which shows a typing error in a test at once.
 //
 // A step is a string, which is a text answer, or an object:
 //
@@ -30,16 +30,16 @@
 //	{"drop":true,"text":"part"}                 the connection breaks after half of the text
 //	{"hang":true,"text":"part"}                 after the text, if any, nothing more, until the client goes
 //
-// error and drop create no assistant message, so they do not advance the count.
-// Without "times" the script stays at that step permanently. With it, the step is
-// skipped after that many uses. Besides its log a [Server] stores only these uses,
-// by the text of the directive, so conversations that repeat a directive share them.
+// error and drop create no assistant message, so they do not advance the count. Without
+// "times", the script stays at that step permanently. With it, the server skips the step
+// after that many uses. Besides its log, a [Server] stores only these uses, by the text of
+// the directive, so conversations that repeat a directive share them.
 //
-// Ids of messages and tool calls are derived from the user texts and the position in
-// the conversation, so identical requests are answered with identical bytes.
+// Ids of messages and tool calls are derived from the user texts and the position in the
+// conversation, so identical requests get identical answers, byte for byte.
 //
-// A server answers a call with messages that the real API rejects, unless a test made
-// it [Server.Strict].
+// A server accepts a call with messages that the real API rejects, unless the test sets
+// [Server.Strict].
 //
 // Agents also make side calls: titles, warm-ups, token counts, summaries for a
 // compaction. The server answers them without the script and logs them with
@@ -59,8 +59,8 @@ import (
 	"sync"
 )
 
-// Server answers model calls and logs them. It is an [http.Handler] and may be
-// used by many clients at once. Use [New].
+// Server answers model calls and logs them. It is an [http.Handler] and is safe for
+// concurrent use. [New] returns one.
 type Server struct {
 	mu      sync.Mutex
 	log     []Request
@@ -71,7 +71,7 @@ type Server struct {
 	rejected []string
 }
 
-// useKey names a step that is spent by being used.
+// useKey identifies a step whose uses are counted.
 type useKey struct {
 	directive string
 	step      int
@@ -102,23 +102,23 @@ func (s *Server) Listen() (url string, stop func(), err error) {
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		_ = srv.Serve(l) // always ErrServerClosed: stop is the only way out
+		_ = srv.Serve(l) // always ErrServerClosed: only stop ends it
 	}()
 	stop = sync.OnceFunc(func() {
 		cancel()
-		_ = srv.Close() // the listener is gone either way
+		_ = srv.Close() // the listener is closed even if it fails
 		<-served
 		open.Wait()
 	})
 	return "http://" + l.Addr().String(), stop, nil
 }
 
-// ServeHTTP logs the request, then answers it. It is logged before the answer
-// starts, so [Server.WaitFor] sees a call that hangs.
+// ServeHTTP logs the request, then answers it. It logs the request before the answer
+// starts, so that [Server.WaitFor] can find a call that hangs.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // the client went away while sending
+		return // the client disconnected while it sent the request
 	}
 	req := newRequest(r, body)
 	s.append(req)
@@ -157,12 +157,12 @@ func (s *Server) Requests() []Request {
 	return slices.Clone(s.log)
 }
 
-// Calls returns the logged model calls: no side calls, no probes.
+// Calls returns the logged model calls, without side calls and probes.
 func (s *Server) Calls() []Request {
 	return slices.DeleteFunc(s.Requests(), func(r Request) bool { return !r.Call() })
 }
 
-// WaitFor returns the first request, past or to come, that ok accepts.
+// WaitFor returns the first past or future request that ok accepts.
 func (s *Server) WaitFor(ctx context.Context, ok func(Request) bool) (Request, error) {
 	for next := 0; ; {
 		s.mu.Lock()
@@ -192,8 +192,9 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // the client may be gone
+	_, _ = w.Write(b.Bytes()) // the client may have disconnected
 }
 
-// tokens is a plausible count for n bytes: agents show it and compact by it.
+// tokens returns a plausible count for n bytes. Agents show the count, and it decides when
+// they compact.
 func tokens(n int) int { return n/4 + 1 }

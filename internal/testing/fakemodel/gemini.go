@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// geminiPath is how the paths of the Gemini API begin: /v1beta/models/MODEL:METHOD.
+// geminiPath is the prefix of the paths of the Gemini API, /v1beta/models/MODEL:METHOD.
 const geminiPath = "/v1beta/models/"
 
 // geminiMethod returns the model and the method of a path of the Gemini API.

@@ -23,13 +23,13 @@ type Request struct {
 	Model  string
 	Stream bool
 
-	// Side marks a model call that the agent made for itself: a title, a warm-up, a
+	// Side marks a model call for the agent's own purposes: a title, a warm-up, a
 	// compaction.
 	Side bool
 }
 
-// Message is one message of a conversation in a form that two requests, or two
-// APIs, can be compared in.
+// Message is one message of a conversation, in a form in which a test can compare two
+// requests or two APIs.
 type Message struct {
 	Role   string // user, assistant, system or developer
 	Blocks []Block
@@ -38,21 +38,21 @@ type Message struct {
 // Block is one part of a message. Fields that do not belong to its type are empty.
 type Block struct {
 	Type  string // text, thinking, tool_use, tool_result, or the API's own name for anything else
-	Text  string // a text's, a thought's or a result's; of an unknown type its JSON
-	ID    string // of a tool_use, and of the call a tool_result answers
+	Text  string // of a text, a thought or a result; for an unknown type, its JSON
+	ID    string // of a tool_use, or of the call that a tool_result answers
 	Name  string // of the tool
-	Input string // compact JSON with the keys in the order sent: their order is part of a prompt
+	Input string // compact JSON with the keys in the received order, because their order is part of a prompt
 	Error bool   // of a tool_result
 }
 
-// Call reports whether r asks the model for a step of the conversation.
+// Call reports whether r is a model call of the conversation itself.
 func (r Request) Call() bool {
 	_, method := geminiMethod(r.Path)
 	return r.Method == http.MethodPost && !r.Side && (r.Path == pathMessages || r.Path == pathResponses || isGenerating(method))
 }
 
-// Messages returns the conversation that r sends. Cache marks and whatever else
-// does not reach the model are left out. It is nil for a request that has none.
+// Messages returns the conversation in r, without cache marks and other parts that do not
+// reach the model. It is nil for a request without a conversation.
 func (r Request) Messages() []Message {
 	switch r.Path {
 	case pathMessages, pathCountTokens:
@@ -69,14 +69,14 @@ func (r Request) System() string {
 		System       json.RawMessage `json:"system"`
 		Instructions string          `json:"instructions"`
 	}
-	_ = json.Unmarshal(r.Body, &body) // what does not parse has no system prompt
+	_ = json.Unmarshal(r.Body, &body) // an invalid body has no system prompt
 	if body.Instructions != "" {
 		return body.Instructions
 	}
 	return Message{Blocks: blocksOf(body.System)}.Text()
 }
 
-// Results returns the tool results that r sends, oldest first.
+// Results returns the tool results in r, oldest first.
 func (r Request) Results() []Block {
 	var all []Block
 	for _, m := range r.Messages() {
@@ -122,10 +122,10 @@ func newRequest(r *http.Request, body []byte) Request {
 		MaxTokens int               `json:"max_tokens"`
 		Tools     []json.RawMessage `json:"tools"`
 	}
-	_ = json.Unmarshal(body, &peek) // anything else than an object has none of these
+	_ = json.Unmarshal(body, &peek) // a value that is not an object has none of these fields
 	req.Model, req.Stream = peek.Model, peek.Stream
-	// What agents ask on their own account has no tools to offer; a turn has. A
-	// compaction is the exception: it is sent like a turn, to hit the prompt cache.
+	// A call for the agent's own purposes offers no tools; a turn does. A compaction is the
+	// exception: agents send it like a turn, so that it hits the prompt cache.
 	req.Side = req.Path == pathCountTokens ||
 		req.Path == pathMessages && (len(peek.Tools) == 0 || peek.MaxTokens == 1 || compactionOf(req.Messages()) != "") ||
 		req.Path == pathResponses && isTitleRequest(req.Messages()) ||
@@ -133,7 +133,7 @@ func newRequest(r *http.Request, body []byte) Request {
 	return req
 }
 
-// compact returns raw without insignificant space, keys as they were.
+// compact returns raw without insignificant space. The order of the keys stays.
 func compact(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Compact(&b, raw) != nil {

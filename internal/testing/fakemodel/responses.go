@@ -20,8 +20,8 @@ type wireItem struct {
 	Output    json.RawMessage `json:"output"`
 }
 
-// inputOf gathers items into messages: this API has one list of items where the
-// other has messages of blocks, and one model call leaves several of them.
+// inputOf groups items into messages. This API has one list of items where the Messages API
+// has messages of blocks, and one model call adds several items.
 func inputOf(body json.RawMessage) []Message {
 	var wire struct {
 		Input json.RawMessage `json:"input"`
@@ -49,9 +49,9 @@ func inputOf(body json.RawMessage) []Message {
 	return all
 }
 
-// belongsTo returns the message that an item is a part of, or -1. Parallel calls
-// belong together even where a result came in before the next of them: their ids
-// differ in the last two digits only.
+// belongsTo returns the index of the message of which an item is a part, or -1. Parallel
+// calls belong together even if a result arrived before the next of them: their ids differ
+// only in the last two digits.
 func belongsTo(all []Message, role string, blocks []Block) int {
 	last := len(all) - 1
 	if last < 0 || len(blocks) == 0 {
@@ -98,8 +98,8 @@ func itemOf(raw json.RawMessage) (role string, blocks []Block) {
 	return "assistant", []Block{{Type: w.Type, Text: compact(raw)}}
 }
 
-// textBlocks reads a string or a list of parts that have a text, whatever the
-// part calls itself (input_text, output_text, summary_text).
+// textBlocks decodes a string or a list of parts with a text. The type of a part may be
+// any, such as input_text, output_text or summary_text.
 func textBlocks(kind string, content json.RawMessage) []Block {
 	var text string
 	if json.Unmarshal(content, &text) == nil {
@@ -184,8 +184,8 @@ func complete(resp map[string]any, items []any, req Request) {
 	}
 }
 
-// outputItems makes a step's items. An input that is a JSON string is a call of a
-// tool with free-form input.
+// outputItems returns the output items of a step. If the input is a JSON string, the item
+// calls a tool with free-form input.
 func outputItems(st step, seed string) []any {
 	items := []any{}
 	if st.Empty {

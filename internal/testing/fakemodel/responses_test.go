@@ -55,7 +55,7 @@ func TestResponses(t *testing.T) {
 		t.Errorf("calls %v and %v", call, custom)
 	}
 
-	// Results between the calls must not make two model calls out of one.
+	// Results between the calls must not split one model call into two.
 	items = append(items, first[0], first[1], call,
 		block{"type": "function_call_output", "call_id": call["call_id"], "output": "a.txt"},
 		custom,

@@ -13,7 +13,7 @@ const directiveStart = "<<fake "
 
 // directive is one script found in a user text.
 type directive struct {
-	text  string // the steps as written: the key of the use counts
+	text  string // the steps as in the text: the key of the use counts
 	steps []step
 }
 
@@ -41,8 +41,8 @@ type call struct {
 	Input json.RawMessage `json:"input"`
 }
 
-// UnmarshalJSON accepts a bare string as a text answer and refuses unknown
-// fields, which would be typing errors.
+// UnmarshalJSON accepts a string as a text answer, and refuses unknown fields, which would be
+// typing errors.
 func (s *step) UnmarshalJSON(b []byte) error {
 	if b[0] == '"' {
 		return json.Unmarshal(b, &s.Text)
@@ -75,10 +75,10 @@ func (s step) delay() time.Duration { return time.Duration(s.Delay * float64(tim
 // addsNoMessage reports whether an answer with s creates no assistant message.
 func (s step) addsNoMessage() bool { return s.Error != 0 || s.Drop }
 
-// findDirective returns the last directive in text, or nil. The steps are read as
-// JSON, so ">>" inside a string does not end them and a directive inside a string
-// (the prompt of a subagent) is not taken for another. A line that is quoted, with
-// "> " in front, scripts nothing: it tells of a prompt, and may be cut short.
+// findDirective returns the last directive in text, or nil. It decodes the steps as JSON, so
+// ">>" inside a string does not end them, and a directive inside a string (the prompt of a
+// subagent) does not count as another one. It ignores a line quoted with "> ", because such a
+// line only cites a prompt and may be truncated.
 func findDirective(text string) (*directive, error) {
 	var found *directive
 	text = unquoted(text)

@@ -57,8 +57,8 @@ func TestBadDirectives(t *testing.T) {
 	}
 }
 
-// The prompt of a subagent is a string in a tool call's input, and a script of its
-// own once the subagent sends it.
+// The prompt of a subagent is a string in a tool call's input, and a separate script once the
+// subagent sends it.
 func TestNestedDirective(t *testing.T) {
 	c := newClient(t)
 	r := c.ask(user(`<<fake [{"tool":"Agent","input":{"prompt":"sub <<fake [\"sub done\"]>>"}},"done"]>>`))
@@ -164,8 +164,8 @@ func TestSystem(t *testing.T) {
 	}
 }
 
-// TestQuotedLines checks that a quoted prompt, complete or truncated, does not start its script
-// again.
+// TestQuotedLines checks that a quoted prompt, complete or truncated, does not restart its
+// script.
 func TestQuotedLines(t *testing.T) {
 	c := newClient(t)
 	said := []msg{user(`go <<fake ["one","two"]>>`), assistant("one")}

@@ -6,8 +6,8 @@ import (
 	"net/http"
 )
 
-// stream writes server-sent events, each flushed: a client under test must be
-// able to see part of an answer.
+// stream writes server-sent events. It flushes each, so that a client under test can
+// receive a part of an answer.
 type stream struct {
 	w       http.ResponseWriter
 	started bool
@@ -33,7 +33,7 @@ func (s *stream) send(event string, v map[string]any) {
 	}
 }
 
-// streamMessage sends msg the way the Messages API does.
+// streamMessage sends msg as the stream of the Messages API.
 func streamMessage(out *stream, r *http.Request, st step, msg anthropicMessage) {
 	if st.Hang && st.Text == "" {
 		<-r.Context().Done()
@@ -72,7 +72,7 @@ func streamPart(out *stream, r *http.Request, st step) {
 	<-r.Context().Done()
 }
 
-// streamBlock sends one content block: an empty one, what fills it, its end.
+// streamBlock sends one content block: an empty block, its content, its end.
 func streamBlock(out *stream, index int, raw json.RawMessage) {
 	start := map[string]json.RawMessage{}
 	if err := json.Unmarshal(raw, &start); err != nil {

@@ -101,6 +101,8 @@ func (c *strictCheck) message(role string, blocks []strictBlock) string {
 	}
 	for _, b := range blocks {
 		switch b.Type {
+		case "":
+			return "type: Field required"
 		case "text":
 			if b.Text == "" {
 				return "text content blocks must be non-empty"
@@ -110,6 +112,9 @@ func (c *strictCheck) message(role string, blocks []strictBlock) string {
 				return "thinking.signature: Field required"
 			}
 		case "tool_use":
+			if len(b.Input) == 0 || b.Input[0] != '{' {
+				return "tool_use.input: Input should be a valid dictionary"
+			}
 			if c.calls[b.ID] {
 				return "`tool_use` ids must be unique"
 			}

@@ -1,5 +1,5 @@
-// Package faultfs wraps a [vfs.FS] for tests that let the disk fail: at the n-th operation,
-// or with no space left.
+// Package faultfs wraps a [vfs.FS] for tests in which the disk fails: at the n-th
+// operation, or because it is full.
 package faultfs
 
 import (
@@ -13,13 +13,13 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// Faults counts the operations of every [vfs.FS] that it wraps, in one sequence, and fails
-// one of them, or all from one on.
+// Faults counts the operations of every [vfs.FS] that it wraps in one sequence. It fails
+// one of them, or that one and all later ones.
 type Faults struct {
-	// Err is what a failed operation returns; nil is "no space left on device".
+	// Err is the error of a failed operation; nil means "no space left on device".
 	Err error
-	// Forever fails every operation after the first failed one too: a full disk
-	// stays full, a dead process stays dead.
+	// Forever also fails every operation after the first failed one: a full disk stays
+	// full, a dead process stays dead.
 	Forever bool
 	// When, if it is not nil, decides about each operation instead of a number: the
 	// operation fails with the error that When returns.
@@ -31,12 +31,12 @@ type Faults struct {
 	trace []string
 }
 
-// FailAt returns Faults that fail operation n, counted from 0. A negative n
-// fails none and only traces.
+// FailAt returns Faults that fail operation n, counted from 0. With a negative n, they fail
+// none and only trace.
 func FailAt(n int) *Faults { return &Faults{n: n} }
 
-// Fired reports whether an operation was failed. A run that succeeds although
-// Fired is true swallowed an error.
+// Fired reports whether the Faults failed an operation. If a run succeeds although Fired is
+// true, it ignored an error.
 func (f *Faults) Fired() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -169,7 +169,7 @@ type faultFile struct {
 	faults *Faults
 }
 
-// Write tears: a failed write leaves half of its bytes in the file, as a full disk does.
+// Write leaves half of the bytes in the file if it fails, as a full disk does.
 func (f *faultFile) Write(p []byte) (int, error) {
 	if err := f.faults.op("write", f.Name()); err != nil {
 		n, _ := f.File.Write(p[:len(p)/2])

@@ -8,7 +8,7 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// Limited is a vfs.FS whose disk is full while Full is set: each write fails with ENOSPC.
+// Limited is a vfs.FS on a disk that is full while Full is set: each write fails with ENOSPC.
 type Limited struct {
 	vfs.FS
 	Full atomic.Bool

@@ -9,9 +9,9 @@ import (
 	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
-// Sample returns which operations of a trace a test lets fail, in ascending order: the first, the last and
-// some of each verb, drawn at each run. It returns one of each verb with -short, and if suites are tried whole, all
-// operations that belong to this part of the run.
+// Sample returns the operations of a trace that a test should fail, in ascending order: the first, the last and
+// some of each verb, drawn at each run. With -short, it returns one of each verb. If suites are tried whole, it
+// returns all operations of this part of the run.
 func Sample(t testing.TB, trace []string) []int {
 	t.Helper()
 	perVerb := 4

@@ -22,7 +22,7 @@ func cases() []testCase {
 	})
 	logged := onHead(func(c *segno.Commit) { c.Operation = &segno.Operation{ID: "op", Workspace: "w", Verb: segno.VerbUndo} })
 	return []testCase{
-		// What the commit's thread decides.
+		// The rules about the commit's thread.
 		{name: "a node becomes head and tip", commit: plain, head: head("x", "x", 3, 2)},
 		{name: "a missing thread", commit: segno.Commit{ID: "x", Thread: "missing", Entries: entries("x")}, want: segno.KindNotFound},
 		{name: "a deleted thread", commit: segno.Commit{ID: "x", Thread: "gone", Parent: "gone1", Expect: "gone1", Entries: entries("x")}, want: segno.KindNotFound},
@@ -35,7 +35,7 @@ func cases() []testCase {
 		{name: "an old head before a missing parent", commit: onHead(func(c *segno.Commit) { c.Parent, c.Expect = "wrong", "t1" }),
 			want: segno.KindConflict, actual: "t2"},
 
-		// Identity.
+		// The rules about repeated ids.
 		{name: "the same commit again", before: []segno.Commit{plain}, commit: plain, head: head("x", "x", 3, 2)},
 		{name: "the same commit again after another", before: []segno.Commit{plain, {ID: "y", Thread: "t", Parent: "x", Expect: "x", Checkpoint: turn(9)}},
 			commit: plain, head: head("x", "x", 3, 2)},
@@ -49,7 +49,7 @@ func cases() []testCase {
 		{name: "a commit of a deleted thread again", commit: segno.Commit{ID: "gone1", Thread: "gone", Create: create("gone"), Entries: entries("gone")},
 			want: segno.KindNotFound},
 
-		// What else the commit names.
+		// The rules about other things that the commit names.
 		{name: "a parent that does not exist", commit: onHead(func(c *segno.Commit) { c.Parent = "wrong" }), want: segno.KindNotFound},
 		{name: "a parent that is no node", before: []segno.Commit{moved},
 			commit: onHead(func(c *segno.Commit) { c.Parent, c.Expect = "m", "t1" }), want: segno.KindNotFound},
@@ -71,7 +71,7 @@ func cases() []testCase {
 		{name: "another operation of that id", before: []segno.Commit{logged},
 			commit: segno.Commit{ID: "y", Thread: "t", Parent: "x", Expect: "x", Entries: entries("y"), Operation: logged.Operation}, want: segno.KindConflict},
 
-		// What the commit makes of its thread.
+		// The thread after the commit.
 		{name: "a move", commit: moved, head: head("t1", "t2", 3, 2)},
 		{name: "a move to itself", commit: onHead(func(c *segno.Commit) { c.Move = &segno.Move{Head: segno.Self, Tip: segno.Self} }), head: head("x", "x", 3, 2)},
 		{name: "a move of the head to itself", commit: onHead(func(c *segno.Commit) { c.Move = &segno.Move{Head: segno.Self, Tip: "t1"} }), head: head("x", "t1", 3, 2)},

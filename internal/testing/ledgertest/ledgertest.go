@@ -1,6 +1,6 @@
-// Package ledgertest is the table of cases of commit admission. internal/ledger implements the
-// rules; a store that applies a commit in another way, such as in one statement of SQL, must give
-// the same answers. storetest.Test runs the table on every store.
+// Package ledgertest has the table of test cases for the admission of commits. internal/ledger
+// implements the rules; a store that applies a commit in another way, such as in one statement of
+// SQL, must give the same answers. storetest.Test runs the table on every store.
 package ledgertest
 
 import (
@@ -12,22 +12,22 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Store is what the cases need of a [segno.Store]. A store that is a [segno.Leaser], too, also
-// runs the cases about the epoch.
+// Store is the subset of [segno.Store] that the cases need. If the store is also a [segno.Leaser],
+// the cases about the epoch run, too.
 type Store interface {
 	Commit(ctx context.Context, c segno.Commit) (segno.Head, error)
 	Head(ctx context.Context, thread segno.ThreadID) (segno.Head, error)
 	Delete(ctx context.Context, thread segno.ThreadID) error
 }
 
-// testCase is one commit, and what becomes of it in the store that [prepare] makes.
+// testCase is one commit, and its expected result in the store that [prepare] fills.
 type testCase struct {
 	name   string
 	before []segno.Commit // applied first; each must succeed
 	commit segno.Commit
 	want   error      // nil, or the kind of the error
 	actual string     // with KindConflict: the head that the error carries, "" for an error without one
-	head   segno.Head // with want == nil: what Commit returns; Link is compared by its session
+	head   segno.Head // with want == nil: the result of Commit; Link is compared by its session
 }
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -46,7 +46,7 @@ func link(session segno.SessionID, detached bool) *segno.Link {
 	return &segno.Link{Agent: "a", Session: session, Start: start, Detached: detached}
 }
 
-// prepare makes thread t with the checkpoints t1 and t2, thread gone, which is deleted, and thread
+// prepare makes three threads: t with the checkpoints t1 and t2; gone, which is deleted; and
 // leased, whose epoch is 1 if the store has leases. It returns that epoch.
 func prepare(t *testing.T, s Store) (epoch uint64) {
 	t.Helper()
@@ -103,7 +103,7 @@ func Run(t *testing.T, open func(t *testing.T) Store, operations bool) {
 		}
 		c := segno.Commit{ID: "x", Thread: "leased", Parent: "leased1", Expect: "leased1", Epoch: epoch, Entries: entries("x")}
 		testCase{commit: c, head: segno.Head{Head: "x", Tip: "x", Seq: 2, Epoch: epoch}}.check(t, s)
-		c.Epoch = 0 // the epoch is no part of a commit's identity
+		c.Epoch = 0 // the epoch is not part of a commit's identity
 		testCase{commit: c, head: segno.Head{Head: "x", Tip: "x", Seq: 2, Epoch: epoch}}.check(t, s)
 	})
 }

@@ -1,8 +1,8 @@
 // Package memdir makes the temporary directories of tests in memory. Tests call fsync
 // thousands of times, and a disk takes more time for them than all the rest of the tests.
 //
-// A TestMain calls [Use], or [UseIfShort] if the subject of its tests is the disk. A TMPDIR
-// that the user sets stays as it is, and so does the directory of a run with SEGNO_SOAK.
+// A TestMain calls [Use], or [UseIfShort] if the subject of its tests is the disk. Neither
+// changes a TMPDIR that the user set, nor the directory of a run with SEGNO_SOAK.
 package memdir
 
 import (
@@ -16,7 +16,8 @@ import (
 // path is the file system in memory that Linux mounts for every user.
 const path = "/dev/shm"
 
-// least is how many bytes must be free in memory. All tests at once need about a tenth of it.
+// least is the number of bytes that must be free in memory. All tests at once need about a
+// tenth of it.
 const least = 2 << 30
 
 // Use makes the temporary directories of this process and its children in memory, if this
@@ -30,7 +31,7 @@ func Use() {
 	}
 }
 
-// Path returns a directory in memory, or "" if this machine has not enough of it.
+// Path returns a directory in memory, or "" if this machine does not have enough memory.
 func Path() string {
 	if !isUsable(path) {
 		return ""
@@ -38,8 +39,8 @@ func Path() string {
 	return path
 }
 
-// UseIfShort is Use for a run with -short. Other runs stay on the disk. It parses the flags of
-// the test.
+// UseIfShort is Use for a run with -short. Other runs stay on the disk. UseIfShort parses the
+// flags of the test.
 func UseIfShort() {
 	if !flag.Parsed() {
 		flag.Parse()

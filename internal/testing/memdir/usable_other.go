@@ -2,5 +2,5 @@
 
 package memdir
 
-// isUsable reports false: the place of a file system in memory is known only on Linux.
+// isUsable returns false: only Linux has a file system in memory at a known path.
 func isUsable(string) bool { return false }

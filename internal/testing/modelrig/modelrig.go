@@ -24,7 +24,7 @@ type Server struct {
 	headers []http.Header
 }
 
-// NewServer serves the answers in turn. It repeats the last one.
+// NewServer starts a server that sends the answers in order and then repeats the last one.
 func NewServer(t *testing.T, answers ...http.HandlerFunc) *Server {
 	s := &Server{}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -57,7 +57,8 @@ func (s *Server) LastHeader() http.Header {
 	return s.headers[len(s.headers)-1]
 }
 
-// Redirect returns a client that sends every request to the server, whichever host it names.
+// Redirect returns a client that sends every request to the server, regardless of the
+// request's host.
 func (s *Server) Redirect() *http.Client { return &http.Client{Transport: toServer{s}} }
 
 type toServer struct{ s *Server }
@@ -68,7 +69,7 @@ func (t toServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.s.Client().Transport.RoundTrip(r)
 }
 
-// Document answers with a body in one piece.
+// Document returns a handler that answers with a body in one piece.
 func Document(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

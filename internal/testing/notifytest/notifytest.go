@@ -11,11 +11,11 @@ import (
 	"github.com/dalsegno/segno/internal/notify"
 )
 
-// timeout is how long a notification may take to arrive.
+// timeout is the longest time before a notification arrives.
 const timeout = 10 * time.Second
 
-// Check commits to a thread of s and deletes it, while a caller waits that reads the head only
-// when n notifies it.
+// Check commits to a thread of s and then deletes the thread, while a caller waits that reads
+// the head only when n notifies it.
 func Check(ctx context.Context, s segno.Store, n *notify.Notifier) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package readonly puts the values of tests into memory that cannot be written, so that a function
-// that writes its input is found in every run of a test, also without the race detector.
+// Package readonly puts the values of tests into read-only memory, so that every run of a test detects
+// a function that writes its input, even without the race detector.
 package readonly
 
 import (
@@ -16,9 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Copy returns a copy of *v in read-only memory, together with all that *v has behind pointers and in
-// slices. Maps, strings, interfaces and functions are shared with *v. The copy is valid until the test
-// ends.
+// Copy returns a copy of *v in read-only memory, together with all values that *v refers to by
+// pointers and slices. The copy shares maps, strings, interfaces and functions with *v. It is valid
+// until the test ends.
 func Copy[T any](t testing.TB, v *T) *T {
 	t.Helper()
 	typ := reflect.TypeFor[T]()
@@ -57,7 +57,7 @@ func Check(t testing.TB, do func()) {
 	do()
 }
 
-// arena is a piece of memory that copies are allocated from. Without memory it only counts bytes.
+// arena allocates copies from a piece of memory. If it has no memory, it only counts bytes.
 type arena struct {
 	memory []byte
 	used   int
@@ -69,7 +69,7 @@ func (a *arena) copy(typ reflect.Type, from unsafe.Pointer, n int) unsafe.Pointe
 	size := int(typ.Size()) * n
 	at := a.used
 	a.used += (size + align - 1) / align * align
-	to := from // counts the rest from the original
+	to := from // without memory, count the rest from the original
 	if a.memory != nil {
 		to = unsafe.Pointer(unsafe.SliceData(a.memory[at:]))
 		copy(unsafe.Slice((*byte)(to), size), unsafe.Slice((*byte)(from), size))

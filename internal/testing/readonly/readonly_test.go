@@ -21,7 +21,7 @@ type outer struct {
 	pairs map[string]int
 }
 
-// recorder is a test that a check may fail.
+// recorder is a test that records its failure instead of failing.
 type recorder struct {
 	testing.TB
 	failed bool

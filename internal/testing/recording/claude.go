@@ -12,8 +12,8 @@ import (
 // Row is one decoded line of a transcript.
 type Row = map[string]any
 
-// Claude is the state of Claude Code 2.1.197 while it loads a transcript. It implements the loading a second
-// time and in another way than package claude: over decoded JSON, following the agent's own steps.
+// Claude is the state of Claude Code 2.1.197 while it loads a transcript. It implements the loading
+// independently of package claude: on decoded JSON, in the agent's own steps.
 type Claude struct {
 	order []string // uuids in the order of a JavaScript Map
 	rows  map[string]Row
@@ -87,8 +87,8 @@ func list(v any) (out []string) {
 	return out
 }
 
-// ApplyCompaction re-attaches the records that the newest compaction preserved and drops
-// those before it. It returns the last preserved uuid.
+// ApplyCompaction re-attaches the records that the newest compaction preserved, and drops the records before
+// the compaction. It returns the last preserved uuid.
 func (l *Claude) ApplyCompaction() string {
 	last, lastMeta := -1, -1
 	var meta Row

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Rollouts returns the files of a session of Codex. The last one is the one that Codex continues.
+// Rollouts returns the files of a session of Codex. Codex continues the last one.
 func Rollouts(home, session string) ([]string, error) {
 	found, err := filepath.Glob(filepath.Join(home, "sessions", "*", "*", "*", "rollout-*"+session+"*.jsonl"))
 	if err != nil {
@@ -23,7 +23,7 @@ func Rollouts(home, session string) ([]string, error) {
 }
 
 // CodexContext returns the items that Codex sends if it resumes a session: the items of its rollout and of
-// those that it refers to, or what the newest compaction put in their place.
+// the rollouts that it refers to, or the items with which the newest compaction replaced them.
 func CodexContext(home, session string) ([]string, error) {
 	files, err := Rollouts(home, session)
 	if err != nil {
@@ -39,7 +39,7 @@ func CodexContext(home, session string) ([]string, error) {
 	return Items(request("/v1/responses", "input", answerCalls(items))), nil
 }
 
-// inputOf returns the items of a rollout up to an offset, and of those before it.
+// inputOf returns the items of a rollout up to an offset, after those of the rollouts that it refers to.
 func inputOf(home, file string, end int) (items []any, err error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -80,7 +80,7 @@ func inputOf(home, file string, end int) (items []any, err error) {
 	return items, nil
 }
 
-// answerCalls adds the output that Codex gives to a call that has none.
+// answerCalls adds the output that Codex itself adds for a call without one.
 func answerCalls(items []any) (out []any) {
 	answered := map[any]bool{}
 	for _, item := range items {

@@ -9,8 +9,8 @@ import (
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
 )
 
-// Items returns what a request tells the model of the conversation: words, thoughts, calls and results,
-// without the text that the agent adds about its settings and the directory.
+// Items returns the conversation in a request: words, thoughts, calls and results, without the text that
+// the agent adds about its settings and the directory.
 func Items(messages []fakemodel.Message) (items []string) {
 	for _, m := range messages {
 		if m.Role == "system" || m.Role == "developer" {
@@ -42,11 +42,11 @@ func itemOf(role string, b fakemodel.Block) string {
 			return ""
 		}
 	}
-	return encode(role, strings.TrimRight(b.Text, "\n")) // it joins messages of the user with line breaks
+	return encode(role, strings.TrimRight(b.Text, "\n")) // the agent joins messages of the user with line breaks
 }
 
-// Context returns the items that the agent sends if it continues from a record: "" for where it
-// would continue itself.
+// Context returns the items that the agent sends if it continues from a record. "" means the record from
+// which the agent would continue.
 func (l *Claude) Context(leaf string) []string {
 	var head string
 	if leaf == "" {
@@ -71,8 +71,8 @@ func request(path, key string, items []any) []fakemodel.Message {
 	return fakemodel.Request{Method: http.MethodPost, Path: path, Body: body}.Messages()
 }
 
-// clean does with the messages of a loaded transcript what Claude Code does before it sends them: it
-// leaves out calls without a result and errors of the API, and it answers a prompt that has no answer.
+// clean changes the messages of a loaded transcript as Claude Code does before it sends them: it omits
+// calls without a result and errors of the API, and it answers a prompt that has no answer.
 func clean(rows []Row) []Row {
 	rows = slices.DeleteFunc(rows, func(r Row) bool { return !isMessage(r) })
 	answered := map[any]bool{}

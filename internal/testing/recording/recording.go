@@ -1,7 +1,7 @@
-// Package recording has sessions that real agents wrote (Claude Code 2.1.197, Codex 0.169.0) while
-// they talked to a scripted model, with the context that the model got when the session was resumed.
-// It also models how each agent builds that context from its files, in another way than the packages
-// of transcript do.
+// Package recording has sessions that real agents (Claude Code 2.1.197, Codex 0.169.0) wrote with a
+// scripted model, and the context that the model received when the agent resumed the session. It
+// also models how each agent builds that context from its files, independently of the packages below
+// transcript.
 package recording
 
 import (
@@ -18,12 +18,12 @@ import (
 //go:embed testdata/recorded.zip
 var recorded []byte
 
-// Session is a recorded session and the sessions that it was forked from.
+// Session is a recorded session, with the sessions from which it was forked.
 type Session struct {
 	Agent string // "claude" or "codex"
 	Name  string
 	ID    string // "" if the recording has several sessions and no context
-	Dir   string // where it ran
+	Dir   string // the directory in which it ran
 	// Context has the items of the first request after a resume, without its prompt. It is nil if
 	// the agent was not resumed, or could not be.
 	Context []string
@@ -79,7 +79,7 @@ func (s Session) Install(home string) error {
 	return os.Remove(path.Join(home, "expect.json"))
 }
 
-// encode returns an item of a context in a form that can be compared.
+// encode returns an item of a context as a string for comparisons.
 func encode(item ...any) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -10,8 +10,8 @@ import (
 	"github.com/dalsegno/segno/internal/testing/recording"
 )
 
-// TestContextsAreThoseOfTheAgents builds the context of each recorded session from its files. It is what the
-// real agent sent when it resumed the session.
+// TestContextsAreThoseOfTheAgents builds the context of each recorded session from its files. It must equal
+// the context that the real agent sent when it resumed the session.
 func TestContextsAreThoseOfTheAgents(t *testing.T) {
 	all, err := recording.All()
 	if err != nil || len(all) != 27 {

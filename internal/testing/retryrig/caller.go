@@ -16,8 +16,8 @@ import (
 	"github.com/dalsegno/segno/agent"
 )
 
-// What a caller reports, a line each: the task that it begins, a fault, an error, and
-// that the store's server is to be killed. The answer to the last is a line, too.
+// The reports of a caller, one per line: the task that it begins, a fault, an error, and
+// the request to kill the store's server. The answer to that request is a line, too.
 const (
 	reportTask  = "task"
 	reportFault = "fault"
@@ -25,7 +25,7 @@ const (
 	reportKill  = "kill-server"
 )
 
-// caller is the program that a user of package agent writes.
+// caller stands for the program of a user of package agent.
 type caller struct {
 	order
 	*chance
@@ -39,7 +39,7 @@ type caller struct {
 	made  int // faults
 }
 
-// tell reports something. A report is complete before the fault that it names.
+// tell writes a report. The report is complete before the fault that it names happens.
 func (c *caller) tell(report, text string) {
 	c.outMu.Lock()
 	defer c.outMu.Unlock()
@@ -55,8 +55,8 @@ func (c *caller) madeAll() bool {
 	return c.made >= c.Faults
 }
 
-// killServer has the store's server killed and waits until it is dead. It is started again
-// meanwhile.
+// killServer asks the examiner to kill the store's server, and waits until the server is
+// dead. The examiner then starts it again.
 func (c *caller) killServer() error {
 	c.inMu.Lock()
 	defer c.inMu.Unlock()
@@ -65,7 +65,7 @@ func (c *caller) killServer() error {
 	return err
 }
 
-// work does one task after the other until enough faults have happened.
+// work runs tasks, one after the other, until enough faults have happened.
 func (c *caller) work(ctx context.Context, open Opener) error {
 	c.ledger.file = c.Ledger
 	c.chance = &chance{rnd: rand.New(rand.NewPCG(c.Seed+uint64(c.Task), uint64(c.Attempt))), order: c.order, tell: c.tell}
@@ -85,16 +85,16 @@ func (c *caller) work(ctx context.Context, open Opener) error {
 	}
 }
 
-// disk decides about a write to a file of the store.
+// disk decides whether a write to a file of the store fails.
 func (c *caller) disk() error {
-	const rarer = 12 // a commit is several writes
+	const rarer = 12 // a commit has several writes
 	if c.number(rarer) == 0 && c.at(diskError) == diskError {
 		return syscall.ENOSPC
 	}
 	return nil
 }
 
-// task runs a task: whatever the error, it gives the same input again.
+// task runs a task. After any error, it passes the same input to the agent again.
 func (c *caller) task(ctx context.Context, store Store, x task) error {
 	c.one = 40 + c.number(200)
 	a := c.agent(store)
@@ -120,7 +120,7 @@ func (c *caller) task(ctx context.Context, store Store, x task) error {
 	return c.check(ctx, a, in)
 }
 
-// agent makes the agent, with or without approvals, which a callback answers at once.
+// agent returns the agent, with or without approvals. A callback answers these at once.
 func (c *caller) agent(store Store) *agent.Agent {
 	config := agent.Config{Model: model{c, true}, Store: faulty{store, c}, Tools: []agent.Tool{c.tool("pay", agent.LostAsk), c.tool("transfer", agent.LostRetry)},
 		Subagents: []agent.Subagent{{Name: "helper", Description: "helps", Model: model{c, false}}},
@@ -137,7 +137,7 @@ func (c *caller) agent(store Store) *agent.Agent {
 	return agent.New(config)
 }
 
-// run runs the input once. A panic of the model is an error like others.
+// run runs the input once. It returns a panic of the model as an error.
 func (c *caller) run(ctx context.Context, a *agent.Agent, in agent.Input) (out agent.Outcome, err error) {
 	ctx, c.cancel = context.WithCancel(ctx)
 	defer c.cancel()
@@ -155,8 +155,8 @@ func (c *caller) run(ctx context.Context, a *agent.Agent, in agent.Input) (out a
 	return a.Run(ctx, in)
 }
 
-// answer decides as a person would: approvals are given, and whether a call happened whose
-// result was lost is looked up in the ledger.
+// answer decides as a person would: it gives approvals, and looks in the ledger whether a
+// call with a lost result happened.
 func (c *caller) answer(_ context.Context, open []segno.Interrupt) (decisions []segno.Decision, err error) {
 	for _, i := range open {
 		d := segno.Decision{Interrupt: i.ID, Kind: segno.Approve}
@@ -181,7 +181,8 @@ func (c *caller) answer(_ context.Context, open []segno.Interrupt) (decisions []
 	return decisions, nil
 }
 
-// tool makes a tool with consequences. Its result is true: if it fails, it had no effect.
+// tool returns a tool with an effect. Its result is reliable: if it fails, it had no
+// effect.
 func (c *caller) tool(name string, onLost agent.OnLost) agent.Tool {
 	return agent.NewTool(name, "pays a bill", onLost, func(ctx context.Context, inv *agent.Invocation, b bill) (string, error) {
 		f := c.at(toolFails, toolPanics, toolCancelled, killInTool, killAtEffect)
@@ -207,7 +208,8 @@ func (c *caller) tool(name string, onLost agent.OnLost) agent.Tool {
 	})
 }
 
-// isOutage reports whether an error may end by itself: the server starts.
+// isOutage reports whether the cause of an error may end without the caller, because the
+// server is starting.
 func isOutage(err error) bool {
 	kind := segno.KindOf(err)
 	return err != nil && (kind == segno.KindIO || kind == segno.KindBusy)

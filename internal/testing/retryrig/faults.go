@@ -10,23 +10,23 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// fault is a kind of fault, by the name that reports have.
+// fault is a kind of fault. Its value is the name in reports.
 type fault string
 
 const (
 	noFault fault = ""
 
-	// Of the store.
+	// Faults of the store.
 	errorBefore  fault = "store-error-before"
 	errorAfter   fault = "store-error-after" // the acknowledgement is lost
 	cancelBefore fault = "cancel-before"     // the caller cancels its context
 	cancelAfter  fault = "cancel-after"
-	killBefore   fault = "kill-before" // the caller's process
+	killBefore   fault = "kill-before" // kills the caller's process
 	killAfter    fault = "kill-after"
 	killServer   fault = "kill-server"
 	diskError    fault = "disk-error"
 
-	// Of the model.
+	// Faults of the model.
 	modelRetry     fault = "model-overloaded"
 	modelBroken    fault = "model-breaks-off"
 	modelTruncated fault = "model-ends-without-answer"
@@ -35,28 +35,28 @@ const (
 	modelFails     fault = "model-fails"
 	modelPanics    fault = "model-panics"
 
-	// Of a tool.
+	// Faults of a tool.
 	toolFails     fault = "tool-fails"
 	toolPanics    fault = "tool-panics"
 	toolCancelled fault = "cancel-in-tool"
-	killInTool    fault = "kill-in-tool" // before its effect
+	killInTool    fault = "kill-in-tool" // kills the process before the tool's effect
 	killAtEffect  fault = "kill-at-effect"
 
 	deadline fault = "deadline"
 )
 
-// chance decides where faults happen, and reports them.
+// chance decides randomly where faults happen, and reports them.
 type chance struct {
 	mu      sync.Mutex
 	rnd     *rand.Rand
-	one     int // each kind of fault happens once at so many places; 0 is never
-	left    int // of an outage: how many of the store's operations fail yet
+	one     int // a fault of each kind happens once in about this many places; 0 is never
+	left    int // in an outage: the number of the store's operations that will still fail
 	order   order
 	tell    func(report, text string)
-	excuses bool // a call's outcome may be unknown: a process was killed, or a context ended
+	excuses bool // the outcome of a call may be unknown: a process was killed, or a context ended
 }
 
-// at decides about a place that has one of these faults at the most.
+// at decides whether one of these faults happens at a place.
 func (c *chance) at(kinds ...fault) fault {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,14 +67,15 @@ func (c *chance) at(kinds ...fault) fault {
 	return c.pick(kinds)
 }
 
-// inStore decides about an operation of the store, which fails for a while if it fails.
+// inStore decides whether an operation of the store fails. A failure begins an outage, in which the next
+// operations fail, too.
 func (c *chance) inStore() fault {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.left > 0:
 		c.left--
-		return [...]fault{errorBefore, errorAfter}[c.rnd.IntN(2)] // it is part of the outage
+		return [...]fault{errorBefore, errorAfter}[c.rnd.IntN(2)] // this operation is part of the outage
 	}
 	kinds := []fault{errorBefore, errorAfter, cancelBefore, cancelAfter, killBefore, killAfter, killServer}
 	if c.one == 0 || c.rnd.IntN(c.one) >= len(kinds) {
@@ -106,7 +107,7 @@ func (c *chance) pick(kinds []fault) fault {
 	return f
 }
 
-// mayBeUnknown reports whether something happened that leaves the outcome of a call unknown.
+// mayBeUnknown reports whether a fault has made the outcome of a call unknown.
 func (c *chance) mayBeUnknown() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,13 +121,13 @@ func (c *chance) number(n int) int {
 	return c.rnd.IntN(n)
 }
 
-// die ends this process as a power cut would.
+// die kills this process without any cleanup.
 func die() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}
 }
 
-// storeErrors are what stores return if something outside of them fails.
+// storeErrors are errors that stores return for failures outside of them.
 var storeErrors = []error{
 	segno.NewError(segno.KindIO, "reach store", "", syscall.ECONNRESET),
 	segno.NewError(segno.KindIO, "write store", "", syscall.ENOSPC),
@@ -158,7 +159,7 @@ func faultily[T any](f faulty, op func() (T, error)) (T, error) {
 	case cancelAfter:
 		defer f.cancel()
 	case killAfter:
-		_, _ = op() // the process does not live to see the result
+		_, _ = op() // the process is killed before it can use the result
 		die()
 	case errorAfter:
 		if got, failed := op(); failed != nil {

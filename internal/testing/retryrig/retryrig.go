@@ -1,11 +1,11 @@
-// Package retryrig tests on a store what package agent promises to callers: run a task, and
-// after any error run the same input again; then the task is finished, and each of its
-// effects happened once.
+// Package retryrig tests a promise of package agent to its callers on a store: if a caller
+// runs a task, and after any error runs the same input again, the task finishes and each of
+// its effects happens once.
 //
-// The caller is a separate process, which is killed, too. It works on one task after the
+// The caller is a separate process, which may be killed, too. It works on one task after the
 // other until enough faults have happened: the store, the model and the tools fail at random,
-// contexts end, models panic, the caller's process or the store's server is killed. The
-// effects are lines of a file, which no fault touches.
+// contexts end, models panic, and the caller's process or the store's server is killed. The
+// effects are lines of a file, which no fault affects.
 package retryrig
 
 import (
@@ -27,14 +27,15 @@ import (
 	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
-// Store is what an agent needs of a store so that one run has a thread at a time.
+// Store is a store with leases, so that only one run at a time has a thread.
 type Store interface {
 	segno.Store
 	segno.Leaser
 }
 
-// Opener opens the store at a place, as every process of a caller does. disk is called before
-// each write to a file, if the store can arrange that; its error is the disk's.
+// Opener opens the store at a place. Every process of a caller calls it. If the store
+// supports that, it calls disk before each write to a file; an error of disk stands for one
+// of the disk.
 type Opener func(ctx context.Context, where string, disk func() error) (Store, error)
 
 // Server is a store's server, which a trial kills and starts again.
@@ -45,24 +46,25 @@ type Server interface {
 
 // RetryTrial is a test on one store.
 type RetryTrial struct {
-	Open   string // which opener of [Main] the callers use
+	Open   string // the name of the opener of [Main] that the callers use
 	Where  string
 	Server Server // nil if the store has none
-	Memory Store  // a store in memory, in the place of Open and Where: its caller is not killed
-	Faults int    // how many there are at least
+	Memory Store  // a store in memory, instead of Open and Where; its caller is never killed
+	Faults int    // the least number of faults
 }
 
-// Faults is how many faults a test makes: few by default, and 1,000 if suites are tried whole.
+// Faults returns the number of faults for a test: few by default, and 1,000 if suites are
+// tried whole.
 func Faults(t testing.TB) int {
 	t.Helper()
 	return soak.Count(t, 100, 1000)
 }
 
-// childArgs is the variable of the environment that makes a process a caller.
+// childArgs is the environment variable that makes a process a caller.
 const childArgs = "SEGNO_TEST_CALLER"
 
-// Main makes a process that a trial started work as the trial's caller, and ends it then. In
-// any other process it does nothing. A package with trials calls it first in TestMain.
+// Main runs the caller in a process that a trial started, and then exits. In any other
+// process it does nothing. A package with trials calls it first in TestMain.
 func Main(openers map[string]Opener) {
 	args := os.Getenv(childArgs)
 	if args == "" {
@@ -81,14 +83,14 @@ func Main(openers map[string]Opener) {
 	os.Exit(0)
 }
 
-// order is what a caller is to do.
+// order is the task of a caller process.
 type order struct {
 	Open, Where string
 	Ledger      string // the file of effects
-	Task        int    // the first; it may have been begun before
-	Attempt     int    // how many callers worked before this one
+	Task        int    // the first task; an earlier caller may have begun it
+	Attempt     int    // the number of callers before this one
 	Seed        uint64
-	Faults      int  // to make before the last task ends
+	Faults      int  // the number of faults to make before the last task ends
 	Kill        bool // the process may kill itself
 	Restart     bool // the store's server may be killed
 }
@@ -123,14 +125,14 @@ type notClosed struct{ Store }
 
 func (notClosed) Close() error { return nil }
 
-// examiner follows what callers report and judges their results.
+// examiner reads the reports of the callers and checks their results.
 type examiner struct {
 	*testing.T
 	seed   uint64
 	server Server
 	faults map[string]int
 	task   int // the newest
-	died   int // how many callers were killed
+	died   int // the number of callers that were killed
 }
 
 func (x *examiner) made() (n int) {
@@ -140,7 +142,7 @@ func (x *examiner) made() (n int) {
 	return n
 }
 
-// callers starts a caller, and the next one as often as one is killed.
+// callers starts a caller, and another one each time a caller is killed.
 func (x *examiner) callers(o order) {
 	x.Helper()
 	for total := o.Faults; ; o.Task, o.Attempt, o.Faults = x.task, x.died, max(0, total-x.made()) {

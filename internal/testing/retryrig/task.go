@@ -17,8 +17,8 @@ import (
 	"github.com/dalsegno/segno/agent"
 )
 
-// task is what a caller wants done: steps of calls. A call is the name of a tool and a bill to
-// pay with it, "pay 3/1.2"; with "task " before it a subagent makes it.
+// task is the input of a caller: steps of calls. A call is the name of a tool and a bill to
+// pay with it, such as "pay 3/1.2". If it begins with "task ", a subagent makes it.
 type task struct {
 	n     int
 	steps [][]string
@@ -44,7 +44,7 @@ func newTask(seed uint64, n int) task {
 	return x
 }
 
-// prompt is the task in the words that [model] reads.
+// prompt is the task in the form that [model] parses.
 func (x task) prompt() string {
 	var lines []string
 	for _, calls := range x.steps {
@@ -53,7 +53,7 @@ func (x task) prompt() string {
 	return strings.Join(lines, "\n")
 }
 
-// bills are the bills that the task pays, sorted.
+// bills returns the bills that the task pays, sorted.
 func (x task) bills() (all []string) {
 	for _, calls := range x.steps {
 		for _, call := range calls {
@@ -64,17 +64,17 @@ func (x task) bills() (all []string) {
 	return all
 }
 
-// bill is what the tools get.
+// bill has the arguments of the tools.
 type bill struct {
 	Bill string `json:"bill"`
 }
 
-// model is a model that makes the calls of a prompt, a step at a time, and makes a call again
-// that failed. Its faults are those that an agent can recover from without the caller, unless
-// it is the caller's own.
+// model is a model that makes the calls of a prompt, a step at a time, and repeats a call that
+// failed. A subagent's model has only faults from which the agent can recover without the
+// caller.
 type model struct {
 	*caller
-	isTop bool // it is not a subagent's
+	isTop bool // it belongs to the caller's agent, not to a subagent
 }
 
 func (model) Name() string { return "test/task" }
@@ -120,7 +120,7 @@ func (m model) Generate(ctx context.Context, q agent.Request) iter.Seq2[agent.Ch
 	}
 }
 
-// reply makes the calls of the first step that is not done.
+// reply returns the missing calls of the first step that is not done.
 func (m model) reply(q agent.Request) (r agent.Reply) {
 	r.Message.Role = agent.Assistant
 	done := doneCalls(q.Messages)
@@ -142,7 +142,7 @@ func (m model) reply(q agent.Request) (r agent.Reply) {
 	return r
 }
 
-// call is the call of a tool that a prompt names.
+// call converts a call in a prompt to a call of a tool.
 func (m model) call(text string) agent.Call {
 	name, args := "task", map[string]string{"agent": "helper", "prompt": strings.TrimPrefix(text, byTask)}
 	if !strings.HasPrefix(text, byTask) {
@@ -160,12 +160,12 @@ func (m model) call(text string) agent.Call {
 func key(c agent.Call) string {
 	var small bytes.Buffer
 	if json.Compact(&small, c.Args) != nil {
-		return "" // its arguments were truncated
+		return "" // the call's arguments were truncated
 	}
 	return c.Name + small.String()
 }
 
-// doneCalls are the calls that succeeded.
+// doneCalls returns the calls that succeeded.
 func doneCalls(all []agent.Message) map[string]bool {
 	calls, done := map[string]string{}, map[string]bool{}
 	for _, m := range all {
@@ -181,13 +181,13 @@ func doneCalls(all []agent.Message) map[string]bool {
 	return done
 }
 
-// ledger is the file of effects. A line is the idempotency key of a payment and the bill.
+// ledger is the file of effects. A line has the idempotency key of a payment and the bill.
 type ledger struct {
 	file string
 	mu   sync.Mutex
 }
 
-// add pays a bill. Of payments that know their key each is made once.
+// add pays a bill. If knowsKeys is set, it ignores a second payment with the same key.
 func (l *ledger) add(key, bill string, knowsKeys bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

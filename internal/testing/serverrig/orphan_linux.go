@@ -17,7 +17,7 @@ func dieWithParent(cmd *exec.Cmd, sig syscall.Signal) {
 	cmd.SysProcAttr.Pdeathsig = sig
 }
 
-// children returns the processes that pid started itself.
+// children returns the direct child processes of pid.
 func children(pid int) []int {
 	list, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
 	if err != nil {

@@ -25,9 +25,9 @@ func postgresProgram() debian.Program {
 }
 
 // Postgres starts a PostgreSQL server with the defaults of a new cluster, so that a commit is durable
-// when the server replies. Its directory is dir, or if dir is empty a new one that Stop removes. The
-// server refuses to run as root, so a test of root runs it as the user postgres, or as the
-// unprivileged user of the system. That user must be able to enter dir, which is impossible below
+// when the server replies. Its directory is dir, or a new one that Stop removes if dir is empty. The
+// server refuses to run as root, so a test that runs as root starts it as the user postgres, or as
+// the system's unprivileged user. That user must be able to enter dir, which is impossible below
 // testing.T.TempDir. ctx bounds only the start.
 func Postgres(ctx context.Context, dir string) (*Server, error) {
 	prog, err := debian.Find(ctx, postgresProgram())
@@ -87,8 +87,7 @@ func initCluster(ctx context.Context, prog debian.Executable, dir string) (*acco
 	}
 	initdb := prog
 	initdb.File = filepath.Join(filepath.Dir(prog.File), "initdb")
-	// The cluster is synced by the server's first checkpoint; a crash before it costs
-	// a test run, not data.
+	// The server's first checkpoint syncs the cluster. A crash before it costs only a test run.
 	cmd := initdb.Command(ctx, "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8",
 		"--locale=C", "--no-sync", "--no-instructions")
 	cmd.Dir = dir
@@ -118,7 +117,7 @@ func postgresReady(ctx context.Context, dir, addr string, pid int) error {
 	return conn.Close()
 }
 
-// account is the user that a server runs as; nil is the user of this process.
+// account is the user as which a server runs; nil means the user of this process.
 type account struct {
 	name     string
 	uid, gid uint32

@@ -10,8 +10,8 @@ import (
 	"github.com/dalsegno/segno/internal/testing/debian"
 )
 
-// PostgresPrograms makes pg_dump and psql available to this process and those that it starts: from the system if
-// they are installed, else those of the server that [Postgres] starts.
+// PostgresPrograms makes pg_dump and psql available to this process and its children. It uses the system's
+// programs if they are installed, else those of the server that [Postgres] starts.
 func PostgresPrograms(ctx context.Context) error {
 	if _, err := exec.LookPath("pg_dump"); err == nil {
 		return nil

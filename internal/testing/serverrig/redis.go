@@ -16,7 +16,7 @@ import (
 )
 
 // Redis starts a Redis or Valkey server that syncs each write before it replies. Its directory is dir, or
-// if dir is empty a new one that Stop removes. args are further arguments of redis-server, which override
+// a new one that Stop removes if dir is empty. args are further arguments of redis-server, which override
 // the default ones. ctx bounds only the start.
 func Redis(ctx context.Context, dir string, args ...string) (*Server, error) {
 	prog, err := debian.Find(ctx, debian.Program{
@@ -50,7 +50,7 @@ func Redis(ctx context.Context, dir string, args ...string) (*Server, error) {
 	}, dir, ownsDir)
 }
 
-// redisReady reads the server's process id, which the server returns once it has loaded its data.
+// redisReady queries the server's process id, which the server returns once it has loaded its data.
 func redisReady(ctx context.Context, _, addr string, pid int) error {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package serverrig starts real database servers for tests: from the system if they
-// are installed, else from Debian's packages, unpacked into a cache without touching
-// the system.
+// Package serverrig starts real database servers for tests. It uses installed servers, or else Debian's
+// packages, which it unpacks into a cache without a change to the system.
 //
 // Every server is a separate process with a free loopback port and a separate directory. [Server.Stop]
 // ends it. On Linux it also ends when the process that started it ends or is killed.
@@ -25,7 +24,7 @@ import (
 // Server is one running server.
 type Server struct {
 	Addr string // host:port
-	URL  string // what a client opens
+	URL  string // the URL for clients
 	PID  int    // of the server's first process; Restart changes it
 
 	kind    kind
@@ -36,8 +35,8 @@ type Server struct {
 	proc    *process
 }
 
-// kind has the differences between the servers. start polls ready until it returns nil; ready must not
-// mistake another server on the same port for this one.
+// kind describes a kind of server. start polls ready until it returns nil; ready must not accept another
+// server on the same port.
 type kind struct {
 	name    string
 	command func(dir string, port int) *exec.Cmd
@@ -47,8 +46,8 @@ type kind struct {
 	orphan  syscall.Signal // sent to the server when the process that started it ends
 }
 
-// prepareDir creates dir, or if dir is empty a new directory that every user can enter: a server may run
-// as another user than the test.
+// prepareDir creates dir, or a new directory if dir is empty. Every user can enter the new one, because
+// a server may run as another user than the test.
 func prepareDir(dir string) (string, bool, error) {
 	if dir != "" {
 		return dir, false, os.MkdirAll(dir, 0o755)
@@ -69,7 +68,7 @@ func launch(ctx context.Context, k kind, dir string, ownsDir bool) (*Server, err
 	return s, nil
 }
 
-// errInUse means that a port or the memory of a killed server is not free yet.
+// errInUse is the error of a start if a port or the memory of a killed server is not free yet.
 var errInUse = errors.New("in use")
 
 // start runs the server on its earlier port, or on a free one. It retries if another process took the
@@ -185,7 +184,7 @@ type process struct {
 	err   error
 }
 
-// run starts cmd on a thread that lives as long as the command: Linux sends the signal for orphans when
+// run starts cmd on a thread that exists as long as the command: Linux sends the signal for orphans when
 // the thread that started them ends, not the process.
 func run(cmd *exec.Cmd, orphan syscall.Signal) (*process, error) {
 	p := &process{ended: make(chan struct{})}

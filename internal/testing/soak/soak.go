@@ -1,5 +1,5 @@
-// Package soak decides how much of a large suite a run tries, and from which seed. A test with random or with many
-// cases asks it; no test reads the environment for that.
+// Package soak decides which part of a large suite a run tries, and with which seed. A test with random cases or many
+// cases calls it, and does not read the environment itself.
 //
 // By default a suite tries a sample, with a new seed at each run. Each suite logs its seed in one form, SEGNO_SEED=123,
 // which go test prints if the suite fails and with -v. These variables change the run:
@@ -35,7 +35,7 @@ func Count(t testing.TB, sample, whole int) int {
 	return end - first
 }
 
-// Seed returns the seed of a suite, and logs it. Each part of a run has another one.
+// Seed returns the seed of a suite, and logs it. Each part of a run has a different seed.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	seed := base(t)
@@ -59,8 +59,8 @@ func Seeds(t testing.TB, sample, whole int) []uint64 {
 	return seeds
 }
 
-// Mine returns the cases that this part of a run tries of a list of all cases, such as each operation of a write, and logs
-// their count. If the run has no parts, these are all.
+// Mine returns the cases for this part of a run from a list of all cases, such as the operations of a write, and logs
+// their count. If the run has no parts, it returns all.
 func Mine[T any](t testing.TB, all []T) []T {
 	t.Helper()
 	part, parts := part(t)
@@ -96,8 +96,8 @@ func Rapid(t testing.TB, sample, whole int) {
 	}
 }
 
-// RapidSeed returns the seed for rapid that belongs to a seed. rapid draws the seeds of its cases near its first seed, so
-// neighbours would repeat each other's cases.
+// RapidSeed derives rapid's seed from a seed. It spreads the seeds, because rapid draws the seeds of its cases near its
+// first seed, so that neighbours would repeat each other's cases.
 func RapidSeed(seed uint64) uint64 {
 	h := fnv.New64a()
 	fmt.Fprint(h, seed)
@@ -136,7 +136,7 @@ func share(t testing.TB, sample, whole int) (first, end int) {
 	return count * part / parts, count * (part + 1) / parts
 }
 
-// part returns which part of how many this run tries.
+// part returns the number of this run's part, from 0, and the number of parts.
 func part(t testing.TB) (part, parts int) {
 	t.Helper()
 	text := os.Getenv("SEGNO_PART")

@@ -1,5 +1,5 @@
-// Package storerig has tests of stores that need the file system of internal/vfs. Everything that any
-// store can run is in store/storetest.
+// Package storerig has tests of stores that need the file system of internal/vfs. The tests for every
+// store are in store/storetest.
 package storerig
 
 import (
@@ -60,7 +60,7 @@ func EraseFaults(t *testing.T, open func(t *testing.T, dir string, fsys vfs.FS) 
 	}
 }
 
-// noise returns text that hardly compresses, so that a store keeps some of its bytes as they are.
+// noise returns text that hardly compresses, so that a store keeps some of its bytes unchanged.
 func noise(n int) string {
 	random := rand.New(rand.NewPCG(uint64(n), 1))
 	text := make([]byte, n)

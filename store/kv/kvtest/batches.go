@@ -9,7 +9,7 @@ import (
 	"github.com/dalsegno/segno/store/kv"
 )
 
-// batchFixture is a fixture with a KV that has the optional interface.
+// batchFixture is a fixture whose KV is also a [kv.Batcher].
 type batchFixture struct {
 	*fixture
 	kv.Batcher
@@ -43,7 +43,7 @@ func (f batchFixture) batch(ops ...kv.Op) []kv.Rev {
 	return revs
 }
 
-// refused fails the test unless a batch is a conflict.
+// refused fails the test unless a batch returns a conflict.
 func (f batchFixture) refused(ops ...kv.Op) {
 	f.Helper()
 	_, err := f.Batch(f.Context(), ops)
@@ -89,7 +89,7 @@ func allOrNone(f batchFixture) {
 	f.holds("t{a}1", "1")
 	f.holds("t{b}2", "2")
 	f.missing("t{a}there")
-	// no operation after a failed condition is executed
+	// a failed condition prevents all operations after it
 	f.refused(kv.Op{Key: "t{c}1", Val: []byte("1"), If: kv.RevSome}, kv.Op{Key: "t{d}2", Val: []byte("2")})
 	f.missing("t{c}1", "t{d}2")
 }

@@ -1,10 +1,10 @@
 // Package kvtest tests implementations of [kv.KV] against their contract. Every rule of the contract is
-// one subtest; a subtest that fails logs its rule. The test of a KV needs only a few lines:
+// one subtest, and a failed subtest logs its rule. The test of a KV needs only a few lines:
 //
 //	kvtest.Test(t, func(t *testing.T) kv.KV { return open(t) }, kvtest.Options{})
 //
-// The optional interface [kv.Batcher] is tested if the KV has it. A store on a KV
-// that passes should pass the tests of store/storetest.
+// If the KV is also a [kv.Batcher], that interface is tested, too. A store on a KV that passes should
+// pass the tests of store/storetest.
 package kvtest
 
 import (
@@ -17,16 +17,16 @@ import (
 	"github.com/dalsegno/segno/store/kv"
 )
 
-// Options give the tests access to a KV beyond the kv.KV interface. All are optional.
+// Options give the tests additional access to a KV. All are optional.
 type Options struct {
-	// Another opens the same KV a second time, as another process does.
+	// Another opens the same KV again, as another process would.
 	Another func(t *testing.T, of kv.KV) kv.KV
-	// Pass lets time pass for the KV until keys that had less than d to live have expired. Without it
-	// expiry is not tested.
+	// Pass lets time pass for the KV until keys that had less than d to live have expired. Without
+	// Pass, expiry is not tested.
 	Pass func(t *testing.T, of kv.KV, d time.Duration)
 }
 
-// Test runs all subtests on a kind of KV. open returns a new empty KV.
+// Test runs all subtests for one implementation of KV. open returns a new, empty KV.
 func Test(t *testing.T, open func(t *testing.T) kv.KV, o Options) {
 	for _, c := range slices.Concat(keys(), lists(), races(o), batches(o)) {
 		t.Run(c.name, func(t *testing.T) {
@@ -47,8 +47,8 @@ type test struct {
 	run  func(f *fixture)
 }
 
-// fixture is the KV under test, with helpers for the tests. Its methods fail the test if a call returns
-// an error.
+// fixture is the KV under test, with helper methods. A method fails the test if a call returns an
+// error.
 type fixture struct {
 	*testing.T
 	kv kv.KV
@@ -61,7 +61,7 @@ func (f *fixture) ok(err error) {
 	}
 }
 
-// kind fails the test unless err is of the kind want.
+// kind fails the test unless err has the kind want.
 func (f *fixture) kind(err error, want segno.Kind) {
 	f.Helper()
 	if err == nil {
@@ -79,7 +79,7 @@ func (f *fixture) put(key, val string, ifRev kv.Rev) kv.Rev {
 	return rev
 }
 
-// holds fails the test unless a key has this value, and returns its revision.
+// holds fails the test unless the key has this value, and returns its revision.
 func (f *fixture) holds(key, want string) kv.Rev {
 	f.Helper()
 	val, rev, err := f.kv.Get(f.Context(), key)
@@ -99,7 +99,7 @@ func (f *fixture) missing(keys ...string) {
 	}
 }
 
-// listed fails the test unless the list has these keys, each with itself as its value.
+// listed fails the test unless the list has exactly these keys, each with its own name as the value.
 func (f *fixture) listed(prefix, after string, limit int, want ...string) {
 	f.Helper()
 	var got []string

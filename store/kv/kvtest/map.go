@@ -14,8 +14,8 @@ import (
 	"github.com/dalsegno/segno/store/kv"
 )
 
-// Map is a [kv.KV] in memory that is also a [kv.Batcher]. It is the shortest implementation of the two
-// interfaces. One lock guards all of it.
+// Map is a [kv.KV] in memory that is also a [kv.Batcher]. It is the shortest implementation of both
+// interfaces. One lock guards all fields.
 type Map struct {
 	clock func() time.Time
 
@@ -36,7 +36,7 @@ var (
 	_ kv.Batcher = (*Map)(nil)
 )
 
-// NewMap returns an empty Map. Groups expire by clock; nil is time.Now.
+// NewMap returns an empty Map. Groups expire according to clock; nil means time.Now.
 func NewMap(clock func() time.Time) *Map {
 	if clock == nil {
 		clock = time.Now
@@ -44,7 +44,7 @@ func NewMap(clock func() time.Time) *Map {
 	return &Map{clock: clock, groups: map[string]*mapGroup{}}
 }
 
-// begin takes the lock for one call.
+// begin locks the map for one call.
 func (m *Map) begin(ctx context.Context) (end func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -53,8 +53,8 @@ func (m *Map) begin(ctx context.Context) (end func(), err error) {
 	return m.mu.Unlock, nil
 }
 
-// group returns a group, which is empty if it does not exist or has expired. An empty group is not in
-// m.groups; apply adds it with its first key.
+// group returns a group. It returns an empty one if the group does not exist or has expired. An empty
+// group is not in m.groups; apply adds it with its first key.
 func (m *Map) group(name string) *mapGroup {
 	g := m.groups[name]
 	if g != nil && !g.expires.IsZero() && !m.clock().Before(g.expires) {
@@ -73,7 +73,7 @@ func (m *Map) item(key string) (kv.Item, bool) {
 	return x, exists
 }
 
-// check returns an error unless a condition holds.
+// check returns an error unless the condition of a change holds.
 func (m *Map) check(o kv.Op) error {
 	g := m.group(kv.Group(o.Key))
 	x, exists := g.items[o.Key]
@@ -90,7 +90,7 @@ func (m *Map) check(o kv.Op) error {
 	return segno.NewError(segno.KindConflict, "write key", o.Key, nil)
 }
 
-// apply makes one change. The caller has checked its condition.
+// apply makes one change. The caller must have checked its condition.
 func (m *Map) apply(o kv.Op) (rev kv.Rev) {
 	name := kv.Group(o.Key)
 	g := m.group(name)
@@ -173,7 +173,7 @@ func (m *Map) List(ctx context.Context, prefix, after string, limit int) iter.Se
 	}
 }
 
-// keys returns the keys of the groups that may have keys with a prefix, sorted.
+// keys returns the sorted keys of the groups that may have keys with a prefix.
 func (m *Map) keys(prefix string) (keys []string) {
 	if name := kv.Group(prefix); strings.HasSuffix(name, "}") {
 		return m.group(name).keys
@@ -201,7 +201,7 @@ func (m *Map) GetAll(ctx context.Context, keys []string) ([][]byte, error) {
 	return vals, nil
 }
 
-// Batch implements [kv.Batcher]. All changes are made together.
+// Batch implements [kv.Batcher]. It makes all changes together.
 func (m *Map) Batch(ctx context.Context, ops []kv.Op) ([]kv.Rev, error) {
 	end, err := m.begin(ctx)
 	if err != nil {

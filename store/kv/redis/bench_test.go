@@ -15,7 +15,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// step is an agent's message of about two kilobytes, as a model writes it.
+// step returns an agent's message of about two kilobytes, as a model writes it.
 func step(r *rand.Rand, i int) segno.Entry {
 	words := strings.Fields(`the function returns an error when file is missing so we should check path before reading it and
 		then wrap context that caller can see which record was damaged test passes now let me look at server handler next change
@@ -50,8 +50,8 @@ func median(all []time.Duration) time.Duration {
 	return all[len(all)/2]
 }
 
-// BenchmarkPut commits 1,000 steps of a 2 KB message and, between them, appends
-// as many bytes with a bare RPUSH. The server has each on disk before it answers.
+// BenchmarkPut commits 1,000 steps with a 2 KB message and, between them, appends as many bytes
+// with a bare RPUSH. The server has each of them on disk before it answers.
 func BenchmarkPut(b *testing.B) {
 	const steps = 1000
 	for b.Loop() {
@@ -99,7 +99,7 @@ func BenchmarkPut(b *testing.B) {
 	}
 }
 
-// memory is how many bytes of data a server says it holds.
+// memory returns how many bytes of data a server reports.
 func memory(b *testing.B, c *goredis.Client) int64 {
 	b.Helper()
 	info := c.Info(b.Context(), "memory").Val()
@@ -112,7 +112,7 @@ func memory(b *testing.B, c *goredis.Client) int64 {
 	return n
 }
 
-// reads is the time that Head and Load of the whole line take, in milliseconds.
+// reads returns the time that Head and Load of the whole line take, in milliseconds.
 func reads(b *testing.B, s *redis.Store, head segno.Head) float64 {
 	b.Helper()
 	var all []time.Duration

@@ -10,7 +10,7 @@ import (
 	"github.com/dalsegno/segno/store/kv/redis"
 )
 
-// openAgain opens a store as a program does that may start while the server is down.
+// openAgain opens a store like a program that may start while the server is down.
 func openAgain(ctx context.Context, url string, _ func() error) (retryrig.Store, error) {
 	for {
 		s, err := redis.Open(ctx, url, redis.Options{})
@@ -24,8 +24,8 @@ func openAgain(ctx context.Context, url string, _ func() error) (retryrig.Store,
 }
 
 // TestACallerThatRunsAgainOnAnyErrorFinishesOnce runs tasks while the store, the model and the
-// tools fail at random and the caller's process and the server are killed, and after any error
-// runs the same input again. Every task is finished, and each of its effects happens once.
+// tools fail at random and the caller's process and the server are killed. After any error it
+// runs the same input again. Every task must finish, and each of its effects must happen once.
 // Under SEGNO_SOAK there are 1,000 faults.
 func TestACallerThatRunsAgainOnAnyErrorFinishesOnce(t *testing.T) {
 	own, err := serverrig.Redis(t.Context(), "")

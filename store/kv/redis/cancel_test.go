@@ -12,8 +12,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// TestADeadlineWhileTheServerIsSilent: a call that waits for the server ends with its
-// context, and says how the context ended.
+// TestADeadlineWhileTheServerIsSilent verifies that a call that waits for the server ends with
+// its context, and that the error reports how the context ended.
 func TestADeadlineWhileTheServerIsSilent(t *testing.T) {
 	silent, err := serverrig.Redis(t.Context(), "")
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// cluster starts a cluster of one server: it refuses what touches two slots at
-// once as one of many does.
+// cluster starts a cluster of one server. Like a cluster of many servers, it refuses commands
+// that use two slots.
 func cluster(t *testing.T) *goredis.ClusterClient {
 	t.Helper()
 	own, err := serverrig.Redis(t.Context(), "", "--cluster-enabled", "yes", "--appendfsync", "no")

@@ -48,8 +48,9 @@ func load(t *testing.T, s segno.Store, at segno.CommitID) []segno.Node {
 	return line.Commits
 }
 
-// TestKilled kills the server under writers again and again. All acknowledged commits exist
-// afterwards, the line is complete, and the commit whose answer was lost succeeds when it is repeated.
+// TestKilled repeatedly kills the server under writers. All acknowledged commits must exist
+// afterwards, the line must be complete, and a commit whose answer was lost must succeed when it is
+// repeated.
 func TestKilled(t *testing.T) {
 	own, err := serverrig.Redis(t.Context(), "")
 	if err != nil {
@@ -119,8 +120,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestTwoClients has writers of two clients on one thread, each of which continues from the head of
-// its conflict.
+// TestTwoClients runs writers of two clients on one thread. After a conflict, each writer continues
+// from the head in the conflict.
 func TestTwoClients(t *testing.T) {
 	const writers, each = 4, 15
 	o := redis.Options{Prefix: newPrefix()}

@@ -10,11 +10,11 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// silence makes a client of these options log nothing of its own. go-redis has one logger for the
-// whole process, which writes to standard error and belongs to the program: this package does not
-// replace it. It avoids the occasions instead. A connection that cannot be made is given to the client as
-// one that fails at its first use, so that the client returns the error, as it does for
-// any broken connection, and its pool does not log it. Notifications of maintenance are not used.
+// silence makes a client with these options log nothing. go-redis has one logger for the whole process,
+// which writes to standard error and belongs to the program, so this package does not replace it. It
+// avoids the occasions for logging instead. If a connection cannot be made, the client gets one that
+// fails at its first use. The client then returns the error, as it does for any broken connection, and
+// its pool does not log it. Maintenance notifications are not used.
 func silence(o *goredis.Options) {
 	o.DialTimeout = cmp.Or(o.DialTimeout, 5*time.Second)
 	dial := goredis.NewDialer(o)

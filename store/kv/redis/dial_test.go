@@ -25,8 +25,8 @@ func (l *logged) Printf(_ context.Context, format string, v ...any) {
 }
 
 // TestNothingIsLogged opens stores on a server that refuses connections, on one that closes
-// them, and on a real one. go-redis writes nothing to the log of the process, and errors
-// reach the caller.
+// them, and on a real one. go-redis must write nothing to the log of the process, and errors
+// must reach the caller.
 func TestNothingIsLogged(t *testing.T) {
 	log := &logged{}
 	goredis.SetLogger(log)

@@ -5,7 +5,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// NewKV lets tests use the key-value store without a [Store] over it.
+// NewKV lets tests use the key-value store without a [Store] on top of it.
 func NewKV(client goredis.UniversalClient, prefix string) (kv.KV, error) {
 	return newKV(client, prefix)
 }

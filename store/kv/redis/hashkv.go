@@ -32,7 +32,7 @@ var (
 	_ kv.Batcher = (*hashKV)(nil)
 )
 
-// newKV returns a key-value store on a client, which the caller closes. All keys begin with prefix,
+// newKV returns a key-value store on a client; the caller closes the client. All keys begin with prefix,
 // which must not contain a brace.
 func newKV(client goredis.UniversalClient, prefix string) (*hashKV, error) {
 	if strings.ContainsAny(prefix, "{}") {
@@ -78,7 +78,7 @@ func (r *hashKV) Delete(ctx context.Context, key string, ifRev kv.Rev) error {
 	return err
 }
 
-// GetAll implements [kv.Batcher]: one command per group, in one pipeline.
+// GetAll implements [kv.Batcher] with one command for each group, in one pipeline.
 func (r *hashKV) GetAll(ctx context.Context, keys []string) ([][]byte, error) {
 	var hashes []string
 	fields, places := map[string][]string{}, map[string][]int{}
@@ -110,15 +110,15 @@ func (r *hashKV) GetAll(ctx context.Context, keys []string) ([][]byte, error) {
 	return vals, nil
 }
 
-// batchText is the script that makes the changes of one call, all or none.
+// batchText is the script that makes the changes of one call, either all or none.
 //
 //go:embed batch.lua
 var batchText string
 
 var batchScript = sync.OnceValue(func() *goredis.Script { return goredis.NewScript(batchText) })
 
-// Batch implements [kv.Batcher]. On one server it is one script. In a cluster, where the keys of a
-// script must be in one slot, it is one script per sequence of changes of the same group.
+// Batch implements [kv.Batcher] with one script on one server. In a cluster, where the keys of a script must
+// be in one slot, it uses one script for each sequence of changes of the same group.
 func (r *hashKV) Batch(ctx context.Context, ops []kv.Op) ([]kv.Rev, error) {
 	for rest := ops; len(rest) > 0; {
 		n := len(rest)
@@ -174,8 +174,8 @@ func (r *hashKV) runScript(ctx context.Context, ops []kv.Op) error {
 	return nil
 }
 
-// List implements [kv.KV]. A prefix that contains no whole group is searched on all of the server, and its
-// groups are read one by one: their keys are in the order of the groups.
+// List implements [kv.KV]. If a prefix does not contain a whole group, List searches the whole server and
+// reads the groups one by one, so that their keys are in the order of the groups.
 func (r *hashKV) List(ctx context.Context, prefix, after string, limit int) iter.Seq2[kv.Item, error] {
 	return func(yield func(kv.Item, error) bool) {
 		groups := []string{kv.Group(prefix)}
@@ -198,7 +198,7 @@ func (r *hashKV) List(ctx context.Context, prefix, after string, limit int) iter
 			}
 			for i, key := range keys {
 				if vals[i] == nil {
-					continue // it was deleted in between
+					continue // the key was deleted meanwhile
 				}
 				if !yield(kv.Item{Key: key, Val: vals[i], Rev: revOf(vals[i])}, nil) {
 					return
@@ -211,8 +211,8 @@ func (r *hashKV) List(ctx context.Context, prefix, after string, limit int) iter
 	}
 }
 
-// list reads the names of a group's fields, and then the values of those that it wants. If it wants all of the
-// group it reads both at once.
+// list reads the names of a group's fields, and then the values that it needs. If it needs the whole group,
+// it reads both together.
 func (r *hashKV) list(ctx context.Context, group, prefix, after string, limit int) (keys []string, vals [][]byte, err error) {
 	if limit == 0 && !strings.HasPrefix(after, group) {
 		return r.listGroup(ctx, group, prefix)
@@ -268,15 +268,15 @@ func (r *hashKV) groups(ctx context.Context, prefix string) (groups []string, er
 	return slices.Compact(groups), fail("list keys", prefix, err)
 }
 
-// pattern returns a pattern of SCAN that matches text only.
+// pattern returns a SCAN pattern that matches only text.
 func pattern(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }
 
-// busy matches the errors of a server that cannot answer yet.
+// busy matches the errors of a server that temporarily cannot answer.
 var busy = regexp.MustCompile(`^(LOADING|BUSY|TRYAGAIN|CLUSTERDOWN|MASTERDOWN) `)
 
-// fail gives an error of the client or the server a kind.
+// fail converts an error of the client or the server to an error with a kind.
 func fail(op, key string, err error) error {
 	kind := segno.KindIO
 	switch {

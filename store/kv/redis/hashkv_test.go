@@ -28,7 +28,7 @@ func TestKV(t *testing.T) {
 	})
 }
 
-// pass makes d of the life of a prefix's keys go by at once.
+// pass reduces the remaining life of a prefix's keys by d.
 func pass(t *testing.T, c *goredis.Client, prefix string, d time.Duration) {
 	t.Helper()
 	for _, key := range c.Keys(t.Context(), "*").Val() {

@@ -31,8 +31,8 @@ func head(t *testing.T, s segno.Store, thread segno.ThreadID) segno.Head {
 	return h
 }
 
-// TestEveryKeyHasATTL looks at all keys after each commit: a thread's own has the
-// whole TTL again, and whatever else it needs has more left.
+// TestEveryKeyHasATTL checks all keys after each commit: the thread's own key has the whole TTL
+// again, and all other keys that it needs have more left.
 func TestEveryKeyHasATTL(t *testing.T) {
 	const ttl = time.Hour
 	c, prefix := client(t), newPrefix()
@@ -82,7 +82,7 @@ func TestEveryKeyHasATTL(t *testing.T) {
 			fork = commit(t, s, turn(fork, "fork "+id))
 		}
 	}
-	// the thread ends, its fork goes on
+	// the thread expires, and its fork continues
 	clock.Add(int64(ttl / 2))
 	pass(t, c, prefix, ttl/2)
 	if _, err := s.Head(t.Context(), "T"); segno.KindOf(err) != segno.KindNotFound {
@@ -99,8 +99,8 @@ func TestEveryKeyHasATTL(t *testing.T) {
 	}
 }
 
-// TestOneKeyPerThread looks at what a thread of hostile ids makes of keys: all that
-// is its own is in one hash, and nothing of an id gets out of its place.
+// TestOneKeyPerThread checks the keys of a thread with hostile ids: all its own values are in
+// one hash, and no id escapes its place in a key.
 func TestOneKeyPerThread(t *testing.T) {
 	c, prefix := client(t), newPrefix()
 	s := open(t, redis.Options{Prefix: prefix})
@@ -140,8 +140,7 @@ func TestOneKeyPerThread(t *testing.T) {
 	}
 }
 
-// trips counts what a client sends and waits for, but for what a new connection
-// begins with.
+// trips counts the round trips of a client, except for those that set up a connection.
 type trips struct{ n atomic.Int64 }
 
 func (h *trips) count(first goredis.Cmder) {
@@ -168,9 +167,8 @@ func (h *trips) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.Pr
 	}
 }
 
-// TestRoundTrips counts them: one for a commit on the head that the store has
-// seen, two for the head and its line, of any length, by a process that has seen
-// nothing.
+// TestRoundTrips verifies their number: one for a commit on the head that the store has read,
+// and two for the head and its line, of any length, in a process with an empty cache.
 func TestRoundTrips(t *testing.T) {
 	c, prefix := client(t), newPrefix()
 	h := new(trips)

@@ -17,11 +17,11 @@ import (
 	"go.uber.org/goleak"
 )
 
-// server is one Redis for all tests; each test has another prefix.
+// server is one Redis for all tests; each test uses a separate prefix.
 var server *serverrig.Server
 
 func TestMain(m *testing.M) {
-	goredis.SetLogger(quiet{}) // servers are killed here
+	goredis.SetLogger(quiet{}) // go-redis would log the killed servers
 	retryrig.Main(map[string]retryrig.Opener{"redis": openAgain})
 	flag.Parse()
 	if testing.Short() {
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// quiet is a logger that says nothing.
+// quiet is a logger that writes nothing.
 type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}
@@ -89,7 +89,7 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// raw is all that the server holds of a store.
+// raw returns all data of a store that the server holds.
 func raw(t *testing.T, prefix string) (all []byte) {
 	kv, err := redis.NewKV(client(t), prefix)
 	if err != nil {

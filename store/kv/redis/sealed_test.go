@@ -9,7 +9,7 @@ import (
 	"github.com/dalsegno/segno/store/storetest"
 )
 
-// TestSealed holds a store with a key to the clauses about sealing.
+// TestSealed runs the tests about sealing on a store with a key.
 func TestSealed(t *testing.T) {
 	c := client(t)
 	storetest.TestSealed(t, func(t *testing.T) storetest.Place {
@@ -43,8 +43,8 @@ func TestSealed(t *testing.T) {
 	})
 }
 
-// TestASealedStoreBesideOthers makes one under a prefix that begins another's, and that of
-// a program's own key.
+// TestASealedStoreBesideOthers makes a store whose prefix is the beginning of another store's
+// prefix, and of a key of another program.
 func TestASealedStoreBesideOthers(t *testing.T) {
 	p := newPrefix()
 	tenant := open(t, redis.Options{Prefix: p + "tenant:"})

@@ -1,6 +1,6 @@
 // Package gocloud adapts the buckets of gocloud.dev/blob for store/postgres: S3, Google Cloud Storage,
-// Azure Blob Storage, a directory. It is a separate module, so that only the programs that import it link
-// gocloud.dev and the libraries under it.
+// Azure Blob Storage, or a directory. It is a separate module, so that only programs that import it link
+// gocloud.dev and its dependencies.
 //
 //	bucket, err := blob.OpenBucket(ctx, "s3://agents?region=eu-central-1")
 //	store, err := postgres.Open(ctx, url, postgres.Options{Bucket: gocloud.Bucket(bucket)})
@@ -19,7 +19,7 @@ import (
 	"gocloud.dev/gcerrors"
 )
 
-// Bucket returns b as a bucket of a store. b remains the caller's to close, after the store.
+// Bucket returns b as a bucket of a store. The caller closes b, after the store.
 func Bucket(b *blob.Bucket) postgres.Bucket { return bucket{b} }
 
 type bucket struct{ *blob.Bucket }
@@ -58,7 +58,7 @@ func (b bucket) List(ctx context.Context, prefix string) iter.Seq2[string, error
 	}
 }
 
-// plainError makes an error of a bucket match the errors of the standard library that
+// plainError converts an error of a bucket so that it matches the errors of the standard library that
 // [postgres.Bucket] names.
 func plainError(err error) error {
 	for code, is := range map[gcerrors.ErrorCode]error{

@@ -23,7 +23,7 @@ type binary struct {
 	left int        // parts that need it
 }
 
-// newBinaries returns the binaries that parts need, in a directory. The root is that of the repository.
+// newBinaries returns the binaries that parts need, in the directory dir. root is the root of the repository.
 func newBinaries(root, dir, temp string, parts []part) *binaries {
 	b := &binaries{root: root, dir: dir, temp: temp, built: map[string]*binary{}}
 	for _, p := range parts {

@@ -11,13 +11,13 @@ import (
 type campaign struct {
 	name   string
 	about  string
-	atOnce int // how many parts run at the same time; one if it is 0
+	atOnce int // the number of parts that run at the same time; 0 means one
 	where  place
 	suites []suite
 }
 
-// place is where the temporary files of tests are. The tests that kill processes and fail writes are on a disk, which is slow
-// to sync. Those that test agents, pages and logic are in memory if there is enough, as they are without campaigns.
+// place selects where the temporary files of tests are. The tests that kill processes and fail writes use a disk, which
+// is slow to sync. The tests of agents, pages and logic use memory if there is enough, as they do outside of campaigns.
 type place bool
 
 const (
@@ -27,18 +27,18 @@ const (
 
 // suite selects tests of packages. Each test runs in a separate process.
 type suite struct {
-	packages string         // directories, separated by spaces; dir/... is also all below it, and all of them if it is empty
+	packages string         // directories, separated by spaces; dir/... includes all below it; empty means all packages
 	run      *regexp.Regexp // matches the names of the tests
-	parts    int            // into how many parts package soak divides each test; one if it is 0
-	cases    int            // how many cases each test tries, if not as many as it tries itself in a whole run
-	rapid    int            // the same for tests of rapid
+	parts    int            // the number of parts into which package soak divides each test; 0 means one
+	cases    int            // the number of cases of each test; 0 means the test's own number for a whole run
+	rapid    int            // the same for tests with rapid
 	count    int            // how often each test runs
 	race     bool           // with the race detector, which needs a C compiler
 	fuzz     time.Duration
 }
 
-// campaigns returns all campaigns in the order in which they run. A test belongs to the first suite that selects it, and the last
-// campaign has the tests that are left, so all campaigns together run each test once.
+// campaigns returns all campaigns in the order in which they run. A test belongs to the first suite that selects it.
+// The last campaign has the remaining tests, so all campaigns together run each test once.
 func campaigns() []campaign {
 	return []campaign{
 		{"ownership", "histories of two agents and a user in one directory: whose each change is", 4, disk, []suite{

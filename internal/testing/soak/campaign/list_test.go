@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestEverySuiteHasTests plans each campaign of the list, so a pattern that no longer matches a test is noticed.
+// TestEverySuiteHasTests plans each campaign of the list. It fails if a pattern no longer matches a test.
 func TestEverySuiteHasTests(t *testing.T) {
 	root, err := filepath.Abs("../../../..")
 	if err != nil {

@@ -1,8 +1,8 @@
 // Command campaign runs the large suites whole, as the campaigns of the list in list.go. make soak starts it.
 //
 // A campaign is a list of tests. Each test runs in a separate process, and tests that package soak can divide run in
-// several parts. The state of a campaign is written after each part, so a campaign that was stopped or killed goes on with
-// the parts that are missing. A part that fails keeps its output. docs/soak.md has the result of each campaign.
+// several parts. The state of a campaign is written after each part, so an interrupted campaign continues with the
+// missing parts. A part that fails keeps its output. docs/soak.md has the result of each campaign.
 package main
 
 import (
@@ -104,5 +104,5 @@ func choose(names string) ([]campaign, error) {
 	return chosen, nil
 }
 
-// newSeed returns the seed of a campaign that begins.
+// newSeed returns the seed for a new campaign.
 func (o options) newSeed() uint64 { return cmp.Or(o.seed, 1+rand.Uint64N(999_999_999)) }

@@ -31,7 +31,7 @@ func (p part) name() string {
 	return name
 }
 
-// file is the name as the name of a file.
+// file is the part's name in a form for file names.
 func (p part) file() string { return strings.NewReplacer("/", "-", " ", "-").Replace(p.name()) }
 
 // tests are the names of the tests and fuzzers of a package.
@@ -71,8 +71,8 @@ func allTests(ctx context.Context, root string) ([]tests, error) {
 	return all, nil
 }
 
-// plan returns the parts of a campaign. The parts of its suites alternate, and so do the parts of the tests of a suite, so a
-// campaign that is stopped has tried some of each.
+// plan returns the parts of a campaign. The parts of its suites alternate, and so do the parts of the tests of a suite,
+// so that an interrupted campaign has tried some of each.
 func plan(all []campaign, c campaign, packages []tests, seed uint64) ([]part, error) {
 	perSuite := make([][]part, len(c.suites))
 	for _, p := range packages {
@@ -110,7 +110,7 @@ func alternate(lists [][]part) (all []part) {
 	return all
 }
 
-// args returns the arguments of the test's process. The inputs that a fuzzer found are kept below dir.
+// args returns the arguments of the test's process. A fuzzer keeps the inputs that it found below dir.
 func (p part) args(dir string) []string {
 	args := []string{"-test.run=^" + p.test + "$", "-test.v", "-test.timeout=2h"}
 	if p.suite.fuzz > 0 {
@@ -140,7 +140,7 @@ func (p part) env() []string {
 	return env
 }
 
-// repeat is the command that repeats the part in the root of the repository.
+// repeat returns the command that repeats the part in the root of the repository.
 func (p part) repeat() string {
 	args := []string{"go", "test", "-count=1", "-vet=off"}
 	if p.suite.race {

@@ -23,8 +23,8 @@ type command struct {
 	dir, temp string // the working directory, and the one for temporary files
 }
 
-// start runs a command to its end, in a process group, with its output in a file. If the context ends, the group is
-// killed. If this process is killed, the test's process is killed, too, on systems that can do so.
+// start runs a command to its end, in a process group, with its output in a file. If the context ends, start kills the
+// group. If this process is killed, the system also kills the test's process, where it supports that.
 func start(ctx context.Context, c command, file string) error {
 	out, err := os.Create(file)
 	if err != nil {
@@ -48,7 +48,7 @@ func start(ctx context.Context, c command, file string) error {
 	return err
 }
 
-// environ is the environment without the variables of package soak, which belong to the campaigns.
+// environ returns the environment without the variables of package soak, because the campaigns set these.
 func environ() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")

@@ -2,5 +2,5 @@ package main
 
 import "syscall"
 
-// killWithParent lets the system kill the process when this one ends, however it ends.
+// killWithParent makes the system kill the process when this one ends for any reason.
 func killWithParent(a *syscall.SysProcAttr) { a.Pdeathsig = syscall.SIGKILL }

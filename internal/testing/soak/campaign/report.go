@@ -26,14 +26,14 @@ together. A commit with a + had changes that were not committed.
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 `
 
-// summary is the line at the end of a campaign.
+// summary returns the line at the end of a campaign.
 func summary(s *state) string {
 	tests, cases, took := s.sums()
 	return fmt.Sprintf("%s: %s, %d of %d parts, %d tests, %d cases, %d found, seed %d, %s of work, commit %s", s.Campaign, s.verdict(), len(s.Parts),
 		s.Planned, tests, cases, s.found(), s.Seed, took.Round(time.Second), strings.Join(s.Commits, ", "))
 }
 
-// verdict is the state of a campaign in a word.
+// verdict returns the state of a campaign in a word.
 func (s *state) verdict() string {
 	switch {
 	case s.failing() > 0:
@@ -76,7 +76,7 @@ func report(all []campaign, root, dir string) error {
 	return vfs.Replace(vfs.OS, file, []byte(text), 0o644)
 }
 
-// row is the row of a campaign.
+// row returns the row of a campaign in the document.
 func row(s *state) string {
 	tests, cases, took := s.sums()
 	cells := []string{s.Campaign, s.verdict(), fmt.Sprintf("%d of %d", len(s.Parts), s.Planned), grouped(tests), grouped(cases),

@@ -23,15 +23,15 @@ type runner struct {
 	options
 	all      []campaign
 	dir      string    // of the states and of the outputs
-	deadline time.Time // after which no part begins; zero without one
+	deadline time.Time // no part begins after it; zero for none
 	out      io.Writer
 
-	mu      sync.Mutex // guards all below, and out
+	mu      sync.Mutex // guards the fields below, and out
 	state   *state
 	running []string
 }
 
-// campaign runs the parts of a campaign that are missing, and returns its state.
+// campaign runs the missing parts of a campaign, and returns its state.
 func (r *runner) campaign(ctx context.Context, c campaign) (*state, error) {
 	if err := os.MkdirAll(r.dir, 0o755); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (r *runner) lock(ctx context.Context, name string) (unlock func(), err erro
 	return func() { f.Close() }, nil
 }
 
-// begin reads the state of the campaign, or makes a new one if there is none of this commit.
+// begin reads the state of the campaign, or makes a new one if there is none for this commit.
 func (r *runner) begin(ctx context.Context, c campaign) error {
 	s, err := readState(filepath.Join(r.dir, c.name+".json"))
 	if err != nil {
@@ -122,8 +122,8 @@ func (r *runner) begin(ctx context.Context, c campaign) error {
 	return nil
 }
 
-// scratch makes the directories for test binaries and for the temporary files of tests. It removes those that a killed run of the
-// campaign left.
+// scratch makes the directories for test binaries and for the temporary files of tests. It removes the directories that
+// a killed run of the campaign left.
 func (r *runner) scratch(c campaign) (binaries, temp string, err error) {
 	file := filepath.Join(r.dir, c.name+".scratch")
 	left, _ := os.ReadFile(file) // there is none before the first run
@@ -171,7 +171,7 @@ func (r *runner) runAll(ctx context.Context, c campaign, missing []part, b *bina
 				}
 				if e := r.part(ctx, c, p, b); e != nil {
 					err = errors.Join(err, e)
-					stop() // the state cannot be written
+					stop() // the state could not be written
 				}
 			}
 			errs <- err
@@ -288,7 +288,7 @@ func (r *runner) say(format string, args ...any) {
 	fmt.Fprintf(r.out, format+"\n", args...)
 }
 
-// tempDir makes a directory that other users can enter: a PostgreSQL that root tests runs as another user.
+// tempDir makes a directory that other users can enter, because in tests by root, PostgreSQL runs as another user.
 func tempDir(below, pattern string) (string, error) {
 	dir, err := os.MkdirTemp(below, pattern)
 	if err != nil {
@@ -297,7 +297,7 @@ func tempDir(below, pattern string) (string, error) {
 	return dir, os.Chmod(dir, 0o711)
 }
 
-// removeAll removes a directory, also if a test left directories in it that are not writable.
+// removeAll removes a directory, even if a test left read-only directories in it.
 func removeAll(dir string) {
 	if os.RemoveAll(dir) == nil {
 		return

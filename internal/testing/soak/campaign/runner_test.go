@@ -82,7 +82,7 @@ func (f *fixture) commit() {
 	f.git("commit", "-q", "--allow-empty", "-m", "a change")
 }
 
-// run runs a campaign of some tests, and returns its state and what it printed.
+// run runs a campaign of some tests, and returns its state and its output.
 func (f *fixture) run(ctx context.Context, tests string, o options) (*state, string) {
 	f.Helper()
 	out, err := output(f.Context(), f.root, "git", "rev-parse", "--short=12", "HEAD")

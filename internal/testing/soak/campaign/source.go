@@ -41,8 +41,8 @@ func openSource(ctx context.Context) (source, error) {
 	return s, nil
 }
 
-// isSame reports whether another commit has the same files as this source, except the document with the results. That
-// document is committed after a campaign.
+// isSame reports whether another commit has the same files as this source. It ignores the document with the results,
+// which is committed after a campaign.
 func (s source) isSame(ctx context.Context, commit string) bool {
 	if commit == s.commit {
 		return true

@@ -12,12 +12,12 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// state is the file of a campaign: what has run.
+// state is the content of a campaign's file: the results so far.
 type state struct {
 	Campaign string            `json:"campaign"`
 	Seed     uint64            `json:"seed"`
-	Commits  []string          `json:"commits"` // more than one if the user let the campaign continue on another
-	Planned  int               `json:"planned"` // how many parts there are
+	Commits  []string          `json:"commits"` // several if the user continued the campaign on another commit
+	Planned  int               `json:"planned"` // the number of parts
 	Parts    map[string]result `json:"parts"`   // by the name of the part
 	Changed  time.Time         `json:"changed"`
 }
@@ -25,12 +25,12 @@ type state struct {
 // result is the outcome of a part.
 type result struct {
 	OK      bool    `json:"ok"`
-	Tests   int     `json:"tests"`           // that passed, with subtests
-	Cases   int     `json:"cases,omitempty"` // that the tests reported
+	Tests   int     `json:"tests"`           // passed tests, with subtests
+	Cases   int     `json:"cases,omitempty"` // cases that the tests reported
 	Seconds float64 `json:"seconds"`
-	Failed  int     `json:"failed,omitempty"` // how many runs of the part failed
+	Failed  int     `json:"failed,omitempty"` // the number of failed runs of the part
 	Output  string  `json:"output,omitempty"` // of the last failure, relative to the directory of the states
-	Repeat  string  `json:"repeat,omitempty"` // the command that repeats it
+	Repeat  string  `json:"repeat,omitempty"` // the command that repeats the part
 }
 
 func readState(file string) (*state, error) {

@@ -1,21 +1,22 @@
-// Package checksumvfs makes SQLite keep a checksum of each page of a database file. SQLite itself has none, so a
-// flipped bit reads as another value: a row is missing, or a list is shorter. With checksums, the statement that
-// reads the page fails with SQLITE_CORRUPT.
+// Package checksumvfs makes SQLite keep a checksum of each page of a database file. SQLite itself has none,
+// so a flipped bit changes a value without an error: a row is missing, or a list is shorter. With checksums,
+// the statement that reads the page fails with SQLITE_CORRUPT.
 //
-// The package registers a VFS, which is SQLite's interface to files, on top of the default one. It changes how pages
-// of database files are read and written, and nothing else. The file remains a regular database: SQLite leaves the
-// last four bytes of each page to extensions, and the VFS stores the checksum there.
+// The package registers a VFS, which is SQLite's interface to files, on top of the default one. It only
+// changes how pages of database files are read and written. The file remains a regular database: SQLite
+// leaves the last four bytes of each page to extensions, and the VFS stores the checksum there.
 //
 //	checksum = CRC-32C of the page's number (4 bytes, little-endian) and of the page up to the checksum; 1 for 0
 //
-// The checksum of page 1 skips fields of the database header: those that SQLite rewrites when it copies a database,
-// which are the change counters, the schema's counter and the version of SQLite; and the user_version, which says
-// whether this program understands the rest.
+// The checksum of page 1 skips fields of the database header: those that SQLite rewrites when it copies a
+// database, which are the change counters, the schema's counter and the version of SQLite; and the
+// user_version, which records whether this program understands the rest.
 //
-// SQLite has zeros in these four bytes of its pages in memory, and writes them to the write-ahead log, which has
-// checksums of its own. If another program copies pages from the log into the file, they still have zeros. The VFS
-// accepts a page with zeros there unless a row of it is missing, so other programs may read a database. If one changes
-// a page, the page has the checksum of its earlier content, and the VFS reports damage.
+// In memory, SQLite has zeros in these four bytes of its pages, and it writes the zeros to the write-ahead
+// log, which has separate checksums. If another program copies pages from the log into the file, they still
+// have zeros. The VFS accepts such a page unless one of its rows is missing, so that other programs may read
+// a database. If another program changes a page, the page has the checksum of its earlier content, and the
+// VFS reports damage.
 package checksumvfs
 
 import (
@@ -34,7 +35,7 @@ import (
 const (
 	// Name is the name of the VFS: the value of the parameter vfs in the name of a database.
 	Name = "segno-checksum"
-	// Pragma returns no row for a connection without the VFS. With it, it returns 1 if the pages of the
+	// Pragma returns no row for a connection without the VFS. With the VFS, it returns 1 if the pages of the
 	// database have checksums, and 0 otherwise.
 	Pragma = "PRAGMA segno_checksum"
 
@@ -46,8 +47,8 @@ const (
 	SumSize = 4
 )
 
-// Register registers the VFS in this process, which has one list of them. Calls after the first return the result of
-// the first.
+// Register registers the VFS in this process. Calls after the first one return the result of the first,
+// because a process has only one list of VFSs.
 var Register = sync.OnceValue(register)
 
 func register() error {
@@ -79,13 +80,14 @@ func register() error {
 // at returns the object at an address outside of Go's heap.
 func at[T any](address uintptr) *T { return *(**T)(unsafe.Pointer(&address)) }
 
-// address returns the address of a top-level function as SQLite, which is translated from C, expects it.
+// address returns the address of a top-level function in the form that SQLite, which is translated from C,
+// expects.
 func address[F any](f F) uintptr { return *(*uintptr)(unsafe.Pointer(&f)) }
 
 // function returns the function at an address that address returned.
 func function[F any](address uintptr) F { return *(*F)(unsafe.Pointer(&address)) }
 
-// The types of the functions that are replaced.
+// The types of the replaced functions.
 type (
 	openFunc            = func(tls *libc.TLS, vfs, name, file uintptr, flags int32, outFlags uintptr) int32
 	readFunc            = func(tls *libc.TLS, file, buf uintptr, size int32, offset int64) int32
@@ -93,15 +95,15 @@ type (
 	characteristicsFunc = func(tls *libc.TLS, file uintptr) int32
 )
 
-// file is what the VFS adds to an open database file. It follows the file of the default VFS in the memory that SQLite
-// allocates. The file's methods are those of the default VFS, with four replaced.
+// file is the data that the VFS adds to an open database file. It follows the file of the default VFS in the
+// memory that SQLite allocates. The file's methods are those of the default VFS, four of them replaced.
 type file struct {
 	methods sqlite3.Tsqlite3_io_methods
-	base    sqlite3.Tsqlite3_io_methods // of the default VFS
+	base    sqlite3.Tsqlite3_io_methods // the methods of the default VFS
 	hasSums bool
 }
 
-// fileOffset returns the position of [file] in the memory of a file of the default VFS base.
+// fileOffset returns the position of [file] in the memory of a file. base is the default VFS.
 func fileOffset(base uintptr) int32 {
 	const align = int32(unsafe.Alignof(file{}))
 	return (at[sqlite3.Tsqlite3_vfs](base).FszOsFile + align - 1) / align * align
@@ -124,7 +126,7 @@ func open(tls *libc.TLS, vfs, name, f uintptr, flags int32, outFlags uintptr) in
 	x.methods, x.hasSums = x.base, false
 	x.methods.FxRead, x.methods.FxWrite, x.methods.FxFileControl = address(read), address(write), address(control)
 	x.methods.FxDeviceCharacteristics = address(characteristics)
-	x.methods.FiVersion = min(x.methods.FiVersion, 2) // version 3 would map the file into memory, past read
+	x.methods.FiVersion = min(x.methods.FiVersion, 2) // version 3 would map the file into memory and bypass read
 	*methods = own
 	return code
 }
@@ -138,7 +140,7 @@ const (
 	headerSumSize  = 20
 )
 
-// learn finds out from a header whether the pages of the database have checksums.
+// learn determines from a header whether the pages of the database have checksums.
 func (x *file) learn(header []byte) {
 	if bytes.HasPrefix(header, []byte("SQLite format 3\x00")) {
 		x.hasSums = header[headerSumSize] == SumSize
@@ -154,11 +156,11 @@ func read(tls *libc.TLS, f, buf uintptr, size int32, offset int64) int32 {
 		// SQLite filled the buffer with zeros, and will use it.
 		switch {
 		case offset == 0 && size == headerSize && isZero(data): // of an empty file
-			// SQLite takes from this header how it creates the database.
+			// SQLite derives from this header how it creates the database.
 			binary.BigEndian.PutUint16(data[headerPageSize:], PageSize)
 			data[headerSumSize] = SumSize
 			x.hasSums = true
-		case x.hasSums && isPage(data, offset) && !isZero(data): // the file ends in this page
+		case x.hasSums && isPage(data, offset) && !isZero(data): // the file ends within this page
 			code = sqlite3.SQLITE_CORRUPT
 		}
 	}
@@ -221,8 +223,8 @@ func control(tls *libc.TLS, f uintptr, op int32, arg uintptr) int32 {
 	return function[controlFunc](x.base.FxFileControl)(tls, f, op, arg)
 }
 
-// characteristics is the method xDeviceCharacteristics. It keeps SQLite from reading parts of pages, which cannot be
-// verified, except for the header.
+// characteristics is the method xDeviceCharacteristics. It prevents SQLite from reading parts of pages,
+// except for the header, because they cannot be verified.
 func characteristics(tls *libc.TLS, f uintptr) int32 {
 	x := fileOf(f)
 	flags := function[characteristicsFunc](x.base.FxDeviceCharacteristics)(tls, f)
@@ -232,8 +234,8 @@ func characteristics(tls *libc.TLS, f uintptr) int32 {
 	return flags
 }
 
-// isPage reports whether data is a page. SQLite reads page 1 in a wrong size if another process created the database
-// in the meantime, and then once more.
+// isPage reports whether data is a page. If another process created the database meanwhile, SQLite first
+// reads page 1 in a wrong size, and then again.
 func isPage(data []byte, offset int64) bool {
 	const minSize = 512
 	size := len(data)
@@ -243,14 +245,15 @@ func isPage(data []byte, offset int64) bool {
 	return offset != 0 || size == int(binary.BigEndian.Uint16(data[headerPageSize:])) || size == 1<<16
 }
 
-// hasLostRow reports whether a page without a checksum is a node of a tree in which a row begins with zeros: the number
-// of its child, or its length in a leaf. SQLite writes no such row. The page has lost its end, and its checksum with it.
+// hasLostRow reports whether a page without a checksum is a node of a tree that contains a row that begins
+// with zeros: the number of its child, or in a leaf its length. SQLite writes no such row. The page has lost
+// its end, and with it its checksum.
 func hasLostRow(page []byte, offset int64) bool {
 	header := page
 	if offset == 0 {
 		header = page[headerSize:]
 	}
-	var rows, zeros int // where the positions of the rows are, and the size of what a row begins with
+	var rows, zeros int // the offset of the positions of the rows, and the size of the beginning of a row
 	switch header[0] {
 	case 2, 5: // inner nodes of an index and of a table
 		rows, zeros = 12, 4
@@ -272,7 +275,7 @@ func hasLostRow(page []byte, offset int64) bool {
 	return false
 }
 
-// volatile are the fields of the header that a checksum skips: their beginnings and ends.
+// volatile holds the start and end offsets of the header fields that a checksum skips.
 var volatile = [...][2]int{{24, 28}, {40, 44}, {60, 64}, {92, 100}}
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -1,0 +1,221 @@
+package claude
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/dalsegno/segno/transcript"
+)
+
+// joinDropped gives the records behind one that the repair leaves out the parent of that one.
+func (l *linter) joinDropped() {
+	for i := range l.graph.nodes {
+		parent := l.graph.nodes[i].parent
+		for range l.dropped { // their parents may form a cycle
+			above, ok := l.dropped[parent]
+			if !ok {
+				break
+			}
+			parent = above
+		}
+		if parent != l.graph.nodes[i].parent && l.parts[i] != nil {
+			l.graph.nodes[i].parent, l.parents[i] = parent, parent
+		}
+	}
+}
+
+// attachResults makes a result whose parent is missing a child of its call, which it names. The agent
+// looks for the results of parallel calls there.
+func (l *linter) attachResults(v *loaded) {
+	for i := range v.nodes {
+		part, n := l.parts[i], &v.nodes[i]
+		if part == nil || !part.hasToolResults || v.index(n.parent) != none || v.gone[i] {
+			continue
+		}
+		if call := v.index(part.source); call != none && call != i {
+			l.mend.Add(transcript.CodeNoParent, n.line, n.from, "the record before this result is missing, so the agent leaves out the result, or everything before it", "attached to the call of the result")
+			l.setParent(v, i, call)
+		}
+	}
+}
+
+// attachResult makes a result that the agent does not send a child of its call.
+func (l *linter) attachResult(call placed, id string) {
+	for _, i := range slices.Sorted(maps.Keys(l.parts)) {
+		n := &l.graph.nodes[i]
+		if !slices.ContainsFunc(l.parts[i].blocks, func(b lintBlock) bool { return b.kind == blockResult && b.name == id }) {
+			continue
+		}
+		l.mend.Add(transcript.CodeNoParent, n.line, n.from, "the result is not connected with its call, so the agent leaves out both", "attached to its call")
+		l.parents[i] = l.graph.nodes[call.node].uuid
+		return
+	}
+}
+
+// mendChain gives a parent to records whose parent is missing or that have none, if the agent would
+// lose earlier messages with it. It returns the conversation, newest record first.
+func (l *linter) mendChain(v *loaded, head int) []int {
+	for {
+		chain, _, lost := v.chain(head)
+		why := "the record before this one is missing, so the agent silently leaves out everything before it"
+		if top := chain[len(chain)-1]; lost == none && v.nodes[top].parent == "" && !v.nodes[top].isBoundary && !v.nodes[top].isRestart {
+			lost, why = top, "the record names none before it, so the agent silently leaves out everything before it"
+		}
+		if lost == none || !l.losesEarlier(v, chain, lost) {
+			return chain
+		}
+		above := v.writtenBefore(lost, chain)
+		if above == none || l.parts[lost] == nil { // a record without a name is not repaired
+			return chain
+		}
+		n := &v.nodes[lost]
+		l.mend.Add(transcript.CodeNoParent, n.line, n.from, why, "attached to the record written before it")
+		l.setParent(v, lost, above)
+	}
+}
+
+// losesEarlier reports whether the agent loses a message that was written before a record. A message
+// beside the conversation is not lost.
+func (l *linter) losesEarlier(v *loaded, chain []int, top int) bool {
+	if v.nodes[top].parent != "" {
+		return v.losesMessage(chain, top)
+	}
+	attached := v.attached(chain)
+	for i := range top {
+		if n := &v.nodes[i]; n.kind.isMessage() && !n.isSidechain && !v.gone[i] && !attached[i] {
+			return true
+		}
+	}
+	return false
+}
+
+// attached returns the records from which a path leads to a record of the conversation or above it.
+func (v *loaded) attached(chain []int) []bool {
+	const unknown, no, yes = 0, 1, 2
+	state := make([]int8, len(v.nodes))
+	for _, i := range chain {
+		for at := i; at != none && state[at] != yes; at = v.index(v.above(at)) { // across compactions
+			state[at] = yes
+		}
+	}
+	for i := range v.nodes {
+		var path []int
+		at := i
+		for at != none && state[at] == unknown {
+			state[at] = no // also ends a cycle
+			path = append(path, at)
+			if at = v.parent[path[len(path)-1]]; at == none {
+				at = v.index(v.above(path[len(path)-1]))
+			}
+		}
+		if at != none && state[at] == yes {
+			for _, p := range path {
+				state[p] = yes
+			}
+		}
+	}
+	out := make([]bool, len(v.nodes))
+	for i, s := range state {
+		out[i] = s == yes
+	}
+	return out
+}
+
+// joinIslands puts messages that are not connected with the conversation into it, where they were
+// written. The agent never sends them. It returns the conversation, newest record first.
+func (l *linter) joinIslands(v *loaded, chain []int) []int {
+	if top := v.nodes[chain[len(chain)-1]]; top.isRestart {
+		return chain // what is before it was left by the user
+	}
+	for range v.nodes {
+		island := l.island(v, v.attached(chain))
+		if len(island) == 0 {
+			return chain
+		}
+		first, last := island[len(island)-1], island[0]
+		n := &v.nodes[first]
+		l.mend.Add(transcript.CodeNoParent, n.line, n.from, "the record is not connected with the conversation, so the agent leaves it out", "attached to the record written before it")
+		// The place is behind the newest record that was written before it, but not inside an answer.
+		at := slices.IndexFunc(chain, func(i int) bool { return v.isWrittenBefore(i, first) })
+		if at < 0 {
+			l.setParent(v, chain[len(chain)-1], last)
+			chain = append(chain, island...)
+			continue
+		}
+		for at > 0 && l.continuesAnswer(chain[at-1]) {
+			at--
+		}
+		l.setParent(v, first, chain[at])
+		if at > 0 {
+			l.setParent(v, chain[at-1], last)
+		} else {
+			l.addPointer(v.nodes[last].uuid)
+		}
+		chain = slices.Insert(chain, at, island...)
+	}
+	return chain
+}
+
+// island returns the longest line of records below the first one that is not connected with the
+// conversation and leads to a message, newest first.
+func (l *linter) island(v *loaded, attached []bool) []int {
+	seen, root, depth := make([]bool, len(v.nodes)), make([]int, len(v.nodes)), make([]int, len(v.nodes))
+	top, leaf := none, none
+	for i := range v.nodes {
+		if n := &v.nodes[i]; attached[i] || v.gone[i] || n.isSidechain || l.parts[i] == nil {
+			continue
+		}
+		var path []int
+		at := i
+		for at != none && !seen[at] {
+			seen[at] = true
+			path = append(path, at)
+			at = v.parent[at]
+		}
+		for k, p := range slices.Backward(path) {
+			root[p], depth[p] = path[len(path)-1], len(path)-k
+			if at != none && depth[at] > 0 && root[at] != root[p] { // else at is none, or closes a cycle
+				root[p], depth[p] = root[at], depth[at]+len(path)-k
+			}
+		}
+		if !v.nodes[i].kind.isMessage() || l.parts[root[i]] == nil {
+			continue
+		}
+		if top == none {
+			top = root[i]
+		}
+		if root[i] == top && (leaf == none || depth[i] > depth[leaf]) {
+			leaf = i
+		}
+	}
+	if leaf == none {
+		return nil
+	}
+	var line []int
+	for at := leaf; ; at = v.parent[at] {
+		if line = append(line, at); at == top {
+			return line
+		}
+	}
+}
+
+// isWrittenBefore reports whether record i was written before record j, by their times, or by their
+// places if one has no time.
+func (v *loaded) isWrittenBefore(i, j int) bool {
+	a, b := &v.nodes[i], &v.nodes[j]
+	if a.time == noTime || b.time == noTime || a.time == b.time {
+		return i < j
+	}
+	return a.time < b.time
+}
+
+// continuesAnswer reports whether a record is a block of an answer or a result of a tool, which no other
+// record may precede.
+func (l *linter) continuesAnswer(i int) bool {
+	part := l.parts[i]
+	if part == nil {
+		return false
+	}
+	above := l.parts[l.graph.index(l.parentOf(i))]
+	return part.hasToolResults || above != nil && part.id != "" && part.id == above.id
+}

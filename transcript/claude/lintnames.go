@@ -1,0 +1,149 @@
+package claude
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/dalsegno/segno/internal/jsonscan"
+	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/transcript"
+)
+
+// named is a record as far as its name and its place in the conversation matter.
+type named struct {
+	line   int
+	offset int64
+	uuid   jsonscan.Span // the value, or an empty span in which one is inserted
+	isNew  bool          // uuid has no value
+	name   string
+	parent string
+	above  jsonscan.Span     // the value of parentUuid, zero without one
+	sum    [sha256.Size]byte // of the message
+}
+
+// readName returns the name of a record.
+func readName(r *record, p sessionfile.Piece) named {
+	start := skipBOM(r.line)
+	line := r.line[start:]
+	n := named{line: p.Line, offset: p.Offset, name: string(r.uuid), parent: string(r.parent), sum: sha256.Sum256(r.message)}
+	shift := func(at jsonscan.Span) jsonscan.Span {
+		return jsonscan.Span{From: at.From + int(p.Offset) + start, To: at.To + int(p.Offset) + start}
+	}
+	if at := jsonscan.Find(line, jsonscan.Span{To: len(line)}, "uuid"); !at.IsZero() {
+		n.uuid = shift(at)
+	} else {
+		n.uuid, n.isNew = shift(jsonscan.Span{From: 1, To: 1}), true
+	}
+	if at := jsonscan.Find(line, jsonscan.Span{To: len(line)}, "parentUuid"); !at.IsZero() {
+		n.above = shift(at)
+	}
+	return n
+}
+
+// noteName notes the name of a record, and whether it is the first one with it.
+func (l *linter) noteName(n named) {
+	if n.name == "" {
+		l.unnamed = append(l.unnamed, n)
+	} else if before, ok := l.names[n.name]; !ok {
+		l.names[n.name] = len(l.order)
+	} else if l.order[before].sum != n.sum {
+		l.clashes = append(l.clashes, clash{l.order[before], n})
+	}
+	l.order = append(l.order, n)
+}
+
+// clash are two records with one name and two contents.
+type clash struct{ first, second named }
+
+// checkNames checks that each record has a name, and one that no other record has. The agent keeps one
+// of the records with a name. It reports whether it repairs a name. The other rules then judge the result.
+func (l *linter) checkNames() bool {
+	used := map[string]bool{}
+	// expected returns the name that the first record behind an offset expects of the one before it.
+	expected := func(offset int64) string {
+		for _, n := range l.order {
+			_, known := l.names[n.parent]
+			if n.offset > offset && n.parent != "" && !known && !used[n.parent] && !l.isDropped(n.parent) {
+				used[n.parent] = true
+				return n.parent
+			}
+		}
+		return ""
+	}
+	for _, n := range l.unnamed {
+		name := expected(n.offset)
+		if name == "" {
+			name = derivedUUID(string(l.src.Session), fmt.Sprint("line ", n.line))
+		}
+		l.mend.Add(transcript.CodeUnreadable, n.line, n.offset, "the record has no uuid, so the agent loses it and everything before it", "named as the next record expects it")
+		l.rename(n, name)
+	}
+	for _, c := range l.clashes {
+		l.mend.Add(transcript.CodeDuplicateUUID, c.second.line, c.second.offset, fmt.Sprintf("the record has the uuid of the one in line %d, so the agent loses the content of one of them", c.first.line), "both get a uuid of their own")
+		if name := expected(c.second.offset); name != "" {
+			l.rename(c.second, name)
+			continue
+		}
+		name := derivedUUID(string(l.src.Session), fmt.Sprint("line ", c.first.line))
+		l.rename(c.first, name)
+		for _, n := range l.order {
+			isBetween := n.parent == c.first.name && n.offset > c.first.offset && n.offset < c.second.offset
+			isSecond := n.offset == c.second.offset && n.parent == c.first.parent
+			if (isBetween || isSecond) && !n.above.IsZero() {
+				l.replace(n.above, `"`+name+`"`)
+			}
+		}
+	}
+	return len(l.unnamed)+len(l.clashes) > 0
+}
+
+func (l *linter) isDropped(uuid string) bool {
+	_, ok := l.dropped[uuid]
+	return ok
+}
+
+func (l *linter) rename(n named, name string) {
+	text := `"` + name + `"`
+	if n.isNew {
+		text = `"uuid":` + text + `,`
+	}
+	l.replace(n.uuid, text)
+}
+
+// checkCallNames gives calls and results without an id that of their counterpart, which the record of
+// the result names. It reports whether it repairs one. The other rules then judge the result.
+func (l *linter) checkCallNames() bool {
+	repaired := false
+	for _, i := range slices.Sorted(maps.Keys(l.parts)) {
+		part := l.parts[i]
+		for b := range part.blocks {
+			result := &part.blocks[b]
+			if result.kind != blockResult || part.source == "" {
+				continue
+			}
+			j := l.graph.index(part.source)
+			if j == none || l.parts[j] == nil {
+				continue
+			}
+			k := slices.IndexFunc(l.parts[j].blocks, func(call lintBlock) bool {
+				return call.kind == blockCall && (call.id.IsZero() && !l.calls[result.name] && !result.id.IsZero() || result.id.IsZero() && !call.id.IsZero() && !l.done[call.name])
+			})
+			if k < 0 {
+				continue
+			}
+			call := &l.parts[j].blocks[k]
+			repaired = true
+			if call.id.IsZero() {
+				l.mend.Add(transcript.CodeUnreadable, l.graph.nodes[j].line, int64(call.at.From), "the call has no id, so the agent leaves out its result", "gets the id of its result")
+				l.replace(jsonscan.Span{From: call.at.From + 1, To: call.at.From + 1}, `"id":"`+result.name+`",`)
+				continue
+			}
+			l.mend.Add(transcript.CodeUnreadable, l.graph.nodes[i].line, int64(result.at.From), "the result names no call, so the agent leaves out both", "gets the id of its call")
+			l.replace(jsonscan.Span{From: result.at.From + 1, To: result.at.From + 1}, `"tool_use_id":"`+call.name+`",`)
+			l.done[call.name] = true
+		}
+	}
+	return repaired
+}

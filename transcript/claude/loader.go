@@ -1,0 +1,291 @@
+package claude
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/dalsegno/segno/internal/jsonscan"
+	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/transcript"
+)
+
+// This file and loaded.go are a model of how Claude Code loads a transcript: loaded.go of how it
+// selects records, this file of the values that records must have. The agent checks nothing. It ends
+// with an error of JavaScript, or leaves out a message, when a value is of another type. The tests in
+// internal/e2e/sessions compare the model with versions 2.1.197 and 2.1.330.
+
+// severity is what the agent does about a value of the wrong type.
+type severity uint8
+
+const (
+	harmless severity = iota
+	loses             // the message, or a part of it, does not reach the model
+	rejected          // the API of the model rejects the message, and with it every later one
+	refuses           // version 2.1.197 does not continue the session, if it would send the record
+	breaks            // version 2.1.197 does not continue the session, wherever the record is
+)
+
+// fault is a value of the wrong type in a record.
+type fault struct {
+	severity
+	why string
+	// at is the value that a repair replaces by text. A repair leaves the record out if at is zero.
+	at   jsonscan.Span
+	text string
+}
+
+// whole is a fault that only leaving out the record repairs.
+func whole(s severity, why string) fault { return fault{severity: s, why: why} }
+
+// faults returns the values of a record that the agent cannot read. Spans count from the beginning of
+// the line's object.
+func (r *record) faults() (out []fault) {
+	line := r.line[skipBOM(r.line):]
+	switch {
+	case r.kind == kindAttachment && !isObject(r.field("attachment")):
+		return []fault{whole(refuses, "the attachment has no content")}
+	case !r.kind.isMessage():
+		return nil
+	case !isObject(r.message):
+		return []fault{whole(breaks, "the record has no message")}
+	}
+	at := jsonscan.Find(line, jsonscan.Span{To: len(line)}, "message", "content")
+	content := at.Of(line)
+	switch {
+	case len(content) > 0 && content[0] == '"' && r.kind == kindUser:
+		return nil
+	case len(content) > 0 && content[0] == '"':
+		text := `[{"type":"text","text":` + string(content) + `}]`
+		return []fault{{refuses, "the content of an answer is a text, not an array", at, text}}
+	case len(content) == 0 || content[0] != '[':
+		return []fault{whole(refuses, "the message has no content")}
+	}
+	var kept []byte
+	var lost *fault
+	jsonscan.Elements(line, at.From, func(span jsonscan.Span) {
+		if f := r.blockFault(line, span); f.severity == harmless {
+			kept = append(append(kept, ','), span.Of(line)...)
+		} else if !f.at.IsZero() {
+			out = append(out, f)
+		} else if lost == nil || lost.severity < f.severity {
+			lost = &f
+		}
+	})
+	if lost == nil {
+		return out
+	}
+	if len(kept) == 0 {
+		return []fault{whole(lost.severity, lost.why)}
+	}
+	kept[0] = '['
+	return []fault{{lost.severity, lost.why, at, string(kept) + "]"}}
+}
+
+// blockFault returns what is wrong with a content block. A fault without a span means that the block
+// is left out.
+func (r *record) blockFault(line []byte, span jsonscan.Span) fault {
+	block := span.Of(line)
+	if !isObject(block) {
+		return whole(refuses, "a block of the message is not an object")
+	}
+	switch jsonscan.Text(field(block, "type")) {
+	case "":
+		return whole(rejected, "a block of the message has no type")
+	case "text":
+		if !isText(field(block, "text")) {
+			return whole(loses, "a block of the message has no text")
+		}
+	case "tool_use":
+		if at := jsonscan.Find(line, span, "input"); !isObject(at.Of(line)) {
+			f := fault{rejected, "the call has no input", at, "{}"}
+			if at.IsZero() {
+				f.at, f.text = jsonscan.Span{From: span.From + 1, To: span.From + 1}, `"input":{},`
+			}
+			return f
+		}
+	case "tool_result":
+		if at := jsonscan.Find(line, span, "content"); !at.IsZero() && !isText(at.Of(line)) && line[at.From] != '[' {
+			return fault{loses, "the result of the call has no content", at, `"` + sessionfile.LostResult + `"`}
+		}
+	}
+	return fault{}
+}
+
+// isMistyped reports whether a record is a message according to all but its type.
+func (r *record) isMistyped() bool {
+	if r.kind != kindOther || r.uuid == nil || !isObject(r.message) || r.field("parentUuid") == nil {
+		return false
+	}
+	content := field(r.message, "content")
+	return r.messageKind() != "" && len(content) > 0 && (content[0] == '"' || content[0] == '[')
+}
+
+// messageKind returns the type of a record with the role of this one's message, or "".
+func (r *record) messageKind() string {
+	role := jsonscan.Text(field(r.message, "role"))
+	if role == "user" || role == "assistant" {
+		return role
+	}
+	return ""
+}
+
+// isNull reports whether a line is the value null. The agent expects an object or another value with
+// fields, and null has none.
+func isNull(line []byte) bool {
+	from := jsonscan.SkipSpace(line, skipBOM(line))
+	return string(line[from:min(from+4, len(line))]) == "null" && jsonscan.SkipSpace(line, from+4) == len(line)
+}
+
+// readingOf returns what the agent reads of a transcript.
+func readingOf(ctx context.Context, in io.Reader) (out transcript.Reading, err error) {
+	x := &loading{graph: newGraph(""), records: map[int]*loadedRecord{}, out: &out}
+	x.graph.isWhole = true
+	lines := sessionfile.Mend{BeginsOnly: true}
+	if err := lines.Pieces(ctx, in, func(p sessionfile.Piece) error { x.add(p); return nil }); err != nil {
+		return out, err
+	}
+	x.send()
+	return out, nil
+}
+
+// loading is the state of one reading of a transcript.
+type loading struct {
+	graph   *graph
+	records map[int]*loadedRecord
+	out     *transcript.Reading
+	record  record
+}
+
+// loadedRecord is what the agent's selection depends on.
+type loadedRecord struct {
+	message
+	lines   []int
+	fault   fault // the worst one
+	calls   []string
+	results []string
+	isOther bool // it has a block that is neither a call nor a result
+}
+
+// add adds a line.
+func (x *loading) add(p sessionfile.Piece) {
+	r := &x.record
+	if isNull(p.Bytes) {
+		x.out.Refusal = failsAt(p.Line)
+	}
+	if r.parse(p.Bytes) != nil {
+		return
+	}
+	if r.isMistyped() || r.kind.isMessage() && !r.isSidechain {
+		x.out.Total++
+	}
+	if r.isMistyped() {
+		return
+	}
+	x.graph.add(r, sessionfile.Line{Bytes: p.Bytes, Offset: p.Offset, Number: p.Line})
+	i := x.graph.index(string(r.uuid))
+	if i == none {
+		return
+	}
+	n := &loadedRecord{}
+	x.records[i] = n
+	for line := range bytes.Count(p.Bytes, []byte{'\n'}) + 1 {
+		n.lines = append(n.lines, p.Line+line)
+	}
+	for _, f := range r.faults() {
+		if f.severity > n.fault.severity {
+			n.fault = f
+		}
+		if f.severity == breaks {
+			x.out.Refusal = failsAt(p.Line)
+		}
+	}
+	if r.kind == kindAssistant {
+		n.id = jsonscan.Text(field(r.message, "id"))
+	}
+	content := field(r.message, "content")
+	if !r.kind.isMessage() || len(content) == 0 || content[0] != '[' {
+		n.isOther = true
+		return
+	}
+	jsonscan.Elements(content, 0, func(at jsonscan.Span) {
+		switch block := at.Of(content); jsonscan.Text(field(block, "type")) {
+		case "tool_use":
+			n.calls = append(n.calls, text(field(block, "id")))
+		case "tool_result":
+			n.results, n.hasToolResults = append(n.results, text(field(block, "tool_use_id"))), true
+		default:
+			n.isOther = true
+		}
+	})
+}
+
+// send selects the records that the agent sends.
+func (x *loading) send() {
+	links, calls, results := map[int]message{}, map[string]bool{}, map[string]bool{}
+	for i, n := range x.records {
+		if n.id != "" || n.hasToolResults {
+			links[i] = n.message
+		}
+	}
+	sent := x.graph.load().sent(links)
+	sent = slices.DeleteFunc(sent, func(i int) bool { return x.records[i] == nil }) // a record without a name
+	for _, i := range sent {
+		for _, id := range x.records[i].calls {
+			calls[id] = true
+		}
+		for _, id := range x.records[i].results {
+			results[id] = true
+		}
+	}
+	for _, i := range sent {
+		n, at := x.records[i], &x.graph.nodes[i]
+		switch n.fault.severity {
+		case refuses:
+			x.out.Refusal = failsAt(at.line)
+		case rejected:
+			x.out.Refusal = "the API of the model rejects line " + strconv.Itoa(at.line)
+		}
+		isLost := n.fault.severity != harmless && n.fault.severity != rejected && n.fault.at.IsZero()
+		hasPair := slices.ContainsFunc(n.results, func(id string) bool { return calls[id] }) || slices.ContainsFunc(n.calls, func(id string) bool { return results[id] })
+		if at.kind.isMessage() && !isLost && (n.isOther || hasPair) {
+			x.out.Messages++
+			x.out.Lines = append(x.out.Lines, n.lines...)
+		}
+	}
+	slices.Sort(x.out.Lines)
+	if x.out.Messages == 0 {
+		x.out.Refusal = cmp.Or(x.out.Refusal, "it has no message")
+	}
+}
+
+// failsAt describes a value of the wrong type, which versions before 2.1.330 do not expect.
+func failsAt(line int) string {
+	return "in some versions it ends with an error at line " + strconv.Itoa(line)
+}
+
+// sent returns the records that the agent sends: those of the conversation, and the parallel calls and
+// results beside it.
+func (v *loaded) sent(links map[int]message) []int {
+	head := v.head()
+	if head == none {
+		return nil
+	}
+	chain, _, _ := v.chain(head)
+	keep := map[int]bool{}
+	for _, i := range chain {
+		keep[i] = true
+	}
+	v.addSiblings(keep, links)
+	return slices.Sorted(maps.Keys(keep))
+}
+
+func isObject(value []byte) bool { return len(value) > 0 && value[0] == '{' }
+func isText(value []byte) bool   { return jsonscan.RawText(value) != nil }
+
+// text returns the text of a string value as it is between the quotes.
+func text(value []byte) string { return string(jsonscan.RawText(value)) }

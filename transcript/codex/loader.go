@@ -1,0 +1,297 @@
+package codex
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/jsonscan"
+	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/transcript"
+	"github.com/google/uuid"
+)
+
+// This file is a model of how Codex reads a line of a rollout. It decodes each line into a fixed type
+// and silently skips a line that does not fit. The tests in internal/e2e/codex compare the model with
+// versions 0.125.0 and 0.169.0.
+
+// lineTypes are the types of lines that one of the tested versions writes.
+var lineTypes = []string{"session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state", "token_usage_record"}
+
+// contentTypes are the types of the parts of a message, with the key of the value that each needs.
+var contentTypes = map[string]string{"input_text": "text", "output_text": "text", "input_image": "image_url"}
+
+// itemTexts are the keys of a response item that must be texts, by its type.
+var itemTexts = map[string][]string{
+	"message": {"role"}, "function_call": {"name", "arguments", "call_id"}, "function_call_output": {},
+	"custom_tool_call": {"name", "input", "call_id"}, "custom_tool_call_output": {},
+}
+
+// unreadable returns why Codex skips a line although it has something for the model, or "".
+func (r *record) unreadable() string {
+	itemType := r.itemType()
+	switch {
+	case itemType == "":
+		if string(r.typ) == "response_item" && !isObject(r.payload) {
+			return "the line has no payload"
+		}
+		return ""
+	case string(r.typ) != "response_item":
+		return "the type of the line is not response_item, although it has an item for the model"
+	case string(r.event) != itemType:
+		return "the type of the item is not message, although it has the text of one"
+	case r.timestamp == nil:
+		return "the line has no timestamp"
+	case r.hasBadOrdinal:
+		return "the ordinal of the line is not a number"
+	}
+	for _, key := range itemTexts[itemType] {
+		if jsonscan.RawText(r.value(key)) == nil {
+			return "the " + strings.ReplaceAll(itemType, "_", " ") + " has no " + key
+		}
+	}
+	switch {
+	case itemType == "message":
+		return unreadableContent(r.value("content"))
+	case isResultType(itemType) && !isText(r.value("output")) && !isArray(r.value("output")):
+		return "the result has no output"
+	}
+	return ""
+}
+
+// unreadableContent returns why Codex skips a message with this content, or "".
+func unreadableContent(content []byte) (why string) {
+	if !isArray(content) {
+		return "the content of the message is not an array"
+	}
+	jsonscan.Elements(content, 0, func(at jsonscan.Span) {
+		if part := at.Of(content); !isReadablePart(part) {
+			why = "the content of the message has a part without a known type, or without its text"
+		}
+	})
+	return why
+}
+
+func isReadablePart(part []byte) bool {
+	key, known := contentTypes[textAt(part, "type")]
+	return known && isText(valueAt(part, key))
+}
+
+// itemType returns the type of response item that a line has according to its payload, or "" if it has
+// none of those that can be checked.
+func (r *record) itemType() string {
+	switch _, known := itemTexts[string(r.event)]; {
+	case string(r.typ) != "response_item" && slices.Contains(lineTypes, string(r.typ)):
+		return ""
+	case known:
+		return string(r.event)
+	case (string(r.role) == "user" || string(r.role) == "assistant") && len(r.readableParts(string(r.role))) > 0:
+		return "message"
+	}
+	return ""
+}
+
+// readableParts returns the parts of a message's content that Codex reads. A text counts as a part.
+func (r *record) readableParts(role string) (parts [][]byte) {
+	content := r.value("content")
+	if isText(content) {
+		kind := "input_text"
+		if role == "assistant" {
+			kind = "output_text"
+		}
+		return [][]byte{slices.Concat([]byte(`{"type":"`+kind+`","text":`), content, []byte{'}'})}
+	}
+	if isArray(content) {
+		jsonscan.Elements(content, 0, func(at jsonscan.Span) {
+			if part := at.Of(content); isReadablePart(part) {
+				parts = append(parts, part)
+			}
+		})
+	}
+	return parts
+}
+
+// readable returns an unreadable line as one that Codex reads, with the time of the line before it if
+// it has none. It returns nil if the line has nothing left for the model.
+func (r *record) readable(line []byte, before string) []byte {
+	itemType := r.itemType()
+	if itemType == "" {
+		return nil
+	}
+	head, item := map[string][]byte{}, map[string][]byte{}
+	if string(r.typ) != "response_item" {
+		head["type"] = []byte(`"response_item"`)
+	}
+	if r.timestamp == nil {
+		head["timestamp"] = quote(before)
+	}
+	if r.hasBadOrdinal {
+		head["ordinal"] = nil
+	}
+	if string(r.event) != itemType {
+		item["type"] = quote(itemType)
+	}
+	switch {
+	case itemType == "message":
+		role := string(r.role)
+		if r.role == nil {
+			role = "user"
+			if bytes.Contains(r.value("content"), []byte(`"output_text"`)) {
+				role = "assistant"
+			}
+			item["role"] = quote(role)
+		}
+		parts := r.readableParts(role)
+		if len(parts) == 0 {
+			return nil
+		}
+		if unreadableContent(r.value("content")) != "" {
+			item["content"] = slices.Concat([]byte{'['}, bytes.Join(parts, []byte{','}), []byte{']'})
+		}
+	case isResultType(itemType):
+		if !isText(r.value("output")) && !isArray(r.value("output")) {
+			return nil
+		}
+	default:
+		if r.text("call_id") == "" {
+			return nil
+		}
+		if !isText(r.value("name")) {
+			item["name"] = []byte(`"unknown"`)
+		}
+		for _, key := range []string{"arguments", "input"} {
+			if slices.Contains(itemTexts[itemType], key) && !isText(r.value(key)) {
+				arguments := r.value(key)
+				if !isObject(arguments) {
+					arguments = []byte("{}")
+				}
+				item[key] = quote(string(arguments))
+			}
+		}
+	}
+	if len(item) > 0 {
+		head["payload"] = set(r.payload, item)
+	}
+	return set(line, head)
+}
+
+// set returns an object with other values for some keys, which are added if they are missing.
+func set(object []byte, values map[string][]byte) []byte {
+	out := edit(object, values)
+	for key, value := range values {
+		if valueAt(object, key) == nil {
+			separator := []byte{','}
+			if len(out) == 2 {
+				separator = nil
+			}
+			out = slices.Concat(out[:len(out)-1], separator, quote(key), []byte{':'}, value, []byte{'}'})
+		}
+	}
+	return out
+}
+
+// metaProblem returns why Codex does not resume a session with this first line, or "".
+func metaProblem(line []byte) string {
+	m, err := parseMeta(line)
+	switch {
+	case err != nil:
+		return "the session has no session_meta"
+	case uuid.Validate(m.id) != nil:
+		return "the id in the session_meta is not one of a session"
+	}
+	for _, key := range []string{"timestamp", "cwd", "originator", "cli_version"} {
+		if !isText(m.field("payload", key)) {
+			return "the session_meta has no " + key
+		}
+	}
+	if m.field("timestamp") == nil || !json.Valid(m.field("payload")) {
+		return "the session_meta has no time"
+	}
+	return ""
+}
+
+func isText(value []byte) bool   { return jsonscan.RawText(value) != nil }
+func isArray(value []byte) bool  { return len(value) > 0 && value[0] == '[' }
+func isObject(value []byte) bool { return len(value) > 0 && value[0] == '{' }
+
+// readingOf returns what Codex reads of a rollout of a session.
+func readingOf(ctx context.Context, session segno.SessionID, in io.Reader) (out transcript.Reading, err error) {
+	l := sessionfile.NewLineReader(in, 0)
+	var r record
+	refuse := func(why string) { out.Refusal = cmp.Or(out.Refusal, why) }
+	calls, isPaged, isFirst := map[string]bool{}, false, true
+	last := int64(0)
+	for at := range l.All() {
+		if err := ctx.Err(); err != nil {
+			return out, err
+		}
+		if !utf8.Valid(at.Bytes) {
+			refuse("it is not UTF-8")
+		}
+		line := bytes.TrimRight(at.Bytes, "\r\n")
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		if isFirst {
+			isFirst = false
+			refuse(metaProblem(line))
+			m, _ := parseMeta(line)
+			if isPaged = m.isPaged; !strings.EqualFold(m.id, string(session)) {
+				refuse("it continues session " + m.id + " instead, whose id is in the first line")
+			}
+		}
+		if r.parse(line) != nil {
+			continue
+		}
+		if !r.hasBadOrdinal {
+			last = r.ordinal
+		}
+		switch {
+		case r.kind == kindCompacted:
+			out.Lines = nil
+			out.Total++
+			out.Lines = append(out.Lines, at.Number)
+			continue
+		case !r.isForModel():
+			continue
+		}
+		out.Total++
+		id := r.text("call_id")
+		switch isResult := isResultType(string(r.event)); {
+		case r.unreadable() != "":
+			continue
+		case isResult && id == "":
+			refuse("the API rejects the result in line " + strconv.Itoa(at.Number) + ", which names no call")
+			continue
+		case isResult && !calls[id]:
+			continue // Codex does not send it
+		case resultType(string(r.event)) != "":
+			calls[id] = true
+		}
+		out.Lines = append(out.Lines, at.Number)
+	}
+	out.Messages = len(out.Lines)
+	switch torn, err := l.End(); {
+	case err != nil:
+		return out, err
+	case isFirst && torn == 0:
+		refuse("it is empty")
+	case isFirst:
+		refuse("it has no complete line")
+	case isPaged && last < 0:
+		refuse("its last line has no ordinal")
+	}
+	return out, nil
+}
+
+// isForModel reports whether a line is a message, a call or a result that the model gets if Codex reads it.
+func (r *record) isForModel() bool {
+	return r.itemType() != "" && string(r.role) != "developer" && string(r.role) != "system"
+}

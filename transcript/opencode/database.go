@@ -77,7 +77,7 @@ func schemas() []schema {
 func (c *Transcripts) files() ([]string, error) {
 	list, err := os.ReadDir(c.data)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		err = nil
 	}
 	files := []string{filepath.Join(c.data, "opencode.db")}
 	for _, f := range list {
@@ -105,14 +105,14 @@ func open(file string) (*sql.DB, error) {
 	return sql.Open("sqlite", "file:"+(&url.URL{Path: file}).EscapedPath()+"?"+how)
 }
 
-// list returns the main agent's sessions: all of them, or only the one with an id. A session that is in several tables or databases is
-// listed once, as the newest of its copies, which may have diverged. failed has an error for each database and table
-// that cannot be read.
+// list returns the main agent's sessions: all of them, or only the one with an id. A session that is in several
+// tables or databases is listed once, as the newest of its copies, which may have diverged. failed has an error for
+// each database and table that cannot be read.
 func (c *Transcripts) list(ctx context.Context, id segno.SessionID) (out []sessionRow, failed []error) {
 	const op = "list sessions"
 	files, err := c.files()
 	if err != nil {
-		return nil, []error{sessionfile.IOError(op, c.data, err)}
+		failed = append(failed, sessionfile.IOError(op, c.data, err))
 	}
 	var all []sessionRow
 	for _, file := range files {

@@ -129,7 +129,7 @@ func (h *home) sessions() (listed []transcript.SessionFile) {
 	return listed
 }
 
-// importer puts an opencode into PATH whose import copies the document and adds the session to the
+// importer puts a command opencode into PATH. Its import copies the document and adds the session to the
 // database, as the real one does.
 func (h *home) importer(t *testing.T, script string) (document string) {
 	t.Helper()

@@ -102,7 +102,7 @@ func (tx *txn) cutSession(ctx context.Context, p segno.Position, dir, reason str
 	src, err := t.Cut(ctx, p, segno.Target{Session: newSession(), Dir: dir, Yield: yield}, objects)
 	var noCut *transcript.NoCutError
 	if errors.As(err, &noCut) {
-		return nil, noSession(noCut.Why)
+		return nil, segno.NewError(segno.KindOf(err), "", "", noSession(noCut.Why)).WithHint(segno.HintOf(err))
 	}
 	if err != nil {
 		return nil, err

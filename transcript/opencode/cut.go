@@ -54,7 +54,8 @@ func (c *Transcripts) Restore(ctx context.Context, p segno.Position, dir string,
 	return c.importAs(ctx, op, p, string(p.Session), dir, o, func(id string) string { return id })
 }
 
-// importAs has OpenCode import p's bytes as a session in dir.
+// importAs has OpenCode import p's bytes as a session in dir. It refuses those of OpenCode 2, whose command reads another
+// document, because no version 2 was run with it.
 func (c *Transcripts) importAs(ctx context.Context, op string, p segno.Position, session, dir string, o segno.Objects, rename func(string) string) (segno.Source, error) {
 	var present []byte
 	if s, err := c.read(ctx, op, segno.Source{Session: p.Session}); err == nil {
@@ -64,6 +65,11 @@ func (c *Transcripts) importAs(ctx context.Context, op string, p segno.Position,
 	if err != nil {
 		return segno.Source{}, sessionfile.IOError(op, string(p.Session), err)
 	}
+	if isVersion2(lines) {
+		return segno.Source{}, segno.NewError(segno.KindRefused, op, string(p.Session),
+			&transcript.NoCutError{Why: "segno reads the sessions of OpenCode 2, but does not write them"}).
+			WithHint("begin a new session in OpenCode")
+	}
 	doc, err := documentOf(lines, session, dir, rename)
 	if err != nil {
 		return segno.Source{}, segno.NewError(segno.KindCorrupt, op, string(p.Session), err)
@@ -71,10 +77,12 @@ func (c *Transcripts) importAs(ctx context.Context, op string, p segno.Position,
 	if err := c.runImport(ctx, doc, dir); err != nil {
 		return segno.Source{}, err
 	}
-	if _, err := c.find(ctx, segno.SessionID(session)); err != nil {
-		return segno.Source{}, &transcript.NoCutError{Why: "opencode import reported success, but the session is not in " + c.file}
+	row, err := c.find(ctx, segno.SessionID(session))
+	if err != nil {
+		// OpenCode 2 prints its help for this command: https://github.com/entireio/cli/pull/2397
+		return segno.Source{}, &transcript.NoCutError{Why: "opencode import added no session to " + c.data + ", as OpenCode 1 does"}
 	}
-	return segno.Source{Session: segno.SessionID(session), Path: c.file, Dir: dir}, nil
+	return segno.Source{Session: segno.SessionID(session), Path: row.File, Dir: dir}, nil
 }
 
 // runImport runs 'opencode import' in dir, because OpenCode ties the session to that directory.

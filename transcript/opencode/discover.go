@@ -1,9 +1,8 @@
 package opencode
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"io/fs"
 	"iter"
 	"time"
 
@@ -18,17 +17,18 @@ var (
 	_ transcript.TurnCapturer = (*Transcripts)(nil)
 )
 
-// Sessions yields the sessions in the database, without those of subagents.
+// Sessions yields the sessions in the databases, without those of subagents.
 func (c *Transcripts) Sessions(ctx context.Context) iter.Seq2[transcript.SessionFile, error] {
 	return func(yield func(transcript.SessionFile, error) bool) {
-		rows, err := c.list(ctx, "")
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			yield(transcript.SessionFile{}, sessionfile.IOError("list sessions", c.file, err))
-			return
-		}
+		rows, failed := c.list(ctx, "")
 		for _, r := range rows {
-			f := transcript.SessionFile{Session: segno.SessionID(r.ID), Path: c.file, Bytes: r.Size, Modified: time.UnixMilli(r.Updated), IsShared: true}
+			f := transcript.SessionFile{Session: segno.SessionID(r.ID), Path: r.File, Bytes: r.Size, Modified: time.UnixMilli(r.Updated), IsShared: true}
 			if !yield(f, sessionfile.CheckSession("list sessions", f.Session)) {
+				return
+			}
+		}
+		for _, err := range failed {
+			if !yield(transcript.SessionFile{}, err) {
 				return
 			}
 		}
@@ -51,7 +51,7 @@ func (c *Transcripts) Header(ctx context.Context, file transcript.SessionFile, m
 		return h, err
 	}
 	if h.Turns, h.End = len(s.Turns), 0; h.Turns > 0 {
-		h.End = s.Turns[h.Turns-1].To
+		h.End, h.Title = s.Turns[h.Turns-1].To, cmp.Or(h.Title, s.Turns[0].Prompt)
 	}
 	return h, nil
 }

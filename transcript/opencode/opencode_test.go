@@ -45,6 +45,15 @@ type home struct {
 
 func newHome(t testing.TB) *home {
 	t.Helper()
+	h := newEmptyHome(t)
+	h.exec(schema)
+	h.exec("INSERT INTO session VALUES (?, NULL, 'misty-canyon', ?, 'the title', '1.18.33', 1, 2), (?, ?, 's', ?, 'task', '1.18.33', 1, 2)", main, dir, child, main, dir)
+	return h
+}
+
+// newEmptyHome is newHome without tables.
+func newEmptyHome(t testing.TB) *home {
+	t.Helper()
 	h := &home{TB: t, data: t.TempDir(), store: memory.New(nil)}
 	t.Cleanup(func() { _ = h.store.Close() })
 	h.c = opencode.New(h.data, t.TempDir())
@@ -53,8 +62,6 @@ func newHome(t testing.TB) *home {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = h.db.Close() })
-	h.exec(schema)
-	h.exec("INSERT INTO session VALUES (?, NULL, 'misty-canyon', ?, 'the title', '1.18.33', 1, 2), (?, ?, 's', ?, 'task', '1.18.33', 1, 2)", main, dir, child, main, dir)
 	return h
 }
 
@@ -110,6 +117,18 @@ func (h *home) capture(prev *segno.Position) segno.Captured {
 	return got
 }
 
+// sessions lists the sessions, and fails at an error.
+func (h *home) sessions() (listed []transcript.SessionFile) {
+	h.Helper()
+	for f, err := range h.c.Sessions(context.Background()) {
+		if err != nil {
+			h.Fatal(err)
+		}
+		listed = append(listed, f)
+	}
+	return listed
+}
+
 // importer puts a command opencode into PATH. Its import copies the document and adds the session to the
 // database, as the real one does.
 func (h *home) importer(t *testing.T, script string) (document string) {
@@ -140,13 +159,7 @@ func TestSessions(t *testing.T) {
 	if whole := h.capture(nil); whole.Position.SHA256 != got.Position.SHA256 {
 		t.Error("an incremental capture and a whole one differ")
 	}
-	var listed []transcript.SessionFile
-	for f, err := range h.c.Sessions(ctx) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		listed = append(listed, f)
-	}
+	listed := h.sessions()
 	if len(listed) != 1 || listed[0].Session != main || listed[0].Modified.UnixMilli() != 2 {
 		t.Fatalf("listed %+v", listed)
 	}

@@ -13,11 +13,12 @@ import (
 // stream builds the lines of a session and finds its turns.
 type stream struct {
 	sessionfile.Conversation
+	version int             // 2 for a session of OpenCode 2
 	isUsers map[string]bool // by the id of a message
 }
 
 func newStream(f facts) *stream {
-	s := &stream{isUsers: map[string]bool{}}
+	s := &stream{version: f.OpenCode, isUsers: map[string]bool{}}
 	s.append(f)
 	return s
 }
@@ -35,6 +36,9 @@ var errNotJSON = errors.New("it is not a JSON object")
 
 // add adds a message or a part.
 func (s *stream) add(l line) error {
+	if s.version == 2 {
+		return s.addMessage(l)
+	}
 	var data map[string]json.RawMessage
 	if json.Unmarshal(l.Data, &data) != nil || data == nil {
 		return errNotJSON
@@ -73,6 +77,34 @@ func (s *stream) add(l line) error {
 	return nil
 }
 
+// addMessage adds a message of OpenCode 2. One of a type that is not known belongs to the turn.
+func (s *stream) addMessage(l line) error {
+	if !json.Valid(l.Data) {
+		return errNotJSON
+	}
+	if l.Type == "user" {
+		var d struct {
+			Text string `json:"text"`
+		}
+		if data := bytes.TrimSpace(l.Data); data[0] != '{' {
+			return errNotJSON
+		}
+		_ = json.Unmarshal(l.Data, &d) // a text of another type is not a prompt
+		s.Turns = append(s.Turns, sessionfile.Turn{Leaf: l.ID, Key: segno.TurnKey(l.ID), Prompt: d.Text})
+	}
+	s.append(l)
+	last := len(s.Turns) - 1
+	switch l.Type {
+	case "agent-switched", "model-switched", "location-switched", "idle":
+		return nil // it is no part of the conversation, and may follow the capture of the turn
+	}
+	if last >= 0 {
+		s.Turns[last].To = int64(len(s.Lines))
+		s.Turns[last].IsAnswered = s.Turns[last].IsAnswered || l.Type == "assistant"
+	}
+	return nil
+}
+
 // document is what 'opencode import' reads.
 type document struct {
 	Info     map[string]any    `json:"info"`
@@ -82,6 +114,13 @@ type document struct {
 type documentMessage struct {
 	Info  map[string]any   `json:"info"`
 	Parts []map[string]any `json:"parts"`
+}
+
+// isVersion2 reports whether a stream is that of a session of OpenCode 2.
+func isVersion2(lines []byte) bool {
+	first, _, _ := bytes.Cut(lines, []byte("\n"))
+	var f facts
+	return json.Unmarshal(first, &f) == nil && f.OpenCode == 2
 }
 
 // documentOf returns the document of a stream for a session in dir. rename maps ids of messages and

@@ -46,3 +46,42 @@ func FuzzStream(f *testing.F) {
 		}
 	})
 }
+
+// FuzzMessages builds a stream of any messages of OpenCode 2. The stream has one line for each that is JSON, which has its
+// id and its type, and turns end in order.
+func FuzzMessages(f *testing.F) {
+	f.Add("user", `{"text":"hi"}`, "assistant", `{"content":[{"type":"text","text":"yes"}]}`)
+	f.Add("idle", `{}`, "user", `{"text":7}`)
+	f.Add("user", `null`, "teleport", "[\"\\ud800\xff\", 1e999]")
+	f.Add("user", "", "", " ")
+	f.Fuzz(func(t *testing.T, first, one, second, two string) {
+		s := newStream(facts{Slug: "s", Version: "2", OpenCode: 2})
+		var added []line
+		for i := range 4 {
+			l := line{ID: "m" + string(rune('1'+i)), Type: first, Data: json.RawMessage(one)}
+			if i%2 == 1 {
+				l.Type, l.Data = second, json.RawMessage(two)
+			}
+			if s.add(l) == nil {
+				added = append(added, l)
+			}
+		}
+		lines := bytes.Split(bytes.TrimSuffix(s.Lines, []byte("\n")), []byte("\n"))
+		if len(lines) != 1+len(added) || !isVersion2(s.Lines) {
+			t.Fatalf("%d messages became %s", len(added), s.Lines)
+		}
+		for i, want := range added {
+			var l line
+			if err := json.Unmarshal(lines[i+1], &l); err != nil || l.ID != want.ID || l.Type != string([]rune(want.Type)) {
+				t.Fatalf("line %s of %+v: %v", lines[i+1], want, err)
+			}
+		}
+		last := int64(0)
+		for _, turn := range s.Turns {
+			if turn.To <= last || turn.To > int64(len(s.Lines)) {
+				t.Fatalf("turns %+v in %d bytes", s.Turns, len(s.Lines))
+			}
+			last = turn.To
+		}
+	})
+}

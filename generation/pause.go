@@ -102,8 +102,8 @@ type pausing struct {
 	runner    runnerRecord
 }
 
-// find finds the runner.
-func (p *pausing) find(ctx context.Context, out string) error {
+// checkRuns returns an error with the state of the experiment if it does not run.
+func (p *pausing) checkRuns(ctx context.Context, out string) error {
 	s, _, err := ReadStatus(ctx, out, p.name)
 	switch {
 	case err != nil:
@@ -115,11 +115,22 @@ func (p *pausing) find(ctx context.Context, out string) error {
 	case s.State != StateRunning:
 		return segno.Errorf(segno.KindRefused, pauseOp, p.name, "it does not run: it is %s", s.State).WithHint(statusHint)
 	}
+	return nil
+}
+
+// find finds the runner.
+func (p *pausing) find(ctx context.Context, out string) error {
+	if err := p.checkRuns(ctx, out); err != nil {
+		return err
+	}
 	known, err := readJSON(p.dir, runnerFile, &p.runner)
 	if err != nil {
 		return err
 	}
 	if !known || !p.isAlive() {
+		if err := p.checkRuns(ctx, out); err != nil { // it may have paused since
+			return err
+		}
 		return segno.Errorf(segno.KindRefused, pauseOp, p.name, "its runner has ended").WithHint(statusHint)
 	}
 	if p.runner.UID != os.Geteuid() || !isOwn(p.runner.PID) {

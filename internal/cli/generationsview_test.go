@@ -12,8 +12,10 @@ import (
 
 // waitingAgent replaces Claude Code by a program whose turns each end when the test writes a line. A turn prints text
 // that could control a terminal.
+//
+// A turn that opens the pipe before the writer of the turn before has closed it reads its end, and waits again.
 const waitingAgent = `#!/bin/sh
-read -r _ < "$HOME/../../../../../go"
+until read -r _ < "$HOME/../../../../../go"; do :; done
 printf 'evil\033[2J\033]0;title\007\342\200\256 turn\n'
 echo turn >> turns
 `

@@ -32,11 +32,11 @@ type experiment struct {
 	WhyNot             string           `json:"why_not_reproducible"`
 	Error              string           `json:"error"` // why it failed
 	Updated            time.Time        `json:"updated,omitzero"`
-	Damage             string           `json:"damage"` // why its state cannot be read, else ""
+	Damage             string           `json:"damage"` // why its state cannot be read, or ""
 }
 
 type experimentList struct {
-	Dir         string       `json:"dir"` // of the runs
+	Dir         string       `json:"dir"` // the directory of the runs
 	Experiments []experiment `json:"experiments"`
 	Next        string       `json:"next"` // the cursor of the next window, "" at the end
 }
@@ -102,7 +102,7 @@ type chain struct {
 	Next     string    `json:"next"`     // the cursor of the next window, "" at the end
 }
 
-// attempt is one try to run a generation.
+// attempt is one attempt to run a generation.
 type attempt struct {
 	Generation  int                  `json:"generation"`
 	Run         string               `json:"run_id"`

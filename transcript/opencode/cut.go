@@ -79,7 +79,8 @@ func (c *Transcripts) importAs(ctx context.Context, op string, p segno.Position,
 	}
 	row, err := c.find(ctx, segno.SessionID(session))
 	if err != nil {
-		// OpenCode 2 prints its help for this command: https://github.com/entireio/cli/pull/2397
+		// OpenCode 2 may not have this command. https://github.com/entireio/cli/pull/2397 is about
+		// `opencode export` only, and what OpenCode 2 does for `opencode import` is not known.
 		return segno.Source{}, &transcript.NoCutError{Why: "opencode import added no session to " + c.data + ", as OpenCode 1 does"}
 	}
 	return segno.Source{Session: segno.SessionID(session), Path: row.File, Dir: dir}, nil

@@ -308,7 +308,7 @@ func (l *linter) readBlock(part *lintPart, line []byte, at jsonscan.Span, span f
 	part.blocks = append(part.blocks, b)
 }
 
-// readID stores the id of a call. A call without an id is damaged.
+// readID stores the id of a call, which both the call and its result must have. If it is missing, b.id stays zero.
 func (b *lintBlock) readID(line []byte, at jsonscan.Span, key string, span func(jsonscan.Span) jsonscan.Span) {
 	id := jsonscan.Find(line, at, key)
 	if text := jsonscan.RawText(id.Of(line)); text != nil {

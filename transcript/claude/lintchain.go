@@ -39,7 +39,7 @@ func (l *linter) attachResults(v *loaded) {
 	}
 }
 
-// attachResult finds the result of a call that the agent does not send, and makes it a child of the call.
+// attachResult makes the result of a call a child of the call. At its present place, the agent does not send it.
 func (l *linter) attachResult(call placed, id string) {
 	for _, i := range slices.Sorted(maps.Keys(l.parts)) {
 		n := &l.graph.nodes[i]

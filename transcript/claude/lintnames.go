@@ -61,7 +61,7 @@ type clash struct{ first, second named }
 // the same name. It reports whether it repairs a name. The other rules then judge the result.
 func (l *linter) checkNames() bool {
 	used := map[string]bool{}
-	// expected returns the name that the first record behind an offset gives as that of its parent.
+	// expected returns the first name that a record behind an offset gives as its parent and that no record has.
 	expected := func(offset int64) string {
 		for _, n := range l.order {
 			_, known := l.names[n.parent]

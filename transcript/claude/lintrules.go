@@ -177,7 +177,7 @@ func (l *linter) checkPairing(chain []int, id string, p *pairing) {
 	}
 }
 
-// turnOf returns the key of the turn of a record: the agent's id of the prompt before it.
+// turnOf returns the key of the turn of a record: the agent's id of the nearest prompt at or above the record.
 func (l *linter) turnOf(i int) segno.TurnKey {
 	seen := map[int]bool{}
 	for ; i != none && !seen[i]; i = l.graph.index(l.graph.above(i)) {
@@ -228,7 +228,7 @@ func (l *linter) makeText(result placed) {
 	l.replace(jsonscan.Span{From: start, To: start}, `"isMeta":true,`)
 }
 
-// leaveOut leaves out a block. It leaves out the whole record if that has no other block.
+// leaveOut replaces a block by a placeholder. If the record has no other block, it leaves out the whole record.
 func (l *linter) leaveOut(at placed) {
 	part, n := l.parts[at.node], &l.graph.nodes[at.node]
 	if part.count > 1 {

@@ -107,8 +107,8 @@ func (f foundRun) status() RowStatus {
 }
 
 // updateChain updates the chain and the symlinks of the attempts to match the directories of the runs. It is
-// idempotent, so the next runner completes whatever a killed runner left undone. Rows of runs whose directories no
-// longer exist stay.
+// idempotent, so the next runner completes the work of a killed runner. Rows of runs whose directories no longer exist
+// stay.
 func (r *Runner) updateChain() error {
 	rows, err := readChain(r.dir)
 	if err != nil {

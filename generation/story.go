@@ -12,8 +12,8 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// storyFile is in the directory of a run. It contains what the attempt reported about its world, one line each: the
-// story of the world, or the last output line of each agent in each turn if the world has no story.
+// storyFile is in the directory of a run. It contains the attempt's reports about its world, one on each line. These
+// are the story of the world or, if the world has no story, the last output line of each agent in each turn.
 const storyFile = "story.txt"
 
 // storyWriter writes the story of one attempt.

@@ -45,7 +45,7 @@ With --dry-run nothing is written, and damage is exit code 6.`,
 	return c
 }
 
-// healResult is the result of heal.
+// healResult is the JSON output of segno heal.
 type healResult struct {
 	Agent    string               `json:"agent"`
 	Session  segno.SessionID      `json:"session"`

@@ -36,7 +36,7 @@ on. Sessions with recorded turns are kept at the end of each turn anyway.`,
 	return c
 }
 
-// keepResult is the result of keep.
+// keepResult is the JSON output of segno keep.
 type keepResult struct {
 	Kept      []keptItem `json:"kept"`      // the sessions with new records
 	Unchanged int        `json:"unchanged"` // sessions that the store already had
@@ -45,7 +45,7 @@ type keepResult struct {
 	Failed    []string   `json:"failed"`    // why sessions could not be kept
 }
 
-// keptItem is a session that was kept.
+// keptItem is a session from which segno has kept new records.
 type keptItem struct {
 	Agent   string          `json:"agent"`
 	Session segno.SessionID `json:"session"`

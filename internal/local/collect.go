@@ -86,7 +86,7 @@ func (s *Store) CompressSome(ctx context.Context) error {
 	return err
 }
 
-// Check implements [segno.Checker]. No other process moves objects between packs meanwhile.
+// Check implements [segno.Checker]. While it runs, no other process moves objects between packs.
 func (s *Store) Check(ctx context.Context, p segno.CheckPolicy, report func(error) bool) (segno.Checked, error) {
 	if !s.readOnly {
 		unlock, err := s.Spool().Lock(ctx, packsLock)

@@ -9,7 +9,7 @@
 //	journal/ locks/
 //	runners/ paused/
 //	index/<workspace>   workspace: the result of the last scan; a cache
-//	index/sessions      what is known of the sessions of agents; a cache
+//	index/sessions      facts about the sessions of agents; a cache
 //	databases/          internal/database: the databases that are attached to each workspace
 //	forks/              workspace: the incomplete directory of each fork under way
 //	trusted             directories of other users that are recorded
@@ -45,7 +45,7 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// The names of the database in the directory of a store, and of the directory of its packs.
+// The names, in the directory of a store, of the database and of the directory of packs.
 const (
 	DatabaseFile = "segno.db"
 	packsDir     = "packs"

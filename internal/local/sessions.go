@@ -114,7 +114,7 @@ const (
 	// countBudget is the number of bytes that one list reads to count turns. The newest sessions use it
 	// first.
 	countBudget = 256 << 20
-	// growth is how much a transcript may grow while the list is made.
+	// growth is the number of bytes by which a transcript may grow while Details makes the list.
 	growth = 64 << 10
 )
 
@@ -178,7 +178,7 @@ func (s *Store) setThread(ctx context.Context, d *SessionDetail, head segno.Head
 		return nil
 	}
 	d.Thread, d.Kept = head.Thread, isKept
-	// The records of a session that was moved still name the old directory.
+	// The records of a moved session still name the old directory.
 	if l := head.Link; l.Session == d.Session && l.Dir != "" && filepath.Clean(l.Path) == d.Path {
 		d.Dir = l.Dir
 	}
@@ -201,7 +201,7 @@ func (s *Store) setThread(ctx context.Context, d *SessionDetail, head segno.Head
 // changed after a time, and that belong to no thread, because none of their turns was recorded. It leaves
 // out a session with an open turn, because the end of the first turn creates the thread.
 func (s *Store) WithoutThread(ctx context.Context, agent, root string, since time.Time) (out []SessionDetail, err error) {
-	found, _ := s.place.FindSessions(ctx) // 'segno sessions' names those that cannot be read
+	found, _ := s.place.FindSessions(ctx) // 'segno sessions' names the sessions that cannot be read
 	found = slices.DeleteFunc(found, func(f FoundSession) bool { return f.Agent != agent || !f.Modified.After(since) })
 	details, err := s.place.BriefDetails(ctx, s, found)
 	if err != nil {

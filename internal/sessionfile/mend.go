@@ -20,8 +20,8 @@ import (
 type Mend struct {
 	// IsRecord reports whether a JSON object is a whole record of the agent.
 	IsRecord func(object []byte) bool
-	Tail     string // what the agent does with bytes behind the last newline, for findings
-	// BOM is what the agent does with a line that begins with a byte order mark, or "" if the agent ignores the mark.
+	Tail     string // how the agent treats bytes behind the last newline; findings quote it
+	// BOM is how the agent treats a line that begins with a byte order mark, or "" if the agent ignores the mark.
 	BOM string
 	// BeginsOnly makes Pieces read as an agent does: in a damaged line, only a record at its beginning counts.
 	BeginsOnly bool
@@ -40,7 +40,7 @@ type edit struct {
 // Place is the position of a record in a transcript.
 type Place struct{ From, To int64 }
 
-// Piece is a record of a transcript. A line has one, unless it is damaged.
+// Piece is a record of a transcript. An undamaged line has exactly one.
 type Piece struct {
 	Bytes  []byte // without a newline; valid until the next piece
 	Offset int64
@@ -280,7 +280,7 @@ func (m *Mend) recordsIn(line []byte) (out []jsonscan.Span) {
 		}
 		return out
 	}
-	budget := 8*len(line) + 64<<10 // how many bytes may be scanned: hostile lines begin many objects
+	budget := 8*len(line) + 64<<10 // limits the bytes to scan, because hostile lines begin many objects
 	for at := 0; at < len(line) && budget > 0; {
 		from := bytes.IndexByte(line[at:], '{')
 		if from < 0 {

@@ -102,7 +102,6 @@ type chain struct {
 	Next     string    `json:"next"`     // the cursor of the next window, "" at the end
 }
 
-// attempt is one attempt to run a generation.
 type attempt struct {
 	Generation  int                  `json:"generation"`
 	Run         string               `json:"run_id"`
@@ -120,7 +119,6 @@ type attempt struct {
 	Archives []attemptArchive `json:"archives"`
 }
 
-// attemptAgent is an agent of an attempt.
 type attemptAgent struct {
 	Name         string `json:"name"`
 	TemplateIn   string `json:"template_in"`
@@ -132,7 +130,6 @@ type attemptAgent struct {
 	Checkpoint segno.CommitID `json:"checkpoint"`
 }
 
-// attemptArchive is an archive of an attempt.
 type attemptArchive struct {
 	File            string `json:"file"` // its name, for the archive route
 	Path            string `json:"path"` // relative to the directory of the runs
@@ -165,7 +162,6 @@ func (s *Server) checkExperiment(name string) error {
 	return err
 }
 
-// rows returns the rows of an experiment.
 func (s *Server) rows(name string) ([]generation.Row, error) {
 	if err := s.checkExperiment(name); err != nil {
 		return nil, err
@@ -175,7 +171,7 @@ func (s *Server) rows(name string) ([]generation.Row, error) {
 
 func (s *Server) getChain(ctx context.Context, p *chainParams) (chain, error) {
 	c := chain{Attempts: []attempt{}}
-	release, err := s.acquireHeavy(ctx) // the whole file is in memory
+	release, err := s.acquireHeavy(ctx) // the whole file will be in memory
 	if err != nil {
 		return c, err
 	}

@@ -176,7 +176,7 @@ func (l *linter) island(v *loaded, attached []bool) []int {
 		}
 		for k, p := range slices.Backward(path) {
 			root[p], depth[p] = path[len(path)-1], len(path)-k
-			if at != none && depth[at] > 0 && root[at] != root[p] { // else at is none, or closes a cycle
+			if at != none && depth[at] > 0 && root[at] != root[p] { // otherwise at is none, or closes a cycle
 				root[p], depth[p] = root[at], depth[at]+len(path)-k
 			}
 		}
@@ -211,8 +211,8 @@ func (v *loaded) isWrittenBefore(i, j int) bool {
 	return a.time < b.time
 }
 
-// continuesAnswer reports whether a record is a block of an answer or a result of a tool, which no other
-// record may precede.
+// continuesAnswer reports whether a record is a block of an answer or a result of a tool. joinIslands must
+// not insert a record before it.
 func (l *linter) continuesAnswer(i int) bool {
 	part := l.parts[i]
 	if part == nil {

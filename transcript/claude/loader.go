@@ -25,7 +25,7 @@ type severity uint8
 const (
 	harmless severity = iota
 	loses             // the message, or a part of it, does not reach the model
-	rejected          // the API of the model rejects the message, and with it every later one
+	rejected          // the API of the model rejects the message, and so every later request of the session
 	refuses           // version 2.1.197 does not continue the session, if it would send the record
 	breaks            // version 2.1.197 does not continue the session, wherever the record is
 )
@@ -171,7 +171,6 @@ type loadedRecord struct {
 	isOther bool // it has a block that is neither a call nor a result
 }
 
-// add adds a line.
 func (x *loading) add(p sessionfile.Piece) {
 	r := &x.record
 	if isNull(p.Bytes) {

@@ -11,7 +11,7 @@ import (
 	"github.com/dalsegno/segno/internal/jsonscan"
 )
 
-// kind is the type of a record as far as it matters to the conversation.
+// kind is the type of a record. Types that do not matter to the conversation share kindOther.
 type kind uint8
 
 const (
@@ -62,7 +62,7 @@ type record struct {
 	sessions []jsonscan.Span // the texts of sessionId values
 }
 
-// syntaxError is the place where a line stops being JSON.
+// syntaxError is the offset at which a line is not valid JSON.
 type syntaxError int
 
 func (e syntaxError) Error() string { return fmt.Sprintf("not JSON from byte %d on", int(e)) }

@@ -127,7 +127,7 @@ func (h *header) read(ctx context.Context, in io.ReaderAt, size int64) error {
 	if from := size - edgeSize; err == nil && from > 0 {
 		h.end = 0
 		if err = h.readPart(ctx, in, from, size); h.end == 0 {
-			h.end = size // the last line is longer than what was read
+			h.end = size // the last line is longer than the part that was read
 		}
 	}
 	return err

@@ -77,7 +77,6 @@ func (s *session) begin(base map[string]any) {
 	s.add("session_meta", meta)
 }
 
-// add adds one line.
 func (s *session) add(typ string, payload map[string]any) {
 	line := map[string]any{"timestamp": began.Add(time.Duration(len(s.lines)) * time.Millisecond).Format(time.RFC3339Nano), "type": typ, "payload": payload}
 	if !s.isOld {
@@ -119,7 +118,6 @@ func (s *session) turn(key, prompt string) {
 	s.ends[key] = len(s.lines)
 }
 
-// prompt begins a turn.
 func (s *session) prompt(key, prompt string) {
 	if !s.isOld {
 		s.event("thread_settings_applied", nil)
@@ -157,7 +155,6 @@ func (s *session) path() string {
 	return filepath.Join(s.home, "sessions", "2026", "11", "22", name+".jsonl")
 }
 
-// flush writes the file.
 func (s *session) flush() { write(s.t, s.path(), s.data()) }
 
 func write(t testing.TB, path string, data []byte) {

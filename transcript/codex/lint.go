@@ -142,7 +142,7 @@ type lintLine struct {
 	piece   sessionfile.Piece // without bytes
 	end     int64
 	ordinal int64
-	at      jsonscan.Span // of the ordinal's value, in the line
+	at      jsonscan.Span // the ordinal's value in the line
 	kind    kind
 	turn    string
 	stamp   string

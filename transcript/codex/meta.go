@@ -20,7 +20,7 @@ type meta struct {
 	dir     string
 	version string
 	time    time.Time
-	isPaged bool // lines have ordinals, and Codex needs that of the last one
+	isPaged bool // lines have ordinals, and Codex needs the ordinal of the last line
 	base    *historyBase
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/dalsegno/segno/internal/jsonscan"
 )
 
-// kind is the type of a line as far as it matters to turns.
+// kind is the type of a line. It distinguishes only types that matter to turns.
 type kind uint8
 
 const (

@@ -21,10 +21,10 @@ import (
 	"github.com/dalsegno/segno/transcript/opencode"
 )
 
-// schema2 has the tables of OpenCode 2, which was not run. session_v2 is that of 2.0.3 in
-// https://github.com/getagentseal/codeburn/issues/1293, without its key to the table of projects. session_message is that of
-// https://github.com/anomalyco/opencode, packages/core/src/session/sql.ts. The rows of these tests have the shapes of
-// packages/schema/src/session-message.ts there.
+// schema2 has the tables of OpenCode 2, which was not run. session_v2 is the table of version 2.0.3 in
+// https://github.com/getagentseal/codeburn/issues/1293, without its key to the table of projects. session_message is
+// the table in packages/core/src/session/sql.ts of https://github.com/anomalyco/opencode. The rows of these tests have
+// the shapes of packages/schema/src/session-message.ts in the same repository.
 const schema2 = `
 CREATE TABLE session_v2 (id text PRIMARY KEY, project_id text NOT NULL, workspace_id text, parent_id text, fork_session_id text,
 	fork_boundary text, slug text NOT NULL, directory text NOT NULL, path text, title text, version text NOT NULL, share_url text,

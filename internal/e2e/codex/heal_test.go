@@ -63,7 +63,7 @@ func damageCases() []damageCase {
 }
 
 // TestAHealedSessionResumes damages a session of Codex, resumes it, and resumes the repaired copy.
-// With SEGNO_SOAK it does so for each kind of damage, else for two of them.
+// If SEGNO_SOAK is set, it does so for each kind of damage, otherwise for two kinds.
 func TestAHealedSessionResumes(t *testing.T) {
 	scenario(t, func(s *stage) {
 		s.model.Strict()

@@ -14,7 +14,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
 )
 
-// Prompt is text with a script for the model in it.
+// Prompt returns a prompt that consists of text and a script for the fake model.
 func Prompt(text string, steps ...any) string {
 	data, err := json.Marshal(steps)
 	if err != nil {
@@ -23,12 +23,12 @@ func Prompt(text string, steps ...any) string {
 	return text + " <<fake " + string(data) + ">>"
 }
 
-// Bash is a step in which the agent runs a command.
+// Bash returns a step in which the agent runs a command.
 func Bash(command string) map[string]any {
 	return map[string]any{"tool": "Bash", "input": map[string]string{"command": command, "description": "d"}}
 }
 
-// Writes is a step in which the agent writes a file of the project with its own tool.
+// Writes returns a step in which the agent writes a file of the project with its own tool.
 func (s *Stage) Writes(name, content string) map[string]any {
 	return map[string]any{"tool": "Write", "input": map[string]string{"file_path": s.Path(name), "content": content}}
 }

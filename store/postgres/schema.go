@@ -40,7 +40,7 @@ const schemaVersion = 2
 //
 // Each commit updates the row of its thread. phase is the only indexed column that a commit can change. If it
 // keeps its value and the page has room, PostgreSQL writes the new version of the row to the same page and adds
-// no index entries (a HOT update). fillfactor keeps that room, so most commits are HOT updates.
+// no index entries (a HOT update). fillfactor reserves that room, so most updates are HOT.
 var migrations = [schemaVersion]string{`
 CREATE SEQUENCE {}commit_numbers;
 

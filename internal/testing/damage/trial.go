@@ -49,7 +49,7 @@ type healing struct {
 	}
 }
 
-// exitCorrupt is the exit code of heal for a session without any readable record.
+// exitCorrupt is the exit code of heal if no conversation is left in the session.
 const exitCorrupt = 6
 
 // Try damages the session in the way that a seed chooses, heals it, and has the agent read both the damaged session and

@@ -14,8 +14,8 @@ import (
 
 const module = "github.com/dalsegno/segno"
 
-// allowed is the star: what each package may import of this module. Every arrow
-// points at the root; only the drivers and the command know more than it.
+// allowed lists the packages of this module that each package may import. The dependencies
+// form a star around the root package; only the drivers and the command import more than it.
 var allowed = map[string][]string{
 	".":                            {},
 	"timeline":                     {".", "transcript", "internal/agenttool", "internal/ledger", "internal/ownership", "internal/phase"},
@@ -122,8 +122,8 @@ var allowed = map[string][]string{
 	"store/sqlite/internal/checksumvfs": {},
 }
 
-// standardOnly may import nothing from outside this module and the standard
-// library.
+// standardOnly lists the packages that may import nothing from outside this module and the
+// standard library.
 var standardOnly = []string{"."}
 
 func packages(t *testing.T) map[string]*build.Package {
@@ -192,7 +192,7 @@ func TestProductionCodeStartsNoContextAndSleepsNowhere(t *testing.T) {
 	forbidden := regexp.MustCompile(`context\.(Background|TODO)\(\)|"testing"`)
 	for dir, p := range packages(t) {
 		if dir == "cmd/segno" || strings.HasPrefix(dir, "internal/testing/") || dir == "store/storetest" || dir == "store/kv/kvtest" || dir == "world/worldtest" || p.Name == "main" {
-			continue // main gives birth to contexts; the others serve tests
+			continue // main creates the root context; the others serve tests
 		}
 		for _, name := range p.GoFiles {
 			eachLine(t, filepath.Join(dir, name), func(n int, line string) {
@@ -204,15 +204,15 @@ func TestProductionCodeStartsNoContextAndSleepsNowhere(t *testing.T) {
 	}
 }
 
-// pathAccess are the calls that reach a file by its whole path, so that a symlink that
-// is put on the way leads them elsewhere.
+// pathAccess matches the calls that reach a file by its whole path. A symlink that another
+// process puts into the path redirects such a call.
 const pathAccess = `\bos\.(ReadFile|WriteFile|ReadDir|Open|OpenFile|OpenRoot|OpenInRoot|Create|CreateTemp|DirFS|CopyFS|Mkdir|MkdirAll|MkdirTemp|` +
 	`Remove|RemoveAll|Rename|Link|Symlink|Readlink|Stat|Lstat|Chmod|Chown|Lchown|Chtimes|Truncate)\(|` +
 	`\bfilepath\.(Walk|WalkDir|Glob|EvalSymlinks)\(|"io/ioutil"`
 
-// TestWorkspaceReachesFilesThroughDirectoryHandles bans access by path where the files
-// are not the user's alone: each directory is opened from the one above. The
-// exceptions find a root, and open it.
+// TestWorkspaceReachesFilesThroughDirectoryHandles bans access by path in package workspace,
+// because other users or agents may change the files there. The package opens each directory
+// from its parent. The exceptions find a root, and open it.
 func TestWorkspaceReachesFilesThroughDirectoryHandles(t *testing.T) {
 	forbidden := regexp.MustCompile(pathAccess)
 	exceptions := map[string]string{
@@ -220,7 +220,7 @@ func TestWorkspaceReachesFilesThroughDirectoryHandles(t *testing.T) {
 		"identity.go": "os.Stat(",               // whether a known root is where it was
 		"root.go":     "os.Lstat(",              // which directory is the root
 	}
-	files, err := filepath.Glob("workspace/*.go") // those of other systems, too
+	files, err := filepath.Glob("workspace/*.go") // includes the files for other systems
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,8 +239,8 @@ func TestWorkspaceReachesFilesThroughDirectoryHandles(t *testing.T) {
 	}
 }
 
-// TestNothingStartsGit bans git as a command: in a repository of unknown origin it
-// runs what the configuration names, even to answer a question.
+// TestNothingStartsGit bans git as a command. In a repository of unknown origin, even a
+// query makes git run the programs that the configuration names.
 func TestNothingStartsGit(t *testing.T) {
 	command := regexp.MustCompile(`\bexec\.(Command|CommandContext|LookPath)\(.*"git"|StartProcess\(.*"git"`)
 	for dir, p := range packages(t) {
@@ -269,8 +269,8 @@ func TestFilesStayShort(t *testing.T) {
 	}
 }
 
-// TestTheMapIsTrue checks that every path that ARCHITECTURE.md and CONTRIBUTING.md name exists, and that every name
-// that they say is in a Go file is there.
+// TestTheMapIsTrue checks that every path in ARCHITECTURE.md and CONTRIBUTING.md exists. If these documents name a
+// declaration in a Go file, the file must have it.
 func TestTheMapIsTrue(t *testing.T) {
 	path := regexp.MustCompile(`(?:^|[\s("\x60])((?:[a-z_]+/)+[a-z_]*(?:\.\w+)?)(?:$|[\s)",.:;\x60])`)
 	inFile := regexp.MustCompile(`\x60(\w+)\x60 in ([a-z/_]+\.go)`)
@@ -295,7 +295,7 @@ func TestTheMapIsTrue(t *testing.T) {
 	}
 }
 
-// isGenerated reports whether a path is made by a command and is not in the repository.
+// isGenerated reports whether a command creates a path, so that the path is not in the repository.
 func isGenerated(path string) bool {
 	return strings.HasPrefix(path, "build/") || strings.HasPrefix(path, "dist/")
 }

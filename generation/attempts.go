@@ -29,7 +29,7 @@ const (
 // runRecord is run.json.
 type runRecord struct {
 	Generation int    `json:"generation"`
-	ID         string `json:"run_id"` // of the attempt
+	ID         string `json:"run_id"` // the id of the attempt
 	// Start is when the attempt began.
 	Start time.Time `json:"start_utc"`
 	// Resumed is the archive from which the attempt began, relative to the directory of the runs, or "".
@@ -72,7 +72,7 @@ func (r *Runner) workspaceOut(id, agent string) string {
 type foundRun struct {
 	runRecord
 	dir string
-	end string // of the directory's name, such as "failed"; "" for the run in place
+	end string // the suffix of the directory's name, such as "failed"; "" for the run in place
 }
 
 // runs returns the directories of all attempts of the experiment, oldest first. A directory without a readable record
@@ -107,8 +107,8 @@ func (f foundRun) status() RowStatus {
 }
 
 // updateChain updates the chain and the symlinks of the attempts to match the directories of the runs. It is
-// idempotent, so the next runner completes whatever a killed runner left undone. Rows of runs whose directories no
-// longer exist stay.
+// idempotent, so the next runner completes the work of a killed runner. Rows of runs whose directories no longer exist
+// stay.
 func (r *Runner) updateChain() error {
 	rows, err := readChain(r.dir)
 	if err != nil {

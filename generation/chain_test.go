@@ -19,7 +19,7 @@ import (
 	"github.com/dalsegno/segno/world"
 )
 
-// rows reads the chain.
+// rows returns the rows of generation_chain.csv.
 func (r *rig) rows() []generation.Row {
 	r.Helper()
 	l, err := generation.ReadLog(r.path(), "village")
@@ -159,7 +159,7 @@ func TestRowsOfFailures(t *testing.T) {
 		}
 	}
 	stop()
-	r.forgetEnd("village-g001") // as a runner that was killed leaves it
+	r.forgetEnd("village-g001") // a killed runner leaves this state
 	r.on = nil
 	if err := generation.New(c).Run(t.Context()); err != nil {
 		t.Fatal(err)
@@ -197,8 +197,8 @@ func (r *rig) forgetEnd(run string) {
 	}
 }
 
-// TestChainFollowsDirectories renames a run, as does a runner that is killed before it writes the chain. The next
-// runner writes it.
+// TestChainFollowsDirectories renames a run, like a runner that is killed before it writes the chain. The next runner
+// writes the chain.
 func TestChainFollowsDirectories(t *testing.T) {
 	r := newRig(t)
 	c := r.config(2, 2)
@@ -325,7 +325,7 @@ func TestColumnsAreReserved(t *testing.T) {
 	}
 }
 
-// badOutcomes is a world that has an outcome which cannot be a column, from a certain tick on.
+// badOutcomes is a world that, from a certain tick on, has an outcome that cannot be a column.
 type badOutcomes struct {
 	generation.World
 	from time.Duration
@@ -358,7 +358,8 @@ func TestUnusableOutcomes(t *testing.T) {
 	}
 }
 
-// TestOutcomesThatAreLost lets a generation continue when its outcomes become unreadable. Its rows lack them.
+// TestOutcomesThatAreLost makes the outcomes of a generation unreadable. The generation continues, and its rows lack
+// the outcomes.
 func TestOutcomesThatAreLost(t *testing.T) {
 	r := newRig(t)
 	c := r.config(1, 3)

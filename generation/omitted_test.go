@@ -149,7 +149,7 @@ func TestResumeWithoutOmittedFile(t *testing.T) {
 	}
 }
 
-// TestSecretInFileAndConversation has secrets in both; archives lack both.
+// TestSecretInFileAndConversation has secrets in a file and in the conversation. Archives lack both.
 func TestSecretInFileAndConversation(t *testing.T) {
 	r := newRig(t)
 	r.conversation(func(int) string { return "the key is " + secretText() })
@@ -166,7 +166,8 @@ func TestSecretInFileAndConversation(t *testing.T) {
 	}
 }
 
-// TestSecretInWorld makes every archive fail, because a world is one document. The generation continues.
+// TestSecretInWorld puts a secret into the world. Every archive fails, because a world is one document. The generation
+// continues.
 func TestSecretInWorld(t *testing.T) {
 	r := newRig(t)
 	r.kind.more = func(int) string {

@@ -8,15 +8,15 @@ import (
 	"github.com/dalsegno/segno/world"
 )
 
-// progress is the state of the world that an attempt knows.
+// progress is what an attempt knows about the state of its world.
 type progress struct {
 	time     segno.SimTime
 	outcomes world.Outcomes
 	lost     bool // the outcomes could not be read at some moment
 }
 
-// observe records the time and the outcomes of the world. It returns an error if the outcomes cannot be columns; they
-// are then unknown.
+// observe records the time and the outcomes of the world. It returns an error if the outcomes cannot be columns of the
+// chain. The outcomes are then unknown.
 func (a *attempt) observe(s segno.WorldSnapshot) error {
 	outcomes, err := world.ReadOutcomes(s.Document)
 	if err != nil {
@@ -27,8 +27,8 @@ func (a *attempt) observe(s segno.WorldSnapshot) error {
 	return err
 }
 
-// observeOn is observe while agents live. If it fails, the generation continues without outcomes, and an event reports
-// it once.
+// observeOn calls observe while agents run. If that fails, the generation continues without outcomes, and an event
+// reports the failure once.
 func (a *attempt) observeOn(s segno.WorldSnapshot) {
 	if err := a.observe(s); err != nil && !a.now.lost {
 		a.now.lost = true
@@ -56,7 +56,7 @@ func (a *attempt) rows() []Row {
 	return rows
 }
 
-// continues sets whyNot if the settings changed since the checkpoint or run from which the attempt began.
+// continues sets whyNot if the settings have changed since the checkpoint or the run from which the attempt began.
 func (a *attempt) continues(before segno.Hash) {
 	if a.whyNot == "" && before != a.Experiment.settings() && before != (segno.Hash{}) {
 		a.whyNot = "the file of the experiment changed since it began"

@@ -97,7 +97,8 @@ func TestReproducibleChain(t *testing.T) {
 	}
 }
 
-// TestCheckpointWithinTurnsIsNotReproducible stops an agent in the middle of a turn, which begins again.
+// TestCheckpointWithinTurnsIsNotReproducible stops an agent in the middle of a turn. The next run begins the turn
+// again.
 func TestCheckpointWithinTurnsIsNotReproducible(t *testing.T) {
 	r := newRig(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -114,7 +115,7 @@ func TestCheckpointWithinTurnsIsNotReproducible(t *testing.T) {
 	}
 	c := r.config(2, 3)
 	c.Grace = time.Millisecond
-	_ = generation.New(c).Run(ctx) // it was stopped
+	_ = generation.New(c).Run(ctx) // the test stops the run, so it returns an error
 	if why := r.whyNot(c); !strings.Contains(why, "a checkpoint within turns") {
 		t.Errorf("it is not reproducible because of %q", why)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// storyFile is in the directory of a run. It contains what the attempt reported about its world, one line each: the
-// story of the world, or the last output line of each agent in each turn if the world has no story.
+// storyFile is in the directory of a run. It contains the attempt's reports about its world, one on each line. These
+// are the story of the world or, if the world has no story, the last output line of each agent in each turn.
 const storyFile = "story.txt"
 
 // storyWriter writes the story of one attempt.
@@ -22,8 +22,8 @@ type storyWriter struct {
 	lost bool // a write failed, and the user knows
 }
 
-// openStory begins the story where the checkpoint ended. If the world can tell of the time before, the first lines are
-// about that time.
+// openStory begins the story where the checkpoint ended. If the world can report events before the checkpoint, the
+// first lines are about these events.
 func (a *attempt) openStory(s segno.WorldSnapshot) (err error) {
 	a.kept.file, err = a.FS.OpenFile(filepath.Join(a.dir, storyFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -33,7 +33,7 @@ func (a *attempt) openStory(s segno.WorldSnapshot) (err error) {
 		return nil
 	}
 	a.story = a.Story()
-	lines, err := a.story(s.Document) // they were reported before
+	lines, err := a.story(s.Document) // an earlier attempt has reported them to the user
 	a.keep(lines...)
 	return err
 }
@@ -51,7 +51,7 @@ func (a *attempt) keep(lines ...string) {
 	a.reportStory(err)
 }
 
-// reportStory reports once that the story is no longer kept.
+// reportStory reports once that the attempt no longer writes its story.
 func (a *attempt) reportStory(err error) {
 	if err != nil && !a.kept.lost {
 		a.kept.lost = true

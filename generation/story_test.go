@@ -10,8 +10,8 @@ import (
 	"github.com/dalsegno/segno/world/company"
 )
 
-// TestStoryIsKept stops a generation and continues it. The directory of each attempt has the story that its world told.
-// A resumed attempt has the story from the beginning.
+// TestStoryIsKept stops a generation and continues it. The directory of each attempt has the story of its world. A
+// resumed attempt has the story from the beginning.
 func TestStoryIsKept(t *testing.T) {
 	r := newRig(t)
 	c := r.config(1, 8)
@@ -22,7 +22,7 @@ func TestStoryIsKept(t *testing.T) {
 			cancel()
 		}
 	}
-	_ = generation.New(c).Run(ctx) // it was stopped
+	_ = generation.New(c).Run(ctx) // the test stops the run, so it returns an error
 	r.on = nil
 	if err := generation.New(c).Run(t.Context()); err != nil {
 		t.Fatal(err)

@@ -10,11 +10,11 @@ import (
 // tokens are the tokens of an agent's session at one moment.
 type tokens struct {
 	session segno.SessionID
-	sum     *transcript.Tokens // nil is unknown
+	sum     *transcript.Tokens // nil if unknown
 }
 
-// countTokens counts the tokens of an agent's session. They are unknown if the agent keeps no session that records
-// them. It returns no error, because a generation does not depend on them.
+// countTokens counts the tokens of an agent's session. The number is unknown if the agent has no session that records
+// tokens. countTokens returns no error, because a generation does not depend on the number.
 func (m *member) countTokens(ctx context.Context, t segno.Transcript, src segno.Source) tokens {
 	now := tokens{session: src.Session}
 	counter, can := t.(transcript.TokenCounter)
@@ -28,7 +28,8 @@ func (m *member) countTokens(ctx context.Context, t segno.Transcript, src segno.
 	return now
 }
 
-// tokens returns the tokens of the attempt. They are unknown if the agent left its session for another one.
+// tokens returns the tokens that the agent used in this attempt. They are unknown if the agent changed to another
+// session.
 func (m *member) tokens() (in, out *int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -13,9 +13,9 @@ const opHeal = "heal session"
 
 // Healed is the result of [Timeline.HealSession].
 type Healed struct {
-	transcript.Diagnosis                // without findings, HealSession wrote nothing
-	To                   segno.Source   // the repaired copy, without a session if none was written
-	Thread               segno.ThreadID // of the session, "" if it has none
+	transcript.Diagnosis                // if it has no findings, HealSession wrote nothing
+	To                   segno.Source   // the repaired copy; it has no session if HealSession wrote none
+	Thread               segno.ThreadID // the thread of the session, or ""
 	Run                  []string       // the command that continues the copy
 }
 
@@ -26,7 +26,7 @@ type Healed struct {
 // would not continue the copy. The damaged session stays as it is.
 func (tl *Timeline) HealSession(ctx context.Context, r KeepRequest, o transcript.LintOptions) (h Healed, err error) {
 	if tl.Workspace != nil {
-		// The turn in which the agent was killed is still open. Its files are compared below.
+		// If the agent was killed in a turn, the turn is still open. Close it, because its files are compared below.
 		if err := tl.CloseAbandonedTurns(ctx); err != nil {
 			return h, err
 		}
@@ -146,11 +146,11 @@ func (tx *txn) lostCallsNote(ctx context.Context, thread segno.ThreadID, finding
 }
 
 const (
-	maxLostTurns   = 3  // in a note
-	maxLostChanges = 10 // of each turn
+	maxLostTurns   = 3  // the turns in a note
+	maxLostChanges = 10 // the changes of each turn in a note
 )
 
-// changeList names changed files.
+// changeList returns a text with the names of changed files.
 func changeList(changes []segno.Change) string {
 	var names []string
 	for _, c := range changes[:min(len(changes), maxLostChanges)] {

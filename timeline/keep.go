@@ -13,7 +13,7 @@ import (
 
 const opKeep = "keep session"
 
-// sessionsLock is the name of the lock under which sessions are kept and moved without a workspace.
+// sessionsLock is the name of the lock that operations hold while they keep or move sessions without a workspace.
 const sessionsLock = "sessions"
 
 // KeepRequest names a session to keep.
@@ -32,14 +32,14 @@ type Kept struct {
 	IsOpen bool            // a turn is open; its end keeps the session
 	Damage []segno.Damage  // lines and sidecars that could not be kept
 	At     *segno.Position // where the kept session ends
-	Stored int64           // up to where the newest checkpoint that the call made has the transcript, 0 if it made none
+	Stored int64           // the end offset of the newest checkpoint that the call made, or 0 if it made none
 }
 
 // KeepSession stores the bytes of a session that segno has not recorded yet, and its turns as
-// checkpoints without files. A session without a thread gets one, as if it had been adopted. The
-// cost of a later call is that of the new bytes. It is durable on return. The error is
-// [segno.KindNotFound] if the session has no conversation. KeepSession uses no workspace: the
-// timeline may have been opened without one.
+// checkpoints without files. If the session has no thread, KeepSession creates one, as an adoption
+// does. A later call costs only as much as the new bytes. The result is durable on return. The error
+// is [segno.KindNotFound] if the session has no conversation. KeepSession does not use a workspace,
+// so the timeline may have been opened without one.
 func (tl *Timeline) KeepSession(ctx context.Context, r KeepRequest) (Kept, error) {
 	tx, err := tl.lockSessions(ctx)
 	if err != nil {
@@ -64,17 +64,17 @@ func (tl *Timeline) lockSessions(ctx context.Context) (*txn, error) {
 type keeping struct {
 	KeepRequest
 	isNew  bool           // no thread in the store has the session
-	known  segno.ThreadID // the thread that has it, "" if that must be found
+	known  segno.ThreadID // the thread that has the session, or "" if findKept must find it
 	thread segno.ThreadID
 	prev   *segno.Position   // where the session was kept until now, or nil
 	last   *segno.Checkpoint // the checkpoint with prev, or nil
-	origin *segno.Checkpoint // of a fork: the checkpoint it begins at
+	origin *segno.Checkpoint // if the session is a fork: the checkpoint at which it begins
 	got    segno.Captured
-	asked  []string // the records of which the capture asked whether they are known
+	asked  []string // the records about which the capture asked whether a checkpoint ends at them
 	// commits store the new turns of the session, oldest first.
 	commits []segno.Commit
 	out     Kept
-	err     error // why it could not be kept
+	err     error // why the session could not be kept
 }
 
 func (tx *txn) keep(ctx context.Context, r KeepRequest) (Kept, error) {
@@ -85,7 +85,7 @@ func (tx *txn) keep(ctx context.Context, r KeepRequest) (Kept, error) {
 	return done[0].out, done[0].err
 }
 
-// findKept finds the thread of the session, and what is kept of it.
+// findKept finds the thread of the session and the position up to which the session is kept.
 func (tx *txn) findKept(ctx context.Context, k *keeping) (err error) {
 	waiting, err := tx.Spool.ListDeferred(ctx)
 	if err != nil {
@@ -93,7 +93,7 @@ func (tx *txn) findKept(ctx context.Context, k *keeping) (err error) {
 	}
 	session := k.Source.Session
 	if k.known != "" && len(waiting) == 0 {
-		if _, err := tx.Store.Head(ctx, k.known); err == nil { // else it was deleted meanwhile
+		if _, err := tx.Store.Head(ctx, k.known); err == nil { // otherwise the user has deleted it since
 			k.thread = k.known
 		}
 	}
@@ -126,8 +126,8 @@ func (tx *txn) findKept(ctx context.Context, k *keeping) (err error) {
 	return err
 }
 
-// captureKept captures the new bytes of the session. The session may be a fork of a known one. Its
-// log then derives from that of the known one.
+// captureKept captures the new bytes of the session. If the session is a fork of a known session, its
+// log derives from the log of the known session.
 func (tx *txn) captureKept(ctx context.Context, k *keeping, g *keepGroup) error {
 	in := &forkBatch{Batch: g.batch, stop: k.thread == ""}
 	known := func(leaf string) bool {
@@ -158,12 +158,12 @@ func (tx *txn) captureKept(ctx context.Context, k *keeping, g *keepGroup) error 
 	return err
 }
 
-// forkBatch returns an error instead of storing an object of a session that turns out to be a fork,
-// because its objects depend on those of the other session.
+// forkBatch refuses to store objects once the session turns out to be a fork, because the objects of a
+// fork depend on those of the other session.
 type forkBatch struct {
 	segno.Batch
 	stop bool  // the session may be a fork
-	err  error // it is one
+	err  error // not nil once the session is known to be a fork
 }
 
 var (
@@ -199,9 +199,9 @@ func (tx *txn) captureInto(ctx context.Context, k *keeping, batch segno.Batch, k
 	return err
 }
 
-// isUnchanged reports whether the whole conversation is kept already. The agent also writes lines
-// that are not part of it, such as titles. They are kept with the next turn, unless they may
-// have the record of the end of the newest one.
+// isUnchanged reports whether the store already has the whole conversation. The agent also writes
+// lines that are not part of the conversation, such as titles. segno keeps these lines with the next
+// turn. But if they may contain the record of the end of the newest turn, the session counts as changed.
 func (k *keeping) isUnchanged(mayLackEnd bool) bool {
 	if k.prev == nil || k.got.Position.Leaf != k.prev.Leaf || k.got.Prompt != "" || len(k.got.Earlier) > 0 {
 		return false
@@ -218,8 +218,8 @@ func (k *keeping) turns() []segno.TranscriptTurn {
 	return out
 }
 
-// planKept sets the commits of the new turns. Each can be repeated: if the process ends between two
-// of them, the next call makes the rest. thread is the id of a new thread.
+// planKept sets the commits of the new turns. Each commit is idempotent: if the process ends between two
+// of them, the next call makes the rest. thread is the id for a new thread.
 func (tx *txn) planKept(ctx context.Context, k *keeping, thread segno.ThreadID) (err error) {
 	_, mayLackEnd := tx.Transcripts[k.Agent].(transcript.TurnEndCapturer)
 	if k.commits = nil; k.isUnchanged(mayLackEnd) {
@@ -285,8 +285,8 @@ func (tx *txn) keptBase(k *keeping, id segno.ThreadID) segno.Commit {
 	return c
 }
 
-// keptParent returns the checkpoint that the first new turn follows: the one at the record before
-// its prompt, which is an older one if the user went back in the agent.
+// keptParent returns the checkpoint that the first new turn follows. It is the checkpoint at the record
+// before the prompt of that turn. If the user went back in the agent, it is not the newest one.
 func (tx *txn) keptParent(ctx context.Context, k *keeping, s threadState) (*segno.Checkpoint, error) {
 	if k.last == nil {
 		return s.at, nil
@@ -303,10 +303,10 @@ func (tx *txn) turnIn(ctx context.Context, thread segno.ThreadID, leaf string) (
 	return tx.turnAt(ctx, leaf, func(c *segno.Checkpoint) bool { return c.Thread == thread })
 }
 
-// keptTurn returns the commit of a turn. The thread's head moves only if it is at the turn's parent: a
-// user may have moved it elsewhere.
+// keptTurn returns the commit of a turn. The commit moves the thread's head only if the head is at the turn's
+// parent, because the user may have moved it elsewhere.
 func (tx *txn) keptTurn(k *keeping, t segno.TranscriptTurn, head segno.Head, parent *segno.Checkpoint) segno.Commit {
-	// The end of the turn, and an adoption of the session, would make the same commit.
+	// The hook at the end of the turn, and an adoption of the session, would make the same commit.
 	key := cmp.Or(t.Key, segno.TurnKey(fmt.Sprintf("%s/%d", k.Source.Session, head.Turn+1)))
 	c := segno.Commit{ID: segno.CommitID(segno.DerivedID("turn", string(key), string(head.Thread))), Thread: head.Thread,
 		Parent: parent.ID, Expect: head.Head, Epoch: head.Epoch,
@@ -318,7 +318,7 @@ func (tx *txn) keptTurn(k *keeping, t segno.TranscriptTurn, head segno.Head, par
 	return c
 }
 
-// planAmendment sets the commit which records that the newest kept turn has gone on since.
+// planAmendment sets the commit which records that the newest kept turn has continued since.
 func (tx *txn) planAmendment(ctx context.Context, k *keeping, s threadState) error {
 	c, err := tx.withPosition(ctx, k.last, s.head, &k.got.Position)
 	if err != nil {

@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// maxTogether is how many turns are committed at once. Hooks wait for the store meanwhile.
+	// maxTogether is the number of turns in one transaction. Hooks wait for the store during the transaction.
 	maxTogether = 128
-	// A group of sessions is committed when it has so many commits or bytes of transcripts.
+	// A group of sessions is committed when it has maxGroupCommits commits or maxGroupBytes bytes of transcripts.
 	maxGroupCommits = 8 * maxTogether
 	maxGroupBytes   = 256 << 20
 )
 
-// KeepSessions is [Timeline.KeepSession] for many sessions. It stores several of them at once, so that
-// the disk is synced once for all of them. It calls done for each session in order, once the session is
-// durable. The error is that of a lock or of ctx; other errors concern one session.
+// KeepSessions is [Timeline.KeepSession] for many sessions. It stores several sessions at once, so that one
+// sync of the disk serves all of them. It calls done for each session in order, once the session is durable
+// or has failed. KeepSessions itself returns only errors of a lock or of ctx; done receives the other errors.
 func (tl *Timeline) KeepSessions(ctx context.Context, all []KeepRequest, done func(r KeepRequest, k Kept, err error)) error {
 	threadOf, err := tl.findThreads(ctx, len(all))
 	if err != nil {
@@ -48,11 +48,12 @@ type linkLister interface {
 	EachLink(ctx context.Context, visit func(thread segno.ThreadID, seq int64, l segno.Link, isHead bool)) error
 }
 
-// threadFinder returns the thread that had a session of an agent when the threads were read, "" if none had.
+// threadFinder returns the thread that had a session of an agent when findThreads read the threads, or "" if no
+// thread had it.
 type threadFinder func(agent string, session segno.SessionID) segno.ThreadID
 
-// findThreads reads the threads of all sessions. For few sessions it returns nil, because a query for each costs less than the scan. If a hook gives a
-// session its first thread later, the commit that creates the same thread finds it.
+// findThreads reads the threads of all sessions. For few sessions it returns nil, because a query for each costs less
+// than the scan. If a hook later creates the first thread of a session, commitKept finds that thread.
 func (tl *Timeline) findThreads(ctx context.Context, sessions int) (threadFinder, error) {
 	const many = 64
 	store, ok := tl.Store.(linkLister)
@@ -77,7 +78,7 @@ func (tl *Timeline) findThreads(ctx context.Context, sessions int) (threadFinder
 	}, err
 }
 
-// keepSome keeps the first sessions and returns how many.
+// keepSome keeps some sessions from the beginning of all, and returns their number.
 func (tl *Timeline) keepSome(ctx context.Context, all []KeepRequest, threadOf threadFinder, done func(KeepRequest, Kept, error)) (int, error) {
 	tx, err := tl.lockSessions(ctx)
 	if err != nil {
@@ -91,19 +92,19 @@ func (tl *Timeline) keepSome(ctx context.Context, all []KeepRequest, threadOf th
 	return len(kept), err
 }
 
-// keepGroup is sessions that are committed together, with one batch of objects. Several sessions are
-// captured at the same time.
+// keepGroup is a group of sessions that are committed together, with one batch of objects. Several sessions
+// are captured at the same time.
 type keepGroup struct {
 	batch    segno.Batch
-	threadOf threadFinder // nil if the store is asked for each session
+	threadOf threadFinder // nil if each session needs a query to the store
 	all      []*keeping
 	commits  int
 	bytes    int64
 
 	mu     sync.Mutex             // guards the fields below
 	leaves map[string]bool        // the records at which turns of the group end
-	asked  int                    // how often isKnown has asked the store
-	mayEnd func(leaf string) bool // false for a record at which no checkpoint ends; nil until it is worth its price
+	asked  int                    // the number of calls of isKnown
+	mayEnd func(leaf string) bool // false for a record at which no checkpoint ends; nil while single queries cost less
 }
 
 func (g *keepGroup) add(k *keeping) {
@@ -115,7 +116,7 @@ func (g *keepGroup) add(k *keeping) {
 	}
 }
 
-// hasLeaf reports whether a turn of the group ends at one of some records.
+// hasLeaf reports whether a turn of the group ends at one of the records leaves.
 func (g *keepGroup) hasLeaf(leaves ...string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -129,14 +130,15 @@ type leafFilter interface {
 	LeafFilter(ctx context.Context) (mayEnd func(leaf string) bool, err error)
 }
 
-// isKnown reports whether a checkpoint in the store ends at a record. A session is asked for record by
-// record, so after many questions it reads from the store what it needs to answer the rest.
+// isKnown reports whether a checkpoint in the store ends at a record. A capture calls it for each record of a
+// session. After many calls, isKnown reads a filter from the store, which answers most of the later calls
+// without a query.
 func (g *keepGroup) isKnown(ctx context.Context, tx *txn, leaf string) bool {
 	const many = 256
 	g.mu.Lock()
 	if g.asked++; g.asked == many {
 		if f, ok := tx.Store.(leafFilter); ok {
-			g.mayEnd, _ = f.LeafFilter(ctx) // without it each record costs a query
+			g.mayEnd, _ = f.LeafFilter(ctx) // after an error, each record costs a query
 		}
 	}
 	mayEnd := g.mayEnd
@@ -144,7 +146,7 @@ func (g *keepGroup) isKnown(ctx context.Context, tx *txn, leaf string) bool {
 	return (mayEnd == nil || mayEnd(leaf)) && tx.isKnownLeaf(ctx)(leaf)
 }
 
-// untilRepeated returns the first requests, up to one for a session that an earlier one names.
+// untilRepeated returns the requests before the first one that repeats the session of an earlier request.
 func untilRepeated(all []KeepRequest) []KeepRequest {
 	seen := map[[2]string]bool{}
 	for i, r := range all {
@@ -157,8 +159,9 @@ func untilRepeated(all []KeepRequest) []KeepRequest {
 	return all
 }
 
-// captureAhead yields the sessions in order, captured into the group's batch or with an error. It
-// captures the next ones meanwhile. A session that is not yielded may have left objects in the batch.
+// captureAhead yields the sessions in order. Each is captured into the group's batch or has an error. While
+// the caller handles a session, captureAhead captures the next ones, so a session that it did not yield may
+// have left objects in the batch.
 func (tx *txn) captureAhead(ctx context.Context, g *keepGroup, all []KeepRequest) iter.Seq[*keeping] {
 	return func(yield func(*keeping) bool) {
 		var running sync.WaitGroup
@@ -189,13 +192,13 @@ func (tx *txn) captureAhead(ctx context.Context, g *keepGroup, all []KeepRequest
 	}
 }
 
-// keepGroup keeps the first sessions of all, at least one. It returns them with their results.
+// keepGroup keeps at least one session from the beginning of all. It returns these sessions with their results.
 func (tx *txn) keepGroup(ctx context.Context, all []KeepRequest, threadOf threadFinder) (done []*keeping, err error) {
 	g := &keepGroup{batch: tx.Store.Objects().Batch(), threadOf: threadOf, leaves: map[string]bool{}}
 	defer func() { err = errors.Join(err, g.batch.Close()) }()
 	for k := range tx.captureAhead(ctx, g, untilRepeated(all)) {
 		if errors.Is(k.err, errForkInGroup) || g.hasLeaf(k.asked...) {
-			break // it begins the next group, in which its source is known
+			break // the fork begins the next group; by then the store knows its source
 		}
 		if k.err == nil {
 			k.err = tx.prepareKept(ctx, k)
@@ -222,7 +225,7 @@ func (tx *txn) keepGroup(ctx context.Context, all []KeepRequest, threadOf thread
 	return g.all, nil
 }
 
-// prepareKept sets the commits of a session that was captured.
+// prepareKept sets the commits of a captured session.
 func (tx *txn) prepareKept(ctx context.Context, k *keeping) error {
 	// A hook opens a turn before the agent writes the prompt. If the capture has the prompt, the
 	// turn is in the spool by now.
@@ -236,8 +239,8 @@ func (tx *txn) prepareKept(ctx context.Context, k *keeping) error {
 	return tx.planKept(ctx, k, threadOfSession(k.Agent, k.Source.Session, ""))
 }
 
-// commitGroup makes the commits of a group durable: in few transactions if the store can and no other
-// writer has moved a head, else one after the other.
+// commitGroup makes the commits of a group durable. It uses few transactions if the store supports that and
+// no other writer has moved a head. Otherwise it makes one commit after the other.
 func (tx *txn) commitGroup(ctx context.Context, g *keepGroup, staged segno.Staged) error {
 	many, ok := tx.Store.(manyCommitter)
 	if ok && g.commits > 1 {
@@ -278,10 +281,10 @@ func (tx *txn) commitTogether(ctx context.Context, many manyCommitter, g *keepGr
 	return nil
 }
 
-// commitKept makes the commits of one session. Their objects are in the store.
+// commitKept makes the commits of one session. The caller has stored their objects.
 func (tx *txn) commitKept(ctx context.Context, k *keeping) error {
 	if k.thread == "" && len(k.commits) > 0 {
-		// A hook may have made the thread since the group began.
+		// A hook may have created the thread since the group began.
 		thread, err := tx.threadOfAgent(ctx, k.Agent, k.Source.Session)
 		if err == nil && thread != "" {
 			k.isNew, k.known = false, ""
@@ -296,7 +299,7 @@ func (tx *txn) commitKept(ctx context.Context, k *keeping) error {
 	for _, c := range k.commits {
 		_, err := tx.commitRetryingCAS(ctx, c)
 		if c.Create != nil && segno.KindOf(err) == segno.KindNotFound && c.Thread == threadOfSession(k.Agent, k.Source.Session, "") {
-			// The user deleted that thread, and the store keeps its id.
+			// The user deleted that thread, and the store never uses the id of a deleted thread again.
 			if err := tx.planKept(ctx, k, threadOfSession(k.Agent, k.Source.Session, segno.NewID())); err != nil {
 				return err
 			}
@@ -312,8 +315,8 @@ func (tx *txn) commitKept(ctx context.Context, k *keeping) error {
 // manyCommitter is the ability of a [segno.Store] to make several commits durable at once, at
 // the cost of one.
 type manyCommitter interface {
-	// CommitAll applies commits in order, all or none, as Commit does each of them. It returns
-	// the head after the last one. Other writers wait meanwhile, so a caller passes no more than
-	// a few hundred.
+	// CommitAll applies commits in order, all of them or none. Each has the same effect as with
+	// Commit. It returns the head after the last one. Other writers wait until it returns, so a
+	// caller should pass no more than a few hundred commits.
 	CommitAll(ctx context.Context, commits []segno.Commit) (segno.Head, error)
 }

@@ -83,8 +83,8 @@ func TestSetuidIsRestoredForItsOwnerOnly(t *testing.T) {
 }
 
 // TestSetuidIsNotRestoredForAnotherOwner tests the attack for which segno records owners:
-// gaining the rights of another user. It needs root, because an ordinary user cannot give a
-// file a second owner.
+// gaining the rights of another user. Only root can give a file to another user. If another
+// user runs the test, it checks instead that a restore keeps the setuid bit for the same owner.
 func TestSetuidIsNotRestoredForAnotherOwner(t *testing.T) {
 	p := newFixture(t)
 	p.lending("old")

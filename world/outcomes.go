@@ -13,8 +13,9 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Outcomes are the numbers by which a world measures how it went, by name, for example the number of fish caught. A
-// document contains them in its member "outcomes". Generations of agents are compared by them.
+// Outcomes are the numbers, by name, with which a world measures how a simulation went, for example the number of fish
+// caught. A document contains them in its member "outcomes". They are the basis of comparisons between generations of
+// agents.
 type Outcomes map[string]float64
 
 // Measurer is an optional interface of [Rules] that measure how a simulation went.
@@ -36,7 +37,8 @@ func reservedNames() []string {
 		"duration_seconds", "ticks", "sim_seconds", "checkpoints", "tokens_in", "tokens_out", "reproducible", "why_not_reproducible"}
 }
 
-// Check returns an error for a name or a number that no table can have. The error has [segno.KindInvalid].
+// Check returns an error for a name or a number that cannot be in the table of outcomes. The error has
+// [segno.KindInvalid].
 func (o Outcomes) Check() error {
 	invalid := func(name, format string, args ...any) error {
 		return segno.Errorf(segno.KindInvalid, "read outcomes", name, format, args...).WithHint("see the member outcomes in docs/worlds.md")

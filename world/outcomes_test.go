@@ -82,8 +82,8 @@ func TestOutcomesOfASimulation(t *testing.T) {
 	}
 }
 
-// TestDocumentsWithoutOutcomes loads documents of an earlier version of the rules. They are unchanged when they are
-// saved again. After the next change they have outcomes.
+// TestDocumentsWithoutOutcomes loads documents of an earlier version of the rules. A document stays the same if it is
+// saved again without a change. After the next change, it has outcomes.
 func TestDocumentsWithoutOutcomes(t *testing.T) {
 	old := newCounter("")
 	if err := old.Advance(t.Context(), time.Second); err != nil {
@@ -105,7 +105,7 @@ func TestDocumentsWithoutOutcomes(t *testing.T) {
 	}
 }
 
-// TestUnusableOutcomes checks that each snapshot with such outcomes returns an error.
+// TestUnusableOutcomes checks that each snapshot with unusable outcomes returns an error.
 func TestUnusableOutcomes(t *testing.T) {
 	for _, name := range []string{"Ticks", "ticks", "infinite", "a-b", "1st", strings.Repeat("x", 41)} {
 		w := newCounter(name)

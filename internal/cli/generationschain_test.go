@@ -23,12 +23,12 @@ import (
 	"github.com/dalsegno/segno/world"
 )
 
-// chainRun is one run of an example, whose chain is checked.
+// chainRun is one run of an example. The test checks its chain.
 type chainRun struct {
 	*experiment
 	*generation.Experiment
 	began    time.Time
-	left     map[string]string // the memory of agents, by the path in a row at the time of reading
+	left     map[string]string // the memories of agents when the test read a row, by the path in the row
 	outcomes []string          // the columns of the world
 }
 
@@ -121,7 +121,7 @@ func (x *chainRun) goBack(g int) {
 		x.t.Fatalf("generation %d has no checkpoint: %v", g, err)
 	}
 	x.mustRun("--keep", keepAll, "--resume-from", archives[0])
-	for path, memory := range x.left { // rows that were read earlier must still be correct
+	for path, memory := range x.left { // rows that the test read earlier must still be correct
 		if now := x.memory(path); now != memory {
 			x.t.Errorf("%s had the memory\n%s\nand has\n%s", path, memory, now)
 		}
@@ -235,7 +235,7 @@ func (x *chainRun) check() {
 // below returns a path in the directory of the runs.
 func (x *chainRun) below(path string) string { return filepath.Join(x.dir, "runs", path) }
 
-// memory returns the notes of an agent: one line for each turn of it and of its predecessors.
+// memory returns the notes of an agent, one line for each turn of the agent and of its predecessors.
 func (x *chainRun) memory(workspace string) string {
 	data, err := os.ReadFile(filepath.Join(x.below(workspace), memoryFile))
 	if err != nil && !os.IsNotExist(err) {
@@ -322,7 +322,7 @@ func (x *chainRun) checkWorld(where string, row map[string]string, dir string) {
 // ticksOf returns the ticks in the name of an archive.
 func ticksOf(archive string) int {
 	_, text, _ := strings.Cut(filepath.Base(archive), "-t")
-	n, _ := strconv.Atoi(strings.TrimSuffix(text, ".ckpt")) // 0 for another name, which a comparison then finds
+	n, _ := strconv.Atoi(strings.TrimSuffix(text, ".ckpt")) // 0 for any other name, so that the comparison fails
 	return n
 }
 

@@ -45,14 +45,14 @@ With --dry-run nothing is written, and damage is exit code 6.`,
 	return c
 }
 
-// healResult is the result of heal.
+// healResult is the JSON output of segno heal.
 type healResult struct {
 	Agent    string               `json:"agent"`
 	Session  segno.SessionID      `json:"session"`
 	Path     string               `json:"path"`
 	Findings []transcript.Finding `json:"findings"`
-	Reads    transcript.Reading   `json:"reads"`  // what the agent reads of the session
-	Healed   *healedItem          `json:"healed"` // null if nothing was written
+	Reads    transcript.Reading   `json:"reads"`  // the part of the session that the agent reads
+	Healed   *healedItem          `json:"healed"` // null if heal wrote no copy
 
 	PathBytes []byte `json:"path_bytes,omitempty"`
 }
@@ -65,7 +65,7 @@ type healedItem struct {
 	Dir     string          `json:"dir"`
 	Command []string        `json:"command"`
 
-	Reads transcript.Reading `json:"reads"` // what the agent reads of the copy
+	Reads transcript.Reading `json:"reads"` // the part of the copy that the agent reads
 
 	PathBytes []byte `json:"path_bytes,omitempty"`
 	DirBytes  []byte `json:"dir_bytes,omitempty"`
@@ -117,8 +117,8 @@ func (a *app) runHeal(ctx context.Context, name string, dry bool, o transcript.L
 		WithHint("run 'segno heal " + again + "' to repair a copy")
 }
 
-// healSession repairs a copy of a session. The timeline has the workspace of its directory if that is
-// known.
+// healSession writes a repaired copy of a session. The timeline has the workspace of the session's
+// directory if that workspace is known.
 func (a *app) healSession(ctx context.Context, d local.SessionDetail, o transcript.LintOptions) (timeline.Healed, error) {
 	store, err := a.openOrMakeStore(ctx)
 	if err != nil {
@@ -135,8 +135,9 @@ func (a *app) healSession(ctx context.Context, d local.SessionDetail, o transcri
 }
 
 // sessionToHeal returns the session with an id, a prefix of an id, or a path. Its directory is the
-// current one if its transcript is too damaged to show one, if that directory is gone, or if the
-// project was moved here together with its transcripts.
+// one that its transcript records. It is the current directory if the transcript is too damaged to
+// record one, if the recorded directory is gone, or if the project was moved here together with its
+// transcripts.
 func (a *app) sessionToHeal(ctx context.Context, place local.Place, name string) (d local.SessionDetail, err error) {
 	if d.FoundSession, err = a.sessionFile(ctx, place, name); err != nil {
 		return d, err
@@ -154,17 +155,17 @@ func (a *app) sessionToHeal(ctx context.Context, place local.Place, name string)
 	return d, nil
 }
 
-// isSessionOf reports whether Claude Code finds a transcript if it runs in a directory.
+// isSessionOf reports whether Claude Code, when it runs in dir, finds the transcript at path.
 func isSessionOf(path, dir string) bool {
 	return filepath.Base(filepath.Dir(path)) == claude.Slug(dir)
 }
 
-// isPath reports whether the name of a session is the path of its transcript.
+// isPath reports whether the user named a session by the path of its transcript.
 func isPath(name string) bool {
 	return strings.ContainsRune(name, filepath.Separator) || strings.HasSuffix(name, ".jsonl")
 }
 
-// sessionFile returns the session with a name that an agent has, or the transcript at a path.
+// sessionFile returns the transcript at a path, or the session of an agent with the id or the prefix name.
 func (a *app) sessionFile(ctx context.Context, place local.Place, name string) (local.FoundSession, error) {
 	if !isPath(name) {
 		return a.sessionNamed(ctx, place, nil, name)
@@ -214,8 +215,8 @@ func (a *app) writeHealed(p *printer, res healResult) {
 	p.linef("to continue there:\n  %s", a.runIn(res.Healed.Dir, res.Healed.Command))
 }
 
-// readsText describes how much of a session its agent reads. Other messages are where the agent leaves
-// them out, or elsewhere.
+// readsText describes how much of a session its agent reads, and why it does not read the other messages.
+// elsewhere is one more possible reason, or "".
 func readsText(agent string, r transcript.Reading, elsewhere string) string {
 	switch {
 	case r.Refusal != "":
@@ -231,5 +232,5 @@ func agentName(agent string) string {
 	return map[string]string{claude.Agent: "Claude Code", codex.Agent: "Codex"}[agent]
 }
 
-// maxFindings is how many findings are shown to a person.
+// maxFindings is the number of findings that heal prints without --json.
 const maxFindings = 50

@@ -36,26 +36,26 @@ on. Sessions with recorded turns are kept at the end of each turn anyway.`,
 	return c
 }
 
-// keepResult is the result of keep.
+// keepResult is the JSON output of segno keep.
 type keepResult struct {
-	Kept      []keptItem `json:"kept"`      // the sessions with something new
-	Unchanged int        `json:"unchanged"` // sessions that were kept already
+	Kept      []keptItem `json:"kept"`      // the sessions with new records
+	Unchanged int        `json:"unchanged"` // sessions that the store already had
 	Empty     int        `json:"empty"`     // sessions without a conversation
-	Open      int        `json:"open"`      // sessions with an open turn, whose end keeps them
+	Open      int        `json:"open"`      // sessions with an open turn; the end of the turn will keep them
 	Failed    []string   `json:"failed"`    // why sessions could not be kept
 }
 
-// keptItem is a session that was kept.
+// keptItem is a session from which segno has kept new records.
 type keptItem struct {
 	Agent   string          `json:"agent"`
 	Session segno.SessionID `json:"session"`
 	Thread  segno.ThreadID  `json:"thread"`
-	Turns   int             `json:"turns"` // new ones
-	Bytes   int64           `json:"bytes"` // new ones
-	Notes   []string        `json:"notes"` // what could not be kept of it
+	Turns   int             `json:"turns"` // new turns
+	Bytes   int64           `json:"bytes"` // new bytes
+	Notes   []string        `json:"notes"` // the parts that could not be kept
 }
 
-// runKeep keeps the sessions that names name, or all.
+// runKeep keeps the named sessions, or all sessions if there are no names.
 func (a *app) runKeep(ctx context.Context, names []string) error {
 	store, err := a.openOrMakeStore(ctx)
 	if err != nil {
@@ -68,7 +68,7 @@ func (a *app) runKeep(ctx context.Context, names []string) error {
 	}
 	res := keepResult{Kept: []keptItem{}, Failed: []string{}}
 	for _, err := range skipped {
-		if segno.KindOf(err) != segno.KindInvalid { // such a file is no session
+		if segno.KindOf(err) != segno.KindInvalid { // KindInvalid: the file is not a session
 			res.Failed = append(res.Failed, err.Error())
 		}
 	}
@@ -109,8 +109,8 @@ func (a *app) runKeep(ctx context.Context, names []string) error {
 		WithHint("run 'segno keep' for each of them to see why")
 }
 
-// sessionsToKeep returns the sessions that names name, or all if there are no names, and what cannot
-// be read.
+// sessionsToKeep returns the named sessions, or all if there are no names. skipped has an error for each
+// session that cannot be read.
 func (a *app) sessionsToKeep(ctx context.Context, store *local.Store, names []string) (found []local.FoundSession, skipped []error, err error) {
 	place := store.Place()
 	if len(names) == 0 {
@@ -133,8 +133,8 @@ func (a *app) sessionsToKeep(ctx context.Context, store *local.Store, names []st
 	return found, nil, nil
 }
 
-// requests returns the sessions that may have something new, and counts the others. Sessions that the user named are
-// compared with the store in any case.
+// requests returns the sessions that may have new records, and counts the others. A session that the user named is
+// always compared with the store.
 func (res *keepResult) requests(ctx context.Context, store *local.Store, details []local.SessionDetail, all bool) (out []timeline.KeepRequest) {
 	for _, s := range slices.Backward(details) { // the source of a fork is older
 		switch {
@@ -155,7 +155,7 @@ func (res *keepResult) requests(ctx context.Context, store *local.Store, details
 func (res *keepResult) add(r timeline.KeepRequest, k timeline.Kept, err error) {
 	switch {
 	case segno.KindOf(err) == segno.KindNotFound && err != nil:
-		res.Empty++ // it has no conversation, or the agent has deleted it meanwhile
+		res.Empty++ // it has no conversation, or the agent has deleted it since the listing
 		return
 	case err != nil:
 		res.Failed = append(res.Failed, err.Error())

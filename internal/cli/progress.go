@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// showAfter is the duration of a scan without a progress bar, which would only flicker.
+// showAfter is how long a scan runs before a progress bar appears. The bar of a shorter scan would only flicker.
 const showAfter = 300 * time.Millisecond
 
-// progressBar shows on standard error how far a long operation is.
+// progressBar shows the progress of a long operation on standard error.
 type progressBar struct {
 	app   *app
 	on    bool
 	start time.Time
-	verb  string // "packing", of a transfer; "" is a scan
-	unit  string // what is counted; "" is bytes
+	verb  string // names a transfer, such as "packing"; "" for a scan
+	unit  string // the unit of the count; "" for bytes
 
 	mu    sync.Mutex
 	last  time.Time
@@ -26,7 +26,8 @@ func (a *app) progress() *progressBar {
 	return &progressBar{app: a, on: terminal(a.Stderr) && a.Getenv("TERM") != "dumb", start: time.Now()}
 }
 
-// transfer replaces the bar by one for an operation whose size is known, and returns its update.
+// transfer replaces the bar by the bar of an operation whose size is known. It returns the function that updates the
+// new bar.
 func (a *app) transfer(verb string) func(done, total int64) {
 	a.bar.erase()
 	a.bar = a.progress()
@@ -34,8 +35,8 @@ func (a *app) transfer(verb string) func(done, total int64) {
 	return a.bar.update
 }
 
-// count replaces the bar by one for an operation on a known number of things, and returns its update. Without a
-// terminal, the update prints a line for each thousand of them.
+// count is transfer for an operation on a known number of items. If standard error is not a terminal, the returned
+// function prints a line for each thousand items.
 func (a *app) count(verb, unit string) func(done, total int64) {
 	update := a.transfer(verb)
 	a.bar.unit = unit
@@ -87,7 +88,7 @@ func (b *progressBar) erase() {
 	}
 }
 
-// stop erases the bar and shows none from now on: another program draws the screen.
+// stop erases the bar permanently, because from now on another program draws the screen.
 func (b *progressBar) stop() {
 	if b == nil {
 		return

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// While a scan still finds files, its total grows: a percentage would jump back and forth,
-// and reach 100 % in the middle.
+// TestProgressPretendsNoTotal checks that a scan shows no percentage. Its total grows while it
+// finds files, so a percentage would jump back and forth, and reach 100 % in the middle.
 func TestProgressPretendsNoTotal(t *testing.T) {
 	var out bytes.Buffer
 	a := &app{Env: Env{Stderr: &out}}
 	b := &progressBar{app: a, on: true, start: time.Now().Add(-time.Minute)}
-	b.update(5<<20, 5<<20) // all that is known so far
+	b.update(5<<20, 5<<20) // the scan has read all files that it has found so far
 	b.last = time.Time{}
 	b.update(6<<20, 60<<20)
 	if got := out.String(); got != "\r\x1b[Kscanning: "+size(5<<20)+" read\r\x1b[Kscanning: "+size(6<<20)+" read" {
@@ -27,7 +27,7 @@ func TestProgressPretendsNoTotal(t *testing.T) {
 	}
 }
 
-// TestAStoppedBarLeavesTheScreenAlone checks that no scan draws into the screen of the chat.
+// TestAStoppedBarLeavesTheScreenAlone checks that no scan draws on the screen of the chat.
 func TestAStoppedBarLeavesTheScreenAlone(t *testing.T) {
 	var out bytes.Buffer
 	b := &progressBar{app: &app{Env: Env{Stderr: &out}}, on: true, start: time.Now().Add(-time.Minute)}
@@ -41,7 +41,7 @@ func TestAStoppedBarLeavesTheScreenAlone(t *testing.T) {
 	}
 }
 
-// TestALongCountPrintsLines counts without a terminal, and then on one.
+// TestALongCountPrintsLines counts without a terminal, and then on a terminal.
 func TestALongCountPrintsLines(t *testing.T) {
 	var out bytes.Buffer
 	a := &app{Env: Env{Stderr: &out, Getenv: func(string) string { return "" }}}

@@ -29,9 +29,10 @@ func Signalled(ctx context.Context) context.Context {
 // processes that they started, or remove what they have written.
 var lingering = [...]string{"acp", "agent", "chat", "hook", "keep", "pack", "pause", "resume", "run", "serve", "unpack", "wake", "web"}
 
-// endWhenBlocked ends the process if a verb goes on for most of a second after a signal:
-// it is blocked in a system call. The state is then as after kill -9: the move is done,
-// not done, or completed by the next command. stop ends the watch.
+// endWhenBlocked ends the process if a verb still runs most of a second after a signal,
+// because the verb is then blocked in a system call. The state is the same as after
+// kill -9: a move is done, is not done, or is completed by the next command. stop ends
+// the watch.
 func endWhenBlocked(ctx context.Context, c *cobra.Command) (stop func()) {
 	if slices.Contains(lingering[:], c.Name()) {
 		return func() {}
@@ -39,8 +40,8 @@ func endWhenBlocked(ctx context.Context, c *cobra.Command) (stop func()) {
 	return event.Watch(ctx, 0, func(event.Reason) { os.Exit(exitCancelled) }).Stop
 }
 
-// ignoreBrokenPipe makes a write to a closed pipe return EPIPE instead of killing the process
-// with SIGPIPE. A command that does more than print would be killed in the middle of its work.
+// ignoreBrokenPipe makes a write to a closed pipe return EPIPE. Otherwise SIGPIPE would kill a command that
+// does more than print in the middle of its work.
 func ignoreBrokenPipe() (stop func()) {
 	pipes := make(chan os.Signal, 1)
 	signal.Notify(pipes, syscall.SIGPIPE)

@@ -2,8 +2,9 @@
 // allocates nothing and returns places in the line, so that a caller can replace one value
 // and keep every other byte as it was.
 //
-// The functions accept exactly what encoding/json accepts, including bytes that are not
-// UTF-8 in strings, and nest at most 10,000 deep. They never read behind the input. Callers that want all of a document decoded use encoding/json.
+// The functions accept exactly the texts that encoding/json accepts, including strings with
+// bytes that are not UTF-8. Like encoding/json, they accept a nesting depth of at most 10,000.
+// They never read behind the input. To decode a whole document, use encoding/json.
 package jsonscan
 
 import (
@@ -13,14 +14,14 @@ import (
 	"unicode/utf8"
 )
 
-// Span is a part of a line, from its first byte to the one behind its last. The zero Span
-// stands for a value that is absent.
+// Span is a part of a line, from the offset of its first byte to the offset behind its last
+// one. The zero Span stands for an absent value.
 type Span struct{ From, To int }
 
 // IsZero reports whether the value is absent.
 func (s Span) IsZero() bool { return s.To == 0 }
 
-// Of returns the bytes of line in s, nil if s is zero.
+// Of returns the bytes of line that s spans, or nil if s is zero.
 func (s Span) Of(line []byte) []byte {
 	if s.IsZero() {
 		return nil
@@ -36,9 +37,9 @@ func Valid(data []byte) bool {
 }
 
 // Members calls visit for each member of the object that begins at data[at], in order. key
-// is the raw text of the key, escapes included. end is the byte behind the
-// object. If data[at] begins no well-formed object, ok is false and end is the place of
-// the error; visit was called for the members before it.
+// is the raw text of the key, with its escapes. end is the offset behind the object. If the
+// object is not well-formed, ok is false and end is the offset of the error. Members has
+// then called visit for the members before the error.
 func Members(data []byte, at int, visit func(key []byte, value Span)) (end int, ok bool) {
 	if at >= len(data) || data[at] != '{' {
 		return at, false
@@ -47,7 +48,7 @@ func Members(data []byte, at int, visit func(key []byte, value Span)) (end int, 
 }
 
 // Elements calls visit for each element of the array that begins at data[at], in order. It
-// calls visit for nothing if no array begins there.
+// does not call visit if no array begins there.
 func Elements(data []byte, at int, visit func(Span)) { elements(data, at, false, visit) }
 
 // ElementsOfValid is Elements for data that Members or Valid has accepted. It takes a fraction of the time.
@@ -59,9 +60,9 @@ func elements(data []byte, at int, trust bool, visit func(Span)) {
 	}
 }
 
-// Find returns the place of a value inside the object at in, by the keys that lead to it.
-// It is zero if there is none. Of members with the same key the last one counts, as in
-// encoding/json and in JavaScript.
+// Find returns the span of the value at a path of keys inside the object at in. The span is
+// zero if there is no such value. If several members have the same key, the last one
+// counts, as in encoding/json and in JavaScript.
 func Find(data []byte, in Span, path ...string) Span { return find(data, in, false, path) }
 
 // FindInValid is Find for data that Members or Valid has accepted. It takes a fraction of the time.
@@ -102,7 +103,7 @@ func RawText(value []byte) []byte {
 // Text decodes a string value. It returns "" for a value of another type.
 func Text(value []byte) string { return Unescape(RawText(value)) }
 
-// Unescape decodes the escapes of a [RawText]. It replaces bytes that are not UTF-8.
+// Unescape decodes the escapes in the result of [RawText]. It replaces bytes that are not UTF-8 by U+FFFD.
 func Unescape(raw []byte) string {
 	text := string(raw)
 	if strings.IndexByte(text, '\\') < 0 && utf8.ValidString(text) {

@@ -10,7 +10,7 @@ import (
 	"github.com/dalsegno/segno/internal/jsonscan"
 )
 
-// texts are values, texts that are almost values, and nesting at the limit.
+// texts returns valid values, texts that are almost values, and values with nesting at the limit.
 func texts() []string {
 	out := []string{"", " ", "null", "nul", "true ", "falsey", `"a"`, `"a`, `"\u00e9\n\/"`, `"\u00g9"`, `"\x"`, "\"\x01\"", "\"\xff\"", `"\`,
 		"0", "-0", "01", "-", "1.", "1.5e+3", "1e", "1E-", ".5", "+1", "1 2", "{}", "[ ]", "[1,]", "[,1]", `{"a":1,}`, `{"a" : [ {"b":null} ] }`,
@@ -23,8 +23,8 @@ func texts() []string {
 	return append(out, strings.Repeat("[", 1<<20))
 }
 
-// FuzzScan compares with encoding/json: the same texts are valid, and the members and
-// elements of a document are the same.
+// FuzzScan compares the package with encoding/json. Both must accept the same texts, and
+// find the same members and elements in a document.
 func FuzzScan(f *testing.F) {
 	for _, text := range texts() {
 		f.Add([]byte(text))
@@ -45,7 +45,8 @@ func FuzzScan(f *testing.F) {
 		if object := valid && data[at] == '{'; object != (ok && jsonscan.SkipSpace(data, end) == len(data)) || !valid && end > len(data) {
 			t.Fatalf("%.99q: an object: %v, %v until %d", data, object, ok, end)
 		}
-		trusted := jsonscan.FindInValid(data, jsonscan.Span{From: at, To: len(data)}, "a", "b") // it stays within the data
+		// FindInValid must not read beyond the data, even if they are invalid.
+		trusted := jsonscan.FindInValid(data, jsonscan.Span{From: at, To: len(data)}, "a", "b")
 		if !valid {
 			return
 		}

@@ -9,8 +9,8 @@ import (
 // maxDepth is how deep objects and arrays may nest, as in encoding/json.
 const maxDepth = 10_000
 
-// The functions below step over the token that begins at b[i]. They return the place behind it, or
-// the place of the error and false.
+// The functions below step over the token that begins at b[i]. They return the offset behind the token and
+// true, or the offset of the error and false.
 
 // scanValue steps over a value. depth is how many objects and arrays are around it. If the caller trusts the input to be
 // valid, the texts of strings are not validated.
@@ -35,11 +35,11 @@ func scanValue(b []byte, i, depth int, trust bool) (int, bool) {
 	}
 }
 
-// scanList steps over an object or an array. It calls visit, unless that is nil, for each
-// member or element; key is the text between the quotes of a member's key.
+// scanList steps over an object or an array. Unless visit is nil, scanList calls it for each
+// member or element. key is the text between the quotes of a member's key.
 func scanList(b []byte, i, depth int, trust bool, visit func(key, value Span)) (int, bool) {
 	open := b[i]
-	closing := open + 2 // in ASCII, of both kinds of brackets
+	closing := open + 2 // '}' is '{' + 2 and ']' is '[' + 2 in ASCII
 	if depth == maxDepth {
 		return i, false
 	}
@@ -75,7 +75,7 @@ func scanList(b []byte, i, depth int, trust bool, visit func(key, value Span)) (
 	}
 }
 
-// scanKey steps over a key, its colon and the white space behind that. key is the text
+// scanKey steps over a key, its colon and the white space behind the colon. key is the text
 // between the quotes.
 func scanKey(b []byte, i int, trust bool) (key Span, next int, ok bool) {
 	if i >= len(b) || b[i] != '"' {
@@ -99,8 +99,8 @@ func scanText(b []byte, i int, trust bool) (int, bool) {
 	return scanString(b, i)
 }
 
-// skipString is scanString for a text that is known to be valid. It finds the closing quote, which has an even number of
-// backslashes before it.
+// skipString is scanString for a text that is known to be valid. It looks only for the closing quote, which is the
+// first quote behind an even number of backslashes.
 func skipString(b []byte, i int) (int, bool) {
 	for start := i; ; {
 		n := bytes.IndexByte(b[i:], '"')
@@ -148,15 +148,15 @@ func scanString(b []byte, i int) (int, bool) {
 	}
 }
 
-// special marks, by its highest bit, the first byte of eight that is a quote, a backslash
-// or a control character. The marks behind the first may be wrong.
+// special sets the highest bit of the first of eight bytes that is a quote, a backslash or a
+// control character. Marks behind the first one may be wrong.
 func special(w uint64) uint64 {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	quote, slash := w^ones*'"', w^ones*'\\'
 	return (((w - ones*' ') &^ w) | ((quote - ones) &^ quote) | ((slash - ones) &^ slash)) & tops
 }
 
-// escapeLength returns the length of the escape behind a backslash, 0 if it is malformed.
+// escapeLength returns the length of the escape behind a backslash, or 0 if the escape is malformed.
 func escapeLength(b []byte) int {
 	switch {
 	case len(b) == 0:

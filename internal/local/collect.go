@@ -50,8 +50,8 @@ func (s *Store) collectLocked(ctx context.Context, p segno.CollectPolicy,
 	return collect(ctx, p)
 }
 
-// packsLock is the lock of operations that move objects between packs, or that must not see objects
-// move.
+// packsLock is the lock of operations that move objects between packs, and of operations during which
+// objects must not move.
 const packsLock = "packs"
 
 // CompressAll compresses the objects that large first snapshots stored uncompressed. No hook waits
@@ -67,7 +67,8 @@ func (s *Store) CompressAll(ctx context.Context) error {
 
 // CompressSome compresses one pack of the objects that a large first snapshot stored uncompressed,
 // which takes about 45 ms of one core. The proxy and commands call it after they have answered, and
-// a hook calls it when the turn is recorded, before it answers the agent. It does nothing if another process holds the lock of the packs or the store.
+// a hook calls it when the turn is recorded, before it answers the agent. It does nothing if another
+// process holds the lock of the packs or of the store.
 func (s *Store) CompressSome(ctx context.Context) error {
 	if s.readOnly {
 		return nil
@@ -85,7 +86,7 @@ func (s *Store) CompressSome(ctx context.Context) error {
 	return err
 }
 
-// Check implements [segno.Checker]. No other process moves objects between packs meanwhile.
+// Check implements [segno.Checker]. While it runs, no other process moves objects between packs.
 func (s *Store) Check(ctx context.Context, p segno.CheckPolicy, report func(error) bool) (segno.Checked, error) {
 	if !s.readOnly {
 		unlock, err := s.Spool().Lock(ctx, packsLock)
@@ -98,8 +99,8 @@ func (s *Store) Check(ctx context.Context, p segno.CheckPolicy, report func(erro
 }
 
 // completeAllPending commits the deferred commits of every workspace and completes its interrupted
-// moves. Objects that a deferred commit staged are not reachable before. It returns the ids of the
-// workspaces.
+// moves. Until then, no commit reaches the objects that a deferred commit staged. completeAllPending
+// returns the ids of the workspaces.
 func (s *Store) completeAllPending(ctx context.Context) (ids []segno.WorkspaceID, err error) {
 	var all []segno.WorkspaceRecord // the list is complete before the store is written
 	for rec, err := range s.FindWorkspaces(ctx, nil, 0, 0) {
@@ -112,7 +113,9 @@ func (s *Store) completeAllPending(ctx context.Context) (ids []segno.WorkspaceID
 		ids = append(ids, rec.ID)
 		t, err := s.Timeline(rec, nil)
 		if kind := segno.KindOf(err); kind == segno.KindNotFound || kind == segno.KindRefused {
-			continue // the directory is gone or another user's; the timelines of other workspaces commit its deferred commits
+			// The directory is gone or belongs to another user. The timelines of other workspaces commit its
+			// deferred commits.
+			continue
 		}
 		if err == nil {
 			err = t.CompletePending(ctx)
@@ -149,8 +152,8 @@ func (s *Store) keepOpenTurns(ctx context.Context, p *segno.CollectPolicy) error
 	return nil
 }
 
-// keepBases adds the bases to the policy that are newer than the newest commit about their workspace, and
-// removes the others.
+// keepBases adds to the policy the bases that are newer than the newest commit about their workspace. It
+// removes the other bases.
 func (s *Store) keepBases(ctx context.Context, p *segno.CollectPolicy) error {
 	bases, err := s.Spool().Bases(ctx)
 	if err != nil {
@@ -171,8 +174,8 @@ func (s *Store) keepBases(ctx context.Context, p *segno.CollectPolicy) error {
 	return nil
 }
 
-// keepCutSessions adds the transcripts of sessions that were cut and not prompted yet to the
-// policy.
+// keepCutSessions adds to the policy the transcripts of sessions that segno has cut and that the user has
+// not prompted yet.
 func (s *Store) keepCutSessions(ctx context.Context, p *segno.CollectPolicy) error {
 	for t, err := range s.Threads(ctx, segno.ThreadQuery{}) {
 		if err != nil {

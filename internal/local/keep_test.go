@@ -25,7 +25,7 @@ func requestFor(i int) timeline.KeepRequest {
 	return timeline.KeepRequest{Agent: claude.Agent, Source: segno.Source{Session: segno.SessionID(sessionID(i))}}
 }
 
-// keepAll keeps sessions and returns a line for each. A session is durable when its line is made.
+// keepAll keeps sessions and returns a line for each. A session is durable when keepAll adds its line.
 func keepAll(t testing.TB, store *local.Store, requests ...timeline.KeepRequest) (lines []string) {
 	t.Helper()
 	ctx := context.Background()
@@ -44,8 +44,8 @@ func keepAll(t testing.TB, store *local.Store, requests ...timeline.KeepRequest)
 	return lines
 }
 
-// TestManySessionsAreKeptTogether keeps in one call a session, a fork of it, an empty one, the first again, and one with a
-// thread that the user deleted.
+// TestManySessionsAreKeptTogether keeps several sessions in one call: a session, a fork of it, an empty session, the
+// first session again, and a session whose thread the user deleted.
 func TestManySessionsAreKeptTogether(t *testing.T) {
 	ctx := context.Background()
 	p := writeSessions(t, 4, 2)
@@ -87,8 +87,9 @@ func TestManySessionsAreKeptTogether(t *testing.T) {
 	}
 }
 
-// TestEveryFailureOfKeepingAndMoving fails each disk operation while sessions are kept and one is moved. The sources stay
-// as they were, a session that was reported as kept is in the store, and the next call stores the missing turns.
+// TestEveryFailureOfKeepingAndMoving fails each disk operation while segno keeps sessions and moves one of them. The
+// sources stay unchanged, each session that was reported as kept is in the store, and the next call stores the missing
+// turns.
 func TestEveryFailureOfKeepingAndMoving(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -127,10 +128,11 @@ func (f writingFile) Write(data []byte) (int, error) {
 	return f.File.Write(data)
 }
 
-// TestASessionIsWrittenWhileItIsMoved has another process continue a session while it is copied. Nothing is moved.
+// TestASessionIsWrittenWhileItIsMoved has another process continue a session while segno copies it. segno then moves
+// nothing.
 func TestASessionIsWrittenWhileItIsMoved(t *testing.T) {
 	ctx := context.Background()
-	const turns = 1000 // more than is written at once
+	const turns = 1000 // more than one write of the copy takes
 	p := writeSessions(t, 1, turns)
 	to := filepath.Join(t.TempDir(), "to")
 	source := filepath.Join(p.Claude, "projects", claude.Slug("/srv/project-0"), sessionID(0)+".jsonl")
@@ -215,7 +217,7 @@ func keepAndMove(t *testing.T, faults *faultfs.Faults) {
 		t.Errorf("a failed operation was not reported: %v", faults.Trace()[len(faults.Trace())-1])
 	}
 	after := readAll(t, p.Claude)
-	maps.DeleteFunc(after, func(path, _ string) bool { // a full disk may keep a hidden file from being removed
+	maps.DeleteFunc(after, func(path, _ string) bool { // on a full disk, segno may fail to remove a hidden file
 		return faults.Forever && strings.HasPrefix(filepath.Base(path), ".segno-")
 	})
 	for path, text := range before {

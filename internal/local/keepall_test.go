@@ -23,23 +23,23 @@ import (
 	"github.com/dalsegno/segno/transcript/claude"
 )
 
-// manySessions is enough for the paths that serve many sessions at once.
+// manySessions is large enough for the code paths that handle many sessions at once.
 const manySessions = 70
 
-// writeOldSessions is writeSessions for a place whose clock makes the sessions old enough to be remembered.
+// writeOldSessions is writeSessions for a place whose clock makes the sessions old enough for the index.
 func writeOldSessions(t testing.TB, n, turns int) local.Place {
 	p := writeSessions(t, n, turns)
 	p.Now = func() time.Time { return time.Now().Add(time.Hour) }
 	return p
 }
 
-// pathOf returns the transcript of a session of writeSessions.
+// pathOf returns the path of the transcript of session i of writeSessions.
 func pathOf(p local.Place, i int) string {
 	return filepath.Join(p.Claude, "projects", claude.Slug(fmt.Sprintf("/srv/project-%d", i%100)), sessionID(i)+".jsonl")
 }
 
-// keepChanged keeps, as the command does, the sessions that have something new, and returns a line for each. Before it
-// reports a session, it calls done.
+// keepChanged keeps the sessions that have new records, as the command does, and returns a line for each. It calls done
+// for a session before it adds the line.
 func keepChanged(ctx context.Context, p local.Place, done func(r timeline.KeepRequest)) (lines []string, err error) {
 	store, err := p.Open(ctx)
 	if err != nil {
@@ -66,7 +66,7 @@ func keepChanged(ctx context.Context, p local.Place, done func(r timeline.KeepRe
 			line += " " + segno.KindOf(err).String()
 		}
 		if done(r); err == nil && k.Turns+int(k.Bytes) == 0 {
-			return // nothing new
+			return // the session has no new records
 		}
 		lines = append(lines, line)
 	})
@@ -109,7 +109,7 @@ func wantAllKept(t testing.TB, p local.Place, sessions, turns int) {
 	}
 }
 
-// TestASecondKeepOfAllWritesNothing keeps many sessions twice. The second time each file of the store stays as it is.
+// TestASecondKeepOfAllWritesNothing keeps many sessions twice. The second time, it changes no file of the store.
 func TestASecondKeepOfAllWritesNothing(t *testing.T) {
 	p := writeOldSessions(t, manySessions, 2)
 	if got := mustKeepChanged(t, p); len(got) != manySessions {
@@ -131,14 +131,14 @@ func TestASecondKeepOfAllWritesNothing(t *testing.T) {
 	wantAllKept(t, p, manySessions, 2)
 }
 
-// otherTurn returns a session of two turns with another last turn of the same size.
+// otherTurn returns session i with two turns, of which the last one has other text of the same size.
 func otherTurn(i int) string {
 	text := strings.ReplaceAll(transcriptOf(sessionID(i), fmt.Sprintf("/srv/project-%d", i), 2), "prompt 1", "PROMPT 1")
 	return strings.NewReplacer("-u1", "-U1", "-a1", "-A1").Replace(text)
 }
 
-// TestAnotherTurnOfTheSameSizeIsKept replaces the last turn of sessions by another one: soon after they were kept, so
-// that their file's times may not have moved, and after the index was lost.
+// TestAnotherTurnOfTheSameSizeIsKept replaces the last turn of sessions by another one of the same size. It does so
+// soon after the sessions were kept, when the times of their files may not change, and after the index was lost.
 func TestAnotherTurnOfTheSameSizeIsKept(t *testing.T) {
 	for _, isYoung := range []bool{true, false} {
 		p := writeOldSessions(t, manySessions, 2)
@@ -195,25 +195,25 @@ func TestAChangedSessionIsRead(t *testing.T) {
 	}
 	mustKeepChanged(t, p)
 
-	write(pathOf(p, 0), textOf(0, 3)) // it has grown
-	write(pathOf(p, 1), textOf(1, 3)) // it has grown, and its time is set back
+	write(pathOf(p, 0), textOf(0, 3)) // grows
+	write(pathOf(p, 1), textOf(1, 3)) // grows, and gets its old time again
 	setTime(pathOf(p, 1), old)
-	write(pathOf(p, 2), other(2)) // it has other content of the same size
-	write(pathOf(p, 3), other(3)) // and the same time
+	write(pathOf(p, 2), other(2)) // gets other content of the same size
+	write(pathOf(p, 3), other(3)) // the same, and gets its old time again
 	setTime(pathOf(p, 3), old)
-	write(pathOf(p, 4)+".new", other(4)) // and another inode
+	write(pathOf(p, 4)+".new", other(4)) // the same, in a file with another inode
 	setTime(pathOf(p, 4)+".new", old)
 	if err := os.Rename(pathOf(p, 4)+".new", pathOf(p, 4)); err != nil {
 		t.Fatal(err)
 	}
-	write(pathOf(p, 5), textOf(5, 2)) // it is written again as it was
+	write(pathOf(p, 5), textOf(5, 2)) // is written again with the same content
 	if err := os.Remove(pathOf(p, 6)); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Mkdir(filepath.Dir(pathOf(p, manySessions)), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	write(pathOf(p, manySessions), textOf(manySessions, 2)) // a new one
+	write(pathOf(p, manySessions), textOf(manySessions, 2)) // is new
 	store, err := p.Open(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -238,7 +238,7 @@ func TestAChangedSessionIsRead(t *testing.T) {
 	}
 }
 
-// TestADamagedIndexOfSessionsIsNotUsed changes the file that remembers the sessions.
+// TestADamagedIndexOfSessionsIsNotUsed damages the file of the index of sessions.
 func TestADamagedIndexOfSessionsIsNotUsed(t *testing.T) {
 	p := writeOldSessions(t, manySessions, 2)
 	mustKeepChanged(t, p)
@@ -261,7 +261,8 @@ func TestADamagedIndexOfSessionsIsNotUsed(t *testing.T) {
 	wantAllKept(t, p, manySessions, 2)
 }
 
-// TestTheIndexOfSessionsIsSealed seals a store with an index. The index shows nothing of the sessions, and remains of use.
+// TestTheIndexOfSessionsIsSealed seals a store with an index. The index then shows nothing about the sessions, and
+// still works.
 func TestTheIndexOfSessionsIsSealed(t *testing.T) {
 	p := writeOldSessions(t, manySessions, 2)
 	mustKeepChanged(t, p)
@@ -284,8 +285,8 @@ func TestTheIndexOfSessionsIsSealed(t *testing.T) {
 	}
 }
 
-// TestASessionGrowsWhileAllAreKept has an agent add a turn to sessions of which some are stored by then. The next time
-// the turn is kept.
+// TestASessionGrowsWhileAllAreKept has an agent add a turn to sessions while segno keeps them, when some are stored
+// already. The next call keeps the turn.
 func TestASessionGrowsWhileAllAreKept(t *testing.T) {
 	p := writeOldSessions(t, manySessions, 2)
 	grown := false
@@ -360,8 +361,8 @@ func TestAHookMakesAThreadWhileAllAreKept(t *testing.T) {
 	}
 }
 
-// TestEveryFailureOfKeepingAll fails each disk operation of a first run. A session that was reported as kept is in the
-// store, and the next run keeps the others, each once.
+// TestEveryFailureOfKeepingAll fails each disk operation of a first run. Each session that was reported as kept is in
+// the store, and the next run keeps each of the others once.
 func TestEveryFailureOfKeepingAll(t *testing.T) {
 	run := func(faults *faultfs.Faults) {
 		p := writeOldSessions(t, manySessions, 2)
@@ -389,7 +390,7 @@ func TestEveryFailureOfKeepingAll(t *testing.T) {
 	}
 }
 
-// keepAllUntilKilled keeps the sessions below home and prints the name of each, until it is killed.
+// keepAllUntilKilled keeps the sessions below home and prints the name of each, until the test kills the process.
 func keepAllUntilKilled(home string) {
 	if _, err := keepChanged(context.Background(), placeBelow(home), func(r timeline.KeepRequest) {
 		os.Stdout.WriteString(string(r.Source.Session) + "\n")
@@ -400,8 +401,8 @@ func keepAllUntilKilled(home string) {
 	select {} // the test kills it
 }
 
-// TestKilledWhileKeepingAll kills a process that keeps many sessions once it has reported some of them: none, the first
-// group, all. The next run keeps the others, each once.
+// TestKilledWhileKeepingAll kills a process that keeps many sessions after it has reported none, one, some or all of
+// them. The next run keeps each of the others once.
 func TestKilledWhileKeepingAll(t *testing.T) {
 	const turns = 20 // several groups
 	moments := []int{0, 1, 30, manySessions}
@@ -456,7 +457,7 @@ func killKeepAll(t *testing.T, home string, moment int) (reported []string) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Error(err)
 	}
-	for lines.Scan() { // what it had reported meanwhile
+	for lines.Scan() { // the sessions that it reported before it ended
 		reported = append(reported, lines.Text())
 	}
 	_ = cmd.Wait()

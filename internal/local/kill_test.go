@@ -18,7 +18,7 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// TestMain lets the test binary act as the process that is killed.
+// TestMain lets the test binary act as the process that the tests kill.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("SEGNO_TEST_MOVES"); dir != "" {
 		moveUntilKilled(dir)
@@ -47,7 +47,7 @@ func moveUntilKilled(dir string) {
 			ask.Verb = segno.VerbRedo
 		}
 		if err := moveOnce(ctx, g, ask); segno.KindOf(err) == segno.KindNotFound {
-			continue // it stood on the other side when the one before was killed
+			continue // the previous process was killed after this move, so it is already done
 		} else if err != nil {
 			os.Stdout.WriteString("error: " + err.Error() + "\n")
 			os.Exit(1)

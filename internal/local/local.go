@@ -9,7 +9,7 @@
 //	journal/ locks/
 //	runners/ paused/
 //	index/<workspace>   workspace: the result of the last scan; a cache
-//	index/sessions      what is known of the sessions of agents; a cache
+//	index/sessions      facts about the sessions of agents; a cache
 //	databases/          internal/database: the databases that are attached to each workspace
 //	forks/              workspace: the incomplete directory of each fork under way
 //	trusted             directories of other users that are recorded
@@ -45,7 +45,7 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// The names of the database in the directory of a store, and of the directory of its packs.
+// The names, in the directory of a store, of the database and of the directory of packs.
 const (
 	DatabaseFile = "segno.db"
 	packsDir     = "packs"
@@ -62,14 +62,14 @@ type Place struct {
 	// OpenCodeData is OpenCode's directory of sessions.
 	OpenCodeData string
 	GitIgnore    string // the user's own git ignore file, where git looks by default
-	FS           vfs.FS // nil is the operating system
+	FS           vfs.FS // nil means the file system of the operating system
 	Now          func() time.Time
 	Log          *slog.Logger
 	StoreWait    time.Duration // how long to wait for the store's writer; 0 is its default
 	SudoUID      string        // id of the user that ran sudo, "" without sudo
-	// Postgres connects to attached PostgreSQL databases. With nil they are recorded as not readable.
+	// Postgres connects to attached PostgreSQL databases. If it is nil, they are recorded as not readable.
 	Postgres database.Postgres
-	Identity string // the key file of a sealed store; "" is the one recorded in the store
+	Identity string // the key file of a sealed store; "" means the key file that the store records
 }
 
 // FindPlace derives the paths from the environment. store, if not empty, replaces the store's
@@ -127,8 +127,8 @@ func (p Place) CodexTranscripts() *codex.Transcripts {
 	return codex.New(p.Codex, codex.Options{FS: p.FS})
 }
 
-// Open opens the store, and creates it if it does not exist. It reads the key of a sealed store. A store that this process cannot write
-// is opened for reading, also on a full disk; see [Store.ReadOnly].
+// Open opens the store, and creates it if it does not exist. It reads the key of a sealed store. If this process
+// cannot write the store, for example because the disk is full, Open opens it for reading; see [Store.ReadOnly].
 func (p Place) Open(ctx context.Context) (*Store, error) {
 	if err := p.CheckOwner(); err != nil {
 		return nil, err
@@ -182,8 +182,8 @@ func (s *Store) Transcripts() map[string]segno.Transcript {
 	return all
 }
 
-// Transcripts returns the readers of the sessions of the agents that the user may have. objects may
-// be nil.
+// Transcripts returns the readers of sessions, by agent, for each agent whose directory is known. objects
+// may be nil.
 func (p Place) Transcripts(objects segno.Objects) map[string]segno.Transcript {
 	all := map[string]segno.Transcript{}
 	if p.Claude != "" {
@@ -219,10 +219,10 @@ type Store struct {
 // ReadOnly reports whether the store can only be read. Every write then fails.
 func (s *Store) ReadOnly() bool { return s.readOnly }
 
-// Full reports whether that is so because its disk is full.
+// Full reports whether the store is read-only because its disk is full.
 func (s *Store) Full() bool { return s.full }
 
-// readOnlyWorkspaces are the workspaces of a read-only store. PutWorkspace does nothing, so the new
+// readOnlyWorkspaces are the workspaces of a read-only store. Its PutWorkspace does nothing, so the new
 // path of a moved workspace is not stored.
 type readOnlyWorkspaces struct{ *sqlite.Store }
 
@@ -263,7 +263,7 @@ func (s *Store) SessionDir(ctx context.Context, session segno.SessionID) (string
 	return "", nil
 }
 
-// Leased reports whether another process records a session: its thread is leased.
+// Leased reports whether another process records a session. Such a process holds the lease of the session's thread.
 func (s *Store) Leased(ctx context.Context, session segno.SessionID) (bool, error) {
 	for t, err := range s.Threads(ctx, segno.ThreadQuery{Session: session, Limit: 1}) {
 		if err != nil {
@@ -316,7 +316,7 @@ func (s *Store) Timeline(rec segno.WorkspaceRecord, progress func(done, total in
 	return s.timeline(rec, progress, nil)
 }
 
-// TimelineWithout is [Store.Timeline] without some absolute paths, which are never saved.
+// TimelineWithout is [Store.Timeline], except that the timeline never saves the absolute paths in exclude.
 func (s *Store) TimelineWithout(rec segno.WorkspaceRecord, exclude []string) (*timeline.Timeline, error) {
 	return s.timeline(rec, nil, exclude)
 }
@@ -347,8 +347,8 @@ func (s *Store) IndexFile(id segno.WorkspaceID) string {
 	return filepath.Join(s.place.Store, "index", segno.DerivedID("index", string(id)))
 }
 
-// Trace calls visit for each object that a checkpoint of this store reaches. [segno.CollectPolicy]
-// takes it.
+// Trace calls visit for each object that a checkpoint of this store reaches. It has the signature that
+// [segno.CollectPolicy] requires.
 func (s *Store) Trace(ctx context.Context, o segno.Objects, c segno.Checkpoint, visit func(segno.Hash) bool) error {
 	if c.Workspace != nil {
 		if err := workspace.Trace(ctx, o, *c.Workspace, visit); err != nil {

@@ -29,11 +29,11 @@ type fileStamp struct {
 	Size, Modified, Changed int64 // the times are in nanoseconds
 }
 
-// stampTick is how much older than its stamp a file must be. It is more than the longest tick of a file system,
-// two seconds. A session that is younger is read again the next time.
+// stampTick is how much older than its stamp a file must be. It is longer than the coarsest clock tick of a file
+// system, two seconds. A younger session is read again the next time.
 const stampTick = 2500 * time.Millisecond
 
-// stampOf returns the stamp of a session, zero if the file of the session is shared or cannot be read.
+// stampOf returns the stamp of a session's file, or zero if other sessions share the file or it cannot be read.
 func stampOf(f *transcript.SessionFile) (s fileStamp) {
 	var st unix.Stat_t
 	if f.IsShared || unix.Stat(f.Path, &st) != nil {
@@ -51,20 +51,21 @@ type sessionKey struct {
 
 func keyOf(f *FoundSession) sessionKey { return sessionKey{f.Agent, f.Session, f.Path} }
 
-// indexedSession is what the index has of a session.
+// indexedSession is the index's record of a session.
 type indexedSession struct {
 	Stamp  fileStamp
 	Header transcript.SessionHeader
-	// Thread, at the state Seq, has the conversation up to the header's End. Thread is "" if none is known to have it.
+	// Thread is the thread that has, at its state Seq, the conversation up to the header's End. It is "" if no
+	// such thread is known.
 	Thread segno.ThreadID
 	Seq    int64
-	// IsChanged means that the session was not compared with the store since its file has this stamp.
+	// IsChanged means that nothing has compared the session with the store since its file got this stamp.
 	IsChanged bool
 }
 
-// sessionIndex remembers the headers of sessions between commands, and which of the sessions are kept, so that only
-// changed sessions are read. It is a cache: a file that is missing or damaged is an empty index. One command may
-// replace the file of another; the lost records are read again.
+// sessionIndex stores the headers of sessions between commands, and which of the sessions the store has. A command
+// then reads only the changed sessions. The index is a cache: a missing or damaged file counts as an empty index. One
+// command may replace the file of another; later commands read the sessions of the lost records again.
 type sessionIndex struct {
 	sessions  map[sessionKey]indexedSession
 	isChanged bool
@@ -78,7 +79,7 @@ const sessionIndexHead = "segno-sessions 1\n"
 
 func (s *Store) sessionIndexFile() string { return filepath.Join(s.place.Store, "index", "sessions") }
 
-// readSessionIndex returns the index of the store, an empty one if there is none.
+// readSessionIndex returns the index of the store, or an empty index if there is none.
 func (s *Store) readSessionIndex() *sessionIndex {
 	x := newSessionIndex()
 	data, err := os.ReadFile(s.sessionIndexFile())
@@ -123,20 +124,21 @@ func (x *sessionIndex) save(s *Store) error {
 	return nil
 }
 
-// find returns what the index has of a session, and whether the file of the session still has the stamp.
+// find returns the index's record of a session. isSame reports whether the record has this stamp, so that the file has
+// not changed since.
 func (x *sessionIndex) find(key sessionKey, stamp fileStamp) (in indexedSession, isSame bool) {
 	in = x.sessions[key]
 	return in, in.Stamp == stamp && stamp != fileStamp{}
 }
 
-// mayHaveChanged reports whether a session may differ from what it was when it was last compared with the store.
+// mayHaveChanged reports whether a session may have changed since it was last compared with the store.
 func (x *sessionIndex) mayHaveChanged(key sessionKey, stamp fileStamp) bool {
 	in, isSame := x.find(key, stamp)
 	return !isSame || in.IsChanged
 }
 
-// add adds a session that was read after its stamp was taken, at the time now. A session that may change without a
-// change of its stamp is added without a stamp.
+// add adds a session. The caller took its stamp no earlier than now, and then read the session. If the file could
+// still change without a change of its stamp, add stores the session without a stamp.
 func (x *sessionIndex) add(key sessionKey, now time.Time, in indexedSession) {
 	in.IsChanged = x.mayHaveChanged(key, in.Stamp)
 	if now.UnixNano()-max(in.Stamp.Modified, in.Stamp.Changed) < int64(stampTick) {
@@ -147,8 +149,8 @@ func (x *sessionIndex) add(key sessionKey, now time.Time, in indexedSession) {
 	}
 }
 
-// setKept records that the conversation of a session was compared with the store, and that a thread has it up to an
-// offset, unless that is 0.
+// setKept records that the conversation of a session was compared with the store. Unless offset is 0, it also records
+// that the thread of head has the conversation up to this offset.
 func (x *sessionIndex) setKept(key sessionKey, head segno.Head, offset int64) {
 	in, ok := x.sessions[key]
 	if !ok {
@@ -162,8 +164,8 @@ func (x *sessionIndex) setKept(key sessionKey, head segno.Head, offset int64) {
 	}
 }
 
-// forgetKept makes the index forget which threads have the conversations of sessions. A collection removes checkpoints,
-// which leaves the state of their thread as it is.
+// forgetKept removes from the index which threads have the conversations of sessions. A collection calls it, because
+// it removes checkpoints without a change of the state of their thread.
 func (s *Store) forgetKept() {
 	x := s.readSessionIndex()
 	for key, in := range x.sessions {

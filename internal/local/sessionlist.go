@@ -11,20 +11,21 @@ import (
 	"github.com/dalsegno/segno/transcript"
 )
 
-// sessionLister finds out about sessions, of which it reads those that the index does not have.
+// sessionLister collects the details of sessions. It reads only the sessions that the index lacks.
 type sessionLister struct {
 	index   *sessionIndex
-	now     time.Time // no stamp is older
+	now     time.Time // before any of the stamps was taken
 	out     []SessionDetail
 	stamps  []fileStamp
 	headers []transcript.SessionHeader
 	readers map[string]transcript.Discovery
 }
 
-// few is how many sessions are read in less time than the index of thousands.
+// few is a number of sessions that can be read faster than an index with thousands of records.
 const few = 8
 
-// details is Details that reads changed transcripts whole up to the sizes that limits returns for them.
+// details implements Details. limits returns, for each changed session, the size up to which its transcript is read
+// whole.
 func (p Place) details(ctx context.Context, store *Store, found []FoundSession, limits func([]FoundSession) []int64) ([]SessionDetail, error) {
 	l := &sessionLister{index: newSessionIndex(), now: p.Now(), out: make([]SessionDetail, len(found)), stamps: make([]fileStamp, len(found)),
 		headers: make([]transcript.SessionHeader, len(found)), readers: map[string]transcript.Discovery{}}
@@ -48,13 +49,14 @@ func (p Place) details(ctx context.Context, store *Store, found []FoundSession, 
 	return l.out, l.lookUp(ctx, store)
 }
 
-// known returns what the index has of a session that has not changed since.
+// known returns the index's record of a session, and whether the session is unchanged since.
 func (l *sessionLister) known(i int) (indexedSession, bool) {
 	return l.index.find(keyOf(&l.out[i].FoundSession), l.stamps[i])
 }
 
-// readHeaders sets the headers: of unchanged sessions from the index, of the others from their transcripts, in
-// parallel. It reads an unchanged session again if only its edges were read before and now it may be read whole.
+// readHeaders sets the headers. It takes those of unchanged sessions from the index, and reads the others from the
+// transcripts in parallel. It reads an unchanged session again if earlier calls read only its beginning and end, and
+// limits now allows to read it whole.
 func (l *sessionLister) readHeaders(ctx context.Context, limits func([]FoundSession) []int64) {
 	var places []int
 	var changed []FoundSession
@@ -90,7 +92,7 @@ func (l *sessionLister) readHeaders(ctx context.Context, limits func([]FoundSess
 	l.setPurges()
 }
 
-// setPurges sets when an agent may delete its sessions by the settings in their directories.
+// setPurges sets when agents may delete their sessions according to the settings in the sessions' directories.
 func (l *sessionLister) setPurges() {
 	type place struct{ agent, dir string }
 	type retention struct {
@@ -116,8 +118,8 @@ func (l *sessionLister) setPurges() {
 	}
 }
 
-// lookUp looks the sessions up in the store, and remembers in the index what was read. A failure to write the index
-// costs only the time to read again.
+// lookUp looks the sessions up in the store, and writes to the index what the lister has read. If it cannot write the
+// index, the only cost is that the next command reads the sessions again.
 func (l *sessionLister) lookUp(ctx context.Context, store *Store) error {
 	headOf, err := store.sessionHeads(ctx, len(l.out))
 	if err != nil {
@@ -149,8 +151,8 @@ func (l *sessionLister) lookUp(ctx context.Context, store *Store) error {
 	return nil
 }
 
-// sessionHeads returns a function that returns the head of the thread that has a session, see headOf. For many
-// sessions it reads the links of all threads once.
+// sessionHeads returns a function that is equivalent to headOf. If there are many sessions, sessionHeads reads the
+// links of all threads once, instead of one query for each session.
 func (s *Store) sessionHeads(ctx context.Context, sessions int) (func(context.Context, string, segno.SessionID) (segno.Head, error), error) {
 	const many = 64
 	if sessions < many {
@@ -180,8 +182,8 @@ func (s *Store) sessionHeads(ctx context.Context, sessions int) (func(context.Co
 	}, err
 }
 
-// KeepSessions is [timeline.Timeline.KeepSessions], and remembers which sessions are kept, so that the next call
-// need not read them.
+// KeepSessions is [timeline.Timeline.KeepSessions]. It also records in the index which sessions are kept, so that
+// the next call need not read them.
 func (s *Store) KeepSessions(ctx context.Context, all []timeline.KeepRequest, done func(timeline.KeepRequest, timeline.Kept, error)) error {
 	before, stored := s.readSessionIndex(), map[sessionKey]int64{}
 	err := s.SessionTimeline().KeepSessions(ctx, all, func(r timeline.KeepRequest, k timeline.Kept, err error) {
@@ -198,7 +200,7 @@ func (s *Store) KeepSessions(ctx context.Context, all []timeline.KeepRequest, do
 	index := s.readSessionIndex()
 	for key, offset := range stored {
 		if index.sessions[key].Stamp != before.sessions[key].Stamp {
-			continue // another command has found it changed meanwhile
+			continue // another command has since found that the session changed
 		}
 		if head, headErr := headOf(ctx, key.Agent, key.Session); headErr == nil {
 			index.setKept(key, head, offset)

@@ -19,12 +19,12 @@ import (
 type FoundSession struct {
 	Agent string
 	transcript.SessionFile
-	Purge  time.Time // when the agent may delete it, zero if it does not
-	Copies []string  // other files of the same session, which are older
+	Purge  time.Time // when the agent may delete it; zero if the agent does not delete sessions
+	Copies []string  // older files of the same session
 }
 
-// FindSessions returns the sessions of all agents, newest first, without opening a file. skipped has
-// an error for each that cannot be one of the agent's or cannot be read.
+// FindSessions returns the sessions of all agents, newest first, without opening a file. skipped has an
+// error for each file that cannot be a session of its agent or cannot be read.
 func (p Place) FindSessions(ctx context.Context) (found []FoundSession, skipped []error) {
 	for agent, t := range p.Transcripts(nil) {
 		d, ok := t.(transcript.Discovery)
@@ -59,8 +59,8 @@ func (p Place) CheckSession(ctx context.Context, agent string, src segno.Source,
 	return linter.Check(ctx, src, o)
 }
 
-// OpenElsewhere returns a process that has a session open and that this process did not start: -1 if its
-// number is not known, 0 if there is none.
+// OpenElsewhere returns the id of a process that has a session open and that this process did not start.
+// It returns -1 if the id of that process is not known, and 0 if there is no such process.
 func (p Place) OpenElsewhere(ctx context.Context, session segno.SessionID) int {
 	for _, t := range p.Transcripts(nil) {
 		d, ok := t.(transcript.Discovery)
@@ -75,7 +75,7 @@ func (p Place) OpenElsewhere(ctx context.Context, session segno.SessionID) int {
 	return 0
 }
 
-// withoutCopies returns each session once: the newest of its files, which the agent's readers find.
+// withoutCopies returns each session once, with the newest of its files. The agent's readers find that file, too.
 func withoutCopies(all []FoundSession) []FoundSession {
 	type id struct {
 		agent   string
@@ -95,7 +95,7 @@ func withoutCopies(all []FoundSession) []FoundSession {
 	return out
 }
 
-// SessionDetail is what a session's transcript and the store have about it.
+// SessionDetail has the facts about a session from its transcript and from the store.
 type SessionDetail struct {
 	FoundSession
 	transcript.SessionHeader
@@ -111,15 +111,15 @@ type SessionDetail struct {
 const (
 	// maxCounted is the size of the largest transcript in which turns are counted.
 	maxCounted = 32 << 20
-	// countBudget is how much of larger transcripts one list reads to count turns. The newest
-	// sessions come first.
+	// countBudget is the number of bytes that one list reads to count turns. The newest sessions use it
+	// first.
 	countBudget = 256 << 20
-	// growth is how much a transcript may grow while the list is made.
+	// growth is the number of bytes by which a transcript may grow while Details makes the list.
 	growth = 64 << 10
 )
 
-// Details reads the headers of sessions, in parallel, and looks them up in a store. It does not read a
-// session again that has not changed since an earlier call with the same store. store may be nil.
+// Details reads the headers of sessions, in parallel, and looks the sessions up in a store. It does not
+// read sessions that are unchanged since an earlier call with the same store. store may be nil.
 func (p Place) Details(ctx context.Context, store *Store, found []FoundSession) ([]SessionDetail, error) {
 	return p.details(ctx, store, found, countLimits)
 }
@@ -142,8 +142,8 @@ func countLimits(found []FoundSession) []int64 {
 	return most
 }
 
-// CompleteEnds stores the records of the ends of turns that agents wrote after the hooks that captured the
-// turns, for sessions of which these are all that the store lacks.
+// CompleteEnds stores the end records of turns that agents wrote after the hooks had captured the turns. It
+// does so only for sessions of which the store lacks nothing else.
 func (s *Store) CompleteEnds(ctx context.Context, all []SessionDetail) error {
 	agents := s.place.Transcripts(nil)
 	for i := range all {
@@ -171,14 +171,14 @@ func (s *Store) lookUp(ctx context.Context, d *SessionDetail) error {
 	return err
 }
 
-// setThread sets the thread of a session, of which head is the head, and whether its conversation is kept. isKept means
-// that the caller knows that it is.
+// setThread sets the thread of a session from the thread's head, and sets whether the store has the session's
+// conversation. isKept means that the caller knows that the store has it.
 func (s *Store) setThread(ctx context.Context, d *SessionDetail, head segno.Head, isKept bool) error {
 	if head.Thread == "" {
 		return nil
 	}
 	d.Thread, d.Kept = head.Thread, isKept
-	// The records of a session that was moved still name the old directory.
+	// The records of a moved session still name the old directory.
 	if l := head.Link; l.Session == d.Session && l.Dir != "" && filepath.Clean(l.Path) == d.Path {
 		d.Dir = l.Dir
 	}
@@ -197,11 +197,11 @@ func (s *Store) setThread(ctx context.Context, d *SessionDetail, head segno.Head
 	return nil
 }
 
-// WithoutThread returns the sessions of an agent in a directory or below it that have a conversation, changed
-// since a time and belong to no thread: none of their turns was recorded. A session with an open turn
-// is left out, because its first turn makes the thread at its end.
+// WithoutThread returns the sessions of an agent in a directory or below it that have a conversation, that
+// changed after a time, and that belong to no thread, because none of their turns was recorded. It leaves
+// out a session with an open turn, because the end of the first turn creates the thread.
 func (s *Store) WithoutThread(ctx context.Context, agent, root string, since time.Time) (out []SessionDetail, err error) {
-	found, _ := s.place.FindSessions(ctx) // 'segno sessions' names those that cannot be read
+	found, _ := s.place.FindSessions(ctx) // 'segno sessions' names the sessions that cannot be read
 	found = slices.DeleteFunc(found, func(f FoundSession) bool { return f.Agent != agent || !f.Modified.After(since) })
 	details, err := s.place.BriefDetails(ctx, s, found)
 	if err != nil {
@@ -220,8 +220,8 @@ func (s *Store) WithoutThread(ctx context.Context, agent, root string, since tim
 	return out, nil
 }
 
-// headOf returns the head of the thread that has a session of an agent, the zero Head if there is
-// none. Sessions of two agents can have the same id.
+// headOf returns the head of the thread that has a session of an agent, or the zero Head if there is
+// none. It needs the agent, because sessions of two agents can have the same id.
 func (s *Store) headOf(ctx context.Context, agent string, session segno.SessionID) (segno.Head, error) {
 	isIn := func(l segno.Link) bool { return l.Session == session && (l.Agent == agent || l.Agent == "") }
 	for t, err := range s.Threads(ctx, segno.ThreadQuery{Session: session}) {

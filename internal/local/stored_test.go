@@ -38,8 +38,8 @@ type stored struct {
 	Named   segno.CommitID `json:"named"`
 }
 
-// makeStored fills a store with threads, a fork, moves, an undone line, a save and files. It makes no packs, which the
-// fixtures of store/sqlite have.
+// makeStored fills a store with threads, a fork, moves, an undone line, a save and files. It makes no packs, because
+// the fixtures of store/sqlite have them.
 func makeStored(g *fixture) (s stored) {
 	g.Helper()
 	g.write("a", "0")
@@ -112,7 +112,7 @@ func TestStoresOfEarlierBuilds(t *testing.T) {
 	}
 }
 
-// moveInStored makes each kind of move, and a turn.
+// moveInStored makes each kind of move, and records a turn.
 func (g *fixture) moveInStored(s stored) {
 	g.Helper()
 	if got := g.turns(); !slices.Equal(got, s.Turns) {

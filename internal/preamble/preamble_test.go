@@ -115,9 +115,9 @@ func TestEveryPromptOfManyTurnsIsIncluded(t *testing.T) {
 	}
 }
 
-// threadWithFacts returns a thread of 1,000 turns whose session is lost ten times: each time the
-// next prompt follows the preamble of that moment. Turns state facts in prompts and in
-// effects; facts lists them.
+// threadWithFacts returns a thread of 1,000 turns whose session is lost ten times. After each loss,
+// the next prompt follows the preamble of that moment. Prompts and effects of the turns contain the
+// facts that it returns.
 func threadWithFacts() (w *threadWriter, facts []string) {
 	w = new(threadWriter)
 	for i := range 1000 {
@@ -170,8 +170,8 @@ func TestAsAttachment(t *testing.T) {
 	}
 }
 
-// TestAnEmptyResultIsNoAnswer has calls whose results have no text. Their effects are named, without words that a
-// tool answered.
+// TestAnEmptyResultIsNoAnswer has calls whose results have no text. The preamble names their effects, but does not
+// claim that a tool answered.
 func TestAnEmptyResultIsNoAnswer(t *testing.T) {
 	const hook, update = `{"command":"touch a"}`, `{"title":"touch a","kind":"execute","input":{"command":"touch a"}}`
 	for _, c := range []struct{ input, result string }{

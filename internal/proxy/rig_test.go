@@ -48,7 +48,7 @@ type rig struct {
 	home    string
 	project string
 	agent   acptest.Config
-	flags   []string // of segno acp
+	flags   []string // the flags of segno acp
 }
 
 func newRig(t *testing.T, agent func(dir string) acptest.Config) *rig {
@@ -93,7 +93,7 @@ func eachMethod(t *testing.T, agents map[string]func(string) acptest.Config, met
 	}
 }
 
-// withoutSegno uses the agent without segno: do prompts in a new session, whose id is returned.
+// withoutSegno runs the agent without segno. It opens a new session, lets do send prompts in it, and returns its id.
 func (r *rig) withoutSegno(do func(c *acptest.Client, session string)) (session string) {
 	r.Helper()
 	c, err := acptest.Start(r.ctx, exec.Command(os.Args[0], r.agent.Args()...), acptest.ClientOptions{})
@@ -120,10 +120,10 @@ func (r *rig) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// full is the file that fills the store's disk while it is there.
+// full returns the path of a file. While this file exists, the store's disk is full.
 func (r *rig) full() string { return filepath.Join(r.home, "full") }
 
-// client starts segno acp before the agent and initializes it.
+// client starts segno acp in front of the agent and initializes it.
 func (r *rig) client() *acptest.Client {
 	r.Helper()
 	args := append(append([]string{"acp"}, r.flags...), "--", os.Args[0])
@@ -142,7 +142,7 @@ func (r *rig) client() *acptest.Client {
 		if r.Failed() {
 			r.Logf("segno says:\n%s", c.Stderr())
 		}
-		if strings.Contains(c.Stderr(), "DATA RACE") { // segno is another process than the test
+		if strings.Contains(c.Stderr(), "DATA RACE") { // segno is a separate process, so its races do not fail the test
 			r.Errorf("segno races:\n%s", c.Stderr())
 		}
 		if bad := regexp.MustCompile(`.*(<nil>|%!).*`).FindString(c.Stderr()); bad != "" {
@@ -184,7 +184,7 @@ func (r *rig) open(c *acptest.Client, method, from string) string {
 	return id
 }
 
-// turn prompts and wants a proper end.
+// turn sends a prompt, and fails the test unless the turn ends with the reason end_turn.
 func (r *rig) turn(c *acptest.Client, session, text string) *acptest.Turn {
 	r.Helper()
 	t, err := c.Prompt(session, text)
@@ -220,7 +220,7 @@ func (r *rig) ledger() string {
 	return strings.Join(strings.Fields(string(data)), " ")
 }
 
-// requests returns the requests that the agent's model received, one text each.
+// requests returns the requests that the agent's model received, each as one string.
 func (r *rig) requests() []string {
 	r.Helper()
 	f, err := os.Open(r.agent.RequestsFile())
@@ -251,7 +251,7 @@ type logged struct {
 	Prompt string `json:"prompt"`
 }
 
-// turns are the prompts of the thread's line, newest first, as segno log has them.
+// turns returns the prompts of the thread's line, newest first, as segno log prints them.
 func (r *rig) turns() []string {
 	r.Helper()
 	var list []logged

@@ -20,15 +20,15 @@ import (
 type Mend struct {
 	// IsRecord reports whether a JSON object is a whole record of the agent.
 	IsRecord func(object []byte) bool
-	Tail     string // what the agent does with bytes behind the last newline, for findings
-	// BOM is what the agent does with a line that begins with a byte order mark, "" if it ignores the mark.
+	Tail     string // how the agent treats bytes behind the last newline; findings quote it
+	// BOM is how the agent treats a line that begins with a byte order mark, or "" if the agent ignores the mark.
 	BOM string
-	// BeginsOnly is set to read as an agent does: of a damaged line, only a record that it begins with counts.
+	// BeginsOnly makes Pieces read as an agent does: in a damaged line, only a record at its beginning counts.
 	BeginsOnly bool
 
 	Findings []transcript.Finding
 	edits    []edit
-	order    []Place // if not nil, the repaired transcript is these records
+	order    []Place // if not nil, the repaired transcript consists of these records
 }
 
 // edit replaces the bytes between two offsets of a transcript.
@@ -37,10 +37,10 @@ type edit struct {
 	text     []byte
 }
 
-// Place is where a record is in a transcript.
+// Place is the position of a record in a transcript.
 type Place struct{ From, To int64 }
 
-// Piece is a record of a transcript. A line has one, unless it is damaged.
+// Piece is a record of a transcript. An undamaged line has exactly one.
 type Piece struct {
 	Bytes  []byte // without a newline; valid until the next piece
 	Offset int64
@@ -50,13 +50,13 @@ type Piece struct {
 // End returns the offset behind the piece.
 func (p Piece) End() int64 { return p.Offset + int64(len(p.Bytes)) }
 
-// Replace adds an edit that replaces the bytes between two offsets. An edit inside the bytes of
-// another one has no effect.
+// Replace adds an edit that replaces the bytes between two offsets. An edit that begins inside the bytes of
+// another edit has no effect.
 func (m *Mend) Replace(from, to int64, text []byte) {
 	m.edits = append(m.edits, edit{from, to, text})
 }
 
-// Reorder makes the repaired transcript these records, each in a line. Edits then have no effect.
+// Reorder makes the repaired transcript consist of these records, one on each line. Edits then have no effect.
 func (m *Mend) Reorder(records []Place) { m.order = records }
 
 // Add adds a finding.
@@ -70,8 +70,8 @@ func (m *Mend) Sorted() []transcript.Finding {
 	return m.Findings
 }
 
-// Pieces calls do for each record of a transcript. It finds damaged lines whatever
-// their agent is, and collects edits that leave one record in each line.
+// Pieces calls do for each record of a transcript. It finds damaged lines by rules that hold for
+// every agent, and collects edits that leave one record on each line.
 func (m *Mend) Pieces(ctx context.Context, in io.Reader, do func(Piece) error) error {
 	l := NewLineReader(in, 0)
 	var held []Piece // lines that may be the beginning of one record
@@ -90,7 +90,7 @@ func (m *Mend) Pieces(ctx context.Context, in io.Reader, do func(Piece) error) e
 			return err
 		}
 		if !at.IsWhole() && !isZeros(at.Bytes) {
-			continue // longer than MaxLine: its content is not known
+			continue // the line is longer than MaxLine, so its content is not known
 		}
 		p := Piece{bytes.TrimSuffix(at.Bytes, []byte{'\n'}), at.Offset, at.Number}
 		joined, canGrow := join(held, p)
@@ -123,14 +123,14 @@ func (m *Mend) Pieces(ctx context.Context, in io.Reader, do func(Piece) error) e
 	return m.tail(Piece{bytes.Clone(l.partial), l.Offset, l.Number + 1}, do)
 }
 
-// The limits of a record on several lines.
+// The limits for a record that is split over several lines.
 const (
 	maxJoinedLines = 1000
 	maxJoinedBytes = 1 << 20
 )
 
-// join joins lines to a record, if they are one with the line p. canGrow reports whether they may be the
-// beginning of one.
+// join joins the held lines and p if together they are one record. canGrow reports whether they may be the
+// beginning of a record.
 func join(held []Piece, p Piece) (joined Piece, canGrow bool) {
 	all := p
 	if len(held) > 0 {
@@ -151,7 +151,7 @@ func join(held []Piece, p Piece) (joined Piece, canGrow bool) {
 	return Piece{}, !ok && end == len(all.Bytes) && len(held) < maxJoinedLines && len(all.Bytes) < maxJoinedBytes
 }
 
-// joined handles a record on several lines.
+// joined handles a record that was split over several lines.
 func (m *Mend) joined(p Piece, do func(Piece) error) error {
 	for i, c := range p.Bytes {
 		if c == '\n' {
@@ -184,7 +184,7 @@ func (m *Mend) line(p Piece, end int64, do func(Piece) error) error {
 	return m.split(p, records, do)
 }
 
-// isZeros reports whether bytes are zeros, as a crash leaves them where a block was not written.
+// isZeros reports whether bytes are only zeros and white space. A crash leaves zeros where a block was not written.
 func isZeros(b []byte) bool { return len(bytes.Trim(b, "\x00 \t\r\n")) == 0 }
 
 // tail handles the bytes behind the last newline.
@@ -200,7 +200,7 @@ func (m *Mend) tail(p Piece, do func(Piece) error) error {
 		m.Replace(p.Offset, math.MaxInt64, nil)
 		m.Add(transcript.CodeNUL, p.Line, p.Offset, "zeros follow the last line; "+m.Tail, "left out")
 	case len(records) == 0:
-		m.Replace(p.Offset, math.MaxInt64, nil) // it may be longer than MaxLine
+		m.Replace(p.Offset, math.MaxInt64, nil) // the line may be longer than MaxLine
 		m.Add(transcript.CodeTorn, p.Line, p.Offset, "the last line is incomplete; "+m.Tail, "the incomplete line is left out")
 	default:
 		m.Replace(p.End(), math.MaxInt64, []byte{'\n'}) // the line may be longer than MaxLine
@@ -213,7 +213,7 @@ func (m *Mend) tail(p Piece, do func(Piece) error) error {
 	return nil
 }
 
-// split makes a line of each of the records in a damaged line.
+// split puts each record of a damaged line on a separate line.
 func (m *Mend) split(p Piece, records []jsonscan.Span, do func(Piece) error) error {
 	code, between := transcript.CodeGlued, "parts of others"
 	if bytes.IndexByte(p.Bytes, 0) >= 0 {
@@ -270,8 +270,8 @@ func (m *Mend) record(p Piece, do func(Piece) error) error {
 	return do(p)
 }
 
-// recordsIn finds the whole records in a damaged line. A record inside a part of another one is
-// in a string there, so its quotes are escaped.
+// recordsIn finds the whole records in a damaged line. It does not mistake a record that is quoted inside
+// another one for a record of the line, because the quotes of such a record are escaped.
 func (m *Mend) recordsIn(line []byte) (out []jsonscan.Span) {
 	if m.BeginsOnly {
 		from := jsonscan.SkipSpace(line, 0)
@@ -280,7 +280,7 @@ func (m *Mend) recordsIn(line []byte) (out []jsonscan.Span) {
 		}
 		return out
 	}
-	budget := 8*len(line) + 64<<10 // how many bytes may be scanned: hostile lines begin many objects
+	budget := 8*len(line) + 64<<10 // limits the bytes to scan, because hostile lines begin many objects
 	for at := 0; at < len(line) && budget > 0; {
 		from := bytes.IndexByte(line[at:], '{')
 		if from < 0 {
@@ -308,8 +308,8 @@ func skipBOM(p Piece) int {
 // record that was hidden in a damaged line becomes part of the conversation.
 const maxRounds = 8
 
-// MendAll repairs a transcript until check finds no damage. It returns the repaired transcript and
-// the damage of the original. read is the agent's reading of a transcript. The reader reads in.
+// MendAll repairs a transcript until check finds no damage. It returns a reader of the repaired transcript,
+// which reads from in, and the damage of the original. read returns which part of a transcript the agent reads.
 func MendAll(in *io.SectionReader, check func(io.Reader) (*Mend, error), read func(io.Reader) (transcript.Reading, error)) (*io.SectionReader, transcript.Diagnosis, error) {
 	var d transcript.Diagnosis
 	var err error
@@ -347,7 +347,7 @@ func MendAll(in *io.SectionReader, check func(io.Reader) (*Mend, error), read fu
 	return nil, d, segno.Errorf(segno.KindInternal, "repair session", "", "the repaired copy would still be damaged")
 }
 
-// relocate makes the offsets and lines of findings in a repaired transcript those of the original.
+// relocate converts the offsets and lines of findings from a repaired transcript to the original one.
 func (m *Mend) relocate(original io.ReaderAt, origin func(int64) int64) error {
 	for i := range m.Findings {
 		m.Findings[i].Offset = origin(m.Findings[i].Offset)
@@ -368,8 +368,8 @@ func (m *Mend) relocate(original io.ReaderAt, origin func(int64) int64) error {
 	return nil
 }
 
-// apply returns a transcript with all edits. Of two insertions at one place the longer one is first,
-// because the newline at the end of the last line follows all else.
+// apply returns a transcript with all edits. If two insertions have the same place, the longer one comes
+// first, because the newline that ends the last line must follow everything else.
 func (m *Mend) apply(in *io.SectionReader) *parts {
 	out := &parts{}
 	if m.order != nil {
@@ -385,7 +385,7 @@ func (m *Mend) apply(in *io.SectionReader) *parts {
 	at := int64(0)
 	for _, e := range m.edits {
 		if e.from < at {
-			continue // it is inside bytes that another edit replaces
+			continue // the edit begins inside bytes that another edit replaces
 		}
 		out.keep(in, at, e.from)
 		out.add(e.text, e.from)
@@ -395,12 +395,12 @@ func (m *Mend) apply(in *io.SectionReader) *parts {
 	return out
 }
 
-// parts are several texts as one.
+// parts is the concatenation of several texts.
 type parts struct {
 	all   []*io.SectionReader
-	from  []int64 // where each is in the transcript before the edits, or which place there it replaces
-	isNew []bool  // the text is of an edit
-	ends  []int64 // of each, in the whole
+	from  []int64 // the offset of each text, or of the bytes that it replaces, before the edits
+	isNew []bool  // the text comes from an edit
+	ends  []int64 // the end of each text in the concatenation
 	size  int64
 }
 
@@ -421,7 +421,7 @@ func (p *parts) addPart(part *io.SectionReader, from int64, isNew bool) {
 	}
 }
 
-// origin returns the offset in the transcript before the edits that an offset behind them has.
+// origin converts an offset in the edited transcript to the offset before the edits.
 func (p *parts) origin(offset int64) int64 {
 	i, _ := slices.BinarySearch(p.ends, offset+1)
 	switch {

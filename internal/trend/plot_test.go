@@ -93,7 +93,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// TestAnyValues draws any finite numbers in any generations.
+// TestAnyValues draws arbitrary finite numbers in arbitrary generations.
 func TestAnyValues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var all []generation.Row

@@ -11,13 +11,13 @@ type Summary struct {
 	Generations int    `json:"generations"` // complete generations
 	// Attempts has the number of attempts by status.
 	Attempts map[generation.RowStatus]int `json:"attempts"`
-	// Seconds is the time of all attempts, and CompletedSeconds that of the attempts that completed a
+	// Seconds is the duration of all attempts. CompletedSeconds is the duration of the attempts that completed a
 	// generation.
 	Seconds          float64       `json:"duration_seconds"`
 	CompletedSeconds float64       `json:"completed_seconds"`
-	SimTime          segno.SimTime `json:"sim_seconds"` // of all complete generations
-	Ticks            int           `json:"ticks"`       // of all complete generations
-	Checkpoints      int           `json:"checkpoints"` // of all attempts
+	SimTime          segno.SimTime `json:"sim_seconds"` // the sum of all complete generations
+	Ticks            int           `json:"ticks"`       // the sum of all complete generations
+	Checkpoints      int           `json:"checkpoints"` // the sum of all attempts
 	// TokensIn and TokensOut are the sums of all attempts, or nil if the number of one agent is unknown.
 	TokensIn  *int64 `json:"tokens_in,omitempty"`
 	TokensOut *int64 `json:"tokens_out,omitempty"`
@@ -30,7 +30,7 @@ type Summary struct {
 type Outcome struct {
 	Last float64 `json:"last"` // in the last generation that has it
 	Mean float64 `json:"mean"`
-	// Generations is the number of generations that have it.
+	// Generations is the number of generations that have the outcome.
 	Generations int `json:"generations"`
 	last        int // the generation of Last
 }

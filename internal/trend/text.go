@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	textRows    = 9  // of a panel
-	leastWidth  = 40 // of a drawing, in columns
-	valuesWidth = 10 // of the values beside the drawing
+	textRows    = 9  // the rows of a panel
+	leastWidth  = 40 // the minimal width of a drawing, in columns
+	valuesWidth = 10 // the width of the values beside the drawing
 )
 
 // Text returns the drawing as lines of at most width columns. Braille characters draw the line, with two by four dots each.

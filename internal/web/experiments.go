@@ -32,11 +32,11 @@ type experiment struct {
 	WhyNot             string           `json:"why_not_reproducible"`
 	Error              string           `json:"error"` // why it failed
 	Updated            time.Time        `json:"updated,omitzero"`
-	Damage             string           `json:"damage"` // why its state cannot be read, else ""
+	Damage             string           `json:"damage"` // why its state cannot be read, or ""
 }
 
 type experimentList struct {
-	Dir         string       `json:"dir"` // of the runs
+	Dir         string       `json:"dir"` // the directory of the runs
 	Experiments []experiment `json:"experiments"`
 	Next        string       `json:"next"` // the cursor of the next window, "" at the end
 }
@@ -102,7 +102,6 @@ type chain struct {
 	Next     string    `json:"next"`     // the cursor of the next window, "" at the end
 }
 
-// attempt is one try to run a generation.
 type attempt struct {
 	Generation  int                  `json:"generation"`
 	Run         string               `json:"run_id"`
@@ -120,7 +119,6 @@ type attempt struct {
 	Archives []attemptArchive `json:"archives"`
 }
 
-// attemptAgent is an agent of an attempt.
 type attemptAgent struct {
 	Name         string `json:"name"`
 	TemplateIn   string `json:"template_in"`
@@ -132,7 +130,6 @@ type attemptAgent struct {
 	Checkpoint segno.CommitID `json:"checkpoint"`
 }
 
-// attemptArchive is an archive of an attempt.
 type attemptArchive struct {
 	File            string `json:"file"` // its name, for the archive route
 	Path            string `json:"path"` // relative to the directory of the runs
@@ -165,7 +162,6 @@ func (s *Server) checkExperiment(name string) error {
 	return err
 }
 
-// rows returns the rows of an experiment.
 func (s *Server) rows(name string) ([]generation.Row, error) {
 	if err := s.checkExperiment(name); err != nil {
 		return nil, err
@@ -175,7 +171,7 @@ func (s *Server) rows(name string) ([]generation.Row, error) {
 
 func (s *Server) getChain(ctx context.Context, p *chainParams) (chain, error) {
 	c := chain{Attempts: []attempt{}}
-	release, err := s.acquireHeavy(ctx) // the whole file is in memory
+	release, err := s.acquireHeavy(ctx) // the whole file will be in memory
 	if err != nil {
 		return c, err
 	}

@@ -169,7 +169,7 @@ func TestArchivesOfAttempts(t *testing.T) {
 	}
 }
 
-// TestExperimentsThatAreRefused requests missing and damaged experiments.
+// TestExperimentsThatAreRefused requests missing and damaged experiments. The server returns an error for each.
 func TestExperimentsThatAreRefused(t *testing.T) {
 	r, runs := newRunsRig(t)
 	for path, want := range map[string]int{

@@ -36,9 +36,11 @@ const schemaVersion = 2
 // index seldom changes, too.
 //
 // The values are already compressed, so the server must not compress them again: EXTERNAL. A step of some
-// kilobytes is one row without an overflow row: toast_tuple_target. Each commit changes the row of its
-// thread. phase is the only changed column with an index, so the server usually rewrites the row on its own
-// page.
+// kilobytes is one row without an overflow row: toast_tuple_target.
+//
+// Each commit updates the row of its thread. phase is the only indexed column that a commit can change. If it
+// keeps its value and the page has room, PostgreSQL writes the new version of the row to the same page and adds
+// no index entries (a HOT update). fillfactor reserves that room, so most updates are HOT.
 var migrations = [schemaVersion]string{`
 CREATE SEQUENCE {}commit_numbers;
 

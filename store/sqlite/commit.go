@@ -17,7 +17,7 @@ import (
 // Commit implements [segno.Store].
 func (s *Store) Commit(ctx context.Context, c segno.Commit) (head segno.Head, err error) {
 	const op = "commit"
-	encoded, err := s.records.EncodeCommit(c) // before the writer is asked for: it compresses
+	encoded, err := s.records.EncodeCommit(c) // compression takes time, so do it before the writer's lock is held
 	if err != nil {
 		return head, err
 	}
@@ -36,9 +36,9 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (head segno.Head, er
 	return head, err
 }
 
-// CommitAll applies commits in order and in one transaction, all or none, as Commit does each
-// of them. It returns the head after the last one. Other writers wait meanwhile, so a caller
-// passes no more than a few hundred.
+// CommitAll applies commits in order and in one transaction: all of them or none. Each commit
+// has the same effect as with Commit. CommitAll returns the head after the last one. Other
+// writers wait until it returns, so a caller should pass no more than a few hundred commits.
 func (s *Store) CommitAll(ctx context.Context, commits []segno.Commit) (head segno.Head, err error) {
 	const op = "commit"
 	all := make([]*commitTx, len(commits))
@@ -58,7 +58,7 @@ func (s *Store) CommitAll(ctx context.Context, commits []segno.Commit) (head seg
 	}
 	thread := commits[0].Thread
 	err = s.write(ctx, op, string(thread), func(tx *tx) (err error) {
-		// A new thread is looked for in the rows of all threads. One pass serves all of the commits.
+		// The store searches the rows of all threads for the id of a new thread. One pass serves all commits.
 		var created []string
 		for _, t := range all {
 			if t.Create != nil {
@@ -97,32 +97,32 @@ type commitTx struct {
 	// isVerified means that the rows of threads and their index agree about the commit's thread.
 	isVerified bool
 
-	number   int64 // of this commit
-	exists   bool  // the store has a commit of the same id
+	number   int64 // the number of this commit
+	exists   bool  // the store has a commit with the same id
 	parent   node
 	hasChild bool                     // the parent's line continues
 	targets  map[segno.CommitID]int64 // the numbers of the commits that HasNode found
 }
 
-// node is a commit's place in the tree; the zero node is above every root.
+// node is the place of a commit in the tree. The zero node is the parent of every root.
 type node struct {
 	n, line, depth int64
 	turn           int
 }
 
-// threadRow is the row of a thread, as a commit reads and writes it. The numbers n, head, tip and link refer to
-// rows; the embedded Thread has the same head and tip as ids.
+// threadRow is the row of a thread, as a commit reads and writes it. n, head, tip and link are numbers of rows. The
+// embedded Thread has the same head and tip as ids.
 type threadRow struct {
 	ledger.Thread
 	n, head, tip, link int64
 }
 
-// apply applies the commit, or returns the result of the same commit if it was applied before.
+// apply applies the commit. If the store already has the same commit, apply returns the result of that one.
 //
-// The order is that of package ledger: first the commit's id, then the head of the thread, and last the other
-// records that the commit names. The objects of the commit are adopted before Admit, because Admit looks for the
-// objects that the commit names, and a pack of the commit may bring them. If Admit refuses the commit, the
-// transaction is rolled back, and the objects with it.
+// It checks in the order of package ledger: first the commit's id, then the head of the thread, and last the other
+// records that the commit names. It adopts the objects of the commit before it calls Admit, because Admit looks for
+// the objects that the commit names, and a pack of the commit may contain them. If Admit refuses the commit, the
+// rollback of the transaction removes the objects, too.
 func (t *commitTx) apply() (segno.Head, error) {
 	t.readPlace()
 	if t.exists {
@@ -158,7 +158,7 @@ func (t *commitTx) apply() (segno.Head, error) {
 	return after.Head, nil
 }
 
-// readPlace reads in one query the numbers and places of the other commits that a commit needs.
+// readPlace reads, in one query, the numbers and places of the other commits on which this commit depends.
 func (t *commitTx) readPlace() {
 	p := &t.parent
 	t.row(`SELECT (SELECT coalesce(max(n), 0) + 1 FROM commits), EXISTS (SELECT 1 FROM commits WHERE id = ?1),
@@ -169,8 +169,8 @@ func (t *commitTx) readPlace() {
 }
 
 // repeat returns the result of the commit that has the same id, if it is the same commit. A writer repeats a
-// commit when it did not get the answer. Later commits may have moved the head, so the result comes from the
-// commit's row and not from the row of its thread.
+// commit if it did not receive the response. Later commits may have moved the head, so the result comes from
+// the commit's row and not from the row of its thread.
 func (t *commitTx) repeat() (h segno.Head, err error) {
 	var head, tip, link int64
 	var digest []byte
@@ -196,7 +196,7 @@ func (t *commitTx) repeat() (h segno.Head, err error) {
 	return h, err
 }
 
-// HasNode implements [ledger.Reader]. It keeps the commit's number for numberOf.
+// HasNode implements [ledger.Reader]. It stores the number of the found commit for numberOf.
 func (t *commitTx) HasNode(id segno.CommitID) (bool, error) {
 	if id == t.Parent && t.parent.n != 0 {
 		return true, nil
@@ -224,7 +224,7 @@ func (t *commitTx) HasOperation(id segno.OperationID) (bool, error) {
 	return t.row(`SELECT 1 FROM operations WHERE id = ?`, []any{string(id)}, &one), t.err
 }
 
-// MissingObject implements [ledger.Reader]. The objects of the commit were adopted before.
+// MissingObject implements [ledger.Reader]. apply has already adopted the objects of the commit.
 func (t *commitTx) MissingObject(names []segno.Hash) (segno.Hash, error) {
 	name, err := t.s.missingObject(t.ctx, t.c, names)
 	if err == nil && !name.IsZero() && slices.Contains(t.staged.reused, name) {
@@ -233,7 +233,7 @@ func (t *commitTx) MissingObject(names []segno.Hash) (segno.Hash, error) {
 	return name, err
 }
 
-// target returns where the commit moves head and tip, [segno.Self] for itself.
+// target returns the commits to which this commit moves head and tip. [segno.Self] stands for this commit.
 func (t *commitTx) target() segno.Move {
 	switch {
 	case t.Move != nil:
@@ -244,8 +244,8 @@ func (t *commitTx) target() segno.Move {
 	return segno.Move{}
 }
 
-// numberOf returns the number of the commit that a pointer moves to: before is the number that the pointer
-// has, and at its id. An empty target leaves the pointer.
+// numberOf returns the number of the commit to which a pointer moves. before is the number of the commit that
+// the pointer has now, and at is the id of that commit. An empty target leaves the pointer unchanged.
 func (t *commitTx) numberOf(before int64, at, target segno.CommitID) int64 {
 	switch target {
 	case "", at:
@@ -284,7 +284,7 @@ func (t *commitTx) readThreadRow() (*threadRow, error) {
 	return row, err
 }
 
-// writeLinks adds the commit's link to the chain and ends the link of the head session.
+// writeLinks adds the commit's link to the chain of the thread and ends the link of the head session.
 func (t *commitTx) writeLinks(before, after *threadRow) error {
 	if t.Link == nil {
 		return nil
@@ -292,7 +292,7 @@ func (t *commitTx) writeLinks(before, after *threadRow) error {
 	if ended, ends := ledger.EndLink(before.Link, &t.Commit.Commit); ends && before.link != 0 {
 		t.exec(`UPDATE links SET record = ? WHERE n = ?`, t.s.sealLink(t.Thread, before.link, record.EncodeLink(&ended)), before.link)
 	}
-	// The number must be known before the insertion, because the record is sealed to it.
+	// The number must be known before the insertion, because the seal of the record includes it.
 	var n int64
 	t.row(`SELECT coalesce(max(n), 0) + 1 FROM links`, nil, &n)
 	if !t.Link.Detached {
@@ -344,7 +344,7 @@ func blob(p []byte) any {
 func (t *commitTx) writePhase(before, after *threadRow) {
 	recorded := before.Phase
 	if t.s.hasTriggers {
-		recorded = segno.PhaseUnknown // a trigger wrote it
+		recorded = segno.PhaseUnknown // phaseTriggers have set it
 	}
 	if after.Phase != recorded || t.Create != nil {
 		t.changePhase(after.n, t.Thread, recorded, after.Phase)

@@ -36,8 +36,8 @@ func (s *Store) dialect() sqlstore.Dialect {
 	}
 }
 
-// hasChanged implements HasChanged of [sqlstore.Dialect]. SQLite changes the number at each commit of another
-// connection. Commits of this process notify the waiting callers themselves.
+// hasChanged implements HasChanged of [sqlstore.Dialect]. SQLite changes the number when another connection
+// commits. hasChanged need not detect the commits of this process, because they notify the waiting callers.
 func hasChanged(ctx context.Context, q sqlstore.Querier) (bool, error) {
 	c := q.(*conn)
 	before := c.polledVersion
@@ -45,8 +45,8 @@ func hasChanged(ctx context.Context, q sqlstore.Querier) (bool, error) {
 	return c.polledVersion != before, err
 }
 
-// checkpointQuery returns the query for a page. It starts with the rarest condition; the CROSS JOINs keep
-// SQLite from starting with another.
+// checkpointQuery returns the query for a page. The query starts with the rarest condition. The CROSS JOINs
+// prevent SQLite from starting with another condition.
 func (s *Store) checkpointQuery(q *segno.CheckpointQuery, before int64, count int) (string, []any) {
 	var where sqlstore.Where
 	from, position, order := "commits c", "c.n", "c.n"
@@ -75,7 +75,8 @@ func (s *Store) checkpointQuery(q *segno.CheckpointQuery, before int64, count in
 }
 
 // LeafFilter returns a function that returns false only for a leaf of a transcript at which no checkpoint
-// ended when LeafFilter was called. It reads the terms of all checkpoints, so it pays for some hundred leaves.
+// ended when LeafFilter was called. It reads the terms of all checkpoints, so it is faster than single queries
+// from some hundred leaves on.
 func (s *Store) LeafFilter(ctx context.Context) (mayEnd func(leaf string) bool, err error) {
 	terms := map[int64]struct{}{}
 	err = s.read(ctx, "read terms", "", func(ctx context.Context, c *conn) error {
@@ -92,8 +93,9 @@ func (s *Store) LeafFilter(ctx context.Context) (mayEnd func(leaf string) bool, 
 }
 
 // EachLink calls visit for each link of the threads that are not deleted. The most recently changed thread comes first,
-// and its oldest link. seq is that of the thread's head, and isHead marks the link of the head. It reads all links, so it
-// pays for some hundred sessions. A session that visit is not called for has no link.
+// with its oldest link first. seq belongs to the thread's head, and isHead marks the link of the head. EachLink reads
+// all links, so it is faster than single queries from some hundred sessions on. A session that no call of visit names
+// has no link.
 func (s *Store) EachLink(ctx context.Context, visit func(thread segno.ThreadID, seq int64, l segno.Link, isHead bool)) error {
 	const op = "list links"
 	return s.read(ctx, op, "", func(ctx context.Context, c *conn) error {
@@ -129,12 +131,12 @@ func (s *Store) EachLink(ctx context.Context, visit func(thread segno.ThreadID, 
 	})
 }
 
-// parentField is the field of the term that the first commit of a child thread has.
+// parentField is the field of the term by which the first commit of a child thread names the parent.
 const parentField = "of"
 
-// threadQuery finds at least the threads of q; the caller compares their records with q. It finds child
-// threads by the term of their first commit. It lists the threads that are not deleted, and the damaged rows
-// that only seem to be deleted.
+// threadQuery returns a query that finds at least the threads that match q. The caller compares their records
+// with q. The query finds child threads by the term of their first commit. It lists the threads that are not
+// deleted, and the damaged rows that only seem to be deleted.
 func (s *Store) threadQuery(q *segno.ThreadQuery) (string, []any) {
 	var where sqlstore.Where
 	from := "threads t"
@@ -159,7 +161,8 @@ func (s *Store) threadQuery(q *segno.ThreadQuery) (string, []any) {
 	return query, where.Args
 }
 
-// phaseQuery is the query InPhase of [sqlstore.Dialect]. In a store without phases, all are unknown.
+// phaseQuery is the query InPhase of [sqlstore.Dialect]. In a store without phases, the phases of all threads are
+// unknown.
 func (s *Store) phaseQuery(p segno.Phase, after segno.ThreadID, count int) (string, []any) {
 	const columns = `SELECT t.id, t.record, coalesce(h.id, ''), t.seq, (SELECT y.n FROM threads y WHERE y.id = t.id) = t.n`
 	const heads = ` LEFT JOIN commits h ON h.n = t.head `
@@ -173,7 +176,7 @@ func (s *Store) phaseQuery(p segno.Phase, after segno.ThreadID, count int) (stri
 	return "", nil
 }
 
-// rememberPhase records the phase of a thread that has not changed since.
+// rememberPhase records the phase of a thread, unless the thread has changed since the phase was read.
 func (s *Store) rememberPhase(ctx context.Context, f phase.Found, p segno.Phase) error {
 	if s.options.ReadOnly || !s.hasPhases {
 		return nil
@@ -195,7 +198,7 @@ func (s *Store) sealLink(thread segno.ThreadID, n int64, rec []byte) []byte {
 // decodeLink decodes the record of the link with number n.
 func (s *Store) decodeLink(thread segno.ThreadID, n int64, rec []byte) (segno.Link, error) {
 	if rec == nil {
-		rec = []byte{} // a link that is missing is damage
+		rec = []byte{} // a missing link is damage, and an empty record makes Link report it
 	}
 	return s.records.Link(thread, rec, "link", string(thread), strconv.FormatInt(n, 10))
 }
@@ -221,8 +224,8 @@ func workspaceQuery(paths [][]byte, device, inode int64) (string, []any) {
 		WHERE record IS NOT NULL AND (` + strings.Join(where, " OR ") + `) ORDER BY length(path) DESC, id`, args
 }
 
-// operationLog is the query Log of [sqlstore.Dialect]. It reads the rows and the index, and an operation that only
-// one of them has is damage.
+// operationLog is the query Log of [sqlstore.Dialect]. It reads both the rows and the index: an operation that only one
+// of them has is damage.
 const operationLog = `SELECT id, record, workspace = ?1 AND x.n IS NOT NULL
 	FROM operations o NOT INDEXED
 		LEFT JOIN (SELECT n FROM operations INDEXED BY operations_workspace WHERE workspace = ?1) x ON x.n = o.n

@@ -24,8 +24,8 @@ import (
 	"github.com/dalsegno/segno/store/storetest"
 )
 
-// TestNoDamageIsSilent damages a database at random: some bytes, a page, the end of a page or of the file. Each later
-// read returns the data that was written, or an error of another kind than [segno.KindNotFound].
+// TestNoDamageIsSilent damages a database at random places: some bytes, a page, or the end of a page or of the file.
+// Each later read returns the written data, or an error of a kind other than [segno.KindNotFound].
 func TestNoDamageIsSilent(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -35,8 +35,9 @@ func TestNoDamageIsSilent(t *testing.T) {
 	trial.readAll(t, len(seeds), func(n int) ([]byte, string) { return damage(slices.Clone(trial.whole), seeds[n]) })
 }
 
-// TestNoFlippedBitIsSilent flips one bit of a database: of the header of a page, and of any byte. The header of a
-// page has the positions of its rows. If suites are tried whole, these are all bits of all headers, and at least 20,000.
+// TestNoFlippedBitIsSilent flips one bit of a database, in the header of a page or in any byte. The header of a page
+// has the positions of its rows. If suites are tried whole, the test tries all bits of all headers, and at least 20,000
+// bits.
 func TestNoFlippedBitIsSilent(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -67,8 +68,8 @@ func TestNoFlippedBitIsSilent(t *testing.T) {
 	})
 }
 
-// pageHeader returns where the header of a page begins, and its size with the positions of the rows. A page of another
-// kind than a node of a tree has the number of the next page in its place.
+// pageHeader returns the offset of a page's header, and its size including the positions of the rows. If the page is
+// not a node of a tree, the header is the number of the next page.
 func pageHeader(page []byte) (begin, size int) {
 	if bytes.HasPrefix(page, []byte("SQLite format 3")) {
 		begin = 100
@@ -84,12 +85,12 @@ func pageHeader(page []byte) (begin, size int) {
 	return begin, 4
 }
 
-// damageTrial is a trial of many threads and the database that is damaged.
+// damageTrial is a trial with many threads, and the database to damage.
 type damageTrial struct {
 	*storetest.DamageTrial
 
 	whole []byte
-	lists []string // of the undamaged database
+	lists []string // the result of readLists for the undamaged database
 }
 
 // newDamageTrial fills a store for a trial, and closes it.
@@ -123,7 +124,8 @@ func newDamageTrial(t *testing.T, s *Store) *damageTrial {
 	return trial
 }
 
-// readLists returns the lists of threads, of any phase and of each, as JSON or the kind of an error.
+// readLists returns the lists of the threads in any phase and in each single phase. Each list is JSON or the kind of an
+// error.
 func readLists(ctx context.Context, s *Store) (lists []string) {
 	for p := segno.PhaseUnknown; p <= segno.PhaseWaiting; p++ {
 		var ids []string
@@ -162,7 +164,7 @@ func (d *damageTrial) readAll(t *testing.T, count int, damage func(n int) (data 
 	group.Wait()
 }
 
-// read opens and reads a damaged database, in a directory for such databases.
+// read opens and reads a damaged database in the directory dir.
 func (d *damageTrial) read(t *testing.T, dir string, data []byte, what string) {
 	file := filepath.Join(dir, databaseName)
 	for _, end := range []string{"-wal", "-shm"} {
@@ -182,7 +184,7 @@ func (d *damageTrial) read(t *testing.T, dir string, data []byte, what string) {
 		}
 		return
 	}
-	defer s.Close() // a damaged database may not close
+	defer s.Close() // ignore the error, because closing a damaged database may fail
 	if silent := d.Silent(t.Context(), s); silent != "" {
 		t.Errorf("%s: %s", what, silent)
 	}
@@ -193,7 +195,7 @@ func (d *damageTrial) read(t *testing.T, dir string, data []byte, what string) {
 	}
 }
 
-// damage damages a database in the way of a seed.
+// damage damages a database in the way that a seed chooses.
 func damage(data []byte, seed uint64) (_ []byte, what string) {
 	const page = pageSize
 	rnd := rand.New(rand.NewPCG(seed, 0))
@@ -220,8 +222,8 @@ func damage(data []byte, seed uint64) (_ []byte, what string) {
 	return data[:at], fmt.Sprintf("seed %d: the end from byte %d of page %d", seed, at%page, at/page+1)
 }
 
-// TestADamagedWorkspaceIsNotSilent flips a bit in the id of a workspace in a store without checksums of pages: in its
-// row, in the index of the ids, and in the row and the index of an operation on the workspace.
+// TestADamagedWorkspaceIsNotSilent flips a bit in the id of a workspace in a store without checksums of pages. The
+// places are the row of the workspace, the index of ids, and the row and the index of an operation on the workspace.
 func TestADamagedWorkspaceIsNotSilent(t *testing.T) {
 	file := filepath.Join(t.TempDir(), databaseName)
 	db, err := sql.Open("sqlite", file)
@@ -254,7 +256,7 @@ func TestADamagedWorkspaceIsNotSilent(t *testing.T) {
 	}
 }
 
-// TestALostLogIsNotSilent opens the files of a killed process without the log.
+// TestALostLogIsNotSilent opens the files that a killed process left, without the WAL.
 func TestALostLogIsNotSilent(t *testing.T) {
 	from, dir := t.TempDir(), t.TempDir()
 	s := openIn(t, from, Options{})

@@ -15,9 +15,9 @@ import (
 	"github.com/dalsegno/segno/store/sqlite/internal/checksumvfs"
 )
 
-// Older stores have no checksums of their pages, so a flipped bit in a key or a pointer reads as another value.
-// Records have their own checksums. The store compares each value beside them with its second copy: an id in a row
-// with the id in its index, and the head of a thread with the result that its newest commit recorded.
+// Older stores have no checksums of their pages, so the store would read a flipped bit in a key or a pointer as another
+// value. Records have separate checksums. For each value outside a record, the store compares two copies: it compares
+// an id in a row with the id in its index, and the head of a thread with the result that its newest commit recorded.
 
 var (
 	errKey   = errors.New("its key in the index is damaged")
@@ -57,12 +57,12 @@ func missedNode(ctx context.Context, c *conn, op, id string) error {
 }
 
 // verifyPages returns a function that verifies the pages of a list of checkpoints. Numbers of commits are never
-// freed: the function looks for gaps in those of a thread, from the oldest of a page to the oldest of the page
-// before it, and at the end of the list from the thread's first.
+// freed, so the function looks for gaps in the numbers of a thread: from the oldest number of a page to the oldest
+// number of the page before it, and at the end of the list from the first number of the thread.
 func (s *Store) verifyPages(ctx context.Context, q *segno.CheckpointQuery) func(page []segno.Node, isLast bool) error {
 	const op = "list checkpoints"
 	name := string(q.Thread)
-	newest := int64(0) // of the numbers that were not verified
+	newest := int64(0) // the newest number that is not verified yet
 	return func(page []segno.Node, isLast bool) error {
 		if len(page) == 0 && q.Thread != "" {
 			if _, err := s.Head(ctx, q.Thread); segno.KindOf(err) != segno.KindNotFound {
@@ -93,7 +93,8 @@ func (s *Store) verifyPages(ctx context.Context, q *segno.CheckpointQuery) func(
 	}
 }
 
-// verifyParents compares the ids of parents with the index. The ids of listed commits were compared before.
+// verifyParents compares the ids of parents with the index. It omits the listed commits, whose ids were compared
+// before.
 func verifyParents(ctx context.Context, c *conn, listed []segno.Node) error {
 	known := make(map[segno.CommitID]bool, len(listed))
 	for i := range listed {
@@ -137,8 +138,8 @@ func (s *Store) verifyThreads(ctx context.Context, q *segno.ThreadQuery, isEmpty
 }
 
 // missedObject checks an object that the caller did not find in the table. The table is ordered by name and has no
-// second copy of it, so missedObject reads all names: a name that differs from the wanted one in one byte, or
-// that is out of order, is damaged.
+// second copy of the names, so missedObject reads all of them. A name is damaged if it differs from the wanted name
+// in one byte, or if it is out of order.
 func missedObject(ctx context.Context, c *conn, op string, stored, name segno.Hash) error {
 	var before segno.Hash
 	return storedNames(ctx, c, func(at segno.Hash) error {
@@ -156,7 +157,8 @@ func missedObject(ctx context.Context, c *conn, op string, stored, name segno.Ha
 	})
 }
 
-// checkSchema compares the schema with the schema of this package: a damaged condition of an index would hide rows.
+// checkSchema compares the database's schema with the schema of this package, because a damaged condition of an index
+// would hide rows.
 func checkSchema(ctx context.Context, c *conn, schema string) error {
 	parts := 0
 	var name, text string
@@ -177,8 +179,8 @@ func checkSchema(ctx context.Context, c *conn, schema string) error {
 	return err
 }
 
-// checkSums verifies that a connection verifies the checksums of pages if the version of the store says that there are
-// some, and only then. Otherwise a flipped bit of the header could turn them off.
+// checkSums verifies that a connection verifies the checksums of pages if and only if the version of the store requires
+// checksums. Otherwise a flipped bit of the header could turn the checksums off.
 func (s *Store) checkSums(ctx context.Context, c *conn) error {
 	const op = "open store"
 	var hasSums bool
@@ -193,10 +195,10 @@ func (s *Store) checkSums(ctx context.Context, c *conn) error {
 	return err
 }
 
-// checkSize detects that the last page of a database file is incomplete: SQLite reads the lost part as
-// zeros. SQLite itself refuses a file that lacks whole pages. checkSize does not open the file: when a process
-// closes any descriptor of a file, POSIX drops all locks of that process on it, and other connections of the
-// process rely on their locks.
+// checkSize detects that the last page of a database file is incomplete, because SQLite would read the lost part as
+// zeros. SQLite itself refuses a file that lacks whole pages. checkSize does not open the file: when a process closes
+// any descriptor of a file, POSIX drops all locks of that process on the file, and other connections of this process
+// rely on these locks.
 func checkSize(ctx context.Context, c *conn, file string) error {
 	// The newest pages of a database with a WAL are in the WAL.
 	if log, err := os.Stat(file + "-wal"); err == nil && log.Size() > 0 {

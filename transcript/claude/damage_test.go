@@ -17,8 +17,8 @@ import (
 )
 
 // TestEveryDamageIsRepaired damages a recorded session in every way, several times at random places.
-// Another model of the agent's loader reads all that is left of it in the repaired copy, in order. In
-// internal/e2e/sessions the agent itself reads such copies.
+// From the repaired copy, another model of the agent's loader reads all remaining facts in order. In
+// internal/e2e/sessions, the agent itself reads such copies.
 func TestEveryDamageIsRepaired(t *testing.T) {
 	data, err := os.ReadFile("testdata/facts.jsonl")
 	if err != nil {
@@ -59,7 +59,7 @@ func TestEveryDamageIsRepaired(t *testing.T) {
 	}
 }
 
-// factsOf returns the facts that the agent sends of a transcript according to the other model.
+// factsOf returns the facts in a transcript that the agent sends according to the other model.
 func factsOf(data []byte) (out []string) {
 	for _, text := range recording.LoadClaude(data).Context("") {
 		var item []any

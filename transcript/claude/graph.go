@@ -15,12 +15,12 @@ import (
 // none is the index of no node.
 const none = -1
 
-// Next is one record of the conversation. The file is a tree: file order is not
-// causal order, and a record may come before its ancestors.
+// node is one record of the conversation. The records form a tree. Their order in the file
+// is not causal order: a record may come before its ancestors.
 type node struct {
 	uuid           string
 	parent         string // "" at a root
-	logical        string // across a compaction
+	logical        string // the parent across a compaction
 	kind           kind
 	isSidechain    bool
 	isBoundary     bool
@@ -28,15 +28,15 @@ type node struct {
 	isRestart      bool  // the root of a conversation that the user began again
 	time           int64 // milliseconds, noTime if unreadable
 	line           int
-	from, to       int64 // the newest line with this uuid
+	from, to       int64 // the offsets of the newest line with this uuid
 	preserved      *preserved
 	part           *turnPart // nil unless the graph reads turns
 }
 
 const noTime = math.MinInt64
 
-// preserved names the records before a compaction that the agent keeps in the model's
-// context behind it.
+// preserved names the records before a compaction that the agent still sends to the model
+// after the compaction.
 type preserved struct {
 	anchor     string
 	uuids      []string
@@ -44,11 +44,11 @@ type preserved struct {
 	head, tail string // written by older versions instead of uuids
 }
 
-// graph is the conversation in a piece of a transcript.
+// graph is the conversation in a part of a transcript.
 type graph struct {
 	nodes  []node // in file order
 	byUUID map[string]int
-	skip   map[string]string // by the uuid of a progress record, the parent behind it
+	skip   map[string]string // the nearest ancestor that is not a progress record, by the uuid of a progress record
 
 	newest       int // the newest record of the main chain
 	pointer      pointer
@@ -57,16 +57,16 @@ type graph struct {
 	readTurns bool // the nodes have the parts of turns
 	isWhole   bool // the graph has the whole transcript
 
-	slug    string // of the directory the transcript is in
+	slug    string // the slug of the directory that contains the transcript
 	cwd     []byte // the newest working directory, undecoded
-	dir     string // the newest one with that slug
+	dir     string // the newest working directory with that slug
 	version string
 	damage  []damage
-	damaged int    // lines, listed or not
+	damaged int    // the number of damaged lines, listed or not
 	sum     uint32 // CRC-32C of the bytes read
 }
 
-// pointer is the head according to the newest last-prompt line.
+// pointer is the head of the conversation according to the newest last-prompt line.
 type pointer struct {
 	uuid       string
 	isExplicit bool
@@ -80,7 +80,7 @@ type damage struct {
 	why    string
 }
 
-// maxDamage is how many damaged lines are listed.
+// maxDamage is the number of damaged lines that a graph lists.
 const maxDamage = 10
 
 // newGraph returns an empty graph of the transcript at path.
@@ -88,7 +88,7 @@ func newGraph(path string) *graph {
 	return &graph{byUUID: map[string]int{}, skip: map[string]string{}, newest: none, slug: filepath.Base(filepath.Dir(path))}
 }
 
-// read adds every whole line of l and returns how many bytes they are.
+// read adds every whole line of l and returns the number of their bytes.
 func (g *graph) read(ctx context.Context, l *sessionfile.LineReader) (int64, error) {
 	var r record
 	start := l.Offset
@@ -104,7 +104,7 @@ func (g *graph) read(ctx context.Context, l *sessionfile.LineReader) (int64, err
 	return l.Offset - start, err
 }
 
-// parse parses a line into r and adds it. A damaged line is counted.
+// parse parses a line into r and adds it to the graph. It counts and lists a damaged line.
 func (g *graph) parse(r *record, l sessionfile.Line) {
 	switch err := r.parse(l.Bytes); {
 	case err == nil:
@@ -116,7 +116,7 @@ func (g *graph) parse(r *record, l sessionfile.Line) {
 	}
 }
 
-// add adds the record r of line l.
+// add adds r, the record on line l, to the graph.
 func (g *graph) add(r *record, l sessionfile.Line) {
 	if r.cwd != nil && !bytes.Equal(r.cwd, g.cwd) {
 		g.cwd = append(g.cwd[:0], r.cwd...)
@@ -154,8 +154,8 @@ func (g *graph) add(r *record, l sessionfile.Line) {
 // cwdText is the newest working directory.
 func (g *graph) cwdText() string { return jsonscan.Unescape(g.cwd) }
 
-// Put stores the node of r. A uuid that occurs twice keeps its first place and
-// its last content, as in the agent's own map.
+// put stores the node of r. If a uuid occurs twice, its node keeps the first place and has
+// the last content, as in the agent's own map.
 func (g *graph) put(r *record, l sessionfile.Line) int {
 	n := node{
 		parent: g.parentOf(r), logical: g.intern(r.logical), kind: r.kind, isSidechain: r.isSidechain,
@@ -182,12 +182,11 @@ func (g *graph) put(r *record, l sessionfile.Line) int {
 	return len(g.nodes) - 1
 }
 
-// noRecord is the leafUuid with which Claude Code 2.1.329 cancels a pointer. It does so
-// after a rewind, behind the first prompt that follows the record that the user went back
-// to. The head is then the newest record again.
+// noRecord is the leafUuid with which Claude Code 2.1.329 cancels a pointer. After a rewind,
+// it writes this value behind the first new prompt. The newest record is then the head again.
 const noRecord = "00000000-0000-0000-0000-000000000000"
 
-// setPointer applies a last-prompt line with the value leaf.
+// setPointer applies a last-prompt line whose leafUuid is leaf.
 func (g *graph) setPointer(leaf []byte, explicit bool) {
 	p := &g.pointer
 	switch uuid := jsonscan.RawText(leaf); {
@@ -203,7 +202,7 @@ func (g *graph) setPointer(leaf []byte, explicit bool) {
 	}
 }
 
-// parentOf returns the uuid of r's parent, progress records skipped.
+// parentOf returns the uuid of r's parent. It skips progress records.
 func (g *graph) parentOf(r *record) string {
 	if to, ok := g.skip[string(r.parent)]; ok && r.parent != nil {
 		return to
@@ -211,7 +210,7 @@ func (g *graph) parentOf(r *record) string {
 	return g.intern(r.parent)
 }
 
-// intern returns the string of a uuid without a second copy of a known one.
+// intern converts a uuid to a string. For a known uuid it returns the existing string, to save memory.
 func (g *graph) intern(uuid []byte) string {
 	if i, ok := g.byUUID[string(uuid)]; ok {
 		return g.nodes[i].uuid
@@ -227,7 +226,7 @@ func (g *graph) index(uuid string) int {
 	return none
 }
 
-// firstDamage describes the first damaged line, if there is one, for an error text.
+// firstDamage returns a text about the first damaged line for an error, or "" if there is no damage.
 func (g *graph) firstDamage() string {
 	if len(g.damage) == 0 {
 		return ""
@@ -251,7 +250,7 @@ func readPreserved(raw []byte) *preserved {
 		} `json:"preservedMessages"`
 	}
 	switch {
-	case json.Unmarshal(raw, &m) != nil: // without metadata nothing is preserved
+	case json.Unmarshal(raw, &m) != nil: // without metadata, the agent preserves nothing
 	case m.Messages != nil:
 		return &preserved{anchor: m.Messages.Anchor, uuids: m.Messages.UUIDs, all: m.Messages.All}
 	case m.Segment != nil:

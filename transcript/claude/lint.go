@@ -14,9 +14,9 @@ import (
 
 var _ transcript.Linter = (*Transcripts)(nil)
 
-// Check returns the damage of a session. Only the records that the agent would send to the
-// model count, those that it should send but loses, and those that make it refuse the session. What
-// the agent does with damage was found by having versions 2.1.197 and 2.1.330 resume such sessions.
+// Check returns the damage of a session. It considers only the records that the agent would send to
+// the model, those that it should send but loses, and those that make it refuse the session. Tests in
+// which versions 2.1.197 and 2.1.330 resumed damaged sessions showed how the agent treats damage.
 func (c *Transcripts) Check(ctx context.Context, src segno.Source, o transcript.LintOptions) (transcript.Diagnosis, error) {
 	const op = "check session"
 	f, src, err := c.open(ctx, op, src)
@@ -40,7 +40,7 @@ func mendAll(ctx context.Context, src segno.Source, o transcript.LintOptions, in
 	}, func(in io.Reader) (transcript.Reading, error) { return readingOf(ctx, in) })
 }
 
-// Repair writes a copy of a session without its damage, with its sidecars.
+// Repair writes a copy of a session and its sidecars, without the damage.
 func (c *Transcripts) Repair(ctx context.Context, src segno.Source, to segno.Target, o transcript.LintOptions) (segno.Source, transcript.Diagnosis, error) {
 	const op = "repair session"
 	f, src, err := c.open(ctx, op, src)
@@ -66,10 +66,10 @@ func (c *Transcripts) Repair(ctx context.Context, src segno.Source, to segno.Tar
 	return segno.Source{Session: to.Session, Path: k.path, Dir: to.Dir}, found, nil
 }
 
-// repair writes a repaired session. Of a cut it uses the sidecars.
+// repair writes a repaired session. It embeds cut for the methods that copy the sidecars.
 type repair struct {
 	cut
-	before os.FileInfo // of the source
+	before os.FileInfo // the state of the source before the repair
 	mended *io.SectionReader
 }
 
@@ -118,8 +118,8 @@ type linter struct {
 	graph   *graph
 	parts   map[int]*lintPart // by node
 	calls   map[string]bool   // the ids of all calls in the transcript
-	done    map[string]bool   // those with a result
-	end     int64             // of the last record
+	done    map[string]bool   // the ids of the calls with a result
+	end     int64             // the end of the last record
 	lines   []lintLine
 
 	order   []named        // all records of the main chain
@@ -129,18 +129,18 @@ type linter struct {
 	dropped map[string]string // records that the repair leaves out, with their parents
 
 	parents  map[int]string   // parents that the repair changes, by node; "" for none
-	children map[string][]int // of each record by its uuid, nil until a record is left out
+	children map[string][]int // the children of each record by its uuid; nil until the repair leaves out a record
 }
 
-// lintPart is what the rules need to know of a message.
+// lintPart has the facts about a message that the rules need.
 type lintPart struct {
 	start  int           // where the record begins
 	parent jsonscan.Span // the value of parentUuid, zero without one; offsets of the transcript
 	message
 	blocks []lintBlock
-	count  int    // of its blocks
+	count  int    // the number of its blocks
 	stamp  string // the time
-	source string // of a result: the record with its call
+	source string // if it is a result: the record with its call
 	key    segno.TurnKey
 	role   role
 }
@@ -149,13 +149,13 @@ type lintPart struct {
 type lintBlock struct {
 	kind  blockKind
 	at    jsonscan.Span
-	id    jsonscan.Span // of a call or a result: where the text of its id is
+	id    jsonscan.Span // the text of the id, for a call or a result
 	name  string        // that text
-	inner []byte        // of a result: the blocks that have its words
+	inner []byte        // the blocks with the words of a result
 	image
-	why  string // why the API rejects the block, "" if it does not
+	why  string // why the API rejects the block, or ""
 	fix  jsonscan.Span
-	text string // what replaces fix
+	text string // the text that replaces fix
 }
 
 type blockKind uint8
@@ -244,7 +244,7 @@ func isRecord(object []byte) bool {
 	return len(r.sessions) > 0 || r.kind == kindLastPrompt || string(r.typ) == "file-history-snapshot" || string(r.typ) == "summary"
 }
 
-// read notes what the rules need to know of a record.
+// read stores the facts about a record that the rules need.
 func (l *linter) read(r *record, p sessionfile.Piece) {
 	if !r.kind.inConversation() || r.isSidechain {
 		return
@@ -280,7 +280,7 @@ func (l *linter) read(r *record, p sessionfile.Piece) {
 	jsonscan.Elements(line, content.From, func(at jsonscan.Span) { l.readBlock(part, line, at, span) })
 }
 
-// readBlock notes a content block that may be damaged.
+// readBlock stores a content block that may be damaged.
 func (l *linter) readBlock(part *lintPart, line []byte, at jsonscan.Span, span func(jsonscan.Span) jsonscan.Span) {
 	b := lintBlock{at: span(at), fix: span(at)}
 	part.count++
@@ -308,7 +308,7 @@ func (l *linter) readBlock(part *lintPart, line []byte, at jsonscan.Span, span f
 	part.blocks = append(part.blocks, b)
 }
 
-// readID notes the id of a call, of which there must be one.
+// readID stores the id of a call, which both the call and its result must have. If it is missing, b.id stays zero.
 func (b *lintBlock) readID(line []byte, at jsonscan.Span, key string, span func(jsonscan.Span) jsonscan.Span) {
 	id := jsonscan.Find(line, at, key)
 	if text := jsonscan.RawText(id.Of(line)); text != nil {
@@ -317,7 +317,7 @@ func (b *lintBlock) readID(line []byte, at jsonscan.Span, key string, span func(
 	}
 }
 
-// readResult notes the blocks inside the result of a tool.
+// readResult stores the blocks inside the result of a tool.
 func (l *linter) readResult(part *lintPart, line []byte, at jsonscan.Span, span func(jsonscan.Span) jsonscan.Span) {
 	content := jsonscan.Find(line, at, "content")
 	if content.IsZero() {

@@ -13,7 +13,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// FuzzCheckSession checks that a repair leaves no damage, whatever the transcript.
+// FuzzCheckSession checks that a repair of any transcript leaves no damage.
 func FuzzCheckSession(f *testing.F) {
 	names, err := filepath.Glob("testdata/heal/*.jsonl")
 	if err != nil || len(names) == 0 {

@@ -16,13 +16,13 @@ import (
 	"github.com/dalsegno/segno/transcript/claude"
 )
 
-// TestCheckOfRecordedSessions checks the damage of sessions that the agent wrote, and what it sends
-// after the repair. Sound sessions have none, whatever the order of their lines.
+// TestCheckOfRecordedSessions checks the damage of sessions that the agent wrote, and the messages that
+// it sends after the repair. Sound sessions have no damage, in whatever order the agent wrote their lines.
 func TestCheckOfRecordedSessions(t *testing.T) {
 	for name, want := range map[string]struct {
 		codes []string
 		join  bool
-		after []string // of the texts of the repaired conversation, in order
+		after []string // parts of the repaired conversation's text, in order
 	}{
 		"compacted": {}, "tui-out-of-order": {}, "resumed-after-interrupt": {}, "tui-rewound-and-branched": {},
 		"two-writers":          {codes: []string{transcript.CodeTwoWriters}, after: []string{`"content":"W1 `, `"text":"W1 answer"`, `"content":"W2 `, `"text":"W2 answer"`}},
@@ -73,7 +73,7 @@ func codesOf(found []transcript.Finding) (codes []string) {
 	return codes
 }
 
-// checkInOrder checks that a text has words in order.
+// checkInOrder checks that a text contains words in this order.
 func checkInOrder(t *testing.T, text string, words []string) {
 	t.Helper()
 	rest := text

@@ -7,7 +7,7 @@ import (
 	"github.com/dalsegno/segno/transcript"
 )
 
-// joinDropped gives the records behind one that the repair leaves out the parent of that one.
+// joinDropped gives the children of each record that the repair leaves out the parent of that record.
 func (l *linter) joinDropped() {
 	for i := range l.graph.nodes {
 		parent := l.graph.nodes[i].parent
@@ -24,8 +24,8 @@ func (l *linter) joinDropped() {
 	}
 }
 
-// attachResults makes a result whose parent is missing a child of its call, which it names. The agent
-// looks for the results of parallel calls there.
+// attachResults finds the results whose parent is missing, and makes each a child of the call that it names.
+// The agent looks for the results of parallel calls there.
 func (l *linter) attachResults(v *loaded) {
 	for i := range v.nodes {
 		part, n := l.parts[i], &v.nodes[i]
@@ -39,7 +39,7 @@ func (l *linter) attachResults(v *loaded) {
 	}
 }
 
-// attachResult makes a result that the agent does not send a child of its call.
+// attachResult makes the result of a call a child of the call. At its present place, the agent does not send it.
 func (l *linter) attachResult(call placed, id string) {
 	for _, i := range slices.Sorted(maps.Keys(l.parts)) {
 		n := &l.graph.nodes[i]
@@ -52,8 +52,8 @@ func (l *linter) attachResult(call placed, id string) {
 	}
 }
 
-// mendChain gives a parent to records whose parent is missing or that have none, if the agent would
-// lose earlier messages with it. It returns the conversation, newest record first.
+// mendChain gives a parent to records that name none or whose parent is missing, if the agent would
+// otherwise lose earlier messages. It returns the conversation, newest record first.
 func (l *linter) mendChain(v *loaded, head int) []int {
 	for {
 		chain, _, lost := v.chain(head)
@@ -74,8 +74,8 @@ func (l *linter) mendChain(v *loaded, head int) []int {
 	}
 }
 
-// losesEarlier reports whether the agent loses a message that was written before a record. A message
-// beside the conversation is not lost.
+// losesEarlier reports whether the agent loses a message that it wrote before a record. A message
+// beside the conversation does not count as lost.
 func (l *linter) losesEarlier(v *loaded, chain []int, top int) bool {
 	if v.nodes[top].parent != "" {
 		return v.losesMessage(chain, top)
@@ -89,7 +89,8 @@ func (l *linter) losesEarlier(v *loaded, chain []int, top int) bool {
 	return false
 }
 
-// attached returns the records from which a path leads to a record of the conversation or above it.
+// attached returns, for each record, whether a path leads from it to a record of the conversation or to an
+// ancestor of the conversation.
 func (v *loaded) attached(chain []int) []bool {
 	const unknown, no, yes = 0, 1, 2
 	state := make([]int8, len(v.nodes))
@@ -121,11 +122,12 @@ func (v *loaded) attached(chain []int) []bool {
 	return out
 }
 
-// joinIslands puts messages that are not connected with the conversation into it, where they were
-// written. The agent never sends them. It returns the conversation, newest record first.
+// joinIslands finds messages that are not connected with the conversation, so that the agent never sends
+// them. It inserts them at the place where the agent wrote them. It returns the conversation, newest record
+// first.
 func (l *linter) joinIslands(v *loaded, chain []int) []int {
 	if top := v.nodes[chain[len(chain)-1]]; top.isRestart {
-		return chain // what is before it was left by the user
+		return chain // the user left the records before it
 	}
 	for range v.nodes {
 		island := l.island(v, v.attached(chain))
@@ -156,8 +158,8 @@ func (l *linter) joinIslands(v *loaded, chain []int) []int {
 	return chain
 }
 
-// island returns the longest line of records below the first one that is not connected with the
-// conversation and leads to a message, newest first.
+// island returns a line of records, newest first, that is not connected with the conversation. It begins at
+// the first root that has a message below it, and it is the longest line from there to a message.
 func (l *linter) island(v *loaded, attached []bool) []int {
 	seen, root, depth := make([]bool, len(v.nodes)), make([]int, len(v.nodes)), make([]int, len(v.nodes))
 	top, leaf := none, none
@@ -174,7 +176,7 @@ func (l *linter) island(v *loaded, attached []bool) []int {
 		}
 		for k, p := range slices.Backward(path) {
 			root[p], depth[p] = path[len(path)-1], len(path)-k
-			if at != none && depth[at] > 0 && root[at] != root[p] { // else at is none, or closes a cycle
+			if at != none && depth[at] > 0 && root[at] != root[p] { // otherwise at is none, or closes a cycle
 				root[p], depth[p] = root[at], depth[at]+len(path)-k
 			}
 		}
@@ -199,8 +201,8 @@ func (l *linter) island(v *loaded, attached []bool) []int {
 	}
 }
 
-// isWrittenBefore reports whether record i was written before record j, by their times, or by their
-// places if one has no time.
+// isWrittenBefore reports whether the agent wrote record i before record j. It compares their times, or their
+// places in the file if one of them has no time.
 func (v *loaded) isWrittenBefore(i, j int) bool {
 	a, b := &v.nodes[i], &v.nodes[j]
 	if a.time == noTime || b.time == noTime || a.time == b.time {
@@ -209,8 +211,8 @@ func (v *loaded) isWrittenBefore(i, j int) bool {
 	return a.time < b.time
 }
 
-// continuesAnswer reports whether a record is a block of an answer or a result of a tool, which no other
-// record may precede.
+// continuesAnswer reports whether a record is a block of an answer or a result of a tool. joinIslands must
+// not insert a record before it.
 func (l *linter) continuesAnswer(i int) bool {
 	part := l.parts[i]
 	if part == nil {

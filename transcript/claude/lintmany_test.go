@@ -14,8 +14,8 @@ import (
 	"github.com/dalsegno/segno/transcript/claude"
 )
 
-// damagedSession writes records of a session, a minute apart. A record is its author, its name, the
-// name of its parent and its content.
+// damagedSession writes the records of a session, a minute apart. A record consists of its author, its
+// name, the name of its parent and its content.
 type damagedSession struct {
 	text strings.Builder
 	at   time.Time
@@ -94,8 +94,8 @@ func TestRepairJoinsAllWriters(t *testing.T) {
 	}
 }
 
-// TestRepairManyCalls repairs a session in which the results of many calls were lost. The time grows
-// with the number of records only.
+// TestRepairManyCalls repairs a session in which the results of many calls were lost. There are so many
+// that the test would take very long with a slow algorithm.
 func TestRepairManyCalls(t *testing.T) {
 	const calls = 5000
 	d, parent := &damagedSession{}, ""

@@ -11,7 +11,7 @@ import (
 	"github.com/dalsegno/segno/transcript"
 )
 
-// named is a record as far as its name and its place in the conversation matter.
+// named has the name of a record and its place in the conversation.
 type named struct {
 	line   int
 	offset int64
@@ -19,11 +19,11 @@ type named struct {
 	isNew  bool          // uuid has no value
 	name   string
 	parent string
-	above  jsonscan.Span     // the value of parentUuid, zero without one
-	sum    [sha256.Size]byte // of the message
+	above  jsonscan.Span     // the value of parentUuid; zero if there is none
+	sum    [sha256.Size]byte // the hash of the message
 }
 
-// readName returns the name of a record.
+// readName returns the name and the place of a record.
 func readName(r *record, p sessionfile.Piece) named {
 	start := skipBOM(r.line)
 	line := r.line[start:]
@@ -42,7 +42,7 @@ func readName(r *record, p sessionfile.Piece) named {
 	return n
 }
 
-// noteName notes the name of a record, and whether it is the first one with it.
+// noteName stores the name of a record, and whether the record is the first one with this name.
 func (l *linter) noteName(n named) {
 	if n.name == "" {
 		l.unnamed = append(l.unnamed, n)
@@ -54,14 +54,14 @@ func (l *linter) noteName(n named) {
 	l.order = append(l.order, n)
 }
 
-// clash are two records with one name and two contents.
+// clash is a pair of records with the same name and different contents.
 type clash struct{ first, second named }
 
-// checkNames checks that each record has a name, and one that no other record has. The agent keeps one
-// of the records with a name. It reports whether it repairs a name. The other rules then judge the result.
+// checkNames checks that each record has a unique name, because the agent keeps only one of the records with
+// the same name. It reports whether it repairs a name. The other rules then judge the result.
 func (l *linter) checkNames() bool {
 	used := map[string]bool{}
-	// expected returns the name that the first record behind an offset expects of the one before it.
+	// expected returns the first name that a record behind an offset gives as its parent and that no record has.
 	expected := func(offset int64) string {
 		for _, n := range l.order {
 			_, known := l.names[n.parent]
@@ -112,8 +112,9 @@ func (l *linter) rename(n named, name string) {
 	l.replace(n.uuid, text)
 }
 
-// checkCallNames gives calls and results without an id that of their counterpart, which the record of
-// the result names. It reports whether it repairs one. The other rules then judge the result.
+// checkCallNames gives calls and results without an id the id of their counterpart. It finds the counterpart
+// through the record of the result, which names the record of the call. It reports whether it repairs an id.
+// The other rules then judge the result.
 func (l *linter) checkCallNames() bool {
 	repaired := false
 	for _, i := range slices.Sorted(maps.Keys(l.parts)) {

@@ -13,10 +13,10 @@ type lintLine struct {
 	number int
 	node   int // none if the line is not a record of the conversation
 	time   int64
-	leaf   string // of a pointer
+	leaf   string // the record that a pointer names
 }
 
-// noteLine notes a line.
+// noteLine stores the facts about a line that checkOrder needs.
 func (l *linter) noteLine(r *record, p sessionfile.Piece) {
 	x := lintLine{Place: sessionfile.Place{From: p.Offset, To: p.End()}, number: p.Line, node: l.graph.index(string(r.uuid)), time: noTime}
 	if at, ok := r.time(); ok {
@@ -28,10 +28,10 @@ func (l *linter) noteLine(r *record, p sessionfile.Piece) {
 	l.lines = append(l.lines, x)
 }
 
-// checkOrder checks that lines are in the order in which the agent wrote them, as far as the agent
-// depends on it: it continues from the last line, and leaves out what is before a compaction. The
-// agent itself writes some records before their parents. checkOrder reports whether it changes the
-// order. The other rules then judge the result.
+// checkOrder checks that the lines are in the order in which the agent wrote them, as far as the agent
+// depends on that order. The agent continues from the last line, and leaves out the records before a
+// compaction. But it writes some records before their parents itself. checkOrder reports whether it
+// changes the order. The other rules then judge the result.
 func (l *linter) checkOrder() bool {
 	first := slices.IndexFunc(l.lines, func(x lintLine) bool {
 		parent := none
@@ -53,8 +53,8 @@ func (l *linter) checkOrder() bool {
 	return true
 }
 
-// isMisread reports whether the agent does not continue from the newest message, or has lost records
-// that are newer than the last compaction.
+// isMisread reports whether the agent would continue from another message than the newest one, or would
+// lose records that are newer than the last compaction.
 func (l *linter) isMisread() bool {
 	v := l.graph.load()
 	newest, boundary := none, int64(noTime)
@@ -79,8 +79,8 @@ func (l *linter) isMisread() bool {
 	return head != newest && !slices.Contains(slices.Collect(v.ancestors(head)), newest)
 }
 
-// inOrder returns the lines in the order of their times, each record behind its parent. A line without
-// a time stays behind the line before it, and a pointer behind the record that it names.
+// inOrder returns the lines in the order of their times, with each record behind its parent. A line without
+// a time stays behind the line before it, and a pointer stays behind the record that it names.
 func (l *linter) inOrder() []lintLine {
 	lines := slices.Clone(l.lines)
 	descending, ascending, before := 0, 0, int64(noTime)

@@ -13,8 +13,8 @@ import (
 	"github.com/dalsegno/segno/transcript"
 )
 
-// check applies the rules that need the whole conversation. Each rule changes the graph as its
-// repair changes the transcript, because the next one judges the repaired conversation.
+// check applies the rules that need the whole conversation. Each rule changes the graph in the same way
+// as its repair changes the transcript, because the next rule judges the repaired conversation.
 func (l *linter) check() {
 	l.joinDropped()
 	v := l.graph.load()
@@ -33,8 +33,8 @@ func (l *linter) check() {
 	}
 }
 
-// writtenBefore returns the newest record that was written before a record and is not in chain, or
-// none.
+// writtenBefore returns the newest record that is not in chain and that the agent wrote before record i,
+// or none.
 func (v *loaded) writtenBefore(i int, chain []int) int {
 	best, own := none, &v.nodes[i]
 	inChain := make([]bool, len(v.nodes))
@@ -56,7 +56,7 @@ func (v *loaded) writtenBefore(i int, chain []int) int {
 	return best
 }
 
-// setParent makes a record the child of another one, of the root if that is none.
+// setParent makes record i a child of the record above. If above is none, record i becomes a root.
 func (l *linter) setParent(v *loaded, i, above int) {
 	uuid := ""
 	if above != none {
@@ -83,8 +83,8 @@ func (l *linter) replace(at jsonscan.Span, text string) {
 	l.mend.Replace(int64(at.From), int64(at.To), []byte(text))
 }
 
-// sent returns the records that the agent sends: those of the conversation, and the parallel calls
-// and results beside it.
+// sent returns the records that the agent sends: the conversation, and the parallel calls and results
+// beside it.
 func (l *linter) sent(chain []int) []int {
 	keep, messages := map[int]bool{}, map[int]message{}
 	for _, i := range chain {
@@ -99,7 +99,7 @@ func (l *linter) sent(chain []int) []int {
 	return slices.Sorted(maps.Keys(keep))
 }
 
-// pairing are the blocks with one id.
+// pairing has the blocks with the same id.
 type pairing struct{ calls, results []placed }
 
 // placed is a block and the node that has it.
@@ -109,7 +109,7 @@ type placed struct {
 }
 
 // checkCalls checks that each call of a tool has one result. The agent leaves out calls and results
-// without a counterpart, so the model does not learn about what a tool did.
+// without a counterpart, so the model does not learn what a tool did.
 func (l *linter) checkCalls(chain, sent []int) {
 	pairs, order := map[string]*pairing{}, []string{}
 	for _, i := range sent {
@@ -177,7 +177,7 @@ func (l *linter) checkPairing(chain []int, id string, p *pairing) {
 	}
 }
 
-// turnOf returns the agent's id of the prompt that a record follows.
+// turnOf returns the key of the turn of a record: the agent's id of the nearest prompt at or above the record.
 func (l *linter) turnOf(i int) segno.TurnKey {
 	seen := map[int]bool{}
 	for ; i != none && !seen[i]; i = l.graph.index(l.graph.above(i)) {
@@ -189,9 +189,9 @@ func (l *linter) turnOf(i int) segno.TurnKey {
 	return ""
 }
 
-// addResult adds a result for a call. It becomes the record between the call and the next one, in
-// place of the lost record if its id is known. The results of parallel calls stay beside the
-// conversation.
+// addResult adds a result for a call, as a record between the call and the next record. If the id of the
+// lost record is known, the new record gets this id and replaces it. The results of parallel calls stay
+// beside the conversation.
 func (l *linter) addResult(chain []int, call placed) {
 	n, part := &l.graph.nodes[call.node], l.parts[call.node]
 	uuid := derivedUUID(string(l.src.Session), call.block.name)
@@ -214,13 +214,13 @@ func (l *linter) addResult(chain []int, call placed) {
 	l.mend.Replace(n.to, n.to, append([]byte{'\n'}, line...))
 }
 
-// derivedUUID returns a UUID that depends on texts only, so that a repair can be repeated.
+// derivedUUID returns a UUID that depends on texts only, so that a repeated repair has the same result.
 func derivedUUID(texts ...string) string {
 	sum := sha256.Sum256([]byte(fmt.Sprintf("segno heal %q", texts)))
 	return fmt.Sprintf("%x-%x-4%x-8%x-%x", sum[0:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
 }
 
-// makeText replaces a result by its words. The record becomes one that the user did not write.
+// makeText replaces a result by a text block with its words. It marks the record as not written by the user.
 func (l *linter) makeText(result placed) {
 	b := result.block
 	l.replace(b.at, `{"type":"text","text":"`+sessionfile.LostCall+`"}`+string(b.inner))
@@ -228,7 +228,7 @@ func (l *linter) makeText(result placed) {
 	l.replace(jsonscan.Span{From: start, To: start}, `"isMeta":true,`)
 }
 
-// leaveOut leaves out a block, with its record if that has no other.
+// leaveOut replaces a block by a placeholder. If the record has no other block, it leaves out the whole record.
 func (l *linter) leaveOut(at placed) {
 	part, n := l.parts[at.node], &l.graph.nodes[at.node]
 	if part.count > 1 {
@@ -261,7 +261,7 @@ func (l *linter) parentOf(i int) string {
 	return l.graph.nodes[i].parent
 }
 
-// checkBlocks checks blocks that the API rejects wherever they are.
+// checkBlocks finds the blocks that the API rejects, regardless of their place.
 func (l *linter) checkBlocks(sent []int) {
 	var images []placed
 	for _, i := range sent {

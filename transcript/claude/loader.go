@@ -14,18 +14,18 @@ import (
 	"github.com/dalsegno/segno/transcript"
 )
 
-// This file and loaded.go are a model of how Claude Code loads a transcript: loaded.go of how it
-// selects records, this file of the values that records must have. The agent checks nothing. It ends
-// with an error of JavaScript, or leaves out a message, when a value is of another type. The tests in
-// internal/e2e/sessions compare the model with versions 2.1.197 and 2.1.330.
+// This file and loaded.go are a model of how Claude Code loads a transcript. loaded.go models how it
+// selects records, and this file models which values records must have. The agent does not check the
+// values. If a value has another type, the agent ends with a JavaScript error or leaves out a message.
+// The tests in internal/e2e/sessions compare the model with versions 2.1.197 and 2.1.330.
 
-// severity is what the agent does about a value of the wrong type.
+// severity is the effect of a value of the wrong type.
 type severity uint8
 
 const (
 	harmless severity = iota
 	loses             // the message, or a part of it, does not reach the model
-	rejected          // the API of the model rejects the message, and with it every later one
+	rejected          // the API of the model rejects the message, and so every later request of the session
 	refuses           // version 2.1.197 does not continue the session, if it would send the record
 	breaks            // version 2.1.197 does not continue the session, wherever the record is
 )
@@ -39,7 +39,7 @@ type fault struct {
 	text string
 }
 
-// whole is a fault that only leaving out the record repairs.
+// whole returns a fault that a repair can only remove together with the record.
 func whole(s severity, why string) fault { return fault{severity: s, why: why} }
 
 // faults returns the values of a record that the agent cannot read. Spans count from the beginning of
@@ -86,8 +86,8 @@ func (r *record) faults() (out []fault) {
 	return []fault{{lost.severity, lost.why, at, string(kept) + "]"}}
 }
 
-// blockFault returns what is wrong with a content block. A fault without a span means that the block
-// is left out.
+// blockFault returns the fault of a content block. If the fault has no span, the repair leaves out the
+// record.
 func (r *record) blockFault(line []byte, span jsonscan.Span) fault {
 	block := span.Of(line)
 	if !isObject(block) {
@@ -116,7 +116,7 @@ func (r *record) blockFault(line []byte, span jsonscan.Span) fault {
 	return fault{}
 }
 
-// isMistyped reports whether a record is a message according to all but its type.
+// isMistyped reports whether a record has all properties of a message except its type.
 func (r *record) isMistyped() bool {
 	if r.kind != kindOther || r.uuid == nil || !isObject(r.message) || r.field("parentUuid") == nil {
 		return false
@@ -125,7 +125,7 @@ func (r *record) isMistyped() bool {
 	return r.messageKind() != "" && len(content) > 0 && (content[0] == '"' || content[0] == '[')
 }
 
-// messageKind returns the type of a record with the role of this one's message, or "".
+// messageKind returns the record type that fits the role of the record's message, or "".
 func (r *record) messageKind() string {
 	role := jsonscan.Text(field(r.message, "role"))
 	if role == "user" || role == "assistant" {
@@ -134,14 +134,14 @@ func (r *record) messageKind() string {
 	return ""
 }
 
-// isNull reports whether a line is the value null. The agent expects an object or another value with
-// fields, and null has none.
+// isNull reports whether a line is the value null. The agent reads fields of the value, which is an error
+// in JavaScript if the value is null.
 func isNull(line []byte) bool {
 	from := jsonscan.SkipSpace(line, skipBOM(line))
 	return string(line[from:min(from+4, len(line))]) == "null" && jsonscan.SkipSpace(line, from+4) == len(line)
 }
 
-// readingOf returns what the agent reads of a transcript.
+// readingOf returns the part of a transcript that the agent reads.
 func readingOf(ctx context.Context, in io.Reader) (out transcript.Reading, err error) {
 	x := &loading{graph: newGraph(""), records: map[int]*loadedRecord{}, out: &out}
 	x.graph.isWhole = true
@@ -161,7 +161,7 @@ type loading struct {
 	record  record
 }
 
-// loadedRecord is what the agent's selection depends on.
+// loadedRecord has the values of a record on which the agent's selection depends.
 type loadedRecord struct {
 	message
 	lines   []int
@@ -171,7 +171,6 @@ type loadedRecord struct {
 	isOther bool // it has a block that is neither a call nor a result
 }
 
-// add adds a line.
 func (x *loading) add(p sessionfile.Piece) {
 	r := &x.record
 	if isNull(p.Bytes) {
@@ -263,13 +262,13 @@ func (x *loading) send() {
 	}
 }
 
-// failsAt describes a value of the wrong type, which versions before 2.1.330 do not expect.
+// failsAt describes the effect of a value of the wrong type on versions before 2.1.330.
 func failsAt(line int) string {
 	return "in some versions it ends with an error at line " + strconv.Itoa(line)
 }
 
-// sent returns the records that the agent sends: those of the conversation, and the parallel calls and
-// results beside it.
+// sent returns the records that the agent sends: the conversation, and the parallel calls and results
+// beside it.
 func (v *loaded) sent(links map[int]message) []int {
 	head := v.head()
 	if head == none {
@@ -287,5 +286,5 @@ func (v *loaded) sent(links map[int]message) []int {
 func isObject(value []byte) bool { return len(value) > 0 && value[0] == '{' }
 func isText(value []byte) bool   { return jsonscan.RawText(value) != nil }
 
-// text returns the text of a string value as it is between the quotes.
+// text returns the undecoded text between the quotes of a string value.
 func text(value []byte) string { return string(jsonscan.RawText(value)) }

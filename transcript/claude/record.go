@@ -11,7 +11,7 @@ import (
 	"github.com/dalsegno/segno/internal/jsonscan"
 )
 
-// kind is the type of a record as far as it matters to the conversation.
+// kind is the type of a record. Types that do not matter to the conversation share kindOther.
 type kind uint8
 
 const (
@@ -20,7 +20,7 @@ const (
 	kindAssistant
 	kindAttachment
 	kindSystem
-	kindProgress   // of old versions: in the chain of parents, but skipped by the agent
+	kindProgress   // written by old versions: in the chain of parents, but skipped by the agent
 	kindLastPrompt // points at the head
 )
 
@@ -30,12 +30,12 @@ func (k kind) isMessage() bool { return k == kindUser || k == kindAssistant }
 // inConversation reports whether records of the kind make up the conversation.
 func (k kind) inConversation() bool { return k >= kindUser && k <= kindSystem }
 
-// kinds are the kinds by the type of a record.
+// kinds maps the type of a record to its kind.
 var kinds = map[string]kind{"user": kindUser, "assistant": kindAssistant, "attachment": kindAttachment, "system": kindSystem,
 	"progress": kindProgress, "last-prompt": kindLastPrompt}
 
-// record is one line, decoded as far as its top-level keys. Byte slices point into the
-// line. They are the undecoded text between quotes, or a whole undecoded value.
+// record is one line, of which only the top-level keys are decoded. Byte slices point into
+// the line. They are the undecoded text between quotes, or a whole undecoded value.
 type record struct {
 	line      []byte
 	kind      kind
@@ -55,20 +55,20 @@ type record struct {
 
 	isSidechain bool
 	isMeta      bool
-	isSummary   bool // of a compaction
+	isSummary   bool // the summary of a compaction
 	isExplicit  bool
 	isSubmitted bool // has a permission mode, as every prompt that a user submits
 
 	sessions []jsonscan.Span // the texts of sessionId values
 }
 
-// syntaxError is the place where a line stops being JSON.
+// syntaxError is the offset at which a line is not valid JSON.
 type syntaxError int
 
 func (e syntaxError) Error() string { return fmt.Sprintf("not JSON from byte %d on", int(e)) }
 
 // parse reads a line into r. The slices of r then point into line. The line may end
-// in a newline and begin with a byte order mark. After an error r has the line only.
+// in a newline and begin with a byte order mark. After an error, r has only the line.
 func (r *record) parse(line []byte) error {
 	*r = record{line: line, sessions: r.sessions[:0]}
 	end, ok := jsonscan.Members(line, jsonscan.SkipSpace(line, skipBOM(line)), func(key []byte, value jsonscan.Span) {
@@ -85,7 +85,7 @@ func (r *record) parse(line []byte) error {
 	return nil
 }
 
-// textFields are the fields that have the text of a string, by its key.
+// textFields maps a JSON key to the field of a record that has the text of the key's string.
 var textFields = map[string]func(r *record) *[]byte{
 	"type":              func(r *record) *[]byte { return &r.typ },
 	"subtype":           func(r *record) *[]byte { return &r.subtype },
@@ -99,8 +99,8 @@ var textFields = map[string]func(r *record) *[]byte{
 	"relocatedCwd":      func(r *record) *[]byte { return &r.cwd },
 }
 
-// set keeps a value if its key is one that matters. Of several values with one key the
-// last counts.
+// set stores a value if its key belongs to a field of record. If a key occurs several times,
+// the last value counts.
 func (r *record) set(key []byte, at jsonscan.Span) {
 	value := at.Of(r.line)
 	if field, ok := textFields[string(key)]; ok {
@@ -132,7 +132,7 @@ func (r *record) set(key []byte, at jsonscan.Span) {
 	}
 }
 
-// field returns the value of another top-level key, nil if there is none.
+// field returns the value of any top-level key, or nil if there is none.
 func (r *record) field(name string) []byte { return field(r.line[skipBOM(r.line):], name) }
 
 // isBoundary reports whether a compaction begins at r.
@@ -140,8 +140,8 @@ func (r *record) isBoundary() bool {
 	return r.kind == kindSystem && string(r.subtype) == "compact_boundary"
 }
 
-// isHousekeeping reports whether the model never sees r and nothing of the
-// conversation follows from it.
+// isHousekeeping reports whether r has no effect on the conversation, and the agent never
+// sends it to the model.
 func (r *record) isHousekeeping() bool {
 	return r.kind == kindSystem && (string(r.subtype) == "turn_duration" || string(r.subtype) == "stop_hook_summary")
 }
@@ -152,8 +152,8 @@ func (r *record) time() (int64, bool) {
 	return t.UnixMilli(), err == nil
 }
 
-// writeAs writes the record as one of another session: every top-level sessionId is
-// replaced, every other byte stays as it is. A line that is not a record has none.
+// writeAs writes the record as a record of another session. It replaces every top-level
+// sessionId, and keeps every other byte. A line that is not a record has no sessionId.
 func (r *record) writeAs(w io.Writer, session segno.SessionID) error {
 	at := 0
 	for _, id := range r.sessions {
@@ -176,11 +176,11 @@ func skipBOM(line []byte) int {
 	return 0
 }
 
-// isBlank reports whether a line has nothing but white space.
+// isBlank reports whether a line has only white space.
 func isBlank(b []byte) bool { return jsonscan.SkipSpace(b, skipBOM(b)) == len(b) }
 
-// field returns the value of an object's key. It is nil if there is none, or if obj is not
-// an object. obj must be well-formed JSON.
+// field returns the value of an object's key, or nil if the key is missing or obj is not an
+// object. obj must be well-formed JSON.
 func field(obj []byte, name string) []byte {
 	return jsonscan.FindInValid(obj, jsonscan.Span{To: len(obj)}, name).Of(obj)
 }
@@ -199,7 +199,7 @@ func textOf(content []byte) string {
 	return strings.Join(parts, "\n")
 }
 
-// hasToolResult reports whether a message's content has the result of a tool.
+// hasToolResult reports whether the content of a message contains the result of a tool.
 func hasToolResult(content []byte) (found bool) {
 	jsonscan.ElementsOfValid(content, 0, func(at jsonscan.Span) {
 		found = found || string(field(at.Of(content), "type")) == `"tool_result"`
@@ -210,7 +210,7 @@ func hasToolResult(content []byte) (found bool) {
 // turnPart is the content of a record on which the division into turns depends.
 type turnPart struct {
 	role   role
-	text   string // of a prompt, as the user typed it
+	text   string // the text of a prompt, as the user typed it
 	key    string // the agent's id of the prompt
 	source string // the record's uuid in the session it was copied from
 }
@@ -226,7 +226,7 @@ const (
 	roleNotice       // words that the program wrote as the agent's: an error, "No response requested."
 )
 
-// turnPartOf returns the part of r, nil if the division does not depend on r.
+// turnPartOf returns the turnPart of r, or nil if the division into turns does not depend on r.
 func turnPartOf(r *record) *turnPart {
 	out := &turnPart{key: jsonscan.Unescape(r.promptID), source: jsonscan.Text(field(r.forkedFrom, "messageUuid"))}
 	switch {
@@ -245,9 +245,9 @@ func turnPartOf(r *record) *turnPart {
 	return out
 }
 
-// readPrompt distinguishes a prompt from the other records that the agent writes as the
-// user's: tool results, the output of commands, notes about an interruption, and the
-// report of a background task, which belongs to the turn that started it.
+// readPrompt distinguishes a prompt from the other records that the agent writes in the
+// user's name. These are tool results, the output of commands, notes about an interruption,
+// and the report of a background task, which belongs to the turn that started the task.
 func readPrompt(r *record) (role, string) {
 	content := field(r.message, "content")
 	if hasToolResult(content) {

@@ -43,8 +43,8 @@ func (c *Transcripts) Tokens(ctx context.Context, src segno.Source) (*transcript
 	return &sum, nil
 }
 
-// readCalls adds the calls of a file. A call has a record for each block of its answer. The last of them has
-// the final numbers.
+// readCalls adds the calls in a file to calls. A call has a record for each block of its answer. The last of
+// these records has the final numbers.
 func readCalls(ctx context.Context, file string, calls map[string]transcript.Tokens) error {
 	f, err := sessionfile.OpenRegular(file)
 	if err != nil {

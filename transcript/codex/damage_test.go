@@ -18,8 +18,8 @@ import (
 )
 
 // TestEveryDamageIsRepaired damages recorded sessions of two versions in every way, at random places.
-// Another model of Codex reads all that is left of them in the repaired copy, in order. In
-// internal/e2e/codex Codex itself reads such copies.
+// From the repaired copies, another model of Codex reads all remaining facts in order. In
+// internal/e2e/codex, Codex itself reads such copies.
 func TestEveryDamageIsRepaired(t *testing.T) {
 	kinds := damage.Codex()
 	seeds := soak.Seeds(t, len(kinds), 50*len(kinds))
@@ -79,7 +79,7 @@ func codesIn(found []transcript.Finding) (codes []string) {
 	return codes
 }
 
-// factsOf returns the facts that Codex sends of a session according to the other model.
+// factsOf returns the facts in a session that Codex sends according to the other model.
 func factsOf(home, session string) (out []string, err error) {
 	items, err := recording.CodexContext(home, session)
 	for _, text := range items {

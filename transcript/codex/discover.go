@@ -25,7 +25,7 @@ var (
 
 const opList = "list sessions"
 
-// edgeSize is how much Header reads at each end of a rollout that it does not read whole.
+// edgeSize is the number of bytes that Header reads at each end of a rollout that it does not read whole.
 const edgeSize = 64 << 10
 
 // Sessions yields the rollouts that Codex continues, one for each session, archived ones included.
@@ -58,7 +58,7 @@ func (c *Transcripts) Sessions(ctx context.Context) iter.Seq2[transcript.Session
 }
 
 // Header reads a rollout of at most the given size whole, and 64 KiB at each end of a larger one.
-// The turns of a compressed rollout are not counted. The whole lineage of a fork counts.
+// It does not count the turns of a compressed rollout. The header of a fork covers its whole lineage.
 func (c *Transcripts) Header(ctx context.Context, file transcript.SessionFile, most int64) (transcript.SessionHeader, error) {
 	const op = "read session"
 	r, ok := parseName(file.Path)
@@ -112,9 +112,9 @@ func readCompressedStart(ctx context.Context, f *os.File) ([]byte, error) {
 type header struct {
 	most    int64
 	isCut   bool // the rollout was not read whole
-	hasBase bool // another rollout has its beginning
+	hasBase bool // the beginning of the session is in another rollout
 	history history
-	dir     string // of the first line
+	dir     string // the directory in the first line
 	end     int64
 }
 
@@ -127,14 +127,14 @@ func (h *header) read(ctx context.Context, in io.ReaderAt, size int64) error {
 	if from := size - edgeSize; err == nil && from > 0 {
 		h.end = 0
 		if err = h.readPart(ctx, in, from, size); h.end == 0 {
-			h.end = size // the last line is longer than what was read
+			h.end = size // the last line is longer than the part that was read
 		}
 	}
 	return err
 }
 
-// readPart reads the whole lines between two offsets. A part that begins within a line begins with
-// damage, which does not matter.
+// readPart reads the whole lines between two offsets. If the part begins within a line, the rest of
+// that line counts as damage, which readPart ignores.
 func (h *header) readPart(ctx context.Context, in io.ReaderAt, from, to int64) error {
 	l := sessionfile.NewLineReader(io.NewSectionReader(in, from, to-from), from)
 	var r record
@@ -194,13 +194,13 @@ func (c *Transcripts) lineageHeader(ctx context.Context, op string, file transcr
 	out := all.result()
 	out.FromOthers = true
 	if title := h.result().Title; title != "" {
-		out.Title = title // the first prompt of its own
+		out.Title = title // the first prompt after the fork
 	}
 	return out, nil
 }
 
-// Running returns the sessions that a Codex process has loaded: it holds a lock on a file for each.
-// The process is not known by it, so the number is -1.
+// Running returns the sessions that a Codex process has loaded. The process holds a lock on a file
+// for each of them. The lock does not show which process holds it, so the process id is -1.
 func (c *Transcripts) Running(ctx context.Context) map[segno.SessionID]int {
 	out := map[segno.SessionID]int{}
 	names, _ := filepath.Glob(filepath.Join(c.home, "thread-writer-locks", "*.lock"))
@@ -232,9 +232,10 @@ func isLocked(name string) bool {
 // Retention returns false: Codex deletes no sessions.
 func (c *Transcripts) Retention() (time.Duration, bool) { return 0, false }
 
-// Restore writes a session that was deleted back under its own id. The file gets its former path
-// if it had all lines of the session: Codex may have a row with that path in its database, and
-// then looks nowhere else. Codex names a file after the local time, which the file does not contain.
+// Restore writes a deleted session back under its own id. If the old file had all lines of the
+// session, the new one gets the same path: Codex may have a row with that path in its database, and
+// then looks nowhere else. Restore cannot derive the path from the content, because Codex names a
+// file after the local time, which the file does not contain.
 func (c *Transcripts) Restore(ctx context.Context, p segno.Position, dir string, o segno.Objects) (segno.Source, error) {
 	const op = "restore session"
 	x, err := readIndex(ctx, c.home)

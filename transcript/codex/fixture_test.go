@@ -39,11 +39,11 @@ type session struct {
 	home    string
 	dir     string
 	thread  string
-	id      string // of the rollout
-	isOld   bool   // no ordinals, no ends of turns
+	id      string // the id of the rollout
+	isOld   bool   // the version writes neither ordinals nor the ends of turns
 	ordinal int
 	lines   [][]byte
-	ends    map[string]int // the lines up to the end of a turn
+	ends    map[string]int // the number of lines up to the end of a turn
 }
 
 // newSession begins a rollout. base is the history it refers to, or nil.
@@ -77,7 +77,6 @@ func (s *session) begin(base map[string]any) {
 	s.add("session_meta", meta)
 }
 
-// add adds one line.
 func (s *session) add(typ string, payload map[string]any) {
 	line := map[string]any{"timestamp": began.Add(time.Duration(len(s.lines)) * time.Millisecond).Format(time.RFC3339Nano), "type": typ, "payload": payload}
 	if !s.isOld {
@@ -119,7 +118,6 @@ func (s *session) turn(key, prompt string) {
 	s.ends[key] = len(s.lines)
 }
 
-// prompt begins a turn.
 func (s *session) prompt(key, prompt string) {
 	if !s.isOld {
 		s.event("thread_settings_applied", nil)
@@ -140,15 +138,15 @@ func (s *session) prompt(key, prompt string) {
 func (s *session) data() []byte { return bytes.Join(s.lines, nil) }
 func (s *session) size() int64  { return int64(len(s.data())) }
 
-// end is the offset behind a turn.
+// end returns the offset behind a turn.
 func (s *session) end(key string) int64 { return int64(len(bytes.Join(s.lines[:s.ends[key]], nil))) }
 
-// base is the reference to this rollout as it is now.
+// base returns a reference to this rollout in its present state.
 func (s *session) base() map[string]any {
 	return map[string]any{"thread_id": s.id, "end_ordinal_exclusive": s.ordinal, "end_byte_offset": s.size()}
 }
 
-// path is where the rollout is.
+// path returns the path of the rollout.
 func (s *session) path() string {
 	name := "rollout-" + began.Format("2006-01-02T15-04-05") + "-" + s.thread
 	if s.id != s.thread {
@@ -157,7 +155,6 @@ func (s *session) path() string {
 	return filepath.Join(s.home, "sessions", "2026", "11", "22", name+".jsonl")
 }
 
-// flush writes the file.
 func (s *session) flush() { write(s.t, s.path(), s.data()) }
 
 func write(t testing.TB, path string, data []byte) {
@@ -170,7 +167,7 @@ func write(t testing.TB, path string, data []byte) {
 	}
 }
 
-// env is a home with its reader and a store.
+// env is a home of Codex with its reader and a store.
 type env struct {
 	t    testing.TB
 	home string

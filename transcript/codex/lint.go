@@ -17,8 +17,8 @@ import (
 
 var _ transcript.Linter = (*Transcripts)(nil)
 
-// Check returns the damage of a session. For a session with a lineage, lines and offsets count
-// in the whole of it.
+// Check returns the damage of a session. If the session has a lineage, lines and offsets count from
+// the beginning of the whole lineage.
 func (c *Transcripts) Check(ctx context.Context, src segno.Source, _ transcript.LintOptions) (transcript.Diagnosis, error) {
 	const op = "check session"
 	d, err := c.openDamaged(ctx, op, src)
@@ -30,7 +30,7 @@ func (c *Transcripts) Check(ctx context.Context, src segno.Source, _ transcript.
 	return found, sessionfile.IOError(op, d.file.path, err)
 }
 
-// Repair writes a copy of a session without its damage. As a cut, the copy needs no other rollout.
+// Repair writes a copy of a session without its damage. Like a cut, the copy needs no other rollout.
 func (c *Transcripts) Repair(ctx context.Context, src segno.Source, to segno.Target, _ transcript.LintOptions) (segno.Source, transcript.Diagnosis, error) {
 	const op = "repair session"
 	if err := checkNewSession(op, to.Session); err != nil {
@@ -57,12 +57,12 @@ type damaged struct {
 	io.ReaderAt
 	file   rollout
 	size   int64
-	before os.FileInfo // of the file
+	before os.FileInfo // the state of the file before the repair
 	close  func()
 }
 
-// openDamaged opens the stream of a session, or only its rollout if that does not begin with a
-// session_meta. A rollout whose lineage is broken is an error: the missing part is in no file.
+// openDamaged opens the stream of a session, or only its rollout if the rollout does not begin with a
+// session_meta. It returns an error if the lineage is broken, because the missing part is in no file.
 func (c *Transcripts) openDamaged(ctx context.Context, op string, src segno.Source) (*damaged, error) {
 	d := &damaged{}
 	s, err := c.open(ctx, op, src)
@@ -102,7 +102,7 @@ func mendAll(ctx context.Context, file rollout, in *io.SectionReader) (*io.Secti
 	}, func(in io.Reader) (transcript.Reading, error) { return readingOf(ctx, file.thread, in) })
 }
 
-// writeMended writes the repaired lines of a session as another one.
+// writeMended writes the repaired lines of a session as a new session.
 func (k *writer) writeMended(ctx context.Context, d *damaged, mended *io.SectionReader) error {
 	p := segno.Position{Session: d.file.thread, Offset: mended.Size()}
 	open := func(context.Context) (io.ReadCloser, error) {
@@ -129,34 +129,34 @@ type linter struct {
 	results map[string]bool
 	from    int // the first line that the model sees, apart from a compaction's summary
 	isPaged bool
-	dir     string // of the newest turn
+	dir     string // the directory of the newest turn
 
 	meta        []byte // the first line, if it is a session_meta
 	metaID      string
 	metaProblem string
-	laterMeta   int // the index of a session_meta that is not the first line, 0 for none
+	laterMeta   int // the index of a session_meta that is not the first line; 0 if there is none
 }
 
-// lintLine is what the rules need to know of a line.
+// lintLine has the facts about a line that the rules need.
 type lintLine struct {
 	piece   sessionfile.Piece // without bytes
 	end     int64
 	ordinal int64
-	at      jsonscan.Span // of the ordinal's value, in the line
+	at      jsonscan.Span // the ordinal's value in the line
 	kind    kind
 	turn    string
 	stamp   string
 	call    string // the id of a call or of a result
-	typ     string // of a call or a result
+	typ     string // the type of a call or a result
 	isItem  bool   // a response item that the model may get
 	isFixed bool   // the repair replaces the line, so it gets no other edit
 	sum     [sha256.Size]byte
-	raw     []byte // of a result without the id of a call
+	raw     []byte // the whole line, if it is a result without the id of a call
 
-	words    []byte // of a result
+	words    []byte // the words of a result
 	brace    int64  // the offset of the record's first byte
-	replaced []byte // what a repair writes instead of the line
-	added    []byte // what a repair writes behind the line, apart from its ordinal
+	replaced []byte // the text that a repair writes instead of the line
+	added    []byte // the text that a repair writes behind the line, apart from its ordinal
 }
 
 func lint(ctx context.Context, file rollout, in io.Reader) (*linter, error) {
@@ -192,8 +192,8 @@ func lint(ctx context.Context, file rollout, in io.Reader) (*linter, error) {
 	return l, err
 }
 
-// reportUnreadable reports a line that Codex skips, and replaces it by one that Codex reads. Without
-// one the line is left out.
+// reportUnreadable reports a line that Codex skips, and replaces it by line, which Codex reads. If line is
+// nil, the repair leaves the line out.
 func (l *linter) reportUnreadable(number int, at sessionfile.Place, why string, line []byte) {
 	repair := "corrected"
 	if line == nil {
@@ -203,7 +203,7 @@ func (l *linter) reportUnreadable(number int, at sessionfile.Place, why string, 
 	l.mend.Replace(at.From, at.To, line)
 }
 
-// maxOrdinal is the largest ordinal that counts as one: JSON numbers are exact up to it.
+// maxOrdinal is the largest valid ordinal. JSON numbers are exact up to it.
 const maxOrdinal = 1 << 53
 
 // isRecord reports whether an object is a whole line of a rollout.
@@ -212,7 +212,7 @@ func isRecord(object []byte) bool {
 	return r.parse(object) == nil && r.typ != nil && len(r.payload) > 0 && r.payload[0] == '{'
 }
 
-// add notes a line, and returns the turn it is in.
+// add stores the facts about a line, and returns the turn that contains the line.
 func (l *linter) add(r *record, p sessionfile.Piece, turn string) string {
 	x := lintLine{piece: p, end: p.End(), ordinal: r.ordinal, kind: r.kind, stamp: string(r.timestamp), sum: sha256.Sum256(p.Bytes)}
 	x.piece.Bytes = nil
@@ -231,7 +231,7 @@ func (l *linter) add(r *record, p sessionfile.Piece, turn string) string {
 	case string(r.typ) == "session_meta" && metaProblem(p.Bytes) == "":
 		l.laterMeta = cmp.Or(l.laterMeta, len(l.lines))
 	case len(l.lines) == 0:
-		l.isPaged = r.ordinal >= 0 // the line with this fact is missing
+		l.isPaged = r.ordinal >= 0 // the session_meta, which records this, is missing
 	}
 	switch r.kind {
 	case kindContext:
@@ -262,7 +262,7 @@ func (l *linter) add(r *record, p sessionfile.Piece, turn string) string {
 	return turn
 }
 
-// resultType returns the type of the result of a call, or "" if a type is not one of a call.
+// resultType returns the type of the results for calls of a type, or "" if that is not the type of a call.
 func resultType(call string) string {
 	switch call {
 	case "function_call", "local_shell_call":

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// FuzzCheckSession checks that a repair leaves no damage, whatever the rollout.
+// FuzzCheckSession checks that a repair of any rollout leaves no damage.
 func FuzzCheckSession(f *testing.F) {
 	names, err := filepath.Glob("testdata/heal/*.jsonl")
 	if err != nil || len(names) == 0 {

@@ -15,8 +15,8 @@ import (
 	"github.com/dalsegno/segno/transcript/codex"
 )
 
-// TestRepairOfRollouts damages a rollout and repairs it. The copy has no damage, and all lines that
-// were not damaged.
+// TestRepairOfRollouts damages a rollout and repairs it. The copy has no damage, and has all undamaged
+// lines of the rollout.
 func TestRepairOfRollouts(t *testing.T) {
 	ordinal := regexp.MustCompile(`"ordinal":\d+,`)
 	for code, damage := range map[string]func(lines [][]byte) [][]byte{
@@ -78,7 +78,7 @@ func without(lines [][]byte, text string) [][]byte {
 	return slices.DeleteFunc(lines, func(l []byte) bool { return bytes.Contains(l, []byte(text)) })
 }
 
-// TestRepairOfSound writes nothing for a session without damage, also for one with a lineage.
+// TestRepairOfSound repairs a session without damage and one with a lineage. Repair writes nothing.
 func TestRepairOfSound(t *testing.T) {
 	e := newEnv(t)
 	parent := e.session(2)

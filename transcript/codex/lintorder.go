@@ -11,8 +11,8 @@ import (
 	"github.com/dalsegno/segno/transcript"
 )
 
-// checkOrder checks that each line is there once and that the lines are in the order in which Codex
-// wrote them. It reports whether it changes that. The other rules then judge the result.
+// checkOrder checks that each line occurs once and that the lines are in the order in which Codex
+// wrote them. It reports whether it removes or moves lines. The other rules then judge the result.
 func (l *linter) checkOrder() bool {
 	kept := l.checkRepeated()
 	ordered := l.ordered(kept)
@@ -37,8 +37,8 @@ func (l *linter) checkOrder() bool {
 	return true
 }
 
-// checkRepeated reports lines that are there more than once, and returns the others. Lines of the
-// program that the model never sees may be equal.
+// checkRepeated reports repeated lines, and returns the other lines. Lines that Codex writes for itself
+// and never sends to the model may be equal.
 func (l *linter) checkRepeated() (kept []int) {
 	seen, repeated := map[[sha256.Size]byte]bool{}, []int(nil)
 	for i := range l.lines {
@@ -57,9 +57,9 @@ func (l *linter) checkRepeated() (kept []int) {
 	return kept
 }
 
-// ordered returns lines in the order in which Codex wrote them: that of their ordinals, or without
-// ordinals that of their times. It returns nil if they are in order, or if it is not known. Clocks go
-// back sometimes, so times count only if the order of the lines is impossible.
+// ordered returns lines in the order in which Codex wrote them. This is the order of their ordinals, or
+// of their times if they have no ordinals. ordered returns nil if the lines are in order or if the right
+// order is not known. Clocks sometimes go back, so times count only if the order of the lines is impossible.
 func (l *linter) ordered(kept []int) []int {
 	byOrdinal := func(a, b int) int { return int(l.lines[a].ordinal - l.lines[b].ordinal) }
 	ordinals := map[int64]bool{}
@@ -92,7 +92,7 @@ func (l *linter) ordered(kept []int) []int {
 }
 
 // orderedByTime returns lines in the order of their times, or nil if one has no time. If most times
-// descend, the lines were reversed, and so were those of the same time.
+// descend, the lines were reversed, so orderedByTime also reverses the lines with the same time.
 func (l *linter) orderedByTime(kept []int) []int {
 	times := map[int]time.Time{}
 	descending, ascending := 0, 0

@@ -54,10 +54,10 @@ func (l *linter) checkMeta() {
 	l.mend.Replace(0, 0, append(data, '\n'))
 }
 
-// checkCalls checks that calls of tools and results belong together, in the part of the history that
-// the model sees.
+// checkCalls checks that each tool call has a result and each result has a call, in the part of the history
+// that Codex sends to the model.
 func (l *linter) checkCalls() {
-	ended := map[string]bool{} // turns
+	ended := map[string]bool{} // the turns that have ended
 	newest := ""
 	for _, x := range l.lines {
 		switch x.kind {
@@ -76,7 +76,7 @@ func (l *linter) checkCalls() {
 		_, isCalled := l.calls[x.call]
 		switch typ := resultType(x.typ); {
 		case typ != "" && !l.results[x.call] && (ended[x.turn] || x.turn == newest):
-			// After a turn that was cut off, Codex has told the model so and went on.
+			// A turn that is neither ended nor the newest was cut off. Codex has told the model so and continued.
 			l.mend.Add(transcript.CodeNoResult, x.piece.Line, x.piece.Offset,
 				"the result of the call is missing, so Codex tells the model that the call was aborted, although the tool may have run", "a result that says so is added")
 			l.mend.Findings[len(l.mend.Findings)-1].Turn = segno.TurnKey(x.turn)
@@ -89,8 +89,8 @@ func (l *linter) checkCalls() {
 	}
 }
 
-// nameResults gives a result that names no call the id of the oldest call before it, in the same turn,
-// that has no result. Codex sends it without an id, and the API rejects that.
+// nameResults finds results that name no call. It gives each the id of the oldest earlier call in the same
+// turn that has no result. Codex would send the result without an id, and the API rejects that.
 func (l *linter) nameResults() {
 	for i := range l.lines {
 		x := &l.lines[i]
@@ -127,7 +127,7 @@ func (l *linter) makeMessage(x *lintLine) {
 	x.replaced = fmt.Appendf(nil, `%s%s"type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":%s}]}}`, head, ordinal, text)
 }
 
-// resultText is the text of a result.
+// resultText returns the text of a result.
 func (r *record) resultText() []byte {
 	output := r.value("output")
 	if words := jsonscan.RawText(output); words != nil {
@@ -136,12 +136,12 @@ func (r *record) resultText() []byte {
 	return append([]byte{}, output...)
 }
 
-// checkOrdinals checks that the ordinals of lines ascend, and writes the lines that other rules
-// change, which need ordinals, too. A line keeps its ordinal if that is larger than the one before.
+// checkOrdinals checks that the ordinals of lines ascend. It also writes the lines that other rules changed
+// or added, because they need ordinals, too. A line keeps its ordinal if that is larger than the one before.
 func (l *linter) checkOrdinals() {
 	last := int64(-1)
 	if len(l.lines) > 0 && l.lines[0].typ != "session_meta" {
-		last = 0 // that of the line which the repair adds
+		last = 0 // the ordinal of the session_meta that the repair adds
 	}
 	for i := range l.lines {
 		x := &l.lines[i]

@@ -18,23 +18,23 @@ import (
 	"github.com/google/uuid"
 )
 
-// This file is a model of how Codex reads a line of a rollout. It decodes each line into a fixed type
+// This file is a model of how Codex reads a line of a rollout. Codex decodes each line into a fixed type,
 // and silently skips a line that does not fit. The tests in internal/e2e/codex compare the model with
 // versions 0.125.0 and 0.169.0.
 
-// lineTypes are the types of lines that one of the tested versions writes.
+// lineTypes are the types of the lines that at least one of the tested versions writes.
 var lineTypes = []string{"session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state", "token_usage_record"}
 
-// contentTypes are the types of the parts of a message, with the key of the value that each needs.
+// contentTypes maps the type of a part of a message to the key that such a part requires.
 var contentTypes = map[string]string{"input_text": "text", "output_text": "text", "input_image": "image_url"}
 
-// itemTexts are the keys of a response item that must be texts, by its type.
+// itemTexts maps the type of a response item to its keys whose values must be strings.
 var itemTexts = map[string][]string{
 	"message": {"role"}, "function_call": {"name", "arguments", "call_id"}, "function_call_output": {},
 	"custom_tool_call": {"name", "input", "call_id"}, "custom_tool_call_output": {},
 }
 
-// unreadable returns why Codex skips a line although it has something for the model, or "".
+// unreadable returns why Codex skips a line although the line has content for the model, or "".
 func (r *record) unreadable() string {
 	itemType := r.itemType()
 	switch {
@@ -84,8 +84,8 @@ func isReadablePart(part []byte) bool {
 	return known && isText(valueAt(part, key))
 }
 
-// itemType returns the type of response item that a line has according to its payload, or "" if it has
-// none of those that can be checked.
+// itemType returns the type of response item in the payload of a line, or "" if the payload is not a type
+// that the model can check.
 func (r *record) itemType() string {
 	switch _, known := itemTexts[string(r.event)]; {
 	case string(r.typ) != "response_item" && slices.Contains(lineTypes, string(r.typ)):
@@ -98,7 +98,8 @@ func (r *record) itemType() string {
 	return ""
 }
 
-// readableParts returns the parts of a message's content that Codex reads. A text counts as a part.
+// readableParts returns the parts of a message's content that Codex reads. Content that is only a string counts as
+// one part.
 func (r *record) readableParts(role string) (parts [][]byte) {
 	content := r.value("content")
 	if isText(content) {
@@ -118,8 +119,8 @@ func (r *record) readableParts(role string) (parts [][]byte) {
 	return parts
 }
 
-// readable returns an unreadable line as one that Codex reads, with the time of the line before it if
-// it has none. It returns nil if the line has nothing left for the model.
+// readable converts an unreadable line to a line that Codex reads. If the line has no time, it gets the time
+// of the line before it. readable returns nil if the line has no content left for the model.
 func (r *record) readable(line []byte, before string) []byte {
 	itemType := r.itemType()
 	if itemType == "" {
@@ -182,7 +183,7 @@ func (r *record) readable(line []byte, before string) []byte {
 	return set(line, head)
 }
 
-// set returns an object with other values for some keys, which are added if they are missing.
+// set returns an object with new values for some keys. It adds missing keys.
 func set(object []byte, values map[string][]byte) []byte {
 	out := edit(object, values)
 	for key, value := range values {
@@ -221,7 +222,7 @@ func isText(value []byte) bool   { return jsonscan.RawText(value) != nil }
 func isArray(value []byte) bool  { return len(value) > 0 && value[0] == '[' }
 func isObject(value []byte) bool { return len(value) > 0 && value[0] == '{' }
 
-// readingOf returns what Codex reads of a rollout of a session.
+// readingOf returns the part of a session's rollout that Codex reads.
 func readingOf(ctx context.Context, session segno.SessionID, in io.Reader) (out transcript.Reading, err error) {
 	l := sessionfile.NewLineReader(in, 0)
 	var r record
@@ -291,7 +292,8 @@ func readingOf(ctx context.Context, session segno.SessionID, in io.Reader) (out 
 	return out, nil
 }
 
-// isForModel reports whether a line is a message, a call or a result that the model gets if Codex reads it.
+// isForModel reports whether a line is a message, a call or a result that Codex sends to the model if it can read
+// the line.
 func (r *record) isForModel() bool {
 	return r.itemType() != "" && string(r.role) != "developer" && string(r.role) != "system"
 }

@@ -20,14 +20,14 @@ type meta struct {
 	dir     string
 	version string
 	time    time.Time
-	isPaged bool // lines have ordinals, and Codex needs that of the last one
+	isPaged bool // lines have ordinals, and Codex needs the ordinal of the last line
 	base    *historyBase
 }
 
-// historyBase is where the lines before those of a rollout are.
+// historyBase is the place of the lines before the first line of a rollout.
 type historyBase struct {
-	rollout string // its id
-	end     int64  // up to this byte of it
+	rollout string // the id of the rollout that has these lines
+	end     int64  // the offset in that rollout behind the last of them
 }
 
 var errNoMeta = errors.New("its first line is no session_meta")
@@ -59,13 +59,13 @@ func parseMeta(line []byte) (meta, error) {
 	return m, nil
 }
 
-// field returns a value of the line by the keys that lead to it, nil if there is none.
+// field returns the value at a path of keys in the line, or nil if there is none.
 func (m *meta) field(path ...string) []byte {
 	return jsonscan.Find(m.line, jsonscan.Span{To: len(m.line)}, path...).Of(m.line)
 }
 
-// edit returns the line with other members. Members that replace does not name stay byte for
-// byte; a nil value removes a member.
+// edit returns an object with new values for the members that replace names. A nil value removes
+// the member. All other members keep their bytes.
 func edit(object []byte, replace map[string][]byte) []byte {
 	out := []byte{'{'}
 	jsonscan.Members(object, jsonscan.SkipSpace(object, 0), func(key []byte, at jsonscan.Span) {
@@ -84,18 +84,18 @@ func edit(object []byte, replace map[string][]byte) []byte {
 	return append(out, '}')
 }
 
-// flattened returns the line of a session that has its whole history in one file.
+// flattened returns the line for a copy of the session that has its whole history in one file.
 func (m *meta) flattened() []byte {
 	payload := edit(m.field("payload"), map[string][]byte{"history_base": nil, "forked_from_id": nil, "forked_from_ordinal_exclusive": nil})
 	return append(edit(m.line, map[string][]byte{"ordinal": []byte("0"), "payload": payload}), '\n')
 }
 
-// movedTo returns the line of a copy of the session with another id, and in another directory
+// movedTo returns the line for a copy of the session with another id. The copy is in another directory
 // unless dir is "".
 func (m *meta) movedTo(session segno.SessionID, dir string) []byte {
 	id := quote(string(session))
 	replace := map[string][]byte{"id": id}
-	if jsonscan.Text(m.field("payload", "session_id")) == m.id { // else the session of a parent agent
+	if jsonscan.Text(m.field("payload", "session_id")) == m.id { // otherwise it is the session of a parent agent
 		replace["session_id"] = id
 	}
 	if dir != "" && dir != m.dir {
@@ -107,7 +107,7 @@ func (m *meta) movedTo(session segno.SessionID, dir string) []byte {
 	return append(edit(m.line, map[string][]byte{"payload": edit(m.field("payload"), replace)}), '\n')
 }
 
-// replaceText replaces the texts of an array that are equal to before.
+// replaceText replaces the strings in an array that are equal to before.
 func replaceText(array []byte, before, after string) []byte {
 	var out [][]byte
 	jsonscan.Elements(array, 0, func(at jsonscan.Span) {
@@ -126,8 +126,8 @@ func quote(s string) []byte {
 	return text
 }
 
-// fileName returns where below the home Codex would have created the session. The time is that
-// of the session, so that a repeated cut finds its own file.
+// fileName returns the path, relative to the home, at which Codex would have created the session. It
+// contains the time of the session, so that a repeated cut finds the file of the first one.
 func (m *meta) fileName(session segno.SessionID) string {
 	at := m.time.UTC()
 	return at.Format(dirSessions+"/2006/01/02/"+namePrefix+nameTime+"-") + string(session) + ".jsonl"

@@ -8,33 +8,33 @@ import (
 	"github.com/dalsegno/segno/internal/jsonscan"
 )
 
-// kind is the type of a line as far as it matters to turns.
+// kind is the type of a line. It distinguishes only types that matter to turns.
 type kind uint8
 
 const (
 	kindOther     kind = iota
-	kindNote           // of the program: neither the model nor a turn depends on it
+	kindNote           // a note of the program: neither the model nor a turn depends on it
 	kindContext        // turn_context: the settings of the following turn
 	kindStart          // a turn begins
 	kindPrompt         // the user's words
 	kindEnd            // a turn ends
-	kindInput          // words that the agent sends as the user's or the developer's
+	kindInput          // words that the agent sends in the user's or the developer's name
 	kindOutput         // words and calls of the model, and results of tools
-	kindCompacted      // replaces what the model saw before
+	kindCompacted      // replaces all earlier input of the model
 )
 
-// record is one line, decoded as far as its top-level keys. Byte slices point into the line.
+// record is one line, of which only the top-level keys are decoded. Byte slices point into the line.
 type record struct {
 	kind      kind
 	typ       []byte // the text of a string
 	timestamp []byte
 	payload   []byte // a whole value
 	event     []byte // the text of the payload's type
-	role      []byte // of a message
-	item      []byte // of an event; a whole value
-	ordinal   int64  // -1 without one
+	role      []byte // the role of a message
+	item      []byte // the item of an event; a whole value
+	ordinal   int64  // -1 if there is none
 
-	hasBadOrdinal bool // it is not a number, so Codex skips the line
+	hasBadOrdinal bool // the ordinal is not a number, so Codex skips the line
 }
 
 var errNotJSON = errors.New("not JSON")
@@ -77,8 +77,8 @@ func (r *record) parse(line []byte) error {
 	return nil
 }
 
-// eventKinds are the kinds of event_msg lines by the type of the event. user_message and
-// agent_message are of versions without item_completed.
+// eventKinds maps the type of an event to the kind of its event_msg line. user_message and
+// agent_message are from versions without item_completed.
 var eventKinds = map[string]kind{
 	"task_started": kindStart, "turn_started": kindStart, "user_message": kindPrompt,
 	"task_complete": kindEnd, "turn_complete": kindEnd, "turn_aborted": kindEnd,
@@ -107,15 +107,15 @@ func (r *record) kindOf() kind {
 	return kindOther
 }
 
-// value returns a value of the payload by the keys that lead to it, nil if there is none.
+// value returns the value at a path of keys in the payload, or nil if there is none.
 func (r *record) value(path ...string) []byte {
 	return jsonscan.Find(r.payload, jsonscan.Span{To: len(r.payload)}, path...).Of(r.payload)
 }
 
-// text is the text of a value.
+// text returns the decoded string at a path of keys in the payload, or "".
 func (r *record) text(path ...string) string { return jsonscan.Text(r.value(path...)) }
 
-// prompt returns the user's words.
+// prompt returns the user's words in a line of kindPrompt.
 func (r *record) prompt() string {
 	if words := r.text("message"); words != "" {
 		return words

@@ -22,7 +22,7 @@ func TestTokens(t *testing.T) {
 	if got, err := e.c.Tokens(t.Context(), src); got != nil || err != nil {
 		t.Errorf("without a record: %v, %v", got, err)
 	}
-	s.event("token_count", map[string]any{"info": nil}) // a limit is known before the first call
+	s.event("token_count", map[string]any{"info": nil}) // Codex reports a rate limit before the first call
 	for _, total := range [][2]int{{100, 5}, {250, 9}, {250, 9}, {120, 4}} {
 		s.count(total[0], total[1])
 	}

@@ -23,8 +23,8 @@ var (
 
 const opList = "list sessions"
 
-// Sessions yields the sessions of all directories, each with its largest file, the newest of several. It reads the first
-// line of each file, because the name has only the beginning of the session's id.
+// Sessions yields the sessions of all directories, each with its largest file. If several files are equally large, it
+// takes the newest. It reads the first line of each file, because the name has only the beginning of the session's id.
 func (c *Transcripts) Sessions(ctx context.Context) iter.Seq2[transcript.SessionFile, error] {
 	return func(yield func(transcript.SessionFile, error) bool) {
 		found := map[segno.SessionID]transcript.SessionFile{}
@@ -55,12 +55,12 @@ func (c *Transcripts) Sessions(ctx context.Context) iter.Seq2[transcript.Session
 	}
 }
 
-// isBetter reports whether a file of a session has more of it than another one, or as much and is newer.
+// isBetter reports whether a file of a session is larger than another one, or equally large and newer.
 func isBetter(f, than transcript.SessionFile) bool {
 	return f.Bytes > than.Bytes || f.Bytes == than.Bytes && f.Modified.After(than.Modified)
 }
 
-// fileOf returns the session of a file.
+// fileOf returns the session in a file.
 func fileOf(path string) (transcript.SessionFile, error) {
 	fi, err := os.Lstat(path)
 	if err != nil {
@@ -77,7 +77,7 @@ func fileOf(path string) (transcript.SessionFile, error) {
 	return transcript.SessionFile{Session: id, Path: path, Bytes: fi.Size(), Modified: fi.ModTime()}, err
 }
 
-// Header reads a session of at most the given size whole. Of a larger one it knows the directory only.
+// Header reads a session of at most the given size whole. For a larger session, it returns only the directory.
 func (c *Transcripts) Header(ctx context.Context, file transcript.SessionFile, most int64) (transcript.SessionHeader, error) {
 	if file.Bytes > most {
 		return transcript.SessionHeader{Dir: ownerOf(filepath.Dir(filepath.Dir(file.Path))), Turns: -1, End: file.Bytes, FromOthers: true}, nil

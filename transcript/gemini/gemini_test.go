@@ -169,7 +169,7 @@ func afterFirstLine(lines []byte) []byte {
 	return rest
 }
 
-// TestNewTurnsOnly captures a session that goes on, and one that the user rewound.
+// TestNewTurnsOnly captures a session that continues, and a session that the user rewound.
 func TestNewTurnsOnly(t *testing.T) {
 	h := newHome(t)
 	before := h.capture(recorded, nil).Position
@@ -204,7 +204,8 @@ func TestNewTurnsOnly(t *testing.T) {
 	}
 }
 
-// TestHostileFiles puts files beside the session that are not sessions. None is followed or blocks.
+// TestHostileFiles puts files that are not sessions beside the session. The reader follows none of them and does not
+// block.
 func TestHostileFiles(t *testing.T) {
 	h, ctx := newHome(t), context.Background()
 	outside := filepath.Join(t.TempDir(), "outside.jsonl")
@@ -252,7 +253,7 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// TestProjects cuts into directories whose names are taken.
+// TestProjects cuts into directories whose project names are already in use.
 func TestProjects(t *testing.T) {
 	h, ctx := newHome(t), context.Background()
 	p := h.capture(recorded, nil).Position
@@ -319,8 +320,8 @@ func TestCutFaults(t *testing.T) {
 	}
 }
 
-// FuzzCapture captures any file in two steps and cuts it. Bytes are never lost or changed behind the
-// first line.
+// FuzzCapture captures any file in two steps and cuts it. No byte behind the first line is lost or
+// changed.
 func FuzzCapture(f *testing.F) {
 	lines, err := os.ReadFile(filepath.Join("testdata", "session.jsonl"))
 	if err != nil {

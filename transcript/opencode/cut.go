@@ -54,8 +54,8 @@ func (c *Transcripts) Restore(ctx context.Context, p segno.Position, dir string,
 	return c.importAs(ctx, op, p, string(p.Session), dir, o, func(id string) string { return id })
 }
 
-// importAs has OpenCode import p's bytes as a session in dir. It refuses those of OpenCode 2, whose command reads another
-// document, because no version 2 was run with it.
+// importAs has OpenCode import p's bytes as a session in dir. It refuses the bytes of a session of OpenCode 2, because
+// they need a document of another form, and no import by version 2 was tested.
 func (c *Transcripts) importAs(ctx context.Context, op string, p segno.Position, session, dir string, o segno.Objects, rename func(string) string) (segno.Source, error) {
 	var present []byte
 	if s, err := c.read(ctx, op, segno.Source{Session: p.Session}); err == nil {
@@ -79,7 +79,8 @@ func (c *Transcripts) importAs(ctx context.Context, op string, p segno.Position,
 	}
 	row, err := c.find(ctx, segno.SessionID(session))
 	if err != nil {
-		// OpenCode 2 prints its help for this command: https://github.com/entireio/cli/pull/2397
+		// OpenCode 2 answers 'opencode export' with its help and exits with 0, according to
+		// https://github.com/entireio/cli/pull/2397. What it does for 'opencode import' is not known.
 		return segno.Source{}, &transcript.NoCutError{Why: "opencode import added no session to " + c.data + ", as OpenCode 1 does"}
 	}
 	return segno.Source{Session: segno.SessionID(session), Path: row.File, Dir: dir}, nil

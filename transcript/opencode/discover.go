@@ -35,7 +35,7 @@ func (c *Transcripts) Sessions(ctx context.Context) iter.Seq2[transcript.Session
 	}
 }
 
-// Header reads a session of at most the given size whole, and only its row of a larger one.
+// Header reads a session of at most the given size whole. For a larger session, it reads only the session's row.
 func (c *Transcripts) Header(ctx context.Context, file transcript.SessionFile, most int64) (transcript.SessionHeader, error) {
 	const op = "read session"
 	row, err := c.find(ctx, file.Session)

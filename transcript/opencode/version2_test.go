@@ -21,10 +21,10 @@ import (
 	"github.com/dalsegno/segno/transcript/opencode"
 )
 
-// schema2 has the tables of OpenCode 2, which was not run. session_v2 is that of 2.0.3 in
-// https://github.com/getagentseal/codeburn/issues/1293, without its key to the table of projects. session_message is that of
-// https://github.com/anomalyco/opencode, packages/core/src/session/sql.ts. The rows of these tests have the shapes of
-// packages/schema/src/session-message.ts there.
+// schema2 has the tables of OpenCode 2, which was not run. session_v2 is the table of version 2.0.3 in
+// https://github.com/getagentseal/codeburn/issues/1293, without its key to the table of projects. session_message is
+// the table in packages/core/src/session/sql.ts of https://github.com/anomalyco/opencode. The rows of these tests have
+// the shapes of packages/schema/src/session-message.ts in the same repository.
 const schema2 = `
 CREATE TABLE session_v2 (id text PRIMARY KEY, project_id text NOT NULL, workspace_id text, parent_id text, fork_session_id text,
 	fork_boundary text, slug text NOT NULL, directory text NOT NULL, path text, title text, version text NOT NULL, share_url text,
@@ -54,7 +54,7 @@ func (h *home) session2(id string, parent any, updated int64) {
 		id, parent, dir, updated)
 }
 
-// message2 adds a message of OpenCode 2 and returns its id. The ids decrease: seq has the order.
+// message2 adds a message of OpenCode 2 and returns its id. The ids decrease, because seq defines the order.
 func (h *home) message2(kind, data string) string {
 	h.Helper()
 	h.ids++
@@ -77,7 +77,7 @@ func (h *home) turn2(prompt string) string {
 	return id
 }
 
-// stored returns the lines that the store has of a position.
+// stored returns the lines of a position from the store.
 func (h *home) stored(p segno.Position) []string {
 	h.Helper()
 	r, err := sessionfile.OpenLog(context.Background(), h.store.Objects(), p.Log, p.Offset, nil)
@@ -91,8 +91,8 @@ func (h *home) stored(p segno.Position) []string {
 	return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 }
 
-// TestVersion2 lists and captures a session in a database that has only the tables of OpenCode 2. A type that nobody
-// knows yet is kept like the others.
+// TestVersion2 lists and captures a session in a database that has only the tables of OpenCode 2. segno keeps records
+// of an unknown type like the others.
 func TestVersion2(t *testing.T) {
 	h, ctx := newHome2(t), context.Background()
 	h.message2("model-switched", `{"model":{"id":"m","providerID":"p"},"time":{"created":1}}`)
@@ -154,8 +154,8 @@ func TestVersion2(t *testing.T) {
 	}
 }
 
-// TestVersion2IsNotWritten cuts, restores and moves a session of OpenCode 2. Each is refused, and no command of OpenCode is
-// run.
+// TestVersion2IsNotWritten cuts, restores and moves a session of OpenCode 2. segno refuses each operation and runs no
+// command of OpenCode.
 func TestVersion2IsNotWritten(t *testing.T) {
 	h, ctx := newHome2(t), context.Background()
 	h.turn2("alpha")
@@ -194,7 +194,7 @@ func TestVersion2IsNotWritten(t *testing.T) {
 // TestDivergedCopies has a session in the tables of both versions. The newer copy counts.
 func TestDivergedCopies(t *testing.T) {
 	for _, test := range []struct {
-		updated int64 // of the copy of OpenCode 2; that of OpenCode 1 is 2
+		updated int64 // the time of the copy in OpenCode 2; the time of the copy in OpenCode 1 is 2
 		want    string
 	}{{1, "beta"}, {2, "beta"}, {3, "gamma"}} {
 		t.Run(fmt.Sprint(test.updated), func(t *testing.T) {
@@ -216,7 +216,7 @@ func TestDivergedCopies(t *testing.T) {
 			if len(listed) != 1 || listed[0].Modified.UnixMilli() != max(2, test.updated) {
 				t.Errorf("listed %+v", listed)
 			}
-			// What was kept of OpenCode 1 is cut as before.
+			// segno can still cut the session as it kept it from OpenCode 1.
 			document := h.importer(t, `cp "$2" DOCUMENT`)
 			if _, err := h.c.Cut(ctx, kept.Position, segno.Target{Session: cutID, Dir: t.TempDir()}, h.store.Objects()); err == nil {
 				t.Error("cut without a session in the database")
@@ -228,7 +228,8 @@ func TestDivergedCopies(t *testing.T) {
 	}
 }
 
-// TestChannels has databases of other channels of OpenCode. One of them is damaged: it is named, and the others are read.
+// TestChannels has databases of other channels of OpenCode. One of them is damaged. segno names it and reads the
+// others.
 func TestChannels(t *testing.T) {
 	h, ctx := newHome(t), context.Background()
 	h.turn("alpha")
@@ -284,7 +285,7 @@ func TestChannels(t *testing.T) {
 	}
 }
 
-// TestDamagedVersion2 has rows and tables that OpenCode 2 would not write. Each is one error.
+// TestDamagedVersion2 has rows and tables that OpenCode 2 would not write. Each leads to one error.
 func TestDamagedVersion2(t *testing.T) {
 	for name, damage := range map[string]func(h *home){
 		"a prompt of text":     func(h *home) { h.message2("user", "hello") },

@@ -13,14 +13,14 @@ import (
 	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
-// half is a step whose command writes a line and the file begun, waits for the file
-// go, and writes another line.
+// half returns a step whose command writes a line and the file "begun", waits for the
+// file "go", and writes another line.
 func (s *acpStage) half() map[string]any {
 	return s.saidAnd("I run", "echo half >> ledger; touch begun; while [ ! -e go ]; do sleep 0.05; done; echo over >> ledger")
 }
 
-// TestACPCancel cancels in the middle of a tool call: the turn ends as cancelled,
-// once, and the session goes on.
+// TestACPCancel cancels a turn in the middle of a tool call. The turn ends as cancelled,
+// exactly once, and the session continues.
 func TestACPCancel(t *testing.T) {
 	t.Parallel()
 	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest}, agentrig.CodexACPNewest, agentrig.CodexACPOldest) {
@@ -52,8 +52,8 @@ func TestACPCancel(t *testing.T) {
 	}
 }
 
-// TestACPClientGone closes the client's side in the middle of a tool call: segno
-// ends with the agent's whole group, and what the turn did is recorded.
+// TestACPClientGone closes the client's side in the middle of a tool call. segno ends
+// together with the agent's whole process group, and records the changes of the turn.
 func TestACPClientGone(t *testing.T) {
 	t.Parallel()
 	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest, agentrig.CodexACPOldest) {
@@ -94,7 +94,7 @@ func TestACPClientGone(t *testing.T) {
 	}
 }
 
-// groupEnds waits until no process of a group runs.
+// groupEnds waits until no process of a process group runs.
 func (s *acpStage) groupEnds(group int) {
 	s.Helper()
 	s.Poll("the agent's group to end", func() bool {
@@ -102,8 +102,8 @@ func (s *acpStage) groupEnds(group int) {
 	})
 }
 
-// TestACPSegnoKilled kills segno itself in the middle of a tool call. The next one
-// closes the turn as interrupted and goes on.
+// TestACPSegnoKilled kills segno itself in the middle of a tool call. The next segno
+// process closes the turn as interrupted and continues.
 func TestACPSegnoKilled(t *testing.T) {
 	t.Parallel()
 	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest, agentrig.CodexACPOldest) {
@@ -136,8 +136,8 @@ func TestACPSegnoKilled(t *testing.T) {
 	}
 }
 
-// TestACPLoadAfterAKill kills segno in the middle of a tool call. A load shows what the
-// client had been shown of the turn, once, and gives its call a final status.
+// TestACPLoadAfterAKill kills segno in the middle of a tool call. A load replays the part of
+// the turn that the client had received, exactly once, and gives its call a final status.
 func TestACPLoadAfterAKill(t *testing.T) {
 	t.Parallel()
 	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.CodexACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPOldest) {
@@ -187,8 +187,8 @@ func TestACPLoadAfterAKill(t *testing.T) {
 	}
 }
 
-// TestACPSettingsSurvive chooses a model, loses the session, and finds the choice
-// made again.
+// TestACPSettingsSurvive chooses a model and loses the session. segno then makes the same
+// choice in the new session.
 func TestACPSettingsSurvive(t *testing.T) {
 	t.Parallel()
 	for _, agent := range cases([]agentrig.ACPAgent{agentrig.CodexACPNewest, agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPOldest) {
@@ -226,7 +226,7 @@ func TestACPSettingsSurvive(t *testing.T) {
 	}
 }
 
-// TestACPNoSessionSupport continues with an agent that can neither load nor resume: the client sees
+// TestACPNoSessionSupport continues with an agent that can neither load nor resume. The client receives
 // its conversation again, and the agent receives a preamble.
 func TestACPNoSessionSupport(t *testing.T) {
 	s := newACPStage(t, agentrig.GoExample, nil)
@@ -260,7 +260,7 @@ func TestACPNoSessionSupport(t *testing.T) {
 	}
 }
 
-// sentPrompts are those that a tap saw on their way to the agent.
+// sentPrompts returns the prompts that a tap recorded between segno and the agent.
 func sentPrompts(t *testing.T, dir string) (prompts []acp.Message) {
 	t.Helper()
 	in, _, err := acptest.Tapped(dir)

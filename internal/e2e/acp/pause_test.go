@@ -13,8 +13,8 @@ import (
 	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
-// TestACPPause pauses the thread of an agent in the middle of a tool call: segno ends with the agent's whole group. The
-// thread goes on in the client, and from the archive on another machine.
+// TestACPPause pauses the thread of an agent in the middle of a tool call. segno ends together with the agent's whole
+// process group. The thread continues in the client, and on another machine from the archive.
 func TestACPPause(t *testing.T) {
 	t.Parallel()
 	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest, agentrig.CodexACPOldest) {
@@ -56,7 +56,7 @@ func TestACPPause(t *testing.T) {
 	}
 }
 
-// thread is the newest thread.
+// thread returns the id of the newest thread.
 func (s *acpStage) thread() (id string) {
 	s.Helper()
 	var threads []struct{ ID string }

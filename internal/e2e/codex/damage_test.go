@@ -17,8 +17,8 @@ import (
 )
 
 // TestDamageIsFoundAndHealed damages a session in many ways. segno heal finds each damage, unless Codex
-// reads the whole session anyhow. Codex reads the repaired copy whole, and segno's model of Codex reads
-// what Codex reads. The whole suite has every kind of damage.
+// reads the whole session in spite of it. Codex reads the whole repaired copy, and segno's model of Codex
+// reads the same facts as Codex. The whole suite has every kind of damage.
 func TestDamageIsFoundAndHealed(t *testing.T) {
 	t.Parallel()
 	kinds := damage.Codex()
@@ -84,8 +84,8 @@ func damagedSessions(s *e2erig.Stage, agent *agentrig.Codex) *damage.Agent {
 	}
 }
 
-// readOf continues a session and returns the facts that the model gets. codex exec takes the arguments
-// of codex in another order.
+// readOf continues a session and returns the facts that the model receives. It reorders the arguments,
+// because codex exec takes them in another order than codex.
 func readOf(s *e2erig.Stage, agent *agentrig.Codex, session string) (r damage.Reading) {
 	calls, rejected := len(s.Model.Calls()), len(s.Model.Rejected())
 	res, err := agent.Exec(s.Ctx, "probe", "resume", session)

@@ -19,12 +19,12 @@ import (
 	"github.com/dalsegno/segno/transcript/codex"
 )
 
-// damageCase is a way to damage a session of Codex, and what Codex then does with it.
+// damageCase is a way to damage a session of Codex, and the reaction of Codex to it.
 type damageCase struct {
 	code   string
 	damage func(lines []string) []string
 	fails  bool   // Codex does not resume the session
-	lost   string // else what the model does not get
+	lost   string // if Codex resumes it: the text that the model does not receive
 	keeps  []string
 }
 
@@ -46,7 +46,7 @@ func damageCases() []damageCase {
 		}, fails: true, keeps: all},
 		{code: transcript.CodeNoMeta, damage: func(lines []string) []string { return lines[1:] }, fails: true, keeps: all},
 		{code: transcript.CodeOrdinal, damage: func(lines []string) []string {
-			last := len(lines) - 2 // behind the last newline there is an empty one
+			last := len(lines) - 2 // an empty string follows the last newline
 			lines[last] = regexp.MustCompile(`"ordinal":\d+,`).ReplaceAllString(lines[last], "")
 			return lines
 		}, fails: true, keeps: all},
@@ -63,7 +63,7 @@ func damageCases() []damageCase {
 }
 
 // TestAHealedSessionResumes damages a session of Codex, resumes it, and resumes the repaired copy.
-// With SEGNO_SOAK it does so for each kind of damage, else for two of them.
+// If SEGNO_SOAK is set, it does so for each kind of damage, otherwise for two kinds.
 func TestAHealedSessionResumes(t *testing.T) {
 	scenario(t, func(s *stage) {
 		s.model.Strict()
@@ -86,7 +86,7 @@ func TestAHealedSessionResumes(t *testing.T) {
 		}
 		for n, d := range cases {
 			if d.code == transcript.CodeOrdinal && !strings.Contains(string(text), `"history_mode":"paginated"`) {
-				continue // this version writes none
+				continue // this version does not write ordinals
 			}
 			broken := segno.SessionID(fmt.Sprintf("01a20562-62f8-7731-83e7-0000000000%02d", n))
 			damaged := strings.ReplaceAll(strings.Join(d.damage(strings.SplitAfter(string(text), "\n")), ""), string(session), string(broken))
@@ -120,7 +120,7 @@ func TestAHealedSessionResumes(t *testing.T) {
 	})
 }
 
-// checkBroken checks what Codex does with a damaged session.
+// checkBroken checks how Codex reacts to a damaged session.
 func (s *stage) checkBroken(d damageCase, session string) {
 	before := len(s.model.Calls())
 	res, err := s.agent.Exec(s.ctx, "probe", "resume", session)
@@ -134,7 +134,7 @@ func (s *stage) checkBroken(d damageCase, session string) {
 	}
 }
 
-// chain is one damage after the other.
+// chain returns a function that applies one damage after the other.
 func chain(steps ...func([]string) []string) func([]string) []string {
 	return func(lines []string) []string {
 		for _, step := range steps {
@@ -144,7 +144,7 @@ func chain(steps ...func([]string) []string) func([]string) []string {
 	}
 }
 
-// conversation is what the user, the agent and tools said, without the script and the calls.
+// conversation returns the words of the user, the agent and the tools, without the script and the calls.
 func conversation(all []fakemodel.Message) string {
 	var b strings.Builder
 	for _, m := range all {

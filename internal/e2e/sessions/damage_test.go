@@ -19,9 +19,9 @@ import (
 )
 
 // TestDamageIsFoundAndHealed damages a session in many ways. segno heal finds each damage, unless the
-// agent reads the whole session anyhow. The agent reads the repaired copy whole with the command that
-// heal prints, and segno's model of the agent reads what the agent reads. The whole suite has every
-// kind of damage.
+// agent reads the whole session in spite of it. With the command that heal prints, the agent reads the
+// whole repaired copy. segno's model of the agent reads the same facts as the agent. The whole suite has
+// every kind of damage.
 func TestDamageIsFoundAndHealed(t *testing.T) {
 	kinds := damage.Claude()
 	for some := range slices.Chunk(soak.Seeds(t, 3, len(kinds)), 5) { // a scenario has a time limit
@@ -40,7 +40,7 @@ func TestDamageIsFoundAndHealed(t *testing.T) {
 	}
 }
 
-// damagedSessions has the agent write a session and removes it.
+// damagedSessions has the agent write a session, and removes the session's file.
 func damagedSessions(s *e2erig.Stage) *damage.Agent {
 	run := func(word string) map[string]any { return e2erig.Bash("echo FACT-" + word + " | tr A-Z a-z") }
 	session := s.Say(e2erig.Prompt("fact-p1", map[string]any{"thinking": "hm", "text": "fact-t1", "tools": []any{run("R1")}}, "fact-a1"))
@@ -77,8 +77,8 @@ func damagedSessions(s *e2erig.Stage) *damage.Agent {
 	}
 }
 
-// spread returns a session as if its turns had been minutes apart, as those of people are: the agent
-// uses a record of about the same time instead of a lost one.
+// spread moves the turns of a session minutes apart, like the turns of people. If turns are close
+// together, the agent can use a record of about the same time instead of a lost record.
 func spread(text string) []byte {
 	var first time.Time
 	return regexp.MustCompile(`"timestamp":"[^"]*"`).ReplaceAllFunc([]byte(text), func(field []byte) []byte {
@@ -93,7 +93,7 @@ func spread(text string) []byte {
 	})
 }
 
-// readOf runs a command that continues a session, and returns the facts that the model gets.
+// readOf runs a command that continues a session, and returns the facts that the model receives.
 func readOf(s *e2erig.Stage, dir string, command []string) (r damage.Reading) {
 	if dir != "" && dir != s.Rig.Project {
 		s.Errorf("the command is to run in %s", dir)

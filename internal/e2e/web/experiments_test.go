@@ -53,16 +53,16 @@ func (l *lab) run(name string, ticks int, args ...string) {
 	}
 }
 
-// The generations of an experiment, with a repeated generation: each attempt has a row, the page draws the outcomes,
-// and the links lead to the timeline of an agent and to an archive. An experiment that begins later appears without a
-// reload.
+// TestGenerationsOfAnExperiment shows an experiment with a repeated generation. Each attempt has a row, the page draws
+// the outcomes, and the links lead to the timeline of an agent and to an archive. An experiment that begins later
+// appears without a reload.
 func TestGenerationsOfAnExperiment(t *testing.T) {
 	l := newLab(t)
 	l.run("commons", 2)
 	l.run("commons", 2, "--resume-from", "runs/commons-g003/checkpoints/gen003-t000002.ckpt")
 	s := serve(t, l.command("web", "--no-open"))
 	p := openPage(t, chromiumrig.Start(t), s.URL, 1440, 900)
-	p.waitText("#turn h2", "commons-g004 tick 2") // undo is first: the timeline of a thread is shown
+	p.waitText("#turn h2", "commons-g004 tick 2") // the page first shows the timeline of a thread, in which undo works
 	p.click(".experiment", "commons")
 	p.waitText("#chain h2", "commons done")
 	p.waitText("#chain .pane-head", "generation 4 of 4")
@@ -80,7 +80,7 @@ func TestGenerationsOfAnExperiment(t *testing.T) {
 		p.shoot(theme)
 	}
 	p.click("#theme", "")
-	p.click("#theme", "") // light, in a dark system
+	p.click("#theme", "") // a light page on a system with dark colours
 	p.shoot("light-in-dark")
 	for _, width := range []int64{1024, 390} {
 		p.run(emulation.SetDeviceMetricsOverride(width, 844, 1, false))
@@ -89,7 +89,7 @@ func TestGenerationsOfAnExperiment(t *testing.T) {
 	}
 	p.run(emulation.SetDeviceMetricsOverride(1440, 900, 1, false))
 
-	// A key of the timeline, which is not in view, does nothing.
+	// The timeline is not in view, so its keys do nothing.
 	p.keys("u", "j")
 	p.wait("!document.querySelector('dialog') && location.hash === '#//experiments/commons'")
 
@@ -103,7 +103,7 @@ func TestGenerationsOfAnExperiment(t *testing.T) {
 		t.Errorf("the archive has %v bytes, and %v were downloaded: %v", info.Size(), size, err)
 	}
 
-	// The agent's link leads to its timeline, and the back button to the experiment.
+	// The agent's link leads to its timeline, and the back button returns to the experiment.
 	p.click("#chain .attempt .agent", "Bo")
 	p.waitText("#timeline .row.selected", "tick 2")
 	p.waitNo("#chain", "attempts")
@@ -123,7 +123,7 @@ func TestGenerationsOfAnExperiment(t *testing.T) {
 	p.waitText(".experiment .meta", "generation 2 of 2")
 }
 
-// The page follows a running experiment, row by row.
+// TestExperimentThatRuns checks that the page follows a running experiment, row by row.
 func TestExperimentThatRuns(t *testing.T) {
 	l := newLab(t)
 	s := serve(t, l.command("web", "--no-open"))
@@ -148,8 +148,8 @@ func TestExperimentThatRuns(t *testing.T) {
 	p.waitText("#chain tbody", "village-g003-a1")
 }
 
-// A directory of runs in which every text is hostile: texts stay texts, the page reports an unreadable chain, and an
-// attempt with a path out of the directory has no archive.
+// TestHostileExperiments shows a directory of runs in which every text is hostile. The page shows the texts as plain
+// text, reports an unreadable chain, and shows no archive for an attempt whose path leaves the directory.
 func TestHostileExperiments(t *testing.T) {
 	l := newLab(t)
 	const evil = "<img src=x onerror='window.pwned=1'><script>window.pwned=2</script>\x1b[31m\u202e"

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Patterns of lines of Claude Code.
+// Patterns for lines of Claude Code's session files.
 const (
 	claudeMessage = `"parentUuid":.*"message":\{`
 	claudePrompt  = `"role":"user","content":"fact`
@@ -20,10 +20,10 @@ const (
 	claudeTime    = `"timestamp":"[^"]*"`
 )
 
-// ClaudeMessage reports whether a line of Claude Code is a message.
+// ClaudeMessage reports whether a line of a Claude Code session is a message.
 func ClaudeMessage(line []byte) bool { return regexp.MustCompile(claudeMessage).Match(line) }
 
-// Claude are damages of a session of Claude Code.
+// Claude returns the ways to damage a session of Claude Code.
 func Claude() []Kind {
 	edit := func(name, line, pattern, by string) Kind {
 		return Kind{name, func(f *File) { f.Edit(line, pattern, by) }}

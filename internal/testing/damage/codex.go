@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Patterns of lines of Codex.
+// Patterns for lines of Codex's session files.
 const (
 	codexMessage = `"type":"response_item".*"(text|output)":"[^"]*fact-`
 	codexPrompt  = `"type":"response_item".*"role":"user".*"text":"fact`
@@ -16,10 +16,10 @@ const (
 	codexContent = `"content":\[\{.*?\}\]`
 )
 
-// CodexMessage reports whether a line of Codex is a message that the model gets.
+// CodexMessage reports whether a line of a Codex session is a message that the model receives.
 func CodexMessage(line []byte) bool { return regexp.MustCompile(codexMessage).Match(line) }
 
-// Codex are damages of a session of Codex.
+// Codex returns the ways to damage a session of Codex.
 func Codex() []Kind {
 	edit := func(name, line, pattern, by string) Kind {
 		return Kind{name, func(f *File) { f.Edit(line, pattern, by) }}

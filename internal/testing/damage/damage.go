@@ -15,7 +15,7 @@ import (
 // Line is a line of a session file.
 type Line struct {
 	Text []byte // with its newline
-	// Facts are the words that a message in the line tells the model. A line that a damage makes
+	// Facts are the facts in the line's message that the model receives. A line that damage made
 	// unreadable has none.
 	Facts []string
 }
@@ -26,11 +26,11 @@ type File struct {
 	Order []string // all facts in the order in which the model got them
 	Rand  *rand.Rand
 
-	// IsSpoiled is set if a line is there whose message is lost.
+	// IsSpoiled is set if the file has a line whose message is lost.
 	IsSpoiled bool
 }
 
-// fact is how facts look. A fact is one word, and no message has a fact of another one.
+// fact matches a fact. A fact is one word, and each fact is in one message only.
 var fact = regexp.MustCompile(`fact-[a-z0-9]+`)
 
 // Facts returns the facts in a text, in their order.
@@ -41,7 +41,7 @@ func Facts(text []byte) (out []string) {
 	return out
 }
 
-// script is the directive for the model in a prompt. It has the facts of other messages.
+// script matches the directive for the fake model in a prompt. The directive contains the facts of other messages.
 var script = regexp.MustCompile(` ?<<fake .*?>>`)
 
 // NewFile returns a session file without damage. isMessage reports whether a line is a message that the
@@ -52,7 +52,7 @@ func NewFile(data []byte, isMessage func(line []byte) bool) *File {
 		l := Line{Text: bytes.Clone(text)}
 		if isMessage(text) {
 			for _, word := range Facts(text) {
-				if !slices.Contains(f.Order, word) { // the agent also writes results in another form
+				if !slices.Contains(f.Order, word) { // the agent also writes results in a second form
 					l.Facts, f.Order = append(l.Facts, word), append(f.Order, word)
 				}
 			}
@@ -62,8 +62,8 @@ func NewFile(data []byte, isMessage func(line []byte) bool) *File {
 	return f
 }
 
-// Damaged returns a damaged copy of the file, and the name of the damage. Consecutive seeds are
-// different kinds of damage, and a seed also chooses its place.
+// Damaged returns a damaged copy of the file, and the name of the damage. The seed chooses the kind of
+// damage and its place. Consecutive seeds choose different kinds.
 func (f *File) Damaged(kinds []Kind, seed uint64) (name string, damaged *File) {
 	k := kinds[seed%uint64(len(kinds))]
 	damaged = f.copy(seed)
@@ -71,7 +71,7 @@ func (f *File) Damaged(kinds []Kind, seed uint64) (name string, damaged *File) {
 	return k.Name, damaged
 }
 
-// copy returns a copy that a damage may change, with its own source of random numbers.
+// copy returns a copy to damage, with a separate source of random numbers.
 func (f *File) copy(seed uint64) *File {
 	lines := slices.Clone(f.Lines)
 	for i := range lines {
@@ -80,13 +80,13 @@ func (f *File) copy(seed uint64) *File {
 	return &File{Lines: lines, Order: slices.Clone(f.Order), Rand: rand.New(rand.NewPCG(seed, 7))}
 }
 
-// Equal reports whether two lists have the same facts in the same order. The results of parallel calls,
-// which differ in their last letter, have no order.
+// Equal reports whether two lists have the same facts in the same order. It ignores the order among the
+// results of parallel calls, which differ only in their last letter.
 func Equal(a, b []string) bool {
 	return slices.Equal(ordered(a), ordered(b))
 }
 
-// ordered returns facts with those of parallel calls sorted.
+// ordered returns the facts, with the facts of parallel calls sorted.
 func ordered(facts []string) []string {
 	out := slices.Clone(facts)
 	for i := 1; i < len(out); i++ {
@@ -116,8 +116,8 @@ func (f *File) Left() (out []string) {
 	return out
 }
 
-// Pick returns the index of a random line that matches a pattern, other than the first and the last
-// of them if there are more than two. The file must have one.
+// Pick returns the index of a random line that matches a pattern. If more than two lines match, it is neither
+// the first nor the last of them. Pick panics if no line matches.
 func (f *File) Pick(pattern string) int {
 	re, found := regexp.MustCompile(pattern), []int(nil)
 	for i, l := range f.Lines {
@@ -126,7 +126,7 @@ func (f *File) Pick(pattern string) int {
 		}
 	}
 	if len(found) == 0 {
-		panic(fmt.Sprintf("damage: no line matches %q", pattern)) // the session of the test lacks it
+		panic(fmt.Sprintf("damage: no line matches %q", pattern)) // the test has an unsuitable session
 	}
 	if len(found) > 2 {
 		found = found[1 : len(found)-1]
@@ -134,26 +134,26 @@ func (f *File) Pick(pattern string) int {
 	return found[f.Rand.IntN(len(found))]
 }
 
-// Edit replaces the first match of a pattern in a line that matches another one.
+// Edit picks a line that matches the pattern line, and replaces the first match of pattern in it.
 func (f *File) Edit(line, pattern, by string) {
 	f.edit(f.Pick(line), pattern, by)
 }
 
-// Spoil is Edit for a damage after which the message is lost.
+// Spoil is Edit for damage that loses the message.
 func (f *File) Spoil(line, pattern, by string) {
 	i := f.Pick(line)
 	f.edit(i, pattern, by)
 	f.spoil(i, f.Lines[i].Text)
 }
 
-// Blank is Edit for a change after which the message is empty. That is no damage.
+// Blank is Edit for a change that empties the message. An empty message is not damage.
 func (f *File) Blank(line, pattern, by string) {
 	i := f.Pick(line)
 	f.edit(i, pattern, by)
 	f.Lines[i].Facts = nil
 }
 
-// spoil replaces a line by one without its message.
+// spoil replaces a line by a text without the line's message.
 func (f *File) spoil(i int, text []byte) { f.Lines[i], f.IsSpoiled = Line{Text: text}, true }
 
 func (f *File) edit(i int, pattern, by string) {
@@ -178,8 +178,8 @@ type Kind struct {
 	Do   func(*File)
 }
 
-// Bytes are the damages that do not depend on the content of the lines. message is a pattern for the
-// lines with messages, and told for those of them with facts.
+// Bytes returns the ways to damage a file that do not depend on the content of its lines. message is a
+// pattern for lines with messages, and told is a pattern for lines with messages that have facts.
 func Bytes(message, told string) []Kind {
 	half := func(f *File, i int) []byte {
 		n := len(f.Lines[i].Text)

@@ -16,31 +16,31 @@ import (
 type Agent struct {
 	Base    *File
 	Session string // the id in Base
-	Path    string // of the session
+	Path    string // the path of the session
 	ID      func(seed uint64) string
 	// Heal runs segno heal --json.
 	Heal func(path string) (out string, exitCode int)
 	// Resume runs the command that heal prints, with another prompt, and returns the facts that the model
-	// gets.
+	// receives.
 	Resume func(dir string, command []string) Reading
 	// Command returns the command that continues a session.
 	Command func(session string) []string
-	// Model returns the lines that the agent sends according to segno's model of its loader, and why it
-	// refuses the session, or "".
+	// Model runs segno's model of the agent's loader. It returns the lines that the agent sends, and why the
+	// agent refuses the session, or "".
 	Model func(session, path string) (lines []int, refusal string)
-	// IsLenient reports whether the agent reads more than the model: a version that does not refuse
-	// some values.
+	// IsLenient is set if the agent reads more than the model of its loader, because its version accepts some
+	// values that the model refuses.
 	IsLenient bool
 }
 
-// Reading is what an agent read of a session.
+// Reading is the part of a session that an agent read.
 type Reading struct {
 	Facts []string
 	// Problem is why the agent, or the API of its model, did not accept the session, or "".
 	Problem string
 }
 
-// healing is what heal prints.
+// healing is the output of segno heal --json.
 type healing struct {
 	Findings []struct{ Code string }
 	Healed   *struct {
@@ -49,11 +49,12 @@ type healing struct {
 	}
 }
 
-// exitCorrupt is the exit code of heal for a session of which nothing is left.
+// exitCorrupt is the exit code of heal if no conversation is left in the session.
 const exitCorrupt = 6
 
-// Try damages the session in the way of a seed, heals it and has the agent read both. It returns a row for a table: the
-// damage, what the agent reads before the repair, what heal finds, what the agent reads of the copy.
+// Try damages the session in the way that a seed chooses, heals it, and has the agent read both the damaged session and
+// the repaired copy. It returns a row for a table: the damage, what the agent reads before the repair, what heal finds,
+// and what the agent reads of the copy.
 func (a *Agent) Try(t testing.TB, kinds []Kind, seed uint64) string {
 	t.Helper()
 	name, f := a.Base.Damaged(kinds, seed)
@@ -115,7 +116,7 @@ func (a *Agent) Try(t testing.TB, kinds []Kind, seed uint64) string {
 	return row(after.compare(left))
 }
 
-// predict returns the facts that an agent reads according to segno's model of it.
+// predict returns the facts that an agent reads according to segno's model of its loader.
 func (a *Agent) predict(t testing.TB, session, path string) (facts []string, refusal string) {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -130,7 +131,8 @@ func (a *Agent) predict(t testing.TB, session, path string) (facts []string, ref
 	return facts, refusal
 }
 
-// told returns the part of a line that the model gets. Claude Code writes a result in another form beside it.
+// told returns the part of a line that the model receives. Beside that part, Claude Code writes a result in a second
+// form.
 func told(line []byte) []byte {
 	var record struct{ Message, Payload json.RawMessage }
 	if json.Unmarshal(line, &record) != nil {
@@ -139,7 +141,7 @@ func told(line []byte) []byte {
 	return slices.Concat(record.Message, record.Payload)
 }
 
-// reads reports whether an agent read what the model of it reads.
+// reads reports whether an agent read the facts that the model of its loader predicted.
 func (a *Agent) reads(r Reading, predicted []string) bool {
 	if a.IsLenient {
 		return !slices.ContainsFunc(predicted, func(word string) bool { return !slices.Contains(r.Facts, word) })

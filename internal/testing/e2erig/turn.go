@@ -14,7 +14,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
 )
 
-// Prompt is text with a script for the model in it.
+// Prompt returns a prompt that consists of text and a script for the fake model.
 func Prompt(text string, steps ...any) string {
 	data, err := json.Marshal(steps)
 	if err != nil {
@@ -23,12 +23,12 @@ func Prompt(text string, steps ...any) string {
 	return text + " <<fake " + string(data) + ">>"
 }
 
-// Bash is a step in which the agent runs a command.
+// Bash returns a step in which the agent runs a command.
 func Bash(command string) map[string]any {
 	return map[string]any{"tool": "Bash", "input": map[string]string{"command": command, "description": "d"}}
 }
 
-// Writes is a step in which the agent writes a file of the project with its own tool.
+// Writes returns a step in which the agent writes a file of the project with its own tool.
 func (s *Stage) Writes(name, content string) map[string]any {
 	return map[string]any{"tool": "Write", "input": map[string]string{"file_path": s.Path(name), "content": content}}
 }
@@ -47,7 +47,7 @@ func (s *Stage) Say(text string, args ...string) string {
 	return out.SessionID
 }
 
-// LastCall is the newest model call.
+// LastCall returns the newest model call.
 func (s *Stage) LastCall() fakemodel.Request {
 	s.Helper()
 	calls := s.Model.Calls()
@@ -69,8 +69,8 @@ func (s *Stage) CallFor(text string) fakemodel.Request {
 	return fakemodel.Request{}
 }
 
-// Conversation is a model call's messages without what the agent adds itself,
-// which differs between versions and names all kinds of things.
+// Conversation returns the messages of a model call without the text that the agent adds
+// to them. That text differs between versions, and its words could match a test by accident.
 func Conversation(r fakemodel.Request) []fakemodel.Message {
 	var kept []fakemodel.Message
 	for _, m := range r.Messages() {
@@ -91,8 +91,8 @@ func Conversation(r fakemodel.Request) []fakemodel.Message {
 	return kept
 }
 
-// Said reports whether the user or the agent said text in the conversation that a
-// model call sends.
+// Said reports whether the conversation in a model call contains text from the user or the
+// agent.
 func Said(r fakemodel.Request, text string) bool {
 	return slices.ContainsFunc(Conversation(r), func(m fakemodel.Message) bool { return strings.Contains(m.Text(), text) })
 }
@@ -129,7 +129,7 @@ func (s *Stage) Transcript(session string) string {
 	return string(data)
 }
 
-// TUI starts the terminal program, which ends with the scenario.
+// TUI starts the terminal program. The program ends when the scenario ends.
 func (s *Stage) TUI(args ...string) *agentrig.TUI {
 	s.Helper()
 	tui, err := s.Rig.TUI(s.Ctx, args...)
@@ -141,8 +141,8 @@ func (s *Stage) TUI(args ...string) *agentrig.TUI {
 	return tui
 }
 
-// Type has the terminal program take a prompt and waits until answer is shown, the
-// turn is over and its end is recorded.
+// Type enters a prompt in the terminal program. It waits until the program shows answer,
+// the turn is over, and segno has recorded its end.
 func (s *Stage) Type(tui *agentrig.TUI, prompt, answer string) {
 	s.Helper()
 	if err := tui.Turn(s.Ctx, prompt, answer); err != nil {
@@ -151,8 +151,8 @@ func (s *Stage) Type(tui *agentrig.TUI, prompt, answer string) {
 	s.Quiet()
 }
 
-// Interrupt presses Esc while the agent works and waits until the agent has written
-// that the turn was interrupted, which a busy machine delays.
+// Interrupt presses Esc while the agent works. It waits until the agent has written that the
+// turn was interrupted, because a busy machine delays that.
 func (s *Stage) Interrupt(tui *agentrig.TUI) {
 	s.Helper()
 	marks := func() (n int) {
@@ -168,8 +168,8 @@ func (s *Stage) Interrupt(tui *agentrig.TUI) {
 	s.Poll("the agent's note of the interruption", func() bool { return marks() > before })
 }
 
-// Quiet waits until no turn is open: an agent shows an answer before its turn is
-// recorded.
+// Quiet waits until no turn is open. Tests need it, because an agent shows an answer before
+// segno has recorded the turn.
 func (s *Stage) Quiet() {
 	s.Helper()
 	s.Poll("no turn to be open", func() bool {
@@ -179,22 +179,22 @@ func (s *Stage) Quiet() {
 	})
 }
 
-// WaitFor waits until the project has a file, which an agent's tool writes.
+// WaitFor waits until the project has a file that an agent's tool writes.
 func (s *Stage) WaitFor(name string) {
 	s.Helper()
 	s.Poll(name, func() bool { return s.Exists(name) })
 }
 
-// pollEvery is how often a state is asked for that no event announces. Asking
+// pollEvery is the pause between two checks of a state that no event announces. Checks
 // without a pause would take a core away from the agents.
 const pollEvery = 10 * time.Millisecond
 
-// pollTime is how long one state is waited for: what has not come in this time does not
-// come at all.
+// pollTime is how long Poll waits for one state. A state that has not come within this time
+// is assumed never to come.
 const pollTime = 2 * time.Minute
 
-// Poll waits until is reports true. It fails the scenario after two minutes, and shows
-// the terminals of its agents.
+// Poll waits until is returns true. After two minutes it fails the scenario and shows the
+// terminals of its agents.
 func (s *Stage) Poll(what string, is func() bool) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Ctx, pollTime)

@@ -46,7 +46,7 @@ func (s *Server) reject(w http.ResponseWriter, r Request) bool {
 	return true
 }
 
-// strictBlock is a content block as the checks read it.
+// strictBlock is a content block with the fields that the checks need.
 type strictBlock struct {
 	wireBlock
 	Signature string `json:"signature"`
@@ -88,7 +88,7 @@ func messagesProblem(body json.RawMessage) string {
 // strictCheck checks messages one after another.
 type strictCheck struct {
 	calls  map[string]bool
-	open   map[string]bool // calls of the message before, without a result so far
+	open   map[string]bool // the calls of the previous message that have no result so far
 	images []strictBlock
 }
 

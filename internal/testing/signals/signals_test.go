@@ -10,7 +10,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/signals"
 )
 
-// TestRestore starts this test again with SIGHUP ignored, which starts a shell that hangs up on itself.
+// TestRestore starts this test again with SIGHUP ignored. That process starts a shell, which sends SIGHUP to itself.
 func TestRestore(t *testing.T) {
 	if os.Getenv("SEGNO_TEST_IGNORES") == "" {
 		cmd := exec.Command("sh", "-c", `trap '' HUP; exec "$0" -test.run='^TestRestore$'`, os.Args[0])

@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// options are the choices of a run.
+// options are the values of the command's flags.
 type options struct {
 	names  string
 	budget time.Duration

@@ -19,7 +19,7 @@ type part struct {
 	pkg   string // the package, as its directory relative to the root of the repository
 	test  string
 	n, of int
-	seed  uint64 // of the campaign
+	seed  uint64 // the seed of the campaign
 }
 
 // name names the part in the state.

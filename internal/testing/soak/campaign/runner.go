@@ -22,7 +22,7 @@ type runner struct {
 	source
 	options
 	all      []campaign
-	dir      string    // of the states and of the outputs
+	dir      string    // the directory of the states and of the outputs
 	deadline time.Time // no part begins after it; zero for none
 	out      io.Writer
 
@@ -281,7 +281,6 @@ func (r *runner) sayResult(c campaign, p part, done result, why string, n int) {
 	}
 }
 
-// say prints a line.
 func (r *runner) say(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// module is a repository with one package, whose tests a campaign runs.
+// module is the only package of a repository. A campaign runs its tests.
 const module = `package example
 
 import (
@@ -173,7 +173,7 @@ func TestAnotherCommitBeginsAgain(t *testing.T) {
 	}
 	f := newFixture(t)
 	first, _ := f.run(t.Context(), "Passes", options{})
-	f.commit() // with docs/soak.md only
+	f.commit() // changes only docs/soak.md
 	same, out := f.run(t.Context(), "Passes", options{})
 	if same.Seed != first.Seed || strings.Contains(out, " ok ") {
 		t.Errorf("the campaign ran again, although only its result changed\n%s", out)

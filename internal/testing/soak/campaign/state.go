@@ -29,7 +29,7 @@ type result struct {
 	Cases   int     `json:"cases,omitempty"` // cases that the tests reported
 	Seconds float64 `json:"seconds"`
 	Failed  int     `json:"failed,omitempty"` // the number of failed runs of the part
-	Output  string  `json:"output,omitempty"` // of the last failure, relative to the directory of the states
+	Output  string  `json:"output,omitempty"` // the output of the last failure, relative to the directory of the states
 	Repeat  string  `json:"repeat,omitempty"` // the command that repeats the part
 }
 

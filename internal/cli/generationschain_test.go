@@ -19,6 +19,7 @@ import (
 
 	"github.com/dalsegno/segno/archive"
 	"github.com/dalsegno/segno/generation"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/internal/trend"
 	"github.com/dalsegno/segno/world"
 )
@@ -41,8 +42,8 @@ const keepAll = "1000" // checkpoints
 const memoryFile = "EPISODIC_MEMORY.jsonl"
 
 // TestChainsOfExperiments runs each example three times. The third run is killed once, and goes back to a checkpoint
-// twice. The test compares every path and every number of its chain with the files on the disk. Runs are shorter unless
-// SEGNO_SOAK is set.
+// twice. The test compares every path and every number of its chain with the files on the disk. Unless SEGNO_SOAK is set,
+// runs are shorter, and it draws one of the examples.
 func TestChainsOfExperiments(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -51,6 +52,10 @@ func TestChainsOfExperiments(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(experimentsDir, "*.toml"))
 	if err != nil || len(files) < 3 {
 		t.Fatalf("the experiments are %q, %v", files, err)
+	}
+	if !soak.IsWhole() {
+		drawn := soak.Seed(t) % uint64(len(files))
+		files = files[drawn : drawn+1]
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {

@@ -192,6 +192,7 @@ func TestAnotherThreadOverwritesACommandsChange(t *testing.T) {
 			c.waitForClock()
 			c.sendEventOfOther("UserPromptSubmit", "prompt_id", "q1", "prompt", "two")
 			if how == "is interrupted" {
+				c.waitForClock() // the agent records whole milliseconds, and the turns overlap
 				c.interrupt("p1")
 			}
 			c.waitForClock()

@@ -26,6 +26,16 @@ func (c *scene) sendEventOfOther(name string, more ...any) {
 	Run(c.Context(), "claude", Event{Place: c.place, Stdin: strings.NewReader(event), Stdout: new(bytes.Buffer), Getenv: func(string) string { return "" }})
 }
 
+// otherWrites makes a complete call in the other session that writes a file.
+func (c *scene) otherWrites(name, content string) {
+	c.Helper()
+	input := map[string]any{"file_path": filepath.Join(c.project, name), "content": content}
+	call := []any{"prompt_id", "q1", "tool_name", "Write", "tool_use_id", "u1", "tool_input", input}
+	c.sendEventOfOther("PreToolUse", call...)
+	c.write(name, content)
+	c.sendEventOfOther("PostToolUse", append(call, "tool_response", "ok")...)
+}
+
 // runInOther runs a turn of the other session with one command, whose effect is act.
 func (c *scene) runInOther(command string, act func()) {
 	c.Helper()

@@ -196,11 +196,7 @@ func TestAnotherThreadOverwritesACommandsChange(t *testing.T) {
 				c.interrupt("p1")
 			}
 			c.waitForClock()
-			input := map[string]any{"file_path": filepath.Join(c.project, "c"), "content": "by the other"}
-			call := []any{"prompt_id", "q1", "tool_name", "Write", "tool_use_id", "u1", "tool_input", input}
-			c.sendEventOfOther("PreToolUse", call...)
-			c.write("c", "by the other")
-			c.sendEventOfOther("PostToolUse", append(call, "tool_response", "ok")...)
+			c.otherWrites("c", "by the other")
 			c.sendEventOfOther("Stop", "prompt_id", "q1")
 			if how == "stops" {
 				c.stops("p1")
@@ -222,11 +218,7 @@ func TestAReportBesideAnotherThread(t *testing.T) {
 	c := startSubagent(t)
 	other := func(event string, more ...any) { c.sendEventOfOther(event, append(more, "prompt_id", "q1")...) }
 	other("UserPromptSubmit", "prompt", "two")
-	input := map[string]any{"file_path": filepath.Join(c.project, "notes"), "content": "by the other"}
-	call := []any{"tool_name", "Write", "tool_use_id", "u1", "tool_input", input}
-	other("PreToolUse", call...)
-	c.write("notes", "by the other")
-	other("PostToolUse", append(call, "tool_response", "ok")...)
+	c.otherWrites("notes", "by the other")
 	c.waitForClock()
 	c.subagentStops("p1")
 	c.sendEvent("UserPromptSubmit", "prompt_id", "p2", "prompt", report)
@@ -248,11 +240,7 @@ func TestAReportAfterAnotherTurn(t *testing.T) {
 	other("UserPromptSubmit", "prompt", "two")
 	c.startsSubagent()
 	c.asks("p2", "three")
-	input := map[string]any{"file_path": filepath.Join(c.project, "notes"), "content": "by the other"}
-	call := []any{"tool_name", "Write", "tool_use_id", "u1", "tool_input", input}
-	other("PreToolUse", call...)
-	c.write("notes", "by the other")
-	other("PostToolUse", append(call, "tool_response", "ok")...)
+	c.otherWrites("notes", "by the other")
 	c.waitForClock()
 	c.stops("p2", subagent())
 	c.subagentStops("p2")

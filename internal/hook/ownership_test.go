@@ -368,7 +368,8 @@ func (w *world) authors(path string, t *simTurn) (a authorship) {
 		gone := c.content == ""
 		switch {
 		case c.path != path || c.undone:
-			a.hidden = a.hidden || a.last == byTurn && a.own == "" && c.during[t.key]
+			later := c.during[t.key] || c.author == t.key && !named // the directory has a newer time than the deletion
+			a.hidden = a.hidden || a.last == byTurn && a.own == "" && later
 			continue
 		case c.author == t.key:
 			a.last, a.own, a.mixed, a.hidden, wrote, named = byTurn, c.content, false, false, true, named || c.named

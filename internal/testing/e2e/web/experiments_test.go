@@ -93,9 +93,9 @@ func TestGenerationsOfAnExperiment(t *testing.T) {
 	p.keys("u", "j")
 	p.wait("!document.querySelector('dialog') && location.hash === '#//experiments/commons'")
 
-	// The download of an archive is complete.
+	// The download of an archive is complete. The page may draw the experiment again at the same moment.
 	var size float64
-	p.eval(`(async () => { const create = URL.createObjectURL; let blob; URL.createObjectURL = (b) => (blob = b, create(b));
+	p.eval(`(async () => { const create = URL.createObjectURL; let blob; URL.createObjectURL = (b) => (b.type.startsWith("image/") || (blob = b), create(b));
 		document.querySelector('#chain .attempt .archive').click();
 		await new Promise((done) => { const look = () => blob ? done() : setTimeout(look, 10); look() }); URL.createObjectURL = create; return blob.size })()`, &size)
 	info, err := os.Stat(filepath.Join(l.dir, "runs/commons-g004/checkpoints/gen004-t000002.ckpt"))

@@ -100,7 +100,7 @@ func (tx *txn) adoptedThread(ctx context.Context, o Adoption) (thread segno.Thre
 	} else if segno.KindOf(err) == segno.KindNotFound {
 		return "", nil
 	}
-	if err != nil || thread != first || slices.ContainsFunc(tx.waiting, func(c segno.Commit) bool { return c.Thread == thread }) {
+	if err != nil || thread != first || tx.hasWaiting(thread) {
 		return thread, err
 	}
 	newest, err := tx.newest(ctx, segno.CheckpointQuery{Thread: thread})

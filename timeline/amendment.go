@@ -128,7 +128,7 @@ func (tx *txn) amendTurn(cp *segno.Checkpoint, entries []segno.Entry, a amendmen
 	for i := range entries {
 		entries[i].Turn = cp.Turn
 	}
-	cp.Time, cp.Shell = tx.Now(), shellCalls(entries, a.turn.hasAllResults(cp))
+	cp.Time, cp.Shell = tx.Now(), shellCalls(entries, a.turn.hasAllResults(cp.Interrupted))
 	return entries
 }
 

@@ -140,17 +140,6 @@ func (tx *txn) workedUntil(t *OpenTurn) time.Time {
 	return tx.Now()
 }
 
-// keepOpenForTasks deletes an ended turn from the spool, unless some of its tasks still run.
-func (tx *txn) keepOpenForTasks(ctx context.Context, w *turnEnd, made *segno.Checkpoint) error {
-	turn := w.turn
-	if len(w.Tasks) == 0 || turn.Start.IsZero() {
-		return tx.closeTurn(ctx, turn.Key)
-	}
-	turn.Tasks, turn.Before, turn.Noted = w.Tasks, &w.present, turn.Noted+w.noted
-	turn.Ended, turn.Awake, turn.Thread, turn.Note, turn.Staged = made.ID, false, made.Thread, "", segno.Staged{}
-	return tx.saveTurn(ctx, turn)
-}
-
 // endFinishedTasks adds to a turn the changes of its tasks since the newest checkpoint of its thread.
 // Changes that the user made in the meantime are left for an external checkpoint. If another turn of
 // the thread runs, the other turn keeps its own changes and the doubtful ones.
@@ -249,24 +238,6 @@ func (tx *txn) resumeTurn(ctx context.Context, p Prompt) (segno.TurnKey, error) 
 // taskEnd returns the note that a prompt reported the end of a task.
 func (tx *txn) taskEnd(p Prompt) segno.Entry {
 	return segno.Entry{Kind: segno.EntryNote, Session: p.Source.Session, Time: tx.Now(), ID: p.Task, Name: NoteTask, Body: quote(p.Text)}
-}
-
-// commitExternalChanges commits an external checkpoint if the workspace differs from the head
-// of a thread.
-func (tx *txn) commitExternalChanges(ctx context.Context, thread segno.ThreadID, salt segno.TurnKey) error {
-	s, err := tx.threadState(ctx, thread)
-	if err != nil {
-		return err
-	}
-	snap, staged, err := tx.snapshot(ctx)
-	if err != nil {
-		return err
-	}
-	if s.at.Workspace == nil || s.at.Workspace.Equals(&snap) {
-		return tx.keepStaged(ctx, staged)
-	}
-	_, err = tx.commitExternal(ctx, s, snap, staged, salt)
-	return err
 }
 
 // endBackground ends a turn again after its agent answered a report, or continued without one. All

@@ -1,7 +1,6 @@
 package timeline
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -147,38 +146,6 @@ func hasHeardNote(at *segno.Checkpoint, l segno.Link) bool {
 	return at.Kind == segno.CheckpointTurn && at.Session != nil && at.Session.Session == l.Session && at.Time.After(l.Start)
 }
 
-// externalCommit returns a commit that records a change of the workspace since checkpoint at
-// that the thread's agent did not make.
-func (tx *txn) externalCommit(ctx context.Context, s threadState, snap segno.Snapshot, salt segno.TurnKey) (segno.Commit, error) {
-	head, at := s.head, s.at
-	counts, err := tx.count(ctx, at.Tree(), snap.Tree)
-	if err != nil {
-		return segno.Commit{}, err
-	}
-	state := snap.Tree.String()
-	if snap.World != nil {
-		state += snap.World.Data.String()
-	}
-	id := segno.CommitID(segno.DerivedID("external", string(at.ID), state, string(salt)))
-	return segno.Commit{
-		ID: id, Thread: head.Thread, Parent: at.ID, Expect: head.Head, Epoch: head.Epoch,
-		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointExternal, Turn: at.Turn, Time: tx.Now(), Agent: at.Agent,
-			Files: counts, Session: at.Session, Workspace: &snap, Step: at.Step, Members: at.Members},
-		Move:      &segno.Move{Head: segno.Self, Tip: nextTip(head)},
-		Workspace: tx.workspaceStateAfter(head.Thread, id, &snap),
-	}, nil
-}
-
-// commitExternal commits or defers the commit of externalCommit.
-func (tx *txn) commitExternal(ctx context.Context, s threadState, snap segno.Snapshot, staged segno.Staged, salt segno.TurnKey) (threadState, error) {
-	c, err := tx.externalCommit(ctx, s, snap, salt)
-	if err != nil {
-		return s, err
-	}
-	c.Staged = staged
-	return tx.commitOrDefer(ctx, s.head, c)
-}
-
 // switchSession makes another session of the chain the head session, because the user continued in
 // it. A new line begins at the checkpoint at which that session ended.
 func (tx *txn) switchSession(ctx context.Context, s threadState, agent string, src segno.Source) (threadState, error) {
@@ -235,26 +202,6 @@ func (tx *txn) endOfSession(ctx context.Context, s threadState, session segno.Se
 // hasID returns a function that reports whether a checkpoint has the given id.
 func hasID(id segno.CommitID) func(*segno.Checkpoint) bool {
 	return func(c *segno.Checkpoint) bool { return c.ID == id }
-}
-
-// linksOf returns the first and the newest link of a session in the thread's chain, or nil. Each
-// link but the first records a return of the user to the session.
-func (tx *txn) linksOf(ctx context.Context, head segno.Head, session segno.SessionID) (first, newest *segno.Link, err error) {
-	for l, err := range tx.chain(ctx, head.Thread) {
-		if segno.KindOf(err) == segno.KindNotFound {
-			break // the commit of the thread is deferred
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-		if l.Session == session {
-			first, newest = cmp.Or(first, &l), &l
-		}
-	}
-	if head.Link.Session == session {
-		first, newest = cmp.Or(first, &head.Link), &head.Link
-	}
-	return first, newest, nil
 }
 
 // closeStale closes earlier turns of a prompt's session, turns whose agents have exited and turns

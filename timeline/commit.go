@@ -42,6 +42,97 @@ func (tx *txn) commitRetryingCAS(ctx context.Context, c segno.Commit) (segno.Hea
 	}
 }
 
+// commitOrDefer commits c, or defers it if the store is busy. It returns the thread's head after c,
+// and c's checkpoint if it has one.
+func (tx *txn) commitOrDefer(ctx context.Context, head segno.Head, c segno.Commit) (threadState, error) {
+	if !tx.deferred {
+		next, err := tx.commitRetryingCAS(ctx, c)
+		if segno.KindOf(err) == segno.KindBusy && err != nil {
+			err = tx.deferCommits(ctx)
+		} else if err == nil {
+			return threadState{next, checkpointOf(&c)}, nil
+		}
+		if err != nil {
+			return threadState{head: head}, err
+		}
+	}
+	if err := tx.Spool.Defer(ctx, []segno.Commit{c}); err != nil {
+		return threadState{head: head}, err
+	}
+	return tx.add(c, head), nil
+}
+
+// commitIdempotent is commitOrDefer for a commit that an earlier attempt may have made. If so, it
+// keeps that commit and returns the current head of the thread.
+func (tx *txn) commitIdempotent(ctx context.Context, head segno.Head, c segno.Commit) (threadState, error) {
+	at, err := tx.checkpoint(ctx, c.ID)
+	if segno.KindOf(err) == segno.KindNotFound {
+		return tx.commitOrDefer(ctx, head, c)
+	}
+	if err == nil { // later commits need the objects that this attempt staged
+		err = tx.keepStaged(ctx, c.Staged)
+	}
+	if err != nil {
+		return threadState{head: head}, err
+	}
+	return tx.threadState(ctx, at.Thread)
+}
+
+// deferCommits makes this operation defer its commits and append them to those that are already
+// deferred. Its queries then return the state of the threads after all deferred commits.
+func (tx *txn) deferCommits(ctx context.Context) (err error) {
+	tx.deferred = true
+	tx.waiting, err = tx.Spool.ListDeferred(ctx)
+	return err
+}
+
+// replayDeferred applies deferred commits in order. It also counts their files, which could not be
+// read before.
+func (tx *txn) replayDeferred(ctx context.Context) error {
+	return tx.Spool.ReplayDeferred(ctx, func(c segno.Commit) error {
+		if c.Checkpoint != nil {
+			if _, err := tx.Store.Load(ctx, c.ID, segno.Window{Last: 1}); segno.KindOf(err) != segno.KindNotFound {
+				return err // another process committed c and ended before it deleted c from the spool
+			}
+		}
+		if err := tx.keepStaged(ctx, c.Staged); err != nil {
+			return err
+		}
+		if c.Checkpoint != nil && c.Parent != "" {
+			parent, err := tx.checkpoint(ctx, c.Parent)
+			if err != nil {
+				return err
+			}
+			if c.Checkpoint.Files, err = tx.count(ctx, parent.Tree(), c.Checkpoint.Tree()); err != nil {
+				return err
+			}
+		}
+		_, err := tx.commitRetryingCAS(ctx, c)
+		return err
+	})
+}
+
+// keepStaged makes staged objects durable if no commit names them: a snapshot that equals its
+// checkpoint may still have modification times to write.
+func (tx *txn) keepStaged(ctx context.Context, staged segno.Staged) error {
+	if staged.IsZero() {
+		return nil
+	}
+	return tx.Store.Objects().Keep(ctx, staged)
+}
+
+// keepOrHold makes staged objects durable. If the store is busy, the open turn keeps them until it
+// ends.
+func (tx *txn) keepOrHold(ctx context.Context, staged segno.Staged, turn *OpenTurn) error {
+	if !tx.deferred {
+		if err := tx.keepStaged(ctx, staged); segno.KindOf(err) != segno.KindBusy {
+			return err
+		}
+	}
+	turn.Staged = staged
+	return nil
+}
+
 // newCommit returns a commit with a random id that follows a head.
 func newCommit(head segno.Head) segno.Commit {
 	return segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch}

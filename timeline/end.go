@@ -98,6 +98,7 @@ type turnEnd struct {
 	staged  segno.Staged
 	entries []segno.Entry
 	noted   int // the number of entries since the turn began, or since its previous end
+	shell   int // the number of commands among the entries
 	unseen  *unseenTurn
 
 	head   segno.Head
@@ -135,7 +136,7 @@ func (tx *txn) record(ctx context.Context, w *turnEnd) (*segno.Checkpoint, error
 			return nil, err
 		}
 	}
-	if w.isUnchanged() || w.isDuplicateEnd() || w.wasWithdrawn() || w.unseen != nil && w.got.Prompt == "" {
+	if w.hasNothingNew() {
 		return w.done, tx.closeTurn(ctx, w.turn.Key)
 	}
 	if err := tx.resolveParent(ctx, w); err != nil {
@@ -265,6 +266,7 @@ func (tx *txn) stageObjects(ctx context.Context, w *turnEnd) error {
 // collectEntries collects the turn's entries from the spool and the transcript.
 func (tx *txn) collectEntries(ctx context.Context, w *turnEnd) (err error) {
 	w.entries, err = tx.turnLog(ctx, w)
+	w.shell = shellCalls(w.entries, w.turn.hasAllResults(w.Interrupted))
 	return err
 }
 
@@ -281,26 +283,23 @@ func (tx *txn) commitLaterChanges(ctx context.Context, w *turnEnd, made *segno.C
 	return nil
 }
 
-// isUnchanged reports whether a second end of a turn would record nothing new.
-func (w *turnEnd) isUnchanged() bool {
-	d := w.done
-	return d != nil && w.noted == 0 && d.Interrupted == w.Interrupted && d.Workspace.Equals(&w.after) &&
-		d.Session != nil && d.Session.Offset == w.got.Position.Offset
-}
-
-// isDuplicateEnd reports whether another process has already recorded the turn: the spool does not have
-// its beginning, and since the session's newest turn there was no prompt, call or change.
-func (w *turnEnd) isDuplicateEnd() bool {
-	seen := w.done != nil || !w.turn.Start.IsZero()
-	if seen || w.prev == nil || w.got.Prompt != "" || len(w.got.Damage) > 0 || !w.turn.Before.Equals(&w.after) {
+// hasNothingNew reports whether there is nothing to record about the turn.
+func (w *turnEnd) hasNothingNew() bool {
+	unchanged := w.turn.Before.Equals(&w.after)
+	switch d := w.done; {
+	case w.unseen != nil && w.got.Prompt == "":
+		return true // the end of the turn that is running now records both
+	case w.turn.Queued && w.Late && w.noted == 0 && unchanged:
+		return true // the user removed the prompt from the queue
+	case d != nil:
+		return w.noted == 0 && d.Interrupted == w.Interrupted && d.Workspace.Equals(&w.after) &&
+			d.Session != nil && d.Session.Offset == w.got.Position.Offset
+	case !w.turn.Start.IsZero() || w.prev == nil || w.got.Prompt != "" || len(w.got.Damage) > 0 || !unchanged:
 		return false
 	}
+	// The spool does not have the beginning of the turn, and since the session's newest turn there was no
+	// prompt and no change. Without a call, another process has already recorded the turn.
 	return !slices.ContainsFunc(w.entries, func(e segno.Entry) bool { return e.Kind == segno.EntryIntent || e.Kind == segno.EntryResult })
-}
-
-// wasWithdrawn reports whether the user removed a queued prompt from the queue.
-func (w *turnEnd) wasWithdrawn() bool {
-	return w.turn.Queued && w.Late && w.noted == 0 && w.turn.Before.Equals(&w.after)
 }
 
 // startTime returns when the turn began. Commits that precede the turn's own have this time, so that an
@@ -316,7 +315,7 @@ func (tx *txn) commitTurn(ctx context.Context, w *turnEnd) (*segno.Checkpoint, e
 	id := segno.CommitID(segno.DerivedID("turn", string(w.turn.Key), string(w.head.Thread)))
 	turn := w.head.Turn + 1
 	cp := &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: turn, Time: tx.Now(), Agent: w.turn.Agent, Prompt: w.turn.Prompt,
-		Key: w.turn.Key, Interrupted: w.Interrupted, Session: &w.got.Position, Workspace: &w.after}
+		Key: w.turn.Key, Interrupted: w.Interrupted, Session: &w.got.Position, Workspace: &w.after, Shell: w.shell}
 	if w.done != nil {
 		id = segno.CommitID(segno.DerivedID("amend", string(w.done.ID)))
 		cp.Turn, cp.Amends, cp.Prompt = w.done.Turn, w.done.ID, w.done.Prompt
@@ -331,7 +330,6 @@ func (tx *txn) commitTurn(ctx context.Context, w *turnEnd) (*segno.Checkpoint, e
 	for i := range w.entries {
 		w.entries[i].Turn = cp.Turn
 	}
-	cp.Shell = shellCalls(w.entries, w.turn.hasAllResults(cp))
 	c := segno.Commit{ID: id, Thread: w.head.Thread, Parent: w.parent.ID, Expect: w.head.Head, Epoch: w.head.Epoch,
 		Entries: w.entries, Checkpoint: cp, Staged: w.staged, Workspace: tx.workspaceStateAfter(w.head.Thread, id, &w.after)}
 	if w.done != nil && w.head.Head != w.done.ID {
@@ -350,14 +348,20 @@ func (tx *txn) commitTurn(ctx context.Context, w *turnEnd) (*segno.Checkpoint, e
 	return made.at, tx.keepOpenForTasks(ctx, w, made.at)
 }
 
-func (tx *txn) newLink(t OpenTurn, reason string, at segno.CommitID) *segno.Link {
-	return &segno.Link{Agent: t.Agent, Session: t.Source.Session, Dir: t.Source.Dir, Path: t.Source.Path,
-		Start: tx.Now(), Reason: reason, Fidelity: segno.FidelityNative, At: at}
+// keepOpenForTasks deletes an ended turn from the spool, unless some of its tasks still run.
+func (tx *txn) keepOpenForTasks(ctx context.Context, w *turnEnd, made *segno.Checkpoint) error {
+	turn := w.turn
+	if len(w.Tasks) == 0 || turn.Start.IsZero() {
+		return tx.closeTurn(ctx, turn.Key)
+	}
+	turn.Tasks, turn.Before, turn.Noted = w.Tasks, &w.present, turn.Noted+w.noted
+	turn.Ended, turn.Awake, turn.Thread, turn.Note, turn.Staged = made.ID, false, made.Thread, "", segno.Staged{}
+	return tx.saveTurn(ctx, turn)
 }
 
 // hasAllResults reports whether each call that the turn made has a result. Hooks report the beginning and
 // the end of a call before the agent continues, so this is true if the turn ended normally. It is unknown
 // for an agent that the caller observes by other means.
-func (t *OpenTurn) hasAllResults(end *segno.Checkpoint) bool {
-	return t.Owner == "" && !end.Interrupted
+func (t *OpenTurn) hasAllResults(interrupted bool) bool {
+	return t.Owner == "" && !interrupted
 }

@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"context"
+	"iter"
 
 	"github.com/dalsegno/segno"
 )
@@ -94,3 +95,11 @@ func refuseUndo(op segno.Operation, format string, args ...any) *segno.Error {
 
 // shortID is the part of an id that users see.
 func shortID(id segno.OperationID) string { return string(id[:min(len(id), 6)]) }
+
+// operations yields the operations on the workspace, newest first.
+func (tx *txn) operations(ctx context.Context) iter.Seq2[segno.Operation, error] {
+	if log, ok := tx.Store.(segno.Workspaces); ok {
+		return log.Operations(ctx, tx.Workspace.ID())
+	}
+	return func(func(segno.Operation, error) bool) {}
+}

@@ -253,3 +253,40 @@ func (tx *txn) changedInBoth(ctx context.Context, a, b *timeSpan) (map[string]bo
 	}
 	return changed, nil
 }
+
+// isShared reports whether a turn of another thread overlapped in the workspace with a turn of thread.
+func (tx *txn) isShared(ctx context.Context, turn *OpenTurn, thread segno.ThreadID) (bool, error) {
+	own := turnIdentity{thread, turn.Source.Session}
+	for _, t := range tx.turns {
+		same := t.Source.Session == own.session && own.session != ""
+		if t.Workspace != turn.Workspace || t.Key == turn.Key || same || own.sameAs(t.identity()) {
+			continue
+		}
+		if works, err := tx.isWorking(ctx, t); works || err != nil {
+			return works, err
+		}
+	}
+	if turn.Start.IsZero() {
+		return false, nil
+	}
+	return tx.endedSince(ctx, turn, own)
+}
+
+// endedSince reports whether a turn of another thread in the workspace ended after turn began.
+func (tx *txn) endedSince(ctx context.Context, turn *OpenTurn, own turnIdentity) (bool, error) {
+	const most = 16 // the number of older checkpoints to examine: a deferred commit is older than its neighbours
+	older := 0
+	for c, err := range tx.Store.Checkpoints(ctx, segno.CheckpointQuery{Workspace: turn.Workspace}) {
+		if err != nil {
+			return false, err
+		}
+		if c.Time.After(turn.Start) {
+			if c.Kind == segno.CheckpointTurn && c.Thread != own.thread && !own.sameAs(identityOf(&c)) {
+				return true, nil
+			}
+		} else if older++; older == most {
+			break
+		}
+	}
+	return false, nil
+}

@@ -3,7 +3,10 @@ package timeline
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/dalsegno/segno"
 )
@@ -148,39 +151,139 @@ func (tx *txn) commitChangesBeforeTurn(ctx context.Context, w *turnEnd) error {
 	return err
 }
 
-// isShared reports whether a turn of another thread overlapped in the workspace with a turn of thread.
-func (tx *txn) isShared(ctx context.Context, turn *OpenTurn, thread segno.ThreadID) (bool, error) {
-	own := turnIdentity{thread, turn.Source.Session}
-	for _, t := range tx.turns {
-		same := t.Source.Session == own.session && own.session != ""
-		if t.Workspace != turn.Workspace || t.Key == turn.Key || same || own.sameAs(t.identity()) {
-			continue
-		}
-		if works, err := tx.isWorking(ctx, t); works || err != nil {
-			return works, err
-		}
+// startThread makes the thread of an unknown session: a fork if the transcript begins with
+// the records of a known session, else a new thread with the earlier turns of the session.
+func (tx *txn) startThread(ctx context.Context, w *turnEnd) (threadState, error) {
+	agent, session, staged := w.turn.Agent, w.turn.Source.Session, w.staged
+	s, err := tx.startThreadAs(ctx, w, threadOfSession(agent, session, w.name))
+	if segno.KindOf(err) != segno.KindNotFound {
+		return s, err
 	}
-	if turn.Start.IsZero() {
-		return false, nil
-	}
-	return tx.endedSince(ctx, turn, own)
+	// The user deleted the session's thread, and the store keeps its id. The id of the new
+	// thread is derived from the turn's key, so that a repeated end finds that thread.
+	w.staged = staged
+	return tx.startThreadAs(ctx, w, threadOfSession(agent, session, cmp.Or(string(w.turn.Key), segno.NewID())))
 }
 
-// endedSince reports whether a turn of another thread in the workspace ended after turn began.
-func (tx *txn) endedSince(ctx context.Context, turn *OpenTurn, own turnIdentity) (bool, error) {
-	const most = 16 // the number of older checkpoints to examine: a deferred commit is older than its neighbours
-	older := 0
-	for c, err := range tx.Store.Checkpoints(ctx, segno.CheckpointQuery{Workspace: turn.Workspace}) {
+// startThreadAs makes the thread of a session under an id. It returns KindNotFound if a thread
+// with that id was deleted.
+func (tx *txn) startThreadAs(ctx context.Context, w *turnEnd, id segno.ThreadID) (threadState, error) {
+	var origin *segno.Checkpoint
+	if w.got.Origin != nil {
+		var err error
+		// A checkpoint that an earlier attempt to record this end made is not an origin.
+		origin, err = tx.turnAt(ctx, w.got.Origin.Leaf, func(c *segno.Checkpoint) bool { return c.Thread != id })
 		if err != nil {
-			return false, err
-		}
-		if c.Time.After(turn.Start) {
-			if c.Kind == segno.CheckpointTurn && c.Thread != own.thread && !own.sameAs(identityOf(&c)) {
-				return true, nil
-			}
-		} else if older++; older == most {
-			break
+			return threadState{}, err
 		}
 	}
-	return false, nil
+	c := tx.baseCommit(id, w.turn.Agent, w.turn.Prompt, w.turn.Before, w.startTime(tx.Now()))
+	c.Link = tx.newLink(w.turn, "start", c.ID)
+	c.Link.Start = c.Checkpoint.Time
+	c.Checkpoint.Session = &segno.Position{Agent: w.turn.Agent, Session: w.turn.Source.Session,
+		Dir: w.turn.Source.Dir, Path: w.turn.Source.Path}
+	if origin != nil {
+		c.Parent, c.Create.Parent = origin.ID, origin.ID
+		c.Checkpoint.Session, c.Checkpoint.Turn = origin.Session, origin.Turn
+		c.Link.Reason, c.Link.At = string(segno.VerbFork), origin.ID
+	} else if len(w.got.Earlier) > 0 {
+		// The files at the beginning of those turns are unknown.
+		c.Checkpoint.Workspace, c.Workspace = nil, nil
+	}
+	c.Staged, w.staged = w.staged, segno.Staged{}
+	s, err := tx.commitIdempotent(ctx, segno.Head{}, c)
+	if err != nil || origin != nil || s.at.Workspace != nil {
+		return s, err
+	}
+	return tx.recordEarlierTurns(ctx, w, s)
+}
+
+// newLink returns the link of a turn's session for the chain of a thread.
+func (tx *txn) newLink(t OpenTurn, reason string, at segno.CommitID) *segno.Link {
+	return &segno.Link{Agent: t.Agent, Session: t.Source.Session, Dir: t.Source.Dir, Path: t.Source.Path,
+		Start: tx.Now(), Reason: reason, Fidelity: segno.FidelityNative, At: at}
+}
+
+// turnAt returns the newest turn that ends at a record of a transcript and for which may
+// returns true. Other checkpoints with the same position count only if there is no such turn,
+// because their files are from another moment.
+func (tx *txn) turnAt(ctx context.Context, leaf string, may func(*segno.Checkpoint) bool) (*segno.Checkpoint, error) {
+	var found *segno.Checkpoint
+	for c, err := range tx.Store.Checkpoints(ctx, segno.CheckpointQuery{Leaf: leaf}) {
+		if err != nil {
+			return nil, err
+		}
+		if may(&c) && (found == nil || (found.Kind != segno.CheckpointTurn && c.Kind == segno.CheckpointTurn)) {
+			found = &c
+		}
+	}
+	return found, nil
+}
+
+// threadOfSession returns the id of the thread that begins with a session. See [Adoption] for
+// name.
+func threadOfSession(agent string, session segno.SessionID, name string) segno.ThreadID {
+	parts := []string{"thread", agent, string(session)}
+	if name != "" {
+		parts = append(parts, name)
+	}
+	return segno.ThreadID(segno.DerivedID(parts...))
+}
+
+// baseID returns the id of the commit with which a thread begins.
+func baseID(id segno.ThreadID) segno.CommitID {
+	return segno.CommitID(segno.DerivedID("base", string(id)))
+}
+
+// baseCommit returns the commit with which a thread begins.
+func (tx *txn) baseCommit(id segno.ThreadID, agent, title string, snap *segno.Snapshot, at time.Time) segno.Commit {
+	first := baseID(id)
+	c := segno.Commit{ID: first, Thread: id,
+		Create:     &segno.Thread{ID: id, Created: at, Title: Title(title), Agent: agent, Workspace: tx.Workspace.ID()},
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase, Time: at, Agent: agent, Workspace: snap}}
+	if snap != nil {
+		c.Workspace = tx.workspaceStateAfter(id, first, snap)
+		c.Workspace.Time = at
+	}
+	return c
+}
+
+// recordEarlierTurns adds the earlier turns of a session that is older than its thread. These
+// turns have only the session tier. It pins the files in the state that the first recorded turn
+// found.
+func (tx *txn) recordEarlierTurns(ctx context.Context, w *turnEnd, s threadState) (_ threadState, err error) {
+	for i, t := range w.got.Earlier {
+		key := cmp.Or(t.Key, segno.TurnKey(fmt.Sprintf("%s/%d", w.turn.Source.Session, i+1)))
+		head := s.head
+		c := segno.Commit{ID: segno.CommitID(segno.DerivedID("turn", string(key), string(head.Thread))), Thread: head.Thread,
+			Parent: head.Head, Expect: head.Head, Epoch: head.Epoch,
+			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: head.Turn + 1, Time: w.startTime(tx.Now()), Agent: w.turn.Agent,
+				Prompt: t.Prompt, Key: key, Label: "before segno", Session: &t.Position}}
+		for _, e := range dedupe(t.Entries) {
+			e.Turn, e.Session, e.Time = c.Checkpoint.Turn, w.turn.Source.Session, c.Checkpoint.Time
+			c.Entries = append(c.Entries, e)
+		}
+		if s, err = tx.commitIdempotent(ctx, head, c); err != nil {
+			return s, err
+		}
+	}
+	if w.turn.Before == nil {
+		return s, nil
+	}
+	c, err := tx.externalCommit(ctx, s, *w.turn.Before, w.turn.Key)
+	if err != nil {
+		return s, err
+	}
+	c.Checkpoint.Time, c.Workspace.Time = w.startTime(tx.Now()), w.startTime(tx.Now())
+	return tx.commitIdempotent(ctx, s.head, c)
+}
+
+// Title returns the first line of a prompt, shortened to a title.
+func Title(prompt string) string {
+	const most = 72
+	line, _, _ := strings.Cut(strings.TrimSpace(prompt), "\n")
+	if r := []rune(line); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return line
 }

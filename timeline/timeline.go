@@ -44,22 +44,20 @@ func (tl *Timeline) WithLease(l segno.Lease) *Timeline {
 // txn is one operation on a timeline.
 type txn struct {
 	*Timeline
+	overlay
 	unlock func()
 	// turns are the open turns of all workspaces, oldest first. A method that changes a turn in
 	// the spool also changes it here.
 	turns []OpenTurn
-	// deferred is set once the store was busy: the operation then writes its commits to the
-	// spool. waiting holds all commits in the spool, including those of earlier operations,
-	// oldest first. Objects of these commits cannot be read yet.
-	deferred bool
-	waiting  []segno.Commit
 	// pendingErr is the reason why work that an earlier process left cannot be completed. Turns
 	// are still recorded.
 	pendingErr error
 }
 
 // unlocked starts an operation that holds no lock.
-func (tl *Timeline) unlocked() *txn { return &txn{Timeline: tl, unlock: func() {}} }
+func (tl *Timeline) unlocked() *txn {
+	return &txn{Timeline: tl, overlay: overlay{store: tl.Store}, unlock: func() {}}
+}
 
 // lock starts an operation that holds the workspace's lock and runs steps. It unlocks if a
 // step fails.

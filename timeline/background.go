@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"path"
 	"slices"
 	"time"
 
@@ -156,7 +155,7 @@ func (tx *txn) endFinishedTasks(ctx context.Context, t *OpenTurn) error {
 	}
 	until := tx.workedUntil(t)
 	known := tx.background(t, entries, nil, until)
-	if _, err := tx.attribute(ctx, t, entries, nil, nil, inDoubtIfRan(known.Owner)); err != nil {
+	if _, err := tx.attribute(ctx, t, entries, nil, nil, ownership.InDoubtIfRan(known.Owner)); err != nil {
 		return fmt.Errorf("record background work: %w", err)
 	}
 	return nil
@@ -171,21 +170,10 @@ func (tx *txn) background(t *OpenTurn, entries, beside []segno.Entry, until time
 	return &ownership.Evidence{Calls: ownership.Calls(entries, in), Root: tx.Workspace.Root()}
 }
 
-// inDoubtIfRan returns the owners of changes after a turn's end. The user works then, too, so the fact
-// that a task was running does not make a change the task's.
-func inDoubtIfRan(of ownership.Func) ownership.Func {
-	return func(c segno.Change, t ownership.Touch) ownership.Owner {
-		if owner := of(c, t); owner != ownership.Ran {
-			return owner
-		}
-		return ownership.Doubt
-	}
-}
-
 // ownerWhileAwake returns the owners of changes while the agent answered the report of a task.
 func (tx *txn) ownerWhileAwake(t *OpenTurn, entries []segno.Entry) ownership.Func {
 	if !agenttool.ReportsCalls(t.Agent) {
-		return func(segno.Change, ownership.Touch) ownership.Owner { return ownership.Turn }
+		return ownership.All
 	}
 	return tx.background(t, entries, nil, tx.Now()).Owner
 }
@@ -325,23 +313,8 @@ func (tx *txn) attributeToTurn(ctx context.Context, t, turn *OpenTurn) ([]string
 	now := tx.Now()
 	running := &ownership.Evidence{Calls: tx.calls(noted, turn.Source.Dir, now, turn.allTaskEnds(noted, now)), Root: tx.Workspace.Root()}
 	background := tx.background(t, entries, noted, tx.workedUntil(t))
-	// A turn that certainly made the change gets it if the other turn is uncertain. If both turns may
-	// have made it, it is in doubt: for example, each ran a command at that time, and neither command
-	// named the path. If only a task may have made it, the turn of the task gets it, as a change that
-	// the user may have made.
 	unsure := map[string]bool{}
-	doubt, err := tx.attribute(ctx, t, entries, turn, unsure, func(c segno.Change, at ownership.Touch) ownership.Owner {
-		switch mine, theirs := running.Owner(c, at), background.Owner(c, at); {
-		case theirs == ownership.Turn && mine != ownership.Turn:
-			return ownership.Turn
-		case theirs == ownership.Other, theirs != ownership.Turn && mine == ownership.Turn:
-			return ownership.Other
-		case mine == ownership.Other:
-			unsure[c.Path] = true
-			return ownership.Turn
-		}
-		return ownership.Doubt
-	})
+	doubt, err := tx.attribute(ctx, t, entries, turn, unsure, ownership.Beside(running.Owner, background.Owner, unsure))
 	if err != nil {
 		return nil, fmt.Errorf("record background work: %w", err)
 	}
@@ -423,14 +396,7 @@ func (tx *txn) ownChanges(ctx context.Context, line []*segno.Checkpoint, present
 	// The start of the turn does not matter here, because only calls make a change the turn's, and
 	// calls have times.
 	parts := ownership.Divide(changes, times, time.Time{}, of)
-	isUnsure := func(p string) bool { return unsure[p] }
-	mine, doubtful := parts.Turn, parts.Doubt
-	if alone {
-		mine = append(mine, parts.Dirs...)
-	} else {
-		doubtful = slices.DeleteFunc(slices.Clone(mine), func(p string) bool { return !isUnsure(p) })
-		mine = slices.DeleteFunc(mine, isUnsure)
-	}
+	mine, doubtful := parts.Since(alone, unsure)
 	if len(doubtful) > 0 {
 		below, err := tx.checkpoint(ctx, turn.Parent)
 		if err != nil {
@@ -440,9 +406,9 @@ func (tx *txn) ownChanges(ctx context.Context, line []*segno.Checkpoint, present
 		if err != nil {
 			return nil, nil, err
 		}
-		mine = append(mine, withoutChanged(doubtful, own)...)
+		mine = append(mine, ownership.WithoutChanged(doubtful, own)...)
 	}
-	return withParents(withoutChanged(mine, later), changes), parts.Doubt, nil
+	return ownership.WithParents(ownership.WithoutChanged(mine, later), changes), parts.Doubt, nil
 }
 
 // positionOf captures the present end of a turn's conversation.
@@ -508,29 +474,3 @@ func (tx *txn) depthOf(ctx context.Context, t *OpenTurn, line []*segno.Checkpoin
 
 // ownOf returns the turn's own checkpoint: the oldest of a line that ends with it.
 func ownOf(line []*segno.Checkpoint) *segno.Checkpoint { return line[len(line)-1] }
-
-// withoutChanged returns the paths that changes does not contain, or contains only as directories.
-func withoutChanged(paths []string, changes []segno.Change) []string {
-	return slices.DeleteFunc(slices.Clone(paths), func(p string) bool {
-		return slices.ContainsFunc(changes, func(c segno.Change) bool {
-			return c.Path == p && c.From.Type != segno.EntityDir && c.To.Type != segno.EntityDir
-		})
-	})
-}
-
-// withParents adds the directories above paths that exist after changes.
-func withParents(paths []string, changes []segno.Change) []string {
-	gone := map[string]bool{}
-	for _, c := range changes {
-		gone[c.Path] = c.To.Type != segno.EntityDir
-	}
-	seen := map[string]bool{}
-	for _, p := range paths {
-		for d := path.Dir(p); d != "." && !seen[d]; d = path.Dir(d) {
-			if seen[d] = true; !gone[d] {
-				paths = append(paths, d)
-			}
-		}
-	}
-	return paths
-}

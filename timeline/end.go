@@ -218,7 +218,7 @@ func (tx *txn) snapshotAfterTurn(ctx context.Context, w *turnEnd) (err error) {
 	var known *ownership.Evidence
 	if w.Late && !w.turn.Start.IsZero() {
 		if known, err = tx.evidenceOfLate(ctx, w.turn, w.Ended); err == nil && known.Whole {
-			w.whole = whyNoCalls
+			w.whole = ownership.WhyNoCalls
 		}
 	} else {
 		known, err = tx.evidenceOf(ctx, w)
@@ -294,12 +294,16 @@ func (w *turnEnd) hasNothingNew() bool {
 	case d != nil:
 		return w.noted == 0 && d.Interrupted == w.Interrupted && d.Workspace.Equals(&w.after) &&
 			d.Session != nil && d.Session.Offset == w.got.Position.Offset
-	case !w.turn.Start.IsZero() || w.prev == nil || w.got.Prompt != "" || len(w.got.Damage) > 0 || !unchanged:
-		return false
 	}
-	// The spool does not have the beginning of the turn, and since the session's newest turn there was no
-	// prompt and no change. Without a call, another process has already recorded the turn.
-	return !slices.ContainsFunc(w.entries, func(e segno.Entry) bool { return e.Kind == segno.EntryIntent || e.Kind == segno.EntryResult })
+	return unchanged && w.isDuplicate()
+}
+
+// isDuplicate reports whether another process has already recorded the end of a turn that changed no
+// file: the spool does not have its beginning, and since the session's newest turn there was no prompt
+// and no call.
+func (w *turnEnd) isDuplicate() bool {
+	isCall := func(e segno.Entry) bool { return e.Kind == segno.EntryIntent || e.Kind == segno.EntryResult }
+	return w.turn.Start.IsZero() && w.prev != nil && w.got.Prompt == "" && len(w.got.Damage) == 0 && !slices.ContainsFunc(w.entries, isCall)
 }
 
 // startTime returns when the turn began. Commits that precede the turn's own have this time, so that an

@@ -68,38 +68,23 @@ func (tx *txn) endedAtQuestion(ctx context.Context, t OpenTurn) bool {
 
 // evidenceOfLate returns the evidence about a turn that ended some time ago without an event,
 // because the user interrupted it or its agent was killed.
-//
-// If the agent recorded the interruption, the turn and all its calls ended then. Otherwise the
-// turn ended no earlier than its last entry, and a call without a result may have worked longer.
 func (tx *txn) evidenceOfLate(ctx context.Context, t OpenTurn, ended time.Time) (*ownership.Evidence, error) {
 	entries, _, err := tx.Spool.Entries(ctx, t.Key)
 	if err != nil {
 		return nil, err
 	}
-	c := &ownership.Evidence{Start: t.Start, End: t.Start, Whole: !agenttool.ReportsCalls(t.Agent), Root: tx.Workspace.Root()}
-	for _, e := range entries {
-		if e.Time.After(c.End) {
-			c.End = e.Time
-		}
-		c.Whole = c.Whole && e.Kind != segno.EntryIntent
-	}
+	end := ownership.LateEnd{Latest: ended}
 	if o, ok := tx.observer(t.Agent); ok {
-		last, marked, err := o.LastOf(ctx, t.Source, t.newestKey(), ended.IsZero() && !tx.isGone(t))
-		if err == nil && !last.IsZero() {
-			c.Whole = false // the transcript and the hooks name all calls
-			c.Exact = marked
-			if marked || last.After(c.End) {
-				c.End = last
-			}
+		if last, marked, err := o.LastOf(ctx, t.Source, t.newestKey(), ended.IsZero() && !tx.isGone(t)); err == nil {
+			end.Last, end.Marked = last, marked
 		}
 	}
-	if !c.Exact && !ended.IsZero() {
-		c.End, c.Exact = ended, true
+	e := end.Evidence(entries, t.Start, agenttool.ReportsCalls(t.Agent))
+	var until time.Time // the end of calls without a result
+	if e.Exact {
+		until = e.End
 	}
-	var end time.Time // the end of calls without a result
-	if c.Exact {
-		end = c.End
-	}
-	c.Calls = tx.calls(entries, t.Source.Dir, end, t.allTaskEnds(entries, time.Time{}))
-	return c, nil
+	e.Root = tx.Workspace.Root()
+	e.Calls = tx.calls(entries, t.Source.Dir, until, t.allTaskEnds(entries, time.Time{}))
+	return e, nil
 }

@@ -11,38 +11,21 @@ import (
 	"github.com/dalsegno/segno/timeline/internal/ownership"
 )
 
-// maxReplay is the size in bytes above which splitLines does not examine a file.
-const maxReplay = 1 << 20
-
 // splitLines separates the lines of a turn from those of another author in files that tools of the turn
 // named. The inputs of these tool calls show the content that the turn itself made. splitLines returns
 // the changes that turn the present files into that content, and removes their paths from the list of
 // paths in doubt.
 func (tx *txn) splitLines(ctx context.Context, b segno.Batch, e *ownership.Evidence, changes []segno.Change, times ownership.Times, parts *ownership.Division) (own []segno.Change, err error) {
 	for _, x := range changes {
-		isFile := x.To.Type == segno.EntityFile && (x.From.Type == segno.EntityFile || x.From.Type == segno.EntityNone)
-		if !isFile || max(x.From.Size, x.To.Size) > maxReplay || !e.CanReplay(x.Path) || e.Wrote(x) {
+		owner, ok := e.ShowsLines(x, times[x.Path], parts)
+		if !ok {
 			continue
 		}
-		owner := e.Owner(x, ownership.Touch{At: times[x.Path]})
-		isTurns := owner == ownership.Turn && slices.Contains(parts.Turn, x.Path)
-		if !isTurns && !(owner == ownership.Doubt && slices.Contains(parts.Doubt, x.Path)) {
-			continue
+		after, ok, err := tx.ownLines(ctx, e, x, times[x.Path], owner)
+		if err != nil {
+			return nil, err
 		}
-		var before []byte
-		if x.From.Type == segno.EntityFile {
-			if before, err = tx.Store.Objects().Get(ctx, x.From.Hash); err != nil {
-				if segno.KindOf(err) == segno.KindCancelled {
-					return nil, err
-				}
-				continue // the previous state is deferred or damaged: the path stays in doubt
-			}
-		}
-		after, ok := e.Replay(x.Path, before)
-		if !ok || segno.HashOf(after) == x.To.Hash && owner == ownership.Turn {
-			continue
-		}
-		if owner == ownership.Turn && !tx.isOthersToo(e, x, times[x.Path], before, after) {
+		if !ok {
 			continue
 		}
 		parts.Doubt = slices.DeleteFunc(parts.Doubt, func(p string) bool { return p == x.Path })
@@ -53,6 +36,25 @@ func (tx *txn) splitLines(ctx context.Context, b segno.Batch, e *ownership.Evide
 		own = append(own, x)
 	}
 	return own, nil
+}
+
+// ownLines returns the content of a file that the tools of a turn made, if another author changed the
+// file, too. owner is the owner of its newest change.
+func (tx *txn) ownLines(ctx context.Context, e *ownership.Evidence, x segno.Change, touched time.Time, owner ownership.Owner) (after []byte, ok bool, err error) {
+	var before []byte
+	if x.From.Type == segno.EntityFile {
+		switch before, err = tx.Store.Objects().Get(ctx, x.From.Hash); {
+		case segno.KindOf(err) == segno.KindCancelled:
+			return nil, false, err
+		case err != nil:
+			return nil, false, nil //nolint:nilerr // the previous state is deferred or damaged: the path stays in doubt
+		}
+	}
+	after, ok = e.Replay(x.Path, before)
+	if ok && owner == ownership.Turn {
+		ok = segno.HashOf(after) != x.To.Hash && tx.isOthersToo(e, x, touched, before, after)
+	}
+	return after, ok, nil
 }
 
 // isOthersToo reports whether a file whose newest change is the turn's also has lines of another author.

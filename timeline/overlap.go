@@ -2,7 +2,6 @@ package timeline
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -14,9 +13,6 @@ const (
 	whyDoubt      = "changed after the turn, or by a concurrent turn"
 	whyDoubtAlone = "changed after the turn, or by a move or by background work while it ran"
 	whyDoubtEnd   = "changed around the time at which the turn was interrupted, by it or after it"
-	whyOnlyShared = "another thread was active, and this turn's tools did not name the path"
-	whyNamedToo   = "tools of a concurrent turn of another thread name the path, too"
-	whyRanToo     = "a concurrent turn of another thread ran a command, which may have changed the path, too"
 )
 
 // contestedPaths returns a function that returns the reason why a path that changed in a turn may have
@@ -47,11 +43,7 @@ func (tx *txn) contestedPaths(ctx context.Context, turn *segno.Checkpoint, entri
 }
 
 // overlapped returns a function that returns the reason why a path that changed during a shared turn may
-// not be reverted with it, or "". Both turns contain the changes made while they overlapped, and no
-// snapshot shows which turn made them. The path belongs to this turn only if its own tools name it and
-// those of the other turn do not. A command of the other turn need not name its files. Its writes before
-// those of this turn's tools are overwritten; its later writes are excluded only if the file still has the
-// content that this turn's tools left. Changes made while the turn ran alone belong to it.
+// not be reverted with it, or "".
 func (tx *txn) overlapped(ctx context.Context, turn *segno.Checkpoint, changes []segno.Change) (func(path string) string, error) {
 	own, err := tx.spanOf(ctx, turn)
 	if err != nil {
@@ -62,51 +54,21 @@ func (tx *txn) overlapped(ctx context.Context, turn *segno.Checkpoint, changes [
 		return nil, err
 	}
 	left := entities(changes)
-	return func(path string) string {
-		alone := len(rivals) > 0
-		for _, r := range rivals {
-			names := r.Named(path)
-			if r.amended { // its checkpoint lacks paths that newer ones changed, too
-				names = r.NamedBetween(path, own.start, own.end)
-			}
-			// The checkpoint of a turn that continued after its end lacks the paths that newer checkpoints
-			// changed, too.
-			namesAgain := r.again && r.NamedBetween(path, own.start, own.end)
-			if !r.mayHaveChanged(path) && !(r.amended && names) && !namesAgain {
-				continue
-			}
-			if alone = false; names {
-				return whyNamedToo
-			}
-			since, sure := own.Since(path, left[path].Hash)
-			if own.Named(path) && r.overlaps(own, since, sure) {
-				return whyRanToo
-			}
-		}
-		if !alone && !own.Named(path) {
-			return whyOnlyShared
-		}
-		return ""
-	}, nil
+	return func(path string) string { return own.WhyContested(rivals, path, left[path].Hash) }, nil
 }
 
-// timeSpan is the time during which a turn worked, with the evidence for its changes.
+// timeSpan is the work of a turn, with the files before and after it.
 type timeSpan struct {
-	start, end    time.Time
-	before, after segno.Hash // the files
-	ownership.Evidence
-	again   bool            // it continued after it had ended
-	amended bool            // it continued after it had ended, and is not marked as shared
-	doubt   map[string]bool // paths that it may have changed
-	others  map[string]bool // paths that others changed last; its tools may have changed them before
-	changed map[string]bool // for another turn: paths that changed while both were at work; nil if unknown
+	ownership.Work
+	before, after segno.Hash
 }
 
 // newSpan returns the span of a turn with these entries, in a session in dir. end is the end of calls
 // without a result, or zero if unknown.
 func (tx *txn) newSpan(entries []segno.Entry, dir string, end time.Time) *timeSpan {
 	var t OpenTurn
-	s := &timeSpan{doubt: listedPaths(entries, segno.EntryDoubt), others: listedPaths(entries, segno.EntryOthers)}
+	s := &timeSpan{}
+	s.Doubt, s.Others = listedPaths(entries, segno.EntryDoubt), listedPaths(entries, segno.EntryOthers)
 	s.Calls, s.Root = tx.calls(entries, dir, end, t.allTaskEnds(entries, time.Time{})), tx.Workspace.Root()
 	return s
 }
@@ -121,7 +83,7 @@ func dirOf(turn *segno.Checkpoint) string {
 
 // isKnown reports whether the span has all data for a comparison of files.
 func (s *timeSpan) isKnown() bool {
-	return s.start.Before(s.end) && !s.before.IsZero() && !s.after.IsZero()
+	return s.From.Before(s.To) && !s.before.IsZero() && !s.after.IsZero()
 }
 
 // spanOf returns a turn's span, which begins at the time of its first entry.
@@ -135,27 +97,14 @@ func (tx *txn) spanOf(ctx context.Context, turn *segno.Checkpoint) (*timeSpan, e
 		return nil, err
 	}
 	s := tx.newSpan(entries, dirOf(turn), turn.Time)
-	s.start, s.end = turn.Time, turn.Time
+	s.From, s.To = turn.Time, turn.Time
 	s.before, s.after = newestTree(line[1+countParts(turn, line[1:]):]), turn.Tree()
 	for _, e := range entries {
-		if !e.Time.IsZero() && e.Time.Before(s.start) {
-			s.start = e.Time
+		if !e.Time.IsZero() && e.Time.Before(s.From) {
+			s.From = e.Time
 		}
 	}
 	return s, nil
-}
-
-// overlaps reports whether the turn ran a command that may have changed any file while the turn own was at
-// work. If sure is set, nothing changed the file after since, and commands that began later do not count.
-func (r *timeSpan) overlaps(own *timeSpan, since time.Time, sure bool) bool {
-	return slices.ContainsFunc(r.Calls, func(c ownership.Call) bool {
-		return !c.Confined && (c.Lost || !c.To.Before(own.start)) && !(sure && !c.From.Before(since))
-	})
-}
-
-// mayHaveChanged reports whether a turn may have changed a path while both were at work.
-func (r *timeSpan) mayHaveChanged(path string) bool {
-	return r.changed == nil || r.changed[path] || r.doubt[path] || r.others[path]
 }
 
 // turnIdentity is the thread in which a turn is recorded and the agent's session it ran in.
@@ -182,33 +131,34 @@ func (a turnIdentity) sameAs(b turnIdentity) bool {
 
 // overlappingTurns returns the turns of other threads that overlapped in the workspace with
 // turn. own is the span of turn.
-func (tx *txn) overlappingTurns(ctx context.Context, turn *segno.Checkpoint, own *timeSpan) (rivals []*timeSpan, err error) {
+func (tx *txn) overlappingTurns(ctx context.Context, turn *segno.Checkpoint, own *timeSpan) (rivals []*ownership.Work, err error) {
+	open, err := tx.openOverlappingTurns(ctx, turn, own)
+	if err != nil {
+		return nil, err
+	}
+	var spans []*timeSpan
 	for c, err := range tx.Store.Checkpoints(ctx, segno.CheckpointQuery{Workspace: tx.Workspace.ID()}) {
 		if err != nil {
 			return nil, err
 		}
 		// An amended turn continued after it had ended, so it need not be marked as shared.
-		if c.Thread == turn.Thread || !c.Shared && c.Amends == "" || !endsTurn(&c) || c.Time.Before(own.start) || identityOf(turn).sameAs(identityOf(&c)) {
+		if c.Thread == turn.Thread || !c.Shared && c.Amends == "" || !endsTurn(&c) || c.Time.Before(own.From) || identityOf(turn).sameAs(identityOf(&c)) {
 			continue
 		}
 		s, err := tx.spanOf(ctx, &c)
 		if err != nil {
 			return nil, err
 		}
-		s.again = c.Amends != ""
-		if s.amended = !c.Shared; !s.isKnown() || !s.start.After(own.end) {
-			rivals = append(rivals, s)
+		s.Again = c.Amends != ""
+		if s.Amended = !c.Shared; !s.isKnown() || !s.From.After(own.To) {
+			spans = append(spans, s)
 		}
 	}
-	open, err := tx.openOverlappingTurns(ctx, turn, own)
-	if err != nil {
-		return nil, err
-	}
-	rivals = append(rivals, open...)
-	for _, r := range rivals {
-		if r.changed, err = tx.changedInBoth(ctx, own, r); err != nil {
+	for _, s := range append(spans, open...) {
+		if s.Changed, err = tx.changedInBoth(ctx, own, s); err != nil {
 			return nil, err
 		}
+		rivals = append(rivals, &s.Work)
 	}
 	return rivals, nil
 }
@@ -216,7 +166,7 @@ func (tx *txn) overlappingTurns(ctx context.Context, turn *segno.Checkpoint, own
 // openOverlappingTurns is overlappingTurns for turns that are still open.
 func (tx *txn) openOverlappingTurns(ctx context.Context, turn *segno.Checkpoint, own *timeSpan) (open []*timeSpan, err error) {
 	for _, t := range tx.turns {
-		if t.Workspace != tx.Workspace.ID() || t.Thread == turn.Thread || t.Before == nil || t.Start.After(own.end) || identityOf(turn).sameAs(t.identity()) {
+		if t.Workspace != tx.Workspace.ID() || t.Thread == turn.Thread || t.Before == nil || t.Start.After(own.To) || identityOf(turn).sameAs(t.identity()) {
 			continue
 		}
 		entries, _, err := tx.Spool.Entries(ctx, t.Key)
@@ -224,7 +174,7 @@ func (tx *txn) openOverlappingTurns(ctx context.Context, turn *segno.Checkpoint,
 			return nil, err
 		}
 		s := tx.newSpan(entries, t.Source.Dir, time.Time{})
-		s.start, s.end, s.before, s.after = t.Start, tx.Now(), t.Before.Tree, own.after
+		s.From, s.To, s.before, s.after = t.Start, tx.Now(), t.Before.Tree, own.after
 		open = append(open, s)
 	}
 	return open, nil
@@ -237,10 +187,10 @@ func (tx *txn) changedInBoth(ctx context.Context, a, b *timeSpan) (map[string]bo
 		return nil, nil
 	}
 	from, to := a.before, a.after
-	if b.start.After(a.start) {
+	if b.From.After(a.From) {
 		from = b.before
 	}
-	if b.end.Before(a.end) {
+	if b.To.Before(a.To) {
 		to = b.after
 	}
 	changes, err := tx.diff(ctx, from, to)

@@ -15,21 +15,12 @@ import (
 // last state, and a command of the turn ran before, the turn may have made the earlier change. The path is
 // then in doubt, and findOverwritten returns the change to its state at that moment. others are the paths
 // that others changed last.
-func (tx *txn) findOverwritten(ctx context.Context, e *ownership.Evidence, w *turnEnd, changes []segno.Change, others []string) (own []segno.Change, err error) {
-	isOther := make(map[string]bool, len(others))
-	for _, p := range others {
-		isOther[p] = true
-	}
-	newest := make(map[string]segno.Change, len(others))
-	for _, x := range changes {
-		if isOther[x.Path] && !isDirChange(x) {
-			newest[x.Path] = x
-		}
-	}
+func (tx *txn) findOverwritten(ctx context.Context, e *ownership.Evidence, w *turnEnd, changes []segno.Change, others []string) ([]segno.Change, error) {
 	moments, err := tx.statesSince(ctx, w, e.End)
 	if err != nil {
 		return nil, err
 	}
+	found := ownership.NewOverwritten(changes, others)
 	for _, m := range moments {
 		if !e.RanBefore(m.at) {
 			continue
@@ -41,20 +32,9 @@ func (tx *txn) findOverwritten(ctx context.Context, e *ownership.Evidence, w *tu
 		if err != nil {
 			return nil, err
 		}
-		for _, x := range then {
-			now, ok := newest[x.Path]
-			if !ok || x.To == now.To || isDirChange(x) {
-				continue
-			}
-			own = append(own, segno.Change{Path: x.Path, From: x.From, To: x.To})
-			delete(newest, x.Path)
-		}
+		found.Add(then)
 	}
-	return own, nil
-}
-
-func isDirChange(x segno.Change) bool {
-	return x.From.Type == segno.EntityDir || x.To.Type == segno.EntityDir
+	return found.Own, nil
 }
 
 // moment is the state of the files at a time.

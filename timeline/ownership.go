@@ -6,24 +6,12 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/agenttool"
 	"github.com/dalsegno/segno/timeline/internal/ownership"
 )
-
-// The reasons why a turn owns every change that was made while it ran. The user reads them.
-const (
-	whyNoCalls = "the tool calls of this turn were not reported with their times, so every change while it ran counts as its own, also yours"
-	whyUnseen  = "the beginning and the tool calls of this turn were not reported, so every change since the state before counts as its own, also yours"
-	whyClocks  = "the clock of the files is not that of this machine, or it was set back, so every change while this turn ran counts as its own, also yours"
-)
-
-// clockSlack is how much older than the previous entry an entry may be, because the hooks of parallel
-// calls write in any order.
-const clockSlack = time.Second
 
 // messageDelay is how long a message of an agent may be on its way to the process that records it.
 const messageDelay = 2 * time.Second
@@ -75,32 +63,9 @@ func (tx *txn) evidenceOf(ctx context.Context, w *turnEnd) (*ownership.Evidence,
 		in.Delay = messageDelay
 	}
 	e := &ownership.Evidence{Calls: ownership.Calls(entries, in), Start: w.turn.Start, End: now, Root: tx.Workspace.Root()}
-	switch {
-	case w.turn.Start.IsZero():
-		e.Whole, w.whole = true, whyUnseen
-	case !agenttool.ReportsCalls(w.turn.Agent) && !slices.ContainsFunc(entries, isIntent):
-		e.Whole, w.whole = true, whyNoCalls
-	case wasClockSetBack(entries, w.turn.Start, now):
-		e.Whole, w.whole = true, whyClocks
-	}
+	w.whole = ownership.WhyWhole(entries, w.turn.Start, now, agenttool.ReportsCalls(w.turn.Agent))
+	e.Whole = w.whole != ""
 	return e, nil
-}
-
-func isIntent(e segno.Entry) bool { return e.Kind == segno.EntryIntent }
-
-// wasClockSetBack reports whether the times of a turn are impossible for a clock that only goes forward.
-func wasClockSetBack(entries []segno.Entry, start, now time.Time) bool {
-	last := start
-	for _, e := range entries {
-		if e.Time.IsZero() {
-			continue
-		}
-		if e.Time.Before(last.Add(-clockSlack)) {
-			return true
-		}
-		last = e.Time
-	}
-	return now.Before(last.Add(-clockSlack))
 }
 
 // touchTimes returns the times of changed paths and of the directories above them.
@@ -150,7 +115,7 @@ func (tx *txn) splitChanges(ctx context.Context, w *turnEnd, e *ownership.Eviden
 		return err
 	}
 	if !w.Late && e.ClocksDiffer(changes, times, tx.Now()) {
-		w.whole = whyClocks
+		w.whole = ownership.WhyClocks
 		return nil
 	}
 	parts := ownership.Divide(changes, times, e.Start, e.Owner)
@@ -160,29 +125,36 @@ func (tx *txn) splitChanges(ctx context.Context, w *turnEnd, e *ownership.Eviden
 	}
 	w.doubt = append(parts.Doubt, w.doubt...)
 	if len(parts.Others) > 0 {
-		shared, err := tx.isShared(ctx, &w.turn, w.turn.Thread)
+		overwritten, err := tx.leaveOut(ctx, w, e, changes, parts.Others)
 		if err != nil {
 			return err
 		}
-		if shared {
-			w.others = parts.Others
-			overwritten, err := tx.findOverwritten(ctx, e, w, changes, parts.Others)
-			if err != nil {
-				return err
-			}
-			own = append(own, overwritten...)
-			for _, x := range overwritten {
-				w.doubt = append(w.doubt, x.Path)
-			}
-		}
-		if w.after, err = tx.Workspace.Compose(ctx, w.batch, w.present, *before, parts.Others); err != nil {
-			return err
-		}
+		own = append(own, overwritten...)
 	}
 	if len(own) > 0 {
 		w.after, err = tx.Workspace.WithChanges(ctx, w.batch, w.after, w.present, own)
 	}
 	return err
+}
+
+// leaveOut leaves the changes of others out of the state that the turn left. If another turn ran, it
+// returns earlier changes of the turn that these changes have overwritten.
+func (tx *txn) leaveOut(ctx context.Context, w *turnEnd, e *ownership.Evidence, changes []segno.Change, others []string) (overwritten []segno.Change, err error) {
+	shared, err := tx.isShared(ctx, &w.turn, w.turn.Thread)
+	if err != nil {
+		return nil, err
+	}
+	if shared {
+		w.others = others
+		if overwritten, err = tx.findOverwritten(ctx, e, w, changes, others); err != nil {
+			return nil, err
+		}
+		for _, x := range overwritten {
+			w.doubt = append(w.doubt, x.Path)
+		}
+	}
+	w.after, err = tx.Workspace.Compose(ctx, w.batch, w.present, *w.turn.Before, others)
+	return overwritten, err
 }
 
 // pathsEntry records a list of paths of a turn: those that another author may have changed, or those that

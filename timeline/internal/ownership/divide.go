@@ -109,7 +109,7 @@ func Divide(changes []segno.Change, times Times, start time.Time, of Func) (d Di
 	for i, x := range slices.Backward(changes) {
 		if x.From.Type == segno.EntityHardLink || x.To.Type == segno.EntityHardLink {
 			assignLink(x, own)
-		} else if isDirChange(x) {
+		} else if IsDirChange(x) {
 			assignDir(x, changes[i+1:], own)
 		}
 	}
@@ -124,7 +124,7 @@ func Divide(changes []segno.Change, times Times, start time.Time, of Func) (d Di
 		case Other:
 			list = &d.Others
 		case Doubt:
-			if isDirChange(x) {
+			if IsDirChange(x) {
 				list = &d.Dirs
 			}
 		}
@@ -133,8 +133,8 @@ func Divide(changes []segno.Change, times Times, start time.Time, of Func) (d Di
 	return d
 }
 
-// isDirChange reports whether a path is or was a directory.
-func isDirChange(x segno.Change) bool {
+// IsDirChange reports whether a path is or was a directory.
+func IsDirChange(x segno.Change) bool {
 	return x.From.Type == segno.EntityDir || x.To.Type == segno.EntityDir
 }
 

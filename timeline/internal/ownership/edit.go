@@ -3,6 +3,7 @@ package ownership
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -85,6 +86,25 @@ func (e *Evidence) CanReplay(path string) bool {
 		}
 	}
 	return named
+}
+
+// maxReplay is the size in bytes of the largest file whose lines are examined.
+const maxReplay = 1 << 20
+
+// ShowsLines reports whether the calls show which lines of a file are the turn's, although another author may have
+// changed the file, too. It returns the owner of the newest change. parts has the owners of all paths.
+func (e *Evidence) ShowsLines(x segno.Change, touched time.Time, parts *Division) (owner Owner, ok bool) {
+	isFile := x.To.Type == segno.EntityFile && (x.From.Type == segno.EntityFile || x.From.Type == segno.EntityNone)
+	if !isFile || max(x.From.Size, x.To.Size) > maxReplay || !e.CanReplay(x.Path) || e.Wrote(x) {
+		return Other, false
+	}
+	switch owner = e.Owner(x, Touch{At: touched}); owner {
+	case Turn:
+		return owner, slices.Contains(parts.Turn, x.Path)
+	case Doubt:
+		return owner, slices.Contains(parts.Doubt, x.Path)
+	}
+	return owner, false
 }
 
 // Replay applies the edits of the calls that name a path to the content before the turn. The result is the content

@@ -1,0 +1,79 @@
+package ownership
+
+import (
+	"slices"
+	"time"
+
+	"github.com/dalsegno/segno"
+)
+
+// The reasons why a turn owns every change that was made while it ran. The user reads them.
+const (
+	WhyNoCalls = "the tool calls of this turn were not reported with their times, so every change while it ran counts as its own, also yours"
+	WhyUnseen  = "the beginning and the tool calls of this turn were not reported, so every change since the state before counts as its own, also yours"
+	WhyClocks  = "the clock of the files is not that of this machine, or it was set back, so every change while this turn ran counts as its own, also yours"
+)
+
+// clockSlack is how much older than the previous entry an entry may be, because the hooks of parallel
+// calls write in any order.
+const clockSlack = time.Second
+
+// WhyWhole returns why the calls of a turn that ends now, or their times, are not known, or "". start is zero if the
+// beginning of the turn was not reported. reportsCalls is set if the agent reports calls at all.
+func WhyWhole(entries []segno.Entry, start, now time.Time, reportsCalls bool) string {
+	switch {
+	case start.IsZero():
+		return WhyUnseen
+	case !reportsCalls && !slices.ContainsFunc(entries, isIntent):
+		return WhyNoCalls
+	case wasClockSetBack(entries, start, now):
+		return WhyClocks
+	}
+	return ""
+}
+
+func isIntent(e segno.Entry) bool { return e.Kind == segno.EntryIntent }
+
+// wasClockSetBack reports whether the times of a turn are impossible for a clock that only goes forward.
+func wasClockSetBack(entries []segno.Entry, start, now time.Time) bool {
+	last := start
+	for _, e := range entries {
+		if e.Time.IsZero() {
+			continue
+		}
+		if e.Time.Before(last.Add(-clockSlack)) {
+			return true
+		}
+		last = e.Time
+	}
+	return now.Before(last.Add(-clockSlack))
+}
+
+// LateEnd is what is known about the end of a turn that ended some time ago without an event, because the user
+// interrupted it or its agent was killed.
+type LateEnd struct {
+	Last   time.Time // the newest record of the turn in the agent's transcript, or zero
+	Marked bool      // Last is the record of an interruption: the turn and all its calls ended then
+	Latest time.Time // the latest possible end, or zero
+}
+
+// Evidence returns the evidence about the turn, without its calls. Unless the end is exact, the turn ended no earlier
+// than its last entry, and a call without a result may have worked longer.
+func (l LateEnd) Evidence(entries []segno.Entry, start time.Time, reportsCalls bool) *Evidence {
+	e := &Evidence{Start: start, End: start, Whole: !reportsCalls && !slices.ContainsFunc(entries, isIntent)}
+	for i := range entries {
+		if entries[i].Time.After(e.End) {
+			e.End = entries[i].Time
+		}
+	}
+	if !l.Last.IsZero() {
+		e.Whole, e.Exact = false, l.Marked // the transcript and the hooks name all calls
+		if l.Marked || l.Last.After(e.End) {
+			e.End = l.Last
+		}
+	}
+	if !e.Exact && !l.Latest.IsZero() {
+		e.End, e.Exact = l.Latest, true
+	}
+	return e
+}

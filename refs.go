@@ -113,16 +113,20 @@ func (c *Checkpoint) Refs() []Hash {
 // Matches reports whether q selects c, as far as c alone shows it. The store must check Pinned
 // and Limit.
 func (q *CheckpointQuery) Matches(c *Checkpoint) bool {
-	pos, snap := cmp.Or(c.Session, &Position{}), cmp.Or(c.Workspace, &Snapshot{})
 	return (q.Thread == "" || c.Thread == q.Thread) &&
-		(q.Workspace == "" || snap.Workspace == q.Workspace) &&
-		(q.Session == "" || pos.Session == q.Session) &&
-		(q.Leaf == "" || pos.Leaf == q.Leaf) &&
+		q.matchesTiers(cmp.Or(c.Session, &Position{}), cmp.Or(c.Workspace, &Snapshot{})) &&
 		(q.Key == "" || c.Key == q.Key) &&
 		(q.Step == 0 || c.Step == q.Step) &&
 		hasAll(c.Meta, q.Meta) &&
 		strings.HasPrefix(string(c.ID), q.IDPrefix) &&
 		(q.Before == 0 || c.Seq < q.Before)
+}
+
+// matchesTiers is Matches for the session and the workspace of a checkpoint.
+func (q *CheckpointQuery) matchesTiers(session *Position, files *Snapshot) bool {
+	return (q.Workspace == "" || files.Workspace == q.Workspace) &&
+		(q.Session == "" || session.Session == q.Session) &&
+		(q.Leaf == "" || session.Leaf == q.Leaf)
 }
 
 // hasAll reports whether have contains all pairs in want.

@@ -105,7 +105,6 @@ func (tx *txn) beginOnThread(ctx context.Context, turn *OpenTurn, staged segno.S
 		// then the open turn keeps the snapshot.
 		return false, tx.keepOrHold(ctx, staged, turn)
 	}
-	snap := *turn.Before
 	s, err := tx.threadState(ctx, turn.Thread)
 	if err == nil {
 		s, err = tx.captureTurnEnd(ctx, s)
@@ -126,18 +125,29 @@ func (tx *txn) beginOnThread(ctx context.Context, turn *OpenTurn, staged segno.S
 		begun.Tell = strings.TrimSuffix(s.head.Link.Note+"\n\n"+begun.Tell, "\n\n")
 	}
 	isShared = s.at.Shared
+	if s, err = tx.commitChangesBefore(ctx, turn, s, was, staged, begun); err != nil {
+		return false, err
+	}
+	turn.Note, turn.Parent = begun.Tell, s.head.Head
+	return isShared, nil
+}
+
+// commitChangesBefore records the changes that were made outside turns since the head s of a turn's
+// thread. was is the checkpoint that was the head before the session of the turn became the head session.
+func (tx *txn) commitChangesBefore(ctx context.Context, turn *OpenTurn, s threadState, was *segno.Checkpoint, staged segno.Staged, begun *TurnStart) (_ threadState, err error) {
+	snap := *turn.Before
 	if !s.at.Workspace.Equals(&snap) && !tx.deferred {
 		if s, err = tx.recordMove(ctx, s, was, snap, turn.Key); err != nil {
-			return false, err
+			return s, err
 		}
 	}
 	if s.at.Workspace.Equals(&snap) {
-		err = tx.keepOrHold(ctx, staged, turn)
-	} else if s, err = tx.commitExternal(ctx, s, snap, staged, turn.Key); err == nil {
+		return s, tx.keepOrHold(ctx, staged, turn)
+	}
+	if s, err = tx.commitExternal(ctx, s, snap, staged, turn.Key); err == nil {
 		begun.Warn = unsavedWarning(s.at.Files.Protected)
 	}
-	turn.Note, turn.Parent = begun.Tell, s.head.Head
-	return isShared, err
+	return s, err
 }
 
 // hasHeardNote reports whether a turn of the head session was recorded after the session got its
@@ -218,22 +228,26 @@ func (tx *txn) closeStale(ctx context.Context, p Prompt) (others bool, err error
 		if !open || t.Workspace != tx.Workspace.ID() {
 			continue
 		}
-		isOther := t.PID != 0 && p.PID != 0 && t.PID != p.PID && t.Owner == "" && p.Owner == ""
-		over, works := tx.isGone(t) || p.Source.Session != "" && t.Source.Session == p.Source.Session && !isOther, false
-		switch {
-		case over && t.Ended != "":
-			err = tx.checkBackground(ctx, t, false)
-		case over, !t.InBackground() && tx.wasInterrupted(ctx, t):
-			err = tx.closeInterrupted(ctx, t)
-		default:
-			works, err = tx.isWorking(ctx, t)
-		}
+		works, err := tx.closeIfStale(ctx, p, t)
 		if err != nil {
 			return false, err
 		}
 		others = others || works
 	}
 	return others, nil
+}
+
+// closeIfStale is closeStale for one turn.
+func (tx *txn) closeIfStale(ctx context.Context, p Prompt, t OpenTurn) (works bool, err error) {
+	isOther := t.PID != 0 && p.PID != 0 && t.PID != p.PID && t.Owner == "" && p.Owner == ""
+	over := tx.isGone(t) || p.Source.Session != "" && t.Source.Session == p.Source.Session && !isOther
+	switch {
+	case over && t.Ended != "":
+		return false, tx.checkBackground(ctx, t, false)
+	case over, !t.InBackground() && tx.wasInterrupted(ctx, t):
+		return false, tx.closeInterrupted(ctx, t)
+	}
+	return tx.isWorking(ctx, t)
 }
 
 // CloseAbandonedTurns ends the open turns of the workspace whose agents have exited, as

@@ -282,9 +282,15 @@ func (tx *txn) positionFor(ctx context.Context, head segno.Head, p *segno.Positi
 		if err != nil && segno.KindOf(err) != segno.KindNotFound {
 			return p, err
 		}
-		if err == nil && at.Session != nil && at.Session.Agent == p.Agent && at.Session.Leaf == p.Leaf {
+		if err == nil && isAtEndOf(at.Session, p) {
 			return cmp.Or(l.Position, p), nil
 		}
 	}
 	return p, nil
+}
+
+// isAtEndOf reports whether two positions, the first of which may be nil, end at the same record of an
+// agent.
+func isAtEndOf(at, p *segno.Position) bool {
+	return at != nil && at.Agent == p.Agent && at.Leaf == p.Leaf
 }

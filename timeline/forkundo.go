@@ -162,8 +162,22 @@ func (tx *txn) ownOfFork(ctx context.Context, fork segno.Operation, base *segno.
 	if slices.ContainsFunc(tx.turns, isOpen) {
 		return "an open turn", nil
 	}
+	if own, err := tx.commitsOfFork(ctx, head, base); err != nil || own != "" {
+		return own, err
+	}
+	if base.Workspace != nil {
+		plan, err := tx.Spool.ReadPlan(ctx, base.Workspace.Workspace)
+		if err != nil || plan != nil {
+			return "an interrupted move", err
+		}
+	}
+	return tx.usesOfFork(ctx, thread, base)
+}
+
+// commitsOfFork is ownOfFork for what the thread of the fork has committed.
+func (tx *txn) commitsOfFork(ctx context.Context, head segno.Head, base *segno.Checkpoint) (string, error) {
 	own := 0
-	for c, err := range tx.Store.Checkpoints(ctx, segno.CheckpointQuery{Thread: thread}) {
+	for c, err := range tx.Store.Checkpoints(ctx, segno.CheckpointQuery{Thread: head.Thread}) {
 		if err != nil {
 			return "", err
 		}
@@ -177,12 +191,11 @@ func (tx *txn) ownOfFork(ctx context.Context, fork segno.Operation, base *segno.
 	case head.Head != base.ID || head.Tip != base.ID:
 		return "moves or entries of its own", nil
 	}
-	if base.Workspace != nil {
-		plan, err := tx.Spool.ReadPlan(ctx, base.Workspace.Workspace)
-		if err != nil || plan != nil {
-			return "an interrupted move", err
-		}
-	}
+	return "", nil
+}
+
+// usesOfFork is ownOfFork for what refers to the thread of the fork, or holds its lease.
+func (tx *txn) usesOfFork(ctx context.Context, thread segno.ThreadID, base *segno.Checkpoint) (string, error) {
 	for c, err := range tx.Store.Checkpoints(ctx, segno.CheckpointQuery{Pinned: true}) {
 		if err != nil {
 			return "", err

@@ -91,6 +91,29 @@ func (tx *txn) findKept(ctx context.Context, k *keeping) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := tx.findKeptThread(ctx, k, waiting); err != nil {
+		return err
+	}
+	k.out.Thread = k.thread
+	if k.thread == "" {
+		return nil
+	}
+	for c, err := range tx.Store.Checkpoints(ctx, segno.CheckpointQuery{Thread: k.thread, Session: k.Source.Session}) {
+		if err != nil {
+			return err
+		}
+		if c.Session.Leaf != "" && (k.last == nil || c.Session.Offset > k.last.Session.Offset) {
+			k.last, k.prev = &c, c.Session
+		}
+	}
+	if k.prev == nil {
+		k.prev, err = tx.previousPosition(ctx, OpenTurn{Thread: k.thread, Source: k.Source})
+	}
+	return err
+}
+
+// findKeptThread finds the thread of the session. waiting are the deferred commits.
+func (tx *txn) findKeptThread(ctx context.Context, k *keeping, waiting []segno.Commit) (err error) {
 	session := k.Source.Session
 	if k.known != "" && len(waiting) == 0 {
 		if _, err := tx.Store.Head(ctx, k.known); err == nil { // otherwise the user has deleted it since
@@ -108,22 +131,7 @@ func (tx *txn) findKept(ctx context.Context, k *keeping) (err error) {
 		return segno.Errorf(segno.KindBusy, opKeep, string(session), "a turn of it waits for the store").
 			WithHint("run 'segno save' in its directory, then try again")
 	}
-	k.out.Thread = k.thread
-	if k.thread == "" {
-		return nil
-	}
-	for c, err := range tx.Store.Checkpoints(ctx, segno.CheckpointQuery{Thread: k.thread, Session: session}) {
-		if err != nil {
-			return err
-		}
-		if c.Session.Leaf != "" && (k.last == nil || c.Session.Offset > k.last.Session.Offset) {
-			k.last, k.prev = &c, c.Session
-		}
-	}
-	if k.prev == nil {
-		k.prev, err = tx.previousPosition(ctx, OpenTurn{Thread: k.thread, Source: k.Source})
-	}
-	return err
+	return nil
 }
 
 // captureKept captures the new bytes of the session. If the session is a fork of a known session, its

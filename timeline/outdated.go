@@ -23,8 +23,7 @@ func (p *Plan) checkSeen(seen *Plan, name string) error {
 	switch {
 	case seen.Thread != p.Thread || seen.Before.Head != p.Before.Head || seen.Before.Tip != p.Before.Tip:
 		changed = "the thread"
-	case !slices.Equal(seen.Steps, p.Steps) || !slices.Equal(seen.Forced, p.Forced) ||
-		!slices.Equal(seen.Conflicts, p.Conflicts) || !slices.Equal(seen.Kept, p.Kept):
+	case !seen.hasFilesOf(p):
 		changed = "the files"
 	case seen.Target != p.Target || seen.Tip != p.Tip || seen.Restore != p.Restore || seen.Args != p.Args ||
 		seen.Undoes != p.Undoes || seen.Finishes != p.Finishes || !slices.Equal(seen.Turns, p.Turns):
@@ -34,4 +33,10 @@ func (p *Plan) checkSeen(seen *Plan, name string) error {
 	}
 	return segno.NewError(segno.KindConflict, string(p.Verb), name, &OutdatedError{changed}).
 		WithHint("run the command again to see the new plan")
+}
+
+// hasFilesOf reports whether two plans do the same with files.
+func (p *Plan) hasFilesOf(x *Plan) bool {
+	return slices.Equal(p.Steps, x.Steps) && slices.Equal(p.Forced, x.Forced) &&
+		slices.Equal(p.Conflicts, x.Conflicts) && slices.Equal(p.Kept, x.Kept)
 }

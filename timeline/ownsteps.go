@@ -42,23 +42,13 @@ func (tx *txn) ownState(ctx context.Context, p *Plan, refused []segno.Conflict, 
 			now = c.To
 		}
 		delete(differs, s.Path)
-		switch isRefused := notWritten[s.Path]; {
-		case isBelowProtected(s.Path, since):
-			if isRefused {
-				continue
-			}
-			// A rule protects the path now, so the present state does not show its content.
-			others = append(others, segno.Change{Path: s.Path, From: s.From, To: s.To})
-		case isRefused && now == s.From:
-			continue
-		case now == s.From, now == s.To, now.HasContent() && s.To.HasContent() && now.Hash == s.To.Hash:
-		case isRefused && !late, now.Type == segno.EntityProtected:
-			others = append(others, segno.Change{Path: s.Path, From: now, To: s.From})
-			continue
-		default: // the path changed after the move had written it, or was merged in the completion
-			others = append(others, segno.Change{Path: s.Path, From: now, To: s.To})
+		left, isMade := leftByStep(s, now, isBelowProtected(s.Path, since), notWritten[s.Path], late)
+		if left != nil {
+			others = append(others, *left)
 		}
-		made = append(made, s)
+		if isMade {
+			made = append(made, s)
+		}
 	}
 	p.Steps = made
 	for _, c := range differs {
@@ -75,6 +65,24 @@ func (tx *txn) ownState(ctx context.Context, p *Plan, refused []segno.Conflict, 
 		base = before // without modification times
 	}
 	return tx.withChanges(ctx, present, *base, others)
+}
+
+// leftByStep returns the change that turns a path, which is now in the state now, into what a step of a
+// move left there, or nil if the path has that state. isMade reports whether the step was made. hidden is
+// set if a rule protects the path now, refused if the path was not written. See [txn.ownState] for late.
+func leftByStep(s segno.Change, now segno.Entity, hidden, refused, late bool) (left *segno.Change, isMade bool) {
+	switch {
+	case hidden && refused, refused && now == s.From:
+		return nil, false
+	case hidden: // the present state does not show the content
+		return &segno.Change{Path: s.Path, From: s.From, To: s.To}, true
+	case now == s.From, now == s.To, now.HasContent() && s.To.HasContent() && now.Hash == s.To.Hash:
+		return nil, true
+	case refused && !late, now.Type == segno.EntityProtected:
+		return &segno.Change{Path: s.Path, From: now, To: s.From}, false
+	}
+	// The path changed after the move had written it, or was merged in the completion.
+	return &segno.Change{Path: s.Path, From: now, To: s.To}, true
 }
 
 // isBelowProtected reports whether a directory above a path has become protected, so that changes does not

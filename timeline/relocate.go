@@ -203,18 +203,9 @@ func (tl *Timeline) RemoveMoved(ctx context.Context, agent string, session segno
 	if err != nil || thread == "" || tx.checkIdle(ctx, opMoveSession, KeepRequest{Agent: agent, Source: segno.Source{Session: session}}) != nil {
 		return nil, err
 	}
-	var to string
-	places := map[string]bool{}
-	for l, err := range tx.chain(ctx, thread) {
-		if err != nil {
-			return nil, err
-		}
-		if l.Session != session {
-			continue
-		}
-		if places[filepath.Clean(l.Path)] = true; l.Reason == "move" {
-			to = filepath.Clean(l.Path)
-		}
+	to, places, err := tx.placesOf(ctx, thread, session)
+	if err != nil {
+		return nil, err
 	}
 	for _, from := range paths {
 		if to == "" || from == to || !places[filepath.Clean(from)] {
@@ -229,4 +220,22 @@ func (tl *Timeline) RemoveMoved(ctx context.Context, agent string, session segno
 		}
 	}
 	return removed, nil
+}
+
+// placesOf returns the paths of a session's file in the chain of a thread, and the path to which the
+// session was moved last, or "".
+func (tx *txn) placesOf(ctx context.Context, thread segno.ThreadID, session segno.SessionID) (to string, places map[string]bool, err error) {
+	places = map[string]bool{}
+	for l, err := range tx.chain(ctx, thread) {
+		if err != nil {
+			return "", nil, err
+		}
+		if l.Session != session {
+			continue
+		}
+		if places[filepath.Clean(l.Path)] = true; l.Reason == "move" {
+			to = filepath.Clean(l.Path)
+		}
+	}
+	return to, places, nil
 }

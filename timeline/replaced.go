@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline/internal/ownership"
 )
 
 // PreviewRestore is [Timeline.Preview] for a restore. It also returns the paths at which the restore
@@ -56,9 +57,7 @@ func (tx *txn) replacedBy(ctx context.Context, p *Plan, ask MoveRequest, now cur
 	}
 	steps := entities(p.Steps)
 	for _, c := range changes {
-		undone := back.files[c.Path]
-		isOwn := undone != nil && undone.conflict == "" && undone.want == c.From
-		if _, isStep := steps[c.Path]; isStep && !isOwn && c.From.Type != segno.EntityDir && c.To.Type != segno.EntityDir {
+		if _, isStep := steps[c.Path]; isStep && !back.files[c.Path].writes(c.From) && !ownership.IsDirChange(c) {
 			paths = append(paths, c.Path)
 		}
 	}

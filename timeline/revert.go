@@ -39,6 +39,22 @@ type reversal struct {
 	forcedOver bool // force overwrote a conflict
 }
 
+// writes reports whether a reversal, which may be nil, leaves its path in a state.
+func (f *reversal) writes(e segno.Entity) bool { return f != nil && f.conflict == "" && f.want == e }
+
+// set sets the state to write after c is reversed, to which want was merged. why is the conflict, or "".
+func (f *reversal) set(c segno.Change, want segno.Entity, why string, force bool) {
+	switch {
+	case why == "":
+		f.merged = f.want != c.To && want != c.From
+		f.want = want
+	case force:
+		f.want, f.merged, f.forcedOver = c.From, false, true
+	default:
+		f.conflict = why
+	}
+}
+
 func (tx *txn) newReverter(ask *MoveRequest, now currentState) *reverter {
 	r := &reverter{txn: tx, now: now, force: ask.Force, files: map[string]*reversal{}, hidden: map[string]bool{}}
 	r.merge = r.mergeEntities
@@ -64,25 +80,17 @@ func (r *reverter) add(ctx context.Context, changes []segno.Change, present map[
 		if f.want == c.From && why == "" || f.conflict != "" {
 			continue
 		}
-		want := c.From
 		if contested != nil && why == "" {
 			why = contested(c.Path)
 		}
+		want := c.From
 		if why == "" && f.want != c.To {
 			var err error
 			if want, why, err = r.merge(ctx, c.To, f.want, c.From); err != nil {
 				return err
 			}
 		}
-		switch {
-		case why == "":
-			f.merged = f.want != c.To && want != c.From
-			f.want = want
-		case r.force:
-			f.want, f.merged, f.forcedOver = c.From, false, true
-		default:
-			f.conflict = why
-		}
+		f.set(c, want, why, r.force)
 	}
 	return nil
 }

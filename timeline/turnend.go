@@ -61,11 +61,16 @@ func (tx *txn) captureTurnEnd(ctx context.Context, s threadState) (threadState, 
 	if err != nil {
 		return s, fmt.Errorf("stage end of turn: %w", err)
 	}
+	return tx.endAt(ctx, s, line, &end, staged)
+}
+
+// endAt amends the checkpoints of a line so that their session ends at end.
+func (tx *txn) endAt(ctx context.Context, s threadState, line []*segno.Checkpoint, end *segno.Position, staged segno.Staged) (_ threadState, err error) {
 	if s.at, err = tx.checkpoint(ctx, ownOf(line).Parent); err != nil {
 		return s, err
 	}
 	for i, old := range slices.Backward(line) {
-		c, err := tx.withPosition(ctx, old, s.head, &end)
+		c, err := tx.withPosition(ctx, old, s.head, end)
 		if err != nil {
 			return s, err
 		}

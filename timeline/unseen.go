@@ -46,6 +46,14 @@ func (tl *Timeline) EndUnseenTurn(ctx context.Context, prompt string, e TurnEnd)
 	if _, err := tx.closeStale(ctx, Prompt{}); err != nil || slices.ContainsFunc(tx.turns, isOpen) {
 		return err
 	}
+	if err := tx.recordUnseen(ctx, prompt, e); err != nil {
+		return err
+	}
+	return tx.pendingErr
+}
+
+// recordUnseen records a turn that is not open, unless it is already recorded.
+func (tx *txn) recordUnseen(ctx context.Context, prompt string, e TurnEnd) (err error) {
 	unseen := &unseenTurn{prompt: prompt}
 	if unseen.goesOn, err = tx.isRecorded(ctx, e); err != nil {
 		return err
@@ -57,11 +65,8 @@ func (tl *Timeline) EndUnseenTurn(ctx context.Context, prompt string, e TurnEnd)
 		e.Key = segno.TurnKey(segno.NewID())
 	}
 	turn, err := tx.turnToEnd(ctx, e)
-	if err != nil {
-		return err
-	}
-	if _, err = tx.record(ctx, &turnEnd{TurnEnd: e, turn: turn, unseen: unseen}); err == nil {
-		err = tx.pendingErr
+	if err == nil {
+		_, err = tx.record(ctx, &turnEnd{TurnEnd: e, turn: turn, unseen: unseen})
 	}
 	return err
 }

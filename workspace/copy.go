@@ -178,7 +178,6 @@ func (f *fork) leaveOut(p string) { f.leftOut = append(f.leftOut, p) }
 
 // addGuarded adds one protected path, unless it must be left out.
 func (f *fork) addGuarded(from *treeReader, all *copyList, g copyItem, reflinks bool) {
-	isGit := g.note == whyGit
 	part := newCopyList(f.from.budget)
 	switch {
 	case g.note == segno.WhyDatabase: // package internal/worlds/database copies it
@@ -187,22 +186,7 @@ func (f *fork) addGuarded(from *treeReader, all *copyList, g copyItem, reflinks 
 		f.leaveOut(g.path)
 		return
 	case g.st.is(typeDir):
-		part.dirs = append(part.dirs, g)
-		if isGit {
-			part.gits = append(part.gits, g.path)
-		}
-		keep := func(p string, st *stat) bool {
-			if !isGit && isGitPath(p) {
-				part.gits = append(part.gits, p)
-				return st.is(typeDir) // makeGitIndependent writes a .git that is not a directory
-			}
-			return !isGit || path.Dir(p) != g.path || !strings.HasSuffix(p, ".lock") // a lock belongs to a running git
-		}
-		leaveOut := f.leaveOut
-		if isGit {
-			leaveOut = func(string) {} // such as the socket of a daemon
-		}
-		if err := part.addBelow(from, g.path, keep, leaveOut); err != nil {
+		if err := f.addGuardedDir(from, part, g); err != nil {
 			f.leaveOut(g.path)
 			return
 		}
@@ -211,11 +195,29 @@ func (f *fork) addGuarded(from *treeReader, all *copyList, g copyItem, reflinks 
 	default:
 		part.symlinks = append(part.symlinks, g)
 	}
-	if !isGit && !reflinks && (part.bytes > maxCopyBytes || part.size() > maxCopyEntries) {
+	if g.note != whyGit && !reflinks && (part.bytes > maxCopyBytes || part.size() > maxCopyEntries) {
 		f.leaveOut(g.path)
 		return
 	}
 	all.addAll(part)
+}
+
+// addGuardedDir is addGuarded for a directory.
+func (f *fork) addGuardedDir(from *treeReader, part *copyList, g copyItem) error {
+	part.dirs = append(part.dirs, g)
+	if g.note != whyGit {
+		return part.addBelow(from, g.path, func(p string, st *stat) bool {
+			if !isGitPath(p) {
+				return true
+			}
+			part.gits = append(part.gits, p)
+			return st.is(typeDir) // makeGitIndependent writes a .git that is not a directory
+		}, f.leaveOut)
+	}
+	part.gits = append(part.gits, g.path)
+	return part.addBelow(from, g.path, func(p string, _ *stat) bool {
+		return path.Dir(p) != g.path || !strings.HasSuffix(p, ".lock") // a lock belongs to a running git
+	}, func(string) {}) // leave out such as the socket of a daemon without a report
 }
 
 // copier copies the items of a copyList from one tree to another.

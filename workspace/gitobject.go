@@ -196,48 +196,23 @@ func (p *gitPack) find(name []byte) (at int64, ok bool) {
 // readPacked reads the object at a position of a pack. depth is the number of deltas that lead to
 // this object.
 func (g *gitObjects) readPacked(p *gitPack, at int64, depth int) (kind string, data []byte, err error) {
-	in := io.NewSectionReader(p.data, at, 1<<62)
-	head := make([]byte, 64)
-	n, err := in.ReadAt(head, 0)
-	if n < 2 || err != nil && err != io.EOF || depth > maxDeltas {
+	h, err := p.readHeader(at)
+	if err != nil || depth > maxDeltas {
 		return "", nil, errGitObject
 	}
-	code, i := head[0]>>4&7, 1
-	for i < n && head[i-1]&0x80 != 0 {
-		i++
-	}
-	if i+int(p.hashSize) > n {
-		return "", nil, errGitObject
-	}
-	var baseAt int64
-	var base string
-	switch code {
-	case 6: // a delta of an earlier object of the pack
-		baseAt = int64(head[i] & 0x7f)
-		for ; i < n-1 && head[i]&0x80 != 0; i++ {
-			baseAt = (baseAt+1)<<7 | int64(head[i+1]&0x7f)
-		}
-		i++
-		if baseAt <= 0 || baseAt >= at {
-			return "", nil, errGitObject
-		}
-	case 7: // a delta of a named object
-		base = hex.EncodeToString(head[i : i+int(p.hashSize)])
-		i += int(p.hashSize)
-	}
-	if data, err = g.inflate(io.NewSectionReader(p.data, at+int64(i), 1<<62-int64(i))); err != nil {
+	if data, err = g.inflate(io.NewSectionReader(p.data, at+h.size, 1<<62-h.size)); err != nil {
 		return "", nil, err
 	}
 	var from []byte
-	switch code {
-	case 1:
+	switch h.code {
+	case packedCommit:
 		return "commit", data, nil
-	case 2:
+	case packedTree:
 		return "tree", data, nil
-	case 6:
-		kind, from, err = g.readPacked(p, at-baseAt, depth+1)
-	case 7:
-		kind, from, err = g.readBase(p, base, depth+1)
+	case packedOffsetDelta:
+		kind, from, err = g.readPacked(p, at-h.baseAt, depth+1)
+	case packedNamedDelta:
+		kind, from, err = g.readBase(p, h.base, depth+1)
 	default:
 		return "", nil, errGitObject // a file or a tag
 	}
@@ -246,6 +221,53 @@ func (g *gitObjects) readPacked(p *gitPack, at int64, depth int) (kind string, d
 		g.taken += int64(len(data))
 	}
 	return kind, data, err
+}
+
+// The types of the objects in a pack that are read.
+const (
+	packedCommit      = 1
+	packedTree        = 2
+	packedOffsetDelta = 6 // a delta of an earlier object of the pack
+	packedNamedDelta  = 7 // a delta of a named object
+)
+
+// packedHeader is what precedes the compressed data of an object in a pack.
+type packedHeader struct {
+	code   byte
+	size   int64  // of the header
+	baseAt int64  // of packedOffsetDelta: how far the base is before the object
+	base   string // of packedNamedDelta: the name of the base
+}
+
+func (p *gitPack) readHeader(at int64) (h packedHeader, err error) {
+	head := make([]byte, 64)
+	n, err := p.data.ReadAt(head, at)
+	if n < 2 || err != nil && err != io.EOF {
+		return h, errGitObject
+	}
+	i := 1
+	for i < n && head[i-1]&0x80 != 0 {
+		i++
+	}
+	if i+int(p.hashSize) > n {
+		return h, errGitObject
+	}
+	switch h.code = head[0] >> 4 & 7; h.code {
+	case packedOffsetDelta:
+		h.baseAt = int64(head[i] & 0x7f)
+		for ; i < n-1 && head[i]&0x80 != 0; i++ {
+			h.baseAt = (h.baseAt+1)<<7 | int64(head[i+1]&0x7f)
+		}
+		i++
+		if h.baseAt <= 0 || h.baseAt >= at {
+			return h, errGitObject
+		}
+	case packedNamedDelta:
+		h.base = hex.EncodeToString(head[i : i+int(p.hashSize)])
+		i += int(p.hashSize)
+	}
+	h.size = int64(i)
+	return h, nil
 }
 
 // readBase reads the object in the same pack that is the base of a delta.

@@ -95,19 +95,25 @@ func (c *Call) owner(change segno.Change, t Touch, names bool, end time.Time) Ow
 	running := c.Lost || !touched.After(c.To)
 	sure := running && !(c.Lost && touched.After(end)) // the call may have ended with the turn
 	names = names || t.Moved && c.Confined && sure     // it may have used the path's old name
-	if !names || gone && c.keeps() {
-		switch {
-		case c.Confined:
-			return Other
-		case sure:
-			return Ran
-		case running, gone:
-			// The time of a deleted path is that of its directory, which may have changed after the
-			// call deleted the path.
-			return Doubt
-		}
+	switch {
+	case names && !(gone && c.keeps()):
+		return c.ownerOfNamed(change, touched, sure)
+	case c.Confined:
 		return Other
+	case sure:
+		return Ran
+	case running, gone:
+		// The time of a deleted path is that of its directory, which may have changed after the
+		// call deleted the path.
+		return Doubt
 	}
+	return Other
+}
+
+// ownerOfNamed is owner for a path that the call names, and that changed when it had begun. sure is set if the call
+// certainly ran at that time.
+func (c *Call) ownerOfNamed(change segno.Change, touched time.Time, sure bool) Owner {
+	gone := change.To.Type == segno.EntityNone
 	switch {
 	case !c.Content.IsZero() && c.Content == change.To.Hash:
 		return Turn // the file has the content that the tool wrote

@@ -101,7 +101,7 @@ var allowed = map[string][]string{
 	"world/worldtest":                 {"world/worldcheck"},
 	"world/httpworld":                 {".", "internal/worlds/supervise", "internal/vfs", "world", "world/worldcheck"},
 	"internal/worlds/supervise":       {},
-	"generation":                      {".", "archive", "internal/credential", "internal/pack", "internal/worlds/supervise", "internal/vfs", "timeline", "transcript", "transcript/claude", "transcript/codex", "transcript/filelog", "world", "internal/proc", "internal/printable"},
+	"generation":                      {".", "archive", "internal/credential", "internal/pack", "internal/worlds/supervise", "internal/vfs", "timeline", "transcript", "transcript/claude", "transcript/codex", "transcript/filelog", "workspace", "world", "internal/proc", "internal/printable"},
 	"internal/worlds/trend":           {".", "generation"},
 	"internal/worlds/worldagent":      {".", "agent", "agent/tool", "internal/proxy/acp", "internal/proxy/failure", "internal/proxy/preamble", "store/file"},
 	"internal/worlds":                 {".", "world", "world/company", "world/grid"},

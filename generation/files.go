@@ -6,22 +6,20 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-)
 
-// isRebuildable reports whether a new workspace does not get a file or directory of its template,
-// because a tool creates it again.
-func isRebuildable(rel string, _ fs.DirEntry) bool {
-	name := filepath.Base(rel)
-	return slices.Contains([]string{".venv", "__pycache__", ".pytest_cache"}, name) || filepath.Ext(name) == ".pyc"
-}
+	"github.com/dalsegno/segno/workspace"
+)
 
 // copyTree copies the directories, files and symlinks of a template into a directory. Existing ones stay
 // unchanged. Agents wrote the template, so it may be hostile: copyTree follows no symlink, and
-// leaves out devices, sockets, FIFOs and unreadable files. Files get the modes of files from an archive.
+// leaves out devices, sockets, FIFOs and unreadable files. Like a checkpoint, the copy has no directories
+// that a tool can make again. Files get the modes of files from an archive.
 func copyTree(from, to string) error {
-	return treeCopy{from: from, to: to, isLeftOut: isRebuildable, mode: func(m fs.FileMode) fs.FileMode {
+	isLeftOut := func(rel string, d fs.DirEntry) bool {
+		return d.IsDir() && workspace.CanBeMadeAgain(filepath.Join(from, rel))
+	}
+	return treeCopy{from: from, to: to, isLeftOut: isLeftOut, mode: func(m fs.FileMode) fs.FileMode {
 		if m&0o100 != 0 {
 			return 0o755
 		}

@@ -183,3 +183,25 @@ func TestSecretInWorld(t *testing.T) {
 		t.Errorf("the failures are %+v", failed)
 	}
 }
+
+// TestNextWorkspaceHasNoRebuiltDirectories has an agent make directories that a checkpoint leaves out. The
+// workspace of the next generation has the others only.
+func TestNextWorkspaceHasNoRebuiltDirectories(t *testing.T) {
+	r := newRig(t)
+	r.kind.more = func(int) string {
+		return "ls -d */x >> seen 2>/dev/null; mkdir -p node_modules venv target cache; touch package.json node_modules/x venv/x target/x cache/x" +
+			"; echo 'Signature: 8a477f597d28d172789f06886806bc55' > cache/CACHEDIR.TAG"
+	}
+	c := r.config(2, 1)
+	if err := generation.New(c).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l, err := generation.ReadLog(c.Out, "village")
+	if err != nil || len(l.Rows) != 2 {
+		t.Fatalf("the log is %+v, %v", l, err)
+	}
+	seen, err := os.ReadFile(r.path(l.Rows[1].WorkspaceOut, "seen"))
+	if err != nil || string(seen) != "target/x\nvenv/x\n" {
+		t.Errorf("the second generation saw %q, %v", seen, err)
+	}
+}

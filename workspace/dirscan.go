@@ -1,7 +1,6 @@
 package workspace
 
 import (
-	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/workspace/internal/gitignore"
 )
 
@@ -33,7 +32,7 @@ func (l *dirScan) visit(name []byte, st *stat, err error) {
 		l.addStray(string(name))
 		return
 	}
-	if len(l.scan.rules.beside) > 0 && l.scan.rules.beside[join(l.n.path, string(name))] {
+	if l.scan.rules.isBesideDatabase(l.n.path, name) {
 		return
 	}
 	before := l.expect(name)
@@ -43,6 +42,11 @@ func (l *dirScan) visit(name []byte, st *stat, err error) {
 		}
 		return
 	}
+	l.replace(name, st, before, err)
+}
+
+// replace replaces an entry of the index, or adds one if before is nil. err is the error of its stat.
+func (l *dirScan) replace(name []byte, st *stat, before *entry, err error) {
 	if l.same && before != nil {
 		l.differ(l.next - 1)
 	} else {
@@ -131,20 +135,13 @@ func (l *dirScan) staysProtected(before *entry, st *stat) bool {
 	switch before.note {
 	case whyUnreadable, whyChanging, whyBudget:
 		return false
-	case segno.WhyDatabase:
-		return rules.databases[at]
-	case whyDeep:
-		return st.is(typeDir)
 	case whyLargeIgnore:
 		return *st == before.st && !l.scan.reclassify && !rules.cover.holds(at, false, whyLargeIgnore)
 	case whyCache:
 		why, _ := l.verdict(before.name, st)
 		return st.is(typeDir) && why == "" && rules.isCache(l.dir, before.name, at) && !rules.holdsCache(at)
 	}
-	if why := special(st); why != "" {
-		return before.note == why
-	}
-	why, _ := rules.protects(l.n.path, before.name, st.is(typeDir), l.dir)
+	why, _ := rules.verdict(l.n.path, before.name, st, l.dir)
 	return before.note == why
 }
 
@@ -161,18 +158,9 @@ func (l *dirScan) staysHeld(before *entry) bool {
 	return l.scan.rules.cover.holds(join(l.n.path, before.name), false, whyLargeIgnore)
 }
 
-// verdict returns why this entry is protected, or "", and whether the cover holds it.
+// verdict is [rules.verdict] for an entry of the directory.
 func (l *dirScan) verdict(name string, st *stat) (why string, held bool) {
-	if len(l.scan.rules.databases) > 0 && l.scan.rules.databases[join(l.n.path, name)] {
-		return segno.WhyDatabase, false // regardless of its size
-	}
-	if why := special(st); why != "" {
-		return why, false
-	}
-	if isGitFile(name, st) {
-		return "", false
-	}
-	return l.scan.rules.protects(l.n.path, name, st.is(typeDir), l.dir)
+	return l.scan.rules.verdict(l.n.path, name, st, l.dir)
 }
 
 // classify sets the fields of a new or changed entry. before, which may be nil, is the entry of
@@ -185,10 +173,6 @@ func (l *dirScan) classify(e, before *entry) {
 	}
 	switch e.st.mode & typeMask {
 	case typeDir:
-		if why := l.scan.dir.budget.tooDeep(l.n.path, e.name); why != "" {
-			e.protect(why)
-			return
-		}
 		e.kind = kindDir
 		if before != nil && before.kind == kindDir {
 			e.child = before.child

@@ -22,7 +22,6 @@ type present struct {
 type diskReader struct {
 	root    *dirHandle
 	rules   *rules
-	budget  budget
 	clock   clock
 	index   *node             // records which large files git ignores; may be nil
 	guarded map[string]string // directory → why the directory, or one above it, is protected
@@ -39,7 +38,7 @@ func (d *Dir) newReader(ctx context.Context, root *dirHandle) (*diskReader, erro
 		return nil, pathError("restore", d.root, err)
 	}
 	r := &diskReader{
-		root: root, budget: d.budget, clock: newClock(root, self), listNames: d.listNames,
+		root: root, clock: newClock(root, self), listNames: d.listNames,
 		guarded: make(map[string]string), listed: make(map[string][]string),
 	}
 	if d.listNames == nil && foldsNames {
@@ -94,19 +93,14 @@ func (r *diskReader) look(p string) (present, error) {
 
 // protects returns why p, which is in dir, is protected, or "".
 func (r *diskReader) protects(dir *dirHandle, p string, st *stat) string {
-	in, name, isDir := dirOf(p), path.Base(p), st.is(typeDir)
-	if isDir {
-		if why := r.budget.tooDeep(in, name); why != "" {
-			return why
-		}
+	name := path.Base(p)
+	if isGitFile(name, st) {
+		return whyGit // written if it is missing, never changed
 	}
-	if why := special(st); why != "" {
+	if why, _ := r.rules.verdict(dirOf(p), name, st, dir); why != "" {
 		return why
 	}
-	if why, _ := r.rules.protects(in, name, isDir, dir); why != "" {
-		return why
-	}
-	if isDir && r.rules.isCache(dir, name, p) && !r.rules.holdsCache(p) {
+	if st.is(typeDir) && r.rules.isCache(dir, name, p) && !r.rules.holdsCache(p) {
 		return whyCache
 	}
 	if r.index != nil {

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/dalsegno/segno"
@@ -83,16 +84,17 @@ type rules struct {
 	hash              segno.Hash // the hash of all fields above
 	// cover decides which paths stay saved although a rule protects them. hash does not include it:
 	// each scan checks the held and the protected entries again.
-	cover *cover
+	cover  *cover
+	budget budget
 }
 
 // reserved lists paths in the tree that the rules protect: segno's own, those of attached databases,
 // and those of the files beside the databases.
 type reserved struct{ own, databases, beside []string }
 
-// newRules makes rules from the root's .segnoignore, the reserved paths and the cover.
-func newRules(ignore []byte, reserved reserved, cover *cover) *rules {
-	r := &rules{rebuilt: make(map[string]rebuilt), exclude: make(map[string]bool), ignore: gitignore.Parse(ignore), cover: cover,
+// newRules makes rules from the root's .segnoignore, the reserved paths, the cover and the budget.
+func newRules(ignore []byte, reserved reserved, cover *cover, limits budget) *rules {
+	r := &rules{rebuilt: make(map[string]rebuilt), exclude: make(map[string]bool), ignore: gitignore.Parse(ignore), cover: cover, budget: limits,
 		databases: make(map[string]bool), beside: make(map[string]bool)}
 	sum := sha256.New()
 	sum.Write(binary.AppendUvarint(nil, rulesVersion))
@@ -137,16 +139,36 @@ func special(st *stat) string {
 	return whyDevice
 }
 
-// protects returns why the rules protect the entry at dir/name, or "". held reports that a rule
-// protects it, but the cover keeps it saved. handle is the open directory.
-func (r *rules) protects(dir, name string, isDir bool, handle *dirHandle) (why string, held bool) {
+// verdict decides whether the entry at dir/name is protected, for every caller and in this order. It
+// returns why, or "". held reports that a rule protects the entry, but the cover keeps it saved. handle is
+// the open directory. Three reasons need more than the entry: whether a directory is tagged as a cache, see
+// [rules.isCache], whether git ignores a large file, and whether a file exceeds the budget.
+func (r *rules) verdict(dir, name string, st *stat, handle *dirHandle) (why string, held bool) {
+	isDir := st.is(typeDir)
+	if len(r.databases) > 0 && r.databases[join(dir, name)] {
+		return segno.WhyDatabase, false // regardless of its size
+	}
+	if why := special(st); why != "" {
+		return why, false
+	}
+	if isGitFile(name, st) {
+		return "", false
+	}
+	if why, held = r.byName(dir, name, isDir, handle); why == "" && isDir {
+		why = r.budget.tooDeep(dir, name)
+	}
+	return why, held
+}
+
+// byName is verdict for the rules about paths.
+func (r *rules) byName(dir, name string, isDir bool, handle *dirHandle) (why string, held bool) {
 	at := join(dir, name)
 	switch {
 	case name == gitName:
 		return whyGit, false
 	case r.exclude[at]:
 		return whyOwn, false
-	case r.databases[at] || r.beside[at]:
+	case r.beside[at]:
 		return segno.WhyDatabase, false
 	case at == ignoreName:
 		return "", false // always save it, so that a restore can undo a change of the rules
@@ -168,6 +190,25 @@ func (r *rules) protects(dir, name string, isDir bool, handle *dirHandle) (why s
 		held = true
 	}
 	return "", held
+}
+
+// isBesideDatabase reports whether dir/name is one of the files beside an attached database.
+func (r *rules) isBesideDatabase(dir string, name []byte) bool {
+	return len(r.beside) > 0 && r.beside[join(dir, string(name))]
+}
+
+// CanBeMadeAgain reports whether snapshots leave out a directory, in any workspace, because a tool can make
+// it again or because it is tagged as a cache.
+func CanBeMadeAgain(dir string) bool {
+	parent, err := openRoot(filepath.Dir(dir))
+	if err != nil {
+		return false
+	}
+	defer parent.close()
+	name := filepath.Base(dir)
+	r := newRules(nil, reserved{}, nil, newBudget())
+	why, _ := r.byName("", name, true, parent)
+	return why == whyMadeAgain || r.isCache(parent, name, name)
 }
 
 // marker returns the path of a marker for the directory called name, relative to handle, or "".

@@ -189,6 +189,26 @@ func TestARestoreLeavesTheProtectedAlone(t *testing.T) {
 	}
 }
 
+// TestASnapshotAndARestoreGiveOneReason uses paths that two rules protect: a snapshot and a restore must
+// name the same one, because they compare what they found.
+func TestASnapshotAndARestoreGiveOneReason(t *testing.T) {
+	p := newFixture(t)
+	p.sparse("data.db", 64<<20+1)
+	p.write("a/b/named/x", "1")
+	p.write(".segnoignore", "/a/b/named/\n")
+	p.open(workspace.Options{Index: p.index, Databases: func() (databases, beside []string) { return []string{p.path("data.db")}, nil }})
+	p.dir.SetBudget(1<<30, 2)
+	saved := p.entities(p.save())
+	for _, path := range []string{"data.db", "a/b/named"} {
+		step := segno.Change{Path: path, From: segno.Entity{Type: segno.EntityFile, Mode: 0o644}}
+		conflicts, err := p.dir.Apply(ctx(t), []segno.Change{step}, segno.Hash{})
+		must(t, err)
+		if want := "it is protected: " + saved[path].Why; saved[path].Why == "" || len(conflicts) != 1 || conflicts[0].Why != want {
+			t.Errorf("conflicts %q, want %q for %s", conflicts, want, path)
+		}
+	}
+}
+
 // TestAStepIntoTheProtectedIsAConflict applies steps from a time at which the directory was not
 // protected.
 func TestAStepIntoTheProtectedIsAConflict(t *testing.T) {

@@ -61,7 +61,7 @@ func protects(root, dir string) bool {
 	if err != nil {
 		text = nil // the file is missing; if it cannot be read, a scan will report that
 	}
-	r := &diskReader{root: top, rules: newRules(text, reserved{}, nil), budget: newBudget(), guarded: make(map[string]string)}
+	r := &diskReader{root: top, rules: newRules(text, reserved{}, nil, newBudget()), guarded: make(map[string]string)}
 	why, err := r.guard(rel)
 	return err == nil && why != ""
 }

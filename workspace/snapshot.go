@@ -161,7 +161,7 @@ func (d *Dir) rules(ctx context.Context, top *dirHandle) (*rules, error) {
 	if cover != nil {
 		cover.compare(text)
 	}
-	return newRules(text, d.reserved(), cover), cover.failure()
+	return newRules(text, d.reserved(), cover, d.budget), cover.failure()
 }
 
 // checkObjects compares the index with the store, which may have lost, or never received,

@@ -55,7 +55,7 @@ var allowed = map[string][]string{
 	"internal/printable":              {"."},
 	"internal/history/patch":          {".", "internal/history", "internal/printable"},
 	"internal/history/turns":          {".", "internal/agenttool", "internal/jsonscan"},
-	"internal/history/moves":          {".", "internal/history/idprefix", "internal/history", "internal/history/patch", "internal/printable", "timeline", "agent", "internal/chat", "internal/local"},
+	"internal/history/moves":          {".", "internal/history", "internal/history/patch", "internal/printable", "timeline", "internal/local", "internal/history/turns"},
 	"store/file":                      {".", "internal/vfs", "internal/store/notify", "store/internal/threadlog"},
 	"store/kv":                        {".", "internal/store/ledger", "internal/store/record", "internal/store/notify", "store/internal/reach", "internal/store/phase"},
 	"store/kv/kvtest":                 {"store/kv", "."},

@@ -9,7 +9,8 @@ import (
 )
 
 // Pin adds a name to a checkpoint. No policy collects a checkpoint with a name. called is the
-// user's term for the checkpoint, for the operation log.
+// user's term for the checkpoint, for the operation log. The error has [segno.KindConflict] if another checkpoint of the
+// thread has the name.
 func (tl *Timeline) Pin(ctx context.Context, at segno.CommitID, called, name string) error {
 	return tl.pin(ctx, at, []string{name}, nil, &segno.Operation{Verb: segno.VerbPin, Args: strings.TrimSpace(called + " " + name)})
 }

@@ -164,7 +164,7 @@ func (c *scan) checkpoint(ctx context.Context, t *segno.Thread, cp *segno.Checkp
 		field, text := "", it.Text
 		switch {
 		case it.Call != nil:
-			field, text = "tool", it.Call.Tool+" "+it.Call.InputText()+it.Call.Result
+			field, text = "tool", it.Call.Tool+" "+it.Call.InputText()+"\n"+it.Call.Result
 		case it.Author == turns.Agent:
 			field = "answer"
 		}

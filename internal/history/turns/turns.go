@@ -69,6 +69,8 @@ type Call struct {
 	Start  time.Time `json:"-"`
 	End    time.Time `json:"-"`
 	Agent  string    `json:"-"` // the subagent that made the call, or ""
+
+	inputSize int // of the longest input that the agent announced
 }
 
 // Took returns how long the call took, or 0 if that is not known.
@@ -189,25 +191,25 @@ func (t *Turn) addText(it Item) {
 	t.Items = append(t.Items, it)
 }
 
-// addIntent adds a call. An agent may announce a call several times, for example first without its input.
+// addIntent adds a call. An agent may announce a call several times, for example first without its input. The longest
+// input counts.
 func (t *Turn) addIntent(e *segno.Entry) {
 	in := ReadIntent(e.Body)
 	c := t.Call(e.ID)
 	if c == nil || c.Done || e.ID == "" {
-		c = &Call{ID: e.ID, Tool: e.Name, Start: e.Time}
+		c = &Call{ID: e.ID, Tool: e.Name, Start: e.Time, inputSize: -1}
 		t.addCall(c)
-	} else if len(in.Input) < len(c.Input) {
-		return // an earlier announcement has more
 	}
 	if in.Title != "" {
 		c.Title = in.Title
 	}
-	switch title, err := json.Marshal(in.Title); {
-	case in.IsClipped:
-		c.Input = e.Body
-	case len(in.Input) > len("{}"), in.Title == "" || err != nil:
-		c.Input = in.Input
-	default:
+	if in.IsClipped {
+		in.Input = e.Body
+	}
+	if size := max(0, len(in.Input)-len("{}")); size > c.inputSize {
+		c.Input, c.inputSize = in.Input, size
+	}
+	if title, err := json.Marshal(c.Title); c.inputSize == 0 && c.Title != "" && err == nil {
 		c.Input = title
 	}
 }
@@ -301,12 +303,18 @@ func (t *Turn) Calls() []Call {
 	return calls
 }
 
-// Answer returns the last words of the agent.
-func (t *Turn) Answer() string {
+// Answer returns the last words of the agent: the texts of its last message that has any.
+func (t *Turn) Answer() (answer string) {
+	message := 0
 	for _, it := range slices.Backward(t.Items) {
-		if it.Author == Agent && it.Call == nil && it.Text != "" {
-			return it.Text
+		switch isText := it.Author == Agent && it.Call == nil && it.Text != ""; {
+		case answer == "" && isText:
+			answer, message = it.Text, it.Message
+		case answer != "" && (it.Message != message || message == 0):
+			return answer
+		case isText:
+			answer = it.Text + "\n" + answer
 		}
 	}
-	return ""
+	return answer
 }

@@ -29,7 +29,7 @@ func TestReadMergesAnnouncements(t *testing.T) {
 	intent := func(text string) segno.Entry {
 		return segno.Entry{Kind: segno.EntryIntent, ID: "c", Name: "execute", Body: json.RawMessage(text)}
 	}
-	entries := []segno.Entry{message(t, "user", "do it"), intent(`{"title":"Terminal","kind":"execute"}`),
+	entries := []segno.Entry{message(t, "user", "do it"), intent(`{"title":"A command in the terminal of the editor","kind":"execute"}`),
 		intent(`{"title":"make","kind":"execute","input":{"command":"make test"}}`), intent(`{"title":"make test","kind":"execute","input":null}`),
 		{Kind: segno.EntryResult, ID: "c", Body: json.RawMessage("{\"status\":\"completed\",\"content\":[{\"type\":\"content\",\"content\":{\"type\":\"text\",\"text\":\"```\\nok\\n```\"}}],\"output\":{\"exit_code\":2}}")},
 		message(t, "user", "and this"), message(t, "agent", "Do"), message(t, "agent", "Done.")}
@@ -107,7 +107,7 @@ func TestReadMessagesOfAGoAgent(t *testing.T) {
 	got := turns.Read([]segno.Node{{Entries: []segno.Entry{
 		{Kind: segno.EntryMessage, Turn: 1, Body: body(t, agent.Text("earlier"))},
 		entry(agent.Message{Role: agent.User, Parts: []agent.Part{{Text: "look"}, {Image: blob}}}),
-		entry(agent.Message{Role: agent.Assistant, Model: "m", Parts: []agent.Part{{Thinking: &agent.Thinking{Text: "hm"}}, {Text: "I look."},
+		entry(agent.Message{Role: agent.Assistant, Model: "m", Parts: []agent.Part{{Thinking: &agent.Thinking{Text: "hm"}}, {Text: "I look."}, {Text: "Now."},
 			{Call: &agent.Call{ID: "1", Name: "read_file", Args: json.RawMessage(`{"path":"a.go"}`)}}}}),
 		entry(agent.Message{Role: agent.ToolRole, Parts: []agent.Part{{Result: &agent.Result{Call: "1", Name: "read_file", Text: "no file", Error: true, Parts: []agent.Part{{Image: blob}}}}}}),
 		{Kind: segno.EntryMessage, Turn: 2, Body: json.RawMessage(`[]`)},
@@ -117,7 +117,7 @@ func TestReadMessagesOfAGoAgent(t *testing.T) {
 		t.Errorf("calls: %+v", calls)
 	}
 	isImage := func(i turns.Image) bool { return i.Type == blob.Type && string(i.Data) == "png" && i.URL == blob.URL }
-	if got.Model != "m" || got.Answer() != "I look." || len(got.Images) != 1 || !slices.ContainsFunc(got.Images, isImage) || len(got.Damage) != 1 {
+	if got.Model != "m" || got.Answer() != "I look.\nNow." || len(got.Images) != 1 || !slices.ContainsFunc(got.Images, isImage) || len(got.Damage) != 1 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -9,7 +9,8 @@ import (
 )
 
 // Pin adds a name to a checkpoint. No policy collects a checkpoint with a name. called is the
-// user's term for the checkpoint, for the operation log.
+// user's term for the checkpoint, for the operation log. The error has [segno.KindConflict] if another checkpoint of the
+// thread has the name.
 func (tl *Timeline) Pin(ctx context.Context, at segno.CommitID, called, name string) error {
 	return tl.pin(ctx, at, []string{name}, nil, &segno.Operation{Verb: segno.VerbPin, Args: strings.TrimSpace(called + " " + name)})
 }
@@ -30,37 +31,64 @@ func without(names, gone []string) []string {
 }
 
 // pin changes the names of a checkpoint. It holds the workspace's lock, so that two processes
-// that pin the same checkpoint both succeed.
+// that pin the same checkpoint both succeed. A timeline without a workspace has no log of operations.
 func (tl *Timeline) pin(ctx context.Context, at segno.CommitID, add, remove []string, op *segno.Operation) error {
-	tx, err := tl.prepareMove(ctx)
-	if err != nil {
-		return err
+	tx := tl.unlocked()
+	if tl.Workspace != nil {
+		var err error
+		if tx, err = tl.prepareMove(ctx); err != nil {
+			return err
+		}
+		defer tx.unlock()
 	}
-	defer tx.unlock()
 	c, err := tx.checkpoint(ctx, at)
 	if err != nil {
 		return err
 	}
-	for p, err := range tx.Store.Checkpoints(ctx, segno.CheckpointQuery{Pinned: true}) {
-		if err != nil {
-			return err
-		}
-		if p.ID == c.ID {
-			op.Unpinned = p.Label
-		}
+	before, err := tl.PinNames(ctx, c, add...)
+	if err != nil {
+		return err
 	}
-	label := ""
-	for _, name := range append(without(segno.PinNames(op.Unpinned), remove), add...) {
-		label = segno.WithPinName(label, name)
+	label := func(names []string) (label string) {
+		for _, name := range names {
+			label = segno.WithPinName(label, name)
+		}
+		return label
 	}
 	head, err := tx.Store.Head(ctx, c.Thread)
 	if err != nil {
 		return err
 	}
-	op.ID, op.Workspace, op.Thread, op.Time = segno.OperationID(segno.NewID()), tx.Workspace.ID(), c.Thread, tx.Now()
-	op.Pin = &segno.Pin{Checkpoint: c.ID, Name: label}
 	commit := newCommit(head)
-	commit.Pin, commit.Operation = op.Pin, op
+	commit.Pin = &segno.Pin{Checkpoint: c.ID, Name: label(append(without(before, remove), add...))}
+	if tl.Workspace == nil {
+		_, err = tx.Store.Commit(ctx, commit)
+		return err
+	}
+	op.ID, op.Workspace, op.Thread, op.Time = segno.OperationID(segno.NewID()), tx.Workspace.ID(), c.Thread, tx.Now()
+	op.Pin, op.Unpinned, commit.Operation = commit.Pin, label(before), op
 	_, err = tx.commitRetryingCAS(ctx, commit)
 	return err
+}
+
+// PinNames returns the names of a checkpoint. The error has [segno.KindConflict] if another checkpoint of its thread
+// has one of the names in add.
+func (tl *Timeline) PinNames(ctx context.Context, c *segno.Checkpoint, add ...string) (names []string, err error) {
+	for p, err := range tl.Store.Checkpoints(ctx, segno.CheckpointQuery{Pinned: true}) {
+		if err != nil {
+			return nil, err
+		}
+		has := segno.PinNames(p.Label)
+		if p.ID == c.ID {
+			names = has
+			continue
+		}
+		for _, name := range add {
+			if p.Thread == c.Thread && slices.Contains(has, name) {
+				return nil, segno.Errorf(segno.KindConflict, "pin", name, "another checkpoint of the thread has this name").
+					WithHint("choose another name, or run 'segno unpin' with this one first")
+			}
+		}
+	}
+	return names, nil
 }

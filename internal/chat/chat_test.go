@@ -210,7 +210,7 @@ func TestSavedNamesAndForks(t *testing.T) {
 	d.do(c, "/session save good")
 	d.say(c, "remember x is 2")
 	_, err := c.Command(t.Context(), "/session save good")
-	d.refused(err, segno.KindConflict, "another checkpoint has this name")
+	d.refused(err, segno.KindConflict, "another checkpoint of the thread has this name")
 	d.do(c, "/fork")
 	if c.Session != "s-2" {
 		t.Errorf("the fork is called %q", c.Session)
@@ -285,6 +285,14 @@ func TestNamesOfCheckpoints(t *testing.T) {
 		_, err := c.Command(t.Context(), "/restore "+name)
 		d.refused(err, segno.KindNotFound, name)
 	}
+	d.do(c, "/restore latest-")
+	d.file(c, "a.txt", "two")
+	d.do(c, "/restore t0")
+	d.file(c, "a.txt", "")
+	d.do(c, "/restore t2")
+	d.do(c, "/fork")
+	d.do(c, "/restore t1") // of the session that was forked
+	d.file(c, "a.txt", "one")
 }
 
 // TestMoveListsUnchangedFiles undoes a turn that wrote files that are not saved.

@@ -3,6 +3,7 @@ package chat
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -285,24 +286,26 @@ func (s *Status) reply(verb string) Reply {
 }
 
 func (c *Chat) runCheckpoints(ctx context.Context, _ string) (Reply, error) {
-	all, err := c.checkpoints(ctx)
+	h, err := c.history(ctx)
 	if err != nil {
 		return Reply{}, err
 	}
+	line := h.Line(h.Head.Head)
 	var b strings.Builder
-	for i, cp := range all {
-		sign, name := " ", ""
-		if turn := fmt.Sprintf("t%d", cp.Turn); indexOf(all, turn) == i {
+	for i := range h.All {
+		cp, sign, name := &h.All[i], " ", ""
+		turn := fmt.Sprintf("t%d", cp.Turn)
+		if found, err := h.Find(turn); err == nil && found.ID == cp.ID {
 			name = turn
 		}
 		switch {
-		case cp.isHead:
+		case cp.ID == h.Head.Head:
 			sign = "@"
-		case cp.onLine:
+		case slices.Contains(line, cp):
 			sign = "│"
 		}
-		fmt.Fprintf(&b, "%s %s  %-4s %4s ago  step %d  %s", sign, Short(cp.ID), name, Age(c.Now().Sub(cp.Time)), cp.Step, cp.describe())
-		for _, pin := range cp.pins {
+		fmt.Fprintf(&b, "%s %s  %-4s %4s ago  step %d  %s", sign, Short(cp.ID), name, Age(c.Now().Sub(cp.Time)), cp.Step, describe(cp))
+		for _, pin := range h.Pins[cp.ID] {
 			fmt.Fprintf(&b, "  [%s]", oneLine(pin))
 		}
 		b.WriteByte('\n')
@@ -310,7 +313,8 @@ func (c *Chat) runCheckpoints(ctx context.Context, _ string) (Reply, error) {
 	return Reply{Text: strings.TrimRight(b.String(), "\n")}, nil
 }
 
-func (cp *checkpoint) describe() string {
+// describe describes a checkpoint in a list.
+func describe(cp *segno.Checkpoint) string {
 	prompt := quote(timeline.Title(cp.Prompt))
 	switch cp.Kind {
 	case segno.CheckpointTurn:

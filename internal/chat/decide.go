@@ -16,3 +16,12 @@ func Decide(ctx context.Context, c Config, d segno.Decision) error {
 	defer chat.Close()
 	return chat.agent.Decide(ctx, chat.Session, d)
 }
+
+// Command returns the command that continues a session. store is the directory of the store, or "" for the default.
+func Command(store string, session segno.ThreadID, args ...string) []string {
+	run := []string{"segno"}
+	if store != "" {
+		run = append(run, "--store", store)
+	}
+	return append(append(run, "chat", "--session", string(session)), args...)
+}

@@ -98,7 +98,7 @@ func TestAgentBehindTheProxyGoesOn(t *testing.T) {
 	if log := e.segno("log"); strings.Contains(log, "shared") {
 		t.Errorf("a turn shares the files with another:\n%s", log)
 	}
-	if said := e.say(id, "/undo").Said(); strings.Contains(said, "left as it is") || strings.Contains(said, "--force") {
+	if said := e.say(id, "/undo").Said(); strings.Contains(said, "- ! ") || strings.Contains(said, "--force") {
 		t.Errorf("/undo says %q", said)
 	}
 	if got := e.file("a.txt") + "," + e.file("b.txt"); got != "zero," {
@@ -107,7 +107,7 @@ func TestAgentBehindTheProxyGoesOn(t *testing.T) {
 	if said := e.say(id, "run echo three > b.txt\nrecall the port").Said(); !strings.Contains(said, "the port is 1") {
 		t.Errorf("it says %q", said)
 	}
-	if said := e.say(id, "/undo").Said(); strings.Contains(said, "left as it is") {
+	if said := e.say(id, "/undo").Said(); strings.Contains(said, "- ! ") {
 		t.Errorf("/undo says %q", said)
 	}
 	e.say(id, "/redo")

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -11,6 +10,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/chat"
 	"github.com/dalsegno/segno/internal/history"
+	"github.com/dalsegno/segno/internal/history/moves"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -132,15 +132,14 @@ func isBelow(root, dir string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// dryFork prints the fork that the command would make. It checks only that the directory is free.
+// dryFork prints the fork that the command would make.
 func (a *app) dryFork(d *openWorkspace, c *segno.Checkpoint, dir string) error {
-	if _, err := os.Lstat(dir); err == nil {
-		return segno.Errorf(segno.KindConflict, "fork", dir, "already exists").WithHint("give a new directory with --to")
+	dir, err := moves.ForkDir(d.rec.Path, dir)
+	if err != nil {
+		return err
 	}
 	res := forkResult{Dir: dir, SessionDir: dir, From: c.ID, Command: []string{}, LeftOut: []string{}, DirBytes: segno.PathBytes(dir)}
-	return a.print(res, func(p *printer) {
-		p.linef("fork %s of %s into %s (%s)", label(c), quotePath(d.rec.Path), quotePath(dir), files(c.Workspace.Files))
-	})
+	return a.print(res, func(p *printer) { p.linef("%s", moves.ForkText(c, d.rec.Path, dir)) })
 }
 
 // relativePath returns a path relative to the current directory, if that is shorter.

@@ -5,11 +5,9 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/internal/history/moves"
 	"github.com/dalsegno/segno/timeline"
 )
@@ -97,16 +95,8 @@ func (a *app) writePlan(p *printer, d *openWorkspace, plan *timeline.Plan, res m
 // writeMoved shows the result of a move and the command that continues the conversation.
 func (a *app) writeMoved(p *printer, m *timeline.MoveResult, res moves.Result) {
 	plan := m.Plan
-	p.linef("%s: now at %s, %s", strings.TrimSpace(string(plan.Verb)+" "+moves.Turns(plan))+moves.Whose(plan), label(m.Head), writtenCounts(plan))
 	text := a.moveText(p)
-	text.Summary(moves.Merged(res.Changes))
-	text.Changes(writtenDatabases(res))
-	if moves.Paths(plan) == "" {
-		for i := range res.Conflicts {
-			res.Conflicts[i].Diff = "" // 'segno diff --conflicts' shows it
-		}
-	}
-	text.Unwritten(res, 0)
+	text.Moved(m, res)
 	p.lines(text.Lines())
 	n, them := plural(len(plan.Conflicts), "conflict"), ""
 	if len(plan.Forced) < len(plan.Conflicts) {
@@ -125,26 +115,4 @@ func (a *app) writeMoved(p *printer, m *timeline.MoveResult, res moves.Result) {
 	case m.Chat != "":
 		p.linef("conversation: %s", inline(m.Chat))
 	}
-}
-
-func writtenDatabases(res moves.Result) (written []history.Change) {
-	for _, c := range res.Changes {
-		isConflict := func(u moves.UnwrittenPath) bool { return u.Path == moves.DatabaseLabel(c.Path) }
-		if c.Type == string(segno.EntityDatabase) && !slices.ContainsFunc(res.Conflicts, isConflict) {
-			written = append(written, c)
-		}
-	}
-	return written
-}
-
-// writtenCounts sums up the files that a move wrote.
-func writtenCounts(p *timeline.Plan) string {
-	n := timeline.CountChanges(p.Steps)
-	switch {
-	case n.IsZero() && !timeline.OnlyDatabases(p.Steps):
-		return "directories only"
-	case n.IsZero():
-		return "no files written"
-	}
-	return "files " + counts(n)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/internal/history/moves"
 )
 
@@ -20,8 +21,8 @@ checkpoint can have several names. The default name is "pinned".`,
 		Example: `  segno pin t37 green-build`,
 		Args:    cobra.RangeArgs(1, 2), ValidArgsFunction: a.completeCheckpoints(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			name := strings.TrimSpace(append(args, "pinned")[1])
-			if !moves.IsPinName(name) {
+			name := strings.TrimSpace(append(args, moves.DefaultPin)[1])
+			if !history.IsPinName(name) {
 				return usage(errors.New("invalid pin name: names such as t1, latest, @x and x- are reserved"))
 			}
 			return a.inWorkspace(func(ctx context.Context, d *openWorkspace, args []string) error {
@@ -40,17 +41,11 @@ func (a *app) unpin() *cobra.Command {
 	}
 }
 
-// runPin adds a name to a checkpoint. A name is unique within a thread.
+// runPin adds a name to a checkpoint.
 func (a *app) runPin(ctx context.Context, d *openWorkspace, which, name string) error {
 	h, c, err := a.checkpointNamed(ctx, d, which)
 	if err != nil {
 		return err
-	}
-	for id, names := range h.Pins {
-		if other := h.ByID[id]; slices.Contains(names, name) && other != nil && id != c.ID {
-			return segno.Errorf(segno.KindConflict, "pin", name, "%s", label(other)+" has this name").
-				WithHint("run 'segno unpin " + shellQuote(name) + "' first")
-		}
 	}
 	if err := d.timeline.Pin(ctx, c.ID, label(c), name); err != nil {
 		return err

@@ -161,11 +161,11 @@ func (a *app) runIn(dir string, command []string) string {
 
 // chatCommand returns the command that continues a chat, in the store that has it.
 func (a *app) chatCommand(d *openWorkspace, thread segno.ThreadID) []string {
-	command := []string{"segno"}
+	store := ""
 	if a.store != "" {
-		command = append(command, "--store", d.store.Place().Store)
+		store = d.store.Place().Store
 	}
-	return append(command, "chat", "--session", string(thread))
+	return chat.Command(store, thread)
 }
 
 // resumeCommand returns the command that continues a thread: a session of its agent, or a chat.

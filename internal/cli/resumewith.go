@@ -190,7 +190,7 @@ func (a *app) restoreBefore(ctx context.Context, b *pendingRestore, res *resumeW
 		return nil
 	}
 	p := a.printer(a.Stderr)
-	p.linef("restore: now at %s, %s", label(moved.Head), writtenCounts(moved.Plan))
+	p.linef("restore: now at %s, %s", label(moved.Head), moves.WrittenCounts(moved.Plan))
 	text := a.moveText(p)
 	text.Unwritten(restore, 0)
 	p.lines(text.Lines())

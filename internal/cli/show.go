@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/internal/history/moves"
+	"github.com/dalsegno/segno/internal/history/turns"
 )
 
 func (a *app) show() *cobra.Command {
@@ -91,7 +91,7 @@ func (a *app) writeShown(p *printer, c *segno.Checkpoint, s history.Details) {
 		if i == 0 {
 			p.linef("")
 		}
-		p.linef("  %s %s%s", p.bold(pad(fit(inline(k.Tool), maxToolName), 6)), oneLine(k.Input), p.dim(callOutcome(k)))
+		p.linef("  %s %s%s", p.bold(pad(fit(inline(k.Tool), maxToolName), 6)), inline(k.Subject(maxSubject)), p.dim(callOutcome(&k)))
 	}
 	if s.Message != "" {
 		p.linef("\n%s", indent(cleanLines(s.Message)))
@@ -116,15 +116,14 @@ func (a *app) writeShown(p *printer, c *segno.Checkpoint, s history.Details) {
 }
 
 // callOutcome describes the end of a call: its exit status and how long it took.
-func callOutcome(k history.Call) (s string) {
+func callOutcome(k *turns.Call) (s string) {
 	if k.Exit != nil && *k.Exit != 0 {
 		s += fmt.Sprintf("  exit %d", *k.Exit)
+	} else if k.Failed {
+		s += "  failed"
 	}
 	if k.DurationMS != nil {
 		s += fmt.Sprintf("  %.0f ms", *k.DurationMS)
-	}
-	if k.Status == "failed" {
-		s += "  failed"
 	}
 	if !k.Done {
 		s += "  no result seen"
@@ -132,12 +131,7 @@ func callOutcome(k history.Call) (s string) {
 	return s
 }
 
-// oneLine formats a tool's input on one line.
-func oneLine(input json.RawMessage) string {
-	return clean(fit(strings.ReplaceAll(history.CallTitle(input), "\n", " "), 100))
-}
-
-// maxToolName is the number of columns for the name of a tool.
-const maxToolName = 60
+// The number of columns for the name of a tool, and for the subject of a call.
+const maxToolName, maxSubject = 60, 100
 
 func indent(s string) string { return "  " + strings.ReplaceAll(strings.TrimSpace(s), "\n", "\n  ") }

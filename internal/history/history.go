@@ -198,10 +198,8 @@ func (h *History) linkParents(ctx context.Context, store segno.Store) (err error
 func (h *History) WithoutInnerSteps() []segno.Checkpoint {
 	wentOn := map[segno.CommitID]bool{}
 	for i := range h.All {
-		c := &h.All[i]
-		up := h.ByID[c.Parent]
-		if up != nil && up.Kind == segno.CheckpointStep && up.Turn == c.Turn && up.ID != h.Head.Head && len(h.Pins[up.ID]) == 0 {
-			wentOn[up.ID] = true
+		if c := &h.All[i]; h.isInnerStep(h.ByID[c.Parent], c) {
+			wentOn[c.Parent] = true
 		}
 	}
 	shown := make([]segno.Checkpoint, 0, len(h.All))
@@ -215,6 +213,28 @@ func (h *History) WithoutInnerSteps() []segno.Checkpoint {
 		shown = append(shown, c)
 	}
 	return shown
+}
+
+// isInnerStep reports whether a step is inside the turn of its child c. The head and checkpoints with names do not count.
+func (h *History) isInnerStep(step, c *segno.Checkpoint) bool {
+	return step != nil && step.Kind == segno.CheckpointStep && step.Turn == c.Turn && step.ID != h.Head.Head && len(h.Pins[step.ID]) == 0
+}
+
+// parent returns the parent of a checkpoint in the log, or nil.
+func (h *History) parent(c *segno.Checkpoint) *segno.Checkpoint {
+	up := h.ByID[c.Parent]
+	for h.isInnerStep(up, c) {
+		c, up = up, h.ByID[up.Parent]
+	}
+	return up
+}
+
+// Line returns a checkpoint and its ancestors, newest first.
+func (h *History) Line(at segno.CommitID) (line []*segno.Checkpoint) {
+	for c := h.ByID[at]; c != nil; c = h.ByID[c.Parent] {
+		line = append(line, c)
+	}
+	return line
 }
 
 // ParentWithFiles returns the checkpoint against which the files of c are compared, or nil. It skips the steps of a

@@ -10,7 +10,7 @@ import (
 )
 
 // Find returns the checkpoint with a name that the user typed: @, latest, a turn, a pin, or the
-// beginning of an id. Each "-" at the end means the parent.
+// beginning of an id. Each "-" at the end means the parent, as the log shows it: steps inside a turn do not count.
 func (h *History) Find(name string) (*segno.Checkpoint, error) {
 	base := strings.TrimRight(name, "-")
 	c, err := h.byName(base)
@@ -21,7 +21,7 @@ func (h *History) Find(name string) (*segno.Checkpoint, error) {
 		return nil, err
 	}
 	for range len(name) - len(base) {
-		if c = h.ByID[c.Parent]; c == nil {
+		if c = h.parent(c); c == nil {
 			return nil, segno.Errorf(segno.KindNotFound, "find checkpoint", name, "the thread has no earlier checkpoint").WithHint(logHint)
 		}
 	}
@@ -45,9 +45,9 @@ func (h *History) byName(name string) (*segno.Checkpoint, error) {
 			return c, nil
 		}
 	}
-	for id, names := range h.Pins {
-		if slices.Contains(names, name) && h.ByID[id] != nil {
-			return h.ByID[id], nil
+	for i := range h.All {
+		if slices.Contains(h.Pins[h.All[i].ID], name) {
+			return &h.All[i], nil
 		}
 	}
 	query := idprefix.Query{What: "checkpoint", Name: name, Hint: logHint, Turns: true}
@@ -55,13 +55,22 @@ func (h *History) byName(name string) (*segno.Checkpoint, error) {
 	return h.ByID[c.ID], err
 }
 
-// byTurn returns the checkpoint that ends turn n. t0 is the base, for every verb that takes a checkpoint.
-func (h *History) byTurn(n int) *segno.Checkpoint {
+// byTurn returns the checkpoint that ends turn n, or the newest step of a turn that has no end. t0 is the base, for
+// every verb that takes a checkpoint.
+func (h *History) byTurn(n int) (step *segno.Checkpoint) {
 	for i := range h.All {
-		c := &h.All[i]
-		if (n > 0 && c.Kind == segno.CheckpointTurn && c.Turn == n) || (n == 0 && c.Kind == segno.CheckpointBase) {
+		switch c := &h.All[i]; {
+		case n == 0 && c.Kind == segno.CheckpointBase, n > 0 && c.Kind == segno.CheckpointTurn && c.Turn == n:
 			return c
+		case n > 0 && c.Kind == segno.CheckpointStep && c.Turn == n && step == nil:
+			step = c
 		}
 	}
-	return nil
+	return step
+}
+
+// IsPinName reports whether a name is allowed for a pin. [History.Find] gives other names a meaning.
+func IsPinName(name string) bool {
+	return name == strings.TrimSpace(name) && len(segno.PinNames(name)) == 1 && !idprefix.IsTurnName(name) && name != "latest" &&
+		!strings.HasPrefix(name, "@") && !strings.HasPrefix(name, "-") && !strings.HasSuffix(name, "-")
 }

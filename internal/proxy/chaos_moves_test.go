@@ -90,10 +90,10 @@ func (k *talk) move(verb string, turns []calmTurn, byPrompt bool) error {
 		if said, err = k.command("/" + verb + " " + n); err != nil {
 			return err
 		}
-		if !strings.Contains(said, verb+": the conversation") {
+		if !strings.Contains(said, ": now at ") {
 			return fmt.Errorf("/%s %s says %q", verb, n, said)
 		}
-		left = strings.Contains(said, "left as it is")
+		left = strings.Contains(said, "\n- ! ") || strings.Contains(said, "\n- = ")
 	} else {
 		it, err := k.logged(turns[0].name) // the command needs the thread if there are several
 		if err != nil {
@@ -137,7 +137,7 @@ func (k *talk) restore() error {
 	if err != nil {
 		return err
 	}
-	if k.tell("restore t%d: %q", it.Turn, said); !strings.Contains(said, "restore: the conversation") {
+	if k.tell("restore t%d: %q", it.Turn, said); !strings.Contains(said, ": now at ") {
 		return fmt.Errorf("/restore says %q", said)
 	}
 	k.forget(turns)

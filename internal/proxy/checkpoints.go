@@ -2,13 +2,13 @@ package proxy
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/history/idprefix"
+	"github.com/dalsegno/segno/internal/history"
+	"github.com/dalsegno/segno/internal/printable"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -33,106 +33,51 @@ func (l *sessionStore) checkpoints(ctx context.Context) ([]listedCheckpoint, err
 	if l.record.Thread == "" {
 		return list, nil
 	}
-	head, err := l.proxy.store.Head(ctx, l.record.Thread)
+	h, err := history.Read(ctx, l.proxy.store, l.record.Thread)
 	if err != nil {
 		return list, err
 	}
-	line, err := l.proxy.store.Load(ctx, head.Tip, segno.Window{})
-	if err != nil {
-		return list, err
-	}
-	if !slices.ContainsFunc(line.Commits, func(n segno.Node) bool { return n.ID == head.Head }) {
-		if line, err = l.proxy.store.Load(ctx, head.Head, segno.Window{}); err != nil {
-			return list, err
-		}
+	head, line := h.ByID[h.Head.Head], h.Line(h.Head.Tip)
+	if !slices.Contains(line, head) {
+		line = h.Line(h.Head.Head)
 	}
 	isAhead := false
-	for _, n := range line.Commits {
-		if c := n.Checkpoint; c != nil && (c.Kind == segno.CheckpointTurn || n.ID == head.Head) {
-			title := c.Label
+	for _, c := range slices.Backward(line) {
+		if c.Kind == segno.CheckpointTurn || c == head {
+			name, title := string(c.Kind), c.Label
+			if c.Kind == segno.CheckpointTurn {
+				name = printable.Label(c)
+			}
 			if c.Prompt != "" {
 				title = timeline.Title(c.Prompt)
 			}
-			list = append(list, listedCheckpoint{ID: c.ID, Name: checkpointName(c), Kind: string(c.Kind), Turn: c.Turn, Title: title,
-				Time: c.Time.Format(time.RFC3339), time: c.Time, Head: n.ID == head.Head, Ahead: isAhead, Files: c.Files})
+			list = append(list, listedCheckpoint{ID: c.ID, Name: name, Kind: string(c.Kind), Turn: c.Turn, Title: title,
+				Time: c.Time.Format(time.RFC3339), time: c.Time, Head: c == head, Ahead: isAhead, Files: c.Files})
 		}
-		isAhead = isAhead || n.ID == head.Head
+		isAhead = isAhead || c == head
 	}
 	return list, nil
 }
 
-func checkpointName(c *segno.Checkpoint) string {
-	if c.Kind == segno.CheckpointTurn {
-		return fmt.Sprintf("t%d", c.Turn)
-	}
-	return string(c.Kind)
-}
-
-// minPrefix is the least number of letters of an id that identify a checkpoint or a thread.
+// minPrefix is the least number of letters of an id that identify a thread.
 const minPrefix = 4
 
-// findCheckpoint returns the checkpoint with a name: t3, @ for the head, the name of a pin,
-// an id or a prefix of an id. It finds only checkpoints of this thread and of its ancestors,
-// because a move to another project's checkpoint would write that project's files here.
+// findCheckpoint returns the checkpoint with a name, as the command line finds it. It finds only checkpoints of this
+// thread and of its ancestors, because a move to another project's checkpoint would write that project's files here.
 func (l *sessionStore) findCheckpoint(ctx context.Context, name string) (*segno.Checkpoint, error) {
-	notFound := segno.NewError(segno.KindNotFound, "find checkpoint", name, nil).WithHint("Type /checkpoints to see them.")
+	const hint = "Type /checkpoints to see them."
 	if l.record.Thread == "" || name == "" {
-		return nil, notFound
+		return nil, segno.NewError(segno.KindNotFound, "find checkpoint", name, nil).WithHint(hint)
 	}
-	if name == "@" {
-		st, err := l.state(ctx)
-		return st.at, err
-	}
-	all, err := l.allCheckpoints(ctx)
+	h, err := history.Read(ctx, l.proxy.store, l.record.Thread)
 	if err != nil {
 		return nil, err
 	}
-	isTurn := func(c *segno.Checkpoint) bool { return c.Kind == segno.CheckpointTurn && checkpointName(c) == name }
-	if i := slices.IndexFunc(all, isTurn); i >= 0 {
-		return all[i], nil
+	c, err := h.Find(name)
+	if segno.KindOf(err) == segno.KindNotFound {
+		return nil, segno.NewError(segno.KindNotFound, "", "", err).WithHint(hint)
 	}
-	pinned := map[segno.CommitID]bool{}
-	for c, err := range l.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Pinned: true}) {
-		if err != nil {
-			return nil, err
-		}
-		pinned[c.ID] = slices.Contains(segno.PinNames(c.Label), name)
-	}
-	if i := slices.IndexFunc(all, func(c *segno.Checkpoint) bool { return pinned[c.ID] }); i >= 0 {
-		return all[i], nil
-	}
-	query := idprefix.Query{What: "checkpoint", Name: name}
-	found, err := idprefix.Find(query, idprefix.Values(all), func(c *segno.Checkpoint) string { return string(c.ID) })
-	if segno.KindOf(err) == segno.KindNotFound || len(name) < minPrefix && (err != nil || string(found.ID) != name) {
-		return nil, notFound
-	}
-	return found, err
-}
-
-// allCheckpoints returns the checkpoints of the thread and of its ancestors: those on the
-// line of the head, newest first, then those on the line of the tip, then those of the
-// thread's other lines. The list may contain duplicates.
-func (l *sessionStore) allCheckpoints(ctx context.Context) (all []*segno.Checkpoint, err error) {
-	head, err := l.proxy.store.Head(ctx, l.record.Thread)
-	if err != nil {
-		return nil, err
-	}
-	for _, at := range []segno.CommitID{head.Head, head.Tip} {
-		line, err := l.proxy.store.Load(ctx, at, segno.Window{})
-		if err != nil {
-			return nil, err
-		}
-		for _, n := range slices.Backward(line.Commits) {
-			if n.Checkpoint != nil {
-				all = append(all, n.Checkpoint)
-			}
-		}
-	}
-	others, err := collect(l.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Thread: l.record.Thread}), nil)
-	for i := range others {
-		all = append(all, &others[i])
-	}
-	return all, err
+	return c, err
 }
 
 // threads lists the threads of the session's workspace and agent, newest first.

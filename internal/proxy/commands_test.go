@@ -409,3 +409,22 @@ func TestCheckpointWithSeveralPins(t *testing.T) {
 		r.files(map[string]string{"ledger": "alpha-line\nbeta-line\ngamma-line\n"})
 	}
 }
+
+// TestNamesOfCheckpoints restores checkpoints under the names that the command line has.
+func TestNamesOfCheckpoints(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, none)
+	c, s := r.three()
+	for _, x := range []struct{ name, want string }{
+		{"@-", "alpha-line\nbeta-line\n"}, {"latest", "alpha-line\nbeta-line\ngamma-line\n"}, {"latest--", "alpha-line\n"}, {"@", "alpha-line\n"}, {"latest-", "alpha-line\nbeta-line\n"},
+	} {
+		if said := r.order(c, s, "/restore "+x.name); strings.Contains(said, "segno: ") {
+			t.Errorf("/restore %s says %q", x.name, said)
+		}
+		r.files(map[string]string{"ledger": x.want})
+	}
+	said := r.order(c, s, "/restore @---------")
+	if !strings.Contains(said, "@---------") || !strings.Contains(said, "/checkpoints") {
+		t.Errorf("it says %q", said)
+	}
+}

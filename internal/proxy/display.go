@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history/turns"
 	"github.com/dalsegno/segno/internal/proxy/acp"
-	"github.com/dalsegno/segno/internal/proxy/preamble"
 )
 
 // display records what the client shows of the conversation.
@@ -298,7 +298,7 @@ func resultUpdate(e segno.Entry) map[string]any {
 	var content any = result.Content
 	if result.Content == nil && result.Status == "" {
 		content = nil
-		if text := preamble.ResultText(e.Body); text != "" {
+		if text := turns.ReadResult(e.Body).Text; text != "" {
 			content = toolText(text)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/printable"
 	"github.com/dalsegno/segno/internal/proxy/acp"
 	"github.com/dalsegno/segno/timeline"
 )
@@ -83,7 +84,7 @@ func (f *forkRequest) findPoint(ctx context.Context) (err error) {
 		return err
 	}
 	f.from, err = f.findCheckpoint(ctx, f.at)
-	if segno.KindOf(err) == segno.KindNotFound {
+	if kind := segno.KindOf(err); err != nil && (kind == segno.KindNotFound || kind == segno.KindInvalid) {
 		f.from, err = f.turnOfMessage(ctx, f.at)
 	}
 	return err
@@ -163,7 +164,7 @@ func (f *forkRequest) makeThread(ctx context.Context) (*timeline.ForkResult, err
 	if err != nil {
 		return nil, err
 	}
-	ask := timeline.MoveRequest{Verb: segno.VerbFork, To: f.from.ID, Name: checkpointName(f.from), Title: f.title}
+	ask := timeline.MoveRequest{Verb: segno.VerbFork, To: f.from.ID, Name: printable.Label(f.from), Title: f.title}
 	if f.dir != f.record.Dir {
 		if err := prepareForkDir(f.dir); err != nil {
 			return nil, err

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history/moves"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -48,7 +49,7 @@ func (s *session) move(ctx context.Context, ask timeline.MoveRequest, args argum
 	if err != nil {
 		return reply{}, nil, err
 	}
-	return reply{text: describeMove(moved), result: moveResult(moved.Plan, moved)}, moved, nil
+	return reply{text: s.describeMove(ctx, tl, moved), result: moveResult(moved.Plan, moved)}, moved, nil
 }
 
 // moveResult is the result of a move for a client; moved is nil for a preview.
@@ -153,33 +154,20 @@ func (s *session) checkOnLine(ctx context.Context, turn *segno.Checkpoint, name 
 	return segno.Errorf(segno.KindNotFound, "edit", name, "the turn is undone").WithHint(hint)
 }
 
-func describeMove(moved *timeline.MoveResult) string {
-	p := moved.Plan
-	var b strings.Builder
-	paths := "paths"
-	if moved.Files == 1 {
-		paths = "path"
+// describeMove describes a move as the command line does. The paths are a list, because clients show the text as
+// Markdown.
+func (s *session) describeMove(ctx context.Context, tl *timeline.Timeline, moved *timeline.MoveResult) string {
+	res, err := moves.NewResult(ctx, tl, moved.Plan, moved)
+	if err != nil {
+		s.logf("describe a move: %v", err)
 	}
-	fmt.Fprintf(&b, "%s: the conversation and the files are at %s; %d %s written.", p.Verb, turnName(moved.Head), moved.Files, paths)
-	if len(p.Turns) > 0 {
-		var names []string
-		for _, n := range slices.Sorted(slices.Values(p.Turns)) {
-			names = append(names, fmt.Sprintf("t%d", n))
-		}
-		fmt.Fprintf(&b, " Turns: %s.", strings.Join(names, ", "))
+	text := moves.Text{Verbose: true}
+	text.Moved(moved, res)
+	lines := text.Lines()
+	for i := range lines[1:] {
+		lines[i+1] = "- " + strings.TrimSpace(lines[i+1])
 	}
-	for _, step := range p.Steps {
-		if step.Merged {
-			fmt.Fprintf(&b, "\n- merged with later changes: %s", segno.QuotePath(step.Path))
-		}
-	}
-	for _, c := range append(slices.Clone(p.Conflicts), p.Kept...) {
-		fmt.Fprintf(&b, "\n- left as it is: %s (%s)", segno.QuotePath(c.Path), c.Why)
-	}
-	if p.Git != "" {
-		fmt.Fprintf(&b, "\nThe repository's HEAD moved meanwhile; to follow: %s", p.Git)
-	}
-	return b.String()
+	return strings.Join(lines, "\n")
 }
 
 // turnName is a checkpoint's name in messages to the user.

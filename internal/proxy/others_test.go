@@ -51,7 +51,7 @@ func TestEditKeepsOthersWork(t *testing.T) {
 	r.files(map[string]string{"note.txt": "a note of the user\n", "theirs.txt": "theirs.txt\n", "ledger": "head by the user\n2\n3\n4\n5\n6\n7\n8\nalpha-line\n"})
 	said := edited.Said()
 	listing, _, found := strings.Cut(said, "said-delta")
-	if !found || !strings.Contains(listing, "Turns: t2, t3.") || !strings.Contains(listing, "merged with later changes: ledger") {
+	if !found || !strings.Contains(listing, "undo t3, t2 ") || !strings.Contains(listing, "- ~ ledger  merged") {
 		t.Errorf("the user sees %q", said)
 	}
 	edit := strings.Fields(r.segno("op", "log"))
@@ -74,7 +74,7 @@ func TestEditListsConflicts(t *testing.T) {
 	r.put("ledger", "alpha-line\nbeta-line by the user\ngamma-line\n")
 	edited := r.turn(c, s, "/edit 2 delta "+acptest.Directive(acptest.Say("said-delta")))
 	listing, _, _ := strings.Cut(edited.Said(), "said-delta")
-	if !strings.Contains(listing, "left as it is: ledger") || strings.Contains(listing, "--") {
+	if !strings.Contains(listing, "- ! ledger") || strings.Contains(listing, "--") {
 		t.Errorf("the user sees %q", edited.Said())
 	}
 	if got := r.read(r.project, "ledger"); !strings.Contains(got, "beta-line by the user") {

@@ -403,7 +403,7 @@ func TestUndoAfterDiskFullAtTurnEnd(t *testing.T) {
 			r.turn(c, s, "first "+acptest.Directive(acptest.Step{Tool: "ledger", Line: "one", File: "a.txt"}))
 			r.endTurnOnFullDisk(c, s)
 			if way == "in the session" {
-				if said := r.order(c, s, "/undo"); !strings.Contains(said, "undo: the conversation") {
+				if said := r.order(c, s, "/undo"); !strings.Contains(said, ": now at ") {
 					t.Errorf("/undo says %q", said)
 				}
 			} else {

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history/turns"
 	"github.com/dalsegno/segno/internal/proxy/acp"
-	"github.com/dalsegno/segno/internal/proxy/preamble"
 )
 
 // The names of notes that only serve to show a conversation again.
@@ -96,9 +96,9 @@ func (r callResult) entry(call string) (body json.RawMessage, full []segno.Entry
 	if body = acp.Encode(r); len(body) <= segno.MaxUnclipped {
 		return body, nil
 	}
-	text := preamble.TextOf(r.Content)
+	text := turns.TextOf(r.Content)
 	if strings.TrimSpace(text) == "" {
-		text = preamble.TextOf(r.Output)
+		text = turns.TextOf(r.Output)
 		r.Content = acp.Encode(toolText(text))
 	}
 	if len(r.Content) <= maxShownCall {

@@ -7,6 +7,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/internal/history/moves"
+	"github.com/dalsegno/segno/internal/history/turns"
 )
 
 // The largest windows of a checkpoint's details.
@@ -54,7 +55,7 @@ type call struct {
 	ID         string   `json:"id"`
 	Tool       string   `json:"tool"`
 	Title      string   `json:"title"` // the command or the path, else the input
-	Input      text     `json:"input"` // JSON, or a text
+	Input      text     `json:"input"` // one field on each line
 	Result     text     `json:"result"`
 	Status     string   `json:"status"` // "completed", "failed", or "" if the agent does not report it
 	Done       bool     `json:"done"`   // a result was seen
@@ -195,11 +196,11 @@ func (s *Server) historyOf(ctx context.Context, c *segno.Checkpoint) (*history.H
 }
 
 // call describes a tool call of a checkpoint.
-func (s *Server) call(c *segno.Checkpoint, k *history.Call) call {
-	alone := history.Details{Calls: []history.Call{*k}, Outside: []string{}}
+func (s *Server) call(c *segno.Checkpoint, k *turns.Call) call {
+	alone := history.Details{Calls: []turns.Call{*k}, Outside: []string{}}
 	s.findOutside(&alone, c)
-	return call{ID: k.ID, Tool: history.Cut(k.Tool, maxTitle), Title: history.Cut(history.CallTitle(k.Input), maxTitle), Input: beginning(history.BodyText(k.Input)),
-		Result: beginning(history.BodyText(k.Result)), Status: k.Status, Done: k.Done, DurationMS: k.DurationMS, Exit: k.Exit, Outside: alone.Outside}
+	return call{ID: k.ID, Tool: history.Cut(k.Tool, maxTitle), Title: history.Cut(k.Subject(maxTitle), maxTitle), Input: beginning(k.InputText()),
+		Result: beginning(k.Result), Status: k.Status, Done: k.Done, DurationMS: k.DurationMS, Exit: k.Exit, Outside: alone.Outside}
 }
 
 // maxTitle is the number of bytes of a call's title in a response.

@@ -115,7 +115,7 @@ func TestAHostileStore(t *testing.T) {
 	}
 	r.get("/checkpoints/c%2F1", &d)
 	if len(d.Calls) != 2 || d.Calls[0].ID != "x" || d.Calls[0].Tool != "Bash" || len(d.Calls[0].Title) > 200 || !d.Answer.Truncated || d.Answer.Bytes != len(long) ||
-		!strings.Contains(d.Calls[1].Result.Text, "999998 bytes were not recorded") {
+		!strings.Contains(d.Calls[1].Result.Text, "of 1000000 bytes in all") {
 		t.Errorf("%+v", d)
 	}
 	var whole strings.Builder

@@ -45,12 +45,14 @@ func (s *Server) countEntries(ctx context.Context, id segno.CommitID) (n counts,
 	if err != nil {
 		return n, err
 	}
+	seen := map[string]bool{}
 	for _, e := range line.Commits[len(line.Commits)-1].Entries {
-		switch e.Kind {
-		case segno.EntryIntent:
-			n.calls++
-		case segno.EntryNote:
+		switch {
+		case e.Kind == segno.EntryNote:
 			n.notes++
+		case e.Kind == segno.EntryIntent && (e.ID == "" || !seen[e.ID]): // an agent may announce a call several times
+			n.calls++
+			seen[e.ID] = true
 		}
 	}
 	return n, nil

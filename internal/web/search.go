@@ -2,15 +2,14 @@ package web
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/internal/history"
+	"github.com/dalsegno/segno/internal/history/turns"
 )
 
 // searchResult has the hits that a search found in its time.
@@ -161,30 +160,19 @@ func (c *scan) checkpoint(ctx context.Context, t *segno.Thread, cp *segno.Checkp
 		return err
 	}
 	found := map[string]bool{}
-	for _, e := range line.Commits[len(line.Commits)-1].Entries {
-		field, text := searchable(&e)
+	for _, it := range turns.Read(line.Commits[len(line.Commits)-1:], cp).Items {
+		field, text := "", it.Text
+		switch {
+		case it.Call != nil:
+			field, text = "tool", it.Call.Tool+" "+it.Call.InputText()+"\n"+it.Call.Result
+		case it.Author == turns.Agent:
+			field = "answer"
+		}
 		if field != "" && !found[field] {
 			found[field] = c.field(t, cp, field, text)
 		}
 	}
 	return nil
-}
-
-// searchable returns the text of an entry, and the value for hit.Field.
-func searchable(e *segno.Entry) (field, text string) {
-	switch e.Kind {
-	case segno.EntryIntent, segno.EntryResult:
-		return "tool", e.Name + " " + history.BodyText(e.Body)
-	case segno.EntryMessage:
-		var m agent.Message
-		switch {
-		case e.Name == "agent":
-			return "answer", history.BodyText(e.Body)
-		case e.Name == "" && json.Unmarshal(e.Body, &m) == nil && m.Role == agent.Assistant:
-			return "answer", m.Text()
-		}
-	}
-	return "", ""
 }
 
 // field adds a hit if a text contains the needle.

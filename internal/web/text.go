@@ -63,9 +63,9 @@ func (s *Server) textOf(ctx context.Context, p *textParams) (string, error) {
 		switch {
 		case k.ID != p.Call:
 		case p.Part == "input":
-			return history.BodyText(k.Input), nil
+			return k.InputText(), nil
 		default:
-			return history.BodyText(k.Result), nil
+			return k.Result, nil
 		}
 	}
 	return "", segno.NewError(segno.KindNotFound, "find call", p.Call, nil)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/history"
+	"github.com/dalsegno/segno/internal/history/turns"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -180,8 +181,9 @@ type question struct {
 func questions(open []segno.Interrupt) []question {
 	out := make([]question, len(open))
 	for i, q := range open {
-		out[i] = question{ID: q.ID, Thread: q.Thread, Tool: q.Tool, Title: history.Cut(history.CallTitle(q.Args), maxTitle), Question: q.Question,
-			Reason: q.Reason, Input: beginning(history.BodyText(q.Args)), Time: q.Asked, Expires: q.Expires, Allowed: q.Allowed}
+		call := turns.Call{Tool: q.Tool, Input: q.Args}
+		out[i] = question{ID: q.ID, Thread: q.Thread, Tool: q.Tool, Title: history.Cut(call.Subject(maxTitle), maxTitle), Question: q.Question,
+			Reason: q.Reason, Input: beginning(string(q.Args)), Time: q.Asked, Expires: q.Expires, Allowed: q.Allowed}
 	}
 	return out
 }

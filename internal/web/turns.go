@@ -2,13 +2,13 @@ package web
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/internal/chat"
 	"github.com/dalsegno/segno/internal/history"
+	"github.com/dalsegno/segno/internal/history/turns"
 	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/timeline"
 )
@@ -74,15 +74,15 @@ func (s *Server) activity(ctx context.Context) (*activity, error) {
 	if s.Local == nil {
 		return a, nil
 	}
-	turns, err := s.Local.Spool().Turns(ctx)
+	open, err := s.Local.Spool().Turns(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for i := range turns {
-		if turns[i].Thread == "" {
+	for i := range open {
+		if open[i].Thread == "" {
 			continue
 		}
-		if a.turns[turns[i].Thread], err = s.readOpenTurn(ctx, &turns[i]); err != nil {
+		if a.turns[open[i].Thread], err = s.readOpenTurn(ctx, &open[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -109,26 +109,23 @@ func (s *Server) readOpenTurn(ctx context.Context, t *timeline.OpenTurn) (*openT
 
 // readEntries reads the calls and questions of a turn from its entries so far.
 func (o *openTurn) readEntries(entries []segno.Entry) {
-	asked, done := map[string]bool{}, map[string]bool{}
-	for i := range entries {
-		switch e := &entries[i]; e.Kind {
-		case segno.EntryIntent:
-			o.CallsTotal++
+	var t turns.Turn
+	t.Add(entries...)
+	calls := t.Calls()
+	o.CallsTotal = len(calls)
+	for _, c := range calls[max(0, len(calls)-maxOpenCalls):] {
+		o.Calls = append(o.Calls, openCall{ID: c.ID, Tool: history.Cut(c.Tool, maxTitle), Title: history.Cut(c.Subject(maxTitle), maxTitle), Done: c.Done})
+	}
+	asked := map[string]bool{}
+	for _, e := range entries {
+		switch e.Kind {
 		case segno.EntryInterrupt:
 			asked[e.ID] = true
 		case segno.EntryDecision, segno.EntryResult:
 			delete(asked, e.ID)
-			done[e.ID] = true
 		}
 	}
 	o.isAsking = len(asked) > 0
-	for i := len(entries) - 1; i >= 0 && len(o.Calls) < maxOpenCalls; i-- {
-		if e := &entries[i]; e.Kind == segno.EntryIntent {
-			title := history.CallTitle(history.ToolInput(e.Body))
-			o.Calls = append(o.Calls, openCall{ID: e.ID, Tool: history.Cut(e.Name, maxTitle), Title: history.Cut(title, maxTitle), Done: done[e.ID]})
-		}
-	}
-	slices.Reverse(o.Calls)
 }
 
 // The limits of an open turn in a response.

@@ -6,8 +6,7 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/agent"
-	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/internal/history/turns"
 	"github.com/dalsegno/segno/internal/printable"
 	"github.com/dalsegno/segno/timeline"
 )
@@ -47,7 +46,9 @@ func (m *decision) describe(ctx context.Context, p *Preview) error {
 	if r.Decision == segno.Edit {
 		args = r.Input
 	}
-	p.Summary = []string{fmt.Sprintf("%s: %s", r.Decision, printable.Inline(chat.Call(question.Tool, args)))}
+	const longest = 120
+	call := turns.Call{Tool: question.Tool, Input: args}
+	p.Summary = []string{printable.Inline(fmt.Sprintf("%s: %s %s", r.Decision, question.Tool, call.Subject(longest)))}
 	if r.Message != "" {
 		p.Summary = append(p.Summary, "  "+printable.Inline(r.Message))
 	}
@@ -68,26 +69,14 @@ func (m *decision) notOpen(state *segno.State) error {
 // command returns the command that runs the thread after a decision. The command is empty for an
 // agent that is not segno's own.
 func (m *decision) command() []string {
-	if !m.isChat() {
-		return []string{}
-	}
-	return m.chatCommand(m.head.Thread, "--continue")
+	return append([]string{}, m.OwnAgent.Command(m.thread, "--continue")...)
 }
 
 func (m *decision) apply(ctx context.Context, _ segno.OperationID, _ bool, o *Outcome) error {
-	if err := m.decide(ctx); err != nil {
+	if err := m.OwnAgent.Decide(ctx, m.thread, m.timeline, m.root, m.answer); err != nil {
 		return err
 	}
 	o.Run, o.Dir = m.command(), m.root
 	o.Notice = "a run of the thread acts on the decision"
 	return nil
-}
-
-// decide records the decision. segno's own agent checks edited arguments against its tools.
-func (m *decision) decide(ctx context.Context) error {
-	if m.isChat() && m.root != "" {
-		return chat.Decide(ctx, chat.Config{Store: m.Store, Timeline: m.timeline, Dir: m.root, Session: string(m.head.Thread), Now: m.Now}, m.answer)
-	}
-	a := agent.New(agent.Config{Name: m.thread.Agent, Store: m.Store, Now: m.Now})
-	return a.Decide(ctx, string(m.head.Thread), m.answer)
 }

@@ -15,9 +15,18 @@ type Engine struct {
 	Store segno.Store
 	// Local is Store if it is a store of this machine. If Local is nil, the engine has no workspaces, and moves change
 	// only pointers.
-	Local *local.Store
-	Actor string // the author of decisions
-	Now   func() time.Time
+	Local    *local.Store
+	OwnAgent OwnAgent
+	Actor    string // the author of decisions
+	Now      func() time.Time
+}
+
+// OwnAgent has the parts of segno's own agent that moves need.
+type OwnAgent interface {
+	// Command returns the command that continues a thread, or nil if the thread belongs to another agent.
+	Command(t segno.Thread, args ...string) []string
+	// Decide records the answer to a question of a Go agent. root is the root of the workspace, or "".
+	Decide(ctx context.Context, t segno.Thread, tl *timeline.Timeline, root string, d segno.Decision) error
 }
 
 // Preview describes a planned move.

@@ -46,8 +46,7 @@ func (f *fork) describe(ctx context.Context, p *Preview) (err error) {
 		return err
 	}
 	p.Dir = f.dir
-	p.Summary = []string{fmt.Sprintf("fork %s of %s into %s (%s)", printable.Label(f.from), segno.QuotePath(f.root), segno.QuotePath(f.dir),
-		printable.Plural(f.from.Workspace.Files, "file"))}
+	p.Summary = []string{ForkText(f.from, f.root, f.dir)}
 	return nil
 }
 
@@ -60,21 +59,8 @@ func (f *fork) directory() (string, error) {
 		_, err := os.Lstat(dir)
 		return !errors.Is(err, fs.ErrNotExist)
 	}
-	if dir := f.request.Dir; dir != "" {
-		switch {
-		case !filepath.IsAbs(dir):
-			return "", segno.Errorf(segno.KindInvalid, verbFork, segno.QuotePath(dir), "the directory is not absolute")
-		case isInside(f.root, dir):
-			return "", segno.Errorf(segno.KindRefused, verbFork, segno.QuotePath(dir), "it is inside the workspace").WithHint("choose a directory beside it")
-		}
-		_, err := os.Lstat(filepath.Clean(dir))
-		if err == nil {
-			return "", segno.Errorf(segno.KindConflict, verbFork, segno.QuotePath(dir), "already exists").WithHint("choose a new directory")
-		}
-		if cause := (*fs.PathError)(nil); !errors.Is(err, fs.ErrNotExist) && errors.As(err, &cause) { // such as a name that is too long
-			return "", segno.NewError(segno.KindInvalid, verbFork, segno.QuotePath(dir), cause.Err).WithHint("choose another directory")
-		}
-		return filepath.Clean(dir), nil
+	if f.request.Dir != "" {
+		return ForkDir(f.root, f.request.Dir)
 	}
 	base := f.root + "-" + printable.Label(f.from)
 	dir := base
@@ -87,10 +73,33 @@ func (f *fork) directory() (string, error) {
 	return dir, nil
 }
 
-// isInside reports whether a directory is root or below it.
-func isInside(root, dir string) bool {
+// ForkDir returns the directory that a fork of the workspace at root makes. It returns an error if the fork cannot make
+// dir.
+func ForkDir(root, dir string) (string, error) {
 	rel, err := filepath.Rel(root, dir)
-	return err == nil && filepath.IsLocal(rel)
+	switch {
+	case !filepath.IsAbs(dir):
+		return "", segno.Errorf(segno.KindInvalid, verbFork, segno.QuotePath(dir), "the directory is not absolute")
+	case err == nil && filepath.IsLocal(rel):
+		return "", segno.Errorf(segno.KindRefused, verbFork, segno.QuotePath(dir), "it is inside the workspace").WithHint("choose a directory beside it")
+	}
+	_, err = os.Lstat(filepath.Clean(dir))
+	if err == nil {
+		return "", segno.Errorf(segno.KindConflict, verbFork, segno.QuotePath(dir), "already exists").WithHint("choose a new directory")
+	}
+	if cause := (*fs.PathError)(nil); !errors.Is(err, fs.ErrNotExist) && errors.As(err, &cause) { // such as a name that is too long
+		return "", segno.NewError(segno.KindInvalid, verbFork, segno.QuotePath(dir), cause.Err).WithHint("choose another directory")
+	}
+	return filepath.Clean(dir), nil
+}
+
+// ForkText describes a fork. A checkpoint of a session that was only kept has no files, and the fork gets the present ones.
+func ForkText(from *segno.Checkpoint, root, dir string) string {
+	files := "the present files"
+	if from.Workspace != nil {
+		files = printable.Plural(from.Workspace.Files, "file")
+	}
+	return fmt.Sprintf("fork %s of %s into %s (%s)", printable.Label(from), segno.QuotePath(root), segno.QuotePath(dir), files)
 }
 
 func (f *fork) apply(ctx context.Context, id segno.OperationID, _ bool, o *Outcome) error {
@@ -111,8 +120,8 @@ func (f *fork) apply(ctx context.Context, id segno.OperationID, _ bool, o *Outco
 	}
 	o.Operation, o.Chat, o.Dir = id, made.Chat, made.Dir
 	o.Fork = &ForkedThread{Thread: made.Thread, Dir: made.Report.Root}
-	if o.Run = append(o.Run, made.Run...); len(o.Run) == 0 && f.isChat() && f.from.Session == nil {
-		o.Run = f.chatCommand(made.Thread)
+	if o.Run = append(o.Run, made.Run...); len(o.Run) == 0 && f.from.Session == nil {
+		o.Run = append(o.Run, f.OwnAgent.Command(segno.Thread{ID: made.Thread, Agent: f.thread.Agent})...)
 	}
 	o.Files = made.Report.Files
 	if o.Conflicts, err = UnwrittenPaths(ctx, nil, made.Report.Unsaved, nil); err != nil {

@@ -1,6 +1,7 @@
 package moves
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -23,14 +24,14 @@ func (m *pin) describe(ctx context.Context, p *Preview) (err error) {
 		return err
 	}
 	p.Landing, p.Tip = m.head.Head, m.head.Tip
-	if m.before, err = m.namesOf(ctx, m.request.Name); err != nil {
-		return err
-	}
 	m.names = []string{m.request.Name}
 	if m.request.Verb == verbPin {
-		if m.request.Name == "" {
-			m.names[0] = "pinned"
-		}
+		m.names[0] = cmp.Or(m.request.Name, DefaultPin)
+	}
+	if m.before, err = m.namesNow(ctx); err != nil {
+		return err
+	}
+	if m.request.Verb == verbPin {
 		p.Summary = []string{"pin " + printable.Label(m.at) + " as " + printable.Inline(m.names[0])}
 		return nil
 	}
@@ -44,26 +45,20 @@ func (m *pin) describe(ctx context.Context, p *Preview) (err error) {
 	return nil
 }
 
-// namesOf returns the names of the checkpoint. It returns an error if another checkpoint of the thread
-// has the name that a pin adds.
-func (m *pin) namesOf(ctx context.Context, name string) (names []string, err error) {
-	for c, err := range m.Store.Checkpoints(ctx, segno.CheckpointQuery{Pinned: true}) {
-		if err != nil {
-			return nil, err
-		}
-		switch has := segno.PinNames(c.Label); {
-		case c.ID == m.at.ID:
-			names = has
-		case m.request.Verb == verbPin && c.Thread == m.head.Thread && slices.Contains(has, name):
-			return nil, segno.Errorf(segno.KindConflict, verbPin, name, "another checkpoint of the thread has this name").
-				WithHint("unpin " + string(c.ID) + " first")
-		}
+// DefaultPin is the name of a pin for which the user gives none.
+const DefaultPin = "pinned"
+
+// namesNow returns the names of the checkpoint in the store. It returns an error if another checkpoint has the name that a
+// pin adds.
+func (m *pin) namesNow(ctx context.Context) ([]string, error) {
+	if m.request.Verb == verbPin {
+		return m.timeline.PinNames(ctx, m.at, m.names...)
 	}
-	return names, nil
+	return m.timeline.PinNames(ctx, m.at)
 }
 
 func (m *pin) apply(ctx context.Context, _ segno.OperationID, _ bool, o *Outcome) error {
-	now, err := m.namesOf(ctx, m.request.Name)
+	now, err := m.namesNow(ctx)
 	if err != nil {
 		return err
 	}
@@ -72,9 +67,9 @@ func (m *pin) apply(ctx context.Context, _ segno.OperationID, _ bool, o *Outcome
 	}
 	if m.request.Verb == verbPin {
 		o.Undo = &Request{Verb: verbUnpin, Thread: m.head.Thread, To: m.at.ID, Name: m.names[0]}
-		return m.change(ctx, m.names, nil)
+		return m.timeline.Pin(ctx, m.at.ID, printable.Label(m.at), m.names[0])
 	}
-	if err := m.change(ctx, nil, m.names); err != nil {
+	if err := m.timeline.Unpin(ctx, m.at.ID, printable.Label(m.at), m.names...); err != nil {
 		return err
 	}
 	if len(m.names) == 1 {
@@ -88,28 +83,4 @@ func (m *pin) apply(ctx context.Context, _ segno.OperationID, _ bool, o *Outcome
 		}
 	}
 	return nil
-}
-
-// change changes the names of the checkpoint. If there is no workspace, the log has no operation
-// for the change.
-func (m *pin) change(ctx context.Context, add, remove []string) error {
-	switch {
-	case m.root != "" && len(add) > 0:
-		return m.timeline.Pin(ctx, m.at.ID, printable.Label(m.at), add[0])
-	case m.root != "":
-		return m.timeline.Unpin(ctx, m.at.ID, printable.Label(m.at), remove...)
-	}
-	label := ""
-	for _, name := range append(slices.Clone(m.before), add...) {
-		if !slices.Contains(remove, name) {
-			label = segno.WithPinName(label, name)
-		}
-	}
-	head, err := m.Store.Head(ctx, m.at.Thread)
-	if err != nil {
-		return err
-	}
-	_, err = m.Store.Commit(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch,
-		Pin: &segno.Pin{Checkpoint: m.at.ID, Name: label}})
-	return err
 }

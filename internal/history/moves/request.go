@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/history/idprefix"
+	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -124,7 +124,7 @@ func (r *Request) checkValues() error {
 		return r.invalid("the title is longer than %d bytes, or not one line", maxTitle)
 	case len(r.Name) > maxName || strings.ContainsFunc(r.Name, unicode.IsControl):
 		return r.invalid("the name is longer than %d bytes, or not one line", maxName)
-	case r.Verb == verbPin && r.Name != "" && !IsPinName(r.Name):
+	case r.Verb == verbPin && r.Name != "" && !history.IsPinName(r.Name):
 		return r.invalid("invalid pin name: names such as t1, latest, @x and x- are reserved")
 	case r.Verb == verbDecide && (r.Interrupt == "" || r.Decision == ""):
 		return r.invalid("no interrupt or no decision")
@@ -156,11 +156,4 @@ func (r *Request) paths() []string {
 
 func (r *Request) invalid(format string, args ...any) *segno.Error {
 	return segno.Errorf(segno.KindInvalid, "preview", "", format, args...)
-}
-
-// IsPinName reports whether a name is allowed for a pin. Other names have a meaning on the command
-// line.
-func IsPinName(name string) bool {
-	return name != "" && name == strings.TrimSpace(name) && !idprefix.IsTurnName(name) && name != "latest" &&
-		!strings.HasPrefix(name, "@") && !strings.HasSuffix(name, "-")
 }

@@ -2,9 +2,11 @@ package moves
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/internal/printable"
 	"github.com/dalsegno/segno/timeline"
 )
@@ -64,6 +66,42 @@ func (t *Text) Plan(root string, plan *timeline.Plan, res Result) {
 	if plan.Session != nil && plan.Session.Leaf != "" {
 		t.linef("%s", t.paint(Dim, "  the conversation moves too"))
 	}
+}
+
+// Moved writes the result of a move: the present checkpoint, and the paths that need the user's attention.
+func (t *Text) Moved(m *timeline.MoveResult, res Result) {
+	plan := m.Plan
+	t.linef("%s%s: now at %s, %s", strings.TrimSpace(string(plan.Verb)+" "+Turns(plan)), Whose(plan), printable.Label(m.Head), WrittenCounts(plan))
+	t.Summary(Merged(res.Changes))
+	t.Changes(writtenDatabases(res))
+	if Paths(plan) == "" {
+		for i := range res.Conflicts {
+			res.Conflicts[i].Diff = "" // 'segno diff --conflicts' shows it
+		}
+	}
+	t.Unwritten(res, 0)
+}
+
+func writtenDatabases(res Result) (written []history.Change) {
+	for _, c := range res.Changes {
+		isConflict := func(u UnwrittenPath) bool { return u.Path == DatabaseLabel(c.Path) }
+		if c.Type == string(segno.EntityDatabase) && !slices.ContainsFunc(res.Conflicts, isConflict) {
+			written = append(written, c)
+		}
+	}
+	return written
+}
+
+// WrittenCounts sums up the files that a move wrote.
+func WrittenCounts(p *timeline.Plan) string {
+	n := timeline.CountChanges(p.Steps)
+	switch {
+	case n.IsZero() && !timeline.OnlyDatabases(p.Steps):
+		return "directories only"
+	case n.IsZero():
+		return "no files written"
+	}
+	return "files " + printable.Counts(n)
 }
 
 // Whose names the thread that a plan moves, and the prompt of its first turn. It returns "" unless several threads work

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/chat"
 	"github.com/dalsegno/segno/internal/printable"
 	"github.com/dalsegno/segno/timeline"
 )
@@ -79,16 +78,4 @@ func (m *deletion) apply(ctx context.Context, _ segno.OperationID, _ bool, _ *Ou
 		return m.Local.DeleteThread(ctx, m.head.Thread)
 	}
 	return timeline.DeleteWhole(ctx, m.Store, m.head.Thread)
-}
-
-// isChat reports whether the thread is of segno's own agent.
-func (t *target) isChat() bool { return t.thread.Agent == chat.Name }
-
-// chatCommand returns the command that continues a thread of segno's own agent.
-func (t *target) chatCommand(thread segno.ThreadID, args ...string) []string {
-	run := []string{"segno"}
-	if t.Local != nil {
-		run = append(run, "--store", t.Local.Place().Store)
-	}
-	return append(append(run, "chat", "--session", string(thread)), args...)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history/turns"
 )
 
 // Builder collects the words and calls of a thread, for [Builder.Text]. The zero Builder is ready to use.
@@ -60,14 +61,14 @@ func (b *Builder) Add(n segno.Node) {
 }
 
 // addEntry adds one entry. Hooks and the proxy record the same kinds of entries with
-// different bodies; intent.go reads both.
+// different bodies; package turns reads both.
 func (b *Builder) addEntry(e segno.Entry) {
 	switch e.Kind {
 	case segno.EntryMessage:
 		if e.Name == "user" {
-			b.addUserMessage(e.Turn, TextOf(e.Body))
+			b.addUserMessage(e.Turn, turns.TextOf(e.Body))
 		} else if e.Name == "agent" {
-			b.addReply(e.Turn, TextOf(e.Body))
+			b.addReply(e.Turn, turns.TextOf(e.Body))
 		}
 	case segno.EntryIntent:
 		b.addIntent(e)
@@ -81,10 +82,10 @@ func (b *Builder) addEntry(e segno.Entry) {
 		if e.Name == "plan" {
 			b.setPlan(e.Body)
 		} else if e.Name == "content" { // of the agent, and not text
-			b.addReply(e.Turn, TextOf(get(members(e.Body), "content")))
+			b.addReply(e.Turn, turns.FieldsOf(e.Body).Text("content"))
 		} else if e.Name == "shown" {
 			b.addAttachments(e)
-		} else if e.Name == "end" && TextOf(get(members(e.Body), "stop")) == "cancelled" {
+		} else if e.Name == "end" && turns.FieldsOf(e.Body).Text("stop") == "cancelled" {
 			b.cancelTurn(b.turn(e.Turn))
 		}
 	}
@@ -111,20 +112,20 @@ func (b *Builder) addPrompt(t *turn, words string) {
 // them, as parts of its JSON.
 func (b *Builder) addAttachments(e segno.Entry) {
 	const most = 1 << 20
-	note := members(e.Body)
-	if TextOf(get(note, "of")) != "prompt" || len(b.shown) > most {
+	note := turns.FieldsOf(e.Body)
+	if note.Text("of") != "prompt" || len(b.shown) > most {
 		return
 	}
-	b.shown += TextOf(get(note, "text"))
+	b.shown += note.Text("text")
 	var blocks []json.RawMessage
 	if !strings.HasSuffix(strings.TrimSpace(b.shown), "]") || json.Unmarshal([]byte(b.shown), &blocks) != nil {
 		return
 	}
 	b.shown = ""
 	for _, block := range blocks {
-		resource := members(get(members(block), "resource"))
-		if text := TextOf(get(resource, "text")); text != "" {
-			b.addPrompt(b.turn(e.Turn), TextOf(get(resource, "uri"))+":\n"+text)
+		resource := turns.FieldsOf(turns.FieldsOf(block).Get("resource"))
+		if text := resource.Text("text"); text != "" {
+			b.addPrompt(b.turn(e.Turn), resource.Text("uri")+":\n"+text)
 		}
 	}
 }
@@ -256,8 +257,7 @@ func (b *Builder) addIntent(e segno.Entry) {
 	now := b.describe(e.Name, e.Body)
 	t := b.turn(e.Turn)
 	if now.isReadOnly {
-		_, _, input, _ := readIntent(e.Body)
-		b.setPlan(input)
+		b.setPlan(turns.ReadIntent(e.Body).Input)
 	}
 	if before := b.calls[e.ID]; e.ID != "" && before != nil {
 		switch {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno/internal/agenttool"
+	"github.com/dalsegno/segno/internal/history/turns"
 )
 
 // call is one call of a tool. Its texts are plain.
@@ -94,12 +95,13 @@ const (
 // describe converts an intent to a call. A hook's intent is the tool's input. The proxy's intent has a
 // title, a kind and perhaps the input.
 func (b *Builder) describe(tool string, body json.RawMessage) *call {
-	title, announced, input, path := readIntent(body)
-	kind := kindOf(tool, announced)
+	in := turns.ReadIntent(body)
+	input, path := in.Input, append(in.Files, "")[0]
+	kind := kindOf(tool, in.Kind)
 	c := &call{times: 1, inputSize: max(0, len(input)-len(`{}`)), verb: verbOf(kind)}
 	c.isThought = kind == kindThink || kind == "switch_mode"
 	c.isReadOnly = c.isThought || kind == "read" || kind == kindSearch
-	if tool != announced || c.verb == verbOf(kindOther) && tool != kindOther {
+	if tool != in.Kind || c.verb == verbOf(kindOther) && tool != kindOther {
 		c.tool = toolName(tool)
 	}
 	if c.isReadOnly {
@@ -110,7 +112,7 @@ func (b *Builder) describe(tool string, body json.RawMessage) *call {
 		subject = plain(path, maxDetail)
 	}
 	if subject == "" {
-		subject = plain(strings.Trim(title, "`"), maxDetail)
+		subject = plain(strings.Trim(in.Title, "`"), maxDetail)
 	}
 	if subject == "" {
 		subject = plain(path, maxDetail)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history/turns"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -25,10 +26,10 @@ func (b *Builder) addQuestion(e segno.Entry) {
 	if !ok {
 		return
 	}
-	ms := members(e.Body)
-	c := members(get(ms, "toolCall"))
-	q := question{turn: b.turn(e.Turn), request: encode(map[string]any{"options": get(ms, "options")}),
-		call: encode(map[string]any{"title": TextOf(get(c, "title")), "kind": TextOf(get(c, "kind")), "input": get(c, "rawInput")})}
+	f := turns.FieldsOf(e.Body)
+	c := turns.FieldsOf(f.Get("toolCall"))
+	q := question{turn: b.turn(e.Turn), request: encode(map[string]any{"options": f.Get("options")}),
+		call: encode(map[string]any{"title": c.Text("title"), "kind": c.Text("kind"), "input": c.Get("rawInput")})}
 	if b.questions == nil || len(b.questions) >= maxQuestions {
 		b.questions = map[string]question{}
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history/turns"
 )
 
 // The types of the Agent Trajectory Interchange Format, version 1.7: RFC 0001 of Harbor
@@ -216,15 +217,15 @@ func stepsOf(t *Turn) []atifStep {
 	steps := []atifStep{{Source: "user", Time: stamp(t.Start), Message: withImages(t.Prompt, t.Images)}}
 	message := -1
 	for _, it := range t.Items {
-		if n := len(steps) - 1; it.Author == Agent && it.Message != 0 && it.Message == message {
+		if n := len(steps) - 1; it.Author == turns.Agent && it.Message != 0 && it.Message == message {
 			steps[n].add(&it, t)
 			continue
 		}
 		message = it.Message
 		step := atifStep{Source: "agent", Time: stamp(it.Time), Model: t.Model}
-		if it.Author == User {
+		if it.Author == turns.User {
 			step.Source, step.Model = "user", ""
-		} else if it.Author == Segno {
+		} else if it.Author == turns.Segno {
 			step.Source, step.Model = "system", ""
 		}
 		step.add(&it, t)
@@ -234,7 +235,7 @@ func stepsOf(t *Turn) []atifStep {
 }
 
 // add adds an item of the same message.
-func (s *atifStep) add(it *Item, t *Turn) {
+func (s *atifStep) add(it *turns.Item, t *Turn) {
 	if it.Call == nil {
 		if s.Message != "" {
 			s.Message += "\n"
@@ -251,7 +252,7 @@ func (s *atifStep) add(it *Item, t *Turn) {
 	}
 }
 
-func (s *atifStep) addCall(c *Call) {
+func (s *atifStep) addCall(c *turns.Call) {
 	s.Calls = append(s.Calls, atifCall{ID: c.ID, Name: c.Tool, Input: object(c.Input)})
 	if !c.Done {
 		return
@@ -263,7 +264,7 @@ func (s *atifStep) addCall(c *Call) {
 }
 
 // withImages mentions images after a text, because the format cannot contain images.
-func withImages(s string, images []Image) string {
+func withImages(s string, images []turns.Image) string {
 	for _, i := range images {
 		if s != "" {
 			s += "\n"

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history/turns"
 	"github.com/dalsegno/segno/transcript"
 )
 
@@ -144,14 +145,14 @@ func (t *Turn) useMessages(messages []transcript.Message) {
 		switch {
 		case it.Call != nil:
 			t.addDetails(it)
-		case it.Author == Segno || it.Author == Agent && !t.has(it.Text):
+		case it.Author == turns.Segno || it.Author == turns.Agent && !t.has(it.Text):
 			t.insert(it)
 		}
 	}
 }
 
 // insert adds an item at the position that its time determines.
-func (t *Turn) insert(it Item) {
+func (t *Turn) insert(it turns.Item) {
 	at := len(t.Items)
 	for i := range t.Items {
 		if !it.Time.IsZero() && t.Items[i].Time.After(it.Time) {
@@ -164,7 +165,7 @@ func (t *Turn) insert(it Item) {
 
 // has reports whether the agent's texts contain text.
 func (t *Turn) has(text string) bool {
-	return slices.ContainsFunc(t.Items, func(it Item) bool {
+	return slices.ContainsFunc(t.Items, func(it turns.Item) bool {
 		return it.Call == nil && strings.TrimSpace(it.Text) == strings.TrimSpace(text)
 	}) || strings.TrimSpace(strings.Join(t.agentTexts(), "\n")) == strings.TrimSpace(text)
 }
@@ -175,7 +176,7 @@ func (t *Turn) agentTexts() (out []string) {
 		switch {
 		case it.Call != nil:
 			out = nil
-		case it.Author == Agent && it.Text != "":
+		case it.Author == turns.Agent && it.Text != "":
 			out = append(out, it.Text)
 		}
 	}
@@ -184,14 +185,14 @@ func (t *Turn) agentTexts() (out []string) {
 
 // addDetails adds the details in a recorded call to the same call of the transcript. If the transcript lacks the call,
 // it adds the whole call.
-func (t *Turn) addDetails(recorded Item) {
-	have := t.call(recorded.Call.ID)
+func (t *Turn) addDetails(recorded turns.Item) {
+	have := t.Call(recorded.Call.ID)
 	if have == nil {
 		t.insert(recorded)
 		return
 	}
 	from := recorded.Call
-	have.Exit, have.Took, have.Agent, have.Failed = from.Exit, from.Took, from.Agent, have.Failed || from.Failed
+	have.Outcome, have.Agent, have.Failed = from.Outcome, from.Agent, have.Failed || from.Failed
 	if !from.Start.IsZero() {
 		have.Start = from.Start
 	}
@@ -201,9 +202,9 @@ func (t *Turn) addDetails(recorded Item) {
 }
 
 func (t *Turn) addTranscript(m *transcript.Message, number int) {
-	author := User
+	author := turns.User
 	if m.Role == transcript.Assistant {
-		author = Agent
+		author = turns.Agent
 	}
 	if m.Model != "" {
 		t.Model = m.Model
@@ -211,16 +212,16 @@ func (t *Turn) addTranscript(m *transcript.Message, number int) {
 	for _, p := range m.Parts {
 		switch {
 		case p.Text != "":
-			t.Items = append(t.Items, Item{Author: author, Time: m.Time, Text: p.Text, Message: number})
+			t.Items = append(t.Items, turns.Item{Author: author, Time: m.Time, Text: p.Text, Message: number})
 		case p.Image != nil:
-			t.Items = append(t.Items, Item{Author: author, Time: m.Time, Images: imagesIn([]transcript.Part{p}), Message: number})
+			t.Items = append(t.Items, turns.Item{Author: author, Time: m.Time, Images: imagesIn([]transcript.Part{p}), Message: number})
 		case p.Interruption:
-			t.Items = append(t.Items, Item{Author: Segno, Time: m.Time, Text: "The user interrupted the turn."})
+			t.Items = append(t.Items, turns.Item{Author: turns.Segno, Time: m.Time, Text: "The user interrupted the turn."})
 		case p.Call != nil:
-			c := &Call{ID: p.Call.ID, Tool: p.Call.Name, Input: p.Call.Input, Start: m.Time}
-			t.Items = append(t.Items, Item{Author: Agent, Time: m.Time, Call: c, Message: number})
+			c := &turns.Call{ID: p.Call.ID, Tool: p.Call.Name, Input: p.Call.Input, Start: m.Time}
+			t.Items = append(t.Items, turns.Item{Author: turns.Agent, Time: m.Time, Call: c, Message: number})
 		case p.Result != nil:
-			if c := t.call(p.Result.Call); c != nil {
+			if c := t.Call(p.Result.Call); c != nil {
 				c.Done, c.End, c.Failed = true, m.Time, p.Result.IsError
 				c.Result, c.Images = textOf(p.Result.Parts), imagesIn(p.Result.Parts)
 			}
@@ -228,7 +229,7 @@ func (t *Turn) addTranscript(m *transcript.Message, number int) {
 	}
 }
 
-func imagesIn(parts []transcript.Part) (out []Image) {
+func imagesIn(parts []transcript.Part) (out []turns.Image) {
 	for _, p := range parts {
 		if p.Image == nil {
 			continue
@@ -237,7 +238,7 @@ func imagesIn(parts []transcript.Part) (out []Image) {
 		if err != nil {
 			data = nil
 		}
-		out = append(out, Image{Type: p.Image.Type, Data: data, URL: p.Image.URL})
+		out = append(out, turns.Image{Type: p.Image.Type, Data: data, URL: p.Image.URL})
 	}
 	return out
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/internal/history/turns"
 	"github.com/dalsegno/segno/internal/web/export"
 )
 
@@ -377,12 +378,12 @@ var (
 func TestHostileContentIsInert(t *testing.T) {
 	hostile := hostileText()
 	s := made(1, func(int) *export.Turn {
-		return &export.Turn{Prompt: hostile, Model: hostile, Images: []export.Image{{Type: hostile, URL: "https://example.org/x.png", Data: []byte("<svg onload=alert(1)>")}},
-			Items: []export.Item{{Author: export.Agent, Text: hostile}, {Author: export.User, Text: hostile}, {Author: export.Segno, Text: hostile},
-				{Author: export.Agent, Call: &export.Call{ID: hostile, Tool: hostile, Input: encoded(t, map[string]string{hostile: hostile}), Result: hostile, Done: true}},
-				{Author: export.Agent, Call: &export.Call{ID: "x", Tool: "t", Input: json.RawMessage("{\"a\xff"), Result: hostile}}},
+		return &export.Turn{Turn: turns.Turn{Prompt: hostile, Model: hostile, Images: []turns.Image{{Type: hostile, URL: "https://example.org/x.png", Data: []byte("<svg onload=alert(1)>")}},
+			Items: []turns.Item{{Author: turns.Agent, Text: hostile}, {Author: turns.User, Text: hostile}, {Author: turns.Segno, Text: hostile},
+				{Author: turns.Agent, Call: &turns.Call{ID: hostile, Tool: hostile, Title: hostile, Input: encoded(t, map[string]string{hostile: hostile}), Result: hostile, Done: true}},
+				{Author: turns.Agent, Call: &turns.Call{ID: "x", Tool: "t", Input: json.RawMessage("{\"a\xff"), Result: hostile}}}},
 			Files:     []export.File{{Path: hostile, Sign: "+", Diff: []export.Line{{Op: '+', Text: hostile}}, Why: hostile, Ranges: []export.Range{{From: 1, To: 2}}}},
-			Subagents: []export.Subagent{{ID: hostile, Calls: []*export.Call{{Tool: hostile, Input: json.RawMessage(`null`)}}}}, Missing: []string{hostile}}
+			Subagents: []export.Subagent{{ID: hostile, Calls: []*turns.Call{{Tool: hostile, Input: json.RawMessage(`null`)}}}}, Missing: []string{hostile}}
 	})
 	s.Header.Title, s.Header.Agent = hostile, hostile
 	for _, format := range append(export.Formats(), "html") {

@@ -9,6 +9,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history/turns"
 	"github.com/dalsegno/segno/workspace"
 )
 
@@ -101,7 +102,7 @@ func (r *Reader) compare(ctx context.Context, turn *Turn, f *File, c segno.Chang
 // addDiff compares two contents.
 func (f *File) addDiff(before, after []byte, room *int) {
 	if kind := imageType(after); kind != "" && len(after) <= maxImage {
-		f.Image = &Image{Type: kind, Data: after}
+		f.Image = &turns.Image{Type: kind, Data: after}
 	}
 	switch {
 	case isBinary(before) || isBinary(after):

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/dalsegno/segno/internal/history/turns"
 	"github.com/dalsegno/segno/secret"
 )
 
@@ -91,7 +92,7 @@ func (f *Filter) hasFinding(t *Turn) bool {
 	return false
 }
 
-func (f *Filter) scanImage(name string, i *Image) []secret.Finding {
+func (f *Filter) scanImage(name string, i *turns.Image) []secret.Finding {
 	x := f.Scanner.Start(name + "/image")
 	_, _ = x.Write(i.Data)
 	return x.Close()
@@ -132,14 +133,14 @@ func (t *Turn) edit(visit func(where, text string) string) {
 	for i := range t.Items {
 		it := &t.Items[i]
 		if it.Call != nil {
-			it.Call.edit(at("call"), visit)
+			editCall(it.Call, at("call"), visit)
 			continue
 		}
 		edit(string(it.Author), &it.Text)
 	}
 	for i := range t.Subagents {
 		for _, c := range t.Subagents[i].Calls {
-			c.edit(at("subagent"), visit)
+			editCall(c, at("subagent"), visit)
 		}
 	}
 	for i := range t.Missing {
@@ -153,9 +154,9 @@ func (t *Turn) edit(visit func(where, text string) string) {
 	}
 }
 
-func (c *Call) edit(place string, visit func(where, text string) string) {
+func editCall(c *turns.Call, place string, visit func(where, text string) string) {
 	place += " " + c.Tool
-	c.Tool = visit(place, c.Tool)
+	c.Tool, c.Title = visit(place, c.Tool), visit(place+" title", c.Title)
 	input := visit(place+" input", string(c.Input))
 	if input != string(c.Input) && !json.Valid([]byte(input)) {
 		quoted, err := json.Marshal(input)
@@ -165,7 +166,7 @@ func (c *Call) edit(place string, visit func(where, text string) string) {
 		input = string(quoted)
 	}
 	c.Input = json.RawMessage(input)
-	c.Result = visit(place+" result", c.Result)
+	c.Result, c.Body = visit(place+" result", c.Result), nil // no format writes the body
 }
 
 // edit passes a diff to visit as one text, so that visit finds a secret of several lines. It keeps the result only if
@@ -194,8 +195,8 @@ func (f *File) edit(visit func(where, text string) string, at func(place string)
 }
 
 // allImages returns the images of the prompt, the items, the subagents and the files.
-func (t *Turn) allImages() (out []*Image) {
-	add := func(list []Image) {
+func (t *Turn) allImages() (out []*turns.Image) {
+	add := func(list []turns.Image) {
 		for i := range list {
 			out = append(out, &list[i])
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/dalsegno/segno/internal/history/turns"
 	"github.com/dalsegno/segno/internal/web/export"
 	"github.com/dalsegno/segno/secret"
 )
@@ -60,8 +61,8 @@ func TestLongLinesAndTextsAreShortened(t *testing.T) {
 	}
 	long := strings.Repeat("a[`*_<(", size/7)
 	s := made(1, func(int) *export.Turn {
-		return &export.Turn{Prompt: long, Items: []export.Item{{Author: export.Agent, Text: long},
-			{Author: export.Agent, Call: &export.Call{Tool: "t", Input: encoded(t, long), Result: long, Done: true}}}}
+		return &export.Turn{Turn: turns.Turn{Prompt: long, Items: []turns.Item{{Author: turns.Agent, Text: long},
+			{Author: turns.Agent, Call: &turns.Call{Tool: "t", Input: encoded(t, long), Result: long, Done: true}}}}}
 	})
 	for _, format := range []string{"html", "markdown", "otlp"} {
 		start := time.Now()
@@ -82,8 +83,8 @@ type turnCounter struct {
 }
 
 func (c *turnCounter) turn(int) *export.Turn {
-	turn := &export.Turn{Prompt: "go on", Items: []export.Item{{Author: export.Agent, Text: "Done, **and** `more`."}},
-		Subagents: []export.Subagent{{ID: "a", Calls: []*export.Call{{Tool: "Bash", Result: "x", Done: true}}}}}
+	turn := &export.Turn{Turn: turns.Turn{Prompt: "go on", Items: []turns.Item{{Author: turns.Agent, Text: "Done, **and** `more`."}}},
+		Subagents: []export.Subagent{{ID: "a", Calls: []*turns.Call{{Tool: "Bash", Result: "x", Done: true}}}}}
 	c.live.Add(1)
 	runtime.SetFinalizer(turn, func(*export.Turn) { c.live.Add(-1) })
 	if c.made++; c.made%500 == 0 {

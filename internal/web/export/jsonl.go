@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history/turns"
 )
 
 // jsonHeader is the first line of a thread in JSON lines. docs/export.md describes the fields. A
@@ -70,11 +71,11 @@ type jsonMarks struct {
 }
 
 type jsonItem struct {
-	Author Author    `json:"author"`
-	Time   string    `json:"time,omitempty"`
-	Text   string    `json:"text,omitempty"`
-	Images int       `json:"images,omitempty"`
-	Call   *jsonCall `json:"call,omitempty"`
+	Author turns.Author `json:"author"`
+	Time   string       `json:"time,omitempty"`
+	Text   string       `json:"text,omitempty"`
+	Images int          `json:"images,omitempty"`
+	Call   *jsonCall    `json:"call,omitempty"`
 }
 
 type jsonCall struct {
@@ -169,11 +170,11 @@ func jsonOf(t *Turn) jsonTurn {
 	return out
 }
 
-func jsonCallOf(c *Call) jsonCall {
+func jsonCallOf(c *turns.Call) jsonCall {
 	input := c.Input
 	if !json.Valid(input) {
 		input = object(input)
 	}
 	return jsonCall{ID: c.ID, Tool: c.Tool, Input: input, Result: c.Result, Images: len(c.Images), Done: c.Done, Failed: c.Failed, Exit: c.Exit,
-		DurationMS: float64(c.Took) / float64(time.Millisecond)}
+		DurationMS: float64(c.Took()) / float64(time.Millisecond)}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history/turns"
 	"github.com/dalsegno/segno/internal/printable"
 	"github.com/dalsegno/segno/internal/web/export/markdown"
 )
@@ -82,15 +83,15 @@ func (m *markdownWriter) turn(t *Turn) {
 	}
 }
 
-func (m *markdownWriter) item(it *Item) {
+func (m *markdownWriter) item(it *turns.Item) {
 	switch {
 	case it.Call != nil:
 		m.call(it.Call)
-	case it.Author == Agent:
+	case it.Author == turns.Agent:
 		if it.Text != "" {
 			m.printf("\n%s\n", markdown.Inert(shorten(it.Text, maxMarkdownText)))
 		}
-	case it.Author == User:
+	case it.Author == turns.User:
 		m.printf("\n%s\n", quoted(markdown.Inert(shorten(it.Text, maxMarkdownText))))
 	default:
 		m.printf("\n*Note: %s*\n", oneLine(it.Text, 2000))
@@ -98,15 +99,15 @@ func (m *markdownWriter) item(it *Item) {
 	m.images(it.Images)
 }
 
-func (m *markdownWriter) images(images []Image) {
+func (m *markdownWriter) images(images []turns.Image) {
 	for _, i := range images {
 		m.printf("\n*Image: %s, %d bytes*\n", oneLine(cmp.Or(i.Type, "unknown type"), 60), len(i.Data))
 	}
 }
 
-func (m *markdownWriter) call(c *Call) {
-	m.printf("\n<details><summary>%s %s%s</summary>\n\n", "<b>"+oneLine(c.Tool, 60)+"</b>", "<code>"+markdown.Escape(subjectOf(c, 100))+"</code>", outcome(c))
-	m.block("", inputText(c), maxMarkdownCall)
+func (m *markdownWriter) call(c *turns.Call) {
+	m.printf("\n<details><summary>%s %s%s</summary>\n\n", "<b>"+oneLine(c.Tool, 60)+"</b>", "<code>"+markdown.Escape(text(c.Subject(100)))+"</code>", outcome(c))
+	m.block("", c.InputText(), maxMarkdownCall)
 	if c.Result != "" {
 		m.block("", c.Result, maxMarkdownCall)
 	}

@@ -1,10 +1,10 @@
 package export
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history/turns"
 )
 
 // Header describes a thread.
@@ -37,15 +37,12 @@ type Session struct {
 // Turn is a checkpoint of a thread and the work that led to it. Most are ends of turns. The others
 // are changes outside turns, and saves of the user.
 type Turn struct {
+	turns.Turn
 	Name       string // "t3", or the first letters of the id
 	Checkpoint segno.Checkpoint
 	Inherited  bool // the turn belongs to the thread that this one was forked from
 	Undone     bool // the turn is not on the line of the head
-	Start, End time.Time
-	Model      string // "" if it is not known
-	Prompt     string
-	Images     []Image // images of the prompt
-	Items      []Item  // the texts and calls after the prompt, in order
+	End        time.Time
 	Files      []File
 	MoreFiles  int // the number of changed files that are not in Files
 	Subagents  []Subagent
@@ -55,58 +52,6 @@ type Turn struct {
 // IsTurn reports whether a user's prompt began the turn.
 func (t *Turn) IsTurn() bool {
 	return t.Checkpoint.Kind == segno.CheckpointTurn || t.Checkpoint.Kind == segno.CheckpointStep
-}
-
-// Answer returns the last words of the agent.
-func (t *Turn) Answer() string {
-	for i := len(t.Items) - 1; i >= 0; i-- {
-		if t.Items[i].Author == Agent && t.Items[i].Call == nil && t.Items[i].Text != "" {
-			return t.Items[i].Text
-		}
-	}
-	return ""
-}
-
-// Author is the author of an [Item].
-type Author string
-
-const (
-	User  Author = "user"
-	Agent Author = "agent"
-	Segno Author = "segno" // a note
-)
-
-// Item is a text with images, or a call of a tool.
-type Item struct {
-	Author  Author
-	Time    time.Time // zero if it is not known
-	Text    string
-	Images  []Image
-	Call    *Call
-	Message int // items of one message of the model have the same number; 0 if that is not known
-}
-
-// Call is a call of a tool.
-type Call struct {
-	ID     string
-	Tool   string
-	Input  json.RawMessage
-	Result string
-	Images []Image
-	Done   bool // a result was recorded
-	Failed bool
-	Exit   *int
-	Took   time.Duration // 0 if it is not known
-	Start  time.Time
-	End    time.Time
-	Agent  string // the subagent that made the call, or ""
-}
-
-// Image is an image. Data is nil if the store does not have the content.
-type Image struct {
-	Type string // media type
-	Data []byte
-	URL  string
 }
 
 // File is a changed file.
@@ -120,7 +65,7 @@ type File struct {
 	Gone   int
 	Diff   []Line  // nil if there is no diff
 	Ranges []Range // of added lines in the new content
-	Image  *Image
+	Image  *turns.Image
 	Why    string // the reason why the diff is missing or truncated
 }
 
@@ -140,5 +85,5 @@ type Range struct {
 type Subagent struct {
 	ID     string
 	Parent string // the call that started it, or ""
-	Calls  []*Call
+	Calls  []*turns.Call
 }

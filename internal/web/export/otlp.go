@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history/turns"
 )
 
 // The spans of OTLP/JSON. Each line is a TracesData, as in the output of the OpenTelemetry file
@@ -188,7 +189,7 @@ func subagentSpans(t *Turn, sub *Subagent, trace, parent string) []otlpSpan {
 	return spans
 }
 
-func toolSpan(c *Call, trace, parent, number string) otlpSpan {
+func toolSpan(c *turns.Call, trace, parent, number string) otlpSpan {
 	s := otlpSpan{Trace: trace, ID: idOf(8, "call", parent, number, c.ID), Parent: parent, Name: "execute_tool " + text(c.Tool), Kind: otlpInternal}
 	end := c.End
 	if end.IsZero() {

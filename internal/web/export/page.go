@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history/turns"
 	"github.com/dalsegno/segno/internal/printable"
 	"github.com/dalsegno/segno/internal/web/export/markdown"
 )
@@ -164,13 +165,13 @@ func factsLine(t *Turn) string {
 // plain returns text as HTML that keeps line breaks.
 func plain(s string) string { return "<pre>" + markdown.Escape(shorten(s, maxPageText)) + "</pre>" }
 
-func (p *pageWriter) item(it *Item) {
+func (p *pageWriter) item(it *turns.Item) {
 	switch {
 	case it.Call != nil:
 		p.call(it.Call)
-	case it.Author == Agent && it.Text != "":
+	case it.Author == turns.Agent && it.Text != "":
 		p.printf("<div class=\"answer\">%s</div>\n", markdown.HTML(shorten(it.Text, maxPageText)))
-	case it.Author == User && it.Text != "":
+	case it.Author == turns.User && it.Text != "":
 		p.printf("<div class=\"prompt\">%s</div>\n", plain(it.Text))
 	case it.Text != "":
 		p.printf("<p class=\"note\">%s</p>\n", markdown.Escape(shorten(it.Text, maxPageCall)))
@@ -178,16 +179,16 @@ func (p *pageWriter) item(it *Item) {
 	p.pictures(it.Images)
 }
 
-func (p *pageWriter) call(c *Call) {
+func (p *pageWriter) call(c *turns.Call) {
 	const subject = 160
 	class := "call"
 	if c.Failed {
 		class += " failed"
 	}
 	p.printf("<details class=\"%s\"><summary><b>%s</b> <code>%s</code><span class=\"dim\">%s</span></summary>\n", class,
-		markdown.Escape(shorten(c.Tool, subject)), markdown.Escape(subjectOf(c, subject)), markdown.Escape(outcome(c)))
+		markdown.Escape(shorten(c.Tool, subject)), markdown.Escape(text(c.Subject(subject))), markdown.Escape(outcome(c)))
 	if len(c.Input) > len("{}") {
-		p.printf("<pre>%s</pre>\n", markdown.Escape(shorten(inputText(c), maxPageCall)))
+		p.printf("<pre>%s</pre>\n", markdown.Escape(shorten(c.InputText(), maxPageCall)))
 	}
 	if c.Result != "" {
 		p.printf("<pre class=\"result\">%s</pre>\n", markdown.Escape(shorten(c.Result, maxPageCall)))
@@ -197,13 +198,13 @@ func (p *pageWriter) call(c *Call) {
 }
 
 // pictures writes images with their bytes in the page, because the page loads nothing from a URL.
-func (p *pageWriter) pictures(images []Image) {
+func (p *pageWriter) pictures(images []turns.Image) {
 	for i := range images {
 		p.picture(&images[i], "image")
 	}
 }
 
-func (p *pageWriter) picture(i *Image, name string) {
+func (p *pageWriter) picture(i *turns.Image, name string) {
 	kind := imageType(i.Data)
 	if kind == "" || len(i.Data) > maxImage || p.images+len(i.Data) > maxPageImages {
 		p.printf("<p class=\"note\">image: %s, %d bytes, not shown</p>\n", markdown.Escape(cmp.Or(i.Type, "unknown type")), len(i.Data))

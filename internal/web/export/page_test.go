@@ -9,6 +9,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/dalsegno/segno/internal/history/turns"
 	"github.com/dalsegno/segno/internal/testing/chromiumrig"
 	"github.com/dalsegno/segno/internal/web/export"
 )
@@ -26,9 +27,9 @@ func TestAPageOpensFromTheDisk(t *testing.T) {
 	data, err := base64.StdEncoding.DecodeString(pixel)
 	must(t, err)
 	s := made(2, func(int) *export.Turn {
-		return &export.Turn{Prompt: hostile, Images: []export.Image{{Type: "image/png", Data: data}},
-			Items: []export.Item{{Author: export.Agent, Text: "# A title\n\n**bold** and `code`\n\n" + hostile},
-				{Author: export.Agent, Call: &export.Call{Tool: hostile, Input: encoded(t, map[string]string{"command": hostile}), Result: hostile, Done: true}}},
+		return &export.Turn{Turn: turns.Turn{Prompt: hostile, Images: []turns.Image{{Type: "image/png", Data: data}},
+			Items: []turns.Item{{Author: turns.Agent, Text: "# A title\n\n**bold** and `code`\n\n" + hostile},
+				{Author: turns.Agent, Call: &turns.Call{Tool: hostile, Input: encoded(t, map[string]string{"command": hostile}), Result: hostile, Done: true}}}},
 			Files: []export.File{{Path: "main.go", Sign: "~", Added: 1, Gone: 1, Diff: []export.Line{{Op: '@', Text: "@ -1 +1 @@"}, {Op: '-', Text: hostile}, {Op: '+', Text: hostile}}}}}
 	})
 	file := filepath.Join(t.TempDir(), "page.html")

@@ -7,7 +7,9 @@ import (
 	"strconv"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history/turns"
 	"github.com/dalsegno/segno/internal/printable"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // Reader reads threads for an export.
@@ -268,18 +270,20 @@ func (t *Thread) turn(ctx context.Context, u *unit, talks *conversations) (*Turn
 	}
 	if c := line.Commits[len(line.Commits)-1].Checkpoint; c != nil {
 		turn.Checkpoint = *c
-		turn.Prompt, turn.End = c.Prompt, c.Time
+		turn.End = c.Time
 	}
-	if turn.Checkpoint.Step > 0 && turn.Checkpoint.Session == nil {
-		turn.readSteps(line.Commits)
-	} else {
-		turn.readEntries(line.Commits)
+	turn.Turn = *turns.Read(line.Commits, &turn.Checkpoint)
+	turn.Items = slices.DeleteFunc(turn.Items, func(it turns.Item) bool { return it.Name == timeline.NoteTaskBegin })
+	for _, damaged := range turn.Damage {
+		turn.miss("a message of commit "+damaged.Name, damaged.Err)
+	}
+	if !turns.IsOfGoAgent(&turn.Checkpoint) {
 		if err := talks.complete(ctx, turn); err != nil {
 			return nil, err
 		}
 	}
 	if turn.IsTurn() && !turn.hasWork() {
-		turn.Items = append(turn.Items, Item{Author: Segno, Text: "No answer of the agent is recorded."})
+		turn.Items = append(turn.Items, turns.Item{Author: turns.Segno, Text: "No answer of the agent is recorded."})
 	}
 	turn.separateSubagents()
 	return turn, t.r.addFiles(ctx, turn, u)
@@ -287,7 +291,7 @@ func (t *Thread) turn(ctx context.Context, u *unit, talks *conversations) (*Turn
 
 // hasWork reports whether the agent did or said anything.
 func (t *Turn) hasWork() bool {
-	return slices.ContainsFunc(t.Items, func(it Item) bool { return it.Author == Agent })
+	return slices.ContainsFunc(t.Items, func(it turns.Item) bool { return it.Author == turns.Agent })
 }
 
 // miss records that a part could not be read.

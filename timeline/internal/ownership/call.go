@@ -8,6 +8,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/agenttool"
+	"github.com/dalsegno/segno/internal/history/turns"
 )
 
 // Call is one tool call that can change files, with the time during which it ran.
@@ -122,10 +123,13 @@ func (r *callReader) readIntent(e *segno.Entry) {
 		r.calls, r.ids = append(r.calls, Call{Tool: e.Name, From: e.Time, To: r.End, Lost: r.End.IsZero()}), append(r.ids, e.ID)
 	}
 	c := &r.calls[i]
-	input, locations := inputOf(e.Body)
-	files := tool.Files(input)
+	in := turns.ReadIntent(e.Body)
+	if in.IsClipped {
+		in = turns.Intent{Input: e.Body} // a part of it may be missing
+	}
+	files := tool.Files(in.Input)
 	if tool.Effect == agenttool.Writes && len(files) == 0 {
-		files = locations
+		files = in.Files
 	}
 	// If the input of a tool that writes named files names none, the tool may have written any
 	// file.
@@ -138,7 +142,7 @@ func (r *callReader) readIntent(e *segno.Entry) {
 		r.addFile(c, file)
 	}
 	if len(files) == 1 {
-		c.edits = editsOf(tool, input)
+		c.edits = editsOf(tool, in.Input)
 	}
 	if len(c.edits) == 1 && c.edits[0].whole {
 		c.Content = segno.HashOf([]byte(c.edits[0].after))
@@ -178,18 +182,12 @@ func (r *callReader) readResult(e *segno.Entry) {
 		return
 	}
 	c := &r.calls[i]
-	var body struct {
-		Error     json.RawMessage `json:"error"`
-		Status    string          `json:"status"`
-		Interrupt bool            `json:"interrupt"`
-		Duration  float64         `json:"duration_ms"`
-	}
-	_ = json.Unmarshal(e.Body, &body) // these fields are optional
+	result := turns.ReadResult(e.Body)
 	r.ended[e.ID] = true
 	c.To, c.Lost = e.Time, false
-	c.Failed = len(body.Error) > 0 && string(body.Error) != "null" || body.Interrupt || body.Status == "failed"
+	c.Failed = result.HasError || result.Interrupted || result.Status == "failed"
 	// The hook at the beginning of a call runs before the agent asks the user for permission.
-	if took := time.Duration(body.Duration * float64(time.Millisecond)); took > 0 {
+	if took := result.Took(); took > 0 {
 		if began := e.Time.Add(-took - hookDelay); began.After(c.From) {
 			c.From = began
 		}
@@ -251,26 +249,4 @@ func StartedTask(result json.RawMessage) string {
 		return r.Response.Agent
 	}
 	return r.Response.Task
-}
-
-// inputOf returns the input of a call from the body of its intent, and the files that the agent
-// announced for the call. An intent of the Agent Client Protocol has both as fields.
-func inputOf(body json.RawMessage) (input json.RawMessage, files []string) {
-	var in struct {
-		Title     string          `json:"title"`
-		Kind      string          `json:"kind"`
-		Input     json.RawMessage `json:"input"`
-		Locations []struct {
-			Path string `json:"path"`
-		} `json:"locations"`
-	}
-	if json.Unmarshal(body, &in) != nil || in.Title == "" && in.Kind == "" && len(in.Locations) == 0 {
-		return body, nil
-	}
-	for _, l := range in.Locations {
-		if l.Path != "" {
-			files = append(files, l.Path)
-		}
-	}
-	return in.Input, files
 }

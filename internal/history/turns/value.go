@@ -1,4 +1,4 @@
-package preamble
+package turns
 
 import (
 	"bytes"
@@ -11,34 +11,52 @@ import (
 	"github.com/dalsegno/segno/internal/jsonscan"
 )
 
-// member is one member of an object.
-type member struct {
-	key   string
-	value json.RawMessage
+// Fields are the members of a JSON object, in order.
+type Fields []Field
+
+// Field is a member of a JSON object.
+type Field struct {
+	Name  string
+	Value json.RawMessage
 }
 
-// members returns an object's members in order. For a clipped object, it returns the members
-// that are complete in its head. It returns nil for any other value.
-func members(raw json.RawMessage) (ms []member) {
-	raw = unclip(raw)
-	jsonscan.Members(raw, 0, func(key []byte, value jsonscan.Span) {
-		ms = append(ms, member{jsonscan.Unescape(key), value.Of(raw)})
+// FieldsOf returns the members of an object. If the object was too long for its entry, these are the members that
+// hooks recorded whole, and then those that are complete in its beginning. FieldsOf returns nil for any other value.
+func FieldsOf(raw json.RawMessage) (all Fields) {
+	raw = bytes.TrimSpace(raw)
+	c := clipped(raw)
+	jsonscan.Members(raw, 0, func(name []byte, value jsonscan.Span) {
+		if c == nil || string(name) != "clipped" {
+			all = append(all, Field{jsonscan.Unescape(name), value.Of(raw)})
+		}
 	})
-	return ms
+	if c != nil {
+		all = append(all, FieldsOf(complete(c.Head))...)
+	}
+	return all
 }
 
-// get returns the value of the first member with a key, or nil.
-func get(ms []member, key string) json.RawMessage {
-	for _, m := range ms {
-		if m.key == key {
-			return m.value
+// Get returns the value of the first field with a name, or nil.
+func (f Fields) Get(name string) json.RawMessage {
+	for _, x := range f {
+		if x.Name == name {
+			return x.Value
 		}
 	}
 	return nil
 }
 
-// unclip returns raw itself, or the completed head of a clipped value.
-func unclip(raw json.RawMessage) json.RawMessage {
+// Text returns the value of the first field with a name as [TextOf] does, or "".
+func (f Fields) Text(name string) string { return TextOf(f.Get(name)) }
+
+// HasOnly reports whether no field has another name.
+func (f Fields) HasOnly(names ...string) bool {
+	return !slices.ContainsFunc(f, func(x Field) bool { return !slices.Contains(names, x.Name) })
+}
+
+// Unclip returns the completed beginning of a value that was too long for its entry. It returns any other value
+// unchanged.
+func Unclip(raw json.RawMessage) json.RawMessage {
 	raw = bytes.TrimSpace(raw)
 	if c := clipped(raw); c != nil {
 		return complete(c.Head)
@@ -46,8 +64,10 @@ func unclip(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// clipped returns the replacement of a value that was too long for its entry, or nil if raw is
-// another value.
+// IsClipped reports whether a value was too long for its entry, which then has only the two ends of it.
+func IsClipped(raw json.RawMessage) bool { return clipped(bytes.TrimSpace(raw)) != nil }
+
+// clipped returns the two ends of a value that was too long for its entry, or nil for another value.
 func clipped(raw json.RawMessage) *segno.Clipped {
 	if !bytes.HasPrefix(raw, []byte(`{"clipped":`)) {
 		return nil
@@ -151,41 +171,41 @@ func clippedText(c *segno.Clipped, level int) string {
 	}
 	end := c.Tail[max(0, len(c.Tail)-tail):]
 	end = strings.NewReplacer(`\n`, "\n", `\t`, "\t", `\"`, `"`, `\\`, `\`).Replace(end)
-	return fmt.Sprintf("%s\n%s of %d bytes in all, the middle is left out %s\n%s", head, ellipsis, c.Bytes, ellipsis, end)
+	return fmt.Sprintf("%s\n… of %d bytes in all, the middle is left out …\n%s", head, c.Bytes, end)
 }
 
 // objectText returns the text of a content block, or of a tool's own object. In a tool's
 // object, it uses the first of the members that usually have the output; it joins a command's
 // standard output and standard error.
 func objectText(raw json.RawMessage, level int) string {
-	ms := members(raw)
-	switch typ := TextOf(get(ms, "type")); typ {
+	f := FieldsOf(raw)
+	switch typ := f.Text("type"); typ {
 	case "content", "resource", "text":
-		return textAt(get(ms, typ), level+1)
+		return textAt(f.Get(typ), level+1)
 	case "diff":
-		return "changed " + TextOf(get(ms, "path"))
+		return "changed " + f.Text("path")
 	case "terminal":
 		return ""
 	case "image", "audio":
 		return "one " + typ
 	case "resource_link":
-		return TextOf(get(ms, "uri"))
+		return f.Text("uri")
 	}
-	if get(ms, "filePath") != nil {
+	if f.Get("filePath") != nil {
 		return "" // the object is the result of a file write and repeats the input
 	}
 	var parts []string
 	for _, key := range []string{
 		"stdout", "stderr", "formatted_output", "aggregated_output", "output", "text", "content", "message", "error", "result",
 	} {
-		if s := strings.TrimSpace(textAt(get(ms, key), level+1)); s != "" {
+		if s := strings.TrimSpace(textAt(f.Get(key), level+1)); s != "" {
 			parts = append(parts, s)
 		}
 		if len(parts) > 0 && key != "stdout" {
 			break
 		}
 	}
-	if len(parts) == 0 && get(ms, "stdout") == nil {
+	if len(parts) == 0 && f.Get("stdout") == nil {
 		return string(raw)
 	}
 	return strings.Join(parts, "\n")

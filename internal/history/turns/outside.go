@@ -1,13 +1,13 @@
-package event
+package turns
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/agenttool"
 )
 
@@ -25,18 +25,21 @@ type Bounds struct {
 // files and devices do not count. Tools that only read do not count.
 func (b Bounds) Outside(tool string, input json.RawMessage) []string {
 	var named []string
-	var in fields
+	in := FieldsOf(input)
+	command := cmp.Or(CommandText(in.Get("command")), CommandText(in.Get("cmd")))
 	switch {
-	case json.Unmarshal(input, &in) != nil:
-		return nil
 	case agenttool.IsShell(tool):
 		// The event does not have the directory of the command, so only absolute paths of a patch count.
-		patched := slices.DeleteFunc(agenttool.PatchFiles(in.command()), func(p string) bool { return !filepath.IsAbs(p) })
-		named = slices.DeleteFunc(append(shellTargets(in.command()), patched...), b.isScratch)
+		patched := slices.DeleteFunc(agenttool.PatchFiles(command), func(p string) bool { return !filepath.IsAbs(p) })
+		named = slices.DeleteFunc(append(shellTargets(command), patched...), b.isScratch)
 	case tool == agenttool.ApplyPatch:
-		named = agenttool.PatchFiles(in.command())
+		named = agenttool.PatchFiles(command)
 	case writesFiles(tool):
-		named = []string{in.FilePath, in.OpenCodePath, in.NotebookPath, in.Path, in.Source, in.Destination}
+		for _, field := range []string{"file_path", "filePath", "notebook_path", "path", "source", "destination"} {
+			var path string
+			_ = json.Unmarshal(in.Get(field), &path) // a path is a string
+			named = append(named, path)
+		}
 	}
 	var out []string
 	for _, p := range named {
@@ -49,34 +52,6 @@ func (b Bounds) Outside(tool string, input json.RawMessage) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
-}
-
-// fields are the members of a tool's input that name files.
-type fields struct {
-	FilePath     string          `json:"file_path"`
-	OpenCodePath string          `json:"filePath"`
-	NotebookPath string          `json:"notebook_path"`
-	Path         string          `json:"path"`
-	Source       string          `json:"source"`
-	Destination  string          `json:"destination"`
-	Command      json.RawMessage `json:"command"`
-	Cmd          json.RawMessage `json:"cmd"`
-}
-
-// command is the text of a shell command, which may be the last of a program's
-// arguments.
-func (f fields) command() string {
-	for _, raw := range []json.RawMessage{f.Command, f.Cmd} {
-		var text string
-		var words []string
-		switch {
-		case json.Unmarshal(raw, &text) == nil && text != "":
-			return text
-		case json.Unmarshal(raw, &words) == nil && len(words) > 0:
-			return words[len(words)-1]
-		}
-	}
-	return ""
 }
 
 // writesFiles reports whether a tool writes the files that its input names. A table lists the tools
@@ -145,33 +120,4 @@ func realPath(p string) string {
 		}
 		rest = filepath.Join(filepath.Base(at), rest)
 	}
-}
-
-// maxPath is the length limit of a path in an event and in a clipped input.
-const maxPath = 4096
-
-// clipInput shortens a tool's input like [segno.Clip], but keeps the members that name the
-// file.
-func clipInput(raw json.RawMessage) json.RawMessage {
-	clipped := segno.Clip(raw)
-	if len(clipped) == len(raw) {
-		return clipped
-	}
-	var in, out map[string]json.RawMessage
-	if json.Unmarshal(raw, &in) != nil || json.Unmarshal(clipped, &out) != nil {
-		return clipped
-	}
-	if headers := agenttool.PatchHeaders(fields{Command: in["command"]}.command()); headers != nil {
-		out["command"], _ = json.Marshal(agenttool.PatchBegin + strings.Join(headers, "")) // a string always encodes
-	}
-	for _, name := range []string{"file_path", "filePath", "notebook_path", "path"} {
-		if v := in[name]; len(v) > 0 && len(v) <= maxPath && v[0] == '"' {
-			out[name] = v
-		}
-	}
-	data, err := json.Marshal(out)
-	if err != nil {
-		return clipped
-	}
-	return data
 }

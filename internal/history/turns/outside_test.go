@@ -1,4 +1,4 @@
-package event
+package turns
 
 import (
 	"encoding/json"
@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/dalsegno/segno"
 )
 
 // TestOutside finds the paths outside the workspace that tool calls write.
@@ -88,24 +86,5 @@ func TestOutside(t *testing.T) {
 	elsewhere := Bounds{Root: "/srv/project", Dir: "/srv/project"}
 	if got := elsewhere.Outside("Bash", json.RawMessage(`{"command":"echo > /tmp/x; echo > /srv/other"}`)); !slices.Equal(got, []string{"/srv/other"}) {
 		t.Errorf("outside /srv/project: %q", got)
-	}
-}
-
-// TestClippedInputKeepsItsPath clips a large input.
-func TestClippedInputKeepsItsPath(t *testing.T) {
-	raw, err := json.Marshal(map[string]string{"content": strings.Repeat("x", 2*segno.MaxUnclipped), "file_path": "/away/big"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	patch, err := json.Marshal(map[string]string{"command": "*** Begin Patch\n*** Add File: in\n" + strings.Repeat("+x\n", segno.MaxUnclipped) + "*** Add File: /away/new\n"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := (Bounds{Root: "/srv/project"}).Outside("apply_patch", clipInput(patch)); !slices.Equal(got, []string{"/away/new"}) {
-		t.Errorf("outside of a clipped patch: %q", got)
-	}
-	clipped := clipInput(raw)
-	if got := (Bounds{Root: "/srv/project"}).Outside("Write", clipped); len(clipped) >= len(raw) || !slices.Equal(got, []string{"/away/big"}) {
-		t.Errorf("%d bytes became %d, outside %q", len(raw), len(clipped), got)
 	}
 }

@@ -1,0 +1,112 @@
+package turns
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+)
+
+// Intent is the beginning of a call, as the body of its entry records it. A hook records the input of the tool. The
+// proxy records what the agent announced about the call.
+type Intent struct {
+	Title string
+	Kind  string          // the kind of the call in the Agent Client Protocol
+	Input json.RawMessage // the input of the tool; nil if it is not known
+	Files []string        // the files that the agent announced for the call
+	// IsClipped is set if the body was too long for its entry. An input that an agent announced is then not complete.
+	IsClipped bool
+}
+
+// ReadIntent decodes the body of the entry of a call's beginning.
+func ReadIntent(body json.RawMessage) Intent {
+	f := FieldsOf(body)
+	in := Intent{Title: f.Text("title"), Kind: f.Text("kind"), Input: body, IsClipped: IsClipped(body)}
+	var announced []struct {
+		Path string `json:"path"`
+	}
+	_ = json.Unmarshal(f.Get("locations"), &announced) // the agent may announce none
+	for _, x := range announced {
+		if x.Path != "" {
+			in.Files = append(in.Files, x.Path)
+		}
+	}
+	if in.Title == "" && in.Kind == "" && len(in.Files) == 0 || !f.HasOnly("title", "kind", "input", "locations") {
+		return Intent{Input: body, IsClipped: in.IsClipped} // of a hook
+	}
+	if in.Input = f.Get("input"); string(in.Input) == "null" {
+		in.Input = nil
+	}
+	return in
+}
+
+// Result is the end of a call, as the body of its entry records it.
+type Result struct {
+	Outcome
+	Text        string // the tool's output or the error, for a reader
+	Agent       string // the subagent that made the call, or ""
+	HasError    bool   // the agent reported an error
+	Interrupted bool
+	IsRunning   bool // the call still runs
+}
+
+// Outcome has the fields of a result that agents have in common.
+type Outcome struct {
+	Exit       *int     `json:"exit,omitempty"`
+	DurationMS *float64 `json:"duration_ms,omitempty"`
+	Status     string   `json:"status,omitempty"` // "completed" or "failed", if the agent reports it
+}
+
+// Took returns how long the call took, or 0 if the agent did not report it.
+func (o *Outcome) Took() time.Duration {
+	const longest = 1 << 40
+	if ms := o.DurationMS; ms != nil && *ms > 0 && *ms < longest {
+		return time.Duration(*ms * float64(time.Millisecond))
+	}
+	return 0
+}
+
+// Failed reports whether the call failed.
+func (r *Result) Failed() bool {
+	return r.HasError || r.Status == "failed" || r.Exit != nil && *r.Exit != 0
+}
+
+// ReadResult decodes the body of the entry of a call's end.
+func ReadResult(body json.RawMessage) Result {
+	f := FieldsOf(body)
+	r := Result{Outcome: Outcome{Status: f.Text("status")}, Agent: f.Text("agent")}
+	_ = json.Unmarshal(f.Get("duration_ms"), &r.DurationMS) // a hook may not report it
+	output := FieldsOf(f.Get("output"))
+	for _, exit := range []json.RawMessage{f.Get("exit"), output.Get("exit_code"), output.Get("exitCode")} {
+		if r.Exit == nil {
+			_ = json.Unmarshal(exit, &r.Exit) // most tools have no exit status
+		}
+	}
+	problem := string(f.Get("error"))
+	r.HasError = problem != "" && problem != "null" && problem != "false"
+	r.Interrupted = f.Text("interrupt") == "true" || FieldsOf(f.Get("response")).Text("interrupted") == "true" ||
+		r.Status == "cancelled" || r.Status == "canceled"
+	r.IsRunning = r.Status == "pending" || r.Status == "in_progress"
+	for _, name := range []string{"error", "response", "content", "output"} {
+		if strings.TrimSpace(r.Text) == "" && (name != "error" || r.HasError) {
+			r.Text = f.Text(name)
+		}
+	}
+	isKnown := len(f) > 0 && (f.Get("status") != nil || f.Get("response") != nil || f.Get("error") != nil ||
+		f.HasOnly("exit", "interrupt", "duration_ms", "agent"))
+	if !isKnown {
+		r.Text = TextOf(body) // the output itself
+	}
+	r.Text = withoutFence(r.Text)
+	return r
+}
+
+// withoutFence removes the code fence in which some agents show a command's output.
+func withoutFence(s string) string {
+	trimmed := strings.TrimSpace(s)
+	first, rest, more := strings.Cut(trimmed, "\n")
+	body, isFenced := strings.CutSuffix(rest, "```")
+	if more && isFenced && strings.HasPrefix(first, "```") && !strings.Contains(body, "```") {
+		return body
+	}
+	return s
+}

@@ -18,16 +18,18 @@ import (
 	"github.com/dalsegno/segno/agent/model/offline"
 	"github.com/dalsegno/segno/internal/event"
 	"github.com/dalsegno/segno/internal/testing/memdir"
+	"github.com/dalsegno/segno/internal/testing/parallel"
 	"github.com/dalsegno/segno/internal/testing/signals"
 )
 
 // usualProcess sets the usual umask, because tests compare permissions, and ignores no signals. The commands in the
-// scripts inherit both.
+// scripts inherit both. Hooks wait for a transcript, and experiments for their agents, so it runs more tests at once.
 type usualProcess struct{ *testing.M }
 
 func (m usualProcess) Run() int {
 	signals.Restore()
 	syscall.Umask(0o022)
+	parallel.Double()
 	return m.M.Run()
 }
 

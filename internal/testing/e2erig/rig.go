@@ -82,15 +82,36 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer os.RemoveAll(dir)
-	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator),
-		"github.com/dalsegno/segno/cmd/segno", "github.com/dalsegno/segno/cmd/segno-hook")
-	if out, err := build.CombinedOutput(); err != nil {
-		return 1, fmt.Errorf("build segno: %w\n%s", err, out)
+	if err := build(dir); err != nil {
+		return 1, fmt.Errorf("build segno: %w", err)
 	}
 	if err := os.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH")); err != nil {
 		return 1, err
 	}
 	return m.Run(), nil
+}
+
+// build builds segno and segno-hook into dir. It keeps them below build/ in the repository, because go links a program
+// again for each package of scenarios unless it finds an output that is up to date.
+func build(dir string) error {
+	kept, err := filepath.Abs("../../../build/e2e") // a package of scenarios is in internal/e2e
+	if err == nil {
+		err = os.MkdirAll(kept, 0o755)
+	}
+	if err != nil {
+		return err
+	}
+	unlock, err := agentrig.Lock(kept + ".lock")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	cmd := exec.Command("go", "build", "-o", kept+string(filepath.Separator),
+		"github.com/dalsegno/segno/cmd/segno", "github.com/dalsegno/segno/cmd/segno-hook")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	return os.CopyFS(dir, os.DirFS(kept))
 }
 
 // Scenario runs do on every version of Claude Code under test, with hooks enabled.

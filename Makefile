@@ -11,17 +11,17 @@ soak:
 # Every scenario with real agents, on the versions that npm offers today instead of
 # those that internal/testing/agentrig/pins.go names.
 newest:
-	SEGNO_NEWEST=1 go test -count=1 -v ./internal/testing/agentrig ./internal/e2e/...
+	SEGNO_NEWEST=1 go test -count=1 -v ./internal/testing/agentrig ./internal/testing/e2e/...
 
 # The figures: ratios against peers and physical limits, in one run.
 bench:
 	go test -run '^$$' -bench . ./workspace ./store/sqlite ./transcript/claude
-	go test -run '^$$' -bench . -benchtime 1x ./internal/e2e/web
+	go test -run '^$$' -bench . -benchtime 1x ./internal/testing/e2e/web
 	cd bench && GOWORK=off go run .
 
 # The screenshot in the README, of the page for the demo.
 screenshot:
-	go test -count=1 ./internal/e2e/web -run TestScreenshot -screenshot "$(CURDIR)/docs/web.png"
+	go test -count=1 ./internal/testing/e2e/web -run TestScreenshot -screenshot "$(CURDIR)/docs/web.png"
 
 # The plot in the README, of the experiment commons.
 plot:

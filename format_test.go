@@ -17,8 +17,8 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/record"
 	"github.com/dalsegno/segno/internal/spool"
+	"github.com/dalsegno/segno/internal/store/record"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/file"
 	"github.com/dalsegno/segno/store/kv"

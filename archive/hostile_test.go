@@ -396,7 +396,7 @@ func TestCredentialsAreNeverExtracted(t *testing.T) {
 	}
 }
 
-// linkedArchive returns testdata/linked.ckpt, which internal/e2e/archive opens with an agent. Its links point
+// linkedArchive returns testdata/linked.ckpt, which internal/testing/e2e/archive opens with an agent. Its links point
 // to files that would be settings with a hook.
 func linkedArchive() []byte {
 	h := newHostileTree()

@@ -10,7 +10,7 @@ import (
 	"filippo.io/age"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/agekey"
+	"github.com/dalsegno/segno/internal/local/agekey"
 	"github.com/dalsegno/segno/internal/vfs"
 )
 

@@ -14,9 +14,9 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/client"
 	"github.com/dalsegno/segno/internal/history"
-	"github.com/dalsegno/segno/internal/moves"
+	"github.com/dalsegno/segno/internal/history/moves"
 	"github.com/dalsegno/segno/internal/web"
-	"github.com/dalsegno/segno/internal/wire"
+	"github.com/dalsegno/segno/internal/web/wire"
 	"github.com/dalsegno/segno/store/sqlite"
 )
 

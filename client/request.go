@@ -12,7 +12,7 @@ import (
 	"strconv"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/wire"
+	"github.com/dalsegno/segno/internal/web/wire"
 )
 
 // maxAnswer limits the size of a response that is not a list.

@@ -9,8 +9,8 @@ import (
 	"sync"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/sqlstore"
-	"github.com/dalsegno/segno/internal/wire"
+	"github.com/dalsegno/segno/internal/store/sqlstore"
+	"github.com/dalsegno/segno/internal/web/wire"
 )
 
 // Store reads a store through the HTTP API. All methods may be called concurrently.

@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/supervise"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/internal/worlds/supervise"
 )
 
 // Kind is a kind of agent. It knows the command of one turn and the place of the agent's session.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/supervise"
+	"github.com/dalsegno/segno/internal/worlds/supervise"
 	"github.com/dalsegno/segno/world"
 )
 

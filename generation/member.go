@@ -12,8 +12,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/supervise"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/internal/worlds/supervise"
 	"github.com/dalsegno/segno/timeline"
 )
 

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dalsegno/segno/internal/supervise"
+	"github.com/dalsegno/segno/internal/worlds/supervise"
 )
 
 // gate controls when turns may begin. While a checkpoint is made, none may.

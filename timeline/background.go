@@ -10,7 +10,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/agenttool"
-	"github.com/dalsegno/segno/internal/ownership"
+	"github.com/dalsegno/segno/timeline/internal/ownership"
 )
 
 // Task is work that a turn started and that continues after the turn has ended, for example a
@@ -73,6 +73,12 @@ func unfinished(tasks []Task, entries []segno.Entry) (running []Task) {
 		}
 	}
 	return running
+}
+
+// hasSubagent reports whether a subagent that the turn started has not ended, according to the turn's entries.
+func (t *OpenTurn) hasSubagent(entries []segno.Entry) bool {
+	running := unfinished(slices.Concat(startedTasks(entries), t.Tasks), entries)
+	return slices.ContainsFunc(running, func(task Task) bool { return task.Kind != TaskShell })
 }
 
 func isTaskEnd(e segno.Entry) bool { return e.Kind == segno.EntryNote && e.Name == NoteTask }

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/ledger"
+	"github.com/dalsegno/segno/internal/store/ledger"
 )
 
 // deferCommits makes this operation defer its commits and append them to those that are already

@@ -6,7 +6,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/agenttool"
-	"github.com/dalsegno/segno/internal/ownership"
+	"github.com/dalsegno/segno/timeline/internal/ownership"
 )
 
 // sessionObserver is the ability of a [segno.Transcript] to observe the session of an agent that

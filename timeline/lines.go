@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/ownership"
+	"github.com/dalsegno/segno/timeline/internal/ownership"
 )
 
 // maxReplay is the size in bytes above which splitLines does not examine a file.

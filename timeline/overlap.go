@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/ownership"
+	"github.com/dalsegno/segno/timeline/internal/ownership"
 )
 
 // The reasons why a path of a turn may not be its own.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/ownership"
+	"github.com/dalsegno/segno/timeline/internal/ownership"
 )
 
 // findOverwritten finds changes of a turn that another author has since overwritten or reverted, so that

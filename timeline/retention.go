@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/phase"
+	"github.com/dalsegno/segno/internal/store/phase"
 )
 
 // Retention decides which old turns a store keeps. A turn stays, with all its ancestors, if any rule

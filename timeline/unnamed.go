@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/ownership"
+	"github.com/dalsegno/segno/timeline/internal/ownership"
 )
 
 // Unnamed returns those changes of a turn to files that no tool named and that were made while the

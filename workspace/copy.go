@@ -181,7 +181,7 @@ func (f *fork) addGuarded(from *treeReader, all *copyList, g copyItem, reflinks 
 	isGit := g.note == whyGit
 	part := newCopyList(f.from.budget)
 	switch {
-	case g.note == segno.WhyDatabase: // package internal/database copies it
+	case g.note == segno.WhyDatabase: // package internal/worlds/database copies it
 		return
 	case slices.Contains([]string{whyOwn, whyUnreadable, whyDeep, whyFIFO, whySocket, whyDevice}, g.note):
 		f.leaveOut(g.path)

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/gitignore"
+	"github.com/dalsegno/segno/workspace/internal/gitignore"
 )
 
 // Cover makes the following snapshots and restores continue to save the paths that the given trees

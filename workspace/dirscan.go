@@ -2,7 +2,7 @@ package workspace
 
 import (
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/gitignore"
+	"github.com/dalsegno/segno/workspace/internal/gitignore"
 )
 
 // dirScan compares one directory with its entries in the index. While both have the same names

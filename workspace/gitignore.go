@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/dalsegno/segno/internal/gitignore"
+	"github.com/dalsegno/segno/workspace/internal/gitignore"
 )
 
 // The largest sizes of git's files that are read. A larger file counts as missing or, if it is the

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/gitignore"
+	"github.com/dalsegno/segno/workspace/internal/gitignore"
 )
 
 // The reasons why an entry is protected.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
-	"github.com/dalsegno/segno/internal/idprefix"
+	"github.com/dalsegno/segno/internal/history/idprefix"
 )
 
 // move moves the session, and returns its status with the files that the move left unchanged.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
-	"github.com/dalsegno/segno/internal/acpagent"
 	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/internal/chat/acpagent"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/timeline"
 )

@@ -13,7 +13,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/archive"
-	"github.com/dalsegno/segno/internal/patch"
+	"github.com/dalsegno/segno/internal/history/patch"
 )
 
 // maxPatched is the size of the largest file that diff reads into memory to make a patch.

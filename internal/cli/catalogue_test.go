@@ -51,9 +51,9 @@ verbs of fmt such as %s. 'go test ./internal/cli -run Catalogue -update' writes 
 // messageDirs returns the directories of the packages whose texts users can see.
 func messageDirs(t *testing.T) (all []string) {
 	t.Helper()
-	for _, pkg := range []string{"agent", "archive", "internal/acpagent", "internal/chat", "internal/cli", "internal/event", "internal/failure", "internal/moves", "internal/patch",
-		"internal/hook", "internal/idprefix", "internal/local", "internal/pack", "internal/preamble", "internal/proxy",
-		"internal/sessionfile", "internal/spool", "internal/tui", "saver", "store/*", "store/*/*", "timeline", "transcript", "transcript/*", "workspace", "internal/worlds", "world", "world/*"} {
+	for _, pkg := range []string{"agent", "archive", "internal/chat/acpagent", "internal/chat", "internal/cli", "internal/hook/event", "internal/proxy/failure", "internal/history/moves", "internal/history/patch",
+		"internal/hook", "internal/history/idprefix", "internal/local", "internal/pack", "internal/proxy/preamble", "internal/proxy",
+		"transcript/internal/sessionfile", "internal/spool", "internal/chat/tui", "saver", "store/*", "store/*/*", "timeline", "transcript", "transcript/*", "workspace", "internal/worlds", "world", "world/*"} {
 		dirs, err := filepath.Glob(filepath.Join("../..", pkg))
 		if err != nil {
 			t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/agent/model/offline"
 	"github.com/dalsegno/segno/internal/chat"
-	"github.com/dalsegno/segno/internal/tui"
+	"github.com/dalsegno/segno/internal/chat/tui"
 	"github.com/dalsegno/segno/timeline"
 )
 

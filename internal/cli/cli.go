@@ -18,8 +18,8 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
-	"github.com/dalsegno/segno/internal/database"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/worlds/database"
 	"github.com/dalsegno/segno/timeline"
 )
 

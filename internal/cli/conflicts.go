@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"github.com/dalsegno/segno/internal/moves"
+	"github.com/dalsegno/segno/internal/history/moves"
 	"github.com/dalsegno/segno/timeline"
 )
 

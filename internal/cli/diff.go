@@ -11,8 +11,8 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/history"
-	"github.com/dalsegno/segno/internal/moves"
-	"github.com/dalsegno/segno/internal/patch"
+	"github.com/dalsegno/segno/internal/history/moves"
+	"github.com/dalsegno/segno/internal/history/patch"
 	"github.com/dalsegno/segno/internal/printable"
 )
 

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/event"
 	"github.com/dalsegno/segno/internal/hook"
+	"github.com/dalsegno/segno/internal/hook/event"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/internal/spool"
 	"github.com/dalsegno/segno/transcript/claude"

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history/patch"
 	"github.com/dalsegno/segno/internal/local"
-	"github.com/dalsegno/segno/internal/patch"
 )
 
 // Exit code 4 means that the move was made. After a lost race nothing was done, so the code must

@@ -16,7 +16,7 @@ import (
 
 	"github.com/dalsegno/segno/generation"
 	"github.com/dalsegno/segno/internal/testing/soak"
-	"github.com/dalsegno/segno/internal/trend"
+	"github.com/dalsegno/segno/internal/worlds/trend"
 )
 
 // experimentsDir has the experiments that users can run without changes.

@@ -4,10 +4,10 @@ import (
 	"context"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/export"
 	"github.com/dalsegno/segno/internal/history"
-	"github.com/dalsegno/segno/internal/idprefix"
+	"github.com/dalsegno/segno/internal/history/idprefix"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/web/export"
 )
 
 // exportStore is an open store of any kind, with the places of this installation's records and of its agents.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno/generation"
-	"github.com/dalsegno/segno/internal/tui"
+	"github.com/dalsegno/segno/internal/chat/tui"
 )
 
 // eventWriter prints the events of an experiment, as lines of text or of JSON.

@@ -20,7 +20,7 @@ import (
 	"github.com/dalsegno/segno/archive"
 	"github.com/dalsegno/segno/generation"
 	"github.com/dalsegno/segno/internal/testing/soak"
-	"github.com/dalsegno/segno/internal/trend"
+	"github.com/dalsegno/segno/internal/worlds/trend"
 	"github.com/dalsegno/segno/world"
 )
 

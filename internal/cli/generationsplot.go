@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno/generation"
-	"github.com/dalsegno/segno/internal/trend"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/internal/worlds/trend"
 )
 
 // plotWidth is the width in columns of a plot that is not printed to a terminal.

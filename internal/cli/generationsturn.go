@@ -8,7 +8,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
-	"github.com/dalsegno/segno/internal/worldagent"
+	"github.com/dalsegno/segno/internal/worlds/worldagent"
 )
 
 // turnFlags adds the flags of an agent's turn in a world. The other settings come from the

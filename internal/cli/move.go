@@ -10,7 +10,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/history"
-	"github.com/dalsegno/segno/internal/moves"
+	"github.com/dalsegno/segno/internal/history/moves"
 	"github.com/dalsegno/segno/timeline"
 )
 

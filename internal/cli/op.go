@@ -8,7 +8,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/history"
-	"github.com/dalsegno/segno/internal/idprefix"
+	"github.com/dalsegno/segno/internal/history/idprefix"
 	"github.com/dalsegno/segno/timeline"
 )
 

@@ -9,8 +9,8 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/internal/history/moves"
 	"github.com/dalsegno/segno/internal/local"
-	"github.com/dalsegno/segno/internal/moves"
 	"github.com/dalsegno/segno/timeline"
 	"github.com/dalsegno/segno/transcript"
 )

@@ -16,7 +16,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/agent/model/offline"
-	"github.com/dalsegno/segno/internal/event"
+	"github.com/dalsegno/segno/internal/hook/event"
 	"github.com/dalsegno/segno/internal/testing/memdir"
 	"github.com/dalsegno/segno/internal/testing/parallel"
 	"github.com/dalsegno/segno/internal/testing/signals"

@@ -11,7 +11,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/history"
-	"github.com/dalsegno/segno/internal/idprefix"
+	"github.com/dalsegno/segno/internal/history/idprefix"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/timeline"
 	"github.com/dalsegno/segno/transcript"
@@ -200,7 +200,7 @@ func (a *app) until(at time.Time) string {
 func (a *app) sessionNamed(ctx context.Context, place local.Place, store *local.Store, name string) (local.FoundSession, error) {
 	found, _ := place.FindSessions(ctx)
 	id := func(s local.FoundSession) string { return string(s.Session) }
-	query := idprefix.Query{What: "session", Name: name, Hint: "run 'segno sessions'"}
+	query := idprefix.Query{What: "session", Name: name, Hint: "run 'segno sessions'", Turns: true}
 	s, err := idprefix.Find(query, idprefix.Values(found), id)
 	if segno.KindOf(err) != segno.KindNotFound || store == nil {
 		return s, err

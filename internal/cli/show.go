@@ -11,7 +11,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/history"
-	"github.com/dalsegno/segno/internal/moves"
+	"github.com/dalsegno/segno/internal/history/moves"
 )
 
 func (a *app) show() *cobra.Command {

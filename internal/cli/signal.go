@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dalsegno/segno/internal/event"
+	"github.com/dalsegno/segno/internal/hook/event"
 )
 
 // Signalled returns a context that is cancelled by ctrl+c, by SIGTERM, or when the terminal

@@ -8,9 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/idprefix"
+	"github.com/dalsegno/segno/internal/history/idprefix"
+	"github.com/dalsegno/segno/internal/history/patch"
 	"github.com/dalsegno/segno/internal/local"
-	"github.com/dalsegno/segno/internal/patch"
 	"github.com/dalsegno/segno/timeline"
 )
 

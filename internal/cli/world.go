@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/database"
 	"github.com/dalsegno/segno/internal/worlds"
+	"github.com/dalsegno/segno/internal/worlds/database"
 	"github.com/dalsegno/segno/world/httpworld"
 )
 

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/database"
 	"github.com/dalsegno/segno/internal/history"
+	"github.com/dalsegno/segno/internal/worlds/database"
 )
 
 func (a *app) worldAttach() *cobra.Command {

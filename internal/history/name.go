@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/idprefix"
+	"github.com/dalsegno/segno/internal/history/idprefix"
 )
 
 // Find returns the checkpoint with a name that the user typed: @, latest, a turn, a pin, or the

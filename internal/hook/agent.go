@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dalsegno/segno/internal/event"
+	"github.com/dalsegno/segno/internal/hook/event"
 	"github.com/dalsegno/segno/internal/local"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/event"
+	"github.com/dalsegno/segno/internal/hook/event"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/store/sqlite"
 	"github.com/dalsegno/segno/timeline"

@@ -12,7 +12,7 @@ import (
 	"unicode"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/event"
+	"github.com/dalsegno/segno/internal/hook/event"
 	"github.com/dalsegno/segno/internal/spool"
 	"github.com/dalsegno/segno/timeline"
 )

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/event"
+	"github.com/dalsegno/segno/internal/hook/event"
 	"github.com/dalsegno/segno/internal/local"
 )
 

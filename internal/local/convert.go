@@ -16,9 +16,9 @@ import (
 	"filippo.io/age"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/agekey"
+	"github.com/dalsegno/segno/internal/local/agekey"
+	"github.com/dalsegno/segno/internal/local/sealing"
 	"github.com/dalsegno/segno/internal/proc"
-	"github.com/dalsegno/segno/internal/sealing"
 	"github.com/dalsegno/segno/internal/spool"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/sqlite"

@@ -3,14 +3,14 @@
 // [timeline.Timeline].
 //
 //	segno.db packs/     store/sqlite
-//	seal.json           internal/sealing: the key of a sealed store
+//	seal.json           internal/local/sealing: the key of a sealed store
 //	converting/         the other form of the store, while it is sealed or unsealed
 //	turns/ deferred/    internal/spool
 //	journal/ locks/
 //	runners/ paused/
 //	index/<workspace>   workspace: the result of the last scan; a cache
 //	index/sessions      facts about the sessions of agents; a cache
-//	databases/          internal/database: the databases that are attached to each workspace
+//	databases/          internal/worlds/database: the databases that are attached to each workspace
 //	forks/              workspace: the incomplete directory of each fork under way
 //	trusted             directories of other users that are recorded
 //	hook.log            errors of hooks
@@ -31,10 +31,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/database"
 	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/internal/spool"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/internal/worlds/database"
 	"github.com/dalsegno/segno/store/sqlite"
 	"github.com/dalsegno/segno/timeline"
 	"github.com/dalsegno/segno/transcript/claude"

@@ -14,7 +14,7 @@ import (
 	"unicode"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/proxy/acp"
 	"github.com/dalsegno/segno/timeline"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/proxy/acp"
 	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 

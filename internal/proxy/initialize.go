@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/proxy/acp"
 )
 
 // initialize forwards the client's first request. It asks for version 1 of the protocol at

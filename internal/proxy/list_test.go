@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dalsegno/segno/internal/acp"
 	"github.com/dalsegno/segno/internal/proxy"
+	"github.com/dalsegno/segno/internal/proxy/acp"
 	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 

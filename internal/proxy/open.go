@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/proxy/acp"
 )
 
 // openRequest is a session/load or a session/resume of the client.

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/acp"
 	"github.com/dalsegno/segno/internal/proc"
+	"github.com/dalsegno/segno/internal/proxy/acp"
 )
 
 // process is one start of the agent. When it ends, the proxy kills its process group.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/proxy/acp"
 	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 

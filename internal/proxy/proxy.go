@@ -40,9 +40,9 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/acp"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/internal/proc"
+	"github.com/dalsegno/segno/internal/proxy/acp"
 )
 
 // Config describes one run of the proxy.

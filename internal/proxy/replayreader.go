@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/acp"
-	"github.com/dalsegno/segno/internal/preamble"
+	"github.com/dalsegno/segno/internal/proxy/acp"
+	"github.com/dalsegno/segno/internal/proxy/preamble"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/proxy/acp"
 )
 
 // TestReplayOfManyTurns checks that the reader keeps the prompt and the answer of each

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/acp"
-	"github.com/dalsegno/segno/internal/failure"
+	"github.com/dalsegno/segno/internal/proxy/acp"
+	"github.com/dalsegno/segno/internal/proxy/failure"
 )
 
 // session is one session as its client knows it. Any goroutine may use the mailbox, the id,

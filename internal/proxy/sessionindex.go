@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/proxy/acp"
 	"github.com/dalsegno/segno/internal/vfs"
 )
 

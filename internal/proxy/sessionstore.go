@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/preamble"
+	"github.com/dalsegno/segno/internal/proxy/preamble"
 	"github.com/dalsegno/segno/timeline"
 )
 

@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/proxy/acp"
 )
 
 // setting is a mode, a model or an option that the client chose. A new session of the agent

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/acp"
-	"github.com/dalsegno/segno/internal/preamble"
+	"github.com/dalsegno/segno/internal/proxy/acp"
+	"github.com/dalsegno/segno/internal/proxy/preamble"
 )
 
 // The names of notes that only serve to show a conversation again.

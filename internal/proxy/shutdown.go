@@ -5,8 +5,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/dalsegno/segno/internal/acp"
-	"github.com/dalsegno/segno/internal/failure"
+	"github.com/dalsegno/segno/internal/proxy/acp"
+	"github.com/dalsegno/segno/internal/proxy/failure"
 )
 
 // How long each step of shutting down may take. Together they take less than ten seconds:

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/preamble"
+	"github.com/dalsegno/segno/internal/proxy/preamble"
 )
 
 // isDeleted reports whether the file of the link's session is gone. An agent that has the session

@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/acp"
-	"github.com/dalsegno/segno/internal/failure"
-	"github.com/dalsegno/segno/internal/preamble"
+	"github.com/dalsegno/segno/internal/proxy/acp"
+	"github.com/dalsegno/segno/internal/proxy/failure"
+	"github.com/dalsegno/segno/internal/proxy/preamble"
 	"github.com/dalsegno/segno/timeline"
 )
 

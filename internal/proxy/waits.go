@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/proxy/acp"
 )
 
 // waits lets the goroutine that reads the client cancel a wait of a session's goroutine. It

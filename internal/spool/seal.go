@@ -18,7 +18,7 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// SealFile is the name of the file that marks a store's directory as sealed. Package internal/sealing reads it.
+// SealFile is the name of the file that marks a store's directory as sealed. Package internal/local/sealing reads it.
 const SealFile = "seal.json"
 
 // IsSealed reports whether the store in a directory is sealed.

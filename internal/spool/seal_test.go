@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/record"
+	"github.com/dalsegno/segno/internal/store/record"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/timeline"
 )

@@ -13,7 +13,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/history"
-	"github.com/dalsegno/segno/internal/patch"
+	"github.com/dalsegno/segno/internal/history/patch"
 	"github.com/dalsegno/segno/workspace"
 )
 

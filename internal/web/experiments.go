@@ -13,7 +13,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/generation"
 	"github.com/dalsegno/segno/internal/history"
-	"github.com/dalsegno/segno/internal/trend"
+	"github.com/dalsegno/segno/internal/worlds/trend"
 	"github.com/dalsegno/segno/world"
 )
 

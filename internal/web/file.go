@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/patch"
+	"github.com/dalsegno/segno/internal/history/patch"
 	"github.com/dalsegno/segno/workspace"
 )
 

@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/moves"
+	"github.com/dalsegno/segno/internal/history/moves"
 )
 
 // moveBody names the preview to apply.

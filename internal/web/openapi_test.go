@@ -16,7 +16,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/wire"
+	"github.com/dalsegno/segno/internal/web/wire"
 )
 
 var update = flag.Bool("update", false, "write openapi.json")

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/wire"
+	"github.com/dalsegno/segno/internal/web/wire"
 )
 
 // statusError is an error with an HTTP status other than the one of its kind.

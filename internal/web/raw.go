@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/wire"
+	"github.com/dalsegno/segno/internal/web/wire"
 )
 
 // linesMedia is the type of a list of [wire.Item].

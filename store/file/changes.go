@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/threadlog"
+	"github.com/dalsegno/segno/store/internal/threadlog"
 )
 
 // change is a line of the file changes. A writer appends it once the record in the log is durable.

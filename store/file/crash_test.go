@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/ledger"
+	"github.com/dalsegno/segno/internal/store/ledger"
 	"github.com/dalsegno/segno/internal/testing/soak"
 )
 

@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/dalsegno/segno/internal/threadlog"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/store/internal/threadlog"
 )
 
 // Rewrite implements [threadlog.Logs]. It also removes the torn ends that are stored beside the logs.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/ledger"
+	"github.com/dalsegno/segno/internal/store/ledger"
 	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/testing/storerig"
 	"github.com/dalsegno/segno/internal/vfs"

@@ -10,8 +10,8 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/testing/faultfs"
-	"github.com/dalsegno/segno/internal/threadlog"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/store/internal/threadlog"
 	"github.com/google/go-cmp/cmp"
 )
 

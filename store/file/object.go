@@ -11,8 +11,8 @@ import (
 	"sync"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/threadlog"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/store/internal/threadlog"
 )
 
 func (s *disk) objectFile(name segno.Hash) string {

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/threadlog"
+	"github.com/dalsegno/segno/store/internal/threadlog"
 )
 
 // version is the version of the format that the package comment describes.

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/notify"
-	"github.com/dalsegno/segno/internal/threadlog"
+	"github.com/dalsegno/segno/internal/store/notify"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/store/internal/threadlog"
 )
 
 // Store is a [segno.Store] in a directory. It is also a [segno.Chains], [segno.Workspaces],

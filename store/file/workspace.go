@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/threadlog"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/store/internal/threadlog"
 )
 
 func (s *disk) workspaceFile(name string) string {

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/record"
+	"github.com/dalsegno/segno/internal/store/record"
 )
 
 // Check implements [segno.Checker]. It finds the threads by their own keys, not by the lists, and reports

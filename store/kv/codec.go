@@ -6,7 +6,7 @@ import (
 	"hash/crc32"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/record"
+	"github.com/dalsegno/segno/internal/store/record"
 )
 
 // A framed value is a version, a CRC-32C over key, version and content, and the content. The checksum covers

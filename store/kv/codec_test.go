@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/ledger"
-	"github.com/dalsegno/segno/internal/record"
+	"github.com/dalsegno/segno/internal/store/ledger"
+	"github.com/dalsegno/segno/internal/store/record"
 	"github.com/dalsegno/segno/internal/testing/readonly"
 )
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/reach"
-	"github.com/dalsegno/segno/internal/record"
+	"github.com/dalsegno/segno/internal/store/record"
+	"github.com/dalsegno/segno/store/internal/reach"
 )
 
 // erasure lists the records that Erase removes. Records are never deleted: a removed node becomes a record

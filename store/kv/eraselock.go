@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/reach"
+	"github.com/dalsegno/segno/store/internal/reach"
 )
 
 // A KV has no lock that excludes commits during an erasure. A commit that names objects or commits of

@@ -1,6 +1,6 @@
 package kv
 
-import "github.com/dalsegno/segno/internal/notify"
+import "github.com/dalsegno/segno/internal/store/notify"
 
 // NotifierOf returns the notifier of a store.
 func NotifierOf(s *Store) *notify.Notifier { return &s.notifier }

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/ledger"
+	"github.com/dalsegno/segno/internal/store/ledger"
 )
 
 // A lease has a key that is separate from the log. The epoch that it raises is a record, so that a

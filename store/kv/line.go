@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/record"
+	"github.com/dalsegno/segno/internal/store/record"
 )
 
 // Load implements [segno.Store]. It takes one round trip for a commit that this store has read as

@@ -2,8 +2,8 @@ package kv
 
 import (
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/ledger"
-	"github.com/dalsegno/segno/internal/record"
+	"github.com/dalsegno/segno/internal/store/ledger"
+	"github.com/dalsegno/segno/internal/store/record"
 )
 
 // logRecord is one record of a thread's log. Creating its key is the commit. It contains

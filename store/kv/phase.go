@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/phase"
+	"github.com/dalsegno/segno/internal/store/phase"
 )
 
 // Each thread that is not known to be in [segno.PhaseDone] has a key in openGroup. The key is written before

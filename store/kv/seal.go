@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/record"
+	"github.com/dalsegno/segno/internal/store/record"
 )
 
 // unseal determines whether the store is sealed and whether [Options.Key] is its key. If there is a key, a

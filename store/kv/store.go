@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/notify"
-	"github.com/dalsegno/segno/internal/record"
+	"github.com/dalsegno/segno/internal/store/notify"
+	"github.com/dalsegno/segno/internal/store/record"
 )
 
 // Options configure a store. The zero value never expires threads.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/phase"
+	"github.com/dalsegno/segno/internal/store/phase"
 )
 
 // listedThread is the value of a thread's key in threadsGroup or openGroup. The thread may not exist

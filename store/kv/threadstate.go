@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/ledger"
-	"github.com/dalsegno/segno/internal/record"
+	"github.com/dalsegno/segno/internal/store/ledger"
+	"github.com/dalsegno/segno/internal/store/record"
 )
 
 // threadState is a thread after the record at pos: the value of its head key. It is exact if the KV writes

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/notify"
-	"github.com/dalsegno/segno/internal/threadlog"
+	"github.com/dalsegno/segno/internal/store/notify"
+	"github.com/dalsegno/segno/store/internal/threadlog"
 )
 
 // Store is a [segno.Store]. It also implements [segno.Chains], [segno.Workspaces], [segno.Leaser],

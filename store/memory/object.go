@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/threadlog"
+	"github.com/dalsegno/segno/store/internal/threadlog"
 )
 
 // object is a stored object.

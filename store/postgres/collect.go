@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/sqlstore"
+	"github.com/dalsegno/segno/internal/store/sqlstore"
 	"github.com/jackc/pgx/v5"
 )
 

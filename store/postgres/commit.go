@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/ledger"
-	"github.com/dalsegno/segno/internal/sqlstore"
+	"github.com/dalsegno/segno/internal/store/ledger"
+	"github.com/dalsegno/segno/internal/store/sqlstore"
 	"github.com/jackc/pgx/v5"
 )
 

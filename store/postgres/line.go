@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/sqlstore"
+	"github.com/dalsegno/segno/internal/store/sqlstore"
 )
 
 // loadLine returns the nodes of a line whose depth is at least low. It follows the ancestry one segment at a

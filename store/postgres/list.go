@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/phase"
-	"github.com/dalsegno/segno/internal/sqlstore"
+	"github.com/dalsegno/segno/internal/store/phase"
+	"github.com/dalsegno/segno/internal/store/sqlstore"
 )
 
 // hashOf returns the hash that represents a name of any length in an index.

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/ledger"
+	"github.com/dalsegno/segno/internal/store/ledger"
 )
 
 // statement builds the single statement of a commit. Its parts read the database as it was when the

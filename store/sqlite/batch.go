@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/ledger"
+	"github.com/dalsegno/segno/internal/store/ledger"
 )
 
 const (

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/dalsegno/segno/internal/sqlstore"
+	"github.com/dalsegno/segno/internal/store/sqlstore"
 )
 
 // cacheSize is the number of bytes of records that a store caches: a few long threads.

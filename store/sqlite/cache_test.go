@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/sqlstore"
+	"github.com/dalsegno/segno/internal/store/sqlstore"
 	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/store/storetest"
 	"github.com/google/go-cmp/cmp"

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/sqlstore"
+	"github.com/dalsegno/segno/internal/store/sqlstore"
 )
 
 // minAge is the age below which a collection keeps every object, because a batch may take that long until its

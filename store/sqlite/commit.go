@@ -9,9 +9,9 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/ledger"
-	"github.com/dalsegno/segno/internal/record"
-	"github.com/dalsegno/segno/internal/sqlstore"
+	"github.com/dalsegno/segno/internal/store/ledger"
+	"github.com/dalsegno/segno/internal/store/record"
+	"github.com/dalsegno/segno/internal/store/sqlstore"
 )
 
 // Commit implements [segno.Store].

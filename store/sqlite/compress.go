@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/record"
-	"github.com/dalsegno/segno/internal/sqlstore"
+	"github.com/dalsegno/segno/internal/store/record"
+	"github.com/dalsegno/segno/internal/store/sqlstore"
 )
 
 // plainPackSize is the size of a plain pack: the amount that one step of [Store.CompressPacks] compresses.

@@ -10,8 +10,8 @@ import (
 	"syscall"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/record"
-	"github.com/dalsegno/segno/internal/sqlstore"
+	"github.com/dalsegno/segno/internal/store/record"
+	"github.com/dalsegno/segno/internal/store/sqlstore"
 )
 
 // conn is a connection and its prepared statements. Only one goroutine uses it at a time.

@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/record"
-	"github.com/dalsegno/segno/internal/sqlstore"
+	"github.com/dalsegno/segno/internal/store/record"
+	"github.com/dalsegno/segno/internal/store/sqlstore"
 )
 
 // table describes how [Store.Convert] copies a table.

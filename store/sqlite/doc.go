@@ -69,7 +69,7 @@
 //
 // Encoding 0 means the plain bytes, 1 a zstd frame, 2 an S2 block, 3 sealed bytes, which begin with the
 // encoding inside the seal. Records of the database and the first 4 MiB of a batch are compressed by zstd at
-// its fastest level, with a dictionary of text that agents write (internal/record/dictionary.go). The rest of
+// its fastest level, with a dictionary of text that agents write (internal/store/record/dictionary.go). The rest of
 // a longer batch is compressed by S2, up to 32 MiB: for the 15,000 files and 232 MB of the Go tree, S2 takes
 // 0.36 s of one core and leaves 44 %, zstd takes 1.0 s and leaves 33 %, and reading and hashing take 0.3 s to
 // 0.5 s. The rest of an even longer batch, for example of a large first snapshot, is stored plain, in packs

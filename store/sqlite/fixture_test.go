@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/record"
+	"github.com/dalsegno/segno/internal/store/record"
 	"github.com/google/go-cmp/cmp"
 )
 

@@ -5,7 +5,7 @@ import (
 	"context"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/sqlstore"
+	"github.com/dalsegno/segno/internal/store/sqlstore"
 )
 
 // headQuery reads a head together with the values with which it is compared, because another process may

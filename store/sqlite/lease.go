@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/sqlstore"
+	"github.com/dalsegno/segno/internal/store/sqlstore"
 )
 
 // Three values of a thread's row have no second copy: whether the thread is deleted, its lease, and the

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/sqlstore"
+	"github.com/dalsegno/segno/internal/store/sqlstore"
 )
 
 // loadLine returns the nodes of a line; ?2 is the number of nodes, 0 for all. It follows the ancestry one

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/phase"
-	"github.com/dalsegno/segno/internal/sqlstore"
+	"github.com/dalsegno/segno/internal/store/phase"
+	"github.com/dalsegno/segno/internal/store/sqlstore"
 )
 
 // dialect returns the queries and checks of this database.

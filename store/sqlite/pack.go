@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/record"
+	"github.com/dalsegno/segno/internal/store/record"
 	"github.com/dalsegno/segno/internal/vfs"
 )
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/record"
+	"github.com/dalsegno/segno/internal/store/record"
 )
 
 // FuzzPackIndex reads hostile packs.

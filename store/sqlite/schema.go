@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/record"
+	"github.com/dalsegno/segno/internal/store/record"
 	"github.com/dalsegno/segno/store/sqlite/internal/checksumvfs"
 )
 

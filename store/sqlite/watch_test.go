@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/notify"
+	"github.com/dalsegno/segno/internal/store/notify"
 )
 
 // startWaiting starts n callers that wait for a thread, and returns their errors.

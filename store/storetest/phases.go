@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/phase"
+	"github.com/dalsegno/segno/internal/store/phase"
 	"pgregory.net/rapid"
 )
 

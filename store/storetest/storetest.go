@@ -99,7 +99,7 @@ func TestSome(t *testing.T, n int, open func(t *testing.T) segno.Store, o Option
 	}
 }
 
-// testLedger runs the table of cases that every store and internal/ledger share: when a commit is admitted,
+// testLedger runs the table of cases that every store and internal/store/ledger share: when a commit is admitted,
 // and what the resulting state of its thread is.
 func testLedger(t *testing.T, open func(t *testing.T) segno.Store) {
 	first := open(t)

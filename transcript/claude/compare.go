@@ -6,7 +6,7 @@ import (
 	"os"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
 const opCompare = "compare session"

@@ -5,7 +5,8 @@ import (
 	"io"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
 // copies returns the places to try for a position's bytes: the agent's files,
@@ -18,7 +19,7 @@ func (c *Transcripts) copies(op string, p *segno.Position, o segno.Objects) []se
 	}
 	for i, path := range paths {
 		if i == 0 || path != p.Path {
-			out = append(out, sessionfile.CopySource{Op: op, Name: path, Position: p, Open: func(context.Context) (io.ReadCloser, error) { return sessionfile.OpenRegular(path) }})
+			out = append(out, sessionfile.CopySource{Op: op, Name: path, Position: p, Open: func(context.Context) (io.ReadCloser, error) { return vfs.OpenRegular(path) }})
 		}
 	}
 	if p.Log.IsZero() || o == nil {

@@ -17,7 +17,8 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/jsonscan"
-	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
 const opCut = "cut session"
@@ -243,14 +244,14 @@ func (k *cut) openSidecar(ctx context.Context, s sidecar) (io.ReadCloser, error)
 	own := k.c.sidecarFile(k.p.Session, k.p.Path, s.path)
 	switch {
 	case s.name.IsZero():
-		return sessionfile.OpenRegular(own)
+		return vfs.OpenRegular(own)
 	case s.isLog:
 		r, err := sessionfile.OpenLog(ctx, k.objects, s.name, s.size, nil)
 		return io.NopCloser(r), err
 	}
 	data, err := k.objects.Get(ctx, s.name)
 	if segno.KindOf(err) == segno.KindNotFound {
-		if f, openErr := sessionfile.OpenRegular(own); openErr == nil {
+		if f, openErr := vfs.OpenRegular(own); openErr == nil {
 			defer f.Close()
 			content, readErr := io.ReadAll(io.LimitReader(f, maxSidecar))
 			if readErr == nil && sha256.Sum256(content) == s.name {

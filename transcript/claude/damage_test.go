@@ -18,7 +18,7 @@ import (
 
 // TestEveryDamageIsRepaired damages a recorded session in every way, several times at random places.
 // From the repaired copy, another model of the agent's loader reads all remaining facts in order. In
-// internal/e2e/sessions, the agent itself reads such copies.
+// internal/testing/e2e/sessions, the agent itself reads such copies.
 func TestEveryDamageIsRepaired(t *testing.T) {
 	data, err := os.ReadFile("testdata/facts.jsonl")
 	if err != nil {

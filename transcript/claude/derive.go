@@ -8,7 +8,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
 // maxRanges limits how many separate ranges of lines a log may keep of another log.

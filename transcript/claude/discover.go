@@ -15,8 +15,9 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/jsonscan"
 	"github.com/dalsegno/segno/internal/proc"
-	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/transcript"
+	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
 const opList = "list sessions"
@@ -108,7 +109,7 @@ func (c *Transcripts) sessionFile(dir string, entry fs.DirEntry) (f transcript.S
 // Header reads a transcript of at most the given size whole, and 64 KiB at each end of a larger one.
 func (c *Transcripts) Header(ctx context.Context, file transcript.SessionFile, most int64) (transcript.SessionHeader, error) {
 	h := header{graph: newGraph(file.Path), most: max(most, 2*edgeSize)}
-	f, err := sessionfile.OpenRegular(file.Path)
+	f, err := vfs.OpenRegular(file.Path)
 	if err == nil {
 		defer f.Close()
 		err = h.read(ctx, f)

@@ -5,7 +5,7 @@ import (
 	"io"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
 // filterLines is the filter for logs of Claude Code's sessions.

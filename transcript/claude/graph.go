@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/dalsegno/segno/internal/jsonscan"
-	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
 // none is the index of no node.

@@ -12,7 +12,8 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
 // installer writes the files of a session: the sidecars first, the transcript
@@ -180,7 +181,7 @@ type relocation struct {
 }
 
 func (k *relocation) writeTranscript(ctx context.Context) error {
-	in, err := sessionfile.OpenRegular(k.src.Path)
+	in, err := vfs.OpenRegular(k.src.Path)
 	if err != nil {
 		return err
 	}
@@ -215,7 +216,7 @@ func (k *relocation) sidecars(context.Context) ([]sidecar, error) {
 }
 
 func (k *relocation) openSidecar(_ context.Context, s sidecar) (io.ReadCloser, error) {
-	return sessionfile.OpenRegular(k.c.sidecarFile(k.src.Session, k.src.Path, s.path))
+	return vfs.OpenRegular(k.c.sidecarFile(k.src.Session, k.src.Path, s.path))
 }
 
 // Prefer makes a session the newest of its project, so that the agent's "continue the

@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno/internal/jsonscan"
-	"github.com/dalsegno/segno/internal/sessionfile"
 	"github.com/dalsegno/segno/transcript"
+	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
 // named has the name of a record and its place in the conversation.

@@ -3,8 +3,8 @@ package claude
 import (
 	"slices"
 
-	"github.com/dalsegno/segno/internal/sessionfile"
 	"github.com/dalsegno/segno/transcript"
+	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
 // lintLine is a line of the transcript.

@@ -9,7 +9,8 @@ import (
 	"path/filepath"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
 // RemoveMoved removes the transcript at from if the one at to begins with all of its bytes and has a
@@ -33,12 +34,12 @@ func (c *Transcripts) RemoveMoved(ctx context.Context, from, to string) (bool, e
 // continues reports whether the transcript at to begins with the bytes of the one at from and has a
 // message behind them.
 func continues(ctx context.Context, from, to string) (bool, error) {
-	a, err := sessionfile.OpenRegular(from)
+	a, err := vfs.OpenRegular(from)
 	if err != nil {
 		return false, err
 	}
 	defer a.Close()
-	b, err := sessionfile.OpenRegular(to)
+	b, err := vfs.OpenRegular(to)
 	if err != nil {
 		return false, err
 	}

@@ -13,7 +13,8 @@ import (
 	"unicode/utf16"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
 const alphanumerics = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -71,7 +72,7 @@ func (c *Transcripts) files(session segno.SessionID) ([]string, error) {
 // newest directory whose slug is the name of the file's directory, and else takes the newest
 // one. It searches the end of the file first.
 func readDir(ctx context.Context, path string) (string, error) {
-	f, err := sessionfile.OpenRegular(path)
+	f, err := vfs.OpenRegular(path)
 	if err != nil {
 		return "", err
 	}
@@ -121,7 +122,7 @@ func (c *Transcripts) open(ctx context.Context, op string, src segno.Source) (*o
 	if err != nil {
 		return nil, src, err
 	}
-	f, err := sessionfile.OpenRegular(src.Path)
+	f, err := vfs.OpenRegular(src.Path)
 	return f, src, sessionfile.IOError(op, src.Path, err)
 }
 
@@ -189,7 +190,7 @@ func (c *Transcripts) Writers(ctx context.Context, session segno.SessionID) (pid
 
 // readStart reads the first 64 KiB of a file. It returns nil if it cannot.
 func readStart(name string) []byte {
-	f, err := sessionfile.OpenRegular(name)
+	f, err := vfs.OpenRegular(name)
 	if err != nil {
 		return nil
 	}

@@ -16,7 +16,8 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
 const (
@@ -142,7 +143,7 @@ func (c *Transcripts) captureSidecars(ctx context.Context, src segno.Source, bef
 // storeSidecar reads a file and stores it. The error is [fs.ErrNotExist] if the file is
 // gone, or grew beyond maxSidecar.
 func (c *Transcripts) storeSidecar(ctx context.Context, src segno.Source, s *sidecar, b segno.Batch) error {
-	f, err := sessionfile.OpenRegular(c.sidecarFile(src.Session, src.Path, s.path))
+	f, err := vfs.OpenRegular(c.sidecarFile(src.Session, src.Path, s.path))
 	if err != nil {
 		return fmt.Errorf("read sidecar: %w", err)
 	}

@@ -10,7 +10,8 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/jsonscan"
-	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
 // tailLength is how much of the end of a transcript is searched for the end of a turn and
@@ -167,7 +168,7 @@ func (c *Transcripts) readTurnEnd(ctx context.Context, src segno.Source, key seg
 	ctx, cancel := context.WithTimeout(ctx, markDelay)
 	defer cancel()
 	err = poll(ctx, 20*time.Millisecond, func() (bool, error) {
-		f, err := sessionfile.OpenRegular(src.Path)
+		f, err := vfs.OpenRegular(src.Path)
 		if err != nil {
 			return false, err
 		}

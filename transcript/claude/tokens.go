@@ -8,8 +8,9 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/transcript"
+	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
 var _ transcript.TokenCounter = (*Transcripts)(nil)
@@ -46,7 +47,7 @@ func (c *Transcripts) Tokens(ctx context.Context, src segno.Source) (*transcript
 // readCalls adds the calls in a file to calls. A call has a record for each block of its answer. The last of
 // these records has the final numbers.
 func readCalls(ctx context.Context, file string, calls map[string]transcript.Tokens) error {
-	f, err := sessionfile.OpenRegular(file)
+	f, err := vfs.OpenRegular(file)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
 // maxAttempts limits how often a capture is tried while another process rewrites the file.

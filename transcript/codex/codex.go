@@ -33,8 +33,8 @@ import (
 	"path/filepath"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/sessionfile"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
 // Agent is the name of Codex in links and checkpoints.

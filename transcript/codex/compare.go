@@ -7,7 +7,7 @@ import (
 	"io"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
 const opCompare = "compare session"

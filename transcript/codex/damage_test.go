@@ -19,7 +19,7 @@ import (
 
 // TestEveryDamageIsRepaired damages recorded sessions of two versions in every way, at random places.
 // From the repaired copies, another model of Codex reads all remaining facts in order. In
-// internal/e2e/codex, Codex itself reads such copies.
+// internal/testing/e2e/codex, Codex itself reads such copies.
 func TestEveryDamageIsRepaired(t *testing.T) {
 	kinds := damage.Codex()
 	seeds := soak.Seeds(t, len(kinds), 50*len(kinds))

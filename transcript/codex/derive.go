@@ -7,7 +7,7 @@ import (
 	"io"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
 // derive makes w replace the first line of the log that the session was cut from, and returns where

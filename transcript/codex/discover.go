@@ -13,8 +13,9 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/transcript"
+	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
 var (
@@ -65,7 +66,7 @@ func (c *Transcripts) Header(ctx context.Context, file transcript.SessionFile, m
 	if !ok {
 		return transcript.SessionHeader{}, segno.Errorf(segno.KindInvalid, op, file.Path, "it is no rollout")
 	}
-	f, err := sessionfile.OpenRegular(r.path)
+	f, err := vfs.OpenRegular(r.path)
 	if err != nil {
 		return transcript.SessionHeader{}, sessionfile.IOError(op, r.path, err)
 	}
@@ -217,7 +218,7 @@ func (c *Transcripts) Running(ctx context.Context) map[segno.SessionID]int {
 
 // isLocked reports whether another process holds a lock on a file. It takes a shared lock for a moment.
 func isLocked(name string) bool {
-	f, err := sessionfile.OpenRegular(name)
+	f, err := vfs.OpenRegular(name)
 	if err != nil {
 		return false
 	}

@@ -11,8 +11,9 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/jsonscan"
-	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/transcript"
+	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
 var _ transcript.Linter = (*Transcripts)(nil)
@@ -81,7 +82,7 @@ func (c *Transcripts) openDamaged(ctx context.Context, op string, src segno.Sour
 	if locateErr != nil || r.isCompressed() {
 		return nil, err
 	}
-	f, openErr := sessionfile.OpenRegular(r.path)
+	f, openErr := vfs.OpenRegular(r.path)
 	if openErr != nil {
 		return nil, sessionfile.IOError(op, r.path, openErr)
 	}

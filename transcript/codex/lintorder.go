@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dalsegno/segno/internal/sessionfile"
 	"github.com/dalsegno/segno/transcript"
+	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
 // checkOrder checks that each line occurs once and that the lines are in the order in which Codex

@@ -13,13 +13,13 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/jsonscan"
-	"github.com/dalsegno/segno/internal/sessionfile"
 	"github.com/dalsegno/segno/transcript"
+	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 	"github.com/google/uuid"
 )
 
 // This file is a model of how Codex reads a line of a rollout. Codex decodes each line into a fixed type,
-// and silently skips a line that does not fit. The tests in internal/e2e/codex compare the model with
+// and silently skips a line that does not fit. The tests in internal/testing/e2e/codex compare the model with
 // versions 0.125.0 and 0.169.0.
 
 // lineTypes are the types of the lines that at least one of the tested versions writes.

@@ -11,7 +11,8 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -108,7 +109,7 @@ func (s *stream) openLineage(ctx context.Context, index *rolloutIndex) error {
 // openPiece opens a rollout and reads its first line. The piece contains the lines after that one,
 // up to the offset end, or to the end of the file if end is negative.
 func openPiece(ctx context.Context, r rollout, end int64) (p piece, m meta, err error) {
-	f, err := sessionfile.OpenRegular(r.path)
+	f, err := vfs.OpenRegular(r.path)
 	if err != nil {
 		return p, m, err
 	}

@@ -7,8 +7,8 @@ import (
 	"math"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/sessionfile"
 	"github.com/dalsegno/segno/transcript"
+	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
 var _ transcript.TokenCounter = (*Transcripts)(nil)

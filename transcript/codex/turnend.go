@@ -5,7 +5,7 @@ import (
 	"context"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
 // CaptureTurnEnd stores the record with which Codex ends p's turn, and returns the position behind

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dalsegno/segno/internal/sessionfile"
 	"github.com/dalsegno/segno/transcript"
+	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 	"github.com/google/uuid"
 )
 

@@ -18,9 +18,9 @@ import (
 	"path/filepath"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/sessionfile"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/transcript"
+	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
 // Agent is the name in checkpoints for all agents whose conversations segno keeps.
@@ -157,7 +157,7 @@ func (c *Transcripts) read(_ context.Context, op string, src segno.Source) (*ses
 
 // readLines returns the whole lines of a log.
 func readLines(op, path string) ([]byte, error) {
-	f, err := sessionfile.OpenRegular(path)
+	f, err := vfs.OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}

@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/sessionfile"
 	"github.com/dalsegno/segno/transcript"
+	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
 var _ transcript.TokenCounter = (*Transcripts)(nil)

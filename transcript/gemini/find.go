@@ -12,8 +12,9 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/transcript"
+	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
 const (
@@ -42,7 +43,7 @@ func (c *Transcripts) projects() ([]string, error) {
 
 // ownerOf returns the directory that a project's directory stands for, "" if that is not known.
 func ownerOf(project string) string {
-	f, err := sessionfile.OpenRegular(filepath.Join(project, ownerFile))
+	f, err := vfs.OpenRegular(filepath.Join(project, ownerFile))
 	if err != nil {
 		return ""
 	}
@@ -116,7 +117,7 @@ func (c *Transcripts) locate(op string, src segno.Source) (string, error) {
 
 // idOf returns the id in the first line of a session file.
 func idOf(path string) (segno.SessionID, error) {
-	f, err := sessionfile.OpenRegular(path)
+	f, err := vfs.OpenRegular(path)
 	if err != nil {
 		return "", err
 	}
@@ -164,7 +165,7 @@ func (c *Transcripts) read(ctx context.Context, op string, src segno.Source) (*s
 
 // readLines returns the whole lines of a file.
 func readLines(path string) ([]byte, error) {
-	f, err := sessionfile.OpenRegular(path)
+	f, err := vfs.OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
 // maxSize is the size of the largest session that is read.

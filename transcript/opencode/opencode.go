@@ -27,7 +27,7 @@ import (
 	"context"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
 // Agent is the name of OpenCode in links and checkpoints.

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/supervise"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/internal/worlds/supervise"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
-	"github.com/dalsegno/segno/internal/endpoint"
+	"github.com/dalsegno/segno/agent/model/internal/endpoint"
 )
 
 // answer collects the events of an answer.

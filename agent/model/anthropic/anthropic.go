@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno/agent"
-	"github.com/dalsegno/segno/internal/endpoint"
+	"github.com/dalsegno/segno/agent/model/internal/endpoint"
 )
 
 const (

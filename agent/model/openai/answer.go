@@ -11,7 +11,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
-	"github.com/dalsegno/segno/internal/endpoint"
+	"github.com/dalsegno/segno/agent/model/internal/endpoint"
 )
 
 // answer collects the chunks of an answer.

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno/agent"
-	"github.com/dalsegno/segno/internal/endpoint"
+	"github.com/dalsegno/segno/agent/model/internal/endpoint"
 )
 
 // noKey is sent in place of a key to a server that may need none: some servers refuse a

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dalsegno/segno/agent"
-	"github.com/dalsegno/segno/internal/endpoint"
+	"github.com/dalsegno/segno/agent/model/internal/endpoint"
 )
 
 // request returns the request as the API expects it.

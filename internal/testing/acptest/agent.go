@@ -11,7 +11,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/proxy/acp"
 )
 
 // agent is a running agent.

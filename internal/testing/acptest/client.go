@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/proxy/acp"
 )
 
 // Client drives an agent's process and stores all its messages in order. It is safe for

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/proxy/acp"
 )
 
 // Failure is an agent's report of a failed turn.

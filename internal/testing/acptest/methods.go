@@ -8,7 +8,7 @@ import (
 	"os"
 	"strconv"
 
-	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/proxy/acp"
 )
 
 // open has the params of the methods that open a session.

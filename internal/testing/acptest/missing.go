@@ -1,6 +1,6 @@
 package acptest
 
-import "github.com/dalsegno/segno/internal/acp"
+import "github.com/dalsegno/segno/internal/proxy/acp"
 
 // missing returns the error that the configured agent has for a missing session in that
 // method.

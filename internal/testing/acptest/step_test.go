@@ -3,7 +3,7 @@ package acptest
 import (
 	"testing"
 
-	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/proxy/acp"
 )
 
 func TestDirectivesAreFoundInAnyText(t *testing.T) {

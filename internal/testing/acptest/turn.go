@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/proxy/acp"
 )
 
 // turn is the execution of one prompt.

@@ -32,6 +32,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -94,11 +95,12 @@ func run(m *testing.M) (code int, err error) {
 // build builds segno and segno-hook into dir. It keeps them below build/ in the repository, because go links a program
 // again for each package of scenarios unless it finds an output that is up to date.
 func build(dir string) error {
-	kept, err := filepath.Abs("../../../build/e2e") // a package of scenarios is in internal/e2e
-	if err == nil {
-		err = os.MkdirAll(kept, 0o755)
-	}
+	work, err := exec.Command("go", "env", "GOWORK").Output()
 	if err != nil {
+		return err
+	}
+	kept := filepath.Join(filepath.Dir(strings.TrimSpace(string(work))), "build", "e2e")
+	if err := os.MkdirAll(kept, 0o755); err != nil {
 		return err
 	}
 	unlock, err := agentrig.Lock(kept + ".lock")

@@ -1,4 +1,4 @@
-// Package ledgertest has the table of test cases for the admission of commits. internal/ledger
+// Package ledgertest has the table of test cases for the admission of commits. internal/store/ledger
 // implements the rules; a store that applies a commit in another way, such as in one statement of
 // SQL, must give the same answers. storetest.Test runs the table on every store.
 package ledgertest

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/notify"
+	"github.com/dalsegno/segno/internal/store/notify"
 )
 
 // timeout is the longest time before a notification arrives.

@@ -52,7 +52,7 @@ func campaigns() []campaign {
 		}},
 		{"damage", "damage of each store, one at a time: no read returns other data, or none", 2, memory, []suite{
 			{packages: "store/sqlite store/file store/kv store/postgres", run: regexp.MustCompile("^TestNo(Damage|FlippedBit)IsSilent$"), parts: 10},
-			{packages: "store/... internal/record internal/threadlog", run: regexp.MustCompile("Damage|Silent|Corrupt")},
+			{packages: "store/... internal/store/record store/internal/threadlog", run: regexp.MustCompile("Damage|Silent|Corrupt")},
 		}},
 		{"kills", "kill -9 of every verb, hook and store at random moments and between any two writes", 2, disk, []suite{
 			{packages: "internal/local", run: regexp.MustCompile("^TestKilledInMid(Move|Conversion)$|^TestKilledWhileKeepingAndMoving$"), parts: 20},
@@ -67,21 +67,21 @@ func campaigns() []campaign {
 			{packages: "agent store/postgres store/kv/redis", run: regexp.MustCompile("^TestACallerThatRunsAgainOnAnyErrorFinishesOnce$")},
 		}},
 		{"sealed", "sealed stores, archives and spools", 2, disk, []suite{
-			{packages: "store/... archive internal/local internal/proxy internal/record internal/spool", run: regexp.MustCompile("[Ss]eal")},
+			{packages: "store/... archive internal/local internal/proxy internal/store/record internal/spool", run: regexp.MustCompile("[Ss]eal")},
 		}},
 		{"archives", "archives: every byte, every operation, every place", 2, memory, []suite{
 			{packages: "archive", run: regexp.MustCompile("^TestDeltasOfDeltas$|^TestNoLinksLeadToAPlace$"), parts: 4, rapid: 2000},
-			{packages: "archive internal/pack secret internal/e2e/archive", run: regexp.MustCompile("^Test")},
+			{packages: "archive internal/pack secret internal/testing/e2e/archive", run: regexp.MustCompile("^Test")},
 		}},
 		{"databases", "attached databases: kills of their moves, and all their tests", 2, disk, []suite{
-			{packages: "internal/database cmd/segno", run: regexp.MustCompile("^TestKilledMove(s?OfPostgres)?$"), parts: 10},
-			{packages: "internal/database cmd/segno", run: regexp.MustCompile("^Test")},
+			{packages: "internal/worlds/database cmd/segno", run: regexp.MustCompile("^TestKilledMove(s?OfPostgres)?$"), parts: 10},
+			{packages: "internal/worlds/database cmd/segno", run: regexp.MustCompile("^Test")},
 			{packages: "internal/local", run: regexp.MustCompile("Databases")},
 		}},
 		{"generations", "generations whose processes are killed, for each kind of world", 2, memory, []suite{
 			{packages: "internal/cli", run: regexp.MustCompile("^TestGenerationsSurviveKills$"), parts: 40},
 			{packages: "internal/cli", run: regexp.MustCompile("Generation|SurvivesKills|SurviveKills|Experiment|Resumed|CheckpointEvery|FixedOrder|World")},
-			{packages: "generation world/... experiments/... internal/worldagent", run: regexp.MustCompile("^Test")},
+			{packages: "generation world/... experiments/... internal/worlds/worldagent", run: regexp.MustCompile("^Test")},
 		}},
 		{"agent", "Go agents: journeys, approvals, callers, histories; deciders under the race detector", 2, memory, []suite{
 			{packages: "agent", run: regexp.MustCompile("^TestDecidersBesideARun|^TestFirstOfTwo"), race: true, count: 50},
@@ -92,18 +92,18 @@ func campaigns() []campaign {
 			{packages: "timeline", run: regexp.MustCompile("^TestUndoRevertsItsTurnsOnly$"), parts: 10, rapid: 2000},
 			{packages: "internal/local", run: regexp.MustCompile("^TestAnyHistory(UnderRulesOfAnAgent)?$"), parts: 10, rapid: 1000},
 			{packages: "workspace", run: regexp.MustCompile("^TestComposeTakesPaths|^TestWithChanges$|^TestMerge(AgreesWithGit|Laws|CanBeReverted)$|^Test(SnapshotAt|Restore)IsExact$"), parts: 4, rapid: 2000},
-			{packages: "internal/preamble", run: regexp.MustCompile("^TestEvery(FactThatFits|Effect)|^TestAddEqualsFromCommits$"), parts: 2, rapid: 5000},
+			{packages: "internal/proxy/preamble", run: regexp.MustCompile("^TestEvery(FactThatFits|Effect)|^TestAddEqualsFromCommits$"), parts: 2, rapid: 5000},
 			{packages: "internal/web", run: regexp.MustCompile("^TestLayoutDrawsEachEdge$"), rapid: 5000},
 			{packages: "internal/cli", run: regexp.MustCompile("^TestQuotedPathsAreReadBack$"), rapid: 5000},
 			{packages: "transcript/claude", run: regexp.MustCompile("^TestCutsKeepTheConversation$"), parts: 4},
-			{packages: "internal/gitignore", run: regexp.MustCompile("^TestTheVerdictsAreGits$"), parts: 4},
+			{packages: "workspace/internal/gitignore", run: regexp.MustCompile("^TestTheVerdictsAreGits$"), parts: 4},
 			{packages: "store/sqlite", run: regexp.MustCompile("^TestLoadAgain$"), parts: 4},
 		}},
 		{"scenarios", "real agents in both pinned versions, through every scenario", 2, memory, []suite{
-			{packages: "internal/e2e/acp internal/e2e/agents internal/e2e/claude internal/e2e/codex internal/e2e/gemini internal/e2e/opencode internal/e2e/sessions internal/e2e/terminal internal/testing/agentrig", run: regexp.MustCompile("^Test")},
+			{packages: "internal/testing/e2e/acp internal/testing/e2e/agents internal/testing/e2e/claude internal/testing/e2e/codex internal/testing/e2e/gemini internal/testing/e2e/opencode internal/testing/e2e/sessions internal/testing/e2e/terminal internal/testing/agentrig", run: regexp.MustCompile("^Test")},
 		}},
 		{"pages", "the page in a browser: all journeys", 1, memory, []suite{
-			{packages: "internal/e2e/web internal/web internal/export", run: regexp.MustCompile("^Test")},
+			{packages: "internal/testing/e2e/web internal/web internal/web/export", run: regexp.MustCompile("^Test")},
 		}},
 		{"fuzzers", "each fuzzer for 30 minutes", 2, disk, []suite{
 			{run: regexp.MustCompile("^Fuzz"), parts: 6, fuzz: 30 * time.Minute},

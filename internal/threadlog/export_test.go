@@ -1,6 +1,0 @@
-package threadlog
-
-import "github.com/dalsegno/segno/internal/notify"
-
-// NotifierOf returns the notifier of a store.
-func NotifierOf(s *Store) *notify.Notifier { return &s.notifier }

@@ -382,6 +382,9 @@ func TestOutcomesThatAreLost(t *testing.T) {
 // TestChainAfterDeath kills the runner at one operation on the disk while the user goes back to a checkpoint. The next
 // runner leaves a correct chain, and the paths in rows that were read before still name the same files.
 func TestChainAfterDeath(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	run := func(t *testing.T, faults *faultfs.Faults) {
 		t.Helper()
 		r := newRig(t)

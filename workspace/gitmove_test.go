@@ -180,7 +180,7 @@ func newGitHistory(t *testing.T, seed uint64) *gitHistory {
 // the files must stay. If there are no files to move back, there must be no command.
 func TestGitCommandLosesNoCommit(t *testing.T) {
 	t.Parallel()
-	histories := 40
+	histories := 20
 	if testing.Short() {
 		histories = 8
 	}

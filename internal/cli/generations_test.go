@@ -44,18 +44,18 @@ name = "Bo"
 name = "Cy"
 `
 
-// newExperiment makes an installation. All installations of one test process have the same key, so that the agents'
-// sessions in the world are the same, too. Other test processes have other keys, because a runner kills all processes
-// that have such a session.
+// newExperiment makes an installation. All installations of one test have the same key, so that the agents' sessions in
+// the world are the same, too. Other tests have other keys, because a runner kills all processes that have such a session.
 func newExperiment(t *testing.T, text, every string) *experiment {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	x := &experiment{t: t, dir: dir, file: filepath.Join(dir, "village.toml"), consistency: archive.Quiet}
+	test, _, _ := strings.Cut(t.Name(), "/")
 	x.env = []string{"HOME=" + filepath.Join(dir, "user"), "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(),
 		"XDG_DATA_HOME=" + filepath.Join(dir, "data"), "CHECKPOINT_EVERY=" + every}
-	for name, content := range map[string]string{"village.toml": text, "user/note": "", "runs/village/key": fmt.Sprint("the key of ", os.Getpid())} {
+	for name, content := range map[string]string{"village.toml": text, "user/note": "", "runs/village/key": fmt.Sprint("the key of ", os.Getpid(), test)} {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)

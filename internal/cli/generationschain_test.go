@@ -43,7 +43,7 @@ const memoryFile = "EPISODIC_MEMORY.jsonl"
 
 // TestChainsOfExperiments runs each example three times. The third run is killed once, and goes back to a checkpoint
 // twice. The test compares every path and every number of its chain with the files on the disk. Unless SEGNO_SOAK is set,
-// runs are shorter, and it draws one of the examples.
+// runs are shorter, there is no second run, and it draws one of the examples.
 func TestChainsOfExperiments(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -53,7 +53,9 @@ func TestChainsOfExperiments(t *testing.T) {
 	if err != nil || len(files) < 3 {
 		t.Fatalf("the experiments are %q, %v", files, err)
 	}
+	runs := 3
 	if !soak.IsWhole() {
+		runs = 2
 		drawn := soak.Seed(t) % uint64(len(files))
 		files = files[drawn : drawn+1]
 	}
@@ -61,9 +63,9 @@ func TestChainsOfExperiments(t *testing.T) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			t.Parallel()
 			var first []string
-			for i := range 3 {
+			for i := range runs {
 				x := newChainRun(t, file)
-				if i < 2 {
+				if i < runs-1 {
 					x.mustRun("--keep", keepAll)
 				} else {
 					x.killAndGoBack()

@@ -69,6 +69,7 @@ func TestGenerationsSurviveKills(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
 	}
+	t.Parallel()
 	seeds, worlds := 2, killedWorlds()
 	whole := 200 * len(worlds)
 	if !soak.IsWhole() {

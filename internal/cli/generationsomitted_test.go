@@ -11,6 +11,7 @@ import (
 // checkpoint is made without this file. Each command that reads a checkpoint names the file, but does not print the
 // token.
 func TestAgentThatWritesItsEnvironment(t *testing.T) {
+	t.Parallel()
 	const token = "ghp_" + "R5pZ8kQ2mW7xT4vN9cB3dF6hJ1sL0aYgUeKi"
 	x := newExperiment(t, "world = \"company\"\ngenerations = 2\nticks = 2\n[[agents]]\nname = \"Cy\"\nkind = \"claude\"\nenv = [\"DEPLOY_TOKEN\"]\n", "0.001")
 	x.env = append(x.env, "DEPLOY_TOKEN="+token)

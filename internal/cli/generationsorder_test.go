@@ -5,17 +5,21 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // In a grid, actions take effect immediately, so the order of turns within a tick decides which agent gets a coin. If
-// the order is fixed, every run with reproducible agents must leave the same worlds and files.
+// the order is fixed, every run with reproducible agents must leave the same worlds and files. Unless SEGNO_SOAK is set,
+// there are two runs.
 func TestFixedOrderIsReproducible(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
 	}
+	t.Parallel()
 	text := strings.NewReplacer(`"company"`, `"grid"`, "seed = 7", "seed = 3\norder = \"fixed\"").Replace(villageTOML)
 	var first map[string]string
-	for i := range 3 {
+	for i := range soak.Count(t, 2, 5) {
 		x := newExperiment(t, text, "0.1")
 		x.mustRun()
 		if first == nil {

@@ -29,6 +29,7 @@ func TestPauseSurvivesKills(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
 	}
+	t.Parallel()
 	straight := newExperiment(t, hermitTOML, "1000")
 	straight.mustRun()
 	want := straight.outcome()

@@ -98,11 +98,15 @@ func TestRealAgentsSurviveKills(t *testing.T) {
 	if testing.Short() {
 		return
 	}
+	t.Parallel()
 	for name, real := range realAgents() {
 		if real.isSoaked && !soak.IsWhole() {
 			continue
 		}
-		t.Run(name, func(t *testing.T) { real.survive(t) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			real.survive(t)
+		})
 	}
 }
 
@@ -115,6 +119,9 @@ func (real realAgent) survive(t *testing.T) {
 	defer stop()
 	rig, command := real.make(t, t.TempDir(), url)
 	x := newExperiment(t, real.experiment(t, rig, command), "0.001")
+	if err := os.Remove(filepath.Join(x.dir, "runs/village/key")); err != nil { // the other agents run at the same time
+		t.Fatal(err)
+	}
 	x.use(real, rig)
 
 	first := x.command("generations", "run", x.file, "--json")
@@ -254,6 +261,7 @@ func acpAgentMain() {
 // TestUnknownAgentSurvivesKills kills the runner of an agent whose sessions are not in the checkpoint. The agent
 // continues in a new session, with a record of its turns until the checkpoint.
 func TestUnknownAgentSurvivesKills(t *testing.T) {
+	t.Parallel()
 	did := acptest.Step{Tool: "ledger", Line: "one", File: "seen"}
 	x := newExperiment(t, "world = \"company\"\ngenerations = 1\nticks = 4\nprompt = '''"+acptest.Directive(did)+"'''\n"+
 		"[[agents]]\nname = \"Ada\"\nkind = \"acp\"\ncommand = [\"acpagent\"]\n", "0.001")

@@ -75,6 +75,7 @@ func TestAgentsCannotTellThatTheyWereResumed(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
 	}
+	t.Parallel()
 	want := runSeeing(t, func(x *experiment) { x.mustRun() })
 	got := runSeeing(t, func(x *experiment) { x.runKilled(rand.New(rand.NewPCG(soak.Seed(t), 0))) })
 	if diff := gocmp.Diff(want, got); diff != "" {

@@ -18,16 +18,19 @@ import (
 	"github.com/dalsegno/segno/agent/model/offline"
 	"github.com/dalsegno/segno/internal/hook/event"
 	"github.com/dalsegno/segno/internal/testing/memdir"
+	"github.com/dalsegno/segno/internal/testing/parallel"
 	"github.com/dalsegno/segno/internal/testing/signals"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // usualProcess sets the usual umask, because tests compare permissions, and ignores no signals. The commands in the
-// scripts inherit both.
+// scripts inherit both. Hooks wait for a transcript, and experiments for their agents, so it runs more tests at once.
 type usualProcess struct{ *testing.M }
 
 func (m usualProcess) Run() int {
 	signals.Restore()
 	syscall.Umask(0o022)
+	parallel.Double()
 	return m.M.Run()
 }
 
@@ -102,8 +105,9 @@ func runScripts(t *testing.T, dir string) {
 		t.Fatalf("no scripts in %s (%v)", dir, err)
 	}
 	if testing.Short() {
+		const apart = 18
 		var some []string
-		for i := 0; i < len(scripts); i += 9 {
+		for i := int(soak.Seed(t) % apart); i < len(scripts); i += apart {
 			some = append(some, scripts[i])
 		}
 		t.Logf("with -short %d of %d scripts run", len(some), len(scripts))

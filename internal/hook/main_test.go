@@ -4,9 +4,11 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno/internal/testing/memdir"
+	"github.com/dalsegno/segno/internal/testing/parallel"
 )
 
 func TestMain(m *testing.M) {
 	memdir.Use()
+	parallel.Double()
 	m.Run()
 }

@@ -2,6 +2,7 @@ package hook_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -29,27 +30,39 @@ func TestAnyOwnership(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
 	}
-	soak.Rapid(t, 50, 3000)
-	rapid.Check(t, func(rt *rapid.T) {
-		w := newWorld(rt, t.TempDir())
-		defer func() {
-			for _, a := range w.agents {
-				a.stopped()
-			}
-		}()
-		for range rapid.IntRange(4, 24).Draw(rt, "steps") {
-			w.step()
-		}
+	groups := 5 // most of a history's time passes in the product's waits for a transcript
+	if soak.IsWhole() {
+		groups = 1 // a campaign runs several processes
+	}
+	soak.Rapid(t, 50/groups, 3000)
+	for n := range groups {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(rt *rapid.T) { runHistory(rt, t.TempDir()) })
+		})
+	}
+}
+
+// runHistory drives one history.
+func runHistory(rt *rapid.T, dir string) {
+	w := newWorld(rt, dir)
+	defer func() {
 		for _, a := range w.agents {
-			a.finish()
+			a.stopped()
 		}
-		for w.undo(w.drawAgent("undoer")) {
+	}()
+	for range rapid.IntRange(4, 24).Draw(rt, "steps") {
+		w.step()
+	}
+	for _, a := range w.agents {
+		a.finish()
+	}
+	for w.undo(w.drawAgent("undoer")) {
+	}
+	for _, a := range w.agents {
+		for w.undo(a) {
 		}
-		for _, a := range w.agents {
-			for w.undo(a) {
-			}
-		}
-	})
+	}
 }
 
 // drawAgent draws an agent. It draws an index, so that a failure prints briefly.

@@ -69,7 +69,7 @@ func (p npmPackage) cached(ctx context.Context) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return "", err
 	}
-	unlock, err := lock(dir + ".lock")
+	unlock, err := Lock(dir + ".lock")
 	if err != nil {
 		return "", err
 	}
@@ -134,8 +134,8 @@ func firstError(out []byte) string {
 	return line
 }
 
-// lock waits for an exclusive lock on file. The system releases it when the process ends.
-func lock(file string) (unlock func(), err error) {
+// Lock waits for an exclusive lock on file. The system releases it when the process ends.
+func Lock(file string) (unlock func(), err error) {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err

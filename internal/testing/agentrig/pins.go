@@ -17,8 +17,9 @@ import (
 // To move a pin, run "make newest", which runs the same scenarios on the newest versions in
 // npm. Then write the version that passed here.
 const (
-	// ClaudeOldest and ClaudeNewest are the versions of Claude Code that run every
-	// scenario: the oldest that is supported, and the newest when the pin was set.
+	// ClaudeOldest and ClaudeNewest are the versions of Claude Code that run the
+	// scenarios: the oldest that is supported, and the newest when the pin was set. By
+	// default the oldest runs only some of them; with SEGNO_SOAK it runs all.
 	ClaudeOldest ClaudeVersion = "2.1.197"
 	ClaudeNewest ClaudeVersion = "2.1.330"
 

@@ -3,7 +3,7 @@
 //
 // A scenario is one function. It runs once on each version of Claude Code that
 // internal/testing/agentrig/pins.go names, every run in parallel with the others, each with
-// its own project, home, store and model:
+// its own project, home, store and model. [ScenarioOnNewest] leaves the older versions to SEGNO_SOAK:
 //
 //	func TestUndoBringsTheFileBack(t *testing.T) {
 //		e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
@@ -32,8 +32,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,6 +41,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
 	"github.com/dalsegno/segno/internal/testing/memdir"
+	"github.com/dalsegno/segno/internal/testing/parallel"
 	"github.com/dalsegno/segno/internal/testing/signals"
 	"github.com/dalsegno/segno/internal/testing/soak"
 )
@@ -62,27 +62,13 @@ func Main(m *testing.M) {
 		os.Exit(0)
 	}
 	memdir.Use()
-	if err := moreParallel(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	parallel.Double()
 	code, err := run(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
 	os.Exit(code)
-}
-
-// moreParallel sets -parallel, unless the user did, to twice the number of cores: agents wait
-// for their own timers half of the time.
-func moreParallel() error {
-	cores := runtime.GOMAXPROCS(0)
-	f := flag.Lookup("test.parallel")
-	if f.Value.String() != strconv.Itoa(cores) {
-		return nil
-	}
-	return f.Value.Set(strconv.Itoa(2 * cores))
 }
 
 func run(m *testing.M) (code int, err error) {
@@ -97,15 +83,37 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer os.RemoveAll(dir)
-	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator),
-		"github.com/dalsegno/segno/cmd/segno", "github.com/dalsegno/segno/cmd/segno-hook")
-	if out, err := build.CombinedOutput(); err != nil {
-		return 1, fmt.Errorf("build segno: %w\n%s", err, out)
+	if err := build(dir); err != nil {
+		return 1, fmt.Errorf("build segno: %w", err)
 	}
 	if err := os.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH")); err != nil {
 		return 1, err
 	}
 	return m.Run(), nil
+}
+
+// build builds segno and segno-hook into dir. It keeps them below build/ in the repository, because go links a program
+// again for each package of scenarios unless it finds an output that is up to date.
+func build(dir string) error {
+	work, err := exec.Command("go", "env", "GOWORK").Output()
+	if err != nil {
+		return err
+	}
+	kept := filepath.Join(filepath.Dir(strings.TrimSpace(string(work))), "build", "e2e")
+	if err := os.MkdirAll(kept, 0o755); err != nil {
+		return err
+	}
+	unlock, err := agentrig.Lock(kept + ".lock")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	cmd := exec.Command("go", "build", "-o", kept+string(filepath.Separator),
+		"github.com/dalsegno/segno/cmd/segno", "github.com/dalsegno/segno/cmd/segno-hook")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	return os.CopyFS(dir, os.DirFS(kept))
 }
 
 // Scenario runs do on every version of Claude Code under test, with hooks enabled.
@@ -115,15 +123,19 @@ func Scenario(t *testing.T, files map[string]string, do func(s *Stage)) {
 	scenario(t, agentrig.ClaudeVersions(), files, do)
 }
 
-// ScenarioOnNewest is Scenario for behaviour that does not depend on the version of Claude Code.
-// It runs do on the newest version, and with SEGNO_SOAK on every version.
+// ScenarioOnNewest runs do on the newest version of Claude Code, and with SEGNO_SOAK on every version.
+// Most scenarios do so. Scenario is for the main journeys and for what differs between the versions.
 func ScenarioOnNewest(t *testing.T, files map[string]string, do func(s *Stage)) {
 	t.Helper()
-	versions := agentrig.ClaudeVersions()
-	if !soak.IsWhole() {
-		versions = versions[len(versions)-1:]
+	scenario(t, Newest(agentrig.ClaudeVersions()), files, do)
+}
+
+// Newest returns the last of an agent's versions, and with SEGNO_SOAK all of them.
+func Newest[V any](versions []V) []V {
+	if soak.IsWhole() {
+		return versions
 	}
-	scenario(t, versions, files, do)
+	return versions[len(versions)-1:]
 }
 
 func scenario(t *testing.T, versions []agentrig.ClaudeVersion, files map[string]string, do func(s *Stage)) {

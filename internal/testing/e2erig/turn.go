@@ -185,8 +185,9 @@ func (s *Stage) WaitFor(name string) {
 	s.Poll(name, func() bool { return s.Exists(name) })
 }
 
-// pollEvery is the pause between two checks of a state that no event announces. Checks
-// without a pause would take a core away from the agents.
+// pollEvery is the shortest pause between two checks of a state that no event announces. A check that
+// starts a process is followed by a pause of three times its duration. Otherwise the checks would take a
+// core away from the agents.
 const pollEvery = 10 * time.Millisecond
 
 // pollTime is how long Poll waits for one state. A state that has not come within this time
@@ -199,11 +200,13 @@ func (s *Stage) Poll(what string, is func() bool) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Ctx, pollTime)
 	defer cancel()
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for !is() {
+	for {
+		began := time.Now()
+		if is() {
+			return
+		}
 		select {
-		case <-tick.C:
+		case <-time.After(max(pollEvery, 3*time.Since(began))):
 		case <-ctx.Done():
 			for _, screen := range s.screens {
 				s.Logf("a terminal shows:\n%s", screen())

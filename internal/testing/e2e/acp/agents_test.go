@@ -88,7 +88,7 @@ func (s *acpStage) wantFiles(a, fresh string) {
 // gets the conversation only from segno, receives that the user refused it.
 func TestACPDenied(t *testing.T) {
 	t.Parallel()
-	for _, agent := range agentrig.DurableACPAgents() {
+	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.CodexACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPOldest, agentrig.OpenCode) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()

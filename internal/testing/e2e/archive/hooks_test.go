@@ -17,7 +17,7 @@ const hookSettings = `{"hooks":{"SessionStart":[{"hooks":[{"type":"command","com
 // TestNoHookOfAnArchiveRuns packs a project in which the agent runs a hook through a link, and
 // unpacks it elsewhere in each way. The agent works there, and the hook does not run.
 func TestNoHookOfAnArchiveRuns(t *testing.T) {
-	e2erig.Scenario(t, map[string]string{"docs/settings.json": hookSettings, "sub/x": "x\n"}, func(s *e2erig.Stage) {
+	e2erig.ScenarioOnNewest(t, map[string]string{"docs/settings.json": hookSettings, "sub/x": "x\n"}, func(s *e2erig.Stage) {
 		project := s.Rig.Project
 		for link, target := range map[string]string{".claude": "first", "first": "docs", "sub/.claude": "../docs"} {
 			if err := os.Symlink(target, filepath.Join(project, link)); err != nil {

@@ -12,7 +12,7 @@ import (
 // then sends prompts, each command in a separate process. The turns before the
 // compaction stay on the line of the new turns.
 func TestCompactFirstAfterResume(t *testing.T) {
-	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
+	e2erig.ScenarioOnNewest(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
 		session := s.Say(e2erig.Prompt("alpha", s.Writes("a.txt", "1\n"), "one"))
 		s.Say(e2erig.Prompt("beta", e2erig.Bash("echo 2 > a.txt"), "two"), "--resume", session)
 		if got := s.Say("/compact", "--resume", session); got != session {

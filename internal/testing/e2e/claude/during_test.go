@@ -13,7 +13,7 @@ import (
 // writes other files. None of the three belongs to the turn, and an undo does not change them.
 func TestAUserWorksWhileTheAgentDoes(t *testing.T) {
 	files := map[string]string{"a.txt": "zero\n", "mine.txt": "0\n", "doomed.txt": "0\n"}
-	e2erig.Scenario(t, files, func(s *e2erig.Stage) {
+	e2erig.ScenarioOnNewest(t, files, func(s *e2erig.Stage) {
 		written := filepath.Join(t.TempDir(), "written")
 		last := s.Writes("made.txt", "by the agent\n")
 		last["until"] = written

@@ -160,7 +160,7 @@ func TestUndoneConversationGoesOn(t *testing.T) {
 // TestContinueFindsTheHeadSession checks that the agent's own --continue opens the session at
 // the head of the thread.
 func TestContinueFindsTheHeadSession(t *testing.T) {
-	e2erig.Scenario(t, nil, func(s *e2erig.Stage) {
+	e2erig.ScenarioOnNewest(t, nil, func(s *e2erig.Stage) {
 		session := s.Say(e2erig.Prompt("alpha", "one"))
 		s.Say(e2erig.Prompt("beta", "two"), "--resume", session)
 		s.Segno("undo", "-y")
@@ -178,7 +178,7 @@ func TestContinueFindsTheHeadSession(t *testing.T) {
 
 // TestForkIsExact forks at turn 2 of 5 and continues there with the real agent.
 func TestForkIsExact(t *testing.T) {
-	e2erig.Scenario(t, map[string]string{"a.txt": "0\n", ".env": "SECRET\n"}, func(s *e2erig.Stage) {
+	e2erig.ScenarioOnNewest(t, map[string]string{"a.txt": "0\n", ".env": "SECRET\n"}, func(s *e2erig.Stage) {
 		session := s.Say(e2erig.Prompt("turn one", s.Writes("a.txt", "1\n"), "one"))
 		s.Say(e2erig.Prompt("turn two", e2erig.Bash("echo 2 > b.txt"), "two"), "--resume", session)
 		want := s.Tree()

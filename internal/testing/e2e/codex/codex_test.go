@@ -34,9 +34,13 @@ type stage struct {
 	store *memory.Store
 }
 
-// scenario runs on each version of Codex.
-func scenario(t *testing.T, run func(*stage)) {
-	for _, v := range agentrig.CodexVersions() {
+// newest returns the newest version of Codex, and with SEGNO_SOAK all versions. The other scenarios run on both pins by
+// default: they assert what differs between the versions, and the main journey.
+func newest() []agentrig.CodexVersion { return e2erig.Newest(agentrig.CodexVersions()) }
+
+// scenario runs on some versions of Codex.
+func scenario(t *testing.T, versions []agentrig.CodexVersion, run func(*stage)) {
+	for _, v := range versions {
 		t.Run(string(v), func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
@@ -192,7 +196,7 @@ func (s *stage) cut(a *agentrig.Codex, p segno.Position, dir string) segno.Sourc
 // the same home. The real Codex resumes it there, and the model receives the same conversation as
 // at that turn of the original.
 func TestCutAtEveryTurn(t *testing.T) {
-	scenario(t, func(s *stage) {
+	scenario(t, agentrig.CodexVersions(), func(s *stage) {
 		id, requests := s.record()
 		source := rollouts(s, s.agent)
 		positions := s.capture(s.agent, id)
@@ -240,7 +244,7 @@ func (s *stage) continues(a *agentrig.Codex, src segno.Source, of segno.Position
 // TestForkedLineage forks natively, twice, and cuts the last fork into another home, without
 // the rollouts that it refers to.
 func TestForkedLineage(t *testing.T) {
-	scenario(t, func(s *stage) {
+	scenario(t, agentrig.CodexVersions(), func(s *stage) {
 		if s.agent.Version == agentrig.CodexOldest {
 			return // it cannot fork without a terminal
 		}
@@ -265,7 +269,7 @@ func TestForkedLineage(t *testing.T) {
 
 // TestRelocate copies a session to another home under its own id.
 func TestRelocate(t *testing.T) {
-	scenario(t, func(s *stage) {
+	scenario(t, newest(), func(s *stage) {
 		id, _ := s.say(s.agent, prompts()[0])
 		src, err := s.transcripts(s.agent).Find(s.ctx, id)
 		if err != nil || src.Dir != s.agent.Project {
@@ -305,7 +309,7 @@ func rollouts(s *stage, a *agentrig.Codex) map[string][]byte {
 
 // TestUpgrade resumes a cut of an old Codex's session with the newest one.
 func TestUpgrade(t *testing.T) {
-	scenario(t, func(s *stage) {
+	scenario(t, agentrig.CodexVersions(), func(s *stage) {
 		id, requests := s.record()
 		positions := s.capture(s.agent, id)
 		other := s.install(agentrig.CodexNewest)
@@ -324,7 +328,7 @@ func TestUpgrade(t *testing.T) {
 // TestTerminal continues a cut in another directory, with the command that segno prints. Codex asks
 // no question and works in that directory.
 func TestTerminal(t *testing.T) {
-	scenario(t, func(s *stage) {
+	scenario(t, newest(), func(s *stage) {
 		id, requests := s.record()
 		other := s.install(s.agent.Version)
 		src := s.cut(other, s.capture(s.agent, id)[1], other.Project)

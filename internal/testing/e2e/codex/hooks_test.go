@@ -15,11 +15,11 @@ import (
 	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
-// withHooks runs a scenario on each version of Codex, with segno's hooks.
-func withHooks(t *testing.T, files map[string]string, do func(*e2erig.Stage, *agentrig.Codex)) {
+// withHooks runs a scenario on some versions of Codex, with segno's hooks.
+func withHooks(t *testing.T, versions []agentrig.CodexVersion, files map[string]string, do func(*e2erig.Stage, *agentrig.Codex)) {
 	t.Helper()
 	t.Parallel()
-	for _, v := range agentrig.CodexVersions() {
+	for _, v := range versions {
 		t.Run(string(v), func(t *testing.T) {
 			t.Parallel()
 			s, agent := e2erig.Codex(t, v, files)
@@ -50,7 +50,7 @@ func waitForTurns(s *e2erig.Stage, n int) {
 // TestEveryTurnIsACheckpoint drives codex exec through three turns that change files, and undoes
 // the last two: the files and the conversation are those of the first turn.
 func TestEveryTurnIsACheckpoint(t *testing.T) {
-	withHooks(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
+	withHooks(t, agentrig.CodexVersions(), map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
 		session := execTurn(s, agent, "alpha", "echo 1 > a.txt")
 		first := s.Tree()
 		execTurn(s, agent, "beta", "rm a.txt; echo 2 > b.txt", "resume", session)
@@ -110,7 +110,7 @@ func TestEveryTurnIsACheckpoint(t *testing.T) {
 
 // TestDisableRestoresTheHooksFile enables and disables segno with and without hooks of the user.
 func TestDisableRestoresTheHooksFile(t *testing.T) {
-	withHooks(t, nil, func(s *e2erig.Stage, agent *agentrig.Codex) {
+	withHooks(t, newest(), nil, func(s *e2erig.Stage, agent *agentrig.Codex) {
 		file := filepath.Join(agent.CodexHome(), "hooks.json")
 		if data, err := os.ReadFile(file); err != nil || !json.Valid(data) {
 			s.Fatalf("enable wrote %q, %v", data, err)
@@ -139,7 +139,7 @@ func TestDisableRestoresTheHooksFile(t *testing.T) {
 // TestTerminalAsksForTrust uses the terminal program. The user trusts the hooks when Codex asks, as
 // doctor suggests, and interrupts the second of three turns.
 func TestTerminalAsksForTrust(t *testing.T) {
-	withHooks(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
+	withHooks(t, agentrig.CodexVersions(), map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
 		s.Rig.Path = append(s.Rig.Path, filepath.Dir(agent.Bin))
 		asks := agent.Version != agentrig.CodexOldest
 		switch out, code := s.Try("doctor"); {
@@ -176,7 +176,7 @@ func TestTerminalAsksForTrust(t *testing.T) {
 // TestResumedInAnotherDirectory continues a session in another directory. segno records the turns
 // in the workspace of that directory.
 func TestResumedInAnotherDirectory(t *testing.T) {
-	withHooks(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
+	withHooks(t, newest(), map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
 		session := execTurn(s, agent, "alpha", "echo 1 > a.txt")
 		other := filepath.Join(filepath.Dir(s.Rig.Project), "other")
 		if err := os.Mkdir(other, 0o755); err != nil {

@@ -14,12 +14,12 @@ import (
 	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
-// withoutHooks runs a scenario on each version of Codex, without hooks: in the newest version because
+// withoutHooks runs a scenario on some versions of Codex, without hooks: in the newest version because
 // the user trusts none, in the oldest one as in a version without hooks. Codex also notifies a
 // program of the user, which appends to the file notified.
-func withoutHooks(t *testing.T, do func(s *e2erig.Stage, agent *agentrig.Codex, config, notified string)) {
+func withoutHooks(t *testing.T, versions []agentrig.CodexVersion, do func(s *e2erig.Stage, agent *agentrig.Codex, config, notified string)) {
 	t.Helper()
-	withHooks(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
+	withHooks(t, versions, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
 		s.Segno("disable", "codex")
 		config, notified := filepath.Join(agent.CodexHome(), "config.toml"), filepath.Join(agent.Home, "notified")
 		data, err := os.ReadFile(config)
@@ -49,7 +49,7 @@ func withoutHooks(t *testing.T, do func(s *e2erig.Stage, agent *agentrig.Codex, 
 // TestNotify drives codex exec through three turns. The notification of its end makes each turn a
 // checkpoint, and undo goes back to the files and the conversation of the first one.
 func TestNotify(t *testing.T) {
-	withoutHooks(t, func(s *e2erig.Stage, agent *agentrig.Codex, _, notified string) {
+	withoutHooks(t, agentrig.CodexVersions(), func(s *e2erig.Stage, agent *agentrig.Codex, _, notified string) {
 		session := execTurn(s, agent, "alpha", "echo 1 > a.txt")
 		waitForTurns(s, 1)
 		first := s.Tree()
@@ -103,7 +103,7 @@ func TestNotify(t *testing.T) {
 
 // TestFirstTurnWithoutHooks undoes the first turn after enable, which deletes a file.
 func TestFirstTurnWithoutHooks(t *testing.T) {
-	withoutHooks(t, func(s *e2erig.Stage, agent *agentrig.Codex, _, _ string) {
+	withoutHooks(t, newest(), func(s *e2erig.Stage, agent *agentrig.Codex, _, _ string) {
 		execTurn(s, agent, "alpha", "rm a.txt")
 		waitForTurns(s, 1)
 		s.Segno("undo", "-y")
@@ -117,7 +117,7 @@ func TestFirstTurnWithoutHooks(t *testing.T) {
 // one at once. Each turn ends at its own position in the conversation. Repeated notifications, and
 // those without a turn, record nothing.
 func TestNotifyLate(t *testing.T) {
-	withoutHooks(t, func(s *e2erig.Stage, agent *agentrig.Codex, config, notified string) {
+	withoutHooks(t, newest(), func(s *e2erig.Stage, agent *agentrig.Codex, config, notified string) {
 		s.Segno("disable", "codex")
 		session := execTurn(s, agent, "alpha", "echo 1 > a.txt")
 		execTurn(s, agent, "beta", "echo 2 > b.txt", "resume", session)

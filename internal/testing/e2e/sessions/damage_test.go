@@ -26,7 +26,7 @@ func TestDamageIsFoundAndHealed(t *testing.T) {
 	kinds := damage.Claude()
 	for some := range slices.Chunk(soak.Seeds(t, 3, len(kinds)), 5) { // a scenario has a time limit
 		t.Run(fmt.Sprint(some[0]), func(t *testing.T) {
-			e2erig.Scenario(t, nil, func(s *e2erig.Stage) {
+			e2erig.ScenarioOnNewest(t, nil, func(s *e2erig.Stage) {
 				s.Segno("disable", "claude")
 				s.Model.Strict()
 				a := damagedSessions(s)

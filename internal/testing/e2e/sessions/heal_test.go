@@ -91,7 +91,7 @@ func imageBlock(media string, width int) string {
 // TestAHealedSessionIsAccepted damages a session, resumes it, and resumes the copy that segno heal
 // writes. Under SEGNO_SOAK it tests each kind of damage, otherwise several kinds together.
 func TestAHealedSessionIsAccepted(t *testing.T) {
-	e2erig.Scenario(t, nil, func(s *e2erig.Stage) {
+	e2erig.ScenarioOnNewest(t, nil, func(s *e2erig.Stage) {
 		s.Segno("disable", "claude")
 		s.Model.Strict()
 		session := s.Say(e2erig.Prompt("alpha", e2erig.Bash("echo ran it"), map[string]any{"thinking": "hm", "text": "one"}))
@@ -191,7 +191,7 @@ func conversationText(s *e2erig.Stage) string {
 // TestALostCallIsTold kills the agent while a tool changes files, and heals the session. The copy is
 // the thread's next session, and with its first prompt the agent receives once which files changed.
 func TestALostCallIsTold(t *testing.T) {
-	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
+	e2erig.ScenarioOnNewest(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
 		p, err := s.Rig.StartPrint(s.Ctx, e2erig.Prompt("alpha", e2erig.Bash("echo half > half.txt; while [ ! -e go ]; do sleep 0.05; done"), "one"))
 		if err != nil {
 			s.Fatal(err)

@@ -14,7 +14,7 @@ import (
 // resumes the session. The model gets the same conversation as from the agent's own fork of the session
 // before the loss.
 func TestAKeptSessionComesBack(t *testing.T) {
-	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
+	e2erig.ScenarioOnNewest(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
 		s.Segno("disable", "claude")
 		session := s.Say(e2erig.Prompt("alpha", s.Writes("a.txt", "1\n"), "one"))
 		s.Say(e2erig.Prompt("beta", e2erig.Bash("seq 20000"), "two"), "--resume", session)

@@ -52,10 +52,7 @@ func TestTheAgentsResumeRecordedSessions(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			e2erig.Scenario(t, nil, func(s *e2erig.Stage) {
-				if !soak.IsWhole() && s.Version != agentrig.ClaudeNewest {
-					return
-				}
+			e2erig.ScenarioOnNewest(t, nil, func(s *e2erig.Stage) {
 				s.Segno("disable", "claude")
 				c := &resumeCase{Stage: s, rec: rec, home: s.Rig.Config, transcripts: claude.New(s.Rig.Config, claude.Options{})}
 				c.resume = func(rig *agentrig.Rig, session segno.SessionID, prompt string) (string, error) {

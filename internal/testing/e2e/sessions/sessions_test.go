@@ -161,7 +161,7 @@ func allText(r fakemodel.Request) string {
 
 // TestASessionOlderThanSegno adopts a session that had turns before enable.
 func TestASessionOlderThanSegno(t *testing.T) {
-	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
+	e2erig.ScenarioOnNewest(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
 		s.Segno("disable", "claude")
 		session := s.Say(e2erig.Prompt("alpha", "one"))
 		s.Say(e2erig.Prompt("beta", "two"), "--resume", session)
@@ -253,7 +253,7 @@ func TestAPurgedSessionResumes(t *testing.T) {
 
 // TestStreamJSON records the turns of one long process.
 func TestStreamJSON(t *testing.T) {
-	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
+	e2erig.ScenarioOnNewest(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
 		stream, err := s.Rig.Stream(s.Ctx)
 		if err != nil {
 			s.Fatal(err)

@@ -9,7 +9,7 @@ import (
 // TestCompactFirstInTheTerminal resumes a session in the terminal with /compact as
 // its first prompt, and compacts again later, between two turns.
 func TestCompactFirstInTheTerminal(t *testing.T) {
-	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
+	e2erig.ScenarioOnNewest(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
 		session := s.Say(e2erig.Prompt("alpha", s.Writes("a.txt", "1\n"), "one"))
 		s.Say(e2erig.Prompt("beta", e2erig.Bash("echo 2 > a.txt"), "two"), "--resume", session)
 		tui := s.TUI("--resume", session)

@@ -52,7 +52,7 @@ func wantFiles(s *e2erig.Stage, want map[string]string) {
 // TestAQueuedMessage types a message while a turn runs that has deleted a file. The message is
 // part of the turn, and undo restores the file.
 func TestAQueuedMessage(t *testing.T) {
-	e2erig.Scenario(t, map[string]string{"doomed": "precious\n"}, func(s *e2erig.Stage) {
+	e2erig.ScenarioOnNewest(t, map[string]string{"doomed": "precious\n"}, func(s *e2erig.Stage) {
 		tui := s.TUI()
 		begin(s, tui, e2erig.Prompt("alpha", e2erig.Bash("rm doomed; echo 1 > begun; "+wait(signal(s, "go"))), e2erig.Bash("echo 2 > more"), "answer one"), "begun")
 		if err := tui.Prompt(s.Ctx, "and hurry up"); err != nil {
@@ -82,7 +82,7 @@ func allOf(files map[string]string) string {
 // TestEditsAfterEsc checks that edits after Esc count as the user's: undo keeps them, and the
 // log lists them separately.
 func TestEditsAfterEsc(t *testing.T) {
-	e2erig.Scenario(t, map[string]string{"a": "0\n", "notes": "0\n"}, func(s *e2erig.Stage) {
+	e2erig.ScenarioOnNewest(t, map[string]string{"a": "0\n", "notes": "0\n"}, func(s *e2erig.Stage) {
 		tui := s.TUI()
 		begin(s, tui, e2erig.Prompt("alpha", e2erig.Bash("echo 1 > a; echo 1 > made; sleep 60"), "answer one"), "made")
 		s.Interrupt(tui)
@@ -149,7 +149,7 @@ func subagent(steps ...any) map[string]any {
 // moves until the subagent ends. Then undo reverts the subagent's files, and keeps the user's
 // changes since.
 func TestBackgroundSubagent(t *testing.T) {
-	e2erig.Scenario(t, map[string]string{"a": "0\n", "notes": "0\n"}, func(s *e2erig.Stage) {
+	e2erig.ScenarioOnNewest(t, map[string]string{"a": "0\n", "notes": "0\n"}, func(s *e2erig.Stage) {
 		tui := s.TUI()
 		sub := subagent(e2erig.Bash(wait(signal(s, "go"))+"; echo 1 > sub"), s.Writes("written", "1\n"), "sub done")
 		launches(s, tui, e2erig.Prompt("alpha", s.Writes("a", "1\n"), sub, "launched"))
@@ -199,7 +199,7 @@ func TestBackgroundSubagentBesideATurn(t *testing.T) {
 
 // TestBackgroundCommand does the same with a shell command.
 func TestBackgroundCommand(t *testing.T) {
-	e2erig.Scenario(t, map[string]string{"a": "0\n", "notes": "0\n"}, func(s *e2erig.Stage) {
+	e2erig.ScenarioOnNewest(t, map[string]string{"a": "0\n", "notes": "0\n"}, func(s *e2erig.Stage) {
 		tui := s.TUI()
 		command := e2erig.Bash(wait(signal(s, "go")) + "; echo 1 > made")
 		command["input"] = map[string]any{"command": wait(signal(s, "go")) + "; echo 1 > made", "description": "d", "run_in_background": true}

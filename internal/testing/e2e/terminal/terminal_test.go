@@ -59,7 +59,7 @@ func TestTerminal(t *testing.T) {
 
 // TestRewindIsALine goes back inside the agent with /rewind and prompts again.
 func TestRewindIsALine(t *testing.T) {
-	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
+	e2erig.ScenarioOnNewest(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
 		tui := s.TUI()
 		for _, name := range []string{"alpha", "beta"} {
 			if err := tui.Turn(s.Ctx, e2erig.Prompt(name, "answer "+name), "answer "+name); err != nil {

@@ -305,7 +305,7 @@ func (k *cut) eachRecord(ctx context.Context, from sessionfile.CopySource, do fu
 		return do(&r, l)
 	})
 	if errors.Is(readErr, sessionfile.ErrStale) {
-		return segno.NewError(segno.KindBusy, opCut, from.Name, errRewritten)
+		return segno.NewError(segno.KindBusy, opCut, from.Name, sessionfile.ErrRewritten)
 	}
 	return cmp.Or(readErr, doErr)
 }

@@ -43,6 +43,7 @@ const Agent = "codex"
 // Transcripts are the sessions of Codex under one directory. All methods may be called
 // concurrently. Errors are [segno.Error]s.
 type Transcripts struct {
+	sessionfile.Capturer
 	home string
 	fs   vfs.FS
 }
@@ -61,6 +62,7 @@ func New(home string, o Options) *Transcripts {
 	if c.fs == nil {
 		c.fs = vfs.OS
 	}
+	c.Capturer = sessionfile.NewCapturer(c.capture)
 	return c
 }
 

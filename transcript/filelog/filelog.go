@@ -32,7 +32,7 @@ const maxSize = 256 << 20
 // Transcripts are the conversations in one store. All methods may be called concurrently. Errors are
 // [segno.Error]s.
 type Transcripts struct {
-	sessionfile.WholeCapture
+	sessionfile.Capturer
 	dir string
 	fs  vfs.FS
 }
@@ -46,7 +46,7 @@ func New(dir string, fsys vfs.FS) *Transcripts {
 		fsys = vfs.OS
 	}
 	c := &Transcripts{dir: dir, fs: fsys}
-	c.WholeCapture = sessionfile.CaptureWith(c.read)
+	c.Capturer = sessionfile.NewWholeCapturer(c.read)
 	return c
 }
 

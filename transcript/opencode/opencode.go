@@ -36,7 +36,7 @@ const Agent = "opencode"
 // Transcripts are the sessions in the databases of one directory. All methods may be called concurrently. Errors are
 // [segno.Error]s.
 type Transcripts struct {
-	sessionfile.WholeCapture
+	sessionfile.Capturer
 	data string
 	tmp  string
 }
@@ -47,7 +47,7 @@ var _ segno.Transcript = (*Transcripts)(nil)
 // absolute path. Documents to import are written below tmp. New reads nothing.
 func New(data, tmp string) *Transcripts {
 	c := &Transcripts{data: data, tmp: tmp}
-	c.WholeCapture = sessionfile.CaptureWith(c.read)
+	c.Capturer = sessionfile.NewWholeCapturer(c.read)
 	return c
 }
 

@@ -29,7 +29,6 @@
 package codex
 
 import (
-	"context"
 	"path/filepath"
 
 	"github.com/dalsegno/segno"
@@ -78,10 +77,4 @@ func (c *Transcripts) Resume(src segno.Source) []string {
 		command = append(command, "-C", src.Dir)
 	}
 	return command
-}
-
-// Trace calls visit for each object p reaches. visit returns false if it already knows the
-// references of an object.
-func (c *Transcripts) Trace(ctx context.Context, p segno.Position, o segno.Objects, visit func(segno.Hash) bool) error {
-	return sessionfile.TraceLog(ctx, o, p.Log, visit)
 }

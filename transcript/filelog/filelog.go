@@ -56,12 +56,6 @@ func (c *Transcripts) Agent() string { return Agent }
 // Resume returns nil: only the runner of the agent continues it.
 func (c *Transcripts) Resume(segno.Source) []string { return nil }
 
-// Trace calls visit for each object p reaches. visit returns false if it already knows the
-// references of an object.
-func (c *Transcripts) Trace(ctx context.Context, p segno.Position, o segno.Objects, visit func(segno.Hash) bool) error {
-	return sessionfile.TraceLog(ctx, o, p.Log, visit)
-}
-
 // path returns the file of a conversation. If the id of a thread is a UUID, the store names the thread's
 // directory after it.
 func (c *Transcripts) path(id segno.SessionID) string {

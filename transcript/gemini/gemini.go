@@ -79,12 +79,6 @@ func (c *Transcripts) Resume(src segno.Source) []string {
 	return []string{"gemini", "--resume", string(src.Session)}
 }
 
-// Trace calls visit for each object p reaches. visit returns false if it already knows the
-// references of an object.
-func (c *Transcripts) Trace(ctx context.Context, p segno.Position, o segno.Objects, visit func(segno.Hash) bool) error {
-	return sessionfile.TraceLog(ctx, o, p.Log, visit)
-}
-
 // EndsAt reports whether no message follows p and no message before it changed. Gemini CLI writes
 // the messages again when it resumes a session; these copies change nothing.
 func (c *Transcripts) EndsAt(ctx context.Context, src segno.Source, p segno.Position) (bool, error) {

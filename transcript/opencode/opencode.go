@@ -59,12 +59,6 @@ func (c *Transcripts) Resume(src segno.Source) []string {
 	return []string{"opencode", "--session", string(src.Session)}
 }
 
-// Trace calls visit for each object p reaches. visit returns false if it already knows the
-// references of an object.
-func (c *Transcripts) Trace(ctx context.Context, p segno.Position, o segno.Objects, visit func(segno.Hash) bool) error {
-	return sessionfile.TraceLog(ctx, o, p.Log, visit)
-}
-
 // Find returns where a session is kept.
 func (c *Transcripts) Find(ctx context.Context, id segno.SessionID) (segno.Source, error) {
 	const op = "find session"

@@ -11,8 +11,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Capturer implements the captures of a [segno.Transcript] and of a [transcript.TurnCapturer]. An
-// adapter embeds it.
+// Capturer implements the captures of a [segno.Transcript] and of a [transcript.TurnCapturer], and
+// Trace. An adapter embeds it.
 //
 // A capture reads only the bytes after the earlier position, unless the session was rewritten, the
 // user went back to an older turn, or the store has lost the log of that position. Bytes after the
@@ -59,6 +59,12 @@ func (c Capturer) CaptureTurns(ctx context.Context, src segno.Source, prev, of *
 func (c Capturer) CaptureCut(ctx context.Context, src segno.Source, of segno.Position, o segno.Objects, b segno.Batch) (segno.Position, error) {
 	got, err := c.run(ctx, &Capture{Op: "read session that was cut", Source: src, Batch: b, Of: &of, Objects: o}, nil)
 	return got.Position, err
+}
+
+// Trace calls visit for each object that a position without sidecars reaches. visit returns false if it
+// already knows the references of an object.
+func (Capturer) Trace(ctx context.Context, p segno.Position, o segno.Objects, visit func(segno.Hash) bool) error {
+	return TraceLog(ctx, o, p.Log, visit)
 }
 
 func (c Capturer) run(ctx context.Context, t *Capture, prev *segno.Position) (segno.Captured, error) {

@@ -175,7 +175,7 @@ func (m *Manifest) parse(data []byte) error {
 		return err
 	}
 	document := string(data)
-	jsonscan.Elements(data, list.From, func(at jsonscan.Span) {
+	jsonscan.ElementsOfValid(data, list.From, func(at jsonscan.Span) {
 		if len(m.Entries) <= maxEntries {
 			m.Entries = append(m.Entries, scanEntry(data, document, at.From))
 		}

@@ -26,7 +26,7 @@ var allowed = map[string][]string{
 	"internal/spool":                  {".", "internal/vfs", "timeline"},
 	"internal/testing/faultfs":        {"internal/vfs", "internal/testing/soak"},
 	"secret":                          {"internal/vfs"},
-	"archive":                         {".", "internal/vfs", "internal/local/agekey", "secret"},
+	"archive":                         {".", "internal/jsonscan", "internal/vfs", "internal/local/agekey", "secret"},
 	"internal/local/agekey":           {},
 	"internal/local/sealing":          {".", "internal/local/agekey", "internal/store/record", "internal/spool", "internal/vfs"},
 	"internal/worlds/database":        {".", "internal/vfs"},

@@ -72,18 +72,15 @@ type small struct {
 func (p *plan) top(o *WriteOptions) ([]small, error) {
 	m := &p.manifest
 	m.Entries = p.entries()
-	var err error
-	if m.Digest, err = m.digest(); err != nil {
-		return nil, err
-	}
 	if err := m.check(); err != nil {
 		return nil, &stateError{err.Error()}
 	}
-	manifest, err := canonical(m)
+	manifest, err := encode(m)
 	if err != nil {
 		return nil, err
 	}
-	metadata, err := canonical(p.metadata())
+	m.Digest = digestOf(manifest)
+	metadata, err := encode(p.metadata())
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +98,7 @@ func (p *plan) top(o *WriteOptions) ([]small, error) {
 		if err := d.check(m); err != nil {
 			return nil, &stateError{err.Error()}
 		}
-		delta, err := canonical(d)
+		delta, err := encode(d)
 		if err != nil {
 			return nil, err
 		}

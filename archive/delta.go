@@ -314,7 +314,7 @@ func (r *Reader) readDelta() ([]byte, error) {
 		return nil, err
 	}
 	r.delta = new(Delta)
-	return data, parseCanonical(data, r.delta)
+	return data, parseExact(data, r.delta)
 }
 
 // Delta returns delta.json, or nil for a full archive.

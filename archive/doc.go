@@ -19,12 +19,12 @@
 // There are no entries for directories and links: manifest.json lists links and empty
 // directories. SHA256SUMS has a line for each file except itself and the signature, in order.
 //
-// metadata.json and manifest.json are JSON in the canonical form of RFC 8785. Their fields
-// are those of [Metadata] and [Manifest]. A reader refuses unknown fields, because a later
-// format has another schema.
+// metadata.json and manifest.json are JSON. Their fields are those of [Metadata] and [Manifest]. A
+// reader refuses unknown fields, because a later format has another schema. manifest.json has one
+// form: what encoding/json writes for a Manifest, without white space and without escapes for HTML. A
+// reader writes it again and compares the bytes.
 //
-// The digest of the state is the SHA-256 of manifest.json without its field state_digest,
-// in canonical form. It covers paths, modes, times, sizes and hashes of content, links, the
+// The digest of the state is the SHA-256 of manifest.json. It covers paths, modes, times, sizes and hashes of content, links, the
 // list of what was left out, and the rules of the secret scan. It does not depend on the
 // compression, on the signature or on metadata.json. Archives are compared by the digest and never
 // by the bytes of the file, which depend on the version of the compressor. Only SHA256SUMS
@@ -35,8 +35,8 @@
 //
 // A delta leaves contents to another archive, its base. Its metadata.json and manifest.json
 // are those of the full archive, byte for byte, so it has the same digest and takes the same
-// signature; only the transport differs. delta.json, in canonical form with the fields of
-// [Delta], names the base by its digest. It lists the files that begin with the whole
+// signature; only the transport differs. delta.json, with the fields of [Delta] and in the one form
+// of such a document, names the base by its digest. It lists the files that begin with the whole
 // content of a file of the base, in the order of the manifest. A file that is equal to the
 // base's is not in the zip. For a longer file the zip has the rest as tails/PATH, at the place
 // that the file would have. All other files are there as usual. A writer never leaves an empty

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"unicode/utf8"
 )
 
 // maxHops is how many links a path may pass through; the kernel has the same limit.
@@ -41,8 +42,8 @@ func newLinkResolver(links []Link) *linkResolver {
 }
 
 func (r *linkResolver) check(l Link) error {
-	if l.Target == "" || path.IsAbs(l.Target) || len(l.Target) > maxNameBytes || strings.ContainsAny(l.Target, "\\:\x00") {
-		return errors.New("its target is not relative")
+	if l.Target == "" || path.IsAbs(l.Target) || len(l.Target) > maxNameBytes || strings.ContainsAny(l.Target, "\\:\x00") || !utf8.ValidString(l.Target) {
+		return errors.New("its target is not relative, or other systems cannot have it")
 	}
 	agent, _, _, _ := splitPath(l.Path)
 	return r.resolve("agents/"+agent+"/workspace", l.Path)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/jsonscan"
 )
 
 // Schema names the format that this package writes. Readers of later versions must read it,
@@ -44,9 +45,9 @@ type Metadata struct {
 // Manifest is manifest.json: everything that an archive contains.
 type Manifest struct {
 	Schema string `json:"schema"`
-	// Digest names the state: "sha256:" and the SHA-256 of this document without this field.
-	// It does not depend on the compression, the signature or the time of writing.
-	Digest  string        `json:"state_digest,omitempty"`
+	// Digest names the state: "sha256:" and the SHA-256 of manifest.json. It does not depend on the
+	// compression, the signature or the time of writing.
+	Digest  string        `json:"-"`
 	World   *WorldInfo    `json:"world,omitempty"`
 	Agents  []AgentInfo   `json:"agents"`
 	Entries []Entry       `json:"entries"`
@@ -142,34 +143,16 @@ type SecretReport struct {
 	Allowed []string `json:"allowed,omitempty"` // fingerprints
 }
 
-// digest computes the digest of m.
-func (m *Manifest) digest() (string, error) {
-	core := *m
-	core.Digest = ""
-	data, err := canonical(&core)
-	if err != nil {
-		return "", err
-	}
-	return digestOf(data, ""), nil
+// digestOf returns the digest of manifest.json.
+func digestOf(manifest []byte) string {
+	sum := sha256.Sum256(manifest)
+	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// digestOf returns the digest of a manifest in canonical form. field is the manifest's digest, or "" if
-// it has none. No text in the manifest looks like the field, because its quotes would be escaped.
-func digestOf(manifest []byte, field string) string {
-	sum := sha256.New()
-	member := []byte(`,"state_digest":"` + field + `"`)
-	if i := bytes.LastIndex(manifest, member); i >= 0 {
-		sum.Write(manifest[:i])
-		manifest = manifest[i+len(member):]
-	}
-	sum.Write(manifest)
-	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
-}
-
-// parseManifest reads manifest.json and checks its digest.
+// parseManifest reads manifest.json.
 func parseManifest(data []byte) (*Manifest, error) {
 	m := new(Manifest)
-	malformed := parseCanonical(data, m)
+	malformed := m.parse(data)
 	schema := m.Schema
 	if malformed != nil {
 		schema = schemaOf(data)
@@ -180,10 +163,51 @@ func parseManifest(data []byte) (*Manifest, error) {
 	if malformed != nil {
 		return nil, fmt.Errorf("manifest.json: %w", malformed)
 	}
-	if m.Digest != digestOf(data, m.Digest) {
-		return nil, fmt.Errorf("manifest.json: the state digest is not that of the content")
-	}
+	m.Digest = digestOf(data)
 	return m, nil
+}
+
+// parse is parseExact for a manifest. The list of files is nearly all of it, and encoding/json takes four
+// times as long for such a list as jsonscan. The scan need not refuse other forms, because checkExact does.
+func (m *Manifest) parse(data []byte) error {
+	list := jsonscan.Find(data, jsonscan.Span{To: len(data)}, "entries")
+	if err := parse(slices.Concat(data[:list.From], []byte("[]"), data[list.To:]), m); err != nil {
+		return err
+	}
+	document := string(data)
+	jsonscan.ElementsOfValid(data, list.From, func(at jsonscan.Span) {
+		if len(m.Entries) <= maxEntries {
+			m.Entries = append(m.Entries, scanEntry(data, document, at.From))
+		}
+	})
+	return checkExact(data, m)
+}
+
+// scanEntry reads the file that begins at data[at]. Its texts without escapes share the memory of document.
+func scanEntry(data []byte, document string, at int) (e Entry) {
+	jsonscan.Members(data, at, func(key []byte, value jsonscan.Span) {
+		var text string
+		if raw := jsonscan.RawText(value.Of(data)); bytes.IndexByte(raw, '\\') >= 0 {
+			text = jsonscan.Unescape(raw)
+		} else if raw != nil {
+			text = document[value.From+1 : value.To-1]
+		}
+		switch string(key) {
+		case "path":
+			e.Path = text
+		case "tier":
+			e.Tier = Tier(text)
+		case "size":
+			e.Size, _ = strconv.ParseInt(string(value.Of(data)), 10, 64) // checkExact refuses another value
+		case "mode":
+			e.Mode = text
+		case "sha256":
+			e.SHA256 = text
+		case "mtime":
+			e.Modified = text
+		}
+	})
+	return e
 }
 
 // schemaOf returns the schema of a manifest, which may be of a later format, or Schema if the manifest

@@ -142,7 +142,7 @@ func (p *plan) omit(name, why string, size int64) {
 	p.manifest.Omitted = append(p.manifest.Omitted, Omission{Path: printable(name), Why: why, Bytes: size})
 }
 
-// printable returns a path as valid UTF-8, because canonical JSON cannot contain other bytes.
+// printable returns a path as valid UTF-8, because JSON cannot contain other bytes.
 func printable(name string) string { return strings.ToValidUTF8(segno.QuotePath(name), "�") }
 
 // judge decides about the secrets that were found in contents, and searches names and descriptions.

@@ -264,7 +264,7 @@ func (r *Reader) readTop() error {
 		return err
 	}
 	r.metadata = new(Metadata)
-	if err := parseCanonical(data, r.metadata); err != nil {
+	if err := parse(data, r.metadata); err != nil {
 		return fmt.Errorf("%s: %w", metadataName, err)
 	}
 	if r.metadata.Schema != Schema {

@@ -81,11 +81,11 @@ func (p *plan) texts(o *WriteOptions) ([]namedText, error) {
 	for _, left := range m.Omitted {
 		list = append(list, namedText{left.Path, manifestName}, namedText{left.Why, manifestName})
 	}
-	rest, err := canonical(&Manifest{World: m.World, Agents: m.Agents, Cut: m.Cut, Parent: m.Parent})
+	rest, err := encode(&Manifest{World: m.World, Agents: m.Agents, Cut: m.Cut, Parent: m.Parent})
 	if err != nil {
 		return nil, err
 	}
-	metadata, err := canonical(p.metadata())
+	metadata, err := encode(p.metadata())
 	if err != nil {
 		return nil, err
 	}

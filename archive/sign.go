@@ -18,7 +18,7 @@ import (
 // Signatures have the format of ssh-keygen -Y sign and cover the text of the state digest, so that
 // ssh-keygen -Y verify checks them, too:
 //
-//	unzip -p a.ckpt manifest.json | jq -j .state_digest |
+//	printf sha256:%s $(unzip -p a.ckpt manifest.json | sha256sum | cut -c-64) |
 //	  ssh-keygen -Y verify -f allowed_signers -I NAME -n segno-ckpt -s state_digest.sig
 //
 // The format is PROTOCOL.sshsig of OpenSSH.

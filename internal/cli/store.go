@@ -33,7 +33,8 @@ Without the key file nobody can read the store. Keep a copy of it elsewhere, or 
 further public key with --recipient.
 
 The sealed copy is read back before it replaces the plain one, which is deleted then. The
-disk may still have its blocks: only the disk itself can remove them. If the command is
+disk may still have its blocks: only the disk itself can remove them. If there is no store
+yet, the command creates one, and nothing is ever written in plain. If the command is
 killed, the next one completes or undoes it. It refuses while a turn is open, or while
 another process has the store open. See docs/sealing.md.`,
 		Example: "  age-keygen -o ~/.config/segno-key.txt\n  segno store seal --key ~/.config/segno-key.txt",

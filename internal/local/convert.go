@@ -58,8 +58,8 @@ type Conversion struct {
 	NotCovered []string // files and directories of the store that are not sealed
 }
 
-// SealStore seals the store. It returns [segno.KindRefused] if the store is sealed, or if a turn is open whose process
-// is alive, and [segno.KindBusy] if another process has the store open.
+// SealStore seals the store, and creates it if it does not exist. It returns [segno.KindRefused] if the store is sealed,
+// or if a turn is open whose process is alive, and [segno.KindBusy] if another process has the store open.
 func (p Place) SealStore(ctx context.Context, o SealOptions) (Conversion, error) {
 	const op = "seal store"
 	var more []age.Recipient
@@ -75,14 +75,20 @@ func (p Place) SealStore(ctx context.Context, o SealOptions) (Conversion, error)
 		return Conversion{}, segno.Errorf(segno.KindInvalid, op, p.Store, "the key file %s is inside the store", o.KeyFile).
 			WithHint("keep the key outside of what it protects")
 	}
-	return p.convert(ctx, conversion{op: op, progress: o.Progress, change: sealing.Seal,
-		keys: func(*sealing.File) (*sealing.File, *sealing.Keys, error) { return sealing.New(o.KeyFile, more) }})
+	file, keys, err := sealing.New(o.KeyFile, more)
+	if err != nil {
+		return Conversion{}, err
+	}
+	return p.convert(ctx, conversion{op: op, progress: o.Progress, change: sealing.Seal, file: file, keys: *keys})
 }
 
 // UnsealStore is the inverse of SealStore. It returns [segno.KindRefused] if the store is not sealed.
 func (p Place) UnsealStore(ctx context.Context, progress func(done, total int64)) (Conversion, error) {
-	return p.convert(ctx, conversion{op: "unseal store", progress: progress, change: sealing.Unseal,
-		keys: func(f *sealing.File) (*sealing.File, *sealing.Keys, error) { return f, &sealing.Keys{}, nil }})
+	const op = "unseal store"
+	if !p.Exists() {
+		return Conversion{}, segno.NewError(segno.KindNotFound, op, p.Store, nil).WithHint("use --store PATH")
+	}
+	return p.convert(ctx, conversion{op: op, progress: progress, change: sealing.Unseal})
 }
 
 func realPath(name string) string {
@@ -96,8 +102,8 @@ type conversion struct {
 	op       string
 	change   sealing.Change
 	progress func(done, total int64)
-	// keys returns the keys of the new form, and the file with them. present is the present file, or nil.
-	keys func(present *sealing.File) (*sealing.File, *sealing.Keys, error)
+	file     *sealing.File // of the new form; nil for a form without a seal
+	keys     sealing.Keys  // of the new form
 }
 
 func (p Place) convert(ctx context.Context, c conversion) (res Conversion, err error) {
@@ -125,14 +131,11 @@ func (p Place) convert(ctx context.Context, c conversion) (res Conversion, err e
 	if err != nil {
 		return res, err
 	}
-	file, keys, err := c.keys(h.file)
-	if err != nil {
-		return res, err
-	}
-	if res.Converted, err = p.build(ctx, c, h, &hold{keys: *keys}); err != nil {
+	if res.Converted, err = p.build(ctx, c, h, &hold{keys: c.keys}); err != nil {
 		_ = removeTree(p.fs(), filepath.Join(p.Store, convertingDir)) // the next process tries again
 		return res, err
 	}
+	file := cmp.Or(c.file, h.file)
 	file.Change = c.change
 	if err := file.Write(p.fs(), p.Store); err != nil {
 		return res, fmt.Errorf("%s: %w", c.op, err) // the next process checks whether seal.json was written
@@ -146,10 +149,7 @@ func (p Place) convert(ctx context.Context, c conversion) (res Conversion, err e
 
 // checkConvertible returns an error if no conversion of the store is possible.
 func (p Place) checkConvertible(op string) error {
-	switch {
-	case !p.Exists():
-		return segno.NewError(segno.KindNotFound, op, p.Store, nil).WithHint("record something first, or use --store PATH")
-	case p.readOnly():
+	if p.readOnly() {
 		return segno.Errorf(segno.KindRefused, op, p.Store, "the store is read-only").WithHint("make it writable, or use another store")
 	}
 	for _, name := range convertedNames() {

@@ -157,6 +157,27 @@ func TestSealAndUnseal(t *testing.T) {
 	g.checkStore()
 }
 
+// TestSealANewStore seals a store before anything is recorded. No file of the store ever contains a secret.
+func TestSealANewStore(t *testing.T) {
+	g := newFixture(t)
+	if done := g.seal(g.keyFile("key")); !g.isSealed() || done.Threads != 0 || len(done.NotCovered) != 0 {
+		t.Fatalf("sealed %v: %+v", g.isSealed(), done)
+	}
+	if err := g.turn("secretprompt", func() { g.write("secretname", "secretcontent") }); err != nil {
+		t.Fatal(err)
+	}
+	if found := g.find("secret", g.project); len(found) > 0 {
+		t.Errorf("found %q", found)
+	}
+	if _, err := g.move(nil, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(filepath.Join(g.project, "secretname")); err == nil {
+		t.Error("undo left the file")
+	}
+	g.checkStore()
+}
+
 // TestSealDuringTheFirstTurn seals the store while the first turn of a project is open and its agent has ended. The
 // objects of the turn's snapshot, small ones and a pack, are not in a commit yet.
 func TestSealDuringTheFirstTurn(t *testing.T) {
@@ -290,11 +311,17 @@ func TestSealRefuses(t *testing.T) {
 			t.Errorf("%v (kind %v, hint %q), want %v with %q", err, segno.KindOf(err), segno.HintOf(err), kind, text)
 		}
 	}
-	want(seal(), segno.KindNotFound, "")
+	_, err := g.place.UnsealStore(t.Context(), nil)
+	want(err, segno.KindNotFound, "")
+	_, err = g.place.SealStore(t.Context(), local.SealOptions{KeyFile: key + "x"})
+	want(err, segno.KindInvalid, "no such file")
+	if g.place.Exists() {
+		t.Error("an invalid key creates a store")
+	}
 	if err := g.turn("A", func() { g.write("a", "1") }); err != nil {
 		t.Fatal(err)
 	}
-	_, err := g.place.UnsealStore(t.Context(), nil)
+	_, err = g.place.UnsealStore(t.Context(), nil)
 	want(err, segno.KindRefused, "not sealed")
 	_, err = g.place.SealStore(t.Context(), local.SealOptions{KeyFile: key + "x"})
 	want(err, segno.KindInvalid, "no such file")

@@ -31,6 +31,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
 // Agent is the name of Claude Code in links and checkpoints.
@@ -40,6 +41,7 @@ const Agent = "claude"
 // the same way, under one directory. All methods may be called concurrently. Errors are
 // [segno.Error]s.
 type Transcripts struct {
+	sessionfile.Capturer
 	agent   string
 	resume  []string
 	home    string
@@ -84,6 +86,7 @@ func New(home string, o Options) *Transcripts {
 	if c.now == nil {
 		c.now = time.Now
 	}
+	c.Capturer = sessionfile.NewCapturer(c.capture)
 	return c
 }
 

@@ -6,21 +6,21 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// readConversation fills t.out from the graph. The positions have only a leaf and an
+// readConversation fills t.Out from the graph. The positions have only a leaf and an
 // offset. ok is false if the conversation cannot be known without the rest of the file.
 func (t *capture) readConversation() (ok bool) {
 	g := t.graph
-	t.out = segno.Captured{}
-	t.out.Position.Offset = t.to
-	if t.out.Position.Leaf, ok = g.leaf(t.prev.Leaf); !ok {
+	t.Out = segno.Captured{}
+	t.Out.Position.Offset = t.to
+	if t.Out.Position.Leaf, ok = g.leaf(t.Prev.Leaf); !ok {
 		return false
 	}
-	path, exit := g.path(t.out.Position.Leaf)
+	path, exit := g.path(t.Out.Position.Leaf)
 	turns := g.turnsOf(path)
 	shared := len(path)
-	if t.isFirst {
+	if t.IsFirst {
 		shared = t.findOrigin(path)
-		if t.of == nil || t.allTurns {
+		if t.Of == nil || t.AllTurns {
 			t.addEarlier(path, turns, shared)
 		}
 	}
@@ -28,16 +28,16 @@ func (t *capture) readConversation() (ok bool) {
 		return true
 	}
 	prompt := &g.nodes[turns[0].prompt]
-	t.out.Prompt, t.out.Key, t.out.Text = prompt.uuid, segno.TurnKey(prompt.part.key), prompt.part.text
+	t.Out.Prompt, t.Out.Key, t.Out.Text = prompt.uuid, segno.TurnKey(prompt.part.key), prompt.part.text
 	oldest := 0
-	if t.allTurns && !t.isFirst {
+	if t.AllTurns && !t.IsFirst {
 		oldest = t.addLater(path, turns)
 	}
-	t.out.Follows, ok = t.findFollowed(path[turns[oldest].to:], exit)
+	t.Out.Follows, ok = t.findFollowed(path[turns[oldest].to:], exit)
 	if !ok && g.isWhole {
 		// The record above the prompt is not in the file. The session's own line is
 		// the likelier origin, and choosing it loses no turn.
-		t.out.Follows = t.prev.Leaf
+		t.Out.Follows = t.Prev.Leaf
 	}
 	return ok || g.isWhole
 }
@@ -48,7 +48,7 @@ func (t *capture) readConversation() (ok bool) {
 func (t *capture) findOrigin(path []int) int {
 	for at, i := range path {
 		if leaf := t.knownLeaf(i); leaf != "" {
-			t.out.Origin = &segno.Origin{Leaf: leaf}
+			t.Out.Origin = &segno.Origin{Leaf: leaf}
 			return at
 		}
 	}
@@ -58,10 +58,10 @@ func (t *capture) findOrigin(path []int) int {
 // knownLeaf returns the name under which a record is a known leaf, or "".
 func (t *capture) knownLeaf(i int) string {
 	n := &t.graph.nodes[i]
-	if t.known(n.uuid) {
+	if t.Knows(n.uuid) {
 		return n.uuid
 	}
-	if n.part != nil && n.part.source != "" && t.known(n.part.source) {
+	if n.part != nil && n.part.source != "" && t.Knows(n.part.source) {
 		return n.part.source
 	}
 	return ""
@@ -77,7 +77,7 @@ func (t *capture) addEarlier(path []int, turns []turn, shared int) {
 		}
 		part := t.graph.nodes[turns[i].prompt].part
 		p := segno.Position{Leaf: t.graph.nodes[turns[i].leaf].uuid, Offset: ends[i]}
-		t.out.Earlier = append(t.out.Earlier, segno.TranscriptTurn{Key: segno.TurnKey(part.key), Prompt: part.text, Position: p})
+		t.Out.Earlier = append(t.Out.Earlier, segno.TranscriptTurn{Key: segno.TurnKey(part.key), Prompt: part.text, Position: p})
 	}
 }
 
@@ -90,12 +90,12 @@ func (t *capture) addLater(path []int, turns []turn) (oldest int) {
 			continue
 		}
 		oldest = max(oldest, i)
-		if !turns[i].isAnswered || ends[i] <= t.from {
+		if !turns[i].isAnswered || ends[i] <= t.From {
 			continue
 		}
 		part := t.graph.nodes[turns[i].prompt].part
 		p := segno.Position{Leaf: t.graph.nodes[turns[i].leaf].uuid, Offset: ends[i]}
-		t.out.Earlier = append(t.out.Earlier, segno.TranscriptTurn{Key: segno.TurnKey(part.key), Prompt: part.text, Position: p})
+		t.Out.Earlier = append(t.Out.Earlier, segno.TranscriptTurn{Key: segno.TurnKey(part.key), Prompt: part.text, Position: p})
 	}
 	return oldest
 }
@@ -104,8 +104,8 @@ func (t *capture) addLater(path []int, turns []turn) (oldest int) {
 // records, newest first.
 func (t *capture) isCaptured(records []int) bool {
 	prompt := records[len(records)-1]
-	return t.graph.nodes[prompt].from < t.from || slices.ContainsFunc(records, func(i int) bool {
-		return t.graph.nodes[i].uuid == t.prev.Leaf
+	return t.graph.nodes[prompt].from < t.From || slices.ContainsFunc(records, func(i int) bool {
+		return t.graph.nodes[i].uuid == t.Prev.Leaf
 	})
 }
 
@@ -114,7 +114,7 @@ func (t *capture) isCaptured(records []int) bool {
 // continues, so the parent of the next prompt is an older record of the turn than its leaf.
 func (t *capture) lastCapturedTurn() map[int]bool {
 	records := map[int]bool{}
-	path, _ := t.graph.path(t.prev.Leaf)
+	path, _ := t.graph.path(t.Prev.Leaf)
 	for _, i := range path {
 		records[i] = true
 		if part := t.graph.nodes[i].part; part != nil && part.role == rolePrompt {
@@ -128,13 +128,13 @@ func (t *capture) lastCapturedTurn() map[int]bool {
 // above it.
 func (t *capture) findFollowed(above []int, exit string) (leaf string, ok bool) {
 	captured := t.lastCapturedTurn()
-	before := t.prev.Leaf
+	before := t.Prev.Leaf
 	for _, i := range above {
 		uuid := t.graph.nodes[i].uuid
 		if captured[i] {
 			return before, true
 		}
-		if uuid == before || slices.ContainsFunc(t.out.Earlier, func(e segno.TranscriptTurn) bool { return e.Position.Leaf == uuid }) {
+		if uuid == before || slices.ContainsFunc(t.Out.Earlier, func(e segno.TranscriptTurn) bool { return e.Position.Leaf == uuid }) {
 			return uuid, true
 		}
 		if leaf := t.knownLeaf(i); leaf != "" {

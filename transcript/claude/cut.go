@@ -107,31 +107,22 @@ func (k *cut) checkTarget() (err error) {
 
 // copyAll writes all of p's lines from the first copy that still has them, and
 // reads their graph on the way.
-func (k *cut) copyAll(ctx context.Context) (sessionfile.CopySource, error) {
-	err := error(segno.Errorf(segno.KindNotFound, opCut, string(k.p.Session), "neither the agent's files nor the store have its bytes"))
-	for _, from := range k.c.copies(opCut, &k.p, k.objects) {
-		k.graph = newGraph(k.path)
+func (k *cut) copyAll(ctx context.Context) (from sessionfile.CopySource, err error) {
+	err = sessionfile.FirstCopy(ctx, opCut, string(k.p.Session), k.c.copies(opCut, &k.p, k.objects), func(c sessionfile.CopySource) (readErr, doErr error) {
+		if k.graph != nil { // another copy was read in part
+			if err := k.out.Restart(); err != nil {
+				return nil, err
+			}
+		}
+		from, k.graph = c, newGraph(k.path)
 		k.graph.isWhole = true
 		var r record
-		readErr, writeErr := from.EachLine(ctx, func(l sessionfile.Line) error {
+		return c.EachLine(ctx, func(l sessionfile.Line) error {
 			k.graph.parse(&r, l)
 			return r.writeAs(k.out, k.to.Session)
 		})
-		switch {
-		case writeErr != nil:
-			return from, writeErr
-		case readErr == nil:
-			return from, nil
-		case ctx.Err() != nil:
-			return from, ctx.Err()
-		case !errors.Is(readErr, fs.ErrNotExist):
-			err = readErr
-		}
-		if err := k.out.Restart(); err != nil {
-			return from, err
-		}
-	}
-	return sessionfile.CopySource{}, err
+	})
+	return from, err
 }
 
 // selectLine makes sure that the agent will continue from p.Leaf. If the agent would continue
@@ -269,16 +260,17 @@ func (k *cut) openSidecar(ctx context.Context, s sidecar) (io.ReadCloser, error)
 // and replaces the graph by the graph of those records.
 func (k *cut) writeLine(ctx context.Context, from sessionfile.CopySource, leaf int) error {
 	keep := k.graph.ancestry(leaf)
-	messages, err := k.messages(ctx, from)
+	messages := map[int]message{}
+	err := k.eachRecord(ctx, from, func(r *record, _ sessionfile.Line) error {
+		k.graph.link(messages, r)
+		return nil
+	})
 	if err != nil {
 		return err
 	}
 	k.graph.addSiblings(keep, messages)
 	k.graph.addTrailing(keep, leaf)
-	names := make(map[string]bool, len(keep))
-	for i := range keep {
-		names[k.graph.nodes[i].uuid] = true
-	}
+	names := k.graph.uuids(keep)
 	if err := k.out.Restart(); err != nil {
 		return err
 	}
@@ -305,7 +297,7 @@ func (k *cut) eachRecord(ctx context.Context, from sessionfile.CopySource, do fu
 		return do(&r, l)
 	})
 	if errors.Is(readErr, sessionfile.ErrStale) {
-		return segno.NewError(segno.KindBusy, opCut, from.Name, errRewritten)
+		return segno.NewError(segno.KindBusy, opCut, from.Name, sessionfile.ErrRewritten)
 	}
 	return cmp.Or(readErr, doErr)
 }
@@ -317,23 +309,25 @@ type message struct {
 	hasToolResults bool
 }
 
-// messages reads the messages of all records.
-func (k *cut) messages(ctx context.Context, from sessionfile.CopySource) (map[int]message, error) {
-	out := map[int]message{}
-	err := k.eachRecord(ctx, from, func(r *record, _ sessionfile.Line) error {
-		i := k.graph.index(string(r.uuid))
-		switch {
-		case i == none:
-		case r.kind == kindAssistant:
-			out[i] = message{id: jsonscan.Text(field(r.message, "id"))}
-		case r.kind == kindUser:
-			if hasToolResult(field(r.message, "content")) {
-				out[i] = message{hasToolResults: true}
-			}
-		}
-		return nil
-	})
-	return out, err
+// link adds the message of a record to messages, by the record's index in the graph.
+func (g *graph) link(messages map[int]message, r *record) {
+	i := g.index(string(r.uuid))
+	switch {
+	case i == none:
+	case r.kind == kindAssistant:
+		messages[i] = message{id: jsonscan.Text(field(r.message, "id"))}
+	case r.kind == kindUser && hasToolResult(field(r.message, "content")):
+		messages[i] = message{hasToolResults: true}
+	}
+}
+
+// uuids returns the uuids of records.
+func (g *graph) uuids(records map[int]bool) map[string]bool {
+	out := make(map[string]bool, len(records))
+	for i := range records {
+		out[g.nodes[i].uuid] = true
+	}
+	return out
 }
 
 // ancestry returns a record and all its ancestors, across compactions, with the records that

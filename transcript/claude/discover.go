@@ -71,7 +71,7 @@ func (c *Transcripts) readProject(dir string, d fs.DirEntry) ([]fs.DirEntry, err
 		return nil, errLeadsOut(dir)
 	}
 	entries, err := os.ReadDir(dir)
-	return entries, ignoreMissing(err)
+	return entries, sessionfile.IgnoreMissing(err)
 }
 
 // isInside reports whether a path, with all links resolved, is in the agent's directory.
@@ -99,7 +99,7 @@ func (c *Transcripts) sessionFile(dir string, entry fs.DirEntry) (f transcript.S
 	fi, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return f, ignoreMissing(err)
+		return f, sessionfile.IgnoreMissing(err)
 	case !fi.Mode().IsRegular():
 		return f, segno.Errorf(segno.KindInvalid, opList, path, "not a regular file")
 	}

@@ -8,6 +8,7 @@ import (
 	"math"
 	"path/filepath"
 
+	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/jsonscan"
 	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
@@ -61,9 +62,9 @@ type graph struct {
 	cwd     []byte // the newest working directory, undecoded
 	dir     string // the newest working directory with that slug
 	version string
-	damage  []damage
-	damaged int    // the number of damaged lines, listed or not
-	sum     uint32 // CRC-32C of the bytes read
+	damage  []segno.Damage // lines that are not records
+	damaged int            // the number of damaged lines, listed or not
+	sum     uint32         // CRC-32C of the bytes read
 }
 
 // pointer is the head of the conversation according to the newest last-prompt line.
@@ -71,13 +72,6 @@ type pointer struct {
 	uuid       string
 	isExplicit bool
 	isEmpty    bool // the conversation is empty
-}
-
-// damage is a line that is not a record.
-type damage struct {
-	line   int
-	offset int64
-	why    string
 }
 
 // maxDamage is the number of damaged lines that a graph lists.
@@ -111,7 +105,7 @@ func (g *graph) parse(r *record, l sessionfile.Line) {
 		g.add(r, l)
 	case !isBlank(l.Bytes):
 		if g.damaged++; len(g.damage) < maxDamage {
-			g.damage = append(g.damage, damage{l.Number, l.Offset, err.Error()})
+			g.damage = append(g.damage, segno.Damage{Line: l.Number, Offset: l.Offset, Why: err.Error()})
 		}
 	}
 }
@@ -232,7 +226,7 @@ func (g *graph) firstDamage() string {
 		return ""
 	}
 	d := g.damage[0]
-	return fmt.Sprintf("; line %d at byte %d is %s", d.line, d.offset, d.why)
+	return fmt.Sprintf("; line %d at byte %d is %s", d.Line, d.Offset, d.Why)
 }
 
 // readPreserved reads a compactMetadata value.

@@ -122,37 +122,23 @@ func (r *reading) readGraph(ctx context.Context, from sessionfile.CopySource) er
 	var rec record
 	readErr, _ := from.EachLine(ctx, func(l sessionfile.Line) error {
 		r.graph.parse(&rec, l)
-		r.link(&rec)
+		r.graph.link(r.links, &rec)
 		return nil
 	})
 	return readErr
-}
-
-func (r *reading) link(rec *record) {
-	i := r.graph.index(string(rec.uuid))
-	switch {
-	case i == none:
-	case rec.kind == kindAssistant:
-		r.links[i] = message{id: jsonscan.Text(field(rec.message, "id"))}
-	case rec.kind == kindUser && hasToolResult(field(rec.message, "content")):
-		r.links[i] = message{hasToolResults: true}
-	}
 }
 
 // readLine replaces the graph by one with only the records that the line to leaf needs.
 func (r *reading) readLine(ctx context.Context, from sessionfile.CopySource, leaf int) error {
 	keep := r.graph.ancestry(leaf)
 	r.graph.addSiblings(keep, r.links)
-	names := make(map[string]bool, len(keep))
-	for i := range keep {
-		names[r.graph.nodes[i].uuid] = true
-	}
+	names := r.graph.uuids(keep)
 	r.graph, r.links = newGraph(from.Name), map[int]message{}
 	var rec record
 	readErr, _ := from.EachLine(ctx, func(l sessionfile.Line) error {
 		if rec.parse(l.Bytes) == nil && rec.belongsTo(names) && rec.kind != kindLastPrompt {
 			r.graph.add(&rec, l)
-			r.link(&rec)
+			r.graph.link(r.links, &rec)
 		}
 		return nil
 	})

@@ -68,11 +68,11 @@ func (c *Transcripts) listSidecars(session segno.SessionID, transcript string) (
 		root := c.sidecarFile(session, transcript, dir)
 		err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
 			if err != nil || !d.Type().IsRegular() || file == filepath.Join(root, resumeHead) {
-				return ignoreMissing(err)
+				return sessionfile.IgnoreMissing(err)
 			}
 			fi, err := d.Info()
 			if err != nil {
-				return ignoreMissing(err)
+				return sessionfile.IgnoreMissing(err)
 			}
 			rel, err := filepath.Rel(root, file)
 			if err != nil {
@@ -95,14 +95,6 @@ func (c *Transcripts) listSidecars(session segno.SessionID, transcript string) (
 	slices.SortFunc(list, func(a, b sidecar) int { return cmp.Compare(a.path, b.path) })
 	slices.Sort(skipped)
 	return list, skipped, nil
-}
-
-// ignoreMissing returns err unless it reports that a file does not exist (any more).
-func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }
 
 // captureSidecars stores the sidecars that changed since the list before, and

@@ -29,7 +29,6 @@
 package codex
 
 import (
-	"context"
 	"path/filepath"
 
 	"github.com/dalsegno/segno"
@@ -43,6 +42,7 @@ const Agent = "codex"
 // Transcripts are the sessions of Codex under one directory. All methods may be called
 // concurrently. Errors are [segno.Error]s.
 type Transcripts struct {
+	sessionfile.Capturer
 	home string
 	fs   vfs.FS
 }
@@ -61,6 +61,7 @@ func New(home string, o Options) *Transcripts {
 	if c.fs == nil {
 		c.fs = vfs.OS
 	}
+	c.Capturer = sessionfile.NewCapturer(c.capture)
 	return c
 }
 
@@ -76,10 +77,4 @@ func (c *Transcripts) Resume(src segno.Source) []string {
 		command = append(command, "-C", src.Dir)
 	}
 	return command
-}
-
-// Trace calls visit for each object p reaches. visit returns false if it already knows the
-// references of an object.
-func (c *Transcripts) Trace(ctx context.Context, p segno.Position, o segno.Objects, visit func(segno.Hash) bool) error {
-	return sessionfile.TraceLog(ctx, o, p.Log, visit)
 }

@@ -35,25 +35,18 @@ func (c *Transcripts) cutTo(ctx context.Context, p segno.Position, to segno.Targ
 	if err := checkCut(p, to); err != nil {
 		return segno.Source{}, err
 	}
-	err := error(segno.Errorf(segno.KindNotFound, opCut, string(p.Session), "neither the agent's files nor the store have its bytes"))
-	for _, from := range c.copies(ctx, opCut, &p, o) {
-		k := &writer{c: c, op: opCut, session: to.Session, dir: to.Dir, path: path}
+	var k *writer
+	err := sessionfile.FirstCopy(ctx, opCut, string(p.Session), c.copies(ctx, opCut, &p, o), func(from sessionfile.CopySource) (readErr, doErr error) {
+		k = &writer{c: c, op: opCut, session: to.Session, dir: to.Dir, path: path}
 		if to.Yield {
 			k.time = c.timeBefore(ctx, p)
 		}
-		readErr, writeErr := k.write(ctx, from)
-		switch {
-		case writeErr != nil:
-			return segno.Source{}, sessionfile.IOError(opCut, string(p.Session), writeErr)
-		case readErr == nil:
-			return segno.Source{Session: to.Session, Path: k.path, Dir: to.Dir}, nil
-		case ctx.Err() != nil:
-			return segno.Source{}, sessionfile.IOError(opCut, string(p.Session), ctx.Err())
-		case !errors.Is(readErr, fs.ErrNotExist) && segno.KindOf(readErr) != segno.KindNotFound:
-			err = readErr
-		}
+		return k.write(ctx, from)
+	})
+	if err != nil {
+		return segno.Source{}, err
 	}
-	return segno.Source{}, sessionfile.IOError(opCut, string(p.Session), err)
+	return segno.Source{Session: to.Session, Path: k.path, Dir: to.Dir}, nil
 }
 
 // checkCut returns an error if the position cannot be cut.

@@ -2,75 +2,39 @@ package codex
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"hash"
 	"io"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
-// derive makes w replace the first line of the log that the session was cut from, and returns where
-// the session's own bytes begin. It adds the bytes before that offset to sum and t.hash. It returns
-// 0 if the session must be stored like any other.
-func (t *capture) derive(ctx context.Context, w *sessionfile.LogWriter, sum hash.Hash32) (at int64, err error) {
-	if t.of.Log.IsZero() || t.objects == nil {
-		return 0, nil
-	}
-	logs, err := sessionfile.ReadLog(ctx, t.objects, t.of.Log, t.of.Offset)
-	if err != nil {
-		return 0, ctx.Err()
-	}
-	if filters, _ := logs.Cost(); filters >= sessionfile.MaxFilters {
-		return 0, nil
-	}
-	for _, from := range t.c.copies(ctx, t.op, t.of, t.objects) {
-		head, skip, err := t.compare(ctx, from, sum)
-		if err != nil || len(head) > sessionfile.BlockSize {
-			continue
-		}
-		size := t.of.Offset - skip + int64(len(head))
-		if len(t.out.Earlier) > 0 && size > t.out.Earlier[0].Position.Offset {
-			break // no log ends where the first own turn does
-		}
-		name, err := t.batch.Put(ctx, head)
-		if err != nil {
-			return 0, err
-		}
-		w.Next = sessionfile.Log{Prev: t.of.Log, Head: sessionfile.Chunk{Name: name, Size: int64(len(head))}, Skip: skip}
-		w.Next.Size = size
-		return size, nil
-	}
-	sum.Reset()
-	t.hash.Reset()
-	return 0, ctx.Err()
-}
-
 // compare compares the lines of a copy of the other session, except the first, with those of the
-// stream. It returns the stream's first line and the length of the other session's first line. The
-// error is errRewritten if the lines differ.
-func (t *capture) compare(ctx context.Context, from sessionfile.CopySource, sum hash.Hash32) (head []byte, skip int64, err error) {
-	sum.Reset()
-	t.hash.Reset()
+// stream. It returns a log that replaces the first line, and the stream's first line. The error is
+// [sessionfile.ErrRewritten] if the lines differ.
+func (t *capture) compare(ctx context.Context, from sessionfile.CopySource, logs sessionfile.LogChain, out io.Writer) (node sessionfile.Log, head []byte, err error) {
+	if filters, _ := logs.Cost(); filters >= sessionfile.MaxFilters {
+		return node, nil, nil
+	}
 	own := sessionfile.NewLineReader(t.stream.section(0, t.history.to), 0)
-	both := io.MultiWriter(t.hash, sum)
 	readErr, err := from.EachLine(ctx, func(l sessionfile.Line) error {
 		line, ok := own.Next()
 		switch {
 		case !ok:
-			return errRewritten
+			return sessionfile.ErrRewritten
 		case l.Offset == 0:
-			head, skip = bytes.Clone(line.Bytes), int64(len(l.Bytes))
+			head, node.Skip = bytes.Clone(line.Bytes), int64(len(l.Bytes))
 		case !bytes.Equal(line.Bytes, l.Bytes):
-			return errRewritten
+			return sessionfile.ErrRewritten
 		}
-		_, _ = both.Write(line.Bytes) // hashes return no error
+		_, _ = out.Write(line.Bytes) // hashes return no error
 		return nil
 	})
-	if readErr != nil {
-		err = readErr
+	if len(head) <= sessionfile.BlockSize {
+		node.Size = own.Offset
 	}
-	return head, skip, err
+	return node, head, cmp.Or(readErr, err)
 }
 
 // copies returns the places to try for a position's bytes: the agent's files, then the objects.

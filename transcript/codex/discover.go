@@ -44,7 +44,7 @@ func (c *Transcripts) Sessions(ctx context.Context) iter.Seq2[transcript.Session
 		for thread := range x.byThread {
 			r, _ := x.current(thread)
 			fi, err := os.Lstat(r.path)
-			if err != nil && ignoreMissing(err) == nil {
+			if err != nil && sessionfile.IgnoreMissing(err) == nil {
 				continue
 			}
 			f := transcript.SessionFile{Session: thread, Path: r.path}

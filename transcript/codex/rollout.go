@@ -89,7 +89,7 @@ func readIndex(ctx context.Context, home string) (rolloutIndex, error) {
 		root := filepath.Join(home, dir) + string(filepath.Separator) // the separator follows a link
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || ctx.Err() != nil {
-				return errors.Join(ignoreMissing(err), ctx.Err())
+				return errors.Join(sessionfile.IgnoreMissing(err), ctx.Err())
 			}
 			if r, ok := parseName(path); ok {
 				x.add(r, d.Type())
@@ -135,14 +135,6 @@ func (r rollout) order() string {
 		return ""
 	}
 	return r.id
-}
-
-// ignoreMissing returns err unless it reports that a file does not exist (any more).
-func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }
 
 // homeOf returns the home that contains a rollout, and which of its two directories. Both are "" if

@@ -13,16 +13,16 @@ import (
 // the record already, if Codex has not written it, or if the session no longer begins with p's
 // bytes. Errors are those of [Transcripts.Capture].
 func (c *Transcripts) CaptureTurnEnd(ctx context.Context, src segno.Source, p segno.Position, b segno.Batch) (segno.Position, error) {
-	t := &capture{c: c, op: "capture end of turn", src: src, prev: p, batch: b, isEndOnly: true}
-	err := t.run(ctx)
-	return t.out.Position, err
+	t := &sessionfile.Capture{Op: "capture end of turn", Source: src, Prev: p, Batch: b}
+	got, err := t.Run(ctx, func(ctx context.Context, t *sessionfile.Capture) error { return c.captureTo(ctx, t, true) })
+	return got.Position, err
 }
 
 // endOfTurn returns the offset behind the record that ends prev's turn. If Codex continued the turn after an
 // end, it takes the last such record. It returns prev's offset if no such record follows prev directly.
 func (t *capture) endOfTurn(ctx context.Context) (int64, error) {
-	end := t.prev.Offset
-	if t.from != end || end == 0 {
+	end := t.Prev.Offset
+	if t.From != end || end == 0 {
 		return end, nil
 	}
 	lines := sessionfile.NewLineReader(t.stream.section(end, t.stream.size), end)
@@ -34,7 +34,7 @@ func (t *capture) endOfTurn(ctx context.Context) (int64, error) {
 		case len(bytes.TrimSpace(at.Bytes)) == 0:
 		case r.parse(at.Bytes) != nil:
 			return end, nil
-		case r.kind == kindEnd && r.text("turn_id") == t.prev.Leaf:
+		case r.kind == kindEnd && r.text("turn_id") == t.Prev.Leaf:
 			end = lines.Offset
 		case r.kind != kindNote:
 			return end, nil

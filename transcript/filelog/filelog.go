@@ -32,7 +32,7 @@ const maxSize = 256 << 20
 // Transcripts are the conversations in one store. All methods may be called concurrently. Errors are
 // [segno.Error]s.
 type Transcripts struct {
-	sessionfile.WholeCapture
+	sessionfile.Capturer
 	dir string
 	fs  vfs.FS
 }
@@ -46,7 +46,7 @@ func New(dir string, fsys vfs.FS) *Transcripts {
 		fsys = vfs.OS
 	}
 	c := &Transcripts{dir: dir, fs: fsys}
-	c.WholeCapture = sessionfile.CaptureWith(c.read)
+	c.Capturer = sessionfile.NewWholeCapturer(c.read)
 	return c
 }
 
@@ -55,12 +55,6 @@ func (c *Transcripts) Agent() string { return Agent }
 
 // Resume returns nil: only the runner of the agent continues it.
 func (c *Transcripts) Resume(segno.Source) []string { return nil }
-
-// Trace calls visit for each object p reaches. visit returns false if it already knows the
-// references of an object.
-func (c *Transcripts) Trace(ctx context.Context, p segno.Position, o segno.Objects, visit func(segno.Hash) bool) error {
-	return sessionfile.TraceLog(ctx, o, p.Log, visit)
-}
 
 // path returns the file of a conversation. If the id of a thread is a UUID, the store names the thread's
 // directory after it.

@@ -42,7 +42,7 @@ const maxSize = 256 << 20
 // Transcripts are the sessions of Gemini CLI under one directory. All methods may be called
 // concurrently. Errors are [segno.Error]s.
 type Transcripts struct {
-	sessionfile.WholeCapture
+	sessionfile.Capturer
 	home string
 	fs   vfs.FS
 }
@@ -61,7 +61,7 @@ func New(home string, o Options) *Transcripts {
 	if c.fs == nil {
 		c.fs = vfs.OS
 	}
-	c.WholeCapture = sessionfile.CaptureWith(func(ctx context.Context, op string, src segno.Source) (*sessionfile.Conversation, error) {
+	c.Capturer = sessionfile.NewWholeCapturer(func(ctx context.Context, op string, src segno.Source) (*sessionfile.Conversation, error) {
 		s, err := c.read(ctx, op, src)
 		if err != nil {
 			return nil, err
@@ -77,12 +77,6 @@ func (c *Transcripts) Agent() string { return Agent }
 // Resume returns the command that continues a session.
 func (c *Transcripts) Resume(src segno.Source) []string {
 	return []string{"gemini", "--resume", string(src.Session)}
-}
-
-// Trace calls visit for each object p reaches. visit returns false if it already knows the
-// references of an object.
-func (c *Transcripts) Trace(ctx context.Context, p segno.Position, o segno.Objects, visit func(segno.Hash) bool) error {
-	return sessionfile.TraceLog(ctx, o, p.Log, visit)
 }
 
 // EndsAt reports whether no message follows p and no message before it changed. Gemini CLI writes

@@ -36,7 +36,7 @@ const Agent = "opencode"
 // Transcripts are the sessions in the databases of one directory. All methods may be called concurrently. Errors are
 // [segno.Error]s.
 type Transcripts struct {
-	sessionfile.WholeCapture
+	sessionfile.Capturer
 	data string
 	tmp  string
 }
@@ -47,7 +47,7 @@ var _ segno.Transcript = (*Transcripts)(nil)
 // absolute path. Documents to import are written below tmp. New reads nothing.
 func New(data, tmp string) *Transcripts {
 	c := &Transcripts{data: data, tmp: tmp}
-	c.WholeCapture = sessionfile.CaptureWith(c.read)
+	c.Capturer = sessionfile.NewWholeCapturer(c.read)
 	return c
 }
 
@@ -57,12 +57,6 @@ func (c *Transcripts) Agent() string { return Agent }
 // Resume returns the command that continues a session.
 func (c *Transcripts) Resume(src segno.Source) []string {
 	return []string{"opencode", "--session", string(src.Session)}
-}
-
-// Trace calls visit for each object p reaches. visit returns false if it already knows the
-// references of an object.
-func (c *Transcripts) Trace(ctx context.Context, p segno.Position, o segno.Objects, visit func(segno.Hash) bool) error {
-	return sessionfile.TraceLog(ctx, o, p.Log, visit)
 }
 
 // Find returns where a session is kept.

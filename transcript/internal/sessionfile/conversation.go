@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"hash/crc32"
 	"io"
 	"slices"
 
@@ -28,72 +29,27 @@ type Turn struct {
 	IsAnswered bool
 }
 
-// Capture is [segno.Transcript.Capture] of a conversation. If all is set, Earlier has all completed
-// turns after prev, as for [transcript.TurnCapturer].
-func (c *Conversation) Capture(ctx context.Context, prev *segno.Position, all bool, b segno.Batch) (segno.Captured, error) {
-	var from segno.Position
-	h, known := sha256.New(), int64(0)
-	if prev != nil && prev.Offset > 0 {
-		resumed, isPrefix := ResumeHash(bytes.NewReader(c.Lines), int64(len(c.Lines)), prev)
-		has, err := b.Has(ctx, prev.Log)
-		if err != nil {
-			return segno.Captured{}, err
-		}
-		if isPrefix {
-			known = prev.Offset
-		}
-		if isPrefix && has {
-			from, h = *prev, resumed
-		}
-	}
-	out := c.turnsAfter(prev, all)
-	w := &LogWriter{Batch: b}
-	if from.Offset > 0 {
-		w.Next = Log{Prev: from.Log, Size: from.Offset}
-	}
-	r := io.TeeReader(bytes.NewReader(c.Lines[from.Offset:]), h)
-	put := func(p *segno.Position) error {
-		leaf, to := p.Leaf, p.Offset
-		*p = c.Position
-		p.Leaf, p.Offset = leaf, to
-		for left := to - w.Next.Size; left > 0; left = to - w.Next.Size {
-			block := make([]byte, min(left, BlockSize))
-			if _, err := io.ReadFull(r, block); err != nil {
-				return err
-			}
-			if err := w.Put(ctx, block); err != nil {
-				return err
-			}
-		}
-		h.Sum(p.SHA256[:0])
-		var err error
-		p.Log, err = w.Close(ctx)
+// capture stores the bytes of the conversation after t.Prev. Turns that end before the bytes that
+// changed since are stored already.
+func (c *Conversation) capture(ctx context.Context, t *Capture) error {
+	if err := t.FindNew(ctx, bytes.NewReader(c.Lines), int64(len(c.Lines))); err != nil {
 		return err
 	}
-	out.Earlier = slices.DeleteFunc(out.Earlier, func(t segno.TranscriptTurn) bool { return t.Position.Offset <= known })
-	for i := range out.Earlier {
-		if err := put(&out.Earlier[i].Position); err != nil {
-			return out, err
-		}
-	}
-	err := put(&out.Position)
-	if err == nil {
-		out.Position.Digest, err = Digest(bytes.NewReader(c.Lines), h, out.Position.Offset)
-	}
-	return out, err
+	t.Out = c.turnsAfter(t)
+	t.Out.Earlier = slices.DeleteFunc(t.Out.Earlier, func(e segno.TranscriptTurn) bool { return e.Position.Offset <= t.unchanged })
+	return t.Store(ctx, c.Position, crc32.Checksum(c.Lines[t.From:], Castagnoli()))
 }
 
-// turnsAfter returns the turns after prev for a capture. Their positions have only a leaf and an
-// offset.
-func (c *Conversation) turnsAfter(prev *segno.Position, all bool) segno.Captured {
+// turnsAfter returns the turns after t.Prev. Their positions have only a leaf and an offset.
+func (c *Conversation) turnsAfter(t *Capture) segno.Captured {
 	out := segno.Captured{Damage: c.Damage}
 	out.Position.Offset = int64(len(c.Lines))
 	if len(c.Turns) == 0 {
 		return out
 	}
 	known := -1
-	if prev != nil {
-		known = slices.IndexFunc(c.Turns, func(t Turn) bool { return t.Leaf == prev.Leaf })
+	if !t.IsFirst {
+		known = slices.IndexFunc(c.Turns, func(turn Turn) bool { return turn.Leaf == t.Prev.Leaf })
 	}
 	last := len(c.Turns) - 1
 	newest := c.Turns[last]
@@ -102,16 +58,16 @@ func (c *Conversation) turnsAfter(prev *segno.Position, all bool) segno.Captured
 		return out
 	}
 	out.Prompt, out.Key, out.Text = newest.Leaf, newest.Key, newest.Prompt
-	if prev == nil || all {
-		for _, t := range c.Turns[known+1 : last] {
-			if t.IsAnswered {
-				out.Earlier = append(out.Earlier, segno.TranscriptTurn{Key: t.Key, Prompt: t.Prompt,
-					Position: segno.Position{Leaf: t.Leaf, Offset: t.To}})
+	if t.IsFirst || t.AllTurns {
+		for _, turn := range c.Turns[known+1 : last] {
+			if turn.IsAnswered {
+				out.Earlier = append(out.Earlier, segno.TranscriptTurn{Key: turn.Key, Prompt: turn.Prompt,
+					Position: segno.Position{Leaf: turn.Leaf, Offset: turn.To}})
 			}
 		}
 	}
 	switch {
-	case all && known >= 0:
+	case t.AllTurns && known >= 0:
 		out.Follows = c.Turns[known].Leaf
 	case last > 0:
 		out.Follows = c.Turns[last-1].Leaf

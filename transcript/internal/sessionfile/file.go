@@ -91,3 +91,11 @@ func IOError(op, name string, err error) error {
 	}
 	return segno.NewError(kind, op, name, err)
 }
+
+// IgnoreMissing returns err unless it reports that a file does not exist (any more).
+func IgnoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/agenttool"
+	"github.com/dalsegno/segno/agents"
 	"github.com/dalsegno/segno/timeline/internal/ownership"
 )
 
@@ -76,7 +76,7 @@ func (tx *txn) evidenceOfLate(ctx context.Context, t OpenTurn, ended time.Time) 
 	if err != nil {
 		return nil, err
 	}
-	c := &ownership.Evidence{Start: t.Start, End: t.Start, Whole: !agenttool.ReportsCalls(t.Agent), Root: tx.Workspace.Root()}
+	c := &ownership.Evidence{Start: t.Start, End: t.Start, Whole: !agents.ReportsCalls(t.Agent), Root: tx.Workspace.Root()}
 	for _, e := range entries {
 		if e.Time.After(c.End) {
 			c.End = e.Time

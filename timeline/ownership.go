@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/agenttool"
+	"github.com/dalsegno/segno/agents"
 	"github.com/dalsegno/segno/timeline/internal/ownership"
 )
 
@@ -70,7 +70,7 @@ func (tx *txn) evidenceOf(ctx context.Context, w *turnEnd) (*ownership.Evidence,
 	}
 	now := tx.Now()
 	in := tx.callContext(entries, w.turn.Source.Dir, now, w.turn.allTaskEnds(entries, now))
-	in.Left, in.Resolved = now, w.turn.Owner == "" && !w.Interrupted && agenttool.HasAllResults(w.turn.Agent)
+	in.Left, in.Resolved = now, w.turn.Owner == "" && !w.Interrupted && agents.HasAllResults(w.turn.Agent)
 	if w.turn.Owner != "" {
 		in.Delay = messageDelay
 	}
@@ -78,7 +78,7 @@ func (tx *txn) evidenceOf(ctx context.Context, w *turnEnd) (*ownership.Evidence,
 	switch {
 	case w.turn.Start.IsZero():
 		e.Whole, w.whole = true, whyUnseen
-	case !agenttool.ReportsCalls(w.turn.Agent) && !slices.ContainsFunc(entries, isIntent):
+	case !agents.ReportsCalls(w.turn.Agent) && !slices.ContainsFunc(entries, isIntent):
 		e.Whole, w.whole = true, whyNoCalls
 	case wasClockSetBack(entries, w.turn.Start, now):
 		e.Whole, w.whole = true, whyClocks

@@ -8,7 +8,8 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/agenttool"
+	"github.com/dalsegno/segno/agents"
+	"github.com/dalsegno/segno/agents/profile"
 )
 
 // Bounds are the directories that decide which paths are outside the recorded workspace.
@@ -25,24 +26,19 @@ type Bounds struct {
 // files and devices do not count. Tools that only read do not count.
 func (b Bounds) Outside(tool string, input json.RawMessage) []string {
 	var named []string
-	var in fields
-	switch {
-	case json.Unmarshal(input, &in) != nil:
-		return nil
-	case agenttool.IsShell(tool):
+	switch t := agents.Tool(tool); {
+	case t.Effect == profile.Runs:
+		command := t.Command(input)
 		// The event does not have the directory of the command, so only absolute paths of a patch count.
-		patched := slices.DeleteFunc(agenttool.PatchFiles(in.command()), func(p string) bool { return !filepath.IsAbs(p) })
-		named = slices.DeleteFunc(append(shellTargets(in.command()), patched...), b.isScratch)
-	case tool == agenttool.ApplyPatch:
-		named = agenttool.PatchFiles(in.command())
-	case writesFiles(tool):
-		named = []string{in.FilePath, in.OpenCodePath, in.NotebookPath, in.Path, in.Source, in.Destination}
+		patched := slices.DeleteFunc(profile.PatchFiles(command), func(p string) bool { return !filepath.IsAbs(p) })
+		named = slices.DeleteFunc(append(shellTargets(command), patched...), b.isScratch)
+	case isWriterOfServer(tool):
+		named = profile.Edit(fileFields()...).Files(input)
+	default:
+		named = t.Files(input)
 	}
 	var out []string
 	for _, p := range named {
-		if p == "" {
-			continue
-		}
 		if p = b.absolute(p); p != "" && !b.contains(p) {
 			out = append(out, p)
 		}
@@ -51,40 +47,14 @@ func (b Bounds) Outside(tool string, input json.RawMessage) []string {
 	return slices.Compact(out)
 }
 
-// fields are the members of a tool's input that name files.
-type fields struct {
-	FilePath     string          `json:"file_path"`
-	OpenCodePath string          `json:"filePath"`
-	NotebookPath string          `json:"notebook_path"`
-	Path         string          `json:"path"`
-	Source       string          `json:"source"`
-	Destination  string          `json:"destination"`
-	Command      json.RawMessage `json:"command"`
-	Cmd          json.RawMessage `json:"cmd"`
+// fileFields returns the fields in which tools that no table lists name a file.
+func fileFields() []string {
+	return []string{"file_path", "filePath", "notebook_path", "path", "source", "destination"}
 }
 
-// command is the text of a shell command, which may be the last of a program's
-// arguments.
-func (f fields) command() string {
-	for _, raw := range []json.RawMessage{f.Command, f.Cmd} {
-		var text string
-		var words []string
-		switch {
-		case json.Unmarshal(raw, &text) == nil && text != "":
-			return text
-		case json.Unmarshal(raw, &words) == nil && len(words) > 0:
-			return words[len(words)-1]
-		}
-	}
-	return ""
-}
-
-// writesFiles reports whether a tool writes the files that its input names. A table lists the tools
-// of agents. For tools of MCP servers, the verb in the name decides.
-func writesFiles(tool string) bool {
-	if agenttool.Of(tool).Effect == agenttool.Writes {
-		return true
-	}
+// isWriterOfServer reports whether a tool of an MCP server writes the files that its input names. The verb in its name
+// decides, because no table lists it.
+func isWriterOfServer(tool string) bool {
 	if !strings.HasPrefix(tool, "mcp__") {
 		return false
 	}
@@ -150,9 +120,8 @@ func realPath(p string) string {
 // maxPath is the length limit of a path in an event and in a clipped input.
 const maxPath = 4096
 
-// clipInput shortens a tool's input like [segno.Clip], but keeps the members that name the
-// file.
-func clipInput(raw json.RawMessage) json.RawMessage {
+// clipInput shortens the input of a tool like [segno.Clip], but keeps the members that name its files.
+func clipInput(tool string, raw json.RawMessage) json.RawMessage {
 	clipped := segno.Clip(raw)
 	if len(clipped) == len(raw) {
 		return clipped
@@ -161,12 +130,12 @@ func clipInput(raw json.RawMessage) json.RawMessage {
 	if json.Unmarshal(raw, &in) != nil || json.Unmarshal(clipped, &out) != nil {
 		return clipped
 	}
-	if headers := agenttool.PatchHeaders(fields{Command: in["command"]}.command()); headers != nil {
-		out["command"], _ = json.Marshal(agenttool.PatchBegin + strings.Join(headers, "")) // a string always encodes
-	}
-	for _, name := range []string{"file_path", "filePath", "notebook_path", "path"} {
-		if v := in[name]; len(v) > 0 && len(v) <= maxPath && v[0] == '"' {
+	for _, name := range slices.Concat(agents.Tool(tool).Subject, fileFields()) {
+		v := in[name]
+		if len(v) > 0 && len(v) <= maxPath && v[0] == '"' {
 			out[name] = v
+		} else if headers := profile.PatchHeaders(profile.Text(v)); headers != nil {
+			out[name], _ = json.Marshal(profile.PatchBegin + strings.Join(headers, "")) // a string always encodes
 		}
 	}
 	data, err := json.Marshal(out)

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dalsegno/segno/internal/agenttool"
+	"github.com/dalsegno/segno/agents"
 )
 
 // readIntent decodes an intent's body that the proxy recorded. Any other body is a tool's
@@ -41,7 +41,7 @@ func splitInput(tool string, v verb, input json.RawMessage) (subject, rest strin
 	}
 	// The last three do not change the effect of the call.
 	ignored := []string{"", "description", "timeout", "run_in_background"}
-	for _, key := range agenttool.SubjectFields(tool) {
+	for _, key := range agents.SubjectFields(tool) {
 		if v := get(ms, key); v != nil {
 			ignored[0], subject = key, commandText(v)
 			break

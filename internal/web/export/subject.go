@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dalsegno/segno/internal/agenttool"
+	"github.com/dalsegno/segno/agents"
 	"github.com/dalsegno/segno/internal/jsonscan"
 	"github.com/dalsegno/segno/internal/proxy/preamble"
 )
@@ -16,7 +16,7 @@ func subjectOf(c *Call, most int) string {
 	var in map[string]json.RawMessage
 	subject := ""
 	if json.Unmarshal(c.Input, &in) == nil {
-		for _, key := range append(agenttool.SubjectFields(c.Tool), "title", "description") {
+		for _, key := range append(agents.SubjectFields(c.Tool), "title", "description") {
 			if subject = strings.TrimSpace(preamble.TextOf(in[key])); subject != "" {
 				break
 			}

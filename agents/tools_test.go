@@ -1,4 +1,4 @@
-package agenttool
+package agents
 
 import (
 	"encoding/json"
@@ -16,14 +16,14 @@ func TestToolsThatOnlyRead(t *testing.T) {
 		"ACP":         {"read", "search", "fetch", "think", "switch_mode"},
 	} {
 		for _, name := range names {
-			if Of(name).ChangesFiles() {
+			if Tool(name).ChangesFiles() {
 				t.Errorf("%s: %s can change files", agent, name)
 			}
 		}
 	}
 	for _, name := range []string{"Bash", "exec_command", "run_shell_command", "bash", "execute", "Write", "Edit", "apply_patch", "replace", "write_file",
 		"edit", "delete", "move", "mcp__files__read", "a tool of tomorrow", ""} {
-		if !Of(name).ChangesFiles() {
+		if !Tool(name).ChangesFiles() {
 			t.Errorf("%s changes no files", name)
 		}
 	}
@@ -51,7 +51,7 @@ func TestFilesOfACall(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := Of(tc.tool).Files(input); fmt.Sprint(got) != fmt.Sprint(tc.want) {
+		if got := Tool(tc.tool).Files(input); fmt.Sprint(got) != fmt.Sprint(tc.want) {
 			t.Errorf("%s names %q, want %q", tc.tool, got, tc.want)
 		}
 	}

@@ -1,46 +1,63 @@
 // Package agents lists the agents that segno knows, and answers questions about their tools. Each agent has one
-// directory here with what segno knows about it. To add an agent, add its directory and its line in [All].
+// directory here with what segno knows about it. To add an agent, add its directory, and its line in list.go.
 //
 // All parts of segno that judge a tool call use these tables. A tool that no agent lists may do anything.
 package agents
 
 import (
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/dalsegno/segno/agents/claude"
-	"github.com/dalsegno/segno/agents/codex"
-	"github.com/dalsegno/segno/agents/gemini"
-	"github.com/dalsegno/segno/agents/opencode"
 	"github.com/dalsegno/segno/agents/profile"
-	"github.com/dalsegno/segno/agents/segno"
 )
 
-// All returns the agents, in the order in which a user sees them.
-func All() []profile.Profile {
-	return []profile.Profile{
-		claude.Profile(),
-		codex.Profile(),
-		gemini.Profile(),
-		opencode.Profile(),
-		segno.Profile(),
-	}
-}
+// All returns the agents. The caller must not change them.
+func All() []profile.Profile { return list }
 
 // Of returns the agent with a name. ok is false if segno does not know the agent.
 func Of(name string) (p profile.Profile, ok bool) {
-	i := slices.IndexFunc(all, func(p profile.Profile) bool { return p.Name == name })
+	i := slices.IndexFunc(list, func(p profile.Profile) bool { return p.Name == name })
 	if i < 0 {
 		return p, false
 	}
-	return all[i], true
+	return list[i], true
 }
 
-// all and tools are computed once, because a hook asks at each tool call. They do not change.
-var (
-	all   = All()
-	tools = join(all)
-)
+// WithHooks returns the names of the agents whose hooks segno can register.
+func WithHooks() (names []string) {
+	for _, p := range list {
+		if p.Hooks != nil {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+// ProjectFiles returns the settings files with hooks, relative to a project.
+func ProjectFiles() (files []string) {
+	for _, p := range list {
+		if p.Hooks != nil {
+			files = append(files, p.Hooks.ProjectFile)
+		}
+	}
+	return files
+}
+
+// Denied returns the places of all agents that no archive contains: those that give abilities, and the logins.
+func Denied() (places []string) {
+	for _, p := range list {
+		places = append(places, p.Denied...)
+		if p.Login != nil {
+			places = append(places, path.Join(filepath.ToSlash(p.DataDir().InHome()), p.Login.File))
+		}
+	}
+	return places
+}
+
+// tools are joined once, because a hook asks at each tool call. They do not change.
+var tools = join(list)
 
 // Tool returns the tool with a name. Case does not matter. An unknown name gives the zero Tool.
 func Tool(name string) profile.Tool { return tools[strings.ToLower(name)] }

@@ -3,12 +3,61 @@ package claude
 
 import "github.com/dalsegno/segno/agents/profile"
 
+// Name is the agent's name.
+const Name = "claude"
+
 // Profile describes the agent.
 func Profile() profile.Profile {
 	return profile.Profile{
-		Name:         "claude",
+		Name:         Name,
+		Adapters:     []string{"claude-agent-acp", "claude-code-acp"},
+		Home:         profile.Dir{{Variable: "CLAUDE_CONFIG_DIR"}, {Variable: profile.UserHome, Below: ".claude"}},
+		Hooks:        hooks(),
 		Tools:        tools(),
 		ReportsCalls: true, HasAllResults: true,
+		Login: &profile.Login{File: ".credentials.json", Parts: []profile.LoginPart{
+			{Keys: []string{"claudeAiOauth", "organizationUuid"}, Expiry: []profile.Expiry{{Path: []string{"claudeAiOauth", "expiresAt"}}}},
+			{Parent: "mcpOAuth", Expiry: []profile.Expiry{{Path: []string{"expiresAt"}}}},
+		}},
+		Denied: denied(),
+	}
+}
+
+// hooks describes hooks that run synchronously: Claude Code kills an asynchronous Stop hook together with a print-mode
+// process, which would lose the turn. WorktreeCreate is not registered, because a hook on it replaces the creation.
+func hooks() *profile.Hooks {
+	return &profile.Hooks{
+		Registrations: []profile.Registration{
+			{Event: "SessionStart", Timeout: 10},
+			{Event: "UserPromptSubmit", Timeout: 60},
+			{Event: "PreToolUse", Matcher: "*", Timeout: 5},
+			{Event: "PostToolUse", Matcher: "*", Timeout: 5},
+			{Event: "PostToolUseFailure", Matcher: "*", Timeout: 5},
+			{Event: "Stop", Timeout: 60},
+			{Event: "StopFailure", Timeout: 60},
+			{Event: "SubagentStop", Timeout: 5},
+			{Event: "WorktreeRemove", Timeout: 30},
+			{Event: "SessionEnd", Timeout: 30},
+		},
+		UserFile: "settings.json", ProjectFile: ".claude/settings.local.json", Sessions: "projects",
+		DirVariable: "CLAUDE_PROJECT_DIR", WritesAfterStop: true,
+	}
+}
+
+func denied() []string {
+	return []string{
+		".claude/settings.json",        // https://code.claude.com/docs/en/settings
+		".claude/settings.local.json",  // https://code.claude.com/docs/en/settings
+		".claude/hooks",                // https://code.claude.com/docs/en/hooks
+		".claude/agents",               // https://code.claude.com/docs/en/sub-agents
+		".claude/commands",             // https://code.claude.com/docs/en/slash-commands
+		".claude/plugins",              // https://code.claude.com/docs/en/plugins
+		".claude/skills",               // https://code.claude.com/docs/en/skills
+		".claude/workflows",            // npm @anthropic-ai/claude-code
+		".claude/launch.json",          // https://code.claude.com/docs/en/desktop
+		".claude/scheduled_tasks.json", // https://code.claude.com/docs/en/scheduled-tasks
+		".claude-plugin",               // https://code.claude.com/docs/en/plugins-reference
+		".mcp.json",                    // https://code.claude.com/docs/en/mcp
 	}
 }
 

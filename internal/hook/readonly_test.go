@@ -23,9 +23,18 @@ func TestAToolThatOnlyReadsLeavesNoDoubt(t *testing.T) {
 		for _, tool := range tools {
 			t.Run(agent+"/"+tool, func(t *testing.T) {
 				c := newScene(t, map[string]string{"a": "0"})
+				hooks := agentNamed(agent).Hooks
 				send := func(name string, more ...any) {
 					t.Helper()
-					event := map[string]any{"hook_event_name": name, "session_id": session, "prompt_id": "p1", "cwd": c.project}
+					event := map[string]any{"session_id": session, "prompt_id": "p1", "cwd": c.project}
+					if hooks.HasNoPromptIDs {
+						delete(event, "prompt_id")
+					}
+					for _, r := range hooks.Registrations {
+						if hooks.NameOf(r.Event) == name {
+							event["hook_event_name"] = r.Event
+						}
+					}
 					for i := 0; i < len(more); i += 2 {
 						event[more[i].(string)] = more[i+1]
 					}

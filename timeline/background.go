@@ -75,6 +75,12 @@ func unfinished(tasks []Task, entries []segno.Entry) (running []Task) {
 	return running
 }
 
+// hasSubagent reports whether a subagent that the turn started has not ended, according to the turn's entries.
+func (t *OpenTurn) hasSubagent(entries []segno.Entry) bool {
+	running := unfinished(slices.Concat(startedTasks(entries), t.Tasks), entries)
+	return slices.ContainsFunc(running, func(task Task) bool { return task.Kind != TaskShell })
+}
+
 func isTaskEnd(e segno.Entry) bool { return e.Kind == segno.EntryNote && e.Name == NoteTask }
 
 // isWorking reports whether a turn in the spool may change files now. A turn in the background may do

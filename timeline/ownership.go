@@ -70,7 +70,9 @@ func (tx *txn) evidenceOf(ctx context.Context, w *turnEnd) (*ownership.Evidence,
 	}
 	now := tx.Now()
 	in := tx.callContext(entries, w.turn.Source.Dir, now, w.turn.allTaskEnds(entries, now))
-	in.Left, in.Resolved = now, w.turn.Owner == "" && !w.Interrupted && agents.HasAllResults(w.turn.Agent)
+	in.Left = now
+	// A call of a subagent that still works has no result yet, so a missing result does not show that a call was not made.
+	in.Resolved = w.turn.Owner == "" && !w.Interrupted && agents.HasAllResults(w.turn.Agent) && !w.turn.hasSubagent(entries)
 	if w.turn.Owner != "" {
 		in.Delay = messageDelay
 	}

@@ -58,6 +58,26 @@ func (c *scene) wantRefused() {
 	}
 }
 
+// TestACallOfASubagentRunsWhileItsTurnStops stops a turn while a command of its subagent runs. The file that the command
+// has made belongs to the turn.
+func TestACallOfASubagentRunsWhileItsTurnStops(t *testing.T) {
+	c := newScene(t, map[string]string{"a": "0"})
+	c.asks("p1", "one")
+	c.begins("p1", "t2", "Agent", map[string]any{"prompt": "do it", "description": "bg"})
+	c.sendEvent("PostToolUse", "prompt_id", "p1", "tool_name", "Agent", "tool_use_id", "t2", "tool_response", map[string]any{"isAsync": true, "agentId": "a9"})
+	input, ofSubagent := map[string]any{"command": "make"}, []any{"agent_id", "a9", "agent_type", "general-purpose"}
+	c.begins("p1", "s1", "Bash", input, ofSubagent...)
+	c.waitForClock()
+	c.write("made", "by the subagent")
+	c.stops("p1", subagent())
+	c.ends("p1", "s1", "Bash", input, ofSubagent...)
+	c.subagentStops("p1")
+	c.wantHistory("base, 1 one")
+	c.wantConflicts(c.undo(1))
+	c.wantFiles("a=0")
+	c.wantNoFailures()
+}
+
 // TestBackgroundWorkBelongsToItsTurn lets a subagent and the user write after the turn stopped.
 // Undo reverts only the changes of the turn and its subagent.
 func TestBackgroundWorkBelongsToItsTurn(t *testing.T) {

@@ -145,7 +145,9 @@ func (r *runner) scratch(c campaign) (binaries, temp string, err error) {
 	return binaries, temp, err
 }
 
-const scratchName = "segno-soak-"
+// scratchName begins the names of temporary directories. It is without the word segno, because tests check that no agent
+// sees it, and agents see paths.
+const scratchName = "soak-campaign-"
 
 // runAll runs parts, as many at once as the campaign allows.
 func (r *runner) runAll(ctx context.Context, c campaign, missing []part, b *binaries) error {

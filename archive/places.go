@@ -1,39 +1,30 @@
 package archive
 
-// places are paths of files and directories, at any depth. They run programs or give abilities
+import (
+	"slices"
+
+	"github.com/dalsegno/segno/agents"
+)
+
+// places has the places of the agents that segno knows, and of other programs.
+var places = slices.Concat(agents.Denied(), otherPlaces)
+
+// otherPlaces are paths of files and directories, at any depth. They run programs or give abilities
 // when an agent, an editor, a shell or another tool starts in the directory above them, or they
 // contain credentials. Everything below such a directory counts, too. A star stands for any part of
 // a name. The comment of a place is its source: a page of the documentation, or a package.
-var places = []string{
+var otherPlaces = []string{
 	// Credentials.
-	".ssh",                      // man 5 ssh_config
-	".aws",                      // https://docs.aws.amazon.com/cli/latest/userguide/cli-configure-files.html
-	".gnupg",                    // man 1 gpg
-	".azure",                    // https://learn.microsoft.com/cli/azure/azure-cli-configuration
-	".kube",                     // https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/
-	".config/gcloud",            // https://cloud.google.com/sdk/docs/configurations
-	".config/gh",                // https://cli.github.com/manual/gh_config
-	".docker/config.json",       // https://docs.docker.com/reference/cli/docker/#configuration-files
-	".claude/.credentials.json", // https://code.claude.com/docs/en/authentication
-	".gemini/oauth_creds.json",  // npm @google/gemini-cli
+	".ssh",                // man 5 ssh_config
+	".aws",                // https://docs.aws.amazon.com/cli/latest/userguide/cli-configure-files.html
+	".gnupg",              // man 1 gpg
+	".azure",              // https://learn.microsoft.com/cli/azure/azure-cli-configuration
+	".kube",               // https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/
+	".config/gcloud",      // https://cloud.google.com/sdk/docs/configurations
+	".config/gh",          // https://cli.github.com/manual/gh_config
+	".docker/config.json", // https://docs.docker.com/reference/cli/docker/#configuration-files
 
-	// Claude Code.
-	".claude/settings.json",        // https://code.claude.com/docs/en/settings
-	".claude/settings.local.json",  // https://code.claude.com/docs/en/settings
-	".claude/hooks",                // https://code.claude.com/docs/en/hooks
-	".claude/agents",               // https://code.claude.com/docs/en/sub-agents
-	".claude/commands",             // https://code.claude.com/docs/en/slash-commands
-	".claude/plugins",              // https://code.claude.com/docs/en/plugins
-	".claude/skills",               // https://code.claude.com/docs/en/skills
-	".claude/workflows",            // npm @anthropic-ai/claude-code
-	".claude/launch.json",          // https://code.claude.com/docs/en/desktop
-	".claude/scheduled_tasks.json", // https://code.claude.com/docs/en/scheduled-tasks
-	".claude-plugin",               // https://code.claude.com/docs/en/plugins-reference
-	".mcp.json",                    // https://code.claude.com/docs/en/mcp
-
-	// Codex and the directory that several agents share.
-	".codex",                  // https://developers.openai.com/codex/config-basic
-	".codex-plugin",           // https://developers.openai.com/codex/plugins
+	// The directory that several agents share.
 	".agents/skills",          // https://developers.openai.com/codex/skills
 	".agents/plugins",         // https://developers.openai.com/codex/plugins
 	".agents/hooks.json",      // https://antigravity.google/docs
@@ -44,21 +35,13 @@ var places = []string{
 	".agent/skills",           // https://antigravity.google/docs
 	".agent/hooks.json",       // https://antigravity.google/docs
 
-	// Gemini CLI, and Qwen Code, which is a fork of it.
-	".gemini/settings.json",      // https://geminicli.com/docs/reference/configuration/
-	".gemini/hooks",              // https://geminicli.com/docs/hooks/
-	".gemini/commands",           // https://geminicli.com/docs/cli/custom-commands/
-	".gemini/extensions",         // https://geminicli.com/docs/extensions/
-	".gemini/skills",             // https://geminicli.com/docs/cli/skills/
-	".gemini/agents",             // https://geminicli.com/docs/core/subagents/
-	".gemini/sandbox.bashrc",     // https://geminicli.com/docs/cli/sandbox/
-	".gemini/sandbox.dockerfile", // https://geminicli.com/docs/cli/sandbox/
-	".qwen/settings.json",        // https://qwenlm.github.io/qwen-code-docs/en/users/configuration/settings/
-	".qwen/hooks",                // npm @qwen-code/qwen-code
-	".qwen/commands",             // npm @qwen-code/qwen-code
-	".qwen/extensions",           // npm @qwen-code/qwen-code
-	".qwen/skills",               // npm @qwen-code/qwen-code
-	".qwen/agents",               // npm @qwen-code/qwen-code
+	// Qwen Code.
+	".qwen/settings.json", // https://qwenlm.github.io/qwen-code-docs/en/users/configuration/settings/
+	".qwen/hooks",         // npm @qwen-code/qwen-code
+	".qwen/commands",      // npm @qwen-code/qwen-code
+	".qwen/extensions",    // npm @qwen-code/qwen-code
+	".qwen/skills",        // npm @qwen-code/qwen-code
+	".qwen/agents",        // npm @qwen-code/qwen-code
 
 	// Cursor.
 	".cursor/mcp.json",         // https://cursor.com/docs/context/mcp
@@ -113,9 +96,6 @@ var places = []string{
 	".augment",                  // https://docs.augmentcode.com/cli/config
 	".trae",                     // https://docs.trae.ai/ide/model-context-protocol
 	".amp",                      // https://ampcode.com/manual
-	".opencode",                 // https://opencode.ai/docs/config/
-	"opencode.json",             // https://opencode.ai/docs/config/
-	"opencode.jsonc",            // https://opencode.ai/docs/config/
 	".crush.json",               // https://github.com/charmbracelet/crush
 	"crush.json",                // https://github.com/charmbracelet/crush
 	".crush",                    // https://github.com/charmbracelet/crush

@@ -24,7 +24,7 @@ func openOurs(ctx context.Context, dir, tree string) (*ours, error) {
 	if err := os.Mkdir(home, 0o700); err != nil {
 		return nil, err
 	}
-	place := local.Place{Store: filepath.Join(dir, "store"), UserHome: home, Claude: filepath.Join(home, ".claude"),
+	place := local.Place{Store: filepath.Join(dir, "store"), UserHome: home, Homes: local.Homes{"claude": filepath.Join(home, ".claude")},
 		Now: time.Now, Log: slog.New(slog.DiscardHandler)}
 	store, err := place.Open(ctx)
 	if err != nil {

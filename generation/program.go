@@ -4,12 +4,12 @@ import (
 	"context"
 	"iter"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/credential"
+	"github.com/dalsegno/segno/internal/pack"
 	"github.com/dalsegno/segno/transcript"
 	"github.com/dalsegno/segno/transcript/claude"
 	"github.com/dalsegno/segno/transcript/codex"
@@ -73,9 +73,10 @@ func (k claudeKind) Turn(p Place, t Turn) Command {
 	if p.System != "" {
 		args = append(args, "--append-system-prompt", p.System)
 	}
+	variable, dir := pack.HomeVariable(claude.Agent, p.Home())
 	env := k.variables("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN", "IS_SANDBOX")
 	return Command{Args: append(args, "--", t.Prompt),
-		Env: append(env, "CLAUDE_CONFIG_DIR="+filepath.Join(p.Home(), ".claude"), "DISABLE_AUTOUPDATER=1")}
+		Env: append(env, variable+"="+dir, "DISABLE_AUTOUPDATER=1")}
 }
 
 func (k claudeKind) Session(ctx context.Context, p Place) (segno.Transcript, segno.Source, error) {
@@ -83,11 +84,13 @@ func (k claudeKind) Session(ctx context.Context, p Place) (segno.Transcript, seg
 }
 
 func claudeSessions(p Place) *claude.Transcripts {
-	return claude.New(filepath.Join(p.Home(), ".claude"), claude.Options{})
+	_, dir := pack.HomeVariable(claude.Agent, p.Home())
+	return claude.New(dir, claude.Options{})
 }
 
 func codexSessions(p Place) *codex.Transcripts {
-	return codex.New(filepath.Join(p.Home(), ".codex"), codex.Options{})
+	_, dir := pack.HomeVariable(codex.Agent, p.Home())
+	return codex.New(dir, codex.Options{})
 }
 
 // codexKind is Codex, which chooses the id of its session.
@@ -110,7 +113,8 @@ func (k codexKind) Turn(p Place, t Turn) Command {
 	if t.Session == "" && p.System != "" {
 		prompt = strings.TrimSpace(p.System) + "\n\n" + prompt
 	}
-	return Command{Args: append(args, prompt), Env: append(k.variables("OPENAI_API_KEY", "CODEX_API_KEY"), "CODEX_HOME="+filepath.Join(p.Home(), ".codex"))}
+	variable, dir := pack.HomeVariable(codex.Agent, p.Home())
+	return Command{Args: append(args, prompt), Env: append(k.variables("OPENAI_API_KEY", "CODEX_API_KEY"), variable+"="+dir)}
 }
 
 func (k codexKind) Session(ctx context.Context, p Place) (segno.Transcript, segno.Source, error) {

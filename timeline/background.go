@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/agenttool"
+	"github.com/dalsegno/segno/agents"
 	"github.com/dalsegno/segno/timeline/internal/ownership"
 )
 
@@ -102,7 +102,7 @@ func startedTasks(entries []segno.Entry) (tasks []Task) {
 		}
 		if id := ownership.StartedTask(e.Body); e.Kind == segno.EntryResult && id != "" {
 			task := Task{ID: id, Kind: "subagent"}
-			if agenttool.IsShell(names[e.ID]) {
+			if agents.IsShell(names[e.ID]) {
 				task.Kind = TaskShell
 			}
 			tasks = append(tasks, task)
@@ -178,7 +178,7 @@ func (tx *txn) background(t *OpenTurn, entries, beside []segno.Entry, until time
 
 // ownerWhileAwake returns the owners of changes while the agent answered the report of a task.
 func (tx *txn) ownerWhileAwake(t *OpenTurn, entries []segno.Entry) ownership.Func {
-	if !agenttool.ReportsCalls(t.Agent) {
+	if !agents.ReportsCalls(t.Agent) {
 		return ownership.All
 	}
 	return tx.background(t, entries, nil, tx.Now()).Owner

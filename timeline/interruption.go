@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/agenttool"
+	"github.com/dalsegno/segno/agents"
 	"github.com/dalsegno/segno/timeline/internal/ownership"
 )
 
@@ -79,7 +79,7 @@ func (tx *txn) evidenceOfLate(ctx context.Context, t OpenTurn, ended time.Time) 
 			end.Last, end.Marked = last, marked
 		}
 	}
-	e := end.Evidence(entries, t.Start, agenttool.ReportsCalls(t.Agent))
+	e := end.Evidence(entries, t.Start, agents.ReportsCalls(t.Agent))
 	var until time.Time // the end of calls without a result
 	if e.Exact {
 		until = e.End

@@ -4,9 +4,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/store/memory"
-	"github.com/google/go-cmp/cmp"
 )
 
 // TestOverlayReadsLikeTheStore compares two reads of the same commits: from a store that has all of them,

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/agenttool"
+	"github.com/dalsegno/segno/agents"
 	"github.com/dalsegno/segno/timeline/internal/ownership"
 )
 
@@ -60,12 +60,12 @@ func (tx *txn) evidenceOf(ctx context.Context, w *turnEnd) (*ownership.Evidence,
 	in := tx.callContext(entries, w.turn.Source.Dir, now, w.turn.allTaskEnds(entries, now))
 	in.Left = now
 	// A call of a subagent that still works has no result yet, so a missing result does not show that a call was not made.
-	in.Resolved = w.turn.Owner == "" && !w.Interrupted && agenttool.HasAllResults(w.turn.Agent) && !w.turn.hasSubagent(entries)
+	in.Resolved = w.turn.Owner == "" && !w.Interrupted && agents.HasAllResults(w.turn.Agent) && !w.turn.hasSubagent(entries)
 	if w.turn.Owner != "" {
 		in.Delay = messageDelay
 	}
 	e := &ownership.Evidence{Calls: ownership.Calls(entries, in), Start: w.turn.Start, End: now, Root: tx.Workspace.Root()}
-	w.whole = ownership.WhyWhole(entries, w.turn.Start, now, agenttool.ReportsCalls(w.turn.Agent))
+	w.whole = ownership.WhyWhole(entries, w.turn.Start, now, agents.ReportsCalls(w.turn.Agent))
 	e.Whole = w.whole != ""
 	return e, nil
 }

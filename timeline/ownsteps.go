@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/agenttool"
+	"github.com/dalsegno/segno/agents"
 	"github.com/dalsegno/segno/timeline/internal/ownership"
 )
 
@@ -221,7 +221,7 @@ func (tx *txn) moveTurn(ctx context.Context, t OpenTurn, op *segno.Operation, at
 func (tx *txn) mayHaveWritten(t *OpenTurn, entries []segno.Entry) func(path string) bool {
 	now := tx.Now()
 	e := &ownership.Evidence{Calls: tx.calls(entries, t.Source.Dir, now, nil), Root: tx.Workspace.Root()}
-	if !agenttool.ReportsCalls(t.Agent) || len(t.Tasks) > 0 || e.RanBefore(now) {
+	if !agents.ReportsCalls(t.Agent) || len(t.Tasks) > 0 || e.RanBefore(now) {
 		return func(string) bool { return true }
 	}
 	return e.Named

@@ -4,9 +4,10 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/dalsegno/segno"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/dalsegno/segno"
 )
 
 // TestPlansNameTheirFilesExactly writes a plan as the journal does and reads it back, because

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/agenttool"
+	"github.com/dalsegno/segno/agents"
 )
 
 // permissionPrefix begins the entry ID of a request for permission. The ID of the call follows
@@ -102,7 +102,7 @@ func permissionsOf(entries []segno.Entry) permissions {
 func shellCalls(entries []segno.Entry, resolved bool) (n int) {
 	p, ended := permissionsOf(entries), endedCalls(entries)
 	for _, e := range entries {
-		if e.Kind != segno.EntryIntent || !agenttool.IsShell(e.Name) || p.refused[e.ID] {
+		if e.Kind != segno.EntryIntent || !agents.IsShell(e.Name) || p.refused[e.ID] {
 			continue
 		}
 		if ended[e.ID] || !p.open[e.ID] && !resolved {

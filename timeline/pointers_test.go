@@ -5,10 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/store/memory"
 	"github.com/dalsegno/segno/timeline"
-	"github.com/google/go-cmp/cmp"
 )
 
 var testEpoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

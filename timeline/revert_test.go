@@ -5,8 +5,9 @@ import (
 	"context"
 	"testing"
 
-	"github.com/dalsegno/segno"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/dalsegno/segno"
 )
 
 func file(content string) segno.Entity {

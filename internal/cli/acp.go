@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agents/gemini"
+	"github.com/dalsegno/segno/agents/opencode"
 	"github.com/dalsegno/segno/internal/proxy"
 )
 
@@ -36,8 +38,11 @@ shows how for each editor.`,
 			if err != nil || noPlace != nil && !bestEffort {
 				return errors.Join(noPlace, err)
 			}
-			place.Gemini, place.OpenCodeData = "", "" // tests prove their cuts only without the proxy
-			signal.Ignore(syscall.SIGPIPE)            // segno must outlive a client that exits first, to end the agent
+			for _, agent := range []string{gemini.Name, opencode.Name} { // tests prove their cuts only without the proxy
+				delete(place.Homes, agent)
+				delete(place.Data, agent)
+			}
+			signal.Ignore(syscall.SIGPIPE) // segno must outlive a client that exits first, to end the agent
 			return proxy.Run(c.Context(), proxy.Config{Command: args, Env: a.Environ(), Dir: dir,
 				Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, Place: place, NoPlace: noPlace, BestEffort: bestEffort})
 		},

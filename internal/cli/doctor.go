@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agents"
 	"github.com/dalsegno/segno/internal/hook"
 	"github.com/dalsegno/segno/internal/hook/event"
 	"github.com/dalsegno/segno/internal/local"
@@ -102,9 +103,10 @@ func (a *app) runDoctor(ctx context.Context) error {
 func (r *doctorResult) probeHooks(ctx context.Context, place local.Place, environ []string) (fires bool) {
 	var missing []hook.Probe
 	silent := 0 // agents with hooks that do not run
-	for _, agent := range hook.Agents() {
+	for _, agent := range agents.WithHooks() {
 		isInstalled, isFiring := false, false
-		for _, file := range []string{hook.SettingsFile(place, agent, ""), hook.SettingsFile(place, agent, r.Dir)} {
+		for _, project := range []string{"", r.Dir} {
+			file, _ := hook.SettingsFile(place, agent, project) // the list has no unknown agent
 			p := hook.ProbeHooks(ctx, place, agent, file, r.Dir, environ)
 			if p.Command == nil && p.Error == "" {
 				missing = append(missing, p)

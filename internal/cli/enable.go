@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agents"
 	"github.com/dalsegno/segno/internal/hook"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/transcript/codex"
@@ -25,7 +26,7 @@ snapshot of this directory. By default it edits the user's settings, so that eve
 session of the agent is recorded in every directory; --project limits that to this
 directory. It prints the name of the edited file, keeps a backup, and lists the paths that
 segno protects here, which it neither stores nor changes. 'segno disable AGENT' removes
-the hooks. AGENT is claude, codex, gemini or opencode. OpenCode has no hooks for commands: it gets
+the hooks. AGENT is ` + anyOf(agents.WithHooks()) + `. OpenCode has no hooks for commands: it gets
 a plugin file, and its settings stay as they are.
 
 Codex runs new hooks only after you reviewed them: start codex and trust them there. segno
@@ -36,10 +37,10 @@ config.toml. A command that you have there is run as before.
 A directory that another user owns is not recorded, just as git refuses it without
 safe.directory: its files could mislead you. --trust accepts its owner.`,
 		Example: "  segno enable claude\n  segno enable claude --project\n  segno enable codex\n  segno enable opencode",
-		Args:    agentArg, ValidArgs: hook.Agents(),
+		Args:    agentArg, ValidArgs: agents.WithHooks(),
 		RunE: func(c *cobra.Command, args []string) error { return a.runEnable(c.Context(), args[0], project, trust) },
 	}
-	c.Flags().BoolVar(&project, "project", false, "in this project only (.claude/settings.local.json, .codex/hooks.json, .gemini/settings.json, .opencode/plugins/segno.js)")
+	c.Flags().BoolVar(&project, "project", false, "in this project only ("+strings.Join(agents.ProjectFiles(), ", ")+")")
 	c.Flags().BoolVar(&trust, "trust", false, "record this directory although another user owns it")
 	a.writeFlags(c)
 	return c
@@ -53,7 +54,7 @@ func (a *app) disable() *cobra.Command {
 enable', it becomes byte for byte what it was before. The setting notify of Codex becomes
 what it was before. Recorded turns stay.`,
 		Example: "  segno disable claude\n  segno disable codex",
-		Args:    agentArg, ValidArgs: hook.Agents(),
+		Args:    agentArg, ValidArgs: agents.WithHooks(),
 		RunE: func(c *cobra.Command, args []string) error { return a.runDisable(args[0], project) },
 	}
 	c.Flags().BoolVar(&project, "project", false, "in this project only")
@@ -62,10 +63,16 @@ what it was before. Recorded turns stay.`,
 }
 
 func agentArg(_ *cobra.Command, args []string) error {
-	if len(args) != 1 || !slices.Contains(hook.Agents(), args[0]) {
-		return errors.New("name the agent: " + strings.Join(hook.Agents(), " or "))
+	if len(args) != 1 || !slices.Contains(agents.WithHooks(), args[0]) {
+		return errors.New("name the agent: " + strings.Join(agents.WithHooks(), " or "))
 	}
 	return nil
+}
+
+// anyOf lists words as alternatives.
+func anyOf(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 // settings returns the agent's settings file that enable and disable edit.
@@ -75,7 +82,11 @@ func (a *app) settings(agent string, project bool) (local.Place, string, error) 
 	if err == nil && project {
 		dir, err = a.workDir()
 	}
-	return place, hook.SettingsFile(place, agent, dir), err
+	if err != nil {
+		return place, "", err
+	}
+	file, err := hook.SettingsFile(place, agent, dir)
+	return place, file, err
 }
 
 type enableResult struct {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dalsegno/segno/agents"
 	"github.com/dalsegno/segno/internal/hook"
 	"github.com/dalsegno/segno/internal/local"
 )
@@ -56,7 +57,7 @@ func (a *app) quickHook(ctx context.Context, args []string) bool {
 		return false
 	}
 	switch {
-	case len(args) == 2 && slices.Contains(hook.Agents(), args[1]):
+	case len(args) == 2 && slices.Contains(agents.WithHooks(), args[1]):
 		a.store = store
 		a.runHook(ctx, args[1])
 	case args[1] == hook.NotifyArg:

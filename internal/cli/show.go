@@ -45,7 +45,7 @@ func (a *app) runShow(ctx context.Context, d *openWorkspace, args []string) erro
 		return err
 	}
 	place := d.store.Place()
-	s.FindOutside(c, place.UserHome, place.Claude)
+	s.FindOutside(c, place.UserHome, place.Homes["claude"])
 	return a.printLong(s, func(p *printer) { a.writeShown(p, c, s) })
 }
 

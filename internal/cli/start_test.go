@@ -51,7 +51,7 @@ func newBench(t *testing.T) *hookRig {
 	}
 	home := filepath.Join(dir, "home")
 	d := &hookRig{T: t, project: filepath.Join(dir, "project"), place: local.Place{Store: filepath.Join(dir, "store"),
-		UserHome: home, Claude: filepath.Join(home, ".claude"), Now: time.Now}}
+		UserHome: home, Homes: local.Homes{"claude": filepath.Join(home, ".claude")}, Now: time.Now}}
 	if err := os.Mkdir(d.project, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func newBench(t *testing.T) *hookRig {
 // session is the transcript of one session of the project.
 func (d *hookRig) session(id string) *transcriptWriter {
 	r := &transcriptWriter{session: id, cwd: d.project}
-	r.open(d.place.Claude, d.project, id)
+	r.open(d.place.Homes["claude"], d.project, id)
 	return r
 }
 

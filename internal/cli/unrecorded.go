@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/dalsegno/segno/agents"
 	"github.com/dalsegno/segno/internal/hook"
 	"github.com/dalsegno/segno/internal/local"
 )
@@ -18,7 +19,7 @@ type unrecordedItem struct {
 // findUnrecorded compares the session files of the agents that have hooks with the threads of a store.
 func findUnrecorded(ctx context.Context, store *local.Store, dir string) ([]unrecordedItem, error) {
 	items := []unrecordedItem{}
-	for _, agent := range hook.Agents() {
+	for _, agent := range agents.WithHooks() {
 		since, ok := hook.InstalledSince(store.Place(), agent, dir)
 		if !ok {
 			continue

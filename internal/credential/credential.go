@@ -41,7 +41,7 @@ const (
 // Merge merges the logins of the machine, in the file userFile, into the file of an agent with its own home. If both
 // files have a login to the same service, Merge keeps the login that expires later. If the two cannot be compared, or
 // expire at the same time, it keeps the login in the newer file. The rest of the agent's file stays unchanged. If the
-// machine has no file, only the mode of the agent's file changes. For an agent that is not in the table, Merge does
+// machine has no file, only the mode of the agent's file changes. For an agent whose file is not known, Merge does
 // nothing. fsys may be nil.
 //
 // Merge replaces the agent's file atomically and durably, with the mode 0600. The agent must not run in that home. If

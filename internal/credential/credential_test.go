@@ -180,6 +180,18 @@ func TestStays(t *testing.T) {
 	}
 }
 
+// TestUserFileFollowsTheAgentsDirectory moves the directories of agents with variables, and then finds their logins where
+// the agents write them.
+func TestUserFileFollowsTheAgentsDirectory(t *testing.T) {
+	env := map[string]string{"CLAUDE_CONFIG_DIR": "/c", "CODEX_HOME": "/x", "GEMINI_CLI_HOME": "/g", "XDG_DATA_HOME": "/d", "OPENCODE_CONFIG_DIR": "/o"}
+	for agent, want := range map[string]string{"claude": "/c/.credentials.json", "codex": "/x/auth.json", "gemini": "/g/.gemini/oauth_creds.json",
+		"opencode": "/d/opencode/auth.json", "segno": "", "unknown": ""} {
+		if got := credential.UserFile(agent, "/home", func(name string) string { return env[name] }); got != want {
+			t.Errorf("the logins of %s are in %q, want %q", agent, got, want)
+		}
+	}
+}
+
 // TestNoLoginOfTheMachine checks that without a login of the machine, only the mode of the agent's file changes.
 func TestNoLoginOfTheMachine(t *testing.T) {
 	r := newRig(t, "codex")

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/dalsegno/segno/agents/profile"
 	"github.com/dalsegno/segno/internal/jsonscan"
 )
 
@@ -109,16 +110,16 @@ func isEmpty(value []byte) bool {
 	return value[0] == '{' && value[jsonscan.SkipSpace(value, 1)] == '}'
 }
 
-// read returns a login's expiry, in the unit of its form.
-func (e expiry) read(data []byte) (at float64, known bool) {
-	value := jsonscan.Find(data, jsonscan.Span{To: len(data)}, e.path...).Of(data)
+// readExpiry returns a login's expiry, in the unit of its form.
+func readExpiry(e profile.Expiry, data []byte) (at float64, known bool) {
+	value := jsonscan.Find(data, jsonscan.Span{To: len(data)}, e.Path...).Of(data)
 	if len(value) == 0 {
 		return 0, false
 	}
-	switch e.form {
-	case jwt:
+	switch e.Form {
+	case profile.JWT:
 		return jwtExpiry(jsonscan.Text(value))
-	case date:
+	case profile.Date:
 		t, err := time.Parse(time.RFC3339, jsonscan.Text(value))
 		return float64(t.UnixNano()), err == nil
 	}

@@ -1,6 +1,10 @@
 package credential
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/dalsegno/segno/agents/profile"
+)
 
 // merged is the outcome of a merge of two documents.
 type merged struct {
@@ -15,11 +19,11 @@ type merged struct {
 // machine has.
 func (f file) merge(own, machine document, machineIsNewer bool) merged {
 	m := merged{document: document{members: append([]member(nil), own.members...)}}
-	for _, l := range f.logins {
+	for _, l := range f.parts {
 		switch {
-		case l.parent != "":
+		case l.Parent != "":
 			m.mergeParent(l, own, machine, machineIsNewer)
-		case l.keys == nil:
+		case l.Keys == nil:
 			m.mergeEach(l, &m.document, "", machine, machineIsNewer)
 		default:
 			m.mergeGroup(l, machine, machineIsNewer)
@@ -35,11 +39,11 @@ func (f file) merge(own, machine document, machineIsNewer bool) merged {
 
 // isLogin reports whether a member of the document belongs to a login.
 func (f file) isLogin(name string) bool {
-	for _, l := range f.logins {
-		if l.parent == name && name != "" {
+	for _, l := range f.parts {
+		if l.Parent == name && name != "" {
 			return true
 		}
-		for _, key := range l.keys {
+		for _, key := range l.Keys {
 			if key == name {
 				return true
 			}
@@ -49,16 +53,16 @@ func (f file) isLogin(name string) bool {
 }
 
 // mergeGroup merges members that together are one login.
-func (m *merged) mergeGroup(l login, machine document, machineIsNewer bool) {
+func (m *merged) mergeGroup(l profile.LoginPart, machine document, machineIsNewer bool) {
 	own, offered := document{}, document{}
-	for _, key := range l.keys {
+	for _, key := range l.Keys {
 		own.copy(key, &m.document)
 		offered.copy(key, &machine)
 	}
-	if !m.wins(l, l.keys[0], own.value(), offered.value(), machineIsNewer) {
+	if !m.wins(l, l.Keys[0], own.value(), offered.value(), machineIsNewer) {
 		return
 	}
-	for _, key := range l.keys {
+	for _, key := range l.Keys {
 		m.copy(key, &machine)
 	}
 }
@@ -74,15 +78,15 @@ func (d *document) value() []byte {
 }
 
 // mergeParent merges the members of an object, each of which is a login.
-func (m *merged) mergeParent(l login, own, machine document, machineIsNewer bool) {
-	has, offered := own.find(l.parent), machine.find(l.parent)
+func (m *merged) mergeParent(l profile.LoginPart, own, machine document, machineIsNewer bool) {
+	has, offered := own.find(l.Parent), machine.find(l.Parent)
 	if isEmpty(offered) {
 		return
 	}
-	i := machine.index(l.parent)
+	i := machine.index(l.Parent)
 	if isEmpty(has) {
 		m.set(machine.members[i])
-		m.taken = append(m.taken, l.parent)
+		m.taken = append(m.taken, l.Parent)
 		return
 	}
 	inner, err := object(has)
@@ -91,14 +95,14 @@ func (m *merged) mergeParent(l login, own, machine document, machineIsNewer bool
 		return // an agent that writes an unknown form keeps its login
 	}
 	before := inner.bytes()
-	m.mergeEach(l, &inner, l.parent+"/", from, machineIsNewer)
+	m.mergeEach(l, &inner, l.Parent+"/", from, machineIsNewer)
 	if after := inner.bytes(); !bytes.Equal(before, after) {
-		m.set(member{name: l.parent, key: machine.members[i].key, value: after})
+		m.set(member{name: l.Parent, key: machine.members[i].key, value: after})
 	}
 }
 
 // mergeEach merges logins that are members of an object.
-func (m *merged) mergeEach(l login, into *document, prefix string, from document, machineIsNewer bool) {
+func (m *merged) mergeEach(l profile.LoginPart, into *document, prefix string, from document, machineIsNewer bool) {
 	for _, x := range from.members {
 		if m.wins(l, prefix+x.name, into.find(x.name), x.value, machineIsNewer) {
 			into.set(x)
@@ -107,11 +111,11 @@ func (m *merged) mergeEach(l login, into *document, prefix string, from document
 }
 
 // wins reports whether the machine's login replaces the agent's.
-func (m *merged) wins(l login, name string, own, machine []byte, machineIsNewer bool) bool {
+func (m *merged) wins(l profile.LoginPart, name string, own, machine []byte, machineIsNewer bool) bool {
 	switch {
 	case isEmpty(machine) || bytes.Equal(own, machine):
 		return false
-	case isEmpty(own) || l.expiresLater(machine, own, machineIsNewer):
+	case isEmpty(own) || expiresLater(l.Expiry, machine, own, machineIsNewer):
 		m.taken = append(m.taken, name)
 		return true
 	}
@@ -120,10 +124,10 @@ func (m *merged) wins(l login, name string, own, machine []byte, machineIsNewer 
 }
 
 // expiresLater reports whether login a expires later than b, or otherwise isNewer.
-func (l login) expiresLater(a, b []byte, isNewer bool) bool {
-	for _, e := range l.expiry {
-		x, hasX := e.read(a)
-		y, hasY := e.read(b)
+func expiresLater(places []profile.Expiry, a, b []byte, isNewer bool) bool {
+	for _, e := range places {
+		x, hasX := readExpiry(e, a)
+		y, hasY := readExpiry(e, b)
 		if hasX && hasY && x != y {
 			return x > y
 		}

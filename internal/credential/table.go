@@ -2,99 +2,52 @@ package credential
 
 import (
 	"path/filepath"
-	"slices"
+
+	"github.com/dalsegno/segno/agents"
+	"github.com/dalsegno/segno/agents/profile"
 )
 
-// file describes where an agent keeps its logins, and which members belong to a login.
+// file is the file in which an agent keeps its logins.
 type file struct {
-	agent   string // the name of the agent in checkpoints
-	homeVar string // the environment variable that names the agent's directory
-	homeDir string // the agent's directory below the user's home if that variable is not set
-	name    string // the name of the file in the agent's directory
-	logins  []login
-}
-
-// login is the unit that a merge copies as a whole from one of two files, so that it never mixes
-// tokens of two accounts.
-type login struct {
-	parent string // the key of the object that has the login; "" is the document
-	// keys are the members of the object that belong to the login. If there are none, each member
-	// is a login.
-	keys []string
-	// expiry lists the places of the times that decide between two logins. The first time that
-	// both logins have, with different values, decides.
-	expiry []expiry
-}
-
-// expiry is a place in the object of a login with keys, or in the login if it is one member.
-type expiry struct {
-	path []string
-	form form
-}
-
-// form is the format of a time in a file.
-type form int
-
-const (
-	number form = iota // a number of seconds or milliseconds
-	jwt                // a JSON Web Token, with the expiry in seconds
-	date               // RFC 3339
-)
-
-// table lists the files of all agents. The forms are those that the agents wrote in 2026.
-func table() []file {
-	return []file{{
-		agent: "claude", homeVar: "CLAUDE_CONFIG_DIR", homeDir: ".claude", name: ".credentials.json",
-		logins: []login{
-			{keys: []string{"claudeAiOauth", "organizationUuid"}, expiry: []expiry{{[]string{"claudeAiOauth", "expiresAt"}, number}}},
-			{parent: "mcpOAuth", expiry: []expiry{{[]string{"expiresAt"}, number}}},
-		},
-	}, {
-		agent: "codex", homeVar: "CODEX_HOME", homeDir: ".codex", name: "auth.json",
-		logins: []login{{keys: []string{"OPENAI_API_KEY", "auth_mode", "tokens", "last_refresh"},
-			expiry: []expiry{{[]string{"tokens", "access_token"}, jwt}, {[]string{"last_refresh"}, date}}}},
-	}, {
-		agent: "gemini", homeDir: ".gemini", name: "oauth_creds.json",
-		logins: []login{{keys: []string{"access_token", "refresh_token", "id_token", "token_type", "scope", "expiry_date"},
-			expiry: []expiry{{[]string{"expiry_date"}, number}}}},
-	}, {
-		agent: "opencode", homeDir: filepath.Join(".local", "share", "opencode"), name: "auth.json",
-		logins: []login{{expiry: []expiry{{[]string{"expires"}, number}}}},
-	}}
+	homeDir string // its directory below a home
+	name    string
+	parts   []profile.LoginPart
 }
 
 // fileOf returns the file of an agent.
 func fileOf(agent string) (file, bool) {
-	all := table()
-	i := slices.IndexFunc(all, func(f file) bool { return f.agent == agent })
-	if i < 0 {
+	p, _ := agents.Of(agent)
+	if p.Login == nil {
 		return file{}, false
 	}
-	return all[i], true
+	return file{homeDir: p.DataDir().InHome(), name: p.Login.File, parts: p.Login.Parts}, true
 }
 
 // Files returns the paths of the files in which all agents keep their logins in a home.
 func Files(home string) (paths []string) {
-	for _, f := range table() {
-		paths = append(paths, filepath.Join(home, f.homeDir, f.name))
+	for _, p := range agents.All() {
+		if f, ok := fileOf(p.Name); ok {
+			paths = append(paths, filepath.Join(home, f.homeDir, f.name))
+		}
 	}
 	return paths
 }
 
 // UserFile returns the path of the file in which an agent of this user keeps its logins, according
-// to the environment. It returns "" for an agent that is not in the table.
+// to the environment, with this home. It returns "" for an agent whose file is not known.
 func UserFile(agent, home string, getenv func(string) string) string {
-	f, known := fileOf(agent)
-	if !known {
+	p, _ := agents.Of(agent)
+	if p.Login == nil {
 		return ""
 	}
-	if f.homeVar != "" {
-		if dir := getenv(f.homeVar); dir != "" {
-			return filepath.Join(dir, f.name)
+	dir := p.DataDir().Path(func(variable string) string {
+		if variable == profile.UserHome {
+			return home
 		}
-	}
-	if home == "" {
+		return getenv(variable)
+	})
+	if dir == "" {
 		return ""
 	}
-	return filepath.Join(home, f.homeDir, f.name)
+	return filepath.Join(dir, p.Login.File)
 }

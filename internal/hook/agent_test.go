@@ -10,8 +10,41 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
 )
+
+// agentNamed returns an agent of the list.
+func agentNamed(name string) agent {
+	a, err := agentOf(name)
+	if err != nil {
+		panic(err)
+	}
+	return a
+}
+
+// TestAnUnknownAgentIsAnError uses names that no agent has. None of them means another agent.
+func TestAnUnknownAgentIsAnError(t *testing.T) {
+	dir := t.TempDir()
+	place := local.Place{Store: filepath.Join(dir, "store"), Homes: local.Homes{"claude": filepath.Join(dir, "claude")}}
+	for _, name := range []string{"", "cursor", "Claude", "segno"} { // segno's own agent has no hooks
+		if file, err := SettingsFile(place, name, dir); segno.KindOf(err) != segno.KindInvalid {
+			t.Errorf("the settings of %q are %q, error %v", name, file, err)
+		}
+		if edit, err := PlanEnable(place, name, filepath.Join(dir, "settings"), []string{"/opt/segno"}); segno.KindOf(err) != segno.KindInvalid {
+			t.Errorf("enabling %q edits %q, error %v", name, edit.File, err)
+		}
+		if _, err := PlanDisable(place, name, filepath.Join(dir, "settings")); segno.KindOf(err) != segno.KindInvalid {
+			t.Errorf("disabling %q: error %v", name, err)
+		}
+		if p := ProbeHooks(t.Context(), place, name, filepath.Join(dir, "settings"), dir, nil); !strings.Contains(p.Error, "unknown agent") {
+			t.Errorf("the hooks of %q: %q", name, p.Error)
+		}
+		if _, ok := InstalledSince(place, name, dir); ok {
+			t.Errorf("%q has hooks", name)
+		}
+	}
+}
 
 // TestShellLine lets a shell split the line of a command. The result is the registered words.
 func TestShellLine(t *testing.T) {
@@ -43,25 +76,25 @@ func TestShellLine(t *testing.T) {
 // TestCodexKeepsOtherHooks adds and removes hooks beside similar hooks of the user.
 func TestCodexKeepsOtherHooks(t *testing.T) {
 	before := `{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "segno hook codex; true"}]}, {"hooks": [{"type": "command", "command": "'/opt/segno' 'hook' 'claude'"}]}]}}`
-	run := codex.commandsFor([]string{"/opt/it's segno"})
-	merged, err := codex.addHooks([]byte(before), run)
+	run := codexAgent().commandsFor([]string{"/opt/it's segno"})
+	merged, err := codexAgent().addHooks([]byte(before), run)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range codex.registrations {
-		got, err := codex.installed(merged, r.event)
-		if diff := cmp.Diff(run.of(r.event), got); err != nil || diff != "" {
-			t.Errorf("%s: %v %s", r.event, err, diff)
+	for _, r := range codexAgent().Hooks.Registrations {
+		got, err := codexAgent().installed(merged, r.Event)
+		if diff := cmp.Diff(run.of(r.Event), got); err != nil || diff != "" {
+			t.Errorf("%s: %v %s", r.Event, err, diff)
 		}
 	}
 	if bytes.Contains(merged, []byte(`"args"`)) {
 		t.Errorf("Codex takes no arguments:\n%s", merged)
 	}
-	again, err := codex.addHooks(merged, run)
+	again, err := codexAgent().addHooks(merged, run)
 	if err != nil || !bytes.Equal(again, merged) {
 		t.Errorf("the second time changes it: %v\n%s", err, again)
 	}
-	rest, err := codex.removeHooks(merged)
+	rest, err := codexAgent().removeHooks(merged)
 	if err != nil || squeezed(rest) != squeezed([]byte(before)) {
 		t.Errorf("removed: %v\n%s", err, rest)
 	}
@@ -71,8 +104,8 @@ func TestCodexKeepsOtherHooks(t *testing.T) {
 // was none, the file is removed.
 func TestCodexSettings(t *testing.T) {
 	dir := t.TempDir()
-	place := local.Place{Store: filepath.Join(dir, "store"), Codex: filepath.Join(dir, "codex")}
-	file := SettingsFile(place, "codex", "")
+	place := local.Place{Store: filepath.Join(dir, "store"), Homes: local.Homes{"codex": filepath.Join(dir, "codex")}}
+	file := agentNamed("codex").settingsFile(place, "")
 	for _, before := range []string{"", "{}", "{\"hooks\":{\"Stop\":[ ]},\n\n\"x\":1}"} {
 		if before != "" {
 			if err := os.WriteFile(file, []byte(before), 0o640); err != nil {

@@ -21,7 +21,7 @@ const otherSession = "22222222-0000-4000-8000-000000000002"
 // warns the second agent of the first.
 func (c *scene) sendEventOfOther(name string, more ...any) {
 	c.Helper()
-	path := filepath.Join(c.place.Claude, "projects", claude.Slug(c.project), otherSession+".jsonl")
+	path := filepath.Join(c.place.Homes["claude"], "projects", claude.Slug(c.project), otherSession+".jsonl")
 	event := c.payload(name, slices.Concat([]any{"session_id", otherSession, "transcript_path", path}, more)...)
 	Run(c.Context(), "claude", Event{Place: c.place, Stdin: strings.NewReader(event), Stdout: new(bytes.Buffer), Getenv: func(string) string { return "" }})
 }

@@ -16,7 +16,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -43,11 +42,16 @@ type Event struct {
 	Exit func()
 }
 
-// Run handles one event of the agent with a name of [Agents]. It ignores an event of another agent.
+// Run handles one event of the agent with a name. For an agent without hooks, it only writes an error to the log.
 func Run(ctx context.Context, name string, e Event) {
-	if slices.Contains(Agents(), name) {
-		agentOf(name).record(ctx, e, func() (event.Payload, error) { return event.Read(e.Stdin) })
+	a, err := agentOf(name)
+	if err != nil {
+		if e.Place.CheckOwner() == nil {
+			event.Log{Store: e.Place.Store}.Append("find agent", "", err)
+		}
+		return
 	}
+	a.record(ctx, e, func() (event.Payload, error) { return event.Read(e.Stdin, a.Hooks) })
 }
 
 func (a agent) record(ctx context.Context, e Event, read func() (event.Payload, error)) {
@@ -122,7 +126,7 @@ func (h *handler) handle(ctx context.Context) error {
 	if h.IsToolEvent() {
 		return h.notes.RecordTool(ctx, h.Payload)
 	}
-	if h.agent.hasSubagentPrompts {
+	if h.agent.Hooks.HasSubagentPrompts {
 		if h.Payload = h.OfParent(); h.AgentID != "" {
 			return h.subagentEvent(ctx)
 		}
@@ -167,8 +171,8 @@ func (h *handler) dir() string {
 	if h.sessionDir != "" {
 		dir = h.sessionDir
 	}
-	if h.agent.dirVar != "" {
-		dir = cmp.Or(h.Getenv(h.agent.dirVar), dir)
+	if h.agent.Hooks.DirVariable != "" {
+		dir = cmp.Or(h.Getenv(h.agent.Hooks.DirVariable), dir)
 	}
 	if real, err := filepath.EvalSymlinks(dir); err == nil && filepath.IsAbs(real) {
 		return real
@@ -179,7 +183,7 @@ func (h *handler) dir() string {
 // findSessionDir sets sessionDir to the directory in which the session was first recorded, unless
 // that directory no longer exists.
 func (h *handler) findSessionDir(ctx context.Context, store *local.Store) error {
-	if h.agent.dirVar == "" {
+	if h.agent.Hooks.DirVariable == "" {
 		return nil // the user may continue a session of Codex in any directory, which the event has
 	}
 	first, err := store.SessionDir(ctx, h.Session)

@@ -50,8 +50,12 @@ type backup struct {
 
 // SettingsFile returns the file of an agent that 'segno enable' edits: the user's, or that of
 // project. Of these, only Claude Code's file is kept out of version control.
-func SettingsFile(p local.Place, agent, project string) string {
-	return agentOf(agent).settingsFile(p, project)
+func SettingsFile(p local.Place, agent, project string) (string, error) {
+	a, err := agentOf(agent)
+	if err != nil {
+		return "", err
+	}
+	return a.settingsFile(p, project), nil
 }
 
 func backupFile(p local.Place, settings string) string {
@@ -61,7 +65,10 @@ func backupFile(p local.Place, settings string) string {
 // PlanEnable plans the edit that registers self, a command and its arguments before "hook AGENT".
 // It returns [segno.KindRefused] if the binary of self is temporary.
 func PlanEnable(p local.Place, agent, settings string, self []string) (Edit, error) {
-	a := agentOf(agent)
+	a, err := agentOf(agent)
+	if err != nil {
+		return Edit{}, err
+	}
 	if err := a.checkNotTemporary(self[0]); err != nil {
 		return Edit{}, err
 	}
@@ -70,7 +77,7 @@ func PlanEnable(p local.Place, agent, settings string, self []string) (Edit, err
 		return e, err
 	}
 	if e.New, err = a.addHooks(e.Old, a.commandsFor(self)); err != nil {
-		return e, e.invalid("enable "+a.name, err)
+		return e, e.invalid("enable "+a.Name, err)
 	}
 	if !a.hasNotify(p, settings) {
 		return e, nil
@@ -80,7 +87,7 @@ func PlanEnable(p local.Place, agent, settings string, self []string) (Edit, err
 		return e, err
 	}
 	if n.New, err = addNotify(n.Old, self); err != nil {
-		return e, n.invalid("enable "+a.name, err)
+		return e, n.invalid("enable "+a.Name, err)
 	}
 	e.Notify = &n
 	return e, nil
@@ -98,7 +105,7 @@ const boundaryName = "segno-hook"
 // commandsFor returns the commands to register for self. Events at tool boundaries run segno-hook
 // if it is in the same directory as self.
 func (a agent) commandsFor(self []string) hookCommands {
-	rest := slices.Concat(self, []string{"hook", a.name})
+	rest := slices.Concat(self, []string{"hook", a.Name})
 	r := hookCommands{tool: rest, rest: rest}
 	beside := filepath.Join(filepath.Dir(self[0]), boundaryName)
 	if fi, err := os.Stat(beside); err == nil && fi.Mode().IsRegular() && fi.Mode()&0o111 != 0 {
@@ -110,7 +117,10 @@ func (a agent) commandsFor(self []string) hookCommands {
 // PlanDisable plans the edit that removes segno's hooks. It restores the backup if the file did not
 // change since enable. Otherwise it removes only segno's entries.
 func PlanDisable(p local.Place, agent, settings string) (Edit, error) {
-	a := agentOf(agent)
+	a, err := agentOf(agent)
+	if err != nil {
+		return Edit{}, err
+	}
 	e, err := a.readSettings(p, settings)
 	if err == nil {
 		err = e.planRemoval(a)
@@ -141,7 +151,7 @@ func (e *Edit) planRemoval(a agent) (err error) {
 		return nil
 	}
 	if e.New, err = e.remove(e.Old, b.Content); err != nil {
-		return e.invalid("disable "+a.name, err)
+		return e.invalid("disable "+a.Name, err)
 	}
 	return nil
 }
@@ -265,6 +275,6 @@ func (a agent) checkNotTemporary(binary string) error {
 	if !temp {
 		return nil
 	}
-	return segno.Errorf(segno.KindRefused, "enable "+a.name, binary, "this binary is temporary").
-		WithHint("run 'CGO_ENABLED=0 go install ./cmd/segno ./cmd/segno-hook' in the checkout, then 'segno enable " + a.name + "'")
+	return segno.Errorf(segno.KindRefused, "enable "+a.Name, binary, "this binary is temporary").
+		WithHint("run 'CGO_ENABLED=0 go install ./cmd/segno ./cmd/segno-hook' in the checkout, then 'segno enable " + a.Name + "'")
 }

@@ -10,8 +10,11 @@ import (
 // InstalledSince returns the time since which an agent has had segno's hooks for sessions in dir. This is the last
 // change of the settings of the user or of the project, whichever is older. ok is false if neither has the hooks.
 func InstalledSince(p local.Place, agentName, dir string) (since time.Time, ok bool) {
-	a := agentOf(agentName)
-	for _, file := range []string{SettingsFile(p, agentName, ""), SettingsFile(p, agentName, dir)} {
+	a, err := agentOf(agentName)
+	if err != nil {
+		return since, false
+	}
+	for _, file := range []string{a.settingsFile(p, ""), a.settingsFile(p, dir)} {
 		e, err := a.readSettings(p, file)
 		if err != nil {
 			continue // 'segno doctor' names settings that cannot be read

@@ -40,7 +40,7 @@ func newLeasedProject(t *testing.T) *leasedProject {
 	}
 	tick := time.Unix(1_800_000_000, 0)
 	s := &leasedProject{T: t, project: filepath.Join(dir, "project"), place: local.Place{Store: filepath.Join(dir, "store"), UserHome: filepath.Join(dir, "home"),
-		Claude: filepath.Join(dir, "home", ".claude"), Now: func() time.Time { tick = tick.Add(time.Second); return tick }}}
+		Homes: local.Homes{"claude": filepath.Join(dir, "home", ".claude")}, Now: func() time.Time { tick = tick.Add(time.Second); return tick }}}
 	if err := os.Mkdir(s.project, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func (s *leasedProject) write(content string) {
 }
 
 func (s *leasedProject) transcript() string {
-	return filepath.Join(s.place.Claude, "projects", claude.Slug(s.project), session+".jsonl")
+	return filepath.Join(s.place.Homes["claude"], "projects", claude.Slug(s.project), session+".jsonl")
 }
 
 // exchange appends the agent's records of a turn to the transcript.

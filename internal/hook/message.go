@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agents/claude"
 	"github.com/dalsegno/segno/internal/history/turns"
 	"github.com/dalsegno/segno/internal/hook/event"
 	"github.com/dalsegno/segno/internal/spool"
@@ -132,7 +133,7 @@ func (h *handler) showOutside(ctx context.Context, t timeline.OpenTurn) {
 		h.log.Append("look for paths outside the workspace", h.Session, err)
 		return
 	}
-	bounds := turns.Bounds{Root: t.Before.Root, Dir: t.Source.Dir, Home: h.Place.UserHome, Agent: h.Place.Claude}
+	bounds := turns.Bounds{Root: t.Before.Root, Dir: t.Source.Dir, Home: h.Place.UserHome, Agent: h.Place.Homes[claude.Name]}
 	var names []string
 	for _, e := range entries {
 		if e.Kind != segno.EntryIntent {

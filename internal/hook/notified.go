@@ -6,6 +6,7 @@ import (
 	"os/exec"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agents/codex"
 	"github.com/dalsegno/segno/internal/hook/event"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/timeline"
@@ -13,6 +14,9 @@ import (
 
 // eventNotify is the event of the setting notify of Codex: a turn has ended.
 const eventNotify = "agent-turn-complete"
+
+// codexAgent returns Codex, the only agent with the setting notify.
+func codexAgent() agent { return agent{codex.Profile()} }
 
 // Notify handles the arguments that Codex gives to segno's command in its setting notify. They are
 // the command that segno replaced in the setting, and the notification. Notify runs that command
@@ -31,7 +35,7 @@ func Notify(ctx context.Context, args []string, e Event) {
 		}
 	}
 	if e.Place.Store != "" {
-		codex.record(ctx, e, func() (event.Payload, error) { return readNotification(args[last]) })
+		codexAgent().record(ctx, e, func() (event.Payload, error) { return readNotification(args[last]) })
 	}
 }
 
@@ -80,7 +84,7 @@ func (h *handler) notified(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return tl.EndUnseenTurn(ctx, h.Prompt, timeline.TurnEnd{Key: segno.TurnKey(h.PromptID), Agent: h.agent.name,
+		return tl.EndUnseenTurn(ctx, h.Prompt, timeline.TurnEnd{Key: segno.TurnKey(h.PromptID), Agent: h.agent.Name,
 			Source: h.source(), Message: h.LastMessage})
 	})
 }

@@ -35,7 +35,8 @@ func notifiedBefore(run []string) (before []string, ok bool) {
 
 // planNotify reads the user's config.toml for an edit of the setting notify.
 func planNotify(p local.Place) (Edit, error) {
-	e, err := codex.readSettings(p, codex.configFile(p))
+	a := codexAgent()
+	e, err := a.readSettings(p, a.configFile(p))
 	e.remove = removeNotify
 	return e, err
 }

@@ -128,12 +128,12 @@ func TestNotifyIsEnabledWithTheHooks(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
-			place := local.Place{Store: filepath.Join(dir, "store"), Codex: filepath.Join(dir, "codex")}
-			config := filepath.Join(place.Codex, "config.toml")
+			place := local.Place{Store: filepath.Join(dir, "store"), Homes: local.Homes{"codex": filepath.Join(dir, "codex")}}
+			config := filepath.Join(place.Homes["codex"], "config.toml")
 			if c.before != "" {
 				writeFile(t, config, c.before)
 			}
-			settings := SettingsFile(place, "codex", "")
+			settings := agentNamed("codex").settingsFile(place, "")
 			for range 2 {
 				edit, err := PlanEnable(place, "codex", settings, []string{"/opt/segno"})
 				if err == nil {
@@ -164,8 +164,8 @@ func TestNotifyIsEnabledWithTheHooks(t *testing.T) {
 			}
 		})
 	}
-	project := SettingsFile(local.Place{Codex: "/home/.codex"}, "codex", "/project")
-	if edit, err := PlanEnable(local.Place{Store: t.TempDir(), Codex: t.TempDir()}, "codex", project, []string{"/opt/segno"}); err != nil || edit.Notify != nil {
+	project := agentNamed("codex").settingsFile(local.Place{Homes: local.Homes{"codex": "/home/.codex"}}, "/project")
+	if edit, err := PlanEnable(local.Place{Store: t.TempDir(), Homes: local.Homes{"codex": t.TempDir()}}, "codex", project, []string{"/opt/segno"}); err != nil || edit.Notify != nil {
 		t.Errorf("a project's hooks edit %+v, %v", edit.Notify, err)
 	}
 }
@@ -191,7 +191,7 @@ func TestNotifyFaults(t *testing.T) {
 				return PlanEnable(p, agent, settings, []string{"/opt/segno"})
 			}
 		}
-		e, err := plan(place, "codex", SettingsFile(place, "codex", ""))
+		e, err := plan(place, "codex", agentNamed("codex").settingsFile(place, ""))
 		if err != nil {
 			return err
 		}
@@ -199,8 +199,8 @@ func TestNotifyFaults(t *testing.T) {
 	}
 	run := func(failEnable, failDisable *faultfs.Faults) {
 		dir := t.TempDir()
-		place := local.Place{Store: filepath.Join(dir, "store"), Codex: filepath.Join(dir, "codex")}
-		config := filepath.Join(place.Codex, "config.toml")
+		place := local.Place{Store: filepath.Join(dir, "store"), Homes: local.Homes{"codex": filepath.Join(dir, "codex")}}
+		config := filepath.Join(place.Homes["codex"], "config.toml")
 		writeFile(t, config, own)
 		for _, c := range []struct {
 			faults *faultfs.Faults
@@ -222,7 +222,7 @@ func TestNotifyFaults(t *testing.T) {
 		if data, err := os.ReadFile(config); err != nil || string(data) != own {
 			t.Errorf("config.toml is %q, %v", data, err)
 		}
-		if _, err := os.Stat(SettingsFile(place, "codex", "")); !os.IsNotExist(err) {
+		if _, err := os.Stat(agentNamed("codex").settingsFile(place, "")); !os.IsNotExist(err) {
 			t.Errorf("hooks.json is still there: %v", err)
 		}
 	}
@@ -241,7 +241,7 @@ func TestNotifyFaults(t *testing.T) {
 // runs, and only the log changes.
 func TestNotificationsThatAreNone(t *testing.T) {
 	dir := t.TempDir()
-	place := local.Place{Store: filepath.Join(dir, "store"), Codex: filepath.Join(dir, "codex"), Now: time.Now}
+	place := local.Place{Store: filepath.Join(dir, "store"), Homes: local.Homes{"codex": filepath.Join(dir, "codex")}, Now: time.Now}
 	for i, text := range []string{"", "{", "[]", "null", `{"type":7}`, `{"type":"agent-turn-complete"}`, `{"type":"agent-turn-complete","thread-id":"../x","turn-id":"a"}`,
 		`{"type":"agent-turn-complete","thread-id":"a","turn-id":"` + strings.Repeat("x", 64<<10) + `"}`, `{"type":"other","thread-id":"a","turn-id":"b"}`} {
 		var out bytes.Buffer

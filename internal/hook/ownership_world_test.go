@@ -98,8 +98,8 @@ func newWorld(t *rapid.T, dir string) *world {
 		t.Fatal(err)
 	}
 	w := &world{T: t, project: filepath.Join(dir, "project"), place: local.Place{Store: filepath.Join(dir, "store"),
-		UserHome: filepath.Join(dir, "home"), Claude: filepath.Join(dir, "home", ".claude"), Now: time.Now}}
-	for _, d := range []string{w.project, filepath.Join(w.place.Claude, "sessions")} {
+		UserHome: filepath.Join(dir, "home"), Homes: local.Homes{"claude": filepath.Join(dir, "home", ".claude")}, Now: time.Now}}
+	for _, d := range []string{w.project, filepath.Join(w.place.Homes["claude"], "sessions")} {
 		w.must(os.MkdirAll(d, 0o755))
 	}
 	for _, p := range worldPaths()[:3] {
@@ -251,14 +251,14 @@ func (a *simAgent) start() {
 	if a.session == "" {
 		a.n++
 		a.session = segno.SessionID(fmt.Sprintf("%08x-0000-4000-8000-%012x", a.n, a.n))
-		a.path = filepath.Join(a.place.Claude, "projects", claude.Slug(a.project), string(a.session)+".jsonl")
+		a.path = filepath.Join(a.place.Homes["claude"], "projects", claude.Slug(a.project), string(a.session)+".jsonl")
 		a.must(os.MkdirAll(filepath.Dir(a.path), 0o700))
 	}
 	a.register()
 }
 
 func (a *simAgent) registry() string {
-	return filepath.Join(a.place.Claude, "sessions", fmt.Sprintf("%d.json", a.process.Process.Pid))
+	return filepath.Join(a.place.Homes["claude"], "sessions", fmt.Sprintf("%d.json", a.process.Process.Pid))
 }
 
 // register writes the agent's entry in its registry of live processes.
@@ -494,7 +494,7 @@ func (a *simAgent) attach(l *segno.Link) {
 	a.stopped()
 	a.session, a.path, a.parent = l.Session, l.Path, ""
 	if a.path == "" {
-		a.path = filepath.Join(a.place.Claude, "projects", claude.Slug(a.project), string(a.session)+".jsonl")
+		a.path = filepath.Join(a.place.Homes["claude"], "projects", claude.Slug(a.project), string(a.session)+".jsonl")
 	}
 	data, err := os.ReadFile(a.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/hook/event"
 	"github.com/dalsegno/segno/internal/local"
 )
 
@@ -18,8 +17,8 @@ import (
 // removed.
 func TestPlugin(t *testing.T) {
 	dir := t.TempDir()
-	place := local.Place{Store: filepath.Join(dir, "store"), OpenCode: filepath.Join(dir, "opencode")}
-	file := SettingsFile(place, "opencode", "")
+	place := local.Place{Store: filepath.Join(dir, "store"), Homes: local.Homes{"opencode": filepath.Join(dir, "opencode")}}
+	file := agentNamed("opencode").settingsFile(place, "")
 	self := []string{"/opt/it's \"segno\"", "--store", "/a\nb\\"}
 	apply := func(enable bool) error {
 		t.Helper()
@@ -43,10 +42,10 @@ func TestPlugin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, r := range openCode.registrations {
-			run, err := openCode.installed(plugin, r.event)
+		for _, r := range agentNamed("opencode").Hooks.Registrations {
+			run, err := agentNamed("opencode").installed(plugin, r.Event)
 			if diff := cmp.Diff(append(self[:3:3], "hook", "opencode"), run); err != nil || diff != "" {
-				t.Errorf("%s: %v %s", r.event, err, diff)
+				t.Errorf("%s: %v %s", r.Event, err, diff)
 			}
 		}
 		if edited {
@@ -82,8 +81,8 @@ func TestPlugin(t *testing.T) {
 // milliseconds, and the name that it shows.
 func TestGeminiSettings(t *testing.T) {
 	before := "{\n  \"ui\": {\"theme\": \"x\"},\n  \"hooks\": {\"AfterAgent\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"true\"}]}]}\n}\n"
-	run := geminiCLI.commandsFor([]string{"/opt/segno"})
-	merged, err := geminiCLI.addHooks([]byte(before), run)
+	run := agentNamed("gemini").commandsFor([]string{"/opt/segno"})
+	merged, err := agentNamed("gemini").addHooks([]byte(before), run)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,24 +97,24 @@ func TestGeminiSettings(t *testing.T) {
 	if err := json.Unmarshal(merged, &settings); err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range geminiCLI.registrations {
-		groups := settings.Hooks[r.event]
+	for _, r := range agentNamed("gemini").Hooks.Registrations {
+		groups := settings.Hooks[r.Event]
 		got := groups[len(groups)-1].Hooks[0]
-		if got.Name != "segno" || got.Command != "'/opt/segno' 'hook' 'gemini'" || got.Timeout != r.timeout*1000 {
-			t.Errorf("%s runs %+v", r.event, got)
+		if got.Name != "segno" || got.Command != "'/opt/segno' 'hook' 'gemini'" || got.Timeout != r.Timeout*1000 {
+			t.Errorf("%s runs %+v", r.Event, got)
 		}
-		if limit := geminiCLI.deadline(event.Name(r.event)); limit.Milliseconds() >= int64(got.Timeout) || limit <= 0 {
-			t.Errorf("%s may take %s of %d ms", r.event, limit, got.Timeout)
+		if limit := agentNamed("gemini").deadline(agentNamed("gemini").Hooks.NameOf(r.Event)); limit.Milliseconds() >= int64(got.Timeout) || limit <= 0 {
+			t.Errorf("%s may take %s of %d ms", r.Event, limit, got.Timeout)
 		}
 	}
 	if len(settings.Hooks["AfterAgent"]) != 2 {
 		t.Errorf("the user's hook is lost: %s", merged)
 	}
-	rest, err := geminiCLI.removeHooks(merged)
+	rest, err := agentNamed("gemini").removeHooks(merged)
 	if err != nil || squeezed(rest) != squeezed([]byte(before)) {
 		t.Errorf("removed: %v\n%s", err, rest)
 	}
-	if _, err := geminiCLI.addHooks([]byte("{\n  // mine\n}"), run); err == nil || strings.Contains(err.Error(), "\n") {
+	if _, err := agentNamed("gemini").addHooks([]byte("{\n  // mine\n}"), run); err == nil || strings.Contains(err.Error(), "\n") {
 		t.Errorf("settings with a comment: %v", err)
 	}
 }

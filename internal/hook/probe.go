@@ -39,23 +39,26 @@ func ProbeHooks(ctx context.Context, p local.Place, agent, settings, dir string,
 
 // probe fills in the result. It runs each different command once, however many events have it.
 func (out *Probe) probe(ctx context.Context, p local.Place, dir string, env []string) error {
-	a := agentOf(out.Agent)
+	a, err := agentOf(out.Agent)
+	if err != nil {
+		return err
+	}
 	e, err := a.readSettings(p, out.File)
 	if err != nil {
 		return err
 	}
 	var all [][]string
-	for _, r := range a.registrations {
-		run, err := a.installed(e.Old, r.event)
+	for _, r := range a.Hooks.Registrations {
+		run, err := a.installed(e.Old, r.Event)
 		switch {
 		case err != nil:
 			return err
 		case run == nil:
-			out.Missing = append(out.Missing, r.event)
+			out.Missing = append(out.Missing, r.Event)
 		case !slices.ContainsFunc(all, func(known []string) bool { return slices.Equal(known, run) }):
 			all = append(all, run)
 		}
-		if r.event == a.turnEnd() {
+		if r.Event == a.turnEnd() {
 			out.Command = run
 		}
 	}
@@ -67,7 +70,7 @@ func (out *Probe) probe(ctx context.Context, p local.Place, dir string, env []st
 			return err
 		}
 	}
-	if a.isReviewed {
+	if a.Hooks.IsReviewed {
 		if out.Review, err = unreviewed(ctx, e.File, dir, env); err != nil {
 			return err
 		}
@@ -77,7 +80,7 @@ func (out *Probe) probe(ctx context.Context, p local.Place, dir string, env []st
 		if isNotified(p) {
 			until = "; until then only the ends of turns are recorded"
 		}
-		return fmt.Errorf("%s does not run them: you have not reviewed %s%s", a.name, strings.Join(out.Review, ", "), until)
+		return fmt.Errorf("%s does not run them: you have not reviewed %s%s", a.Name, strings.Join(out.Review, ", "), until)
 	}
 	out.Fires = true
 	return nil

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agents/claude"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/timeline"
 )
@@ -13,7 +14,7 @@ import (
 // processed yet, oldest first. Claude Code 2.1.330 reports a message when it is typed, and does not
 // report the turn that begins with it.
 func (h *handler) queued(ctx context.Context, t timeline.OpenTurn) ([]string, error) {
-	if h.agent.name != claudeCode.name {
+	if h.agent.Name != claude.Name {
 		return nil, nil
 	}
 	noted, _, err := h.spool.Entries(ctx, t.Key)
@@ -43,7 +44,7 @@ func (h *handler) beginQueued(ctx context.Context, before timeline.OpenTurn, tex
 		if err != nil {
 			return err
 		}
-		_, err = tl.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(segno.NewID()), Agent: h.agent.name, Source: before.Source, Text: text,
+		_, err = tl.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(segno.NewID()), Agent: h.agent.Name, Source: before.Source, Text: text,
 			Process: before.Process, Queued: true})
 		return err
 	})

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/dalsegno/segno/agents/codex"
 )
 
 // Codex runs a new or changed hook only after the user reviewed it, and ignores it silently until
@@ -35,7 +37,7 @@ func (h listedHook) isRun() bool {
 // unreviewed returns the events of segno's hooks in a settings file that Codex does not run in dir.
 // It returns none if codex is not installed, or if it is a version that runs hooks without a review.
 func unreviewed(ctx context.Context, file, dir string, env []string) ([]string, error) {
-	binary, err := exec.LookPath(codex.name)
+	binary, err := exec.LookPath(codex.Name)
 	if err != nil {
 		return nil, nil
 	}
@@ -47,7 +49,7 @@ func unreviewed(ctx context.Context, file, dir string, env []string) ([]string, 
 	}
 	var events []string
 	for _, h := range all {
-		if followSymlinks(h.SourcePath) == file && codex.commandOf(command{Command: h.Command}) != nil && !h.isRun() {
+		if followSymlinks(h.SourcePath) == file && codexAgent().commandOf(command{Command: h.Command}) != nil && !h.isRun() {
 			events = append(events, h.Event)
 		}
 	}

@@ -13,22 +13,15 @@ import (
 	"github.com/dalsegno/segno/internal/jsonscan"
 )
 
-// registration is an event that segno registers for, the tools that it is limited to, and the
-// seconds that the agent waits for the hook.
-type registration struct {
-	event   string
-	matcher string
-	timeout int
-}
-
 // hookCommands are the commands that addHooks registers.
 type hookCommands struct {
 	tool []string // at tool boundaries
 	rest []string
 }
 
+// of returns the command for an event with one of segno's names.
 func (r hookCommands) of(name string) []string {
-	if (event.Payload{Event: event.Name(name)}).IsToolEvent() {
+	if (event.Payload{Event: name}).IsToolEvent() {
 		return r.tool
 	}
 	return r.rest
@@ -154,7 +147,7 @@ func (o object) set(name string, value json.RawMessage) object {
 // addHooks returns settings with segno's hooks. All other members keep their bytes and order. Hooks
 // that an earlier segno registered are replaced.
 func (a agent) addHooks(settings []byte, run hookCommands) ([]byte, error) {
-	if a.isPlugin {
+	if a.Hooks.IsPlugin {
 		return addPlugin(settings, run)
 	}
 	top, hooks, err := openSettings(settings)
@@ -164,13 +157,13 @@ func (a agent) addHooks(settings []byte, run hookCommands) ([]byte, error) {
 	if hooks, _, err = a.withoutSegno(hooks); err != nil {
 		return nil, err
 	}
-	for _, r := range a.registrations {
-		groups, err := groupsOf(hooks.get(r.event))
+	for _, r := range a.Hooks.Registrations {
+		groups, err := groupsOf(hooks.get(r.Event))
 		if err != nil {
 			return nil, err
 		}
-		ours := encodeJSON(group{Matcher: r.matcher, Hooks: []command{a.handler(run.of(r.event), r.timeout)}})
-		hooks = hooks.set(r.event, encodeJSON(append(groups, ours)))
+		ours := encodeJSON(group{Matcher: r.Matcher, Hooks: []command{a.handler(run.of(a.Hooks.NameOf(r.Event)), r.Timeout)}})
+		hooks = hooks.set(r.Event, encodeJSON(append(groups, ours)))
 	}
 	return closeSettings(top, hooks, indentation(settings))
 }
@@ -178,7 +171,7 @@ func (a agent) addHooks(settings []byte, run hookCommands) ([]byte, error) {
 // removeHooks returns settings without segno's hooks. It returns settings unchanged if they contain
 // none, and nil if the file is to be removed.
 func (a agent) removeHooks(settings []byte) ([]byte, error) {
-	if a.isPlugin {
+	if a.Hooks.IsPlugin {
 		if readPlugin(settings) != nil {
 			return nil, nil
 		}
@@ -292,8 +285,8 @@ func (a agent) segnoCommand(raw json.RawMessage) ([]string, error) {
 
 // installed returns the segno command that settings run for an event, or nil.
 func (a agent) installed(settings []byte, name string) ([]string, error) {
-	if a.isPlugin {
-		return readPlugin(settings).of(name), nil
+	if a.Hooks.IsPlugin {
+		return readPlugin(settings).of(a.Hooks.NameOf(name)), nil
 	}
 	_, hooks, err := openSettings(settings)
 	var groups []json.RawMessage

@@ -15,7 +15,7 @@ var both = hookCommands{rest: self, tool: []string{"/opt/segno-hook", "--store",
 
 func TestMergeKeepsWhatIsNotOurs(t *testing.T) {
 	before := "{\n\t\"z\": 1e3,\n\t\"hooks\": {\n\t\t\"Stop\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"say <done> && exit\"}]}]\n\t},\n\t\"a\": [\"<&>\"]\n}\n"
-	merged, err := claudeCode.addHooks([]byte(before), both)
+	merged, err := agentNamed("claude").addHooks([]byte(before), both)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,20 +24,20 @@ func TestMergeKeepsWhatIsNotOurs(t *testing.T) {
 			t.Errorf("%s is lost:\n%s", want, merged)
 		}
 	}
-	for _, r := range claudeCode.registrations {
-		run, err := claudeCode.installed(merged, r.event)
-		if diff := cmp.Diff(both.of(r.event), run); err != nil || diff != "" {
-			t.Errorf("%s: %v %s", r.event, err, diff)
+	for _, r := range agentNamed("claude").Hooks.Registrations {
+		run, err := agentNamed("claude").installed(merged, r.Event)
+		if diff := cmp.Diff(both.of(r.Event), run); err != nil || diff != "" {
+			t.Errorf("%s: %v %s", r.Event, err, diff)
 		}
 	}
 	if bytes.Contains(merged, []byte("WorktreeCreate")) || bytes.Contains(merged, []byte(`"async"`)) {
 		t.Errorf("what must never be registered is:\n%s", merged)
 	}
-	again, err := claudeCode.addHooks(merged, both)
+	again, err := agentNamed("claude").addHooks(merged, both)
 	if err != nil || !bytes.Equal(merged, again) {
 		t.Errorf("merging twice changes it: %v\n%s", err, again)
 	}
-	stripped, err := claudeCode.removeHooks(merged)
+	stripped, err := agentNamed("claude").removeHooks(merged)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestMergeKeepsWhatIsNotOurs(t *testing.T) {
 
 // TestMergeDropsAnEventOfAnEarlierSegno enables again after an upgrade.
 func TestMergeDropsAnEventOfAnEarlierSegno(t *testing.T) {
-	merged, err := claudeCode.addHooks(nil, both)
+	merged, err := agentNamed("claude").addHooks(nil, both)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestMergeDropsAnEventOfAnEarlierSegno(t *testing.T) {
 	if bytes.Equal(old, merged) {
 		t.Fatal("the settings register no SessionEnd")
 	}
-	again, err := claudeCode.addHooks(old, both)
+	again, err := agentNamed("claude").addHooks(old, both)
 	if err != nil || bytes.Contains(again, []byte("PreCompact")) || !bytes.Contains(again, []byte(`"SessionEnd"`)) {
 		t.Errorf("merging over an earlier segno's hooks: %v\n%s", err, again)
 	}
@@ -72,7 +72,7 @@ func decoded(t testing.TB, data []byte) (v any) {
 
 func TestSettingsThatCannotBeReadAreNotEdited(t *testing.T) {
 	for _, bad := range []string{"[1]", "{", `{"hooks": []}`, `{"hooks": {"Stop": {}}}`, "null"} {
-		if out, err := claudeCode.addHooks([]byte(bad), both); err == nil {
+		if out, err := agentNamed("claude").addHooks([]byte(bad), both); err == nil {
 			t.Errorf("%s became %s", bad, out)
 		}
 	}
@@ -87,20 +87,20 @@ func TestAmbiguousSettingsAreNotEdited(t *testing.T) {
 		`{} {}`, `{}x`, "{}\n// a comment", `{"a": 1} ]`,
 		`{"\u0061": 1}`, `{"a\/b": 1}`, `{"hooks": {"St\u006fp": []}}`, "{\"a\xff\": 1}", "{\"\u2028\": 1}",
 	} {
-		if out, err := claudeCode.addHooks([]byte(bad), both); err == nil {
+		if out, err := agentNamed("claude").addHooks([]byte(bad), both); err == nil {
 			t.Errorf("%s became %s", bad, out)
 		}
-		if out, err := claudeCode.removeHooks([]byte(bad)); err == nil {
+		if out, err := agentNamed("claude").removeHooks([]byte(bad)); err == nil {
 			t.Errorf("%s was stripped to %s", bad, out)
 		}
 	}
 	for _, good := range []string{`{"a": "\u0061 \/", "b": ["a", "a"], "c": {"a": {"a": "a"}, "b": ["a", {"a": 1}]}}`, "{\"\u00e9\": {}, \"e\": \"e\"}\n\n", `{"<&>": 1, "\"q\"": 2, "": 3}`} {
-		merged, err := claudeCode.addHooks([]byte(good), both)
+		merged, err := agentNamed("claude").addHooks([]byte(good), both)
 		if err != nil {
 			t.Errorf("%s: %v", good, err)
 			continue
 		}
-		stripped, err := claudeCode.removeHooks(merged)
+		stripped, err := agentNamed("claude").removeHooks(merged)
 		if err != nil {
 			t.Errorf("%s: %v", good, err)
 		}
@@ -124,14 +124,14 @@ func FuzzSettings(f *testing.F) {
 	f.Add([]byte(`{}`))
 	f.Add([]byte(`{"hooks":{"PreToolUse":[{"hooks":[{"command":"x","args":["hook","claude"]}]}]}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		merged, err := claudeCode.addHooks(data, both)
+		merged, err := agentNamed("claude").addHooks(data, both)
 		if err != nil {
 			return
 		}
-		if run, err := claudeCode.installed(merged, "Stop"); err != nil || !cmp.Equal(run, self) {
+		if run, err := agentNamed("claude").installed(merged, "Stop"); err != nil || !cmp.Equal(run, self) {
 			t.Fatalf("merged, Stop runs %v, %v", run, err)
 		}
-		stripped, err := claudeCode.removeHooks(merged)
+		stripped, err := agentNamed("claude").removeHooks(merged)
 		if err != nil {
 			t.Fatal(err)
 		}

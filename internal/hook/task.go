@@ -28,7 +28,7 @@ func (h *handler) backgroundTasks(ctx context.Context, key segno.TurnKey, turns 
 			}
 		}
 	}
-	if h.agent.hasSubagentPrompts {
+	if h.agent.Hooks.HasSubagentPrompts {
 		entries, _, err := h.spool.Entries(ctx, key)
 		return timeline.UnfinishedTasks(entries), err
 	}

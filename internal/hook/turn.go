@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agents/claude"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/timeline"
@@ -41,7 +42,7 @@ func (h *handler) beginTurn(ctx context.Context, store *local.Store) error {
 		return err
 	}
 	pid := h.agentPID(ctx)
-	prompt := timeline.Prompt{Key: segno.TurnKey(h.PromptID), Agent: h.agent.name, Source: h.source(),
+	prompt := timeline.Prompt{Key: segno.TurnKey(h.PromptID), Agent: h.agent.Name, Source: h.source(),
 		Text: h.Prompt, Process: timeline.Process{PID: pid, PIDStart: proc.Start(pid)}}
 	if task, summary := h.TaskReport(); task != "" {
 		prompt.Task, prompt.Text = task, summary
@@ -86,7 +87,7 @@ func (h *handler) end(ctx context.Context, interrupted bool) error {
 	if key == "" {
 		return segno.Errorf(segno.KindNotFound, "end turn", string(h.Session), "no turn of this session is open")
 	}
-	ending := timeline.TurnEnd{Key: key, Agent: h.agent.name, Source: h.source(), Interrupted: interrupted, Message: h.LastMessage,
+	ending := timeline.TurnEnd{Key: key, Agent: h.agent.Name, Source: h.source(), Interrupted: interrupted, Message: h.LastMessage,
 		AwaitTranscript: h.awaitTranscript}
 	turns, err := h.spool.Turns(ctx)
 	if err != nil {
@@ -178,7 +179,7 @@ func (h *handler) workspace(ctx context.Context, store *local.Store, id segno.Wo
 // awaitTranscript waits until the agent's last message is in its transcript, for at most
 // transcriptWait.
 func (h *handler) awaitTranscript(ctx context.Context, src segno.Source, since int64) {
-	if h.LastMessage == "" || !h.agent.writesAfterStop {
+	if h.LastMessage == "" || !h.agent.Hooks.WritesAfterStop {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, transcriptWait)
@@ -196,7 +197,7 @@ func (h *handler) source() segno.Source {
 	if h.Transcript == "" {
 		return src
 	}
-	path, sessions := filepath.Clean(h.Transcript), filepath.Join(h.agent.home(h.Place), h.agent.sessions)
+	path, sessions := filepath.Clean(h.Transcript), filepath.Join(h.Place.Homes[h.agent.Name], h.agent.Hooks.Sessions)
 	isBelow := func(dir, path string) bool { return strings.HasPrefix(path, dir+string(filepath.Separator)) }
 	why := ""
 	if !isBelow(sessions, path) || filepath.Ext(path) != ".jsonl" {
@@ -217,7 +218,7 @@ func (h *handler) source() segno.Source {
 // agentPID returns the process id of the agent. It uses Claude Code's registry, or else the nearest
 // ancestor of the hook that is not a shell.
 func (h *handler) agentPID(ctx context.Context) int {
-	if h.agent.name == claudeCode.name {
+	if h.agent.Name == claude.Name {
 		if own, _ := h.writers(ctx); own > 0 {
 			return own
 		}

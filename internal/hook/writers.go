@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/dalsegno/segno/agents/claude"
 	"github.com/dalsegno/segno/internal/proc"
 )
 
@@ -30,7 +31,7 @@ func (h *handler) writers(ctx context.Context) (own int, others []int) {
 // does not lock a session. A turn that one process writes is missing in the conversation of the other process, and the
 // next process that resumes the session loses one of the two turns. Codex locks its sessions.
 func (h *handler) showWriters(ctx context.Context) {
-	if h.agent.name != claudeCode.name {
+	if h.agent.Name != claude.Name {
 		return
 	}
 	own, others := h.writers(ctx)

@@ -16,7 +16,7 @@ import (
 // register writes an entry of the agent's registry of running processes for the scene's session.
 func (c *scene) register(pid int, start string) {
 	c.Helper()
-	dir := filepath.Join(c.place.Claude, "sessions")
+	dir := filepath.Join(c.place.Homes["claude"], "sessions")
 	data, err := json.Marshal(map[string]any{"pid": pid, "sessionId": session, "procStart": start})
 	if err == nil {
 		err = os.MkdirAll(dir, 0o700)

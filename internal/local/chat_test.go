@@ -28,7 +28,7 @@ type chat struct {
 // chat begins a session, which has no transcript before its first record.
 func (g *fixture) chat(n int) *chat {
 	c := &chat{fixture: g, session: segno.SessionID(fmt.Sprintf("%08d-0000-4000-8000-000000000000", n)), n: n}
-	c.path = filepath.Join(g.place.Claude, "projects", claude.Slug(g.project), string(c.session)+".jsonl")
+	c.path = filepath.Join(g.place.Homes["claude"], "projects", claude.Slug(g.project), string(c.session)+".jsonl")
 	return c
 }
 

@@ -65,7 +65,7 @@ func (k killedRoot) Symlink(target, name string) error {
 // n-th write.
 func forkThatDies(t *testing.T, dir string, n int) {
 	place := local.Place{Store: filepath.Join(dir, "store"), UserHome: filepath.Join(dir, "home"),
-		Claude: filepath.Join(dir, "home", ".claude"), Now: time.Now, FS: killedAt{vfs.OS, &n}}
+		Homes: local.Homes{"claude": filepath.Join(dir, "home", ".claude")}, Now: time.Now, FS: killedAt{vfs.OS, &n}}
 	err := withTimelineAt(t.Context(), place, filepath.Join(dir, "project"), func(ctx context.Context, s *local.Store, tl *timeline.Timeline) error {
 		for c, err := range s.Checkpoints(ctx, segno.CheckpointQuery{Limit: 1}) {
 			if err != nil {

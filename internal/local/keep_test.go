@@ -63,7 +63,7 @@ func TestManySessionsAreKeptTogether(t *testing.T) {
 	}
 	fork := strings.ReplaceAll(transcriptOf(sessionID(0), "/srv/project-1", 3), `"sessionId":"`+sessionID(0), `"sessionId":"`+sessionID(1))
 	for i, text := range map[int]string{1: fork, 2: "{}\n"} {
-		path := filepath.Join(p.Claude, "projects", claude.Slug(fmt.Sprintf("/srv/project-%d", i)), sessionID(i)+".jsonl")
+		path := filepath.Join(p.Homes["claude"], "projects", claude.Slug(fmt.Sprintf("/srv/project-%d", i)), sessionID(i)+".jsonl")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -135,9 +135,9 @@ func TestASessionIsWrittenWhileItIsMoved(t *testing.T) {
 	const turns = 1000 // more than one write of the copy takes
 	p := writeSessions(t, 1, turns)
 	to := filepath.Join(t.TempDir(), "to")
-	source := filepath.Join(p.Claude, "projects", claude.Slug("/srv/project-0"), sessionID(0)+".jsonl")
+	source := filepath.Join(p.Homes["claude"], "projects", claude.Slug("/srv/project-0"), sessionID(0)+".jsonl")
 	added := 0
-	p.FS = writingFS{vfs.OS, filepath.Join(p.Claude, "projects", claude.Slug(to)), func() {
+	p.FS = writingFS{vfs.OS, filepath.Join(p.Homes["claude"], "projects", claude.Slug(to)), func() {
 		if added++; added > 1 {
 			return
 		}
@@ -166,7 +166,7 @@ func TestASessionIsWrittenWhileItIsMoved(t *testing.T) {
 		t.Fatalf("moved while it was written: %v", err)
 	}
 	want := map[string]string{source: transcriptOf(sessionID(0), "/srv/project-0", turns) + "{}\n"}
-	if diff := cmp.Diff(want, readAll(t, p.Claude)); diff != "" {
+	if diff := cmp.Diff(want, readAll(t, p.Homes["claude"])); diff != "" {
 		t.Errorf("the agent's files:\n%s", diff)
 	}
 	if _, err := store.SessionTimeline().MoveSession(ctx, r, to); err != nil {
@@ -178,13 +178,13 @@ func keepAndMove(t *testing.T, faults *faultfs.Faults) {
 	t.Helper()
 	ctx := context.Background()
 	p := writeSessions(t, 3, 3)
-	home := filepath.Dir(p.Claude)
+	home := filepath.Dir(p.Homes["claude"])
 	// A result of a tool too large for the database, and a directory to move to.
 	big := make([]byte, 2<<20)
 	for i := range big {
 		big[i] = byte(rand.Uint32())
 	}
-	sidecar := filepath.Join(p.Claude, "projects", claude.Slug("/srv/project-0"), sessionID(0), "tool-results", "big.txt")
+	sidecar := filepath.Join(p.Homes["claude"], "projects", claude.Slug("/srv/project-0"), sessionID(0), "tool-results", "big.txt")
 	if err := os.MkdirAll(filepath.Dir(sidecar), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func keepAndMove(t *testing.T, faults *faultfs.Faults) {
 	if err := os.Mkdir(to, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	before := readAll(t, p.Claude)
+	before := readAll(t, p.Homes["claude"])
 	failing := p
 	failing.FS = faults.Wrap(vfs.OS)
 	kept := map[segno.ThreadID]bool{}
@@ -216,7 +216,7 @@ func keepAndMove(t *testing.T, faults *faultfs.Faults) {
 	if err == nil && len(kept) == 3 && faults.Fired() {
 		t.Errorf("a failed operation was not reported: %v", faults.Trace()[len(faults.Trace())-1])
 	}
-	after := readAll(t, p.Claude)
+	after := readAll(t, p.Homes["claude"])
 	maps.DeleteFunc(after, func(path, _ string) bool { // on a full disk, segno may fail to remove a hidden file
 		return faults.Forever && strings.HasPrefix(filepath.Base(path), ".segno-")
 	})
@@ -225,7 +225,7 @@ func keepAndMove(t *testing.T, faults *faultfs.Faults) {
 			t.Errorf("%s has changed", path)
 		}
 	}
-	moved := filepath.Join(p.Claude, "projects", claude.Slug(to), sessionID(0)+".jsonl")
+	moved := filepath.Join(p.Homes["claude"], "projects", claude.Slug(to), sessionID(0)+".jsonl")
 	if text, ok := after[moved]; ok && (text != transcriptOf(sessionID(0), "/srv/project-0", 3) || len(after) != 2+len(before)) {
 		t.Errorf("half of the session was moved: %d files beside the %d", len(after)-len(before), len(before))
 	}

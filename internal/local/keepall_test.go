@@ -35,7 +35,7 @@ func writeOldSessions(t testing.TB, n, turns int) local.Place {
 
 // pathOf returns the path of the transcript of session i of writeSessions.
 func pathOf(p local.Place, i int) string {
-	return filepath.Join(p.Claude, "projects", claude.Slug(fmt.Sprintf("/srv/project-%d", i%100)), sessionID(i)+".jsonl")
+	return filepath.Join(p.Homes["claude"], "projects", claude.Slug(fmt.Sprintf("/srv/project-%d", i%100)), sessionID(i)+".jsonl")
 }
 
 // keepChanged keeps the sessions that have new records, as the command does, and returns a line for each. It calls done
@@ -411,7 +411,7 @@ func TestKilledWhileKeepingAll(t *testing.T) {
 	}
 	for _, moment := range moments {
 		p := writeSessions(t, manySessions, turns)
-		reported := killKeepAll(t, filepath.Dir(p.Claude), moment)
+		reported := killKeepAll(t, filepath.Dir(p.Homes["claude"]), moment)
 		store, err := p.Open(t.Context())
 		if err != nil {
 			t.Fatal(err)

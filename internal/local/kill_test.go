@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 // moveUntilKilled undoes and redoes until the process is killed, and prints a line after each move.
 func moveUntilKilled(dir string) {
 	g := &fixture{project: filepath.Join(dir, "project"), place: local.Place{Store: filepath.Join(dir, "store"),
-		UserHome: filepath.Join(dir, "home"), Claude: filepath.Join(dir, "home", ".claude"), Now: time.Now}}
+		UserHome: filepath.Join(dir, "home"), Homes: local.Homes{"claude": filepath.Join(dir, "home", ".claude")}, Now: time.Now}}
 	ctx := context.Background()
 	for i := 0; ; i++ {
 		ask := timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 2}

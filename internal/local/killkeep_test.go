@@ -20,7 +20,7 @@ import (
 
 // placeBelow returns the place of writeSessions, for the process that is killed.
 func placeBelow(home string) local.Place {
-	return local.Place{Store: filepath.Join(home, "store"), UserHome: home, Claude: filepath.Join(home, ".claude"), Now: time.Now}
+	return local.Place{Store: filepath.Join(home, "store"), UserHome: home, Homes: local.Homes{"claude": filepath.Join(home, ".claude")}, Now: time.Now}
 }
 
 // keepUntilKilled keeps every session, moves it and prints a line, until it is killed.
@@ -63,7 +63,7 @@ func TestKilledWhileKeepingAndMoving(t *testing.T) {
 	}
 	for i := range soak.Count(t, kills, 2000) {
 		p := writeSessions(t, sessions, turns)
-		home := filepath.Dir(p.Claude)
+		home := filepath.Dir(p.Homes["claude"])
 		for _, dir := range []string{"moved-0", "moved-1"} {
 			if err := os.Mkdir(filepath.Join(home, dir), 0o700); err != nil {
 				t.Fatal(err)
@@ -74,7 +74,7 @@ func TestKilledWhileKeepingAndMoving(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		paths, err := filepath.Glob(filepath.Join(p.Claude, "projects", "*", "*.jsonl"))
+		paths, err := filepath.Glob(filepath.Join(p.Homes["claude"], "projects", "*", "*.jsonl"))
 		if err != nil || len(paths) < sessions {
 			t.Fatalf("%d transcripts, %v", len(paths), err)
 		}

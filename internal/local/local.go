@@ -18,7 +18,6 @@
 package local
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +30,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agents"
+	"github.com/dalsegno/segno/agents/profile"
 	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/internal/spool"
 	"github.com/dalsegno/segno/internal/vfs"
@@ -51,22 +52,21 @@ const (
 	packsDir     = "packs"
 )
 
+// Homes has the directory of each agent, by the name of the agent. An agent without a directory is not listed.
+type Homes map[string]string
+
 // Place holds the paths and the options with which the store is opened. All paths are absolute.
 type Place struct {
-	Store    string // the store's directory
-	UserHome string // never a workspace
-	Claude   string // Claude Code's configuration directory
-	Codex    string // Codex's home
-	Gemini   string // Gemini CLI's directory
-	OpenCode string // OpenCode's configuration directory
-	// OpenCodeData is OpenCode's directory of sessions.
-	OpenCodeData string
-	GitIgnore    string // the user's own git ignore file, where git looks by default
-	FS           vfs.FS // nil means the file system of the operating system
-	Now          func() time.Time
-	Log          *slog.Logger
-	StoreWait    time.Duration // how long to wait for the store's writer; 0 is its default
-	SudoUID      string        // id of the user that ran sudo, "" without sudo
+	Store     string // the store's directory
+	UserHome  string // never a workspace
+	Homes     Homes  // the directories of configuration of the agents
+	Data      Homes  // the directories of sessions and logins, of the agents that keep them elsewhere
+	GitIgnore string // the user's own git ignore file, where git looks by default
+	FS        vfs.FS // nil means the file system of the operating system
+	Now       func() time.Time
+	Log       *slog.Logger
+	StoreWait time.Duration // how long to wait for the store's writer; 0 is its default
+	SudoUID   string        // id of the user that ran sudo, "" without sudo
 	// Postgres connects to attached PostgreSQL databases. If it is nil, they are recorded as not readable.
 	Postgres database.Postgres
 	Identity string // the key file of a sealed store; "" means the key file that the store records
@@ -81,28 +81,18 @@ func FindPlace(getenv func(string) string, store string) (Place, error) {
 	if p.Store, err = spool.FindStore(getenv, store); err != nil {
 		return p, err
 	}
-	if p.Claude = getenv("CLAUDE_CONFIG_DIR"); p.Claude == "" && home != "" {
-		p.Claude = filepath.Join(home, ".claude")
+	p.Homes, p.Data = Homes{}, Homes{}
+	for _, a := range agents.All() {
+		if dir := a.Home.Path(getenv); dir != "" {
+			p.Homes[a.Name] = dir
+		}
+		if dir := a.Data.Path(getenv); dir != "" {
+			p.Data[a.Name] = dir
+		}
 	}
-	if p.Codex = getenv("CODEX_HOME"); p.Codex == "" && home != "" {
-		p.Codex = filepath.Join(home, ".codex")
-	}
-	if gemini := cmp.Or(getenv("GEMINI_CLI_HOME"), home); gemini != "" {
-		p.Gemini = filepath.Join(gemini, ".gemini")
-	}
-	if data := getenv("XDG_DATA_HOME"); data != "" {
-		p.OpenCodeData = filepath.Join(data, "opencode")
-	} else if home != "" {
-		p.OpenCodeData = filepath.Join(home, ".local", "share", "opencode")
-	}
-	config := getenv("XDG_CONFIG_HOME")
-	if config == "" && home != "" {
-		config = filepath.Join(home, ".config")
-	}
-	p.OpenCode = getenv("OPENCODE_CONFIG_DIR")
+	config := profile.Dir{{Variable: "XDG_CONFIG_HOME"}, {Variable: profile.UserHome, Below: ".config"}}.Path(getenv)
 	if config != "" {
 		p.GitIgnore = filepath.Join(config, "git", "ignore")
-		p.OpenCode = cmp.Or(p.OpenCode, filepath.Join(config, "opencode"))
 	}
 	return p, nil
 }
@@ -119,12 +109,12 @@ func (p Place) CheckOwner() error { return spool.CheckOwner(p.Store) }
 
 // ClaudeTranscripts returns the reader of Claude Code's sessions.
 func (p Place) ClaudeTranscripts() *claude.Transcripts {
-	return claude.New(p.Claude, claude.Options{FS: p.FS})
+	return claude.New(p.Homes[claude.Agent], claude.Options{FS: p.FS})
 }
 
 // CodexTranscripts returns the reader of Codex's sessions.
 func (p Place) CodexTranscripts() *codex.Transcripts {
-	return codex.New(p.Codex, codex.Options{FS: p.FS})
+	return codex.New(p.Homes[codex.Agent], codex.Options{FS: p.FS})
 }
 
 // Open opens the store, and creates it if it does not exist. It reads the key of a sealed store. If this process
@@ -175,7 +165,7 @@ func (p Place) DemoHome() string { return filepath.Join(p.Store, "demo-agent") }
 func (s *Store) Transcripts() map[string]segno.Transcript {
 	all := s.place.Transcripts(s.Objects())
 	o := claude.Options{FS: s.place.FS, Objects: s.Objects(), Clock: s.place.Now}
-	all[claude.Agent] = claude.New(s.place.Claude, o)
+	all[claude.Agent] = claude.New(s.place.Homes[claude.Agent], o)
 	o.Agent, o.Resume = AgentDemo, []string{"segno", "--store", s.place.Store, "demo-agent", "--resume"}
 	all[AgentDemo] = claude.New(s.place.DemoHome(), o)
 	all[filelog.Agent] = filelog.New("", s.place.FS) // for Trace; only the runner of generations has these files
@@ -186,17 +176,17 @@ func (s *Store) Transcripts() map[string]segno.Transcript {
 // may be nil.
 func (p Place) Transcripts(objects segno.Objects) map[string]segno.Transcript {
 	all := map[string]segno.Transcript{}
-	if p.Claude != "" {
-		all[claude.Agent] = claude.New(p.Claude, claude.Options{FS: p.FS, Objects: objects, Clock: p.Now})
+	if home := p.Homes[claude.Agent]; home != "" {
+		all[claude.Agent] = claude.New(home, claude.Options{FS: p.FS, Objects: objects, Clock: p.Now})
 	}
-	if p.Codex != "" {
-		all[codex.Agent] = codex.New(p.Codex, codex.Options{FS: p.FS})
+	if home := p.Homes[codex.Agent]; home != "" {
+		all[codex.Agent] = codex.New(home, codex.Options{FS: p.FS})
 	}
-	if p.Gemini != "" {
-		all[gemini.Agent] = gemini.New(p.Gemini, gemini.Options{FS: p.FS})
+	if home := p.Homes[gemini.Agent]; home != "" {
+		all[gemini.Agent] = gemini.New(home, gemini.Options{FS: p.FS})
 	}
-	if p.OpenCodeData != "" {
-		all[opencode.Agent] = opencode.New(p.OpenCodeData, os.TempDir())
+	if data := p.Data[opencode.Agent]; data != "" {
+		all[opencode.Agent] = opencode.New(data, os.TempDir())
 	}
 	return all
 }

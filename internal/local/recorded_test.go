@@ -31,7 +31,7 @@ type recordedHome struct {
 func newRecordedHome(t testing.TB, s recording.Session) *recordedHome {
 	t.Helper()
 	dir := t.TempDir()
-	h := &recordedHome{t, local.Place{Store: filepath.Join(dir, "store"), UserHome: dir, Claude: filepath.Join(dir, ".claude"), Codex: filepath.Join(dir, ".codex"), Now: time.Now}, s.Agent}
+	h := &recordedHome{t, local.Place{Store: filepath.Join(dir, "store"), UserHome: dir, Homes: local.Homes{"claude": filepath.Join(dir, ".claude"), "codex": filepath.Join(dir, ".codex")}, Now: time.Now}, s.Agent}
 	if err := s.Install(h.home()); err != nil {
 		t.Fatal(err)
 	}
@@ -53,9 +53,9 @@ func timestamps() *regexp.Regexp { return regexp.MustCompile(`"timestamp":"([^"]
 
 func (h *recordedHome) home() string {
 	if h.agent == claude.Agent {
-		return h.place.Claude
+		return h.place.Homes["claude"]
 	}
-	return h.place.Codex
+	return h.place.Homes["codex"]
 }
 
 // files returns the bytes of each file of the agent, with the time of its last change.

@@ -17,7 +17,7 @@ import (
 
 // sealUntilKilled seals and unseals a store until the process is killed, and prints a line before each conversion.
 func sealUntilKilled(dir string) {
-	place := local.Place{Store: filepath.Join(dir, "store"), UserHome: filepath.Join(dir, "home"), Claude: filepath.Join(dir, "home", ".claude"),
+	place := local.Place{Store: filepath.Join(dir, "store"), UserHome: filepath.Join(dir, "home"), Homes: local.Homes{"claude": filepath.Join(dir, "home", ".claude")},
 		Now: time.Now}
 	for {
 		os.Stdout.WriteString("begins\n")

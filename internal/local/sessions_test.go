@@ -20,10 +20,10 @@ import (
 func writeSessions(tb testing.TB, n, turns int) local.Place {
 	tb.Helper()
 	home := tb.TempDir()
-	p := local.Place{Store: filepath.Join(home, "store"), UserHome: home, Claude: filepath.Join(home, ".claude"), Codex: filepath.Join(home, ".codex"), Now: time.Now}
+	p := local.Place{Store: filepath.Join(home, "store"), UserHome: home, Homes: local.Homes{"claude": filepath.Join(home, ".claude"), "codex": filepath.Join(home, ".codex")}, Now: time.Now}
 	for i := range n {
 		dir := fmt.Sprintf("/srv/project-%d", i%100)
-		folder := filepath.Join(p.Claude, "projects", claude.Slug(dir))
+		folder := filepath.Join(p.Homes["claude"], "projects", claude.Slug(dir))
 		if err := os.MkdirAll(folder, 0o700); err != nil {
 			tb.Fatal(err)
 		}
@@ -122,7 +122,7 @@ func TestForkedSessionsShareTheirBytes(t *testing.T) {
 		return k
 	}
 	first := keep(0)
-	folder := filepath.Join(p.Claude, "projects", claude.Slug("/srv/project-0"))
+	folder := filepath.Join(p.Homes["claude"], "projects", claude.Slug("/srv/project-0"))
 	fork := strings.ReplaceAll(transcriptOf(sessionID(0), "/srv/project-0", 401), `"sessionId":"`+sessionID(0), `"sessionId":"`+sessionID(1))
 	if err := os.WriteFile(filepath.Join(folder, sessionID(1)+".jsonl"), []byte(fork), 0o600); err != nil {
 		t.Fatal(err)
@@ -179,7 +179,7 @@ func benchmarkKeep(b *testing.B, sessions, turns, words int) {
 	for i := range sessions {
 		dir := fmt.Sprintf("/srv/project-%d", i%100)
 		text := strings.ReplaceAll(transcriptOf(sessionID(i), dir, turns), strings.Repeat("words ", 300), strings.Repeat(fmt.Sprintf("words%d ", i), words))
-		if err := os.WriteFile(filepath.Join(p.Claude, "projects", claude.Slug(dir), sessionID(i)+".jsonl"), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(p.Homes["claude"], "projects", claude.Slug(dir), sessionID(i)+".jsonl"), []byte(text), 0o600); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agents"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/transcript/claude"
 	"github.com/dalsegno/segno/transcript/codex"
@@ -18,10 +19,8 @@ import (
 
 // A backend describes how archives keep the sessions of one agent.
 type backend struct {
-	agent   string // in checkpoints and in archive.AgentInfo.Backend
-	format  string // in archive.AgentInfo.SessionFormat
-	homeVar string // the environment variable that names the agent's home; "" if users have none
-	homeDir string // the home below the user's home directory if that variable is not set
+	agent  string // in checkpoints and in archive.AgentInfo.Backend
+	format string // in archive.AgentInfo.SessionFormat
 	// files are patterns of the files of a session, relative to the home. SESSION is the id of the
 	// session and @cwd is the name that slug returns. Files with other names are neither packed nor
 	// unpacked.
@@ -38,7 +37,7 @@ const cwd = "@cwd"
 
 func backends() []backend {
 	return []backend{{
-		agent: claude.Agent, format: "claude-code-v1", homeVar: "CLAUDE_CONFIG_DIR", homeDir: ".claude",
+		agent: claude.Agent, format: "claude-code-v1",
 		files: []string{
 			"projects/@cwd/SESSION.jsonl", "projects/@cwd/SESSION/subagents/**", "projects/@cwd/SESSION/tool-results/**",
 			"tasks/SESSION/**", "file-history/SESSION/**",
@@ -47,7 +46,7 @@ func backends() []backend {
 		slug:        claude.Slug,
 		open:        func(home string, fsys vfs.FS) segno.Transcript { return claude.New(home, claude.Options{FS: fsys}) },
 	}, {
-		agent: codex.Agent, format: "codex-v1", homeVar: "CODEX_HOME", homeDir: ".codex",
+		agent: codex.Agent, format: "codex-v1",
 		// A cut is one rollout below sessions. Another program may also pack rollouts that Codex wrote. Compressed
 		// rollouts are not allowed, because the limits of an archive do not bound their decompressed size.
 		files: []string{"{sessions/*/*/*,archived_sessions}/rollout-*-SESSION{,_*}.jsonl"},
@@ -73,27 +72,20 @@ func backendOf(agent string) *backend {
 // the environment. It returns "" if sessions of that agent cannot be unpacked. [Into.Home] takes
 // it.
 func DefaultHome(agent string, getenv func(string) string) string {
-	b := backendOf(agent)
-	if b == nil || b.homeVar == "" {
+	if backendOf(agent) == nil {
 		return ""
 	}
-	if home := getenv(b.homeVar); home != "" {
-		return home
-	}
-	if home := getenv("HOME"); home != "" {
-		return filepath.Join(home, b.homeDir)
-	}
-	return ""
+	p, _ := agents.Of(agent)
+	return p.DataDir().Path(getenv)
 }
 
 // HomeVariable returns the environment variable that names the directory of an agent, and that directory below a home.
 // The name is "" if an archive cannot have sessions of the agent.
 func HomeVariable(agent, home string) (name, dir string) {
-	b := backendOf(agent)
-	if b == nil {
-		return "", ""
+	if p, known := agents.Of(agent); known && backendOf(agent) != nil {
+		return p.Home[0].Variable, filepath.Join(home, p.Home.InHome())
 	}
-	return b.homeVar, filepath.Join(home, b.homeDir)
+	return "", ""
 }
 
 // isSession reports whether an id can be the name of a session in an archive. The check is strict,

@@ -45,7 +45,7 @@ func (s countingStore) Commit(ctx context.Context, c segno.Commit) (segno.Head, 
 // change of the store is counted.
 func importWith(ctx context.Context, dir, name string, faults *faultfs.Faults, count func() error) (*pack.ImportedThread, error) {
 	fsys := faults.Wrap(vfs.OS)
-	place := local.Place{Store: filepath.Join(dir, "store"), UserHome: dir, Claude: filepath.Join(dir, "claude"), Now: time.Now, FS: fsys}
+	place := local.Place{Store: filepath.Join(dir, "store"), UserHome: dir, Homes: local.Homes{"claude": filepath.Join(dir, "claude")}, Now: time.Now, FS: fsys}
 	store, err := place.Open(ctx)
 	if err != nil {
 		return nil, err

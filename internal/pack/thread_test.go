@@ -38,7 +38,7 @@ func newMachine(t testing.TB) *machine {
 }
 
 func (m *machine) place() local.Place {
-	return local.Place{Store: filepath.Join(m.dir, "store"), UserHome: m.dir, Claude: filepath.Join(m.dir, "claude"), Now: time.Now}
+	return local.Place{Store: filepath.Join(m.dir, "store"), UserHome: m.dir, Homes: local.Homes{"claude": filepath.Join(m.dir, "claude")}, Now: time.Now}
 }
 
 // reopen opens the store as another process does.

@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agents"
 	"github.com/dalsegno/segno/internal/proxy/acp"
 )
 
@@ -204,13 +206,13 @@ func (a *agent) identity() identity {
 // read, it is the name of the transcript format.
 func (a *agent) name() string {
 	name := a.identity().Name
-	switch {
-	case strings.Contains(name, "claude-agent-acp"), strings.Contains(name, "claude-code-acp"):
-		return "claude"
-	case strings.Contains(name, "codex-acp"):
-		return "codex"
-	case name == "":
+	if name == "" {
 		return filepath.Base(a.proxy.Command[0])
+	}
+	for _, p := range agents.All() {
+		if slices.ContainsFunc(p.Adapters, func(part string) bool { return strings.Contains(name, part) }) {
+			return p.Name
+		}
 	}
 	return name
 }

@@ -210,7 +210,7 @@ const maxTitle = 200
 func (s *Server) findOutside(d *history.Details, c *segno.Checkpoint) {
 	if s.Local != nil {
 		place := s.Local.Place()
-		d.FindOutside(c, place.UserHome, place.Claude)
+		d.FindOutside(c, place.UserHome, place.Homes["claude"])
 	}
 }
 

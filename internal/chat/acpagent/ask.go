@@ -8,6 +8,8 @@ import (
 	acp "github.com/coder/acp-go-sdk"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agents"
+	"github.com/dalsegno/segno/agents/profile"
 	"github.com/dalsegno/segno/internal/chat"
 )
 
@@ -86,7 +88,7 @@ type callInfo struct {
 // describeCall describes a call of a tool. For a change to a file, it shows the difference, so
 // that the user can judge the change before the tool runs.
 func (t *updater) describeCall(tool string, args json.RawMessage) callInfo {
-	a := callInfo{title: chat.Call(tool, args), kind: kinds[tool], input: json.RawMessage(args)}
+	a := callInfo{title: chat.Call(tool, args), kind: kindOf(tool), input: json.RawMessage(args)}
 	if a.kind == "" {
 		a.kind = acp.ToolKindOther
 	}
@@ -105,10 +107,11 @@ func (t *updater) describeCall(tool string, args json.RawMessage) callInfo {
 	return a
 }
 
-// kinds maps tools to the protocol's kinds. A client chooses an icon by the kind.
-var kinds = map[string]acp.ToolKind{"read_file": acp.ToolKindRead,
-	"write_file": acp.ToolKindEdit, "edit_file": acp.ToolKindEdit, "append_file": acp.ToolKindEdit,
-	"ls": acp.ToolKindSearch, "glob": acp.ToolKindSearch, "grep": acp.ToolKindSearch,
-	"execute": acp.ToolKindExecute, "write_todos": acp.ToolKindThink}
-
-func isEdit(tool string) bool { return kinds[tool] == acp.ToolKindEdit }
+// kindOf returns the protocol's kind of a tool. A client chooses an icon by the kind.
+func kindOf(tool string) acp.ToolKind {
+	kind := agents.Tool(tool).Kind
+	if kind == profile.KindWrite {
+		return acp.ToolKindEdit
+	}
+	return acp.ToolKind(kind)
+}

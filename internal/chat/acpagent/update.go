@@ -133,7 +133,7 @@ func (t *updater) result(id acp.ToolCallId, r *agent.Result) {
 		status = acp.ToolCallStatusFailed
 	}
 	options := []acp.ToolCallUpdateOpt{acp.WithUpdateStatus(status), acp.WithUpdateRawOutput(map[string]any{"text": r.Text})}
-	if !isEdit(r.Name) || r.Error {
+	if kindOf(r.Name) != acp.ToolKindEdit || r.Error {
 		// The client already received the diff of an edit with the call.
 		options = append(options, acp.WithUpdateContent([]acp.ToolCallContent{acp.ToolContent(acp.TextBlock(r.Text))}))
 	}

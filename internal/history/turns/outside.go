@@ -1,14 +1,14 @@
 package turns
 
 import (
-	"cmp"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/dalsegno/segno/internal/agenttool"
+	"github.com/dalsegno/segno/agents"
+	"github.com/dalsegno/segno/agents/profile"
 )
 
 // Bounds are the directories that decide which paths are outside the recorded workspace.
@@ -25,27 +25,19 @@ type Bounds struct {
 // files and devices do not count. Tools that only read do not count.
 func (b Bounds) Outside(tool string, input json.RawMessage) []string {
 	var named []string
-	in := FieldsOf(input)
-	command := cmp.Or(CommandText(in.Get("command")), CommandText(in.Get("cmd")))
-	switch {
-	case agenttool.IsShell(tool):
+	switch t := agents.Tool(tool); {
+	case t.Effect == profile.Runs:
+		command := t.Command(input)
 		// The event does not have the directory of the command, so only absolute paths of a patch count.
-		patched := slices.DeleteFunc(agenttool.PatchFiles(command), func(p string) bool { return !filepath.IsAbs(p) })
+		patched := slices.DeleteFunc(profile.PatchFiles(command), func(p string) bool { return !filepath.IsAbs(p) })
 		named = slices.DeleteFunc(append(shellTargets(command), patched...), b.isScratch)
-	case tool == agenttool.ApplyPatch:
-		named = agenttool.PatchFiles(command)
-	case writesFiles(tool):
-		for _, field := range []string{"file_path", "filePath", "notebook_path", "path", "source", "destination"} {
-			var path string
-			_ = json.Unmarshal(in.Get(field), &path) // a path is a string
-			named = append(named, path)
-		}
+	case isWriterOfServer(tool):
+		named = profile.Edit(FileFields()...).Files(input)
+	default:
+		named = t.Files(input)
 	}
 	var out []string
 	for _, p := range named {
-		if p == "" {
-			continue
-		}
 		if p = b.absolute(p); p != "" && !b.contains(p) {
 			out = append(out, p)
 		}
@@ -54,12 +46,14 @@ func (b Bounds) Outside(tool string, input json.RawMessage) []string {
 	return slices.Compact(out)
 }
 
-// writesFiles reports whether a tool writes the files that its input names. A table lists the tools
-// of agents. For tools of MCP servers, the verb in the name decides.
-func writesFiles(tool string) bool {
-	if agenttool.Of(tool).Effect == agenttool.Writes {
-		return true
-	}
+// FileFields returns the fields in which tools that no table lists name a file.
+func FileFields() []string {
+	return []string{"file_path", "filePath", "notebook_path", "path", "source", "destination"}
+}
+
+// isWriterOfServer reports whether a tool of an MCP server writes the files that its input names. The verb in its name
+// decides, because no table lists it.
+func isWriterOfServer(tool string) bool {
 	if !strings.HasPrefix(tool, "mcp__") {
 		return false
 	}

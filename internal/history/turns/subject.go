@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/dalsegno/segno/internal/agenttool"
+	"github.com/dalsegno/segno/agents"
 	"github.com/dalsegno/segno/internal/jsonscan"
 )
 
@@ -32,7 +32,7 @@ func (c *Call) Subject(most int) string {
 // SubjectField returns the field of a tool's input that names the subject of a call, such as a command or a path, and
 // its text. Both are "" if there is none.
 func SubjectField(tool string, in Fields) (name, text string) {
-	for _, name := range agenttool.SubjectFields(tool) {
+	for _, name := range agents.SubjectFields(tool) {
 		if text := strings.TrimSpace(CommandText(in.Get(name))); text != "" {
 			return name, text
 		}

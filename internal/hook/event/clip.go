@@ -2,19 +2,20 @@ package event
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/agenttool"
+	"github.com/dalsegno/segno/agents"
+	"github.com/dalsegno/segno/agents/profile"
 	"github.com/dalsegno/segno/internal/history/turns"
 )
 
 // maxPath is the length limit of a path in an event and in a clipped input.
 const maxPath = 4096
 
-// clipInput shortens a tool's input like [segno.Clip], but keeps the members that name the
-// file.
-func clipInput(raw json.RawMessage) json.RawMessage {
+// clipInput shortens the input of a tool like [segno.Clip], but keeps the members that name its files.
+func clipInput(tool string, raw json.RawMessage) json.RawMessage {
 	clipped := segno.Clip(raw)
 	if len(clipped) == len(raw) {
 		return clipped
@@ -23,12 +24,12 @@ func clipInput(raw json.RawMessage) json.RawMessage {
 	if json.Unmarshal(raw, &in) != nil || json.Unmarshal(clipped, &out) != nil {
 		return clipped
 	}
-	if headers := agenttool.PatchHeaders(turns.CommandText(in["command"])); headers != nil {
-		out["command"], _ = json.Marshal(agenttool.PatchBegin + strings.Join(headers, "")) // a string always encodes
-	}
-	for _, name := range []string{"file_path", "filePath", "notebook_path", "path"} {
-		if v := in[name]; len(v) > 0 && len(v) <= maxPath && v[0] == '"' {
+	for _, name := range slices.Concat(agents.Tool(tool).Subject, turns.FileFields()) {
+		v := in[name]
+		if len(v) > 0 && len(v) <= maxPath && v[0] == '"' {
 			out[name] = v
+		} else if headers := profile.PatchHeaders(profile.Text(v)); headers != nil {
+			out[name], _ = json.Marshal(profile.PatchBegin + strings.Join(headers, "")) // a string always encodes
 		}
 	}
 	data, err := json.Marshal(out)

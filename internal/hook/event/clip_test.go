@@ -20,10 +20,13 @@ func TestClippedInputKeepsItsPath(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := (turns.Bounds{Root: "/srv/project"}).Outside("apply_patch", clipInput(patch)); !slices.Equal(got, []string{"/away/new"}) {
-		t.Errorf("outside of a clipped patch: %q", got)
+	for _, field := range []string{"command", "input", "patchText"} { // the fields of Codex and OpenCode
+		raw := []byte(strings.Replace(string(patch), "command", field, 1))
+		if got := (turns.Bounds{Root: "/srv/project"}).Outside("apply_patch", clipInput("apply_patch", raw)); !slices.Equal(got, []string{"/away/new"}) {
+			t.Errorf("outside of a clipped patch in the field %s: %q", field, got)
+		}
 	}
-	clipped := clipInput(raw)
+	clipped := clipInput("Write", raw)
 	if got := (turns.Bounds{Root: "/srv/project"}).Outside("Write", clipped); len(clipped) >= len(raw) || !slices.Equal(got, []string{"/away/big"}) {
 		t.Errorf("%d bytes became %d, outside %q", len(raw), len(clipped), got)
 	}

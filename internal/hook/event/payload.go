@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agents/profile"
 )
 
 // maxPayload is the size of the largest event. Claude Code sends a tool's whole
@@ -23,7 +24,7 @@ const maxPayload = 64 << 20
 // plugin for OpenCode write it to a hook's standard input. Missing fields are zero. Unknown fields
 // are ignored.
 type Payload struct {
-	Event      string          `json:"hook_event_name"` // as [Name] returns it
+	Event      string          `json:"hook_event_name"` // Claude Code's name
 	Session    segno.SessionID `json:"session_id"`
 	Transcript string          `json:"transcript_path"`
 	Cwd        string          `json:"cwd"`
@@ -86,9 +87,9 @@ func (p Payload) AnswerProbe(w io.Writer) error {
 	return err
 }
 
-// Read reads one event. It returns io.EOF for an empty input: an agent that ends
+// Read reads one event of an agent with these hooks. It returns io.EOF for an empty input: an agent that ends
 // while it starts a hook writes nothing to it.
-func Read(r io.Reader) (Payload, error) {
+func Read(r io.Reader, hooks *profile.Hooks) (Payload, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxPayload+1))
 	if err != nil {
 		return Payload{}, fmt.Errorf("read hook event: %w", err)
@@ -106,32 +107,18 @@ func Read(r io.Reader) (Payload, error) {
 	if p.Event == "" {
 		return p, segno.Errorf(segno.KindInvalid, "read hook event", "", "it has no hook_event_name")
 	}
-	p.fillIn()
+	p.fillIn(hooks)
 	return p, nil
 }
 
-// fillIn sets the fields for which an agent uses other names. Gemini CLI has no prompt ids, so the
-// time of a prompt is its id. A prompt after an interruption therefore begins another turn.
-func (p *Payload) fillIn() {
-	if p.Event == "BeforeAgent" {
+// fillIn sets the fields for which an agent uses other names. If an agent has no prompt ids, the time of a prompt is
+// its id. A prompt after an interruption therefore begins another turn.
+func (p *Payload) fillIn(hooks *profile.Hooks) {
+	p.Event = hooks.NameOf(p.Event)
+	if hooks.HasNoPromptIDs && p.Event == "UserPromptSubmit" {
 		p.PromptID = segno.DerivedID("prompt", string(p.Session), p.Timestamp)
 	}
-	p.Event, p.PromptID, p.LastMessage = Name(p.Event), cmp.Or(p.PromptID, p.TurnID), cmp.Or(p.LastMessage, p.Response)
-}
-
-// Name returns Claude Code's name of an event, which segno uses for the events of all agents.
-func Name(event string) string {
-	switch event {
-	case "BeforeAgent":
-		return "UserPromptSubmit"
-	case "AfterAgent":
-		return "Stop"
-	case "BeforeTool":
-		return "PreToolUse"
-	case "AfterTool":
-		return "PostToolUse"
-	}
-	return event
+	p.PromptID, p.LastMessage = cmp.Or(p.PromptID, p.TurnID), cmp.Or(p.LastMessage, p.Response)
 }
 
 // Check returns an error if no agent would use the session id. The id becomes a file name and a

@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/dalsegno/segno/agents/gemini"
+	"github.com/dalsegno/segno/agents/profile"
 )
 
 func FuzzPayload(f *testing.F) {
@@ -12,7 +15,7 @@ func FuzzPayload(f *testing.F) {
 	f.Add([]byte(`{"hook_event_name":"PostToolUseFailure","tool_name":"Bash","error":"Exit code 7\nno"}`))
 	f.Add([]byte(`{"hook_event_name":1}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		p, err := Read(bytes.NewReader(data))
+		p, err := Read(bytes.NewReader(data), new(profile.Hooks))
 		if err != nil {
 			return
 		}
@@ -30,7 +33,7 @@ func TestExitStatus(t *testing.T) {
 		`{"hook_event_name":"PostToolUseFailure","tool_name":"Bash","error":"interrupted"}`:                -1,
 		`{"hook_event_name":"PostToolUse","tool_name":"Read","tool_response":"text"}`:                      -1,
 	} {
-		p, err := Read(strings.NewReader(payload))
+		p, err := Read(strings.NewReader(payload), new(profile.Hooks))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +53,7 @@ func TestGeminiEvents(t *testing.T) {
 	const common = `{"session_id":"bf8d1258-ea77-418e-b0b3-d86d8cd20fb9","transcript_path":"/h/.gemini/tmp/p/chats/session-1.jsonl","cwd":"/p",`
 	read := func(rest string) Payload {
 		t.Helper()
-		p, err := Read(strings.NewReader(common + rest))
+		p, err := Read(strings.NewReader(common+rest), gemini.Profile().Hooks)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agents"
+	"github.com/dalsegno/segno/agents/profile"
 	"github.com/dalsegno/segno/internal/spool"
 	"github.com/dalsegno/segno/internal/vfs"
 )
@@ -35,7 +36,7 @@ const toolDeadline = 4 * time.Second
 // Run handles one event. ctx ends with a signal to the process. Like every hook, it returns no
 // error, because an error would disturb the agent. It writes errors to the [Log].
 func (h ToolHook) Run(ctx context.Context, args []string) {
-	named, ok := parseArgs(args)
+	named, agent, ok := parseArgs(args)
 	store, err := spool.FindStore(h.Getenv, named)
 	if err != nil {
 		return // without a store there is no log
@@ -60,7 +61,7 @@ func (h ToolHook) Run(ctx context.Context, args []string) {
 	}
 	watchdog := Watch(ctx, toolDeadline, func(why Reason) { h.expire(log, why) })
 	defer watchdog.Stop()
-	p, err := Read(h.Stdin)
+	p, err := Read(h.Stdin, agent.Hooks)
 	if errors.Is(err, io.EOF) {
 		return
 	}
@@ -113,12 +114,15 @@ func (h ToolHook) expire(log Log, why Reason) {
 	h.Exit()
 }
 
-// parseArgs returns the store that arguments name. ok is false if enable does not register such
+// parseArgs returns the store and the agent that arguments name. ok is false if enable does not register such
 // arguments.
-func parseArgs(args []string) (store string, ok bool) {
+func parseArgs(args []string) (store string, agent profile.Profile, ok bool) {
 	if len(args) == 4 && args[0] == "--store" {
 		store, args = args[1], args[2:]
 	}
-	agents := []string{"claude", "codex", "gemini", "opencode"}
-	return store, len(args) == 2 && args[0] == "hook" && slices.Contains(agents, args[1])
+	if len(args) != 2 || args[0] != "hook" {
+		return store, agent, false
+	}
+	agent, _ = agents.Of(args[1])
+	return store, agent, agent.Hooks != nil
 }

@@ -4,7 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/dalsegno/segno/internal/agenttool"
+	"github.com/dalsegno/segno/agents"
+	"github.com/dalsegno/segno/agents/profile"
 	"github.com/dalsegno/segno/internal/history/turns"
 )
 
@@ -77,8 +78,8 @@ func verbOf(kind string) verb {
 // announced another kind: agents announce a subagent as a thought, but a subagent may do anything. For
 // other tools, it is the announced kind. An unknown tool may have done anything.
 func kindOf(tool, announced string) string {
-	switch t := agenttool.Of(tool); {
-	case t.Kind != "" && (t.Effect != agenttool.Runs || announced == ""):
+	switch t := agents.Tool(tool); {
+	case t.Kind != "" && (t.Effect != profile.Runs || announced == ""):
 		return t.Kind
 	case announced != "":
 		return announced

@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/agenttool"
+	"github.com/dalsegno/segno/agents"
+	"github.com/dalsegno/segno/agents/profile"
 	"github.com/dalsegno/segno/internal/history/turns"
 )
 
@@ -112,7 +113,7 @@ type callReader struct {
 // readIntent reads the beginning of a call. An agent may announce a call before the input is
 // complete.
 func (r *callReader) readIntent(e *segno.Entry) {
-	tool := agenttool.Of(e.Name)
+	tool := agents.Tool(e.Name)
 	if !tool.ChangesFiles() {
 		return
 	}
@@ -128,7 +129,7 @@ func (r *callReader) readIntent(e *segno.Entry) {
 		in = turns.Intent{Input: e.Body} // a part of it may be missing
 	}
 	files := tool.Files(in.Input)
-	if tool.Effect == agenttool.Writes && len(files) == 0 {
+	if tool.Effect == profile.Writes && len(files) == 0 {
 		files = in.Files
 	}
 	// If the input of a tool that writes named files names none, the tool may have written any
@@ -194,18 +195,18 @@ func (r *callReader) readResult(e *segno.Entry) {
 	}
 	if until, ok := r.Tasks[StartedTask(e.Body)]; ok {
 		c.To, c.Lost = until, until.IsZero()
-	} else if r.Left.After(c.To) && agenttool.IsShell(c.Tool) && leavesProcess(c.text) {
+	} else if r.Left.After(c.To) && agents.IsShell(c.Tool) && leavesProcess(c.text) {
 		c.To = r.Left
 	}
 }
 
 // keeps reports whether the paths that the call names certainly exist after the call.
-func (c *Call) keeps() bool { return c.Confined && !agenttool.Of(c.Tool).Removes }
+func (c *Call) keeps() bool { return c.Confined && !agents.Tool(c.Tool).Removes }
 
 // deletes reports whether the call may have deleted a path that it names.
 func (c *Call) deletes() bool {
 	if c.Confined {
-		return agenttool.Of(c.Tool).Removes
+		return agents.Tool(c.Tool).Removes
 	}
 	for _, word := range []string{"rm", "mv", "unlink", "rmdir", "git", "find", "del", "trash", "shred"} {
 		if containsWord(c.text, word) {

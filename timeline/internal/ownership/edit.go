@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/agenttool"
+	"github.com/dalsegno/segno/agents/profile"
 )
 
 // edit is one replacement that a tool made in a file.
@@ -19,7 +19,7 @@ type edit struct {
 
 // editsOf returns the edits that a call makes in the file that it names. It returns nil if the input does not show
 // them, for example because the recorded input is truncated.
-func editsOf(tool agenttool.Tool, input json.RawMessage) (edits []edit) {
+func editsOf(tool profile.Tool, input json.RawMessage) (edits []edit) {
 	type replacement struct {
 		Old       *string `json:"old_string"`
 		New       *string `json:"new_string"`

@@ -1,9 +1,11 @@
-package agenttool
+package agents_test
 
 import (
 	"encoding/json"
 	"fmt"
 	"testing"
+
+	"github.com/dalsegno/segno/agents"
 )
 
 // TestToolsThatOnlyRead lists the tools of each agent that change no file. A turn that uses only these changes nothing.
@@ -16,14 +18,14 @@ func TestToolsThatOnlyRead(t *testing.T) {
 		"ACP":         {"read", "search", "fetch", "think", "switch_mode"},
 	} {
 		for _, name := range names {
-			if Of(name).ChangesFiles() {
+			if agents.Tool(name).ChangesFiles() {
 				t.Errorf("%s: %s can change files", agent, name)
 			}
 		}
 	}
 	for _, name := range []string{"Bash", "exec_command", "run_shell_command", "bash", "execute", "Write", "Edit", "apply_patch", "replace", "write_file",
 		"edit", "delete", "move", "mcp__files__read", "a tool of tomorrow", ""} {
-		if !Of(name).ChangesFiles() {
+		if !agents.Tool(name).ChangesFiles() {
 			t.Errorf("%s changes no files", name)
 		}
 	}
@@ -51,7 +53,7 @@ func TestFilesOfACall(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := Of(tc.tool).Files(input); fmt.Sprint(got) != fmt.Sprint(tc.want) {
+		if got := agents.Tool(tc.tool).Files(input); fmt.Sprint(got) != fmt.Sprint(tc.want) {
 			t.Errorf("%s names %q, want %q", tc.tool, got, tc.want)
 		}
 	}

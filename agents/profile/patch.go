@@ -1,11 +1,11 @@
-package agenttool
+package profile
 
 import (
 	"slices"
 	"strings"
 )
 
-// ApplyPatch is the tool with which Codex changes files. The command in its input is a patch. Codex also runs it for a
+// ApplyPatch is the tool with which Codex, and OpenCode with some models, change files. Its input has a patch. Codex also runs it for a
 // shell command of this name whose input is a patch.
 const ApplyPatch = "apply_patch"
 

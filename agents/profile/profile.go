@@ -1,0 +1,38 @@
+// Package profile is the vocabulary in which segno describes an agent. The package of an agent, such as
+// agents/claude, returns one [Profile], and package agents lists them. These packages contain data only, and import
+// nothing that a hook at a tool call does not need.
+package profile
+
+// Profile is what segno knows about an agent.
+type Profile struct {
+	Name string // in links and checkpoints, and on the command line
+	// Adapters are parts of the names with which ACP adapters of the agent introduce themselves.
+	Adapters []string
+	// Home is the directory of the agent's configuration.
+	Home Dir
+	// Data is the directory of its sessions and logins. If it has no places, they are in Home.
+	Data Dir
+	// Hooks is nil if segno cannot register hooks with the agent.
+	Hooks *Hooks
+	// Tools are the agent's tools by their names in lower case. A tool that is not listed may do anything.
+	Tools map[string]Tool
+	// ReportsCalls is set if the agent certainly reports each tool call, by hooks or by messages. Another agent may call
+	// tools that it does not report.
+	ReportsCalls bool
+	// HasAllResults is set if the agent reports the end of every call that it made before its turn ends. A call without
+	// an end was then denied.
+	HasAllResults bool
+	// Login is nil if segno does not know where the agent keeps its logins.
+	Login *Login
+	// Denied are paths of files and directories, in lower case, that run programs or give abilities when the agent
+	// starts in the directory above them. Archives contain neither them nor the logins.
+	Denied []string
+}
+
+// DataDir returns the directory of the agent's sessions and logins.
+func (p Profile) DataDir() Dir {
+	if len(p.Data) == 0 {
+		return p.Home
+	}
+	return p.Data
+}

@@ -41,3 +41,9 @@ completions:
 release-snapshot:
 	goreleaser release --snapshot --clean
 	node npm/build.js dist
+
+# The command with undo, hooks and the page alone, and its size.
+.PHONY: lean
+lean:
+	time go build -tags lean -o build/segno-lean ./cmd/segno
+	ls -l build/segno-lean

@@ -9,14 +9,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // TestANewAgentIsADirectoryAndALine builds segno with an agent that the repository does not have: its directory, and
 // its line in list.go. It then enables the agent's hooks, replays a recorded session through the registered commands,
 // and undoes the turn.
 func TestANewAgentIsADirectoryAndALine(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it builds the command")
+	if !soak.IsWhole() {
+		return // it compiles nearly all of segno
 	}
 	s := buildWithToy(t)
 	if out := s.run("enable", "toy"); !strings.Contains(out, "the hooks work") {

@@ -9,7 +9,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// databases is the ability of a [segno.Workspace] to have attached databases; package internal/worlds/database
+// databases is the ability of a [segno.Workspace] to have attached databases; package internal/database
 // implements it. A change of a database is a [segno.Change] with the path [segno.DatabasePath].
 type databases interface {
 	// UnreadDatabases returns the databases of a document that could not be read, with the reasons. d may be

@@ -180,7 +180,7 @@ func (f *fork) leaveOut(p string) { f.leftOut = append(f.leftOut, p) }
 func (f *fork) addGuarded(from *treeReader, all *copyList, g copyItem, reflinks bool) {
 	part := newCopyList(f.from.budget)
 	switch {
-	case g.note == segno.WhyDatabase: // package internal/worlds/database copies it
+	case g.note == segno.WhyDatabase: // package internal/database copies it
 		return
 	case slices.Contains([]string{whyOwn, whyUnreadable, whyDeep, whyFIFO, whySocket, whyDevice}, g.note):
 		f.leaveOut(g.path)

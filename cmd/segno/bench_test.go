@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/database"
 	"github.com/dalsegno/segno/internal/vfs"
-	"github.com/dalsegno/segno/internal/worlds/database"
 	"github.com/dalsegno/segno/store/sqlite"
 )
 

@@ -22,5 +22,5 @@ func main() {
 		Stores: map[string]func(context.Context, string) (segno.Store, error){
 			"postgres": openPostgres, "postgresql": openPostgres, "redis": openRedis, "rediss": openRedis},
 		Postgres: postgresDriver{}, Version: version,
-	}, os.Args[1:]))
+	}, wings(), os.Args[1:]))
 }

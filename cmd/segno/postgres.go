@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/dalsegno/segno/internal/worlds/database"
+	"github.com/dalsegno/segno/internal/database"
 )
 
 // postgresDriver connects to development databases: [database.Postgres].

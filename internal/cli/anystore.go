@@ -18,33 +18,33 @@ import (
 	"github.com/dalsegno/segno/store/sqlite"
 )
 
-// anyStore is an open store of any kind.
-type anyStore struct {
+// AnyStore is an open store of any kind.
+type AnyStore struct {
 	segno.Store
-	kind string // "sqlite", "file", "postgres" or "redis"
-	name string // for messages: a path, or a URL without its password
-	// local is the store if it belongs to a directory of this machine, which also has the spool and the workspaces.
+	Kind string // "sqlite", "file", "postgres" or "redis"
+	Name string // for messages: a path, or a URL without its password
+	// Local is the store if it belongs to a directory of this machine, which also has the spool and the workspaces.
 	// Only such a store can make moves. For any other store, local is nil.
-	local *local.Store
+	Local *local.Store
 }
 
-// openAnyStore opens the store that --store names, for a verb that can show stores of any kind. The flag names the
+// OpenAnyStore opens the store that --store names, for a verb that can show stores of any kind. The flag names the
 // directory of a store of this machine, a SQLite file, a directory of store/file, or the URL of a server. A named store
 // must exist. The default is the user's own store.
-func (a *app) openAnyStore(ctx context.Context) (*anyStore, error) {
+func (a *App) OpenAnyStore(ctx context.Context) (*AnyStore, error) {
 	const op = "open store"
-	if scheme, ok := urlScheme(a.store); ok {
+	if scheme, ok := URLScheme(a.StorePath); ok {
 		return a.openStoreURL(ctx, scheme)
 	}
-	if a.store == "" {
-		s, err := a.openOrMakeStore(ctx)
-		return localStore(s, err)
+	if a.StorePath == "" {
+		s, err := a.OpenOrMakeStore(ctx)
+		return LocalStore(s, err)
 	}
 	wd, err := a.Getwd()
 	if err != nil {
 		return nil, segno.NewError(segno.KindIO, op, "", err)
 	}
-	path := absolute(wd, a.store)
+	path := Absolute(wd, a.StorePath)
 	fi, err := os.Stat(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, segno.NewError(segno.KindIO, op, path, err)
@@ -58,22 +58,22 @@ func (a *app) openAnyStore(ctx context.Context) (*anyStore, error) {
 	case isFile: // the database in the directory of a store
 		path = filepath.Dir(path)
 	}
-	a.store = path
-	s, err := a.openStore(ctx)
-	return localStore(s, err)
+	a.StorePath = path
+	s, err := a.OpenStore(ctx)
+	return LocalStore(s, err)
 }
 
-func localStore(s *local.Store, err error) (*anyStore, error) {
+func LocalStore(s *local.Store, err error) (*AnyStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &anyStore{Store: s, kind: "sqlite", name: s.Place().Store, local: s}, nil
+	return &AnyStore{Store: s, Kind: "sqlite", Name: s.Place().Store, Local: s}, nil
 }
 
-func (a *app) openStoreURL(ctx context.Context, scheme string) (*anyStore, error) {
-	name := redactURL(a.store)
+func (a *App) openStoreURL(ctx context.Context, scheme string) (*AnyStore, error) {
+	name := RedactURL(a.StorePath)
 	if scheme == "file" {
-		path, ok := filePath(a.store)
+		path, ok := filePath(a.StorePath)
 		if !ok {
 			return nil, segno.Errorf(segno.KindInvalid, "open store", name, "the URL names no directory of this machine").
 				WithHint("give a URL like file:///path/of/a/directory")
@@ -87,7 +87,7 @@ func (a *app) openStoreURL(ctx context.Context, scheme string) (*anyStore, error
 		return nil, segno.Errorf(segno.KindInvalid, "open store", name, "unknown kind of store %q", scheme).
 			WithHint("use a path, or a URL that begins with one of " + strings.Join(known, ", "))
 	}
-	s, err := open(ctx, a.store)
+	s, err := open(ctx, a.StorePath)
 	if err != nil {
 		return nil, err
 	}
@@ -95,10 +95,10 @@ func (a *app) openStoreURL(ctx context.Context, scheme string) (*anyStore, error
 	if kind == "" {
 		kind = scheme
 	}
-	return &anyStore{Store: s, kind: kind, name: name}, nil
+	return &AnyStore{Store: s, Kind: kind, Name: name}, nil
 }
 
-func openFileStore(ctx context.Context, dir string) (*anyStore, error) {
+func openFileStore(ctx context.Context, dir string) (*AnyStore, error) {
 	if !exists(filepath.Join(dir, "format.json")) {
 		return nil, segno.NewError(segno.KindNotFound, "open store", dir, nil).WithHint("give the directory of a store")
 	}
@@ -106,12 +106,12 @@ func openFileStore(ctx context.Context, dir string) (*anyStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &anyStore{Store: s, kind: "file", name: dir}, nil
+	return &AnyStore{Store: s, Kind: "file", Name: dir}, nil
 }
 
 // openSQLiteStore opens a file that store/sqlite wrote for a Go program, without the directory of a
 // local store.
-func openSQLiteStore(ctx context.Context, path string) (*anyStore, error) {
+func openSQLiteStore(ctx context.Context, path string) (*AnyStore, error) {
 	head, err := readHead(path, 16)
 	if err == nil && string(head) != "SQLite format 3\x00" { // sqlite.Open would make a store of an empty file
 		err = errors.New("the file is not a store")
@@ -123,7 +123,7 @@ func openSQLiteStore(ctx context.Context, path string) (*anyStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &anyStore{Store: s, kind: "sqlite", name: path}, nil
+	return &AnyStore{Store: s, Kind: "sqlite", Name: path}, nil
 }
 
 // readHead returns the first n bytes of a file, or fewer.
@@ -141,8 +141,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// urlScheme returns the scheme of a URL, and false for a path.
-func urlScheme(text string) (string, bool) {
+// URLScheme returns the scheme of a URL, and false for a path.
+func URLScheme(text string) (string, bool) {
 	scheme, rest, ok := strings.Cut(text, ":")
 	if !ok || scheme == "" || strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-") != "" {
 		return "", false
@@ -169,9 +169,9 @@ func filePath(text string) (string, bool) {
 	return path, true
 }
 
-// redactURL returns a URL that is safe to print. It removes the password, and the query, which may contain another one.
+// RedactURL returns a URL that is safe to print. It removes the password, and the query, which may contain another one.
 // If the URL cannot be parsed with certainty, only the scheme remains.
-func redactURL(text string) string {
+func RedactURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Fragment != "" || u.Opaque != "" || strings.Contains(u.Path, "@") || strings.Contains(u.Host, "@") {
 		scheme, _, _ := strings.Cut(text, ":")

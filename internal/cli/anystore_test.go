@@ -38,9 +38,9 @@ func TestStoresOfAnyKind(t *testing.T) {
 	commit(fileStore, err)
 	sqliteStore, err := sqlite.Open(t.Context(), at("agent.db"), sqlite.Options{})
 	commit(sqliteStore, err)
-	a := &app{Env: Env{Getenv: func(string) string { return "" }, Getwd: func() (string, error) { return dir, nil }}}
-	a.store = at("own")
-	own, err := a.openOrMakeStore(t.Context())
+	a := &App{Env: Env{Getenv: func(string) string { return "" }, Getwd: func() (string, error) { return dir, nil }}}
+	a.StorePath = at("own")
+	own, err := a.OpenOrMakeStore(t.Context())
 	commit(own, err)
 	write("empty.db", "")
 	write("text", "no store")
@@ -69,8 +69,8 @@ func TestStoresOfAnyKind(t *testing.T) {
 		{store: "mysql://joe:5#pa55word@db.example/agents", fails: "mysql://…: unknown kind"},
 		{store: "mysql://joe:pa55word%zz@db.example/agents", fails: "mysql://…: unknown kind"},
 	} {
-		a.store = x.store
-		s, err := a.openAnyStore(t.Context())
+		a.StorePath = x.store
+		s, err := a.OpenAnyStore(t.Context())
 		if x.fails != "" {
 			if err == nil || !strings.Contains(err.Error(), x.fails) || strings.Contains(err.Error(), "pa55") {
 				t.Errorf("%s: %v; want %s", x.store, err, x.fails)
@@ -81,8 +81,8 @@ func TestStoresOfAnyKind(t *testing.T) {
 			t.Errorf("%s: %v", x.store, err)
 			continue
 		}
-		if s.kind != x.kind || s.name != x.name || (s.local != nil) != (x.name == at("own")) {
-			t.Errorf("%s: is the %s store %s, local %t", x.store, s.kind, s.name, s.local != nil)
+		if s.Kind != x.kind || s.Name != x.name || (s.Local != nil) != (x.name == at("own")) {
+			t.Errorf("%s: is the %s store %s, local %t", x.store, s.Kind, s.Name, s.Local != nil)
 		}
 		if _, err := s.Head(t.Context(), "thread"); err != nil {
 			t.Errorf("%s: %v", x.store, err)
@@ -94,8 +94,8 @@ func TestStoresOfAnyKind(t *testing.T) {
 	if data, err := os.ReadFile(at("empty.db")); err != nil || len(data) > 0 {
 		t.Errorf("the empty file became %d bytes, %v", len(data), err)
 	}
-	a.store = "postgres://joe:pa55word@db.example/agents"
-	if _, err := a.openStore(t.Context()); err == nil || !strings.Contains(err.Error(), "postgres://joe@db.example/agents: this command needs a store in a directory") {
+	a.StorePath = "postgres://joe:pa55word@db.example/agents"
+	if _, err := a.OpenStore(t.Context()); err == nil || !strings.Contains(err.Error(), "postgres://joe@db.example/agents: this command needs a store in a directory") {
 		t.Errorf("a verb that needs a directory: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"bytes"
@@ -9,11 +9,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 	"unicode"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/archive"
+	"github.com/dalsegno/segno/internal/cli"
+	"github.com/dalsegno/segno/internal/pack/archivefile"
+	"github.com/dalsegno/segno/internal/testing/wings"
 	"github.com/dalsegno/segno/secret"
 )
 
@@ -23,8 +25,8 @@ func runIn(t *testing.T, ctx context.Context, dir string, args ...string) (code 
 	var out, errs bytes.Buffer
 	home := filepath.Join(dir, "home")
 	env := map[string]string{"HOME": home, "NO_COLOR": "1"}
-	code = Main(ctx, Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Getenv: func(name string) string { return env[name] },
-		Environ: func() []string { return nil }, Getwd: func() (string, error) { return dir, nil }}, args)
+	code = cli.Main(ctx, cli.Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Getenv: func(name string) string { return env[name] },
+		Environ: func() []string { return nil }, Getwd: func() (string, error) { return dir, nil }}, wings.All(), args)
 	return code, out.String(), errs.String()
 }
 
@@ -54,7 +56,7 @@ func TestHostileArchives(t *testing.T) {
 			code, stdout, stderr := runIn(t, t.Context(), dir, args...)
 			about := strings.Join([]string{filepath.Base(name), args[0], stdout, stderr}, ": ")
 			reads := args[0] == "verify" || args[0] == "unpack"
-			if reads && code != 6 && code != 8 && code != exitUnsafe {
+			if reads && code != 6 && code != 8 && code != cli.ExitUnsafe {
 				t.Errorf("code %d: %s", code, about)
 			}
 			if code != 0 && (strings.Count(stderr, "\n") != 2 || !strings.Contains(stderr, "\nhint: ")) {
@@ -71,7 +73,7 @@ func TestHostileArchives(t *testing.T) {
 			}
 		}
 	}
-	if codes[exitUnsafe] < 40 || codes[6] < 10 || codes[8] != 1 {
+	if codes[cli.ExitUnsafe] < 40 || codes[6] < 10 || codes[8] != 1 {
 		t.Errorf("the codes are %v", codes)
 	}
 }
@@ -89,7 +91,7 @@ func TestArchivesAfterASignal(t *testing.T) {
 	cancel()
 	for _, args := range [][]string{{"verify", name}, {"unpack", name, "--to", "in"}, {"unpack", name, "--to", "in", "--dry-run"}} {
 		dir := t.TempDir()
-		if code, stdout, stderr := runIn(t, ctx, dir, args...); code != exitCancelled || stdout != "" {
+		if code, stdout, stderr := runIn(t, ctx, dir, args...); code != cli.ExitCancelled || stdout != "" {
 			t.Errorf("%v: code %d: %s%s", args, code, stdout, stderr)
 		}
 		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
@@ -98,26 +100,15 @@ func TestArchivesAfterASignal(t *testing.T) {
 	}
 }
 
-// TestTransferShowsBytesAndRate draws the progress of a transfer with a known size.
-func TestTransferShowsBytesAndRate(t *testing.T) {
-	b := &progressBar{verb: "packing"}
-	if got := b.text(30<<20, 120<<20, 3*time.Second); got != "packing: 30.0 MiB of 120.0 MiB, 25 %, 10.0 MiB/s" {
-		t.Errorf("it draws %q", got)
-	}
-	if got := b.text(0, 0, 0); got != "packing: 0 B of 0 B, 0 %, 0 B/s" {
-		t.Errorf("of nothing it draws %q", got)
-	}
-}
-
 // TestExitCodesOfArchives checks that unsafe archives and found secrets have distinct exit codes,
 // even if other errors wrap the error.
 func TestExitCodesOfArchives(t *testing.T) {
 	unsafe := segno.NewError(segno.KindCorrupt, "open archive", "x", &archive.UnsafeError{Err: errors.New("two headers")})
-	if got := exitCode(explainBadArchive(unsafe)); got != 12 {
+	if got := cli.ExitCode(archivefile.ExplainBadArchive(unsafe)); got != 12 {
 		t.Errorf("an unsafe archive ends with %d", got)
 	}
 	found := segno.NewError(segno.KindRefused, "write archive", "x", &archive.CheckpointSecretError{Findings: []secret.Finding{{Fingerprint: "f"}}})
-	if got := exitCode(found); got != 13 {
+	if got := cli.ExitCode(found); got != 13 {
 		t.Errorf("a secret ends with %d", got)
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dalsegno/segno/internal/cli"
 )
 
 // blocked is a store with a FIFO among the open turns. A process that reads the open turns blocks.
@@ -106,11 +108,11 @@ func TestASignalEndsWhatIsBlocked(t *testing.T) {
 		command []string
 		code    int
 	}{
-		"a command":       {[]string{"segno", "status"}, exitCancelled},
-		"a move":          {[]string{"segno", "undo", "-y"}, exitCancelled},
-		"segno hook":      {[]string{"segno", "hook", "claude"}, exitOK},
-		"segno-hook":      {[]string{"segno-hook", "hook", "claude"}, exitOK},
-		"a slow verb too": {[]string{"segno", "doctor"}, exitCancelled},
+		"a command":       {[]string{"segno", "status"}, cli.ExitCancelled},
+		"a move":          {[]string{"segno", "undo", "-y"}, cli.ExitCancelled},
+		"segno hook":      {[]string{"segno", "hook", "claude"}, cli.ExitOK},
+		"segno-hook":      {[]string{"segno-hook", "hook", "claude"}, cli.ExitOK},
+		"a slow verb too": {[]string{"segno", "doctor"}, cli.ExitCancelled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBlocked(t)
@@ -144,7 +146,7 @@ func TestASignalEndsAHookWhoseEventNeverCame(t *testing.T) {
 			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}
-			b.ended(cmd, exitOK)
+			b.ended(cmd, cli.ExitOK)
 		})
 	}
 }
@@ -161,7 +163,7 @@ func TestTheDeadlineEndsAHookThatIsBlocked(t *testing.T) {
 			cmd := b.command(name, "hook", "claude")
 			cmd.Stdin = strings.NewReader(blockedEvent)
 			b.start(cmd)
-			b.ended(cmd, exitOK)
+			b.ended(cmd, cli.ExitOK)
 			log, err := os.ReadFile(filepath.Join(b.dir, "store", "hook.log"))
 			if err != nil || !strings.Contains(string(log), "deadline") {
 				t.Errorf("the log holds %q, %v", log, err)

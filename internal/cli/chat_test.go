@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dalsegno/segno/internal/cli"
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 )
 
@@ -206,7 +207,7 @@ func TestATerminalThatClosesStopsTheCommand(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if code, err := c.Wait(c.ctx); err != nil || code != exitCancelled {
+	if code, err := c.Wait(c.ctx); err != nil || code != cli.ExitCancelled {
 		t.Errorf("it ended with %d, %v", code, err)
 	}
 	if err := syscall.Kill(command, 0); err != syscall.ESRCH {

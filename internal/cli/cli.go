@@ -1,12 +1,13 @@
-// Package cli is the segno command: one file per verb, with its flags, help and
-// implementation. Results go to standard output, notes and errors to standard error.
+// Package cli is the shell of the segno command: what all verbs share. Each wing of segno has its verbs in a package of its own,
+// one file per verb, with its flags, help and implementation; see [Wing]. Results go to standard output, notes and errors to standard error.
 // Every verb that has a result has --json. docs/cli.md is the reference.
 //
-// A verb is a method of app that returns a cobra command. inWorkspace or inStore makes its RunE. They open the
+// A verb is a function that returns a cobra command. InWorkspace or InStore makes its RunE. They open the
 // workspace of the directory, or only the store, and close it after the verb. A verb that may be the first one in a
-// directory, such as save, calls openOrRegister instead. The verb computes a result, a struct with JSON tags, and calls
-// print with the result and a function that prints the same result as text. An error ends the verb: Main prints it with
-// its hint and returns the exit code of its kind. See show.go for an example.
+// directory, such as save, calls OpenOrRegister instead. The verb computes a result, a struct with JSON tags, and calls
+// Print with the result and a function that prints the same result as text. An error ends the verb: Main prints it with
+// its hint and returns the exit code of its kind. See
+// internal/history/historycmd/show.go for an example.
 package cli
 
 import (
@@ -18,8 +19,8 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/internal/database"
 	"github.com/dalsegno/segno/internal/local"
-	"github.com/dalsegno/segno/internal/worlds/database"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -47,12 +48,14 @@ type Env struct {
 }
 
 // Main runs the command and returns its exit code; see exit.go.
-func Main(ctx context.Context, env Env, args []string) int {
-	a := &app{Env: env, pages: true}
-	if a.quickHook(ctx, args) {
-		return exitOK
+func Main(ctx context.Context, env Env, wings []Wing, args []string) int {
+	a := New(env, wings)
+	for _, w := range wings {
+		if w.Quick != nil && w.Quick(ctx, a, args) {
+			return ExitOK
+		}
 	}
-	root := a.root()
+	root := a.Root()
 	root.SetArgs(args)
 	root.SetIn(env.Stdin)
 	root.SetOut(env.Stdout)
@@ -66,26 +69,37 @@ func Main(ctx context.Context, env Env, args []string) int {
 	return exitCode(err)
 }
 
-// app is one run of the command. cobra writes the flags into it before the verb runs.
-type app struct {
+// App is one run of the command. cobra writes the flags into it before the verb runs.
+type App struct {
 	Env
-	dir    string // -C
-	store  string // --store
-	thread string // --thread
-	json   bool   // --json
-	yes    bool   // -y
-	dryRun bool   // --dry-run
+	wings      []Wing
+	Directory  string // -C
+	StorePath  string // --store
+	ThreadName string // --thread
+	JSON       bool   // --json
+	Yes        bool   // -y
+	DryRun     bool   // --dry-run
+
+	// ArchiveDiff compares two archives. It is nil without the wing of archives.
+	ArchiveDiff func(ctx context.Context, args, paths []string, flags DiffFlags) error
 
 	verbose bool // --verbose
 	pages   bool // long results go through a pager
 	noPager bool // --no-pager
 
-	bar *progressBar // of the scan that the command makes, or nil
+	Bar *progressBar // of the scan that the command makes, or nil
 }
 
-func (a *app) root() *cobra.Command {
+// New returns the command for one run.
+func New(env Env, wings []Wing) *App { return &App{Env: env, wings: wings, pages: true} }
+
+// Again returns the command for another run in the same process.
+func (a *App) Again() *App { return &App{Env: a.Env, wings: a.wings} }
+
+// Root returns the command with the verbs of all wings.
+func (a *App) Root() *cobra.Command {
 	c := &cobra.Command{
-		Use: "segno", Version: a.buildVersion(),
+		Use: "segno", Version: a.BuildVersion(),
 		Short: "checkpoints for AI agents",
 		Long: `segno makes every turn of an AI agent's run a checkpoint of the conversation and
 the files together, which you can undo, redo, restore and fork.
@@ -98,40 +112,29 @@ parent), latest, by the name of a pin, or by the first letters of its id.`,
 	}
 	c.SetVersionTemplate(a.versionLine() + "\n")
 	f := c.PersistentFlags()
-	f.StringVarP(&a.dir, "directory", "C", "", "run as if started in `DIR`")
-	f.StringVar(&a.store, "store", "", "keep everything in `PATH` (default $XDG_DATA_HOME/segno)")
-	f.StringVar(&a.thread, "thread", "", "work on this `THREAD` (default: the thread of the directory)")
-	f.BoolVar(&a.json, "json", false, "print the result as JSON")
+	f.StringVarP(&a.Directory, "directory", "C", "", "run as if started in `DIR`")
+	f.StringVar(&a.StorePath, "store", "", "keep everything in `PATH` (default $XDG_DATA_HOME/segno)")
+	f.StringVar(&a.ThreadName, "thread", "", "work on this `THREAD` (default: the thread of the directory)")
+	f.BoolVar(&a.JSON, "json", false, "print the result as JSON")
 	f.BoolVar(&a.noPager, "no-pager", false, "do not show a long result in $PAGER")
 	c.SetFlagErrorFunc(flagError)
 	a.addVerbs(c)
-	completeFlag(c, "thread", a.completeThreads)
+	CompleteFlag(c, "thread", a.CompleteThreads)
 	return c
 }
 
-// addVerbs groups the verbs by the user's purpose. The help and docs/cli.md list the same groups.
-func (a *app) addVerbs(root *cobra.Command) {
-	for _, g := range []struct {
-		id, title string
-		verbs     []*cobra.Command
-	}{
-		{"start", "Set up:", []*cobra.Command{a.demo(), a.enable(), a.disable(), a.acp(), a.doctor()}},
-		{"see", "See what happened:", []*cobra.Command{a.status(), a.log(), a.show(), a.diff(), a.threads(), a.inbox(), a.web(), a.serve()}},
-		{"move", "Move back and forward:", []*cobra.Command{a.undo(), a.redo(), a.restore(), a.op()}},
-		{"keep", "Save a checkpoint and continue from it:", []*cobra.Command{a.save(), a.pin(), a.unpin(), a.fork(), a.resume()}},
-		{"sessions", "Look after the sessions of agents:", []*cobra.Command{a.sessions(), a.keep(), a.moveSession(), a.heal()}},
-		{"archive", "Take a checkpoint elsewhere:", []*cobra.Command{a.share(), a.export(), a.pack(), a.unpack(), a.inspect(), a.verify()}},
-		{"talk", "Talk with segno's own agent:", []*cobra.Command{a.chat(), a.agent()}},
-		{"world", "Let agents live in a world:", []*cobra.Command{a.world(), a.generations(), a.pause(), a.wake()}},
-		{"store", "Maintain the store:", []*cobra.Command{a.check(), a.gc(), a.delete(), a.storeVerb()}},
-	} {
+// addVerbs adds the verbs of all wings, in groups by the user's purpose. docs/cli.md has the same groups.
+func (a *App) addVerbs(root *cobra.Command) {
+	for _, g := range groups {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
-		for _, verb := range g.verbs {
-			verb.GroupID = g.id
-		}
-		root.AddCommand(g.verbs...)
 	}
-	root.AddCommand(a.version(), a.demoAgent(), a.hook(), a.baseline())
+	for _, w := range a.wings {
+		for _, v := range w.Verbs(a) {
+			v.Command.GroupID = v.Group
+			root.AddCommand(v.Command)
+		}
+	}
+	root.AddCommand(a.version())
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
@@ -152,30 +155,30 @@ var otherNames = map[string][]string{
 	"pack": {"bundle", "archive"}, "unpack": {"import", "load", "extract"},
 }
 
-// writeFlags adds the flags of verbs that write files.
-func (a *app) writeFlags(c *cobra.Command) {
-	c.Flags().BoolVarP(&a.yes, "yes", "y", false, "do it without asking")
-	c.Flags().BoolVar(&a.dryRun, "dry-run", false, "show the planned changes and stop")
+// WriteFlags adds the flags of verbs that write files.
+func (a *App) WriteFlags(c *cobra.Command) {
+	c.Flags().BoolVarP(&a.Yes, "yes", "y", false, "do it without asking")
+	c.Flags().BoolVar(&a.DryRun, "dry-run", false, "show the planned changes and stop")
 }
 
-// moveFlags adds the flags of verbs that move the thread.
-func (a *app) moveFlags(c *cobra.Command, ask *timeline.MoveRequest) {
-	a.writeFlags(c)
+// MoveFlags adds the flags of verbs that move the thread.
+func (a *App) MoveFlags(c *cobra.Command, ask *timeline.MoveRequest) {
+	a.WriteFlags(c)
 	c.Flags().BoolVar(&a.verbose, "verbose", false, "list every path")
 	c.Flags().BoolVar(&ask.WhileRunning, "while-running", false, "also while a turn is open, or a program has an attached database open")
 }
 
-// forceFlag adds the flag of moves that can have conflicts.
-func forceFlag(c *cobra.Command, ask *timeline.MoveRequest) {
+// ForceFlag adds the flag of moves that can have conflicts.
+func ForceFlag(c *cobra.Command, ask *timeline.MoveRequest) {
 	c.Flags().BoolVar(&ask.Force, "force", false, "overwrite the conflicts that the move lists; the present content is saved first")
 }
 
-func (a *app) place() (local.Place, error) {
-	if _, ok := urlScheme(a.store); ok {
-		return local.Place{}, segno.Errorf(segno.KindInvalid, "open store", redactURL(a.store), "this command needs a store in a directory").
+func (a *App) OpenPlace() (local.Place, error) {
+	if _, ok := URLScheme(a.StorePath); ok {
+		return local.Place{}, segno.Errorf(segno.KindInvalid, "open store", RedactURL(a.StorePath), "this command needs a store in a directory").
 			WithHint("use --store PATH, or 'segno web' to look into any store")
 	}
-	place, err := local.FindPlace(a.Getenv, a.store)
+	place, err := local.FindPlace(a.Getenv, a.StorePath)
 	if err != nil {
 		return place, err
 	}
@@ -186,33 +189,33 @@ func (a *app) place() (local.Place, error) {
 	return place, place.CheckOwner()
 }
 
-// placeAndDir returns the place of the store and the directory the command works in.
-func (a *app) placeAndDir() (local.Place, string, error) {
-	place, err := a.place()
+// PlaceAndDir returns the place of the store and the directory the command works in.
+func (a *App) PlaceAndDir() (local.Place, string, error) {
+	place, err := a.OpenPlace()
 	if err != nil {
 		return place, "", err
 	}
-	dir, err := a.workDir()
+	dir, err := a.WorkDir()
 	return place, dir, err
 }
 
-// workDir returns the directory the command works in.
-func (a *app) workDir() (string, error) {
+// WorkDir returns the directory the command works in.
+func (a *App) WorkDir() (string, error) {
 	wd, err := a.Getwd()
 	if err != nil {
 		return "", segno.NewError(segno.KindIO, "find directory", "", err)
 	}
-	if a.dir == "" {
+	if a.Directory == "" {
 		return wd, nil
 	}
-	dir := absolute(wd, a.dir)
-	if printed, ok := unquotePath(a.dir); ok {
+	dir := Absolute(wd, a.Directory)
+	if printed, ok := UnquotePath(a.Directory); ok {
 		if _, err := os.Lstat(dir); err != nil {
-			dir = absolute(wd, printed)
+			dir = Absolute(wd, printed)
 		}
 	}
 	if fi, err := os.Stat(dir); err != nil || !fi.IsDir() {
-		return "", segno.NewError(segno.KindNotFound, "find directory", a.dir, nil).WithHint("give -C a directory that exists")
+		return "", segno.NewError(segno.KindNotFound, "find directory", a.Directory, nil).WithHint("give -C a directory that exists")
 	}
 	return dir, nil
 }

@@ -8,25 +8,25 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// completer returns the words that the shell offers for an argument, each with a description
+// Completer returns the words that the shell offers for an argument, each with a description
 // after a tab.
-type completer = func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective)
+type Completer = func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective)
 
-// completeFlag sets the completer of a flag that c has.
-func completeFlag(c *cobra.Command, flag string, words completer) {
+// CompleteFlag sets the completer of a flag that c has.
+func CompleteFlag(c *cobra.Command, flag string, words Completer) {
 	if err := c.RegisterFlagCompletionFunc(flag, words); err != nil {
 		panic("segno: internal error: " + err.Error())
 	}
 }
 
-// completeInWorkspace returns a completer that offers words of the directory's workspace for the
+// CompleteInWorkspace returns a completer that offers words of the directory's workspace for the
 // first most arguments. After an error it offers nothing: a shell has no place for an error.
-func (a *app) completeInWorkspace(most int, words func(c *cobra.Command, d *openWorkspace) []string) completer {
+func (a *App) CompleteInWorkspace(most int, words func(c *cobra.Command, d *Workspace) []string) Completer {
 	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) >= most {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		d, err := a.open(c.Context())
+		d, err := a.Open(c.Context())
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -35,26 +35,26 @@ func (a *app) completeInWorkspace(most int, words func(c *cobra.Command, d *open
 	}
 }
 
-// completeCheckpoints returns a completer that offers the names of the thread's checkpoints for the
+// CompleteCheckpoints returns a completer that offers the names of the thread's checkpoints for the
 // first most arguments.
-func (a *app) completeCheckpoints(most int) completer {
-	return a.completeInWorkspace(most, func(c *cobra.Command, d *openWorkspace) []string {
+func (a *App) CompleteCheckpoints(most int) Completer {
+	return a.CompleteInWorkspace(most, func(c *cobra.Command, d *Workspace) []string {
 		return a.checkpointNames(c, d, false)
 	})
 }
 
-// completeTurns returns a completer that offers the names of the thread's turns for the first
+// CompleteTurns returns a completer that offers the names of the thread's turns for the first
 // argument.
-func (a *app) completeTurns() completer {
-	return a.completeInWorkspace(1, func(c *cobra.Command, d *openWorkspace) []string {
+func (a *App) CompleteTurns() Completer {
+	return a.CompleteInWorkspace(1, func(c *cobra.Command, d *Workspace) []string {
 		return a.checkpointNames(c, d, true)
 	})
 }
 
-// completeCheckpointThenFiles returns a completer that offers the names of checkpoints for the first
+// CompleteCheckpointThenFiles returns a completer that offers the names of checkpoints for the first
 // argument and files for the others.
-func (a *app) completeCheckpointThenFiles() completer {
-	first := a.completeCheckpoints(1)
+func (a *App) CompleteCheckpointThenFiles() Completer {
+	first := a.CompleteCheckpoints(1)
 	return func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveDefault
@@ -63,18 +63,18 @@ func (a *app) completeCheckpointThenFiles() completer {
 	}
 }
 
-// completeCheckpointsAndThreads returns a completer that offers the names of the thread's
+// CompleteCheckpointsAndThreads returns a completer that offers the names of the thread's
 // checkpoints and the threads of the workspace for the first argument.
-func (a *app) completeCheckpointsAndThreads() completer {
-	return a.completeInWorkspace(1, func(c *cobra.Command, d *openWorkspace) []string {
-		return append(a.checkpointNames(c, d, false), threadNames(c, d.store, segno.ThreadQuery{Workspace: d.rec.ID})...)
+func (a *App) CompleteCheckpointsAndThreads() Completer {
+	return a.CompleteInWorkspace(1, func(c *cobra.Command, d *Workspace) []string {
+		return append(a.checkpointNames(c, d, false), threadNames(c, d.Store, segno.ThreadQuery{Workspace: d.Rec.ID})...)
 	})
 }
 
 // checkpointNames returns the names of the thread's checkpoints, or only the turns. If there is an
 // error, it returns no names.
-func (a *app) checkpointNames(c *cobra.Command, d *openWorkspace, onlyTurns bool) []string {
-	h, err := a.history(c.Context(), d)
+func (a *App) checkpointNames(c *cobra.Command, d *Workspace, onlyTurns bool) []string {
+	h, err := a.History(c.Context(), d)
 	if err != nil {
 		return nil
 	}
@@ -92,19 +92,19 @@ func namesOf(h *history.History, onlyTurns bool) (names []string) {
 		if onlyTurns && cp.Kind != segno.CheckpointTurn {
 			continue
 		}
-		names = append(names, label(cp)+"\t"+inline(timeline.Title(cp.Prompt)))
+		names = append(names, Label(cp)+"\t"+Inline(timeline.Title(cp.Prompt)))
 		for _, pin := range h.Pins[cp.ID] {
-			if !onlyTurns && inline(pin) == pin {
-				names = append(names, pin+"\t"+label(cp))
+			if !onlyTurns && Inline(pin) == pin {
+				names = append(names, pin+"\t"+Label(cp))
 			}
 		}
 	}
 	return names
 }
 
-// completeThreads offers the ids of the store's threads.
-func (a *app) completeThreads(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	store, err := a.openStore(c.Context())
+// CompleteThreads offers the ids of the store's threads.
+func (a *App) CompleteThreads(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	store, err := a.OpenStore(c.Context())
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -117,18 +117,28 @@ func threadNames(c *cobra.Command, store segno.Store, q segno.ThreadQuery) (name
 		if err != nil {
 			break
 		}
-		names = append(names, short(t.ID)+"\t"+inline(t.Title))
+		names = append(names, Short(t.ID)+"\t"+Inline(t.Title))
 	}
 	return names
 }
 
-// operationNames returns the ids of the directory's operations.
-func operationNames(c *cobra.Command, d *openWorkspace) (names []string) {
-	for op, err := range d.store.Operations(c.Context(), d.rec.ID) {
+// OperationNames returns the ids of the directory's operations.
+func OperationNames(c *cobra.Command, d *Workspace) (names []string) {
+	for op, err := range d.Store.Operations(c.Context(), d.Rec.ID) {
 		if err != nil {
 			break
 		}
-		names = append(names, short(op.ID)+"\t"+string(op.Verb)+" "+clean(op.Args))
+		names = append(names, Short(op.ID)+"\t"+string(op.Verb)+" "+Clean(op.Args))
 	}
 	return names
+}
+
+// CompleteArchives offers the .ckpt files of the directory for the first most arguments.
+func CompleteArchives(most int) Completer {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) >= most {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return []string{"ckpt"}, cobra.ShellCompDirectiveFilterFileExt
+	}
 }

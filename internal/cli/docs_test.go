@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"bytes"
@@ -10,6 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
+
+	"github.com/dalsegno/segno/internal/cli"
+	"github.com/dalsegno/segno/internal/testing/wings"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/cli.md and golden files")
@@ -42,10 +45,10 @@ func reference(t *testing.T) []byte {
 	var b bytes.Buffer
 	b.Write(intro)
 	b.WriteString("\n## Exit codes\n\nThe table is append-only; a code a script does not know means failure.\n\n| code | means |\n| --- | --- |\n")
-	for _, e := range exitTable {
-		fmt.Fprintf(&b, "| %d | %s |\n", e.code, e.text)
+	for _, e := range cli.ExitTable() {
+		fmt.Fprintf(&b, "| %d | %s |\n", e.Code, e.Text)
 	}
-	root := (&app{}).root()
+	root := cli.New(cli.Env{}, wings.All()).Root()
 	root.InitDefaultHelpFlag()
 	b.WriteString("\n## Everywhere\n\n```\n" + root.PersistentFlags().FlagUsages() + "```\n")
 	for _, g := range append(root.Groups(), &cobra.Group{Title: "Others:"}) {

@@ -11,7 +11,7 @@ import (
 
 // The exit codes that code outside this file uses.
 const (
-	exitOK        = 0
+	ExitOK        = 0
 	exitConflict  = 4
 	exitWaits     = 10
 	exitUnsafe    = 12
@@ -26,7 +26,7 @@ var exitTable = [...]struct {
 	kinds []segno.Kind
 	text  string
 }{
-	{exitOK, nil, "done"},
+	{ExitOK, nil, "done"},
 	{1, []segno.Kind{segno.KindInternal}, "an internal error, or an error that has no other code"},
 	{2, []segno.Kind{segno.KindInvalid}, "the command line is not valid"},
 	{3, []segno.Kind{segno.KindNotFound}, "the named object does not exist"},
@@ -45,20 +45,20 @@ var exitTable = [...]struct {
 	{exitSecret, nil, "nothing was written: the scan found a secret"},
 }
 
-// errSilent ends the command with [exitConflict] and without a message, because the printed result already lists the
+// ErrSilent ends the command with [exitConflict] and without a message, because the printed result already lists the
 // conflicts.
 var (
-	errSilent  = segno.NewError(segno.KindPartial, "", "", errPrinted)
+	ErrSilent  = segno.NewError(segno.KindPartial, "", "", errPrinted)
 	errPrinted = errors.New("the result lists the conflicts")
 )
 
 func exitCode(err error) int {
 	switch {
 	case err == nil:
-		return exitOK
+		return ExitOK
 	case errors.Is(err, context.Canceled):
 		return exitCancelled
-	case errors.As(err, new(*approvalError)):
+	case errors.As(err, new(*ApprovalError)):
 		return exitWaits
 	case errors.As(err, new(*archive.UnsafeError)):
 		return exitUnsafe
@@ -72,3 +72,8 @@ func exitCode(err error) int {
 	}
 	return 1
 }
+
+// ApprovalError ends the command with [exitWaits].
+type ApprovalError struct{ IDs []string }
+
+func (*ApprovalError) Error() string { return "the session waits for approval" }

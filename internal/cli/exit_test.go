@@ -18,7 +18,7 @@ func TestExitCodeOfALostRaceIsItsOwn(t *testing.T) {
 	if got := exitCode(fmt.Errorf("commit undo: %w", late)); got != 11 {
 		t.Errorf("another writer was first: exit code %d, want 11", got)
 	}
-	if got := exitCode(errSilent); got != 4 {
+	if got := exitCode(ErrSilent); got != 4 {
 		t.Errorf("done, with conflicts: exit code %d, want 4", got)
 	}
 	for _, e := range exitTable {
@@ -38,7 +38,7 @@ func TestAMissingContentIsDamage(t *testing.T) {
 	}
 	defer store.Close()
 	lost := segno.Entity{Type: segno.EntityFile, Mode: 0o644, Hash: segno.HashOf([]byte("lost")), Size: 4}
-	_, err = patch.Of(t.Context(), (&openWorkspace{store: store}).content, segno.Change{Path: "a", From: lost}, false)
+	_, err = patch.Of(t.Context(), (&Workspace{Store: store}).Content, segno.Change{Path: "a", From: lost}, false)
 	if segno.KindOf(err) != segno.KindCorrupt || exitCode(err) != 6 || segno.HintOf(err) == "" {
 		t.Errorf("the patch of a lost file returns %v with code %d and hint %q", err, exitCode(err), segno.HintOf(err))
 	}

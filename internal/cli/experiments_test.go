@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"bufio"
@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno/generation"
+	"github.com/dalsegno/segno/internal/cli"
 	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/internal/worlds/trend"
 )
@@ -98,7 +99,7 @@ func TestReadmeExperiment(t *testing.T) {
 	if _, err := io.Copy(io.Discard, stdout); err != nil {
 		t.Fatal(err)
 	}
-	if _ = first.Wait(); first.ProcessState.ExitCode() != exitCancelled { // Wait returns the exit code as an error
+	if _ = first.Wait(); first.ProcessState.ExitCode() != cli.ExitCancelled { // Wait returns the exit code as an error
 		t.Errorf("the first shell ended with %s", first.ProcessState)
 	}
 	if err := <-woken; err != nil || !strings.Contains(string(second), "all generations are complete") {
@@ -246,7 +247,7 @@ func (x *experiment) interrupt() {
 			}
 		}
 	}
-	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitCancelled {
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != cli.ExitCancelled {
 		x.t.Fatalf("%v\n%s", err, log.String())
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"bytes"
@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/dalsegno/segno/internal/cli"
+	"github.com/dalsegno/segno/internal/testing/wings"
 )
 
 // TestAFullDisk fills the disk of the store. Commands that only read work, even without the files that SQLite makes
@@ -32,8 +35,8 @@ func TestAFullDisk(t *testing.T) {
 	run := func(args ...string) (out string, code int) {
 		var b bytes.Buffer
 		env := map[string]string{"HOME": dir, "PATH": "/nonexistent"}
-		code = Main(t.Context(), Env{Stdin: strings.NewReader(""), Stdout: &b, Stderr: &b, Getenv: func(k string) string { return env[k] },
-			Environ: func() []string { return nil }, Getwd: func() (string, error) { return project, nil }, Executable: os.Executable},
+		code = cli.Main(t.Context(), cli.Env{Stdin: strings.NewReader(""), Stdout: &b, Stderr: &b, Getenv: func(k string) string { return env[k] },
+			Environ: func() []string { return nil }, Getwd: func() (string, error) { return project, nil }, Executable: os.Executable}, wings.All(),
 			append([]string{"--store", filepath.Join(disk, "store")}, args...))
 		return b.String(), code
 	}

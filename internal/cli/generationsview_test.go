@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"os"
@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/dalsegno/segno/internal/cli"
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 )
 
@@ -60,7 +61,7 @@ func TestViewOfGenerations(t *testing.T) {
 	c.press("q")
 	c.sees("village │ stopping", "making a checkpoint")
 	release(1)
-	if code, err := c.Wait(c.ctx); err != nil || code != exitCancelled {
+	if code, err := c.Wait(c.ctx); err != nil || code != cli.ExitCancelled {
 		t.Errorf("it ended with %d, %v", code, err)
 	}
 	c.sees("generation 1: stopped")

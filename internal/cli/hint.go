@@ -7,10 +7,10 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// hintOnce prints a hint on a terminal, once in the user's own store. The file hints/NAME of the store records that it
-// was shown. If that file cannot be written, hintOnce prints nothing, because the hint would appear every time.
-func (a *app) hintOnce(store *local.Store, name, text string) {
-	if a.json || a.store != "" || !terminal(a.Stdout) || !terminal(a.Stderr) || store.ReadOnly() {
+// HintOnce prints a hint on a terminal, once in the user's own store. The file hints/NAME of the store records that it
+// was shown. If that file cannot be written, HintOnce prints nothing, because the hint would appear every time.
+func (a *App) HintOnce(store *local.Store, name, text string) {
+	if a.JSON || a.StorePath != "" || !Terminal(a.Stdout) || !Terminal(a.Stderr) || store.ReadOnly() {
 		return
 	}
 	place := store.Place()
@@ -20,6 +20,6 @@ func (a *app) hintOnce(store *local.Store, name, text string) {
 	}
 	dir := filepath.Join(place.Store, "hints")
 	if vfs.MkdirAll(fsys, dir) == nil && vfs.WriteSynced(fsys, filepath.Join(dir, name), nil, 0o600) == nil {
-		a.notef("%s", text)
+		a.Notef("%s", text)
 	}
 }

@@ -8,18 +8,18 @@ import (
 	"github.com/dalsegno/segno/internal/printable"
 )
 
-// history reads the history of the thread that the command works on.
-func (a *app) history(ctx context.Context, d *openWorkspace) (*history.History, error) {
-	thread, err := a.threadID(ctx, d)
+// History reads the history of the thread that the command works on.
+func (a *App) History(ctx context.Context, d *Workspace) (*history.History, error) {
+	thread, err := a.ThreadID(ctx, d)
 	if err != nil {
 		return nil, err
 	}
-	return history.Read(ctx, d.store, thread)
+	return history.Read(ctx, d.Store, thread)
 }
 
-// checkpointNamed returns the checkpoint that a verb's argument names, and the thread's history.
-func (a *app) checkpointNamed(ctx context.Context, d *openWorkspace, name string) (*history.History, *segno.Checkpoint, error) {
-	h, err := a.history(ctx, d)
+// CheckpointNamed returns the checkpoint that a verb's argument names, and the thread's history.
+func (a *App) CheckpointNamed(ctx context.Context, d *Workspace, name string) (*history.History, *segno.Checkpoint, error) {
+	h, err := a.History(ctx, d)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -27,9 +27,9 @@ func (a *app) checkpointNamed(ctx context.Context, d *openWorkspace, name string
 	return h, c, err
 }
 
-// label returns the name of a checkpoint in text: "t4" for a turn, else its short id.
-func label(c *segno.Checkpoint) string { return printable.Label(c) }
+// Label returns the name of a checkpoint in text: "t4" for a turn, else its short id.
+func Label(c *segno.Checkpoint) string { return printable.Label(c) }
 
-// short shortens an id that segno made to its first letters. It returns a name that the user chose
+// Short shortens an id that segno made to its first letters. It returns a name that the user chose
 // unchanged.
-func short[ID ~string](id ID) string { return printable.Short(id) }
+func Short[ID ~string](id ID) string { return printable.Short(id) }

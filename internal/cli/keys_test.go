@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"crypto/ed25519"

@@ -12,57 +12,57 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// move previews a move, asks, and makes it.
-func (a *app) move(ctx context.Context, d *openWorkspace, ask timeline.MoveRequest) error {
-	if a.thread != "" {
-		t, err := a.threadNamed(ctx, d.store, a.thread)
+// Move previews a move, asks, and makes it.
+func (a *App) Move(ctx context.Context, d *Workspace, ask timeline.MoveRequest) error {
+	if a.ThreadName != "" {
+		t, err := a.ThreadNamed(ctx, d.Store, a.ThreadName)
 		if err != nil {
 			return err
 		}
 		ask.Thread = t.ID
 	}
 	var plan *timeline.Plan // the plan that the user confirmed; nil with -y
-	if a.dryRun || !a.yes {
+	if a.DryRun || !a.Yes {
 		var err error
-		if plan, err = d.timeline.Preview(ctx, ask); err != nil {
+		if plan, err = d.Timeline.Preview(ctx, ask); err != nil {
 			return err
 		}
-		res, err := moves.NewResult(ctx, d.timeline, plan, nil)
+		res, err := moves.NewResult(ctx, d.Timeline, plan, nil)
 		if err != nil {
 			return err
 		}
-		if res.DryRun = a.dryRun; a.dryRun {
-			return a.print(res, func(p *printer) { a.writePlan(p, d, plan, res) })
+		if res.DryRun = a.DryRun; a.DryRun {
+			return a.Print(res, func(p *Printer) { a.WritePlan(p, d, plan, res) })
 		}
-		a.bar.erase()
-		p := a.printer(a.Stderr)
-		if a.writePlan(p, d, plan, res); p.err != nil {
-			return p.err
+		a.Bar.Erase()
+		p := a.Printer(a.Stderr)
+		if a.WritePlan(p, d, plan, res); p.Err != nil {
+			return p.Err
 		}
-		if err := a.confirm(string(ask.Verb)); err != nil {
+		if err := a.Confirm(string(ask.Verb)); err != nil {
 			return err
 		}
 	}
-	moved, err := d.timeline.Move(ctx, ask, plan)
+	moved, err := d.Timeline.Move(ctx, ask, plan)
 	if err != nil {
 		return err
 	}
-	res, err := moves.NewResult(ctx, d.timeline, moved.Plan, moved)
+	res, err := moves.NewResult(ctx, d.Timeline, moved.Plan, moved)
 	if err != nil {
 		return err
 	}
-	if err := a.print(res, func(p *printer) { a.writeMoved(p, moved, res) }); err != nil {
+	if err := a.Print(res, func(p *Printer) { a.writeMoved(p, moved, res) }); err != nil {
 		return err
 	}
 	if !moved.Plan.Complete() { // the result lists the conflicts; only the exit code is missing
-		return errSilent
+		return ErrSilent
 	}
 	return nil
 }
 
-// confirm asks on the terminal. It refuses if there is no terminal.
-func (a *app) confirm(verb string) error {
-	if !terminal(a.Stdin) {
+// Confirm asks on the terminal. It refuses if there is no terminal.
+func (a *App) Confirm(verb string) error {
+	if !Terminal(a.Stdin) {
 		hint := "use -y to do it, --dry-run to see it"
 		if verb == "delete" || verb == "erase" {
 			hint = "use -y to do it"
@@ -80,39 +80,39 @@ func (a *app) confirm(verb string) error {
 	return nil
 }
 
-// moveText returns an empty description of a move that fits the terminal of p.
-func (a *app) moveText(p *printer) *moves.Text {
+// MoveText returns an empty description of a move that fits the terminal of p.
+func (a *App) MoveText(p *Printer) *moves.Text {
 	return &moves.Text{Paint: p.role, Verbose: a.verbose}
 }
 
-// writePlan shows the changes that a move would make.
-func (a *app) writePlan(p *printer, d *openWorkspace, plan *timeline.Plan, res moves.Result) {
-	text := a.moveText(p)
-	text.Plan(d.rec.Path, plan, res)
-	p.lines(text.Lines())
+// WritePlan shows the changes that a move would make.
+func (a *App) WritePlan(p *Printer, d *Workspace, plan *timeline.Plan, res moves.Result) {
+	text := a.MoveText(p)
+	text.Plan(d.Rec.Path, plan, res)
+	p.Lines(text.Lines())
 }
 
 // writeMoved shows the result of a move and the command that continues the conversation.
-func (a *app) writeMoved(p *printer, m *timeline.MoveResult, res moves.Result) {
+func (a *App) writeMoved(p *Printer, m *timeline.MoveResult, res moves.Result) {
 	plan := m.Plan
-	text := a.moveText(p)
+	text := a.MoveText(p)
 	text.Moved(m, res)
-	p.lines(text.Lines())
-	n, them := plural(len(plan.Conflicts), "conflict"), ""
+	p.Lines(text.Lines())
+	n, them := Plural(len(plan.Conflicts), "conflict"), ""
 	if len(plan.Forced) < len(plan.Conflicts) {
 		them = fmt.Sprintf(" %d of them", len(plan.Forced))
 	}
 	if len(plan.Forced) > 0 && moves.Paths(plan) != "" {
-		a.notef("%s not overwritten: the same command with --force before -- overwrites%s", n, them)
+		a.Notef("%s not overwritten: the same command with --force before -- overwrites%s", n, them)
 	} else if len(plan.Forced) > 0 {
-		a.notef("%s not overwritten: 'segno diff --conflicts' shows the differences, 'segno %s --force' overwrites%s", n, plan.Verb, them)
+		a.Notef("%s not overwritten: 'segno diff --conflicts' shows the differences, 'segno %s --force' overwrites%s", n, plan.Verb, them)
 	}
 	switch {
 	case m.Link != nil && m.Live != 0:
-		p.linef("the conversation continues in a new session; end the running one (pid %d), then run:\n  %s", m.Live, a.runIn(m.Link.Dir, m.Run))
+		p.Linef("the conversation continues in a new session; end the running one (pid %d), then run:\n  %s", m.Live, a.RunIn(m.Link.Dir, m.Run))
 	case m.Link != nil:
-		p.linef("to go on with the conversation:\n  %s", a.runIn(m.Link.Dir, m.Run))
+		p.Linef("to go on with the conversation:\n  %s", a.RunIn(m.Link.Dir, m.Run))
 	case m.Chat != "":
-		p.linef("conversation: %s", inline(m.Chat))
+		p.Linef("conversation: %s", Inline(m.Chat))
 	}
 }

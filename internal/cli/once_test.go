@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/creack/pty"
 
+	"github.com/dalsegno/segno/internal/cli"
 	"github.com/dalsegno/segno/internal/printable"
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 )
@@ -61,7 +62,7 @@ func TestWhatIsPrintedIsSafeAndWhole(t *testing.T) {
 	if pipe, _ := printed(t, rig, "--json", "-p", "say a\u009b\u202e"); !strings.Contains(pipe, `"text":"a\u009b\u202e"`) {
 		t.Errorf("the text is not in the events: %s", pipe)
 	}
-	if got := cleanLines("one\r\ntwo\rthree"); got != "one\ntwo\\x0dthree" {
+	if got := cli.CleanLines("one\r\ntwo\rthree"); got != "one\ntwo\\x0dthree" {
 		t.Errorf("lines of another system are shown as %q", got)
 	}
 }
@@ -74,7 +75,7 @@ func TestWordsForAShell(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, word := range []string{"plain", "two words", "it's", "evil\x1b[31mred\nnl", "a\\b\x07'c", "\xff\u202eü1", "\uFFFD", "日本"} {
-		quoted := shellQuote(word)
+		quoted := cli.ShellQuote(word)
 		if strings.ContainsFunc(quoted, printable.IsUnsafe) {
 			t.Errorf("%q is printed as %q", word, quoted)
 		}

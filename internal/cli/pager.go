@@ -21,7 +21,7 @@ const defaultPager = "less"
 // pager is standard output for a result that may be longer than the terminal. It buffers the first
 // lines. A short result is written to the terminal, and a long result to the user's pager.
 type pager struct {
-	app     *app
+	app     *App
 	out     *os.File
 	command string
 	rows    int // rows of the terminal
@@ -34,9 +34,9 @@ type pager struct {
 
 // newPager returns nil if standard output is not a terminal, if the terminal is dumb, or if the user
 // does not want a pager.
-func (a *app) newPager() *pager {
+func (a *App) newPager() *pager {
 	out, ok := a.Stdout.(*os.File)
-	if !ok || !a.pages || a.noPager || !terminal(out) || a.Getenv("TERM") == "dumb" {
+	if !ok || !a.pages || a.noPager || !Terminal(out) || a.Getenv("TERM") == "dumb" {
 		return nil
 	}
 	command := cmp.Or(a.Getenv("SEGNO_PAGER"), a.Getenv("PAGER"), defaultPager)

@@ -17,38 +17,38 @@ import (
 	"github.com/dalsegno/segno/internal/printable"
 )
 
-// paint colours text for a terminal, and leaves it alone for anything else.
-type paint struct{ on, ascii bool }
+// Paint colours text for a terminal, and leaves it alone for anything else.
+type Paint struct{ On, Ascii bool }
 
-// paint follows NO_COLOR (no-color.org) and TERM=dumb.
-func (a *app) paint(w io.Writer) paint {
+// Paint follows NO_COLOR (no-color.org) and TERM=dumb.
+func (a *App) Paint(w io.Writer) Paint {
 	dumb := a.Getenv("TERM") == "dumb"
 	forced := a.Getenv("CLICOLOR_FORCE") != "" && a.Getenv("CLICOLOR_FORCE") != "0"
-	return paint{on: a.Getenv("NO_COLOR") == "" && !dumb && (terminal(w) || forced), ascii: dumb}
+	return Paint{On: a.Getenv("NO_COLOR") == "" && !dumb && (Terminal(w) || forced), Ascii: dumb}
 }
 
-func (p paint) code(code, s string) string {
-	if !p.on || s == "" {
+func (p Paint) code(code, s string) string {
+	if !p.On || s == "" {
 		return s
 	}
 	return "\x1b[" + code + "m" + s + "\x1b[0m"
 }
 
-func (p paint) bold(s string) string  { return p.code("1", s) }
-func (p paint) dim(s string) string   { return p.code("2", s) }
-func (p paint) warn(s string) string  { return p.code("33", s) }
-func (p paint) files(s string) string { return p.code("36", s) }
-func (p paint) added(s string) string { return p.code("32", s) }
-func (p paint) gone(s string) string  { return p.code("31", s) }
+func (p Paint) Bold(s string) string  { return p.code("1", s) }
+func (p Paint) Dim(s string) string   { return p.code("2", s) }
+func (p Paint) Warn(s string) string  { return p.code("33", s) }
+func (p Paint) Files(s string) string { return p.code("36", s) }
+func (p Paint) Added(s string) string { return p.code("32", s) }
+func (p Paint) Gone(s string) string  { return p.code("31", s) }
 
 // role colours a part of the description of a move.
-func (p paint) role(r moves.Role, s string) string {
-	return [...]func(string) string{moves.Bold: p.bold, moves.Dim: p.dim, moves.Warn: p.warn, moves.Files: p.files,
-		moves.Added: p.added, moves.Gone: p.gone}[r](s)
+func (p Paint) role(r moves.Role, s string) string {
+	return [...]func(string) string{moves.Bold: p.Bold, moves.Dim: p.Dim, moves.Warn: p.Warn, moves.Files: p.Files,
+		moves.Added: p.Added, moves.Gone: p.Gone}[r](s)
 }
 
-// glyph is the sign of a checkpoint in the graph.
-func (p paint) glyph(h *history.History, c *segno.Checkpoint) string {
+// Glyph is the sign of a checkpoint in the graph.
+func (p Paint) Glyph(h *history.History, c *segno.Checkpoint) string {
 	sign, plain := "○", "o"
 	switch {
 	case c.ID == h.Head.Head:
@@ -60,18 +60,18 @@ func (p paint) glyph(h *history.History, c *segno.Checkpoint) string {
 	case c.Kind == segno.CheckpointExternal || c.Kind == segno.CheckpointRestore:
 		sign, plain = "·", "."
 	}
-	if p.ascii {
+	if p.Ascii {
 		return plain
 	}
 	if sign == "@" {
-		return p.bold(sign)
+		return p.Bold(sign)
 	}
 	return sign
 }
 
-// width is the number of columns of the terminal; 0 is no limit.
-func (p *printer) width() int {
-	if f, ok := fileOf(p.w); ok {
+// Width is the number of columns of the terminal; 0 is no limit.
+func (p *Printer) Width() int {
+	if f, ok := FileOf(p.w); ok {
 		if n, _, err := term.GetSize(int(f.Fd())); err == nil {
 			return n
 		}
@@ -79,55 +79,55 @@ func (p *printer) width() int {
 	return 0
 }
 
-// drawn replaces characters that some terminals lack.
-func (p paint) drawn(s string) string {
-	if !p.ascii {
+// Drawn replaces characters that some terminals lack.
+func (p Paint) Drawn(s string) string {
+	if !p.Ascii {
 		return s
 	}
 	return strings.NewReplacer("│", "|", "├", "|", "─", "-", "┼", "+", "╯", "'",
 		"┤", "+", "└", "+", "●", "*", "○", "o", "×", "x", "…", "...", "→", "->", "✓", "ok", "✗", "x", "⏎", " ").Replace(s)
 }
 
-// visible returns the number of columns that s takes on a terminal.
-func visible(s string) int { return ansi.StringWidth(s) }
+// Visible returns the number of columns that s takes on a terminal.
+func Visible(s string) int { return ansi.StringWidth(s) }
 
-// fit shortens s to width columns. It does not shorten s if width is not positive.
-func fit(s string, width int) string {
+// Fit shortens s to width columns. It does not shorten s if width is not positive.
+func Fit(s string, width int) string {
 	if width <= 0 {
 		return s
 	}
 	return ansi.Truncate(s, width, "…")
 }
 
-func pad(s string, n int) string {
-	return s + strings.Repeat(" ", max(0, n-visible(s)))
+func Pad(s string, n int) string {
+	return s + strings.Repeat(" ", max(0, n-Visible(s)))
 }
 
-// clean makes text safe to print: it escapes the characters that could control the terminal.
-func clean(s string) string { return printable.Clean(s) }
+// Clean makes text safe to print: it escapes the characters that could control the terminal.
+func Clean(s string) string { return printable.Clean(s) }
 
-// inline is clean for text that must stay on one line.
-func inline(s string) string { return printable.Inline(s) }
+// Inline is clean for text that must stay on one line.
+func Inline(s string) string { return printable.Inline(s) }
 
-// cleanLines is clean for text of several lines, which may be in any script.
-func cleanLines(s string) string { return printable.Lines(s) }
+// CleanLines is clean for text of several lines, which may be in any script.
+func CleanLines(s string) string { return printable.Lines(s) }
 
-// quote puts text that a person wrote between quotation marks.
-func quote(s string) string {
+// Quote puts text that a person wrote between quotation marks.
+func Quote(s string) string {
 	return strings.NewReplacer(`\\`, `\\`, `\u200c`, "\u200c", `\u200d`, "\u200d").Replace(strconv.Quote(s))
 }
 
-// commandLine formats a command so that a user can paste it into a shell.
-func commandLine(run []string) string {
+// CommandLine formats a command so that a user can paste it into a shell.
+func CommandLine(run []string) string {
 	words := make([]string, len(run))
 	for i, w := range run {
-		words[i] = shellQuote(w)
+		words[i] = ShellQuote(w)
 	}
 	return strings.Join(words, " ")
 }
 
-// shellQuote quotes one word for a shell. The result is safe to print.
-func shellQuote(s string) string {
+// ShellQuote quotes one word for a shell. The result is safe to print.
+func ShellQuote(s string) string {
 	switch {
 	case strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || printable.IsUnsafe(r) }):
 		var b strings.Builder

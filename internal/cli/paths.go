@@ -4,17 +4,18 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/dalsegno/segno"
 )
 
-// quotePath formats a path for text output.
-func quotePath(path string) string { return segno.QuotePath(path) }
+// QuotePath formats a path for text output.
+func QuotePath(path string) string { return segno.QuotePath(path) }
 
-// unquotePath parses a path that quotePath wrote in quotes. It accepts all escapes of Go.
-func unquotePath(s string) (string, bool) {
+// UnquotePath parses a path that QuotePath wrote in quotes. It accepts all escapes of Go.
+func UnquotePath(s string) (string, bool) {
 	if !strings.HasPrefix(s, `"`) {
 		return "", false
 	}
@@ -23,19 +24,19 @@ func unquotePath(s string) (string, bool) {
 }
 
 // resolvePath returns the path inside the workspace that an argument names. The argument is a plain
-// path, or a path as quotePath prints it, with or without the quotes, which a shell may have
+// path, or a path as QuotePath prints it, with or without the quotes, which a shell may have
 // removed. It is relative to the current directory or, like printed paths, to the root.
 //
 // resolvePath returns the first of these paths that exists on disk or at the checkpoint c: the plain path, then the
 // unquoted ones. It tries each relative to the current directory first, and then relative to the root. If none exists,
 // it returns the plain path relative to the current directory, and the caller reports that. It returns an error only if
 // that path is outside the workspace, or the checkpoint cannot be read.
-func resolvePath(ctx context.Context, d *openWorkspace, c *segno.Checkpoint, arg string) (string, error) {
-	literal, err := relativeToRoot(d, d.dir, arg)
+func resolvePath(ctx context.Context, d *Workspace, c *segno.Checkpoint, arg string) (string, error) {
+	literal, err := relativeToRoot(d, d.Dir, arg)
 	if err == nil && existsOnDisk(d, literal) {
 		return literal, nil
 	}
-	changes, listErr := d.timeline.Workspace.Diff(ctx, segno.Hash{}, c.Tree())
+	changes, listErr := d.Timeline.Workspace.Diff(ctx, segno.Hash{}, c.Tree())
 	if listErr != nil {
 		return "", listErr
 	}
@@ -45,12 +46,12 @@ func resolvePath(ctx context.Context, d *openWorkspace, c *segno.Checkpoint, arg
 	}
 	names := []string{arg}
 	for _, s := range []string{arg, `"` + arg + `"`} {
-		if name, ok := unquotePath(s); ok {
+		if name, ok := UnquotePath(s); ok {
 			names = append(names, name)
 		}
 	}
 	for _, name := range names {
-		for _, dir := range []string{d.dir, d.rec.Path} {
+		for _, dir := range []string{d.Dir, d.Rec.Path} {
 			if rel, err := relativeToRoot(d, dir, name); err == nil && (known[rel] || existsOnDisk(d, rel)) {
 				return rel, nil
 			}
@@ -59,8 +60,8 @@ func resolvePath(ctx context.Context, d *openWorkspace, c *segno.Checkpoint, arg
 	return literal, err
 }
 
-// resolvePaths calls resolvePath for several arguments.
-func resolvePaths(ctx context.Context, d *openWorkspace, c *segno.Checkpoint, args []string) ([]string, error) {
+// ResolvePaths calls resolvePath for several arguments.
+func ResolvePaths(ctx context.Context, d *Workspace, c *segno.Checkpoint, args []string) ([]string, error) {
 	var paths []string
 	for _, arg := range args {
 		rel, err := resolvePath(ctx, d, c, arg)
@@ -72,20 +73,61 @@ func resolvePaths(ctx context.Context, d *openWorkspace, c *segno.Checkpoint, ar
 	return paths, nil
 }
 
-func existsOnDisk(d *openWorkspace, rel string) bool {
-	_, err := os.Lstat(filepath.Join(d.rec.Path, filepath.FromSlash(rel)))
+func existsOnDisk(d *Workspace, rel string) bool {
+	_, err := os.Lstat(filepath.Join(d.Rec.Path, filepath.FromSlash(rel)))
 	return err == nil
 }
 
 // relativeToRoot makes a path that is relative to dir relative to the root of the workspace.
-func relativeToRoot(d *openWorkspace, dir, path string) (string, error) {
+func relativeToRoot(d *Workspace, dir, path string) (string, error) {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
 	}
-	rel, err := filepath.Rel(d.rec.Path, absolute(dir, path))
+	rel, err := filepath.Rel(d.Rec.Path, Absolute(dir, path))
 	if err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
-		return "", segno.Errorf(segno.KindInvalid, "find path", path, "%s", "it is outside the workspace "+d.rec.Path).
+		return "", segno.Errorf(segno.KindInvalid, "find path", path, "%s", "it is outside the workspace "+d.Rec.Path).
 			WithHint("name paths inside the workspace, relative to where you are")
 	}
 	return filepath.ToSlash(rel), nil
+}
+
+// IsBelow reports whether dir is root or below root.
+func IsBelow(root, dir string) bool {
+	rel, err := filepath.Rel(root, dir)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// RelativePath returns a path relative to the current directory, if that is shorter.
+func (a *App) RelativePath(path string) string {
+	wd, err := a.Getwd()
+	if err != nil {
+		return path
+	}
+	if rel, err := filepath.Rel(wd, path); err == nil && len(rel) < len(path) {
+		return rel
+	}
+	return path
+}
+
+// RealPath resolves the symlinks of a directory that may not exist.
+func RealPath(dir string) (string, error) {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		return real, nil
+	}
+	parent, err := filepath.EvalSymlinks(filepath.Dir(dir))
+	if err != nil {
+		return "", segno.NewError(segno.KindNotFound, "find directory", filepath.Dir(dir), err).WithHint("make it, or give another one with --out")
+	}
+	return filepath.Join(parent, filepath.Base(dir)), nil
+}
+
+// IsArchiveName reports whether an argument means an archive and not a checkpoint.
+func IsArchiveName(arg string) bool { return strings.HasSuffix(arg, ".ckpt") }
+
+func QuotePaths(paths []string) []string {
+	quoted := slices.Clone(paths)
+	for i, p := range quoted {
+		quoted[i] = QuotePath(p)
+	}
+	return quoted
 }

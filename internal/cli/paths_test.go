@@ -15,13 +15,13 @@ func TestQuotePath(t *testing.T) {
 		"new\nline": `"new\nline"`, "caf\xe9": `"caf\351"`, `q"uote`: `"q\"uote"`, `back\slash`: `"back\\slash"`,
 		" ": `" "`, "end ": `"end "`, "esc\x1b[2J": `"esc\033[2J"`, "evil\u202etxt.exe": `"evil\342\200\256txt.exe"`,
 	} {
-		if got := quotePath(path); got != want {
-			t.Errorf("quotePath(%q) = %s, want %s", path, got, want)
+		if got := QuotePath(path); got != want {
+			t.Errorf("QuotePath(%q) = %s, want %s", path, got, want)
 		}
 	}
 	for _, bad := range []string{"", `"`, "plain", `"a`, `"a"b"`, `"\"`, `"\q"`, `"\12"`, `"\400"`} {
-		if got, ok := unquotePath(bad); ok {
-			t.Errorf("unquotePath(%s) = %q", bad, got)
+		if got, ok := UnquotePath(bad); ok {
+			t.Errorf("UnquotePath(%s) = %q", bad, got)
 		}
 	}
 }
@@ -31,8 +31,8 @@ func TestQuotePath(t *testing.T) {
 func TestQuotedPathsAreReadBack(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		path := string(rapid.SliceOfN(rapid.Byte(), 1, 20).Draw(r, "path"))
-		quoted := quotePath(path)
-		if got, ok := unquotePath(quoted); quoted != path && (!ok || got != path) {
+		quoted := QuotePath(path)
+		if got, ok := UnquotePath(quoted); quoted != path && (!ok || got != path) {
 			r.Fatalf("%q is printed as %s and read as %q", path, quoted, got)
 		}
 		if strings.ContainsFunc(quoted, printable.IsUnsafe) {

@@ -21,68 +21,68 @@ import (
 	"github.com/dalsegno/segno/internal/printable"
 )
 
-// printer writes the text of a result and colours it for a terminal. It keeps the first error
+// Printer writes the text of a result and colours it for a terminal. It keeps the first error
 // and writes nothing after it, so the code that prints a result handles no errors.
-type printer struct {
-	paint
+type Printer struct {
+	Paint
 	w   io.Writer
-	err error
+	Err error
 }
 
-func (a *app) printer(w io.Writer) *printer { return &printer{paint: a.paint(w), w: w} }
+func (a *App) Printer(w io.Writer) *Printer { return &Printer{Paint: a.Paint(w), w: w} }
 
-func (p *printer) linef(format string, args ...any) { p.write(fmt.Sprintf(format, args...) + "\n") }
+func (p *Printer) Linef(format string, args ...any) { p.write(fmt.Sprintf(format, args...) + "\n") }
 
-func (p *printer) write(text string) {
-	if p.err == nil {
-		_, p.err = io.WriteString(p.w, text)
+func (p *Printer) write(text string) {
+	if p.Err == nil {
+		_, p.Err = io.WriteString(p.w, text)
 	}
 }
 
-// lines writes lines without line endings.
-func (p *printer) lines(all []string) {
+// Lines writes lines without line endings.
+func (p *Printer) Lines(all []string) {
 	for _, line := range all {
 		p.write(line + "\n")
 	}
 }
 
-// changes lists changes, one on each line.
-func (p *printer) changes(changes []history.Change) {
+// Changes lists changes, one on each line.
+func (p *Printer) Changes(changes []history.Change) {
 	text := moves.Text{Paint: p.role}
 	text.Changes(changes)
-	p.lines(text.Lines())
+	p.Lines(text.Lines())
 }
 
 // fail records err as the error of the result, unless there already is one.
-func (p *printer) fail(err error) { p.err = cmp.Or(p.err, err) }
+func (p *Printer) fail(err error) { p.Err = cmp.Or(p.Err, err) }
 
-// print writes the result: v as JSON with --json, else the lines that text prints.
-func (a *app) print(v any, text func(p *printer)) error {
-	a.bar.erase()
-	if a.json {
-		enc := encoder(a.Stdout)
+// Print writes the result: v as JSON with --json, else the lines that text prints.
+func (a *App) Print(v any, text func(p *Printer)) error {
+	a.Bar.Erase()
+	if a.JSON {
+		enc := Encoder(a.Stdout)
 		enc.SetIndent("", "  ")
-		return wrapWriteError(enc.Encode(v))
+		return WrapWriteError(enc.Encode(v))
 	}
-	p := a.printer(a.Stdout)
+	p := a.Printer(a.Stdout)
 	text(p)
-	return wrapWriteError(p.err)
+	return WrapWriteError(p.Err)
 }
 
-// printLong is like print, but a result that is longer than the terminal goes through the pager.
-func (a *app) printLong(v any, text func(p *printer)) error {
+// PrintLong is like print, but a result that is longer than the terminal goes through the pager.
+func (a *App) PrintLong(v any, text func(p *Printer)) error {
 	pager := a.newPager()
-	if pager == nil || a.json {
-		return a.print(v, text)
+	if pager == nil || a.JSON {
+		return a.Print(v, text)
 	}
-	a.bar.erase()
-	p := a.printer(pager)
+	a.Bar.Erase()
+	p := a.Printer(pager)
 	text(p)
-	return wrapWriteError(pager.close(p.err))
+	return WrapWriteError(pager.close(p.Err))
 }
 
-// wrapWriteError turns a failed write of the result into an error with the kind of a disk error.
-func wrapWriteError(err error) error {
+// WrapWriteError turns a failed write of the result into an error with the kind of a disk error.
+func WrapWriteError(err error) error {
 	var write *fs.PathError
 	if segno.KindOf(err) == segno.KindInternal && errors.As(err, &write) && write.Op == "write" {
 		return segno.NewError(segno.KindIO, "write result", "", err)
@@ -90,45 +90,45 @@ func wrapWriteError(err error) error {
 	return err
 }
 
-// notef writes a line that is not part of the result to standard error.
-func (a *app) notef(format string, args ...any) {
-	a.bar.erase()
+// Notef writes a line that is not part of the result to standard error.
+func (a *App) Notef(format string, args ...any) {
+	a.Bar.Erase()
 	fmt.Fprintf(a.Stderr, format+"\n", args...)
 }
 
 // report prints an error: one line, and a hint.
-func (a *app) report(err error) {
+func (a *App) report(err error) {
 	if err == nil || errors.Is(err, errPrinted) {
-		a.bar.erase()
+		a.Bar.Erase()
 		return
 	}
-	text := clean(strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", " "))
-	hint := clean(segno.HintOf(err))
-	if !a.json {
-		a.notef("segno: %s", text)
+	text := Clean(strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", " "))
+	hint := Clean(segno.HintOf(err))
+	if !a.JSON {
+		a.Notef("segno: %s", text)
 		if hint != "" {
-			a.notef("hint: %s", hint)
+			a.Notef("hint: %s", hint)
 		}
 		return
 	}
-	a.bar.erase()
+	a.Bar.Erase()
 	fields := map[string]any{"error": text, "kind": segno.KindOf(err), "hint": hint, "code": exitCode(err)}
-	if approval := (*approvalError)(nil); errors.As(err, &approval) {
-		fields["waiting"] = approval.ids
+	if approval := (*ApprovalError)(nil); errors.As(err, &approval) {
+		fields["waiting"] = approval.IDs
 	}
 	if found := (*archive.CheckpointSecretError)(nil); errors.As(err, &found) {
 		fields["findings"] = found.Findings
 	}
-	_ = encoder(a.Stderr).Encode(fields)
+	_ = Encoder(a.Stderr).Encode(fields)
 }
 
-func terminal(f any) bool {
-	file, ok := fileOf(f)
+func Terminal(f any) bool {
+	file, ok := FileOf(f)
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// fileOf returns the file behind a stream or behind a pager.
-func fileOf(f any) (*os.File, bool) {
+// FileOf returns the file behind a stream or behind a pager.
+func FileOf(f any) (*os.File, bool) {
 	if p, ok := f.(*pager); ok {
 		return p.out, true
 	}
@@ -136,9 +136,9 @@ func fileOf(f any) (*os.File, bool) {
 	return file, ok
 }
 
-// encoder writes JSON that is safe on a terminal: it escapes characters that could control the
+// Encoder writes JSON that is safe on a terminal: it escapes characters that could control the
 // terminal. The escaped document has the same value.
-func encoder(w io.Writer) *json.Encoder {
+func Encoder(w io.Writer) *json.Encoder {
 	e := json.NewEncoder(escapingWriter{w})
 	e.SetEscapeHTML(false)
 	return e
@@ -165,4 +165,21 @@ func (h escapingWriter) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// maxArchiveLines limits a list of an archive's files in text. The JSON has all files.
+const maxArchiveLines = 20
+
+// List writes lines below a title, if there are any.
+func (p *Printer) List(title string, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	p.Linef("%s", title)
+	for _, line := range lines[:min(len(lines), maxArchiveLines)] {
+		p.Linef("  %s", line)
+	}
+	if more := len(lines) - maxArchiveLines; more > 0 {
+		p.Linef("%s", p.Dim(fmt.Sprintf("  and %d more; --json lists all", more)))
+	}
 }

@@ -11,7 +11,7 @@ const showAfter = 300 * time.Millisecond
 
 // progressBar shows the progress of a long operation on standard error.
 type progressBar struct {
-	app   *app
+	app   *App
 	on    bool
 	start time.Time
 	verb  string // names a transfer, such as "packing"; "" for a scan
@@ -22,31 +22,31 @@ type progressBar struct {
 	drawn bool
 }
 
-func (a *app) progress() *progressBar {
-	return &progressBar{app: a, on: terminal(a.Stderr) && a.Getenv("TERM") != "dumb", start: time.Now()}
+func (a *App) progress() *progressBar {
+	return &progressBar{app: a, on: Terminal(a.Stderr) && a.Getenv("TERM") != "dumb", start: time.Now()}
 }
 
-// transfer replaces the bar by the bar of an operation whose size is known. It returns the function that updates the
+// Transfer replaces the bar by the bar of an operation whose size is known. It returns the function that updates the
 // new bar.
-func (a *app) transfer(verb string) func(done, total int64) {
-	a.bar.erase()
-	a.bar = a.progress()
-	a.bar.verb = verb
-	return a.bar.update
+func (a *App) Transfer(verb string) func(done, total int64) {
+	a.Bar.Erase()
+	a.Bar = a.progress()
+	a.Bar.verb = verb
+	return a.Bar.update
 }
 
-// count is transfer for an operation on a known number of items. If standard error is not a terminal, the returned
+// Count is transfer for an operation on a known number of items. If standard error is not a terminal, the returned
 // function prints a line for each thousand items.
-func (a *app) count(verb, unit string) func(done, total int64) {
-	update := a.transfer(verb)
-	a.bar.unit = unit
-	if a.bar.on {
+func (a *App) Count(verb, unit string) func(done, total int64) {
+	update := a.Transfer(verb)
+	a.Bar.unit = unit
+	if a.Bar.on {
 		return update
 	}
 	return func(done, total int64) {
 		const every = 1000
 		if done%every == 0 && done > 0 && total > every {
-			a.notef("%s", a.bar.text(done, total, 0))
+			a.Notef("%s", a.Bar.text(done, total, 0))
 		}
 	}
 }
@@ -54,13 +54,13 @@ func (a *app) count(verb, unit string) func(done, total int64) {
 // text describes the progress. A scan has no percentage: it finds files while it reads others.
 func (b *progressBar) text(done, total int64, took time.Duration) string {
 	if b.verb == "" {
-		return "scanning: " + size(done) + " read"
+		return "scanning: " + Size(done) + " read"
 	}
 	if b.unit != "" {
-		return fmt.Sprintf("%s: %d of %s", b.verb, done, plural(int(total), b.unit))
+		return fmt.Sprintf("%s: %d of %s", b.verb, done, Plural(int(total), b.unit))
 	}
 	rate := int64(float64(done) / max(took.Seconds(), 1e-3))
-	return fmt.Sprintf("%s: %s of %s, %d %%, %s/s", b.verb, size(done), size(total), 100*done/max(total, 1), size(rate))
+	return fmt.Sprintf("%s: %s of %s, %d %%, %s/s", b.verb, Size(done), Size(total), 100*done/max(total, 1), Size(rate))
 }
 
 // update shows the number of bytes read so far. Many goroutines may call it.
@@ -75,8 +75,8 @@ func (b *progressBar) update(done, total int64) {
 	fmt.Fprint(b.app.Stderr, "\r\x1b[K"+b.text(done, total, now.Sub(b.start)))
 }
 
-// erase removes the bar, so that the command can write on its line.
-func (b *progressBar) erase() {
+// Erase removes the bar, so that the command can write on its line.
+func (b *progressBar) Erase() {
 	if b == nil {
 		return
 	}
@@ -88,12 +88,12 @@ func (b *progressBar) erase() {
 	}
 }
 
-// stop erases the bar permanently, because from now on another program draws the screen.
-func (b *progressBar) stop() {
+// Stop erases the bar permanently, because from now on another program draws the screen.
+func (b *progressBar) Stop() {
 	if b == nil {
 		return
 	}
-	b.erase()
+	b.Erase()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.on = false

@@ -11,17 +11,17 @@ import (
 // finds files, so a percentage would jump back and forth, and reach 100 % in the middle.
 func TestProgressPretendsNoTotal(t *testing.T) {
 	var out bytes.Buffer
-	a := &app{Env: Env{Stderr: &out}}
+	a := &App{Env: Env{Stderr: &out}}
 	b := &progressBar{app: a, on: true, start: time.Now().Add(-time.Minute)}
 	b.update(5<<20, 5<<20) // the scan has read all files that it has found so far
 	b.last = time.Time{}
 	b.update(6<<20, 60<<20)
-	if got := out.String(); got != "\r\x1b[Kscanning: "+size(5<<20)+" read\r\x1b[Kscanning: "+size(6<<20)+" read" {
+	if got := out.String(); got != "\r\x1b[Kscanning: "+Size(5<<20)+" read\r\x1b[Kscanning: "+Size(6<<20)+" read" {
 		t.Errorf("it drew %q", got)
 	}
-	a.bar = b
-	a.notef("done")
-	a.notef("really")
+	a.Bar = b
+	a.Notef("done")
+	a.Notef("really")
 	if got := out.String(); !strings.HasSuffix(got, "read\r\x1b[Kdone\nreally\n") {
 		t.Errorf("the line was not erased once, before the result: %q", got)
 	}
@@ -30,9 +30,9 @@ func TestProgressPretendsNoTotal(t *testing.T) {
 // TestAStoppedBarLeavesTheScreenAlone checks that no scan draws on the screen of the chat.
 func TestAStoppedBarLeavesTheScreenAlone(t *testing.T) {
 	var out bytes.Buffer
-	b := &progressBar{app: &app{Env: Env{Stderr: &out}}, on: true, start: time.Now().Add(-time.Minute)}
+	b := &progressBar{app: &App{Env: Env{Stderr: &out}}, on: true, start: time.Now().Add(-time.Minute)}
 	b.update(5<<20, 5<<20)
-	b.stop()
+	b.Stop()
 	out.Reset()
 	b.last = time.Time{}
 	b.update(6<<20, 6<<20)
@@ -44,8 +44,8 @@ func TestAStoppedBarLeavesTheScreenAlone(t *testing.T) {
 // TestALongCountPrintsLines counts without a terminal, and then on a terminal.
 func TestALongCountPrintsLines(t *testing.T) {
 	var out bytes.Buffer
-	a := &app{Env: Env{Stderr: &out, Getenv: func(string) string { return "" }}}
-	update := a.count("keeping", "session")
+	a := &App{Env: Env{Stderr: &out, Getenv: func(string) string { return "" }}}
+	update := a.Count("keeping", "session")
 	for i := range int64(2500) {
 		update(i+1, 2500)
 	}
@@ -54,9 +54,20 @@ func TestALongCountPrintsLines(t *testing.T) {
 	}
 	out.Reset()
 	update(1000, 1000) // the result follows at once
-	a.bar.on, a.bar.start = true, time.Now().Add(-time.Minute)
-	a.bar.update(3, 70)
+	a.Bar.on, a.Bar.start = true, time.Now().Add(-time.Minute)
+	a.Bar.update(3, 70)
 	if got := out.String(); got != "\r\x1b[Kkeeping: 3 of 70 sessions" {
 		t.Errorf("it drew %q", got)
+	}
+}
+
+// TestTransferShowsBytesAndRate draws the progress of a transfer with a known size.
+func TestTransferShowsBytesAndRate(t *testing.T) {
+	b := &progressBar{verb: "packing"}
+	if got := b.text(30<<20, 120<<20, 3*time.Second); got != "packing: 30.0 MiB of 120.0 MiB, 25 %, 10.0 MiB/s" {
+		t.Errorf("it draws %q", got)
+	}
+	if got := b.text(0, 0, 0); got != "packing: 0 B of 0 B, 0 %, 0 B/s" {
+		t.Errorf("of nothing it draws %q", got)
 	}
 }

@@ -8,31 +8,31 @@ import (
 	"github.com/dalsegno/segno/internal/local"
 )
 
-// purgeItem is a session that an agent will soon delete.
-type purgeItem struct {
+// PurgeItem is a session that an agent will soon delete.
+type PurgeItem struct {
 	Agent    string    `json:"agent"`
 	Sessions int       `json:"sessions"` // sessions that it may delete within a week or at any time
 	NotKept  int       `json:"not_kept"` // those of them that the store does not have
 	Next     time.Time `json:"next"`     // when it may delete the first of them
 }
 
-// findPurges returns the sessions that agents may delete within a week. It opens only the
+// FindPurges returns the sessions that agents may delete within a week. It opens only the
 // transcripts of these sessions.
-func (a *app) findPurges(ctx context.Context, store *local.Store) ([]purgeItem, error) {
+func (a *App) FindPurges(ctx context.Context, store *local.Store) ([]PurgeItem, error) {
 	found, _ := store.Place().FindSessions(ctx) // 'segno sessions' names those that cannot be read
-	due := slices.DeleteFunc(found, func(s local.FoundSession) bool { return s.Purge.IsZero() || s.Purge.Sub(a.now()) >= dueWithin })
+	due := slices.DeleteFunc(found, func(s local.FoundSession) bool { return s.Purge.IsZero() || s.Purge.Sub(a.Now()) >= DueWithin })
 	details, err := store.Place().BriefDetails(ctx, store, due)
 	if err != nil {
 		return nil, err
 	}
-	items := []purgeItem{}
+	items := []PurgeItem{}
 	for _, s := range details {
 		if s.Err != nil || s.End == 0 {
 			continue
 		}
-		i := slices.IndexFunc(items, func(p purgeItem) bool { return p.Agent == s.Agent })
+		i := slices.IndexFunc(items, func(p PurgeItem) bool { return p.Agent == s.Agent })
 		if i < 0 {
-			i, items = len(items), append(items, purgeItem{Agent: s.Agent, Next: s.Purge.UTC()})
+			i, items = len(items), append(items, PurgeItem{Agent: s.Agent, Next: s.Purge.UTC()})
 		}
 		p := &items[i]
 		if p.Sessions++; !s.Kept {
@@ -45,12 +45,15 @@ func (a *app) findPurges(ctx context.Context, store *local.Store) ([]purgeItem, 
 	return items, nil
 }
 
-func (a *app) writePurges(p *printer, items []purgeItem) {
+func (a *App) WritePurges(p *Printer, items []PurgeItem) {
 	for _, item := range items {
 		text := "all of them are kept"
 		if item.NotKept > 0 {
-			text = p.warn(plural(item.NotKept, "session")+" not kept") + "; run 'segno keep --all'"
+			text = p.Warn(Plural(item.NotKept, "session")+" not kept") + "; run 'segno keep --all'"
 		}
-		p.linef("%s may delete %s within a week, the first %s: %s", clean(item.Agent), plural(item.Sessions, "session"), a.until(item.Next), text)
+		p.Linef("%s may delete %s within a week, the first %s: %s", Clean(item.Agent), Plural(item.Sessions, "session"), a.Until(item.Next), text)
 	}
 }
+
+// DueWithin is the time before the deletion of a session in which segno warns.
+const DueWithin = 7 * 24 * time.Hour

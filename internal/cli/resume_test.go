@@ -1,15 +1,18 @@
 package cli
 
 import (
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local"
 )
 
 // TestATurnIsNoSession checks that t7 never names a session whose id begins with t7.
 func TestATurnIsNoSession(t *testing.T) {
-	d := newBench(t)
-	store, err := d.place.Open(t.Context())
+	place := local.Place{Store: filepath.Join(t.TempDir(), "store"), UserHome: t.TempDir(), Now: time.Now}
+	store, err := place.Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -19,11 +22,11 @@ func TestATurnIsNoSession(t *testing.T) {
 		Entries: []segno.Entry{{Kind: segno.EntryNote}}, Link: &segno.Link{Agent: "segno", Session: session}}); err != nil {
 		t.Fatal(err)
 	}
-	a := &app{}
-	if s, err := a.sessionNamed(t.Context(), d.place, store, session[:8]); err != nil || s.Session != session {
+	a := &App{}
+	if s, err := a.SessionNamed(t.Context(), place, store, session[:8]); err != nil || s.Session != session {
 		t.Errorf("%s names %q, %v", session[:8], s.Session, err)
 	}
-	if s, err := a.sessionNamed(t.Context(), d.place, store, "t7"); segno.KindOf(err) != segno.KindNotFound {
+	if s, err := a.SessionNamed(t.Context(), place, store, "t7"); segno.KindOf(err) != segno.KindNotFound {
 		t.Errorf("t7 names session %q, %v", s.Session, err)
 	}
 }

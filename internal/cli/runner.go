@@ -11,21 +11,21 @@ import (
 	"github.com/dalsegno/segno/internal/spool"
 )
 
-// runnerRecord records for 'segno pause' that this process runs segno's own agent.
-type runnerRecord struct {
+// RunnerRecord records for 'segno pause' that this process runs segno's own agent.
+type RunnerRecord struct {
 	store *local.Store
 	mu    sync.Mutex
 	spool.Runner
 }
 
-func newRunnerRecord(store *local.Store, verb, dir string) *runnerRecord {
+func NewRunnerRecord(store *local.Store, verb, dir string) *RunnerRecord {
 	self := spool.Process{PID: os.Getpid(), Start: proc.Start(os.Getpid())}
-	return &runnerRecord{store: store, Runner: spool.Runner{Process: self, Verb: verb, Dir: dir}}
+	return &RunnerRecord{store: store, Runner: spool.Runner{Process: self, Verb: verb, Dir: dir}}
 }
 
-// announce records that this process runs a thread, and that the thread is no longer paused. It is best effort: without
+// Announce records that this process runs a thread, and that the thread is no longer paused. It is best effort: without
 // the record, only 'segno pause' does not work.
-func (r *runnerRecord) announce(thread string) {
+func (r *RunnerRecord) Announce(thread string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	id := segno.ThreadID(thread)
@@ -38,8 +38,8 @@ func (r *runnerRecord) announce(thread string) {
 	}
 }
 
-// remove removes the record.
-func (r *runnerRecord) remove() {
+// Remove removes the record.
+func (r *RunnerRecord) Remove() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.Threads) > 0 {

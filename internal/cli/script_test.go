@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"context"
@@ -16,11 +16,13 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/agent/model/offline"
+	"github.com/dalsegno/segno/internal/cli"
 	"github.com/dalsegno/segno/internal/hook/event"
 	"github.com/dalsegno/segno/internal/testing/memdir"
 	"github.com/dalsegno/segno/internal/testing/parallel"
 	"github.com/dalsegno/segno/internal/testing/signals"
 	"github.com/dalsegno/segno/internal/testing/soak"
+	"github.com/dalsegno/segno/internal/testing/wings"
 )
 
 // usualProcess sets the usual umask, because tests compare permissions, and ignores no signals. The commands in the
@@ -38,9 +40,9 @@ func TestMain(m *testing.M) {
 	memdir.Use()
 	testscript.Main(usualProcess{m}, map[string]func(){
 		"segno": func() {
-			os.Exit(Main(Signalled(context.Background()), Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+			os.Exit(cli.Main(cli.Signalled(context.Background()), cli.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 				Getenv: os.Getenv, Environ: os.Environ, Getwd: os.Getwd, Executable: os.Executable,
-				Models: map[string]func(string, func(string) string) (agent.Model, error){"test": newTestModel, "anthropic": newAnthropicModel}}, os.Args[1:]))
+				Models: map[string]func(string, func(string) string) (agent.Model, error){"test": newTestModel, "anthropic": newAnthropicModel}}, wings.All(), os.Args[1:]))
 		},
 		"segno-hook": func() {
 			ctx, stop := event.SignalContext(context.Background())

@@ -14,19 +14,19 @@ import (
 
 var fingerprintText = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
-// checkFingerprints checks the values of --allow.
-func checkFingerprints(allow []string) error {
+// CheckFingerprints checks the values of --allow.
+func CheckFingerprints(allow []string) error {
 	for _, x := range allow {
 		if !fingerprintText.MatchString(x) {
-			return usage(fmt.Errorf("--allow %q is not a fingerprint of 16 hex digits", x))
+			return Usage(fmt.Errorf("--allow %q is not a fingerprint of 16 hex digits", x))
 		}
 	}
 	return nil
 }
 
-// secretScanner returns the scanner of this installation, and the fingerprints of findings that the user
+// SecretScanner returns the scanner of this installation, and the fingerprints of findings that the user
 // allows, now or earlier.
-func (a *app) secretScanner(records local.Archives, allow []string) (*secret.Scanner, []string, error) {
+func (a *App) SecretScanner(records local.Archives, allow []string) (*secret.Scanner, []string, error) {
 	key, err := records.Key()
 	if err != nil {
 		return nil, nil, err
@@ -37,48 +37,48 @@ func (a *app) secretScanner(records local.Archives, allow []string) (*secret.Sca
 	}
 	allowed, err := records.Allowed()
 	if err != nil {
-		a.notef("segno: %s; findings that it allowed are reported again", clean(err.Error()))
+		a.Notef("segno: %s; findings that it allowed are reported again", Clean(err.Error()))
 	}
 	return scanner, append(allowed, allow...), nil
 }
 
-// recordAllowed records the fingerprints of --allow that match findings. It prints a note about the
+// RecordAllowed records the fingerprints of --allow that match findings. It prints a note about the
 // others.
-func (a *app) recordAllowed(ctx context.Context, records local.Archives, allow, found []string) {
+func (a *App) RecordAllowed(ctx context.Context, records local.Archives, allow, found []string) {
 	var used []string
 	for _, x := range allow {
 		if slices.Contains(found, x) {
 			used = append(used, x)
 		} else {
-			a.notef("note: --allow %s was not needed: no finding has it", x)
+			a.Notef("note: --allow %s was not needed: no finding has it", x)
 		}
 	}
 	if len(used) == 0 {
 		return
 	}
 	if err := records.Allow(ctx, used); err != nil {
-		a.notef("segno: %s; the finding is reported again the next time", clean(err.Error()))
+		a.Notef("segno: %s; the finding is reported again the next time", Clean(err.Error()))
 	}
 }
 
-// secretsError counts the findings that refused an archive. refuseSecrets prints them first.
+// secretsError counts the findings that refused an archive. RefuseSecrets prints them first.
 type secretsError struct{ *archive.CheckpointSecretError }
 
-func (e secretsError) Error() string { return "the scan found " + plural(len(e.Findings), "secret") }
+func (e secretsError) Error() string { return "the scan found " + Plural(len(e.Findings), "secret") }
 
 func (e secretsError) Unwrap() error { return e.CheckpointSecretError }
 
-// refuseSecrets prints the findings that refuse an archive or an export, and returns the error.
-func (a *app) refuseSecrets(op, path string, findings []secret.Finding, hint string) error {
+// RefuseSecrets prints the findings that refuse an archive or an export, and returns the error.
+func (a *App) RefuseSecrets(op, path string, findings []secret.Finding, hint string) error {
 	for n, f := range findings {
-		if a.json {
+		if a.JSON {
 			break // report prints the findings as JSON
 		}
 		if n == maxArchiveLines {
-			a.notef("and %d more; --json lists all", len(findings)-n)
+			a.Notef("and %d more; --json lists all", len(findings)-n)
 			break
 		}
-		a.notef("secret: %s: %s (%s): %s  fingerprint %s", findingPlace(f), inline(f.About), inline(f.Rule), inline(f.Sample), f.Fingerprint)
+		a.Notef("secret: %s: %s (%s): %s  fingerprint %s", findingPlace(f), Inline(f.About), Inline(f.Rule), Inline(f.Sample), f.Fingerprint)
 	}
 	return segno.NewError(segno.KindRefused, op, path, secretsError{&archive.CheckpointSecretError{Findings: findings}}).WithHint(hint)
 }
@@ -86,13 +86,13 @@ func (a *app) refuseSecrets(op, path string, findings []secret.Finding, hint str
 // findingPlace is the file and the line of a finding.
 func findingPlace(f secret.Finding) string {
 	if f.Record == 0 {
-		return quotePath(f.Path)
+		return QuotePath(f.Path)
 	}
-	return fmt.Sprintf("%s:%d", quotePath(f.Path), f.Record)
+	return fmt.Sprintf("%s:%d", QuotePath(f.Path), f.Record)
 }
 
-// allowHint returns the part of a hint that explains --allow.
-func allowHint(findings []secret.Finding) string {
+// AllowHint returns the part of a hint that explains --allow.
+func AllowHint(findings []secret.Finding) string {
 	for _, f := range findings {
 		if f.Fingerprint != findings[0].Fingerprint {
 			return "--allow FINGERPRINT for each that is not a secret"
@@ -101,7 +101,7 @@ func allowHint(findings []secret.Finding) string {
 	return "--allow " + findings[0].Fingerprint + " if it is not a secret"
 }
 
-// exportWaysOn returns the hint for the findings of an export.
-func exportWaysOn(findings []secret.Finding) string {
-	return "use --redact to leave them out, or " + allowHint(findings)
+// ExportWaysOn returns the hint for the findings of an export.
+func ExportWaysOn(findings []secret.Finding) string {
+	return "use --redact to leave them out, or " + AllowHint(findings)
 }

@@ -40,9 +40,9 @@ func endWhenBlocked(ctx context.Context, c *cobra.Command) (stop func()) {
 	return event.Watch(ctx, 0, func(event.Reason) { os.Exit(exitCancelled) }).Stop
 }
 
-// ignoreBrokenPipe makes a write to a closed pipe return EPIPE. Otherwise SIGPIPE would kill a command that
+// IgnoreBrokenPipe makes a write to a closed pipe return EPIPE. Otherwise SIGPIPE would kill a command that
 // does more than print in the middle of its work.
-func ignoreBrokenPipe() (stop func()) {
+func IgnoreBrokenPipe() (stop func()) {
 	pipes := make(chan os.Signal, 1)
 	signal.Notify(pipes, syscall.SIGPIPE)
 	return func() { signal.Stop(pipes) }

@@ -9,16 +9,16 @@ import (
 	"github.com/dalsegno/segno/internal/local"
 )
 
-// unrecordedItem counts the sessions of an agent in a directory that have no turn, although the agent has hooks.
-type unrecordedItem struct {
+// UnrecordedItem counts the sessions of an agent in a directory that have no turn, although the agent has hooks.
+type UnrecordedItem struct {
 	Agent    string    `json:"agent"`
 	Sessions int       `json:"sessions"`
 	Since    time.Time `json:"since"` // when the first of them changed last
 }
 
-// findUnrecorded compares the session files of the agents that have hooks with the threads of a store.
-func findUnrecorded(ctx context.Context, store *local.Store, dir string) ([]unrecordedItem, error) {
-	items := []unrecordedItem{}
+// FindUnrecorded compares the session files of the agents that have hooks with the threads of a store.
+func FindUnrecorded(ctx context.Context, store *local.Store, dir string) ([]UnrecordedItem, error) {
+	items := []UnrecordedItem{}
 	for _, agent := range agents.WithHooks() {
 		since, ok := hook.InstalledSince(store.Place(), agent, dir)
 		if !ok {
@@ -31,7 +31,7 @@ func findUnrecorded(ctx context.Context, store *local.Store, dir string) ([]unre
 		if len(found) == 0 {
 			continue
 		}
-		item := unrecordedItem{Agent: agent, Sessions: len(found), Since: found[0].Modified.UTC()}
+		item := UnrecordedItem{Agent: agent, Sessions: len(found), Since: found[0].Modified.UTC()}
 		for _, s := range found {
 			if s.Modified.Before(item.Since) {
 				item.Since = s.Modified.UTC()
@@ -42,12 +42,12 @@ func findUnrecorded(ctx context.Context, store *local.Store, dir string) ([]unre
 	return items, nil
 }
 
-// text describes how many sessions have no turn: "2 sessions of codex since 2026-11-26 have no
+// Text describes how many sessions have no turn: "2 sessions of codex since 2026-11-26 have no
 // turn".
-func (i unrecordedItem) text() string {
+func (i UnrecordedItem) Text() string {
 	verb := "have"
 	if i.Sessions == 1 {
 		verb = "has"
 	}
-	return plural(i.Sessions, "session") + " of " + clean(i.Agent) + " since " + i.Since.Local().Format(time.DateOnly) + " " + verb + " no turn"
+	return Plural(i.Sessions, "session") + " of " + Clean(i.Agent) + " since " + i.Since.Local().Format(time.DateOnly) + " " + verb + " no turn"
 }

@@ -16,12 +16,12 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// unexpectedArg is the error of an argument that a verb does not take.
-func unexpectedArg(verb, arg, hint string) error {
+// UnexpectedArg is the error of an argument that a verb does not take.
+func UnexpectedArg(verb, arg, hint string) error {
 	return segno.NewError(segno.KindInvalid, verb, "", usageError{fmt.Errorf("unexpected argument %q", arg)}).WithHint(hint)
 }
 
-func usage(err error) error {
+func Usage(err error) error {
 	return segno.NewError(segno.KindInvalid, "", "", usageError{err})
 }
 
@@ -67,7 +67,7 @@ var numberFlag = regexp.MustCompile(`in -([0-9]+)$`)
 func flagError(c *cobra.Command, err error) error {
 	m := numberFlag.FindStringSubmatch(err.Error())
 	if m == nil {
-		return usage(err)
+		return Usage(err)
 	}
 	e := segno.NewError(segno.KindInvalid, nameOf(c), "", usageError{fmt.Errorf("unknown flag: -%s", m[1])}).
 		WithHint("run '" + helpOf(c) + "'")
@@ -101,7 +101,7 @@ func argsError(c *cobra.Command, args []string, check cobra.PositionalArgs) erro
 	case c.HasSubCommands():
 		return unknownVerb(c, args[0])
 	case !strings.Contains(err.Error(), "arg(s)") && !strings.HasPrefix(err.Error(), "unknown command"):
-		return usage(err) // the verb's own message instead of cobra's
+		return Usage(err) // the verb's own message instead of cobra's
 	}
 	e := segno.Errorf(segno.KindInvalid, nameOf(c), "", "missing argument: %s%s", c.CommandPath(), strings.TrimPrefix(c.Use, c.Name()))
 	for n := len(args) - 1; n >= 0; n-- {

@@ -12,8 +12,8 @@ import (
 // release is the version of a build without a tag.
 const release = "0.1.0-dev"
 
-// buildVersion returns the version of a release, or the version that the Go build recorded.
-func (a *app) buildVersion() string {
+// BuildVersion returns the version of a release, or the version that the Go build recorded.
+func (a *App) BuildVersion() string {
 	if a.Version != "" {
 		return a.Version
 	}
@@ -23,11 +23,11 @@ func (a *app) buildVersion() string {
 	return release
 }
 
-func (a *app) version() *cobra.Command {
+func (a *App) version() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "the version of segno", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			v := map[string]string{"version": a.buildVersion(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
+			v := map[string]string{"version": a.BuildVersion(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
 			if info, ok := debug.ReadBuildInfo(); ok {
 				for _, s := range info.Settings {
 					if s.Key == "vcs.revision" {
@@ -35,12 +35,12 @@ func (a *app) version() *cobra.Command {
 					}
 				}
 			}
-			return a.print(v, func(p *printer) { p.linef("%s", a.versionLine()) })
+			return a.Print(v, func(p *Printer) { p.Linef("%s", a.versionLine()) })
 		},
 	}
 }
 
 // versionLine is the output of 'segno version' and 'segno --version'.
-func (a *app) versionLine() string {
-	return fmt.Sprintf("segno %s %s/%s %s", a.buildVersion(), runtime.GOOS, runtime.GOARCH, runtime.Version())
+func (a *App) versionLine() string {
+	return fmt.Sprintf("segno %s %s/%s %s", a.BuildVersion(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 }

@@ -1,18 +1,17 @@
-package cli
+package cli_test
 
 import (
 	"bufio"
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/dalsegno/segno/internal/testing/faultfs"
-	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/internal/cli"
+	"github.com/dalsegno/segno/internal/testing/wings"
 )
 
 // TestWebServesUntilItIsInterrupted starts both verbs, reads with the token, and ends them.
@@ -24,10 +23,10 @@ func TestWebServesUntilItIsInterrupted(t *testing.T) {
 		out, stdout := io.Pipe()
 		code := make(chan int, 1)
 		go func() {
-			code <- Main(ctx, Env{Stdout: stdout, Stderr: t.Output(), Environ: os.Environ, Executable: os.Executable,
+			code <- cli.Main(ctx, cli.Env{Stdout: stdout, Stderr: t.Output(), Environ: os.Environ, Executable: os.Executable,
 				Getwd: func() (string, error) { return dir, nil }, Getenv: func(name string) string {
 					return map[string]string{"HOME": dir, "XDG_DATA_HOME": dir}[name]
-				}}, args)
+				}}, wings.All(), args)
 			stdout.Close()
 		}()
 		lines := bufio.NewScanner(out)
@@ -57,39 +56,8 @@ func TestWebServesUntilItIsInterrupted(t *testing.T) {
 			t.Errorf("%v: %s", args, res.Status)
 		}
 		cancel()
-		if c := <-code; c != exitOK {
+		if c := <-code; c != cli.ExitOK {
 			t.Errorf("%v: exit code %d", args, c)
-		}
-	}
-}
-
-func TestAPortInUse(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, err = net.Listen("tcp", l.Addr().String())
-	if text := errListen(l.Addr().String(), err).Error(); !strings.Contains(text, "the port is in use") {
-		t.Error(text)
-	}
-}
-
-// TestATokenFileSurvivesFaults fails each disk operation in turn. The file then has a whole token, or does not exist.
-func TestATokenFileSurvivesFaults(t *testing.T) {
-	for n := 0; ; n++ {
-		path := filepath.Join(t.TempDir(), "token")
-		faults := faultfs.FailAt(n)
-		_, err := tokenIn(faults.Wrap(vfs.OS), path)
-		token, again := tokenIn(vfs.OS, path)
-		if again != nil || len(token) < minToken {
-			t.Fatalf("after the failure of operation %d: %q, %v", n, token, again)
-		}
-		if !faults.Fired() {
-			return
-		}
-		if err == nil {
-			t.Errorf("the failure of operation %d is not reported", n)
 		}
 	}
 }

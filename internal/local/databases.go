@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/worlds/database"
+	"github.com/dalsegno/segno/internal/database"
 )
 
 // databasesDir is the directory of the lists of attached databases.

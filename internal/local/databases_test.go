@@ -11,11 +11,11 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/database"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/internal/vfs"
-	"github.com/dalsegno/segno/internal/worlds/database"
 	"github.com/dalsegno/segno/timeline"
 )
 

@@ -10,7 +10,7 @@
 //	runners/ paused/
 //	index/<workspace>   workspace: the result of the last scan; a cache
 //	index/sessions      facts about the sessions of agents; a cache
-//	databases/          internal/worlds/database: the databases that are attached to each workspace
+//	databases/          internal/database: the databases that are attached to each workspace
 //	forks/              workspace: the incomplete directory of each fork under way
 //	trusted             directories of other users that are recorded
 //	hook.log            errors of hooks
@@ -32,10 +32,10 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agents"
 	"github.com/dalsegno/segno/agents/profile"
+	"github.com/dalsegno/segno/internal/database"
 	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/internal/spool"
 	"github.com/dalsegno/segno/internal/vfs"
-	"github.com/dalsegno/segno/internal/worlds/database"
 	"github.com/dalsegno/segno/store/sqlite"
 	"github.com/dalsegno/segno/timeline"
 	"github.com/dalsegno/segno/transcript/claude"

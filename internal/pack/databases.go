@@ -7,7 +7,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/archive"
-	"github.com/dalsegno/segno/internal/worlds/database"
+	"github.com/dalsegno/segno/internal/database"
 )
 
 // databases returns the attached databases of a snapshot's workspace.

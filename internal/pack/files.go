@@ -10,7 +10,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/archive"
-	"github.com/dalsegno/segno/internal/worlds/database"
+	"github.com/dalsegno/segno/internal/database"
 	"github.com/dalsegno/segno/workspace"
 )
 

@@ -17,6 +17,7 @@ import (
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/internal/testing/acptest"
 	"github.com/dalsegno/segno/internal/testing/memdir"
+	"github.com/dalsegno/segno/internal/testing/wings"
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 		if flag := os.Getenv(fullVar); flag != "" {
 			env.Place = func(p *local.Place) { p.FS = fullFS{vfs.OS, flag} }
 		}
-		os.Exit(cli.Main(ctx, env, os.Args[2:]))
+		os.Exit(cli.Main(ctx, env, wings.All(), os.Args[2:]))
 	}
 	if len(os.Args) > 2 && os.Args[1] == "hasty" {
 		os.Exit(hasty(ctx, os.Args[2:]))

@@ -36,7 +36,6 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/dalsegno/segno/internal/cli" // a changed command makes cached results of scenarios stale
 	"github.com/dalsegno/segno/internal/testing/acptest"
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
@@ -44,6 +43,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/parallel"
 	"github.com/dalsegno/segno/internal/testing/signals"
 	"github.com/dalsegno/segno/internal/testing/soak"
+	_ "github.com/dalsegno/segno/internal/testing/wings" // a changed command makes cached results of scenarios stale
 )
 
 // Limit is the longest time of one scenario. A scenario needs a few seconds on an idle machine;

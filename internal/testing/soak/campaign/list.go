@@ -74,8 +74,8 @@ func campaigns() []campaign {
 			{packages: "archive internal/pack secret internal/testing/e2e/archive", run: regexp.MustCompile("^Test")},
 		}},
 		{"databases", "attached databases: kills of their moves, and all their tests", 2, disk, []suite{
-			{packages: "internal/worlds/database cmd/segno", run: regexp.MustCompile("^TestKilledMove(s?OfPostgres)?$"), parts: 10},
-			{packages: "internal/worlds/database cmd/segno", run: regexp.MustCompile("^Test")},
+			{packages: "internal/database cmd/segno", run: regexp.MustCompile("^TestKilledMove(s?OfPostgres)?$"), parts: 10},
+			{packages: "internal/database cmd/segno", run: regexp.MustCompile("^Test")},
 			{packages: "internal/local", run: regexp.MustCompile("Databases")},
 		}},
 		{"generations", "generations whose processes are killed, for each kind of world", 2, memory, []suite{

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/database"
+)
+
+// Compare sets whether a database changed since the head, or cannot be read.
+func (i *AttachedItem) Compare(changes []segno.Change, unread []segno.Conflict) {
+	path := segno.DatabasePath(i.Name)
+	i.Changed = slices.ContainsFunc(changes, func(c segno.Change) bool { return c.Path == path })
+	if at := slices.IndexFunc(unread, func(u segno.Conflict) bool { return u.Path == path }); at >= 0 {
+		i.Unread = unread[at].Why
+	}
+}
+
+// AttachedItem is an attached database in a result.
+type AttachedItem struct {
+	Name string `json:"name"`
+	Kind string `json:"kind"`
+	Path string `json:"path,omitempty"` // absolute; "" for a database on a server
+	// Changed is set by status if the database differs from the head.
+	Changed bool `json:"changed,omitempty"`
+	// Unread is the reason why the database cannot be read. status and doctor set it. Hint is set only by doctor.
+	Unread string `json:"unread,omitempty"`
+	Hint   string `json:"hint,omitempty"`
+
+	PathBytes []byte `json:"path_bytes,omitempty"`
+}
+
+func NewAttachedItem(root string, at database.Attachment) AttachedItem {
+	if at.Kind == database.KindPostgres {
+		return AttachedItem{Name: at.Name, Kind: at.Kind}
+	}
+	file := at.File(root)
+	return AttachedItem{Name: at.Name, Kind: at.Kind, Path: file, PathBytes: segno.PathBytes(file)}
+}
+
+func (d *Workspace) Attached() (items []AttachedItem, err error) {
+	all, err := d.Store.Databases(d.Rec.ID)
+	for _, at := range all {
+		items = append(items, NewAttachedItem(d.Rec.Path, at))
+	}
+	return items, err
+}
+
+// Describe returns the kind of a database for text output, and its place if the name does not
+// contain it.
+func (i AttachedItem) Describe() string {
+	if i.Kind == database.KindPostgres {
+		return "PostgreSQL database, attached"
+	}
+	if strings.HasSuffix(i.Path, i.Name) {
+		return "SQLite database, attached"
+	}
+	return "SQLite database, attached: " + QuotePath(i.Path)
+}

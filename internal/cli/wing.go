@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+)
+
+// Wing is one product on segno's core. The command has the verbs of the wings that its main lists.
+type Wing struct {
+	// Verbs returns the verbs for one run of the command.
+	Verbs func(*App) []Verb
+	// Quick runs command lines that must be fast, without the other verbs. It reports whether it ran this one. It may be nil.
+	Quick func(ctx context.Context, a *App, args []string) bool
+}
+
+// Verb is a verb in a group of the help. A hidden verb has no group.
+type Verb struct {
+	Group   string
+	Command *cobra.Command
+}
+
+// Group returns the verbs of a group.
+func Group(id string, commands ...*cobra.Command) (verbs []Verb) {
+	for _, c := range commands {
+		verbs = append(verbs, Verb{id, c})
+	}
+	return verbs
+}
+
+// groups has the groups of the help by the user's purpose, in their order. docs/cli.md has the same groups.
+var groups = [...]struct{ id, title string }{
+	{"start", "Set up:"},
+	{"see", "See what happened:"},
+	{"move", "Move back and forward:"},
+	{"keep", "Save a checkpoint and continue from it:"},
+	{"sessions", "Look after the sessions of agents:"},
+	{"archive", "Take a checkpoint elsewhere:"},
+	{"talk", "Talk with segno's own agent:"},
+	{"world", "Let agents live in a world:"},
+	{"store", "Maintain the store:"},
+}

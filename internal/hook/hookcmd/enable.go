@@ -1,0 +1,331 @@
+package hookcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agents"
+	"github.com/dalsegno/segno/internal/cli"
+	"github.com/dalsegno/segno/internal/hook"
+	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/transcript/codex"
+)
+
+func (a *app) enable() *cobra.Command {
+	var project, trust bool
+	c := &cobra.Command{
+		Use: "enable AGENT", Short: "record every turn of an agent from now on",
+		Long: `Adds segno's hooks to the agent's settings, keeps the other settings, and takes a first
+snapshot of this directory. By default it edits the user's settings, so that every
+session of the agent is recorded in every directory; --project limits that to this
+directory. It prints the name of the edited file, keeps a backup, and lists the paths that
+segno protects here, which it neither stores nor changes. 'segno disable AGENT' removes
+the hooks. AGENT is ` + anyOf(agents.WithHooks()) + `. OpenCode has no hooks for commands: it gets
+a plugin file, and its settings stay as they are.
+
+Codex runs new hooks only after you reviewed them: start codex and trust them there. segno
+never does that for you; 'segno doctor' shows what is missing. Until then, and in versions
+without hooks, Codex notifies segno of the end of each turn, by the setting notify in
+config.toml. A command that you have there is run as before.
+
+A directory that another user owns is not recorded, just as git refuses it without
+safe.directory: its files could mislead you. --trust accepts its owner.`,
+		Example: "  segno enable claude\n  segno enable claude --project\n  segno enable codex\n  segno enable opencode",
+		Args:    agentArg, ValidArgs: agents.WithHooks(),
+		RunE: func(c *cobra.Command, args []string) error { return a.runEnable(c.Context(), args[0], project, trust) },
+	}
+	c.Flags().BoolVar(&project, "project", false, "in this project only ("+strings.Join(agents.ProjectFiles(), ", ")+")")
+	c.Flags().BoolVar(&trust, "trust", false, "record this directory although another user owns it")
+	a.WriteFlags(c)
+	return c
+}
+
+func (a *app) disable() *cobra.Command {
+	var project bool
+	c := &cobra.Command{
+		Use: "disable AGENT", Short: "stop recording an agent's turns",
+		Long: `Removes segno's hooks from the agent's settings. If the file was not edited since 'segno
+enable', it becomes byte for byte what it was before. The setting notify of Codex becomes
+what it was before. Recorded turns stay.`,
+		Example: "  segno disable claude\n  segno disable codex",
+		Args:    agentArg, ValidArgs: agents.WithHooks(),
+		RunE: func(c *cobra.Command, args []string) error { return a.runDisable(args[0], project) },
+	}
+	c.Flags().BoolVar(&project, "project", false, "in this project only")
+	a.WriteFlags(c)
+	return c
+}
+
+func agentArg(_ *cobra.Command, args []string) error {
+	if len(args) != 1 || !slices.Contains(agents.WithHooks(), args[0]) {
+		return errors.New("name the agent: " + strings.Join(agents.WithHooks(), " or "))
+	}
+	return nil
+}
+
+// anyOf lists words as alternatives.
+func anyOf(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+// settings returns the agent's settings file that enable and disable edit.
+func (a *app) settings(agent string, project bool) (local.Place, string, error) {
+	dir := ""
+	place, err := a.OpenPlace()
+	if err == nil && project {
+		dir, err = a.WorkDir()
+	}
+	if err != nil {
+		return place, "", err
+	}
+	file, err := hook.SettingsFile(place, agent, dir)
+	return place, file, err
+}
+
+type enableResult struct {
+	Agent   string     `json:"agent"`
+	File    string     `json:"file"`
+	Backup  string     `json:"backup"`
+	Changed bool       `json:"changed"`
+	Exact   bool       `json:"exact,omitempty"` // disable: the file equals the one before enable
+	Command []string   `json:"command,omitempty"`
+	Dir     string     `json:"dir,omitempty"`
+	Files   int        `json:"files,omitempty"`
+	Tree    segno.Hash `json:"snapshot,omitzero"`
+	Project bool       `json:"project"` // only sessions in this directory are recorded
+	// Protected are the paths in Dir that segno neither stores nor changes.
+	Protected []protectedItem `json:"protected,omitempty"`
+	Refused   string          `json:"refused,omitempty"` // why this directory is not recorded
+	DryRun    bool            `json:"dry_run,omitempty"`
+
+	// Probe is the check that the hooks run, as 'segno doctor' makes it.
+	Probe *hook.Probe `json:"probe,omitempty"`
+
+	// Notify is the agent's other settings file, with the command for the end of a turn.
+	Notify *notifyResult `json:"notify,omitempty"`
+
+	FileBytes   []byte `json:"file_bytes,omitempty"`
+	BackupBytes []byte `json:"backup_bytes,omitempty"`
+	DirBytes    []byte `json:"dir_bytes,omitempty"`
+}
+
+// notifyResult describes the edit of the file with the command for the end of a turn.
+type notifyResult struct {
+	File    string `json:"file"`
+	Backup  string `json:"backup"`
+	Changed bool   `json:"changed"`
+	Exact   bool   `json:"exact,omitempty"`
+
+	FileBytes   []byte `json:"file_bytes,omitempty"`
+	BackupBytes []byte `json:"backup_bytes,omitempty"`
+}
+
+func (a *app) newEnableResult(agent string, edit hook.Edit) enableResult {
+	res := enableResult{Agent: agent, File: edit.File, Backup: edit.Backup, Changed: edit.ChangesFile(), Exact: edit.Exact, DryRun: a.DryRun,
+		FileBytes: segno.PathBytes(edit.File), BackupBytes: segno.PathBytes(edit.Backup)}
+	if n := edit.Notify; n != nil {
+		res.Notify = &notifyResult{File: n.File, Backup: n.Backup, Changed: n.Changed(), Exact: n.Exact,
+			FileBytes: segno.PathBytes(n.File), BackupBytes: segno.PathBytes(n.Backup)}
+	}
+	return res
+}
+
+// protectedItem is one path that segno does not store.
+type protectedItem struct {
+	Path string `json:"path"`
+	Why  string `json:"why"`
+}
+
+func (a *app) runEnable(ctx context.Context, agent string, project, trust bool) error {
+	place, file, err := a.settings(agent, project)
+	if err != nil {
+		return err
+	}
+	self, err := a.self()
+	if err != nil {
+		return err
+	}
+	edit, err := hook.PlanEnable(place, agent, file, self)
+	if err != nil {
+		return err
+	}
+	res := a.newEnableResult(agent, edit)
+	res.Command, res.Project = append(self, "hook", agent), project
+	if a.DryRun {
+		return a.Print(res, func(p *cli.Printer) {
+			if res.Changed {
+				p.Linef("would edit %s (backup in %s)", cli.Inline(res.File), cli.Inline(res.Backup))
+			} else {
+				p.Linef("%s has segno's hooks already", cli.Inline(res.File))
+			}
+			if n := res.Notify; n != nil && n.Changed {
+				p.Linef("would edit %s (backup in %s)", cli.Inline(n.File), cli.Inline(n.Backup))
+			}
+		})
+	}
+	if edit.Changed() {
+		if res.Changed {
+			a.Notef("editing %s; a backup is in %s", cli.Inline(edit.File), cli.Inline(edit.Backup))
+		}
+		if n := res.Notify; n != nil && n.Changed {
+			a.Notef("editing %s; a backup is in %s", cli.Inline(n.File), cli.Inline(n.Backup))
+		}
+		if err := edit.Apply(place, true); err != nil {
+			return segno.NewError(segno.KindIO, "enable "+agent, edit.File, err)
+		}
+	}
+	if err := a.firstSnapshot(ctx, &res, trust); err != nil {
+		return fmt.Errorf("the hooks are installed, but the first snapshot was not taken: %w", err)
+	}
+	probe := hook.ProbeHooks(ctx, place, agent, file, res.Dir, a.Environ())
+	res.Probe = &probe
+	return a.Print(res, func(p *cli.Printer) { writeEnabled(p, res) })
+}
+
+// writeEnabled prints which sessions are recorded from now on, and what the first snapshot of this
+// directory contains and leaves out.
+func writeEnabled(p *cli.Printer, res enableResult) {
+	if res.Changed {
+		p.Linef("%s is enabled: %s", res.Agent, cli.Inline(res.File))
+	} else {
+		p.Linef("%s was enabled already: %s", res.Agent, cli.Inline(res.File))
+	}
+	if res.Project {
+		p.Linef("its sessions in this project are recorded")
+	} else {
+		p.Linef("its sessions in every directory are recorded; --project limits that to one")
+	}
+	if res.Dir != "" {
+		p.Linef("first snapshot of %s: %s", cli.Inline(res.Dir), cli.Files(res.Files))
+	}
+	if res.Refused != "" {
+		p.Linef("sessions that start in this directory are not recorded: %s", cli.Inline(res.Refused))
+	}
+	const most = 10
+	for i, x := range res.Protected {
+		if i == most {
+			p.Linef("  and %d more, see --json", len(res.Protected)-most)
+			break
+		}
+		if i == 0 {
+			p.Linef("protected here (not stored, never changed):")
+		}
+		p.Linef("  %s (%s)", cli.Inline(x.Path), cli.Inline(x.Why))
+	}
+	switch probe := res.Probe; {
+	case probe.Fires:
+		p.Linef("the hooks work: %s answered a synthetic event", cli.CommandLine(probe.Command))
+	case res.Agent == codex.Agent && (len(probe.Review) > 0 || probe.Error != ""):
+		p.Linef("codex runs these hooks only once you trust them: start it, review them when it asks, or type /hooks")
+	default:
+		p.Linef("%s %s", p.Warn("the hooks do not work yet:"), cli.Inline(probe.Error))
+	}
+	if n := res.Notify; n != nil && !res.Probe.Fires {
+		p.Linef("until then only the ends of turns are recorded, by the setting notify in %s", cli.Inline(n.File))
+	}
+	p.Linef("start %s as usual; 'segno log' shows its turns, 'segno doctor' checks that the hooks run", res.Agent)
+}
+
+// self is the command that runs this binary on the store in use.
+func (a *app) self() ([]string, error) {
+	exe, err := a.Executable()
+	if err != nil {
+		return nil, segno.NewError(segno.KindIO, "find segno", "", err)
+	}
+	if real, err := filepath.EvalSymlinks(exe); err == nil && filepath.Base(real) == filepath.Base(exe) {
+		exe = real
+	}
+	if a.StorePath == "" {
+		return []string{exe}, nil
+	}
+	store, err := filepath.Abs(a.StorePath)
+	return []string{exe, "--store", store}, err
+}
+
+// firstSnapshot takes the first snapshot of the directory. If the directory cannot be a workspace,
+// only the hooks are enabled. trust accepts that another user owns the directory.
+func (a *app) firstSnapshot(ctx context.Context, res *enableResult, trust bool) error {
+	d, err := a.OpenOrRegister(ctx)
+	if err != nil && trust {
+		place, placeErr := a.OpenPlace()
+		if placeErr != nil {
+			return placeErr
+		}
+		root, trustErr := place.Trust(ctx, err)
+		if trustErr != nil {
+			return trustErr
+		}
+		if root != "" {
+			a.Notef("recording %s although another user owns it", cli.Inline(root))
+			d, err = a.OpenOrRegister(ctx)
+		}
+	}
+	if segno.KindOf(err) == segno.KindRefused {
+		res.Refused = err.Error()
+		if hint := segno.HintOf(err); hint != "" {
+			a.Notef("hint: %s", hint)
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	snap, err := d.Timeline.SnapshotBase(ctx)
+	if err != nil {
+		return err
+	}
+	res.Dir, res.DirBytes, res.Files, res.Tree = d.Rec.Path, segno.PathBytes(d.Rec.Path), snap.Files, snap.Tree
+	all, err := d.Timeline.Workspace.Diff(ctx, segno.Hash{}, snap.Tree)
+	for _, c := range all {
+		if c.To.Type == segno.EntityProtected {
+			res.Protected = append(res.Protected, protectedItem{c.Path, c.To.Why})
+		}
+	}
+	return err
+}
+
+func (a *app) runDisable(agent string, project bool) error {
+	place, file, err := a.settings(agent, project)
+	if err != nil {
+		return err
+	}
+	edit, err := hook.PlanDisable(place, agent, file)
+	if err != nil {
+		return err
+	}
+	res := a.newEnableResult(agent, edit)
+	if !a.DryRun && edit.Changed() {
+		if err := edit.Apply(place, false); err != nil {
+			return segno.NewError(segno.KindIO, "disable "+agent, edit.File, err)
+		}
+	}
+	return a.Print(res, func(p *cli.Printer) {
+		p.Linef("%s %s", cli.Inline(res.File), a.disabled(res.Changed, res.Exact, "has no hooks of segno", "hooks"))
+		if n := res.Notify; n != nil && n.Changed {
+			p.Linef("%s %s", cli.Inline(n.File), a.disabled(n.Changed, n.Exact, "", "command"))
+		}
+	})
+}
+
+// disabled describes what disable did with a file that contained entries of segno. It returns none for a file without
+// such entries.
+func (a *app) disabled(changed, exact bool, none, what string) string {
+	switch {
+	case a.DryRun && changed:
+		return "would no longer have segno's " + what
+	case changed && exact:
+		return "is byte for byte the same as before 'segno enable'"
+	case changed:
+		return "no longer has segno's " + what + "; other edits are kept"
+	}
+	return none
+}

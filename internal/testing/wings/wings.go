@@ -1,0 +1,28 @@
+// Package wings has the wings of the whole command for tests of the main module. The command itself lists them in cmd/segno/wings.go.
+package wings
+
+import (
+	"github.com/dalsegno/segno/internal/chat/chatcmd"
+	"github.com/dalsegno/segno/internal/cli"
+	"github.com/dalsegno/segno/internal/history/historycmd"
+	"github.com/dalsegno/segno/internal/hook/hookcmd"
+	"github.com/dalsegno/segno/internal/pack/packcmd"
+	"github.com/dalsegno/segno/internal/proxy/proxycmd"
+	"github.com/dalsegno/segno/internal/sessions"
+	"github.com/dalsegno/segno/internal/web/webcmd"
+	"github.com/dalsegno/segno/internal/worlds/worldscmd"
+)
+
+// All returns the wings that cmd/segno lists.
+func All() []cli.Wing {
+	return []cli.Wing{
+		historycmd.Wing(),
+		hookcmd.Wing(),
+		proxycmd.Wing(),
+		sessions.Wing(),
+		packcmd.Wing(),
+		chatcmd.Wing(),
+		webcmd.Wing(),
+		worldscmd.Wing(),
+	}
+}

@@ -1,0 +1,19 @@
+// Package webcmd has the verbs of the page, the HTTP API and exports.
+package webcmd
+
+import (
+	"slices"
+
+	"github.com/dalsegno/segno/internal/cli"
+)
+
+// Wing is this wing of the command.
+func Wing() cli.Wing { return cli.Wing{Verbs: verbs} }
+
+// app is one run of the command.
+type app struct{ *cli.App }
+
+func verbs(shell *cli.App) []cli.Verb {
+	a := &app{shell}
+	return slices.Concat(cli.Group("see", a.web(), a.serve()), cli.Group("archive", a.share(), a.export()))
+}

@@ -1,0 +1,17 @@
+// Package worldscmd has the verbs of worlds and of the agents that live in them.
+package worldscmd
+
+import (
+	"github.com/dalsegno/segno/internal/cli"
+)
+
+// Wing is this wing of the command.
+func Wing() cli.Wing { return cli.Wing{Verbs: verbs} }
+
+// app is one run of the command.
+type app struct{ *cli.App }
+
+func verbs(shell *cli.App) []cli.Verb {
+	a := &app{shell}
+	return cli.Group("world", a.world(), a.generations(), a.pause(), a.wake())
+}

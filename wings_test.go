@@ -27,7 +27,6 @@ var arrows = map[string]map[string]string{
 		"agent/model/offline": "the model that needs no network",
 		"archive":             "the errors of archives have exit codes",
 		"internal/chat":       "resume prints the command of a chat",
-		"internal/hook":       "the warning that an agent runs unrecorded",
 		"internal/hook/event": "the watchdog of commands that are blocked",
 	},
 	"history": {

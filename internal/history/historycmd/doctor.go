@@ -56,8 +56,8 @@ type doctorResult struct {
 	// Databases are the attached databases of the directory.
 	Databases []cli.AttachedItem `json:"databases,omitempty"`
 	// WithoutTurn are sessions in the directory whose agent has hooks but did not run them.
-	WithoutTurn []cli.UnrecordedItem `json:"without_turn"`
-	Healthy     bool                 `json:"healthy"`
+	WithoutTurn []unrecordedItem `json:"without_turn"`
+	Healthy     bool             `json:"healthy"`
 
 	storeHint string // the hint for StoreErr
 }
@@ -70,7 +70,7 @@ func (a *app) runDoctor(ctx context.Context) error {
 		return err
 	}
 	res := doctorResult{Store: place.Store, Exists: place.Exists(), Dir: dir, Others: []string{}, Open: []openItem{},
-		Failed: []string{}, Failures: []event.Failure{}, Unrecorded: []spool.Unrecorded{}, WithoutTurn: []cli.UnrecordedItem{}}
+		Failed: []string{}, Failures: []event.Failure{}, Unrecorded: []spool.Unrecorded{}, WithoutTurn: []unrecordedItem{}}
 	res.Agent, _ = exec.LookPath("claude") // an agent that is not installed is a result
 	if res.Exists {
 		res.Sealed, _ = place.Sealed() // an error also prevents the store from being opened
@@ -167,7 +167,7 @@ func (r *doctorResult) readStore(ctx context.Context, place local.Place) error {
 		r.DirErr, err = err.Error(), nil
 	}
 	if r.DirErr == "" && r.Root != "" {
-		if r.WithoutTurn, err = cli.FindUnrecorded(ctx, store, r.Root); err != nil {
+		if r.WithoutTurn, err = findUnrecorded(ctx, store, r.Root); err != nil {
 			return errors.Join(err, store.Close())
 		}
 	}
@@ -290,7 +290,7 @@ func (a *app) writeDoctor(p *cli.Printer, r doctorResult) {
 			cli.Clean(string(u.Session)), a.When(u.Time), cli.Inline(u.Dir), cli.Inline(u.Why))
 	}
 	for _, u := range r.WithoutTurn {
-		checkf(p, checkError, "%s", u.Text())
+		checkf(p, checkError, "%s", u.text())
 	}
 	for _, t := range r.Open {
 		checkf(p, checkOK, "open turn of %s, session %s, pid %d, since %s", cli.Clean(t.Agent), cli.Clean(string(t.Session)), t.PID, a.When(t.start))

@@ -43,7 +43,7 @@ type statusResult struct {
 
 	Purges []cli.PurgeItem `json:"purges"` // sessions that agents may soon delete
 
-	Unrecorded []cli.UnrecordedItem `json:"unrecorded,omitempty"` // sessions here without a turn
+	Unrecorded []unrecordedItem `json:"unrecorded,omitempty"` // sessions here without a turn
 
 	DirBytes    []byte   `json:"dir_bytes,omitempty"`
 	StoreBytes  []byte   `json:"store_bytes,omitempty"`
@@ -97,14 +97,14 @@ func (a *app) runStatus(ctx context.Context, d *cli.Workspace, _ []string) error
 	if s.Purges, err = a.FindPurges(ctx, d.Store); err != nil {
 		return err
 	}
-	if s.Unrecorded, err = cli.FindUnrecorded(ctx, d.Store, d.Rec.Path); err != nil {
+	if s.Unrecorded, err = findUnrecorded(ctx, d.Store, d.Rec.Path); err != nil {
 		return err
 	}
 	return a.Print(s, func(p *cli.Printer) {
 		writeStatus(p, s)
 		a.WritePurges(p, s.Purges)
 		for _, u := range s.Unrecorded {
-			p.Linef("%s; run 'segno doctor'", p.Warn(u.Text()))
+			p.Linef("%s; run 'segno doctor'", p.Warn(u.text()))
 		}
 	})
 }

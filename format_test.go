@@ -17,7 +17,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/spool"
+	"github.com/dalsegno/segno/internal/local/spool"
 	"github.com/dalsegno/segno/internal/store/record"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/file"

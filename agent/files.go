@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local/spool"
 	"github.com/dalsegno/segno/internal/proc"
-	"github.com/dalsegno/segno/internal/spool"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/timeline"
 	"github.com/dalsegno/segno/workspace"

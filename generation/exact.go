@@ -11,8 +11,8 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/archive"
-	"github.com/dalsegno/segno/internal/credential"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/internal/worlds/credential"
 	"github.com/dalsegno/segno/timeline"
 )
 

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/credential"
 	"github.com/dalsegno/segno/internal/pack"
+	"github.com/dalsegno/segno/internal/worlds/credential"
 	"github.com/dalsegno/segno/transcript"
 	"github.com/dalsegno/segno/transcript/claude"
 	"github.com/dalsegno/segno/transcript/codex"

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/printable"
+	"github.com/dalsegno/segno/internal/history/printable"
 	"github.com/dalsegno/segno/internal/vfs"
 )
 

@@ -9,7 +9,7 @@ import (
 )
 
 // Spool keeps open turns, deferred commits and the plan of a move in progress: small files
-// beside the store, so that a hook at a tool call needs no database. Package internal/spool
+// beside the store, so that a hook at a tool call needs no database. Package internal/local/spool
 // implements it. All methods may be called concurrently, by many processes.
 type Spool interface {
 	// SaveTurn saves an open turn durably. If the key exists, SaveTurn replaces the turn and

@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/spool"
+	"github.com/dalsegno/segno/internal/local/spool"
 	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/memory"

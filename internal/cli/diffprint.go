@@ -8,7 +8,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/internal/history/patch"
-	"github.com/dalsegno/segno/internal/printable"
+	"github.com/dalsegno/segno/internal/history/printable"
 )
 
 // PrintDiff prints changes in the form that the flags choose. A patch contains the changes of databases as comments.

@@ -10,7 +10,7 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/dalsegno/segno/internal/cli"
-	"github.com/dalsegno/segno/internal/printable"
+	"github.com/dalsegno/segno/internal/history/printable"
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/internal/history/moves"
-	"github.com/dalsegno/segno/internal/printable"
+	"github.com/dalsegno/segno/internal/history/printable"
 )
 
 // Paint colours text for a terminal, and leaves it alone for anything else.

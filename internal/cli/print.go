@@ -18,7 +18,7 @@ import (
 	"github.com/dalsegno/segno/archive"
 	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/internal/history/moves"
-	"github.com/dalsegno/segno/internal/printable"
+	"github.com/dalsegno/segno/internal/history/printable"
 )
 
 // Printer writes the text of a result and colours it for a terminal. It keeps the first error

@@ -7,8 +7,8 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/local/spool"
 	"github.com/dalsegno/segno/internal/proc"
-	"github.com/dalsegno/segno/internal/spool"
 )
 
 // RunnerRecord records for 'segno pause' that this process runs segno's own agent.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/internal/history/printable"
 	"github.com/dalsegno/segno/internal/local"
-	"github.com/dalsegno/segno/internal/printable"
 	"github.com/dalsegno/segno/timeline"
 )
 

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/printable"
+	"github.com/dalsegno/segno/internal/history/printable"
 )
 
 // Change is one changed path in a result.

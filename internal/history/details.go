@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history/printable"
 	"github.com/dalsegno/segno/internal/history/turns"
-	"github.com/dalsegno/segno/internal/printable"
 )
 
 // Details is the result of show.

@@ -15,7 +15,7 @@ import (
 	"github.com/dalsegno/segno/agents/claude"
 	"github.com/dalsegno/segno/internal/history/turns"
 	"github.com/dalsegno/segno/internal/hook/event"
-	"github.com/dalsegno/segno/internal/spool"
+	"github.com/dalsegno/segno/internal/local/spool"
 	"github.com/dalsegno/segno/timeline"
 )
 

@@ -18,8 +18,8 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local/agekey"
 	"github.com/dalsegno/segno/internal/local/sealing"
+	"github.com/dalsegno/segno/internal/local/spool"
 	"github.com/dalsegno/segno/internal/proc"
-	"github.com/dalsegno/segno/internal/spool"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/sqlite"
 )

@@ -5,7 +5,7 @@
 //	segno.db packs/     store/sqlite
 //	seal.json           internal/local/sealing: the key of a sealed store
 //	converting/         the other form of the store, while it is sealed or unsealed
-//	turns/ deferred/    internal/spool
+//	turns/ deferred/    internal/local/spool
 //	journal/ locks/
 //	runners/ paused/
 //	index/<workspace>   workspace: the result of the last scan; a cache
@@ -33,8 +33,8 @@ import (
 	"github.com/dalsegno/segno/agents"
 	"github.com/dalsegno/segno/agents/profile"
 	"github.com/dalsegno/segno/internal/database"
+	"github.com/dalsegno/segno/internal/local/spool"
 	"github.com/dalsegno/segno/internal/proc"
-	"github.com/dalsegno/segno/internal/spool"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/sqlite"
 	"github.com/dalsegno/segno/timeline"

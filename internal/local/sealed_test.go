@@ -20,7 +20,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
-	"github.com/dalsegno/segno/internal/spool"
+	"github.com/dalsegno/segno/internal/local/spool"
 	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/timeline"

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dalsegno/segno/internal/local/spool"
 	"github.com/dalsegno/segno/internal/proxy/acp"
-	"github.com/dalsegno/segno/internal/spool"
 	"github.com/dalsegno/segno/internal/testing/acptest"
 	"github.com/dalsegno/segno/internal/vfs"
 )

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dalsegno/segno/internal/spool"
+	"github.com/dalsegno/segno/internal/local/spool"
 	"github.com/dalsegno/segno/internal/testing/acptest"
 	"github.com/dalsegno/segno/internal/vfs"
 )

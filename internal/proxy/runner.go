@@ -6,8 +6,8 @@ import (
 	"sync"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local/spool"
 	"github.com/dalsegno/segno/internal/proc"
-	"github.com/dalsegno/segno/internal/spool"
 )
 
 // runner publishes this process to other processes, so that 'segno pause' can end it.

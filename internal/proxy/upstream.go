@@ -12,11 +12,11 @@ import (
 	"sync/atomic"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local/spool"
 	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/internal/proxy/acp"
 	"github.com/dalsegno/segno/internal/proxy/failure"
 	"github.com/dalsegno/segno/internal/proxy/preamble"
-	"github.com/dalsegno/segno/internal/spool"
 )
 
 // upstream is the agent's session behind a client's session, with the state that the proxy knows of it.

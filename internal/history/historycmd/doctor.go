@@ -19,7 +19,7 @@ import (
 	"github.com/dalsegno/segno/internal/hook"
 	"github.com/dalsegno/segno/internal/hook/event"
 	"github.com/dalsegno/segno/internal/local"
-	"github.com/dalsegno/segno/internal/spool"
+	"github.com/dalsegno/segno/internal/local/spool"
 	"github.com/dalsegno/segno/transcript/claude"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/printable"
+	"github.com/dalsegno/segno/internal/history/printable"
 )
 
 // Query is an id that the user typed, with the kind of item that it names.

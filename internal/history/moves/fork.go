@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/printable"
+	"github.com/dalsegno/segno/internal/history/printable"
 	"github.com/dalsegno/segno/timeline"
 )
 

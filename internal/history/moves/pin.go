@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/printable"
+	"github.com/dalsegno/segno/internal/history/printable"
 )
 
 // pin adds a name to a checkpoint, or removes names.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/history"
-	"github.com/dalsegno/segno/internal/printable"
+	"github.com/dalsegno/segno/internal/history/printable"
 )
 
 // maxPaths is the number of changes that a move lists if Verbose is not set.

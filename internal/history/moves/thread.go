@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/printable"
+	"github.com/dalsegno/segno/internal/history/printable"
 	"github.com/dalsegno/segno/timeline"
 )
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/spool"
+	"github.com/dalsegno/segno/internal/local/spool"
 	"github.com/dalsegno/segno/internal/vfs"
 )
 

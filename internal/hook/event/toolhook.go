@@ -12,7 +12,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agents"
 	"github.com/dalsegno/segno/agents/profile"
-	"github.com/dalsegno/segno/internal/spool"
+	"github.com/dalsegno/segno/internal/local/spool"
 	"github.com/dalsegno/segno/internal/vfs"
 )
 

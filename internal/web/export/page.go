@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history/printable"
 	"github.com/dalsegno/segno/internal/history/turns"
-	"github.com/dalsegno/segno/internal/printable"
 	"github.com/dalsegno/segno/internal/web/export/markdown"
 )
 

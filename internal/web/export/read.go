@@ -7,8 +7,8 @@ import (
 	"strconv"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history/printable"
 	"github.com/dalsegno/segno/internal/history/turns"
-	"github.com/dalsegno/segno/internal/printable"
 	"github.com/dalsegno/segno/timeline"
 )
 

@@ -14,8 +14,8 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/cli"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/local/spool"
 	"github.com/dalsegno/segno/internal/proc"
-	"github.com/dalsegno/segno/internal/spool"
 )
 
 type pauseThreadResult struct {

@@ -8,9 +8,9 @@ import (
 	"github.com/dalsegno/segno/archive"
 	"github.com/dalsegno/segno/internal/chat"
 	"github.com/dalsegno/segno/internal/cli"
-	"github.com/dalsegno/segno/internal/credential"
 	"github.com/dalsegno/segno/internal/pack"
 	"github.com/dalsegno/segno/internal/pack/archivefile"
+	"github.com/dalsegno/segno/internal/worlds/credential"
 )
 
 func (a *app) packCheckpoint(ctx context.Context, d *cli.Workspace, at segno.CommitID, path string) (m *archive.Manifest, err error) {

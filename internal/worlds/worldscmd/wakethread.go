@@ -8,7 +8,7 @@ import (
 	"github.com/dalsegno/segno/internal/chat"
 	"github.com/dalsegno/segno/internal/cli"
 	"github.com/dalsegno/segno/internal/history/moves"
-	"github.com/dalsegno/segno/internal/spool"
+	"github.com/dalsegno/segno/internal/local/spool"
 	"github.com/dalsegno/segno/timeline"
 )
 

@@ -67,7 +67,7 @@ func campaigns() []campaign {
 			{packages: "agent store/postgres store/kv/redis", run: regexp.MustCompile("^TestACallerThatRunsAgainOnAnyErrorFinishesOnce$")},
 		}},
 		{"sealed", "sealed stores, archives and spools", 2, disk, []suite{
-			{packages: "store/... archive internal/local internal/proxy internal/store/record internal/spool", run: regexp.MustCompile("[Ss]eal")},
+			{packages: "store/... archive internal/local internal/proxy internal/store/record internal/local/spool", run: regexp.MustCompile("[Ss]eal")},
 		}},
 		{"archives", "archives: every byte, every operation, every place", 2, memory, []suite{
 			{packages: "archive", run: regexp.MustCompile("^TestDeltasOfDeltas$|^TestNoLinksLeadToAPlace$"), parts: 4, rapid: 2000},

@@ -14,7 +14,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/dalsegno/segno/internal/printable"
+	"github.com/dalsegno/segno/internal/history/printable"
 )
 
 // Escape returns text for HTML. It replaces invisible characters that change the display of others by

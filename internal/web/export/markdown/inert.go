@@ -4,7 +4,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/dalsegno/segno/internal/printable"
+	"github.com/dalsegno/segno/internal/history/printable"
 )
 
 // Inert returns Markdown that shows the same text and does nothing else. HTML becomes text, pictures

@@ -4,7 +4,7 @@ import (
 	"html"
 	"strings"
 
-	"github.com/dalsegno/segno/internal/printable"
+	"github.com/dalsegno/segno/internal/history/printable"
 )
 
 // inline renders the text of a paragraph.

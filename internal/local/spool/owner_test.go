@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/spool"
+	"github.com/dalsegno/segno/internal/local/spool"
 )
 
 // TestAStoreOfAnotherUserIsRefused checks directories and symlinks of this user and of another

@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/credential"
 	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/testing/memdir"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/internal/worlds/credential"
 )
 
 func TestMain(m *testing.M) {

@@ -6,7 +6,9 @@ import "time"
 //
 // Three things can change a file without changing its times. First, times move in ticks. Linux 6.13
 // and later give a write that follows a stat of the file a new time on ext4, xfs, btrfs and tmpfs;
-// on other systems, a change within one tick is invisible. Second, write(2) updates the times
+// on other systems, a change within one tick is invisible. It is also invisible in a directory on
+// tmpfs if a name in it was removed before: the directory then gets the time of the removed file,
+// and the kernel forgets that the directory's time was read. Second, write(2) updates the times
 // before it copies the data. Third, a store into a page of a shared mapping that is already dirty
 // changes no time until the kernel has written the page back. On tmpfs, which is never written
 // back, it never changes a time.
@@ -16,7 +18,7 @@ import "time"
 // is older than the write-back window.
 type clock struct {
 	dev    uint64 // the device to which fine, leases and noWriteBack apply
-	fine   bool   // a write after a stat always changes the times
+	fine   bool   // a write after a stat always changes the times, except those of a directory
 	leases bool   // the file system reports whether a file is open for writing
 	// noWriteBack is set if a mapped file is never trusted, regardless of its age.
 	noWriteBack bool
@@ -45,7 +47,7 @@ func (c *clock) racy(st *stat) bool {
 	tick := c.tick
 	if st.dev != c.dev {
 		tick = unknownTick
-	} else if c.fine {
+	} else if c.fine && !st.is(typeDir) {
 		return false
 	}
 	return max(st.ctime, st.mtime) >= c.start-tick

@@ -224,8 +224,8 @@ func FuzzGitIndex(f *testing.F) {
 func TestRacyTimes(t *testing.T) {
 	const now = int64(1e18)
 	fresh, old := stat{dev: 1, ctime: now - 1e6}, stat{dev: 1, ctime: now - 1e9, mtime: now - 1e9}
-	far := fresh
-	far.dev = 2
+	far, dir, oldDir := fresh, fresh, old
+	far.dev, dir.mode, oldDir.mode = 2, typeDir, typeDir
 	for _, c := range []struct {
 		what  string
 		clock clock
@@ -233,6 +233,8 @@ func TestRacyTimes(t *testing.T) {
 		want  bool
 	}{
 		{"fine times", clock{dev: 1, fine: true, start: now, tick: localTick}, fresh, false},
+		{"fine times of a directory", clock{dev: 1, fine: true, start: now, tick: localTick}, dir, true},
+		{"a directory long ago", clock{dev: 1, fine: true, start: now, tick: localTick}, oldDir, false},
 		{"another device", clock{dev: 1, fine: true, start: now, tick: localTick}, far, true},
 		{"ticks", clock{dev: 1, start: now, tick: localTick}, fresh, true},
 		{"ticks long ago", clock{dev: 1, start: now, tick: localTick}, old, false},

@@ -163,10 +163,12 @@ func (s *scan) readDirXattrs(ctx context.Context, n *node, dir *dirHandle) error
 			return err
 		}
 	}
-	s.changed.Store(true)
-	n.xattrs, n.ctime = name, st.ctime
 	if s.clock.racy(&st) {
-		n.ctime = 0
+		st.ctime = 0 // no directory has this ctime, so the next scan reads the attributes
+	}
+	if name != n.xattrs || st.ctime != n.ctime {
+		n.xattrs, n.ctime = name, st.ctime
+		s.changed.Store(true)
 	}
 	return nil
 }

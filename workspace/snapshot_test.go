@@ -2,6 +2,7 @@ package workspace_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/memdir"
 	"github.com/dalsegno/segno/workspace"
 )
 
@@ -102,6 +104,50 @@ func TestADirectorysOwnAttributesAreSeen(t *testing.T) {
 	}
 	if c := p.restore(first); len(c) > 0 || p.save().Tree != first.Tree {
 		t.Errorf("conflicts %q", c)
+	}
+}
+
+// TestDirAttributeInOneTick sets and removes an attribute of a directory, and removes a file in it,
+// with a snapshot before and after. On tmpfs, the directory can have the same times in both.
+func TestDirAttributeInOneTick(t *testing.T) {
+	if dir := memdir.Path(); dir != "" {
+		t.Setenv("TMPDIR", dir)
+	}
+	for range 50 {
+		p := newFixture(t)
+		p.write("dir/file", "one")
+		p.save()
+		if err := unix.Setxattr(p.path("dir"), "user.a", []byte("one"), 0); errors.Is(err, unix.ENOTSUP) {
+			t.Skip("the file system has no extended attributes")
+		} else {
+			must(t, err)
+		}
+		p.save()
+		must(t, os.Remove(p.path("dir/file")))
+		must(t, unix.Removexattr(p.path("dir"), "user.a"))
+		got := p.save()
+		if full := p.saveBy(p.other(workspace.Options{})); got.Tree != full.Tree {
+			t.Fatalf("the snapshot missed %v", p.diff(got, full))
+		}
+	}
+}
+
+// TestUnchangedTreeKeepsTheIndex takes a snapshot of an unchanged tree with a directory whose time
+// is in the future, and whose attributes are therefore read again. The index must not be written
+// again, because it is large in a large tree.
+func TestUnchangedTreeKeepsTheIndex(t *testing.T) {
+	p := newFixture(t)
+	must(t, os.Mkdir(p.path("dir"), 0o755))
+	future := time.Now().Add(time.Hour)
+	must(t, os.Chtimes(p.path("dir"), future, future))
+	p.save()
+	before, err := os.Stat(p.index)
+	must(t, err)
+	p.save()
+	after, err := os.Stat(p.index)
+	must(t, err)
+	if !os.SameFile(before, after) {
+		t.Error("the index was written again")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"math"
 	"slices"
 	"time"
 
@@ -155,15 +156,27 @@ func isSameDecision(recorded, d segno.Decision) bool {
 	return recorded.Kind == d.Kind && recorded.Text == d.Text && recorded.Actor == d.Actor && segno.HashArgs(recorded.Args) == segno.HashArgs(d.Args)
 }
 
-// unusedAnswer returns the newest decision about a call that no run has acted on, or nil.
+// unusedAnswer returns the last decision about a call that no run has acted on, or nil. There are
+// several if the question was asked again after the first decision. The order of the log counts and
+// not that of the times: clocks of machines differ, and an earlier approval must not overrule a later
+// rejection.
 func (r *run) unusedAnswer(call string) *segno.Answer {
-	var newest *segno.Answer
+	var last *segno.Answer
 	for _, a := range r.state.Answers {
-		if a.Interrupt.Thread == r.thread && a.Interrupt.Call == call && !a.Used && (newest == nil || a.Decision.Time.After(newest.Decision.Time)) {
-			newest = &a
+		if a.Interrupt.Thread == r.thread && a.Interrupt.Call == call && !a.Used && (last == nil || r.decidedAt(&a) > r.decidedAt(last)) {
+			last = &a
 		}
 	}
-	return newest
+	return last
+}
+
+// decidedAt returns the number of the commit that recorded a decision. A decision that is only
+// drafted comes after all recorded ones.
+func (r *run) decidedAt(a *segno.Answer) int64 {
+	if n := r.record(segno.EntryDecision, a.Interrupt.ID); n != nil {
+		return n.Seq
+	}
+	return math.MaxInt64
 }
 
 // isWaiting reports whether a question about a call, or about a part of its task, is open.

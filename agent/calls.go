@@ -94,7 +94,7 @@ func (r *run) planCalls(ctx context.Context, calls []Call) (jobs []job) {
 		case actionNoTool:
 			r.noTool = append(r.noTool, *answer)
 		case actionDecided:
-			ready = r.applyDecision(&j, answer, intent)
+			ready = r.applyDecision(&j, answer)
 		case actionBegin, actionRetry, actionAsk:
 			ready = r.recoverCall(&j, intent, action)
 		case actionStart:
@@ -133,21 +133,20 @@ func (r *run) toolOf(name string) Tool {
 }
 
 // applyDecision prepares a call according to its decision, or drafts a result in place of the call.
-func (r *run) applyDecision(j *job, a *segno.Answer, intent *intentBody) (ready bool) {
+func (r *run) applyDecision(j *job, a *segno.Answer) (ready bool) {
 	d := a.Decision
 	actor := cmp.Or(d.Actor, "the user")
 	switch d.Kind {
+	case segno.Approve:
+		j.Args = a.Interrupt.Args // an approval is valid for these arguments only
+		r.draftIntent(j, true)
+		return true
 	case segno.Edit:
 		j.Args = d.Args
 		j.note = "run with other arguments, as " + actor + " decided: " + string(d.Args)
 		if invalid := r.invalid(j.Call); invalid != "" {
 			r.draftCallResult(j, Result{Text: "edited arguments: " + invalid, Error: true})
 			return false
-		}
-		fallthrough
-	case segno.Approve:
-		if intent != nil && intent.Input != nil {
-			j.Args = intent.Input
 		}
 		r.draftIntent(j, true)
 		return true

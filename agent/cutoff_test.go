@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
@@ -215,5 +216,47 @@ func TestAnApprovalThatWasNotUsedHoldsOnItsLine(t *testing.T) {
 				r.sent("a", "b", "b")
 			})
 		})
+	}
+}
+
+// TestTheLastDecisionAboutACallCounts cancels a run before an approved call begins, restores the
+// checkpoint with the unused approval, and decides the question that is then asked again. The second
+// decision counts, also if the clock stood still or was set back between the decisions.
+func TestTheLastDecisionAboutACallCounts(t *testing.T) {
+	no := func(i segno.Interrupt) segno.Decision { return reject(i, "no") }
+	toEve := func(i segno.Interrupt) segno.Decision { return edit(i, `{"to":"eve"}`) }
+	type decide func(segno.Interrupt) segno.Decision
+	for _, c := range []struct {
+		name          string
+		first, second decide
+		sent          []string
+	}{
+		{"approved, then rejected", approve, no, []string{"a"}},
+		{"edited, then rejected", toEve, no, []string{"a"}},
+		{"edited, then approved", toEve, approve, []string{"a", "b"}},
+		{"approved, then edited", approve, toEve, []string{"a", "eve"}},
+	} {
+		for _, passed := range []time.Duration{time.Hour, 0, -time.Hour} {
+			t.Run(c.name+" after "+passed.String(), func(t *testing.T) {
+				eachStore(t, func(r *rig) {
+					now := time.Unix(1e9, 0)
+					r.with(func(c *agent.Config) {
+						c.Model = replies(calls("1", "send_email", `{"to":"a"}`, "2", "send_email", `{"to":"b"}`), says("done"))
+						c.Approve = agent.RequireApproval("send_email")
+						c.Now = func() time.Time { return now }
+					})
+					cut := r.cutting(agent.LostAsk)
+					r.prompt("go")
+					open := r.open(thread)
+					cut(decisions(approve(open[0]), c.first(open[1])))
+					at := r.heads(thread)[0].ID
+					r.undo(1)
+					r.restore(at)
+					now = now.Add(passed)
+					r.finish(c.second(r.question()))
+					r.sent(c.sent...)
+				})
+			})
+		}
 	}
 }

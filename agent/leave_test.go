@@ -18,8 +18,9 @@ import (
 )
 
 // TestEveryCallNeedsItsOwnApproval prompts, answers, cancels, moves and forks at
-// random, with subagents that ask as well, and with questions that expire. There are never more calls
-// than approvals, every thread can be completed, and every call has one result.
+// random, with subagents that ask as well, with questions that expire, and with a clock that is
+// sometimes set back. There are never more calls than approvals, every thread can be completed, and
+// every call has one result.
 func TestEveryCallNeedsItsOwnApproval(t *testing.T) {
 	for _, seed := range soak.Seeds(t, 50, 3000) {
 		l := newLeave(t, seed, seed%2 == 1)
@@ -136,8 +137,11 @@ func (l *leave) run(in agent.Input) {
 func (l *leave) step() {
 	l.Helper()
 	thread := l.threads[l.rnd.IntN(len(l.threads))]
-	if l.rnd.IntN(4) == 0 {
+	switch l.rnd.IntN(6) {
+	case 0:
 		l.now = l.now.Add(time.Hour)
+	case 1: // the clock of another machine
+		l.now = l.now.Add(-time.Hour)
 	}
 	switch l.rnd.IntN(9) {
 	case 0, 1:

@@ -169,3 +169,57 @@ func TestALeaseThatCouldNotBeReleasedDoesNotStopTheNextRun(t *testing.T) {
 	r.agent.Store = whole
 	r.prompt("say two")
 }
+
+// TestAnApprovedRepetitionKeepsEditedArguments loses the result of a call with edited arguments. The
+// call is approved again; then the acknowledgment of its second intent is lost, and the next run is
+// cancelled before it begins the call. The call runs with the arguments that were approved.
+func TestAnApprovedRepetitionKeepsEditedArguments(t *testing.T) {
+	eachStore(t, func(r *rig) {
+		r.with(func(c *agent.Config) {
+			c.Model = replies(calls("1", "send_email", `{"to":"bob"}`), says("done"))
+			c.Approve = agent.RequireApproval("send_email")
+		})
+		healthy := func(segno.Commit) (before, after bool) { return false, false }
+		o := &outage{lessor: r.store.(lessor), fails: healthy}
+		r.store = o
+		r.with(func(c *agent.Config) { c.StoreRetry = agent.Retry{Attempts: 2, Wait: time.Microsecond} })
+		r.prompt("go")
+		cancelledAt := func(kind agent.EventKind, in agent.Input) {
+			r.Helper()
+			ctx, cancel := context.WithCancel(r.ctx)
+			defer cancel()
+			in.Thread = thread
+			for e := range r.agent.Stream(ctx, in) {
+				if e.Kind == kind {
+					cancel()
+				}
+			}
+		}
+		send := r.mails.tool(agent.LostAsk)
+		lost := send
+		lost.Run = func(ctx context.Context, _ *agent.Invocation) (agent.Result, error) {
+			<-ctx.Done()
+			return agent.Result{}, ctx.Err()
+		}
+		r.with(func(c *agent.Config) { c.Tools = []agent.Tool{lost} })
+		cancelledAt(agent.EventToolStart, decisions(edit(r.question(), `{"to":"eve"}`)))
+		r.with(func(c *agent.Config) { c.Tools = []agent.Tool{send} })
+		r.run(agent.Input{})
+		q := r.question()
+		if q.Reason != segno.ReasonUnknown || string(q.Args) != `{"to":"eve"}` {
+			r.Fatalf("it asks %+v", q)
+		}
+		out := false
+		o.fails = func(c segno.Commit) (before, after bool) {
+			was := out
+			out = out || has(c, segno.EntryIntent)
+			return was, out
+		}
+		r.refused(decisions(approve(q)), segno.KindIO)
+		o.fails = healthy
+		cancelledAt(agent.EventLoaded, agent.Input{})
+		r.sent()
+		r.finish()
+		r.sent("eve")
+	})
+}

@@ -63,6 +63,7 @@ func (a *App) OpenAnyStore(ctx context.Context) (*AnyStore, error) {
 	return LocalStore(s, err)
 }
 
+// LocalStore returns a store on this machine as any store.
 func LocalStore(s *local.Store, err error) (*AnyStore, error) {
 	if err != nil {
 		return nil, err

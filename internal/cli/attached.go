@@ -31,6 +31,7 @@ type AttachedItem struct {
 	PathBytes []byte `json:"path_bytes,omitempty"`
 }
 
+// NewAttachedItem describes the attachment of a database to the workspace at root.
 func NewAttachedItem(root string, at database.Attachment) AttachedItem {
 	if at.Kind == database.KindPostgres {
 		return AttachedItem{Name: at.Name, Kind: at.Kind}
@@ -39,6 +40,7 @@ func NewAttachedItem(root string, at database.Attachment) AttachedItem {
 	return AttachedItem{Name: at.Name, Kind: at.Kind, Path: file, PathBytes: segno.PathBytes(file)}
 }
 
+// Attached returns the databases that are attached to the workspace.
 func (d *Workspace) Attached() (items []AttachedItem, err error) {
 	all, err := d.Store.Databases(d.Rec.ID)
 	for _, at := range all {

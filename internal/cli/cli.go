@@ -173,6 +173,7 @@ func ForceFlag(c *cobra.Command, ask *timeline.MoveRequest) {
 	c.Flags().BoolVar(&ask.Force, "force", false, "overwrite the conflicts that the move lists; the present content is saved first")
 }
 
+// OpenPlace returns the place of the store that the flags and the environment name. It opens nothing.
 func (a *App) OpenPlace() (local.Place, error) {
 	if _, ok := URLScheme(a.StorePath); ok {
 		return local.Place{}, segno.Errorf(segno.KindInvalid, "open store", RedactURL(a.StorePath), "this command needs a store in a directory").

@@ -19,6 +19,7 @@ type lost struct {
 	Count int             `json:"count"`
 }
 
+// ResumeWithResult is the result of a conversation that continues in another agent.
 type ResumeWithResult struct {
 	ResumeResult
 	Agent      string         `json:"agent"`
@@ -133,6 +134,7 @@ func (a *App) RestoreBefore(ctx context.Context, b *PendingRestore, res *ResumeW
 	return p.Err
 }
 
+// WriteSession writes the planned session of another agent, and returns the command that continues it.
 func WriteSession(ctx context.Context, tl *timeline.Timeline, ask timeline.ContinueRequest, plan *timeline.Continuation) (ResumeResult, error) {
 	link, run, err := tl.ContinueIn(ctx, ask, plan)
 	if err != nil {

@@ -112,6 +112,7 @@ func (p *Printer) diffLine(line string) {
 	p.write(line)
 }
 
+// DiffFlags are the flags of diff.
 type DiffFlags struct {
 	Names, Stat, Binary, Conflicts bool
 	Identity                       string

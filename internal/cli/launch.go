@@ -10,6 +10,7 @@ import (
 	"github.com/dalsegno/segno/internal/chat"
 )
 
+// ResumeResult is a command that continues a conversation, and the directory to run it in.
 type ResumeResult struct {
 	Dir     string          `json:"dir"`
 	Session segno.SessionID `json:"session"`

@@ -9,6 +9,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
+// OutFlag adds the flag for the directory of the runs of experiments.
 func OutFlag(c *cobra.Command, out *string) {
 	c.Flags().StringVar(out, "out", "runs", "the `DIR` of the runs")
 }

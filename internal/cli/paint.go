@@ -34,6 +34,7 @@ func (p Paint) code(code, s string) string {
 	return "\x1b[" + code + "m" + s + "\x1b[0m"
 }
 
+// Bold and the methods below return s in a style, or s itself without colours.
 func (p Paint) Bold(s string) string  { return p.code("1", s) }
 func (p Paint) Dim(s string) string   { return p.code("2", s) }
 func (p Paint) Warn(s string) string  { return p.code("33", s) }
@@ -99,6 +100,7 @@ func Fit(s string, width int) string {
 	return ansi.Truncate(s, width, "…")
 }
 
+// Pad fills s with spaces up to a width on the terminal.
 func Pad(s string, n int) string {
 	return s + strings.Repeat(" ", max(0, n-Visible(s)))
 }
@@ -106,7 +108,7 @@ func Pad(s string, n int) string {
 // Clean makes text safe to print: it escapes the characters that could control the terminal.
 func Clean(s string) string { return printable.Clean(s) }
 
-// Inline is clean for text that must stay on one line.
+// Inline is Clean for text that must stay on one line.
 func Inline(s string) string { return printable.Inline(s) }
 
 // CleanLines is clean for text of several lines, which may be in any script.

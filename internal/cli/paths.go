@@ -124,6 +124,7 @@ func RealPath(dir string) (string, error) {
 // IsArchiveName reports whether an argument means an archive and not a checkpoint.
 func IsArchiveName(arg string) bool { return strings.HasSuffix(arg, ".ckpt") }
 
+// QuotePaths quotes each of the paths as QuotePath does.
 func QuotePaths(paths []string) []string {
 	quoted := slices.Clone(paths)
 	for i, p := range quoted {

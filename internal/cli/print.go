@@ -29,8 +29,10 @@ type Printer struct {
 	Err error
 }
 
+// Printer returns a printer to w, with colours if w is a terminal that has them.
 func (a *App) Printer(w io.Writer) *Printer { return &Printer{Paint: a.Paint(w), w: w} }
 
+// Linef prints a line. After an error of the writer it does nothing; see Err.
 func (p *Printer) Linef(format string, args ...any) { p.write(fmt.Sprintf(format, args...) + "\n") }
 
 func (p *Printer) write(text string) {
@@ -122,6 +124,7 @@ func (a *App) report(err error) {
 	_ = Encoder(a.Stderr).Encode(fields)
 }
 
+// Terminal reports whether f is a terminal.
 func Terminal(f any) bool {
 	file, ok := FileOf(f)
 	return ok && term.IsTerminal(int(file.Fd()))

@@ -45,6 +45,7 @@ func (a *App) FindPurges(ctx context.Context, store *local.Store) ([]PurgeItem, 
 	return items, nil
 }
 
+// WritePurges prints when agents will delete sessions, a line for each agent.
 func (a *App) WritePurges(p *Printer, items []PurgeItem) {
 	for _, item := range items {
 		text := "all of them are kept"

@@ -18,6 +18,7 @@ type RunnerRecord struct {
 	spool.Runner
 }
 
+// NewRunnerRecord returns the record of this process, which runs a verb in a directory. It is not written yet.
 func NewRunnerRecord(store *local.Store, verb, dir string) *RunnerRecord {
 	self := spool.Process{PID: os.Getpid(), Start: proc.Start(os.Getpid())}
 	return &RunnerRecord{store: store, Runner: spool.Runner{Process: self, Verb: verb, Dir: dir}}

@@ -29,8 +29,10 @@ func Size(n int64) string {
 // Plural formats a count with its noun: "1 file", "2 files".
 func Plural(n int, thing string) string { return printable.Plural(n, thing) }
 
+// Files returns a number of files with its noun.
 func Files(n int) string { return Plural(n, "file") }
 
+// Now is the time that ages in the output are relative to.
 func (a *App) Now() time.Time { return time.Now() }
 
 // When formats a time in the user's time zone.

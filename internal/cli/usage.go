@@ -21,6 +21,7 @@ func UnexpectedArg(verb, arg, hint string) error {
 	return segno.NewError(segno.KindInvalid, verb, "", usageError{fmt.Errorf("unexpected argument %q", arg)}).WithHint(hint)
 }
 
+// Usage marks an error as one of the command line, which ends with exit code 2.
 func Usage(err error) error {
 	return segno.NewError(segno.KindInvalid, "", "", usageError{err})
 }

@@ -20,5 +20,8 @@ type app struct{ *cli.App }
 
 func verbs(shell *cli.App) []cli.Verb {
 	a := &app{shell}
-	return slices.Concat(cli.Group("start", a.enable(), a.disable()), cli.Group("", a.hook(), a.baseline()))
+	return slices.Concat(
+		cli.Group("start", a.enable(), a.disable()),
+		cli.Group("", a.hook(), a.baseline()),
+	)
 }

@@ -24,6 +24,7 @@ type ArchiveFlags struct {
 	bases             []string
 }
 
+// Add adds the flags to a verb.
 func (f *ArchiveFlags) Add(c *cobra.Command) {
 	c.Flags().StringVar(&f.Identity, "identity", "", "decrypt with this `KEYFILE`: a key of age, or a private key of SSH")
 	c.Flags().StringArrayVar(&f.bases, "base", nil, "of a delta: the `FILE` of the archive that has the rest; repeatable")
@@ -257,13 +258,16 @@ type Sum struct {
 	Bytes int64 `json:"bytes"`
 }
 
+// String returns the sum as text: "3 files, 1.2 KiB".
 func (s Sum) String() string { return fmt.Sprintf("%s, %s", cli.Files(s.Files), cli.Size(s.Bytes)) }
 
+// Add counts a file of an archive.
 func (s *Sum) Add(e archive.Entry) {
 	s.Files++
 	s.Bytes += e.Size
 }
 
+// TotalOf counts the files of an archive.
 func TotalOf(m *archive.Manifest) (s Sum) {
 	for _, e := range m.Entries {
 		s.Add(e)

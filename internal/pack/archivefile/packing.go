@@ -15,6 +15,7 @@ import (
 	"github.com/dalsegno/segno/internal/pack"
 )
 
+// PackFlags are the flags of verbs that write an archive.
 type PackFlags struct {
 	Output                     string
 	WorkspaceOnly, OmitSession bool
@@ -38,6 +39,7 @@ const (
 	CompressDeflate = "deflate"
 )
 
+// CheckCompress checks the value of the flag that CompressFlag adds.
 func CheckCompress(compress string) error {
 	if compress != CompressZstd && compress != CompressDeflate {
 		return cli.Usage(fmt.Errorf("--compress %q is neither zstd nor deflate", compress))
@@ -45,6 +47,7 @@ func CheckCompress(compress string) error {
 	return nil
 }
 
+// Check checks the flags together. Its errors are those of the command line.
 func (f *PackFlags) Check() error {
 	if f.Output == "" {
 		return cli.Usage(errors.New("pack needs -o FILE"))
@@ -124,6 +127,7 @@ func WriteOptions(a *cli.App, ctx context.Context, records local.Archives, flags
 	return o, nil
 }
 
+// Packer returns the packer of the store that a workspace is in.
 func Packer(d *cli.Workspace) *pack.Packer {
 	place := d.Store.Place()
 	return &pack.Packer{Store: d.Store.Store, FS: place.FS, Temp: place.Archives().Dir()}

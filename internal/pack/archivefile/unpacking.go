@@ -55,6 +55,7 @@ func waysOn(findings []secret.Finding) string {
 	return "remove it from the file, save, and pack that checkpoint; or use " + allow
 }
 
+// UnpackResult is the result of an archive that was unpacked.
 type UnpackResult struct {
 	Dir         string             `json:"dir"`
 	DirBytes    []byte             `json:"dir_bytes,omitempty"`
@@ -71,6 +72,7 @@ type UnpackResult struct {
 	DryRun       bool           `json:"dry_run"`
 }
 
+// UnpackedAgent is one agent of an unpacked archive.
 type UnpackedAgent struct {
 	Name    string          `json:"name"`
 	Backend string          `json:"backend"`
@@ -155,6 +157,7 @@ func Skipped(p *cli.Printer, list []archive.Omission) {
 	}
 }
 
+// Importer returns the importer of threads into a store.
 func Importer(store *local.Store) *pack.Importer {
 	return &pack.Importer{Store: store.Store, Register: store.Register, FS: store.Place().FS, Open: func(rec segno.WorkspaceRecord) (segno.Workspace, error) {
 		tl, err := store.Timeline(rec, nil)

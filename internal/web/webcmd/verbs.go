@@ -15,5 +15,8 @@ type app struct{ *cli.App }
 
 func verbs(shell *cli.App) []cli.Verb {
 	a := &app{shell}
-	return slices.Concat(cli.Group("see", a.web(), a.serve()), cli.Group("archive", a.share(), a.export()))
+	return slices.Concat(
+		cli.Group("see", a.web(), a.serve()),
+		cli.Group("archive", a.share(), a.export()),
+	)
 }

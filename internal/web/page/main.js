@@ -92,6 +92,7 @@ class Page {
 
   // openExperiment shows the generations of an experiment in place of the timeline.
   openExperiment(name) {
+    clearTimeout(this.#chooseTimer); // else a row that was chosen just now would take the address
     this.endCompare();
     writeExperiment(name);
     document.body.dataset.view = "experiment";
@@ -120,6 +121,7 @@ class Page {
       if (checkpoint) await this.timeline.show(checkpoint);
       return;
     }
+    clearTimeout(this.#chooseTimer); // its row is of the other thread
     this.state.set({ thread, selected: "" });
     await this.timeline.load(thread, checkpoint);
     this.timeline.focus();

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
 
 	"github.com/dalsegno/segno/internal/testing/chromiumrig"
 )
@@ -113,7 +114,7 @@ func TestGenerationsOfAnExperiment(t *testing.T) {
 	p.waitText("#timeline .row.selected", "tick 2")
 	p.eval("history.back()", nil)
 	p.waitText("#chain h2", "commons")
-	p.eval("location.reload()", nil)
+	p.run(chromedp.Reload())
 	p.waitText("#chain h2", "commons done")
 	p.click(".thread", "write a small greeting program")
 	p.waitText("#turn h2", "t2 add a test")

@@ -70,7 +70,13 @@ func (p *page) wait(condition string) {
 	ctx, cancel := context.WithTimeout(p.tab, p.patience)
 	defer cancel()
 	loop := fmt.Sprintf(`new Promise((done) => { const look = () => { let is = false; try { is = %s } catch {} is ? done(true) : setTimeout(look, 15) }; look() })`, condition)
-	err := chromedp.Run(ctx, chromedp.Evaluate(loop, nil, func(e *runtime.EvaluateParams) *runtime.EvaluateParams { return e.WithAwaitPromise(true) }))
+	look := func() error {
+		return chromedp.Run(ctx, chromedp.Evaluate(loop, nil, func(e *runtime.EvaluateParams) *runtime.EvaluateParams { return e.WithAwaitPromise(true) }))
+	}
+	err := look()
+	for err != nil && ctx.Err() == nil && strings.Contains(err.Error(), "Inspected target navigated or closed") {
+		err = look() // the condition is about the next document
+	}
 	if err != nil {
 		var text string
 		_ = chromedp.Run(p.tab, chromedp.Evaluate("document.body.innerText", &text)) // the tab may be closed

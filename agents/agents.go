@@ -25,7 +25,7 @@ func Of(name string) (p profile.Profile, ok bool) {
 	return list[i], true
 }
 
-// WithHooks returns the names of the agents whose hooks segno can register.
+// WithHooks returns the names of the agents that have hooks which segno can register.
 func WithHooks() (names []string) {
 	for _, p := range list {
 		if p.Hooks != nil {

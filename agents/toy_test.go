@@ -85,7 +85,7 @@ func buildWithToy(t *testing.T) *toySession {
 	return s
 }
 
-// command returns a command that runs in the project, with a home of its own.
+// command returns a command that runs in the project. Its home is that of the test.
 func (s *toySession) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(s.Context(), name, args...)
 	cmd.Dir = s.project

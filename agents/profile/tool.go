@@ -14,7 +14,7 @@ const (
 	Reads                 // it changes no file
 	Plans                 // it changes only the agent's own list of work
 	Asks                  // it asks the user, or controls the agent or its tasks
-	Starts                // it starts a subagent, whose calls the agent reports separately
+	Starts                // it starts a subagent; the agent reports the calls of the subagent separately
 	Writes                // it changes at most the files that its input names
 	Runs                  // it runs a command, which may change any file
 )

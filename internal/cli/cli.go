@@ -1,4 +1,4 @@
-// Package cli is the shell of the segno command: what all verbs share. Each wing of segno has its verbs in a package of its own,
+// Package cli is the shell of the segno command: what all verbs share. Each wing of segno has its verbs in a separate package,
 // one file per verb, with its flags, help and implementation; see [Wing]. Results go to standard output, notes and errors to standard error.
 // Every verb that has a result has --json. docs/cli.md is the reference.
 //

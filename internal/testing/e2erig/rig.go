@@ -167,7 +167,7 @@ func newStage(t *testing.T, version agentrig.ClaudeVersion, files map[string]str
 	}
 	s.Segno("enable", "claude")
 	t.Cleanup(s.sound)
-	t.Cleanup(s.sweep) // first of the two
+	t.Cleanup(func() { agentrig.KillAll(t, filepath.Dir(s.dir)) }) // first of the two
 	return s
 }
 
@@ -187,7 +187,7 @@ func Agent(t *testing.T, agent agentrig.ACPAgent, files map[string]string) (*Sta
 		s.Write(name, content)
 	}
 	t.Cleanup(s.sound)
-	t.Cleanup(s.sweep) // first of the two
+	t.Cleanup(func() { agentrig.KillAll(t, filepath.Dir(s.dir)) }) // first of the two
 	return s, acp
 }
 
@@ -210,7 +210,7 @@ func Codex(t *testing.T, version agentrig.CodexVersion, files map[string]string)
 	}
 	s.Segno("enable", "codex")
 	t.Cleanup(s.sound)
-	t.Cleanup(s.sweep) // first of the two
+	t.Cleanup(func() { agentrig.KillAll(t, filepath.Dir(s.dir)) }) // first of the two
 	return s, agent
 }
 
@@ -245,7 +245,7 @@ func Gemini(t *testing.T, version agentrig.GeminiVersion, files map[string]strin
 	}
 	s.Segno("enable", "gemini")
 	t.Cleanup(s.sound)
-	t.Cleanup(s.sweep) // first of the two
+	t.Cleanup(func() { agentrig.KillAll(t, filepath.Dir(s.dir)) }) // first of the two
 	return s, agent
 }
 
@@ -264,7 +264,7 @@ func OpenCode(t *testing.T, files map[string]string) (*Stage, *agentrig.ACP) {
 	}
 	s.Segno("enable", "opencode")
 	t.Cleanup(s.sound)
-	t.Cleanup(s.sweep) // first of the two
+	t.Cleanup(func() { agentrig.KillAll(t, filepath.Dir(s.dir)) }) // first of the two
 	return s, agent
 }
 

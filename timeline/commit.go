@@ -192,7 +192,7 @@ func (tx *txn) count(ctx context.Context, a, b segno.Hash) (n segno.Counts, err 
 		return n, nil
 	}
 	changes, err := tx.diff(ctx, a, b)
-	if tx.deferred && segno.KindOf(err) == segno.KindNotFound {
+	if tx.deferred && errors.Is(err, segno.KindNotFound) {
 		return n, nil // replayDeferred counts them
 	}
 	if err != nil {

@@ -3,6 +3,7 @@ package timeline
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -106,7 +107,7 @@ func (tx *txn) splitChanges(ctx context.Context, w *turnEnd, e *ownership.Eviden
 		return nil
 	}
 	changes, err := tx.diff(ctx, before.Tree, w.present.Tree)
-	if tx.deferred && segno.KindOf(err) == segno.KindNotFound {
+	if tx.deferred && errors.Is(err, segno.KindNotFound) {
 		return nil // the state before is deferred and cannot be read yet
 	}
 	if err != nil {

@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"context"
+	"errors"
 	"path"
 	"slices"
 	"strings"
@@ -299,7 +300,7 @@ func (r *reverter) movesSince(ctx context.Context, at time.Time) (all []movedPat
 			continue
 		}
 		changes, err := r.changesOf(ctx, &op)
-		if segno.KindOf(err) == segno.KindNotFound { // a collection removed its states
+		if errors.Is(err, segno.KindNotFound) { // a collection removed its states
 			all = append(all, movedPaths{at: op.Time})
 			continue
 		}

@@ -63,14 +63,14 @@ type Touch struct {
 	Changes    []PathChange // sorted by path, at least one
 }
 
-// Touching yields those checkpoints, in the given order, that changed the file or directory at a path or anything below
-// it, with these changes and their calls. For each checkpoint it reads the parent; it compares trees only if they
+// Touching yields those checkpoints, in the given order, that changed the file or directory at one of several paths or
+// anything below it, with these changes and their calls. For each checkpoint it reads the parent; it compares trees only if they
 // differ, and reads entries only of the checkpoints that it yields. It ends after an error.
-func (f PathFinder) Touching(ctx context.Context, at string, checkpoints iter.Seq[*segno.Checkpoint]) iter.Seq2[Touch, error] {
+func (f PathFinder) Touching(ctx context.Context, checkpoints iter.Seq[*segno.Checkpoint], paths ...string) iter.Seq2[Touch, error] {
 	return func(yield func(Touch, error) bool) {
 		for c := range checkpoints {
 			changes, err := f.Changes(ctx, c)
-			changes = slices.DeleteFunc(changes, func(x PathChange) bool { return !x.IsAt(at) })
+			changes = slices.DeleteFunc(changes, func(x PathChange) bool { return !slices.ContainsFunc(paths, x.IsAt) })
 			if err == nil {
 				err = f.FindCalls(ctx, c, changes)
 			}

@@ -312,9 +312,9 @@ func TestFilesStayShort(t *testing.T) {
 	}
 }
 
-// identifier matches names in backticks that look like Go identifiers: they begin with a capital letter or contain one, as in
-// `kv.KV`, `App.Print(v)` and `addVerbs`.
-var identifier = regexp.MustCompile(`\x60(?:\w+\.)?([A-Z]\w*|[a-z]+[A-Z]\w*)(?:\([^\x60]*\))?\x60`)
+// identifier matches names in backticks that look like Go identifiers: with a capital letter after a dot or at the beginning, as in
+// `kv.KV`, `App.Print(v)` and `app.addVerbs`.
+var identifier = regexp.MustCompile(`\x60(?:\w+\.([a-z]*[A-Z]\w*)|([A-Z]\w*))(?:\([^\x60]*\))?\x60`)
 
 // TestDocumentsNameIdentifiersThatExist checks that some Go file declares each identifier in ARCHITECTURE.md and CONTRIBUTING.md. A name
 // in capitals alone is a variable of a shell.
@@ -323,7 +323,7 @@ func TestDocumentsNameIdentifiersThatExist(t *testing.T) {
 	for _, name := range []string{"ARCHITECTURE.md", "CONTRIBUTING.md"} {
 		eachLine(t, name, func(n int, line string) {
 			for _, m := range identifier.FindAllStringSubmatch(line, -1) {
-				if !declared[m[1]] && m[1] != strings.ToUpper(m[1]) {
+				if id := m[1] + m[2]; !declared[id] && id != strings.ToUpper(id) {
 					t.Errorf("%s:%d names %s, which no Go file declares", name, n, m[0])
 				}
 			}

@@ -6,12 +6,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/internal/history/printable"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -169,7 +169,7 @@ func (c *Chat) runSessions(ctx context.Context, _ string) (Reply, error) {
 		if s.Current {
 			sign = "@"
 		}
-		fmt.Fprintf(&b, "%s %-*s  %4s ago  turn %d  step %d  %s\n", sign, width, s.Name, Age(c.Now().Sub(s.Updated)), s.Turn, s.Step, s.Title)
+		fmt.Fprintf(&b, "%s %-*s  %4s ago  turn %d  step %d  %s\n", sign, width, s.Name, printable.Age(c.Now().Sub(s.Updated)), s.Turn, s.Step, s.Title)
 	}
 	return Reply{Text: strings.TrimRight(b.String(), "\n")}, nil
 }
@@ -304,7 +304,7 @@ func (c *Chat) runCheckpoints(ctx context.Context, _ string) (Reply, error) {
 		case slices.Contains(line, cp):
 			sign = "│"
 		}
-		fmt.Fprintf(&b, "%s %s  %-4s %4s ago  step %d  %s", sign, Short(cp.ID), name, Age(c.Now().Sub(cp.Time)), cp.Step, describe(cp))
+		fmt.Fprintf(&b, "%s %s  %-4s %4s ago  step %d  %s", sign, Short(cp.ID), name, printable.Age(c.Now().Sub(cp.Time)), cp.Step, describe(cp))
 		for _, pin := range h.Pins[cp.ID] {
 			fmt.Fprintf(&b, "  [%s]", oneLine(pin))
 		}
@@ -331,16 +331,3 @@ func describe(cp *segno.Checkpoint) string {
 
 // Short returns the prefix of an id for display.
 func Short(id segno.CommitID) string { return string(id[:min(6, len(id))]) }
-
-// Age formats a duration with its largest unit.
-func Age(d time.Duration) string {
-	switch {
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", max(0, int(d.Seconds())))
-	case d < time.Hour:
-		return fmt.Sprintf("%dm", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", int(d.Hours()))
-	}
-	return fmt.Sprintf("%dd", int(d.Hours()/24))
-}

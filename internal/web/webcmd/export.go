@@ -15,6 +15,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/cli"
+	"github.com/dalsegno/segno/internal/cli/secretscan"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/internal/web/export"
 )
@@ -122,7 +123,7 @@ func (f *exportFlags) check() (to *url.URL, err error) {
 	case f.endpoint != "":
 		to, err = export.Endpoint(f.endpoint)
 	}
-	return to, errors.Join(err, cli.CheckFingerprints(f.allow))
+	return to, errors.Join(err, secretscan.CheckAllowed(f.allow))
 }
 
 func (a *app) runExport(ctx context.Context, name string, flags exportFlags) error {
@@ -158,7 +159,7 @@ func (a *app) runExport(ctx context.Context, name string, flags exportFlags) err
 // no secret.
 func (a *app) exportSelection(ctx context.Context, store *exportStore, sel export.Selection, flags exportFlags, path string, to *url.URL) error {
 	records := store.place.Archives()
-	scanner, allowed, err := a.SecretScanner(records, flags.allow)
+	scanner, allowed, err := secretscan.Open(a.App, records, flags.allow)
 	if err != nil {
 		return err
 	}
@@ -185,9 +186,9 @@ func (a *app) exportSelection(ctx context.Context, store *exportStore, sel expor
 		return cli.WrapWriteError(err)
 	}
 	if len(filter.Findings) > 0 && !flags.redact {
-		return a.RefuseSecrets("export", cmp.Or(path, flags.format), filter.Findings, cli.ExportWaysOn(filter.Findings))
+		return secretscan.Refuse(a.App, "export", cmp.Or(path, flags.format), filter.Findings, secretscan.ExportHint(filter.Findings))
 	}
-	a.RecordAllowed(ctx, records, flags.allow, used)
+	secretscan.RecordAllowed(ctx, a.App, records, flags.allow, used)
 	res := exported{File: path, FileBytes: segno.PathBytes(path), Format: flags.format, Thread: sel.Thread, Turns: source.Header.Count,
 		Redacted: len(filter.Findings), Missing: append([]string{}, filter.Missing...)}
 	if sel.Single {

@@ -34,7 +34,7 @@ var allowed = map[string][]string{
 	"internal/local/sealing":          {".", "internal/local/agekey", "internal/store/record", "internal/local/spool", "internal/vfs"},
 	"internal/database":               {".", "internal/vfs"},
 	"internal/worlds/credential":      {".", "agents", "agents/profile", "internal/jsonscan", "internal/vfs"},
-	"internal/pack":                   {"agents", ".", "archive", "internal/database", "internal/vfs", "timeline", "transcript/claude", "transcript/codex", "transcript/filelog", "workspace"},
+	"internal/pack":                   {"agents", ".", "archive", "internal/database", "internal/vfs", "timeline", "transcript/claude", "transcript/filelog", "workspace", "agents/profile", "transcript/readers"},
 	"workspace/internal/gitignore":    {},
 	"workspace":                       {".", "internal/vfs", "workspace/internal/gitignore"},
 	"store/memory":                    {".", "internal/store/notify", "store/internal/threadlog"},
@@ -70,7 +70,7 @@ var allowed = map[string][]string{
 	"internal/store/sqlstore":         {".", "internal/store/ledger", "internal/store/record", "internal/store/notify", "internal/store/phase"},
 	"store/postgres/gocloud":          {"store/postgres"},
 	"internal/proc":                   {},
-	"internal/local":                  {"agents", "agents/profile", ".", "internal/database", "transcript", "secret", "internal/local/agekey", "internal/proc", "internal/local/sealing", "internal/vfs", "internal/local/spool", "store/sqlite", "workspace", "timeline", "transcript/claude", "transcript/codex", "transcript/filelog", "transcript/gemini", "transcript/opencode"},
+	"internal/local":                  {"agents", "agents/profile", ".", "internal/database", "transcript", "secret", "internal/local/agekey", "internal/proc", "internal/local/sealing", "internal/vfs", "internal/local/spool", "store/sqlite", "workspace", "timeline", "transcript/claude", "transcript/codex", "transcript/filelog", "transcript/readers"},
 	"internal/proxy/acp":              {".", "internal/jsonscan"},
 	"internal/proxy/failure":          {"internal/proxy/acp"},
 	"internal/testing/acptest":        {"internal/proxy/acp"},
@@ -144,6 +144,7 @@ var allowed = map[string][]string{
 	"internal/web/webcmd":               {".", "internal/cli", "internal/history", "internal/history/idprefix", "internal/local", "internal/vfs", "internal/web", "internal/web/export", "internal/cli/secretscan"},
 	"internal/worlds/worldscmd":         {".", "agent", "archive", "generation", "internal/chat", "internal/chat/tui", "internal/cli", "internal/worlds/credential", "internal/database", "internal/history", "internal/history/moves", "internal/local", "internal/pack", "internal/pack/archivefile", "internal/proc", "internal/local/spool", "internal/vfs", "internal/worlds", "internal/worlds/trend", "internal/worlds/worldagent", "timeline", "world", "world/httpworld"},
 	"internal/cli/secretscan":           {".", "internal/cli", "internal/local", "secret"},
+	"transcript/readers":                {".", "internal/vfs", "transcript/claude", "transcript/codex", "transcript/gemini", "transcript/opencode"},
 }
 
 // mayImport returns the packages of this module that a package may import. An agent needs no row: it may import the

@@ -86,7 +86,7 @@ var allowed = map[string][]string{
 	"internal/chat/acpagent":          {".", "agent", "internal/proxy/acp", "internal/chat", "internal/proxy/preamble", "agents", "agents/profile"},
 	"internal/chat/tui":               {".", "agent", "internal/chat", "internal/jsonscan", "generation"},
 	"agent/model/internal/endpoint":   {".", "agent"},
-	"internal/chat":                   {".", "transcript", "internal/history/idprefix", "agent", "agent/tool", "timeline", "internal/history", "internal/history/printable", "agent/model/offline"},
+	"internal/chat":                   {".", "transcript", "internal/history/idprefix", "agent", "agent/tool", "timeline", "internal/history", "internal/history/printable", "agent/model/offline", "internal/history/moves"},
 	"internal/testing/fakemodel":      {},
 	"internal/testing/agentrig":       {},
 	"internal/testing/serverrig":      {"internal/testing/debian"},

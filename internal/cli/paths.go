@@ -44,6 +44,16 @@ func resolvePath(ctx context.Context, d *Workspace, c *segno.Checkpoint, arg str
 	for _, x := range changes {
 		known[x.Path] = true
 	}
+	for _, rel := range PathCandidates(d, arg) {
+		if known[rel] || existsOnDisk(d, rel) {
+			return rel, nil
+		}
+	}
+	return literal, err
+}
+
+// PathCandidates returns the paths inside the workspace that an argument may mean, in the order in which resolvePath tries them.
+func PathCandidates(d *Workspace, arg string) (paths []string) {
 	names := []string{arg}
 	for _, s := range []string{arg, `"` + arg + `"`} {
 		if name, ok := UnquotePath(s); ok {
@@ -52,12 +62,12 @@ func resolvePath(ctx context.Context, d *Workspace, c *segno.Checkpoint, arg str
 	}
 	for _, name := range names {
 		for _, dir := range []string{d.Dir, d.Rec.Path} {
-			if rel, err := relativeToRoot(d, dir, name); err == nil && (known[rel] || existsOnDisk(d, rel)) {
-				return rel, nil
+			if rel, err := relativeToRoot(d, dir, name); err == nil {
+				paths = append(paths, rel)
 			}
 		}
 	}
-	return literal, err
+	return paths
 }
 
 // ResolvePaths calls resolvePath for several arguments.

@@ -15,6 +15,7 @@ type app struct{ *cli.App }
 
 func verbs(shell *cli.App) []cli.Verb {
 	a := &app{shell}
+	shell.State = a.state
 	return slices.Concat(
 		cli.Group("start", a.demo(), a.doctor()),
 		cli.Group("see", a.status(), a.log(), a.show(), a.cat(), a.diff(), a.threads(), a.inbox()),

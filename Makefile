@@ -19,11 +19,11 @@ bench:
 	go test -run '^$$' -bench . -benchtime 1x ./internal/testing/e2e/web
 	cd bench && GOWORK=off go run .
 
-# The screenshot in the README, of the page for the demo.
+# The screenshot in docs/web.md, of the page for the demo.
 screenshot:
 	go test -count=1 ./internal/testing/e2e/web -run TestScreenshot -screenshot "$(CURDIR)/docs/web.png"
 
-# The plot in the README, of the experiment commons.
+# The plot in docs/generations.md, of the experiment commons.
 plot:
 	d=$$(mktemp -d) && go build -o $$d/segno ./cmd/segno && \
 		$$d/segno --store $$d/store generations run experiments/commons.toml --out $$d/runs && \

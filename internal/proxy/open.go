@@ -296,7 +296,7 @@ func (r *openRequest) nativeOpened(proc *process) {
 // agents do not lock their sessions.
 func (r *openRequest) reportWriter(ctx context.Context) {
 	if pid := r.proxy.Place.OpenElsewhere(ctx, r.up); pid > 0 {
-		r.report("process %d has this session open, too, and each of the two loses the turns of the other; end one of them, then 'segno heal %s --join' puts the turns into one conversation", pid, r.up)
+		r.report("process %d has this session open, too, and each of the two loses the turns of the other; end one of them, then 'segno sessions heal %s --join' puts the turns into one conversation", pid, r.up)
 	}
 }
 

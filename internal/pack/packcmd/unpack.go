@@ -188,7 +188,7 @@ func checkAgents(m *archive.Manifest, names []string) error {
 	for _, name := range names {
 		if !slices.ContainsFunc(m.Agents, func(x archive.AgentInfo) bool { return x.Name == name }) {
 			return segno.Errorf(segno.KindNotFound, "unpack", name, "the archive has no such agent").
-				WithHint("run 'segno inspect' to see its agents")
+				WithHint("run 'segno archive inspect' to see its agents")
 		}
 	}
 	return nil

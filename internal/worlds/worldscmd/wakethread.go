@@ -47,7 +47,7 @@ func (a *app) wakeThread(ctx context.Context, called string) error {
 	case !isPaused:
 		return segno.Errorf(segno.KindRefused, op, string(thread), "it is not paused").WithHint("run 'segno resume' to continue it")
 	case mark.Checkpoint == "":
-		return segno.Errorf(segno.KindRefused, op, string(thread), "its pause is not complete").WithHint("run 'segno pause " + cli.Short(thread) + "' again")
+		return segno.Errorf(segno.KindRefused, op, string(thread), "its pause is not complete").WithHint("run 'segno generations pause " + cli.Short(thread) + "' again")
 	}
 	res := wakeThreadResult{Thread: thread, Checkpoint: mark.Checkpoint}
 	if err := a.restorePaused(ctx, d, mark, &res); err != nil {

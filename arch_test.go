@@ -2,7 +2,10 @@ package segno_test
 
 import (
 	"bufio"
+	"go/ast"
 	"go/build"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"path"
@@ -307,6 +310,63 @@ func TestFilesStayShort(t *testing.T) {
 			}
 		}
 	}
+}
+
+// identifier matches names in backticks that look like Go identifiers: with a capital letter after a dot or at the beginning, as in
+// `kv.KV`, `App.Print(v)` and `app.addVerbs`.
+var identifier = regexp.MustCompile(`\x60(?:\w+\.([a-z]*[A-Z]\w*)|([A-Z]\w*))(?:\([^\x60]*\))?\x60`)
+
+// TestDocumentsNameIdentifiersThatExist checks that some Go file declares each identifier in ARCHITECTURE.md and CONTRIBUTING.md. A name
+// in capitals alone is a variable of a shell.
+func TestDocumentsNameIdentifiersThatExist(t *testing.T) {
+	declared := declaredNames(t)
+	for _, name := range []string{"ARCHITECTURE.md", "CONTRIBUTING.md"} {
+		eachLine(t, name, func(n int, line string) {
+			for _, m := range identifier.FindAllStringSubmatch(line, -1) {
+				if id := m[1] + m[2]; !declared[id] && id != strings.ToUpper(id) {
+					t.Errorf("%s:%d names %s, which no Go file declares", name, n, m[0])
+				}
+			}
+		})
+	}
+}
+
+// declaredNames returns the names that the Go files of all modules declare: functions, methods, types, constants, variables and
+// the fields of structs.
+func declaredNames(t *testing.T) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if file == nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				names[n.Name.Name] = true
+			case *ast.TypeSpec:
+				names[n.Name.Name] = true
+			case *ast.ValueSpec:
+				for _, id := range n.Names {
+					names[id.Name] = true
+				}
+			case *ast.Field:
+				for _, id := range n.Names {
+					names[id.Name] = true
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
 }
 
 // TestTheMapIsTrue checks that every path in ARCHITECTURE.md and CONTRIBUTING.md exists. If these documents name a

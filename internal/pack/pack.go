@@ -89,12 +89,16 @@ const (
 // The error has [segno.KindNotFound] if the store has no such checkpoint, and
 // [segno.KindCorrupt] if the store lost a part of it.
 func (p *Packer) State(ctx context.Context, at segno.CommitID, o Options) (archive.State, func() error, error) {
+	return p.build(o, func(b *builder) error { return b.build(ctx, at) })
+}
+
+func (p *Packer) build(o Options, build func(*builder) error) (archive.State, func() error, error) {
 	fsys := p.FS
 	if fsys == nil {
 		fsys = vfs.OS
 	}
 	b := &builder{store: p.Store, fsys: fsys, parent: p.Temp, options: o, names: map[string]bool{}}
-	if err := b.build(ctx, at); err != nil {
+	if err := build(b); err != nil {
 		return archive.State{}, func() error { return nil }, errors.Join(err, b.cleanup())
 	}
 	return b.state, b.cleanup, nil

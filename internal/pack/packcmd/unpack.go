@@ -107,14 +107,9 @@ func (a *app) runUnpack(ctx context.Context, name string, flags unpackFlags) err
 	if a.DryRun {
 		return a.dryUnpack(ctx, r, res, into)
 	}
-	into.Progress = a.Transfer("unpacking")
-	done, err := pack.Unpack(ctx, r, into)
-	a.Bar.Erase()
-	if err == nil {
-		err = archivefile.UnpackSessions(a.App, ctx, r, into, done)
-	}
+	done, err := archivefile.Unpack(a.App, ctx, r, into)
 	if err != nil {
-		return archivefile.ExplainBadArchive(err)
+		return err
 	}
 	res.Fill(done, m)
 	return a.Print(res, func(p *cli.Printer) { a.writeUnpacked(p, name, &res) })

@@ -1,6 +1,6 @@
 # Tests and figures beyond go test work; see CONTRIBUTING.md.
 
-.PHONY: soak bench newest screenshot plot man completions release-snapshot
+.PHONY: soak bench newest screenshot recording plot man completions release-snapshot
 
 # The campaigns of internal/testing/soak/campaign: the suites of thousands, whole. It continues a run that was stopped.
 # CAMPAIGN=kills,faults selects some, FOR=1h starts no part after an hour, and FLAGS=-retry, -keep or -list are flags of
@@ -22,6 +22,10 @@ bench:
 # The screenshot in the README, of the page for the demo.
 screenshot:
 	go test -count=1 ./internal/testing/e2e/web -run TestScreenshot -screenshot "$(CURDIR)/docs/web.png"
+
+# The animation in the README, of a first session with Claude Code.
+recording:
+	go test -count=1 ./internal/testing/e2e/terminal -run TestRecording -recording "$(CURDIR)/docs/demo.svg"
 
 # The plot in the README, of the experiment commons.
 plot:

@@ -118,6 +118,7 @@ var allowed = map[string][]string{
 	"internal/testing/memdir":     {"internal/testing/soak"},
 	"internal/testing/parallel":   {},
 	"internal/testing/readonly":   {},
+	"internal/testing/screencast": {},
 	"internal/testing/signals":    {},
 	"internal/testing/soak":       {},
 

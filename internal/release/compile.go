@@ -54,7 +54,7 @@ func readSource(ctx context.Context, version string) (s source, err error) {
 // describe returns the version of HEAD: that of its tag, or one that no release has and that sorts before all of them.
 func describe(ctx context.Context, hash string) (string, error) {
 	version := "0.0.0-g" + hash[:12]
-	if tag, err := command(ctx, nil, "git", "describe", "--exact-match", "--match=v*"); err == nil {
+	if tag, err := command(ctx, nil, "git", "describe", "--tags", "--exact-match", "--match=v*"); err == nil {
 		version = strings.TrimPrefix(strings.TrimSpace(string(tag)), "v")
 	}
 	changes, err := command(ctx, nil, "git", "status", "--porcelain")

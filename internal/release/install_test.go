@@ -52,6 +52,7 @@ func TestInstall(t *testing.T) {
 	t.Run("deb", r.testDeb)
 	t.Run("npm", r.testNPM)
 	t.Run("script", r.testScript)
+	t.Run("first run", r.testFirstRun)
 	t.Run("sbom", r.testSBOM)
 	t.Run("again", r.testAgain)
 }

@@ -89,6 +89,38 @@ func TestANewReleaseReplacesOnlyAnOldOne(t *testing.T) {
 	}
 }
 
+// TestVersionOfACommit reads the version and the time of commits with and without a tag, and of changed files.
+func TestVersionOfACommit(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("GIT_CONFIG_GLOBAL", os.DevNull)
+	for _, variable := range []string{"GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"} {
+		t.Setenv(variable, "a@example.com")
+	}
+	t.Setenv("GIT_COMMITTER_DATE", "1800000000 +0100")
+	if _, err := readSource(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "SOURCE_DATE_EPOCH") {
+		t.Errorf("without a repository: %v", err)
+	}
+	check := func(what, version string, at int64) {
+		t.Helper()
+		s, err := readSource(t.Context(), "")
+		if err != nil || !strings.HasPrefix(s.version, version) || strings.HasSuffix(s.version, "+changed") != strings.HasSuffix(version, "+changed") || s.time.Unix() != at {
+			t.Errorf("%s: version %q of %v (%v), want %s", what, s.version, s.time, err, version)
+		}
+	}
+	execute(t, "git", "init", "-q")
+	execute(t, "git", "commit", "-q", "--allow-empty", "-m", "first")
+	check("no tag", "0.0.0-g", 1_800_000_000)
+	execute(t, "git", "tag", "store/v9.9.9")
+	execute(t, "git", "tag", "v1.2.3")
+	check("a tag", "1.2.3", 1_800_000_000)
+	if err := os.WriteFile("new", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	check("a tag and a new file", "1.2.3+changed", 1_800_000_000)
+	t.Setenv("SOURCE_DATE_EPOCH", "7")
+	check("another time", "1.2.3+changed", 7)
+}
+
 func TestNotes(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "CHANGELOG.md")
 	if err := os.WriteFile(file, []byte("# Changelog\n\n## Unreleased\n\nnew\n\n### More\n\n- a\n\n## 1.2.3 (2026-11-30)\n\nold\n\n## 1.2\n\nother\n"), 0o644); err != nil {

@@ -13,7 +13,7 @@ import (
 
 // Step is one command and its output.
 type Step struct {
-	Command string // empty continues the output of the step before, after a pause
+	Command string
 	Output  string // the bytes that the terminal received
 }
 
@@ -41,11 +41,7 @@ const (
 func Draw(title string, cols int, steps []Step) ([]byte, error) {
 	d := drawing{cols: cols, at: start}
 	for n, s := range steps {
-		if s.Command != "" {
-			d.command(s.Command)
-		} else {
-			d.at += thinking
-		}
+		d.command(s.Command)
 		lines, err := parse(s.Output)
 		if err != nil {
 			return nil, fmt.Errorf("output %d: %w", n+1, err)

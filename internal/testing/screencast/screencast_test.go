@@ -46,7 +46,7 @@ func TestWrap(t *testing.T) {
 
 // TestDraw checks that the image is well-formed, and that it has each text, escaped.
 func TestDraw(t *testing.T) {
-	image, err := Draw("a <title>", 80, []Step{{"echo '<&>'", "<&>\r\n"}, {"", "later"}})
+	image, err := Draw("a <title>", 80, []Step{{"echo '<&>'", "<&>\r\n"}, {"echo later", "later"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/creack/pty"
 
@@ -124,7 +125,7 @@ func withoutIDs(t *testing.T, rig *agentrig.Rig, segno string, steps []screencas
 // inTerminal runs a line of a shell in a terminal, answers yes to a question, and returns the output.
 func inTerminal(t *testing.T, rig *agentrig.Rig, line string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), e2erig.Limit)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", line)
 	cmd.Dir, cmd.Env = rig.Project, append(rig.Env(), "PWD="+rig.Project)

@@ -2,6 +2,8 @@
 package worldscmd
 
 import (
+	"slices"
+
 	"github.com/dalsegno/segno/internal/chat"
 	"github.com/dalsegno/segno/internal/cli"
 	"github.com/dalsegno/segno/internal/pack/archivefile"
@@ -19,5 +21,8 @@ type app struct {
 }
 
 func verbs(a *app) []cli.Verb {
-	return cli.Group("world", a.world(), a.generations(), a.pause(), a.wake())
+	return slices.Concat(
+		cli.Group("world", a.world(), a.generations()),
+		cli.Group("", a.Former(a.pause(), "segno generations pause"), a.Former(a.wake(), "segno generations wake")),
+	)
 }

@@ -54,7 +54,11 @@ func (p *page) gallery(name string, narrow bool) {
 		shoot("threads")
 		p.eval("document.body.dataset.pane = 'timeline'", nil)
 	}
-	p.eval("document.getElementById('rows').scrollTop = 550", nil)
+	p.click(".row .fold", "undone")
+	p.waitText(".row.undone", "")
+	shoot("unfolded")
+	p.click(".row .fold", "hide")
+	p.eval("document.querySelector('.legend').open = true; document.getElementById('rows').scrollTop = 200", nil)
 	p.click(".row", "clean up")
 	p.waitText("#turn h2", "clean up")
 	shoot("deletes")
@@ -72,4 +76,5 @@ func (p *page) gallery(name string, narrow bool) {
 	shoot("help")
 	p.keys("Escape")
 	p.wait("!document.querySelector('dialog')")
+	p.eval("document.querySelector('.legend').open = false", nil)
 }

@@ -43,6 +43,7 @@ func takeScreenshot(t *testing.T) {
 	s := serve(t, d.command("web", "--no-open"))
 	p := openPage(t, chromiumrig.Start(t), s.URL, screenshotWidth, screenshotHeight)
 	p.run(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "light"}}))
+	p.unfold()
 	p.click(".row", "rename it")
 	p.waitText("#turn h2", "t3")
 	p.click("#turn .change summary", "src/shout.sh")

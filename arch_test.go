@@ -19,7 +19,7 @@ const module = "github.com/dalsegno/segno"
 // form a star around the root package; only the drivers and the command import more than it.
 var allowed = map[string][]string{
 	".":                               {},
-	"timeline":                        {".", "transcript", "internal/store/ledger", "timeline/internal/ownership", "internal/store/phase", "agents"},
+	"timeline":                        {".", "transcript", "internal/store/ledger", "timeline/internal/ownership", "internal/store/phase", "agents", "internal/history/turns"},
 	"timeline/internal/ownership":     {".", "internal/history/turns", "agents", "agents/profile"},
 	"saver":                           {".", "timeline"},
 	"internal/vfs":                    {},

@@ -6,6 +6,8 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/history"
+	"github.com/dalsegno/segno/timeline"
+	"github.com/dalsegno/segno/workspace"
 )
 
 // fileHistory is a window of the checkpoints of a thread that changed one path.
@@ -50,15 +52,23 @@ func (s *Server) getFileHistory(ctx context.Context, p *fileHistoryParams) (file
 	if p.Cursor > len(h.shown) {
 		return f, invalidParameter("cursor", "the thread has "+itoa(len(h.shown))+" checkpoints")
 	}
-	list := slices.Clone(h.shown[:len(h.shown)-p.Cursor])
-	slices.Reverse(list)
-	for t, err := range h.Touches(ctx, s.Store.Objects(), list, name) {
+	checkpoints := func(yield func(*segno.Checkpoint) bool) {
+		for _, c := range slices.Backward(h.shown[:len(h.shown)-p.Cursor]) {
+			if !yield(&c) {
+				return
+			}
+		}
+	}
+	finder := timeline.PathFinder{Store: s.Store, Diff: func(ctx context.Context, a, b segno.Hash) ([]segno.Change, error) {
+		return workspace.Diff(ctx, s.Store.Objects(), a, b)
+	}}
+	for t, err := range finder.Touching(ctx, checkpoints, name) {
 		if err != nil {
 			return f, err
 		}
-		f.Touches = append(f.Touches, newFileTouch(h, t))
+		f.Touches = append(f.Touches, newFileTouch(h, t, name))
 		if len(f.Touches) == p.Limit {
-			if f.Next = len(h.shown) - h.index[t.At.ID]; f.Next == len(h.shown) {
+			if f.Next = len(h.shown) - h.index[t.Checkpoint.ID]; f.Next == len(h.shown) {
 				f.Next = 0
 			}
 			break
@@ -68,11 +78,23 @@ func (s *Server) getFileHistory(ctx context.Context, p *fileHistoryParams) (file
 	return f, err
 }
 
-func newFileTouch(h *threadHistory, t history.Touch) fileTouch {
-	f := fileTouch{Item: h.Item(t.At), OnLine: h.places[h.index[t.At.ID]].onLine,
-		Change: sizedChange{history.Signed([]segno.Change{t.Change})[0], t.Change.From.Size, t.Change.To.Size}}
-	if t.Before != nil {
-		f.Before = t.Before.ID
+// newFileTouch describes a change of the path name. If only paths below it have changed, it is a directory that has.
+func newFileTouch(h *threadHistory, t timeline.Touch, name string) fileTouch {
+	x := segno.Change{Path: name, From: segno.Entity{Type: segno.EntityDir}, To: segno.Entity{Type: segno.EntityDir}}
+	for _, p := range t.Changes {
+		switch {
+		case p.Path == name && p.Action == timeline.Renamed:
+			x.From, x.To = segno.Entity{}, p.After
+		case p.Path == name:
+			x.From, x.To = p.Before, p.After
+		case p.From == name:
+			x.From, x.To = p.Before, segno.Entity{}
+		}
+	}
+	f := fileTouch{Item: h.Item(t.Checkpoint), OnLine: h.places[h.index[t.Checkpoint.ID]].onLine,
+		Change: sizedChange{history.Signed([]segno.Change{x})[0], x.From.Size, x.To.Size}}
+	if before := h.ParentWithFiles(t.Checkpoint); before != nil {
+		f.Before = before.ID
 	}
 	return f
 }

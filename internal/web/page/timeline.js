@@ -38,7 +38,7 @@ export class TimelinePane {
     fill(this.place, this.headPlace, this.approvalPlace, this.openPlace, this.box, h("footer", { class: "timeline-foot" }, legend(), this.footPlace));
     setInterval(() => {
       this.list.invalidate();
-      this.#drawOpen();
+      if (this.rows?.open) this.#drawOpen();
     }, tick);
     this.list = new WindowList({ scroller: this.box, body: this.body, rowHeight, render: (i) => this.#render(i), signature: (i) => this.#signature(i),
       onRange: (first, last) => this.rows?.ensure(this.rows.total - last, this.rows.total - first) });
@@ -90,7 +90,7 @@ export class TimelinePane {
     const at = rows.find(this.chosen);
     // If the user has selected a row meanwhile, that row stays.
     if (choices === this.choices && atHead && !this.state.from) this.#follow(rows);
-    else if (at >= 0) this.cursor = at;
+    else this.#moveCursor(at);
     this.list.invalidate();
   }
 
@@ -114,9 +114,16 @@ export class TimelinePane {
     }
     if (rows !== this.rows) return;
     const at = rows.find(this.chosen), other = rows.find(fallback || rows.head);
-    if (at >= 0) this.cursor = at;
+    if (at >= 0) this.#moveCursor(at);
     else if (other >= 0) this.select(other, { quiet: true });
     this.list.invalidate();
+  }
+
+  // moveCursor sets the index of the selected row, which changes with the rows above and below it. It ignores -1.
+  #moveCursor(index) {
+    if (index < 0) return;
+    this.cursor = index;
+    this.box.setAttribute("aria-activedescendant", `row-${index}`);
   }
 
   // follow keeps the selection at the head when the head moves.
@@ -177,8 +184,7 @@ export class TimelinePane {
       const grown = rows.total - this.list.count;
       const top = this.box.scrollTop;
       this.list.setCount(rows.total);
-      const at = rows.find(this.chosen);
-      if (at >= 0) this.cursor = at;
+      this.#moveCursor(rows.find(this.chosen));
       if (!this.keepScroll && grown > 0 && top > rowHeight && this.list.count > grown) this.box.scrollTop = top + grown * rowHeight;
       this.list.invalidate();
       this.list.draw();
@@ -265,9 +271,9 @@ export class TimelinePane {
           isTurn(row) && h("span", { class: "turn-name" }, `t${row.turn}`),
           who && who !== this.state.currentThread?.agent && h("span", {}, who),
           row.head && h("span", { class: "tag accent" }, "you are here"),
+          fold && h("span", { class: "tag fold", "data-fold": row.index, title: "Right and Left arrow show and hide them" }, fold),
           counts(row.files).map(([word, n]) => h("span", { class: word }, `${n} ${word}`)),
           row.shell > 0 && h("span", {}, plural(row.shell, "command")),
-          fold && h("span", { class: "tag fold", "data-fold": row.index, title: "Right and Left arrow show and hide them" }, fold),
           row.pins?.map((pin) => h("span", { class: "tag pin" }, pin)),
           badges({ ...row, head: false }),
           row.forks?.map((fork) => button("fork", () => this.actions.open(fork.thread, fork.checkpoint), { class: "tag link", tabindex: -1, title: fork.title })))),

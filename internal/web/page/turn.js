@@ -67,6 +67,7 @@ export class TurnPane {
       section("Prompt", turn.prompt && longText(asValue(turn.prompt, turn.prompt_bytes_total),
         { load: text("prompt"), render: (t) => h("div", { class: "prompt" }, t), name: "of the prompt" })),
       section(`Tool calls`, turn.calls?.length > 0 && callList(turn.calls, turn.calls_total ?? turn.calls.length, { text,
+        pathOf: (call) => this.#pathOf(turn, call), onHistory: (name) => this.actions.fileHistory({ path: name }),
         more: async (from) => (await this.api.get(path, { calls_from: from }, signal)).calls }), turn.calls_total ?? turn.calls?.length),
       section("Answer", turn.answer?.text && longText(turn.answer,
         { load: text("answer"), render: (t) => h("div", { class: "markdown" }, markdown(t)), name: "of the answer" })),
@@ -93,6 +94,14 @@ export class TurnPane {
         menu("More about this checkpoint", [["Pin\u2026", () => actions.pin(turn), { "aria-keyshortcuts": "p" }], ["Compare", () => actions.compare(turn), { "aria-keyshortcuts": "c" }]])),
       turn.pins?.length > 0 && h("ul", { class: "pins" }, turn.pins.map((name) =>
         h("li", {}, name, " ", button("\u00d7", () => actions.unpin(turn, name), { class: "quiet", "aria-label": `Remove the pin ${name}` })))));
+  }
+
+  // pathOf is the path in the workspace that a call names, such as the file that a tool wrote, or "".
+  #pathOf(turn, call) {
+    const dir = `${this.state.currentThread?.dir ?? ""}/`, title = call.title ?? "";
+    const isInside = dir !== "/" && title.startsWith(dir) && !/\s-|[\n;|&]/.test(title); // and not a command
+    const name = isInside ? title.slice(dir.length) : title;
+    return isInside || turn.changes.some((c) => c.path === name) ? name : "";
   }
 
   // deletedFiles are the files that a turn deleted and that can come back.

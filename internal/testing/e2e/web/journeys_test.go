@@ -226,7 +226,9 @@ func TestHistoryOfAFile(t *testing.T) {
 	p.waitText(".touch", "deleted")
 	p.click(".touch .link", "add a test")
 	p.waitText("#turn h2", "t2 add a test")
-	p.click("#turn .change-actions button", "History of NOTES.md")
+	p.click("#turn .call summary", "NOTES.md")
+	p.click("#turn .call button", "History of NOTES.md")
+	p.waitText("#turn h2", "History of NOTES.md")
 	p.click(".touch .change-actions button", "Bring back this version")
 	p.waitText("#toasts", "NOTES.md came back, as it was at t3.")
 	if d.read("NOTES.md") == "" {

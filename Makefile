@@ -11,7 +11,7 @@ soak:
 # Every scenario with real agents, on the versions that npm offers today instead of
 # those that internal/testing/agentrig/pins.go names.
 newest:
-	SEGNO_NEWEST=1 go test -count=1 -v ./internal/testing/agentrig ./internal/testing/e2e/...
+	SEGNO_NEWEST=1 SEGNO_SOAK=1 go test -count=1 -timeout 2h -v ./internal/testing/agentrig ./internal/testing/e2e/...
 
 # The figures: ratios against peers and physical limits, in one run.
 bench:
@@ -19,12 +19,12 @@ bench:
 	go test -run '^$$' -bench . -benchtime 1x ./internal/testing/e2e/web
 	cd bench && GOWORK=off go run .
 
-# The screenshot in the README, of the page for the demo; and in build/page the views of the page for 30 turns with forks,
+# The screenshot in docs/web.md, of the page for the demo; and in build/page the views of the page for 30 turns with forks,
 # undone lines and a conflict, in three sizes and both themes, for a review by eye.
 screenshot:
 	go test -count=1 ./internal/testing/e2e/web -run 'TestScreenshot|TestGallery' -screenshot "$(CURDIR)/docs/web.png" -gallery "$(CURDIR)/build/page"
 
-# The plot in the README, of the experiment commons.
+# The plot in docs/generations.md, of the experiment commons.
 plot:
 	d=$$(mktemp -d) && go build -o $$d/segno ./cmd/segno && \
 		$$d/segno --store $$d/store generations run experiments/commons.toml --out $$d/runs && \

@@ -5,14 +5,13 @@ import (
 	"io"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/cli"
 	"github.com/dalsegno/segno/internal/web"
 	"github.com/dalsegno/segno/internal/web/export"
 )
 
 // shareTurn returns the function with which a server exports one turn. It leaves out each secret that the scan of
 // 'segno share --redact' finds.
-func (a *app) shareTurn(s *cli.AnyStore) (web.Share, error) {
+func (a *app) shareTurn(s *anyStore) (web.Share, error) {
 	store, err := a.exportStoreOf(s)
 	if err != nil {
 		return nil, err

@@ -113,6 +113,9 @@ func parameter(f reflect.StructField) object {
 		kind = kind.Elem()
 	}
 	schema := object{"type": "string"}
+	if values := strings.Fields(f.Tag.Get("enum")); len(values) > 0 {
+		schema["enum"] = values
+	}
 	if kind.Kind() != reflect.String {
 		schema = object{"type": "integer", "minimum": limit(f, "min", 0)}
 		if most := f.Tag.Get("max"); most != "" {

@@ -98,7 +98,7 @@ func TestACPClientGone(t *testing.T) {
 func (s *acpStage) groupEnds(group int) {
 	s.Helper()
 	s.Poll("the agent's group to end", func() bool {
-		return len(e2erig.Processes(s.T, func(p e2erig.Process) bool { return p.Group == group && p.State != "Z" })) == 0
+		return len(agentrig.SystemProcesses(s.T, func(p agentrig.SystemProcess) bool { return p.Group == group && p.State != "Z" })) == 0
 	})
 }
 

@@ -62,7 +62,7 @@ func scenario(t *testing.T, versions []agentrig.CodexVersion, run func(*stage)) 
 // install makes another home and project.
 func (s *stage) install(v agentrig.CodexVersion) *agentrig.Codex {
 	s.Helper()
-	a, err := agentrig.NewCodex(s.ctx, s.TempDir(), s.url, v)
+	a, err := agentrig.NewCodex(s.ctx, agentrig.TempDir(s), s.url, v)
 	if err != nil {
 		s.Fatal(err)
 	}

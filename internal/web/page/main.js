@@ -55,7 +55,7 @@ class Page {
     this.timeline = new TimelinePane(byId("timeline"), { api, state, actions, onError, onChoose: (row) => this.choose(row), onOpen: () => this.pane("turn") });
     this.approvals = new Approvals(this.timeline.approvalPlace, { api, state, moves, onError });
     this.turn = new TurnPane(byId("turn"), { api, state, actions, onError });
-    this.search = new Search(byId("search"), { api, state, onError, onOpen: (thread, checkpoint) => this.open(thread, checkpoint) });
+    this.search = new Search(byId("search"), { api, state, onError, onOpen: (thread, checkpoint) => this.open(thread, checkpoint).then(() => this.pane("turn")) });
     this.live = new Live(api, (name, data) => this.event(name, data), (connection) => state.set({ connection }));
     bindConnection(state, { place: byId("connection"), banner: byId("banner"), onRetry: () => this.live.retry() });
     this.commands = this.#commands();

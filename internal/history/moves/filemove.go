@@ -222,6 +222,9 @@ func (m *fileMove) describeOpUndo(ctx context.Context, p *Preview) (bool, error)
 	if op.MovesFiles() {
 		return false, nil
 	}
+	if err := m.timeline.RefuseUndo(ctx, op); err != nil {
+		return false, err
+	}
 	m.other = &op
 	p.Summary = []string{fmt.Sprintf("undo %s %s", op.Verb, printable.Clean(op.Args))}
 	if op.Forked != "" {

@@ -89,8 +89,9 @@ type Outcome struct {
 	Dir       string            `json:"dir,omitempty"` // where to run it
 	Chat      string            `json:"chat"`          // why the conversation could not move, or ""
 	Fork      *ForkedThread     `json:"fork"`
-	Notice    string            `json:"notice"` // another message for the user
-	Undo      *Request          `json:"undo"`   // the request that undoes it, or null
+	Forgot    segno.ThreadID    `json:"forgot,omitempty"` // the thread of a fork that an op undo forgot
+	Notice    string            `json:"notice"`           // another message for the user
+	Undo      *Request          `json:"undo"`             // the request that undoes it, or null
 }
 
 // ForkedThread is the thread that a fork made.

@@ -68,3 +68,68 @@ func TestWhichTurnDeletedMyFileIsOneQuery(t *testing.T) {
 		j.waitNo(".hits", "")
 	}
 }
+
+// The panel of moves lists each move with its undo. One message is shown at a time, and its undo disappears when the
+// thread has moved elsewhere. After the undo of a fork the page shows the source of the fork.
+func TestThePanelOfMoves(t *testing.T) {
+	d := newDemo(t)
+	d.segno("redo", "2", "-y")
+	s := serve(t, d.command("web", "--no-open"))
+	j := d.land(chromiumrig.Start(t), s.URL, 1440)
+	j.waitText("#turn h2", "clean up")
+	j.keys("m")
+	j.waitText("#turn h2", "Moves")
+	j.waitText(".move .subject", "Undo of 2 turns")
+	j.waitText(".move .subject", "clean up")
+	j.shoot("moves")
+
+	// the newest move is the redo of two turns
+	j.click(".move button", "Undo")
+	j.waitText("#toasts", "Move undone")
+	j.waitText("#turn h2", "t2 add a test")
+	if d.read("NOTES.md") == "" {
+		t.Error("the panel reported an undo that did not happen")
+	}
+	j.keys("m")
+	j.waitText(".move.undone .subject", "Redo of 2 turns")
+	j.wait("document.querySelector('.move.undone button.small') === null")
+	j.waitText(".move .subject", "Move undone")
+
+	// A second move replaces the message of the first.
+	j.keys("Escape")
+	j.click(".row", "write a small")
+	j.waitText("#turn h2", "t1")
+	j.keys("p")
+	j.wait("document.activeElement.closest('dialog')")
+	j.typing("green")
+	j.page.click("dialog footer button", "Pin")
+	j.waitText("#toasts", "Pinned")
+	j.wait("document.querySelectorAll('.toast').length === 1")
+
+	// a fork, and its undo from the message of the fork
+	j.click("#turn .actions button", "Fork")
+	j.waitText("dialog .plan", "fork t1")
+	j.page.click("dialog footer button", "Fork")
+	j.waitText("#toasts", "Forked to")
+	j.waitText("#timeline", "Forked from")
+	j.wait("document.querySelectorAll('.toast').length === 1")
+	j.click("#toasts button", "Undo")
+	j.waitText("#toasts", "Move undone")
+	j.waitNo("#timeline", "Forked from")
+	j.waitText("#timeline h2", "write a small greeting program")
+	j.waitText("#turn h2", "t2 add a test")
+	j.wait("document.querySelectorAll('.toast').length === 1 && !document.querySelector('.toast.bad')")
+	j.waitText("#undo .undo .effect", "removes “add a test")
+	j.shoot("fork-undone")
+
+	// the undo of a move expires when the thread moves elsewhere
+	j.keys("u")
+	j.wait("document.activeElement.closest('dialog footer') && document.activeElement.innerText === 'Undo'")
+	j.keys("Enter")
+	j.waitText("#toasts button", "Undo")
+	d.segno("redo", "-y")
+	j.wait("document.querySelector('.toast') && !document.querySelector('.toast button.accent')")
+	j.waitText("#turn h2", "t2 add a test")
+	j.keys("z") // does nothing
+	j.waitNo("#toasts", "Move undone")
+}

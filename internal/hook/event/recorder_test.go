@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history/turns"
 	"github.com/dalsegno/segno/internal/local/spool"
 	"github.com/dalsegno/segno/internal/vfs"
 )
@@ -94,5 +95,43 @@ func TestLogFollowsNoLink(t *testing.T) {
 	log.Append("Stop", "s", errors.New("something"))
 	if lines, err := log.Failures(10); err == nil {
 		t.Errorf("the FIFO was read: %v", lines)
+	}
+}
+
+// TestTheTimeOfAFileBeforeACall records calls of tools that write one file, several files, or any.
+func TestTheTimeOfAFileBeforeACall(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "a")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fi, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := fi.ModTime() // the ctime of a new file is the same
+	for name, tc := range map[string]struct {
+		tool, input string
+		want        *time.Time
+	}{
+		"a file":                    {"Write", `{"file_path":"` + file + `","content":"x"}`, &changed},
+		"one relative to the agent": {"Edit", `{"file_path":"a","old_string":"","new_string":"x"}`, &changed},
+		"a new file":                {"Write", `{"file_path":"` + file + `.new","content":"x"}`, new(time.Time)},
+		"a long input":              {"Write", `{"file_path":"a","content":"` + strings.Repeat("x", 2*segno.MaxUnclipped) + `"}`, &changed},
+		"a file below a file":       {"Write", `{"file_path":"a/b","content":"x"}`, nil},
+		"a patch of two files":      {"apply_patch", `{"command":"*** Begin Patch\n*** Delete File: a\n*** Delete File: b\n*** End Patch"}`, nil},
+		"a command":                 {"Bash", `{"command":"cat a"}`, nil},
+		"a tool that reads":         {"Read", `{"file_path":"a"}`, nil},
+		"a tool without a file":     {"Write", `{"content":"x"}`, nil},
+	} {
+		p := Payload{Event: "PreToolUse", Cwd: dir, ToolCall: ToolCall{ToolName: tc.tool, ToolInput: []byte(tc.input)}}
+		switch got := turns.ReadIntent(p.intent()).Changed; {
+		case got == nil || tc.want == nil:
+			if got != tc.want {
+				t.Errorf("%s: changed at %v, want %v", name, got, tc.want)
+			}
+		case !got.Equal(*tc.want):
+			t.Errorf("%s: changed at %v, want %v", name, got, tc.want)
+		}
 	}
 }

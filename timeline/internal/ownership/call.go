@@ -24,6 +24,9 @@ type Call struct {
 	Failed         bool       // the agent reported an error
 	Late           bool       // a message reported it, and may have taken longer than [Context.Delay] to arrive
 	Content        segno.Hash // hash of the file that it wrote, if the input contains the whole file
+	// Seen is when the only file that the call writes changed last before the call. It is zero if there was no file, and
+	// nil if that is not known.
+	Seen *time.Time
 
 	text  string // contains the named paths; if the call is confined, one path per line
 	edits []edit // the changes to the only file that it names; nil if the input does not show them
@@ -126,7 +129,7 @@ func (r *callReader) readIntent(e *segno.Entry) {
 	c := &r.calls[i]
 	in := turns.ReadIntent(e.Body)
 	if in.IsClipped {
-		in = turns.Intent{Input: e.Body} // a part of it may be missing
+		in = turns.Intent{Input: e.Body, Changed: in.Changed} // a part of it may be missing
 	}
 	files := tool.Files(in.Input)
 	if tool.Effect == profile.Writes && len(files) == 0 {
@@ -138,7 +141,9 @@ func (r *callReader) readIntent(e *segno.Entry) {
 		c.addText(e.Body)
 		return
 	}
-	c.text, c.edits = "", nil
+	if c.text, c.edits = "", nil; in.Changed != nil {
+		c.Seen = in.Changed
+	}
 	for _, file := range files {
 		r.addFile(c, file)
 	}
@@ -214,6 +219,17 @@ func (c *Call) deletes() bool {
 		}
 	}
 	return false
+}
+
+// rewrites reports whether a command may have changed a file that it names, and not only read or run it.
+func (c *Call) rewrites() bool {
+	for _, word := range []string{"sed", "perl", "awk", "ed", "ex", "vi", "vim", "patch", "tee", "dd", "cp", "mv", "install", "git", "truncate",
+		"gofmt", "goimports", "prettier", "black", "ruff", "rustfmt", "-i", "-w", "--write", "--fix", "--in-place"} {
+		if containsWord(c.text, word) {
+			return true
+		}
+	}
+	return strings.ContainsAny(c.text, ">")
 }
 
 // leavesProcess reports whether a command may leave a running process behind.

@@ -24,6 +24,7 @@ type Lines struct {
 	foreign  bool  // another author changed the file before one of the calls
 	unknown  bool  // the time of the newest change before one of the calls is not known
 	ran      bool  // a time shows that a command of the turn may have written the file
+	between  bool  // a time shows that a formatter may have, or another author after a tool and before the turn's next call
 	rewrites bool  // a command that names the file may have written it, and no time shows that
 	over     bool  // a call wrote the whole file after another author had changed it
 	wrote    bool  // the newest call wrote the present content
@@ -41,7 +42,8 @@ func (e *Evidence) LinesOf(x segno.Change, touched time.Time, parts *Division) (
 	if !isFile || touched.IsZero() {
 		return l, false
 	}
-	l = Lines{Replays: max(x.From.Size, x.To.Size) <= maxReplay, before: e.RanBefore(touched), ran: e.ranAt(x.Path, touched)}
+	l = Lines{Replays: max(x.From.Size, x.To.Size) <= maxReplay, before: e.RanBefore(touched)}
+	l.see(e, x.Path, touched)
 	for _, m := range e.naming(x.Path) {
 		switch c := &e.Calls[m.call]; {
 		case c.Confined:
@@ -69,11 +71,11 @@ func (l *Lines) add(e *Evidence, path string, c *Call) {
 	case c.Seen == nil:
 		l.unknown = l.unknown || !c.Failed
 	case c.Seen.IsZero():
-		l.foreign, l.ran, l.over = false, false, false // what was in the file before is gone
+		l.foreign, l.ran, l.between, l.over = false, false, false, false // what was in the file before is gone
 	case !c.Seen.Before(e.Start): // a file system's clock may be behind, but it is never ahead
 		then := segno.Change{Path: path, To: segno.Entity{Type: segno.EntityFile}}
 		l.foreign = l.foreign || !isTurn(e.Owner(then, Touch{At: *c.Seen}))
-		l.ran = l.ran || e.ranAt(path, *c.Seen)
+		l.see(e, path, *c.Seen)
 	}
 	if c.Failed {
 		return
@@ -83,18 +85,26 @@ func (l *Lines) add(e *Evidence, path string, c *Call) {
 	l.over = l.over || l.foreign && slices.ContainsFunc(c.edits, func(x edit) bool { return x.whole })
 }
 
-// ranAt reports whether a change of a file at a time may be one by a command, because no tool that named the file was
-// running.
-func (e *Evidence) ranAt(path string, at time.Time) (ran bool) {
-	during := func(c *Call, early time.Duration) bool {
-		return !at.Before(c.From.Add(-early)) && (c.Lost || !at.After(c.To))
-	}
+// see adds the moment at which the file had a newest change. If a tool that names the file was running, the change is
+// that tool's.
+func (l *Lines) see(e *Evidence, path string, at time.Time) {
+	ran := slices.ContainsFunc(e.Calls, func(c Call) bool { return !c.Confined && c.isRunning(at.Add(Grain), at) })
+	between := false
 	for _, m := range e.naming(path) {
-		if c := &e.Calls[m.call]; c.Confined && !c.Failed && during(c, 0) {
-			return false
+		switch c := &e.Calls[m.call]; {
+		case !c.Confined || c.Failed:
+		case c.isRunning(at, at):
+			return
+		case at.After(c.To) && !at.After(c.Next):
+			between = true
 		}
 	}
-	return slices.ContainsFunc(e.Calls, func(c Call) bool { return !c.Confined && during(&c, Grain) })
+	l.ran, l.between = l.ran || ran, l.between || between && !ran
+}
+
+// isRunning reports whether the call began before a time and ended after another one.
+func (c *Call) isRunning(began, ended time.Time) bool {
+	return !began.Before(c.From) && (c.Lost || !ended.After(c.To))
 }
 
 // RanBefore reports whether a call that can write anything began before a time.
@@ -128,8 +138,8 @@ func (l *Lines) Verdict(c Comparison) Verdict {
 		return InDoubt
 	case shown && c.Apart && !(l.unknown && l.before):
 		return Split
-	case l.unknown && !l.isExplained(c):
-		return InDoubt
+	case l.unknown && !l.isExplained(c), l.ran && l.between && c.Apart:
+		return InDoubt // after a command wrote the file, either a formatter or another author did
 	}
 	return Unchanged
 }

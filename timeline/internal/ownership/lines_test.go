@@ -55,6 +55,8 @@ func TestVerdict(t *testing.T) {
 		"by a command, and later by another":      {[][]segno.Entry{run(10, "make"), seen(edit("1", 30), at(11)), seen(edit("2", 50), at(40)), look}, 70, apart, Unchanged},
 		"by another, and later by a command":      {[][]segno.Entry{seen(edit("1", 30), at(20)), run(40, "make")}, 41, apart, InDoubt},
 		"by a command after the tool":             {[][]segno.Entry{seen(edit("1", 30), old), run(40, "make")}, 41, apart, Unchanged},
+		"by a command, and after the tool, apart": {[][]segno.Entry{run(10, "make"), seen(edit("1", 30), at(11))}, 40, apart, InDoubt},
+		"the same, in the same place":             {[][]segno.Entry{run(10, "make"), seen(edit("1", 30), at(11))}, 40, here, Unchanged},
 		"a formatter, and no edit fits":           {[][]segno.Entry{seen(edit("1", 30), old), seen(edit("2", 50), at(40))}, 50.5, misfit, Unchanged},
 		"the time is not known, apart":            {[][]segno.Entry{edit("1", 30)}, 30.5, apart, Split},
 		"not known, in the same place":            {[][]segno.Entry{edit("1", 30)}, 30.5, here, Unchanged},

@@ -19,7 +19,7 @@ const module = "github.com/dalsegno/segno"
 // form a star around the root package; only the drivers and the command import more than it.
 var allowed = map[string][]string{
 	".":                               {},
-	"timeline":                        {".", "transcript", "internal/store/ledger", "timeline/internal/ownership", "internal/store/phase", "agents"},
+	"timeline":                        {".", "transcript", "internal/store/ledger", "timeline/internal/ownership", "internal/store/phase", "agents", "internal/history/turns"},
 	"timeline/internal/ownership":     {".", "internal/history/turns", "agents", "agents/profile"},
 	"saver":                           {".", "timeline"},
 	"internal/vfs":                    {},
@@ -78,7 +78,7 @@ var allowed = map[string][]string{
 	"internal/web/export/markdown":    {"internal/history/printable"},
 	"internal/web/export":             {".", "internal/web/export/markdown", "internal/history/printable", "secret", "timeline", "transcript", "workspace", "internal/history/turns"},
 	"internal/cli":                    {".", "internal/database", "transcript", "archive", "secret", "internal/vfs", "internal/history/idprefix", "internal/local", "internal/proc", "internal/local/spool", "internal/hook/event", "agent", "agent/model/offline", "internal/chat", "timeline", "store/file", "store/sqlite", "internal/history/moves", "internal/history/patch", "internal/history/printable", "internal/history"},
-	"internal/history":                {".", "internal/history/printable", "internal/history/idprefix", "timeline", "internal/history/turns"},
+	"internal/history":                {".", "internal/history/printable", "internal/history/idprefix", "timeline", "internal/history/turns", "workspace"},
 	"internal/web":                    {".", "agent", "internal/chat", "internal/history", "internal/local", "internal/proc", "timeline", "workspace", "internal/history/moves", "internal/web/wire", "internal/history/patch", "generation", "internal/worlds/trend", "world", "internal/history/turns"},
 	"internal/chat/acpagent":          {".", "agent", "internal/proxy/acp", "internal/chat", "internal/proxy/preamble", "agents", "agents/profile"},
 	"internal/chat/tui":               {".", "agent", "internal/chat", "internal/jsonscan", "generation"},

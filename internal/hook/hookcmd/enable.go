@@ -65,7 +65,7 @@ what it was before. Recorded turns stay.`,
 
 func agentArg(_ *cobra.Command, args []string) error {
 	if len(args) != 1 || !slices.Contains(agents.WithHooks(), args[0]) {
-		return errors.New("name the agent: " + strings.Join(agents.WithHooks(), " or "))
+		return errors.New("name the agent: " + anyOf(agents.WithHooks()))
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func (e *Evidence) LinesOf(x segno.Change, touched time.Time, parts *Division) (
 	if !isFile || touched.IsZero() {
 		return l, false
 	}
-	l = Lines{Replays: max(x.From.Size, x.To.Size) <= maxReplay, before: e.RanBefore(touched)}
+	l = Lines{Replays: max(x.From.Size, x.To.Size) <= maxReplay, before: e.RanBefore(latest(touched))}
 	l.see(e, x.Path, touched)
 	for _, m := range e.naming(x.Path) {
 		switch c := &e.Calls[m.call]; {
@@ -88,7 +88,7 @@ func (l *Lines) add(e *Evidence, path string, c *Call) {
 // see adds the moment at which the file had a newest change. If a tool that names the file was running, the change is
 // that tool's.
 func (l *Lines) see(e *Evidence, path string, at time.Time) {
-	ran := slices.ContainsFunc(e.Calls, func(c Call) bool { return !c.Confined && c.isRunning(at.Add(Grain), at) })
+	ran := slices.ContainsFunc(e.Calls, func(c Call) bool { return !c.Confined && c.isRunning(latest(at), at) })
 	between := false
 	for _, m := range e.naming(path) {
 		switch c := &e.Calls[m.call]; {

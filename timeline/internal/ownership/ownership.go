@@ -21,6 +21,18 @@ import (
 // The kernel updates the time that it gives to files only at its ticks.
 const Grain = 10 * time.Millisecond
 
+// coarsest is the coarsest resolution of a file system that stores whole seconds.
+const coarsest = 2 * time.Second
+
+// latest returns the latest time, on the clock of a process, of a change to which a file system gave a time. A time
+// without a fraction of a second comes from a file system that stores none.
+func latest(at time.Time) time.Time {
+	if at.Nanosecond() == 0 {
+		at = at.Add(coarsest)
+	}
+	return at.Add(Grain)
+}
+
 // Owner is the author of a change, as seen from one turn.
 type Owner uint8
 
@@ -64,11 +76,11 @@ func (e *Evidence) Owner(change segno.Change, t Touch) Owner {
 	}
 	owner := Other
 	if e.Whole {
-		sure := e.End
+		at := t.At
 		if e.Exact {
-			sure = sure.Add(-Grain) // because the file system's clock may be behind
+			at = latest(at)
 		}
-		if !t.At.After(sure) {
+		if !at.After(e.End) {
 			return Turn
 		}
 		owner = Doubt
@@ -89,7 +101,7 @@ func (e *Evidence) Owner(change segno.Change, t Touch) Owner {
 // path, and above if it names only a directory above it. The turn worked until end.
 func (c *Call) owner(change segno.Change, t Touch, names, above bool, end time.Time) Owner {
 	touched := t.At
-	if touched.Before(c.From.Add(-Grain)) {
+	if latest(touched).Before(c.From) {
 		return c.ownerBefore(change, names)
 	}
 	gone := change.To.Type == segno.EntityNone

@@ -9,9 +9,9 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// at converts seconds to a time.
+// at converts seconds to a time. Every time has a fraction of a second, as those of most file systems.
 func at(seconds float64) time.Time {
-	return time.Unix(1e9, int64(seconds*float64(time.Second)))
+	return time.Unix(1e9, int64(seconds*float64(time.Second))+1)
 }
 
 func hash(text string) segno.Hash { return segno.HashOf([]byte(text)) }
@@ -148,6 +148,23 @@ func TestWithoutCalls(t *testing.T) {
 	e.Exact = true
 	if got := e.Owner(changed("a", "x"), Touch{At: at(99.999)}); got != Doubt {
 		t.Errorf("at the end: %s", ownerName(got))
+	}
+}
+
+// TestWholeSeconds checks that the writes of a command are the turn's on a file system that stores times in whole
+// seconds, or in every other one. They look older than the command, or than the turn.
+func TestWholeSeconds(t *testing.T) {
+	stored := func(seconds int64) time.Time { return time.Unix(1e9+seconds, 0) }
+	e := Evidence{Calls: Calls(call("1", "Bash", 11.5, 11.7, command("make")), Context{End: at(100)}), Start: at(10.5), End: at(100), Root: "/p"}
+	for touched, want := range map[time.Time]Owner{stored(8): Other, stored(10): Ran, stored(11): Ran, stored(12): Other} {
+		x := changed("a", "x")
+		if got := e.Owner(x, Touch{At: touched}); got != want {
+			t.Errorf("touched at %v: %s, want %s", touched, ownerName(got), ownerName(want))
+		}
+		times := Times{"a": touched, ".": at(-5)}
+		if d := Divide([]segno.Change{x}, times, e.Start, e.Owner); want == Ran && (len(d.Turn) != 1 || e.ClocksDiffer([]segno.Change{x}, times, at(100))) {
+			t.Errorf("touched at %v: %+v", touched, d)
+		}
 	}
 }
 

@@ -184,7 +184,6 @@ func runLines(rt *rapid.T, dir string) {
 	w := &linesWorld{world: newWorld(rt, dir), start: map[string][]string{}}
 	w.a = w.agents[0]
 	defer w.a.stopped()
-	w.must(os.Mkdir(filepath.Join(w.project, "src"), 0o755))
 	for _, file := range lineFiles() {
 		for n := range lineCount {
 			w.start[file] = append(w.start[file], fmt.Sprintf("%s %d", file, n))

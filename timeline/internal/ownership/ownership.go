@@ -168,6 +168,15 @@ func (e *Evidence) naming(path string) []mention {
 // Named reports whether a call of the turn named a path.
 func (e *Evidence) Named(path string) bool { return len(e.naming(path)) > 0 }
 
+// NamesChange reports whether a call of the turn named the path of a change. A command that names a directory above the
+// path counts only if it deletes: one that lists or tests the directory says nothing about the files below it.
+func (e *Evidence) NamesChange(x segno.Change) bool {
+	return slices.ContainsFunc(e.naming(x.Path), func(m mention) bool {
+		c := &e.Calls[m.call]
+		return !m.above || c.Confined || x.To.Type == segno.EntityNone && c.deletes()
+	})
+}
+
 // NamedBetween reports whether a call that worked between two times named a path.
 func (e *Evidence) NamedBetween(path string, from, to time.Time) bool {
 	return slices.ContainsFunc(e.naming(path), func(m mention) bool {

@@ -151,6 +151,28 @@ func TestWithoutCalls(t *testing.T) {
 	}
 }
 
+// TestNamesChange is the table of the changes that are named, and so not marked as made while a command ran.
+func TestNamesChange(t *testing.T) {
+	for _, tc := range []struct {
+		tool   string
+		input  map[string]any
+		change segno.Change
+		want   bool
+	}{
+		{"Bash", command("go test ./src"), changed("src/a", "x"), false},
+		{"Bash", command("touch src/a"), changed("src/a", "x"), true},
+		{"Bash", command("rm -rf src"), removed("src/a"), true},
+		{"Bash", command("rm -rf src"), changed("src/a", "x"), false},
+		{"Bash", command("ls src"), removed("src/a"), false},
+		{"delete", map[string]any{"path": "/p/src"}, removed("src/a"), true},
+		{"Edit", file("src/a"), changed("src/a", "x"), true},
+	} {
+		if got := turn(call("1", tc.tool, 10, 12, tc.input)).NamesChange(tc.change); got != tc.want {
+			t.Errorf("%s %v: %v, want %v", tc.tool, tc.input, got, tc.want)
+		}
+	}
+}
+
 // TestWholeSeconds checks that the writes of a command are the turn's on a file system that stores times in whole
 // seconds, or in every other one. They look older than the command, or than the turn.
 func TestWholeSeconds(t *testing.T) {

@@ -197,6 +197,24 @@ func TestAUserMakesAFileThatAToolEdits(t *testing.T) {
 	c.wantNoFailures()
 }
 
+// TestAPatchAfterAUser lets a patch of two files change a line of each. The user changed one of them before. The input of a
+// patch does not tell the lines apart, so undo leaves that file.
+func TestAPatchAfterAUser(t *testing.T) {
+	c := newScene(t, map[string]string{"doc": numbered(), "other": "0"})
+	c.waitForClock()
+	c.asks("p1", "one")
+	c.marks("doc", "one")
+	input := map[string]any{"command": "*** Begin Patch\n*** Update File: doc\n@@\n-eight\n+EIGHT\n*** Update File: other\n@@\n-0\n+1\n*** End Patch"}
+	c.begins("p1", "t1", "apply_patch", input)
+	c.write("doc", numbered("one", "one mine", "eight", "EIGHT"))
+	c.write("other", "1")
+	c.ends("p1", "t1", "apply_patch", input)
+	c.stops("p1")
+	c.wantConflicts(c.undo(1), "doc")
+	c.wantFiles("doc=" + numbered("one", "one mine", "eight", "EIGHT") + " other=0")
+	c.wantNoFailures()
+}
+
 // TestAUserSavesBelowADirectoryThatACommandNamed lets the user save files while the model thinks. The command before
 // that named the directory of one file, and the path of another one.
 func TestAUserSavesBelowADirectoryThatACommandNamed(t *testing.T) {

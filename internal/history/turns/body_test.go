@@ -17,11 +17,12 @@ func TestChangedBeforeACall(t *testing.T) {
 		`{"clipped":{"head":"{","tail":"}","bytes":20000,"sha256":"x"},"file_path":"a"}`,
 	} {
 		for _, changed := range []time.Time{at, {}} {
-			in := ReadIntent(WithChanged(json.RawMessage(input), changed))
-			if string(in.Input) != input || in.Changed == nil || !in.Changed.Equal(changed) {
+			body := WithChanged(json.RawMessage(input), []*time.Time{&changed, nil})
+			in := ReadIntent(body)
+			if string(in.Input) != input || len(in.Changed) != 2 || !in.Changed[0].Equal(changed) || in.Changed[1] != nil {
 				t.Errorf("the input is %s, changed at %v, want %s at %v", in.Input, in.Changed, input, changed)
 			}
-			if !json.Valid(WithChanged(json.RawMessage(input), changed)) {
+			if !json.Valid(body) {
 				t.Errorf("the body of %s is not JSON", input)
 			}
 		}

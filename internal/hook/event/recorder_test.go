@@ -2,8 +2,10 @@ package event
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -110,27 +112,28 @@ func TestTheTimeOfAFileBeforeACall(t *testing.T) {
 		t.Fatal(err)
 	}
 	changed := fi.ModTime() // the ctime of a new file is the same
+	many := []string{""}
+	for i := range maxFiles + 1 {
+		many = append(many, fmt.Sprint("f", i))
+	}
 	for name, tc := range map[string]struct {
 		tool, input string
-		want        *time.Time
+		want        []*time.Time
 	}{
-		"a file":                    {"Write", `{"file_path":"` + file + `","content":"x"}`, &changed},
-		"one relative to the agent": {"Edit", `{"file_path":"a","old_string":"","new_string":"x"}`, &changed},
-		"a new file":                {"Write", `{"file_path":"` + file + `.new","content":"x"}`, new(time.Time)},
-		"a long input":              {"Write", `{"file_path":"a","content":"` + strings.Repeat("x", 2*segno.MaxUnclipped) + `"}`, &changed},
-		"a file below a file":       {"Write", `{"file_path":"a/b","content":"x"}`, nil},
-		"a patch of two files":      {"apply_patch", `{"command":"*** Begin Patch\n*** Delete File: a\n*** Delete File: b\n*** End Patch"}`, nil},
+		"a file":                    {"Write", `{"file_path":"` + file + `","content":"x"}`, []*time.Time{&changed}},
+		"one relative to the agent": {"Edit", `{"file_path":"a","old_string":"","new_string":"x"}`, []*time.Time{&changed}},
+		"a new file":                {"Write", `{"file_path":"` + file + `.new","content":"x"}`, []*time.Time{{}}},
+		"a long input":              {"Write", `{"file_path":"a","content":"` + strings.Repeat("x", 2*segno.MaxUnclipped) + `"}`, []*time.Time{&changed}},
+		"a file below a file":       {"Write", `{"file_path":"a/b","content":"x"}`, []*time.Time{nil}},
+		"a patch of two files":      {"apply_patch", `{"command":"*** Begin Patch\n*** Delete File: a\n*** Delete File: b\n*** End Patch"}`, []*time.Time{&changed, {}}},
+		"a patch of many files":     {"apply_patch", `{"command":"*** Begin Patch` + strings.Join(many, `\n*** Delete File: `) + `\n*** End Patch"}`, nil},
 		"a command":                 {"Bash", `{"command":"cat a"}`, nil},
 		"a tool that reads":         {"Read", `{"file_path":"a"}`, nil},
 		"a tool without a file":     {"Write", `{"content":"x"}`, nil},
 	} {
 		p := Payload{Event: "PreToolUse", Cwd: dir, ToolCall: ToolCall{ToolName: tc.tool, ToolInput: []byte(tc.input)}}
-		switch got := turns.ReadIntent(p.intent()).Changed; {
-		case got == nil || tc.want == nil:
-			if got != tc.want {
-				t.Errorf("%s: changed at %v, want %v", name, got, tc.want)
-			}
-		case !got.Equal(*tc.want):
+		same := func(a, b *time.Time) bool { return a == nil && b == nil || a != nil && b != nil && a.Equal(*b) }
+		if got := turns.ReadIntent(p.intent()).Changed; !slices.EqualFunc(got, tc.want, same) {
 			t.Errorf("%s: changed at %v, want %v", name, got, tc.want)
 		}
 	}

@@ -24,12 +24,11 @@ type Call struct {
 	Failed         bool       // the agent reported an error
 	Late           bool       // a message reported it, and may have taken longer than [Context.Delay] to arrive
 	Content        segno.Hash // hash of the file that it wrote, if the input contains the whole file
-	// Seen is when the only file that the call writes changed last before the call. It is zero if there was no file, and
-	// nil if that is not known.
-	Seen *time.Time
 
 	text  string // contains the named paths; if the call is confined, one path per line
 	edits []edit // the changes to the only file that it names; nil if the input does not show them
+	// seen is when each file changed last before the call, as far as this is known. It is zero if there was no file.
+	seen map[string]time.Time
 }
 
 // Context has the facts about a turn that its entries do not contain.
@@ -140,11 +139,13 @@ func (r *callReader) readIntent(e *segno.Entry) {
 		c.addText(e.Body)
 		return
 	}
-	if c.text, c.edits = "", nil; in.Changed != nil {
-		c.Seen = in.Changed
-	}
-	for _, file := range files {
-		r.addFile(c, file)
+	c.text, c.edits = "", nil
+	for i, file := range files {
+		var changed *time.Time
+		if len(in.Changed) == len(files) {
+			changed = in.Changed[i]
+		}
+		r.addFile(c, file, changed)
 	}
 	if len(files) == 1 {
 		c.edits = editsOf(tool, in.Input)
@@ -164,17 +165,29 @@ func (c *Call) addText(body json.RawMessage) {
 	}
 }
 
-func (r *callReader) addFile(c *Call, file string) {
+// addFile adds a file that the call names. changed is when it changed last before the call, or nil.
+func (r *callReader) addFile(c *Call, file string, changed *time.Time) {
 	if !filepath.IsAbs(file) && r.Dir != "" {
 		file = filepath.Join(r.Dir, file)
 	}
-	c.text += file + "\n"
+	c.addName(file, changed)
 	if r.Resolve == nil || !filepath.IsAbs(file) {
 		return
 	}
 	if real := r.Resolve(file); real != file {
-		c.text += real + "\n"
+		c.addName(real, changed)
 	}
+}
+
+func (c *Call) addName(file string, changed *time.Time) {
+	c.text += file + "\n"
+	if changed == nil {
+		return
+	}
+	if c.seen == nil {
+		c.seen = map[string]time.Time{}
+	}
+	c.seen[filepath.Clean(file)] = *changed
 }
 
 // hookDelay is the longest time between the end of a call and the time that its hook records.

@@ -1,6 +1,7 @@
 package ownership
 
 import (
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -67,15 +68,15 @@ func (e *Evidence) LinesOf(x segno.Change, touched time.Time, parts *Division) (
 
 // add adds the facts of a call that names the file, and of the moment before it.
 func (l *Lines) add(e *Evidence, path string, c *Call) {
-	switch {
-	case c.Seen == nil:
+	switch seen, known := e.seen(path, c); {
+	case !known:
 		l.unknown = l.unknown || !c.Failed
-	case c.Seen.IsZero():
+	case seen.IsZero():
 		l.foreign, l.ran, l.between, l.over = false, false, false, false // what was in the file before is gone
-	case !c.Seen.Before(e.Start): // a file system's clock may be behind, but it is never ahead
+	case !seen.Before(e.Start): // a file system's clock may be behind, but it is never ahead
 		then := segno.Change{Path: path, To: segno.Entity{Type: segno.EntityFile}}
-		l.foreign = l.foreign || !isTurn(e.Owner(then, Touch{At: *c.Seen}))
-		l.see(e, path, *c.Seen)
+		l.foreign = l.foreign || !isTurn(e.Owner(then, Touch{At: seen}))
+		l.see(e, path, seen)
 	}
 	if c.Failed {
 		return
@@ -83,6 +84,14 @@ func (l *Lines) add(e *Evidence, path string, c *Call) {
 	l.calls++
 	l.Replays = l.Replays && !c.Lost && len(c.edits) > 0
 	l.over = l.over || l.foreign && slices.ContainsFunc(c.edits, func(x edit) bool { return x.whole })
+}
+
+// seen returns when a path changed last before a call that names it. The time is zero if there was no file.
+func (e *Evidence) seen(path string, c *Call) (at time.Time, known bool) {
+	if at, known = c.seen[filepath.Join(e.Root, path)]; !known {
+		at, known = c.seen[path] // the directory of the session is not known
+	}
+	return at, known
 }
 
 // see adds the moment at which the file had a newest change. If a tool that names the file was running, the change is
@@ -166,7 +175,7 @@ func (e *Evidence) Replay(path string, before []byte) (after []byte, ok bool) {
 		if c.Failed {
 			continue
 		}
-		if c.Seen != nil && c.Seen.IsZero() {
+		if seen, known := e.seen(path, c); known && seen.IsZero() {
 			after = nil
 		}
 		for _, edit := range c.edits {

@@ -12,7 +12,7 @@ import (
 
 // seen adds to a call when its file changed last before it.
 func seen(call []segno.Entry, changed time.Time) []segno.Entry {
-	call[0].Body = turns.WithChanged(call[0].Body, changed)
+	call[0].Body = turns.WithChanged(call[0].Body, []*time.Time{&changed})
 	return call
 }
 
@@ -81,6 +81,21 @@ func TestVerdict(t *testing.T) {
 				t.Errorf("the verdict is %d, want %d: %+v", got, tc.want, l)
 			}
 		})
+	}
+}
+
+// TestLinesOfAPatch checks that a patch of two files leaves the one in doubt that another author changed before.
+func TestLinesOfAPatch(t *testing.T) {
+	patch := call("1", "apply_patch", 30, 31, command("*** Begin Patch\n*** Update File: a\n*** Update File: b\n*** End Patch"))
+	before, between := at(-50), at(20)
+	patch[0].Body = turns.WithChanged(patch[0].Body, []*time.Time{&before, &between})
+	for path, want := range map[string]Verdict{"a": Unchanged, "b": InDoubt} {
+		x := changed(path, "present")
+		e := turn()
+		e.Calls = Calls(patch, Context{End: at(100), Left: at(100), Dir: "/p"})
+		if l, ok := e.LinesOf(x, at(30.5), &Division{Turn: []string{path}}); !ok || l.Verdict(Comparison{}) != want {
+			t.Errorf("%s: %v, %+v", path, ok, l)
+		}
 	}
 }
 

@@ -253,9 +253,9 @@ func (w *linesWorld) check(file string, before, after []string, listed bool) {
 		}
 		return
 	}
-	// A formatter cannot be told from the user before the next call, if it changed the line of a tool or if a tool wrote
-	// the whole file later.
-	claimed = claimed && (ways["formatter"] || ways["write"] || both)
+	// Between a tool and the next call, the user cannot be told from a formatter, if that changed the line of a tool, if a
+	// tool wrote the whole file later, or if the inputs of the tools do not fit because a command wrote the file, too.
+	claimed = claimed && (ways["formatter"] || ways["write"] || ways["command"] || both)
 	for n, c := range last {
 		switch {
 		case c == nil && after[n] != w.start[file][n]:

@@ -63,11 +63,16 @@ what it was before. Recorded turns stay.`,
 	return c
 }
 
-func agentArg(_ *cobra.Command, args []string) error {
-	if len(args) != 1 || !slices.Contains(agents.WithHooks(), args[0]) {
-		return errors.New("name the agent: " + anyOf(agents.WithHooks()))
+func agentArg(c *cobra.Command, args []string) error {
+	if len(args) == 1 && slices.Contains(agents.WithHooks(), args[0]) {
+		return nil
 	}
-	return nil
+	if len(args) == 1 {
+		if similar := cli.Similar(args[0], agents.WithHooks()); similar != "" {
+			return segno.Errorf(segno.KindInvalid, c.Name(), "", "unknown agent %q", args[0]).WithHint("did you mean 'segno " + c.Name() + " " + similar + "'?")
+		}
+	}
+	return errors.New("name the agent: " + anyOf(agents.WithHooks()))
 }
 
 // anyOf lists words as alternatives.
@@ -241,13 +246,28 @@ func (a *app) self() ([]string, error) {
 		return nil, segno.NewError(segno.KindIO, "find segno", "", err)
 	}
 	if real, err := filepath.EvalSymlinks(exe); err == nil && filepath.Base(real) == filepath.Base(exe) {
-		exe = real
+		exe = homebrewLink(real)
 	}
 	if a.StorePath == "" {
 		return []string{exe}, nil
 	}
 	store, err := filepath.Abs(a.StorePath)
 	return []string{exe, "--store", store}, err
+}
+
+// homebrewLink returns the path of a program that Homebrew installed through its link to the current version, or exe for
+// another program. Homebrew removes the directory of a version after an upgrade, and hooks that name it would fail.
+func homebrewLink(exe string) string {
+	prefix, rest, _ := strings.Cut(exe, "/Cellar/")
+	parts := strings.SplitN(rest, "/", 3) // the formula, the version, and the file in its directory
+	if len(parts) < 3 {
+		return exe
+	}
+	link := filepath.Join(prefix, "opt", parts[0], parts[2])
+	if real, err := filepath.EvalSymlinks(link); err != nil || real != exe {
+		return exe
+	}
+	return link
 }
 
 // firstSnapshot takes the first snapshot of the directory. If the directory cannot be a workspace,

@@ -32,6 +32,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -123,19 +124,29 @@ func Scenario(t *testing.T, files map[string]string, do func(s *Stage)) {
 	scenario(t, agentrig.ClaudeVersions(), files, do)
 }
 
-// ScenarioOnNewest runs do on the newest version of Claude Code, and with SEGNO_SOAK on every version.
+// ScenarioOnNewest runs do on the newest version of Claude Code if the test is drawn, and with SEGNO_SOAK on every version.
 // Most scenarios do so. Scenario is for the main journeys and for what differs between the versions.
 func ScenarioOnNewest(t *testing.T, files map[string]string, do func(s *Stage)) {
 	t.Helper()
-	scenario(t, Newest(agentrig.ClaudeVersions()), files, do)
+	scenario(t, Newest(t, agentrig.ClaudeVersions()), files, do)
 }
 
-// Newest returns the last of an agent's versions, and with SEGNO_SOAK all of them.
-func Newest[V any](versions []V) []V {
-	if soak.IsWhole() {
-		return versions
+// Newest returns the last of an agent's versions if the test is drawn, else none, and with SEGNO_SOAK all of them.
+func Newest[V any](t *testing.T, versions []V) []V {
+	t.Helper()
+	return Cases(t, versions[len(versions)-1:], versions[:len(versions)-1]...)
+}
+
+// Cases returns the first list if the test is drawn, else none, and with SEGNO_SOAK both lists. No test is skipped.
+func Cases[T any](t *testing.T, first []T, more ...T) []T {
+	t.Helper()
+	switch {
+	case soak.IsWhole():
+		return append(slices.Clip(more), first...)
+	case soak.IsDrawn(t):
+		return first
 	}
-	return versions[len(versions)-1:]
+	return nil
 }
 
 func scenario(t *testing.T, versions []agentrig.ClaudeVersion, files map[string]string, do func(s *Stage)) {

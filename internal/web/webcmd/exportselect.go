@@ -13,7 +13,7 @@ import (
 
 // exportStore is an open store of any kind, with the places of this installation's records and of its agents.
 type exportStore struct {
-	*cli.AnyStore
+	*anyStore
 	place local.Place
 }
 
@@ -35,17 +35,17 @@ func (s *exportStore) transcripts() map[string]segno.Transcript {
 
 // openExportStore opens the store that --store names. Unlike other verbs, export makes no store.
 func (a *app) openExportStore(ctx context.Context) (*exportStore, error) {
-	var s *cli.AnyStore
+	var s *anyStore
 	var err error
 	if a.StorePath == "" {
-		s, err = cli.LocalStore(a.OpenStore(ctx))
+		s, err = localStore(a.OpenStore(ctx))
 	} else {
-		s, err = a.OpenAnyStore(ctx)
+		s, err = a.openAnyStore(ctx)
 	}
 	if err != nil {
 		return nil, err
 	}
-	out := &exportStore{AnyStore: s}
+	out := &exportStore{anyStore: s}
 	if s.Local != nil {
 		out.place = s.Local.Place()
 		return out, nil

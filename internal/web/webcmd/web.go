@@ -121,7 +121,7 @@ type webItem struct {
 }
 
 func (a *app) runWeb(ctx context.Context, f webFlags) error {
-	store, err := a.OpenAnyStore(ctx)
+	store, err := a.openAnyStore(ctx)
 	if err != nil {
 		return err
 	}

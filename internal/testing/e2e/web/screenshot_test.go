@@ -14,9 +14,9 @@ import (
 	"github.com/dalsegno/segno/internal/testing/chromiumrig"
 )
 
-var screenshotFile = flag.String("screenshot", "", "write the screenshot of the README into this `file`")
+var screenshotFile = flag.String("screenshot", "", "write the screenshot of docs/web.md into this `file`")
 
-// screenshot is the image in the README.
+// screenshot is the image in docs/web.md.
 const screenshot = "../../../../docs/web.png"
 
 const screenshotWidth, screenshotHeight = 1440, 640

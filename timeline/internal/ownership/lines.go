@@ -44,7 +44,6 @@ func (e *Evidence) LinesOf(x segno.Change, touched time.Time, parts *Division) (
 		return l, false
 	}
 	l = Lines{Replays: max(x.From.Size, x.To.Size) <= maxReplay, before: e.RanBefore(latest(touched))}
-	l.see(e, x.Path, touched)
 	for _, m := range e.naming(x.Path) {
 		switch c := &e.Calls[m.call]; {
 		case c.Confined:
@@ -57,6 +56,7 @@ func (e *Evidence) LinesOf(x segno.Change, touched time.Time, parts *Division) (
 	if l.calls == 0 {
 		return l, false
 	}
+	l.see(e, x.Path, touched)
 	switch l.owner = e.Owner(x, Touch{At: touched}); l.owner {
 	case Turn, Ran:
 		return l, slices.Contains(parts.Turn, x.Path)

@@ -50,6 +50,7 @@ func TestVerdict(t *testing.T) {
 		"after a command, before the tool":         {[][]segno.Entry{run(10, "true"), seen(edit("1", 30), at(20))}, 30.5, apart, Split},
 		"after a command that reads it":            {[][]segno.Entry{run(10, "cat a"), seen(edit("1", 30), at(20))}, 30.5, apart, Split},
 		"after a command that writes it":           {[][]segno.Entry{run(10, "sed -i s/x/y/ a"), seen(edit("1", 30), at(20))}, 30.5, apart, InDoubt},
+		"the same, and then by a command":          {[][]segno.Entry{seen(slices.Clone(write), time.Time{}), run(40, "make")}, 41, apart, Unchanged},
 		"while a command ran, before the tool":     {[][]segno.Entry{run(10, "make"), seen(edit("1", 30), at(11))}, 30.5, apart, Unchanged},
 		"while a command ran, and no edit fits":    {[][]segno.Entry{run(10, "make"), seen(edit("1", 30), at(11))}, 30.5, misfit, Unchanged},
 		"by a command, and later by another":       {[][]segno.Entry{run(10, "make"), seen(edit("1", 30), at(11)), seen(edit("2", 50), at(40)), look}, 70, apart, Unchanged},

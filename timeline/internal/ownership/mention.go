@@ -48,28 +48,24 @@ type mention struct {
 // naming returns the calls whose texts name a path or a directory above it, in order. The name may be absolute or
 // relative to the root, but not a part of another path.
 func (x *index) naming(p string) (all []mention) {
-	add := func(call int, above bool) {
-		if !slices.ContainsFunc(all, func(m mention) bool { return m.call == call }) {
-			all = append(all, mention{call, above})
-		}
-	}
 	for at := p; at != "."; at = path.Dir(at) {
 		for _, name := range []string{at, "./" + at} {
 			if strings.Trim(name, inPath) == "" {
 				for _, i := range x.words[name] {
-					add(i, at != p)
+					all = append(all, mention{i, at != p})
 				}
 				continue
 			}
 			for i, text := range x.texts {
 				if containsWord(text, name) {
-					add(i, at != p)
+					all = append(all, mention{i, at != p})
 				}
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b mention) int { return a.call - b.call })
-	return all
+	// The longest name of each call comes first.
+	slices.SortStableFunc(all, func(a, b mention) int { return a.call - b.call })
+	return slices.CompactFunc(all, func(a, b mention) bool { return a.call == b.call })
 }
 
 // mentions reports whether text names a path or a directory above it.

@@ -59,10 +59,7 @@ func (t *Text) Plan(root string, plan *timeline.Plan, res Result) {
 	}
 	named, unnamed := byName(res.Changes)
 	t.Summary(named)
-	if len(unnamed) > 0 {
-		t.linef("%s", t.paint(Dim, "  changed while a command ran, and named by no tool:"))
-		t.Summary(unnamed)
-	}
+	t.unnamed(unnamed)
 	t.Unwritten(res, planLines)
 	t.stays(res.Stays)
 	if plan.Session != nil && plan.Session.Leaf != "" {
@@ -70,11 +67,21 @@ func (t *Text) Plan(root string, plan *timeline.Plan, res Result) {
 	}
 }
 
+// unnamed lists the changes that were made while a command ran, because they may be the user's.
+func (t *Text) unnamed(changes []history.Change) {
+	if len(changes) > 0 {
+		t.linef("%s", t.paint(Dim, "  changed while a command ran, and named by no tool:"))
+		t.Summary(changes)
+	}
+}
+
 // Moved writes the result of a move: the present checkpoint, and the paths that need the user's attention.
 func (t *Text) Moved(m *timeline.MoveResult, res Result) {
 	plan := m.Plan
 	t.linef("%s%s: now at %s, %s", strings.TrimSpace(string(plan.Verb)+" "+Turns(plan)), Whose(plan), printable.Label(m.Head), WrittenCounts(plan))
-	t.Summary(Merged(res.Changes))
+	named, unnamed := byName(res.Changes)
+	t.Summary(Merged(named))
+	t.unnamed(unnamed)
 	t.Changes(writtenDatabases(res))
 	if Paths(plan) == "" {
 		for i := range res.Conflicts {

@@ -11,7 +11,7 @@ soak:
 # Every scenario with real agents, on the versions that npm offers today instead of
 # those that internal/testing/agentrig/pins.go names.
 newest:
-	SEGNO_NEWEST=1 go test -count=1 -v ./internal/testing/agentrig ./internal/testing/e2e/...
+	SEGNO_NEWEST=1 SEGNO_SOAK=1 go test -count=1 -timeout 2h -v ./internal/testing/agentrig ./internal/testing/e2e/...
 
 # The figures: ratios against peers and physical limits, in one run.
 bench:

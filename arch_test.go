@@ -19,7 +19,7 @@ const module = "github.com/dalsegno/segno"
 // form a star around the root package; only the drivers and the command import more than it.
 var allowed = map[string][]string{
 	".":                               {},
-	"timeline":                        {".", "transcript", "internal/store/ledger", "timeline/internal/ownership", "internal/store/phase", "agents"},
+	"timeline":                        {".", "transcript", "internal/store/ledger", "timeline/internal/ownership", "internal/store/phase", "agents", "internal/history/turns"},
 	"timeline/internal/ownership":     {".", "internal/history/turns", "agents", "agents/profile"},
 	"saver":                           {".", "timeline"},
 	"internal/vfs":                    {},
@@ -78,7 +78,7 @@ var allowed = map[string][]string{
 	"internal/web/export/markdown":    {"internal/history/printable"},
 	"internal/web/export":             {".", "internal/web/export/markdown", "internal/history/printable", "secret", "timeline", "transcript", "workspace", "internal/history/turns"},
 	"internal/cli":                    {".", "internal/database", "transcript", "archive", "secret", "internal/vfs", "internal/history/idprefix", "internal/local", "internal/proc", "internal/local/spool", "internal/hook/event", "agent", "agent/model/offline", "internal/chat", "timeline", "internal/history/moves", "internal/history/patch", "internal/history/printable", "internal/history"},
-	"internal/history":                {".", "internal/history/printable", "internal/history/idprefix", "timeline", "internal/history/turns"},
+	"internal/history":                {".", "internal/history/printable", "internal/history/idprefix", "timeline", "internal/history/turns", "workspace"},
 	"internal/web":                    {".", "agent", "internal/chat", "internal/history", "internal/local", "internal/proc", "timeline", "workspace", "internal/history/moves", "internal/web/wire", "internal/history/patch", "generation", "internal/worlds/trend", "world", "internal/history/turns"},
 	"internal/chat/acpagent":          {".", "agent", "internal/proxy/acp", "internal/chat", "internal/proxy/preamble", "agents", "agents/profile"},
 	"internal/chat/tui":               {".", "agent", "internal/chat", "internal/jsonscan", "generation"},
@@ -131,7 +131,7 @@ var allowed = map[string][]string{
 	"agents/segno":                      {"agents/profile"},
 	"experiments/well":                  {".", "world", "world/httpworld"},
 	"internal/chat/chatcmd":             {".", "agent", "agent/model/offline", "internal/chat", "internal/chat/acpagent", "internal/chat/tui", "internal/cli", "internal/local", "timeline", "internal/local/spool", "internal/proc"},
-	"internal/history/historycmd":       {".", "agent", "agents", "internal/chat", "internal/cli", "internal/history", "internal/history/idprefix", "internal/history/moves", "internal/history/patch", "internal/history/turns", "internal/hook", "internal/hook/event", "internal/local", "internal/local/spool", "timeline", "transcript/claude", "internal/history/printable", "internal/vfs"},
+	"internal/history/historycmd":       {".", "agent", "agents", "internal/chat", "internal/cli", "internal/history", "internal/history/idprefix", "internal/history/moves", "internal/history/patch", "internal/history/turns", "internal/hook", "internal/hook/event", "internal/local", "internal/local/spool", "timeline", "transcript/claude", "internal/history/printable", "internal/vfs", "workspace"},
 	"internal/hook/hookcmd":             {".", "agents", "internal/cli", "internal/hook", "internal/local", "transcript/codex"},
 	"internal/pack/archivefile":         {".", "archive", "internal/cli", "internal/local", "internal/pack", "secret"},
 	"internal/pack/packcmd":             {".", "archive", "internal/cli", "internal/history/patch", "internal/local", "internal/pack", "internal/pack/archivefile", "secret"},

@@ -26,26 +26,25 @@ func TestANewAgentIsADirectoryAndALine(t *testing.T) {
 	}
 	s.write("drawing", "before")
 	s.write("notes", "before")
-	s.replay()
+	s.replay(filepath.Join("testdata", "toy", "session.jsonl"), filepath.Join(s.home, "toy", "settings.json"), map[string]func(){
+		"Called scribble": func() { s.write("drawing", "by the toy") },
+		"Called peek":     func() { s.writeApart("notes", "by the user") },
+	})
 	if out := s.run("log"); !strings.Contains(out, "scribble something") {
 		t.Errorf("the log has no turn of the toy:\n%s", out)
 	}
 	s.run("undo", "-y")
-	for name, want := range map[string]string{"drawing": "before", "notes": "by the user"} {
-		if data, err := os.ReadFile(filepath.Join(s.project, name)); err != nil || string(data) != want {
-			t.Errorf("after the undo, %s is %q (%v), want %q", name, data, err, want)
-		}
-	}
+	s.wantFiles(map[string]string{"drawing": "before", "notes": "by the user"})
 }
 
-// toySession is a project in which the toy works.
-type toySession struct {
+// agentSession is a project in which an agent works.
+type agentSession struct {
 	*testing.T
 	segno, home, project string
 }
 
 // buildWithToy builds the commands. The overlay adds the directory and the line without a change of the repository.
-func buildWithToy(t *testing.T) *toySession {
+func buildWithToy(t *testing.T) *agentSession {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -72,13 +71,30 @@ func buildWithToy(t *testing.T) *toySession {
 			t.Fatal(err)
 		}
 	}
-	bin := filepath.Join(dir, "bin")
-	build := exec.CommandContext(t.Context(), "go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", bin+"/",
-		"github.com/dalsegno/segno/cmd/segno", "github.com/dalsegno/segno/cmd/segno-hook")
-	if out, err := build.CombinedOutput(); err != nil {
+	s := newSession(t, build(t, "-overlay", filepath.Join(dir, "overlay.json")))
+	return s
+}
+
+// build builds the commands and returns their directory.
+func build(t *testing.T, flags ...string) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "bin")
+	args := append([]string{"build"}, flags...)
+	args = append(args, "-o", bin+"/", "github.com/dalsegno/segno/cmd/segno", "github.com/dalsegno/segno/cmd/segno-hook")
+	if out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	s := &toySession{t, filepath.Join(bin, "segno"), filepath.Join(dir, "home"), filepath.Join(dir, "home", "project")}
+	return bin
+}
+
+// newSession returns a project in a new home. bin has the commands.
+func newSession(t *testing.T, bin string) *agentSession {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &agentSession{t, filepath.Join(bin, "segno"), filepath.Join(dir, "home"), filepath.Join(dir, "home", "project")}
 	if err := os.MkdirAll(s.project, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -86,14 +102,14 @@ func buildWithToy(t *testing.T) *toySession {
 }
 
 // command returns a command that runs in the project. Its home is that of the test.
-func (s *toySession) command(name string, args ...string) *exec.Cmd {
+func (s *agentSession) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(s.Context(), name, args...)
 	cmd.Dir = s.project
 	cmd.Env = []string{"HOME=" + s.home, "TOY_HOME=" + filepath.Join(s.home, "toy"), "PATH=" + os.Getenv("PATH")}
 	return cmd
 }
 
-func (s *toySession) run(args ...string) string {
+func (s *agentSession) run(args ...string) string {
 	s.Helper()
 	out, err := s.command(s.segno, args...).CombinedOutput()
 	if err != nil {
@@ -102,18 +118,37 @@ func (s *toySession) run(args ...string) string {
 	return string(out)
 }
 
-func (s *toySession) write(name, content string) {
+func (s *agentSession) write(name, content string) {
 	s.Helper()
 	if err := os.WriteFile(filepath.Join(s.project, name), []byte(content), 0o600); err != nil {
 		s.Fatal(err)
 	}
 }
 
-// replay runs the command that the toy's settings name for each event of the recorded session. The toy writes a file in
-// its first call. The user writes one during the second call, which only reads.
-func (s *toySession) replay() {
+// wantFiles compares files of the project. The content "" means that there is no file.
+func (s *agentSession) wantFiles(want map[string]string) {
 	s.Helper()
-	settings, err := os.ReadFile(filepath.Join(s.home, "toy", "settings.json"))
+	for name, content := range want {
+		data, err := os.ReadFile(filepath.Join(s.project, name))
+		if string(data) != content || os.IsNotExist(err) != (content == "") {
+			s.Errorf("%s is %q (%v), want %q", name, data, err, content)
+		}
+	}
+}
+
+// writeApart writes a file at a time that is not that of another write.
+func (s *agentSession) writeApart(name, content string) {
+	s.Helper()
+	s.waitForClock()
+	s.write(name, content)
+	s.waitForClock()
+}
+
+// replay runs the command that the settings name for each event of a recorded session. Before an event it runs the
+// function of "EVENT TOOL".
+func (s *agentSession) replay(recorded, settingsFile string, before map[string]func()) {
+	s.Helper()
+	settings, err := os.ReadFile(settingsFile)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -127,7 +162,7 @@ func (s *toySession) replay() {
 	if err := json.Unmarshal(settings, &registered); err != nil {
 		s.Fatal(err)
 	}
-	session, err := os.Open(filepath.Join("testdata", "toy", "session.jsonl"))
+	session, err := os.Open(recorded)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -141,13 +176,8 @@ func (s *toySession) replay() {
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			s.Fatal(err)
 		}
-		switch e.Name + " " + e.Tool {
-		case "Called scribble":
-			s.write("drawing", "by the toy")
-		case "Called peek":
-			s.waitForClock()
-			s.write("notes", "by the user")
-			s.waitForClock()
+		if do := before[e.Name+" "+e.Tool]; do != nil {
+			do()
 		}
 		cmd := s.command("sh", "-c", registered.Hooks[e.Name][0].Hooks[0].Command)
 		cmd.Stdin = strings.NewReader(line)
@@ -158,7 +188,7 @@ func (s *toySession) replay() {
 }
 
 // waitForClock waits until the clock of the file system has advanced by more than its largest grain.
-func (s *toySession) waitForClock() {
+func (s *agentSession) waitForClock() {
 	s.Helper()
 	name := filepath.Join(s.TempDir(), "clock")
 	for from := time.Now(); ; {

@@ -70,14 +70,17 @@ type Preview struct {
 	Thread  segno.ThreadID `json:"thread"`
 	Title   string         `json:"title"`   // the first line of Summary
 	Summary []string       `json:"summary"` // the plan as the command line shows it
-	Turns   []int          `json:"turns"`
-	Steps   []Change       `json:"steps"`
-	Landing segno.CommitID `json:"landing,omitempty"`
-	Tip     segno.CommitID `json:"tip,omitempty"`
-	Session *Session       `json:"session"`     // the session to which the conversation moves, or nil
-	Run     []string       `json:"run_preview"` // the command that continues it; … is the session's id
-	Dir     string         `json:"dir,omitempty"`
-	Git     string         `json:"git,omitempty"` // the command that moves git's HEAD, if HEAD was at another commit then
+	// Sentence describes the plan in one sentence, and Effect in a few words. Both are "" for a move that changes no files.
+	Sentence string         `json:"sentence"`
+	Effect   string         `json:"effect"`
+	Turns    []int          `json:"turns"`
+	Steps    []Change       `json:"steps"`
+	Landing  segno.CommitID `json:"landing,omitempty"`
+	Tip      segno.CommitID `json:"tip,omitempty"`
+	Session  *Session       `json:"session"`     // the session to which the conversation moves, or nil
+	Run      []string       `json:"run_preview"` // the command that continues it; … is the session's id
+	Dir      string         `json:"dir,omitempty"`
+	Git      string         `json:"git,omitempty"` // the command that moves git's HEAD, if HEAD was at another commit then
 
 	Conflicts  []Unwritten `json:"conflicts"`
 	Kept       []Unwritten `json:"kept"`
@@ -115,6 +118,7 @@ type Outcome struct {
 	Changes   []Change          `json:"changes"`
 	Conflicts []Unwritten       `json:"conflicts"`
 	Kept      []Unwritten       `json:"kept"`
+	Sentence  string            `json:"sentence"`      // what the move did, or ""
 	Run       []string          `json:"run"`           // the command that continues the conversation
 	Dir       string            `json:"dir,omitempty"` // where to run it
 	Chat      string            `json:"chat"`          // why the conversation could not move, or ""

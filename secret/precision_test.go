@@ -54,7 +54,7 @@ func agents(t *testing.T) precisionCase {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gemini, err := agentrig.NewGemini(ctx, t.TempDir(), "http://127.0.0.1:1", agentrig.GeminiNewest)
+	gemini, err := agentrig.NewGemini(ctx, agentrig.TempDir(t), "http://127.0.0.1:1", agentrig.GeminiNewest)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,7 +88,7 @@ func (s *timeSpan) isKnown() bool {
 
 // spanOf returns a turn's span, which begins at the time of its first entry.
 func (tx *txn) spanOf(ctx context.Context, turn *segno.Checkpoint) (*timeSpan, error) {
-	entries, err := tx.turnEntries(ctx, turn)
+	entries, err := turnEntries(ctx, tx.Store, turn)
 	if err != nil {
 		return nil, err
 	}

@@ -114,7 +114,7 @@ func (r *reverter) reverse(ctx context.Context, left, target *segno.Snapshot, tu
 	}
 	var contested func(string) string
 	if turn != nil {
-		entries, err := r.turnEntries(ctx, turn)
+		entries, err := turnEntries(ctx, r.Store, turn)
 		if err != nil {
 			return err
 		}
@@ -149,8 +149,8 @@ func entities(changes []segno.Change) map[string]segno.Entity {
 
 // turnEntries returns a turn's entries: those of its checkpoint's commit, and those of the steps
 // before it.
-func (tx *txn) turnEntries(ctx context.Context, turn *segno.Checkpoint) (entries []segno.Entry, err error) {
-	for n, err := range segno.Ancestors(ctx, tx.Store, turn.ID, segno.Window{Entries: true}) {
+func turnEntries(ctx context.Context, store segno.Store, turn *segno.Checkpoint) (entries []segno.Entry, err error) {
+	for n, err := range segno.Ancestors(ctx, store, turn.ID, segno.Window{Entries: true}) {
 		if err != nil {
 			return nil, err
 		}

@@ -16,7 +16,7 @@ func (tl *Timeline) Unnamed(ctx context.Context, turn *segno.Checkpoint, changes
 	if turn.Kind != segno.CheckpointTurn || turn.Session == nil || len(changes) == 0 {
 		return nil, nil
 	}
-	entries, err := tx.turnEntries(ctx, turn)
+	entries, err := turnEntries(ctx, tx.Store, turn)
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ func hooks() *profile.Hooks {
 			{Event: "SessionEnd", Timeout: 30},
 		},
 		Events:    map[string]string{"BeforeAgent": "UserPromptSubmit", "AfterAgent": "Stop", "BeforeTool": "PreToolUse", "AfterTool": "PostToolUse"},
-		RunsShell: true, InMilliseconds: true, ShowsNames: true, HasNoPromptIDs: true,
+		RunsShell: true, InMilliseconds: true, ShowsNames: true, TimeIsPromptID: true,
 		UserFile: "settings.json", ProjectFile: ".gemini/settings.json", Sessions: "tmp",
 		DirVariable: "GEMINI_PROJECT_DIR",
 	}

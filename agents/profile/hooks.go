@@ -13,7 +13,8 @@ type Hooks struct {
 	// Config is the user's file with the command that the agent runs at the end of a turn even if it
 	// runs no hooks. It is "" if there is no such setting.
 	Config string
-	// Sessions is the directory of the session files, relative to the agent's home.
+	// Sessions is the directory of the session files, relative to the agent's home. If it is "", segno ignores the
+	// transcript paths in events.
 	Sessions string
 	// DirVariable is the environment variable with the directory in which a session started. It is "" if
 	// the events contain that directory.
@@ -26,8 +27,9 @@ type Hooks struct {
 	// HasSubagentPrompts is set if the agent sends the same events for a subagent as for a user's
 	// prompt, and does not list the running tasks at the end of a turn.
 	HasSubagentPrompts bool
-	// HasNoPromptIDs is set if the time of a prompt is its only id.
-	HasNoPromptIDs bool
+	// TimeIsPromptID is set if events have no id of the prompt, and the field timestamp of a prompt is its id. Without
+	// ids and timestamps, each prompt after the end of a turn begins a turn.
+	TimeIsPromptID bool
 	// IsReviewed is set if the agent runs a hook only after the user reviewed it.
 	IsReviewed bool
 	// InMilliseconds is set if timeouts in the agent's settings are milliseconds, not seconds.
@@ -39,8 +41,8 @@ type Hooks struct {
 	IsPlugin bool
 }
 
-// Registration is one event for which segno registers. Matcher is the pattern of the tools, and Timeout the number of
-// seconds that the agent waits for the hook.
+// Registration is one event for which segno registers. Matcher is the pattern of the tools, which is left out of the
+// settings if it is "". Timeout is the number of seconds that the agent waits for the hook.
 type Registration struct {
 	Event, Matcher string
 	Timeout        int

@@ -117,7 +117,7 @@ func (real realAgent) survive(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop()
-	rig, command := real.make(t, t.TempDir(), url)
+	rig, command := real.make(t, agentrig.TempDir(t), url)
 	x := newExperiment(t, real.experiment(t, rig, command), "0.001")
 	if err := os.Remove(filepath.Join(x.dir, "runs/village/key")); err != nil { // the other agents run at the same time
 		t.Fatal(err)

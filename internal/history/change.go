@@ -23,9 +23,6 @@ type Change struct {
 	Tables []segno.TableChange `json:"tables,omitempty"`
 	// Unread is the reason why the change of an attached database is not known: one of its states was not saved.
 	Unread string `json:"unread,omitempty"`
-
-	// LinesAdded and LinesDeleted are the lines of a file that a move adds and deletes. Only the text of a short plan has them.
-	LinesAdded, LinesDeleted int `json:"-"`
 }
 
 // Name returns the path as the text output shows it.

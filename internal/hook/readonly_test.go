@@ -27,7 +27,7 @@ func TestAToolThatOnlyReadsLeavesNoDoubt(t *testing.T) {
 				send := func(name string, more ...any) {
 					t.Helper()
 					event := map[string]any{"session_id": session, "prompt_id": "p1", "cwd": c.project}
-					if hooks.HasNoPromptIDs {
+					if hooks.TimeIsPromptID {
 						delete(event, "prompt_id")
 					}
 					for _, r := range hooks.Registrations {

@@ -194,7 +194,7 @@ func (h *handler) awaitTranscript(ctx context.Context, src segno.Source, since i
 // directory.
 func (h *handler) source() segno.Source {
 	src := segno.Source{Session: h.Session, Dir: h.dir()}
-	if h.Transcript == "" {
+	if h.Transcript == "" || h.agent.Hooks.Sessions == "" {
 		return src
 	}
 	path, sessions := filepath.Clean(h.Transcript), filepath.Join(h.Place.Homes[h.agent.Name], h.agent.Hooks.Sessions)

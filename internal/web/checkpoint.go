@@ -30,6 +30,7 @@ type checkpointDetails struct {
 	Notes            []string         `json:"notes"`
 	Changes          []history.Change `json:"changes"`
 	ChangesTotal     int              `json:"changes_total"`
+	Before           segno.CommitID   `json:"before"` // the checkpoint with which the files are compared, or ""
 	Outside          []string         `json:"outside"`
 	Unread           []string         `json:"unread"`
 	UnreadBytes      [][]byte         `json:"unread_bytes,omitempty"`
@@ -130,6 +131,7 @@ func (s *Server) addChanges(ctx context.Context, d *checkpointDetails, h *histor
 	if c.Tree().IsZero() || parent.Tree().IsZero() {
 		return nil
 	}
+	d.Before = parent.ID
 	files, err := s.compare(ctx, parent.Tree(), c.Tree())
 	if err != nil {
 		return err

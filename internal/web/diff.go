@@ -59,12 +59,17 @@ type fileSide struct {
 }
 
 type diffParams struct {
-	From      segno.CommitID `query:"from" max:"1024"`
-	To        segno.CommitID `query:"to" max:"1024" required:"true"`
-	Path      string         `query:"path" max:"4096"`
-	PathBytes string         `query:"path_bytes" max:"8192"`
-	Offset    int            `query:"offset"`
-	N         int            `query:"n" default:"2000" min:"1" max:"2000"`
+	From segno.CommitID `query:"from" max:"1024"`
+	To   segno.CommitID `query:"to" max:"1024" required:"true"`
+	diffWindow
+}
+
+// diffWindow selects lines of the difference of one path.
+type diffWindow struct {
+	Path      string `query:"path" max:"4096"`
+	PathBytes string `query:"path_bytes" max:"8192"`
+	Offset    int    `query:"offset"`
+	N         int    `query:"n" default:"2000" min:"1" max:"2000"`
 }
 
 func (p *diffParams) resultKey() string {
@@ -94,7 +99,7 @@ func (s *Server) getDiff(ctx context.Context, p *diffParams) (fileDiff, error) {
 	if err != nil {
 		return fileDiff{}, err
 	}
-	d := fileDiff{Path: name, PathBytes: segno.PathBytes(name), Kind: diffText, Lines: []diffLine{}, Offset: p.Offset}
+	d := newFileDiff(name, p.Offset)
 	a, b, err := s.treesOf(ctx, p.From, p.To)
 	if err != nil {
 		return d, err
@@ -110,7 +115,35 @@ func (s *Server) getDiff(ctx context.Context, p *diffParams) (fileDiff, error) {
 	if before.Type == segno.EntityNone && after.Type == segno.EntityNone {
 		return d, segno.NewError(segno.KindNotFound, "find file", name, nil)
 	}
-	return d, s.fillDiff(ctx, &d, before, after, p)
+	return d, s.fillDiff(ctx, &d, before, after, &p.diffWindow)
+}
+
+func newFileDiff(name string, offset int) fileDiff {
+	return fileDiff{Path: name, PathBytes: segno.PathBytes(name), Kind: diffText, Lines: []diffLine{}, Offset: offset}
+}
+
+type previewDiffParams struct {
+	ID string `path:"id" max:"200"`
+	diffWindow
+}
+
+// getPreviewDiff returns a window of the difference between the present content of a path and the content that a
+// previewed move writes. The preview has both, so that a merged file is shown as it will be.
+func (s *Server) getPreviewDiff(ctx context.Context, p *previewDiffParams) (fileDiff, error) {
+	name, err := pathOf(p.Path, p.PathBytes)
+	if err != nil {
+		return fileDiff{}, err
+	}
+	x := s.previews.find(p.ID)
+	if x == nil {
+		return fileDiff{}, segno.Errorf(segno.KindNotFound, "read difference", p.ID, "no such preview").WithHint("make a new preview")
+	}
+	c, ok := x.prepared.Step(name)
+	if !ok {
+		return fileDiff{}, segno.NewError(segno.KindNotFound, "find file", name, nil)
+	}
+	d := newFileDiff(name, p.Offset)
+	return d, s.fillDiff(ctx, &d, c.From, c.To, &p.diffWindow)
 }
 
 // lookup returns the entity at a path of a tree, or the zero Entity if there is none.
@@ -123,7 +156,7 @@ func (s *Server) lookup(ctx context.Context, tree segno.Hash, name string) (segn
 }
 
 // fillDiff fills d with a window of the difference between two entities.
-func (s *Server) fillDiff(ctx context.Context, d *fileDiff, before, after segno.Entity, p *diffParams) error {
+func (s *Server) fillDiff(ctx context.Context, d *fileDiff, before, after segno.Entity, p *diffWindow) error {
 	d.Before, d.After = sideOf(before), sideOf(after)
 	switch {
 	case before.Size > maxDiff || after.Size > maxDiff:

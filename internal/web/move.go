@@ -25,6 +25,8 @@ type moveParams struct {
 func moveRoutes() []endpoint {
 	return []endpoint{
 		handle(http.MethodPost, "/previews", "Work a move out and move nothing", http.StatusCreated, (*Server).preview),
+		handle(http.MethodPost, "/previews/next", "Work out the undo of a thread's last turn and the redo of its last undo", http.StatusOK, (*Server).nextMoves),
+		get("/previews/{id}/diff", "A window of the difference that a previewed move makes to one path", (*Server).getPreviewDiff),
 		handle(http.MethodPost, "/moves", "Make a previewed move", http.StatusOK, (*Server).move),
 	}
 }

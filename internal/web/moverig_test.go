@@ -154,13 +154,14 @@ func (r *moveRig) serveConfig(c web.Config) {
 
 // answer is the body of any answer to a move.
 type answer struct {
-	ID      string   `json:"id"`
-	Summary []string `json:"summary"`
-	Title   string   `json:"title"`
-	Steps   []struct{ Path, Sign string }
-	Forced  []struct{ Path string }
-	Dir     string `json:"dir"`
-	Final   bool   `json:"final"`
+	ID       string   `json:"id"`
+	Summary  []string `json:"summary"`
+	Title    string   `json:"title"`
+	Sentence string   `json:"sentence"`
+	Steps    []struct{ Path, Sign string }
+	Forced   []struct{ Path string }
+	Dir      string `json:"dir"`
+	Final    bool   `json:"final"`
 
 	Conflicts  []struct{ Path, Why, Diff string }
 	Totals     struct{ Conflicts int }
@@ -208,6 +209,14 @@ func (r *moveRig) post(path, key, body string) (a answer) {
 	}
 	a.status, a.raw = res.StatusCode, string(data)
 	return a
+}
+
+// decode decodes the body of an answer.
+func (r *moveRig) decode(a answer, v any) {
+	r.Helper()
+	if err := json.Unmarshal([]byte(a.raw), v); err != nil {
+		r.Fatalf("%s: %v", a.raw, err)
+	}
 }
 
 // preview previews a move. fields are the fields of the request without the thread.

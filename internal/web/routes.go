@@ -9,6 +9,7 @@ func routes() []endpoint {
 		get("/threads", "Threads, the most recently changed first", (*Server).listThreads),
 		get("/threads/{id}", "One thread", (*Server).getThread),
 		get("/threads/{id}/timeline", "A window of a thread's timeline", (*Server).getTimeline),
+		get("/threads/{id}/file", "The checkpoints of a thread that changed one path, newest first", (*Server).getFileHistory),
 		get("/checkpoints/{id}", "One checkpoint with its prompt, answer, tool calls and changes", (*Server).getCheckpoint),
 		get("/checkpoints/{id}/text", "A window of a long text of a checkpoint", (*Server).getText),
 		get("/changes", "The paths that differ between two checkpoints, or one and the present", (*Server).listChanges),

@@ -3,7 +3,6 @@ package historycmd
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,6 +11,7 @@ import (
 	"github.com/dalsegno/segno/internal/cli"
 	"github.com/dalsegno/segno/internal/history/patch"
 	"github.com/dalsegno/segno/internal/history/printable"
+	"github.com/dalsegno/segno/workspace"
 )
 
 func (a *app) cat() *cobra.Command {
@@ -45,7 +45,15 @@ func (a *app) runCat(ctx context.Context, d *cli.Workspace, args []string) error
 	if err != nil {
 		return err
 	}
-	entity, path, err := entityAt(ctx, d, c, path)
+	paths, err := cli.NamedPaths(d, path)
+	if err != nil {
+		return err
+	}
+	entity, path, err := entityAt(ctx, d, c, paths)
+	if segno.KindOf(err) == segno.KindNotFound && err != nil {
+		return segno.Errorf(segno.KindNotFound, "cat", path, "%s has no such path", cli.Label(c)).
+			WithHint("'segno show " + cli.Label(c) + "' lists the paths that changed at it")
+	}
 	if err != nil {
 		return err
 	}
@@ -75,20 +83,16 @@ func (a *app) runCat(ctx context.Context, d *cli.Workspace, args []string) error
 	return a.PrintLong(res, func(p *cli.Printer) { p.Lines([]string{strings.TrimSuffix(printable.Patch(string(content)), "\n")}) })
 }
 
-// entityAt returns the file, directory or link with a path at a checkpoint, and its path relative to the root.
-func entityAt(ctx context.Context, d *cli.Workspace, c *segno.Checkpoint, arg string) (segno.Entity, string, error) {
-	if c.Tree().IsZero() {
-		return segno.Entity{}, "", segno.Errorf(segno.KindNotFound, "cat", cli.Label(c), "the checkpoint has no files")
-	}
-	files, err := d.Timeline.Workspace.Diff(ctx, segno.Hash{}, c.Tree())
-	if err != nil {
-		return segno.Entity{}, "", err
-	}
-	for _, path := range cli.PathCandidates(d, arg) {
-		if i := slices.IndexFunc(files, func(x segno.Change) bool { return x.Path == path }); i >= 0 {
-			return files[i].To, path, nil
+// entityAt returns the file, directory or link at the first of several paths that a checkpoint has, and that path.
+func entityAt(ctx context.Context, d *cli.Workspace, c *segno.Checkpoint, paths []string) (e segno.Entity, path string, err error) {
+	err = segno.Errorf(segno.KindNotFound, "find file", cli.Label(c), "the checkpoint has no files")
+	for _, path = range paths {
+		if c.Tree().IsZero() {
+			break
+		}
+		if e, err = workspace.Lookup(ctx, d.Store.Objects(), c.Tree(), path); segno.KindOf(err) != segno.KindNotFound {
+			break
 		}
 	}
-	return segno.Entity{}, "", segno.Errorf(segno.KindNotFound, "cat", arg, "%s has no such path", cli.Label(c)).
-		WithHint("'segno show " + cli.Label(c) + "' lists the paths that changed at it")
+	return e, path, err
 }

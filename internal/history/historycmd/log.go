@@ -18,22 +18,35 @@ import (
 func (a *app) log() *cobra.Command {
 	var limit int
 	c := &cobra.Command{
-		Use:   "log",
-		Short: "the thread as a graph, newest first",
+		Use:   "log [-- PATH…]",
+		Short: "the thread as a graph, newest first, or the turns that touched a path",
 		Long: `Shows every checkpoint of the thread, on all lines, newest first: the turn, its age, the
 agent, the prompt, files modified, added and deleted, and shell calls. Of the steps of
 segno's own agent it shows only the head and those where a turn was interrupted or waits;
 --json shows all.
 
     @  the head of the thread      ○  a turn        ◆  pinned, or saved by hand
-    ×  interrupted or incomplete   ·  changed, but not by a turn`,
-		Example: "  segno log\n  segno log -n 20 --json",
-		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if limit < 0 {
+    ×  interrupted or incomplete   ·  changed, but not by a turn
+
+With paths after --, it lists only the checkpoints that created, changed, deleted or renamed
+one of them or a file below it, with the call that did it if the record shows that. A
+shell command counts like a tool that edits files. A path may be a deleted one.`,
+		Example: "  segno log\n  segno log -n 20 --json\n  segno log -- docs/guide.md",
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			dash := c.ArgsLenAtDash()
+			switch {
+			case limit < 0:
 				return cli.Usage(errors.New("-n takes a number of checkpoints"))
+			case dash > 0 || dash < 0 && len(args) > 0:
+				return cli.UnexpectedArg("log", args[0], "give paths after --: 'segno log -- "+cli.ShellQuote(args[0])+"'")
 			}
-			return a.InWorkspace(func(ctx context.Context, d *cli.Workspace, _ []string) error { return a.runLog(ctx, d, limit) })(c, nil)
+			return a.InWorkspace(func(ctx context.Context, d *cli.Workspace, paths []string) error {
+				if len(paths) > 0 {
+					return a.runLogOfPaths(ctx, d, paths, limit)
+				}
+				return a.runLog(ctx, d, limit)
+			})(c, args)
 		},
 	}
 	c.Flags().IntVarP(&limit, "limit", "n", 0, "show at most `N` checkpoints")

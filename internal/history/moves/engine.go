@@ -2,6 +2,7 @@ package moves
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -31,18 +32,22 @@ type OwnAgent interface {
 
 // Preview describes a planned move.
 type Preview struct {
-	Verb    string           `json:"verb"`
-	Thread  segno.ThreadID   `json:"thread"`
-	Title   string           `json:"title"`   // the first line of Summary
-	Summary []string         `json:"summary"` // the plan as the command line shows it
-	Turns   []int            `json:"turns"`
-	Steps   []history.Change `json:"steps"`
-	Landing segno.CommitID   `json:"landing,omitempty"`
-	Tip     segno.CommitID   `json:"tip,omitempty"`
-	Session *PreviewSession  `json:"session"`     // the session that the conversation moves to, or null
-	Run     []string         `json:"run_preview"` // continues the conversation; … is the session's id
-	Dir     string           `json:"dir,omitempty"`
-	Git     string           `json:"git,omitempty"`
+	Verb    string         `json:"verb"`
+	Thread  segno.ThreadID `json:"thread"`
+	Title   string         `json:"title"`   // the first line of Summary
+	Summary []string       `json:"summary"` // the plan as the command line shows it
+	// Sentence describes the plan in one sentence, and Effect beside a button. Both are "" for a move that changes no
+	// files.
+	Sentence string           `json:"sentence"`
+	Effect   string           `json:"effect"`
+	Turns    []int            `json:"turns"`
+	Steps    []history.Change `json:"steps"`
+	Landing  segno.CommitID   `json:"landing,omitempty"`
+	Tip      segno.CommitID   `json:"tip,omitempty"`
+	Session  *PreviewSession  `json:"session"`     // the session that the conversation moves to, or null
+	Run      []string         `json:"run_preview"` // continues the conversation; … is the session's id
+	Dir      string           `json:"dir,omitempty"`
+	Git      string           `json:"git,omitempty"`
 
 	Conflicts  []UnwrittenPath  `json:"conflicts"`
 	Kept       []UnwrittenPath  `json:"kept"`
@@ -79,6 +84,7 @@ type Outcome struct {
 	Changes   []history.Change  `json:"changes"`
 	Conflicts []UnwrittenPath   `json:"conflicts"`
 	Kept      []UnwrittenPath   `json:"kept"`
+	Sentence  string            `json:"sentence"`      // what the move did, or "" if only the notice describes it
 	Run       []string          `json:"run"`           // the command that continues the conversation
 	Dir       string            `json:"dir,omitempty"` // where to run it
 	Chat      string            `json:"chat"`          // why the conversation could not move, or ""
@@ -129,6 +135,20 @@ func (e *Engine) Prepare(ctx context.Context, r Request) (*Prepared, error) {
 	p.Steps, p.Forced = first(p.Steps, maxListed), first(p.Forced, maxListed)
 	p.Conflicts, p.Kept = withShortDiffs(p.Conflicts), first(p.Kept, maxListed)
 	return p, nil
+}
+
+// Step returns the change of a path that the move makes, or that it makes with force. It returns false for other paths.
+func (p *Prepared) Step(path string) (segno.Change, bool) {
+	m, ok := p.mover.(*fileMove)
+	if !ok || m.plan == nil {
+		return segno.Change{}, false
+	}
+	for _, c := range slices.Concat(m.plan.Forced, m.plan.Steps) {
+		if c.Path == path {
+			return c, true
+		}
+	}
+	return segno.Change{}, false
 }
 
 // Weight returns the approximate number of paths that the plan has in memory.

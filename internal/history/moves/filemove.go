@@ -122,6 +122,7 @@ func (m *fileMove) fill(ctx context.Context, p *Preview) error {
 	if m.root == "" {
 		p.Summary = []string{fmt.Sprintf("%s %s of thread %s", m.plan.Verb, m.name(), printable.Short(m.head.Thread)),
 			"  only the thread moves: its files are not on this machine"}
+		p.Sentence, p.Effect = PointerSentence(m.plan), Effect(m.plan, Result{})
 		return nil
 	}
 	res, err := NewResult(ctx, m.timeline, m.plan, nil)
@@ -131,7 +132,7 @@ func (m *fileMove) fill(ctx context.Context, p *Preview) error {
 	p.Steps, p.Conflicts, p.Kept = res.Changes, res.Conflicts, res.Kept
 	text := new(Text)
 	text.Plan(m.root, m.plan, res)
-	p.Summary = text.Lines()
+	p.Summary, p.Sentence, p.Effect = text.Lines(), Sentence(m.plan, res), Effect(m.plan, res)
 	if at := m.plan.Session; at != nil && at.Leaf != "" {
 		p.Session = &PreviewSession{Agent: at.Agent, Session: at.Session, Dir: at.Dir}
 		if reader := m.timeline.Transcripts[at.Agent]; reader != nil {
@@ -185,6 +186,7 @@ func (m *fileMove) report(ctx context.Context, moved *timeline.MoveResult, o *Ou
 		return err
 	}
 	o.Operation, o.Changes, o.Conflicts, o.Kept = moved.Plan.Operation, res.Changes, res.Conflicts, res.Kept
+	o.Sentence = Report(moved.Plan, res)
 	o.Run, o.Dir = append(o.Run, res.Command...), res.Dir
 	if moved.Live != 0 {
 		o.Notice = fmt.Sprintf("the conversation continues in a new session; end the running one (pid %d)", moved.Live)

@@ -115,7 +115,7 @@ func Read(r io.Reader, hooks *profile.Hooks) (Payload, error) {
 // its id. A prompt after an interruption therefore begins another turn.
 func (p *Payload) fillIn(hooks *profile.Hooks) {
 	p.Event = hooks.NameOf(p.Event)
-	if hooks.HasNoPromptIDs && p.Event == "UserPromptSubmit" {
+	if hooks.TimeIsPromptID && p.Timestamp != "" && p.Event == "UserPromptSubmit" {
 		p.PromptID = segno.DerivedID("prompt", string(p.Session), p.Timestamp)
 	}
 	p.PromptID, p.LastMessage = cmp.Or(p.PromptID, p.TurnID), cmp.Or(p.LastMessage, p.Response)

@@ -73,3 +73,16 @@ func TestGeminiEvents(t *testing.T) {
 		t.Errorf("the tool call is %+v", tool)
 	}
 }
+
+// Two prompts without timestamps would have the same id, and the second would continue the turn of the first.
+func TestAPromptWithoutATimeHasNoID(t *testing.T) {
+	hooks := &profile.Hooks{TimeIsPromptID: true}
+	for event, want := range map[string]bool{
+		`{"hook_event_name":"UserPromptSubmit","session_id":"s","timestamp":"2026-01-02T03:04:05Z"}`: true,
+		`{"hook_event_name":"UserPromptSubmit","session_id":"s"}`:                                    false,
+	} {
+		if p, err := Read(strings.NewReader(event), hooks); err != nil || (p.PromptID != "") != want {
+			t.Errorf("%s has the prompt id %q, %v", event, p.PromptID, err)
+		}
+	}
+}

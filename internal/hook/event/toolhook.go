@@ -72,12 +72,12 @@ func (h ToolHook) Run(ctx context.Context, args []string) {
 	if !p.IsToolEvent() {
 		watchdog.Allow(0)
 	}
-	if err := h.handle(work, store, p); err != nil {
+	if err := h.handle(work, store, agent.Name, p); err != nil {
 		log.Append(p.Event, p.Session, err)
 	}
 }
 
-func (h ToolHook) handle(ctx context.Context, store string, p Payload) error {
+func (h ToolHook) handle(ctx context.Context, store, agent string, p Payload) error {
 	if err := p.Check(); err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (h ToolHook) handle(ctx context.Context, store string, p Payload) error {
 		return p.AnswerProbe(h.Stdout)
 	}
 	if err := h.Delegate(ctx, bytes.NewReader(p.Raw)); err != nil {
-		return segno.NewError(segno.KindIO, "forward event", p.Event, err).WithHint("run 'segno enable claude' again")
+		return segno.NewError(segno.KindIO, "forward event", p.Event, err).WithHint("run 'segno enable " + agent + "' again")
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func newACP(t *testing.T, agent agentrig.ACPAgent) (context.Context, *agentrig.A
 		t.Fatal(err)
 	}
 	t.Cleanup(stop)
-	rig, err := agentrig.NewACP(ctx, t.TempDir(), url, agent)
+	rig, err := agentrig.NewACP(ctx, agentrig.TempDir(t), url, agent)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func eachVersion(t *testing.T, do func(t *testing.T, ctx context.Context, rig *a
 				t.Fatal(err)
 			}
 			t.Cleanup(stop)
-			rig, err := agentrig.New(t.TempDir(), bin, url)
+			rig, err := agentrig.New(agentrig.TempDir(t), bin, url)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -32,6 +32,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,9 +47,9 @@ import (
 	_ "github.com/dalsegno/segno/internal/testing/wings" // a changed command makes cached results of scenarios stale
 )
 
-// Limit is the longest time of one scenario. A scenario needs a few seconds on an idle machine;
-// the rest is for a busy one. The limit is below go test's ten minutes for a package.
-const Limit = 6 * time.Minute
+// These are the longest times of one scenario. A scenario needs a few seconds on an idle machine; the rest is for a busy one.
+// The first is below go test's ten minutes for a package. The second is for campaigns, which run beside other work.
+const limit, limitOfCampaigns = 6 * time.Minute, 30 * time.Minute
 
 // Main builds segno and segno-hook, puts them first in $PATH, runs the tests and
 // exits. In a process that a test started as a scripted agent, it runs that agent.
@@ -123,19 +124,29 @@ func Scenario(t *testing.T, files map[string]string, do func(s *Stage)) {
 	scenario(t, agentrig.ClaudeVersions(), files, do)
 }
 
-// ScenarioOnNewest runs do on the newest version of Claude Code, and with SEGNO_SOAK on every version.
+// ScenarioOnNewest runs do on the newest version of Claude Code if the test is drawn, and with SEGNO_SOAK on every version.
 // Most scenarios do so. Scenario is for the main journeys and for what differs between the versions.
 func ScenarioOnNewest(t *testing.T, files map[string]string, do func(s *Stage)) {
 	t.Helper()
-	scenario(t, Newest(agentrig.ClaudeVersions()), files, do)
+	scenario(t, Newest(t, agentrig.ClaudeVersions()), files, do)
 }
 
-// Newest returns the last of an agent's versions, and with SEGNO_SOAK all of them.
-func Newest[V any](versions []V) []V {
-	if soak.IsWhole() {
-		return versions
+// Newest returns the last of an agent's versions if the test is drawn, else none, and with SEGNO_SOAK all of them.
+func Newest[V any](t *testing.T, versions []V) []V {
+	t.Helper()
+	return Cases(t, versions[len(versions)-1:], versions[:len(versions)-1]...)
+}
+
+// Cases returns the first list if the test is drawn, else none, and with SEGNO_SOAK both lists. No test is skipped.
+func Cases[T any](t *testing.T, first []T, more ...T) []T {
+	t.Helper()
+	switch {
+	case soak.IsWhole():
+		return append(slices.Clip(more), first...)
+	case soak.IsDrawn(t):
+		return first
 	}
-	return versions[len(versions)-1:]
+	return nil
 }
 
 func scenario(t *testing.T, versions []agentrig.ClaudeVersion, files map[string]string, do func(s *Stage)) {
@@ -167,7 +178,7 @@ func newStage(t *testing.T, version agentrig.ClaudeVersion, files map[string]str
 	}
 	s.Segno("enable", "claude")
 	t.Cleanup(s.sound)
-	t.Cleanup(s.sweep) // first of the two
+	t.Cleanup(func() { agentrig.KillAll(t, filepath.Dir(s.dir)) }) // first of the two
 	return s
 }
 
@@ -187,7 +198,7 @@ func Agent(t *testing.T, agent agentrig.ACPAgent, files map[string]string) (*Sta
 		s.Write(name, content)
 	}
 	t.Cleanup(s.sound)
-	t.Cleanup(s.sweep) // first of the two
+	t.Cleanup(func() { agentrig.KillAll(t, filepath.Dir(s.dir)) }) // first of the two
 	return s, acp
 }
 
@@ -210,7 +221,7 @@ func Codex(t *testing.T, version agentrig.CodexVersion, files map[string]string)
 	}
 	s.Segno("enable", "codex")
 	t.Cleanup(s.sound)
-	t.Cleanup(s.sweep) // first of the two
+	t.Cleanup(func() { agentrig.KillAll(t, filepath.Dir(s.dir)) }) // first of the two
 	return s, agent
 }
 
@@ -245,7 +256,7 @@ func Gemini(t *testing.T, version agentrig.GeminiVersion, files map[string]strin
 	}
 	s.Segno("enable", "gemini")
 	t.Cleanup(s.sound)
-	t.Cleanup(s.sweep) // first of the two
+	t.Cleanup(func() { agentrig.KillAll(t, filepath.Dir(s.dir)) }) // first of the two
 	return s, agent
 }
 
@@ -264,7 +275,7 @@ func OpenCode(t *testing.T, files map[string]string) (*Stage, *agentrig.ACP) {
 	}
 	s.Segno("enable", "opencode")
 	t.Cleanup(s.sound)
-	t.Cleanup(s.sweep) // first of the two
+	t.Cleanup(func() { agentrig.KillAll(t, filepath.Dir(s.dir)) }) // first of the two
 	return s, agent
 }
 
@@ -287,7 +298,11 @@ func prepare(t *testing.T) *Stage {
 
 // limit starts the scenario's time. The installation of the agent does not count.
 func (s *Stage) limit() {
-	ctx, cancel := context.WithTimeout(s.T.Context(), Limit)
+	most := limit
+	if soak.IsWhole() {
+		most = limitOfCampaigns
+	}
+	ctx, cancel := context.WithTimeout(s.T.Context(), most)
 	s.Cleanup(cancel)
 	s.Ctx = ctx
 }

@@ -21,7 +21,7 @@ import (
 // Stage is a real agent that segno records, with its project and its model.
 type Stage struct {
 	*testing.T
-	Ctx     context.Context // ends after [Limit]
+	Ctx     context.Context // ends after the longest time of a scenario
 	Rig     *agentrig.Rig
 	Version agentrig.ClaudeVersion // "" for another agent
 	Model   *fakemodel.Server

@@ -14,12 +14,14 @@
 package soak
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"flag"
 	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -72,6 +74,23 @@ func Mine[T any](t testing.TB, all []T) []T {
 	return mine
 }
 
+// IsDrawn reports whether this run tries a test that runs real programs for seconds: one of two by default, another choice at
+// each run, and every one if suites are tried whole or if the flag -run names tests. It logs the seed of the draw.
+func IsDrawn(t testing.TB) bool {
+	t.Helper()
+	if IsWhole() || flag.Lookup("test.run").Value.String() != "" {
+		return true
+	}
+	seed := os.Getenv("SEGNO_SEED")
+	if seed == "" {
+		// All tests of a process have the same seed. go test builds each program in a new directory.
+		seed = strconv.FormatUint(hashOf(os.Args[0], strconv.Itoa(os.Getpid()))%1_000_000_000, 10)
+	}
+	drawn := hashOf(seed, t.Name())%2 == 0
+	t.Logf("SEGNO_SEED=%s: drawn: %v", seed, drawn)
+	return drawn
+}
+
 // Rapid sets how many cases the tests of pgregory.net/rapid try until the end of t, in the same way as [Count], and their seed
 // if SEGNO_SEED is set. Flags of the command line take precedence. rapid logs the count and its own seed.
 func Rapid(t testing.TB, sample, whole int) {
@@ -98,10 +117,12 @@ func Rapid(t testing.TB, sample, whole int) {
 
 // RapidSeed derives rapid's seed from a seed. It spreads the seeds, because rapid draws the seeds of its cases near its
 // first seed, so that neighbours would repeat each other's cases.
-func RapidSeed(seed uint64) uint64 {
-	h := fnv.New64a()
-	fmt.Fprint(h, seed)
-	return h.Sum64()
+func RapidSeed(seed uint64) uint64 { return hashOf(strconv.FormatUint(seed, 10)) }
+
+// hashOf returns a number in which each bit depends on all words.
+func hashOf(words ...string) uint64 {
+	sum := sha256.Sum256([]byte(strings.Join(words, "\n")))
+	return binary.LittleEndian.Uint64(sum[:])
 }
 
 // base returns the seed that the environment sets, or a random one that is short to type.

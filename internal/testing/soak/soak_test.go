@@ -1,7 +1,9 @@
 package soak_test
 
 import (
+	"flag"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/dalsegno/segno/internal/testing/soak"
@@ -27,6 +29,34 @@ func TestASampleHasANewSeed(t *testing.T) {
 	t.Setenv("SEGNO_COUNT", "1")
 	if seeds := soak.Seeds(t, 3, 1000); !slices.Equal(seeds, []uint64{42}) {
 		t.Errorf("the seeds are %v", seeds)
+	}
+}
+
+func TestHalfOfTheTestsIsDrawn(t *testing.T) {
+	clear(t)
+	named := flag.Lookup("test.run").Value.String()
+	t.Cleanup(func() { _ = flag.Set("test.run", named) })
+	if err := flag.Set("test.run", ""); err != nil {
+		t.Fatal(err)
+	}
+	if soak.IsDrawn(t) != soak.IsDrawn(t) {
+		t.Error("one run draws a test and does not draw it")
+	}
+	drawn := 0
+	for seed := range 100 {
+		t.Setenv("SEGNO_SEED", strconv.Itoa(seed))
+		if soak.IsDrawn(t) {
+			drawn++
+		}
+	}
+	if drawn < 30 || drawn > 70 {
+		t.Errorf("%d of 100 seeds draw the test", drawn)
+	}
+	if err := flag.Set("test.run", "TestX"); err != nil {
+		t.Fatal(err)
+	}
+	if !soak.IsDrawn(t) {
+		t.Error("a test that -run names is not drawn")
 	}
 }
 

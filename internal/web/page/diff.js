@@ -43,7 +43,7 @@ class DiffView {
     const info = await this.lines.open();
     if (this.signal.aborted) return;
     if (info.kind === "text") this.#showText(info);
-    else if (info.kind === "image") fill(this.place, await this.#images(info));
+    else if (info.kind === "image" && !this.query.preview) fill(this.place, await this.#images(info));
     else fill(this.place, h("p", { class: "empty" }, describe(info)));
   }
 
@@ -65,7 +65,7 @@ class DiffView {
       this.frame);
     this.#build(split.checked);
     // An image that is also a text, such as SVG.
-    if (info.before?.media || info.after?.media) this.#images(info).then((images) => this.place.append(images)).catch(() => {});
+    if (!this.query.preview && (info.before?.media || info.after?.media)) this.#images(info).then((images) => this.place.append(images)).catch(() => {});
   }
 
   #build(split) {

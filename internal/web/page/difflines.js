@@ -6,7 +6,7 @@ export class DiffLines {
   #lines = [];
   #loading = new Map(); // window → promise
 
-  // query has from, to and path. first is the answer for the first window.
+  // query has path, and either from and to, or the preview of a move. first is the answer for the first window.
   constructor(api, query, signal) {
     Object.assign(this, { api, query, signal });
     this.info = null;
@@ -35,7 +35,8 @@ export class DiffLines {
   }
 
   async #load(offset) {
-    const page = await this.api.get("diff", { ...this.query, offset, n: windowSize }, this.signal);
+    const { preview, ...query } = this.query;
+    const page = await this.api.get(preview ? `previews/${encodeURIComponent(preview)}/diff` : "diff", { ...query, offset, n: windowSize }, this.signal);
     this.info ??= page;
     for (let i = 0; i < (page.lines ?? []).length; i++) this.#lines[offset + i] = page.lines[i];
   }

@@ -2,11 +2,13 @@
 
 import { Api, takeToken } from "./api.js";
 import { Approvals } from "./approvals.js";
+import { Bar } from "./bar.js";
 import { ChainPane } from "./chain.js";
 import { showComparison } from "./compare.js";
 import { bindConnection, tokenField } from "./connection.js";
 import { fill, h } from "./dom.js";
 import { ExperimentList } from "./experiments.js";
+import { showFileHistory } from "./filehistory.js";
 import { bindKeys, showHelp } from "./keys.js";
 import { Live } from "./live.js";
 import { Moves } from "./moves.js";
@@ -40,13 +42,16 @@ class Page {
     this.threads = new ThreadsPane(byId("threads"), { api, state, onError, onOpen: (id) => this.open(id) });
     this.experiments = new ExperimentList(byId("threads"), { api, state, onError, onOpen: (name) => this.openExperiment(name) });
     this.chain = new ChainPane(byId("chain"), { api, state, onError, onOpen: (thread, checkpoint) => this.open(thread, checkpoint) });
+    this.bar = new Bar(byId("undo"), { api, state, moves: this.moves, onError });
     const moves = this.moves;
     const actions = {
       undo: (t) => moves.undo(t), redo: (t) => moves.redo(t), restore: (t) => moves.restore(t), fork: (t) => moves.fork(t),
       pin: (t) => moves.pin(t), unpin: (t, name) => moves.unpin(t, name), rename: (t) => moves.rename(t), remove: (t) => moves.remove(t),
       compare: (t) => this.compare(t), comparePresent: () => this.showCompared("present"), endCompare: () => this.endCompare(),
       open: (thread, checkpoint) => this.open(thread, checkpoint),
+      bringBack: (change, before) => moves.bringBack(change, before), fileHistory: (change) => this.showFileHistory(change),
     };
+    this.actions = actions;
     this.timeline = new TimelinePane(byId("timeline"), { api, state, actions, onError, onChoose: (row) => this.choose(row), onOpen: () => this.pane("turn") });
     this.approvals = new Approvals(this.timeline.approvalPlace, { api, state, moves, onError });
     this.turn = new TurnPane(byId("turn"), { api, state, actions, onError });
@@ -151,7 +156,15 @@ class Page {
   showCompared(to, row) {
     const names = { from: this.fromName, to: to === "present" ? "the files now" : isTurn(row) ? `t${row.turn}` : row.kind };
     this.pane("turn");
-    showComparison(byId("turn"), { api: this.api, from: this.state.from, to, names, onClose: () => this.endCompare(), onError: (err) => this.fail(err) });
+    showComparison(byId("turn"), { api: this.api, from: this.state.from, to, names, actions: this.actions, onClose: () => this.endCompare(), onError: (err) => this.fail(err) });
+  }
+
+  // showFileHistory shows the turns that touched a path in place of the turn.
+  showFileHistory(change) {
+    this.pane("turn");
+    this.turn.shown = "";
+    showFileHistory(byId("turn"), { api: this.api, thread: this.state.thread, change, actions: this.actions,
+      onClose: () => this.turn.show(this.state.selected), onError: (err) => this.fail(err) });
   }
 
   endCompare() {
@@ -168,10 +181,14 @@ class Page {
     if (name === "hello") {
       this.refreshThreads();
       this.refreshTimeline();
+      this.bar.refresh();
       return;
     }
     if (name !== "thread") return;
-    if (data.thread === this.state.thread) this.refreshTimeline();
+    if (data.thread === this.state.thread) {
+      this.refreshTimeline();
+      this.bar.refresh();
+    }
     this.refreshThreads();
   }
 
@@ -200,6 +217,7 @@ class Page {
   // moved follows a move: to the new thread of a fork, and away from a deleted one.
   async moved(result) {
     const { choices } = this.timeline;
+    this.bar.refresh(true);
     await this.threads.load().catch((err) => this.fail(err));
     if (result.verb === "fork" && result.fork?.thread) {
       await this.open(result.fork.thread);
@@ -264,9 +282,10 @@ class Page {
       { keys: ["Enter", "o"], text: "go to the turn", run: () => { this.pane("turn"); byId("turn").focus(); } },
       { keys: ["["], text: "previous thread", run: () => this.nextThread(-1) },
       { keys: ["]"], text: "next thread", run: () => this.nextThread(1) },
-      { keys: ["u"], text: "undo back to the selected turn", run: () => this.act((t) => moves.undo(t), true) },
-      { keys: ["U"], text: "redo up to the selected turn", run: () => this.act((t) => moves.redo(t), true) },
-      { keys: ["r"], text: "restore the selected checkpoint", run: () => this.act((t) => moves.restore(t)) },
+      { keys: ["u"], text: "undo the last turn, after a look at the differences", run: () => this.bar.preview("undo") },
+      { keys: ["r"], text: "redo the last undo, after a look at the differences", run: () => this.bar.preview("redo") },
+      { keys: ["U"], text: "undo back to the selected turn, or redo up to it", run: () => this.act((t) => (t.on_line === false ? moves.redo(t) : moves.undo(t)), true) },
+      { keys: ["R"], text: "restore the selected checkpoint", run: () => this.act((t) => moves.restore(t)) },
       { keys: ["f"], text: "fork files and chat", run: () => this.act((t) => moves.fork(t)) },
       { keys: ["p"], text: "pin the checkpoint", run: () => this.act((t) => moves.pin(t)) },
       { keys: ["c"], text: "compare with another checkpoint", run: () => this.act((t) => this.compare(t)) },

@@ -11,6 +11,19 @@ export class Moves {
     Object.assign(this, { api, state, toasts, onMoved, onError });
   }
 
+  // show shows the dialog of a move.
+  show(parts) {
+    this.#preview(parts);
+  }
+
+  // bringBack restores one path from the checkpoint before it was changed. A dialog asks first if the path exists now,
+  // because its present content would be replaced.
+  bringBack(change, before) {
+    const paths = change.path_bytes ? { path_bytes: [change.path_bytes] } : { paths: [change.path] };
+    this.#atOnce({ title: `${change.sign === "+" ? "Remove" : "Bring back"} ${change.path}`, confirm: change.sign === "+" ? "Remove" : "Bring back",
+      body: { verb: "restore", to: before, scope: "files", ...paths } }, (plan) => plan.steps.every((s) => s.sign === "+"));
+  }
+
   undo(turn) {
     this.#preview({ title: turn.head ? `Undo t${turn.turn}` : `Undo back to and including t${turn.turn}`, confirm: "Undo", body: { verb: "undo", turn: turn.turn } });
   }
@@ -61,35 +74,51 @@ export class Moves {
   }
 
   #preview({ body, ...parts }) {
+    if (!this.#mayMove(body)) return;
+    previewMove({ api: this.api, body, ...parts, onDone: (result) => this.#report(result) });
+  }
+
+  // mayMove completes the request of a move, and reports whether the store can be moved.
+  #mayMove(body) {
     body.thread ??= this.state.thread;
     const refusal = this.state.store?.moves === false && this.state.store.why_no_moves;
-    if (refusal) {
-      this.toasts.show(refusal);
+    if (refusal) this.toasts.show(refusal);
+    return !refusal;
+  }
+
+  // atOnce plans a move and makes it without a dialog if the plan is harmless.
+  async #atOnce(parts, isHarmless = () => true) {
+    if (!this.#mayMove(parts.body)) return;
+    try {
+      const plan = await this.api.post("previews", parts.body);
+      if (plan.steps.length + plan.conflicts.length + plan.kept.length === 0 && parts.body.verb === "restore") this.toasts.show(plan.sentence);
+      else if (isHarmless(plan)) await this.apply(plan, parts);
+      else this.#preview(parts);
+    } catch (err) {
+      this.onError(err);
+    }
+  }
+
+  // apply makes a move that the page has described. The dialog asks first about conflicts, and about a new plan if the
+  // described one is out of date.
+  async apply(plan, parts) {
+    if (plan.conflicts.length > 0) {
+      this.#preview(parts);
       return;
     }
-    previewMove({ api: this.api, body, ...parts, onDone: (result) => this.#report(result) });
+    try {
+      this.#report(await this.api.post("moves", { preview: plan.id }, { "Idempotency-Key": randomKey() }));
+    } catch (err) {
+      if (err.status === 412 || err.status === 404) this.#preview({ ...parts, isNew: true });
+      else this.onError(err);
+    }
   }
 
   // report shows a message about a move that was made, with its undo.
   #report(result) {
     this.toasts.show(describe(result), { hint: [result.notice, result.chat].filter(Boolean).join(" "),
-      undo: result.undo && (() => this.#undoMove(result.undo)), command: commandOf(result) });
+      undo: result.undo && (() => this.#atOnce({ title: "Undo the last move", confirm: "Undo", body: result.undo })), command: commandOf(result) });
     this.onMoved(result);
-  }
-
-  // undoMove undoes a move at once, unless the plan has conflicts that the user must see.
-  async #undoMove(body) {
-    const parts = { title: "Undo the last move", confirm: "Undo", body };
-    try {
-      const plan = await this.api.post("previews", body);
-      if (plan.needs_force) {
-        this.#preview(parts);
-        return;
-      }
-      this.#report(await this.api.post("moves", { preview: plan.id }, { "Idempotency-Key": randomKey() }));
-    } catch (err) {
-      this.onError(err);
-    }
   }
 }
 
@@ -103,6 +132,7 @@ const done = {
 };
 
 function describe(result) {
+  if (result.sentence) return result.sentence;
   const where = result.fork?.dir ? ` to ${result.fork.dir}` : "";
   return `${done[result.verb] ?? "Done"}${where}${result.files > 0 ? `, ${plural(result.files, "file")} written` : ""}.`;
 }

@@ -2,17 +2,20 @@
 // button that applies it.
 
 import { randomKey } from "./api.js";
+import { changeList } from "./changes.js";
 import { openDialog } from "./dialog.js";
 import { append, button, fill, h } from "./dom.js";
 import { plural } from "./format.js";
 
 const mostSteps = 200; // paths that are listed
+const mostOpen = 4; // of them, the number whose differences are open at first
 const pause = 300; // ms after typing before a new plan is asked for
 
+// isNew tells the user that the plan replaces one that is out of date.
 // previewMove shows the plan of a move and applies it if the user confirms.
 // options(body, changed) returns the fields of the form; changed(fields) asks for a new plan.
-export function previewMove({ api, title, confirm, body, options, onDone, danger = false }) {
-  return new PreviewDialog({ api, title, confirm, body, options, onDone, danger });
+export function previewMove({ api, title, confirm, body, options, onDone, danger = false, isNew = false }) {
+  return new PreviewDialog({ api, title, confirm, body, options, onDone, danger, isNew });
 }
 
 class PreviewDialog {
@@ -76,7 +79,7 @@ class PreviewDialog {
   }
 
   #show(plan) {
-    fill(this.planPlace, planParts(plan));
+    fill(this.planPlace, this.isNew && h("p", { class: "notice warn", role: "alert" }, changedSince), planParts(this.api, plan));
     this.apply.disabled = false;
     if (plan.needs_force) {
       const choice = (force, label) => h("label", { class: "check" },
@@ -109,40 +112,36 @@ class PreviewDialog {
     this.key = null;
     if (err.status === 412) {
       await this.#ask();
-      this.planPlace.prepend(h("p", { class: "notice warn", role: "alert" }, "Something changed since this plan was made. This is the new plan."));
+      this.planPlace.prepend(h("p", { class: "notice warn", role: "alert" }, changedSince));
       return;
     }
     fill(this.planPlace, refusal(err));
   }
 }
 
+const changedSince = "Something changed since this plan was made. This is the new plan.";
+
 function refusal(err) {
   return h("div", { class: "notice bad", role: "alert" }, h("p", {}, err.message), err.hint && h("p", { class: "dim" }, err.hint));
 }
 
-const signs = { "+": "added", "-": "deleted", "~": "modified" };
-
-// inSummary chooses the lines of a plan that the dialog does not show below: paths and their diffs.
-function inSummary(line, i) {
-  return i === 0 || /^ {2}[^\s\-+~!]/.test(line);
-}
-
-function planParts(plan) {
+// planParts shows a plan: the sentence of the server, and the differences. A move that changes no files has a summary instead.
+function planParts(api, plan) {
   const steps = plan.steps ?? [], conflicts = plan.conflicts ?? []; // the first ones of totals
-  const total = { steps: steps.length, conflicts: conflicts.length, ...plan.totals };
+  const total = { steps: steps.length, conflicts: conflicts.length, kept: 0, ...plan.totals };
   return [
-    h("pre", { class: "summary" }, (plan.summary ?? []).filter(inSummary).join("\n")),
+    plan.sentence ? h("p", { class: "sentence" }, plan.sentence) : h("pre", { class: "summary" }, (plan.summary ?? []).join("\n")),
     plan.git && h("p", { class: "notice warn" }, plan.git),
     plan.final && h("p", { class: "notice warn" }, "This cannot be undone."),
     conflicts.length > 0 && h("section", { class: "conflicts" }, h("h3", {}, plural(total.conflicts, "conflict")),
       conflicts.map((c) => h("details", { open: conflicts.length <= 3 },
         h("summary", {}, h("span", { class: "path" }, c.path), h("span", { class: "dim" }, ` ${c.why ?? ""}`)), patch(c.diff))),
       total.conflicts > conflicts.length && h("p", { class: "dim" }, `and ${total.conflicts - conflicts.length} more`)),
-    steps.length > 0 && h("details", { open: steps.length <= 12 }, h("summary", {}, plural(total.steps, "file")),
-      h("ul", { class: "changes" }, steps.slice(0, mostSteps).map((s) => h("li", { class: "change plain" },
-        h("span", { class: `sign ${signs[s.sign] ?? ""}`, role: "img", "aria-label": signs[s.sign] ?? "changed" }, s.sign === "-" ? "\u2212" : s.sign),
-        h("span", { class: "path" }, s.path), s.merged && h("span", { class: "tag" }, "merged"))),
-      total.steps > mostSteps && h("li", { class: "dim" }, `and ${total.steps - mostSteps} more`))),
+    plan.kept?.length > 0 && h("details", {}, h("summary", {}, `${plural(total.kept, "protected path")} that stay`),
+      h("ul", { class: "paths" }, plan.kept.slice(0, mostSteps).map((k) => h("li", {}, k.path, h("span", { class: "dim" }, ` ${k.why}`))))),
+    steps.length > 0 && h("details", { open: true }, h("summary", {}, plural(total.steps, "file")),
+      changeList(api, steps.slice(0, mostSteps), { total: total.steps, openFirst: mostOpen, diff: () => ({ preview: plan.id }) }),
+      total.steps > mostSteps && h("p", { class: "dim" }, `and ${total.steps - mostSteps} more`)),
   ];
 }
 

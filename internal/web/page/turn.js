@@ -3,6 +3,7 @@
 import { callList } from "./calls.js";
 import { changeList } from "./changes.js";
 import { button, fill, h } from "./dom.js";
+import { fileActions } from "./fileactions.js";
 import { moment } from "./format.js";
 import { longText } from "./longtext.js";
 import { markdown } from "./markdown.js";
@@ -11,7 +12,7 @@ import { badges, isTurn, subject } from "./row.js";
 export class TurnPane {
   #stop = new AbortController();
 
-  // actions has undo, redo, restore, fork, pin, unpin and compare; each gets the checkpoint.
+  // actions has undo, redo, restore, fork, pin, unpin and compare; each gets the checkpoint. bringBack and fileHistory get a change.
   constructor(place, { api, state, actions, onError }) {
     Object.assign(this, { place, api, state, actions, onError });
     state.on("selected", (id) => this.show(id));
@@ -78,9 +79,9 @@ export class TurnPane {
       h("h2", {}, h("span", { class: "turn-name" }, isTurn(turn) ? `t${turn.turn}` : turn.kind), " ", subject(turn)),
       h("p", { class: "dim" }, [turn.agent, moment(turn.time)].filter(Boolean).join(", "), badges(turn)),
       h("div", { class: "actions", role: "toolbar", "aria-label": "Moves" },
-        isTurn(turn) && turn.on_line && act("Undo\u2026", actions.undo, "u"),
-        isTurn(turn) && turn.on_line === false && act("Redo\u2026", actions.redo, "U"),
-        act("Restore\u2026", actions.restore, "r"),
+        isTurn(turn) && turn.on_line && act(turn.head ? "Undo\u2026" : "Undo back to here\u2026", actions.undo, "U"),
+        isTurn(turn) && turn.on_line === false && act("Redo up to here\u2026", actions.redo, "U"),
+        act("Restore\u2026", actions.restore, "R"),
         act("Fork files and chat\u2026", actions.fork, "f"),
         act("Pin\u2026", actions.pin, "p"),
         act("Compare", actions.compare, "c")),
@@ -91,7 +92,8 @@ export class TurnPane {
   #files(turn, path, signal) {
     const total = turn.changes_total ?? turn.changes?.length ?? 0;
     if (total === 0) return section("Files", h("p", { class: "empty" }, "This turn changed no files."));
-    return section("Files", changeList(this.api, turn.changes, { total, from: turn.parent, to: turn.id,
+    return section("Files", changeList(this.api, turn.changes, { total, diff: () => turn.before && { from: turn.before, to: turn.id },
+      actions: (change) => fileActions(this.actions, change, turn.before),
       more: async (from) => (await this.api.get(path, { changes_from: from }, signal)).changes }), total);
   }
 

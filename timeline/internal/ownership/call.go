@@ -14,7 +14,7 @@ import (
 
 // Call is one tool call that can change files, with the time during which it ran.
 type Call struct {
-	Tool string
+	ID, Tool string
 	// From is the time at which the call began, and To the time at which it ended. Next is the time at which the turn
 	// continued. Between To and Next, the agent runs the user's hooks, such as formatters, on the files that the tool
 	// wrote.
@@ -69,8 +69,8 @@ func Calls(entries []segno.Entry, in Context) []Call {
 		}
 	}
 	var calls []Call
-	for i, c := range r.calls {
-		id := r.ids[i]
+	for _, c := range r.calls {
+		id := c.ID
 		if r.Refused[id] || r.Resolved && id != "" && !r.ended[id] {
 			continue // the agent did not make this call
 		}
@@ -105,7 +105,6 @@ func nextIntent(entries []segno.Entry, after time.Time) time.Time {
 type callReader struct {
 	Context
 	calls []Call
-	ids   []string       // ids of the calls
 	at    map[string]int // the index of a call by its id
 	ended map[string]bool
 }
@@ -121,7 +120,7 @@ func (r *callReader) readIntent(e *segno.Entry) {
 	if !again || e.ID == "" {
 		i = len(r.calls)
 		r.at[e.ID] = i
-		r.calls, r.ids = append(r.calls, Call{Tool: e.Name, From: e.Time, To: r.End, Lost: r.End.IsZero()}), append(r.ids, e.ID)
+		r.calls = append(r.calls, Call{ID: e.ID, Tool: e.Name, From: e.Time, To: r.End, Lost: r.End.IsZero()})
 	}
 	c := &r.calls[i]
 	in := turns.ReadIntent(e.Body)

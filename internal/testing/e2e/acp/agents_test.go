@@ -8,6 +8,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 	"github.com/dalsegno/segno/internal/testing/e2erig"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // TestACPEveryAgent runs one conversation with every agent in every pinned version: edits
@@ -16,6 +17,9 @@ import (
 func TestACPEveryAgent(t *testing.T) {
 	t.Parallel()
 	for _, agent := range agentrig.DurableACPAgents() {
+		if agent == agentrig.OpenCode && !soak.IsDrawn(t) {
+			continue // it takes more CPU time than all others
+		}
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n", "mine.txt": "mine\n"})
 			c := s.open()
@@ -88,7 +92,7 @@ func (s *acpStage) wantFiles(a, fresh string) {
 // gets the conversation only from segno, receives that the user refused it.
 func TestACPDenied(t *testing.T) {
 	t.Parallel()
-	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.CodexACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPOldest, agentrig.OpenCode) {
+	for _, agent := range e2erig.Cases(t, []agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.CodexACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPOldest, agentrig.OpenCode) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()

@@ -15,9 +15,9 @@ import (
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
 )
 
-// codexAgents returns the versions of codex-acp on which a scenario runs.
-func codexAgents() []agentrig.ACPAgent {
-	return cases([]agentrig.ACPAgent{agentrig.CodexACPNewest}, agentrig.CodexACPOldest)
+// codexAgents returns the versions of codex-acp on which a scenario runs, if the test is drawn.
+func codexAgents(t *testing.T) []agentrig.ACPAgent {
+	return e2erig.Cases(t, []agentrig.ACPAgent{agentrig.CodexACPNewest}, agentrig.CodexACPOldest)
 }
 
 // firstCalls returns the first model call of each turn with a prompt, in order.
@@ -61,7 +61,7 @@ func (s *acpStage) fidelities() string {
 // at that turn before, including the system's messages.
 func TestACPCodexCuts(t *testing.T) {
 	t.Parallel()
-	for _, agent := range codexAgents() {
+	for _, agent := range codexAgents(t) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
@@ -136,7 +136,7 @@ func (s *acpStage) rollouts() (ids []string) {
 // again.
 func TestACPCodexTerminal(t *testing.T) {
 	t.Parallel()
-	for _, agent := range codexAgents() {
+	for _, agent := range codexAgents(t) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			s.exec(e2erig.Prompt("alpha", s.shell("echo 1 > a.txt"), "answer to alpha"))
@@ -180,7 +180,7 @@ func TestACPCodexTerminal(t *testing.T) {
 // TestACPCodexPurged removes the sessions of Codex while it runs: between two turns, and within one.
 func TestACPCodexPurged(t *testing.T) {
 	t.Parallel()
-	for _, agent := range codexAgents() {
+	for _, agent := range codexAgents(t) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			s.Rig.Vars["TZ"] = "EST5" // Codex names files after the local time, and its database has their paths
@@ -218,7 +218,7 @@ func TestACPCodexPurged(t *testing.T) {
 // that refers to the other one.
 func TestACPCodexFork(t *testing.T) {
 	t.Parallel()
-	for _, agent := range codexAgents() {
+	for _, agent := range codexAgents(t) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			s.exec(e2erig.Prompt("alpha", s.shell("echo 1 > a.txt"), "answer to alpha"))

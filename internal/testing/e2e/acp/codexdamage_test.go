@@ -42,8 +42,8 @@ func TestACPCodexDamaged(t *testing.T) {
 			return os.Rename(path, filepath.Join(dir, filepath.Base(path)))
 		},
 	}
-	for _, name := range cases([]string{"archived"}, "deleted", "truncated", "empty", "torn", "fifo") {
-		for _, agent := range codexAgents() {
+	for _, name := range e2erig.Cases(t, []string{"archived"}, "deleted", "truncated", "empty", "torn", "fifo") {
+		for _, agent := range codexAgents(t) {
 			t.Run(name+"/"+string(agent), func(t *testing.T) { codexDamaged(t, agent, damages[name]) })
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // client. segno records every turn once, in one thread.
 func TestACPCodexHooks(t *testing.T) {
 	t.Parallel()
-	for _, agent := range codexAgents() {
+	for _, agent := range codexAgents(t) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			s.Segno("enable", "codex")
@@ -66,7 +66,7 @@ func (s *acpStage) trustHooks() {
 // because segno could not read it: it was an older version, or Codex had another home.
 func TestACPCodexRecordedBefore(t *testing.T) {
 	t.Parallel()
-	for _, agent := range cases([]agentrig.ACPAgent{agentrig.CodexACPNewest}, agentrig.CodexACPOldest) {
+	for _, agent := range e2erig.Cases(t, []agentrig.ACPAgent{agentrig.CodexACPNewest}, agentrig.CodexACPOldest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			home := filepath.Join(s.Rig.Home, ".codex")
@@ -101,7 +101,7 @@ func TestACPCodexRecordedBefore(t *testing.T) {
 // and from the store.
 func TestACPCodexCompaction(t *testing.T) {
 	t.Parallel()
-	for _, agent := range codexAgents() {
+	for _, agent := range codexAgents(t) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
@@ -134,7 +134,7 @@ func TestACPCodexCompaction(t *testing.T) {
 // first.
 func TestACPCodexTwoClients(t *testing.T) {
 	t.Parallel()
-	for _, agent := range codexAgents() {
+	for _, agent := range codexAgents(t) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			first := s.open()

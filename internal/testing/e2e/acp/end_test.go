@@ -23,7 +23,7 @@ func (s *acpStage) half() map[string]any {
 // exactly once, and the session continues.
 func TestACPCancel(t *testing.T) {
 	t.Parallel()
-	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest, agentrig.CodexACPOldest) {
+	for _, agent := range e2erig.Cases(t, []agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest, agentrig.CodexACPOldest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
@@ -56,7 +56,7 @@ func TestACPCancel(t *testing.T) {
 // together with the agent's whole process group, and records the changes of the turn.
 func TestACPClientGone(t *testing.T) {
 	t.Parallel()
-	for _, agent := range cases([]agentrig.ACPAgent{agentrig.CodexACPNewest}, agentrig.CodexACPOldest, agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest) {
+	for _, agent := range e2erig.Cases(t, []agentrig.ACPAgent{agentrig.CodexACPNewest}, agentrig.CodexACPOldest, agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
@@ -98,7 +98,7 @@ func TestACPClientGone(t *testing.T) {
 func (s *acpStage) groupEnds(group int) {
 	s.Helper()
 	s.Poll("the agent's group to end", func() bool {
-		return len(e2erig.Processes(s.T, func(p e2erig.Process) bool { return p.Group == group && p.State != "Z" })) == 0
+		return len(agentrig.SystemProcesses(s.T, func(p agentrig.SystemProcess) bool { return p.Group == group && p.State != "Z" })) == 0
 	})
 }
 
@@ -106,7 +106,7 @@ func (s *acpStage) groupEnds(group int) {
 // process closes the turn as interrupted and continues.
 func TestACPSegnoKilled(t *testing.T) {
 	t.Parallel()
-	for _, agent := range cases([]agentrig.ACPAgent{agentrig.CodexACPNewest}, agentrig.CodexACPOldest, agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest) {
+	for _, agent := range e2erig.Cases(t, []agentrig.ACPAgent{agentrig.CodexACPNewest}, agentrig.CodexACPOldest, agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
@@ -140,7 +140,7 @@ func TestACPSegnoKilled(t *testing.T) {
 // the turn that the client had received, exactly once, and gives its call a final status.
 func TestACPLoadAfterAKill(t *testing.T) {
 	t.Parallel()
-	for _, agent := range cases([]agentrig.ACPAgent{agentrig.CodexACPNewest}, agentrig.CodexACPOldest, agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest) {
+	for _, agent := range e2erig.Cases(t, []agentrig.ACPAgent{agentrig.CodexACPNewest}, agentrig.CodexACPOldest, agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
@@ -191,7 +191,7 @@ func TestACPLoadAfterAKill(t *testing.T) {
 // choice in the new session.
 func TestACPSettingsSurvive(t *testing.T) {
 	t.Parallel()
-	for _, agent := range cases([]agentrig.ACPAgent{agentrig.CodexACPNewest}, agentrig.CodexACPOldest, agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest) {
+	for _, agent := range e2erig.Cases(t, []agentrig.ACPAgent{agentrig.CodexACPNewest}, agentrig.CodexACPOldest, agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, nil)
 			c := s.open()

@@ -24,7 +24,7 @@ func (s *acpStage) foreign() string {
 // which survive an undo, an edit, and the loss of all the agent's files.
 func TestACPForeignSession(t *testing.T) {
 	t.Parallel()
-	for _, method := range cases([]string{"load"}, "resume") {
+	for _, method := range e2erig.Cases(t, []string{"load"}, "resume") {
 		t.Run(method, func(t *testing.T) {
 			s := newACPStage(t, agentrig.CodexACPNewest, map[string]string{"a.txt": "0\n"})
 			id := s.foreign()

@@ -26,7 +26,7 @@ func fourTurns(t *testing.T, agent agentrig.ACPAgent) (*acpStage, *chat) {
 // TestACPFork forks at turn 2 of 4, beside the original, and continues both.
 func TestACPFork(t *testing.T) {
 	t.Parallel()
-	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest}, agentrig.CodexACPNewest, agentrig.CodexACPOldest) {
+	for _, agent := range e2erig.Cases(t, []agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest}, agentrig.CodexACPNewest, agentrig.CodexACPOldest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s, c := fourTurns(t, agent)
 			before := e2erig.Conversation(s.CallFor("gamma"))
@@ -78,7 +78,7 @@ func (c *chat) messageOf(text string) string {
 // turn, and in place, where the client keeps its id.
 func TestACPForkElsewhere(t *testing.T) {
 	t.Parallel()
-	for _, agent := range cases([]agentrig.ACPAgent{agentrig.CodexACPNewest}, agentrig.CodexACPOldest, agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest) {
+	for _, agent := range e2erig.Cases(t, []agentrig.ACPAgent{agentrig.CodexACPNewest}, agentrig.CodexACPOldest, agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s, c := fourTurns(t, agent)
 			dir := filepath.Join(filepath.Dir(s.Rig.Project), "elsewhere")
@@ -118,7 +118,7 @@ func TestACPForkElsewhere(t *testing.T) {
 // together, and the old line stays.
 func TestACPEdit(t *testing.T) {
 	t.Parallel()
-	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest, agentrig.CodexACPOldest) {
+	for _, agent := range e2erig.Cases(t, []agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest, agentrig.CodexACPOldest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s, c := fourTurns(t, agent)
 			said := c.say("/edit 1 " + e2erig.Prompt("omega", s.shell("cat a.txt > seen.txt; echo 9 > a.txt"), "answer to omega"))
@@ -144,7 +144,7 @@ func TestACPEdit(t *testing.T) {
 // conversation follows at the next prompt.
 func TestACPUndo(t *testing.T) {
 	t.Parallel()
-	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest, agentrig.CodexACPOldest) {
+	for _, agent := range e2erig.Cases(t, []agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest, agentrig.CodexACPOldest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s, c := fourTurns(t, agent)
 			if said := c.say("/undo"); !strings.Contains(said, "t3") {

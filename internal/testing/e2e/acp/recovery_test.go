@@ -21,8 +21,8 @@ import (
 // receives the agent's error unchanged, no call is repeated, and the conversation continues.
 func TestACPRateLimit(t *testing.T) {
 	t.Parallel()
-	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.CodexACPNewest}, agentrig.ClaudeACPOldest) {
-		for _, status := range cases([]int{429}, 529, 401) {
+	for _, agent := range e2erig.Cases(t, []agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.CodexACPNewest}, agentrig.ClaudeACPOldest) {
+		for _, status := range e2erig.Cases(t, []int{429}, 529, 401) {
 			t.Run(string(agent)+"/"+strconv.Itoa(status), func(t *testing.T) {
 				s := newACPStage(t, agent, nil)
 				c := s.open()
@@ -55,11 +55,11 @@ func TestACPRateLimit(t *testing.T) {
 // answer, the tool does not run again, and the model receives the state of the call.
 func TestACPKilledInMidTool(t *testing.T) {
 	t.Parallel()
-	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.CodexACPNewest, agentrig.ClaudeACPOldest, agentrig.CodexACPOldest) {
+	for _, agent := range e2erig.Cases(t, []agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.CodexACPNewest, agentrig.ClaudeACPOldest, agentrig.CodexACPOldest) {
 		t.Run(string(agent), func(t *testing.T) { killedInMidTool(t, agent, false) })
 	}
 	// The oldest codex-acp never answers a prompt whose Codex process was killed, without segno either.
-	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest) {
+	for _, agent := range e2erig.Cases(t, []agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest) {
 		t.Run(string(agent)+"/child", func(t *testing.T) { killedInMidTool(t, agent, true) })
 	}
 }
@@ -105,7 +105,7 @@ func killedInMidTool(t *testing.T, agent agentrig.ACPAgent, child bool) {
 // which the scripted model ignores.
 func TestACPKilledAndForgotten(t *testing.T) {
 	t.Parallel()
-	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest, agentrig.CodexACPOldest) {
+	for _, agent := range e2erig.Cases(t, []agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest, agentrig.CodexACPOldest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
@@ -166,7 +166,7 @@ func count(all []string, one string) (n int) {
 // before.
 func TestACPTranscriptDeleted(t *testing.T) {
 	t.Parallel()
-	for _, agent := range cases([]agentrig.ACPAgent{agentrig.CodexACPNewest}, agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest) {
+	for _, agent := range e2erig.Cases(t, []agentrig.ACPAgent{agentrig.CodexACPNewest}, agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
@@ -205,7 +205,7 @@ func TestACPTranscriptDeleted(t *testing.T) {
 // prompt restores it first, because the agent would write only the later turns.
 func TestACPDeletedWhileRunning(t *testing.T) {
 	t.Parallel()
-	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest) {
+	for _, agent := range e2erig.Cases(t, []agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, nil)
 			c := s.open()
@@ -258,7 +258,7 @@ func (s *acpStage) deleteTranscripts() {
 // TestACPDirectoryMoved moves the project and continues in its new directory.
 func TestACPDirectoryMoved(t *testing.T) {
 	t.Parallel()
-	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest, agentrig.CodexACPOldest) {
+	for _, agent := range e2erig.Cases(t, []agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest, agentrig.CodexACPOldest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
@@ -291,7 +291,7 @@ func TestACPDirectoryMoved(t *testing.T) {
 // finds a session again that never had a prompt.
 func TestACPClientComesBack(t *testing.T) {
 	t.Parallel()
-	for _, agent := range cases([]agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest, agentrig.CodexACPOldest) {
+	for _, agent := range e2erig.Cases(t, []agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest, agentrig.CodexACPOldest) {
 		for _, method := range []string{"load", "resume"} {
 			t.Run(string(agent)+"/"+method, func(t *testing.T) {
 				s := newACPStage(t, agent, nil)

@@ -17,7 +17,6 @@ import (
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 	"github.com/dalsegno/segno/internal/testing/e2erig"
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
-	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // acpStage is a real agent of the Agent Client Protocol behind segno acp, without
@@ -33,15 +32,6 @@ func newACPStage(t *testing.T, agent agentrig.ACPAgent, files map[string]string)
 	t.Helper()
 	stage, acp := e2erig.Agent(t, agent, files)
 	return &acpStage{Stage: stage, agent: acp, answer: "allow_once"}
-}
-
-// cases returns all cases if suites are tried whole, and otherwise only the first list. No test is
-// skipped.
-func cases[T any](always []T, more ...T) []T {
-	if soak.IsWhole() {
-		return append(always, more...)
-	}
-	return always
 }
 
 // behind returns the command line of an agent behind segno.

@@ -60,7 +60,7 @@ type village struct {
 }
 
 func newVillage(t *testing.T, url string) *village {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
+	dir, err := filepath.EvalSymlinks(agentrig.TempDir(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func newVillage(t *testing.T, url string) *village {
 	if err != nil {
 		t.Fatal(err)
 	}
-	codex, err := agentrig.NewCodex(t.Context(), t.TempDir(), url, agentrig.CodexNewest)
+	codex, err := agentrig.NewCodex(t.Context(), agentrig.TempDir(t), url, agentrig.CodexNewest)
 	if err != nil {
 		t.Fatal(err)
 	}

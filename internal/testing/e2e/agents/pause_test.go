@@ -70,7 +70,7 @@ type machine struct {
 }
 
 func newMachine(t *testing.T, claude, url string, expires int) *machine {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
+	dir, err := filepath.EvalSymlinks(agentrig.TempDir(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 // TestArchive moves a session in an archive to another home and another path, and resumes it
 // there.
 func TestArchive(t *testing.T) {
-	scenario(t, newest(), func(s *stage) {
+	scenario(t, newest(t), func(s *stage) {
 		secrets := []string{"auth.json", "history.jsonl", "sessions/2026/11/22/auth.json"}
 		for _, name := range secrets {
 			s.write(filepath.Join(s.agent.CodexHome(), name), `{"OPENAI_API_KEY":"a secret"}`)

@@ -34,9 +34,12 @@ type stage struct {
 	store *memory.Store
 }
 
-// newest returns the newest version of Codex, and with SEGNO_SOAK all versions. The other scenarios run on both pins by
+// newest returns the newest version of Codex if the test is drawn, and with SEGNO_SOAK all versions. The other scenarios run on both pins by
 // default: they assert what differs between the versions, and the main journey.
-func newest() []agentrig.CodexVersion { return e2erig.Newest(agentrig.CodexVersions()) }
+func newest(t *testing.T) []agentrig.CodexVersion {
+	t.Helper()
+	return e2erig.Newest(t, agentrig.CodexVersions())
+}
 
 // scenario runs on some versions of Codex.
 func scenario(t *testing.T, versions []agentrig.CodexVersion, run func(*stage)) {
@@ -62,7 +65,7 @@ func scenario(t *testing.T, versions []agentrig.CodexVersion, run func(*stage)) 
 // install makes another home and project.
 func (s *stage) install(v agentrig.CodexVersion) *agentrig.Codex {
 	s.Helper()
-	a, err := agentrig.NewCodex(s.ctx, s.TempDir(), s.url, v)
+	a, err := agentrig.NewCodex(s.ctx, agentrig.TempDir(s), s.url, v)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -269,7 +272,7 @@ func TestForkedLineage(t *testing.T) {
 
 // TestRelocate copies a session to another home under its own id.
 func TestRelocate(t *testing.T) {
-	scenario(t, newest(), func(s *stage) {
+	scenario(t, newest(t), func(s *stage) {
 		id, _ := s.say(s.agent, prompts()[0])
 		src, err := s.transcripts(s.agent).Find(s.ctx, id)
 		if err != nil || src.Dir != s.agent.Project {
@@ -328,7 +331,7 @@ func TestUpgrade(t *testing.T) {
 // TestTerminal continues a cut in another directory, with the command that segno prints. Codex asks
 // no question and works in that directory.
 func TestTerminal(t *testing.T) {
-	scenario(t, newest(), func(s *stage) {
+	scenario(t, newest(t), func(s *stage) {
 		id, requests := s.record()
 		other := s.install(s.agent.Version)
 		src := s.cut(other, s.capture(s.agent, id)[1], other.Project)

@@ -23,7 +23,7 @@ func TestDamageIsFoundAndHealed(t *testing.T) {
 	t.Parallel()
 	kinds := damage.Codex()
 	seeds := soak.Seeds(t, 3, len(kinds))
-	for _, v := range newest() {
+	for _, v := range newest(t) {
 		for some := range slices.Chunk(seeds, 5) { // a stage has a time limit
 			t.Run(fmt.Sprint(v, " ", some[0]), func(t *testing.T) {
 				t.Parallel()

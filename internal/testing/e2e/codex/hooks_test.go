@@ -110,7 +110,7 @@ func TestEveryTurnIsACheckpoint(t *testing.T) {
 
 // TestDisableRestoresTheHooksFile enables and disables segno with and without hooks of the user.
 func TestDisableRestoresTheHooksFile(t *testing.T) {
-	withHooks(t, newest(), nil, func(s *e2erig.Stage, agent *agentrig.Codex) {
+	withHooks(t, newest(t), nil, func(s *e2erig.Stage, agent *agentrig.Codex) {
 		file := filepath.Join(agent.CodexHome(), "hooks.json")
 		if data, err := os.ReadFile(file); err != nil || !json.Valid(data) {
 			s.Fatalf("enable wrote %q, %v", data, err)
@@ -176,7 +176,7 @@ func TestTerminalAsksForTrust(t *testing.T) {
 // TestResumedInAnotherDirectory continues a session in another directory. segno records the turns
 // in the workspace of that directory.
 func TestResumedInAnotherDirectory(t *testing.T) {
-	withHooks(t, newest(), map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
+	withHooks(t, newest(t), map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
 		session := execTurn(s, agent, "alpha", "echo 1 > a.txt")
 		other := filepath.Join(filepath.Dir(s.Rig.Project), "other")
 		if err := os.Mkdir(other, 0o755); err != nil {

@@ -17,7 +17,7 @@ import (
 // turn as interrupted, without the user's later changes. After an undo of that turn, the
 // conversation continues from the previous one.
 func TestKilledCodex(t *testing.T) {
-	withHooks(t, newest(), map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
+	withHooks(t, newest(t), map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
 		term := open(s, agent)
 		term.send("alpha", "echo 1 > a.txt")
 		waitForTurns(s, 1)

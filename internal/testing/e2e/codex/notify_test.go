@@ -103,7 +103,7 @@ func TestNotify(t *testing.T) {
 
 // TestFirstTurnWithoutHooks undoes the first turn after enable, which deletes a file.
 func TestFirstTurnWithoutHooks(t *testing.T) {
-	withoutHooks(t, newest(), func(s *e2erig.Stage, agent *agentrig.Codex, _, _ string) {
+	withoutHooks(t, newest(t), func(s *e2erig.Stage, agent *agentrig.Codex, _, _ string) {
 		execTurn(s, agent, "alpha", "rm a.txt")
 		waitForTurns(s, 1)
 		s.Segno("undo", "-y")
@@ -117,7 +117,7 @@ func TestFirstTurnWithoutHooks(t *testing.T) {
 // one at once. Each turn ends at its own position in the conversation. Repeated notifications, and
 // those without a turn, record nothing.
 func TestNotifyLate(t *testing.T) {
-	withoutHooks(t, newest(), func(s *e2erig.Stage, agent *agentrig.Codex, config, notified string) {
+	withoutHooks(t, newest(t), func(s *e2erig.Stage, agent *agentrig.Codex, config, notified string) {
 		s.Segno("disable", "codex")
 		session := execTurn(s, agent, "alpha", "echo 1 > a.txt")
 		execTurn(s, agent, "beta", "echo 2 > b.txt", "resume", session)

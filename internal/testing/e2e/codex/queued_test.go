@@ -17,7 +17,7 @@ import (
 // Each message is a turn, and an undo of the second turn keeps the first one, in the files and
 // for the model.
 func TestPromptDuringTheStopHooks(t *testing.T) {
-	withHooks(t, newest(), map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
+	withHooks(t, newest(t), map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
 		s.Segno("disable", "codex")
 		hooks, release := filepath.Join(agent.CodexHome(), "hooks.json"), filepath.Join(agent.Home, "release")
 		own := `{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"until [ -e ` + release + ` ]; do sleep 0.05; done"}]}]}}`

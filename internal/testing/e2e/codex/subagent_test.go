@@ -31,7 +31,7 @@ func spawn(s *e2erig.Stage, agent *agentrig.Codex, prompt string) map[string]any
 // the turn. All of it is one turn: the subagent's session has no turn, and the next turn has only
 // its own changes.
 func TestSubagent(t *testing.T) {
-	withHooks(t, newest(), map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
+	withHooks(t, newest(t), map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
 		release, outside := filepath.Join(agent.Home, "release"), filepath.Join(filepath.Dir(s.Rig.Project), "outside.txt")
 		patch := shell("apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: a.txt\n@@\n-0\n+1\n*** Add File: " + outside + "\n+x\n*** End Patch\nEOF\n")
 		child := e2erig.Prompt("child", shell("echo c > early.txt"), shell("until [ -e "+release+" ]; do sleep 0.05; done; echo c > late.txt"), "done child")

@@ -36,7 +36,7 @@ func endsTurn(s *e2erig.Stage, path string) bool {
 // the turn. A session that undo or redo writes still has that end, the list of sessions shows the session as
 // kept, and a deleted session comes back with all of its bytes.
 func TestTheEndOfATurnIsRecorded(t *testing.T) {
-	withHooks(t, newest(), map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
+	withHooks(t, newest(t), map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
 		session := execTurn(s, agent, "alpha", "echo 1 > a.txt")
 		waitForTurns(s, 1)
 		isKept := func() bool {

@@ -18,7 +18,7 @@ func TestUndoAndItsUndo(t *testing.T) {
 	p.click("#turn .actions button", "Undo")
 	p.waitText("dialog .plan", "NOTES.md")
 	p.click("dialog footer button", "Undo")
-	p.waitText("#toasts", "Undone, 2 files written")
+	p.waitText("#toasts", "Undone “add a test and a note about it”: 2 files were deleted.")
 	p.waitText("#turn h2", "t1")
 	p.wait("document.activeElement?.closest('dialog') === null && !document.querySelector('dialog')")
 	if d.read("NOTES.md") != "" || !strings.Contains(d.segno("op", "log"), "undo") {
@@ -92,13 +92,13 @@ func TestOtherMoves(t *testing.T) {
 
 	p.click(".row", "clean up")
 	p.waitText("#turn h2", "t4")
-	p.keys("r")
+	p.keys("R")
 	p.click("dialog label", "Files only")
 	p.click("dialog textarea", "")
 	p.typing("NOTES.md")
 	p.waitText("dialog .plan", "1 file")
 	p.click("dialog footer button", "Restore")
-	p.waitText("#toasts", "Restored, 1 file written")
+	p.waitText("#toasts", "NOTES.md was deleted, as at t4.")
 	if d.read("NOTES.md") != "" || d.read("src/greet_test.sh") == "" {
 		t.Error("restore of a path changed another one, or not this one")
 	}

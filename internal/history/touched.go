@@ -1,0 +1,46 @@
+package history
+
+import (
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
+)
+
+// Touched is one path that a checkpoint changed: created, changed, deleted or renamed it.
+type Touched struct {
+	Path      string          `json:"path"`
+	PathBytes []byte          `json:"path_bytes,omitempty"` // base64, if the path is not valid UTF-8
+	Action    timeline.Action `json:"action"`
+	From      string          `json:"from,omitempty"` // of a renamed path: its path before
+	FromBytes []byte          `json:"from_bytes,omitempty"`
+	Call      *TouchingCall   `json:"call"` // null if the entries do not show which call changed it
+}
+
+// TouchingCall is the call that changed a path.
+type TouchingCall struct {
+	ID    string `json:"id"`
+	Tool  string `json:"tool"`
+	Title string `json:"title"` // the command or the path, on one line
+}
+
+// maxCallTitle is the number of characters of a call's title.
+const maxCallTitle = 100
+
+// TouchedPaths converts changes of paths.
+func TouchedPaths(changes []timeline.PathChange) []Touched {
+	all := make([]Touched, len(changes))
+	for i, x := range changes {
+		all[i] = Touched{Path: x.Path, PathBytes: segno.PathBytes(x.Path), Action: x.Action, From: x.From, FromBytes: segno.PathBytes(x.From)}
+		if x.Call != nil {
+			all[i].Call = &TouchingCall{ID: x.Call.ID, Tool: Cut(x.Call.Tool, maxCallTitle), Title: x.Call.Subject(maxCallTitle)}
+		}
+	}
+	return all
+}
+
+// String describes the change in words, as "deleted docs/a.md".
+func (t Touched) String() string {
+	if t.Action == timeline.Renamed {
+		return string(t.Action) + " " + segno.QuotePath(t.From) + " to " + segno.QuotePath(t.Path)
+	}
+	return string(t.Action) + " " + segno.QuotePath(t.Path)
+}

@@ -45,8 +45,8 @@ func (tx *txn) turnLog(ctx context.Context, w *turnEnd) ([]segno.Entry, error) {
 	if len(w.others) > 0 {
 		es = append(es, pathsEntry(segno.EntryOthers, w.others, w.turn.Source.Session, tx.Now()))
 	}
-	if w.whole != "" {
-		es = append(es, tx.noteEntry(w, w.whole))
+	if w.whyAll != "" {
+		es = append(es, tx.noteEntry(w, w.whyAll))
 	}
 	if strings.TrimSpace(w.Message) != "" {
 		es = append(es, tx.messageEntry(w, "agent", w.Message))

@@ -9,7 +9,7 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// Options are the parts of an [Attached].
+// Options say where an [Attached] finds databases and keeps their objects.
 type Options struct {
 	Objects segno.Objects
 	// List returns the attached databases. Each method calls it, because the user may attach a database while a process

@@ -115,7 +115,7 @@ type handler struct {
 	sessionDir string // where the session was first recorded; see dir
 
 	answer     answer
-	isRecorded bool // a turn of the session is open
+	isRecorded bool // a turn of the session is open, or this event recorded it
 }
 
 // handle handles the event by its name. It ignores other events, which a newer agent may send.

@@ -49,24 +49,15 @@ func (a *app) runCat(ctx context.Context, d *cli.Workspace, args []string) error
 	if err != nil {
 		return err
 	}
-	entity, path, err := entityAt(ctx, d, c, paths)
-	if segno.KindOf(err) == segno.KindNotFound && err != nil {
-		return segno.Errorf(segno.KindNotFound, "cat", path, "%s has no such path", cli.Label(c)).
-			WithHint("'segno show " + cli.Label(c) + "' lists the paths that changed at it")
-	}
+	entity, path, err := fileAt(ctx, d, c, paths, workspace.LookupFile)
 	if err != nil {
 		return err
 	}
 	content := []byte(entity.Target)
-	switch {
-	case entity.HasContent():
+	if entity.HasContent() {
 		if content, err = d.Content(ctx, entity.Hash); err != nil {
 			return err
 		}
-	case entity.Type == segno.EntityDir:
-		return segno.Errorf(segno.KindInvalid, "cat", args[0], "it is a directory").WithHint("name a file in it")
-	case entity.Type != segno.EntitySymlink:
-		return segno.Errorf(segno.KindNotFound, "cat", args[0], "its content is not stored: %s", entity.Why)
 	}
 	res := catResult{Checkpoint: c.ID, Path: path, Type: entity.Type, Mode: entity.Mode, Content: string(content),
 		PathBytes: segno.PathBytes(path), ContentBytes: segno.PathBytes(string(content))}
@@ -83,14 +74,17 @@ func (a *app) runCat(ctx context.Context, d *cli.Workspace, args []string) error
 	return a.PrintLong(res, func(p *cli.Printer) { p.Lines([]string{strings.TrimSuffix(printable.Patch(string(content)), "\n")}) })
 }
 
-// entityAt returns the file, directory or link at the first of several paths that a checkpoint has, and that path.
-func entityAt(ctx context.Context, d *cli.Workspace, c *segno.Checkpoint, paths []string) (e segno.Entity, path string, err error) {
+// lookup is [workspace.Lookup] or [workspace.LookupFile].
+type lookup = func(ctx context.Context, objects segno.Objects, tree segno.Hash, path string) (segno.Entity, error)
+
+// fileAt returns the file, directory or link at the first of several paths that a checkpoint has, and that path.
+func fileAt(ctx context.Context, d *cli.Workspace, c *segno.Checkpoint, paths []string, find lookup) (e segno.Entity, path string, err error) {
 	err = segno.Errorf(segno.KindNotFound, "find file", cli.Label(c), "the checkpoint has no files")
 	for _, path = range paths {
 		if c.Tree().IsZero() {
 			break
 		}
-		if e, err = workspace.Lookup(ctx, d.Store.Objects(), c.Tree(), path); segno.KindOf(err) != segno.KindNotFound {
+		if e, err = find(ctx, d.Store.Objects(), c.Tree(), path); segno.KindOf(err) != segno.KindNotFound {
 			break
 		}
 	}

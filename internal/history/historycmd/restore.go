@@ -10,6 +10,7 @@ import (
 	"github.com/dalsegno/segno/internal/cli"
 	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/timeline"
+	"github.com/dalsegno/segno/workspace"
 )
 
 func (a *app) restore() *cobra.Command {
@@ -101,7 +102,7 @@ func newestWith(ctx context.Context, d *cli.Workspace, h *history.History, arg s
 		if c.Tree() == without || c.Tree().IsZero() || c.Workspace.Workspace != d.Rec.ID {
 			continue
 		}
-		_, path, err := entityAt(ctx, d, c, paths)
+		_, path, err := fileAt(ctx, d, c, paths, workspace.Lookup)
 		if segno.KindOf(err) != segno.KindNotFound {
 			return c, path, err
 		}

@@ -71,11 +71,7 @@ func (a *app) runKeep(ctx context.Context, names []string) error {
 		return err
 	}
 	res := keepResult{Kept: []keptItem{}, Failed: []string{}}
-	for _, err := range skipped {
-		if segno.KindOf(err) != segno.KindInvalid { // KindInvalid: the file is not a session
-			res.Failed = append(res.Failed, err.Error())
-		}
-	}
+	res.addSkipped(skipped)
 	details, err := store.Place().BriefDetails(ctx, store, found)
 	if err != nil {
 		return err
@@ -84,19 +80,7 @@ func (a *app) runKeep(ctx context.Context, names []string) error {
 		return details[0].Err
 	}
 	requests := res.requests(ctx, store, details, len(names) == 0)
-	var failed error
-	done, update := 0, a.Count("keeping", "session")
-	err = store.KeepSessions(ctx, requests, func(r timeline.KeepRequest, k timeline.Kept, err error) {
-		failed = cmp.Or(err, failed)
-		res.add(r, k, err)
-		done++
-		update(int64(done), int64(len(requests)))
-	})
-	a.Bar.Erase()
-	if segno.KindOf(err) == segno.KindCancelled && len(names) == 0 {
-		err = segno.Errorf(segno.KindCancelled, "keep sessions", "", "interrupted after %d of %s", done, cli.Plural(len(requests), "session")).
-			WithHint("run 'segno sessions keep --all' again to keep the others")
-	}
+	failed, err := a.keepRequests(ctx, store, requests, &res, len(names) == 0)
 	if len(names) == 1 && len(res.Failed) > 0 {
 		err = cmp.Or(err, failed)
 	}
@@ -111,6 +95,24 @@ func (a *app) runKeep(ctx context.Context, names []string) error {
 	}
 	return segno.NewError(segno.KindPartial, "", "", fmt.Errorf("%s could not be kept", cli.Plural(len(res.Failed), "session"))).
 		WithHint("run 'segno sessions keep' for each of them to see why")
+}
+
+// keepRequests keeps sessions and adds the results to res. failed is the error of the last session that could not be
+// kept, and err the error that ended the run.
+func (a *app) keepRequests(ctx context.Context, store *local.Store, requests []timeline.KeepRequest, res *keepResult, all bool) (failed, err error) {
+	done, update := 0, a.Count("keeping", "session")
+	err = store.KeepSessions(ctx, requests, func(r timeline.KeepRequest, k timeline.Kept, err error) {
+		failed = cmp.Or(err, failed)
+		res.add(r, k, err)
+		done++
+		update(int64(done), int64(len(requests)))
+	})
+	a.Bar.Erase()
+	if segno.KindOf(err) == segno.KindCancelled && all {
+		err = segno.Errorf(segno.KindCancelled, "keep sessions", "", "interrupted after %d of %s", done, cli.Plural(len(requests), "session")).
+			WithHint("run 'segno sessions keep --all' again to keep the others")
+	}
+	return failed, err
 }
 
 // sessionsToKeep returns the named sessions, or all if there are no names. skipped has an error for each
@@ -135,6 +137,15 @@ func (a *app) sessionsToKeep(ctx context.Context, store *local.Store, names []st
 		found = append(found, s)
 	}
 	return found, nil, nil
+}
+
+// addSkipped adds the sessions that cannot be read. KindInvalid means that a file is not a session.
+func (res *keepResult) addSkipped(skipped []error) {
+	for _, err := range skipped {
+		if segno.KindOf(err) != segno.KindInvalid {
+			res.Failed = append(res.Failed, err.Error())
+		}
+	}
 }
 
 // requests returns the sessions that may have new records, and counts the others. A session that the user named is

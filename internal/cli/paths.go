@@ -75,10 +75,12 @@ func possiblePaths(d *Workspace, arg string) (paths []string) {
 // the plain path exists, it is the only one. A path that does not exist may be a deleted one, in any form that
 // resolvePath accepts.
 func NamedPaths(d *Workspace, arg string) ([]string, error) {
-	rootIsEmpty := func(p string) string { return strings.TrimPrefix(p, ".") }
 	literal, err := relativeToRoot(d, d.Dir, arg)
 	if err == nil && existsOnDisk(d, literal) {
-		return []string{rootIsEmpty(literal)}, nil
+		if literal == "." {
+			literal = ""
+		}
+		return []string{literal}, nil
 	}
 	if paths := possiblePaths(d, arg); len(paths) > 0 {
 		return paths, nil

@@ -84,7 +84,7 @@ func (a *app) restorePath(ctx context.Context, d *cli.Workspace, h *history.Hist
 	}
 	if len(plan.Steps) == 0 && plan.Complete() && len(plan.Kept) == 0 {
 		return segno.Errorf(segno.KindRefused, "restore", arg, "it is as it was at %s, the newest checkpoint that has it", cli.Label(c)).
-			WithHint("name an older checkpoint before the path; " + segno.HintOf(none))
+			WithHint("name an older checkpoint before the path; 'segno log -- " + cli.ShellQuote(arg) + "' lists those that changed it")
 	}
 	return a.Move(ctx, d, ask)
 }
@@ -102,9 +102,12 @@ func newestWith(ctx context.Context, d *cli.Workspace, h *history.History, arg s
 		if c.Tree() == without || c.Tree().IsZero() || c.Workspace.Workspace != d.Rec.ID {
 			continue
 		}
-		_, path, err := fileAt(ctx, d, c, paths, workspace.Lookup)
-		if segno.KindOf(err) != segno.KindNotFound {
-			return c, path, err
+		e, path, err := fileAt(ctx, d, c, paths, workspace.Lookup)
+		if err != nil && segno.KindOf(err) != segno.KindNotFound {
+			return nil, "", err
+		}
+		if err == nil && e.Type != segno.EntityProtected { // the content of a protected path is not stored
+			return c, path, nil
 		}
 		without = c.Tree()
 	}

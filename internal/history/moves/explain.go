@@ -37,10 +37,13 @@ type TurnOf struct {
 	Time   string `json:"time"`
 }
 
-// Explain adds the explanation of a plan of undo or redo, and the numbers of lines that the move adds and deletes in each file.
+// Explain adds the numbers of lines that a plan adds and deletes in each file and, for undo and redo, the explanation.
 func (r *Result) Explain(ctx context.Context, tl *timeline.Timeline, p *timeline.Plan) error {
-	if len(p.Turns) == 0 || p.Finishes != "" || tl.Workspace == nil {
+	if tl.Workspace == nil {
 		return nil
+	}
+	if err := r.countLines(ctx, patch.FromStore(tl.Store.Objects()), p.Steps); err != nil || len(p.Turns) == 0 || p.Finishes != "" {
+		return err
 	}
 	h, err := history.Read(ctx, tl.Store, p.Thread)
 	if err != nil {
@@ -60,10 +63,7 @@ func (r *Result) Explain(ctx context.Context, tl *timeline.Timeline, p *timeline
 			r.Of = append(r.Of, TurnOf{Turn: turn, Agent: c.Agent, Prompt: c.Prompt, Time: c.Time.UTC().Format(time.RFC3339Nano)})
 		}
 	}
-	if err := r.findStays(ctx, tl, h, p); err != nil {
-		return err
-	}
-	return r.countLines(ctx, patch.FromStore(tl.Store.Objects()), p.Steps)
+	return r.findStays(ctx, tl, h, p)
 }
 
 // findStays compares the files before and after each change that no turn made: those between the head and the target of an undo,

@@ -1,6 +1,6 @@
 # Tests and figures beyond go test work; see CONTRIBUTING.md.
 
-.PHONY: soak bench newest screenshot plot man completions release-snapshot
+.PHONY: soak bench newest screenshot recording plot release publish
 
 # The campaigns of internal/testing/soak/campaign: the suites of thousands, whole. It continues a run that was stopped.
 # CAMPAIGN=kills,faults selects some, FOR=1h starts no part after an hour, and FLAGS=-retry, -keep or -list are flags of
@@ -23,24 +23,23 @@ bench:
 screenshot:
 	go test -count=1 ./internal/testing/e2e/web -run TestScreenshot -screenshot "$(CURDIR)/docs/web.png"
 
+# The animation in the README, of a first session with Claude Code.
+recording:
+	go test -count=1 ./internal/testing/e2e/terminal -run TestRecording -recording "$(CURDIR)/docs/demo.svg"
+
 # The plot in docs/generations.md, of the experiment commons.
 plot:
 	d=$$(mktemp -d) && go build -o $$d/segno ./cmd/segno && \
 		$$d/segno --store $$d/store generations run experiments/commons.toml --out $$d/runs && \
 		$$d/segno generations plot commons --out $$d/runs --svg docs/commons.svg && rm -r $$d
 
-# The man pages and the completion scripts of the shells, for the packages of a release.
-man:
-	rm -rf build/man && go test -count=1 ./internal/cli -run TestManPages -man "$(CURDIR)/build/man"
+# All files of a release in dist/, without a network and without publishing them; docs/releasing.md describes them.
+release:
+	go run ./internal/release -out dist $(FLAGS)
 
-completions:
-	mkdir -p build/completions
-	for s in bash zsh fish; do go run ./cmd/segno completion $$s >build/completions/segno.$$s || exit 1; done
-
-# All artifacts of a release in dist/, without publishing them. It needs goreleaser.
-release-snapshot:
-	goreleaser release --snapshot --clean
-	node npm/build.js dist
+# Publishes the files in dist/. It needs gh and npm, logged in.
+publish:
+	go run ./internal/release -out dist -publish
 
 # The command with undo, hooks and the page alone, and its size.
 .PHONY: lean

@@ -8,7 +8,7 @@ import (
 )
 
 // wings has the directories of each wing, which is one product on the core. What is in no wing is the core, except the shell
-// (internal/cli), the main packages and the tests.
+// (internal/cli), the main packages, the builder of releases and the tests.
 var wings = map[string][]string{
 	"history":  {"internal/history/historycmd"},
 	"hooks":    {"internal/hook", "cmd/segno-hook"},
@@ -78,7 +78,7 @@ func roomOf(dir string) string {
 	switch {
 	case within("internal/cli"):
 		return "shell"
-	case slices.ContainsFunc([]string{"internal/testing", "bench", "cmd", "store/storetest", "store/kv/kvtest"}, within):
+	case slices.ContainsFunc([]string{"internal/testing", "internal/release", "bench", "cmd", "store/storetest", "store/kv/kvtest"}, within):
 		return ""
 	}
 	return "core"

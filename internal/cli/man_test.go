@@ -16,8 +16,8 @@ import (
 
 var manDir = flag.String("man", "", "write the man pages into this `directory`")
 
-// TestManPages writes a man page for each verb that the help lists. 'make man' names the
-// directory with -man; the packages of a release contain it.
+// TestManPages writes a man page for each verb that the help lists. 'make release' names a
+// directory with -man, and puts the pages into its packages.
 func TestManPages(t *testing.T) {
 	dir := *manDir
 	if dir == "" {

@@ -265,8 +265,12 @@ func (e Edit) writeBackup(fsys vfs.FS) error {
 }
 
 // checkNotTemporary returns [segno.KindRefused] for a binary that 'go run' built, which is deleted
-// when the command ends.
+// when the command ends, and for one in the cache of npx.
 func (a agent) checkNotTemporary(binary string) error {
+	refused := segno.Errorf(segno.KindRefused, "enable "+a.Name, binary, "this binary is temporary")
+	if strings.Contains(binary, "/_npx/") {
+		return refused.WithHint("run 'npm install --global @dalsegno/segno', then 'segno enable " + a.Name + "'")
+	}
 	temp := strings.Contains(binary, string(filepath.Separator)+"go-build")
 	if dir, err := filepath.EvalSymlinks(os.TempDir()); err == nil && !temp {
 		rel, err := filepath.Rel(dir, binary)
@@ -275,6 +279,5 @@ func (a agent) checkNotTemporary(binary string) error {
 	if !temp {
 		return nil
 	}
-	return segno.Errorf(segno.KindRefused, "enable "+a.Name, binary, "this binary is temporary").
-		WithHint("run 'CGO_ENABLED=0 go install ./cmd/segno ./cmd/segno-hook' in the checkout, then 'segno enable " + a.Name + "'")
+	return refused.WithHint("run 'CGO_ENABLED=0 go install ./cmd/segno ./cmd/segno-hook' in the checkout, then 'segno enable " + a.Name + "'")
 }

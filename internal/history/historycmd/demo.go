@@ -234,13 +234,14 @@ func (a *app) recall(ctx context.Context, store *local.Store, session segno.Sess
 }
 
 // printNextSteps prints commands that work in the shell from which the demo was started. They use the path of this
-// binary, or 'go run' if the go command made a temporary binary.
+// binary, or 'go run' if the go command made a temporary binary, which no hook can run.
 func (a *app) printNextSteps(scratch, project string) {
-	self := "segno"
+	self, installed := "segno", "segno"
 	if exe, err := a.Executable(); err == nil && !strings.Contains(exe, "go-build") {
 		self = cli.ShellQuote(exe)
+		installed = self
 	} else if err == nil {
-		self = "go run ./cmd/segno"
+		self, installed = "go run ./cmd/segno", "CGO_ENABLED=0 go install ./cmd/segno ./cmd/segno-hook && segno"
 	}
 	flags := fmt.Sprintf("--store %s -C %s", cli.ShellQuote(filepath.Join(scratch, "store")), cli.ShellQuote(project))
 	a.printf(`
@@ -252,11 +253,11 @@ Go on with:
   %s show t3 %s
   %s diff t2 t3 %s
   %s restore t4 %s
-With a real agent: CGO_ENABLED=0 go install ./cmd/segno ./cmd/segno-hook && segno enable claude
+With a real agent: %s enable claude
 
 See it in a browser:
   %s web %s`, project, filepath.Join(scratch, "store"),
-		self, flags, self, flags, self, flags, self, flags, self, flags)
+		self, flags, self, flags, self, flags, self, flags, installed, self, flags)
 }
 
 func (a *app) printf(format string, args ...any) { fmt.Fprintf(a.Stdout, format+"\n", args...) }

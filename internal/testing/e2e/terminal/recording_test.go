@@ -2,7 +2,6 @@ package terminal_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"flag"
 	"io"
@@ -124,9 +123,7 @@ func withoutIDs(t *testing.T, rig *agentrig.Rig, segno string, steps []screencas
 // inTerminal runs a line of a shell in a terminal, answers yes to a question, and returns the output.
 func inTerminal(t *testing.T, rig *agentrig.Rig, line string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), e2erig.Limit)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "sh", "-c", line)
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
 	cmd.Dir, cmd.Env = rig.Project, append(rig.Env(), "PWD="+rig.Project)
 	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 50, Cols: recordingCols})
 	if err != nil {

@@ -19,15 +19,16 @@ bench:
 	go test -run '^$$' -bench . -benchtime 1x ./internal/testing/e2e/web
 	cd bench && GOWORK=off go run .
 
-# The screenshot in the README, of the page for the demo.
+# The screenshot in docs/web.md, of the page for the demo; and in build/page the views of the page for 30 turns with forks,
+# undone lines and a conflict, in three sizes and both themes, for a review by eye.
 screenshot:
-	go test -count=1 ./internal/testing/e2e/web -run TestScreenshot -screenshot "$(CURDIR)/docs/web.png"
+	go test -count=1 ./internal/testing/e2e/web -run 'TestScreenshot|TestGallery' -screenshot "$(CURDIR)/docs/web.png" -gallery "$(CURDIR)/build/page"
 
 # The animation in the README, of a first session with Claude Code.
 recording:
 	go test -count=1 ./internal/testing/e2e/terminal -run TestRecording -recording "$(CURDIR)/docs/demo.svg"
 
-# The plot in the README, of the experiment commons.
+# The plot in docs/generations.md, of the experiment commons.
 plot:
 	d=$$(mktemp -d) && go build -o $$d/segno ./cmd/segno && \
 		$$d/segno --store $$d/store generations run experiments/commons.toml --out $$d/runs && \

@@ -2,7 +2,10 @@ package segno_test
 
 import (
 	"bufio"
+	"go/ast"
 	"go/build"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"path"
@@ -77,8 +80,8 @@ var allowed = map[string][]string{
 	"internal/hook":                   {".", "internal/jsonscan", "internal/vfs", "internal/local", "internal/proc", "internal/hook/event", "internal/local/spool", "timeline", "internal/history/turns", "agents", "agents/claude", "agents/codex", "agents/profile"},
 	"internal/web/export/markdown":    {"internal/history/printable"},
 	"internal/web/export":             {".", "internal/web/export/markdown", "internal/history/printable", "secret", "timeline", "transcript", "workspace", "internal/history/turns"},
-	"internal/cli":                    {".", "internal/database", "transcript", "archive", "secret", "internal/vfs", "internal/history/idprefix", "internal/local", "internal/proc", "internal/local/spool", "internal/hook/event", "agent", "agent/model/offline", "internal/chat", "timeline", "store/file", "store/sqlite", "internal/history/moves", "internal/history/patch", "internal/history/printable", "internal/history"},
-	"internal/history":                {".", "internal/history/printable", "internal/history/idprefix", "timeline", "internal/history/turns", "workspace"},
+	"internal/cli":                    {".", "internal/database", "transcript", "archive", "secret", "internal/history/idprefix", "internal/local", "internal/hook/event", "agent", "agent/model/offline", "internal/chat", "timeline", "internal/history/moves", "internal/history/patch", "internal/history/printable", "internal/history"},
+	"internal/history":                {".", "internal/history/printable", "internal/history/idprefix", "timeline", "internal/history/turns"},
 	"internal/web":                    {".", "agent", "internal/chat", "internal/history", "internal/local", "internal/proc", "timeline", "workspace", "internal/history/moves", "internal/web/wire", "internal/history/patch", "generation", "internal/worlds/trend", "world", "internal/history/turns"},
 	"internal/chat/acpagent":          {".", "agent", "internal/proxy/acp", "internal/chat", "internal/proxy/preamble", "agents", "agents/profile"},
 	"internal/chat/tui":               {".", "agent", "internal/chat", "internal/jsonscan", "generation"},
@@ -131,16 +134,17 @@ var allowed = map[string][]string{
 	"agents/profile":                    {},
 	"agents/segno":                      {"agents/profile"},
 	"experiments/well":                  {".", "world", "world/httpworld"},
-	"internal/chat/chatcmd":             {".", "agent", "agent/model/offline", "internal/chat", "internal/chat/acpagent", "internal/chat/tui", "internal/cli", "internal/local", "timeline"},
-	"internal/history/historycmd":       {".", "agent", "agents", "internal/chat", "internal/cli", "internal/history", "internal/history/idprefix", "internal/history/moves", "internal/history/patch", "internal/history/turns", "internal/hook", "internal/hook/event", "internal/local", "internal/local/spool", "timeline", "transcript/claude"},
+	"internal/chat/chatcmd":             {".", "agent", "agent/model/offline", "internal/chat", "internal/chat/acpagent", "internal/chat/tui", "internal/cli", "internal/local", "timeline", "internal/local/spool", "internal/proc"},
+	"internal/history/historycmd":       {".", "agent", "agents", "internal/chat", "internal/cli", "internal/history", "internal/history/idprefix", "internal/history/moves", "internal/history/patch", "internal/history/turns", "internal/hook", "internal/hook/event", "internal/local", "internal/local/spool", "timeline", "transcript/claude", "internal/history/printable", "internal/vfs"},
 	"internal/hook/hookcmd":             {".", "agents", "internal/cli", "internal/hook", "internal/local", "transcript/codex"},
 	"internal/pack/archivefile":         {".", "archive", "internal/cli", "internal/local", "internal/pack", "secret"},
 	"internal/pack/packcmd":             {".", "archive", "internal/cli", "internal/history/patch", "internal/local", "internal/pack", "internal/pack/archivefile", "secret"},
 	"internal/proxy/proxycmd":           {".", "agents/gemini", "agents/opencode", "internal/cli", "internal/proxy"},
 	"internal/sessions":                 {".", "internal/cli", "internal/local", "timeline", "transcript", "transcript/claude", "transcript/codex"},
 	"internal/testing/wings":            {"internal/chat/chatcmd", "internal/cli", "internal/history/historycmd", "internal/hook/hookcmd", "internal/pack/packcmd", "internal/proxy/proxycmd", "internal/sessions", "internal/web/webcmd", "internal/worlds/worldscmd"},
-	"internal/web/webcmd":               {".", "internal/cli", "internal/history", "internal/history/idprefix", "internal/local", "internal/vfs", "internal/web", "internal/web/export"},
+	"internal/web/webcmd":               {".", "internal/cli", "internal/history", "internal/history/idprefix", "internal/local", "internal/vfs", "internal/web", "internal/web/export", "store/file", "store/sqlite"},
 	"internal/worlds/worldscmd":         {".", "agent", "archive", "generation", "internal/chat", "internal/chat/tui", "internal/cli", "internal/worlds/credential", "internal/database", "internal/history", "internal/history/moves", "internal/local", "internal/pack", "internal/pack/archivefile", "internal/proc", "internal/local/spool", "internal/vfs", "internal/worlds", "internal/worlds/trend", "internal/worlds/worldagent", "timeline", "world", "world/httpworld"},
+	"internal/release":                  {},
 }
 
 // mayImport returns the packages of this module that a package may import. An agent needs no row: it may import the
@@ -308,6 +312,63 @@ func TestFilesStayShort(t *testing.T) {
 			}
 		}
 	}
+}
+
+// identifier matches names in backticks that look like Go identifiers: with a capital letter after a dot or at the beginning, as in
+// `kv.KV`, `App.Print(v)` and `app.addVerbs`.
+var identifier = regexp.MustCompile(`\x60(?:\w+\.([a-z]*[A-Z]\w*)|([A-Z]\w*))(?:\([^\x60]*\))?\x60`)
+
+// TestDocumentsNameIdentifiersThatExist checks that some Go file declares each identifier in ARCHITECTURE.md and CONTRIBUTING.md. A name
+// in capitals alone is a variable of a shell.
+func TestDocumentsNameIdentifiersThatExist(t *testing.T) {
+	declared := declaredNames(t)
+	for _, name := range []string{"ARCHITECTURE.md", "CONTRIBUTING.md"} {
+		eachLine(t, name, func(n int, line string) {
+			for _, m := range identifier.FindAllStringSubmatch(line, -1) {
+				if id := m[1] + m[2]; !declared[id] && id != strings.ToUpper(id) {
+					t.Errorf("%s:%d names %s, which no Go file declares", name, n, m[0])
+				}
+			}
+		})
+	}
+}
+
+// declaredNames returns the names that the Go files of all modules declare: functions, methods, types, constants, variables and
+// the fields of structs.
+func declaredNames(t *testing.T) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if file == nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				names[n.Name.Name] = true
+			case *ast.TypeSpec:
+				names[n.Name.Name] = true
+			case *ast.ValueSpec:
+				for _, id := range n.Names {
+					names[id.Name] = true
+				}
+			case *ast.Field:
+				for _, id := range n.Names {
+					names[id.Name] = true
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
 }
 
 // TestTheMapIsTrue checks that every path in ARCHITECTURE.md and CONTRIBUTING.md exists. If these documents name a

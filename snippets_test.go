@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // libraryPage is the document whose Go code and setup TestSnippetsCompile runs.
@@ -132,6 +133,21 @@ func TestReadmeNamesWhatExists(t *testing.T) {
 		if _, err := os.Stat(m[1] + m[2]); err != nil {
 			t.Errorf("README.md: %v", err)
 		}
+	}
+}
+
+// TestReadmeIsShort checks that a reader sees README as a whole, also in an editor.
+func TestReadmeIsShort(t *testing.T) {
+	const maxLines, maxColumns = 110, 120
+	lines := 0
+	eachLine(t, "README.md", func(n int, line string) {
+		lines++
+		if columns := utf8.RuneCountInString(line); columns > maxColumns {
+			t.Errorf("README.md:%d has %d columns", n, columns)
+		}
+	})
+	if lines >= maxLines {
+		t.Errorf("README.md has %d lines", lines)
 	}
 }
 

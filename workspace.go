@@ -25,7 +25,7 @@ type Workspace interface {
 	Cover(with ...Coverage)
 	// Diff returns the changes that turn a into b, sorted by path, without modification times. The zero hash
 	// is the empty tree, so Diff(ctx, Hash{}, tree) lists a tree: each Change.To is the entity at
-	// Change.Path. There is no method that looks up a single path. Either tree may be from the newest
+	// Change.Path. To look up a single path, use workspace.Lookup. Either tree may be from the newest
 	// Snapshot, even before it is committed.
 	Diff(ctx context.Context, a, b Hash) ([]Change, error)
 	// Lost returns how many files tree a saved that tree b only records as protected.

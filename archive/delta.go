@@ -216,31 +216,34 @@ func (d *Delta) check(m *Manifest) error {
 	if len(d.Name) > maxBaseName {
 		return fmt.Errorf("the name of the base is longer than %d bytes", maxBaseName)
 	}
-	for _, r := range d.Name {
-		if err := checkRune(r); err != nil {
-			return fmt.Errorf("base: %w", err)
-		}
+	if err := checkRunes(d.Name); err != nil {
+		return fmt.Errorf("base: %w", err)
 	}
 	if len(d.Files) == 0 {
 		return errors.New("it names no file")
 	}
 	next := 0
-	for _, f := range d.Files {
+	for i := range d.Files {
+		f := &d.Files[i]
 		for next < len(m.Entries) && m.Entries[next].Path != f.Path {
 			next++
 		}
 		if next == len(m.Entries) {
 			return fmt.Errorf("%q is not a file of the manifest, or not in its order", f.Path)
 		}
-		e := &m.Entries[next]
-		whole := f.Size == e.Size && f.SHA256 == e.SHA256 && f.Tail == ""
-		grown := f.Size < e.Size && isHash(f.SHA256) && isHash(f.Tail)
-		if f.Size <= 0 || !whole && !grown {
+		if !f.isOf(&m.Entries[next]) {
 			return fmt.Errorf("%q has no such beginning", f.Path)
 		}
 		next++
 	}
 	return nil
+}
+
+// isOf reports whether an entry can begin with p.
+func (p *Prefix) isOf(e *Entry) bool {
+	isWhole := p.Size == e.Size && p.SHA256 == e.SHA256 && p.Tail == ""
+	isBeginning := p.Size < e.Size && isHash(p.SHA256) && isHash(p.Tail)
+	return p.Size > 0 && (isWhole || isBeginning)
 }
 
 // isHash reports whether s is a SHA-256 in lower-case hex.

@@ -21,11 +21,25 @@ func checkFrame(r io.ReaderAt, n, content int64) error {
 	if !h.HasFCS || h.FrameContentSize != uint64(content) || h.DictionaryID != 0 || h.WindowSize > maxWindow {
 		return errors.New("the zstd frame has another size than the manifest, a dictionary or a large window")
 	}
-	at := int64(h.HeaderSize)
-	for {
+	end, err := skipBlocks(r, int64(h.HeaderSize))
+	if err != nil {
+		return err
+	}
+	if h.HasCheckSum {
+		end += 4
+	}
+	if end != n {
+		return errors.New("the content is more or less than one zstd frame")
+	}
+	return nil
+}
+
+// skipBlocks returns the offset behind the last block of a frame whose first block is at an offset.
+func skipBlocks(r io.ReaderAt, at int64) (int64, error) {
+	for isLast := false; !isLast; {
 		var b [3]byte
 		if _, err := r.ReadAt(b[:], at); err != nil {
-			return errors.New("the zstd frame is cut off")
+			return 0, errors.New("the zstd frame is cut off")
 		}
 		block := int64(b[0]) | int64(b[1])<<8 | int64(b[2])<<16
 		at += 3
@@ -35,17 +49,9 @@ func checkFrame(r io.ReaderAt, n, content int64) error {
 		case 1: // one byte, repeated
 			at++
 		default:
-			return errors.New("the zstd frame has a block of an unknown kind")
+			return 0, errors.New("the zstd frame has a block of an unknown kind")
 		}
-		if block&1 == 1 {
-			break
-		}
+		isLast = block&1 == 1
 	}
-	if h.HasCheckSum {
-		at += 4
-	}
-	if at != n {
-		return errors.New("the content is more or less than one zstd frame")
-	}
-	return nil
+	return at, nil
 }

@@ -32,16 +32,24 @@ func checkName(name string) error {
 	case strings.Count(name, "/") >= maxDepth:
 		return fmt.Errorf("the name is deeper than %d levels", maxDepth)
 	}
+	if err := checkRunes(name); err != nil {
+		return err
+	}
+	for e := range strings.SplitSeq(name, "/") {
+		if err := checkElement(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkRunes checks the characters of a name. Nearly all need only the first test.
+func checkRunes(name string) error {
 	for _, r := range name {
 		if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '-' <= r && r <= '9' || r == '_' {
 			continue
 		}
 		if err := checkRune(r); err != nil {
-			return err
-		}
-	}
-	for e := range strings.SplitSeq(name, "/") {
-		if err := checkElement(e); err != nil {
 			return err
 		}
 	}

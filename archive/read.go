@@ -228,28 +228,41 @@ func (r *Reader) readEnd() (n int, offset, size int64, err error) {
 	}
 	le := binary.LittleEndian
 	if le.Uint32(end) != 0x06054b50 {
-		if tail, err := r.read(nil, 0, min(r.size, 4)); err == nil && len(tail) == 4 && le.Uint32(tail) == 0x04034b50 {
-			return 0, 0, 0, errors.New("it is cut off or has bytes behind its end")
-		}
-		return 0, 0, 0, errors.New("it is not an archive")
+		return 0, 0, 0, r.noEnd()
 	}
 	n, size, offset = int(le.Uint16(end[10:])), int64(le.Uint32(end[12:])), int64(le.Uint32(end[16:]))
 	if n == max16 || size == max32 || offset == max32 {
-		far, err := r.read(nil, r.size-endSize-locatorSize-end64Size, end64Size)
-		if err != nil {
+		if n, offset, size, err = r.readEnd64(); err != nil {
 			return 0, 0, 0, err
 		}
-		count := le.Uint64(far[32:])
-		size, offset = int64(le.Uint64(far[40:])), int64(le.Uint64(far[48:]))
-		if count > maxEntries+maxTop {
-			return 0, 0, 0, fmt.Errorf("it has more than %d files", maxEntries)
-		}
-		n = int(count)
 	}
 	if n < 3 || size < 0 || offset < 0 || offset > r.size || size > r.size {
 		return 0, 0, 0, errors.New("the end record names a directory that cannot be")
 	}
 	return n, offset, size, nil
+}
+
+// noEnd returns the error for a file without end records.
+func (r *Reader) noEnd() error {
+	head, err := r.read(nil, 0, min(r.size, 4))
+	if err == nil && len(head) == 4 && binary.LittleEndian.Uint32(head) == 0x04034b50 {
+		return errors.New("it is cut off or has bytes behind its end")
+	}
+	return errors.New("it is not an archive")
+}
+
+// readEnd64 reads the end record of ZIP64, which has the numbers that are too large for the other one.
+func (r *Reader) readEnd64() (n int, offset, size int64, err error) {
+	end, err := r.read(nil, r.size-endSize-locatorSize-end64Size, end64Size)
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	le := binary.LittleEndian
+	count := le.Uint64(end[32:])
+	if count > maxEntries+maxTop {
+		return 0, 0, 0, fmt.Errorf("it has more than %d files", maxEntries)
+	}
+	return int(count), int64(le.Uint64(end[48:])), int64(le.Uint64(end[40:])), nil
 }
 
 // readTop reads the files at the top.

@@ -66,15 +66,7 @@ func (h *header) localSize() int64 {
 
 func (h *header) appendLocal(b []byte) []byte {
 	le := binary.LittleEndian
-	b = le.AppendUint32(b, 0x04034b50)
-	b = le.AppendUint16(b, h.version())
-	b = le.AppendUint16(b, utf8Flag)
-	b = le.AppendUint16(b, h.method)
-	b = le.AppendUint16(b, 0)
-	b = le.AppendUint16(b, dosDate)
-	b = le.AppendUint32(b, h.crc)
-	b = h.sizes(b)
-	b = le.AppendUint16(b, uint16(len(h.name)))
+	b = h.appendCommon(le.AppendUint32(b, 0x04034b50))
 	if !h.large() {
 		b = le.AppendUint16(b, 0)
 		return append(b, h.name...)
@@ -87,13 +79,22 @@ func (h *header) appendLocal(b []byte) []byte {
 	return le.AppendUint64(b, uint64(h.compressed))
 }
 
-func (h *header) sizes(b []byte) []byte {
+// appendCommon appends the fields that are the same in the local header and in the central directory.
+func (h *header) appendCommon(b []byte) []byte {
 	le := binary.LittleEndian
+	b = le.AppendUint16(b, h.version())
+	b = le.AppendUint16(b, utf8Flag)
+	b = le.AppendUint16(b, h.method)
+	b = le.AppendUint16(b, 0)
+	b = le.AppendUint16(b, dosDate)
+	b = le.AppendUint32(b, h.crc)
 	if h.large() {
-		return le.AppendUint64(b, 1<<64-1)
+		b = le.AppendUint64(b, 1<<64-1)
+	} else {
+		b = le.AppendUint32(b, uint32(h.compressed))
+		b = le.AppendUint32(b, uint32(h.size))
 	}
-	b = le.AppendUint32(b, uint32(h.compressed))
-	return le.AppendUint32(b, uint32(h.size))
+	return le.AppendUint16(b, uint16(len(h.name)))
 }
 
 func (h *header) appendCentral(b []byte) []byte {
@@ -117,15 +118,7 @@ func (h *header) appendCentral(b []byte) []byte {
 		mode = 0o100755
 	}
 	b = le.AppendUint32(b, 0x02014b50)
-	b = le.AppendUint16(b, madeBy)
-	b = le.AppendUint16(b, h.version())
-	b = le.AppendUint16(b, utf8Flag)
-	b = le.AppendUint16(b, h.method)
-	b = le.AppendUint16(b, 0)
-	b = le.AppendUint16(b, dosDate)
-	b = le.AppendUint32(b, h.crc)
-	b = h.sizes(b)
-	b = le.AppendUint16(b, uint16(len(h.name)))
+	b = h.appendCommon(le.AppendUint16(b, madeBy))
 	b = le.AppendUint16(b, uint16(len(extra)))
 	b = le.AppendUint16(b, 0) // comment
 	b = le.AppendUint16(b, 0) // disk

@@ -165,8 +165,8 @@ func (a *archiveBench) load(ctx context.Context, root string) error {
 	a.b.add("", "archive: zstd -d | tar x", times["tar"], is(unzip.over(times["tar"]), "× as fast as unzip"), a.rate(times["tar"]), a.work("untar"))
 	a.b.add("", "archive: segno load", times["load"], atLeast(1.5, unzip.over(times["load"]), "× as fast as unzip"), a.peak("load"), a.rate(times["load"]), a.work("load"))
 	a.b.add("", "archive: unzip -t", test, a.rate(test), a.work("unzip -t"))
-	a.b.add("", "archive: segno verify", times["verify"], is(test.over(times["verify"]), "× as fast as unzip -t"), a.peak("verify"), a.rate(times["verify"]), a.work("verify"))
-	a.b.add("", fmt.Sprintf("archive: segno inspect, %d files", a.in.files+1), times["inspect"], a.peak("inspect"), a.work("inspect"))
+	a.b.add("", "archive: segno archive verify", times["verify"], is(test.over(times["verify"]), "× as fast as unzip -t"), a.peak("verify"), a.rate(times["verify"]), a.work("verify"))
+	a.b.add("", fmt.Sprintf("archive: segno archive inspect, %d files", a.in.files+1), times["inspect"], a.peak("inspect"), a.work("inspect"))
 	return nil
 }
 
@@ -207,8 +207,8 @@ func (a *archiveBench) large(ctx context.Context, root string) error {
 	}
 	a.b.add("", "archive: segno save, and a world of 1 GB", saved, a.peak("large save"))
 	a.b.add("", "archive: segno load, and a world of 1 GB", loaded, a.peak("large load"))
-	a.b.add("", "archive: segno inspect of 1 GB, 2 files", times["few"], a.peak("inspect few"))
-	a.b.add("", fmt.Sprintf("archive: segno inspect of 1 GB, %d files", a.in.files+2), times["many"], a.peak("inspect many"))
+	a.b.add("", "archive: segno archive inspect of 1 GB, 2 files", times["few"], a.peak("inspect few"))
+	a.b.add("", fmt.Sprintf("archive: segno archive inspect of 1 GB, %d files", a.in.files+2), times["many"], a.peak("inspect many"))
 	return remove(world, file, few, dir, at("loaded-large"))(ctx)
 }
 

@@ -68,7 +68,7 @@ func discoveries(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// keeps measures segno keep --all and, for comparison, a plain copy of the sessions. It does so for 1 GB in large
+// keeps measures segno sessions keep --all and, for comparison, a plain copy of the sessions. It does so for 1 GB in large
 // sessions and for many small ones.
 func keeps(ctx context.Context, b *bench) error {
 	if err := b.keepHome(ctx, 430, 20, 10, 5000); err != nil { // 2.5 MB each
@@ -101,7 +101,7 @@ func (b *bench) keepHome(ctx context.Context, sessions, turns, calls, size int) 
 	var list []struct{ Kept bool }
 	keep := func(ctx context.Context) error {
 		kept.Kept, kept.Unchanged = nil, 0
-		return c.run(ctx, &kept, "keep", "--all")
+		return c.run(ctx, &kept, "sessions", "keep", "--all")
 	}
 	times, err := contest{rounds: min(b.rounds, 3), settle: true, inOrder: true, entrants: []entrant{
 		{name: "copy", run: func(ctx context.Context) error { return copyTree(ctx, filepath.Join(home, "projects"), copied) },
@@ -131,9 +131,9 @@ func (b *bench) keepHome(ctx context.Context, sessions, turns, calls, size int) 
 	}
 	again := times["again"]
 	b.add("", fmt.Sprintf("keep: cp -r and sync of %d MB in %d sessions", total>>20, sessions), times["copy"])
-	b.add("", fmt.Sprintf("keep: segno keep --all, %d turns", sessions*turns), times["keep"], atMost(2, times["keep"].over(times["copy"]), "× cp"))
+	b.add("", fmt.Sprintf("keep: segno sessions keep --all, %d turns", sessions*turns), times["keep"], atMost(2, times["keep"].over(times["copy"]), "× cp"))
 	b.add("", "keep: walk, open and read the head of each", times["heads"])
-	b.add("", "keep: segno keep --all again, nothing new", again, atMost(8, again.over(times["heads"]), "× walk"), atMost(1, again.median().Seconds(), "s"))
+	b.add("", "keep: segno sessions keep --all again, nothing new", again, atMost(8, again.over(times["heads"]), "× walk"), atMost(1, again.median().Seconds(), "s"))
 	listed := is(times["sessions"].over(times["heads"]), "× walk")
 	if sessions == discovered {
 		listed = atMost(4, listed.Value, listed.Of)

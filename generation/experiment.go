@@ -1,6 +1,7 @@
 package generation
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -123,6 +124,35 @@ func (e *Experiment) check() error {
 	if e.Name == "" {
 		e.Name = strings.TrimSuffix(filepath.Base(e.path), filepath.Ext(e.path))
 	}
+	if e.Idle == 0 {
+		e.Idle = duration(time.Second)
+	}
+	if err := e.checkSettings(); err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for i := range e.Agents {
+		a := &e.Agents[i]
+		if !simpleName.MatchString(a.Name) || seen[strings.ToLower(a.Name)] {
+			return errors.New("each agent needs its own name of 1 to 40 letters, digits, - and _")
+		}
+		seen[strings.ToLower(a.Name)] = true
+		a.Kind = cmp.Or(a.Kind, KindOffline)
+		if (a.Kind == KindACP) != (len(a.Command) > 0) {
+			return fmt.Errorf("a command is needed for the kind %s, and only for it", KindACP)
+		}
+		if a.Home = e.resolve(a.Home); a.Home != "" && !isDir(a.Home) {
+			return fmt.Errorf("home of %s is not a directory", a.Name)
+		}
+	}
+	if e.Template = e.resolve(e.Template); e.Template != "" && !isDir(e.Template) {
+		return errors.New("template is not a directory")
+	}
+	return nil
+}
+
+// checkSettings returns an error for a wrong setting of the experiment itself.
+func (e *Experiment) checkSettings() error {
 	switch {
 	case !simpleName.MatchString(e.Name):
 		return errors.New("name is not 1 to 40 letters, digits, - and _")
@@ -132,7 +162,7 @@ func (e *Experiment) check() error {
 		return errors.New("world is missing")
 	case e.Generations < 1 || e.Generations > maxGenerations:
 		return errors.New("generations is not 1 to 999")
-	case (e.Ticks > 0) == (e.Duration > 0) || e.Ticks < 0 || e.Duration < 0 || e.Ticks > maxTicks:
+	case !e.hasOneLength():
 		return errors.New("either ticks, 1 to 999999, or duration is needed")
 	case e.Order != "" && e.Order != OrderTogether && e.Order != OrderFixed:
 		return fmt.Errorf("order is %q, not together or fixed", e.Order)
@@ -141,34 +171,12 @@ func (e *Experiment) check() error {
 	case len(e.Agents) == 0 || len(e.Agents) > maxAgents:
 		return errors.New("1 to 100 tables [[agents]] are needed")
 	}
-	seen := map[string]bool{}
-	for i := range e.Agents {
-		a := &e.Agents[i]
-		if !simpleName.MatchString(a.Name) || seen[strings.ToLower(a.Name)] {
-			return errors.New("each agent needs its own name of 1 to 40 letters, digits, - and _")
-		}
-		seen[strings.ToLower(a.Name)] = true
-		if a.Kind == "" {
-			a.Kind = KindOffline
-		}
-		if (a.Kind == KindACP) != (len(a.Command) > 0) {
-			return fmt.Errorf("a command is needed for the kind %s, and only for it", KindACP)
-		}
-		if a.Home != "" {
-			if a.Home = e.resolve(a.Home); !isDir(a.Home) {
-				return fmt.Errorf("home of %s is not a directory", a.Name)
-			}
-		}
-	}
-	if e.Idle == 0 {
-		e.Idle = duration(time.Second)
-	}
-	if e.Template != "" {
-		if e.Template = e.resolve(e.Template); !isDir(e.Template) {
-			return errors.New("template is not a directory")
-		}
-	}
 	return nil
+}
+
+// hasOneLength reports whether either Ticks or Duration is given.
+func (e *Experiment) hasOneLength() bool {
+	return e.Duration == 0 && 0 < e.Ticks && e.Ticks <= maxTicks || e.Ticks == 0 && e.Duration > 0
 }
 
 // settings returns the hash of the settings that influence the course of the generations. It leaves out the number of
@@ -187,9 +195,9 @@ func (e *Experiment) settings() segno.Hash {
 	return segno.HashOf(data)
 }
 
-// resolve makes a path in the file absolute.
+// resolve makes a path in the file absolute. It returns "" for "".
 func (e *Experiment) resolve(path string) string {
-	if filepath.IsAbs(path) {
+	if path == "" || filepath.IsAbs(path) {
 		return path
 	}
 	return filepath.Join(filepath.Dir(e.path), path)

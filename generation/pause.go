@@ -111,7 +111,7 @@ func (p *pausing) checkRuns(ctx context.Context, out string) error {
 	case s.State == StateNone:
 		return segno.NewError(segno.KindNotFound, pauseOp, p.name, nil).WithHint(statusHint)
 	case s.State == StatePaused:
-		return segno.Errorf(segno.KindRefused, pauseOp, p.name, "it is paused already").WithHint("run 'segno wake " + p.name + "' to continue it")
+		return segno.Errorf(segno.KindRefused, pauseOp, p.name, "it is paused already").WithHint("run 'segno generations wake " + p.name + "' to continue it")
 	case s.State != StateRunning:
 		return segno.Errorf(segno.KindRefused, pauseOp, p.name, "it does not run: it is %s", s.State).WithHint(statusHint)
 	}

@@ -83,22 +83,18 @@ func (a *attempt) liveInRealTime(ctx, work context.Context) error {
 	grace := time.NewTimer(a.grace())
 	grace.Stop()
 	defer grace.Stop()
+	beginEnd := func() {
+		leave()
+		grace.Reset(a.grace())
+	}
 	end, isLate := ctx.Done(), false
 	for living := len(a.agents); living > 0 && !isLate; {
 		select {
 		case r := <-reports:
-			switch {
-			case r.leaves:
+			if r.leaves {
 				living--
-			case r.begins:
-				a.event(Event{Kind: EventTurn, Generation: a.generation, Run: a.id, Agent: r.Name})
-			default:
-				if err := a.endTurn(r.endedTurn); err != nil {
-					return err
-				}
-				if err := a.reportWorld(work); err != nil {
-					return err
-				}
+			} else if err := a.handleTurn(work, r); err != nil {
+				return err
 			}
 		case <-cuts.C:
 			thaw, err := a.cut(work)
@@ -107,12 +103,10 @@ func (a *attempt) liveInRealTime(ctx, work context.Context) error {
 				return err
 			}
 		case <-over.C:
-			leave()
-			grace.Reset(a.grace())
+			beginEnd()
 		case <-end:
 			end = nil
-			leave()
-			grace.Reset(a.grace())
+			beginEnd()
 		case <-grace.C:
 			isLate = true
 		}
@@ -122,6 +116,18 @@ func (a *attempt) liveInRealTime(ctx, work context.Context) error {
 		return err
 	}
 	return ctx.Err()
+}
+
+// handleTurn handles the begin or the end of a turn.
+func (a *attempt) handleTurn(work context.Context, r report) error {
+	if r.begins {
+		a.event(Event{Kind: EventTurn, Generation: a.generation, Run: a.id, Agent: r.Name})
+		return nil
+	}
+	if err := a.endTurn(r.endedTurn); err != nil {
+		return err
+	}
+	return a.reportWorld(work)
 }
 
 // liveAs gives one agent turns until life ends, and reports each.

@@ -30,7 +30,7 @@ func (v *StoreSaver) now() time.Time {
 
 var _ Saver = (*StoreSaver)(nil)
 
-// New returns a saver on a store.
+// New returns a saver that keeps its snapshots in s. The caller closes s.
 func New(s segno.Store) *StoreSaver { return &StoreSaver{Store: s, Now: time.Now} }
 
 // Save implements [Saver].

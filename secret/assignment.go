@@ -31,14 +31,7 @@ const maxIndent = 160
 
 // assigned returns the assignment to the name whose keyword is between start and end of text.
 func assigned(text []byte, start, end int) (a assignment, ok bool) {
-	first := start
-	for first > 0 && start-first < maxName && isName(text[first-1]) {
-		first--
-	}
-	i := end
-	for i < len(text) && i-end < maxName && isName(text[i]) {
-		i++
-	}
+	first, i := nameAround(text, start, end)
 	a.name, a.start = text[first:i], first
 	i = skip(text, i, "\"'`\\]", 4)
 	i = skip(text, i, " \t", 8)
@@ -68,6 +61,18 @@ func assigned(text []byte, start, end int) (a assignment, ok bool) {
 		a.style = element
 	}
 	return a, true
+}
+
+// nameAround returns the offsets of the beginning and the end of the name whose keyword is between start and end.
+func nameAround(text []byte, start, end int) (from, to int) {
+	from, to = start, end
+	for from > 0 && start-from < maxName && isName(text[from-1]) {
+		from--
+	}
+	for to < len(text) && to-end < maxName && isName(text[to]) {
+		to++
+	}
+	return from, to
 }
 
 func isName(c byte) bool { return isWord(c) || c == '-' || c == '.' }

@@ -112,9 +112,7 @@ func (x *Scan) report(l *layer, r *rule, offset int, value string) {
 	x.findings = append(x.findings, x.scanner.finding(x, r, l.recordAt(offset), value))
 }
 
-func isWord(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_'
-}
+func isWord(c byte) bool { return classOf(c) != otherChar || c == '_' }
 
 // accepts reports whether a value that fits the pattern is probably real.
 func (r *rule) accepts(v string, mixed mixing) bool {
@@ -183,32 +181,22 @@ func distinct(v string) int {
 }
 
 // isMixed reports whether a value looks generated: it has digits and letters, and changes between
-// letters and digits more often than a name with a number in it. Short words with
-// dots between them are an expression of a program, and a slash begins a path.
+// letters and digits more often than a name with a number in it.
 func isMixed(v string, how mixing) bool {
-	if i := strings.IndexByte(v, '.'); i >= 0 && i < 8 || isPath(v) {
+	if isExpression(v) || isPath(v) {
 		return false
 	}
-	var digits, lowers, uppers, changes int
-	last := byte(0)
+	var count [4]int
+	changes, last := 0, otherChar
 	for i := range len(v) {
-		kind := byte(0)
-		switch c := v[i]; {
-		case '0' <= c && c <= '9':
-			digits++
-			kind = 'd'
-		case 'a' <= c && c <= 'z':
-			lowers++
-			kind = 'l'
-		case 'A' <= c && c <= 'Z':
-			uppers++
-			kind = 'u'
-		}
-		if kind != last {
+		class := classOf(v[i])
+		count[class]++
+		if class != last {
 			changes++
 		}
-		last = kind
+		last = class
 	}
+	digits, lowers, uppers := count[digit], count[small], count[capital]
 	letters := lowers + uppers
 	if digits == 0 || letters == 0 {
 		return false
@@ -218,8 +206,36 @@ func isMixed(v string, how mixing) bool {
 	}
 	// Random letters of one case and digits change 2·digits·letters/length times on average. If a
 	// value has other characters, it is a hexadecimal number, such as a UUID, or a list of words.
-	return how == mixedLoose && (lowers == 0 || uppers == 0) && len(v) >= 16 && digits*10 >= len(v) &&
-		changes*len(v) >= digits*letters && (digits+letters == len(v) || isHex(v))
+	isLongNumber := len(v) >= 16 && digits*10 >= len(v) && (digits+letters == len(v) || isHex(v))
+	return how == mixedLoose && isLongNumber && (lowers == 0 || uppers == 0) && changes*len(v) >= digits*letters
+}
+
+// A charClass is the class of an ASCII character.
+type charClass int
+
+const (
+	otherChar charClass = iota
+	digit
+	small
+	capital
+)
+
+func classOf(c byte) charClass {
+	switch {
+	case '0' <= c && c <= '9':
+		return digit
+	case 'a' <= c && c <= 'z':
+		return small
+	case 'A' <= c && c <= 'Z':
+		return capital
+	}
+	return otherChar
+}
+
+// isExpression reports whether a value begins with a short word and a dot, like an expression of a program.
+func isExpression(v string) bool {
+	i := strings.IndexByte(v, '.')
+	return 0 <= i && i < 8
 }
 
 // isPath reports whether a value begins like a path.
@@ -240,32 +256,10 @@ var commonPasswords = strings.Fields(`password passwd passw0rd pass secret admin
 // isPassword reports whether a value may be a password that protects something. It must look
 // carefully chosen: it has at least two kinds of characters and contains no word of examples.
 func isPassword(v string) bool {
-	if len(v) < 6 || isPath(v) || isPlaceholder(v) {
+	if len(v) < 6 || isPath(v) || isPlaceholder(v) || isCommonPassword(v) || strings.ContainsFunc(v, isControl) {
 		return false
 	}
-	low := strings.Trim(strings.ToLower(v), "0123456789!@#.-_")
-	if slices.Contains(commonPasswords, low) {
-		return false
-	}
-	var digits, letters, others, turns, pairs int
-	for i := range len(v) {
-		switch c := v[i]; {
-		case c < ' ' || c == 0x7f:
-			return false
-		case '0' <= c && c <= '9':
-			digits++
-		case isLetter(c):
-			letters++
-		case c == '.' || c == '_' || c == '-' || c == '/' || c == ':':
-		default:
-			others++
-		}
-		if i > 0 && isUpper(v[i]) != isUpper(v[i-1]) {
-			turns++
-		} else if i > 0 && isUpper(v[i]) {
-			pairs++
-		}
-	}
+	digits, letters, others := countKinds(v)
 	bothCases := strings.ToLower(v) != v && strings.ToUpper(v) != v
 	switch {
 	case digits > 0 && letters > 0:
@@ -273,14 +267,47 @@ func isPassword(v string) bool {
 	case others > 0:
 		return bothCases
 	}
-	// Random letters change their case more often than the words of a name.
-	return letters == len(v) && bothCases && turns*5 >= len(v)*2 && pairs > 0
+	return letters == len(v) && bothCases && hasRandomCase(v)
+}
+
+// countKinds counts the characters of a value. others are those that occur neither in names nor in paths.
+func countKinds(v string) (digits, letters, others int) {
+	for i := range len(v) {
+		switch c := v[i]; {
+		case classOf(c) == digit:
+			digits++
+		case isLetter(c):
+			letters++
+		case strings.IndexByte("._-/:", c) < 0:
+			others++
+		}
+	}
+	return digits, letters, others
+}
+
+func isControl(c rune) bool { return c < ' ' || c == 0x7f }
+
+func isCommonPassword(v string) bool {
+	return slices.Contains(commonPasswords, strings.Trim(strings.ToLower(v), "0123456789!@#.-_"))
+}
+
+// hasRandomCase reports whether letters change their case more often than the words of a name do.
+func hasRandomCase(letters string) bool {
+	turns, pairs := 0, 0
+	for i := 1; i < len(letters); i++ {
+		if isUpper(letters[i]) != isUpper(letters[i-1]) {
+			turns++
+		} else if isUpper(letters[i]) {
+			pairs++
+		}
+	}
+	return turns*5 >= len(letters)*2 && pairs > 0
 }
 
 // isLetter reports whether a byte belongs to a letter, perhaps one outside of ASCII.
 func isLetter(c byte) bool { return 'a' <= lower(c) && lower(c) <= 'z' || c >= 0x80 }
 
-func isUpper(c byte) bool { return 'A' <= c && c <= 'Z' }
+func isUpper(c byte) bool { return classOf(c) == capital }
 
 // mask returns the beginning of a value, and its length.
 func mask(v string) string {

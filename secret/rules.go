@@ -149,14 +149,11 @@ func (r *rule) set(name, value string) (err error) {
 		for _, k := range strings.Fields(value) {
 			r.keywords = append(r.keywords, strings.ReplaceAll(k, "@", " "))
 		}
-	case "token":
-		r.kind = matchToken
-		r.pattern, err = regexp.Compile(`\A(?:` + value + `)`)
-	case "assign":
-		r.kind = matchAssign
-		r.pattern, err = regexp.Compile(`\A(?:` + value + `)`)
-	case "near":
-		r.kind = matchNear
+	case "token", "assign", "near":
+		r.kind = map[string]matchKind{"token": matchToken, "assign": matchAssign, "near": matchNear}[name]
+		if r.kind != matchNear {
+			value = `\A(?:` + value + `)`
+		}
 		r.pattern, err = regexp.Compile(value)
 	case "with":
 		r.with = []byte(value)
@@ -168,29 +165,24 @@ func (r *rule) set(name, value string) (err error) {
 		r.before, err = strconv.Atoi(value)
 	case "decodes":
 		r.userPass = value == "userpass"
-	case "password":
-		r.password = true
-	case "strict":
-		r.strict = true
-	case "whole":
-		r.whole = true
-	case "setting":
-		r.setting = true
-	case "named":
-		r.named = true
 	case "mixed":
-		r.mixed = mixedStrict
-		if value == "loose" {
-			r.mixed = mixedLoose
-		}
-	case "generic":
-		r.generic = true
+		r.mixed = map[string]mixing{"": mixedStrict, "loose": mixedLoose}[value]
 	case "true":
 		r.yes = append(r.yes, value)
 	case "false":
 		r.no = append(r.no, value)
 	default:
-		err = fmt.Errorf("unknown line %q", name)
+		flag := r.flags()[name]
+		if flag == nil {
+			return fmt.Errorf("unknown line %q", name)
+		}
+		*flag = true
 	}
 	return err
+}
+
+// flags returns the fields that a line without a value sets.
+func (r *rule) flags() map[string]*bool {
+	return map[string]*bool{"password": &r.password, "strict": &r.strict, "whole": &r.whole, "setting": &r.setting, "named": &r.named,
+		"generic": &r.generic}
 }

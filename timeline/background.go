@@ -184,9 +184,9 @@ func (tx *txn) ownerWhileAwake(t *OpenTurn, entries []segno.Entry) ownership.Fun
 	return tx.background(t, entries, nil, tx.Now()).Owner
 }
 
-// checkBackground is endFinishedTasks for a turn that is closed once none of its tasks runs, or
-// immediately if end is set. Otherwise the turn stays in the background. If the changes cannot be
-// recorded, the turn is set aside, so that later turns and moves do not fail.
+// checkBackground records the changes of the finished tasks of a turn. It closes the turn if none of its
+// tasks runs any more, or if end is set. Otherwise the turn stays in the background. If the changes cannot
+// be recorded, checkBackground sets the turn aside, so that later turns and moves do not fail.
 func (tx *txn) checkBackground(ctx context.Context, t OpenTurn, end bool) error {
 	if err := tx.endFinishedTasks(ctx, &t); err != nil {
 		return tx.setAside(ctx, t.Key, err)
@@ -306,7 +306,8 @@ func (tx *txn) attributeToBackground(ctx context.Context, turn *OpenTurn) (doubt
 	return doubt, nil
 }
 
-// attributeToTurn is attributeToBackground for one turn t in the background.
+// attributeToTurn gives the changes that the tasks of t made while turn ran to t. It returns the paths whose
+// times do not decide between the two turns.
 func (tx *txn) attributeToTurn(ctx context.Context, t, turn *OpenTurn) ([]string, error) {
 	noted, _, err := tx.Spool.Entries(ctx, turn.Key)
 	if err != nil {
@@ -329,10 +330,10 @@ func (tx *txn) attributeToTurn(ctx context.Context, t, turn *OpenTurn) ([]string
 
 // attribute gives changes since the newest checkpoint to a turn in the background. It amends the turn's
 // checkpoint and those above it with the same paths, so that each still differs from its parent only by
-// its own changes. of decides which changes belong to the turn. If another turn runs, it begins from
-// the result, keeps the doubtful changes, and attribute returns their paths. If none runs, the doubtful
-// changes stay with t. The paths in unsure are doubtful changes of t.
-func (tx *txn) attribute(ctx context.Context, t *OpenTurn, entries []segno.Entry, running *OpenTurn, unsure map[string]bool, of ownership.Func) (doubt []string, err error) {
+// its own changes. owners decides which changes belong to the turn. If another turn runs, that turn
+// begins from the result and keeps the doubtful changes, and attribute returns their paths. If none
+// runs, the doubtful changes stay with t. The paths in unsure are doubtful changes of t.
+func (tx *txn) attribute(ctx context.Context, t *OpenTurn, entries []segno.Entry, running *OpenTurn, unsure map[string]bool, owners ownership.Func) (doubt []string, err error) {
 	if tx.deferred {
 		return nil, nil
 	}
@@ -349,7 +350,7 @@ func (tx *txn) attribute(ctx context.Context, t *OpenTurn, entries []segno.Entry
 	if err != nil {
 		return nil, fmt.Errorf("snapshot workspace: %w", err)
 	}
-	mine, doubt, err := tx.ownChanges(ctx, line, present, running == nil, unsure, of)
+	mine, doubt, err := tx.ownChanges(ctx, line, present, running == nil, unsure, owners)
 	if err != nil {
 		return nil, err
 	}
@@ -385,7 +386,7 @@ func (tx *txn) attribute(ctx context.Context, t *OpenTurn, entries []segno.Entry
 // of its oldest checkpoint, and the paths in doubt. A path that a checkpoint above the turn's changed
 // is in neither list. alone is set if no other turn runs. The turn then also gets the doubtful paths,
 // including those in unsure, except for paths whose state in its checkpoint is certain.
-func (tx *txn) ownChanges(ctx context.Context, line []*segno.Checkpoint, present segno.Snapshot, alone bool, unsure map[string]bool, of ownership.Func) (mine, doubt []string, err error) {
+func (tx *txn) ownChanges(ctx context.Context, line []*segno.Checkpoint, present segno.Snapshot, alone bool, unsure map[string]bool, owners ownership.Func) (mine, doubt []string, err error) {
 	turn := ownOf(line)
 	changes, err := tx.diff(ctx, line[0].Tree(), present.Tree)
 	if err != nil {
@@ -401,8 +402,8 @@ func (tx *txn) ownChanges(ctx context.Context, line []*segno.Checkpoint, present
 	}
 	// The start of the turn does not matter here, because only calls make a change the turn's, and
 	// calls have times.
-	parts := ownership.Divide(changes, times, time.Time{}, of)
-	mine, doubtful := parts.Since(alone, unsure)
+	parts := ownership.Divide(changes, times, time.Time{}, owners)
+	mine, doubtful := parts.ForBackground(alone, unsure)
 	if len(doubtful) > 0 {
 		below, err := tx.checkpoint(ctx, turn.Parent)
 		if err != nil {

@@ -2,7 +2,6 @@ package timeline
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -62,11 +61,11 @@ func (tl *Timeline) BeginTurn(ctx context.Context, p Prompt) (TurnStart, error) 
 	turn := OpenTurn{Key: p.Key, Agent: p.Agent, Source: p.Source, Workspace: tx.Workspace.ID(), Thread: p.Thread,
 		Prompt: p.Text, Before: &snap, Start: start, Queued: p.Queued, Owner: p.Owner, Process: p.Process}
 	begun := TurnStart{Key: p.Key}
-	isShared, err := tx.beginOnThread(ctx, &turn, staged, &begun)
+	newestIsShared, err := tx.beginOnThread(ctx, &turn, staged, &begun)
 	if err != nil {
 		return TurnStart{}, err
 	}
-	if overlaps && !isShared && begun.Warn == "" {
+	if overlaps && !newestIsShared && begun.Warn == "" {
 		begun.Warn = fmt.Sprintf("segno: another agent is active in %s; paths that both change will count as conflicts in an undo", tx.Workspace.Root())
 	}
 	if err := tx.saveTurn(ctx, turn); err != nil {
@@ -92,9 +91,9 @@ func (tx *txn) chooseKey(ctx context.Context, p *Prompt) error {
 }
 
 // beginOnThread finds the thread of a turn and updates it: the session of the prompt becomes the
-// head session, and an external checkpoint records the changes made outside turns. isShared reports
+// head session, and an external checkpoint records the changes made outside turns. newestIsShared reports
 // whether the newest turn of the thread is shared, in which case the user already knows.
-func (tx *txn) beginOnThread(ctx context.Context, turn *OpenTurn, staged segno.Staged, begun *TurnStart) (isShared bool, err error) {
+func (tx *txn) beginOnThread(ctx context.Context, turn *OpenTurn, staged segno.Staged, begun *TurnStart) (newestIsShared bool, err error) {
 	if turn.Thread == "" {
 		if turn.Thread, err = tx.threadOf(ctx, turn.Source.Session); err != nil {
 			return false, fmt.Errorf("find thread: %w", err)
@@ -124,12 +123,12 @@ func (tx *txn) beginOnThread(ctx context.Context, turn *OpenTurn, staged segno.S
 	} else if s.head.Link.Note != "" && !hasHeardNote(s.at, s.head.Link) {
 		begun.Tell = strings.TrimSuffix(s.head.Link.Note+"\n\n"+begun.Tell, "\n\n")
 	}
-	isShared = s.at.Shared
+	newestIsShared = s.at.Shared
 	if s, err = tx.commitChangesBefore(ctx, turn, s, was, staged, begun); err != nil {
 		return false, err
 	}
 	turn.Note, turn.Parent = begun.Tell, s.head.Head
-	return isShared, nil
+	return newestIsShared, nil
 }
 
 // commitChangesBefore records the changes that were made outside turns since the head s of a turn's
@@ -212,122 +211,4 @@ func (tx *txn) endOfSession(ctx context.Context, s threadState, session segno.Se
 // hasID returns a function that reports whether a checkpoint has the given id.
 func hasID(id segno.CommitID) func(*segno.Checkpoint) bool {
 	return func(c *segno.Checkpoint) bool { return c.ID == id }
-}
-
-// closeStale closes earlier turns of a prompt's session, turns whose agents have exited and turns
-// that were interrupted. others reports whether other turns work at the same time as the new one. A
-// turn that another living process runs in the same session counts as one of them, because agents
-// do not lock sessions.
-func (tx *txn) closeStale(ctx context.Context, p Prompt) (others bool, err error) {
-	// End interrupted turns first: the end separates the changes of such a turn from those of
-	// background tasks. Afterwards a background turn may keep the doubtful changes.
-	running := slices.DeleteFunc(slices.Clone(tx.turns), func(t OpenTurn) bool { return t.InBackground() })
-	background := slices.DeleteFunc(slices.Clone(tx.turns), func(t OpenTurn) bool { return !t.InBackground() })
-	for _, t := range slices.Concat(running, background) {
-		t, open := tx.openTurn(t.Key)
-		if !open || t.Workspace != tx.Workspace.ID() {
-			continue
-		}
-		works, err := tx.closeIfStale(ctx, p, t)
-		if err != nil {
-			return false, err
-		}
-		others = others || works
-	}
-	return others, nil
-}
-
-// closeIfStale is closeStale for one turn.
-func (tx *txn) closeIfStale(ctx context.Context, p Prompt, t OpenTurn) (works bool, err error) {
-	isOther := t.PID != 0 && p.PID != 0 && t.PID != p.PID && t.Owner == "" && p.Owner == ""
-	over := tx.isGone(t) || p.Source.Session != "" && t.Source.Session == p.Source.Session && !isOther
-	switch {
-	case over && t.Ended != "":
-		return false, tx.checkBackground(ctx, t, false)
-	case over, !t.InBackground() && tx.wasInterrupted(ctx, t):
-		return false, tx.closeInterrupted(ctx, t)
-	}
-	return tx.isWorking(ctx, t)
-}
-
-// CloseAbandonedTurns ends the open turns of the workspace whose agents have exited, as
-// interrupted, and applies deferred commits. The changes of these turns are thus recorded before
-// another agent continues.
-func (tl *Timeline) CloseAbandonedTurns(ctx context.Context) error {
-	turns, err := tl.Spool.Turns(ctx)
-	if err != nil {
-		return err
-	}
-	waiting, err := tl.Spool.ListDeferred(ctx)
-	if err != nil {
-		return err
-	}
-	gone := func(t OpenTurn) bool { return t.Workspace == tl.Workspace.ID() && tl.isGone(t) }
-	if len(waiting) == 0 && !slices.ContainsFunc(turns, gone) {
-		return nil
-	}
-	tx, err := tl.prepareRecord(ctx)
-	if err != nil {
-		return err
-	}
-	defer tx.unlock()
-	if _, err := tx.closeStale(ctx, Prompt{}); err != nil {
-		return err
-	}
-	return tx.pendingErr
-}
-
-// CloseThreadTurns ends, as interrupted, the open turns that ran under the lease of a thread and
-// whose ends could not be recorded. The holder of the lease calls it, because until then the
-// thread's head does not include these turns.
-func (tl *Timeline) CloseThreadTurns(ctx context.Context, thread segno.ThreadID) error {
-	left := func(t OpenTurn) bool {
-		return t.Workspace == tl.Workspace.ID() && t.Thread == thread && t.Owner != "" && t.Ended == ""
-	}
-	turns, err := tl.Spool.Turns(ctx)
-	if err != nil || !slices.ContainsFunc(turns, left) {
-		return err
-	}
-	tx, err := tl.prepareRecord(ctx)
-	if err != nil {
-		return err
-	}
-	defer tx.unlock()
-	for _, t := range turns {
-		if t, open := tx.openTurn(t.Key); open && left(t) {
-			if err := tx.closeInterrupted(ctx, t); err != nil {
-				return err
-			}
-		}
-	}
-	return tx.pendingErr
-}
-
-// closeInterrupted ends a turn whose agent will not end it. If the turn cannot be recorded,
-// closeInterrupted sets it aside, so that it does not block later turns.
-func (tx *txn) closeInterrupted(ctx context.Context, t OpenTurn) error {
-	if _, err := tx.end(ctx, TurnEnd{Key: t.Key, Interrupted: true, Late: true}, t); err != nil {
-		return tx.setAside(ctx, t.Key, fmt.Errorf("close interrupted turn: %w", err))
-	}
-	return nil
-}
-
-// setAside sets aside a turn that could not be recorded, and keeps the reason for the user. If
-// another attempt may succeed, setAside returns err and the turn stays in the spool.
-func (tx *txn) setAside(ctx context.Context, key segno.TurnKey, err error) error {
-	switch segno.KindOf(err) {
-	case segno.KindBusy, segno.KindCancelled, segno.KindIO:
-		return err
-	}
-	tx.pendingErr = errors.Join(tx.pendingErr, fmt.Errorf("a turn could not be recorded and was set aside: %w", err))
-	tx.replaceTurn(key)
-	return tx.Spool.SetAside(ctx, key)
-}
-
-func (tl *Timeline) isGone(t OpenTurn) bool { return t.PID != 0 && !tl.Alive(t.PID, t.PIDStart) }
-
-// AppendEntry records one entry of an open turn with a single write, without a database, a lock or
-// a sync. The entry survives the end of the process, but not a power failure.
-func (tl *Timeline) AppendEntry(ctx context.Context, key segno.TurnKey, e segno.Entry) error {
-	return tl.Spool.AppendEntry(ctx, key, e)
 }

@@ -62,8 +62,9 @@ func (tx *txn) commitOrDefer(ctx context.Context, head segno.Head, c segno.Commi
 	return tx.add(c, head), nil
 }
 
-// commitIdempotent is commitOrDefer for a commit that an earlier attempt may have made. If so, it
-// keeps that commit and returns the current head of the thread.
+// commitIdempotent commits c, unless an earlier attempt has already made the commit with its id. It then
+// keeps that commit and returns the current head of the thread. Like [txn.commitOrDefer], it writes c to
+// the spool if the store is busy.
 func (tx *txn) commitIdempotent(ctx context.Context, head segno.Head, c segno.Commit) (threadState, error) {
 	at, err := tx.checkpoint(ctx, c.ID)
 	if segno.KindOf(err) == segno.KindNotFound {
@@ -192,7 +193,7 @@ func (tx *txn) count(ctx context.Context, a, b segno.Hash) (n segno.Counts, err 
 		return n, nil
 	}
 	changes, err := tx.diff(ctx, a, b)
-	if tx.deferred && segno.KindOf(err) == segno.KindNotFound {
+	if tx.deferred && errors.Is(err, segno.KindNotFound) {
 		return n, nil // replayDeferred counts them
 	}
 	if err != nil {

@@ -20,7 +20,7 @@ func (tx *txn) moveSession(ctx context.Context, now currentState, moved *MoveRes
 	if p.Session == nil || p.Session.Agent == "" {
 		return nil
 	}
-	landing, err := tx.checkpoint(ctx, p.Target)
+	target, err := tx.checkpoint(ctx, p.Target)
 	if err != nil {
 		return err
 	}
@@ -28,7 +28,7 @@ func (tx *txn) moveSession(ctx context.Context, now currentState, moved *MoveRes
 	if err != nil {
 		return err
 	}
-	dir, err := tx.dirBelow(ctx, at.Dir, landing, tx.Workspace.Root(), p.Steps)
+	dir, err := tx.dirBelow(ctx, at.Dir, target, tx.Workspace.Root(), p.Steps)
 	if err != nil {
 		return err
 	}

@@ -40,8 +40,8 @@ type TurnEnd struct {
 // durable; then the open turn is deleted from the spool. Other commits may precede it: the base of a new
 // thread, the turns of a session that is older than its thread, and changes made before the turn. They
 // are idempotent: if the process ends between two commits, the next end of the turn makes the remaining
-// ones. Another commit may follow it, with the changes that others made after the turn. A second end of
-// the same turn amends it. A turn whose beginning was not recorded begins with the newest known state of
+// ones. Another commit may follow it, with the changes that others made while the turn ran or after it.
+// A second end of the same turn amends it. A turn whose beginning was not recorded begins with the newest known state of
 // the workspace. If the agent was not prompted since its newest turn, there is no such turn, and EndTurn
 // returns no checkpoint.
 func (tl *Timeline) EndTurn(ctx context.Context, e TurnEnd) (*segno.Checkpoint, error) {
@@ -89,10 +89,10 @@ type turnEnd struct {
 	batch segno.Batch
 
 	after   segno.Snapshot  // the workspace at the end of the turn
-	present segno.Snapshot  // the workspace now, including changes made after the turn
+	present segno.Snapshot  // the workspace now, including the changes that others made during the turn or after it
 	doubt   []string        // paths of the turn that another author may have changed
 	others  []string        // paths that others changed while a turn of another thread ran, too
-	whole   string          // why changes of others cannot be distinguished from the turn's, or ""
+	whyAll  string          // why changes of others cannot be distinguished from the turn's, or ""
 	prev    *segno.Position // the position at which the newest capture of the session ended
 	got     segno.Captured
 	staged  segno.Staged
@@ -218,7 +218,7 @@ func (tx *txn) snapshotAfterTurn(ctx context.Context, w *turnEnd) (err error) {
 	var known *ownership.Evidence
 	if w.Late && !w.turn.Start.IsZero() {
 		if known, err = tx.evidenceOfLate(ctx, w.turn, w.Ended); err == nil && known.Whole {
-			w.whole = ownership.WhyNoCalls
+			w.whyAll = ownership.WhyNoCalls
 		}
 	} else {
 		known, err = tx.evidenceOf(ctx, w)
@@ -325,7 +325,7 @@ func (tx *txn) commitTurn(ctx context.Context, w *turnEnd) (*segno.Checkpoint, e
 		cp.Turn, cp.Amends, cp.Prompt = w.done.Turn, w.done.ID, w.done.Prompt
 	}
 	var err error
-	if cp.Shared, err = tx.isShared(ctx, &w.turn, w.head.Thread); err != nil {
+	if cp.Shared, err = tx.overlapsAnother(ctx, &w.turn, w.head.Thread); err != nil {
 		return nil, err
 	}
 	if cp.Files, err = tx.count(ctx, w.parent.Tree(), w.after.Tree); err != nil {

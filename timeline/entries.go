@@ -33,7 +33,7 @@ func (tx *txn) turnLog(ctx context.Context, w *turnEnd) ([]segno.Entry, error) {
 	w.noted = len(noted)
 	noted = withoutQueued(noted, w.Queued)
 	for _, d := range w.got.Damage {
-		es = append(es, tx.noteEntry(w, fmt.Sprintf("the transcript could not be read in full: line %d: %s; 'segno heal' repairs a copy of the session", d.Line, d.Why)))
+		es = append(es, tx.noteEntry(w, fmt.Sprintf("the transcript could not be read in full: line %d: %s; 'segno sessions heal' repairs a copy of the session", d.Line, d.Why)))
 	}
 	if es = append(es, noted...); w.Interrupted && len(w.turn.Tasks) == 0 && tx.endedAtQuestion(ctx, w.turn) {
 		es = append(es, unmade(es)...)
@@ -45,8 +45,8 @@ func (tx *txn) turnLog(ctx context.Context, w *turnEnd) ([]segno.Entry, error) {
 	if len(w.others) > 0 {
 		es = append(es, pathsEntry(segno.EntryOthers, w.others, w.turn.Source.Session, tx.Now()))
 	}
-	if w.whole != "" {
-		es = append(es, tx.noteEntry(w, w.whole))
+	if w.whyAll != "" {
+		es = append(es, tx.noteEntry(w, w.whyAll))
 	}
 	if strings.TrimSpace(w.Message) != "" {
 		es = append(es, tx.messageEntry(w, "agent", w.Message))

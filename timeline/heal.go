@@ -11,7 +11,7 @@ import (
 
 const opHeal = "heal session"
 
-// Healed is the result of [Timeline.HealSession].
+// Healed has the damage that [Timeline.HealSession] found, and the copy without it.
 type Healed struct {
 	transcript.Diagnosis                // if it has no findings, HealSession wrote nothing
 	To                   segno.Source   // the repaired copy; it has no session if HealSession wrote none

@@ -24,7 +24,7 @@ type KeepRequest struct {
 	Workspace segno.WorkspaceID
 }
 
-// Kept is the result of [Timeline.KeepSession].
+// Kept counts what [Timeline.KeepSession] added to the store. Both counts are 0 if the store had it all.
 type Kept struct {
 	Thread segno.ThreadID
 	Turns  int             // new turns
@@ -60,7 +60,7 @@ func (tl *Timeline) lockSessions(ctx context.Context) (*txn, error) {
 	return tx, nil
 }
 
-// keeping is the state of one KeepSession.
+// keeping collects what KeepSession finds out about a session before it writes anything.
 type keeping struct {
 	KeepRequest
 	isNew  bool           // no thread in the store has the session

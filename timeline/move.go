@@ -250,17 +250,17 @@ func (tx *txn) dropLost(ctx context.Context, p *Plan) {
 // execute writes steps, commits the plan's result and deletes the plan. rescan saves the written
 // paths. It is nil for a move that was interrupted.
 func (tx *txn) execute(ctx context.Context, p *Plan, steps []segno.Change, rescan snapshotFunc) (*segno.Checkpoint, error) {
-	landing, err := tx.treeAt(ctx, p.Target)
+	target, err := tx.treeAt(ctx, p.Target)
 	if err != nil {
 		return nil, err
 	}
-	tx.Workspace.Cover(segno.Coverage{Tree: p.Before.Tree, Strict: true}, segno.Coverage{Tree: landing, Strict: true})
+	tx.Workspace.Cover(segno.Coverage{Tree: p.Before.Tree, Strict: true}, segno.Coverage{Tree: target, Strict: true})
 	refused, err := tx.writeSteps(ctx, p, steps)
 	if err != nil {
 		return nil, fmt.Errorf("write files: %w", err)
 	}
 	p.Conflicts = append(p.Conflicts, refused...)
-	tx.Workspace.Cover(segno.Coverage{Tree: landing})
+	tx.Workspace.Cover(segno.Coverage{Tree: target})
 	p.sortPaths()
 	late := rescan == nil
 	if late {
@@ -305,7 +305,7 @@ func (tx *txn) writeSteps(ctx context.Context, p *Plan, steps []segno.Change) ([
 // commitMove moves the thread. If the files differ from those of the target checkpoint, because the
 // user's own changes were kept, it adds an external checkpoint.
 func (tx *txn) commitMove(ctx context.Context, p *Plan, result segno.Snapshot, staged segno.Staged) (*segno.Operation, error) {
-	landing, err := tx.checkpoint(ctx, p.Target)
+	target, err := tx.checkpoint(ctx, p.Target)
 	if err != nil {
 		return nil, err
 	}
@@ -323,8 +323,8 @@ func (tx *txn) commitMove(ctx context.Context, p *Plan, result segno.Snapshot, s
 	if p.Link != nil {
 		op.After.Session = p.Link.Session
 	}
-	if p.Restore || (landing.Workspace != nil && !landing.Workspace.Equals(&result)) {
-		if c.Checkpoint, err = tx.saveDifference(ctx, p, landing, result); err != nil {
+	if p.Restore || (target.Workspace != nil && !target.Workspace.Equals(&result)) {
+		if c.Checkpoint, err = tx.saveDifference(ctx, p, target, result); err != nil {
 			return nil, err
 		}
 		c.Parent, c.Move.Head, op.After.Head = p.Target, segno.Self, id
@@ -342,13 +342,13 @@ func (tx *txn) commitMove(ctx context.Context, p *Plan, result segno.Snapshot, s
 
 // saveDifference returns a checkpoint for the result of a move, if no checkpoint has that result
 // yet.
-func (tx *txn) saveDifference(ctx context.Context, p *Plan, landing *segno.Checkpoint, result segno.Snapshot) (*segno.Checkpoint, error) {
-	counts, err := tx.count(ctx, landing.Tree(), result.Tree)
+func (tx *txn) saveDifference(ctx context.Context, p *Plan, target *segno.Checkpoint, result segno.Snapshot) (*segno.Checkpoint, error) {
+	counts, err := tx.count(ctx, target.Tree(), result.Tree)
 	if err != nil {
 		return nil, err
 	}
-	cp := &segno.Checkpoint{Kind: segno.CheckpointExternal, Turn: landing.Turn, Time: p.Made, Agent: landing.Agent, Files: counts,
-		Session: landing.Session, Step: landing.Step, Members: landing.Members, Workspace: &result, Label: "kept after " + string(p.Verb)}
+	cp := &segno.Checkpoint{Kind: segno.CheckpointExternal, Turn: target.Turn, Time: p.Made, Agent: target.Agent, Files: counts,
+		Session: target.Session, Step: target.Step, Members: target.Members, Workspace: &result, Label: "kept after " + string(p.Verb)}
 	if p.Restore {
 		cp.Kind, cp.Label = segno.CheckpointRestore, p.Label
 		if p.Session != nil {

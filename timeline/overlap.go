@@ -204,8 +204,8 @@ func (tx *txn) changedInBoth(ctx context.Context, a, b *timeSpan) (map[string]bo
 	return changed, nil
 }
 
-// isShared reports whether a turn of another thread overlapped in the workspace with a turn of thread.
-func (tx *txn) isShared(ctx context.Context, turn *OpenTurn, thread segno.ThreadID) (bool, error) {
+// overlapsAnother reports whether a turn of another thread overlapped in the workspace with a turn of thread.
+func (tx *txn) overlapsAnother(ctx context.Context, turn *OpenTurn, thread segno.ThreadID) (bool, error) {
 	own := turnIdentity{thread, turn.Source.Session}
 	for _, t := range tx.turns {
 		same := t.Source.Session == own.session && own.session != ""

@@ -37,7 +37,7 @@ type threadState struct {
 	at   *segno.Checkpoint
 }
 
-// threadState returns the present state of a thread.
+// threadState returns the state of a thread as it is once the store has the deferred commits.
 func (o *overlay) threadState(ctx context.Context, thread segno.ThreadID) (threadState, error) {
 	created := slices.ContainsFunc(o.waiting, func(c segno.Commit) bool { return c.Thread == thread && c.Create != nil })
 	head, err := o.store.Head(ctx, thread)

@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -26,7 +27,7 @@ func (tx *txn) findOverwritten(ctx context.Context, e *ownership.Evidence, w *tu
 			continue
 		}
 		then, err := tx.diff(ctx, w.turn.Before.Tree, m.tree)
-		if segno.KindOf(err) == segno.KindNotFound {
+		if errors.Is(err, segno.KindNotFound) {
 			continue // a collection dropped the tree, or its commit is deferred
 		}
 		if err != nil {

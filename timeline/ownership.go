@@ -3,6 +3,7 @@ package timeline
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -65,8 +66,8 @@ func (tx *txn) evidenceOf(ctx context.Context, w *turnEnd) (*ownership.Evidence,
 		in.Delay = messageDelay
 	}
 	e := &ownership.Evidence{Calls: ownership.Calls(entries, in), Start: w.turn.Start, End: now, Root: tx.Workspace.Root()}
-	w.whole = ownership.WhyWhole(entries, w.turn.Start, now, agents.ReportsCalls(w.turn.Agent))
-	e.Whole = w.whole != ""
+	w.whyAll = ownership.WhyWhole(entries, w.turn.Start, now, agents.ReportsCalls(w.turn.Agent))
+	e.Whole = w.whyAll != ""
 	return e, nil
 }
 
@@ -99,14 +100,14 @@ func (tx *txn) touchTimes(ctx context.Context, changes []segno.Change) (ownershi
 func (tx *txn) splitChanges(ctx context.Context, w *turnEnd, e *ownership.Evidence) error {
 	before := w.turn.Before
 	if before.Tree == w.present.Tree || !hasTree(before) {
-		w.whole = ""
+		w.whyAll = ""
 		return nil
 	}
 	if e.Whole && !w.Late {
 		return nil
 	}
 	changes, err := tx.diff(ctx, before.Tree, w.present.Tree)
-	if tx.deferred && segno.KindOf(err) == segno.KindNotFound {
+	if tx.deferred && errors.Is(err, segno.KindNotFound) {
 		return nil // the state before is deferred and cannot be read yet
 	}
 	if err != nil {
@@ -117,7 +118,7 @@ func (tx *txn) splitChanges(ctx context.Context, w *turnEnd, e *ownership.Eviden
 		return err
 	}
 	if !w.Late && e.ClocksDiffer(changes, times, tx.Now()) {
-		w.whole = ownership.WhyClocks
+		w.whyAll = ownership.WhyClocks
 		return nil
 	}
 	parts := ownership.Divide(changes, times, e.Start, e.Owner)
@@ -142,7 +143,7 @@ func (tx *txn) splitChanges(ctx context.Context, w *turnEnd, e *ownership.Eviden
 // leaveOut leaves the changes of others out of the state that the turn left. If another turn ran, it
 // returns earlier changes of the turn that these changes have overwritten.
 func (tx *txn) leaveOut(ctx context.Context, w *turnEnd, e *ownership.Evidence, changes []segno.Change, others []string) (overwritten []segno.Change, err error) {
-	shared, err := tx.isShared(ctx, &w.turn, w.turn.Thread)
+	shared, err := tx.overlapsAnother(ctx, &w.turn, w.turn.Thread)
 	if err != nil {
 		return nil, err
 	}

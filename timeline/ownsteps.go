@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"context"
+	"errors"
 	"path"
 	"slices"
 	"strings"
@@ -12,12 +13,11 @@ import (
 	"github.com/dalsegno/segno/timeline/internal/ownership"
 )
 
-// ownState returns the state that a move alone left: the state before it plus its steps. present, the
-// current state, can contain more: other processes may have changed files while the move worked, and if
-// the move was interrupted, any file may have changed before its completion. These changes are not the
-// move's, so its reversal must not touch them. refused are the paths that were not written. If late is
-// set, the move may have written them before it was interrupted. ownState removes the steps that were not
-// made from the plan.
+// ownState returns the state that a move alone left: the state before it plus its steps. The current state,
+// present, can contain changes of others: of processes that worked during the move, and of any process if
+// the move was interrupted and is completed later. An undo of the move must not touch these. refused has
+// the paths that were not written. If late is set, the move was interrupted, and may have written them
+// before. ownState removes the steps that were not made from the plan.
 func (tx *txn) ownState(ctx context.Context, p *Plan, refused []segno.Conflict, late bool, present segno.Snapshot) (segno.Snapshot, segno.Staged, error) {
 	before, err := tx.operationState(ctx, p.Before)
 	if err != nil {
@@ -67,9 +67,10 @@ func (tx *txn) ownState(ctx context.Context, p *Plan, refused []segno.Conflict, 
 	return tx.withChanges(ctx, present, *base, others)
 }
 
-// leftByStep returns the change that turns a path, which is now in the state now, into what a step of a
-// move left there, or nil if the path has that state. isMade reports whether the step was made. hidden is
-// set if a rule protects the path now, refused if the path was not written. See [txn.ownState] for late.
+// leftByStep compares a path, whose present state is now, with the state that a step of a move left there. It
+// returns the change from the present state to that state, or nil if they are equal. isMade reports whether
+// the step was made. hidden is set if a rule protects the path now, and refused if the path was not written.
+// See [txn.ownState] for late.
 func leftByStep(s segno.Change, now segno.Entity, hidden, refused, late bool) (left *segno.Change, isMade bool) {
 	switch {
 	case hidden && refused, refused && now == s.From:
@@ -299,7 +300,7 @@ func (r *reverter) movesSince(ctx context.Context, at time.Time) (all []movedPat
 			continue
 		}
 		changes, err := r.changesOf(ctx, &op)
-		if segno.KindOf(err) == segno.KindNotFound { // a collection removed its states
+		if errors.Is(err, segno.KindNotFound) { // a collection removed its states
 			all = append(all, movedPaths{at: op.Time})
 			continue
 		}

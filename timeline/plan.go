@@ -3,9 +3,6 @@ package timeline
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -60,7 +57,7 @@ type Plan struct {
 	Several bool   `json:"several,omitempty"`
 	Prompt  string `json:"prompt,omitempty"`
 	// Target is the thread's next head, and Tip its next tip. If Restore is set, the next head is a
-	// new checkpoint on the current head.
+	// new checkpoint on the current head. The journal calls it landing, the earlier name.
 	Target  segno.CommitID `json:"landing"`
 	Tip     segno.CommitID `json:"tip"`
 	Restore bool           `json:"restore,omitempty"`
@@ -105,7 +102,10 @@ type currentState struct {
 	staged segno.Staged
 }
 
-// Preview plans a move without making it. Without a workspace, the plan only has pointers.
+// Preview plans a move and makes no step of it: no file is written and no head moves to the target.
+// Before it plans, it commits deferred commits, completes an interrupted move, and records the end of
+// turns whose agents have exited, because a plan begins from the present state. Without a workspace,
+// the plan only has pointers, and Preview changes nothing.
 func (tl *Timeline) Preview(ctx context.Context, ask MoveRequest) (*Plan, error) {
 	if tl.Workspace == nil {
 		p, _, err := tl.unlocked().planHead(ctx, ask)
@@ -223,283 +223,6 @@ func (tx *txn) readCurrent(ctx context.Context, ask MoveRequest) (now currentSta
 	return now, err
 }
 
-// closeOrRefuse closes the open turns of agents that have exited, and returns an error if an agent
-// is at work, so that no files move meanwhile.
-func (tx *txn) closeOrRefuse(ctx context.Context, ask MoveRequest) error {
-	for _, t := range tx.turns {
-		if t, open := tx.openTurn(t.Key); open && t.Workspace == tx.Workspace.ID() && !t.InBackground() {
-			if err := tx.closeTurnOrRefuse(ctx, t, ask); err != nil {
-				return err
-			}
-		}
-	}
-	for _, t := range tx.turns { // a turn that was just closed may have left tasks
-		if t, open := tx.openTurn(t.Key); open && t.Workspace == tx.Workspace.ID() && t.InBackground() {
-			if err := tx.endTasksOrRefuse(ctx, t, ask); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// hintRunning is the hint for a move that is refused because an agent works. --while-running changes
-// nothing without the user's knowledge: conflicts stay conflicts.
-const hintRunning = "wait for it to end, or use --while-running"
-
-// closeTurnOrRefuse is closeOrRefuse for one running turn.
-func (tx *txn) closeTurnOrRefuse(ctx context.Context, t OpenTurn, ask MoveRequest) error {
-	if ended, err := tx.completeEnd(ctx, t, ask); ended || err != nil {
-		return err
-	}
-	left, err := tx.isLeft(ctx, t)
-	switch {
-	case err != nil:
-		return err
-	case left || tx.isGone(t) || tx.isOver(ctx, t):
-		return tx.closeInterrupted(ctx, t)
-	case ask.WhileRunning:
-		return nil
-	}
-	return segno.Errorf(segno.KindRefused, string(ask.Verb), tx.Workspace.Root(), "a turn of %s (%s, pid %d) is open", t.Agent, t.describe(), t.PID).
-		WithHint(hintRunning)
-}
-
-// isLeft reports whether a turn is open only because its process could not record the end. A process that holds the lease
-// on the thread for a turn releases it when the turn ends.
-func (tx *txn) isLeft(ctx context.Context, t OpenTurn) (bool, error) {
-	leaser, ok := tx.Store.(segno.Leaser)
-	if !ok || t.Owner == "" || t.Ended != "" {
-		return false, nil
-	}
-	held, err := leaser.LeaseOf(ctx, t.Thread)
-	return err == nil && held.Owner != t.Owner, err
-}
-
-// completeEnd completes the end of a turn whose process died after it committed the turn and before
-// it removed the turn from the spool. The agent has sent its last event about the turn, so no later
-// event would end the turn. A turn with newer entries has not ended: its agent continued.
-func (tx *txn) completeEnd(ctx context.Context, t OpenTurn, ask MoveRequest) (ended bool, err error) {
-	if t.Ended != "" || t.commitsSteps() {
-		return false, nil
-	}
-	done, err := tx.recordedEnd(ctx, t)
-	if err != nil || !t.isCommittedAs(done) {
-		return false, err
-	}
-	entries, _, err := tx.Spool.Entries(ctx, t.Key)
-	if err != nil {
-		return false, err
-	}
-	t.Tasks = startedTasks(entries) // the list from the last event is lost
-	if err := tx.refuseTasks(t, entries, ask); err != nil {
-		return false, err
-	}
-	if slices.ContainsFunc(entries, func(e segno.Entry) bool { return !isTaskEnd(e) && e.Time.After(done.Time) }) {
-		return false, nil
-	}
-	return true, tx.closeTurn(ctx, t.Key)
-}
-
-// endTasksOrRefuse is closeOrRefuse for a turn with tasks in the background.
-func (tx *txn) endTasksOrRefuse(ctx context.Context, t OpenTurn, ask MoveRequest) error {
-	entries, _, err := tx.Spool.Entries(ctx, t.Key)
-	if err != nil {
-		return err
-	}
-	if err := tx.refuseTasks(t, entries, ask); err != nil {
-		return err
-	}
-	return tx.checkBackground(ctx, t, true)
-}
-
-// refuseTasks refuses a move while tasks of a turn run in the background.
-func (tx *txn) refuseTasks(t OpenTurn, entries []segno.Entry, ask MoveRequest) error {
-	var names []string
-	for _, task := range t.RunningTasks(entries) {
-		names = append(names, strings.TrimSpace(task.Kind+" "+task.ID))
-	}
-	if len(names) == 0 || tx.isGone(t) || ask.WhileRunning {
-		return nil
-	}
-	return segno.Errorf(segno.KindRefused, string(ask.Verb), tx.Workspace.Root(), "background work of a turn of %s (%s, pid %d) is running: %s",
-		t.Agent, t.describe(), t.PID, strings.Join(names, ", ")).WithHint(hintRunning)
-}
-
-// describe returns the name of an open turn's thread, and of its session if it has one.
-func (t *OpenTurn) describe() string {
-	var names []string
-	if t.Thread != "" {
-		names = append(names, "thread "+string(t.Thread))
-	}
-	if !t.commitsSteps() {
-		names = append(names, "session "+string(t.Source.Session))
-	}
-	return strings.Join(names, ", ")
-}
-
-// planUndo undoes the newest turns of the head's line, newest first.
-func (tx *txn) planUndo(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
-	line, err := tx.line(ctx, now.head.Head)
-	if err != nil {
-		return err
-	}
-	legs := undoLegs(line, ask)
-	if tx.Workspace == nil {
-		legs = withOpenTurn(legs, line, now.head.Head, ask)
-	}
-	back := tx.newReverter(&ask, now)
-	for i := 0; i < len(legs) && !ask.reached(p.Turns); i++ {
-		if tx.Workspace != nil {
-			if err := back.reverseTurn(ctx, legs[i]); err != nil {
-				return err
-			}
-		}
-		p.Turns = append(p.Turns, legs[i].turn)
-		p.setTarget(legs[i].below[0], now.head.Tip)
-	}
-	if err := ask.checkReached(p.Turns); err != nil {
-		return err
-	}
-	p.Args = fmt.Sprint(len(p.Turns)) + ask.force()
-	if len(legs[0].parts) > 0 {
-		p.Prompt = legs[0].parts[0].Prompt
-	}
-	switch {
-	case tx.Workspace == nil:
-		return nil
-	case len(ask.Paths) > 0:
-		return tx.undoPaths(ctx, ask, now, p, back)
-	}
-	return p.setSteps(ctx, back)
-}
-
-// reached reports whether an undo or redo has passed all requested turns.
-func (a *MoveRequest) reached(turns []int) bool {
-	if a.Turn > 0 {
-		return slices.Contains(turns, a.Turn)
-	}
-	return len(turns) == a.Turns
-}
-
-// checkReached returns an error if an undo or redo could not pass all requested turns.
-func (a *MoveRequest) checkReached(turns []int) error {
-	unit := "turn"
-	if a.Steps {
-		unit = "checkpoint"
-	}
-	lines := "run 'segno log' to see all lines; 'segno restore' goes to any of them"
-	verb, missing, few := string(a.Verb), "turn t%d is not on the line of the thread", "the line has %s, not %d"
-	if a.Verb == segno.VerbRedo {
-		missing, few = "turn t%d was not undone", "only %s can be redone, not %d"
-	}
-	switch {
-	case a.reached(turns) && len(turns) > 0:
-		return nil
-	case a.Turn > 0 && (len(turns) > 0 || a.Verb == segno.VerbUndo):
-		return segno.Errorf(segno.KindNotFound, verb, "", missing, a.Turn).WithHint(lines)
-	case len(turns) > 0:
-		return segno.Errorf(segno.KindNotFound, verb, "", few, count(len(turns), unit), a.Turns).
-			WithHint(fmt.Sprintf("run 'segno %s %d'", verb, len(turns)))
-	case a.Verb == segno.VerbRedo:
-		return segno.Errorf(segno.KindNotFound, verb, "", "nothing to redo").WithHint(lines)
-	}
-	return segno.Errorf(segno.KindNotFound, verb, "", "no %s to undo", unit).WithHint("run 'segno log' to see where the thread is")
-}
-
-// planRedo redoes the oldest turns between head and tip, oldest first.
-func (tx *txn) planRedo(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
-	line, err := tx.redoLine(ctx, now.head)
-	if err != nil {
-		return err
-	}
-	above := tx.Workspace == nil && now.head.Head != now.head.Tip && line[len(line)-1].ID != now.head.Tip
-	landed := 0 // the index in line of the checkpoint that redo lands on
-	for _, l := range redoLegs(line, above, ask) {
-		if ask.reached(p.Turns) {
-			break
-		}
-		landed = min(l.to, len(line)-1)
-		p.Turns = append(p.Turns, l.turn)
-		p.setTarget(line[landed], now.head.Tip)
-		if l.to == len(line) {
-			p.Target = now.head.Tip
-		}
-	}
-	if err := ask.checkReached(p.Turns); err != nil {
-		return err
-	}
-	p.Args = fmt.Sprint(len(p.Turns)) + ask.force()
-	if tx.Workspace == nil {
-		return nil
-	}
-	if i := slices.IndexFunc(line[1:], func(c *segno.Checkpoint) bool { return endsTurn(c) && c.Turn == p.Turns[0] }); i >= 0 {
-		p.Prompt = line[1+i].Prompt
-	}
-	again := tx.newReverter(&ask, now)
-	undone, err := tx.lastWholeUndo(ctx, len(p.Turns), now)
-	if err != nil {
-		return err
-	}
-	if undone != nil {
-		err = again.reverseOperation(ctx, undone)
-	} else {
-		err = again.redo(ctx, line[:landed+1])
-	}
-	if err != nil {
-		return err
-	}
-	return p.setSteps(ctx, again)
-}
-
-// redo adds the changes of the turns on a line, oldest first, after its first checkpoint, if moves
-// of the thread reverted them. If a change of a turn is gone and no move reverted it, another author
-// reverted it before the undo, and redo does not restore it.
-func (r *reverter) redo(ctx context.Context, line []*segno.Checkpoint) error {
-	moved, err := r.movesSince(ctx, line[min(1, len(line)-1)].Time)
-	if err != nil {
-		return err
-	}
-	before, err := r.stateAt(ctx, line[0].ID)
-	if err != nil {
-		return err
-	}
-	for _, c := range line[1:] {
-		if !hasTree(c.Workspace) {
-			continue
-		}
-		if endsTurn(c) {
-			wrote := func(path string) bool {
-				return slices.ContainsFunc(moved, func(m movedPaths) bool { return !m.at.Before(c.Time) && m.has(path) })
-			}
-			if err := r.reverse(ctx, before, c.Workspace, nil, wrote); err != nil {
-				return err
-			}
-		}
-		before = c.Workspace
-	}
-	return nil
-}
-
-// reverseTurn adds the changes that revert a turn. Changes that others made while the turn waited
-// stay.
-func (r *reverter) reverseTurn(ctx context.Context, l leg) error {
-	left := l.parts[0].Workspace
-	if !hasTree(left) && l.parts[0].Kind == segno.CheckpointStep {
-		left = &r.now.snap // the turn's run was killed and left the current state
-	}
-	for i, c := range l.parts {
-		if c.Kind != segno.CheckpointExternal {
-			continue
-		}
-		if err := r.reverse(ctx, left, c.Workspace, l.parts[0], nil); err != nil {
-			return err
-		}
-		left = newestState(slices.Concat(l.parts[i+1:], l.below))
-	}
-	return r.reverse(ctx, left, newestState(l.below), l.parts[0], nil)
-}
-
 // newestTree returns the newest tree of a line that is newest first, or zero.
 func newestTree(line []*segno.Checkpoint) segno.Hash {
 	if s := newestState(line); s != nil {
@@ -516,25 +239,6 @@ func newestState(line []*segno.Checkpoint) *segno.Snapshot {
 		}
 	}
 	return nil
-}
-
-// redoLine returns the checkpoints from the newest common ancestor of head and tip up to the tip,
-// oldest first.
-func (tx *txn) redoLine(ctx context.Context, head segno.Head) ([]*segno.Checkpoint, error) {
-	line, err := tx.line(ctx, head.Head)
-	if err != nil {
-		return nil, err
-	}
-	below := map[segno.CommitID]bool{}
-	for _, c := range line {
-		below[c.ID] = true
-	}
-	up, err := tx.line(ctx, head.Tip)
-	if i := slices.IndexFunc(up, func(c *segno.Checkpoint) bool { return below[c.ID] }); i >= 0 {
-		up = up[:i+1]
-	}
-	slices.Reverse(up)
-	return up, err
 }
 
 // force returns the flag in the form that users type, or "".

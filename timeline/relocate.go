@@ -11,7 +11,7 @@ import (
 
 const opMoveSession = "move session"
 
-// MovedSession is the result of [Timeline.MoveSession].
+// MovedSession names both places of a session that [Timeline.MoveSession] copied.
 type MovedSession struct {
 	Kept
 	From segno.Source // From.Path is "" if the agent no longer had the session
@@ -23,9 +23,9 @@ type MovedSession struct {
 // remover is the ability of a [segno.Transcript] to remove the source of a moved session, once the
 // agent has continued the session in its new place.
 type remover interface {
-	// RemoveMoved removes the transcript at from if the one at to begins with all of its bytes and
-	// has a message after them. It reports whether it removed it.
-	RemoveMoved(ctx context.Context, from, to string) (bool, error)
+	// RemoveMoved removes the transcript at the path source, if the transcript at the path copied begins
+	// with the same bytes and has a message after them. It reports whether it removed the source.
+	RemoveMoved(ctx context.Context, source, copied string) (bool, error)
 }
 
 // MoveSession makes a session continue in another directory, which must exist. It first stores the

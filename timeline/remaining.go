@@ -48,11 +48,11 @@ func (tx *txn) finishLast(ctx context.Context, ask MoveRequest, now currentState
 	if ask.Turns > 1 && fmt.Sprint(ask.Turns) != op.Args || ask.Turn > 0 && !slices.Contains(last, ask.Turn) || len(ask.Paths) > 0 {
 		return false, nil
 	}
-	landing, err := tx.checkpoint(ctx, left.Target)
+	target, err := tx.checkpoint(ctx, left.Target)
 	if err != nil {
 		return false, err
 	}
-	p.setTarget(landing, now.head.Tip)
+	p.setTarget(target, now.head.Tip)
 	p.Git, p.Session = "", nil // the move has already warned about git, and the conversation has moved
 	p.Turns, p.Args, p.Finishes, p.Undoes = left.Turns, op.Args+forced, op.ID, ""
 	p.split(left.Forced)

@@ -23,8 +23,8 @@ type Retention struct {
 // IsZero reports whether r keeps everything.
 func (r Retention) IsZero() bool { return r.KeepFor <= 0 && r.KeepTurns <= 0 }
 
-// Expired returns the threads without a turn that r keeps, in the order of [segno.Store].Threads. Parts
-// count with their parent thread. The caller deletes the threads with [DeleteWhole] or [Purge], after
+// Expired returns the threads to delete: r keeps none of their turns, and none of the turns of their
+// parts. They are in the order of [segno.Store].Threads. The caller deletes the threads with [DeleteWhole] or [Purge], after
 // checking that none of their turns is open elsewhere.
 func (r Retention) Expired(ctx context.Context, s segno.Store, now time.Time) ([]segno.ThreadID, error) {
 	if r.KeepFor <= 0 || r.KeepTurns > 0 {

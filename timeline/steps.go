@@ -91,7 +91,7 @@ func (tl *Timeline) CommitStep(ctx context.Context, c segno.Commit, turn segno.T
 	cp.Workspace = &snap
 	if turn != "" {
 		t, _ := tx.openTurn(turn)
-		if cp.Shared, err = tx.isShared(ctx, &OpenTurn{Key: turn, Workspace: tx.Workspace.ID(), Start: t.Start}, c.Thread); err != nil {
+		if cp.Shared, err = tx.overlapsAnother(ctx, &OpenTurn{Key: turn, Workspace: tx.Workspace.ID(), Start: t.Start}, c.Thread); err != nil {
 			return segno.Head{}, err
 		}
 	}

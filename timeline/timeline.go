@@ -9,7 +9,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Config holds the parts of a [Timeline].
+// Config has the store and the workspace of a [Timeline], and what it needs from its process.
 type Config struct {
 	Store       segno.Store
 	Workspace   segno.Workspace
@@ -27,8 +27,10 @@ type Config struct {
 
 // Timeline records the turns of agents in one workspace and moves between their checkpoints.
 // All methods may be called concurrently, by many goroutines and many processes: the methods
-// that change something hold the workspace's lock. Between two calls, all state is in the store
-// and the spool.
+// that begin or end a turn, move, or write files hold the workspace's lock. A method on
+// sessions alone holds the lock of sessions. AppendEntry and EndSteps only change the file of one turn
+// in the spool, and MoveHead relies on the compare-and-swap of the head. Between two calls, all state
+// is in the store and the spool.
 type Timeline struct{ Config }
 
 // Open returns the timeline of a workspace. It reads and writes nothing.
@@ -121,8 +123,8 @@ func (tl *Timeline) prepareRecord(ctx context.Context) (*txn, error) {
 	})
 }
 
-// CompletePending applies deferred commits and completes an interrupted move, as every other
-// method does at its start. If there is nothing to complete, it takes no lock.
+// CompletePending applies deferred commits and completes an interrupted move. Every method that moves
+// or records in the workspace does the same at its start. If there is nothing to complete, it takes no lock.
 func (tl *Timeline) CompletePending(ctx context.Context) error {
 	plan, err := tl.Spool.ReadPlan(ctx, tl.Workspace.ID())
 	if err != nil {

@@ -3,6 +3,7 @@ package workspace
 import (
 	"bytes"
 	"context"
+	"errors"
 	"strings"
 	"sync"
 
@@ -67,7 +68,7 @@ func (c *cover) compare(ignore []byte) {
 // addError keeps the first error. It ignores a missing object: the cover then does not hold the
 // paths below it, and the caller finds the missing object when it compares trees.
 func (c *cover) addError(err error) {
-	if err != nil && segno.KindOf(err) != segno.KindNotFound && c.err == nil {
+	if err != nil && !errors.Is(err, segno.KindNotFound) && c.err == nil {
 		c.err = err
 	}
 }

@@ -20,25 +20,6 @@ func Diff(ctx context.Context, objects segno.Objects, a, b segno.Hash) ([]segno.
 	return changes(ctx, objects, a, b)
 }
 
-// Lookup returns the entity at a path of a tree. If the tree does not have the path, the error has
-// [segno.KindNotFound].
-func Lookup(ctx context.Context, objects segno.Objects, tree segno.Hash, path string) (segno.Entity, error) {
-	none := segno.NewError(segno.KindNotFound, "find file", path, nil)
-	var found record
-	for name := range strings.SplitSeq(path, "/") {
-		records, err := loadTree(ctx, objects, tree)
-		if err != nil {
-			return segno.Entity{}, err
-		}
-		i, ok := slices.BinarySearchFunc(records, name, func(r record, name string) int { return strings.Compare(r.name, name) })
-		if !ok || tree.IsZero() {
-			return segno.Entity{}, none
-		}
-		found, tree = records[i], records[i].child
-	}
-	return found.Entity, nil
-}
-
 // changes is Diff for any source of objects.
 func changes(ctx context.Context, objects getter, a, b segno.Hash) (out []segno.Change, err error) {
 	err = compare(ctx, objects, "", a, b, func(path string, from, to record) error {

@@ -214,12 +214,16 @@ type getter interface {
 }
 
 // load reads and decodes an object; the zero hash stands for an empty one. The error has
-// [segno.KindCorrupt] if the object exists and cannot be decoded.
+// [segno.KindCorrupt] if the object cannot be decoded, and if the store does not have it, because a
+// record or another object names it. Its cause then has [segno.KindNotFound].
 func load[T any](ctx context.Context, objects getter, what string, name segno.Hash, decode func([]byte) ([]T, error)) ([]T, error) {
 	if name.IsZero() {
 		return nil, nil
 	}
 	data, err := objects.Get(ctx, name)
+	if segno.KindOf(err) == segno.KindNotFound {
+		return nil, segno.NewError(segno.KindCorrupt, "read "+what, "", err).WithHint("run 'segno check' to list all damage")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", what, err)
 	}

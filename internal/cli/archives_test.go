@@ -51,11 +51,11 @@ func hostileArchives(t *testing.T) []string {
 func TestHostileArchives(t *testing.T) {
 	codes := map[int]int{}
 	for _, name := range hostileArchives(t) {
-		for _, args := range [][]string{{"verify", name}, {"unpack", name, "--to", "in", "--trust-session"}, {"inspect", name}, {"diff", name, name}} {
+		for _, args := range [][]string{{"archive", "verify", name}, {"unpack", name, "--to", "in", "--trust-session"}, {"archive", "inspect", name}, {"diff", name, name}} {
 			dir := t.TempDir()
 			code, stdout, stderr := runIn(t, t.Context(), dir, args...)
 			about := strings.Join([]string{filepath.Base(name), args[0], stdout, stderr}, ": ")
-			reads := args[0] == "verify" || args[0] == "unpack"
+			reads := args[1] == "verify" || args[0] == "unpack"
 			if reads && code != 6 && code != 8 && code != cli.ExitUnsafe {
 				t.Errorf("code %d: %s", code, about)
 			}
@@ -68,7 +68,7 @@ func TestHostileArchives(t *testing.T) {
 			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 				t.Errorf("it left %v %v: %s", left, err, about)
 			}
-			if args[0] == "verify" {
+			if args[1] == "verify" {
 				codes[code]++
 			}
 		}
@@ -89,7 +89,7 @@ func TestArchivesAfterASignal(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, args := range [][]string{{"verify", name}, {"unpack", name, "--to", "in"}, {"unpack", name, "--to", "in", "--dry-run"}} {
+	for _, args := range [][]string{{"archive", "verify", name}, {"unpack", name, "--to", "in"}, {"unpack", name, "--to", "in", "--dry-run"}} {
 		dir := t.TempDir()
 		if code, stdout, stderr := runIn(t, ctx, dir, args...); code != cli.ExitCancelled || stdout != "" {
 			t.Errorf("%v: code %d: %s%s", args, code, stdout, stderr)

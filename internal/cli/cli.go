@@ -65,6 +65,7 @@ func Main(ctx context.Context, env Env, wings []Wing, args []string) int {
 	verb, err := root.ExecuteContextC(ctx)
 	stop() // reporting an error may take longer than the watchdog allows
 	err = withHelpHint(verb, err)
+	a.JSON = a.JSON || err != nil && asksForJSON(args) // cobra may not have read the flags of a command line that it rejects
 	a.report(err)
 	return exitCode(err)
 }
@@ -80,6 +81,9 @@ type App struct {
 	Yes        bool   // -y
 	DryRun     bool   // --dry-run
 
+	// State reads the state of the directory for 'segno' without arguments: the result, and the function that prints it as text.
+	// It never fails. It is nil without the wing of history.
+	State func(ctx context.Context) (any, func(*Printer))
 	// ArchiveDiff compares two archives. It is nil without the wing of archives.
 	ArchiveDiff func(ctx context.Context, args, paths []string, flags DiffFlags) error
 
@@ -100,14 +104,7 @@ func (a *App) Again() *App { return &App{Env: a.Env, wings: a.wings} }
 func (a *App) Root() *cobra.Command {
 	c := &cobra.Command{
 		Use: "segno", Version: a.BuildVersion(),
-		Short: "checkpoints for AI agents",
-		Long: `segno makes every turn of an AI agent's run a checkpoint of the conversation and
-the files together, which you can undo, redo, restore and fork.
-
-Start with 'segno demo'. To record Claude Code, run 'segno enable claude' and work as
-usual. To record another agent, put 'segno acp --' in front of its command in your
-editor. A checkpoint is named t42 (a turn), @ (the head of the thread), @- (the head's
-parent), latest, by the name of a pin, or by the first letters of its id.`,
+		Short: "checkpoints for AI agents", RunE: a.overview,
 		SilenceErrors: true, SilenceUsage: true, DisableSuggestions: true, // withHelpHint suggests verbs
 	}
 	c.SetVersionTemplate(a.versionLine() + "\n")
@@ -136,6 +133,7 @@ func (a *App) addVerbs(root *cobra.Command) {
 	}
 	root.AddCommand(a.version())
 	root.InitDefaultCompletionCmd()
+	a.setHelp(root)
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
 			c.Short = "print the completion script of a shell"
@@ -151,8 +149,8 @@ func (a *App) addVerbs(root *cobra.Command) {
 var otherNames = map[string][]string{
 	"log": {"history", "list", "ls"}, "restore": {"checkout", "rewind", "rollback", "revert", "goto"},
 	"save": {"checkpoint", "snapshot", "commit"}, "fork": {"branch"}, "pin": {"tag"}, "resume": {"continue"},
-	"enable": {"init", "install"}, "disable": {"uninstall"}, "move": {"mv", "relocate"}, "check": {"fsck"},
-	"pack": {"bundle", "archive"}, "unpack": {"import", "load", "extract"},
+	"enable": {"init", "install"}, "disable": {"uninstall"}, "check": {"fsck"},
+	"pack": {"bundle"}, "unpack": {"import", "load", "extract"},
 }
 
 // WriteFlags adds the flags of verbs that write files.

@@ -56,15 +56,15 @@ func TestExperiments(t *testing.T) {
 	}
 }
 
-// TestReadmeExperiment follows the README: it runs the experiment, pauses and wakes it from another shell, and plots
-// it. Each generation catches more than the one before. The picture in the README is the plot of the generations. Unless
+// TestFirstExperiment follows docs/generations.md: it runs the experiment, pauses and wakes it from another shell, and plots
+// it. Each generation catches more than the one before. The picture there is the plot of the generations. Unless
 // SEGNO_SOAK is set, there are only two generations, and the test does not compare the picture.
-func TestReadmeExperiment(t *testing.T) {
+func TestFirstExperiment(t *testing.T) {
 	if testing.Short() {
 		return // it takes half a minute
 	}
 	t.Parallel()
-	run, pause := readmeBlock(t, "segno generations run"), readmeBlock(t, "segno pause")
+	run, pause := documentedBlock(t, "segno generations run"), documentedBlock(t, "segno generations pause")
 	begin, rest, _ := strings.Cut(run, "\n")
 	x := newExperiment(t, "", "900")
 	copyExperiments(t, x)
@@ -136,22 +136,22 @@ func TestTemplateWithNotes(t *testing.T) {
 	}
 }
 
-// readmeBlock returns the commands in the README that begin with a text.
-func readmeBlock(t *testing.T, begin string) string {
+// documentedBlock returns the first commands in docs/generations.md that begin with a text.
+func documentedBlock(t *testing.T, begin string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../README.md")
+	text, err := os.ReadFile("../../docs/generations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, block, found := strings.Cut(string(text), "```\n"+begin)
 	block, _, closed := strings.Cut(block, "\n```")
 	if !found || !closed {
-		t.Fatalf("README has no block that begins with %q", begin)
+		t.Fatalf("docs/generations.md has no block that begins with %q", begin)
 	}
 	return begin + block
 }
 
-// checkCatches checks that each generation of commons caught more than the one before, and that the README's picture shows
+// checkCatches checks that each generation of commons caught more than the one before, and that the page's picture shows
 // all four.
 func (x *experiment) checkCatches(generations int) {
 	x.t.Helper()

@@ -37,7 +37,7 @@ func TestAgentThatWritesItsEnvironment(t *testing.T) {
 	}
 	look(x, "the newest archive is without "+file, "generations", "status")
 	look(x, "gen002-t000001.ckpt  21600 s in the world, quiet  without 1 file", "generations", "log", "village")
-	look(x, "left out when it was written:\n  "+file+"  secret-scan", "inspect", last)
+	look(x, "left out when it was written:\n  "+file+"  secret-scan", "archive", "inspect", last)
 	look(x, "the scan found a secret when it was written:\n  "+file+"  secret-scan", "unpack", last, "--to", "unpacked")
 	look(x, file, "unpack", last, "--to", "dry", "--dry-run")
 	text, err := os.ReadFile(x.file)
@@ -48,5 +48,5 @@ func TestAgentThatWritesItsEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	look(other, "generation 2: Cy has only the files of its archive: restore files: the archive leaves out "+file+" because of a secret",
-		"wake", last, "--experiment", other.file, "--trust-session")
+		"generations", "wake", last, "--experiment", other.file, "--trust-session")
 }

@@ -45,18 +45,18 @@ func TestPauseSurvivesKills(t *testing.T) {
 			x := newExperiment(t, hermitTOML, "1000")
 			run := x.start("generations", "run", x.file)
 			x.await("runs/village-g001/agents/Ada/workspace/EPISODIC_MEMORY.jsonl")
-			pause := x.start("pause", "village")
+			pause := x.start("generations", "pause", "village")
 			x.await("runs/village/pause.json")
 			x.kill9(pause)
-			out, err := x.command("pause", "village").CombinedOutput()
+			out, err := x.command("generations", "pause", "village").CombinedOutput()
 			if err != nil && !strings.Contains(string(out), "it is paused already") {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			_ = run.Wait() // the pause stopped it
-			wake := x.start("wake", "village")
+			wake := x.start("generations", "wake", "village")
 			x.await(moment)
 			x.kill9(wake)
-			out, err = x.command("wake", "village").CombinedOutput()
+			out, err = x.command("generations", "wake", "village").CombinedOutput()
 			if err != nil && strings.Contains(string(out), "it is not paused: it is killed") {
 				out, err = x.command("generations", "run", x.file).CombinedOutput()
 			}

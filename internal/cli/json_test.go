@@ -21,7 +21,8 @@ import (
 //	json -keys PATH 'A B C'    the object has all these fields
 //	json -set NAME PATH        the value becomes $NAME
 //
-// With -err, it reads standard error. A PATH is a list of fields and indexes, separated by dots.
+// A VALUE cannot contain a line break, because a script has one command on a line: compare such a string with -match and
+// the pattern (?s). With -err, it reads standard error. A PATH is a list of fields and indexes, separated by dots.
 // FIELD=VALUE selects elements of an array, '*' applies the next steps to each element, and len is
 // the number of elements. '.' is the document.
 func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {

@@ -31,6 +31,9 @@ func (a *App) Move(ctx context.Context, d *Workspace, ask timeline.MoveRequest) 
 		if err != nil {
 			return err
 		}
+		if err := res.Explain(ctx, d.Timeline, plan); err != nil {
+			return err
+		}
 		if res.DryRun = a.DryRun; a.DryRun {
 			return a.Print(res, func(p *Printer) { a.WritePlan(p, d, plan, res) })
 		}

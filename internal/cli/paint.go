@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -115,9 +114,7 @@ func Inline(s string) string { return printable.Inline(s) }
 func CleanLines(s string) string { return printable.Lines(s) }
 
 // Quote puts text that a person wrote between quotation marks.
-func Quote(s string) string {
-	return strings.NewReplacer(`\\`, `\\`, `\u200c`, "\u200c", `\u200d`, "\u200d").Replace(strconv.Quote(s))
-}
+func Quote(s string) string { return printable.Quote(s) }
 
 // CommandLine formats a command so that a user can paste it into a shell.
 func CommandLine(run []string) string {

@@ -44,7 +44,7 @@ func resolvePath(ctx context.Context, d *Workspace, c *segno.Checkpoint, arg str
 	for _, x := range changes {
 		known[x.Path] = true
 	}
-	for _, rel := range possiblePaths(d, arg) {
+	for _, rel := range PathCandidates(d, arg) {
 		if known[rel] || existsOnDisk(d, rel) {
 			return rel, nil
 		}
@@ -52,9 +52,8 @@ func resolvePath(ctx context.Context, d *Workspace, c *segno.Checkpoint, arg str
 	return literal, err
 }
 
-// possiblePaths returns the paths inside the workspace that an argument can mean, in the order in which resolvePath
-// tries them.
-func possiblePaths(d *Workspace, arg string) (paths []string) {
+// PathCandidates returns the paths inside the workspace that an argument may mean, in the order in which resolvePath tries them.
+func PathCandidates(d *Workspace, arg string) (paths []string) {
 	names := []string{arg}
 	for _, s := range []string{arg, `"` + arg + `"`} {
 		if name, ok := UnquotePath(s); ok {
@@ -80,7 +79,7 @@ func NamedPaths(d *Workspace, arg string) ([]string, error) {
 	if err == nil && existsOnDisk(d, literal) {
 		return []string{rootIsEmpty(literal)}, nil
 	}
-	if paths := possiblePaths(d, arg); len(paths) > 0 {
+	if paths := PathCandidates(d, arg); len(paths) > 0 {
 		return paths, nil
 	}
 	return nil, err

@@ -71,7 +71,7 @@ func (a *App) Print(v any, text func(p *Printer)) error {
 	return WrapWriteError(p.Err)
 }
 
-// PrintLong is like print, but a result that is longer than the terminal goes through the pager.
+// PrintLong is like Print, but a result that is longer than the terminal goes through the pager.
 func (a *App) PrintLong(v any, text func(p *Printer)) error {
 	pager := a.newPager()
 	if pager == nil || a.JSON {

@@ -58,6 +58,9 @@ func (a *App) Until(at time.Time) string {
 	}
 }
 
+// DueWithin is the time before an agent deletes a session in which segno warns.
+const DueWithin = 7 * 24 * time.Hour
+
 // MaxListed is the number of threads in a hint.
 const MaxListed = 3
 

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/dalsegno/segno"
 )
@@ -29,13 +31,14 @@ func Usage(err error) error {
 // withHelpHint adds a hint to an error about the command line: the command for the verb's help, or
 // a verb with a similar spelling.
 func withHelpHint(verb *cobra.Command, err error) error {
-	var typed string
-	if err != nil {
-		if _, scanErr := fmt.Sscanf(err.Error(), "unknown command %q", &typed); scanErr == nil {
-			return unknownVerb(verb, typed)
-		}
+	if err == nil || segno.HintOf(err) != "" {
+		return err
 	}
-	if !errors.As(err, new(usageError)) || segno.HintOf(err) != "" {
+	var typed string
+	if _, scanErr := fmt.Sscanf(err.Error(), "unknown command %q", &typed); scanErr == nil {
+		return unknownVerb(verb, typed)
+	}
+	if !errors.As(err, new(usageError)) {
 		return err
 	}
 	return segno.NewError(segno.KindInvalid, "", "", err).WithHint("run '" + helpOf(verb) + "'")
@@ -53,19 +56,61 @@ func nameOf(verb *cobra.Command) string {
 func unknownVerb(parent *cobra.Command, typed string) error {
 	e := segno.NewError(segno.KindInvalid, "", "", usageError{fmt.Errorf("unknown command %q", typed)}).
 		WithHint("run '" + helpOf(parent) + "'")
-	for parent.SuggestionsMinimumDistance = 0; parent.SuggestionsMinimumDistance <= min(2, len(typed)-1); parent.SuggestionsMinimumDistance++ {
-		if similar := parent.SuggestionsFor(typed); len(similar) > 0 {
-			e.Hint = "did you mean '" + parent.CommandPath() + " " + strings.Join(similar, "' or '"+parent.CommandPath()+" ") + "'?"
+	const far = 2 // letters; so far from a word are too many of the verbs behind nouns
+	for distance := 0; distance <= min(far, len(typed)-1); distance++ {
+		similar := similarVerbs(parent, typed, distance)
+		for _, c := range parent.Commands() {
+			if len(similar) == 0 && distance < far && c.IsAvailableCommand() {
+				similar = similarVerbs(c, typed, distance)
+			}
+		}
+		if len(similar) > 0 {
+			e.Hint = "did you mean '" + strings.Join(similar, "' or '") + "'?"
 			break
 		}
 	}
 	return e
 }
 
+// similarVerbs returns the commands below parent whose names differ from a word in at most that many letters.
+func similarVerbs(parent *cobra.Command, typed string, distance int) (commands []string) {
+	parent.SuggestionsMinimumDistance = distance
+	for _, name := range parent.SuggestionsFor(typed) {
+		commands = append(commands, parent.CommandPath()+" "+name)
+	}
+	return commands
+}
+
+// Similar returns the one of words that a user probably meant, or "".
+func Similar(typed string, words []string) string {
+	choice := &cobra.Command{Use: "choice"}
+	for _, word := range words {
+		choice.AddCommand(&cobra.Command{Use: word, Run: func(*cobra.Command, []string) {}})
+	}
+	for distance := range min(3, len(typed)) {
+		choice.SuggestionsMinimumDistance = distance
+		if similar := choice.SuggestionsFor(typed); len(similar) > 0 {
+			return similar[0]
+		}
+	}
+	return ""
+}
+
+// asksForJSON reports whether a command line has the flag --json.
+func asksForJSON(args []string) bool {
+	if end := slices.Index(args, "--"); end >= 0 {
+		args = args[:end]
+	}
+	return slices.Contains(args, "--json")
+}
+
 var numberFlag = regexp.MustCompile(`in -([0-9]+)$`)
 
 // flagError explains a flag that a verb does not have.
 func flagError(c *cobra.Command, err error) error {
+	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
+		return Usage(fmt.Errorf("--%s takes %s: %q is not one", bad.GetFlag().Name, valueOf(bad.GetFlag()), bad.GetValue()))
+	}
 	m := numberFlag.FindStringSubmatch(err.Error())
 	if m == nil {
 		return Usage(err)
@@ -81,13 +126,25 @@ func flagError(c *cobra.Command, err error) error {
 	return e
 }
 
+// valueOf describes the values that a flag takes.
+func valueOf(f *pflag.Flag) string {
+	switch f.Value.Type() {
+	case "int":
+		return "a number"
+	case "duration":
+		return "a duration such as 30s or 5m"
+	case "bool":
+		return "true or false"
+	}
+	return "a " + f.Value.Type()
+}
+
 // positional makes a verb and its subcommands name the wrong argument in their errors.
 func positional(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error { return argsError(c, args, check) }
 	}
 	for _, sub := range c.Commands() {
-		c.FParseErrWhitelist.UnknownFlags = c.HasParent() // 'segno op undoo -y' is an unknown verb, not an unknown flag
 		positional(sub)
 	}
 }

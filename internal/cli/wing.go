@@ -28,6 +28,31 @@ func Group(id string, commands ...*cobra.Command) (verbs []Verb) {
 	return verbs
 }
 
+// Former returns the hidden verb with the earlier spelling of a command. It prints the present spelling, except with --json.
+// The next release removes it.
+func (a *App) Former(c *cobra.Command, now string) *cobra.Command {
+	c.Hidden = true
+	run := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if !a.JSON {
+			a.Notef("'%s' is now '%s'; the next release removes the old spelling", c.CommandPath(), now)
+		}
+		return run(c, args)
+	}
+	return c
+}
+
+// Noun returns a command that only groups the verbs about one thing. Alone it prints its help.
+func Noun(use, short, long string, verbs ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{
+		Use: use, Short: short, Long: long, Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.FParseErrWhitelist.UnknownFlags = true // a mistyped verb is the error, and not the flag behind it
+	c.AddCommand(verbs...)
+	return c
+}
+
 // groups has the groups of the help by the user's purpose, in their order. docs/cli.md has the same groups.
 var groups = [...]struct{ id, title string }{
 	{"start", "Set up:"},
@@ -36,6 +61,7 @@ var groups = [...]struct{ id, title string }{
 	{"keep", "Save a checkpoint and continue from it:"},
 	{"sessions", "Look after the sessions of agents:"},
 	{"archive", "Take a checkpoint elsewhere:"},
+	{"page", "Show it in a browser, or to others:"},
 	{"talk", "Talk with segno's own agent:"},
 	{"world", "Let agents live in a world:"},
 	{"store", "Maintain the store:"},

@@ -75,10 +75,14 @@ func (a *App) OpenStore(ctx context.Context) (*local.Store, error) {
 		return nil, err
 	}
 	if !place.Exists() {
-		return nil, segno.NewError(segno.KindNotFound, "open store", place.Store, nil).
-			WithHint("run 'segno enable claude', 'segno save', or use --store PATH")
+		return nil, errNoStore(ctx, place)
 	}
 	return place.Open(ctx)
+}
+
+func errNoStore(ctx context.Context, place local.Place) error {
+	return segno.NewError(segno.KindNotFound, "open store", place.Store, nil).
+		WithHint("run 'segno enable " + place.AgentInUse(ctx) + "', 'segno save', or use --store PATH")
 }
 
 // OpenOrMakeStore opens the store, and makes it if there is none.
@@ -102,7 +106,10 @@ func (a *App) openAt(ctx context.Context, register bool) (d *Workspace, err erro
 		return nil, err
 	}
 	if !register && !place.Exists() && !IsSessionName(a.ThreadName) { // the verb may keep a session now
-		return nil, errNoWorkspace(dir)
+		if a.StorePath != "" {
+			return nil, errNoStore(ctx, place)
+		}
+		return nil, errNoWorkspace(ctx, place, dir)
 	}
 	store, err := place.Open(ctx)
 	if err != nil {
@@ -140,7 +147,7 @@ func (d *Workspace) Find(ctx context.Context, register bool) (err error) {
 		return err
 	}
 	if !register {
-		return errNoWorkspace(d.Dir)
+		return errNoWorkspace(ctx, d.Store.Place(), d.Dir)
 	}
 	d.Rec, err = d.Store.RegisterRoot(ctx, d.Dir)
 	return err
@@ -183,9 +190,9 @@ func (d *Workspace) findBySession(ctx context.Context, thread segno.ThreadID) er
 	return d.Find(ctx, true)
 }
 
-func errNoWorkspace(dir string) error {
+func errNoWorkspace(ctx context.Context, place local.Place, dir string) error {
 	return segno.Errorf(segno.KindNotFound, "find workspace", dir, "this directory is not in a workspace").
-		WithHint("run 'segno enable claude' or 'segno save' here, or use -C DIR")
+		WithHint("run 'segno enable " + place.AgentInUse(ctx) + "' or 'segno save' here, or use -C DIR")
 }
 
 // ThreadID returns the thread that the command works on: the thread of --thread, else the current
@@ -260,5 +267,5 @@ func (a *App) AddOtherThreads(ctx context.Context, store *local.Store, err error
 		return err
 	}
 	return segno.NewError(segno.KindNotFound, "", "", err).WithHint(fmt.Sprintf(
-		"threads of other directories: %s; use --thread %s or -C DIR, or run 'segno enable claude' here", list, first))
+		"threads of other directories: %s; use --thread %s or -C DIR, or run 'segno enable %s' here", list, first, store.Place().AgentInUse(ctx)))
 }

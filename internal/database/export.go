@@ -86,58 +86,37 @@ func writePages(ctx context.Context, objects getter, w io.Writer, pages pageList
 
 // writeSQL writes the state as statements for psql, in one transaction.
 func (p *pgState) writeSQL(ctx context.Context, objects getter, w io.Writer) error {
-	part := func(name segno.Hash) error {
-		if name.IsZero() {
-			return nil
+	var err error // the first one; nothing is written after it
+	part := func(name segno.Hash) {
+		if err != nil || name.IsZero() {
+			return
 		}
-		r, err := newChunkReader(ctx, objects, name)
-		if err != nil {
-			return err
+		var r io.Reader
+		if r, err = newChunkReader(ctx, objects, name); err == nil {
+			_, err = io.Copy(w, r)
 		}
-		_, err = io.Copy(w, r)
-		return err
 	}
-	text := func(format string, args ...any) error {
-		_, err := fmt.Fprintf(w, format, args...)
-		return err
+	text := func(format string, args ...any) {
+		if err == nil {
+			_, err = fmt.Fprintf(w, format, args...)
+		}
 	}
-	if err := text("\\set ON_ERROR_STOP on\nBEGIN;\nSET LOCAL timezone = 'UTC'; SET LOCAL datestyle = 'ISO, MDY'; SET LOCAL intervalstyle = 'postgres';\n"); err != nil {
-		return err
-	}
-	if err := part(p.Before); err != nil {
-		return err
-	}
+	text("\\set ON_ERROR_STOP on\nBEGIN;\nSET LOCAL timezone = 'UTC'; SET LOCAL datestyle = 'ISO, MDY'; SET LOCAL intervalstyle = 'postgres';\n")
+	part(p.Before)
 	for _, t := range p.Tables {
-		err := text("COPY %s%s FROM stdin;\n", t.Name, t.columnList())
-		if err == nil {
-			err = part(t.Content)
-		}
-		if err == nil {
-			err = text("\\.\n")
-		}
-		if err != nil {
-			return err
-		}
+		text("COPY %s%s FROM stdin;\n", t.Name, t.columnList())
+		part(t.Content)
+		text("\\.\n")
 	}
 	for _, q := range p.Sequences {
-		if err := text("%s;\n", q.statement()); err != nil {
-			return err
-		}
+		text("%s;\n", q.statement())
 	}
 	if !p.Large.IsZero() {
-		err := text("%s;\nCOPY pg_temp.segno_large FROM stdin;\n", createLarge)
-		if err == nil {
-			err = part(p.Large)
-		}
-		if err == nil {
-			err = text("\\.\n%s;\n", writeLarge)
-		}
-		if err != nil {
-			return err
-		}
+		text("%s;\nCOPY pg_temp.segno_large FROM stdin;\n", createLarge)
+		part(p.Large)
+		text("\\.\n%s;\n", writeLarge)
 	}
-	if err := part(p.After); err != nil {
-		return err
-	}
-	return text("COMMIT;\n")
+	part(p.After)
+	text("COMMIT;\n")
+	return err
 }

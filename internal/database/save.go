@@ -43,7 +43,6 @@ func (w *Attached) putDocument(ctx context.Context, b segno.Batch, doc *document
 
 // saveOne saves one database, or returns its newest state if it did not change since.
 func (w *Attached) saveOne(ctx context.Context, b segno.Batch, at Attachment, cached cacheEntries) (saved, error) {
-	path, last := at.File(w.Root()), cached[at.Name]
 	unlock, err := w.options.Lock(ctx, w.lockName(at))
 	if err != nil {
 		return saved{}, err
@@ -52,9 +51,14 @@ func (w *Attached) saveOne(ctx context.Context, b segno.Batch, at Attachment, ca
 	if at.Kind == KindPostgres {
 		return w.savePostgres(ctx, b, at, cached)
 	}
-	if !isPlain(path) {
+	if !isPlain(at.File(w.Root())) {
 		return unread(at, errNotPlain), nil
 	}
+	return w.saveSQLite(ctx, b, at, cached)
+}
+
+func (w *Attached) saveSQLite(ctx context.Context, b segno.Batch, at Attachment, cached cacheEntries) (saved, error) {
+	path, last := at.File(w.Root()), cached[at.Name]
 	before, _, err := takeFingerprint(path, w.options.Now())
 	if err != nil {
 		return unread(at, err), nil
@@ -75,16 +79,16 @@ func (w *Attached) saveOne(ctx context.Context, b segno.Batch, at Attachment, ca
 		previous, _ = readPages(ctx, w.recent, last.State.Content)
 	}
 	delete(cached, at.Name)
-	// If no program has a database in WAL mode open, reading it with locks would leave files beside
-	// it.
+	// If no program has a database in WAL mode open, reading it with locks would leave files beside it.
 	locked := !isWAL(path) || exists(path+"-wal")
 	s, err := w.readOne(ctx, b, at, previous, locked)
 	after, proves, fingerprintErr := takeFingerprint(path, w.options.Now())
+	isUnchanged := fingerprintErr == nil && after == before
 	switch {
 	case err != nil:
-	case !locked && (fingerprintErr != nil || after != before):
+	case !locked && !isUnchanged:
 		s, err = w.readOne(ctx, b, at, previous, true)
-	case fingerprintErr == nil && after == before && proves && s.Unread == "":
+	case isUnchanged && proves && s.Unread == "":
 		cached[at.Name] = cacheEntry{after, s}
 	}
 	return s, err

@@ -9,7 +9,7 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// Options are the parts of an [Attached].
+// Options say where an [Attached] finds databases and keeps their objects.
 type Options struct {
 	Objects segno.Objects
 	// List returns the attached databases. Each method calls it, because the user may attach a database while a process
@@ -239,19 +239,8 @@ func (w *Attached) Fork(ctx context.Context, s segno.Snapshot, dir string) (segn
 	if err != nil {
 		return segno.ForkReport{}, err
 	}
-	for _, at := range all { // check all databases before anything is written
-		copied, state := at.InFork(dir), doc.find(at.Name)
-		if state == nil || state.Content.IsZero() {
-			continue
-		}
-		if at.Kind == KindPostgres {
-			if err := w.checkPostgresFork(ctx, at, copied); err != nil {
-				return segno.ForkReport{}, err
-			}
-		} else if at.Path != copied.Path && exists(copied.Path) {
-			return segno.ForkReport{}, segno.Errorf(segno.KindConflict, "fork database", copied.Path, "already exists").
-				WithHint("move it, or give another directory with --to")
-		}
+	if err := w.checkFork(ctx, all, doc, dir); err != nil {
+		return segno.ForkReport{}, err
 	}
 	report, err := w.Workspace.Fork(ctx, s, dir)
 	if err != nil {
@@ -277,6 +266,24 @@ func (w *Attached) Fork(ctx context.Context, s segno.Snapshot, dir string) (segn
 		}
 	}
 	return report, nil
+}
+
+// checkFork checks, before anything is written, that the copy of each database can be made.
+func (w *Attached) checkFork(ctx context.Context, all []Attachment, doc *document, dir string) error {
+	for _, at := range all {
+		copied, state := at.InFork(dir), doc.find(at.Name)
+		switch {
+		case state == nil || state.Content.IsZero():
+		case at.Kind == KindPostgres:
+			if err := w.checkPostgresFork(ctx, at, copied); err != nil {
+				return err
+			}
+		case at.Path != copied.Path && exists(copied.Path):
+			return segno.Errorf(segno.KindConflict, "fork database", copied.Path, "already exists").
+				WithHint("move it, or give another directory with --to")
+		}
+	}
+	return nil
 }
 
 // forkOne makes the copy of a database with a saved content.

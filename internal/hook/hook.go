@@ -15,7 +15,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -63,11 +62,7 @@ func (a agent) record(ctx context.Context, e Event, read func() (event.Payload, 
 		return
 	}
 	log := event.Log{Store: e.Place.Store}
-	defer func() {
-		if r := recover(); r != nil {
-			log.Append("panic", "", fmt.Errorf("%v\n%s", r, debug.Stack()))
-		}
-	}()
+	defer log.AppendPanic()
 	p, err := read()
 	reading.Stop()
 	if errors.Is(err, io.EOF) {
@@ -115,7 +110,7 @@ type handler struct {
 	sessionDir string // where the session was first recorded; see dir
 
 	answer     answer
-	isRecorded bool // a turn of the session is open
+	isRecorded bool // a turn of the session is open, or this event recorded it
 }
 
 // handle handles the event by its name. It ignores other events, which a newer agent may send.

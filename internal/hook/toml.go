@@ -82,37 +82,45 @@ func (s *tomlScanner) key() (string, error) {
 // skipValue skips a value: a string, a whole array or inline table, or anything else up to the end
 // of the line.
 func (s *tomlScanner) skipValue() error {
-	from, depth := s.at, 0
-	for s.at < len(s.data) {
-		switch c := s.data[s.at]; {
-		case c == '"' || c == '\'':
+	for from := s.at; s.at < len(s.data); s.at++ {
+		switch s.data[s.at] {
+		case '"', '\'':
+			return s.skipString()
+		case '[', '{':
+			return s.skipNested()
+		case ']', '}':
+			s.at++
+			return nil
+		case '\n', '\r', '#':
+			s.at = from + len(bytes.TrimRight(s.data[from:s.at], " \t"))
+			return nil
+		}
+	}
+	return nil
+}
+
+// skipNested skips an array or an inline table.
+func (s *tomlScanner) skipNested() error {
+	for depth := 0; s.at < len(s.data); {
+		switch s.data[s.at] {
+		case '"', '\'':
 			if err := s.skipString(); err != nil {
 				return err
 			}
-			if depth == 0 {
-				return nil
-			}
-		case c == '[' || c == '{':
-			depth++
-			s.at++
-		case c == ']' || c == '}':
-			s.at++
-			if depth--; depth <= 0 {
-				return nil
-			}
-		case depth > 0 && c == '#':
+			continue
+		case '#':
 			s.skipComment()
-		case depth == 0 && (c == '\n' || c == '#' || c == '\r'):
-			s.at = from + len(bytes.TrimRight(s.data[from:s.at], " \t"))
+			continue
+		case '[', '{':
+			depth++
+		case ']', '}':
+			depth--
+		}
+		if s.at++; depth == 0 {
 			return nil
-		default:
-			s.at++
 		}
 	}
-	if depth > 0 {
-		return errTOMLEnd
-	}
-	return nil
+	return errTOMLEnd
 }
 
 // skipString skips a string of one line or of several, with or without escapes.

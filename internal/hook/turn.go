@@ -131,7 +131,8 @@ func (h *handler) endTurn(ctx context.Context, e timeline.TurnEnd, ws segno.Work
 		}
 		warning := ""
 		e.Warn = func(text string) { warning = text }
-		_, err = tl.EndTurn(ctx, e)
+		made, err := tl.EndTurn(ctx, e)
+		h.isRecorded = made != nil // an error may be about another turn, which was set aside
 		h.answer.showLine(warning)
 		if failed := store.CompressSome(ctx); failed != nil {
 			h.log.Append("compress the store", h.Session, failed)

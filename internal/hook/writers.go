@@ -43,7 +43,7 @@ func (h *handler) showWriters(ctx context.Context) {
 			occasion = append(occasion, strconv.Itoa(p), proc.Start(p))
 		}
 		if h.Place.Spool().FirstTime(h.Session, occasion...) {
-			h.answer.showLine(fmt.Sprintf("segno: process %d has this session open, too, and each of the two loses the turns of the other; end one of them, then 'segno heal %s --join' puts the turns into one conversation", pid, clip(string(h.Session))))
+			h.answer.showLine(fmt.Sprintf("segno: process %d has this session open, too, and each of the two loses the turns of the other; end one of them, then 'segno sessions heal %s --join' puts the turns into one conversation", pid, clip(string(h.Session))))
 		}
 	}
 }

@@ -25,7 +25,7 @@ type hold struct {
 	keys sealing.Keys  // zero if the store is not sealed
 }
 
-// Sealed describes how a store is sealed.
+// Sealed is what the verbs store, status and doctor report about the key of a sealed store.
 type Sealed struct {
 	KeyFile string `json:"key_file"`
 	Exposed bool   `json:"exposed,omitempty"` // other users may read the key file

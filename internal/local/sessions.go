@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agents"
 	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/timeline"
 	"github.com/dalsegno/segno/transcript"
@@ -48,6 +50,24 @@ func (p Place) FindSessions(ctx context.Context) (found []FoundSession, skipped 
 		return cmp.Or(b.Modified.Compare(a.Modified), strings.Compare(string(a.Session), string(b.Session)), strings.Compare(a.Path, b.Path))
 	})
 	return withoutCopies(found), skipped
+}
+
+// AgentInUse returns the agent that the user probably works with, of those that have hooks: the one with the newest session, else
+// one that is installed, else the first of the list.
+func (p Place) AgentInUse(ctx context.Context) string {
+	known := agents.WithHooks()
+	found, _ := p.FindSessions(ctx) // a session that cannot be read does not show which agent is in use
+	for _, s := range found {
+		if slices.Contains(known, s.Agent) {
+			return s.Agent
+		}
+	}
+	for _, name := range known {
+		if _, err := exec.LookPath(name); err == nil {
+			return name
+		}
+	}
+	return known[0]
 }
 
 // CheckSession returns the damage of a session. It writes nothing.

@@ -152,10 +152,15 @@ func (n *node) check() error {
 			return fmt.Errorf("entry %d has two bodies", i+1)
 		}
 	}
-	cp := n.Checkpoint
-	switch {
-	case cp == nil:
+	if n.Checkpoint == nil {
 		return nil
+	}
+	return checkCheckpoint(n.Checkpoint)
+}
+
+// checkCheckpoint checks the fields of a checkpoint that can be checked without its commit.
+func checkCheckpoint(cp *segno.Checkpoint) error {
+	switch {
 	case cp.ID != "" || cp.Thread != "" || cp.Parent != "" || cp.Seq != 0 || len(cp.Members) > 0:
 		return errors.New("its checkpoint names its place in a store")
 	case !slices.Contains(kinds(), cp.Kind):

@@ -89,12 +89,16 @@ const (
 // The error has [segno.KindNotFound] if the store has no such checkpoint, and
 // [segno.KindCorrupt] if the store lost a part of it.
 func (p *Packer) State(ctx context.Context, at segno.CommitID, o Options) (archive.State, func() error, error) {
+	return p.build(o, func(b *builder) error { return b.build(ctx, at) })
+}
+
+func (p *Packer) build(o Options, build func(*builder) error) (archive.State, func() error, error) {
 	fsys := p.FS
 	if fsys == nil {
 		fsys = vfs.OS
 	}
 	b := &builder{store: p.Store, fsys: fsys, parent: p.Temp, options: o, names: map[string]bool{}}
-	if err := b.build(ctx, at); err != nil {
+	if err := build(b); err != nil {
 		return archive.State{}, func() error { return nil }, errors.Join(err, b.cleanup())
 	}
 	return b.state, b.cleanup, nil
@@ -139,27 +143,33 @@ func (b *builder) build(ctx context.Context, at segno.CommitID) error {
 		isQuiet = true
 	}
 	for _, name := range slices.Sorted(maps.Keys(cp.Members)) {
-		member, memberIsQuiet, err := b.checkpoint(ctx, cp.Members[name])
-		if segno.KindOf(err) == segno.KindNotFound {
-			err = segno.NewError(segno.KindCorrupt, "pack", string(at), err)
-		}
+		memberIsQuiet, err := b.addMember(ctx, at, name, cp.Members[name])
 		if err != nil {
 			return err
 		}
 		isQuiet = isQuiet && memberIsQuiet
-		name = b.agentName(name)
-		for _, nested := range slices.Sorted(maps.Keys(member.Members)) {
-			b.omit("agents/"+name+"/"+nested, OmittedNested)
-		}
-		if err := b.addAgent(ctx, name, member); err != nil {
-			return err
-		}
 	}
 	b.state.Cut = &archive.Cut{Consistency: archive.Crash}
 	if isQuiet {
 		b.state.Cut.Consistency = archive.Quiet
 	}
 	return nil
+}
+
+// addMember adds a member of a checkpoint as an agent, without the member's own members.
+func (b *builder) addMember(ctx context.Context, of segno.CommitID, name string, id segno.CommitID) (isQuiet bool, err error) {
+	member, isQuiet, err := b.checkpoint(ctx, id)
+	if segno.KindOf(err) == segno.KindNotFound {
+		err = segno.NewError(segno.KindCorrupt, "pack", string(of), err)
+	}
+	if err != nil {
+		return false, err
+	}
+	name = b.agentName(name)
+	for _, nested := range slices.Sorted(maps.Keys(member.Members)) {
+		b.omit("agents/"+name+"/"+nested, OmittedNested)
+	}
+	return isQuiet, b.addAgent(ctx, name, member)
 }
 
 // checkpoint loads a checkpoint. isQuiet is true if nothing except the agent's finished turn is

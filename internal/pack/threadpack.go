@@ -25,15 +25,7 @@ import (
 // State. Options.OmitSession leaves out transcripts and entries. Options.WorkspaceOnly also leaves
 // out prompts and the documents of state and world.
 func (p *Packer) ThreadState(ctx context.Context, thread segno.ThreadID, o Options) (archive.State, func() error, error) {
-	fsys := p.FS
-	if fsys == nil {
-		fsys = vfs.OS
-	}
-	b := &builder{store: p.Store, fsys: fsys, parent: p.Temp, options: o, names: map[string]bool{}}
-	if err := b.buildThread(ctx, thread); err != nil {
-		return archive.State{}, func() error { return nil }, errors.Join(err, b.cleanup())
-	}
-	return b.state, b.cleanup, nil
+	return p.build(o, func(b *builder) error { return b.buildThread(ctx, thread) })
 }
 
 func (b *builder) buildThread(ctx context.Context, thread segno.ThreadID) error {

@@ -145,13 +145,18 @@ func (t *threadReader) checkForm(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	for at, isCheckpoint := t.info.Head, false; at != "" && !isCheckpoint; at = t.parents[at] {
+		t.files, isCheckpoint = checkpoints[at]
+	}
+	return t.checkRefs(checkpoints)
+}
+
+// checkRefs checks that the commits of the head, the tip and the pins are there, and that each object has a commit.
+func (t *threadReader) checkRefs(checkpoints map[segno.CommitID]*segno.Snapshot) error {
 	for _, id := range []segno.CommitID{t.info.Head, t.info.Tip} {
 		if _, ok := t.parents[id]; !ok {
 			return fmt.Errorf("%s: there is no commit %q", threadFile, id)
 		}
-	}
-	for at, isCheckpoint := t.info.Head, false; at != "" && !isCheckpoint; at = t.parents[at] {
-		t.files, isCheckpoint = checkpoints[at]
 	}
 	for i, p := range t.info.Pins {
 		if _, ok := checkpoints[p.Checkpoint]; !ok || p.Name == "" || len(p.Name) > segno.MaxID || i > 0 && t.info.Pins[i-1].Checkpoint >= p.Checkpoint {

@@ -53,6 +53,14 @@ const segnoAgent = "segno"
 // words.
 func (id identity) isSegno() bool { return id.Name == segnoAgent }
 
+// serves reports whether the agent can load or resume a session.
+func (id identity) serves(isLoad bool) bool {
+	if isLoad {
+		return id.Load
+	}
+	return id.Resume
+}
+
 // maxFails is the number of starts in a row that may fail before a request fails.
 const maxFails = 5
 

@@ -19,7 +19,7 @@ func TestDisconnectIsAnInterruption(t *testing.T) {
 			<-c.Exited()
 		},
 		"pauses": func(r *rig, c *acptest.Client, s string) {
-			r.segno("pause", r.thread(), "--grace", "0s")
+			r.segno("generations", "pause", r.thread(), "--grace", "0s")
 			<-c.Exited()
 		},
 		"closes the session": func(r *rig, c *acptest.Client, s string) {
@@ -106,9 +106,9 @@ func TestWakeOfAgentWithoutTranscript(t *testing.T) {
 	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
 		c, s := r.session()
 		r.say(c, s, "alpha")
-		r.segno("pause", r.thread(), "--grace", "0s")
+		r.segno("generations", "pause", r.thread(), "--grace", "0s")
 		<-c.Exited()
-		if out := r.segno("wake", r.thread()); !strings.Contains(out, "awake: thread") {
+		if out := r.segno("generations", "wake", r.thread()); !strings.Contains(out, "awake: thread") {
 			t.Errorf("wake printed %q", out)
 		}
 		c = r.client()

@@ -158,19 +158,15 @@ func (s *session) replayMissing(ctx context.Context, turn *segno.Checkpoint, rep
 	if err != nil {
 		return err
 	}
-	texts, calls, found := replayed.turnOf(turn.Prompt)
+	last := replayed.turnOf(turn.Prompt)
 	for _, n := range commits {
 		full := shownInFull(n.Entries)
 		for i, e := range n.Entries {
-			switch {
-			case found && e.Kind == segno.EntryMessage && e.Name == "user":
+			if last.has(e) {
 				continue
-			case found && e.Kind == segno.EntryNote && (e.Name == noteThought || e.Name == noteContent):
-				continue // a killed agent loses its last output, which is text
-			case (e.Kind == segno.EntryIntent || e.Kind == segno.EntryResult) && calls[e.ID]:
-				continue
-			case e.Kind == segno.EntryMessage && e.Name == "agent":
-				text := missingText(cmp.Or(full[shownKey(e.Kind, e.ID)], entryText(e.Body)), texts)
+			}
+			if e.Kind == segno.EntryMessage && e.Name == "agent" {
+				text := missingText(cmp.Or(full[shownKey(e.Kind, e.ID)], entryText(e.Body)), last.texts)
 				if text == "" {
 					continue
 				}
@@ -184,25 +180,43 @@ func (s *session) replayMissing(ctx context.Context, turn *segno.Checkpoint, rep
 	return nil
 }
 
-// turnOf finds the newest replayed turn with a prompt, and returns the agent's messages and calls
-// in it and after it.
-func (r *replayReader) turnOf(prompt string) (texts []string, calls map[string]bool, found bool) {
-	calls = map[string]bool{}
+// replayedTurn is the part of a turn that the agent replayed.
+type replayedTurn struct {
+	found bool
+	texts []string        // the agent's messages
+	calls map[string]bool // by id
+}
+
+// has reports whether the agent replayed an entry. It is false for messages of the agent, which may be replayed in part.
+func (t replayedTurn) has(e segno.Entry) bool {
+	switch e.Kind {
+	case segno.EntryMessage:
+		return t.found && e.Name == "user"
+	case segno.EntryNote:
+		return t.found && isOutputNote(e) // a killed agent loses its last output, which is text
+	case segno.EntryIntent, segno.EntryResult:
+		return t.calls[e.ID]
+	}
+	return false
+}
+
+// turnOf returns the newest replayed turn with a prompt, and what follows it.
+func (r *replayReader) turnOf(prompt string) (found replayedTurn) {
 	for _, t := range r.turns {
 		if isPrompt(t.Prompt, prompt) && t.Prompt != "" {
-			texts, calls, found = nil, map[string]bool{}, true
+			found = replayedTurn{found: true, calls: map[string]bool{}}
 		}
 		for _, e := range t.Entries {
 			switch {
-			case !found:
+			case !found.found:
 			case e.Kind == segno.EntryMessage && e.Name == "agent":
-				texts = append(texts, entryText(e.Body))
+				found.texts = append(found.texts, entryText(e.Body))
 			case e.Kind == segno.EntryIntent:
-				calls[e.ID] = true
+				found.calls[e.ID] = true
 			}
 		}
 	}
-	return texts, calls, found
+	return found
 }
 
 // missingText is the part of a recorded message that the agent did not replay. If the agent was

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -125,12 +126,7 @@ func (s *session) relocate(ctx context.Context, from string) error {
 // prepareNative reports whether the agent can serve the request: it can load or resume, and
 // its session has the whole conversation. It prepares the reader of the replay.
 func (r *openRequest) prepareNative(ctx context.Context) (bool, error) {
-	id := r.proxy.agent.identity()
-	canServe := id.Resume
-	if r.load {
-		canServe = id.Load
-	}
-	if !canServe {
+	if !r.proxy.agent.identity().serves(r.load) {
 		return false, nil
 	}
 	if r.record.Thread == "" {
@@ -149,19 +145,24 @@ func (r *openRequest) prepareNative(ctx context.Context) (bool, error) {
 			return false, err
 		}
 	}
-	for _, isPossible := range []func(context.Context, threadState) (bool, error){r.canReplay, r.trusts, r.refresh} {
-		if ok, err := isPossible(ctx, st); err != nil || !ok {
-			return false, err
-		}
+	if ok, err := r.hasConversation(ctx, st); err != nil || !ok {
+		return false, err
 	}
 	r.proxy.announce(r.session, st.link.Session, nil)
 	r.known, r.fromPreamble = st.turnID(), st.link.Fidelity == segno.FidelityPreamble
 	if r.load && st.turn != nil && st.turn.Interrupted {
-		r.interrupted = st.turn
-		if r.collecting == nil {
-			r.collecting = new(replayReader)
-		}
+		r.interrupted, r.collecting = st.turn, cmp.Or(r.collecting, new(replayReader))
 		r.collecting.promptsOnly = false
+	}
+	return true, nil
+}
+
+// hasConversation reports whether the agent's session has the whole conversation of the thread.
+func (r *openRequest) hasConversation(ctx context.Context, st threadState) (bool, error) {
+	for _, has := range []func(context.Context, threadState) (bool, error){r.canReplay, r.trusts, r.refresh} {
+		if ok, err := has(ctx, st); err != nil || !ok {
+			return false, err
+		}
 	}
 	return true, nil
 }
@@ -296,7 +297,7 @@ func (r *openRequest) nativeOpened(proc *process) {
 // agents do not lock their sessions.
 func (r *openRequest) reportWriter(ctx context.Context) {
 	if pid := r.proxy.Place.OpenElsewhere(ctx, r.up); pid > 0 {
-		r.report("process %d has this session open, too, and each of the two loses the turns of the other; end one of them, then 'segno heal %s --join' puts the turns into one conversation", pid, r.up)
+		r.report("process %d has this session open, too, and each of the two loses the turns of the other; end one of them, then 'segno sessions heal %s --join' puts the turns into one conversation", pid, r.up)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/dalsegno/segno/internal/proc"
 )
 
-// runner publishes this process to other processes, so that 'segno pause' can end it.
+// runner publishes this process to other processes, so that 'segno generations pause' can end it.
 type runner struct {
 	mu   sync.Mutex
 	last spool.Runner

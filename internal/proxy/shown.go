@@ -122,31 +122,48 @@ func entryUpdates(e segno.Entry, full map[string]string) []map[string]any {
 	}
 	switch {
 	case e.Kind == segno.EntryMessage && e.Name == "user" && full[shownPrompt] != "":
-		var blocks []json.RawMessage
-		if json.Unmarshal([]byte(full[shownPrompt]), &blocks) != nil || len(blocks) == 0 {
-			break
+		if updates := promptUpdates(full); len(updates) > 0 {
+			return updates
 		}
-		delete(full, shownPrompt) // a later message of the user is not the prompt
-		var updates []map[string]any
-		for _, block := range blocks {
-			updates = append(updates, map[string]any{"sessionUpdate": "user_message_chunk", "content": block})
-		}
-		return updates
 	case e.Kind == segno.EntryMessage && full[shownKey(e.Kind, e.ID)] != "":
 		return one(textUpdate("agent_message_chunk", full[shownKey(e.Kind, e.ID)]))
 	case e.Kind == segno.EntryResult && json.Valid([]byte(full[shownKey(e.Kind, e.ID)])):
 		update := resultUpdate(e)
 		update["content"] = json.RawMessage(full[shownKey(e.Kind, e.ID)])
 		return one(update)
-	case e.Kind == segno.EntryNote && (e.Name == noteThought || e.Name == noteContent):
-		var note shownNote
-		if json.Unmarshal(e.Body, &note) != nil {
-			return nil
-		}
-		if e.Name == noteThought {
-			return one(textUpdate("agent_thought_chunk", note.Text))
-		}
-		return one(map[string]any{"sessionUpdate": "agent_message_chunk", "content": note.Content})
+	case isOutputNote(e):
+		return one(noteUpdate(e))
 	}
 	return one(entryUpdate(e))
+}
+
+// promptUpdates returns the updates that show the blocks of the prompt. It removes the prompt from full, because a later
+// message of the user is not the prompt.
+func promptUpdates(full map[string]string) (updates []map[string]any) {
+	var blocks []json.RawMessage
+	if json.Unmarshal([]byte(full[shownPrompt]), &blocks) != nil || len(blocks) == 0 {
+		return nil
+	}
+	delete(full, shownPrompt)
+	for _, block := range blocks {
+		updates = append(updates, map[string]any{"sessionUpdate": "user_message_chunk", "content": block})
+	}
+	return updates
+}
+
+// isOutputNote reports whether an entry is a thought of the agent, or a block of its answer that is not text.
+func isOutputNote(e segno.Entry) bool {
+	return e.Kind == segno.EntryNote && (e.Name == noteThought || e.Name == noteContent)
+}
+
+// noteUpdate returns the update that shows an output note, or nil if the note is malformed.
+func noteUpdate(e segno.Entry) map[string]any {
+	var note shownNote
+	switch err := json.Unmarshal(e.Body, &note); {
+	case err != nil:
+		return nil
+	case e.Name == noteThought:
+		return textUpdate("agent_thought_chunk", note.Text)
+	}
+	return map[string]any{"sessionUpdate": "agent_message_chunk", "content": note.Content}
 }

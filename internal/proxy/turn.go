@@ -119,13 +119,7 @@ func (t *turn) recordPrompt(ctx context.Context) (*process, error) {
 	if err != nil || t.unrecorded {
 		return agent, err
 	}
-	tl, err := t.timeline(ctx)
-	var begun timeline.TurnStart
-	if err == nil {
-		begun, err = tl.BeginTurn(ctx, timeline.Prompt{Key: t.key, Agent: t.record.Agent, Source: t.source(), Text: t.prompt,
-			Owner: t.lease.Owner, Thread: t.record.Thread, Process: timeline.Process{PID: os.Getpid(), PIDStart: proc.Start(os.Getpid()),
-				Group: agent.cmd.Process.Pid, GroupStart: agent.start}})
-	}
+	begun, err := t.openTurn(ctx, agent)
 	if err != nil && begun.Key == "" {
 		return agent, t.skipRecord(err)
 	}
@@ -141,6 +135,17 @@ func (t *turn) recordPrompt(ctx context.Context) (*process, error) {
 		t.proxy.logf("%s", begun.Warn)
 	}
 	return agent, nil
+}
+
+// openTurn opens the turn in the spool.
+func (t *turn) openTurn(ctx context.Context, agent *process) (timeline.TurnStart, error) {
+	tl, err := t.timeline(ctx)
+	if err != nil {
+		return timeline.TurnStart{}, err
+	}
+	return tl.BeginTurn(ctx, timeline.Prompt{Key: t.key, Agent: t.record.Agent, Source: t.source(), Text: t.prompt,
+		Owner: t.lease.Owner, Thread: t.record.Thread, Process: timeline.Process{PID: os.Getpid(), PIDStart: proc.Start(os.Getpid()),
+			Group: agent.cmd.Process.Pid, GroupStart: agent.start}})
 }
 
 // acquireThread makes the session's thread, if it has none yet, and acquires the lease on it.

@@ -237,15 +237,10 @@ func (t *turnLog) observeCall(m acp.Message, update acp.Span) {
 	}
 	t.callAfterText = true
 	if c == nil {
-		t.recordText()
-		c = &call{id: id}
-		if t.usedIDs[id] {
-			c.id = fmt.Sprintf("%s (%d)", id, t.recoveries)
-		}
-		t.calls[id] = c
+		c = t.beginCall(id)
 	}
 	c.stale = c.merge(m, update) || c.stale
-	ends := !c.ended && (c.result.Status == "completed" || c.result.Status == "failed")
+	ends := !c.ended && c.result.isFinal()
 	if c.intents == 0 || c.stale && !c.ended && (ends || c.intents < maxIntents) {
 		c.stale = false
 		c.intents++
@@ -253,25 +248,37 @@ func (t *turnLog) observeCall(m acp.Message, update acp.Span) {
 	}
 	if ends {
 		c.ended = true
-		body, full := c.result.entry(c.id)
-		t.emit(segno.Entry{Kind: segno.EntryResult, ID: c.id, Name: c.name, Body: body})
-		for _, e := range full {
-			t.emit(e)
-		}
+		t.emitResult(c)
 		c.result.Content, c.result.Output, c.intent.Input = nil, nil, nil // a turn may make thousands
 	}
 }
 
+// beginCall adds a call. Its id in the record differs from the agent's if an earlier call of the turn has the same id.
+func (t *turnLog) beginCall(id string) *call {
+	t.recordText()
+	c := &call{id: id}
+	if t.usedIDs[id] {
+		c.id = fmt.Sprintf("%s (%d)", id, t.recoveries)
+	}
+	t.calls[id] = c
+	return c
+}
+
+func (t *turnLog) emitResult(c *call) {
+	body, full := c.result.entry(c.id)
+	t.emit(segno.Entry{Kind: segno.EntryResult, ID: c.id, Name: c.name, Body: body})
+	for _, e := range full {
+		t.emit(e)
+	}
+}
+
+func (r callResult) isFinal() bool { return r.Status == "completed" || r.Status == "failed" }
+
 // endEarlierCall records the end of a call that began in an earlier turn: it ran in the background.
 func (t *turnLog) endEarlierCall(id string, m acp.Message, update acp.Span) {
 	c := &call{id: id}
-	if c.merge(m, update); c.result.Status != "completed" && c.result.Status != "failed" {
-		return
-	}
-	body, full := c.result.entry(id)
-	t.emit(segno.Entry{Kind: segno.EntryResult, ID: id, Name: c.name, Body: body})
-	for _, e := range full {
-		t.emit(e)
+	if c.merge(m, update); c.result.isFinal() {
+		t.emitResult(c)
 	}
 }
 

@@ -37,7 +37,7 @@ keep their bytes. If the session belongs to a thread, 'segno resume' continues w
 SESSION is the id of a session, the first letters of it, or the path of a transcript. The copy
 continues in the directory of the session, or in the current one if that is gone.
 With --dry-run nothing is written, and damage is exit code 6.`,
-		Example: "  segno heal 0b6a1f3e --dry-run\n  segno heal 0b6a1f3e",
+		Example: "  segno sessions heal 0b6a1f3e --dry-run\n  segno sessions heal 0b6a1f3e",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return a.runHeal(c.Context(), args[0], dry, o) },
 	}
@@ -46,7 +46,7 @@ With --dry-run nothing is written, and damage is exit code 6.`,
 	return c
 }
 
-// healResult is the JSON output of segno heal.
+// healResult is the JSON output of segno sessions heal.
 type healResult struct {
 	Agent    string               `json:"agent"`
 	Session  segno.SessionID      `json:"session"`
@@ -115,7 +115,7 @@ func (a *app) runHeal(ctx context.Context, name string, dry bool, o transcript.L
 		again = cli.ShellQuote(name)
 	}
 	return segno.Errorf(segno.KindCorrupt, "check session", string(d.Session), "%s", cli.Plural(len(res.Findings), "finding")).
-		WithHint("run 'segno heal " + again + "' to repair a copy")
+		WithHint("run 'segno sessions heal " + again + "' to repair a copy")
 }
 
 // healSession writes a repaired copy of a session. The timeline has the workspace of the session's

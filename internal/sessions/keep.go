@@ -24,8 +24,11 @@ func (a *app) keep() *cobra.Command {
 lost when the agent deletes them, when their directory is renamed or when the agent's home
 is emptied. Each becomes a thread, without files of a workspace. A second time only what
 is new is stored. If it is interrupted, what it stored so far is kept, and the next run goes
-on. Sessions with recorded turns are kept at the end of each turn anyway.`,
-		Example: "  segno keep --all\n  segno keep 0b6a1f3e\n  segno resume 0b6a1f3e",
+on. Sessions with recorded turns are kept at the end of each turn anyway.
+
+'segno sessions keep' stores an agent's own session; 'segno save' makes a checkpoint of files,
+and 'segno pin' names one.`,
+		Example: "  segno sessions keep --all\n  segno sessions keep 0b6a1f3e\n  segno resume 0b6a1f3e",
 		RunE: func(c *cobra.Command, args []string) error {
 			if all == (len(args) > 0) {
 				return cli.Usage(errors.New("keep needs SESSION or --all"))
@@ -37,7 +40,7 @@ on. Sessions with recorded turns are kept at the end of each turn anyway.`,
 	return c
 }
 
-// keepResult is the JSON output of segno keep.
+// keepResult is the JSON output of segno sessions keep.
 type keepResult struct {
 	Kept      []keptItem `json:"kept"`      // the sessions with new records
 	Unchanged int        `json:"unchanged"` // sessions that the store already had
@@ -68,11 +71,7 @@ func (a *app) runKeep(ctx context.Context, names []string) error {
 		return err
 	}
 	res := keepResult{Kept: []keptItem{}, Failed: []string{}}
-	for _, err := range skipped {
-		if segno.KindOf(err) != segno.KindInvalid { // KindInvalid: the file is not a session
-			res.Failed = append(res.Failed, err.Error())
-		}
-	}
+	res.addSkipped(skipped)
 	details, err := store.Place().BriefDetails(ctx, store, found)
 	if err != nil {
 		return err
@@ -81,19 +80,7 @@ func (a *app) runKeep(ctx context.Context, names []string) error {
 		return details[0].Err
 	}
 	requests := res.requests(ctx, store, details, len(names) == 0)
-	var failed error
-	done, update := 0, a.Count("keeping", "session")
-	err = store.KeepSessions(ctx, requests, func(r timeline.KeepRequest, k timeline.Kept, err error) {
-		failed = cmp.Or(err, failed)
-		res.add(r, k, err)
-		done++
-		update(int64(done), int64(len(requests)))
-	})
-	a.Bar.Erase()
-	if segno.KindOf(err) == segno.KindCancelled && len(names) == 0 {
-		err = segno.Errorf(segno.KindCancelled, "keep sessions", "", "interrupted after %d of %s", done, cli.Plural(len(requests), "session")).
-			WithHint("run 'segno keep --all' again to keep the others")
-	}
+	failed, err := a.keepRequests(ctx, store, requests, &res, len(names) == 0)
 	if len(names) == 1 && len(res.Failed) > 0 {
 		err = cmp.Or(err, failed)
 	}
@@ -107,7 +94,25 @@ func (a *app) runKeep(ctx context.Context, names []string) error {
 		return err
 	}
 	return segno.NewError(segno.KindPartial, "", "", fmt.Errorf("%s could not be kept", cli.Plural(len(res.Failed), "session"))).
-		WithHint("run 'segno keep' for each of them to see why")
+		WithHint("run 'segno sessions keep' for each of them to see why")
+}
+
+// keepRequests keeps sessions and adds the results to res. failed is the error of the last session that could not be
+// kept, and err the error that ended the run.
+func (a *app) keepRequests(ctx context.Context, store *local.Store, requests []timeline.KeepRequest, res *keepResult, all bool) (failed, err error) {
+	done, update := 0, a.Count("keeping", "session")
+	err = store.KeepSessions(ctx, requests, func(r timeline.KeepRequest, k timeline.Kept, err error) {
+		failed = cmp.Or(err, failed)
+		res.add(r, k, err)
+		done++
+		update(int64(done), int64(len(requests)))
+	})
+	a.Bar.Erase()
+	if segno.KindOf(err) == segno.KindCancelled && all {
+		err = segno.Errorf(segno.KindCancelled, "keep sessions", "", "interrupted after %d of %s", done, cli.Plural(len(requests), "session")).
+			WithHint("run 'segno sessions keep --all' again to keep the others")
+	}
+	return failed, err
 }
 
 // sessionsToKeep returns the named sessions, or all if there are no names. skipped has an error for each
@@ -132,6 +137,15 @@ func (a *app) sessionsToKeep(ctx context.Context, store *local.Store, names []st
 		found = append(found, s)
 	}
 	return found, nil, nil
+}
+
+// addSkipped adds the sessions that cannot be read. KindInvalid means that a file is not a session.
+func (res *keepResult) addSkipped(skipped []error) {
+	for _, err := range skipped {
+		if segno.KindOf(err) != segno.KindInvalid {
+			res.Failed = append(res.Failed, err.Error())
+		}
+	}
 }
 
 // requests returns the sessions that may have new records, and counts the others. A session that the user named is
@@ -180,7 +194,7 @@ func damageText(d segno.Damage) string {
 	if d.Line == 0 {
 		return d.Why
 	}
-	return fmt.Sprintf("line %d is damaged: %s; 'segno heal' repairs a copy of the session", d.Line, d.Why)
+	return fmt.Sprintf("line %d is damaged: %s; 'segno sessions heal' repairs a copy of the session", d.Line, d.Why)
 }
 
 func (a *app) writeKept(p *cli.Printer, res keepResult) {

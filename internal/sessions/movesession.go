@@ -20,10 +20,13 @@ func (a *app) moveSession() *cobra.Command {
 		Long: `Makes the agent find a session in another directory, for example after the directory was
 renamed or a worktree was removed. The session is kept first, and its files are copied to
 where the agent looks for them. The source stays until the agent has continued the session
-in DIR; the next 'segno sessions' or 'segno keep' then removes its transcript. A session
-that a process has open is refused.`,
-		Example: "  segno move 0b6a1f3e --to ~/renamed",
-		Args:    cobra.ExactArgs(1),
+in DIR; the next 'segno sessions' or 'segno sessions keep' then removes its transcript. A session
+that a process has open is refused.
+
+It moves a session to another directory, and no files; undo, redo and restore move a thread to
+another checkpoint.`,
+		Example: "  segno sessions move 0b6a1f3e --to ~/renamed",
+		Args:    cobra.ExactArgs(1), SuggestFor: []string{"mv", "relocate"},
 		RunE: func(c *cobra.Command, args []string) error {
 			if to == "" {
 				return cli.Usage(errors.New("move needs --to DIR"))

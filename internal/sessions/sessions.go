@@ -15,17 +15,19 @@ import (
 )
 
 func (a *app) sessions() *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use:   "sessions",
 		Short: "the sessions of agents on this machine, newest first",
-		Long: `Lists every session of Claude Code and Codex on this machine, newest first, recorded by
-segno or not. Only the beginning and the end of a large transcript are read, so its turns may be
-unknown ("?"). "kept" means that the store has the whole conversation; the agent may then
-delete the session, and 'segno resume SESSION' still continues it.`,
+		Long: `Lists every session of Claude Code, Codex, Gemini CLI and OpenCode on this machine,
+newest first, recorded by segno or not. Only the beginning and the end of a large transcript are
+read, so its turns may be unknown ("?"). "kept" means that the store has the whole conversation;
+the agent may then delete the session, and 'segno resume SESSION' still continues it.`,
 		Example: "  segno sessions\n  segno sessions --json\n  segno log --thread 0b6a1f3e",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return a.runSessions(c.Context()) },
 	}
+	c.AddCommand(a.keep(), a.moveSession(), a.heal())
+	return c
 }
 
 type sessionItem struct {

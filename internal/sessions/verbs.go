@@ -2,6 +2,8 @@
 package sessions
 
 import (
+	"slices"
+
 	"github.com/dalsegno/segno/internal/cli"
 )
 
@@ -13,5 +15,8 @@ type app struct{ *cli.App }
 
 func verbs(shell *cli.App) []cli.Verb {
 	a := &app{shell}
-	return cli.Group("sessions", a.sessions(), a.keep(), a.moveSession(), a.heal())
+	return slices.Concat(
+		cli.Group("sessions", a.sessions()),
+		cli.Group("", a.Former(a.keep(), "segno sessions keep"), a.Former(a.moveSession(), "segno sessions move"), a.Former(a.heal(), "segno sessions heal")),
+	)
 }

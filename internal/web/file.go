@@ -35,12 +35,9 @@ func (s *Server) getFile(w http.ResponseWriter, r *http.Request, p *fileParams) 
 	if err != nil {
 		return err
 	}
-	e, err := workspace.Lookup(ctx, s.Store.Objects(), c.Tree(), name)
+	e, err := workspace.LookupFile(ctx, s.Store.Objects(), c.Tree(), name)
 	if err != nil {
 		return err
-	}
-	if e.Type != segno.EntityFile && e.Type != segno.EntityHardLink && e.Type != segno.EntitySymlink {
-		return segno.Errorf(segno.KindInvalid, "read file", name, "it is not a file")
 	}
 	release, err := s.acquireHeavy(ctx) // held until the response is written, because the content is in memory
 	if err != nil {

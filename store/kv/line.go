@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/store/ledger"
 	"github.com/dalsegno/segno/internal/store/record"
 )
 
@@ -17,8 +18,8 @@ import (
 // a head or loaded before, and two for any other.
 func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*segno.Line, error) {
 	const op = "load"
-	if w.Last < 0 {
-		return nil, segno.Errorf(segno.KindInvalid, op, string(at), "the window is negative")
+	if err := ledger.CheckWindow(at, w); err != nil {
+		return nil, err
 	}
 	return call(ctx, s, op, string(at), func() (*segno.Line, error) {
 		found, err := s.ancestors(ctx, at, w.Last)

@@ -16,9 +16,9 @@ type run struct {
 	from, to uint64
 }
 
-// lineage lists the runs that contain a line. A record does not repeat all of them: base is the
-// position, in the same log, of a record that contains the first cut runs. The size of a record thus
-// does not depend on the number of forks in its line.
+// lineage lists the runs that contain a line. A record stores only the newest of them: its first runs, as many
+// as cut, are in an earlier record of the same log, at the position base. The size of a record thus does not
+// depend on the number of forks in its line.
 //
 // For example a thread B that forks from the third record of A, and has two records, has the runs
 // A 1–3 and B 1–2.

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/store/ledger"
 )
 
 // Checkpoints implements [segno.Store]. It yields the checkpoints that existed when it began. For a query
@@ -14,8 +15,8 @@ import (
 func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.Seq2[segno.Checkpoint, error] {
 	const op = "list checkpoints"
 	return func(yield func(segno.Checkpoint, error) bool) {
-		if q.Before != 0 && q.Thread == "" || q.Before < 0 || q.Limit < 0 {
-			yield(segno.Checkpoint{}, segno.Errorf(segno.KindInvalid, op, "", "Before requires Thread; Before and Limit must not be negative"))
+		if err := ledger.CheckQuery(&q); err != nil {
+			yield(segno.Checkpoint{}, err)
 			return
 		}
 		l := &listing{s: s}

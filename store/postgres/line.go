@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/store/ledger"
 	"github.com/dalsegno/segno/internal/store/sqlstore"
 )
 
@@ -37,8 +38,8 @@ FROM named s, LATERAL (
 // Load implements [segno.Store].
 func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*segno.Line, error) {
 	const op = "load"
-	if w.Last < 0 {
-		return nil, segno.Errorf(segno.KindInvalid, op, string(at), "the window is negative")
+	if err := ledger.CheckWindow(at, w); err != nil {
+		return nil, err
 	}
 	var nodes []sqlstore.Node
 	err := s.call(ctx, op, string(at), func(ctx context.Context) (err error) {

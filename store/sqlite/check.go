@@ -61,15 +61,8 @@ func (k *checker) each(op, query string, dest []any, do func() error) error {
 // Check implements [segno.Checker]. It reads one snapshot of the database.
 func (s *Store) Check(ctx context.Context, p segno.CheckPolicy, report func(error) bool) (segno.Checked, error) {
 	k := &checker{s: s, ctx: ctx, report: report, objects: map[segno.Hash]bool{}}
-	err := s.readApart(ctx, "check", s.dir, func(queryCtx context.Context, c *conn) (err error) {
+	err := s.readSnapshot(ctx, "check", s.dir, func(queryCtx context.Context, c *conn) error {
 		k.c, k.queryCtx = c, queryCtx
-		if _, err := c.exec(queryCtx, "BEGIN"); err != nil {
-			return err
-		}
-		defer func() {
-			_, endErr := c.exec(queryCtx, "ROLLBACK") // nothing was written
-			err = errors.Join(err, endErr)
-		}()
 		for _, check := range []func() error{k.checkDatabase, k.checkThreads, k.checkPhases, k.checkCommits, k.checkRecords,
 			k.checkPacks, k.checkObjects} {
 			if err := check(); err != nil {

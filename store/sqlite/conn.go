@@ -138,6 +138,20 @@ func (s *Store) readApart(ctx context.Context, op, name string, f func(ctx conte
 	return s.readOn(ctx, op, name, nil, f)
 }
 
+// readSnapshot is readApart, with all reads of f in one snapshot of the database.
+func (s *Store) readSnapshot(ctx context.Context, op, name string, f func(ctx context.Context, c *conn) error) error {
+	return s.readApart(ctx, op, name, func(queryCtx context.Context, c *conn) (err error) {
+		if _, err := c.exec(queryCtx, "BEGIN"); err != nil {
+			return err
+		}
+		defer func() {
+			_, endErr := c.exec(queryCtx, "ROLLBACK") // nothing was written
+			err = errors.Join(err, endErr)
+		}()
+		return f(queryCtx, c)
+	})
+}
+
 func (s *Store) readOn(ctx context.Context, op, name string, writer chan *conn, f func(ctx context.Context, c *conn) error) error {
 	if err := s.calls.Begin(ctx, op); err != nil {
 		return err

@@ -160,14 +160,7 @@ func (h rowHash) add(table string, row []any) {
 // readRows calls each with every row of the store in a fixed order. The values are those of a store without a
 // key. readRows verifies each record that it reads.
 func (s *Store) readRows(ctx context.Context, each func(table string, row []any) error) error {
-	return s.readApart(ctx, "read rows", s.dir, func(queryCtx context.Context, c *conn) (err error) {
-		if _, err := c.exec(queryCtx, "BEGIN"); err != nil {
-			return err
-		}
-		defer func() {
-			_, endErr := c.exec(queryCtx, "ROLLBACK") // nothing was written
-			err = errors.Join(err, endErr)
-		}()
+	return s.readSnapshot(ctx, "read rows", s.dir, func(queryCtx context.Context, c *conn) error {
 		for i := range tables {
 			t := &tables[i]
 			if t.name == "phases" && !s.hasPhases {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/store/ledger"
 	"github.com/dalsegno/segno/internal/store/sqlstore"
 )
 
@@ -43,8 +44,8 @@ WHERE c.line = ? AND c.depth BETWEEN ? AND ? ORDER BY c.depth`
 // Load implements [segno.Store].
 func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*segno.Line, error) {
 	const op = "load"
-	if w.Last < 0 {
-		return nil, segno.Errorf(segno.KindInvalid, op, string(at), "the window is negative")
+	if err := ledger.CheckWindow(at, w); err != nil {
+		return nil, err
 	}
 	var nodes []sqlstore.Node
 	isWhole := w.Last == 0 && w.Entries

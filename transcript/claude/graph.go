@@ -13,8 +13,7 @@ import (
 	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
-// none is the index of no node.
-const none = -1
+const none = -1 // instead of the index of a node
 
 // node is one record of the conversation. The records form a tree. Their order in the file
 // is not causal order: a record may come before its ancestors.
@@ -77,7 +76,6 @@ type pointer struct {
 // maxDamage is the number of damaged lines that a graph lists.
 const maxDamage = 10
 
-// newGraph returns an empty graph of the transcript at path.
 func newGraph(path string) *graph {
 	return &graph{byUUID: map[string]int{}, skip: map[string]string{}, newest: none, slug: filepath.Base(filepath.Dir(path))}
 }

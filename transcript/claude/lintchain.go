@@ -92,34 +92,41 @@ func (l *linter) losesEarlier(v *loaded, chain []int, top int) bool {
 // attached returns, for each record, whether a path leads from it to a record of the conversation or to an
 // ancestor of the conversation.
 func (v *loaded) attached(chain []int) []bool {
-	const unknown, no, yes = 0, 1, 2
-	state := make([]int8, len(v.nodes))
+	out := make([]bool, len(v.nodes))
 	for _, i := range chain {
-		for at := i; at != none && state[at] != yes; at = v.index(v.above(at)) { // across compactions
-			state[at] = yes
+		for at := i; at != none && !out[at]; at = v.index(v.above(at)) { // across compactions
+			out[at] = true
+		}
+	}
+	above, seen := slices.Clone(v.parent), slices.Clone(out)
+	for i := range v.nodes {
+		if above[i] == none {
+			above[i] = v.index(v.above(i))
 		}
 	}
 	for i := range v.nodes {
-		var path []int
-		at := i
-		for at != none && state[at] == unknown {
-			state[at] = no // also ends a cycle
-			path = append(path, at)
-			if at = v.parent[path[len(path)-1]]; at == none {
-				at = v.index(v.above(path[len(path)-1]))
-			}
-		}
-		if at != none && state[at] == yes {
-			for _, p := range path {
-				state[p] = yes
-			}
-		}
-	}
-	out := make([]bool, len(v.nodes))
-	for i, s := range state {
-		out[i] = s == yes
+		visitPath(i, above, seen, func(i, above int) { out[i] = above != none && out[above] })
 	}
 	return out
+}
+
+// visitPath calls visit for a record and its ancestors, oldest first, up to an ancestor that is seen already. The
+// second argument of visit is the record above: none at a root, and where the path closes a cycle.
+func visitPath(i int, parents []int, seen []bool, visit func(i, above int)) {
+	var path []int
+	at := i
+	for at != none && !seen[at] {
+		seen[at] = true
+		path = append(path, at)
+		at = parents[at]
+	}
+	if slices.Contains(path, at) {
+		at = none
+	}
+	for _, i := range slices.Backward(path) {
+		visit(i, at)
+		at = i
+	}
 }
 
 // joinIslands finds messages that are not connected with the conversation, so that the agent never sends
@@ -167,19 +174,11 @@ func (l *linter) island(v *loaded, attached []bool) []int {
 		if n := &v.nodes[i]; attached[i] || v.gone[i] || n.isSidechain || l.parts[i] == nil {
 			continue
 		}
-		var path []int
-		at := i
-		for at != none && !seen[at] {
-			seen[at] = true
-			path = append(path, at)
-			at = v.parent[at]
-		}
-		for k, p := range slices.Backward(path) {
-			root[p], depth[p] = path[len(path)-1], len(path)-k
-			if at != none && depth[at] > 0 && root[at] != root[p] { // otherwise at is none, or closes a cycle
-				root[p], depth[p] = root[at], depth[at]+len(path)-k
+		visitPath(i, v.parent, seen, func(i, above int) {
+			if root[i], depth[i] = i, 1; above != none {
+				root[i], depth[i] = root[above], depth[above]+1
 			}
-		}
+		})
 		if !v.nodes[i].kind.isMessage() || l.parts[root[i]] == nil {
 			continue
 		}
@@ -193,12 +192,8 @@ func (l *linter) island(v *loaded, attached []bool) []int {
 	if leaf == none {
 		return nil
 	}
-	var line []int
-	for at := leaf; ; at = v.parent[at] {
-		if line = append(line, at); at == top {
-			return line
-		}
-	}
+	line := slices.Collect(v.ancestors(leaf))
+	return line[:slices.Index(line, top)+1]
 }
 
 // isWrittenBefore reports whether the agent wrote record i before record j. It compares their times, or their

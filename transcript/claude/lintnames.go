@@ -1,6 +1,7 @@
 package claude
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"maps"
@@ -61,42 +62,47 @@ type clash struct{ first, second named }
 // the same name. It reports whether it repairs a name. The other rules then judge the result.
 func (l *linter) checkNames() bool {
 	used := map[string]bool{}
-	// expected returns the first name that a record behind an offset gives as its parent and that no record has.
-	expected := func(offset int64) string {
-		for _, n := range l.order {
-			_, known := l.names[n.parent]
-			if n.offset > offset && n.parent != "" && !known && !used[n.parent] && !l.isDropped(n.parent) {
-				used[n.parent] = true
-				return n.parent
-			}
-		}
-		return ""
-	}
 	for _, n := range l.unnamed {
-		name := expected(n.offset)
-		if name == "" {
-			name = derivedUUID(string(l.src.Session), fmt.Sprint("line ", n.line))
-		}
+		name := cmp.Or(l.expectedName(n.offset, used), derivedUUID(string(l.src.Session), fmt.Sprint("line ", n.line)))
 		l.mend.Add(transcript.CodeUnreadable, n.line, n.offset, "the record has no uuid, so the agent loses it and everything before it", "named as the next record expects it")
 		l.rename(n, name)
 	}
 	for _, c := range l.clashes {
 		l.mend.Add(transcript.CodeDuplicateUUID, c.second.line, c.second.offset, fmt.Sprintf("the record has the uuid of the one in line %d, so the agent loses the content of one of them", c.first.line), "both get a uuid of their own")
-		if name := expected(c.second.offset); name != "" {
+		if name := l.expectedName(c.second.offset, used); name != "" {
 			l.rename(c.second, name)
-			continue
-		}
-		name := derivedUUID(string(l.src.Session), fmt.Sprint("line ", c.first.line))
-		l.rename(c.first, name)
-		for _, n := range l.order {
-			isBetween := n.parent == c.first.name && n.offset > c.first.offset && n.offset < c.second.offset
-			isSecond := n.offset == c.second.offset && n.parent == c.first.parent
-			if (isBetween || isSecond) && !n.above.IsZero() {
-				l.replace(n.above, `"`+name+`"`)
-			}
+		} else {
+			l.renameFirst(c)
 		}
 	}
 	return len(l.unnamed)+len(l.clashes) > 0
+}
+
+// expectedName returns the first name that a record behind an offset gives as its parent, and that no record has
+// and no repair used. It adds the name to used. It returns "" if there is none.
+func (l *linter) expectedName(offset int64, used map[string]bool) string {
+	for _, n := range l.order {
+		_, known := l.names[n.parent]
+		if n.offset > offset && n.parent != "" && !known && !used[n.parent] && !l.isDropped(n.parent) {
+			used[n.parent] = true
+			return n.parent
+		}
+	}
+	return ""
+}
+
+// renameFirst gives the first record of a clash a new name. Its children are the records before the second one
+// that name it, and the second one itself if both have the same parent.
+func (l *linter) renameFirst(c clash) {
+	name := derivedUUID(string(l.src.Session), fmt.Sprint("line ", c.first.line))
+	l.rename(c.first, name)
+	for _, n := range l.order {
+		isBetween := n.parent == c.first.name && n.offset > c.first.offset && n.offset < c.second.offset
+		isSecond := n.offset == c.second.offset && n.parent == c.first.parent
+		if (isBetween || isSecond) && !n.above.IsZero() {
+			l.replace(n.above, `"`+name+`"`)
+		}
+	}
 }
 
 func (l *linter) isDropped(uuid string) bool {

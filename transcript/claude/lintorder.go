@@ -1,6 +1,7 @@
 package claude
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/dalsegno/segno/transcript"
@@ -83,18 +84,7 @@ func (l *linter) isMisread() bool {
 // a time stays behind the line before it, and a pointer stays behind the record that it names.
 func (l *linter) inOrder() []lintLine {
 	lines := slices.Clone(l.lines)
-	descending, ascending, before := 0, 0, int64(noTime)
-	for _, x := range lines {
-		if x.time != noTime && before != noTime && x.time < before {
-			descending++
-		} else if x.time != noTime && before != noTime && x.time > before {
-			ascending++
-		}
-		if x.time != noTime {
-			before = x.time
-		}
-	}
-	if descending > 4*ascending {
+	if isReversed(lines) {
 		slices.Reverse(lines)
 	}
 	byNode := map[int]lintLine{}
@@ -111,15 +101,7 @@ func (l *linter) inOrder() []lintLine {
 			byNode[x.node] = *x
 		}
 	}
-	slices.SortStableFunc(lines, func(a, b lintLine) int {
-		switch {
-		case a.time < b.time:
-			return -1
-		case a.time > b.time:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(lines, func(a, b lintLine) int { return cmp.Compare(a.time, b.time) })
 	var out []lintLine
 	done := map[int64]bool{}
 	for _, x := range lines {
@@ -137,4 +119,21 @@ func (l *linter) inOrder() []lintLine {
 		out = append(out, path...)
 	}
 	return out
+}
+
+// isReversed reports whether the times of most lines descend.
+func isReversed(lines []lintLine) bool {
+	descending, ascending, before := 0, 0, int64(noTime)
+	for _, x := range lines {
+		switch {
+		case x.time == noTime:
+			continue
+		case before != noTime && x.time < before:
+			descending++
+		case before != noTime && x.time > before:
+			ascending++
+		}
+		before = x.time
+	}
+	return descending > 4*ascending
 }

@@ -44,33 +44,8 @@ func (l *linter) joinWriters(v *loaded, head int) int {
 
 // branches returns the branches beside the conversation, oldest first.
 func (l *linter) branches(v *loaded, chain []int) (out []lostBranch) {
-	const unknown, live = -2, -3
-	top := make([]int, len(v.nodes)) // for each record: the first record of its branch
-	for i := range top {
-		top[i] = unknown
-	}
-	for _, i := range chain {
-		top[i] = live
-	}
+	top := v.branchTops(chain)
 	byTop := map[int]int{}
-	for i := range v.nodes {
-		var path []int
-		at := i
-		for at != none && top[at] == unknown {
-			top[at] = none // until the end of the path is known; also ends a cycle
-			path = append(path, at)
-			at = v.parent[at]
-		}
-		if len(path) > 0 && at != none {
-			branch := top[at]
-			if branch == live {
-				branch = path[len(path)-1]
-			}
-			for _, p := range path {
-				top[p] = branch
-			}
-		}
-	}
 	for i := range v.nodes {
 		if top[i] < 0 || v.gone[i] || v.nodes[i].isSidechain {
 			continue
@@ -90,6 +65,29 @@ func (l *linter) branches(v *loaded, chain []int) (out []lostBranch) {
 		}
 	}
 	return out
+}
+
+// branchTops returns, for each record, the first record of the branch that contains it. The number is negative for
+// a record of the conversation, and for one that is not connected with the conversation.
+func (v *loaded) branchTops(chain []int) []int {
+	const live = -2
+	top, seen := make([]int, len(v.nodes)), make([]bool, len(v.nodes))
+	for _, i := range chain {
+		top[i], seen[i] = live, true
+	}
+	for i := range v.nodes {
+		visitPath(i, v.parent, seen, func(i, above int) {
+			switch {
+			case above == none:
+				top[i] = none
+			case top[above] == live:
+				top[i] = i
+			default:
+				top[i] = top[above]
+			}
+		})
+	}
+	return top
 }
 
 func (l *linter) roleOf(i int) role {

@@ -44,7 +44,7 @@ func whole(s severity, why string) fault { return fault{severity: s, why: why} }
 
 // faults returns the values of a record that the agent cannot read. Spans count from the beginning of
 // the line's object.
-func (r *record) faults() (out []fault) {
+func (r *record) faults() []fault {
 	line := r.line[skipBOM(r.line):]
 	switch {
 	case r.kind == kindAttachment && !isObject(r.field("attachment")):
@@ -57,14 +57,20 @@ func (r *record) faults() (out []fault) {
 	at := jsonscan.Find(line, jsonscan.Span{To: len(line)}, "message", "content")
 	content := at.Of(line)
 	switch {
-	case len(content) > 0 && content[0] == '"' && r.kind == kindUser:
-		return nil
-	case len(content) > 0 && content[0] == '"':
-		text := `[{"type":"text","text":` + string(content) + `}]`
-		return []fault{{refuses, "the content of an answer is a text, not an array", at, text}}
-	case len(content) == 0 || content[0] != '[':
+	case isArray(content):
+		return r.blockFaults(line, at)
+	case !isText(content):
 		return []fault{whole(refuses, "the message has no content")}
+	case r.kind == kindUser:
+		return nil
 	}
+	text := `[{"type":"text","text":` + string(content) + `}]`
+	return []fault{{refuses, "the content of an answer is a text, not an array", at, text}}
+}
+
+// blockFaults returns the faults of the blocks in a message's content. If a repair must leave out a block, it
+// replaces the whole content, or the record if no block remains.
+func (r *record) blockFaults(line []byte, at jsonscan.Span) (out []fault) {
 	var kept []byte
 	var lost *fault
 	jsonscan.Elements(line, at.From, func(span jsonscan.Span) {
@@ -122,7 +128,7 @@ func (r *record) isMistyped() bool {
 		return false
 	}
 	content := field(r.message, "content")
-	return r.messageKind() != "" && len(content) > 0 && (content[0] == '"' || content[0] == '[')
+	return r.messageKind() != "" && (isText(content) || isArray(content))
 }
 
 // messageKind returns the record type that fits the role of the record's message, or "".
@@ -179,10 +185,11 @@ func (x *loading) add(p sessionfile.Piece) {
 	if r.parse(p.Bytes) != nil {
 		return
 	}
-	if r.isMistyped() || r.kind.isMessage() && !r.isSidechain {
+	isMistyped := r.isMistyped()
+	if isMistyped || r.kind.isMessage() && !r.isSidechain {
 		x.out.Total++
 	}
-	if r.isMistyped() {
+	if isMistyped {
 		return
 	}
 	x.graph.add(r, sessionfile.Line{Bytes: p.Bytes, Offset: p.Offset, Number: p.Line})
@@ -206,8 +213,13 @@ func (x *loading) add(p sessionfile.Piece) {
 	if r.kind == kindAssistant {
 		n.id = jsonscan.Text(field(r.message, "id"))
 	}
+	n.readBlocks(r)
+}
+
+// readBlocks stores the ids of the calls and the results in a record.
+func (n *loadedRecord) readBlocks(r *record) {
 	content := field(r.message, "content")
-	if !r.kind.isMessage() || len(content) == 0 || content[0] != '[' {
+	if !r.kind.isMessage() || !isArray(content) {
 		n.isOther = true
 		return
 	}
@@ -223,17 +235,17 @@ func (x *loading) add(p sessionfile.Piece) {
 	})
 }
 
-// send selects the records that the agent sends.
-func (x *loading) send() {
-	links, calls, results := map[int]message{}, map[string]bool{}, map[string]bool{}
-	for i, n := range x.records {
-		if n.id != "" || n.hasToolResults {
-			links[i] = n.message
-		}
-	}
-	sent := x.graph.load().sent(links)
-	sent = slices.DeleteFunc(sent, func(i int) bool { return x.records[i] == nil }) // a record without a name
-	for _, i := range sent {
+// hasSentBlock reports whether a record has a block that the agent sends. It sends a call only with its result,
+// and a result only with its call.
+func (n *loadedRecord) hasSentBlock(calls, results map[string]bool) bool {
+	return n.isOther || slices.ContainsFunc(n.results, func(id string) bool { return calls[id] }) ||
+		slices.ContainsFunc(n.calls, func(id string) bool { return results[id] })
+}
+
+// ids returns the ids of the calls in some records, and those of the calls whose results they have.
+func (x *loading) ids(records []int) (calls, results map[string]bool) {
+	calls, results = map[string]bool{}, map[string]bool{}
+	for _, i := range records {
 		for _, id := range x.records[i].calls {
 			calls[id] = true
 		}
@@ -241,6 +253,20 @@ func (x *loading) send() {
 			results[id] = true
 		}
 	}
+	return calls, results
+}
+
+// send selects the records that the agent sends.
+func (x *loading) send() {
+	links := map[int]message{}
+	for i, n := range x.records {
+		if n.id != "" || n.hasToolResults {
+			links[i] = n.message
+		}
+	}
+	sent := x.graph.load().sent(links)
+	sent = slices.DeleteFunc(sent, func(i int) bool { return x.records[i] == nil }) // a record without a name
+	calls, results := x.ids(sent)
 	for _, i := range sent {
 		n, at := x.records[i], &x.graph.nodes[i]
 		switch n.fault.severity {
@@ -250,8 +276,7 @@ func (x *loading) send() {
 			x.out.Refusal = "the API of the model rejects line " + strconv.Itoa(at.line)
 		}
 		isLost := n.fault.severity != harmless && n.fault.severity != rejected && n.fault.at.IsZero()
-		hasPair := slices.ContainsFunc(n.results, func(id string) bool { return calls[id] }) || slices.ContainsFunc(n.calls, func(id string) bool { return results[id] })
-		if at.kind.isMessage() && !isLost && (n.isOther || hasPair) {
+		if at.kind.isMessage() && !isLost && n.hasSentBlock(calls, results) {
 			x.out.Messages++
 			x.out.Lines = append(x.out.Lines, n.lines...)
 		}
@@ -284,6 +309,7 @@ func (v *loaded) sent(links map[int]message) []int {
 }
 
 func isObject(value []byte) bool { return len(value) > 0 && value[0] == '{' }
+func isArray(value []byte) bool  { return len(value) > 0 && value[0] == '[' }
 func isText(value []byte) bool   { return jsonscan.RawText(value) != nil }
 
 // text returns the undecoded text between the quotes of a string value.

@@ -13,19 +13,19 @@ import (
 	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
-// RemoveMoved removes the transcript at from if the one at to begins with all of its bytes and has a
-// message behind them: then the agent has continued the session in its new place. RemoveMoved reports
-// whether it removed the transcript. It leaves the directory of the sidecars, because the
-// conversation may name absolute paths in it.
-func (c *Transcripts) RemoveMoved(ctx context.Context, from, to string) (bool, error) {
+// RemoveMoved removes the transcript at the path source, if the transcript at the path copied begins with
+// the same bytes and has a message after them: then the agent has continued the session in its new
+// place. RemoveMoved reports whether it removed the source. It leaves the directory of the sidecars,
+// because the conversation may name absolute paths in it.
+func (c *Transcripts) RemoveMoved(ctx context.Context, source, copied string) (bool, error) {
 	const op = "remove moved session"
-	isContinued, err := continues(ctx, from, to)
+	isContinued, err := continues(ctx, source, copied)
 	if err == nil && isContinued {
-		if err = c.fs.Remove(from); err == nil {
-			err = c.fs.SyncDir(filepath.Dir(from))
+		if err = c.fs.Remove(source); err == nil {
+			err = c.fs.SyncDir(filepath.Dir(source))
 		}
 	}
-	if err = sessionfile.IOError(op, from, err); segno.KindOf(err) == segno.KindNotFound {
+	if err = sessionfile.IOError(op, source, err); segno.KindOf(err) == segno.KindNotFound {
 		return false, nil
 	}
 	return isContinued && err == nil, err

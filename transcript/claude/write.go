@@ -229,16 +229,13 @@ func (k *continuation) message(n int, m transcript.Message) error {
 			if err := k.record("user", mark, func(w *wireRecord) { w.PromptID = k.prompt }); err != nil {
 				return err
 			}
-		case len(wireBlocks([]transcript.Part{p})) > 0:
+		default:
 			words = append(words, p)
 		}
 	}
-	if len(words) == 0 {
+	content, ok := wireContent(words)
+	if !ok {
 		return nil
-	}
-	content := any(wireBlocks(words))
-	if len(words) == 1 && words[0].Image == nil {
-		content = words[0].Text
 	}
 	return k.record("user", wireMessage{Role: "user", Content: content}, func(w *wireRecord) {
 		w.PromptID = k.prompt
@@ -289,16 +286,24 @@ func (k *continuation) result(r *transcript.Result) error {
 	if !ok {
 		return nil // the agent drops a result without a call
 	}
-	block := wireBlock{ToolUse: call.id, Type: "tool_result", Content: "", IsError: r.IsError}
-	switch blocks := wireBlocks(r.Parts); {
-	case len(blocks) == 1 && blocks[0].Type == "text":
-		block.Content = blocks[0].Text
-	case len(blocks) > 0:
-		block.Content = blocks
-	}
+	content, _ := wireContent(r.Parts)
+	block := wireBlock{ToolUse: call.id, Type: "tool_result", Content: content, IsError: r.IsError}
 	return k.record("user", wireMessage{Role: "user", Content: []wireBlock{block}}, func(w *wireRecord) {
 		w.PromptID, w.Source = k.prompt, call.uuid
 	})
+}
+
+// wireContent encodes texts and images as the content of a message or of a result. A single text is only a string.
+// ok is false if there is no content.
+func wireContent(parts []transcript.Part) (content any, ok bool) {
+	switch blocks := wireBlocks(parts); {
+	case len(blocks) == 0:
+		return "", false
+	case len(blocks) == 1 && blocks[0].Type == "text":
+		return blocks[0].Text, true
+	default:
+		return blocks, true
+	}
 }
 
 // wireBlocks encodes texts and images.

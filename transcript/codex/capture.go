@@ -79,19 +79,24 @@ func (t *capture) setTurns() {
 			t.Out.Origin = &segno.Origin{Leaf: turns[shared-1].key}
 		}
 	}
-	if t.IsFirst || t.AllTurns {
-		for _, turn := range turns[shared:max(shared, len(turns)-1)] {
-			if turn.isAnswered && (t.Of == nil || t.AllTurns) && turn.key != t.Prev.Leaf && turn.to > t.From {
-				t.Out.Earlier = append(t.Out.Earlier, segno.TranscriptTurn{Key: segno.TurnKey(turn.key), Prompt: turn.prompt,
-					Position: segno.Position{Leaf: turn.key, Offset: turn.to}})
-			}
-		}
+	if t.AllTurns || t.IsFirst && t.Of == nil {
+		t.addEarlier(turns[shared:max(shared, len(turns)-1)])
 	}
 	if shared < len(turns) && newest.key != t.Prev.Leaf {
 		t.Out.Prompt, t.Out.Key, t.Out.Text = newest.key, segno.TurnKey(newest.key), newest.prompt
 		t.Out.Follows = t.followed()
 		if t.AllTurns && t.From > 0 {
 			t.Out.Follows = t.Prev.Leaf
+		}
+	}
+}
+
+// addEarlier adds the turns with an answer in the new bytes, except the one at which the earlier position ends.
+func (t *capture) addEarlier(turns []turn) {
+	for _, turn := range turns {
+		if turn.isAnswered && turn.key != t.Prev.Leaf && turn.to > t.From {
+			t.Out.Earlier = append(t.Out.Earlier, segno.TranscriptTurn{Key: segno.TurnKey(turn.key), Prompt: turn.prompt,
+				Position: segno.Position{Leaf: turn.key, Offset: turn.to}})
 		}
 	}
 }

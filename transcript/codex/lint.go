@@ -223,22 +223,20 @@ func (l *linter) add(r *record, p sessionfile.Piece, turn string) string {
 	start := jsonscan.SkipSpace(p.Bytes, 0)
 	x.brace = p.Offset + int64(start)
 	x.at = jsonscan.Find(p.Bytes, jsonscan.Span{From: start, To: len(p.Bytes)}, "ordinal")
-	switch {
-	case len(l.lines) == 0 && string(r.typ) == "session_meta":
+	switch isMeta := string(r.typ) == "session_meta"; {
+	case isMeta && len(l.lines) == 0:
 		m, _ := parseMeta(p.Bytes)
 		l.isPaged = m.isPaged
 		l.meta, l.metaID, l.metaProblem = bytes.Clone(p.Bytes), m.id, metaProblem(p.Bytes)
 		x.typ = "session_meta"
-	case string(r.typ) == "session_meta" && metaProblem(p.Bytes) == "":
+	case isMeta && metaProblem(p.Bytes) == "":
 		l.laterMeta = cmp.Or(l.laterMeta, len(l.lines))
 	case len(l.lines) == 0:
 		l.isPaged = r.ordinal >= 0 // the session_meta, which records this, is missing
 	}
 	switch r.kind {
 	case kindContext:
-		if dir := r.text("cwd"); dir != "" {
-			l.dir = dir
-		}
+		l.dir = cmp.Or(r.text("cwd"), l.dir)
 	case kindStart:
 		turn = r.text("turn_id")
 	case kindCompacted:
@@ -246,21 +244,25 @@ func (l *linter) add(r *record, p sessionfile.Piece, turn string) string {
 	}
 	x.turn = turn
 	if string(r.typ) == "response_item" {
-		x.isItem = true
-		x.typ, x.call = string(r.event), r.text("call_id")
-		switch {
-		case x.call == "" && isResultType(x.typ):
-			x.raw = bytes.Clone(p.Bytes)
-		case x.call == "":
-		case resultType(x.typ) != "":
-			l.calls[x.call] = len(l.lines)
-		case isResultType(x.typ):
-			l.results[x.call] = true
-			x.words = r.resultText()
-		}
+		l.addItem(&x, r, p.Bytes)
 	}
 	l.lines = append(l.lines, x)
 	return turn
+}
+
+// addItem stores the facts about the call or the result in the next line.
+func (l *linter) addItem(x *lintLine, r *record, line []byte) {
+	x.isItem = true
+	x.typ, x.call = string(r.event), r.text("call_id")
+	switch isResult := isResultType(x.typ); {
+	case isResult && x.call == "":
+		x.raw = bytes.Clone(line)
+	case isResult:
+		l.results[x.call] = true
+		x.words = r.resultText()
+	case x.call != "" && resultType(x.typ) != "":
+		l.calls[x.call] = len(l.lines)
+	}
 }
 
 // resultType returns the type of the results for calls of a type, or "" if that is not the type of a call.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,11 +61,13 @@ func (r *record) unreadable() string {
 	switch {
 	case itemType == "message":
 		return unreadableContent(r.value("content"))
-	case isResultType(itemType) && !isText(r.value("output")) && !isArray(r.value("output")):
+	case isResultType(itemType) && !r.hasOutput():
 		return "the result has no output"
 	}
 	return ""
 }
+
+func (r *record) hasOutput() bool { return isText(r.value("output")) || isArray(r.value("output")) }
 
 // unreadableContent returns why Codex skips a message with this content, or "".
 func unreadableContent(content []byte) (why string) {
@@ -123,10 +126,11 @@ func (r *record) readableParts(role string) (parts [][]byte) {
 // of the line before it. readable returns nil if the line has no content left for the model.
 func (r *record) readable(line []byte, before string) []byte {
 	itemType := r.itemType()
-	if itemType == "" {
+	item := r.itemChanges(itemType)
+	if item == nil {
 		return nil
 	}
-	head, item := map[string][]byte{}, map[string][]byte{}
+	head := map[string][]byte{}
 	if string(r.typ) != "response_item" {
 		head["type"] = []byte(`"response_item"`)
 	}
@@ -139,60 +143,72 @@ func (r *record) readable(line []byte, before string) []byte {
 	if string(r.event) != itemType {
 		item["type"] = quote(itemType)
 	}
-	switch {
-	case itemType == "message":
-		role := string(r.role)
-		if r.role == nil {
-			role = "user"
-			if bytes.Contains(r.value("content"), []byte(`"output_text"`)) {
-				role = "assistant"
-			}
-			item["role"] = quote(role)
-		}
-		parts := r.readableParts(role)
-		if len(parts) == 0 {
-			return nil
-		}
-		if unreadableContent(r.value("content")) != "" {
-			item["content"] = slices.Concat([]byte{'['}, bytes.Join(parts, []byte{','}), []byte{']'})
-		}
-	case isResultType(itemType):
-		if !isText(r.value("output")) && !isArray(r.value("output")) {
-			return nil
-		}
-	default:
-		if r.text("call_id") == "" {
-			return nil
-		}
-		if !isText(r.value("name")) {
-			item["name"] = []byte(`"unknown"`)
-		}
-		for _, key := range []string{"arguments", "input"} {
-			if slices.Contains(itemTexts[itemType], key) && !isText(r.value(key)) {
-				arguments := r.value(key)
-				if !isObject(arguments) {
-					arguments = []byte("{}")
-				}
-				item[key] = quote(string(arguments))
-			}
-		}
-	}
 	if len(item) > 0 {
 		head["payload"] = set(r.payload, item)
 	}
 	return set(line, head)
 }
 
-// set returns an object with new values for some keys. It adds missing keys.
+// itemChanges returns the values without which Codex cannot read the item of a line. It returns nil if the item
+// has no content left for the model.
+func (r *record) itemChanges(itemType string) map[string][]byte {
+	switch {
+	case itemType == "message":
+		return r.messageChanges()
+	case isResultType(itemType) && r.hasOutput():
+		return map[string][]byte{}
+	case resultType(itemType) != "" && r.text("call_id") != "":
+		return r.callChanges(itemType)
+	}
+	return nil
+}
+
+func (r *record) messageChanges() map[string][]byte {
+	changes, role := map[string][]byte{}, string(r.role)
+	if r.role == nil {
+		role = "user"
+		if bytes.Contains(r.value("content"), []byte(`"output_text"`)) {
+			role = "assistant"
+		}
+		changes["role"] = quote(role)
+	}
+	parts := r.readableParts(role)
+	if len(parts) == 0 {
+		return nil
+	}
+	if unreadableContent(r.value("content")) != "" {
+		changes["content"] = slices.Concat([]byte{'['}, bytes.Join(parts, []byte{','}), []byte{']'})
+	}
+	return changes
+}
+
+func (r *record) callChanges(itemType string) map[string][]byte {
+	changes := map[string][]byte{}
+	if !isText(r.value("name")) {
+		changes["name"] = []byte(`"unknown"`)
+	}
+	for _, key := range []string{"arguments", "input"} {
+		if slices.Contains(itemTexts[itemType], key) && !isText(r.value(key)) {
+			arguments := r.value(key)
+			if !isObject(arguments) {
+				arguments = []byte("{}")
+			}
+			changes[key] = quote(string(arguments))
+		}
+	}
+	return changes
+}
+
+// set returns an object with new values for some keys. It adds missing keys, in the order of their names.
 func set(object []byte, values map[string][]byte) []byte {
 	out := edit(object, values)
-	for key, value := range values {
+	for _, key := range slices.Sorted(maps.Keys(values)) {
 		if valueAt(object, key) == nil {
 			separator := []byte{','}
 			if len(out) == 2 {
 				separator = nil
 			}
-			out = slices.Concat(out[:len(out)-1], separator, quote(key), []byte{':'}, value, []byte{'}'})
+			out = slices.Concat(out[:len(out)-1], separator, quote(key), []byte{':'}, values[key], []byte{'}'})
 		}
 	}
 	return out
@@ -225,71 +241,90 @@ func isObject(value []byte) bool { return len(value) > 0 && value[0] == '{' }
 // readingOf returns the part of a session's rollout that Codex reads.
 func readingOf(ctx context.Context, session segno.SessionID, in io.Reader) (out transcript.Reading, err error) {
 	l := sessionfile.NewLineReader(in, 0)
-	var r record
-	refuse := func(why string) { out.Refusal = cmp.Or(out.Refusal, why) }
-	calls, isPaged, isFirst := map[string]bool{}, false, true
-	last := int64(0)
+	x := &loading{out: &out, session: session, calls: map[string]bool{}}
 	for at := range l.All() {
 		if err := ctx.Err(); err != nil {
 			return out, err
 		}
-		if !utf8.Valid(at.Bytes) {
-			refuse("it is not UTF-8")
-		}
-		line := bytes.TrimRight(at.Bytes, "\r\n")
-		if len(bytes.TrimSpace(line)) == 0 {
-			continue
-		}
-		if isFirst {
-			isFirst = false
-			refuse(metaProblem(line))
-			m, _ := parseMeta(line)
-			if isPaged = m.isPaged; !strings.EqualFold(m.id, string(session)) {
-				refuse("it continues session " + m.id + " instead, whose id is in the first line")
-			}
-		}
-		if r.parse(line) != nil {
-			continue
-		}
-		if !r.hasBadOrdinal {
-			last = r.ordinal
-		}
-		switch {
-		case r.kind == kindCompacted:
-			out.Lines = nil
-			out.Total++
-			out.Lines = append(out.Lines, at.Number)
-			continue
-		case !r.isForModel():
-			continue
-		}
-		out.Total++
-		id := r.text("call_id")
-		switch isResult := isResultType(string(r.event)); {
-		case r.unreadable() != "":
-			continue
-		case isResult && id == "":
-			refuse("the API rejects the result in line " + strconv.Itoa(at.Number) + ", which names no call")
-			continue
-		case isResult && !calls[id]:
-			continue // Codex does not send it
-		case resultType(string(r.event)) != "":
-			calls[id] = true
-		}
-		out.Lines = append(out.Lines, at.Number)
+		x.add(at)
 	}
 	out.Messages = len(out.Lines)
 	switch torn, err := l.End(); {
 	case err != nil:
 		return out, err
-	case isFirst && torn == 0:
-		refuse("it is empty")
-	case isFirst:
-		refuse("it has no complete line")
-	case isPaged && last < 0:
-		refuse("its last line has no ordinal")
+	case !x.hasLine && torn == 0:
+		x.refuse("it is empty")
+	case !x.hasLine:
+		x.refuse("it has no complete line")
+	case x.isPaged && x.ordinal < 0:
+		x.refuse("its last line has no ordinal")
 	}
 	return out, nil
+}
+
+// loading is the state of one reading of a rollout.
+type loading struct {
+	out     *transcript.Reading
+	session segno.SessionID
+	record  record
+	calls   map[string]bool // the calls that Codex sends
+	hasLine bool
+	isPaged bool
+	ordinal int64 // of the newest line
+}
+
+// refuse stores why Codex does not resume the session. The first reason counts.
+func (x *loading) refuse(why string) { x.out.Refusal = cmp.Or(x.out.Refusal, why) }
+
+func (x *loading) add(at sessionfile.Line) {
+	if !utf8.Valid(at.Bytes) {
+		x.refuse("it is not UTF-8")
+	}
+	line := bytes.TrimRight(at.Bytes, "\r\n")
+	if len(bytes.TrimSpace(line)) == 0 {
+		return
+	}
+	if !x.hasLine {
+		x.hasLine = true
+		x.refuse(metaProblem(line))
+		m, _ := parseMeta(line)
+		if x.isPaged = m.isPaged; !strings.EqualFold(m.id, string(x.session)) {
+			x.refuse("it continues session " + m.id + " instead, whose id is in the first line")
+		}
+	}
+	if x.record.parse(line) != nil {
+		return
+	}
+	if !x.record.hasBadOrdinal {
+		x.ordinal = x.record.ordinal
+	}
+	switch {
+	case x.record.kind == kindCompacted:
+		x.out.Total++
+		x.out.Lines = []int{at.Number}
+	case x.record.isForModel():
+		x.out.Total++
+		if x.isSent(at.Number) {
+			x.out.Lines = append(x.out.Lines, at.Number)
+		}
+	}
+}
+
+// isSent reports whether Codex sends the item of the current line, whose number is for the reason of a refusal.
+func (x *loading) isSent(line int) bool {
+	id, itemType := x.record.text("call_id"), string(x.record.event)
+	switch isResult := isResultType(itemType); {
+	case x.record.unreadable() != "":
+		return false
+	case isResult && id == "":
+		x.refuse("the API rejects the result in line " + strconv.Itoa(line) + ", which names no call")
+		return false
+	case isResult:
+		return x.calls[id] // Codex leaves out a result without a call
+	case resultType(itemType) != "":
+		x.calls[id] = true
+	}
+	return true
 }
 
 // isForModel reports whether a line is a message, a call or a result that Codex sends to the model if it can read

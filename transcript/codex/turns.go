@@ -110,19 +110,11 @@ func (h *history) add(r *record, from, to int64) {
 	last := len(h.turns) - 1
 	switch r.kind {
 	case kindContext:
-		if dir := r.text("cwd"); dir != "" {
-			h.dir = dir
-		}
+		h.dir = cmp.Or(r.text("cwd"), h.dir)
 	case kindStart:
 		h.started, h.startedAt = r.text("turn_id"), from
 	case kindPrompt:
-		key := cmp.Or(r.text("turn_id"), h.started)
-		if h.started == "" {
-			key, h.startedAt = cmp.Or(key, jsonscan.Unescape(r.timestamp)), from
-		}
-		if last < 0 || h.turns[last].key != key { // else the user added words to the turn
-			h.turns = append(h.turns, turn{key: key, prompt: r.prompt(), from: h.startedAt, to: to})
-		}
+		h.addPrompt(r, from, to)
 	case kindEnd:
 		if last >= 0 && h.turns[last].key == r.text("turn_id") {
 			h.turns[last].to, h.turns[last].isAnswered, h.turns[last].isEnded = to, true, true
@@ -134,5 +126,16 @@ func (h *history) add(r *record, from, to int64) {
 		}
 		h.turns[last].to = to
 		h.turns[last].isAnswered = h.turns[last].isAnswered || r.kind == kindOutput
+	}
+}
+
+// addPrompt begins a turn, unless the user added words to the newest one.
+func (h *history) addPrompt(r *record, from, to int64) {
+	key := cmp.Or(r.text("turn_id"), h.started)
+	if h.started == "" {
+		key, h.startedAt = cmp.Or(key, jsonscan.Unescape(r.timestamp)), from
+	}
+	if last := len(h.turns) - 1; last < 0 || h.turns[last].key != key {
+		h.turns = append(h.turns, turn{key: key, prompt: r.prompt(), from: h.startedAt, to: to})
 	}
 }

@@ -53,39 +53,35 @@ const (
 
 // check returns an error for an action that is malformed in every state.
 func (a Action) check() error {
-	invalid := func(text string) error { return segno.Errorf(segno.KindInvalid, string(a.Do), "", "%s", text) }
+	require := func(isMet bool, text string) error {
+		if isMet {
+			return nil
+		}
+		return segno.Errorf(segno.KindInvalid, string(a.Do), "", "%s", text)
+	}
 	if a.Say != "" {
 		if err := world.CheckText(a.Say); err != nil {
 			return err
 		}
 	}
-	hasGood := slices.Contains(goods(), a.Good)
-	hasQuantity := a.Quantity > 0 && a.Quantity <= maxOrder
-	hasPrice := a.Price > 0 && a.Price <= maxPrice
+	hasGood, hasQuantity, hasPrice := slices.Contains(goods(), a.Good), isQuantity(a.Quantity), isPrice(a.Price)
 	switch a.Do {
 	case DoPass:
 		return nil
 	case DoOrder:
-		if !hasGood || !hasQuantity {
-			return invalid("it needs a good, and a quantity of 1 to 50")
-		}
+		return require(hasGood && hasQuantity, "it needs a good, and a quantity of 1 to 50")
 	case DoPrice:
-		if !hasGood || !hasPrice {
-			return invalid("it needs a good, and a price of 1 to 100000 cents")
-		}
+		return require(hasGood && hasPrice, "it needs a good, and a price of 1 to 100000 cents")
 	case DoOffer:
-		if !hasGood || !hasQuantity || !hasPrice || a.To == "" {
-			return invalid("it needs another branch, a good, a quantity of 1 to 50 and a price")
-		}
+		return require(hasGood && hasQuantity && hasPrice && a.To != "", "it needs another branch, a good, a quantity of 1 to 50 and a price")
 	case DoAccept:
-		if a.Offer <= 0 {
-			return invalid("it needs the id of an offer")
-		}
-	default:
-		return segno.Errorf(segno.KindInvalid, "act", string(a.Do), "unknown action").WithHint("order, price, offer, accept or pass")
+		return require(a.Offer > 0, "it needs the id of an offer")
 	}
-	return nil
+	return segno.Errorf(segno.KindInvalid, "act", string(a.Do), "unknown action").WithHint("order, price, offer, accept or pass")
 }
+
+func isQuantity(n int) bool    { return 0 < n && n <= maxOrder }
+func isPrice(cents int64) bool { return 0 < cents && cents <= maxPrice }
 
 // apply applies an action. If the action has become impossible, apply records it in the ledger as refused.
 func apply(m world.Moment[State], name string, a Action) {

@@ -64,7 +64,6 @@ func (rules) Check(s *State, names []string) error {
 	if len(s.Branches) != len(names) || len(s.Market) != len(goods()) || !slices.IsSortedFunc(s.Queue, compareEvents) || s.Pending == nil {
 		return errors.New("the branches, the market or the queue are inconsistent")
 	}
-	known := func(name string) bool { return slices.Contains(names, name) }
 	for _, name := range names {
 		if s.Branches[name] == nil {
 			return fmt.Errorf("%q has no branch", name)
@@ -73,13 +72,27 @@ func (rules) Check(s *State, names []string) error {
 			return fmt.Errorf("branch of %q: %w", name, err)
 		}
 	}
+	if err := s.checkOpen(names); err != nil {
+		return err
+	}
+	for _, good := range goods() {
+		if base := basePrice()[good]; s.Market[good] < base/2 || s.Market[good] > 2*base {
+			return fmt.Errorf("%s have an impossible price", good)
+		}
+	}
+	return nil
+}
+
+// checkOpen returns an error for an impossible action, event or offer that the world has not completed.
+func (s *State) checkOpen(names []string) error {
+	known := func(name string) bool { return slices.Contains(names, name) }
 	for name, a := range s.Pending {
 		if err := a.check(); err != nil || !known(name) {
 			return fmt.Errorf("a pending action of %q is impossible", name)
 		}
 	}
 	for _, e := range s.Queue {
-		isDelivery := e.Kind == EventDelivery && known(e.Agent) && e.Quantity > 0 && e.Quantity <= maxOrder
+		isDelivery := e.Kind == EventDelivery && known(e.Agent) && isQuantity(e.Quantity)
 		if !isDelivery && e.Kind != EventFair || !slices.Contains(goods(), e.Good) {
 			return fmt.Errorf("event %d is impossible", e.ID)
 		}
@@ -88,11 +101,6 @@ func (rules) Check(s *State, names []string) error {
 		offer := Action{Do: DoOffer, To: o.To, Good: o.Good, Quantity: o.Quantity, Price: o.Price}
 		if !known(o.From) || !known(o.To) || offer.check() != nil {
 			return fmt.Errorf("offer %d is impossible", o.ID)
-		}
-	}
-	for _, good := range goods() {
-		if base := basePrice()[good]; s.Market[good] < base/2 || s.Market[good] > 2*base {
-			return fmt.Errorf("%s have an impossible price", good)
 		}
 	}
 	return nil
@@ -104,7 +112,7 @@ func (b *Branch) check() error {
 		return errors.New("impossible cash or stock")
 	}
 	for _, good := range goods() {
-		if b.Stock[good] < 0 || b.Stock[good] > most || b.Prices[good] <= 0 || b.Prices[good] > maxPrice {
+		if b.Stock[good] < 0 || b.Stock[good] > most || !isPrice(b.Prices[good]) {
 			return fmt.Errorf("impossible stock or price of %s", good)
 		}
 	}

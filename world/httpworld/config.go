@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -92,25 +93,32 @@ func ReadConfig(dir string) (Config, error) {
 		return c, invalid("unknown key %q", unknown[0])
 	}
 	c.Name = cmp.Or(c.Name, filepath.Base(dir))
+	if err := c.validate(); err != nil {
+		return c, invalid("%s", err)
+	}
+	return c, nil
+}
+
+func (c Config) validate() error {
 	switch {
 	case len(c.Run.Command) == 0:
-		return c, invalid("run.command is missing")
+		return errors.New("run.command is missing")
 	case c.Runtime.Mode != modeStepped && c.Runtime.Mode != modeRealtime:
-		return c, invalid("runtime.mode is %q, not stepped or realtime", c.Runtime.Mode)
+		return fmt.Errorf("runtime.mode is %q, not stepped or realtime", c.Runtime.Mode)
 	case c.Runtime.Mode == modeStepped && c.tick() <= 0:
-		return c, invalid("runtime.tick of a stepped world is missing or out of range")
+		return errors.New("runtime.tick of a stepped world is missing or out of range")
 	case c.Runtime.Mode == modeRealtime && c.Runtime.Tick != 0:
-		return c, invalid("runtime.tick is only for a stepped world")
+		return errors.New("runtime.tick is only for a stepped world")
 	}
 	for _, action := range c.Check.Actions {
 		if !json.Valid([]byte(action)) {
-			return c, invalid("check.actions has %q, which is not JSON", action)
+			return fmt.Errorf("check.actions has %q, which is not JSON", action)
 		}
 	}
 	if say := c.Check.Say; say != "" && (!json.Valid([]byte(say)) || !strings.Contains(say, "TEXT")) {
-		return c, invalid("check.say is not JSON with the word TEXT")
+		return errors.New("check.say is not JSON with the word TEXT")
 	}
-	return c, nil
+	return nil
 }
 
 // tick returns the shortest step of time, or 0.

@@ -11,19 +11,7 @@ import (
 // checkConcurrent lets two agents act concurrently while the world is saved. It checks that each
 // snapshot is a state that the same steps reach one after the other in some order.
 func checkConcurrent(r *run) error {
-	var prefix []Step
-	lanes := make([][]Step, 2) // the steps of each agent
-	most := 3
-	if r.config.External { // each order of the steps starts processes
-		most = 1
-	}
-	for _, s := range r.script {
-		if s.Verb == VerbAct && s.Agent < len(lanes) && len(lanes[s.Agent]) < most {
-			lanes[s.Agent] = append(lanes[s.Agent], s)
-		} else if len(lanes[0]) == 0 && len(lanes[1]) == 0 {
-			prefix = append(prefix, s)
-		}
-	}
+	prefix, lanes := r.concurrentSteps()
 	w, _, err := r.played(prefix)
 	if err != nil {
 		return err
@@ -53,6 +41,24 @@ func checkConcurrent(r *run) error {
 		return fmt.Errorf("the state after concurrent actions is none of the %d sequential ones: %s", len(last), end.Document)
 	}
 	return nil
+}
+
+// concurrentSteps returns the first actions of two agents in the script, a lane for each agent, and the steps before
+// them.
+func (r *run) concurrentSteps() (prefix []Step, lanes [][]Step) {
+	lanes = make([][]Step, 2)
+	most := 3
+	if r.config.External { // each order of the steps starts processes
+		most = 1
+	}
+	for _, s := range r.script {
+		if s.Verb == VerbAct && s.Agent < len(lanes) && len(lanes[s.Agent]) < most {
+			lanes[s.Agent] = append(lanes[s.Agent], s)
+		} else if len(lanes[0]) == 0 && len(lanes[1]) == 0 {
+			prefix = append(prefix, s)
+		}
+	}
+	return prefix, lanes
 }
 
 // checkSnapshots lets one agent act while others save the world. It checks that each snapshot is a state between two

@@ -53,8 +53,8 @@ func (a *app) runAgent(ctx context.Context, f *chatFlags) error {
 	if err != nil {
 		return err
 	}
-	s := &acpServer{app: a, store: store, model: model, skipApproval: f.skipApproval, runner: cli.NewRunnerRecord(store, "agent", dir)}
-	defer s.runner.Remove()
+	s := &acpServer{app: a, store: store, model: model, skipApproval: f.skipApproval, runner: newRunnerRecord(store, "agent", dir)}
+	defer s.runner.remove()
 	return acpagent.Serve(ctx, acpagent.Config{Open: s.open, List: s.list, Session: f.session, Version: a.BuildVersion()}, a.Stdin, a.Stdout)
 }
 
@@ -64,7 +64,7 @@ type acpServer struct {
 	store        *local.Store
 	model        agent.Model
 	skipApproval bool
-	runner       *cli.RunnerRecord
+	runner       *runnerRecord
 }
 
 // open opens a session. If a proxy in front of the agent records the session and its files, segno's
@@ -78,7 +78,7 @@ func (s *acpServer) open(ctx context.Context, session, dir string, answer acpage
 		note = "files are not saved with the session: " + reason.Error()
 	}
 	c, err = chat.Open(ctx, chat.Config{Model: s.model, Store: s.store, Timeline: t, Dir: dir, Session: session,
-		SkipApproval: s.skipApproval, Answer: answer, Actor: s.app.user(), OnRun: s.runner.Announce})
+		SkipApproval: s.skipApproval, Answer: answer, Actor: s.app.user(), OnRun: s.runner.announce})
 	return c, note, err
 }
 

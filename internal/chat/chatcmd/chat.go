@@ -170,10 +170,10 @@ func (a *app) runChat(ctx context.Context, f *chatFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	runner := cli.NewRunnerRecord(d.Store, "chat", d.Dir)
-	defer runner.Remove()
+	runner := newRunnerRecord(d.Store, "chat", d.Dir)
+	defer runner.remove()
 	c, err := chat.Open(ctx, chat.Config{Model: model, Store: d.Store, Timeline: t, Dir: d.Dir, SkipApproval: f.skipApproval,
-		CheckStore: checkStore, OnRun: runner.Announce, Session: session, Actor: a.user()})
+		CheckStore: checkStore, OnRun: runner.announce, Session: session, Actor: a.user()})
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (a *app) runChat(ctx context.Context, f *chatFlags, args []string) error {
 	if f.waiting {
 		return o.listWaiting(ctx)
 	}
-	runner.Announce(session)
+	runner.announce(session)
 	switch {
 	case in == nil:
 		a.Bar.Stop()

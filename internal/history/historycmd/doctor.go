@@ -27,9 +27,9 @@ func (a *app) doctor() *cobra.Command {
 	return &cobra.Command{
 		Use: "doctor", Short: "check that recording works, and show recent failures", Args: cobra.NoArgs,
 		Long: `Runs the hook command in the agent's settings with a synthetic event, and checks its
-answer. Shows the store, open turns and recent failures of hooks, and reads the attached
-databases. It fails if the directory or a database cannot be recorded, or if a session of
-the last day was not recorded. 'segno
+answer. Shows the agents that are enabled, the store, open turns and recent failures of
+hooks, and reads the attached databases. It fails if the store cannot be read, if the
+directory or a database cannot be recorded, or if a session of the last day was not recorded. 'segno
 chat' and 'segno acp' need no hooks: doctor succeeds without hooks if the store has
 threads of theirs.`,
 		Example: "  segno doctor\n  segno doctor --json",
@@ -42,7 +42,8 @@ type doctorResult struct {
 	Exists   bool            `json:"exists"`
 	StoreErr string          `json:"store_error,omitempty"`
 	Sealed   *local.Sealed   `json:"sealed,omitempty"`
-	Agent    string          `json:"agent"` // the path of claude, or ""
+	Agent    string          `json:"agent"` // the path of claude, or ""; Agents has those that are enabled
+	Agents   []agentProgram  `json:"agents"`
 	Dir      string          `json:"dir"`
 	Root     string          `json:"root,omitempty"`      // the directory that a session in dir records
 	DirErr   string          `json:"dir_error,omitempty"` // why segno records nothing there
@@ -60,6 +61,13 @@ type doctorResult struct {
 	Healthy     bool             `json:"healthy"`
 
 	storeHint string // the hint for StoreErr
+	inUse     string // the agent to enable, if none is
+}
+
+// agentProgram is an agent that is enabled, and the path of its program, or "" if it is not on PATH.
+type agentProgram struct {
+	Name string `json:"name"`
+	Path string `json:"path"`
 }
 
 func (a *app) runDoctor(ctx context.Context) error {
@@ -69,17 +77,14 @@ func (a *app) runDoctor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	res := doctorResult{Store: place.Store, Exists: place.Exists(), Dir: dir, Others: []string{}, Open: []openItem{},
+	res := doctorResult{Store: place.Store, Exists: place.Exists(), Dir: dir, inUse: place.AgentInUse(ctx), Agents: []agentProgram{}, Others: []string{}, Open: []openItem{},
 		Failed: []string{}, Failures: []event.Failure{}, Unrecorded: []spool.Unrecorded{}, WithoutTurn: []unrecordedItem{}}
-	res.Agent, _ = exec.LookPath("claude") // an agent that is not installed is a result
-	if res.Exists {
-		res.Sealed, _ = place.Sealed() // an error also prevents the store from being opened
-		if err := res.readStore(ctx, place); err != nil {
-			res.StoreErr = err.Error()
-			if segno.KindOf(err) == segno.KindRefused {
-				res.storeHint = segno.HintOf(err)
-			}
-		}
+	res.Agent, _ = exec.LookPath(claude.Agent) // an agent that is not installed is a result
+	res.Sealed, _ = place.Sealed()             // an error also prevents the store from being opened
+	if store, err := a.OpenStore(ctx); err != nil {
+		res.setStoreError(err)
+	} else if err := res.readStore(ctx, store); err != nil {
+		res.setStoreError(err)
 	}
 	fires := res.probeHooks(ctx, place, a.Environ())
 	res.Others = slices.DeleteFunc(res.Others, res.hasHooks)
@@ -98,9 +103,16 @@ func (a *app) runDoctor(ctx context.Context) error {
 	return nil
 }
 
+func (r *doctorResult) setStoreError(err error) {
+	r.StoreErr = err.Error()
+	if kind := segno.KindOf(err); kind == segno.KindRefused || kind == segno.KindNotFound {
+		r.storeHint = segno.HintOf(err)
+	}
+}
+
 // probeHooks runs the hooks of each agent in the settings of the user and of the project. It returns true if an agent
 // has hooks, and if for each agent with hooks at least one of its files has hooks that answered. If no agent has hooks,
-// it adds the first agent's settings file to the result.
+// it adds the settings file of the agent in use to the result.
 func (r *doctorResult) probeHooks(ctx context.Context, place local.Place, environ []string) (fires bool) {
 	var missing []hook.Probe
 	silent := 0 // agents with hooks that do not run
@@ -110,11 +122,17 @@ func (r *doctorResult) probeHooks(ctx context.Context, place local.Place, enviro
 			file, _ := hook.SettingsFile(place, agent, project) // the list has no unknown agent
 			p := hook.ProbeHooks(ctx, place, agent, file, r.Dir, environ)
 			if p.Command == nil && p.Error == "" {
-				missing = append(missing, p)
+				if agent == r.inUse {
+					missing = append(missing, p)
+				}
 				continue
 			}
 			isInstalled, isFiring = true, isFiring || p.Fires
 			r.Hooks = append(r.Hooks, p)
+		}
+		if isInstalled {
+			program, _ := exec.LookPath(agent)
+			r.Agents = append(r.Agents, agentProgram{agent, program})
 		}
 		if isInstalled && !isFiring {
 			silent++
@@ -157,12 +175,9 @@ func (r *doctorResult) readDatabases(ctx context.Context, store *local.Store) er
 	return err
 }
 
-// readStore reads the root of the directory, its databases and the agents that record turns without hooks.
-func (r *doctorResult) readStore(ctx context.Context, place local.Place) error {
-	store, err := place.Open(ctx)
-	if err != nil {
-		return err
-	}
+// readStore reads the root of the directory, its databases, the agents that record turns without hooks, and the questions that
+// wait, and closes the store.
+func (r *doctorResult) readStore(ctx context.Context, store *local.Store) (err error) {
 	if r.Root, err = store.Root(ctx, r.Dir); err != nil {
 		r.DirErr, err = err.Error(), nil
 	}
@@ -180,9 +195,12 @@ func (r *doctorResult) readStore(ctx context.Context, place local.Place) error {
 		}
 	}
 	slices.Sort(r.Others)
+	for _, inboxErr := range threadFinder(store).Inbox(ctx, "") {
+		err = cmp.Or(err, inboxErr)
+	}
 	switch {
 	case err == nil && store.Full():
-		err = segno.NewError(segno.KindIO, "write store", place.Store, syscall.ENOSPC)
+		err = segno.NewError(segno.KindIO, "write store", r.Store, syscall.ENOSPC)
 	case err == nil && store.ReadOnly():
 		err = errors.New("it is read-only")
 	case err == nil:
@@ -221,7 +239,7 @@ func (r *doctorResult) hint(fires bool) string {
 				return "run 'segno enable " + h.Agent + "'"
 			}
 		}
-		return "run 'segno enable claude'"
+		return "run 'segno enable " + r.inUse + "'"
 	case r.DirErr != "":
 		return "start the agent in a project's own directory"
 	}
@@ -267,10 +285,12 @@ func (a *app) writeDoctor(p *cli.Printer, r doctorResult) {
 	case r.Root != "":
 		checkf(p, checkOK, "%s is recorded", cli.Inline(r.Dir))
 	}
-	if r.Agent == "" {
-		checkf(p, checkWarning, "claude not found on PATH")
-	} else {
-		checkf(p, checkOK, "agent %s", cli.Inline(r.Agent))
+	for _, agent := range r.Agents {
+		if agent.Path == "" {
+			checkf(p, checkWarning, "%s is enabled, and not found on PATH", agent.Name)
+		} else {
+			checkf(p, checkOK, "%s is enabled: %s", agent.Name, cli.Inline(agent.Path))
+		}
 	}
 	for _, h := range r.Hooks {
 		writeProbe(p, h, r.Healthy)
@@ -314,7 +334,7 @@ func writeProbe(p *cli.Printer, h hook.Probe, isHealthy bool) {
 	case h.Error != "":
 		checkf(p, checkError, "no hooks of segno in %s: %s", cli.Inline(h.File), cli.Inline(h.Error))
 	case isHealthy:
-		checkf(p, checkWarning, "no hooks of segno in %s: turns of Claude Code are not recorded", cli.Inline(h.File))
+		checkf(p, checkWarning, "no hooks of segno in %s: turns of %s are not recorded", cli.Inline(h.File), cli.Clean(h.Agent))
 	default:
 		checkf(p, checkError, "no hooks of segno in %s", cli.Inline(h.File))
 	}

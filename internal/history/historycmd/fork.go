@@ -123,7 +123,7 @@ func (a *app) withFiles(ctx context.Context, d *cli.Workspace, c *segno.Checkpoi
 	return h.Find("@")
 }
 
-// keptLabel is the label of a turn that 'segno keep' recorded, without files.
+// keptLabel is the label of a turn that 'segno sessions keep' recorded, without files.
 const keptLabel = "kept"
 
 // dryFork prints the fork that the command would make.

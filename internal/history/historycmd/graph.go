@@ -7,8 +7,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// graph draws a tree of checkpoints, newest first, with one column for each line that is open at a
-// row. For each column, lanes has the next checkpoint below.
+// graph draws a tree of checkpoints, newest first, with one column for each line that continues below the
+// row. lanes has the next checkpoint of each column.
 type graph struct{ lanes []segno.CommitID }
 
 // row returns the columns of a checkpoint's row with its glyph. joint is the row below that joins

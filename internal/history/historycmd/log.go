@@ -78,7 +78,7 @@ func (a *app) runLog(ctx context.Context, d *cli.Workspace, limit int) error {
 	if err := a.PrintLong(items, func(p *cli.Printer) { a.drawLog(p, h, shown) }); err != nil {
 		return err
 	}
-	a.HintOnce(d.Store, "web", "to see this in a browser: segno web")
+	a.hintOnce(d.Store, "web", "to see this in a browser: segno web")
 	return nil
 }
 

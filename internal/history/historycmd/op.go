@@ -14,13 +14,7 @@ import (
 )
 
 func (a *app) op() *cobra.Command {
-	c := &cobra.Command{
-		Use: "op", Short: "list and undo the operations on this directory",
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(a.opLog(), a.opUndo())
-	return c
+	return cli.Noun("op", "list and undo the operations on this directory", "", a.opLog(), a.opUndo())
 }
 
 func (a *app) opLog() *cobra.Command {

@@ -18,7 +18,10 @@ func (a *app) pin() *cobra.Command {
 	return &cobra.Command{
 		Use: "pin CHECKPOINT [NAME]", Short: "name a checkpoint, and keep it from gc",
 		Long: `Gives a checkpoint a name that every verb accepts, and keeps it: gc does not drop it. A
-checkpoint can have several names. The default name is "pinned".`,
+checkpoint can have several names. The default name is "pinned".
+
+'segno pin' names a checkpoint that is there; 'segno save' makes one, and 'segno sessions keep'
+stores an agent's own session.`,
 		Example: `  segno pin t37 green-build`,
 		Args:    cobra.RangeArgs(1, 2), ValidArgsFunction: a.CompleteCheckpoints(1),
 		RunE: func(c *cobra.Command, args []string) error {

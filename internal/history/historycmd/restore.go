@@ -3,11 +3,13 @@ package historycmd
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/cli"
+	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -15,16 +17,17 @@ func (a *app) restore() *cobra.Command {
 	var ask timeline.MoveRequest
 	var chat, files bool
 	c := &cobra.Command{
-		Use:   "restore CHECKPOINT [PATH…]",
-		Short: "go to any checkpoint, or take its files, its conversation or some paths",
+		Use:   "restore CHECKPOINT [PATH…] | restore PATH",
+		Short: "go to any checkpoint, or bring a file back",
 		Long: `Makes the files and the conversation exactly as they were at a checkpoint. The present is
 saved first. --files or --chat moves only one of them; paths move only those. Such a
-partial move becomes a new checkpoint.
+partial move becomes a new checkpoint. A path alone comes back from the newest checkpoint that
+has it.
 
 A path is relative to the current directory, or as segno prints it: relative to the
 workspace, and in double quotes with the escapes of C if it has characters that cannot be
 printed ("new\nline", "caf\351").`,
-		Example:           "  segno restore t2\n  segno restore t2 --files src/a.go\n  segno restore @- --chat -y",
+		Example:           "  segno restore t2\n  segno restore .env\n  segno restore t2 --files src/a.go\n  segno restore @- --chat -y",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: a.CompleteCheckpointThenFiles(),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -50,7 +53,10 @@ printed ("new\nline", "caf\351").`,
 }
 
 func (a *app) runRestore(ctx context.Context, d *cli.Workspace, ask timeline.MoveRequest, args []string) error {
-	_, c, err := a.CheckpointNamed(ctx, d, args[0])
+	h, c, err := a.CheckpointNamed(ctx, d, args[0])
+	if segno.KindOf(err) == segno.KindNotFound && h != nil && len(args) == 1 && ask.Scope != timeline.ScopeChat {
+		return a.restorePath(ctx, d, h, ask, args[0], err)
+	}
 	if err != nil {
 		return err
 	}
@@ -59,4 +65,50 @@ func (a *app) runRestore(ctx context.Context, d *cli.Workspace, ask timeline.Mov
 		return err
 	}
 	return a.Move(ctx, d, ask)
+}
+
+// restorePath restores a path from the newest checkpoint that has it. It returns the error none, which says that the argument is
+// not a checkpoint, if no checkpoint has such a path.
+func (a *app) restorePath(ctx context.Context, d *cli.Workspace, h *history.History, ask timeline.MoveRequest, arg string, none error) error {
+	c, path, err := newestWith(ctx, d, h, arg)
+	if err != nil {
+		return err
+	}
+	if c == nil {
+		return segno.Errorf(segno.KindNotFound, "restore", arg, "it is neither a checkpoint nor a path that a checkpoint has").WithHint(segno.HintOf(none))
+	}
+	ask.Verb, ask.To, ask.Name, ask.Scope, ask.Paths = segno.VerbRestore, c.ID, cli.Label(c), timeline.ScopeFiles, []string{path}
+	plan, err := d.Timeline.Preview(ctx, ask)
+	if err != nil {
+		return err
+	}
+	if len(plan.Steps) == 0 && plan.Complete() && len(plan.Kept) == 0 {
+		return segno.Errorf(segno.KindRefused, "restore", arg, "it is as it was at %s, the newest checkpoint that has it", cli.Label(c)).
+			WithHint("name an older checkpoint before the path; " + segno.HintOf(none))
+	}
+	return a.Move(ctx, d, ask)
+}
+
+// newestWith returns the newest checkpoint on any line that has a path, and the path relative to the root. It lists the files of
+// one checkpoint, and then only looks at the differences to the next older one. Without such a checkpoint it returns nil.
+func newestWith(ctx context.Context, d *cli.Workspace, h *history.History, arg string) (*segno.Checkpoint, string, error) {
+	candidates := cli.PathCandidates(d, arg)
+	var at segno.Hash // the empty tree, and then that of the checkpoint before
+	for i := range h.All {
+		c := &h.All[i]
+		if c.Tree().IsZero() || c.Workspace.Workspace != d.Rec.ID {
+			continue
+		}
+		changes, err := d.Timeline.Workspace.Diff(ctx, at, c.Tree())
+		if err != nil {
+			return nil, "", err
+		}
+		for _, path := range candidates {
+			if slices.ContainsFunc(changes, func(x segno.Change) bool { return x.Path == path && x.To.Type != segno.EntityNone }) {
+				return c, path, nil
+			}
+		}
+		at = c.Tree()
+	}
+	return nil, "", nil
 }

@@ -130,7 +130,7 @@ func (a *app) resumeSession(ctx context.Context, store *local.Store, s local.Fou
 	return a.FinishResume(ctx, func() { store.Close() }, res, printOnly)
 }
 
-// withoutDamage returns the newest copy of a session that 'segno heal' repaired. It returns the
+// withoutDamage returns the newest copy of a session that 'segno sessions heal' repaired. It returns the
 // session itself if there is no copy, or if the user continued the damaged session after the
 // repair.
 func (a *app) withoutDamage(ctx context.Context, store *local.Store, s local.FoundSession) (local.FoundSession, error) {
@@ -205,7 +205,7 @@ func (a *app) runResumeWith(ctx context.Context, d *cli.Workspace, name string, 
 func (a *app) resumeSessionWith(ctx context.Context, store *local.Store, s local.FoundSession, agent string, printOnly bool) error {
 	if agent == chat.Name {
 		return segno.Errorf(segno.KindRefused, "resume", string(s.Session), "segno's own agent continues threads").
-			WithHint("run 'segno keep " + string(s.Session) + "' and resume its thread")
+			WithHint("run 'segno sessions keep " + string(s.Session) + "' and resume its thread")
 	}
 	d, err := a.Detail(ctx, store, s)
 	if err != nil {

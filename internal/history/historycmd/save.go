@@ -29,7 +29,10 @@ func (a *app) save() *cobra.Command {
 if there is none. It makes one even if no file has changed. The present rules apply: paths
 that .segnoignore or a marker file protects are no longer recorded, even if the rule
 appeared during a turn. If an attached database cannot be read, the checkpoint is made without
-it, and the exit code is 4.`,
+it, and the exit code is 4.
+
+'segno save' makes a checkpoint; 'segno pin' names one that is there, and 'segno sessions keep'
+stores an agent's own session.`,
 		Example: `  segno save -m "before the migration"`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -41,7 +41,7 @@ type statusResult struct {
 
 	Databases []cli.AttachedItem `json:"databases,omitempty"` // attached to the workspace
 
-	Purges []cli.PurgeItem `json:"purges"` // sessions that agents may soon delete
+	Purges []purgeItem `json:"purges"` // sessions that agents may soon delete
 
 	Unrecorded []unrecordedItem `json:"unrecorded,omitempty"` // sessions here without a turn
 
@@ -94,7 +94,7 @@ func (a *app) runStatus(ctx context.Context, d *cli.Workspace, _ []string) error
 			return err
 		}
 	}
-	if s.Purges, err = a.FindPurges(ctx, d.Store); err != nil {
+	if s.Purges, err = a.findPurges(ctx, d.Store); err != nil {
 		return err
 	}
 	if s.Unrecorded, err = findUnrecorded(ctx, d.Store, d.Rec.Path); err != nil {
@@ -102,7 +102,7 @@ func (a *app) runStatus(ctx context.Context, d *cli.Workspace, _ []string) error
 	}
 	return a.Print(s, func(p *cli.Printer) {
 		writeStatus(p, s)
-		a.WritePurges(p, s.Purges)
+		a.writePurges(p, s.Purges)
 		for _, u := range s.Unrecorded {
 			p.Linef("%s; run 'segno doctor'", p.Warn(u.text()))
 		}

@@ -12,12 +12,7 @@ import (
 )
 
 func (a *app) storeVerb() *cobra.Command {
-	c := &cobra.Command{
-		Use: "store", Short: "seal the store with a key, or remove the seal", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(a.storeSeal(), a.storeUnseal())
-	return c
+	return cli.Noun("store", "seal the store with a key, or remove the seal", "", a.storeSeal(), a.storeUnseal())
 }
 
 func (a *app) storeSeal() *cobra.Command {

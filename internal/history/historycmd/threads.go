@@ -123,10 +123,16 @@ func (a *app) listThreads(ctx context.Context, store *local.Store, q segno.Threa
 			if title == "" && t.Parent != "" {
 				title = "(fork)"
 			}
+			lead := fmt.Sprintf("%s %s %s t%-4d ", p.Bold(sign), a.Lead(p.Paint, cli.Short(t.ID), t.Created), cli.Pad(cli.Inline(t.Agent), 7), t.Turn)
+			dir := ""
 			if q.Workspace == "" && t.Dir != "" {
-				title += "  " + p.Dim(cli.QuotePath(t.Dir))
+				dir = "  " + p.Dim(cli.QuotePath(t.Dir))
 			}
-			p.Linef("%s %s %s t%-4d %s", p.Bold(sign), a.Lead(p.Paint, cli.Short(t.ID), t.Created), cli.Pad(cli.Inline(t.Agent), 7), t.Turn, title)
+			if width := p.Width(); width > 0 {
+				const least = 12 // columns of the title
+				title = cli.Fit(title, max(least, width-cli.Visible(lead+dir)))
+			}
+			p.Linef("%s", cli.Fit(lead+title+dir, p.Width()))
 		}
 	})
 }
@@ -164,7 +170,8 @@ func (a *app) runThreadsByStatus(ctx context.Context, store *local.Store, all bo
 	}
 	return a.Print(items, func(p *cli.Printer) {
 		for _, t := range items {
-			p.Linef("%s %s %s", a.Lead(p.Paint, cli.Short(t.ID), t.Created), t.Status, cli.CleanLines(timeline.Title(t.Title)))
+			line := fmt.Sprintf("%s %s %s", a.Lead(p.Paint, cli.Short(t.ID), t.Created), t.Status, cli.CleanLines(timeline.Title(t.Title)))
+			p.Linef("%s", cli.Fit(line, p.Width()))
 		}
 	})
 }

@@ -59,12 +59,16 @@ func Find[T any](q Query, items iter.Seq2[T, error], id func(T) string) (found T
 	case 1:
 		return found, nil
 	}
+	var none T
+	return none, q.ambiguous(ids)
+}
+
+func (q Query) ambiguous(ids []string) error {
 	matches := strings.Join(ids[:min(len(ids), maxNamed)], ", ")
 	if len(ids) > maxNamed {
 		matches += " and more"
 	}
-	var none T
-	return none, segno.NewError(segno.KindInvalid, "", "", fmt.Errorf("ambiguous %s prefix %q: matches %s", q.What, q.Name, matches)).
+	return segno.NewError(segno.KindInvalid, "", "", fmt.Errorf("ambiguous %s prefix %q: matches %s", q.What, q.Name, matches)).
 		WithHint("give more letters")
 }
 

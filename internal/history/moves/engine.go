@@ -30,7 +30,7 @@ type OwnAgent interface {
 	Decide(ctx context.Context, t segno.Thread, tl *timeline.Timeline, root string, d segno.Decision) error
 }
 
-// Preview describes a planned move.
+// Preview is a planned move as the page, the HTTP API and a client show it before the user agrees.
 type Preview struct {
 	Verb    string         `json:"verb"`
 	Thread  segno.ThreadID `json:"thread"`
@@ -72,7 +72,7 @@ type PreviewSession struct {
 	Dir     string          `json:"dir,omitempty"`
 }
 
-// Outcome is the result of a move.
+// Outcome is a move that was made: where the thread is now, and what stayed.
 type Outcome struct {
 	Operation segno.OperationID `json:"operation"` // "" if the log has none
 	Verb      string            `json:"verb"`

@@ -3,6 +3,7 @@ package moves
 import (
 	"encoding/json"
 	"path"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -103,12 +104,19 @@ func (r *Request) check() error {
 			return r.invalid("%s takes no %q", r.Verb, f.name)
 		}
 	}
-	return r.checkValues()
+	if err := r.checkTarget(); err != nil {
+		return err
+	}
+	if err := r.checkTexts(); err != nil {
+		return err
+	}
+	return r.checkPaths()
 }
 
-func (r *Request) checkValues() error {
-	needsTo := r.Verb == verbRestore || r.Verb == verbPin || r.Verb == verbUnpin
-	isScope := r.Scope == "" || r.Scope == timeline.ScopeBoth || r.Scope == timeline.ScopeChat || r.Scope == timeline.ScopeFiles && r.Verb == verbRestore
+// checkTarget checks the fields that name the thread, the checkpoint and the tiers.
+func (r *Request) checkTarget() error {
+	needsTo := slices.Contains([]string{verbRestore, verbPin, verbUnpin}, r.Verb)
+	isScope := slices.Contains([]timeline.Scope{"", timeline.ScopeBoth, timeline.ScopeChat}, r.Scope) || r.Scope == timeline.ScopeFiles && r.Verb == verbRestore
 	switch {
 	case r.Thread == "" && (r.To == "" || r.Verb != verbFork):
 		return r.invalid("no thread")
@@ -118,11 +126,18 @@ func (r *Request) checkValues() error {
 		return r.invalid("no checkpoint in \"to\"")
 	case !isScope:
 		return r.invalid("unknown scope %q", r.Scope)
+	}
+	return nil
+}
+
+// checkTexts checks the words of the user.
+func (r *Request) checkTexts() error {
+	switch {
 	case r.Verb == verbRename && strings.TrimSpace(r.Title) == "":
 		return r.invalid("the title is empty")
-	case len(r.Title) > maxTitle || strings.ContainsFunc(r.Title, unicode.IsControl):
+	case !isLine(r.Title, maxTitle):
 		return r.invalid("the title is longer than %d bytes, or not one line", maxTitle)
-	case len(r.Name) > maxName || strings.ContainsFunc(r.Name, unicode.IsControl):
+	case !isLine(r.Name, maxName):
 		return r.invalid("the name is longer than %d bytes, or not one line", maxName)
 	case r.Verb == verbPin && r.Name != "" && !history.IsPinName(r.Name):
 		return r.invalid("invalid pin name: names such as t1, latest, @x and x- are reserved")
@@ -131,7 +146,11 @@ func (r *Request) checkValues() error {
 	case !utf8.ValidString(r.Title + r.Name + r.Message + r.Dir):
 		return r.invalid("the text is not UTF-8")
 	}
-	return r.checkPaths()
+	return nil
+}
+
+func isLine(text string, most int) bool {
+	return len(text) <= most && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
 // checkPaths checks that the paths are relative to the workspace and inside it.

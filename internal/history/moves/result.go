@@ -25,6 +25,7 @@ type Result struct {
 	Command   []string          `json:"command"`
 	Dir       string            `json:"session_dir,omitempty"` // where to run the command
 	DryRun    bool              `json:"dry_run,omitempty"`
+	Explanation
 }
 
 // NewResult returns the result of a plan. If moved is not nil, it returns the result of the

@@ -39,6 +39,9 @@ func (t *Text) Summary(changes []history.Change) {
 func (t *Text) Changes(changes []history.Change) {
 	for _, x := range changes {
 		line := fmt.Sprintf("  %s %s", x.Sign, x.Name())
+		if x.LinesAdded+x.LinesDeleted > 0 {
+			line += fmt.Sprintf("  +%d -%d", x.LinesAdded, x.LinesDeleted)
+		}
 		if x.Merged {
 			line += "  merged"
 		}

@@ -50,6 +50,7 @@ func (t *Text) paint(r Role, s string) string {
 // Plan writes the changes that a move would make in the directory root.
 func (t *Text) Plan(root string, plan *timeline.Plan, res Result) {
 	t.linef("%s %s%s in %s", t.paint(Bold, string(plan.Verb)), Turns(plan), Whose(plan), segno.QuotePath(root))
+	t.turnsOf(res.Of)
 	if plan.Finishes != "" {
 		t.linef("  this overwrites the conflicts of the last %s", plan.Verb)
 	}
@@ -63,6 +64,7 @@ func (t *Text) Plan(root string, plan *timeline.Plan, res Result) {
 		t.Summary(unnamed)
 	}
 	t.Unwritten(res, planLines)
+	t.stays(res.Stays)
 	if plan.Session != nil && plan.Session.Leaf != "" {
 		t.linef("%s", t.paint(Dim, "  the conversation moves too"))
 	}

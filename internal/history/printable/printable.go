@@ -55,6 +55,11 @@ func IsUnsafe(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.C
 // scripts and many emoji contain such characters.
 func isJoiner(r rune) bool { return r == '\u200c' || r == '\u200d' }
 
+// Quote puts text that a person wrote between quotation marks.
+func Quote(s string) string {
+	return strings.NewReplacer(`\\`, `\\`, `\u200c`, "\u200c", `\u200d`, "\u200d").Replace(strconv.Quote(s))
+}
+
 // Plural formats a count with its noun: "1 file", "2 files".
 func Plural(n int, thing string) string {
 	if n != 1 {

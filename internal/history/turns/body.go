@@ -91,13 +91,17 @@ func ReadResult(body json.RawMessage) Result {
 			r.Text = f.Text(name)
 		}
 	}
-	isKnown := len(f) > 0 && (f.Get("status") != nil || f.Get("response") != nil || f.Get("error") != nil ||
-		f.HasOnly("exit", "interrupt", "duration_ms", "agent"))
-	if !isKnown {
+	if !f.isResult() {
 		r.Text = TextOf(body) // the output itself
 	}
 	r.Text = withoutFence(r.Text)
 	return r
+}
+
+// isResult reports whether the fields are those of a result, and not those of a tool's output.
+func (f Fields) isResult() bool {
+	return len(f) > 0 && (f.Get("status") != nil || f.Get("response") != nil || f.Get("error") != nil ||
+		f.HasOnly("exit", "interrupt", "duration_ms", "agent"))
 }
 
 // withoutFence removes the code fence in which some agents show a command's output.

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -51,6 +53,13 @@ func (l Log) Append(event string, session segno.SessionID, err error) {
 	if err == nil {
 		_, _ = f.Write(append(data, '\n'))
 		f.Close()
+	}
+}
+
+// AppendPanic, if it is deferred, ends a panic and writes its line.
+func (l Log) AppendPanic() {
+	if r := recover(); r != nil {
+		l.Append("panic", "", fmt.Errorf("%v\n%s", r, debug.Stack()))
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime/debug"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -45,11 +44,7 @@ func (h ToolHook) Run(ctx context.Context, args []string) {
 		return // another user's store: segno reports it at the prompt
 	}
 	log := Log{Store: store}
-	defer func() {
-		if r := recover(); r != nil {
-			log.Append("panic", "", fmt.Errorf("%v\n%s", r, debug.Stack()))
-		}
-	}()
+	defer log.AppendPanic()
 	// The delegated process handles signals and deadlines itself. Here a signal only starts
 	// the watchdog, because recording the event takes only a millisecond.
 	work := context.WithoutCancel(ctx)

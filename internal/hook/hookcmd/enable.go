@@ -63,11 +63,16 @@ what it was before. Recorded turns stay.`,
 	return c
 }
 
-func agentArg(_ *cobra.Command, args []string) error {
-	if len(args) != 1 || !slices.Contains(agents.WithHooks(), args[0]) {
-		return errors.New("name the agent: " + anyOf(agents.WithHooks()))
+func agentArg(c *cobra.Command, args []string) error {
+	if len(args) == 1 && slices.Contains(agents.WithHooks(), args[0]) {
+		return nil
 	}
-	return nil
+	if len(args) == 1 {
+		if similar := cli.Similar(args[0], agents.WithHooks()); similar != "" {
+			return segno.Errorf(segno.KindInvalid, c.Name(), "", "unknown agent %q", args[0]).WithHint("did you mean 'segno " + c.Name() + " " + similar + "'?")
+		}
+	}
+	return errors.New("name the agent: " + anyOf(agents.WithHooks()))
 }
 
 // anyOf lists words as alternatives.

@@ -168,8 +168,18 @@ func Importer(store *local.Store) *pack.Importer {
 	}}
 }
 
-// UnpackSessions imports the sessions of segno's own agent into the store.
-func UnpackSessions(a *cli.App, ctx context.Context, r *archive.Reader, into pack.Into, done *pack.Unpacked) error {
+// Unpack unpacks an archive, and imports the sessions of segno's own agent into the store.
+func Unpack(a *cli.App, ctx context.Context, r *archive.Reader, into pack.Into) (*pack.Unpacked, error) {
+	into.Progress = a.Transfer("unpacking")
+	done, err := pack.Unpack(ctx, r, into)
+	a.Bar.Erase()
+	if err == nil {
+		err = importSessions(a, ctx, r, into, done)
+	}
+	return done, ExplainBadArchive(err)
+}
+
+func importSessions(a *cli.App, ctx context.Context, r *archive.Reader, into pack.Into, done *pack.Unpacked) error {
 	if !slices.ContainsFunc(r.Manifest().Agents, func(x archive.AgentInfo) bool { return x.SessionFormat == pack.OwnFormat }) {
 		return nil
 	}

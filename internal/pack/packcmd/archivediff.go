@@ -42,14 +42,8 @@ func (a *app) runArchiveDiff(ctx context.Context, args, paths []string, flags cl
 			pair[i] = r
 		}
 	}
-	for i, r := range pair {
-		bases := all[len(pair):] // includes the other archive, which may be the base of a delta
-		if other := pair[1-i]; r.Delta() != nil && other.Manifest().Digest == r.Delta().Base {
-			bases = append([]*archive.Reader{other}, bases...)
-		}
-		if err := archivefile.UseBases(r, bases); err != nil {
-			return err
-		}
+	if err := pair.useBases(all[len(pair):]); err != nil {
+		return err
 	}
 	changes, err := pair.changes()
 	if err != nil {
@@ -71,6 +65,20 @@ func (a *app) runArchiveDiff(ctx context.Context, args, paths []string, flags cl
 
 // archivePair contains the archives of a comparison: from and to.
 type archivePair [2]*archive.Reader
+
+// useBases gives deltas their bases: archives that the flags name, and for each archive the other one.
+func (x archivePair) useBases(bases []*archive.Reader) error {
+	for i, r := range x {
+		all := bases
+		if other := x[1-i]; r.Delta() != nil && other.Manifest().Digest == r.Delta().Base {
+			all = append([]*archive.Reader{other}, bases...)
+		}
+		if err := archivefile.UseBases(r, all); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // changes returns the differences between the archives, sorted by path.
 func (x archivePair) changes() ([]segno.Change, error) {

@@ -21,10 +21,10 @@ func (a *app) inspect() *cobra.Command {
 		Short: "show what an archive contains",
 		Long: `Shows what an archive contains, without extracting it: the tiers and agents, what was left
 out, and what 'segno unpack' would never extract. It reads only the list of the files, so
-it takes the same time for an archive of any size; 'segno verify' reads the files, too.
+it takes the same time for an archive of any size; 'segno archive verify' reads the files, too.
 
 Of an encrypted archive it shows only the size, unless --identity names a key.`,
-		Example:           "  segno inspect run.ckpt\n  segno inspect run.ckpt --signer team.signers --json",
+		Example:           "  segno archive inspect run.ckpt\n  segno archive inspect run.ckpt --signer team.signers --json",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cli.CompleteArchives(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -271,7 +271,7 @@ func (a *app) verify() *cobra.Command {
 		Long: `Reads every file of an archive and checks it against the list of the archive. It writes
 nothing. With --signer it also checks that an allowed signer signed this content. A sound
 archive can still have a hostile author: a signature answers that, a checksum does not.`,
-		Example:           "  segno verify run.ckpt\n  segno verify run.ckpt --signer team.signers",
+		Example:           "  segno archive verify run.ckpt\n  segno archive verify run.ckpt --signer team.signers",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cli.CompleteArchives(1),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -85,23 +85,15 @@ func (a *app) runUnpack(ctx context.Context, name string, flags unpackFlags) err
 	}
 	defer r.Close()
 	m := r.Manifest()
-	isThread := pack.ThreadAgent(m) != ""
-	if err := archive.CheckTarget("unpack", into.Dir); err != nil {
-		return err
-	}
-	if !isThread { // an interrupted import of a thread is completed in its directory
-		if err := checkTarget(into.Dir); err != nil {
-			return err
-		}
-	}
-	if err := checkAgents(m, flags.agents); err != nil {
+	if err := checkInto(m, into); err != nil {
 		return err
 	}
 	res := archivefile.UnpackResult{Dir: into.Dir, DirBytes: segno.PathBytes(into.Dir), Digest: m.Digest, Agents: []archivefile.UnpackedAgent{}, DryRun: a.DryRun}
-	if res.Signer, err = archivefile.SignedBy(a.App, r, flags.Signers); err != nil {
-		if segno.HintOf(err) == "" && segno.KindOf(err) == segno.KindRefused {
-			err = segno.NewError(segno.KindRefused, "", "", err).WithHint("leave out --signer to load only the workspace")
-		}
+	res.Signer, err = archivefile.SignedBy(a.App, r, flags.Signers)
+	if segno.HintOf(err) == "" && segno.KindOf(err) == segno.KindRefused {
+		err = segno.NewError(segno.KindRefused, "", "", err).WithHint("leave out --signer to load only the workspace")
+	}
+	if err != nil {
 		return err
 	}
 	if res.WrittenHere, err = archivefile.WroteHere(a.App, m.Digest); err != nil {
@@ -109,20 +101,15 @@ func (a *app) runUnpack(ctx context.Context, name string, flags unpackFlags) err
 	}
 	into.TrustSession = flags.trust || res.Signer != ""
 	into.Ours = func(string) bool { return res.WrittenHere }
-	if isThread {
+	if isThread(m) {
 		return a.unpackThread(ctx, r, name, res, into)
 	}
 	if a.DryRun {
 		return a.dryUnpack(ctx, r, res, into)
 	}
-	into.Progress = a.Transfer("unpacking")
-	done, err := pack.Unpack(ctx, r, into)
-	a.Bar.Erase()
-	if err == nil {
-		err = archivefile.UnpackSessions(a.App, ctx, r, into, done)
-	}
+	done, err := archivefile.Unpack(a.App, ctx, r, into)
 	if err != nil {
-		return archivefile.ExplainBadArchive(err)
+		return err
 	}
 	res.Fill(done, m)
 	return a.Print(res, func(p *cli.Printer) { a.writeUnpacked(p, name, &res) })
@@ -170,8 +157,24 @@ func parseSize(text string) (int64, error) {
 	return n << shift, nil
 }
 
-// checkTarget refuses a directory that exists and is not empty. It runs before the archive is read.
-func checkTarget(dir string) error {
+func isThread(m *archive.Manifest) bool { return pack.ThreadAgent(m) != "" }
+
+// checkInto returns an error if the archive does not have the agents of the flags, or the directory cannot be made.
+// It runs before the archive is read.
+func checkInto(m *archive.Manifest, into pack.Into) error {
+	if err := archive.CheckTarget("unpack", into.Dir); err != nil {
+		return err
+	}
+	if !isThread(m) { // an interrupted import of a thread is completed in its directory
+		if err := checkEmpty(into.Dir); err != nil {
+			return err
+		}
+	}
+	return checkAgents(m, into.Agents)
+}
+
+// checkEmpty refuses a directory that exists and is not empty.
+func checkEmpty(dir string) error {
 	switch there, err := os.ReadDir(dir); {
 	case errors.Is(err, os.ErrNotExist):
 		return nil
@@ -188,7 +191,7 @@ func checkAgents(m *archive.Manifest, names []string) error {
 	for _, name := range names {
 		if !slices.ContainsFunc(m.Agents, func(x archive.AgentInfo) bool { return x.Name == name }) {
 			return segno.Errorf(segno.KindNotFound, "unpack", name, "the archive has no such agent").
-				WithHint("run 'segno inspect' to see its agents")
+				WithHint("run 'segno archive inspect' to see its agents")
 		}
 	}
 	return nil

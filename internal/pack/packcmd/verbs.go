@@ -2,6 +2,8 @@
 package packcmd
 
 import (
+	"slices"
+
 	"github.com/dalsegno/segno/internal/cli"
 )
 
@@ -14,5 +16,10 @@ type app struct{ *cli.App }
 func verbs(shell *cli.App) []cli.Verb {
 	a := &app{shell}
 	shell.ArchiveDiff = a.runArchiveDiff
-	return cli.Group("archive", a.pack(), a.unpack(), a.inspect(), a.verify())
+	const long = `Looks into archives, and writes nothing. 'segno pack' writes an archive, 'segno unpack' makes
+its files and its conversation again, and 'segno diff' also compares two archives.`
+	return slices.Concat(
+		cli.Group("archive", a.pack(), a.unpack(), cli.Noun("archive", "look into an archive", long, a.inspect(), a.verify())),
+		cli.Group("", a.Former(a.inspect(), "segno archive inspect"), a.Former(a.verify(), "segno archive verify")),
+	)
 }

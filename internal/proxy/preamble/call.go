@@ -1,6 +1,7 @@
 package preamble
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -109,14 +110,11 @@ func (b *Builder) describe(tool string, body json.RawMessage) *call {
 		c.verb = verbOf("read")
 	}
 	subject, rest := splitInput(tool, c.verb, input)
-	if c.isOfFile() && subject == "" {
-		subject = plain(path, maxDetail)
-	}
-	if subject == "" {
-		subject = plain(strings.Trim(in.Title, "`"), maxDetail)
-	}
-	if subject == "" {
-		subject = plain(path, maxDetail)
+	title, file := plain(strings.Trim(in.Title, "`"), maxDetail), plain(path, maxDetail)
+	if c.isOfFile() {
+		subject = cmp.Or(subject, file, title)
+	} else {
+		subject = cmp.Or(subject, title, file)
 	}
 	if subject == "" {
 		subject, rest = rest, ""

@@ -10,7 +10,7 @@
 //     link of the chain that ends.
 //
 // The package has no state and reads nothing itself: the caller passes the values that its transaction
-// reads. [Batch] collects the objects that a commit brings.
+// reads. [Batch] collects the objects that a commit brings. [CheckWindow] and [CheckQuery] check what a caller reads.
 //
 // The table of cases in internal/testing/ledgertest applies to every store, even if a single SQL statement admits a
 // commit.

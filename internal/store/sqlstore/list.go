@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/store/ledger"
 	"github.com/dalsegno/segno/internal/store/phase"
 )
 
@@ -22,8 +23,8 @@ const MaxPage = 128
 func (c *Common) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.Seq2[segno.Checkpoint, error] {
 	const op = "list checkpoints"
 	return func(yield func(segno.Checkpoint, error) bool) {
-		if q.Before != 0 && q.Thread == "" || q.Before < 0 || q.Limit < 0 {
-			yield(segno.Checkpoint{}, segno.Errorf(segno.KindInvalid, op, "", "Before requires Thread; Before and Limit must not be negative"))
+		if err := ledger.CheckQuery(&q); err != nil {
+			yield(segno.Checkpoint{}, err)
 			return
 		}
 		p := &page{position: math.MaxInt64}

@@ -18,7 +18,7 @@ type Agent struct {
 	Session string // the id in Base
 	Path    string // the path of the session
 	ID      func(seed uint64) string
-	// Heal runs segno heal --json.
+	// Heal runs segno sessions heal --json.
 	Heal func(path string) (out string, exitCode int)
 	// Resume runs the command that heal prints, with another prompt, and returns the facts that the model
 	// receives.
@@ -40,7 +40,7 @@ type Reading struct {
 	Problem string
 }
 
-// healing is the output of segno heal --json.
+// healing is the output of segno sessions heal --json.
 type healing struct {
 	Findings []struct{ Code string }
 	Healed   *struct {

@@ -13,7 +13,7 @@ import (
 
 // exportStore is an open store of any kind, with the places of this installation's records and of its agents.
 type exportStore struct {
-	*cli.AnyStore
+	*anyStore
 	place local.Place
 }
 
@@ -35,23 +35,31 @@ func (s *exportStore) transcripts() map[string]segno.Transcript {
 
 // openExportStore opens the store that --store names. Unlike other verbs, export makes no store.
 func (a *app) openExportStore(ctx context.Context) (*exportStore, error) {
-	var s *cli.AnyStore
+	var s *anyStore
 	var err error
 	if a.StorePath == "" {
-		s, err = cli.LocalStore(a.OpenStore(ctx))
+		s, err = localStore(a.OpenStore(ctx))
 	} else {
-		s, err = a.OpenAnyStore(ctx)
+		s, err = a.openAnyStore(ctx)
 	}
 	if err != nil {
 		return nil, err
 	}
-	out := &exportStore{AnyStore: s}
+	out, err := a.exportStoreOf(s)
+	if err != nil {
+		s.Close()
+	}
+	return out, err
+}
+
+// exportStoreOf adds the places of this installation to an open store.
+func (a *app) exportStoreOf(s *anyStore) (out *exportStore, err error) {
+	out = &exportStore{anyStore: s}
 	if s.Local != nil {
 		out.place = s.Local.Place()
 		return out, nil
 	}
 	if out.place, err = local.FindPlace(a.Getenv, ""); err != nil {
-		s.Close()
 		return nil, err
 	}
 	if a.Place != nil {

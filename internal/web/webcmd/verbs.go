@@ -2,8 +2,6 @@
 package webcmd
 
 import (
-	"slices"
-
 	"github.com/dalsegno/segno/internal/cli"
 )
 
@@ -15,8 +13,5 @@ type app struct{ *cli.App }
 
 func verbs(shell *cli.App) []cli.Verb {
 	a := &app{shell}
-	return slices.Concat(
-		cli.Group("see", a.web(), a.serve()),
-		cli.Group("archive", a.share(), a.export()),
-	)
+	return cli.Group("page", a.web(), a.serve(), a.share(), a.export())
 }

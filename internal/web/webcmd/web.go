@@ -121,13 +121,16 @@ type webItem struct {
 }
 
 func (a *app) runWeb(ctx context.Context, f webFlags) error {
-	store, err := a.OpenAnyStore(ctx)
+	store, err := a.openAnyStore(ctx)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
 	config := web.Config{Store: store.Store, Local: store.Local, Kind: store.Kind, Name: store.Name, Version: a.BuildVersion(), Public: f.public}
 	if config.Dir, err = a.WorkDir(); err != nil {
+		return err
+	}
+	if config.Share, err = a.shareTurn(store); err != nil {
 		return err
 	}
 	config.Runs = cli.Absolute(config.Dir, f.runs)

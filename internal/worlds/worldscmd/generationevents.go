@@ -96,25 +96,35 @@ func generationEvent(p *cli.Printer, e generation.Event) string {
 		return fmt.Sprintf("generation %d: stopped", e.Generation)
 	case generation.EventDone:
 		return "all generations are complete"
-	case generation.EventOmitted:
-		return p.Warn(fmt.Sprintf("%s: %s: the checkpoint goes without %s", at, cli.Clean(e.Error), cli.Clean(e.Text)))
-	case generation.EventFileOmitted:
-		return p.Warn(fmt.Sprintf("%s: %s: checkpoints go without %s from now on; the store has it", at, cli.Clean(e.Error), cli.Clean(e.Text)))
-	case generation.EventNoCheckpoint:
-		return p.Warn(fmt.Sprintf("%s: no checkpoint: %s", at, cli.Clean(e.Error)))
-	case generation.EventNoStory:
-		return p.Warn(fmt.Sprintf("%s: the story is not kept in %s any more: %s", at, cli.Clean(e.Path), cli.Clean(e.Error)))
-	case generation.EventNoOutcomes:
-		return p.Warn(fmt.Sprintf("%s: the outcomes of the world are not known: %s", at, cli.Clean(e.Error)))
-	case generation.EventBadCheckpoint:
-		return p.Warn(fmt.Sprintf("%s is not used: %s", cli.Clean(e.Path), cli.Clean(e.Error)))
-	case generation.EventIncomplete:
-		return p.Warn(fmt.Sprintf("generation %d: %s has only the files of its archive: %s", e.Generation, e.Agent, cli.Clean(e.Error)))
 	case generation.EventFailed:
 		if e.Path != "" {
 			return fmt.Sprintf("generation %d: %s in %s", e.Generation, cli.Clean(e.Text), cli.Clean(e.Path))
 		}
 		return p.Warn(fmt.Sprintf("generation %d: failed: %s", e.Generation, cli.Clean(e.Error)))
 	}
+	if warning := generationWarning(at, e); warning != "" {
+		return p.Warn(warning)
+	}
 	return cli.Clean(e.Text)
+}
+
+// generationWarning describes a problem that does not end the generation, or returns "" for another event.
+func generationWarning(at string, e generation.Event) string {
+	switch e.Kind {
+	case generation.EventOmitted:
+		return fmt.Sprintf("%s: %s: the checkpoint goes without %s", at, cli.Clean(e.Error), cli.Clean(e.Text))
+	case generation.EventFileOmitted:
+		return fmt.Sprintf("%s: %s: checkpoints go without %s from now on; the store has it", at, cli.Clean(e.Error), cli.Clean(e.Text))
+	case generation.EventNoCheckpoint:
+		return fmt.Sprintf("%s: no checkpoint: %s", at, cli.Clean(e.Error))
+	case generation.EventNoStory:
+		return fmt.Sprintf("%s: the story is not kept in %s any more: %s", at, cli.Clean(e.Path), cli.Clean(e.Error))
+	case generation.EventNoOutcomes:
+		return fmt.Sprintf("%s: the outcomes of the world are not known: %s", at, cli.Clean(e.Error))
+	case generation.EventBadCheckpoint:
+		return fmt.Sprintf("%s is not used: %s", cli.Clean(e.Path), cli.Clean(e.Error))
+	case generation.EventIncomplete:
+		return fmt.Sprintf("generation %d: %s has only the files of its archive: %s", e.Generation, e.Agent, cli.Clean(e.Error))
+	}
+	return ""
 }

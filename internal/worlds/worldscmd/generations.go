@@ -23,12 +23,9 @@ import (
 )
 
 func (a *app) generations() *cobra.Command {
-	c := &cobra.Command{
-		Use: "generations", Short: "run generations of agents in a world, with checkpoints", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(a.generationsRun(), a.generationsStatus(), a.generationsLog(), a.generationsPlot(), a.generationsCompare(), a.generationsTurn(), a.generationsACP())
-	return c
+	return cli.Noun("generations", "run generations of agents in a world, with checkpoints", "",
+		a.generationsRun(), a.generationsStatus(), a.generationsLog(), a.generationsPlot(), a.generationsCompare(),
+		a.pause(), a.wake(), a.generationsTurn(), a.generationsACP())
 }
 
 type generationsFlags struct {

@@ -23,14 +23,14 @@ func (a *app) pause() *cobra.Command {
 	var flags pauseFlags
 	c := &cobra.Command{
 		Use: "pause RUN | THREAD", Short: "stop agents that segno started, with a checkpoint", Args: cobra.ExactArgs(1),
-		Long: `Stops agents that segno started, and leaves a checkpoint from which 'segno wake' continues them.
+		Long: `Stops agents that segno started, and leaves a checkpoint from which 'segno generations wake' continues them.
 
 RUN is an experiment of 'segno generations', by its name, the name of one of its runs, or a
 directory. The agents get the time of --grace to finish their turns, and are then stopped within
 them. THREAD is a thread whose agent 'segno acp' or 'segno chat' runs: the process of segno ends
 as if its client had gone, records the turn, and ends the agent and all that the agent
 started. With -o the checkpoint of a thread is also written to an archive. That of a run has one in any case.`,
-		Example: "  segno pause village\n  segno pause village --grace 0s\n  segno pause bpyxf3 -o ../away.ckpt",
+		Example: "  segno generations pause village\n  segno generations pause village --grace 0s\n  segno generations pause bpyxf3 -o ../away.ckpt",
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.runPause(c.Context(), args[0], flags)
 		},
@@ -91,7 +91,7 @@ func (a *app) pauseRun(ctx context.Context, dir, name string, flags pauseFlags) 
 		if pointer != nil {
 			p.Linef("checkpoint %s", cli.QuotePath(a.RelativePath(res.Checkpoint)))
 		}
-		p.Linef("to continue:\n  segno wake %s", a.wakeArgument(dir, name))
+		p.Linef("to continue:\n  segno generations wake %s", a.wakeArgument(dir, name))
 	})
 }
 

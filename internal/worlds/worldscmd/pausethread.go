@@ -94,7 +94,7 @@ func (p *threadPause) begin(ctx context.Context) (mark spool.Paused, err error) 
 	case runs:
 	case wasPaused && mark.Checkpoint != "":
 		return mark, segno.Errorf(segno.KindRefused, pauseThreadOp, string(p.thread), "it is paused already").
-			WithHint("run 'segno wake " + cli.Short(p.thread) + "' to continue it")
+			WithHint("run 'segno generations wake " + cli.Short(p.thread) + "' to continue it")
 	case wasPaused:
 		return mark, nil // the agent has ended; only the checkpoint is missing
 	default:
@@ -294,5 +294,5 @@ func (p *threadPause) write(w *cli.Printer) {
 	if p.result.File != "" {
 		w.Linef("archive %s", cli.QuotePath(p.RelativePath(p.result.File)))
 	}
-	w.Linef("to continue:\n  segno wake %s", cli.Short(p.thread))
+	w.Linef("to continue:\n  segno generations wake %s", cli.Short(p.thread))
 }

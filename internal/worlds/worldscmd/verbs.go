@@ -2,6 +2,8 @@
 package worldscmd
 
 import (
+	"slices"
+
 	"github.com/dalsegno/segno/internal/cli"
 )
 
@@ -13,5 +15,8 @@ type app struct{ *cli.App }
 
 func verbs(shell *cli.App) []cli.Verb {
 	a := &app{shell}
-	return cli.Group("world", a.world(), a.generations(), a.pause(), a.wake())
+	return slices.Concat(
+		cli.Group("world", a.world(), a.generations()),
+		cli.Group("", a.Former(a.pause(), "segno generations pause"), a.Former(a.wake(), "segno generations wake")),
+	)
 }

@@ -23,8 +23,8 @@ type wakeFlags struct {
 func (a *app) wake() *cobra.Command {
 	var flags wakeFlags
 	c := &cobra.Command{
-		Use: "wake RUN | THREAD | FILE", Short: "continue what 'segno pause' stopped", Args: cobra.ExactArgs(1),
-		Long: `Continues agents that 'segno pause' stopped: the workspace and the home of each agent are as they
+		Use: "wake RUN | THREAD | FILE", Short: "continue what 'segno generations pause' stopped", Args: cobra.ExactArgs(1),
+		Long: `Continues agents that 'segno generations pause' stopped: the workspace and the home of each agent are as they
 were, its directory for temporary files is empty, and its session is resumed.
 
 RUN is an experiment, which wake runs as 'segno generations run' does. Of a THREAD, wake restores the
@@ -35,7 +35,7 @@ directory that has workspace, home and run.
 
 No archive has the logins of agents. Each agent gets that of the user on this machine, unless its
 own expires later.`,
-		Example: "  segno wake village\n  segno wake away.ckpt --to ~/agent --trust-session\n  segno wake gen003-t005400.ckpt --experiment village.toml --trust-session",
+		Example: "  segno generations wake village\n  segno generations wake away.ckpt --to ~/agent --trust-session\n  segno generations wake gen003-t005400.ckpt --experiment village.toml --trust-session",
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.runWake(c.Context(), args[0], flags)
 		},

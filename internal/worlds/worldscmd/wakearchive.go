@@ -81,15 +81,11 @@ func (a *app) wakeInto(ctx context.Context, path string, flags wakeFlags) error 
 	if len(login.Taken)+len(login.Kept) > 0 {
 		res.Login = &login
 	}
-	into.Dir, into.FS, into.Progress = place.Workspace(), local.FS, a.Transfer("unpacking")
+	into.Dir, into.FS = place.Workspace(), local.FS
 	into.Home = func(agent string) string { return pack.DefaultHome(agent, homeVariable(res.Home)) }
-	done, err := pack.Unpack(ctx, r, into)
-	a.Bar.Erase()
-	if err == nil {
-		err = archivefile.UnpackSessions(a.App, ctx, r, into, done)
-	}
+	done, err := archivefile.Unpack(a.App, ctx, r, into)
 	if err != nil {
-		return archivefile.ExplainBadArchive(err)
+		return err
 	}
 	return a.printWoken(ctx, done, m, res)
 }

@@ -22,7 +22,6 @@ type wakeThreadResult struct {
 
 // wakeThread continues a thread that was paused here.
 func (a *app) wakeThread(ctx context.Context, called string) error {
-	const op = "wake thread"
 	a.ThreadName = called
 	d, err := a.Open(ctx)
 	if err != nil {
@@ -34,20 +33,9 @@ func (a *app) wakeThread(ctx context.Context, called string) error {
 		return err
 	}
 	p := &threadPause{app: a, store: d.Store, spool: d.Store.Spool(), thread: thread}
-	mark, isPaused, err := p.spool.Paused(thread)
+	mark, err := p.toWake(ctx)
 	if err != nil {
 		return err
-	}
-	runner, runs, err := p.runner(ctx)
-	switch {
-	case err != nil:
-		return err
-	case runs:
-		return segno.Errorf(segno.KindRefused, op, string(thread), "it is awake already").WithHint("process " + strconv.Itoa(runner.PID) + " runs its agent")
-	case !isPaused:
-		return segno.Errorf(segno.KindRefused, op, string(thread), "it is not paused").WithHint("run 'segno resume' to continue it")
-	case mark.Checkpoint == "":
-		return segno.Errorf(segno.KindRefused, op, string(thread), "its pause is not complete").WithHint("run 'segno pause " + cli.Short(thread) + "' again")
 	}
 	res := wakeThreadResult{Thread: thread, Checkpoint: mark.Checkpoint}
 	if err := a.restorePaused(ctx, d, mark, &res); err != nil {
@@ -74,6 +62,27 @@ func (a *app) wakeThread(ctx context.Context, called string) error {
 	}
 	res.DirBytes = segno.PathBytes(res.Dir)
 	return a.PrintAndRun(ctx, d.Close, res.ResumeResult, res, false)
+}
+
+// toWake returns the record of the pause. The error has [segno.KindRefused] if the thread is not paused.
+func (p *threadPause) toWake(ctx context.Context) (spool.Paused, error) {
+	const op = "wake thread"
+	mark, isPaused, err := p.spool.Paused(p.thread)
+	if err != nil {
+		return mark, err
+	}
+	runner, runs, err := p.runner(ctx)
+	switch {
+	case err != nil:
+		return mark, err
+	case runs:
+		return mark, segno.Errorf(segno.KindRefused, op, string(p.thread), "it is awake already").WithHint("process " + strconv.Itoa(runner.PID) + " runs its agent")
+	case !isPaused:
+		return mark, segno.Errorf(segno.KindRefused, op, string(p.thread), "it is not paused").WithHint("run 'segno resume' to continue it")
+	case mark.Checkpoint == "":
+		return mark, segno.Errorf(segno.KindRefused, op, string(p.thread), "its pause is not complete").WithHint("run 'segno generations pause " + cli.Short(p.thread) + "' again")
+	}
+	return mark, nil
 }
 
 // isOfClient reports whether only an ACP client can continue a thread: the session was behind a proxy, and no command

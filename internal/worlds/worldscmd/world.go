@@ -16,12 +16,7 @@ import (
 )
 
 func (a *app) world() *cobra.Command {
-	c := &cobra.Command{
-		Use: "world", Short: "worlds for agents and development databases", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(a.worldList(), a.worldDemo(), a.worldCheck(), a.worldServe(), a.worldAttach(), a.worldDetach())
-	return c
+	return cli.Noun("world", "worlds for agents and development databases", "", a.worldList(), a.worldDemo(), a.worldCheck(), a.worldServe(), a.worldAttach(), a.worldDetach())
 }
 
 func (a *app) worldList() *cobra.Command {

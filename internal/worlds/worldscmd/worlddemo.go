@@ -91,6 +91,18 @@ func (d *worldDemo) run(ctx context.Context, name string) error {
 	if err := d.begin(ctx); err != nil {
 		return err
 	}
+	if err := d.play(ctx); err != nil {
+		return err
+	}
+	s, err := d.world.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	d.print(worldEvent{Time: s.Time, Kind: "end", Hash: segno.HashOf(s.Document)}, "")
+	return cli.WrapWriteError(d.printed)
+}
+
+func (d *worldDemo) play(ctx context.Context) error {
 	for n := 1; n <= d.ticks; n++ {
 		if err := d.tick(ctx); err != nil {
 			return err
@@ -104,12 +116,7 @@ func (d *worldDemo) run(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	s, err := d.world.Snapshot(ctx)
-	if err != nil {
-		return err
-	}
-	d.print(worldEvent{Time: s.Time, Kind: "end", Hash: segno.HashOf(s.Document)}, "")
-	return cli.WrapWriteError(d.printed)
+	return nil
 }
 
 // begin lets the agents join the world, or loads the checkpoint.

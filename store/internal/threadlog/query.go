@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/store/ledger"
 	"github.com/dalsegno/segno/internal/store/phase"
 )
 
@@ -42,8 +43,8 @@ func (s *Store) Head(ctx context.Context, id segno.ThreadID) (segno.Head, error)
 // Load implements [segno.Store].
 func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*segno.Line, error) {
 	const op = "load"
-	if w.Last < 0 {
-		return nil, segno.Errorf(segno.KindInvalid, op, string(at), "the window is negative")
+	if err := ledger.CheckWindow(at, w); err != nil {
+		return nil, err
 	}
 	var used *Index
 	path, err := view(ctx, s, op, string(at), func(x *Index) ([]*Commit, error) {
@@ -95,8 +96,8 @@ func (x *Index) path(at segno.CommitID, last int) (path []*Commit, err error) {
 func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.Seq2[segno.Checkpoint, error] {
 	const op = "list checkpoints"
 	return list(ctx, s, op, q.Thread == "", func(x *Index) (found []segno.Checkpoint, err error) {
-		if q.Before != 0 && q.Thread == "" || q.Before < 0 || q.Limit < 0 {
-			return nil, segno.Errorf(segno.KindInvalid, op, "", "Before requires Thread; Before and Limit must not be negative")
+		if err := ledger.CheckQuery(&q); err != nil {
+			return nil, err
 		}
 		threads := x.Threads
 		if q.Thread != "" {

@@ -41,10 +41,10 @@ func Beside(running, background Func, unsure map[string]bool) Func {
 	}
 }
 
-// Since divides the changes since the newest checkpoint of a line for the turn of its oldest checkpoint. certain are
+// ForBackground divides the changes since the newest checkpoint of a line for the turn of its oldest checkpoint. certain are
 // the turn's. doubtful are the turn's, too, except for paths whose state in the turn's checkpoint is certain. alone is
 // set if no other turn runs. The turn then gets the paths in doubt.
-func (d *Division) Since(alone bool, unsure map[string]bool) (certain, doubtful []string) {
+func (d *Division) ForBackground(alone bool, unsure map[string]bool) (certain, doubtful []string) {
 	if alone {
 		return slices.Concat(d.Turn, d.Dirs), d.Doubt
 	}

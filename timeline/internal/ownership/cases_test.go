@@ -102,13 +102,13 @@ func TestBeside(t *testing.T) {
 }
 
 // TestSince divides the changes after a turn's end: a is the turn's, b may be, and d is a directory.
-func TestSince(t *testing.T) {
+func TestForBackground(t *testing.T) {
 	d := Division{Turn: []string{"a", "b"}, Doubt: []string{"c"}, Dirs: []string{"d"}, Others: []string{"o"}}
 	unsure := map[string]bool{"b": true}
-	if certain, doubtful := d.Since(true, unsure); !slices.Equal(certain, []string{"a", "b", "d"}) || !slices.Equal(doubtful, []string{"c"}) {
+	if certain, doubtful := d.ForBackground(true, unsure); !slices.Equal(certain, []string{"a", "b", "d"}) || !slices.Equal(doubtful, []string{"c"}) {
 		t.Errorf("alone: %q, %q", certain, doubtful)
 	}
-	if certain, doubtful := d.Since(false, unsure); !slices.Equal(certain, []string{"a"}) || !slices.Equal(doubtful, []string{"b"}) {
+	if certain, doubtful := d.ForBackground(false, unsure); !slices.Equal(certain, []string{"a"}) || !slices.Equal(doubtful, []string{"b"}) {
 		t.Errorf("beside another turn: %q, %q", certain, doubtful)
 	}
 }

@@ -130,13 +130,13 @@ func (e *Evidence) Wrote(x segno.Change) bool {
 	return wrote
 }
 
-// Since returns the time from which a path has the state that the turn's tools gave it. This is the beginning of the
-// newest call that named it. sure is set if that call wrote the content has, so no other author changed the path after
-// it.
-func (e *Evidence) Since(path string, has segno.Hash) (since time.Time, sure bool) {
+// Since returns the beginning of the newest call that named a path. From then on, the path has the state that the
+// turn's tools gave it. sure is set if that call wrote the content whose hash is present. Then no other author changed
+// the path after the call.
+func (e *Evidence) Since(path string, present segno.Hash) (since time.Time, sure bool) {
 	for _, i := range e.naming(path) {
 		c := &e.Calls[i]
-		since, sure = c.From, !c.Content.IsZero() && c.Content == has
+		since, sure = c.From, !c.Content.IsZero() && c.Content == present
 	}
 	return since, sure
 }

@@ -18,8 +18,8 @@ const (
 type Work struct {
 	From, To time.Time // the turn worked between these times
 	Evidence
-	Again   bool            // it continued after it had ended
-	Amended bool            // it continued after it had ended, and is not marked as shared
+	Again   bool            // it continued after its end: its checkpoint was amended later
+	Amended bool            // as Again, and the store does not mark it as shared, so paths may be missing in its checkpoint
 	Doubt   map[string]bool // paths that it may have changed
 	Others  map[string]bool // paths that others changed last; its tools may have changed them before
 	Changed map[string]bool // for another turn: paths that changed while both were at work; nil if unknown
@@ -28,9 +28,8 @@ type Work struct {
 // WhyContested returns the reason why a path that changed during a shared turn may not be reverted with it, or "". Both
 // turns contain the changes made while they overlapped, and no snapshot shows which turn made them. The path belongs to
 // this turn only if its own tools name it and those of the other turn do not. A command of the other turn need not name
-// its files. Its writes before those of this turn's tools are overwritten; its later writes are excluded only if the
-// file still has the content that this turn's tools left, whose hash is left. Changes made while the turn ran alone
-// belong to it.
+// its files. The tools of this turn have overwritten its earlier writes. It made no later write if the file still has
+// the content that the tools of this turn left, whose hash is left. Changes made while the turn ran alone belong to it.
 func (w *Work) WhyContested(rivals []*Work, path string, left segno.Hash) string {
 	alone := len(rivals) > 0
 	for _, r := range rivals {

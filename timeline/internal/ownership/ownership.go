@@ -110,8 +110,8 @@ func (c *Call) owner(change segno.Change, t Touch, names bool, end time.Time) Ow
 	return Other
 }
 
-// ownerOfNamed is owner for a path that the call names, and that changed when it had begun. sure is set if the call
-// certainly ran at that time.
+// ownerOfNamed returns the owner of a change to a path that the call names, if the path changed after the call had
+// begun. sure is set if the call certainly ran at that time.
 func (c *Call) ownerOfNamed(change segno.Change, touched time.Time, sure bool) Owner {
 	gone := change.To.Type == segno.EntityNone
 	switch {
@@ -125,7 +125,7 @@ func (c *Call) ownerOfNamed(change segno.Change, touched time.Time, sure bool) O
 	return Doubt
 }
 
-// ownerBefore is owner for a change that the record shows to be older than the call. A tool that wrote a file leaves a time
+// ownerBefore returns the owner of a change that is older than the call, according to the record. A tool that wrote a file leaves a time
 // within its call, so an older time means that the agent's message was late.
 func (c *Call) ownerBefore(change segno.Change, names bool) Owner {
 	switch {

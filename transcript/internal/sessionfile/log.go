@@ -120,34 +120,36 @@ func decodeLog(data []byte) (Log, error) {
 	return n, nil
 }
 
-// isConsistent reports whether the fields of n fit together. Ranges of lines must not touch,
-// because adjacent ranges are encoded as one.
-func (n Log) isConsistent() bool {
+// areApart reports whether ranges of lines are in order and do not touch, because adjacent ranges are encoded as one.
+func areApart(ranges []LineRange) bool {
 	last := -1
-	for _, r := range n.Keep {
+	for _, r := range ranges {
 		if r.From <= last+1 || r.To < r.From {
 			return false
 		}
 		last = r.To
 	}
-	for _, c := range n.Chunks {
-		if c.Size <= 0 || c.Size > BlockSize {
-			return false
-		}
-	}
-	own := n.own()
-	if n.Head.Size != 0 {
-		return n.Head.Size > 0 && n.Head.Size <= BlockSize && n.Skip > 0 && !n.Prev.IsZero() && n.Session == "" && len(n.Keep) == 0 &&
-			n.Size >= n.Head.Size+own
-	}
-	if n.Size <= 0 || own > n.Size || n.Prev.IsZero() != (own == n.Size) {
+	return true
+}
+
+// isConsistent reports whether the fields of n fit together.
+func (n Log) isConsistent() bool {
+	if !areApart(n.Keep) || slices.ContainsFunc(n.Chunks, func(c Chunk) bool { return !c.hasPossibleSize() }) {
 		return false
 	}
-	if n.Session == "" {
-		return len(n.Keep) == 0 && len(n.Chunks) > 0
+	own, isFirst := n.own(), n.Prev.IsZero()
+	switch {
+	case n.Head.Size != 0: // it replaces the beginning of prev
+		return n.Head.hasPossibleSize() && n.Skip > 0 && !isFirst && n.Session == "" && len(n.Keep) == 0 && n.Size >= n.Head.Size+own
+	case n.Size <= 0 || own > n.Size || isFirst != (own == n.Size):
+		return false
+	case n.Session != "": // it replaces ids in prev, and may leave out lines
+		return !isFirst
 	}
-	return !n.Prev.IsZero()
+	return len(n.Keep) == 0 && len(n.Chunks) > 0
 }
+
+func (c Chunk) hasPossibleSize() bool { return c.Size > 0 && c.Size <= BlockSize }
 
 // SplitRows splits one of segno's text objects into its lines after the head.
 func SplitRows(data []byte, head string) ([]string, error) {

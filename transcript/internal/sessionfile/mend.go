@@ -59,7 +59,7 @@ func (m *Mend) Replace(from, to int64, text []byte) {
 // Reorder makes the repaired transcript consist of these records, one on each line. Edits then have no effect.
 func (m *Mend) Reorder(records []Place) { m.order = records }
 
-// Add adds a finding.
+// Add records damage at a line, and the repair that the mended transcript has.
 func (m *Mend) Add(code string, line int, offset int64, why, repair string) {
 	m.Findings = append(m.Findings, transcript.Finding{Code: code, Line: line, Offset: offset, Why: why, Repair: repair})
 }

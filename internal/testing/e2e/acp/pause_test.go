@@ -28,7 +28,7 @@ func TestACPPause(t *testing.T) {
 			s.WaitFor("begun")
 			group := c.agentPID()
 			thread, archive := s.thread(), filepath.Join(t.TempDir(), "away.ckpt")
-			s.Segno("pause", thread, "--grace", "0s", "-o", archive)
+			s.Segno("generations", "pause", thread, "--grace", "0s", "-o", archive)
 			if code, err := c.Wait(s.Ctx); code != 0 || err != nil {
 				t.Errorf("segno acp exited with %d, %v", code, err)
 			}
@@ -38,7 +38,7 @@ func TestACPPause(t *testing.T) {
 			if err := os.Remove(s.Path("go")); err != nil {
 				t.Fatal(err)
 			}
-			if out := s.Segno("wake", thread); !strings.Contains(out, c.session) {
+			if out := s.Segno("generations", "wake", thread); !strings.Contains(out, c.session) {
 				t.Errorf("wake printed %q", out)
 			}
 			again := s.connect()
@@ -81,7 +81,7 @@ func (s *acpStage) wakeElsewhere(archive string) {
 	env := slices.DeleteFunc(s.Rig.Env(), func(v string) bool {
 		return strings.HasPrefix(v, "HOME=") || strings.HasPrefix(v, "CLAUDE_CONFIG_DIR=")
 	})
-	cmd := exec.CommandContext(s.Ctx, s.Binary, "--store", filepath.Join(dir, "store"), "wake", archive, "--to", filepath.Join(dir, "agent"), "--trust-session", "--json")
+	cmd := exec.CommandContext(s.Ctx, s.Binary, "--store", filepath.Join(dir, "store"), "generations", "wake", archive, "--to", filepath.Join(dir, "agent"), "--trust-session", "--json")
 	cmd.Dir, cmd.Env = dir, append(slices.Clone(env), "HOME="+filepath.Join(dir, "user"))
 	out, err := cmd.Output()
 	var woken struct {

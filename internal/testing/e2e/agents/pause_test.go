@@ -40,14 +40,14 @@ func TestPauseOfClaudeCode(t *testing.T) {
 	}
 	here.await("runs/village-g001/agents/Ada/workspace/notes.txt")
 	var paused struct{ Checkpoint string }
-	if err := json.Unmarshal(here.mustRun("pause", "village", "--grace", "0s", "--json"), &paused); err != nil {
+	if err := json.Unmarshal(here.mustRun("generations", "pause", "village", "--grace", "0s", "--json"), &paused); err != nil {
 		t.Fatal(err)
 	}
 	_ = run.Wait() // it was stopped
 	here.checkArchive(paused.Checkpoint)
 	calls := len(model.Calls())
 
-	there.mustRun("wake", paused.Checkpoint, "--experiment", "village.toml", "--trust-session")
+	there.mustRun("generations", "wake", paused.Checkpoint, "--experiment", "village.toml", "--trust-session")
 	notes, err := os.ReadFile(filepath.Join(there.dir, "runs/village-g001/agents/Ada/workspace/notes.txt"))
 	if want := "turn 1\nturn 2\n"; string(notes) != want || err != nil {
 		t.Errorf("the agent wrote %q, %v", notes, err)

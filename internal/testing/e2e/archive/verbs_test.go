@@ -23,8 +23,8 @@ func TestTheVerbsMoveARun(t *testing.T) {
 		want := s.CallFor("beta").Messages()
 		file := filepath.Join(s.TempDir(), "run.ckpt")
 		s.Segno("pack", "t1", "-o", file)
-		s.Segno("verify", file)
-		if out := s.Segno("inspect", file); !strings.Contains(out, "claude") {
+		s.Segno("archive", "verify", file)
+		if out := s.Segno("archive", "inspect", file); !strings.Contains(out, "claude") {
 			s.Errorf("inspect prints\n%s", out)
 		}
 

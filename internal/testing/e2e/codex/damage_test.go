@@ -16,7 +16,7 @@ import (
 	"github.com/dalsegno/segno/transcript/codex"
 )
 
-// TestDamageIsFoundAndHealed damages a session in many ways. segno heal finds each damage, unless Codex
+// TestDamageIsFoundAndHealed damages a session in many ways. segno sessions heal finds each damage, unless Codex
 // reads the whole session in spite of it. Codex reads the whole repaired copy, and segno's model of Codex
 // reads the same facts as Codex. The whole suite has every kind of damage.
 func TestDamageIsFoundAndHealed(t *testing.T) {
@@ -71,7 +71,7 @@ func damagedSessions(s *e2erig.Stage, agent *agentrig.Codex) *damage.Agent {
 	return &damage.Agent{
 		Base: damage.NewFile(data, damage.CodexMessage), Session: session, Path: path, IsLenient: agent.Version == agentrig.CodexOldest,
 		ID:      func(seed uint64) string { return fmt.Sprintf("01a20562-62f8-7731-83e7-%012d", seed) },
-		Heal:    func(path string) (string, int) { return s.Try("heal", path, "--json") },
+		Heal:    func(path string) (string, int) { return s.Try("sessions", "heal", path, "--json") },
 		Command: func(session string) []string { return []string{"codex", "resume", session, "-C", agent.Project} },
 		Resume:  func(_ string, command []string) damage.Reading { return readOf(s, agent, command[2]) },
 		Model: func(session, path string) ([]int, string) {

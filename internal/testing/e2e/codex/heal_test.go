@@ -181,7 +181,7 @@ func TestAHealedThreadGoesOn(t *testing.T) {
 	var healed struct {
 		Healed struct{ Session, Thread string }
 	}
-	s.JSON(&healed, "heal", res.Thread)
+	s.JSON(&healed, "sessions", "heal", res.Thread)
 	var resumed struct{ Session string }
 	s.JSON(&resumed, "resume")
 	if resumed.Session != healed.Healed.Session {

@@ -77,7 +77,7 @@ func TestResumeBySession(t *testing.T) {
 	if messages := s.CallFor("beta").Messages(); len(messages) < 3 {
 		s.Errorf("the model received %d messages after the session was written back", len(messages))
 	}
-	out, code := s.Try("move", session, "--to", t.TempDir())
+	out, code := s.Try("sessions", "move", session, "--to", t.TempDir())
 	if code != 5 || !strings.Contains(out, "OpenCode") {
 		s.Errorf("move ended with %d:\n%s", code, out)
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/dalsegno/segno/transcript/claude"
 )
 
-// TestDamageIsFoundAndHealed damages a session in many ways. segno heal finds each damage, unless the
+// TestDamageIsFoundAndHealed damages a session in many ways. segno sessions heal finds each damage, unless the
 // agent reads the whole session in spite of it. With the command that heal prints, the agent reads the
 // whole repaired copy. segno's model of the agent reads the same facts as the agent. The whole suite has
 // every kind of damage.
@@ -64,7 +64,7 @@ func damagedSessions(s *e2erig.Stage) *damage.Agent {
 	return &damage.Agent{
 		Base: base, Session: session, Path: path, IsLenient: s.Version != agentrig.ClaudeOldest,
 		ID:      func(seed uint64) string { return fmt.Sprintf("c1a0de00-0000-4000-8000-%012d", seed) },
-		Heal:    func(path string) (string, int) { return s.Try("heal", path, "--json") },
+		Heal:    func(path string) (string, int) { return s.Try("sessions", "heal", path, "--json") },
 		Command: func(session string) []string { return []string{"claude", "--resume", session} },
 		Resume:  func(dir string, command []string) damage.Reading { return readOf(s, dir, command) },
 		Model: func(session, path string) ([]int, string) {

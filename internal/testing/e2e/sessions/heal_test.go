@@ -88,7 +88,7 @@ func imageBlock(media string, width int) string {
 	return `{"type":"image","source":{"type":"base64","media_type":"` + media + `","data":"` + base64.StdEncoding.EncodeToString(b.Bytes()) + `"}}`
 }
 
-// TestAHealedSessionIsAccepted damages a session, resumes it, and resumes the copy that segno heal
+// TestAHealedSessionIsAccepted damages a session, resumes it, and resumes the copy that segno sessions heal
 // writes. Under SEGNO_SOAK it tests each kind of damage, otherwise several kinds together.
 func TestAHealedSessionIsAccepted(t *testing.T) {
 	e2erig.ScenarioOnNewest(t, nil, func(s *e2erig.Stage) {
@@ -165,11 +165,11 @@ func healedSession(s *e2erig.Stage, path, code string) string {
 		Findings []struct{ Code string }
 		Healed   struct{ Session string }
 	}
-	s.JSON(&res, "heal", path)
+	s.JSON(&res, "sessions", "heal", path)
 	if !slices.ContainsFunc(res.Findings, func(f struct{ Code string }) bool { return f.Code == code }) {
 		s.Errorf("heal found %+v, not %s", res.Findings, code)
 	}
-	if out := s.Segno("heal", res.Healed.Session); !strings.Contains(out, "no damage found") {
+	if out := s.Segno("sessions", "heal", res.Healed.Session); !strings.Contains(out, "no damage found") {
 		s.Errorf("the copy is damaged:\n%s", out)
 	}
 	return res.Healed.Session

@@ -18,7 +18,7 @@ func TestAKeptSessionComesBack(t *testing.T) {
 		s.Segno("disable", "claude")
 		session := s.Say(e2erig.Prompt("alpha", s.Writes("a.txt", "1\n"), "one"))
 		s.Say(e2erig.Prompt("beta", e2erig.Bash("seq 20000"), "two"), "--resume", session)
-		s.Segno("keep", "--all")
+		s.Segno("sessions", "keep", "--all")
 		before := s.Transcript(session)
 		s.Say(e2erig.Prompt("gamma", "three"), "--resume", session, "--fork-session")
 		want := e2erig.Conversation(s.CallFor("gamma"))

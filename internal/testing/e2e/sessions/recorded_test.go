@@ -170,13 +170,13 @@ func (c *resumeCase) test(mode string, src segno.Source, want []string) {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			c.Fatal(err)
 		}
-		c.Segno("move", session, "--to", dir)
+		c.Segno("sessions", "move", session, "--to", dir)
 		var err error
 		if rig, err = c.Rig.In(dir); err != nil {
 			c.Fatal(err)
 		}
 	case "purge":
-		c.Segno("keep", session)
+		c.Segno("sessions", "keep", session)
 		for _, dir := range []string{"projects", "tasks", "file-history", "sessions"} {
 			if err := os.RemoveAll(filepath.Join(c.home, dir)); err != nil {
 				c.Fatal(err)

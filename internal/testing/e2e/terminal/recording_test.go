@@ -2,6 +2,7 @@ package terminal_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"flag"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/creack/pty"
 
@@ -123,7 +125,9 @@ func withoutIDs(t *testing.T, rig *agentrig.Rig, segno string, steps []screencas
 // inTerminal runs a line of a shell in a terminal, answers yes to a question, and returns the output.
 func inTerminal(t *testing.T, rig *agentrig.Rig, line string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-c", line)
 	cmd.Dir, cmd.Env = rig.Project, append(rig.Env(), "PWD="+rig.Project)
 	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 50, Cols: recordingCols})
 	if err != nil {

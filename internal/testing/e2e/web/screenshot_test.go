@@ -14,9 +14,9 @@ import (
 	"github.com/dalsegno/segno/internal/testing/chromiumrig"
 )
 
-var screenshotFile = flag.String("screenshot", "", "write the screenshot of the README into this `file`")
+var screenshotFile = flag.String("screenshot", "", "write the screenshot of docs/web.md into this `file`")
 
-// screenshot is the image in the README.
+// screenshot is the image in docs/web.md.
 const screenshot = "../../../../docs/web.png"
 
 const screenshotWidth, screenshotHeight = 1440, 640
@@ -43,9 +43,9 @@ func takeScreenshot(t *testing.T) {
 	s := serve(t, d.command("web", "--no-open"))
 	p := openPage(t, chromiumrig.Start(t), s.URL, screenshotWidth, screenshotHeight)
 	p.run(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "light"}}))
+	p.unfold()
 	p.click(".row", "rename it")
 	p.waitText("#turn h2", "t3")
-	p.click("#turn .change summary", "src/shout.sh")
 	p.waitText(".line.added", "HELLO")
 	// The directory of a test would differ in each run.
 	p.eval(fmt.Sprintf(`(() => { const rename = () => { const all = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);

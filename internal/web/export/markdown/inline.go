@@ -97,14 +97,20 @@ func (s *span) special(i int) int {
 			}
 		}
 	case '<':
-		if end := strings.IndexByte(rest[:min(len(rest), 2000)], '>'); end > 0 && s.links {
-			if dest, ok := safeURL(rest[1:end]); ok {
-				s.anchor(dest, html.EscapeString(rest[1:end]))
-				return end + 1
-			}
-		}
+		return s.autolink(rest)
 	case 'h':
 		return s.bareURL(i)
+	}
+	return 0
+}
+
+// autolink renders a URL in angle brackets.
+func (s *span) autolink(rest string) int {
+	if end := strings.IndexByte(rest[:min(len(rest), 2000)], '>'); end > 0 && s.links {
+		if dest, ok := safeURL(rest[1:end]); ok {
+			s.anchor(dest, html.EscapeString(rest[1:end]))
+			return end + 1
+		}
 	}
 	return 0
 }
@@ -146,26 +152,29 @@ func (s *span) emphasis(i int) int {
 	spaceBefore := i == 0 || isSpace(s.text[i-1])
 	spaceAfter := after >= len(s.text) || isSpace(s.text[after])
 	isInWord := mark[0] == '_' && i > 0 && after < len(s.text) && isLetter(s.text[i-1]) && isLetter(s.text[after])
-	const deepest = 16
-	if !spaceBefore && !isInWord {
-		for n := len(s.open) - 1; n >= max(0, len(s.open)-deepest); n-- {
-			if s.open[n].mark == mark && s.open[n].piece < len(s.pieces)-1 {
-				tag := map[byte]string{'*': "em", '_': "em", '~': "del"}[mark[0]]
-				if len(mark) == 2 && mark != "~~" {
-					tag = "strong"
-				}
-				s.pieces[s.open[n].piece] = "<" + tag + ">"
-				s.pieces = append(s.pieces, "</"+tag+">")
-				s.open = s.open[:n]
-				return len(mark)
-			}
-		}
+	if !spaceBefore && !isInWord && s.closeEmphasis(mark) {
+		return len(mark)
 	}
 	if !spaceAfter && !isInWord {
 		s.open = append(s.open, openMark{mark, len(s.pieces)})
 	}
 	s.literal(mark)
 	return len(mark)
+}
+
+// closeEmphasis closes the newest emphasis that a mark opened. It reports whether there is one.
+func (s *span) closeEmphasis(mark string) bool {
+	const deepest = 16
+	for n := len(s.open) - 1; n >= max(0, len(s.open)-deepest); n-- {
+		if s.open[n].mark == mark && s.open[n].piece < len(s.pieces)-1 {
+			tag := map[string]string{"*": "em", "_": "em", "**": "strong", "__": "strong", "~~": "del"}[mark]
+			s.pieces[s.open[n].piece] = "<" + tag + ">"
+			s.pieces = append(s.pieces, "</"+tag+">")
+			s.open = s.open[:n]
+			return true
+		}
+	}
+	return false
 }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' }

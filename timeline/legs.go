@@ -31,6 +31,15 @@ func undoLegs(line []*segno.Checkpoint, ask MoveRequest) (legs []leg) {
 	return legs
 }
 
+// NewestTurn returns the checkpoints of the turn that an undo of one turn undoes, newest first. The line begins at the head, and
+// ends where the thread begins. NewestTurn returns nil if no turn can be undone.
+func NewestTurn(line []*segno.Checkpoint) []*segno.Checkpoint {
+	if legs := undoLegs(line, MoveRequest{}); len(legs) > 0 {
+		return legs[0].parts
+	}
+	return nil
+}
+
 // withOpenTurn adds a leg for the commits between the newest checkpoint of a line and the head.
 // If that checkpoint is a step of the open turn, its leg already contains these commits.
 func withOpenTurn(legs []leg, line []*segno.Checkpoint, head segno.CommitID, ask MoveRequest) []leg {

@@ -1,4 +1,4 @@
-package cli
+package chatcmd
 
 import (
 	"os"
@@ -11,22 +11,22 @@ import (
 	"github.com/dalsegno/segno/internal/proc"
 )
 
-// RunnerRecord records for 'segno pause' that this process runs segno's own agent.
-type RunnerRecord struct {
+// runnerRecord records for 'segno generations pause' that this process runs segno's own agent.
+type runnerRecord struct {
 	store *local.Store
 	mu    sync.Mutex
 	spool.Runner
 }
 
-// NewRunnerRecord returns the record of this process, which runs a verb in a directory. It is not written yet.
-func NewRunnerRecord(store *local.Store, verb, dir string) *RunnerRecord {
+// newRunnerRecord returns the record of this process, which runs a verb in a directory. It is not written yet.
+func newRunnerRecord(store *local.Store, verb, dir string) *runnerRecord {
 	self := spool.Process{PID: os.Getpid(), Start: proc.Start(os.Getpid())}
-	return &RunnerRecord{store: store, Runner: spool.Runner{Process: self, Verb: verb, Dir: dir}}
+	return &runnerRecord{store: store, Runner: spool.Runner{Process: self, Verb: verb, Dir: dir}}
 }
 
-// Announce records that this process runs a thread, and that the thread is no longer paused. It is best effort: without
-// the record, only 'segno pause' does not work.
-func (r *RunnerRecord) Announce(thread string) {
+// announce records that this process runs a thread, and that the thread is no longer paused. It is best effort: without
+// the record, only 'segno generations pause' does not work.
+func (r *runnerRecord) announce(thread string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	id := segno.ThreadID(thread)
@@ -39,8 +39,8 @@ func (r *RunnerRecord) Announce(thread string) {
 	}
 }
 
-// Remove removes the record.
-func (r *RunnerRecord) Remove() {
+// remove removes the record.
+func (r *runnerRecord) remove() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.Threads) > 0 {

@@ -1,4 +1,4 @@
-package cli
+package webcmd
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/cli"
 	"github.com/dalsegno/segno/store/file"
 	"github.com/dalsegno/segno/store/sqlite"
 )
@@ -38,7 +39,7 @@ func TestStoresOfAnyKind(t *testing.T) {
 	commit(fileStore, err)
 	sqliteStore, err := sqlite.Open(t.Context(), at("agent.db"), sqlite.Options{})
 	commit(sqliteStore, err)
-	a := &App{Env: Env{Getenv: func(string) string { return "" }, Getwd: func() (string, error) { return dir, nil }}}
+	a := &app{cli.New(cli.Env{Getenv: func(string) string { return "" }, Getwd: func() (string, error) { return dir, nil }}, nil)}
 	a.StorePath = at("own")
 	own, err := a.OpenOrMakeStore(t.Context())
 	commit(own, err)
@@ -70,7 +71,7 @@ func TestStoresOfAnyKind(t *testing.T) {
 		{store: "mysql://joe:pa55word%zz@db.example/agents", fails: "mysql://…: unknown kind"},
 	} {
 		a.StorePath = x.store
-		s, err := a.OpenAnyStore(t.Context())
+		s, err := a.openAnyStore(t.Context())
 		if x.fails != "" {
 			if err == nil || !strings.Contains(err.Error(), x.fails) || strings.Contains(err.Error(), "pa55") {
 				t.Errorf("%s: %v; want %s", x.store, err, x.fails)

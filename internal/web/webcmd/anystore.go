@@ -1,4 +1,4 @@
-package cli
+package webcmd
 
 import (
 	"context"
@@ -13,13 +13,14 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/cli"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/store/file"
 	"github.com/dalsegno/segno/store/sqlite"
 )
 
-// AnyStore is an open store of any kind.
-type AnyStore struct {
+// anyStore is an open store of any kind.
+type anyStore struct {
 	segno.Store
 	Kind string // "sqlite", "file", "postgres" or "redis"
 	Name string // for messages: a path, or a URL without its password
@@ -28,23 +29,23 @@ type AnyStore struct {
 	Local *local.Store
 }
 
-// OpenAnyStore opens the store that --store names, for a verb that can show stores of any kind. The flag names the
+// openAnyStore opens the store that --store names, for a verb that can show stores of any kind. The flag names the
 // directory of a store of this machine, a SQLite file, a directory of store/file, or the URL of a server. A named store
 // must exist. The default is the user's own store.
-func (a *App) OpenAnyStore(ctx context.Context) (*AnyStore, error) {
+func (a *app) openAnyStore(ctx context.Context) (*anyStore, error) {
 	const op = "open store"
-	if scheme, ok := URLScheme(a.StorePath); ok {
+	if scheme, ok := cli.URLScheme(a.StorePath); ok {
 		return a.openStoreURL(ctx, scheme)
 	}
 	if a.StorePath == "" {
 		s, err := a.OpenOrMakeStore(ctx)
-		return LocalStore(s, err)
+		return localStore(s, err)
 	}
 	wd, err := a.Getwd()
 	if err != nil {
 		return nil, segno.NewError(segno.KindIO, op, "", err)
 	}
-	path := Absolute(wd, a.StorePath)
+	path := cli.Absolute(wd, a.StorePath)
 	fi, err := os.Stat(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, segno.NewError(segno.KindIO, op, path, err)
@@ -60,19 +61,19 @@ func (a *App) OpenAnyStore(ctx context.Context) (*AnyStore, error) {
 	}
 	a.StorePath = path
 	s, err := a.OpenStore(ctx)
-	return LocalStore(s, err)
+	return localStore(s, err)
 }
 
-// LocalStore returns a store on this machine as any store.
-func LocalStore(s *local.Store, err error) (*AnyStore, error) {
+// localStore returns a store on this machine as any store.
+func localStore(s *local.Store, err error) (*anyStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &AnyStore{Store: s, Kind: "sqlite", Name: s.Place().Store, Local: s}, nil
+	return &anyStore{Store: s, Kind: "sqlite", Name: s.Place().Store, Local: s}, nil
 }
 
-func (a *App) openStoreURL(ctx context.Context, scheme string) (*AnyStore, error) {
-	name := RedactURL(a.StorePath)
+func (a *app) openStoreURL(ctx context.Context, scheme string) (*anyStore, error) {
+	name := cli.RedactURL(a.StorePath)
 	if scheme == "file" {
 		path, ok := filePath(a.StorePath)
 		if !ok {
@@ -96,10 +97,10 @@ func (a *App) openStoreURL(ctx context.Context, scheme string) (*AnyStore, error
 	if kind == "" {
 		kind = scheme
 	}
-	return &AnyStore{Store: s, Kind: kind, Name: name}, nil
+	return &anyStore{Store: s, Kind: kind, Name: name}, nil
 }
 
-func openFileStore(ctx context.Context, dir string) (*AnyStore, error) {
+func openFileStore(ctx context.Context, dir string) (*anyStore, error) {
 	if !exists(filepath.Join(dir, "format.json")) {
 		return nil, segno.NewError(segno.KindNotFound, "open store", dir, nil).WithHint("give the directory of a store")
 	}
@@ -107,12 +108,12 @@ func openFileStore(ctx context.Context, dir string) (*AnyStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &AnyStore{Store: s, Kind: "file", Name: dir}, nil
+	return &anyStore{Store: s, Kind: "file", Name: dir}, nil
 }
 
 // openSQLiteStore opens a file that store/sqlite wrote for a Go program, without the directory of a
 // local store.
-func openSQLiteStore(ctx context.Context, path string) (*AnyStore, error) {
+func openSQLiteStore(ctx context.Context, path string) (*anyStore, error) {
 	head, err := readHead(path, 16)
 	if err == nil && string(head) != "SQLite format 3\x00" { // sqlite.Open would make a store of an empty file
 		err = errors.New("the file is not a store")
@@ -124,7 +125,7 @@ func openSQLiteStore(ctx context.Context, path string) (*AnyStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &AnyStore{Store: s, Kind: "sqlite", Name: path}, nil
+	return &anyStore{Store: s, Kind: "sqlite", Name: path}, nil
 }
 
 // readHead returns the first n bytes of a file, or fewer.
@@ -140,16 +141,6 @@ func readHead(path string, n int64) ([]byte, error) {
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
-}
-
-// URLScheme returns the scheme of a URL, and false for a path.
-func URLScheme(text string) (string, bool) {
-	scheme, rest, ok := strings.Cut(text, ":")
-	if !ok || scheme == "" || strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-") != "" {
-		return "", false
-	}
-	scheme = strings.ToLower(scheme)
-	return scheme, strings.HasPrefix(rest, "//") || scheme == "file"
 }
 
 // filePath returns the path of a URL like file:///path, file://localhost/path or file:path.
@@ -168,19 +159,4 @@ func filePath(text string) (string, bool) {
 		return "", false
 	}
 	return path, true
-}
-
-// RedactURL returns a URL that is safe to print. It removes the password, and the query, which may contain another one.
-// If the URL cannot be parsed with certainty, only the scheme remains.
-func RedactURL(text string) string {
-	u, err := url.Parse(text)
-	if err != nil || u.Fragment != "" || u.Opaque != "" || strings.Contains(u.Path, "@") || strings.Contains(u.Host, "@") {
-		scheme, _, _ := strings.Cut(text, ":")
-		return scheme + "://…"
-	}
-	if u.User != nil {
-		u.User = url.User(u.User.Username())
-	}
-	u.RawQuery, u.ForceQuery = "", false
-	return u.String()
 }

@@ -1,0 +1,94 @@
+package historycmd
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/cli"
+	"github.com/dalsegno/segno/internal/history/patch"
+	"github.com/dalsegno/segno/internal/history/printable"
+)
+
+func (a *app) cat() *cobra.Command {
+	return &cobra.Command{
+		Use: "cat CHECKPOINT:PATH", Short: "print a file of a checkpoint", Args: cobra.ExactArgs(1),
+		Long: `Prints a file as it was at a checkpoint, byte for byte. On a terminal, characters that could
+control it are escaped. 'segno restore CHECKPOINT PATH' writes the file back.`,
+		Example:           "  segno cat t3:src/a.go\n  segno cat @-:.env > old.env",
+		ValidArgsFunction: a.CompleteCheckpoints(1),
+		RunE:              a.InWorkspace(a.runCat),
+	}
+}
+
+type catResult struct {
+	Checkpoint segno.CommitID   `json:"checkpoint"`
+	Path       string           `json:"path"`
+	Type       segno.EntityType `json:"type"`
+	Mode       uint32           `json:"mode"`
+	Content    string           `json:"content"` // of a file, or the target of a symlink
+
+	PathBytes    []byte `json:"path_bytes,omitempty"`
+	ContentBytes []byte `json:"content_bytes,omitempty"` // base64, if the content is not valid UTF-8
+}
+
+func (a *app) runCat(ctx context.Context, d *cli.Workspace, args []string) error {
+	name, path, ok := strings.Cut(args[0], ":")
+	if !ok || name == "" || path == "" {
+		return cli.Usage(errors.New("cat takes a checkpoint and a path, as in 'segno cat t3:src/a.go'"))
+	}
+	_, c, err := a.CheckpointNamed(ctx, d, name)
+	if err != nil {
+		return err
+	}
+	entity, path, err := entityAt(ctx, d, c, path)
+	if err != nil {
+		return err
+	}
+	content := []byte(entity.Target)
+	switch {
+	case entity.HasContent():
+		if content, err = d.Content(ctx, entity.Hash); err != nil {
+			return err
+		}
+	case entity.Type == segno.EntityDir:
+		return segno.Errorf(segno.KindInvalid, "cat", args[0], "it is a directory").WithHint("name a file in it")
+	case entity.Type != segno.EntitySymlink:
+		return segno.Errorf(segno.KindNotFound, "cat", args[0], "its content is not stored: %s", entity.Why)
+	}
+	res := catResult{Checkpoint: c.ID, Path: path, Type: entity.Type, Mode: entity.Mode, Content: string(content),
+		PathBytes: segno.PathBytes(path), ContentBytes: segno.PathBytes(string(content))}
+	switch {
+	case a.JSON:
+		return a.Print(res, nil)
+	case !cli.Terminal(a.Stdout):
+		a.Bar.Erase()
+		_, err := a.Stdout.Write(content)
+		return cli.WrapWriteError(err)
+	case patch.IsBinary(content):
+		return segno.Errorf(segno.KindRefused, "cat", args[0], "it is a binary file").WithHint("write it to a file: add '> FILE'")
+	}
+	return a.PrintLong(res, func(p *cli.Printer) { p.Lines([]string{strings.TrimSuffix(printable.Patch(string(content)), "\n")}) })
+}
+
+// entityAt returns the file, directory or link with a path at a checkpoint, and its path relative to the root.
+func entityAt(ctx context.Context, d *cli.Workspace, c *segno.Checkpoint, arg string) (segno.Entity, string, error) {
+	if c.Tree().IsZero() {
+		return segno.Entity{}, "", segno.Errorf(segno.KindNotFound, "cat", cli.Label(c), "the checkpoint has no files")
+	}
+	files, err := d.Timeline.Workspace.Diff(ctx, segno.Hash{}, c.Tree())
+	if err != nil {
+		return segno.Entity{}, "", err
+	}
+	for _, path := range cli.PathCandidates(d, arg) {
+		if i := slices.IndexFunc(files, func(x segno.Change) bool { return x.Path == path }); i >= 0 {
+			return files[i].To, path, nil
+		}
+	}
+	return segno.Entity{}, "", segno.Errorf(segno.KindNotFound, "cat", arg, "%s has no such path", cli.Label(c)).
+		WithHint("'segno show " + cli.Label(c) + "' lists the paths that changed at it")
+}

@@ -16,12 +16,13 @@ export class Moves {
     this.#preview(parts);
   }
 
-  // bringBack restores one path from the checkpoint before it was changed. A dialog asks first if the path exists now,
+  // bringBack restores paths from the checkpoint before they were changed. A dialog asks first if one of them exists now,
   // because its present content would be replaced.
-  bringBack(change, before) {
-    const paths = change.path_bytes ? { path_bytes: [change.path_bytes] } : { paths: [change.path] };
-    this.#atOnce({ title: `${change.sign === "+" ? "Remove" : "Bring back"} ${change.path}`, confirm: change.sign === "+" ? "Remove" : "Bring back",
-      body: { verb: "restore", to: before, scope: "files", ...paths } }, (plan) => plan.steps.every((s) => s.sign === "+"));
+  bringBack(changes, before) {
+    const confirm = changes.every((c) => c.sign === "+") ? "Remove" : "Bring back";
+    const plain = changes.filter((c) => !c.path_bytes).map((c) => c.path), encoded = changes.filter((c) => c.path_bytes).map((c) => c.path_bytes);
+    const body = { verb: "restore", to: before, scope: "files", ...(plain.length > 0 && { paths: plain }), ...(encoded.length > 0 && { path_bytes: encoded }) };
+    this.#atOnce({ title: `${confirm} ${changes.length === 1 ? changes[0].path : plural(changes.length, "file")}`, confirm, body }, (plan) => plan.steps.every((s) => s.sign === "+"));
   }
 
   undo(turn) {
@@ -117,8 +118,21 @@ export class Moves {
   // report shows a message about a move that was made, with its undo.
   #report(result) {
     this.toasts.show(describe(result), { hint: [result.notice, result.chat].filter(Boolean).join(" "),
-      undo: result.undo && (() => this.#atOnce({ title: "Undo the last move", confirm: "Undo", body: result.undo })), command: commandOf(result) });
+      undo: result.undo && (() => this.undoMove(result.undo)), isValid: () => this.#isNewest(result), command: commandOf(result) });
     this.onMoved(result);
+  }
+
+  // undoMove makes the move that undoes another one.
+  undoMove(body) {
+    return this.#atOnce({ title: "Undo a move", confirm: "Undo", body: { ...body } });
+  }
+
+  // isNewest reports whether the thread is still where a move left it, so that the move can be undone. A fork can be undone
+  // until its own thread has a turn.
+  #isNewest({ thread, head, fork }) {
+    const at = this.state.threads.find((t) => t.id === thread), made = fork && this.state.threads.find((t) => t.id === fork.thread);
+    if (made) return made.head === (fork.head ??= made.head);
+    return !at || at.head === head || Boolean(fork);
   }
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -198,16 +199,16 @@ func (r *record) callChanges(itemType string) map[string][]byte {
 	return changes
 }
 
-// set returns an object with new values for some keys. It adds missing keys.
+// set returns an object with new values for some keys. It adds missing keys, in the order of their names.
 func set(object []byte, values map[string][]byte) []byte {
 	out := edit(object, values)
-	for key, value := range values {
+	for _, key := range slices.Sorted(maps.Keys(values)) {
 		if valueAt(object, key) == nil {
 			separator := []byte{','}
 			if len(out) == 2 {
 				separator = nil
 			}
-			out = slices.Concat(out[:len(out)-1], separator, quote(key), []byte{':'}, value, []byte{'}'})
+			out = slices.Concat(out[:len(out)-1], separator, quote(key), []byte{':'}, values[key], []byte{'}'})
 		}
 	}
 	return out

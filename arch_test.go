@@ -135,7 +135,7 @@ var allowed = map[string][]string{
 	"agents/segno":                      {"agents/profile"},
 	"experiments/well":                  {".", "world", "world/httpworld"},
 	"internal/chat/chatcmd":             {".", "agent", "agent/model/offline", "internal/chat", "internal/chat/acpagent", "internal/chat/tui", "internal/cli", "internal/local", "timeline", "internal/local/spool", "internal/proc"},
-	"internal/history/historycmd":       {".", "agent", "agents", "internal/chat", "internal/cli", "internal/history", "internal/history/idprefix", "internal/history/moves", "internal/history/patch", "internal/history/turns", "internal/hook", "internal/hook/event", "internal/local", "internal/local/spool", "timeline", "transcript/claude", "internal/history/printable", "internal/vfs"},
+	"internal/history/historycmd":       {".", "agent", "agents", "internal/chat", "internal/cli", "internal/history", "internal/history/idprefix", "internal/history/moves", "internal/history/patch", "internal/history/turns", "internal/hook", "internal/hook/event", "internal/local", "internal/local/spool", "timeline", "transcript/claude", "internal/history/printable", "internal/vfs", "workspace"},
 	"internal/hook/hookcmd":             {".", "agents", "internal/cli", "internal/hook", "internal/local", "transcript/codex"},
 	"internal/pack/archivefile":         {".", "archive", "internal/cli", "internal/local", "internal/pack", "secret"},
 	"internal/pack/packcmd":             {".", "archive", "internal/cli", "internal/history/patch", "internal/local", "internal/pack", "internal/pack/archivefile", "secret"},

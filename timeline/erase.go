@@ -46,6 +46,12 @@ func DeleteWhole(ctx context.Context, s segno.Store, thread segno.ThreadID) erro
 	return deleteAll(ctx, s, all)
 }
 
+// RefuseDelete returns the error with which [DeleteWhole] would refuse to delete a thread now, or nil.
+func RefuseDelete(ctx context.Context, s segno.Store, thread segno.ThreadID) error {
+	_, err := deletable(ctx, s, "delete thread", thread)
+	return err
+}
+
 func deleteAll(ctx context.Context, s segno.Store, threads []segno.ThreadID) error {
 	for _, id := range threads {
 		if err := s.Delete(ctx, id); err != nil && segno.KindOf(err) != segno.KindNotFound {

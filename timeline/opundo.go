@@ -89,6 +89,27 @@ func (tl *Timeline) UndoOperation(ctx context.Context, op segno.Operation) error
 	return tl.undoFork(ctx, op)
 }
 
+// RefuseUndo returns the error with which [Timeline.UndoOperation] would refuse to undo an operation now, or nil. It changes
+// nothing.
+func (tl *Timeline) RefuseUndo(ctx context.Context, op segno.Operation) error {
+	tx := tl.unlocked()
+	if op.Pin != nil {
+		return tx.refuseUnpinBack(ctx, op)
+	}
+	fork, again, err := tx.forkOf(ctx, op)
+	if err != nil {
+		return err
+	}
+	base, err := tx.forkedAt(ctx, fork)
+	if err != nil || again {
+		return err
+	}
+	if err := tx.loadTurns(ctx); err != nil {
+		return err
+	}
+	return tx.refuseOwn(ctx, op, fork, base)
+}
+
 func refuseUndo(op segno.Operation, format string, args ...any) *segno.Error {
 	return segno.Errorf(segno.KindRefused, "op undo", string(op.ID), format, args...)
 }

@@ -22,8 +22,25 @@ func (tl *Timeline) Unpin(ctx context.Context, at segno.CommitID, called string,
 
 // unpinBack undoes a pin or an unpin. It keeps the names that the checkpoint got since then.
 func (tl *Timeline) unpinBack(ctx context.Context, done segno.Operation) error {
+	add, remove := namesBack(done)
+	return tl.pin(ctx, done.Pin.Checkpoint, add, remove, &segno.Operation{Verb: segno.VerbOpUndo, Args: shortID(done.ID), Undoes: done.ID})
+}
+
+// refuseUnpinBack returns the error with which unpinBack would refuse, or nil.
+func (tx *txn) refuseUnpinBack(ctx context.Context, done segno.Operation) error {
+	c, err := tx.checkpoint(ctx, done.Pin.Checkpoint)
+	if err != nil {
+		return err
+	}
+	add, _ := namesBack(done)
+	_, err = tx.PinNames(ctx, c, add...)
+	return err
+}
+
+// namesBack returns the names that the undo of a pin or an unpin adds and removes.
+func namesBack(done segno.Operation) (add, remove []string) {
 	before, after := segno.PinNames(done.Unpinned), segno.PinNames(done.Pin.Name)
-	return tl.pin(ctx, done.Pin.Checkpoint, without(before, after), without(after, before), &segno.Operation{Verb: segno.VerbOpUndo, Args: shortID(done.ID), Undoes: done.ID})
+	return without(before, after), without(after, before)
 }
 
 func without(names, gone []string) []string {

@@ -1,6 +1,11 @@
 package history
 
-import "github.com/dalsegno/segno"
+import (
+	"context"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
+)
 
 // Operation is one element of op log --json. A later release may add fields, but removes none.
 type Operation struct {
@@ -8,6 +13,7 @@ type Operation struct {
 	Pin           *Pin     `json:"pin,omitempty"`
 	Unpinned      string   `json:"unpinned,omitempty"` // the first of UnpinnedNames
 	UnpinnedNames []string `json:"unpinned_names,omitempty"`
+	Undone        bool     `json:"undone"` // an op undo that is in effect undid it
 }
 
 // Pin has the names of a checkpoint after a pin or an unpin.
@@ -17,12 +23,15 @@ type Pin struct {
 	Names      []string       `json:"names"`
 }
 
-// Operations converts operations. It splits the names of pins, which an operation stores as one
-// text.
+// Operations converts operations, newest first. It splits the names of pins, which an operation stores as one text.
 func Operations(ops []segno.Operation) []Operation {
 	items := make([]Operation, len(ops))
+	undone := map[segno.OperationID]bool{}
 	for i, op := range ops {
-		items[i] = Operation{Operation: op, UnpinnedNames: segno.PinNames(op.Unpinned)}
+		if op.Undoes != "" {
+			undone[op.Undoes] = !undone[op.ID]
+		}
+		items[i] = Operation{Operation: op, Undone: undone[op.ID], UnpinnedNames: segno.PinNames(op.Unpinned)}
 		items[i].Unpinned = append(segno.PinNames(op.Unpinned), "")[0]
 		if op.Pin != nil {
 			names := append([]string{}, segno.PinNames(op.Pin.Name)...)
@@ -30,4 +39,30 @@ func Operations(ops []segno.Operation) []Operation {
 		}
 	}
 	return items
+}
+
+// PromptBelow returns the title of the newest turn at or below a checkpoint, or "".
+func PromptBelow(ctx context.Context, store segno.Store, at segno.CommitID) (string, error) {
+	for n, err := range segno.Ancestors(ctx, store, at, segno.Window{Last: 4}) {
+		switch {
+		case segno.KindOf(err) == segno.KindNotFound: // it was collected
+			return "", nil
+		case err != nil:
+			return "", err
+		case n.Checkpoint != nil && n.Checkpoint.Kind == segno.CheckpointTurn:
+			return timeline.Title(n.Checkpoint.Prompt), nil
+		}
+	}
+	return "", nil
+}
+
+// About returns the title of the newest turn that an undo or a redo moved over, or "" for another operation.
+func (op *Operation) About(ctx context.Context, store segno.Store) (string, error) {
+	switch op.Verb {
+	case segno.VerbUndo:
+		return PromptBelow(ctx, store, op.Before.Head)
+	case segno.VerbRedo:
+		return PromptBelow(ctx, store, op.After.Head)
+	}
+	return "", nil
 }

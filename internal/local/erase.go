@@ -61,6 +61,14 @@ func (s *Store) DeleteThread(ctx context.Context, thread segno.ThreadID) error {
 	return timeline.DeleteWhole(ctx, s, thread)
 }
 
+// RefuseDelete returns the error with which [Store.DeleteThread] would refuse to delete a thread now, or nil.
+func (s *Store) RefuseDelete(ctx context.Context, thread segno.ThreadID) error {
+	if _, err := s.openTurns(ctx, "delete thread", thread); err != nil {
+		return err
+	}
+	return timeline.RefuseDelete(ctx, s, thread)
+}
+
 // openTurns returns the turns of a thread in the spool. It returns [segno.KindRefused] if the
 // process of such a turn is alive.
 func (s *Store) openTurns(ctx context.Context, op string, thread segno.ThreadID) (of []timeline.OpenTurn, err error) {

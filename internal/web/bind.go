@@ -5,7 +5,9 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/dalsegno/segno"
@@ -14,7 +16,7 @@ import (
 // bind decodes the parameters of a request into the struct that p points to. A field has one of
 // the tags path, query and header with the name of its parameter; bind treats a struct without a
 // tag as embedded. It decodes the request's body into the field Body. A number can have the tags
-// default, min and max. A string can have required, and max, its largest length in bytes. A
+// default, min and max. A string can have required, max, its largest length in bytes, and enum, its values, separated by spaces. A
 // pointer is nil if the parameter is absent. An unknown query parameter is an error, so that a
 // misspelled one does not go unnoticed.
 func bind(r *http.Request, p any) error {
@@ -96,6 +98,9 @@ func bindField(v reflect.Value, f reflect.StructField, name string, values []str
 		}
 		if most := limit(f, "max", 64<<10); int64(len(text)) > most {
 			return invalidParameter(name, fmt.Sprintf("longer than %d bytes", most))
+		}
+		if values := strings.Fields(f.Tag.Get("enum")); text != "" && len(values) > 0 && !slices.Contains(values, text) {
+			return invalidParameter(name, "not one of "+strings.Join(values, ", "))
 		}
 		v.SetString(text)
 	case reflect.Int, reflect.Int64:

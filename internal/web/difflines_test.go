@@ -127,6 +127,10 @@ func FuzzIndexFold(f *testing.F) {
 		if at >= 0 && (n < 0 || at+n > len(text)) {
 			t.Fatalf("%d %d in %d bytes", at, n, len(text))
 		}
+		x, ok := find(text, strings.ToLower(onOneLine(needle)))
+		if most := 4 * (beforeMatch + afterMatch + len(text)); len(x.Before)+len(x.Match)+len(x.After) > most || at >= 0 && !ok {
+			t.Fatalf("%+v %t", x, ok)
+		}
 	})
 }
 

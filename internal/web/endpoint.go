@@ -8,6 +8,8 @@ import (
 	"mime"
 	"net/http"
 	"reflect"
+	"runtime"
+	"strings"
 
 	"github.com/dalsegno/segno"
 )
@@ -15,6 +17,7 @@ import (
 // endpoint is one route of the API.
 type endpoint struct {
 	method, path, summary string
+	name                  string       // the id of the operation in the OpenAPI document: the name of its method of Server
 	params                reflect.Type // a struct; see bind
 	result                reflect.Type // nil if the response is not JSON
 	status                int          // the status of a successful response
@@ -30,7 +33,7 @@ func get[P, R any](path, summary string, f func(*Server, context.Context, *P) (R
 // handle returns an endpoint with a JSON result. The field Body of P, if there is one, is the
 // request's body.
 func handle[P, R any](method, path, summary string, status int, f func(*Server, context.Context, *P) (R, error)) endpoint {
-	return endpoint{method: method, path: path, summary: summary, status: status,
+	return endpoint{method: method, path: path, summary: summary, name: nameOf(f), status: status,
 		params: reflect.TypeFor[P](), result: reflect.TypeFor[R](),
 		serve: func(s *Server, w http.ResponseWriter, r *http.Request) error {
 			p := new(P)
@@ -51,7 +54,7 @@ func handle[P, R any](method, path, summary string, status int, f func(*Server, 
 // stream returns the endpoint of a read whose result is not JSON. f writes the response, or
 // returns an error before it has written any of it.
 func stream[P any](path, summary, media string, f func(*Server, http.ResponseWriter, *http.Request, *P) error) endpoint {
-	return endpoint{method: http.MethodGet, path: path, summary: summary, status: http.StatusOK, media: media, params: reflect.TypeFor[P](),
+	return endpoint{method: http.MethodGet, path: path, summary: summary, name: nameOf(f), status: http.StatusOK, media: media, params: reflect.TypeFor[P](),
 		serve: func(s *Server, w http.ResponseWriter, r *http.Request) error {
 			p := new(P)
 			if err := bind(r, p); err != nil {
@@ -62,6 +65,12 @@ func stream[P any](path, summary, media string, f func(*Server, http.ResponseWri
 			}
 			return f(s, w, r, p)
 		}}
+}
+
+// nameOf returns the name of a method of Server, such as "listThreads".
+func nameOf(f any) string {
+	name := runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name()
+	return name[strings.LastIndexByte(name, '.')+1:]
 }
 
 // maxBody is the largest size of a request's body, in bytes.

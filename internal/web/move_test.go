@@ -231,7 +231,7 @@ func TestMovesUnderAnOpenTurn(t *testing.T) {
 	body := `{"verb":"undo","thread":"` + string(r.thread) + `"`
 	r.refused(r.post("/previews", "", body+`}`), http.StatusForbidden, "refused", "thread "+string(r.thread))
 	r.refused(r.apply(p, ""), http.StatusForbidden, "refused", "is open")
-	r.refused(r.post("/previews", "", `{"verb":"delete","thread":"`+string(r.thread)+`"}`), http.StatusCreated, "", "")
+	r.refused(r.post("/previews", "", `{"verb":"delete","thread":"`+string(r.thread)+`"}`), http.StatusForbidden, "refused", "a turn is open")
 	forced := r.post("/previews", "", body+`,"while_running":true}`)
 	if forced.status != http.StatusCreated {
 		t.Fatalf("while it runs the preview returns %s", forced.raw)

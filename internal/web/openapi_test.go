@@ -8,6 +8,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -40,6 +41,43 @@ func TestOpenAPIDescribesTheCode(t *testing.T) {
 	}
 }
 
+// TestOpenAPIIsUsable checks the rules of linters that generators of clients depend on: each operation has a separate id
+// and a summary, describes its refusals, and names each parameter of its path.
+func TestOpenAPIIsUsable(t *testing.T) {
+	var d struct {
+		Paths map[string]map[string]struct {
+			OperationID, Summary string
+			Parameters           []struct{ Name, In string }
+			Responses            map[string]any
+		}
+	}
+	if err := json.Unmarshal(openAPI, &d); err != nil {
+		t.Fatal(err)
+	}
+	isName, inPath := regexp.MustCompile(`^[a-z][A-Za-z]+$`), regexp.MustCompile(`\{([^}]+)\}`)
+	seen := map[string]string{}
+	for path, item := range d.Paths {
+		for method, op := range item {
+			at := method + " " + path
+			if !isName.MatchString(op.OperationID) || seen[op.OperationID] != "" {
+				t.Errorf("%s: the id %q is malformed, or that of %q", at, op.OperationID, seen[op.OperationID])
+			}
+			seen[op.OperationID] = at
+			if op.Summary == "" || op.Responses["4XX"] == nil || op.Responses["default"] == nil {
+				t.Errorf("%s has the summary %q and the responses %v", at, op.Summary, op.Responses)
+			}
+			for _, name := range inPath.FindAllStringSubmatch(path, -1) {
+				if !slices.ContainsFunc(op.Parameters, func(p struct{ Name, In string }) bool { return p.In == "path" && p.Name == name[1] }) {
+					t.Errorf("%s does not describe the parameter %s", at, name[1])
+				}
+			}
+		}
+	}
+	if len(seen) != len(routes()) {
+		t.Errorf("%d operations of %d routes", len(seen), len(routes()))
+	}
+}
+
 type object = map[string]any
 
 func document(t *testing.T) object {
@@ -54,8 +92,9 @@ func document(t *testing.T) object {
 		item[strings.ToLower(e.method)] = d.operation(&e)
 	}
 	return object{
-		"openapi":  "3.1.0",
-		"info":     object{"title": "segno", "version": "1", "description": "Threads, timelines and moves of a segno store. A release may add fields to results, and removes none."},
+		"openapi": "3.1.0",
+		"info": object{"title": "segno", "version": "1", "license": object{"name": "Apache 2.0", "identifier": "Apache-2.0"},
+			"description": "Threads, timelines and moves of a segno store. A release may add fields to results, and removes none."},
 		"servers":  []any{object{"url": apiRoot}},
 		"security": []any{object{"token": []string{}}},
 		"paths":    paths,
@@ -86,9 +125,11 @@ func (d *describer) operation(e *endpoint) object {
 	case e.media != "":
 		content[e.media] = object{}
 	}
-	op := object{"summary": e.summary, "responses": object{
+	problem := object{"$ref": "#/components/responses/Problem"}
+	op := object{"operationId": e.name, "summary": e.summary, "responses": object{
 		strconv.Itoa(e.status): object{"description": http.StatusText(e.status), "content": content},
-		"default":              object{"$ref": "#/components/responses/Problem"},
+		"4XX":                  problem,
+		"default":              problem,
 	}}
 	parameters := []any{}
 	for _, f := range reflect.VisibleFields(e.params) {
@@ -113,6 +154,9 @@ func parameter(f reflect.StructField) object {
 		kind = kind.Elem()
 	}
 	schema := object{"type": "string"}
+	if values := strings.Fields(f.Tag.Get("enum")); len(values) > 0 {
+		schema["enum"] = values
+	}
 	if kind.Kind() != reflect.String {
 		schema = object{"type": "integer", "minimum": limit(f, "min", 0)}
 		if most := f.Tag.Get("max"); most != "" {

@@ -8,7 +8,12 @@ import (
 )
 
 type operationList struct {
-	Operations []history.Operation `json:"operations"` // newest first
+	Operations []operation `json:"operations"` // newest first
+}
+
+type operation struct {
+	history.Operation
+	About string `json:"about"` // of an undo or a redo: the title of the newest turn that it moved over
 }
 
 type operationsParams struct {
@@ -17,7 +22,7 @@ type operationsParams struct {
 }
 
 func (s *Server) listOperations(ctx context.Context, p *operationsParams) (operationList, error) {
-	list := operationList{Operations: []history.Operation{}}
+	list := operationList{Operations: []operation{}}
 	workspaces, ok := s.Store.(segno.Workspaces)
 	if !ok {
 		return list, nil
@@ -34,6 +39,12 @@ func (s *Server) listOperations(ctx context.Context, p *operationsParams) (opera
 			break
 		}
 	}
-	list.Operations = history.Operations(ops)
+	for _, op := range history.Operations(ops) {
+		about, err := op.About(ctx, s.Store)
+		if err != nil && !isDamage(err) {
+			return list, err
+		}
+		list.Operations = append(list.Operations, operation{op, history.Cut(about, maxTitle)})
+	}
 	return list, nil
 }

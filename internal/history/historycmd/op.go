@@ -51,37 +51,16 @@ func whoseTurns(ctx context.Context, d *cli.Workspace, ops []segno.Operation) (m
 	}
 	for _, op := range ops {
 		text := "thread " + cli.Short(op.Thread)
-		top := op.Before.Head
-		if op.Verb == segno.VerbRedo {
-			top = op.After.Head
+		prompt, err := (&history.Operation{Operation: op}).About(ctx, d.Store)
+		if err != nil {
+			return nil, err
 		}
-		if op.Verb == segno.VerbUndo || op.Verb == segno.VerbRedo {
-			prompt, err := newestPrompt(ctx, d, top)
-			if err != nil {
-				return nil, err
-			}
-			if prompt != "" {
-				text += " (" + cli.Quote(cli.Fit(prompt, 40)) + ")"
-			}
+		if prompt != "" {
+			text += " (" + cli.Quote(cli.Fit(prompt, 40)) + ")"
 		}
 		whose[op.ID] = text
 	}
 	return whose, nil
-}
-
-// newestPrompt returns the title of the newest turn at or below a checkpoint, or "".
-func newestPrompt(ctx context.Context, d *cli.Workspace, at segno.CommitID) (string, error) {
-	for n, err := range segno.Ancestors(ctx, d.Store, at, segno.Window{Last: 4}) {
-		switch {
-		case segno.KindOf(err) == segno.KindNotFound: // it was collected
-			return "", nil
-		case err != nil:
-			return "", err
-		case n.Checkpoint != nil && n.Checkpoint.Kind == segno.CheckpointTurn:
-			return timeline.Title(n.Checkpoint.Prompt), nil
-		}
-	}
-	return "", nil
 }
 
 func (a *app) writeOps(p *cli.Printer, ops []segno.Operation, whose map[segno.OperationID]string) {

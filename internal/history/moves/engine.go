@@ -89,8 +89,9 @@ type Outcome struct {
 	Dir       string            `json:"dir,omitempty"` // where to run it
 	Chat      string            `json:"chat"`          // why the conversation could not move, or ""
 	Fork      *ForkedThread     `json:"fork"`
-	Notice    string            `json:"notice"` // another message for the user
-	Undo      *Request          `json:"undo"`   // the request that undoes it, or null
+	Forgot    segno.ThreadID    `json:"forgot,omitempty"` // the thread of a fork that an op undo forgot
+	Notice    string            `json:"notice"`           // another message for the user
+	Undo      *Request          `json:"undo"`             // the request that undoes it, or null
 }
 
 // ForkedThread is the thread that a fork made.
@@ -274,4 +275,15 @@ func (t *target) ownCheckpoint(ctx context.Context, id segno.CommitID) (*segno.C
 	}
 	return nil, segno.Errorf(segno.KindRefused, "preview", string(id), "the checkpoint belongs to another thread").
 		WithHint("preview a move of thread " + string(c.Thread))
+}
+
+// refuseDeleted returns an error if the thread of a checkpoint is deleted. A fork keeps the checkpoints of its source, but
+// a commit that pins or forks one needs its thread.
+func (t *target) refuseDeleted(ctx context.Context, c *segno.Checkpoint) error {
+	_, err := t.Store.Head(ctx, c.Thread)
+	if err != nil && segno.KindOf(err) == segno.KindNotFound {
+		return segno.Errorf(segno.KindNotFound, "preview", string(c.ID), "the thread of the checkpoint is deleted").
+			WithHint("choose a checkpoint of the thread itself")
+	}
+	return err
 }

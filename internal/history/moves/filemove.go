@@ -21,6 +21,7 @@ type fileMove struct {
 	forced  *timeline.Plan   // the plan with force, if the plan has conflicts
 	other   *segno.Operation // the operation to undo, if it moves no files
 	about   string           // describes the undo of a fork
+	forgets bool             // the undo forgets the thread of the fork
 }
 
 func (m *fileMove) describe(ctx context.Context, p *Preview) (err error) {
@@ -222,6 +223,9 @@ func (m *fileMove) describeOpUndo(ctx context.Context, p *Preview) (bool, error)
 	if op.MovesFiles() {
 		return false, nil
 	}
+	if err := m.timeline.RefuseUndo(ctx, op); err != nil {
+		return false, err
+	}
 	m.other = &op
 	p.Summary = []string{fmt.Sprintf("undo %s %s", op.Verb, printable.Clean(op.Args))}
 	if op.Forked != "" {
@@ -229,7 +233,7 @@ func (m *fileMove) describeOpUndo(ctx context.Context, p *Preview) (bool, error)
 		if err != nil {
 			return false, err
 		}
-		m.about = "the fork's thread is forgotten; its directory is kept"
+		m.about, m.forgets = "the fork's thread is forgotten; its directory is kept", !again
 		if again {
 			m.about = "the fork gets a new thread; its directory is as it is now"
 		}
@@ -257,6 +261,9 @@ func (m *fileMove) applyOpUndo(ctx context.Context, o *Outcome) error {
 		}
 	}
 	o.Notice = m.about
+	if m.forgets {
+		o.Forgot = op.Forked
+	}
 	o.Undo = &Request{Verb: verbOpUndo, Thread: m.head.Thread, Operation: o.Operation}
 	return nil
 }

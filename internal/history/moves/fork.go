@@ -29,6 +29,9 @@ func (f *fork) describe(ctx context.Context, p *Preview) (err error) {
 	if f.from, err = f.ownCheckpoint(ctx, at); err != nil {
 		return err
 	}
+	if err := f.refuseDeleted(ctx, f.from); err != nil && f.root != "" {
+		return err
+	}
 	p.Landing, p.Tip = f.from.ID, f.from.ID
 	if f.root == "" || f.request.Scope == timeline.ScopeChat {
 		if f.request.Dir != "" {

@@ -23,6 +23,9 @@ func (m *pin) describe(ctx context.Context, p *Preview) (err error) {
 	if m.at, err = m.ownCheckpoint(ctx, m.request.To); err != nil {
 		return err
 	}
+	if err := m.refuseDeleted(ctx, m.at); err != nil {
+		return err
+	}
 	p.Landing, p.Tip = m.head.Head, m.head.Tip
 	m.names = []string{m.request.Name}
 	if m.request.Verb == verbPin {

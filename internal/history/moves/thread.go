@@ -52,11 +52,22 @@ func (m *rename) apply(ctx context.Context, _ segno.OperationID, _ bool, o *Outc
 // deletion deletes a thread.
 type deletion struct{ *target }
 
-func (m *deletion) describe(_ context.Context, p *Preview) error {
+func (m *deletion) describe(ctx context.Context, p *Preview) error {
+	if err := m.refuseInUse(ctx); err != nil {
+		return err
+	}
 	p.Landing, p.Tip, p.Final = m.head.Head, m.head.Tip, true
 	p.Summary = []string{fmt.Sprintf("delete thread %s, which has %s", printable.Short(m.head.Thread), printable.Plural(m.head.Turn, "turn")),
 		"  the files in the directory stay; this cannot be undone"}
 	return nil
+}
+
+// refuseInUse returns the error with which apply would refuse to delete a thread that is in use, or nil.
+func (m *deletion) refuseInUse(ctx context.Context) error {
+	if m.Local != nil {
+		return m.Local.RefuseDelete(ctx, m.head.Thread)
+	}
+	return timeline.RefuseDelete(ctx, m.Store, m.head.Thread)
 }
 
 func (m *deletion) apply(ctx context.Context, _ segno.OperationID, _ bool, _ *Outcome) error {

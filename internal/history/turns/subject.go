@@ -1,9 +1,11 @@
 package turns
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno/agents"
@@ -74,4 +76,35 @@ func (c *Call) InputText() string {
 		return TextOf(c.Input)
 	}
 	return b.String()
+}
+
+// Texts returns the input of the call as the user reads it, for a search: first the subject, such as the command as
+// typed, then the other texts and numbers. They have no names of fields and no escapes of JSON.
+func (c *Call) Texts() []string {
+	if IsClipped(c.Input) {
+		return []string{TextOf(c.Input)}
+	}
+	name, subject := SubjectField(c.Tool, FieldsOf(c.Input))
+	all := appendTexts([]string{subject, c.Title}, c.Input, name, 0)
+	return slices.DeleteFunc(all, func(text string) bool { return text == "" })
+}
+
+// appendTexts appends the values in a JSON value, without the member that except names and without the null value.
+func appendTexts(all []string, raw json.RawMessage, except string, level int) []string {
+	const maxLevel = 32
+	raw = bytes.TrimSpace(raw)
+	switch {
+	case len(raw) == 0 || level > maxLevel:
+	case raw[0] == '{':
+		jsonscan.Members(raw, 0, func(name []byte, value jsonscan.Span) {
+			if except == "" || jsonscan.Unescape(name) != except {
+				all = appendTexts(all, value.Of(raw), "", level+1)
+			}
+		})
+	case raw[0] == '[':
+		jsonscan.Elements(raw, 0, func(value jsonscan.Span) { all = appendTexts(all, value.Of(raw), "", level+1) })
+	default:
+		all = append(all, TextOf(raw))
+	}
+	return all
 }

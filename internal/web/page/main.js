@@ -12,6 +12,7 @@ import { ExperimentList } from "./experiments.js";
 import { showFileHistory } from "./filehistory.js";
 import { bindKeys, showHelp } from "./keys.js";
 import { Live } from "./live.js";
+import { MoveList } from "./movelist.js";
 import { Moves } from "./moves.js";
 import { bindResize } from "./resize.js";
 import { readRoute, writeExperiment, writeRoute } from "./route.js";
@@ -35,6 +36,7 @@ class Page {
   #chooseTimer = 0;
   #refreshTimer = 0;
   #threadsTimer = 0;
+  #sources = new Map(); // the source of each fork
 
   constructor(token) {
     const state = (this.state = new State());
@@ -46,6 +48,8 @@ class Page {
     this.experiments = new ExperimentList(byId("threads"), { api, state, onError, onOpen: (name) => this.openExperiment(name) });
     this.chain = new ChainPane(byId("chain"), { api, state, onError, onOpen: (thread, checkpoint) => this.open(thread, checkpoint) });
     this.bar = new Bar(byId("undo"), { api, state, moves: this.moves, onError });
+    state.on("threads", (threads) => threads.forEach((t) => t.forked_from && this.#sources.set(t.id, t.forked_from.thread)));
+    this.moveList = new MoveList(byId("turn"), { api, state, moves: this.moves, onOpen: (thread, checkpoint) => this.open(thread, checkpoint), onClose: () => this.turn.show(state.selected), onError });
     const moves = this.moves;
     const actions = {
       undo: (t) => moves.undo(t), redo: (t) => moves.redo(t), restore: (t) => moves.restore(t), fork: (t) => moves.fork(t),
@@ -59,13 +63,14 @@ class Page {
     this.timeline = new TimelinePane(byId("timeline"), { api, state, actions, onError, onChoose: (row) => this.choose(row), onOpen: () => this.pane("turn") });
     this.approvals = new Approvals(this.timeline.approvalPlace, { api, state, moves, onError });
     this.turn = new TurnPane(byId("turn"), { api, state, actions, onError });
-    this.search = new Search(byId("search"), { api, state, onError, onOpen: (thread, checkpoint) => this.open(thread, checkpoint) });
+    this.search = new Search(byId("search"), { api, state, onError, onOpen: (thread, checkpoint) => this.open(thread, checkpoint).then(() => this.pane("turn")) });
     this.live = new Live(api, (name, data) => this.event(name, data), (connection) => state.set({ connection }));
     bindResize(document.querySelector(".panes"));
     bindConnection(state, { place: byId("connection"), banner: byId("banner"), onRetry: () => this.live.retry() });
     this.commands = this.#commands();
     bindKeys(this.commands, (command) => !state.experiment || command.everywhere); // a move needs the timeline in view
     byId("help").addEventListener("click", () => showHelp(this.commands));
+    byId("moves").addEventListener("click", () => this.showMoves());
     byId("back").addEventListener("click", () => this.back());
     addEventListener("popstate", () => this.followRoute());
     addEventListener("hashchange", () => this.followRoute());
@@ -176,6 +181,13 @@ class Page {
       onClose: () => this.turn.show(this.state.selected), onError: (err) => this.fail(err) });
   }
 
+  // showMoves lists the moves in the directory of the thread in place of the turn.
+  showMoves() {
+    this.pane("turn");
+    this.turn.shown = "";
+    this.moveList.show();
+  }
+
   endCompare() {
     if (!this.state.from) return;
     this.state.set({ from: "" });
@@ -219,6 +231,7 @@ class Page {
         if (err.kind !== "offline") this.fail(err);
       }
       this.#threadsTimer = 0;
+      this.toasts.check();
       if (!this.state.thread && !this.state.experiment) this.followRoute();
     }, eventPause * 2);
   }
@@ -226,16 +239,16 @@ class Page {
   // moved follows a move: to the new thread of a fork, and away from a deleted one.
   async moved(result) {
     const { choices } = this.timeline;
+    const isGone = result.verb === "delete" || (result.forgot && result.forgot === this.state.thread);
+    if (isGone) this.state.set({ thread: "", selected: "" }); // nothing may read the thread from now on
     this.bar.refresh(true);
     await this.threads.load().catch((err) => this.fail(err));
     if (result.verb === "fork" && result.fork?.thread) {
       await this.open(result.fork.thread);
       return;
     }
-    if (result.verb === "delete") {
-      this.state.set({ thread: "", selected: "" });
-      history.replaceState(null, "", location.pathname);
-      this.followRoute();
+    if (isGone) {
+      this.leave(result.verb === "delete" ? "" : result.thread);
       return;
     }
     await this.timeline.refresh();
@@ -245,9 +258,34 @@ class Page {
     this.turn.show(this.state.selected, { keepScroll: true });
   }
 
-  fail(err) {
+  // leave shows another thread in place of a deleted one.
+  leave(instead) {
+    history.replaceState(null, "", location.pathname);
+    if (instead) this.open(instead);
+    else this.followRoute();
+  }
+
+  async fail(err) {
     if (err.name === "AbortError" || err.kind === "offline" || err.status === 401) return; // the banner shows these
+    const { thread } = this.state;
+    if (err.kind === "not_found" && thread && (await this.#isDeleted(thread))) {
+      const source = this.#sources.get(thread) ?? "";
+      if (thread !== this.state.thread) return; // an earlier error of the same thread has left it
+      this.state.set({ thread: "", selected: "" });
+      this.leave(source);
+      return;
+    }
     this.toasts.show(err.message, { hint: err.hint, error: true });
+  }
+
+  // isDeleted asks the server whether a thread is deleted, for example by the undo of a fork in another tab.
+  async #isDeleted(thread) {
+    try {
+      await this.api.get(`threads/${encodeURIComponent(thread)}`);
+    } catch (err) {
+      return err.kind === "not_found";
+    }
+    return false;
   }
 
   // pane chooses the pane that a narrow screen shows.
@@ -303,6 +341,7 @@ class Page {
       { keys: ["a"], text: "approve the call that waits", run: () => this.approvals.decide("approve") },
       { keys: ["x"], text: "reject the call that waits", run: () => this.approvals.decide("reject") },
       { keys: ["z"], text: "undo the last move", run: () => this.toasts.undo?.() },
+      { keys: ["m"], text: "all moves, each with its undo", run: () => this.showMoves() },
       { keys: ["/"], everywhere: true, text: "search", run: () => this.search.focus() },
       { keys: ["?"], everywhere: true, text: "this help", run: () => showHelp(this.commands) },
       { keys: ["Escape"], everywhere: true, text: "close, or go back", run: () => this.escape() },

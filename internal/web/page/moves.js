@@ -118,8 +118,21 @@ export class Moves {
   // report shows a message about a move that was made, with its undo.
   #report(result) {
     this.toasts.show(describe(result), { hint: [result.notice, result.chat].filter(Boolean).join(" "),
-      undo: result.undo && (() => this.#atOnce({ title: "Undo the last move", confirm: "Undo", body: result.undo })), command: commandOf(result) });
+      undo: result.undo && (() => this.undoMove(result.undo)), isValid: () => this.#isNewest(result), command: commandOf(result) });
     this.onMoved(result);
+  }
+
+  // undoMove makes the move that undoes another one.
+  undoMove(body) {
+    return this.#atOnce({ title: "Undo a move", confirm: "Undo", body: { ...body } });
+  }
+
+  // isNewest reports whether the thread is still where a move left it, so that the move can be undone. A fork can be undone
+  // until its own thread has a turn.
+  #isNewest({ thread, head, fork }) {
+    const at = this.state.threads.find((t) => t.id === thread), made = fork && this.state.threads.find((t) => t.id === fork.thread);
+    if (made) return made.head === (fork.head ??= made.head);
+    return !at || at.head === head || Boolean(fork);
   }
 }
 

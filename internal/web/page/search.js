@@ -1,10 +1,17 @@
-// Search in prompts, answers, tool calls and paths of the whole store.
+// Search in what happened: changed paths, commands, outputs, answers and prompts of the whole store.
 
 import { fill, h, button } from "./dom.js";
-import { firstLine } from "./format.js";
+import { age, firstLine, moment, plural } from "./format.js";
 
 const pause = 200; // ms after typing
 const limit = 30;
+
+// filters are the questions, as the request names them. A question about an action needs no words.
+const filters = [["", "All"], ["deleted", "Deleted"], ["created", "Created"], ["changed", "Changed"], ["renamed", "Renamed"], ["tool", "Commands"], ["answer", "Answers"], ["prompt", "Prompts"]];
+const actions = new Set(["deleted", "created", "changed", "renamed"]);
+
+const fieldNames = { prompt: "prompt", answer: "answer", tool: "call", output: "output" };
+const actionTones = { deleted: "bad", renamed: "warn", created: "good", changed: "" };
 
 export class Search {
   #stop = new AbortController();
@@ -15,16 +22,21 @@ export class Search {
     Object.assign(this, { api, state, onOpen, onError });
     this.cursor = -1;
     this.hits = [];
-    this.input = h("input", { type: "search", placeholder: "Search prompts, answers, calls, paths  /", "aria-label": "Search the store", role: "combobox",
+    this.input = h("input", { type: "search", placeholder: "Search: deleted:name, commands, answers  /", "aria-label": "Search the store", role: "combobox",
       "aria-expanded": "false", "aria-controls": "hits", "aria-autocomplete": "list", autocomplete: "off", spellcheck: "false", "aria-keyshortcuts": "/",
-      oninput: () => this.#typed(), onfocus: () => this.hits.length > 0 && this.#open(true), onkeydown: (event) => this.#key(event) });
+      oninput: () => this.#typed(), onfocus: () => this.#open(true), onkeydown: (event) => this.#key(event) });
     this.scope = h("input", { type: "checkbox", onchange: () => this.#run() });
+    this.filters = h("fieldset", { class: "filters" }, h("legend", { class: "unseen" }, "What to find"), filters.map(([value, label]) =>
+      h("label", { class: "chip" }, h("input", { type: "radio", name: "what", value, checked: value === "", onchange: () => this.#filtered() }), h("span", {}, label))));
     this.list = h("ul", { id: "hits", role: "listbox", "aria-label": "Hits" });
     this.note = h("p", { class: "dim", role: "status" });
-    this.panel = h("div", { class: "hits", hidden: true }, h("label", { class: "check" }, this.scope, "Only this thread"), this.list, this.note);
+    this.panel = h("div", { class: "hits", hidden: true }, this.filters, this.list,
+      h("footer", {}, this.note, h("label", { class: "check" }, this.scope, "Only this thread")));
     fill(place, this.input, this.panel);
     place.addEventListener("focusout", (event) => !place.contains(event.relatedTarget) && this.#open(false));
     this.panel.addEventListener("pointerdown", (event) => event.target.tagName !== "INPUT" && event.preventDefault()); // keeps the focus in the field
+    this.filters.addEventListener("pointerdown", () => { this.pointed = true; });
+    this.panel.addEventListener("keydown", (event) => event.key === "Escape" && this.#leave(event));
   }
 
   focus() {
@@ -35,26 +47,57 @@ export class Search {
   #open(shown) {
     this.panel.hidden = !shown;
     this.input.setAttribute("aria-expanded", String(shown));
+    if (shown && this.hits.length === 0) this.#hint();
+  }
+
+  #hint() {
+    fill(this.note, "A path, a command, or words of an answer. Before a path, ", h("code", {}, "deleted:"), " finds the turn that deleted it.");
+  }
+
+  get #what() {
+    return this.filters.querySelector("input:checked").value;
+  }
+
+  // filtered searches with a new filter. After a click the user types on; the keys of a radio button stay with it.
+  #filtered() {
+    if (this.pointed) this.input.focus();
+    this.pointed = false;
+    this.#run();
+  }
+
+  // query returns the words and the filter. A filter that is typed before a colon counts, and is shown.
+  #query() {
+    const text = this.input.value.trim(), typed = text.match(/^(\w+):\s*(.*)$/s);
+    const value = filters.find(([name]) => name && name === typed?.[1].toLowerCase())?.[0];
+    if (!value) return { q: text, what: this.#what };
+    this.filters.querySelector(`[value="${value}"]`).checked = true;
+    this.typed = true;
+    return { q: typed[2], what: value };
   }
 
   #typed() {
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#run(), pause);
+    this.#timer = setTimeout(() => {
+      if (this.typed && !this.input.value.includes(":")) this.filters.querySelector("input").checked = true; // the typed filter was deleted
+      this.typed = false;
+      this.#run();
+    }, pause);
   }
 
   async #run(cursor = "") {
     this.#stop.abort();
-    const q = this.input.value.trim();
-    if (q === "") {
+    const { q, what } = this.#query();
+    if (q === "" && !actions.has(what)) {
       this.hits = [];
-      this.#open(false);
+      fill(this.list);
+      this.#hint();
       return;
     }
     const stop = (this.#stop = new AbortController());
     this.#open(true);
     fill(this.note, "Searching\u2026");
     try {
-      const page = await this.api.get("search", { q, limit, cursor, thread: this.scope.checked ? this.state.thread : "" }, stop.signal);
+      const page = await this.api.get("search", { q, what, limit, cursor, thread: this.scope.checked ? this.state.thread : "" }, stop.signal);
       this.hits = cursor ? this.hits.concat(page.hits) : page.hits;
       if (!cursor) this.cursor = -1;
       this.#draw(page);
@@ -68,26 +111,42 @@ export class Search {
   #draw(page) {
     fill(this.list, this.hits.map((hit, i) => this.#hit(hit, i)));
     const more = page.next ? button(page.complete ? "More hits" : "Search further", () => this.#run(page.next), { class: "link" }) : null;
-    const text = this.hits.length === 0 ? (page.complete === false ? "No hit so far." : "No hit.") : `${this.hits.length}${page.next ? " or more" : ""} hits.`;
+    const text = this.hits.length === 0 ? (page.complete === false ? "No hit so far." : "No hit.") : `${plural(this.hits.length, "hit")}${page.next ? " or more" : ""}.`;
     fill(this.note, text, page.complete === false ? " Part of the store was searched." : "", " ", more);
     this.#mark();
   }
 
   #hit(hit, i) {
+    const isTurn = hit.kind === "turn" || hit.kind === "step", { touched } = hit;
+    const action = touched?.action, by = touched?.call;
     return h("li", { id: `hit-${i}`, role: "option", "aria-selected": "false", onclick: () => this.#choose(i) },
-      h("span", { class: "meta" }, h("span", { class: "turn-name" }, `t${hit.turn}`), h("span", {}, hit.field), h("span", { class: "ellipsis" }, hit.title || this.#title(hit.thread))),
-      h("span", { class: "hit-text" }, hit.before, h("mark", {}, hit.match), hit.after));
+      h("span", { class: "meta" },
+        h("span", { class: `word ${actionTones[action] ?? ""}` }, action ?? fieldNames[hit.field]),
+        isTurn ? h("span", { class: "turn-name" }, `t${hit.turn}`) : h("span", {}, hit.kind === "external" ? "not by a turn" : hit.kind),
+        hit.undone && h("span", { class: "tag" }, "undone"),
+        h("time", { datetime: hit.time, title: moment(hit.time) }, age(hit.time)),
+        h("span", { class: "ellipsis" }, firstLine(hit.title, 60) || this.#title(hit.thread))),
+      h("span", { class: `hit-text of-${hit.field}` }, hit.before, hit.match && h("mark", {}, hit.match), hit.after, renamed(hit), hit.more > 0 && h("span", { class: "dim" }, ` and ${hit.more} more`)),
+      by && h("span", { class: "hit-by ellipsis" }, h("span", { class: "dim" }, `by ${by.tool} `), !by.title.endsWith(`/${touched.path}`) && h("code", {}, by.title)),
+      hit.prompt && hit.field !== "prompt" && h("span", { class: "hit-by ellipsis dim" }, "\u201c", hit.prompt, "\u201d"));
   }
 
   #title(thread) {
     return firstLine(this.state.threads.find((t) => t.id === thread)?.title ?? "", 60);
   }
 
+  #leave(event) {
+    this.#open(false);
+    this.input.blur();
+    document.getElementById("rows")?.focus();
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
   #key(event) {
     if (event.key === "Escape") {
-      this.#open(false);
-      this.input.blur();
-      document.getElementById("rows")?.focus();
+      this.#leave(event);
+      return;
     } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       const n = this.hits.length;
       if (n > 0) this.cursor = (this.cursor + (event.key === "ArrowDown" ? 1 : -1) + n) % n;
@@ -110,6 +169,13 @@ export class Search {
   #choose(i) {
     const hit = this.hits[i];
     this.#open(false);
+    this.input.blur(); // on a phone, the keyboard would cover the turn
     this.onOpen(hit.thread, hit.checkpoint);
   }
+}
+
+// renamed is the other name of a path that has a new one.
+function renamed({ touched, before, match, after }) {
+  if (touched?.action !== "renamed") return "";
+  return before + match + after === touched.from ? ` \u2192 ${touched.path}` : ` (before: ${touched.from})`;
 }

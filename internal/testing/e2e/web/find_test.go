@@ -1,0 +1,135 @@
+package web_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/dalsegno/segno/internal/testing/chromiumrig"
+)
+
+// One query answers which turn deleted a file, by mouse and by keyboard, at a desk and on a phone. A shell command in a
+// subdirectory deleted it, and a later turn wrote about it.
+func TestWhichTurnDeletedMyFileIsOneQuery(t *testing.T) {
+	browser := chromiumrig.Start(t)
+	d := newDemo(t)
+	d.segno("redo", "2", "-y")
+	d.turn(work{prompt: "write the guide", answer: "Written.", files: map[string]string{"docs/guide.md": "# Guide\n", "docs/other.md": "other\n"}})
+	d.turn(work{prompt: "tidy up", answer: "Tidy.", shell: []string{"ls", "cd docs && rm guide.md"}})
+	d.turn(work{prompt: "where is docs/guide.md?", answer: "I do not know where docs/guide.md is.", shell: []string{"echo oops >&2"}})
+	s := serve(t, d.command("web", "--no-open"))
+	for _, width := range widths {
+		queries := 0
+		j := d.land(browser, s.URL, width)
+		j.page.click("#search input", "")
+		j.click(".chip", "Deleted")
+		queries++
+		j.typing("guide.md")
+		j.waitText(".hits li", "docs/guide.md")
+		j.wait("document.querySelectorAll('.hits li').length === 1")
+		j.waitText(".hits li .word.bad", "deleted")
+		j.waitText(".hits li .hit-by", "cd docs && rm guide.md")
+		j.waitText(".hits li .hit-by", "tidy up")
+		j.waitText(".hits footer", "1 hit.")
+		j.shoot(fmt.Sprint("by-mouse-", width))
+		j.click(".hits li", "docs/guide.md")
+		j.waitText("#turn h2", "tidy up")
+		j.wait("document.getElementById('turn').checkVisibility()")
+
+		j = d.land(browser, s.URL, width)
+		j.keys("/")
+		queries++
+		j.typing("deleted:guide")
+		j.waitText(".hits li", "docs/guide.md")
+		j.wait("document.querySelector('.chip input[value=deleted]').checked")
+		j.keys("Enter")
+		j.waitText("#turn h2", "tidy up")
+		j.wait("document.getElementById('turn').checkVisibility()")
+		if queries != 2 { // one each
+			t.Errorf("%d px: the answer took %d queries, more than one each", width, queries)
+		}
+	}
+
+	// The name may be forgotten, and a command is found as it was typed.
+	j := d.land(browser, s.URL, 1440)
+	j.page.click("#search input", "")
+	j.click(".chip", "Deleted")
+	j.waitText(".hits li", "docs/guide.md")
+	j.waitText(".hits li", "NOTES.md")
+	j.waitText(".hits li", "and 2 more")
+	j.shoot("all-deleted")
+	j.keys("Escape")
+	j.waitNo(".hits", "")
+	for _, command := range []string{"docs && rm", "echo oops >&2"} {
+		j.keys("/")
+		j.typing(command)
+		j.page.click(".chip", "Commands")
+		j.waitText(".hits li mark", command)
+		j.keys("Escape")
+		j.waitNo(".hits", "")
+	}
+}
+
+// The panel of moves lists each move with its undo. One message is shown at a time, and its undo disappears when the
+// thread has moved elsewhere. After the undo of a fork the page shows the source of the fork.
+func TestThePanelOfMoves(t *testing.T) {
+	d := newDemo(t)
+	d.segno("redo", "2", "-y")
+	s := serve(t, d.command("web", "--no-open"))
+	j := d.land(chromiumrig.Start(t), s.URL, 1440)
+	j.waitText("#turn h2", "clean up")
+	j.keys("m")
+	j.waitText("#turn h2", "Moves")
+	j.waitText(".move .subject", "Undo of 2 turns")
+	j.waitText(".move .subject", "clean up")
+	j.shoot("moves")
+
+	// the newest move is the redo of two turns
+	j.click(".move button", "Undo")
+	j.waitText("#toasts", "Move undone")
+	j.waitText("#turn h2", "t2 add a test")
+	if d.read("NOTES.md") == "" {
+		t.Error("the panel reported an undo that did not happen")
+	}
+	j.keys("m")
+	j.waitText(".move.undone .subject", "Redo of 2 turns")
+	j.wait("document.querySelector('.move.undone button.small') === null")
+	j.waitText(".move .subject", "Move undone")
+
+	// A second move replaces the message of the first.
+	j.keys("Escape")
+	j.click(".row", "write a small")
+	j.waitText("#turn h2", "t1")
+	j.keys("p")
+	j.wait("document.activeElement.closest('dialog')")
+	j.typing("green")
+	j.page.click("dialog footer button", "Pin")
+	j.waitText("#toasts", "Pinned")
+	j.wait("document.querySelectorAll('.toast').length === 1")
+
+	// a fork, and its undo from the message of the fork
+	j.click("#turn .actions button", "Fork")
+	j.waitText("dialog .plan", "fork t1")
+	j.page.click("dialog footer button", "Fork")
+	j.waitText("#toasts", "Forked to")
+	j.waitText("#timeline", "Forked from")
+	j.wait("document.querySelectorAll('.toast').length === 1")
+	j.click("#toasts button", "Undo")
+	j.waitText("#toasts", "Move undone")
+	j.waitNo("#timeline", "Forked from")
+	j.waitText("#timeline h2", "write a small greeting program")
+	j.waitText("#turn h2", "t2 add a test")
+	j.wait("document.querySelectorAll('.toast').length === 1 && !document.querySelector('.toast.bad')")
+	j.waitText("#undo .undo .effect", "removes “add a test")
+	j.shoot("fork-undone")
+
+	// the undo of a move expires when the thread moves elsewhere
+	j.keys("u")
+	j.wait("document.activeElement.closest('dialog footer') && document.activeElement.innerText === 'Undo'")
+	j.keys("Enter")
+	j.waitText("#toasts button", "Undo")
+	d.segno("redo", "-y")
+	j.wait("document.querySelector('.toast') && !document.querySelector('.toast button.accent')")
+	j.waitText("#turn h2", "t2 add a test")
+	j.keys("z") // does nothing
+	j.waitNo("#toasts", "Move undone")
+}

@@ -7,7 +7,7 @@ import { drawGraph } from "./graph.js";
 import { legend } from "./legend.js";
 import { menu } from "./menu.js";
 import { Rows } from "./rows.js";
-import { actor, badges, foldText, isTurn, spoken, subject } from "./row.js";
+import { actor, badges, foldText, isTurn, namedByContent, spoken, subject } from "./row.js";
 import { WindowList } from "./windowlist.js";
 
 const rowHeight = 48; // px; as .row in timeline.css
@@ -40,7 +40,7 @@ export class TimelinePane {
       this.list.invalidate();
       if (this.rows?.open) this.#drawOpen();
     }, tick);
-    this.list = new WindowList({ scroller: this.box, body: this.body, rowHeight, render: (i) => this.#render(i), signature: (i) => this.#signature(i),
+    this.list = new WindowList({ scroller: this.box, body: this.body, rowHeight, render: (i) => namedByContent(this.#render(i)), signature: (i) => this.#signature(i),
       onRange: (first, last) => this.rows?.ensure(this.rows.total - last, this.rows.total - first) });
   }
 
@@ -277,13 +277,13 @@ export class TimelinePane {
           row.shell > 0 && h("span", {}, plural(row.shell, "command")),
           row.pins?.map((pin) => h("span", { class: "tag pin" }, pin)),
           badges({ ...row, head: false }),
-          row.forks?.map((fork) => button("fork", () => this.actions.open(fork.thread, fork.checkpoint), { class: "tag link", tabindex: -1, title: fork.title })))),
+          row.forks?.map((fork) => h("span", { class: "tag fork", title: fork.title, onclick: () => this.actions.open(fork.thread, fork.checkpoint) }, "fork")))),
       h("div", { class: "row-time" }, day && h("span", { class: "day" }, day), h("time", { datetime: row.time, title: moment(row.time) }, age(row.time))));
   }
 
   // click finds the row by the position: the row's element may have been replaced since the click began.
   #click(event) {
-    if (event.target.closest("button")) return;
+    if (event.target.closest("button, .fork")) return;
     const fold = event.target.closest("[data-fold]"), folded = fold && this.rows.get(Number(fold.dataset.fold));
     if (folded) {
       this.toggleFold(folded);

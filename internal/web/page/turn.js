@@ -92,6 +92,7 @@ export class TurnPane {
           button("Copy", () => actions.copy(turn), { title: "Copy the prompt, the calls and the answer as Markdown", "aria-label": "Copy the turn as Markdown" }),
           button("Share", () => actions.share(turn), { title: "Save the turn as one page for others, without secrets", "aria-label": "Share the turn as a page" })],
         menu("More about this checkpoint", [["Pin\u2026", () => actions.pin(turn), { "aria-keyshortcuts": "p" }], ["Compare", () => actions.compare(turn), { "aria-keyshortcuts": "c" }]])),
+      turn.forks?.length > 0 && h("p", { class: "dim forks" }, "Forked to ", turn.forks.map((f) => [button(f.title || "another thread", () => actions.open(f.thread, f.checkpoint), { class: "link" }), " "])),
       turn.pins?.length > 0 && h("ul", { class: "pins" }, turn.pins.map((name) =>
         h("li", {}, name, " ", button("\u00d7", () => actions.unpin(turn, name), { class: "quiet", "aria-label": `Remove the pin ${name}` })))));
   }

@@ -383,6 +383,9 @@ func (w *world) authors(path string, t *simTurn) (a authorship) {
 		case c.path != path || c.undone:
 			later := c.during[t.key] || c.author == t.key && !named // the directory has a newer time than the deletion
 			a.hidden = a.hidden || a.last == byTurn && a.own == "" && later
+			if c.path == path && c.author == t.key && gone {
+				deleted = byTurn // an undo reverted that, and the turn is on the line again
+			}
 			continue
 		case c.author == t.key:
 			a.last, a.own, a.mixed, a.hidden, wrote, named = byTurn, c.content, false, false, true, named || c.named

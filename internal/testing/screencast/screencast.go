@@ -72,8 +72,9 @@ func (d *drawing) command(text string) {
 	if d.lines > 0 {
 		d.y += gap
 	}
-	typed := utf8.RuneCountInString(text)
-	d.items = append(d.items, item{at: d.at, typed: typed, y: margin + d.y, body: d.line([]span{{class: "p", text: "$ "}, {class: "c", text: text}})})
+	typed, y := utf8.RuneCountInString(text), margin+d.y
+	body := d.line([]span{{class: "p", text: "$ "}, {class: "c", text: text}})
+	d.items = append(d.items, item{body: body, at: d.at, typed: typed, y: y})
 	d.at += perChar*float64(typed) + thinking
 }
 

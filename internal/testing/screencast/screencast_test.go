@@ -50,6 +50,13 @@ func TestDraw(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// The cover of a command has the place of its line: the first is at the margin.
+	for _, want := range []string{`<rect class="cover t0" x="32.8" y="16" width="84.0" height="20"/>`, `<text x="16" y="31"`,
+		`<rect class="cover t2" x="32.8" y="64" width="84.0" height="20"/>`, `<text x="16" y="79"`} {
+		if !strings.Contains(string(image), want) {
+			t.Errorf("no element %s in:\n%s", want, image)
+		}
+	}
 	var text strings.Builder
 	for d := xml.NewDecoder(strings.NewReader(string(image))); ; {
 		token, err := d.Token()

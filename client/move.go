@@ -48,10 +48,7 @@ type Change struct {
 	Merged    bool   `json:"merged,omitempty"` // it keeps a change made since, merged by lines
 	// WhileCommand is set if a turn changed the path while a command ran, and no tool named the path.
 	WhileCommand bool `json:"while_command,omitempty"`
-	// LinesAdded and LinesDeleted are the lines of a file that a planned move adds and deletes. Only a short plan has them.
-	LinesAdded   int `json:"lines_added,omitempty"`
-	LinesDeleted int `json:"lines_deleted,omitempty"`
-	Pages        int `json:"pages,omitempty"` // of an SQLite database: how many differ
+	Pages        int  `json:"pages,omitempty"` // of an SQLite database: how many differ
 	// Tables are the tables of an attached database that differ.
 	Tables []segno.TableChange `json:"tables,omitempty"`
 	// Unread is why the change of an attached database is not known: one of its states was not saved.
@@ -126,8 +123,9 @@ type Outcome struct {
 	Dir       string            `json:"dir,omitempty"` // where to run it
 	Chat      string            `json:"chat"`          // why the conversation could not move, or ""
 	Fork      *Fork             `json:"fork"`
-	Notice    string            `json:"notice"` // what else the user should know
-	Undo      *Move             `json:"undo"`   // the move that undoes it, or nil
+	Forgot    segno.ThreadID    `json:"forgot,omitempty"` // the thread of a fork that an op undo forgot
+	Notice    string            `json:"notice"`           // what else the user should know
+	Undo      *Move             `json:"undo"`             // the move that undoes it, or nil
 }
 
 // Fork is the thread that a fork made.

@@ -22,6 +22,11 @@ func Install(ctx context.Context, version ClaudeVersion) (string, error) {
 	return p.install(ctx)
 }
 
+// InstallAxe returns the path of axe-core, a script that checks the accessibility of a page.
+func InstallAxe(ctx context.Context) (string, error) {
+	return npmPackage{name: "axe-core", version: axeVersion, file: "axe-core/axe.min.js", before: pinnedOn}.install(ctx)
+}
+
 // platform returns the name of this machine's platform in packages.
 func platform() string {
 	arch := runtime.GOARCH

@@ -49,6 +49,7 @@ const (
 	codexOldest = "0.148.0"
 	codexNewest = "0.166.0"
 	acpxVersion = "0.19.1"
+	axeVersion  = "4.14.1"
 	nodeVersion = "22.23.3" // a machine's own node is often too old for the agents
 
 	// pinnedOn pins the versions that these packages leave open: npm installs the newest

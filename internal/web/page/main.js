@@ -34,6 +34,7 @@ class Page {
   #refreshTimer = 0;
   #threadsTimer = 0;
   #sources = new Map(); // the source of each fork
+  #deleted = new Set(); // threads that the page left because they are deleted
 
   constructor(token) {
     const state = (this.state = new State());
@@ -231,7 +232,10 @@ class Page {
   async moved(result) {
     const { choices } = this.timeline;
     const isGone = result.verb === "delete" || (result.forgot && result.forgot === this.state.thread);
-    if (isGone) this.state.set({ thread: "", selected: "" }); // nothing may read the thread from now on
+    if (isGone) {
+      this.#deleted.add(result.forgot || result.thread);
+      this.state.set({ thread: "", selected: "" }); // nothing may read the thread from now on
+    }
     this.bar.refresh(true);
     await this.threads.load().catch((err) => this.fail(err));
     if (result.verb === "fork" && result.fork?.thread) {
@@ -260,12 +264,13 @@ class Page {
     if (err.name === "AbortError" || err.kind === "offline" || err.status === 401) return; // the banner shows these
     const { thread } = this.state;
     if (err.kind === "not_found" && thread && (await this.#isDeleted(thread))) {
-      const source = this.#sources.get(thread) ?? "";
-      if (thread !== this.state.thread) return; // an earlier error of the same thread has left it
-      this.state.set({ thread: "", selected: "" });
-      this.leave(source);
-      return;
+      this.#deleted.add(thread);
+      if (thread === this.state.thread) {
+        this.state.set({ thread: "", selected: "" });
+        this.leave(this.#sources.get(thread) ?? "");
+      }
     }
+    if (err.kind === "not_found" && [...this.#deleted].some((id) => err.message.includes(id))) return; // a request that was under way
     this.toasts.show(err.message, { hint: err.hint, error: true });
   }
 

@@ -41,3 +41,14 @@ export function badges(row) {
   ];
   return names.filter(([on]) => on).map(([, text, tone]) => h("span", { class: `tag ${tone}` }, text));
 }
+
+// namedByContent replaces the label of a row by a text that only a screen reader reads, and hides the visible texts from
+// it. A label must contain the visible texts, and those of a row are short forms.
+export function namedByContent(node) {
+  const label = node.getAttribute("aria-label");
+  if (!label || !node.hasChildNodes()) return node;
+  node.removeAttribute("aria-label");
+  for (const child of node.children) child.setAttribute("aria-hidden", "true");
+  node.prepend(h("span", { class: "unseen" }, label));
+  return node;
+}

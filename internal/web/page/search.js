@@ -31,7 +31,7 @@ export class Search {
     this.list = h("ul", { id: "hits", role: "listbox", "aria-label": "Hits" });
     this.note = h("p", { class: "dim", role: "status" });
     this.panel = h("div", { class: "hits", hidden: true }, this.filters, this.list,
-      h("footer", {}, this.note, h("label", { class: "check" }, this.scope, "Only this thread")));
+      h("div", { class: "hits-foot" }, this.note, h("label", { class: "check" }, this.scope, "Only this thread")));
     fill(place, this.input, this.panel);
     place.addEventListener("focusout", (event) => !place.contains(event.relatedTarget) && this.#open(false));
     this.panel.addEventListener("pointerdown", (event) => event.target.tagName !== "INPUT" && event.preventDefault()); // keeps the focus in the field

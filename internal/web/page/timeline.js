@@ -4,7 +4,7 @@ import { button, fill, h } from "./dom.js";
 import { age, counts, firstLine, plural } from "./format.js";
 import { drawGraph } from "./graph.js";
 import { Rows } from "./rows.js";
-import { actor, badges, isTurn, signClass, spoken, subject } from "./row.js";
+import { actor, badges, isTurn, namedByContent, signClass, spoken, subject } from "./row.js";
 import { WindowList } from "./windowlist.js";
 
 const rowHeight = 48; // px; as .row in timeline.css
@@ -31,7 +31,7 @@ export class TimelinePane {
     this.body.addEventListener("click", (event) => this.#click(event));
     this.box.addEventListener("keydown", (event) => this.#key(event));
     fill(this.place, this.headPlace, this.approvalPlace, this.openPlace, this.box);
-    this.list = new WindowList({ scroller: this.box, body: this.body, rowHeight, render: (i) => this.#render(i), signature: (i) => this.#signature(i),
+    this.list = new WindowList({ scroller: this.box, body: this.body, rowHeight, render: (i) => namedByContent(this.#render(i)), signature: (i) => this.#signature(i),
       onRange: (first, last) => this.rows?.ensure(this.rows.total - last, this.rows.total - first) });
   }
 
@@ -206,12 +206,12 @@ export class TimelinePane {
           row.shell > 0 && h("span", { title: plural(row.shell, "shell call") }, `sh:${row.shell}`),
           row.pins?.map((pin) => h("span", { class: "tag pin" }, pin)),
           badges(row),
-          row.forks?.map((fork) => button("fork", () => this.actions.open(fork.thread, fork.checkpoint), { class: "tag link", tabindex: -1, title: fork.title })))));
+          row.forks?.map((fork) => h("span", { class: "tag fork", title: fork.title, onclick: () => this.actions.open(fork.thread, fork.checkpoint) }, "fork")))));
   }
 
   // click finds the row by the position: the row's element may have been replaced since the click began.
   #click(event) {
-    if (event.target.closest("button")) return;
+    if (event.target.closest(".fork")) return;
     const position = Math.floor((event.clientY - this.body.getBoundingClientRect().top) / rowHeight);
     if (position < 0 || position >= this.list.count) return;
     this.choices++;

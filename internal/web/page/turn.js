@@ -85,6 +85,7 @@ export class TurnPane {
         act("Fork files and chat\u2026", actions.fork, "f"),
         act("Pin\u2026", actions.pin, "p"),
         act("Compare", actions.compare, "c")),
+      turn.forks?.length > 0 && h("p", { class: "dim forks" }, "Forked to ", turn.forks.map((f) => [button(f.title || "another thread", () => actions.open(f.thread, f.checkpoint), { class: "link" }), " "])),
       turn.pins?.length > 0 && h("ul", { class: "pins" }, turn.pins.map((name) =>
         h("li", {}, name, " ", button("\u00d7", () => actions.unpin(turn, name), { class: "quiet", "aria-label": `Remove the pin ${name}` })))));
   }

@@ -29,7 +29,7 @@ func TestWhichTurnDeletedMyFileIsOneQuery(t *testing.T) {
 		j.waitText(".hits li .word.bad", "deleted")
 		j.waitText(".hits li .hit-by", "cd docs && rm guide.md")
 		j.waitText(".hits li .hit-by", "tidy up")
-		j.waitText(".hits footer", "1 hit.")
+		j.waitText(".hits-foot", "1 hit.")
 		j.shoot(fmt.Sprint("by-mouse-", width))
 		j.click(".hits li", "docs/guide.md")
 		j.waitText("#turn h2", "tidy up")
@@ -76,6 +76,7 @@ func TestThePanelOfMoves(t *testing.T) {
 	d.segno("redo", "2", "-y")
 	s := serve(t, d.command("web", "--no-open"))
 	j := d.land(chromiumrig.Start(t), s.URL, 1440)
+	j.expected = []string{"404"} // an event about the forgotten fork may arrive before the answer of the move
 	j.waitText("#turn h2", "clean up")
 	j.keys("m")
 	j.waitText("#turn h2", "Moves")
@@ -129,7 +130,6 @@ func TestThePanelOfMoves(t *testing.T) {
 	j.waitText("#toasts button", "Undo")
 	d.segno("redo", "-y")
 	j.wait("document.querySelector('.toast') && !document.querySelector('.toast button.accent')")
-	j.waitText("#turn h2", "t2 add a test")
 	j.keys("z") // does nothing
 	j.waitNo("#toasts", "Move undone")
 }

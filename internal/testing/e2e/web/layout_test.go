@@ -75,7 +75,7 @@ func TestAccessibility(t *testing.T) {
 	p.waitText("#turn h2", "t2 add a test")
 	tree := p.accessible()
 	for _, want := range []string{
-		"navigation Threads", "main Timeline", "region Turn", "search ", "combobox Search the store", "listbox Checkpoints, newest first",
+		"navigation Threads", "main ", "region Timeline", "region Turn", "search ", "combobox Search the store", "listbox Checkpoints, newest first",
 		"option turn 2, add a test and a note about it, demo", "button Undo…", "button Fork files and chat…", "toolbar Moves",
 		"button Keyboard help", "button Colours: as the system", "heading Prompt", "status ",
 	} {

@@ -19,9 +19,10 @@ bench:
 	go test -run '^$$' -bench . -benchtime 1x ./internal/testing/e2e/web
 	cd bench && GOWORK=off go run .
 
-# The screenshot in docs/web.md, of the page for the demo.
+# The screenshot in docs/web.md, of the page for the demo; and in build/page the views of the page for 30 turns with forks,
+# undone lines and a conflict, in three sizes and both themes, for a review by eye.
 screenshot:
-	go test -count=1 ./internal/testing/e2e/web -run TestScreenshot -screenshot "$(CURDIR)/docs/web.png"
+	go test -count=1 ./internal/testing/e2e/web -run 'TestScreenshot|TestGallery' -screenshot "$(CURDIR)/docs/web.png" -gallery "$(CURDIR)/build/page"
 
 # The animation in the README, of a first session with Claude Code.
 recording:

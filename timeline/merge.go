@@ -13,7 +13,7 @@ const maxMerge = 8 << 20
 // The reasons why entities could not be merged. In the text for the user, whyChanged precedes
 // the others.
 const (
-	whyChanged   = "changed since the turn"
+	whyChanged   = "also changed outside the turn since it began"
 	whyOtherKind = "the type of the file changed"
 	whyMode      = "its mode was changed, too"
 	whyXattrs    = "its extended attributes were changed, too"
@@ -61,7 +61,7 @@ func modeOf(e segno.Entity) segno.Entity {
 	return e
 }
 
-// mergeFailure returns the reason for a conflict at a path that was changed since the turn.
+// mergeFailure returns the reason for a conflict at a path that was changed outside the turn, while it ran or after it.
 func mergeFailure(why string) string { return whyChanged + ": " + why }
 
 // mergeField merges a value without parts: the side that changed it wins. It returns false if

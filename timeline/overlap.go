@@ -10,9 +10,9 @@ import (
 
 // The reasons why a path of a turn may not be its own.
 const (
-	whyDoubt      = "changed after the turn, or by a concurrent turn"
-	whyDoubtAlone = "changed after the turn, or by a move or by background work while it ran"
-	whyDoubtEnd   = "changed around the time at which the turn was interrupted, by it or after it"
+	whyDoubt      = "may also have been changed outside the turn since it began, for example by a concurrent turn"
+	whyDoubtAlone = "may also have been changed outside the turn since it began"
+	whyDoubtEnd   = "may also have been changed outside the turn since it began, for example after it was interrupted"
 )
 
 // contestedPaths returns a function that returns the reason why a path that changed in a turn may have

@@ -29,7 +29,7 @@ func (tx *txn) unnamed(turn *segno.Checkpoint, entries []segno.Entry, changes []
 		return nil
 	}
 	for _, x := range changes {
-		if _, isDatabase := segno.DatabaseName(x.Path); !isDatabase && !ownership.IsDirChange(x) && !e.Named(x.Path) {
+		if _, isDatabase := segno.DatabaseName(x.Path); !isDatabase && !ownership.IsDirChange(x) && !e.NamesChange(x) {
 			paths = append(paths, x.Path)
 		}
 	}

@@ -428,7 +428,7 @@ func TestPostgresIsRefused(t *testing.T) {
 	// A change since the turn is a conflict.
 	p.segno("redo", "-y")
 	p.sql(`INSERT INTO t VALUES (7)`)
-	fails("changed since the turn", 4, "undo", "-y")
+	fails("changed outside the turn since it began", 4, "undo", "-y")
 
 	// The role may not read everything, or the database no longer exists: the turn is still recorded.
 	p.sql(`DROP TABLE t`)

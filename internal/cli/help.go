@@ -96,7 +96,7 @@ func verbLines(p *Printer, parent *cobra.Command, accept func(*cobra.Command) bo
 		}
 		lines = append(lines, Fit(fmt.Sprintf("  %s  %s", Pad(nameOf(c), width), c.Short), p.Width()))
 		if c.GroupID == "" && parent == c.Root() {
-			continue // nobody reads the shells of 'segno completion' here
+			continue // the help of 'segno completion' lists the shells
 		}
 		lines = append(lines, verbLines(p, c, func(c *cobra.Command) bool { return c.IsAvailableCommand() })...)
 	}

@@ -44,7 +44,7 @@ func resolvePath(ctx context.Context, d *Workspace, c *segno.Checkpoint, arg str
 	for _, x := range changes {
 		known[x.Path] = true
 	}
-	for _, rel := range PathCandidates(d, arg) {
+	for _, rel := range possiblePaths(d, arg) {
 		if known[rel] || existsOnDisk(d, rel) {
 			return rel, nil
 		}
@@ -52,8 +52,9 @@ func resolvePath(ctx context.Context, d *Workspace, c *segno.Checkpoint, arg str
 	return literal, err
 }
 
-// PathCandidates returns the paths inside the workspace that an argument may mean, in the order in which resolvePath tries them.
-func PathCandidates(d *Workspace, arg string) (paths []string) {
+// possiblePaths returns the paths inside the workspace that an argument can mean, in the order in which resolvePath
+// tries them.
+func possiblePaths(d *Workspace, arg string) (paths []string) {
 	names := []string{arg}
 	for _, s := range []string{arg, `"` + arg + `"`} {
 		if name, ok := UnquotePath(s); ok {
@@ -74,12 +75,14 @@ func PathCandidates(d *Workspace, arg string) (paths []string) {
 // the plain path exists, it is the only one. A path that does not exist may be a deleted one, in any form that
 // resolvePath accepts.
 func NamedPaths(d *Workspace, arg string) ([]string, error) {
-	rootIsEmpty := func(p string) string { return strings.TrimPrefix(p, ".") }
 	literal, err := relativeToRoot(d, d.Dir, arg)
 	if err == nil && existsOnDisk(d, literal) {
-		return []string{rootIsEmpty(literal)}, nil
+		if literal == "." {
+			literal = ""
+		}
+		return []string{literal}, nil
 	}
-	if paths := PathCandidates(d, arg); len(paths) > 0 {
+	if paths := possiblePaths(d, arg); len(paths) > 0 {
 		return paths, nil
 	}
 	return nil, err

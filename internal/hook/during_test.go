@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -76,48 +77,160 @@ func TestAUserWorksBesideAProcessThatACommandLeft(t *testing.T) {
 	c.wantNoFailures()
 }
 
-// TestLinesOfATurnAndOfAUser lets the user and the turn change different lines of a file, in any order. Undo reverts
-// the lines of the turn. If both changed the same line, the file is a conflict.
-func TestLinesOfATurnAndOfAUser(t *testing.T) {
-	lines := func(changed ...string) string {
-		return strings.NewReplacer(changed...).Replace("one\n2\n3\n4\n5\n6\n7\neight\n")
+// numbered returns a file of eight lines with some of them replaced.
+func numbered(changed ...string) string {
+	return strings.NewReplacer(changed...).Replace("one\n2\n3\n4\n5\n6\n7\neight\n")
+}
+
+// marks lets the user add a word to a line of a file.
+func (c *scene) marks(name, line string) {
+	c.Helper()
+	data, err := os.ReadFile(filepath.Join(c.project, name))
+	if err != nil {
+		c.Fatal(err)
 	}
+	c.waitForClock()
+	c.write(name, strings.Replace(string(data), line+"\n", line+" mine\n", 1))
+	c.waitForClock()
+}
+
+// TestLinesOfATurnAndOfAUser lets the user and the turn change different lines of a file, in any order. Undo reverts
+// the lines of the turn. If both changed the same line, or nothing tells the lines apart, the file is a conflict.
+func TestLinesOfATurnAndOfAUser(t *testing.T) {
+	user := func(line string) func(c *scene) { return func(c *scene) { c.marks("doc", line) } }
+	edit := func(old, text string) func(c *scene) {
+		return func(c *scene) {
+			c.ids++
+			c.edits("p1", fmt.Sprint("t", c.ids), "doc", old, text)
+			c.waitForClock()
+		}
+	}
+	writes := func(content string) func(c *scene) {
+		return func(c *scene) {
+			c.ids++
+			c.writes("p1", fmt.Sprint("t", c.ids), "doc", content)
+			c.waitForClock()
+		}
+	}
+	runs := func(command string, act func(c *scene)) func(c *scene) {
+		return func(c *scene) {
+			c.waitForClock()
+			c.ids++
+			c.runs("p1", fmt.Sprint("t", c.ids), command, func() {
+				if act != nil {
+					act(c)
+				}
+			})
+			c.waitForClock()
+		}
+	}
+	reads := func(c *scene) {
+		c.ids++
+		input := map[string]any{"file_path": filepath.Join(c.project, "doc")}
+		c.begins("p1", fmt.Sprint("t", c.ids), "Read", input)
+		c.ends("p1", fmt.Sprint("t", c.ids), "Read", input)
+	}
+	replaces := func(old, text string) func(c *scene) {
+		return func(c *scene) {
+			data, err := os.ReadFile(filepath.Join(c.project, "doc"))
+			if err != nil {
+				c.Fatal(err)
+			}
+			c.write("doc", strings.Replace(string(data), old, text, 1))
+		}
+	}
+	eight := edit("eight", "EIGHT")
 	for name, tc := range map[string]struct {
-		before, after string // the user's changes before and after the tool call
-		left          string
-		conflicts     []string
+		steps     []func(c *scene)
+		left      string
+		conflicts []string
 	}{
-		"before the tool":      {before: "one", left: lines("one", "one mine")},
-		"after the tool":       {after: "one", left: lines("one", "one mine")},
-		"before and after":     {before: "one", after: "4", left: lines("one", "one mine", "4", "4 mine")},
-		"the line of the tool": {after: "EIGHT", left: lines("eight", "EIGHT mine"), conflicts: []string{"doc"}},
+		"the user, the tool":                    {steps: []func(*scene){user("one"), eight}, left: numbered("one", "one mine")},
+		"the tool, the user":                    {steps: []func(*scene){eight, reads, user("one")}, left: numbered("one", "one mine")},
+		"the user before and after":             {steps: []func(*scene){user("one"), eight, reads, user("4")}, left: numbered("one", "one mine", "4", "4 mine")},
+		"the line of the tool":                  {steps: []func(*scene){eight, reads, user("EIGHT")}, left: numbered("eight", "EIGHT mine"), conflicts: []string{"doc"}},
+		"a command, the user, the tool":         {steps: []func(*scene){runs("true", nil), user("one"), eight}, left: numbered("one", "one mine")},
+		"a command, the tool, the user":         {steps: []func(*scene){runs("true", nil), eight, user("one")}, left: numbered("one", "one mine")},
+		"a command that reads it, the user":     {steps: []func(*scene){runs("cat doc", nil), user("one"), eight}, left: numbered("one", "one mine")},
+		"the user, a command that reads it":     {steps: []func(*scene){user("one"), runs("cat doc", nil), eight}, left: numbered("one", "one mine")},
+		"the tool, a command, the user":         {steps: []func(*scene){eight, runs("true", nil), user("one")}, left: numbered("one", "one mine")},
+		"the tool, the user, the tool":          {steps: []func(*scene){edit("2", "two"), user("4"), runs("make", nil), eight}, left: numbered("4", "4 mine")},
+		"the tool twice, a command, the user":   {steps: []func(*scene){edit("2", "two"), runs("make", nil), user("4"), eight}, left: numbered("4", "4 mine")},
+		"a line of the user, in the tool's":     {steps: []func(*scene){user("7"), edit("7 mine\neight", "7 mine\nEIGHT")}, left: numbered("7", "7 mine", "eight", "EIGHT"), conflicts: []string{"doc"}},
+		"the same, after a command":             {steps: []func(*scene){runs("make", nil), user("7"), edit("7 mine\neight", "7 mine\nEIGHT")}, left: numbered("7", "7 mine", "eight", "EIGHT"), conflicts: []string{"doc"}},
+		"a whole file over the user's":          {steps: []func(*scene){user("one"), writes(numbered("one", "one mine", "eight", "EIGHT"))}, left: numbered("one", "one mine", "eight", "EIGHT"), conflicts: []string{"doc"}},
+		"a command that writes it, and a user":  {steps: []func(*scene){runs("make", replaces("2", "two")), edit("eight", "EIGHT"), reads, user("one"), edit("4", "four")}, left: numbered("2", "two", "eight", "EIGHT", "one", "one mine", "4", "four"), conflicts: []string{"doc"}},
+		"a user, and a command that writes it":  {steps: []func(*scene){user("one"), eight, runs("make fmt", replaces("2", "two"))}, left: numbered("2", "two", "eight", "EIGHT", "one", "one mine"), conflicts: []string{"doc"}},
+		"a command that writes it, and no user": {steps: []func(*scene){runs("make", replaces("2", "two")), eight}, left: numbered()},
+		"edits, a command that writes it":       {steps: []func(*scene){edit("2", "two"), eight, runs("make fmt", replaces("4", "four"))}, left: numbered()},
+		"a formatter, and an edit of its line":  {steps: []func(*scene){runs("make", nil), edit("2", "two"), replaces("two", "Two"), edit("Two", "three"), eight, replaces("EIGHT", "Eight")}, left: numbered()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newScene(t, map[string]string{"doc": lines()})
-			user := func(line string) {
-				if line != "" {
-					data, err := os.ReadFile(filepath.Join(c.project, "doc"))
-					if err != nil {
-						t.Fatal(err)
-					}
-					c.waitForClock()
-					c.write("doc", strings.Replace(string(data), line+"\n", line+" mine\n", 1))
-					c.waitForClock()
-				}
-			}
-			c.asks("p1", "one")
-			user(tc.before)
-			c.edits("p1", "t1", "doc", "eight", "EIGHT")
+			t.Parallel()
+			c := newScene(t, map[string]string{"doc": numbered()})
 			c.waitForClock()
-			c.begins("p1", "t2", "Read", map[string]any{"file_path": filepath.Join(c.project, "doc")})
-			c.ends("p1", "t2", "Read", nil)
-			user(tc.after)
+			c.asks("p1", "one")
+			c.waitForClock()
+			for _, step := range tc.steps {
+				step(c)
+			}
 			c.stops("p1")
 			c.wantConflicts(c.undo(1), tc.conflicts...)
 			c.wantFiles("doc=" + tc.left)
 			c.wantNoFailures()
 		})
 	}
+}
+
+// TestAUserMakesAFileThatAToolEdits lets the user make a file during a turn, and the turn edit it. Nothing shows the
+// user's lines, so undo leaves the file.
+func TestAUserMakesAFileThatAToolEdits(t *testing.T) {
+	c := newScene(t, map[string]string{"a": "0"})
+	c.asks("p1", "one")
+	c.waitForClock()
+	c.write("doc", numbered())
+	c.waitForClock()
+	c.edits("p1", "t1", "doc", "eight", "EIGHT")
+	c.stops("p1")
+	c.wantConflicts(c.undo(1), "doc")
+	c.wantFiles("a=0 doc=" + numbered("eight", "EIGHT"))
+	c.wantNoFailures()
+}
+
+// TestAPatchAfterAUser lets a patch of two files change a line of each. The user changed one of them before. The input of a
+// patch does not tell the lines apart, so undo leaves that file.
+func TestAPatchAfterAUser(t *testing.T) {
+	c := newScene(t, map[string]string{"doc": numbered(), "other": "0"})
+	c.waitForClock()
+	c.asks("p1", "one")
+	c.marks("doc", "one")
+	input := map[string]any{"command": "*** Begin Patch\n*** Update File: doc\n@@\n-eight\n+EIGHT\n*** Update File: other\n@@\n-0\n+1\n*** End Patch"}
+	c.begins("p1", "t1", "apply_patch", input)
+	c.write("doc", numbered("one", "one mine", "eight", "EIGHT"))
+	c.write("other", "1")
+	c.ends("p1", "t1", "apply_patch", input)
+	c.stops("p1")
+	c.wantConflicts(c.undo(1), "doc")
+	c.wantFiles("doc=" + numbered("one", "one mine", "eight", "EIGHT") + " other=0")
+	c.wantNoFailures()
+}
+
+// TestAUserSavesBelowADirectoryThatACommandNamed lets the user save files while the model thinks. The command before
+// that named the directory of one file, and the path of another one.
+func TestAUserSavesBelowADirectoryThatACommandNamed(t *testing.T) {
+	c := newScene(t, map[string]string{"src/mine": "0", "src/named": "0", "src/old": "0"})
+	c.asks("p1", "one")
+	c.waitForClock()
+	c.runs("p1", "t1", "ls src && cat src/named", func() {})
+	c.waitForClock()
+	c.write("src/mine", "1")
+	c.write("src/named", "1")
+	c.waitForClock()
+	c.runs("p1", "t2", "rm -rf src/old", func() { c.remove("src/old") })
+	c.stops("p1")
+	c.wantConflicts(c.undo(1), "src/named")
+	c.wantFiles("src/mine=1 src/named=1 src/old=0")
+	c.wantNoFailures()
 }
 
 // TestAFormatterRunsAfterATool checks that the changes of a formatter belong to the turn. A hook of the user runs it on

@@ -51,8 +51,8 @@ type write struct {
 const user = "user"
 
 // worldPaths are the files of a world. Each is one line, so that two changes of
-// a file always overlap.
-func worldPaths() []string { return []string{"a", "b", "c", "d", "e"} }
+// a file always overlap. [TestAnyLines] has files of several lines.
+func worldPaths() []string { return []string{"a", "b", "c", "d", "src/e"} }
 
 // simAgent is one Claude Code: a process, a session and the hooks that it runs.
 type simAgent struct {
@@ -82,7 +82,7 @@ type simTurn struct {
 	id      string              // id of its newest prompt
 	ran     bool                // one of its commands ran
 	running bool                // one of its commands runs now
-	gap     string              // the path that its newest call named, until the next call
+	gap     string              // the path that its newest call wrote, if that tool writes named files, until the next call
 }
 
 // simTask is background work of a turn.
@@ -99,9 +99,10 @@ func newWorld(t *rapid.T, dir string) *world {
 	}
 	w := &world{T: t, project: filepath.Join(dir, "project"), place: local.Place{Store: filepath.Join(dir, "store"),
 		UserHome: filepath.Join(dir, "home"), Homes: local.Homes{"claude": filepath.Join(dir, "home", ".claude")}, Now: time.Now}}
-	for _, d := range []string{w.project, filepath.Join(w.place.Homes["claude"], "sessions")} {
+	for _, d := range []string{filepath.Join(w.project, "src"), filepath.Join(w.place.Homes["claude"], "sessions")} {
 		w.must(os.MkdirAll(d, 0o755))
 	}
+	w.must(os.WriteFile(filepath.Join(w.project, "src", "main"), nil, 0o644)) // no undo removes the directory
 	for _, p := range worldPaths()[:3] {
 		w.must(os.WriteFile(filepath.Join(w.project, p), []byte(w.unique("start")), 0o644))
 	}
@@ -171,7 +172,8 @@ func (w *world) separate(author string) {
 }
 
 // remember records a write. A write of the user is in the window of a turn if a command of the turn runs, or if the
-// newest call of the turn named the path. Until the turn continues, the user cannot be distinguished from a formatter.
+// newest call of the turn was a tool that wrote the path. Until the turn continues, the user cannot be distinguished from
+// a formatter.
 func (w *world) remember(c write) {
 	w.Helper()
 	if c.author == user {
@@ -376,7 +378,7 @@ func (a *simAgent) tool(t *simTurn, path, agentID string) {
 	case 2:
 		name, input = "Edit", map[string]any{"file_path": file, "old_string": "was", "new_string": content}
 	default:
-		command := "make"
+		command := rapid.SampledFrom([]string{"make", "ls src", "go test ./src"}).Draw(a.T, "command")
 		if _, err := os.Lstat(file); err == nil && rapid.IntRange(0, 2).Draw(a.T, "deletes") == 0 {
 			command, content = "make clean", ""
 		}
@@ -407,7 +409,7 @@ func (a *simAgent) tool(t *simTurn, path, agentID string) {
 	}
 	call["tool_response"] = "ok"
 	a.hook("PostToolUse", call)
-	if t.running = false; named {
+	if t.running = false; name != "Bash" {
 		t.gap = path
 	}
 }

@@ -94,6 +94,11 @@ func BenchmarkTimeline(b *testing.B) {
 			r.get(fmt.Sprint("/threads/t/timeline?n=20&from=", i*977%benchTurns))
 		}
 	})
+	b.Run("window of the line", func(b *testing.B) {
+		for i := 0; b.Loop(); i++ {
+			r.get(fmt.Sprint("/threads/t/timeline?view=line&n=20&from=", i*977%benchTurns))
+		}
+	})
 	b.Run("200 rows", func(b *testing.B) {
 		for i := 0; b.Loop(); i++ {
 			r.get(fmt.Sprint("/threads/t/timeline?n=200&from=", i*977%(benchTurns-200)))

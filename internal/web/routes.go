@@ -12,6 +12,7 @@ func routes() []endpoint {
 		get("/threads/{id}/file", "The checkpoints of a thread that changed one path, newest first", (*Server).getFileHistory),
 		get("/checkpoints/{id}", "One checkpoint with its prompt, answer, tool calls and changes", (*Server).getCheckpoint),
 		get("/checkpoints/{id}/text", "A window of a long text of a checkpoint", (*Server).getText),
+		stream("/checkpoints/{id}/export", "One turn as a page or as Markdown, without secrets", "application/octet-stream", (*Server).getShare),
 		get("/changes", "The paths that differ between two checkpoints, or one and the present", (*Server).listChanges),
 		get("/diff", "A window of the difference of one path", (*Server).getDiff),
 		stream("/file", "The content of a file at a checkpoint", "application/octet-stream", (*Server).getFile),

@@ -31,6 +31,7 @@ type Config struct {
 	Token   string // from NewToken
 	// Public is the address at which a proxy or a forwarded port serves this server, or nil.
 	Public *url.URL
+	Share  Share            // nil if turns cannot be shared
 	Now    func() time.Time // nil is time.Now
 }
 

@@ -14,6 +14,7 @@ type storeInfo struct {
 	ReadOnly   bool     `json:"read_only"`
 	Moves      bool     `json:"moves"`        // threads can be moved through this server
 	WhyNoMoves string   `json:"why_no_moves"` // "" if they can be moved together with their files
+	Share      bool     `json:"share"`        // a turn can be exported
 	Current    *current `json:"current"`      // null if the server was started in no workspace
 }
 
@@ -27,7 +28,7 @@ type current struct {
 }
 
 func (s *Server) getStore(ctx context.Context, _ *struct{}) (storeInfo, error) {
-	info := storeInfo{Kind: s.Kind, Name: s.Name, Version: s.Version, Moves: true}
+	info := storeInfo{Kind: s.Kind, Name: s.Name, Version: s.Version, Moves: true, Share: s.Share != nil}
 	if s.Local == nil {
 		info.WhyNoMoves = "only threads move: their files are not on this machine"
 	}

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -46,12 +47,21 @@ type threadList struct {
 	Next    string   `json:"next"` // the cursor of the next window, "" at the end
 }
 
+// threadsParams select threads. Q is a part of the title, the agent or the directory, in any case.
+type threadsParams struct {
+	listParams
+	Q string `query:"q" max:"200"`
+}
+
+// maxFiltered is the number of threads that a filter examines.
+const maxFiltered = 20_000
+
 type listParams struct {
 	Limit  int `query:"limit" default:"50" min:"1" max:"200"`
 	Cursor int `query:"cursor" default:"0"`
 }
 
-func (s *Server) listThreads(ctx context.Context, p *listParams) (threadList, error) {
+func (s *Server) listThreads(ctx context.Context, p *threadsParams) (threadList, error) {
 	list := threadList{Threads: []thread{}}
 	now, err := s.activity(ctx)
 	if err != nil {
@@ -61,16 +71,25 @@ func (s *Server) listThreads(ctx context.Context, p *listParams) (threadList, er
 	if err != nil {
 		return list, err
 	}
-	n := 0
-	for t, err := range s.Store.Threads(ctx, segno.ThreadQuery{Limit: p.Cursor + p.Limit + 1}) {
+	n, most := 0, p.Cursor+p.Limit+1
+	if p.Q != "" {
+		most = p.Cursor + maxFiltered
+	}
+	filter := threadFilter{server: s, q: strings.ToLower(p.Q), dirs: map[segno.WorkspaceID]bool{}}
+	for t, err := range s.Store.Threads(ctx, segno.ThreadQuery{Limit: most}) {
 		if err != nil {
 			return list, err
 		}
 		if n++; n <= p.Cursor {
 			continue
 		}
+		if matches, err := filter.matches(ctx, &t); err != nil {
+			return list, err
+		} else if !matches {
+			continue
+		}
 		if len(list.Threads) == p.Limit {
-			list.Next = strconv.Itoa(p.Cursor + p.Limit)
+			list.Next = strconv.Itoa(n - 1)
 			break
 		}
 		item, err := s.threadItem(ctx, &t, now, here)
@@ -83,6 +102,34 @@ func (s *Server) listThreads(ctx context.Context, p *listParams) (threadList, er
 		list.Threads = append(list.Threads, item)
 	}
 	return list, nil
+}
+
+// threadFilter selects threads by a text.
+type threadFilter struct {
+	server *Server
+	q      string                     // in lower case; "" selects all
+	dirs   map[segno.WorkspaceID]bool // whether the directory of a workspace has the text
+}
+
+func (f *threadFilter) matches(ctx context.Context, t *segno.Thread) (bool, error) {
+	if strings.Contains(strings.ToLower(t.Title+"\n"+t.Agent), f.q) {
+		return true, nil
+	}
+	w, ok := f.server.Store.(segno.Workspaces)
+	if !ok || t.Workspace == "" {
+		return false, nil
+	}
+	is, known := f.dirs[t.Workspace]
+	if known {
+		return is, nil
+	}
+	rec, err := w.Workspace(ctx, t.Workspace)
+	if err != nil && segno.KindOf(err) != segno.KindNotFound {
+		return false, err
+	}
+	is = strings.Contains(strings.ToLower(rec.Path), f.q)
+	f.dirs[t.Workspace] = is
+	return is, nil
 }
 
 // threadItem describes a thread.

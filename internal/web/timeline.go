@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -13,9 +14,10 @@ type row struct {
 	history.Item
 	PromptBytesTotal int `json:"prompt_bytes_total"` // length of the whole prompt; prompt has its beginning
 	position
-	Calls  int    `json:"calls"`
-	Notes  int    `json:"notes"`
-	Damage string `json:"damage"` // why the counts are missing, else ""
+	View   *rowView `json:"view"` // null unless the request asked for a view of the line
+	Calls  int      `json:"calls"`
+	Notes  int      `json:"notes"`
+	Damage string   `json:"damage"` // why the counts are missing, else ""
 }
 
 // position is the position of a checkpoint in its thread, and what begins or ends there.
@@ -25,7 +27,8 @@ type position struct {
 	Lane        int       `json:"lane"`         // its column in the graph
 	Through     []int     `json:"through"`      // the columns of lines that pass this row
 	Joins       []int     `json:"joins"`        // the columns of the lines that come from its children, above
-	OnLine      bool      `json:"on_line"`      // false if it is undone
+	OnLine      bool      `json:"on_line"`      // it is the head or an ancestor of the head
+	Undone      bool      `json:"undone"`       // what it recorded is undone
 	Forks       []fork    `json:"forks"`
 	Operations  []rowMove `json:"operations"`
 }
@@ -54,6 +57,7 @@ type window struct {
 	From     int            `json:"from"` // the index of the first item
 	Items    []row          `json:"items"`
 	Open     *openTurn      `json:"open"`
+	View     *viewInfo      `json:"view"` // null unless the request asked for a view of the line
 }
 
 type timelineParams struct {
@@ -61,6 +65,7 @@ type timelineParams struct {
 	From   *int           `query:"from"`
 	Around segno.CommitID `query:"around" max:"1024"`
 	N      int            `query:"n" default:"20" min:"1" max:"200"`
+	viewParams
 }
 
 func (s *Server) getTimeline(ctx context.Context, p *timelineParams) (window, error) {
@@ -68,8 +73,13 @@ func (s *Server) getTimeline(ctx context.Context, p *timelineParams) (window, er
 	if err != nil {
 		return window{}, err
 	}
-	w := window{Thread: p.ID, Revision: h.revision, Total: len(h.shown), Items: []row{}}
-	if w.From, err = p.first(h); err != nil {
+	w := window{Thread: p.ID, Revision: h.revision, Items: []row{}}
+	rows, err := p.rows(h, &w)
+	if err != nil {
+		return w, err
+	}
+	w.Total = len(rows)
+	if w.From, err = p.first(h, rows); err != nil {
 		return w, err
 	}
 	now, err := s.activity(ctx)
@@ -78,9 +88,12 @@ func (s *Server) getTimeline(ctx context.Context, p *timelineParams) (window, er
 	}
 	w.Open = now.turns[p.ID]
 	for i := w.From; i < min(w.From+p.N, w.Total); i++ {
-		r, err := s.row(ctx, h, i)
+		r, err := s.row(ctx, h, rows[i].index)
 		if err != nil {
 			return w, err
+		}
+		if w.View != nil {
+			r.Index, r.View = i, &rows[i].view
 		}
 		r.Running = w.Open != nil && w.Open.background && w.Open.Ended == r.ID
 		w.Items = append(w.Items, r)
@@ -88,21 +101,44 @@ func (s *Server) getTimeline(ctx context.Context, p *timelineParams) (window, er
 	return w, nil
 }
 
+// rows returns the rows of the timeline that the parameters choose: one for each checkpoint, or those of a view of the
+// line.
+func (p *timelineParams) rows(h *threadHistory, w *window) ([]viewRow, error) {
+	switch p.View {
+	case "":
+		rows := make([]viewRow, len(h.shown))
+		for i := range rows {
+			rows[i].index = i
+		}
+		return rows, nil
+	case "line":
+		around := -1
+		if i, ok := h.index[p.Around]; ok && p.Around != "" {
+			around = i
+		}
+		v := viewOf(h, p.ids(), p.Own > 0, around)
+		w.View = v.info(h)
+		return v.rows, nil
+	}
+	return nil, invalidParameter("view", "unknown view")
+}
+
 // first returns the index of the first row of the window that the parameters choose.
-func (p *timelineParams) first(h *threadHistory) (int, error) {
-	newest := max(0, len(h.shown)-p.N)
+func (p *timelineParams) first(h *threadHistory, rows []viewRow) (int, error) {
+	newest := max(0, len(rows)-p.N)
 	switch {
 	case p.From != nil && p.Around != "":
 		return 0, invalidParameter("around", "give it without from")
-	case p.From != nil && *p.From >= max(1, len(h.shown)):
-		return 0, segno.Errorf(segno.KindInvalid, "read timeline", string(p.ID), "the window begins at %d and the timeline has %d rows", *p.From, len(h.shown))
+	case p.From != nil && *p.From >= max(1, len(rows)):
+		return 0, segno.Errorf(segno.KindInvalid, "read timeline", string(p.ID), "the window begins at %d and the timeline has %d rows", *p.From, len(rows))
 	case p.From != nil:
 		return *p.From, nil
 	case p.Around == "":
 		return newest, nil
 	}
-	at, ok := h.index[p.Around]
-	if !ok {
+	index, ok := h.index[p.Around]
+	at := slices.IndexFunc(rows, func(r viewRow) bool { return r.index == index })
+	if !ok || at < 0 {
 		return 0, segno.NewError(segno.KindNotFound, "find checkpoint", string(p.Around), nil)
 	}
 	return max(0, min(at-p.N/2, newest)), nil
@@ -128,5 +164,5 @@ func (s *Server) position(ctx context.Context, h *threadHistory, i int) (positio
 	at, c := &h.places[i], &h.shown[i]
 	forks, err := s.forksAt(ctx)
 	return position{Index: i, ParentIndex: at.parent, Lane: at.lane, Through: append([]int{}, at.through...), Joins: append([]int{}, at.joins...),
-		OnLine: at.onLine, Forks: append([]fork{}, forks[c.ID]...), Operations: append([]rowMove{}, h.moves[c.ID]...)}, err
+		OnLine: at.onLine, Undone: s.isUndone(ctx, h, i), Forks: append([]fork{}, forks[c.ID]...), Operations: append([]rowMove{}, h.moves[c.ID]...)}, err
 }

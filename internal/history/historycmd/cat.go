@@ -3,7 +3,6 @@ package historycmd
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,6 +11,7 @@ import (
 	"github.com/dalsegno/segno/internal/cli"
 	"github.com/dalsegno/segno/internal/history/patch"
 	"github.com/dalsegno/segno/internal/history/printable"
+	"github.com/dalsegno/segno/workspace"
 )
 
 func (a *app) cat() *cobra.Command {
@@ -45,20 +45,19 @@ func (a *app) runCat(ctx context.Context, d *cli.Workspace, args []string) error
 	if err != nil {
 		return err
 	}
-	entity, path, err := entityAt(ctx, d, c, path)
+	paths, err := cli.NamedPaths(d, path)
+	if err != nil {
+		return err
+	}
+	entity, path, err := fileAt(ctx, d, c, paths, workspace.LookupFile)
 	if err != nil {
 		return err
 	}
 	content := []byte(entity.Target)
-	switch {
-	case entity.HasContent():
+	if entity.HasContent() {
 		if content, err = d.Content(ctx, entity.Hash); err != nil {
 			return err
 		}
-	case entity.Type == segno.EntityDir:
-		return segno.Errorf(segno.KindInvalid, "cat", args[0], "it is a directory").WithHint("name a file in it")
-	case entity.Type != segno.EntitySymlink:
-		return segno.Errorf(segno.KindNotFound, "cat", args[0], "its content is not stored: %s", entity.Why)
 	}
 	res := catResult{Checkpoint: c.ID, Path: path, Type: entity.Type, Mode: entity.Mode, Content: string(content),
 		PathBytes: segno.PathBytes(path), ContentBytes: segno.PathBytes(string(content))}
@@ -75,20 +74,19 @@ func (a *app) runCat(ctx context.Context, d *cli.Workspace, args []string) error
 	return a.PrintLong(res, func(p *cli.Printer) { p.Lines([]string{strings.TrimSuffix(printable.Patch(string(content)), "\n")}) })
 }
 
-// entityAt returns the file, directory or link with a path at a checkpoint, and its path relative to the root.
-func entityAt(ctx context.Context, d *cli.Workspace, c *segno.Checkpoint, arg string) (segno.Entity, string, error) {
-	if c.Tree().IsZero() {
-		return segno.Entity{}, "", segno.Errorf(segno.KindNotFound, "cat", cli.Label(c), "the checkpoint has no files")
-	}
-	files, err := d.Timeline.Workspace.Diff(ctx, segno.Hash{}, c.Tree())
-	if err != nil {
-		return segno.Entity{}, "", err
-	}
-	for _, path := range cli.PathCandidates(d, arg) {
-		if i := slices.IndexFunc(files, func(x segno.Change) bool { return x.Path == path }); i >= 0 {
-			return files[i].To, path, nil
+// lookup is [workspace.Lookup] or [workspace.LookupFile].
+type lookup = func(ctx context.Context, objects segno.Objects, tree segno.Hash, path string) (segno.Entity, error)
+
+// fileAt returns the file, directory or link at the first of several paths that a checkpoint has, and that path.
+func fileAt(ctx context.Context, d *cli.Workspace, c *segno.Checkpoint, paths []string, find lookup) (e segno.Entity, path string, err error) {
+	err = segno.Errorf(segno.KindNotFound, "find file", cli.Label(c), "the checkpoint has no files")
+	for _, path = range paths {
+		if c.Tree().IsZero() {
+			break
+		}
+		if e, err = find(ctx, d.Store.Objects(), c.Tree(), path); segno.KindOf(err) != segno.KindNotFound {
+			break
 		}
 	}
-	return segno.Entity{}, "", segno.Errorf(segno.KindNotFound, "cat", arg, "%s has no such path", cli.Label(c)).
-		WithHint("'segno show " + cli.Label(c) + "' lists the paths that changed at it")
+	return e, path, err
 }

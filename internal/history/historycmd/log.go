@@ -19,7 +19,7 @@ func (a *app) log() *cobra.Command {
 	var limit int
 	c := &cobra.Command{
 		Use:   "log [-- PATH…]",
-		Short: "the thread as a graph, newest first, or the turns that touched a path",
+		Short: "the thread as a graph, or the turns of a path",
 		Long: `Shows every checkpoint of the thread, on all lines, newest first: the turn, its age, the
 agent, the prompt, files modified, added and deleted, and shell calls. Of the steps of
 segno's own agent it shows only the head and those where a turn was interrupted or waits;

@@ -3,7 +3,6 @@ package historycmd
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/dalsegno/segno/internal/cli"
 	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/timeline"
+	"github.com/dalsegno/segno/workspace"
 )
 
 func (a *app) restore() *cobra.Command {
@@ -84,31 +84,32 @@ func (a *app) restorePath(ctx context.Context, d *cli.Workspace, h *history.Hist
 	}
 	if len(plan.Steps) == 0 && plan.Complete() && len(plan.Kept) == 0 {
 		return segno.Errorf(segno.KindRefused, "restore", arg, "it is as it was at %s, the newest checkpoint that has it", cli.Label(c)).
-			WithHint("name an older checkpoint before the path; " + segno.HintOf(none))
+			WithHint("name an older checkpoint before the path; 'segno log -- " + cli.ShellQuote(arg) + "' lists those that changed it")
 	}
 	return a.Move(ctx, d, ask)
 }
 
-// newestWith returns the newest checkpoint on any line that has a path, and the path relative to the root. It lists the files of
-// one checkpoint, and then only looks at the differences to the next older one. Without such a checkpoint it returns nil.
+// newestWith returns the newest checkpoint on any line that has a path, and the path relative to the root. Without such a
+// checkpoint it returns nil.
 func newestWith(ctx context.Context, d *cli.Workspace, h *history.History, arg string) (*segno.Checkpoint, string, error) {
-	candidates := cli.PathCandidates(d, arg)
-	var at segno.Hash // the empty tree, and then that of the checkpoint before
+	paths, err := cli.NamedPaths(d, arg)
+	if err != nil {
+		return nil, "", err
+	}
+	var without segno.Hash // the tree of the last checkpoint that did not have it
 	for i := range h.All {
 		c := &h.All[i]
-		if c.Tree().IsZero() || c.Workspace.Workspace != d.Rec.ID {
+		if c.Tree() == without || c.Tree().IsZero() || c.Workspace.Workspace != d.Rec.ID {
 			continue
 		}
-		changes, err := d.Timeline.Workspace.Diff(ctx, at, c.Tree())
-		if err != nil {
+		e, path, err := fileAt(ctx, d, c, paths, workspace.Lookup)
+		if err != nil && segno.KindOf(err) != segno.KindNotFound {
 			return nil, "", err
 		}
-		for _, path := range candidates {
-			if slices.ContainsFunc(changes, func(x segno.Change) bool { return x.Path == path && x.To.Type != segno.EntityNone }) {
-				return c, path, nil
-			}
+		if err == nil && e.Type != segno.EntityProtected { // the content of a protected path is not stored
+			return c, path, nil
 		}
-		at = c.Tree()
+		without = c.Tree()
 	}
 	return nil, "", nil
 }

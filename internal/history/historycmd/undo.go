@@ -25,11 +25,12 @@ and the conversation stays.
 What you save, make or delete while the agent works is not undone. Files that changed while
 a command ran, and that no tool named, are listed apart: nothing shows whose they are.
 
-A file that was changed after the turn is merged by lines. If both changed the same lines,
-or the file is binary, the path is a conflict: undo lists it with the difference, leaves
-it alone and exits with code 4. --force overwrites conflicts. Right after an undo of whole
-turns with conflicts, --force overwrites those and undoes no further turn. After an undo
-of paths, give the same paths again.
+A file that you changed, too, during the turn or after it, is merged by lines. If both
+changed the same lines, nothing tells the lines apart, or the file is binary, the path is a
+conflict: undo lists it with the difference, leaves it alone and exits with code 4.
+--force overwrites conflicts. Right after an undo of whole turns with conflicts, --force
+overwrites those and undoes no further turn. After an undo of paths, give the same paths
+again.
 
 'segno redo' redoes the turns, and 'segno op undo' undoes the undo itself.`)
 }

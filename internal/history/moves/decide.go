@@ -16,6 +16,7 @@ type decision struct {
 	*target
 	request Request
 	answer  segno.Decision
+	tool    string // of the question
 }
 
 func (m *decision) describe(ctx context.Context, p *Preview) error {
@@ -37,6 +38,7 @@ func (m *decision) describe(ctx context.Context, p *Preview) error {
 		return m.notOpen(state)
 	}
 	question := &state.Interrupts[i]
+	m.tool = question.Tool
 	m.answer = segno.Decision{Interrupt: r.Interrupt, Kind: r.Decision, Text: r.Message, Args: r.Input, Actor: m.Actor}
 	if err := question.Check(m.answer, m.Now()); err != nil {
 		return err
@@ -77,6 +79,11 @@ func (m *decision) apply(ctx context.Context, _ segno.OperationID, _ bool, o *Ou
 		return err
 	}
 	o.Run, o.Dir = m.command(), m.root
+	done := map[segno.DecisionKind]string{segno.Approve: "Approved", segno.Edit: "Approved with your changes", segno.Reject: "Rejected", segno.Respond: "Answered"}
+	o.Sentence = done[m.answer.Kind] + " " + printable.Inline(m.tool) + "."
 	o.Notice = "a run of the thread acts on the decision"
+	if len(o.Run) > 0 {
+		o.Notice = "the agent acts on it when it continues; unless a chat is open, run this"
+	}
 	return nil
 }

@@ -22,7 +22,12 @@ type Explanation struct {
 	// move does not change.
 	Stays      []string `json:"stays,omitempty"`
 	StaysBytes [][]byte `json:"stays_bytes,omitempty"`
+
+	edits map[string]edit // the files that the move edits, by path, if they are few
 }
+
+// edit is the number of lines that a move adds to a file and deletes from it.
+type edit struct{ added, deleted int }
 
 // TurnOf names the author of a turn.
 type TurnOf struct {
@@ -32,10 +37,13 @@ type TurnOf struct {
 	Time   string `json:"time"`
 }
 
-// Explain adds the explanation of a plan of undo or redo, and the numbers of lines that the move adds and deletes in each file.
+// Explain adds the numbers of lines that a plan adds and deletes in each file and, for undo and redo, the explanation.
 func (r *Result) Explain(ctx context.Context, tl *timeline.Timeline, p *timeline.Plan) error {
-	if len(p.Turns) == 0 || p.Finishes != "" || tl.Workspace == nil {
+	if tl.Workspace == nil {
 		return nil
+	}
+	if err := r.countLines(ctx, patch.FromStore(tl.Store.Objects()), p.Steps); err != nil || len(p.Turns) == 0 || p.Finishes != "" {
+		return err
 	}
 	h, err := history.Read(ctx, tl.Store, p.Thread)
 	if err != nil {
@@ -55,10 +63,7 @@ func (r *Result) Explain(ctx context.Context, tl *timeline.Timeline, p *timeline
 			r.Of = append(r.Of, TurnOf{Turn: turn, Agent: c.Agent, Prompt: c.Prompt, Time: c.Time.UTC().Format(time.RFC3339Nano)})
 		}
 	}
-	if err := r.findStays(ctx, tl, h, p); err != nil {
-		return err
-	}
-	return r.countLines(ctx, patch.FromStore(tl.Store.Objects()), p.Steps)
+	return r.findStays(ctx, tl, h, p)
 }
 
 // findStays compares the files before and after each change that no turn made: those between the head and the target of an undo,
@@ -111,7 +116,8 @@ func (r *Result) countLines(ctx context.Context, read patch.Reader, steps []segn
 	if len(steps) > maxPaths {
 		return nil
 	}
-	for i, c := range steps {
+	r.edits = map[string]edit{}
+	for _, c := range steps {
 		if c.From.Type != segno.EntityFile || c.To.Type != segno.EntityFile || max(c.From.Size, c.To.Size) > maxShownBytes {
 			continue
 		}
@@ -119,7 +125,9 @@ func (r *Result) countLines(ctx context.Context, read patch.Reader, steps []segn
 		if err != nil {
 			return err
 		}
-		r.Changes[i].LinesAdded, r.Changes[i].LinesDeleted = p.Added, p.Deleted
+		if p.Added+p.Deleted > 0 {
+			r.edits[c.Path] = edit{p.Added, p.Deleted}
+		}
 	}
 	return nil
 }

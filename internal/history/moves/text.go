@@ -31,6 +31,7 @@ type Text struct {
 	Verbose bool
 
 	lines []string
+	edits map[string]edit // of the plan
 }
 
 // Lines returns the lines so far, without line endings.
@@ -50,6 +51,7 @@ func (t *Text) paint(r Role, s string) string {
 // Plan writes the changes that a move would make in the directory root.
 func (t *Text) Plan(root string, plan *timeline.Plan, res Result) {
 	t.linef("%s %s%s in %s", t.paint(Bold, string(plan.Verb)), Turns(plan), Whose(plan), segno.QuotePath(root))
+	t.edits = res.edits
 	t.turnsOf(res.Of)
 	if plan.Finishes != "" {
 		t.linef("  this overwrites the conflicts of the last %s", plan.Verb)
@@ -59,10 +61,7 @@ func (t *Text) Plan(root string, plan *timeline.Plan, res Result) {
 	}
 	named, unnamed := byName(res.Changes)
 	t.Summary(named)
-	if len(unnamed) > 0 {
-		t.linef("%s", t.paint(Dim, "  changed while a command ran, and named by no tool:"))
-		t.Summary(unnamed)
-	}
+	t.unnamed(unnamed)
 	t.Unwritten(res, planLines)
 	t.stays(res.Stays)
 	if plan.Session != nil && plan.Session.Leaf != "" {
@@ -70,11 +69,21 @@ func (t *Text) Plan(root string, plan *timeline.Plan, res Result) {
 	}
 }
 
+// unnamed lists the changes that were made while a command ran, because they may be the user's.
+func (t *Text) unnamed(changes []history.Change) {
+	if len(changes) > 0 {
+		t.linef("%s", t.paint(Dim, "  changed while a command ran, and named by no tool:"))
+		t.Summary(changes)
+	}
+}
+
 // Moved writes the result of a move: the present checkpoint, and the paths that need the user's attention.
 func (t *Text) Moved(m *timeline.MoveResult, res Result) {
 	plan := m.Plan
 	t.linef("%s%s: now at %s, %s", strings.TrimSpace(string(plan.Verb)+" "+Turns(plan)), Whose(plan), printable.Label(m.Head), WrittenCounts(plan))
-	t.Summary(Merged(res.Changes))
+	named, unnamed := byName(res.Changes)
+	t.Summary(Merged(named))
+	t.unnamed(unnamed)
 	t.Changes(writtenDatabases(res))
 	if Paths(plan) == "" {
 		for i := range res.Conflicts {

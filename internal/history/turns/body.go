@@ -1,7 +1,9 @@
 package turns
 
 import (
+	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 )
@@ -15,12 +17,62 @@ type Intent struct {
 	Files []string        // the files that the agent announced for the call
 	// IsClipped is set if the body was too long for its entry. An input that an agent announced is then not complete.
 	IsClipped bool
+	// Changed is when each file that the tool writes changed last before the call, in the order of [profile.Tool.Files]. A
+	// time is zero if there was no such file, and nil if it is not known. Changed is nil if no hook recorded it.
+	Changed []*time.Time
+}
+
+// changedField begins the last member of a hook's body if the hook recorded [Intent.Changed]. No tool has such a field.
+const changedField = `,"segno.changed":"`
+
+// unknownTime stands for a time that is not known.
+const unknownTime = "-"
+
+// WithChanged returns a hook's body, which is an object with at least one member, with [Intent.Changed].
+func WithChanged(input json.RawMessage, changed []*time.Time) json.RawMessage {
+	body := slices.Concat(bytes.TrimSuffix(bytes.TrimSpace(input), []byte("}")), []byte(changedField))
+	for i, at := range changed {
+		if i > 0 {
+			body = append(body, ' ')
+		}
+		if at == nil {
+			body = append(body, unknownTime...)
+		} else {
+			body = at.UTC().AppendFormat(body, time.RFC3339Nano)
+		}
+	}
+	return append(body, `"}`...)
+}
+
+// withoutChanged reverses [WithChanged].
+func withoutChanged(body json.RawMessage) (input json.RawMessage, changed []*time.Time) {
+	i := bytes.LastIndex(body, []byte(changedField))
+	if i < 0 {
+		return body, nil
+	}
+	times, ok := strings.CutSuffix(string(body[i+len(changedField):]), `"}`)
+	if !ok {
+		return body, nil
+	}
+	for text := range strings.SplitSeq(times, " ") {
+		at, err := time.Parse(time.RFC3339Nano, text)
+		switch {
+		case err == nil:
+			changed = append(changed, &at)
+		case text == unknownTime:
+			changed = append(changed, nil)
+		default:
+			return body, nil
+		}
+	}
+	return slices.Concat(body[:i], []byte("}")), changed
 }
 
 // ReadIntent decodes the body of the entry of a call's beginning.
 func ReadIntent(body json.RawMessage) Intent {
+	body, changed := withoutChanged(body)
 	f := FieldsOf(body)
-	in := Intent{Title: f.Text("title"), Kind: f.Text("kind"), Input: body, IsClipped: IsClipped(body)}
+	in := Intent{Title: f.Text("title"), Kind: f.Text("kind"), Input: body, IsClipped: IsClipped(body), Changed: changed}
 	var announced []struct {
 		Path string `json:"path"`
 	}
@@ -31,7 +83,7 @@ func ReadIntent(body json.RawMessage) Intent {
 		}
 	}
 	if in.Title == "" && in.Kind == "" && len(in.Files) == 0 || !f.HasOnly("title", "kind", "input", "locations") {
-		return Intent{Input: body, IsClipped: in.IsClipped} // of a hook
+		return Intent{Input: body, IsClipped: in.IsClipped, Changed: changed} // of a hook
 	}
 	if in.Input = f.Get("input"); string(in.Input) == "null" {
 		in.Input = nil

@@ -204,7 +204,7 @@ func (t *Turn) addIntent(e *segno.Entry) {
 		c.Title = in.Title
 	}
 	if in.IsClipped {
-		in.Input = e.Body
+		in.Input, _ = withoutChanged(e.Body)
 	}
 	if size := max(0, len(in.Input)-len("{}")); size > c.inputSize {
 		c.Input, c.inputSize = in.Input, size

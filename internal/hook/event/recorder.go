@@ -109,7 +109,7 @@ func (r Recorder) RecordTaskEnd(ctx context.Context, p Payload, key segno.TurnKe
 // result after it.
 func (r Recorder) RecordTool(ctx context.Context, p Payload) error {
 	if p.Event == "PreToolUse" {
-		return r.record(ctx, p, segno.EntryIntent, clipInput(p.ToolName, p.ToolInput))
+		return r.record(ctx, p, segno.EntryIntent, p.intent())
 	}
 	return r.record(ctx, p, segno.EntryResult, p.result())
 }

@@ -2,14 +2,17 @@ package event
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history/turns"
 	"github.com/dalsegno/segno/internal/local/spool"
 	"github.com/dalsegno/segno/internal/vfs"
 )
@@ -94,5 +97,44 @@ func TestLogFollowsNoLink(t *testing.T) {
 	log.Append("Stop", "s", errors.New("something"))
 	if lines, err := log.Failures(10); err == nil {
 		t.Errorf("the FIFO was read: %v", lines)
+	}
+}
+
+// TestTheTimeOfAFileBeforeACall records calls of tools that write one file, several files, or any.
+func TestTheTimeOfAFileBeforeACall(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "a")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fi, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := fi.ModTime() // the ctime of a new file is the same
+	many := []string{""}
+	for i := range maxFiles + 1 {
+		many = append(many, fmt.Sprint("f", i))
+	}
+	for name, tc := range map[string]struct {
+		tool, input string
+		want        []*time.Time
+	}{
+		"a file":                    {"Write", `{"file_path":"` + file + `","content":"x"}`, []*time.Time{&changed}},
+		"one relative to the agent": {"Edit", `{"file_path":"a","old_string":"","new_string":"x"}`, []*time.Time{&changed}},
+		"a new file":                {"Write", `{"file_path":"` + file + `.new","content":"x"}`, []*time.Time{{}}},
+		"a long input":              {"Write", `{"file_path":"a","content":"` + strings.Repeat("x", 2*segno.MaxUnclipped) + `"}`, []*time.Time{&changed}},
+		"a file below a file":       {"Write", `{"file_path":"a/b","content":"x"}`, []*time.Time{nil}},
+		"a patch of two files":      {"apply_patch", `{"command":"*** Begin Patch\n*** Delete File: a\n*** Delete File: b\n*** End Patch"}`, []*time.Time{&changed, {}}},
+		"a patch of many files":     {"apply_patch", `{"command":"*** Begin Patch` + strings.Join(many, `\n*** Delete File: `) + `\n*** End Patch"}`, nil},
+		"a command":                 {"Bash", `{"command":"cat a"}`, nil},
+		"a tool that reads":         {"Read", `{"file_path":"a"}`, nil},
+		"a tool without a file":     {"Write", `{"content":"x"}`, nil},
+	} {
+		p := Payload{Event: "PreToolUse", Cwd: dir, ToolCall: ToolCall{ToolName: tc.tool, ToolInput: []byte(tc.input)}}
+		same := func(a, b *time.Time) bool { return a == nil && b == nil || a != nil && b != nil && a.Equal(*b) }
+		if got := turns.ReadIntent(p.intent()).Changed; !slices.EqualFunc(got, tc.want, same) {
+			t.Errorf("%s: changed at %v, want %v", name, got, tc.want)
+		}
 	}
 }

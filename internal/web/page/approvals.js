@@ -44,6 +44,7 @@ export class Approvals {
     return h("section", { class: "approval", "aria-label": `Waiting for approval: ${interrupt.tool}` },
       h("h3", {}, h("span", { class: "dot", "aria-hidden": "true" }), `The agent waits for approval: ${interrupt.question || interrupt.tool}`),
       interrupt.reason === "unknown" && h("p", {}, "It was begun and its result was lost, so it may have happened."),
+      h("p", { class: "dim" }, "Approving lets the call happen when the agent continues: in an open chat at once, else with the command that the answer shows."),
       h("pre", { class: "code", tabindex: 0, "aria-label": "Input of the call" }, inputText(interrupt)),
       h("div", { class: "actions" },
         may("approve") && button("Approve", decide("approve"), { class: "accent", "aria-keyshortcuts": "a" }),

@@ -7,9 +7,10 @@ import { longText } from "./longtext.js";
 const mostFirst = 8; // calls that are shown before "Show all"
 
 // callList returns an element for the calls of a turn. more(from) loads further calls, and
-// text(part, call) returns a loader of the rest of a text.
-export function callList(calls, total, { more, text }) {
-  const list = h("ol", { class: "calls" }, calls.slice(0, mostFirst).map((call) => callItem(call, text)));
+// text(part, call) returns a loader of the rest of a text. pathOf(call) is the path of the workspace that a call names, or "",
+// and onHistory(path) shows its history.
+export function callList(calls, total, { more, ...parts }) {
+  const list = h("ol", { class: "calls" }, calls.slice(0, mostFirst).map((call) => callItem(call, parts)));
   const box = h("div", {}, list);
   let loaded = calls;
   const shown = () => list.childElementCount;
@@ -20,7 +21,7 @@ export function callList(calls, total, { more, text }) {
       loaded = loaded.concat(await more(loaded.length));
       all.disabled = false;
     }
-    list.append(...loaded.slice(shown(), shown() + 200).map((call) => callItem(call, text)));
+    list.append(...loaded.slice(shown(), shown() + 200).map((call) => callItem(call, parts)));
     label();
   }, { class: "more" });
   const label = () => {
@@ -33,10 +34,10 @@ export function callList(calls, total, { more, text }) {
   return box;
 }
 
-function callItem(call, text) {
+function callItem(call, parts) {
   const state = outcome(call);
   const body = h("div", { class: "call-body" });
-  const item = h("details", { class: "call", ontoggle: () => item.open && body.childElementCount === 0 && fillCall(body, call, text) },
+  const item = h("details", { class: "call", ontoggle: () => item.open && body.childElementCount === 0 && fillCall(body, call, parts) },
     h("summary", {},
       h("span", { class: "tool" }, call.tool), " ",
       h("span", { class: "call-title" }, call.title || firstLine(call.input?.text)),
@@ -54,10 +55,11 @@ function outcome(call) {
   return { name: failed ? "bad" : "", text: [failed ? exit || "failed" : call.status && call.status !== "completed" ? call.status : "", time].filter(Boolean).join(", ") };
 }
 
-function fillCall(body, call, text) {
+function fillCall(body, call, { text, pathOf, onHistory }) {
+  const path = pathOf(call);
   const part = (title, value, name) => value?.text && [h("h4", {}, title),
     longText(value, { load: text(name, call.id), render: (t) => h("pre", { class: "code", tabindex: 0 }, t), name: `of the ${name}` })];
-  fill(body, part("Input", call.input, "input"), part("Result", call.result, "result"),
+  fill(body, path && h("p", {}, button(`History of ${path}`, () => onHistory(path), { class: "link" })), part("Input", call.input, "input"), part("Result", call.result, "result"),
     call.subagent && h("p", { class: "dim" }, `subagent ${call.subagent}`),
     call.outside?.length > 0 && [h("h4", {}, "Outside the workspace, not recorded"), h("ul", { class: "paths" }, call.outside.map((p) => h("li", {}, p)))]);
   if (body.childElementCount === 0) fill(body, h("p", { class: "dim" }, "No input and no result are recorded."));

@@ -42,9 +42,24 @@ export function duration(ms) {
   return `${Math.floor(ms / 60000)} min ${Math.round((ms % 60000) / 1000)} s`;
 }
 
-// counts is the number of modified, added and deleted files, each with its sign.
+// counts is the number of modified, added and deleted files, each with its word.
 export function counts(files) {
-  return [["~", files?.modified], ["+", files?.added], ["\u2212", files?.deleted]].filter(([, n]) => n > 0);
+  return [["modified", files?.modified], ["added", files?.added], ["deleted", files?.deleted]].filter(([, n]) => n > 0);
+}
+
+// dayOf is the day of a moment in the time zone of the reader.
+export function dayOf(time) {
+  return new Date(time).toDateString();
+}
+
+// dayName is the name of the day of a moment: "Today", "Yesterday", or the date.
+export function dayName(time, now = new Date()) {
+  const at = new Date(time), yesterday = new Date(now);
+  yesterday.setDate(now.getDate() - 1);
+  if (at.toDateString() === now.toDateString()) return "Today";
+  if (at.toDateString() === yesterday.toDateString()) return "Yesterday";
+  const year = at.getFullYear() === now.getFullYear() ? undefined : "numeric";
+  return at.toLocaleDateString(undefined, { weekday: "short", day: "numeric", month: "short", year });
 }
 
 // firstLine is the first line of a text that is not empty.

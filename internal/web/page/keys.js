@@ -20,9 +20,7 @@ export function bindKeys(commands, isUsable) {
 
 // showHelp lists the keys.
 export function showHelp(commands) {
-  const names = { Escape: "Esc", ArrowDown: "\u2193", ArrowUp: "\u2191" };
-  const marks = [["head", "the checkpoint that the thread is at"], ["undone", "undo moved the thread before it; redo brings it back"],
-    ["(not by a turn)", "you or another program changed files between turns"], ["~ + \u2212", "files modified, added, deleted"], ["sh:2", "two shell calls"]];
-  openDialog({ title: "Keys and marks", content: [h("dl", { class: "keys" }, commands.filter((c) => c.text).map((c) => [
-    h("dt", {}, c.keys.map((key) => h("kbd", {}, names[key] ?? key))), h("dd", {}, c.text)])), h("dl", { class: "keys" }, marks.map(([mark, text]) => [h("dt", {}, h("span", { class: "tag" }, mark)), h("dd", {}, text)]))] });
+  const names = { Escape: "Esc", ArrowDown: "\u2193", ArrowUp: "\u2191", ArrowRight: "\u2192", ArrowLeft: "\u2190" };
+  openDialog({ title: "Keys", content: h("dl", { class: "keys" }, commands.filter((c) => c.text).map((c) => [
+    h("dt", {}, c.keys.map((key) => h("kbd", {}, names[key] ?? key))), h("dd", {}, c.text)])) });
 }

@@ -7,15 +7,18 @@ import { ChainPane } from "./chain.js";
 import { showComparison } from "./compare.js";
 import { bindConnection, tokenField } from "./connection.js";
 import { fill, h } from "./dom.js";
+import { emptyStore } from "./emptystore.js";
 import { ExperimentList } from "./experiments.js";
 import { showFileHistory } from "./filehistory.js";
 import { bindKeys, showHelp } from "./keys.js";
 import { Live } from "./live.js";
 import { MoveList } from "./movelist.js";
 import { Moves } from "./moves.js";
+import { bindResize } from "./resize.js";
 import { readRoute, writeExperiment, writeRoute } from "./route.js";
 import { isTurn } from "./row.js";
 import { Search } from "./search.js";
+import { copyTurn, shareTurn } from "./share.js";
 import { State } from "./state.js";
 import { bindTheme } from "./theme.js";
 import { ThreadsPane } from "./threads.js";
@@ -54,7 +57,8 @@ class Page {
       pin: (t) => moves.pin(t), unpin: (t, name) => moves.unpin(t, name), rename: (t) => moves.rename(t), remove: (t) => moves.remove(t),
       compare: (t) => this.compare(t), comparePresent: () => this.showCompared("present"), endCompare: () => this.endCompare(),
       open: (thread, checkpoint) => this.open(thread, checkpoint),
-      bringBack: (change, before) => moves.bringBack(change, before), fileHistory: (change) => this.showFileHistory(change),
+      copy: (t) => copyTurn(api, t, this.toasts).catch(onError), share: (t) => shareTurn(api, t, this.toasts).catch(onError),
+      bringBack: (change, before) => moves.bringBack([change], before), bringBackAll: (changes, before) => moves.bringBack(changes, before), fileHistory: (change) => this.showFileHistory(change),
     };
     this.actions = actions;
     this.timeline = new TimelinePane(byId("timeline"), { api, state, actions, onError, onChoose: (row) => this.choose(row), onOpen: () => this.pane("turn") });
@@ -62,6 +66,7 @@ class Page {
     this.turn = new TurnPane(byId("turn"), { api, state, actions, onError });
     this.search = new Search(byId("search"), { api, state, onError, onOpen: (thread, checkpoint) => this.open(thread, checkpoint).then(() => this.pane("turn")) });
     this.live = new Live(api, (name, data) => this.event(name, data), (connection) => state.set({ connection }));
+    bindResize(document.querySelector(".panes"));
     bindConnection(state, { place: byId("connection"), banner: byId("banner"), onRetry: () => this.live.retry() });
     this.commands = this.#commands();
     bindKeys(this.commands, (command) => !state.experiment || command.everywhere); // a move needs the timeline in view
@@ -98,7 +103,10 @@ class Page {
     const known = this.state.threads.find((t) => t.current) ?? this.state.threads[0];
     const id = thread || this.state.store?.current?.thread || known?.id;
     if (id && (id !== this.state.thread || checkpoint !== this.state.selected)) this.open(id, checkpoint);
-    else if (!id) this.pane("threads");
+    else if (!id) {
+      this.pane("timeline");
+      this.timeline.showEmpty(emptyStore(this.toasts));
+    }
   }
 
   // openExperiment shows the generations of an experiment in place of the timeline.
@@ -147,6 +155,7 @@ class Page {
         return;
       }
       writeRoute(this.state.thread, row.id);
+      if (this.state.selected === row.id && this.turn.shown !== row.id) this.turn.show(row.id); // the pane shows a file or a comparison
       this.state.set({ selected: row.id });
     }, this.state.selected ? settle : 0);
   }
@@ -322,11 +331,13 @@ class Page {
       { keys: ["k", "ArrowUp"], text: "previous checkpoint, a newer one", run: () => { timeline.focus(); timeline.move(-1); } },
       { keys: ["g"], text: "newest checkpoint", run: () => timeline.select(Infinity) },
       { keys: ["G"], text: "oldest checkpoint", run: () => timeline.select(0) },
+      { keys: ["ArrowRight", "ArrowLeft"], text: "show or hide the undone turns at a checkpoint", run: () => {} },
       { keys: ["Enter", "o"], text: "go to the turn", run: () => { this.pane("turn"); byId("turn").focus(); } },
       { keys: ["["], text: "previous thread", run: () => this.nextThread(-1) },
       { keys: ["]"], text: "next thread", run: () => this.nextThread(1) },
       { keys: ["u"], text: "undo the last turn, after a look at the differences", run: () => this.bar.preview("undo") },
       { keys: ["r"], text: "redo the last undo, after a look at the differences", run: () => this.bar.preview("redo") },
+      { keys: ["b"], text: "bring back the files that the selected turn deleted", run: () => this.turn.bringBackDeleted() },
       { keys: ["U"], text: "undo back to the selected turn, or redo up to it", run: () => this.act((t) => (t.on_line === false ? moves.redo(t) : moves.undo(t)), true) },
       { keys: ["R"], text: "restore the selected checkpoint", run: () => this.act((t) => moves.restore(t)) },
       { keys: ["f"], text: "fork files and chat", run: () => this.act((t) => moves.fork(t)) },

@@ -16,12 +16,13 @@ export class Moves {
     this.#preview(parts);
   }
 
-  // bringBack restores one path from the checkpoint before it was changed. A dialog asks first if the path exists now,
+  // bringBack restores paths from the checkpoint before they were changed. A dialog asks first if one of them exists now,
   // because its present content would be replaced.
-  bringBack(change, before) {
-    const paths = change.path_bytes ? { path_bytes: [change.path_bytes] } : { paths: [change.path] };
-    this.#atOnce({ title: `${change.sign === "+" ? "Remove" : "Bring back"} ${change.path}`, confirm: change.sign === "+" ? "Remove" : "Bring back",
-      body: { verb: "restore", to: before, scope: "files", ...paths } }, (plan) => plan.steps.every((s) => s.sign === "+"));
+  bringBack(changes, before) {
+    const confirm = changes.every((c) => c.sign === "+") ? "Remove" : "Bring back";
+    const plain = changes.filter((c) => !c.path_bytes).map((c) => c.path), encoded = changes.filter((c) => c.path_bytes).map((c) => c.path_bytes);
+    const body = { verb: "restore", to: before, scope: "files", ...(plain.length > 0 && { paths: plain }), ...(encoded.length > 0 && { path_bytes: encoded }) };
+    this.#atOnce({ title: `${confirm} ${changes.length === 1 ? changes[0].path : plural(changes.length, "file")}`, confirm, body }, (plan) => plan.steps.every((s) => s.sign === "+"));
   }
 
   undo(turn) {

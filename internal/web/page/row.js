@@ -8,8 +8,6 @@ export function isTurn(row) {
   return row.kind === "turn" || row.kind === "step";
 }
 
-export const signClass = { "~": "modified", "+": "added", "\u2212": "deleted" };
-
 // subject describes a checkpoint in a line, as segno log does.
 export function subject(row) {
   if (row.kind === "turn") return firstLine(row.prompt) || "(no prompt)";
@@ -26,16 +24,24 @@ export function actor(row) {
 
 // spoken is the accessible name of a row.
 export function spoken(row) {
-  const files = counts(row.files).map(([sign, n]) => `${n} ${signClass[sign]}`).join(", ");
+  const files = counts(row.files).map(([word, n]) => `${n} ${word}`).join(", ");
   const marks = badges(row).map((b) => b.textContent);
-  return [row.kind === "turn" && `turn ${row.turn}`, subject(row), actor(row), spokenAge(row.time), files && `files: ${files}`,
-    row.pins?.length > 0 && `pinned ${row.pins.join(", ")}`, ...marks].filter(Boolean).join(", ");
+  return [row.kind === "turn" && `turn ${row.turn}`, subject(row), actor(row), spokenAge(row.time), files && `files: ${files}`, row.shell > 0 && plural(row.shell, "command"),
+    row.pins?.length > 0 && `pinned ${row.pins.join(", ")}`, ...marks, foldText(row)].filter(Boolean).join(", ");
+}
+
+// foldText describes the other lines that begin at a checkpoint, or is "".
+export function foldText(row) {
+  const fold = row.view?.fold;
+  if (!fold) return "";
+  const text = fold.turns > 0 ? `${fold.turns} undone` : `${fold.total} more`;
+  return `${text} \u00b7 ${fold.open ? "hide" : "show"}`;
 }
 
 // badges are the states of a checkpoint as words.
 export function badges(row) {
   const names = [
-    [row.head, "head", "accent"], [row.on_line === false, "undone", ""], [row.running, "running in the background", "accent"],
+    [row.head, "you are here", "accent"], [row.undone, "undone", ""], [row.running, "running in the background", "accent"],
     [row.interrupted, "interrupted", "warn"], [row.partial, "partial", "warn"], [row.shared, "shared", "warn"],
     [row.notes > 0, plural(row.notes ?? 0, "note"), ""],
   ];

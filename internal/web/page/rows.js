@@ -16,6 +16,7 @@ export class Rows {
     this.revision = null;
     this.open = null;
     this.head = "";
+    this.view = { open: [], own: false, hidden: 0 }; // the folds that are open, and segno's own checkpoints
     this.stop = new AbortController();
   }
 
@@ -54,19 +55,27 @@ export class Rows {
     return this.find(checkpoint);
   }
 
-  // refresh loads the newest rows and the rows [first, last) again. The others are dropped,
-  // because a move changes which rows are undone.
-  async refresh(first, last) {
+  // refresh loads the newest rows and those at the positions [top, bottom) again, counted from the newest. The others are
+  // dropped, because a move changes which rows are undone.
+  async refresh(top, bottom) {
     const pages = [await this.#get({ n: windowSize })];
-    const to = Math.min(last, pages[0].from, pages[0].total);
-    if (first < to) pages.push(await this.#get({ from: first, n: Math.min(200, to - first) }));
+    const { from: loaded, total } = pages[0];
+    const from = Math.max(0, total - bottom), to = Math.min(loaded, total - top);
+    if (from < to) pages.push(await this.#get({ from, n: Math.min(200, to - from) }));
     this.#rows.clear();
     for (const page of pages.reverse()) this.#take(page, true);
     this.onChange();
   }
 
+  // show loads the rows again with another view.
+  show(view, top, bottom) {
+    Object.assign(this.view, view);
+    return this.refresh(top, bottom);
+  }
+
   #get(query) {
-    return this.api.get(`threads/${encodeURIComponent(this.thread)}/timeline`, query, this.stop.signal);
+    const view = { view: "line", open: this.view.open.join(","), own: this.view.own ? 1 : 0 };
+    return this.api.get(`threads/${encodeURIComponent(this.thread)}/timeline`, { ...view, ...query }, this.stop.signal);
   }
 
   async #next() {
@@ -85,7 +94,10 @@ export class Rows {
 
   // take keeps the rows of a window.
   #take(page, quiet = false) {
-    const whole = this.total !== page.total || this.revision !== page.revision;
+    const opened = page.view.own !== this.view.own || page.view.open.join() !== this.view.open.join();
+    if (opened) this.#rows.clear(); // the row that was asked for was folded, so the numbers of the others have changed
+    this.view = page.view;
+    const whole = opened || this.total !== page.total || this.revision !== page.revision;
     Object.assign(this, { total: page.total, revision: page.revision, open: page.open ?? null });
     for (const row of page.items) {
       this.#rows.set(row.index, row);

@@ -4,10 +4,13 @@ import { callList } from "./calls.js";
 import { changeList } from "./changes.js";
 import { button, fill, h } from "./dom.js";
 import { fileActions } from "./fileactions.js";
-import { moment } from "./format.js";
+import { moment, plural } from "./format.js";
 import { longText } from "./longtext.js";
+import { menu } from "./menu.js";
 import { markdown } from "./markdown.js";
 import { badges, isTurn, subject } from "./row.js";
+
+const mostDeleted = 20; // deleted files above the prompt
 
 export class TurnPane {
   #stop = new AbortController();
@@ -16,6 +19,7 @@ export class TurnPane {
   constructor(place, { api, state, actions, onError }) {
     Object.assign(this, { place, api, state, actions, onError });
     state.on("selected", (id) => this.show(id));
+    state.on("store", () => this.shown && this.show(this.shown, { keepScroll: true })); // it decides about the buttons
     this.shown = "";
     this.showNothing();
   }
@@ -51,21 +55,22 @@ export class TurnPane {
   // isOutdated reports whether a row of the timeline differs from the turn that is shown: its
   // pins, its place on the line, or the work of its background tasks.
   isOutdated(row) {
-    const marks = (r) => JSON.stringify([r.on_line, r.head, r.running, r.pins]);
+    const marks = (r) => JSON.stringify([r.on_line, r.undone, r.head, r.running, r.pins]);
     return marks(row) !== marks(this.row);
   }
 
   #fill(turn, signal) {
     const path = `checkpoints/${encodeURIComponent(turn.id)}`;
     const text = (part, call) => (offset, n) => this.api.get(`${path}/text`, { part, call, offset, n }, signal);
-    fill(this.place, this.#head(turn),
+    fill(this.place, this.#head(turn), this.#deleted(turn),
       section("Notes", turn.notes?.length > 0 && h("ul", { class: "notes" }, turn.notes.map((n) => h("li", {}, n)))),
       section("Prompt", turn.prompt && longText(asValue(turn.prompt, turn.prompt_bytes_total),
         { load: text("prompt"), render: (t) => h("div", { class: "prompt" }, t), name: "of the prompt" })),
+      section(`Tool calls`, turn.calls?.length > 0 && callList(turn.calls, turn.calls_total ?? turn.calls.length, { text,
+        pathOf: (call) => this.#pathOf(turn, call), onHistory: (name) => this.actions.fileHistory({ path: name }),
+        more: async (from) => (await this.api.get(path, { calls_from: from }, signal)).calls }), turn.calls_total ?? turn.calls?.length),
       section("Answer", turn.answer?.text && longText(turn.answer,
         { load: text("answer"), render: (t) => h("div", { class: "markdown" }, markdown(t)), name: "of the answer" })),
-      section(`Tool calls`, turn.calls?.length > 0 && callList(turn.calls, turn.calls_total ?? turn.calls.length, { text,
-        more: async (from) => (await this.api.get(path, { calls_from: from }, signal)).calls }), turn.calls_total ?? turn.calls?.length),
       this.#files(turn, path, signal),
       section("Outside the workspace, not recorded", turn.outside?.length > 0 && h("ul", { class: "paths" }, turn.outside.map((p) => h("li", {}, p)))),
       section("Not saved", turn.unread?.length > 0 && h("ul", { class: "paths" }, turn.unread.map((p) => h("li", {}, p)))),
@@ -83,19 +88,55 @@ export class TurnPane {
         isTurn(turn) && turn.on_line === false && act("Redo up to here\u2026", actions.redo, "U"),
         act("Restore\u2026", actions.restore, "R"),
         act("Fork files and chat\u2026", actions.fork, "f"),
-        act("Pin\u2026", actions.pin, "p"),
-        act("Compare", actions.compare, "c")),
+        isTurn(turn) && this.state.store?.share && [
+          button("Copy", () => actions.copy(turn), { title: "Copy the prompt, the calls and the answer as Markdown", "aria-label": "Copy the turn as Markdown" }),
+          button("Share", () => actions.share(turn), { title: "Save the turn as one page for others, without secrets", "aria-label": "Share the turn as a page" })],
+        menu("More about this checkpoint", [["Pin\u2026", () => actions.pin(turn), { "aria-keyshortcuts": "p" }], ["Compare", () => actions.compare(turn), { "aria-keyshortcuts": "c" }]])),
       turn.forks?.length > 0 && h("p", { class: "dim forks" }, "Forked to ", turn.forks.map((f) => [button(f.title || "another thread", () => actions.open(f.thread, f.checkpoint), { class: "link" }), " "])),
       turn.pins?.length > 0 && h("ul", { class: "pins" }, turn.pins.map((name) =>
         h("li", {}, name, " ", button("\u00d7", () => actions.unpin(turn, name), { class: "quiet", "aria-label": `Remove the pin ${name}` })))));
   }
 
+  // pathOf is the path in the workspace that a call names, such as the file that a tool wrote, or "".
+  #pathOf(turn, call) {
+    const dir = `${this.state.currentThread?.dir ?? ""}/`, title = call.title ?? "";
+    const isInside = dir !== "/" && title.startsWith(dir) && !/\s-|[\n;|&]/.test(title); // and not a command
+    const name = isInside ? title.slice(dir.length) : title;
+    return isInside || turn.changes.some((c) => c.path === name) ? name : "";
+  }
+
+  // deletedFiles are the files that a turn deleted and that can come back.
+  #deletedFiles(turn) {
+    return turn.before ? turn.changes.filter((c) => c.sign === "-" && c.type !== "dir" && c.type !== "database") : [];
+  }
+
+  // bringBackDeleted brings back all files that the turn deleted.
+  bringBackDeleted() {
+    const files = this.row && this.row.id === this.shown ? this.#deletedFiles(this.row) : [];
+    if (files.length > 0) this.actions.bringBackAll(files, this.row.before);
+  }
+
+  // deleted lists the deleted files before all else, because they are what a reader looks for.
+  #deleted(turn) {
+    const files = this.#deletedFiles(turn), shown = files.slice(0, mostDeleted);
+    if (files.length === 0) return null;
+    return h("section", { class: "section deleted-files" },
+      h("h3", {}, `${plural(files.length, "file")} deleted`, files.length > 1 && button(`Bring back all ${files.length}`, () => this.bringBackDeleted(), { class: "small", title: "b", "aria-keyshortcuts": "b" })),
+      changeList(this.api, shown, { total: shown.length, openFirst: 0, diff: () => ({ from: turn.before, to: turn.id }), actions: (change) => fileActions(this.actions, change, turn.before) }),
+      files.length > shown.length && h("p", { class: "dim" }, `and ${files.length - shown.length} more, below`));
+  }
+
+  // files lists the changes, without the deleted files that are listed above.
   #files(turn, path, signal) {
-    const total = turn.changes_total ?? turn.changes?.length ?? 0;
+    const total = turn.changes_total ?? turn.changes?.length ?? 0, deleted = this.#deletedFiles(turn);
     if (total === 0) return section("Files", h("p", { class: "empty" }, "This turn changed no files."));
-    return section("Files", changeList(this.api, turn.changes, { total, diff: () => turn.before && { from: turn.before, to: turn.id },
+    const isWhole = total === turn.changes.length && deleted.length <= mostDeleted;
+    const changes = isWhole && deleted.length > 0 ? turn.changes.filter((c) => c.sign !== "-") : turn.changes;
+    if (changes.length === 0) return null;
+    const count = isWhole ? changes.length : total;
+    return section(deleted.length > 0 && isWhole ? "Other files" : "Files", changeList(this.api, changes, { total: count, diff: () => turn.before && { from: turn.before, to: turn.id },
       actions: (change) => fileActions(this.actions, change, turn.before),
-      more: async (from) => (await this.api.get(path, { changes_from: from }, signal)).changes }), total);
+      more: async (from) => (await this.api.get(path, { changes_from: from }, signal)).changes }), count);
   }
 
   #details(turn) {

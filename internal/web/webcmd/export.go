@@ -15,6 +15,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/cli"
+	"github.com/dalsegno/segno/internal/cli/secretscan"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/internal/web/export"
 )
@@ -122,7 +123,7 @@ func (f *exportFlags) check() (to *url.URL, err error) {
 	case f.endpoint != "":
 		to, err = export.Endpoint(f.endpoint)
 	}
-	return to, errors.Join(err, cli.CheckFingerprints(f.allow))
+	return to, errors.Join(err, secretscan.CheckAllowed(f.allow))
 }
 
 func (a *app) runExport(ctx context.Context, name string, flags exportFlags) error {
@@ -154,46 +155,60 @@ func (a *app) runExport(ctx context.Context, name string, flags exportFlags) err
 	return a.exportSelection(ctx, store, sel, flags, path, to)
 }
 
-// exportSelection writes the export into an unnamed file. It copies that file to the destination only if the scan finds
-// no secret.
-func (a *app) exportSelection(ctx context.Context, store *exportStore, sel export.Selection, flags exportFlags, path string, to *url.URL) error {
-	records := store.place.Archives()
-	scanner, allowed, err := a.SecretScanner(records, flags.allow)
+// scannedExport is an export in an unnamed file, which was scanned for secrets.
+type scannedExport struct {
+	vfs.File
+	source export.Source
+	filter *export.Filter
+	used   []string // the allowed fingerprints that the scan found
+}
+
+// scanExport writes an export into an unnamed file and scans it. The caller closes the file.
+func (a *app) scanExport(ctx context.Context, store *exportStore, sel export.Selection, flags exportFlags) (*scannedExport, error) {
+	scanner, allowed, err := secretscan.Open(a.App, store.place.Archives(), flags.allow)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var used []string // the allowed fingerprints that the scan found
-	filter := &export.Filter{Scanner: scanner, Redact: flags.redact, Allowed: func(x string) bool {
+	out := &scannedExport{}
+	out.filter = &export.Filter{Scanner: scanner, Redact: flags.redact, Allowed: func(x string) bool {
 		if !slices.Contains(allowed, x) {
 			return false
 		}
-		used = append(used, x)
+		out.used = append(out.used, x)
 		return true
 	}}
 	reader := &export.Reader{Store: store.under(), Transcripts: store.transcripts(), Diffs: true}
-	source, err := reader.Source(ctx, sel, filter, a.BuildVersion())
+	if out.source, err = reader.Source(ctx, sel, out.filter, a.BuildVersion()); err != nil {
+		return nil, err
+	}
+	dir := store.place.Archives().Dir()
+	if out.File, err = vfs.Scratch(cmp.Or[vfs.FS](store.place.FS, vfs.OS), dir); err != nil {
+		return nil, segno.NewError(segno.KindIO, "export", dir, err)
+	}
+	if err := writeScanned(out.File, flags.format, out.source, out.filter); err != nil {
+		out.Close()
+		return nil, cli.WrapWriteError(err)
+	}
+	return out, nil
+}
+
+// exportSelection copies an export to the destination only if the scan finds no secret.
+func (a *app) exportSelection(ctx context.Context, store *exportStore, sel export.Selection, flags exportFlags, path string, to *url.URL) error {
+	out, err := a.scanExport(ctx, store, sel, flags)
 	if err != nil {
 		return err
 	}
-	fsys := cmp.Or[vfs.FS](store.place.FS, vfs.OS)
-	scratch, err := vfs.Scratch(fsys, records.Dir())
-	if err != nil {
-		return segno.NewError(segno.KindIO, "export", records.Dir(), err)
+	defer out.Close()
+	if findings := out.filter.Findings; len(findings) > 0 && !flags.redact {
+		return secretscan.Refuse(a.App, "export", cmp.Or(path, flags.format), findings, secretscan.ExportHint(findings))
 	}
-	defer scratch.Close()
-	if err := writeScanned(scratch, flags.format, source, filter); err != nil {
-		return cli.WrapWriteError(err)
-	}
-	if len(filter.Findings) > 0 && !flags.redact {
-		return a.RefuseSecrets("export", cmp.Or(path, flags.format), filter.Findings, cli.ExportWaysOn(filter.Findings))
-	}
-	a.RecordAllowed(ctx, records, flags.allow, used)
-	res := exported{File: path, FileBytes: segno.PathBytes(path), Format: flags.format, Thread: sel.Thread, Turns: source.Header.Count,
-		Redacted: len(filter.Findings), Missing: append([]string{}, filter.Missing...)}
+	secretscan.RecordAllowed(ctx, a.App, store.place.Archives(), flags.allow, out.used)
+	res := exported{File: path, FileBytes: segno.PathBytes(path), Format: flags.format, Thread: sel.Thread, Turns: out.source.Header.Count,
+		Redacted: len(out.filter.Findings), Missing: append([]string{}, out.filter.Missing...)}
 	if sel.Single {
 		res.Checkpoint = sel.At
 	}
-	return a.deliver(ctx, fsys, scratch, to, res)
+	return a.deliver(ctx, cmp.Or[vfs.FS](store.place.FS, vfs.OS), out.File, to, res)
 }
 
 // writeScanned writes the export into f and leaves f at its beginning. It also scans the written bytes, in case one of

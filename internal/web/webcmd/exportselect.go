@@ -45,13 +45,21 @@ func (a *app) openExportStore(ctx context.Context) (*exportStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &exportStore{anyStore: s}
+	out, err := a.exportStoreOf(s)
+	if err != nil {
+		s.Close()
+	}
+	return out, err
+}
+
+// exportStoreOf adds the places of this installation to an open store.
+func (a *app) exportStoreOf(s *anyStore) (out *exportStore, err error) {
+	out = &exportStore{anyStore: s}
 	if s.Local != nil {
 		out.place = s.Local.Place()
 		return out, nil
 	}
 	if out.place, err = local.FindPlace(a.Getenv, ""); err != nil {
-		s.Close()
 		return nil, err
 	}
 	if a.Place != nil {

@@ -130,6 +130,9 @@ func (a *app) runWeb(ctx context.Context, f webFlags) error {
 	if config.Dir, err = a.WorkDir(); err != nil {
 		return err
 	}
+	if config.Share, err = a.shareTurn(store); err != nil {
+		return err
+	}
 	config.Runs = cli.Absolute(config.Dir, f.runs)
 	item := webItem{}
 	if f.tokenFile == "" {

@@ -27,6 +27,8 @@ type Call struct {
 
 	text  string // contains the named paths; if the call is confined, one path per line
 	edits []edit // the changes to the only file that it names; nil if the input does not show them
+	// seen is when each file changed last before the call, as far as this is known. It is zero if there was no file.
+	seen map[string]time.Time
 }
 
 // Context has the facts about a turn that its entries do not contain.
@@ -125,7 +127,7 @@ func (r *callReader) readIntent(e *segno.Entry) {
 	c := &r.calls[i]
 	in := turns.ReadIntent(e.Body)
 	if in.IsClipped {
-		in = turns.Intent{Input: e.Body} // a part of it may be missing
+		in = turns.Intent{Input: e.Body, Changed: in.Changed} // a part of it may be missing
 	}
 	files := tool.Files(in.Input)
 	if tool.Effect == profile.Writes && len(files) == 0 {
@@ -138,8 +140,12 @@ func (r *callReader) readIntent(e *segno.Entry) {
 		return
 	}
 	c.text, c.edits = "", nil
-	for _, file := range files {
-		r.addFile(c, file)
+	for i, file := range files {
+		var changed *time.Time
+		if len(in.Changed) == len(files) {
+			changed = in.Changed[i]
+		}
+		r.addFile(c, file, changed)
 	}
 	if len(files) == 1 {
 		c.edits = editsOf(tool, in.Input)
@@ -159,17 +165,29 @@ func (c *Call) addText(body json.RawMessage) {
 	}
 }
 
-func (r *callReader) addFile(c *Call, file string) {
+// addFile adds a file that the call names. changed is when it changed last before the call, or nil.
+func (r *callReader) addFile(c *Call, file string, changed *time.Time) {
 	if !filepath.IsAbs(file) && r.Dir != "" {
 		file = filepath.Join(r.Dir, file)
 	}
-	c.text += file + "\n"
+	c.addName(file, changed)
 	if r.Resolve == nil || !filepath.IsAbs(file) {
 		return
 	}
 	if real := r.Resolve(file); real != file {
-		c.text += real + "\n"
+		c.addName(real, changed)
 	}
+}
+
+func (c *Call) addName(file string, changed *time.Time) {
+	c.text += file + "\n"
+	if changed == nil {
+		return
+	}
+	if c.seen == nil {
+		c.seen = map[string]time.Time{}
+	}
+	c.seen[filepath.Clean(file)] = *changed
 }
 
 // hookDelay is the longest time between the end of a call and the time that its hook records.
@@ -213,6 +231,17 @@ func (c *Call) deletes() bool {
 		}
 	}
 	return false
+}
+
+// rewrites reports whether a command may have changed a file that it names, and not only read or run it.
+func (c *Call) rewrites() bool {
+	for _, word := range []string{"sed", "perl", "awk", "ed", "ex", "vi", "vim", "patch", "tee", "dd", "cp", "mv", "install", "git", "truncate",
+		"gofmt", "goimports", "prettier", "black", "ruff", "rustfmt", "-i", "-w", "--write", "--fix", "--in-place"} {
+		if containsWord(c.text, word) {
+			return true
+		}
+	}
+	return strings.ContainsAny(c.text, ">")
 }
 
 // leavesProcess reports whether a command may leave a running process behind.

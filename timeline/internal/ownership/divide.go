@@ -30,7 +30,7 @@ func (e *Evidence) ClocksDiffer(changes []segno.Change, times Times, now time.Ti
 		if touched.IsZero() {
 			continue
 		}
-		if since, wrote := e.Since(x.Path, x.To.Hash); wrote && touched.Before(since.Add(-Grain)) {
+		if since, wrote := e.Since(x.Path, x.To.Hash); wrote && latest(touched).Before(since) {
 			return true
 		}
 		newest := touched
@@ -42,7 +42,7 @@ func (e *Evidence) ClocksDiffer(changes []segno.Change, times Times, now time.Ti
 				break
 			}
 		}
-		if newest.Before(e.Start.Add(-Grain)) || touched.After(now.Add(Grain)) {
+		if latest(newest).Before(e.Start) || touched.After(now.Add(Grain)) {
 			return true
 		}
 	}
@@ -73,10 +73,10 @@ func changeTime(p string, times Times, counts func(dir string) bool) (at time.Ti
 // holds all changes by path. start is when the turn began, or zero.
 func ownerAmong(x segno.Change, changed map[string]segno.Change, times Times, start time.Time, of Func) Owner {
 	touched := times[x.Path]
-	if !start.IsZero() && !touched.IsZero() && touched.Before(start.Add(-Grain)) {
+	if !start.IsZero() && !touched.IsZero() && latest(touched).Before(start) {
 		// The path is older than the turn, so a rename of a directory above it moved it.
 		at := changeTime(x.Path, times, func(string) bool { return true })
-		if at.Before(start.Add(-Grain)) {
+		if latest(at).Before(start) {
 			return Doubt
 		}
 		return of(x, Touch{At: at})

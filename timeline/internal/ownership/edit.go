@@ -3,10 +3,7 @@ package ownership
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
-	"time"
 
-	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agents/profile"
 )
 
@@ -70,73 +67,4 @@ func (e *edit) apply(file []byte) ([]byte, bool) {
 		return nil, false
 	}
 	return bytes.ReplaceAll(file, []byte(e.before), []byte(e.after)), true
-}
-
-// CanReplay reports whether the calls that name a path show in their inputs all their changes to
-// it.
-func (e *Evidence) CanReplay(path string) bool {
-	named := false
-	for _, i := range e.naming(path) {
-		c := &e.Calls[i]
-		if c.Failed && c.Confined {
-			continue
-		}
-		if named = true; c.Lost || len(c.edits) == 0 {
-			return false
-		}
-	}
-	return named
-}
-
-// maxReplay is the size in bytes of the largest file whose lines are examined.
-const maxReplay = 1 << 20
-
-// ShowsLines reports whether the calls show which lines of a file are the turn's, although another author may have
-// changed the file, too. It returns the owner of the newest change. parts has the owners of all paths.
-func (e *Evidence) ShowsLines(x segno.Change, touched time.Time, parts *Division) (owner Owner, ok bool) {
-	isFile := x.To.Type == segno.EntityFile && (x.From.Type == segno.EntityFile || x.From.Type == segno.EntityNone)
-	if !isFile || max(x.From.Size, x.To.Size) > maxReplay || !e.CanReplay(x.Path) || e.Wrote(x) {
-		return Other, false
-	}
-	switch owner = e.Owner(x, Touch{At: touched}); owner {
-	case Turn:
-		return owner, slices.Contains(parts.Turn, x.Path)
-	case Doubt:
-		return owner, slices.Contains(parts.Doubt, x.Path)
-	}
-	return owner, false
-}
-
-// Replay applies the edits of the calls that name a path to the content before the turn. The result is the content
-// after the turn if no other author wrote the file. Replay returns false if an edit does not fit.
-func (e *Evidence) Replay(path string, before []byte) (after []byte, ok bool) {
-	after = before
-	for _, i := range e.naming(path) {
-		if e.Calls[i].Failed {
-			continue
-		}
-		for _, edit := range e.Calls[i].edits {
-			if after, ok = edit.apply(after); !ok {
-				return nil, false
-			}
-		}
-	}
-	return after, true
-}
-
-// Wrote reports whether the newest call that names a path wrote the path's present content.
-func (e *Evidence) Wrote(x segno.Change) bool {
-	_, wrote := e.Since(x.Path, x.To.Hash)
-	return wrote
-}
-
-// Since returns the beginning of the newest call that named a path. From then on, the path has the state that the
-// turn's tools gave it. sure is set if that call wrote the content whose hash is present. Then no other author changed
-// the path after the call.
-func (e *Evidence) Since(path string, present segno.Hash) (since time.Time, sure bool) {
-	for _, i := range e.naming(path) {
-		c := &e.Calls[i]
-		since, sure = c.From, !c.Content.IsZero() && c.Content == present
-	}
-	return since, sure
 }

@@ -17,11 +17,11 @@ func (e *Evidence) Maker(name string, gone bool) string {
 		return !gone || c.deletes()
 	}
 	var named, confined []int // the calls that name the path and can have made the change, oldest first
-	for _, i := range e.naming(name) {
-		if c := &e.Calls[i]; canMake(c) {
-			named = append(named, i)
+	for _, m := range e.naming(name) {
+		if c := &e.Calls[m.call]; canMake(c) {
+			named = append(named, m.call)
 			if c.Confined {
-				confined = append(confined, i)
+				confined = append(confined, m.call)
 			}
 		}
 	}

@@ -39,24 +39,33 @@ func (x *index) add(word string, call int) {
 	}
 }
 
-// naming returns the calls whose texts name a path or a directory above it. The name may be absolute or relative to the
-// root, but not a part of another path.
-func (x *index) naming(p string) (calls []int) {
-	for ; p != "."; p = path.Dir(p) {
-		for _, name := range []string{p, "./" + p} {
+// mention is a call whose text names a path, or only a directory above it.
+type mention struct {
+	call  int
+	above bool // it names only a directory above the path
+}
+
+// naming returns the calls whose texts name a path or a directory above it, in order. The name may be absolute or
+// relative to the root, but not a part of another path.
+func (x *index) naming(p string) (all []mention) {
+	for at := p; at != "."; at = path.Dir(at) {
+		for _, name := range []string{at, "./" + at} {
 			if strings.Trim(name, inPath) == "" {
-				calls = append(calls, x.words[name]...)
+				for _, i := range x.words[name] {
+					all = append(all, mention{i, at != p})
+				}
 				continue
 			}
 			for i, text := range x.texts {
 				if containsWord(text, name) {
-					calls = append(calls, i)
+					all = append(all, mention{i, at != p})
 				}
 			}
 		}
 	}
-	slices.Sort(calls)
-	return slices.Compact(calls)
+	// The longest name of each call comes first.
+	slices.SortStableFunc(all, func(a, b mention) int { return a.call - b.call })
+	return slices.CompactFunc(all, func(a, b mention) bool { return a.call == b.call })
 }
 
 // mentions reports whether text names a path or a directory above it.

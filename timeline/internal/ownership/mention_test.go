@@ -1,6 +1,9 @@
 package ownership
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 func TestNaming(t *testing.T) {
 	const text = "sed -i s/a/b/ two/main.go; rm -r gone/ && cat /root/abs.go ./here.go\n/root/dir"
@@ -11,5 +14,14 @@ func TestNaming(t *testing.T) {
 		if mentions(text, "/root", path) != want {
 			t.Errorf("%s: named %v", path, !want)
 		}
+	}
+}
+
+// TestMention tells a path in the text of a call from a directory above it.
+func TestMention(t *testing.T) {
+	x := newIndex([]Call{{text: "ls src"}, {text: "cat src/a"}, {text: "diff src src/a"}, {text: "make"}}, "/root")
+	want := []mention{{0, true}, {1, false}, {2, false}}
+	if got := x.naming("src/a"); !slices.Equal(got, want) {
+		t.Errorf("the calls are %v, want %v", got, want)
 	}
 }

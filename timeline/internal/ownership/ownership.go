@@ -21,6 +21,18 @@ import (
 // The kernel updates the time that it gives to files only at its ticks.
 const Grain = 10 * time.Millisecond
 
+// coarsest is the coarsest resolution of a file system that stores whole seconds.
+const coarsest = 2 * time.Second
+
+// latest returns the latest time, on the clock of a process, of a change to which a file system gave a time. A time
+// without a fraction of a second comes from a file system that stores none.
+func latest(at time.Time) time.Time {
+	if at.Nanosecond() == 0 {
+		at = at.Add(coarsest)
+	}
+	return at.Add(Grain)
+}
+
 // Owner is the author of a change, as seen from one turn.
 type Owner uint8
 
@@ -64,37 +76,41 @@ func (e *Evidence) Owner(change segno.Change, t Touch) Owner {
 	}
 	owner := Other
 	if e.Whole {
-		sure := e.End
+		at := t.At
 		if e.Exact {
-			sure = sure.Add(-Grain) // because the file system's clock may be behind
+			at = latest(at)
 		}
-		if !t.At.After(sure) {
+		if !at.After(e.End) {
 			return Turn
 		}
 		owner = Doubt
 	}
 	naming := e.naming(change.Path)
 	for i := range e.Calls {
-		names := len(naming) > 0 && naming[0] == i
-		if names {
+		names, above := false, false
+		if len(naming) > 0 && naming[0].call == i {
+			names, above = true, naming[0].above
 			naming = naming[1:]
 		}
-		owner = min(owner, e.Calls[i].owner(change, t, names, e.End))
+		owner = min(owner, e.Calls[i].owner(change, t, names, above, e.End))
 	}
 	return owner
 }
 
 // owner returns the owner of a change if only one call of the turn is considered. names is set if the call names the
-// path. The turn worked until end.
-func (c *Call) owner(change segno.Change, t Touch, names bool, end time.Time) Owner {
+// path, and above if it names only a directory above it. The turn worked until end.
+func (c *Call) owner(change segno.Change, t Touch, names, above bool, end time.Time) Owner {
 	touched := t.At
-	if touched.Before(c.From.Add(-Grain)) {
+	if latest(touched).Before(c.From) {
 		return c.ownerBefore(change, names)
 	}
 	gone := change.To.Type == segno.EntityNone
 	running := c.Lost || !touched.After(c.To)
 	sure := running && !(c.Lost && touched.After(end)) // the call may have ended with the turn
 	names = names || t.Moved && c.Confined && sure     // it may have used the path's old name
+	if above && !c.Confined && !sure && !(gone && c.deletes()) {
+		names = false // a command that lists or tests a directory writes few files below it
+	}
 	switch {
 	case names && !(gone && c.keeps()):
 		return c.ownerOfNamed(change, touched, sure)
@@ -117,10 +133,14 @@ func (c *Call) ownerOfNamed(change segno.Change, touched time.Time, sure bool) O
 	switch {
 	case !c.Content.IsZero() && c.Content == change.To.Hash:
 		return Turn // the file has the content that the tool wrote
-	case sure, !gone && !touched.After(c.Next), gone && c.deletes():
+	case sure, gone && c.deletes():
 		return Turn
-	case c.Failed && c.Confined:
+	case !c.Confined:
+		return Doubt
+	case c.Failed:
 		return Other
+	case !gone && !touched.After(c.Next): // a formatter, which runs on the files that a tool wrote
+		return Turn
 	}
 	return Doubt
 }
@@ -138,7 +158,7 @@ func (c *Call) ownerBefore(change segno.Change, names bool) Owner {
 }
 
 // naming returns the calls that may write a path, because they name it or a directory above it.
-func (e *Evidence) naming(path string) []int {
+func (e *Evidence) naming(path string) []mention {
 	if e.index == nil {
 		e.index = newIndex(e.Calls, e.Root)
 	}
@@ -148,15 +168,19 @@ func (e *Evidence) naming(path string) []int {
 // Named reports whether a call of the turn named a path.
 func (e *Evidence) Named(path string) bool { return len(e.naming(path)) > 0 }
 
-// NamedBetween reports whether a call that worked between two times named a path.
-func (e *Evidence) NamedBetween(path string, from, to time.Time) bool {
-	return slices.ContainsFunc(e.naming(path), func(i int) bool {
-		c := &e.Calls[i]
-		return !c.From.After(to) && (c.Lost || !c.To.Before(from))
+// NamesChange reports whether a call of the turn named the path of a change. A command that names a directory above the
+// path counts only if it deletes: one that lists or tests the directory says nothing about the files below it.
+func (e *Evidence) NamesChange(x segno.Change) bool {
+	return slices.ContainsFunc(e.naming(x.Path), func(m mention) bool {
+		c := &e.Calls[m.call]
+		return !m.above || c.Confined || x.To.Type == segno.EntityNone && c.deletes()
 	})
 }
 
-// RanBefore reports whether a call that can write anything began before a time.
-func (e *Evidence) RanBefore(at time.Time) bool {
-	return slices.ContainsFunc(e.Calls, func(c Call) bool { return !c.Confined && !c.From.Add(-Grain).After(at) })
+// NamedBetween reports whether a call that worked between two times named a path.
+func (e *Evidence) NamedBetween(path string, from, to time.Time) bool {
+	return slices.ContainsFunc(e.naming(path), func(m mention) bool {
+		c := &e.Calls[m.call]
+		return !c.From.After(to) && (c.Lost || !c.To.Before(from))
+	})
 }

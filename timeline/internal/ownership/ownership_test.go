@@ -9,9 +9,9 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// at converts seconds to a time.
+// at converts seconds to a time. Every time has a fraction of a second, as those of most file systems.
 func at(seconds float64) time.Time {
-	return time.Unix(1e9, int64(seconds*float64(time.Second)))
+	return time.Unix(1e9, int64(seconds*float64(time.Second))+1)
 }
 
 func hash(text string) segno.Hash { return segno.HashOf([]byte(text)) }
@@ -103,6 +103,12 @@ func TestOwnerOfAChange(t *testing.T) {
 		"gone, after a command that names it":   {entries: call("1", "Bash", 10, 12, command("cat a")), in: Context{Left: at(100)}, change: removed("a"), touched: 50, want: Doubt},
 		"two commands in a row":                 {entries: call("1", "Bash", 10, 12, command("cd x && make 2>&1")), in: Context{Left: at(100)}, change: changed("a", "x"), touched: 50, want: Other},
 		"in a directory that was renamed":       {entries: call("1", "Write", 10, 12, file("d/a")), change: changed("e/a", "x"), touched: 11, moved: true, want: Turn},
+		"a failed edit, before the next call":   {entries: failed(call("1", "Edit", 10, 12, file("a")), call("2", "Read", 20, 21, file("b"))), change: changed("a", "x"), touched: 15, want: Other},
+		"a directory that a command names":      {entries: call("1", "Bash", 10, 12, command("ls src")), in: Context{Left: at(100)}, change: changed("src/a", "x"), touched: 50, want: Other},
+		"the same, during it":                   {entries: call("1", "Bash", 10, 12, command("make -C src")), change: changed("src/a", "x"), touched: 11, want: Turn},
+		"the same, gone after it":               {entries: call("1", "Bash", 10, 12, command("ls src")), change: removed("src/a"), touched: 50, want: Doubt},
+		"the same, removed by it":               {entries: call("1", "Bash", 10, 12, command("rm -rf src")), change: removed("src/a"), touched: 50, want: Turn},
+		"a path that a command names, at once":  {entries: call("1", "Bash", 10, 12, command("cat a")), in: Context{Left: at(100)}, change: changed("a", "x"), touched: 15, want: Doubt},
 		"a failed edit, after it":               {entries: failed(call("1", "Edit", 10, 12, file("a")), call("2", "Read", 20, 21, file("b"))), change: changed("a", "x"), touched: 30, want: Other},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -145,6 +151,45 @@ func TestWithoutCalls(t *testing.T) {
 	}
 }
 
+// TestNamesChange is the table of the changes that are named, and so not marked as made while a command ran.
+func TestNamesChange(t *testing.T) {
+	for _, tc := range []struct {
+		tool   string
+		input  map[string]any
+		change segno.Change
+		want   bool
+	}{
+		{"Bash", command("go test ./src"), changed("src/a", "x"), false},
+		{"Bash", command("touch src/a"), changed("src/a", "x"), true},
+		{"Bash", command("rm -rf src"), removed("src/a"), true},
+		{"Bash", command("rm -rf src"), changed("src/a", "x"), false},
+		{"Bash", command("ls src"), removed("src/a"), false},
+		{"delete", map[string]any{"path": "/p/src"}, removed("src/a"), true},
+		{"Edit", file("src/a"), changed("src/a", "x"), true},
+	} {
+		if got := turn(call("1", tc.tool, 10, 12, tc.input)).NamesChange(tc.change); got != tc.want {
+			t.Errorf("%s %v: %v, want %v", tc.tool, tc.input, got, tc.want)
+		}
+	}
+}
+
+// TestWholeSeconds checks that the writes of a command are the turn's on a file system that stores times in whole
+// seconds, or in every other one. They look older than the command, or than the turn.
+func TestWholeSeconds(t *testing.T) {
+	stored := func(seconds int64) time.Time { return time.Unix(1e9+seconds, 0) }
+	e := Evidence{Calls: Calls(call("1", "Bash", 11.5, 11.7, command("make")), Context{End: at(100)}), Start: at(10.5), End: at(100), Root: "/p"}
+	for touched, want := range map[time.Time]Owner{stored(8): Other, stored(10): Ran, stored(11): Ran, stored(12): Other} {
+		x := changed("a", "x")
+		if got := e.Owner(x, Touch{At: touched}); got != want {
+			t.Errorf("touched at %v: %s, want %s", touched, ownerName(got), ownerName(want))
+		}
+		times := Times{"a": touched, ".": at(-5)}
+		if d := Divide([]segno.Change{x}, times, e.Start, e.Owner); want == Ran && (len(d.Turn) != 1 || e.ClocksDiffer([]segno.Change{x}, times, at(100))) {
+			t.Errorf("touched at %v: %+v", touched, d)
+		}
+	}
+}
+
 // TestPermissionIsNoWork checks that a hooked call begins at its end minus its duration. Before that, the user may have
 // thought about the permission for a long time.
 func TestPermissionIsNoWork(t *testing.T) {
@@ -182,7 +227,7 @@ func TestReplay(t *testing.T) {
 		"of OpenCode":                {[]string{"edit"}, []map[string]any{{"filePath": "/p/a", "oldString": "one", "newString": "1"}}, "1 two two\n"},
 		"of Gemini CLI":              {[]string{"replace"}, []map[string]any{edit("two", "2", "expected_replacements", 2)}, "one 2 2\n"},
 		"of the protocol":            {[]string{"Edit"}, []map[string]any{{"title": "Edit a", "kind": "edit", "input": edit("one", "1")}}, "1 two two\n"},
-		"a command that names it":    {[]string{"Edit", "Bash"}, []map[string]any{edit("one", "1"), command("gofmt -w a")}, ""},
+		"a command that names it":    {[]string{"Edit", "Bash"}, []map[string]any{edit("one", "1"), command("gofmt -w a")}, "1 two two\n"},
 		"a notebook":                 {[]string{"NotebookEdit"}, []map[string]any{{"notebook_path": "/p/a", "new_source": "x"}}, ""},
 		"an input that was too long": {[]string{"Write"}, []map[string]any{{"file_path": "/p/a", "clipped": map[string]any{"head": "x"}}}, ""},
 	} {
@@ -192,8 +237,8 @@ func TestReplay(t *testing.T) {
 				entries = append(entries, call(fmt.Sprint(i), tool, float64(10*i), float64(10*i+1), tc.input[i])...)
 			}
 			e := Evidence{Calls: Calls(entries, Context{End: at(100)}), Root: "/p"}
-			got := ""
-			if e.CanReplay("a") {
+			got, end := "", at(float64(10*len(tc.tools)-9))
+			if l, ok := e.LinesOf(changed("a", "x"), end, &Division{Turn: []string{"a"}}); ok && l.Replays {
 				if after, ok := e.Replay("a", []byte("one two two\n")); ok {
 					got = string(after)
 				}

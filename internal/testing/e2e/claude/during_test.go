@@ -55,3 +55,40 @@ func TestAUserWorksWhileTheAgentDoes(t *testing.T) {
 		}
 	})
 }
+
+// TestAUserEditsAFileThatTheAgentEdits lets a user change a line of a file after a command of a turn, before the turn
+// edits another line of it. An undo reverts the line of the turn.
+func TestAUserEditsAFileThatTheAgentEdits(t *testing.T) {
+	both := func(first, last string) string { return first + "\n2\n3\n4\n5\n" + last + "\n" }
+	e2erig.ScenarioOnNewest(t, map[string]string{"doc.txt": both("one", "six")}, func(s *e2erig.Stage) {
+		saved := filepath.Join(t.TempDir(), "saved")
+		doc := s.Path("doc.txt")
+		prompt := e2erig.Prompt("work", map[string]any{"tool": "Bash", "input": map[string]string{"command": "cat doc.txt; ls"}},
+			map[string]any{"tool": "Read", "input": map[string]string{"file_path": doc}, "until": saved},
+			map[string]any{"tool": "Edit", "input": map[string]string{"file_path": doc, "old_string": "six", "new_string": "SIX"}},
+			"done")
+		agent, err := s.Rig.StartPrint(s.Ctx, prompt)
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.Poll("the model to be called after the command", func() bool { return len(s.Model.Calls()) == 2 })
+		s.Write("doc.txt", both("mine", "six"))
+		if err := os.WriteFile(saved, nil, 0o600); err != nil {
+			s.Fatal(err)
+		}
+		res, err := agent.Result(s.Ctx)
+		if err != nil {
+			s.Fatal(err)
+		}
+		if _, err := res.Must(); err != nil {
+			s.Fatal(err)
+		}
+		if got := s.Read("doc.txt"); got != both("mine", "SIX") {
+			s.Fatalf("the file is %q after the turn", got)
+		}
+		s.Segno("undo", "-y")
+		if got := s.Read("doc.txt"); got != both("mine", "six") {
+			s.Errorf("undo left %q", got)
+		}
+	})
+}

@@ -31,7 +31,7 @@ func TestApproveAWaitingCall(t *testing.T) {
 	p.click("dialog input", "")
 	p.typing("not now")
 	p.click("dialog footer button", "Reject")
-	p.waitText("#toasts", "Answered")
+	p.waitText("#toasts", "Rejected")
 	p.waitNo(".approval", "echo rejected")
 
 	p.click(".thread", "run echo approved")
@@ -40,6 +40,8 @@ func TestApproveAWaitingCall(t *testing.T) {
 	p.waitText("dialog .plan", "approve")
 	p.click("dialog footer button", "Approve")
 	p.waitNo(".approval", "echo approved")
+	p.waitText("#toasts", "Approved")
+	p.waitText("#toasts .command code", "--continue")
 	d.segno("chat", "--session", "one", "--continue")
 	if got := d.read("ledger"); strings.TrimSpace(got) != "approved" {
 		t.Errorf("after the approval the file is %q", got)

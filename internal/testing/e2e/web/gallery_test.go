@@ -20,6 +20,9 @@ func TestGallery(t *testing.T) {
 	if *galleryDir == "" {
 		return
 	}
+	if err := os.MkdirAll(*galleryDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	d := newDemo(t)
 	d.segno("redo", "2", "-y")
 	d.long()
@@ -30,13 +33,13 @@ func TestGallery(t *testing.T) {
 		p.run(emulation.SetDeviceMetricsOverride(size[0], size[1], 1, false))
 		for _, theme := range []string{"light", "dark"} {
 			p.run(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}))
-			p.gallery(fmt.Sprintf("%d-%s", size[0], theme), size[0] < 900)
+			p.gallery(d, fmt.Sprintf("%d-%s", size[0], theme), size[0] < 900)
 		}
 	}
 }
 
 // gallery writes images of the views of the page.
-func (p *page) gallery(name string, narrow bool) {
+func (p *page) gallery(d *demo, name string, narrow bool) {
 	p.Helper()
 	shoot := func(view string) {
 		var image []byte
@@ -54,7 +57,12 @@ func (p *page) gallery(name string, narrow bool) {
 		shoot("threads")
 		p.eval("document.body.dataset.pane = 'timeline'", nil)
 	}
-	p.eval("document.getElementById('rows').scrollTop = 550", nil)
+	p.click(".row .fold", "undone")
+	p.waitText(".row.undone", "")
+	shoot("unfolded")
+	p.click(".row .fold", "hide")
+	p.waitNo(".row.undone", "")
+	p.eval("document.querySelector('.legend').open = true; document.getElementById('rows').scrollTop = 350", nil)
 	p.click(".row", "clean up")
 	p.waitText("#turn h2", "clean up")
 	shoot("deletes")
@@ -66,10 +74,19 @@ func (p *page) gallery(name string, narrow bool) {
 	p.wait("document.querySelector('dialog .line .text')")
 	shoot("undo")
 	p.keys("Escape")
-	p.waitNo("dialog", "")
+	p.wait("!document.querySelector('dialog')")
+	before := d.read("limit/limiter.go")
+	d.write("limit/limiter.go", "package limit\n\n// Mine.\n")
+	p.keys("u")
+	p.waitText("dialog .conflicts", "limiter.go")
+	shoot("conflict")
+	p.keys("Escape")
+	p.wait("!document.querySelector('dialog')")
+	d.write("limit/limiter.go", before)
 	p.keys("?")
 	p.waitText("dialog", "this help")
 	shoot("help")
 	p.keys("Escape")
 	p.wait("!document.querySelector('dialog')")
+	p.eval("document.querySelector('.legend').open = false", nil)
 }

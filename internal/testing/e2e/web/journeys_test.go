@@ -151,6 +151,47 @@ func TestADeletedFileComesBackInTwoClicks(t *testing.T) {
 	}
 }
 
+// After three undos the graph has one line, the head is at the top, and each group of undone turns is one click or one key
+// away. A save of the user stays in view, and is not undone while its file is there.
+func TestUndoneTurnsAreFolded(t *testing.T) {
+	d := newDemo(t)
+	d.write("mine.txt", "mine\n")
+	d.segno("redo", "2", "-y")
+	d.segno("save", "-m", "my notes")
+	for _, name := range []string{"one", "two", "three"} {
+		d.segno("undo", "-y")
+		d.write(name+".txt", name+"\n")
+		d.segno("save", "-m", name)
+	}
+	s := serve(t, d.command("web", "--no-open"))
+	p := openPage(t, chromiumrig.Start(t), s.URL, 1440, 900)
+	p.waitText(".row.selected", "(three)")
+	p.waitText(".row.selected", "you are here")
+	p.wait("[...document.querySelectorAll('.row')].sort((a, b) => a.ariaPosInSet - b.ariaPosInSet)[0].innerText.includes('you are here')")
+	p.wait("Math.max(...[...document.querySelectorAll('.row .graph')].map((e) => e.clientWidth)) < 40") // two lanes
+	p.waitText(".row", "(my notes)")
+	p.waitNo(".row.undone", "(my notes)")
+	p.waitNo(".row", "clean up")
+	p.click(".row .fold", "undone")
+	p.waitText(".row.undone", "clean up")
+	p.wait("[...document.querySelectorAll('.row')].sort((a, b) => a.ariaPosInSet - b.ariaPosInSet)[0].innerText.includes('you are here')")
+	p.click(".row .fold", "hide")
+	p.waitNo(".row", "clean up")
+
+	p.click(".row", "write a small")
+	p.keys("ArrowRight")
+	p.waitText(".row.undone", "add a test")
+	p.keys("ArrowLeft")
+	p.waitNo(".row", "add a test")
+
+	p.keys("/")
+	p.typing("all clean")
+	p.waitText(".hits li", "All clean")
+	p.keys("ArrowDown", "Enter")
+	p.waitText(".row.selected", "clean up") // a hit in a fold opens it
+	p.waitText(".legend summary", "What the marks mean")
+}
+
 // A file that exists now is replaced only after a dialog with the difference.
 func TestBringBackShowsWhatItReplaces(t *testing.T) {
 	d := newDemo(t)
@@ -185,7 +226,9 @@ func TestHistoryOfAFile(t *testing.T) {
 	p.waitText(".touch", "deleted")
 	p.click(".touch .link", "add a test")
 	p.waitText("#turn h2", "t2 add a test")
-	p.click("#turn .change-actions button", "History of NOTES.md")
+	p.click("#turn .call summary", "NOTES.md")
+	p.click("#turn .call button", "History of NOTES.md")
+	p.waitText("#turn h2", "History of NOTES.md")
 	p.click(".touch .change-actions button", "Bring back this version")
 	p.waitText("#toasts", "NOTES.md came back, as it was at t3.")
 	if d.read("NOTES.md") == "" {

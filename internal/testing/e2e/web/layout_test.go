@@ -34,6 +34,7 @@ func TestLayoutAtThreeWidths(t *testing.T) {
 	p.eval("document.body.dataset.pane = 'threads'", nil)
 	p.click(".thread", "write a small")
 	p.wait("document.body.dataset.pane === 'timeline'")
+	p.unfold()
 	p.click(".row", "clean up")
 	p.waitText("#turn h2", "t4")
 	p.shoot("phone")

@@ -14,6 +14,8 @@ func TestLookAtTheTimeline(t *testing.T) {
 	p := openPage(t, chromiumrig.Start(t), s.URL, 1440, 900)
 	p.waitText(".thread[aria-current=true]", "write a small greeting program")
 	p.waitText(".row.selected", "add a test and a note about it")
+	p.waitNo(".row", "clean up")
+	p.unfold()
 	p.waitText(".row.undone", "clean up")
 	p.waitText("#turn h2", "t2 add a test")
 	p.waitText("#turn .markdown", "Added a test.")
@@ -30,11 +32,18 @@ func TestLookAtTheTimeline(t *testing.T) {
 	p.keys("k")
 	p.waitText("#turn h2", "t1")
 	p.keys("g", "j")
-	p.waitText("#turn h2", "t3")
+	p.waitText("#turn h2", "t4")
 	p.keys("?")
 	p.waitText("dialog[open]", "this help")
 	p.keys("Escape")
 	p.wait("!document.querySelector('dialog') && document.activeElement.id === 'rows'")
+}
+
+// unfold shows the undone turns of the demo.
+func (p *page) unfold() {
+	p.Helper()
+	p.click(".row .fold", "2 undone")
+	p.waitText(".row", "clean up")
 }
 
 // The page compares two checkpoints, then one of them with the current files. Search finds a turn by
@@ -50,6 +59,7 @@ func TestCompareAndSearch(t *testing.T) {
 	p.waitText("#turn h2", "t2 add a test")
 	p.keys("c")
 	p.waitText(".compare-bar", "Choose the checkpoint")
+	p.unfold()
 	p.click(".row", "clean up")
 	p.waitText("#turn h2", "t2 \u2192 t4")
 	p.waitText("#turn .changes", "shout.sh")

@@ -24,7 +24,7 @@ func TestUndoAndItsUndo(t *testing.T) {
 	if d.read("NOTES.md") != "" || !strings.Contains(d.segno("op", "log"), "undo") {
 		t.Error("the page reported an undo that did not happen")
 	}
-	p.waitText(".row.undone", "add a test")
+	p.waitText(".row .fold", "3 undone")
 	p.shoot("undone")
 
 	p.click("#toasts button", "Undo")
@@ -90,6 +90,7 @@ func TestOtherMoves(t *testing.T) {
 	p := openPage(t, chromiumrig.Start(t), s.URL, 1440, 900)
 	p.waitText("#turn h2", "t2 add a test")
 
+	p.unfold()
 	p.click(".row", "clean up")
 	p.waitText("#turn h2", "t4")
 	p.keys("R")
@@ -118,7 +119,8 @@ func TestOtherMoves(t *testing.T) {
 	p.click("dialog footer button", "Remove")
 	p.waitNo(".row .pin", "green")
 
-	p.click(".pane-head button", "Rename")
+	p.click("#timeline .menu > button", "More about this thread")
+	p.click("#timeline [role=menuitem]", "Rename")
 	p.wait("document.activeElement.closest('dialog')")
 	p.eval("document.activeElement.select()", nil)
 	p.typing("A better title")
@@ -133,7 +135,8 @@ func TestOtherMoves(t *testing.T) {
 	p.waitText(".thread[aria-current=true]", "t1")
 	p.shoot("forked")
 
-	p.click(".pane-head button", "Delete")
+	p.click("#timeline .menu > button", "More about this thread")
+	p.click("#timeline [role=menuitem]", "Delete")
 	p.waitText("dialog .plan", "delete")
 	p.click("dialog footer button", "Delete")
 	p.waitText("#toasts", "Thread deleted")

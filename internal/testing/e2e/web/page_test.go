@@ -115,6 +115,16 @@ func (p *page) click(selector, text string) {
 	p.run(chromedp.MouseClickXY(at.X, at.Y))
 }
 
+// drag moves an element sideways by a number of pixels with the mouse.
+func (p *page) drag(selector string, by float64) {
+	p.Helper()
+	var at struct{ X, Y float64 }
+	p.eval(fmt.Sprintf(`(() => { const r = document.querySelector(%s).getBoundingClientRect(); return { X: r.x + r.width / 2, Y: r.y + r.height / 2 } })()`, quote(selector)), &at)
+	p.run(input.DispatchMouseEvent(input.MousePressed, at.X, at.Y).WithButton(input.Left).WithClickCount(1),
+		input.DispatchMouseEvent(input.MouseMoved, at.X+by, at.Y).WithButton(input.Left).WithButtons(1),
+		input.DispatchMouseEvent(input.MouseReleased, at.X+by, at.Y).WithButton(input.Left).WithClickCount(1))
+}
+
 // keys presses keys one after the other: characters, or names of keys such as "Escape".
 func (p *page) keys(keys ...string) {
 	p.Helper()

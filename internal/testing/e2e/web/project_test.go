@@ -91,8 +91,8 @@ func (d *demo) record(tl *timeline.Timeline, w work) (*segno.Checkpoint, error) 
 	return tl.EndTurn(ctx, timeline.TurnEnd{Key: begun.Key, Agent: "claude", Source: src, Message: w.answer})
 }
 
-// long records 30 turns of an agent, of which some delete files and some are undone, with a fork, saves, pins, edits
-// outside and an undo that leaves a conflict.
+// long records 30 turns of an agent, of which some delete files and some are undone, with a fork, a save, a pin and an edit
+// outside.
 func (d *demo) long() {
 	d.Helper()
 	const limiter = "package limit\n\n// Limiter limits requests.\ntype Limiter struct{ rate int }\n"
@@ -103,6 +103,7 @@ func (d *demo) long() {
 		"add a metrics counter", "show the counter on /debug", "clean up the repository", "what did you delete?", "add a benchmark",
 		"make the limiter lock-free", "that is slower, measure it again", "go back to the mutex", "split limiter.go into two files",
 		"update the dependencies", "fix the lint warnings", "add a Dockerfile", "make the image smaller", "document the deployment",
+		"add a health check", "retry once on a timeout", "write the release notes", "bump the version",
 	}
 	for i, prompt := range prompts {
 		w := work{prompt: prompt, answer: fmt.Sprintf("Done. I changed `limit/limiter.go` and checked it:\n\n- step **%d** of the plan\n- all tests pass", i+1),

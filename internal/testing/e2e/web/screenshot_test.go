@@ -43,9 +43,9 @@ func takeScreenshot(t *testing.T) {
 	s := serve(t, d.command("web", "--no-open"))
 	p := openPage(t, chromiumrig.Start(t), s.URL, screenshotWidth, screenshotHeight)
 	p.run(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "light"}}))
+	p.unfold()
 	p.click(".row", "rename it")
 	p.waitText("#turn h2", "t3")
-	p.click("#turn .change summary", "src/shout.sh")
 	p.waitText(".line.added", "HELLO")
 	// The directory of a test would differ in each run.
 	p.eval(fmt.Sprintf(`(() => { const rename = () => { const all = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);

@@ -1,0 +1,25 @@
+package moves
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history"
+	"github.com/dalsegno/segno/timeline"
+)
+
+// TestMovedListsWhatACommandChanged checks that the result of a move lists the files that changed while a command ran,
+// because a user who gave -y saw no plan.
+func TestMovedListsWhatACommandChanged(t *testing.T) {
+	plan := &timeline.Plan{Turns: []int{1}}
+	plan.Verb = segno.VerbUndo
+	var text Text
+	text.Moved(&timeline.MoveResult{Plan: plan, Head: &segno.Checkpoint{}}, Result{Changes: []history.Change{
+		{Sign: "~", Path: "named"}, {Sign: "~", Path: "merged", Merged: true}, {Sign: "~", Path: "made", WhileCommand: true},
+	}})
+	want := []string{"  ~ merged  merged", "  changed while a command ran, and named by no tool:", "  ~ made"}
+	if got := text.Lines(); !slices.Equal(got[1:], want) {
+		t.Errorf("the lines are %q, want %q after the first", got, want)
+	}
+}

@@ -283,7 +283,7 @@ export class TimelinePane {
 
   // click finds the row by the position: the row's element may have been replaced since the click began.
   #click(event) {
-    if (event.target.closest("button, .fork")) return;
+    if (event.target.closest(".fork")) return;
     const fold = event.target.closest("[data-fold]"), folded = fold && this.rows.get(Number(fold.dataset.fold));
     if (folded) {
       this.toggleFold(folded);

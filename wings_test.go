@@ -22,13 +22,6 @@ var wings = map[string][]string{
 
 // arrows has the libraries of a wing that another wing, or the core, imports, and the reason.
 var arrows = map[string]map[string]string{
-	"shell": {
-		"agent":               "the constructors of models are options of the command",
-		"agent/model/offline": "the model that needs no network",
-		"archive":             "the errors of archives have exit codes",
-		"internal/chat":       "resume prints the command of a chat",
-		"internal/hook/event": "the watchdog of commands that are blocked",
-	},
 	"history": {
 		"agent":               "threads lists conversations by their phase",
 		"internal/chat":       "a chat continues like a session of an agent",

@@ -19,6 +19,14 @@ func Profile() profile.Profile {
 			{Keys: []string{"claudeAiOauth", "organizationUuid"}, Expiry: []profile.Expiry{{Path: []string{"claudeAiOauth", "expiresAt"}}}},
 			{Parent: "mcpOAuth", Expiry: []profile.Expiry{{Path: []string{"expiresAt"}}}},
 		}},
+		Archived: &profile.Archived{
+			Format: "claude-code-v1",
+			Files: []string{
+				"projects/@cwd/SESSION.jsonl", "projects/@cwd/SESSION/subagents/**", "projects/@cwd/SESSION/tool-results/**",
+				"tasks/SESSION/**", "file-history/SESSION/**",
+			},
+			Credentials: []string{"session-env/SESSION/**"}, // dumps of the environment
+		},
 		Denied: denied(),
 	}
 }

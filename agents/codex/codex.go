@@ -18,6 +18,12 @@ func Profile() profile.Profile {
 			Keys:   []string{"OPENAI_API_KEY", "auth_mode", "tokens", "last_refresh"},
 			Expiry: []profile.Expiry{{Path: []string{"tokens", "access_token"}, Form: profile.JWT}, {Path: []string{"last_refresh"}, Form: profile.Date}},
 		}}},
+		Archived: &profile.Archived{
+			Format: "codex-v1",
+			// A cut is one rollout below sessions. Another program may also pack rollouts that Codex wrote. Compressed
+			// rollouts are not allowed, because the limits of an archive do not bound their decompressed size.
+			Files: []string{"{sessions/*/*/*,archived_sessions}/rollout-*-SESSION{,_*}.jsonl"},
+		},
 		Denied: []string{
 			".codex",        // https://developers.openai.com/codex/config-basic
 			".codex-plugin", // https://developers.openai.com/codex/plugins

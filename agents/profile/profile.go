@@ -24,6 +24,8 @@ type Profile struct {
 	HasAllResults bool
 	// Login is nil if segno does not know where the agent keeps its logins.
 	Login *Login
+	// Archived describes the files of a session in an archive. It is nil if no archive contains sessions of the agent.
+	Archived *Archived
 	// Denied are paths of files and directories, in lower case, that run programs or give abilities when the agent
 	// starts in the directory above them. Archives contain neither them nor the logins.
 	Denied []string
@@ -35,4 +37,14 @@ func (p Profile) DataDir() Dir {
 		return p.Home
 	}
 	return p.Data
+}
+
+// Archived describes the files of a session in an archive.
+type Archived struct {
+	Format string // in archive.AgentInfo.SessionFormat
+	// Files are patterns of the files of a session, relative to the directory of the agent. SESSION is the id of the session, and
+	// @cwd is the element that stands for the working directory. Files with other names are neither packed nor unpacked.
+	Files []string
+	// Credentials are patterns of files that belong to a session, but are left out because they may contain secrets.
+	Credentials []string
 }

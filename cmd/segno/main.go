@@ -6,7 +6,6 @@ import (
 	"os"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/internal/cli"
 )
 
@@ -18,7 +17,6 @@ func main() {
 	os.Exit(cli.Main(cli.Signalled(context.Background()), cli.Env{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Getenv: os.Getenv, Environ: os.Environ, Getwd: os.Getwd, Executable: os.Executable,
-		Models: map[string]func(string, func(string) string) (agent.Model, error){"anthropic": newAnthropic, "openai": newOpenAI},
 		Stores: map[string]func(context.Context, string) (segno.Store, error){
 			"postgres": openPostgres, "postgresql": openPostgres, "redis": openRedis, "rediss": openRedis},
 		Postgres: postgresDriver{}, Version: version,

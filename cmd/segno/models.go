@@ -1,3 +1,5 @@
+//go:build !lean
+
 package main
 
 import (
@@ -5,7 +7,11 @@ import (
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/agent/model/anthropic"
 	"github.com/dalsegno/segno/agent/model/openai"
+	"github.com/dalsegno/segno/internal/chat"
 )
+
+// models returns the models that users can name, by provider.
+func models() chat.Models { return chat.Models{"anthropic": newAnthropic, "openai": newOpenAI} }
 
 func newAnthropic(model string, getenv func(string) string) (agent.Model, error) {
 	key, base := getenv("ANTHROPIC_API_KEY"), getenv("ANTHROPIC_BASE_URL")

@@ -22,8 +22,8 @@ func wings() []cli.Wing {
 		proxycmd.Wing(),
 		sessions.Wing(),
 		packcmd.Wing(),
-		chatcmd.Wing(),
+		chatcmd.Wing(models()),
 		webcmd.Wing(),
-		worldscmd.Wing(),
+		worldscmd.Wing(models()),
 	}
 }

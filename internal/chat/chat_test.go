@@ -309,7 +309,7 @@ func TestMoveListsUnchangedFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.say(c, "write b.txt: two")
-	if said := d.do(c, "/restore t1"); !strings.Contains(said, "\n= huge.bin was not changed: ") {
+	if said := d.do(c, "/restore t1"); !strings.Contains(said, "\n  = huge.bin  protected: ") {
 		t.Errorf("it says %q", said)
 	}
 	d.file(c, "a.txt", "")

@@ -6,12 +6,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/internal/history/moves"
+	"github.com/dalsegno/segno/internal/history/printable"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -169,7 +170,7 @@ func (c *Chat) runSessions(ctx context.Context, _ string) (Reply, error) {
 		if s.Current {
 			sign = "@"
 		}
-		fmt.Fprintf(&b, "%s %-*s  %4s ago  turn %d  step %d  %s\n", sign, width, s.Name, Age(c.Now().Sub(s.Updated)), s.Turn, s.Step, s.Title)
+		fmt.Fprintf(&b, "%s %-*s  %4s ago  turn %d  step %d  %s\n", sign, width, s.Name, printable.Age(c.Now().Sub(s.Updated)), s.Turn, s.Step, s.Title)
 	}
 	return Reply{Text: strings.TrimRight(b.String(), "\n")}, nil
 }
@@ -196,7 +197,10 @@ func (c *Chat) runLoad(ctx context.Context, name string) (Reply, error) {
 			return Reply{}, err
 		}
 		s, err := c.restore(ctx, found.ID)
-		return s.reply("restored " + oneLine(name)), err
+		if err != nil {
+			return Reply{}, err
+		}
+		return s.reply(ctx, "restored "+oneLine(name))
 	}
 	return Reply{}, segno.Errorf(segno.KindNotFound, "load session", name, "no session or saved checkpoint has this name").
 		WithHint("/sessions lists the sessions; /session new begins one")
@@ -242,7 +246,10 @@ func (c *Chat) moveTurns(ctx context.Context, arg, verb string, move func(contex
 		}
 	}
 	s, err := c.move(ctx, func() (agent.Status, error) { return move(ctx, c.Session, n) })
-	return s.reply(verb), err
+	if err != nil {
+		return Reply{}, err
+	}
+	return s.reply(ctx, verb)
 }
 
 func (c *Chat) runRestore(ctx context.Context, name string) (Reply, error) {
@@ -251,7 +258,10 @@ func (c *Chat) runRestore(ctx context.Context, name string) (Reply, error) {
 		return Reply{}, err
 	}
 	s, err := c.restore(ctx, cp.ID)
-	return s.reply("restored"), err
+	if err != nil {
+		return Reply{}, err
+	}
+	return s.reply(ctx, "restored")
 }
 
 func (c *Chat) runEdit(ctx context.Context, arg string) (Reply, error) {
@@ -263,26 +273,28 @@ func (c *Chat) runEdit(ctx context.Context, arg string) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	r := s.reply("undone")
+	r, err := s.reply(ctx, "undone")
 	r.Continue, r.Prompt = true, strings.TrimSpace(arg[end:])
-	return r, nil
+	return r, err
 }
 
-// reply describes the session after a move, and the files that the move left unchanged.
-func (s *Status) reply(verb string) Reply {
-	text := fmt.Sprintf("%s: now at turn %d (%s), %s, %s", verb, s.Turn, Short(s.Head), count(s.Messages, "message"), count(s.Todos, "todo"))
-	for _, x := range s.Conflicts {
-		text += fmt.Sprintf("\n! %s was not changed: %s", oneLine(x.Path), x.Why)
+// reply describes the session after a move, and the files that the move left unchanged, with the lines that every other user
+// interface has for them.
+func (s *Status) reply(ctx context.Context, verb string) (Reply, error) {
+	r := Reply{Switched: true, Conflicts: s.Conflicts, Kept: s.Kept, Lost: s.Lost}
+	var res moves.Result
+	var err error
+	if res.Conflicts, err = moves.UnwrittenPaths(ctx, nil, s.Conflicts, nil); err != nil {
+		return r, err
 	}
-	const limit = 20
-	for i, x := range s.Kept {
-		if i == limit {
-			text += fmt.Sprintf("\n= … and %s", count(len(s.Kept)-limit, "more path"))
-			break
-		}
-		text += fmt.Sprintf("\n= %s was not changed: %s", oneLine(x.Path), x.Why)
+	if res.Kept, err = moves.UnwrittenPaths(ctx, nil, s.Kept, nil); err != nil {
+		return r, err
 	}
-	return Reply{Text: text, Switched: true, Conflicts: s.Conflicts, Kept: s.Kept, Lost: s.Lost}
+	text := moves.Text{Verbose: true}
+	text.Unwritten(res, 0)
+	now := fmt.Sprintf("%s: now at turn %d (%s), %s, %s", verb, s.Turn, Short(s.Head), count(s.Messages, "message"), count(s.Todos, "todo"))
+	r.Text = strings.Join(append([]string{now}, text.Lines()...), "\n")
+	return r, nil
 }
 
 func (c *Chat) runCheckpoints(ctx context.Context, _ string) (Reply, error) {
@@ -304,7 +316,7 @@ func (c *Chat) runCheckpoints(ctx context.Context, _ string) (Reply, error) {
 		case slices.Contains(line, cp):
 			sign = "│"
 		}
-		fmt.Fprintf(&b, "%s %s  %-4s %4s ago  step %d  %s", sign, Short(cp.ID), name, Age(c.Now().Sub(cp.Time)), cp.Step, describe(cp))
+		fmt.Fprintf(&b, "%s %s  %-4s %4s ago  step %d  %s", sign, Short(cp.ID), name, printable.Age(c.Now().Sub(cp.Time)), cp.Step, describe(cp))
 		for _, pin := range h.Pins[cp.ID] {
 			fmt.Fprintf(&b, "  [%s]", oneLine(pin))
 		}
@@ -331,16 +343,3 @@ func describe(cp *segno.Checkpoint) string {
 
 // Short returns the prefix of an id for display.
 func Short(id segno.CommitID) string { return string(id[:min(6, len(id))]) }
-
-// Age formats a duration with its largest unit.
-func Age(d time.Duration) string {
-	switch {
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", max(0, int(d.Seconds())))
-	case d < time.Hour:
-		return fmt.Sprintf("%dm", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", int(d.Hours()))
-	}
-	return fmt.Sprintf("%dd", int(d.Hours()/24))
-}

@@ -104,11 +104,11 @@ func TestArchivesAfterASignal(t *testing.T) {
 // even if other errors wrap the error.
 func TestExitCodesOfArchives(t *testing.T) {
 	unsafe := segno.NewError(segno.KindCorrupt, "open archive", "x", &archive.UnsafeError{Err: errors.New("two headers")})
-	if got := cli.ExitCode(archivefile.ExplainBadArchive(unsafe)); got != 12 {
+	if got := cli.ExitCode(archivefile.ExplainBadArchive(unsafe), wings.All()); got != 12 {
 		t.Errorf("an unsafe archive ends with %d", got)
 	}
 	found := segno.NewError(segno.KindRefused, "write archive", "x", &archive.CheckpointSecretError{Findings: []secret.Finding{{Fingerprint: "f"}}})
-	if got := cli.ExitCode(found); got != 13 {
+	if got := cli.ExitCode(found, wings.All()); got != 13 {
 		t.Errorf("a secret ends with %d", got)
 	}
 }

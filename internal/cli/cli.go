@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/internal/database"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/timeline"
@@ -35,9 +34,6 @@ type Env struct {
 	// Place changes the paths and options of the store, if it is not nil. Fault tests use it to
 	// replace the store's file system.
 	Place func(*local.Place)
-	// Models has the constructors of models that need dependencies outside this module, by
-	// provider, as "anthropic". The offline model is always available.
-	Models map[string]func(name string, getenv func(string) string) (agent.Model, error)
 	// Stores has the functions that open stores with dependencies outside this module, by the
 	// scheme of the URL, as "postgres". Their errors must not contain the password of the URL.
 	Stores map[string]func(ctx context.Context, url string) (segno.Store, error)
@@ -67,7 +63,7 @@ func Main(ctx context.Context, env Env, wings []Wing, args []string) int {
 	err = withHelpHint(verb, err)
 	a.JSON = a.JSON || err != nil && asksForJSON(args) // cobra may not have read the flags of a command line that it rejects
 	a.report(err)
-	return exitCode(err)
+	return a.exitCode(err)
 }
 
 // App is one run of the command. cobra writes the flags into it before the verb runs.

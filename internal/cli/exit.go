@@ -6,16 +6,15 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/archive"
 )
 
 // The exit codes that code outside this file uses.
 const (
 	ExitOK        = 0
 	exitConflict  = 4
-	exitWaits     = 10
-	exitUnsafe    = 12
-	exitSecret    = 13
+	ExitWaits     = 10
+	ExitUnsafe    = 12
+	ExitSecret    = 13
 	exitCancelled = 130
 )
 
@@ -38,11 +37,11 @@ var exitTable = [...]struct {
 	{8, []segno.Kind{segno.KindNewer}, "the store or the archive was written by a newer segno"},
 	{9, []segno.Kind{segno.KindIO}, "the disk or the operating system failed"},
 	{exitCancelled, []segno.Kind{segno.KindCancelled}, "interrupted"},
-	{exitWaits, nil, "a chat's tool call waits for approval; answer with 'segno chat --approve', --reject, --edit or --respond"},
+	{ExitWaits, nil, "a chat's tool call waits for approval; answer with 'segno chat --approve', --reject, --edit or --respond"},
 	{11, []segno.Kind{segno.KindConflict}, "nothing was done: another process changed the thread first, or the name is already in use"},
-	{exitUnsafe, nil, "an archive is unsafe: programs could read it in different ways, or a file or a link of it would be outside the directory; " +
+	{ExitUnsafe, nil, "an archive is unsafe: programs could read it in different ways, or a file or a link of it would be outside the directory; " +
 		"nothing was written. An archive that was changed on purpose looks like this; so can a damaged one"},
-	{exitSecret, nil, "nothing was written: the scan found a secret"},
+	{ExitSecret, nil, "nothing was written: the scan found a secret"},
 }
 
 // ErrSilent ends the command with [exitConflict] and without a message, because the printed result already lists the
@@ -52,18 +51,16 @@ var (
 	errPrinted = errors.New("the result lists the conflicts")
 )
 
-func exitCode(err error) int {
+// exitCode returns the code of an error: that of a wing, or that of the error's kind.
+func (a *App) exitCode(err error) int {
+	if code, _ := a.reportOf(err); code != 0 {
+		return code
+	}
 	switch {
 	case err == nil:
 		return ExitOK
 	case errors.Is(err, context.Canceled):
 		return exitCancelled
-	case errors.As(err, new(*ApprovalError)):
-		return exitWaits
-	case errors.As(err, new(*archive.UnsafeError)):
-		return exitUnsafe
-	case errors.As(err, new(*archive.CheckpointSecretError)):
-		return exitSecret
 	}
 	for _, e := range exitTable {
 		if slices.Contains(e.kinds, segno.KindOf(err)) {
@@ -73,7 +70,15 @@ func exitCode(err error) int {
 	return 1
 }
 
-// ApprovalError ends the command with [exitWaits].
-type ApprovalError struct{ IDs []string }
-
-func (*ApprovalError) Error() string { return "the session waits for approval" }
+// reportOf returns what the wings add to the report of an error; see [Wing].
+func (a *App) reportOf(err error) (code int, fields map[string]any) {
+	for _, w := range a.wings {
+		if w.Report == nil || err == nil || errors.Is(err, context.Canceled) {
+			continue
+		}
+		if code, fields = w.Report(err); code != 0 {
+			break
+		}
+	}
+	return code, fields
+}

@@ -15,10 +15,10 @@ import (
 // differ.
 func TestExitCodeOfALostRaceIsItsOwn(t *testing.T) {
 	late := segno.NewError(segno.KindConflict, "commit", "", &segno.ConflictError{Actual: segno.Head{Thread: "t"}})
-	if got := exitCode(fmt.Errorf("commit undo: %w", late)); got != 11 {
+	if got := New(Env{}, nil).exitCode(fmt.Errorf("commit undo: %w", late)); got != 11 {
 		t.Errorf("another writer was first: exit code %d, want 11", got)
 	}
-	if got := exitCode(ErrSilent); got != 4 {
+	if got := New(Env{}, nil).exitCode(ErrSilent); got != 4 {
 		t.Errorf("done, with conflicts: exit code %d, want 4", got)
 	}
 	for _, e := range exitTable {
@@ -39,7 +39,7 @@ func TestAMissingContentIsDamage(t *testing.T) {
 	defer store.Close()
 	lost := segno.Entity{Type: segno.EntityFile, Mode: 0o644, Hash: segno.HashOf([]byte("lost")), Size: 4}
 	_, err = patch.Of(t.Context(), (&Workspace{Store: store}).Content, segno.Change{Path: "a", From: lost}, false)
-	if segno.KindOf(err) != segno.KindCorrupt || exitCode(err) != 6 || segno.HintOf(err) == "" {
-		t.Errorf("the patch of a lost file returns %v with code %d and hint %q", err, exitCode(err), segno.HintOf(err))
+	if segno.KindOf(err) != segno.KindCorrupt || New(Env{}, nil).exitCode(err) != 6 || segno.HintOf(err) == "" {
+		t.Errorf("the patch of a lost file returns %v with code %d and hint %q", err, New(Env{}, nil).exitCode(err), segno.HintOf(err))
 	}
 }

@@ -1,13 +1,10 @@
 package cli
 
-// The exit codes, for the tests of the whole command.
-const (
-	ExitCancelled = exitCancelled
-	ExitUnsafe    = exitUnsafe
-)
+// ExitCancelled is the exit code after a signal, for the tests of the whole command.
+const ExitCancelled = exitCancelled
 
-// ExitCode is exitCode.
-var ExitCode = exitCode
+// ExitCode returns the code with which a command of these wings ends after an error.
+func ExitCode(err error, wings []Wing) int { return New(Env{}, wings).exitCode(err) }
 
 // ExitRow is a row of the table of exit codes.
 type ExitRow struct {

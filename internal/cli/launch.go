@@ -7,7 +7,7 @@ import (
 	"os/exec"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/internal/local"
 )
 
 // ResumeResult is a command that continues a conversation, and the directory to run it in.
@@ -64,65 +64,12 @@ func (a *App) RunIn(dir string, command []string) string {
 	return "cd " + ShellQuote(dir) + " && " + line
 }
 
-// ChatCommand returns the command that continues a chat, in the store that has it.
-func (a *App) ChatCommand(d *Workspace, thread segno.ThreadID) []string {
-	store := ""
-	if a.StorePath != "" {
-		store = d.Store.Place().Store
+// StoreToName returns the directory of the store if a printed command must name it with --store, or "".
+func (a *App) StoreToName(store *local.Store) string {
+	if a.StorePath == "" {
+		return ""
 	}
-	return chat.Command(store, thread)
-}
-
-// ResumeCommand returns the command that continues a thread: a session of its agent, or a chat.
-func (a *App) ResumeCommand(ctx context.Context, d *Workspace, thread segno.ThreadID, at segno.CommitID) (res ResumeResult, err error) {
-	t, known, err := ThreadByID(ctx, d.Store, thread)
-	if err != nil {
-		return res, err
-	}
-	other, err := chat.OtherAgent(ctx, d.Store, at)
-	if err != nil {
-		return res, err
-	}
-	if !known || t.Agent != chat.Name || other != "" {
-		link, run, err := d.Timeline.Resume(ctx, thread, at)
-		if err != nil {
-			return res, err
-		}
-		return ResumeResult{Dir: link.Dir, Session: link.Session, Command: run}, nil
-	}
-	head, err := d.Store.Head(ctx, thread)
-	if err != nil {
-		return res, err
-	}
-	if inClient, err := chat.Client(ctx, d.Store, thread); err != nil {
-		return res, err
-	} else if inClient {
-		hint := "continue in the client"
-		if id := string(head.Link.Session); id != "" {
-			hint += ", where it is session " + id
-		}
-		return res, segno.Errorf(segno.KindRefused, "resume", string(thread), "the conversation belongs to an ACP client").WithHint(hint)
-	}
-	if head.Head != at {
-		return res, segno.Errorf(segno.KindRefused, "resume", string(at), "a chat can continue only at the head of its thread").
-			WithHint("run 'segno restore " + Short(at) + "' first")
-	}
-	return ResumeResult{Dir: d.Dir, Session: segno.SessionID(thread), Command: a.ChatCommand(d, thread)}, nil
-}
-
-// ResumePoint returns the checkpoint that a name means and the thread to continue. The name of a
-// thread stands for its head.
-func (a *App) ResumePoint(ctx context.Context, d *Workspace, name string) (segno.ThreadID, segno.CommitID, error) {
-	h, c, err := a.CheckpointNamed(ctx, d, name)
-	if err == nil {
-		return h.Head.Thread, c.ID, nil
-	}
-	t, threadErr := a.ThreadNamed(ctx, d.Store, name)
-	if threadErr != nil {
-		return "", "", err
-	}
-	head, err := d.Store.Head(ctx, t.ID)
-	return t.ID, head.Head, err
+	return store.Place().Store
 }
 
 // exec runs the agent on this terminal.

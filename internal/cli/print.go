@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"strings"
 	"unicode/utf16"
@@ -15,7 +16,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/archive"
 	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/internal/history/moves"
 	"github.com/dalsegno/segno/internal/history/printable"
@@ -114,13 +114,9 @@ func (a *App) report(err error) {
 		return
 	}
 	a.Bar.Erase()
-	fields := map[string]any{"error": text, "kind": segno.KindOf(err), "hint": hint, "code": exitCode(err)}
-	if approval := (*ApprovalError)(nil); errors.As(err, &approval) {
-		fields["waiting"] = approval.IDs
-	}
-	if found := (*archive.CheckpointSecretError)(nil); errors.As(err, &found) {
-		fields["findings"] = found.Findings
-	}
+	fields := map[string]any{"error": text, "kind": segno.KindOf(err), "hint": hint, "code": a.exitCode(err)}
+	_, more := a.reportOf(err)
+	maps.Copy(fields, more)
 	_ = Encoder(a.Stderr).Encode(fields)
 }
 
@@ -170,8 +166,8 @@ func (h escapingWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// maxArchiveLines limits a list of an archive's files in text. The JSON has all files.
-const maxArchiveLines = 20
+// MaxLines limits a list of files or findings in text. The JSON has all files.
+const MaxLines = 20
 
 // List writes lines below a title, if there are any.
 func (p *Printer) List(title string, lines []string) {
@@ -179,10 +175,10 @@ func (p *Printer) List(title string, lines []string) {
 		return
 	}
 	p.Linef("%s", title)
-	for _, line := range lines[:min(len(lines), maxArchiveLines)] {
+	for _, line := range lines[:min(len(lines), MaxLines)] {
 		p.Linef("  %s", line)
 	}
-	if more := len(lines) - maxArchiveLines; more > 0 {
+	if more := len(lines) - MaxLines; more > 0 {
 		p.Linef("%s", p.Dim(fmt.Sprintf("  and %d more; --json lists all", more)))
 	}
 }

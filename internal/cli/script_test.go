@@ -16,6 +16,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/agent/model/offline"
+	"github.com/dalsegno/segno/internal/chat"
 	"github.com/dalsegno/segno/internal/cli"
 	"github.com/dalsegno/segno/internal/hook/event"
 	"github.com/dalsegno/segno/internal/testing/memdir"
@@ -41,8 +42,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(usualProcess{m}, map[string]func(){
 		"segno": func() {
 			os.Exit(cli.Main(cli.Signalled(context.Background()), cli.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-				Getenv: os.Getenv, Environ: os.Environ, Getwd: os.Getwd, Executable: os.Executable,
-				Models: map[string]func(string, func(string) string) (agent.Model, error){"test": newTestModel, "anthropic": newAnthropicModel}}, wings.All(), os.Args[1:]))
+				Getenv: os.Getenv, Environ: os.Environ, Getwd: os.Getwd, Executable: os.Executable},
+				wings.With(chat.Models{"test": newTestModel, "anthropic": newAnthropicModel}), os.Args[1:]))
 		},
 		"segno-hook": func() {
 			ctx, stop := event.SignalContext(context.Background())

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dalsegno/segno/internal/hook/event"
+	"github.com/dalsegno/segno/internal/proc"
 )
 
 // Signalled returns a context that is cancelled by ctrl+c, by SIGTERM, or when the terminal
@@ -37,7 +37,7 @@ func endWhenBlocked(ctx context.Context, c *cobra.Command) (stop func()) {
 	if slices.Contains(lingering[:], c.Name()) {
 		return func() {}
 	}
-	return event.Watch(ctx, 0, func(event.Reason) { os.Exit(exitCancelled) }).Stop
+	return proc.Watch(ctx, 0, func(proc.Reason) { os.Exit(exitCancelled) }).Stop
 }
 
 // IgnoreBrokenPipe makes a write to a closed pipe return EPIPE. Otherwise SIGPIPE would kill a command that

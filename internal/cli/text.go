@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/chat"
 	"github.com/dalsegno/segno/internal/history/printable"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/timeline"
@@ -40,7 +39,7 @@ func (a *App) When(t time.Time) string { return t.In(a.Now().Location()).Format(
 
 // Lead is the beginning of a line in a list: a name and an age.
 func (a *App) Lead(p Paint, name string, t time.Time) string {
-	return p.Bold(Pad(name, 6)) + " " + p.Dim(Pad(chat.Age(a.Now().Sub(t)), 4))
+	return p.Bold(Pad(name, 6)) + " " + p.Dim(Pad(printable.Age(a.Now().Sub(t)), 4))
 }
 
 // Counts formats the counts as ~modified +added -deleted and leaves out zeros.
@@ -86,7 +85,7 @@ func (a *App) ListForHint(ctx context.Context, store *local.Store, q segno.Threa
 			return strings.Join(names, ", ") + " and more ('segno threads' lists them)", first, nil
 		}
 		id := ShellQuote(Short(t.ID))
-		text := fmt.Sprintf("%s (t%d, %s", id, head.Turn, chat.Age(a.Now().Sub(t.Created)))
+		text := fmt.Sprintf("%s (t%d, %s", id, head.Turn, printable.Age(a.Now().Sub(t.Created)))
 		if title := timeline.Title(t.Title); title != "" {
 			text += ", " + Quote(Fit(title, 40))
 		}

@@ -12,6 +12,9 @@ type Wing struct {
 	Verbs func(*App) []Verb
 	// Quick runs command lines that must be fast, without the other verbs. It reports whether it ran this one. It may be nil.
 	Quick func(ctx context.Context, a *App, args []string) bool
+	// Report returns the exit code of an error of the wing for which no kind has one, and the fields that --json adds to the
+	// error. The code is 0 for every other error. Report may be nil.
+	Report func(err error) (code int, fields map[string]any)
 }
 
 // Verb is a verb in a group of the help. A hidden verb has no group.

@@ -20,6 +20,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/hook/event"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -55,7 +56,7 @@ func Run(ctx context.Context, name string, e Event) {
 
 func (a agent) record(ctx context.Context, e Event, read func() (event.Payload, error)) {
 	e.Place.StoreWait = storeWait
-	reading := e.watch(ctx, a.deadline("UserPromptSubmit"), func(event.Reason) {}) // the longest: the event is not known
+	reading := e.watch(ctx, a.deadline("UserPromptSubmit"), func(proc.Reason) {}) // the longest: the event is not known
 	if err := e.Place.CheckOwner(); err != nil {
 		e.reportRefusal(read, err)
 		reading.Stop()
@@ -89,8 +90,8 @@ func (a agent) record(ctx context.Context, e Event, read func() (event.Payload, 
 
 // watch starts the watchdog of an event. The watchdog calls report and then ends the process, even
 // if report blocks as the event does.
-func (e Event) watch(ctx context.Context, deadline time.Duration, report func(event.Reason)) *event.Watchdog {
-	return event.Watch(ctx, deadline, func(why event.Reason) {
+func (e Event) watch(ctx context.Context, deadline time.Duration, report func(proc.Reason)) *proc.Watchdog {
+	return proc.Watch(ctx, deadline, func(why proc.Reason) {
 		if e.Exit != nil {
 			event.RunBriefly(func() { report(why) })
 			e.Exit()

@@ -16,6 +16,7 @@ import (
 	"github.com/dalsegno/segno/internal/history/turns"
 	"github.com/dalsegno/segno/internal/hook/event"
 	"github.com/dalsegno/segno/internal/local/spool"
+	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -170,10 +171,10 @@ func clip(s string) string {
 }
 
 // reportTimeout answers for a handler that did not end in time. The watchdog calls it.
-func (h *handler) reportTimeout(why event.Reason) {
+func (h *handler) reportTimeout(why proc.Reason) {
 	err := segno.Errorf(segno.KindCancelled, "record event", h.Payload.Event, "%s ended the hook before the event was recorded", why).
 		WithHint("check that the files of " + filepath.Base(h.Payload.Cwd) + " can be read")
-	if why == event.BySignal {
+	if why == proc.BySignal {
 		h.log.Append(h.Payload.Event, h.Session, err)
 		return
 	}

@@ -41,8 +41,7 @@ import (
 	"github.com/dalsegno/segno/transcript/claude"
 	"github.com/dalsegno/segno/transcript/codex"
 	"github.com/dalsegno/segno/transcript/filelog"
-	"github.com/dalsegno/segno/transcript/gemini"
-	"github.com/dalsegno/segno/transcript/opencode"
+	"github.com/dalsegno/segno/transcript/readers"
 	"github.com/dalsegno/segno/workspace"
 )
 
@@ -176,19 +175,20 @@ func (s *Store) Transcripts() map[string]segno.Transcript {
 // may be nil.
 func (p Place) Transcripts(objects segno.Objects) map[string]segno.Transcript {
 	all := map[string]segno.Transcript{}
-	if home := p.Homes[claude.Agent]; home != "" {
-		all[claude.Agent] = claude.New(home, claude.Options{FS: p.FS, Objects: objects, Clock: p.Now})
-	}
-	if home := p.Homes[codex.Agent]; home != "" {
-		all[codex.Agent] = codex.New(home, codex.Options{FS: p.FS})
-	}
-	if home := p.Homes[gemini.Agent]; home != "" {
-		all[gemini.Agent] = gemini.New(home, gemini.Options{FS: p.FS})
-	}
-	if data := p.Data[opencode.Agent]; data != "" {
-		all[opencode.Agent] = opencode.New(data, os.TempDir())
+	for _, r := range readers.All() {
+		if dir := p.sessionsDir(r.Agent); dir != "" {
+			all[r.Agent] = r.Open(dir, readers.Options{FS: p.FS, Objects: objects, Clock: p.Now})
+		}
 	}
 	return all
+}
+
+// sessionsDir returns the directory in which an agent keeps its sessions, or "" if it is not known.
+func (p Place) sessionsDir(agent string) string {
+	if a, _ := agents.Of(agent); len(a.Data) > 0 {
+		return p.Data[agent]
+	}
+	return p.Homes[agent]
 }
 
 // Exists reports whether there is a store.

@@ -11,52 +11,34 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agents"
+	"github.com/dalsegno/segno/agents/profile"
 	"github.com/dalsegno/segno/internal/vfs"
-	"github.com/dalsegno/segno/transcript/claude"
-	"github.com/dalsegno/segno/transcript/codex"
 	"github.com/dalsegno/segno/transcript/filelog"
+	"github.com/dalsegno/segno/transcript/readers"
 )
 
 // A backend describes how archives keep the sessions of one agent.
 type backend struct {
-	agent  string // in checkpoints and in archive.AgentInfo.Backend
-	format string // in archive.AgentInfo.SessionFormat
-	// files are patterns of the files of a session, relative to the home. SESSION is the id of the
-	// session and @cwd is the name that slug returns. Files with other names are neither packed nor
-	// unpacked.
-	files []string
-	// credentials are patterns of files that belong to a session, but are left out because they may
-	// contain secrets.
-	credentials []string
-	slug        func(dir string) string // nil if no name depends on the working directory
-	open        func(home string, fsys vfs.FS) segno.Transcript
+	profile.Archived
+	agent string                  // in checkpoints and in archive.AgentInfo.Backend
+	slug  func(dir string) string // see [readers.Reader]
+	open  func(home string, fsys vfs.FS) segno.Transcript
 }
 
 // cwd is the element of a path in an archive that stands for the working directory.
 const cwd = "@cwd"
 
-func backends() []backend {
-	return []backend{{
-		agent: claude.Agent, format: "claude-code-v1",
-		files: []string{
-			"projects/@cwd/SESSION.jsonl", "projects/@cwd/SESSION/subagents/**", "projects/@cwd/SESSION/tool-results/**",
-			"tasks/SESSION/**", "file-history/SESSION/**",
-		},
-		credentials: []string{"session-env/SESSION/**"}, // dumps of the environment
-		slug:        claude.Slug,
-		open:        func(home string, fsys vfs.FS) segno.Transcript { return claude.New(home, claude.Options{FS: fsys}) },
-	}, {
-		agent: codex.Agent, format: "codex-v1",
-		// A cut is one rollout below sessions. Another program may also pack rollouts that Codex wrote. Compressed
-		// rollouts are not allowed, because the limits of an archive do not bound their decompressed size.
-		files: []string{"{sessions/*/*/*,archived_sessions}/rollout-*-SESSION{,_*}.jsonl"},
-		open:  func(home string, fsys vfs.FS) segno.Transcript { return codex.New(home, codex.Options{FS: fsys}) },
-	}, {
-		// The runner of generations keeps this home beside the home of the agent, so no user has one.
-		agent: filelog.Agent, format: "segno-log-v1",
-		files: []string{"threads/SESSION/log.jsonl"},
-		open:  func(home string, fsys vfs.FS) segno.Transcript { return filelog.New(home, fsys) },
-	}}
+// backends returns the agents whose profile describes archived sessions, and the runner of generations.
+func backends() (all []backend) {
+	for _, r := range readers.All() {
+		if p, _ := agents.Of(r.Agent); p.Archived != nil {
+			all = append(all, backend{Archived: *p.Archived, agent: r.Agent, slug: r.Slug,
+				open: func(home string, fsys vfs.FS) segno.Transcript { return r.Open(home, readers.Options{FS: fsys}) }})
+		}
+	}
+	// The runner of generations keeps this home beside the home of the agent, so no user has one.
+	return append(all, backend{Archived: profile.Archived{Format: "segno-log-v1", Files: []string{"threads/SESSION/log.jsonl"}}, agent: filelog.Agent,
+		open: func(home string, fsys vfs.FS) segno.Transcript { return filelog.New(home, fsys) }})
 }
 
 // backendOf returns the backend of an agent, or nil.
@@ -128,7 +110,7 @@ func (b *backend) fromArchive(name, dir string) string {
 // was. The paths are relative to the home.
 func (b *backend) sessionFiles(home string, session segno.SessionID) ([]string, error) {
 	var found []string
-	for _, pattern := range slices.Concat(b.files, b.credentials) {
+	for _, pattern := range slices.Concat(b.Files, b.Credentials) {
 		pattern = replaceElement(strings.ReplaceAll(pattern, "SESSION", string(session)), cwd, "*")
 		names, err := doublestar.Glob(os.DirFS(home), pattern, doublestar.WithFilesOnly(), doublestar.WithNoFollow())
 		if err != nil {

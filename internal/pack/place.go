@@ -21,7 +21,7 @@ import (
 // cannot read it, no file of the session reaches the agent.
 func (u *unpacker) placeSession(ctx context.Context, info archive.AgentInfo, a *UnpackedAgent) error {
 	be, id := backendOf(info.Backend), segno.SessionID(info.SessionID)
-	if be == nil || be.format != info.SessionFormat || !isSession(id) {
+	if be == nil || be.Format != info.SessionFormat || !isSession(id) {
 		u.skip("agents/"+info.Name+"/"+string(archive.Session), SkippedUnsupported)
 		return nil
 	}
@@ -121,7 +121,7 @@ func (p *placement) fillHome() error {
 		if _, err := os.Lstat(file); err != nil {
 			continue // package archive did not load the file, and lists it as skipped
 		}
-		if !matches(p.be.files, p.id, e.Path) {
+		if !matches(p.be.Files, p.id, e.Path) {
 			p.skip("agents/"+p.agent+"/"+string(archive.Session)+"/"+e.Path, SkippedOther)
 			continue
 		}

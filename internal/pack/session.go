@@ -35,7 +35,7 @@ func (b *builder) addSession(ctx context.Context, a *archive.AgentState, p *segn
 	if err != nil {
 		return segno.NewError(segno.KindOf(err), "pack session", string(p.Session), err).WithHint("use --omit-session to pack without the conversation")
 	}
-	a.Info.Backend, a.Info.SessionFormat, a.Info.SessionID = be.agent, be.format, string(p.Session)
+	a.Info.Backend, a.Info.SessionFormat, a.Info.SessionID = be.agent, be.Format, string(p.Session)
 	return filepath.WalkDir(home, func(file string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -49,12 +49,12 @@ func (b *builder) addSession(ctx context.Context, a *archive.AgentState, p *segn
 			return err
 		}
 		name := be.toArchive(filepath.ToSlash(rel), neutralDir)
-		if matches(be.files, p.Session, name) {
+		if matches(be.Files, p.Session, name) {
 			a.Session = append(a.Session, archive.File{Path: name, Size: info.Size(), Open: func() (io.ReadCloser, error) { return os.Open(file) }})
 			return nil
 		}
 		o := omission(root+"/"+name, archive.OmittedProtected)
-		if matches(be.credentials, p.Session, name) {
+		if matches(be.Credentials, p.Session, name) {
 			o.Why = archive.OmittedCredential
 		}
 		o.Bytes = info.Size()

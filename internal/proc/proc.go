@@ -1,4 +1,4 @@
-// Package proc identifies running processes, and finds their ancestors.
+// Package proc identifies running processes, finds their ancestors, and ends a blocked one.
 package proc
 
 import (

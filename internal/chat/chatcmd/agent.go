@@ -40,7 +40,7 @@ its conversation in a separate thread, which 'segno threads' does not list.`,
 }
 
 func (a *app) runAgent(ctx context.Context, f *chatFlags) error {
-	model, err := a.Model(f.model)
+	model, err := a.models.Open(f.model, a.Getenv)
 	if err != nil {
 		return err
 	}

@@ -108,7 +108,7 @@ func (a *app) modelOf(ctx context.Context, store segno.Store, session string, is
 	if err != nil {
 		return nil, err
 	}
-	model, err := a.Model(cmp.Or(last, "offline"))
+	model, err := a.models.Open(cmp.Or(last, "offline"), a.Getenv)
 	switch {
 	case err != nil && isUnused:
 		return offline.New(), nil
@@ -151,7 +151,7 @@ func (a *app) runChat(ctx context.Context, f *chatFlags, args []string) error {
 	defer cli.IgnoreBrokenPipe()()
 	var model agent.Model
 	if f.model != "" { // an unknown model is an error before a store or a workspace is made
-		if model, err = a.Model(f.model); err != nil {
+		if model, err = a.models.Open(f.model, a.Getenv); err != nil {
 			return err
 		}
 	}

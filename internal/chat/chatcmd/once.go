@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,7 +25,7 @@ type oneShot struct {
 
 // command returns the command line that continues the session.
 func (o *oneShot) command(args ...string) string {
-	run := o.ChatCommand(o.workspace, segno.ThreadID(o.chat.Session))
+	run := chat.Command(o.StoreToName(o.workspace.Store), segno.ThreadID(o.chat.Session))
 	if o.Directory != "" {
 		run = slices.Insert(run, 1, "-C", o.Directory)
 	}
@@ -63,7 +64,7 @@ func (o *oneShot) run(ctx context.Context, in agent.Input) (err error) {
 			return o.explainError(ctx, in, err)
 		}
 	}
-	return o.approvalError(ctx)
+	return o.waitingError(ctx)
 }
 
 // printStatus prints the state of the session.
@@ -89,7 +90,7 @@ func (o *oneShot) explainError(ctx context.Context, in agent.Input, err error) e
 		return segno.Errorf(kind, "chat", o.chat.Session, "stopped; the work so far is saved").
 			WithHint("run " + o.command("--continue") + " to continue")
 	case kind == segno.KindRefused && len(in.Decide) == 0:
-		if waits := o.approvalError(ctx); waits != nil {
+		if waits := o.waitingError(ctx); waits != nil {
 			return waits // the session refused the prompt because calls wait for approval
 		}
 		if s, lookErr := o.chat.Status(ctx); lookErr == nil && s.Phase == agent.PhaseBrokenOff {
@@ -205,15 +206,28 @@ func (t *eventPrinter) flush() {
 	t.pending = ""
 }
 
-// ApprovalError prints the calls that wait for approval and returns the error for them.
-func (o *oneShot) approvalError(ctx context.Context) error {
+// approvalError has the calls that wait for approval. It ends the command with [cli.ExitWaits].
+type approvalError struct{ ids []string }
+
+func (*approvalError) Error() string { return "the session waits for approval" }
+
+// reportApproval is the report of this wing; see [cli.Wing].
+func reportApproval(err error) (code int, fields map[string]any) {
+	if waits := (*approvalError)(nil); errors.As(err, &waits) {
+		return cli.ExitWaits, map[string]any{"waiting": waits.ids}
+	}
+	return 0, nil
+}
+
+// waitingError prints the calls that wait for approval and returns the error for them.
+func (o *oneShot) waitingError(ctx context.Context) error {
 	s, err := o.chat.Status(ctx)
 	if err != nil || len(s.Interrupts) == 0 {
 		return err
 	}
-	waits := &cli.ApprovalError{}
+	waits := &approvalError{}
 	for _, i := range s.Interrupts {
-		if waits.IDs = append(waits.IDs, i.ID); !o.JSON {
+		if waits.ids = append(waits.ids, i.ID); !o.JSON {
 			o.Notef("%s", waitingLine(i))
 		}
 	}

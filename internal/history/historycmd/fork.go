@@ -76,7 +76,7 @@ func (a *app) runFork(ctx context.Context, d *cli.Workspace, name, to string, no
 		return err
 	}
 	if c.Agent == chat.Name && c.Session == nil && len(f.Run) == 0 {
-		f.Run = a.ChatCommand(d, f.Thread)
+		f.Run = chat.Command(a.StoreToName(d.Store), f.Thread)
 	}
 	res := forkResult{Thread: f.Thread, Checkpoint: f.At.ID, Dir: f.Report.Root, SessionDir: f.Dir, Command: append([]string{}, f.Run...),
 		From: c.ID, How: f.Report.How, Databases: f.Report.Databases, UnreadDatabases: history.UnreadDatabases(f.Report.Unsaved), LeftOut: append([]string{}, f.Report.LeftOut...),

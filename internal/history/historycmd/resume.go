@@ -65,15 +65,30 @@ all, as 'segno restore' does it; --chat leaves the files as they are.`,
 }
 
 func (a *app) runResume(ctx context.Context, d *cli.Workspace, name string, printOnly bool) error {
-	thread, at, err := a.ResumePoint(ctx, d, name)
+	thread, at, err := a.resumePoint(ctx, d, name)
 	if err != nil {
 		return err
 	}
-	res, err := a.ResumeCommand(ctx, d, thread, at)
+	r, err := chat.Resume(ctx, d.Timeline, d.Dir, a.StoreToName(d.Store), thread, at)
 	if err != nil {
 		return err
 	}
-	return a.FinishResume(ctx, d.Close, res, printOnly)
+	return a.FinishResume(ctx, d.Close, cli.ResumeResult{Dir: r.Dir, Session: r.Session, Command: r.Command}, printOnly)
+}
+
+// resumePoint returns the checkpoint that a name means and the thread to continue. The name of a
+// thread stands for its head.
+func (a *app) resumePoint(ctx context.Context, d *cli.Workspace, name string) (segno.ThreadID, segno.CommitID, error) {
+	h, c, err := a.CheckpointNamed(ctx, d, name)
+	if err == nil {
+		return h.Head.Thread, c.ID, nil
+	}
+	t, threadErr := a.ThreadNamed(ctx, d.Store, name)
+	if threadErr != nil {
+		return "", "", err
+	}
+	head, err := d.Store.Head(ctx, t.ID)
+	return t.ID, head.Head, err
 }
 
 // trySession calls resume for the agent's session that has the name. done is false if there is no
@@ -177,7 +192,7 @@ type resumeFlags struct {
 // runResumeWith continues a checkpoint's conversation in another agent. If the thread is elsewhere,
 // it first restores the checkpoint, so that the agent finds the files of the conversation.
 func (a *app) runResumeWith(ctx context.Context, d *cli.Workspace, name string, flags resumeFlags) error {
-	thread, at, err := a.ResumePoint(ctx, d, name)
+	thread, at, err := a.resumePoint(ctx, d, name)
 	if err != nil {
 		return err
 	}
@@ -196,7 +211,7 @@ func (a *app) runResumeWith(ctx context.Context, d *cli.Workspace, name string, 
 			return cli.ResumeResult{}, err
 		}
 		fork, err := chat.Import(ctx, d.Timeline, plan, t.Title)
-		return cli.ResumeResult{Dir: d.Dir, Session: segno.SessionID(fork), Command: a.ChatCommand(d, fork)}, err
+		return cli.ResumeResult{Dir: d.Dir, Session: segno.SessionID(fork), Command: chat.Command(a.StoreToName(d.Store), fork)}, err
 	}
 	return a.ContinueWith(ctx, c)
 }

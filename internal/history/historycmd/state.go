@@ -9,9 +9,9 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agents"
-	"github.com/dalsegno/segno/internal/chat"
 	"github.com/dalsegno/segno/internal/cli"
 	"github.com/dalsegno/segno/internal/history"
+	"github.com/dalsegno/segno/internal/history/printable"
 	"github.com/dalsegno/segno/internal/hook"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/timeline"
@@ -140,7 +140,7 @@ func (a *app) writeState(p *cli.Printer, s stateResult) {
 	switch {
 	case s.Last != nil:
 		t, _ := time.Parse(time.RFC3339Nano, s.Last.Time) // Item wrote it
-		line("last turn", p.Bold(turnName(s.Last))+" "+chat.Age(a.Now().Sub(t))+" "+cli.Inline(s.Last.Agent)+" "+cli.Quote(timeline.Title(s.Last.Prompt)))
+		line("last turn", p.Bold(turnName(s.Last))+" "+printable.Age(a.Now().Sub(t))+" "+cli.Inline(s.Last.Agent)+" "+cli.Quote(timeline.Title(s.Last.Prompt)))
 		line("undo", "would undo "+turnName(s.Last)+": "+cmp.Or(cli.Counts(s.Undo), "no files")+p.Dim("; 'segno undo' shows the plan and asks"))
 	case s.Root != "" && s.Error == "":
 		line("last turn", "none yet on this thread")

@@ -12,6 +12,7 @@ import (
 	"github.com/dalsegno/segno/agents"
 	"github.com/dalsegno/segno/agents/profile"
 	"github.com/dalsegno/segno/internal/local/spool"
+	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
@@ -54,7 +55,7 @@ func (h ToolHook) Run(ctx context.Context, args []string) {
 		}
 		return
 	}
-	watchdog := Watch(ctx, toolDeadline, func(why Reason) { h.expire(log, why) })
+	watchdog := proc.Watch(ctx, toolDeadline, func(why proc.Reason) { h.expire(log, why) })
 	defer watchdog.Stop()
 	p, err := Read(h.Stdin, agent.Hooks)
 	if errors.Is(err, io.EOF) {
@@ -99,7 +100,7 @@ func plainOnly(store string) func() (spool.Sealer, error) {
 }
 
 // expire logs why the process ends, and ends it. Writing to the log may block, too.
-func (h ToolHook) expire(log Log, why Reason) {
+func (h ToolHook) expire(log Log, why proc.Reason) {
 	if h.Exit == nil {
 		return
 	}

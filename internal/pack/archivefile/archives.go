@@ -16,6 +16,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/archive"
 	"github.com/dalsegno/segno/internal/cli"
+	"github.com/dalsegno/segno/internal/cli/secretscan"
 )
 
 // ArchiveFlags are the flags of verbs that read archives.
@@ -77,6 +78,17 @@ func OpenArchive(a *cli.App, path, identity string) (*archive.Reader, error) {
 	}
 	r, err := archive.OpenSealed(path, keys...)
 	return r, ExplainBadArchive(err)
+}
+
+// Report is the report of a wing whose verbs write or open archives; see [cli.Wing].
+func Report(err error) (code int, fields map[string]any) {
+	if errors.As(err, new(*archive.UnsafeError)) {
+		return cli.ExitUnsafe, nil
+	}
+	if found := (*archive.CheckpointSecretError)(nil); errors.As(err, &found) {
+		return cli.ExitSecret, map[string]any{"findings": found.Findings}
+	}
+	return secretscan.Report(err)
 }
 
 // ExplainBadArchive adds a hint to the error of an archive that cannot be used.

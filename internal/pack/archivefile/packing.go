@@ -11,6 +11,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/archive"
 	"github.com/dalsegno/segno/internal/cli"
+	"github.com/dalsegno/segno/internal/cli/secretscan"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/internal/pack"
 )
@@ -58,7 +59,7 @@ func (f *PackFlags) Check() error {
 	if f.Thread && f.Since != "" {
 		return cli.Usage(errors.New("--since is for a checkpoint, and --thread packs all of them"))
 	}
-	return cli.CheckFingerprints(f.Allow)
+	return secretscan.CheckAllowed(f.Allow)
 }
 
 // packed is the state that pack writes.
@@ -116,7 +117,7 @@ func WriteOptions(a *cli.App, ctx context.Context, records local.Archives, flags
 			return o, err
 		}
 	}
-	if o.Scanner, o.Allow, err = a.SecretScanner(records, flags.Allow); err != nil {
+	if o.Scanner, o.Allow, err = secretscan.Open(a, records, flags.Allow); err != nil {
 		return o, err
 	}
 	if o.Verdicts, err = records.Verdicts(o.Scanner.Digest()); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/archive"
 	"github.com/dalsegno/segno/internal/cli"
+	"github.com/dalsegno/segno/internal/cli/secretscan"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/internal/pack"
 	"github.com/dalsegno/segno/secret"
@@ -32,13 +33,13 @@ func ExplainPack(a *cli.App, path string, err error) error {
 	default:
 		return err
 	}
-	return a.RefuseSecrets("pack", path, found.Findings, waysOn(found.Findings))
+	return secretscan.Refuse(a, "pack", path, found.Findings, waysOn(found.Findings))
 }
 
 // waysOn returns the hint for findings. The possible steps depend on the places of the findings.
 func waysOn(findings []secret.Finding) string {
 	var inSession, inFiles bool
-	allow := cli.AllowHint(findings)
+	allow := secretscan.AllowHint(findings)
 	for _, f := range findings {
 		if IsSessionPath(f.Path) {
 			inSession = true

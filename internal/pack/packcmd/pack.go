@@ -13,6 +13,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/archive"
 	"github.com/dalsegno/segno/internal/cli"
+	"github.com/dalsegno/segno/internal/cli/secretscan"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/internal/pack/archivefile"
 	"github.com/dalsegno/segno/secret"
@@ -136,7 +137,7 @@ type refusedPack struct {
 // printRefused prints the findings of a refused archive as JSON for a script. In text mode the
 // findings are already printed.
 func (a *app) printRefused(path string, err error) error {
-	var found *archive.CheckpointSecretError
+	var found *secretscan.Error
 	if !errors.As(err, &found) {
 		return err
 	}
@@ -188,7 +189,7 @@ func (a *app) printPacked(ctx context.Context, records local.Archives, res packR
 	if info, err := os.Stat(res.File); err == nil {
 		res.Bytes = info.Size()
 	}
-	a.RecordAllowed(ctx, records, allow, res.Allowed)
+	secretscan.RecordAllowed(ctx, a.App, records, allow, res.Allowed)
 	return a.Print(res, func(p *cli.Printer) {
 		p.Linef("packed %s into %s: %s; the file has %s", name, cli.QuotePath(a.RelativePath(res.File)), describeTiers(res.Tiers), cli.Size(res.Bytes))
 		p.Linef("digest %s", res.Digest)

@@ -5,10 +5,11 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno/internal/cli"
+	"github.com/dalsegno/segno/internal/pack/archivefile"
 )
 
 // Wing is this wing of the command.
-func Wing() cli.Wing { return cli.Wing{Verbs: verbs} }
+func Wing() cli.Wing { return cli.Wing{Verbs: verbs, Report: archivefile.Report} }
 
 // app is one run of the command.
 type app struct{ *cli.App }

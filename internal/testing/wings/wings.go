@@ -2,6 +2,7 @@
 package wings
 
 import (
+	"github.com/dalsegno/segno/internal/chat"
 	"github.com/dalsegno/segno/internal/chat/chatcmd"
 	"github.com/dalsegno/segno/internal/cli"
 	"github.com/dalsegno/segno/internal/history/historycmd"
@@ -13,16 +14,19 @@ import (
 	"github.com/dalsegno/segno/internal/worlds/worldscmd"
 )
 
-// All returns the wings that cmd/segno lists.
-func All() []cli.Wing {
+// All returns the wings that cmd/segno lists, with the offline model alone.
+func All() []cli.Wing { return With(nil) }
+
+// With returns the wings that cmd/segno lists, with these models.
+func With(models chat.Models) []cli.Wing {
 	return []cli.Wing{
 		historycmd.Wing(),
 		hookcmd.Wing(),
 		proxycmd.Wing(),
 		sessions.Wing(),
 		packcmd.Wing(),
-		chatcmd.Wing(),
+		chatcmd.Wing(models),
 		webcmd.Wing(),
-		worldscmd.Wing(),
+		worldscmd.Wing(models),
 	}
 }

@@ -137,6 +137,7 @@ export class TimelinePane {
   }
 
   async show(checkpoint) {
+    this.choices++; // a refresh under way must not select the head again
     const rows = this.rows;
     const index = await rows.around(checkpoint);
     if (index >= 0 && rows === this.rows) this.select(index, { center: true });

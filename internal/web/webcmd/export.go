@@ -15,6 +15,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/cli"
+	"github.com/dalsegno/segno/internal/cli/secretscan"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/internal/web/export"
 )
@@ -122,7 +123,7 @@ func (f *exportFlags) check() (to *url.URL, err error) {
 	case f.endpoint != "":
 		to, err = export.Endpoint(f.endpoint)
 	}
-	return to, errors.Join(err, cli.CheckFingerprints(f.allow))
+	return to, errors.Join(err, secretscan.CheckAllowed(f.allow))
 }
 
 func (a *app) runExport(ctx context.Context, name string, flags exportFlags) error {
@@ -164,7 +165,7 @@ type scannedExport struct {
 
 // scanExport writes an export into an unnamed file and scans it. The caller closes the file.
 func (a *app) scanExport(ctx context.Context, store *exportStore, sel export.Selection, flags exportFlags) (*scannedExport, error) {
-	scanner, allowed, err := a.SecretScanner(store.place.Archives(), flags.allow)
+	scanner, allowed, err := secretscan.Open(a.App, store.place.Archives(), flags.allow)
 	if err != nil {
 		return nil, err
 	}
@@ -199,9 +200,9 @@ func (a *app) exportSelection(ctx context.Context, store *exportStore, sel expor
 	}
 	defer out.Close()
 	if findings := out.filter.Findings; len(findings) > 0 && !flags.redact {
-		return a.RefuseSecrets("export", cmp.Or(path, flags.format), findings, cli.ExportWaysOn(findings))
+		return secretscan.Refuse(a.App, "export", cmp.Or(path, flags.format), findings, secretscan.ExportHint(findings))
 	}
-	a.RecordAllowed(ctx, store.place.Archives(), flags.allow, out.used)
+	secretscan.RecordAllowed(ctx, a.App, store.place.Archives(), flags.allow, out.used)
 	res := exported{File: path, FileBytes: segno.PathBytes(path), Format: flags.format, Thread: sel.Thread, Turns: out.source.Header.Count,
 		Redacted: len(out.filter.Findings), Missing: append([]string{}, out.filter.Missing...)}
 	if sel.Single {

@@ -3,10 +3,11 @@ package webcmd
 
 import (
 	"github.com/dalsegno/segno/internal/cli"
+	"github.com/dalsegno/segno/internal/cli/secretscan"
 )
 
 // Wing is this wing of the command.
-func Wing() cli.Wing { return cli.Wing{Verbs: verbs} }
+func Wing() cli.Wing { return cli.Wing{Verbs: verbs, Report: secretscan.Report} }
 
 // app is one run of the command.
 type app struct{ *cli.App }

@@ -57,7 +57,7 @@ func (a *app) generationsTurn() *cobra.Command {
 // turnModel returns the model of an agent. The offline model is the scripted player of the world.
 func (a *app) turnModel(ctx context.Context, world, model, workspace string) (agent.Model, error) {
 	if cmp.Or(model, "offline") != "offline" {
-		return a.Model(model)
+		return a.models.Open(model, a.Getenv)
 	}
 	player, err := playerOf(ctx, world, workspace)
 	if err != nil {

@@ -46,7 +46,9 @@ func (a *app) wakeThread(ctx context.Context, called string) error {
 	}
 	res.Client, err = a.isOfClient(ctx, d, mark, res.Checkpoint)
 	if err == nil && !res.Client {
-		res.ResumeResult, err = a.ResumeCommand(ctx, d, thread, res.Checkpoint)
+		var r chat.Resumption
+		r, err = chat.Resume(ctx, d.Timeline, d.Dir, a.StoreToName(d.Store), thread, res.Checkpoint)
+		res.ResumeResult = cli.ResumeResult{Dir: r.Dir, Session: r.Session, Command: r.Command}
 	}
 	if err != nil {
 		return err

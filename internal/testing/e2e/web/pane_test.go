@@ -91,7 +91,8 @@ func TestPanesResize(t *testing.T) {
 	if got := width(); got != before-52 {
 		t.Errorf("the mouse moved the border by %v", got-before-48)
 	}
-	p.eval("void location.reload()", nil)
+	p.eval("window.isBefore = true; void location.reload()", nil)
+	p.wait("!window.isBefore")
 	p.waitText("#turn h2", "t2 add a test")
 	if got := width(); got != before-52 {
 		t.Errorf("after a reload the pane has %v px, not %v", got, before-52)

@@ -1,4 +1,4 @@
-package cli
+package chat
 
 import (
 	"slices"
@@ -9,17 +9,21 @@ import (
 	"github.com/dalsegno/segno/agent/model/offline"
 )
 
-// Model returns the model that the value of a flag names.
-func (a *App) Model(spec string) (agent.Model, error) {
+// Models has the constructors of models that need dependencies outside this module, by provider, as
+// "anthropic". The offline model is always available.
+type Models map[string]func(name string, getenv func(string) string) (agent.Model, error)
+
+// Open returns the model that the value of a flag names.
+func (m Models) Open(spec string, getenv func(string) string) (agent.Model, error) {
 	provider, name, _ := strings.Cut(spec, "/")
 	if provider == "offline" && (name == "" || name == "plain") {
 		return offline.New(), nil
 	}
-	if open, ok := a.Models[provider]; ok && name != "" {
-		return open(name, a.Getenv)
+	if open, ok := m[provider]; ok && name != "" {
+		return open(name, getenv)
 	}
 	known := []string{"offline"}
-	for p := range a.Models {
+	for p := range m {
 		known = append(known, p+"/NAME")
 	}
 	slices.Sort(known)

@@ -18,7 +18,10 @@ type Change struct {
 	Merged    bool   `json:"merged,omitempty"` // in a move: the result keeps a later change, merged by lines
 	// WhileCommand is set if the path changed while a command of the turn ran, and no tool named it.
 	WhileCommand bool `json:"while_command,omitempty"`
-	Pages        int  `json:"pages,omitempty"` // for an attached database, the number of pages that differ
+	// LinesAdded and LinesDeleted are the lines of a file that a planned move adds and deletes. Only a short plan has them.
+	LinesAdded   int `json:"lines_added,omitempty"`
+	LinesDeleted int `json:"lines_deleted,omitempty"`
+	Pages        int `json:"pages,omitempty"` // for an attached database, the number of pages that differ
 	// Tables are the tables of an attached database that differ.
 	Tables []segno.TableChange `json:"tables,omitempty"`
 	// Unread is the reason why the change of an attached database is not known: one of its states was not saved.

@@ -22,12 +22,7 @@ type Explanation struct {
 	// move does not change.
 	Stays      []string `json:"stays,omitempty"`
 	StaysBytes [][]byte `json:"stays_bytes,omitempty"`
-
-	edits map[string]edit // the files that the move edits, by path, if they are few
 }
-
-// edit is the number of lines that a move adds to a file and deletes from it.
-type edit struct{ added, deleted int }
 
 // TurnOf names the author of a turn.
 type TurnOf struct {
@@ -116,8 +111,7 @@ func (r *Result) countLines(ctx context.Context, read patch.Reader, steps []segn
 	if len(steps) > maxPaths {
 		return nil
 	}
-	r.edits = map[string]edit{}
-	for _, c := range steps {
+	for i, c := range steps {
 		if c.From.Type != segno.EntityFile || c.To.Type != segno.EntityFile || max(c.From.Size, c.To.Size) > maxShownBytes {
 			continue
 		}
@@ -125,9 +119,7 @@ func (r *Result) countLines(ctx context.Context, read patch.Reader, steps []segn
 		if err != nil {
 			return err
 		}
-		if p.Added+p.Deleted > 0 {
-			r.edits[c.Path] = edit{p.Added, p.Deleted}
-		}
+		r.Changes[i].LinesAdded, r.Changes[i].LinesDeleted = p.Added, p.Deleted
 	}
 	return nil
 }

@@ -39,8 +39,8 @@ func (t *Text) Summary(changes []history.Change) {
 func (t *Text) Changes(changes []history.Change) {
 	for _, x := range changes {
 		line := fmt.Sprintf("  %s %s", x.Sign, x.Name())
-		if e, ok := t.edits[x.Path]; ok {
-			line += fmt.Sprintf("  +%d -%d", e.added, e.deleted)
+		if x.LinesAdded+x.LinesDeleted > 0 {
+			line += fmt.Sprintf("  +%d -%d", x.LinesAdded, x.LinesDeleted)
 		}
 		if x.Merged {
 			line += "  merged"

@@ -31,7 +31,6 @@ type Text struct {
 	Verbose bool
 
 	lines []string
-	edits map[string]edit // of the plan
 }
 
 // Lines returns the lines so far, without line endings.
@@ -51,7 +50,6 @@ func (t *Text) paint(r Role, s string) string {
 // Plan writes the changes that a move would make in the directory root.
 func (t *Text) Plan(root string, plan *timeline.Plan, res Result) {
 	t.linef("%s %s%s in %s", t.paint(Bold, string(plan.Verb)), Turns(plan), Whose(plan), segno.QuotePath(root))
-	t.edits = res.edits
 	t.turnsOf(res.Of)
 	if plan.Finishes != "" {
 		t.linef("  this overwrites the conflicts of the last %s", plan.Verb)

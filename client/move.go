@@ -48,7 +48,10 @@ type Change struct {
 	Merged    bool   `json:"merged,omitempty"` // it keeps a change made since, merged by lines
 	// WhileCommand is set if a turn changed the path while a command ran, and no tool named the path.
 	WhileCommand bool `json:"while_command,omitempty"`
-	Pages        int  `json:"pages,omitempty"` // of an SQLite database: how many differ
+	// LinesAdded and LinesDeleted are the lines of a file that a planned move adds and deletes. Only a short plan has them.
+	LinesAdded   int `json:"lines_added,omitempty"`
+	LinesDeleted int `json:"lines_deleted,omitempty"`
+	Pages        int `json:"pages,omitempty"` // of an SQLite database: how many differ
 	// Tables are the tables of an attached database that differ.
 	Tables []segno.TableChange `json:"tables,omitempty"`
 	// Unread is why the change of an attached database is not known: one of its states was not saved.

@@ -2,6 +2,7 @@ package moves
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -10,17 +11,18 @@ import (
 	"github.com/dalsegno/segno/internal/history/printable"
 )
 
-// maxPaths is the number of changes that a move lists if Verbose is not set.
+// maxPaths is the number of lines with changes that a move prints if Verbose is not set.
 const maxPaths = 20
 
-// Summary lists changes. It sums up many changes by directory, unless Verbose is set.
-func (t *Text) Summary(changes []history.Change) {
-	if t.Verbose || len(changes) <= maxPaths {
+// summary lists changes in at most about most lines: it sums up many changes by directory, unless Verbose is set. It returns
+// the number of lines.
+func (t *Text) summary(changes []history.Change, most int) int {
+	if t.Verbose || len(changes) <= most {
 		t.Changes(changes)
-		return
+		return len(changes)
 	}
-	groups := byDirectory(changes, maxPaths)
-	shown := groups[:min(len(groups), maxPaths)]
+	groups := byDirectory(changes, most)
+	shown := groups[:min(len(groups), most)]
 	for _, g := range shown {
 		if len(g.changes) == 1 {
 			t.Changes(g.changes)
@@ -33,6 +35,7 @@ func (t *Text) Summary(changes []history.Change) {
 		rest = fmt.Sprintf(", also in %d more directories", n)
 	}
 	t.linef("%s", t.paint(Dim, fmt.Sprintf("  %d paths in all%s; --verbose lists them", len(changes), rest)))
+	return len(shown)
 }
 
 // Changes lists changes, one on each line.
@@ -127,10 +130,22 @@ func (g group) merged() string {
 	return ""
 }
 
-// byName separates the changes that a tool named from those that were made while a command ran.
+// byName separates the changes that a tool named from those that were made while a command ran. A directory is where the
+// files in it are.
 func byName(changes []history.Change) (named, unnamed []history.Change) {
+	isDir := func(c history.Change) bool { return c.Type == string(segno.EntityDir) }
+	hasNamed, hasUnnamed := map[string]bool{}, map[string]bool{} // the directories above such files
 	for _, c := range changes {
+		has := hasNamed
 		if c.WhileCommand {
+			has = hasUnnamed
+		}
+		for dir := path.Dir(c.Path); !isDir(c) && dir != "." && !has[dir]; dir = path.Dir(dir) {
+			has[dir] = true
+		}
+	}
+	for _, c := range changes {
+		if c.WhileCommand || isDir(c) && hasUnnamed[c.Path] && !hasNamed[c.Path] {
 			c.WhileCommand = false // the heading already contains it
 			unnamed = append(unnamed, c)
 		} else {

@@ -57,9 +57,7 @@ func (t *Text) Plan(root string, plan *timeline.Plan, res Result) {
 	if timeline.OnlyDatabases(plan.Steps) {
 		t.linef("%s", t.paint(Dim, "  no files to write"))
 	}
-	named, unnamed := byName(res.Changes)
-	t.Summary(named)
-	t.unnamed(unnamed)
+	t.changed(byName(res.Changes))
 	t.Unwritten(res, planLines)
 	t.stays(res.Stays)
 	if plan.Session != nil && plan.Session.Leaf != "" {
@@ -67,12 +65,16 @@ func (t *Text) Plan(root string, plan *timeline.Plan, res Result) {
 	}
 }
 
-// unnamed lists the changes that were made while a command ran, because they may be the user's.
-func (t *Text) unnamed(changes []history.Change) {
-	if len(changes) > 0 {
-		t.linef("%s", t.paint(Dim, "  changed while a command ran, and named by no tool:"))
-		t.Summary(changes)
+// changed lists the changes that tools named, and apart from them those that were made while a command ran, because they
+// may be the user's.
+func (t *Text) changed(named, unnamed []history.Change) {
+	if len(unnamed) == 0 {
+		t.summary(named, maxPaths)
+		return
 	}
+	lines := t.summary(named, maxPaths/2)
+	t.linef("%s", t.paint(Dim, "  changed while a command ran, and named by no tool:"))
+	t.summary(unnamed, maxPaths-lines)
 }
 
 // Moved writes the result of a move: the present checkpoint, and the paths that need the user's attention.
@@ -80,8 +82,7 @@ func (t *Text) Moved(m *timeline.MoveResult, res Result) {
 	plan := m.Plan
 	t.linef("%s%s: now at %s, %s", strings.TrimSpace(string(plan.Verb)+" "+Turns(plan)), Whose(plan), printable.Label(m.Head), WrittenCounts(plan))
 	named, unnamed := byName(res.Changes)
-	t.Summary(Merged(named))
-	t.unnamed(unnamed)
+	t.changed(Merged(named), unnamed)
 	t.Changes(writtenDatabases(res))
 	if Paths(plan) == "" {
 		for i := range res.Conflicts {

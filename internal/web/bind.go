@@ -93,31 +93,40 @@ func bindField(v reflect.Value, f reflect.StructField, name string, values []str
 	}
 	switch v.Kind() {
 	case reflect.String:
-		if !utf8.ValidString(text) {
-			return invalidParameter(name, "not UTF-8")
-		}
-		if most := limit(f, "max", 64<<10); int64(len(text)) > most {
-			return invalidParameter(name, fmt.Sprintf("longer than %d bytes", most))
-		}
-		if values := strings.Fields(f.Tag.Get("enum")); text != "" && len(values) > 0 && !slices.Contains(values, text) {
-			return invalidParameter(name, "not one of "+strings.Join(values, ", "))
-		}
-		v.SetString(text)
+		return bindString(v, f, name, text)
 	case reflect.Int, reflect.Int64:
-		n, err := strconv.ParseInt(text, 10, v.Type().Bits())
-		if err != nil {
-			return invalidParameter(name, "not a number")
-		}
-		if least := limit(f, "min", 0); n < least {
-			return invalidParameter(name, fmt.Sprintf("less than %d", least))
-		}
-		if most := limit(f, "max", 1<<53); n > most {
-			return invalidParameter(name, fmt.Sprintf("more than %d", most))
-		}
-		v.SetInt(n)
+		return bindInt(v, f, name, text)
 	default:
 		panic("web: internal error: the parameter " + name + " has the type " + v.Type().String())
 	}
+}
+
+func bindString(v reflect.Value, f reflect.StructField, name, text string) error {
+	if !utf8.ValidString(text) {
+		return invalidParameter(name, "not UTF-8")
+	}
+	if most := limit(f, "max", 64<<10); int64(len(text)) > most {
+		return invalidParameter(name, fmt.Sprintf("longer than %d bytes", most))
+	}
+	if values := strings.Fields(f.Tag.Get("enum")); text != "" && len(values) > 0 && !slices.Contains(values, text) {
+		return invalidParameter(name, "not one of "+strings.Join(values, ", "))
+	}
+	v.SetString(text)
+	return nil
+}
+
+func bindInt(v reflect.Value, f reflect.StructField, name, text string) error {
+	n, err := strconv.ParseInt(text, 10, v.Type().Bits())
+	if err != nil {
+		return invalidParameter(name, "not a number")
+	}
+	if least := limit(f, "min", 0); n < least {
+		return invalidParameter(name, fmt.Sprintf("less than %d", least))
+	}
+	if most := limit(f, "max", 1<<53); n > most {
+		return invalidParameter(name, fmt.Sprintf("more than %d", most))
+	}
+	v.SetInt(n)
 	return nil
 }
 

@@ -50,12 +50,9 @@ func viewOf(h *threadHistory, open []segno.CommitID, own bool, around int) *line
 		}
 	}
 	others, onLine := otherLines(h)
-	if around >= 0 && !h.places[around].onLine {
-		if anchor := anchorOf(h, around); anchor >= 0 && !isKept(h, around) {
-			v.open[anchor] = true
-		}
+	if around >= 0 && !isKept(h, around) {
+		v.show(h, around)
 	}
-	v.own = v.own || around >= 0 && isOwn(&h.shown[around]) && !isKept(h, around) && h.shown[around].ID != h.Head.Head
 	for n, i := range onLine { // from the head down
 		group := others[i]
 		if isOwn(&h.shown[i]) && n > 0 && len(group) == 0 && !isKept(h, i) && !v.own {
@@ -67,6 +64,14 @@ func viewOf(h *threadHistory, open []segno.CommitID, own bool, around int) *line
 	}
 	slices.Reverse(v.rows)
 	return v
+}
+
+// show opens what hides a checkpoint without a name of the user.
+func (v *lineView) show(h *threadHistory, i int) {
+	if anchor := anchorOf(h, i); anchor >= 0 && !h.places[i].onLine {
+		v.open[anchor] = true
+	}
+	v.own = v.own || isOwn(&h.shown[i]) && h.shown[i].ID != h.Head.Head
 }
 
 // addGroup adds the rows of the lines that begin at the checkpoint of the last row. Rows with a name of the user are shown

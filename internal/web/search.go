@@ -280,36 +280,39 @@ func (c *scan) paths(ctx context.Context, cp *segno.Checkpoint) error {
 		return err
 	}
 	for _, action := range actions() {
-		isAsked := c.what == "" || c.what == fieldPath || c.what == string(action)
-		isMoved := action == timeline.Renamed && c.what == string(timeline.Deleted)
-		first, more := hit{Field: fieldPath}, -1
+		first := hit{Field: fieldPath, More: -1}
 		for i := range changes {
-			x := &changes[i]
-			if x.Action != action || !isAsked && !isMoved {
+			x, ok := c.pathMatch(&changes[i], action)
+			if !ok {
 				continue
 			}
-			from, isFrom := find(x.From, c.needle)
-			to, isTo := find(x.Path, c.needle)
-			isFrom = isFrom && action == timeline.Renamed
-			if !isFrom && (!isTo || isMoved) {
+			if first.More++; first.More > 0 {
 				continue
-			}
-			if more++; more > 0 {
-				continue
-			}
-			if first.excerpt = to; !isTo || isMoved {
-				first.excerpt = from
 			}
 			if err := c.finder.FindCalls(ctx, cp, changes[i:i+1]); err != nil {
 				return err
 			}
-			first.Touched = &history.TouchedPaths(changes[i : i+1])[0]
+			first.excerpt, first.Touched = x, &history.TouchedPaths(changes[i : i+1])[0]
 		}
-		if first.More = more; more >= 0 {
+		if first.More >= 0 {
 			c.result.Hits = append(c.result.Hits, first)
 		}
 	}
 	return nil
+}
+
+// pathMatch returns the excerpt of the path of a change, if the change is of this action and answers the question.
+func (c *scan) pathMatch(x *timeline.PathChange, action timeline.Action) (excerpt, bool) {
+	isAsked := c.what == "" || c.what == fieldPath || c.what == string(action)
+	isMoved := action == timeline.Renamed && c.what == string(timeline.Deleted)
+	if x.Action != action || !isAsked && !isMoved {
+		return excerpt{}, false
+	}
+	if to, ok := find(x.Path, c.needle); ok && !isMoved {
+		return to, true
+	}
+	from, ok := find(x.From, c.needle)
+	return from, ok && action == timeline.Renamed
 }
 
 // actionNames returns the actions as a request names them.

@@ -69,22 +69,15 @@ func (r *Result) findStays(ctx context.Context, tl *timeline.Timeline, h *histor
 		return nil
 	}
 	pairs := [][2]segno.Hash{{head.Tree(), p.Before.Tree}}
-	for _, c := range h.Line(head.ID) {
-		if c.ID == p.Target || p.Verb != segno.VerbUndo {
-			break
-		}
-		if parent := h.ParentWithFiles(c); parent != nil && (c.Kind == segno.CheckpointExternal || c.Kind == segno.CheckpointSave) {
-			pairs = append(pairs, [2]segno.Hash{parent.Tree(), c.Tree()})
-		}
+	if p.Verb == segno.VerbUndo {
+		pairs = append(pairs, outsideTurns(h, head, p.Target)...)
 	}
-	written := map[string]bool{}
-	for _, list := range [][]segno.Conflict{p.Conflicts, p.Kept} {
-		for _, c := range list {
-			written[c.Path] = true
-		}
+	planned := map[string]bool{}
+	for _, c := range slices.Concat(p.Conflicts, p.Kept) {
+		planned[c.Path] = true
 	}
 	for _, c := range p.Steps {
-		written[c.Path] = true
+		planned[c.Path] = true
 	}
 	for _, pair := range pairs {
 		if pair[0].IsZero() || pair[1].IsZero() || pair[0] == pair[1] {
@@ -95,7 +88,7 @@ func (r *Result) findStays(ctx context.Context, tl *timeline.Timeline, h *histor
 			return err
 		}
 		for _, x := range diff {
-			if !written[x.Path] && x.From.Type != segno.EntityDir && x.To.Type != segno.EntityDir {
+			if !planned[x.Path] && x.From.Type != segno.EntityDir && x.To.Type != segno.EntityDir {
 				r.Stays = append(r.Stays, x.Path)
 			}
 		}
@@ -104,6 +97,19 @@ func (r *Result) findStays(ctx context.Context, tl *timeline.Timeline, h *histor
 	r.Stays = slices.Compact(r.Stays)
 	r.StaysBytes = history.PathsBytes(r.Stays)
 	return nil
+}
+
+// outsideTurns returns the trees before and after each change that no turn made, from the head down to the target.
+func outsideTurns(h *history.History, head *segno.Checkpoint, target segno.CommitID) (pairs [][2]segno.Hash) {
+	for _, c := range h.Line(head.ID) {
+		if c.ID == target {
+			break
+		}
+		if parent := h.ParentWithFiles(c); parent != nil && (c.Kind == segno.CheckpointExternal || c.Kind == segno.CheckpointSave) {
+			pairs = append(pairs, [2]segno.Hash{parent.Tree(), c.Tree()})
+		}
+	}
+	return pairs
 }
 
 // countLines counts the lines that each step adds and deletes. It skips a plan that is not listed path by path, and large files.

@@ -93,10 +93,24 @@ func newFileTouch(h *threadHistory, t timeline.Touch, name string) fileTouch {
 	}
 	f := fileTouch{Item: h.Item(t.Checkpoint), OnLine: h.places[h.index[t.Checkpoint.ID]].onLine,
 		Change: sizedChange{history.Signed([]segno.Change{x})[0], x.From.Size, x.To.Size}}
-	if before := h.ParentWithFiles(t.Checkpoint); before != nil {
+	if before := h.shownBefore(t.Checkpoint); before != nil {
 		f.Before = before.ID
 	}
 	return f
+}
+
+// shownBefore returns the checkpoint in the log with which the files of c are compared, or nil. Steps of a session have no
+// files.
+func (h *threadHistory) shownBefore(c *segno.Checkpoint) *segno.Checkpoint {
+	for {
+		i, ok := h.index[c.Parent]
+		if !ok {
+			return nil
+		}
+		if c = &h.shown[i]; c.Kind != segno.CheckpointStep || !c.Tree().IsZero() {
+			return c
+		}
+	}
 }
 
 // exists reports whether a path exists now in the workspace of a thread's newest checkpoint with files. It returns nil if

@@ -142,3 +142,27 @@ func TestOtherMoves(t *testing.T) {
 	p.waitText("#toasts", "Thread deleted")
 	p.wait("document.querySelectorAll('.thread').length === 2")
 }
+
+// The differences of a plan load after the dialog has opened. A click at a button must not meet another place by then.
+func TestTheButtonsOfADialogStay(t *testing.T) {
+	d := newDemo(t)
+	s := serve(t, d.command("web", "--no-open"))
+	p := openPage(t, chromiumrig.Start(t), s.URL, 1440, 900)
+	p.waitText("#turn h2", "t2 add a test")
+	var moved bool
+	p.eval(`(() => {
+		window.heights = new Set();
+		new MutationObserver(() => {
+			const apply = document.querySelector("dialog footer button.accent");
+			if (apply && !apply.disabled) window.heights.add(Math.round(apply.getBoundingClientRect().y));
+		}).observe(document.body, { subtree: true, childList: true, attributes: true });
+		return false;
+	})()`, &moved)
+	p.click("#turn .actions button", "Undo")
+	p.waitText("dialog .plan", "# Notes")
+	p.waitText("dialog .plan", "#!/bin/sh")
+	p.eval("window.heights.size !== 1", &moved)
+	if moved {
+		t.Error("the button that makes the move has moved")
+	}
+}

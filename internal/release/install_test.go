@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"debug/elf"
 	"encoding/json"
@@ -16,6 +17,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dalsegno/segno/internal/testing/debian"
 	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
@@ -90,15 +92,23 @@ func newMachine(t *testing.T, programs ...string) *machine {
 		}
 	}
 	for name := range strings.FieldsSeq("sh env uname mktemp rm cp mv mkdir chmod cut awk tar gzip sed cat find " + strings.Join(programs, " ")) {
-		file, err := exec.LookPath(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(file, filepath.Join(m.bin, name)); err != nil {
-			t.Fatal(err)
-		}
+		m.install(name)
 	}
 	return m
+}
+
+// install adds a program. If this system does not have it, it comes from the Debian package of that name.
+func (m *machine) install(name string) {
+	m.Helper()
+	pkg := map[string]string{"shasum": "perl"}[name]
+	found, err := debian.Find(m.Context(), debian.Program{Package: cmp.Or(pkg, name), Installed: []string{name}, Inside: "usr/bin/" + name})
+	if err != nil {
+		m.Fatal(err)
+	}
+	script := "#!/bin/sh\n" + strings.Join(found.Env(), " ") + " exec '" + found.File + "' \"$@\"\n"
+	if err := os.WriteFile(filepath.Join(m.bin, name), []byte(script), 0o700); err != nil {
+		m.Fatal(err)
+	}
 }
 
 // try runs a program of the machine, in its home, and returns all output.

@@ -59,7 +59,8 @@ async function problem(response) {
   let details = {};
   try {
     details = await response.json();
-  } catch {
+  } catch (err) {
+    if (err.name === "AbortError") throw err;
     details = { detail: `the server answered ${response.status}` };
   }
   return new ApiError({ ...details, status: response.status });

@@ -133,3 +133,22 @@ func TestThePanelOfMoves(t *testing.T) {
 	j.keys("z") // does nothing
 	j.waitNo("#toasts", "Move undone")
 }
+
+// A request can be cancelled while its answer is being read, as after the undo of a fork. The answer is then no error for the user.
+func TestACancelledAnswerIsNoError(t *testing.T) {
+	d := newDemo(t)
+	s := serve(t, d.command("web", "--no-open"))
+	p := openPage(t, chromiumrig.Start(t), s.URL, 1440, 900)
+	p.waitText("#turn h2", "t2 add a test")
+	var started bool
+	p.eval(`(() => {
+		const answer = { ok: false, status: 404, json: () => Promise.reject(new DOMException("", "AbortError")) };
+		import("./api.js").then(({ Api }) => {
+			const fetched = window.fetch;
+			window.fetch = () => Promise.resolve(answer);
+			new Api("").get("threads").catch((err) => { window.failed = err.name; window.fetch = fetched; });
+		});
+		return true;
+	})()`, &started)
+	p.wait("window.failed === 'AbortError'")
+}

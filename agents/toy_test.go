@@ -125,7 +125,7 @@ func (s *agentSession) write(name, content string) {
 	}
 }
 
-// wantFiles compares files of the project. The content "" means that there is no file.
+// wantFiles compares files of the project. For the content "", the file must not exist.
 func (s *agentSession) wantFiles(want map[string]string) {
 	s.Helper()
 	for name, content := range want {

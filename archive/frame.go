@@ -34,7 +34,7 @@ func checkFrame(r io.ReaderAt, n, content int64) error {
 	return nil
 }
 
-// skipBlocks returns the offset behind the last block of a frame whose first block is at an offset.
+// skipBlocks returns the offset after the last block of a frame. It begins at the offset of the first block.
 func skipBlocks(r io.ReaderAt, at int64) (int64, error) {
 	for isLast := false; !isLast; {
 		var b [3]byte

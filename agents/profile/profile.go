@@ -43,7 +43,7 @@ func (p Profile) DataDir() Dir {
 type Archived struct {
 	Format string // in archive.AgentInfo.SessionFormat
 	// Files are patterns of the files of a session, relative to the directory of the agent. SESSION is the id of the session, and
-	// @cwd is the element that stands for the working directory. Files with other names are neither packed nor unpacked.
+	// The element @cwd means the working directory. Files with other names are neither packed nor unpacked.
 	Files []string
 	// Credentials are patterns of files that belong to a session, but are left out because they may contain secrets.
 	Credentials []string

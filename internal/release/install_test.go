@@ -224,7 +224,7 @@ func execute(t *testing.T, name string, args ...string) string {
 // testDeb unpacks the package into a separate root, as dpkg does, and checks that dpkg accepts its description.
 func (r *produced) testDeb(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("dpkg is a program of Debian")
+		return // dpkg is a program of Debian
 	}
 	deb := r.file(fmt.Sprintf("segno_0.0.0~gtest_%s.deb", runtime.GOARCH))
 	root := t.TempDir()

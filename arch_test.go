@@ -72,7 +72,7 @@ var allowed = map[string][]string{
 	"internal/proc":                   {},
 	"internal/local":                  {"agents", "agents/profile", ".", "internal/database", "transcript", "secret", "internal/local/agekey", "internal/proc", "internal/local/sealing", "internal/vfs", "internal/local/spool", "store/sqlite", "workspace", "timeline", "transcript/claude", "transcript/codex", "transcript/filelog", "transcript/readers"},
 	"internal/proxy/acp":              {".", "internal/jsonscan"},
-	"internal/proxy/failure":          {"internal/proxy/acp"},
+	"internal/proxy/failure":          {"internal/proxy/acp", "agents", "agents/profile"},
 	"internal/testing/acptest":        {"internal/proxy/acp"},
 	"internal/proxy":                  {".", "internal/proxy/acp", "internal/proxy/failure", "internal/proxy/preamble", "internal/local", "internal/proc", "internal/local/spool", "internal/vfs", "timeline", "internal/history/turns", "internal/history", "internal/history/printable", "internal/history/moves", "agents"},
 	"internal/hook/event":             {".", "internal/vfs", "internal/local/spool", "timeline", "internal/history/turns", "agents", "agents/profile", "internal/proc"},

@@ -88,7 +88,7 @@ func TestOtherLogsAreRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := f.snapshot(f.attached(true))
-				if string(f.savedPages(s)) != string(f.pages()) {
+			if string(f.savedPages(s)) != string(f.pages()) {
 				t.Error("the saved pages are not those that SQLite reads")
 			}
 			for i := range 3 {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 
@@ -96,7 +97,7 @@ func readSQLite(ctx context.Context, path string, w *pageWriter, last cacheEntry
 	if err != nil {
 		return nil, err
 	}
-	// SQLite must have closed the database before, because closing a file releases all locks of the process on it.
+	// Until SQLite has closed the database, no file of it may be closed: that releases all locks of the process on it.
 	defer func() { err = errors.Join(err, file.Close()) }()
 	r := &pageReader{file: file}
 	if how == accessLog {
@@ -122,7 +123,11 @@ func readSQLite(ctx context.Context, path string, w *pageWriter, last cacheEntry
 	if err := conn.QueryRowContext(ctx, "SELECT page_count, page_size FROM pragma_page_count, pragma_page_size").Scan(&r.pages, &r.pageSize); err != nil {
 		return nil, err
 	}
-	if how == accessImmutable || !isWAL(path) {
+	isWAL, err := r.isWAL()
+	if err != nil {
+		return nil, err
+	}
+	if how == accessImmutable || !isWAL {
 		sums, err = r.save(ctx, w, last.sums(r.pageSize), nil)
 		if !errors.Is(err, errPartial) {
 			return sums, err
@@ -203,6 +208,16 @@ func recoverSQLite(ctx context.Context, path string) (err error) {
 	defer func() { err = errors.Join(err, conn.Close(), db.Close()) }()
 	var n int
 	return conn.QueryRowContext(ctx, "PRAGMA page_count").Scan(&n)
+}
+
+// isWAL reports whether the header of the open file has the journal mode WAL.
+func (r *pageReader) isWAL() (bool, error) {
+	header := make([]byte, 20)
+	n, err := r.file.ReadAt(header, 0)
+	if errors.Is(err, io.EOF) { // the file is empty
+		err = nil
+	}
+	return n == len(header) && header[18] == 2, err
 }
 
 // isWAL reports whether the header of a database has the journal mode WAL.

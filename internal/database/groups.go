@@ -33,17 +33,16 @@ func newGroupSums(groups int, like *groupSums) *groupSums {
 	s := &groupSums{Sums: make([]byte, groups*sumSize)}
 	if like != nil {
 		s.Key = like.Key
+		return s
 	}
-	if len(s.Key) != sumSize {
-		s.Key = make([]byte, sumSize)
-		_, _ = rand.Read(s.Key) // it never fails
-	}
+	s.Key = make([]byte, sumSize)
+	_, _ = rand.Read(s.Key) // it never fails
 	return s
 }
 
-// sums returns the sums of the groups of the state, or nil if the state has no sums or pages of another size.
+// sums returns the sums of the groups of the state, or nil if the state has no usable sums or pages of another size.
 func (e cacheEntry) sums(pageSize int) *groupSums {
-	if e.State.PageSize != pageSize {
+	if e.State.PageSize != pageSize || e.Sums == nil || len(e.Sums.Key) != sumSize {
 		return nil
 	}
 	return e.Sums
@@ -119,7 +118,7 @@ func (r *pageReader) read(group int, content []byte) error {
 }
 
 // save stores the groups that changed since the previous state, which has the sums before, and takes the others from the
-// previous state. isUnchanged reports which changed. If it is nil, save compares the sums. before may be nil.
+// previous state. isUnchanged reports which did not change. If it is nil, save compares the sums. before may be nil.
 func (r *pageReader) save(ctx context.Context, w *pageWriter, before *groupSums, isUnchanged func(group int) bool) (*groupSums, error) {
 	w.begin(r.pages, r.pageSize)
 	sums := newGroupSums(len(w.groups), before)

@@ -25,7 +25,7 @@ type pageWriter struct {
 	failure  error // the error of the store
 }
 
-// begin prepares for a number of pages, which may be unknown.
+// begin prepares the writer for a database with a number of pages.
 func (w *pageWriter) begin(pages, pageSize int) {
 	w.pages, w.pageSize, w.failure = pages, pageSize, nil
 	w.groups = make(pageList, groupsOf(pages))

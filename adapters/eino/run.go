@@ -1,0 +1,472 @@
+package segnoeino
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cloudwego/eino/callbacks"
+	"github.com/cloudwego/eino/components"
+	"github.com/cloudwego/eino/compose"
+	"github.com/cloudwego/eino/schema"
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+)
+
+// Call selects the thread of a run and its options.
+type Call struct {
+	// Thread is the id of the thread, which is also Eino's checkpoint id. If the newest run of the
+	// thread is complete, a new one begins, with the input. Otherwise that run continues, and the input is ignored
+	// unless no step was complete.
+	Thread string
+	// Options are passed to the graph. They must not contain a checkpoint id.
+	Options []compose.Option
+	// Resume has the answers to interrupts, by interrupt id; see [compose.BatchResumeWithData].
+	Resume map[string]any
+	// Repeat reports whether a node, or a tool, whose result was lost in a crash may run again. If it is nil, none
+	// may, and the run returns a [LostError]. Models, retrievers and other components that only read always may.
+	Repeat func(node string) bool
+	// MaxSteps limits the steps of one call, because Eino counts them only within a step. 0 means 1,000.
+	MaxSteps int
+}
+
+// LostError reports nodes that ran, or that began to run, in a step that a crash interrupted. Their
+// effects have happened, or may have happened.
+type LostError struct {
+	Nodes []LostNode
+}
+
+// LostNode is a node, or a tool, of a step that a crash interrupted.
+type LostNode struct {
+	Node  string
+	Ended bool // it ended, but the step that it belongs to did not
+}
+
+func (e *LostError) Error() string {
+	var all []string
+	for _, n := range e.Nodes {
+		if n.Ended {
+			all = append(all, n.Node+" ended")
+		} else {
+			all = append(all, n.Node+" began")
+		}
+	}
+	return "the last step was interrupted: " + strings.Join(all, ", ")
+}
+
+// Invoke runs a graph and commits a version after each step. The graph must be compiled with
+// [compose.WithCheckPointStore] and c.
+func Invoke[I, O any](ctx context.Context, c *Checkpoints, graph compose.Runnable[I, O], call Call, in I) (out O, err error) {
+	r, err := c.begin(ctx, call, in)
+	if err != nil {
+		return out, err
+	}
+	defer r.close(ctx)
+	err = r.steps(call, func(ctx context.Context, opts []compose.Option) (err error) {
+		out, err = graph.Invoke(ctx, in, opts...)
+		return err
+	})
+	if err == nil {
+		err = r.finish(ctx, out)
+	}
+	return out, err
+}
+
+// Stream is [Invoke] with a stream of the last step's output. The run is complete when the stream has been
+// read to its end. The caller reads it to the end, or closes it.
+func Stream[I, O any](ctx context.Context, c *Checkpoints, graph compose.Runnable[I, O], call Call, in I) (*schema.StreamReader[O], error) {
+	r, err := c.begin(ctx, call, in)
+	if err != nil {
+		return nil, err
+	}
+	var out *schema.StreamReader[O]
+	err = r.steps(call, func(ctx context.Context, opts []compose.Option) (err error) {
+		out, err = graph.Stream(ctx, in, opts...)
+		return err
+	})
+	if err != nil {
+		r.close(ctx)
+		return nil, err
+	}
+	reader, writer := schema.Pipe[O](1)
+	go func() {
+		defer r.close(ctx)
+		defer writer.Close()
+		defer out.Close()
+		for closed := false; ; {
+			chunk, err := out.Recv()
+			if errors.Is(err, io.EOF) {
+				r.streams.Wait()
+				if err = r.finish(ctx, nil); err == nil {
+					return
+				}
+			}
+			if !closed {
+				closed = writer.Send(chunk, err)
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return reader, nil
+}
+
+// run is one call of [Invoke] or [Stream].
+type run struct {
+	store  segno.Store
+	thread segno.ThreadID
+	lease  *lease
+	ctx    context.Context // of the graph; it ends if a commit fails
+	cancel context.CancelCauseFunc
+
+	outputs map[outputKey]json.RawMessage // of nodes that ended in the step that a crash interrupted
+	streams sync.WaitGroup // the outputs of nodes that are still read
+
+	mu         sync.Mutex
+	head       segno.Head
+	turn       int
+	step       int
+	prompt     string
+	checkpoint []byte   // Eino's checkpoint at the head, or nil
+	ended      []string // nodes that ended in the step
+	answered   string   // the text of the newest answer of a model
+	err        error    // the first commit that failed
+}
+
+type runKey struct{}
+
+// runOf returns the run of ctx if it is a run of that thread.
+func runOf(ctx context.Context, thread string) *run {
+	if r, ok := ctx.Value(runKey{}).(*run); ok && string(r.thread) == thread {
+		return r
+	}
+	return nil
+}
+
+const opRun = "run graph"
+
+// begin acquires the thread, reads it, and begins a turn or continues one.
+func (c *Checkpoints) begin(ctx context.Context, call Call, in any) (_ *run, err error) {
+	if err := segno.CheckID(opRun, call.Thread); err != nil {
+		return nil, err
+	}
+	r := &run{store: c.saver.Store, thread: segno.ThreadID(call.Thread)}
+	if err := r.create(ctx, textOf(in)); err != nil {
+		return nil, err
+	}
+	if r.lease, err = acquire(ctx, r.store, r.thread); err != nil {
+		return nil, err
+	}
+	r.ctx, r.cancel = context.WithCancelCause(context.WithValue(ctx, runKey{}, r))
+	if err = r.open(ctx, call, in); err != nil {
+		r.close(ctx)
+		return nil, err
+	}
+	return r, nil
+}
+
+// create creates the thread unless it exists.
+func (r *run) create(ctx context.Context, title string) error {
+	_, err := r.store.Head(ctx, r.thread)
+	if segno.KindOf(err) != segno.KindNotFound || err == nil {
+		return err
+	}
+	now := time.Now()
+	_, err = r.store.Commit(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: r.thread,
+		Create:     &segno.Thread{ID: r.thread, Created: now, Title: title, Agent: agentName},
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase, Time: now, Agent: agentName}})
+	switch segno.KindOf(err) {
+	case segno.KindConflict, segno.KindFenced:
+		return nil // another run created it; the lease decides which of them continues
+	case segno.KindNotFound:
+		return segno.Errorf(segno.KindRefused, opRun, string(r.thread), "a thread of that name was deleted").WithHint("choose another name")
+	}
+	return err
+}
+
+// agentName is the agent of the threads and checkpoints.
+const agentName = "eino"
+
+// open reads the thread, and records the beginning of a turn or the answers to its questions.
+func (r *run) open(ctx context.Context, call Call, in any) error {
+	p, err := r.read(ctx)
+	if err != nil {
+		return err
+	}
+	var entries []segno.Entry
+	if p.isOpen {
+		if err := p.checkLost(r.thread, call.Repeat); err != nil {
+			return err
+		}
+		for _, e := range p.state.Unknown {
+			entries = append(entries, segno.Entry{Kind: segno.EntryResult, ID: e.ID, Name: e.Name, Body: body(outcome{Lost: true})})
+		}
+		for _, i := range p.state.Interrupts {
+			d := segno.Decision{Interrupt: i.ID, Kind: segno.Respond, Time: time.Now()}
+			if data, ok := call.Resume[i.ID]; ok {
+				d.Text = string(asJSON(data))
+			}
+			e, err := d.Entry()
+			if err != nil {
+				return err
+			}
+			entries = append(entries, e)
+		}
+	} else {
+		r.turn = r.head.Turn + 1
+		r.checkpoint = nil
+		for _, m := range inputMessages(in) {
+			entries = append(entries, messageEntry(m))
+		}
+		r.prompt = textOf(in)
+	}
+	if len(entries) == 0 {
+		return nil
+	}
+	return r.commit(ctx, entries, nil)
+}
+
+// progress is what a thread records of its newest turn.
+type progress struct {
+	state  *segno.State
+	isOpen bool
+	ended  []string // nodes that ended since the newest checkpoint, and whose output is not recorded
+}
+
+// read reads the thread at its head.
+func (r *run) read(ctx context.Context) (*progress, error) {
+	var err error
+	if r.head, err = r.store.Head(ctx, r.thread); err != nil {
+		return nil, err
+	}
+	line, err := r.store.Load(ctx, r.head.Head, segno.Window{Entries: true})
+	if err != nil {
+		return nil, err
+	}
+	p := &progress{}
+	if p.state, err = segno.Fold(line); err != nil {
+		return nil, err
+	}
+	if r.checkpoint, err = decode(string(r.thread), p.state.Values[valueCheckpoint]); err != nil {
+		return nil, err
+	}
+	closed := 0 // the newest turn that is over
+	for i := range line.Commits {
+		n := &line.Commits[i]
+		for _, e := range n.Entries {
+			r.turn = max(r.turn, e.Turn)
+			var o outcome
+			if e.Kind == segno.EntryResult && json.Unmarshal(e.Body, &o) == nil && o.OK {
+				r.addEnded(p, &e, &o)
+			}
+		}
+		if c := n.Checkpoint; c != nil {
+			p.ended, r.outputs = nil, map[outputKey]json.RawMessage{}
+			if r.step = max(r.step, c.Step); c.Kind == segno.CheckpointTurn {
+				closed = c.Turn
+			}
+			if c.Prompt != "" {
+				r.prompt = c.Prompt
+			}
+		}
+	}
+	p.isOpen = r.turn > closed || r.checkpoint != nil
+	return p, nil
+}
+
+// addEnded adds a node that ended in the step that was interrupted.
+func (r *run) addEnded(p *progress, e *segno.Entry, o *outcome) {
+	key := outputKey{id: e.Name}
+	if o.Component == components.ComponentOfTool {
+		key = outputKey{o.Component, e.ID}
+	}
+	if _, again := r.outputs[key]; again || o.Output == nil {
+		p.ended = append(p.ended, e.Name)
+		return
+	}
+	r.outputs[key] = o.Output
+}
+
+// checkLost returns an error if the step was interrupted and one of its nodes may not run again.
+func (p *progress) checkLost(thread segno.ThreadID, mayRepeat func(string) bool) error {
+	lost := &LostError{}
+	add := func(node string, ended bool) {
+		if mayRepeat == nil || !mayRepeat(node) {
+			lost.Nodes = append(lost.Nodes, LostNode{Node: node, Ended: ended})
+		}
+	}
+	for _, node := range p.ended {
+		add(node, true)
+	}
+	for _, e := range p.state.Unknown {
+		add(e.Name, false)
+	}
+	if len(lost.Nodes) == 0 {
+		return nil
+	}
+	return segno.NewError(segno.KindRefused, opRun, string(thread), lost).WithHint("look whether they had their effects; Call.Repeat allows them to run again")
+}
+
+// defaultMaxSteps is far above the steps of real graphs.
+const defaultMaxSteps = 1000
+
+// steps runs the graph step by step until it ends, fails, or is interrupted by one of its nodes.
+func (r *run) steps(call Call, step func(context.Context, []compose.Option) error) error {
+	limit := call.MaxSteps
+	if limit <= 0 {
+		limit = defaultMaxSteps
+	}
+	ctx := r.ctx
+	opts := append(slices.Clone(call.Options), compose.WithCheckPointID(string(r.thread)), compose.WithCallbacks(&handler{r}))
+	resumed := ctx
+	if len(call.Resume) > 0 {
+		resumed = compose.BatchResumeWithData(ctx, call.Resume)
+	}
+	for range limit {
+		// The interrupt is requested before the step begins. Eino then writes a checkpoint as soon as the nodes
+		// that are ready have ended.
+		stepCtx, interrupt := compose.WithGraphInterrupt(resumed)
+		interrupt()
+		err := step(stepCtx, opts)
+		if failed := r.failure(); failed != nil {
+			return failed
+		}
+		info, isInterrupt := compose.ExtractInterruptInfo(err)
+		if !isInterrupt {
+			return err
+		}
+		if !isEndOfStep(info) {
+			return errors.Join(r.ask(ctx, info), err)
+		}
+		resumed, r.outputs = ctx, nil
+	}
+	return segno.Errorf(segno.KindRefused, opRun, string(r.thread), "the graph has not ended after %d steps", limit).
+		WithHint("run it again to continue, or set Call.MaxSteps")
+}
+
+// isEndOfStep reports whether an interrupt is only the one that steps requested. Eino lists each node that ended
+// once for that request, and once more if the graph was compiled to be interrupted after the node.
+func isEndOfStep(info *compose.InterruptInfo) bool {
+	after := slices.Sorted(slices.Values(info.AfterNodes))
+	return len(info.BeforeNodes) == 0 && len(info.RerunNodes) == 0 && len(info.SubGraphs) == 0 && len(slices.Compact(after)) == len(info.AfterNodes)
+}
+
+// ask records the interrupts of nodes as open questions of the thread.
+func (r *run) ask(ctx context.Context, info *compose.InterruptInfo) error {
+	var entries []segno.Entry
+	for _, i := range info.InterruptContexts {
+		if !i.IsRootCause {
+			continue
+		}
+		args := asJSON(i.Info)
+		e, err := segno.Interrupt{ID: i.ID, Thread: r.thread, Tool: lastNode(i.Address), Args: args, ArgsHash: segno.HashArgs(args), Reason: segno.ReasonApproval,
+			Question: questionOf(i.Info), Allowed: []segno.DecisionKind{segno.Respond}, Asked: time.Now()}.Entry()
+		if err != nil {
+			return err
+		}
+		entries = append(entries, e)
+	}
+	if len(entries) == 0 {
+		return nil
+	}
+	return r.commit(ctx, entries, nil)
+}
+
+// loaded returns Eino's checkpoint at the head, or nil.
+func (r *run) loaded() []byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.checkpoint
+}
+
+// save commits Eino's checkpoint of a step, as a checkpoint of the thread.
+func (r *run) save(ctx context.Context, checkpoint []byte, value json.RawMessage) error {
+	r.streams.Wait()
+	r.mu.Lock()
+	label := strings.Join(r.ended, ", ")
+	r.mu.Unlock()
+	err := r.commit(ctx, []segno.Entry{{Kind: segno.EntryState, Name: valueCheckpoint, Body: value}}, &segno.Checkpoint{Kind: segno.CheckpointStep, Label: label})
+	if err == nil {
+		r.mu.Lock()
+		r.checkpoint, r.ended = checkpoint, nil
+		r.mu.Unlock()
+	}
+	return err
+}
+
+// finish ends the turn.
+func (r *run) finish(ctx context.Context, out any) error {
+	r.streams.Wait()
+	if err := r.failure(); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	answered, label := r.answered, strings.Join(r.ended, ", ")
+	r.mu.Unlock()
+	var entries []segno.Entry
+	if text := textOf(out); text != "" && text != answered {
+		entries = append(entries, messageEntry(agent.Message{Role: agent.Assistant, Parts: []agent.Part{{Text: text}}}))
+	}
+	entries = append(entries, segno.Entry{Kind: segno.EntryState, Name: valueCheckpoint})
+	return r.commit(ctx, entries, &segno.Checkpoint{Kind: segno.CheckpointTurn, Label: label})
+}
+
+// grace is how long a commit may take after the caller's context ended. It records nodes that have run.
+const grace = 5 * time.Second
+
+// commit appends entries to the thread. It fails if another writer moved the thread's head.
+func (r *run) commit(ctx context.Context, entries []segno.Entry, cp *segno.Checkpoint) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err != nil {
+		return r.err
+	}
+	now := time.Now()
+	for i := range entries {
+		entries[i].Turn, entries[i].Time = r.turn, now
+	}
+	if cp != nil {
+		cp.Turn, cp.Time, cp.Agent, cp.Prompt, cp.Step = r.turn, now, agentName, r.prompt, r.step+1
+	}
+	c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: r.thread, Parent: r.head.Head, Expect: r.head.Head, Epoch: r.lease.epoch(r.head), Entries: entries, Checkpoint: cp}
+	head, err := r.store.Commit(ctx, c)
+	for tries := 1; tries < maxTries && (segno.KindOf(err) == segno.KindBusy || segno.KindOf(err) == segno.KindIO) && err != nil; tries++ {
+		head, err = r.store.Commit(ctx, c) // a commit that was applied is not applied again
+	}
+	if err != nil {
+		r.err = fmt.Errorf("record step: %w", err)
+		r.cancel(r.err)
+		return r.err
+	}
+	if r.head = head; cp != nil {
+		r.step = cp.Step
+	}
+	return nil
+}
+
+// maxTries limits the tries of a commit while the store is busy; it has already waited each time.
+const maxTries = 3
+
+// close releases what the run holds.
+func (r *run) close(ctx context.Context) {
+	r.cancel(nil)
+	r.lease.release(ctx)
+}
+
+// failure returns the error of the first commit that failed.
+func (r *run) failure() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
+var _ callbacks.Handler = (*handler)(nil)

@@ -10,6 +10,7 @@ import (
 	"github.com/cloudwego/eino/compose"
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/saver"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // Checkpoints is a [compose.CheckPointStore] on a store of segno. A checkpoint id is the id of a
@@ -21,6 +22,10 @@ import (
 // meanwhile, Set returns [segno.KindConflict] and writes nothing. A Set without a Get, as of a run
 // that ignores the old checkpoint, follows the newest version of the thread.
 type Checkpoints struct {
+	// Timeline adds the files of a directory to the versions of [Invoke] and [Stream], and to Undo, Redo and Restore.
+	// Set it before the first call. [agent.OpenTimeline] makes it.
+	Timeline *timeline.Timeline
+
 	saver *saver.StoreSaver
 
 	mu    sync.Mutex
@@ -170,21 +175,28 @@ func (c *Checkpoints) History(ctx context.Context, thread string) iter.Seq2[segn
 	return c.saver.History(ctx, saver.ThreadKey{Thread: thread}, segno.CheckpointQuery{})
 }
 
-// Undo moves a thread back by n versions. The next run continues there. Redo moves it forward again.
+// Undo moves a thread, and its files, back by n versions. The next run continues there. Redo moves it forward again.
 func (c *Checkpoints) Undo(ctx context.Context, thread string, n int) error {
-	_, err := c.saver.Undo(ctx, saver.ThreadKey{Thread: thread}, n)
-	return err
+	return c.move(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Thread: segno.ThreadID(thread), Turns: n})
 }
 
 // Redo moves a thread n versions forward after Undo.
 func (c *Checkpoints) Redo(ctx context.Context, thread string, n int) error {
-	_, err := c.saver.Redo(ctx, saver.ThreadKey{Thread: thread}, n)
-	return err
+	return c.move(ctx, timeline.MoveRequest{Verb: segno.VerbRedo, Thread: segno.ThreadID(thread), Turns: n})
 }
 
-// Restore moves a thread to any of its versions.
+// Restore moves a thread, and its files, to any of its versions.
 func (c *Checkpoints) Restore(ctx context.Context, thread string, version segno.CommitID) error {
-	_, err := c.saver.Restore(ctx, saver.ThreadKey{Thread: thread}, version)
+	return c.move(ctx, timeline.MoveRequest{Verb: segno.VerbRestore, Thread: segno.ThreadID(thread), To: version})
+}
+
+func (c *Checkpoints) move(ctx context.Context, ask timeline.MoveRequest) error {
+	ask.Steps = true
+	tl := c.Timeline
+	if tl == nil {
+		tl = timeline.Open(timeline.Config{Store: c.saver.Store})
+	}
+	_, err := tl.Move(ctx, ask, nil)
 	return err
 }
 

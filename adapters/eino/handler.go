@@ -149,6 +149,9 @@ func (h *handler) end(ctx context.Context, output any, failed error) context.Con
 	if len(entries) > 0 && h.commit(ctx, entries, nil) != nil {
 		return ctx // steps returns the error; the result counts as lost
 	}
+	if o.OK {
+		h.check(ctx, n, output)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if o.OK && !strings.Contains(n.path, "/") && n.kind != components.ComponentOfTool {
@@ -160,6 +163,25 @@ func (h *handler) end(ctx context.Context, output any, failed error) context.Con
 	return ctx
 }
 
+// check stops the run if the node's output, or the state of the graph, cannot be saved.
+func (h *handler) check(ctx context.Context, n *node, output any) {
+	if n.kind != compose.ComponentOfLambda || strings.Contains(n.path, "/") {
+		return // components of Eino have outputs of its own types
+	}
+	err := checkValue("the output of "+n.name, output)
+	if err == nil {
+		if stateErr := compose.ProcessState(ctx, func(_ context.Context, state any) error {
+			err = checkValue("the state after "+n.name, state)
+			return nil
+		}); stateErr != nil {
+			return // the graph has no state
+		}
+	}
+	if err != nil {
+		h.fail(err)
+	}
+}
+
 // message returns the message that shows the end of the node.
 func (n *node) message(output any, o outcome) (m agent.Message, ok bool) {
 	if n.kind == components.ComponentOfChatModel {
@@ -169,12 +191,14 @@ func (n *node) message(output any, o outcome) (m agent.Message, ok bool) {
 		}
 		return FromMessage(out.Message), true
 	}
-	if o.Interrupted {
-		return m, false
-	}
-	result := &agent.Result{Call: n.id, Name: n.name, Error: !o.OK, Text: o.Error}
-	if o.OK {
+	result := &agent.Result{Call: n.id, Name: n.name}
+	switch {
+	case o.OK:
 		result.Text = resultText(output)
+	case o.Interrupted:
+		result.Text = "waits for an answer"
+	default:
+		result.Text, result.Error = o.Error, true
 	}
 	return agent.Message{Role: agent.ToolRole, Parts: []agent.Part{{Result: result}}}, true
 }

@@ -69,3 +69,9 @@ func (r *run) takeOutput(key outputKey) json.RawMessage {
 	delete(r.outputs, key)
 	return recorded
 }
+
+// InRun reports whether ctx belongs to a node of a run, whose step will be saved.
+func InRun(ctx context.Context) bool {
+	_, ok := ctx.Value(runKey{}).(*run)
+	return ok
+}

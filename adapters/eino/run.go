@@ -17,6 +17,7 @@ import (
 	"github.com/cloudwego/eino/schema"
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // Call selects the thread of a run and its options.
@@ -123,6 +124,10 @@ type run struct {
 	store  segno.Store
 	thread segno.ThreadID
 	lease  *lease
+
+	timeline *timeline.Timeline // of the files, or nil
+	files    segno.TurnKey      // their turn, or ""
+
 	ctx    context.Context // of the graph; it ends if a commit fails
 	cancel context.CancelCauseFunc
 
@@ -137,7 +142,7 @@ type run struct {
 	checkpoint []byte   // Eino's checkpoint at the head, or nil
 	ended      []string // nodes that ended in the step
 	answered   string   // the text of the newest answer of a model
-	err        error    // the first commit that failed
+	err        error    // why the run stops, such as a commit that failed
 }
 
 type runKey struct{}
@@ -157,7 +162,12 @@ func (c *Checkpoints) begin(ctx context.Context, call Call, in any) (_ *run, err
 	if err := segno.CheckID(opRun, call.Thread); err != nil {
 		return nil, err
 	}
-	r := &run{store: c.saver.Store, thread: segno.ThreadID(call.Thread)}
+	r := &run{store: c.saver.Store, timeline: c.Timeline, thread: segno.ThreadID(call.Thread)}
+	if r.timeline != nil {
+		if err := r.timeline.CompletePending(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if err := r.create(ctx, textOf(in)); err != nil {
 		return nil, err
 	}
@@ -179,9 +189,10 @@ func (r *run) create(ctx context.Context, title string) error {
 		return err
 	}
 	now := time.Now()
-	_, err = r.store.Commit(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: r.thread,
+	c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: r.thread,
 		Create:     &segno.Thread{ID: r.thread, Created: now, Title: title, Agent: agentName},
-		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase, Time: now, Agent: agentName}})
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase, Time: now, Agent: agentName}}
+	_, err = r.commitTo(&c)(ctx, c)
 	switch segno.KindOf(err) {
 	case segno.KindConflict, segno.KindFenced:
 		return nil // another run created it; the lease decides which of them continues
@@ -200,11 +211,21 @@ func (r *run) open(ctx context.Context, call Call, in any) error {
 	if err != nil {
 		return err
 	}
-	var entries []segno.Entry
 	if p.isOpen {
 		if err := p.checkLost(r.thread, call.Repeat); err != nil {
 			return err
 		}
+	}
+	if err := r.beginFiles(ctx, textOf(in), p.isOpen); err != nil {
+		return err
+	}
+	if r.files != "" {
+		if p, err = r.read(ctx); err != nil { // the files may have changed since
+			return err
+		}
+	}
+	var entries []segno.Entry
+	if p.isOpen {
 		for _, e := range p.state.Unknown {
 			entries = append(entries, segno.Entry{Kind: segno.EntryResult, ID: e.ID, Name: e.Name, Body: body(outcome{Lost: true})})
 		}
@@ -435,16 +456,19 @@ func (r *run) commit(ctx context.Context, entries []segno.Entry, cp *segno.Check
 		entries[i].Turn, entries[i].Time = r.turn, now
 	}
 	if cp != nil {
+		if cp.Kind == segno.CheckpointTurn {
+			cp.Key = r.files
+		}
 		cp.Turn, cp.Time, cp.Agent, cp.Prompt, cp.Step = r.turn, now, agentName, r.prompt, r.step+1
 	}
 	c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: r.thread, Parent: r.head.Head, Expect: r.head.Head, Epoch: r.lease.epoch(r.head), Entries: entries, Checkpoint: cp}
-	head, err := r.store.Commit(ctx, c)
+	commit := r.commitTo(&c)
+	head, err := commit(ctx, c)
 	for tries := 1; tries < maxTries && (segno.KindOf(err) == segno.KindBusy || segno.KindOf(err) == segno.KindIO) && err != nil; tries++ {
-		head, err = r.store.Commit(ctx, c) // a commit that was applied is not applied again
+		head, err = commit(ctx, c) // a commit that was applied is not applied again
 	}
 	if err != nil {
-		r.err = fmt.Errorf("record step: %w", err)
-		r.cancel(r.err)
+		r.failLocked(fmt.Errorf("record step: %w", err))
 		return r.err
 	}
 	if r.head = head; cp != nil {
@@ -459,10 +483,28 @@ const maxTries = 3
 // close releases what the run holds.
 func (r *run) close(ctx context.Context) {
 	r.cancel(nil)
+	if r.files != "" {
+		_ = r.timeline.EndSteps(context.WithoutCancel(ctx), r.files) // the next run, or a move, ends it otherwise
+	}
 	r.lease.release(ctx)
 }
 
-// failure returns the error of the first commit that failed.
+// fail stops the run.
+func (r *run) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failLocked(err)
+}
+
+// failLocked is fail for a caller that has r.mu.
+func (r *run) failLocked(err error) {
+	if r.err == nil {
+		r.err = err
+		r.cancel(err)
+	}
+}
+
+// failure returns the error that stopped the run.
 func (r *run) failure() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"github.com/cloudwego/eino/compose"
 	"github.com/cloudwego/eino/schema"
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/agent"
 	segnoeino "github.com/dalsegno/segno/adapters/eino"
+	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/internal/history/turns"
 	"github.com/dalsegno/segno/store/memory"
 )
@@ -252,7 +252,7 @@ type (
 	custom   struct{ t time.Time }
 )
 
-func (c custom) MarshalJSON() ([]byte, error)   { return c.t.MarshalJSON() }
+func (c custom) MarshalJSON() ([]byte, error)  { return c.t.MarshalJSON() }
 func (c *custom) UnmarshalJSON(b []byte) error { return c.t.UnmarshalJSON(b) }
 
 func init() {

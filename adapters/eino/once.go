@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"reflect"
 
-	"github.com/cloudwego/eino/compose"
 	"github.com/cloudwego/eino/components"
+	"github.com/cloudwego/eino/compose"
 )
 
 // InvokableLambda is [compose.InvokableLambda] for a node that may run at the same time as others. If a crash interrupts

@@ -17,6 +17,7 @@ import (
 	"github.com/cloudwego/eino/schema"
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/internal/threadlease"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -123,7 +124,7 @@ func Stream[I, O any](ctx context.Context, c *Checkpoints, graph compose.Runnabl
 type run struct {
 	store  segno.Store
 	thread segno.ThreadID
-	lease  *lease
+	lease  *threadlease.Lease
 
 	timeline *timeline.Timeline // of the files, or nil
 	files    segno.TurnKey      // their turn, or ""
@@ -132,7 +133,7 @@ type run struct {
 	cancel context.CancelCauseFunc
 
 	outputs map[outputKey]json.RawMessage // of nodes that ended in the step that a crash interrupted
-	streams sync.WaitGroup // the outputs of nodes that are still read
+	streams sync.WaitGroup                // the outputs of nodes that are still read
 
 	mu         sync.Mutex
 	head       segno.Head
@@ -171,7 +172,7 @@ func (c *Checkpoints) begin(ctx context.Context, call Call, in any) (_ *run, err
 	if err := r.create(ctx, textOf(in)); err != nil {
 		return nil, err
 	}
-	if r.lease, err = acquire(ctx, r.store, r.thread); err != nil {
+	if r.lease, err = threadlease.Acquire(ctx, r.store, r.thread); err != nil {
 		return nil, err
 	}
 	r.ctx, r.cancel = context.WithCancelCause(context.WithValue(ctx, runKey{}, r))
@@ -461,7 +462,7 @@ func (r *run) commit(ctx context.Context, entries []segno.Entry, cp *segno.Check
 		}
 		cp.Turn, cp.Time, cp.Agent, cp.Prompt, cp.Step = r.turn, now, agentName, r.prompt, r.step+1
 	}
-	c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: r.thread, Parent: r.head.Head, Expect: r.head.Head, Epoch: r.lease.epoch(r.head), Entries: entries, Checkpoint: cp}
+	c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: r.thread, Parent: r.head.Head, Expect: r.head.Head, Epoch: r.lease.Epoch(r.head), Entries: entries, Checkpoint: cp}
 	commit := r.commitTo(&c)
 	head, err := commit(ctx, c)
 	for tries := 1; tries < maxTries && (segno.KindOf(err) == segno.KindBusy || segno.KindOf(err) == segno.KindIO) && err != nil; tries++ {
@@ -486,7 +487,7 @@ func (r *run) close(ctx context.Context) {
 	if r.files != "" {
 		_ = r.timeline.EndSteps(context.WithoutCancel(ctx), r.files) // the next run, or a move, ends it otherwise
 	}
-	r.lease.release(ctx)
+	r.lease.Release(ctx)
 }
 
 // fail stops the run.

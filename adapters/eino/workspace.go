@@ -31,7 +31,7 @@ func (r *run) leased() *timeline.Timeline {
 	if r.lease == nil {
 		return r.timeline
 	}
-	return r.timeline.WithLease(r.lease.held)
+	return r.timeline.WithLease(r.lease.Held())
 }
 
 // commitTo returns the function that commits c. A checkpoint has the files.
@@ -39,5 +39,7 @@ func (r *run) commitTo(c *segno.Commit) func(context.Context, segno.Commit) (seg
 	if r.timeline == nil || c.Checkpoint == nil {
 		return r.store.Commit
 	}
-	return func(ctx context.Context, c segno.Commit) (segno.Head, error) { return r.leased().CommitStep(ctx, c, r.files) }
+	return func(ctx context.Context, c segno.Commit) (segno.Head, error) {
+		return r.leased().CommitStep(ctx, c, r.files)
+	}
 }

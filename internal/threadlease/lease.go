@@ -1,4 +1,5 @@
-package segnoeino
+// Package threadlease limits a thread to one run of a program of the user.
+package threadlease
 
 import (
 	"context"
@@ -8,29 +9,33 @@ import (
 	"github.com/dalsegno/segno/internal/proc"
 )
 
-// lease is a run's exclusive right to a thread. Without it, a node that another process is running would look
-// like a node whose result was lost. It is nil for a store without leases.
-type lease struct {
+// Lease is a run's exclusive right to a thread. Without it, a step that another process is running would look
+// like a step whose result was lost. It is nil for a store without leases; its methods then do nothing.
+type Lease struct {
 	leaser segno.Leaser
 	held   segno.Lease
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
-// leaseTime is how long the lease of a process on another machine lasts after its last renewal. The lease of
+// duration is how long the lease of a process on another machine lasts after its last renewal. The lease of
 // a process of this machine ends with the process.
-const leaseTime = 30 * time.Second
+const duration = 30 * time.Second
 
 // ownerKind is the kind of the owners of these leases.
-const ownerKind = "eino"
+const ownerKind = "run"
 
-// acquire acquires the lease of a thread, and renews it until release.
-func acquire(ctx context.Context, store segno.Store, thread segno.ThreadID) (*lease, error) {
+// grace is how long the release of a lease may take.
+const grace = 5 * time.Second
+
+// Acquire acquires the lease of a thread, and renews it until Release. The error has [segno.KindBusy] if another
+// run has the thread.
+func Acquire(ctx context.Context, store segno.Store, thread segno.ThreadID) (*Lease, error) {
 	leaser, ok := store.(segno.Leaser)
 	if !ok {
 		return nil, nil
 	}
-	want := segno.Lease{Thread: thread, Owner: proc.NewOwner(ownerKind, segno.NewID()), Expires: time.Now().Add(leaseTime)}
+	want := segno.Lease{Thread: thread, Owner: proc.NewOwner(ownerKind, segno.NewID()), Expires: time.Now().Add(duration)}
 	held, err := leaser.Acquire(ctx, want)
 	if segno.KindOf(err) == segno.KindBusy && err != nil {
 		if err := releaseOfDead(ctx, leaser, thread); err != nil {
@@ -41,7 +46,7 @@ func acquire(ctx context.Context, store segno.Store, thread segno.ThreadID) (*le
 	if err != nil {
 		return nil, err
 	}
-	l := &lease{leaser: leaser, held: held, done: make(chan struct{})}
+	l := &Lease{leaser: leaser, held: held, done: make(chan struct{})}
 	ctx, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go l.renew(ctx)
 	return l, nil
@@ -65,9 +70,9 @@ func releaseOfDead(ctx context.Context, leaser segno.Leaser, thread segno.Thread
 
 // renew renews the lease. If another process took it over, the epoch of the run's next commit is too low, and the
 // commit fails.
-func (l *lease) renew(ctx context.Context) {
+func (l *Lease) renew(ctx context.Context) {
 	defer close(l.done)
-	tick := time.NewTicker(leaseTime / 3)
+	tick := time.NewTicker(duration / 3)
 	defer tick.Stop()
 	for {
 		select {
@@ -76,23 +81,31 @@ func (l *lease) renew(ctx context.Context) {
 		case <-tick.C:
 		}
 		want := l.held
-		want.Expires = time.Now().Add(leaseTime)
+		want.Expires = time.Now().Add(duration)
 		if got, err := l.leaser.Acquire(ctx, want); err == nil && got.Epoch != l.held.Epoch {
 			return // it had expired
 		}
 	}
 }
 
-// epoch returns the epoch of the run's commits.
-func (l *lease) epoch(head segno.Head) uint64 {
+// Epoch returns the epoch of the run's commits.
+func (l *Lease) Epoch(head segno.Head) uint64 {
 	if l == nil {
 		return head.Epoch
 	}
 	return l.held.Epoch
 }
 
-// release ends the lease.
-func (l *lease) release(ctx context.Context) {
+// Held returns the lease as the store has it, or the zero value.
+func (l *Lease) Held() segno.Lease {
+	if l == nil {
+		return segno.Lease{}
+	}
+	return l.held
+}
+
+// Release ends the lease.
+func (l *Lease) Release(ctx context.Context) {
 	if l == nil {
 		return
 	}

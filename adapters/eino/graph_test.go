@@ -17,8 +17,10 @@ import (
 	"github.com/dalsegno/segno"
 	segnoeino "github.com/dalsegno/segno/adapters/eino"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/internal/chat"
 	"github.com/dalsegno/segno/internal/history/turns"
 	"github.com/dalsegno/segno/store/memory"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // scriptedModel answers with a call of the tool mail, and with a text once it has the result.
@@ -137,6 +139,20 @@ func TestAgentIsShownAsAConversation(t *testing.T) {
 		t.Fatalf("%v, %v, %d calls of the model, %d of the tool", out, err, m.calls, tools.sent)
 	}
 	wantTurn(t, store, "a", agentTurn)
+
+	// The conversation can continue in another agent.
+	head, err := store.Head(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tl, err := agent.OpenTimeline(t.Context(), store, t.TempDir(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := tl.PlanContinue(t.Context(), timeline.ContinueRequest{Thread: "a", At: head.Head, Agent: chat.Name, Own: chat.Name, Messages: chat.ConversationBetween(store)})
+	if err != nil || len(plan.Conversation.Messages) != 4 || plan.From[0] != "eino" {
+		t.Errorf("%+v, %v", plan, err)
+	}
 
 	stream, err := segnoeino.Stream(t.Context(), c, r, segnoeino.Call{Thread: "b"}, in)
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/cloudwego/eino/compose"
 	"github.com/dalsegno/segno"
 	segnoeino "github.com/dalsegno/segno/adapters/eino"
+	"github.com/dalsegno/segno/internal/testing/memdir"
 	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/store/sqlite"
 )
@@ -220,6 +221,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	memdir.Use()
 	os.Exit(m.Run())
 }
 
@@ -252,12 +254,12 @@ func child(t *testing.T, dir string, seed uint64, kill int, mayRepeat bool) (rep
 // effect once, and once more for each time that it was reported lost and the caller allowed it to run again. The
 // graph has the output of a run without kills.
 func TestKilledGraphs(t *testing.T) {
-	sample := 12
+	sample := 30
 	if testing.Short() {
 		sample = 1
 	}
 	kills, repeated := 0, 0
-	for _, seed := range soak.Seeds(t, sample, 350) {
+	for _, seed := range soak.Seeds(t, sample, 500) {
 		k, r := killGraph(t, seed)
 		kills, repeated = kills+k, repeated+r
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/dalsegno/segno"
 	segnogenkit "github.com/dalsegno/segno/adapters/genkit"
 	"github.com/dalsegno/segno/internal/history/turns"
+	"github.com/dalsegno/segno/internal/testing/memdir"
 	"github.com/dalsegno/segno/internal/testing/programrig"
 	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/saver"
@@ -51,6 +52,11 @@ func TestExampleSurvivesKills(t *testing.T) {
 	if got := strings.Join(calls, ", "); got != "check: check, reserve: reserve, pay: pay, ship: ship" {
 		t.Errorf("the calls are %s", got)
 	}
+}
+
+func TestMain(m *testing.M) {
+	memdir.Use()
+	os.Exit(m.Run())
 }
 
 type profile struct {

@@ -227,8 +227,17 @@ func TestAFailedRunContinues(t *testing.T) {
 	if out, err := segnoeino.Invoke(t.Context(), c, r, segnoeino.Call{Thread: "t"}, "x"); err != nil || out != "xabc" || ran != "abbc" {
 		t.Fatalf("%q, %v; %q ran", out, err, ran)
 	}
-	// The run is complete, so the same thread begins a new one.
-	if out, err := segnoeino.Invoke(t.Context(), c, r, segnoeino.Call{Thread: "t"}, "y"); err != nil || out != "yabc" {
+	// The run is complete, so the same thread begins a new one, unless the call has the key of the newest run.
+	if out, err := segnoeino.Invoke(t.Context(), c, r, segnoeino.Call{Thread: "t", Key: "k"}, "y"); err != nil || out != "yabc" {
+		t.Fatalf("%q, %v", out, err)
+	}
+	ran = ""
+	for range 2 {
+		if out, err := segnoeino.Invoke(t.Context(), c, r, segnoeino.Call{Thread: "t", Key: "k"}, "y"); err != nil || out != "yabc" || ran != "" {
+			t.Fatalf("%q, %v; %q ran", out, err, ran)
+		}
+	}
+	if out, err := segnoeino.Invoke(t.Context(), c, r, segnoeino.Call{Thread: "t", Key: "l"}, "z"); err != nil || out != "zabc" {
 		t.Fatalf("%q, %v", out, err)
 	}
 }

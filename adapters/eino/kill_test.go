@@ -199,7 +199,7 @@ func runChild(args string) (report childReport) {
 	if err != nil {
 		return fail(err)
 	}
-	call := segnoeino.Call{Thread: "run", Repeat: func(string) bool { return f[3] == "repeat" }}
+	call := segnoeino.Call{Thread: "run", Key: "run", Repeat: func(string) bool { return f[3] == "repeat" }}
 	report.Output, err = segnoeino.Invoke(ctx, checkpoints, graph, call, values{"in": "x"})
 	var lost *segnoeino.LostError
 	switch {

@@ -27,6 +27,10 @@ type Call struct {
 	// thread is complete, a new one begins, with the input. Otherwise that run continues, and the input is ignored
 	// unless no step was complete.
 	Thread string
+	// Key names the request. If the newest run of the thread had the same key and is complete, its output is returned
+	// and nothing runs, so a caller that crashed can repeat the call. An open run with another key is
+	// [segno.KindRefused]. Without a key, a call after a complete run begins a new one.
+	Key string
 	// Options are passed to the graph. They must not contain a checkpoint id.
 	Options []compose.Option
 	// Resume has the answers to interrupts, by interrupt id; see [compose.BatchResumeWithData].
@@ -70,14 +74,38 @@ func Invoke[I, O any](ctx context.Context, c *Checkpoints, graph compose.Runnabl
 		return out, err
 	}
 	defer r.close(ctx)
+	if r.isDone {
+		return out, r.recorded(&out)
+	}
 	err = r.steps(call, func(ctx context.Context, opts []compose.Option) (err error) {
 		out, err = graph.Invoke(ctx, in, opts...)
 		return err
 	})
 	if err == nil {
-		err = r.finish(ctx, out)
+		err = r.finish(ctx, out, outputOf(call, out))
 	}
 	return out, err
+}
+
+// outputOf returns the output of a run for later calls with its key, or nil if there is no key, or no JSON from which the
+// output can be read again.
+func outputOf[O any](call Call, out O) json.RawMessage {
+	if call.Key == "" {
+		return nil
+	}
+	return lossless(out)
+}
+
+// recorded decodes the output of the complete run.
+func (r *run) recorded(out any) error {
+	if r.result == nil {
+		return segno.Errorf(segno.KindNotFound, opRun, string(r.thread), "the run is complete, and its output could not be recorded").
+			WithHint("return a value from which JSON loses nothing")
+	}
+	if err := json.Unmarshal(r.result, out); err != nil {
+		return segno.NewError(segno.KindCorrupt, opRun, string(r.thread), err)
+	}
+	return nil
 }
 
 // Stream is [Invoke] with a stream of the last step's output. The run is complete when the stream has been
@@ -86,6 +114,14 @@ func Stream[I, O any](ctx context.Context, c *Checkpoints, graph compose.Runnabl
 	r, err := c.begin(ctx, call, in)
 	if err != nil {
 		return nil, err
+	}
+	if r.isDone {
+		defer r.close(ctx)
+		var out O
+		if err := r.recorded(&out); err != nil {
+			return nil, err
+		}
+		return schema.StreamReaderFromArray([]O{out}), nil
 	}
 	var out *schema.StreamReader[O]
 	err = r.steps(call, func(ctx context.Context, opts []compose.Option) (err error) {
@@ -101,14 +137,22 @@ func Stream[I, O any](ctx context.Context, c *Checkpoints, graph compose.Runnabl
 		defer r.close(ctx)
 		defer writer.Close()
 		defer out.Close()
+		var chunks []any
 		for closed := false; ; {
 			chunk, err := out.Recv()
 			if errors.Is(err, io.EOF) {
+				var output json.RawMessage
+				if all, concatErr := concat(chunks); concatErr == nil {
+					if all, ok := all.(O); ok {
+						output = outputOf(call, all)
+					}
+				}
 				r.streams.Wait()
-				if err = r.finish(ctx, nil); err == nil {
+				if err = r.finish(ctx, nil, output); err == nil {
 					return
 				}
 			}
+			chunks = append(chunks, chunk)
 			if !closed {
 				closed = writer.Send(chunk, err)
 			}
@@ -125,6 +169,9 @@ type run struct {
 	store  segno.Store
 	thread segno.ThreadID
 	lease  *threadlease.Lease
+
+	isDone bool            // the newest run is complete and has the key of this call
+	result json.RawMessage // its output, or nil
 
 	timeline *timeline.Timeline // of the files, or nil
 	files    segno.TurnKey      // their turn, or ""
@@ -203,6 +250,12 @@ func (r *run) create(ctx context.Context, title string) error {
 	return err
 }
 
+// The names of the state values with the key of the newest run and its output.
+const (
+	valueKey    = "eino.key"
+	valueOutput = "eino.output"
+)
+
 // agentName is the agent of the threads and checkpoints.
 const agentName = "eino"
 
@@ -211,6 +264,15 @@ func (r *run) open(ctx context.Context, call Call, in any) error {
 	p, err := r.read(ctx)
 	if err != nil {
 		return err
+	}
+	if call.Key != "" {
+		switch same := string(p.state.Values[valueKey]) == string(asJSON(call.Key)); {
+		case same && !p.isOpen:
+			r.isDone, r.result = true, p.state.Values[valueOutput]
+			return nil
+		case !same && p.isOpen:
+			return segno.Errorf(segno.KindRefused, opRun, string(r.thread), "the thread has a run with another key").WithHint("complete it, or undo its steps, first")
+		}
 	}
 	if p.isOpen {
 		if err := p.checkLost(r.thread, call.Repeat); err != nil {
@@ -244,6 +306,7 @@ func (r *run) open(ctx context.Context, call Call, in any) error {
 	} else {
 		r.turn = r.head.Turn + 1
 		r.checkpoint = nil
+		entries = append(entries, segno.Entry{Kind: segno.EntryState, Name: valueOutput}, keyEntry(call.Key))
 		for _, m := range inputMessages(in) {
 			entries = append(entries, messageEntry(m))
 		}
@@ -253,6 +316,15 @@ func (r *run) open(ctx context.Context, call Call, in any) error {
 		return nil
 	}
 	return r.commit(ctx, entries, nil)
+}
+
+// keyEntry records the key of a run, or that it has none.
+func keyEntry(key string) segno.Entry {
+	e := segno.Entry{Kind: segno.EntryState, Name: valueKey}
+	if key != "" {
+		e.Body = asJSON(key)
+	}
+	return e
 }
 
 // progress is what a thread records of its newest turn.
@@ -423,8 +495,8 @@ func (r *run) save(ctx context.Context, checkpoint []byte, value json.RawMessage
 	return err
 }
 
-// finish ends the turn.
-func (r *run) finish(ctx context.Context, out any) error {
+// finish ends the turn. output is the output for later calls with the same key, or nil.
+func (r *run) finish(ctx context.Context, out any, output json.RawMessage) error {
 	r.streams.Wait()
 	if err := r.failure(); err != nil {
 		return err
@@ -437,6 +509,9 @@ func (r *run) finish(ctx context.Context, out any) error {
 		entries = append(entries, messageEntry(agent.Message{Role: agent.Assistant, Parts: []agent.Part{{Text: text}}}))
 	}
 	entries = append(entries, segno.Entry{Kind: segno.EntryState, Name: valueCheckpoint})
+	if output != nil {
+		entries = append(entries, segno.Entry{Kind: segno.EntryState, Name: valueOutput, Body: output})
+	}
 	return r.commit(ctx, entries, &segno.Checkpoint{Kind: segno.CheckpointTurn, Label: label})
 }
 

@@ -262,6 +262,59 @@ func TestOneRunHasAThread(t *testing.T) {
 	}
 }
 
+// failing is a tool that fails until it is repaired.
+type failing struct {
+	mail
+	isBroken bool
+}
+
+func (t *failing) Info(context.Context) (*schema.ToolInfo, error) {
+	return &schema.ToolInfo{Name: "failing", Desc: "fails"}, nil
+}
+
+func (t *failing) InvokableRun(ctx context.Context, args string, opts ...tool.Option) (string, error) {
+	if t.isBroken {
+		return "", errors.New("broken")
+	}
+	return t.mail.InvokableRun(ctx, args, opts...)
+}
+
+// One of two tools of a step fails, after the other one ended. With OnceTools, that one does not run again; without, the next
+// run reports it.
+func TestAToolThatEndedIsNotRepeated(t *testing.T) {
+	for _, isOnce := range []bool{true, false} {
+		c, sends, fails := newCheckpoints(t), &mail{}, &failing{isBroken: true}
+		config := &compose.ToolsNodeConfig{Tools: []tool.BaseTool{sends, fails}, ExecuteSequentially: true}
+		if isOnce {
+			config.ToolCallMiddlewares = []compose.ToolMiddleware{segnoeino.OnceTools()}
+		}
+		node, err := compose.NewToolNode(t.Context(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := compose.NewChain[*schema.Message, []*schema.Message]().AppendToolsNode(node).Compile(t.Context(), compose.WithCheckPointStore(c))
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := schema.AssistantMessage("", []schema.ToolCall{{ID: "1", Function: schema.FunctionCall{Name: "mail", Arguments: "{}"}}, {ID: "2", Function: schema.FunctionCall{Name: "failing", Arguments: "{}"}}})
+		if _, err := segnoeino.Invoke(t.Context(), c, r, segnoeino.Call{Thread: "t"}, in); err == nil || sends.sent != 1 {
+			t.Fatalf("%d, %v", sends.sent, err)
+		}
+		fails.isBroken = false
+		out, err := segnoeino.Invoke(t.Context(), c, r, segnoeino.Call{Thread: "t"}, in)
+		var lost *segnoeino.LostError
+		switch {
+		case isOnce && (err != nil || len(out) != 2 || out[0].Content != "sent {}"):
+			t.Errorf("%v, %v", out, err)
+		case !isOnce && (!errors.As(err, &lost) || len(lost.Nodes) != 1 || lost.Nodes[0] != segnoeino.LostNode{Node: "mail", Ended: true}):
+			t.Errorf("the error without OnceTools is %v", err)
+		}
+		if sends.sent != 1 {
+			t.Errorf("OnceTools %v: the tool ran %d times", isOnce, sends.sent)
+		}
+	}
+}
+
 type (
 	order struct {
 		Item  string

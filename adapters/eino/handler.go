@@ -70,8 +70,8 @@ type outcome struct {
 	Output    json.RawMessage      `json:"output,omitempty"` // for [InvokableLambda] and [OnceTools]
 }
 
-// start records that a node begins. An error of Eino's callbacks does not exist; a panic is the error of the node, which
-// then does not run.
+// start records that a node begins. A callback of Eino returns no error; its panic is the error of the node, which then
+// does not run.
 func (h *handler) start(ctx context.Context, info *callbacks.RunInfo, input any) context.Context {
 	path := nodePath(compose.GetCurrentAddress(ctx))
 	switch {
@@ -128,7 +128,7 @@ func (h *handler) end(ctx context.Context, output any, failed error) context.Con
 		return ctx
 	}
 	o := outcome{OK: failed == nil, Component: n.kind, Output: n.output}
-	if out := tool.ConvCallbackOutput(output); n.kind == components.ComponentOfTool && out != nil && out.ToolOutput == nil {
+	if out := tool.ConvCallbackOutput(output); ctx.Value(onceKey{}) != nil && n.kind == components.ComponentOfTool && out != nil && out.ToolOutput == nil {
 		o.Output = asJSON(out.Response)
 	}
 	if failed != nil {

@@ -50,10 +50,13 @@ func OnceTools() compose.ToolMiddleware {
 					return &compose.ToolOutput{Result: text}, nil
 				}
 			}
-			return next(ctx, in)
+			return next(context.WithValue(ctx, onceKey{}, true), in)
 		}
 	}}
 }
+
+// onceKey marks the context of a tool whose output is recorded, because a later call will not make it again.
+type onceKey struct{}
 
 // outputKey identifies a node of a step, by its path, or a tool, by the id of its call.
 type outputKey struct {

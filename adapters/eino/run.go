@@ -515,12 +515,13 @@ func (r *run) finish(ctx context.Context, out any, output json.RawMessage) error
 	return r.commit(ctx, entries, &segno.Checkpoint{Kind: segno.CheckpointTurn, Label: label})
 }
 
-// grace is how long a commit may take after the caller's context ended. It records nodes that have run.
-const grace = 5 * time.Second
+// commitTime is how long a commit may take. It does not end with the caller's context, because it records nodes that
+// have run.
+const commitTime = time.Minute
 
 // commit appends entries to the thread. It fails if another writer moved the thread's head.
 func (r *run) commit(ctx context.Context, entries []segno.Entry, cp *segno.Checkpoint) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTime)
 	defer cancel()
 	r.mu.Lock()
 	defer r.mu.Unlock()

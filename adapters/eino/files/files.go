@@ -280,9 +280,8 @@ func (f *Files) walk(ctx context.Context, at string, visit func(name string, inf
 }
 
 func failed(op, name string, err error) error {
-	kind := segno.KindIO
 	if errors.Is(err, fs.ErrNotExist) {
-		kind = segno.KindNotFound
+		return segno.Errorf(segno.KindNotFound, op, name, "file not found")
 	}
-	return segno.NewError(kind, op, name, err)
+	return segno.NewError(segno.KindIO, op, name, err)
 }

@@ -254,7 +254,7 @@ func child(t *testing.T, dir string, seed uint64, kill int, mayRepeat bool) (rep
 // effect once, and once more for each time that it was reported lost and the caller allowed it to run again. The
 // graph has the output of a run without kills.
 func TestKilledGraphs(t *testing.T) {
-	sample := 30
+	sample := 20
 	if testing.Short() {
 		sample = 1
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/cloudwego/eino/compose"
 	"github.com/cloudwego/eino/schema"
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/adapters/internal/threadlease"
 	"github.com/dalsegno/segno/agent"
-	"github.com/dalsegno/segno/internal/threadlease"
 	"github.com/dalsegno/segno/timeline"
 )
 

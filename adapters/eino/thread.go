@@ -7,7 +7,7 @@ import (
 
 	"github.com/cloudwego/eino/components"
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/threadlease"
+	"github.com/dalsegno/segno/adapters/internal/threadlease"
 )
 
 const opRun = "run graph"

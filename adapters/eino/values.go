@@ -2,7 +2,7 @@ package segnoeino
 
 import (
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/encodable"
+	"github.com/dalsegno/segno/adapters/internal/encodable"
 )
 
 // checkValue returns an error that names the type if Eino's serializer would lose a part of v silently. Between two

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/adapters/internal/encodable"
+	"github.com/dalsegno/segno/adapters/internal/threadlease"
 	"github.com/dalsegno/segno/agent"
-	"github.com/dalsegno/segno/internal/encodable"
-	"github.com/dalsegno/segno/internal/threadlease"
 	"github.com/dalsegno/segno/saver"
 	"github.com/firebase/genkit/go/core"
 )

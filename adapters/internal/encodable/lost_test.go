@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dalsegno/segno/internal/encodable"
+	"github.com/dalsegno/segno/adapters/internal/encodable"
 )
 
 type node struct {

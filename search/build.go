@@ -42,10 +42,9 @@ type builder struct {
 	sources []Source
 	units   []byte
 	unitAt  []uint32
-	docs    []byte
-	lengths []uint32 // of the documents, in terms
-	fields  []Field
-	terms   map[string]int32 // the term and its field
+	docs    [fieldEnd][]byte
+	lengths [fieldEnd][]uint32 // of the documents, in terms
+	terms   map[string]int32   // the term and its field
 	lists   []*openList
 	words   tokenizer
 	key     []byte
@@ -55,10 +54,9 @@ type builder struct {
 // openList is a list with the document to which terms are being added.
 type openList struct {
 	list
-	doc       uint32
-	tf        uint32
-	lastPos   uint32
-	positions []byte
+	doc uint32
+	tf  uint32
+	at  []uint32 // positions
 }
 
 func newBuilder() *builder { return &builder{terms: map[string]int32{}} }
@@ -66,8 +64,8 @@ func newBuilder() *builder { return &builder{terms: map[string]int32{}} }
 // textGap is the number of positions between two texts of a document, so that no phrase goes across them.
 const textGap = 8
 
-// docSize is the size of the record of a document: its unit, its time, its source and its field.
-const docSize = 13
+// docSize is the size of the record of a document: its unit, its time and its source.
+const docSize = 12
 
 // addSource begins a source. The following units are of this source.
 func (b *builder) addSource(s Source) { b.sources = append(b.sources, s) }
@@ -82,7 +80,7 @@ func (b *builder) add(u Unit, text *Text) {
 	b.units = appendUnit(b.units, u)
 	for f := Prompt; f < fieldEnd; f++ {
 		if len(text[f]) > 0 {
-			b.docs = appendDoc(b.docs, number, u.Time, uint32(len(b.sources)-1), f)
+			b.docs[f] = appendDoc(b.docs[f], number, u.Time, uint32(len(b.sources)-1))
 			b.addDocument(f, text[f])
 		}
 	}
@@ -94,17 +92,15 @@ func appendUnit(out []byte, u Unit) []byte {
 	return appendBytes(out, string(u.Commit))
 }
 
-func appendDoc(out []byte, unit uint32, at int64, source uint32, f Field) []byte {
+func appendDoc(out []byte, unit uint32, at int64, source uint32) []byte {
 	out = binary.LittleEndian.AppendUint32(out, unit)
 	out = binary.LittleEndian.AppendUint32(out, uint32(min(max(at, 0), math.MaxUint32)))
-	out = binary.LittleEndian.AppendUint32(out, source)
-	return append(out, byte(f))
+	return binary.LittleEndian.AppendUint32(out, source)
 }
 
 // addDocument adds the terms of a document.
 func (b *builder) addDocument(f Field, texts []string) {
-	doc := uint32(len(b.lengths))
-	b.fields = append(b.fields, f)
+	doc := uint32(len(b.lengths[f]))
 	var length, pos uint32
 	for _, text := range texts {
 		b.bytes += int64(len(text))
@@ -114,16 +110,15 @@ func (b *builder) addDocument(f Field, texts []string) {
 			}
 			l := b.list(term, f)
 			if l.tf == 0 || l.doc != doc {
-				b.close(l)
-				l.doc, l.lastPos = doc, 0
+				b.close(l, f)
+				l.doc = doc
 			}
 			if l.tf++; fieldTraits[f].hasPositions {
-				l.positions = binary.AppendUvarint(l.positions, uint64(at-l.lastPos))
-				l.lastPos = at
+				l.at = append(l.at, at)
 			}
 		})
 	}
-	b.lengths = append(b.lengths, length)
+	b.lengths[f] = append(b.lengths[f], length)
 }
 
 // list returns the list of a term in a field.
@@ -139,17 +134,11 @@ func (b *builder) list(term []byte, f Field) *openList {
 }
 
 // close adds the document of a list, whose length is known now.
-func (b *builder) close(l *openList) {
-	if l.tf == 0 {
-		return
+func (b *builder) close(l *openList, f Field) {
+	if l.tf > 0 {
+		l.add(l.doc, impactOf(f, l.tf, b.lengths[f][l.doc]), l.at)
+		l.tf, l.at = 0, l.at[:0]
 	}
-	f := b.fields[l.doc]
-	var positions []byte
-	if fieldTraits[f].hasPositions {
-		positions = append(binary.AppendUvarint(nil, uint64(l.tf)), l.positions...)
-	}
-	l.add(l.doc, impactOf(f, l.tf, b.lengths[l.doc]), positions)
-	l.tf, l.positions = 0, l.positions[:0]
 }
 
 // content returns the content of the segment.
@@ -162,10 +151,10 @@ func (b *builder) content() []byte {
 	slices.Sort(keys)
 	for _, key := range keys {
 		l := b.lists[b.terms[key]]
-		b.close(l)
+		b.close(l, Field(key[len(key)-1]))
 		w.addList(key, &l.list)
 	}
-	return w.finish(b.sources, b.unitAt, b.units, b.docs)
+	return w.finish(b.sources, b.unitAt, b.units, &b.docs)
 }
 
 // writer writes the sections of a segment: the lists, in the order of their terms; the dictionary in blocks of
@@ -215,7 +204,7 @@ func sharedPrefix(a, b string) int {
 const sections, footerSize = 7, 8 * 7
 
 // finish returns the content. The sections are: lists, dictionary, first terms, places of units, units, documents, sources.
-func (w *writer) finish(sources []Source, unitAt []uint32, units, docs []byte) []byte {
+func (w *writer) finish(sources []Source, unitAt []uint32, units []byte, docs *[fieldEnd][]byte) []byte {
 	out := w.out
 	var ends []uint64
 	section := func(data []byte) {
@@ -231,7 +220,11 @@ func (w *writer) finish(sources []Source, unitAt []uint32, units, docs []byte) [
 	}
 	section(places)
 	section(units)
-	section(docs)
+	var table []byte
+	for f := range docs {
+		table = binary.LittleEndian.AppendUint32(table, uint32(len(docs[f])/docSize))
+	}
+	section(slices.Concat(table, slices.Concat(docs[:]...)))
 	section(encodeSources(sources))
 	for _, end := range ends {
 		out = binary.LittleEndian.AppendUint64(out, end)

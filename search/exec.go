@@ -101,8 +101,8 @@ func search(segs []*segment, q *Query, limit int) (*run, error) {
 func (r *run) plan(segs []*segment) error {
 	df, docs := make([]float64, len(r.terms)), 0.0
 	for _, s := range segs {
-		docs += float64(s.docs)
 		for _, f := range r.q.fields() {
+			docs += float64(s.docs[f])
 			part := searchPart{seg: s, field: f, entries: make([][]dictEntry, len(r.terms))}
 			for i := range r.terms {
 				entries, err := r.lookUp(s, f, &r.terms[i])
@@ -164,7 +164,7 @@ func (r *run) cursors(p *searchPart) (all []cursor, isAll bool, err error) {
 		if len(entries) == 1 {
 			c.postings, err = p.seg.list(entries[0])
 		} else {
-			c.postings, err = union(p.seg, entries, fieldTraits[p.field].hasPositions)
+			c.postings, err = union(p.seg, entries, fieldTraits[p.field].hasPositions && len(r.terms) > 1)
 		}
 		if err != nil {
 			return nil, false, err
@@ -177,45 +177,45 @@ func (r *run) cursors(p *searchPart) (all []cursor, isAll bool, err error) {
 	return all, isAll, nil
 }
 
-func (c *cursor) score(impact byte) float64 { return c.idf * float64(impact) * maxImpact / 255 }
+func (c *cursor) score(impact byte) float64 {
+	return c.idf * float64(impact) * maxWeight / (impacts - 1)
+}
 
 // union joins several lists.
-func union(s *segment, entries []dictEntry, hasPositions bool) (*postings, error) {
-	type found struct {
-		impact    byte
-		positions []uint32
-	}
-	byDoc := map[uint32]found{}
+func union(s *segment, entries []dictEntry, withPositions bool) (*postings, error) {
+	var keys []uint64 // a document and an impact
+	positions := map[uint32][]uint32{}
 	for _, e := range entries {
 		p, err := s.list(e)
 		if err != nil {
 			return nil, err
 		}
 		for ; p.doc() != endOfList; p.next() {
-			x := byDoc[p.doc()]
-			x.impact = max(x.impact, p.impact())
-			if hasPositions {
-				x.positions = append(x.positions, p.positions()...)
+			keys = append(keys, uint64(p.doc())<<impactBits|uint64(p.impact()))
+			if withPositions {
+				positions[p.doc()] = append(positions[p.doc()], p.positions()...)
 			}
-			byDoc[p.doc()] = x
 		}
 		if p.err != nil {
 			return nil, p.err
 		}
 	}
-	u := &postings{n: uint32(len(byDoc)), pos: [][]uint32{}}
-	for d := range byDoc {
-		u.docs = append(u.docs, d)
+	slices.Sort(keys)
+	u := &postings{pos: [][]uint32{}}
+	var b block
+	for i, key := range keys {
+		d, impact := uint32(key>>impactBits), byte(key&(impacts-1))
+		if i+1 < len(keys) && uint32(keys[i+1]>>impactBits) == d {
+			continue // the next impact of the document is higher
+		}
+		u.docs, u.impacts = append(u.docs, d), append(u.impacts, impact)
+		if withPositions {
+			slices.Sort(positions[d])
+			u.pos = append(u.pos, positions[d])
+		}
+		b.last, b.max = d, max(b.max, impact)
 	}
-	slices.Sort(u.docs)
-	b := block{last: u.docs[len(u.docs)-1]}
-	for _, d := range u.docs {
-		x := byDoc[d]
-		slices.Sort(x.positions)
-		u.impacts, u.pos = append(u.impacts, x.impact), append(u.pos, x.positions)
-		b.max = max(b.max, x.impact)
-	}
-	u.blocks = []block{b}
+	u.n, u.blocks = uint32(len(u.docs)), []block{b}
 	return u, nil
 }
 
@@ -307,15 +307,9 @@ func (r *run) skip(cs []cursor, d uint32, f Field) uint32 {
 
 // everything offers all documents of a field, because only their texts decide.
 func (r *run) everything(p *searchPart) error {
-	for d := range p.seg.docs {
-		record, err := p.seg.doc(d)
-		if err != nil {
+	for d := range p.seg.docs[p.field] {
+		if err := r.offer(p, d, 1, 0); err != nil {
 			return err
-		}
-		if record.field == p.field {
-			if err := r.offer(p, d, 1, 0); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
@@ -451,12 +445,12 @@ func (r *run) hasClause(here []cursor, clause int, f Field) bool {
 
 // offer adds a document to the hits if it is visible and one of the best.
 func (r *run) offer(p *searchPart, at uint32, score float64, missing uint64) error {
-	d, err := p.seg.doc(at)
+	d, err := p.seg.doc(p.field, at)
 	if err != nil {
 		return err
 	}
 	s := &p.seg.sources[d.source]
-	if s.isSession() && !r.q.Sessions || r.q.Thread != "" && s.Thread != r.q.Thread || d.field != p.field {
+	if s.isSession() && !r.q.Sessions || r.q.Thread != "" && s.Thread != r.q.Thread {
 		return nil
 	}
 	if isHidden, err := p.seg.isHidden(d); err != nil || isHidden {

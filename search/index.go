@@ -130,7 +130,7 @@ func (x *Index) drop(s *segment) {
 // ended after it had merged segments, or if two processes added the same checkpoints.
 func (x *Index) dropOverlaps() {
 	slices.SortFunc(x.segs, func(a, b *segment) int {
-		return cmp.Or(cmp.Compare(b.docs, a.docs), strings.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(b.units, a.units), cmp.Compare(b.size, a.size), strings.Compare(a.name, b.name))
 	})
 	kept := map[string][]*Source{} // by thread or session
 	for _, s := range slices.Clone(x.segs) {
@@ -268,11 +268,13 @@ func (s *segment) verify() error {
 		}
 		return failed == nil
 	})
-	for i := range s.docs {
-		if d, err := s.doc(i); err != nil {
-			failed = err
-		} else if _, err := s.unit(d.unit); err != nil {
-			failed = err
+	for f, n := range s.docs {
+		for i := range n {
+			if d, err := s.doc(Field(f), i); err != nil {
+				failed = err
+			} else if _, err := s.unit(d.unit); err != nil {
+				failed = err
+			}
 		}
 	}
 	return errors.Join(err, failed)

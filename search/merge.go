@@ -1,7 +1,6 @@
 package search
 
 import (
-	"encoding/binary"
 	"strings"
 )
 
@@ -16,7 +15,7 @@ func merge(all []*segment) ([]byte, error) {
 	if err := m.addLists(all); err != nil {
 		return nil, err
 	}
-	return m.w.finish(m.sources, m.unitAt, m.units, m.docs), nil
+	return m.w.finish(m.sources, m.unitAt, m.units, &m.docs), nil
 }
 
 type merger struct {
@@ -24,8 +23,8 @@ type merger struct {
 	sources []Source
 	unitAt  []uint32
 	units   []byte
-	docs    []byte
-	base    []uint32 // of each segment: the number of its first document
+	docs    [fieldEnd][]byte
+	base    [][fieldEnd]uint32 // of each segment: the number of its first document in each field
 }
 
 // addTables adds the sources, units and documents of a segment.
@@ -35,7 +34,11 @@ func (m *merger) addTables(s *segment) error {
 	for i := range s.sources {
 		numbers[i] = m.addSource(s.sources[i])
 	}
-	m.base = append(m.base, uint32(len(m.docs)/docSize))
+	var base [fieldEnd]uint32
+	for f := range base {
+		base[f] = uint32(len(m.docs[f]) / docSize)
+	}
+	m.base = append(m.base, base)
 	for i := range s.units {
 		u, err := s.unit(i)
 		if err != nil {
@@ -44,12 +47,14 @@ func (m *merger) addTables(s *segment) error {
 		m.unitAt = append(m.unitAt, uint32(len(m.units)))
 		m.units = appendUnit(m.units, u)
 	}
-	for i := range s.docs {
-		d, err := s.doc(i)
-		if err != nil {
-			return err
+	for f, n := range s.docs {
+		for i := range n {
+			d, err := s.doc(Field(f), i)
+			if err != nil {
+				return err
+			}
+			m.docs[f] = appendDoc(m.docs[f], firstUnit+d.unit, int64(d.time), numbers[d.source])
 		}
-		m.docs = appendDoc(m.docs, firstUnit+d.unit, int64(d.time), numbers[d.source], d.field)
 	}
 	return nil
 }
@@ -95,7 +100,7 @@ func (m *merger) addLists(all []*segment) error {
 			if !has[i] || heads[i].key != least {
 				continue
 			}
-			if err := m.join(&joined, all[i], heads[i], m.base[i]); err != nil {
+			if err := m.join(&joined, all[i], heads[i], &m.base[i]); err != nil {
 				return err
 			}
 			heads[i], has[i] = next[i]()
@@ -111,24 +116,18 @@ func (m *merger) addLists(all []*segment) error {
 }
 
 // join appends the documents of a list.
-func (m *merger) join(to *list, s *segment, e dictEntry, base uint32) error {
+func (m *merger) join(to *list, s *segment, e dictEntry, base *[fieldEnd]uint32) error {
 	p, err := s.list(e)
 	if err != nil {
 		return err
 	}
 	f := Field(e.key[len(e.key)-1])
 	for ; p.doc() != endOfList; p.next() {
-		var positions []byte
-		if f < fieldEnd && fieldTraits[f].hasPositions {
-			all := p.positions()
-			positions = binary.AppendUvarint(nil, uint64(len(all)))
-			before := uint32(0)
-			for _, at := range all {
-				positions = binary.AppendUvarint(positions, uint64(at-before))
-				before = at
-			}
+		var positions []uint32
+		if fieldTraits[f].hasPositions {
+			positions = p.positions()
 		}
-		to.add(base+p.doc(), p.impact(), positions)
+		to.add(base[f]+p.doc(), p.impact(), positions)
 	}
 	return p.err
 }

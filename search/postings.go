@@ -6,8 +6,9 @@ import (
 )
 
 // A list has the documents of one term in one field, in ascending order: for each the difference of its number from the
-// one before, and the impact of the term, which is its share of BM25 in one byte. The impact depends on the document
-// alone, so lists of several segments can be compared and joined. Positions are apart, so that only phrases read them.
+// one before, and the impact of the term, which is its share of BM25 in four bits. The impact depends on the document
+// alone, so lists of several segments can be compared and joined. Positions are apart, so that only phrases read them: for
+// each its difference from the one before, and a bit that is set if another one of the document follows.
 // Every blockSize documents are a block. The last document of each block and its highest impact are in front, so that a
 // search can skip blocks.
 type list struct {
@@ -28,22 +29,25 @@ const blockSize = 128
 const (
 	bm25K1    = 1.2
 	bm25B     = 0.75
-	maxImpact = bm25K1 + 1
+	maxWeight = bm25K1 + 1
+	impacts   = 1 << impactBits
 )
+
+const impactBits = 4
 
 // impactOf returns the impact of a term that is tf times in a document of length terms.
 func impactOf(field Field, tf, length uint32) byte {
-	weight := float64(tf) * maxImpact / (float64(tf) + bm25K1*(1-bm25B+bm25B*float64(length)/fieldTraits[field].length))
-	return byte(min(math.Ceil(weight/maxImpact*255), 255))
+	weight := float64(tf) * maxWeight / (float64(tf) + bm25K1*(1-bm25B+bm25B*float64(length)/fieldTraits[field].length))
+	return byte(min(math.Ceil(weight/maxWeight*(impacts-1)), impacts-1))
 }
 
-// add adds a document. positions are encoded, or nil for a field without them.
-func (l *list) add(doc uint32, impact byte, positions []byte) {
+// add adds a document, with the positions of the term unless its field has none.
+func (l *list) add(doc uint32, impact byte, positions []uint32) {
 	if l.n%blockSize == 0 {
 		l.blocks = append(l.blocks, block{})
 	}
-	l.docs = append(binary.AppendUvarint(l.docs, uint64(doc-l.last)), impact)
-	l.positions = append(l.positions, positions...)
+	l.docs = binary.AppendUvarint(l.docs, uint64(doc-l.last)<<impactBits|uint64(impact))
+	l.positions = appendPositions(l.positions, positions)
 	l.n, l.last = l.n+1, doc
 	b := &l.blocks[len(l.blocks)-1]
 	b.last, b.max = doc, max(b.max, impact)
@@ -110,7 +114,7 @@ func readPostings(data []byte, n, docs uint32) (*postings, error) {
 	p.docsBytes = r.bytes()
 	p.posBytes = r.data
 	if n <= blockSize {
-		p.blocks = []block{{last: docs - 1, max: 255, docs: uint32(len(p.docsBytes)), positions: uint32(len(p.posBytes))}}
+		p.blocks = []block{{last: docs - 1, max: impacts - 1, docs: uint32(len(p.docsBytes)), positions: uint32(len(p.posBytes))}}
 	}
 	if end := p.blocks[len(p.blocks)-1]; r.failed || int(end.docs) != len(p.docsBytes) || int(end.positions) != len(p.posBytes) {
 		return nil, errDamaged
@@ -152,14 +156,15 @@ func (p *postings) load(b int) {
 	}
 	data, doc := p.docsBytes[before.docs:end.docs], before.last
 	for len(data) > 0 {
-		delta, n := binary.Uvarint(data)
-		if n <= 0 || n >= len(data) || delta > uint64(end.last-doc) || len(p.docs) > 0 && delta == 0 {
+		v, n := binary.Uvarint(data)
+		delta := v >> impactBits
+		if n <= 0 || delta > uint64(end.last-doc) || len(p.docs) > 0 && delta == 0 {
 			p.err, p.docs = errDamaged, p.docs[:0]
 			return
 		}
 		doc += uint32(delta)
-		p.docs, p.impacts = append(p.docs, doc), append(p.impacts, data[n])
-		data = data[n+1:]
+		p.docs, p.impacts = append(p.docs, doc), append(p.impacts, byte(v&(impacts-1)))
+		data = data[n:]
 	}
 	if want := min(blockSize, int(p.n)-b*blockSize); len(p.docs) != want {
 		p.err, p.docs = errDamaged, p.docs[:0]
@@ -215,12 +220,13 @@ func (p *postings) loadPositions() {
 	}
 	r := byteReader{data: p.posBytes[from:to]}
 	for range p.docs {
-		count := r.uvarint(uint64(len(r.data)))
-		all := make([]uint32, 0, count)
-		pos := uint64(0)
-		for range count {
-			pos += r.uvarint(math.MaxUint32)
-			all = append(all, uint32(pos))
+		var all []uint32
+		var pos uint32
+		for more := true; more; {
+			v := r.uvarint(math.MaxUint64)
+			pos += uint32(v >> 1)
+			all = append(all, pos)
+			more = v&1 != 0
 		}
 		p.pos = append(p.pos, all)
 	}
@@ -268,6 +274,20 @@ func (r *byteReader) bytes() []byte {
 	b := r.data[:n]
 	r.data = r.data[n:]
 	return b
+}
+
+// appendPositions appends the positions of a term in a document.
+func appendPositions(out []byte, all []uint32) []byte {
+	var before uint32
+	for i, pos := range all {
+		more := uint64(0)
+		if i+1 < len(all) {
+			more = 1
+		}
+		out = binary.AppendUvarint(out, uint64(pos-before)<<1|more)
+		before = pos
+	}
+	return out
 }
 
 func appendBytes(out []byte, text string) []byte {

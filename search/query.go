@@ -186,31 +186,16 @@ func neededTerms(re *syntax.Regexp) (terms []string) {
 	default:
 		parts = []*syntax.Regexp{re}
 	}
-	for i, p := range parts {
+	for _, p := range parts {
 		switch p.Op {
-		case syntax.OpLiteral:
-			text := string(p.Rune)
-			isBounded := func(at int) bool { return at >= 0 && at < len(parts) && parts[at].Op == syntax.OpWordBoundary }
-			terms = append(terms, innerTerms(text, isBounded(i-1), isBounded(i+1))...)
+		case syntax.OpLiteral: // the text may continue its first word and its last one
+			isWord := func(r rune) bool { return classOf(r) != other || r == '_' }
+			terms = append(terms, termsOf(strings.TrimFunc(string(p.Rune), isWord))...)
 		case syntax.OpCapture, syntax.OpPlus:
 			terms = append(terms, neededTerms(p.Sub[0])...)
 		}
 	}
 	return terms
-}
-
-// innerTerms returns the terms of a literal, except those of a word at a side at which the text may continue it.
-func innerTerms(text string, isLeftBounded, isRightBounded bool) (terms []string) {
-	isWord := func(r rune) bool {
-		return r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r > 127
-	}
-	if !isLeftBounded {
-		text = strings.TrimLeftFunc(text, isWord)
-	}
-	if !isRightBounded {
-		text = strings.TrimRightFunc(text, isWord)
-	}
-	return termsOf(text)
 }
 
 // fields returns the fields to search.

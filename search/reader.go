@@ -79,9 +79,16 @@ func (r *Reader) addEntries(ctx context.Context, t *Text, c *segno.Checkpoint) e
 		isFirst = up == nil || up.Turn != c.Turn || up.Thread != c.Thread || up.Kind != segno.CheckpointStep
 	}
 	turn := turns.Read(line.Commits[n-1:], c)
-	if isFirst {
-		t.add(Prompt, c.Prompt)
+	if !isFirst {
+		turn.Prompt = ""
 	}
+	t.addTurn(turn)
+	return nil
+}
+
+// addTurn adds the texts of a turn.
+func (t *Text) addTurn(turn *turns.Turn) {
+	t.add(Prompt, turn.Prompt)
 	for _, it := range turn.Items {
 		switch {
 		case it.Call != nil:
@@ -93,7 +100,6 @@ func (r *Reader) addEntries(ctx context.Context, t *Text, c *segno.Checkpoint) e
 			t.add(Prompt, it.Text)
 		}
 	}
-	return nil
 }
 
 func (t *Text) add(f Field, texts ...string) {

@@ -21,8 +21,8 @@ type segment struct {
 	ends    [sections]int64
 	first   []dictStart
 	sources []Source
-	docs    uint32 // the number of documents
 	units   uint32
+	docs    [fieldEnd]uint32 // the number of documents of each field
 
 	docTable func() ([]byte, error) // read once, because each candidate needs it
 	// hidden has the sources whose documents are no results: of a thread that is deleted, or of another state of a session.
@@ -37,6 +37,9 @@ type dictStart struct {
 	at       int64 // in the dictionary
 	postings int64 // where the lists of its terms begin
 }
+
+// docCounts is the size of the numbers of documents in front of their records.
+const docCounts = 4 * int64(fieldEnd)
 
 // The sections of a segment, by the number of their end.
 const (
@@ -84,11 +87,19 @@ func (s *segment) readSections() error {
 	if s.sources, ok = decodeSources(sources); !ok {
 		return errDamaged
 	}
-	docs, units := s.length(secDocs), s.length(secPlaces)
-	if docs%docSize != 0 || units%4 != 0 || max(docs/docSize, units/4) > math.MaxInt32 {
+	counts, err := s.pages.read(s.start(secDocs), docCounts)
+	if err != nil || s.length(secDocs) < docCounts {
 		return errDamaged
 	}
-	s.docs, s.units = uint32(docs/docSize), uint32(units/4)
+	docs, units := int64(0), s.length(secPlaces)
+	for f := range s.docs {
+		s.docs[f] = binary.LittleEndian.Uint32(counts[4*f:])
+		docs += int64(s.docs[f])
+	}
+	if docCounts+docs*docSize != s.length(secDocs) || units%4 != 0 || max(docs, units/4) > math.MaxInt32 {
+		return errDamaged
+	}
+	s.units = uint32(units / 4)
 	s.hidden, s.replaced = make([]bool, len(s.sources)), make([]map[int64]bool, len(s.sources))
 	return s.readStarts()
 }
@@ -178,7 +189,11 @@ func (s *segment) list(e dictEntry) (*postings, error) {
 	if err != nil {
 		return nil, err
 	}
-	return readPostings(data, e.n, s.docs)
+	f := Field(e.key[len(e.key)-1])
+	if f >= fieldEnd {
+		return nil, errDamaged
+	}
+	return readPostings(data, e.n, s.docs[f])
 }
 
 // find returns the entry of a term in a field.
@@ -219,17 +234,21 @@ type doc struct {
 	field              Field
 }
 
-func (s *segment) doc(i uint32) (d doc, err error) {
+// doc returns the i-th document of a field.
+func (s *segment) doc(f Field, i uint32) (d doc, err error) {
 	table, err := s.docTable()
 	if err != nil {
 		return d, err
 	}
-	if i >= s.docs {
+	if i >= s.docs[f] {
 		return d, errDamaged
 	}
-	r := table[i*docSize:]
-	d = doc{binary.LittleEndian.Uint32(r), binary.LittleEndian.Uint32(r[4:]), binary.LittleEndian.Uint32(r[8:]), Field(r[12])}
-	if d.unit >= s.units || int(d.source) >= len(s.sources) || d.field == 0 || d.field >= fieldEnd {
+	for _, n := range s.docs[:f] {
+		i += n
+	}
+	r := table[docCounts+int64(i)*docSize:]
+	d = doc{binary.LittleEndian.Uint32(r), binary.LittleEndian.Uint32(r[4:]), binary.LittleEndian.Uint32(r[8:]), f}
+	if d.unit >= s.units || int(d.source) >= len(s.sources) {
 		return d, errDamaged
 	}
 	return d, nil

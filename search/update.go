@@ -22,7 +22,7 @@ type Freshness struct {
 func (f Freshness) IsComplete() bool { return f == Freshness{} }
 
 // batchBytes is the text of one segment, at most. The builder needs a few times as much memory.
-const batchBytes = 32 << 20
+const batchBytes = 64 << 20
 
 // Update adds the commits that the index lacks, until a deadline, and forgets deleted threads. After an error of the index
 // itself, the answers are right but may be slower. progress may be nil.

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"time"
 
@@ -51,4 +52,9 @@ func (s *Store) removeSearchIndex() error {
 		return segno.NewError(segno.KindIO, "remove index of search", dir, err)
 	}
 	return nil
+}
+
+// Stamp identifies the state of the session's file. Another state has another stamp.
+func (f *FoundSession) Stamp() string {
+	return fmt.Sprint(stampOf(&f.SessionFile), f.Bytes, f.Modified.UnixNano())
 }

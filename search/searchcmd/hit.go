@@ -64,6 +64,8 @@ type searching struct {
 	reader search.Reader
 	fresh  search.Freshness
 	took   time.Duration
+	agents map[string]segno.Transcript
+	turns  map[string][]search.SessionTurn // of sessions, by id and path
 	titles map[segno.ThreadID]string
 	lines  map[segno.ThreadID]map[segno.CommitID]bool
 }
@@ -77,6 +79,11 @@ func (s *searching) run(ctx context.Context, first int) (res search.Result, err 
 		if s.fresh, err = s.index.Update(ctx, &s.reader, deadline, s.Count("indexed", "checkpoint")); err != nil {
 			return res, err
 		}
+		if s.flags.all {
+			if err := s.updateSessions(ctx, deadline); err != nil {
+				return res, err
+			}
+		}
 		s.Bar.Erase()
 		started := time.Now()
 		res, err = s.index.Search(s.query, first, s.flags.limit, deadline, func(h *search.Hit) ([]string, error) { return s.texts(ctx, h) })
@@ -88,6 +95,10 @@ func (s *searching) run(ctx context.Context, first int) (res search.Result, err 
 
 // texts returns the texts of a hit.
 func (s *searching) texts(ctx context.Context, h *search.Hit) ([]string, error) {
+	if h.Commit == "" {
+		turn, err := s.sessionTurn(ctx, h)
+		return turn.Text[h.Field], err
+	}
 	c, err := s.reader.Checkpoint(ctx, h.Commit)
 	if err != nil {
 		return nil, err
@@ -115,6 +126,9 @@ func (s *searching) formerPaths(ctx context.Context, c *segno.Checkpoint) (paths
 
 // items returns the items of a hit. A hit of --line has one for each line.
 func (s *searching) items(ctx context.Context, h *search.Hit) ([]item, error) {
+	if h.Commit == "" {
+		return s.sessionItem(ctx, h)
+	}
 	c, err := s.reader.Checkpoint(ctx, h.Commit)
 	if err != nil {
 		return nil, err

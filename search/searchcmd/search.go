@@ -212,7 +212,11 @@ func (a *app) draw(p *cli.Printer, res *result, only segno.ThreadID) {
 func (a *app) drawHit(p *cli.Printer, x *item, withThread bool) {
 	lead := a.Lead(p.Paint, x.label(), x.Time) + " "
 	if withThread {
-		lead += p.Dim(cli.Pad(cli.Short(x.Thread), 6)) + " "
+		id := cli.Short(x.Thread)
+		if x.Thread == "" {
+			id = cli.Short(x.Session)
+		}
+		lead += p.Dim(cli.Pad(id, 6)) + " "
 	}
 	tail := ""
 	if x.Undone {

@@ -147,7 +147,7 @@ var allowed = map[string][]string{
 	"internal/cli/secretscan":           {".", "internal/cli", "internal/local", "secret"},
 	"transcript/readers":                {".", "internal/vfs", "transcript/claude", "transcript/codex", "transcript/gemini", "transcript/opencode"},
 	"internal/release":                  {},
-	"search":                            {".", "internal/history", "internal/history/turns", "internal/local", "internal/vfs", "timeline", "workspace"},
+	"search":                            {".", "internal/history", "internal/history/turns", "internal/local", "internal/vfs", "timeline", "workspace", "transcript"},
 	"search/searchcmd":                  {".", "internal/cli", "internal/history", "internal/local", "search", "timeline"},
 }
 

@@ -105,6 +105,9 @@ func (b *builder) addDocument(f Field, texts []string) {
 	for _, text := range texts {
 		b.bytes += int64(len(text))
 		pos = textGap + b.words.each(text, pos, func(term []byte, at uint32, isWhole bool, _, _ int) {
+			if isWhole && !fieldTraits[f].hasPositions {
+				return
+			}
 			if !isWhole {
 				length++
 			}

@@ -256,7 +256,9 @@ func (r *run) all(p *searchPart) error {
 			for i := range cs {
 				score += cs[i].score(cs[i].impact())
 			}
-			score *= r.phraseFactor(cs, p.field)
+			if len(r.best) < r.limit || score*phraseBoost*fieldTraits[p.field].weight >= r.best[0].score {
+				score *= r.phraseFactor(cs, p.field) // which reads positions
+			}
 			if err := r.offer(p, d, score, 0); err != nil {
 				return err
 			}

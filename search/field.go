@@ -23,8 +23,8 @@ var fieldTraits = [fieldEnd]struct {
 	name   string
 	weight float64 // of a hit, relative to the others
 	length float64 // the usual number of terms, with which BM25 compares the length of a document
-	// hasPositions is set if the index has the positions of the terms. Output is most of the text, so a phrase in it is
-	// checked in the text itself.
+	// hasPositions is set if the index has the positions of the terms, and the words of several parts as further terms.
+	// Output is most of the text, so that would make the index too large. A phrase in it is checked in the text itself.
 	hasPositions bool
 }{
 	Prompt: {"prompt", 1.4, 60, true}, Answer: {"answer", 1, 150, true}, Command: {"tool", 1, 80, true}, Output: {"output", 0.5, 800, false},

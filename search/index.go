@@ -353,7 +353,7 @@ func isMatch(q *Query, h *Hit, texts func(*Hit) ([]string, error)) (bool, error)
 	if kind := segno.KindOf(err); kind == segno.KindCorrupt || kind == segno.KindNotFound {
 		return true, nil
 	}
-	return err == nil && q.Matches(all), err
+	return err == nil && q.Matches(h.Field, all), err
 }
 
 // IsDamaged reports whether an error means that the index removed a damaged segment; see [Index.Search].

@@ -70,7 +70,7 @@ func (c *corpus) add(t testing.TB, x *Index, from, to int) {
 func (c *corpus) scan(q *Query) (found []string) {
 	for i, t := range c.texts {
 		for _, f := range q.fields() {
-			if len(t[f]) > 0 && q.Matches(t[f]) {
+			if len(t[f]) > 0 && q.Matches(f, t[f]) {
 				found = append(found, fmt.Sprint(c.units[i].Commit, " ", f))
 			}
 		}

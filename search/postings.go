@@ -14,7 +14,8 @@ import (
 type list struct {
 	n, last         uint32 // the number of documents, the last one
 	docs, positions []byte
-	blocks          []block
+	blocks          []block // the complete ones
+	block           block   // the last one; most lists have only this
 }
 
 type block struct {
@@ -43,15 +44,14 @@ func impactOf(field Field, tf, length uint32) byte {
 
 // add adds a document, with the positions of the term unless its field has none.
 func (l *list) add(doc uint32, impact byte, positions []uint32) {
-	if l.n%blockSize == 0 {
-		l.blocks = append(l.blocks, block{})
+	if l.n%blockSize == 0 && l.n > 0 {
+		l.blocks = append(l.blocks, l.block)
+		l.block.max = 0
 	}
 	l.docs = binary.AppendUvarint(l.docs, uint64(doc-l.last)<<impactBits|uint64(impact))
 	l.positions = appendPositions(l.positions, positions)
 	l.n, l.last = l.n+1, doc
-	b := &l.blocks[len(l.blocks)-1]
-	b.last, b.max = doc, max(b.max, impact)
-	b.docs, b.positions = uint32(len(l.docs)), uint32(len(l.positions))
+	l.block = block{doc, max(l.block.max, impact), uint32(len(l.docs)), uint32(len(l.positions))}
 }
 
 // appendTo appends the encoded list. A list of one block has no skips.
@@ -59,7 +59,7 @@ func (l *list) appendTo(out []byte) []byte {
 	if l.n > blockSize {
 		var skips []byte
 		var before block
-		for _, b := range l.blocks {
+		for _, b := range append(l.blocks, l.block) {
 			skips = binary.AppendUvarint(skips, uint64(b.last-before.last))
 			skips = append(skips, b.max)
 			skips = binary.AppendUvarint(skips, uint64(b.docs-before.docs))
@@ -68,8 +68,10 @@ func (l *list) appendTo(out []byte) []byte {
 		}
 		out = append(binary.AppendUvarint(out, uint64(len(skips))), skips...)
 	}
-	out = append(binary.AppendUvarint(out, uint64(len(l.docs))), l.docs...)
-	return append(out, l.positions...)
+	if len(l.positions) > 0 {
+		out = binary.AppendUvarint(out, uint64(len(l.docs)))
+	}
+	return append(append(out, l.docs...), l.positions...)
 }
 
 // postings reads a list. The caller checks err when it is at the end.
@@ -91,7 +93,7 @@ type postings struct {
 const endOfList = math.MaxUint32
 
 // readPostings decodes a list of n documents. docs is the number of documents of the segment.
-func readPostings(data []byte, n, docs uint32) (*postings, error) {
+func readPostings(data []byte, n, docs uint32, hasPositions bool) (*postings, error) {
 	if n == 0 || n > docs {
 		return nil, errDamaged
 	}
@@ -111,8 +113,10 @@ func readPostings(data []byte, n, docs uint32) (*postings, error) {
 			}
 		}
 	}
-	p.docsBytes = r.bytes()
-	p.posBytes = r.data
+	if p.docsBytes = r.data; hasPositions {
+		p.docsBytes = r.bytes()
+		p.posBytes = r.data
+	}
 	if n <= blockSize {
 		p.blocks = []block{{last: docs - 1, max: impacts - 1, docs: uint32(len(p.docsBytes)), positions: uint32(len(p.posBytes))}}
 	}
@@ -198,7 +202,7 @@ func (p *postings) blockOf(target uint32) int {
 
 // positions returns the positions of the term in the present document.
 func (p *postings) positions() []uint32 {
-	if p.pos == nil {
+	if p.pos == nil && len(p.posBytes) > 0 {
 		p.loadPositions()
 	}
 	if p.i >= len(p.pos) {

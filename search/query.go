@@ -94,7 +94,7 @@ func LineQuery(text string) Query {
 
 // Excerpt returns the best excerpt of the texts of a hit: of all words of the query in their order, else of the first word in
 // the text that has the most of them.
-func (q *Query) Excerpt(texts []string) Excerpt {
+func (q *Query) Excerpt(f Field, texts []string) Excerpt {
 	whole := clause{}
 	for i := range q.clauses {
 		whole.terms = append(whole.terms, q.clauses[i].terms...)
@@ -105,13 +105,13 @@ func (q *Query) Excerpt(texts []string) Excerpt {
 		n := 0
 		place := [2]int{-1, -1}
 		for i := range q.clauses {
-			if from, to := q.clauses[i].find(text); from >= 0 {
+			if from, to := q.clauses[i].find(f, text); from >= 0 {
 				if n++; place[0] < 0 {
 					place = [2]int{from, to}
 				}
 			}
 		}
-		if from, to := whole.find(text); from >= 0 {
+		if from, to := whole.find(f, text); from >= 0 {
 			n, place = len(q.clauses)+1, [2]int{from, to}
 		}
 		if n > most {
@@ -218,10 +218,11 @@ func isPlain(phrase string) bool {
 	return phrase == strings.Join(termsOf(phrase), " ")
 }
 
-// Matches reports whether one of the texts of a document matches each clause.
-func (q *Query) Matches(texts []string) bool {
+// Matches reports whether for each clause one of the texts of a document matches it.
+func (q *Query) Matches(f Field, texts []string) bool {
 	for i := range q.clauses {
-		if !slices.ContainsFunc(texts, q.clauses[i].matches) {
+		c := &q.clauses[i]
+		if !slices.ContainsFunc(texts, func(text string) bool { return c.matches(f, text) }) {
 			return false
 		}
 	}
@@ -229,24 +230,24 @@ func (q *Query) Matches(texts []string) bool {
 }
 
 // matches reports whether a text matches the clause.
-func (c *clause) matches(text string) bool {
+func (c *clause) matches(f Field, text string) bool {
 	switch {
 	case c.match != nil:
 		return c.match(text)
 	case c.re != nil:
 		return c.re.MatchString(text)
 	case c.exact != "" && !isPlain(c.exact):
-		if from, _ := c.find(text); from < 0 {
+		if from, _ := c.find(f, text); from < 0 {
 			return false // the phrase may begin and end inside of words
 		}
 		return strings.Contains(strings.ToLower(OneLine(text)), c.exact)
 	}
-	from, _ := c.find(text)
+	from, _ := c.find(f, text)
 	return from >= 0
 }
 
-// find returns the place of the first match of the clause in a text, or a negative one.
-func (c *clause) find(text string) (from, to int) {
+// find returns the place of the first match of the clause in a text of a field, or a negative one.
+func (c *clause) find(f Field, text string) (from, to int) {
 	if c.re != nil {
 		if at := c.re.FindStringIndex(text); at != nil {
 			return at[0], at[1]
@@ -260,7 +261,10 @@ func (c *clause) find(text string) (from, to int) {
 		return -1, -1
 	}
 	found := make([][]place, len(c.terms))
-	new(tokenizer).each(text, 0, func(term []byte, pos uint32, _ bool, at, end int) {
+	new(tokenizer).each(text, 0, func(term []byte, pos uint32, isWhole bool, at, end int) {
+		if isWhole && !fieldTraits[f].hasPositions {
+			return
+		}
 		for i := range c.terms {
 			if c.isTerm(i, term) {
 				found[i] = append(found[i], place{pos, at, end})

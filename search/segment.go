@@ -193,7 +193,7 @@ func (s *segment) list(e dictEntry) (*postings, error) {
 	if f >= fieldEnd {
 		return nil, errDamaged
 	}
-	return readPostings(data, e.n, s.docs[f])
+	return readPostings(data, e.n, s.docs[f], fieldTraits[f].hasPositions)
 }
 
 // find returns the entry of a term in a field.

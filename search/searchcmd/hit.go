@@ -154,7 +154,7 @@ func (s *searching) items(ctx context.Context, h *search.Hit) ([]item, error) {
 	default:
 		var text *search.Text
 		if text, err = s.reader.Text(ctx, c, h.Field); err == nil {
-			x.Excerpt = s.query.Excerpt(text[h.Field])
+			x.Excerpt = s.query.Excerpt(h.Field, text[h.Field])
 		}
 	}
 	return []item{x}, err
@@ -173,7 +173,7 @@ func (s *searching) touched(ctx context.Context, c *segno.Checkpoint, f search.F
 		} else if s.flags.deleted != "" {
 			paths = paths[1:]
 		}
-		return string(x.Action) != f.String() || !s.query.Matches(paths)
+		return string(x.Action) != f.String() || !s.query.Matches(f, paths)
 	})
 	if err := s.reader.Finder.FindCalls(ctx, c, changes); err != nil {
 		return nil, err

@@ -70,5 +70,5 @@ func (s *searching) sessionItem(ctx context.Context, h *search.Hit) ([]item, err
 		return nil, err
 	}
 	return []item{{Kind: segno.CheckpointTurn, Turn: int(h.Seq), Time: turn.Time, Agent: h.Source.Agent, Session: h.Source.Session, Field: h.Field.String(),
-		Prompt: history.Cut(timeline.Title(turn.Prompt), maxText), Excerpt: s.query.Excerpt(turn.Text[h.Field]), Score: h.Score, Missing: h.Missing}}, nil
+		Prompt: history.Cut(timeline.Title(turn.Prompt), maxText), Excerpt: s.query.Excerpt(h.Field, turn.Text[h.Field]), Score: h.Score, Missing: h.Missing}}, nil
 }

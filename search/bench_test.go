@@ -37,7 +37,7 @@ type transcripts struct {
 	bytes  int64
 }
 
-func newTranscripts(b *testing.B) *transcripts {
+func newTranscripts(b testing.TB) *transcripts {
 	c := &transcripts{random: rand.New(rand.NewPCG(1, 2))}
 	err := filepath.WalkDir(filepath.Join(runtime.GOROOT(), "src"), func(path string, d fs.DirEntry, err error) error {
 		if err == nil && strings.HasSuffix(path, ".go") && d.Type().IsRegular() {

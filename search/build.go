@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/dalsegno/segno"
 )
@@ -37,9 +38,14 @@ type Unit struct {
 // Text has the texts of a unit, by field.
 type Text [fieldEnd][]string
 
-// builder makes a segment.
+// builder makes a segment. A goroutine adds the texts while the caller reads the next ones; stop ends it.
 type builder struct {
 	sources []Source
+	bytes   int64 // of the texts
+	work    chan work
+	done    chan struct{}
+	stop    func()
+
 	units   []byte
 	unitAt  []uint32
 	docs    [fieldEnd][]byte
@@ -48,7 +54,13 @@ type builder struct {
 	lists   []*openList
 	words   tokenizer
 	key     []byte
-	bytes   int64 // of the texts
+}
+
+// work is a unit to add.
+type work struct {
+	unit   Unit
+	text   *Text
+	source uint32
 }
 
 // openList is a list with the document to which terms are being added.
@@ -59,7 +71,20 @@ type openList struct {
 	at  []uint32 // positions
 }
 
-func newBuilder() *builder { return &builder{terms: map[string]int32{}} }
+func newBuilder() *builder {
+	b := &builder{terms: map[string]int32{}, work: make(chan work, 16), done: make(chan struct{})}
+	b.stop = sync.OnceFunc(func() {
+		close(b.work)
+		<-b.done
+	})
+	go func() {
+		defer close(b.done)
+		for w := range b.work {
+			b.addUnit(w)
+		}
+	}()
+	return b
+}
 
 // textGap is the number of positions between two texts of a document, so that no phrase goes across them.
 const textGap = 8
@@ -73,14 +98,24 @@ func (b *builder) addSource(s Source) { b.sources = append(b.sources, s) }
 // source returns the present source, whose limits the caller may change.
 func (b *builder) source() *Source { return &b.sources[len(b.sources)-1] }
 
-// add adds a unit with its texts.
+// add adds a unit with its texts, which the caller must not change.
 func (b *builder) add(u Unit, text *Text) {
+	for _, texts := range text {
+		for _, t := range texts {
+			b.bytes += int64(len(t))
+		}
+	}
+	b.work <- work{u, text, uint32(len(b.sources) - 1)}
+}
+
+func (b *builder) addUnit(w work) {
+	u, text := w.unit, w.text
 	number := uint32(len(b.unitAt))
 	b.unitAt = append(b.unitAt, uint32(len(b.units)))
 	b.units = appendUnit(b.units, u)
 	for f := Prompt; f < fieldEnd; f++ {
 		if len(text[f]) > 0 {
-			b.docs[f] = appendDoc(b.docs[f], number, u.Time, uint32(len(b.sources)-1))
+			b.docs[f] = appendDoc(b.docs[f], number, u.Time, w.source)
 			b.addDocument(f, text[f])
 		}
 	}
@@ -103,7 +138,6 @@ func (b *builder) addDocument(f Field, texts []string) {
 	doc := uint32(len(b.lengths[f]))
 	var length, pos uint32
 	for _, text := range texts {
-		b.bytes += int64(len(text))
 		pos = textGap + b.words.each(text, pos, func(term []byte, at uint32, isWhole bool, _, _ int) {
 			if isWhole && !fieldTraits[f].hasPositions {
 				return
@@ -146,6 +180,7 @@ func (b *builder) close(l *openList, f Field) {
 
 // content returns the content of the segment.
 func (b *builder) content() []byte {
+	b.stop()
 	w := newWriter()
 	keys := make([]string, 0, len(b.terms))
 	for key := range b.terms {

@@ -38,6 +38,9 @@ type Index struct {
 	mu   sync.RWMutex // a search holds it for reading, so that no file is closed meanwhile
 	segs []*segment
 	seen map[string]bool // files that this process has read, or does not read
+
+	heads    map[segno.ThreadID]int64 // the threads that exist, and the seqs of their newest commits
+	sessions map[string]string        // the sessions that exist, and the states of their files
 }
 
 const suffix = ".seg"

@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -29,18 +30,23 @@ type SessionTurn struct {
 func (x *Index) UpdateSessions(ctx context.Context, all []Session, read func(context.Context, *Session) ([]SessionTurn, error), deadline time.Time, progress func(done, total int64)) (f Freshness, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	present := map[string]string{}
+	x.sessions = map[string]string{}
 	for i := range all {
 		s := all[i].asSource()
-		present[s.sessionKey()] = s.Stamp
+		x.sessions[s.sessionKey()] = s.Stamp
 	}
-	isPresent := func(s *Source) bool { return present[s.sessionKey()] == s.Stamp && s.Stamp != "" }
 	has := map[string]bool{}
-	for _, s := range x.segs {
+	for _, s := range slices.Clone(x.segs) {
+		isUseful := false
 		for i := range s.sources {
-			if o := &s.sources[i]; o.isSession() && isPresent(o) {
-				has[o.sessionKey()] = true
+			if o := &s.sources[i]; !o.isSession() {
+				isUseful = true
+			} else if x.isPresent(o) {
+				isUseful, has[o.sessionKey()] = true, true
 			}
+		}
+		if !isUseful {
+			x.drop(s)
 		}
 	}
 	unlock, err := x.lock(ctx)
@@ -52,6 +58,7 @@ func (x *Index) UpdateSessions(ctx context.Context, all []Session, read func(con
 	}
 	defer unlock()
 	u := &update{index: x}
+	defer u.end()
 	for i := range all {
 		s := all[i].asSource()
 		switch {
@@ -90,13 +97,7 @@ func (x *Index) UpdateSessions(ctx context.Context, all []Session, read func(con
 	if err := x.mergeSmall(); err != nil {
 		return f, err
 	}
-	for _, s := range x.segs {
-		for i := range s.sources {
-			if o := &s.sources[i]; o.isSession() {
-				s.hidden[i] = !isPresent(o)
-			}
-		}
-	}
+	x.markSources()
 	return f, nil
 }
 

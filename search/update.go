@@ -28,6 +28,7 @@ const batchBytes = 64 << 20
 // itself, the answers are right but may be slower. progress may be nil.
 func (x *Index) Update(ctx context.Context, r *Reader, deadline time.Time, progress func(done, total int64)) (Freshness, error) {
 	u := &update{index: x, reader: r, deadline: deadline, progress: progress}
+	defer u.end()
 	err := u.run(ctx)
 	return u.fresh, err
 }
@@ -73,7 +74,8 @@ func (u *update) run(ctx context.Context) error {
 			}
 		}
 	}
-	x.markSources(func(s *Source) bool { return s.isSession() || heads[s.Thread] > 0 })
+	x.heads = heads
+	x.markSources()
 	return nil
 }
 
@@ -92,6 +94,11 @@ func length(spans []span) (n int64) {
 	return n
 }
 
+// linkReader is implemented by stores that read the links of all threads at once, with the seqs of the newest commits.
+type linkReader interface {
+	EachLink(ctx context.Context, visit func(thread segno.ThreadID, seq int64, l segno.Link, isHead bool)) error
+}
+
 // heads returns the seqs of the newest commits of all threads.
 func (u *update) heads(ctx context.Context) (map[segno.ThreadID]int64, error) {
 	heads := map[segno.ThreadID]int64{}
@@ -102,7 +109,16 @@ func (u *update) heads(ctx context.Context) (map[segno.ThreadID]int64, error) {
 		}
 		ids = append(ids, t.ID)
 	}
+	if all, ok := u.reader.Store.(linkReader); ok { // one query instead of one for each thread
+		err := all.EachLink(ctx, func(thread segno.ThreadID, seq int64, _ segno.Link, _ bool) { heads[thread] = seq })
+		if err != nil && segno.KindOf(err) != segno.KindCorrupt {
+			return nil, err
+		}
+	}
 	for _, id := range ids {
+		if heads[id] > 0 {
+			continue
+		}
 		h, err := u.reader.Store.Head(ctx, id)
 		if segno.KindOf(err) == segno.KindNotFound {
 			continue // it was deleted meanwhile
@@ -140,8 +156,16 @@ func (x *Index) missing(heads map[segno.ThreadID]int64) (spans []span) {
 	return spans
 }
 
-// markSources hides sources that are no results, and sets which checkpoints others replace.
-func (x *Index) markSources(isVisible func(*Source) bool) {
+// isPresent reports whether the thread of a source exists, or the session in this state.
+func (x *Index) isPresent(s *Source) bool {
+	if s.isSession() {
+		return s.Stamp != "" && x.sessions[s.sessionKey()] == s.Stamp
+	}
+	return x.heads[s.Thread] > 0
+}
+
+// markSources hides sources that are not results, and sets which checkpoints others replace.
+func (x *Index) markSources() {
 	replaced := map[segno.ThreadID]map[int64]bool{}
 	for _, s := range x.segs {
 		for i := range s.sources {
@@ -157,7 +181,7 @@ func (x *Index) markSources(isVisible func(*Source) bool) {
 	}
 	for _, s := range x.segs {
 		for i := range s.sources {
-			s.hidden[i], s.replaced[i] = !isVisible(&s.sources[i]), replaced[s.sources[i].Thread]
+			s.hidden[i], s.replaced[i] = !x.isPresent(&s.sources[i]), replaced[s.sources[i].Thread]
 		}
 	}
 }
@@ -272,6 +296,13 @@ func (u *update) replaceAmended(ctx context.Context, amended map[segno.CommitID]
 	return nil
 }
 
+// end ends the builder after an error.
+func (u *update) end() {
+	if u.builder != nil {
+		u.builder.stop()
+	}
+}
+
 // flush writes the segment. A source without a seq is left out.
 func (u *update) flush() error {
 	b := u.builder
@@ -279,6 +310,7 @@ func (u *update) flush() error {
 		return nil
 	}
 	u.builder = nil
+	defer b.stop()
 	if last := len(b.sources) - 1; last >= 0 && b.sources[last].From > b.sources[last].To {
 		b.sources = b.sources[:last]
 	}

@@ -238,5 +238,16 @@ func TestSessionsOfAgents(t *testing.T) {
 	if read != 3 {
 		t.Errorf("%d sessions were read, want 3", read)
 	}
-	expect("alpha", "prompt 1")
+	for n := range 2 * mergeCount { // until segments are merged, with documents of threads that are deleted
+		thread := segno.ThreadID(fmt.Sprint("gone ", n))
+		r.commit(thread, segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1, Prompt: "alpha"}, "")
+		r.finds("alpha")
+		if err := r.store.Delete(t.Context(), thread); err != nil {
+			t.Fatal(err)
+		}
+		r.finds("alpha")
+		all[0].Stamp = fmt.Sprint("state ", n)
+		update()
+		expect("alpha", "prompt 1")
+	}
 }

@@ -48,7 +48,11 @@ func (s *Store) SearchFiles() SearchFiles {
 // holds the lock, until they are.
 func (s *Store) removeSearchIndex() error {
 	dir := filepath.Join(s.place.Store, searchDir)
-	if err := removeTree(s.place.fs(), dir); err != nil {
+	err := removeTree(s.place.fs(), dir)
+	if err == nil {
+		err = s.place.fs().SyncDir(s.place.Store)
+	}
+	if err != nil {
 		return segno.NewError(segno.KindIO, "remove index of search", dir, err)
 	}
 	return nil

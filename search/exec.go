@@ -231,7 +231,8 @@ func (r *run) all(p *searchPart) error {
 	}
 	slices.SortFunc(cs, func(a, b cursor) int { return cmp.Compare(a.n, b.n) })
 	for d := cs[0].doc(); d != endOfList; {
-		if r.total >= exactTotal {
+		if r.total >= exactTotal && len(r.best) == r.limit {
+			r.isCut = true // from here on, documents that cannot be hits are not counted
 			if next := r.skip(cs, d, p.field); next > d {
 				d = seekFirst(cs, next)
 				continue
@@ -251,12 +252,13 @@ func (r *run) all(p *searchPart) error {
 			d = seekFirst(cs, at)
 			continue
 		}
-		if r.matchesPhrases(cs, p.field) {
-			score := 0.0
-			for i := range cs {
-				score += cs[i].score(cs[i].impact())
-			}
-			if len(r.best) < r.limit || score*phraseBoost*fieldTraits[p.field].weight >= r.best[0].score {
+		score := 0.0
+		for i := range cs {
+			score += cs[i].score(cs[i].impact())
+		}
+		mayBeHit := r.mayBeHit(score*r.mostBoost(), p.field)
+		if (mayBeHit || r.total < exactTotal) && r.matchesPhrases(cs, p.field) {
+			if mayBeHit {
 				score *= r.phraseFactor(cs, p.field) // which reads positions
 			}
 			if err := r.offer(p, d, score, 0); err != nil {
@@ -285,10 +287,6 @@ func failure(cs []cursor) error {
 
 // skip returns the first document behind the present blocks if none in them can be a hit, else d.
 func (r *run) skip(cs []cursor, d uint32, f Field) uint32 {
-	if len(r.best) < r.limit || r.q.ByTime {
-		return d
-	}
-	r.isCut = true
 	most, last := 0.0, uint32(endOfList-1)
 	for i := range cs {
 		b := cs[i].blockOf(d)
@@ -298,10 +296,7 @@ func (r *run) skip(cs []cursor, d uint32, f Field) uint32 {
 		most += cs[i].score(cs[i].blocks[b].max)
 		last = min(last, cs[i].blocks[b].last)
 	}
-	if len(r.q.clauses) > 1 {
-		most *= phraseBoost
-	}
-	if most*fieldTraits[f].weight >= r.best[0].score {
+	if r.mayBeHit(most*r.mostBoost(), f) {
 		return d
 	}
 	return last + 1
@@ -334,6 +329,19 @@ func (r *run) matchesPhrases(cs []cursor, f Field) bool {
 
 // phraseBoost is the factor of a document in which all words of a query follow each other.
 const phraseBoost = 1.6
+
+// mostBoost returns the largest phraseFactor.
+func (r *run) mostBoost() float64 {
+	if len(r.q.clauses) > 1 {
+		return phraseBoost
+	}
+	return 1
+}
+
+// mayBeHit reports whether a document of a field with at most this score can be better than the worst hit so far.
+func (r *run) mayBeHit(score float64, f Field) bool {
+	return len(r.best) < r.limit || r.q.ByTime || score*fieldTraits[f].weight >= r.best[0].score
+}
 
 func (r *run) phraseFactor(cs []cursor, f Field) float64 {
 	inOrder := func(t *flatTerm) (uint32, bool) { return t.order, true }
@@ -395,7 +403,7 @@ func (r *run) any(p *searchPart) error {
 			}
 		}
 		for i := range r.q.clauses {
-			if r.hasClause(here, i, p.field) {
+			if r.mayBeHit(score, p.field) && r.hasClause(here, i, p.field) {
 				missing &^= 1 << i
 			}
 		}

@@ -237,50 +237,20 @@ func (x *Index) mergeSmall() error {
 	return nil
 }
 
-// repair drops the damaged ones of some segments. It returns the error if none of them is damaged.
+// repair drops the damaged ones of some segments, or all if the checksums of all pages are right. It returns errors of other
+// kinds.
 func (x *Index) repair(err error, segs []*segment) error {
 	if !errors.Is(err, errDamaged) {
 		return err
 	}
-	n := 0
-	for _, s := range slices.Clone(segs) {
-		if s.verify() != nil {
-			x.drop(s)
-			n++
-		}
+	damaged := slices.DeleteFunc(slices.Clone(segs), func(s *segment) bool { return s.pages.verify() == nil })
+	if len(damaged) == 0 {
+		damaged = segs
 	}
-	if n == 0 {
-		return segno.NewError(segno.KindInternal, "read index of search", "", err)
+	for _, s := range slices.Clone(damaged) {
+		x.drop(s)
 	}
 	return nil
-}
-
-// verify reads the whole segment.
-func (s *segment) verify() error {
-	for i := int64(0); i*pageSize < s.pages.size; i++ {
-		if _, err := s.pages.page(i); err != nil {
-			return err
-		}
-	}
-	var failed error
-	err := s.entries("", func(e dictEntry) bool {
-		var p *postings
-		for p, failed = s.list(e); failed == nil && p.doc() != endOfList; p.next() {
-			p.positions()
-			failed = p.err
-		}
-		return failed == nil
-	})
-	for f, n := range s.docs {
-		for i := range n {
-			if d, err := s.doc(Field(f), i); err != nil {
-				failed = err
-			} else if _, err := s.unit(d.unit); err != nil {
-				failed = err
-			}
-		}
-	}
-	return errors.Join(err, failed)
 }
 
 // errRebuilt is the error of a search that found damage. The caller updates the index and searches again.

@@ -136,3 +136,13 @@ func (p *pageFile) page(i int64) ([]byte, error) {
 	p.cached[i] = data
 	return data, nil
 }
+
+// verify reads all pages.
+func (p *pageFile) verify() error {
+	for i := int64(0); i*pageSize < p.size; i++ {
+		if _, err := p.page(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}

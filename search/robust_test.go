@@ -190,7 +190,14 @@ func FuzzSegment(f *testing.F) {
 		if err != nil {
 			return
 		}
-		_ = s.verify()
+		_ = s.entries("", func(e dictEntry) bool {
+			p, err := s.list(e)
+			for err == nil && p.doc() != endOfList {
+				p.positions()
+				p.next()
+			}
+			return true
+		})
 		q, err := Parse(text)
 		if err != nil {
 			return

@@ -51,6 +51,7 @@ type run struct {
 	total int
 	isAny bool // documents that match some of the clauses count
 	isCut bool
+	age   float64 // the largest recency of a document of the present part
 }
 
 // searchPart is a field of a segment, with the dictionary entries of each term.
@@ -136,8 +137,11 @@ func (r *run) lookUp(s *segment, f Field, t *flatTerm) ([]dictEntry, error) {
 	return all, err
 }
 
+// each searches the parts, those with the newest documents first.
 func (r *run) each(search func(*searchPart) error) error {
+	slices.SortStableFunc(r.parts, func(a, b searchPart) int { return cmp.Compare(b.seg.newest(), a.seg.newest()) })
 	for i := range r.parts {
+		r.age = recency(r.q.Now - r.parts[i].seg.newest())
 		if err := search(&r.parts[i]); err != nil {
 			return err
 		}
@@ -201,7 +205,7 @@ func union(s *segment, entries []dictEntry, withPositions bool) (*postings, erro
 		}
 	}
 	slices.Sort(keys)
-	u := &postings{pos: [][]uint32{}}
+	u := &postings{posEnd: []int{}}
 	var b block
 	for i, key := range keys {
 		d, impact := uint32(key>>impactBits), byte(key&(impacts-1))
@@ -211,7 +215,8 @@ func union(s *segment, entries []dictEntry, withPositions bool) (*postings, erro
 		u.docs, u.impacts = append(u.docs, d), append(u.impacts, impact)
 		if withPositions {
 			slices.Sort(positions[d])
-			u.pos = append(u.pos, positions[d])
+			u.pos = append(u.pos, positions[d]...)
+			u.posEnd = append(u.posEnd, len(u.pos))
 		}
 		b.last, b.max = d, max(b.max, impact)
 	}
@@ -261,7 +266,10 @@ func (r *run) all(p *searchPart) error {
 			if mayBeHit {
 				score *= r.phraseFactor(cs, p.field) // which reads positions
 			}
-			if err := r.offer(p, d, score, 0); err != nil {
+			if r.total < exactTotal || r.mayBeHit(score, p.field) {
+				err = r.offer(p, d, score, 0)
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -340,7 +348,7 @@ func (r *run) mostBoost() float64 {
 
 // mayBeHit reports whether a document of a field with at most this score can be better than the worst hit so far.
 func (r *run) mayBeHit(score float64, f Field) bool {
-	return len(r.best) < r.limit || r.q.ByTime || score*fieldTraits[f].weight >= r.best[0].score
+	return len(r.best) < r.limit || r.q.ByTime || score*r.age*fieldTraits[f].weight > r.best[0].score
 }
 
 func (r *run) phraseFactor(cs []cursor, f Field) float64 {
@@ -386,6 +394,11 @@ func (r *run) any(p *searchPart) error {
 		return err
 	}
 	slices.SortFunc(cs, func(a, b cursor) int { return cmp.Compare(a.most, b.most) })
+	sums := make([]float64, len(cs)) // the largest scores of a cursor and the ones before it
+	for i := range cs {
+		sums[i] = cs[i].most + sums[max(i-1, 0)]
+	}
+	here := make([]cursor, 0, len(cs))
 	for {
 		first := r.essential(cs, p.field)
 		d := uint32(endOfList)
@@ -395,8 +408,9 @@ func (r *run) any(p *searchPart) error {
 		if d == endOfList {
 			return failure(cs)
 		}
-		score, missing, here := 0.0, uint64(1)<<len(r.q.clauses)-1, []cursor(nil)
-		for i := range cs {
+		score, missing := 0.0, uint64(1)<<len(r.q.clauses)-1
+		here = here[:0]
+		for i := len(cs) - 1; i >= 0 && (i >= first || r.mayBeHit(score+sums[i], p.field)); i-- {
 			if cs[i].seek(d); cs[i].doc() == d {
 				score += cs[i].score(cs[i].impact())
 				here = append(here, cs[i])
@@ -430,7 +444,7 @@ func (r *run) essential(cs []cursor, f Field) int {
 	}
 	sum := 0.0
 	for i := range cs {
-		if sum += cs[i].most; sum*fieldTraits[f].weight >= r.best[0].score {
+		if sum += cs[i].most; r.mayBeHit(sum, f) {
 			return i
 		}
 	}

@@ -84,8 +84,9 @@ type postings struct {
 	b       int // the block that is decoded, or -1
 	docs    []uint32
 	impacts []byte
-	i       int // the present document in docs
-	pos     [][]uint32
+	i       int      // the present document in docs
+	pos     []uint32 // of all documents in docs
+	posEnd  []int    // of each document, in pos; nil if pos is not decoded
 	err     error
 }
 
@@ -144,7 +145,7 @@ func (p *postings) impact() byte { return p.impacts[p.i] }
 
 // load decodes a block.
 func (p *postings) load(b int) {
-	p.b, p.i, p.pos = b, 0, nil
+	p.b, p.i, p.posEnd = b, 0, nil
 	p.docs, p.impacts = p.docs[:0], p.impacts[:0]
 	if b >= len(p.blocks) {
 		return
@@ -202,13 +203,17 @@ func (p *postings) blockOf(target uint32) int {
 
 // positions returns the positions of the term in the present document.
 func (p *postings) positions() []uint32 {
-	if p.pos == nil && len(p.posBytes) > 0 {
+	if p.posEnd == nil && len(p.posBytes) > 0 {
 		p.loadPositions()
 	}
-	if p.i >= len(p.pos) {
+	if p.i >= len(p.posEnd) {
 		return nil
 	}
-	return p.pos[p.i]
+	from := 0
+	if p.i > 0 {
+		from = p.posEnd[p.i-1]
+	}
+	return p.pos[from:p.posEnd[p.i]]
 }
 
 func (p *postings) loadPositions() {
@@ -217,25 +222,24 @@ func (p *postings) loadPositions() {
 		from = p.blocks[p.b-1].positions
 	}
 	to := p.blocks[p.b].positions
-	p.pos = [][]uint32{}
+	p.pos, p.posEnd = p.pos[:0], make([]int, 0, len(p.docs))
 	if from > to || int(to) > len(p.posBytes) {
 		p.err = errDamaged
 		return
 	}
 	r := byteReader{data: p.posBytes[from:to]}
 	for range p.docs {
-		var all []uint32
 		var pos uint32
 		for more := true; more; {
 			v := r.uvarint(math.MaxUint64)
 			pos += uint32(v >> 1)
-			all = append(all, pos)
+			p.pos = append(p.pos, pos)
 			more = v&1 != 0
 		}
-		p.pos = append(p.pos, all)
+		p.posEnd = append(p.posEnd, len(p.pos))
 	}
 	if r.failed {
-		p.err, p.pos = errDamaged, [][]uint32{}
+		p.err, p.posEnd = errDamaged, []int{}
 	}
 }
 

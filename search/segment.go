@@ -25,6 +25,7 @@ type segment struct {
 	docs    [fieldEnd]uint32 // the number of documents of each field
 
 	docTable func() ([]byte, error) // read once, because each candidate needs it
+	newest   func() int64           // the time of the newest document
 	// hidden has the sources whose documents are no results: of a thread that is deleted, or of another state of a session.
 	hidden []bool
 	// replaced has, for a source with replaced checkpoints, their seqs.
@@ -60,6 +61,7 @@ func openSegment(file io.ReaderAt, length int64, z Sealer) (*segment, error) {
 	}
 	s := &segment{pages: p, size: length, close: func() error { return nil }}
 	s.docTable = sync.OnceValues(func() ([]byte, error) { return s.section(secDocs) })
+	s.newest = sync.OnceValue(s.findNewest)
 	return s, s.readSections()
 }
 
@@ -252,6 +254,18 @@ func (s *segment) doc(f Field, i uint32) (d doc, err error) {
 		return d, errDamaged
 	}
 	return d, nil
+}
+
+// findNewest returns the time of the newest document. If the table is damaged, the search finds that later.
+func (s *segment) findNewest() (newest int64) {
+	for f, n := range s.docs {
+		for i := range n {
+			if d, err := s.doc(Field(f), i); err == nil {
+				newest = max(newest, int64(d.time))
+			}
+		}
+	}
+	return newest
 }
 
 // unit returns a unit.

@@ -49,7 +49,6 @@ type run struct {
 	best  hitHeap
 	limit int
 	total int
-	isAny bool // documents that match some of the clauses count
 	isCut bool
 	age   float64 // the largest recency of a document of the present part
 }
@@ -89,7 +88,6 @@ func search(segs []*segment, q *Query, limit int) (*run, error) {
 	}
 	isStrict := slices.ContainsFunc(q.clauses, func(c clause) bool { return c.exact != "" || c.re != nil || c.match != nil })
 	if len(r.best) < limit && len(q.clauses) > 1 && len(q.clauses) <= 64 && !isStrict {
-		r.isAny = true
 		if err := r.each(r.any); err != nil {
 			return nil, err
 		}

@@ -2,11 +2,13 @@ package search
 
 import (
 	"strings"
+
+	"github.com/dalsegno/segno"
 )
 
 // merge returns the content of a segment with the documents of several segments.
 func merge(all []*segment) ([]byte, error) {
-	m := &merger{w: newWriter()}
+	m := &merger{w: newWriter(), threads: map[segno.ThreadID][]int{}}
 	for _, s := range all {
 		if err := m.addTables(s); err != nil {
 			return nil, err
@@ -21,6 +23,7 @@ func merge(all []*segment) ([]byte, error) {
 type merger struct {
 	w       *writer
 	sources []Source
+	threads map[segno.ThreadID][]int // the sources of each thread
 	unitAt  []uint32
 	units   []byte
 	docs    [fieldEnd][]byte
@@ -61,14 +64,17 @@ func (m *merger) addTables(s *segment) error {
 
 // addSource adds a source and returns its number. It joins two sources of a thread that follow each other.
 func (m *merger) addSource(s Source) uint32 {
-	for i := range m.sources {
+	for _, i := range m.threads[s.Thread] {
 		o := &m.sources[i]
-		if s.isSession() || o.isSession() || o.Thread != s.Thread || o.To+1 != s.From && s.To+1 != o.From {
+		if o.To+1 != s.From && s.To+1 != o.From {
 			continue
 		}
 		o.From, o.To = min(o.From, s.From), max(o.To, s.To)
 		o.Replaced = append(o.Replaced, s.Replaced...)
 		return uint32(i)
+	}
+	if !s.isSession() {
+		m.threads[s.Thread] = append(m.threads[s.Thread], len(m.sources))
 	}
 	m.sources = append(m.sources, s)
 	return uint32(len(m.sources) - 1)

@@ -165,7 +165,7 @@ func (s *segment) entries(from string, visit func(dictEntry) bool) error {
 		for len(r.data) > 0 {
 			key = append(key[:r.uvarint(uint64(len(key)))], r.bytes()...)
 			n, size := r.uvarint(math.MaxInt32), int64(r.uvarint(uint64(s.length(secLists))))
-			if r.failed || at+size > s.length(secLists) {
+			if r.failed || len(key) == 0 || at+size > s.length(secLists) {
 				return errDamaged
 			}
 			if string(key) >= from && !visit(dictEntry{string(key), uint32(n), at, size}) {

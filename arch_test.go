@@ -82,7 +82,7 @@ var allowed = map[string][]string{
 	"internal/web/export":             {".", "internal/web/export/markdown", "internal/history/printable", "secret", "timeline", "transcript", "workspace", "internal/history/turns"},
 	"internal/cli":                    {".", "internal/database", "transcript", "internal/history/idprefix", "internal/local", "internal/proc", "timeline", "internal/history/moves", "internal/history/patch", "internal/history/printable", "internal/history"},
 	"internal/history":                {".", "internal/history/printable", "internal/history/idprefix", "timeline", "internal/history/turns"},
-	"internal/web":                    {".", "agent", "internal/chat", "internal/history", "internal/local", "internal/proc", "timeline", "workspace", "internal/history/moves", "internal/web/wire", "internal/history/patch", "generation", "internal/worlds/trend", "world", "internal/history/turns"},
+	"internal/web":                    {".", "agent", "internal/chat", "internal/history", "internal/local", "internal/proc", "timeline", "workspace", "internal/history/moves", "internal/web/wire", "internal/history/patch", "generation", "internal/worlds/trend", "world", "internal/history/turns", "search"},
 	"internal/chat/acpagent":          {".", "agent", "internal/proxy/acp", "internal/chat", "internal/proxy/preamble", "agents", "agents/profile"},
 	"internal/chat/tui":               {".", "agent", "internal/chat", "internal/history/printable", "internal/jsonscan", "generation"},
 	"agent/model/internal/endpoint":   {".", "agent"},
@@ -109,7 +109,7 @@ var allowed = map[string][]string{
 	"internal/worlds/trend":           {".", "generation"},
 	"internal/worlds/worldagent":      {".", "agent", "agent/tool", "internal/proxy/acp", "internal/proxy/failure", "internal/proxy/preamble", "store/file"},
 	"internal/worlds":                 {".", "world", "world/company", "world/grid"},
-	"cmd/segno":                       {".", "internal/cli", "agent", "agent/model/anthropic", "agent/model/openai", "store/kv/redis", "store/postgres", "internal/database", "internal/chat/chatcmd", "internal/history/historycmd", "internal/hook/hookcmd", "internal/pack/packcmd", "internal/proxy/proxycmd", "internal/sessions", "internal/web/webcmd", "internal/worlds/worldscmd", "internal/chat"},
+	"cmd/segno":                       {".", "internal/cli", "agent", "agent/model/anthropic", "agent/model/openai", "store/kv/redis", "store/postgres", "internal/database", "internal/chat/chatcmd", "internal/history/historycmd", "internal/hook/hookcmd", "internal/pack/packcmd", "internal/proxy/proxycmd", "internal/sessions", "internal/web/webcmd", "internal/worlds/worldscmd", "internal/chat", "search/searchcmd"},
 	"cmd/segno-hook":                  {"internal/hook/event"},
 	"internal/testing/debian":         {},
 	"internal/testing/chromiumrig":    {"internal/testing/debian"},
@@ -147,12 +147,14 @@ var allowed = map[string][]string{
 	"internal/pack/packcmd":             {".", "archive", "internal/cli", "internal/history/patch", "internal/local", "internal/pack", "internal/pack/archivefile", "secret", "internal/cli/secretscan"},
 	"internal/proxy/proxycmd":           {".", "agents/gemini", "agents/opencode", "internal/cli", "internal/proxy"},
 	"internal/sessions":                 {".", "internal/cli", "internal/local", "timeline", "transcript", "transcript/claude", "transcript/codex"},
-	"internal/testing/wings":            {"internal/chat/chatcmd", "internal/cli", "internal/history/historycmd", "internal/hook/hookcmd", "internal/pack/packcmd", "internal/proxy/proxycmd", "internal/sessions", "internal/web/webcmd", "internal/worlds/worldscmd", "internal/chat"},
+	"internal/testing/wings":            {"internal/chat/chatcmd", "internal/cli", "internal/history/historycmd", "internal/hook/hookcmd", "internal/pack/packcmd", "internal/proxy/proxycmd", "internal/sessions", "internal/web/webcmd", "internal/worlds/worldscmd", "internal/chat", "search/searchcmd"},
 	"internal/web/webcmd":               {".", "internal/cli", "internal/history", "internal/history/idprefix", "internal/local", "internal/vfs", "internal/web", "internal/web/export", "internal/cli/secretscan", "store/file", "store/sqlite"},
 	"internal/worlds/worldscmd":         {".", "agent", "archive", "generation", "internal/chat", "internal/chat/tui", "internal/cli", "internal/worlds/credential", "internal/database", "internal/history", "internal/history/moves", "internal/local", "internal/pack", "internal/pack/archivefile", "internal/proc", "internal/local/spool", "internal/vfs", "internal/worlds", "internal/worlds/trend", "internal/worlds/worldagent", "timeline", "world", "world/httpworld"},
 	"internal/cli/secretscan":           {".", "internal/cli", "internal/local", "secret"},
 	"transcript/readers":                {".", "internal/vfs", "transcript/claude", "transcript/codex", "transcript/gemini", "transcript/opencode"},
 	"release":                           {},
+	"search":                            {".", "internal/history", "internal/history/turns", "internal/local", "internal/vfs", "timeline", "workspace", "transcript"},
+	"search/searchcmd":                  {".", "internal/cli", "internal/history", "internal/local", "search", "timeline"},
 }
 
 // mayImport returns the packages of this module that a package may import. An agent needs no row: it may import the

@@ -12,12 +12,14 @@ import (
 	"github.com/dalsegno/segno/internal/sessions"
 	"github.com/dalsegno/segno/internal/web/webcmd"
 	"github.com/dalsegno/segno/internal/worlds/worldscmd"
+	"github.com/dalsegno/segno/search/searchcmd"
 )
 
 // wings returns the products that the command consists of, one line each. Without a line, the command lacks the verbs of that product.
 func wings() []cli.Wing {
 	return []cli.Wing{
 		historycmd.Wing(),
+		searchcmd.Wing(),
 		hookcmd.Wing(),
 		proxycmd.Wing(),
 		sessions.Wing(),

@@ -12,7 +12,7 @@ import (
 )
 
 // CollectLocked deletes unreachable objects while no hook or command works on any workspace. It
-// also deletes the scan indexes, because they may name objects that are gone now.
+// also deletes the scan indexes and the index of search, because they may have what is gone now.
 func (s *Store) CollectLocked(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
 	return s.collectLocked(ctx, p, s.Collect)
 }
@@ -26,7 +26,7 @@ func (s *Store) collectLocked(ctx context.Context, p segno.CollectPolicy,
 	if err != nil {
 		return none, err
 	}
-	for _, id := range append(slices.Clip(workspaces), packsLock) {
+	for _, id := range append(slices.Clip(workspaces), packsLock, searchLock) {
 		unlock, err := sp.Lock(ctx, id)
 		if err != nil {
 			return none, err
@@ -41,6 +41,9 @@ func (s *Store) collectLocked(ctx context.Context, p segno.CollectPolicy,
 			if err := s.place.fs().Remove(s.IndexFile(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return none, fmt.Errorf("remove scan index: %w", err)
 			}
+		}
+		if err := s.removeSearchIndex(); err != nil {
+			return none, err
 		}
 		defer s.forgetKept()
 		if err := sp.Sweep(ctx, s.place.Now().Add(-24*time.Hour)); err != nil {

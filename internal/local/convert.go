@@ -37,12 +37,14 @@ import (
 
 const convertingDir = "converting"
 
+// The index of search is not converted: the new form of the store begins without one.
+
 // filesDirs are the directories whose files are each sealed as a whole. The files of turns are sealed line by line.
 var filesDirs = [...]string{"bases", "deferred", "journal", "unrecorded", "runners", "paused", "acp", "index", "databases"}
 
 // convertedNames are the files and directories that a conversion replaces.
 func convertedNames() []string {
-	return append([]string{DatabaseFile, packsDir, "turns"}, filesDirs[:]...)
+	return append([]string{DatabaseFile, packsDir, "turns", searchDir}, filesDirs[:]...)
 }
 
 // SealOptions choose how a store is sealed.
@@ -212,7 +214,7 @@ func (p Place) build(ctx context.Context, c conversion, from, to *hold) (done sq
 	if err := removeTree(fsys, dir); err != nil {
 		return done, segno.NewError(segno.KindIO, c.op, dir, err)
 	}
-	for _, name := range append([]string{".", packsDir, "turns"}, filesDirs[:]...) {
+	for _, name := range append([]string{".", packsDir, "turns", searchDir}, filesDirs[:]...) {
 		if err := vfs.MkdirAll(fsys, filepath.Join(dir, name)); err != nil {
 			return done, segno.NewError(segno.KindIO, c.op, dir, err)
 		}
@@ -228,7 +230,7 @@ func (p Place) build(ctx context.Context, c conversion, from, to *hold) (done sq
 			return done, err
 		}
 	}
-	for _, name := range append([]string{packsDir, "turns", "."}, filesDirs[:]...) {
+	for _, name := range append([]string{packsDir, "turns", searchDir, "."}, filesDirs[:]...) {
 		if err := fsys.SyncDir(filepath.Join(dir, name)); err != nil {
 			return done, segno.NewError(segno.KindIO, c.op, dir, err)
 		}

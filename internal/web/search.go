@@ -13,6 +13,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/internal/history/turns"
+	"github.com/dalsegno/segno/search"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -38,7 +39,7 @@ type hit struct {
 	Prompt     string               `json:"prompt"` // the beginning of the turn's prompt
 	Field      string               `json:"field"`  // "prompt", "answer", "tool", "output" or "path"
 	Tool       string               `json:"tool"`   // of the fields tool and output: the name of the tool
-	excerpt
+	search.Excerpt
 	Touched *history.Touched `json:"touched"` // of the field path: the changed path, and the call that changed it
 	More    int              `json:"more"`    // of the field path: how many other matching paths have the same action
 }
@@ -83,7 +84,7 @@ func (s *Server) search(ctx context.Context, p *searchParams) (searchResult, err
 	}
 	defer release()
 	started := time.Now()
-	scan := &scan{server: s, needle: strings.ToLower(onOneLine(p.Q)), what: p.What, limit: p.Limit, until: started.Add(searchTime),
+	scan := &scan{server: s, needle: strings.ToLower(search.OneLine(p.Q)), what: p.What, limit: p.Limit, until: started.Add(searchTime),
 		finder: timeline.PathFinder{Store: s.Store, Diff: s.compare}, result: searchResult{Hits: []hit{}, Complete: true}}
 	isForAction := slices.Contains(actions(), timeline.Action(p.What)) // "all that was deleted" is a question without a name
 	if strings.TrimSpace(p.Q) == "" && !isForAction {
@@ -187,8 +188,8 @@ func (c *scan) thread(ctx context.Context, t *segno.Thread, below int64) (done b
 // checkpoint searches one checkpoint. It marks its hits even if a later part of it is damaged.
 func (c *scan) checkpoint(ctx context.Context, t *segno.Thread, cp *segno.Checkpoint) error {
 	first := len(c.result.Hits)
-	for _, search := range []func(context.Context, *segno.Checkpoint) error{c.prompt, c.paths, c.entries} {
-		if err := search(ctx, cp); err != nil {
+	for _, scan := range []func(context.Context, *segno.Checkpoint) error{c.prompt, c.paths, c.entries} {
+		if err := scan(ctx, cp); err != nil {
 			return errors.Join(err, c.describe(ctx, t, cp, c.result.Hits[first:]))
 		}
 	}
@@ -239,7 +240,7 @@ func (c *scan) entries(ctx context.Context, cp *segno.Checkpoint) error {
 		return err
 	}
 	found := map[string]bool{}
-	search := func(field, tool string, texts ...string) {
+	add := func(field, tool string, texts ...string) {
 		for _, text := range texts {
 			if !found[field] && c.wants(field) {
 				found[field] = c.field(field, tool, text)
@@ -249,12 +250,12 @@ func (c *scan) entries(ctx context.Context, cp *segno.Checkpoint) error {
 	for _, it := range turns.Read(line.Commits[len(line.Commits)-1:], cp).Items {
 		switch {
 		case it.Call != nil:
-			search(fieldTool, it.Call.Tool, append(it.Call.Texts(), it.Call.Tool)...)
-			search(fieldOutput, it.Call.Tool, it.Call.Result)
+			add(fieldTool, it.Call.Tool, append(it.Call.Texts(), it.Call.Tool)...)
+			add(fieldOutput, it.Call.Tool, it.Call.Result)
 		case it.Author == turns.Agent:
-			search(fieldAnswer, "", it.Text)
+			add(fieldAnswer, "", it.Text)
 		case it.Author == turns.User: // typed while the turn ran
-			search(fieldPrompt, "", it.Text)
+			add(fieldPrompt, "", it.Text)
 		}
 	}
 	return nil
@@ -262,9 +263,9 @@ func (c *scan) entries(ctx context.Context, cp *segno.Checkpoint) error {
 
 // field adds a hit if a text contains the needle.
 func (c *scan) field(field, tool, text string) bool {
-	x, ok := find(text, c.needle)
+	x, ok := search.FindText(text, c.needle)
 	if ok {
-		c.result.Hits = append(c.result.Hits, hit{Field: field, Tool: history.Cut(tool, maxTitle), excerpt: x})
+		c.result.Hits = append(c.result.Hits, hit{Field: field, Tool: history.Cut(tool, maxTitle), Excerpt: x})
 	}
 	return ok
 }
@@ -292,7 +293,7 @@ func (c *scan) paths(ctx context.Context, cp *segno.Checkpoint) error {
 			if err := c.finder.FindCalls(ctx, cp, changes[i:i+1]); err != nil {
 				return err
 			}
-			first.excerpt, first.Touched = x, &history.TouchedPaths(changes[i : i+1])[0]
+			first.Excerpt, first.Touched = x, &history.TouchedPaths(changes[i : i+1])[0]
 		}
 		if first.More >= 0 {
 			c.result.Hits = append(c.result.Hits, first)
@@ -302,16 +303,16 @@ func (c *scan) paths(ctx context.Context, cp *segno.Checkpoint) error {
 }
 
 // pathMatch returns the excerpt of the path of a change, if the change is of this action and answers the question.
-func (c *scan) pathMatch(x *timeline.PathChange, action timeline.Action) (excerpt, bool) {
+func (c *scan) pathMatch(x *timeline.PathChange, action timeline.Action) (search.Excerpt, bool) {
 	isAsked := c.what == "" || c.what == fieldPath || c.what == string(action)
 	isMoved := action == timeline.Renamed && c.what == string(timeline.Deleted)
 	if x.Action != action || !isAsked && !isMoved {
-		return excerpt{}, false
+		return search.Excerpt{}, false
 	}
-	if to, ok := find(x.Path, c.needle); ok && !isMoved {
+	if to, ok := search.FindText(x.Path, c.needle); ok && !isMoved {
 		return to, true
 	}
-	from, ok := find(x.From, c.needle)
+	from, ok := search.FindText(x.From, c.needle)
 	return from, ok && action == timeline.Renamed
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/dalsegno/segno/internal/sessions"
 	"github.com/dalsegno/segno/internal/web/webcmd"
 	"github.com/dalsegno/segno/internal/worlds/worldscmd"
+	"github.com/dalsegno/segno/search/searchcmd"
 )
 
 // All returns the wings that cmd/segno lists, with the offline model alone.
@@ -21,6 +22,7 @@ func All() []cli.Wing { return With(nil) }
 func With(models chat.Models) []cli.Wing {
 	return []cli.Wing{
 		historycmd.Wing(),
+		searchcmd.Wing(),
 		hookcmd.Wing(),
 		proxycmd.Wing(),
 		sessions.Wing(),

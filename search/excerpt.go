@@ -1,4 +1,4 @@
-package web
+package search
 
 import (
 	"strings"
@@ -8,8 +8,8 @@ import (
 	"github.com/dalsegno/segno/internal/history"
 )
 
-// excerpt is a match in a text with the words around it, on one line.
-type excerpt struct {
+// Excerpt is a match in a text with the words around it, on one line.
+type Excerpt struct {
 	Before string `json:"before"`
 	Match  string `json:"match"`
 	After  string `json:"after"`
@@ -18,24 +18,24 @@ type excerpt struct {
 // The number of bytes of an excerpt before and after the match. Fewer are before it, so that a narrow page shows it.
 const beforeMatch, afterMatch = 40, 90
 
-// find returns the first match of a needle in a text, which need not agree in case or in white space. needle is in lower
+// FindText returns the first match of a needle in a text, which need not agree in case or in white space. needle is in lower
 // case, with single spaces. An empty needle matches the beginning.
-func find(text, needle string) (excerpt, bool) {
+func FindText(text, needle string) (Excerpt, bool) {
 	at, length := indexFold(text, needle)
 	if at < 0 && strings.Contains(needle, " ") {
-		text = onOneLine(text) // the words of the text may be on several lines
+		text = OneLine(text) // the words of the text may be on several lines
 		at, length = indexFold(text, needle)
 	}
 	if at < 0 {
-		return excerpt{}, false
+		return Excerpt{}, false
 	}
 	return excerptOf(text, at, length), true
 }
 
 // excerptOf cuts the excerpt out of a text, between words where that is possible.
-func excerptOf(text string, at, length int) excerpt {
+func excerptOf(text string, at, length int) Excerpt {
 	before, after := lastBytes(text[:at], beforeMatch), history.Cut(text[at+length:], afterMatch)
-	x := excerpt{Before: onOneLine(before), Match: onOneLine(text[at : at+length]), After: onOneLine(after)}
+	x := Excerpt{Before: OneLine(before), Match: OneLine(text[at : at+length]), After: OneLine(after)}
 	if len(before) < at {
 		if _, words, ok := strings.Cut(x.Before, " "); ok {
 			x.Before = words
@@ -52,8 +52,8 @@ func excerptOf(text string, at, length int) excerpt {
 	return x
 }
 
-// onOneLine replaces each run of white space by one space.
-func onOneLine(text string) string {
+// OneLine replaces each run of white space by one space.
+func OneLine(text string) string {
 	var b strings.Builder
 	b.Grow(len(text))
 	wasSpace := false

@@ -1,0 +1,200 @@
+package search
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history/turns"
+	"github.com/dalsegno/segno/transcript"
+)
+
+// Session is a session of an agent on this machine.
+type Session struct {
+	Agent string
+	segno.Source
+	Stamp    string // the state of its file
+	Modified time.Time
+}
+
+// SessionTurn is a turn of a session.
+type SessionTurn struct {
+	Prompt string
+	Time   time.Time
+	Text   Text
+}
+
+// UpdateSessions adds the sessions that the index lacks in their present state, until a deadline. The sources of all other
+// sessions are hidden from now on. read is called for each session to add; [ReadSession] implements it.
+func (x *Index) UpdateSessions(ctx context.Context, all []Session, read func(context.Context, *Session) ([]SessionTurn, error), deadline time.Time, progress func(done, total int64)) (f Freshness, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.sessions = map[string]string{}
+	for i := range all {
+		s := all[i].asSource()
+		x.sessions[s.sessionKey()] = s.Stamp
+	}
+	has := map[string]bool{}
+	for _, s := range slices.Clone(x.segs) {
+		isUseful := false
+		for i := range s.sources {
+			if o := &s.sources[i]; !o.isSession() {
+				isUseful = true
+			} else if x.isPresent(o) {
+				isUseful, has[o.sessionKey()] = true, true
+			}
+		}
+		if !isUseful {
+			x.drop(s)
+		}
+	}
+	unlock, err := x.lock(ctx)
+	if segno.KindOf(err) == segno.KindBusy {
+		err, unlock, deadline = nil, func() {}, time.Time{} // another process writes the index
+	}
+	if err != nil {
+		return f, err
+	}
+	defer unlock()
+	u := &update{index: x}
+	defer u.end()
+	for i := range all {
+		s := all[i].asSource()
+		switch {
+		case has[s.sessionKey()]:
+			continue
+		case time.Now().After(deadline):
+			f.PendingSessions++
+			continue
+		}
+		read, err := read(ctx, &all[i])
+		if ctx.Err() != nil {
+			return f, ctx.Err()
+		}
+		if err != nil {
+			f.DamagedSessions++
+			continue
+		}
+		s.From, s.To = 1, int64(len(read))
+		u.begin(s)
+		for n := range read {
+			t := &read[n]
+			u.builder.add(Unit{Seq: int64(n + 1), Time: t.Time.Unix()}, &t.Text)
+		}
+		if progress != nil {
+			progress(int64(i+1), int64(len(all)))
+		}
+		if u.builder.bytes >= batchBytes {
+			if err := u.flush(); err != nil {
+				return f, err
+			}
+		}
+	}
+	if err := u.flush(); err != nil {
+		return f, err
+	}
+	if err := x.mergeSmall(); err != nil {
+		return f, err
+	}
+	x.markSources()
+	return f, nil
+}
+
+func (s *Session) asSource() Source {
+	return Source{Agent: s.Agent, Session: s.Source.Session, Path: s.Source.Path, Stamp: s.Stamp}
+}
+
+// ReadSession reads the turns of a session. A compaction hides what is before it from the model, so ReadSession reads the
+// session as it was before each compaction, too.
+func ReadSession(ctx context.Context, t segno.Transcript, s *Session) ([]SessionTurn, error) {
+	got, err := t.Capture(ctx, s.Source, nil, discard{}, func(string) bool { return false })
+	if err != nil {
+		return nil, err
+	}
+	all := make([]SessionTurn, len(got.Earlier), len(got.Earlier)+1)
+	for i, e := range got.Earlier {
+		all[i] = turnOfEntries(e.Prompt, e.Entries, s.Modified)
+	}
+	reader, ok := t.(transcript.ConversationReader)
+	if !ok || got.Position.Leaf == "" {
+		if got.Text != "" {
+			all = append(all, turnOfEntries(got.Text, nil, s.Modified))
+		}
+		return all, nil
+	}
+	var known []SessionTurn // the newest turns
+	for at := got.Position; ; {
+		talk, err := reader.ReadConversation(ctx, at, "", nil)
+		if err != nil {
+			if len(known) == 0 {
+				return nil, err
+			}
+			break // the earlier turns have their prompts alone
+		}
+		older := turnsOf(talk.Messages, s.Modified)
+		known = append(older, known...)
+		rest := len(all) + 1 - len(known)
+		if len(older) == 0 || rest <= 0 {
+			break
+		}
+		at = got.Earlier[rest-1].Position
+	}
+	return append(all[:max(0, len(all)+1-len(known))], known...), nil
+}
+
+func turnOfEntries(prompt string, entries []segno.Entry, at time.Time) SessionTurn {
+	c := segno.Checkpoint{Prompt: prompt}
+	read := turns.Read([]segno.Node{{Entries: entries}}, &c)
+	t := SessionTurn{Prompt: prompt, Time: at}
+	if !read.Start.IsZero() {
+		t.Time = read.Start
+	}
+	t.Text.addTurn(read)
+	return t
+}
+
+// turnsOf divides messages into turns. Messages before the first prompt, such as a summary, are no turn.
+func turnsOf(messages []transcript.Message, at time.Time) (all []SessionTurn) {
+	for i := range messages {
+		m := &messages[i]
+		if m.Prompt {
+			all = append(all, SessionTurn{Time: at})
+			if !m.Time.IsZero() {
+				all[len(all)-1].Time = m.Time
+			}
+		}
+		if len(all) == 0 {
+			continue
+		}
+		t := &all[len(all)-1]
+		for _, p := range m.Parts {
+			switch {
+			case p.Text != "" && m.Role == transcript.User:
+				if t.Text.add(Prompt, p.Text); t.Prompt == "" {
+					t.Prompt = p.Text
+				}
+			case p.Text != "":
+				t.Text.add(Answer, p.Text)
+			case p.Call != nil:
+				c := turns.Call{Tool: p.Call.Name, Input: p.Call.Input}
+				t.Text.add(Command, append(c.Texts(), c.Tool)...)
+			case p.Result != nil:
+				for _, r := range p.Result.Parts {
+					t.Text.add(Output, r.Text)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// discard is a batch that stores nothing.
+type discard struct{}
+
+func (discard) Put(_ context.Context, data []byte) (segno.Hash, error) {
+	return segno.HashOf(data), nil
+}
+func (discard) Has(context.Context, segno.Hash) (bool, error) { return false, nil }
+func (discard) Stage(context.Context) (segno.Staged, error)   { return segno.Staged{}, nil }
+func (discard) Close() error                                  { return nil }

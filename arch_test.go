@@ -80,7 +80,7 @@ var allowed = map[string][]string{
 	"internal/hook":                   {".", "internal/jsonscan", "internal/vfs", "internal/local", "internal/proc", "internal/hook/event", "internal/local/spool", "timeline", "internal/history/turns", "agents", "agents/claude", "agents/codex", "agents/profile"},
 	"internal/web/export/markdown":    {"internal/history/printable"},
 	"internal/web/export":             {".", "internal/web/export/markdown", "internal/history/printable", "secret", "timeline", "transcript", "workspace", "internal/history/turns"},
-	"internal/cli":                    {".", "internal/database", "transcript", "internal/history/idprefix", "internal/local", "internal/proc", "timeline", "internal/history/moves", "internal/history/patch", "internal/history/printable", "internal/history"},
+	"internal/cli":                    {".", "agents", "internal/database", "transcript", "internal/history/idprefix", "internal/local", "internal/proc", "timeline", "internal/history/moves", "internal/history/patch", "internal/history/printable", "internal/history"},
 	"internal/history":                {".", "internal/history/printable", "internal/history/idprefix", "timeline", "internal/history/turns"},
 	"internal/web":                    {".", "agent", "internal/chat", "internal/history", "internal/local", "internal/proc", "timeline", "workspace", "internal/history/moves", "internal/web/wire", "internal/history/patch", "generation", "internal/worlds/trend", "world", "internal/history/turns"},
 	"internal/chat/acpagent":          {".", "agent", "internal/proxy/acp", "internal/chat", "internal/proxy/preamble", "agents", "agents/profile"},

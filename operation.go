@@ -17,6 +17,9 @@ type Operation struct {
 	Pin       *Pin        `json:"pin,omitempty"`      // for a pin or unpin: the new names
 	Unpinned  string      `json:"unpinned,omitempty"` // the names that the pin had before
 	Forked    ThreadID    `json:"forked,omitempty"`   // for a fork: the new thread
+	// Actor is the program through which the user or an agent asked for it: one of the actors below, the name of an
+	// agent, or the name that a client of the HTTP API gives itself. It is "" in operations of earlier versions.
+	Actor string `json:"actor,omitempty"`
 }
 
 // Verb is the kind of an operation.
@@ -32,6 +35,16 @@ const (
 	VerbUnpin   Verb = "unpin"
 	VerbSwitch  Verb = "switch"
 	VerbOpUndo  Verb = "op undo"
+)
+
+// The actors of operations, beside the names of agents.
+const (
+	ActorCommand = "command line"
+	ActorPage    = "page" // the page of segno web
+	ActorHTTP    = "HTTP API"
+	ActorGo      = "Go program"
+	ActorACP     = "ACP client"
+	ActorChat    = "segno chat"
 )
 
 // Pointers is everything that an operation can move: a thread's pointers, its head session and

@@ -56,7 +56,7 @@ func OpenTimeline(ctx context.Context, store segno.Store, dir, stateDir string) 
 	if err != nil {
 		return nil, err
 	}
-	return timeline.Open(timeline.Config{Store: store, Workspace: w, Spool: sp, Now: time.Now, Alive: proc.Alive}), nil
+	return timeline.Open(timeline.Config{Store: store, Workspace: w, Spool: sp, Now: time.Now, Alive: proc.Alive, Actor: segno.ActorGo}), nil
 }
 
 // checkOutside returns an error for a store inside the directory: each checkpoint would

@@ -116,7 +116,8 @@ type Outcome struct {
 	Thread    segno.ThreadID    `json:"thread"`
 	Head      segno.CommitID    `json:"head"`
 	Tip       segno.CommitID    `json:"tip"`
-	Files     int               `json:"files"` // paths written
+	Revision  int64             `json:"revision"` // of the thread
+	Files     int               `json:"files"`    // paths written
 	Totals    Totals            `json:"totals"`
 	Changes   []Change          `json:"changes"`
 	Conflicts []Unwritten       `json:"conflicts"`
@@ -156,7 +157,7 @@ func (s *Store) Apply(ctx context.Context, preview, key string, force bool) (*Ou
 		Force   bool   `json:"force,omitempty"`
 	}{preview, force}
 	o := new(Outcome)
-	if err := s.call(ctx, "move", preview, http.MethodPost, "/moves", nil, body, o, "Idempotency-Key", key); err != nil {
+	if err := s.call(ctx, "move", preview, http.MethodPost, "/moves", nil, body, o, "Idempotency-Key", key, "Segno-Actor", segno.ActorGo); err != nil {
 		return nil, err
 	}
 	return o, nil

@@ -86,6 +86,11 @@ func TestMoves(t *testing.T) {
 		t.Fatalf("the preview is %+v, %v", p, err)
 	}
 	done, err := s.Apply(ctx, p.ID, "key", false)
+	for op, err := range store.Operations(ctx, rec.ID) {
+		if err != nil || op.Actor != segno.ActorGo {
+			t.Errorf("the log has the actor %q, %v", op.Actor, err)
+		}
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

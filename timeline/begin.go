@@ -168,7 +168,7 @@ func (tx *txn) switchSession(ctx context.Context, s threadState, agent string, s
 	c.Link = &segno.Link{Agent: agent, Session: src.Session, Dir: src.Dir, Path: src.Path, Start: tx.Now(),
 		Reason: string(segno.VerbSwitch), Fidelity: segno.FidelityNative, At: last.ID}
 	c.Operation = &segno.Operation{ID: segno.OperationID(segno.NewID()), Workspace: tx.Workspace.ID(), Thread: head.Thread,
-		Verb: segno.VerbSwitch, Args: string(src.Session), Time: tx.Now(),
+		Verb: segno.VerbSwitch, Args: string(src.Session), Actor: tx.Actor, Time: tx.Now(),
 		Before: segno.Pointers{Head: head.Head, Tip: head.Tip, Session: head.Link.Session, Tree: tree},
 		After:  segno.Pointers{Head: last.ID, Tip: last.ID, Session: src.Session, Tree: tree}}
 	s, err = tx.commitOrDefer(ctx, head, c)

@@ -96,7 +96,7 @@ func (tx *txn) cutSession(ctx context.Context, p segno.Position, dir, reason str
 		return nil, noSession(fmt.Sprintf("no transcripts of %s can be read here", p.Agent))
 	}
 	if p.Leaf == "" {
-		return nil, noSession("there is no conversation before its first prompt; start the agent again")
+		return nil, noSession("it had not begun yet; start the agent again")
 	}
 	objects := tx.Store.Objects()
 	src, err := t.Cut(ctx, p, segno.Target{Session: newSession(), Dir: dir, Yield: yield}, objects)

@@ -43,7 +43,7 @@ func (tl *Timeline) Fork(ctx context.Context, ask MoveRequest) (*ForkResult, err
 		return nil, err
 	}
 	source := segno.Pointers{Head: x.ID, Tip: x.ID, Tree: x.Tree()}
-	op := &segno.Operation{ID: ask.operation(), Workspace: tx.Workspace.ID(), Thread: x.Thread, Verb: segno.VerbFork,
+	op := &segno.Operation{ID: ask.operation(), Workspace: tx.Workspace.ID(), Thread: x.Thread, Verb: segno.VerbFork, Actor: tx.Actor,
 		Args: strings.TrimSuffix(fmt.Sprintf("%s --to %s", ask.name(), ask.Dir), " --to "), Time: tx.Now(), Before: source, After: source, Forked: f.Thread}
 	if err := tx.commitFork(ctx, ask, f, op, ask.Dir != ""); err != nil {
 		return nil, err

@@ -107,7 +107,7 @@ func (tl *Timeline) undoFork(ctx context.Context, op segno.Operation) error {
 // undoOf returns the operation that undoes op, which refers to a fork.
 func (tx *txn) undoOf(op, fork segno.Operation) *segno.Operation {
 	return &segno.Operation{ID: segno.OperationID(segno.NewID()), Workspace: fork.Workspace, Thread: fork.Thread, Verb: segno.VerbOpUndo,
-		Args: shortID(op.ID), Time: tx.Now(), Before: op.After, After: op.Before, Undoes: op.ID, Forked: fork.Forked}
+		Args: shortID(op.ID), Actor: tx.Actor, Time: tx.Now(), Before: op.After, After: op.Before, Undoes: op.ID, Forked: fork.Forked}
 }
 
 // forkedAt returns the first checkpoint of a fork.

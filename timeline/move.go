@@ -314,7 +314,7 @@ func (tx *txn) commitMove(ctx context.Context, p *Plan, result segno.Snapshot, s
 		return nil, err
 	}
 	id := segno.CommitID(segno.DerivedID("move", string(p.Operation)))
-	op := &segno.Operation{ID: p.Operation, Workspace: p.Workspace, Thread: p.Thread, Verb: p.Verb, Args: p.Args,
+	op := &segno.Operation{ID: p.Operation, Workspace: p.Workspace, Thread: p.Thread, Verb: p.Verb, Args: p.Args, Actor: p.Actor,
 		Time: p.Made, Before: p.Before, Undoes: p.Undoes,
 		After: segno.Pointers{Head: p.Target, Tip: p.Tip, Session: p.Before.Session, Tree: result.Tree}}
 	c := segno.Commit{ID: id, Thread: p.Thread, Expect: head.Head, Epoch: head.Epoch, Staged: staged,

@@ -94,32 +94,32 @@ func (f PathFinder) Changes(ctx context.Context, c *segno.Checkpoint) ([]PathCha
 	if c.Tree().IsZero() || c.Parent == "" {
 		return nil, nil
 	}
-	before, err := f.treeBefore(ctx, c)
-	if err != nil || before.IsZero() || before == c.Tree() {
+	before, err := f.Before(ctx, c)
+	if err != nil || before == nil || before.Tree().IsZero() || before.Tree() == c.Tree() {
 		return nil, err
 	}
-	diff, err := f.Diff(ctx, before, c.Tree())
+	diff, err := f.Diff(ctx, before.Tree(), c.Tree())
 	if err != nil {
 		return nil, err
 	}
 	return pathChanges(diff), nil
 }
 
-// treeBefore returns the tree with which a checkpoint is compared: that of its parent. Steps of a session have no files,
-// and neither have commits that are not checkpoints. It returns the zero hash if there is none.
-func (f PathFinder) treeBefore(ctx context.Context, c *segno.Checkpoint) (segno.Hash, error) {
+// Before returns the checkpoint with which the files of a checkpoint are compared: its parent. Steps of a session have no
+// files, and neither have commits that are not checkpoints. It returns nil if there is none.
+func (f PathFinder) Before(ctx context.Context, c *segno.Checkpoint) (*segno.Checkpoint, error) {
 	for n, err := range segno.Ancestors(ctx, f.Store, c.Parent, segno.Window{}) {
 		if err != nil && segno.KindOf(err) == segno.KindNotFound {
 			break // it was collected
 		}
 		if err != nil {
-			return segno.Hash{}, err
+			return nil, err
 		}
 		if up := n.Checkpoint; up != nil && (up.Kind != segno.CheckpointStep || !up.Tree().IsZero()) {
-			return up.Tree(), nil
+			return up, nil
 		}
 	}
-	return segno.Hash{}, nil
+	return nil, nil
 }
 
 // pathChanges describes the changes between two trees.

@@ -83,7 +83,7 @@ func (tl *Timeline) pin(ctx context.Context, at segno.CommitID, add, remove []st
 		return err
 	}
 	op.ID, op.Workspace, op.Thread, op.Time = segno.OperationID(segno.NewID()), tx.Workspace.ID(), c.Thread, tx.Now()
-	op.Pin, op.Unpinned, commit.Operation = commit.Pin, label(before), op
+	op.Actor, op.Pin, op.Unpinned, commit.Operation = tx.Actor, commit.Pin, label(before), op
 	_, err = tx.commitRetryingCAS(ctx, commit)
 	return err
 }

@@ -47,6 +47,7 @@ type Plan struct {
 	Operation segno.OperationID `json:"operation"`
 	Verb      segno.Verb        `json:"verb"`
 	Args      string            `json:"args,omitempty"`
+	Actor     string            `json:"actor,omitempty"`
 	Workspace segno.WorkspaceID `json:"workspace"`
 	Thread    segno.ThreadID    `json:"thread"`
 	Made      time.Time         `json:"made"`
@@ -161,7 +162,7 @@ func (tx *txn) hasSeveralThreads(ctx context.Context) (bool, error) {
 
 // planFrom plans a move from one state of the workspace.
 func (tx *txn) planFrom(ctx context.Context, ask MoveRequest, now currentState) (p *Plan, err error) {
-	p = &Plan{Operation: ask.operation(), Verb: ask.Verb, Workspace: tx.Workspace.ID(), Thread: now.head.Thread, Made: tx.Now(),
+	p = &Plan{Operation: ask.operation(), Verb: ask.Verb, Actor: tx.Actor, Workspace: tx.Workspace.ID(), Thread: now.head.Thread, Made: tx.Now(),
 		Before: segno.Pointers{Head: now.head.Head, Tip: now.head.Tip, Session: now.head.Link.Session, Tree: now.snap.Tree}}
 	if ask.Verb != segno.VerbRestore {
 		if done, err := tx.finishLast(ctx, ask, now, p); done || err != nil {

@@ -23,6 +23,8 @@ type Config struct {
 	// Lease is the right to write to one thread. Commits to that thread contain the lease's
 	// epoch. Once another writer holds the lease, they fail with [segno.KindFenced].
 	Lease segno.Lease
+	// Actor is the actor of the operations that this timeline records; see [segno.Operation].
+	Actor string
 }
 
 // Timeline records the turns of agents in one workspace and moves between their checkpoints.
@@ -40,6 +42,13 @@ func Open(c Config) *Timeline { return &Timeline{c} }
 func (tl *Timeline) WithLease(l segno.Lease) *Timeline {
 	c := tl.Config
 	c.Lease = l
+	return Open(c)
+}
+
+// WithActor returns a timeline whose operations record the actor.
+func (tl *Timeline) WithActor(actor string) *Timeline {
+	c := tl.Config
+	c.Actor = actor
 	return Open(c)
 }
 

@@ -13,6 +13,7 @@ func Profile() profile.Profile {
 		Adapters:     []string{"claude-agent-acp", "claude-code-acp"},
 		Home:         profile.Dir{{Variable: "CLAUDE_CONFIG_DIR"}, {Variable: profile.UserHome, Below: ".claude"}},
 		Hooks:        hooks(),
+		ShellEnv:     "CLAUDECODE",
 		Tools:        tools(),
 		Failures:     failures,
 		ReportsCalls: true, HasAllResults: true,

@@ -12,6 +12,7 @@ func Profile() profile.Profile {
 		Name:         Name,
 		Home:         profile.Dir{{Variable: "GEMINI_CLI_HOME", Below: ".gemini"}, {Variable: profile.UserHome, Below: ".gemini"}},
 		Hooks:        hooks(),
+		ShellEnv:     "GEMINI_CLI",
 		Tools:        tools(),
 		Failures:     failures,
 		ReportsCalls: true,

@@ -13,6 +13,7 @@ func Profile() profile.Profile {
 		Home:         profile.Dir{{Variable: "OPENCODE_CONFIG_DIR"}, {Variable: "XDG_CONFIG_HOME", Below: "opencode"}, {Variable: profile.UserHome, Below: ".config/opencode"}},
 		Data:         profile.Dir{{Variable: "XDG_DATA_HOME", Below: "opencode"}, {Variable: profile.UserHome, Below: ".local/share/opencode"}},
 		Hooks:        hooks(),
+		ShellEnv:     "OPENCODE",
 		Tools:        tools(),
 		Failures:     failures,
 		ReportsCalls: true,

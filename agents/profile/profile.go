@@ -14,6 +14,9 @@ type Profile struct {
 	Data Dir
 	// Hooks is nil if segno cannot register hooks with the agent.
 	Hooks *Hooks
+	// ShellEnv is an environment variable that only the commands of the agent's shell tool have. It is "" if there
+	// is none.
+	ShellEnv string
 	// Tools are the agent's tools by their names in lower case. A tool that is not listed may do anything.
 	Tools map[string]Tool
 	// Failures returns the ways in which the agent reports problems over ACP. It is nil if segno knows none. It is a

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agents"
 	"github.com/dalsegno/segno/internal/database"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/timeline"
@@ -177,11 +178,21 @@ func (a *App) OpenPlace() (local.Place, error) {
 	if err != nil {
 		return place, err
 	}
-	place.Postgres = a.Postgres
+	place.Postgres, place.Actor = a.Postgres, a.actor()
 	if a.Place != nil {
 		a.Place(&place)
 	}
 	return place, place.CheckOwner()
+}
+
+// actor returns the actor of the command's operations: the agent that runs the command in its shell, or the command line.
+func (a *App) actor() string {
+	for _, p := range agents.All() {
+		if p.ShellEnv != "" && a.Getenv(p.ShellEnv) != "" {
+			return p.Name
+		}
+	}
+	return segno.ActorCommand
 }
 
 // PlaceAndDir returns the place of the store and the directory the command works in.

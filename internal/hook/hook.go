@@ -55,7 +55,7 @@ func Run(ctx context.Context, name string, e Event) {
 }
 
 func (a agent) record(ctx context.Context, e Event, read func() (event.Payload, error)) {
-	e.Place.StoreWait = storeWait
+	e.Place.StoreWait, e.Place.Actor = storeWait, a.Name
 	reading := e.watch(ctx, a.deadline("UserPromptSubmit"), func(proc.Reason) {}) // the longest: the event is not known
 	if err := e.Place.CheckOwner(); err != nil {
 		e.reportRefusal(read, err)

@@ -34,7 +34,7 @@ func newFixture(t testing.TB) *fixture {
 		t.Fatal(err)
 	}
 	tick := time.Unix(1_800_000_000, 0)
-	g.place = local.Place{Store: filepath.Join(dir, "store"), UserHome: filepath.Join(dir, "home"), Homes: local.Homes{"claude": filepath.Join(dir, "home", ".claude")},
+	g.place = local.Place{Store: filepath.Join(dir, "store"), UserHome: filepath.Join(dir, "home"), Actor: segno.ActorCommand, Homes: local.Homes{"claude": filepath.Join(dir, "home", ".claude")},
 		Now: func() time.Time { tick = tick.Add(time.Second); return tick }}
 	return g
 }

@@ -69,6 +69,7 @@ type Place struct {
 	SudoUID   string        // id of the user that ran sudo, "" without sudo
 	// Postgres connects to attached PostgreSQL databases. If it is nil, they are recorded as not readable.
 	Postgres database.Postgres
+	Actor    string // of the operations that the timelines of the store record; see segno.Operation
 	Identity string // the key file of a sealed store; "" means the key file that the store records
 }
 
@@ -329,7 +330,7 @@ func (s *Store) timeline(rec segno.WorkspaceRecord, progress func(done, total in
 		return nil, err
 	}
 	ws := s.withDatabases(dir)
-	return timeline.Open(timeline.Config{Store: s.Store, Workspace: ws, Spool: s.Spool(), Now: s.place.Now, Alive: proc.Alive,
+	return timeline.Open(timeline.Config{Store: s.Store, Workspace: ws, Spool: s.Spool(), Now: s.place.Now, Alive: proc.Alive, Actor: s.place.Actor,
 		Transcripts: s.Transcripts(), Register: s.registerFork(ws)}), nil
 }
 

@@ -322,6 +322,9 @@ func TestCommandDuringTurn(t *testing.T) {
 	r.ends(turn, "end_turn")
 	r.ends(undo, "end_turn")
 	r.files(map[string]string{"ledger": "alpha-line\n"})
+	if log := r.segno("op", "log"); !strings.Contains(log, "via ACP client") {
+		t.Errorf("the log of operations has no actor:\n%s", log)
+	}
 	r.say(c, s, "gamma")
 	r.wantSeen([]string{"alpha", "gamma"}, "beta")
 }

@@ -99,7 +99,7 @@ type proxy struct {
 // Run forwards messages until the client closes its side, then ends the agent. It returns an
 // error if the agent's command cannot be started or the store cannot be opened.
 func Run(ctx context.Context, c Config) error {
-	c.Place.StoreWait = cmp.Or(c.Place.StoreWait, storeWait)
+	c.Place.StoreWait, c.Place.Actor = cmp.Or(c.Place.StoreWait, storeWait), segno.ActorACP
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	p := &proxy{Config: c, ctx: inner, client: acp.NewWriter(c.Stdout), index: sessionIndex{dir: c.Place.Store, fs: c.Place.FS},

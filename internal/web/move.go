@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 
@@ -17,8 +18,10 @@ type moveBody struct {
 
 // moveParams are the parameters of a move.
 type moveParams struct {
-	Key  string `header:"Idempotency-Key" required:"true" max:"200"`
-	Body moveBody
+	Key string `header:"Idempotency-Key" required:"true" max:"200"`
+	// Actor is the name of the client, for the log of operations.
+	Actor string `header:"Segno-Actor" max:"64"`
+	Body  moveBody
 }
 
 // moveRoutes are the endpoints of moves.
@@ -27,6 +30,7 @@ func moveRoutes() []endpoint {
 		handle(http.MethodPost, "/previews", "Work a move out and move nothing", http.StatusCreated, (*Server).preview),
 		handle(http.MethodPost, "/previews/next", "Work out the undo of a thread's last turn and the redo of its last undo", http.StatusOK, (*Server).nextMoves),
 		get("/previews/{id}/diff", "A window of the difference that a previewed move makes to one path", (*Server).getPreviewDiff),
+		handle(http.MethodPost, "/demo", "Make the demo of a scripted agent in an empty store", http.StatusCreated, (*Server).makeDemo),
 		handle(http.MethodPost, "/moves", "Make a previewed move", http.StatusOK, (*Server).move),
 	}
 }
@@ -60,7 +64,9 @@ func (s *Server) move(ctx context.Context, p *moveParams) (*moves.Outcome, error
 	case s.Now().After(x.expires):
 		return nil, outdated(segno.Errorf(segno.KindConflict, "move", x.id, "the preview has expired").WithHint("make a new preview"))
 	}
-	done, err := s.moves().Apply(ctx, x.prepared, id, p.Body.Force)
+	engine := s.moves()
+	engine.Actor = cmp.Or(p.Actor, segno.ActorHTTP)
+	done, err := engine.Apply(ctx, x.prepared, id, p.Body.Force)
 	if moves.IsOutdated(err) {
 		x.failed = outdated(err)
 		return nil, x.failed

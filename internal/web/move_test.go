@@ -43,6 +43,29 @@ func TestUndoAndItsUndo(t *testing.T) {
 	r.file("lines.txt", "line 1\nline 2\nline 3\n")
 }
 
+// The log of operations has the client of each move, and no move of a server is without one.
+func TestTheLogHasTheClientOfAMove(t *testing.T) {
+	r := newMoveRig(t)
+	r.move(`"verb":"undo"`)
+	p := r.preview(`"verb":"redo"`)
+	r.actor = "my script"
+	r.apply(p, "")
+	r.move(`"verb":"pin","to":"` + string(r.turns[0].ID) + `","name":"green"`)
+	fork := r.move(`"verb":"fork"`)
+	r.actor = ""
+	r.undo(fork)
+	var list struct {
+		Operations []struct{ Verb, Actor string }
+	}
+	r.get("/operations?workspace="+string(r.rec.ID), &list)
+	want := []struct{ Verb, Actor string }{{"op undo", "HTTP API"}, {"fork", "my script"}, {"pin", "my script"}, {"redo", "my script"}, {"undo", "HTTP API"}}
+	if !slices.Equal(list.Operations, want) {
+		t.Errorf("the log has %v, not %v", list.Operations, want)
+	}
+	r.actor = strings.Repeat("x", 65)
+	r.refused(r.apply(r.preview(`"verb":"undo"`), ""), http.StatusBadRequest, "invalid", "longer than 64 bytes")
+}
+
 func TestConflicts(t *testing.T) {
 	r := newMoveRig(t)
 	r.write("a.txt", "mine")

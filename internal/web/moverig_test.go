@@ -30,6 +30,7 @@ type moveRig struct {
 	thread       segno.ThreadID
 	turns        []*segno.Checkpoint
 	now          time.Time
+	actor        string // of the moves; "" sends none
 
 	server         *web.Server
 	address, token string
@@ -194,6 +195,9 @@ func (r *moveRig) post(path, key, body string) (a answer) {
 	req.Header.Set("Content-Type", "application/json")
 	if key != "" {
 		req.Header.Set("Idempotency-Key", key)
+	}
+	if r.actor != "" && key != "" {
+		req.Header.Set("Segno-Actor", r.actor)
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {

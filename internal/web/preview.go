@@ -97,7 +97,7 @@ func (s *Server) checkMoves() error {
 
 // moves returns the engine of the moves.
 func (s *Server) moves() *moves.Engine {
-	return &moves.Engine{Store: s.Store, Local: s.Local, OwnAgent: ownAgent{s}, Actor: "web", Now: s.Now}
+	return &moves.Engine{Store: s.Store, Local: s.Local, OwnAgent: ownAgent{s}, Now: s.Now}
 }
 
 // outdated returns an error about a preview that can no longer be applied.

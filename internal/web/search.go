@@ -41,7 +41,9 @@ type hit struct {
 	Tool       string               `json:"tool"`   // of the fields tool and output: the name of the tool
 	search.Excerpt
 	Touched *history.Touched `json:"touched"` // of the field path: the changed path, and the call that changed it
-	More    int              `json:"more"`    // of the field path: how many other matching paths have the same action
+	// FilesBefore is the checkpoint with the files as they were before, of the field path.
+	FilesBefore segno.CommitID `json:"files_before"`
+	More        int            `json:"more"` // of the field path: how many other matching paths have the same action
 }
 
 // The fields of a hit.
@@ -277,11 +279,15 @@ func (c *scan) paths(ctx context.Context, cp *segno.Checkpoint) error {
 		return nil
 	}
 	changes, err := c.finder.Changes(ctx, cp)
+	if err != nil || len(changes) == 0 {
+		return err
+	}
+	before, err := c.finder.Before(ctx, cp)
 	if err != nil {
 		return err
 	}
 	for _, action := range actions() {
-		first := hit{Field: fieldPath, More: -1}
+		first := hit{Field: fieldPath, FilesBefore: before.ID, More: -1}
 		for i := range changes {
 			x, ok := c.pathMatch(&changes[i], action)
 			if !ok {

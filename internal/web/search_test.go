@@ -27,8 +27,9 @@ type foundItem struct {
 			Path, Action, From string
 			Call               *struct{ Tool, Title string }
 		}
-		More   int
-		Undone bool
+		FilesBefore segno.CommitID `json:"files_before"`
+		More        int
+		Undone      bool
 	}
 	Complete bool
 	Next     string
@@ -142,6 +143,8 @@ func TestSearchFindsTheTurnThatDeletedAFile(t *testing.T) {
 	if found := r.search("draft", "&what=tool"); len(found.Hits) != 1 || found.Hits[0].Undone {
 		t.Errorf("a turn that is not undone: %+v", found)
 	}
+	r.move(`"verb":"restore","to":"` + string(deleted.FilesBefore) + `","scope":"files","paths":["docs/guide.md"]`) // the hit brings it back
+	r.file("docs/guide.md", "draft\n")
 	for _, wrong := range []string{"/search?q=", "/search?q=&what=tool", "/search?q=x&what=nosuch"} {
 		if res, body := r.request(http.MethodGet, "/api/v1"+wrong, "", nil); res.StatusCode != http.StatusBadRequest {
 			t.Errorf("%s: %d %s", wrong, res.StatusCode, body)

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -32,6 +33,7 @@ type Config struct {
 	// Public is the address at which a proxy or a forwarded port serves this server, or nil.
 	Public *url.URL
 	Share  Share            // nil if turns cannot be shared
+	Demo   Demo             // nil if the server makes no demo
 	Now    func() time.Time // nil is time.Now
 }
 
@@ -50,6 +52,7 @@ type Server struct {
 	presents  presentTrees
 	forks     forkIndex
 	hub       *hub
+	demos     sync.Mutex // serializes the making of demos
 	launch    launch
 
 	comparisons *lru[treePair, []segno.Change]

@@ -15,6 +15,7 @@ type storeInfo struct {
 	Moves      bool     `json:"moves"`        // threads can be moved through this server
 	WhyNoMoves string   `json:"why_no_moves"` // "" if they can be moved together with their files
 	Share      bool     `json:"share"`        // a turn can be exported
+	Demo       bool     `json:"demo"`         // a demo can be made as long as the store is empty
 	Current    *current `json:"current"`      // null if the server was started in no workspace
 }
 
@@ -35,6 +36,7 @@ func (s *Server) getStore(ctx context.Context, _ *struct{}) (storeInfo, error) {
 	if s.Local != nil && s.Local.ReadOnly() {
 		info.ReadOnly, info.Moves, info.WhyNoMoves = true, false, "this user can only read the store"
 	}
+	info.Demo = s.Demo != nil && info.Moves
 	var err error
 	info.Current, err = s.current(ctx)
 	return info, err

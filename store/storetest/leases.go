@@ -59,7 +59,7 @@ var workspaceTests = []test{
 		}
 		var want []segno.Operation
 		for i := range 5 {
-			c := operation(segno.Operation{ID: segno.OperationID(f.id("op")), Workspace: "w", Args: "1",
+			c := operation(segno.Operation{ID: segno.OperationID(f.id("op")), Workspace: "w", Args: "1", Actor: "page",
 				Time: epoch.Add(-time.Duration(i) * time.Minute), Undoes: "other", Pin: &segno.Pin{Checkpoint: head.Head, Name: "n"},
 				After:  segno.Pointers{Head: "h"},
 				Before: segno.Pointers{Head: head.Head, Tip: head.Tip, Session: "s", Tree: hash("t")}})

@@ -103,7 +103,10 @@ func (s *acpServer) timeline(ctx context.Context, session, dir string) (t *timel
 	if err == nil {
 		t, err = s.store.Timeline(rec, nil)
 	}
-	return t, nil, err
+	if err != nil {
+		return nil, nil, err
+	}
+	return t.WithActor(segno.ActorACP), nil, nil
 }
 
 // list returns the sessions of segno's agent, in one directory or in all. It leaves out conversations without files,

@@ -123,7 +123,7 @@ func (a *app) modelOf(ctx context.Context, store segno.Store, session string, is
 func (a *app) openChatWorkspace(ctx context.Context) (*cli.Workspace, *timeline.Timeline, error) {
 	d, err := a.OpenOrRegister(ctx)
 	if err == nil {
-		return d, d.Timeline, nil
+		return d, d.Timeline.WithActor(segno.ActorChat), nil
 	}
 	if segno.KindOf(err) != segno.KindRefused {
 		return nil, nil, err

@@ -2,10 +2,8 @@ package historycmd
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -13,8 +11,8 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/cli"
+	"github.com/dalsegno/segno/internal/history/demo"
 	"github.com/dalsegno/segno/internal/local"
-	"github.com/dalsegno/segno/timeline"
 )
 
 func (a *app) demo() *cobra.Command {
@@ -29,126 +27,29 @@ prints commands to continue with.`,
 	}
 }
 
-// demoTurn is one turn of the scripted agent.
-type demoTurn struct {
-	prompt string
-	calls  []demoCall
-	answer string
-}
-
-// demoCall is one tool call: a file to write, or a shell command to run.
-type demoCall struct {
-	Path    string `json:"file_path,omitempty"`
-	Content string `json:"content,omitempty"`
-	Command string `json:"command,omitempty"`
-}
-
-var demoScript = [...]demoTurn{
-	{"write a small greeting program", []demoCall{
-		{Path: "src/greet.sh", Content: "#!/bin/sh\necho \"hello, $1\"\n"},
-		{Command: "chmod +x src/greet.sh && src/greet.sh world"}}, "greet.sh says hello."},
-	{"add a test and a note about it", []demoCall{
-		{Path: "src/greet_test.sh", Content: "#!/bin/sh\ntest \"$(./greet.sh x)\" = \"hello, x\"\n"},
-		{Path: "NOTES.md", Content: "# Notes\n\nRun src/greet_test.sh.\n"}}, "Added a test."},
-	{"rename it, and make it shout", []demoCall{
-		{Command: "mv src/greet.sh src/shout.sh && sed -i.bak 's/hello/HELLO/' src/shout.sh && rm src/shout.sh.bak"}},
-		"It shouts, under a new name."},
-	{"clean up", []demoCall{
-		{Command: "rm -r src/greet_test.sh NOTES.md .env"}}, "All clean."},
-}
-
-// runDemo makes a scratch project with a separate store, records the scripted turns in it, and runs verbs on them. The
-// .env file shows that segno also restores files that no commit would contain.
+// runDemo makes a scratch project with a separate store, records the scripted turns in it, and runs verbs on them.
 func (a *app) runDemo(ctx context.Context) error {
-	scratch, err := os.MkdirTemp("", "segno-demo-")
+	project, err := demo.MakeProject()
 	if err != nil {
-		return segno.NewError(segno.KindIO, "demo", "", err).WithHint("set TMPDIR to a directory that can be written")
-	}
-	if scratch, err = filepath.EvalSymlinks(scratch); err != nil {
 		return err
 	}
-	project := filepath.Join(scratch, "project")
-	if err := os.Mkdir(project, 0o755); err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(project, ".env"), []byte("TOKEN=not-a-real-one\n"), 0o600); err != nil {
-		return err
-	}
+	scratch := filepath.Dir(project)
 	a.StorePath, a.Directory, a.ThreadName, a.Yes = filepath.Join(scratch, "store"), project, "", true
 	d, err := a.OpenOrRegister(ctx)
 	if err != nil {
 		return err
 	}
-	transcript := newDemoTranscript(d.Store.Place().DemoHome(), d.Rec.Path)
-	for i, t := range demoScript {
-		a.printf("turn %d: %q", i+1, t.prompt)
-		if err := a.demoTurn(ctx, d, transcript, t); err != nil {
-			d.Close()
-			return fmt.Errorf("turn %d: %w", i+1, err)
-		}
-	}
+	agent := demo.Recorder{Timeline: d.Timeline, Home: d.Store.Place().DemoHome(), Environ: a.Environ()}
+	err = agent.Record(ctx, func(n int, prompt string) { a.printf("turn %d: %q", n, prompt) })
 	d.Close()
+	if err != nil {
+		return err
+	}
 	if err := a.tour(ctx, scratch); err != nil {
 		return err
 	}
 	a.printNextSteps(scratch, project)
 	return nil
-}
-
-// demoTurn records a turn as hooks do: it begins the turn, appends an entry before and after each
-// call, and ends the turn.
-func (a *app) demoTurn(ctx context.Context, d *cli.Workspace, transcript *demoTranscript, t demoTurn) error {
-	src := transcript.src
-	begun, err := d.Timeline.BeginTurn(ctx, timeline.Prompt{Agent: local.AgentDemo, Source: src, Text: t.prompt})
-	if err != nil {
-		return err
-	}
-	for i, call := range t.calls {
-		entry := segno.Entry{ID: fmt.Sprintf("call-%d", i+1), Name: "Write", Session: src.Session}
-		if call.Command != "" {
-			entry.Name = "Bash"
-		}
-		record := func(kind segno.EntryKind, body any) (err error) {
-			entry.Kind, entry.Time = kind, d.Timeline.Now()
-			if entry.Body, err = json.Marshal(body); err == nil {
-				err = d.Timeline.AppendEntry(ctx, begun.Key, entry)
-			}
-			return err
-		}
-		if err := record(segno.EntryIntent, call); err != nil {
-			return err
-		}
-		result, err := a.demoCall(ctx, d.Rec.Path, call)
-		if err != nil {
-			return err
-		}
-		if err := record(segno.EntryResult, result); err != nil {
-			return err
-		}
-	}
-	if err := transcript.append(t); err != nil {
-		return err
-	}
-	_, err = d.Timeline.EndTurn(ctx, timeline.TurnEnd{Key: begun.Key, Agent: local.AgentDemo, Source: src, Message: t.answer})
-	return err
-}
-
-// demoCall executes a call in the project and returns its result.
-func (a *app) demoCall(ctx context.Context, project string, call demoCall) (map[string]any, error) {
-	if call.Command != "" {
-		cmd := exec.CommandContext(ctx, "sh", "-c", call.Command)
-		cmd.Dir, cmd.Env = project, a.Environ()
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			return nil, fmt.Errorf("run %q: %w: %s", call.Command, err, out)
-		}
-		return map[string]any{"exit": 0, "response": string(out)}, nil
-	}
-	path := filepath.Join(project, call.Path)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, err
-	}
-	return map[string]any{"exit": 0}, os.WriteFile(path, []byte(call.Content), 0o644)
 }
 
 // tour runs verbs on the four turns.
@@ -221,7 +122,7 @@ func (a *app) recall(ctx context.Context, store *local.Store, session segno.Sess
 	if err != nil {
 		return err
 	}
-	err = readDemo(src.Path, func(role, text string) {
+	err = demo.ReadSession(src.Path, func(role, text string) {
 		if role == "user" {
 			text = "> " + text
 		}

@@ -71,6 +71,9 @@ func (a *app) writeOps(p *cli.Printer, ops []segno.Operation, whose map[segno.Op
 		if op.Before.Head != "" || op.After.Head != "" {
 			notes = p.Dim("  " + cli.Short(op.Before.Head) + " -> " + cli.Short(op.After.Head))
 		}
+		if op.Actor != "" {
+			notes += p.Dim("  via " + cli.Clean(op.Actor))
+		}
 		if undone[op.ID] {
 			notes += p.Dim("  (undone)")
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,7 @@ type stateResult struct {
 	Agents []string      `json:"agents"`         // the agents whose hooks record turns here
 	Last   *history.Item `json:"last"`           // the newest turn of the thread's line, which undo would undo
 	Undo   segno.Counts  `json:"undo"`           // the files that an undo of it would change, if nothing changed since
+	Redo   int           `json:"redo"`           // the undone turns that redo would bring back
 	Open   []openItem    `json:"open"`           // turns under way
 	Error  string        `json:"error,omitempty"`
 
@@ -104,6 +106,7 @@ func (s *stateResult) readThread(ctx context.Context, store *local.Store, rec se
 	if err != nil {
 		return err
 	}
+	s.Redo = undoneTurns(h)
 	parts := timeline.NewestTurn(h.Line(h.Head.Head))
 	if len(parts) == 0 {
 		return nil
@@ -116,6 +119,20 @@ func (s *stateResult) readThread(ctx context.Context, store *local.Store, rec se
 		s.Undo.Deleted += c.Files.Added
 	}
 	return nil
+}
+
+// undoneTurns counts the turns that redo can reach: those on the line of the tip, above the line of the head.
+func undoneTurns(h *history.History) (n int) {
+	here := h.Line(h.Head.Head)
+	for _, c := range h.Line(h.Head.Tip) { // newest first
+		if slices.Contains(here, c) {
+			break
+		}
+		if c.Kind == segno.CheckpointTurn {
+			n++
+		}
+	}
+	return n
 }
 
 func (a *app) writeState(p *cli.Printer, s stateResult) {
@@ -142,8 +159,13 @@ func (a *app) writeState(p *cli.Printer, s stateResult) {
 		t, _ := time.Parse(time.RFC3339Nano, s.Last.Time) // Item wrote it
 		line("last turn", p.Bold(turnName(s.Last))+" "+printable.Age(a.Now().Sub(t))+" "+cli.Inline(s.Last.Agent)+" "+cli.Quote(timeline.Title(s.Last.Prompt)))
 		line("undo", "would undo "+turnName(s.Last)+": "+cmp.Or(cli.Counts(s.Undo), "no files")+p.Dim("; 'segno undo' shows the plan and asks"))
+	case s.Redo > 0:
+		line("last turn", "none: every turn is undone")
 	case s.Root != "" && s.Error == "":
 		line("last turn", "none yet on this thread")
+	}
+	if s.Redo > 0 {
+		line("redo", "would bring back "+printable.Plural(s.Redo, "turn")+p.Dim("; 'segno redo' shows the plan and asks"))
 	}
 	if s.Error != "" {
 		line("error", p.Warn(cli.Inline(s.Error))+"; run 'segno doctor'")

@@ -39,7 +39,7 @@ func (m *decision) describe(ctx context.Context, p *Preview) error {
 	}
 	question := &state.Interrupts[i]
 	m.tool = question.Tool
-	m.answer = segno.Decision{Interrupt: r.Interrupt, Kind: r.Decision, Text: r.Message, Args: r.Input, Actor: m.Actor}
+	m.answer = segno.Decision{Interrupt: r.Interrupt, Kind: r.Decision, Text: r.Message, Args: r.Input}
 	if err := question.Check(m.answer, m.Now()); err != nil {
 		return err
 	}
@@ -75,6 +75,7 @@ func (m *decision) command() []string {
 }
 
 func (m *decision) apply(ctx context.Context, _ segno.OperationID, _ bool, o *Outcome) error {
+	m.answer.Actor = m.actor
 	if err := m.OwnAgent.Decide(ctx, m.thread, m.timeline, m.root, m.answer); err != nil {
 		return err
 	}

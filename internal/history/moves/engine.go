@@ -18,7 +18,7 @@ type Engine struct {
 	// only pointers.
 	Local    *local.Store
 	OwnAgent OwnAgent
-	Actor    string // the author of decisions
+	Actor    string // of the moves and decisions; see segno.Operation
 	Now      func() time.Time
 }
 
@@ -79,7 +79,8 @@ type Outcome struct {
 	Thread    segno.ThreadID    `json:"thread"`
 	Head      segno.CommitID    `json:"head"`
 	Tip       segno.CommitID    `json:"tip"`
-	Files     int               `json:"files"` // paths written
+	Revision  int64             `json:"revision"` // of the thread; a list of threads with a lower one is older than the move
+	Files     int               `json:"files"`    // paths written
 	Totals    Totals            `json:"totals"`
 	Changes   []history.Change  `json:"changes"`
 	Conflicts []UnwrittenPath   `json:"conflicts"`
@@ -103,7 +104,8 @@ type ForkedThread struct {
 // Prepared is a previewed move. It can be applied once.
 type Prepared struct {
 	Preview
-	mover mover
+	target *target
+	mover  mover
 }
 
 // mover is the implementation of one move.
@@ -124,7 +126,7 @@ func (e *Engine) Prepare(ctx context.Context, r Request) (*Prepared, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Prepared{mover: newMover(t, r), Preview: Preview{Verb: r.Verb, Thread: t.head.Thread, Turns: []int{}, Steps: []history.Change{},
+	p := &Prepared{target: t, mover: newMover(t, r), Preview: Preview{Verb: r.Verb, Thread: t.head.Thread, Turns: []int{}, Steps: []history.Change{},
 		Conflicts: []UnwrittenPath{}, Kept: []UnwrittenPath{}, Forced: []history.Change{}, Run: []string{}}}
 	if err := p.mover.describe(ctx, &p.Preview); err != nil {
 		return nil, err
@@ -177,6 +179,7 @@ func newMover(t *target, r Request) mover {
 // If the operation log already has the operation, Apply returns its outcome.
 func (e *Engine) Apply(ctx context.Context, p *Prepared, id segno.OperationID, force bool) (*Outcome, error) {
 	ctx = context.WithoutCancel(ctx)
+	p.target.setActor(e.Actor)
 	o := &Outcome{Verb: p.Verb, Thread: p.Thread, Conflicts: []UnwrittenPath{}, Kept: []UnwrittenPath{}, Changes: []history.Change{}, Run: []string{}}
 	if err := p.mover.apply(ctx, id, force, o); err != nil {
 		if done, found := e.Find(ctx, id); found == nil {
@@ -190,7 +193,7 @@ func (e *Engine) Apply(ctx context.Context, p *Prepared, id segno.OperationID, f
 		return o, nil
 	}
 	head, err := e.Store.Head(ctx, p.Thread)
-	o.Head, o.Tip = head.Head, head.Tip
+	o.Head, o.Tip, o.Revision = head.Head, head.Tip, head.Seq
 	return o, err
 }
 
@@ -201,6 +204,12 @@ type target struct {
 	thread   segno.Thread
 	timeline *timeline.Timeline
 	root     string // root of the workspace; "" if the move can change only pointers
+	actor    string
+}
+
+// setActor makes the next move one of an actor. Another client may apply a preview than the one that asked for it.
+func (t *target) setActor(actor string) {
+	t.actor, t.timeline = actor, t.timeline.WithActor(actor)
 }
 
 // target finds the thread of a request.

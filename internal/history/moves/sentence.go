@@ -62,6 +62,9 @@ func Report(p *timeline.Plan, res Result) string {
 	if c, ok := onePath(p, res); ok {
 		return past.path(c, p) + "."
 	}
+	if p.Restore && p.Session == nil && strings.Contains(p.Args, " --files ") { // some paths
+		return upperFirst(past.files(res.Changes)) + ", as they were at " + checkpointOf(p) + "."
+	}
 	done := "now at " + checkpointOf(p)
 	switch {
 	case p.Verb == segno.VerbOpUndo:

@@ -80,7 +80,7 @@ func (t *Text) changed(named, unnamed []history.Change) {
 // Moved writes the result of a move: the present checkpoint, and the paths that need the user's attention.
 func (t *Text) Moved(m *timeline.MoveResult, res Result) {
 	plan := m.Plan
-	t.linef("%s%s: now at %s, %s", strings.TrimSpace(string(plan.Verb)+" "+Turns(plan)), Whose(plan), printable.Label(m.Head), WrittenCounts(plan))
+	t.linef("%s%s: now at %s, %s", strings.TrimSpace(string(plan.Verb)+" "+Turns(plan)), Whose(plan), placeOf(m.Head), WrittenCounts(plan))
 	named, unnamed := byName(res.Changes)
 	t.changed(Merged(named), unnamed)
 	t.Changes(writtenDatabases(res))
@@ -90,6 +90,14 @@ func (t *Text) Moved(m *timeline.MoveResult, res Result) {
 		}
 	}
 	t.Unwritten(res, 0)
+}
+
+// placeOf names the checkpoint that a thread is at now.
+func placeOf(c *segno.Checkpoint) string {
+	if c.Kind == segno.CheckpointBase {
+		return "the beginning"
+	}
+	return printable.Label(c)
 }
 
 func writtenDatabases(res Result) (written []history.Change) {

@@ -3,9 +3,12 @@ package moves
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history/demo"
 	"github.com/dalsegno/segno/internal/history/printable"
+	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -57,9 +60,42 @@ func (m *deletion) describe(ctx context.Context, p *Preview) error {
 		return err
 	}
 	p.Landing, p.Tip, p.Final = m.head.Head, m.head.Tip, true
+	files := "the files in the directory stay"
+	scratch, err := m.demoScratch(ctx)
+	if scratch != "" {
+		files = "the directory of the demo, " + segno.QuotePath(scratch) + ", is removed"
+	}
 	p.Summary = []string{fmt.Sprintf("delete thread %s, which has %s", printable.Short(m.head.Thread), printable.Plural(m.head.Turn, "turn")),
-		"  the files in the directory stay; this cannot be undone"}
-	return nil
+		"  " + files + "; this cannot be undone"}
+	return err
+}
+
+// demoScratch returns the scratch directory of a demo. It returns "" for the thread of another agent, and as long as another
+// thread, such as a fork, works in that directory.
+func (m *deletion) demoScratch(ctx context.Context) (string, error) {
+	if m.root == "" || m.thread.Agent != local.AgentDemo {
+		return "", nil
+	}
+	scratch := demo.Scratch(m.root, m.Local.Place().Store)
+	if scratch == "" {
+		return "", nil
+	}
+	for t, err := range m.Store.Threads(ctx, segno.ThreadQuery{}) {
+		if err != nil {
+			return "", err
+		}
+		if t.ID == m.head.Thread || t.Workspace == "" {
+			continue
+		}
+		rec, exists, err := m.Local.ThreadWorkspace(ctx, t)
+		if err != nil {
+			return "", err
+		}
+		if rel, err := filepath.Rel(scratch, rec.Path); exists && err == nil && filepath.IsLocal(rel) {
+			return "", nil
+		}
+	}
+	return scratch, nil
 }
 
 // refuseInUse returns the error with which apply would refuse to delete a thread that is in use, or nil.
@@ -86,7 +122,14 @@ func (m *deletion) apply(ctx context.Context, _ segno.OperationID, _ bool, _ *Ou
 		return outdated(verbDelete, string(m.head.Thread), "the thread")
 	}
 	if m.Local != nil {
-		return m.Local.DeleteThread(ctx, m.head.Thread)
+		scratch, err := m.demoScratch(ctx)
+		if err == nil {
+			err = m.Local.DeleteThread(ctx, m.head.Thread)
+		}
+		if err != nil || scratch == "" {
+			return err
+		}
+		return demo.Remove(scratch, m.Local.Place().DemoHome())
 	}
 	return timeline.DeleteWhole(ctx, m.Store, m.head.Thread)
 }

@@ -167,21 +167,21 @@ func (a *app) runEnable(ctx context.Context, agent string, project, trust bool) 
 	if a.DryRun {
 		return a.Print(res, func(p *cli.Printer) {
 			if res.Changed {
-				p.Linef("would edit %s (backup in %s)", cli.Inline(res.File), cli.Inline(res.Backup))
+				a.printEdit(p.Linef, "would edit", res.File, res.Backup)
 			} else {
-				p.Linef("%s has segno's hooks already", cli.Inline(res.File))
+				p.Linef("%s has segno's hooks already", a.homePath(res.File))
 			}
 			if n := res.Notify; n != nil && n.Changed {
-				p.Linef("would edit %s (backup in %s)", cli.Inline(n.File), cli.Inline(n.Backup))
+				a.printEdit(p.Linef, "would edit", n.File, n.Backup)
 			}
 		})
 	}
 	if edit.Changed() {
 		if res.Changed {
-			a.Notef("editing %s; a backup is in %s", cli.Inline(edit.File), cli.Inline(edit.Backup))
+			a.printEdit(a.Notef, "editing", edit.File, edit.Backup)
 		}
 		if n := res.Notify; n != nil && n.Changed {
-			a.Notef("editing %s; a backup is in %s", cli.Inline(n.File), cli.Inline(n.Backup))
+			a.printEdit(a.Notef, "editing", n.File, n.Backup)
 		}
 		if err := edit.Apply(place, true); err != nil {
 			return segno.NewError(segno.KindIO, "enable "+agent, edit.File, err)
@@ -192,24 +192,26 @@ func (a *app) runEnable(ctx context.Context, agent string, project, trust bool) 
 	}
 	probe := hook.ProbeHooks(ctx, place, agent, file, res.Dir, a.Environ())
 	res.Probe = &probe
-	return a.Print(res, func(p *cli.Printer) { writeEnabled(p, res) })
+	return a.Print(res, func(p *cli.Printer) { a.writeEnabled(p, res) })
 }
 
 // writeEnabled prints which sessions are recorded from now on, and what the first snapshot of this
 // directory contains and leaves out.
-func writeEnabled(p *cli.Printer, res enableResult) {
-	if res.Changed {
-		p.Linef("%s is enabled: %s", res.Agent, cli.Inline(res.File))
-	} else {
-		p.Linef("%s was enabled already: %s", res.Agent, cli.Inline(res.File))
+func (a *app) writeEnabled(p *cli.Printer, res enableResult) {
+	is := "is enabled"
+	if !res.Changed {
+		is = "was enabled already"
 	}
 	if res.Project {
-		p.Linef("its sessions in this project are recorded")
+		p.Linef("%s %s in this project", res.Agent, is)
 	} else {
-		p.Linef("its sessions in every directory are recorded; --project limits that to one")
+		p.Linef("%s %s in all directories; --project enables it in one", res.Agent, is)
+	}
+	if !res.Changed {
+		p.Linef("its hooks are in %s", a.homePath(res.File))
 	}
 	if res.Dir != "" {
-		p.Linef("first snapshot of %s: %s", cli.Inline(res.Dir), cli.Files(res.Files))
+		p.Linef("first snapshot of %s: %s", a.homePath(res.Dir), cli.Files(res.Files))
 	}
 	if res.Refused != "" {
 		p.Linef("sessions that start in this directory are not recorded: %s", cli.Inline(res.Refused))
@@ -226,17 +228,36 @@ func writeEnabled(p *cli.Printer, res enableResult) {
 		p.Linef("  %s (%s)", cli.Inline(x.Path), cli.Inline(x.Why))
 	}
 	switch probe := res.Probe; {
+	case probe.Fires && res.Refused != "":
+		p.Linef("the hooks work in other directories")
+		return
 	case probe.Fires:
-		p.Linef("the hooks work: %s answered a synthetic event", cli.CommandLine(probe.Command))
+		p.Linef("the hooks work; use %s as before, and 'segno undo' undoes its last turn", res.Agent)
+		return
 	case res.Agent == codex.Agent && (len(probe.Review) > 0 || probe.Error != ""):
-		p.Linef("codex runs these hooks only once you trust them: start it, review them when it asks, or type /hooks")
+		p.Linef("codex runs these hooks only once you trust them:")
+		p.Linef("  start it, and review them when it asks, or type /hooks")
 	default:
 		p.Linef("%s %s", p.Warn("the hooks do not work yet:"), cli.Inline(probe.Error))
 	}
-	if n := res.Notify; n != nil && !res.Probe.Fires {
-		p.Linef("until then only the ends of turns are recorded, by the setting notify in %s", cli.Inline(n.File))
+	if n := res.Notify; n != nil {
+		p.Linef("until then only the ends of turns are recorded, by notify in %s", a.homePath(n.File))
 	}
-	p.Linef("start %s as usual; 'segno log' shows its turns, 'segno doctor' checks that the hooks run", res.Agent)
+	p.Linef("'segno doctor' checks that the hooks run")
+}
+
+// printEdit prints which file is edited, and its backup, on lines that fit a terminal.
+func (a *app) printEdit(linef func(format string, args ...any), what, file, backup string) {
+	linef("%s %s", what, a.homePath(file))
+	linef("  backup: %s", a.homePath(backup))
+}
+
+// homePath shortens a path in the user's home, as a shell accepts it.
+func (a *app) homePath(path string) string {
+	if rest, ok := strings.CutPrefix(path, a.Getenv("HOME")+"/"); ok && a.Getenv("HOME") != "" {
+		path = "~/" + rest
+	}
+	return cli.Inline(path)
 }
 
 // self is the command that runs this binary on the store in use.

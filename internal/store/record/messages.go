@@ -176,6 +176,7 @@ func (c *codec) operation(x *segno.Operation) {
 	})
 	text(c, 9, &x.Unpinned)
 	text(c, 10, &x.Forked)
+	text(c, 11, &x.Actor)
 }
 
 func (c *codec) pointers(x *segno.Pointers) {

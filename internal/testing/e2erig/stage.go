@@ -70,6 +70,22 @@ func (s *Stage) Segno(args ...string) string {
 	return out
 }
 
+// PinCommand returns a shell command with which an agent pins turn 1.
+func (s *Stage) PinCommand() string {
+	return fmt.Sprintf("'%s' --store '%s' pin t1 early", s.Binary, s.Store)
+}
+
+// WantPinBy checks that the log of operations names the agent whose shell ran [Stage.PinCommand].
+func (s *Stage) WantPinBy(agent string) {
+	s.Helper()
+	for line := range strings.Lines(s.Segno("op", "log")) {
+		if strings.Contains(line, "t1 early") && strings.HasSuffix(line, "via "+agent+"\n") {
+			return
+		}
+	}
+	s.Errorf("the log of operations has no pin via %s:\n%s", agent, s.Segno("op", "log"))
+}
+
 // Try runs the command and returns standard output, with standard error after it
 // if it failed, and the exit code.
 func (s *Stage) Try(args ...string) (string, int) {

@@ -26,6 +26,11 @@ export class Api {
     return this.#json(path, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json", ...headers } });
   }
 
+  // move makes a previewed move. A repeated request with the same key moves once.
+  move(preview, key, force = false) {
+    return this.post("moves", { preview, ...(force && { force: true }) }, { "Idempotency-Key": key, "Segno-Actor": "page" });
+  }
+
   // blob returns the bytes of a file, of at most `most` bytes.
   async blob(path, query, signal) {
     return (await this.fetch(path, { query, signal })).blob();

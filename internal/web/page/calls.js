@@ -40,7 +40,7 @@ function callItem(call, parts) {
   const item = h("details", { class: "call", ontoggle: () => item.open && body.childElementCount === 0 && fillCall(body, call, parts) },
     h("summary", {},
       h("span", { class: "tool" }, call.tool), " ",
-      h("span", { class: "call-title" }, call.title || firstLine(call.input?.text)),
+      h("span", { class: "call-title", title: call.title }, parts.pathOf(call) || call.title || firstLine(call.input?.text)),
       call.outside?.length > 0 && h("span", { class: "tag warn" }, "outside the workspace"),
       h("span", { class: `outcome ${state.name}` }, state.text)), body);
   return h("li", {}, item);

@@ -70,6 +70,12 @@ export function firstLine(text, most = 300) {
   return line.length > most ? `${line.slice(0, most)}\u2026` : line;
 }
 
+// pathEnd is a path without its beginning, because its end is what a reader looks for.
+export function pathEnd(path) {
+  const names = (path ?? "").split("/").filter(Boolean);
+  return names.length > 3 ? `\u2026/${names.slice(-2).join("/")}` : path ?? "";
+}
+
 // baseName is the last name of a path.
 export function baseName(path) {
   return (path ?? "").split("/").filter(Boolean).at(-1) ?? "";

@@ -44,7 +44,7 @@ class Page {
     const api = (this.api = new Api(token, () => state.set({ connection: "expired" })));
     const onError = (err) => this.fail(err);
     this.toasts = new Toasts(byId("toasts"));
-    this.moves = new Moves({ api, state, toasts: this.toasts, onMoved: (result) => this.moved(result), onError });
+    this.moves = new Moves({ api, state, toasts: this.toasts, onMoved: (result) => this.moved(result), onHistory: (change, thread) => this.showFileHistory(change, thread), onError });
     this.threads = new ThreadsPane(byId("threads"), { api, state, onError, onOpen: (id) => this.open(id) });
     this.experiments = new ExperimentList(byId("threads"), { api, state, onError, onOpen: (name) => this.openExperiment(name) });
     this.chain = new ChainPane(byId("chain"), { api, state, onError, onOpen: (thread, checkpoint) => this.open(thread, checkpoint) });
@@ -58,13 +58,14 @@ class Page {
       compare: (t) => this.compare(t), comparePresent: () => this.showCompared("present"), endCompare: () => this.endCompare(),
       open: (thread, checkpoint) => this.open(thread, checkpoint),
       copy: (t) => copyTurn(api, t, this.toasts).catch(onError), share: (t) => shareTurn(api, t, this.toasts).catch(onError),
-      bringBack: (change, before) => moves.bringBack([change], before), bringBackAll: (changes, before) => moves.bringBack(changes, before), fileHistory: (change) => this.showFileHistory(change),
+      bringBack: (change, before, thread) => moves.bringBack([change], before, thread), bringBackAll: (changes, before) => moves.bringBack(changes, before),
+      fileHistory: (change, thread) => this.showFileHistory(change, thread),
     };
     this.actions = actions;
     this.timeline = new TimelinePane(byId("timeline"), { api, state, actions, onError, onChoose: (row) => this.choose(row), onOpen: () => this.pane("turn") });
     this.approvals = new Approvals(this.timeline.approvalPlace, { api, state, moves, onError });
     this.turn = new TurnPane(byId("turn"), { api, state, actions, onError });
-    this.search = new Search(byId("search"), { api, state, onError, onOpen: (thread, checkpoint) => this.open(thread, checkpoint).then(() => this.pane("turn")) });
+    this.search = new Search(byId("search"), { api, state, actions, onError, onOpen: (thread, checkpoint) => this.open(thread, checkpoint).then(() => this.pane("turn")) });
     this.live = new Live(api, (name, data) => this.event(name, data), (connection) => state.set({ connection }));
     bindResize(document.querySelector(".panes"));
     bindConnection(state, { place: byId("connection"), banner: byId("banner"), onRetry: () => this.live.retry() });
@@ -105,7 +106,20 @@ class Page {
     if (id && (id !== this.state.thread || checkpoint !== this.state.selected)) this.open(id, checkpoint);
     else if (!id) {
       this.pane("timeline");
-      this.timeline.showEmpty(emptyStore(this.toasts));
+      this.timeline.showEmpty(emptyStore({ toasts: this.toasts, onDemo: this.state.store?.demo ? () => this.makeDemo() : null }));
+    }
+  }
+
+  // makeDemo makes the demo and shows its last turn. It reports whether that succeeded.
+  async makeDemo() {
+    try {
+      const { thread, head } = await this.api.post("demo", {});
+      await this.threads.load();
+      await this.open(thread, head);
+      return true;
+    } catch (err) {
+      this.fail(err);
+      return false;
     }
   }
 
@@ -143,7 +157,7 @@ class Page {
     clearTimeout(this.#chooseTimer); // its row is of the other thread
     this.state.set({ thread, selected: "" });
     await this.timeline.load(thread, checkpoint);
-    this.timeline.focus();
+    if (!document.activeElement.matches("input, textarea")) this.timeline.focus(); // the user may type into the search by now
   }
 
   // choose shows a row's turn once the selection rests; while keys repeat, it would load each one.
@@ -174,11 +188,11 @@ class Page {
     showComparison(byId("turn"), { api: this.api, from: this.state.from, to, names, actions: this.actions, onClose: () => this.endCompare(), onError: (err) => this.fail(err) });
   }
 
-  // showFileHistory shows the turns that touched a path in place of the turn.
-  showFileHistory(change) {
+  // showFileHistory shows the turns of a thread that touched a path in place of the turn. The default is the present thread.
+  showFileHistory(change, thread = this.state.thread) {
     this.pane("turn");
     this.turn.shown = "";
-    showFileHistory(byId("turn"), { api: this.api, thread: this.state.thread, change, actions: this.actions,
+    showFileHistory(byId("turn"), { api: this.api, thread, title: thread === this.state.thread ? "" : this.state.threads.find((t) => t.id === thread)?.title, change, actions: this.actions,
       onClose: () => this.turn.show(this.state.selected), onError: (err) => this.fail(err) });
   }
 
@@ -258,7 +272,7 @@ class Page {
     await this.timeline.refresh();
     await this.approvals.load();
     if (choices !== this.timeline.choices) return; // the user has selected another row meanwhile
-    if (result.head && movesHead.has(result.verb)) await this.timeline.show(result.head);
+    if (result.head && result.thread === this.state.thread && movesHead.has(result.verb)) await this.timeline.show(result.head);
     this.turn.show(this.state.selected, { keepScroll: true });
   }
 
@@ -347,7 +361,7 @@ class Page {
       { keys: ["x"], text: "reject the call that waits", run: () => this.approvals.decide("reject") },
       { keys: ["z"], text: "undo the last move", run: () => this.toasts.undo?.() },
       { keys: ["m"], text: "all moves, each with its undo", run: () => this.showMoves() },
-      { keys: ["/"], everywhere: true, text: "search", run: () => this.search.focus() },
+      { keys: ["/"], everywhere: true, text: "search; \u2191 and \u2193 choose a hit, \u2192 its buttons", run: () => this.search.focus() },
       { keys: ["?"], everywhere: true, text: "this help", run: () => showHelp(this.commands) },
       { keys: ["Escape"], everywhere: true, text: "close, or go back", run: () => this.escape() },
     ];

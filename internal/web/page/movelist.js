@@ -1,7 +1,7 @@
-// The right pane while the moves in a directory are shown: each undo, redo, restore, fork and pin, with its undo.
+// The right pane while the moves in a directory are shown: each undo, redo, restore, fork and pin, with what asked for it and its undo.
 
 import { button, fill, h } from "./dom.js";
-import { firstLine, moment, plural, spokenAge } from "./format.js";
+import { firstLine, moment, pathEnd, plural, spokenAge } from "./format.js";
 
 const limit = 100;
 
@@ -40,8 +40,9 @@ export class MoveList {
     const body = { verb: "op-undo", thread: op.thread, operation: op.id };
     return h("li", { class: `move${op.undone ? " undone" : ""}` },
       h("div", { class: "move-text" },
-        h("p", { class: "subject" }, text, op.about && h("span", { class: "dim" }, ` \u201c${op.about}\u201d`)),
+        h("p", { class: "subject", title: op.args }, text, op.about && h("span", { class: "dim" }, ` \u201c${op.about}\u201d`)),
         h("p", { class: "meta" }, h("time", { datetime: op.time, title: moment(op.time) }, spokenAge(op.time)),
+          op.actor && h("span", {}, `via ${op.actor}`),
           op.thread !== this.state.thread && title && button(title, () => this.onOpen(op.thread), { class: "link ellipsis" }),
           op.undone && h("span", { class: "tag" }, "undone"))),
       !op.undone && button("Undo", () => this.moves.undoMove(body), { class: "small", "aria-label": `Undo: ${text}`, "aria-haspopup": "dialog" }));
@@ -52,5 +53,6 @@ export class MoveList {
 function describe({ verb, args = "" }) {
   const name = names[verb] ?? verb;
   if (/^\d+$/.test(args)) return `${name} of ${plural(Number(args), "turn")}`;
-  return [name, args.replace(" --to ", " to ")].filter(Boolean).join(" ");
+  const [target, dir] = args.split(" --to ");
+  return [name, target, dir && `to ${pathEnd(dir)}`].filter(Boolean).join(" ");
 }

@@ -3,12 +3,12 @@
 import { randomKey } from "./api.js";
 import { h } from "./dom.js";
 import { plural } from "./format.js";
-import { previewMove } from "./preview.js";
+import { previewMove, showConflicts } from "./preview.js";
 
 export class Moves {
-  // onMoved is called after a move, with the server's answer.
-  constructor({ api, state, toasts, onMoved, onError }) {
-    Object.assign(this, { api, state, toasts, onMoved, onError });
+  // onMoved is called after a move, with the server's answer. onHistory(change, thread) shows the history of a file.
+  constructor({ api, state, toasts, onMoved, onHistory, onError }) {
+    Object.assign(this, { api, state, toasts, onMoved, onHistory, onError });
   }
 
   // show shows the dialog of a move.
@@ -17,11 +17,11 @@ export class Moves {
   }
 
   // bringBack restores paths from the checkpoint before they were changed. A dialog asks first if one of them exists now,
-  // because its present content would be replaced.
-  bringBack(changes, before) {
+  // because its present content would be replaced. thread is the present one by default.
+  bringBack(changes, before, thread) {
     const confirm = changes.every((c) => c.sign === "+") ? "Remove" : "Bring back";
     const plain = changes.filter((c) => !c.path_bytes).map((c) => c.path), encoded = changes.filter((c) => c.path_bytes).map((c) => c.path_bytes);
-    const body = { verb: "restore", to: before, scope: "files", ...(plain.length > 0 && { paths: plain }), ...(encoded.length > 0 && { path_bytes: encoded }) };
+    const body = { verb: "restore", ...(thread && { thread }), to: before, scope: "files", ...(plain.length > 0 && { paths: plain }), ...(encoded.length > 0 && { path_bytes: encoded }) };
     this.#atOnce({ title: `${confirm} ${changes.length === 1 ? changes[0].path : plural(changes.length, "file")}`, confirm, body }, (plan) => plan.steps.every((s) => s.sign === "+"));
   }
 
@@ -76,7 +76,7 @@ export class Moves {
 
   #preview({ body, ...parts }) {
     if (!this.#mayMove(body)) return;
-    previewMove({ api: this.api, body, ...parts, onDone: (result) => this.#report(result) });
+    previewMove({ api: this.api, body, ...parts, actions: this.#fileActions(body.thread), onDone: (result, plan) => this.#report(result, plan) });
   }
 
   // mayMove completes the request of a move, and reports whether the store can be moved.
@@ -108,16 +108,23 @@ export class Moves {
       return;
     }
     try {
-      this.#report(await this.api.post("moves", { preview: plan.id }, { "Idempotency-Key": randomKey() }));
+      this.#report(await this.api.move(plan.id, randomKey()), plan);
     } catch (err) {
       if (err.status === 412 || err.status === 404) this.#preview({ ...parts, isNew: true });
       else this.onError(err);
     }
   }
 
-  // report shows a message about a move that was made, with its undo.
-  #report(result) {
-    this.toasts.show(describe(result), { hint: [result.notice, result.chat].filter(Boolean).join(" "),
+  // fileActions are what the user can do with a path of a thread; see fileActions.
+  #fileActions(thread) {
+    return { bringBack: (change, before) => this.bringBack([change], before, thread), fileHistory: (change) => this.onHistory(change, thread) };
+  }
+
+  // report shows a message about a move that was made, with its undo and with the files that it did not write.
+  #report(result, plan) {
+    const { conflicts = [], thread } = result;
+    this.toasts.show(describe(result), {
+      more: conflicts.length > 0 && { text: plural(result.totals?.conflicts ?? conflicts.length, "conflict"), run: () => showConflicts(result, plan, this.#fileActions(thread)) }, hint: [result.notice, result.chat && `Conversation: ${result.chat}.`].filter(Boolean).join(" "),
       undo: result.undo && (() => this.undoMove(result.undo)), isValid: () => this.#isNewest(result), command: commandOf(result) });
     this.onMoved(result);
   }
@@ -129,10 +136,10 @@ export class Moves {
 
   // isNewest reports whether the thread is still where a move left it, so that the move can be undone. A fork can be undone
   // until its own thread has a turn.
-  #isNewest({ thread, head, fork }) {
+  #isNewest({ thread, head, revision, fork }) {
     const at = this.state.threads.find((t) => t.id === thread), made = fork && this.state.threads.find((t) => t.id === fork.thread);
     if (made) return made.head === (fork.head ??= made.head);
-    return !at || at.head === head || Boolean(fork);
+    return !at || at.revision < revision || at.head === head || Boolean(fork); // a list that was read before the move is no reason
   }
 }
 

@@ -5,17 +5,37 @@ import { randomKey } from "./api.js";
 import { changeList } from "./changes.js";
 import { openDialog } from "./dialog.js";
 import { append, button, fill, h } from "./dom.js";
+import { fileActions } from "./fileactions.js";
 import { plural } from "./format.js";
 
 const mostSteps = 200; // paths that are listed
+const mostLines = 2000; // of the difference of a conflict
 const mostOpen = 4; // of them, the number whose differences are open at first
 const pause = 300; // ms after typing before a new plan is asked for
 
 // isNew tells the user that the plan replaces one that is out of date.
 // previewMove shows the plan of a move and applies it if the user confirms.
-// options(body, changed) returns the fields of the form; changed(fields) asks for a new plan.
-export function previewMove({ api, title, confirm, body, options, onDone, danger = false, isNew = false }) {
-  return new PreviewDialog({ api, title, confirm, body, options, onDone, danger, isNew });
+// options(body, changed) returns the fields of the form; changed(fields) asks for a new plan. actions are those of a file.
+export function previewMove({ api, title, confirm, body, options, actions, onDone, danger = false, isNew = false }) {
+  return new PreviewDialog({ api, title, confirm, body, options, actions, onDone, danger, isNew });
+}
+
+// showConflicts lists the files that a move did not write.
+export function showConflicts(result, plan, actions) {
+  const { conflicts, verb } = result, total = result.totals?.conflicts ?? conflicts.length, files = plural(total, "file");
+  const [title, sentence] = verb === "fork" ? ["Not in the fork", `The fork is without ${files}.`]
+    : ["Left as they are", `The move did not write ${files}, because of changes that others made.`];
+  const dialog = openDialog({ title, wide: true, buttons: [button("Close", () => dialog.close(), { autofocus: true })], content: [
+    h("p", { class: "sentence" }, sentence),
+    conflictList(conflicts, total, plan, closing(() => dialog.close(), actions))] });
+}
+
+// closing returns actions that close a dialog first, because they show something else.
+function closing(close, actions) {
+  return Object.fromEntries(Object.entries(actions).map(([name, run]) => [name, (...args) => {
+    close();
+    run(...args);
+  }]));
 }
 
 class PreviewDialog {
@@ -79,7 +99,7 @@ class PreviewDialog {
   }
 
   #show(plan) {
-    fill(this.planPlace, this.isNew && h("p", { class: "notice warn", role: "alert" }, changedSince), planParts(this.api, plan));
+    fill(this.planPlace, this.isNew && h("p", { class: "notice warn", role: "alert" }, changedSince), planParts(this.api, plan, closing(() => this.dialog.close(), this.actions)));
     this.apply.disabled = false;
     if (plan.needs_force) {
       const choice = (force, label) => h("label", { class: "check" },
@@ -94,9 +114,9 @@ class PreviewDialog {
     this.apply.disabled = true;
     this.key ??= randomKey();
     try {
-      const result = await this.api.post("moves", { preview: this.plan.id, ...(this.force && { force: true }) }, { "Idempotency-Key": this.key });
+      const result = await this.api.move(this.plan.id, this.key, this.force);
       this.dialog.close();
-      this.onDone(result);
+      this.onDone(result, this.plan);
     } catch (err) {
       this.#refused(err);
     }
@@ -126,17 +146,14 @@ function refusal(err) {
 }
 
 // planParts shows a plan: the sentence of the server, and the differences. A move that changes no files has a summary instead.
-function planParts(api, plan) {
+function planParts(api, plan, actions) {
   const steps = plan.steps ?? [], conflicts = plan.conflicts ?? []; // the first ones of totals
   const total = { steps: steps.length, conflicts: conflicts.length, kept: 0, ...plan.totals };
   return [
     plan.sentence ? h("p", { class: "sentence" }, plan.sentence) : h("pre", { class: "summary" }, (plan.summary ?? []).join("\n")),
     plan.git && h("p", { class: "notice warn" }, plan.git),
     plan.final && h("p", { class: "notice warn" }, "This cannot be undone."),
-    conflicts.length > 0 && h("section", { class: "conflicts" }, h("h3", {}, plural(total.conflicts, "conflict")),
-      conflicts.map((c) => h("details", { open: conflicts.length <= 3 },
-        h("summary", {}, h("span", { class: "path" }, c.path), h("span", { class: "dim" }, ` ${c.why ?? ""}`)), patch(c.diff))),
-      total.conflicts > conflicts.length && h("p", { class: "dim" }, `and ${total.conflicts - conflicts.length} more`)),
+    conflicts.length > 0 && h("section", { class: "conflicts" }, h("h3", {}, plural(total.conflicts, "conflict")), conflictList(conflicts, total.conflicts, plan, actions)),
     plan.kept?.length > 0 && h("details", {}, h("summary", {}, `${plural(total.kept, "protected path")} that stay`),
       h("ul", { class: "paths" }, plan.kept.slice(0, mostSteps).map((k) => h("li", {}, k.path, h("span", { class: "dim" }, ` ${k.why}`))))),
     steps.length > 0 && h("details", { open: true }, h("summary", {}, plural(total.steps, "file")),
@@ -145,10 +162,33 @@ function planParts(api, plan) {
   ];
 }
 
-// patch shows the text of a unified diff.
+// conflictList shows files that a move does not write, each with the difference that writing it would make.
+function conflictList(conflicts, total, plan, actions) {
+  return [
+    conflicts.map((c) => h("details", { class: "conflict", open: conflicts.length <= 3 },
+      h("summary", {}, h("span", { class: "path" }, c.path), h("span", { class: "dim" }, ` ${c.why ?? ""}`)),
+      h("div", { class: "actions" }, fileActions(actions, { ...c, sign: signOf(c, plan) }, stateOf(plan))), patch(c.diff))),
+    total > conflicts.length && h("p", { class: "dim" }, `and ${total - conflicts.length} more`),
+  ];
+}
+
+// stateOf is the checkpoint with the files as the move would write them, or "". A fork writes no file that exists.
+function stateOf(plan) {
+  return plan.verb === "fork" ? "" : plan.landing ?? "";
+}
+
+// signOf is what was done to a file since the state that the move would write.
+function signOf({ path }, plan) {
+  const written = plan.forced?.find((c) => c.path === path)?.sign;
+  return { "+": "-", "-": "+" }[written] ?? "~";
+}
+
+// patch shows the text of a unified diff, without the lines that repeat its path.
 function patch(text) {
-  const tone = { "+": "added", "-": "deleted", "@": "hunk" };
-  const header = /^(diff --git |index |--- |\+\+\+ |new file |deleted file |old mode |new mode )/;
-  return text && h("pre", { class: "code patch", tabindex: 0 }, text.trimEnd().split("\n").slice(0, 2000).map((line) =>
-    h("span", { class: `line ${header.test(line) ? "dim" : tone[line[0]] ?? ""}` }, `${line}\n`)));
+  if (!text) return null;
+  const tone = { "+": "added", "-": "deleted", "@": "hunk" }, lines = text.trimEnd().split("\n");
+  const begin = Math.max(0, lines.findIndex((line) => line.startsWith("@@")));
+  const header = lines.slice(0, begin).filter((line) => !/^(diff --git |index |--- |\+\+\+ )/.test(line)); // such as a new mode
+  return h("pre", { class: "code patch", tabindex: 0 }, header.map((line) => h("span", { class: "line dim" }, `${line}\n`)),
+    lines.slice(begin, begin + mostLines).map((line) => h("span", { class: `line ${tone[line[0]] ?? ""}` }, `${line}\n`)));
 }

@@ -1,6 +1,7 @@
 // Search in what happened: changed paths, commands, outputs, answers and prompts of the whole store.
 
 import { fill, h, button } from "./dom.js";
+import { fileActions } from "./fileactions.js";
 import { age, firstLine, moment, plural } from "./format.js";
 
 const pause = 200; // ms after typing
@@ -10,6 +11,7 @@ const limit = 30;
 const filters = [["", "All"], ["deleted", "Deleted"], ["created", "Created"], ["changed", "Changed"], ["renamed", "Renamed"], ["tool", "Commands"], ["answer", "Answers"], ["prompt", "Prompts"]];
 const actions = new Set(["deleted", "created", "changed", "renamed"]);
 
+const signs = { created: "+", changed: "~", deleted: "-", renamed: "-" }; // a renamed path is gone from where it was
 const fieldNames = { prompt: "prompt", answer: "answer", tool: "call", output: "output" };
 const actionTones = { deleted: "bad", renamed: "warn", created: "good", changed: "" };
 
@@ -17,18 +19,22 @@ export class Search {
   #stop = new AbortController();
   #timer = 0;
 
-  // onOpen(thread, checkpoint) shows a hit.
-  constructor(place, { api, state, onOpen, onError }) {
-    Object.assign(this, { api, state, onOpen, onError });
+  // onOpen(thread, checkpoint) shows a hit. actions are those of a file.
+  constructor(place, { api, state, actions, onOpen, onError }) {
+    Object.assign(this, { api, state, actions, onOpen, onError });
     this.cursor = -1;
     this.hits = [];
-    this.input = h("input", { type: "search", placeholder: "Search: deleted:name, commands, answers  /", "aria-label": "Search the store", role: "combobox",
-      "aria-expanded": "false", "aria-controls": "hits", "aria-autocomplete": "list", autocomplete: "off", spellcheck: "false", "aria-keyshortcuts": "/",
+    this.input = h("input", { type: "search", placeholder: "Search", "aria-label": "Search the store", role: "combobox",
+      "aria-expanded": "false", "aria-haspopup": "grid", "aria-controls": "hits", "aria-autocomplete": "list", autocomplete: "off", spellcheck: "false", "aria-keyshortcuts": "/",
       oninput: () => this.#typed(), onfocus: () => this.#open(true), onkeydown: (event) => this.#key(event) });
+    const isNarrow = matchMedia("(max-width: 560px)");
+    const hint = () => { this.input.placeholder = isNarrow.matches ? "Search" : "Search: deleted:name, commands, answers  /"; };
+    isNarrow.addEventListener("change", hint);
+    hint();
     this.scope = h("input", { type: "checkbox", onchange: () => this.#run() });
     this.filters = h("fieldset", { class: "filters" }, h("legend", { class: "unseen" }, "What to find"), filters.map(([value, label]) =>
       h("label", { class: "chip" }, h("input", { type: "radio", name: "what", value, checked: value === "", onchange: () => this.#filtered() }), h("span", {}, label))));
-    this.list = h("ul", { id: "hits", role: "listbox", "aria-label": "Hits" });
+    this.list = h("div", { id: "hits", class: "hit-list", role: "grid", "aria-label": "Hits", onkeydown: (event) => this.#actionKey(event) });
     this.note = h("p", { class: "dim", role: "status" });
     this.panel = h("div", { class: "hits", hidden: true }, this.filters, this.list,
       h("div", { class: "hits-foot" }, this.note, h("label", { class: "check" }, this.scope, "Only this thread")));
@@ -45,6 +51,7 @@ export class Search {
   }
 
   #open(shown) {
+    if (!shown) clearTimeout(this.#timer); // a search would open the panel again
     this.panel.hidden = !shown;
     this.input.setAttribute("aria-expanded", String(shown));
     if (shown && this.hits.length === 0) this.#hint();
@@ -119,7 +126,8 @@ export class Search {
   #hit(hit, i) {
     const isTurn = hit.kind === "turn" || hit.kind === "step", { touched } = hit;
     const action = touched?.action, by = touched?.call;
-    return h("li", { id: `hit-${i}`, role: "option", "aria-selected": "false", onclick: () => this.#choose(i) },
+    const actions = this.#fileActions(hit);
+    return h("div", { id: `hit-${i}`, class: "hit", role: "row", "aria-selected": "false", onclick: (event) => !event.target.closest("button") && this.#choose(i) }, h("div", { class: "hit-body", role: "gridcell" },
       h("span", { class: "meta" },
         h("span", { class: `word ${actionTones[action] ?? ""}` }, action ?? fieldNames[hit.field]),
         isTurn ? h("span", { class: "turn-name" }, `t${hit.turn}`) : h("span", {}, hit.kind === "external" ? "not by a turn" : hit.kind),
@@ -128,7 +136,37 @@ export class Search {
         h("span", { class: "ellipsis" }, firstLine(hit.title, 60) || this.#title(hit.thread))),
       h("span", { class: `hit-text of-${hit.field}` }, hit.before, hit.match && h("mark", {}, hit.match), hit.after, renamed(hit), hit.more > 0 && h("span", { class: "dim" }, ` and ${hit.more} more`)),
       by && h("span", { class: "hit-by ellipsis" }, h("span", { class: "dim" }, `by ${by.tool} `), !by.title.endsWith(`/${touched.path}`) && h("code", {}, by.title)),
-      hit.prompt && hit.field !== "prompt" && h("span", { class: "hit-by ellipsis dim" }, "\u201c", hit.prompt, "\u201d"));
+      hit.prompt && hit.field !== "prompt" && h("span", { class: "hit-by ellipsis dim" }, "\u201c", hit.prompt, "\u201d")),
+      actions.length > 0 && h("div", { class: "hit-actions", role: "gridcell" }, actions));
+  }
+
+  // fileActions returns the buttons of a hit that is a path. They close the panel, because it would cover what they show.
+  #fileActions({ touched, thread, files_before: before }) {
+    if (!touched) return [];
+    const isMoved = touched.action === "renamed", path = isMoved ? touched.from : touched.path, path_bytes = isMoved ? touched.from_bytes : touched.path_bytes;
+    const leaving = (run) => (...args) => {
+      this.#open(false);
+      this.input.blur();
+      run(...args, thread);
+    };
+    const { bringBack, fileHistory } = this.actions;
+    const all = fileActions({ bringBack: leaving(bringBack), fileHistory: leaving(fileHistory) }, { path, path_bytes, sign: signs[touched.action] }, before);
+    all.forEach((b) => b.setAttribute("tabindex", "-1")); // the arrow keys reach them
+    return all;
+  }
+
+  // actionKey handles a key at a button of a hit.
+  #actionKey(event) {
+    const row = event.target.closest(".hit"), all = [...row.querySelectorAll("button")], at = all.indexOf(event.target);
+    if (event.key === "ArrowRight") all[Math.min(at + 1, all.length - 1)].focus();
+    else if (event.key === "ArrowLeft" && at > 0) all[at - 1].focus();
+    else if (event.key === "ArrowLeft") this.input.focus();
+    else if (event.key === "ArrowUp" || event.key === "ArrowDown") {
+      this.input.focus();
+      this.#key(event);
+    } else return;
+    event.preventDefault();
+    event.stopPropagation();
   }
 
   #title(thread) {
@@ -151,7 +189,8 @@ export class Search {
       const n = this.hits.length;
       if (n > 0) this.cursor = (this.cursor + (event.key === "ArrowDown" ? 1 : -1) + n) % n;
       this.#mark();
-    } else if (event.key === "Enter" && this.hits.length > 0) this.#choose(Math.max(0, this.cursor));
+    } else if (event.key === "ArrowRight" && this.cursor >= 0 && this.input.selectionEnd === this.input.value.length) this.list.children[this.cursor].querySelector("button")?.focus();
+    else if (event.key === "Enter" && this.hits.length > 0) this.#choose(Math.max(0, this.cursor));
     else return;
     event.preventDefault();
     event.stopPropagation();

@@ -2,7 +2,7 @@
 
 import { button, fill, h } from "./dom.js";
 import { agentIcon } from "./agenticon.js";
-import { age, counts, dayName, dayOf, firstLine, moment, plural } from "./format.js";
+import { age, counts, dayName, dayOf, firstLine, moment, pathEnd, plural } from "./format.js";
 import { drawGraph } from "./graph.js";
 import { legend } from "./legend.js";
 import { menu } from "./menu.js";
@@ -212,7 +212,7 @@ export class TimelinePane {
       button("the files now", () => actions.comparePresent()), " ", button("Cancel", () => actions.endCompare()));
     fill(this.headPlace, h("h2", { title: thread.title, class: "ellipsis" }, agentIcon(thread.agent), " ", firstLine(thread.title, 200) || "(no title)"),
       h("div", { class: "head-row" },
-        h("p", { class: "dim ellipsis", title: thread.dir }, [plural(thread.turns, "turn"), thread.dir].filter(Boolean).join(" \u00b7 ")),
+        h("p", { class: "dim ellipsis", title: thread.dir }, [plural(thread.turns, "turn"), pathEnd(thread.dir)].filter(Boolean).join(" \u00b7 ")),
         menu("More about this thread", [["Rename\u2026", () => actions.rename(thread)], ["Delete\u2026", () => actions.remove(thread), { class: "bad-text" }]])),
       thread.forked_from && h("p", { class: "dim" }, "Forked from ", button("another thread", () => actions.open(thread.forked_from.thread, thread.forked_from.checkpoint), { class: "link" })),
       compare);

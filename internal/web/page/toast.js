@@ -14,9 +14,9 @@ export class Toasts {
   }
 
   // show replaces the message, because only the newest move can be undone by a key. undo, if given, runs when the user asks
-  // for it, as long as isValid holds; see check. command is one that the user may want to copy; such a message and an error
-  // stay until the user closes them.
-  show(text, { undo, isValid, hint, command, error = false } = {}) {
+  // for it, as long as isValid holds; see check. command is one that the user may want to copy, and more is {text, run} of a
+  // button; such a message and an error stay until the user closes them.
+  show(text, { undo, isValid, hint, command, more, error = false } = {}) {
     this.#close?.();
     const close = () => {
       clearTimeout(timer);
@@ -32,12 +32,13 @@ export class Toasts {
       h("p", {}, text, hint && h("span", { class: "dim" }, ` ${hint}`),
         command && h("span", { class: "command" }, "Continue:", h("code", { title: command }, command),
           button("Copy", () => navigator.clipboard?.writeText(command), { class: "link" }))),
+      more && button(more.text, more.run, { "aria-haspopup": "dialog" }),
       undoButton,
       button("\u00d7", close, { class: "quiet", "aria-label": "Close this message" }));
     let timer = 0;
     const start = () => {
       clearTimeout(timer);
-      if (!error && !command) timer = setTimeout(close, lifetime);
+      if (!error && !command && !more) timer = setTimeout(close, lifetime);
     };
     toast.addEventListener("pointerenter", () => clearTimeout(timer));
     toast.addEventListener("pointerleave", start);

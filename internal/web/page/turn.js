@@ -121,7 +121,7 @@ export class TurnPane {
     const files = this.#deletedFiles(turn), shown = files.slice(0, mostDeleted);
     if (files.length === 0) return null;
     return h("section", { class: "section deleted-files" },
-      h("h3", {}, `${plural(files.length, "file")} deleted`, files.length > 1 && button(`Bring back all ${files.length}`, () => this.bringBackDeleted(), { class: "small", title: "b", "aria-keyshortcuts": "b" })),
+      h("h3", {}, `${plural(files.length, "file")} deleted`, files.length > 1 && button(`Bring back all ${files.length}`, () => this.bringBackDeleted(), { class: "small accent-text", title: "b", "aria-keyshortcuts": "b" })),
       changeList(this.api, shown, { total: shown.length, openFirst: 0, diff: () => ({ from: turn.before, to: turn.id }), actions: (change) => fileActions(this.actions, change, turn.before) }),
       files.length > shown.length && h("p", { class: "dim" }, `and ${files.length - shown.length} more, below`));
   }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/cli"
+	"github.com/dalsegno/segno/internal/history/demo"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/internal/web"
 )
@@ -132,6 +133,9 @@ func (a *app) runWeb(ctx context.Context, f webFlags) error {
 	}
 	if config.Share, err = a.shareTurn(store); err != nil {
 		return err
+	}
+	if store.Local != nil {
+		config.Demo = func(ctx context.Context) (segno.ThreadID, error) { return demo.Make(ctx, store.Local, a.Environ()) }
 	}
 	config.Runs = cli.Absolute(config.Dir, f.runs)
 	item := webItem{}

@@ -21,7 +21,7 @@ func TestEveryTurnIsACheckpoint(t *testing.T) {
 		states := []string{s.Tree()}
 		session := s.Say(e2erig.Prompt("first", s.Writes("src/b.go", "package a // b\n"), "done 1"))
 		states = append(states, s.Tree())
-		s.Say(e2erig.Prompt("second", e2erig.Bash("sed -i s/one/two/ src/a.go && rm -r build .env && chmod 755 src/b.go && mv src/b.go src/c.go"), "done 2"), "--resume", session)
+		s.Say(e2erig.Prompt("second", e2erig.Bash("sed -i s/one/two/ src/a.go && rm -r build .env && chmod 755 src/b.go && mv src/b.go src/c.go && "+s.PinCommand()), "done 2"), "--resume", session)
 		states = append(states, s.Tree())
 		s.Write("README.md", "mine\n") // the user, between turns
 		withMine := s.Tree()
@@ -48,6 +48,7 @@ func TestEveryTurnIsACheckpoint(t *testing.T) {
 		}
 		checkExport(s)
 
+		s.WantPinBy("claude")
 		before := s.Transcripts()
 		s.Segno("undo", "-y")
 		if diff := cmp.Diff(withMine, s.Tree()); diff != "" {

@@ -53,7 +53,8 @@ func TestEveryTurnIsACheckpoint(t *testing.T) {
 	withHooks(t, agentrig.CodexVersions(), map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
 		session := execTurn(s, agent, "alpha", "echo 1 > a.txt")
 		first := s.Tree()
-		execTurn(s, agent, "beta", "rm a.txt; echo 2 > b.txt", "resume", session)
+		execTurn(s, agent, "beta", "rm a.txt; echo 2 > b.txt; "+s.PinCommand(), "resume", session)
+		s.WantPinBy("codex")
 		second := s.Tree()
 		execTurn(s, agent, "gamma", "echo 3 > b.txt; false", "resume", session)
 

@@ -52,7 +52,8 @@ func TestEveryTurnIsACheckpoint(t *testing.T) {
 		}
 		session := turn(s, agent, "alpha", "echo 1 > a.txt")
 		first := s.Tree()
-		turn(s, agent, "beta", "rm a.txt; echo 2 > b.txt", "--resume", session)
+		turn(s, agent, "beta", "rm a.txt; echo 2 > b.txt; "+s.PinCommand(), "--resume", session)
+		s.WantPinBy("gemini")
 		want := []string{"alpha", "beta"}
 		if soak.IsWhole() {
 			turn(s, agent, "gamma", "echo 3 > b.txt; false", "--resume", session)

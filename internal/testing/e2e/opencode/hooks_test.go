@@ -73,7 +73,8 @@ func TestResumeBySession(t *testing.T) {
 			}
 		}
 	}
-	turn(s, agent, "beta", "echo 2 > a.txt", "--session", session)
+	turn(s, agent, "beta", "echo 2 > a.txt; "+s.PinCommand(), "--session", session)
+	s.WantPinBy("opencode")
 	if messages := s.CallFor("beta").Messages(); len(messages) < 3 {
 		s.Errorf("the model received %d messages after the session was written back", len(messages))
 	}

@@ -42,7 +42,15 @@ func TestApproveAWaitingCall(t *testing.T) {
 	p.waitNo(".approval", "echo approved")
 	p.waitText("#toasts", "Approved")
 	p.waitText("#toasts .command code", "--continue")
-	d.segno("chat", "--session", "one", "--continue")
+
+	// The command that the page shows does what remains, from any directory.
+	var command string
+	p.eval("document.querySelector('#toasts .command code').innerText", &command)
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
+	cmd.Dir, cmd.Env = t.TempDir(), d.env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, out)
+	}
 	if got := d.read("ledger"); strings.TrimSpace(got) != "approved" {
 		t.Errorf("after the approval the file is %q", got)
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/chromedp/cdproto/input"
+
 	"github.com/dalsegno/segno/internal/testing/chromiumrig"
 )
 
@@ -24,14 +26,14 @@ func TestWhichTurnDeletedMyFileIsOneQuery(t *testing.T) {
 		j.click(".chip", "Deleted")
 		queries++
 		j.typing("guide.md")
-		j.waitText(".hits li", "docs/guide.md")
-		j.wait("document.querySelectorAll('.hits li').length === 1")
-		j.waitText(".hits li .word.bad", "deleted")
-		j.waitText(".hits li .hit-by", "cd docs && rm guide.md")
-		j.waitText(".hits li .hit-by", "tidy up")
+		j.waitText(".hit", "docs/guide.md")
+		j.wait("document.querySelectorAll('.hit').length === 1")
+		j.waitText(".hit .word.bad", "deleted")
+		j.waitText(".hit .hit-by", "cd docs && rm guide.md")
+		j.waitText(".hit .hit-by", "tidy up")
 		j.waitText(".hits-foot", "1 hit.")
 		j.shoot(fmt.Sprint("by-mouse-", width))
-		j.click(".hits li", "docs/guide.md")
+		j.click(".hit", "docs/guide.md")
 		j.waitText("#turn h2", "tidy up")
 		j.wait("document.getElementById('turn').checkVisibility()")
 
@@ -39,7 +41,7 @@ func TestWhichTurnDeletedMyFileIsOneQuery(t *testing.T) {
 		j.keys("/")
 		queries++
 		j.typing("deleted:guide")
-		j.waitText(".hits li", "docs/guide.md")
+		j.waitText(".hit", "docs/guide.md")
 		j.wait("document.querySelector('.chip input[value=deleted]').checked")
 		j.keys("Enter")
 		j.waitText("#turn h2", "tidy up")
@@ -53,9 +55,9 @@ func TestWhichTurnDeletedMyFileIsOneQuery(t *testing.T) {
 	j := d.land(browser, s.URL, 1440)
 	j.page.click("#search input", "")
 	j.click(".chip", "Deleted")
-	j.waitText(".hits li", "docs/guide.md")
-	j.waitText(".hits li", "NOTES.md")
-	j.waitText(".hits li", "and 2 more")
+	j.waitText(".hit", "docs/guide.md")
+	j.waitText(".hit", "NOTES.md")
+	j.waitText(".hit", "and 2 more")
 	j.shoot("all-deleted")
 	j.keys("Escape")
 	j.waitNo(".hits", "")
@@ -63,9 +65,54 @@ func TestWhichTurnDeletedMyFileIsOneQuery(t *testing.T) {
 		j.keys("/")
 		j.typing(command)
 		j.page.click(".chip", "Commands")
-		j.waitText(".hits li mark", command)
+		j.waitText(".hit mark", command)
 		j.keys("Escape")
 		j.waitNo(".hits", "")
+	}
+}
+
+// A hit that is a path brings the file back and shows its history, by mouse at a desk and on a phone, and by the arrow keys,
+// also from another thread.
+func TestAHitBringsItsFileBack(t *testing.T) {
+	browser := chromiumrig.Start(t)
+	d := newDemo(t)
+	d.segno("redo", "2", "-y")
+	s := serve(t, d.command("web", "--no-open"))
+	for _, width := range widths {
+		j := d.land(browser, s.URL, width)
+		j.page.click("#search input", "")
+		j.typing("deleted:NOTES")
+		j.waitText(".hits-foot", "1 hit.")
+		j.shoot(fmt.Sprint("hit-", width))
+		j.click(".hit button", "Bring back NOTES.md")
+		j.waitText("#toasts", "NOTES.md came back, as it was at t3.")
+		j.waitNo(".hits", "")
+		j.took(1, 0)
+		if d.read("NOTES.md") == "" {
+			t.Errorf("%d px: the file did not come back", width)
+		}
+		j.click("#toasts button", "Undo")
+		j.waitText("#toasts", "Move undone: 1 file was deleted.")
+	}
+
+	j := d.land(browser, s.URL, 1440)
+	j.click(".thread", "try-something-else")
+	j.waitText("#timeline", "Forked from")
+	j.keys("/")
+	j.run(input.InsertText("deleted:NOTES")) // at once: a search for a part of it would unmark the hit
+	j.waitText(".hits-foot", "1 hit.")
+	j.keys("ArrowDown", "ArrowRight")
+	j.wait("document.activeElement.innerText === 'Bring back'")
+	j.keys("ArrowRight")
+	j.wait("document.activeElement.innerText === 'History'")
+	j.keys("Enter")
+	j.waitText("#turn h2", "History of NOTES.md")
+	j.waitText("#turn header", "Thread: write a small greeting program")
+	j.keys("/")
+	j.keys("ArrowDown", "ArrowRight", "Enter")
+	j.waitText("#toasts", "NOTES.md came back, as it was at t3.")
+	if d.read("NOTES.md") == "" {
+		t.Error("the arrow keys did not bring the file back")
 	}
 }
 
@@ -82,6 +129,8 @@ func TestThePanelOfMoves(t *testing.T) {
 	j.waitText("#turn h2", "Moves")
 	j.waitText(".move .subject", "Undo of 2 turns")
 	j.waitText(".move .subject", "clean up")
+	j.waitText(".move .meta", "via command line")
+	j.waitNo(".move .meta", "via page")
 	j.shoot("moves")
 
 	// the newest move is the redo of two turns
@@ -93,6 +142,7 @@ func TestThePanelOfMoves(t *testing.T) {
 	}
 	j.keys("m")
 	j.waitText(".move.undone .subject", "Redo of 2 turns")
+	j.waitText(".move .meta", "via page")
 	j.wait("document.querySelector('.move.undone button.small') === null")
 	j.waitText(".move .subject", "Move undone")
 

@@ -151,6 +151,32 @@ func TestADeletedFileComesBackInTwoClicks(t *testing.T) {
 	}
 }
 
+// The key b brings back all files that the last turn deleted.
+func TestTheKeyBringsBackTheDeletedFiles(t *testing.T) {
+	d := newDemo(t)
+	d.segno("redo", "2", "-y")
+	s := serve(t, d.command("web", "--no-open"))
+	j := d.land(chromiumrig.Start(t), s.URL, 1440)
+	j.waitText("#turn .deleted-files h3", "3 files deleted")
+	j.keys("b")
+	j.waitText("#toasts", "3 files came back, as they were at t3.")
+	j.took(0, 1)
+	if d.read("NOTES.md") == "" || d.read(".env") == "" || d.read("src/greet_test.sh") == "" {
+		t.Error("the page reported files that did not come back")
+	}
+	j.keys("z")
+	j.waitText("#toasts", "Move undone: 3 files were deleted.")
+
+	// A turn that deleted nothing has nothing to bring back.
+	j.click(".row", "write a small")
+	j.waitText("#turn h2", "t1")
+	j.keys("b")
+	j.wait("!document.querySelector('dialog')")
+	if d.read("NOTES.md") != "" {
+		t.Error("b brought back the files of another turn")
+	}
+}
+
 // After three undos the graph has one line, the head is at the top, and each group of undone turns is one click or one key
 // away. A save of the user stays in view, and is not undone while its file is there.
 func TestUndoneTurnsAreFolded(t *testing.T) {
@@ -186,7 +212,7 @@ func TestUndoneTurnsAreFolded(t *testing.T) {
 
 	p.keys("/")
 	p.typing("all clean")
-	p.waitText(".hits li", "All clean")
+	p.waitText(".hit", "All clean")
 	p.keys("ArrowDown", "Enter")
 	p.waitText(".row.selected", "clean up") // a hit in a fold opens it
 	p.waitText(".legend summary", "What the marks mean")

@@ -80,6 +80,74 @@ func TestUndoWithAConflict(t *testing.T) {
 	}
 }
 
+// A list of threads that was requested before a move, and arrives after it, does not end the undo of the move.
+func TestASlowListDoesNotEndAnUndo(t *testing.T) {
+	d := newDemo(t)
+	s := serve(t, d.command("web", "--no-open"))
+	p := openPage(t, chromiumrig.Start(t), s.URL, 1440, 900)
+	p.waitText("#undo .undo .effect", "removes “add a test")
+	var is bool
+	p.eval(`(() => {
+		const fetched = window.fetch;
+		window.slow = true;
+		window.fetch = async (...request) => {
+			const response = await fetched(...request);
+			if (window.slow && String(request[0]).includes("/threads?")) await new Promise((done) => { window.release = done; });
+			return response;
+		};
+		return true;
+	})()`, &is)
+	d.segno("pin", "@", "early") // the page reads the list
+	p.wait("window.release")
+	p.eval("!(window.slow = false)", &is)
+	p.click("#undo button", "Undo last turn")
+	p.waitText("#toasts button", "Undo")
+	p.eval(`new Promise((done) => {
+		new MutationObserver(() => requestAnimationFrame(() => requestAnimationFrame(() => done(true)))).observe(document.getElementById("threads"), { subtree: true, childList: true });
+		window.release();
+	})`, &is)
+	p.click("#toasts button", "Undo")
+	p.waitText("#toasts", "Move undone")
+}
+
+// A path with a conflict can be brought back, and has its history, before the move and after it.
+func TestAConflictCanBeBroughtBack(t *testing.T) {
+	d := newDemo(t)
+	d.write("NOTES.md", "# My notes\n\nMine.\n")
+	s := serve(t, d.command("web", "--no-open"))
+	p := openPage(t, chromiumrig.Start(t), s.URL, 1440, 900)
+	p.waitText("#turn h2", "t2 add a test")
+	p.keys("u")
+	p.click("dialog .conflicts button", "History of NOTES.md")
+	p.waitText("#turn h2", "History of NOTES.md")
+	p.wait("!document.querySelector('dialog')")
+
+	p.keys("u")
+	p.waitText("dialog .conflicts", "NOTES.md")
+	p.click("dialog footer button", "Undo")
+	p.waitText("#toasts", "1 file with changes of yours left alone")
+	if d.read("NOTES.md") != "# My notes\n\nMine.\n" {
+		t.Error("the undo overwrote a conflict")
+	}
+	p.click("#toasts button", "1 conflict")
+	p.waitText("dialog h2", "Left as they are")
+	p.waitText("dialog .conflict .patch", "My notes")
+	p.shoot("left")
+	p.click("dialog .conflict button", "Remove NOTES.md") // before its turn, there was no such file
+	p.waitText("dialog h2", "Remove NOTES.md")
+	p.waitText("dialog .line.deleted", "My notes")
+	p.click("dialog footer button", "Remove")
+	p.waitText("#toasts", "NOTES.md was deleted")
+	if d.read("NOTES.md") != "" {
+		t.Error("the page reported a removal that did not happen")
+	}
+	p.keys("z")
+	p.waitText("#toasts", "Move undone")
+	if d.read("NOTES.md") != "# My notes\n\nMine.\n" {
+		t.Errorf("the undo of the removal left %q", d.read("NOTES.md"))
+	}
+}
+
 // Restore of one tier and of some paths, fork, pin, rename and delete, each from its preview.
 func TestOtherMoves(t *testing.T) {
 	if !soak.IsWhole() {

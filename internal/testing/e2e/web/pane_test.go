@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -99,22 +100,50 @@ func TestPanesResize(t *testing.T) {
 	}
 }
 
-// A store without a thread says how to begin, and offers the demo.
-func TestEmptyStoreOffersADemo(t *testing.T) {
+// A store without a thread says how to begin, and makes the demo at one click. Its last turn can be undone at once, and the
+// deletion of its thread removes all of it.
+func TestEmptyStoreMakesTheDemo(t *testing.T) {
 	temp := t.TempDir()
 	if err := (&demo{TB: t, dir: temp}).openStore().Close(); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("segno", "--store", filepath.Join(temp, "store"), "web", "--no-open")
-	cmd.Dir, cmd.Env = temp, append(cmd.Environ(), "HOME="+temp, "XDG_DATA_HOME="+temp)
+	cmd.Dir, cmd.Env = temp, append(cmd.Environ(), "HOME="+temp, "XDG_DATA_HOME="+temp, "TMPDIR="+temp)
 	s := serve(t, cmd)
 	browser := chromiumrig.Start(t)
+	scratch := func() []string {
+		dirs, err := filepath.Glob(filepath.Join(temp, "segno-demo-*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return dirs
+	}
 	for _, width := range widths {
 		p := openPage(t, browser, s.URL, width, 844)
+		p.expected = []string{"404"} // a request about the deleted thread may be under way
 		p.waitText("#timeline h2", "Nothing is recorded yet")
-		p.waitText("#timeline code", "segno demo")
 		p.waitText("#timeline code", "segno enable claude")
 		p.checkLayout("empty")
 		p.shoot("empty")
+		p.click("#timeline button", "Make the demo")
+		p.waitText(".row.selected", "clean up")
+		dirs := scratch()
+		if len(dirs) != 1 {
+			t.Fatalf("the demo made %q", dirs)
+		}
+		p.waitText("#undo .undo .effect", "removes “clean up”: 3 files come back")
+		p.click("#undo button", "Undo last turn")
+		p.waitText("#toasts", "Undone “clean up”: 3 files came back.")
+		if _, err := os.Stat(filepath.Join(dirs[0], "project", "NOTES.md")); err != nil {
+			t.Error(err)
+		}
+		p.click("#timeline .menu > button", "More about this thread")
+		p.click("#timeline [role=menuitem]", "Delete")
+		p.waitText("dialog .plan", "the directory of the demo, "+dirs[0]+", is removed")
+		p.click("dialog footer button", "Delete")
+		p.waitText("#timeline h2", "Nothing is recorded yet")
+		if left := scratch(); len(left) > 0 {
+			t.Errorf("the deletion left %q", left)
+		}
 	}
 }

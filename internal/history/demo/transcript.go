@@ -1,4 +1,4 @@
-package historycmd
+package demo
 
 import (
 	"bytes"
@@ -13,14 +13,14 @@ import (
 	"github.com/dalsegno/segno/transcript/claude"
 )
 
-// demoTranscript appends turns to the transcript of the scripted agent. The format is that of
+// transcript appends turns to the transcript of the scripted agent. The format is that of
 // Claude Code: each record names the previous one as its parent.
-type demoTranscript struct {
+type transcript struct {
 	src    segno.Source
 	parent *string
 }
 
-type demoRecord struct {
+type record struct {
 	Type     string          `json:"type"`
 	UUID     string          `json:"uuid"`
 	Parent   *string         `json:"parentUuid"`
@@ -30,31 +30,36 @@ type demoRecord struct {
 	Time     time.Time       `json:"timestamp"`
 	PromptID string          `json:"promptId,omitempty"`
 	Message  struct {
-		Role    string     `json:"role"`
-		Content []demoText `json:"content"`
+		Role    string    `json:"role"`
+		Content []message `json:"content"`
 	} `json:"message"`
 }
 
-type demoText struct {
+type message struct {
 	Type string `json:"type"`
 	Text string `json:"text"`
 }
 
-func newDemoTranscript(home, dir string) *demoTranscript {
+func newTranscript(home, dir string) *transcript {
 	session := "demo-" + segno.NewID()[:8]
-	return &demoTranscript{src: segno.Source{Session: segno.SessionID(session), Dir: dir,
-		Path: filepath.Join(home, "projects", claude.Slug(dir), session+".jsonl")}}
+	return &transcript{src: segno.Source{Session: segno.SessionID(session), Dir: dir,
+		Path: filepath.Join(sessionDir(home, dir), session+".jsonl")}}
+}
+
+// sessionDir returns the directory of the agent's sessions in a directory.
+func sessionDir(home, dir string) string {
+	return filepath.Join(home, "projects", claude.Slug(dir))
 }
 
 // append writes the records of a turn: the prompt and the answer.
-func (t *demoTranscript) append(turn demoTurn) error {
+func (t *transcript) append(made turn) error {
 	var lines bytes.Buffer
 	promptID := segno.NewID()
-	for _, m := range []struct{ role, text, promptID string }{{"user", turn.prompt, promptID}, {"assistant", turn.answer, ""}} {
+	for _, m := range []struct{ role, text, promptID string }{{"user", made.prompt, promptID}, {"assistant", made.answer, ""}} {
 		id := fmt.Sprintf("%s-0000-4000-8000-%s", segno.NewID()[:8], segno.NewID()[:12])
-		rec := demoRecord{Type: m.role, UUID: id, Parent: t.parent, Session: t.src.Session, Dir: t.src.Dir, Version: "2.1.197",
+		rec := record{Type: m.role, UUID: id, Parent: t.parent, Session: t.src.Session, Dir: t.src.Dir, Version: "2.1.197",
 			Time: time.Now().UTC(), PromptID: m.promptID}
-		rec.Message.Role, rec.Message.Content = m.role, []demoText{{"text", m.text}}
+		rec.Message.Role, rec.Message.Content = m.role, []message{{"text", m.text}}
 		if err := json.NewEncoder(&lines).Encode(rec); err != nil {
 			return err
 		}
@@ -73,14 +78,14 @@ func (t *demoTranscript) append(turn demoTurn) error {
 	return f.Close()
 }
 
-// readDemo calls visit for each message of a transcript.
-func readDemo(file string, visit func(role, text string)) error {
+// ReadSession calls visit for each message of a session of the scripted agent.
+func ReadSession(file string, visit func(role, text string)) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
 	for line := range strings.Lines(string(data)) {
-		var rec demoRecord
+		var rec record
 		if json.Unmarshal([]byte(line), &rec) == nil && len(rec.Message.Content) > 0 {
 			visit(rec.Type, rec.Message.Content[0].Text)
 		}

@@ -154,8 +154,7 @@ type cachedIndex struct {
 	unsaved reads
 }
 
-// reads counts the files that scans have read, and their bytes. The files that git ignores because they are large are
-// not few, because to recognize them takes longer than to read a file.
+// reads counts the files that scans have read, and their bytes.
 type reads struct{ files, bytes int64 }
 
 func (r reads) and(other reads) reads { return reads{r.files + other.files, r.bytes + other.bytes} }

@@ -143,7 +143,8 @@ func whyUnread(err error) string {
 	return whyUnreadable
 }
 
-// reads returns what the scan has read.
+// reads returns what the scan has read. If it had to ask git's index or the budget about large files, the number of
+// files is so high that the index is written, because to ask again takes longer.
 func (s *scan) reads() reads {
 	r := reads{files: s.filesRead.Load(), bytes: s.done.Load()}
 	if len(s.large) > 0 || len(s.deferred) > 0 {

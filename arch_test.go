@@ -126,6 +126,12 @@ var allowed = map[string][]string{
 	"internal/testing/soak":       {},
 
 	"store/sqlite/internal/checksumvfs": {},
+	"adapters/eino":                     {".", "agent", "adapters/internal/encodable", "internal/proc", "adapters/internal/threadlease", "saver", "timeline"},
+	"adapters/eino/files":               {".", "adapters/eino", "timeline"},
+	"adapters/genkit":                   {".", "agent", "adapters/internal/encodable", "adapters/internal/threadlease", "saver"},
+	"adapters/internal/encodable":       {},
+	"adapters/internal/threadlease":     {".", "internal/proc"},
+	"internal/testing/programrig":       {".", "internal/testing/soak", "store/sqlite"},
 	"agents":                            {"agents/claude", "agents/codex", "agents/gemini", "agents/opencode", "agents/profile", "agents/segno"},
 	"agents/claude":                     {"agents/profile"},
 	"agents/codex":                      {"agents/profile"},

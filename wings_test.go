@@ -18,6 +18,7 @@ var wings = map[string][]string{
 	"sessions": {"internal/sessions"},
 	"page":     {"internal/web", "client"},
 	"worlds":   {"world", "generation", "experiments", "internal/worlds"},
+	"adapters": {"adapters"},
 }
 
 // arrows has the libraries of a wing that another wing, or the core, imports, and the reason.
@@ -27,6 +28,9 @@ var arrows = map[string]map[string]string{
 		"internal/chat":       "a chat continues like a session of an agent",
 		"internal/hook":       "doctor runs the hooks, and the demo records a turn with them",
 		"internal/hook/event": "doctor reads the log of hooks",
+	},
+	"adapters": {
+		"agent": "a run is recorded as that of a Go agent",
 	},
 	"chat": {
 		"generation":              "the terminal shows an experiment",

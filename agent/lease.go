@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -30,38 +29,21 @@ func (l *lease) current() segno.Lease {
 	return l.held
 }
 
-// machineID identifies this boot of this machine and this PID namespace. It is "" if the system
-// does not report them.
-func machineID() string {
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	namespace, err := os.Readlink("/proc/self/ns/pid")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(boot)) + "/" + namespace
-}
+// ownerKind is the kind of the owners of leases that runs hold.
+const ownerKind = "agent"
 
-// newOwner names a run: the machine, the process, its start, and the ids of agent and run.
-func (g *registry) newOwner() string {
-	return strings.Join([]string{"agent", machineID(), strconv.Itoa(os.Getpid()), proc.Start(os.Getpid()), g.id + "/" + segno.NewID()}, " ")
-}
+// newOwner names a run: its process, and the ids of agent and run.
+func (g *registry) newOwner() string { return proc.NewOwner(ownerKind, g.id+"/"+segno.NewID()) }
 
 // isEnded reports whether an owner's run has ended, as far as this process can tell: either
 // the owner's process has ended, or this agent ended the run and failed to release the lease.
 func (g *registry) isEnded(owner string) bool {
-	f := strings.Split(owner, " ")
-	if len(f) != 5 || f[0] != "agent" || f[1] == "" || f[1] != machineID() {
-		return false
-	}
-	pid, err := strconv.Atoi(f[2])
-	if err != nil || !proc.Alive(pid, f[3]) {
-		return err == nil
+	pid, start, id, ok := proc.ParseOwner(ownerKind, owner)
+	if !ok || !proc.Alive(pid, start) {
+		return ok
 	}
 	_, running := g.running.Load(owner)
-	return pid == os.Getpid() && strings.HasPrefix(f[4], g.id+"/") && !running
+	return pid == os.Getpid() && strings.HasPrefix(id, g.id+"/") && !running
 }
 
 // acquire acquires the thread's lease. It takes over the lease of a run that has ended. If

@@ -146,10 +146,25 @@ type packer struct {
 }
 
 func (p *packer) pack(ctx context.Context, i *item) error {
+	if p.skip(i) {
+		p.meter.add(i.file.Size)
+		return nil
+	}
 	if i.file.Size > inMemory {
 		return p.large(ctx, i)
 	}
 	return p.small(i)
+}
+
+// skip records a file that need not be read, because its content is known to be clean and is in the base. It reports
+// whether there is such a content.
+func (p *packer) skip(i *item) bool {
+	if i.file.Sum.IsZero() || i.scanOnly || !p.known(i.file.Sum) {
+		return false
+	}
+	i.shared = p.shared.prefix(i.name, i.file.Size, i.file.Sum)
+	i.sum = i.file.Sum
+	return i.shared != nil
 }
 
 // small reads, scans and compresses a file in memory, as a whole.

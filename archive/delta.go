@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"github.com/dalsegno/segno"
@@ -363,6 +364,15 @@ func (r *Reader) UseBase(base *Reader) error {
 	}
 	r.base = base
 	return nil
+}
+
+// BaseBeside returns the path that the base of a delta has if it is beside the delta, which is at path. It is "" for a
+// full archive, and if the delta has no name of a file for its base. The caller must compare the digest of the file there.
+func (r *Reader) BaseBeside(path string) string {
+	if r.delta == nil || !filepath.IsLocal(r.delta.Name) || r.delta.Name == "." || filepath.Base(r.delta.Name) != r.delta.Name {
+		return ""
+	}
+	return filepath.Join(filepath.Dir(path), r.delta.Name)
 }
 
 // describe names the base for a message.

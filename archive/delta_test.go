@@ -6,8 +6,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -92,6 +94,78 @@ func TestADeltaLoadsAsTheFullArchive(t *testing.T) {
 	}
 	if diff := cmp.Diff(tree(t, at("full")), tree(t, at("both"))); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestKnownContentsAreNotRead writes a delta of files whose hashes the caller knows. It reads only those that changed,
+// those that were not found clean before, and those with another hash than the base has.
+func TestKnownContentsAreNotRead(t *testing.T) {
+	scanner, err := secret.New(secret.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	verdicts, err := secret.OpenVerdicts(filepath.Join(t.TempDir(), "verdicts"), scanner.Digest())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read []string
+	state := func(contents map[string]string) State {
+		a := AgentState{Info: AgentInfo{Name: "Eko"}}
+		for name, text := range contents {
+			f := content(name, text)
+			f.Sum = segno.HashOf([]byte(text))
+			open := f.Open
+			f.Open = func() (io.ReadCloser, error) {
+				read = append(read, name)
+				return open()
+			}
+			a.Workspace = append(a.Workspace, f)
+		}
+		return State{Agents: []AgentState{a}}
+	}
+	large := strings.Repeat("a line of a large file\n", 100_000)
+	o := WriteOptions{Scanner: scanner, Verdicts: verdicts}
+	dir := t.TempDir()
+	base := mustWrite(t, filepath.Join(dir, "base.ckpt"), state(map[string]string{"a": "a", "large": large, "log": "1\n", "empty": ""}), o)
+	o.Since = &Base{base, "base.ckpt"}
+	later := map[string]string{"a": "a", "large": large, "log": "1\n2\n", "empty": "", "copy": "a"}
+	for _, x := range []struct {
+		verdicts *secret.Verdicts
+		want     string
+	}{{verdicts, "empty log"}, {nil, "a copy empty large log"}} {
+		read, o.Verdicts = nil, x.verdicts
+		name := filepath.Join(dir, segno.NewID()+".ckpt")
+		m := mustWrite(t, name, state(later), o)
+		slices.Sort(read)
+		if got := strings.Join(slices.Compact(read), " "); got != x.want {
+			t.Errorf("it read %q, want %q", got, x.want)
+		}
+		r := mustOpen(t, name)
+		if beside := r.BaseBeside(name); beside != filepath.Join(dir, "base.ckpt") {
+			t.Errorf("the base is %s", beside)
+		}
+		if err := r.UseBase(mustOpen(t, r.BaseBeside(name))); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Verify(t.Context(), nil); err != nil {
+			t.Error(err)
+		}
+		if files, _ := r.Missing(); files > 0 || len(m.Entries) != len(later) {
+			t.Errorf("%d files are missing, and there are %+v", files, m.Entries)
+		}
+	}
+}
+
+// TestBaseBeside finds no base in another directory.
+func TestBaseBeside(t *testing.T) {
+	for name, want := range map[string]string{"t1.ckpt": "/runs/t1.ckpt", "t1": "/runs/t1", "": "", "../t1.ckpt": "", "/t1.ckpt": "", "a/t1.ckpt": "", "..": "", ".": ""} {
+		r := &Reader{delta: &Delta{Name: name}}
+		if got := r.BaseBeside("/runs/t2.ckpt"); got != want {
+			t.Errorf("%q is at %q", name, got)
+		}
+	}
+	if got := (&Reader{}).BaseBeside("/runs/t2.ckpt"); got != "" {
+		t.Errorf("a full archive has the base %q", got)
 	}
 }
 

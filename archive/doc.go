@@ -36,7 +36,8 @@
 // A delta leaves contents to another archive, its base. Its metadata.json and manifest.json
 // are those of the full archive, byte for byte, so it has the same digest and takes the same
 // signature; only the transport differs. delta.json, with the fields of [Delta] and in the one form
-// of such a document, names the base by its digest. It lists the files that begin with the whole
+// of such a document, names the base by its digest, and may have a name for it. If that is the name of a file beside the
+// delta, programs look for the base there. It lists the files that begin with the whole
 // content of a file of the base, in the order of the manifest. A file that is equal to the
 // base's is not in the zip. For a longer file the zip has the rest as tails/PATH, at the place
 // that the file would have. All other files are there as usual. A writer never leaves an empty

@@ -12,11 +12,15 @@ type meter struct {
 }
 
 func (m *meter) Write(p []byte) (int, error) {
+	m.add(int64(len(p)))
+	return len(p), nil
+}
+
+func (m *meter) add(n int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.done += int64(len(p))
+	m.done += n
 	if m.report != nil {
 		m.report(m.done, m.total)
 	}
-	return len(p), nil
 }

@@ -48,12 +48,15 @@ type AgentState struct {
 	Scanned []File
 }
 
-// A File is a file of a state. Write reads its content when it stores the file.
+// A File is a file of a state. Write reads its content when it stores the file or searches it for secrets.
 type File struct {
 	Path       string // relative to its tier, slash-separated
 	Size       int64
 	Executable bool
 	Modified   time.Time // or zero
+	// Sum is the SHA-256 of the content, if the caller knows it, else zero. Write then does not read a content that the
+	// base of a delta has and that was found clean before.
+	Sum segno.Hash
 	// Open returns the content. Write reads Size bytes of it; fewer are an error.
 	Open func() (io.ReadCloser, error)
 }

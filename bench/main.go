@@ -56,13 +56,14 @@ func run(ctx context.Context, args []string, out, talk io.Writer) (err error) {
 	flags.SetOutput(talk)
 	tree := flags.String("tree", "go", "measure on `TREE`: go (a copy of GOROOT), 100k (synthetic files) or all")
 	rounds := flags.Int("n", 5, "take the median of `N` rounds")
+	gigabytes := flags.Int("gigabytes", 1, "make a store of `N` GiB for the section care")
 	asJSON := flags.Bool("json", false, "print JSON instead of a table")
 	dir := flags.String("dir", os.TempDir(), "make trees and stores below `DIR`")
 	only := flags.String("run", "", "run only the sections that match one of `REGEXPS`, separated by commas; !REGEXP leaves sections out; see README.md")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	parts, err := sections(*tree)
+	parts, err := sections(*tree, *gigabytes)
 	if err != nil {
 		return err
 	}
@@ -132,9 +133,9 @@ func (b *bench) runAll(ctx context.Context, parts []section) (err error) {
 	return err
 }
 
-// sections returns the sections of a run on the chosen trees. The first section that needs
+// sections returns the sections of a run on the chosen trees, with a store of some GiB. The first section that needs
 // a tree makes it.
-func sections(which string) ([]section, error) {
+func sections(which string, gigabytes int) ([]section, error) {
 	var trees []*tree
 	if which == "go" || which == "all" {
 		trees = append(trees, &tree{Name: "go", fill: copyGoroot})
@@ -165,7 +166,7 @@ func sections(which string) ([]section, error) {
 	return append(all, section{"step", steps}, section{"saver", savers}, section{"hook", hooks}, section{"cut", cuts},
 		section{"discover", discoveries}, section{"keep", keeps},
 		section{"message", messages}, section{"flood", floods}, section{"archive", archives}, section{"scanner", scanners},
-		section{"generation", generations}), nil
+		section{"generation", generations}, section{"care", care(max(gigabytes, 1))}), nil
 }
 
 // scratch returns a new directory below the run's own.

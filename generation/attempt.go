@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/archive"
 	"github.com/dalsegno/segno/internal/worlds/supervise"
 	"github.com/dalsegno/segno/world"
 )
@@ -28,7 +29,9 @@ type attempt struct {
 	port       int               // the world's port, from the checkpoint, or 0
 	story      world.Story       // or nil
 	kept       storyWriter
-	from       string // the digest of the archive that it continues, or ""
+	from       string        // the digest of the archive that it continues, or ""
+	base       *archive.Base // the archive of which the next ones are deltas, or nil
+	baseSize   int64
 	agents     []*member
 	world      World
 
@@ -84,7 +87,7 @@ func (a *attempt) liveInSteps(ctx, work context.Context) error {
 			break
 		}
 		if ctx.Err() != nil || a.Every > 0 && a.Now().Sub(a.last) >= a.Every {
-			if err := a.checkpoint(work, quiet); err != nil {
+			if err := a.checkpoint(work, quiet, ctx.Err() != nil); err != nil {
 				return err
 			}
 		}
@@ -92,7 +95,7 @@ func (a *attempt) liveInSteps(ctx, work context.Context) error {
 			return err
 		}
 	}
-	return a.checkpoint(work, quiet)
+	return a.checkpoint(work, quiet, true)
 }
 
 // isOver reports whether the generation lasted as long as the experiment file sets.

@@ -49,16 +49,19 @@ type caller struct {
 	// WhyNot is why the attempt is not reproducible, or "".
 	WhyNot   string     `json:"why_not_reproducible,omitempty"`
 	Settings segno.Hash `json:"settings_hash,omitzero"` // of the experiment
+	// Checkpoint is the checkpoint in the store that the archive contains.
+	Checkpoint segno.CommitID `json:"checkpoint,omitempty"`
 }
 
 // checkpoint saves the present moment. If that fails, checkpoint counts and reports the failure, and the
-// generation continues. It returns an error only if the world died, because the generation then cannot continue.
-func (a *attempt) checkpoint(ctx context.Context, c consistency) error {
+// generation continues. It returns an error only if the world died, because the generation then cannot continue. isLast
+// is set for the last checkpoint of the attempt.
+func (a *attempt) checkpoint(ctx context.Context, c consistency, isLast bool) error {
 	a.last = a.Now()
 	if _, isPausing := a.pauseRequested(); a.Every == 0 && !isPausing {
 		return nil
 	}
-	a.cutErr = a.save(ctx, c)
+	a.cutErr = a.save(ctx, c, isLast)
 	if a.cutErr != nil {
 		if _, err := a.world.Snapshot(ctx); err != nil {
 			return err
@@ -75,7 +78,7 @@ func (a *attempt) checkpoint(ctx context.Context, c consistency) error {
 }
 
 // save records the moment in the store and writes its archive.
-func (a *attempt) save(ctx context.Context, c consistency) error {
+func (a *attempt) save(ctx context.Context, c consistency, isLast bool) error {
 	elapsed := a.elapsed()
 	if c == quiet {
 		a.sweep()
@@ -107,7 +110,7 @@ func (a *attempt) save(ctx context.Context, c consistency) error {
 	if before.Seq != after.Seq && a.world.Info().Tick > 0 { // a process that left its agent's group acted meanwhile
 		cut.Consistency = archive.Crash
 	}
-	path, digest, err := a.write(ctx, cp.ID, cut, elapsed)
+	path, digest, err := a.write(ctx, cp.ID, cut, elapsed, isLast)
 	if err != nil {
 		return err
 	}
@@ -155,8 +158,9 @@ func (a *attempt) archiveName(elapsed time.Duration) string {
 	return fmt.Sprintf("gen%03d-t%06d.ckpt", a.generation, t)
 }
 
-// write packs a checkpoint from the store.
-func (a *attempt) write(ctx context.Context, at segno.CommitID, cut archive.Cut, elapsed time.Duration) (path, digest string, err error) {
+// write packs a checkpoint from the store. Between the first and the last archive of an attempt, the archives are
+// deltas, so that their cost depends on the change.
+func (a *attempt) write(ctx context.Context, at segno.CommitID, cut archive.Cut, elapsed time.Duration, isLast bool) (path, digest string, err error) {
 	p := &pack.Packer{Store: a.Store, Temp: a.Temp, FS: a.FS}
 	state, cleanup, err := p.State(ctx, at, pack.Options{})
 	defer func() { err = errors.Join(err, cleanup()) }()
@@ -164,7 +168,7 @@ func (a *attempt) write(ctx context.Context, at segno.CommitID, cut archive.Cut,
 		return "", "", err
 	}
 	state.Cut = &cut
-	name, err := a.describe(&state, elapsed)
+	name, err := a.describe(&state, at, elapsed)
 	if err != nil {
 		return "", "", err
 	}
@@ -173,28 +177,46 @@ func (a *attempt) write(ctx context.Context, at segno.CommitID, cut archive.Cut,
 		return "", "", err
 	}
 	path = filepath.Join(dir, name)
-	part := path + partSuffix // an archive of this tick may exist, without the turns that are in progress now
-	o := a.Write
-	o.FS, o.OmitSession, o.OmitFiles = a.FS, true, true
-	m, err := archive.Write(ctx, part, state, o)
-	if err != nil {
-		return "", "", describeSecret(err)
-	}
-	if err = a.FS.Rename(part, path); err == nil {
-		err = a.FS.SyncDir(dir)
+	since := a.since(name, isLast)
+	m, err := a.replaceArchive(ctx, path, state, since)
+	if err == nil {
+		err = a.wrote(path, m, since)
 	}
 	if err != nil {
-		return "", "", errors.Join(err, os.Remove(part))
+		return "", "", err
 	}
 	a.reportOmitted(m, path)
 	return path, m.Digest, nil
 }
 
+// writeOptions returns the options of an archive.
+func (r *Runner) writeOptions(since *archive.Base) archive.WriteOptions {
+	o := r.Write
+	o.FS, o.OmitSession, o.OmitFiles, o.Since = r.FS, true, true, since
+	return o
+}
+
+// replaceArchive writes an archive. One of this tick may exist, without the turns that are in progress now.
+func (r *Runner) replaceArchive(ctx context.Context, path string, state archive.State, since *archive.Base) (*archive.Manifest, error) {
+	part := path + partSuffix
+	m, err := archive.Write(ctx, part, state, r.writeOptions(since))
+	if err != nil {
+		return nil, describeSecret(err)
+	}
+	if err = r.FS.Rename(part, path); err == nil {
+		err = r.FS.SyncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.Remove(part))
+	}
+	return m, nil
+}
+
 // describe adds the metadata to the state of an archive, and returns the archive's name.
-func (a *attempt) describe(state *archive.State, elapsed time.Duration) (name string, err error) {
+func (a *attempt) describe(state *archive.State, at segno.CommitID, elapsed time.Duration) (name string, err error) {
 	about := caller{Experiment: a.Experiment.Name, Generation: a.generation, ElapsedSeconds: elapsed.Seconds(), ElapsedTicks: a.ticks, Run: a.id,
 		World: a.world.Info().Name, AgentsPerWorld: len(a.agents), Port: a.world.Port(), Tickets: map[string]string{}, Turns: map[string]int{},
-		Files: map[string]savedFiles{}, WhyNot: a.whyNotReproducible(), Settings: a.Experiment.settings()}
+		Files: map[string]savedFiles{}, WhyNot: a.whyNotReproducible(), Settings: a.Experiment.settings(), Checkpoint: at}
 	for _, m := range a.agents {
 		m.mu.Lock()
 		about.Tickets[m.Name], about.Turns[m.Name], about.Files[m.Name] = m.Ticket, m.turns, m.saved
@@ -252,23 +274,28 @@ func archivesIn(runDir string) (paths []string) {
 	return paths
 }
 
-// retain removes all archives except the newest ones and the last one of each generation. Directories of
-// failed runs keep all their archives.
+// retain removes all archives except the newest ones, the last one of each generation, and those of which they are
+// deltas. Directories of failed runs keep all their archives.
 func (a *attempt) retain() error {
 	var removable []string
+	needed := map[string]bool{}
 	kept := a.Keep
 	for g := a.generation; g >= 1; g-- {
 		all := archivesIn(a.runDir(g))
 		if len(all) == 0 {
 			continue
 		}
-		all = all[:len(all)-1]
-		kept--
-		keep := min(max(kept, 0), len(all))
-		removable = append(removable, all[:len(all)-keep]...)
+		keep := min(max(kept, 1), len(all))
 		kept -= keep
+		removable = append(removable, all[:len(all)-keep]...)
+		for _, path := range all[len(all)-keep:] {
+			needed[a.baseOf(path)] = true
+		}
 	}
 	for _, path := range removable {
+		if needed[path] {
+			continue
+		}
 		if err := a.FS.Remove(path); err != nil {
 			return segno.NewError(segno.KindIO, "remove checkpoint", path, err)
 		}

@@ -83,8 +83,9 @@ type SavedCheckpoint struct {
 	SimTime        string    `json:"sim_time"`
 	Consistency    string    `json:"consistency"`
 	Agents         []string  `json:"agents"`
-	Omitted        int       `json:"omitted"`       // conversations left out because of a secret
-	OmittedFiles   int       `json:"omitted_files"` // files of workspaces left out because of a secret
+	Omitted        int       `json:"omitted"`        // conversations left out because of a secret
+	OmittedFiles   int       `json:"omitted_files"`  // files of workspaces left out because of a secret
+	Base           string    `json:"base,omitempty"` // the name of the archive of which it is a delta
 	Error          string    `json:"error,omitempty"`
 
 	// Workspaces are the checkpoints of the agents in the store of the machine that made the archive.
@@ -140,6 +141,9 @@ func readSaved(path string) (c SavedCheckpoint) {
 	c.Workspaces = map[string]segno.CommitID{}
 	for agent, files := range s.caller.Files {
 		c.Workspaces[agent] = files.Workspace
+	}
+	if d := r.Delta(); d != nil {
+		c.Base = d.Name
 	}
 	if m.Parent != nil {
 		c.Parent = m.Parent.Digest

@@ -111,11 +111,11 @@ func TestResumeWithoutOmittedFile(t *testing.T) {
 			}
 			from := r.path("village-g001/checkpoints/gen001-t000002.ckpt")
 			if !isHere {
-				moved := filepath.Join(r.dir, "moved.ckpt")
-				if err := os.Rename(from, moved); err != nil {
+				moved := filepath.Join(r.dir, "moved")
+				if err := os.Rename(filepath.Dir(from), moved); err != nil { // with the archive of which it is a delta
 					t.Fatal(err)
 				}
-				from = moved
+				from = filepath.Join(moved, filepath.Base(from))
 				place := local.Place{Store: filepath.Join(r.dir, "other store"), UserHome: filepath.Join(r.dir, "user"), Now: r.store.Place().Now}
 				other, err := place.Open(t.Context())
 				if err != nil {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/archive"
 	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/internal/vfs"
 )
@@ -266,11 +265,11 @@ func (r *Runner) checkPaused() error {
 	if err != nil || !known || r.paused != r.runID(p.Generation) || r.NoAutoResume || r.ResumeFrom != "" {
 		return err
 	}
-	reader, err := p.open(r.Out, r.Experiment.Name)
+	s, err := p.open(r.Out, r.Experiment.Name)
 	if err != nil {
 		return nil // the runner reports it and uses an older one
 	}
-	return errors.Join(r.checkSaved(&savedRun{Reader: reader, path: p.Checkpoint}), reader.Close())
+	return errors.Join(r.checkSaved(s), s.Close())
 }
 
 // verify reads the archive that the pointer of an experiment names.
@@ -283,7 +282,7 @@ func (p *Pointer) verify(ctx context.Context, out, name string) error {
 }
 
 // open opens the archive that the pointer of an experiment names.
-func (p *Pointer) open(out, name string) (*archive.Reader, error) {
+func (p *Pointer) open(out, name string) (*savedRun, error) {
 	path := filepath.Join(out, name, filepath.FromSlash(p.Checkpoint))
 	candidates := []string{path}
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) { // a wake that was killed renamed the run
@@ -295,15 +294,15 @@ func (p *Pointer) open(out, name string) (*archive.Reader, error) {
 	}
 	var last error
 	for _, path := range candidates {
-		r, err := archive.Open(path)
+		s, err := openArchive(path)
 		if err != nil {
 			last = err
 			continue
 		}
-		if r.Manifest().Digest == p.Digest {
-			return r, nil
+		if s.Manifest().Digest == p.Digest {
+			return s, nil
 		}
-		r.Close()
+		s.Close()
 		last = segno.Errorf(segno.KindCorrupt, "wake experiment", name, "its checkpoint is not the one that was made").
 			WithHint("run 'segno generations run' with its file to continue from another one")
 	}

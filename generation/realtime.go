@@ -35,21 +35,21 @@ func (g *gate) close() {
 }
 
 // cut makes a checkpoint at a moment when no agent runs. If turns are in progress, it freezes the agents until the
-// caller calls thaw.
-func (a *attempt) cut(ctx context.Context) (thaw func(), err error) {
+// caller calls thaw. isLast is that of checkpoint.
+func (a *attempt) cut(ctx context.Context, isLast bool) (thaw func(), err error) {
 	a.gate.mu.Lock()
 	groups := a.groups()
 	if len(groups) == 0 {
-		return a.gate.mu.Unlock, a.checkpoint(ctx, quiet)
+		return a.gate.mu.Unlock, a.checkpoint(ctx, quiet, isLast)
 	}
 	thawAgents := supervise.Freeze(groups, a.marks()...)
-	return func() { thawAgents(); a.gate.mu.Unlock() }, a.checkpoint(ctx, frozen)
+	return func() { thawAgents(); a.gate.mu.Unlock() }, a.checkpoint(ctx, frozen, isLast)
 }
 
 // lastCut is cut for the end of an attempt. Agents with a turn in progress stay frozen until they are killed,
 // so that their files do not change any more.
 func (a *attempt) lastCut(ctx context.Context) error {
-	_, err := a.cut(ctx)
+	_, err := a.cut(ctx, true)
 	for _, g := range a.groups() {
 		g.Kill()
 	}
@@ -97,7 +97,7 @@ func (a *attempt) liveInRealTime(ctx, work context.Context) error {
 				return err
 			}
 		case <-cuts.C:
-			thaw, err := a.cut(work)
+			thaw, err := a.cut(work, false)
 			thaw()
 			if err != nil {
 				return err

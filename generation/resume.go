@@ -25,22 +25,36 @@ import (
 // savedRun is an open and verified archive to resume from.
 type savedRun struct {
 	*archive.Reader
+	base   *archive.Reader // of a delta, or nil
 	path   string
 	caller caller
 }
 
-// openSaved opens and verifies an archive.
+// openSaved opens and verifies an archive. It first replaces a delta whose base is lost or damaged by a full archive, if
+// the store has the checkpoint.
 func (r *Runner) openSaved(ctx context.Context, path string) (*savedRun, error) {
-	reader, err := archive.Open(path)
+	s, err := openVerified(ctx, path)
+	if err != nil {
+		if r.rebuild(ctx, path) == nil {
+			s, err = openVerified(ctx, path)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := r.checkSaved(s); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func openVerified(ctx context.Context, path string) (*savedRun, error) {
+	s, err := openArchive(path)
 	if err != nil {
 		return nil, err
 	}
-	s := &savedRun{Reader: reader, path: path}
-	if err = reader.Verify(ctx, nil); err == nil {
-		err = r.checkSaved(s)
-	}
-	if err != nil {
-		return nil, errors.Join(err, reader.Close())
+	if err := s.Verify(ctx, nil); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }

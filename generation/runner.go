@@ -82,6 +82,7 @@ type Runner struct {
 	paused  string // the run that was paused and did not go on yet, or ""
 	// reported are the files with a secret that an event has named.
 	reported []string
+	bases    map[string]string // for the path of an archive, that of its base, or "" if it is full
 }
 
 // New returns a runner.
@@ -98,7 +99,7 @@ func New(c Config) *Runner {
 	if c.Report == nil {
 		c.Report = func(Event) {}
 	}
-	return &Runner{Config: c, dir: filepath.Join(c.Out, c.Experiment.Name), retries: c.Retries}
+	return &Runner{Config: c, dir: filepath.Join(c.Out, c.Experiment.Name), retries: c.Retries, bases: map[string]string{}}
 }
 
 // ErrStopped is the error of a run that was stopped. Another Run continues it.

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history/turns"
 	"github.com/dalsegno/segno/transcript"
 )
 
@@ -18,8 +19,8 @@ type ContinueRequest struct {
 	At     segno.CommitID // a checkpoint of the thread or an ancestor of one
 	Agent  string         // the agent to continue in
 	Dir    string         // the directory of the new session; "": that of the checkpoint in this workspace
-	// Own is the name of the agent whose conversation is in the thread itself. Messages returns the messages
-	// of that conversation between two checkpoints, or from the beginning if after is "". The error is
+	// Own is the name of segno's own agent. Its conversation is in the thread itself, as those of other Go programs are.
+	// Messages returns the messages of such a conversation between two checkpoints, or from the beginning if after is "". The error is
 	// [segno.KindNotFound] if the agent no longer has the end of after in its context.
 	Own      string
 	Messages func(ctx context.Context, after, at segno.CommitID) (transcript.Conversation, error)
@@ -94,17 +95,19 @@ type agentRun struct {
 	agent       string
 	first, last *segno.Checkpoint
 	before      *segno.Checkpoint // the newest one below first that has a conversation, or nil
+	inThread    bool              // the thread has the messages, and no session does
 }
 
 // runsOf divides a line, newest first, into the runs of its agents. It skips checkpoints without a
-// conversation.
+// conversation. A thread has the messages of segno's own agent, and those of Go programs.
 func (tx *txn) runsOf(line []*segno.Checkpoint, own string) (runs []agentRun) {
 	for _, c := range line {
 		agent := c.Agent
+		inThread := c.Session == nil && c.Turn > 0 && (agent == own || turns.IsOfGoAgent(c))
 		switch {
 		case c.Session != nil && c.Session.Leaf != "":
 			agent = c.Session.Agent
-		case c.Session != nil || agent != own || c.Turn == 0:
+		case !inThread:
 			continue
 		}
 		if n := len(runs); n > 0 && runs[n-1].agent == agent {
@@ -113,7 +116,7 @@ func (tx *txn) runsOf(line []*segno.Checkpoint, own string) (runs []agentRun) {
 		} else if n > 0 {
 			runs[n-1].before = c
 		}
-		runs = append(runs, agentRun{agent: agent, first: c, last: c})
+		runs = append(runs, agentRun{agent: agent, first: c, last: c, inThread: inThread})
 	}
 	return runs
 }
@@ -147,7 +150,7 @@ func (tx *txn) readRuns(ctx context.Context, r ContinueRequest, runs []agentRun,
 // readRun reads the messages of a run. If whole is set, it reads all messages in the agent's context at the
 // end of the run.
 func (tx *txn) readRun(ctx context.Context, r ContinueRequest, run agentRun, whole bool) (transcript.Conversation, error) {
-	if run.agent == r.Own {
+	if run.inThread {
 		after := segno.CommitID("")
 		if run.before != nil && !whole {
 			after = run.before.ID

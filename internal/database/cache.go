@@ -24,8 +24,9 @@ type Cache struct {
 type cacheEntries map[string]cacheEntry // by name
 
 type cacheEntry struct {
-	Fingerprint fingerprint `json:"fingerprint"`
+	Fingerprint fingerprint `json:"fingerprint"` // "" if it would prove nothing
 	State       saved       `json:"state"`
+	Sums        *groupSums  `json:"sums,omitempty"` // of a SQLite database
 }
 
 func (c Cache) read() cacheEntries {

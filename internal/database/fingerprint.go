@@ -77,16 +77,35 @@ func takeFingerprint(path string, now time.Time) (f fingerprint, proves bool, er
 	return fingerprint(fmt.Sprintf("%x", sum)), proves, nil
 }
 
+// fileIdentity returns evidence that the file of a database did not change, even if the files beside it did. Like a
+// fingerprint, it proves nothing for a file that just changed.
+func fileIdentity(path string) (string, error) {
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		return "", err
+	}
+	return fmt.Sprint(st.Dev, st.Ino, st.Size, unix.TimespecToNsec(st.Mtim), unix.TimespecToNsec(st.Ctim)), nil
+}
+
 // readPart returns at most the first n bytes of a regular file.
 func readPart(path string, n int) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	f, err := openPlain(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
-		return nil, errors.Join(err, fs.ErrInvalid)
-	}
 	data, err := io.ReadAll(io.LimitReader(f, int64(n)))
 	return data, err
+}
+
+// openPlain opens a regular file. It does not wait for the writer of a FIFO.
+func openPlain(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
+		return nil, errors.Join(err, fs.ErrInvalid, f.Close())
+	}
+	return f, nil
 }

@@ -149,6 +149,53 @@ func (f *fixture) value(query string) string {
 	return v
 }
 
+// pages returns the pages that SQLite reads, without the bytes that are not part of the content. It uses a new
+// connection, because a connection caches free pages with contents that it does not write.
+func (f *fixture) pages() (all []byte) {
+	f.Helper()
+	db := f.open()
+	defer db.Close()
+	rows, err := db.QueryContext(f.Context(), "SELECT data FROM sqlite_dbpage ORDER BY pgno")
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var page []byte
+		if err := rows.Scan(&page); err != nil {
+			f.Fatal(err)
+		}
+		all = append(all, page...)
+	}
+	if rows.Err() != nil {
+		f.Fatal(rows.Err())
+	}
+	return withoutHeader(all)
+}
+
+// savedPages returns the pages of a snapshot in the same form.
+func (f *fixture) savedPages(s *segno.Snapshot) []byte {
+	f.Helper()
+	exports, err := database.Exports(f.Context(), f.objects, s.World)
+	if err != nil || len(exports) != 1 {
+		f.Fatal(exports, err)
+	}
+	var b bytes.Buffer
+	if err := exports[0].Write(&b); err != nil {
+		f.Fatal(err)
+	}
+	return withoutHeader(b.Bytes())
+}
+
+func withoutHeader(pages []byte) []byte {
+	if len(pages) >= 100 {
+		clear(pages[18:20])
+		clear(pages[24:28])
+		clear(pages[92:100])
+	}
+	return pages
+}
+
 // move moves the database from one state to another, and returns the reasons for conflicts.
 func (f *fixture) move(w *database.Attached, from, to *segno.Snapshot) string {
 	f.Helper()

@@ -14,38 +14,56 @@ const groupSize = 256
 // pageList has the hashes of the pages of a database, in order.
 type pageList []segno.Hash
 
-// pageWriter stores the pages of a database. It does not store pages of the previous state again.
+// pageWriter stores the pages of a database in groups. It does not store pages and groups of the previous state again.
 type pageWriter struct {
 	batch    segno.Batch
 	recent   *recent
-	previous pageList
-	pages    pageList
+	previous pageList // the groups of the previous state, or nil
+	groups   pageList
+	pages    int
+	pageSize int
 	failure  error // the error of the store
 }
 
-func (w *pageWriter) add(ctx context.Context, page []byte) error {
-	i := len(w.pages)
-	if i < len(w.previous) && w.previous[i] == segno.Hash(sha256.Sum256(page)) {
-		w.pages = append(w.pages, w.previous[i])
-		return nil
+// begin prepares the writer for a database with a number of pages.
+func (w *pageWriter) begin(pages, pageSize int) {
+	w.pages, w.pageSize, w.failure = pages, pageSize, nil
+	w.groups = make(pageList, groupsOf(pages))
+}
+
+// groupsOf returns the number of groups of a number of pages.
+func groupsOf(pages int) int { return (pages + groupSize - 1) / groupSize }
+
+// set stores the content of a group.
+func (w *pageWriter) set(ctx context.Context, group int, content []byte) error {
+	var before pageList
+	if group < len(w.previous) {
+		// The lists of an uncommitted batch cannot be read. Each page is then looked up.
+		before, _ = readHashes(ctx, w.recent, w.previous[group])
 	}
-	var h segno.Hash
-	h, w.failure = w.batch.Put(ctx, page)
-	w.pages = append(w.pages, h)
+	var pages pageList
+	for page := range slices.Chunk(content, w.pageSize) {
+		h := segno.Hash(sha256.Sum256(page))
+		if i := len(pages); i >= len(before) || before[i] != h {
+			if _, w.failure = w.batch.Put(ctx, page); w.failure != nil {
+				return w.failure
+			}
+		}
+		pages = append(pages, h)
+	}
+	w.groups[group], w.failure = w.recent.put(ctx, w.batch, pages.encode())
 	return w.failure
 }
 
-// finish stores the lists of hashes and returns the name of the content.
+// keep takes a group from the previous state.
+func (w *pageWriter) keep(group int) {
+	w.groups[group] = w.previous[group]
+	w.recent.keep(w.previous[group])
+}
+
+// finish stores the list of groups and returns the name of the content.
 func (w *pageWriter) finish(ctx context.Context) (segno.Hash, error) {
-	var groups pageList
-	for group := range slices.Chunk(w.pages, groupSize) {
-		h, err := w.recent.put(ctx, w.batch, group.encode())
-		if err != nil {
-			return h, err
-		}
-		groups = append(groups, h)
-	}
-	return w.recent.put(ctx, w.batch, groups.encode())
+	return w.recent.put(ctx, w.batch, w.groups.encode())
 }
 
 func (l pageList) encode() []byte {

@@ -357,7 +357,7 @@ func (w *Attached) savePostgres(ctx context.Context, b segno.Batch, at Attachmen
 		return failed(err)
 	}
 	state := saved{Name: at.Name, Kind: at.Kind, Content: content, Bytes: d.bytes}
-	cached[at.Name] = cacheEntry{fingerprint(evidence), state}
+	cached[at.Name] = cacheEntry{Fingerprint: fingerprint(evidence), State: state}
 	return state, nil
 }
 

@@ -35,6 +35,15 @@ func (r *recent) put(ctx context.Context, b segno.Batch, data []byte) (segno.Has
 	return h, err
 }
 
+// keep makes an object of the last snapshot one of the new snapshot, too.
+func (r *recent) keep(name segno.Hash) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if data, ok := r.last[name]; ok {
+		r.newest[name] = data
+	}
+}
+
 // Get returns an object of a recent snapshot or of the store.
 func (r *recent) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
 	r.mu.Lock()

@@ -59,7 +59,7 @@ func (w *Attached) saveOne(ctx context.Context, b segno.Batch, at Attachment, ca
 
 func (w *Attached) saveSQLite(ctx context.Context, b segno.Batch, at Attachment, cached cacheEntries) (saved, error) {
 	path, last := at.File(w.Root()), cached[at.Name]
-	before, _, err := takeFingerprint(path, w.options.Now())
+	before, proves, err := takeFingerprint(path, w.options.Now())
 	if err != nil {
 		return unread(at, err), nil
 	}
@@ -73,44 +73,67 @@ func (w *Attached) saveSQLite(ctx context.Context, b segno.Batch, at Attachment,
 	if !exists(path) {
 		return saved{Name: at.Name, Kind: at.Kind, Missing: true}, nil
 	}
-	var previous pageList
-	if known {
-		// The lists of an uncommitted batch cannot be read. Each page is then looked up.
-		previous, _ = readPages(ctx, w.recent, last.State.Content)
+	if !known {
+		last = cacheEntry{}
 	}
 	delete(cached, at.Name)
-	// If no program has a database in WAL mode open, reading it with locks would leave files beside it.
-	locked := !isWAL(path) || exists(path+"-wal")
-	s, err := w.readOne(ctx, b, at, previous, locked)
-	after, proves, fingerprintErr := takeFingerprint(path, w.options.Now())
-	isUnchanged := fingerprintErr == nil && after == before
-	switch {
-	case err != nil:
-	case !locked && !isUnchanged:
-		s, err = w.readOne(ctx, b, at, previous, true)
-	case isUnchanged && proves && s.Unread == "":
-		cached[at.Name] = cacheEntry{after, s}
+	for how := accessFor(path, proves); ; how = accessLocked {
+		s, sums, err := w.readOne(ctx, b, at, last, how)
+		if err != nil {
+			return s, err
+		}
+		after, proves, err := takeFingerprint(path, w.options.Now())
+		isUnchanged := err == nil && after == before
+		switch {
+		case how != accessLocked && !isUnchanged, how == accessLog && s.Unread != "":
+			continue
+		case s.Unread != "":
+			return s, nil
+		case isUnchanged && proves:
+			cached[at.Name] = cacheEntry{after, s, sums}
+		default:
+			sums.File, sums.Log = "", logPosition{}
+			cached[at.Name] = cacheEntry{State: s, Sums: sums}
+		}
+		return s, nil
 	}
-	return s, err
 }
 
-// readOne saves the present content of a database. See readSQLite for locked.
-func (w *Attached) readOne(ctx context.Context, b segno.Batch, at Attachment, previous pageList, locked bool) (s saved, err error) {
-	pages := &pageWriter{batch: b, recent: w.recent, previous: previous}
+// accessFor returns how the content of a database is read. proves is that of its fingerprint.
+func accessFor(path string, proves bool) access {
+	switch {
+	case !isWAL(path):
+		return accessLocked
+	case !exists(path + "-wal"):
+		return accessImmutable // with locks, SQLite would leave files beside it
+	case proves:
+		return accessLog
+	}
+	return accessLocked
+}
+
+// readOne saves the present content of a database.
+func (w *Attached) readOne(ctx context.Context, b segno.Batch, at Attachment, last cacheEntry, how access) (s saved, sums *groupSums, err error) {
+	pages := &pageWriter{batch: b, recent: w.recent}
+	if !last.State.Content.IsZero() {
+		pages.previous, _ = readHashes(ctx, w.recent, last.State.Content) // see pageWriter.set
+	}
 	s = saved{Name: at.Name, Kind: at.Kind}
 	path := at.File(w.Root())
-	s.PageSize, err = readSQLite(ctx, path, pages, locked)
+	sums, err = readSQLite(ctx, path, pages, last, how)
 	switch {
 	case ctx.Err() != nil:
-		return s, segno.NewError(segno.KindCancelled, "save database", path, ctx.Err())
+		return s, nil, segno.NewError(segno.KindCancelled, "save database", path, ctx.Err())
 	case pages.failure != nil: // the error is the store's
-		return s, pages.failure
+		return s, nil, pages.failure
 	case err != nil:
-		return unread(at, err), nil
+		return unread(at, err), nil, nil
 	}
-	s.Pages = len(pages.pages)
+	if s.Pages = pages.pages; s.Pages > 0 {
+		s.PageSize = pages.pageSize
+	}
 	s.Content, err = pages.finish(ctx)
-	return s, err
+	return s, sums, err
 }
 
 // isStored reports whether the store or the batch has the lists of a content.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 
@@ -76,27 +77,125 @@ func clearHeader(page []byte) {
 
 func headerRanges() [][2]int { return [][2]int{{18, 20}, {24, 28}, {92, 100}} }
 
-// readSQLite saves the present content of a database while other programs may write. If locked is set, the result is
-// the content after a committed transaction. Otherwise this is certain only if the fingerprint stays the same.
-func readSQLite(ctx context.Context, path string, w *pageWriter, locked bool) (pageSize int, err error) {
+// access is how the content of a database is read.
+type access int
+
+const (
+	// accessLocked holds a read lock of SQLite. The content is that after a committed transaction.
+	accessLocked access = iota
+	// accessImmutable takes no lock and makes no file beside the database, which has no log. The content is one state only
+	// if the fingerprint stays the same.
+	accessImmutable
+	// accessLog reads the file and the log without SQLite. The content is one state only if the fingerprint stays the same.
+	accessLog
+)
+
+// readSQLite saves the present content of a database while other programs may write. last is the state that the store
+// has, or the zero value.
+func readSQLite(ctx context.Context, path string, w *pageWriter, last cacheEntry, how access) (sums *groupSums, err error) {
+	file, err := openPlain(path)
+	if err != nil {
+		return nil, err
+	}
+	// Until SQLite has closed the database, no file of it may be closed: that releases all locks of the process on it.
+	defer func() { err = errors.Join(err, file.Close()) }()
+	r := &pageReader{file: file}
+	if how == accessLog {
+		return r.saveLog(ctx, path, w, last)
+	}
 	mode := "ro"
-	if !locked {
+	if how == accessImmutable {
 		mode = "immutable"
 	} else if exists(path + "-journal") {
 		if err := recoverSQLite(ctx, path); err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
 	db, conn, err := openSQLite(ctx, path, mode)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, conn.Close(), db.Close()) }()
+	if _, err := conn.ExecContext(ctx, "BEGIN"); err != nil {
+		return nil, err
+	}
+	// The first query takes the lock, which the transaction holds.
+	if err := conn.QueryRowContext(ctx, "SELECT page_count, page_size FROM pragma_page_count, pragma_page_size").Scan(&r.pages, &r.pageSize); err != nil {
+		return nil, err
+	}
+	isWAL, err := r.isWAL()
+	if err != nil {
+		return nil, err
+	}
+	if how == accessImmutable || !isWAL {
+		sums, err = r.save(ctx, w, last.sums(r.pageSize), nil)
+		if !errors.Is(err, errPartial) {
+			return sums, err
+		}
+	}
+	return r.saveRows(ctx, conn, w, last.sums(r.pageSize))
+}
+
+// saveRows is save for a database that SQLite reads.
+func (r *pageReader) saveRows(ctx context.Context, conn *sql.Conn, w *pageWriter, before *groupSums) (*groupSums, error) {
+	w.begin(r.pages, r.pageSize)
+	sums := newGroupSums(len(w.groups), before)
+	sum, err := sums.summer()
+	if err != nil {
+		return nil, err
+	}
+	var content []byte
+	pages := 0
 	err = eachPage(ctx, conn, func(page []byte) error {
-		pageSize = len(page)
-		return w.add(ctx, page)
+		if pages++; pages > r.pages {
+			return errPartial
+		}
+		if content = append(content, page...); pages%groupSize > 0 && pages < r.pages {
+			return nil
+		}
+		g := groupsOf(pages) - 1
+		now := sum(content)
+		copy(sums.at(g), now[:])
+		err := w.set(ctx, g, content)
+		content = content[:0]
+		return err
 	})
-	return pageSize, err
+	if err == nil && pages < r.pages {
+		err = errPartial
+	}
+	return sums, err
+}
+
+// saveLog is save for a database with a log. It reads only the groups of pages that are in new frames of the log, if the
+// file of the database did not change since the last save.
+func (r *pageReader) saveLog(ctx context.Context, path string, w *pageWriter, last cacheEntry) (sums *groupSums, err error) {
+	identity, err := fileIdentity(path)
+	if err != nil {
+		return nil, err
+	}
+	var place logPosition
+	if last.Sums != nil && last.Sums.File == identity {
+		place = last.Sums.Log
+	}
+	log, err := openLog(path, place)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, log.close()) }()
+	r.log, r.pages, r.pageSize = log, log.pages, log.pageSize
+	var isUnchanged func(group int) bool
+	if log.hasPlace {
+		was := pageReader{pages: last.State.Pages}
+		changed := map[int]bool{}
+		for page := range log.changed {
+			changed[(page-1)/groupSize] = true
+		}
+		isUnchanged = func(group int) bool { return !changed[group] && r.groupLength(group) == was.groupLength(group) }
+	}
+	if sums, err = r.save(ctx, w, last.sums(r.pageSize), isUnchanged); err == nil {
+		sums.File, sums.Log = identity, log.end
+	}
+	return sums, err
 }
 
 // recoverSQLite rolls back the transaction of a killed program, as any program does that opens the database. A
@@ -109,6 +208,16 @@ func recoverSQLite(ctx context.Context, path string) (err error) {
 	defer func() { err = errors.Join(err, conn.Close(), db.Close()) }()
 	var n int
 	return conn.QueryRowContext(ctx, "PRAGMA page_count").Scan(&n)
+}
+
+// isWAL reports whether the header of the open file has the journal mode WAL.
+func (r *pageReader) isWAL() (bool, error) {
+	header := make([]byte, 20)
+	n, err := r.file.ReadAt(header, 0)
+	if errors.Is(err, io.EOF) { // the file is empty
+		err = nil
+	}
+	return n == len(header) && header[18] == 2, err
 }
 
 // isWAL reports whether the header of a database has the journal mode WAL.

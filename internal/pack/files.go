@@ -72,7 +72,7 @@ func (l *lister) visit(name string, e segno.Entity, modified time.Time) error {
 			l.times[name] = modified
 		}
 		l.agent.Workspace = append(l.agent.Workspace, archive.File{Path: name, Size: e.Size, Executable: e.Mode&0o100 != 0,
-			Modified: modified, Open: opener(l.ctx, l.store.Objects(), e.Hash)})
+			Modified: modified, Sum: e.Hash, Open: opener(l.ctx, l.store.Objects(), e.Hash)})
 	}
 	l.used[path.Dir(name)] = true
 	return nil

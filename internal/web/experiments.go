@@ -137,6 +137,7 @@ type attemptArchive struct {
 	Ticks           int    `json:"ticks"`
 	SessionsOmitted int    `json:"sessions_omitted"` // because of secrets
 	FilesOmitted    int    `json:"files_omitted"`    // because of secrets
+	Base            string `json:"base"`             // the file that a delta needs beside it, or ""
 	Error           string `json:"error"`            // why it cannot be read
 }
 
@@ -235,7 +236,7 @@ func (s *Server) addArchives(ctx context.Context, name string, a *attempt) error
 	for _, path := range slices.Backward(paths[max(0, len(paths)-maxArchives):]) {
 		saved := generation.ReadArchive(path)
 		a.Archives = append(a.Archives, attemptArchive{File: filepath.Base(path), Path: saved.Path, Digest: saved.Digest, Ticks: saved.ElapsedTicks,
-			SessionsOmitted: saved.Omitted, FilesOmitted: saved.OmittedFiles, Error: saved.Error})
+			SessionsOmitted: saved.Omitted, FilesOmitted: saved.OmittedFiles, Base: saved.Base, Error: saved.Error})
 		for i := range a.Agents {
 			if err := s.addThread(ctx, &a.Agents[i], saved.Workspaces[a.Agents[i].Name]); err != nil {
 				return err

@@ -10,8 +10,9 @@ import (
 	"github.com/dalsegno/segno/internal/cli"
 )
 
-// OpenDelta opens an archive and the base archives that the flags name. The bases stay open until the process ends. An
-// archive that needs no base ignores them, so a script can always name them.
+// OpenDelta opens an archive and the base archives that the flags name. If they name none, it takes the one beside the
+// archive that has the name and the digest of the base. The bases stay open until the process ends. An archive that needs
+// no base ignores them, so a script can always name them.
 func OpenDelta(a *cli.App, path string, flags ArchiveFlags) (*archive.Reader, error) {
 	r, err := OpenArchive(a, path, flags.Identity)
 	if err != nil {
@@ -21,6 +22,12 @@ func OpenDelta(a *cli.App, path string, flags ArchiveFlags) (*archive.Reader, er
 		return r, nil
 	}
 	var bases []*archive.Reader
+	if beside := r.BaseBeside(path); beside != "" && len(flags.bases) == 0 {
+		// Without it, the error of a file that cannot be read names --base.
+		if base, err := OpenArchive(a, beside, flags.Identity); err == nil && base.Manifest().Digest == r.Delta().Base {
+			bases = append(bases, base)
+		}
+	}
 	for _, name := range flags.bases {
 		path, _, err := ArchivePath(a, name)
 		if err != nil {

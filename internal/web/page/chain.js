@@ -132,6 +132,7 @@ export class ChainPane {
       a.archives.map((x) => [
         button(x.file, () => this.#download(a, x), { class: "link archive", title: `download ${x.path}`, "data-key": `${a.run_id}/${x.file}` }),
         x.error && h("span", { class: "tag warn", title: x.error }, "damaged"),
+        x.base && button(`delta of ${x.base}`, () => this.#download(a, { file: x.base }), { class: "link archive", title: "download it too, into the same directory", "data-key": `${a.run_id}/${x.file}/base` }),
         x.files_omitted + x.sessions_omitted > 0 && h("span", { class: "tag warn", title: "what had a secret was left out" }, "incomplete")]),
     ];
   }

@@ -159,6 +159,9 @@ func writeGenerationsLog(p *cli.Printer, l generation.Log) {
 		if strings.Contains(c.Run, ".") {
 			text += "  " + c.Run[strings.IndexByte(c.Run, '.')+1:]
 		}
+		if c.Base != "" {
+			text += "  delta of " + c.Base
+		}
 		if c.Error != "" {
 			text = path.Base(c.Path) + "  " + c.Error
 		}

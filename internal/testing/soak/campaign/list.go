@@ -59,6 +59,7 @@ func campaigns() []campaign {
 			{packages: "internal/web", run: regexp.MustCompile("^TestKilledMove$"), parts: 8},
 			{packages: "store/sqlite store/file", run: regexp.MustCompile("^TestKilled$"), parts: 20},
 			{packages: "store/postgres store/kv/redis", run: regexp.MustCompile("^TestTheServerIsKilled$|^TestKilled$"), parts: 4},
+			{packages: "adapters/eino", run: regexp.MustCompile("^TestKilledGraphs$"), parts: 10},
 			{packages: "internal/local internal/hook internal/web internal/pack internal/proxy workspace store/...", run: regexp.MustCompile("Kill|Crash|Dies")},
 		}},
 		{"faults", "a fault at every point of every durable write", 2, disk, []suite{

@@ -76,7 +76,7 @@ var allowed = map[string][]string{
 	"internal/proxy/failure":          {"internal/proxy/acp", "agents", "agents/profile"},
 	"internal/testing/acptest":        {"internal/proxy/acp"},
 	"internal/proxy":                  {".", "internal/proxy/acp", "internal/proxy/failure", "internal/proxy/preamble", "internal/local", "internal/proc", "internal/local/spool", "internal/vfs", "timeline", "internal/history/turns", "internal/history", "internal/history/printable", "internal/history/moves", "agents"},
-	"internal/hook/event":             {".", "internal/vfs", "internal/local/spool", "timeline", "internal/history/turns", "agents", "agents/profile", "internal/proc"},
+	"internal/hook/event":             {".", "internal/jsonscan", "internal/vfs", "internal/local/spool", "timeline", "internal/history/turns", "agents", "agents/profile", "internal/proc"},
 	"internal/proxy/preamble":         {".", "timeline", "internal/history/turns", "agents", "agents/profile"},
 	"internal/hook":                   {".", "internal/jsonscan", "internal/vfs", "internal/local", "internal/proc", "internal/hook/event", "internal/local/spool", "timeline", "internal/history/turns", "agents", "agents/claude", "agents/codex", "agents/profile"},
 	"internal/web/export/markdown":    {"internal/history/printable"},

@@ -56,11 +56,33 @@ func Denied() (places []string) {
 	return places
 }
 
-// tools are joined once, because a hook asks at each tool call. They do not change.
-var tools = join(list)
-
-// Tool returns the tool with a name. Case does not matter. An unknown name gives the zero Tool.
-func Tool(name string) profile.Tool { return tools[strings.ToLower(name)] }
+// Tool returns the tool with a name. Case does not matter. An unknown name gives the zero Tool. Agents that use the same
+// name use it for the same tool, but the fields of its input can differ. If two agents disagree about its effect, the
+// tool may do anything. Tool joins what the agents have about this one name, and keeps no table of all tools: a hook, for
+// which the agent waits, asks once in its life.
+func Tool(name string) profile.Tool {
+	name = strings.ToLower(name)
+	joined, isKnown := protocol(name)
+	for _, agent := range list {
+		t, has := agent.Tools[name]
+		switch {
+		case !has:
+			continue
+		case !isKnown:
+			joined = t
+		case joined.Effect != t.Effect || joined.Removes != t.Removes:
+			joined = profile.Tool{}
+		default:
+			for _, field := range t.Subject {
+				if !slices.Contains(joined.Subject, field) {
+					joined.Subject = append(slices.Clip(joined.Subject), field)
+				}
+			}
+		}
+		isKnown = true
+	}
+	return joined
+}
 
 // IsShell reports whether a tool runs commands.
 func IsShell(name string) bool { return Tool(name).Effect == profile.Runs }
@@ -84,45 +106,30 @@ func HasAllResults(agent string) bool {
 	return p.HasAllResults
 }
 
-// protocol has the kinds of tools in the Agent Client Protocol, and the methods of a client. The name of a call is its
-// kind if the agent announces no name.
-func protocol() map[string]profile.Tool {
-	return map[string]profile.Tool{
-		"execute":            profile.Run,
-		"edit":               profile.Edit("path"),
-		"delete":             profile.Remove("delete", "path", "file_path"),
-		"move":               profile.Remove("move", "path", "source", "destination"),
-		"read":               profile.Read,
-		"search":             profile.Search,
-		"fetch":              {Effect: profile.Reads, Kind: "fetch"},
-		"think":              profile.Plan,
-		"switch_mode":        {Effect: profile.Plans, Kind: "switch_mode"},
-		"fs/read_text_file":  profile.Read,
-		"fs/write_text_file": profile.Write("path"),
+// protocol returns a kind of tools in the Agent Client Protocol, or a method of a client, by its name. The name of a call
+// is its kind if the agent announces no name.
+func protocol(name string) (t profile.Tool, isKnown bool) {
+	switch name {
+	case "execute":
+		return profile.Run, true
+	case "edit":
+		return profile.Edit("path"), true
+	case "delete":
+		return profile.Remove("delete", "path", "file_path"), true
+	case "move":
+		return profile.Remove("move", "path", "source", "destination"), true
+	case "read", "fs/read_text_file":
+		return profile.Read, true
+	case "search":
+		return profile.Search, true
+	case "fetch":
+		return profile.Tool{Effect: profile.Reads, Kind: "fetch"}, true
+	case "think":
+		return profile.Plan, true
+	case "switch_mode":
+		return profile.Tool{Effect: profile.Plans, Kind: "switch_mode"}, true
+	case "fs/write_text_file":
+		return profile.Write("path"), true
 	}
-}
-
-// join returns the tools of all agents and of the protocol. Agents that use the same name use it for the same tool, but
-// the fields of its input can differ. If two agents disagree about its effect, the tool may do anything.
-func join(agents []profile.Profile) map[string]profile.Tool {
-	joined := protocol()
-	for _, agent := range agents {
-		for name, t := range agent.Tools {
-			known, isKnown := joined[name]
-			switch {
-			case !isKnown:
-				joined[name] = t
-			case known.Effect != t.Effect || known.Removes != t.Removes:
-				joined[name] = profile.Tool{}
-			default:
-				for _, field := range t.Subject {
-					if !slices.Contains(known.Subject, field) {
-						known.Subject = append(slices.Clip(known.Subject), field)
-					}
-				}
-				joined[name] = known
-			}
-		}
-	}
-	return joined
+	return profile.Tool{}, false
 }

@@ -29,8 +29,8 @@ func (c homeCommand) run(ctx context.Context, v any, args ...string) error {
 	return json.Unmarshal(stdout.Bytes(), v)
 }
 
-// discoveries measures how long segno takes to list 10,000 sessions. For comparison, it measures a walk
-// that opens each file and reads its beginning.
+// discoveries measures how long segno takes to list 10,000 sessions, the first time and again. There is no store. For
+// comparison, it measures a walk that opens each file and reads its beginning.
 func discoveries(ctx context.Context, b *bench) error {
 	home, err := b.scratch("discover")
 	if err != nil {
@@ -45,6 +45,13 @@ func discoveries(ctx context.Context, b *bench) error {
 		return err
 	}
 	var list []json.RawMessage
+	sessions := func(ctx context.Context) error { list = nil; return c.run(ctx, &list, "sessions") }
+	complete := func(context.Context) error {
+		if len(list) != discovered {
+			return fmt.Errorf("%d sessions", len(list))
+		}
+		return nil
+	}
 	times, err := contest{rounds: b.rounds, warm: true, entrants: []entrant{
 		{name: "heads", run: func(context.Context) error {
 			n, err := readHeads(home)
@@ -53,18 +60,15 @@ func discoveries(ctx context.Context, b *bench) error {
 			}
 			return err
 		}},
-		{name: "sessions", run: func(ctx context.Context) error { return c.run(ctx, &list, "sessions") }, check: func(context.Context) error {
-			if len(list) != discovered {
-				return fmt.Errorf("%d sessions", len(list))
-			}
-			return nil
-		}},
+		{name: "first", ready: func(context.Context) error { return os.RemoveAll(c.store) }, run: sessions, check: complete},
+		{name: "again", run: sessions, check: complete},
 	}}.hold(ctx)
 	if err != nil {
 		return err
 	}
 	b.add("", fmt.Sprintf("discover: walk, open and read the head of %d sessions", discovered), times["heads"])
-	b.add("", "discover: segno sessions --json, with turns and titles", times["sessions"], is(times["sessions"].over(times["heads"]), "× walk"))
+	b.add("", "discover: segno sessions --json, with turns and titles, nothing remembered", times["first"], is(times["first"].over(times["heads"]), "× walk"))
+	b.add("", "discover: segno sessions --json again, nothing changed", times["again"], atMost(4, times["again"].over(times["heads"]), "× walk"))
 	return nil
 }
 

@@ -46,8 +46,8 @@ func moves(ctx context.Context, b *bench, t *tree) error {
 	walk, git := times["walk"], both("git", "git forth")
 	restore, undo := both("restore", "restore forth"), both("undo", "redo")
 	b.add(t.Name, "one file away: bare walk + compare", walk)
-	b.add(t.Name, "one file away: segno restore", restore, atMost(2.5, restore.over(walk), "× walk"), is(restore.over(git), "× git"))
-	b.add(t.Name, "one file away: segno undo, redo", undo, atMost(2.5, undo.over(walk), "× walk"), is(undo.over(git), "× git"))
+	b.add(t.Name, "one file away: segno restore", restore, atMost(2, restore.over(walk), "× walk"), is(restore.over(git), "× git"))
+	b.add(t.Name, "one file away: segno undo, redo", undo, atMost(2, undo.over(walk), "× walk"), is(undo.over(git), "× git"))
 	b.add(t.Name, "one file away: git read-tree -u", git, is(git.over(walk), "× walk"))
 	return nil
 }

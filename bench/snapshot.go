@@ -116,7 +116,7 @@ func (r *rivals) unchanged(ctx context.Context, b *bench) error {
 	}
 	walk, name := times["walk"], r.tree.Name
 	b.add(name, "nothing changed: bare walk + compare", walk)
-	b.add(name, "nothing changed: segno scan", times["segno"], atMost(1.4, times["segno"].over(walk), "× walk"))
+	b.add(name, "nothing changed: segno scan", times["segno"], atMost(1.2, times["segno"].over(walk), "× walk"))
 	b.add(name, "nothing changed: git add, write-tree", times["git"], is(times["git"].over(walk), "× walk"))
 	return nil
 }

@@ -42,8 +42,10 @@ func turns(ctx context.Context, b *bench, t *tree) error {
 		return err
 	}
 	walk := times["walk"]
+	both := (times["prompt"].median() + times["stop"].median()).Seconds() / walk.median().Seconds()
 	b.add(t.Name, "a turn: bare walk + compare", walk)
 	b.add(t.Name, "a turn: segno hook at the prompt, nothing changed", times["prompt"], is(times["prompt"].over(walk), "× walk"))
-	b.add(t.Name, "a turn: segno hook at the stop, one file changed", times["stop"], is(times["stop"].over(walk), "× walk"))
+	b.add(t.Name, "a turn: segno hook at the stop, one file changed", times["stop"], is(times["stop"].over(walk), "× walk"),
+		atMost(3.5, both, "× walk, both hooks together"))
 	return nil
 }

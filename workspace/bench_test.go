@@ -69,7 +69,7 @@ func median(d []time.Duration) time.Duration {
 func BenchmarkScanUnchanged(b *testing.B) {
 	p := goTree(b)
 	p.save()
-	against(b, 1.4, func() { walk(b, p.root) }, func() {}, func() { p.save() })
+	against(b, 1.2, func() { walk(b, p.root) }, func() {}, func() { p.save() })
 }
 
 func BenchmarkSnapshotOneFile(b *testing.B) {
@@ -105,7 +105,7 @@ func benchmarkRestore(b *testing.B, after func(*fixture)) {
 	p.write("src/fmt/print.go", "changed")
 	states[1] = p.save()
 	n := 0
-	against(b, 2.5, func() { walk(b, p.root) }, func() {}, func() {
+	against(b, 2, func() { walk(b, p.root) }, func() {}, func() {
 		if c := p.restore(states[n%2]); len(c) > 0 {
 			b.Fatal(c)
 		}

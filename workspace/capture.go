@@ -20,6 +20,7 @@ func (s *scan) readFiles(ctx context.Context, w *worker, dir *dirHandle, t task)
 		}
 		s.done.Add(size)
 	}
+	s.filesRead.Add(int64(len(t.files)))
 	if progress := s.dir.options.Progress; progress != nil {
 		s.progressMu.Lock()
 		progress(s.done.Load(), s.total.Load())

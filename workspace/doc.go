@@ -86,6 +86,9 @@
 // that the next snapshot reads only changed files. It is a cache: if it is torn, stale or from
 // another tree, the next snapshot reads everything. See index.go.
 //
+// A snapshot that read few files since the index was written does not write it again, because that takes longer than to
+// read the files once more in a later process. It only changes the file's time, by which other processes notice it.
+//
 // The index does not cover a file whose content can change without a change of its stat: one
 // that a process holds open for writing or has mapped and, if the file system cannot report
 // that, one whose ctime is younger than the kernel's write-back window. The next snapshot reads

@@ -125,13 +125,15 @@ func TestInterruptedApplyCanBeRepeated(t *testing.T) {
 	}
 }
 
-// TestSnapshotReportsAnIndexItCannotWrite fails each write of a snapshot.
+// TestSnapshotReportsAnIndexItCannotWrite fails each write of a snapshot after many files have changed.
 func TestSnapshotReportsAnIndexItCannotWrite(t *testing.T) {
 	for n := 0; ; n++ {
 		p := newFixture(t)
 		p.write("a", "1")
 		p.save()
-		p.write("a", "2")
+		for i := range 40 {
+			p.write(fmt.Sprint("a", i), "2")
+		}
 		faults := faultfs.FailAt(n)
 		b := p.store.Batch()
 		_, err := p.faulty(faults).Snapshot(ctx(t), b)

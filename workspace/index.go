@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/vfs"
@@ -146,15 +147,27 @@ func (c *indexCodec) entry(e *entry) {
 	c.check(validName(e.name), "an entry without a name")
 }
 
-// cachedIndex is an index in memory that equals the index file.
+// cachedIndex is an index in memory. It equals the index file, except for what the scans in unsaved have read.
 type cachedIndex struct {
-	index *index
-	file  stat
+	index   *index
+	file    stat
+	unsaved reads
+}
+
+// reads counts the files that scans have read, and their bytes.
+type reads struct{ files, bytes int64 }
+
+func (r reads) and(other reads) reads { return reads{r.files + other.files, r.bytes + other.bytes} }
+
+// areFew reports whether a later process can read the files again in less time than it takes to write an index.
+func (r reads) areFew() bool {
+	const maxFiles, maxBytes = 32, 256 << 10
+	return r.files <= maxFiles && r.bytes <= maxBytes
 }
 
 // loadIndex returns the index of the directory root. It returns nil if there is none, or if it is
-// torn, of another version or of another directory. As long as the index in memory equals the file,
-// it returns that.
+// torn, of another version or of another directory. As long as no other process has written the file,
+// it returns the index in memory.
 func (d *Dir) loadIndex(root stat) *index {
 	path := d.options.Index
 	if path == "" {
@@ -178,12 +191,19 @@ func (d *Dir) loadIndex(root stat) *index {
 	return nil
 }
 
-// cacheIndex keeps x, which equals the index file, in memory.
-func (d *Dir) cacheIndex(x *index) {
+// cacheIndex keeps x in memory. The index file has all of it except unsaved.
+func (d *Dir) cacheIndex(x *index, unsaved reads) {
 	if st, err := statStateFile(d.options.Index); err == nil {
 		x.top.reset()
-		d.cached = &cachedIndex{x, st}
+		d.cached = &cachedIndex{x, st, unsaved}
 	}
+}
+
+// touchIndex changes the time of the index file, so that each other process finds that this one has taken a snapshot,
+// and does not rely on the index that it has in memory. It returns false if it cannot, as when the file was removed.
+func touchIndex(fsys vfs.FS, path string) bool {
+	now := time.Now()
+	return fsys.Chtimes(path, now, now) == nil
 }
 
 // reset makes a scanned node equal to a node that was read from an index.

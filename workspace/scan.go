@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -37,6 +38,7 @@ type scan struct {
 
 	progressMu  sync.Mutex   // held while the caller's Progress runs
 	done, total atomic.Int64 // bytes read, and bytes known to need reading
+	filesRead   atomic.Int64
 }
 
 // task is a directory to scan or, if files is set, some of its entries to read.
@@ -139,6 +141,16 @@ func whyUnread(err error) string {
 		return whyChanging
 	}
 	return whyUnreadable
+}
+
+// reads returns what the scan has read. If it had to ask git's index or the budget about large files, the number of
+// files is so high that the index is written, because to ask again takes longer.
+func (s *scan) reads() reads {
+	r := reads{files: s.filesRead.Load(), bytes: s.done.Load()}
+	if len(s.large) > 0 || len(s.deferred) > 0 {
+		r.files = math.MaxInt32
+	}
+	return r
 }
 
 // markChanged records that n's objects must be written again.

@@ -59,6 +59,7 @@ type view struct {
 	root       *dirHandle
 	scan       *scan
 	index      *index // the index from which the scan started, or nil
+	unsaved    reads  // what earlier scans read since the index file was written
 	self       stat   // the stat of the root
 	top        *node
 	saved      segno.Snapshot // the counts, and the lists of paths
@@ -121,6 +122,9 @@ func (v *view) start(ctx context.Context, out objectWriter, only map[string]bool
 	v.scan = &scan{dir: d, root: v.root, rules: rules, protected: rules, out: out, clock: newClock(v.root, v.self)}
 	v.index = d.loadIndex(v.self)
 	isCached := d.cached != nil && v.index == d.cached.index
+	if isCached {
+		v.unsaved = d.cached.unsaved
+	}
 	d.cached = nil // the scan changes the index in place
 	if v.index == nil {
 		v.top = &node{fresh: true}
@@ -216,20 +220,24 @@ func (v *view) removeStrays() error {
 	return nil
 }
 
-// saveIndex writes the index if it changed.
+// saveIndex saves the index if it changed. If the file lacks little, saveIndex only changes the file's time: to write
+// the index of a large tree takes longer than to read a few files again in a later process.
 func (v *view) saveIndex() error {
 	file := v.dir.options.Index
 	if file == "" {
 		return nil
 	}
-	x := v.index
+	x, unsaved := v.index, v.unsaved.and(v.scan.reads())
 	if x == nil || v.scan.changed.Load() {
 		x = &index{root: v.self, rules: v.scan.rules.hash, top: v.top}
-		v.top.each(func(*node, *entry) { x.entries++ })
-		if err := saveIndex(v.dir.options.FS, file, x, v.dir.options.Sealer); err != nil {
-			return err
+		if v.index == nil || v.scan.reclassify || !unsaved.areFew() || !touchIndex(v.dir.options.FS, file) {
+			v.top.each(func(*node, *entry) { x.entries++ })
+			if err := saveIndex(v.dir.options.FS, file, x, v.dir.options.Sealer); err != nil {
+				return err
+			}
+			unsaved = reads{}
 		}
 	}
-	v.dir.cacheIndex(x)
+	v.dir.cacheIndex(x, unsaved)
 	return nil
 }

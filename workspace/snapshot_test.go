@@ -3,6 +3,7 @@ package workspace_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -348,5 +349,35 @@ func TestListIsTheWholeSnapshot(t *testing.T) {
 	}
 	if len(changes) != len(listed) {
 		t.Errorf("%d entries are listed, want %d", len(listed), len(changes))
+	}
+}
+
+// TestFewChangesDoNotWriteTheIndex changes one file at a time. The index file stays, also for another process, which
+// reads the changed files again, until so many have changed that to write it is cheaper.
+func TestFewChangesDoNotWriteTheIndex(t *testing.T) {
+	p := newFixture(t)
+	for i := range 50 {
+		p.write(fmt.Sprintf("d%d/f", i), "before")
+	}
+	p.save()
+	begin, err := os.Stat(p.index)
+	must(t, err)
+	written := 0
+	for i := range 50 {
+		p.write(fmt.Sprintf("d%d/f", i), fmt.Sprint("after ", i))
+		own := p.save()
+		if other := p.saveBy(p.other(workspace.Options{Index: p.index})); other.Tree != own.Tree {
+			t.Fatalf("after %d changes another process saw %v", i+1, p.diff(own, other))
+		}
+		if whole := p.saveBy(p.other(workspace.Options{})); whole.Tree != own.Tree {
+			t.Fatalf("after %d changes the index misleads: %v", i+1, p.diff(own, whole))
+		}
+		if now, err := os.Stat(p.index); err != nil || !os.SameFile(begin, now) {
+			written++
+			begin = now
+		}
+	}
+	if written == 0 || written > 3 {
+		t.Errorf("50 changes wrote the index %d times", written)
 	}
 }

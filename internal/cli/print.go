@@ -150,6 +150,14 @@ type escapingWriter struct{ io.Writer }
 func (h escapingWriter) Write(p []byte) (int, error) {
 	out := make([]byte, 0, len(p))
 	for rest := p; len(rest) > 0; {
+		ascii := 0 // most bytes of a large result are plain ASCII
+		for ascii < len(rest) && (rest[ascii] >= ' ' && rest[ascii] <= '~' || rest[ascii] == '\n') {
+			ascii++
+		}
+		out, rest = append(out, rest[:ascii]...), rest[ascii:]
+		if len(rest) == 0 {
+			break
+		}
 		r, n := utf8.DecodeRune(rest)
 		if r == '\n' || !printable.IsUnsafe(r) && (r != utf8.RuneError || n > 1) {
 			out = append(out, rest[:n]...)

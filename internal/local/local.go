@@ -9,7 +9,7 @@
 //	journal/ locks/
 //	runners/ paused/
 //	index/<workspace>   workspace: the result of the last scan; a cache
-//	index/sessions      facts about the sessions of agents; a cache
+//	index/sessions      facts about the sessions of agents; a cache, which exists also without a store
 //	search/             search: the index of conversations and changes; a cache
 //	databases/          internal/database: the databases that are attached to each workspace
 //	forks/              workspace: the incomplete directory of each fork under way

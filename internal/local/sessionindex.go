@@ -2,10 +2,12 @@ package local
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/gob"
 	"errors"
 	"hash/crc32"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local/spool"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/transcript"
 )
@@ -65,7 +68,8 @@ type indexedSession struct {
 
 // sessionIndex stores the headers of sessions between commands, and which of the sessions the store has. A command
 // then reads only the changed sessions. The index is a cache: a missing or damaged file counts as an empty index. One
-// command may replace the file of another; later commands read the sessions of the lost records again.
+// command may replace the file of another; later commands read the sessions of the lost records again. It exists also
+// without a store, in the directory that the store would have.
 type sessionIndex struct {
 	sessions  map[sessionKey]indexedSession
 	isChanged bool
@@ -77,14 +81,26 @@ func newSessionIndex() *sessionIndex {
 
 const sessionIndexHead = "segno-sessions 1\n"
 
-func (s *Store) sessionIndexFile() string { return filepath.Join(s.place.Store, "index", "sessions") }
+// maxSessionIndex is the size of the largest file that is read as an index: some hundred thousand sessions.
+const maxSessionIndex = 256 << 20
+
+func (p Place) sessionIndexFile() string { return filepath.Join(p.Store, "index", "sessions") }
 
 // readSessionIndex returns the index of the store, or an empty index if there is none.
-func (s *Store) readSessionIndex() *sessionIndex {
-	x := newSessionIndex()
-	data, err := os.ReadFile(s.sessionIndexFile())
+func (s *Store) readSessionIndex() *sessionIndex { return s.place.readSessionIndex(s.hold) }
+
+// readSessionIndex is the method of [Store] for a place whose store may not exist. The zero hold reads an index that is
+// not sealed.
+func (p Place) readSessionIndex(h *hold) *sessionIndex {
+	x, name := newSessionIndex(), p.sessionIndexFile()
+	f, err := vfs.OpenRegular(name)
+	if err != nil {
+		return x
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxSessionIndex))
 	if err == nil {
-		data, err = s.OpenFile(s.sessionIndexFile(), data)
+		data, err = h.keys.Files.Open(data, spool.Place(name)...)
 	}
 	data, ok := bytes.CutPrefix(data, []byte(sessionIndexHead))
 	if err != nil || !ok || len(data) < crc32.Size {
@@ -97,9 +113,36 @@ func (s *Store) readSessionIndex() *sessionIndex {
 	return x
 }
 
-// save writes the index if it has changed. It leaves out the sessions whose files no longer exist.
+// save writes the index if it has changed.
 func (x *sessionIndex) save(s *Store) error {
-	if !x.isChanged || s.readOnly {
+	if s.readOnly {
+		return nil
+	}
+	return x.write(s.place, s.hold)
+}
+
+// saveWithoutStore is save for a place that had no store. It takes the lock of the store's form, because another process
+// may meanwhile have made a store and sealed it.
+func (x *sessionIndex) saveWithoutStore(ctx context.Context, p Place) error {
+	if !x.isChanged {
+		return nil
+	}
+	if err := p.CheckOwner(); err != nil {
+		return err
+	}
+	if err := vfs.MkdirAll(p.fs(), p.Store); err != nil {
+		return err
+	}
+	h, err := p.hold(ctx, false)
+	if err != nil {
+		return err
+	}
+	return errors.Join(x.write(p, h), h.lock.Release())
+}
+
+// write writes the index if it has changed. It leaves out the sessions whose files no longer exist.
+func (x *sessionIndex) write(p Place, h *hold) error {
+	if !x.isChanged {
 		return nil
 	}
 	for key := range x.sessions {
@@ -112,10 +155,10 @@ func (x *sessionIndex) save(s *Store) error {
 		return segno.NewError(segno.KindInternal, "write index of sessions", "", err)
 	}
 	data := binary.LittleEndian.AppendUint32([]byte(sessionIndexHead), crc32.Checksum(body.Bytes(), crc32.MakeTable(crc32.Castagnoli)))
-	name := s.sessionIndexFile()
-	err := vfs.MkdirAll(s.place.fs(), filepath.Dir(name))
+	name := p.sessionIndexFile()
+	err := vfs.MkdirAll(p.fs(), filepath.Dir(name))
 	if err == nil {
-		err = vfs.Replace(s.place.fs(), name, s.SealFile(name, append(data, body.Bytes()...)), 0o600)
+		err = vfs.Replace(p.fs(), name, h.keys.Files.Seal(append(data, body.Bytes()...), spool.Place(name)...), 0o600)
 	}
 	if err != nil {
 		return segno.NewError(segno.KindIO, "write index of sessions", name, err)

@@ -29,8 +29,12 @@ const few = 8
 func (p Place) details(ctx context.Context, store *Store, found []FoundSession, limits func([]FoundSession) []int64) ([]SessionDetail, error) {
 	l := &sessionLister{index: newSessionIndex(), now: p.Now(), out: make([]SessionDetail, len(found)), stamps: make([]fileStamp, len(found)),
 		headers: make([]transcript.SessionHeader, len(found)), readers: map[string]transcript.Discovery{}}
-	if store != nil && len(found) > few {
+	switch {
+	case len(found) <= few:
+	case store != nil:
 		l.index = store.readSessionIndex()
+	default:
+		l.index = p.readSessionIndex(&hold{})
 	}
 	running := map[string]map[segno.SessionID]int{}
 	for agent, t := range p.Transcripts(nil) {
@@ -43,10 +47,19 @@ func (p Place) details(ctx context.Context, store *Store, found []FoundSession, 
 		l.stamps[i] = stampOf(&f.SessionFile)
 	}
 	l.readHeaders(ctx, limits)
-	if err := ctx.Err(); err != nil || store == nil {
+	if err := ctx.Err(); err != nil {
 		return l.out, err
 	}
-	return l.out, l.lookUp(ctx, store)
+	if store != nil {
+		return l.out, l.lookUp(ctx, store)
+	}
+	if len(found) > few {
+		for i := range l.out {
+			l.remember(i, segno.Head{})
+		}
+		_ = l.index.saveWithoutStore(ctx, p) // then the next command reads the sessions again
+	}
+	return l.out, nil
 }
 
 // known returns the index's record of a session, and whether the session is unchanged since.
@@ -137,18 +150,26 @@ func (l *sessionLister) lookUp(ctx context.Context, store *Store) error {
 			return err
 		}
 		s.IsChanged = l.stamps[i] != fileStamp{} && !l.headers[i].FromOthers && l.index.mayHaveChanged(keyOf(&s.FoundSession), l.stamps[i])
-		if s.Err == nil && !l.headers[i].FromOthers && l.stamps[i] != (fileStamp{}) {
-			in = indexedSession{Stamp: l.stamps[i], Header: l.headers[i]}
-			if s.Kept {
-				in.Thread, in.Seq = head.Thread, head.Seq
-			}
-			l.index.add(keyOf(&s.FoundSession), l.now, in)
-		}
+		l.remember(i, head)
 	}
 	if len(l.out) > few {
 		_ = l.index.save(store)
 	}
 	return nil
+}
+
+// remember adds a session to the index, if its transcript alone determines its header. head is the head of the thread
+// that has the session.
+func (l *sessionLister) remember(i int, head segno.Head) {
+	s := &l.out[i]
+	if s.Err != nil || l.headers[i].FromOthers || l.stamps[i] == (fileStamp{}) {
+		return
+	}
+	in := indexedSession{Stamp: l.stamps[i], Header: l.headers[i]}
+	if s.Kept {
+		in.Thread, in.Seq = head.Thread, head.Seq
+	}
+	l.index.add(keyOf(&s.FoundSession), l.now, in)
 }
 
 // sessionHeads returns a function that is equivalent to headOf. If there are many sessions, sessionHeads reads the

@@ -2,10 +2,13 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -19,6 +22,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/store/sqlite/internal/checksumvfs"
 )
 
 // The benchmarks measure ratios to the bare work in the same run, as the design states them, because a slow
@@ -120,6 +124,75 @@ func TestAStepIsSmall(t *testing.T) {
 			t.Errorf("steps of %d bytes take %.2f of them", payload/n, took)
 		}
 	}
+}
+
+// TestAStepChangesFewPages counts the pages that the commit of a step writes to the log, by table and index. Each page
+// is a frame of the log, which the commit syncs.
+func TestAStepChangesFewPages(t *testing.T) {
+	const n = 100 // SQLite does not write the log back before it has 1,000 frames
+	s := openIn(t, t.TempDir(), Options{})
+	defer s.Close()
+	r := rand.New(rand.NewPCG(1, 2))
+	head := mustCommit(t, s, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: "thread", Create: &segno.Thread{ID: "thread"},
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
+	before := len(framesOf(t, s.Path()+"-wal"))
+	for i := range n {
+		head = mustCommit(t, s, stepCommit(head, step(r, i), i))
+	}
+	frames := framesOf(t, s.Path()+"-wal")[before:]
+	trees := treesOf(t, s.Path())
+	counts := map[string]int{}
+	for _, page := range frames {
+		counts[trees[page]]++
+	}
+	for _, tree := range slices.Sorted(maps.Keys(counts)) {
+		t.Logf("%-28s %.2f pages a commit", tree, float64(counts[tree])/n)
+	}
+	if perCommit := float64(len(frames)) / n; perCommit > 8.5 {
+		t.Errorf("a commit writes %.2f pages", perCommit)
+	} else {
+		t.Logf("%-28s %.2f", "all", perCommit)
+	}
+}
+
+// framesOf returns the number of the page of each frame in a log that was not reset.
+func framesOf(t *testing.T, name string) (pages []int) {
+	t.Helper()
+	const header, frameHeader = 32, 24
+	for data := readFile(t, name)[header:]; len(data) >= frameHeader+pageSize; data = data[frameHeader+pageSize:] {
+		pages = append(pages, int(binary.BigEndian.Uint32(data)))
+	}
+	return pages
+}
+
+// treesOf returns the table or index of each page of a database, with the kind of the page.
+func treesOf(t *testing.T, file string) map[int]string {
+	t.Helper()
+	db, err := sql.Open("sqlite", file+"?vfs="+checksumvfs.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	rows, err := db.QueryContext(t.Context(), "SELECT pageno, name, pagetype FROM dbstat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	trees := map[int]string{1: "the header and the schema"}
+	for rows.Next() {
+		var page int
+		var name, kind string
+		if err := rows.Scan(&page, &name, &kind); err != nil {
+			t.Fatal(err)
+		}
+		if page != 1 {
+			trees[page] = name + ", " + kind
+		}
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return trees
 }
 
 // BenchmarkCommitStep commits 1,000 steps of 2 KB, and compares each with a bare append and fsync of the same

@@ -1,9 +1,11 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -99,14 +101,21 @@ func (s *Store) LeafFilter(ctx context.Context) (mayEnd func(leaf string) bool, 
 func (s *Store) EachLink(ctx context.Context, visit func(thread segno.ThreadID, seq int64, l segno.Link, isHead bool)) error {
 	const op = "list links"
 	return s.read(ctx, op, "", func(ctx context.Context, c *conn) error {
-		var n, seq int64
+		type row struct {
+			thread          segno.ThreadID
+			changed, n, seq int64
+			segno.Link
+			isHead bool
+		}
+		var all []row // SQLite would sort the rows of a large store in a temporary file
+		var n, seq, changed int64
 		var rec []byte
 		var l sqlstore.LeaseRow
 		var hasThread, isHead bool
-		err := c.Query(ctx, `SELECT l.n, l.record, t.n IS NOT NULL, coalesce(t.seq, 0), coalesce(t.link = l.n, 0),
+		err := c.Query(ctx, `SELECT l.n, l.record, t.n IS NOT NULL, coalesce(t.seq, 0), coalesce(t.changed, 0), coalesce(t.link = l.n, 0),
 				coalesce(t.id, ''), coalesce(t.hidden, 0), coalesce(t.owner, ''), coalesce(t.expires, 0), coalesce(t.epoch, 0)
-			FROM links l NOT INDEXED LEFT JOIN threads t ON t.n = l.thread ORDER BY t.changed DESC, l.n`, nil,
-			append([]any{&n, &rec, &hasThread, &seq, &isHead, &l.Thread}, l.Dest()...), func() error {
+			FROM links l NOT INDEXED LEFT JOIN threads t ON t.n = l.thread`, nil,
+			append([]any{&n, &rec, &hasThread, &seq, &changed, &isHead, &l.Thread}, l.Dest()...), func() error {
 				if !hasThread {
 					return corrupt(op, strconv.FormatInt(n, 10), errKey)
 				}
@@ -114,11 +123,15 @@ func (s *Store) EachLink(ctx context.Context, visit func(thread segno.ThreadID, 
 					return err
 				}
 				link, err := s.decodeLink(l.Thread, n, rec)
-				if err == nil {
-					visit(l.Thread, seq, link, isHead)
-				}
+				all = append(all, row{l.Thread, changed, n, seq, link, isHead})
 				return err
 			})
+		if err == nil {
+			slices.SortFunc(all, func(a, b row) int { return cmp.Or(cmp.Compare(b.changed, a.changed), cmp.Compare(a.n, b.n)) })
+			for i := range all {
+				visit(all[i].thread, all[i].seq, all[i].Link, all[i].isHead)
+			}
+		}
 		var isComplete bool
 		if err == nil {
 			_, err = c.row(ctx, `SELECT (SELECT count(*) FROM links NOT INDEXED) = (SELECT count(*) FROM links INDEXED BY links_session)`, nil,

@@ -10,10 +10,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agents/profile"
+	"github.com/dalsegno/segno/internal/jsonscan"
 )
 
 // maxPayload is the size of the largest event. Claude Code sends a tool's whole
@@ -169,17 +171,21 @@ type result struct {
 func (p Payload) result() result {
 	r := result{Response: segno.Clip(p.ToolResponse), Error: segno.Clip(p.Error), Interrupt: p.Interrupt,
 		DurationMS: p.DurationMS, Agent: bounded(p.AgentID)}
-	var response struct {
-		Exit     *int `json:"exitCode"`
-		ExitCode *int `json:"exit_code"`
-	}
-	if json.Unmarshal(p.ToolResponse, &response) == nil {
-		r.Exit = cmp.Or(response.Exit, response.ExitCode)
-	}
+	r.Exit = cmp.Or(exitIn(p.ToolResponse, "exitCode"), exitIn(p.ToolResponse, "exit_code"))
 	if r.Exit == nil && p.ToolName == "Bash" {
 		r.Exit = bashExit(p)
 	}
 	return r
+}
+
+// exitIn returns the integer that a response, which is a part of a decoded event, has under a key, or nil. It searches
+// the bytes, because a response can be large and the agent waits.
+func exitIn(response json.RawMessage, key string) *int {
+	n, err := strconv.Atoi(string(jsonscan.FindInValid(response, jsonscan.Span{To: len(response)}, key).Of(response)))
+	if err != nil {
+		return nil
+	}
+	return &n
 }
 
 // bashExit reads the exit status of a shell call. Claude Code reports a status

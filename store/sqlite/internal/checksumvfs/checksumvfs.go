@@ -2,9 +2,10 @@
 // so a flipped bit changes a value without an error: a row is missing, or a list is shorter. With checksums,
 // the statement that reads the page fails with SQLITE_CORRUPT.
 //
-// The package registers a VFS, which is SQLite's interface to files, on top of the default one. It only
-// changes how pages of database files are read and written. The file remains a regular database: SQLite
-// leaves the last four bytes of each page to extensions, and the VFS stores the checksum there.
+// The package registers a VFS, which is SQLite's interface to files, on top of the default one. It
+// changes how pages of database files are read and written, and how files are synced. The file remains a
+// regular database: SQLite leaves the last four bytes of each page to extensions, and the VFS stores the
+// checksum there.
 //
 //	checksum = CRC-32C of the page's number (4 bytes, little-endian) and of the page up to the checksum; 1 for 0
 //
@@ -95,8 +96,8 @@ type (
 	characteristicsFunc = func(tls *libc.TLS, file uintptr) int32
 )
 
-// file is the data that the VFS adds to an open database file. It follows the file of the default VFS in the
-// memory that SQLite allocates. The file's methods are those of the default VFS, four of them replaced.
+// file is the data that the VFS adds to an open database file or log. It follows the file of the default VFS
+// in the memory that SQLite allocates. The file's methods are those of the default VFS, some of them replaced.
 type file struct {
 	methods sqlite3.Tsqlite3_io_methods
 	base    sqlite3.Tsqlite3_io_methods // the methods of the default VFS
@@ -116,7 +117,8 @@ func fileOf(f uintptr) *file { return at[file](at[sqlite3.Tsqlite3_file](f).FpMe
 func open(tls *libc.TLS, vfs, name, f uintptr, flags int32, outFlags uintptr) int32 {
 	base := at[sqlite3.Tsqlite3_vfs](vfs).FpAppData
 	code := function[openFunc](at[sqlite3.Tsqlite3_vfs](base).FxOpen)(tls, base, name, f, flags, outFlags)
-	if code != sqlite3.SQLITE_OK || flags&sqlite3.SQLITE_OPEN_MAIN_DB == 0 {
+	isDatabase := flags&sqlite3.SQLITE_OPEN_MAIN_DB != 0
+	if code != sqlite3.SQLITE_OK || !isDatabase && flags&sqlite3.SQLITE_OPEN_WAL == 0 {
 		return code
 	}
 	methods := &at[sqlite3.Tsqlite3_file](f).FpMethods
@@ -124,9 +126,12 @@ func open(tls *libc.TLS, vfs, name, f uintptr, flags int32, outFlags uintptr) in
 	x := at[file](own)
 	x.base = *at[sqlite3.Tsqlite3_io_methods](*methods)
 	x.methods, x.hasSums = x.base, false
-	x.methods.FxRead, x.methods.FxWrite, x.methods.FxFileControl = address(read), address(write), address(control)
-	x.methods.FxDeviceCharacteristics = address(characteristics)
-	x.methods.FiVersion = min(x.methods.FiVersion, 2) // version 3 would map the file into memory and bypass read
+	x.replaceSync(base)
+	if isDatabase {
+		x.methods.FxRead, x.methods.FxWrite, x.methods.FxFileControl = address(read), address(write), address(control)
+		x.methods.FxDeviceCharacteristics = address(characteristics)
+		x.methods.FiVersion = min(x.methods.FiVersion, 2) // version 3 would map the file into memory and bypass read
+	}
 	*methods = own
 	return code
 }

@@ -1,0 +1,76 @@
+package sqlite
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dalsegno/segno"
+)
+
+// TestACommitThatIsNotSyncedIsAnError has a log that accepts every write and cannot be synced: its file is replaced by
+// /dev/null. The commit then returns an error, and is made once the log can be synced.
+func TestACommitThatIsNotSyncedIsAnError(t *testing.T) {
+	s := openIn(t, t.TempDir(), Options{})
+	defer s.Close()
+	head, err := s.Commit(t.Context(), segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"},
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := segno.Commit{ID: "next", Thread: "thread", Parent: head.Head, Expect: head.Head, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1}}
+	restore := replaceFiles(t, s.Path()+"-wal", "/dev/null")
+	if _, err := s.Commit(t.Context(), c); segno.KindOf(err) != segno.KindIO {
+		t.Errorf("a commit without a sync: %v", err)
+	}
+	restore()
+	if now, err := s.Head(t.Context(), "thread"); err != nil || now.Head != head.Head {
+		t.Errorf("the head is %s, %v", now.Head, err)
+	}
+	if _, err := s.Commit(t.Context(), c); err != nil {
+		t.Error(err)
+	}
+}
+
+// replaceFiles makes each descriptor of this process that has the file name refer to another file. restore undoes this.
+func replaceFiles(t *testing.T, name, other string) (restore func()) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	replacement, err := os.OpenFile(other, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer replacement.Close()
+	saved := map[int]int{}
+	for _, e := range entries {
+		var fd int
+		if _, err := fmt.Sscan(e.Name(), &fd); err != nil {
+			t.Fatal(err)
+		}
+		if target, _ := os.Readlink("/proc/self/fd/" + e.Name()); target != name {
+			continue
+		}
+		if saved[fd], err = unix.Dup(fd); err == nil {
+			err = unix.Dup3(int(replacement.Fd()), fd, unix.O_CLOEXEC)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(saved) == 0 {
+		t.Fatalf("%s is not open", name)
+	}
+	return func() {
+		for fd, original := range saved {
+			if err := unix.Dup3(original, fd, unix.O_CLOEXEC); err != nil {
+				t.Fatal(err)
+			}
+			unix.Close(original)
+		}
+	}
+}

@@ -10,16 +10,17 @@ import (
 
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
-// eachVersion runs do with an installed agent of every version under test, and its model.
+// eachVersion runs do with an installed agent of the newest version, and of the others if the test is drawn, and its model.
 func eachVersion(t *testing.T, do func(t *testing.T, ctx context.Context, rig *agentrig.Rig, model *fakemodel.Server)) {
 	t.Helper()
 	t.Parallel()
 	if short(t) {
 		return
 	}
-	for _, version := range agentrig.ClaudeVersions() {
+	for _, version := range soak.Versions(t, agentrig.ClaudeVersions()) {
 		t.Run(string(version), func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)

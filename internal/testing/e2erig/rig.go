@@ -1,9 +1,10 @@
 // Package e2erig is the common part of the end-to-end scenarios: the segno command, built as
 // users build it, and real agents that it records.
 //
-// A scenario is one function. It runs once on each version of Claude Code that
+// A scenario is one function. It runs once on a version of Claude Code that
 // internal/testing/agentrig/pins.go names, every run in parallel with the others, each with
-// its own project, home, store and model. [ScenarioOnNewest] leaves the older versions to SEGNO_SOAK:
+// its own project, home, store and model. [Scenario] is for a main journey, which every run tries on the newest
+// version. A run tries a third of the other scenarios, and SEGNO_SOAK tries all on every version:
 //
 //	func TestUndoBringsTheFileBack(t *testing.T) {
 //		e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
@@ -90,11 +91,11 @@ func run(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// Scenario runs do on every version of Claude Code under test, with hooks enabled.
+// Scenario runs do with hooks enabled on the newest version of Claude Code, and on the older ones if the test is drawn.
 // files has the content of the project before segno is enabled.
 func Scenario(t *testing.T, files map[string]string, do func(s *Stage)) {
 	t.Helper()
-	scenario(t, agentrig.ClaudeVersions(), files, do)
+	scenario(t, soak.Versions(t, agentrig.ClaudeVersions()), files, do)
 }
 
 // ScenarioOnNewest runs do on the newest version of Claude Code if the test is drawn, and with SEGNO_SOAK on every version.

@@ -56,17 +56,13 @@ func turn(t *testing.T, ctx context.Context, c *acptest.Client, session, text st
 }
 
 // Every agent opens a session and answers two prompts; an agent with a model runs the
-// command that the model requests. The scenarios in e2e/acp begin in the same way, so the test runs the older adapters
-// and OpenCode only if it is drawn.
+// command that the model requests. The scenarios in e2e/acp begin in the same way, so this
+// test is drawn.
 func TestACP(t *testing.T) {
-	if short(t) {
+	if short(t) || !soak.IsDrawn(t) {
 		return
 	}
-	agents := []agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.CodexACPNewest, agentrig.GoExample}
-	if soak.IsDrawn(t) {
-		agents = agentrig.ACPAgents()
-	}
-	for _, agent := range agents {
+	for _, agent := range agentrig.ACPAgents() {
 		t.Run(string(agent), func(t *testing.T) {
 			ctx, rig, model := newACP(t, agent)
 			c, err := acptest.Start(ctx, rig.Start(ctx), acptest.ClientOptions{Permit: allow})
@@ -121,7 +117,7 @@ func TestACP(t *testing.T) {
 func allow(r acptest.Received) string { return agentrig.Option(r.Params.Of(r.Line), "allow_once") }
 
 func TestACPX(t *testing.T) {
-	if short(t) {
+	if short(t) || !soak.IsDrawn(t) {
 		return
 	}
 	ctx, rig, model := newACP(t, agentrig.ClaudeACPNewest)

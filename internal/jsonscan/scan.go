@@ -118,15 +118,30 @@ func skipString(b []byte, i int) (int, bool) {
 }
 
 // scanString steps over a string's text, which begins at b[i], and its closing quote. Most
-// bytes of a transcript are in long strings, so it looks at eight bytes at a time.
+// bytes of a transcript are in long strings, so it looks at eight bytes at a time, and at 32
+// behind 24 bytes without an escape.
 func scanString(b []byte, i int) (int, bool) {
 	for {
+		from := i
 		for i+8 <= len(b) {
 			if found := special(binary.LittleEndian.Uint64(b[i:])); found != 0 {
 				i += bits.TrailingZeros64(found) / 8
 				break
 			}
-			i += 8
+			for i += 8; i >= from+24 && i+32 <= len(b); i += 32 {
+				w := b[i : i+32 : i+32]
+				if special(binary.LittleEndian.Uint64(w))|special(binary.LittleEndian.Uint64(w[8:]))|
+					special(binary.LittleEndian.Uint64(w[16:]))|special(binary.LittleEndian.Uint64(w[24:])) != 0 {
+					break
+				}
+			}
+		}
+		for i < len(b) && b[i] == '\\' {
+			n := escapeLength(b[i+1:])
+			if n == 0 {
+				return i + 1, false
+			}
+			i += 1 + n
 		}
 		if i >= len(b) {
 			return i, false
@@ -134,12 +149,6 @@ func scanString(b []byte, i int) (int, bool) {
 		switch c := b[i]; {
 		case c == '"':
 			return i + 1, true
-		case c == '\\':
-			n := escapeLength(b[i+1:])
-			if n == 0 {
-				return i + 1, false
-			}
-			i += 1 + n
 		case c < ' ':
 			return i, false
 		default:
@@ -149,11 +158,12 @@ func scanString(b []byte, i int) (int, bool) {
 }
 
 // special sets the highest bit of the first of eight bytes that is a quote, a backslash or a
-// control character. Marks behind the first one may be wrong.
+// control character. Marks behind the first one may be wrong. The quote and the control characters
+// are those bytes that are below 0x21 once their second lowest bit is flipped.
 func special(w uint64) uint64 {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
-	quote, slash := w^ones*'"', w^ones*'\\'
-	return (((w - ones*' ') &^ w) | ((quote - ones) &^ quote) | ((slash - ones) &^ slash)) & tops
+	quoteOrControl, slash := (w^ones*0x02)-ones*0x21, (w^ones*'\\')-ones
+	return (quoteOrControl | slash) &^ w & tops
 }
 
 // escapeLength returns the length of the escape behind a backslash, or 0 if the escape is malformed.

@@ -392,6 +392,27 @@ func TestDiskFullDuringTurn(t *testing.T) {
 	}
 }
 
+// TestAgentDiesWhileTheDiskIsFull kills the agent after a call that could not be recorded, because the disk is full. The new
+// process of the agent learns of the call, and does not repeat it.
+func TestAgentDiesWhileTheDiskIsFull(t *testing.T) {
+	for name, agent := range map[string]func(string) acptest.Config{"summary": none, "own session": acptest.Full} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, agent)
+			c, s := r.session()
+			held := filepath.Join(r.home, "held")
+			turn := r.appending(c, s, "task", "one", held, acptest.Do("two"), acptest.Step{Kill: true, Times: 1}, acptest.Do("three"))
+			r.flag(held)
+			if stop, err := turn.Stop(r.ctx); err != nil || stop.Reason != "end_turn" {
+				t.Fatalf("the turn ended with %q, %v", stop.Reason, err)
+			}
+			if got := r.ledger(); got != "one two three" {
+				t.Errorf("the agent did %q", got)
+			}
+		})
+	}
+}
+
 // TestUndoAfterDiskFullAtTurnEnd fills the disk when a turn ends. When the disk has room again, the turn can be undone while
 // the process that could not record its end goes on: in the session and by another process.
 func TestUndoAfterDiskFullAtTurnEnd(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local/spool"
 	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/internal/proxy/acp"
 	"github.com/dalsegno/segno/internal/proxy/failure"
@@ -50,6 +51,7 @@ type turn struct {
 	doubtTimer  *time.Timer // runs while the answer may have come under another id
 
 	unwritten   []segno.Entry // entries that the spool did not accept yet, oldest first
+	hasLost     bool          // there were more than wait
 	isReported  bool          // the user received a report of them
 	partPending bool          // a timer will record the current message
 	onEnd       func()        // called when the turn is recorded; may be nil
@@ -367,12 +369,21 @@ func (s *session) addEntry(e segno.Entry) {
 	}
 	e.Session, e.Time = s.up, s.proxy.Place.Now()
 	if t.unwritten = append(t.unwritten, e); len(t.unwritten) > maxUnwritten {
-		t.unwritten = t.unwritten[1:]
+		t.unwritten, t.hasLost = t.unwritten[1:], true
 	}
 	if err := t.writeEntries(); err != nil && !t.isReported {
 		t.isReported = true
 		s.report("this turn is not recorded in full yet: %v", err)
 	}
+}
+
+// entries returns the turn's entries, also those that the spool did not accept yet.
+func (t *turn) entries(ctx context.Context) ([]segno.Entry, error) {
+	written, _, err := t.proxy.store.Spool().Entries(ctx, t.key)
+	if err == nil && t.hasLost {
+		err = segno.Errorf(segno.KindIO, "read entries", "", "the disk is full, and more of the turn happened than fits in memory")
+	}
+	return spool.Newest(append(written, t.unwritten...)), err
 }
 
 // writeEntries writes a turn's entries to the spool, oldest first. If the disk is full, the rest waits

@@ -13,7 +13,8 @@ import (
 
 // recover continues a turn after a failure, in a session whose conversation ends at the
 // thread's head. If the agent never saw the prompt, recover sends it again unchanged.
-// Otherwise it asks the agent to continue, with a list of its actions so far.
+// Otherwise it asks the agent to continue, with a list of its actions so far. If this list is not known, the turn fails,
+// because the agent would repeat its actions.
 func (t *turn) recover(meaning failure.Meaning) {
 	ctx, end := t.wait()
 	defer end()
@@ -24,11 +25,15 @@ func (t *turn) recover(meaning failure.Meaning) {
 	t.seen = t.seen || meaning.Turn == failure.Seen || len(t.calls) > 0 || known && inTranscript
 	unseen := meaning.Turn == failure.NotStarted && !t.seen
 	t.preface, t.fidelity = nil, segno.FidelityNative
-	if !unseen {
-		t.unfinished = t.describe(ctx)
-	}
 	defer func() { t.unfinished = nil }()
-	proc, err := t.attach(ctx, reasonRecovery)
+	var err error
+	if !unseen {
+		t.unfinished, err = t.describe(ctx)
+	}
+	var proc *process
+	if err == nil {
+		proc, err = t.attach(ctx, reasonRecovery)
+	}
 	switch {
 	case err != nil && (t.cancelled || isCancelled(err) && t.proxy.ctx.Err() == nil):
 		t.finishCancelled(meaning)
@@ -90,13 +95,12 @@ func (t *turn) promptInTranscript(ctx context.Context) (has, known bool) {
 }
 
 // describe returns the prompt, the entries and the changed paths of the unfinished turn.
-func (t *turn) describe(ctx context.Context) *preamble.OpenTurn {
+func (t *turn) describe(ctx context.Context) (*preamble.OpenTurn, error) {
 	open := &preamble.OpenTurn{Prompt: t.prompt, Dir: t.record.Dir}
-	entries, _, err := t.proxy.store.Spool().Entries(ctx, t.key)
-	if err != nil {
-		t.proxy.logf("read the entries of the turn: %v", err)
+	var err error
+	if open.Entries, err = t.entries(ctx); err != nil {
+		return nil, err
 	}
-	open.Entries = entries
 	tl, err := t.timeline(ctx)
 	if err == nil {
 		open.Changed, err = tl.TurnChanges(ctx, t.key)
@@ -104,7 +108,7 @@ func (t *turn) describe(ctx context.Context) *preamble.OpenTurn {
 	if err != nil {
 		t.proxy.logf("list the changes of the turn: %v", err)
 	}
-	return open
+	return open, nil
 }
 
 // recordProcess records the session and the process in which the open turn continues.

@@ -172,12 +172,12 @@ func (d *Dir) Entries(ctx context.Context, key segno.TurnKey) (entries []segno.E
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, nil
 	}
-	return newest(entries), bad, err
+	return Newest(entries), bad, err
 }
 
-// newest keeps the last of several messages with the same id, at the position of the first. A message is recorded again
-// each time that its sender adds to it.
-func newest(entries []segno.Entry) []segno.Entry {
+// Newest keeps the last of several messages with the same id, at the position of the first. A message is recorded again
+// each time that its sender adds to it. It changes entries.
+func Newest(entries []segno.Entry) []segno.Entry {
 	first := map[string]int{}
 	kept := entries[:0]
 	for _, e := range entries {

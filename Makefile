@@ -36,11 +36,11 @@ plot:
 
 # All files of a release in dist/, without a network and without publishing them; docs/releasing.md describes them.
 release:
-	go run ./internal/release -out dist $(FLAGS)
+	go run ./release -out dist $(FLAGS)
 
 # Publishes the files in dist/. It needs gh and npm, logged in.
 publish:
-	go run ./internal/release -out dist -publish
+	go run ./release -out dist -publish
 
 # The command with undo, hooks and the page alone, and its size.
 .PHONY: lean

@@ -1,6 +1,9 @@
 package segno
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Thread is one unit of work: a tree of checkpoints with a head.
 type Thread struct {
@@ -58,4 +61,14 @@ type Lease struct {
 	Owner   string    `json:"owner"`
 	Epoch   uint64    `json:"epoch"`
 	Expires time.Time `json:"expires"`
+}
+
+// FindThread returns the thread with exactly this id, and false if the store has none.
+func FindThread(ctx context.Context, s Store, id ThreadID) (t Thread, ok bool, err error) {
+	for t, err := range s.Threads(ctx, ThreadQuery{IDPrefix: string(id)}) {
+		if err != nil || t.ID == id {
+			return t, err == nil, err
+		}
+	}
+	return Thread{}, false, nil
 }

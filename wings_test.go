@@ -71,7 +71,7 @@ func roomOf(dir string) string {
 	switch {
 	case within("internal/cli"):
 		return "shell"
-	case slices.ContainsFunc([]string{"internal/testing", "internal/release", "bench", "cmd", "store/storetest", "store/kv/kvtest"}, within):
+	case slices.ContainsFunc([]string{"internal/testing", "release", "bench", "cmd", "store/storetest", "store/kv/kvtest"}, within):
 		return ""
 	}
 	return "core"

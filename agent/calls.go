@@ -294,7 +294,6 @@ func revertUnknown(outcomes []callOutcome) {
 	}
 }
 
-// intentBody is the body of an intent.
 type intentBody struct {
 	Title string          `json:"title"` // short, for lists
 	Kind  string          `json:"kind"`  // the tool's policy

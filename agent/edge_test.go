@@ -92,7 +92,6 @@ func TestALateAnswerRenamesNoOtherQuestion(t *testing.T) {
 	}
 }
 
-// panickingModel is a model that panics.
 type panickingModel struct{}
 
 func (panickingModel) Name() string { return "test/panickingModel" }

@@ -77,22 +77,12 @@ func checkOutside(store segno.Store, dir string) error {
 	if err != nil {
 		return segno.NewError(segno.KindInvalid, "open timeline", stored.Path(), err)
 	}
-	rel, err := filepath.Rel(root, realPath(at))
+	rel, err := filepath.Rel(root, vfs.RealPath(at))
 	if err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
 		return segno.Errorf(segno.KindRefused, "open timeline", dir, "the store is inside the directory, at %s", rel).
 			WithHint("keep the store outside the directory")
 	}
 	return nil
-}
-
-// realPath resolves the symlinks of an absolute path, as far as the path exists: the store's
-// first commit may create its files.
-func realPath(path string) string {
-	real, err := filepath.EvalSymlinks(path)
-	if parent := filepath.Dir(path); err != nil && parent != path {
-		return filepath.Join(realPath(parent), filepath.Base(path))
-	}
-	return real
 }
 
 // leased returns a timeline with the run's lease.

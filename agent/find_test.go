@@ -11,7 +11,6 @@ import (
 	"github.com/dalsegno/segno/store/memory"
 )
 
-// found returns the ids that a query finds.
 func (r *rig) found(q agent.FindQuery) (ids []string) {
 	r.Helper()
 	for f, err := range r.agent.Find(r.ctx, q) {

@@ -69,13 +69,9 @@ func (f *follower) open(ctx context.Context) (segno.Head, error) {
 	if err != nil {
 		return head, err
 	}
-	for t, err := range f.Store.Threads(ctx, segno.ThreadQuery{IDPrefix: string(f.thread)}) {
-		if err != nil || t.ID == f.thread {
-			f.sub = t.Name
-			return head, err
-		}
-	}
-	return head, nil
+	t, _, err := segno.FindThread(ctx, f.Store, f.thread)
+	f.sub = t.Name
+	return head, err
 }
 
 // follow yields events until the caller stops, and then returns nil, or until an error.

@@ -141,7 +141,6 @@ func (r *run) loadCheckpoints(line *segno.Line) {
 	}
 }
 
-// loadLine loads a line.
 func (a *Agent) loadLine(ctx context.Context, at segno.CommitID, w segno.Window) (*segno.Line, error) {
 	return retry(ctx, a, busyTries, func() (*segno.Line, error) { return a.Store.Load(ctx, at, w) })
 }

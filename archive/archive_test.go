@@ -22,7 +22,6 @@ import (
 	"github.com/dalsegno/segno/secret"
 )
 
-// content returns a file with a content.
 func content(name, text string) File {
 	return File{Path: name, Size: int64(len(text)), Modified: time.Unix(1_700_000_000, 123),
 		Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }}

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
@@ -75,12 +76,12 @@ func (p *plan) top(o *WriteOptions) ([]small, error) {
 	if err := m.check(); err != nil {
 		return nil, &stateError{err.Error()}
 	}
-	manifest, err := encode(m)
+	manifest, err := segno.Encode(m)
 	if err != nil {
 		return nil, err
 	}
 	m.Digest = digestOf(manifest)
-	metadata, err := encode(p.metadata())
+	metadata, err := segno.Encode(p.metadata())
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +99,7 @@ func (p *plan) top(o *WriteOptions) ([]small, error) {
 		if err := d.check(m); err != nil {
 			return nil, &stateError{err.Error()}
 		}
-		delta, err := encode(d)
+		delta, err := segno.Encode(d)
 		if err != nil {
 			return nil, err
 		}

@@ -5,18 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/dalsegno/segno"
 )
 
-// encode returns the document for v: what encoding/json writes, on one line, without escapes for HTML.
-func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'}), err
-}
-
-// parseExact reads into v the document that encode writes for it. Every other form is an error, such as
+// parseExact reads into v the document that [segno.Encode] returns for it. Every other form is an error, such as
 // a repeated key, keys in another order, or white space. So there is one document for each v.
 func parseExact(data []byte, v any) error {
 	err := parse(data, v)
@@ -27,7 +20,7 @@ func parseExact(data []byte, v any) error {
 }
 
 func checkExact(data []byte, v any) error {
-	again, err := encode(v)
+	again, err := segno.Encode(v)
 	if err == nil && !bytes.Equal(again, data) {
 		err = errors.New("the document has another form than segno writes")
 	}

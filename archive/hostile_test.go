@@ -57,7 +57,7 @@ func forge(change func(m *Manifest), files ...[2]string) *forgery {
 }
 
 func (f *forgery) pack(files [][2]string) {
-	manifest, _ := encode(&f.manifest)
+	manifest, _ := segno.Encode(&f.manifest)
 	if f.rewriteManifest != nil {
 		manifest = f.rewriteManifest(manifest)
 	}
@@ -66,11 +66,11 @@ func (f *forgery) pack(files [][2]string) {
 	if f.changeMetadata != nil {
 		f.changeMetadata(&meta)
 	}
-	metadata, _ := encode(&meta)
+	metadata, _ := segno.Encode(&meta)
 	tops := []namedData{{metadataName, metadata}, {manifestName, manifest}}
 	var delta [][2]string
 	if f.delta != nil {
-		data, _ := encode(f.delta)
+		data, _ := segno.Encode(f.delta)
 		tops = append(tops, namedData{deltaName, data})
 		delta = append(delta, [2]string{deltaName, string(data)})
 	}

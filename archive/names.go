@@ -18,7 +18,7 @@ const (
 )
 
 // checkName returns an error unless every system can have a file of this name and the name
-// looks like what it is. A name is slash-separated and relative.
+// cannot be mistaken for another. A name is slash-separated and relative.
 func checkName(name string) error {
 	switch {
 	case name == "":

@@ -3,6 +3,7 @@ package archive
 import (
 	"path"
 
+	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/secret"
 )
 
@@ -81,11 +82,11 @@ func (p *plan) texts(o *WriteOptions) ([]namedText, error) {
 	for _, left := range m.Omitted {
 		list = append(list, namedText{left.Path, manifestName}, namedText{left.Why, manifestName})
 	}
-	rest, err := encode(&Manifest{World: m.World, Agents: m.Agents, Cut: m.Cut, Parent: m.Parent})
+	rest, err := segno.Encode(&Manifest{World: m.World, Agents: m.Agents, Cut: m.Cut, Parent: m.Parent})
 	if err != nil {
 		return nil, err
 	}
-	metadata, err := encode(p.metadata())
+	metadata, err := segno.Encode(p.metadata())
 	if err != nil {
 		return nil, err
 	}

@@ -3,10 +3,10 @@ package archive
 import (
 	"context"
 	"crypto/rand"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/dalsegno/segno/internal/vfs"
 )
@@ -14,10 +14,6 @@ import (
 // tempPrefix begins the names of temporary files, followed by random text. A scan of a workspace
 // ignores such names.
 const tempPrefix = ".segno-"
-
-// abandonedAge is the least age at which a temporary file is removed because its process was
-// killed.
-const abandonedAge = time.Hour
 
 // createTemp creates a file beside the archive. A lock on it shows other processes that it is in use.
 func createTemp(ctx context.Context, fsys vfs.FS, dir string) (vfs.File, error) {
@@ -29,26 +25,10 @@ func createTemp(ctx context.Context, fsys vfs.FS, dir string) (vfs.File, error) 
 }
 
 // removeAbandoned removes the temporary files in a directory that no process uses, because they contain
-// parts of an archive. It is best effort.
+// parts of an archive.
 func removeAbandoned(ctx context.Context, dir string) {
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
+	vfs.RemoveAbandoned(ctx, dir, func(e fs.DirEntry) bool {
 		random, ok := strings.CutPrefix(e.Name(), tempPrefix)
-		if !ok || !e.Type().IsRegular() || len(random) != len(rand.Text()) || strings.ToUpper(random) != random {
-			continue
-		}
-		info, err := e.Info()
-		if err != nil || time.Since(info.ModTime()) < abandonedAge {
-			continue
-		}
-		name := filepath.Join(dir, e.Name())
-		f, err := os.Open(name)
-		if err != nil {
-			continue
-		}
-		if vfs.Lock(ctx, f, 0) == nil {
-			_ = os.Remove(name)
-		}
-		f.Close()
-	}
+		return ok && e.Type().IsRegular() && len(random) == len(rand.Text()) && strings.ToUpper(random) == random
+	})
 }

@@ -15,7 +15,7 @@ import (
 // process uses one of them.
 func TestFilesOfKilledProcessesAreRemoved(t *testing.T) {
 	dir := t.TempDir()
-	old := time.Now().Add(-2 * abandonedAge)
+	old := time.Now().Add(-2 * time.Hour)
 	var got []string
 	for name, age := range map[string]time.Time{
 		".segno-ABCDEFGHIJKLMNOPQRSTUVWXYZ": old, ".segno-BBCDEFGHIJKLMNOPQRSTUVWXYZ": old, ".segno-CBCDEFGHIJKLMNOPQRSTUVWXYZ": time.Now(),

@@ -46,7 +46,7 @@ func (p Place) Home() string { return filepath.Join(p.Dir, "home") }
 // Run is for temporary files. It is empty whenever a run starts.
 func (p Place) Run() string { return filepath.Join(p.Dir, "run") }
 
-// conversationDir is beside the home of an agent, because the home contains nothing of segno.
+// conversationDir is beside the home of an agent, because the home contains no file of segno.
 const conversationDir = "conversation"
 
 // Conversation is where segno keeps the conversation of an agent that does not keep it in its home.

@@ -8,7 +8,6 @@ import (
 	"strings"
 )
 
-// endedTurn is a turn that ended.
 type endedTurn struct {
 	*member
 	from int64 // the size of the agent's log before it

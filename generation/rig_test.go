@@ -155,7 +155,6 @@ func (r *rig) config(generations, ticks int) generation.Config {
 	}
 }
 
-// find returns the events of a kind.
 func (r *rig) find(kind generation.EventKind) (found []generation.Event) {
 	for _, e := range r.events {
 		if e.Kind == kind {
@@ -179,7 +178,6 @@ func (r *rig) checkNotes(run string, turns int) {
 	}
 }
 
-// archives returns the names of the archives of a run.
 func (r *rig) archives(run string) (names []string) {
 	r.Helper()
 	entries, err := os.ReadDir(r.path(run, "checkpoints"))
@@ -192,7 +190,6 @@ func (r *rig) archives(run string) (names []string) {
 	return names
 }
 
-// manifest reads the manifest of an archive.
 func (r *rig) manifest(elements ...string) *archive.Manifest {
 	r.Helper()
 	reader, err := archive.Open(r.path(elements...))

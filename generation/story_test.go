@@ -53,7 +53,6 @@ func TestWordsAreKept(t *testing.T) {
 	}
 }
 
-// story returns the story of an attempt.
 func (r *rig) story(attempt string) string {
 	r.Helper()
 	data, err := os.ReadFile(r.path("village/attempts", attempt, "story.txt"))

@@ -34,7 +34,6 @@ type messageLog struct {
 	all []json.RawMessage
 }
 
-// first returns the first n messages.
 func (l *messageLog) first(n int) []json.RawMessage {
 	if l == nil {
 		return nil

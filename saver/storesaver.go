@@ -249,13 +249,9 @@ func (v *StoreSaver) times(ctx context.Context, s *Snapshot, line *segno.Line, h
 	if !s.Created.IsZero() {
 		return nil
 	}
-	for t, err := range v.Store.Threads(ctx, segno.ThreadQuery{IDPrefix: string(head.Thread)}) {
-		if err != nil || t.ID == head.Thread {
-			s.Created = t.Created
-			return err
-		}
-	}
-	return nil
+	t, _, err := segno.FindThread(ctx, v.Store, head.Thread)
+	s.Created = t.Created
+	return err
 }
 
 // List implements [Saver].

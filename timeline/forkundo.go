@@ -236,7 +236,7 @@ func (tx *txn) forkAgain(ctx context.Context, op, fork segno.Operation, base *se
 	}
 	f := &ForkResult{From: x, Thread: segno.ThreadID(segno.NewID()), Report: segno.ForkReport{Root: tx.Workspace.Root(), How: "none"}}
 	var ask MoveRequest
-	takesDir := false // unless another thread works there by now
+	takesDir := false // unless another thread works there now
 	if base.Workspace != nil && base.Workspace.Workspace != tx.Workspace.ID() {
 		ask.Dir, f.Report.Root = base.Workspace.Root, base.Workspace.Root
 		works, err := tx.threadAt(ctx, base.Workspace.Workspace)

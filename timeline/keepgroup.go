@@ -228,7 +228,7 @@ func (tx *txn) keepGroup(ctx context.Context, all []KeepRequest, threadOf thread
 // prepareKept sets the commits of a captured session.
 func (tx *txn) prepareKept(ctx context.Context, k *keeping) error {
 	// A hook opens a turn before the agent writes the prompt. If the capture has the prompt, the
-	// turn is in the spool by now.
+	// turn is in the spool now.
 	if err := tx.loadTurns(ctx); err != nil {
 		return err
 	}

@@ -151,7 +151,7 @@ func (tx *txn) closeStale(ctx context.Context, p Prompt) (others bool, err error
 }
 
 // closeIfStale closes a turn that the prompt p shows to be over, or whose agent has exited or was
-// interrupted. works reports whether the turn goes on at the same time as the new one.
+// interrupted. works reports whether the turn continues at the same time as the new one.
 func (tx *txn) closeIfStale(ctx context.Context, p Prompt, t OpenTurn) (works bool, err error) {
 	isOther := t.PID != 0 && p.PID != 0 && t.PID != p.PID && t.Owner == "" && p.Owner == ""
 	over := tx.isGone(t) || p.Source.Session != "" && t.Source.Session == p.Source.Session && !isOther

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/store/ledger"
 )
 
 // overlay reads the threads of a store as they will be once the store has the commits that wait in the
@@ -176,7 +175,6 @@ func (o *overlay) threadOfAgent(ctx context.Context, agent string, session segno
 	return "", nil
 }
 
-// commitEntries returns the entries of one commit.
 func (o *overlay) commitEntries(ctx context.Context, id segno.CommitID) ([]segno.Entry, error) {
 	for _, c := range o.waiting {
 		if c.ID == id {
@@ -216,13 +214,4 @@ func (o *overlay) linksOf(ctx context.Context, head segno.Head, session segno.Se
 		first, newest = cmp.Or(first, &head.Link), &head.Link
 	}
 	return first, newest, nil
-}
-
-// checkpointOf returns a commit's checkpoint as the store will return it, except for its sequence
-// number.
-func checkpointOf(c *segno.Commit) *segno.Checkpoint { return ledger.Checkpoint(c, 0) }
-
-// headAfter returns the head of a thread after a commit.
-func headAfter(c *segno.Commit, h segno.Head) segno.Head {
-	return ledger.Next(&ledger.Thread{Head: h, Exists: true}, c, h.Turn).Head
 }

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"path/filepath"
 	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agents"
+	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/timeline/internal/ownership"
 )
 
@@ -30,25 +30,11 @@ func (tx *txn) callContext(entries []segno.Entry, dir string, end time.Time, tas
 	resolved := map[string]string{}
 	in.Resolve = func(file string) string {
 		if _, known := resolved[file]; !known {
-			resolved[file] = withoutSymlinks(file)
+			resolved[file] = vfs.RealPath(file)
 		}
 		return resolved[file]
 	}
 	return in
-}
-
-// withoutSymlinks resolves the symlinks in the part of a path that exists.
-func withoutSymlinks(file string) string {
-	rest := ""
-	for at := filepath.Clean(file); ; at = filepath.Dir(at) {
-		if real, err := filepath.EvalSymlinks(at); err == nil {
-			return filepath.Join(real, rest)
-		}
-		if at == filepath.Dir(at) {
-			return file
-		}
-		rest = filepath.Join(filepath.Base(at), rest)
-	}
 }
 
 // evidenceOf returns the evidence about a turn that ends now, with an event.
@@ -171,7 +157,6 @@ func pathsEntry(kind segno.EntryKind, paths []string, session segno.SessionID, a
 	return segno.Entry{Kind: kind, Session: session, Time: at, Name: "segno", Body: body}
 }
 
-// listedPaths returns the paths in the entries of one kind.
 func listedPaths(entries []segno.Entry, kind segno.EntryKind) map[string]bool {
 	all := map[string]bool{}
 	for _, e := range entries {

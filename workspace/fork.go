@@ -145,7 +145,7 @@ func (f *fork) restoreSnapshot(ctx context.Context, s segno.Snapshot) error {
 		if err != nil {
 			return err
 		}
-		steps = slices.DeleteFunc(steps, changesGitFile) // the fork has a .git file of its own
+		steps = slices.DeleteFunc(steps, changesGitFile) // the fork keeps its own .git file
 		conflicts, err := d.Apply(ctx, stripAll(steps), s.Times)
 		if err != nil {
 			return err

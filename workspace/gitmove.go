@@ -27,7 +27,7 @@ import (
 //
 //   - if the files after the move equal those of HEAD wherever the two commits differ: then the user
 //     already has HEAD at the place that belongs to the files;
-//   - while git merges, rebases or the like;
+//   - while git merges, rebases, reverts, bisects or picks a commit;
 //   - if the commit is not in the repository, or the repository cannot be read.
 //
 // The command does not change files. It sets the index to the earlier commit.

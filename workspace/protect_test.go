@@ -190,7 +190,7 @@ func TestARestoreLeavesTheProtectedAlone(t *testing.T) {
 }
 
 // TestASnapshotAndARestoreGiveOneReason uses paths that two rules protect: a snapshot and a restore must
-// name the same one, because they compare what they found.
+// name the same one, because they compare the reasons.
 func TestASnapshotAndARestoreGiveOneReason(t *testing.T) {
 	p := newFixture(t)
 	p.sparse("data.db", 64<<20+1)

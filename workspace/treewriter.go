@@ -18,7 +18,6 @@ type treeWriter struct {
 	way openPath[vfs.Root]
 }
 
-// openWriter returns a writer on the tree.
 func (d *Dir) openWriter() (*treeWriter, error) {
 	top, err := d.options.FS.OpenRoot(d.root)
 	if err != nil {

@@ -91,7 +91,6 @@ func (o ExecuteOptions) timeout(seconds float64) (time.Duration, error) {
 	return time.Duration(seconds * float64(time.Second)), nil
 }
 
-// commandResult is the result of a command.
 type commandResult struct {
 	output     string
 	code       int

@@ -14,6 +14,7 @@ func Profile() profile.Profile {
 		Home:         profile.Dir{{Variable: "CLAUDE_CONFIG_DIR"}, {Variable: profile.UserHome, Below: ".claude"}},
 		Hooks:        hooks(),
 		Tools:        tools(),
+		Failures:     failures,
 		ReportsCalls: true, HasAllResults: true,
 		Login: &profile.Login{File: ".credentials.json", Parts: []profile.LoginPart{
 			{Keys: []string{"claudeAiOauth", "organizationUuid"}, Expiry: []profile.Expiry{{Path: []string{"claudeAiOauth", "expiresAt"}}}},

@@ -14,6 +14,7 @@ func Profile() profile.Profile {
 		Home:     profile.Dir{{Variable: "CODEX_HOME"}, {Variable: profile.UserHome, Below: ".codex"}},
 		Hooks:    hooks(),
 		Tools:    tools(),
+		Failures: failures,
 		Login: &profile.Login{File: "auth.json", Parts: []profile.LoginPart{{
 			Keys:   []string{"OPENAI_API_KEY", "auth_mode", "tokens", "last_refresh"},
 			Expiry: []profile.Expiry{{Path: []string{"tokens", "access_token"}, Form: profile.JWT}, {Path: []string{"last_refresh"}, Form: profile.Date}},

@@ -13,6 +13,7 @@ func Profile() profile.Profile {
 		Home:         profile.Dir{{Variable: "GEMINI_CLI_HOME", Below: ".gemini"}, {Variable: profile.UserHome, Below: ".gemini"}},
 		Hooks:        hooks(),
 		Tools:        tools(),
+		Failures:     failures,
 		ReportsCalls: true,
 		Login: &profile.Login{File: "oauth_creds.json", Parts: []profile.LoginPart{{
 			Keys:   []string{"access_token", "refresh_token", "id_token", "token_type", "scope", "expiry_date"},

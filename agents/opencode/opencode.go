@@ -14,6 +14,7 @@ func Profile() profile.Profile {
 		Data:         profile.Dir{{Variable: "XDG_DATA_HOME", Below: "opencode"}, {Variable: profile.UserHome, Below: ".local/share/opencode"}},
 		Hooks:        hooks(),
 		Tools:        tools(),
+		Failures:     failures,
 		ReportsCalls: true,
 		Login:        &profile.Login{File: "auth.json", Parts: []profile.LoginPart{{Expiry: []profile.Expiry{{Path: []string{"expires"}}}}}},
 		Denied: []string{

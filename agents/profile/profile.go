@@ -16,6 +16,9 @@ type Profile struct {
 	Hooks *Hooks
 	// Tools are the agent's tools by their names in lower case. A tool that is not listed may do anything.
 	Tools map[string]Tool
+	// Failures returns the ways in which the agent reports problems over ACP. It is nil if segno knows none. It is a
+	// function, because a hook does not need them.
+	Failures func() []Failure
 	// ReportsCalls is set if the agent certainly reports each tool call, by hooks or by messages. Another agent may call
 	// tools that it does not report.
 	ReportsCalls bool

@@ -327,7 +327,7 @@ func (c *Chat) runCheckpoints(ctx context.Context, _ string) (Reply, error) {
 
 // describe describes a checkpoint in a list.
 func describe(cp *segno.Checkpoint) string {
-	prompt := quote(timeline.Title(cp.Prompt))
+	prompt := printable.Quote(timeline.Title(cp.Prompt))
 	switch cp.Kind {
 	case segno.CheckpointTurn:
 		return prompt

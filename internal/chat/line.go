@@ -3,7 +3,6 @@ package chat
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/dalsegno/segno/agent"
@@ -73,11 +72,6 @@ func result(r *agent.Result) string {
 // oneLine replaces the line breaks of a name by visible marks, so that the name cannot
 // imitate a row of a list.
 func oneLine(name string) string { return strings.NewReplacer("\r", "⏎", "\n", "⏎").Replace(name) }
-
-// quote quotes text like [strconv.Quote], but keeps the joiners that some scripts need.
-func quote(s string) string {
-	return strings.NewReplacer(`\\`, `\\`, `\u200c`, "\u200c", `\u200d`, "\u200d").Replace(strconv.Quote(s))
-}
 
 // clip shortens text to one line of limited length.
 func clip(s string) string {

@@ -134,7 +134,6 @@ func (c *Chat) history(ctx context.Context) (*history.History, error) {
 	return h, err
 }
 
-// find returns the checkpoint with a name.
 func (c *Chat) find(ctx context.Context, name string) (*segno.Checkpoint, error) {
 	h, err := c.history(ctx)
 	if err != nil {

@@ -55,10 +55,6 @@ func Resume(ctx context.Context, tl *timeline.Timeline, dir, store string, threa
 
 // isOwnThread reports whether the store has a thread of segno's own agent with this id.
 func isOwnThread(ctx context.Context, store segno.Store, id segno.ThreadID) (bool, error) {
-	for t, err := range store.Threads(ctx, segno.ThreadQuery{IDPrefix: string(id)}) {
-		if err != nil || t.ID == id {
-			return t.Agent == Name, err
-		}
-	}
-	return false, nil
+	t, _, err := segno.FindThread(ctx, store, id)
+	return t.Agent == Name, err
 }

@@ -248,16 +248,6 @@ func (a *App) threadOfSession(ctx context.Context, store *local.Store, name stri
 	return segno.Thread{}, none
 }
 
-// ThreadByID returns a thread with exactly this id, and false if there is none.
-func ThreadByID(ctx context.Context, store *local.Store, id segno.ThreadID) (segno.Thread, bool, error) {
-	for t, err := range store.Threads(ctx, segno.ThreadQuery{IDPrefix: string(id)}) {
-		if err != nil || t.ID == id {
-			return t, err == nil, err
-		}
-	}
-	return segno.Thread{}, false, nil
-}
-
 // AddOtherThreads adds the threads of other directories to the error of a directory that
 // segno does not know.
 func (a *App) AddOtherThreads(ctx context.Context, store *local.Store, err error) error {

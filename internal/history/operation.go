@@ -41,8 +41,8 @@ func Operations(ops []segno.Operation) []Operation {
 	return items
 }
 
-// PromptBelow returns the title of the newest turn at or below a checkpoint, or "".
-func PromptBelow(ctx context.Context, store segno.Store, at segno.CommitID) (string, error) {
+// promptBelow returns the title of the newest turn at or below a checkpoint, or "".
+func promptBelow(ctx context.Context, store segno.Store, at segno.CommitID) (string, error) {
 	for n, err := range segno.Ancestors(ctx, store, at, segno.Window{Last: 4}) {
 		switch {
 		case segno.KindOf(err) == segno.KindNotFound: // it was collected
@@ -60,9 +60,9 @@ func PromptBelow(ctx context.Context, store segno.Store, at segno.CommitID) (str
 func (op *Operation) About(ctx context.Context, store segno.Store) (string, error) {
 	switch op.Verb {
 	case segno.VerbUndo:
-		return PromptBelow(ctx, store, op.Before.Head)
+		return promptBelow(ctx, store, op.Before.Head)
 	case segno.VerbRedo:
-		return PromptBelow(ctx, store, op.After.Head)
+		return promptBelow(ctx, store, op.After.Head)
 	}
 	return "", nil
 }

@@ -12,11 +12,11 @@ type Touched struct {
 	Action    timeline.Action `json:"action"`
 	From      string          `json:"from,omitempty"` // of a renamed path: its path before
 	FromBytes []byte          `json:"from_bytes,omitempty"`
-	Call      *TouchingCall   `json:"call"` // null if the entries do not show which call changed it
+	Call      *touchingCall   `json:"call"` // null if the entries do not show which call changed it
 }
 
-// TouchingCall is the call that changed a path.
-type TouchingCall struct {
+// touchingCall is the call that changed a path.
+type touchingCall struct {
 	ID    string `json:"id"`
 	Tool  string `json:"tool"`
 	Title string `json:"title"` // the command or the path, on one line
@@ -31,7 +31,7 @@ func TouchedPaths(changes []timeline.PathChange) []Touched {
 	for i, x := range changes {
 		all[i] = Touched{Path: x.Path, PathBytes: segno.PathBytes(x.Path), Action: x.Action, From: x.From, FromBytes: segno.PathBytes(x.From)}
 		if x.Call != nil {
-			all[i].Call = &TouchingCall{ID: x.Call.ID, Tool: Cut(x.Call.Tool, maxCallTitle), Title: x.Call.Subject(maxCallTitle)}
+			all[i].Call = &touchingCall{ID: x.Call.ID, Tool: Cut(x.Call.Tool, maxCallTitle), Title: x.Call.Subject(maxCallTitle)}
 		}
 	}
 	return all

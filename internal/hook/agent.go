@@ -15,7 +15,6 @@ import (
 // agent is an agent that runs hooks.
 type agent struct{ profile.Profile }
 
-// agentOf returns the agent with a name.
 func agentOf(name string) (agent, error) {
 	p, known := agents.Of(name)
 	if !known || p.Hooks == nil {

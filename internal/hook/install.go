@@ -28,7 +28,7 @@ type Edit struct {
 	Notify *Edit
 
 	// remove returns the content of a file without segno's additions, or the same content if there
-	// is nothing of segno in it. before is the content before segno edited the file, which remove
+	// is no text of segno in it. before is the content before segno edited the file, which remove
 	// may use.
 	remove func(content, before []byte) ([]byte, error)
 }

@@ -25,7 +25,7 @@ import (
 //   - A file that the turn alone changed is never a conflict, and it is whole as before.
 //   - A file in which the user and the edits of tools changed different lines is never a conflict.
 //
-// The exceptions are what nothing shows; see [lineWrite].
+// The exceptions are changes of which there is no evidence; see [lineWrite].
 func TestAnyLines(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -253,7 +253,7 @@ func (w *linesWorld) check(file string, before, after []string, listed bool) {
 		}
 		return
 	}
-	// Between a tool and the next call, the user cannot be told from a formatter, if that changed the line of a tool, if a
+	// Between a tool and the next call, the user cannot be distinguished from a formatter, if the formatter changed the line of a tool, if a
 	// tool wrote the whole file later, or if the inputs of the tools do not fit because a command wrote the file, too.
 	claimed = claimed && (ways["formatter"] || ways["write"] || ways["command"] || both)
 	for n, c := range last {

@@ -112,15 +112,13 @@ func (o object) text() []byte {
 	return b.Bytes()
 }
 
-// encodeJSON encodes a value without escaping <, > and &.
+// encodeJSON encodes a value that has a form in JSON.
 func encodeJSON(v any) []byte {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	data, err := segno.Encode(v)
+	if err != nil {
 		panic("hook: internal error: a setting does not encode: " + err.Error())
 	}
-	return bytes.TrimSpace(b.Bytes())
+	return data
 }
 
 func (o object) index(name string) int {

@@ -71,7 +71,7 @@ func (p Place) SealStore(ctx context.Context, o SealOptions) (Conversion, error)
 		}
 		more = append(more, r)
 	}
-	if rel, err := filepath.Rel(realPath(p.Store), realPath(o.KeyFile)); err == nil && filepath.IsLocal(rel) {
+	if rel, err := filepath.Rel(vfs.RealPath(p.Store), vfs.RealPath(o.KeyFile)); err == nil && filepath.IsLocal(rel) {
 		return Conversion{}, segno.Errorf(segno.KindInvalid, op, p.Store, "the key file %s is inside the store", o.KeyFile).
 			WithHint("keep the key outside of what it protects")
 	}
@@ -89,13 +89,6 @@ func (p Place) UnsealStore(ctx context.Context, progress func(done, total int64)
 		return Conversion{}, segno.NewError(segno.KindNotFound, op, p.Store, nil).WithHint("use --store PATH")
 	}
 	return p.convert(ctx, conversion{op: op, progress: progress, change: sealing.Unseal})
-}
-
-func realPath(name string) string {
-	if real, err := filepath.EvalSymlinks(name); err == nil {
-		return real
-	}
-	return name
 }
 
 type conversion struct {

@@ -28,14 +28,14 @@ func (b *builder) addLine(ctx context.Context, a *archive.AgentState, cp *segno.
 		b.omit("agents/"+a.Info.Name+"/"+string(archive.Session), archive.OmittedByRequest)
 		return nil
 	}
-	t, err := findThread(ctx, b.store, cp.Thread)
-	if segno.KindOf(err) == segno.KindNotFound {
-		t, err = &segno.Thread{ID: cp.Thread, Agent: ownAgent, Created: cp.Time}, nil // a fork keeps the checkpoint of a deleted thread
-	}
+	t, ok, err := segno.FindThread(ctx, b.store, cp.Thread)
 	if err != nil {
 		return err
 	}
-	w := newThreadWriter(b, t)
+	if !ok { // a fork keeps the checkpoint of a deleted thread
+		t = segno.Thread{ID: cp.Thread, Agent: ownAgent, Created: cp.Time}
+	}
+	w := newThreadWriter(b, &t)
 	w.onlyLine = true
 	w.info.Head, w.info.Tip = cp.ID, cp.ID
 	for n, err := range segno.Ancestors(ctx, b.store, cp.ID, segno.Window{Last: 16}) {

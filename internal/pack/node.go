@@ -97,11 +97,8 @@ func encodeLine[T any](v *T) ([]byte, error) {
 }
 
 func marshalLine(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return b.Bytes(), err
+	data, err := segno.Encode(v)
+	return append(data, '\n'), err
 }
 
 // decodeLine decodes a line that encodeLine wrote. It returns an error for any other encoding of

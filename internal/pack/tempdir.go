@@ -3,10 +3,10 @@ package pack
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/vfs"
@@ -14,10 +14,6 @@ import (
 
 // tempPrefix begins the names of temporary directories.
 const tempPrefix = ".segno-pack-"
-
-// abandonedAge is the minimum age at which an unlocked temporary directory counts as left by a
-// killed process. A new directory is unlocked for a moment.
-const abandonedAge = time.Hour
 
 // A tempDir is a temporary directory for conversations that only this user can read. Its lock shows
 // other processes that it is in use.
@@ -29,7 +25,7 @@ type tempDir struct {
 // newTempDir makes a temporary directory in parent. It removes those that killed processes left
 // there.
 func newTempDir(ctx context.Context, fsys vfs.FS, parent string) (*tempDir, error) {
-	removeAbandoned(ctx, parent)
+	vfs.RemoveAbandoned(ctx, parent, func(e fs.DirEntry) bool { return e.IsDir() && strings.HasPrefix(e.Name(), tempPrefix) })
 	t := &tempDir{path: filepath.Join(parent, tempPrefix+segno.NewID())}
 	if err := fsys.Mkdir(t.path, 0o700); err != nil {
 		return nil, err
@@ -50,28 +46,4 @@ func (t *tempDir) remove() error {
 		err = errors.Join(err, t.lock.Close())
 	}
 	return err
-}
-
-// removeAbandoned removes the temporary directories in parent that no process uses. It is best
-// effort.
-func removeAbandoned(ctx context.Context, parent string) {
-	entries, _ := os.ReadDir(parent)
-	for _, e := range entries {
-		if !e.IsDir() || !strings.HasPrefix(e.Name(), tempPrefix) {
-			continue
-		}
-		dir := filepath.Join(parent, e.Name())
-		info, err := e.Info()
-		if err != nil || time.Since(info.ModTime()) < abandonedAge {
-			continue
-		}
-		f, err := os.Open(dir)
-		if err != nil {
-			continue
-		}
-		if vfs.Lock(ctx, f, 0) == nil {
-			_ = os.RemoveAll(dir)
-		}
-		f.Close()
-	}
 }

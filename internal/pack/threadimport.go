@@ -143,10 +143,11 @@ func (x *threadImport) run(ctx context.Context, r *archive.Reader, agent string,
 	if err := archive.CheckTarget(opImport, into.Dir); err != nil {
 		return err
 	}
-	dir, err := resolve(into.Dir)
+	dir, err := filepath.Abs(into.Dir)
 	if err != nil {
 		return segno.NewError(segno.KindIO, opImport, into.Dir, err)
 	}
+	dir = vfs.RealPath(dir)
 	if x.t, err = newThreadReader(r, agent, archive.Thread); err != nil {
 		return corrupt(err, dir)
 	}
@@ -222,22 +223,6 @@ func corrupt(err error, name string) error {
 	return segno.NewError(segno.KindCorrupt, opImport, name, err)
 }
 
-// resolve returns the path of a new directory with symlinks resolved.
-func resolve(dir string) (string, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return "", err
-	}
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		return real, nil
-	}
-	parent, err := filepath.EvalSymlinks(filepath.Dir(dir))
-	if errors.Is(err, os.ErrNotExist) {
-		return dir, nil
-	}
-	return filepath.Join(parent, filepath.Base(dir)), err
-}
-
 // candidates returns the ids that the thread may get: the archive's, or one that is derived from
 // the digest.
 func (x *threadImport) candidates() []segno.ThreadID {
@@ -264,12 +249,12 @@ func (x *threadImport) findEarlier(ctx context.Context, dir string) (*segno.Thre
 		if err != nil {
 			return nil, err
 		}
-		known, err := findThread(ctx, x.Store, id)
-		if segno.KindOf(err) == segno.KindNotFound {
-			continue // the user deleted it
-		}
+		known, ok, err := segno.FindThread(ctx, x.Store, id)
 		if err != nil {
 			return nil, err
+		}
+		if !ok {
+			continue // the user deleted it
 		}
 		rec, err := x.Store.Workspace(ctx, known.Workspace)
 		if err != nil {
@@ -281,7 +266,7 @@ func (x *threadImport) findEarlier(ctx context.Context, dir string) (*segno.Thre
 		}
 		x.rec, x.out = rec, ImportedThread{Thread: id, Dir: rec.Path}
 		x.out.WasComplete, err = x.isComplete(ctx)
-		return known, err
+		return &known, err
 	}
 	return nil, nil
 }

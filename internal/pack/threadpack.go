@@ -29,11 +29,14 @@ func (p *Packer) ThreadState(ctx context.Context, thread segno.ThreadID, o Optio
 }
 
 func (b *builder) buildThread(ctx context.Context, thread segno.ThreadID) error {
-	t, err := findThread(ctx, b.store, thread)
+	t, ok, err := segno.FindThread(ctx, b.store, thread)
+	if err == nil && !ok {
+		err = segno.NewError(segno.KindNotFound, "find thread", string(thread), nil)
+	}
 	if err != nil {
 		return err
 	}
-	w := newThreadWriter(b, t)
+	w := newThreadWriter(b, &t)
 	if err := w.collect(ctx); err != nil {
 		return err
 	}
@@ -55,18 +58,6 @@ func (b *builder) buildThread(ctx context.Context, thread segno.ThreadID) error 
 	a.Scanned = w.transcripts(ctx)
 	b.state.Agents = append(b.state.Agents, a)
 	return nil
-}
-
-func findThread(ctx context.Context, s segno.Store, id segno.ThreadID) (*segno.Thread, error) {
-	for t, err := range s.Threads(ctx, segno.ThreadQuery{IDPrefix: string(id)}) {
-		if err != nil {
-			return nil, err
-		}
-		if t.ID == id {
-			return &t, nil
-		}
-	}
-	return nil, segno.NewError(segno.KindNotFound, "find thread", string(id), nil)
 }
 
 // A threadWriter writes the files of one thread.

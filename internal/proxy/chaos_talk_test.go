@@ -275,7 +275,7 @@ func (k *talk) goOn(turn plannedTurn, name string, faults int, err error) error 
 	return err
 }
 
-// last prompts again until a turn ends well, because some faults may not have happened yet.
+// last prompts again until a turn succeeds, because some faults may not have happened yet.
 func (k *talk) last() error {
 	const patience = 8
 	for n := range patience {

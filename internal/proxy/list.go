@@ -174,8 +174,8 @@ func (p *proxy) worksIn(r sessionRecord, workspace segno.WorkspaceID) bool {
 		_, err := os.Lstat(r.Dir)
 		return errors.Is(err, fs.ErrNotExist)
 	}
-	t, err := find(p.store.Threads(p.ctx, segno.ThreadQuery{IDPrefix: string(r.Thread), Limit: 1}), nil)
-	return err == nil && t != nil && t.Workspace == workspace
+	t, ok, err := segno.FindThread(p.ctx, p.store, r.Thread)
+	return err == nil && ok && t.Workspace == workspace
 }
 
 // listAll answers with a page of the agent's list. It lists only the newest session of each

@@ -414,7 +414,7 @@ func TestAgentDiesWhileTheDiskIsFull(t *testing.T) {
 }
 
 // TestUndoAfterDiskFullAtTurnEnd fills the disk when a turn ends. When the disk has room again, the turn can be undone while
-// the process that could not record its end goes on: in the session and by another process.
+// the process that could not record its end continues: in the session and by another process.
 func TestUndoAfterDiskFullAtTurnEnd(t *testing.T) {
 	for _, way := range []string{"in the session", "by another process"} {
 		t.Run(way, func(t *testing.T) {

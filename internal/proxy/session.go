@@ -184,7 +184,7 @@ func (s *session) updateNow(m acp.Message) (rest step) {
 
 // forward forwards a message that the proxy does not serve. onAnswer, if not nil, receives the
 // agent's answer before the client does. If the agent has lost the session, forward sends the
-// message once more, in another session; isRetry is set on that second call.
+// message again, in another session; isRetry is set on that second call.
 func (s *session) forward(m acp.Message, onAnswer func(acp.Message), isRetry bool) error {
 	proc, err := s.ready()
 	if err != nil {

@@ -26,14 +26,7 @@ func (t *turn) recover(meaning failure.Meaning) {
 	unseen := meaning.Turn == failure.NotStarted && !t.seen
 	t.preface, t.fidelity = nil, segno.FidelityNative
 	defer func() { t.unfinished = nil }()
-	var err error
-	if !unseen {
-		t.unfinished, err = t.describe(ctx)
-	}
-	var proc *process
-	if err == nil {
-		proc, err = t.attach(ctx, reasonRecovery)
-	}
+	proc, err := t.attachAfter(ctx, unseen)
 	switch {
 	case err != nil && (t.cancelled || isCancelled(err) && t.proxy.ctx.Err() == nil):
 		t.finishCancelled(meaning)
@@ -46,6 +39,16 @@ func (t *turn) recover(meaning failure.Meaning) {
 		t.resetOutput()
 		t.resend(proc, known && inTranscript || t.knowsPrompt || meaning.Session == failure.Kept)
 	}
+}
+
+// attachAfter gets a process that has the thread's session, for the unfinished turn. The model never saw the prompt if unseen.
+func (t *turn) attachAfter(ctx context.Context, unseen bool) (_ *process, err error) {
+	if !unseen {
+		if t.unfinished, err = t.describe(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return t.attach(ctx, reasonRecovery)
 }
 
 // resend sends the turn to the agent again, under an id of the proxy, because the client's

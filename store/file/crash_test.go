@@ -129,7 +129,7 @@ func TestKilled(t *testing.T) {
 	t.Logf("%d kills, %d acknowledged commits", rounds, total)
 }
 
-// verify loads each acknowledged commit with its object, and commits once more.
+// verify loads each acknowledged commit with its object, and commits again.
 func verify(t *testing.T, dir string, acknowledged []segno.CommitID) {
 	t.Helper()
 	s := open(t, dir, Options{})

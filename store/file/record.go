@@ -96,15 +96,11 @@ func isCompact(body []byte) bool {
 // marshal returns v as JSON. It escapes strings if JSON would lose bytes of them: that is, if the
 // encoder writes \ufffd or a string contains the mark of an escape.
 func marshal[T any](v T) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	if bytes.Contains(b.Bytes(), []byte(`\ufffd`)) || bytes.Contains(b.Bytes(), []byte(mark)) {
-		b.Reset()
-		err = e.Encode(threadlog.CloneText(v, escape))
+	data, err := segno.Encode(v)
+	if bytes.Contains(data, []byte(`\ufffd`)) || bytes.Contains(data, []byte(mark)) {
+		data, err = segno.Encode(threadlog.CloneText(v, escape))
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+	return data, err
 }
 
 func unmarshal[T any](data []byte) (v T, err error) {
@@ -134,7 +130,6 @@ func decode(line []byte) (*threadlog.Record, error) {
 	return &r, nil
 }
 
-// decodeEntries decodes the entries of a line.
 func decodeEntries(line []byte) ([]segno.Entry, error) {
 	_, list, err := unseal(line)
 	if err != nil || list == nil {

@@ -104,7 +104,6 @@ type fields struct {
 	err      error
 }
 
-// encodeFields returns the encoded fields.
 func encodeFields(list func(*fields)) []byte {
 	var f fields
 	list(&f)

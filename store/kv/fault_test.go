@@ -101,7 +101,6 @@ func mustOpen(t testing.TB, in kv.KV, o kv.Options) *kv.Store {
 	return s
 }
 
-// turn returns a commit on a head.
 func turn(head segno.Head, id string) segno.Commit {
 	body, err := json.Marshal("what was said in " + id)
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	"testing"
 )
 
-// memoryBucket is a [Bucket] in memory.
 type memoryBucket struct{ objects sync.Map }
 
 func inMemory(*testing.T) Bucket { return new(memoryBucket) }

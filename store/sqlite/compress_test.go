@@ -345,7 +345,7 @@ func TestKilledWhileCompressing(t *testing.T) {
 	}
 }
 
-// readWhilePlain repeatedly reads all objects until no pack is plain, and then once more. It prints a line
+// readWhilePlain repeatedly reads all objects until no pack is plain, and then again. It prints a line
 // after the first round.
 func readWhilePlain(ctx context.Context, dir string) error {
 	s, err := openDir(ctx, dir, Options{})

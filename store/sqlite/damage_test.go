@@ -13,7 +13,6 @@ import (
 
 func testRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, seed)) }
 
-// checkErrors returns the errors that Check reports.
 func checkErrors(t *testing.T, s *Store) (all []error) {
 	t.Helper()
 	done, err := s.Check(t.Context(), segno.CheckPolicy{}, func(err error) bool {

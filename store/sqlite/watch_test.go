@@ -26,7 +26,6 @@ func startWaiting(ctx context.Context, s *Store, n int, thread segno.ThreadID, a
 	return got
 }
 
-// createThread creates a thread.
 func createThread(t *testing.T, s *Store, id segno.ThreadID) segno.Head {
 	t.Helper()
 	head, err := s.Commit(t.Context(), segno.Commit{ID: segno.CommitID(id + ", base"), Thread: id, Create: &segno.Thread{ID: id},
@@ -37,7 +36,6 @@ func createThread(t *testing.T, s *Store, id segno.ThreadID) segno.Head {
 	return head
 }
 
-// nextStep returns a step on a head.
 func nextStep(head segno.Head, id segno.CommitID) segno.Commit {
 	return segno.Commit{ID: id, Thread: head.Thread, Parent: head.Head, Expect: head.Head,
 		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointStep}}

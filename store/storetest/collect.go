@@ -171,7 +171,6 @@ func testAmended(f *fixture) {
 	f.same("the result of the dropped commit again", f.commit(c), first)
 }
 
-// foldAt returns the state at a commit.
 func (f *fixture) foldAt(id segno.CommitID) *segno.State {
 	f.Helper()
 	return returned(segno.Fold(&segno.Line{Commits: f.load(id)})).ok(f)

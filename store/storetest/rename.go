@@ -48,7 +48,6 @@ var reopenedRenameTests = []test{
 
 func (f *fixture) renamer() segno.Renamer { return f.store.(segno.Renamer) }
 
-// threadOf returns a thread by its id.
 func (f *fixture) threadOf(id segno.ThreadID) segno.Thread {
 	f.Helper()
 	for t, err := range f.store.Threads(f.Context(), segno.ThreadQuery{IDPrefix: string(id)}) {

@@ -27,7 +27,6 @@ func (f *fixture) history(a saver.ThreadKey, q segno.CheckpointQuery) []segno.Ch
 	return all(f, f.saver.(Traveler).History(f.Context(), a, q))
 }
 
-// historyIDs returns the ids of a history.
 func (f *fixture) historyIDs(a saver.ThreadKey, q segno.CheckpointQuery) (ids []segno.CommitID) {
 	f.Helper()
 	for _, c := range f.history(a, q) {

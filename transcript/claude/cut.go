@@ -86,23 +86,30 @@ func (k *cut) check() error {
 }
 
 // checkTarget returns an error if the new session cannot be written, and sets its path.
-func (k *cut) checkTarget() (err error) {
+func (k *cut) checkTarget() error {
+	exists, err := k.findTarget()
+	if exists && k.to.Session == k.p.Session {
+		err = k.conflict(k.path, fs.ErrExist)
+	}
+	return err
+}
+
+// findTarget sets the path of the new session, and reports whether the session is there already. A session with the same id
+// in another directory is an error.
+func (k *cut) findTarget() (exists bool, err error) {
 	if err := sessionfile.CheckNewSession(k.op, k.to.Session); err != nil {
-		return err
+		return false, err
 	}
 	if k.path, err = k.c.path(k.to.Session, k.to.Dir); err != nil {
-		return segno.Errorf(segno.KindInvalid, k.op, string(k.to.Session), "%w", err)
+		return false, segno.NewError(segno.KindInvalid, k.op, k.to.Dir, err)
 	}
-	existing, err := k.c.files(k.to.Session)
-	if err != nil {
-		return err
-	}
-	for _, other := range existing {
-		if other != k.path || k.to.Session == k.p.Session {
-			return k.conflict(other, fs.ErrExist)
+	files, err := k.c.files(k.to.Session)
+	for _, file := range files {
+		if file != k.path {
+			return false, k.conflict(file, fs.ErrExist)
 		}
 	}
-	return nil
+	return len(files) > 0, err
 }
 
 // copyAll writes all of p's lines from the first copy that still has them, and
@@ -321,7 +328,6 @@ func (g *graph) link(messages map[int]message, r *record) {
 	}
 }
 
-// uuids returns the uuids of records.
 func (g *graph) uuids(records map[int]bool) map[string]bool {
 	out := make(map[string]bool, len(records))
 	for i := range records {

@@ -57,7 +57,7 @@ func (c *Transcripts) Repair(ctx context.Context, src segno.Source, to segno.Tar
 	if err != nil || len(found.Findings) == 0 || !found.CanContinue() {
 		return segno.Source{}, found, sessionfile.IOError(op, src.Path, err)
 	}
-	if err = k.check(); err == nil {
+	if err = k.checkTarget(); err == nil {
 		err = k.install(ctx, to.Session, k)
 	}
 	if err != nil {
@@ -71,21 +71,6 @@ type repair struct {
 	cut
 	before os.FileInfo // the state of the source before the repair
 	mended *io.SectionReader
-}
-
-// check returns an error if the new session cannot be written, and sets its path.
-func (k *repair) check() (err error) {
-	if err := sessionfile.CheckNewSession(k.op, k.to.Session); err != nil {
-		return err
-	}
-	if k.path, err = k.c.path(k.to.Session, k.to.Dir); err != nil {
-		return segno.NewError(segno.KindInvalid, k.op, k.to.Dir, err)
-	}
-	existing, err := k.c.files(k.to.Session)
-	if err == nil && len(existing) > 0 && (len(existing) > 1 || existing[0] != k.path) {
-		err = k.conflict(existing[0], os.ErrExist)
-	}
-	return err
 }
 
 // writeTranscript writes the repaired lines.

@@ -208,7 +208,7 @@ func (l *linter) addResult(chain []int, call placed) {
 		}
 	}
 	id := json.RawMessage(`"` + call.block.name + `"`) // as in the call, because ids are compared with their escapes
-	line, _ := sessionfile.EncodeLine(map[string]any{"parentUuid": n.uuid, "isSidechain": false, "type": "user", "uuid": uuid, "timestamp": part.stamp,
+	line, _ := segno.Encode(map[string]any{"parentUuid": n.uuid, "isSidechain": false, "type": "user", "uuid": uuid, "timestamp": part.stamp,
 		"message":   map[string]any{"role": "user", "content": []any{map[string]any{"tool_use_id": id, "type": "tool_result", "content": sessionfile.LostResult, "is_error": true}}},
 		"sessionId": l.src.Session, "version": l.graph.version, "userType": "external", "cwd": l.graph.cwdText()}) // strings always encode
 	l.mend.Replace(n.to, n.to, append([]byte{'\n'}, line...))

@@ -27,7 +27,7 @@ const (
 	loses             // the message, or a part of it, does not reach the model
 	rejected          // the API of the model rejects the message, and so every later request of the session
 	refuses           // version 2.1.197 does not continue the session, if it would send the record
-	breaks            // version 2.1.197 does not continue the session, wherever the record is
+	breaks            // version 2.1.197 does not continue the session, whatever the place of the record
 )
 
 // fault is a value of the wrong type in a record.

@@ -3,7 +3,6 @@ package claude
 import (
 	"cmp"
 	"context"
-	"io/fs"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/transcript"
@@ -36,23 +35,8 @@ func (k *restoration) check() error {
 	if k.p.Offset <= 0 || k.p.Log.IsZero() || k.objects == nil {
 		return segno.Errorf(segno.KindInvalid, k.op, string(k.p.Session), "the store has no bytes of it")
 	}
-	if err := sessionfile.CheckNewSession(k.op, k.p.Session); err != nil {
-		return err
-	}
-	var err error
-	if k.path, err = k.c.path(k.p.Session, k.to.Dir); err != nil {
-		return segno.NewError(segno.KindInvalid, k.op, k.to.Dir, err)
-	}
-	existing, err := k.c.files(k.p.Session)
-	if err != nil {
-		return err
-	}
-	for _, other := range existing {
-		if other != k.path { // at k.path itself publish compares the bytes
-			return k.conflict(other, fs.ErrExist)
-		}
-	}
-	return nil
+	_, err := k.findTarget() // publish compares the bytes of a file that is there
+	return err
 }
 
 func (k *restoration) writeTranscript(ctx context.Context) error {

@@ -187,7 +187,7 @@ func (k *continuation) record(kind string, m wireMessage, edit func(*wireRecord)
 	if edit != nil {
 		edit(&w)
 	}
-	data, err := sessionfile.EncodeLine(w)
+	data, err := segno.Encode(w)
 	if err != nil {
 		return err
 	}

@@ -127,7 +127,6 @@ func (l *linter) makeMessage(x *lintLine) {
 	x.replaced = fmt.Appendf(nil, `%s%s"type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":%s}]}}`, head, ordinal, text)
 }
 
-// resultText returns the text of a result.
 func (r *record) resultText() []byte {
 	output := r.value("output")
 	if words := jsonscan.RawText(output); words != nil {

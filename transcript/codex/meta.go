@@ -10,7 +10,6 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/jsonscan"
-	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
 // meta is the first line of a rollout.
@@ -122,7 +121,7 @@ func replaceText(array []byte, before, after string) []byte {
 
 // quote encodes a text as JSON.
 func quote(s string) []byte {
-	text, _ := sessionfile.EncodeLine(strings.ToValidUTF8(s, "\uFFFD")) // a string always encodes
+	text, _ := segno.Encode(strings.ToValidUTF8(s, "\uFFFD")) // a string always encodes
 	return text
 }
 

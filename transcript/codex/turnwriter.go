@@ -7,9 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
+	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/transcript"
 	"github.com/dalsegno/segno/transcript/internal/sessionfile"
-	"github.com/google/uuid"
 )
 
 // wireItem is a response item.
@@ -59,7 +61,7 @@ func (l *lineWriter) encode(kind string, payload any, at time.Time) ([]byte, err
 		line.Ordinal = &ordinal
 	}
 	l.ordinal++
-	return sessionfile.EncodeLine(line)
+	return segno.Encode(line)
 }
 
 // conversationWriter writes messages as the lines of turns.

@@ -11,7 +11,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
 	"iter"
 	"os"
@@ -25,9 +24,6 @@ import (
 
 // Agent is the name in checkpoints for all agents whose conversations segno keeps.
 const Agent = "segno-log"
-
-// maxSize is the size of the largest log that is read.
-const maxSize = 256 << 20
 
 // Transcripts are the conversations in one store. All methods may be called concurrently. Errors are
 // [segno.Error]s.
@@ -121,7 +117,7 @@ func (c *Transcripts) read(_ context.Context, op string, src segno.Source) (*ses
 		return nil, err
 	}
 	path := c.path(src.Session)
-	lines, err := readLines(op, path)
+	lines, err := sessionfile.ReadConversation(op, path)
 	if err != nil {
 		return nil, sessionfile.IOError(op, path, err)
 	}
@@ -147,20 +143,6 @@ func (c *Transcripts) read(_ context.Context, op string, src segno.Source) (*ses
 		}
 	}
 	return out, nil
-}
-
-// readLines returns the whole lines of a log.
-func readLines(op, path string) ([]byte, error) {
-	f, err := vfs.OpenRegular(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
-	if err == nil && len(data) > maxSize {
-		err = segno.Errorf(segno.KindRefused, op, path, "it is longer than %d MiB", maxSize>>20)
-	}
-	return data[:bytes.LastIndexByte(data, '\n')+1], err
 }
 
 // promptOf returns the prompt in an entry, if the entry is a message of the user. The body has the form of
@@ -202,7 +184,7 @@ func (c *Transcripts) EndsAt(ctx context.Context, src segno.Source, p segno.Posi
 func (c *Transcripts) Cut(ctx context.Context, p segno.Position, to segno.Target, o segno.Objects) (segno.Source, error) {
 	const op = "cut session"
 	if p.Leaf == "" || p.Offset <= 0 {
-		return segno.Source{}, segno.Errorf(segno.KindInvalid, op, string(p.Session), "the conversation is empty, so there is nothing to resume")
+		return segno.Source{}, sessionfile.EmptyError(op, p.Session)
 	}
 	if err := sessionfile.CheckNewSession(op, to.Session); err != nil {
 		return segno.Source{}, err
@@ -211,7 +193,7 @@ func (c *Transcripts) Cut(ctx context.Context, p segno.Position, to segno.Target
 		return segno.Source{}, segno.Errorf(segno.KindRefused, op, string(p.Session), "only the runner of the agent continues its conversation").
 			WithHint("continue the experiment with 'segno generations run --resume-from'")
 	}
-	lines, err := readLines(op, c.path(p.Session))
+	lines, err := sessionfile.ReadConversation(op, c.path(p.Session))
 	if err != nil {
 		lines = nil // the store has a copy
 	}

@@ -18,7 +18,7 @@ func (c *Transcripts) Tokens(ctx context.Context, src segno.Source) (*transcript
 	if err := sessionfile.CheckSession(op, src.Session); err != nil {
 		return nil, err
 	}
-	lines, err := readLines(op, c.path(src.Session))
+	lines, err := sessionfile.ReadConversation(op, c.path(src.Session))
 	if err != nil {
 		return nil, sessionfile.IOError(op, c.path(src.Session), err)
 	}

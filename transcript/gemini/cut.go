@@ -50,7 +50,7 @@ func (c *Transcripts) Cut(ctx context.Context, p segno.Position, to segno.Target
 func (c *Transcripts) bytesOf(ctx context.Context, op string, p segno.Position, o segno.Objects) ([]byte, error) {
 	var lines []byte
 	if path, err := c.locate(op, segno.Source{Session: p.Session, Path: p.Path}); err == nil {
-		if lines, err = readLines(path); err != nil {
+		if lines, err = sessionfile.ReadConversation(op, path); err != nil {
 			lines = nil // the store has a copy
 		}
 	}

@@ -2,7 +2,6 @@ package gemini
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -148,7 +147,7 @@ func (c *Transcripts) read(ctx context.Context, op string, src segno.Source) (*s
 	if err != nil {
 		return nil, err
 	}
-	lines, err := readLines(path)
+	lines, err := sessionfile.ReadConversation(op, path)
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -161,18 +160,4 @@ func (c *Transcripts) read(ctx context.Context, op string, src segno.Source) (*s
 		s.Position.Dir = ownerOf(filepath.Dir(filepath.Dir(path)))
 	}
 	return s, nil
-}
-
-// readLines returns the whole lines of a file.
-func readLines(path string) ([]byte, error) {
-	f, err := vfs.OpenRegular(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
-	if err == nil && len(data) > maxSize {
-		err = segno.Errorf(segno.KindInvalid, "read session", path, "it is larger than %d MiB", maxSize>>20)
-	}
-	return data[:bytes.LastIndexByte(data, '\n')+1], err
 }

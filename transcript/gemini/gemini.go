@@ -35,10 +35,6 @@ import (
 // Agent is the name of Gemini CLI in links and checkpoints.
 const Agent = "gemini"
 
-// maxSize is the size of the largest session that is read. Gemini CLI shortens the results of tools,
-// so sessions are much smaller.
-const maxSize = 256 << 20
-
 // Transcripts are the sessions of Gemini CLI under one directory. All methods may be called
 // concurrently. Errors are [segno.Error]s.
 type Transcripts struct {

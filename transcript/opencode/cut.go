@@ -80,7 +80,7 @@ func (c *Transcripts) importAs(ctx context.Context, op string, p segno.Position,
 	row, err := c.find(ctx, segno.SessionID(session))
 	if err != nil {
 		// OpenCode 2 answers 'opencode export' with its help and exits with 0, according to
-		// https://github.com/entireio/cli/pull/2397. What it does for 'opencode import' is not known.
+		// https://github.com/entireio/cli/pull/2397. Its answer to 'opencode import' is unknown.
 		return segno.Source{}, &transcript.NoCutError{Why: "opencode import added no session to " + c.data + ", as OpenCode 1 does"}
 	}
 	return segno.Source{Session: segno.SessionID(session), Path: row.File, Dir: dir}, nil

@@ -19,9 +19,6 @@ import (
 	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
-// maxSize is the size of the largest session that is read.
-const maxSize = 256 << 20
-
 // facts are the unchanging facts of a session. They are the first line of its stream.
 type facts struct {
 	Slug     string `json:"slug"`
@@ -56,7 +53,7 @@ type schema struct {
 }
 
 // schemas are in the order in which they are preferred for a session that is equally new in both. OpenCode 2 imports
-// sessions of OpenCode 1, and does not change a copy that nobody continues.
+// sessions of OpenCode 1, and does not change a copy until the user continues it.
 func schemas() []schema {
 	return []schema{
 		{0, "session", `SELECT id, directory, title, slug, version, time_created, time_updated,
@@ -187,7 +184,6 @@ func listTable(ctx context.Context, db *sql.DB, s schema, id segno.SessionID) (r
 	return rows, found.Err()
 }
 
-// find returns a session.
 func (c *Transcripts) find(ctx context.Context, id segno.SessionID) (sessionRow, error) {
 	rows, failed := c.list(ctx, id)
 	switch {
@@ -205,8 +201,8 @@ func (c *Transcripts) read(ctx context.Context, op string, src segno.Source) (*s
 		return nil, err
 	}
 	row, err := c.find(ctx, src.Session)
-	if err == nil && row.Size > maxSize {
-		err = segno.Errorf(segno.KindInvalid, op, string(src.Session), "it is larger than %d MiB", maxSize>>20)
+	if err == nil {
+		err = sessionfile.CheckConversation(op, string(src.Session), row.Size)
 	}
 	if err != nil {
 		return nil, sessionfile.IOError(op, string(src.Session), err)

@@ -25,7 +25,7 @@ func newStream(f facts) *stream {
 
 // append adds a line.
 func (s *stream) append(v any) {
-	text, err := sessionfile.EncodeLine(v)
+	text, err := segno.Encode(v)
 	if err != nil {
 		panic("opencode: internal error: a line does not encode: " + err.Error())
 	}

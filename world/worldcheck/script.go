@@ -40,7 +40,6 @@ func (s Step) String() string {
 // Names returns the names of the agents in scripts.
 func Names() []string { return []string{"Ada", "Bo", "Cy"} }
 
-// session is the session of an agent.
 func session(agent int) string { return "session of " + Names()[agent] }
 
 // Opening returns the steps that begin each script: two agents join. The third one may join later.

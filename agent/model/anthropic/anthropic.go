@@ -10,7 +10,7 @@
 //
 // Thinking is stored as the API sent it and returned to the same model only. Some models refuse
 // their thinking after an earlier message has changed, as a summary does. The adapter then
-// sends the request once more without thinking. It retries nothing else: the agent does.
+// sends the request again without thinking. It retries nothing else: the agent does.
 package anthropic
 
 import (

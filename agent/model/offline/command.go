@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/dalsegno/segno"
 )
 
 // verb is a kind of command.
@@ -110,7 +112,6 @@ func isOpenCall(piece string) bool {
 	return name == "call" && found && !json.Valid([]byte("{"+args))
 }
 
-// parse parses one command.
 func parse(piece string) (c command, ok bool) {
 	name, rest := cutVerb(piece)
 	if c.verb = verbNamed(name); c.verb == nil {
@@ -159,11 +160,9 @@ func (c command) callArgs() json.RawMessage {
 
 // encode returns v as JSON with sorted keys.
 func encode(v any) json.RawMessage {
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
+	data, err := segno.Encode(v)
+	if err != nil {
 		panic("offline: internal error: " + err.Error())
 	}
-	return json.RawMessage(strings.TrimSuffix(b.String(), "\n"))
+	return data
 }

@@ -83,7 +83,6 @@ func (v *modelContext) facts() (all []fact) {
 	return all
 }
 
-// callResult is a call and its result.
 type callResult struct {
 	agent.Call
 	result *agent.Result // nil if there is none yet

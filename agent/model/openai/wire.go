@@ -93,7 +93,6 @@ type delta struct {
 	ToolCalls []callPiece `json:"tool_calls"`
 }
 
-// callPiece is a piece of a call.
 type callPiece struct {
 	Index    int
 	ID       string

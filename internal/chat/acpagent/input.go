@@ -50,7 +50,6 @@ func (in input) withNotes() agent.Input {
 
 const recordName = "record.txt"
 
-// isEmpty reports whether the prompt is empty.
 func (in input) isEmpty() bool { return len(in.Parts) == 0 && strings.TrimSpace(in.Prompt) == "" }
 
 // isIn reports whether the prompt is the newest prompt of a conversation. It compares the encoded

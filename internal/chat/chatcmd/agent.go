@@ -11,7 +11,6 @@ import (
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/internal/chat"
 	"github.com/dalsegno/segno/internal/chat/acpagent"
-	"github.com/dalsegno/segno/internal/cli"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/timeline"
 )
@@ -85,7 +84,7 @@ func (s *acpServer) open(ctx context.Context, session, dir string, answer acpage
 // timeline returns the timeline of a session's workspace. It returns nil for a session without
 // files, and the reason if no proxy in front of the agent saves them.
 func (s *acpServer) timeline(ctx context.Context, session, dir string) (t *timeline.Timeline, reason, err error) {
-	thread, known, err := cli.ThreadByID(ctx, s.store, segno.ThreadID(session))
+	thread, known, err := segno.FindThread(ctx, s.store, segno.ThreadID(session))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -39,7 +39,6 @@ func (r *runnerRecord) announce(thread string) {
 	}
 }
 
-// remove removes the record.
 func (r *runnerRecord) remove() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

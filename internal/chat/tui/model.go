@@ -11,6 +11,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/internal/history/printable"
 )
 
 // state is the input or the result for which the screen waits.
@@ -182,7 +183,7 @@ func (m *model) flush() tea.Cmd {
 
 // say prints wrapped text above the view.
 func (m *model) say(prefix, text string) {
-	m.lines = append(m.lines, wrap(strings.TrimRight(escapeText(text), "\n"), prefix, m.width)...)
+	m.lines = append(m.lines, wrap(strings.TrimRight(printable.Lines(text), "\n"), prefix, m.width)...)
 }
 
 func (m *model) showError(err error) {

@@ -59,7 +59,6 @@ func (q *question) choices() (all []choice) {
 	return all
 }
 
-// choice returns the choice with a key.
 func (q *question) choice(key string) (choice, bool) {
 	for _, c := range q.choices() {
 		if len(key) == 1 && strings.Contains(c.keys, key) {

@@ -96,7 +96,6 @@ func (s *screen) take(msg tea.Msg) {
 	}
 }
 
-// press presses keys.
 func (s *screen) press(keys ...tea.Key) {
 	s.Helper()
 	for _, k := range keys {
@@ -105,7 +104,6 @@ func (s *screen) press(keys ...tea.Key) {
 	}
 }
 
-// typed types text.
 func (s *screen) typed(text string) {
 	s.Helper()
 	for _, r := range text {

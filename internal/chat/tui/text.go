@@ -5,43 +5,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"unicode"
 	"unicode/utf16"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/dalsegno/segno/internal/history/printable"
 )
 
-// isUnsafe reports whether a character could control the terminal, reorder its neighbours, or
-// be invisible.
-func isUnsafe(r rune) bool { return r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) }
-
-// isJoiner reports whether a character joins or separates its neighbours. Some scripts and many
-// emoji need it.
-func isJoiner(r rune) bool { return r == '\u200c' || r == '\u200d' }
-
-// escapeText escapes the unsafe characters of a text. It keeps line breaks and joiners.
-func escapeText(s string) string {
-	return escapeRunes(strings.ReplaceAll(s, "\r\n", "\n"), func(r rune) bool { return isUnsafe(r) && !isJoiner(r) })
-}
-
-// escapeAll also escapes joiners, for text that must not hide anything.
-func escapeAll(s string) string { return escapeRunes(s, isUnsafe) }
-
-func escapeRunes(s string, bad func(rune) bool) string {
-	var b strings.Builder
-	for _, r := range strings.ToValidUTF8(s, "\uFFFD") {
-		switch {
-		case r == '\t':
-			b.WriteString("    ")
-		case !bad(r):
-			b.WriteRune(r)
-		case r < 0x100:
-			fmt.Fprintf(&b, "\\x%02x", r)
-		default:
-			fmt.Fprintf(&b, "\\u%04x", r)
-		}
+// escapeAll escapes all unsafe characters but line breaks, for text that must not hide anything. Joiners are among them.
+func escapeAll(s string) string {
+	lines := strings.Split(strings.ReplaceAll(s, "\t", "    "), "\n")
+	for i, line := range lines {
+		lines[i] = printable.Clean(line)
 	}
-	return b.String()
+	return strings.Join(lines, "\n")
 }
 
 // escapeLine also replaces line breaks, for text that must stay on one line.
@@ -59,7 +36,7 @@ func editableJSON(raw json.RawMessage) string {
 	var out strings.Builder
 	for _, r := range b.String() {
 		switch {
-		case !isUnsafe(r):
+		case r == '\n' || !printable.IsUnsafe(r):
 			out.WriteRune(r)
 		case r > 0xffff:
 			hi, lo := utf16.EncodeRune(r)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/internal/history/printable"
 )
 
 // styles are the styles of the screen.
@@ -113,7 +114,7 @@ func (m *model) liveLines() (lines []string) {
 		if n := len(text) - 4*m.width*m.height; n > 0 {
 			text = strings.ToValidUTF8(text[n:], "") // do not wrap the text above the screen again for each word
 		}
-		said := wrap(escapeText(text), "", m.width)
+		said := wrap(printable.Lines(text), "", m.width)
 		lines = append(lines, said[max(0, len(said)-max(3, m.height/2)):]...)
 	}
 	for _, c := range m.calls {

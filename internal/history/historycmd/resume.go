@@ -206,7 +206,7 @@ func (a *app) runResumeWith(ctx context.Context, d *cli.Workspace, name string, 
 		if agent != chat.Name {
 			return cli.WriteSession(ctx, d.Timeline, ask, plan)
 		}
-		t, _, err := cli.ThreadByID(ctx, d.Store, thread)
+		t, _, err := segno.FindThread(ctx, d.Store, thread)
 		if err != nil {
 			return cli.ResumeResult{}, err
 		}

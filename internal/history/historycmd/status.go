@@ -30,7 +30,7 @@ type statusResult struct {
 	Head      *history.Item     `json:"head"`
 	Session   segno.SessionID   `json:"session"`
 	Changed   segno.Counts      `json:"changed"`             // differences from the head
-	Held      []string          `json:"held,omitempty"`      // recorded although a rule protects them by now
+	Held      []string          `json:"held,omitempty"`      // recorded although a rule protects them now
 	Unread    []string          `json:"unread,omitempty"`    // files and directories that cannot be saved
 	ReadOnly  bool              `json:"read_only,omitempty"` // the store cannot be written; Changed is not known
 	Full      bool              `json:"full,omitempty"`      // because its disk is full
@@ -162,7 +162,7 @@ func (s *statusResult) readHead(ctx context.Context, d *cli.Workspace) error {
 		return err
 	}
 	s.Held = now.Held
-	s.Unread, _ = history.Unread(&now) // the databases have lines of their own
+	s.Unread, _ = history.Unread(&now) // the output lists the databases separately
 	s.UnreadBytes = history.PathsBytes(s.Unread)
 	changes, err := d.Timeline.Databases(ctx, c.Workspace, &now)
 	if err != nil {

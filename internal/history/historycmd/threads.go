@@ -197,7 +197,7 @@ func byStatus(ctx context.Context, store *local.Store, q agent.FindQuery) ([]sta
 		if isRunning {
 			phase = agent.PhaseRunning
 		}
-		t, known, err := cli.ThreadByID(ctx, store, id)
+		t, known, err := segno.FindThread(ctx, store, id)
 		if err != nil {
 			return nil, err
 		}

@@ -217,13 +217,8 @@ func (e *Engine) target(ctx context.Context, r *Request) (*target, error) {
 		return nil, err
 	}
 	t := &target{Engine: e, head: head}
-	for found, err := range e.Store.Threads(ctx, segno.ThreadQuery{IDPrefix: string(r.Thread)}) {
-		if err != nil {
-			return nil, err
-		}
-		if found.ID == r.Thread {
-			t.thread = found
-		}
+	if t.thread, _, err = segno.FindThread(ctx, e.Store, r.Thread); err != nil {
+		return nil, err
 	}
 	return t, t.open(ctx)
 }
@@ -247,7 +242,6 @@ func (t *target) open(ctx context.Context) error {
 	return err
 }
 
-// checkpoint returns a checkpoint by its id.
 func (e *Engine) checkpoint(ctx context.Context, id segno.CommitID) (*segno.Checkpoint, error) {
 	line, err := e.Store.Load(ctx, id, segno.Window{Last: 1})
 	if err != nil {

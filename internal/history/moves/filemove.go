@@ -123,7 +123,7 @@ func (m *fileMove) fill(ctx context.Context, p *Preview) error {
 	if m.root == "" {
 		p.Summary = []string{fmt.Sprintf("%s %s of thread %s", m.plan.Verb, m.name(), printable.Short(m.head.Thread)),
 			"  only the thread moves: its files are not on this machine"}
-		p.Sentence, p.Effect = PointerSentence(m.plan), Effect(m.plan, Result{})
+		p.Sentence, p.Effect = pointerSentence(m.plan), Effect(m.plan, Result{})
 		return nil
 	}
 	res, err := NewResult(ctx, m.timeline, m.plan, nil)

@@ -84,7 +84,7 @@ func UnwrittenPaths(ctx context.Context, read patch.Reader, conflicts []segno.Co
 		out[i] = UnwrittenPath{Path: c.Path, PathBytes: segno.PathBytes(c.Path), Why: c.Why}
 		name, isDatabase := segno.DatabaseName(c.Path)
 		if isDatabase {
-			out[i].Path, out[i].PathBytes = DatabaseLabel(name), segno.PathBytes(name)
+			out[i].Path, out[i].PathBytes = databaseLabel(name), segno.PathBytes(name)
 		}
 		switch change, ok := changes[c.Path]; {
 		case !ok, i >= maxShown, isDatabase:
@@ -101,8 +101,8 @@ func UnwrittenPaths(ctx context.Context, read patch.Reader, conflicts []segno.Co
 	return out, nil
 }
 
-// DatabaseLabel returns the text for a database in a list of paths.
-func DatabaseLabel(name string) string { return "database " + name }
+// databaseLabel returns the text for a database in a list of paths.
+func databaseLabel(name string) string { return "database " + name }
 
 // Limits of the conflicts that are shown with a diff: their number, and the size of a file.
 const (

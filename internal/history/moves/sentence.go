@@ -30,8 +30,8 @@ func Sentence(p *timeline.Plan, res Result) string {
 	return upperFirst(strings.Join(parts, "; ")) + "."
 }
 
-// PointerSentence is Sentence for a plan that moves only the thread.
-func PointerSentence(p *timeline.Plan) string {
+// pointerSentence is Sentence for a plan that moves only the thread.
+func pointerSentence(p *timeline.Plan) string {
 	return upperFirst(subject(p)) + "; only the thread moves: its files are not on this machine."
 }
 

@@ -94,7 +94,7 @@ func (t *Text) Moved(m *timeline.MoveResult, res Result) {
 
 func writtenDatabases(res Result) (written []history.Change) {
 	for _, c := range res.Changes {
-		isConflict := func(u UnwrittenPath) bool { return u.Path == DatabaseLabel(c.Path) }
+		isConflict := func(u UnwrittenPath) bool { return u.Path == databaseLabel(c.Path) }
 		if c.Type == string(segno.EntityDatabase) && !slices.ContainsFunc(res.Conflicts, isConflict) {
 			written = append(written, c)
 		}

@@ -82,7 +82,7 @@ func ReadIntent(body json.RawMessage) Intent {
 			in.Files = append(in.Files, x.Path)
 		}
 	}
-	if in.Title == "" && in.Kind == "" && len(in.Files) == 0 || !f.HasOnly("title", "kind", "input", "locations") {
+	if in.Title == "" && in.Kind == "" && len(in.Files) == 0 || !f.hasOnly("title", "kind", "input", "locations") {
 		return Intent{Input: body, IsClipped: in.IsClipped, Changed: changed} // of a hook
 	}
 	if in.Input = f.Get("input"); string(in.Input) == "null" {
@@ -153,7 +153,7 @@ func ReadResult(body json.RawMessage) Result {
 // isResult reports whether the fields are those of a result, and not those of a tool's output.
 func (f Fields) isResult() bool {
 	return len(f) > 0 && (f.Get("status") != nil || f.Get("response") != nil || f.Get("error") != nil ||
-		f.HasOnly("exit", "interrupt", "duration_ms", "agent"))
+		f.hasOnly("exit", "interrupt", "duration_ms", "agent"))
 }
 
 // withoutFence removes the code fence in which some agents show a command's output.

@@ -31,7 +31,6 @@ type messageResult struct {
 	Error bool `json:"error"`
 }
 
-// text returns the texts of the message.
 func (m *message) text() string {
 	var all []string
 	for _, p := range m.Parts {

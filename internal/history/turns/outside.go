@@ -9,6 +9,7 @@ import (
 
 	"github.com/dalsegno/segno/agents"
 	"github.com/dalsegno/segno/agents/profile"
+	"github.com/dalsegno/segno/internal/vfs"
 )
 
 // Bounds are the directories that decide which paths are outside the recorded workspace.
@@ -79,39 +80,25 @@ func (b Bounds) absolute(p string) string {
 // contains reports whether a path is inside the workspace, symlinks resolved, among the
 // agent's own files, or a device. /dev/shm has ordinary files.
 func (b Bounds) contains(p string) bool {
-	p = realPath(p)
+	p = vfs.RealPath(p)
 	if isWithin("/dev", p) && !isWithin("/dev/shm", p) {
 		return true
 	}
-	dirs := []string{b.Root, realPath(filepath.Join(b.Agent, "plans")), realPath(filepath.Join(b.Agent, "projects"))}
+	dirs := []string{b.Root, vfs.RealPath(filepath.Join(b.Agent, "plans")), vfs.RealPath(filepath.Join(b.Agent, "projects"))}
 	return slices.ContainsFunc(dirs, func(dir string) bool { return isWithin(dir, p) })
 }
 
 // isScratch reports whether a path is inside a directory for devices or temporary files
 // that does not contain the workspace.
 func (b Bounds) isScratch(p string) bool {
-	p = realPath(b.absolute(p))
+	p = vfs.RealPath(b.absolute(p))
 	dirs := []string{"/dev", "/proc", "/sys", "/run", "/tmp", "/var/tmp", os.TempDir()}
 	return slices.ContainsFunc(dirs, func(dir string) bool {
-		dir = realPath(dir)
+		dir = vfs.RealPath(dir)
 		return isWithin(dir, p) && !isWithin(dir, b.Root)
 	})
 }
 
 func isWithin(dir, p string) bool {
 	return filepath.IsAbs(dir) && (p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/"))
-}
-
-// realPath resolves the symlinks of as much of a path as exists.
-func realPath(p string) string {
-	rest := ""
-	for at := p; ; at = filepath.Dir(at) {
-		if resolved, err := filepath.EvalSymlinks(at); err == nil {
-			return filepath.Join(resolved, rest)
-		}
-		if at == filepath.Dir(at) {
-			return p
-		}
-		rest = filepath.Join(filepath.Base(at), rest)
-	}
 }

@@ -35,16 +35,16 @@ func (c *Call) Subject(most int) string {
 // its text. Both are "" if there is none.
 func SubjectField(tool string, in Fields) (name, text string) {
 	for _, name := range agents.SubjectFields(tool) {
-		if text := strings.TrimSpace(CommandText(in.Get(name))); text != "" {
+		if text := strings.TrimSpace(commandText(in.Get(name))); text != "" {
 			return name, text
 		}
 	}
 	return "", ""
 }
 
-// CommandText returns a command as a user would type it. Some tools receive it as a list of arguments, with a shell in
+// commandText returns a command as a user would type it. Some tools receive it as a list of arguments, with a shell in
 // front.
-func CommandText(v json.RawMessage) string {
+func commandText(v json.RawMessage) string {
 	var words []string
 	if json.Unmarshal(v, &words) != nil {
 		return TextOf(v)

@@ -49,8 +49,8 @@ func (f Fields) Get(name string) json.RawMessage {
 // Text returns the value of the first field with a name as [TextOf] does, or "".
 func (f Fields) Text(name string) string { return TextOf(f.Get(name)) }
 
-// HasOnly reports whether no field has another name.
-func (f Fields) HasOnly(names ...string) bool {
+// hasOnly reports whether no field has another name.
+func (f Fields) hasOnly(names ...string) bool {
 	return !slices.ContainsFunc(f, func(x Field) bool { return !slices.Contains(names, x.Name) })
 }
 

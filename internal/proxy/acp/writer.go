@@ -1,7 +1,6 @@
 package acp
 
 import (
-	"bytes"
 	"encoding/json"
 	"io"
 	"runtime"
@@ -9,6 +8,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/dalsegno/segno"
 )
 
 // Writer writes whole lines in the order of the calls. It is safe for concurrent use; each
@@ -118,13 +119,11 @@ func atomicSize() int {
 // Encode returns v as JSON in which <, > and & are not escaped. It panics if v cannot be
 // encoded.
 func Encode(v any) json.RawMessage {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	data, err := segno.Encode(v)
+	if err != nil {
 		panic("acp: internal error: a message does not encode: " + err.Error())
 	}
-	return bytes.TrimRight(b.Bytes(), "\n")
+	return data
 }
 
 // envelope is a message that segno writes.

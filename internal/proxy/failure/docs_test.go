@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dalsegno/segno/agents"
+	"github.com/dalsegno/segno/agents/profile"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/failures.md")
@@ -35,8 +38,8 @@ func document() []byte {
 	b.WriteString(`# When an ACP agent fails
 
 What agents answer when something is wrong, what that means, and what ` + "`segno acp`" + ` does. The first row that matches
-an answer counts. This page is generated from the table in ` + "`internal/proxy/failure`" + `; each row has a test with an answer
-that an agent sent.
+an answer counts. This page is generated from the table in ` + "`internal/proxy/failure`" + ` and from the directories
+in ` + "`agents`" + `; each row has a test with an answer that an agent sent.
 
 A version is one whose answer was recorded with a scripted model; one in parentheses has the answer in its
 published code. A row holds for other versions of its agent too. Texts are compared without regard to case.
@@ -50,9 +53,9 @@ For other requests than prompts only the state of the session counts.
 | what is wrong | what the wire shows | agent and versions | session | turn | what segno does |
 | --- | --- | --- | --- | --- | --- |
 `)
-	for _, row := range slices.Concat(tables()...) {
+	for _, row := range table() {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n",
-			row.meaning.Name, cell(row.wire()), cell(row.versions()), row.meaning.Session, row.turn(), row.reaction())
+			row.meaning().Name, cell(row.wire()), cell(row.versions()), row.meaning().Session, row.turn(), row.reaction())
 	}
 	b.WriteString(`
 An error of another request that no row matches is passed on. An answer that is not here is a success. For example,
@@ -64,60 +67,71 @@ An error of another request that no row matches is passed on. An answer that is 
 func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
 
 func (r row) versions() string {
-	versions := slices.Clone(r.observed)
-	for _, v := range r.documented {
+	versions := slices.Clone(r.Observed)
+	for _, v := range r.Documented {
 		versions = append(versions, "("+v+")")
 	}
-	agent := map[string]string{claude: "claude-agent-acp", codex: "codex-acp", opencode: "opencode", gemini: "gemini-cli", "": "any"}[r.agent]
-	return strings.TrimSpace(agent + " " + strings.Join(versions, ", "))
+	name := "any"
+	if p, ok := agents.Of(r.agent); ok {
+		name = append(p.Adapters, p.Name)[0]
+	}
+	return strings.TrimSpace(name + " " + strings.Join(versions, ", "))
 }
 
 // wire describes the answers that match the row.
 func (r row) wire() string {
 	var parts []string
-	if r.methods != nil {
-		parts = append(parts, codes(r.methods, ", ")+":")
+	if methods := r.requests(); methods != nil {
+		parts = append(parts, codes(methods, ", ")+":")
 	}
 	switch {
-	case r.ending == byExit:
+	case r.By == profile.ByExit:
 		parts = append(parts, "the agent's output ends")
-	case r.ending == byResult:
+	case isResult(r.By):
 		parts = append(parts, r.result()...)
-	case r.code != 0:
-		parts = append(parts, fmt.Sprintf("error `%d`", r.code))
+	case r.Code != 0:
+		parts = append(parts, fmt.Sprintf("error `%d`", r.Code))
 	default:
 		parts = append(parts, "an error")
 	}
-	if r.key != "" {
-		with := "with `data." + r.key + "`"
-		if r.values != nil {
-			with += " = " + codes(r.values, " or ")
+	if r.Key != "" {
+		with := "with `data." + r.Key + "`"
+		if r.Values != nil {
+			with += " = " + codes(r.Values, " or ")
 		}
 		parts = append(parts, with)
 	}
-	if r.text != nil {
-		parts = append(parts, "with the text "+quoted(r.text))
+	if r.Text != nil {
+		parts = append(parts, "with the text "+quoted(r.Text))
 	}
 	return strings.Join(parts, " ")
 }
 
+// requests returns the methods of the requests that the row is about, nil for any.
+func (r row) requests() []string {
+	if isResult(r.By) {
+		return profile.Prompt
+	}
+	return r.Methods
+}
+
 func (r row) result() []string {
 	var parts []string
-	if r.stop != nil {
-		parts = append(parts, "`stopReason` "+codes(r.stop, " or "))
+	if r.Stop != nil {
+		parts = append(parts, "`stopReason` "+codes(r.Stop, " or "))
 	} else {
 		parts = append(parts, "a result")
 	}
-	if r.category != nil {
-		parts = append(parts, "with `_meta.jetbrains.air.sessionFailure.category` = "+codes(r.category, " or "))
+	if r.Category != nil {
+		parts = append(parts, "with `_meta.jetbrains.air.sessionFailure.category` = "+codes(r.Category, " or "))
 	}
-	if r.systemError {
+	if r.By == profile.BySystemError {
 		parts = append(parts, "after `_meta.codex.threadStatus.type` = `systemError`")
 	}
 	switch {
-	case r.idle:
+	case r.Idle:
 		parts = append(parts, "without a word or any update and with `usage.outputTokens` 0, in a session that was just opened")
-	case r.silent:
+	case r.Silent:
 		parts = append(parts, "without a word or a tool call")
 	}
 	return parts
@@ -138,29 +152,29 @@ func quoted(texts []string) string {
 
 // reaction describes what segno does.
 func (r row) reaction() string {
-	session := map[Session]string{Lost: "opens the session again", Dead: "starts the agent again and opens the session"}[r.meaning.Session]
-	turn := map[Turn]string{NotStarted: "sends the prompt again", Seen: "asks the agent to go on", Failed: "passes the answer on"}[r.meaning.Turn]
+	session := map[Session]string{Lost: "opens the session again", Dead: "starts the agent again and opens the session"}[r.meaning().Session]
+	turn := map[Turn]string{NotStarted: "sends the prompt again", Seen: "asks the agent to go on", Failed: "passes the answer on"}[r.meaning().Turn]
 	switch {
-	case !r.ofPrompts() && slices.Contains(r.methods, "session/delete"), session == "" && turn == "" && r.ofPrompts():
+	case !r.ofPrompts() && slices.Contains(r.Methods, "session/delete"), session == "" && turn == "" && r.ofPrompts():
 		return "passes the answer on"
-	case !r.ofPrompts() && r.meaning.Session == Lost:
+	case !r.ofPrompts() && r.meaning().Session == Lost:
 		return "opens the session another way"
 	case session == "" && turn == "":
 		return "forks without the agent"
 	case session == "" || turn == "":
 		return session + turn
-	case r.meaning.Turn == Failed:
+	case r.meaning().Turn == Failed:
 		return turn + "; " + session + " before the next prompt"
 	}
 	return session + ", then " + turn
 }
 
-func (r row) ofPrompts() bool { return allows(r.methods, "session/prompt") }
+func (r row) ofPrompts() bool { return allows(r.requests(), "session/prompt") }
 
 // turn returns the state of the turn, or "" for a row that no prompt can match.
 func (r row) turn() string {
 	if !r.ofPrompts() {
 		return ""
 	}
-	return r.meaning.Turn.String()
+	return r.meaning().Turn.String()
 }

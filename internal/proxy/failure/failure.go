@@ -3,7 +3,8 @@
 //
 // The protocol has four errors for this and no rule for when to use them. So each agent reports
 // the same failure in its own way, and one agent ends a failed turn with end_turn. A table has a
-// row for each known answer. A test runs each row against frames that agents sent.
+// row for each known answer: the common ones are here, and those of one agent are in its directory below
+// agents/. A test runs each row against frames that agents sent.
 //
 // The table is cautious, because a prompt that the caller sends twice may do its work twice.
 // Only a row can declare that a prompt did not start, and the updates of the turn overrule the
@@ -15,6 +16,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dalsegno/segno/agents/profile"
 	"github.com/dalsegno/segno/internal/proxy/acp"
 )
 
@@ -93,7 +95,7 @@ func Classify(o Outcome) Meaning {
 	if row == nil {
 		return Meaning{}
 	}
-	m := row.meaning
+	m := row.meaning()
 	switch {
 	case m.Turn != NotStarted && m.Turn != Seen:
 	case o.Method != "session/prompt":
@@ -126,87 +128,51 @@ func hasAnyPrefix(s string, prefixes ...string) bool {
 	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(s, prefix) })
 }
 
-// row is one way in which an agent reports one failure. An outcome matches the row if it
-// matches every field that the row sets.
+// row is a failure of an agent, or a common one if the name of the agent is "".
 type row struct {
-	meaning Meaning
-
-	// agent is a part of the agent's name in lower case; "" is any agent. A row applies to all
-	// versions: an untested version probably behaves like its neighbours, and no answer has two
-	// meanings.
-	agent      string
-	observed   []string // the versions that sent it
-	documented []string // the versions whose published code contains it
-
-	methods []string // nil is any
-	ending  ending   // how the request ended
-
-	// Fields of an error:
-	code   int      // 0 is any
-	key    string   // a key of its data
-	values []string // the values that the key may have; nil is any value
-
-	// text are words in lower case. For an error, one of them must be in the message or in a
-	// string of the data; for a result, in the title or the reply. "^" before the words anchors
-	// them at the beginning.
-	text []string
-
-	// Fields of a result:
-	stop        []string // stopReason
-	category    []string
-	systemError bool // [Outcome.SystemError]
-	silent      bool // the agent sent no text and called no tool
-	idle        bool // no update and no token in a fresh session
+	profile.Failure
+	agent string
 }
 
-// ending is how a request ended.
-type ending uint8
-
-const (
-	byError ending = iota
-	byResult
-	byExit
-)
-
-func (o *Outcome) ending() ending {
-	switch {
-	case o.Exited:
-		return byExit
-	case o.Err != nil:
-		return byError
-	}
-	return byResult
-}
+func (r *row) meaning() Meaning { return meanings[r.Problem] }
 
 // find returns the first row that matches o, nil if none does.
 func find(o Outcome) *row {
-	end := o.ending()
-	var texts []string
-	switch end {
-	case byError:
+	texts := []string{o.reply(), clip(o.Title)}
+	if o.Err != nil {
 		texts = errorTexts(o.Err)
-	case byResult:
-		texts = []string{o.reply(), clip(o.Title)}
 	}
-	for _, part := range tables() {
-		for i := range part {
-			if part[i].ending == end && part[i].matches(&o, texts) {
-				return &part[i]
-			}
+	rows := table()
+	for i := range rows {
+		if rows[i].matches(&o, texts) {
+			return &rows[i]
 		}
 	}
 	return nil
 }
 
 func (r *row) matches(o *Outcome, texts []string) bool {
-	return strings.Contains(strings.ToLower(o.Agent), r.agent) && allows(r.methods, o.Method) &&
-		(r.code == 0 || r.code == o.Err.Code) && (r.key == "" || r.matchesData(o.Err.Data)) && r.matchesResult(o) &&
-		(r.text == nil || slices.ContainsFunc(texts, r.matchesText))
+	return strings.Contains(strings.ToLower(o.Agent), r.agent) && o.canShow(r.By) && allows(r.Methods, o.Method) &&
+		(r.Code == 0 || r.Code == o.Err.Code) && (r.Key == "" || r.matchesData(o.Err.Data)) && r.matchesResult(o) &&
+		(r.Text == nil || slices.ContainsFunc(texts, r.matchesText))
 }
 
+// canShow reports whether an outcome can be evidence of a kind.
+func (o *Outcome) canShow(by profile.Evidence) bool {
+	switch {
+	case o.Exited:
+		return by == profile.ByExit
+	case o.Err != nil:
+		return by <= profile.ByError
+	}
+	return isResult(by) && o.Method == "session/prompt" && (o.SystemError || by != profile.BySystemError)
+}
+
+func isResult(by profile.Evidence) bool { return by > profile.ByError && by < profile.ByExit }
+
 func (r *row) matchesResult(o *Outcome) bool {
-	return allows(r.stop, o.Stop) && allows(r.category, o.Category) && (!r.systemError || o.SystemError) &&
-		(!r.silent || o.reply() == "" && o.Tools == 0) && (!r.idle || o.Fresh && o.Updates == 0 && o.OutputTokens == 0)
+	return allows(r.Stop, o.Stop) && allows(r.Category, o.Category) &&
+		(!r.Silent || o.reply() == "" && o.Tools == 0) && (!r.Idle || o.Fresh && o.Updates == 0 && o.OutputTokens == 0)
 }
 
 // allows reports whether list has s, or is nil.
@@ -219,14 +185,14 @@ func (r *row) matchesData(data json.RawMessage) bool {
 	if json.Unmarshal(data, &object) != nil {
 		return false
 	}
-	raw, has := object[r.key]
+	raw, has := object[r.Key]
 	value := string(raw)
 	_ = json.Unmarshal(raw, &value)
-	return has && string(raw) != "null" && allows(r.values, value)
+	return has && string(raw) != "null" && allows(r.Values, value)
 }
 
 func (r *row) matchesText(text string) bool {
-	return slices.ContainsFunc(r.text, func(want string) bool {
+	return slices.ContainsFunc(r.Text, func(want string) bool {
 		if start, isAnchored := strings.CutPrefix(want, "^"); isAnchored {
 			return strings.HasPrefix(text, start)
 		}

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dalsegno/segno/agents/claude"
+	"github.com/dalsegno/segno/agents/codex"
+	"github.com/dalsegno/segno/agents/profile"
 	"github.com/dalsegno/segno/internal/proxy/acp"
 )
 
@@ -171,13 +174,13 @@ func TestEveryRowMatchesAnAnswer(t *testing.T) {
 			tried[fmt.Sprint(*row)+o.Version] = true
 		}
 	}
-	for i, row := range slices.Concat(tables()...) {
+	for i, row := range table() {
 		if !tried[fmt.Sprint(row)] {
-			t.Errorf("row %d (%s, %s) is never reached: %+v", i, row.meaning.Name, row.agent, row)
+			t.Errorf("row %d (%s, %s) is never reached: %+v", i, row.meaning().Name, row.agent, row)
 		}
-		for _, version := range slices.Concat(row.observed, row.documented) {
+		for _, version := range slices.Concat(row.Observed, row.Documented) {
 			if !tried[fmt.Sprint(row)+version] {
-				t.Errorf("row %d (%s): no answer of %s %s reaches it: %+v", i, row.meaning.Name, row.agent, version, row)
+				t.Errorf("row %d (%s): no answer of %s %s reaches it: %+v", i, row.meaning().Name, row.agent, version, row)
 			}
 		}
 	}
@@ -192,10 +195,10 @@ func TestObservedRowsWereRecorded(t *testing.T) {
 			}
 		}
 	}
-	for _, row := range slices.Concat(tables()...) {
-		for _, version := range row.observed {
-			if (row.agent == claude || row.agent == codex) && !reached[fmt.Sprint(row)+version] {
-				t.Errorf("%s %s is said to have shown %q, but it is not recorded: %+v", row.agent, version, row.meaning.Name, row)
+	for _, row := range table() {
+		for _, version := range row.Observed {
+			if (row.agent == claude.Name || row.agent == codex.Name) && !reached[fmt.Sprint(row)+version] {
+				t.Errorf("%s %s is said to have shown %q, but it is not recorded: %+v", row.agent, version, row.meaning().Name, row)
 			}
 		}
 	}
@@ -220,7 +223,7 @@ func TestUpdatesOverruleNotStarted(t *testing.T) {
 		if want := o.Agent != "any"; (Classify(late).Turn == NotStarted) != want {
 			t.Errorf("%q of %s after an update: not started is %t, want %t", m.Name, o.Agent, !want, want)
 		}
-		if o.Err == nil || m.Session != Lost || m.Name != missingSession.Name && m.Name != sessionEnded.Name {
+		if o.Err == nil || m.Session != Lost || m.Name != meanings[profile.MissingSession].Name && m.Name != meanings[profile.SessionEnded].Name {
 			t.Errorf("%q of %s: a prompt that did not start", m.Name, o.Agent)
 		}
 		for name, shown := range map[string]func(*Outcome){
@@ -237,18 +240,22 @@ func TestUpdatesOverruleNotStarted(t *testing.T) {
 }
 
 func TestTableIsWellFormed(t *testing.T) {
-	for i, row := range slices.Concat(tables()...) {
-		text := strings.Join(row.text, "") + row.agent
+	for i, row := range table() {
+		text := strings.Join(row.Text, "") + row.agent
 		switch {
 		case text != strings.ToLower(text):
 			t.Errorf("row %d is matched in lower case: %q", i, text)
-		case row.meaning.Name == "" || row.meaning.Message == "" || strings.Contains(row.meaning.Message, "\n"):
+		case row.meaning().Name == "" || row.meaning().Message == "" || strings.Contains(row.meaning().Message, "\n"):
 			t.Errorf("row %d says nothing, or more than a line", i)
-		case row.ending != byError && (row.code != 0 || row.key != ""):
-			t.Errorf("row %d asks a %d for an error", i, row.ending)
-		case row.ending != byResult && (row.stop != nil || row.category != nil || row.systemError || row.silent || row.idle):
-			t.Errorf("row %d asks a %d for a result", i, row.ending)
-		case row.meaning.Turn == NotStarted && (row.ending != byError || row.code == 0 && row.text == nil):
+		case row.By > profile.ByError && (row.Code != 0 || row.Key != ""):
+			t.Errorf("row %d asks a %d for an error", i, row.By)
+		case !isResult(row.By) && (row.Stop != nil || row.Category != nil || row.Silent || row.Idle):
+			t.Errorf("row %d asks a %d for a result", i, row.By)
+		case row.agent == "" && len(row.Observed)+len(row.Documented) > 0:
+			t.Errorf("row %d has versions of an agent, so it belongs in the directory of the agent", i)
+		case isResult(row.By) && row.Methods != nil:
+			t.Errorf("row %d names methods, but only prompts have results", i)
+		case row.meaning().Turn == NotStarted && (row.By > profile.ByError || row.Code == 0 && row.Text == nil):
 			t.Errorf("row %d says without a reason that a prompt was not started", i)
 		}
 	}
@@ -274,7 +281,7 @@ func FuzzClassify(f *testing.F) {
 		if (o.Err != nil || o.Exited) && row == nil {
 			t.Fatalf("an error that means nothing: %s", body)
 		}
-		if m.Turn == NotStarted && (row.meaning.Turn != NotStarted || method != "session/prompt" || o.Tools > 0 || o.reply() != "") {
+		if m.Turn == NotStarted && (row.meaning().Turn != NotStarted || method != "session/prompt" || o.Tools > 0 || o.reply() != "") {
 			t.Fatalf("%s is thought not to have started: %s", method, body)
 		}
 	})

@@ -204,7 +204,6 @@ func (l *ledger) add(key, bill string, knowsKeys bool) error {
 	return errors.Join(err, f.Close())
 }
 
-// isPaid reports whether a bill is paid.
 func (l *ledger) isPaid(bill string) (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -85,7 +85,6 @@ func answerLost(_ context.Context, open []segno.Interrupt) (all []segno.Decision
 	return all, nil
 }
 
-// tools returns the tools for the world.
 func (w *world) tools(root *os.Root) []agent.Tool {
 	return []agent.Tool{
 		w.tool(toolManual, "Returns the manual of the world: what you perceive there and how you act.", `{"type":"object","properties":{}}`, agent.LostRerun,

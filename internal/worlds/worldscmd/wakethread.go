@@ -91,7 +91,7 @@ func (p *threadPause) toWake(ctx context.Context) (spool.Paused, error) {
 // can continue it. This is so for segno's own agent, and for an agent without a transcript that segno can read.
 func (a *app) isOfClient(ctx context.Context, d *cli.Workspace, mark spool.Paused, at segno.CommitID) (bool, error) {
 	thread := mark.Thread
-	t, _, err := cli.ThreadByID(ctx, d.Store, thread)
+	t, _, err := segno.FindThread(ctx, d.Store, thread)
 	if err != nil {
 		return false, err
 	}

@@ -42,7 +42,6 @@ func newKV(client goredis.UniversalClient, prefix string) (*hashKV, error) {
 	return &hashKV{client: client, cluster: cluster, prefix: prefix}, nil
 }
 
-// split returns the hash and the field of a key.
 func (r *hashKV) split(key string) (hash, field string) {
 	group := kv.Group(key)
 	return r.prefix + group, key[len(group):]

@@ -42,7 +42,7 @@ func (e *Evidence) ClocksDiffer(changes []segno.Change, times Times, now time.Ti
 				break
 			}
 		}
-		if latest(newest).Before(e.Start) || touched.After(now.Add(Grain)) {
+		if latest(newest).Before(e.Start) || touched.After(now.Add(grain)) {
 			return true
 		}
 	}

@@ -72,7 +72,7 @@ func (l *Lines) add(e *Evidence, path string, c *Call) {
 	case !known:
 		l.unknown = l.unknown || !c.Failed
 	case seen.IsZero():
-		l.foreign, l.ran, l.between, l.over = false, false, false, false // what was in the file before is gone
+		l.foreign, l.ran, l.between, l.over = false, false, false, false // the earlier content is gone
 	case !seen.Before(e.Start): // a file system's clock may be behind, but it is never ahead
 		then := segno.Change{Path: path, To: segno.Entity{Type: segno.EntityFile}}
 		l.foreign = l.foreign || !isTurn(e.Owner(then, Touch{At: seen}))
@@ -118,7 +118,7 @@ func (c *Call) isRunning(began, ended time.Time) bool {
 
 // RanBefore reports whether a call that can write anything began before a time.
 func (e *Evidence) RanBefore(at time.Time) bool {
-	return slices.ContainsFunc(e.Calls, func(c Call) bool { return !c.Confined && !c.From.Add(-Grain).After(at) })
+	return slices.ContainsFunc(e.Calls, func(c Call) bool { return !c.Confined && !c.From.Add(-grain).After(at) })
 }
 
 // Comparison compares the present content of a file with the one that the turn's tools alone would have left.

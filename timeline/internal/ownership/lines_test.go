@@ -16,8 +16,8 @@ func seen(call []segno.Entry, changed time.Time) []segno.Entry {
 	return call
 }
 
-// TestVerdict is the table of whose the lines of the file a are. Each turn works from 0 to 100. Its tools edit the file,
-// and the file then differs from what they made.
+// TestVerdict is the table of the authors of the lines in the file a. Each turn works from 0 to 100. Its tools edit the file,
+// and the file then differs from their results.
 func TestVerdict(t *testing.T) {
 	edit := func(id string, from float64) []segno.Entry {
 		return call(id, "Edit", from, from+1, map[string]any{"file_path": "/p/a", "old_string": "x", "new_string": "y"})

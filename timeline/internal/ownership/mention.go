@@ -68,11 +68,6 @@ func (x *index) naming(p string) (all []mention) {
 	return slices.CompactFunc(all, func(a, b mention) bool { return a.call == b.call })
 }
 
-// mentions reports whether text names a path or a directory above it.
-func mentions(text, root, p string) bool {
-	return len(newIndex([]Call{{text: text}}, root).naming(p)) > 0
-}
-
 // containsWord reports whether text has word without other characters of a path around it.
 func containsWord(text, word string) bool {
 	for from := 0; ; {

@@ -35,11 +35,11 @@ func (w *Work) WhyContested(rivals []*Work, path string, left segno.Hash) string
 	for _, r := range rivals {
 		names := r.Named(path)
 		if r.Amended { // its checkpoint lacks paths that newer ones changed, too
-			names = r.NamedBetween(path, w.From, w.To)
+			names = r.namedBetween(path, w.From, w.To)
 		}
 		// The checkpoint of a turn that continued after its end lacks the paths that newer checkpoints
 		// changed, too.
-		namesAgain := r.Again && r.NamedBetween(path, w.From, w.To)
+		namesAgain := r.Again && r.namedBetween(path, w.From, w.To)
 		if !r.mayHaveChanged(path) && !(r.Amended && names) && !namesAgain {
 			continue
 		}

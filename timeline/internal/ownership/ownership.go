@@ -17,9 +17,9 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Grain is the longest time by which a file system's clock may be behind the clock of a process.
+// grain is the longest time by which a file system's clock may be behind the clock of a process.
 // The kernel updates the time that it gives to files only at its ticks.
-const Grain = 10 * time.Millisecond
+const grain = 10 * time.Millisecond
 
 // coarsest is the coarsest resolution of a file system that stores whole seconds.
 const coarsest = 2 * time.Second
@@ -30,7 +30,7 @@ func latest(at time.Time) time.Time {
 	if at.Nanosecond() == 0 {
 		at = at.Add(coarsest)
 	}
-	return at.Add(Grain)
+	return at.Add(grain)
 }
 
 // Owner is the author of a change, as seen from one turn.
@@ -177,8 +177,8 @@ func (e *Evidence) NamesChange(x segno.Change) bool {
 	})
 }
 
-// NamedBetween reports whether a call that worked between two times named a path.
-func (e *Evidence) NamedBetween(path string, from, to time.Time) bool {
+// namedBetween reports whether a call that worked between two times named a path.
+func (e *Evidence) namedBetween(path string, from, to time.Time) bool {
 	return slices.ContainsFunc(e.naming(path), func(m mention) bool {
 		c := &e.Calls[m.call]
 		return !c.From.After(to) && (c.Lost || !c.To.Before(from))

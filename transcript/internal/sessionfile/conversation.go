@@ -9,7 +9,33 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
 )
+
+// maxConversation is the size of the largest session that is read as a whole.
+const maxConversation = 256 << 20
+
+// CheckConversation returns an error if a session is too large to be read as a whole.
+func CheckConversation(op, name string, size int64) error {
+	if size <= maxConversation {
+		return nil
+	}
+	return segno.Errorf(segno.KindInvalid, op, name, "it is larger than %d MiB", maxConversation>>20)
+}
+
+// ReadConversation returns the lines of a session file, without a torn last one.
+func ReadConversation(op, path string) ([]byte, error) {
+	f, err := vfs.OpenRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxConversation+1))
+	if err == nil {
+		err = CheckConversation(op, path, int64(len(data)))
+	}
+	return data[:bytes.LastIndexByte(data, '\n')+1], err
+}
 
 // Conversation is a completely read session: its lines, and the turns that they contain.
 type Conversation struct {

@@ -1,10 +1,8 @@
 package sessionfile
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -25,17 +23,6 @@ const maxName = 64
 // nameCharacters are the characters of session ids, and those that the APIs of models accept in ids
 // and names of calls.
 const nameCharacters = "-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-
-// EncodeLine returns v as one line of JSON without the newline. It does not escape the characters of HTML.
-func EncodeLine(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimRight(b.Bytes(), "\n"), nil
-}
 
 // Timestamp formats a time in the form that agents use in their records.
 func Timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

@@ -29,7 +29,7 @@ func TestTheVerdictsAreGits(t *testing.T) {
 		}
 	}
 	for _, v := range []gitignore.Verdict{gitignore.None, gitignore.Ignored, gitignore.Kept} {
-		if counts[v] < verdicts/500 && verdicts >= 10_000 { // the rarest are 6 %, and vary: the verdicts of a seed are alike
+		if counts[v] < verdicts/500 && verdicts >= 10_000 { // the rarest are 6 % on average; the verdicts of one seed are similar
 			t.Errorf("only %d of %d verdicts are %d; the generator tests too little", counts[v], verdicts, v)
 		}
 	}

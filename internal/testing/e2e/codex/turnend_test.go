@@ -11,7 +11,6 @@ import (
 	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
-// rolloutOf returns the rollout of a session.
 func rolloutOf(s *e2erig.Stage, agent *agentrig.Codex, session string) string {
 	s.Helper()
 	found, err := filepath.Glob(filepath.Join(agent.CodexHome(), "sessions", "*", "*", "*", "rollout-*-"+session+".jsonl"))

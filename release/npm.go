@@ -11,15 +11,15 @@ import (
 // npmPackages returns the npm packages: one for each platform, which has the binaries, and one with a launcher, which npm
 // installs with the package of its platform. They are in the order in which they must be published.
 func (r *release) npmPackages() (files []entry, err error) {
-	text, err := os.ReadFile("npm/package.json")
+	text, err := os.ReadFile("release/npm/package.json")
 	if err != nil {
 		return nil, err
 	}
 	var manifest map[string]any
 	if err := json.Unmarshal(text, &manifest); err != nil {
-		return nil, fmt.Errorf("npm/package.json: %w", err)
+		return nil, fmt.Errorf("release/npm/package.json: %w", err)
 	}
-	launcher, err := os.ReadFile("npm/bin/segno.js")
+	launcher, err := os.ReadFile("release/npm/bin/segno.js")
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // Runs the segno or segno-hook binary from the package of this platform, which npm installs as an
-// optional dependency. internal/release makes those packages.
+// optional dependency. The program in release/ makes those packages.
 'use strict';
 const { spawn } = require('node:child_process');
 const path = require('node:path');

@@ -23,7 +23,7 @@ import (
 
 // TestMain runs the tests in the root of the repository, as 'make release' does.
 func TestMain(m *testing.M) {
-	if err := os.Chdir("../.."); err != nil {
+	if err := os.Chdir(".."); err != nil {
 		panic(err)
 	}
 	os.Exit(m.Run())

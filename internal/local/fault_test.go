@@ -56,12 +56,13 @@ func TestEveryFailureOfAMove(t *testing.T) {
 			g, states := threeTurns(t)
 			faults := faultfs.FailAt(n)
 			faults.Forever = forever
-			if _, err := g.move(faults.Wrap(vfs.OS), undo); !faults.Fired() || err == nil {
+			// The number of operations differs by a few between runs, so the last ones may not exist in this run.
+			if _, err := g.move(faults.Wrap(vfs.OS), undo); (err == nil) == faults.Fired() {
 				t.Fatalf("operation %d of %v: %v", n, faults.Trace(), err)
 			}
 			g.runNextCommand()
 			if got := g.files(); got != states[1] && got != states[3] {
-				t.Fatalf("after operation %d failed (%s) the files are\n%s", n, faults.Trace()[n], got)
+				t.Fatalf("after operation %d of %v the files are\n%s", n, faults.Trace(), got)
 			}
 			g.wantFilesOfHead()
 			g.checkStore()

@@ -98,7 +98,7 @@ var allowed = map[string][]string{
 	"agent/model/offline":             {".", "agent"},
 	"agent/model/anthropic":           {".", "agent", "agent/model/internal/endpoint"},
 	"agent/model/openai":              {".", "agent", "agent/model/internal/endpoint"},
-	"internal/testing/e2erig":         {"internal/testing/acptest", "internal/testing/agentrig", "internal/testing/damage", "internal/testing/fakemodel", "internal/testing/memdir", "internal/testing/parallel", "internal/testing/signals", "internal/testing/soak", "internal/testing/wings"},
+	"internal/testing/e2erig":         {"internal/testing/acptest", "internal/testing/agentrig", "internal/testing/damage", "internal/testing/fakemodel", "internal/testing/memdir", "internal/testing/parallel", "internal/testing/signals", "internal/testing/soak"},
 	"world":                           {"."},
 	"world/grid":                      {".", "world"},
 	"world/company":                   {".", "world"},

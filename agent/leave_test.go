@@ -22,7 +22,11 @@ import (
 // sometimes set back. There are never more calls than approvals, every thread can be completed, and
 // every call has one result.
 func TestEveryCallNeedsItsOwnApproval(t *testing.T) {
-	for _, seed := range soak.Seeds(t, 50, 3000) {
+	histories := 50
+	if testing.Short() {
+		histories = 10
+	}
+	for _, seed := range soak.Seeds(t, histories, 3000) {
 		l := newLeave(t, seed, seed%2 == 1)
 		for range 40 {
 			l.step()

@@ -5,6 +5,8 @@ package workspace_test
 import (
 	"os/exec"
 	"testing"
+
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // TestPortableFunctions runs tests of this package with the functions of platform_portable.go,
@@ -12,7 +14,7 @@ import (
 // of one hole, and they open a deep directory slowly. Tests of these abilities fail with this
 // tag.
 func TestPortableFunctions(t *testing.T) {
-	if testing.Short() {
+	if testing.Short() || !soak.IsDrawn(t) {
 		return // it takes seconds
 	}
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-tags", "portable", "-count=1", "-vet=off", "-rapid.checks=100",

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dalsegno/segno/internal/cli"
 	"github.com/dalsegno/segno/internal/testing/agentrig"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // terminalChat is segno chat under a terminal.
@@ -158,7 +159,7 @@ func TestChatAtATerminal(t *testing.T) {
 // TestChatAnswersLongerThanTheScreen checks that a long answer scrolls, and that the lines at the
 // bottom are on the screen only once.
 func TestChatAnswersLongerThanTheScreen(t *testing.T) {
-	if testing.Short() {
+	if testing.Short() || !soak.IsDrawn(t) {
 		return // it takes seconds
 	}
 	t.Parallel()

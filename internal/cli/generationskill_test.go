@@ -70,7 +70,7 @@ func TestGenerationsSurviveKills(t *testing.T) {
 		return // it takes seconds
 	}
 	t.Parallel()
-	seeds, worlds := 2, killedWorlds()
+	seeds, worlds := 1, killedWorlds()
 	whole := 200 * len(worlds)
 	if !soak.IsWhole() {
 		worlds = worlds[:2] // worlds in separate processes start slowly

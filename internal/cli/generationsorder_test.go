@@ -13,7 +13,7 @@ import (
 // the order is fixed, every run with reproducible agents must leave the same worlds and files. Unless SEGNO_SOAK is set,
 // there are two runs.
 func TestFixedOrderIsReproducible(t *testing.T) {
-	if testing.Short() {
+	if testing.Short() || !soak.IsDrawn(t) {
 		return // it takes seconds
 	}
 	t.Parallel()

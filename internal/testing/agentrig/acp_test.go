@@ -12,6 +12,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 func newACP(t *testing.T, agent agentrig.ACPAgent) (context.Context, *agentrig.ACP, *fakemodel.Server) {
@@ -55,9 +56,10 @@ func turn(t *testing.T, ctx context.Context, c *acptest.Client, session, text st
 }
 
 // Every agent opens a session and answers two prompts; an agent with a model runs the
-// command that the model requests.
+// command that the model requests. The scenarios in e2e/acp begin in the same way, so this
+// test is drawn.
 func TestACP(t *testing.T) {
-	if short(t) {
+	if short(t) || !soak.IsDrawn(t) {
 		return
 	}
 	for _, agent := range agentrig.ACPAgents() {
@@ -115,7 +117,7 @@ func TestACP(t *testing.T) {
 func allow(r acptest.Received) string { return agentrig.Option(r.Params.Of(r.Line), "allow_once") }
 
 func TestACPX(t *testing.T) {
-	if short(t) {
+	if short(t) || !soak.IsDrawn(t) {
 		return
 	}
 	ctx, rig, model := newACP(t, agentrig.ClaudeACPNewest)

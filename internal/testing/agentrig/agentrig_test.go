@@ -10,16 +10,22 @@ import (
 
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
-// eachVersion runs do with an installed agent of every version under test, and its model.
+// eachVersion runs do with an installed agent of the newest version and its model, if the test is drawn: the scenarios in
+// e2e use the same functions. With SEGNO_SOAK it runs do with every version.
 func eachVersion(t *testing.T, do func(t *testing.T, ctx context.Context, rig *agentrig.Rig, model *fakemodel.Server)) {
 	t.Helper()
 	t.Parallel()
-	if short(t) {
+	if short(t) || !soak.IsDrawn(t) {
 		return
 	}
-	for _, version := range agentrig.ClaudeVersions() {
+	versions := agentrig.ClaudeVersions()
+	if !soak.IsWhole() {
+		versions = versions[len(versions)-1:]
+	}
+	for _, version := range versions {
 		t.Run(string(version), func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)

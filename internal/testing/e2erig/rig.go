@@ -1,9 +1,10 @@
 // Package e2erig is the common part of the end-to-end scenarios: the segno command, built as
 // users build it, and real agents that it records.
 //
-// A scenario is one function. It runs once on each version of Claude Code that
+// A scenario is one function. It runs once on a version of Claude Code that
 // internal/testing/agentrig/pins.go names, every run in parallel with the others, each with
-// its own project, home, store and model. [ScenarioOnNewest] leaves the older versions to SEGNO_SOAK:
+// its own project, home, store and model. [Scenario] is for a main journey, which every run tries on the newest
+// version. A run tries a third of the other scenarios, and SEGNO_SOAK tries all on every version:
 //
 //	func TestUndoBringsTheFileBack(t *testing.T) {
 //		e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
@@ -30,10 +31,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -44,7 +43,6 @@ import (
 	"github.com/dalsegno/segno/internal/testing/parallel"
 	"github.com/dalsegno/segno/internal/testing/signals"
 	"github.com/dalsegno/segno/internal/testing/soak"
-	_ "github.com/dalsegno/segno/internal/testing/wings" // a changed command makes cached results of scenarios stale
 )
 
 // These are the longest times of one scenario. A scenario needs a few seconds on an idle machine; the rest is for a busy one.
@@ -93,35 +91,11 @@ func run(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// build builds segno and segno-hook into dir. It keeps them below build/ in the repository, because go links a program
-// again for each package of scenarios unless it finds an output that is up to date.
-func build(dir string) error {
-	work, err := exec.Command("go", "env", "GOWORK").Output()
-	if err != nil {
-		return err
-	}
-	kept := filepath.Join(filepath.Dir(strings.TrimSpace(string(work))), "build", "e2e")
-	if err := os.MkdirAll(kept, 0o755); err != nil {
-		return err
-	}
-	unlock, err := agentrig.Lock(kept + ".lock")
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	cmd := exec.Command("go", "build", "-o", kept+string(filepath.Separator),
-		"github.com/dalsegno/segno/cmd/segno", "github.com/dalsegno/segno/cmd/segno-hook")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w\n%s", err, out)
-	}
-	return os.CopyFS(dir, os.DirFS(kept))
-}
-
-// Scenario runs do on every version of Claude Code under test, with hooks enabled.
+// Scenario runs do with hooks enabled on the newest version of Claude Code, and on the older ones if the test is drawn.
 // files has the content of the project before segno is enabled.
 func Scenario(t *testing.T, files map[string]string, do func(s *Stage)) {
 	t.Helper()
-	scenario(t, agentrig.ClaudeVersions(), files, do)
+	scenario(t, soak.Versions(t, agentrig.ClaudeVersions()), files, do)
 }
 
 // ScenarioOnNewest runs do on the newest version of Claude Code if the test is drawn, and with SEGNO_SOAK on every version.
@@ -282,16 +256,13 @@ func OpenCode(t *testing.T, files map[string]string) (*Stage, *agentrig.ACP) {
 // prepare makes a stage with a model and no agent.
 func prepare(t *testing.T) *Stage {
 	t.Helper()
-	binary, err := exec.LookPath("segno")
+	s := &Stage{T: t, Model: fakemodel.New(), Binary: Command(t), dir: t.TempDir()}
+	url, stop, err := s.Model.Listen()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Stage{T: t, Model: fakemodel.New(), Binary: binary, dir: t.TempDir()}
-	var stop func()
-	if s.modelURL, stop, err = s.Model.Listen(); err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(stop)
+	s.modelURL = url
 	s.Store = filepath.Join(s.dir, "store")
 	return s
 }

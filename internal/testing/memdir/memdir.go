@@ -2,7 +2,7 @@
 // thousands of times, and a disk takes more time for them than all the rest of the tests.
 //
 // A TestMain calls [Use], or [UseIfShort] if the subject of its tests is the disk. Neither
-// changes a TMPDIR that the user set, nor the directory of a run with SEGNO_SOAK.
+// changes a TMPDIR or GOTMPDIR that the user set, nor the directory of a run with SEGNO_SOAK.
 package memdir
 
 import (
@@ -23,7 +23,7 @@ const least = 2 << 30
 // Use makes the temporary directories of this process and its children in memory, if this
 // machine has enough of it. It panics if it cannot set TMPDIR.
 func Use() {
-	if os.Getenv("TMPDIR") != "" || soak.IsWhole() || !isUsable(path) {
+	if os.Getenv("TMPDIR") != "" || os.Getenv("GOTMPDIR") != "" || soak.IsWhole() || !isUsable(path) {
 		return
 	}
 	if err := os.Setenv("TMPDIR", path); err != nil {

@@ -12,6 +12,7 @@ func TestUse(t *testing.T) {
 		{"a whole run is on the disk", "", "1", ""},
 	} {
 		t.Run(x.name, func(t *testing.T) {
+			t.Setenv("GOTMPDIR", "")
 			t.Setenv("TMPDIR", x.tmp)
 			t.Setenv("SEGNO_SOAK", x.soak)
 			if Use(); os.Getenv("TMPDIR") != x.want {
@@ -20,6 +21,7 @@ func TestUse(t *testing.T) {
 		})
 	}
 	t.Run("in memory if there is a directory", func(t *testing.T) {
+		t.Setenv("GOTMPDIR", "")
 		t.Setenv("TMPDIR", "")
 		t.Setenv("SEGNO_SOAK", "")
 		Use()

@@ -74,8 +74,8 @@ func Mine[T any](t testing.TB, all []T) []T {
 	return mine
 }
 
-// IsDrawn reports whether this run tries a test that runs real programs for seconds: one of two by default, another choice at
-// each run, and every one if suites are tried whole or if the flag -run names tests. It logs the seed of the draw.
+// IsDrawn reports whether this run tries a test that runs real programs for seconds: one of three by default, another choice
+// at each run, and every one if suites are tried whole or if the flag -run names tests. It logs the seed of the draw.
 func IsDrawn(t testing.TB) bool {
 	t.Helper()
 	if IsWhole() || flag.Lookup("test.run").Value.String() != "" {
@@ -86,9 +86,18 @@ func IsDrawn(t testing.TB) bool {
 		// All tests of a process have the same seed. go test builds each program in a new directory.
 		seed = strconv.FormatUint(hashOf(os.Args[0], strconv.Itoa(os.Getpid()))%1_000_000_000, 10)
 	}
-	drawn := hashOf(seed, t.Name())%2 == 0
+	drawn := hashOf(seed, t.Name())%3 == 0
 	t.Logf("SEGNO_SEED=%s: drawn: %v", seed, drawn)
 	return drawn
+}
+
+// Versions returns the last of the versions of a program, and before it the others if the test [IsDrawn].
+func Versions[V any](t testing.TB, all []V) []V {
+	t.Helper()
+	if IsDrawn(t) {
+		return all
+	}
+	return all[len(all)-1:]
 }
 
 // Rapid sets how many cases the tests of pgregory.net/rapid try until the end of t, in the same way as [Count], and their seed

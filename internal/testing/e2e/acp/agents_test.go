@@ -11,15 +11,15 @@ import (
 	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
-// TestACPEveryAgent runs one conversation with every agent in every pinned version: edits
-// and commands, undo and redo, a killed segno, a fork, and a session that the agent has
-// lost.
+// TestACPEveryAgent runs one conversation with the newest version of the adapters, and with every other agent if the
+// test is drawn: edits and commands, undo and redo, a killed segno, a fork, and a session that the agent has lost.
 func TestACPEveryAgent(t *testing.T) {
 	t.Parallel()
-	for _, agent := range agentrig.DurableACPAgents() {
-		if agent == agentrig.OpenCode && !soak.IsDrawn(t) {
-			continue // it takes more CPU time than all others
-		}
+	agents := []agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.CodexACPNewest}
+	if soak.IsDrawn(t) {
+		agents = agentrig.DurableACPAgents()
+	}
+	for _, agent := range agents {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n", "mine.txt": "mine\n"})
 			c := s.open()

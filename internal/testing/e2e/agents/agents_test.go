@@ -22,6 +22,14 @@ type pair struct {
 	codex *agentrig.Codex
 }
 
+// drawnScenario runs a scenario if the test is drawn.
+func drawnScenario(t *testing.T, isNewest bool, do func(*pair)) {
+	t.Helper()
+	if soak.IsDrawn(t) {
+		scenario(t, isNewest, do)
+	}
+}
+
 // scenario runs on the oldest or the newest pair of versions; under SEGNO_SOAK, on both.
 func scenario(t *testing.T, isNewest bool, do func(*pair)) {
 	t.Helper()
@@ -152,7 +160,7 @@ func TestClaudeToCodexAndBack(t *testing.T) {
 // TestCodexToClaude continues a session of Codex in Claude Code, undoes a turn there, forks the thread and
 // continues the fork.
 func TestCodexToClaude(t *testing.T) {
-	scenario(t, false, func(s *pair) {
+	drawnScenario(t, false, func(s *pair) {
 		shell := func(cmd string) map[string]any {
 			return map[string]any{"tool": "exec_command", "input": map[string]any{"cmd": cmd}}
 		}
@@ -224,7 +232,7 @@ func TestCodexToClaude(t *testing.T) {
 
 // TestSegno continues a session of Claude Code in segno's own agent, and then in Codex.
 func TestSegno(t *testing.T) {
-	scenario(t, true, func(s *pair) {
+	drawnScenario(t, true, func(s *pair) {
 		session := s.Say(e2erig.Prompt("alpha", map[string]any{"thinking": "hm", "text": "two calls", "tools": []any{e2erig.Bash("echo x"), s.Writes("b.txt", "1\n")}}, "one"))
 		s.Say(e2erig.Prompt("probe", "probed"), "--resume", session, "--fork-session")
 		want := history(s.T, s.LastCall(), "probe")
@@ -276,7 +284,7 @@ func firstAnswer(s *pair, session string) string {
 // TestCompactionAfterTheSwitch continues a session of Codex in Claude Code, which compacts the conversation.
 // The way back has the summary instead of Codex's own session.
 func TestCompactionAfterTheSwitch(t *testing.T) {
-	scenario(t, true, func(s *pair) {
+	drawnScenario(t, true, func(s *pair) {
 		s.exec(e2erig.Prompt("alpha", "one"))
 		r := s.with("claude")
 		s.Say(e2erig.Prompt("beta", "two"), "--resume", r.Session)

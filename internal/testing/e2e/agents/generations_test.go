@@ -16,11 +16,15 @@ import (
 	"github.com/dalsegno/segno/archive"
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // TestGenerationsOfRealAgents kills the runner of an experiment with Claude Code and Codex. Both continue the
 // conversations of the newest checkpoint, and do nothing twice.
 func TestGenerationsOfRealAgents(t *testing.T) {
+	if !soak.IsDrawn(t) {
+		return
+	}
 	t.Parallel()
 	model := fakemodel.New()
 	url, stop, err := model.Listen()

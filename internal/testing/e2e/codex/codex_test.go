@@ -17,6 +17,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 	"github.com/dalsegno/segno/internal/testing/e2erig"
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/store/memory"
 	"github.com/dalsegno/segno/transcript/codex"
 	"github.com/google/uuid"
@@ -34,8 +35,8 @@ type stage struct {
 	store *memory.Store
 }
 
-// newest returns the newest version of Codex if the test is drawn, and with SEGNO_SOAK all versions. The other scenarios run on both pins by
-// default: they assert what differs between the versions, and the main journey.
+// newest returns the newest version of Codex if the test is drawn, and with SEGNO_SOAK all versions. The other scenarios are the main
+// journey, and what differs between the versions: soak.Versions chooses theirs.
 func newest(t *testing.T) []agentrig.CodexVersion {
 	t.Helper()
 	return e2erig.Newest(t, agentrig.CodexVersions())
@@ -199,7 +200,7 @@ func (s *stage) cut(a *agentrig.Codex, p segno.Position, dir string) segno.Sourc
 // the same home. The real Codex resumes it there, and the model receives the same conversation as
 // at that turn of the original.
 func TestCutAtEveryTurn(t *testing.T) {
-	scenario(t, agentrig.CodexVersions(), func(s *stage) {
+	scenario(t, soak.Versions(t, agentrig.CodexVersions()), func(s *stage) {
 		id, requests := s.record()
 		source := rollouts(s, s.agent)
 		positions := s.capture(s.agent, id)
@@ -247,7 +248,7 @@ func (s *stage) continues(a *agentrig.Codex, src segno.Source, of segno.Position
 // TestForkedLineage forks natively, twice, and cuts the last fork into another home, without
 // the rollouts that it refers to.
 func TestForkedLineage(t *testing.T) {
-	scenario(t, agentrig.CodexVersions(), func(s *stage) {
+	scenario(t, soak.Versions(t, agentrig.CodexVersions()), func(s *stage) {
 		if s.agent.Version == agentrig.CodexOldest {
 			return // it cannot fork without a terminal
 		}
@@ -312,7 +313,7 @@ func rollouts(s *stage, a *agentrig.Codex) map[string][]byte {
 
 // TestUpgrade resumes a cut of an old Codex's session with the newest one.
 func TestUpgrade(t *testing.T) {
-	scenario(t, agentrig.CodexVersions(), func(s *stage) {
+	scenario(t, soak.Versions(t, agentrig.CodexVersions()), func(s *stage) {
 		id, requests := s.record()
 		positions := s.capture(s.agent, id)
 		other := s.install(agentrig.CodexNewest)

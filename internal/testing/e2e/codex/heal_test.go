@@ -65,7 +65,7 @@ func damageCases() []damageCase {
 // TestAHealedSessionResumes damages a session of Codex, resumes it, and resumes the repaired copy.
 // If SEGNO_SOAK is set, it does so for each kind of damage, otherwise for two kinds.
 func TestAHealedSessionResumes(t *testing.T) {
-	scenario(t, agentrig.CodexVersions(), func(s *stage) {
+	scenario(t, soak.Versions(t, agentrig.CodexVersions()), func(s *stage) {
 		s.model.Strict()
 		session, _ := s.say(s.agent, e2erig.Prompt("alpha", map[string]any{"tool": "exec_command", "input": map[string]any{"cmd": "echo ran it | tr a-z a-z"}}, "one"))
 		s.say(s.agent, e2erig.Prompt("beta", "two"), "resume", string(session))
@@ -159,6 +159,9 @@ func conversation(all []fakemodel.Message) string {
 // TestAHealedThreadGoesOn heals a recorded session of Codex. segno resume continues with the copy, and
 // its next turn is on the same thread.
 func TestAHealedThreadGoesOn(t *testing.T) {
+	if !soak.IsDrawn(t) {
+		return
+	}
 	t.Parallel()
 	versions := agentrig.CodexVersions()
 	s, agent := e2erig.Codex(t, versions[len(versions)-1], map[string]string{"a.txt": "0\n"})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 	"github.com/dalsegno/segno/internal/testing/e2erig"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // withHooks runs a scenario on some versions of Codex, with segno's hooks.
@@ -50,7 +51,7 @@ func waitForTurns(s *e2erig.Stage, n int) {
 // TestEveryTurnIsACheckpoint drives codex exec through three turns that change files, and undoes
 // the last two: the files and the conversation are those of the first turn.
 func TestEveryTurnIsACheckpoint(t *testing.T) {
-	withHooks(t, agentrig.CodexVersions(), map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
+	withHooks(t, soak.Versions(t, agentrig.CodexVersions()), map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
 		session := execTurn(s, agent, "alpha", "echo 1 > a.txt")
 		first := s.Tree()
 		execTurn(s, agent, "beta", "rm a.txt; echo 2 > b.txt; "+s.PinCommand(), "resume", session)
@@ -140,7 +141,7 @@ func TestDisableRestoresTheHooksFile(t *testing.T) {
 // TestTerminalAsksForTrust uses the terminal program. The user trusts the hooks when Codex asks, as
 // doctor suggests, and interrupts the second of three turns.
 func TestTerminalAsksForTrust(t *testing.T) {
-	withHooks(t, agentrig.CodexVersions(), map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
+	withHooks(t, soak.Versions(t, agentrig.CodexVersions()), map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
 		s.Rig.Path = append(s.Rig.Path, filepath.Dir(agent.Bin))
 		asks := agent.Version != agentrig.CodexOldest
 		switch out, code := s.Try("doctor"); {

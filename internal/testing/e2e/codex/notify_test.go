@@ -12,6 +12,7 @@ import (
 
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 	"github.com/dalsegno/segno/internal/testing/e2erig"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // withoutHooks runs a scenario on some versions of Codex, without hooks: in the newest version because
@@ -49,7 +50,7 @@ func withoutHooks(t *testing.T, versions []agentrig.CodexVersion, do func(s *e2e
 // TestNotify drives codex exec through three turns. The notification of its end makes each turn a
 // checkpoint, and undo goes back to the files and the conversation of the first one.
 func TestNotify(t *testing.T) {
-	withoutHooks(t, agentrig.CodexVersions(), func(s *e2erig.Stage, agent *agentrig.Codex, _, notified string) {
+	withoutHooks(t, soak.Versions(t, agentrig.CodexVersions()), func(s *e2erig.Stage, agent *agentrig.Codex, _, notified string) {
 		session := execTurn(s, agent, "alpha", "echo 1 > a.txt")
 		waitForTurns(s, 1)
 		first := s.Tree()

@@ -53,6 +53,9 @@ func TestTurnIsACheckpoint(t *testing.T) {
 // TestResumeBySession continues a session by its id: while OpenCode has it, and after OpenCode's database is
 // gone. A session of OpenCode is bound to its directory, so move refuses it.
 func TestResumeBySession(t *testing.T) {
+	if !soak.IsDrawn(t) {
+		return
+	}
 	t.Parallel()
 	s, agent := e2erig.OpenCode(t, map[string]string{"a.txt": "0\n"})
 	session := turn(s, agent, "alpha", "echo 1 > a.txt")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 	"github.com/dalsegno/segno/internal/testing/e2erig"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // sendEvents loads a plugin and sends it the events of a turn, as OpenCode 1 does and then as OpenCode 2
@@ -81,6 +82,9 @@ const turn = async ({ hooks, emit, directory }, { session, message, prompt, comm
 // TestPluginOfVersion2 runs two turns as OpenCode 2 does and undoes the second one. The same plugin file supports both
 // versions. At the third turn, the model receives a note about the undo.
 func TestPluginOfVersion2(t *testing.T) {
+	if !soak.IsDrawn(t) {
+		return
+	}
 	t.Parallel()
 	s, agent := e2erig.OpenCode(t, map[string]string{"a.txt": "0\n"})
 	plugin := filepath.Join(agent.OpenCodeConfig(), "plugins", "segno.js")
@@ -121,6 +125,9 @@ process.exit()
 // TestPluginWithoutSegno runs the plugin with commands that do not work, because segno was removed or
 // is not a program. OpenCode would stop the user's prompt if the plugin threw an error.
 func TestPluginWithoutSegno(t *testing.T) {
+	if !soak.IsDrawn(t) {
+		return
+	}
 	t.Parallel()
 	s, agent := e2erig.OpenCode(t, nil)
 	plugin, err := os.ReadFile(filepath.Join(agent.OpenCodeConfig(), "plugins", "segno.js"))

@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/dalsegno/segno/internal/testing/chromiumrig"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // lab is a directory with the experiments of the repository and their runs, beside the store of a demo.
@@ -126,6 +127,9 @@ func TestGenerationsOfAnExperiment(t *testing.T) {
 
 // TestExperimentThatRuns checks that the page follows a running experiment, row by row.
 func TestExperimentThatRuns(t *testing.T) {
+	if !soak.IsDrawn(t) {
+		return
+	}
 	l := newLab(t)
 	s := serve(t, l.command("web", "--no-open"))
 	p := openPage(t, chromiumrig.Start(t), s.URL, 1440, 900)
@@ -152,6 +156,9 @@ func TestExperimentThatRuns(t *testing.T) {
 // TestHostileExperiments shows a directory of runs in which every text is hostile. The page shows the texts as plain
 // text, reports an unreadable chain, and shows no archive for an attempt whose path leaves the directory.
 func TestHostileExperiments(t *testing.T) {
+	if !soak.IsDrawn(t) {
+		return
+	}
 	l := newLab(t)
 	const evil = "<img src=x onerror='window.pwned=1'><script>window.pwned=2</script>\x1b[31m\u202e"
 	csv := func(fields ...string) string {

@@ -7,6 +7,7 @@ import (
 	"github.com/chromedp/cdproto/input"
 
 	"github.com/dalsegno/segno/internal/testing/chromiumrig"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // One query answers which turn deleted a file, by mouse and by keyboard, at a desk and on a phone. A shell command in a
@@ -119,6 +120,9 @@ func TestAHitBringsItsFileBack(t *testing.T) {
 // The panel of moves lists each move with its undo. One message is shown at a time, and its undo disappears when the
 // thread has moved elsewhere. After the undo of a fork the page shows the source of the fork.
 func TestThePanelOfMoves(t *testing.T) {
+	if !soak.IsDrawn(t) {
+		return
+	}
 	d := newDemo(t)
 	d.segno("redo", "2", "-y")
 	s := serve(t, d.command("web", "--no-open"))
@@ -186,6 +190,9 @@ func TestThePanelOfMoves(t *testing.T) {
 
 // A request can be cancelled while its answer is being read, as after the undo of a fork. The answer is then no error for the user.
 func TestACancelledAnswerIsNoError(t *testing.T) {
+	if !soak.IsDrawn(t) {
+		return
+	}
 	d := newDemo(t)
 	s := serve(t, d.command("web", "--no-open"))
 	p := openPage(t, chromiumrig.Start(t), s.URL, 1440, 900)

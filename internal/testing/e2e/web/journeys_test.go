@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno/internal/testing/chromiumrig"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // journey counts what a user does from the landing page to a goal.
@@ -90,6 +91,9 @@ func TestUndoOfTheLastTurnIsOneClick(t *testing.T) {
 
 // By keyboard, u shows the differences of the undo, and Enter makes it; r and Enter redo it.
 func TestUndoOfTheLastTurnByKeyboard(t *testing.T) {
+	if !soak.IsDrawn(t) {
+		return
+	}
 	d := newDemo(t)
 	d.segno("redo", "2", "-y")
 	d.write("mine.txt", "mine\n")
@@ -180,6 +184,9 @@ func TestTheKeyBringsBackTheDeletedFiles(t *testing.T) {
 // After three undos the graph has one line, the head is at the top, and each group of undone turns is one click or one key
 // away. A save of the user stays in view, and is not undone while its file is there.
 func TestUndoneTurnsAreFolded(t *testing.T) {
+	if !soak.IsDrawn(t) {
+		return
+	}
 	d := newDemo(t)
 	d.write("mine.txt", "mine\n")
 	d.segno("redo", "2", "-y")
@@ -220,6 +227,9 @@ func TestUndoneTurnsAreFolded(t *testing.T) {
 
 // A file that exists now is replaced only after a dialog with the difference.
 func TestBringBackShowsWhatItReplaces(t *testing.T) {
+	if !soak.IsDrawn(t) {
+		return
+	}
 	d := newDemo(t)
 	d.segno("redo", "2", "-y")
 	d.write("NOTES.md", "# Mine\n")
@@ -240,6 +250,9 @@ func TestBringBackShowsWhatItReplaces(t *testing.T) {
 
 // The history of a file lists each turn that touched it, from a turn and from a comparison, and brings any state back.
 func TestHistoryOfAFile(t *testing.T) {
+	if !soak.IsDrawn(t) {
+		return
+	}
 	d := newDemo(t)
 	d.segno("redo", "2", "-y")
 	s := serve(t, d.command("web", "--no-open"))

@@ -213,6 +213,9 @@ func TestOtherMoves(t *testing.T) {
 
 // The differences of a plan load after the dialog has opened. A click at a button must not meet another place by then.
 func TestTheButtonsOfADialogStay(t *testing.T) {
+	if !soak.IsDrawn(t) {
+		return
+	}
 	d := newDemo(t)
 	s := serve(t, d.command("web", "--no-open"))
 	p := openPage(t, chromiumrig.Start(t), s.URL, 1440, 900)

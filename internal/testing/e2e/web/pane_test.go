@@ -8,10 +8,14 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno/internal/testing/chromiumrig"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // The threads are filtered by a part of their title or directory, and the present thread stays in view.
 func TestFilterOfThreads(t *testing.T) {
+	if !soak.IsDrawn(t) {
+		return
+	}
 	d := newDemo(t)
 	s := serve(t, d.command("web", "--no-open"))
 	p := openPage(t, chromiumrig.Start(t), s.URL, 1440, 900)
@@ -28,6 +32,9 @@ func TestFilterOfThreads(t *testing.T) {
 
 // Rename and Delete are in a menu, by keyboard, too.
 func TestMenuByKeyboard(t *testing.T) {
+	if !soak.IsDrawn(t) {
+		return
+	}
 	d := newDemo(t)
 	s := serve(t, d.command("web", "--no-open"))
 	p := openPage(t, chromiumrig.Start(t), s.URL, 1440, 900)
@@ -46,6 +53,9 @@ func TestMenuByKeyboard(t *testing.T) {
 
 // Copy and Share write the turn on the server, without secrets.
 func TestCopyAndShareATurn(t *testing.T) {
+	if !soak.IsDrawn(t) {
+		return
+	}
 	d := newDemo(t)
 	const secret = "ghp_a1B2c3D4e5F6a1B2c3D4e5F6a1B2c3D4e5F6"
 	d.turn(work{prompt: "use the token " + secret, answer: "Used.", files: map[string]string{"a.txt": "a\n"}})
@@ -74,6 +84,9 @@ func TestCopyAndShareATurn(t *testing.T) {
 
 // The borders between the panes move by mouse and by keyboard, and a reload keeps them.
 func TestPanesResize(t *testing.T) {
+	if !soak.IsDrawn(t) {
+		return
+	}
 	d := newDemo(t)
 	s := serve(t, d.command("web", "--no-open"))
 	p := openPage(t, chromiumrig.Start(t), s.URL, 1440, 900)
@@ -103,6 +116,9 @@ func TestPanesResize(t *testing.T) {
 // A store without a thread says how to begin, and makes the demo at one click. Its last turn can be undone at once, and the
 // deletion of its thread removes all of it.
 func TestEmptyStoreMakesTheDemo(t *testing.T) {
+	if !soak.IsDrawn(t) {
+		return
+	}
 	temp := t.TempDir()
 	if err := (&demo{TB: t, dir: temp}).openStore().Close(); err != nil {
 		t.Fatal(err)

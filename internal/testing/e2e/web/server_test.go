@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
 // server is a running 'segno web' or 'segno serve'.
@@ -64,7 +66,7 @@ func newDemo(t testing.TB) *demo {
 	t.Helper()
 	temp := t.TempDir()
 	d := &demo{TB: t, env: append(os.Environ(), "TMPDIR="+temp, "HOME="+temp, "XDG_DATA_HOME="+temp, "SEGNO_STORE=")}
-	cmd := exec.CommandContext(t.Context(), "segno", "demo")
+	cmd := exec.CommandContext(t.Context(), e2erig.Command(t), "demo")
 	cmd.Env, cmd.Dir = d.env, temp
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("segno demo: %v\n%s", err, out)

@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/dalsegno/segno"
@@ -57,7 +58,8 @@ func TestEveryFailureOfAMove(t *testing.T) {
 			faults := faultfs.FailAt(n)
 			faults.Forever = forever
 			// The number of operations differs by a few between runs, so the last ones may not exist in this run.
-			if _, err := g.move(faults.Wrap(vfs.OS), undo); (err == nil) == faults.Fired() {
+			_, err := g.move(faults.Wrap(vfs.OS), undo)
+			if hasFailed := faults.Fired() && (forever || !isRepaired(faults.Trace()[n])); (err != nil) != hasFailed {
 				t.Fatalf("operation %d of %v: %v", n, faults.Trace(), err)
 			}
 			g.runNextCommand()
@@ -78,6 +80,12 @@ func TestEveryFailureOfAMove(t *testing.T) {
 	}
 }
 
+// isRepaired reports whether segno continues after one failure of an operation: if it cannot change the time of the index of
+// the last scan, it writes the index again.
+func isRepaired(op string) bool {
+	return strings.HasPrefix(op, "chtimes: ") && !strings.Contains(op, ".segno-apply-")
+}
+
 // TestEveryFailureOfATurnsEnd fails each disk operation of EndTurn. The turn is not lost: the next
 // call of EndTurn records it once.
 func TestEveryFailureOfATurnsEnd(t *testing.T) {
@@ -92,11 +100,13 @@ func TestEveryFailureOfATurnsEnd(t *testing.T) {
 		g.write("a", "1")
 		err := g.end(faults.Wrap(vfs.OS), "A")
 		done = !faults.Fired()
-		if err == nil && !done {
+		if err == nil && !done && !isRepaired(faults.Trace()[n]) {
 			t.Fatalf("operation %d failed and nobody said so: %v", n, faults.Trace()[n])
 		}
-		if err := g.end(nil, "A"); err != nil && !done {
-			t.Fatalf("after operation %d failed (%s): %v", n, faults.Trace()[n], err)
+		if err != nil {
+			if err := g.end(nil, "A"); err != nil {
+				t.Fatalf("after operation %d failed (%s): %v", n, faults.Trace()[n], err)
+			}
 		}
 		cs, head := g.checkpoints()
 		turns := 0

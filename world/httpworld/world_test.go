@@ -53,7 +53,7 @@ var mistakes = map[string]struct{ check, from, to, text string }{
 	"an agent may move time": {"API", `if self.path == "/advance":
             self.check_operator()`, `if self.path == "/advance":`, "without the operator's token"},
 	"any token is the operator's":            {"API", `if not hmac.compare_digest(`, `if not self.headers.get("X-Operator-Token") and not hmac.compare_digest(`, "without the operator's token"},
-	"a document is made without the lock":    {"Snapshots", `self.lock = threading.Lock()`, `self.lock = __import__("contextlib").nullcontext()`, "during actions"},
+	"a document is made without the lock":    {"Snapshots", `self.lock = threading.Lock()`, `self.lock = __import__("sys").setswitchinterval(1e-6) or __import__("contextlib").nullcontext()`, "during actions"},
 	"a second join is an event":              {"Join", `return  # the same agent again is no event`, `self.seq += 1; return`, "join again"},
 	"two agents have one name":               {"Join", `if agent["session"] == session or agent["name"] == name:`, `if agent["session"] == session:`, "it is not refused"},
 	"observing is an event":                  {"Observe", `return self.view(self.agent(session))`, `self.seq += 1; return self.view(self.agent(session))`, "observe"},

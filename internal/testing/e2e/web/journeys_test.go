@@ -171,7 +171,8 @@ func TestTheKeyBringsBackTheDeletedFiles(t *testing.T) {
 	j.keys("z")
 	j.waitText("#toasts", "Move undone: 3 files were deleted.")
 
-	// A turn that deleted nothing has nothing to bring back.
+	// A turn that deleted nothing has nothing to bring back. The rows move until the graph is that before the move.
+	j.wait("[...document.querySelectorAll('.row')].some((e) => e.innerText.includes('clean up') && e.innerText.includes('you are here'))")
 	j.click(".row", "write a small")
 	j.waitText("#turn h2", "t1")
 	j.keys("b")

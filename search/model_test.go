@@ -155,6 +155,9 @@ func TestTheIndexAnswersLikeAScan(t *testing.T) {
 
 // TestTheBestComeFirst checks that a short answer is the beginning of the whole one, also if the search skips blocks.
 func TestTheBestComeFirst(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	c := newCorpus(soak.Seed(t))
 	x := Open(Config{})
 	for range 3 {

@@ -57,6 +57,9 @@ func (c *corpus) check(t testing.TB, x *Index, what string) {
 // TestAKillWhileSegmentsAreWritten ends a process at each operation of an update that writes and merges segments. The next process
 // answers rightly.
 func TestAKillWhileSegmentsAreWritten(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	c := newCorpus(soak.Seed(t))
 	c.grow(90)
 	steps := func(dir string, fsys vfs.FS) {

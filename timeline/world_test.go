@@ -148,6 +148,9 @@ func (w *randomWorld) Load(_ context.Context, data []byte) error {
 // TestSaveWorldFaults fails a sample of the operations of the file system during a save. Afterwards the head
 // of the thread must be a checkpoint whose world loads, and the next save must succeed.
 func TestSaveWorldFaults(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	r := rand.New(rand.NewPCG(soak.Seed(t), 0))
 	random := func() *randomWorld {
 		w := &randomWorld{company.New(1), make([]byte, 1<<21)} // large enough for a pack

@@ -114,6 +114,9 @@ func TestFirstExperiment(t *testing.T) {
 // TestTemplateWithNotes begins with a note from the experiment's template. A fisher follows the note in the first
 // generation.
 func TestTemplateWithNotes(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	t.Parallel()
 	x, _ := newShortExperiment(t, filepath.Join(experimentsDir, "commons.toml"))
 	rules := filepath.Join(x.dir, "experiments/rules")

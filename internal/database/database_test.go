@@ -211,6 +211,9 @@ func TestConnectedClientSeesTheMove(t *testing.T) {
 }
 
 func TestConflicts(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	f := newFixture(t)
 	f.sql("CREATE TABLE t(x)", "INSERT INTO t VALUES (1)")
 	w := f.attached(true)

@@ -24,6 +24,9 @@ func logFixture(t *testing.T) (f *fixture, client func(statements ...string)) {
 
 // A save reads the new part of the log and the groups of the changed pages.
 func TestLogIsReadFromItsLastPlace(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	f, client := logFixture(t)
 	client()
 	for i, statement := range []string{
@@ -49,6 +52,9 @@ func TestLogIsReadFromItsLastPlace(t *testing.T) {
 
 // What is not known to be the log of the last save, or contradicts its index, is read as a whole or by SQLite.
 func TestOtherLogsAreRead(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	for name, change := range map[string]func(f *fixture, client func(...string)) error{
 		"checkpoint": func(_ *fixture, client func(...string)) error { client("PRAGMA wal_checkpoint(PASSIVE)"); return nil },
 		"checkpoint and restart": func(_ *fixture, client func(...string)) error {

@@ -14,6 +14,9 @@ import (
 // file. The change is the user's: undo of the turn keeps it and reports no conflict. A tool of an MCP server may have
 // written the file, so the change is the turn's, and undo reverts it.
 func TestAToolThatOnlyReadsLeavesNoDoubt(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	for agent, tools := range map[string][]string{
 		"claude":   {"Read", "Grep", "Glob", "LS", "mcp__files__read"},
 		"codex":    {"read_file", "grep_files", "list_dir", "view_image", "mcp__files__read"},

@@ -241,40 +241,48 @@ func (r *run) all(p *searchPart) error {
 				continue
 			}
 		}
-		at := d
-		for i := range cs {
-			if cs[i].seek(d); cs[i].doc() > d {
-				at = cs[i].doc()
-				break
-			}
-		}
-		if at > d {
-			if at == endOfList {
-				break
-			}
+		if at := seekAll(cs, d); at == endOfList {
+			break
+		} else if at > d {
 			d = seekFirst(cs, at)
 			continue
 		}
-		score := 0.0
-		for i := range cs {
-			score += cs[i].score(cs[i].impact())
-		}
-		mayBeHit := r.mayBeHit(score*r.mostBoost(), p.field)
-		if (mayBeHit || r.total < exactTotal) && r.matchesPhrases(cs, p.field) {
-			if mayBeHit {
-				score *= r.phraseFactor(cs, p.field) // which reads positions
-			}
-			if r.total < exactTotal || r.mayBeHit(score, p.field) {
-				err = r.offer(p, d, score, 0)
-			}
-			if err != nil {
-				return err
-			}
+		if err := r.judge(p, cs, d); err != nil {
+			return err
 		}
 		cs[0].next()
 		d = cs[0].doc()
 	}
 	return failure(cs)
+}
+
+// judge offers a document, at which all cursors are, if it can be a hit or must be counted.
+func (r *run) judge(p *searchPart, cs []cursor, d uint32) error {
+	score := 0.0
+	for i := range cs {
+		score += cs[i].score(cs[i].impact())
+	}
+	mayBeHit := r.mayBeHit(score*r.mostBoost(), p.field)
+	if !mayBeHit && r.total >= exactTotal || !r.matchesPhrases(cs, p.field) {
+		return nil
+	}
+	if mayBeHit {
+		score *= r.phraseFactor(cs, p.field) // which reads positions
+	}
+	if r.total >= exactTotal && !r.mayBeHit(score, p.field) {
+		return nil
+	}
+	return r.offer(p, d, score, 0)
+}
+
+// seekAll moves the cursors to d. It returns d, or the first document behind it at which a cursor is.
+func seekAll(cs []cursor, d uint32) uint32 {
+	for i := range cs {
+		if cs[i].seek(d); cs[i].doc() > d {
+			return cs[i].doc()
+		}
+	}
+	return d
 }
 
 func seekFirst(cs []cursor, target uint32) uint32 {
@@ -399,14 +407,11 @@ func (r *run) any(p *searchPart) error {
 	here := make([]cursor, 0, len(cs))
 	for {
 		first := r.essential(cs, p.field)
-		d := uint32(endOfList)
-		for i := first; i < len(cs); i++ {
-			d = min(d, cs[i].doc())
-		}
+		d := nearest(cs[first:])
 		if d == endOfList {
 			return failure(cs)
 		}
-		score, missing := 0.0, uint64(1)<<len(r.q.clauses)-1
+		score := 0.0
 		here = here[:0]
 		for i := len(cs) - 1; i >= 0 && (i >= first || r.mayBeHit(score+sums[i], p.field)); i-- {
 			if cs[i].seek(d); cs[i].doc() == d {
@@ -414,11 +419,7 @@ func (r *run) any(p *searchPart) error {
 				here = append(here, cs[i])
 			}
 		}
-		for i := range r.q.clauses {
-			if r.mayBeHit(score, p.field) && r.hasClause(here, i, p.field) {
-				missing &^= 1 << i
-			}
-		}
+		missing := r.missing(here, score, p.field)
 		if missing != 0 && missing != 1<<len(r.q.clauses)-1 {
 			if err := r.offer(p, d, score, missing); err != nil {
 				return err
@@ -430,6 +431,15 @@ func (r *run) any(p *searchPart) error {
 			}
 		}
 	}
+}
+
+// nearest returns the first document at which a cursor is.
+func nearest(cs []cursor) uint32 {
+	d := uint32(endOfList)
+	for i := range cs {
+		d = min(d, cs[i].doc())
+	}
+	return d
 }
 
 // essential returns the first cursor such that the ones before it cannot make a hit.
@@ -447,6 +457,21 @@ func (r *run) essential(cs []cursor, f Field) int {
 		}
 	}
 	return len(cs)
+}
+
+// missing returns a bit for each clause that the document at which the cursors are does not match: all of them if its score
+// is too small for a hit.
+func (r *run) missing(here []cursor, score float64, f Field) uint64 {
+	missing := uint64(1)<<len(r.q.clauses) - 1
+	if !r.mayBeHit(score, f) {
+		return missing
+	}
+	for i := range r.q.clauses {
+		if r.hasClause(here, i, f) {
+			missing &^= 1 << i
+		}
+	}
+	return missing
 }
 
 // hasClause reports whether the document at which the cursors are matches a clause.

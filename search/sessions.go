@@ -35,20 +35,7 @@ func (x *Index) UpdateSessions(ctx context.Context, all []Session, read func(con
 		s := all[i].asSource()
 		x.sessions[s.sessionKey()] = s.Stamp
 	}
-	has := map[string]bool{}
-	for _, s := range slices.Clone(x.segs) {
-		isUseful := false
-		for i := range s.sources {
-			if o := &s.sources[i]; !o.isSession() {
-				isUseful = true
-			} else if x.isPresent(o) {
-				isUseful, has[o.sessionKey()] = true, true
-			}
-		}
-		if !isUseful {
-			x.drop(s)
-		}
-	}
+	has := x.keepSessions()
 	unlock, err := x.lock(ctx)
 	if segno.KindOf(err) == segno.KindBusy {
 		err, unlock, deadline = nil, func() {}, time.Time{} // another process writes the index
@@ -99,6 +86,25 @@ func (x *Index) UpdateSessions(ctx context.Context, all []Session, read func(con
 	}
 	x.markSources()
 	return f, nil
+}
+
+// keepSessions drops the segments that have only sessions that do not exist in this state. It returns the keys of the others.
+func (x *Index) keepSessions() (has map[string]bool) {
+	has = map[string]bool{}
+	for _, s := range slices.Clone(x.segs) {
+		isUseful := false
+		for i := range s.sources {
+			if o := &s.sources[i]; !o.isSession() {
+				isUseful = true
+			} else if x.isPresent(o) {
+				isUseful, has[o.sessionKey()] = true, true
+			}
+		}
+		if !isUseful {
+			x.drop(s)
+		}
+	}
+	return has
 }
 
 func (s *Session) asSource() Source {

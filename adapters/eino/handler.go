@@ -127,25 +127,8 @@ func (h *handler) end(ctx context.Context, output any, failed error) context.Con
 	if n.recorded != nil {
 		return ctx
 	}
-	o := outcome{OK: failed == nil, Component: n.kind, Output: n.output}
-	if out := tool.ConvCallbackOutput(output); ctx.Value(onceKey{}) != nil && n.kind == components.ComponentOfTool && out != nil && out.ToolOutput == nil {
-		o.Output = asJSON(out.Response)
-	}
-	if failed != nil {
-		if o.Interrupted = isInterrupt(failed); !o.Interrupted {
-			o.Error = failed.Error()
-		}
-	}
-	var entries []segno.Entry
-	if n.hasEffects() {
-		entries = append(entries, segno.Entry{Kind: segno.EntryResult, ID: n.id, Name: n.name, Body: body(o)})
-	}
-	if m, ok := n.message(output, o); ok {
-		entries = append(entries, messageEntry(m))
-	}
-	if out := model.ConvCallbackOutput(output); n.kind == components.ComponentOfChatModel && out != nil && out.TokenUsage != nil {
-		entries = append(entries, segno.Entry{Kind: segno.EntryUsage, Name: n.name, Body: asJSON(usageOf(out.TokenUsage))})
-	}
+	o := n.outcome(ctx, output, failed)
+	entries := n.endEntries(output, o)
 	if len(entries) > 0 && h.commit(ctx, entries, nil) != nil {
 		return ctx // steps returns the error; the result counts as lost
 	}
@@ -161,6 +144,34 @@ func (h *handler) end(ctx context.Context, output any, failed error) context.Con
 		h.answered = textOf(out.Message)
 	}
 	return ctx
+}
+
+// outcome returns what the node's result records.
+func (n *node) outcome(ctx context.Context, output any, failed error) outcome {
+	o := outcome{OK: failed == nil, Component: n.kind, Output: n.output}
+	if out := tool.ConvCallbackOutput(output); ctx.Value(onceKey{}) != nil && n.kind == components.ComponentOfTool && out != nil && out.ToolOutput == nil {
+		o.Output = asJSON(out.Response)
+	}
+	if failed != nil {
+		if o.Interrupted = isInterrupt(failed); !o.Interrupted {
+			o.Error = failed.Error()
+		}
+	}
+	return o
+}
+
+// endEntries returns the entries that record the node's end: its result, its message, and the tokens that it used.
+func (n *node) endEntries(output any, o outcome) (entries []segno.Entry) {
+	if n.hasEffects() {
+		entries = append(entries, segno.Entry{Kind: segno.EntryResult, ID: n.id, Name: n.name, Body: body(o)})
+	}
+	if m, ok := n.message(output, o); ok {
+		entries = append(entries, messageEntry(m))
+	}
+	if out := model.ConvCallbackOutput(output); n.kind == components.ComponentOfChatModel && out != nil && out.TokenUsage != nil {
+		entries = append(entries, segno.Entry{Kind: segno.EntryUsage, Name: n.name, Body: asJSON(usageOf(out.TokenUsage))})
+	}
+	return entries
 }
 
 // check stops the run if the node's output, or the state of the graph, cannot be saved.

@@ -96,28 +96,11 @@ func (r *run) open(ctx context.Context, call Call, in any) error {
 	}
 	var entries []segno.Entry
 	if p.isOpen {
-		for _, e := range p.state.Unknown {
-			entries = append(entries, segno.Entry{Kind: segno.EntryResult, ID: e.ID, Name: e.Name, Body: body(outcome{Lost: true})})
-		}
-		for _, i := range p.state.Interrupts {
-			d := segno.Decision{Interrupt: i.ID, Kind: segno.Respond, Text: "the run continues without an answer", Time: time.Now()}
-			if data, ok := call.Resume[i.ID]; ok {
-				d.Text = string(asJSON(data))
-			}
-			e, err := d.Entry()
-			if err != nil {
-				return err
-			}
-			entries = append(entries, e)
+		if entries, err = p.answer(call); err != nil {
+			return err
 		}
 	} else {
-		r.turn = r.head.Turn + 1
-		r.checkpoint = nil
-		entries = append(entries, segno.Entry{Kind: segno.EntryState, Name: valueOutput}, keyEntry(call.Key))
-		for _, m := range inputMessages(in) {
-			entries = append(entries, messageEntry(m))
-		}
-		r.prompt = textOf(in)
+		entries = r.begin(call, in)
 	}
 	if len(entries) == 0 {
 		return nil
@@ -139,6 +122,35 @@ type progress struct {
 	state  *segno.State
 	isOpen bool
 	ended  []string // nodes that ended since the newest checkpoint, and whose output is not recorded
+}
+
+// begin begins a turn, and returns its first entries.
+func (r *run) begin(call Call, in any) []segno.Entry {
+	r.turn, r.checkpoint, r.prompt = r.head.Turn+1, nil, textOf(in)
+	entries := []segno.Entry{{Kind: segno.EntryState, Name: valueOutput}, keyEntry(call.Key)}
+	for _, m := range inputMessages(in) {
+		entries = append(entries, messageEntry(m))
+	}
+	return entries
+}
+
+// answer returns entries that end what the run left open: calls whose results are lost, and questions, with the caller's answers.
+func (p *progress) answer(call Call) (entries []segno.Entry, err error) {
+	for _, e := range p.state.Unknown {
+		entries = append(entries, segno.Entry{Kind: segno.EntryResult, ID: e.ID, Name: e.Name, Body: body(outcome{Lost: true})})
+	}
+	for _, i := range p.state.Interrupts {
+		d := segno.Decision{Interrupt: i.ID, Kind: segno.Respond, Text: "the run continues without an answer", Time: time.Now()}
+		if data, ok := call.Resume[i.ID]; ok {
+			d.Text = string(asJSON(data))
+		}
+		e, err := d.Entry()
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
 }
 
 // read reads the thread at its head.

@@ -89,14 +89,20 @@ func (w *Attached) saveSQLite(ctx context.Context, b segno.Batch, at Attachment,
 			continue
 		case s.Unread != "":
 			return s, nil
-		case isUnchanged && proves:
-			cached[at.Name] = cacheEntry{after, s, sums}
-		default:
-			sums.File, sums.Log = "", logPosition{}
-			cached[at.Name] = cacheEntry{State: s, Sums: sums}
 		}
+		cached[at.Name] = entryOf(s, sums, after, isUnchanged && proves)
 		return s, nil
 	}
+}
+
+// entryOf returns what the cache keeps of a save. If nothing proves that the database has not changed since, the next save
+// reads all of it.
+func entryOf(s saved, sums *groupSums, at fingerprint, isProof bool) cacheEntry {
+	if isProof {
+		return cacheEntry{at, s, sums}
+	}
+	sums.File, sums.Log = "", logPosition{}
+	return cacheEntry{State: s, Sums: sums}
 }
 
 // accessFor returns how the content of a database is read. proves is that of its fingerprint.

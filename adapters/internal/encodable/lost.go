@@ -38,7 +38,7 @@ func (w *walk) value(v reflect.Value, isAny bool) string {
 		return ""
 	}
 	t := v.Type()
-	if pt := reflect.PointerTo(t); (t.Implements(marshaler) || pt.Implements(marshaler)) && (t.Implements(unmarshaler) || pt.Implements(unmarshaler)) {
+	if implements(t, marshaler) && implements(t, unmarshaler) {
 		return ""
 	}
 	switch t.Kind() {
@@ -50,37 +50,54 @@ func (w *walk) value(v reflect.Value, isAny bool) string {
 		}
 		return w.inside(v, func() string { return w.value(v.Elem(), isAny) })
 	case reflect.Map:
-		return w.inside(v, func() string {
-			for key, value := range v.Seq2() {
-				if lost := w.value(value, false); lost != "" {
-					return fmt.Sprintf("%s in the key %v of a %s", lost, key, t)
-				}
-			}
-			return ""
-		})
+		return w.inside(v, func() string { return w.members(v) })
 	case reflect.Slice, reflect.Array:
 		if w.namesTypes && isAny && t.Kind() == reflect.Array {
 			return fmt.Sprintf("the length of a %s", t)
 		}
-		for i := range v.Len() {
-			if lost := w.value(v.Index(i), false); lost != "" {
-				return lost
-			}
-		}
+		return w.elements(v)
 	case reflect.Struct:
-		for i := range t.NumField() {
-			f := t.Field(i)
-			if !f.IsExported() {
-				if !v.Field(i).IsZero() {
-					return fmt.Sprintf("the unexported field %s of %s", f.Name, t)
-				}
-			} else if lost := w.value(v.Field(i), false); lost != "" {
-				return lost
-			}
-		}
+		return w.fields(v)
 	case reflect.Func, reflect.Chan, reflect.UnsafePointer:
 		if !v.IsNil() {
 			return fmt.Sprintf("a %s", t)
+		}
+	}
+	return ""
+}
+
+// implements reports whether a type or its pointer has the methods of an interface.
+func implements(t, methods reflect.Type) bool {
+	return t.Implements(methods) || reflect.PointerTo(t).Implements(methods)
+}
+
+func (w *walk) members(v reflect.Value) string {
+	for key, value := range v.Seq2() {
+		if lost := w.value(value, false); lost != "" {
+			return fmt.Sprintf("%s in the key %v of a %s", lost, key, v.Type())
+		}
+	}
+	return ""
+}
+
+func (w *walk) elements(v reflect.Value) string {
+	for i := range v.Len() {
+		if lost := w.value(v.Index(i), false); lost != "" {
+			return lost
+		}
+	}
+	return ""
+}
+
+func (w *walk) fields(v reflect.Value) string {
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		if !f.IsExported() {
+			if !v.Field(i).IsZero() {
+				return fmt.Sprintf("the unexported field %s of %s", f.Name, v.Type())
+			}
+		} else if lost := w.value(v.Field(i), false); lost != "" {
+			return lost
 		}
 	}
 	return ""

@@ -186,15 +186,7 @@ func (r *doctorResult) readStore(ctx context.Context, store *local.Store) (err e
 			return errors.Join(err, store.Close())
 		}
 	}
-	for t, threadErr := range store.Threads(ctx, segno.ThreadQuery{TopLevel: true}) {
-		if err = threadErr; err != nil {
-			break
-		}
-		if t.Agent != "" && t.Agent != claude.Agent && !slices.Contains(r.Others, t.Agent) {
-			r.Others = append(r.Others, t.Agent)
-		}
-	}
-	slices.Sort(r.Others)
+	err = r.readAgents(ctx, store)
 	for _, inboxErr := range threadFinder(store).Inbox(ctx, "") {
 		err = cmp.Or(err, inboxErr)
 	}
@@ -207,6 +199,20 @@ func (r *doctorResult) readStore(ctx context.Context, store *local.Store) (err e
 		err = r.readDatabases(ctx, store)
 	}
 	return errors.Join(err, store.Close())
+}
+
+// readAgents reads the agents of all threads, except Claude Code.
+func (r *doctorResult) readAgents(ctx context.Context, store *local.Store) error {
+	for t, err := range store.Threads(ctx, segno.ThreadQuery{TopLevel: true}) {
+		if err != nil {
+			return err
+		}
+		if t.Agent != "" && t.Agent != claude.Agent && !slices.Contains(r.Others, t.Agent) {
+			r.Others = append(r.Others, t.Agent)
+		}
+	}
+	slices.Sort(r.Others)
+	return nil
 }
 
 // readSpool reads the files of hooks beside the store. It leaves out a file that it cannot read.

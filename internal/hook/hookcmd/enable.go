@@ -227,6 +227,11 @@ func (a *app) writeEnabled(p *cli.Printer, res enableResult) {
 		}
 		p.Linef("  %s (%s)", cli.Inline(x.Path), cli.Inline(x.Why))
 	}
+	a.writeProbe(p, res)
+}
+
+// writeProbe prints whether the hooks work, or what is missing.
+func (a *app) writeProbe(p *cli.Printer, res enableResult) {
 	switch probe := res.Probe; {
 	case probe.Fires && res.Refused != "":
 		p.Linef("the hooks work in other directories")

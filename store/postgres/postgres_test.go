@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/store/storetest"
 )
 
@@ -89,7 +90,11 @@ func noise(n int) string {
 }
 
 // TestStoreWithABucket runs the conformance tests on a store that writes its bodies to a bucket.
-func TestStoreWithABucket(t *testing.T) { testStore(t, inMemory) }
+func TestStoreWithABucket(t *testing.T) {
+	if soak.IsDrawn(t) {
+		testStore(t, inMemory)
+	}
+}
 
 // TestOnlyLargeObjectsAreInTheBucket verifies that objects and entries above 256 KB are in the bucket and can be
 // read, and that a collection deletes them a day after the last row that named them.

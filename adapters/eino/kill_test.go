@@ -141,7 +141,7 @@ func (k *killer) tick() {
 	}
 }
 
-// killedStore is a store whose process is killed beside its commits.
+// killedStore kills its own process before or after a commit.
 type killedStore struct {
 	*sqlite.Store
 	*killer

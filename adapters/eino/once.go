@@ -55,7 +55,7 @@ func OnceTools() compose.ToolMiddleware {
 	}}
 }
 
-// onceKey marks the context of a tool whose output is recorded, because a later call will not make it again.
+// onceKey marks the context of a tool. segno records its output, because a later call does not run it again.
 type onceKey struct{}
 
 // outputKey identifies a node of a step, by its path, or a tool, by the id of its call.

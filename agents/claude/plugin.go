@@ -7,8 +7,8 @@ import "github.com/dalsegno/segno/agents/profile"
 func plugin() *profile.Plugin {
 	return &profile.Plugin{
 		Files: map[string]string{
-			".claude-plugin/marketplace.json":  `{"name":"segno","owner":{"name":"segno"},"plugins":[{"name":"segno","source":"./segno","description":DESCRIPTION}]}`,
-			"segno/.claude-plugin/plugin.json": `{"name":"segno","version":VERSION,"description":DESCRIPTION}`,
+			".claude-plugin/marketplace.json":  `{"name":"segno","description":DESCRIPTION,"owner":{"name":"segno"},"plugins":[{"name":"segno","source":"./segno","description":DESCRIPTION}]}`,
+			"segno/.claude-plugin/plugin.json": `{"name":"segno","version":VERSION,"description":DESCRIPTION,"author":{"name":"segno"}}`,
 			"segno/.mcp.json":                  `{"mcpServers":{"segno":{"command":COMMAND,"args":ARGS}}}`,
 		},
 		Skill: "segno/skills/segno/SKILL.md",

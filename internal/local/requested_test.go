@@ -8,6 +8,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/internal/testing/faultfs"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/timeline"
 )
@@ -182,7 +183,8 @@ func TestEveryFailureOfARequestedMove(t *testing.T) {
 	if _, err := g.endTurn(complete.Wrap(vfs.OS), false); err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range faultfs.Sample(t, complete.Trace()) {
+	sample := faultfs.Sample(t, complete.Trace())
+	for _, n := range sample[:min(len(sample), soak.Count(t, 4, len(sample)))] {
 		g, _ := requested(t)
 		faults := faultfs.FailAt(n)
 		if _, err := g.endTurn(faults.Wrap(vfs.OS), false); err != nil {

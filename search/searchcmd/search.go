@@ -158,17 +158,8 @@ func (a *app) runSearch(ctx context.Context, store *local.Store, f *flags, text 
 	if err != nil {
 		return err
 	}
-	if a.ThreadName != "" {
-		t, err := a.ThreadNamed(ctx, store, a.ThreadName)
-		if err != nil {
-			return err
-		}
-		q.Thread = t.ID
-	}
-	if f.here {
-		if q.Threads, err = a.threadsHere(ctx, store); err != nil {
-			return err
-		}
+	if err := a.limitThreads(ctx, store, f, &q); err != nil {
+		return err
 	}
 	index := search.OfStore(store)
 	defer index.Close()
@@ -196,24 +187,34 @@ func (a *app) runSearch(ctx context.Context, store *local.Store, f *flags, text 
 	return a.PrintLong(res, func(p *cli.Printer) { a.draw(p, &res, q.Thread) })
 }
 
-// threadsHere returns the threads of the directory.
-func (a *app) threadsHere(ctx context.Context, store *local.Store) (map[segno.ThreadID]bool, error) {
+// limitThreads limits a query to the thread of --thread, and with --here to those of the directory.
+func (a *app) limitThreads(ctx context.Context, store *local.Store, f *flags, q *search.Query) error {
+	if a.ThreadName != "" {
+		t, err := a.ThreadNamed(ctx, store, a.ThreadName)
+		if err != nil {
+			return err
+		}
+		q.Thread = t.ID
+	}
+	if !f.here {
+		return nil
+	}
 	dir, err := a.WorkDir()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	rec, err := store.Find(ctx, dir)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	threads := map[segno.ThreadID]bool{}
+	q.Threads = map[segno.ThreadID]bool{}
 	for t, err := range store.Threads(ctx, segno.ThreadQuery{Workspace: rec.ID}) {
 		if err != nil {
-			return nil, err
+			return err
 		}
-		threads[t.ID] = true
+		q.Threads[t.ID] = true
 	}
-	return threads, nil
+	return nil
 }
 
 // draw prints the hits, and notes what the result lacks.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,8 +18,12 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/cli"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/proc"
+	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/testing/memdir"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/internal/testing/wings"
+	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -33,6 +38,9 @@ type rig struct {
 	project, store string
 	env            cli.Env
 }
+
+// session is the session of the agent in most tests.
+const session = "session"
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
@@ -74,18 +82,23 @@ func (r *rig) timeline(do func(ctx context.Context, s *local.Store, tl *timeline
 	}
 }
 
-func (r *rig) begin(key string) {
+// begin opens a turn of the session. pid is the process of its agent, or 0.
+func (r *rig) begin(key string, session segno.SessionID, pid int) {
 	r.Helper()
 	r.timeline(func(ctx context.Context, _ *local.Store, tl *timeline.Timeline) error {
-		_, err := tl.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(key), Agent: "test", Source: segno.Source{Session: "session", Dir: r.project}, Text: "prompt " + key})
+		p := timeline.Prompt{Key: segno.TurnKey(key), Agent: "test", Source: segno.Source{Session: session, Dir: r.project}, Text: "prompt " + key}
+		if pid != 0 {
+			p.PID, p.PIDStart = pid, proc.Start(pid)
+		}
+		_, err := tl.BeginTurn(ctx, p)
 		return err
 	})
 }
 
-func (r *rig) end(key string) {
+func (r *rig) end(key string, session segno.SessionID) {
 	r.Helper()
 	r.timeline(func(ctx context.Context, _ *local.Store, tl *timeline.Timeline) error {
-		_, err := tl.EndTurn(ctx, timeline.TurnEnd{Key: segno.TurnKey(key), Agent: "test", Source: segno.Source{Session: "session", Dir: r.project}})
+		_, err := tl.EndTurn(ctx, timeline.TurnEnd{Key: segno.TurnKey(key), Agent: "test", Source: segno.Source{Session: session, Dir: r.project}})
 		return err
 	})
 }
@@ -96,9 +109,9 @@ func (r *rig) turns(n int) {
 	r.write("a", "0\n")
 	for i := 1; i <= n; i++ {
 		key := fmt.Sprint("T", i)
-		r.begin(key)
+		r.begin(key, session, 0)
 		r.write("a", fmt.Sprintln(i))
-		r.end(key)
+		r.end(key, session)
 	}
 }
 
@@ -299,7 +312,7 @@ func TestAnAgentUndoesInItsOwnTurn(t *testing.T) {
 	r := newRig(t)
 	r.turns(2)
 	c := r.connect("--allow-moves")
-	r.begin("T3")
+	r.begin("T3", session, 0)
 	ask := map[string]any{"key": "k"}
 	for range 2 {
 		out, _ := r.result(c, "undo", ask)
@@ -320,7 +333,7 @@ func TestAnAgentUndoesInItsOwnTurn(t *testing.T) {
 	if out, _ := r.result(c, "undo", map[string]any{"turn": "t2", "key": "second"}); out.(map[string]any)["outcome"] != "REQUESTED" {
 		t.Errorf("undo after a cancelled one: %v", out)
 	}
-	r.end("T3")
+	r.end("T3", session)
 	if r.read("a") != "1\n" {
 		t.Errorf("after the turn the file is %q", r.read("a"))
 	}
@@ -329,6 +342,72 @@ func TestAnAgentUndoesInItsOwnTurn(t *testing.T) {
 	}
 	if n := len(r.operations()); n != 1 {
 		t.Errorf("the log has %d operations", n)
+	}
+}
+
+// TestTheThreadIsThatOfTheTurn lets an agent undo while the newest thread of the directory is another agent's.
+func TestTheThreadIsThatOfTheTurn(t *testing.T) {
+	r := newRig(t)
+	r.turns(2)
+	r.begin("O1", "other", 0)
+	r.write("b", "of the other\n")
+	r.end("O1", "other")
+	c := r.connect("--allow-moves")
+	r.begin("N1", "new", os.Getpid())
+	if out := r.call(c, "undo", nil); !out.isError || out.fields["hint"] == "" || r.read("b") != "of the other\n" {
+		t.Errorf("undo in the first turn of a thread: %+v", out)
+	}
+	r.end("N1", "new")
+	r.begin("T3", session, os.Getpid())
+	out, _ := r.result(c, "undo", nil)
+	if q, _ := out.(map[string]any)["requested"].(map[string]any); q["move"] != "undo t2" {
+		t.Errorf("undo in a turn of the first thread: %v", out)
+	}
+	r.end("T3", session)
+	if r.read("a") != "1\n" || r.read("b") != "of the other\n" {
+		t.Errorf("the files are %q and %q", r.read("a"), r.read("b"))
+	}
+}
+
+// TestAKeyMovesOnce repeats a move with its key: at the same time in several servers, and after a fault of the disk at some
+// operation of the first call.
+func TestAKeyMovesOnce(t *testing.T) {
+	undo := map[string]any{"key": "k"}
+	check := func(r *rig, what string) {
+		t.Helper()
+		if ops := r.operations(); len(ops) != 1 || r.read("a") != "2\n" {
+			t.Errorf("%s: the file is %q, the log has %+v", what, r.read("a"), ops)
+		}
+	}
+	r := newRig(t)
+	r.turns(3)
+	var calls sync.WaitGroup
+	for range 3 {
+		c := r.connect("--allow-moves")
+		for range 2 {
+			calls.Go(func() { r.call(c, "undo", undo) })
+		}
+	}
+	calls.Wait()
+	check(r, "at once")
+
+	complete := faultfs.FailAt(-1)
+	withFaults := func(faults *faultfs.Faults) *rig {
+		r := newRig(t)
+		r.turns(3)
+		r.env.Place = func(p *local.Place) { p.FS = faults.Wrap(vfs.OS) }
+		r.call(r.connect("--allow-moves"), "undo", undo)
+		r.env.Place = nil
+		return r
+	}
+	withFaults(complete)
+	trace := faultfs.Sample(t, complete.Trace())
+	for _, n := range trace[:min(len(trace), soak.Count(t, 4, len(trace)))] {
+		faults := faultfs.FailAt(n)
+		faults.Forever = true
+		r := withFaults(faults)
+		r.result(r.connect("--allow-moves"), "undo", undo)
+		check(r, fmt.Sprintf("after a fault at operation %d of %v", n, faults.Trace()))
 	}
 }
 
@@ -377,12 +456,12 @@ func TestHostileArguments(t *testing.T) {
 func TestLargeResultsAreCut(t *testing.T) {
 	r := newRig(t)
 	r.turns(1)
-	r.begin("T2")
+	r.begin("T2", session, 0)
 	r.write("large", strings.Repeat("0123456789\n", 1<<17))
-	for i := range 3000 {
+	for i := range 1500 {
 		r.write(fmt.Sprintf("a file with a long name %060d", i), "")
 	}
-	r.end("T2")
+	r.end("T2", session)
 	c := r.connect()
 	for tool, args := range map[string]map[string]any{"show": {"checkpoint": "t2"}, "cat": {"checkpoint": "t2", "path": "large"}, "diff": {"from": "t1", "to": "t2"}} {
 		out := r.call(c, tool, args)

@@ -25,12 +25,16 @@ const (
 	requested = "REQUESTED" // it is made when the turn ends in which the agent asks
 )
 
+const noteRequested = "it is made once, when this turn ends. End the turn now, and do not ask again. It is dropped if the turn is interrupted. " +
+	"The user sees it in 'segno status', and 'segno op cancel' drops it."
+
 // moved is the result of a tool that moves.
 type moved struct {
 	State string `json:"outcome"`
 	*moves.Outcome
 	Saved     *history.Item      `json:"saved,omitempty"`
 	Requested *history.Requested `json:"requested,omitempty"`
+	Note      string             `json:"note,omitempty"` // of a requested move, for clients that do not show the text to their model
 }
 
 // addMoves adds the tools that move. The present is saved before files change, so the user can undo each move.
@@ -101,7 +105,7 @@ func (c *call) move(ctx context.Context, in mover) (*moved, error) {
 			return nil, err
 		}
 		item := history.NewRequested(*q)
-		return &moved{State: requested, Requested: &item}, nil
+		return &moved{State: requested, Requested: &item, Note: noteRequested}, nil
 	}
 	if err != nil { // Prepare may have made this move, if it was requested before
 		if out, found := done(ctx, engine, r, id); out != nil {
@@ -170,9 +174,7 @@ func (m *moved) text() string {
 	case m.Saved != nil:
 		return fmt.Sprintf("%s save: checkpoint %s", m.State, m.Saved.ID)
 	case m.Requested != nil:
-		return fmt.Sprintf("%s '%s' (%s): it is made once, when this turn ends. End the turn now, and do not ask again.\n"+
-			"It is dropped if the turn is interrupted. The user sees it in 'segno status', and 'segno op cancel' drops it.",
-			m.State, m.Requested.Move, cli.Short(m.Requested.Operation))
+		return fmt.Sprintf("%s '%s' (%s): %s", m.State, m.Requested.Move, cli.Short(m.Requested.Operation), m.Note)
 	}
 	lines := []string{strings.TrimSpace(fmt.Sprintf("%s %s: %s %s", m.State, m.Verb, m.Sentence, m.Notice))}
 	if m.Fork != nil {

@@ -105,9 +105,9 @@ func (x verb) file(p *profile.Plugin) string {
 	case profile.TOMLCommand:
 		return fmt.Sprintf("description = %s\nprompt = %s\n", strconv.Quote(x.description), strconv.Quote(prompt))
 	case profile.SkillCommand:
-		return fmt.Sprintf("---\nname: %s\ndescription: %s. Use it only if the user asks for it.\n---\n\n%s\n", x.name, x.description, prompt)
+		return fmt.Sprintf("---\nname: %s\ndescription: %s\n---\n\n%s\n", x.name, strconv.Quote(x.description+". Use it only if the user asks for it."), prompt)
 	}
-	return fmt.Sprintf("---\ndescription: %s\nargument-hint: %s\n---\n\n%s\n", x.description, strconv.Quote(x.hint), prompt)
+	return fmt.Sprintf("---\ndescription: %s\nargument-hint: %s\n---\n\n%s\n", strconv.Quote(x.description), strconv.Quote(x.hint), prompt)
 }
 
 func skill() string {

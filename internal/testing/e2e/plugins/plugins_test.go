@@ -62,15 +62,17 @@ func wantUndone(s *e2erig.Stage, actor string) {
 	if s.Read("a.txt") != "1\n" || len(ops) != 1 || ops[0].Verb != "undo" || ops[0].Actor != actor {
 		s.Errorf("a.txt is %q, the log has %+v\n%s", s.Read("a.txt"), ops, s.Segno("status"))
 	}
-	last, text := s.LastCall(), ""
-	for _, m := range last.Messages() {
+	var results string
+	for _, m := range s.LastCall().Messages() {
 		for _, b := range m.Blocks {
-			text += b.Text + "\n"
+			if b.Type == "tool_result" {
+				results += b.Text + "\n"
+			}
 		}
 	}
-	for _, want := range []string{"REQUESTED", "beta"} {
-		if !strings.Contains(string(last.Body), want) {
-			s.Errorf("the model did not see %q:\n%s", want, text)
+	for _, want := range []string{"REQUESTED", "undo t2", "beta"} {
+		if !strings.Contains(results, want) {
+			s.Errorf("the model did not get %q:\n%s", want, results)
 		}
 	}
 }
@@ -109,7 +111,11 @@ func codex(t *testing.T) {
 	shell := func(command string) map[string]any { return tool("exec_command", map[string]any{"cmd": command}) }
 	session := say(e2erig.Prompt("alpha", shell("echo 1 > a.txt"), "done"))
 	say(e2erig.Prompt("beta", shell("echo 2 > a.txt"), "done"), "resume", session)
-	say(e2erig.Prompt("gamma", tool("mcp__segno__log", map[string]any{}), tool("mcp__segno__undo", map[string]any{"key": "k"}), "done"), "resume", session)
+	call := func(name, input string) map[string]any { // Codex has a namespace for the tools of each server
+		return map[string]any{"raw": []any{map[string]any{"type": "function_call", "id": "fc_" + name, "call_id": "call_" + name, "status": "completed",
+			"namespace": "mcp__segno", "name": name, "arguments": input}}}
+	}
+	say(e2erig.Prompt("gamma", call("log", "{}"), call("undo", `{"key":"k"}`), "done"), "resume", session)
 	wantUndone(s, "codex-mcp-client")
 }
 

@@ -77,6 +77,9 @@ func (tl *Timeline) RequestMove(ctx context.Context, ask MoveRequest) (*Requeste
 	if i < 0 {
 		return nil, segno.Errorf(segno.KindConflict, string(ask.Verb), string(ask.Thread), "the turn has ended in the meantime").WithHint("ask again")
 	}
+	if err := tx.refuseRepeated(ctx, ask); err != nil {
+		return nil, err
+	}
 	all, err := tx.Spool.ListRequested(ctx, tx.Workspace.ID())
 	if err != nil {
 		return nil, err
@@ -137,7 +140,11 @@ func (tl *Timeline) CancelRequested(ctx context.Context, q Requested) error {
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(all, func(x Requested) bool { return x.Operation == q.Operation }) {
+	done, err := tx.operationByID(ctx, q.Operation) // prepareMove may have completed it
+	if err != nil {
+		return err
+	}
+	if done != nil || !slices.ContainsFunc(all, func(x Requested) bool { return x.Operation == q.Operation }) {
 		return segno.Errorf(segno.KindNotFound, "op cancel", string(q.Operation), "it no longer waits").WithHint("run 'segno op log'")
 	}
 	return tx.Spool.ClearRequested(ctx, q)

@@ -119,6 +119,18 @@ func TestARequestedMoveIsMadeOnceWhenItsTurnEnds(t *testing.T) {
 	if _, err := g.move(nil, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Operation: "op"}); segno.KindOf(err) != segno.KindConflict {
 		t.Errorf("the operation was repeated: %v", err)
 	}
+	// A process ended before it removed the request.
+	if err := g.place.Spool().KeepRequested(t.Context(), *q); err != nil {
+		t.Fatal(err)
+	}
+	err = g.withTimeline(nil, func(ctx context.Context, _ *local.Store, tl *timeline.Timeline) error { return tl.CancelRequested(ctx, *q) })
+	if segno.KindOf(err) != segno.KindNotFound {
+		t.Errorf("a move that was made is cancelled: %v", err)
+	}
+	g.runNextCommand()
+	if waiting, ops := g.waiting(); len(waiting) != 0 || len(ops) != 1 || g.files() != filesOfA {
+		t.Errorf("waiting are %+v, the log has %+v, the files are\n%s", waiting, ops, g.files())
+	}
 	g.wantFilesOfHead()
 	g.checkStore()
 }

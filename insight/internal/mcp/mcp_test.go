@@ -369,29 +369,32 @@ func TestTheThreadIsThatOfTheTurn(t *testing.T) {
 	}
 }
 
-// TestAKeyMovesOnce repeats a move with its key: at the same time in several servers, and after a fault of the disk at some
-// operation of the first call.
-func TestAKeyMovesOnce(t *testing.T) {
-	undo := map[string]any{"key": "k"}
-	check := func(r *rig, what string) {
-		t.Helper()
-		if ops := r.operations(); len(ops) != 1 || r.read("a") != "2\n" {
-			t.Errorf("%s: the file is %q, the log has %+v", what, r.read("a"), ops)
-		}
+// wantMovedOnce checks that one of three turns is undone, by one operation.
+func (r *rig) wantMovedOnce(what string) {
+	r.Helper()
+	if ops := r.operations(); len(ops) != 1 || r.read("a") != "2\n" {
+		r.Errorf("%s: the file is %q, the log has %+v", what, r.read("a"), ops)
 	}
+}
+
+// TestAKeyMovesOnce sends a move with one key several times at once, to several servers.
+func TestAKeyMovesOnce(t *testing.T) {
 	r := newRig(t)
 	r.turns(3)
 	var calls sync.WaitGroup
 	for range 3 {
 		c := r.connect("--allow-moves")
 		for range 2 {
-			calls.Go(func() { r.call(c, "undo", undo) })
+			calls.Go(func() { r.call(c, "undo", map[string]any{"key": "k"}) })
 		}
 	}
 	calls.Wait()
-	check(r, "at once")
+	r.wantMovedOnce("at once")
+}
 
-	complete := faultfs.FailAt(-1)
+// TestAKeyMovesOnceWhateverFails lets the disk fail from some operation of a move on, and repeats the call in another server.
+func TestAKeyMovesOnceWhateverFails(t *testing.T) {
+	undo := map[string]any{"key": "k"}
 	withFaults := func(faults *faultfs.Faults) *rig {
 		r := newRig(t)
 		r.turns(3)
@@ -400,14 +403,15 @@ func TestAKeyMovesOnce(t *testing.T) {
 		r.env.Place = nil
 		return r
 	}
+	complete := faultfs.FailAt(-1)
 	withFaults(complete)
-	trace := faultfs.Sample(t, complete.Trace())
-	for _, n := range trace[:min(len(trace), soak.Count(t, 4, len(trace)))] {
+	sample := faultfs.Sample(t, complete.Trace())
+	for _, n := range sample[:min(len(sample), soak.Count(t, 4, len(sample)))] {
 		faults := faultfs.FailAt(n)
 		faults.Forever = true
 		r := withFaults(faults)
 		r.result(r.connect("--allow-moves"), "undo", undo)
-		check(r, fmt.Sprintf("after a fault at operation %d of %v", n, faults.Trace()))
+		r.wantMovedOnce(fmt.Sprintf("after a fault at operation %d of %v", n, faults.Trace()))
 	}
 }
 

@@ -1,6 +1,4 @@
-// Package plugins_test installs the plugins that 'segno plugin' writes in the real agents, and lets the agents call the tools
-// of 'segno mcp'.
-package plugins_test
+package agents_test
 
 import (
 	"os/exec"
@@ -13,24 +11,23 @@ import (
 	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
-func TestMain(m *testing.M) { e2erig.Main(m) }
-
-// TestPlugins tries one agent, chosen by the seed, or all under SEGNO_SOAK.
+// TestPlugins installs the plugins that 'segno plugin' writes in the real agents, and lets the agents call the tools of
+// 'segno mcp'. It tries one agent, chosen by the seed, or all under SEGNO_SOAK.
 func TestPlugins(t *testing.T) {
 	t.Parallel()
 	agents := []string{"claude", "codex", "gemini"}
-	run := map[string]func(*testing.T){"claude": claude, "codex": codex, "gemini": gemini}
+	tests := map[string]func(*testing.T){"claude": pluginOfClaude, "codex": pluginOfCodex, "gemini": pluginOfGemini}
 	at := int(soak.Seed(t) % uint64(len(agents)))
 	agents[0], agents[at] = agents[at], agents[0]
 	for _, name := range e2erig.Cases(t, agents[:1], agents[1:]...) {
-		t.Run(name, run[name])
+		t.Run(name, tests[name])
 	}
 }
 
-var files = map[string]string{"a.txt": "0\n"}
+var pluginFiles = map[string]string{"a.txt": "0\n"}
 
-// run runs a command of the agent, and returns its output.
-func run(s *e2erig.Stage, args ...string) string {
+// runAgent runs a command of the agent, and returns its output.
+func runAgent(s *e2erig.Stage, args ...string) string {
 	s.Helper()
 	cmd := exec.CommandContext(s.Ctx, s.Rig.Bin, args...)
 	cmd.Dir, cmd.Env = s.Rig.Project, s.Rig.Env()
@@ -41,8 +38,8 @@ func run(s *e2erig.Stage, args ...string) string {
 	return string(out)
 }
 
-// write writes the plugin of an agent, and returns its directory.
-func write(s *e2erig.Stage, agent string) string {
+// writePlugin writes the plugin of an agent, and returns its directory.
+func writePlugin(s *e2erig.Stage, agent string) string {
 	s.Helper()
 	dir := filepath.Join(s.TempDir(), "plugin")
 	s.Segno("plugin", dir, "--agent", agent)
@@ -77,28 +74,31 @@ func wantUndone(s *e2erig.Stage, actor string) {
 	}
 }
 
-func claude(t *testing.T) {
-	e2erig.Scenario(t, files, func(s *e2erig.Stage) {
-		dir := write(s, "claude")
-		run(s, "plugin", "marketplace", "add", dir)
-		run(s, "plugin", "install", "segno@segno")
-		if out := run(s, "plugin", "list"); !strings.Contains(out, "segno@segno") {
+func pluginOfClaude(t *testing.T) {
+	e2erig.Scenario(t, pluginFiles, func(s *e2erig.Stage) {
+		dir := writePlugin(s, "claude")
+		runAgent(s, "plugin", "marketplace", "add", dir)
+		runAgent(s, "plugin", "install", "segno@segno")
+		if out := runAgent(s, "plugin", "list"); !strings.Contains(out, "segno@segno") {
 			s.Errorf("plugin list:\n%s", out)
 		}
 		session := s.Say(e2erig.Prompt("alpha", e2erig.Bash("echo 1 > a.txt"), "done"))
 		s.Say(e2erig.Prompt("beta", e2erig.Bash("echo 2 > a.txt"), "done"), "--resume", session)
 		const prefix = "mcp__plugin_segno_segno__"
-		s.Say(e2erig.Prompt("gamma", tool(prefix+"log", map[string]any{}), tool(prefix+"undo", map[string]any{"key": "k"}), "done"), "--resume", session)
+		s.Say(e2erig.Prompt("/segno:undo gamma", tool(prefix+"log", map[string]any{}), tool(prefix+"undo", map[string]any{"key": "k"}), "done"), "--resume", session)
 		wantUndone(s, "claude-code")
+		if call := s.CallFor("gamma"); !e2erig.Said(call, "Call the tool undo of segno. gamma") {
+			s.Errorf("the command of the plugin did not run:\n%s", call.Body)
+		}
 	})
 }
 
-func codex(t *testing.T) {
-	s, agent := e2erig.Codex(t, agentrig.CodexNewest, files)
-	dir := write(s, "codex")
-	run(s, "plugin", "marketplace", "add", dir)
-	run(s, "plugin", "add", "segno@segno")
-	if out := run(s, "plugin", "list"); !strings.Contains(out, "segno@segno") {
+func pluginOfCodex(t *testing.T) {
+	s, agent := e2erig.Codex(t, agentrig.CodexNewest, pluginFiles)
+	dir := writePlugin(s, "codex")
+	runAgent(s, "plugin", "marketplace", "add", dir)
+	runAgent(s, "plugin", "add", "segno@segno")
+	if out := runAgent(s, "plugin", "list"); !strings.Contains(out, "segno@segno") {
 		s.Errorf("plugin list:\n%s", out)
 	}
 	say := func(prompt string, args ...string) string {
@@ -119,12 +119,12 @@ func codex(t *testing.T) {
 	wantUndone(s, "codex-mcp-client")
 }
 
-func gemini(t *testing.T) {
-	s, agent := e2erig.Gemini(t, agentrig.GeminiNewest, files)
-	dir := write(s, "gemini")
+func pluginOfGemini(t *testing.T) {
+	s, agent := e2erig.Gemini(t, agentrig.GeminiNewest, pluginFiles)
+	dir := writePlugin(s, "gemini")
 	script := agent.Flags[0]
-	run(s, script, "extensions", "install", dir, "--consent")
-	if out := run(s, script, "extensions", "list"); !strings.Contains(out, "segno") {
+	runAgent(s, script, "extensions", "install", dir, "--consent")
+	if out := runAgent(s, script, "extensions", "list"); !strings.Contains(out, "segno") {
 		s.Errorf("extensions list:\n%s", out)
 	}
 	say := func(prompt string, args ...string) string {

@@ -451,6 +451,16 @@ func TestHostileArguments(t *testing.T) {
 	if ops := r.operations(); r.read("a") != "2\n" || len(ops) != 0 {
 		t.Errorf("the file is %q, the log has %+v", r.read("a"), ops)
 	}
+	elsewhere := r.connect("--allow-moves", "-C", t.TempDir())
+	for _, tool := range []string{"log", "threads", "search", "status", "undo", "save"} {
+		args := map[string]any{}
+		if tool == "search" {
+			args["text"] = "prompt"
+		}
+		if out := r.call(elsewhere, tool, args); !out.isError || out.fields["hint"] == "" || strings.Contains(out.text, "prompt T") || strings.Contains(out.text, r.project) {
+			t.Errorf("%s in a directory that is not recorded: %+v", tool, out)
+		}
+	}
 	if out := r.call(c, "show", map[string]any{"checkpoint": "t99"}); out.fields["kind"] != "not_found" || out.fields["hint"] == "" {
 		t.Errorf("an unknown checkpoint: %+v", out)
 	}

@@ -69,7 +69,12 @@ type call struct {
 func (s *server) begin(ctx context.Context, req *mcp.CallToolRequest) (c *call, err error) {
 	c = &call{app: s.app.Again(), actor: actorOf(req.ClientInfo())}
 	c.app.Directory, c.app.StorePath, c.app.ThreadName = s.app.Directory, s.app.StorePath, s.app.ThreadName
-	if c.d, err = c.app.Open(ctx); err != nil {
+	c.d, err = c.app.Open(ctx)
+	if segno.KindOf(err) == segno.KindNotFound && c.app.ThreadName == "" { // its hint lists threads of other directories
+		return nil, segno.Errorf(segno.KindNotFound, "find workspace", "", "nothing is recorded in this directory yet").
+			WithHint("the user runs 'segno enable' with the name of the agent, or 'segno save', here")
+	}
+	if err != nil {
 		return nil, err
 	}
 	if c.own, err = ownTurn(ctx, c.d); err != nil {

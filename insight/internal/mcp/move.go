@@ -63,7 +63,7 @@ func addMove[In mover](s *server, m *mcp.Server, name, description string) {
 			return s.failed(err)
 		}
 		defer c.d.Close()
-		out, err := c.move(ctx, in)
+		out, err := c.move(ctx, name, in)
 		if err != nil {
 			return s.failed(err)
 		}
@@ -73,7 +73,7 @@ func addMove[In mover](s *server, m *mcp.Server, name, description string) {
 
 // move makes a move, or requests it. A call that repeats the key of an earlier one returns the outcome of that one: the id of
 // the operation follows from the key, and no operation is made twice.
-func (c *call) move(ctx context.Context, in mover) (*moved, error) {
+func (c *call) move(ctx context.Context, verb string, in mover) (*moved, error) {
 	id := segno.OperationID(segno.NewID())
 	if err := checkTexts(in.key()); err != nil {
 		return nil, err
@@ -84,6 +84,12 @@ func (c *call) move(ctx context.Context, in mover) (*moved, error) {
 	if save, ok := in.(saveArgs); ok {
 		return c.save(ctx, save, segno.CommitID(id))
 	}
+	engine := &moves.Engine{Store: c.d.Store, Local: c.d.Store, OwnAgent: noAgent{}, Actor: c.actor, Now: c.d.Store.Place().Now}
+	if in.key() != "" {
+		if out, err := done(ctx, engine, verb, id); out != nil || err != nil {
+			return out, err
+		}
+	}
 	thread, err := c.thread(ctx)
 	if err != nil {
 		return nil, err
@@ -91,12 +97,6 @@ func (c *call) move(ctx context.Context, in mover) (*moved, error) {
 	r, err := in.request(ctx, c, thread)
 	if err != nil {
 		return nil, err
-	}
-	engine := &moves.Engine{Store: c.d.Store, Local: c.d.Store, OwnAgent: noAgent{}, Actor: c.actor, Now: c.d.Store.Place().Now}
-	if in.key() != "" {
-		if out, err := done(ctx, engine, r, id); out != nil || err != nil {
-			return out, err
-		}
 	}
 	p, err := engine.Prepare(ctx, r)
 	if open, ok := errors.AsType[*timeline.TurnOpenError](err); ok && open.Turn.Thread == thread {
@@ -108,7 +108,7 @@ func (c *call) move(ctx context.Context, in mover) (*moved, error) {
 		return &moved{State: requested, Requested: &item, Note: noteRequested}, nil
 	}
 	if err != nil { // Prepare may have made this move, if it was requested before
-		if out, found := done(ctx, engine, r, id); out != nil {
+		if out, found := done(ctx, engine, verb, id); out != nil {
 			return out, found
 		}
 		return nil, err
@@ -121,13 +121,13 @@ func (c *call) move(ctx context.Context, in mover) (*moved, error) {
 }
 
 // done returns the outcome of the operation with an id, or nil if the log has none.
-func done(ctx context.Context, engine *moves.Engine, r moves.Request, id segno.OperationID) (*moved, error) {
+func done(ctx context.Context, engine *moves.Engine, verb string, id segno.OperationID) (*moved, error) {
 	out, err := engine.Find(ctx, id)
 	if segno.KindOf(err) == segno.KindNotFound {
 		return nil, nil
 	}
-	if err == nil && out.Verb != r.Verb {
-		err = segno.Errorf(segno.KindConflict, r.Verb, "", "the key belongs to an earlier %s", out.Verb).WithHint("use another key")
+	if err == nil && out.Verb != verb {
+		err = segno.Errorf(segno.KindConflict, verb, "", "the key belongs to an earlier %s", out.Verb).WithHint("use another key")
 	}
 	if err != nil {
 		return nil, err
@@ -194,7 +194,7 @@ func (m *moved) text() string {
 
 // keyed is the part of the arguments that all moves have.
 type keyed struct {
-	Key string `json:"key,omitempty" jsonschema:"an idempotency key of your choice: a repeated call with the same key never moves twice"`
+	Key string `json:"key,omitempty" jsonschema:"a random text: a repeated call with the same key never moves twice, also in a later turn; use a new one for each move"`
 }
 
 func (k keyed) key() string { return k.Key }

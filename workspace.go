@@ -17,6 +17,10 @@ type Workspace interface {
 	// Snapshot saves the present tree and puts new objects into b. Unread lists the paths that could not be
 	// read; the snapshot never contains an older state of them.
 	Snapshot(ctx context.Context, b Batch) (Snapshot, error)
+	// SnapshotWatched is a Snapshot that may leave out directories in which a watcher saw no change. It misses a change
+	// that the system does not report; the next Snapshot finds that. Nothing is overwritten because of it, since Apply reads
+	// the present content.
+	SnapshotWatched(ctx context.Context, b Batch) (Snapshot, error)
 	// SnapshotAt is a faster Snapshot right after another one, for a caller that since then changed nothing
 	// but paths. The next Snapshot finds all other changes.
 	SnapshotAt(ctx context.Context, b Batch, paths []string) (Snapshot, error)

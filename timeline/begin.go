@@ -55,7 +55,7 @@ func (tl *Timeline) BeginTurn(ctx context.Context, p Prompt) (TurnStart, error) 
 		return TurnStart{}, err
 	}
 	start := tx.Now() // a change after this time may be in the snapshot, and an earlier one is in it
-	snap, staged, err := tx.snapshot(ctx)
+	snap, staged, err := tx.snapshotWith(ctx, tx.Workspace.SnapshotWatched)
 	if err != nil {
 		return TurnStart{}, err
 	}

@@ -222,7 +222,7 @@ func (tx *txn) attributeBesideTurn(ctx context.Context, w *turnEnd) error {
 // snapshotAfterTurn saves the workspace. It excludes the changes of others from the state that the turn
 // left.
 func (tx *txn) snapshotAfterTurn(ctx context.Context, w *turnEnd) (err error) {
-	if w.present, err = tx.Workspace.Snapshot(ctx, w.batch); err != nil {
+	if w.present, err = tx.Workspace.SnapshotWatched(ctx, w.batch); err != nil {
 		return fmt.Errorf("snapshot workspace: %w", err)
 	}
 	w.after = w.present

@@ -43,7 +43,9 @@ func (d *Dir) Apply(ctx context.Context, changes []segno.Change, times segno.Has
 		return nil, pathError("restore", d.root, err)
 	}
 	defer root.close()
-	if a.reader, err = d.newReader(ctx, root); err != nil {
+	cached := d.takeCached() // a comparison must not read it meanwhile
+	defer d.returnCached(cached)
+	if a.reader, err = d.newReader(ctx, root, cached); err != nil {
 		return nil, err
 	}
 	for _, s := range steps {

@@ -41,7 +41,7 @@ func TestConcurrentWriteIsReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	look := func() *view {
-		v, err := d.scanTree(t.Context(), objectWriter{cache: newObjectCache(nothing{})}, nil)
+		v, err := d.scanTree(t.Context(), objectWriter{cache: newObjectCache(nothing{})}, nil, false)
 		if err != nil {
 			t.Fatal(err)
 		}

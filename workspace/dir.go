@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"net"
 	"path/filepath"
 	"strings"
 
@@ -35,6 +36,11 @@ type Options struct {
 	Progress func(done, total int64)
 	// FS makes all writes; nil means [vfs.OS].
 	FS vfs.FS
+	// Watch, if not nil, keeps the index in memory between the Dirs that share it, and SnapshotWatched relies on its
+	// watcher. It must be of the same directory.
+	Watch *Watch
+	// DialWatch, if not nil, connects to another process that watches the tree: see [Watch.Serve].
+	DialWatch func() (*net.UnixConn, error)
 }
 
 // Sealer encrypts a file that segno keeps outside the tree. OpenFile is the inverse of SealFile, and fails
@@ -49,7 +55,7 @@ type Dir struct {
 	options  Options
 	root     string
 	cache    *objectCache     // objects of the newest snapshot
-	cached   *cachedIndex     // index of the newest snapshot
+	cached   *cachedIndex     // index of the newest snapshot, if there is no Watch
 	coverage []segno.Coverage // the arguments of Cover
 
 	budget   budget
@@ -75,7 +81,9 @@ func Open(root string, o Options) (*Dir, error) {
 	if err != nil {
 		return nil, pathError("open workspace", root, err)
 	}
-	return &Dir{options: o, root: real, cache: newObjectCache(o.Objects), budget: newBudget(), readFull: readFull}, nil
+	d := &Dir{options: o, root: real, cache: newObjectCache(o.Objects), budget: newBudget(), readFull: readFull}
+	o.Watch.use(d)
+	return d, nil
 }
 
 // ID returns the workspace's id.

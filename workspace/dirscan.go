@@ -53,6 +53,9 @@ func (l *dirScan) replace(name []byte, st *stat, before *entry, err error) {
 		l.differ(l.next)
 	}
 	e := entry{name: string(name), st: *st}
+	if l.scan.narrowed && st.is(typeFile) && st.nlink > 1 && (before == nil || before.st.nlink != st.nlink) {
+		l.scan.addNamed(st)
+	}
 	if err != nil {
 		e.protect(whyUnreadable)
 	} else {
@@ -117,9 +120,10 @@ func (l *dirScan) unchanged(before *entry, st *stat) bool {
 			before.held = held
 			l.scan.changed.Store(true)
 		}
-		if l.scan.only == nil || l.scan.only[before.child.path] {
+		if l.scan.visits(before, st) {
 			l.found = append(l.found, task{n: before.child})
 		}
+		before.st = *st
 		return true
 	}
 	if isGitFile(before.name, st) || !l.staysProtected(before, st) {
@@ -127,6 +131,15 @@ func (l *dirScan) unchanged(before *entry, st *stat) bool {
 	}
 	before.st = *st // a fork copies the path as it is now, which may be a file instead of a directory
 	return true
+}
+
+// visits reports whether the scan visits a directory that is in the index as before.
+func (s *scan) visits(before *entry, st *stat) bool {
+	if s.only == nil || s.only[before.child.path] {
+		return true
+	}
+	// Another directory may have its name now.
+	return s.narrowed && !before.child.scanned && (*st != before.st || !s.watch.isMarked(st))
 }
 
 // staysProtected is unchanged for an entry that is protected in the index.

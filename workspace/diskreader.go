@@ -31,8 +31,8 @@ type diskReader struct {
 	listed    map[string][]string // directory → its names
 }
 
-// newReader returns a reader of the tree at root.
-func (d *Dir) newReader(ctx context.Context, root *dirHandle) (*diskReader, error) {
+// newReader returns a reader of the tree at root. cached is the index in memory, or nil.
+func (d *Dir) newReader(ctx context.Context, root *dirHandle, cached *cachedIndex) (*diskReader, error) {
 	self, err := root.lstat("")
 	if err != nil {
 		return nil, pathError("restore", d.root, err)
@@ -44,7 +44,7 @@ func (d *Dir) newReader(ctx context.Context, root *dirHandle) (*diskReader, erro
 	if d.listNames == nil && foldsNames {
 		r.listNames = root.names
 	}
-	if x := d.loadIndex(self); x != nil {
+	if x := d.loadIndex(self, cached); x != nil {
 		r.index = x.top
 	}
 	r.rules, err = d.rules(ctx, root)

@@ -1,5 +1,26 @@
 package workspace
 
+import (
+	"context"
+	"time"
+
+	"github.com/dalsegno/segno/workspace/internal/watch"
+)
+
+// NewInotifyWatch is [NewWatch] as on a kernel without fanotify for unprivileged processes.
+func NewInotifyWatch(ctx context.Context, root, private string, report func(WatchReport)) (*Watch, error) {
+	w, err := NewUnreadWatch(ctx, root, private, report)
+	if err == nil {
+		w.run(ctx)
+	}
+	return w, err
+}
+
+// NewUnreadWatch is NewInotifyWatch, except that only scans read the queue.
+func NewUnreadWatch(ctx context.Context, root, private string, report func(WatchReport)) (*Watch, error) {
+	return newWatch(root, private, report, watch.OpenInotify)
+}
+
 // Merge is [Dir.Merge] without a directory.
 func Merge(base, ours, theirs []byte) ([]byte, string) { return (*Dir)(nil).Merge(base, ours, theirs) }
 
@@ -8,3 +29,16 @@ func (d *Dir) SetBudget(bytes int64, levels int) { d.budget.bytes, d.budget.leve
 
 // SetListNames makes restores of d list directories with list.
 func (d *Dir) SetListNames(list func(dir string) ([]string, error)) { d.listNames = list }
+
+// NewImpatientWatch is [NewWatch], except that its comparisons do not wait.
+func NewImpatientWatch(ctx context.Context, root, private string, report func(WatchReport)) (*Watch, error) {
+	w, err := newWatch(root, private, report, watch.Open)
+	if err == nil {
+		w.idle, w.settle = 0, 0
+		w.run(ctx)
+	}
+	return w, err
+}
+
+// SetSettle makes comparisons of w wait for d before they count a change as missed.
+func (w *Watch) SetSettle(d time.Duration) { w.settle = d }

@@ -16,10 +16,19 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if root := os.Getenv(watchProcess); root != "" {
+		if err := serveWatch(root); err != nil {
+			panic(err)
+		}
+		return
+	}
 	soak.DrawIfShort()
 	memdir.UseIfShort()
 	goleak.VerifyTestMain(m)
 }
+
+// watchProcess is the environment variable that makes the test program watch a directory.
+const watchProcess = "SEGNO_TEST_WATCH"
 
 // fixture is a tree with a store beside it.
 type fixture struct {

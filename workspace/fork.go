@@ -98,7 +98,7 @@ type fork struct {
 }
 
 func (f *fork) run(ctx context.Context, s segno.Snapshot) error {
-	view, err := f.from.scanTree(ctx, objectWriter{cache: f.objects}, nil)
+	view, err := f.from.scanTree(ctx, objectWriter{cache: f.objects}, nil, false)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (f *fork) restoreSnapshot(ctx context.Context, s segno.Snapshot) error {
 	d.Cover(segno.Coverage{Tree: s.Tree, Strict: true})
 	var before []segno.Conflict
 	for {
-		v, err := d.scanTree(ctx, objectWriter{cache: f.objects}, nil)
+		v, err := d.scanTree(ctx, objectWriter{cache: f.objects}, nil, false)
 		if err != nil {
 			return err
 		}

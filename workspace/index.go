@@ -13,11 +13,12 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/workspace/internal/watch"
 )
 
 // The index file:
 //
-//	"segno index 3\n" · stat of the root · hash of the rules · number of entries
+//	"segno index 4\n" · stat of the root · hash of the rules · token of the watcher · number of entries
 //	the root's node · CRC-32C of everything before (4 bytes, little endian)
 //
 // A node is tree, times, xattrs (32 bytes each) · ctime · number of entries · the entries · the
@@ -26,13 +27,14 @@ import (
 // notes and names are coded as in objects. A stat has the layout of memory, because an index never
 // leaves its machine. Its ctime is 0, which no file has, if the content may change without a change
 // of the stat.
-const indexMagic = "segno index 3\n"
+const indexMagic = "segno index 4\n"
 
 // index is the content of the file.
 type index struct {
-	root    stat       // the stat of its directory; device and inode
-	rules   segno.Hash // the hash of the rules that decided which paths are protected
-	entries int        // the approximate number of entries
+	root    stat        // the stat of its directory; device and inode
+	rules   segno.Hash  // the hash of the rules that decided which paths are protected
+	token   watch.Token // a moment before the scan that made the index; zero without a watcher
+	entries int         // the approximate number of entries
 	top     *node
 }
 
@@ -72,6 +74,8 @@ const minEntry = 40
 func (c *indexCodec) index(x *index) {
 	c.raw(x.root.bytes())
 	c.raw(x.rules[:])
+	c.raw(x.token.Watcher[:])
+	c.uint(&x.token.Seq, math.MaxUint64)
 	limit := len(c.in) / minEntry
 	c.count(&x.entries, limit)
 	if c.decoding {
@@ -151,6 +155,7 @@ func (c *indexCodec) entry(e *entry) {
 type cachedIndex struct {
 	index   *index
 	file    stat
+	rules   *rules
 	unsaved reads
 }
 
@@ -159,21 +164,25 @@ type reads struct{ files, bytes int64 }
 
 func (r reads) and(other reads) reads { return reads{r.files + other.files, r.bytes + other.bytes} }
 
-// areFew reports whether a later process can read the files again in less time than it takes to write an index.
-func (r reads) areFew() bool {
-	const maxFiles, maxBytes = 32, 256 << 10
+// areFew reports whether a later process can read the files again in less time than it takes to write an index. A process
+// that keeps the index in memory takes many snapshots before that, so it waits for sixteen times as much.
+func (r reads) areFew(lives bool) bool {
+	maxFiles, maxBytes := int64(32), int64(256<<10)
+	if lives {
+		maxFiles, maxBytes = 16*maxFiles, 16*maxBytes
+	}
 	return r.files <= maxFiles && r.bytes <= maxBytes
 }
 
 // loadIndex returns the index of the directory root. It returns nil if there is none, or if it is
 // torn, of another version or of another directory. As long as no other process has written the file,
-// it returns the index in memory.
-func (d *Dir) loadIndex(root stat) *index {
+// it returns the index of c, which may be nil.
+func (d *Dir) loadIndex(root stat, c *cachedIndex) *index {
 	path := d.options.Index
 	if path == "" {
 		return nil
 	}
-	if c := d.cached; c != nil && c.index.root.isSameFile(&root) {
+	if c != nil && c.index.root.isSameFile(&root) {
 		if st, err := statStateFile(path); err == nil && st == c.file {
 			return c.index
 		}
@@ -192,10 +201,10 @@ func (d *Dir) loadIndex(root stat) *index {
 }
 
 // cacheIndex keeps x in memory. The index file has all of it except unsaved.
-func (d *Dir) cacheIndex(x *index, unsaved reads) {
-	if st, err := statStateFile(d.options.Index); err == nil {
+func (v *view) cacheIndex(x *index, unsaved reads) {
+	if st, err := statStateFile(v.dir.options.Index); err == nil {
 		x.top.reset()
-		d.cached = &cachedIndex{x, st, unsaved}
+		v.dir.keepCached(&cachedIndex{x, st, v.scan.rules, unsaved}, v.scan)
 	}
 }
 
@@ -208,7 +217,10 @@ func touchIndex(fsys vfs.FS, path string) bool {
 
 // reset makes a scanned node equal to a node that was read from an index.
 func (n *node) reset() {
-	n.fresh, n.oldXattrs, n.byName = false, n.xattrs, nil
+	if !n.scanned {
+		return
+	}
+	n.scanned, n.fresh, n.oldXattrs, n.byName = false, false, n.xattrs, nil
 	for i := range n.entries {
 		e := &n.entries[i]
 		if e.racy {

@@ -23,6 +23,8 @@ type node struct {
 	gone      bool        // it vanished during the scan
 	why       string      // why it is protected, if the scan found that it is
 	fresh     bool        // it is not in the index
+	scanned   bool        // this scan visited it; all directories above it are then scanned, too
+	sum       totals      // of this directory and those below; up to date unless scanned is set
 
 	byName map[string]int32 // position fills it; nil after a change of entries
 }

@@ -22,6 +22,8 @@ type scan struct {
 	out       objectWriter
 	clock     clock
 	only      map[string]bool // the directories to scan; nil means all
+	watch     *watched        // the watcher of the tree, or nil
+	narrowed  bool            // only is from the watcher: it lists each directory that may have changed
 	// reclassify is set if the index was made with other rules.
 	reclassify bool
 
@@ -29,9 +31,10 @@ type scan struct {
 	changed atomic.Bool // the index no longer equals the tree
 
 	mu       sync.Mutex
-	strays   []string // temporary files of an interrupted Apply
-	large    []task   // files to read unless git ignores them
-	deferred []task   // files to read if they fit into the budget
+	strays   []string       // temporary files of an interrupted Apply
+	named    map[inode]bool // files that have another number of names than in the index; only if narrowed is set
+	large    []task         // files to read unless git ignores them
+	deferred []task         // files to read if they fit into the budget
 
 	zerosMu sync.Mutex
 	zeros   map[int64]segno.Hash // the contents of files that consist of one hole, by size
@@ -90,11 +93,13 @@ func (s *scan) openAndRead(ctx context.Context, w *worker, t task) error {
 // scanDir compares one directory with its node and pushes tasks for the directories and
 // files below.
 func (s *scan) scanDir(ctx context.Context, w *worker, n *node) error {
+	n.scanned = true
 	dir, err := s.root.openDir(n.path)
 	if err != nil {
 		return s.addUnreadableDir(n, err)
 	}
 	defer dir.close()
+	s.watch.mark(dir, n.path)
 	l := dirScan{scan: s, n: n, dir: dir, old: n.entries, same: true, reads: w.reads[:0], found: w.found[:0]}
 	if err := dir.list(w.dirents, l.visit); err != nil {
 		return s.addUnreadableDir(n, err)

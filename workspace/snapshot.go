@@ -12,14 +12,21 @@ import (
 // and the first 100 paths that exceed the budget. Any other failure is an error, and Snapshot
 // then returns no snapshot. Diff accepts the result from then on, even before a commit.
 func (d *Dir) Snapshot(ctx context.Context, b segno.Batch) (segno.Snapshot, error) {
-	return d.snapshot(ctx, b, nil)
+	return d.snapshot(ctx, b, nil, false)
+}
+
+// SnapshotWatched is Snapshot, except that it does not read directories that did not change according to the watcher of
+// [Options.Watch]. It misses changes that cause no event; the next Snapshot finds them. It reads every directory if there
+// is no watcher, or if the watcher may have missed something.
+func (d *Dir) SnapshotWatched(ctx context.Context, b segno.Batch) (segno.Snapshot, error) {
+	return d.snapshot(ctx, b, nil, true)
 }
 
 // SnapshotAt is Snapshot right after another one of the same Dir, if only paths changed since
 // then: it scans only the directories that contain them. The next Snapshot finds changes
 // elsewhere. SnapshotAt scans everything if it has no index of the other directories.
 func (d *Dir) SnapshotAt(ctx context.Context, b segno.Batch, paths []string) (segno.Snapshot, error) {
-	return d.snapshot(ctx, b, leading(paths))
+	return d.snapshot(ctx, b, leading(paths), false)
 }
 
 // leading returns paths, which may themselves be directories, and all directories above them.
@@ -34,9 +41,9 @@ func leading(paths []string) map[string]bool {
 	return only
 }
 
-func (d *Dir) snapshot(ctx context.Context, b segno.Batch, only map[string]bool) (segno.Snapshot, error) {
+func (d *Dir) snapshot(ctx context.Context, b segno.Batch, only map[string]bool, narrow bool) (segno.Snapshot, error) {
 	d.cache = newObjectCache(d.options.Objects)
-	v, err := d.scanTree(ctx, objectWriter{b, d.cache}, only)
+	v, err := d.scanTree(ctx, objectWriter{b, d.cache}, only, narrow)
 	if err != nil {
 		return segno.Snapshot{}, err
 	}
@@ -64,13 +71,19 @@ type view struct {
 	top        *node
 	saved      segno.Snapshot // the counts, and the lists of paths
 	overBudget []string
+	whole      bool // summarize and writeObjects visit all directories
 }
 
-func (v *view) close() { v.root.close() }
+func (v *view) close() {
+	v.root.close()
+	if v.scan != nil && v.scan.watch != nil {
+		v.scan.watch.close()
+	}
+}
 
 // scanTree scans the tree and writes new objects to out. only, if not nil, contains the
-// directories that can have changed since the newest snapshot.
-func (d *Dir) scanTree(ctx context.Context, out objectWriter, only map[string]bool) (_ *view, err error) {
+// directories that can have changed since the newest snapshot. narrow leaves out directories without events.
+func (d *Dir) scanTree(ctx context.Context, out objectWriter, only map[string]bool, narrow bool) (_ *view, err error) {
 	root, err := openRoot(d.root)
 	if err != nil {
 		return nil, pathError("snapshot", d.root, err)
@@ -78,14 +91,17 @@ func (d *Dir) scanTree(ctx context.Context, out objectWriter, only map[string]bo
 	v := &view{dir: d, root: root}
 	defer func() {
 		if err != nil {
-			root.close()
+			v.close()
 			err = pathError("snapshot", d.root, err)
 		}
 	}()
-	if err := v.start(ctx, out, only); err != nil {
+	if err := v.start(ctx, out, only, narrow); err != nil {
 		return nil, err
 	}
 	if err := v.scan.run(ctx, task{n: v.top}); err != nil {
+		return nil, err
+	}
+	if err := v.scanOtherNames(ctx); err != nil {
 		return nil, err
 	}
 	if err := v.protectIgnored(ctx); err != nil {
@@ -98,11 +114,14 @@ func (d *Dir) scanTree(ctx context.Context, out objectWriter, only map[string]bo
 		return nil, err
 	}
 	v.summarize(v.top)
-	if v.saved.Bytes > d.budget.bytes {
+	if v.top.sum.bytes > d.budget.bytes {
 		v.protectLargest()
-		v.saved, v.overBudget = segno.Snapshot{}, nil
+		v.whole = true
 		v.summarize(v.top)
 	}
+	sum := &v.top.sum
+	v.saved.Files, v.saved.Bytes, v.saved.Held, v.saved.Unread = sum.files, sum.bytes, slices.Clone(sum.held), slices.Clone(sum.unread)
+	v.overBudget = slices.Clone(sum.overBudget)
 	v.findLinks()
 	v.listOverBudget()
 	slices.Sort(v.saved.Unread)
@@ -110,7 +129,7 @@ func (d *Dir) scanTree(ctx context.Context, out objectWriter, only map[string]bo
 }
 
 // start prepares a scan that begins with the index of the previous scan.
-func (v *view) start(ctx context.Context, out objectWriter, only map[string]bool) (err error) {
+func (v *view) start(ctx context.Context, out objectWriter, only map[string]bool, narrow bool) (err error) {
 	if v.self, err = v.root.lstat(""); err != nil {
 		return err
 	}
@@ -120,12 +139,13 @@ func (v *view) start(ctx context.Context, out objectWriter, only map[string]bool
 		return err
 	}
 	v.scan = &scan{dir: d, root: v.root, rules: rules, protected: rules, out: out, clock: newClock(v.root, v.self)}
-	v.index = d.loadIndex(v.self)
-	isCached := d.cached != nil && v.index == d.cached.index
+	cached := d.takeCached() // the scan changes the index in place
+	v.index = d.loadIndex(v.self, cached)
+	isCached := cached != nil && v.index == cached.index
 	if isCached {
-		v.unsaved = d.cached.unsaved
+		v.unsaved = cached.unsaved
 	}
-	d.cached = nil // the scan changes the index in place
+	v.scan.watch = d.beginWatched(v.index)
 	if v.index == nil {
 		v.top = &node{fresh: true}
 		v.scan.markChanged(v.top)
@@ -145,6 +165,9 @@ func (v *view) start(ctx context.Context, out objectWriter, only map[string]bool
 		uncovered := *rules
 		uncovered.cover = nil
 		v.scan.protected = &uncovered
+		if narrow && v.scan.watch.canNarrow() && !v.top.dirty.Load() {
+			v.narrow(isCached)
+		}
 	}
 	return nil
 }
@@ -228,9 +251,13 @@ func (v *view) saveIndex() error {
 		return nil
 	}
 	x, unsaved := v.index, v.unsaved.and(v.scan.reads())
-	if x == nil || v.scan.changed.Load() {
-		x = &index{root: v.self, rules: v.scan.rules.hash, top: v.top}
-		if v.index == nil || v.scan.reclassify || !unsaved.areFew() || !touchIndex(v.dir.options.FS, file) {
+	token := v.scan.watch.token()
+	if v.index != nil && v.scan.only != nil && !v.scan.narrowed {
+		token = v.index.token // the scan left out directories without asking the watcher
+	}
+	if mustSave := x != nil && v.scan.watch.mustSave(x.token, token); x == nil || mustSave || v.scan.changed.Load() {
+		x = &index{root: v.self, rules: v.scan.rules.hash, token: token, top: v.top}
+		if v.index == nil || mustSave || v.scan.reclassify || !unsaved.areFew(v.dir.options.Watch != nil) || !touchIndex(v.dir.options.FS, file) {
 			v.top.each(func(*node, *entry) { x.entries++ })
 			if err := saveIndex(v.dir.options.FS, file, x, v.dir.options.Sealer); err != nil {
 				return err
@@ -238,6 +265,7 @@ func (v *view) saveIndex() error {
 			unsaved = reads{}
 		}
 	}
-	v.dir.cacheIndex(x, unsaved)
+	x.token = token
+	v.cacheIndex(x, unsaved)
 	return nil
 }

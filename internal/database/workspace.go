@@ -53,6 +53,16 @@ func (w *Attached) Snapshot(ctx context.Context, b segno.Batch) (segno.Snapshot,
 	return w.withDatabases(ctx, b, all, snap, err)
 }
 
+// SnapshotWatched implements [segno.Workspace.SnapshotWatched]. It saves all databases.
+func (w *Attached) SnapshotWatched(ctx context.Context, b segno.Batch) (segno.Snapshot, error) {
+	all, err := w.options.List()
+	if err != nil {
+		return segno.Snapshot{}, err
+	}
+	snap, err := w.Workspace.SnapshotWatched(ctx, b)
+	return w.withDatabases(ctx, b, all, snap, err)
+}
+
 // SnapshotAt implements [segno.Workspace.SnapshotAt]. It saves all databases, whatever the paths
 // are.
 func (w *Attached) SnapshotAt(ctx context.Context, b segno.Batch, paths []string) (segno.Snapshot, error) {

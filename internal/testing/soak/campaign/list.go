@@ -93,6 +93,7 @@ func campaigns() []campaign {
 			{packages: "timeline", run: regexp.MustCompile("^TestUndoRevertsItsTurnsOnly$"), parts: 10, rapid: 2000},
 			{packages: "internal/local", run: regexp.MustCompile("^TestAnyHistory(UnderRulesOfAnAgent)?$"), parts: 10, rapid: 1000},
 			{packages: "workspace", run: regexp.MustCompile("^TestComposeTakesPaths|^TestWithChanges$|^TestMerge(AgreesWithGit|Laws|CanBeReverted)$|^Test(SnapshotAt|Restore)IsExact$"), parts: 4, rapid: 2000},
+			{packages: "workspace", run: regexp.MustCompile("^Test(Watched|Served)Scan"), parts: 4},
 			{packages: "internal/proxy/preamble", run: regexp.MustCompile("^TestEvery(FactThatFits|Effect)|^TestAddEqualsFromCommits$"), parts: 2, rapid: 5000},
 			{packages: "internal/web", run: regexp.MustCompile("^TestLayoutDrawsEachEdge$"), rapid: 5000},
 			{packages: "internal/cli", run: regexp.MustCompile("^TestQuotedPathsAreReadBack$"), rapid: 5000},

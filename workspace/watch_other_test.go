@@ -1,0 +1,7 @@
+//go:build !linux
+
+package workspace_test
+
+import "errors"
+
+func serveWatch(string) error { return errors.ErrUnsupported }

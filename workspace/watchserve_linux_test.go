@@ -1,0 +1,184 @@
+package workspace_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno/internal/testing/soak"
+	"github.com/dalsegno/segno/workspace"
+)
+
+// serveWatch watches the directory root, serves other processes and prints a line when it is ready.
+func serveWatch(root string) error {
+	ctx := context.Background()
+	w, err := workspace.NewWatch(ctx, root, filepath.Dir(root), nil)
+	if err != nil {
+		return err
+	}
+	w.Share()
+	l, err := listenWatch(root)
+	if err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	return w.Serve(ctx, l)
+}
+
+func watchAddr(root string) *net.UnixAddr {
+	return &net.UnixAddr{Name: filepath.Join(filepath.Dir(root), "s"), Net: "unix"}
+}
+
+func listenWatch(root string) (*net.UnixListener, error) {
+	_ = os.Remove(watchAddr(root).Name)
+	return net.ListenUnix("unix", watchAddr(root))
+}
+
+// newServedRig returns a rig whose snapshots ask another process, or another goroutine, that the caller starts.
+func newServedRig(t *testing.T) *watchRig {
+	p := newFixture(t)
+	p.open(workspace.Options{Index: p.index, DialWatch: func() (*net.UnixConn, error) { return net.DialUnix("unix", nil, watchAddr(p.root)) }})
+	return &watchRig{fixture: p, model: p.other(workspace.Options{})}
+}
+
+// serve serves the tree until the end of the test.
+func (p *watchRig) serve(t *testing.T) {
+	w, err := workspace.NewWatch(t.Context(), p.root, filepath.Dir(p.root), nil)
+	must(t, err)
+	w.Share()
+	l, err := listenWatch(p.root)
+	must(t, err)
+	done := make(chan error)
+	ctx, stop := context.WithCancel(t.Context())
+	go func() { done <- w.Serve(ctx, l) }()
+	p.watch = w
+	t.Cleanup(func() {
+		stop()
+		must(t, <-done)
+		must(t, w.Close())
+	})
+}
+
+// missesHiddenChange reports whether a snapshot leaves out a directory without events. It checks that the next full one
+// does not.
+func (p *watchRig) missesHiddenChange() bool {
+	p.write("hidden/a", "one")
+	outside := filepath.Join(filepath.Dir(p.root), "outside")
+	p.watched()
+	must(p.t, os.Link(p.path("hidden/a"), outside))
+	must(p.t, os.WriteFile(outside, []byte("two"), 0o644))
+	before := p.watched()
+	after := p.save()
+	must(p.t, os.Remove(outside))
+	if want := p.saveBy(p.model); after.Tree != want.Tree {
+		p.t.Error("a full snapshot relied on the watcher")
+	}
+	return before.Tree != after.Tree
+}
+
+func TestServedScanEqualsFullScan(t *testing.T) {
+	for _, seed := range soak.Seeds(t, 1, 200) {
+		r := rand.New(rand.NewPCG(seed, 29))
+		p := newServedRig(t)
+		p.serve(t)
+		m := &mutator{root: p.root, r: r, scan: func() { p.watched() }}
+		p.fill(m, 100)
+		p.agrees("at first")
+		for n := range 30 {
+			m.log = nil
+			for range 1 + r.IntN(4) {
+				m.change()
+			}
+			p.agrees(fmt.Sprintf("seed %d, series %d, %s", seed, n, strings.Join(m.log, "; ")))
+		}
+		if n := p.watch.Stats().Served; n < 30 {
+			t.Errorf("seed %d: %d scans asked", seed, n)
+		}
+		if !p.missesHiddenChange() {
+			t.Errorf("seed %d: the scan read every directory", seed)
+		}
+		removeAll(t, p.root)
+	}
+}
+
+// TestServedScanOutlivesItsWatcher kills the process that watches while scans ask it, and starts it again.
+func TestServedScanOutlivesItsWatcher(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	p := newServedRig(t)
+	for _, seed := range soak.Seeds(t, 2, 60) {
+		r := rand.New(rand.NewPCG(seed, 30))
+		m := &mutator{root: p.root, r: r, scan: func() { p.watched() }}
+		cmd := exec.Command(os.Args[0])
+		cmd.Env, cmd.Stderr = append(os.Environ(), watchProcess+"="+p.root), os.Stderr
+		out, err := cmd.StdoutPipe()
+		must(t, err)
+		must(t, cmd.Start())
+		_, err = bufio.NewReader(out).ReadString('\n')
+		must(t, err)
+		killAt := r.IntN(8)
+		for n := range 12 {
+			if n == killAt { // at any moment of the following scans
+				time.AfterFunc(time.Duration(r.IntN(3000))*time.Microsecond, func() { _ = cmd.Process.Kill() })
+			}
+			m.log = nil
+			m.change()
+			p.agrees(fmt.Sprintf("seed %d, series %d, %s", seed, n, strings.Join(m.log, "; ")))
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+}
+
+// TestServedScanOfHostileAnswers answers scans with nonsense. They must read everything, and must not wait.
+func TestServedScanOfHostileAnswers(t *testing.T) {
+	head := func(count uint32) []byte {
+		return binary.LittleEndian.AppendUint32(make([]byte, 24+1+8), count)
+	}
+	for name, answer := range map[string][]byte{
+		"nothing":              nil,
+		"a part":               make([]byte, 20),
+		"too many directories": head(1 << 31),
+		"missing directories":  head(1 << 20),
+		"noise":                []byte(strings.Repeat("\xff", 4096)),
+		"no directories":       head(0),
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newServedRig(t)
+			l, err := listenWatch(p.root)
+			must(t, err)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				var open []net.Conn // a silent process keeps the connection open
+				for {
+					conn, err := l.Accept()
+					if err != nil {
+						break
+					}
+					_, _ = conn.Write(answer)
+					open = append(open, conn)
+				}
+				for _, c := range open {
+					c.Close()
+				}
+			}()
+			for n := range 5 {
+				p.write(fmt.Sprintf("dir%d/a", n), "one")
+				p.agrees("with hostile answers")
+			}
+			l.Close()
+			<-done
+		})
+	}
+}

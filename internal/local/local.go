@@ -11,6 +11,7 @@
 //	index/<workspace>   workspace: the result of the last scan; a cache
 //	index/sessions      facts about the sessions of agents; a cache, which exists also without a store
 //	search/             search: the index of conversations and changes; a cache
+//	watch/<workspace>   workspace: the socket of 'segno watch'
 //	databases/          internal/database: the databases that are attached to each workspace
 //	forks/              workspace: the incomplete directory of each fork under way
 //	trusted             directories of other users that are recorded
@@ -23,6 +24,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -206,6 +208,7 @@ type Store struct {
 	hold     *hold
 	readOnly bool
 	full     bool
+	watches  *watches // nil unless this process watches directories
 }
 
 // ReadOnly reports whether the store can only be read. Every write then fails.
@@ -325,6 +328,7 @@ func (s *Store) timeline(rec segno.WorkspaceRecord, progress func(done, total in
 	dir, err := workspace.Open(rec.Path, workspace.Options{ID: rec.ID, Objects: s.Objects(),
 		Index: s.IndexFile(rec.ID), ForkNote: s.forkNote(rec.ID), Exclude: append([]string{s.place.Store}, exclude...),
 		Databases: s.databaseFiles(rec),
+		Watch:     s.watches.of(rec), DialWatch: func() (*net.UnixConn, error) { return s.dialWatch(rec.ID) },
 		Sealer:    s, Progress: progress, FS: s.place.FS, GitIgnore: s.place.GitIgnore})
 	if err != nil {
 		return nil, err

@@ -160,7 +160,9 @@ func (s *Store) OpenFile(name string, data []byte) ([]byte, error) {
 }
 
 // Close closes the store and releases its share of the lock on the form. The store must not be used after that.
-func (s *Store) Close() error { return errors.Join(s.Store.Close(), s.hold.lock.Release()) }
+func (s *Store) Close() error {
+	return errors.Join(s.watches.close(), s.Store.Close(), s.hold.lock.Release())
+}
 
 // openDatabase opens the database with a key, which is nil for a store that is not sealed.
 func (p Place) openDatabase(ctx context.Context, key []byte, readOnly bool) (*sqlite.Store, error) {

@@ -57,6 +57,7 @@ type Config struct {
 	Place      local.Place
 	NoPlace    error // why Place could not be opened; nil if it was
 	BestEffort bool  // continue with a turn that cannot be recorded
+	NoWatch    bool  // read every directory at each turn, instead of watching them
 
 	cancelWait time.Duration // 0 means the constant cancelWait
 	strayWait  time.Duration // 0 means the constant answerWait
@@ -146,6 +147,9 @@ func (p *proxy) start() (err error) {
 		return err
 	}
 	p.index.sealer = p.store
+	if !p.NoWatch {
+		p.store.Watch(p.ctx, p.logf)
+	}
 	if _, err = p.agent.start(); err != nil {
 		return errors.Join(err, p.store.Close())
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/timeline"
+	"github.com/dalsegno/segno/workspace"
 )
 
 func (a *app) status() *cobra.Command {
@@ -41,6 +42,8 @@ type statusResult struct {
 	Sealed    *local.Sealed       `json:"sealed,omitempty"`    // the key file of a sealed store
 
 	Databases []cli.AttachedItem `json:"databases,omitempty"` // attached to the workspace
+
+	Watch *workspace.WatchStats `json:"watch,omitempty"` // of the 'segno watch' that serves the workspace
 
 	Purges []purgeItem `json:"purges"` // sessions that agents may soon delete
 
@@ -94,6 +97,9 @@ func (a *app) runStatus(ctx context.Context, d *cli.Workspace, _ []string) error
 		if err := s.readHead(ctx, d); err != nil {
 			return err
 		}
+	}
+	if w, err := d.Store.WatchStats(d.Rec.ID); err == nil {
+		s.Watch = &w
 	}
 	if s.Purges, err = a.findPurges(ctx, d.Store); err != nil {
 		return err
@@ -187,6 +193,9 @@ func writeStatus(p *cli.Printer, s statusResult) {
 	p.Linef("workspace  %s\nstore      %s", cli.QuotePath(s.Dir), cli.QuotePath(s.Store))
 	if s.Sealed != nil {
 		p.Linef("           sealed; its key is in %s", cli.QuotePath(s.Sealed.KeyFile))
+	}
+	if s.Watch != nil {
+		p.Linef("watched    %s", cli.WatchText(*s.Watch))
 	}
 	if s.Full {
 		p.Linef("           its disk is full: segno records nothing and moves nothing until there is space")

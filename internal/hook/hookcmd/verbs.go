@@ -21,7 +21,7 @@ type app struct{ *cli.App }
 func verbs(shell *cli.App) []cli.Verb {
 	a := &app{shell}
 	return slices.Concat(
-		cli.Group("start", a.enable(), a.disable()),
+		cli.Group("start", a.enable(), a.disable(), a.watch()),
 		cli.Group("", a.hook(), a.baseline()),
 	)
 }

@@ -15,7 +15,7 @@ import (
 )
 
 func (a *app) acp() *cobra.Command {
-	var bestEffort bool
+	var bestEffort, noWatch bool
 	c := &cobra.Command{
 		Use:   "acp [flags] -- AGENT [ARG...]",
 		Short: "record the sessions of an editor and an agent through the Agent Client Protocol",
@@ -45,10 +45,11 @@ shows how for each editor.`,
 			}
 			signal.Ignore(syscall.SIGPIPE) // segno must outlive a client that exits first, to end the agent
 			return proxy.Run(c.Context(), proxy.Config{Command: args, Env: a.Environ(), Dir: dir,
-				Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, Place: place, NoPlace: noPlace, BestEffort: bestEffort})
+				Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, Place: place, NoPlace: noPlace, BestEffort: bestEffort, NoWatch: noWatch})
 		},
 	}
 	c.Flags().BoolVar(&bestEffort, "best-effort", false, "go on with a turn that cannot be recorded")
+	c.Flags().BoolVar(&noWatch, "no-watch", false, "read every directory at each turn, instead of those that changed")
 	c.Flags().SetInterspersed(false)
 	return c
 }

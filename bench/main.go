@@ -158,6 +158,7 @@ func sections(which string, gigabytes int) ([]section, error) {
 		}
 		all = append(all,
 			section{t.Name + "/snapshot", on(snapshots)},
+			section{t.Name + "/watch", on(watched)},
 			section{t.Name + "/first", on(firstSnapshots)},
 			section{t.Name + "/move", on(moves)},
 			section{t.Name + "/turn", on(turns)},

@@ -19,7 +19,12 @@ type ours struct {
 	*timeline.Timeline
 }
 
-func openOurs(ctx context.Context, dir, tree string) (*ours, error) {
+// watching makes a store watch its directories.
+func watching(ctx context.Context, s *local.Store) {
+	s.Watch(ctx, func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) })
+}
+
+func openOurs(ctx context.Context, dir, tree string, prepare ...func(context.Context, *local.Store)) (*ours, error) {
 	home := filepath.Join(dir, "home")
 	if err := os.Mkdir(home, 0o700); err != nil {
 		return nil, err
@@ -29,6 +34,9 @@ func openOurs(ctx context.Context, dir, tree string) (*ours, error) {
 	store, err := place.Open(ctx)
 	if err != nil {
 		return nil, err
+	}
+	for _, p := range prepare {
+		p(ctx, store)
 	}
 	rec, err := store.Register(ctx, tree)
 	if err != nil {
@@ -50,6 +58,13 @@ func (o *ours) scan(ctx context.Context) (segno.Snapshot, error) {
 	batch := o.Store.Objects().Batch()
 	defer batch.Close()
 	return o.Workspace.Snapshot(ctx, batch)
+}
+
+// scanWatched is scan with the watcher, as at the beginning and the end of a turn.
+func (o *ours) scanWatched(ctx context.Context) (segno.Snapshot, error) {
+	batch := o.Store.Objects().Batch()
+	defer batch.Close()
+	return o.Workspace.SnapshotWatched(ctx, batch)
 }
 
 // save commits a checkpoint of the tree.

@@ -110,7 +110,7 @@ var allowed = map[string][]string{
 	"internal/worlds/trend":           {".", "generation"},
 	"internal/worlds/worldagent":      {".", "agent", "agent/tool", "internal/proxy/acp", "internal/proxy/failure", "internal/proxy/preamble", "store/file"},
 	"internal/worlds":                 {".", "world", "world/company", "world/grid"},
-	"cmd/segno":                       {".", "internal/cli", "agent", "agent/model/anthropic", "agent/model/openai", "store/kv/redis", "store/postgres", "internal/database", "internal/chat/chatcmd", "internal/history/historycmd", "internal/hook/hookcmd", "internal/pack/packcmd", "internal/proxy/proxycmd", "internal/sessions", "internal/web/webcmd", "internal/worlds/worldscmd", "internal/chat", "search/searchcmd"},
+	"cmd/segno":                       {".", "internal/cli", "agent", "agent/model/anthropic", "agent/model/openai", "store/kv/redis", "store/postgres", "internal/database", "internal/chat/chatcmd", "internal/history/historycmd", "internal/hook/hookcmd", "internal/pack/packcmd", "internal/proxy/proxycmd", "internal/sessions", "internal/web/webcmd", "internal/worlds/worldscmd", "internal/chat", "search/searchcmd", "insight/insightcmd"},
 	"cmd/segno-hook":                  {"internal/hook/event"},
 	"internal/testing/debian":         {},
 	"internal/testing/chromiumrig":    {"internal/testing/debian"},
@@ -148,7 +148,7 @@ var allowed = map[string][]string{
 	"internal/pack/packcmd":             {".", "archive", "internal/cli", "internal/history/patch", "internal/local", "internal/pack", "internal/pack/archivefile", "secret", "internal/cli/secretscan"},
 	"internal/proxy/proxycmd":           {".", "agents/gemini", "agents/opencode", "internal/cli", "internal/proxy"},
 	"internal/sessions":                 {".", "internal/cli", "internal/local", "timeline", "transcript", "transcript/claude", "transcript/codex"},
-	"internal/testing/wings":            {"internal/chat/chatcmd", "internal/cli", "internal/history/historycmd", "internal/hook/hookcmd", "internal/pack/packcmd", "internal/proxy/proxycmd", "internal/sessions", "internal/web/webcmd", "internal/worlds/worldscmd", "internal/chat", "search/searchcmd"},
+	"internal/testing/wings":            {"internal/chat/chatcmd", "internal/cli", "internal/history/historycmd", "internal/hook/hookcmd", "internal/pack/packcmd", "internal/proxy/proxycmd", "internal/sessions", "internal/web/webcmd", "internal/worlds/worldscmd", "internal/chat", "search/searchcmd", "insight/insightcmd"},
 	"internal/web/webcmd":               {".", "internal/cli", "internal/history", "internal/history/idprefix", "internal/local", "internal/vfs", "internal/web", "internal/web/export", "internal/cli/secretscan", "store/file", "store/sqlite", "internal/history/demo"},
 	"internal/worlds/worldscmd":         {".", "agent", "archive", "generation", "internal/chat", "internal/chat/tui", "internal/cli", "internal/worlds/credential", "internal/database", "internal/history", "internal/history/moves", "internal/local", "internal/pack", "internal/pack/archivefile", "internal/proc", "internal/local/spool", "internal/vfs", "internal/worlds", "internal/worlds/trend", "internal/worlds/worldagent", "timeline", "world", "world/httpworld"},
 	"internal/cli/secretscan":           {".", "internal/cli", "internal/local", "secret"},
@@ -156,6 +156,8 @@ var allowed = map[string][]string{
 	"release":                           {},
 	"search":                            {".", "internal/history", "internal/history/turns", "internal/local", "internal/vfs", "timeline", "workspace", "transcript"},
 	"search/searchcmd":                  {".", "internal/cli", "internal/history", "internal/local", "search", "timeline"},
+	"insight/insightcmd":                {".", "insight/internal/bisect", "internal/cli", "internal/history", "internal/history/patch", "timeline", "workspace"},
+	"insight/internal/bisect":           {".", "internal/history", "internal/vfs", "internal/worlds/supervise", "workspace"},
 }
 
 // mayImport returns the packages of this module that a package may import. An agent needs no row: it may import the

@@ -19,7 +19,7 @@ var wings = map[string][]string{
 	"page":     {"internal/web", "client"},
 	"worlds":   {"world", "generation", "experiments", "internal/worlds"},
 	"adapters": {"adapters"},
-	"insight":  {"search"},
+	"insight":  {"search", "insight"},
 }
 
 // arrows has the libraries of a wing that another wing, or the core, imports, and the reason.
@@ -37,6 +37,9 @@ var arrows = map[string]map[string]string{
 		"generation":              "the terminal shows an experiment",
 		"internal/proxy/acp":      "segno's own agent speaks ACP",
 		"internal/proxy/preamble": "a session that replaces a lost one begins with it",
+	},
+	"insight": {
+		"internal/worlds/supervise": "the commands of a bisect end with it",
 	},
 	"page": {
 		"agent":                 "the exports have the usage of models",
@@ -63,7 +66,7 @@ var arrows = map[string]map[string]string{
 // verbs has the packages with the verbs of the wings.
 var verbs = []string{
 	"internal/history/historycmd", "internal/hook/hookcmd", "internal/proxy/proxycmd", "internal/chat/chatcmd", "internal/pack/packcmd",
-	"internal/sessions", "internal/web/webcmd", "internal/worlds/worldscmd", "search/searchcmd",
+	"internal/sessions", "internal/web/webcmd", "internal/worlds/worldscmd", "search/searchcmd", "insight/insightcmd",
 }
 
 // roomOf returns the wing of a package, "core", "shell", or "" for tests and main packages.

@@ -198,8 +198,13 @@ func (b *bisecting) begin(ctx context.Context, at ends) error {
 
 // scratch makes a scratch copy, or opens an existing one.
 func (b *bisecting) scratch(ctx context.Context, existing string) (*workspace.Scratch, error) {
-	s, err := b.d.Store.Scratch(ctx, b.d.Rec, existing, workspace.ScratchOptions{Index: b.IndexFile, Announce: b.Announce})
-	if err == nil && existing == "" && !b.JSON && len(b.Scratch) == 1 {
+	return b.d.Store.Scratch(ctx, b.d.Rec, existing, workspace.ScratchOptions{Index: b.IndexFile, Announce: b.Announce})
+}
+
+// firstScratch makes a scratch copy and describes it.
+func (b *bisecting) firstScratch(ctx context.Context) (*workspace.Scratch, error) {
+	s, err := b.scratch(ctx, "")
+	if err == nil && !b.JSON {
 		b.Notef("%s", describeScratch(s))
 	}
 	return s, err
@@ -256,10 +261,13 @@ func (b *bisecting) run(ctx context.Context, at ends, jobs int, args []string) e
 		return err
 	}
 	b.search.TestEnds = true
-	tester := &bisect.Tester{Args: args, Below: below, Env: b.Environ(), States: b.states, Hold: b.Hold(),
+	jobs = min(jobs, len(b.states))
+	tester := &bisect.Tester{Args: args, Below: below, Env: b.Environ(), States: b.states, Hold: b.Hold(), Scratch: make([]*workspace.Scratch, jobs),
 		Open: func(ctx context.Context) (*workspace.Scratch, error) { return b.scratch(ctx, "") }}
-	runner := bisect.Runner{Search: b.search, Jobs: min(jobs, len(b.states)), Test: tester.Test, Record: b.record}
-	err = runner.Run(ctx)
+	runner := bisect.Runner{Search: b.search, Jobs: jobs, Test: tester.Test, Record: b.record}
+	if tester.Scratch[0], err = b.firstScratch(ctx); err == nil {
+		err = runner.Run(ctx)
+	}
 	var end *bisect.EndError
 	switch {
 	case err == nil:
@@ -412,11 +420,12 @@ func (b *bisecting) prepare(ctx context.Context, i int) (why string, err error) 
 	if b.states[i].Missing != "" {
 		return b.states[i].Missing, nil
 	}
-	existing := ""
-	if b.ByHand != nil {
-		existing = b.ByHand.Dir
+	var s *workspace.Scratch
+	if b.ByHand == nil {
+		s, err = b.firstScratch(ctx)
+	} else {
+		s, err = b.scratch(ctx, b.ByHand.Dir)
 	}
-	s, err := b.scratch(ctx, existing)
 	if err != nil {
 		return "", err
 	}

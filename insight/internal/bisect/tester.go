@@ -24,9 +24,10 @@ type Tester struct {
 	Hold   *os.File // see [supervise.Options]
 	// Open makes a scratch copy. It is not called concurrently.
 	Open func(ctx context.Context) (*workspace.Scratch, error)
+	// Scratch has the copy of each worker, or nil until the worker needs one.
+	Scratch []*workspace.Scratch
 
-	mu      sync.Mutex
-	scratch map[int]*workspace.Scratch
+	opening sync.Mutex
 }
 
 // The exit codes with a meaning, as in git bisect run.
@@ -79,20 +80,14 @@ func WhyMissing(missing []segno.Conflict) string {
 
 // worker returns the scratch copy of a worker, and makes it first if necessary.
 func (t *Tester) worker(ctx context.Context, worker int) (*workspace.Scratch, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if s := t.scratch[worker]; s != nil {
-		return s, nil
+	if t.Scratch[worker] != nil {
+		return t.Scratch[worker], nil
 	}
+	t.opening.Lock()
+	defer t.opening.Unlock()
 	s, err := t.Open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if t.scratch == nil {
-		t.scratch = map[int]*workspace.Scratch{}
-	}
-	t.scratch[worker] = s
-	return s, nil
+	t.Scratch[worker] = s
+	return s, err
 }
 
 // run runs the command and kills what is left of its process group.

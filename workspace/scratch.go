@@ -68,7 +68,7 @@ func (f *fork) scratch(ctx context.Context, o ScratchOptions) (*Scratch, error) 
 	}
 	s, err := f.from.OpenScratch(f.target, o.Index(f.target))
 	if err == nil {
-		s.Protected, s.LeftOut = f.guarded, f.leftOut
+		s.Protected, s.LeftOut = slices.Sorted(slices.Values(f.guarded)), slices.Sorted(slices.Values(f.leftOut))
 	}
 	return s, err
 }
@@ -76,7 +76,8 @@ func (f *fork) scratch(ctx context.Context, o ScratchOptions) (*Scratch, error) 
 // OpenScratch opens a scratch copy that an earlier process made.
 func (d *Dir) OpenScratch(path, index string) (*Scratch, error) {
 	objects := newObjectCache(d.options.Objects)
-	to, err := Open(path, Options{ID: d.options.ID, Objects: objects, FS: d.options.FS, Index: index, Sealer: d.options.Sealer})
+	to, err := Open(path, Options{ID: d.options.ID, Objects: objects, FS: d.options.FS, Index: index, Sealer: d.options.Sealer,
+		GitIgnore: d.options.GitIgnore})
 	if err != nil {
 		return nil, err
 	}

@@ -191,6 +191,9 @@ func (b *bisecting) line(i int) string {
 	if c.Kind == segno.CheckpointExternal {
 		return b.name(i) + ", not by a turn (" + cli.Label(c) + ")"
 	}
+	if c.Label != "" {
+		return b.name(i) + " " + cli.Quote(c.Label)
+	}
 	return b.name(i)
 }
 

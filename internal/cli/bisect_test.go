@@ -2,8 +2,12 @@ package cli_test
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -107,6 +111,85 @@ func TestABisectThatIsKilledAtAnyWrite(t *testing.T) {
 		left, err := filepath.Glob(filepath.Join(dir, "segno-scratch-*"))
 		if err != nil || len(left) > 0 {
 			t.Fatalf("operation %d (%s) left %v", n, all.Trace()[n], left)
+		}
+	}
+}
+
+// TestBisectOfRandomLines bisects random histories with the command: lines that were left and continued elsewhere, checkpoints
+// that change nothing, and some that cannot be tested. The result is that of a linear search.
+func TestBisectOfRandomLines(t *testing.T) {
+	if testing.Short() {
+		return // it starts processes
+	}
+	for _, seed := range soak.Seeds(t, 2, 200) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		dir, err := filepath.EvalSymlinks(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		project := filepath.Join(dir, "project")
+		if err := os.Mkdir(project, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		run := runWithFaults(t, project)
+		type state struct{ id, verdict string }
+		var line []state
+		save := func(verdict string) {
+			if err := os.WriteFile(filepath.Join(project, "v"), fmt.Appendf(nil, "%s %d", verdict, r.Int()), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			out, code := run(nil, "save", "--json")
+			var item struct{ ID string }
+			if err := json.Unmarshal([]byte(out), &item); err != nil || code != 0 {
+				t.Fatalf("%v: %s", err, out)
+			}
+			line = append(line, state{item.ID, verdict})
+		}
+		isBad := func() bool { return slices.ContainsFunc(line, func(s state) bool { return s.verdict == "bad" }) }
+		save("good")
+		for range 3 + r.IntN(20) {
+			switch n := r.IntN(10); {
+			case n == 0: // a checkpoint that changes nothing
+				if out, code := run(nil, "save"); code != 0 {
+					t.Fatal(out)
+				}
+			case n == 1:
+				line = line[:1+r.IntN(len(line))]
+				if out, code := run(nil, "restore", line[len(line)-1].id, "-y"); code != 0 {
+					t.Fatal(out)
+				}
+			case n < 4:
+				save("skip")
+			case isBad() || n == 4:
+				save("bad")
+			default:
+				save("good")
+			}
+		}
+		save("bad")
+		var want []string
+		for _, s := range line {
+			if s.verdict == "good" {
+				want = nil
+			} else {
+				want = append(want, s.id)
+			}
+			if s.verdict == "bad" {
+				break
+			}
+		}
+		out, code := run(nil, "bisect", "run", "--json", "-j", fmt.Sprint(1+r.IntN(3)),
+			"case $(cat v) in good*) exit 0 ;; bad*) exit 1 ;; esac; exit 125")
+		var found struct{ Suspects []struct{ ID string } }
+		if err := json.Unmarshal([]byte(out), &found); err != nil {
+			t.Fatalf("seed %d: %v: %s", seed, err, out)
+		}
+		var got []string
+		for _, s := range found.Suspects {
+			got = append(got, s.ID)
+		}
+		if wantCode := map[bool]int{true: 0, false: 4}[len(want) == 1]; code != wantCode || !slices.Equal(got, want) {
+			t.Errorf("seed %d: code %d, found %v, want %v in %v", seed, code, got, want, line)
 		}
 	}
 }

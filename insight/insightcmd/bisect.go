@@ -102,7 +102,8 @@ func (a *app) answer(v bisect.Verdict, short string) *cobra.Command {
 type bisecting struct {
 	*app
 	*bisect.Session
-	d *cli.Workspace
+	d     *cli.Workspace
+	isNew bool // this process began the bisect
 
 	history *history.History
 	states  []bisect.Candidate
@@ -242,9 +243,9 @@ func (b *bisecting) run(ctx context.Context, at ends, jobs int, args []string) e
 	}
 	sum := sha256.Sum256([]byte(strings.Join(append([]string{below}, args...), "\x00")))
 	command := hex.EncodeToString(sum[:])
-	isNew := !b.Exists
+	b.isNew = b.canBegin()
 	switch {
-	case isNew:
+	case b.isNew:
 		err = b.begin(ctx, at)
 	case at != ends{}:
 		err = underWay("it has its ends already")
@@ -272,11 +273,14 @@ func (b *bisecting) run(ctx context.Context, at ends, jobs int, args []string) e
 	switch {
 	case err == nil:
 		return b.finish(ctx)
-	case isNew && errors.As(err, &end): // no answer is worth keeping
+	case b.isNew && errors.As(err, &end): // no answer is worth keeping
 		return errors.Join(b.explain(err), b.Remove())
 	}
 	return errors.Join(b.explain(err), b.RemoveScratch(""))
 }
+
+// canBegin reports whether a bisect that is under way, if any, has nothing that the user would miss.
+func (b *bisecting) canBegin() bool { return len(b.Answers) == 0 && b.ByHand == nil }
 
 func underWay(why string) error {
 	return segno.Errorf(segno.KindRefused, "bisect", "", "a bisect of this workspace is under way; %s", why).
@@ -319,6 +323,9 @@ func (b *bisecting) explain(err error) error {
 		if end.Why != "" {
 			why += ": " + end.Why
 		}
+		if !b.isNew {
+			hint = "run 'segno bisect reset', then " + hint
+		}
 		return segno.Errorf(segno.KindRefused, "bisect", b.name(end.State), "%s", why).WithHint(hint)
 	case errors.As(err, &abort):
 		b.printOutput(abort.Output)
@@ -341,7 +348,7 @@ func (b *bisecting) printOutput(text string) {
 }
 
 func (b *bisecting) start(ctx context.Context, at ends) error {
-	if b.Exists {
+	if !b.canBegin() {
 		return underWay("it has its ends already")
 	}
 	if err := b.begin(ctx, at); err != nil {

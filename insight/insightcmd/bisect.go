@@ -213,7 +213,7 @@ func (b *bisecting) firstScratch(ctx context.Context) (*workspace.Scratch, error
 
 // describeScratch describes in one line what a scratch copy has that checkpoints do not contain.
 func describeScratch(s *workspace.Scratch) string {
-	text := "testing in scratch copies beside the workspace"
+	text := "testing in scratch copies in " + cli.QuotePath(filepath.Dir(s.Root()))
 	if len(s.Protected) > 0 {
 		text += "; as at present: " + listed(s.Protected)
 	}

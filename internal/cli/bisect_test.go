@@ -94,7 +94,7 @@ func TestABisectThatIsKilledAtAnyWrite(t *testing.T) {
 		t.Fatalf("%d: %s", code, out)
 	}
 	tried := map[int]bool{}
-	for _, seed := range soak.Seeds(t, 4, 2*len(all.Trace())) {
+	for _, seed := range soak.Seeds(t, 2, 2*len(all.Trace())) {
 		n := int(seed) % len(all.Trace())
 		if tried[n] {
 			continue
@@ -121,7 +121,7 @@ func TestBisectOfRandomLines(t *testing.T) {
 	if testing.Short() {
 		return // it starts processes
 	}
-	for _, seed := range soak.Seeds(t, 2, 200) {
+	for _, seed := range soak.Seeds(t, 1, 200) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		dir, err := filepath.EvalSymlinks(t.TempDir())
 		if err != nil {

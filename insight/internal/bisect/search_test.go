@@ -82,7 +82,7 @@ func (m *model) test(ctx context.Context, _, i int) (Result, error) {
 // TestBisectFindsWhatALinearSearchFinds compares random bisects with a linear search: with skipped states, several tests at
 // once, tests that end the bisect, and processes that are killed before or after an answer is durable.
 func TestBisectFindsWhatALinearSearchFinds(t *testing.T) {
-	for _, seed := range soak.Seeds(t, 300, 100_000) {
+	for _, seed := range soak.Seeds(t, 200, 100_000) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		m := newModel(r)
 		for range r.IntN(3) {

@@ -82,7 +82,12 @@ good', 'bad' or 'skip', there or in the workspace.`,
 		a.answer(bisect.Bad, "the checkpoint is bad"),
 		a.answer(bisect.Skip, "the checkpoint cannot be tested"),
 		&cobra.Command{Use: "status", Short: "show the answers so far", Args: cobra.NoArgs, Long: "Shows the bisect under way: its answers, and what is left.",
-			RunE: a.inBisect(func(ctx context.Context, b *bisecting, _ []string) error { return b.status(ctx) })},
+			RunE: a.inBisect(func(ctx context.Context, b *bisecting, _ []string) error {
+				if b.ByHand != nil && b.ByHand.Checkpoint == "" { // the process that prepared the test was killed
+					return b.proceed(ctx)
+				}
+				return b.status()
+			})},
 		&cobra.Command{Use: "reset", Short: "end the bisect and forget its answers", Args: cobra.NoArgs,
 			Long: "Ends the bisect under way, if there is one, and removes its scratch copies.",
 			RunE: a.inBisect(func(_ context.Context, b *bisecting, _ []string) error { return b.reset() })})
@@ -372,7 +377,7 @@ func (b *bisecting) judge(ctx context.Context, v bisect.Verdict, names []string)
 	}
 	if len(ids) == 0 {
 		if b.ByHand == nil || b.ByHand.Checkpoint == "" {
-			return segno.Errorf(segno.KindRefused, "bisect", "", "no checkpoint is being tested").WithHint("name it: 'segno bisect " + string(v) + " CHECKPOINT'")
+			return segno.Errorf(segno.KindRefused, "bisect", "", "no checkpoint is being tested").WithHint("run 'segno bisect status', or name it: 'segno bisect " + string(v) + " CHECKPOINT'")
 		}
 		ids = append(ids, b.ByHand.Checkpoint)
 	}
@@ -409,7 +414,7 @@ func (b *bisecting) proceed(ctx context.Context) error {
 			return err
 		}
 		if why == "" {
-			return b.status(ctx)
+			return b.status()
 		}
 		r := bisect.Result{Verdict: bisect.Skip, Code: -1, Why: why}
 		if err := b.search.Record(next, r); err != nil {

@@ -119,7 +119,7 @@ func (b *bisecting) item(state string) bisected {
 }
 
 // status prints the bisect under way.
-func (b *bisecting) status(context.Context) error {
+func (b *bisecting) status() error {
 	if !b.Exists {
 		return b.Print(b.item("none"), func(p *cli.Printer) { p.Linef("no bisect is under way here") })
 	}

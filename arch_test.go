@@ -155,10 +155,11 @@ var allowed = map[string][]string{
 	"transcript/readers":                {".", "internal/vfs", "transcript/claude", "transcript/codex", "transcript/gemini", "transcript/opencode"},
 	"release":                           {},
 	"search":                            {".", "internal/history", "internal/history/turns", "internal/local", "internal/vfs", "timeline", "workspace", "transcript"},
-	"insight/insightcmd":                {".", "agents", "agents/profile", "insight/internal/mcp", "insight/internal/plugin", "internal/cli", "internal/vfs"},
+	"insight/insightcmd":                {".", "agents", "agents/profile", "insight/internal/mcp", "insight/internal/plugin", "internal/cli", "internal/vfs", "insight/internal/bisect", "internal/history", "internal/history/patch", "timeline", "workspace"},
 	"insight/internal/mcp":              {".", "internal/cli", "internal/history", "internal/history/idprefix", "internal/history/moves", "internal/history/printable", "internal/proc", "timeline"},
 	"insight/internal/plugin":           {".", "agents/profile", "internal/vfs"},
 	"search/searchcmd":                  {".", "internal/cli", "internal/history", "internal/local", "search", "timeline"},
+	"insight/internal/bisect":           {".", "internal/history", "internal/vfs", "internal/worlds/supervise", "workspace"},
 }
 
 // mayImport returns the packages of this module that a package may import. An agent needs no row: it may import the

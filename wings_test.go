@@ -38,6 +38,9 @@ var arrows = map[string]map[string]string{
 		"internal/proxy/acp":      "segno's own agent speaks ACP",
 		"internal/proxy/preamble": "a session that replaces a lost one begins with it",
 	},
+	"insight": {
+		"internal/worlds/supervise": "the commands of a bisect end with it",
+	},
 	"page": {
 		"agent":                 "the exports have the usage of models",
 		"generation":            "the page shows experiments",

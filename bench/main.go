@@ -160,6 +160,7 @@ func sections(which string, gigabytes int) ([]section, error) {
 			section{t.Name + "/snapshot", on(snapshots)},
 			section{t.Name + "/first", on(firstSnapshots)},
 			section{t.Name + "/move", on(moves)},
+			section{t.Name + "/bisect", on(bisects)},
 			section{t.Name + "/turn", on(turns)},
 			section{t.Name + "/prompt", on(prompts)})
 	}

@@ -19,7 +19,7 @@ var wings = map[string][]string{
 	"page":     {"internal/web", "client"},
 	"worlds":   {"world", "generation", "experiments", "internal/worlds"},
 	"adapters": {"adapters"},
-	"insight":  {"search"},
+	"insight":  {"search", "insight"},
 }
 
 // arrows has the libraries of a wing that another wing, or the core, imports, and the reason.
@@ -41,6 +41,8 @@ var arrows = map[string]map[string]string{
 	"page": {
 		"agent":                 "the exports have the usage of models",
 		"generation":            "the page shows experiments",
+		"insight/blame":         "Agent Trace names the turn of each line",
+		"insight/gitai":         "export makes the notes of git-ai",
 		"internal/chat":         "the page approves tool calls",
 		"search":                "the page searches, and shows excerpts",
 		"internal/worlds/trend": "the page draws the outcomes of experiments",
@@ -63,7 +65,7 @@ var arrows = map[string]map[string]string{
 // verbs has the packages with the verbs of the wings.
 var verbs = []string{
 	"internal/history/historycmd", "internal/hook/hookcmd", "internal/proxy/proxycmd", "internal/chat/chatcmd", "internal/pack/packcmd",
-	"internal/sessions", "internal/web/webcmd", "internal/worlds/worldscmd", "search/searchcmd",
+	"internal/sessions", "internal/web/webcmd", "internal/worlds/worldscmd", "search/searchcmd", "insight/insightcmd",
 }
 
 // roomOf returns the wing of a package, "core", "shell", or "" for tests and main packages.

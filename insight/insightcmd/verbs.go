@@ -1,0 +1,15 @@
+// Package insightcmd has the verbs that explain how files came about.
+package insightcmd
+
+import "github.com/dalsegno/segno/internal/cli"
+
+// Wing is this wing of the command.
+func Wing() cli.Wing { return cli.Wing{Verbs: verbs} }
+
+// app is one run of the command.
+type app struct{ *cli.App }
+
+func verbs(shell *cli.App) []cli.Verb {
+	a := &app{shell}
+	return cli.Group("see", a.blame(), a.gitTrailer())
+}

@@ -161,10 +161,12 @@ type walk struct {
 	items   map[place]*item
 	nodes   map[segno.CommitID]*segno.Node
 	origins map[place]*Origin
+	shared  map[segno.WorkspaceID][]segno.Checkpoint // see sharedTurns
 }
 
 func (b *Blamer) newWalk(count int) *walk {
-	return &walk{Blamer: b, lines: make([]Line, count), items: map[place]*item{}, nodes: map[segno.CommitID]*segno.Node{}, origins: map[place]*Origin{}}
+	return &walk{Blamer: b, lines: make([]Line, count), items: map[place]*item{}, nodes: map[segno.CommitID]*segno.Node{},
+		origins: map[place]*Origin{}, shared: map[segno.WorkspaceID][]segno.Checkpoint{}}
 }
 
 // all returns a ref for each line of the result.
@@ -270,15 +272,16 @@ func (w *walk) brought(ctx context.Context, it *item, refs []ref, up *segno.Chec
 		w.set(refs, w.origin(it, Turn))
 		return nil
 	}
-	isMove := c.Kind == segno.CheckpointRestore || c.Kind == segno.CheckpointExternal && c.Label != ""
 	var err error
-	if isMove || up.Shared {
-		if refs, err = w.elsewhere(ctx, it, refs, isMove, isMove); err != nil {
-			return err
-		}
+	if isMove := c.Kind == segno.CheckpointRestore || c.Kind == segno.CheckpointExternal && c.Label != ""; isMove {
+		refs, err = w.elsewhere(ctx, it, refs, true)
+	} else {
+		refs, err = w.beside(ctx, it, refs, up)
 	}
-	w.set(refs, w.origin(it, External))
-	return nil
+	if err == nil {
+		w.set(refs, w.origin(it, External))
+	}
+	return err
 }
 
 func isTurn(c *segno.Checkpoint) bool {
@@ -305,6 +308,7 @@ func (w *walk) origin(it *item, by Author) *Origin {
 // through divides lines by the hunks that changed them. Lines outside the hunks get their index before the change.
 func through(hunks []patch.Hunk, refs []ref) (old, rest []ref) {
 	i, shift := 0, 0
+	old = make([]ref, 0, len(refs))
 	for _, r := range refs {
 		for i < len(hunks) && hunks[i].ToEnd <= r.line {
 			shift = hunks[i].FromEnd - hunks[i].ToEnd

@@ -11,11 +11,12 @@ import (
 const maxCompared = 64
 
 // elsewhere looks for lines that a checkpoint did not write although the state before it does not have them: a move took
-// them from another state, or another thread of the workspace wrote them. It returns the other lines.
+// them from another state, or another thread of the workspace wrote them. It returns the other lines. With own, the states of
+// the same thread count, too.
 //
-// The newest earlier state with the same content has all lines. With byLine, elsewhere then compares the newest states: a
-// move that merged took each line from some state. With own, the states of the same thread count, too.
-func (w *walk) elsewhere(ctx context.Context, it *item, refs []ref, own, byLine bool) ([]ref, error) {
+// The newest earlier state with the same content has all lines. If there is none, a move merged states, and took each line
+// from one of them: elsewhere compares the newest ones.
+func (w *walk) elsewhere(ctx context.Context, it *item, refs []ref, own bool) ([]ref, error) {
 	if it.jumps == maxJumps {
 		return refs, nil
 	}
@@ -33,7 +34,7 @@ func (w *walk) elsewhere(ctx context.Context, it *item, refs []ref, own, byLine 
 		case !e.HasContent() || seen[e.Hash]:
 		case e.Hash == it.Hash:
 			return w.passOn(ctx, it, refs, c)
-		case byLine && len(others) < maxCompared:
+		case len(others) < maxCompared:
 			others = append(others, c)
 		}
 		seen[e.Hash] = true
@@ -56,6 +57,56 @@ func (w *walk) passOn(ctx context.Context, it *item, refs []ref, to *segno.Check
 	old, rest, err := w.compare(ctx, e, it.Hash, refs)
 	w.add(State{to, it.Path, e.Hash}, old, it.jumps+1)
 	return rest, err
+}
+
+// beside looks for lines of a change outside turns in the turns of other threads that ran at the same time. A thread records
+// such a line as changed outside its turns. up is the state before the change.
+func (w *walk) beside(ctx context.Context, it *item, refs []ref, up *segno.Checkpoint) ([]ref, error) {
+	c, since := it.Checkpoint, up.Time
+	all, err := w.sharedTurns(ctx, c.Workspace.Workspace)
+	if err == nil && up.Shared {
+		var begin *segno.Checkpoint
+		if begin, _, err = w.before(ctx, up); begin != nil {
+			since = begin.Time
+		}
+	}
+	for i := 0; i < len(all) && len(refs) > 0 && err == nil && it.jumps < maxJumps; i++ {
+		turn := &all[i]
+		if turn.Thread == c.Thread || turn.Time.Before(since) {
+			continue
+		}
+		var begin *segno.Checkpoint
+		if begin, _, err = w.before(ctx, turn); err == nil && (begin == nil || begin.Time.Before(c.Time)) {
+			refs, err = w.passOn(ctx, it, refs, turn)
+		}
+	}
+	return refs, err
+}
+
+// sharedTurns returns the turns of a workspace that overlapped with turns of other threads, the newest first.
+func (w *walk) sharedTurns(ctx context.Context, id segno.WorkspaceID) (all []segno.Checkpoint, err error) {
+	if known, ok := w.shared[id]; ok {
+		return known, nil
+	}
+	threads := 0
+	for _, err := range w.Store.Threads(ctx, segno.ThreadQuery{Workspace: id, Limit: 2}) {
+		if err != nil {
+			return nil, err
+		}
+		threads++
+	}
+	if threads > 1 {
+		for c, err := range w.Store.Checkpoints(ctx, segno.CheckpointQuery{Workspace: id}) {
+			if err != nil {
+				return nil, err
+			}
+			if c.Shared && isTurn(&c) && !c.Tree().IsZero() {
+				all = append(all, c)
+			}
+		}
+	}
+	w.shared[id] = all
+	return all, nil
 }
 
 // earlier yields the checkpoints with files that are earlier than c: with own those of its thread and of the threads from
@@ -125,7 +176,7 @@ func (w *walk) first(ctx context.Context, it *item) error {
 		}
 		break
 	}
-	rest, err := w.elsewhere(ctx, it, it.refs, false, true)
+	rest, err := w.elsewhere(ctx, it, it.refs, false)
 	if err == nil {
 		w.set(rest, w.origin(it, by))
 	}

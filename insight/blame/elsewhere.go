@@ -131,12 +131,15 @@ func (w *walk) earlier(ctx context.Context, c *segno.Checkpoint, own bool) iter.
 // listed yields the checkpoints of a query with files that are not later than c. It returns false if the caller ends the loop,
 // or after an error.
 func (w *walk) listed(ctx context.Context, c *segno.Checkpoint, q segno.CheckpointQuery, yield func(*segno.Checkpoint, error) bool) bool {
+	amended := map[segno.CommitID]bool{} // a later end of the same turn replaces them
 	for x, err := range w.Store.Checkpoints(ctx, q) {
 		if err != nil {
 			yield(nil, err)
 			return false
 		}
-		if isEarlier := q.Before > 0 || !x.Time.After(c.Time); isEarlier && !x.Tree().IsZero() && !yield(&x, nil) {
+		amended[x.Amends] = true
+		isEarlier := q.Before > 0 || !x.Time.After(c.Time)
+		if isEarlier && !amended[x.ID] && !x.Tree().IsZero() && !yield(&x, nil) {
 			return false
 		}
 	}

@@ -21,14 +21,18 @@ type Source struct {
 	store  *local.Store
 }
 
-// Open opens the repository of a workspace. The line of checkpoints that ends at head has the authors. The error has
-// [segno.KindNotFound] if there is no repository.
-func Open(store *local.Store, rec segno.WorkspaceRecord, head segno.CommitID) (*Source, error) {
+// Open opens the repository of a workspace. The line of checkpoints that ends at the head of a thread has the authors. The
+// error has [segno.KindNotFound] if there is no repository. The caller closes the field Git.
+func Open(ctx context.Context, store *local.Store, rec segno.WorkspaceRecord, thread segno.ThreadID) (*Source, error) {
+	head, err := store.Head(ctx, thread)
+	if err != nil {
+		return nil, err
+	}
 	repo := workspace.OpenGit(rec.Path)
 	if repo == nil {
 		return nil, segno.Errorf(segno.KindNotFound, "find git repository", rec.Path, "the directory is not in a git work tree that can be read")
 	}
-	return &Source{repo, rec, head, store}, nil
+	return &Source{repo, rec, head.Head, store}, nil
 }
 
 // Added is a line that a commit added to a file.

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -72,34 +74,27 @@ func completeFile(_ *cobra.Command, args []string, _ string) ([]string, cobra.Sh
 // lineRange is a range of lines, which count from 1. to is 0 for the end of the file.
 type lineRange struct{ from, to int }
 
-func parseRange(text string) (r lineRange, err error) {
-	if text == "" {
-		return lineRange{1, 0}, nil
+var rangePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([1-9]\d{0,8})?(,(\+?)([1-9]\d{0,8})?)?$`) })
+
+func parseRange(text string) (lineRange, error) {
+	m := rangePattern().FindStringSubmatch(text)
+	if m == nil || text == "," {
+		return lineRange{}, fmt.Errorf("-L takes a range of lines such as 10,20, not %q", text)
 	}
-	from, to, isRange := strings.Cut(text, ",")
-	number := func(s string, otherwise int) int {
-		if s == "" && isRange {
-			return otherwise
-		}
-		n, numErr := strconv.Atoi(s)
-		if numErr != nil || n < 1 {
-			err = fmt.Errorf("-L takes a range of lines such as 10,20, not %q", text)
-		}
-		return n
+	r := lineRange{from: 1}
+	if m[1] != "" {
+		r.from, _ = strconv.Atoi(m[1])
 	}
-	r.from = number(from, 1)
-	switch count, isCount := strings.CutPrefix(to, "+"); {
-	case !isRange:
+	switch r.to, _ = strconv.Atoi(m[4]); {
+	case m[3] != "" && r.to > 0:
+		r.to += r.from - 1
+	case m[2] == "" && text != "":
 		r.to = r.from
-	case isCount:
-		r.to = r.from + number(count, 0) - 1
-	default:
-		r.to = number(to, 0)
 	}
-	if err == nil && r.to != 0 && r.to < r.from {
-		err = fmt.Errorf("-L %s ends before it begins", text)
+	if r.to != 0 && r.to < r.from {
+		return r, fmt.Errorf("-L %s ends before it begins", text)
 	}
-	return r, err
+	return r, nil
 }
 
 // setContent sets the content of the file, and the lines of a range of it.
@@ -125,9 +120,10 @@ func (f *blamed) setContent(content []byte, r lineRange) error {
 // blamed is a file with the origins of its lines.
 type blamed struct {
 	path    string
-	at      *segno.Checkpoint // nil for the present
-	first   int               // the number of lines before those that are shown
-	texts   []string          // of the lines, without the newlines
+	thread  segno.ThreadID
+	at      segno.CommitID // "" for the present
+	first   int            // the number of lines before those that are shown
+	texts   []string       // of the lines, without the newlines
 	lines   []blame.Line
 	running string // the prompt of the open turn
 }
@@ -138,24 +134,17 @@ func (a *app) runBlame(ctx context.Context, d *cli.Workspace, arg, at string, r 
 		return err
 	}
 	b := &blame.Blamer{Store: d.Store, Content: d.Content, Unnamed: d.Timeline.Unnamed}
-	find := a.blamePresent
+	var f *blamed
 	if at != "" {
-		find = func(ctx context.Context, d *cli.Workspace, b *blame.Blamer, paths []string, r lineRange) (*blamed, error) {
-			return a.blameAt(ctx, d, b, at, paths, r)
-		}
+		f, err = a.blameAt(ctx, d, b, at, paths, r)
+	} else {
+		f, err = a.blamePresent(ctx, d, b, paths, r)
 	}
-	f, err := find(ctx, d, b, paths, r)
 	b.Cache.Close()
 	if err != nil {
 		return err
 	}
-	thread := segno.ThreadID("")
-	if f.at != nil {
-		thread = f.at.Thread
-	} else if thread, err = a.ThreadID(ctx, d); err != nil {
-		return err
-	}
-	return a.PrintLong(resultOf(f, thread), func(p *cli.Printer) { a.drawBlame(p, f, thread) })
+	return a.PrintLong(resultOf(f), func(p *cli.Printer) { a.drawBlame(p, f) })
 }
 
 // blameAt finds the origins of the lines of a file at a checkpoint.
@@ -171,7 +160,7 @@ func (a *app) blameAt(ctx context.Context, d *cli.Workspace, b *blame.Blamer, at
 	if !e.HasContent() {
 		return nil, errNotFile(path)
 	}
-	f := &blamed{path: path, at: c}
+	f := &blamed{path: path, thread: c.Thread, at: c.ID}
 	content, err := d.Content(ctx, e.Hash)
 	if err == nil {
 		err = f.setContent(content, r)
@@ -199,11 +188,10 @@ func (a *app) blamePresent(ctx context.Context, d *cli.Workspace, b *blame.Blame
 	if err != nil {
 		return nil, err
 	}
-	thread, err := a.ThreadID(ctx, d)
-	if err != nil {
+	if f.thread, err = a.ThreadID(ctx, d); err != nil {
 		return nil, err
 	}
-	head, err := d.Store.Head(ctx, thread)
+	head, err := d.Store.Head(ctx, f.thread)
 	if err != nil {
 		return nil, err
 	}
@@ -273,12 +261,12 @@ func logHint(path string) string {
 }
 
 // drawBlame prints a line for each line of the file, with the same columns in all.
-func (a *app) drawBlame(p *cli.Printer, f *blamed, thread segno.ThreadID) {
+func (a *app) drawBlame(p *cli.Printer, f *blamed) {
 	subjects := map[*blame.Origin]string{}
 	width := 0
 	for _, l := range f.lines {
 		if _, known := subjects[l.Origin]; !known {
-			subjects[l.Origin] = p.Drawn(subject(l.Origin, f.running, thread))
+			subjects[l.Origin] = p.Drawn(subject(l.Origin, f.running, f.thread))
 			width = max(width, cli.Visible(subjects[l.Origin]))
 		}
 	}

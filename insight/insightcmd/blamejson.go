@@ -43,11 +43,8 @@ type blamedLine struct {
 	Number    int    `json:"origin_line"` // the number of the line in the file there
 }
 
-func resultOf(f *blamed, thread segno.ThreadID) *blameResult {
-	r := &blameResult{SchemaVersion: 1, Path: f.path, PathBytes: segno.PathBytes(f.path), Thread: thread, Origins: []originItem{}, Lines: []blamedLine{}}
-	if f.at != nil {
-		r.Checkpoint = f.at.ID
-	}
+func resultOf(f *blamed) *blameResult {
+	r := &blameResult{SchemaVersion: 1, Path: f.path, PathBytes: segno.PathBytes(f.path), Thread: f.thread, Checkpoint: f.at, Origins: []originItem{}, Lines: []blamedLine{}}
 	index := map[*blame.Origin]int{}
 	for i, text := range f.texts {
 		l := f.lines[i]

@@ -45,11 +45,7 @@ func (a *app) runCompare(ctx context.Context, d *cli.Workspace, arg, rev string)
 	if err != nil {
 		return err
 	}
-	head, err := d.Store.Head(ctx, thread)
-	if err != nil {
-		return err
-	}
-	src, err := gitai.Open(d.Store, d.Rec, head.Head)
+	src, err := gitai.Open(ctx, d.Store, d.Rec, thread)
 	if err != nil {
 		return err
 	}

@@ -62,12 +62,10 @@ formats.`,
 		ValidArgsFunction: a.CompleteCheckpointsAndThreads(),
 		RunE: func(c *cobra.Command, args []string) error {
 			if flags.format == formatGitAI {
-				if flags.all || flags.redact || len(flags.allow) > 0 || flags.endpoint != "" {
-					return cli.Usage(errors.New("--format git-ai takes no flags but -o"))
+				if flags.all || flags.redact || len(flags.allow) > 0 || flags.endpoint+flags.output != "" {
+					return cli.Usage(errors.New("--format git-ai takes no other flags"))
 				}
-				return a.InWorkspace(func(ctx context.Context, d *cli.Workspace, args []string) error {
-					return a.runExportNote(ctx, d, append(args, "HEAD")[0], flags)
-				})(c, args)
+				return a.InWorkspace(a.runExportNote)(c, args)
 			}
 			return a.runExport(c.Context(), append(args, "")[0], flags)
 		},

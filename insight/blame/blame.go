@@ -14,7 +14,6 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/history/patch"
-	"github.com/dalsegno/segno/timeline"
 	"github.com/dalsegno/segno/workspace"
 )
 
@@ -397,12 +396,8 @@ func (w *walk) pathBefore(ctx context.Context, it *item, up *segno.Checkpoint) (
 		if err != nil {
 			return nil, err
 		}
-		for _, x := range timeline.PathChanges(diff) {
-			if x.Action == timeline.Renamed && x.Path == it.Path {
-				return []byte(x.From), nil
-			}
-		}
-		return []byte(it.Path), nil
+		from, _, err := w.Former(ctx, diff, it.Path, it.Hash)
+		return []byte(from), err
 	}, old[:], tree[:], []byte(it.Path))
 	return string(path), err
 }

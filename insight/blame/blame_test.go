@@ -35,15 +35,19 @@ func present(t *testing.T, h *authored, b *blame.Blamer, at segno.CommitID) (str
 	content, err := os.ReadFile(filepath.Join(h.root, "f"))
 	h.must(err)
 	lines, err := b.LinesSince(t.Context(), content, at, "f", blame.Unsaved, 0, len(blame.Texts(content)))
+	return described(lines), err
+}
+
+func described(lines []blame.Line) string {
 	var all []string
 	for _, l := range lines {
 		if l.Author == blame.Turn {
 			all = append(all, fmt.Sprintf("%s:%d", l.Checkpoint.Prompt, l.Number))
-		} else if l.Origin != nil {
+		} else {
 			all = append(all, string(l.Author))
 		}
 	}
-	return strings.Join(all, " "), err
+	return strings.Join(all, " ")
 }
 
 func TestLinesOfEditedFiles(t *testing.T) {
@@ -69,6 +73,26 @@ func TestLinesOfEditedFiles(t *testing.T) {
 				t.Errorf("got %s, want %s", got, x.want)
 			}
 		})
+	}
+}
+
+// TestRenamedAndEdited checks that a file that one turn renamed and edited keeps its lines if half of them stayed.
+func TestRenamedAndEdited(t *testing.T) {
+	for content, want := range map[string]string{"1\n2\n3\nx\n": "1:1 1:2 1:3 2:4", "1\n2\nx\ny\n": "1:1 1:2 2:3 2:4", "1\nx\ny\nz\n": "2:1 2:2 2:3 2:4"} {
+		h, all := turnsOf(t, "1\n2\n3\n4\n")
+		src := segno.Source{Session: "session 0"}
+		begun, err := h.tl.BeginTurn(t.Context(), timeline.Prompt{Agent: "test", Source: src, Text: "2", Thread: all[0].Thread})
+		h.must(err)
+		h.must(os.Remove(filepath.Join(h.root, "f")))
+		h.must(os.Remove(filepath.Join(h.root, "a")))
+		h.must(os.WriteFile(filepath.Join(h.root, "dir", "f"), []byte(content), 0o644))
+		c, err := h.tl.EndTurn(t.Context(), timeline.TurnEnd{Key: begun.Key, Source: src, Agent: "test"})
+		h.must(err)
+		lines, err := (&blame.Blamer{Store: h.store, Content: h.content}).LinesOf(t.Context(), []byte(content), c.ID, "dir/f")
+		h.must(err)
+		if got := described(lines); got != want {
+			t.Errorf("%q: %s, want %s", content, got, want)
+		}
 	}
 }
 

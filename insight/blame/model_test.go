@@ -305,7 +305,11 @@ func (h *authored) checkAll(b *blame.Blamer) {
 // TestLinesHaveTheirAuthors makes random histories of turns of several threads, edits of the user, renames, undos, redos,
 // restores and forks. The author of each line in each state must be the one that wrote it, with and without the cache.
 func TestLinesHaveTheirAuthors(t *testing.T) {
-	for _, seed := range soak.Seeds(t, 6, 3000) {
+	sample := 5
+	if testing.Short() {
+		sample = 1
+	}
+	for _, seed := range soak.Seeds(t, sample, 3000) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			h := newAuthored(t, seed)
 			for range 14 {

@@ -13,7 +13,6 @@ import (
 	"github.com/dalsegno/segno/insight/blame"
 	"github.com/dalsegno/segno/internal/history/patch"
 	"github.com/dalsegno/segno/internal/history/turns"
-	"github.com/dalsegno/segno/timeline"
 	"github.com/dalsegno/segno/workspace"
 )
 
@@ -108,16 +107,12 @@ func (r *Reader) compare(ctx context.Context, turn *Turn, f *File, c segno.Chang
 
 // addRanges adds to the files of a turn the ranges of lines that were not there before.
 func (r *Reader) addRanges(ctx context.Context, turn *Turn, changes []segno.Change) error {
-	before := map[string]segno.Entity{}
-	for _, x := range timeline.PathChanges(changes) {
-		before[x.Path] = x.Before // also of a renamed path
-	}
 	for i := range turn.Files {
 		f := &turn.Files[i]
 		if f.Added == 0 || f.Type == segno.EntitySymlink {
 			continue
 		}
-		if err := turn.missObject("the origin of lines of "+segno.QuotePath(f.Path), r.addRangesOf(ctx, turn, f, before[f.Path])); err != nil {
+		if err := turn.missObject("the origin of lines of "+segno.QuotePath(f.Path), r.addRangesOf(ctx, turn, f, changes)); err != nil {
 			return err
 		}
 	}
@@ -126,12 +121,15 @@ func (r *Reader) addRanges(ctx context.Context, turn *Turn, changes []segno.Chan
 
 // addRangesOf adds the ranges of a file, with the checkpoints that first brought the lines: the turn's own, or another one if a
 // move brought them back.
-func (r *Reader) addRangesOf(ctx context.Context, turn *Turn, f *File, before segno.Entity) error {
-	content := patch.FromStore(r.Store.Objects())
-	after, err := content(ctx, f.Hash)
-	var old []byte
+func (r *Reader) addRangesOf(ctx context.Context, turn *Turn, f *File, changes []segno.Change) error {
+	b := blame.Blamer{Store: r.Store, Content: patch.FromStore(r.Store.Objects())}
+	_, before, err := b.Former(ctx, changes, f.Path, f.Hash)
+	var old, after []byte
+	if err == nil {
+		after, err = b.Content(ctx, f.Hash)
+	}
 	if err == nil && before.HasContent() {
-		old, err = content(ctx, before.Hash)
+		old, err = b.Content(ctx, before.Hash)
 	}
 	if err != nil {
 		return err
@@ -139,7 +137,6 @@ func (r *Reader) addRangesOf(ctx context.Context, turn *Turn, f *File, before se
 	texts := slices.Collect(bytes.Lines(after))
 	var origins []blame.Line
 	if !turn.IsTurn() {
-		b := blame.Blamer{Store: r.Store, Content: content}
 		if origins, err = b.Lines(ctx, blame.State{Checkpoint: &turn.Checkpoint, Path: f.Path, Hash: f.Hash}, 0, len(texts)); err != nil {
 			return err
 		}

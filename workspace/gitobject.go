@@ -33,7 +33,10 @@ const (
 	maxDeltas     = 512       // the length of a chain of deltas; git makes 50 by default
 )
 
-var errGitObject = errors.New("the object cannot be read")
+var (
+	errGitObject = errors.New("the object cannot be read")
+	errGitLarge  = errors.New("the object is too large")
+)
 
 func (g *gitObjects) close() {
 	for _, p := range g.packs {
@@ -88,7 +91,7 @@ func (g *gitObjects) inflate(from io.Reader) ([]byte, error) {
 	most := min(maxGitObject, maxGitObjects-g.taken)
 	data, err := io.ReadAll(io.LimitReader(z, most+1))
 	if g.taken += int64(len(data)); err == nil && int64(len(data)) > most {
-		err = errGitObject
+		err = errGitLarge
 	}
 	return data, err
 }

@@ -2,8 +2,10 @@ package workspace
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
+	"errors"
 	"path"
 	"regexp"
 	"slices"
@@ -16,7 +18,8 @@ import (
 )
 
 // GitRepository reads commits of a git repository from git's own files. It starts no git, because a query can make git run a
-// program that the repository names. It does not read objects that the repository borrows from others, or objects over 8 MiB.
+// program that the repository names. It does not read objects that the repository borrows from others, objects over 8 MiB, or
+// more than 256 MiB of objects.
 type GitRepository struct {
 	tree    *workTree
 	objects *gitObjects
@@ -145,12 +148,13 @@ func (r *GitRepository) commit(id string) (GitCommit, error) {
 	return c, nil
 }
 
-// gitError is the error for an object that cannot be read.
+// gitError is the error for an object that cannot be read: [segno.KindRefused] if it is too large.
 func gitError(id string, err error) error {
-	if err == nil {
-		err = errGitObject
+	kind := segno.KindCorrupt
+	if errors.Is(err, errGitLarge) {
+		kind = segno.KindRefused
 	}
-	return segno.NewError(segno.KindCorrupt, "read git object", id, err)
+	return segno.NewError(kind, "read git object", id, cmp.Or(err, errGitObject))
 }
 
 // GitChange is a file that a commit changed. From and To name its content before and after, or are "" if it is not a regular

@@ -109,7 +109,7 @@ func (b *Blamer) LinesOf(ctx context.Context, content []byte, at segno.CommitID,
 	hash := segno.HashOf(content)
 	for c := (&segno.Checkpoint{Parent: at}); ; {
 		up, _, err := w.before(ctx, c)
-		if up == nil || segno.KindOf(err) == segno.KindNotFound {
+		if err == nil && up == nil {
 			return b.LinesSince(ctx, content, at, path, Unknown, 0, n)
 		}
 		var e segno.Entity
@@ -217,13 +217,10 @@ func (w *walk) run(ctx context.Context) ([]Line, error) {
 func (w *walk) step(ctx context.Context, it *item) error {
 	up, isGap, err := w.before(ctx, it.Checkpoint)
 	switch {
-	case segno.KindOf(err) == segno.KindNotFound: // a collection dropped the earlier checkpoints
-		w.set(it.refs, w.origin(it, Unknown))
-		return nil
 	case err != nil:
 		return err
 	case up == nil:
-		return w.first(ctx, it)
+		return w.first(ctx, it, isGap)
 	}
 	from, err := w.pathBefore(ctx, it, up)
 	if err != nil {
@@ -322,11 +319,14 @@ func through(hunks []patch.Hunk, refs []ref) (old, rest []ref) {
 	return old, rest
 }
 
-// before returns the nearest checkpoint with files before c, or nil. isGap reports whether files of a turn between them are
-// not recorded.
+// before returns the nearest checkpoint with files before c, or nil. isGap reports whether there are checkpoints between them
+// whose files are not recorded, or that a collection dropped.
 func (w *walk) before(ctx context.Context, c *segno.Checkpoint) (up *segno.Checkpoint, isGap bool, err error) {
 	for id := c.Parent; id != ""; {
 		n, err := w.node(ctx, id)
+		if segno.KindOf(err) == segno.KindNotFound {
+			return nil, true, nil
+		}
 		if err != nil {
 			return nil, false, err
 		}

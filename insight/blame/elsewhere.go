@@ -96,11 +96,12 @@ func (w *walk) sharedTurns(ctx context.Context, id segno.WorkspaceID) (all []seg
 		threads++
 	}
 	if threads > 1 {
+		amended := map[segno.CommitID]bool{}
 		for c, err := range w.Store.Checkpoints(ctx, segno.CheckpointQuery{Workspace: id}) {
 			if err != nil {
 				return nil, err
 			}
-			if c.Shared && isTurn(&c) && !c.Tree().IsZero() {
+			if amended[c.Amends] = true; c.Shared && isTurn(&c) && !amended[c.ID] && !c.Tree().IsZero() {
 				all = append(all, c)
 			}
 		}
@@ -164,11 +165,12 @@ func (w *walk) forked(ctx context.Context, c *segno.Checkpoint, yield func(*segn
 }
 
 // first sets the origins of lines of the first checkpoint with files of a line. If other threads worked in the directory
-// before, their states have the lines, or the lines were written between the threads.
-func (w *walk) first(ctx context.Context, it *item) error {
+// before, their states have the lines, or the lines were written between the threads. isGap is set if there were earlier
+// checkpoints.
+func (w *walk) first(ctx context.Context, it *item, isGap bool) error {
 	by := Before
-	if isTurn(it.Checkpoint) {
-		by = Unknown // the files that the turn found are not recorded
+	if isGap || isTurn(it.Checkpoint) {
+		by = Unknown // the files before are not recorded
 	}
 	for _, err := range w.earlier(ctx, it.Checkpoint, false) {
 		if err != nil {

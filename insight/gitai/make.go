@@ -60,13 +60,13 @@ func agentOf(c *segno.Checkpoint) Agent {
 	return Agent{Tool: cmp.Or(c.Agent, "unknown"), ID: id, Model: "unknown"}
 }
 
-// Lines returns the lines that a commit added to a file. isText is false if the file is outside the workspace, is not a text,
+// Lines returns the lines that a commit added to a file. There are none if the file is outside the workspace, is not a text,
 // or was deleted. The lines of the newest checkpoint that has the committed content decide; without one, only lines that
-// the head of the thread has, too, have an author.
-func (s *Source) Lines(ctx context.Context, x workspace.GitChange) (lines []Added, isText bool, err error) {
+// the head of the thread has, too, have an author. The error has [segno.KindRefused] if the file is too large.
+func (s *Source) Lines(ctx context.Context, x workspace.GitChange) (lines []Added, err error) {
 	rel, err := filepath.Rel(s.record.Path, filepath.Join(s.Git.Top(), x.Path))
 	if err != nil || !filepath.IsLocal(rel) || x.To == "" {
-		return nil, false, nil //nolint:nilerr // it is not a file of the workspace
+		return nil, nil //nolint:nilerr // it is not a file of the workspace
 	}
 	content, err := s.Git.Content(x.To)
 	var before []byte
@@ -74,13 +74,13 @@ func (s *Source) Lines(ctx context.Context, x workspace.GitChange) (lines []Adde
 		before, err = s.Git.Content(x.From)
 	}
 	if err != nil || patch.IsBinary(content) {
-		return nil, false, err
+		return nil, err
 	}
 	b := blame.Blamer{Store: s.store, Content: patch.FromStore(s.store.Objects()), Cache: blame.OpenCache(s.store, s.record.ID, rel)}
 	defer b.Cache.Close()
 	origins, err := b.LinesOf(ctx, content, s.head, rel)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	texts := blame.Texts(content)
 	for _, h := range patch.Hunks(before, content) {
@@ -88,12 +88,12 @@ func (s *Source) Lines(ctx context.Context, x workspace.GitChange) (lines []Adde
 			lines = append(lines, Added{i + 1, texts[i], origins[i]})
 		}
 	}
-	return lines, true, nil
+	return lines, nil
 }
 
-// Make returns the note of a commit, and the paths that the format cannot have. Lines without an attestation are not by a
-// turn, or not known. The note of a merge has no attestations, because its lines are those of the merged commits.
-func (s *Source) Make(ctx context.Context, c workspace.GitCommit) (n *Note, left []string, err error) {
+// Make returns the note of a commit, and the files that it leaves out. Lines without an attestation are not by a turn, or not
+// known. The note of a merge has no attestations, because its lines are those of the merged commits.
+func (s *Source) Make(ctx context.Context, c workspace.GitCommit) (n *Note, left []segno.Conflict, err error) {
 	n = &Note{Metadata: Metadata{Schema: schema, Base: c.ID, Prompts: map[string]Session{}, Sessions: map[string]Session{}}}
 	if len(c.Parents) > 1 {
 		return n, nil, nil
@@ -103,7 +103,11 @@ func (s *Source) Make(ctx context.Context, c workspace.GitCommit) (n *Note, left
 		return nil, nil, err
 	}
 	for _, x := range changes {
-		lines, _, err := s.Lines(ctx, x)
+		lines, err := s.Lines(ctx, x)
+		if segno.KindOf(err) == segno.KindRefused && err != nil {
+			left = append(left, segno.Conflict{Path: x.Path, Why: "it is too large"})
+			continue
+		}
 		if err != nil {
 			return nil, nil, err
 		}
@@ -119,7 +123,7 @@ func (s *Source) Make(ctx context.Context, c workspace.GitCommit) (n *Note, left
 		switch {
 		case len(f.Entries) == 0:
 		case !isWritable(x.Path):
-			left = append(left, x.Path)
+			left = append(left, segno.Conflict{Path: x.Path, Why: "the format cannot have its name"})
 		default:
 			n.Files = append(n.Files, f)
 			maps.Copy(n.Sessions, sessions)

@@ -58,7 +58,7 @@ func (a *app) runCompare(ctx context.Context, d *cli.Workspace, arg, rev string)
 	if err != nil {
 		return err
 	}
-	lines, _, err := src.Lines(ctx, change)
+	lines, err := src.Lines(ctx, change)
 	if err != nil {
 		return err
 	}

@@ -29,8 +29,8 @@ func (a *app) runExportNote(ctx context.Context, d *cli.Workspace, args []string
 	if err != nil {
 		return err
 	}
-	for _, path := range left {
-		a.Notef("left out, because the format cannot have its name: %s", cli.QuotePath(path))
+	for _, x := range left {
+		a.Notef("left out: %s: %s", cli.QuotePath(x.Path), x.Why)
 	}
 	text, err := note.Encode()
 	if err == nil {

@@ -11,5 +11,8 @@ type app struct{ *cli.App }
 
 func verbs(shell *cli.App) []cli.Verb {
 	a := &app{shell}
-	return cli.Group("see", a.blame(), a.gitTrailer())
+	return cli.Group("see",
+		a.blame(),
+		a.gitTrailer(),
+	)
 }

@@ -28,23 +28,33 @@ func (b *Blamer) Former(ctx context.Context, changes []segno.Change, path string
 	if len(deleted) == 0 {
 		return path, e, nil
 	}
+	x, err := b.mostAlike(ctx, deleted, content)
+	if err != nil || x == nil {
+		return path, e, err
+	}
+	return x.Path, x.Before, nil
+}
+
+// mostAlike returns the one of some deleted files with the most lines in common with a content, if at least half of the lines
+// are, or nil.
+func (b *Blamer) mostAlike(ctx context.Context, deleted []timeline.PathChange, content segno.Hash) (best *timeline.PathChange, err error) {
 	after, err := b.Content(ctx, content)
 	if err != nil {
-		return "", e, err
+		return nil, err
 	}
-	from, lines, most := path, len(Texts(after)), 0
-	for _, x := range deleted {
-		before, err := b.Content(ctx, x.Before.Hash)
+	lines, most := len(Texts(after)), 0
+	for i := range deleted {
+		before, err := b.Content(ctx, deleted[i].Before.Hash)
 		if err != nil {
-			return "", e, err
+			return nil, err
 		}
 		common := lines
 		for _, h := range patch.Hunks(before, after) {
 			common -= h.ToEnd - h.To
 		}
 		if common > most && 2*common >= max(lines, len(Texts(before))) {
-			from, e, most = x.Path, x.Before, common
+			best, most = &deleted[i], common
 		}
 	}
-	return from, e, nil
+	return best, nil
 }

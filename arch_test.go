@@ -155,9 +155,11 @@ var allowed = map[string][]string{
 	"transcript/readers":                {".", "internal/vfs", "transcript/claude", "transcript/codex", "transcript/gemini", "transcript/opencode"},
 	"release":                           {},
 	"search":                            {".", "internal/history", "internal/history/turns", "internal/local", "internal/vfs", "timeline", "workspace", "transcript"},
-	"insight/blame":                    {".", "internal/history/patch", "internal/local", "internal/vfs", "timeline", "workspace"},
-	"insight/gitai":                    {".", "insight/blame", "internal/history/patch", "internal/local", "workspace"},
-	"insight/insightcmd":               {".", "insight/blame", "insight/gitai", "internal/cli", "internal/history/patch", "internal/history/printable", "timeline", "workspace"},
+	"insight/blame":                     {".", "internal/history/patch", "internal/local", "internal/vfs", "timeline", "workspace"},
+	"insight/gitai":                     {".", "insight/blame", "internal/history/patch", "internal/local", "workspace"},
+	"insight/insightcmd":                {".", "agents", "agents/profile", "insight/blame", "insight/gitai", "insight/internal/mcp", "insight/internal/plugin", "internal/cli", "internal/history/patch", "internal/history/printable", "internal/vfs", "timeline", "workspace"},
+	"insight/internal/mcp":              {".", "internal/cli", "internal/history", "internal/history/idprefix", "internal/history/moves", "internal/history/printable", "internal/proc", "timeline"},
+	"insight/internal/plugin":           {".", "agents/profile", "internal/vfs"},
 	"search/searchcmd":                  {".", "internal/cli", "internal/history", "internal/local", "search", "timeline"},
 }
 

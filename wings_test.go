@@ -44,6 +44,8 @@ var arrows = map[string]map[string]string{
 	"page": {
 		"agent":                 "the exports have the usage of models",
 		"generation":            "the page shows experiments",
+		"insight/blame":         "Agent Trace names the turn of each line",
+		"insight/gitai":         "export makes the notes of git-ai",
 		"internal/chat":         "the page approves tool calls",
 		"search":                "the page searches, and shows excerpts",
 		"internal/worlds/trend": "the page draws the outcomes of experiments",

@@ -167,7 +167,7 @@ func sections(which string, gigabytes int) ([]section, error) {
 	return append(all, section{"step", steps}, section{"saver", savers}, section{"hook", hooks}, section{"cut", cuts},
 		section{"discover", discoveries}, section{"keep", keeps},
 		section{"message", messages}, section{"flood", floods}, section{"archive", archives}, section{"scanner", scanners},
-		section{"generation", generations}, section{"care", care(max(gigabytes, 1))}), nil
+		section{"generation", generations}, section{"blame", blames}, section{"care", care(max(gigabytes, 1))}), nil
 }
 
 // scratch returns a new directory below the run's own.

@@ -1,4 +1,4 @@
-// Package insightcmd has the verbs that explain the changes of a workspace, and those that give its history to agents.
+// Package insightcmd has the verbs that explain how files came about, and those that give agents the history of a directory.
 package insightcmd
 
 import (
@@ -17,6 +17,6 @@ func verbs(shell *cli.App) []cli.Verb {
 	a := &app{shell}
 	return slices.Concat(
 		cli.Group("start", a.mcp(), a.plugin()),
-		cli.Group("see", a.bisect()),
+		cli.Group("see", a.blame(), a.bisect(), a.gitTrailer()),
 	)
 }

@@ -161,10 +161,11 @@ func sections(which string, gigabytes int) ([]section, error) {
 			section{t.Name + "/first", on(firstSnapshots)},
 			section{t.Name + "/move", on(moves)},
 			section{t.Name + "/turn", on(turns)},
-			section{t.Name + "/prompt", on(prompts)})
+			section{t.Name + "/prompt", on(prompts)},
+			section{t.Name + "/fork", on(forks)})
 	}
 	return append(all, section{"step", steps}, section{"saver", savers}, section{"hook", hooks}, section{"cut", cuts},
-		section{"discover", discoveries}, section{"keep", keeps},
+		section{"discover", discoveries}, section{"keep", keeps}, section{"web", webs},
 		section{"message", messages}, section{"flood", floods}, section{"archive", archives}, section{"scanner", scanners},
 		section{"generation", generations}, section{"care", care(max(gigabytes, 1))}), nil
 }

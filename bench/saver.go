@@ -208,9 +208,11 @@ func (s sample) growth() float64 { return s[len(s)-edge:].over(s[:edge]) }
 // addSaver adds the rows of one of segno's engines.
 func (b *bench) addSaver(e engine, m saverTimes, bare sample, all []peer, payload int) {
 	name := fmt.Sprintf("saver %s (%s)", e.name, e.durability)
-	put := []claim{is(m.put[:edge].over(bare[:edge]), "× append + fsync, first 20"), atMost(1.3, m.put.growth()/bare.growth(), "× last 20 to first 20, the append's own drift taken out")}
-	if e.synced && e.commits == segno.Synced {
-		put = append(put, atMost(2, m.put.over(bare), "× append + fsync"))
+	put := []claim{is(m.put[:edge].over(bare[:edge]), "× append + fsync, first 20")}
+	if !e.synced || e.commits == segno.Batched {
+		put = append(put, atMost(1.3, m.put.growth(), "× last 20 to first 20"))
+	} else {
+		put = append(put, atMost(1.3, m.put.growth()/bare.growth(), "× last 20 to first 20, the append's own drift taken out"), atMost(2, m.put.over(bare), "× append + fsync"))
 	}
 	switch ratio := func(n int64) float64 { return float64(n) / float64(payload) }; {
 	case e.packed:

@@ -331,6 +331,24 @@ func TestNothingStartsGit(t *testing.T) {
 	}
 }
 
+// TestNothingChoosesBatchedCommits verifies that hooks, moves and all other code of the module sync their commits: only a
+// caller's configuration names segno.Batched.
+func TestNothingChoosesBatchedCommits(t *testing.T) {
+	choice := regexp.MustCompile(`^[^/]*\bBatched\b`)
+	for dir, p := range packages(t) {
+		if dir == "." || dir == "store/sqlite" || dir == "store/storetest" || dir == "bench" {
+			continue // they declare, implement, test and measure it
+		}
+		for _, name := range p.GoFiles {
+			eachLine(t, filepath.Join(dir, name), func(n int, line string) {
+				if choice.MatchString(line) {
+					t.Errorf("%s/%s:%d: %s", dir, name, n, strings.TrimSpace(line))
+				}
+			})
+		}
+	}
+}
+
 func TestFilesStayShort(t *testing.T) {
 	for dir, p := range packages(t) {
 		for _, name := range slices.Concat(p.GoFiles, p.TestGoFiles, p.XTestGoFiles) {

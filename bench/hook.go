@@ -48,7 +48,7 @@ func hooks(ctx context.Context, b *bench) error {
 	say := func(name string, fields map[string]any) func(context.Context) error {
 		return func(context.Context) error { return a.event(name, fields) }
 	}
-	times, err := contest{rounds: hookRounds * b.rounds, warm: true, entrants: []entrant{
+	times, err := contest{rounds: hookRounds * b.rounds, warm: true, processes: a.processes, entrants: []entrant{
 		{name: "empty", ready: say("PreToolUse", call), run: func(ctx context.Context) error { return a.exec(ctx, empty) }},
 		{name: "before", ready: say("PreToolUse", call), run: a.atTool},
 		{name: "default", ready: say("PreToolUse", call), run: func(ctx context.Context) error { return a.exec(ctx, byDefault+"-hook", "hook", "claude") }},
@@ -58,18 +58,18 @@ func hooks(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	if err := a.noted(4 * (hookRounds*b.rounds + 1)); err != nil {
+	if err := a.noted(4 * (hookRounds*b.rounds + 2)); err != nil {
 		return err
 	}
 	nothing := times["empty"]
-	b.add("", "tool boundary: an empty Go process", nothing)
+	b.addProcess("", "tool boundary: an empty Go process", nothing, a.peaks["empty"])
 	for _, row := range [][2]string{{"before", "tool boundary: segno-hook, PreToolUse"}, {"after", "tool boundary: segno-hook, PostToolUse with 4 KB"},
 		{"default", "tool boundary: segno-hook, PreToolUse, built as by default"}} {
 		took := times[row[0]]
 		over := took.median() - nothing.median()
-		b.add("", row[1], took, is(milliseconds(over), "ms over empty"), atMost(0.6, float64(over)/float64(nothing.median()), "× empty, over it"))
+		b.addProcess("", row[1], took, a.peaks[row[0]], is(milliseconds(over), "ms over empty"), atMost(0.6, float64(over)/float64(nothing.median()), "× empty, over it"))
 	}
-	b.add("", "the same by segno hook, the whole command", times["whole"])
+	b.addProcess("", "the same by segno hook, the whole command", times["whole"], a.peaks["whole"])
 	return nil
 }
 

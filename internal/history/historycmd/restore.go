@@ -102,7 +102,7 @@ func newestWith(ctx context.Context, d *cli.Workspace, h *history.History, arg s
 		if c.Tree() == without || c.Tree().IsZero() || c.Workspace.Workspace != d.Rec.ID {
 			continue
 		}
-		e, path, err := fileAt(ctx, d, c, paths, workspace.Lookup)
+		e, path, err := cli.FileAt(ctx, d, c, paths, workspace.Lookup)
 		if err != nil && segno.KindOf(err) != segno.KindNotFound {
 			return nil, "", err
 		}

@@ -17,10 +17,11 @@ import (
 
 func (a *app) show() *cobra.Command {
 	return &cobra.Command{
-		Use:   "show [CHECKPOINT]",
+		Use:   "show [CHECKPOINT | REVISION]",
 		Short: "show the prompt, tool calls and changed files of a turn",
 		Long: `Shows a checkpoint: the prompt, the tools that were called, the files that changed.
-Without an argument, it shows the head of the thread.`,
+Without an argument, it shows the head of the thread. With a revision of git, such as HEAD,
+it shows the checkpoint that the commit's trailer names; see 'segno git-trailer'.`,
 		Example:           "  segno show t3\n  segno show @- --json",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.CompleteCheckpoints(1),
@@ -29,7 +30,7 @@ Without an argument, it shows the head of the thread.`,
 }
 
 func (a *app) runShow(ctx context.Context, d *cli.Workspace, args []string) error {
-	h, c, err := a.CheckpointNamed(ctx, d, append(args, "@")[0])
+	h, c, err := a.CheckpointOrRevision(ctx, d, append(args, "@")[0])
 	if err != nil {
 		return err
 	}

@@ -100,6 +100,7 @@ func campaigns() []campaign {
 			{packages: "transcript/claude", run: regexp.MustCompile("^TestCutsKeepTheConversation$"), parts: 4},
 			{packages: "workspace/internal/gitignore", run: regexp.MustCompile("^TestTheVerdictsAreGits$"), parts: 4},
 			{packages: "store/sqlite", run: regexp.MustCompile("^TestLoadAgain$"), parts: 4},
+			{packages: "insight/blame", run: regexp.MustCompile("^TestLinesHaveTheirAuthors$"), parts: 4},
 		}},
 		{"scenarios", "real agents in both pinned versions, through every scenario", 2, memory, []suite{
 			{packages: "internal/testing/e2e/acp internal/testing/e2e/agents internal/testing/e2e/claude internal/testing/e2e/codex internal/testing/e2e/gemini internal/testing/e2e/opencode internal/testing/e2e/sessions internal/testing/e2e/terminal internal/testing/agentrig", run: regexp.MustCompile("^Test")},

@@ -141,9 +141,10 @@ func (tx *txn) planRedo(ctx context.Context, ask MoveRequest, now currentState, 
 	return p.setSteps(ctx, again)
 }
 
-// redo adds the changes of the turns on a line, oldest first, after its first checkpoint, if moves
-// of the thread reverted them. If a change of a turn is gone and no move reverted it, another author
-// reverted it before the undo, and redo does not restore it.
+// redo adds the changes of the turns on a line, oldest first, after its first checkpoint, and those of
+// moves that left a checkpoint there, such as the undo of one turn alone. It adds only what other moves of
+// the thread reverted. If a change is gone and no move reverted it, another author reverted it before the
+// undo, and redo does not restore it.
 func (r *reverter) redo(ctx context.Context, line []*segno.Checkpoint) error {
 	moved, err := r.movesSince(ctx, line[min(1, len(line)-1)].Time)
 	if err != nil {
@@ -157,9 +158,10 @@ func (r *reverter) redo(ctx context.Context, line []*segno.Checkpoint) error {
 		if !hasTree(c.Workspace) {
 			continue
 		}
-		if endsTurn(c) {
+		isMove := c.Kind == segno.CheckpointRestore && slices.ContainsFunc(moved, func(m movedPaths) bool { return m.head == c.ID })
+		if endsTurn(c) || isMove {
 			wrote := func(path string) bool {
-				return slices.ContainsFunc(moved, func(m movedPaths) bool { return !m.at.Before(c.Time) && m.has(path) })
+				return slices.ContainsFunc(moved, func(m movedPaths) bool { return m.head != c.ID && !m.at.Before(c.Time) && m.has(path) })
 			}
 			if err := r.reverse(ctx, before, c.Workspace, nil, wrote); err != nil {
 				return err

@@ -49,6 +49,11 @@ func (tl *Timeline) Move(ctx context.Context, ask MoveRequest, seen *Plan) (*Mov
 	if err := p.checkSeen(seen, tx.Workspace.Root()); err != nil {
 		return nil, err
 	}
+	if ask.Parts != nil {
+		if err := tx.chooseParts(ctx, p, now, ask.Parts); err != nil {
+			return nil, err
+		}
+	}
 	if now, err = tx.savePresent(ctx, now, p); err != nil {
 		return nil, err
 	}

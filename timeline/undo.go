@@ -8,15 +8,20 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// planUndo undoes the newest turns of the head's line, newest first.
+// planUndo undoes the newest turns of the head's line, newest first, or some turns of the line alone.
 func (tx *txn) planUndo(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
 	line, err := tx.line(ctx, now.head.Head)
 	if err != nil {
 		return err
 	}
 	legs := undoLegs(line, ask)
-	if tx.Workspace == nil {
+	if len(ask.Only) > 0 {
+		legs, err = tx.onlyLegs(ctx, legs, ask, now)
+	} else if tx.Workspace == nil {
 		legs = withOpenTurn(legs, line, now.head.Head, ask)
+	}
+	if err != nil {
+		return err
 	}
 	back := tx.newReverter(&ask, now)
 	for i := 0; i < len(legs) && !ask.reached(p.Turns); i++ {
@@ -38,14 +43,17 @@ func (tx *txn) planUndo(ctx context.Context, ask MoveRequest, now currentState, 
 	switch {
 	case tx.Workspace == nil:
 		return nil
-	case len(ask.Paths) > 0:
-		return tx.undoPaths(ctx, ask, now, p, back)
+	case ask.isInPlace():
+		return tx.undoInPlace(ctx, ask, now, p, back)
 	}
 	return p.setSteps(ctx, back)
 }
 
 // reached reports whether an undo or redo has passed all requested turns.
 func (a *MoveRequest) reached(turns []int) bool {
+	if len(a.Only) > 0 {
+		return len(turns) == len(a.Only)
+	}
 	if a.Turn > 0 {
 		return slices.Contains(turns, a.Turn)
 	}

@@ -10,6 +10,10 @@ import (
 
 // planUndo undoes the newest turns of the head's line, newest first, or some turns of the line alone.
 func (tx *txn) planUndo(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
+	if tx.Workspace == nil && ask.isInPlace() {
+		return segno.Errorf(segno.KindRefused, "undo", string(now.head.Thread), "the files of the thread are not here").
+			WithHint("run the command on the machine with the workspace")
+	}
 	line, err := tx.line(ctx, now.head.Head)
 	if err != nil {
 		return err

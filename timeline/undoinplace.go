@@ -26,10 +26,6 @@ func (a *MoveRequest) isInPlace() bool {
 // the line, or if its files were not recorded: a turn without its own state at the end would otherwise
 // include the changes of all newer turns.
 func (tx *txn) onlyLegs(ctx context.Context, legs []leg, ask MoveRequest, now currentState) ([]leg, error) {
-	if tx.Workspace == nil {
-		return nil, segno.Errorf(segno.KindRefused, "undo", string(now.head.Thread), "the files of the thread are not here").
-			WithHint("run the command on the machine with the workspace")
-	}
 	for _, turn := range ask.Only {
 		i := slices.IndexFunc(legs, func(l leg) bool { return l.turn == turn })
 		if i < 0 {

@@ -73,7 +73,7 @@ func TestChosenHunksAreApplied(t *testing.T) {
 		want = append(want, rest...)
 		content, ok := b.contents[got.To.Hash]
 		if !ok || !bytes.Equal(content, want) || got.To.Size != int64(len(want)) || got.From != c.From {
-			r.Fatalf("the parts %v of %q lead to %q (%v), want %q", chosen, parts, content, ok, want)
+			r.Fatalf("the parts %v of %+v lead to %q (%v), want %q", chosen, parts, content, ok, want)
 		}
 	})
 }
@@ -109,7 +109,7 @@ func TestPartsOfOtherChangesAreWhole(t *testing.T) {
 		{From: file("1\n"), To: binary}, {From: file("1\n"), To: executable}} {
 		parts, _, err := b.partsOf(t.Context(), c)
 		if err != nil || len(parts) != 1 || parts[0].Text != "" {
-			t.Errorf("%v to %v: %q, %v", c.From.Type, c.To.Type, parts, err)
+			t.Errorf("%v to %v: %+v, %v", c.From.Type, c.To.Type, parts, err)
 		}
 		for _, which := range [][]int{{0}, {}} {
 			got, err := b.chooseOf(t.Context(), c, which)

@@ -76,7 +76,9 @@ func TestUndoOfOneTurnAlone(t *testing.T) {
 	if len(p.Conflicts) != 2 || !p.NeedsForce {
 		t.Fatalf("the preview is %s", p.raw)
 	}
-	r.apply(p, `,"force":true`)
+	r.apply(p, "")
+	r.file("a.txt", "5")
+	r.apply(r.preview(`"verb":"undo","turn":2,"only":true`), `,"force":true`) // it finishes the move before
 	r.file("a.txt", "1")
 	r.file("extra.txt", "4")
 	r.refused(r.post("/previews", "", `{"thread":"`+string(r.thread)+`","verb":"undo","turn":9,"only":true}`), http.StatusNotFound, "not_found", "t9 is not on the line")

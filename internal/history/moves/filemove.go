@@ -173,7 +173,7 @@ func (m *fileMove) apply(ctx context.Context, id segno.OperationID, force bool, 
 	ask, seen := m.ask, m.plan
 	ask.Operation = id
 	if force && !ask.Force && m.forced != nil {
-		if m.forced.Finishes != "" || !slices.Equal(m.forced.Turns, seen.Turns) {
+		if m.forced.Finishes != "" && !seen.Only || !slices.Equal(m.forced.Turns, seen.Turns) {
 			return segno.Errorf(segno.KindRefused, string(ask.Verb), string(m.head.Thread), "to overwrite its conflicts is another move").
 				WithHint("preview that move")
 		}

@@ -94,7 +94,7 @@ func (c *chooser) askStep(ctx context.Context, step segno.Change, parts []timeli
 			if err := c.show(ctx, step, part); err != nil {
 				return nil, err
 			}
-			if answer, err = c.ask(fmt.Sprintf("(%d/%d) %s %s [y,n,q,a,d,?]? ", i+1, len(parts), c.verb, partName(step, part))); err != nil {
+			if answer, err = c.ask(fmt.Sprintf("(%d/%d) %s [y,n,q,a,d,?]? ", i+1, len(parts), c.partName(step, part))); err != nil {
 				return nil, err
 			}
 		}
@@ -135,22 +135,20 @@ func (c *chooser) show(ctx context.Context, step segno.Change, part timeline.Par
 // maxShownBytes is the size of a file above which a question about it shows no difference.
 const maxShownBytes = 1 << 20
 
-// partName names a part in a question.
-func partName(step segno.Change, part timeline.Part) string {
+// partName describes a part in a question.
+func (c *chooser) partName(step segno.Change, part timeline.Part) string {
+	path := segno.QuotePath(step.Path)
 	switch {
 	case strings.HasPrefix(part.Text, "@@"):
-		return "this hunk"
+		return string(c.verb) + " this hunk"
 	case part.Text != "":
-		return "this change of " + segno.QuotePath(step.Path)
-	}
-	what := "change"
-	switch {
+		return string(c.verb) + " this change of " + path
 	case step.From.Type == segno.EntityNone:
-		what = "bring back"
+		return "bring back " + path
 	case step.To.Type == segno.EntityNone:
-		what = "delete"
+		return "delete " + path
 	}
-	return "and " + what + " " + segno.QuotePath(step.Path)
+	return "change " + path
 }
 
 // ask asks until the answer is one of the letters. The end of the input is "q".

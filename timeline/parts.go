@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -101,11 +102,12 @@ func (tx *txn) chooseParts(ctx context.Context, p *Plan, now currentState, chose
 	}
 	r := tx.newReverter(&MoveRequest{}, now)
 	planned := p.Steps
+	below, picked := choicesByDirectory(planned, chosen)
 	p.Steps = nil
 	for _, c := range planned {
 		which, isChosen := chosen[c.Path]
 		if followsContent(c, planned) {
-			isChosen = directoryIsChosen(c, planned, chosen)
+			isChosen = picked[c.Path] > 0 && (c.To.Type == segno.EntityDir || picked[c.Path] == below[c.Path])
 		} else if isChosen {
 			var err error
 			if c, err = r.chooseOf(ctx, c, which); err != nil {
@@ -123,16 +125,21 @@ func (tx *txn) chooseParts(ctx context.Context, p *Plan, now currentState, chose
 	return r.stageMerged(ctx, p.Steps)
 }
 
-// directoryIsChosen reports whether the choice of the paths in a directory makes or removes it.
-func directoryIsChosen(dir segno.Change, planned []segno.Change, chosen map[string][]int) bool {
-	all, some := true, false
-	for _, c := range planned {
-		if strings.HasPrefix(c.Path, dir.Path+"/") && !followsContent(c, planned) {
-			_, is := chosen[c.Path]
-			all, some = all && is, some || is
+// choicesByDirectory counts, for each directory, the steps below it that can be chosen, and the chosen ones.
+func choicesByDirectory(steps []segno.Change, chosen map[string][]int) (all, picked map[string]int) {
+	all, picked = map[string]int{}, map[string]int{}
+	for _, c := range steps {
+		if followsContent(c, steps) {
+			continue
+		}
+		_, isChosen := chosen[c.Path]
+		for dir := path.Dir(c.Path); dir != "."; dir = path.Dir(dir) {
+			if all[dir]++; isChosen {
+				picked[dir]++
+			}
 		}
 	}
-	return dir.To.Type == segno.EntityNone && all || dir.To.Type != segno.EntityNone && some
+	return all, picked
 }
 
 // chooseOf returns a step that makes only some parts of another one.

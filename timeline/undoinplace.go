@@ -72,11 +72,11 @@ func (tx *txn) undoInPlace(ctx context.Context, ask MoveRequest, now currentStat
 	if len(p.Steps)+len(p.Conflicts)+len(p.Kept) > 0 {
 		return nil
 	}
-	where := ""
+	why := "no change of the turns is left to undo"
 	if len(ask.Paths) > 0 {
-		where = " in these paths"
+		why = "the turns left no changes in these paths"
 	}
-	return segno.Errorf(segno.KindNotFound, "undo", p.Args, "the turns left no changes%s", where).
+	return segno.Errorf(segno.KindNotFound, "undo", p.Args, "%s", why).
 		WithHint(fmt.Sprintf("run 'segno show t%d' to see the changes of a turn", p.Turns[0]))
 }
 

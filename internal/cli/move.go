@@ -118,13 +118,16 @@ func (a *App) writeMoved(p *Printer, m *timeline.MoveResult, res moves.Result) {
 	if len(plan.Forced) < len(plan.Conflicts) {
 		them = fmt.Sprintf(" %d of them", len(plan.Forced))
 	}
-	again := string(plan.Verb)
-	if plan.Restore {
-		again += " " + plan.Args
-	}
-	if len(plan.Forced) > 0 && moves.Paths(plan) != "" {
+	switch again := string(plan.Verb); {
+	case len(plan.Forced) == 0:
+	case moves.Paths(plan) != "":
 		a.Notef("%s not overwritten: the same command with --force before -- overwrites%s", n, them)
-	} else if len(plan.Forced) > 0 {
+	case moves.IsLimited(plan):
+		a.Notef("%s not overwritten: the same command with --force overwrites%s", n, them)
+	default:
+		if plan.Only {
+			again += " " + plan.Args
+		}
 		a.Notef("%s not overwritten: 'segno diff --conflicts' shows the differences, 'segno %s --force' overwrites%s", n, again, them)
 	}
 	switch {

@@ -29,7 +29,7 @@ func (a *App) checkPatch(ask timeline.MoveRequest) error {
 		return Usage(fmt.Errorf("%s: --patch asks about each hunk, so -y contradicts it", verb))
 	case !a.DryRun && !Terminal(a.Stdin):
 		return segno.Errorf(segno.KindRefused, verb, "", "--patch asks on a terminal, and there is none").
-			WithHint("name paths after -- to undo only those")
+			WithHint("name paths instead of choosing hunks")
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ func TestUndoWithAConflict(t *testing.T) {
 
 // The menu of an older turn undoes that turn alone. The newer one stays, and the message has the undo.
 func TestUndoOfAnOldTurnAlone(t *testing.T) {
-	if !soak.IsDrawn(t) {
+	if !soak.IsWhole() {
 		return
 	}
 	d := newDemo(t)

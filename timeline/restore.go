@@ -109,6 +109,9 @@ func restoreArgs(ask MoveRequest) string {
 	if ask.Scope != ScopeBoth {
 		args = append(args, "--"+string(ask.Scope))
 	}
+	if ask.Parts != nil {
+		args = append(args, strings.TrimSpace(patchFlag))
+	}
 	for _, p := range ask.Paths {
 		args = append(args, segno.QuotePath(p))
 	}

@@ -15,14 +15,15 @@ import (
 
 func (a *app) restore() *cobra.Command {
 	var ask timeline.MoveRequest
-	var chat, files bool
+	var chat, files, patch bool
 	c := &cobra.Command{
 		Use:   "restore CHECKPOINT [PATH…] | restore PATH",
 		Short: "go to any checkpoint, or bring a file back",
 		Long: `Makes the files and the conversation exactly as they were at a checkpoint. The present is
 saved first. --files or --chat moves only one of them; paths move only those. Such a
 partial move becomes a new checkpoint. A path alone comes back from the newest checkpoint that
-has it.
+has it. --patch asks about each hunk, as 'git checkout -p' does, and restores the chosen ones;
+the conversation stays.
 
 A path is relative to the current directory, or as segno prints it: relative to the
 workspace, and in double quotes with the escapes of C if it has characters that cannot be
@@ -34,12 +35,17 @@ printed ("new\nline", "caf\351").`,
 			switch {
 			case chat && files:
 				return cli.Usage(errors.New("--chat and --files exclude each other; without either, both move"))
+			case chat && patch:
+				return cli.Usage(errors.New("--patch restores parts of files, and --chat no files"))
 			case chat:
 				ask.Scope = timeline.ScopeChat
-			case files || len(args) > 1:
+			case files || patch || len(args) > 1:
 				ask.Scope = timeline.ScopeFiles
 			default:
 				ask.Scope = timeline.ScopeBoth
+			}
+			if patch {
+				ask.Parts = map[string][]int{}
 			}
 			return a.InWorkspace(func(ctx context.Context, d *cli.Workspace, args []string) error {
 				return a.runRestore(ctx, d, ask, args)
@@ -49,6 +55,7 @@ printed ("new\nline", "caf\351").`,
 	a.MoveFlags(c, &ask)
 	c.Flags().BoolVar(&chat, "chat", false, "the conversation only")
 	c.Flags().BoolVar(&files, "files", false, "the files only")
+	cli.PatchFlag(c, &patch)
 	return c
 }
 

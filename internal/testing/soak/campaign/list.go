@@ -55,7 +55,7 @@ func campaigns() []campaign {
 			{packages: "store/... internal/store/record store/internal/threadlog", run: regexp.MustCompile("Damage|Silent|Corrupt")},
 		}},
 		{"kills", "kill -9 of every verb, hook and store at random moments and between any two writes", 2, disk, []suite{
-			{packages: "internal/local", run: regexp.MustCompile("^TestKilledInMid(Move|Conversion)$|^TestKilledWhileKeepingAndMoving$"), parts: 20},
+			{packages: "internal/local", run: regexp.MustCompile("^TestKilledInMid(Move|UndoOfOneTurn|Conversion)$|^TestKilledWhileKeepingAndMoving$"), parts: 20},
 			{packages: "internal/web", run: regexp.MustCompile("^TestKilledMove$"), parts: 8},
 			{packages: "store/sqlite store/file", run: regexp.MustCompile("^TestKilled$"), parts: 20},
 			{packages: "store/postgres store/kv/redis", run: regexp.MustCompile("^TestTheServerIsKilled$|^TestKilled$"), parts: 4},
@@ -90,7 +90,7 @@ func campaigns() []campaign {
 			{packages: "agent/...", run: regexp.MustCompile("^Test")},
 		}},
 		{"properties", "random tests of the engine against models", 2, memory, []suite{
-			{packages: "timeline", run: regexp.MustCompile("^TestUndoRevertsItsTurnsOnly$"), parts: 10, rapid: 2000},
+			{packages: "timeline", run: regexp.MustCompile("^TestUndo(RevertsItsTurnsOnly|OfTurnsAloneMergesAsGit)$"), parts: 10, rapid: 2000},
 			{packages: "internal/local", run: regexp.MustCompile("^TestAnyHistory(UnderRulesOfAnAgent)?$"), parts: 10, rapid: 1000},
 			{packages: "workspace", run: regexp.MustCompile("^TestComposeTakesPaths|^TestWithChanges$|^TestMerge(AgreesWithGit|Laws|CanBeReverted)$|^Test(SnapshotAt|Restore)IsExact$"), parts: 4, rapid: 2000},
 			{packages: "workspace", run: regexp.MustCompile("^Test(Watched|Served)Scan"), parts: 4},

@@ -158,7 +158,7 @@ func (n *node) check() error {
 // checkCheckpoint checks the fields of a checkpoint that can be checked without its commit.
 func checkCheckpoint(cp *segno.Checkpoint) error {
 	switch {
-	case cp.ID != "" || cp.Thread != "" || cp.Parent != "" || cp.Seq != 0 || len(cp.Members) > 0:
+	case cp.ID != "" || cp.Thread != "" || cp.Parent != "" || cp.Seq != 0 || len(cp.Members) > 0 || !cp.Points.IsZero():
 		return errors.New("its checkpoint names its place in a store")
 	case !slices.Contains(kinds(), cp.Kind):
 		return fmt.Errorf("%q is not a kind of checkpoint", cp.Kind)

@@ -17,7 +17,7 @@ const (
 
 // PathState is the state of one path.
 type PathState struct {
-	Entity  segno.Entity // the zero Entity if the path does not exist
+	Entity  segno.Entity // the zero Entity if the path does not exist; for a file without the hash
 	Content []byte       // of a file
 	// Changed is when the path last changed in any way. It is zero if the path does not exist, or if its next change may
 	// leave the time as it is.
@@ -118,6 +118,6 @@ func readPlain(dir *dirHandle, name string, st *stat, out *PathState) error {
 		*out = protectedPath(whyMetadata)
 		return nil
 	}
-	out.Entity = segno.Entity{Type: segno.EntityFile, Mode: st.perm(), Hash: segno.HashOf(out.Content), Size: st.size}
+	out.Entity = segno.Entity{Type: segno.EntityFile, Mode: st.perm(), Size: st.size}
 	return nil
 }

@@ -58,7 +58,7 @@ printed ("new\nline", "caf\351").`,
 
 func (a *app) runRestore(ctx context.Context, d *cli.Workspace, ask timeline.MoveRequest, args []string) error {
 	h, c, point, err := a.FilesNamed(ctx, d, args[0])
-	if segno.KindOf(err) == segno.KindNotFound && h != nil && len(args) == 1 && ask.Scope != timeline.ScopeChat {
+	if segno.KindOf(err) == segno.KindNotFound && h != nil && point == nil && len(args) == 1 && ask.Scope != timeline.ScopeChat {
 		return a.restorePath(ctx, d, h, ask, args[0], err)
 	}
 	if err != nil {

@@ -1,6 +1,7 @@
 package event
 
 import (
+	"cmp"
 	"context"
 	"path/filepath"
 	"slices"
@@ -13,8 +14,9 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// maxSaved is the size of the largest file that is saved after a call, because the agent waits for the hook.
-const maxSaved = 4 << 20
+// maxSaved is the size of the largest file that is saved after a call. The agent waits for the hook, which takes twice as long for
+// a file of this size as for none.
+const maxSaved = 192 << 10
 
 // NoStepsArg is the last argument of a hook's command if the user does not want points inside turns.
 const NoStepsArg = "--no-steps"
@@ -39,7 +41,7 @@ func (r Recorder) saveFiles(ctx context.Context, p Payload, key segno.TurnKey, e
 	call := timeline.SavedCall{Call: timeline.SavedName(ended.ID, ended.Time)}
 	for i, file := range files {
 		if !filepath.IsAbs(file) {
-			file = filepath.Join(p.Cwd, file)
+			file = filepath.Join(cmp.Or(p.Cwd, turn.Source.Dir), file)
 		}
 		for _, name := range placesOf(file) {
 			rel, isInside := strings.CutPrefix(name, turn.Before.Root+"/")

@@ -58,13 +58,13 @@ const (
 // isPart reports whether a line has a value for a part, without decoding it.
 func isPart(line []byte, part string) bool { return bytes.HasPrefix(line, []byte(`{"`+part+`"`)) }
 
-// encodeLine returns a line of a turn's file with an encoded value. A sealed value is a string of base64.
+// encodeLine returns a line of a turn's file, between two line breaks, with an encoded value. A sealed value is a string of base64.
 func encodeLine(z Sealer, name, part string, value []byte) []byte {
 	if z != nil {
 		sealed := z.Seal(value, Place(name, part)...)
 		value = []byte(`"` + base64.StdEncoding.EncodeToString(sealed) + `"`)
 	}
-	return slices.Concat([]byte(`{"`+part+`":`), value, []byte("}"))
+	return slices.Concat([]byte("\n"+`{"`+part+`":`), value, []byte("}\n"))
 }
 
 // decodeLine reads a line of a turn's file. ok is false for a damaged line. open and entry are both nil for a line of a
@@ -207,13 +207,11 @@ func convertTurn(from, to Sealer, name string) ([]byte, error) {
 		data, err := r.ReadBytes('\n')
 		if data = bytes.TrimSpace(data); len(data) > 0 {
 			part, value, ok := openLine(from, name, data)
-			line := []byte("damaged")
+			line := []byte("\ndamaged\n")
 			if ok && part != "" {
 				line = encodeLine(to, name, part, value)
 			}
-			out.WriteByte('\n')
 			out.Write(line)
-			out.WriteByte('\n')
 		}
 		if err == io.EOF {
 			return out.Bytes(), nil

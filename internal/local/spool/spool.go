@@ -111,7 +111,7 @@ func (d *Dir) append(ctx context.Context, name, part string, value any) error {
 		return err
 	}
 	data, err := json.Marshal(value)
-	data = slices.Concat([]byte("\n"), encodeLine(z, name, part, data), []byte("\n"))
+	data = encodeLine(z, name, part, data)
 	if err = errors.Join(ctx.Err(), err); err != nil {
 		return err
 	}

@@ -244,17 +244,14 @@ func (tx *txn) dropMissing(ctx context.Context, s *pointState) error {
 	return nil
 }
 
-// findUnchanged finds the states of paths that calls named and that are the same before and after the turn. It adds the
-// directories above all named paths.
+// findUnchanged finds the states of paths that calls named and that are the same before and after the turn, and of the
+// directories above them. Above any other path, the changes of the turn contain the directories that it made or removed.
 func (tx *txn) findUnchanged(ctx context.Context, s *pointState) error {
 	var missing []string
 	for name, p := range s.paths {
-		if p.from == p.to {
-			missing = append(missing, name)
-		}
-		for dir := path.Dir(name); dir != "." && len(p.writes) > 0; dir = path.Dir(dir) {
-			if s.paths[dir] == nil {
-				missing = append(missing, dir)
+		for at := name; p.from == p.to && at != "."; at = path.Dir(at) {
+			if at == name || s.paths[at] == nil {
+				missing = append(missing, at)
 			}
 		}
 	}
@@ -335,19 +332,7 @@ func (s *pointState) stateOf(x *pathPoints, pos int) (e segno.Entity, known bool
 		}
 	}
 	if last >= 0 {
-		w := x.writes[last]
-		switch {
-		case !w.isKnown && last == len(x.writes)-1:
-			return x.to, false
-		case !w.isKnown:
-			return x.from, false
-		case w.end == pos:
-			return w.entity, true
-		case last < len(x.writes)-1:
-			seen := x.writes[last+1].seen
-			return w.entity, isMissing(seen) == (w.entity.Type == segno.EntityNone) && seen != nil && seen.Equal(w.changed)
-		}
-		return w.entity, w.entity == x.to
+		return x.stateSince(last, pos)
 	}
 	hasRun := x.lost > 0 && x.lost <= pos || slices.ContainsFunc(s.free, func(c span) bool { return c.from <= pos })
 	mayRun := x.lost > 0 || slices.ContainsFunc(s.free, func(c span) bool { return c.to > pos })
@@ -361,4 +346,21 @@ func (s *pointState) stateOf(x *pathPoints, pos int) (e segno.Entity, known bool
 		return x.from, x.from == x.to
 	}
 	return x.to, true
+}
+
+// stateSince is stateOf for an entry after the end of a call that named the path, and before the next.
+func (x *pathPoints) stateSince(write, pos int) (e segno.Entity, known bool) {
+	w, isNewest := x.writes[write], write == len(x.writes)-1
+	switch {
+	case !w.isKnown && isNewest:
+		return x.to, false
+	case !w.isKnown:
+		return x.from, false
+	case w.end == pos:
+		return w.entity, true
+	case isNewest:
+		return w.entity, w.entity == x.to
+	}
+	seen := x.writes[write+1].seen
+	return w.entity, isMissing(seen) == (w.entity.Type == segno.EntityNone) && seen != nil && seen.Equal(w.changed)
 }

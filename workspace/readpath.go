@@ -28,15 +28,15 @@ type PathState struct {
 // that has no store uses it to save single files. A path that a snapshot would not save, or that is not a plain file of at
 // most limit bytes or a symlink, is returned as protected, without its content. exclude is as in [Options]. Everything is
 // protected if the root's .segnoignore changed since the time since, because an agent may have removed a rule.
-func ReadPath(root, rel string, exclude []string, since time.Time, limit int64) (PathState, error) {
+func ReadPath(root, rel string, exclude []string, since time.Time, limit int64) (out PathState, err error) {
 	top, err := openRealDir(root)
 	if err != nil {
-		return PathState{}, err
+		return out, err
 	}
 	defer top.close()
 	text, err := top.readFile(ignoreName, maxIgnoreFile)
 	if err != nil && !isGone(err) {
-		return PathState{}, err
+		return out, err
 	}
 	if st, ok, err := top.find(ignoreName); err != nil || ok && st.ctime >= since.UnixNano() {
 		return protectedPath(whyRulesEdit), err
@@ -50,42 +50,46 @@ func ReadPath(root, rel string, exclude []string, since time.Time, limit int64) 
 		return protectedPath(why), err
 	}
 	dir, err := top.openDir(dirOf(rel))
+	if err == nil {
+		defer dir.close()
+		out, err = r.readIn(dir, rel, limit)
+	}
 	if isAbsent(err) {
 		return PathState{}, nil
 	}
+	return out, err
+}
+
+// readIn is ReadPath for a path in a directory that is not protected.
+func (r *diskReader) readIn(dir *dirHandle, rel string, limit int64) (out PathState, err error) {
+	st, err := dir.lstat(path.Base(rel))
 	if err != nil {
-		return PathState{}, err
-	}
-	defer dir.close()
-	st, exists, err := dir.find(path.Base(rel))
-	if err != nil || !exists {
-		return PathState{}, err
+		return out, err
 	}
 	if exact, err := r.isExact(rel); err != nil || !exact {
-		return PathState{}, err
+		return out, err
 	}
 	if why := r.protects(dir, rel, &st); why != "" {
 		return protectedPath(why), nil
 	}
-	self, err := top.lstat("")
+	self, err := r.root.lstat("")
 	if err != nil {
-		return PathState{}, err
+		return out, err
 	}
-	var out PathState
-	if c := newClock(top, self); !c.racy(&st) {
+	if c := newClock(r.root, self); !c.racy(&st) {
 		out.Changed = time.Unix(0, st.ctime).UTC()
 	}
 	switch {
 	case st.is(typeSymlink):
 		out.Entity.Type = segno.EntitySymlink
 		out.Entity.Target, err = dir.readlink(path.Base(rel))
-		return out, err
 	case !st.is(typeFile):
-		return protectedPath(whyNotFile), nil
+		out = protectedPath(whyNotFile)
 	case st.size > limit:
-		return protectedPath(whyLimit), nil
+		out = protectedPath(whyLimit)
+	default:
+		err = readPlain(dir, path.Base(rel), &st, &out)
 	}
-	err = readPlain(dir, path.Base(rel), &st, &out)
 	return out, err
 }
 
@@ -97,6 +101,10 @@ func protectedPath(why string) PathState {
 // bits, becomes protected.
 func readPlain(dir *dirHandle, name string, st *stat, out *PathState) error {
 	f, err := dir.open(name)
+	if isAbsent(err) {
+		*out = protectedPath(whyChanging)
+		return nil
+	}
 	if err != nil {
 		return err
 	}

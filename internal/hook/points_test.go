@@ -115,6 +115,14 @@ func TestPointsInsideATurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.wantFiles("a=2 b=2 made=2 src/new=2")
+	c.newestTurn(func(ctx context.Context, st *local.Store, _ *timeline.Timeline, turn *segno.Checkpoint) error {
+		kept := map[segno.Hash]bool{}
+		err := st.Trace(ctx, st.Objects(), *turn, func(h segno.Hash) bool { kept[h] = true; return true })
+		if !kept[segno.HashOf([]byte("1"))] || !kept[turn.Points] {
+			t.Error("a collection would remove what the points need")
+		}
+		return err
+	})
 	c.wantNoFailures()
 }
 

@@ -152,13 +152,16 @@ func (n *node) check() error {
 	if n.Checkpoint == nil {
 		return nil
 	}
+	if !n.Checkpoint.Points.IsZero() {
+		return errors.New("its checkpoint has points inside the turn")
+	}
 	return checkCheckpoint(n.Checkpoint)
 }
 
 // checkCheckpoint checks the fields of a checkpoint that can be checked without its commit.
 func checkCheckpoint(cp *segno.Checkpoint) error {
 	switch {
-	case cp.ID != "" || cp.Thread != "" || cp.Parent != "" || cp.Seq != 0 || len(cp.Members) > 0 || !cp.Points.IsZero():
+	case cp.ID != "" || cp.Thread != "" || cp.Parent != "" || cp.Seq != 0 || len(cp.Members) > 0:
 		return errors.New("its checkpoint names its place in a store")
 	case !slices.Contains(kinds(), cp.Kind):
 		return fmt.Errorf("%q is not a kind of checkpoint", cp.Kind)

@@ -240,6 +240,13 @@ func TestAPointAfterAFault(t *testing.T) {
 			play(t, func(_ *scene, end func(vfs.FS)) { end(faultfs.FailAt(n).Wrap(vfs.OS)) })
 		})
 	}
+	t.Run("full disk", func(t *testing.T) {
+		play(t, func(_ *scene, end func(vfs.FS)) {
+			disk := &faultfs.Limited{FS: vfs.OS}
+			disk.Full.Store(true)
+			end(disk)
+		})
+	})
 	for _, cut := range []int{1, 2, 40, 100} {
 		t.Run(fmt.Sprint("torn by ", cut), func(t *testing.T) {
 			play(t, func(c *scene, end func(vfs.FS)) {

@@ -22,7 +22,11 @@ const maxTurnFile = 64 << 20
 func (d *Dir) AppendSaved(ctx context.Context, key segno.TurnKey, c timeline.SavedCall) (err error) {
 	defer annotate(&err, "save files after a call")
 	name := d.turnFile(key)
-	if fi, err := os.Lstat(name); err != nil || fi.Size() > maxTurnFile {
+	fi, err := os.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the turn has ended meanwhile
+	}
+	if err != nil || fi.Size() > maxTurnFile {
 		return err
 	}
 	return d.append(ctx, name, partSaved, &c)
@@ -70,6 +74,17 @@ func (d *Dir) SavedCalls(ctx context.Context, key segno.TurnKey) iter.Seq2[timel
 	}
 }
 
+// skipSaved skips a line with the files after a call, which may be long, if it is the next one.
+func skipSaved(r *bufio.Reader) {
+	next, _ := r.Peek(len(partSaved) + 3) // a shorter rest is another line
+	if !isPart(next, partSaved) {
+		return
+	}
+	for err := bufio.ErrBufferFull; errors.Is(err, bufio.ErrBufferFull); {
+		_, err = r.ReadSlice('\n')
+	}
+}
+
 // Begun returns an open turn as it began, or nil if its beginning was not recorded. It reads only the first part of the
 // turn's file, because an agent waits for the hook that calls it.
 func (d *Dir) Begun(key segno.TurnKey) (*timeline.OpenTurn, error) {
@@ -79,6 +94,9 @@ func (d *Dir) Begun(key segno.TurnKey) (*timeline.OpenTurn, error) {
 	}
 	name := d.turnFile(key)
 	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}

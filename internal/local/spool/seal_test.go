@@ -51,9 +51,6 @@ func TestSealedTurns(t *testing.T) {
 		t.Fatalf("the lines are %q", lines)
 	}
 	foreign := encodeLine(newSealer(t, 2), d.turnFile("one"), partEntry, []byte(`{"id":"foreign"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
 	for what, line := range map[string]string{
 		"a torn line":           lines[2][:len(lines[2])/2],
 		"a plain line":          `{"entry":{"id":"plain"}}`,

@@ -97,8 +97,9 @@ type turnEnd struct {
 	got     segno.Captured
 	staged  segno.Staged
 	entries []segno.Entry
-	noted   int // the number of entries since the turn began, or since its previous end
-	shell   int // the number of commands among the entries
+	noted   int             // the number of entries since the turn began, or since its previous end
+	shell   int             // the number of commands among the entries
+	touched ownership.Times // when the changed paths last changed, if that is known
 	points  segno.Hash
 	unseen  *unseenTurn
 

@@ -1,9 +1,11 @@
 package timeline
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -28,7 +30,18 @@ type SavedFile struct {
 type savedCalls struct {
 	Version int         `json:"version"`
 	Calls   []SavedCall `json:"calls"` // in the order in which they ended
+	// Touched are the times at which the paths that the turn changed, and the directories above them, last changed. A
+	// missing path did not change after its time.
+	Touched []touchedPath `json:"touched,omitempty"`
 }
+
+type touchedPath struct {
+	Path []byte    `json:"path"`
+	Time time.Time `json:"time"`
+}
+
+// maxTouched is the number of paths above which no times are kept.
+const maxTouched = 1000
 
 const savedCallsVersion = 1
 
@@ -62,7 +75,13 @@ func (tx *txn) savePoints(ctx context.Context, w *turnEnd) error {
 	if len(all.Calls) == 0 {
 		return nil
 	}
-	all.Version = savedCallsVersion
+	all.Version, all.Touched = savedCallsVersion, nil
+	if len(w.touched) <= maxTouched {
+		for name, at := range w.touched {
+			all.Touched = append(all.Touched, touchedPath{[]byte(name), at.UTC()})
+		}
+		slices.SortFunc(all.Touched, func(a, b touchedPath) int { return bytes.Compare(a.Path, b.Path) })
+	}
 	data, err := json.Marshal(all)
 	if err == nil {
 		w.points, err = w.batch.Put(ctx, data)

@@ -104,6 +104,7 @@ type pathPoints struct {
 	from, to segno.Entity // before and after the turn
 	writes   []pathWrite  // in the order in which they ended
 	lost     int          // the beginning of the first call without a result that named the path, or 0
+	touched  time.Time    // the path did not change after this time; zero if that is not known
 }
 
 // pathWrite is a call that named a path.
@@ -146,16 +147,26 @@ func (tx *txn) readPoints(ctx context.Context, turn *segno.Checkpoint) (*pointSt
 	if ownership.WhyWhole(entries, s.start, turn.Time, agents.ReportsCalls(turn.Agent)) != "" {
 		s.free = append(s.free, span{0, math.MaxInt}) // the calls are not all known, or their times
 	}
-	for i := range s.calls {
-		s.addCall(&s.calls[i], saved.Calls)
-	}
-	for _, p := range s.paths {
-		slices.SortStableFunc(p.writes, func(a, b pathWrite) int { return cmp.Compare(a.end, b.end) })
-	}
+	s.addSaved(&saved)
 	if err := tx.dropMissing(ctx, s); err != nil {
 		return nil, err
 	}
 	return s, tx.findUnchanged(ctx, s)
+}
+
+// addSaved adds the calls, with the states that hooks saved after them.
+func (s *pointState) addSaved(saved *savedCalls) {
+	for i := range s.calls {
+		s.addCall(&s.calls[i], saved.Calls)
+	}
+	for _, x := range saved.Touched {
+		if p := s.paths[string(x.Path)]; p != nil {
+			p.touched = x.Time
+		}
+	}
+	for _, p := range s.paths {
+		slices.SortStableFunc(p.writes, func(a, b pathWrite) int { return cmp.Compare(a.end, b.end) })
+	}
 }
 
 // addCall adds a call to the paths that it named, or to the calls that may change any file.
@@ -273,13 +284,13 @@ func (tx *txn) findUnchanged(ctx context.Context, s *pointState) error {
 // at returns the point at the end of call i, and the changes that lead there from the state before the turn.
 func (s *pointState) at(i int) (Point, []segno.Change) {
 	p := Point{Turn: s.turn.Turn, Call: i + 1}
-	pos := s.calls[i].Ended
+	pos, at := s.calls[i].Ended, s.calls[i].End
 	if !s.calls[i].Done {
-		pos = s.calls[i].Began
+		pos, at = s.calls[i].Began, time.Time{}
 	}
 	state := map[string]segno.Entity{}
 	for name, x := range s.paths {
-		e, known := s.stateOf(x, pos)
+		e, known := s.stateOf(x, pos, at)
 		if state[name] = e; !known {
 			p.Unknown = append(p.Unknown, name)
 		}
@@ -323,8 +334,9 @@ func isMissing(seen *time.Time) bool { return seen != nil && seen.IsZero() }
 // A state that a hook saved after a call is certain at the end of this call. It is certain until the next call that names
 // the path if the hook before that call saw the same time of change, and until the end of the turn if the turn left this
 // state. A path that no call named has changed only while a call ran that can change any file. So it is as before the turn
-// until the first of these calls begins, and as after the turn once the last has ended.
-func (s *pointState) stateOf(x *pathPoints, pos int) (e segno.Entity, known bool) {
+// until the first of these calls begins, and as after the turn once the last has ended, or after its newest change. at is the
+// time of the entry, or zero.
+func (s *pointState) stateOf(x *pathPoints, pos int, at time.Time) (e segno.Entity, known bool) {
 	last := -1
 	for i, w := range x.writes {
 		if w.end <= pos {
@@ -342,11 +354,14 @@ func (s *pointState) stateOf(x *pathPoints, pos int) (e segno.Entity, known bool
 	case len(x.writes) > 0:
 		seen := x.writes[0].seen
 		return x.from, isMissing(seen) == (x.from.Type == segno.EntityNone) && seen != nil && seen.Before(s.start)
-	case mayRun:
-		return x.from, x.from == x.to
+	case !mayRun, !x.touched.IsZero() && at.Sub(x.touched) > maxTick:
+		return x.to, true
 	}
-	return x.to, true
+	return x.from, x.from == x.to
 }
+
+// maxTick is longer than the ticks in which file systems count the times of changes.
+const maxTick = 20 * time.Millisecond
 
 // stateSince is stateOf for an entry after the end of a call that named the path, and before the next.
 func (x *pathPoints) stateSince(write, pos int) (e segno.Entity, known bool) {

@@ -14,8 +14,8 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// maxSaved is the size of the largest file that is saved after a call. The agent waits for the hook, which takes twice as long for
-// a file of this size as for none.
+// maxSaved is the size of the files that are saved after a call, together. The agent waits for the hook, which takes twice as
+// long for this size as for no file.
 const maxSaved = 192 << 10
 
 // NoStepsArg is the last argument of a hook's command if the user does not want points inside turns.
@@ -38,6 +38,7 @@ func (r Recorder) saveFiles(ctx context.Context, p Payload, key segno.TurnKey, e
 	if err != nil || turn == nil || turn.Before == nil {
 		return err
 	}
+	left := int64(maxSaved)
 	call := timeline.SavedCall{Call: timeline.SavedName(ended.ID, ended.Time)}
 	for i, file := range files {
 		if !filepath.IsAbs(file) {
@@ -48,10 +49,11 @@ func (r Recorder) saveFiles(ctx context.Context, p Payload, key segno.TurnKey, e
 			if !isInside {
 				continue
 			}
-			state, err := workspace.ReadPath(turn.Before.Root, rel, []string{r.Store}, turn.Start, maxSaved)
+			state, err := workspace.ReadPath(turn.Before.Root, rel, []string{r.Store}, turn.Start, left)
 			if err != nil {
 				state.Entity = segno.Entity{Type: segno.EntityProtected, Why: err.Error()}
 			}
+			left -= int64(len(state.Content))
 			call.Files = append(call.Files, timeline.SavedFile{Path: []byte(rel), Entity: state.Entity, Changed: state.Changed, Named: i, Content: state.Content})
 		}
 	}

@@ -17,6 +17,7 @@ type MoveRequest struct {
 	Only   []int             // undo: these turns alone, and not the newer ones; only files change
 	Steps  bool              // undo, redo: Turns counts checkpoints
 	To     segno.CommitID    // restore, fork: the checkpoint
+	Point  int               // restore of files: the files at the end of this call of the turn of To; 0 means To itself
 	Name   string            // the user's term for the checkpoint
 	Scope  Scope             // restore: which tiers
 	Paths  []string          // restore, undo: only these, relative to the root
@@ -71,7 +72,8 @@ type Plan struct {
 	Label   string         `json:"label,omitempty"`
 
 	FilePlan
-	Git string `json:"git,omitempty"` // the command to run if HEAD moved between the two, or ""
+	Point *Point `json:"point,omitempty"` // the point inside a turn from which the files come, or nil
+	Git   string `json:"git,omitempty"`   // the command to run if HEAD moved between the two, or ""
 
 	// Session is the position to which the conversation moves, or nil if it does not move. Link is
 	// the session that ends there, once it is written.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/dalsegno/segno"
@@ -67,6 +68,18 @@ func (a *App) CheckpointOrRevision(ctx context.Context, d *Workspace, name strin
 	}
 	h, err = history.Read(ctx, d.Store, c.Thread)
 	return h, c, err
+}
+
+// FilesNamed is [App.CheckpointNamed] for a verb that needs only the files of a checkpoint: the name may also be a point inside
+// a turn, such as t7.3. point is nil for a checkpoint. For a point, c is the checkpoint of its turn with the files of the point.
+func (a *App) FilesNamed(ctx context.Context, d *Workspace, name string) (h *history.History, c *segno.Checkpoint, point *timeline.Point, err error) {
+	h, c, err = a.CheckpointNamed(ctx, d, name)
+	var inside *history.PointError
+	if !errors.As(err, &inside) {
+		return h, c, nil, err
+	}
+	c, p, err := d.Timeline.AtPoint(ctx, inside.Turn, inside.Call)
+	return h, c, &p, err
 }
 
 // Label returns the name of a checkpoint in text: "t4" for a turn, else its short id.

@@ -7,13 +7,15 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/history/printable"
 	"github.com/dalsegno/segno/internal/history/turns"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // Details is the result of show.
 type Details struct {
 	Item
 	Calls   []turns.Call `json:"calls"`
-	Message string       `json:"message"` // the agent's last words
+	Points  []Point      `json:"points,omitempty"` // one for each of Calls, if hooks saved files after them. ReadDetails does not set it.
+	Message string       `json:"message"`          // the agent's last words
 	Notes   []string     `json:"notes"`
 	Changes []Change     `json:"changes"`
 	Unread  []string     `json:"unread"`
@@ -22,6 +24,21 @@ type Details struct {
 	// UnreadDatabases are the databases that could not be read. ReadDetails does not set it.
 	UnreadDatabases []UnreadDatabase `json:"unread_databases,omitempty"`
 	Outside         []string         `json:"outside"` // unrecorded paths outside the workspace that tools wrote
+}
+
+// Point is the end of a call, as a name for restore, diff and cat.
+type Point struct {
+	Name    string   `json:"name"`
+	Exact   bool     `json:"exact"`             // whether all files of that moment are known
+	Unknown []string `json:"unknown,omitempty"` // files that may have been different
+}
+
+// Points converts the points of a turn.
+func Points(all []timeline.Point) (out []Point) {
+	for _, p := range all {
+		out = append(out, Point{p.Name(), p.IsExact(), p.Unknown})
+	}
+	return out
 }
 
 // UnreadDatabase is an attached database that a checkpoint lacks because it could not be read.

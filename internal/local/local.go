@@ -375,5 +375,8 @@ func (s *Store) Trace(ctx context.Context, o segno.Objects, c segno.Checkpoint, 
 			visit(d.Data)
 		}
 	}
+	if err := timeline.TracePoints(ctx, o, &c, visit); err != nil {
+		return fmt.Errorf("trace points: %w", err)
+	}
 	return nil
 }

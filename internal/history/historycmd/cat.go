@@ -3,6 +3,7 @@ package historycmd
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -41,7 +42,7 @@ func (a *app) runCat(ctx context.Context, d *cli.Workspace, args []string) error
 	if !ok || name == "" || path == "" {
 		return cli.Usage(errors.New("cat takes a checkpoint and a path, as in 'segno cat t3:src/a.go'"))
 	}
-	_, c, err := a.CheckpointNamed(ctx, d, name)
+	_, c, point, err := a.FilesNamed(ctx, d, name)
 	if err != nil {
 		return err
 	}
@@ -52,6 +53,9 @@ func (a *app) runCat(ctx context.Context, d *cli.Workspace, args []string) error
 	entity, path, err := cli.FileAt(ctx, d, c, paths, workspace.LookupFile)
 	if err != nil {
 		return err
+	}
+	if point != nil && slices.Contains(point.Unknown, path) {
+		a.Notef("%s may have been different at %s: a command may have changed it", cli.QuotePath(path), point.Name())
 	}
 	content := []byte(entity.Target)
 	if entity.HasContent() {

@@ -25,10 +25,14 @@ partial move becomes a new checkpoint. A path alone comes back from the newest c
 has it. --patch asks about each hunk, as 'git checkout -p' does, and restores the chosen ones;
 the conversation stays.
 
+t7.3 is the end of the third call of turn 7, as 'segno show t7' counts them. Such a point has
+files only, and only if the hooks saved those that tools wrote. What a command changed is
+known when the turn ends: the plan says if a file may have been different.
+
 A path is relative to the current directory, or as segno prints it: relative to the
 workspace, and in double quotes with the escapes of C if it has characters that cannot be
 printed ("new\nline", "caf\351").`,
-		Example:           "  segno restore t2\n  segno restore .env\n  segno restore t2 --files src/a.go\n  segno restore @- --chat -y",
+		Example:           "  segno restore t2\n  segno restore .env\n  segno restore t2 --files src/a.go\n  segno restore @- --chat -y\n  segno restore t7.3",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: a.CompleteCheckpointThenFiles(),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -60,14 +64,20 @@ printed ("new\nline", "caf\351").`,
 }
 
 func (a *app) runRestore(ctx context.Context, d *cli.Workspace, ask timeline.MoveRequest, args []string) error {
-	h, c, err := a.CheckpointNamed(ctx, d, args[0])
-	if segno.KindOf(err) == segno.KindNotFound && h != nil && len(args) == 1 && ask.Scope != timeline.ScopeChat {
+	h, c, point, err := a.FilesNamed(ctx, d, args[0])
+	if segno.KindOf(err) == segno.KindNotFound && h != nil && point == nil && len(args) == 1 && ask.Scope != timeline.ScopeChat {
 		return a.restorePath(ctx, d, h, ask, args[0], err)
 	}
 	if err != nil {
 		return err
 	}
 	ask.Verb, ask.To, ask.Name = segno.VerbRestore, c.ID, cli.Label(c)
+	if point != nil {
+		ask.Point, ask.Name = point.Call, point.Name()
+		if ask.Scope == timeline.ScopeBoth {
+			ask.Scope = timeline.ScopeFiles
+		}
+	}
 	if ask.Paths, err = cli.ResolvePaths(ctx, d, c, args[1:]); err != nil {
 		return err
 	}

@@ -60,12 +60,35 @@ func (t *Text) Plan(root string, plan *timeline.Plan, res Result) {
 	t.changed(byName(res.Changes))
 	t.Unwritten(res, planLines)
 	t.stays(res.Stays)
+	if plan.Point != nil {
+		t.linef("%s", t.paint(Dim, "  the conversation stays: no session can end inside a turn"))
+		for _, line := range Inexact(plan.Point) {
+			t.linef("%s", t.paint(Warn, "  "+line))
+		}
+	}
 	if plan.Session != nil && plan.Session.Leaf != "" {
 		t.linef("%s", t.paint(Dim, "  the conversation moves too"))
 	}
 	if plan.Only {
 		t.linef("%s", t.paint(Dim, "  only files change; the newer turns and the conversation stay"))
 	}
+}
+
+// Inexact describes the files that may have been different at a point inside a turn, in no line if there are none.
+func Inexact(p *timeline.Point) []string {
+	if p.IsExact() {
+		return nil
+	}
+	const most = 3
+	named := make([]string, 0, most)
+	for _, path := range p.Unknown[:min(len(p.Unknown), most)] {
+		named = append(named, segno.QuotePath(path))
+	}
+	if more := len(p.Unknown) - most; more > 0 {
+		named = append(named, fmt.Sprintf("%d more", more))
+	}
+	return []string{p.Name() + " is not exact: what commands changed is known at the end of a turn",
+		"these may have been different: " + strings.Join(named, ", ")}
 }
 
 // changed lists the changes that tools named, and apart from them those that were made while a command ran, because they

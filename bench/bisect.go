@@ -43,17 +43,19 @@ func bisects(ctx context.Context, b *bench, t *tree) error {
 			return err
 		}
 	}
-	c := homeCommand{home: filepath.Join(filepath.Dir(r.ours.store.Place().Store), "home"), store: r.ours.store.Place().Store}
-	if c.bin, err = b.build(ctx, true); err != nil {
+	store := r.ours.store.Place().Store
+	c, err := b.newHomeCommand(ctx, filepath.Join(filepath.Dir(store), "home"))
+	if err != nil {
 		return err
 	}
+	c.store = store
 	test := fmt.Sprintf("! test -e counter || test $(cat counter) -lt %d", bisectCulprit)
 	var found struct {
 		FirstBad struct{ Turn int } `json:"first_bad"`
 	}
 	var said string
 	copied := filepath.Join(b.dir, "copied")
-	times, err := contest{rounds: b.rounds, warm: true, settle: true, entrants: []entrant{
+	times, err := contest{rounds: b.rounds, warm: true, settle: true, processes: c.processes, entrants: []entrant{
 		{name: "walk", run: func(context.Context) error { _, err := r.walk.run(); return err }},
 		{name: "copy", run: func(ctx context.Context) error {
 			return errors.Join(exec.CommandContext(ctx, "cp", "-a", "--reflink=auto", t.Root, copied).Run(), os.RemoveAll(copied))
@@ -74,7 +76,7 @@ func bisects(ctx context.Context, b *bench, t *tree) error {
 				return err
 			}},
 		{name: "segno", run: func(ctx context.Context) error {
-			return c.run(ctx, &found, "-C", t.Root, "bisect", "run", "-j", "1", test)
+			return c.decode(ctx, &found, "-C", t.Root, "bisect", "run", "-j", "1", test)
 		},
 			check: func(context.Context) error {
 				if found.FirstBad.Turn != bisectCulprit {
@@ -89,7 +91,7 @@ func bisects(ctx context.Context, b *bench, t *tree) error {
 	what := fmt.Sprintf("bisect %d turns: ", bisectTurns)
 	git, segno := times["git"], times["segno"]
 	b.add(t.Name, what+"git bisect run, in the tree", git)
-	b.add(t.Name, what+"segno bisect run, with its scratch copy", segno, is(segno.over(git), "× git"), is(segno.over(times["copy"]), "× copy"), is(segno.over(times["walk"]), "× walk"))
+	b.addProcess(t.Name, what+"segno bisect run, with its scratch copy", segno, c.peaks["segno"], is(segno.over(git), "× git"), is(segno.over(times["copy"]), "× copy"), is(segno.over(times["walk"]), "× walk"))
 	b.add(t.Name, what+"cp -a --reflink=auto and rm -r of the tree", times["copy"], is(times["copy"].over(git), "× git"))
 	return nil
 }

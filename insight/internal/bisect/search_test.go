@@ -154,10 +154,23 @@ func TestBisectRefusesWrongEnds(t *testing.T) {
 	}{{0, Bad}, {0, Skip}, {4, Good}, {4, Skip}} {
 		for jobs := 1; jobs < 4; jobs++ {
 			m := &model{n: 5, culprit: 2}
-			run := Runner{Search: NewSearch(5), Jobs: jobs, Record: func(i int, _ Result) error { return nil },
+			tested := make(chan struct{}) // closed when the wrong end is; an answer between the ends could replace it before
+			run := Runner{Search: NewSearch(5), Jobs: jobs,
+				Record: func(i int, _ Result) error {
+					if i == c.state {
+						close(tested)
+					}
+					return nil
+				},
 				Test: func(ctx context.Context, worker, i int) (Result, error) {
 					if i == c.state {
 						return Result{Verdict: c.is, Output: "why"}, nil
+					}
+					if i > 0 && i < 4 {
+						select {
+						case <-tested:
+						case <-ctx.Done():
+						}
 					}
 					return m.test(ctx, worker, i)
 				}}

@@ -16,19 +16,22 @@ import (
 
 func (a *app) fork() *cobra.Command {
 	var to string
-	var noNote bool
+	var noNote, chatOnly bool
 	c := &cobra.Command{
 		Use:   "fork [CHECKPOINT] --to DIR",
 		Short: "a new directory with the files of a checkpoint, and a session cut there",
 		Long: `Makes a new directory with the files of a checkpoint (default: the head of the thread),
 with untracked and ignored files and a separate .git, and a native session of the agent
-that ends there. The source directory is only read.`,
-		Example:           "  segno fork t2 --to ../try-middleware\n  cd ../try-middleware && claude --resume …",
+that ends there. The source directory is only read.
+
+With --chat it forks the conversation alone, also of a turn without files: a new thread with a
+session that ends there, on the files as they are.`,
+		Example:           "  segno fork t2 --to ../try-middleware\n  segno fork t2 --chat\n  cd ../try-middleware && claude --resume …",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.CompleteCheckpoints(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if to == "" {
-				return cli.Usage(errors.New("fork needs --to DIR"))
+			if (to == "") != chatOnly {
+				return cli.Usage(errors.New("fork needs --to DIR, or --chat"))
 			}
 			return a.InWorkspace(func(ctx context.Context, d *cli.Workspace, args []string) error {
 				return a.runFork(ctx, d, append(args, "@")[0], to, noNote)
@@ -36,6 +39,7 @@ that ends there. The source directory is only read.`,
 		},
 	}
 	c.Flags().StringVar(&to, "to", "", "the new directory; it must not exist")
+	c.Flags().BoolVar(&chatOnly, "chat", false, "fork the conversation alone, on the files as they are")
 	c.Flags().BoolVar(&noNote, "no-note", false, "do not add a note about the fork to the first prompt")
 	a.WriteFlags(c)
 	return c
@@ -64,10 +68,13 @@ func (a *app) runFork(ctx context.Context, d *cli.Workspace, name, to string, no
 	if err != nil {
 		return err
 	}
-	if c, err = a.withFiles(ctx, d, c); err != nil {
-		return err
+	dir := ""
+	if to != "" {
+		if c, err = a.withFiles(ctx, d, c); err != nil {
+			return err
+		}
+		dir = cli.Absolute(d.Dir, to)
 	}
-	dir := cli.Absolute(d.Dir, to)
 	if a.DryRun {
 		return a.dryFork(d, c, dir)
 	}
@@ -84,24 +91,30 @@ func (a *app) runFork(ctx context.Context, d *cli.Workspace, name, to string, no
 	if f.Link != nil {
 		res.Session = f.Link.Session
 	}
-	return cli.WithUnread(a.Print(res, func(p *cli.Printer) {
+	return cli.WithUnread(a.Print(res, func(p *cli.Printer) { a.writeFork(p, c, f, res) }), res.UnreadDatabases)
+}
+
+func (a *app) writeFork(p *cli.Printer, c *segno.Checkpoint, f *timeline.ForkResult, res forkResult) {
+	if res.How == "none" { // without a directory
+		p.Linef("forked %s into thread %s, on the same files", cli.Label(c), cli.Short(f.Thread))
+	} else {
 		p.Linef("forked %s into %s (%s, by %s)", cli.Label(c), cli.QuotePath(res.Dir), cli.Files(f.Report.Files), res.How)
-		for _, path := range res.LeftOut {
-			p.Linef("  left out: %s", shortPath(path))
-		}
-		for _, path := range res.Databases {
-			p.Linef("  database: %s", cli.QuotePath(path))
-		}
-		for _, u := range res.UnreadDatabases {
-			p.Linef("  %s %s", p.Warn("not in the fork:"), u)
-		}
-		switch {
-		case f.Chat != "":
-			p.Linef("conversation: %s", cli.Inline(f.Chat))
-		case len(f.Run) > 0:
-			p.Linef("to continue there:\n  cd %s && %s", cli.ShellQuote(a.RelativePath(res.SessionDir)), cli.CommandLine(f.Run))
-		}
-	}), res.UnreadDatabases)
+	}
+	for _, path := range res.LeftOut {
+		p.Linef("  left out: %s", shortPath(path))
+	}
+	for _, path := range res.Databases {
+		p.Linef("  database: %s", cli.QuotePath(path))
+	}
+	for _, u := range res.UnreadDatabases {
+		p.Linef("  %s %s", p.Warn("not in the fork:"), u)
+	}
+	switch {
+	case f.Chat != "":
+		p.Linef("conversation: %s", cli.Inline(f.Chat))
+	case len(f.Run) > 0:
+		p.Linef("to continue there:\n  cd %s && %s", cli.ShellQuote(a.RelativePath(res.SessionDir)), cli.CommandLine(f.Run))
+	}
 }
 
 // withFiles returns the checkpoint to fork. If the session was only kept, its head has no files. withFiles then adopts
@@ -128,10 +141,14 @@ const keptLabel = "kept"
 
 // dryFork prints the fork that the command would make.
 func (a *app) dryFork(d *cli.Workspace, c *segno.Checkpoint, dir string) error {
-	dir, err := moves.ForkDir(d.Rec.Path, dir)
-	if err != nil {
-		return err
+	text := "would fork the conversation of " + cli.Label(c) + ", on the same files"
+	if dir != "" {
+		var err error
+		if dir, err = moves.ForkDir(d.Rec.Path, dir); err != nil {
+			return err
+		}
+		text = moves.ForkText(c, d.Rec.Path, dir)
 	}
 	res := forkResult{Dir: dir, SessionDir: dir, From: c.ID, Command: []string{}, LeftOut: []string{}, DirBytes: segno.PathBytes(dir)}
-	return a.Print(res, func(p *cli.Printer) { p.Linef("%s", moves.ForkText(c, d.Rec.Path, dir)) })
+	return a.Print(res, func(p *cli.Printer) { p.Linef("%s", text) })
 }

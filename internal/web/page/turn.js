@@ -43,12 +43,23 @@ export class TurnPane {
       this.place.scrollTop = keepScroll ? top : 0;
       this.shown = id;
       this.row = turn;
+      if (isTurn(turn)) this.#loadUsage(id, stop.signal);
     } catch (err) {
       if (err.name === "AbortError") return;
       fill(this.place, h("div", { class: "pane-empty" }, h("p", {}, err.message), err.hint && h("p", { class: "dim" }, err.hint)));
       this.onError(err);
     } finally {
       if (this.#stop === stop) this.place.removeAttribute("aria-busy");
+    }
+  }
+
+  // loadUsage shows the tokens and the cost of the turn, which take longer to read than the rest.
+  async #loadUsage(id, signal) {
+    try {
+      const { text } = await this.api.get(`checkpoints/${encodeURIComponent(id)}/usage`, {}, signal);
+      this.place.querySelector(".usage")?.replaceChildren(text);
+    } catch (err) {
+      if (err.name !== "AbortError") this.onError(err);
     }
   }
 
@@ -83,6 +94,7 @@ export class TurnPane {
     return h("header", { class: "turn-head" },
       h("h2", {}, h("span", { class: "turn-name" }, isTurn(turn) ? `t${turn.turn}` : turn.kind), " ", subject(turn)),
       h("p", { class: "dim" }, [turn.agent, moment(turn.time)].filter(Boolean).join(", "), badges(turn)),
+      h("p", { class: "dim usage", title: "The tokens that the agent's models read and wrote in this turn" }),
       h("div", { class: "actions", role: "toolbar", "aria-label": "Moves" },
         isTurn(turn) && turn.on_line && act(turn.head ? "Undo\u2026" : "Undo back to here\u2026", actions.undo, "U"),
         isTurn(turn) && turn.on_line === false && act("Redo up to here\u2026", actions.redo, "U"),

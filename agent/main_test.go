@@ -10,6 +10,7 @@ import (
 
 	"github.com/dalsegno/segno/internal/testing/memdir"
 	"github.com/dalsegno/segno/internal/testing/retryrig"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // The tests run this binary again as another process. That process does the work that
@@ -30,5 +31,6 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	soak.DrawIfShort()
 	goleak.VerifyTestMain(m)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/dalsegno/segno/generation"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/internal/testing/memdir"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/timeline"
 	"github.com/dalsegno/segno/world/company"
@@ -25,6 +26,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	soak.DrawIfShort()
 	memdir.Use()
 	os.Exit(m.Run())
 }

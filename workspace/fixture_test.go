@@ -10,11 +10,13 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/testing/memdir"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/workspace"
 )
 
 func TestMain(m *testing.M) {
+	soak.DrawIfShort()
 	memdir.UseIfShort()
 	goleak.VerifyTestMain(m)
 }

@@ -31,6 +31,7 @@ import (
 type usualProcess struct{ *testing.M }
 
 func (m usualProcess) Run() int {
+	soak.DrawIfShort()
 	signals.Restore()
 	syscall.Umask(0o022)
 	parallel.Double()

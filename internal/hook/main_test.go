@@ -5,9 +5,11 @@ import (
 
 	"github.com/dalsegno/segno/internal/testing/memdir"
 	"github.com/dalsegno/segno/internal/testing/parallel"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 func TestMain(m *testing.M) {
+	soak.DrawIfShort()
 	memdir.Use()
 	parallel.Double()
 	m.Run()

@@ -32,6 +32,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv("SEGNO_TEST_SEALS"); dir != "" {
 		sealUntilKilled(dir)
 	}
+	soak.DrawIfShort()
 	memdir.UseIfShort()
 	os.Exit(m.Run())
 }

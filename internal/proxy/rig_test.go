@@ -17,6 +17,7 @@ import (
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/internal/testing/acptest"
 	"github.com/dalsegno/segno/internal/testing/memdir"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/internal/testing/wings"
 	"github.com/dalsegno/segno/internal/vfs"
 )
@@ -38,6 +39,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "hasty" {
 		os.Exit(hasty(ctx, os.Args[2:]))
 	}
+	soak.DrawIfShort()
 	memdir.Use()
 	os.Exit(m.Run())
 }

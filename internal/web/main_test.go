@@ -11,6 +11,7 @@ import (
 
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/internal/testing/memdir"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/internal/web"
 )
 
@@ -23,6 +24,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, serveChild(dir))
 		os.Exit(1)
 	}
+	soak.DrawIfShort()
 	memdir.Use()
 	m.Run()
 }

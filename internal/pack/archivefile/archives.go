@@ -33,6 +33,19 @@ func (f *ArchiveFlags) Add(c *cobra.Command) {
 	c.Flags().StringVar(&f.Signers, "signer", "", "check the signature against this `FILE` of allowed signers (see ssh-keygen)")
 }
 
+// Given returns the name of one of the flags that the user gave, or "".
+func (f *ArchiveFlags) Given() string {
+	switch {
+	case f.Identity != "":
+		return "--identity"
+	case len(f.bases) > 0:
+		return "--base"
+	case f.Signers != "":
+		return "--signer"
+	}
+	return ""
+}
+
 // ArchivePath returns the path that an argument names. It refuses anything except a regular file,
 // because opening a named pipe would block.
 func ArchivePath(a *cli.App, arg string) (string, os.FileInfo, error) {

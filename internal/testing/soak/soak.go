@@ -78,17 +78,25 @@ func Mine[T any](t testing.TB, all []T) []T {
 // at each run, and every one if suites are tried whole or if the flag -run names tests. It logs the seed of the draw.
 func IsDrawn(t testing.TB) bool {
 	t.Helper()
-	if IsWhole() || flag.Lookup("test.run").Value.String() != "" {
+	if IsWhole() || isSet("test.run") {
 		return true
 	}
-	seed := os.Getenv("SEGNO_SEED")
-	if seed == "" {
-		// All tests of a process have the same seed. go test builds each program in a new directory.
-		seed = strconv.FormatUint(hashOf(os.Args[0], strconv.Itoa(os.Getpid()))%1_000_000_000, 10)
-	}
+	seed := drawSeed()
 	drawn := hashOf(seed, t.Name())%3 == 0
 	t.Logf("SEGNO_SEED=%s: drawn: %v", seed, drawn)
 	return drawn
+}
+
+// isSet reports whether a flag with a text has one.
+func isSet(name string) bool { return flag.Lookup(name).Value.String() != "" }
+
+// drawSeed returns the seed of draws, which all tests of a process share.
+func drawSeed() string {
+	if seed := os.Getenv("SEGNO_SEED"); seed != "" {
+		return seed
+	}
+	// go test builds each program in a new directory.
+	return strconv.FormatUint(hashOf(os.Args[0], strconv.Itoa(os.Getpid()))%1_000_000_000, 10)
 }
 
 // Versions returns the last of the versions of a program, and before it the others if the test [IsDrawn].

@@ -2,8 +2,11 @@ package soak_test
 
 import (
 	"flag"
+	"fmt"
+	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/dalsegno/segno/internal/testing/soak"
@@ -78,5 +81,40 @@ func TestPartsAreTheWhole(t *testing.T) {
 	slices.Sort(mine)
 	if len(whole) != 10 || count != 10 || !slices.Equal(seeds, whole) || len(all) != 4 || !slices.Equal(mine, all) || len(own) != 3 {
 		t.Errorf("the parts have the seeds %v, %v, %d cases, %d seeds of suites", seeds, mine, count, len(own))
+	}
+}
+
+func TestAShortRunDrawsAQuarter(t *testing.T) {
+	clear(t)
+	var text strings.Builder
+	for n := range 200 {
+		fmt.Fprintf(&text, "func TestCase%d(t *testing.T) {}\n", n)
+	}
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("case_test.go", []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"test.short", "test.run", "test.skip"} {
+		was := flag.Lookup(name).Value.String()
+		t.Cleanup(func() { _ = flag.Set(name, was) })
+	}
+	skipped := func(short, run string) int {
+		for name, value := range map[string]string{"test.short": short, "test.run": run, "test.skip": ""} {
+			if err := flag.Set(name, value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		soak.DrawIfShort()
+		return strings.Count(flag.Lookup("test.skip").Value.String(), "TestCase")
+	}
+	if n := skipped("true", ""); n < 120 || n > 180 {
+		t.Errorf("a short run skips %d of 200 tests", n)
+	}
+	if n := skipped("false", "") + skipped("true", "TestCase7"); n != 0 {
+		t.Errorf("a run that is not short, or that names a test, skips %d", n)
+	}
+	t.Setenv("SEGNO_SOAK", "1")
+	if n := skipped("true", ""); n != 0 {
+		t.Errorf("a whole run skips %d", n)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -31,7 +32,8 @@ RUN is an experiment, which wake runs as 'segno generations run' does. Of a THRE
 files if they changed since, prints the command that continues the conversation, and on a terminal
 runs it. FILE is the archive of a checkpoint, from which agents continue elsewhere: that of an
 experiment with --experiment and the file of the experiment, that of one agent with --to, in a new
-directory that has workspace, home and run.
+directory that has workspace, home and run. The checkpoints of an experiment are not encrypted, and have
+their bases beside them.
 
 No archive has the logins of agents. Each agent gets that of the user on this machine, unless its
 own expires later.`,
@@ -54,7 +56,12 @@ func (a *app) runWake(ctx context.Context, called string, flags wakeFlags) error
 	if err != nil {
 		return err
 	}
-	if info, err := os.Stat(cli.Absolute(wd, called)); err == nil && info.Mode().IsRegular() {
+	info, err := os.Stat(cli.Absolute(wd, called))
+	isFile := err == nil && info.Mode().IsRegular()
+	if given := flags.Given(); given != "" && (!isFile || flags.experiment != "") {
+		return cli.Usage(fmt.Errorf("%s is for the archive of one agent, with --to", given))
+	}
+	if isFile {
 		return a.wakeArchive(ctx, called, flags)
 	}
 	if flags.to != "" {

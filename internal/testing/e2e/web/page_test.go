@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/input"
+	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
@@ -34,9 +35,27 @@ func openPage(t testing.TB, browser *chromiumrig.Browser, url string, width, hei
 	t.Helper()
 	p := &page{TB: t, tab: browser.NewTab(t, width, height), patience: 25 * time.Second}
 	t.Cleanup(p.checkMessages)
-	p.run(chromedp.Navigate(url))
+	p.run(chromedp.ActionFunc(func(ctx context.Context) error {
+		_, err := cdppage.AddScriptToEvaluateOnNewDocument(countRequests).Do(ctx)
+		return err
+	}), chromedp.Navigate(url))
 	return p
 }
+
+// countRequests keeps window.requests, the number of answers that a page waits for. The stream of events has no end.
+const countRequests = `(() => {
+	const fetched = window.fetch;
+	window.requests = 0;
+	window.fetch = async (...request) => {
+		if (/\/events\b/.test(String(request[0]))) return fetched(...request);
+		window.requests++;
+		try {
+			return await fetched(...request);
+		} finally {
+			setTimeout(() => window.requests--); // after the page has read the answer
+		}
+	};
+})()`
 
 func (p *page) checkMessages() {
 	for _, m := range p.tab.Messages() {
@@ -97,22 +116,53 @@ func (p *page) waitNo(selector, text string) {
 }
 
 // click clicks on the middle of the first visible element of a selector whose text or accessible name
-// contains a text. Another element must not cover it.
+// contains a text, when all answers that the page waits for have come, or 3 s have passed, and the element has stopped moving.
+// Another element must not cover it. If the page moves the element between the look and the click, and the click hits nothing
+// that reacts to it, click tries again, as a user would.
 func (p *page) click(selector, text string) {
 	p.Helper()
 	find := fmt.Sprintf(`[...document.querySelectorAll(%s)].find((e) => e.checkVisibility() && !e.disabled && (e.innerText + (e.ariaLabel ?? "")).includes(%s))`, quote(selector), quote(text))
-	p.wait("Boolean(" + find + ")")
-	var at struct {
-		X, Y    float64
-		Covered string
+	for {
+		p.wait("Boolean(" + find + ")")
+		var at struct {
+			X, Y    float64
+			Covered string
+			Gone    bool
+		}
+		p.eval(fmt.Sprintf(`(async () => {
+			const find = () => %s, frame = () => new Promise(requestAnimationFrame), place = (e) => JSON.stringify(e?.getBoundingClientRect());
+			const start = performance.now();
+			let e = find();
+			e?.scrollIntoView({ block: "nearest" });
+			for (let before = "", still = 0; still < 3; before = place(e)) {
+				await frame();
+				e = find();
+				still = before === place(e) && (window.requests === 0 || performance.now() - start > 3000) ? still + 1 : 0;
+			}
+			if (!e) return { Gone: true };
+			window.clicked = "";
+			document.addEventListener("click", ({ target }) => {
+				const hit = e.contains(target) || find()?.contains(target); // the page may have drawn the element again
+				window.clicked = hit ? "" : target.closest("a, button, input, label, summary, [role], .row")?.outerHTML.slice(0, 200) ?? "nothing";
+			}, { once: true, capture: true });
+			const r = e.getBoundingClientRect(), x = r.x + r.width / 2, y = r.y + r.height / 2, top = document.elementFromPoint(x, y);
+			return { X: x, Y: y, Covered: top && e.contains(top) ? "" : top?.outerHTML.slice(0, 200) ?? "nothing" } })()`, find), &at)
+		if at.Gone {
+			continue
+		}
+		if at.Covered != "" {
+			p.Fatalf("the element %s with %q is covered by %s", selector, text, at.Covered)
+		}
+		p.run(chromedp.MouseClickXY(at.X, at.Y))
+		var hit string
+		p.eval(`window.clicked ?? ""`, &hit)
+		if hit == "" {
+			return
+		}
+		if hit != "nothing" {
+			p.Fatalf("the element %s with %q moved away, and the click hit %s", selector, text, hit)
+		}
 	}
-	p.eval(fmt.Sprintf(`(() => { const e = %s; e.scrollIntoView({ block: "nearest" }); const r = e.getBoundingClientRect();
-		const x = r.x + r.width / 2, y = r.y + r.height / 2, top = document.elementFromPoint(x, y);
-		return { X: x, Y: y, Covered: top && e.contains(top) ? "" : top?.outerHTML.slice(0, 200) ?? "nothing" } })()`, find), &at)
-	if at.Covered != "" {
-		p.Fatalf("the element %s with %q is covered by %s", selector, text, at.Covered)
-	}
-	p.run(chromedp.MouseClickXY(at.X, at.Y))
 }
 
 // drag moves an element sideways by a number of pixels with the mouse.

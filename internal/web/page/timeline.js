@@ -230,9 +230,8 @@ export class TimelinePane {
       button("the files now", () => actions.comparePresent()), " ", button("Cancel", () => actions.endCompare()));
     fill(this.headPlace, h("h2", { title: thread.title, class: "ellipsis" }, agentIcon(thread.agent), " ", firstLine(thread.title, 200) || "(no title)"),
       h("div", { class: "head-row" },
-        h("p", { class: "dim ellipsis", title: thread.dir }, [plural(thread.turns, "turn"), pathEnd(thread.dir)].filter(Boolean).join(" \u00b7 ")),
+        h("p", { class: "dim ellipsis", title: thread.dir }, [plural(thread.turns, "turn"), pathEnd(thread.dir), this.used?.thread === thread.id && this.used.text].filter(Boolean).join(" \u00b7 ")),
         menu("More about this thread", [["Rename\u2026", () => actions.rename(thread)], ["Delete\u2026", () => actions.remove(thread), { class: "bad-text" }]])),
-      this.used?.thread === thread.id && this.used.text && h("p", { class: "dim ellipsis usage", title: "The tokens that the agent's models read and wrote in this thread" }, this.used.text),
       thread.forked_from && h("p", { class: "dim" }, "Forked from ", button("another thread", () => actions.open(thread.forked_from.thread, thread.forked_from.checkpoint), { class: "link" })),
       compare);
   }

@@ -108,7 +108,7 @@ func parseCursor(text string) (c searchCursor, err error) {
 	}
 	rest, isIndexed := strings.CutPrefix(text, "+")
 	id, number, _ := strings.Cut(rest, ":")
-	n, err := strconv.ParseUint(number, 10, 31)
+	n, err := strconv.ParseUint(number, 10, 62)
 	if err != nil || id == "" && !isIndexed {
 		return c, invalidParameter("cursor", "malformed")
 	}
@@ -154,8 +154,8 @@ func (c *searching) run(ctx context.Context, only segno.ThreadID, at searchCurso
 	return c.scan(ctx, only, at.thread, at.seq)
 }
 
-// findWords adds the hits of the index behind the first ones. isFull is set if there are more. If the index lacks
-// checkpoints, findWords adds none.
+// findWords adds the hits of the index behind the first ones. isFull is set if there may be more. If the index lacks
+// checkpoints or does not end in time, findWords adds none, and the scan answers alone.
 func (c *searching) findWords(ctx context.Context, first int) (isFull bool, err error) {
 	q, index := c.words, c.server.searchIndex()
 	for f := search.Prompt; f <= search.Renamed; f++ {
@@ -172,30 +172,36 @@ func (c *searching) findWords(ctx context.Context, first int) (isFull bool, err 
 		if fresh.Pending > 0 {
 			break
 		}
-		found, err := index.Search(q, first, c.limit, c.until, func(h *search.Hit) ([]string, error) {
-			cp, err := c.reader.Checkpoint(ctx, h.Commit)
-			if err != nil {
-				return nil, err
-			}
-			text, err := c.reader.Text(ctx, cp, h.Field)
-			if err != nil {
-				return nil, err
-			}
-			return text[h.Field], nil
-		})
+		found, err := index.Search(q, first, c.limit, c.until, func(h *search.Hit) ([]string, error) { return c.texts(ctx, h) })
 		if search.IsDamaged(err) {
 			continue
+		}
+		if isFull = len(found.Hits) == c.limit; err == nil && found.IsCapped && !isFull && first == 0 {
+			break // the scan finds the hits for which the index had no time
 		}
 		for i := 0; i < len(found.Hits) && err == nil; i++ {
 			err = c.addIndexed(ctx, &found.Hits[i])
 		}
-		if isFull = len(found.Hits) == c.limit; isFull {
+		if isFull {
 			c.result.Complete, c.result.Next = false, searchCursor{isIndexed: true, hits: first + c.limit}.String()
 		}
 		return isFull, err
 	}
 	c.words = nil
 	return false, nil
+}
+
+// texts returns the texts of a hit of the index.
+func (c *searching) texts(ctx context.Context, h *search.Hit) ([]string, error) {
+	cp, err := c.reader.Checkpoint(ctx, h.Commit)
+	if err != nil {
+		return nil, err
+	}
+	text, err := c.reader.Text(ctx, cp, h.Field)
+	if err != nil {
+		return nil, err
+	}
+	return text[h.Field], nil
 }
 
 // addIndexed adds a hit of the index.

@@ -44,10 +44,9 @@ func TestTheLibraryIsLight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The program requires what the root module requires, and therefore gets the same versions.
-	text := regexp.MustCompile(`(?m)^module .*$`).ReplaceAllString(string(mod), "module example.com/program")
-	text = regexp.MustCompile(`(?m)^tool .*$`).ReplaceAllString(text, "") +
-		"\nrequire " + module + " v0.0.0\nreplace " + module + " => " + root + "\n"
+	// The program requires only this module, as after 'go get'. It gets the versions that the root module requires.
+	goLine := regexp.MustCompile(`(?m)^go .*$`).FindString(string(mod))
+	text := "module example.com/program\n\n" + goLine + "\n\nrequire " + module + " v0.0.0\n\nreplace " + module + " => " + root + "\n"
 	for name, data := range map[string]string{"go.mod": text, "go.sum": string(sum), "main.go": `package main
 
 import (

@@ -18,7 +18,7 @@ type Operation struct {
 	Unpinned  string      `json:"unpinned,omitempty"` // the names that the pin had before
 	Forked    ThreadID    `json:"forked,omitempty"`   // for a fork: the new thread
 	// Actor is the program through which the user or an agent asked for it: one of the actors below, the name of an
-	// agent, or the name that a client of the HTTP API gives itself. It is "" in operations of earlier versions.
+	// agent, or the name that a client of the HTTP API or of segno mcp gives itself. It is "" in operations of earlier versions.
 	Actor string `json:"actor,omitempty"`
 }
 
@@ -45,6 +45,7 @@ const (
 	ActorGo      = "Go program"
 	ActorACP     = "ACP client"
 	ActorChat    = "segno chat"
+	ActorMCP     = "MCP client" // one that has no name
 )
 
 // Pointers is everything that an operation can move: a thread's pointers, its head session and

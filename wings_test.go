@@ -19,7 +19,7 @@ var wings = map[string][]string{
 	"page":     {"internal/web", "client"},
 	"worlds":   {"world", "generation", "experiments", "internal/worlds"},
 	"adapters": {"adapters"},
-	"insight":  {"search"},
+	"insight":  {"search", "insight"},
 }
 
 // arrows has the libraries of a wing that another wing, or the core, imports, and the reason.
@@ -63,7 +63,7 @@ var arrows = map[string]map[string]string{
 // verbs has the packages with the verbs of the wings.
 var verbs = []string{
 	"internal/history/historycmd", "internal/hook/hookcmd", "internal/proxy/proxycmd", "internal/chat/chatcmd", "internal/pack/packcmd",
-	"internal/sessions", "internal/web/webcmd", "internal/worlds/worldscmd", "search/searchcmd",
+	"internal/sessions", "internal/web/webcmd", "internal/worlds/worldscmd", "search/searchcmd", "insight/insightcmd",
 }
 
 // roomOf returns the wing of a package, "core", "shell", or "" for tests and main packages.

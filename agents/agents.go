@@ -35,6 +35,16 @@ func WithHooks() (names []string) {
 	return names
 }
 
+// WithPlugins returns the agents for which segno makes a plugin.
+func WithPlugins() (found []profile.Profile) {
+	for _, p := range list {
+		if p.Plugin != nil {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
 // ProjectFiles returns the settings files with hooks, relative to a project.
 func ProjectFiles() (files []string) {
 	for _, p := range list {

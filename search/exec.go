@@ -497,7 +497,7 @@ func (r *run) offer(p *searchPart, at uint32, score float64, missing uint64) err
 		return err
 	}
 	s := &p.seg.sources[d.source]
-	if s.isSession() && !r.q.Sessions || r.q.Thread != "" && s.Thread != r.q.Thread {
+	if s.isSession() && !r.q.Sessions || r.q.Thread != "" && s.Thread != r.q.Thread || r.q.Threads != nil && !r.q.Threads[s.Thread] {
 		return nil
 	}
 	if isHidden, err := p.seg.isHidden(d); err != nil || isHidden {

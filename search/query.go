@@ -16,6 +16,8 @@ type Query struct {
 	// Fields are the fields to search; nil means those of [Conversation].
 	Fields []Field
 	Thread segno.ThreadID // only of this thread
+	// Threads are the threads to search, if it is not nil.
+	Threads map[segno.ThreadID]bool
 	// Sessions also searches the sessions of agents that [Index.UpdateSessions] added.
 	Sessions bool
 	ByTime   bool  // the newest documents come first, instead of the best

@@ -32,11 +32,12 @@ type TurnStart struct {
 // BeginTurn opens a turn. If the files changed since the thread's head, BeginTurn commits
 // an external checkpoint first. On return the open turn is durable. Turns of the same
 // session, and of agents that have exited, are closed as interrupted. A prompt that
-// belongs to an open turn is added to that turn.
+// belongs to an open turn is added to that turn. Before all this, BeginTurn makes the requested moves that wait for no turn.
 func (tl *Timeline) BeginTurn(ctx context.Context, p Prompt) (TurnStart, error) {
 	if p.Source.Session == "" {
 		return TurnStart{}, segno.Errorf(segno.KindInvalid, "begin turn", "", "it needs a session")
 	}
+	requested := tl.makeRequestedOrWarn(ctx)
 	tx, err := tl.prepareRecord(ctx)
 	if err != nil {
 		return TurnStart{}, err
@@ -71,7 +72,7 @@ func (tl *Timeline) BeginTurn(ctx context.Context, p Prompt) (TurnStart, error) 
 	if err := tx.saveTurn(ctx, turn); err != nil {
 		return TurnStart{}, err
 	}
-	begun.Warn = joinWarnings(begun.Warn, tx.unreadWarning(ctx, &snap, nil))
+	begun.Warn = joinWarnings(requested, begun.Warn, tx.unreadWarning(ctx, &snap, nil))
 	return begun, tx.pendingErr
 }
 

@@ -32,7 +32,7 @@ type TurnEnd struct {
 	// AwaitTranscript, if set, is called after the files are scanned and before the transcript is read.
 	// It waits until the agent has written its last line, somewhere after the offset since.
 	AwaitTranscript func(ctx context.Context, src segno.Source, since int64)
-	// Warn, if set, is called with a warning for the user about the recorded turn.
+	// Warn, if set, is called with each message for the user about the recorded turn, and about moves that it requested.
 	Warn func(text string)
 }
 
@@ -44,7 +44,21 @@ type TurnEnd struct {
 // A second end of the same turn amends it. A turn whose beginning was not recorded begins with the newest known state of
 // the workspace. If the agent was not prompted since its newest turn, there is no such turn, and EndTurn
 // returns no checkpoint.
+//
+// EndTurn then makes the moves that were requested for the end of the turn. If one of them fails, the turn is recorded all the
+// same, and Warn gets the error.
 func (tl *Timeline) EndTurn(ctx context.Context, e TurnEnd) (*segno.Checkpoint, error) {
+	c, err := tl.endTurn(ctx, e)
+	if err != nil {
+		return c, err
+	}
+	if text := tl.makeRequestedOrWarn(ctx); text != "" && e.Warn != nil {
+		e.Warn(text)
+	}
+	return c, nil
+}
+
+func (tl *Timeline) endTurn(ctx context.Context, e TurnEnd) (*segno.Checkpoint, error) {
 	if e.Key == "" || e.Source.Session == "" {
 		return nil, segno.Errorf(segno.KindInvalid, "end turn", "", "it needs a key and a session")
 	}

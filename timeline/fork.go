@@ -31,6 +31,9 @@ func (tl *Timeline) Fork(ctx context.Context, ask MoveRequest) (*ForkResult, err
 		return nil, err
 	}
 	defer tx.unlock()
+	if err := tx.refuseRepeated(ctx, ask); err != nil {
+		return nil, err
+	}
 	x, err := tx.checkpoint(ctx, ask.To)
 	if err != nil {
 		return nil, err

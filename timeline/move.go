@@ -37,11 +37,22 @@ func (tl *Timeline) Move(ctx context.Context, ask MoveRequest, seen *Plan) (*Mov
 	if tl.Workspace == nil {
 		return tl.moveHead(ctx, ask, seen)
 	}
+	if err := tl.refuseAfterRequested(ctx, ask.Verb); err != nil {
+		return nil, err
+	}
 	tx, err := tl.prepareMove(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer tx.unlock()
+	return tx.move(ctx, ask, seen)
+}
+
+// move is [Timeline.Move] under the lock of the workspace.
+func (tx *txn) move(ctx context.Context, ask MoveRequest, seen *Plan) (*MoveResult, error) {
+	if err := tx.refuseRepeated(ctx, ask); err != nil {
+		return nil, err
+	}
 	p, now, err := tx.plan(ctx, ask)
 	if err != nil {
 		return nil, err
@@ -69,6 +80,18 @@ func (tl *Timeline) Move(ctx context.Context, ask MoveRequest, seen *Plan) (*Mov
 	}
 	moved.Files = len(p.Steps)
 	return moved, nil
+}
+
+// refuseRepeated returns an error if the log has the operation of a request.
+func (tx *txn) refuseRepeated(ctx context.Context, ask MoveRequest) error {
+	if ask.Operation == "" {
+		return nil
+	}
+	done, err := tx.operationByID(ctx, ask.Operation)
+	if err == nil && done != nil {
+		err = segno.Errorf(segno.KindConflict, string(ask.Verb), string(ask.Operation), "the operation was made already").WithHint("run 'segno op log'")
+	}
+	return err
 }
 
 // savePresent commits the state of the workspace if no checkpoint has it yet, so that the move

@@ -49,8 +49,7 @@ func (tx *txn) closeTurnOrRefuse(ctx context.Context, t OpenTurn, ask MoveReques
 	case ask.WhileRunning:
 		return nil
 	}
-	return segno.Errorf(segno.KindRefused, string(ask.Verb), tx.Workspace.Root(), "a turn of %s (%s, pid %d) is open", t.Agent, t.describe(), t.PID).
-		WithHint(hintRunning)
+	return segno.NewError(segno.KindRefused, string(ask.Verb), tx.Workspace.Root(), &TurnOpenError{t}).WithHint(hintRunning)
 }
 
 // isLeft reports whether a turn is open only because its process could not record the end. A process that holds the lease

@@ -112,6 +112,9 @@ func (tl *Timeline) Preview(ctx context.Context, ask MoveRequest) (*Plan, error)
 		p, _, err := tl.unlocked().planHead(ctx, ask)
 		return p, err
 	}
+	if err := tl.refuseAfterRequested(ctx, ask.Verb); err != nil {
+		return nil, err
+	}
 	tx, err := tl.prepareMove(ctx)
 	if err != nil {
 		return nil, err

@@ -10,6 +10,11 @@ import (
 // Save makes a checkpoint outside turns, on the current thread of the workspace. If the workspace
 // has no thread, Save makes one. It makes a checkpoint even if nothing changed.
 func (tl *Timeline) Save(ctx context.Context, kind segno.CheckpointKind, label string) (*segno.Checkpoint, error) {
+	return tl.SaveOnce(ctx, kind, label, segno.CommitID(segno.NewID()))
+}
+
+// SaveOnce is [Timeline.Save] with the id of the checkpoint. If the store has that checkpoint, SaveOnce returns it.
+func (tl *Timeline) SaveOnce(ctx context.Context, kind segno.CheckpointKind, label string, id segno.CommitID) (*segno.Checkpoint, error) {
 	tx, err := tl.prepareRecord(ctx)
 	if err != nil {
 		return nil, err
@@ -17,6 +22,9 @@ func (tl *Timeline) Save(ctx context.Context, kind segno.CheckpointKind, label s
 	defer tx.unlock()
 	if tx.pendingErr != nil {
 		return nil, tx.pendingErr
+	}
+	if done, err := tx.checkpoint(ctx, id); segno.KindOf(err) != segno.KindNotFound {
+		return done, err
 	}
 	if kind == segno.CheckpointSave {
 		tx.Workspace.Cover() // the user wants to save the workspace by its current rules
@@ -44,6 +52,7 @@ func (tl *Timeline) Save(ctx context.Context, kind segno.CheckpointKind, label s
 		}
 	}
 	c := newCommit(head)
+	c.ID = id
 	c.Parent = head.Head // the head may be a commit without a checkpoint, which stays on the line
 	c.Staged, c.Move = staged, &segno.Move{Head: segno.Self, Tip: nextTip(head)}
 	c.Checkpoint = &segno.Checkpoint{Kind: kind, Turn: at.Turn, Time: tx.Now(), Agent: at.Agent, Label: label,

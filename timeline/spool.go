@@ -37,6 +37,13 @@ type Spool interface {
 	// which it returns nil. Only one process replays at a time.
 	ReplayDeferred(ctx context.Context, apply func(segno.Commit) error) error
 
+	// KeepRequested makes a requested move durable. It replaces another one of the thread.
+	KeepRequested(ctx context.Context, q Requested) error
+	// ListRequested returns the requested moves of a workspace.
+	ListRequested(ctx context.Context, id segno.WorkspaceID) ([]Requested, error)
+	// ClearRequested deletes the requested move of a thread.
+	ClearRequested(ctx context.Context, q Requested) error
+
 	// KeepBase makes a base durable. It replaces an older base of the workspace.
 	KeepBase(ctx context.Context, b Base) error
 	// Base returns the base of a workspace, or nil.

@@ -29,6 +29,7 @@ func Profile() profile.Profile {
 			},
 			Credentials: []string{"session-env/SESSION/**"}, // dumps of the environment
 		},
+		Plugin: plugin,
 		Denied: denied(),
 	}
 }

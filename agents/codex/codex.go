@@ -26,6 +26,7 @@ func Profile() profile.Profile {
 			// rollouts are not allowed, because the limits of an archive do not bound their decompressed size.
 			Files: []string{"{sessions/*/*/*,archived_sessions}/rollout-*-SESSION{,_*}.jsonl"},
 		},
+		Plugin: plugin,
 		Denied: []string{
 			".codex",        // https://developers.openai.com/codex/config-basic
 			".codex-plugin", // https://developers.openai.com/codex/plugins

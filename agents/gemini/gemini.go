@@ -20,6 +20,7 @@ func Profile() profile.Profile {
 			Keys:   []string{"access_token", "refresh_token", "id_token", "token_type", "scope", "expiry_date"},
 			Expiry: []profile.Expiry{{Path: []string{"expiry_date"}}},
 		}}},
+		Plugin: plugin,
 		Denied: []string{
 			".gemini/settings.json",      // https://geminicli.com/docs/reference/configuration/
 			".gemini/hooks",              // https://geminicli.com/docs/hooks/

@@ -32,6 +32,8 @@ type Profile struct {
 	Login *Login
 	// Archived describes the files of a session in an archive. It is nil if no archive contains sessions of the agent.
 	Archived *Archived
+	// Plugin is nil if segno makes no plugin for the agent. It is a function, because a hook does not need it.
+	Plugin func() *Plugin
 	// Denied are paths of files and directories, in lower case, that run programs or give abilities when the agent
 	// starts in the directory above them. Archives contain neither them nor the logins.
 	Denied []string

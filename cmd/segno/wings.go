@@ -3,6 +3,7 @@
 package main
 
 import (
+	"github.com/dalsegno/segno/insight/insightcmd"
 	"github.com/dalsegno/segno/internal/chat/chatcmd"
 	"github.com/dalsegno/segno/internal/cli"
 	"github.com/dalsegno/segno/internal/history/historycmd"
@@ -20,6 +21,7 @@ func wings() []cli.Wing {
 	return []cli.Wing{
 		historycmd.Wing(),
 		searchcmd.Wing(),
+		insightcmd.Wing(),
 		hookcmd.Wing(),
 		proxycmd.Wing(),
 		sessions.Wing(),

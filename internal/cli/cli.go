@@ -84,6 +84,8 @@ type App struct {
 	// ArchiveDiff compares two archives. It is nil without the wing of archives.
 	ArchiveDiff func(ctx context.Context, args, paths []string, flags DiffFlags) error
 
+	capture func(v any, text func(*Printer)) error // gets the result instead of standard output; nil outside Run
+
 	verbose bool // --verbose
 	pages   bool // long results go through a pager
 	noPager bool // --no-pager

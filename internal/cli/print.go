@@ -61,6 +61,9 @@ func (p *Printer) fail(err error) { p.Err = cmp.Or(p.Err, err) }
 // Print writes the result: v as JSON with --json, else the lines that text prints.
 func (a *App) Print(v any, text func(p *Printer)) error {
 	a.Bar.Erase()
+	if a.capture != nil {
+		return a.capture(v, text)
+	}
 	if a.JSON {
 		enc := Encoder(a.Stdout)
 		enc.SetIndent("", "  ")
@@ -104,20 +107,25 @@ func (a *App) report(err error) {
 		a.Bar.Erase()
 		return
 	}
-	text := Clean(strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", " "))
-	hint := Clean(segno.HintOf(err))
-	if !a.JSON {
-		a.Notef("segno: %s", text)
-		if hint != "" {
-			a.Notef("hint: %s", hint)
-		}
+	a.Bar.Erase()
+	fields := a.ErrorFields(err)
+	if a.JSON {
+		_ = Encoder(a.Stderr).Encode(fields)
 		return
 	}
-	a.Bar.Erase()
-	fields := map[string]any{"error": text, "kind": segno.KindOf(err), "hint": hint, "code": a.exitCode(err)}
+	a.Notef("segno: %s", fields["error"])
+	if hint := fields["hint"]; hint != "" {
+		a.Notef("hint: %s", hint)
+	}
+}
+
+// ErrorFields returns what --json prints about an error.
+func (a *App) ErrorFields(err error) map[string]any {
+	text := Clean(strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", " "))
+	fields := map[string]any{"error": text, "kind": segno.KindOf(err), "hint": Clean(segno.HintOf(err)), "code": a.exitCode(err)}
 	_, more := a.reportOf(err)
 	maps.Copy(fields, more)
-	_ = Encoder(a.Stderr).Encode(fields)
+	return fields
 }
 
 // Terminal reports whether f is a terminal.

@@ -170,11 +170,9 @@ func (h *handler) endTurn(ctx context.Context, e timeline.TurnEnd, ws segno.Work
 		if err != nil {
 			return err
 		}
-		warning := ""
-		e.Warn = func(text string) { warning = text }
+		e.Warn = h.answer.showLine
 		made, err := tl.EndTurn(ctx, e)
 		h.isRecorded = made != nil // an error may be about another turn, which was set aside
-		h.answer.showLine(warning)
 		if failed := store.CompressSome(ctx); failed != nil {
 			h.log.Append("compress the store", h.Session, failed)
 		}

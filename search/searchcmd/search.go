@@ -20,7 +20,7 @@ import (
 // flags are the flags of the verb.
 type flags struct {
 	in, changed, deleted, line, cursor string
-	all                                bool
+	all, here                          bool
 	limit                              int
 	wait                               time.Duration
 }
@@ -60,6 +60,7 @@ What is new since the last search is added to an index beside the store first.`,
 	c.Flags().StringVar(&f.deleted, "deleted", "", "the turns that deleted `PATH`, or gave it another name")
 	c.Flags().StringVar(&f.line, "line", "", "the turns that added or removed a line with `TEXT`")
 	c.Flags().BoolVar(&f.all, "all", false, "also search the sessions of agents that segno did not record")
+	c.Flags().BoolVar(&f.here, "here", false, "search only the threads of this directory")
 	c.Flags().IntVarP(&f.limit, "limit", "n", 20, "show at most `N` hits")
 	c.Flags().StringVar(&f.cursor, "cursor", "", "continue at the `CURSOR` in \"next\" of an earlier result")
 	c.Flags().DurationVar(&f.wait, "wait", time.Hour, "answer after `D` at the latest, also if the index is not complete then")
@@ -82,6 +83,8 @@ func (f *flags) check(args []string) error {
 		return errors.New("-n takes a number of hits from 1 to 1000")
 	case f.in != "" && f.in != "all" && !slices.Contains([]search.Field{search.Prompt, search.Answer, search.Command, search.Output}, search.FieldNamed(f.in)):
 		return fmt.Errorf("unknown field %q", f.in)
+	case f.here && f.all:
+		return errors.New("--here and --all exclude each other")
 	case f.in != "" && len(args) == 0:
 		return errors.New("--in needs words to search for")
 	}
@@ -155,12 +158,8 @@ func (a *app) runSearch(ctx context.Context, store *local.Store, f *flags, text 
 	if err != nil {
 		return err
 	}
-	if a.ThreadName != "" {
-		t, err := a.ThreadNamed(ctx, store, a.ThreadName)
-		if err != nil {
-			return err
-		}
-		q.Thread = t.ID
+	if err := a.limitThreads(ctx, store, f, &q); err != nil {
+		return err
 	}
 	index := search.OfStore(store)
 	defer index.Close()
@@ -186,6 +185,36 @@ func (a *app) runSearch(ctx context.Context, store *local.Store, f *flags, text 
 		res.Next = strconv.Itoa(next)
 	}
 	return a.PrintLong(res, func(p *cli.Printer) { a.draw(p, &res, q.Thread) })
+}
+
+// limitThreads limits a query to the thread of --thread, and with --here to those of the directory.
+func (a *app) limitThreads(ctx context.Context, store *local.Store, f *flags, q *search.Query) error {
+	if a.ThreadName != "" {
+		t, err := a.ThreadNamed(ctx, store, a.ThreadName)
+		if err != nil {
+			return err
+		}
+		q.Thread = t.ID
+	}
+	if !f.here {
+		return nil
+	}
+	dir, err := a.WorkDir()
+	if err != nil {
+		return err
+	}
+	rec, err := store.Find(ctx, dir)
+	if err != nil {
+		return err
+	}
+	q.Threads = map[segno.ThreadID]bool{}
+	for t, err := range store.Threads(ctx, segno.ThreadQuery{Workspace: rec.ID}) {
+		if err != nil {
+			return err
+		}
+		q.Threads[t.ID] = true
+	}
+	return nil
 }
 
 // draw prints the hits, and notes what the result lacks.

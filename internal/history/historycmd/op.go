@@ -14,7 +14,7 @@ import (
 )
 
 func (a *app) op() *cobra.Command {
-	return cli.Noun("op", "list and undo the operations on this directory", "", a.opLog(), a.opUndo())
+	return cli.Noun("op", "list and undo the operations on this directory", "", a.opLog(), a.opUndo(), a.opCancel())
 }
 
 func (a *app) opLog() *cobra.Command {
@@ -33,7 +33,14 @@ func (a *app) opLog() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.PrintLong(history.Operations(ops), func(p *cli.Printer) { a.writeOps(p, ops, whose) })
+			requested, err := listRequested(ctx, d)
+			if err != nil {
+				return err
+			}
+			return a.PrintLong(history.Operations(ops), func(p *cli.Printer) {
+				writeRequested(p, requested)
+				a.writeOps(p, ops, whose)
+			})
 		}),
 	}
 }

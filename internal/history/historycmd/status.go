@@ -23,21 +23,22 @@ func (a *app) status() *cobra.Command {
 }
 
 type statusResult struct {
-	Workspace segno.WorkspaceID `json:"workspace"`
-	Dir       string            `json:"dir"`
-	Store     string            `json:"store"`
-	Thread    segno.ThreadID    `json:"thread"`
-	Head      *history.Item     `json:"head"`
-	Session   segno.SessionID   `json:"session"`
-	Changed   segno.Counts      `json:"changed"`             // differences from the head
-	Held      []string          `json:"held,omitempty"`      // recorded although a rule protects them now
-	Unread    []string          `json:"unread,omitempty"`    // files and directories that cannot be saved
-	ReadOnly  bool              `json:"read_only,omitempty"` // the store cannot be written; Changed is not known
-	Full      bool              `json:"full,omitempty"`      // because its disk is full
-	Open      []openItem        `json:"open"`                // turns under way
-	Waiting   int               `json:"waiting"`             // commits that wait for the store
-	Moving    bool              `json:"moving"`              // a move was interrupted; the next command that moves or records completes it
-	Sealed    *local.Sealed     `json:"sealed,omitempty"`    // the key file of a sealed store
+	Workspace segno.WorkspaceID   `json:"workspace"`
+	Dir       string              `json:"dir"`
+	Store     string              `json:"store"`
+	Thread    segno.ThreadID      `json:"thread"`
+	Head      *history.Item       `json:"head"`
+	Session   segno.SessionID     `json:"session"`
+	Changed   segno.Counts        `json:"changed"`             // differences from the head
+	Held      []string            `json:"held,omitempty"`      // recorded although a rule protects them now
+	Unread    []string            `json:"unread,omitempty"`    // files and directories that cannot be saved
+	ReadOnly  bool                `json:"read_only,omitempty"` // the store cannot be written; Changed is not known
+	Full      bool                `json:"full,omitempty"`      // because its disk is full
+	Open      []openItem          `json:"open"`                // turns under way
+	Requested []history.Requested `json:"requested,omitempty"` // moves that wait for the end of a turn
+	Waiting   int                 `json:"waiting"`             // commits that wait for the store
+	Moving    bool                `json:"moving"`              // a move was interrupted; the next command that moves or records completes it
+	Sealed    *local.Sealed       `json:"sealed,omitempty"`    // the key file of a sealed store
 
 	Databases []cli.AttachedItem `json:"databases,omitempty"` // attached to the workspace
 
@@ -133,6 +134,9 @@ func (s *statusResult) readSpool(ctx context.Context, d *cli.Workspace) error {
 		}
 		s.Open = append(s.Open, item)
 	}
+	if s.Requested, err = listRequested(ctx, d); err != nil {
+		return err
+	}
 	waiting, err := spool.ListDeferred(ctx)
 	s.Waiting = len(waiting)
 	return err
@@ -223,6 +227,7 @@ func writeStatus(p *cli.Printer, s statusResult) {
 			p.Linef("           %s %s is running: %s", cli.Clean(task.Kind), cli.Clean(task.ID), cli.Clean(timeline.Title(task.What)))
 		}
 	}
+	writeRequested(p, s.Requested)
 	if s.Waiting > 0 {
 		p.Linef("waiting    %s: the store was busy; the next command that moves or records retries", cli.Plural(s.Waiting, "commit"))
 	}

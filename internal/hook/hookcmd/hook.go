@@ -91,7 +91,7 @@ func (a *app) baseline() *cobra.Command {
 // startBaseline runs baseline in a separate process, which outlives the hook
 // and is not in the agent's process group.
 func (a *app) startBaseline(ctx context.Context, dir string) error {
-	self, err := a.self()
+	self, err := a.Self()
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@
 //	journal/<id>.json    the plan of a move under way
 //	unrecorded/<id>.json a session that is not recorded, and why
 //	runners/<id>.json    a process of segno that runs an agent, and the threads of that agent
+//	requested/<id>.json  a move that waits for the end of a turn
 //	paused/<id>.json     a thread that a user paused
 //	locks/<id>           held with flock(2) while a workspace is snapshotted or moved; never removed
 //

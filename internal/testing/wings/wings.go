@@ -3,6 +3,7 @@ package wings
 
 import (
 	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/insight/insightcmd"
 	"github.com/dalsegno/segno/internal/chat/chatcmd"
 	"github.com/dalsegno/segno/internal/cli"
 	"github.com/dalsegno/segno/internal/history/historycmd"
@@ -23,6 +24,7 @@ func With(models chat.Models) []cli.Wing {
 	return []cli.Wing{
 		historycmd.Wing(),
 		searchcmd.Wing(),
+		insightcmd.Wing(),
 		hookcmd.Wing(),
 		proxycmd.Wing(),
 		sessions.Wing(),

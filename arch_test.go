@@ -76,12 +76,12 @@ var allowed = map[string][]string{
 	"internal/proxy/failure":          {"internal/proxy/acp", "agents", "agents/profile"},
 	"internal/testing/acptest":        {"internal/proxy/acp"},
 	"internal/proxy":                  {".", "internal/proxy/acp", "internal/proxy/failure", "internal/proxy/preamble", "internal/local", "internal/proc", "internal/local/spool", "internal/vfs", "timeline", "internal/history/turns", "internal/history", "internal/history/printable", "internal/history/moves", "agents"},
-	"internal/hook/event":             {".", "internal/jsonscan", "internal/vfs", "internal/local/spool", "timeline", "internal/history/turns", "agents", "agents/profile", "internal/proc"},
+	"internal/hook/event":             {".", "workspace", "internal/jsonscan", "internal/vfs", "internal/local/spool", "timeline", "internal/history/turns", "agents", "agents/profile", "internal/proc"},
 	"internal/proxy/preamble":         {".", "timeline", "internal/history/turns", "agents", "agents/profile"},
 	"internal/hook":                   {".", "internal/jsonscan", "internal/vfs", "internal/local", "internal/proc", "internal/hook/event", "internal/local/spool", "timeline", "internal/history/turns", "agents", "agents/claude", "agents/codex", "agents/profile"},
 	"internal/web/export/markdown":    {"internal/history/printable"},
-	"internal/web/export":             {".", "internal/history", "internal/web/export/markdown", "internal/history/printable", "secret", "timeline", "transcript", "workspace", "internal/history/turns"},
-	"internal/cli":                    {".", "agents", "internal/database", "transcript", "internal/history/idprefix", "internal/local", "internal/proc", "timeline", "internal/history/moves", "internal/history/patch", "internal/history/printable", "internal/history"},
+	"internal/web/export":             {".", "internal/history", "insight/blame", "internal/history/patch", "internal/web/export/markdown", "internal/history/printable", "secret", "timeline", "transcript", "workspace", "internal/history/turns"},
+	"internal/cli":                    {".", "agents", "internal/database", "transcript", "internal/history/idprefix", "internal/local", "internal/proc", "timeline", "internal/history/moves", "internal/history/patch", "internal/history/printable", "internal/history", "workspace"},
 	"internal/history":                {".", "transcript", "internal/history/printable", "internal/history/idprefix", "timeline", "internal/history/turns"},
 	"internal/web":                    {".", "agent", "transcript", "internal/chat", "internal/history", "internal/local", "internal/proc", "timeline", "workspace", "internal/history/moves", "internal/web/wire", "internal/history/patch", "generation", "internal/worlds/trend", "world", "internal/history/turns", "search"},
 	"internal/chat/acpagent":          {".", "agent", "internal/proxy/acp", "internal/chat", "internal/proxy/preamble", "agents", "agents/profile"},
@@ -143,22 +143,25 @@ var allowed = map[string][]string{
 	"experiments/well":                  {".", "world", "world/httpworld"},
 	"internal/chat/chatcmd":             {".", "agent", "agent/model/offline", "internal/chat", "internal/chat/acpagent", "internal/chat/tui", "internal/cli", "internal/local", "timeline", "internal/local/spool", "internal/proc"},
 	"internal/history/historycmd":       {".", "transcript", "internal/history/demo", "agent", "agents", "internal/chat", "internal/cli", "internal/history", "internal/history/idprefix", "internal/history/moves", "internal/history/patch", "internal/history/turns", "internal/hook", "internal/hook/event", "internal/local", "internal/local/spool", "timeline", "transcript/claude", "internal/history/printable", "internal/vfs", "workspace"},
-	"internal/hook/hookcmd":             {".", "agents", "internal/cli", "internal/hook", "internal/local", "transcript/codex"},
+	"internal/hook/hookcmd":             {".", "agents", "internal/cli", "internal/hook", "internal/hook/event", "internal/local", "transcript/codex"},
 	"internal/pack/archivefile":         {".", "archive", "internal/cli", "internal/local", "internal/pack", "secret", "internal/cli/secretscan"},
 	"internal/pack/packcmd":             {".", "archive", "internal/cli", "internal/history/patch", "internal/local", "internal/pack", "internal/pack/archivefile", "secret", "internal/cli/secretscan"},
 	"internal/proxy/proxycmd":           {".", "agents/gemini", "agents/opencode", "internal/cli", "internal/proxy"},
 	"internal/sessions":                 {".", "internal/cli", "internal/local", "timeline", "transcript", "transcript/claude", "transcript/codex"},
-	"internal/testing/wings":            {"insight/insightcmd", "internal/chat/chatcmd", "internal/cli", "internal/history/historycmd", "internal/hook/hookcmd", "internal/pack/packcmd", "internal/proxy/proxycmd", "internal/sessions", "internal/web/webcmd", "internal/worlds/worldscmd", "internal/chat", "search/searchcmd"},
-	"internal/web/webcmd":               {".", "internal/cli", "internal/history", "internal/history/idprefix", "internal/local", "internal/vfs", "internal/web", "internal/web/export", "internal/cli/secretscan", "store/file", "store/sqlite", "internal/history/demo"},
+	"internal/testing/wings":            {"internal/chat/chatcmd", "internal/cli", "internal/history/historycmd", "internal/hook/hookcmd", "internal/pack/packcmd", "internal/proxy/proxycmd", "internal/sessions", "internal/web/webcmd", "internal/worlds/worldscmd", "internal/chat", "search/searchcmd", "insight/insightcmd"},
+	"internal/web/webcmd":               {".", "internal/cli", "internal/history", "internal/history/idprefix", "internal/local", "internal/vfs", "internal/web", "internal/web/export", "internal/cli/secretscan", "store/file", "store/sqlite", "internal/history/demo", "insight/gitai"},
 	"internal/worlds/worldscmd":         {".", "agent", "archive", "generation", "internal/chat", "internal/chat/tui", "internal/cli", "internal/worlds/credential", "internal/database", "internal/history", "internal/history/moves", "internal/local", "internal/pack", "internal/pack/archivefile", "internal/proc", "internal/local/spool", "internal/vfs", "internal/worlds", "internal/worlds/trend", "internal/worlds/worldagent", "timeline", "world", "world/httpworld"},
 	"internal/cli/secretscan":           {".", "internal/cli", "internal/local", "secret"},
 	"transcript/readers":                {".", "internal/vfs", "transcript/claude", "transcript/codex", "transcript/gemini", "transcript/opencode"},
 	"release":                           {},
 	"search":                            {".", "internal/history", "internal/history/turns", "internal/local", "internal/vfs", "timeline", "workspace", "transcript"},
-	"insight/insightcmd":                {".", "agents", "agents/profile", "insight/internal/mcp", "insight/internal/plugin", "internal/cli", "internal/vfs"},
+	"insight/insightcmd":                {".", "agents", "agents/profile", "insight/internal/mcp", "insight/internal/plugin", "internal/cli", "internal/vfs", "insight/internal/bisect", "internal/history", "internal/history/patch", "timeline", "workspace", "insight/blame", "insight/gitai", "internal/history/printable"},
+	"insight/blame":                     {".", "internal/history/patch", "internal/local", "internal/vfs", "timeline", "workspace"},
+	"insight/gitai":                     {".", "insight/blame", "internal/history/patch", "internal/local", "workspace"},
 	"insight/internal/mcp":              {".", "internal/cli", "internal/history", "internal/history/idprefix", "internal/history/moves", "internal/history/printable", "internal/proc", "timeline"},
 	"insight/internal/plugin":           {".", "agents/profile", "internal/vfs"},
 	"search/searchcmd":                  {".", "transcript", "internal/cli", "internal/history", "internal/local", "search", "timeline"},
+	"insight/internal/bisect":           {".", "internal/history", "internal/vfs", "internal/worlds/supervise", "workspace"},
 }
 
 // mayImport returns the packages of this module that a package may import. An agent needs no row: it may import the
@@ -322,6 +325,24 @@ func TestNothingStartsGit(t *testing.T) {
 			eachLine(t, filepath.Join(dir, name), func(n int, line string) {
 				if command.MatchString(line) {
 					t.Errorf("%s/%s:%d starts git: %s", dir, name, n, strings.TrimSpace(line))
+				}
+			})
+		}
+	}
+}
+
+// TestNothingChoosesBatchedCommits verifies that hooks, moves and all other code of the module sync their commits: only a
+// caller's configuration names segno.Batched.
+func TestNothingChoosesBatchedCommits(t *testing.T) {
+	choice := regexp.MustCompile(`^[^/]*\bBatched\b`)
+	for dir, p := range packages(t) {
+		if dir == "." || dir == "store/sqlite" || dir == "store/storetest" || dir == "bench" {
+			continue // they declare, implement, test and measure it
+		}
+		for _, name := range p.GoFiles {
+			eachLine(t, filepath.Join(dir, name), func(n int, line string) {
+				if choice.MatchString(line) {
+					t.Errorf("%s/%s:%d: %s", dir, name, n, strings.TrimSpace(line))
 				}
 			})
 		}

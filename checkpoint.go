@@ -34,6 +34,8 @@ type Checkpoint struct {
 	World     *Document           `json:"world,omitempty"`
 	Members   map[string]CommitID `json:"members,omitempty"` // the same cut in other threads
 
+	Points Hash `json:"points,omitzero"` // an object with the states of files after calls of the turn, from hooks
+
 	Meta map[string]string `json:"meta,omitempty"` // a program's own data, by which it can find the checkpoint
 }
 

@@ -37,7 +37,28 @@ type Commit struct {
 	Workspace *WorkspaceState `json:"workspace,omitempty"` // the new state of the workspace
 	Operation *Operation      `json:"operation,omitempty"` // is added to the log of its workspace
 	Pin       *Pin            `json:"pin,omitempty"`
+
+	// Durability is not part of the change: [Commit.Digest] does not cover it, a repeated commit stays as durable as its
+	// first try made it, and a commit that was deferred is [Synced].
+	Durability Durability `json:"-"`
 }
+
+// Durability is the moment at which a commit is safe from a power failure. The zero value is the safe one.
+type Durability int
+
+const (
+	// Synced means that the commit is on disk before Commit returns.
+	Synced Durability = iota
+	// Batched allows a store to return before the commit is on disk, so that the disk syncs several commits together.
+	// The commit is visible at once and survives the end of every process, also a kill. A power failure or a crash of
+	// the operating system may remove the newest Batched commits of all threads. Those that remain are whole, and none
+	// of them is newer than one that was removed. Every later Synced commit to the store makes them durable. Only
+	// package store/sqlite returns earlier; for the other stores, Batched is Synced.
+	//
+	// It suits a program that can repeat its last steps. Do not use it if the program acts on a commit in a way that
+	// outlives it, such as a call to another system or a write to a file.
+	Batched
+)
 
 // IsNode reports whether c becomes a node of the thread's tree.
 func (c *Commit) IsNode() bool { return len(c.Entries) > 0 || c.Checkpoint != nil }

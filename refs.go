@@ -107,7 +107,7 @@ func (c *Checkpoint) Refs() []Hash {
 	if c.World != nil {
 		refs = append(refs, c.World.Data)
 	}
-	return slices.DeleteFunc(refs, Hash.IsZero)
+	return slices.DeleteFunc(append(refs, c.Points), Hash.IsZero)
 }
 
 // Matches reports whether q selects c, as far as c alone shows it. The store must check Pinned

@@ -19,8 +19,9 @@ import (
 // same ID, and the store applies it only once. These are the rules of a Store. The key-value
 // store below store/kv has weaker ones; see its KV.
 type Store interface {
-	// Commit applies c and returns the new head. c is durable on return. Commit
-	// returns [KindConflict] with a [ConflictError] if the head is not c.Expect.
+	// Commit applies c and returns the new head. c is durable on return, unless it is
+	// [Batched]. Commit returns [KindConflict] with a [ConflictError] if the head is not
+	// c.Expect.
 	Commit(ctx context.Context, c Commit) (Head, error)
 	// Head returns the head and the tip of a thread.
 	Head(ctx context.Context, thread ThreadID) (Head, error)

@@ -38,9 +38,14 @@ var arrows = map[string]map[string]string{
 		"internal/proxy/acp":      "segno's own agent speaks ACP",
 		"internal/proxy/preamble": "a session that replaces a lost one begins with it",
 	},
+	"insight": {
+		"internal/worlds/supervise": "the commands of a bisect end with it",
+	},
 	"page": {
 		"agent":                 "the exports have the usage of models",
 		"generation":            "the page shows experiments",
+		"insight/blame":         "Agent Trace names the turn of each line",
+		"insight/gitai":         "export makes the notes of git-ai",
 		"internal/chat":         "the page approves tool calls",
 		"search":                "the page searches, and shows excerpts",
 		"internal/worlds/trend": "the page draws the outcomes of experiments",

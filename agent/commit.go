@@ -14,7 +14,15 @@ import (
 // newCommit returns a commit of the drafted entries on the thread's head.
 func (r *run) newCommit(cp *segno.Checkpoint) segno.Commit {
 	return segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: r.thread, Parent: r.head.Head, Expect: r.head.Head, Epoch: r.epoch(),
-		Entries: r.entries, Checkpoint: cp}
+		Entries: r.entries, Checkpoint: cp, Durability: r.durability()}
+}
+
+// durability returns that of the drafted entries. An intent must be on disk before its call runs.
+func (r *run) durability() segno.Durability {
+	if slices.ContainsFunc(r.entries, func(e segno.Entry) bool { return e.Kind == segno.EntryIntent }) {
+		return segno.Synced
+	}
+	return r.Durability
 }
 
 // epoch returns the epoch of the run's lease.
@@ -162,6 +170,7 @@ func (r *run) commitWithRetry(ctx context.Context, c segno.Commit) (segno.Head, 
 	defer cancel()
 	commit := r.Store.Commit
 	if r.Timeline != nil && c.Checkpoint != nil && (c.Checkpoint.Kind == segno.CheckpointTurn || r.suspends || c.Create != nil) {
+		c.Durability = segno.Synced
 		commit = func(ctx context.Context, c segno.Commit) (segno.Head, error) {
 			return r.leased(r.Timeline).CommitStep(ctx, c, r.fileTurn)
 		}

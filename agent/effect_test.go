@@ -323,3 +323,34 @@ func TestCallsThatWereLostAtOnceAreAskedAboutOneByOne(t *testing.T) {
 		t.Errorf("%d results, want 3", n)
 	}
 }
+
+// TestAnIntentIsNeverBatched runs an agent whose commits are batched. The intent of a call with consequences is synced, and so
+// are a new thread and every commit of an agent that chooses nothing.
+func TestAnIntentIsNeverBatched(t *testing.T) {
+	for _, d := range []segno.Durability{segno.Synced, segno.Batched} {
+		r := newRig(t)
+		intents, others := 0, 0
+		r.watched(func(_ int, c segno.Commit) error {
+			want, isIntent := d, slices.ContainsFunc(c.Entries, func(e segno.Entry) bool { return e.Kind == segno.EntryIntent })
+			switch {
+			case isIntent:
+				want = segno.Synced
+				intents++
+			case c.Create != nil:
+				want = segno.Synced
+			default:
+				others++
+			}
+			if c.Durability != want {
+				t.Errorf("a commit with an intent: %t, durability %d, want %d", isIntent, c.Durability, want)
+			}
+			return nil
+		}, nil)
+		r.with(func(c *agent.Config) { c.Durability = d })
+		r.prompt(askMail)
+		r.sent("bob")
+		if intents != 1 || others < 2 {
+			t.Errorf("%d commits with an intent and %d others", intents, others)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -35,7 +36,7 @@ func denied(tier Tier, name string) bool {
 	if tier == Session && slices.ContainsFunc(abilityNames, matches(base)) {
 		return true
 	}
-	isInside, _ := placeTable.find(folded)
+	isInside, _ := placeTable().find(folded)
 	return isInside
 }
 
@@ -45,7 +46,7 @@ func denied(tier Tier, name string) bool {
 // place is a real one, and nothing is at the place: see [IsDenied]. The rule ignores the target, because
 // the target can change.
 func deniedLink(name string) bool {
-	_, leads := placeTable.find(foldPlace(name))
+	_, leads := placeTable().find(foldPlace(name))
 	return leads || denied(Workspace, name)
 }
 
@@ -70,7 +71,7 @@ func (p namePattern) matches(name string) bool {
 	return len(name) >= len(p.before)+len(p.after) && strings.HasSuffix(name, p.after) && strings.HasPrefix(name, p.before)
 }
 
-var placeTable = newPlaceFinder(slices.Concat(places, credentialPlaces))
+var placeTable = sync.OnceValue(func() placeFinder { return newPlaceFinder(slices.Concat(places, credentialPlaces)) })
 
 func newPlaceFinder(places []string) placeFinder {
 	f := placeFinder{byFirst: map[string][][]string{}}

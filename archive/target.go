@@ -16,7 +16,7 @@ import (
 // names are. CheckTarget also checks the path that results from resolving the links on the way.
 func CheckTarget(op, dir string) error {
 	for _, at := range spellings(dir) {
-		if isInside, leads := placeTable.find(foldPlace(filepath.ToSlash(at))); isInside || leads {
+		if isInside, leads := placeTable().find(foldPlace(filepath.ToSlash(at))); isInside || leads {
 			return segno.Errorf(segno.KindRefused, op, dir, "programs read their settings or credentials in a directory called %s", segno.QuotePath(at)).
 				WithHint("name another directory with --to")
 		}

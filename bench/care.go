@@ -11,13 +11,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"time"
 )
 
 const (
-	careFile   = 4 << 20 // the size of a file
-	careFiles  = 256     // of the tree, which has 1 GiB
-	pollStatus = 5 * time.Millisecond
+	careFile  = 4 << 20 // the size of a file
+	careFiles = 256     // of the tree, which has 1 GiB
 )
 
 // care measures check and gc of a store. Each gigabyte of it is a checkpoint with other contents of the same files.
@@ -72,17 +70,19 @@ func (b *bench) careOf(ctx context.Context, dir string, gigabytes int) error {
 	if err != nil {
 		return err
 	}
-	store, peaks := filepath.Join(dir, "store"), map[string]float64{}
+	m, err := b.newProcesses(ctx)
+	if err != nil {
+		return err
+	}
+	store := filepath.Join(dir, "store")
 	segno := func(verb string) func(context.Context) error {
 		return func(ctx context.Context) error {
 			cmd := exec.CommandContext(ctx, bin, "--store", store, verb)
 			cmd.Dir, cmd.Env = dir, []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}
-			peak, err := runPolled(cmd)
-			peaks[verb] = max(peaks[verb], peak)
-			return err
+			return m.run(cmd)
 		}
 	}
-	times, err := contest{rounds: b.rounds, warm: true, entrants: []entrant{
+	times, err := contest{rounds: b.rounds, warm: true, processes: m, entrants: []entrant{
 		{name: "read", run: func(context.Context) error { return hashAll(store) }},
 		{name: "check", run: segno("check")},
 		{name: "gc", run: segno("gc")},
@@ -93,7 +93,7 @@ func (b *bench) careOf(ctx context.Context, dir string, gigabytes int) error {
 	read := times["read"]
 	b.add("", fmt.Sprintf("care: read a store of %d GiB, and SHA-256", gigabytes), read)
 	for _, verb := range []string{"check", "gc"} {
-		b.add("", "care: segno "+verb, times[verb], is(times[verb].over(read), "× read and SHA-256"), is(peaks[verb], "MB of memory at most"))
+		b.addProcess("", "care: segno "+verb, times[verb], m.peaks[verb], is(times[verb].over(read), "× read and SHA-256"))
 	}
 	return nil
 }
@@ -112,35 +112,4 @@ func hashAll(dir string) error {
 		_, err = io.CopyBuffer(sha256.New(), f, make([]byte, 1<<20))
 		return err
 	})
-}
-
-// runPolled runs a program and returns the peak of its memory in MB. It reads the peak while the program runs: that of an
-// ended child also counts the memory of this process.
-func runPolled(cmd *exec.Cmd) (peak float64, err error) {
-	if err := cmd.Start(); err != nil {
-		return 0, err
-	}
-	done := make(chan struct{})
-	peaks := make(chan float64)
-	go func() {
-		tick := time.NewTicker(pollStatus)
-		defer tick.Stop()
-		most := 0.0
-		for {
-			if status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid)); err == nil {
-				if kb, err := statusField(string(status), "VmHWM"); err == nil {
-					most = max(most, kb*1024/1e6)
-				}
-			}
-			select {
-			case <-done:
-				peaks <- most
-				return
-			case <-tick.C:
-			}
-		}
-	}()
-	err = cmd.Wait()
-	close(done)
-	return <-peaks, err
 }

@@ -22,12 +22,13 @@ type entrant struct {
 // contest runs its entrants alternately, round by round, so that other work on the machine
 // affects all of them equally.
 type contest struct {
-	rounds   int
-	warm     bool // run one more round first, which does not count
-	settle   bool // before each run, wait until all earlier writes are on disk
-	inOrder  bool // begin every round with the same entrant
-	round    func(ctx context.Context, i int) error
-	entrants []entrant
+	rounds    int
+	warm      bool       // run one more round first, which does not count
+	settle    bool       // before each run, wait until all earlier writes are on disk
+	inOrder   bool       // begin every round with the same entrant
+	processes *processes // if not nil, it runs the processes of the entrants; one more round measures their memory
+	round     func(ctx context.Context, i int) error
+	entrants  []entrant
 }
 
 // sample has the time of each run of one entrant.
@@ -69,6 +70,16 @@ func (c contest) hold(ctx context.Context) (map[string]sample, error) {
 				times[e.name] = append(times[e.name], took)
 			}
 		}
+	}
+	for k := range c.entrants {
+		if c.processes == nil {
+			break
+		}
+		c.processes.entrant = c.entrants[k].name
+		if _, err := c.measure(ctx, &c.entrants[k]); err != nil {
+			return nil, fmt.Errorf("memory of %s: %w", c.entrants[k].name, err)
+		}
+		c.processes.entrant = ""
 	}
 	return times, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -107,8 +108,11 @@ func (w *wire) flood(each func(int) error) error {
 }
 
 // memory appends the process's memory, in MB, to known.
-func (w *wire) memory(field string, known *[]float64) error {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.cmd.Process.Pid))
+func (w *wire) memory(field string, known *[]float64) error { return memoryOf(w.cmd, field, known) }
+
+// memoryOf appends the memory of a running process, in MB, to known. field is that of /proc/PID/status.
+func memoryOf(cmd *exec.Cmd, field string, known *[]float64) error {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))
 	if err != nil {
 		return err
 	}

@@ -45,31 +45,42 @@ func hooks(ctx context.Context, b *bench) error {
 	call := map[string]any{"tool_name": "Bash", "tool_use_id": "toolu_1", "tool_input": map[string]any{"command": string(prose(a.talk.rand, 1000))}}
 	result := map[string]any{"tool_name": "Bash", "tool_use_id": "toolu_1", "tool_input": call["tool_input"], "duration_ms": 12,
 		"tool_response": map[string]any{"stdout": string(prose(a.talk.rand, 4000)), "stderr": ""}}
+	source := prose(a.talk.rand, 8000)
+	if err := os.WriteFile(filepath.Join(dir, "main.go"), source, 0o600); err != nil {
+		return err
+	}
+	wrote := map[string]any{"tool_name": "Write", "tool_use_id": "toolu_1", "tool_response": "ok", "duration_ms": 12,
+		"tool_input": map[string]any{"file_path": filepath.Join(dir, "main.go"), "content": string(source)}}
 	say := func(name string, fields map[string]any) func(context.Context) error {
 		return func(context.Context) error { return a.event(name, fields) }
 	}
-	times, err := contest{rounds: hookRounds * b.rounds, warm: true, entrants: []entrant{
+	times, err := contest{rounds: hookRounds * b.rounds, warm: true, processes: a.processes, entrants: []entrant{
 		{name: "empty", ready: say("PreToolUse", call), run: func(ctx context.Context) error { return a.exec(ctx, empty) }},
 		{name: "before", ready: say("PreToolUse", call), run: a.atTool},
 		{name: "default", ready: say("PreToolUse", call), run: func(ctx context.Context) error { return a.exec(ctx, byDefault+"-hook", "hook", "claude") }},
 		{name: "after", ready: say("PostToolUse", result), run: a.atTool},
+		{name: "unsaved", ready: say("PostToolUse", wrote), run: func(ctx context.Context) error { return a.exec(ctx, a.bin+"-hook", "hook", "claude", "--no-steps") }},
+		{name: "saved", ready: say("PostToolUse", wrote), run: a.atTool},
 		{name: "whole", ready: say("PreToolUse", call), run: a.hook},
 	}}.hold(ctx)
 	if err != nil {
 		return err
 	}
-	if err := a.noted(4 * (hookRounds*b.rounds + 1)); err != nil {
+	if err := a.noted(6 * (hookRounds*b.rounds + 2)); err != nil {
 		return err
 	}
 	nothing := times["empty"]
-	b.add("", "tool boundary: an empty Go process", nothing)
+	b.addProcess("", "tool boundary: an empty Go process", nothing, a.peaks["empty"])
 	for _, row := range [][2]string{{"before", "tool boundary: segno-hook, PreToolUse"}, {"after", "tool boundary: segno-hook, PostToolUse with 4 KB"},
 		{"default", "tool boundary: segno-hook, PreToolUse, built as by default"}} {
 		took := times[row[0]]
 		over := took.median() - nothing.median()
-		b.add("", row[1], took, is(milliseconds(over), "ms over empty"), atMost(0.6, float64(over)/float64(nothing.median()), "× empty, over it"))
+		b.addProcess("", row[1], took, a.peaks[row[0]], is(milliseconds(over), "ms over empty"), atMost(0.6, float64(over)/float64(nothing.median()), "× empty, over it"))
 	}
-	b.add("", "the same by segno hook, the whole command", times["whole"])
+	unsaved := times["unsaved"]
+	b.addProcess("", "tool boundary: segno-hook, PostToolUse of a Write of 8 KB, --no-steps", unsaved, a.peaks["unsaved"])
+	b.addProcess("", "the same, which saves the file", times["saved"], a.peaks["saved"], atMost(2, float64(times["saved"].median())/float64(unsaved.median()), "× --no-steps"))
+	b.addProcess("", "the same by segno hook, the whole command", times["whole"], a.peaks["whole"])
 	return nil
 }
 

@@ -15,15 +15,26 @@ const (
 )
 
 // homeCommand runs segno with the home directory of an agent and with a store.
-type homeCommand struct{ bin, home, store string }
+type homeCommand struct {
+	bin, home, store string
+	*processes
+}
 
-// run runs the command and decodes the JSON that it prints into v.
-func (c homeCommand) run(ctx context.Context, v any, args ...string) error {
+func (b *bench) newHomeCommand(ctx context.Context, home string) (c homeCommand, err error) {
+	c = homeCommand{home: home, store: filepath.Join(home, "store")}
+	if c.bin, err = b.build(ctx, true); err == nil {
+		c.processes, err = b.newProcesses(ctx)
+	}
+	return c, err
+}
+
+// decode runs the command and decodes the JSON that it prints into v.
+func (c homeCommand) decode(ctx context.Context, v any, args ...string) error {
 	cmd := exec.CommandContext(ctx, c.bin, append([]string{"--store", c.store, "--json"}, args...)...)
 	cmd.Env = []string{"HOME=" + c.home, "PATH=" + os.Getenv("PATH"), "CLAUDE_CONFIG_DIR=" + c.home, "CODEX_HOME=" + filepath.Join(c.home, ".codex")}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
+	if err := c.run(cmd); err != nil {
 		return fmt.Errorf("segno %v: %w: %s", args, err, stderr.String())
 	}
 	return json.Unmarshal(stdout.Bytes(), v)
@@ -40,19 +51,19 @@ func discoveries(ctx context.Context, b *bench) error {
 	if _, err := fillHome(home, discovered, 4, 1, 500); err != nil {
 		return err
 	}
-	c := homeCommand{home: home, store: filepath.Join(home, "store")}
-	if c.bin, err = b.build(ctx, true); err != nil {
+	c, err := b.newHomeCommand(ctx, home)
+	if err != nil {
 		return err
 	}
 	var list []json.RawMessage
-	sessions := func(ctx context.Context) error { list = nil; return c.run(ctx, &list, "sessions") }
+	sessions := func(ctx context.Context) error { list = nil; return c.decode(ctx, &list, "sessions") }
 	complete := func(context.Context) error {
 		if len(list) != discovered {
 			return fmt.Errorf("%d sessions", len(list))
 		}
 		return nil
 	}
-	times, err := contest{rounds: b.rounds, warm: true, entrants: []entrant{
+	times, err := contest{rounds: b.rounds, warm: true, processes: c.processes, entrants: []entrant{
 		{name: "heads", run: func(context.Context) error {
 			n, err := readHeads(home)
 			if err == nil && n != discovered {
@@ -67,8 +78,8 @@ func discoveries(ctx context.Context, b *bench) error {
 		return err
 	}
 	b.add("", fmt.Sprintf("discover: walk, open and read the head of %d sessions", discovered), times["heads"])
-	b.add("", "discover: segno sessions --json, with turns and titles, nothing remembered", times["first"], is(times["first"].over(times["heads"]), "× walk"))
-	b.add("", "discover: segno sessions --json again, nothing changed", times["again"], atMost(4, times["again"].over(times["heads"]), "× walk"))
+	b.addProcess("", "discover: segno sessions --json, with turns and titles, nothing remembered", times["first"], c.peaks["first"], is(times["first"].over(times["heads"]), "× walk"))
+	b.addProcess("", "discover: segno sessions --json again, nothing changed", times["again"], c.peaks["again"], atMost(4, times["again"].over(times["heads"]), "× walk"))
 	return nil
 }
 
@@ -93,8 +104,8 @@ func (b *bench) keepHome(ctx context.Context, sessions, turns, calls, size int) 
 	if err != nil {
 		return err
 	}
-	c := homeCommand{home: home, store: filepath.Join(home, "store")}
-	if c.bin, err = b.build(ctx, true); err != nil {
+	c, err := b.newHomeCommand(ctx, home)
+	if err != nil {
 		return err
 	}
 	copied := filepath.Join(home, "copy")
@@ -105,9 +116,9 @@ func (b *bench) keepHome(ctx context.Context, sessions, turns, calls, size int) 
 	var list []struct{ Kept bool }
 	keep := func(ctx context.Context) error {
 		kept.Kept, kept.Unchanged = nil, 0
-		return c.run(ctx, &kept, "sessions", "keep", "--all")
+		return c.decode(ctx, &kept, "sessions", "keep", "--all")
 	}
-	times, err := contest{rounds: min(b.rounds, 3), settle: true, inOrder: true, entrants: []entrant{
+	times, err := contest{rounds: min(b.rounds, 3), settle: true, inOrder: true, processes: c.processes, entrants: []entrant{
 		{name: "copy", run: func(ctx context.Context) error { return copyTree(ctx, filepath.Join(home, "projects"), copied) },
 			check: func(context.Context) error { return os.RemoveAll(copied) }},
 		{name: "keep", run: keep, ready: func(context.Context) error { return os.RemoveAll(c.store) }, check: func(context.Context) error {
@@ -123,7 +134,7 @@ func (b *bench) keepHome(ctx context.Context, sessions, turns, calls, size int) 
 			}
 			return nil
 		}},
-		{name: "sessions", run: func(ctx context.Context) error { list = nil; return c.run(ctx, &list, "sessions") }, check: func(context.Context) error {
+		{name: "sessions", run: func(ctx context.Context) error { list = nil; return c.decode(ctx, &list, "sessions") }, check: func(context.Context) error {
 			if len(list) != sessions || !list[0].Kept {
 				return fmt.Errorf("%d sessions were listed", len(list))
 			}
@@ -135,13 +146,13 @@ func (b *bench) keepHome(ctx context.Context, sessions, turns, calls, size int) 
 	}
 	again := times["again"]
 	b.add("", fmt.Sprintf("keep: cp -r and sync of %d MB in %d sessions", total>>20, sessions), times["copy"])
-	b.add("", fmt.Sprintf("keep: segno sessions keep --all, %d turns", sessions*turns), times["keep"], atMost(2, times["keep"].over(times["copy"]), "× cp"))
+	b.addProcess("", fmt.Sprintf("keep: segno sessions keep --all, %d turns", sessions*turns), times["keep"], c.peaks["keep"], atMost(2, times["keep"].over(times["copy"]), "× cp"))
 	b.add("", "keep: walk, open and read the head of each", times["heads"])
-	b.add("", "keep: segno sessions keep --all again, nothing new", again, atMost(8, again.over(times["heads"]), "× walk"), atMost(1, again.median().Seconds(), "s"))
+	b.addProcess("", "keep: segno sessions keep --all again, nothing new", again, c.peaks["again"], atMost(8, again.over(times["heads"]), "× walk"), atMost(1, again.median().Seconds(), "s"))
 	listed := is(times["sessions"].over(times["heads"]), "× walk")
 	if sessions == discovered {
 		listed = atMost(4, listed.Value, listed.Of)
 	}
-	b.add("", "keep: segno sessions --json, all of them kept", times["sessions"], listed)
+	b.addProcess("", "keep: segno sessions --json, all of them kept", times["sessions"], c.peaks["sessions"], listed)
 	return nil
 }

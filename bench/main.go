@@ -160,13 +160,15 @@ func sections(which string, gigabytes int) ([]section, error) {
 			section{t.Name + "/snapshot", on(snapshots)},
 			section{t.Name + "/first", on(firstSnapshots)},
 			section{t.Name + "/move", on(moves)},
+			section{t.Name + "/bisect", on(bisects)},
 			section{t.Name + "/turn", on(turns)},
-			section{t.Name + "/prompt", on(prompts)})
+			section{t.Name + "/prompt", on(prompts)},
+			section{t.Name + "/fork", on(forks)})
 	}
 	return append(all, section{"step", steps}, section{"saver", savers}, section{"hook", hooks}, section{"cut", cuts},
-		section{"discover", discoveries}, section{"search", searches}, section{"keep", keeps},
+		section{"discover", discoveries}, section{"search", searches}, section{"keep", keeps}, section{"web", webs},
 		section{"message", messages}, section{"flood", floods}, section{"archive", archives}, section{"scanner", scanners},
-		section{"generation", generations}, section{"care", care(max(gigabytes, 1))}), nil
+		section{"generation", generations}, section{"blame", blames}, section{"care", care(max(gigabytes, 1))}), nil
 }
 
 // scratch returns a new directory below the run's own.

@@ -36,11 +36,17 @@ func (b *bench) buildEmpty(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte("package main\n\nfunc main() {}\n"), 0o600); err != nil {
-		return "", err
-	}
 	bin := filepath.Join(dir, "empty")
-	return bin, goBuild(ctx, bin, dir, "main.go", true)
+	return bin, b.buildSource(ctx, bin, "package main\n\nfunc main() {}\n")
+}
+
+// buildSource builds a program of one file beside the binary.
+func (b *bench) buildSource(ctx context.Context, bin, source string) error {
+	dir := filepath.Dir(bin)
+	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(source), 0o600); err != nil {
+		return err
+	}
+	return goBuild(ctx, bin, dir, "main.go", true)
 }
 
 func goBuild(ctx context.Context, bin, dir, what string, static bool) error {
@@ -65,6 +71,7 @@ type agent struct {
 	dir   string // its working directory
 	talk  *session
 	input *os.File
+	*processes
 }
 
 func newAgent(ctx context.Context, b *bench, dir string) (_ *agent, err error) {
@@ -73,6 +80,9 @@ func newAgent(ctx context.Context, b *bench, dir string) (_ *agent, err error) {
 		return nil, err
 	}
 	if a.home, err = b.scratch("home"); err != nil {
+		return nil, err
+	}
+	if a.processes, err = b.newProcesses(ctx); err != nil {
 		return nil, err
 	}
 	claude := filepath.Join(a.home, ".claude")
@@ -112,7 +122,7 @@ func (a *agent) exec(ctx context.Context, bin string, args ...string) error {
 	}
 	cmd := exec.CommandContext(ctx, bin, args...)
 	cmd.Stdin, cmd.Env, cmd.Dir = a.input, a.env, a.dir
-	return cmd.Run()
+	return a.run(cmd)
 }
 
 func (a *agent) hook(ctx context.Context) error { return a.exec(ctx, a.bin, "hook", "claude") }

@@ -15,6 +15,8 @@ type report struct {
 	Rows    []row   `json:"rows"`
 	// Failed has the sections that did not complete.
 	Failed []failure `json:"failed,omitempty"`
+	// NotRun has measurements that this machine does not allow, with the reason.
+	NotRun []string `json:"not_run,omitempty"`
 }
 
 // failure is a section that failed.
@@ -31,6 +33,7 @@ type row struct {
 	Median float64 `json:"median_ms"`
 	Min    float64 `json:"min_ms"`
 	Max    float64 `json:"max_ms"`
+	Memory float64 `json:"memory_mb,omitempty"` // the peak of the process, if one process does the work
 	Claims []claim `json:"claims,omitempty"`
 }
 
@@ -85,8 +88,8 @@ func (r *report) writeTable(w io.Writer) error {
 	}
 	fmt.Fprintln(w)
 	tw := tabwriter.NewWriter(w, 0, 0, 1, ' ', 0)
-	fmt.Fprintln(tw, "| tree\t| what\t| n\t| median ms\t| min–max\t| ratio\t| bar\t| \t|")
-	fmt.Fprintln(tw, "| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t|")
+	fmt.Fprintln(tw, "| tree\t| what\t| n\t| median ms\t| min–max\t| MB\t| ratio\t| bar\t| \t|")
+	fmt.Fprintln(tw, "| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t|")
 	for _, row := range r.Rows {
 		claims := row.Claims
 		if len(claims) == 0 {
@@ -94,15 +97,24 @@ func (r *report) writeTable(w io.Writer) error {
 		}
 		for i, c := range claims {
 			if i == 0 {
-				fmt.Fprintf(tw, "| %s\t| %s\t| %d\t| %s\t| %s–%s\t%s\n", row.Tree, row.What, row.N,
-					digits(row.Median), digits(row.Min), digits(row.Max), c)
+				memory := ""
+				if row.Memory > 0 {
+					memory = digits(row.Memory)
+				}
+				fmt.Fprintf(tw, "| %s\t| %s\t| %d\t| %s\t| %s–%s\t| %s\t%s\n", row.Tree, row.What, row.N,
+					digits(row.Median), digits(row.Min), digits(row.Max), memory, c)
 			} else {
-				fmt.Fprintf(tw, "| \t| \t| \t| \t| \t%s\n", c)
+				fmt.Fprintf(tw, "| \t| \t| \t| \t| \t| \t%s\n", c)
 			}
 		}
 	}
 	if err := tw.Flush(); err != nil {
 		return err
+	}
+	for _, what := range r.NotRun {
+		if _, err := fmt.Fprintf(w, "\nnot run: %s\n", what); err != nil {
+			return err
+		}
 	}
 	for _, f := range r.Failed {
 		if _, err := fmt.Fprintf(w, "\n%s failed: %s\n", f.Section, f.Error); err != nil {

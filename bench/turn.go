@@ -19,7 +19,7 @@ func turns(ctx context.Context, b *bench, t *tree) error {
 		return err
 	}
 	answer := ""
-	times, err := contest{rounds: b.rounds, warm: true, settle: true, inOrder: true, entrants: []entrant{
+	times, err := contest{rounds: b.rounds, warm: true, settle: true, inOrder: true, processes: a.processes, entrants: []entrant{
 		{name: "walk", run: func(context.Context) error { _, err := w.run(); return err }},
 		{name: "prompt", run: a.hook, ready: func(context.Context) error {
 			answer = a.talk.say(20_000)
@@ -44,8 +44,8 @@ func turns(ctx context.Context, b *bench, t *tree) error {
 	walk := times["walk"]
 	both := (times["prompt"].median() + times["stop"].median()).Seconds() / walk.median().Seconds()
 	b.add(t.Name, "a turn: bare walk + compare", walk)
-	b.add(t.Name, "a turn: segno hook at the prompt, nothing changed", times["prompt"], is(times["prompt"].over(walk), "× walk"))
-	b.add(t.Name, "a turn: segno hook at the stop, one file changed", times["stop"], is(times["stop"].over(walk), "× walk"),
+	b.addProcess(t.Name, "a turn: segno hook at the prompt, nothing changed", times["prompt"], a.peaks["prompt"], is(times["prompt"].over(walk), "× walk"))
+	b.addProcess(t.Name, "a turn: segno hook at the stop, one file changed", times["stop"], a.peaks["stop"], is(times["stop"].over(walk), "× walk"),
 		atMost(3.5, both, "× walk, both hooks together"))
 	return nil
 }

@@ -17,6 +17,7 @@ type Move struct {
 
 	Turns int  `json:"turns,omitempty"` // undo, redo: how many turns; 0 is 1
 	Turn  int  `json:"turn,omitempty"`  // undo, redo: the last turn to move over, instead of Turns
+	Only  bool `json:"only,omitempty"`  // undo: Turn alone, and not the newer turns; only files change
 	Force bool `json:"force,omitempty"` // undo, redo, op-undo: overwrite conflicts
 	// WhileRunning allows undo, redo, restore and op-undo although a turn is open, or another
 	// program has a database open.
@@ -77,6 +78,7 @@ type Preview struct {
 	Sentence string         `json:"sentence"`
 	Effect   string         `json:"effect"`
 	Turns    []int          `json:"turns"`
+	Only     bool           `json:"only,omitempty"` // Turns are undone alone
 	Steps    []Change       `json:"steps"`
 	Landing  segno.CommitID `json:"landing,omitempty"`
 	Tip      segno.CommitID `json:"tip,omitempty"`

@@ -82,7 +82,7 @@ func (r *Runner) runs() (all []foundRun, err error) {
 	for _, dir := range found {
 		run := foundRun{dir: dir}
 		base := filepath.Base(dir)
-		if parts := earlierName.FindStringSubmatch(base); parts != nil {
+		if parts := earlierName().FindStringSubmatch(base); parts != nil {
 			run.end, base = parts[1], strings.TrimSuffix(base, parts[0])
 		}
 		if known, err := readJSON(dir, runFile, &run.runRecord); err == nil && known && base == r.runID(run.Generation) {

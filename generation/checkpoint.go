@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -261,13 +262,13 @@ func (r *Runner) point(path, digest string, generation, ticks int, elapsed time.
 		ElapsedSeconds: int64(elapsed / time.Second), ElapsedTicks: ticks, Written: r.Now().UTC()})
 }
 
-var archiveNames = regexp.MustCompile(`^gen([0-9]{3})-t([0-9]{6,})\.ckpt$`)
+var archiveNames = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^gen([0-9]{3})-t([0-9]{6,})\.ckpt$`) })
 
 // archivesIn returns the archives of a run, oldest first.
 func archivesIn(runDir string) (paths []string) {
 	entries, _ := os.ReadDir(filepath.Join(runDir, checkpointsDir)) // none if there is no such directory
 	for _, e := range entries {
-		if archiveNames.MatchString(e.Name()) {
+		if archiveNames().MatchString(e.Name()) {
 			paths = append(paths, filepath.Join(runDir, checkpointsDir, e.Name()))
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/BurntSushi/toml"
@@ -88,11 +89,11 @@ const (
 )
 
 // simpleName is a name that can be part of a path and of a name in an archive.
-var simpleName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$`)
+var simpleName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$`) })
 
 // runName matches the end of the name of a run's directory. No experiment may have such a name, because its directory
 // is beside the runs.
-var runName = regexp.MustCompile(`-g[0-9]{3}$`)
+var runName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`-g[0-9]{3}$`) })
 
 // ReadExperiment reads a file. The error has [segno.KindNotFound] or [segno.KindInvalid].
 func ReadExperiment(path string) (*Experiment, error) {
@@ -133,7 +134,7 @@ func (e *Experiment) check() error {
 	seen := map[string]bool{}
 	for i := range e.Agents {
 		a := &e.Agents[i]
-		if !simpleName.MatchString(a.Name) || seen[strings.ToLower(a.Name)] {
+		if !simpleName().MatchString(a.Name) || seen[strings.ToLower(a.Name)] {
 			return errors.New("each agent needs its own name of 1 to 40 letters, digits, - and _")
 		}
 		seen[strings.ToLower(a.Name)] = true
@@ -154,9 +155,9 @@ func (e *Experiment) check() error {
 // checkSettings returns an error for a wrong setting of the experiment itself.
 func (e *Experiment) checkSettings() error {
 	switch {
-	case !simpleName.MatchString(e.Name):
+	case !simpleName().MatchString(e.Name):
 		return errors.New("name is not 1 to 40 letters, digits, - and _")
-	case runName.MatchString(e.Name):
+	case runName().MatchString(e.Name):
 		return errors.New("name ends like that of a run")
 	case e.World == "":
 		return errors.New("world is missing")

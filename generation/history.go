@@ -199,9 +199,9 @@ func Find(wd, out, called string) (dir, name string, found bool) {
 		dir, name = filepath.Dir(path), filepath.Base(path)
 	}
 	if _, err := os.Stat(filepath.Join(dir, name, lockFile)); err != nil {
-		name = runName.ReplaceAllString(name, "")
+		name = runName().ReplaceAllString(name, "")
 		_, err = os.Stat(filepath.Join(dir, name, lockFile))
-		return dir, name, err == nil && simpleName.MatchString(name)
+		return dir, name, err == nil && simpleName().MatchString(name)
 	}
-	return dir, name, simpleName.MatchString(name)
+	return dir, name, simpleName().MatchString(name)
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -141,7 +142,7 @@ func (r *Runner) putAway(g int, why string) (string, error) {
 
 // earlierName matches the end of the name of a run that is no longer in place. The stamp is the time when it was
 // renamed.
-var earlierName = regexp.MustCompile(`\.([a-z]+)-([0-9]{8}T[0-9]{6}Z(?:-[0-9]{3,})?)$`)
+var earlierName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\.([a-z]+)-([0-9]{8}T[0-9]{6}Z(?:-[0-9]{3,})?)$`) })
 
 // nextStamp returns a stamp later than those of all earlier runs of a generation, even if the clock was set back.
 func (r *Runner) nextStamp(g int) string {
@@ -149,7 +150,7 @@ func (r *Runner) nextStamp(g int) string {
 	newest := ""
 	found, _ := filepath.Glob(globQuote(r.runDir(g)) + ".*") // the pattern is well-formed
 	for _, run := range found {
-		if parts := earlierName.FindStringSubmatch(run); parts != nil {
+		if parts := earlierName().FindStringSubmatch(run); parts != nil {
 			newest = max(newest, parts[2])
 		}
 	}
@@ -272,7 +273,7 @@ func (r *Runner) earlierRuns(g int) (runs []string) {
 	stamp := map[string]string{}
 	found, _ := filepath.Glob(globQuote(r.runDir(g)) + ".*") // the pattern is well-formed
 	for _, run := range found {
-		if parts := earlierName.FindStringSubmatch(run); parts != nil && (parts[1] == endFailed || parts[1] == endPaused) {
+		if parts := earlierName().FindStringSubmatch(run); parts != nil && (parts[1] == endFailed || parts[1] == endPaused) {
 			stamp[run] = parts[2]
 			runs = append(runs, run)
 		}

@@ -15,7 +15,7 @@ import (
 // any [segno.Store]. All methods may be called concurrently.
 type Saver interface {
 	// Save stores s as the newest checkpoint of its thread and returns it with its
-	// ID. It is durable on return. If several writers save onto the same checkpoint, one
+	// ID. It is durable on return; see [StoreSaver.Durability]. If several writers save onto the same checkpoint, one
 	// wins, and the others get [segno.KindConflict] with a [segno.ConflictError].
 	Save(ctx context.Context, s Snapshot) (Snapshot, error)
 	// Load returns the newest checkpoint of a thread. The error has [segno.KindNotFound] only

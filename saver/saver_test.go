@@ -1,7 +1,9 @@
 package saver_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -94,6 +96,47 @@ func TestAChangedInterruptIsRefused(t *testing.T) {
 		change(&changed.Interrupts[0])
 		if _, err := sv.Save(t.Context(), changed); segno.KindOf(err) != segno.KindRefused || segno.HintOf(err) == "" {
 			t.Errorf("other %s: %v", name, err)
+		}
+	}
+}
+
+// commitRecorder is a store that records the durability of each commit.
+type commitRecorder struct {
+	segno.Store
+	seen []segno.Durability
+}
+
+func (r *commitRecorder) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) {
+	r.seen = append(r.seen, c.Durability)
+	return r.Store.Commit(ctx, c)
+}
+
+// TestOnlySavesAreBatched saves with and without [segno.Batched]. Moves and forks are synced in any case.
+func TestOnlySavesAreBatched(t *testing.T) {
+	for _, d := range []segno.Durability{segno.Synced, segno.Batched} {
+		store := &commitRecorder{Store: memory.New(nil)}
+		sv := saver.New(store)
+		sv.Durability = d
+		at := saver.ThreadKey{Thread: "t"}
+		first, err := sv.Save(t.Context(), saver.Snapshot{ThreadKey: at})
+		second, err2 := sv.Save(t.Context(), first)
+		err3 := sv.SaveWrites(t.Context(), second, "branch", saver.Write{Name: "a"})
+		if err := errors.Join(err, err2, err3); err != nil {
+			t.Fatal(err)
+		}
+		if want := []segno.Durability{d, d, d}; !slices.Equal(store.seen, want) {
+			t.Errorf("saves have the durability %v, want %v", store.seen, want)
+		}
+		store.seen = nil
+		_, err = sv.Undo(t.Context(), at, 1)
+		_, err2 = sv.Redo(t.Context(), at, 1)
+		_, err3 = sv.Restore(t.Context(), at, first.ID)
+		_, err4 := sv.Fork(t.Context(), first.ID, saver.ThreadKey{Thread: "fork"})
+		if err := errors.Join(err, err2, err3, err4); err != nil {
+			t.Fatal(err)
+		}
+		if want := make([]segno.Durability, 4); !slices.Equal(store.seen, want) {
+			t.Errorf("moves and a fork have the durability %v, want %v", store.seen, want)
 		}
 	}
 }

@@ -19,6 +19,10 @@ import (
 type StoreSaver struct {
 	Store segno.Store
 	Now   func() time.Time // nil is time.Now
+	// Durability is that of the commits by Save and SaveWrites. The zero value is [segno.Synced]. With
+	// [segno.Batched], a power failure may remove the newest snapshots, but no kill does. Undo, Redo,
+	// Restore, Fork and Delete are always synced.
+	Durability segno.Durability
 }
 
 func (v *StoreSaver) now() time.Time {
@@ -107,6 +111,7 @@ func (v *StoreSaver) commitAfterWrites(ctx context.Context, c segno.Commit, asid
 // commit commits c. A saver holds no lease. It relies on the comparison of heads, so a lease that
 // another writer took meanwhile excludes the saver only while it is in force.
 func (v *StoreSaver) commit(ctx context.Context, c segno.Commit) (segno.Head, error) {
+	c.Durability = v.Durability
 	head, err := v.Store.Commit(ctx, c)
 	if segno.KindOf(err) != segno.KindFenced {
 		return head, err

@@ -24,10 +24,10 @@ const noteWrites = "branch-writes"
 // resume with them and run only the other branches. The next Save of the thread ends
 // the step: the writes do not belong to its checkpoint.
 //
-// Branches may call SaveWrites concurrently, with the same s. The writes are durable on return. Saving
-// the same writes of a branch again, as a retry does, changes nothing. The error is
-// [segno.KindConflict] if the branch was saved with other writes, or if another writer has ended
-// the step.
+// Branches may call SaveWrites concurrently, with the same s. The writes are durable on return; see
+// [StoreSaver.Durability]. Saving the same writes of a branch again, as a retry does, changes nothing.
+// The error is [segno.KindConflict] if the branch was saved with other writes, or if another writer
+// has ended the step.
 func (v *StoreSaver) SaveWrites(ctx context.Context, s Snapshot, branch string, writes ...Write) error {
 	const op = "save writes"
 	if err := s.check(op); err != nil {

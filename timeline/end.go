@@ -111,8 +111,10 @@ type turnEnd struct {
 	got     segno.Captured
 	staged  segno.Staged
 	entries []segno.Entry
-	noted   int // the number of entries since the turn began, or since its previous end
-	shell   int // the number of commands among the entries
+	noted   int             // the number of entries since the turn began, or since its previous end
+	shell   int             // the number of commands among the entries
+	touched ownership.Times // when the changed paths last changed, if that is known
+	points  segno.Hash
 	unseen  *unseenTurn
 
 	head   segno.Head
@@ -143,6 +145,7 @@ func (tx *txn) record(ctx context.Context, w *turnEnd) (*segno.Checkpoint, error
 		tx.attributeBesideTurn,
 		tx.snapshotAfterTurn,
 		tx.captureTranscript,
+		tx.savePoints,
 		tx.stageObjects,
 		tx.collectEntries,
 	} {
@@ -333,7 +336,7 @@ func (tx *txn) commitTurn(ctx context.Context, w *turnEnd) (*segno.Checkpoint, e
 	id := segno.CommitID(segno.DerivedID("turn", string(w.turn.Key), string(w.head.Thread)))
 	turn := w.head.Turn + 1
 	cp := &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: turn, Time: tx.Now(), Agent: w.turn.Agent, Prompt: w.turn.Prompt,
-		Key: w.turn.Key, Interrupted: w.Interrupted, Session: &w.got.Position, Workspace: &w.after, Shell: w.shell}
+		Key: w.turn.Key, Interrupted: w.Interrupted, Session: &w.got.Position, Workspace: &w.after, Shell: w.shell, Points: w.points}
 	if w.done != nil {
 		id = segno.CommitID(segno.DerivedID("amend", string(w.done.ID)))
 		cp.Turn, cp.Amends, cp.Prompt = w.done.Turn, w.done.ID, w.done.Prompt

@@ -18,6 +18,7 @@ const (
 	whyMode      = "its mode was changed, too"
 	whyXattrs    = "its extended attributes were changed, too"
 	whyLarge     = "the file is too large to merge"
+	whyParent    = "in a directory whose path is a conflict"
 	whyInTheWay  = "in a directory that was made at the path of a file since"
 )
 

@@ -60,6 +60,11 @@ func (tx *txn) move(ctx context.Context, ask MoveRequest, seen *Plan) (*MoveResu
 	if err := p.checkSeen(seen, tx.Workspace.Root()); err != nil {
 		return nil, err
 	}
+	if ask.Parts != nil {
+		if err := tx.chooseParts(ctx, p, now, ask.Parts); err != nil {
+			return nil, err
+		}
+	}
 	if now, err = tx.savePresent(ctx, now, p); err != nil {
 		return nil, err
 	}

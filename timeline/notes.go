@@ -69,6 +69,9 @@ func noteBetween(old, now []*segno.Checkpoint) string {
 	if len(come) > 0 {
 		what = append(what, "the work went on with "+turnList(come)+", which this session has not seen")
 	}
+	if alone := undoneAloneBeside(now, old); len(alone) > 0 {
+		what = append(what, "the user undid "+turnList(alone)+" alone with segno, and kept what came later")
+	}
 	if len(what) == 0 && restoredBeside(now, old) {
 		what = append(what, "the user restored files with segno")
 	}
@@ -110,6 +113,27 @@ func restoredBeside(line, other []*segno.Checkpoint) bool {
 		}
 	}
 	return false
+}
+
+// undoneAloneBeside returns the turns of a line that were undone alone, newest undo first, by the checkpoints that are newer than
+// its common ancestors with another line.
+func undoneAloneBeside(line, other []*segno.Checkpoint) (turns []*segno.Checkpoint) {
+	for _, c := range line {
+		if slices.ContainsFunc(other, hasID(c.ID)) {
+			break
+		}
+		args, isUndo := strings.CutPrefix(c.Label, string(segno.VerbUndo)+" ")
+		args = strings.TrimSuffix(args, forced)
+		if c.Kind != segno.CheckpointRestore || !isUndo || !strings.HasSuffix(args, onlyFlag) {
+			continue // it restored some paths or parts
+		}
+		for _, t := range line {
+			if endsTurn(t) && slices.Contains(OnlyTurns(args), t.Turn) && !slices.Contains(turns, t) {
+				turns = append(turns, t)
+			}
+		}
+	}
+	return turns
 }
 
 // turnList lists turns by number and prompt.

@@ -23,6 +23,7 @@ type overlap struct {
 	now  time.Time
 	ways [2]string
 	same bool // both turns change the same line
+	only bool // the undo is of the turn alone
 }
 
 func (o *overlap) recorder() *timeline.Timeline { return o.site }
@@ -109,7 +110,7 @@ func TestUndoBesideAnotherThreadsTurn(t *testing.T) {
 					if testing.Short() && n%29 != 0 {
 						continue
 					}
-					o := &overlap{edited: newEdited(t, nil, filepath.Join(base, fmt.Sprint(n))), now: time.Now(), same: same,
+					o := &overlap{edited: newEdited(t, nil, filepath.Join(base, fmt.Sprint(n))), now: time.Now(), same: same, only: n%3 == 0,
 						ways: [2]string{ways[w/len(ways)], ways[w%len(ways)]}}
 					o.site.Now = func() time.Time { o.now = o.now.Add(time.Second); return o.now }
 					if o.undoKeepsTheOther(order, undone) {
@@ -140,9 +141,18 @@ func (o *overlap) undoKeepsTheOther(order string, undone int) bool {
 		o.must(err)
 		thread = t.ID
 	}
-	plan := o.move(timeline.MoveRequest{Verb: segno.VerbUndo, Thread: thread, Turns: 1})
+	ask := timeline.MoveRequest{Verb: segno.VerbUndo, Thread: thread, Turns: 1}
+	if o.only {
+		ask.Turns, ask.Only = 0, []int{1}
+	}
+	plan := &timeline.Plan{}
+	if moved, err := o.site.Move(o.Context(), ask, nil); err == nil {
+		plan = moved.Plan
+	} else if !o.only || segno.KindOf(err) != segno.KindNotFound { // the turn has no changes that are its own
+		o.must(err)
+	}
 	after := o.files()["a"]
-	what := fmt.Sprintf("%s by %s, same line %t, undo of %d", order, strings.Join(o.ways[:], " and "), o.same, undone)
+	what := fmt.Sprintf("%s by %s, same line %t, undo of %d, alone %t", order, strings.Join(o.ways[:], " and "), o.same, undone, o.only)
 	if len(plan.Conflicts) > 0 {
 		if strings.Join(before, " ") != strings.Join(after, " ") {
 			o.Errorf("%s: a conflict was written over", what)

@@ -107,6 +107,7 @@ func (tx *txn) splitChanges(ctx context.Context, w *turnEnd, e *ownership.Eviden
 		w.whyAll = ownership.WhyClocks
 		return nil
 	}
+	w.touched = times
 	parts := ownership.Divide(changes, times, e.Start, e.Owner)
 	own, err := tx.splitLines(ctx, w.batch, e, changes, times, &parts)
 	if err != nil {

@@ -270,6 +270,7 @@ func (tx *txn) changesOfMove(ctx context.Context, changes, wrote []segno.Change,
 // movedPaths are the paths that one move of a thread wrote.
 type movedPaths struct {
 	at    time.Time
+	head  segno.CommitID  // of the thread after it
 	paths map[string]bool // nil if they are no longer known; true for a path that was protected on one side
 }
 
@@ -301,13 +302,13 @@ func (r *reverter) movesSince(ctx context.Context, at time.Time) (all []movedPat
 		}
 		changes, err := r.changesOf(ctx, &op)
 		if errors.Is(err, segno.KindNotFound) { // a collection removed its states
-			all = append(all, movedPaths{at: op.Time})
+			all = append(all, movedPaths{at: op.Time, head: op.After.Head})
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		m := movedPaths{op.Time, make(map[string]bool, len(changes))}
+		m := movedPaths{op.Time, op.After.Head, make(map[string]bool, len(changes))}
 		for _, c := range changes {
 			m.paths[c.Path] = c.From.Type == segno.EntityProtected || c.To.Type == segno.EntityProtected
 		}

@@ -102,7 +102,7 @@ func (f PathFinder) Changes(ctx context.Context, c *segno.Checkpoint) ([]PathCha
 	if err != nil {
 		return nil, err
 	}
-	return pathChanges(diff), nil
+	return PathChanges(diff), nil
 }
 
 // Before returns the checkpoint with which the files of a checkpoint are compared: its parent. Steps of a session have no
@@ -122,8 +122,8 @@ func (f PathFinder) Before(ctx context.Context, c *segno.Checkpoint) (*segno.Che
 	return nil, nil
 }
 
-// pathChanges describes the changes between two trees.
-func pathChanges(diff []segno.Change) []PathChange {
+// PathChanges describes the changes between two trees, sorted by path, as [PathFinder.Changes] does.
+func PathChanges(diff []segno.Change) []PathChange {
 	all := make([]PathChange, 0, len(diff))
 	for _, x := range diff {
 		p := PathChange{Path: x.Path, Action: Changed, Before: x.From, After: x.To}

@@ -40,7 +40,7 @@ func TestPathChanges(t *testing.T) {
 			diff = append(diff, segno.Change{Path: c.path, From: c.from, To: c.to})
 		}
 		var got []string
-		for _, p := range pathChanges(diff) {
+		for _, p := range PathChanges(diff) {
 			switch p.Action {
 			case Renamed:
 				got = append(got, fmt.Sprintf("renamed %s to %s", p.From, p.Path))

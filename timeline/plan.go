@@ -14,8 +14,10 @@ type MoveRequest struct {
 	Thread segno.ThreadID    // "" means the thread of the workspace
 	Turns  int               // undo, redo: the number of turns
 	Turn   int               // undo, redo: the last turn to move over, instead of how many
+	Only   []int             // undo: these turns alone, and not the newer ones; only files change
 	Steps  bool              // undo, redo: Turns counts checkpoints
 	To     segno.CommitID    // restore, fork: the checkpoint
+	Point  int               // restore of files: the files at the end of this call of the turn of To; 0 means To itself
 	Name   string            // the user's term for the checkpoint
 	Scope  Scope             // restore: which tiers
 	Paths  []string          // restore, undo: only these, relative to the root
@@ -25,6 +27,9 @@ type MoveRequest struct {
 	NoNote bool              // fork: do not send the agent a note about the directory
 	Op     segno.OperationID // op undo: the operation; "" means the newest
 	Force  bool              // overwrite conflicts
+	// Parts, if not nil, makes a move of files that writes only some parts of its steps: by path, the
+	// indexes of the parts in [Timeline.Parts]. Preview ignores the content of Parts and plans all steps.
+	Parts map[string][]int
 	// WhileRunning makes the move even if a turn is open or another program has a database open.
 	WhileRunning bool
 	// Operation is the id of the move in the operation log. A move with the same id is made only
@@ -53,6 +58,8 @@ type Plan struct {
 	Made      time.Time         `json:"made"`
 	Before    segno.Pointers    `json:"before"`
 	Turns     []int             `json:"turns,omitempty"` // undone or redone
+	// Only reports an undo of Turns alone: newer turns of the line are not undone.
+	Only bool `json:"only,omitempty"`
 	// Several reports that other threads also work in the directory, so that the user needs to know
 	// whose turns these are. Prompt is the prompt of the first of Turns.
 	Several bool   `json:"several,omitempty"`
@@ -65,7 +72,8 @@ type Plan struct {
 	Label   string         `json:"label,omitempty"`
 
 	FilePlan
-	Git string `json:"git,omitempty"` // the command to run if HEAD moved between the two, or ""
+	Point *Point `json:"point,omitempty"` // the point inside a turn from which the files come, or nil
+	Git   string `json:"git,omitempty"`   // the command to run if HEAD moved between the two, or ""
 
 	// Session is the position to which the conversation moves, or nil if it does not move. Link is
 	// the session that ends there, once it is written.

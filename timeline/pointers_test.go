@@ -74,6 +74,19 @@ func (p *pointers) undo(n int, want segno.CommitID) {
 	p.move(timeline.MoveRequest{Verb: segno.VerbUndo, Turns: n}, want)
 }
 
+// TestAnUndoOfFilesNeedsTheFiles tries undos that change files only, without a workspace.
+func TestAnUndoOfFilesNeedsTheFiles(t *testing.T) {
+	p := newPointers(t, segno.CheckpointTurn, segno.CheckpointTurn)
+	before := p.head.Head
+	for _, ask := range []timeline.MoveRequest{{Only: []int{1}}, {Turns: 1, Paths: []string{"a"}}, {Turns: 1, Parts: map[string][]int{}}} {
+		ask.Verb, ask.Thread = segno.VerbUndo, "thread"
+		_, err := timeline.Open(timeline.Config{Store: p.store}).Move(t.Context(), ask, nil)
+		if head, failed := p.store.Head(t.Context(), "thread"); segno.KindOf(err) != segno.KindRefused || failed != nil || head.Head != before {
+			t.Errorf("%+v: %v, the head is %q", ask, err, head.Head)
+		}
+	}
+}
+
 func (p *pointers) redo(n int, want segno.CommitID) {
 	p.Helper()
 	p.move(timeline.MoveRequest{Verb: segno.VerbRedo, Turns: n}, want)

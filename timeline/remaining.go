@@ -44,8 +44,7 @@ func (tx *txn) finishLast(ctx context.Context, ask MoveRequest, now currentState
 	if err != nil || left == nil || len(left.Forced) == 0 || op.Verb != ask.Verb {
 		return false, err
 	}
-	last := left.Turns[max(0, len(left.Turns)-1):]
-	if ask.Turns > 1 && fmt.Sprint(ask.Turns) != op.Args || ask.Turn > 0 && !slices.Contains(last, ask.Turn) || len(ask.Paths) > 0 {
+	if !ask.repeats(op, left) {
 		return false, nil
 	}
 	target, err := tx.checkpoint(ctx, left.Target)
@@ -55,8 +54,25 @@ func (tx *txn) finishLast(ctx context.Context, ask MoveRequest, now currentState
 	p.setTarget(target, now.head.Tip)
 	p.Git, p.Session = "", nil // the move has already warned about git, and the conversation has moved
 	p.Turns, p.Args, p.Finishes, p.Undoes = left.Turns, op.Args+forced, op.ID, ""
+	if left.Only {
+		p.Only, p.Times, p.gitThen = true, left.Times, nil
+		p.Restore, p.Target, p.Tip, p.Label = true, now.head.Head, segno.Self, string(op.Verb)+" "+p.Args
+	}
 	p.split(left.Forced)
 	return true, nil
+}
+
+// repeats reports whether a move that is asked for is the one that an operation made. left is the rest of
+// the operation's plan.
+func (a *MoveRequest) repeats(op *segno.Operation, left *Plan) bool {
+	last := left.Turns[max(0, len(left.Turns)-1):]
+	switch {
+	case len(a.Paths) > 0 || a.Parts != nil || left.Only != (len(a.Only) > 0):
+		return false
+	case left.Only:
+		return len(a.Only) == len(left.Turns) && !slices.ContainsFunc(a.Only, func(t int) bool { return !slices.Contains(left.Turns, t) })
+	}
+	return !(a.Turns > 1 && fmt.Sprint(a.Turns) != op.Args || a.Turn > 0 && !slices.Contains(last, a.Turn))
 }
 
 // remaining returns the thread's newest move and the rest of its plan, or nil if there is no
@@ -146,6 +162,9 @@ func (tx *txn) remainingOf(ctx context.Context, op segno.Operation, now currentS
 	then.head.Head, then.head.Tip = op.Before.Head, op.Before.Tip
 	turns, err := strconv.Atoi(op.Args)
 	ask := MoveRequest{Verb: op.Verb, Turns: turns}
+	if only := OnlyTurns(op.Args); len(only) > 0 && strings.HasSuffix(op.Args, onlyFlag) { // not limited further
+		ask.Only, err = only, nil
+	}
 	switch {
 	case strings.HasSuffix(op.Args, forced):
 		return left, nil

@@ -18,6 +18,14 @@ func (tx *txn) planRestore(ctx context.Context, ask MoveRequest, now currentStat
 	if err := tx.checkRestore(ctx, ask, x, now); err != nil {
 		return err
 	}
+	if ask.Point > 0 {
+		at, point, err := tx.atPoint(ctx, x, ask.Point)
+		if err != nil {
+			return err
+		}
+		x, p.Point = at, &point
+		x.Workspace.World = now.snap.World // the databases at that moment are not known, so they stay
+	}
 	p.Args = restoreArgs(ask)
 	if ask.Scope != ScopeChat {
 		changes, err := tx.diffStates(ctx, &now.snap, x.Workspace)
@@ -63,6 +71,9 @@ func (tx *txn) checkRestore(ctx context.Context, ask MoveRequest, x *segno.Check
 	case !chat && x.Workspace == nil:
 		return segno.Errorf(segno.KindNotFound, "restore", string(x.ID), "the checkpoint has no files").
 			WithHint("use --chat to move the conversation only")
+	case ask.Point > 0 && ask.Scope != ScopeFiles:
+		return segno.Errorf(segno.KindRefused, "restore", ask.name(), "a point inside a turn has files only: no session can end there").
+			WithHint("leave out --chat, or name the turn")
 	case chat && len(ask.Paths) > 0:
 		return segno.Errorf(segno.KindInvalid, "restore", "", "--chat takes no paths")
 	case chat && x.Session == nil:
@@ -108,6 +119,9 @@ func restoreArgs(ask MoveRequest) string {
 	args := []string{ask.name()}
 	if ask.Scope != ScopeBoth {
 		args = append(args, "--"+string(ask.Scope))
+	}
+	if ask.Parts != nil {
+		args = append(args, strings.TrimSpace(patchFlag))
 	}
 	for _, p := range ask.Paths {
 		args = append(args, segno.QuotePath(p))

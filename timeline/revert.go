@@ -164,6 +164,7 @@ func turnEntries(ctx context.Context, store segno.Store, turn *segno.Checkpoint)
 
 // setSteps sets the plan's steps to the result of a reversal.
 func (p *FilePlan) setSteps(ctx context.Context, r *reverter) error {
+	r.blockBelowConflicts()
 	var changes []segno.Change
 	for name, f := range r.files {
 		if f.conflict == "" {
@@ -190,6 +191,18 @@ func (p *FilePlan) setSteps(ctx context.Context, r *reverter) error {
 	p.hide(r)
 	p.setUnnamed(r.unnamed)
 	return r.stageMerged(ctx, p.Steps)
+}
+
+// blockBelowConflicts makes conflicts of the paths that need a directory at a path that is a conflict. A move could not write
+// them, and force, which makes the directory, must write them, too.
+func (r *reverter) blockBelowConflicts() {
+	for name, f := range r.files {
+		for dir := path.Dir(name); dir != "." && f.conflict == "" && f.want.Type != segno.EntityNone; dir = path.Dir(dir) {
+			if up := r.files[dir]; up != nil && up.conflict != "" && up.present.Type != segno.EntityDir {
+				f.conflict = whyParent
+			}
+		}
+	}
 }
 
 // setUnnamed sets the steps that no tool of an undone turn named.

@@ -3,6 +3,7 @@ package timeline
 import (
 	"context"
 	"encoding/json"
+	"iter"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -25,7 +26,13 @@ type Spool interface {
 	// of lines that could not be read. If messages have the same id, it returns only the last
 	// one, at the place of the first.
 	Entries(ctx context.Context, key segno.TurnKey) ([]segno.Entry, int, error)
-	// DeleteTurn deletes a turn and its entries.
+	// AppendSaved appends the states of files after a call with one write, which is not synced.
+	// It appends nothing if the turn has saved too much already.
+	AppendSaved(ctx context.Context, key segno.TurnKey, c SavedCall) error
+	// SavedCalls yields the calls that AppendSaved appended, in order. It leaves out those that
+	// cannot be read.
+	SavedCalls(ctx context.Context, key segno.TurnKey) iter.Seq2[SavedCall, error]
+	// DeleteTurn deletes a turn, its entries and its saved calls.
 	DeleteTurn(ctx context.Context, key segno.TurnKey) error
 	// SetAside keeps the file of a turn that is no longer open.
 	SetAside(ctx context.Context, key segno.TurnKey) error

@@ -8,15 +8,24 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// planUndo undoes the newest turns of the head's line, newest first.
+// planUndo undoes the newest turns of the head's line, newest first, or some turns of the line alone.
 func (tx *txn) planUndo(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
+	if tx.Workspace == nil && ask.isInPlace() {
+		return segno.Errorf(segno.KindRefused, "undo", string(now.head.Thread), "the files of the thread are not here").
+			WithHint("run the command on the machine with the workspace")
+	}
 	line, err := tx.line(ctx, now.head.Head)
 	if err != nil {
 		return err
 	}
 	legs := undoLegs(line, ask)
-	if tx.Workspace == nil {
+	if len(ask.Only) > 0 {
+		legs, err = tx.onlyLegs(ctx, legs, ask, now)
+	} else if tx.Workspace == nil {
 		legs = withOpenTurn(legs, line, now.head.Head, ask)
+	}
+	if err != nil {
+		return err
 	}
 	back := tx.newReverter(&ask, now)
 	for i := 0; i < len(legs) && !ask.reached(p.Turns); i++ {
@@ -38,14 +47,17 @@ func (tx *txn) planUndo(ctx context.Context, ask MoveRequest, now currentState, 
 	switch {
 	case tx.Workspace == nil:
 		return nil
-	case len(ask.Paths) > 0:
-		return tx.undoPaths(ctx, ask, now, p, back)
+	case ask.isInPlace():
+		return tx.undoInPlace(ctx, ask, now, p, back)
 	}
 	return p.setSteps(ctx, back)
 }
 
 // reached reports whether an undo or redo has passed all requested turns.
 func (a *MoveRequest) reached(turns []int) bool {
+	if len(a.Only) > 0 {
+		return len(turns) == len(a.Only)
+	}
 	if a.Turn > 0 {
 		return slices.Contains(turns, a.Turn)
 	}
@@ -141,9 +153,10 @@ func (tx *txn) planRedo(ctx context.Context, ask MoveRequest, now currentState, 
 	return p.setSteps(ctx, again)
 }
 
-// redo adds the changes of the turns on a line, oldest first, after its first checkpoint, if moves
-// of the thread reverted them. If a change of a turn is gone and no move reverted it, another author
-// reverted it before the undo, and redo does not restore it.
+// redo adds the changes of the turns on a line, oldest first, after its first checkpoint, and those of
+// moves that left a checkpoint there, such as the undo of one turn alone. It adds only what other moves of
+// the thread reverted. If a change is gone and no move reverted it, another author reverted it before the
+// undo, and redo does not restore it.
 func (r *reverter) redo(ctx context.Context, line []*segno.Checkpoint) error {
 	moved, err := r.movesSince(ctx, line[min(1, len(line)-1)].Time)
 	if err != nil {
@@ -157,9 +170,10 @@ func (r *reverter) redo(ctx context.Context, line []*segno.Checkpoint) error {
 		if !hasTree(c.Workspace) {
 			continue
 		}
-		if endsTurn(c) {
+		isMove := c.Kind == segno.CheckpointRestore && slices.ContainsFunc(moved, func(m movedPaths) bool { return m.head == c.ID })
+		if endsTurn(c) || isMove {
 			wrote := func(path string) bool {
-				return slices.ContainsFunc(moved, func(m movedPaths) bool { return !m.at.Before(c.Time) && m.has(path) })
+				return slices.ContainsFunc(moved, func(m movedPaths) bool { return m.head != c.ID && !m.at.Before(c.Time) && m.has(path) })
 			}
 			if err := r.reverse(ctx, before, c.Workspace, nil, wrote); err != nil {
 				return err

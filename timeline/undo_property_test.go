@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,6 +34,7 @@ type edited struct {
 	site  *timeline.Timeline
 	turns int
 	lines int
+	done  []editedTurn      // by number, from 1
 	cut   map[string]string // lines that are gone → the actor that removed them
 	of    map[string]string // lines → the file that contains or contained them
 }
@@ -114,9 +116,11 @@ func (e *edited) turn() {
 	e.turns++
 	rec := e.site
 	src := segno.Source{Session: "session"}
+	before := e.files()
 	begun, err := rec.BeginTurn(e.Context(), timeline.Prompt{Agent: "test", Source: src, Text: fmt.Sprint("turn ", e.turns)})
 	e.must(err)
 	e.edit(fmt.Sprint("t", e.turns))
+	e.done = append(e.done, editedTurn{before, e.files()})
 	_, err = rec.EndTurn(e.Context(), timeline.TurnEnd{Key: begun.Key, Source: src, Agent: "test"})
 	e.must(err)
 }
@@ -184,6 +188,131 @@ func TestUndoRevertsItsTurnsOnly(t *testing.T) {
 		}
 	})
 	t.Logf("%d files merged, %d conflicts", merged, conflicts)
+}
+
+// editedTurn has the lines of each file before and after a turn.
+type editedTurn struct{ before, after map[string][]string }
+
+// TestUndoOfTurnsAloneMergesAsGit undoes one or two turns of random histories alone, and then some of the newest turns. Each file
+// must be what 'git merge-file' makes of it, or a conflict that did not change. Redo and op undo must restore the state.
+func TestUndoOfTurnsAloneMergesAsGit(t *testing.T) {
+	if testing.Short() {
+		return // it runs git some hundred times
+	}
+	base := t.TempDir()
+	n, merged, conflicts := 0, 0, 0
+	soak.Rapid(t, 20, 2000)
+	rapid.Check(t, func(r *rapid.T) {
+		n++
+		e := newEdited(t, r, filepath.Join(base, fmt.Sprint(n)))
+		for range rapid.IntRange(2, 5).Draw(r, "turns") {
+			if rapid.IntRange(0, 2).Draw(r, "user before") == 0 {
+				e.edit("u")
+			}
+			e.turn()
+		}
+		if rapid.Bool().Draw(r, "user after") {
+			e.edit("u")
+		}
+		only := []int{rapid.IntRange(1, e.turns).Draw(r, "only")}
+		if other := rapid.IntRange(1, e.turns).Draw(r, "and"); other < only[0] {
+			only = append(only, other)
+		}
+		first := e.files()
+		move := func(ask timeline.MoveRequest, turns []int) {
+			before := e.files()
+			moved, err := e.site.Move(e.Context(), ask, nil)
+			if segno.KindOf(err) == segno.KindNotFound { // the turns left no changes
+				moved = &timeline.MoveResult{Plan: &timeline.Plan{}}
+			} else {
+				e.must(err)
+			}
+			m, c := e.checkMerge(before, moved.Plan, turns)
+			merged, conflicts = merged+m, conflicts+c
+		}
+		move(timeline.MoveRequest{Verb: segno.VerbUndo, Only: only}, only)
+		if rapid.Bool().Draw(r, "back") && len(e.operations()) > 0 {
+			e.move(timeline.MoveRequest{Verb: segno.VerbOpUndo})
+			if again := e.files(); !maps.EqualFunc(first, again, slices.Equal) {
+				r.Fatalf("op undo left %q, was %q", again, first)
+			}
+			return
+		}
+		k := rapid.IntRange(1, e.turns).Draw(r, "then undo")
+		var newest []int
+		for i := range k {
+			newest = append(newest, e.turns-i)
+		}
+		before := e.files()
+		move(timeline.MoveRequest{Verb: segno.VerbUndo, Turns: k}, newest)
+		if p := e.move(timeline.MoveRequest{Verb: segno.VerbRedo, Turns: k}); len(p.Conflicts) > 0 {
+			return
+		}
+		if again := e.files(); !maps.EqualFunc(before, again, slices.Equal) {
+			r.Fatalf("redo led to %q, was %q", again, before)
+		}
+	})
+	t.Logf("%d files merged, %d conflicts", merged, conflicts)
+}
+
+// operations returns the log of operations.
+func (e *edited) operations() (ops []segno.Operation) {
+	log := e.site.Store.(segno.Workspaces)
+	for op, err := range log.Operations(e.Context(), e.site.Workspace.ID()) {
+		e.must(err)
+		ops = append(ops, op)
+	}
+	return ops
+}
+
+// checkMerge compares the files after an undo of turns, newest first, with what git merges. before has the files before the
+// undo. It returns the numbers of merged files and of conflicts.
+func (e *edited) checkMerge(before map[string][]string, plan *timeline.Plan, turns []int) (merged, conflicts int) {
+	after := e.files()
+	for name, lines := range before {
+		if slices.ContainsFunc(plan.Conflicts, func(c segno.Conflict) bool { return c.Path == name }) {
+			conflicts++
+			if !slices.Equal(lines, after[name]) {
+				e.r.Fatalf("%s is a conflict and was changed: %q, was %q", name, after[name], lines)
+			}
+			continue
+		}
+		want := lines
+		for _, turn := range turns {
+			left, found := e.done[turn-1].after[name], e.done[turn-1].before[name]
+			switch {
+			case slices.Equal(left, found), slices.Equal(want, found):
+			case slices.Equal(want, left):
+				want = found
+			default:
+				merged++
+				var ok bool
+				if want, ok = e.gitMerge(want, left, found); !ok {
+					e.r.Fatalf("git has a conflict in %s, and segno none", name)
+				}
+			}
+		}
+		if !slices.Equal(after[name], want) {
+			e.r.Fatalf("%s has %q after the undo of %v, and git merges %q", name, after[name], turns, want)
+		}
+	}
+	return merged, conflicts
+}
+
+// gitMerge merges two versions of a file as git does. It returns false for a conflict.
+func (e *edited) gitMerge(ours, base, theirs []string) (merged []string, ok bool) {
+	args := []string{"merge-file", "-p"}
+	for i, lines := range [][]string{ours, base, theirs} {
+		path := filepath.Join(filepath.Dir(e.root), fmt.Sprint("version", i))
+		e.must(os.WriteFile(path, []byte(strings.Join(append(slices.Clone(lines), ""), "\n")), 0o644))
+		args = append(args, path)
+	}
+	out, err := exec.Command("git", args...).Output()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() > 0 && exit.ExitCode() < 128 {
+		return nil, false
+	}
+	e.must(err)
+	return strings.Fields(string(out)), true
 }
 
 // check compares a file before and after the undo of the turns after kept.

@@ -29,7 +29,7 @@ func (d *Dir) Apply(ctx context.Context, changes []segno.Change, times segno.Has
 	}
 	a := &apply{
 		steps: steps, byPath: make(map[string]*step, len(steps)), objects: newObjectReader(d.options.Objects, times),
-		madeWritable: make(map[string]uint32), changedDirs: make(map[string]bool),
+		madeWritable: make(map[string]uint32), changedDirs: make(map[string]bool), unsynced: d.unsynced,
 	}
 	for _, s := range steps {
 		a.byPath[s.Path] = s
@@ -72,6 +72,7 @@ type apply struct {
 	byPath  map[string]*step
 	objects *objectReader
 
+	unsynced     bool // see Dir.unsynced
 	syncEach     bool
 	madeWritable map[string]uint32 // directories whose mode Apply changed temporarily → the mode before
 	changedDirs  map[string]bool   // directories in which names changed
@@ -98,7 +99,7 @@ func (a *apply) prefetch(ctx context.Context) error {
 			return err
 		}
 	}
-	a.syncEach = len(contents) <= maxSyncEach
+	a.syncEach = len(contents) <= maxSyncEach && !a.unsynced
 	return a.objects.prefetch(ctx, contents)
 }
 
@@ -213,6 +214,9 @@ func (a *apply) verify(ctx context.Context) error {
 // sync makes the written paths durable. It syncs many directories, or many files, together, because each
 // separate sync takes milliseconds.
 func (a *apply) sync() error {
+	if a.unsynced {
+		return nil
+	}
 	if !a.syncEach || len(a.changedDirs) > maxSyncEach {
 		return syncAll(a.reader.root.fd)
 	}

@@ -200,6 +200,7 @@ func (f *fork) addGuarded(from *treeReader, all *copyList, g copyItem, reflinks 
 		return
 	}
 	all.addAll(part)
+	f.guarded = append(f.guarded, g.path)
 }
 
 // addGuardedDir is addGuarded for a directory.

@@ -52,6 +52,8 @@ type Dir struct {
 	cached   *cachedIndex     // index of the newest snapshot
 	coverage []segno.Coverage // the arguments of Cover
 
+	unsynced bool // the tree need not survive the machine: Apply syncs nothing
+
 	budget   budget
 	readFull func(f *fileHandle, buf []byte) (int, error) // tests replace it
 

@@ -36,7 +36,7 @@ func (d *Dir) Fork(ctx context.Context, s segno.Snapshot, dir string) (segno.For
 			return segno.ForkReport{}, err
 		}
 	}
-	f := &fork{from: d, parent: parent, name: forkTempName(), target: target, objects: newObjectCache(d.options.Objects)}
+	f := &fork{from: d, parent: parent, note: d.options.ForkNote, name: forkTempName(), target: target, objects: newObjectCache(d.options.Objects)}
 	f.temp = filepath.Join(filepath.Dir(target), f.name)
 	err = f.run(ctx, s)
 	if cleanupErr := f.cleanup(err != nil); err == nil {
@@ -87,6 +87,7 @@ func (d *Dir) openForkParent(dir string) (in vfs.Root, target string, err error)
 type fork struct {
 	from    *Dir
 	parent  vfs.Root    // the directory that contains the fork
+	note    string      // see Options.ForkNote; "" writes none
 	name    string      // of the copy in parent
 	temp    string      // the copy's path until it is complete
 	to      *treeWriter // of the copy
@@ -95,22 +96,12 @@ type fork struct {
 	objects *objectCache
 	how     string
 	leftOut []string
+	guarded []string // the protected paths that the copy has
 }
 
 func (f *fork) run(ctx context.Context, s segno.Snapshot) error {
-	view, err := f.from.scanTree(ctx, objectWriter{cache: f.objects}, nil)
+	mode, err := f.copyTree(ctx)
 	if err != nil {
-		return err
-	}
-	defer view.close()
-	if err := f.createTemp(); err != nil {
-		return err
-	}
-	list, err := f.copyPresent(ctx, view)
-	if err != nil {
-		return err
-	}
-	if err := f.makeGitIndependent(ctx, view.root, list.gits); err != nil {
 		return err
 	}
 	if err := f.restoreSnapshot(ctx, s); err != nil {
@@ -119,45 +110,99 @@ func (f *fork) run(ctx context.Context, s segno.Snapshot) error {
 	if err := syncAll(f.copied.fd); err != nil {
 		return err
 	}
-	if err := chmodDir(f.to.top, view.self.perm()&^setIDs); err != nil {
+	if err := chmodDir(f.to.top, mode); err != nil {
 		return err
 	}
 	return f.rename()
 }
 
-// restoreSnapshot writes the copy wherever it differs from s. It repeats this as long as the
-// conflicts change, because a path that a marker file protected may be written once that file
-// is removed.
+// copyTree copies the present tree to the temporary directory, and makes its repositories independent of the source's.
+// It returns the mode of the root.
+func (f *fork) copyTree(ctx context.Context) (mode uint32, err error) {
+	view, err := f.from.scanTree(ctx, objectWriter{cache: f.objects}, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer view.close()
+	if err := f.createTemp(); err != nil {
+		return 0, err
+	}
+	list, err := f.copyPresent(ctx, view)
+	if err != nil {
+		return 0, err
+	}
+	return view.self.perm() &^ setIDs, f.makeGitIndependent(ctx, view.root, list.gits)
+}
+
+// restoreSnapshot writes the copy wherever it differs from s.
 func (f *fork) restoreSnapshot(ctx context.Context, s segno.Snapshot) error {
 	d, err := Open(f.temp, Options{ID: f.from.options.ID, Objects: f.objects, FS: f.from.options.FS})
 	if err != nil {
 		return err
 	}
-	d.Cover(segno.Coverage{Tree: s.Tree, Strict: true})
-	var before []segno.Conflict
-	for {
-		v, err := d.scanTree(ctx, objectWriter{cache: f.objects}, nil)
-		if err != nil {
-			return err
-		}
-		v.close()
-		steps, err := changes(ctx, f.objects, v.top.tree, s.Tree)
-		if err != nil {
-			return err
-		}
-		steps = slices.DeleteFunc(steps, changesGitFile) // the fork keeps its own .git file
-		conflicts, err := d.Apply(ctx, stripAll(steps), s.Times)
-		if err != nil {
-			return err
-		}
-		if len(conflicts) == 0 || slices.Equal(conflicts, before) {
-			if err := f.acceptConflicts(steps, conflicts); err != nil {
-				return err
-			}
-			return f.setTimes(ctx, v.top, s)
-		}
-		before = conflicts
+	r := copyRestore{dir: d, objects: f.objects}
+	if err := r.run(ctx, s); err != nil {
+		return err
 	}
+	if err := f.acceptConflicts(r.steps, r.conflicts); err != nil {
+		return err
+	}
+	return f.setTimes(ctx, r.scanned, s)
+}
+
+// copyRestore writes a copy of a tree wherever it differs from a snapshot.
+type copyRestore struct {
+	dir       *Dir // of the copy
+	objects   *objectCache
+	saveIndex bool
+
+	scanned   *node // the copy before the last changes
+	steps     []segno.Change
+	conflicts []segno.Conflict
+	written   []string // files
+}
+
+// run repeats the changes as long as the conflicts change, because a path that a marker file protected may be written
+// once that file is removed.
+func (r *copyRestore) run(ctx context.Context, s segno.Snapshot) error {
+	r.dir.Cover(segno.Coverage{Tree: s.Tree, Strict: true})
+	for {
+		before := r.conflicts
+		if err := r.scan(ctx); err != nil {
+			return err
+		}
+		steps, err := changes(ctx, r.objects, r.scanned.tree, s.Tree)
+		if err != nil {
+			return err
+		}
+		r.steps = slices.DeleteFunc(steps, changesGitFile) // the copy keeps its own .git file
+		for i := range r.steps {
+			x := &r.steps[i]
+			if x.To.HasContent() {
+				r.written = append(r.written, x.Path)
+			}
+			if x.To.Why == segno.WhyDatabase && x.From.Type != segno.EntityProtected {
+				x.To = segno.Entity{} // no copy has attached databases; a program made this file
+			}
+		}
+		r.conflicts, err = r.dir.Apply(ctx, stripAll(r.steps), s.Times)
+		if err != nil || len(r.conflicts) == 0 || slices.Equal(r.conflicts, before) {
+			return err
+		}
+	}
+}
+
+func (r *copyRestore) scan(ctx context.Context) error {
+	v, err := r.dir.scanTree(ctx, objectWriter{cache: r.objects}, nil)
+	if err != nil {
+		return err
+	}
+	defer v.close()
+	r.scanned = v.top
+	if r.saveIndex {
+		err = errors.Join(v.removeStrays(), v.saveIndex())
+	}
+	return err
 }
 
 // stripAll returns changes to a tree without setuid and setgid. The fork belongs to the caller,

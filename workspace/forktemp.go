@@ -19,12 +19,12 @@ const forkPrefix = ".segno-fork-"
 // createTemp makes the directory for the copy. Before that, it writes the directory's path to
 // the note, so that the next command can remove the copy of a killed process.
 func (f *fork) createTemp() (err error) {
-	o := &f.from.options
-	if o.ForkNote != "" {
-		if err := vfs.MkdirAll(o.FS, filepath.Dir(o.ForkNote)); err != nil {
+	fsys := f.from.options.FS
+	if f.note != "" {
+		if err := vfs.MkdirAll(fsys, filepath.Dir(f.note)); err != nil {
 			return err
 		}
-		if err := vfs.Replace(o.FS, o.ForkNote, []byte(f.temp), 0o600); err != nil {
+		if err := vfs.Replace(fsys, f.note, []byte(f.temp), 0o600); err != nil {
 			return err
 		}
 	}
@@ -51,8 +51,8 @@ func (f *fork) cleanup(failed bool) (err error) {
 	if failed {
 		err = removeAll(f.parent, f.name)
 	}
-	if note := f.from.options.ForkNote; note != "" && err == nil {
-		if err = f.from.options.FS.Remove(note); errors.Is(err, fs.ErrNotExist) {
+	if f.note != "" && err == nil {
+		if err = f.from.options.FS.Remove(f.note); errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
 	}
@@ -82,7 +82,7 @@ func RemoveAbandonedFork(_ context.Context, fsys vfs.FS, note string) error {
 		return pathError("read note of a fork", note, err)
 	}
 	if temp := string(text); isForkTemp(temp) {
-		if err := removeForkTemp(fsys, temp); err != nil {
+		if err := removeCopy(fsys, temp); err != nil {
 			return segno.NewError(segno.KindIO, "remove incomplete fork", temp, err).WithHint("remove that directory yourself")
 		}
 	}
@@ -92,7 +92,8 @@ func RemoveAbandonedFork(_ context.Context, fsys vfs.FS, note string) error {
 	return nil
 }
 
-func removeForkTemp(fsys vfs.FS, temp string) error {
+// removeCopy removes a directory, unless it is a symlink.
+func removeCopy(fsys vfs.FS, temp string) error {
 	parent, err := fsys.OpenRoot(filepath.Dir(temp))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -108,8 +109,11 @@ func removeForkTemp(fsys vfs.FS, temp string) error {
 }
 
 // isForkTemp reports whether path is a possible path of an incomplete copy.
-func isForkTemp(path string) bool {
-	random, ok := strings.CutPrefix(filepath.Base(path), forkPrefix)
+func isForkTemp(path string) bool { return hasRandomName(path, forkPrefix) }
+
+// hasRandomName reports whether path is absolute and its last name is prefix and 26 random characters.
+func hasRandomName(path, prefix string) bool {
+	random, ok := strings.CutPrefix(filepath.Base(path), prefix)
 	return ok && isRandom(random) && filepath.IsAbs(path) && filepath.Clean(path) == path
 }
 

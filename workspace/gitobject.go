@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// gitObjects reads commits and trees from the object store of a repository: loose objects and packs.
+// gitObjects reads objects from the object store of a repository: loose objects and packs.
 // It does not run git, which might refresh its index or run a program that the repository names. It
 // does not read objects that the repository borrows from other repositories.
 type gitObjects struct {
@@ -28,12 +28,15 @@ type gitObjects struct {
 
 // The limits against hostile repositories.
 const (
-	maxGitObject  = 8 << 20   // the size of a commit or a tree
+	maxGitObject  = 8 << 20   // the size of an object
 	maxGitObjects = 256 << 20 // the size of all objects
 	maxDeltas     = 512       // the length of a chain of deltas; git makes 50 by default
 )
 
-var errGitObject = errors.New("the object cannot be read")
+var (
+	errGitObject = errors.New("the object cannot be read")
+	errGitLarge  = errors.New("the object is too large")
+)
 
 func (g *gitObjects) close() {
 	for _, p := range g.packs {
@@ -88,7 +91,7 @@ func (g *gitObjects) inflate(from io.Reader) ([]byte, error) {
 	most := min(maxGitObject, maxGitObjects-g.taken)
 	data, err := io.ReadAll(io.LimitReader(z, most+1))
 	if g.taken += int64(len(data)); err == nil && int64(len(data)) > most {
-		err = errGitObject
+		err = errGitLarge
 	}
 	return data, err
 }
@@ -209,12 +212,16 @@ func (g *gitObjects) readPacked(p *gitPack, at int64, depth int) (kind string, d
 		return "commit", data, nil
 	case packedTree:
 		return "tree", data, nil
+	case packedFile:
+		return "blob", data, nil
+	case packedTag:
+		return "tag", data, nil
 	case packedOffsetDelta:
 		kind, from, err = g.readPacked(p, at-h.baseAt, depth+1)
 	case packedNamedDelta:
 		kind, from, err = g.readBase(p, h.base, depth+1)
 	default:
-		return "", nil, errGitObject // a file or a tag
+		return "", nil, errGitObject
 	}
 	if err == nil {
 		data, err = applyDelta(from, data)
@@ -223,10 +230,12 @@ func (g *gitObjects) readPacked(p *gitPack, at int64, depth int) (kind string, d
 	return kind, data, err
 }
 
-// The types of the objects in a pack that are read.
+// The types of the objects in a pack.
 const (
 	packedCommit      = 1
 	packedTree        = 2
+	packedFile        = 3
+	packedTag         = 4
 	packedOffsetDelta = 6 // a delta of an earlier object of the pack
 	packedNamedDelta  = 7 // a delta of a named object
 )
@@ -348,6 +357,12 @@ func (g *gitObjects) commit(id string) (tree string, parents []string, err error
 	if err != nil || kind != "commit" {
 		return "", nil, errors.Join(errGitObject, err)
 	}
+	tree, parents = parseGitCommit(data)
+	return tree, parents, nil
+}
+
+// parseGitCommit returns the tree and the parents that the content of a commit names.
+func parseGitCommit(data []byte) (tree string, parents []string) {
 	for line := range strings.SplitSeq(string(data), "\n") {
 		switch name, value, _ := strings.Cut(line, " "); {
 		case name == "tree" && tree == "":
@@ -355,10 +370,10 @@ func (g *gitObjects) commit(id string) (tree string, parents []string, err error
 		case name == "parent":
 			parents = append(parents, value)
 		default:
-			return tree, parents, nil
+			return tree, parents
 		}
 	}
-	return tree, parents, nil
+	return tree, parents
 }
 
 // gitEntry is an entry of a tree.

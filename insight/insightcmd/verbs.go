@@ -1,7 +1,11 @@
-// Package insightcmd has the verbs for understanding and for agents: the history of a directory as tools of an agent.
+// Package insightcmd has the verbs that explain how files came about, and those that give agents the history of a directory.
 package insightcmd
 
-import "github.com/dalsegno/segno/internal/cli"
+import (
+	"slices"
+
+	"github.com/dalsegno/segno/internal/cli"
+)
 
 // Wing is this wing of the command.
 func Wing() cli.Wing { return cli.Wing{Verbs: verbs} }
@@ -11,8 +15,8 @@ type app struct{ *cli.App }
 
 func verbs(shell *cli.App) []cli.Verb {
 	a := &app{shell}
-	return cli.Group("start",
-		a.mcp(),
-		a.plugin(),
+	return slices.Concat(
+		cli.Group("start", a.mcp(), a.plugin()),
+		cli.Group("see", a.blame(), a.bisect(), a.gitTrailer()),
 	)
 }

@@ -54,7 +54,7 @@ func messageDirs(t *testing.T) (all []string) {
 	for _, pkg := range []string{"agent", "archive", "internal/chat/acpagent", "internal/chat", "internal/cli", "internal/history/historycmd", "internal/hook/hookcmd", "internal/hook/event", "internal/proxy/proxycmd", "internal/chat/chatcmd", "internal/pack/packcmd", "internal/pack/archivefile",
 		"internal/sessions", "internal/web/webcmd", "internal/worlds/worldscmd", "internal/history", "internal/history/turns", "timeline/internal/ownership", "internal/proxy/failure", "internal/history/moves", "internal/history/patch",
 		"internal/hook", "internal/history/idprefix", "internal/local", "internal/pack", "internal/proxy/preamble", "internal/proxy",
-		"transcript/internal/sessionfile", "internal/local/spool", "internal/chat/tui", "saver", "store/*", "store/*/*", "timeline", "transcript", "transcript/*", "workspace", "internal/worlds", "world", "world/*"} {
+		"transcript/internal/sessionfile", "internal/local/spool", "internal/chat/tui", "saver", "store/*", "store/*/*", "timeline", "transcript", "transcript/*", "workspace", "internal/worlds", "world", "world/*", "insight/*", "insight/internal/*"} {
 		dirs, err := filepath.Glob(filepath.Join("../..", pkg))
 		if err != nil {
 			t.Fatal(err)

@@ -42,6 +42,11 @@ func IsUnder(path string, paths []string) bool {
 	return slices.ContainsFunc(paths, func(p string) bool { return p == "." || p == path || strings.HasPrefix(path, p+"/") })
 }
 
+// Diff prints the patches of changes.
+func (p *Printer) Diff(changes []segno.Change, patchOf Patcher) {
+	p.fail(writeDiff(p, changes, patchOf))
+}
+
 // writeDiff writes one patch after the other, so it never has a large diff in memory.
 func writeDiff(p *Printer, changes []segno.Change, patchOf Patcher) error {
 	for _, c := range changes {

@@ -21,28 +21,13 @@ func (a *App) Move(ctx context.Context, d *Workspace, ask timeline.MoveRequest) 
 		}
 		ask.Thread = t.ID
 	}
+	if err := a.checkPatch(ask); err != nil {
+		return err
+	}
 	var plan *timeline.Plan // the plan that the user confirmed; nil with -y
 	if a.DryRun || !a.Yes {
 		var err error
-		if plan, err = d.Timeline.Preview(ctx, ask); err != nil {
-			return err
-		}
-		res, err := moves.NewResult(ctx, d.Timeline, plan, nil)
-		if err != nil {
-			return err
-		}
-		if err := res.Explain(ctx, d.Timeline, plan); err != nil {
-			return err
-		}
-		if res.DryRun = a.DryRun; a.DryRun {
-			return a.Print(res, func(p *Printer) { a.WritePlan(p, d, plan, res) })
-		}
-		a.Bar.Erase()
-		p := a.Printer(a.Stderr)
-		if a.WritePlan(p, d, plan, res); p.Err != nil {
-			return p.Err
-		}
-		if err := a.Confirm(string(ask.Verb)); err != nil {
+		if plan, err = a.confirmPlan(ctx, d, &ask); err != nil || a.DryRun {
 			return err
 		}
 	}
@@ -61,6 +46,34 @@ func (a *App) Move(ctx context.Context, d *Workspace, ask timeline.MoveRequest) 
 		return ErrSilent
 	}
 	return nil
+}
+
+// confirmPlan shows the plan of a move and, unless it is a dry run, asks the user to confirm it or to choose its parts.
+func (a *App) confirmPlan(ctx context.Context, d *Workspace, ask *timeline.MoveRequest) (*timeline.Plan, error) {
+	plan, err := d.Timeline.Preview(ctx, *ask)
+	if err != nil {
+		return nil, err
+	}
+	res, err := moves.NewResult(ctx, d.Timeline, plan, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := res.Explain(ctx, d.Timeline, plan); err != nil {
+		return nil, err
+	}
+	if res.DryRun = a.DryRun; a.DryRun {
+		return plan, a.Print(res, func(p *Printer) { a.WritePlan(p, d, plan, res) })
+	}
+	a.Bar.Erase()
+	p := a.Printer(a.Stderr)
+	if a.WritePlan(p, d, plan, res); p.Err != nil {
+		return nil, p.Err
+	}
+	if ask.Parts != nil {
+		ask.Parts, err = a.chooseParts(ctx, d, plan)
+		return plan, err
+	}
+	return plan, a.Confirm(string(ask.Verb))
 }
 
 // Confirm asks on the terminal. It refuses if there is no terminal.
@@ -105,10 +118,17 @@ func (a *App) writeMoved(p *Printer, m *timeline.MoveResult, res moves.Result) {
 	if len(plan.Forced) < len(plan.Conflicts) {
 		them = fmt.Sprintf(" %d of them", len(plan.Forced))
 	}
-	if len(plan.Forced) > 0 && moves.Paths(plan) != "" {
+	switch again := string(plan.Verb); {
+	case len(plan.Forced) == 0:
+	case moves.Paths(plan) != "":
 		a.Notef("%s not overwritten: the same command with --force before -- overwrites%s", n, them)
-	} else if len(plan.Forced) > 0 {
-		a.Notef("%s not overwritten: 'segno diff --conflicts' shows the differences, 'segno %s --force' overwrites%s", n, plan.Verb, them)
+	case moves.IsLimited(plan):
+		a.Notef("%s not overwritten: the same command with --force overwrites%s", n, them)
+	default:
+		if plan.Only {
+			again += " " + plan.Args
+		}
+		a.Notef("%s not overwritten: 'segno diff --conflicts' shows the differences, 'segno %s --force' overwrites%s", n, again, them)
 	}
 	switch {
 	case m.Link != nil && m.Live != 0:

@@ -160,3 +160,20 @@ func QuotePaths(paths []string) []string {
 	}
 	return quoted
 }
+
+// Lookup is the function Lookup or LookupFile of package workspace.
+type Lookup = func(ctx context.Context, objects segno.Objects, tree segno.Hash, path string) (segno.Entity, error)
+
+// FileAt returns the file, directory or link at the first of several paths that a checkpoint has, and that path.
+func FileAt(ctx context.Context, d *Workspace, c *segno.Checkpoint, paths []string, find Lookup) (e segno.Entity, path string, err error) {
+	err = segno.Errorf(segno.KindNotFound, "find file", Label(c), "the checkpoint has no files")
+	for _, path = range paths {
+		if c.Tree().IsZero() {
+			break
+		}
+		if e, err = find(ctx, d.Store.Objects(), c.Tree(), path); segno.KindOf(err) != segno.KindNotFound {
+			break
+		}
+	}
+	return e, path, err
+}

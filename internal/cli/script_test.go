@@ -121,6 +121,7 @@ func runScripts(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	docs := filepath.Join(filepath.Dir(filepath.Dir(archives)), "docs")
 	testscript.Run(t, testscript.Params{
 		Files:               scripts,
 		RequireExplicitExec: true,
@@ -135,6 +136,7 @@ func runScripts(t *testing.T, dir string) {
 			e.Setenv("STORE", filepath.Join(home, "data", "segno"))
 			e.Setenv("NO_COLOR", "1")
 			e.Setenv("ARCHIVES", archives)
+			e.Setenv("DOCS", docs)
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // a thousand programs run, and each would sleep for a second
 			e.Values[snapKey("")] = map[string]snapped{}
 			e.Values[writerKey("")] = new(func() error)

@@ -7,14 +7,16 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/history/printable"
 	"github.com/dalsegno/segno/internal/history/turns"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // Details is the result of show.
 type Details struct {
 	Item
 	Calls   []turns.Call `json:"calls"`
-	Message string       `json:"message"` // the agent's last words
-	Usage   *Usage       `json:"usage"`   // null if it is not known; ReadDetails does not set it
+	Points  []Point      `json:"points,omitempty"` // one for each of Calls, if hooks saved files after them. ReadDetails does not set it.
+	Message string       `json:"message"`          // the agent's last words
+	Usage   *Usage       `json:"usage"`            // null if it is not known; ReadDetails does not set it
 	Notes   []string     `json:"notes"`
 	Changes []Change     `json:"changes"`
 	Unread  []string     `json:"unread"`
@@ -23,6 +25,21 @@ type Details struct {
 	// UnreadDatabases are the databases that could not be read. ReadDetails does not set it.
 	UnreadDatabases []UnreadDatabase `json:"unread_databases,omitempty"`
 	Outside         []string         `json:"outside"` // unrecorded paths outside the workspace that tools wrote
+}
+
+// Point is the end of a call, as a name for restore, diff and cat.
+type Point struct {
+	Name    string   `json:"name"`
+	Exact   bool     `json:"exact"`             // whether all files of that moment are known
+	Unknown []string `json:"unknown,omitempty"` // files that may have been different
+}
+
+// Points converts the points of a turn.
+func Points(all []timeline.Point) (out []Point) {
+	for _, p := range all {
+		out = append(out, Point{p.Name(), p.IsExact(), p.Unknown})
+	}
+	return out
 }
 
 // UnreadDatabase is an attached database that a checkpoint lacks because it could not be read.

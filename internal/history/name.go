@@ -7,10 +7,11 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/history/idprefix"
+	"github.com/dalsegno/segno/internal/history/turns"
 )
 
-// Find returns the checkpoint with a name that the user typed: @, latest, a turn, a pin, or the
-// beginning of an id. Each "-" at the end means the parent, as the log shows it: steps inside a turn do not count.
+// Find returns the checkpoint with a name that the user typed: @, latest, a turn, a step of a Go agent's turn, a pin, or the
+// beginning of an id. The error is a [PointError] for a point inside a turn that is not a checkpoint. Each "-" at the end means the parent, as the log shows it: steps inside a turn do not count.
 func (h *History) Find(name string) (*segno.Checkpoint, error) {
 	base := strings.TrimRight(name, "-")
 	c, err := h.byName(base)
@@ -30,7 +31,18 @@ func (h *History) Find(name string) (*segno.Checkpoint, error) {
 
 const logHint = "run 'segno log' to see the checkpoints of this thread"
 
-// byName resolves a name without "-". A turn's name comes before a pin, and a pin before an id.
+// PointError is the cause of the error for the name of a point inside a turn, such as t7.3. The point is the end of a call of
+// Turn, and no checkpoint.
+type PointError struct {
+	Turn *segno.Checkpoint
+	Call int // counts from 1
+}
+
+func (e *PointError) Error() string {
+	return "it is a point inside a turn, and only its files may be known"
+}
+
+// byName resolves a name without "-". A turn's name comes before a pin, and a pin before a point inside a turn and an id.
 func (h *History) byName(name string) (*segno.Checkpoint, error) {
 	if id, ok := map[string]segno.CommitID{"@": h.Head.Head, "latest": h.Head.Tip}[name]; ok {
 		if c := h.ByID[id]; c != nil {
@@ -49,6 +61,9 @@ func (h *History) byName(name string) (*segno.Checkpoint, error) {
 		if slices.Contains(h.Pins[h.All[i].ID], name) {
 			return &h.All[i], nil
 		}
+	}
+	if turn, n, ok := idprefix.PointName(name); ok {
+		return h.byPoint(name, turn, n)
 	}
 	query := idprefix.Query{What: "checkpoint", Name: name, Hint: logHint, Turns: true}
 	c, err := idprefix.Find(query, idprefix.Values(h.All), func(c segno.Checkpoint) string { return string(c.ID) })
@@ -69,8 +84,36 @@ func (h *History) byTurn(n int) (step *segno.Checkpoint) {
 	return step
 }
 
+// byPoint resolves the name of a point inside a turn. Each call of an agent with a session is a point; that is the error. For
+// a Go agent, the point n is the checkpoint of its n-th step, because all calls of a step are committed together.
+func (h *History) byPoint(name, turn string, n int) (*segno.Checkpoint, error) {
+	c, err := h.byName(turn)
+	if err != nil {
+		return nil, err
+	}
+	if !turns.IsOfGoAgent(c) {
+		return nil, segno.NewError(segno.KindRefused, "find checkpoint", name, &PointError{c, n}).
+			WithHint("'segno restore', 'segno diff' and 'segno cat' take it")
+	}
+	line, before := h.Line(c.ID), 0
+	for _, up := range line {
+		if up.Turn < c.Turn {
+			before = up.Step
+			break
+		}
+	}
+	for _, up := range line {
+		if up.Turn == c.Turn && up.Step == before+n {
+			return up, nil
+		}
+	}
+	return nil, segno.Errorf(segno.KindNotFound, "find checkpoint", name, "the turn has %d steps", c.Step-before).
+		WithHint("run 'segno show " + turn + "' to see its calls")
+}
+
 // IsPinName reports whether a name is allowed for a pin. [History.Find] gives other names a meaning.
 func IsPinName(name string) bool {
-	return name == strings.TrimSpace(name) && len(segno.PinNames(name)) == 1 && !idprefix.IsTurnName(name) && name != "latest" &&
+	_, _, isPoint := idprefix.PointName(name)
+	return name == strings.TrimSpace(name) && len(segno.PinNames(name)) == 1 && !idprefix.IsTurnName(name) && !isPoint && name != "latest" &&
 		!strings.HasPrefix(name, "@") && !strings.HasPrefix(name, "-") && !strings.HasSuffix(name, "-")
 }

@@ -41,15 +41,15 @@ func Operations(ops []segno.Operation) []Operation {
 	return items
 }
 
-// promptBelow returns the title of the newest turn at or below a checkpoint, or "".
-func promptBelow(ctx context.Context, store segno.Store, at segno.CommitID) (string, error) {
+// promptBelow returns the title of a turn at or below a checkpoint, or "". turn is its number, or 0 for the newest one.
+func promptBelow(ctx context.Context, store segno.Store, at segno.CommitID, turn int) (string, error) {
 	for n, err := range segno.Ancestors(ctx, store, at, segno.Window{Last: 4}) {
 		switch {
 		case segno.KindOf(err) == segno.KindNotFound: // it was collected
 			return "", nil
 		case err != nil:
 			return "", err
-		case n.Checkpoint != nil && n.Checkpoint.Kind == segno.CheckpointTurn:
+		case n.Checkpoint != nil && n.Checkpoint.Kind == segno.CheckpointTurn && (turn == 0 || turn == n.Checkpoint.Turn):
 			return timeline.Title(n.Checkpoint.Prompt), nil
 		}
 	}
@@ -60,9 +60,12 @@ func promptBelow(ctx context.Context, store segno.Store, at segno.CommitID) (str
 func (op *Operation) About(ctx context.Context, store segno.Store) (string, error) {
 	switch op.Verb {
 	case segno.VerbUndo:
-		return promptBelow(ctx, store, op.Before.Head)
+		if only := timeline.OnlyTurns(op.Args); len(only) > 0 {
+			return promptBelow(ctx, store, op.Before.Head, only[0])
+		}
+		return promptBelow(ctx, store, op.Before.Head, 0)
 	case segno.VerbRedo:
-		return promptBelow(ctx, store, op.After.Head)
+		return promptBelow(ctx, store, op.After.Head, 0)
 	}
 	return "", nil
 }

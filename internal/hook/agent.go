@@ -9,6 +9,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agents"
 	"github.com/dalsegno/segno/agents/profile"
+	"github.com/dalsegno/segno/internal/hook/event"
 	"github.com/dalsegno/segno/internal/local"
 )
 
@@ -71,7 +72,11 @@ func (a agent) commandOf(c command) []string {
 			run = shellWords(c.Command)
 		}
 	}
-	if n := len(run); n < 3 || run[n-2] != "hook" || run[n-1] != a.Name {
+	words := run
+	if n := len(words); n > 0 && words[n-1] == event.NoStepsArg {
+		words = words[:n-1]
+	}
+	if n := len(words); n < 3 || words[n-2] != "hook" || words[n-1] != a.Name {
 		return nil
 	}
 	return run

@@ -35,6 +35,8 @@ type Event struct {
 	Stdout io.Writer
 	Getenv func(string) string
 	PID    int
+	// NoSteps is set if the hook saves no files after calls.
+	NoSteps bool
 	// Baseline starts the baseline of a directory in the background.
 	Baseline func(dir string) error
 	// Exit ends the process if an event does not end in time. If it is nil, only the
@@ -74,7 +76,7 @@ func (a agent) record(ctx context.Context, e Event, read func() (event.Payload, 
 		return
 	}
 	spool := e.Place.Spool()
-	h := &handler{Event: e, agent: a, Payload: p, log: log, spool: spool, notes: event.Recorder{Spool: spool, Now: e.Place.Now}}
+	h := &handler{Event: e, agent: a, Payload: p, log: log, spool: spool, notes: event.Recorder{Spool: spool, Now: e.Place.Now, Store: e.Place.Store, NoSteps: e.NoSteps}}
 	defer e.watch(ctx, a.deadline(p.Event), h.reportTimeout).Stop()
 	// On Esc the agent signals the hook. Recording the event takes only tenths of a
 	// second more, so the handler finishes it. A second signal ends the process.

@@ -63,8 +63,9 @@ func backupFile(p local.Place, settings string) string {
 }
 
 // PlanEnable plans the edit that registers self, a command and its arguments before "hook AGENT".
-// It returns [segno.KindRefused] if the binary of self is temporary.
-func PlanEnable(p local.Place, agent, settings string, self []string) (Edit, error) {
+// The command at tool calls gets the further arguments flags. It returns [segno.KindRefused] if the binary of self is
+// temporary.
+func PlanEnable(p local.Place, agent, settings string, self []string, flags ...string) (Edit, error) {
 	a, err := agentOf(agent)
 	if err != nil {
 		return Edit{}, err
@@ -76,7 +77,9 @@ func PlanEnable(p local.Place, agent, settings string, self []string) (Edit, err
 	if err != nil {
 		return e, err
 	}
-	if e.New, err = a.addHooks(e.Old, a.commandsFor(self)); err != nil {
+	run := a.commandsFor(self)
+	run.tool = slices.Concat(run.tool, flags)
+	if e.New, err = a.addHooks(e.Old, run); err != nil {
 		return e, e.invalid("enable "+a.Name, err)
 	}
 	if !a.hasNotify(p, settings) {

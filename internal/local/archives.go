@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -106,10 +105,17 @@ func (a Archives) SaveVerdicts(v *secret.Verdicts) error {
 	return nil
 }
 
-var (
-	isFingerprint = regexp.MustCompile(`^[0-9a-f]{16}$`).MatchString
-	isDigest      = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString
-)
+func isFingerprint(text string) bool { return isHex(text, 16) }
+
+func isDigest(text string) bool {
+	sum, ok := strings.CutPrefix(text, "sha256:")
+	return ok && isHex(sum, 64)
+}
+
+// isHex reports whether text has n lower-case hexadecimal digits.
+func isHex(text string, n int) bool {
+	return len(text) == n && strings.Trim(text, "0123456789abcdef") == ""
+}
 
 // Allowed returns the fingerprints that the user allowed. If lines of the file are damaged, it
 // returns the others and an error with KindCorrupt.

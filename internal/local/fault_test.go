@@ -42,9 +42,30 @@ func threeTurns(t testing.TB) (g *fixture, states []string) {
 // undo returns the error. The next command finds the old state or completes the new one. The store is consistent and the
 // files equal the head. By default it tries a sample of the operations, each in one of the two ways.
 func TestEveryFailureOfAMove(t *testing.T) {
-	undo := timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 2}
+	failEveryOperation(t, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 2}, "")
+}
+
+// TestEveryFailureOfAnUndoOfOneTurn is TestEveryFailureOfAMove for an undo of an old turn alone.
+func TestEveryFailureOfAnUndoOfOneTurn(t *testing.T) {
+	if !soak.IsDrawn(t) {
+		return
+	}
+	failEveryOperation(t, undoOfSecond, withoutSecond)
+}
+
+// undoOfSecond undoes the second turn of threeTurns alone, and withoutSecond has the files then.
+var undoOfSecond = timeline.MoveRequest{Verb: segno.VerbUndo, Only: []int{2}}
+
+const withoutSecond = "a \"1\"\nd/\nd/b \"0\"\ne \"3\"\nheld/\nheld/f \"0\"\n"
+
+// failEveryOperation fails the disk operations of an undo in threeTurns. want has the files after it; "" stands for the state
+// after the first turn.
+func failEveryOperation(t *testing.T, undo timeline.MoveRequest, want string) {
 	complete := faultfs.FailAt(-1)
-	g, _ := threeTurns(t)
+	g, states := threeTurns(t)
+	if want == "" {
+		want = states[1]
+	}
 	if _, err := g.move(complete.Wrap(vfs.OS), undo); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +84,7 @@ func TestEveryFailureOfAMove(t *testing.T) {
 				t.Fatalf("operation %d of %v: %v", n, faults.Trace(), err)
 			}
 			g.runNextCommand()
-			if got := g.files(); got != states[1] && got != states[3] {
+			if got := g.files(); got != want && got != states[3] {
 				t.Fatalf("after operation %d of %v the files are\n%s", n, faults.Trace(), got)
 			}
 			g.wantFilesOfHead()
@@ -73,7 +94,7 @@ func TestEveryFailureOfAMove(t *testing.T) {
 					t.Fatalf("after operation %d failed, trying again: %v", n, err)
 				}
 			}
-			if g.files() != states[1] {
+			if g.files() != want {
 				t.Fatalf("after operation %d the undo cannot be had", n)
 			}
 		}

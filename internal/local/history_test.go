@@ -109,7 +109,7 @@ func (m *model) draw(who string) map[string]string {
 }
 
 func (m *model) step() {
-	switch rapid.IntRange(0, 6).Draw(m.rt, "what") {
+	switch rapid.IntRange(0, 7).Draw(m.rt, "what") {
 	case 0, 1, 2:
 		m.turnStep()
 	case 3:
@@ -120,6 +120,8 @@ func (m *model) step() {
 		m.redoStep()
 	case 6:
 		m.restoreStep()
+	case 7:
+		m.onlyStep()
 	}
 }
 
@@ -198,6 +200,32 @@ func (m *model) restoreStep() {
 		m.rt.Fatal(err)
 	}
 	m.files = maps.Clone(t.all)
+	m.checkFiles()
+	if _, err := m.move(nil, timeline.MoveRequest{Verb: segno.VerbOpUndo}); err != nil {
+		m.rt.Fatal(err)
+	}
+	m.files = now
+}
+
+// onlyStep undoes one turn of the line alone and then undoes that.
+func (m *model) onlyStep() {
+	if len(m.line) == 0 {
+		return
+	}
+	t := rapid.SampledFrom(m.line).Draw(m.rt, "only")
+	now := maps.Clone(m.files)
+	_, err := m.move(nil, timeline.MoveRequest{Verb: segno.VerbUndo, Only: []int{t.number}})
+	if segno.KindOf(err) == segno.KindNotFound { // nothing is left of the turn
+		m.revert(t.after, t.before, t.paths)
+		if !maps.Equal(now, m.files) {
+			m.rt.Fatalf("undo of t%d alone: %v", t.number, err)
+		}
+		return
+	}
+	if err != nil {
+		m.rt.Fatal(err)
+	}
+	m.revert(t.after, t.before, t.paths)
 	m.checkFiles()
 	if _, err := m.move(nil, timeline.MoveRequest{Verb: segno.VerbOpUndo}); err != nil {
 		m.rt.Fatal(err)

@@ -21,7 +21,7 @@ import (
 // TestMain lets the test binary act as the process that the tests kill.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("SEGNO_TEST_MOVES"); dir != "" {
-		moveUntilKilled(dir)
+		moveUntilKilled(dir, os.Getenv("SEGNO_TEST_ONLY") != "")
 	}
 	if dir := os.Getenv("SEGNO_TEST_KEEPS"); dir != "" {
 		keepUntilKilled(dir)
@@ -37,14 +37,20 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// moveUntilKilled undoes and redoes until the process is killed, and prints a line after each move.
-func moveUntilKilled(dir string) {
+// moveUntilKilled undoes and redoes until the process is killed, and prints a line after each move. If only is set, it undoes
+// one old turn alone, and undoes that operation.
+func moveUntilKilled(dir string, only bool) {
 	g := &fixture{project: filepath.Join(dir, "project"), place: local.Place{Store: filepath.Join(dir, "store"),
 		UserHome: filepath.Join(dir, "home"), Homes: local.Homes{"claude": filepath.Join(dir, "home", ".claude")}, Now: time.Now}}
 	ctx := context.Background()
 	for i := 0; ; i++ {
 		ask := timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 2}
-		if i%2 == 1 {
+		switch {
+		case only && i%2 == 0:
+			ask = undoOfSecond
+		case only:
+			ask = timeline.MoveRequest{Verb: segno.VerbOpUndo}
+		case i%2 == 1:
 			ask.Verb = segno.VerbRedo
 		}
 		if err := moveOnce(ctx, g, ask); segno.KindOf(err) == segno.KindNotFound {
@@ -80,10 +86,27 @@ func TestKilledInMidMove(t *testing.T) {
 	g.checkStore()
 }
 
-func killOnce(t *testing.T, dir string) {
+// TestKilledInMidUndoOfOneTurn is TestKilledInMidMove for undos of an old turn alone.
+func TestKilledInMidUndoOfOneTurn(t *testing.T) {
+	if testing.Short() {
+		return
+	}
+	g, states := threeTurns(t)
+	for i := range soak.Count(t, 4, 1000) {
+		killOnce(t, filepath.Dir(g.project), "SEGNO_TEST_ONLY=1")
+		g.runNextCommand()
+		if got := g.files(); got != withoutSecond && got != states[3] {
+			t.Fatalf("after kill %d the files are\n%s", i, got)
+		}
+		g.wantFilesOfHead()
+	}
+	g.checkStore()
+}
+
+func killOnce(t *testing.T, dir string, env ...string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
-	cmd.Env = append(os.Environ(), "SEGNO_TEST_MOVES="+dir)
+	cmd.Env = append(append(os.Environ(), "SEGNO_TEST_MOVES="+dir), env...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@
 //	search/             search: the index of conversations and changes; a cache
 //	databases/          internal/database: the databases that are attached to each workspace
 //	forks/              workspace: the incomplete directory of each fork under way
+//	bisects/            insight/internal/bisect: the bisects under way
 //	trusted             directories of other users that are recorded
 //	hook.log            errors of hooks
 //	backup/             settings from before segno was enabled
@@ -322,16 +323,20 @@ func (s *Store) timeline(rec segno.WorkspaceRecord, progress func(done, total in
 			return nil, segno.NewError(segno.KindIO, "open workspace", rec.Path, err)
 		}
 	}
-	dir, err := workspace.Open(rec.Path, workspace.Options{ID: rec.ID, Objects: s.Objects(),
-		Index: s.IndexFile(rec.ID), ForkNote: s.forkNote(rec.ID), Exclude: append([]string{s.place.Store}, exclude...),
-		Databases: s.databaseFiles(rec),
-		Sealer:    s, Progress: progress, FS: s.place.FS, GitIgnore: s.place.GitIgnore})
+	dir, err := s.openWorkspace(rec, progress, exclude)
 	if err != nil {
 		return nil, err
 	}
 	ws := s.withDatabases(dir)
 	return timeline.Open(timeline.Config{Store: s.Store, Workspace: ws, Spool: s.Spool(), Now: s.place.Now, Alive: proc.Alive, Actor: s.place.Actor,
 		Transcripts: s.Transcripts(), Register: s.registerFork(ws)}), nil
+}
+
+func (s *Store) openWorkspace(rec segno.WorkspaceRecord, progress func(done, total int64), exclude []string) (*workspace.Dir, error) {
+	return workspace.Open(rec.Path, workspace.Options{ID: rec.ID, Objects: s.Objects(),
+		Index: s.IndexFile(rec.ID), ForkNote: s.forkNote(rec.ID), Exclude: append([]string{s.place.Store}, exclude...),
+		Databases: s.databaseFiles(rec),
+		Sealer:    s, Progress: progress, FS: s.place.FS, GitIgnore: s.place.GitIgnore})
 }
 
 // IndexFile returns the path of a workspace's scan index.
@@ -365,6 +370,9 @@ func (s *Store) Trace(ctx context.Context, o segno.Objects, c segno.Checkpoint, 
 		if d != nil {
 			visit(d.Data)
 		}
+	}
+	if err := timeline.TracePoints(ctx, o, &c, visit); err != nil {
+		return fmt.Errorf("trace points: %w", err)
 	}
 	return nil
 }

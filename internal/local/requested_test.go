@@ -123,7 +123,9 @@ func TestARequestedMoveIsMadeOnceWhenItsTurnEnds(t *testing.T) {
 	if err := g.place.Spool().KeepRequested(t.Context(), *q); err != nil {
 		t.Fatal(err)
 	}
-	err = g.withTimeline(nil, func(ctx context.Context, _ *local.Store, tl *timeline.Timeline) error { return tl.CancelRequested(ctx, *q) })
+	err = g.withTimeline(nil, func(ctx context.Context, _ *local.Store, tl *timeline.Timeline) error {
+		return tl.CancelRequested(ctx, *q)
+	})
 	if segno.KindOf(err) != segno.KindNotFound {
 		t.Errorf("a move that was made is cancelled: %v", err)
 	}

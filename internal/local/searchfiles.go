@@ -17,21 +17,24 @@ const searchDir = "search"
 // searchLock is the lock of processes that write the index of search, or remove data that it has.
 const searchLock = "search"
 
-// SearchFiles is what the index of search needs of the store.
+// SearchFiles is what the index of search, and the caches beside it, need of the store.
 type SearchFiles struct {
 	Dir      string
 	FS       vfs.FS
 	Sealer   spool.Sealer // nil if the store is not sealed
 	ReadOnly bool
-	// Lock waits only a moment for another process that writes the index.
+	// Lock waits only a moment for another process that writes the index. It is nil if the store is read-only.
 	Lock func(ctx context.Context) (unlock func(), err error)
+	// Name returns the name of the file for a value. In a sealed store the name does not show the value.
+	Name func(kind, value string) string
 }
 
 // SearchFiles returns the place of the index of search.
 func (s *Store) SearchFiles() SearchFiles {
 	f := SearchFiles{Dir: filepath.Join(s.place.Store, searchDir), FS: s.place.fs(), ReadOnly: s.readOnly}
-	if s.hold.keys.Files != nil {
-		f.Sealer = s.hold.keys.Files
+	f.Name = func(kind, value string) string { return segno.HashOf([]byte(kind + "\x00" + value)).String()[:32] }
+	if z := s.hold.keys.Files; z != nil {
+		f.Sealer, f.Name = z, z.Name
 	}
 	if !s.readOnly {
 		f.Lock = func(ctx context.Context) (func(), error) {

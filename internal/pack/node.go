@@ -152,6 +152,9 @@ func (n *node) check() error {
 	if n.Checkpoint == nil {
 		return nil
 	}
+	if !n.Checkpoint.Points.IsZero() {
+		return errors.New("its checkpoint has points inside the turn")
+	}
 	return checkCheckpoint(n.Checkpoint)
 }
 

@@ -273,7 +273,7 @@ func (w *threadWriter) checkpointOf(ctx context.Context, from *segno.Checkpoint)
 		return nil, nil
 	}
 	cp := *from
-	cp.ID, cp.Thread, cp.Parent, cp.Seq, cp.Members = "", "", "", 0, nil
+	cp.ID, cp.Thread, cp.Parent, cp.Seq, cp.Members, cp.Points = "", "", "", 0, nil, segno.Hash{}
 	if w.onlyLine {
 		cp.Workspace, cp.Session = nil, nil
 	}

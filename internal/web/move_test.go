@@ -43,6 +43,47 @@ func TestUndoAndItsUndo(t *testing.T) {
 	r.file("lines.txt", "line 1\nline 2\nline 3\n")
 }
 
+// TestUndoOfOneTurnAlone undoes an old turn and keeps the newer ones. Where these changed the same lines, there is a conflict.
+func TestUndoOfOneTurnAlone(t *testing.T) {
+	r := newMoveRig(t)
+	key := r.begin(4)
+	r.write("extra.txt", "4")
+	r.end(key)
+	r.turn(5)
+	p := r.preview(`"verb":"undo","turn":4,"only":true`)
+	if p.Sentence != "Undoes only “prompt 4”: newer turns and the conversation stay; 1 file is deleted; nothing of yours is touched." || len(p.Steps) != 1 || !strings.Contains(p.raw, `"only":true`) {
+		t.Errorf("the preview is %s", p.raw)
+	}
+	done := r.apply(p, "")
+	if _, err := os.Stat(filepath.Join(r.project, "extra.txt")); !os.IsNotExist(err) {
+		t.Errorf("extra.txt: %v", err)
+	}
+	r.file("a.txt", "5")
+	if done.Sentence != "Undone only “prompt 4”: 1 file was deleted." || done.Head == r.turns[4].ID || done.Tip != done.Head {
+		t.Errorf("the undo returns %s", done.raw)
+	}
+	var list struct {
+		Operations []struct{ Verb, Args, About string }
+	}
+	r.get("/operations?workspace="+string(r.rec.ID), &list)
+	if op := list.Operations[0]; op.Verb != "undo" || op.Args != "t4 --only" || op.About != "prompt 4" {
+		t.Errorf("the log has %+v", op)
+	}
+	r.undo(done)
+	r.file("extra.txt", "4")
+
+	p = r.preview(`"verb":"undo","turn":2,"only":true`)
+	if len(p.Conflicts) != 2 || !p.NeedsForce {
+		t.Fatalf("the preview is %s", p.raw)
+	}
+	r.apply(p, "")
+	r.file("a.txt", "5")
+	r.apply(r.preview(`"verb":"undo","turn":2,"only":true`), `,"force":true`) // it finishes the move before
+	r.file("a.txt", "1")
+	r.file("extra.txt", "4")
+	r.refused(r.post("/previews", "", `{"thread":"`+string(r.thread)+`","verb":"undo","turn":9,"only":true}`), http.StatusNotFound, "not_found", "t9 is not on the line")
+}
+
 // The log of operations has the client of each move, and no move of a server is without one.
 func TestTheLogHasTheClientOfAMove(t *testing.T) {
 	r := newMoveRig(t)
@@ -282,6 +323,9 @@ func TestMalformedMoves(t *testing.T) {
 		{`{"verb":"undo",` + thread + `,"to":"x"}`, http.StatusBadRequest, "invalid"},
 		{`{"verb":"undo",` + thread + `,"turns":-1}`, http.StatusBadRequest, "invalid"},
 		{`{"verb":"undo",` + thread + `,"turns":1,"turn":2}`, http.StatusBadRequest, "invalid"},
+		{`{"verb":"undo",` + thread + `,"only":true}`, http.StatusBadRequest, "invalid"},
+		{`{"verb":"undo",` + thread + `,"turns":1,"only":true}`, http.StatusBadRequest, "invalid"},
+		{`{"verb":"redo",` + thread + `,"turn":1,"only":true}`, http.StatusBadRequest, "invalid"},
 		{`{"verb":"undo",` + thread + `,"turns":99}`, http.StatusNotFound, "not_found"},
 		{`{"verb":"undo",` + thread + `,"paths":["../outside"]}`, http.StatusBadRequest, "invalid"},
 		{`{"verb":"undo",` + thread + `,"paths":["/etc/passwd"]}`, http.StatusBadRequest, "invalid"},

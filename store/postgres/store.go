@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -75,13 +76,13 @@ type Options struct {
 	Key []byte
 }
 
-var schemaName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
+var schemaName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`) })
 
 func (o Options) withDefaults() (Options, error) {
 	if o.Schema == "" {
 		o.Schema = "segno"
 	}
-	if !schemaName.MatchString(o.Schema) {
+	if !schemaName().MatchString(o.Schema) {
 		return o, segno.Errorf(segno.KindInvalid, "open store", o.Schema, "a schema's name has letters, digits and underscores only")
 	}
 	if o.Patience == 0 {

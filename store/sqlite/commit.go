@@ -25,7 +25,7 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (head segno.Head, er
 	if err != nil {
 		return head, fail(op, string(c.ID), err)
 	}
-	err = s.write(ctx, op, string(c.Thread), func(tx *tx) (err error) {
+	err = s.writeWith(ctx, c.Durability, op, string(c.Thread), func(tx *tx) (err error) {
 		t := &commitTx{tx: tx, Commit: encoded, s: s, staged: staged}
 		head, err = t.apply()
 		return err

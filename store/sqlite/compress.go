@@ -30,11 +30,14 @@ type plainPacks struct {
 // the disk is too slow, all callers wait until a pack is finished.
 func (p *plainPacks) add(s *Store, stored segno.Hash, data []byte) error {
 	const maxFinishing = 32 // each has an open file
-	encoded := append(append(make([]byte, 0, 1+len(data)), byte(record.Plain)), data...)
-	encoded = s.records.Sealer.Seal(encoded, "object", string(stored[:]))
+	e, encoded := record.Plain, data
+	if z := s.records.Sealer; z != nil {
+		sealed := z.Seal(append([]byte{byte(e)}, data...), "object", string(stored[:]))
+		e, encoded = record.Encoding(sealed[0]), sealed[1:]
+	}
 	pack, err := p.take(s)
 	if err == nil {
-		err = pack.add(stored, int64(len(data)), encoded)
+		err = pack.addAs(e, stored, int64(len(data)), encoded)
 	}
 	if err != nil {
 		return err
@@ -47,7 +50,7 @@ func (p *plainPacks) add(s *Store, stored segno.Hash, data []byte) error {
 	case p.finishing < maxFinishing:
 		p.finishLocked(pack)
 	default:
-		return pack.finish()
+		return pack.close()
 	}
 	return nil
 }
@@ -69,11 +72,12 @@ func (p *plainPacks) take(s *Store) (pack *packWriter, err error) {
 	return pack, err
 }
 
-// finishLocked finishes a pack in the background. The next take or finish returns its error.
+// finishLocked finishes a pack in the background, except for its directory entry. The next take or finish returns its
+// error.
 func (p *plainPacks) finishLocked(pack *packWriter) {
 	p.finishing++
 	p.group.Go(func() {
-		err := pack.finish()
+		err := pack.close()
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.finishing--
@@ -81,7 +85,8 @@ func (p *plainPacks) finishLocked(pack *packWriter) {
 	})
 }
 
-// finish makes all packs durable and returns their names. The caller must not call add meanwhile.
+// finish makes all packs durable and returns their names. One sync of the directory serves all of them, because on a file
+// system with a journal each one writes the journal. The caller must not call add meanwhile.
 func (p *plainPacks) finish() (names []string, err error) {
 	p.mu.Lock()
 	for _, pack := range p.idle {
@@ -92,6 +97,9 @@ func (p *plainPacks) finish() (names []string, err error) {
 	p.group.Wait()
 	for _, pack := range p.all {
 		names = append(names, pack.name)
+	}
+	if p.err == nil && len(p.all) > 0 {
+		p.err = p.all[0].fs.SyncDir(p.all[0].dir)
 	}
 	return names, p.err
 }

@@ -19,7 +19,8 @@ type conn struct {
 	sql        *sql.Conn
 	statements map[string]*sql.Stmt
 
-	polledVersion int64 // see hasChanged
+	polledVersion int64            // see hasChanged
+	durability    segno.Durability // of the next transaction
 }
 
 // statement returns the prepared statement of a query. The number of different queries is small, so
@@ -199,12 +200,35 @@ func (s *Store) acquireReader(ctx context.Context, writer chan *conn) (c *conn, 
 // changes are on disk when write returns nil. If ctx ends, write stops waiting for the lock. If ctx ends
 // before the commit, there is no commit.
 func (s *Store) write(ctx context.Context, op, name string, f func(tx *tx) error) error {
-	return s.withWriter(ctx, op, name, func(ctx context.Context, c *conn) error { return c.transaction(ctx, f) })
+	return s.writeWith(ctx, segno.Synced, op, name, f)
+}
+
+// writeWith is write with a durability.
+func (s *Store) writeWith(ctx context.Context, d segno.Durability, op, name string, f func(tx *tx) error) error {
+	return s.withWriter(ctx, d, op, name, func(ctx context.Context, c *conn) error { return c.transaction(ctx, f) })
+}
+
+// setDurability chooses whether the next transactions wait for the disk. In WAL mode, a transaction with synchronous
+// NORMAL does not sync the log; the next sync of the log, for a transaction or for a checkpoint of SQLite, includes it.
+func (c *conn) setDurability(ctx context.Context, d segno.Durability) error {
+	if c.durability == d {
+		return nil
+	}
+	level := "FULL"
+	if d == segno.Batched {
+		level = "NORMAL"
+	}
+	// The statement must not be a prepared one, because SQLite executes this pragma when it compiles it.
+	_, err := c.sql.ExecContext(ctx, "PRAGMA synchronous="+level)
+	if err == nil {
+		c.durability = d
+	}
+	return err
 }
 
 // withWriter calls f with the writing connection. A process has only one, so its writers wait for each other
 // on the channel, and the end of a context ends the wait. SQLite's busy handler would poll.
-func (s *Store) withWriter(ctx context.Context, op, name string, f func(ctx context.Context, c *conn) error) error {
+func (s *Store) withWriter(ctx context.Context, d segno.Durability, op, name string, f func(ctx context.Context, c *conn) error) error {
 	if s.options.Full {
 		return fail(op, name, syscall.ENOSPC)
 	}
@@ -218,7 +242,11 @@ func (s *Store) withWriter(ctx context.Context, op, name string, f func(ctx cont
 	select {
 	case c := <-s.writer:
 		defer func() { s.writer <- c }()
-		return failCtx(ctx, op, name, f(ctx, c))
+		err := c.setDurability(ctx, d)
+		if err == nil {
+			err = f(ctx, c)
+		}
+		return failCtx(ctx, op, name, err)
 	case <-ctx.Done():
 		return fail(op, name, ctx.Err())
 	}

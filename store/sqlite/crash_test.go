@@ -51,9 +51,17 @@ func bulk(r *rand.Rand) []byte {
 	return data
 }
 
-// commitUntilKilled commits turns until the process is killed, some with packs, some on new lines, and prints the
-// id of each after it is acknowledged.
 func commitUntilKilled(ctx context.Context, dir string) error {
+	return commitTurns(ctx, dir, segno.Synced)
+}
+
+func batchUntilKilled(ctx context.Context, dir string) error {
+	return commitTurns(ctx, dir, segno.Batched)
+}
+
+// commitTurns commits turns until the process is killed, some with packs, some on new lines, and prints the id of each
+// after it is acknowledged.
+func commitTurns(ctx context.Context, dir string, d segno.Durability) error {
 	s, err := openDir(ctx, dir, Options{})
 	if err != nil {
 		return err
@@ -82,7 +90,7 @@ func commitUntilKilled(ctx context.Context, dir string) error {
 			return err
 		}
 		c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: "thread", Parent: head.Head, Expect: head.Head, Staged: staged,
-			Needs:   []segno.Hash{name},
+			Durability: d, Needs: []segno.Hash{name},
 			Entries: []segno.Entry{step(r, i)},
 			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: head.Turn + 1, State: &segno.Document{Type: "test/1",
 				Data: name}}}
@@ -96,8 +104,8 @@ func commitUntilKilled(ctx context.Context, dir string) error {
 	}
 }
 
-// TestKilled kills a committing process at random moments. Each acknowledged commit must exist, and nothing
-// may be damaged.
+// TestKilled kills a committing process at random moments. Each acknowledged commit must exist, also those of the
+// rounds with batched commits, and nothing may be damaged.
 func TestKilled(t *testing.T) {
 	rounds := soak.Count(t, 6, 2000)
 	const each = 20 // rounds on one store
@@ -109,7 +117,7 @@ func TestKilled(t *testing.T) {
 		if round%each == 0 {
 			dir, acknowledged = filepath.Join(t.TempDir(), fmt.Sprint(round)), nil
 		}
-		cmd, out, said := child(t, dir, "commit")
+		cmd, out, said := child(t, dir, []string{"commit", "batch"}[round%2])
 		// Kill some processes after an acknowledgement, and some while they open the store.
 		var timer *time.Timer
 		kill := func() { cmd.Process.Kill() }

@@ -6,8 +6,9 @@
 //	FILE.packs/*.pack  packs; [Options.Packs] names another directory
 //
 // The store does not touch other files in these directories. The database is in WAL mode with synchronous
-// FULL, so an acknowledged call survives a kill and a power failure. The store hashes, compresses and writes
-// packs before a transaction begins. The schema is in schema.go; its version is the database's user_version.
+// FULL, so an acknowledged call survives a kill and a power failure. A commit that is [segno.Batched] has
+// synchronous NORMAL and may not survive a power failure. The store hashes, compresses and writes packs before
+// a transaction begins. The schema is in schema.go; its version is the database's user_version.
 //
 // # Sealed stores
 //

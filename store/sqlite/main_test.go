@@ -21,7 +21,7 @@ const (
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(childDir); dir != "" {
-		work := map[string]func(context.Context, string) error{"commit": commitUntilKilled, "race": raceOnHead, "lock": printLock,
+		work := map[string]func(context.Context, string) error{"commit": commitUntilKilled, "batch": batchUntilKilled, "race": raceOnHead, "lock": printLock,
 			"compress": compressAndPrint, "read": readWhilePlain}[os.Getenv(childWork)]
 		if err := work(context.Background(), dir); err != nil {
 			fmt.Fprintln(os.Stderr, err)

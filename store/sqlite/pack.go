@@ -123,7 +123,11 @@ func (p *packWriter) Write(data []byte) (int, error) {
 
 // add appends a record. encoded is the encoding of the object and its encoded bytes.
 func (p *packWriter) add(name segno.Hash, size int64, encoded []byte) error {
-	e, encoded := record.Encoding(encoded[0]), encoded[1:]
+	return p.addAs(record.Encoding(encoded[0]), name, size, encoded[1:])
+}
+
+// addAs is add for bytes without their encoding in front.
+func (p *packWriter) addAs(e record.Encoding, name segno.Hash, size int64, encoded []byte) error {
 	head := append(make([]byte, 0, 64), name[:]...)
 	head = append(head, byte(e))
 	head = binary.AppendUvarint(head, uint64(size))
@@ -137,6 +141,14 @@ func (p *packWriter) add(name segno.Hash, size int64, encoded []byte) error {
 
 // finish writes the index and makes the pack and its directory entry durable.
 func (p *packWriter) finish() error {
+	if err := p.close(); err != nil {
+		return err
+	}
+	return p.fs.SyncDir(p.dir)
+}
+
+// close writes the index and makes the pack durable, but not its directory entry.
+func (p *packWriter) close() error {
 	slices.SortFunc(p.entries, func(a, b packEntry) int { return bytes.Compare(a.name[:], b.name[:]) })
 	index := make([]byte, 0, 48*len(p.entries))
 	for _, e := range p.entries {
@@ -164,7 +176,7 @@ func (p *packWriter) finish() error {
 		return err
 	}
 	p.file = nil
-	return p.fs.SyncDir(p.dir)
+	return nil
 }
 
 // remove deletes a pack that nothing refers to.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/testing/faultfs"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/storetest"
 )
@@ -31,7 +32,32 @@ func openIn(t *testing.T, dir string, o Options) *Store {
 	return s
 }
 
-func TestStore(t *testing.T) {
+func TestStore(t *testing.T) { testStore(t, func(s *Store) segno.Store { return s }) }
+
+// batchedStore is a store whose commits are all batched.
+type batchedStore struct{ *Store }
+
+func (s batchedStore) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) {
+	c.Durability = segno.Batched
+	return s.Store.Commit(ctx, c)
+}
+
+// TestBatchedStore makes every commit of the contract's tests a batched one. It is in the campaigns and, because it repeats
+// TestStore, in a third of the other runs.
+func TestBatchedStore(t *testing.T) {
+	if testing.Short() || !soak.IsDrawn(t) {
+		return
+	}
+	testStore(t, func(s *Store) segno.Store { return batchedStore{s} })
+}
+
+func testStore(t *testing.T, as func(*Store) segno.Store) {
+	storeOf := func(s segno.Store) *Store {
+		if b, ok := s.(batchedStore); ok {
+			return b.Store
+		}
+		return s.(*Store)
+	}
 	clock := storetest.NewClock()
 	disk := &faultfs.Limited{FS: vfs.OS}
 	o := Options{Clock: clock.Now, FS: disk}
@@ -39,24 +65,24 @@ func TestStore(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		return openIn(t, s.(*Store).dir, o)
+		return as(openIn(t, storeOf(s).dir, o))
 	}
-	storetest.Test(t, func(t *testing.T) segno.Store { return openIn(t, t.TempDir(), o) }, storetest.Options{
+	storetest.Test(t, func(t *testing.T) segno.Store { return as(openIn(t, t.TempDir(), o)) }, storetest.Options{
 		Full: func(t *testing.T, s segno.Store) func() {
 			disk.Full.Store(true)
-			limitPages(t, s.(*Store), 1)
+			limitPages(t, storeOf(s), 1)
 			return func() {
 				disk.Full.Store(false)
-				limitPages(t, s.(*Store), 1<<30)
+				limitPages(t, storeOf(s), 1<<30)
 			}
 		},
-		Clock: clock, Reopen: reopen, Raw: func(t *testing.T, s segno.Store) []byte { return rawFiles(t, s.(*Store).dir) },
-		Another: func(t *testing.T, s segno.Store) segno.Store { return openIn(t, s.(*Store).dir, o) },
+		Clock: clock, Reopen: reopen, Raw: func(t *testing.T, s segno.Store) []byte { return rawFiles(t, storeOf(s).dir) },
+		Another: func(t *testing.T, s segno.Store) segno.Store { return as(openIn(t, storeOf(s).dir, o)) },
 		Size: func(t *testing.T, s segno.Store) int64 {
-			if _, err := s.(*Store).db.ExecContext(t.Context(), "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
+			if _, err := storeOf(s).db.ExecContext(t.Context(), "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
 				t.Fatal(err)
 			}
-			return sizeOf(t, s.(*Store).dir)
+			return sizeOf(t, storeOf(s).dir)
 		},
 	})
 }

@@ -129,7 +129,8 @@ func Open(ctx context.Context, file string, o Options) (*Store, error) {
 
 // OpenDB is [Open] with the connections of db, a database file that was opened with the driver
 // modernc.org/sqlite. The caller closes db, after the store. The store sets the busy timeout and synchronous
-// FULL on the connections that it uses, and WAL mode on the database.
+// FULL on the connections that it uses (NORMAL for commits that are [segno.Batched]), and WAL mode on the
+// database.
 //
 // Open detects that the log of a database was lost, and can open a database on a read-only medium. OpenDB
 // does neither, because db may have opened the file before.

@@ -34,6 +34,35 @@ func TestACommitThatIsNotSyncedIsAnError(t *testing.T) {
 	}
 }
 
+// TestOnlyABatchedCommitIsNotSynced writes while the log cannot be synced, as above. A batched commit succeeds, so it does
+// not sync the log. A synced commit and another write after a batched commit fail, so they do.
+func TestOnlyABatchedCommitIsNotSynced(t *testing.T) {
+	s := openIn(t, t.TempDir(), Options{})
+	defer s.Close()
+	head := mustCommit(t, s, segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"},
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}, Durability: segno.Batched})
+	turn := func(id segno.CommitID, d segno.Durability) segno.Commit {
+		return segno.Commit{ID: id, Thread: "thread", Parent: head.Head, Expect: head.Head, Durability: d,
+			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1}}
+	}
+	for name, write := range map[string]func() error{
+		"a synced commit": func() error { _, err := s.Commit(t.Context(), turn("synced", segno.Synced)); return err },
+		"a deletion":      func() error { return s.Delete(t.Context(), "thread") },
+	} {
+		restore := replaceFiles(t, s.Path()+"-wal", "/dev/null")
+		if err := write(); segno.KindOf(err) != segno.KindIO {
+			t.Errorf("%s: %v", name, err)
+		}
+		restore()
+		head = mustCommit(t, s, turn(segno.CommitID("after "+name), segno.Batched))
+	}
+	restore := replaceFiles(t, s.Path()+"-wal", "/dev/null")
+	if _, err := s.Commit(t.Context(), turn("batched", segno.Batched)); err != nil {
+		t.Errorf("a batched commit: %v", err)
+	}
+	restore()
+}
+
 // replaceFiles makes each descriptor of this process that has the file name refer to another file. restore undoes this.
 func replaceFiles(t *testing.T, name, other string) (restore func()) {
 	t.Helper()

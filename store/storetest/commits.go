@@ -74,6 +74,17 @@ func raceCommits(f *fixture, stores ...segno.Store) {
 
 // commitTests test the effects of one commit.
 var commitTests = []test{
+	{"a batched commit", "a batched commit is visible at once, and it and the synced one with its id are the same commit", func(f *fixture) {
+		head := f.newThread()
+		c := f.turn(head)
+		c.Durability = segno.Batched
+		first := f.commit(c)
+		f.same("the head", f.head(head.Thread), first)
+		c.Durability = segno.Synced
+		f.same("the result of the synced one", f.commit(c), first)
+		next := f.turns(first, 1)
+		f.same("the head after a synced commit", f.head(head.Thread), next)
+	}},
 	{"the same commit twice", "a known id with equal content returns the first result, with other content a conflict", func(f *fixture) {
 		head := f.newThread()
 		c := f.turn(head)

@@ -14,38 +14,38 @@ import (
 // verb is a kind of command.
 type verb struct {
 	name    string
-	usage   string         // its arguments in the help text
-	tool    string         // the tool that it calls, "" if the model answers with text
-	form    *regexp.Regexp // of its arguments
-	keys    []string       // names of the arguments in the call
-	escapes bool           // the arguments may contain escapes, such as \n
+	usage   string   // its arguments in the help text
+	tool    string   // the tool that it calls, "" if the model answers with text
+	form    string   // of its arguments: a regular expression, compiled for each command, because few processes use the model
+	keys    []string // names of the arguments in the call
+	escapes bool     // the arguments may contain escapes, such as \n
 }
 
-var (
-	anyForm  = regexp.MustCompile(`^(.*)$`)
-	someForm = regexp.MustCompile(`^(\S.*)$`)
-	pairForm = regexp.MustCompile(`^([^:]*[^:\s])\s*:(.*)$`)
+const (
+	anyForm  = `^(.*)$`
+	someForm = `^(\S.*)$`
+	pairForm = `^([^:]*[^:\s])\s*:(.*)$`
 )
 
 // verbs are in the order of the help text.
 var verbs = []verb{
 	{"write", "F: text", "write_file", pairForm, []string{"path", "content"}, true},
 	{"append", "F: text", "append_file", pairForm, []string{"path", "content"}, true},
-	{"edit", "F: old -> new", "edit_file", regexp.MustCompile(`^([^:]*[^:\s])\s*:\s*(\S.*?)\s-> (.*)$`), []string{"path", "old", "new"}, true},
+	{"edit", "F: old -> new", "edit_file", `^([^:]*[^:\s])\s*:\s*(\S.*?)\s-> (.*)$`, []string{"path", "old", "new"}, true},
 	{"read", "F", "read_file", someForm, []string{"path"}, false},
 	{"ls", "D", "ls", anyForm, []string{"path"}, false},
 	{"glob", "P", "glob", someForm, []string{"pattern"}, false},
-	{"grep", "P in D", "grep", regexp.MustCompile(`^(?:(\S.*) in (\S.*)|(\S.*))$`), []string{"pattern", "path"}, false},
+	{"grep", "P in D", "grep", `^(?:(\S.*) in (\S.*)|(\S.*))$`, []string{"pattern", "path"}, false},
 	{"run", "CMD", "execute", someForm, []string{"command"}, false},
 	{"todo", "X", "write_todos", someForm, nil, false},
 	{"done", "X", "write_todos", someForm, nil, false},
-	{"task", "NAME: prompt", "task", regexp.MustCompile(`^([^:]*[^:\s])\s*:\s*(\S.*)$`), []string{"agent", "prompt"}, true},
-	{"call", "TOOL {json}", "", regexp.MustCompile(`^(\S+)\s+({.*})?\s*$`), nil, false},
-	{"remember", "X is Y", "", regexp.MustCompile(`^(\S.*?) is (\s*\S.*)$`), nil, false},
-	{"recall", "X", "", regexp.MustCompile(`^(.*?[^?\s])[?\s]*$`), nil, false},
+	{"task", "NAME: prompt", "task", `^([^:]*[^:\s])\s*:\s*(\S.*)$`, []string{"agent", "prompt"}, true},
+	{"call", "TOOL {json}", "", `^(\S+)\s+({.*})?\s*$`, nil, false},
+	{"remember", "X is Y", "", `^(\S.*?) is (\s*\S.*)$`, nil, false},
+	{"recall", "X", "", `^(.*?[^?\s])[?\s]*$`, nil, false},
 	{"say", "T", "", someForm, nil, true},
 	{"think", "T", "", someForm, nil, true},
-	{"count", "", "", regexp.MustCompile(`^\s*$`), nil, false},
+	{"count", "", "", `^\s*$`, nil, false},
 	{"summarize", "", "", anyForm, nil, false},
 }
 
@@ -117,7 +117,7 @@ func parse(piece string) (c command, ok bool) {
 	if c.verb = verbNamed(name); c.verb == nil {
 		return c, false
 	}
-	groups := c.form.FindStringSubmatch(rest + " ")
+	groups := regexp.MustCompile(c.form).FindStringSubmatch(rest + " ")
 	if groups == nil {
 		return c, false
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/dalsegno/segno/agent"
 )
@@ -109,7 +110,7 @@ func callsIn(messages []agent.Message) (all []callResult) {
 	return all
 }
 
-var callNumber = regexp.MustCompile(`^(?:call_|` + callsHeader + ` )(\d{1,9})$`)
+var callNumber = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:call_|` + callsHeader + ` )(\d{1,9})$`) })
 
 // callID returns the id of the i-th call of the answer: the next number of the thread.
 func (v *modelContext) callID(i int) string {
@@ -125,7 +126,7 @@ func (v *modelContext) callID(i int) string {
 }
 
 func numberIn(text string) int {
-	if m := callNumber.FindStringSubmatch(text); m != nil {
+	if m := callNumber().FindStringSubmatch(text); m != nil {
 		n, _ := strconv.Atoi(m[1]) // nine digits fit
 		return n
 	}
@@ -138,13 +139,13 @@ type todoArgs struct {
 	Merge bool         `json:"merge"`
 }
 
-var todoLine = regexp.MustCompile(`^- \[([ x~-])\] (\S+): (.+)$`)
+var todoLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^- \[([ x~-])\] (\S+): (.+)$`) })
 
 // todos returns the list in the context: the list of a summary, changed by each call that did
 // not fail.
 func (v *modelContext) todos() (list []agent.Todo) {
 	for line := range v.lines {
-		if m := todoLine.FindStringSubmatch(line); m != nil {
+		if m := todoLine().FindStringSubmatch(line); m != nil {
 			list = mergeTodo(list, agent.Todo{ID: m[2], Text: m[3], Status: statusOf(m[1])})
 		}
 	}

@@ -3,6 +3,7 @@ package historycmd
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -41,7 +42,7 @@ func (a *app) runCat(ctx context.Context, d *cli.Workspace, args []string) error
 	if !ok || name == "" || path == "" {
 		return cli.Usage(errors.New("cat takes a checkpoint and a path, as in 'segno cat t3:src/a.go'"))
 	}
-	_, c, err := a.CheckpointNamed(ctx, d, name)
+	_, c, point, err := a.FilesNamed(ctx, d, name)
 	if err != nil {
 		return err
 	}
@@ -49,9 +50,12 @@ func (a *app) runCat(ctx context.Context, d *cli.Workspace, args []string) error
 	if err != nil {
 		return err
 	}
-	entity, path, err := fileAt(ctx, d, c, paths, workspace.LookupFile)
+	entity, path, err := cli.FileAt(ctx, d, c, paths, workspace.LookupFile)
 	if err != nil {
 		return err
+	}
+	if point != nil && slices.Contains(point.Unknown, path) {
+		a.Notef("%s may have been different at %s: a command may have changed it", cli.QuotePath(path), point.Name())
 	}
 	content := []byte(entity.Target)
 	if entity.HasContent() {
@@ -72,21 +76,4 @@ func (a *app) runCat(ctx context.Context, d *cli.Workspace, args []string) error
 		return segno.Errorf(segno.KindRefused, "cat", args[0], "it is a binary file").WithHint("write it to a file: add '> FILE'")
 	}
 	return a.PrintLong(res, func(p *cli.Printer) { p.Lines([]string{strings.TrimSuffix(printable.Patch(string(content)), "\n")}) })
-}
-
-// lookup is [workspace.Lookup] or [workspace.LookupFile].
-type lookup = func(ctx context.Context, objects segno.Objects, tree segno.Hash, path string) (segno.Entity, error)
-
-// fileAt returns the file, directory or link at the first of several paths that a checkpoint has, and that path.
-func fileAt(ctx context.Context, d *cli.Workspace, c *segno.Checkpoint, paths []string, find lookup) (e segno.Entity, path string, err error) {
-	err = segno.Errorf(segno.KindNotFound, "find file", cli.Label(c), "the checkpoint has no files")
-	for _, path = range paths {
-		if c.Tree().IsZero() {
-			break
-		}
-		if e, err = find(ctx, d.Store.Objects(), c.Tree(), path); segno.KindOf(err) != segno.KindNotFound {
-			break
-		}
-	}
-	return e, path, err
 }

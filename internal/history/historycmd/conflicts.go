@@ -27,8 +27,8 @@ func (a *app) runConflicts(ctx context.Context, d *cli.Workspace, _ []string) er
 	}
 	return a.PrintLong(items, func(p *cli.Printer) {
 		switch {
-		case moves.Paths(plan) != "":
-			a.Notef("the last move was limited to paths: 'segno %s --dry-run%s' shows the paths it left", plan.Verb, " "+cli.Clean(plan.Args))
+		case moves.IsLimited(plan):
+			a.Notef("the last move was limited to paths or hunks: 'segno %s --dry-run%s' shows the paths it left", plan.Verb, " "+cli.Clean(plan.Args))
 		case len(items) == 0:
 			a.Notef("the last move left no conflicts")
 		}

@@ -73,10 +73,17 @@ the difference between its present content and what --force would write.`,
 // present, because a diff needs the contents of both sides.
 func (a *app) runDiff(ctx context.Context, d *cli.Workspace, args, paths []string, flags cli.DiffFlags) error {
 	states := make([]*segno.Snapshot, 2)
+	filesOnly := len(paths) > 0 // the databases of a point inside a turn are not known
 	for i, name := range append(args, "@")[:max(1, len(args))] {
-		_, c, err := a.CheckpointNamed(ctx, d, name)
+		_, c, point, err := a.FilesNamed(ctx, d, name)
 		if err != nil {
 			return err
+		}
+		if point != nil {
+			filesOnly = true
+			for _, line := range moves.Inexact(point) {
+				a.Notef("%s", line)
+			}
 		}
 		if states[i] = c.Workspace; c.Tree().IsZero() {
 			return segno.Errorf(segno.KindNotFound, "diff", name, "the checkpoint has no files").
@@ -102,8 +109,11 @@ func (a *app) runDiff(ctx context.Context, d *cli.Workspace, args, paths []strin
 	var databases []history.Change
 	if len(paths) > 0 {
 		changes = slices.DeleteFunc(changes, func(c segno.Change) bool { return !cli.IsUnder(c.Path, paths) })
-	} else if databases, err = diffDatabases(ctx, d, states[0], states[1]); err != nil {
-		return err
+	}
+	if !filesOnly {
+		if databases, err = diffDatabases(ctx, d, states[0], states[1]); err != nil {
+			return err
+		}
 	}
 	return a.PrintDiff(databases, changes, flags, func(withBinary bool) cli.Patcher {
 		return func(c segno.Change) (*patch.Patch, error) { return patch.Of(ctx, d.Content, c, withBinary) }

@@ -12,7 +12,6 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/cli"
 	"github.com/dalsegno/segno/internal/history"
-	"github.com/dalsegno/segno/timeline"
 )
 
 func (a *app) log() *cobra.Command {
@@ -56,9 +55,6 @@ shell command counts like a tool that edits files. A path may be a deleted one.`
 	c.Flags().BoolVar(&usage, "usage", false, "also show the tokens and the cost of each turn")
 	return c
 }
-
-// notByATurn labels a change outside turns: the user or any program changed the files.
-const notByATurn = "(not by a turn)"
 
 func (a *app) runLog(ctx context.Context, d *cli.Workspace, limit int, usage bool) error {
 	h, err := a.History(ctx, d)
@@ -131,7 +127,7 @@ func (a *app) drawLog(p *cli.Printer, h *history.History, shown []segno.Checkpoi
 func describeCheckpoint(h *history.History, c *segno.Checkpoint, lead string, p cli.Paint, room int) string {
 	const least = 12 // columns of the prompt
 	lead += " " + cli.Pad(cli.Inline(actor(c)), 7) + " "
-	what, tail := subject(c), facts(h, c, p)
+	what, tail := cli.Subject(c), facts(h, c, p)
 	if room <= 0 {
 		return lead + what + tail
 	}
@@ -140,30 +136,6 @@ func describeCheckpoint(h *history.History, c *segno.Checkpoint, lead string, p 
 		short = cli.Fit(what, cli.Visible(short)-1) + `"`
 	}
 	return cli.Fit(lead+short+tail, room)
-}
-
-// subject is the description of a checkpoint in its line of the log.
-func subject(c *segno.Checkpoint) string {
-	what := c.Prompt
-	switch c.Kind {
-	case segno.CheckpointStep:
-		what = fmt.Sprintf("%s (t%d, step %d)", cli.Quote(timeline.Title(c.Prompt)), c.Turn, c.Step)
-	case segno.CheckpointTurn:
-		what = cli.Quote(timeline.Title(c.Prompt))
-	case segno.CheckpointBase:
-		what = "(the beginning)"
-		if c.Parent != "" {
-			what = "(fork)"
-		}
-	case segno.CheckpointExternal:
-		what = notByATurn
-	case segno.CheckpointSave:
-		what = "(saved)"
-	}
-	if c.Label != "" && c.Kind != segno.CheckpointTurn {
-		what = "(" + cli.Inline(c.Label) + ")"
-	}
-	return what
 }
 
 // actor names the author of a checkpoint's changes.

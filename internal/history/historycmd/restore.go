@@ -15,31 +15,41 @@ import (
 
 func (a *app) restore() *cobra.Command {
 	var ask timeline.MoveRequest
-	var chat, files bool
+	var chat, files, patch bool
 	c := &cobra.Command{
 		Use:   "restore CHECKPOINT [PATH…] | restore PATH",
 		Short: "go to any checkpoint, or bring a file back",
 		Long: `Makes the files and the conversation exactly as they were at a checkpoint. The present is
 saved first. --files or --chat moves only one of them; paths move only those. Such a
 partial move becomes a new checkpoint. A path alone comes back from the newest checkpoint that
-has it.
+has it. --patch asks about each hunk, as 'git checkout -p' does, and restores the chosen ones;
+the conversation stays.
+
+t7.3 is the end of the third call of turn 7, as 'segno show t7' counts them. Such a point has
+files only, and only if the hooks saved those that tools wrote. What a command changed is
+known when the turn ends: the plan says if a file may have been different.
 
 A path is relative to the current directory, or as segno prints it: relative to the
 workspace, and in double quotes with the escapes of C if it has characters that cannot be
 printed ("new\nline", "caf\351").`,
-		Example:           "  segno restore t2\n  segno restore .env\n  segno restore t2 --files src/a.go\n  segno restore @- --chat -y",
+		Example:           "  segno restore t2\n  segno restore .env\n  segno restore t2 --files src/a.go\n  segno restore @- --chat -y\n  segno restore t7.3",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: a.CompleteCheckpointThenFiles(),
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
 			case chat && files:
 				return cli.Usage(errors.New("--chat and --files exclude each other; without either, both move"))
+			case chat && patch:
+				return cli.Usage(errors.New("--patch restores parts of files, and --chat no files"))
 			case chat:
 				ask.Scope = timeline.ScopeChat
-			case files || len(args) > 1:
+			case files || patch || len(args) > 1:
 				ask.Scope = timeline.ScopeFiles
 			default:
 				ask.Scope = timeline.ScopeBoth
+			}
+			if patch {
+				ask.Parts = map[string][]int{}
 			}
 			return a.InWorkspace(func(ctx context.Context, d *cli.Workspace, args []string) error {
 				return a.runRestore(ctx, d, ask, args)
@@ -49,18 +59,25 @@ printed ("new\nline", "caf\351").`,
 	a.MoveFlags(c, &ask)
 	c.Flags().BoolVar(&chat, "chat", false, "the conversation only")
 	c.Flags().BoolVar(&files, "files", false, "the files only")
+	cli.PatchFlag(c, &patch)
 	return c
 }
 
 func (a *app) runRestore(ctx context.Context, d *cli.Workspace, ask timeline.MoveRequest, args []string) error {
-	h, c, err := a.CheckpointNamed(ctx, d, args[0])
-	if segno.KindOf(err) == segno.KindNotFound && h != nil && len(args) == 1 && ask.Scope != timeline.ScopeChat {
+	h, c, point, err := a.FilesNamed(ctx, d, args[0])
+	if segno.KindOf(err) == segno.KindNotFound && h != nil && point == nil && len(args) == 1 && ask.Scope != timeline.ScopeChat {
 		return a.restorePath(ctx, d, h, ask, args[0], err)
 	}
 	if err != nil {
 		return err
 	}
 	ask.Verb, ask.To, ask.Name = segno.VerbRestore, c.ID, cli.Label(c)
+	if point != nil {
+		ask.Point, ask.Name = point.Call, point.Name()
+		if ask.Scope == timeline.ScopeBoth {
+			ask.Scope = timeline.ScopeFiles
+		}
+	}
 	if ask.Paths, err = cli.ResolvePaths(ctx, d, c, args[1:]); err != nil {
 		return err
 	}
@@ -102,7 +119,7 @@ func newestWith(ctx context.Context, d *cli.Workspace, h *history.History, arg s
 		if c.Tree() == without || c.Tree().IsZero() || c.Workspace.Workspace != d.Rec.ID {
 			continue
 		}
-		e, path, err := fileAt(ctx, d, c, paths, workspace.Lookup)
+		e, path, err := cli.FileAt(ctx, d, c, paths, workspace.Lookup)
 		if err != nil && segno.KindOf(err) != segno.KindNotFound {
 			return nil, "", err
 		}

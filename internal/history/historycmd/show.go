@@ -17,11 +17,13 @@ import (
 
 func (a *app) show() *cobra.Command {
 	return &cobra.Command{
-		Use:   "show [CHECKPOINT]",
+		Use:   "show [CHECKPOINT | REVISION]",
 		Short: "show the prompt, tool calls and changed files of a turn",
 		Long: `Shows a checkpoint: the prompt, the tools that were called, the files that changed, and
 the tokens that the agent recorded.
-Without an argument, it shows the head of the thread.`,
+Without an argument, it shows the head of the thread. A name such as t3.2 after a call is the
+point at its end, for 'segno restore', 'segno diff' and 'segno cat'. With a revision of git, such as
+HEAD, it shows the checkpoint that the commit's trailer names; see 'segno git-trailer'.`,
 		Example:           "  segno show t3\n  segno show @- --json",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.CompleteCheckpoints(1),
@@ -30,7 +32,7 @@ Without an argument, it shows the head of the thread.`,
 }
 
 func (a *app) runShow(ctx context.Context, d *cli.Workspace, args []string) error {
-	h, c, err := a.CheckpointNamed(ctx, d, append(args, "@")[0])
+	h, c, err := a.CheckpointOrRevision(ctx, d, append(args, "@")[0])
 	if err != nil {
 		return err
 	}
@@ -51,6 +53,11 @@ func (a *app) runShow(ctx context.Context, d *cli.Workspace, args []string) erro
 		return err
 	}
 	s.Usage = history.NewUsage(used[c.ID], nil)
+	points, err := d.Timeline.Points(ctx, c)
+	if err != nil && segno.KindOf(err) != segno.KindNotFound {
+		return err
+	}
+	s.Points = history.Points(points)
 	place := d.Store.Place()
 	s.FindOutside(c, place.UserHome, place.Homes["claude"])
 	return a.PrintLong(s, func(p *cli.Printer) { a.writeShown(p, c, s) })
@@ -99,7 +106,7 @@ func (a *app) writeShown(p *cli.Printer, c *segno.Checkpoint, s history.Details)
 		if i == 0 {
 			p.Linef("")
 		}
-		p.Linef("  %s %s%s", p.Bold(cli.Pad(cli.Fit(cli.Inline(k.Tool), maxToolName), 6)), cli.Inline(k.Subject(maxSubject)), p.Dim(callOutcome(&k)))
+		p.Linef("  %s %s%s", p.Bold(cli.Pad(cli.Fit(cli.Inline(k.Tool), maxToolName), 6)), cli.Inline(k.Subject(maxSubject)), p.Dim(callOutcome(&k)+pointOf(s, i)))
 	}
 	if s.Message != "" {
 		p.Linef("\n%s", indent(cli.CleanLines(s.Message)))
@@ -135,6 +142,17 @@ func writeFilesNote(p *cli.Printer, c *segno.Checkpoint) {
 	if c.Kind == segno.CheckpointTurn && c.Session != nil && c.Tree().IsZero() {
 		p.Linef("\n%s", p.Dim("files not recorded"))
 	}
+}
+
+// pointOf names the point at the end of call i, if files were saved there.
+func pointOf(s history.Details, i int) string {
+	switch {
+	case i >= len(s.Points):
+		return ""
+	case s.Points[i].Exact:
+		return "  " + s.Points[i].Name
+	}
+	return "  " + s.Points[i].Name + ", not exact"
 }
 
 // callOutcome describes the end of a call: its exit status and how long it took.

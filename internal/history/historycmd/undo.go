@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,11 +17,16 @@ import (
 )
 
 func (a *app) undo() *cobra.Command {
-	return a.step(segno.VerbUndo, "[N | TURN] [-- PATH…]", "undo the newest turns, files and conversation",
+	return a.step(segno.VerbUndo, "[N | TURN | TURN… --only] [-- PATH…]", "undo the newest turns, files and conversation",
 		`Undoes the N newest turns of the thread's line (default 1), newest first, or all turns
 back to and including TURN: the changes of their tools and commands to the files, and the
 conversation. With paths after --, it undoes only the changes of the turns to these paths,
 and the conversation stays.
+
+--only undoes the named turns alone and keeps all that came after them. Only files change:
+the thread and the conversation stay, and the result is a new checkpoint. A file that newer
+turns or you changed, too, is merged by lines, as below. --patch asks about each hunk, as
+'git checkout -p' does, and undoes the chosen ones; the conversation stays.
 
 What you save, make or delete while the agent works is not undone. Files that changed while
 a command ran, and that no tool named, are listed apart: nothing shows whose they are.
@@ -29,8 +35,8 @@ A file that you changed, too, during the turn or after it, is merged by lines. I
 changed the same lines, nothing tells the lines apart, or the file is binary, the path is a
 conflict: undo lists it with the difference, leaves it alone and exits with code 4.
 --force overwrites conflicts. Right after an undo of whole turns with conflicts, --force
-overwrites those and undoes no further turn. After an undo of paths, give the same paths
-again.
+overwrites those and undoes no further turn. After an undo of paths or turns alone, repeat
+the same command with --force.
 
 'segno redo' redoes the turns, and 'segno op undo' undoes the undo itself.`)
 }
@@ -45,6 +51,7 @@ were changed since are merged, or they are conflicts, as in 'segno undo'.`)
 // undo accepts.
 func (a *app) step(verb segno.Verb, args, summary, long string) *cobra.Command {
 	ask := timeline.MoveRequest{Verb: verb}
+	var only, patch bool
 	c := &cobra.Command{
 		Use: string(verb) + " " + args, Short: summary, Long: long,
 		Example: "  segno " + string(verb) + "\n  segno " + string(verb) + " 3 -y\n  segno " + string(verb) + " t3",
@@ -55,8 +62,15 @@ func (a *app) step(verb segno.Verb, args, summary, long string) *cobra.Command {
 				args, paths = args[:dash:dash], args[dash:]
 			}
 			ask := ask
-			if err := parseTurns(&ask, args); err != nil {
+			parse := parseTurns
+			if only {
+				parse = parseOnly
+			}
+			if err := parse(&ask, args); err != nil {
 				return err
+			}
+			if patch {
+				ask.Parts = map[string][]int{}
 			}
 			return a.InWorkspace(func(ctx context.Context, d *cli.Workspace, _ []string) error {
 				return a.runStep(ctx, d, ask, paths)
@@ -66,7 +80,9 @@ func (a *app) step(verb segno.Verb, args, summary, long string) *cobra.Command {
 	a.MoveFlags(c, &ask)
 	cli.ForceFlag(c, &ask)
 	if verb == segno.VerbUndo {
-		c.Example += "\n  segno undo t3 -- src/a.go"
+		c.Example += "\n  segno undo t3 -- src/a.go\n  segno undo t3 --only"
+		c.Flags().BoolVar(&only, "only", false, "undo the named turns alone; newer turns and the conversation stay")
+		cli.PatchFlag(c, &patch)
 	}
 	return c
 }
@@ -94,6 +110,24 @@ func parseTurns(ask *timeline.MoveRequest, args []string) error {
 	return nil
 }
 
+// parseOnly reads the turns of an undo of these turns alone.
+func parseOnly(ask *timeline.MoveRequest, args []string) error {
+	if len(args) == 0 {
+		return cli.Usage(errors.New("undo --only takes the turns to undo, such as 'segno undo t3 --only'"))
+	}
+	for _, arg := range args {
+		n, err := strconv.Atoi(strings.TrimPrefix(arg, "t"))
+		if !idprefix.IsTurnName(arg) || err != nil || n < 1 {
+			return cli.Usage(fmt.Errorf("undo --only takes turns, such as t3: %q is not one", arg))
+		}
+		if !slices.Contains(ask.Only, n) {
+			ask.Only = append(ask.Only, n)
+		}
+	}
+	ask.Name = strings.Join(args, " ") + " --only"
+	return nil
+}
+
 func (a *app) runStep(ctx context.Context, d *cli.Workspace, ask timeline.MoveRequest, paths []string) error {
 	if len(paths) > 0 {
 		_, c, err := a.CheckpointNamed(ctx, d, "@")
@@ -116,13 +150,14 @@ func (a *app) withThreads(ctx context.Context, d *cli.Workspace, ask timeline.Mo
 		return err
 	}
 	current, threadErr := a.ThreadID(ctx, d)
-	isOther := func(t segno.Thread, turn int) bool { return t.ID != current && turn >= max(1, ask.Turn) }
+	turn := slices.Max(append([]int{ask.Turn}, ask.Only...))
+	isOther := func(t segno.Thread, newest int) bool { return t.ID != current && newest >= max(1, turn) }
 	list, first, listErr := a.ListForHint(ctx, d.Store, segno.ThreadQuery{Workspace: d.Rec.ID, TopLevel: true}, isOther)
 	if threadErr != nil || listErr != nil || list == "" {
 		return err
 	}
 	again := "segno undo "
-	if ask.Turn > 0 {
+	if turn > 0 {
 		again += ask.Name + " "
 	}
 	hint := fmt.Sprintf("other threads here: %s; run '%s--thread %s'", list, again, first)

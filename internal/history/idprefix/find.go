@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/dalsegno/segno"
@@ -26,6 +27,13 @@ type Query struct {
 func IsTurnName(name string) bool {
 	number, ok := strings.CutPrefix(name, "t")
 	return ok && number != "" && strings.Trim(number, "0123456789") == ""
+}
+
+// PointName splits the name of a point inside a turn, such as t4.2, into the name of the turn and a number from 1.
+func PointName(name string) (turn string, n int, ok bool) {
+	turn, number, _ := strings.Cut(name, ".")
+	n, err := strconv.Atoi(number)
+	return turn, n, IsTurnName(turn) && err == nil && n > 0 && strings.Trim(number, "0123456789") == ""
 }
 
 // maxNamed is the number of matching ids that an error lists.

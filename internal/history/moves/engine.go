@@ -41,6 +41,7 @@ type Preview struct {
 	Sentence string           `json:"sentence"`
 	Effect   string           `json:"effect"`
 	Turns    []int            `json:"turns"`
+	Only     bool             `json:"only,omitempty"` // Turns are undone alone: newer turns and the conversation stay
 	Steps    []history.Change `json:"steps"`
 	Landing  segno.CommitID   `json:"landing,omitempty"`
 	Tip      segno.CommitID   `json:"tip,omitempty"`

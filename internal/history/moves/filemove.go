@@ -58,15 +58,8 @@ func (m *fileMove) ready(ctx context.Context) error {
 		}
 		m.ask.Verb, m.ask.Op = segno.VerbOpUndo, r.Operation
 	case verbRestore:
-		c, err := m.ownCheckpoint(ctx, r.To)
-		if err != nil {
+		if err := m.readyRestore(ctx); err != nil {
 			return err
-		}
-		m.ask.To, m.ask.Name, m.ask.Scope = c.ID, printable.Label(c), r.Scope
-		if r.Scope == "" && len(m.ask.Paths) > 0 {
-			m.ask.Scope = timeline.ScopeFiles
-		} else if r.Scope == "" {
-			m.ask.Scope = timeline.ScopeBoth
 		}
 	default:
 		if r.Turns == 0 && r.Turn == 0 {
@@ -75,11 +68,30 @@ func (m *fileMove) ready(ctx context.Context) error {
 		if r.Turn > 0 {
 			m.ask.Name = fmt.Sprintf("t%d", r.Turn)
 		}
+		if r.Only {
+			m.ask.Turn, m.ask.Only = 0, []int{r.Turn}
+		}
 	}
-	if m.root == "" && (len(m.ask.Paths) > 0 || r.Verb == verbRestore && m.ask.Scope != timeline.ScopeBoth) {
+	if m.root == "" && (len(m.ask.Paths) > 0 || r.Only || r.Verb == verbRestore && m.ask.Scope != timeline.ScopeBoth) {
 		return m.refusePointers(r.Verb)
 	}
 	return m.refuseRunning(ctx)
+}
+
+// readyRestore is ready for the fields of a restore.
+func (m *fileMove) readyRestore(ctx context.Context) error {
+	r := &m.request
+	c, err := m.ownCheckpoint(ctx, r.To)
+	if err != nil {
+		return err
+	}
+	m.ask.To, m.ask.Name, m.ask.Scope = c.ID, printable.Label(c), r.Scope
+	if r.Scope == "" && len(m.ask.Paths) > 0 {
+		m.ask.Scope = timeline.ScopeFiles
+	} else if r.Scope == "" {
+		m.ask.Scope = timeline.ScopeBoth
+	}
+	return nil
 }
 
 // refuseRunning refuses a move of pointers while a run or a turn of the thread is under way. In a workspace, the
@@ -118,7 +130,7 @@ func (t *target) refusePointers(verb string) error {
 
 // fill describes the plan.
 func (m *fileMove) fill(ctx context.Context, p *Preview) error {
-	p.Landing, p.Tip, p.Git, p.Dir = m.plan.Target, m.plan.Tip, m.plan.Git, m.root
+	p.Landing, p.Tip, p.Git, p.Dir, p.Only = m.plan.Target, m.plan.Tip, m.plan.Git, m.root, m.plan.Only
 	p.Turns = append(p.Turns, m.plan.Turns...)
 	if m.root == "" {
 		p.Summary = []string{fmt.Sprintf("%s %s of thread %s", m.plan.Verb, m.name(), printable.Short(m.head.Thread)),
@@ -161,7 +173,7 @@ func (m *fileMove) apply(ctx context.Context, id segno.OperationID, force bool, 
 	ask, seen := m.ask, m.plan
 	ask.Operation = id
 	if force && !ask.Force && m.forced != nil {
-		if m.forced.Finishes != "" || !slices.Equal(m.forced.Turns, seen.Turns) {
+		if m.forced.Finishes != "" && !seen.Only || !slices.Equal(m.forced.Turns, seen.Turns) {
 			return segno.Errorf(segno.KindRefused, string(ask.Verb), string(m.head.Thread), "to overwrite its conflicts is another move").
 				WithHint("preview that move")
 		}

@@ -34,6 +34,7 @@ type Request struct {
 
 	Turns int  `json:"turns,omitempty"` // undo, redo: the number of turns; 0 means 1
 	Turn  int  `json:"turn,omitempty"`  // undo, redo: the last turn to move over, instead of Turns
+	Only  bool `json:"only,omitempty"`  // undo: Turn alone, and not the newer turns; only files change
 	Force bool `json:"force,omitempty"` // undo, redo, op-undo: overwrite conflicts
 	// WhileRunning allows undo, redo, restore and op-undo although a turn is open, or another
 	// program has a database open.
@@ -61,7 +62,7 @@ type Request struct {
 func (r *Request) fields() (names string, ok bool) {
 	switch r.Verb {
 	case verbUndo:
-		return "turns turn force while_running paths", true
+		return "turns turn only force while_running paths", true
 	case verbRedo:
 		return "turns turn force while_running", true
 	case verbRestore:
@@ -95,7 +96,7 @@ func (r *Request) check() error {
 		name string
 		set  bool
 	}{
-		{"turns", r.Turns != 0}, {"turn", r.Turn != 0}, {"force", r.Force}, {"while_running", r.WhileRunning}, {"to", r.To != ""}, {"scope", r.Scope != ""},
+		{"turns", r.Turns != 0}, {"turn", r.Turn != 0}, {"only", r.Only}, {"force", r.Force}, {"while_running", r.WhileRunning}, {"to", r.To != ""}, {"scope", r.Scope != ""},
 		{"paths", len(r.Paths)+len(r.PathBytes) > 0}, {"dir", r.Dir != ""}, {"title", r.Title != ""}, {"name", r.Name != ""},
 		{"operation", r.Operation != ""}, {"interrupt", r.Interrupt != ""}, {"decision", r.Decision != ""},
 		{"message", r.Message != ""}, {"input", r.Input != nil},
@@ -122,6 +123,8 @@ func (r *Request) checkTarget() error {
 		return r.invalid("no thread")
 	case r.Turns < 0 || r.Turn < 0 || r.Turns > 0 && r.Turn > 0:
 		return r.invalid("turns and turn are positive, and exclude each other")
+	case r.Only && r.Turn == 0:
+		return r.invalid("only undoes the turn in \"turn\", and there is none")
 	case needsTo && r.To == "":
 		return r.invalid("no checkpoint in \"to\"")
 	case !isScope:

@@ -20,6 +20,7 @@ type Result struct {
 	Changes   []history.Change  `json:"changes"`
 	Conflicts []UnwrittenPath   `json:"conflicts"`
 	Kept      []UnwrittenPath   `json:"kept"`
+	Point     *timeline.Point   `json:"point,omitempty"`
 	Git       string            `json:"git,omitempty"` // moves git's HEAD, if it was at another commit then
 	Session   segno.SessionID   `json:"session"`
 	Command   []string          `json:"command"`
@@ -32,7 +33,7 @@ type Result struct {
 // finished move.
 func NewResult(ctx context.Context, tl *timeline.Timeline, p *timeline.Plan, moved *timeline.MoveResult) (r Result, err error) {
 	r = Result{Operation: p.Operation, Thread: p.Thread, Head: p.Target, Turns: append([]int{}, p.Turns...),
-		Git: p.Git, Command: []string{}}
+		Point: p.Point, Git: p.Git, Command: []string{}}
 	if r.Changes, err = Changes(ctx, tl, p.Steps, false); err != nil {
 		return r, err
 	}

@@ -69,6 +69,8 @@ func Report(p *timeline.Plan, res Result) string {
 	switch {
 	case p.Verb == segno.VerbOpUndo:
 		done = "move undone"
+	case p.Only:
+		done = "undone only " + turnNames(p)
 	case p.Verb == segno.VerbUndo:
 		done = "undone " + turnNames(p)
 	case p.Verb == segno.VerbRedo:
@@ -92,6 +94,8 @@ func subject(p *timeline.Plan) string {
 		return "overwrites the conflicts of the last " + string(p.Verb)
 	case p.Verb == segno.VerbOpUndo:
 		return "undoes an earlier move"
+	case p.Only:
+		return "undoes only " + turnNames(p) + ": newer turns and the conversation stay"
 	case p.Restore && p.Verb == segno.VerbUndo:
 		return "undoes the changes of " + turnNames(p) + " to some paths"
 	case p.Verb == segno.VerbUndo:
@@ -124,7 +128,11 @@ func yours(p *timeline.Plan, res Result) (parts []string) {
 		}
 	}
 	add(len(res.Conflicts), "that changed since stays as it is", "that changed since stay as they are")
-	add(merged, "keeps your later lines", "keep your later lines")
+	if p.Only {
+		add(merged, "keeps later lines", "keep later lines")
+	} else {
+		add(merged, "keeps your later lines", "keep your later lines")
+	}
 	add(unnamed, "changed while a command ran", "changed while a command ran")
 	add(len(res.Kept), "is protected and stays", "are protected and stay")
 	switch {

@@ -60,9 +60,35 @@ func (t *Text) Plan(root string, plan *timeline.Plan, res Result) {
 	t.changed(byName(res.Changes))
 	t.Unwritten(res, planLines)
 	t.stays(res.Stays)
+	if plan.Point != nil {
+		t.linef("%s", t.paint(Dim, "  the conversation stays: no session can end inside a turn"))
+		for _, line := range Inexact(plan.Point) {
+			t.linef("%s", t.paint(Warn, "  "+line))
+		}
+	}
 	if plan.Session != nil && plan.Session.Leaf != "" {
 		t.linef("%s", t.paint(Dim, "  the conversation moves too"))
 	}
+	if plan.Only {
+		t.linef("%s", t.paint(Dim, "  only files change; the newer turns and the conversation stay"))
+	}
+}
+
+// Inexact describes the files that may have been different at a point inside a turn, in no line if there are none.
+func Inexact(p *timeline.Point) []string {
+	if p.IsExact() {
+		return nil
+	}
+	const most = 3
+	named := make([]string, 0, most)
+	for _, path := range p.Unknown[:min(len(p.Unknown), most)] {
+		named = append(named, segno.QuotePath(path))
+	}
+	if more := len(p.Unknown) - most; more > 0 {
+		named = append(named, fmt.Sprintf("%d more", more))
+	}
+	return []string{p.Name() + " is not exact: what commands changed is known at the end of a turn",
+		"these may have been different: " + strings.Join(named, ", ")}
 }
 
 // changed lists the changes that tools named, and apart from them those that were made while a command ran, because they
@@ -87,7 +113,7 @@ func (t *Text) Moved(m *timeline.MoveResult, res Result) {
 	named, unnamed := byName(res.Changes)
 	t.changed(Merged(named), unnamed)
 	t.Changes(writtenDatabases(res))
-	if Paths(plan) == "" {
+	if !IsLimited(plan) {
 		for i := range res.Conflicts {
 			res.Conflicts[i].Diff = "" // 'segno diff --conflicts' shows it
 		}
@@ -150,7 +176,11 @@ func Turns(p *timeline.Plan) string {
 	for i, t := range p.Turns {
 		names[i] = fmt.Sprintf("t%d", t)
 	}
-	return strings.Join(names, ", ") + Paths(p)
+	text := strings.Join(names, ", ")
+	if p.Only {
+		text += " --only"
+	}
+	return text + Paths(p)
 }
 
 // Paths returns the part of an undo's arguments that limits it to paths.
@@ -159,6 +189,12 @@ func Paths(p *timeline.Plan) string {
 		return " -- " + paths
 	}
 	return ""
+}
+
+// IsLimited reports whether a plan was limited to paths or to chosen hunks. 'segno diff --conflicts' cannot show the conflicts
+// of such a move later.
+func IsLimited(p *timeline.Plan) bool {
+	return Paths(p) != "" || strings.Contains(p.Args, " --patch") && p.Verb == segno.VerbUndo
 }
 
 // Unwritten lists the paths that a move leaves as they are, and the reasons. most limits the lines
@@ -193,18 +229,23 @@ func (t *Text) Unwritten(res Result, most int) {
 func (t *Text) Conflicts(conflicts []UnwrittenPath, most int) {
 	for _, c := range conflicts {
 		t.linef("  %s %s  %s", t.paint(Warn, "!"), segno.QuotePath(c.Path), t.paint(Dim, c.Why))
-		n := 0
-		for line := range strings.Lines(c.Diff) {
-			if strings.HasPrefix(line, "diff --git ") || strings.HasPrefix(line, "index ") {
-				continue
-			}
-			if n++; most == 0 || n <= most {
-				t.linef("%s", t.diffLine("    "+printable.Lines(line)))
-			}
+		t.Patch(c.Diff, most)
+	}
+}
+
+// Patch lists the lines of a diff or of one hunk. most limits them; 0 means no limit.
+func (t *Text) Patch(diff string, most int) {
+	n := 0
+	for line := range strings.Lines(diff) {
+		if strings.HasPrefix(line, "diff --git ") || strings.HasPrefix(line, "index ") {
+			continue
 		}
-		if most > 0 && n > most {
-			t.linef("%s", t.paint(Dim, "    … and "+printable.Plural(n-most, "more line")))
+		if n++; most == 0 || n <= most {
+			t.linef("%s", t.diffLine("    "+printable.Lines(line)))
 		}
+	}
+	if most > 0 && n > most {
+		t.linef("%s", t.paint(Dim, "    … and "+printable.Plural(n-most, "more line")))
 	}
 }
 

@@ -27,6 +27,7 @@ type Turn struct {
 	Damage []*segno.Error
 
 	isPrompted bool // an entry had the prompt
+	entries    int  // that were added
 }
 
 // Author is the author of an [Item].
@@ -72,6 +73,12 @@ type Call struct {
 	Start  time.Time `json:"-"`
 	End    time.Time `json:"-"`
 	Agent  string    `json:"-"` // the subagent that made the call, or ""
+
+	// Began and Ended are the numbers of the entries of the call's beginning and end, in the order of recording. Ended is 0 if
+	// the turn has no result. They are 0 for a Go agent.
+	Began, Ended int `json:"-"`
+	// Changed is [Intent.Changed].
+	Changed []*time.Time `json:"-"`
 
 	inputSize int // of the longest input that the agent announced
 }
@@ -169,6 +176,7 @@ func (t *Turn) begin(at time.Time) {
 // Add adds entries that hooks or the proxy recorded. The first message of the user is the prompt.
 func (t *Turn) Add(entries ...segno.Entry) {
 	for _, e := range entries {
+		t.entries++
 		t.begin(e.Time)
 		t.addUsage(&e)
 		switch e.Kind {
@@ -217,7 +225,7 @@ func (t *Turn) addIntent(e *segno.Entry) {
 	in := ReadIntent(e.Body)
 	c := t.Call(e.ID)
 	if c == nil || c.Done || e.ID == "" {
-		c = &Call{ID: e.ID, Tool: e.Name, Start: e.Time, inputSize: -1}
+		c = &Call{ID: e.ID, Tool: e.Name, Start: e.Time, Began: t.entries, Changed: in.Changed, inputSize: -1}
 		t.addCall(c)
 	}
 	if in.Title != "" {
@@ -242,11 +250,11 @@ func (t *Turn) addCall(c *Call) {
 func (t *Turn) addResult(e *segno.Entry) {
 	c := t.Call(e.ID)
 	if c == nil {
-		c = &Call{ID: e.ID, Tool: e.Name}
+		c = &Call{ID: e.ID, Tool: e.Name, Began: t.entries}
 		t.addCall(c)
 	}
 	r := ReadResult(e.Body)
-	c.Done, c.End, c.Body, c.Result = true, e.Time, e.Body, r.Text
+	c.Done, c.End, c.Ended, c.Body, c.Result = true, e.Time, t.entries, e.Body, r.Text
 	c.Outcome, c.Agent, c.Failed = r.Outcome, r.Agent, r.Failed() || r.Interrupted
 }
 

@@ -16,6 +16,10 @@ import (
 type Recorder struct {
 	Spool timeline.Spool
 	Now   func() time.Time
+	// Store is the directory of the store, whose files are never saved.
+	Store string
+	// NoSteps is set if the user does not want points inside turns.
+	NoSteps bool
 }
 
 // hasTurn is implemented by a spool that needs only one look-up to find out whether it has entries
@@ -106,12 +110,17 @@ func (r Recorder) RecordTaskEnd(ctx context.Context, p Payload, key segno.TurnKe
 }
 
 // RecordTool records an event of a tool call: the tool's input before the call, or its
-// result after it.
+// result after it, and then the files that the tool wrote.
 func (r Recorder) RecordTool(ctx context.Context, p Payload) error {
 	if p.Event == "PreToolUse" {
-		return r.record(ctx, p, segno.EntryIntent, p.intent())
+		_, _, err := r.record(ctx, p, segno.EntryIntent, p.intent())
+		return err
 	}
-	return r.record(ctx, p, segno.EntryResult, p.result())
+	key, e, err := r.record(ctx, p, segno.EntryResult, p.result())
+	if err != nil || key == "" {
+		return err
+	}
+	return r.saveFiles(ctx, p, key, e)
 }
 
 // maxText is the length of the longest text that RecordText does not shorten.
@@ -122,20 +131,19 @@ func (r Recorder) RecordText(ctx context.Context, p Payload, text string) error 
 	if len(text) > maxText {
 		text = strings.ToValidUTF8(text[:maxText], "") + "…"
 	}
-	return r.record(ctx, p, segno.EntryNote, text)
+	_, _, err := r.record(ctx, p, segno.EntryNote, text)
+	return err
 }
 
-// record adds an entry to the turn of p. It does nothing if there is no such turn.
-func (r Recorder) record(ctx context.Context, p Payload, kind segno.EntryKind, body any) error {
-	e, err := r.entry(p, kind, body)
-	if err != nil {
-		return err
+// record adds an entry to the turn of p, and returns the key of the turn. It does nothing if there is no such turn.
+func (r Recorder) record(ctx context.Context, p Payload, kind segno.EntryKind, body any) (key segno.TurnKey, e segno.Entry, err error) {
+	if e, err = r.entry(p, kind, body); err != nil {
+		return "", e, err
 	}
-	key, err := r.TurnOf(ctx, p)
-	if err != nil || key == "" {
-		return err
+	if key, err = r.TurnOf(ctx, p); err != nil || key == "" {
+		return "", e, err
 	}
-	return r.Spool.AppendEntry(ctx, key, e)
+	return key, e, r.Spool.AppendEntry(ctx, key, e)
 }
 
 func (r Recorder) entry(p Payload, kind segno.EntryKind, body any) (segno.Entry, error) {

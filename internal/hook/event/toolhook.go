@@ -36,6 +36,10 @@ const toolDeadline = 4 * time.Second
 // Run handles one event. ctx ends with a signal to the process. Like every hook, it returns no
 // error, because an error would disturb the agent. It writes errors to the [Log].
 func (h ToolHook) Run(ctx context.Context, args []string) {
+	noSteps := len(args) > 0 && args[len(args)-1] == NoStepsArg
+	if noSteps {
+		args = args[:len(args)-1]
+	}
 	named, agent, ok := parseArgs(args)
 	store, err := spool.FindStore(h.Getenv, named)
 	if err != nil {
@@ -68,18 +72,18 @@ func (h ToolHook) Run(ctx context.Context, args []string) {
 	if !p.IsToolEvent() {
 		watchdog.Allow(0)
 	}
-	if err := h.handle(work, store, agent.Name, p); err != nil {
+	if err := h.handle(work, store, agent.Name, p, noSteps); err != nil {
 		log.Append(p.Event, p.Session, err)
 	}
 }
 
-func (h ToolHook) handle(ctx context.Context, store, agent string, p Payload) error {
+func (h ToolHook) handle(ctx context.Context, store, agent string, p Payload, noSteps bool) error {
 	if err := p.Check(); err != nil {
 		return err
 	}
 	switch {
 	case p.IsToolEvent() && !spool.IsSealed(store): // segno records it in a sealed store: reading the key needs much more code
-		return Recorder{Spool: spool.NewSealed(store, vfs.OS, plainOnly(store)), Now: h.Now}.RecordTool(ctx, p)
+		return Recorder{Spool: spool.NewSealed(store, vfs.OS, plainOnly(store)), Now: h.Now, Store: store, NoSteps: noSteps}.RecordTool(ctx, p)
 	case p.Event == Probe:
 		return p.AnswerProbe(h.Stdout)
 	}

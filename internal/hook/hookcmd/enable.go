@@ -13,12 +13,13 @@ import (
 	"github.com/dalsegno/segno/agents"
 	"github.com/dalsegno/segno/internal/cli"
 	"github.com/dalsegno/segno/internal/hook"
+	"github.com/dalsegno/segno/internal/hook/event"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/transcript/codex"
 )
 
 func (a *app) enable() *cobra.Command {
-	var project, trust bool
+	var project, trust, noSteps bool
 	c := &cobra.Command{
 		Use: "enable AGENT", Short: "record every turn of an agent from now on",
 		Long: `Adds segno's hooks to the agent's settings, keeps the other settings, and takes a first
@@ -34,13 +35,20 @@ never does that for you; 'segno doctor' shows what is missing. Until then, and i
 without hooks, Codex notifies segno of the end of each turn, by the setting notify in
 config.toml. A command that you have there is run as before.
 
+After each call of a tool that writes the files that it names, the hook saves these files, so
+that 'segno restore t7.3' can write them as they were after the third call of turn 7.
+--no-steps leaves that out.
+
 A directory that another user owns is not recorded, just as git refuses it without
 safe.directory: its files could mislead you. --trust accepts its owner.`,
 		Example: "  segno enable claude\n  segno enable claude --project\n  segno enable codex\n  segno enable opencode",
 		Args:    agentArg, ValidArgs: agents.WithHooks(),
-		RunE: func(c *cobra.Command, args []string) error { return a.runEnable(c.Context(), args[0], project, trust) },
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.runEnable(c.Context(), args[0], project, trust, noSteps)
+		},
 	}
 	c.Flags().BoolVar(&project, "project", false, "in this project only ("+strings.Join(agents.ProjectFiles(), ", ")+")")
+	c.Flags().BoolVar(&noSteps, "no-steps", false, "save no files after the tool calls of a turn")
 	c.Flags().BoolVar(&trust, "trust", false, "record this directory although another user owns it")
 	a.WriteFlags(c)
 	return c
@@ -148,7 +156,7 @@ type protectedItem struct {
 	Why  string `json:"why"`
 }
 
-func (a *app) runEnable(ctx context.Context, agent string, project, trust bool) error {
+func (a *app) runEnable(ctx context.Context, agent string, project, trust, noSteps bool) error {
 	place, file, err := a.settings(agent, project)
 	if err != nil {
 		return err
@@ -157,7 +165,11 @@ func (a *app) runEnable(ctx context.Context, agent string, project, trust bool) 
 	if err != nil {
 		return err
 	}
-	edit, err := hook.PlanEnable(place, agent, file, self)
+	var flags []string
+	if noSteps {
+		flags = append(flags, event.NoStepsArg)
+	}
+	edit, err := hook.PlanEnable(place, agent, file, self, flags...)
 	if err != nil {
 		return err
 	}

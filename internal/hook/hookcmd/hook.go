@@ -13,6 +13,7 @@ import (
 	"github.com/dalsegno/segno/agents"
 	"github.com/dalsegno/segno/internal/cli"
 	"github.com/dalsegno/segno/internal/hook"
+	"github.com/dalsegno/segno/internal/hook/event"
 	"github.com/dalsegno/segno/internal/local"
 )
 
@@ -24,7 +25,7 @@ are in the store's hook.log, which 'segno doctor' shows.`,
 		Hidden: true, Args: cobra.ArbitraryArgs, FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true},
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				a.runHook(c.Context(), args[0])
+				a.runHook(c.Context(), args[0], false)
 			}
 			return nil // an agent could not act on an error
 		},
@@ -33,8 +34,9 @@ are in the store's hook.log, which 'segno doctor' shows.`,
 
 // runHook handles one event of an agent. It ignores an unknown agent. It returns no error, because the package hook
 // writes failures to the log of the store.
-func (a *app) runHook(ctx context.Context, agent string) {
+func (a *app) runHook(ctx context.Context, agent string, noSteps bool) {
 	if e, err := a.hookEvent(ctx); err == nil { // else there is no log to write the error to
+		e.NoSteps = noSteps
 		hook.Run(ctx, agent, e)
 	}
 }
@@ -57,10 +59,11 @@ func (a *app) quickHook(ctx context.Context, args []string) bool {
 	if len(args) < 2 || args[0] != "hook" {
 		return false
 	}
+	noSteps := len(args) == 3 && args[2] == event.NoStepsArg
 	switch {
-	case len(args) == 2 && slices.Contains(agents.WithHooks(), args[1]):
+	case (len(args) == 2 || noSteps) && slices.Contains(agents.WithHooks(), args[1]):
 		a.StorePath = store
-		a.runHook(ctx, args[1])
+		a.runHook(ctx, args[1], noSteps)
 	case args[1] == hook.NotifyArg:
 		a.StorePath = store
 		e, _ := a.hookEvent(ctx) // the user's command also runs without a store

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno"
@@ -51,18 +52,19 @@ func Place(name string, part ...string) []string {
 const (
 	partOpen  = "open"
 	partEntry = "entry"
+	partSaved = "saved"
 )
 
-// encodeLine returns a line of a turn's file with an encoded value. A sealed value is a string of base64.
-func encodeLine(z Sealer, name, part string, value []byte) ([]byte, error) {
+// isPart reports whether a line has a value for a part, without decoding it.
+func isPart(line []byte, part string) bool { return bytes.HasPrefix(line, []byte(`{"`+part+`"`)) }
+
+// encodeLine returns a line of a turn's file, between two line breaks, with an encoded value. A sealed value is a string of base64.
+func encodeLine(z Sealer, name, part string, value []byte) []byte {
 	if z != nil {
 		sealed := z.Seal(value, Place(name, part)...)
 		value = []byte(`"` + base64.StdEncoding.EncodeToString(sealed) + `"`)
 	}
-	if part == partOpen {
-		return json.Marshal(line{Open: value})
-	}
-	return json.Marshal(line{Entry: value})
+	return slices.Concat([]byte("\n"+`{"`+part+`":`), value, []byte("}\n"))
 }
 
 // decodeLine reads a line of a turn's file. ok is false for a damaged line. open and entry are both nil for a line of a
@@ -93,6 +95,8 @@ func openLine(z Sealer, name string, data []byte) (part string, value []byte, ok
 		part, value = partOpen, l.Open
 	case l.Entry != nil:
 		part, value = partEntry, l.Entry
+	case l.Saved != nil:
+		part, value = partSaved, l.Saved
 	default:
 		return "", nil, true
 	}
@@ -203,16 +207,11 @@ func convertTurn(from, to Sealer, name string) ([]byte, error) {
 		data, err := r.ReadBytes('\n')
 		if data = bytes.TrimSpace(data); len(data) > 0 {
 			part, value, ok := openLine(from, name, data)
-			line := []byte("damaged")
+			line := []byte("\ndamaged\n")
 			if ok && part != "" {
-				var encodeErr error
-				if line, encodeErr = encodeLine(to, name, part, value); encodeErr != nil {
-					return nil, encodeErr
-				}
+				line = encodeLine(to, name, part, value)
 			}
-			out.WriteByte('\n')
 			out.Write(line)
-			out.WriteByte('\n')
 		}
 		if err == io.EOF {
 			return out.Bytes(), nil

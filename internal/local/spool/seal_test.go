@@ -50,10 +50,7 @@ func TestSealedTurns(t *testing.T) {
 	if len(lines) != 3 || !strings.HasPrefix(lines[0], `{"open":"`) || !strings.HasPrefix(lines[2], `{"entry":"`) {
 		t.Fatalf("the lines are %q", lines)
 	}
-	foreign, err := encodeLine(newSealer(t, 2), d.turnFile("one"), partEntry, []byte(`{"id":"foreign"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	foreign := encodeLine(newSealer(t, 2), d.turnFile("one"), partEntry, []byte(`{"id":"foreign"}`))
 	for what, line := range map[string]string{
 		"a torn line":           lines[2][:len(lines[2])/2],
 		"a plain line":          `{"entry":{"id":"plain"}}`,

@@ -4,7 +4,7 @@
 // A turn is one file of JSON lines. A hook at a tool boundary appends a line with one write, so it costs little more
 // than starting its process:
 //
-//	turns/<id>.jsonl     {"open": OpenTurn} once or more, the last counts; {"entry": Entry} …
+//	turns/<id>.jsonl     {"open": OpenTurn} once or more, the last counts; {"entry": Entry} … {"saved": SavedCall} …
 //	deferred/<n>.json    one list of commits each, in order of n
 //	bases/<id>.json      the state of a workspace when an agent was enabled there
 //	journal/<id>.json    the plan of a move under way
@@ -53,11 +53,12 @@ func New(path string, fsys vfs.FS) *Dir {
 	return NewSealed(path, fsys, func() (Sealer, error) { return nil, nil })
 }
 
-// line is one line of a turn's file. It contains either a [timeline.OpenTurn] or a [segno.Entry]. In a sealed store,
-// the value is a string with the sealed content.
+// line is one line of a turn's file. It contains a [timeline.OpenTurn], a [segno.Entry] or a [timeline.SavedCall]. In a
+// sealed store, the value is a string with the sealed content.
 type line struct {
 	Open  json.RawMessage `json:"open,omitempty"`
 	Entry json.RawMessage `json:"entry,omitempty"`
+	Saved json.RawMessage `json:"saved,omitempty"`
 }
 
 // file returns the file for a key in a directory of the spool. kind keeps keys of different
@@ -111,10 +112,7 @@ func (d *Dir) append(ctx context.Context, name, part string, value any) error {
 		return err
 	}
 	data, err := json.Marshal(value)
-	if err == nil {
-		data, err = encodeLine(z, name, part, data)
-	}
-	data = slices.Concat([]byte("\n"), data, []byte("\n"))
+	data = encodeLine(z, name, part, data)
 	if err = errors.Join(ctx.Err(), err); err != nil {
 		return err
 	}
@@ -246,8 +244,9 @@ func read(ctx context.Context, z Sealer, name string, whole bool) (open *timelin
 	defer f.Close()
 	r := bufio.NewReader(f)
 	for {
+		skipSaved(r)
 		data, err := r.ReadBytes('\n')
-		if data = bytes.TrimSpace(data); len(data) > 0 && (whole || !bytes.HasPrefix(data, []byte(`{"entry"`))) {
+		if data = bytes.TrimSpace(data); len(data) > 0 && !isPart(data, partSaved) && (whole || !isPart(data, partEntry)) {
 			t, e, ok := decodeLine(z, name, data)
 			switch {
 			case !ok:

@@ -138,11 +138,9 @@ func (a *app) unpackInto(flags unpackFlags) (into pack.Into, err error) {
 	return into, nil
 }
 
-var sizeText = regexp.MustCompile(`(?i)^([0-9]{1,9})([KMGT]?)(i?B)?$`)
-
 // parseSize parses a size such as "500M". As in the output of size, the units are powers of 1024.
 func parseSize(text string) (int64, error) {
-	m := sizeText.FindStringSubmatch(text)
+	m := regexp.MustCompile(`(?i)^([0-9]{1,9})([KMGT]?)(i?B)?$`).FindStringSubmatch(text)
 	if m == nil {
 		return 0, fmt.Errorf("--max-size %q is not a size as 500M or 2G", text)
 	}

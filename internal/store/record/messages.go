@@ -45,6 +45,7 @@ func (c *codec) checkpoint(x *segno.Checkpoint) {
 	number(c, 20, &x.Step)
 	pairs(c, 21, &x.Meta)
 	number(c, 22, &x.Files.Protected)
+	c.hash(23, &x.Points)
 }
 
 func (c *codec) position(x *segno.Position) {

@@ -2,8 +2,8 @@
 package wings
 
 import (
-	"github.com/dalsegno/segno/internal/chat"
 	"github.com/dalsegno/segno/insight/insightcmd"
+	"github.com/dalsegno/segno/internal/chat"
 	"github.com/dalsegno/segno/internal/chat/chatcmd"
 	"github.com/dalsegno/segno/internal/cli"
 	"github.com/dalsegno/segno/internal/history/historycmd"

@@ -3,6 +3,7 @@ package export
 import (
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -79,11 +80,21 @@ func traceOf(t *Turn, s Source) traceRecord {
 		if len(f.Ranges) == 0 {
 			continue
 		}
-		talk := traceConversation{URL: conversationURL(c), Contributor: contributorOf(t)}
+		file := traceFile{Path: text(f.Path)}
 		for _, x := range f.Ranges {
+			url, by := conversationURL(c), contributorOf(t)
+			if x.By != nil { // a move brought lines of that turn back
+				url, by = conversationURL(x.By), traceContributor{Type: "ai"}
+			}
+			i := slices.IndexFunc(file.Conversations, func(talk traceConversation) bool { return talk.URL == url })
+			if i < 0 {
+				i = len(file.Conversations)
+				file.Conversations = append(file.Conversations, traceConversation{URL: url, Contributor: by})
+			}
+			talk := &file.Conversations[i]
 			talk.Ranges = append(talk.Ranges, traceRange{x.From, x.To, "sha256:" + x.Hash.String()})
 		}
-		r.Files = append(r.Files, traceFile{Path: text(f.Path), Conversations: []traceConversation{talk}})
+		r.Files = append(r.Files, file)
 	}
 	return r
 }

@@ -3,6 +3,9 @@ package export_test
 import (
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -74,6 +77,33 @@ func TestAgentTraceNamesTheLinesOfEachTurn(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff([]string{"main.go 1-3 ai", "main.go 3-3 unknown"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestAgentTraceNamesTheTurnOfRestoredLines checks that lines which a restore brings back, and those of a renamed file, are
+// not new.
+func TestAgentTraceNamesTheTurnOfRestoredLines(t *testing.T) {
+	f := newFixture(t)
+	f.write("a", "1\n2\n")
+	first := f.turn("write")
+	f.write("a", "other\n")
+	f.turn("overwrite")
+	f.write("a", "1\n2\n")
+	f.commit(segno.CheckpointRestore, "", nil)
+	must(t, os.Rename(filepath.Join(f.dir, "a"), filepath.Join(f.dir, "b")))
+	f.turn("rename")
+	var got []string
+	for line := range strings.Lines(written(t, "agent-trace", f.source(export.Selection{}, filter(t)))) {
+		r, err := validTrace([]byte(line))
+		must(t, err)
+		for _, file := range r.Files {
+			for _, c := range file.Conversations {
+				got = append(got, fmt.Sprint(*file.Path, " ", c.Ranges[0].From, "-", c.Ranges[0].To, " ", c.Contributor.Type, " ", strings.HasSuffix(c.URL, string(first))))
+			}
+		}
+	}
+	if diff := cmp.Diff([]string{"a 1-2 ai true", "a 1-1 ai false", "a 1-2 ai true"}, got); diff != "" {
 		t.Error(diff)
 	}
 }

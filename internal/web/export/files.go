@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/insight/blame"
+	"github.com/dalsegno/segno/internal/history/patch"
 	"github.com/dalsegno/segno/internal/history/turns"
 	"github.com/dalsegno/segno/workspace"
 )
@@ -47,6 +50,9 @@ func (r *Reader) addFiles(ctx context.Context, turn *Turn, u *unit) error {
 			}
 		}
 		turn.Files = append(turn.Files, f)
+	}
+	if r.Ranges {
+		return r.addRanges(ctx, turn, changes)
 	}
 	return nil
 }
@@ -99,26 +105,73 @@ func (r *Reader) compare(ctx context.Context, turn *Turn, f *File, c segno.Chang
 	return nil
 }
 
+// addRanges adds to the files of a turn the ranges of lines that were not there before.
+func (r *Reader) addRanges(ctx context.Context, turn *Turn, changes []segno.Change) error {
+	for i := range turn.Files {
+		f := &turn.Files[i]
+		if f.Added == 0 || f.Type == segno.EntitySymlink {
+			continue
+		}
+		if err := turn.missObject("the origin of lines of "+segno.QuotePath(f.Path), r.addRangesOf(ctx, turn, f, changes)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addRangesOf adds the ranges of a file, with the checkpoints that first brought the lines: the turn's own, or another one if a
+// move brought them back.
+func (r *Reader) addRangesOf(ctx context.Context, turn *Turn, f *File, changes []segno.Change) error {
+	b := blame.Blamer{Store: r.Store, Content: patch.FromStore(r.Store.Objects())}
+	_, before, err := b.Former(ctx, changes, f.Path, f.Hash)
+	var old, after []byte
+	if err == nil {
+		after, err = b.Content(ctx, f.Hash)
+	}
+	if err == nil && before.HasContent() {
+		old, err = b.Content(ctx, before.Hash)
+	}
+	if err != nil {
+		return err
+	}
+	texts := slices.Collect(bytes.Lines(after))
+	var origins []blame.Line
+	if !turn.IsTurn() {
+		if origins, err = b.Lines(ctx, blame.State{Checkpoint: &turn.Checkpoint, Path: f.Path, Hash: f.Hash}, 0, len(texts)); err != nil {
+			return err
+		}
+	}
+	for _, h := range patch.Hunks(old, after) {
+		for from, end := h.To, h.To; from < h.ToEnd; from = end {
+			var by *segno.Checkpoint
+			for end++; end < h.ToEnd && (origins == nil || origins[end].Origin == origins[from].Origin); end++ {
+			}
+			if origins != nil && origins[from].Author == blame.Turn {
+				by = origins[from].Checkpoint
+			}
+			f.Ranges = append(f.Ranges, Range{From: from + 1, To: end, Hash: segno.HashOf(bytes.Join(texts[from:end], nil)), By: by})
+		}
+	}
+	return nil
+}
+
 // addDiff compares two contents.
 func (f *File) addDiff(before, after []byte, room *int) {
 	if kind := imageType(after); kind != "" && len(after) <= maxImage {
 		f.Image = &turns.Image{Type: kind, Data: after}
 	}
 	switch {
-	case isBinary(before) || isBinary(after):
+	case patch.IsBinary(before) || patch.IsBinary(after):
 		f.Why = "binary"
 		return
 	case bytes.Equal(before, after):
 		f.Why = "only its attributes changed"
 		return
 	}
-	w := diffReader{file: f, after: after, room: min(*room, maxDiffText)}
+	w := diffReader{file: f, room: min(*room, maxDiffText)}
 	w.read(diff.Diff("a", before, "b", after))
 	*room -= w.used
 }
-
-// isBinary reports whether the beginning of a file contains a NUL byte, as git does.
-func isBinary(data []byte) bool { return bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0 }
 
 // imageType returns the media type of an image that a browser can show without running code in it, or "".
 func imageType(data []byte) string {
@@ -132,11 +185,7 @@ func imageType(data []byte) string {
 // diffReader reads the text of a unified diff.
 type diffReader struct {
 	file       *File
-	after      []byte
 	room, used int
-	next       int   // the number of the next line of the new content
-	from       int   // the first line of the present range of added lines, or 0
-	starts     []int // the offsets of the lines of the new content
 }
 
 func (r *diffReader) read(text []byte) {
@@ -153,51 +202,16 @@ func (r *diffReader) read(text []byte) {
 		r.count(line)
 		r.keep(line)
 	}
-	r.endRange()
 }
 
-// count counts a line and records the ranges of added lines.
+// count counts a line.
 func (r *diffReader) count(line []byte) {
-	if line[0] != '+' {
-		r.endRange()
-	}
 	switch line[0] {
-	case '@':
-		_, rest, _ := bytes.Cut(line, []byte(" +"))
-		r.next = 0
-		for _, c := range rest {
-			if c < '0' || c > '9' {
-				break
-			}
-			r.next = r.next*10 + int(c-'0')
-		}
 	case '+':
 		r.file.Added++
-		if r.from == 0 {
-			r.from = r.next
-		}
-		r.next++
 	case '-':
 		r.file.Gone++
-	case ' ':
-		r.next++
 	}
-}
-
-func (r *diffReader) endRange() {
-	if r.from == 0 {
-		return
-	}
-	if r.starts == nil {
-		r.starts = []int{0}
-		for line := range bytes.Lines(r.after) {
-			r.starts = append(r.starts, r.starts[len(r.starts)-1]+len(line))
-		}
-	}
-	last := len(r.starts) - 1
-	lines := r.after[r.starts[min(r.from-1, last)]:r.starts[min(r.next-1, last)]]
-	r.file.Ranges = append(r.file.Ranges, Range{From: r.from, To: r.next - 1, Hash: segno.HashOf(lines)})
-	r.from = 0
 }
 
 // keep adds a line to the diff.

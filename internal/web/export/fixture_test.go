@@ -136,7 +136,7 @@ func (f *fixture) source(s export.Selection, by *export.Filter) export.Source {
 	if s.Thread == "" {
 		s.Thread = f.thread
 	}
-	src, err := (&export.Reader{Store: f.store, Diffs: true}).Source(f.Context(), s, by, "1.2.3")
+	src, err := (&export.Reader{Store: f.store, Diffs: true, Ranges: true}).Source(f.Context(), s, by, "1.2.3")
 	must(f, err)
 	return src
 }

@@ -64,7 +64,7 @@ type File struct {
 	Added  int // lines
 	Gone   int
 	Diff   []Line  // nil if there is no diff
-	Ranges []Range // of added lines in the new content
+	Ranges []Range // of new lines, see [Reader.Ranges]
 	Image  *turns.Image
 	Why    string // the reason why the diff is missing or truncated
 }
@@ -78,7 +78,8 @@ type Line struct {
 // Range is a range of lines in a file. It includes both ends, which count from 1.
 type Range struct {
 	From, To int
-	Hash     segno.Hash // of these lines
+	Hash     segno.Hash        // of these lines
+	By       *segno.Checkpoint // that first brought them; nil for that of the turn
 }
 
 // Subagent is the work of a subagent in a turn.

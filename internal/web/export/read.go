@@ -22,6 +22,8 @@ type Reader struct {
 	Transcripts map[string]segno.Transcript
 	// Diffs adds the diffs of changed files.
 	Diffs bool
+	// Ranges, with Diffs, adds the ranges of lines that changed files have and did not have before.
+	Ranges bool
 }
 
 // Selection selects turns of a thread.

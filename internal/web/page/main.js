@@ -53,7 +53,7 @@ class Page {
     this.moveList = new MoveList(byId("turn"), { api, state, moves: this.moves, onOpen: (thread, checkpoint) => this.open(thread, checkpoint), onClose: () => this.turn.show(state.selected), onError });
     const moves = this.moves;
     const actions = {
-      undo: (t) => moves.undo(t), redo: (t) => moves.redo(t), restore: (t) => moves.restore(t), fork: (t) => moves.fork(t),
+      undo: (t) => moves.undo(t), undoOnly: (t) => moves.undoOnly(t), redo: (t) => moves.redo(t), restore: (t) => moves.restore(t), fork: (t) => moves.fork(t),
       pin: (t) => moves.pin(t), unpin: (t, name) => moves.unpin(t, name), rename: (t) => moves.rename(t), remove: (t) => moves.remove(t),
       compare: (t) => this.compare(t), comparePresent: () => this.showCompared("present"), endCompare: () => this.endCompare(),
       open: (thread, checkpoint) => this.open(thread, checkpoint),

@@ -29,6 +29,10 @@ export class Moves {
     this.#preview({ title: turn.head ? `Undo t${turn.turn}` : `Undo back to and including t${turn.turn}`, confirm: "Undo", body: { verb: "undo", turn: turn.turn } });
   }
 
+  undoOnly(turn) {
+    this.#preview({ title: `Undo only t${turn.turn}`, confirm: "Undo", body: { verb: "undo", turn: turn.turn, only: true } });
+  }
+
   redo(turn) {
     this.#preview({ title: `Redo up to and including t${turn.turn}`, confirm: "Redo", body: { verb: "redo", turn: turn.turn } });
   }

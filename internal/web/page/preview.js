@@ -172,9 +172,10 @@ function conflictList(conflicts, total, plan, actions) {
   ];
 }
 
-// stateOf is the checkpoint with the files as the move would write them, or "". A fork writes no file that exists.
+// stateOf is the checkpoint with the files as the move would write them, or "". A fork writes no file that exists, and no
+// checkpoint has the files without one turn.
 function stateOf(plan) {
-  return plan.verb === "fork" ? "" : plan.landing ?? "";
+  return plan.verb === "fork" || plan.only ? "" : plan.landing ?? "";
 }
 
 // signOf is what was done to a file since the state that the move would write.

@@ -15,7 +15,7 @@ const mostDeleted = 20; // deleted files above the prompt
 export class TurnPane {
   #stop = new AbortController();
 
-  // actions has undo, redo, restore, fork, pin, unpin and compare; each gets the checkpoint. bringBack and fileHistory get a change.
+  // actions has undo, undoOnly, redo, restore, fork, pin, unpin and compare; each gets the checkpoint. bringBack and fileHistory get a change.
   constructor(place, { api, state, actions, onError }) {
     Object.assign(this, { place, api, state, actions, onError });
     state.on("selected", (id) => this.show(id));
@@ -103,7 +103,8 @@ export class TurnPane {
         isTurn(turn) && this.state.store?.share && [
           button("Copy", () => actions.copy(turn), { title: "Copy the prompt, the calls and the answer as Markdown", "aria-label": "Copy the turn as Markdown" }),
           button("Share", () => actions.share(turn), { title: "Save the turn as one page for others, without secrets", "aria-label": "Share the turn as a page" })],
-        menu("More about this checkpoint", [["Pin\u2026", () => actions.pin(turn), { "aria-keyshortcuts": "p" }], ["Compare", () => actions.compare(turn), { "aria-keyshortcuts": "c" }]])),
+        menu("More about this checkpoint", [
+          isTurn(turn) && turn.on_line && !turn.head && ["Undo only this turn\u2026", () => actions.undoOnly(turn)], ["Pin\u2026", () => actions.pin(turn), { "aria-keyshortcuts": "p" }], ["Compare", () => actions.compare(turn), { "aria-keyshortcuts": "c" }]])),
       turn.forks?.length > 0 && h("p", { class: "dim forks" }, "Forked to ", turn.forks.map((f) => [button(f.title || "another thread", () => actions.open(f.thread, f.checkpoint), { class: "link" }), " "])),
       turn.pins?.length > 0 && h("ul", { class: "pins" }, turn.pins.map((name) =>
         h("li", {}, name, " ", button("\u00d7", () => actions.unpin(turn, name), { class: "quiet", "aria-label": `Remove the pin ${name}` })))));

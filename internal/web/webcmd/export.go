@@ -40,7 +40,7 @@ what you have looked at.`
 func (a *app) export() *cobra.Command {
 	var flags exportFlags
 	c := &cobra.Command{
-		Use:   "export [CHECKPOINT|THREAD] --format FORMAT",
+		Use:   "export [CHECKPOINT|THREAD|COMMIT] --format FORMAT",
 		Short: "write a thread or a turn in a format of other programs",
 		Long: `Writes the turns of a thread (default: that of the directory), or one turn, to standard
 output or to a file. The formats are
@@ -50,6 +50,7 @@ output or to a file. The formats are
     atif         a trajectory of the Agent Trajectory Interchange Format, version 1.7
     agent-trace  which lines of which files came from which turn: Agent Trace 0.1.0
     otlp         spans of OpenTelemetry, with the conventions for generative AI
+    git-ai       the note of git-ai for a commit (default: HEAD): authorship/3.0.0
 
 ` + secretsHelp + `
 
@@ -60,14 +61,20 @@ formats.`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.CompleteCheckpointsAndThreads(),
 		RunE: func(c *cobra.Command, args []string) error {
+			if flags.format == formatGitAI {
+				if flags.all || flags.redact || len(flags.allow) > 0 || flags.endpoint+flags.output != "" {
+					return cli.Usage(errors.New("--format git-ai takes no other flags"))
+				}
+				return a.InWorkspace(a.runExportNote)(c, args)
+			}
 			return a.runExport(c.Context(), append(args, "")[0], flags)
 		},
 	}
 	flags.add(c)
-	c.Flags().StringVar(&flags.format, "format", "", "one of "+strings.Join(export.Formats(), ", "))
+	c.Flags().StringVar(&flags.format, "format", "", "one of "+formatNames())
 	c.Flags().StringVar(&flags.endpoint, "endpoint", "", "send spans to the collector at this `URL`")
 	cli.CompleteFlag(c, "format", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return export.Formats(), cobra.ShellCompDirectiveNoFileComp
+		return append(export.Formats(), formatGitAI), cobra.ShellCompDirectiveNoFileComp
 	})
 	return c
 }
@@ -112,12 +119,15 @@ type exported struct {
 	Missing    []string       `json:"missing"`  // parts that could not be read
 }
 
+// formatNames lists the formats of export.
+func formatNames() string { return strings.Join(append(export.Formats(), formatGitAI), ", ") }
+
 func (f *exportFlags) check() (to *url.URL, err error) {
 	switch {
 	case f.format == "":
-		return nil, cli.Usage(errors.New("export needs --format: one of " + strings.Join(export.Formats(), ", ")))
+		return nil, cli.Usage(errors.New("export needs --format: one of " + formatNames()))
 	case f.format != "html" && !slices.Contains(export.Formats(), f.format):
-		return nil, cli.Usage(fmt.Errorf("--format %q is not one of %s", f.format, strings.Join(export.Formats(), ", ")))
+		return nil, cli.Usage(fmt.Errorf("--format %q is not one of %s", f.format, formatNames()))
 	case f.endpoint != "" && (f.format != "otlp" || f.output != ""):
 		return nil, cli.Usage(errors.New("--endpoint is for --format otlp without -o"))
 	case f.endpoint != "":
@@ -177,7 +187,7 @@ func (a *app) scanExport(ctx context.Context, store *exportStore, sel export.Sel
 		out.used = append(out.used, x)
 		return true
 	}}
-	reader := &export.Reader{Store: store.under(), Transcripts: store.transcripts(), Diffs: true}
+	reader := &export.Reader{Store: store.under(), Transcripts: store.transcripts(), Diffs: true, Ranges: flags.format == "agent-trace"}
 	if out.source, err = reader.Source(ctx, sel, out.filter, a.BuildVersion()); err != nil {
 		return nil, err
 	}

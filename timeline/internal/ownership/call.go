@@ -212,7 +212,7 @@ func (r *callReader) readResult(e *segno.Entry) {
 	}
 	if until, ok := r.Tasks[StartedTask(e.Body)]; ok {
 		c.To, c.Lost = until, until.IsZero()
-	} else if r.Left.After(c.To) && agents.IsShell(c.Tool) && leavesProcess(c.text) {
+	} else if r.Left.After(c.To) && agents.IsShell(c.Tool) && LeavesProcess(c.text) {
 		c.To = r.Left
 	}
 }
@@ -244,8 +244,8 @@ func (c *Call) rewrites() bool {
 	return strings.ContainsAny(c.text, ">")
 }
 
-// leavesProcess reports whether a command may leave a running process behind.
-func leavesProcess(command string) bool {
+// LeavesProcess reports whether a command may leave a running process behind.
+func LeavesProcess(command string) bool {
 	for _, word := range []string{"nohup", "setsid", "disown", "daemonize", "tmux", "screen"} {
 		if containsWord(command, word) {
 			return true

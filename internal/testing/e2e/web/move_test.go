@@ -80,6 +80,36 @@ func TestUndoWithAConflict(t *testing.T) {
 	}
 }
 
+// The menu of an older turn undoes that turn alone. The newer one stays, and the message has the undo.
+func TestUndoOfAnOldTurnAlone(t *testing.T) {
+	if !soak.IsWhole() {
+		return
+	}
+	d := newDemo(t)
+	d.turn(work{prompt: "write the license", files: map[string]string{"LICENSE": "free\n"}})
+	d.turn(work{prompt: "write a readme", files: map[string]string{"README": "read me\n"}})
+	s := serve(t, d.command("web", "--no-open"))
+	p := openPage(t, chromiumrig.Start(t), s.URL, 1440, 900)
+	p.click("#turn .menu > button", "More about this checkpoint")
+	p.waitNo("#turn [role=menuitem]", "Undo only this turn") // it is the newest
+	p.keys("Escape")
+	p.click(".row", "write the license")
+	p.waitText("#turn h2", "write the license")
+	p.click("#turn .menu > button", "More about this checkpoint")
+	p.click("#turn [role=menuitem]", "Undo only this turn")
+	p.waitText("dialog .sentence", "Undoes only “write the license”: newer turns and the conversation stay; 1 file is deleted")
+	p.click("dialog footer button", "Undo")
+	p.waitText("#toasts", "Undone only “write the license”: 1 file was deleted.")
+	if d.read("LICENSE") != "" || d.read("README") != "read me\n" {
+		t.Errorf("the undo left %q and %q", d.read("LICENSE"), d.read("README"))
+	}
+	p.click("#toasts button", "Undo")
+	p.waitText("#toasts", "Move undone")
+	if d.read("LICENSE") != "free\n" {
+		t.Error("the undo of the undo did not bring the file back")
+	}
+}
+
 // A list of threads that was requested before a move, and arrives after it, does not end the undo of the move.
 func TestASlowListDoesNotEndAnUndo(t *testing.T) {
 	d := newDemo(t)

@@ -55,7 +55,7 @@ func campaigns() []campaign {
 			{packages: "store/... internal/store/record store/internal/threadlog", run: regexp.MustCompile("Damage|Silent|Corrupt")},
 		}},
 		{"kills", "kill -9 of every verb, hook and store at random moments and between any two writes", 2, disk, []suite{
-			{packages: "internal/local", run: regexp.MustCompile("^TestKilledInMid(Move|Conversion)$|^TestKilledWhileKeepingAndMoving$"), parts: 20},
+			{packages: "internal/local", run: regexp.MustCompile("^TestKilledInMid(Move|UndoOfOneTurn|Conversion)$|^TestKilledWhileKeepingAndMoving$"), parts: 20},
 			{packages: "internal/web", run: regexp.MustCompile("^TestKilledMove$"), parts: 8},
 			{packages: "store/sqlite store/file", run: regexp.MustCompile("^TestKilled$"), parts: 20},
 			{packages: "store/postgres store/kv/redis", run: regexp.MustCompile("^TestTheServerIsKilled$|^TestKilled$"), parts: 4},
@@ -90,7 +90,7 @@ func campaigns() []campaign {
 			{packages: "agent/...", run: regexp.MustCompile("^Test")},
 		}},
 		{"properties", "random tests of the engine against models", 2, memory, []suite{
-			{packages: "timeline", run: regexp.MustCompile("^TestUndoRevertsItsTurnsOnly$"), parts: 10, rapid: 2000},
+			{packages: "timeline", run: regexp.MustCompile("^TestUndo(RevertsItsTurnsOnly|OfTurnsAloneMergesAsGit)$"), parts: 10, rapid: 2000},
 			{packages: "internal/local", run: regexp.MustCompile("^TestAnyHistory(UnderRulesOfAnAgent)?$"), parts: 10, rapid: 1000},
 			{packages: "workspace", run: regexp.MustCompile("^TestComposeTakesPaths|^TestWithChanges$|^TestMerge(AgreesWithGit|Laws|CanBeReverted)$|^Test(SnapshotAt|Restore)IsExact$"), parts: 4, rapid: 2000},
 			{packages: "internal/proxy/preamble", run: regexp.MustCompile("^TestEvery(FactThatFits|Effect)|^TestAddEqualsFromCommits$"), parts: 2, rapid: 5000},
@@ -99,6 +99,7 @@ func campaigns() []campaign {
 			{packages: "transcript/claude", run: regexp.MustCompile("^TestCutsKeepTheConversation$"), parts: 4},
 			{packages: "workspace/internal/gitignore", run: regexp.MustCompile("^TestTheVerdictsAreGits$"), parts: 4},
 			{packages: "store/sqlite", run: regexp.MustCompile("^TestLoadAgain$"), parts: 4},
+			{packages: "insight/blame", run: regexp.MustCompile("^TestLinesHaveTheirAuthors$"), parts: 4},
 		}},
 		{"scenarios", "real agents in both pinned versions, through every scenario", 2, memory, []suite{
 			{packages: "internal/testing/e2e/acp internal/testing/e2e/agents internal/testing/e2e/claude internal/testing/e2e/codex internal/testing/e2e/gemini internal/testing/e2e/opencode internal/testing/e2e/sessions internal/testing/e2e/terminal internal/testing/agentrig", run: regexp.MustCompile("^Test")},

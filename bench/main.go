@@ -167,7 +167,7 @@ func sections(which string, gigabytes int) ([]section, error) {
 			section{t.Name + "/fork", on(forks)})
 	}
 	return append(all, section{"step", steps}, section{"saver", savers}, section{"hook", hooks}, section{"cut", cuts},
-		section{"discover", discoveries}, section{"keep", keeps}, section{"web", webs},
+		section{"discover", discoveries}, section{"search", searches}, section{"keep", keeps}, section{"web", webs},
 		section{"message", messages}, section{"flood", floods}, section{"archive", archives}, section{"scanner", scanners},
 		section{"generation", generations}, section{"blame", blames}, section{"care", care(max(gigabytes, 1))}), nil
 }

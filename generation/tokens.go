@@ -36,9 +36,9 @@ func (m *member) tokens() (in, out *int64) {
 	if m.now.sum == nil || m.began.sum == nil || m.began.session != "" && m.began.session != m.now.session {
 		return nil, nil
 	}
-	more := transcript.Tokens{In: m.now.sum.In - m.began.sum.In, Out: m.now.sum.Out - m.began.sum.Out}
-	if more.In < 0 || more.Out < 0 { // the agent removed a part of its session
+	more := m.now.sum.Sub(*m.began.sum)
+	if more.Input < 0 || more.Output < 0 { // the agent removed a part of its session
 		return nil, nil
 	}
-	return &more.In, &more.Out
+	return &more.Input, &more.Output
 }

@@ -2,11 +2,13 @@ package search
 
 import (
 	"database/sql"
+	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -24,6 +26,7 @@ import (
 var (
 	megabytes = flag.Int("search.mb", 100, "the text of BenchmarkSearch, in MB")
 	withFTS   = flag.Bool("search.fts5", true, "BenchmarkSearch also measures SQLite FTS5")
+	ripgrep   = flag.String("search.rg", "", "BenchmarkSearch also measures ripgrep, the program `FILE`, over the same text")
 )
 
 // transcripts makes turns in the shape of real ones: prompts and answers of prose, commands with names of files and of code,
@@ -214,6 +217,9 @@ func BenchmarkSearch(b *testing.B) {
 	if *withFTS {
 		b.Run("fts5", func(b *testing.B) { benchFTS(b, c, questions) })
 	}
+	if *ripgrep != "" {
+		b.Run("ripgrep", func(b *testing.B) { benchRipgrep(b, c, questions) })
+	}
 }
 
 // addBatch adds a segment with the units from one on, and returns the next one.
@@ -354,5 +360,45 @@ func benchFTS(b *testing.B, c *transcripts, questions []question) {
 			return units
 		}, []string{"the", "the of", "err*", `"of the"`, "func the return", "the is a of to in and for"})
 		db.Close()
+	}
+}
+
+// benchRipgrep measures a scan of the same text for the longest word of each question, as files of 1,000 turns with one line for each
+// field. ripgrep does not rank, so its first turns are the oldest.
+func benchRipgrep(b *testing.B, c *transcripts, questions []question) {
+	for b.Loop() {
+		dir := b.TempDir()
+		for from := 0; from < len(c.units); from += 1000 {
+			var out strings.Builder
+			for i := from; i < min(from+1000, len(c.units)); i++ {
+				for f := Prompt; f <= Output; f++ {
+					if text := strings.Join(c.texts[i][f], " "); text != "" {
+						fmt.Fprintf(&out, "%d %s\n", i, strings.ReplaceAll(text, "\n", " "))
+					}
+				}
+			}
+			if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%06d.txt", from)), []byte(out.String()), 0o600); err != nil {
+				b.Fatal(err)
+			}
+		}
+		report(b, questions, func(q *question) (units []int) {
+			longest := ""
+			for _, w := range termsOf(q.text) {
+				if len(w) > len(longest) && w != "zebrafish" {
+					longest = w
+				}
+			}
+			out, err := exec.Command(*ripgrep, "--no-filename", "--no-line-number", "--ignore-case", "--word-regexp", "--sort", "path", "--max-columns", "20", "--max-columns-preview", longest, dir).Output()
+			if exit := (*exec.ExitError)(nil); err != nil && !(errors.As(err, &exit) && exit.ExitCode() == 1) {
+				b.Fatal(err)
+			}
+			for line := range strings.Lines(string(out)) {
+				var unit int
+				if _, err := fmt.Sscan(line, &unit); err == nil && !slices.Contains(units[max(0, len(units)-1):], unit) {
+					units = append(units, unit)
+				}
+			}
+			return units
+		}, []string{"the", "the of", "func the return"})
 	}
 }

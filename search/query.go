@@ -94,6 +94,14 @@ func LineQuery(text string) Query {
 	return Query{clauses: []clause{c}, Fields: []Field{Added, Removed}, ByTime: true}
 }
 
+// TextQuery returns the query for a text as a user types it: its words in this order, of which the last one may be incomplete,
+// with the punctuation between them. ok is false for a text without a word.
+func TextQuery(text string) (q Query, ok bool) {
+	c := phraseOf(text)
+	c.prefix = len(c.terms) > 0
+	return Query{clauses: []clause{c}}, len(c.terms) > 0
+}
+
 // Excerpt returns the best excerpt of the texts of a hit: of all words of the query in their order, else of the first word in
 // the text that has the most of them.
 func (q *Query) Excerpt(f Field, texts []string) Excerpt {

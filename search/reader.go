@@ -17,6 +17,8 @@ type Reader struct {
 	Finder timeline.PathFinder
 	// Content returns the content of a file.
 	Content func(ctx context.Context, h segno.Hash) ([]byte, error)
+	// Turns reads conversations.
+	Turns turns.Source
 }
 
 // Checkpoint returns a checkpoint.
@@ -36,9 +38,11 @@ func (r *Reader) Checkpoint(ctx context.Context, id segno.CommitID) (*segno.Chec
 func (r *Reader) Text(ctx context.Context, c *segno.Checkpoint, f Field) (*Text, error) {
 	t := &Text{}
 	if isTurn := c.Kind == segno.CheckpointTurn || c.Kind == segno.CheckpointStep; isTurn && f <= Output {
-		if err := r.addEntries(ctx, t, c); err != nil {
+		turn, err := r.Turn(ctx, c)
+		if err != nil {
 			return nil, err
 		}
+		t.addTurn(turn)
 	}
 	if f != 0 && f <= Output {
 		return t, nil
@@ -62,28 +66,32 @@ func (r *Reader) Text(ctx context.Context, c *segno.Checkpoint, f Field) (*Text,
 	return t, nil
 }
 
-// addEntries adds the conversation. The prompt of a turn is the text of its first step alone.
-func (r *Reader) addEntries(ctx context.Context, t *Text, c *segno.Checkpoint) error {
-	window := segno.Window{Last: 1, Entries: true}
-	if c.Kind == segno.CheckpointStep {
-		window.Last = 2
+// Turn reads the conversation since the checkpoint before. A Go agent makes a checkpoint of each step of a turn, and other
+// commits between them. Only the first step of a turn has its prompt.
+func (r *Reader) Turn(ctx context.Context, c *segno.Checkpoint) (*turns.Turn, error) {
+	var nodes []segno.Node // newest first
+	isFirst, window := true, segno.Window{Last: 1, Entries: true}
+	if turns.IsOfGoAgent(c) {
+		window.Last = 3
 	}
-	line, err := r.Store.Load(ctx, c.ID, window)
-	if err != nil {
-		return err
+	for n, err := range segno.Ancestors(ctx, r.Store, c.ID, window) {
+		if err != nil {
+			return nil, err
+		}
+		if up := n.Checkpoint; len(nodes) > 0 && up != nil {
+			isFirst = up.Turn != c.Turn || up.Thread != c.Thread || up.Kind != segno.CheckpointStep
+			break
+		}
+		if nodes = append(nodes, *n); !turns.IsOfGoAgent(c) {
+			break
+		}
 	}
-	n := len(line.Commits)
-	isFirst := true
-	if n > 1 {
-		up := line.Commits[n-2].Checkpoint
-		isFirst = up == nil || up.Turn != c.Turn || up.Thread != c.Thread || up.Kind != segno.CheckpointStep
-	}
-	turn := turns.Read(line.Commits[n-1:], c)
+	slices.Reverse(nodes)
+	turn, err := r.Turns.Read(ctx, nodes, c)
 	if !isFirst {
 		turn.Prompt = ""
 	}
-	t.addTurn(turn)
-	return nil
+	return turn, err
 }
 
 // addTurn adds the texts of a turn.

@@ -138,7 +138,10 @@ func ReadSession(ctx context.Context, t segno.Transcript, s *Session) ([]Session
 			}
 			break // the earlier turns have their prompts alone
 		}
-		older := turnsOf(talk.Messages, s.Modified)
+		var older []SessionTurn
+		for _, t := range turns.OfMessages(talk.Messages) {
+			older = append(older, sessionTurn(t, s.Modified))
+		}
 		known = append(older, known...)
 		rest := len(all) + 1 - len(known)
 		if len(older) == 0 || rest <= 0 {
@@ -151,48 +154,17 @@ func ReadSession(ctx context.Context, t segno.Transcript, s *Session) ([]Session
 
 func turnOfEntries(prompt string, entries []segno.Entry, at time.Time) SessionTurn {
 	c := segno.Checkpoint{Prompt: prompt}
-	read := turns.Read([]segno.Node{{Entries: entries}}, &c)
-	t := SessionTurn{Prompt: prompt, Time: at}
+	return sessionTurn(turns.Read([]segno.Node{{Entries: entries}}, &c), at)
+}
+
+// sessionTurn returns a turn of a session whose file changed at a time.
+func sessionTurn(read *turns.Turn, at time.Time) SessionTurn {
+	t := SessionTurn{Prompt: read.Prompt, Time: at}
 	if !read.Start.IsZero() {
 		t.Time = read.Start
 	}
 	t.Text.addTurn(read)
 	return t
-}
-
-// turnsOf divides messages into turns. Messages before the first prompt, such as a summary, are no turn.
-func turnsOf(messages []transcript.Message, at time.Time) (all []SessionTurn) {
-	for i := range messages {
-		m := &messages[i]
-		if m.Prompt {
-			all = append(all, SessionTurn{Time: at})
-			if !m.Time.IsZero() {
-				all[len(all)-1].Time = m.Time
-			}
-		}
-		if len(all) == 0 {
-			continue
-		}
-		t := &all[len(all)-1]
-		for _, p := range m.Parts {
-			switch {
-			case p.Text != "" && m.Role == transcript.User:
-				if t.Text.add(Prompt, p.Text); t.Prompt == "" {
-					t.Prompt = p.Text
-				}
-			case p.Text != "":
-				t.Text.add(Answer, p.Text)
-			case p.Call != nil:
-				c := turns.Call{Tool: p.Call.Name, Input: p.Call.Input}
-				t.Text.add(Command, append(c.Texts(), c.Tool)...)
-			case p.Result != nil:
-				for _, r := range p.Result.Parts {
-					t.Text.add(Output, r.Text)
-				}
-			}
-		}
-	}
-	return all
 }
 
 // discard is a batch that stores nothing.

@@ -47,6 +47,9 @@ func (r *storeRig) commit(thread segno.ThreadID, c segno.Checkpoint, answer stri
 	c.Time = time.Now()
 	commit := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: thread, Parent: r.heads[thread], Expect: r.heads[thread], Checkpoint: &c,
 		Entries: []segno.Entry{{Kind: segno.EntryMessage, Name: "agent", Body: body}}}
+	if c.Kind == "" {
+		commit.Checkpoint = nil
+	}
 	if r.heads[thread] == "" {
 		commit.Create = &segno.Thread{ID: thread}
 	}
@@ -103,8 +106,11 @@ func TestUpdateFollowsTheStore(t *testing.T) {
 	expect("limiter", "answer 2, prompt 2")
 	for n := range 3 {
 		r.commit("b", segno.Checkpoint{Kind: segno.CheckpointStep, Step: n + 1, Turn: 1, Prompt: "fast"}, "")
+		r.commit("b", segno.Checkpoint{}, "") // the intent of a call is no checkpoint
 		expect("fast", "prompt 1")
 	}
+	r.commit("b", segno.Checkpoint{Kind: segno.CheckpointTurn, Step: 4, Turn: 1, Prompt: "fast"}, "")
+	expect("fast", "prompt 1")
 	r.commit("a", segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 2, Prompt: "fast"}, "x")
 	expect("fast", "prompt 1, prompt 3")
 	if err := r.store.Delete(t.Context(), "b"); err != nil {

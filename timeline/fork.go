@@ -65,7 +65,7 @@ func (tx *txn) forkTiers(ctx context.Context, ask MoveRequest, f *ForkResult) (e
 	if ask.Dir != "" {
 		if x.Workspace == nil {
 			return segno.Errorf(segno.KindNotFound, "fork", string(x.ID), "the checkpoint has no files").
-				WithHint("fork at a turn that 'segno log' shows with files")
+				WithHint("fork at a turn with files, or only the conversation: 'segno fork --chat'")
 		}
 		if f.Report, err = tx.Workspace.Fork(ctx, *x.Workspace, ask.Dir); err != nil {
 			return err

@@ -90,7 +90,7 @@ func (h *History) shorten(c *segno.Checkpoint) {
 	c.Label, c.Agent = Cut(c.Label, maxPrompt), Cut(c.Agent, maxPrompt)
 	c.State, c.World, c.Members, c.Meta = nil, nil, nil, nil
 	if c.Session != nil {
-		c.Session = &segno.Position{Session: c.Session.Session}
+		c.Session = &segno.Position{Agent: c.Session.Agent, Session: c.Session.Session, Log: c.Session.Log, Sidecars: c.Session.Sidecars}
 	}
 	if w := c.Workspace; w != nil {
 		c.Workspace = &segno.Snapshot{Workspace: w.Workspace, Tree: w.Tree, World: w.World, Held: w.Held, Unread: w.Unread[:min(len(w.Unread), 1)]}

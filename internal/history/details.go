@@ -16,6 +16,7 @@ type Details struct {
 	Calls   []turns.Call `json:"calls"`
 	Points  []Point      `json:"points,omitempty"` // one for each of Calls, if hooks saved files after them. ReadDetails does not set it.
 	Message string       `json:"message"`          // the agent's last words
+	Usage   *Usage       `json:"usage"`            // null if it is not known; ReadDetails does not set it
 	Notes   []string     `json:"notes"`
 	Changes []Change     `json:"changes"`
 	Unread  []string     `json:"unread"`
@@ -80,9 +81,9 @@ func Unread(s *segno.Snapshot) (paths, databases []string) {
 
 // ReadDetails reads the calls, messages and notes of a checkpoint. It does not compare files: Changes
 // is empty.
-func (h *History) ReadDetails(ctx context.Context, store segno.Store, c *segno.Checkpoint) (Details, error) {
+func (h *History) ReadDetails(ctx context.Context, src *turns.Source, c *segno.Checkpoint) (Details, error) {
 	s := Details{Item: h.Item(c), Calls: []turns.Call{}, Notes: []string{}, Changes: []Change{}, Unread: []string{}, Outside: []string{}}
-	t, err := turns.Load(ctx, store, c)
+	t, err := src.Load(ctx, c)
 	if err != nil {
 		return s, err
 	}

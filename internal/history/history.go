@@ -20,6 +20,8 @@ type History struct {
 	Pins map[segno.CommitID][]string
 	// Running has the turns with background tasks that still run; see FindRunning.
 	Running map[segno.CommitID]bool
+	// Usage has what turns used, if the caller read it; see UsageReader.
+	Usage map[segno.CommitID]*Usage
 
 	storedHead segno.Head // the head in the store, before linkParents changed it
 	newest     int64      // the highest seq of the thread's checkpoints

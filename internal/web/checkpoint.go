@@ -97,13 +97,22 @@ func (s *Server) getCheckpoint(ctx context.Context, p *checkpointParams) (checkp
 	return d, nil
 }
 
+// source reads turns.
+func (s *Server) source() *turns.Source {
+	src := &turns.Source{Store: s.Store}
+	if s.Local != nil {
+		src.Transcripts = s.Local.Transcripts()
+	}
+	return src
+}
+
 // isDamage reports whether an error is about a damaged record. The rest of a result is then still
 // useful.
 func isDamage(err error) bool { return err != nil && segno.KindOf(err) == segno.KindCorrupt }
 
 // addEntries adds the answer, the calls and the notes.
 func (s *Server) addEntries(ctx context.Context, d *checkpointDetails, c *segno.Checkpoint, from int) error {
-	read, err := new(history.History).ReadDetails(ctx, s.Store, c)
+	read, err := new(history.History).ReadDetails(ctx, s.source(), c)
 	if err != nil {
 		return err
 	}

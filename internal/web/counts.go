@@ -28,7 +28,7 @@ func (s *Server) count(ctx context.Context, c *segno.Checkpoint) (counts, error)
 	var err error
 	if c.Step > 0 && c.Session == nil {
 		var d history.Details
-		d, err = new(history.History).ReadDetails(ctx, s.Store, c)
+		d, err = new(history.History).ReadDetails(ctx, s.source(), c)
 		n = counts{len(d.Calls), len(d.Notes)}
 	} else {
 		n, err = s.countEntries(ctx, c.ID)

@@ -11,6 +11,8 @@ func routes() []endpoint {
 		get("/threads/{id}/timeline", "A window of a thread's timeline", (*Server).getTimeline),
 		get("/threads/{id}/file", "The checkpoints of a thread that changed one path, newest first", (*Server).getFileHistory),
 		get("/checkpoints/{id}", "One checkpoint with its prompt, answer, tool calls and changes", (*Server).getCheckpoint),
+		get("/threads/{id}/usage", "What the turns of a thread used together: tokens and cost", (*Server).getThreadUsage),
+		get("/checkpoints/{id}/usage", "What a turn used: tokens and cost", (*Server).getCheckpointUsage),
 		get("/checkpoints/{id}/text", "A window of a long text of a checkpoint", (*Server).getText),
 		stream("/checkpoints/{id}/export", "One turn as a page or as Markdown, without secrets", "application/octet-stream", (*Server).getShare),
 		get("/changes", "The paths that differ between two checkpoints, or one and the present", (*Server).listChanges),

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -226,5 +228,49 @@ func TestSearchFindsCommandsAsTyped(t *testing.T) {
 		if found := r.search("docs && rm", "&what="+what); len(found.Hits) != want {
 			t.Errorf("in %s: %+v", what, found.texts())
 		}
+	}
+}
+
+// TestSearchUsesTheIndex finds words by the index, the best hits first, and behind them the matches inside of words, each once
+// and on several pages.
+func TestSearchUsesTheIndex(t *testing.T) {
+	r := newMoveRig(t)
+	r.commands(4, "echo unlimited")
+	r.commands(5, "echo a limit", "echo the delimiter of a limiter")
+	r.commands(6, "touch limits.txt unlimited.txt")
+	r.commands(7, "touch sublimit.txt")
+	want := []string{"tool: echo a [limit]", "tool: echo un[limit]ed", "output: a [limit]", "output: un[limit]ed",
+		"path: [limit]s.txt", "path: sub[limit].txt", "tool: touch [limit]s.txt unlimited.txt", "tool: touch sub[limit].txt"}
+	sorted := func(texts []string) string {
+		texts = slices.Clone(texts)
+		slices.Sort(texts)
+		return strings.Join(texts, "\n")
+	}
+	all := r.search("limit", "")
+	texts := all.texts()
+	if sorted(texts) != sorted(want) || !all.Complete {
+		t.Errorf("all hits: %q, want %q", texts, want)
+	}
+	for i, text := range texts {
+		if isWord := strings.Contains(text, " [limit]"); isWord != (i < 4) {
+			t.Errorf("hit %d is %q", i, text)
+		}
+	}
+	var pages []string
+	for cursor := ""; ; {
+		page := r.search("limit", "&limit=3&cursor="+url.QueryEscape(cursor))
+		pages = append(pages, page.texts()...)
+		if cursor = page.Next; cursor == "" {
+			break
+		}
+	}
+	if sorted(pages) != sorted(want) {
+		t.Errorf("pages: %q", pages)
+	}
+	if segments, err := filepath.Glob(filepath.Join(r.store.Place().Store, "search", "*.seg")); len(segments) == 0 || err != nil {
+		t.Errorf("there is no index: %v", err)
+	}
+	if res, body := r.request(http.MethodGet, "/api/v1/search?q=x&cursor=%2B:x", "", nil); res.StatusCode != http.StatusBadRequest {
+		t.Errorf("a malformed cursor: %d %s", res.StatusCode, body)
 	}
 }

@@ -16,6 +16,8 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/search"
+	"github.com/dalsegno/segno/transcript"
 )
 
 // Config configures a [Server].
@@ -47,6 +49,7 @@ type Server struct {
 	closing   chan struct{} // closed when the server begins to end; ends the streams
 	heavy     chan struct{} // bounds the requests that need much memory
 	searches  chan struct{} // bounds the searches
+	index     *search.Index // of the store, from the first search on
 	histories historyCache
 	previews  previews
 	presents  presentTrees
@@ -58,6 +61,7 @@ type Server struct {
 	comparisons *lru[treePair, []segno.Change]
 	diffs       *lru[diffKey, *lineDiff]
 	counts      *lru[segno.CommitID, counts]
+	usages      *lru[segno.CommitID, []transcript.Usage]
 }
 
 // maxRequests is the number of requests that the server handles at once. Further ones wait.
@@ -75,7 +79,8 @@ func New(c Config, l net.Listener) *Server {
 	s := &Server{Config: c, guard: newGuard(l.Addr(), c.Public, c.Token), listener: l, mux: http.NewServeMux(),
 		slots: make(chan struct{}, maxRequests), closing: make(chan struct{}),
 		heavy: make(chan struct{}, maxHeavy), searches: make(chan struct{}, 1), comparisons: newLRU[treePair, []segno.Change](maxComparisons),
-		diffs: newLRU[diffKey, *lineDiff](maxDiffBytes), counts: newLRU[segno.CommitID, counts](maxCounts)}
+		diffs: newLRU[diffKey, *lineDiff](maxDiffBytes), counts: newLRU[segno.CommitID, counts](maxCounts),
+		usages: newLRU[segno.CommitID, []transcript.Usage](maxUsages)}
 	if s.Now == nil {
 		s.Now = time.Now
 	}
@@ -125,6 +130,8 @@ func (s *Server) Serve(ctx context.Context) error {
 	err := server.Shutdown(end)
 	if err != nil {
 		err = errors.Join(err, server.Close())
+	} else if s.index != nil { // no request is left that reads it
+		err = s.index.Close()
 	}
 	if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
 		err = errors.Join(err, ended)

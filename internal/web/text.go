@@ -55,7 +55,7 @@ func (s *Server) textOf(ctx context.Context, p *textParams) (string, error) {
 	if p.Part != "answer" && p.Part != "input" && p.Part != "result" {
 		return "", invalidParameter("part", "use prompt, answer, input or result")
 	}
-	d, err := new(history.History).ReadDetails(ctx, s.Store, c)
+	d, err := new(history.History).ReadDetails(ctx, s.source(), c)
 	if err != nil || p.Part == "answer" {
 		return d.Message, err
 	}

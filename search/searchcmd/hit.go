@@ -72,7 +72,7 @@ type searching struct {
 
 // run updates the index and searches, again if a part of the index was damaged.
 func (s *searching) run(ctx context.Context, first int) (res search.Result, err error) {
-	s.reader = search.ReaderOf(s.store)
+	s.reader = search.ReaderOf(s.store, s.store.Transcripts())
 	s.titles, s.lines = map[segno.ThreadID]string{}, map[segno.ThreadID]map[segno.CommitID]bool{}
 	for {
 		deadline := time.Now().Add(s.flags.wait)

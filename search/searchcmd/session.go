@@ -2,12 +2,14 @@ package searchcmd
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/search"
 	"github.com/dalsegno/segno/timeline"
+	"github.com/dalsegno/segno/transcript"
 )
 
 // updateSessions adds the sessions of agents to the index, except those whose turns the store has.
@@ -16,34 +18,52 @@ func (s *searching) updateSessions(ctx context.Context, deadline time.Time) erro
 	found, skipped := place.FindSessions(ctx)
 	s.agents, s.turns = place.Transcripts(s.store.Objects()), map[string][]search.SessionTurn{}
 	var all []search.Session
+	kept := map[string]int{}
 	for i := range found {
 		f := &found[i]
-		isRecorded, err := s.isRecorded(ctx, f.Session)
+		n, isRecorded, err := s.keptTurns(ctx, f.Agent, f.Session)
 		if err != nil {
 			return err
 		}
 		if !isRecorded {
-			all = append(all, search.Session{Agent: f.Agent, Source: segno.Source{Session: f.Session, Path: f.Path}, Stamp: f.Stamp(), Modified: f.Modified})
+			kept[f.Path] = n
+			all = append(all, search.Session{Agent: f.Agent, Source: segno.Source{Session: f.Session, Path: f.Path}, Stamp: fmt.Sprint(f.Stamp(), " ", n), Modified: f.Modified})
 		}
 	}
 	read := func(ctx context.Context, x *search.Session) ([]search.SessionTurn, error) {
-		return search.ReadSession(ctx, s.agents[x.Agent], x)
+		turns, err := search.ReadSession(ctx, s.agents[x.Agent], x)
+		for i := range min(kept[x.Path], len(turns)) {
+			turns[i].Text = search.Text{} // it is found as a checkpoint
+		}
+		return turns, err
 	}
 	fresh, err := s.index.UpdateSessions(ctx, all, read, deadline, s.Count("indexed", "session"))
 	s.fresh.PendingSessions, s.fresh.DamagedSessions = fresh.PendingSessions, fresh.DamagedSessions+len(skipped)
 	return err
 }
 
-// isRecorded reports whether the store has the turns of a session, and not only its transcript.
-func (s *searching) isRecorded(ctx context.Context, id segno.SessionID) (bool, error) {
-	for c, err := range s.store.Checkpoints(ctx, segno.CheckpointQuery{Session: id, Limit: 1}) {
+// keptTurns returns the number of turns of a session that are checkpoints whose conversation the store's transcripts show, the
+// first ones of the session. isRecorded is set if segno records its turns as they happen.
+func (s *searching) keptTurns(ctx context.Context, agent string, id segno.SessionID) (n int, isRecorded bool, err error) {
+	if _, ok := s.agents[agent].(transcript.ConversationReader); !ok {
+		return 0, false, nil
+	}
+	for c, err := range s.store.Checkpoints(ctx, segno.CheckpointQuery{Session: id}) {
 		if err != nil {
-			return false, err
+			return 0, false, err
+		}
+		if c.Kind != segno.CheckpointTurn || c.Session.Leaf == "" {
+			continue
+		}
+		if n++; n > 1 {
+			continue
 		}
 		line, err := s.store.Load(ctx, c.ID, segno.Window{Last: 1, Entries: true})
-		return err == nil && len(line.Commits[0].Entries) > 0, err
+		if err != nil || len(line.Commits[0].Entries) > 0 {
+			return 0, err == nil, err
+		}
 	}
-	return false, nil
+	return n, false, nil
 }
 
 // sessionTurn returns the turn of a session that a hit is in.

@@ -244,7 +244,7 @@ func (k *cut) openSidecar(ctx context.Context, s sidecar) (io.ReadCloser, error)
 	case s.name.IsZero():
 		return vfs.OpenRegular(own)
 	case s.isLog:
-		r, err := sessionfile.OpenLog(ctx, k.objects, s.name, s.size, nil)
+		r, err := openStored(ctx, k.objects, &s)
 		return io.NopCloser(r), err
 	}
 	data, err := k.objects.Get(ctx, s.name)

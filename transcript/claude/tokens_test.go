@@ -41,7 +41,8 @@ func TestTokens(t *testing.T) {
 	write(filepath.Join(dir, session, "subagents/agent-1.jsonl"),
 		`{"type":"assistant","uuid":"b1","message":{"id":"msg_3","usage":{"input_tokens":1000,"output_tokens":50}}}`+"\n")
 	got, err := c.Tokens(t.Context(), src)
-	if diff := cmp.Diff(&transcript.Tokens{In: 1133, Out: 60}, got); diff != "" || err != nil {
+	read, written := int64(100), int64(20)
+	if diff := cmp.Diff(&transcript.Tokens{Input: 1133, Output: 60, CacheRead: &read, CacheWrite: &written}, got); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
 }

@@ -28,7 +28,7 @@ func TestTokens(t *testing.T) {
 	}
 	s.flush()
 	got, err := e.c.Tokens(t.Context(), src)
-	if diff := cmp.Diff(&transcript.Tokens{In: 370, Out: 13}, got); diff != "" || err != nil {
+	if diff := cmp.Diff(&transcript.Tokens{Input: 370, Output: 13}, got); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
 	if _, err := e.c.Tokens(t.Context(), segno.Source{Session: secondID}); segno.KindOf(err) != segno.KindNotFound {

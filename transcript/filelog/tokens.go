@@ -39,7 +39,7 @@ func (c *Transcripts) Tokens(ctx context.Context, src segno.Source) (*transcript
 			if sum == nil {
 				sum = &transcript.Tokens{}
 			}
-			*sum = sum.Add(transcript.Tokens{In: usage.Input, Out: usage.Output})
+			*sum = sum.Add(transcript.Tokens{Input: usage.Input, Output: usage.Output})
 		}
 	}
 	return sum, ctx.Err()

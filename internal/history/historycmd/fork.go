@@ -18,7 +18,7 @@ import (
 
 func (a *app) fork() *cobra.Command {
 	var to string
-	var noNote bool
+	var noNote, chatOnly bool
 	var number int
 	c := &cobra.Command{
 		Use:   "fork [CHECKPOINT] --to DIR",
@@ -30,24 +30,30 @@ that ends there. The source directory is only read.
 With -n, it makes several forks side by side, for several attempts: DIR-1, DIR-2 and so on,
 each with its own thread and session. Without --to, DIR is the name of the workspace with
 the checkpoint. It makes none if one of the directories exists. Each fork is one operation,
-so each can be undone alone.`,
-		Example:           "  segno fork t2 --to ../try-middleware\n  cd ../try-middleware && claude --resume …\n  segno fork t2 -n 5",
+so each can be undone alone.
+
+With --chat it forks the conversation alone, also of a turn without files: a new thread with a
+session that ends there, on the files as they are.`,
+		Example:           "  segno fork t2 --to ../try-middleware\n  cd ../try-middleware && claude --resume …\n  segno fork t2 -n 5\n  segno fork t2 --chat",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.CompleteCheckpoints(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			switch isSeveral := c.Flags().Changed("number"); {
 			case isSeveral && (number < 1 || number > maxForks):
 				return cli.Usage(fmt.Errorf("-n takes a number of forks from 1 to %d", maxForks))
-			case !isSeveral && to == "":
-				return cli.Usage(errors.New("fork needs --to DIR"))
+			case chatOnly && (isSeveral || to != ""):
+				return cli.Usage(errors.New("--chat makes no directory, so it excludes --to and -n"))
+			case !isSeveral && to == "" && !chatOnly:
+				return cli.Usage(errors.New("fork needs --to DIR, or --chat"))
 			}
 			return a.InWorkspace(func(ctx context.Context, d *cli.Workspace, args []string) error {
-				return a.runFork(ctx, d, append(args, "@")[0], forkRequest{to, number, noNote})
+				return a.runFork(ctx, d, append(args, "@")[0], forkRequest{to, number, noNote, chatOnly})
 			})(c, args)
 		},
 	}
 	c.Flags().StringVar(&to, "to", "", "the new directory; it must not exist")
 	c.Flags().IntVarP(&number, "number", "n", 0, "make `N` forks, in DIR-1 to DIR-N")
+	c.Flags().BoolVar(&chatOnly, "chat", false, "fork the conversation alone, on the files as they are")
 	c.Flags().BoolVar(&noNote, "no-note", false, "do not add a note about the fork to the first prompt")
 	a.WriteFlags(c)
 	return c
@@ -79,6 +85,7 @@ type forkRequest struct {
 	to     string
 	number int
 	noNote bool
+	chat   bool // only the conversation
 }
 
 // maxForks is the largest number of forks that one command makes.
@@ -86,6 +93,9 @@ const maxForks = 100
 
 // directories returns the absolute paths of the forks. If the user asked for several, it checks all of them.
 func (f *forkRequest) directories(d *cli.Workspace, c *segno.Checkpoint) ([]string, error) {
+	if f.chat {
+		return []string{""}, nil
+	}
 	base := d.Rec.Path + "-" + cli.Label(c)
 	if f.to != "" {
 		base = cli.Absolute(d.Dir, f.to)
@@ -110,8 +120,10 @@ func (a *app) runFork(ctx context.Context, d *cli.Workspace, name string, ask fo
 	if err != nil {
 		return err
 	}
-	if c, err = a.withFiles(ctx, d, c); err != nil {
-		return err
+	if !ask.chat {
+		if c, err = a.withFiles(ctx, d, c); err != nil {
+			return err
+		}
 	}
 	dirs, err := ask.directories(d, c)
 	if err != nil {
@@ -170,11 +182,18 @@ func (a *app) forkInto(ctx context.Context, d *cli.Workspace, c *segno.Checkpoin
 }
 
 func (a *app) writeFork(p *cli.Printer, d *cli.Workspace, c *segno.Checkpoint, res *forkResult) {
-	if a.DryRun {
+	switch isChat := res.How == "none" || res.Dir == ""; {
+	case a.DryRun && isChat:
+		p.Linef("would fork the conversation of %s, on the same files", cli.Label(c))
+		return
+	case a.DryRun:
 		p.Linef("%s", moves.ForkText(c, d.Rec.Path, res.Dir))
 		return
+	case isChat:
+		p.Linef("forked %s into thread %s, on the same files", cli.Label(c), cli.Short(res.Thread))
+	default:
+		p.Linef("forked %s into %s (%s, by %s)", cli.Label(c), cli.QuotePath(res.Dir), cli.Files(res.files), res.How)
 	}
-	p.Linef("forked %s into %s (%s, by %s)", cli.Label(c), cli.QuotePath(res.Dir), cli.Files(res.files), res.How)
 	for _, path := range res.LeftOut {
 		p.Linef("  left out: %s", shortPath(path))
 	}
@@ -216,6 +235,9 @@ const keptLabel = "kept"
 
 // dryFork returns the fork that the command would make.
 func (a *app) dryFork(d *cli.Workspace, c *segno.Checkpoint, dir string) (forkResult, error) {
-	dir, err := moves.ForkDir(d.Rec.Path, dir)
+	var err error
+	if dir != "" {
+		dir, err = moves.ForkDir(d.Rec.Path, dir)
+	}
 	return forkResult{Dir: dir, SessionDir: dir, From: c.ID, Command: []string{}, LeftOut: []string{}, DirBytes: segno.PathBytes(dir)}, err
 }

@@ -16,6 +16,7 @@ import (
 
 func (a *app) log() *cobra.Command {
 	var limit int
+	var usage bool
 	c := &cobra.Command{
 		Use:   "log [-- PATH…]",
 		Short: "the thread as a graph, or the turns of a path",
@@ -37,6 +38,8 @@ shell command counts like a tool that edits files. A path may be a deleted one.`
 			switch {
 			case limit < 0:
 				return cli.Usage(errors.New("-n takes a number of checkpoints"))
+			case usage && len(args) > 0:
+				return cli.Usage(errors.New("--usage is not for the log of a path"))
 			case dash > 0 || dash < 0 && len(args) > 0:
 				return cli.UnexpectedArg("log", args[0], "give paths after --: 'segno log -- "+cli.ShellQuote(args[0])+"'")
 			}
@@ -44,15 +47,16 @@ shell command counts like a tool that edits files. A path may be a deleted one.`
 				if len(paths) > 0 {
 					return a.runLogOfPaths(ctx, d, paths, limit)
 				}
-				return a.runLog(ctx, d, limit)
+				return a.runLog(ctx, d, limit, usage)
 			})(c, args)
 		},
 	}
 	c.Flags().IntVarP(&limit, "limit", "n", 0, "show at most `N` checkpoints")
+	c.Flags().BoolVar(&usage, "usage", false, "also show the tokens and the cost of each turn")
 	return c
 }
 
-func (a *app) runLog(ctx context.Context, d *cli.Workspace, limit int) error {
+func (a *app) runLog(ctx context.Context, d *cli.Workspace, limit int, usage bool) error {
 	h, err := a.History(ctx, d)
 	if err != nil {
 		return err
@@ -67,15 +71,32 @@ func (a *app) runLog(ctx context.Context, d *cli.Workspace, limit int) error {
 	if limit > 0 && limit < len(shown) {
 		shown = shown[:limit]
 	}
-	items := make([]history.Item, len(shown))
+	items := make([]any, len(shown))
 	for i := range shown {
 		items[i] = h.Item(&shown[i])
+	}
+	if usage {
+		used, err := a.readUsage(ctx, d.Store, h, shown)
+		if err != nil {
+			return err
+		}
+		h.Usage = map[segno.CommitID]*history.Usage{}
+		for i := range shown {
+			h.Usage[shown[i].ID] = history.NewUsage(used[shown[i].ID], nil)
+			items[i] = itemWithUsage{h.Item(&shown[i]), h.Usage[shown[i].ID]}
+		}
 	}
 	if err := a.PrintLong(items, func(p *cli.Printer) { a.drawLog(p, h, shown) }); err != nil {
 		return err
 	}
 	a.hintOnce(d.Store, "web", "to see this in a browser: segno web")
 	return nil
+}
+
+// itemWithUsage is an element of log --usage --json.
+type itemWithUsage struct {
+	history.Item
+	Usage *history.Usage `json:"usage"`
 }
 
 // drawLog draws the graph: a row with the columns and a description for each checkpoint, and below it a row for columns
@@ -137,6 +158,9 @@ func facts(h *history.History, c *segno.Checkpoint, p cli.Paint) (text string) {
 	}
 	if c.Shell > 0 {
 		text += p.Dim(fmt.Sprintf("  sh:%d", c.Shell))
+	}
+	if used, ok := h.Usage[c.ID]; ok && (used != nil || c.Kind == segno.CheckpointTurn) {
+		text += "  " + p.Dim(used.String())
 	}
 	for _, pin := range h.Pins[c.ID] {
 		text += "  " + p.Bold("["+cli.Inline(pin)+"]")

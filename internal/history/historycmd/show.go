@@ -19,7 +19,8 @@ func (a *app) show() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show [CHECKPOINT | REVISION]",
 		Short: "show the prompt, tool calls and changed files of a turn",
-		Long: `Shows a checkpoint: the prompt, the tools that were called, the files that changed.
+		Long: `Shows a checkpoint: the prompt, the tools that were called, the files that changed, and
+the tokens that the agent recorded.
 Without an argument, it shows the head of the thread. A name such as t3.2 after a call is the
 point at its end, for 'segno restore', 'segno diff' and 'segno cat'. With a revision of git, such as
 HEAD, it shows the checkpoint that the commit's trailer names; see 'segno git-trailer'.`,
@@ -35,7 +36,7 @@ func (a *app) runShow(ctx context.Context, d *cli.Workspace, args []string) erro
 	if err != nil {
 		return err
 	}
-	s, err := h.ReadDetails(ctx, d.Store, c)
+	s, err := h.ReadDetails(ctx, &turns.Source{Store: d.Store, Transcripts: d.Store.Transcripts()}, c)
 	if err != nil {
 		return err
 	}
@@ -47,6 +48,11 @@ func (a *app) runShow(ctx context.Context, d *cli.Workspace, args []string) erro
 	if s.UnreadDatabases, err = cli.UnreadDatabases(ctx, d, c); err != nil {
 		return err
 	}
+	used, err := a.readUsage(ctx, d.Store, h, []segno.Checkpoint{*c})
+	if err != nil {
+		return err
+	}
+	s.Usage = history.NewUsage(used[c.ID], nil)
 	points, err := d.Timeline.Points(ctx, c)
 	if err != nil && segno.KindOf(err) != segno.KindNotFound {
 		return err
@@ -88,6 +94,7 @@ func (a *app) writeShown(p *cli.Printer, c *segno.Checkpoint, s history.Details)
 	}
 	p.Linef("%s  %s  %s%s", p.Bold(cli.Inline(cli.Label(c))), cli.Inline(string(c.Kind)), cli.Inline(string(c.ID)), names)
 	p.Linef("%s", p.Dim(fmt.Sprintf("%s  %s  session %s", a.When(c.Time), cli.Inline(c.Agent), cli.Inline(string(s.Session)))))
+	writeUsage(p, s.Usage)
 	if s.Prompt != "" {
 		p.Linef("\n%s", indent(cli.CleanLines(s.Prompt)))
 	}
@@ -115,11 +122,25 @@ func (a *app) writeShown(p *cli.Printer, c *segno.Checkpoint, s history.Details)
 	for _, u := range s.Unread {
 		p.Linef("  %s %s", p.Warn("not saved:"), shortPath(u))
 	}
+	writeFilesNote(p, c)
 	for i, path := range s.Outside {
 		if i == 0 {
 			p.Linef("\n%s", p.Warn("outside the workspace, not recorded:"))
 		}
 		p.Linef("  %s", cli.Inline(path))
+	}
+}
+
+func writeUsage(p *cli.Printer, u *history.Usage) {
+	if u != nil {
+		p.Linef("%s", p.Dim(cli.Inline("tokens: "+u.String()+"  "+strings.Join(u.Models, ", "))))
+	}
+}
+
+// writeFilesNote notes that a turn was recorded without files, because segno did not see it happen.
+func writeFilesNote(p *cli.Printer, c *segno.Checkpoint) {
+	if c.Kind == segno.CheckpointTurn && c.Session != nil && c.Tree().IsZero() {
+		p.Linef("\n%s", p.Dim("files not recorded"))
 	}
 }
 

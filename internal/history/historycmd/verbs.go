@@ -18,7 +18,7 @@ func verbs(shell *cli.App) []cli.Verb {
 	shell.State = a.state
 	return slices.Concat(
 		cli.Group("start", a.demo(), a.doctor()),
-		cli.Group("see", a.status(), a.log(), a.show(), a.cat(), a.diff(), a.threads(), a.inbox()),
+		cli.Group("see", a.status(), a.log(), a.show(), a.cat(), a.diff(), a.threads(), a.usage(), a.inbox()),
 		cli.Group("move", a.undo(), a.redo(), a.restore(), a.op()),
 		cli.Group("keep", a.save(), a.pin(), a.unpin(), a.fork(), a.resume()),
 		cli.Group("store", a.check(), a.gc(), a.delete(), a.storeVerb()),

@@ -107,6 +107,9 @@ func (t *Text) changed(named, unnamed []history.Change) {
 func (t *Text) Moved(m *timeline.MoveResult, res Result) {
 	plan := m.Plan
 	t.linef("%s%s: now at %s, %s", strings.TrimSpace(string(plan.Verb)+" "+Turns(plan)), Whose(plan), placeOf(m.Head), WrittenCounts(plan))
+	if m.Head.Workspace == nil && m.Head.Session != nil {
+		t.linef("  the files of %s were not recorded, so they stay as they are", placeOf(m.Head))
+	}
 	named, unnamed := byName(res.Changes)
 	t.changed(Merged(named), unnamed)
 	t.Changes(writtenDatabases(res))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/transcript"
 )
 
 // Turn has the content of a turn, or of a part of it.
@@ -20,6 +21,8 @@ type Turn struct {
 	Prompt string
 	Images []Image // images of the prompt
 	Items  []Item  // the texts and calls after the prompt, in order
+	// Usage has what calls of models used, as far as the entries show it.
+	Usage []transcript.Usage
 	// Damage has an error of kind [segno.KindCorrupt] for each message that could not be decoded. Its name is the commit.
 	Damage []*segno.Error
 
@@ -94,18 +97,18 @@ func (c *Call) Took() time.Duration {
 // IsOfGoAgent reports whether a Go agent recorded the commit of a checkpoint. Its entries are messages of the model.
 func IsOfGoAgent(c *segno.Checkpoint) bool { return c.Step > 0 && c.Session == nil }
 
-// Load reads the turn of a checkpoint from a store. For a step, it reads the turn up to that step. The error has
+// Load reads the turn of a checkpoint. For a step, it reads the turn up to that step. The error has
 // [segno.KindCorrupt] if a message is damaged.
-func Load(ctx context.Context, store segno.Store, c *segno.Checkpoint) (*Turn, error) {
+func (s *Source) Load(ctx context.Context, c *segno.Checkpoint) (*Turn, error) {
 	var nodes []segno.Node // newest first
 	if !IsOfGoAgent(c) {
-		line, err := store.Load(ctx, c.ID, segno.Window{Last: 1, Entries: true})
+		line, err := s.Store.Load(ctx, c.ID, segno.Window{Last: 1, Entries: true})
 		if err != nil {
 			return nil, err
 		}
 		nodes = line.Commits[len(line.Commits)-1:]
 	} else {
-		for n, err := range segno.Ancestors(ctx, store, c.ID, segno.Window{Last: 8, Entries: true}) {
+		for n, err := range segno.Ancestors(ctx, s.Store, c.ID, segno.Window{Last: 8, Entries: true}) {
 			if err != nil {
 				return nil, err
 			}
@@ -117,9 +120,21 @@ func Load(ctx context.Context, store segno.Store, c *segno.Checkpoint) (*Turn, e
 		}
 		slices.Reverse(nodes)
 	}
+	t, err := s.Read(ctx, nodes, c)
+	if err == nil && len(t.Damage) > 0 {
+		err = t.Damage[0]
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// Read reads the turn of a checkpoint, given its commits.
+func (s *Source) Read(ctx context.Context, nodes []segno.Node, c *segno.Checkpoint) (*Turn, error) {
 	t := Read(nodes, c)
-	if len(t.Damage) > 0 {
-		return nil, t.Damage[0]
+	if len(nodes) == 1 && len(nodes[0].Entries) == 0 {
+		return t, s.complete(ctx, t, c)
 	}
 	return t, nil
 }
@@ -133,7 +148,11 @@ func Read(commits []segno.Node, c *segno.Checkpoint) *Turn {
 			continue
 		}
 		for _, e := range commits[i].Entries {
-			if e.Kind != segno.EntryMessage || c.Turn != 0 && e.Turn != c.Turn {
+			if c.Turn != 0 && e.Turn != c.Turn {
+				continue
+			}
+			t.addUsage(&e)
+			if e.Kind != segno.EntryMessage {
 				continue
 			}
 			var m message
@@ -159,6 +178,7 @@ func (t *Turn) Add(entries ...segno.Entry) {
 	for _, e := range entries {
 		t.entries++
 		t.begin(e.Time)
+		t.addUsage(&e)
 		switch e.Kind {
 		case segno.EntryIntent:
 			t.addIntent(&e)

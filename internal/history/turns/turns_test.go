@@ -6,9 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/internal/history/turns"
+	"github.com/dalsegno/segno/transcript"
 )
 
 func body(t *testing.T, v any) json.RawMessage {
@@ -119,5 +122,34 @@ func TestReadMessagesOfAGoAgent(t *testing.T) {
 	isImage := func(i turns.Image) bool { return i.Type == blob.Type && string(i.Data) == "png" && i.URL == blob.URL }
 	if got.Model != "m" || got.Answer() != "I look.\nNow." || len(got.Images) != 1 || !slices.ContainsFunc(got.Images, isImage) || len(got.Damage) != 1 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestUsageInEntries reads what a Go agent records, and what agents report over ACP: with the cached tokens in the input, and
+// beside it.
+func TestUsageInEntries(t *testing.T) {
+	n := func(n int64) *int64 { return &n }
+	end := func(usage string) segno.Entry {
+		return segno.Entry{Kind: segno.EntryNote, Name: "end", Body: json.RawMessage(`{"stop":"end_turn","usage":` + usage + `}`)}
+	}
+	c := &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1}
+	for _, x := range []struct {
+		entry segno.Entry
+		want  transcript.Tokens
+	}{
+		{segno.Entry{Kind: segno.EntryUsage, Name: "m", Body: body(t, agent.Usage{Input: 9, Output: 2, CacheRead: 4})}, transcript.Tokens{Input: 9, Output: 2, CacheRead: n(4)}},
+		{end(`{"inputTokens":50,"outputTokens":10,"cachedReadTokens":7,"cachedWriteTokens":3,"totalTokens":70}`), transcript.Tokens{Input: 60, Output: 10, CacheRead: n(7), CacheWrite: n(3)}},
+		{end(`{"inputTokens":50,"outputTokens":10,"cachedReadTokens":7,"totalTokens":60}`), transcript.Tokens{Input: 50, Output: 10, CacheRead: n(7)}},
+		{end(`null`), transcript.Tokens{}},
+		{end(`{"inputTokens":0,"outputTokens":0,"totalTokens":0}`), transcript.Tokens{}},
+		{segno.Entry{Kind: segno.EntryUsage, Name: "m", Body: json.RawMessage(`{}`)}, transcript.Tokens{}},
+	} {
+		got := turns.Read([]segno.Node{{Entries: []segno.Entry{x.entry}}}, c).Usage
+		if len(got) == 0 {
+			got = append(got, transcript.Usage{})
+		}
+		if diff := cmp.Diff(x.want, got[0].Tokens); diff != "" || len(got) != 1 {
+			t.Errorf("%s: %s", x.entry.Body, diff)
+		}
 	}
 }

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/internal/history/turns"
 )
 
@@ -32,7 +34,16 @@ type atifStep struct {
 	Calls       []atifCall       `json:"tool_calls,omitempty"`
 	Observation *atifObservation `json:"observation,omitempty"`
 	Copied      bool             `json:"is_copied_context,omitempty"`
+	Metrics     *atifMetrics     `json:"metrics,omitempty"`
 	Extra       *atifExtra       `json:"extra,omitempty"`
+}
+
+// atifMetrics is what a turn used, at its last step of the agent.
+type atifMetrics struct {
+	Prompt     int64    `json:"prompt_tokens"`
+	Completion int64    `json:"completion_tokens"`
+	Cached     *int64   `json:"cached_tokens,omitempty"`
+	Cost       *float64 `json:"cost_usd,omitempty"`
 }
 
 type atifCall struct {
@@ -230,6 +241,14 @@ func stepsOf(t *Turn) []atifStep {
 		}
 		step.add(&it, t)
 		steps = append(steps, step)
+	}
+	if u := history.NewUsage(t.Usage, nil); u != nil {
+		for i := range slices.Backward(steps) {
+			if steps[i].Source == "agent" {
+				steps[i].Metrics = &atifMetrics{u.Input, u.Output, u.CacheRead, u.CostUSD}
+				break
+			}
+		}
 	}
 	return steps
 }

@@ -2,7 +2,6 @@ package export
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
@@ -108,7 +107,7 @@ func (c *conversations) read(ctx context.Context, turn *Turn, n int) error {
 	for _, m := range talk.Messages {
 		switch {
 		case m.Prompt:
-			c.parts = append(c.parts, part{strings.TrimSpace(textOf(m.Parts)), []transcript.Message{m}})
+			c.parts = append(c.parts, part{strings.TrimSpace(turns.TextOfParts(m.Parts)), []transcript.Message{m}})
 		case len(c.parts) > 0:
 			last := &c.parts[len(c.parts)-1]
 			last.messages = append(last.messages, m)
@@ -117,21 +116,11 @@ func (c *conversations) read(ctx context.Context, turn *Turn, n int) error {
 	return nil
 }
 
-func textOf(parts []transcript.Part) string {
-	var all []string
-	for _, p := range parts {
-		if p.Text != "" {
-			all = append(all, p.Text)
-		}
-	}
-	return strings.Join(all, "\n")
-}
-
 // useMessages replaces the items by the messages of the transcript. It keeps what only the entries
 // have: durations, exit statuses, notes, calls of subagents, and calls without a result.
 func (t *Turn) useMessages(messages []transcript.Message) {
 	recorded := t.Items
-	t.Items, t.Images = nil, imagesIn(messages[0].Parts)
+	t.Items, t.Images = nil, turns.ImagesOf(messages[0].Parts)
 	if at := messages[0].Time; !at.IsZero() && at.Before(t.End) {
 		t.Start = at
 	}
@@ -139,7 +128,7 @@ func (t *Turn) useMessages(messages []transcript.Message) {
 		t.End = at
 	}
 	for n, m := range messages[1:] {
-		t.addTranscript(&m, n+1)
+		t.AddTranscript(&m, n+1)
 	}
 	for _, it := range recorded {
 		switch {
@@ -199,46 +188,4 @@ func (t *Turn) addDetails(recorded turns.Item) {
 	if !from.End.IsZero() {
 		have.End = from.End
 	}
-}
-
-func (t *Turn) addTranscript(m *transcript.Message, number int) {
-	author := turns.User
-	if m.Role == transcript.Assistant {
-		author = turns.Agent
-	}
-	if m.Model != "" {
-		t.Model = m.Model
-	}
-	for _, p := range m.Parts {
-		switch {
-		case p.Text != "":
-			t.Items = append(t.Items, turns.Item{Author: author, Time: m.Time, Text: p.Text, Message: number})
-		case p.Image != nil:
-			t.Items = append(t.Items, turns.Item{Author: author, Time: m.Time, Images: imagesIn([]transcript.Part{p}), Message: number})
-		case p.Interruption:
-			t.Items = append(t.Items, turns.Item{Author: turns.Segno, Time: m.Time, Text: "The user interrupted the turn."})
-		case p.Call != nil:
-			c := &turns.Call{ID: p.Call.ID, Tool: p.Call.Name, Input: p.Call.Input, Start: m.Time}
-			t.Items = append(t.Items, turns.Item{Author: turns.Agent, Time: m.Time, Call: c, Message: number})
-		case p.Result != nil:
-			if c := t.Call(p.Result.Call); c != nil {
-				c.Done, c.End, c.Failed = true, m.Time, p.Result.IsError
-				c.Result, c.Images = textOf(p.Result.Parts), imagesIn(p.Result.Parts)
-			}
-		}
-	}
-}
-
-func imagesIn(parts []transcript.Part) (out []turns.Image) {
-	for _, p := range parts {
-		if p.Image == nil {
-			continue
-		}
-		data, err := base64.StdEncoding.DecodeString(p.Image.Data)
-		if err != nil {
-			data = nil
-		}
-		out = append(out, turns.Image{Type: p.Image.Type, Data: data, URL: p.Image.URL})
-	}
-	return out
 }

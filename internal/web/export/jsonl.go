@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/internal/history/turns"
 )
 
@@ -59,6 +60,7 @@ type jsonTurn struct {
 	Files     []jsonFile     `json:"files"`
 	MoreFiles int            `json:"more_files"`
 	Subagents []jsonSubagent `json:"subagents"`
+	Usage     *history.Usage `json:"usage"` // null if it is not known
 	Missing   []string       `json:"missing"`
 }
 
@@ -144,7 +146,7 @@ func jsonOf(t *Turn) jsonTurn {
 	out := jsonTurn{Type: "turn", Thread: c.Thread, Turn: t.Name, Checkpoint: c.ID, Parent: c.Parent, Kind: c.Kind, Agent: c.Agent, Model: t.Model,
 		Start: stamp(t.Start), Time: stamp(t.End), jsonMarks: jsonMarks{t.Inherited, t.Undone, c.Interrupted, c.Shared, c.Partial()},
 		Label: c.Label, Prompt: t.Prompt, Answer: t.Answer(), Items: []jsonItem{}, Files: []jsonFile{}, MoreFiles: t.MoreFiles,
-		Subagents: []jsonSubagent{}, Missing: append([]string{}, t.Missing...)}
+		Subagents: []jsonSubagent{}, Usage: history.NewUsage(t.Usage, nil), Missing: append([]string{}, t.Missing...)}
 	if c.Session != nil {
 		out.Session = c.Session.Session
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/internal/history/printable"
 	"github.com/dalsegno/segno/internal/history/turns"
 	"github.com/dalsegno/segno/internal/web/export/markdown"
@@ -64,6 +65,9 @@ func (m *markdownWriter) turn(t *Turn) {
 		marks += " · " + oneLine(x, 100)
 	}
 	m.printf("\n## %s%s\n\n%s\n", oneLine(t.Name, 100), marks, strings.TrimSpace(day(t.End)+" "+oneLine(t.Checkpoint.Label, 200)))
+	if u := history.NewUsage(t.Usage, nil); u != nil {
+		m.printf("\nTokens: %s\n", u)
+	}
 	if t.Prompt != "" {
 		m.printf("\n%s\n", quoted(markdown.Inert(shorten(t.Prompt, maxMarkdownText))))
 	}

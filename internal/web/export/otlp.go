@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/internal/history/turns"
 )
 
@@ -141,6 +142,15 @@ func spansOf(t *Turn, thread segno.ThreadID) []otlpSpan {
 		stringOf("segno.thread.id", string(c.Thread)), intOf("segno.turn", c.Turn), stringOf("segno.checkpoint.id", string(c.ID)),
 		intOf("segno.files.added", c.Files.Added), intOf("segno.files.modified", c.Files.Modified), intOf("segno.files.deleted", c.Files.Deleted),
 		boolOf("segno.undone", t.Undone))
+	if u := history.NewUsage(t.Usage, nil); u != nil {
+		root.Attributes = append(root.Attributes, intOf("gen_ai.usage.input_tokens", int(u.Input)), intOf("gen_ai.usage.output_tokens", int(u.Output)))
+		if u.CacheRead != nil {
+			root.Attributes = append(root.Attributes, intOf("gen_ai.usage.cache_read.input_tokens", int(*u.CacheRead)))
+		}
+		if u.CacheWrite != nil {
+			root.Attributes = append(root.Attributes, intOf("gen_ai.usage.cache_creation.input_tokens", int(*u.CacheWrite)))
+		}
+	}
 	if c.Interrupted {
 		root.Attributes = append(root.Attributes, stringOf("error.type", "interrupted"))
 		root.Status = &otlpStatus{otlpError}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/internal/history/printable"
 	"github.com/dalsegno/segno/internal/history/turns"
 	"github.com/dalsegno/segno/internal/web/export/markdown"
@@ -158,6 +159,9 @@ func factsLine(t *Turn) string {
 	}
 	if t.IsTurn() && !t.Start.IsZero() && t.End.Sub(t.Start) >= time.Second {
 		facts = append(facts, t.End.Sub(t.Start).Round(time.Second).String())
+	}
+	if u := history.NewUsage(t.Usage, nil); u != nil {
+		facts = append(facts, u.String())
 	}
 	return strings.Join(facts, " · ")
 }

@@ -7,9 +7,11 @@ import (
 	"strconv"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/internal/history/printable"
 	"github.com/dalsegno/segno/internal/history/turns"
 	"github.com/dalsegno/segno/timeline"
+	"github.com/dalsegno/segno/transcript"
 )
 
 // Reader reads threads for an export.
@@ -251,13 +253,44 @@ func (l *lines) addOthers(ctx context.Context, thread segno.ThreadID) error {
 func (t *Thread) Turns(ctx context.Context) iter.Seq2[*Turn, error] {
 	return func(yield func(*Turn, error) bool) {
 		talks := conversations{t: t}
+		used, err := t.readUsage(ctx)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
 		for i := range t.units {
 			turn, err := t.turn(ctx, &t.units[i], &talks)
+			if parts := used[t.units[i].at.ID]; err == nil && parts != nil {
+				turn.Usage = parts
+			}
 			if !yield(turn, err) || err != nil {
 				return
 			}
 		}
 	}
+}
+
+// readUsage reads what the transcripts record about the selected turns, by their ids.
+func (t *Thread) readUsage(ctx context.Context) (map[segno.CommitID][]transcript.Usage, error) {
+	h, err := history.Read(ctx, t.r.Store, t.Thread)
+	if err != nil {
+		return nil, ignoreUnreadable(ctx, err)
+	}
+	of := make([]segno.Checkpoint, len(t.units))
+	for i := range t.units {
+		of[i] = t.units[i].at
+	}
+	r := history.UsageReader{Source: &turns.Source{Store: t.r.Store, Transcripts: t.r.Transcripts}}
+	used, err := r.ReadTranscripts(ctx, h, of)
+	return used, ignoreUnreadable(ctx, err)
+}
+
+// ignoreUnreadable returns nil for an error that concerns parts of an export: these are then missing.
+func ignoreUnreadable(ctx context.Context, err error) error {
+	if kind := segno.KindOf(err); ctx.Err() == nil && (kind == segno.KindCorrupt || kind == segno.KindNotFound) {
+		return nil
+	}
+	return err
 }
 
 func (t *Thread) turn(ctx context.Context, u *unit, talks *conversations) (*Turn, error) {

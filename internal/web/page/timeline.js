@@ -53,6 +53,7 @@ export class TimelinePane {
     this.list.draw();
     this.#drawHead();
     fill(this.openPlace);
+    this.#loadUsage(thread);
     if (!thread) return;
     this.box.hidden = false;
     const rows = (this.rows = new Rows(this.api, thread, (first, last) => this.#changed(rows, first, last), this.onError));
@@ -65,6 +66,22 @@ export class TimelinePane {
       if (rows === this.rows) this.select(index >= 0 ? index : rows.total - 1, { center: true });
     } catch (err) {
       if (err.name !== "AbortError") this.onError(err);
+    }
+  }
+
+  // loadUsage shows the tokens and the cost of the thread.
+  async #loadUsage(thread) {
+    if (thread !== this.used?.thread) this.used = { thread, text: "" };
+    if (!thread || this.used.isLoading) return;
+    const used = this.used;
+    used.isLoading = true;
+    try {
+      used.text = (await this.api.get(`threads/${encodeURIComponent(thread)}/usage`)).text;
+      if (used === this.used) this.#drawHead();
+    } catch (err) {
+      if (err.kind !== "not_found") this.onError(err); // the thread was deleted
+    } finally {
+      used.isLoading = false;
     }
   }
 
@@ -87,6 +104,7 @@ export class TimelinePane {
       return;
     }
     if (rows !== this.rows) return;
+    this.#loadUsage(this.used?.thread);
     const at = rows.find(this.chosen);
     // If the user has selected a row meanwhile, that row stays.
     if (choices === this.choices && atHead && !this.state.from) this.#follow(rows);
@@ -212,7 +230,7 @@ export class TimelinePane {
       button("the files now", () => actions.comparePresent()), " ", button("Cancel", () => actions.endCompare()));
     fill(this.headPlace, h("h2", { title: thread.title, class: "ellipsis" }, agentIcon(thread.agent), " ", firstLine(thread.title, 200) || "(no title)"),
       h("div", { class: "head-row" },
-        h("p", { class: "dim ellipsis", title: thread.dir }, [plural(thread.turns, "turn"), pathEnd(thread.dir)].filter(Boolean).join(" \u00b7 ")),
+        h("p", { class: "dim ellipsis", title: thread.dir }, [plural(thread.turns, "turn"), pathEnd(thread.dir), this.used?.thread === thread.id && this.used.text].filter(Boolean).join(" \u00b7 ")),
         menu("More about this thread", [["Rename\u2026", () => actions.rename(thread)], ["Delete\u2026", () => actions.remove(thread), { class: "bad-text" }]])),
       thread.forked_from && h("p", { class: "dim" }, "Forked from ", button("another thread", () => actions.open(thread.forked_from.thread, thread.forked_from.checkpoint), { class: "link" })),
       compare);

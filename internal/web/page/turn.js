@@ -43,12 +43,23 @@ export class TurnPane {
       this.place.scrollTop = keepScroll ? top : 0;
       this.shown = id;
       this.row = turn;
+      if (isTurn(turn)) this.#loadUsage(id, stop.signal);
     } catch (err) {
       if (err.name === "AbortError") return;
       fill(this.place, h("div", { class: "pane-empty" }, h("p", {}, err.message), err.hint && h("p", { class: "dim" }, err.hint)));
       this.onError(err);
     } finally {
       if (this.#stop === stop) this.place.removeAttribute("aria-busy");
+    }
+  }
+
+  // loadUsage shows the tokens and the cost of the turn, which take longer to read than the rest.
+  async #loadUsage(id, signal) {
+    try {
+      const { text } = await this.api.get(`checkpoints/${encodeURIComponent(id)}/usage`, {}, signal);
+      if (text) this.place.querySelector(".usage")?.replaceChildren(` \u00b7 ${text}`);
+    } catch (err) {
+      if (err.name !== "AbortError") this.onError(err);
     }
   }
 
@@ -82,7 +93,8 @@ export class TurnPane {
     const act = (name, run, key, props) => button(name, () => run(turn), { title: `${name} (${key})`, "aria-keyshortcuts": key, ...props });
     return h("header", { class: "turn-head" },
       h("h2", {}, h("span", { class: "turn-name" }, isTurn(turn) ? `t${turn.turn}` : turn.kind), " ", subject(turn)),
-      h("p", { class: "dim" }, [turn.agent, moment(turn.time)].filter(Boolean).join(", "), badges(turn)),
+      h("p", { class: "dim" }, [turn.agent, moment(turn.time)].filter(Boolean).join(", "),
+        h("span", { class: "usage", title: "The tokens that the agent's models read and wrote in this turn" }), badges(turn)),
       h("div", { class: "actions", role: "toolbar", "aria-label": "Moves" },
         isTurn(turn) && turn.on_line && act(turn.head ? "Undo\u2026" : "Undo back to here\u2026", actions.undo, "U"),
         isTurn(turn) && turn.on_line === false && act("Redo up to here\u2026", actions.redo, "U"),

@@ -14,7 +14,7 @@ func (a *app) mcp() *cobra.Command {
 	c := &cobra.Command{
 		Use: "mcp", Short: "serve the history of this directory to an agent, over MCP",
 		Long: `Speaks the Model Context Protocol on standard input and output, for an agent that starts it. The
-tools are log, show, diff, cat, search, threads and status. With --allow-moves, an agent can
+tools are log, show, diff, cat, blame, search, threads and status. With --allow-moves, an agent can
 also undo, redo, restore, fork and save. Their results are those of the verbs with --json.
 
 An agent that asks for an undo or a restore of its own thread during its turn gets the outcome

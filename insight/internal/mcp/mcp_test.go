@@ -230,6 +230,8 @@ func TestAnAgentReads(t *testing.T) {
 		{"show", map[string]any{"checkpoint": "t1"}, []string{"show", "t1"}},
 		{"diff", map[string]any{"from": "t1", "to": "t2"}, []string{"diff", "t1", "t2"}},
 		{"cat", map[string]any{"checkpoint": "t1", "path": "a"}, []string{"cat", "t1:a"}},
+		{"blame", map[string]any{"path": "a"}, []string{"blame", "a"}},
+		{"blame", map[string]any{"path": "a", "checkpoint": "t1", "to": 1}, []string{"blame", "--at=t1", "-L1,1", "a"}},
 		{"threads", nil, []string{"threads"}},
 		{"status", nil, []string{"status"}},
 	} {
@@ -431,6 +433,8 @@ func TestHostileArguments(t *testing.T) {
 		{"diff", map[string]any{"from": "x.ckpt", "to": "y.ckpt"}},
 		{"cat", map[string]any{"checkpoint": "t1", "path": "../../etc/passwd"}},
 		{"cat", map[string]any{"checkpoint": "t1"}},
+		{"blame", map[string]any{"path": "../../etc/passwd"}},
+		{"blame", map[string]any{"path": "a", "from": -1}},
 		{"log", map[string]any{"limit": 1 << 30}},
 		{"search", map[string]any{"text": "/(/"}},
 		{"search", map[string]any{"text": "a", "all": true}},

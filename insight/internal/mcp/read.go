@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -17,6 +18,7 @@ func (s *server) addReads(m *mcp.Server) {
 	addVerb[showArgs](s, m, "show", "Show one turn: its prompt, the tool calls, the answer and the changed files.")
 	addVerb[diffArgs](s, m, "diff", "Show the differences of files as a patch: between two checkpoints, or from one to the present files.")
 	addVerb[catArgs](s, m, "cat", "Read a file as it was at a checkpoint, also one that is deleted now.")
+	addVerb[blameArgs](s, m, "blame", "Show for each line of a file which turn brought it, with the prompt, or that no turn did.")
 	addVerb[searchArgs](s, m, "search", "Search the prompts, answers, commands and changed files of the threads of this directory.")
 	addVerb[noArgs](s, m, "threads", "List the threads of this directory.")
 	addVerb[noArgs](s, m, "status", "Show the state of this directory: the head of the thread, open turns, and moves that wait for the end of a turn.")
@@ -125,6 +127,30 @@ type catArgs struct {
 
 func (a catArgs) commandLine() ([]string, error) {
 	return []string{a.Checkpoint + ":" + a.Path}, checkNames(a.Checkpoint, a.Path)
+}
+
+type blameArgs struct {
+	Path       string `json:"path" jsonschema:"of the file, relative to the working directory or the workspace"`
+	Checkpoint string `json:"checkpoint,omitempty" jsonschema:"the file as it was at this checkpoint; the present file if absent"`
+	From       int    `json:"from,omitempty" jsonschema:"the first line, from 1"`
+	To         int    `json:"to,omitempty" jsonschema:"the last line; the end of the file if absent"`
+}
+
+func (a blameArgs) commandLine() (args []string, err error) {
+	if min(a.From, a.To) < 0 {
+		return nil, segno.Errorf(segno.KindInvalid, "blame", "", "lines count from 1")
+	}
+	if a.Checkpoint != "" {
+		args = append(args, "--at="+a.Checkpoint)
+	}
+	if a.From+a.To > 0 {
+		lines := fmt.Sprintf("-L%d,", max(a.From, 1))
+		if a.To > 0 {
+			lines += strconv.Itoa(a.To)
+		}
+		args = append(args, lines)
+	}
+	return append(args, "--", a.Path), checkNames(a.Checkpoint, a.Path)
 }
 
 type searchArgs struct {

@@ -119,7 +119,7 @@ description: The history of this directory. Use it to find what an earlier turn 
 segno keeps a checkpoint of every turn: the conversation, the files, and what tools did. A shell command counts like a tool
 that edits files. Its tools:
 
-- log, show, diff, cat, search, threads, status read. Use them instead of guessing what happened earlier, also without being asked.
+- log, show, diff, cat, blame, search, threads, status read. Use them instead of guessing what happened earlier, also without being asked.
 - undo, redo, restore, fork and save move. Use them only if the user asks for it. Before an undo, name the turns that it undoes.
 
 A checkpoint is t1, t2, … (a turn), @ (the present head), @- (the one before it), or the first letters of an id.

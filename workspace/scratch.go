@@ -24,6 +24,8 @@ type Scratch struct {
 	// Protected are the protected paths of the tree, such as .git and node_modules. The copy has them as they were when
 	// it was made. LeftOut are those that it lacks. Only Dir.Scratch sets them.
 	Protected, LeftOut []string
+
+	written []string // files that Reset wrote and that do not have their new times yet
 }
 
 // ScratchOptions configure [Dir.Scratch].
@@ -73,13 +75,17 @@ func (f *fork) scratch(ctx context.Context, o ScratchOptions) (*Scratch, error) 
 	return s, err
 }
 
-// OpenScratch opens a scratch copy that an earlier process made.
+// OpenScratch opens a scratch copy that an earlier process made. The error has [segno.KindRefused] for any other directory,
+// because Reset would overwrite it.
 func (d *Dir) OpenScratch(path, index string) (*Scratch, error) {
 	objects := newObjectCache(d.options.Objects)
 	to, err := Open(path, Options{ID: d.options.ID, Objects: objects, FS: d.options.FS, Index: index, Sealer: d.options.Sealer,
 		GitIgnore: d.options.GitIgnore})
 	if err != nil {
 		return nil, err
+	}
+	if !hasRandomName(path, scratchPrefix) || to.root != path {
+		return nil, segno.Errorf(segno.KindRefused, "open scratch copy", path, "it is another directory")
 	}
 	to.unsynced = true
 	return &Scratch{dir: to, objects: objects}, nil
@@ -96,7 +102,9 @@ func (s *Scratch) Root() string { return s.dir.root }
 // that compares times, as those of make and cargo do, would not see the changes.
 func (s *Scratch) Reset(ctx context.Context, to segno.Snapshot) (missing []segno.Conflict, err error) {
 	r := copyRestore{dir: s.dir, objects: s.objects, saveIndex: true}
-	if err := r.run(ctx, to); err != nil {
+	err = r.run(ctx, to)
+	s.written = append(s.written, r.written...) // a reset that failed may have written some, and the next one finds them equal
+	if err != nil {
 		return nil, err
 	}
 	lacks := map[string]bool{} // protected paths that the present tree does not have, either
@@ -108,11 +116,11 @@ func (s *Scratch) Reset(ctx context.Context, to segno.Snapshot) (missing []segno
 			missing = append(missing, c)
 		}
 	}
-	return missing, s.renew(r.written)
+	return missing, s.renew()
 }
 
-// renew sets the times of files to the present, in the order of the times that they have.
-func (s *Scratch) renew(paths []string) error {
+// renew sets the times of the written files to the present, in the order of the times that they have.
+func (s *Scratch) renew() error {
 	root, err := openRoot(s.dir.root)
 	if err != nil {
 		return err
@@ -123,7 +131,7 @@ func (s *Scratch) renew(paths []string) error {
 		mtime int64
 	}
 	var files []file
-	for _, p := range paths {
+	for _, p := range s.written {
 		if st, ok, err := root.find(p); err == nil && ok && st.is(typeFile) {
 			files = append(files, file{p, st.mtime})
 		}
@@ -143,6 +151,7 @@ func (s *Scratch) renew(paths []string) error {
 			return pathError("set time", f.path, err)
 		}
 	}
+	s.written = nil
 	return nil
 }
 

@@ -120,6 +120,55 @@ func TestAScratchCopyHasNewTimes(t *testing.T) {
 	}
 }
 
+// TestAScratchCopyHasNewTimesAfterAnError fails each operation of a reset. The next reset gives new times also to the files that
+// the failed one wrote.
+func TestAScratchCopyHasNewTimesAfterAnError(t *testing.T) {
+	p := newFixture(t)
+	long := time.Now().Add(-time.Hour)
+	var snaps []segno.Snapshot
+	for _, text := range []string{"1", "2"} {
+		p.write("main.c", text)
+		p.write("other.c", text)
+		must(t, os.Chtimes(p.path("main.c"), long, long))
+		must(t, os.Chtimes(p.path("other.c"), long, long))
+		snaps = append(snaps, p.save())
+	}
+	copied := p.scratch(p.dir)
+	for n, fired := 0, true; fired; n++ {
+		faults := faultfs.FailAt(n)
+		s, err := p.faulty(faults).OpenScratch(copied.Root(), p.index+".scratch")
+		must(t, err)
+		_, err = s.Reset(ctx(t), snaps[n%2])
+		if fired = faults.Fired(); err != nil && !fired {
+			t.Fatal(err)
+		}
+		if _, err = s.Reset(ctx(t), snaps[n%2]); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"main.c", "other.c"} {
+			if fi, err := os.Stat(filepath.Join(s.Root(), name)); err != nil || time.Since(fi.ModTime()) > time.Minute {
+				t.Fatalf("operation %d: %s has the time %v (%v)", n, name, fi.ModTime(), err)
+			}
+		}
+	}
+}
+
+// TestAScratchCopyIsNoSymlink replaces a scratch copy by a symlink to another directory, which a reset would overwrite.
+func TestAScratchCopyIsNoSymlink(t *testing.T) {
+	p := newFixture(t)
+	p.write("a", "1")
+	p.save()
+	s := p.scratch(p.dir)
+	mine := t.TempDir()
+	must(t, os.RemoveAll(s.Root()))
+	must(t, os.Symlink(mine, s.Root()))
+	for _, path := range []string{s.Root(), mine} {
+		if _, err := p.dir.OpenScratch(path, p.index+".scratch"); segno.KindOf(err) != segno.KindRefused {
+			t.Errorf("%s can be opened: %v", path, err)
+		}
+	}
+}
+
 // TestAScratchCopyOfAKilledProcess fails each operation that makes a scratch copy. The path that was announced is enough to
 // remove what is left.
 func TestAScratchCopyOfAKilledProcess(t *testing.T) {

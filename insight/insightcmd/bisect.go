@@ -83,7 +83,7 @@ good', 'bad' or 'skip', there or in the workspace.`,
 		a.answer(bisect.Skip, "the checkpoint cannot be tested"),
 		&cobra.Command{Use: "status", Short: "show the answers so far", Args: cobra.NoArgs, Long: "Shows the bisect under way: its answers, and what is left.",
 			RunE: a.inBisect(func(ctx context.Context, b *bisecting, _ []string) error {
-				if b.ByHand != nil && b.ByHand.Checkpoint == "" { // the process that prepared the test was killed
+				if b.ByHand != nil && b.InUse() == "" { // the process that prepared the test was killed, or the user removed the copy
 					return b.proceed(ctx)
 				}
 				return b.status()
@@ -137,11 +137,7 @@ func (a *app) inBisect(run func(ctx context.Context, b *bisecting, args []string
 			if s.IsDamaged() && c.Name() != "reset" {
 				return segno.Errorf(segno.KindCorrupt, "bisect", d.Rec.Path, "the state of the bisect is damaged").WithHint("run 'segno bisect reset'")
 			}
-			used := ""
-			if s.ByHand != nil {
-				used = s.ByHand.Dir
-			}
-			if err := s.RemoveScratch(used); err != nil {
+			if err := s.RemoveScratch(s.InUse()); err != nil {
 				return err
 			}
 			if s.Exists && c.Name() != "reset" {
@@ -260,7 +256,7 @@ func (b *bisecting) run(ctx context.Context, at ends, jobs int, args []string) e
 		b.Notef("continuing after %s", cli.Plural(len(b.Answers), "answer"))
 	}
 	if err == nil {
-		b.Command = command
+		b.Command, b.ByHand = command, nil
 		err = errors.Join(b.Save(), b.RemoveScratch(""))
 	}
 	if err != nil {
@@ -433,7 +429,7 @@ func (b *bisecting) prepare(ctx context.Context, i int) (why string, err error) 
 		return b.states[i].Missing, nil
 	}
 	var s *workspace.Scratch
-	if b.ByHand == nil {
+	if b.ByHand == nil || b.ByHand.Dir == "" {
 		s, err = b.firstScratch(ctx)
 	} else {
 		s, err = b.scratch(ctx, b.ByHand.Dir)

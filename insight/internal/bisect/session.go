@@ -40,7 +40,7 @@ type Answer struct {
 
 // ByHand is the scratch copy in which the user tests.
 type ByHand struct {
-	Dir        string         `json:"dir"`
+	Dir        string         `json:"dir"`        // "" if it is to be made again
 	Checkpoint segno.CommitID `json:"checkpoint"` // whose files it has
 }
 
@@ -151,6 +151,18 @@ func (s *Session) Remove() error {
 // scratchVariable is set for the commands in a scratch copy. Its value is the path of the copy.
 const scratchVariable = "SEGNO_BISECT"
 
+// InUse returns the scratch copy in which the user tests, or "". One that a killed process left incomplete, or that the user
+// removed or replaced, is not in use.
+func (s *Session) InUse() string {
+	if s.ByHand == nil || s.ByHand.Checkpoint == "" {
+		return ""
+	}
+	if fi, err := os.Lstat(s.ByHand.Dir); err != nil || !fi.IsDir() {
+		return ""
+	}
+	return s.ByHand.Dir
+}
+
 // RemoveScratch kills the processes that still run in the scratch copies, and removes the copies except one. The state
 // lists a copy until it is removed.
 func (s *Session) RemoveScratch(except string) error {
@@ -174,7 +186,7 @@ func (s *Session) RemoveScratch(except string) error {
 	}
 	if len(kept) < len(s.Scratch) {
 		if s.Scratch = kept; s.ByHand != nil && s.ByHand.Dir != except {
-			s.ByHand = nil
+			s.ByHand.Dir = ""
 		}
 		failed = errors.Join(failed, s.Save())
 	}

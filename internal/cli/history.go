@@ -35,7 +35,8 @@ func (a *App) CheckpointNamed(ctx context.Context, d *Workspace, name string) (*
 const GitTrailer = "Segno-Checkpoint"
 
 // CheckpointOrRevision is CheckpointNamed for a verb that only reads. If no checkpoint has the name, it can be a revision of the
-// git repository of the directory. The trailer of that commit names the checkpoint, which can be in any thread of the store.
+// git repository of the directory. The trailer of that commit names the checkpoint, which can be in any thread of the store. For a
+// program, see [App.Run], it must be of this workspace, because a trailer is not proof that the program may read another one.
 func (a *App) CheckpointOrRevision(ctx context.Context, d *Workspace, name string) (*history.History, *segno.Checkpoint, error) {
 	h, c, err := a.CheckpointNamed(ctx, d, name)
 	if segno.KindOf(err) != segno.KindNotFound {
@@ -63,7 +64,7 @@ func (a *App) CheckpointOrRevision(ctx context.Context, d *Workspace, name strin
 		return nil, nil, err
 	}
 	c = line.Commits[len(line.Commits)-1].Checkpoint
-	if c == nil {
+	if c == nil || a.capture != nil && (c.Workspace == nil || c.Workspace.Workspace != d.Rec.ID) {
 		return nil, nil, segno.NewError(segno.KindNotFound, "find checkpoint", id, nil)
 	}
 	h, err = history.Read(ctx, d.Store, c.Thread)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -54,13 +55,15 @@ func Files(p *profile.Plugin, v Values) (map[string][]byte, error) {
 }
 
 // Write writes the files of a plugin to a directory. It returns [segno.KindConflict] if the directory has other files than those
-// of an earlier plugin.
+// of an earlier plugin. Files with their names are only replaced beside a manifest of segno's plugin.
 func Write(fsys vfs.FS, dir string, files map[string][]byte) error {
+	isEarlier := hasManifest(dir, files)
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		if rel, err := filepath.Rel(dir, path); err != nil || files[filepath.ToSlash(rel)] == nil {
+		rel, err := filepath.Rel(dir, path)
+		if text := files[filepath.ToSlash(rel)]; err != nil || text == nil || !isEarlier && !hasContent(path, d, text) {
 			return segno.Errorf(segno.KindConflict, "write plugin", dir, "it has other files, such as %s", segno.QuotePath(path)).WithHint("choose a new directory")
 		}
 		return nil
@@ -78,6 +81,39 @@ func Write(fsys vfs.FS, dir string, files map[string][]byte) error {
 		}
 	}
 	return nil
+}
+
+// hasManifest reports whether a directory has a manifest of the plugin, and none of another one.
+func hasManifest(dir string, files map[string][]byte) (found bool) {
+	for name, text := range files {
+		if nameIn(text) == "" {
+			continue
+		}
+		present, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
+		if err == nil && nameIn(present) != nameIn(text) {
+			return false
+		}
+		found = found || err == nil
+	}
+	return found
+}
+
+// nameIn returns the name in a manifest, or "".
+func nameIn(text []byte) string {
+	var manifest struct{ Name string }
+	if json.Unmarshal(text, &manifest) != nil {
+		return ""
+	}
+	return manifest.Name
+}
+
+// hasContent reports whether a file has a content.
+func hasContent(path string, d fs.DirEntry, text []byte) bool {
+	if !d.Type().IsRegular() {
+		return false
+	}
+	present, err := os.ReadFile(path)
+	return err == nil && bytes.Equal(present, text)
 }
 
 // verb is a verb that a user calls in an agent.

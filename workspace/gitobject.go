@@ -23,13 +23,14 @@ type gitObjects struct {
 	dir   *gitDir // the common directory
 	packs []*gitPack
 	found bool  // whether the packs are open
-	taken int64 // the number of bytes decompressed
+	taken int64 // the number of bytes decompressed, and of those in the paths of diff
 }
 
 // The limits against hostile repositories.
 const (
 	maxGitObject  = 8 << 20   // the size of an object
 	maxGitObjects = 256 << 20 // the size of all objects
+	maxGitPath    = 4096      // the length of a path; Linux has no longer ones
 	maxDeltas     = 512       // the length of a chain of deltas; git makes 50 by default
 )
 
@@ -296,7 +297,7 @@ func applyDelta(from, delta []byte) ([]byte, error) {
 	_, delta = deltaSize(delta)
 	size, delta := deltaSize(delta)
 	if size > maxGitObject {
-		return nil, errGitObject
+		return nil, errGitLarge
 	}
 	out := make([]byte, 0, size)
 	for len(delta) > 0 {
@@ -412,6 +413,9 @@ func (g *gitObjects) diff(a, b, at string, visit func(path string, a, b gitEntry
 	if a == b {
 		return nil
 	}
+	if err := g.takePath(at); err != nil {
+		return err
+	}
 	left, err := g.tree(a)
 	if err != nil {
 		return err
@@ -441,10 +445,19 @@ func (g *gitObjects) diff(a, b, at string, visit func(path string, a, b gitEntry
 			}
 		}
 		if l != r {
-			if err := visit(path.Join(at, name), l, r); err != nil {
+			p := path.Join(at, name)
+			if err := errors.Join(g.takePath(p), visit(p, l, r)); err != nil {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// takePath counts a path in the limit of all objects: a tree that contains itself has endless ones.
+func (g *gitObjects) takePath(p string) error {
+	if g.taken += int64(len(p)); g.taken > maxGitObjects || len(p) > maxGitPath {
+		return errGitLarge
 	}
 	return nil
 }

@@ -90,7 +90,8 @@ func (t *Tester) worker(ctx context.Context, worker int) (*workspace.Scratch, er
 	return s, err
 }
 
-// run runs the command and kills what is left of its process group.
+// run runs the command and kills the processes that it leaves: a server with the files of this state would answer in the next
+// test.
 func (t *Tester) run(ctx context.Context, root, dir string) (Result, error) {
 	argv := t.Args
 	if len(argv) == 1 {
@@ -103,6 +104,7 @@ func (t *Tester) run(ctx context.Context, root, dir string) (Result, error) {
 	if err != nil {
 		return Result{}, segno.NewError(segno.KindIO, "run command", strings.Join(t.Args, " "), err)
 	}
+	defer supervise.KillWith(scratchVariable + "=" + root) // those that left the group
 	select {
 	case <-g.Gone:
 	case <-ctx.Done():

@@ -440,6 +440,7 @@ func TestHostileArguments(t *testing.T) {
 		{"search", map[string]any{"text": "a", "all": true}},
 		{"undo", map[string]any{"turns": -1}},
 		{"undo", map[string]any{"turn": "t2; rm -rf /"}},
+		{"undo", map[string]any{"turn": "t0"}}, // 0 is the default of a request
 		{"undo", map[string]any{"paths": []string{"/etc/passwd"}}},
 		{"undo", map[string]any{"force": true}},
 		{"restore", map[string]any{"checkpoint": "t1", "only": "everything"}},

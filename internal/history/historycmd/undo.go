@@ -143,10 +143,10 @@ func (a *app) runStep(ctx context.Context, d *cli.Workspace, ask timeline.MoveRe
 
 // withThreads adds a hint to the error of an undo that found no turn: the other threads of the
 // directory that have the turn. After the agent began a new session, the user often means a turn
-// of the previous thread.
+// of the previous thread. An error with a name is about a turn that was found.
 func (a *app) withThreads(ctx context.Context, d *cli.Workspace, ask timeline.MoveRequest, err error) error {
 	var noTurn *segno.Error
-	if !errors.As(err, &noTurn) || noTurn.Kind != segno.KindNotFound || noTurn.Op != "undo" || len(ask.Paths) > 0 {
+	if !errors.As(err, &noTurn) || noTurn.Kind != segno.KindNotFound || noTurn.Op != "undo" || noTurn.Name != "" || len(ask.Paths) > 0 {
 		return err
 	}
 	current, threadErr := a.ThreadID(ctx, d)

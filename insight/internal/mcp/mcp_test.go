@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -472,6 +473,51 @@ func TestHostileArguments(t *testing.T) {
 }
 
 // TestLargeResultsAreCut bounds a result, and says what is missing.
+// TestACommitNamesNoCheckpointOfAnotherDirectory commits with the trailer of a checkpoint of another project in the same store,
+// as a clone of that project or an injected command could.
+func TestACommitNamesNoCheckpointOfAnotherDirectory(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git makes the commits")
+	}
+	r := newRig(t)
+	other := *r
+	other.project = t.TempDir()
+	other.begin("OTHER", "other", 0)
+	other.write("a", "secret\n")
+	other.end("OTHER", "other")
+	r.turns(1)
+	head := func(r *rig) (id segno.CommitID) {
+		r.timeline(func(ctx context.Context, s *local.Store, tl *timeline.Timeline) error {
+			thread, err := tl.CurrentThread(ctx)
+			if err != nil {
+				return err
+			}
+			h, err := s.Head(ctx, thread)
+			id = h.Head
+			return err
+		})
+		return id
+	}
+	git := func(args ...string) {
+		cmd := exec.Command("git", append([]string{"-C", r.project, "-c", "user.name=test", "-c", "user.email=test@example.com"}, args...)...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	git("init", "-q")
+	git("commit", "-q", "--allow-empty", "-m", "own\n\n"+cli.GitTrailer+": "+string(head(r)))
+	git("commit", "-q", "--allow-empty", "-m", "other\n\n"+cli.GitTrailer+": "+string(head(&other)))
+	c := r.connect()
+	if _, text := r.result(c, "show", map[string]any{"checkpoint": "HEAD~1"}); !strings.Contains(text, "prompt T1") {
+		t.Errorf("the checkpoint of the own commit: %s", text)
+	}
+	for tool, args := range map[string]map[string]any{"show": {"checkpoint": "HEAD"}, "blame": {"checkpoint": "HEAD", "path": "a"}} {
+		if out := r.call(c, tool, args); !out.isError || strings.Contains(out.text, "OTHER") || strings.Contains(out.text, "secret") || strings.Contains(out.text, other.project) {
+			t.Errorf("%s of another project: %+v", tool, out)
+		}
+	}
+}
+
 func TestLargeResultsAreCut(t *testing.T) {
 	r := newRig(t)
 	r.turns(1)

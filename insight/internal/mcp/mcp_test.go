@@ -395,6 +395,20 @@ func TestAKeyMovesOnce(t *testing.T) {
 	r.wantMovedOnce("at once")
 }
 
+// TestARepeatedCallDoesNotHideConflicts repeats an undo that left a conflict. The log of operations has no conflicts.
+func TestARepeatedCallDoesNotHideConflicts(t *testing.T) {
+	r := newRig(t)
+	r.turns(2)
+	r.write("a", "mine\n")
+	c := r.connect("--allow-moves")
+	if _, text := r.result(c, "undo", map[string]any{"key": "k"}); !strings.HasPrefix(text, "CONFLICT undo") {
+		t.Fatal(text)
+	}
+	if _, text := r.result(c, "undo", map[string]any{"key": "k"}); !strings.Contains(text, "conflicts that it left are not listed again") {
+		t.Error(text)
+	}
+}
+
 // TestAKeyMovesOnceWhateverFails lets the disk fail from some operation of a move on, and repeats the call in another server.
 func TestAKeyMovesOnceWhateverFails(t *testing.T) {
 	undo := map[string]any{"key": "k"}

@@ -132,6 +132,9 @@ func done(ctx context.Context, engine *moves.Engine, verb string, id segno.Opera
 	if err != nil {
 		return nil, err
 	}
+	if verb != string(segno.VerbFork) {
+		out.Notice += "; conflicts that it left are not listed again"
+	}
 	return outcome(out), nil
 }
 

@@ -25,8 +25,9 @@ and the conversation stays.
 
 --only undoes the named turns alone and keeps all that came after them. Only files change:
 the thread and the conversation stay, and the result is a new checkpoint. A file that newer
-turns or you changed, too, is merged by lines, as below. --patch asks about each hunk, as
-'git checkout -p' does, and undoes the chosen ones; the conversation stays.
+turns or you changed, too, is merged by lines, as below. If a newer turn made the same change
+again, it is undone, too. --patch asks about each hunk, as 'git checkout -p' does, and undoes
+the chosen ones; the conversation stays.
 
 What you save, make or delete while the agent works is not undone. Files that changed while
 a command ran, and that no tool named, are listed apart: nothing shows whose they are.

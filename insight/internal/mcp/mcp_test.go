@@ -348,6 +348,33 @@ func TestAnAgentUndoesInItsOwnTurn(t *testing.T) {
 	}
 }
 
+// TestTwoRequestedMoves need a name to be cancelled.
+func TestTwoRequestedMoves(t *testing.T) {
+	r := newRig(t)
+	r.turns(1)
+	r.begin("U1", "other", 0)
+	r.end("U1", "other")
+	for key, session := range map[string]segno.SessionID{"T2": session, "U2": "other"} {
+		r.begin(key, session, 0)
+	}
+	r.timeline(func(ctx context.Context, s *local.Store, tl *timeline.Timeline) error {
+		turns, err := tl.Spool.Turns(ctx)
+		for _, t := range turns {
+			if err == nil {
+				_, err = tl.WithActor("agent").RequestMove(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Thread: t.Thread})
+			}
+		}
+		return err
+	})
+	var told strings.Builder
+	env := r.env
+	env.Stderr = &told
+	code := cli.Main(t.Context(), env, wings.All(), []string{"--store", r.store, "op", "cancel"})
+	if code != 2 || !strings.Contains(told.String(), "2 moves wait") || !strings.Contains(told.String(), "hint: ") {
+		t.Errorf("exit code %d, %s", code, told.String())
+	}
+}
+
 // TestTheThreadIsThatOfTheTurn lets an agent undo while the newest thread of the directory is another agent's.
 func TestTheThreadIsThatOfTheTurn(t *testing.T) {
 	r := newRig(t)

@@ -29,7 +29,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	memdir.UseIfShort()
+	memdir.Use()
 	os.Exit(m.Run())
 }
 

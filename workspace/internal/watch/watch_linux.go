@@ -248,10 +248,12 @@ func (w *Watcher) Mark(fd int, d Dir, since Token) error {
 		w.stats.Failed++
 		return err
 	}
+	seq := since.Seq
 	if old := w.byKey[key]; old != nil {
 		delete(w.dirs, old.dir)
+		seq = max(seq, old.seq) // another scan may have watched it first, and it may have changed since then
 	}
-	m := &mark{d, key, since.Seq}
+	m := &mark{d, key, seq}
 	w.dirs[d], w.byKey[key] = m, m
 	return nil
 }

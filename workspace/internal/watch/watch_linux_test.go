@@ -137,6 +137,37 @@ func TestAnotherWatchersTokenIsNotValid(t *testing.T) {
 	}
 }
 
+// TestALateMarkKeepsWhatHappened marks a directory again for a scan that began before an event of the directory.
+func TestALateMarkKeepsWhatHappened(t *testing.T) {
+	eachQueue(t, func(t *testing.T, open func(root, private string) (*Watcher, error)) {
+		root := t.TempDir()
+		w, err := open(root, root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		late, err := w.Sync()
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, since := watchDir(t, w, root)
+		if err := os.WriteFile(root+"/file", nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.Open(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if err := w.Mark(int(f.Fd()), d, late); err != nil || w.IsUnchanged(d, since) {
+			t.Errorf("the event was forgotten: %v", err)
+		}
+	})
+}
+
 // TestAMountMakesEverythingChanged mounts a file system below the root, in a separate process and namespace.
 func TestAMountMakesEverythingChanged(t *testing.T) {
 	root := t.TempDir()

@@ -127,6 +127,30 @@ func TestPointsInsideATurn(t *testing.T) {
 	c.wantNoFailures()
 }
 
+// TestPointsBeforeAChangeIsTakenBack sets a written file aside and restores it later, as git stash does, and replaces a directory
+// by one whose file is older. In between, nothing proves what the file was.
+func TestPointsBeforeAChangeIsTakenBack(t *testing.T) {
+	c := newScene(t, map[string]string{"a": "0", "build/x": "0"})
+	c.asks("p1", "one")
+	c.writes("p1", "t1", "a", "1")
+	c.runs("p1", "t2", "git stash; make", func() { c.write("a", "0"); c.write("new/x", "1"); c.waitForClock() })
+	c.writes("p1", "t3", "b", "1")
+	c.runs("p1", "t4", "git stash pop; rm -r build; mv new build", func() {
+		c.write("a", "1")
+		c.remove("build/x")
+		c.remove("build")
+		c.rename("new", "build")
+		c.waitForClock()
+	})
+	c.writes("p1", "t5", "b", "2")
+	c.stops("p1")
+	c.wantPoint(1, "a=1 build/x=0")
+	c.wantPoint(2, "a=1 build/x=0", "a", "build/x")
+	c.wantPoint(3, "a=1 b=1 build/x=0", "a", "build/x")
+	c.wantPoint(5, "a=1 b=2 build/x=1")
+	c.wantNoFailures()
+}
+
 // TestPointsOfPatches checks files that one call of Codex's tool writes, renames and deletes.
 func TestPointsOfPatches(t *testing.T) {
 	c := newScene(t, map[string]string{"a": "0", "dir/b": "0"})

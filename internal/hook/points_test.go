@@ -196,7 +196,8 @@ func TestWhatIsNotSavedAfterACall(t *testing.T) {
 			c.asks("p0", "zero")
 			c.stops("p0")
 		}},
-		"no steps": {path: "a", content: secret, noSteps: true},
+		"rules that the agent deleted": {path: ".env", content: secret, rules: ".env\n"},
+		"no steps":                     {path: "a", content: secret, noSteps: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newScene(t, map[string]string{"f": "0"})
@@ -210,6 +211,8 @@ func TestWhatIsNotSavedAfterACall(t *testing.T) {
 			c.waitForClock()
 			if strings.Contains(name, "removed") {
 				c.write(".segnoignore", "")
+			} else if strings.Contains(name, "deleted") {
+				c.remove(".segnoignore")
 			}
 			input := map[string]any{"file_path": filepath.Join(c.project, tc.path), "content": "short"}
 			c.begins("p1", "t1", "Write", input)

@@ -341,9 +341,10 @@ func isMissing(seen *time.Time) bool { return seen != nil && seen.IsZero() }
 //
 // A state that a hook saved after a call is certain at the end of this call. It is certain until the next call that names
 // the path if the hook before that call saw the same time of change, and until the end of the turn if the turn left this
-// state and no command can have changed the path and changed it back. A path that no call named has changed only while a call ran that can change any file. So it is as before the turn
-// until the first of these calls begins, and as after the turn once the last has ended, or after its newest change. at is the
-// time of the entry, or zero.
+// state and no command can have changed the path and changed it back. A path that no call named has changed only while a
+// call ran that can change any file. So it is as before the turn until the first of these calls begins, and as after the
+// turn once the last has ended, or after its newest change and those of the directories above. at is the time of the
+// entry, or zero.
 func (s *pointState) stateOf(x *pathPoints, pos int, at time.Time) (e segno.Entity, known bool) {
 	last := -1
 	for i, w := range x.writes {

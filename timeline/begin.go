@@ -3,6 +3,8 @@ package timeline
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -60,7 +62,7 @@ func (tl *Timeline) BeginTurn(ctx context.Context, p Prompt) (TurnStart, error) 
 		return TurnStart{}, err
 	}
 	turn := OpenTurn{Key: p.Key, Agent: p.Agent, Source: p.Source, Workspace: tx.Workspace.ID(), Thread: p.Thread,
-		Prompt: p.Text, Before: &snap, Start: start, Queued: p.Queued, Owner: p.Owner, Process: p.Process}
+		Prompt: p.Text, Before: &snap, Start: start, Rules: hasRules(&snap), Queued: p.Queued, Owner: p.Owner, Process: p.Process}
 	begun := TurnStart{Key: p.Key}
 	newestIsShared, err := tx.beginOnThread(ctx, &turn, staged, &begun)
 	if err != nil {
@@ -89,6 +91,12 @@ func (tx *txn) chooseKey(ctx context.Context, p *Prompt) error {
 	}
 	p.Key = segno.TurnKey(segno.NewID())
 	return nil
+}
+
+// hasRules reports whether the root of a snapshot has a .segnoignore.
+func hasRules(s *segno.Snapshot) bool {
+	_, err := os.Lstat(filepath.Join(s.Root, ".segnoignore"))
+	return err == nil
 }
 
 // beginOnThread finds the thread of a turn and updates it: the session of the prompt becomes the

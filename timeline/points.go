@@ -116,12 +116,16 @@ func readSavedCalls(ctx context.Context, o segno.Objects, c *segno.Checkpoint) (
 	return all, err
 }
 
-// TracePoints calls visit for each object that the points of a checkpoint reach.
+// TracePoints calls visit for each object that the points of a checkpoint reach. A missing list is no error, because a
+// collection by a version of segno that does not know it removes it.
 func TracePoints(ctx context.Context, o segno.Objects, c *segno.Checkpoint, visit func(segno.Hash) bool) error {
 	if c.Points.IsZero() || !visit(c.Points) {
 		return nil
 	}
 	all, err := readSavedCalls(ctx, o, c)
+	if segno.KindOf(err) == segno.KindNotFound {
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -104,7 +104,8 @@ type pathPoints struct {
 	from, to segno.Entity // before and after the turn
 	writes   []pathWrite  // in the order in which they ended
 	lost     int          // the beginning of the first call without a result that named the path, or 0
-	touched  time.Time    // the path did not change after this time; zero if that is not known
+	touched  time.Time    // when the file at the path changed last; zero if that is not known
+	placed   time.Time    // the latest of touched and the times of the directories above, one of which may have been moved
 }
 
 // pathWrite is a call that named a path.
@@ -159,9 +160,16 @@ func (s *pointState) addSaved(saved *savedCalls) {
 	for i := range s.calls {
 		s.addCall(&s.calls[i], saved.Calls)
 	}
+	touched := make(map[string]time.Time, len(saved.Touched))
 	for _, x := range saved.Touched {
-		if p := s.paths[string(x.Path)]; p != nil {
-			p.touched = x.Time
+		touched[string(x.Path)] = x.Time
+	}
+	for name, p := range s.paths {
+		p.touched, p.placed = touched[name], touched[name]
+		for dir := path.Dir(name); dir != "." && !p.touched.IsZero(); dir = path.Dir(dir) {
+			if touched[dir].After(p.placed) {
+				p.placed = touched[dir]
+			}
 		}
 	}
 	for _, p := range s.paths {
@@ -333,9 +341,10 @@ func isMissing(seen *time.Time) bool { return seen != nil && seen.IsZero() }
 //
 // A state that a hook saved after a call is certain at the end of this call. It is certain until the next call that names
 // the path if the hook before that call saw the same time of change, and until the end of the turn if the turn left this
-// state. A path that no call named has changed only while a call ran that can change any file. So it is as before the turn
-// until the first of these calls begins, and as after the turn once the last has ended, or after its newest change. at is the
-// time of the entry, or zero.
+// state and no command can have changed the path and changed it back. A path that no call named has changed only while a
+// call ran that can change any file. So it is as before the turn until the first of these calls begins, and as after the
+// turn once the last has ended, or after its newest change and those of the directories above. at is the time of the
+// entry, or zero.
 func (s *pointState) stateOf(x *pathPoints, pos int, at time.Time) (e segno.Entity, known bool) {
 	last := -1
 	for i, w := range x.writes {
@@ -343,18 +352,22 @@ func (s *pointState) stateOf(x *pathPoints, pos int, at time.Time) (e segno.Enti
 			last = i
 		}
 	}
+	mayRun := x.lost > 0 || slices.ContainsFunc(s.free, func(c span) bool { return c.to > pos })
+	isPast := func(t time.Time) bool { return !t.IsZero() && at.Sub(t) > maxTick }
 	if last >= 0 {
-		return x.stateSince(last, pos)
+		// A command may have changed the path, and a later one may have changed it back.
+		end := x.writes[last].end
+		ran := slices.ContainsFunc(s.free, func(c span) bool { return c.from <= pos && c.to > end })
+		return x.stateSince(last, pos, !ran || !mayRun || isPast(x.touched))
 	}
 	hasRun := x.lost > 0 && x.lost <= pos || slices.ContainsFunc(s.free, func(c span) bool { return c.from <= pos })
-	mayRun := x.lost > 0 || slices.ContainsFunc(s.free, func(c span) bool { return c.to > pos })
 	switch {
 	case !hasRun:
 		return x.from, true
 	case len(x.writes) > 0:
 		seen := x.writes[0].seen
 		return x.from, isMissing(seen) == (x.from.Type == segno.EntityNone) && seen != nil && seen.Before(s.start)
-	case !mayRun, !x.touched.IsZero() && at.Sub(x.touched) > maxTick:
+	case !mayRun, isPast(x.placed):
 		return x.to, true
 	}
 	return x.from, x.from == x.to
@@ -363,8 +376,9 @@ func (s *pointState) stateOf(x *pathPoints, pos int, at time.Time) (e segno.Enti
 // maxTick is longer than the ticks in which file systems count the times of changes.
 const maxTick = 20 * time.Millisecond
 
-// stateSince is stateOf for an entry after the end of a call that named the path, and before the next.
-func (x *pathPoints) stateSince(write, pos int) (e segno.Entity, known bool) {
+// stateSince is stateOf for an entry after the end of a call that named the path, and before the next. isStable reports that
+// no command changed the path in between if the turn left the state that the call left.
+func (x *pathPoints) stateSince(write, pos int, isStable bool) (e segno.Entity, known bool) {
 	w, isNewest := x.writes[write], write == len(x.writes)-1
 	switch {
 	case !w.isKnown && isNewest:
@@ -374,7 +388,7 @@ func (x *pathPoints) stateSince(write, pos int) (e segno.Entity, known bool) {
 	case w.end == pos:
 		return w.entity, true
 	case isNewest:
-		return w.entity, w.entity == x.to
+		return w.entity, isStable && w.entity == x.to
 	}
 	seen := x.writes[write+1].seen
 	return w.entity, isMissing(seen) == (w.entity.Type == segno.EntityNone) && seen != nil && seen.Equal(w.changed)

@@ -64,7 +64,8 @@ func (e *TurnOpenError) Error() string {
 // make it. It is dropped if the turn was interrupted, or if the thread has moved since the turn. The turns are fixed now: an
 // undo of one turn is of the newest turn that has ended, together with the open one.
 //
-// The same operation can be requested twice. A thread has one requested move at a time.
+// The same operation can be requested twice. A thread has one requested move at a time. An undo of some turns alone, a move
+// of parts and a restore of a point cannot wait.
 func (tl *Timeline) RequestMove(ctx context.Context, ask MoveRequest) (*Requested, error) {
 	tx, err := tl.prepareMove(ctx)
 	if err != nil {
@@ -72,10 +73,14 @@ func (tl *Timeline) RequestMove(ctx context.Context, ask MoveRequest) (*Requeste
 	}
 	defer tx.unlock()
 	i := slices.IndexFunc(tx.turns, func(t OpenTurn) bool {
-		return t.Workspace == tx.Workspace.ID() && t.Thread == ask.Thread && !t.InBackground() && !t.commitsSteps()
+		return t.Workspace == tx.Workspace.ID() && t.Thread == ask.Thread && !t.InBackground()
 	})
 	if i < 0 {
 		return nil, segno.Errorf(segno.KindConflict, string(ask.Verb), string(ask.Thread), "the turn has ended in the meantime").WithHint("ask again")
+	}
+	turn := tx.turns[i] // the plan may close other turns
+	if turn.commitsSteps() {
+		return nil, segno.NewError(segno.KindRefused, string(ask.Verb), tx.Workspace.Root(), &TurnOpenError{turn}).WithHint("wait for it to end")
 	}
 	if err := tx.refuseRepeated(ctx, ask); err != nil {
 		return nil, err
@@ -97,7 +102,7 @@ func (tl *Timeline) RequestMove(ctx context.Context, ask MoveRequest) (*Requeste
 	if err != nil {
 		return nil, err
 	}
-	q.Key = tx.turns[i].Key
+	q.Key = turn.Key
 	return q, tx.Spool.KeepRequested(ctx, *q)
 }
 
@@ -106,6 +111,10 @@ func (tx *txn) planRequested(ctx context.Context, ask MoveRequest) (*Requested, 
 	if ask.Verb != segno.VerbUndo && ask.Verb != segno.VerbRestore || ask.Force {
 		return nil, segno.Errorf(segno.KindRefused, string(ask.Verb), string(ask.Thread), "it cannot wait for the end of the open turn, which begins a new line").
 			WithHint("restore the checkpoint by its name instead")
+	}
+	if len(ask.Only) > 0 || ask.Parts != nil || ask.Steps || ask.Point > 0 { // the spool keeps none of these
+		return nil, segno.Errorf(segno.KindRefused, string(ask.Verb), string(ask.Thread), "only a move of whole turns, of a checkpoint or of paths can wait for the end of a turn").
+			WithHint("ask for it after the turn")
 	}
 	ask.WhileRunning = true
 	p, now, err := tx.plan(ctx, ask)

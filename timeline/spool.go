@@ -99,7 +99,8 @@ type OpenTurn struct {
 	Before    *segno.Snapshot   `json:"before,omitempty"` // the workspace when it began
 	Staged    segno.Staged      `json:"staged,omitzero"`  // its objects, if the store was too busy to accept them
 	Start     time.Time         `json:"start"`
-	Note      string            `json:"note,omitempty"` // the note that the agent got at its beginning
+	Rules     bool              `json:"rules,omitempty"` // the workspace had a .segnoignore when it began
+	Note      string            `json:"note,omitempty"`  // the note that the agent got at its beginning
 	// Owner, if set, holds the lease on the thread and records the turn. Hooks that run
 	// meanwhile only add entries for tool calls.
 	Owner string `json:"owner,omitempty"`

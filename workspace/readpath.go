@@ -27,8 +27,9 @@ type PathState struct {
 // ReadPath returns the present state of the path rel below root, which is a real path, as a snapshot would save it. A caller
 // that has no store uses it to save single files. A path that a snapshot would not save, or that is not a plain file of at
 // most limit bytes or a symlink, is returned as protected, without its content. exclude is as in [Options]. Everything is
-// protected if the root's .segnoignore changed since the time since, because an agent may have removed a rule.
-func ReadPath(root, rel string, exclude []string, since time.Time, limit int64) (out PathState, err error) {
+// protected if the root's .segnoignore changed since the time since, because an agent may have removed a rule, and if
+// hadRules is set, which says that there was such a file, and there is none now.
+func ReadPath(root, rel string, exclude []string, since time.Time, hadRules bool, limit int64) (out PathState, err error) {
 	top, err := openRealDir(root)
 	if err != nil {
 		return out, err
@@ -38,7 +39,7 @@ func ReadPath(root, rel string, exclude []string, since time.Time, limit int64) 
 	if err != nil && !isGone(err) {
 		return out, err
 	}
-	if st, ok, err := top.find(ignoreName); err != nil || ok && st.ctime >= since.UnixNano() {
+	if st, ok, err := top.find(ignoreName); err != nil || ok && st.ctime >= since.UnixNano() || !ok && hadRules {
 		return protectedPath(whyRulesEdit), err
 	}
 	own := (&Dir{root: root}).inTree(exclude)

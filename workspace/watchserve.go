@@ -78,7 +78,6 @@ func (w *Watch) Serve(ctx context.Context, l *net.UnixListener) error {
 
 // serve answers the requests of one connection.
 func (w *Watch) serve(conn *net.UnixConn) error {
-	var scan watch.Token // of the newest S request
 	for {
 		if err := conn.SetDeadline(time.Now().Add(requestWait)); err != nil {
 			return err
@@ -91,9 +90,9 @@ func (w *Watch) serve(conn *net.UnixConn) error {
 		var err error
 		switch kind[0] {
 		case 'S':
-			answer, scan, err = w.serveSync(conn)
+			answer, err = w.serveSync(conn)
 		case 'M':
-			answer, err = w.serveMark(conn, scan)
+			answer, err = w.serveMark(conn)
 		case 'I':
 			var stats []byte
 			stats, err = json.Marshal(w.Stats())
@@ -110,13 +109,14 @@ func (w *Watch) serve(conn *net.UnixConn) error {
 	}
 }
 
-func (w *Watch) serveSync(conn io.Reader) (answer []byte, now watch.Token, err error) {
+func (w *Watch) serveSync(conn io.Reader) (answer []byte, err error) {
 	var since watch.Token
 	if err := binary.Read(conn, binary.LittleEndian, &since); err != nil {
-		return nil, now, err
+		return nil, err
 	}
-	if now, err = w.in.Sync(); err != nil {
-		return nil, now, err
+	now, err := w.in.Sync()
+	if err != nil {
+		return nil, err
 	}
 	w.mu.Lock()
 	w.stats.Served++
@@ -136,10 +136,10 @@ func (w *Watch) serveSync(conn io.Reader) (answer []byte, now watch.Token, err e
 	for d, unchanged := range dirs {
 		answer = append(binary.LittleEndian.AppendUint64(answer, d.Ino), byteOf(unchanged))
 	}
-	return answer, now, nil
+	return answer, nil
 }
 
-func (w *Watch) serveMark(conn io.Reader, scan watch.Token) ([]byte, error) {
+func (w *Watch) serveMark(conn io.Reader) ([]byte, error) {
 	var head struct {
 		Ino uint64
 		Len uint16
@@ -151,11 +151,12 @@ func (w *Watch) serveMark(conn io.Reader, scan watch.Token) ([]byte, error) {
 	if _, err := io.ReadFull(conn, path); err != nil {
 		return nil, err
 	}
-	return []byte{byteOf(w.markPath(string(path), head.Ino, scan))}, nil
+	return []byte{byteOf(w.markPath(string(path), head.Ino))}, nil
 }
 
-// markPath watches the directory at a path below the root if it has the inode that the client sees there.
-func (w *Watch) markPath(path string, ino uint64, scan watch.Token) bool {
+// markPath watches the directory at a path below the root if it has the inode that the client sees there. The directory counts
+// as changed until the next scan: this process may be late, and the client may have listed the directory before.
+func (w *Watch) markPath(path string, ino uint64) bool {
 	root, err := openRoot(w.root)
 	if err != nil {
 		return false
@@ -167,7 +168,11 @@ func (w *Watch) markPath(path string, ino uint64, scan watch.Token) bool {
 	}
 	defer dir.close()
 	st, err := dir.lstat("")
-	return err == nil && st.ino == ino && w.in.Mark(dir.fd, watch.Dir{Dev: st.dev, Ino: st.ino}, scan) == nil
+	if err != nil || st.ino != ino {
+		return false
+	}
+	now, err := w.in.Sync()
+	return err == nil && w.in.Mark(dir.fd, watch.Dir{Dev: st.dev, Ino: st.ino}, now) == nil
 }
 
 func byteOf(b bool) byte {

@@ -5,12 +5,14 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -142,6 +144,40 @@ func TestServedScanOutlivesItsWatcher(t *testing.T) {
 		}
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
+	}
+}
+
+// TestServedMarkAfterAChange watches a directory that changed after a scan began. The client may have listed the directory
+// before the change, because it does not wait long for the mark. The next scan must read it.
+func TestServedMarkAfterAChange(t *testing.T) {
+	p := newServedRig(t)
+	p.serve(t)
+	ask := func(conn net.Conn, request []byte, size int) []byte {
+		answer := make([]byte, size)
+		_, err := conn.Write(request)
+		must(t, err)
+		_, err = io.ReadFull(conn, answer)
+		must(t, err)
+		return answer
+	}
+	var token []byte
+	for n, request := range [][]byte{append([]byte{'S'}, make([]byte, 24)...), {'S'}} {
+		conn, err := net.DialUnix("unix", nil, watchAddr(p.root))
+		must(t, err)
+		defer conn.Close()
+		head := ask(conn, append(request, token...), 24+1+8+4)
+		token = head[:24]
+		if n == 0 {
+			p.write("new/a", "one")
+			fi, err := os.Stat(p.path("new"))
+			must(t, err)
+			mark := binary.LittleEndian.AppendUint64([]byte{'M'}, fi.Sys().(*syscall.Stat_t).Ino)
+			if answer := ask(conn, append(mark, "\x03\x00new"...), 1); answer[0] != 1 {
+				t.Fatal("the directory is not watched")
+			}
+		} else if dir := ask(conn, nil, 9); head[33] != 1 || dir[8] != 0 {
+			t.Errorf("%d directories, and new/ counts as unchanged", head[33])
+		}
 	}
 }
 

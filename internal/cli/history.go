@@ -35,8 +35,8 @@ func (a *App) CheckpointNamed(ctx context.Context, d *Workspace, name string) (*
 const GitTrailer = "Segno-Checkpoint"
 
 // CheckpointOrRevision is CheckpointNamed for a verb that only reads. If no checkpoint has the name, it can be a revision of the
-// git repository of the directory. The trailer of that commit names the checkpoint, which can be in any thread of the store. For a
-// program, see [App.Run], it must be of this workspace, because a trailer is not proof that the program may read another one.
+// git repository of the directory. The trailer of that commit names the checkpoint, which can be in any thread of the store. Within
+// [App.Run] it must be one of the directory: anybody can write a commit, and the caller may be an agent.
 func (a *App) CheckpointOrRevision(ctx context.Context, d *Workspace, name string) (*history.History, *segno.Checkpoint, error) {
 	h, c, err := a.CheckpointNamed(ctx, d, name)
 	if segno.KindOf(err) != segno.KindNotFound {
@@ -64,11 +64,16 @@ func (a *App) CheckpointOrRevision(ctx context.Context, d *Workspace, name strin
 		return nil, nil, err
 	}
 	c = line.Commits[len(line.Commits)-1].Checkpoint
-	if c == nil || a.capture != nil && (c.Workspace == nil || c.Workspace.Workspace != d.Rec.ID) {
+	if c == nil || a.capture != nil && !isOf(d, h, c) {
 		return nil, nil, segno.NewError(segno.KindNotFound, "find checkpoint", id, nil)
 	}
 	h, err = history.Read(ctx, d.Store, c.Thread)
 	return h, c, err
+}
+
+// isOf reports whether a checkpoint is in a history of the directory, or has its files.
+func isOf(d *Workspace, h *history.History, c *segno.Checkpoint) bool {
+	return h != nil && h.ByID[c.ID] != nil || c.Workspace != nil && c.Workspace.Workspace == d.Rec.ID
 }
 
 // FilesNamed is [App.CheckpointNamed] for a verb that needs only the files of a checkpoint: the name may also be a point inside

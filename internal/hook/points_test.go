@@ -127,6 +127,48 @@ func TestPointsInsideATurn(t *testing.T) {
 	c.wantNoFailures()
 }
 
+// TestPointsBeforeAChangeIsTakenBack sets a written file aside and restores it later, as git stash does, and replaces a directory
+// by one whose file is older. In between, nothing proves what the file was.
+func TestPointsBeforeAChangeIsTakenBack(t *testing.T) {
+	c := newScene(t, map[string]string{"a": "0", "build/x": "0"})
+	c.asks("p1", "one")
+	c.writes("p1", "t1", "a", "1")
+	c.runs("p1", "t2", "git stash; make", func() { c.write("a", "0"); c.write("new/x", "1"); c.waitForClock() })
+	c.writes("p1", "t3", "b", "1")
+	c.runs("p1", "t4", "git stash pop; rm -r build; mv new build", func() {
+		c.write("a", "1")
+		c.remove("build/x")
+		c.remove("build")
+		c.rename("new", "build")
+		c.waitForClock()
+	})
+	c.writes("p1", "t5", "b", "2")
+	c.stops("p1")
+	c.wantPoint(1, "a=1 build/x=0")
+	c.wantPoint(2, "a=1 build/x=0", "a", "build/x")
+	c.wantPoint(3, "a=1 b=1 build/x=0", "a", "build/x")
+	c.wantPoint(5, "a=1 b=2 build/x=1")
+	c.wantNoFailures()
+}
+
+// TestPointsThatAnOlderVersionCollected traces a turn whose list of saved files is gone: a version of segno that does not know
+// the list removes it in a collection. The present version must still be able to collect.
+func TestPointsThatAnOlderVersionCollected(t *testing.T) {
+	c := newScene(t, map[string]string{"a": "0"})
+	c.asks("p1", "one")
+	c.writes("p1", "t1", "a", "1")
+	c.stops("p1")
+	c.newestTurn(func(ctx context.Context, st *local.Store, _ *timeline.Timeline, turn *segno.Checkpoint) error {
+		turn.Points = segno.HashOf([]byte("gone"))
+		seen := false
+		err := st.Trace(ctx, st.Objects(), *turn, func(h segno.Hash) bool { seen = seen || h == turn.Points; return true })
+		if !seen {
+			t.Error("a check would not report the missing list")
+		}
+		return err
+	})
+}
+
 // TestPointsOfPatches checks files that one call of Codex's tool writes, renames and deletes.
 func TestPointsOfPatches(t *testing.T) {
 	c := newScene(t, map[string]string{"a": "0", "dir/b": "0"})
@@ -172,7 +214,8 @@ func TestWhatIsNotSavedAfterACall(t *testing.T) {
 			c.asks("p0", "zero")
 			c.stops("p0")
 		}},
-		"no steps": {path: "a", content: secret, noSteps: true},
+		"rules that the agent deleted": {path: ".env", content: secret, rules: ".env\n"},
+		"no steps":                     {path: "a", content: secret, noSteps: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newScene(t, map[string]string{"f": "0"})
@@ -186,6 +229,8 @@ func TestWhatIsNotSavedAfterACall(t *testing.T) {
 			c.waitForClock()
 			if strings.Contains(name, "removed") {
 				c.write(".segnoignore", "")
+			} else if strings.Contains(name, "deleted") {
+				c.remove(".segnoignore")
 			}
 			input := map[string]any{"file_path": filepath.Join(c.project, tc.path), "content": "short"}
 			c.begins("p1", "t1", "Write", input)

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 		sealUntilKilled(dir)
 	}
 	soak.DrawIfShort()
-	memdir.UseIfShort()
+	memdir.Use()
 	os.Exit(m.Run())
 }
 

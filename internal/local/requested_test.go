@@ -2,8 +2,11 @@ package local_test
 
 import (
 	"context"
+	"errors"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
@@ -135,6 +138,74 @@ func TestARequestedMoveIsMadeOnceWhenItsTurnEnds(t *testing.T) {
 	}
 	g.wantFilesOfHead()
 	g.checkStore()
+}
+
+// TestARequestKeepsTheWholeMove refuses what a requested move could not keep: it would undo the newer turns, too, or write
+// paths that the user did not choose.
+func TestARequestKeepsTheWholeMove(t *testing.T) {
+	g, q := requested(t)
+	if err := g.place.Spool().ClearRequested(t.Context(), *q); err != nil {
+		t.Fatal(err)
+	}
+	undo := func(change func(*timeline.MoveRequest)) timeline.MoveRequest {
+		ask := timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}
+		change(&ask)
+		return ask
+	}
+	for name, ask := range map[string]timeline.MoveRequest{
+		"one turn alone": undo(func(ask *timeline.MoveRequest) { ask.Turns, ask.Only = 0, []int{1} }),
+		"parts":          undo(func(ask *timeline.MoveRequest) { ask.Parts = map[string][]int{"a": {0}} }),
+		"checkpoints":    undo(func(ask *timeline.MoveRequest) { ask.Steps = true }),
+		"a point":        {Verb: segno.VerbRestore, Scope: timeline.ScopeFiles, To: "x", Point: 1},
+	} {
+		if got, err := g.request("op", ask); segno.KindOf(err) != segno.KindRefused || segno.HintOf(err) == "" {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	if waiting, _ := g.waiting(); len(waiting) != 0 {
+		t.Errorf("waiting are %+v", waiting)
+	}
+}
+
+// TestARequestOutlivesOtherTurns closes the turn of an agent that has exited, while another one requests a move. The request
+// waits for the turn of its own thread.
+func TestARequestOutlivesOtherTurns(t *testing.T) {
+	g, q := requested(t)
+	spool := g.place.Spool()
+	turns, err := spool.Turns(t.Context())
+	if err == nil {
+		err = spool.ClearRequested(t.Context(), *q)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := turns[0]
+	gone.Key, gone.Source.Session, gone.Thread, gone.PID, gone.Start = "gone", "another", "", 99999999, gone.Start.Add(-time.Hour)
+	if err := spool.SaveTurn(t.Context(), gone); err != nil {
+		t.Fatal(err)
+	}
+	again, err := g.request("op", timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1})
+	if err != nil || again.Key != "C" {
+		t.Fatalf("requested %+v, %v", again, err)
+	}
+}
+
+// TestARequestDuringATurnOfAGoAgent is refused as long as that turn is open: such a turn ends by itself in steps.
+func TestARequestDuringATurnOfAGoAgent(t *testing.T) {
+	g, q := requested(t)
+	if _, err := g.endTurn(nil, false); err != nil {
+		t.Fatal(err)
+	}
+	err := g.withTimeline(nil, func(ctx context.Context, _ *local.Store, tl *timeline.Timeline) error {
+		return tl.BeginSteps(ctx, timeline.OpenTurn{Key: "steps", Agent: "go", Thread: q.Thread, Process: timeline.Process{PID: os.Getpid()}})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var open *timeline.TurnOpenError
+	if _, err := g.request("later", timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}); segno.KindOf(err) != segno.KindRefused || !errors.As(err, &open) {
+		t.Errorf("a request during the turn: %v", err)
+	}
 }
 
 // TestARequestedMoveIsDropped when the user decides otherwise: nothing moves then, and the user learns why.

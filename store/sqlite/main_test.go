@@ -30,6 +30,6 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	soak.DrawIfShort()
-	memdir.UseIfShort()
+	memdir.Use()
 	goleak.VerifyTestMain(m)
 }

@@ -29,7 +29,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	memdir.UseIfShort()
+	memdir.Use()
 	os.Exit(m.Run())
 }
 
@@ -348,6 +348,33 @@ func TestAnAgentUndoesInItsOwnTurn(t *testing.T) {
 	}
 }
 
+// TestTwoRequestedMoves need a name to be cancelled.
+func TestTwoRequestedMoves(t *testing.T) {
+	r := newRig(t)
+	r.turns(1)
+	r.begin("U1", "other", 0)
+	r.end("U1", "other")
+	for key, session := range map[string]segno.SessionID{"T2": session, "U2": "other"} {
+		r.begin(key, session, 0)
+	}
+	r.timeline(func(ctx context.Context, s *local.Store, tl *timeline.Timeline) error {
+		turns, err := tl.Spool.Turns(ctx)
+		for _, t := range turns {
+			if err == nil {
+				_, err = tl.WithActor("agent").RequestMove(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Thread: t.Thread})
+			}
+		}
+		return err
+	})
+	var told strings.Builder
+	env := r.env
+	env.Stderr = &told
+	code := cli.Main(t.Context(), env, wings.All(), []string{"--store", r.store, "op", "cancel"})
+	if code != 2 || !strings.Contains(told.String(), "2 moves wait") || !strings.Contains(told.String(), "hint: ") {
+		t.Errorf("exit code %d, %s", code, told.String())
+	}
+}
+
 // TestTheThreadIsThatOfTheTurn lets an agent undo while the newest thread of the directory is another agent's.
 func TestTheThreadIsThatOfTheTurn(t *testing.T) {
 	r := newRig(t)
@@ -393,6 +420,20 @@ func TestAKeyMovesOnce(t *testing.T) {
 	}
 	calls.Wait()
 	r.wantMovedOnce("at once")
+}
+
+// TestARepeatedCallDoesNotHideConflicts repeats an undo that left a conflict. The log of operations has no conflicts.
+func TestARepeatedCallDoesNotHideConflicts(t *testing.T) {
+	r := newRig(t)
+	r.turns(2)
+	r.write("a", "mine\n")
+	c := r.connect("--allow-moves")
+	if _, text := r.result(c, "undo", map[string]any{"key": "k"}); !strings.HasPrefix(text, "CONFLICT undo") {
+		t.Fatal(text)
+	}
+	if _, text := r.result(c, "undo", map[string]any{"key": "k"}); !strings.Contains(text, "conflicts that it left are not listed again") {
+		t.Error(text)
+	}
 }
 
 // TestAKeyMovesOnceWhateverFails lets the disk fail from some operation of a move on, and repeats the call in another server.
@@ -441,6 +482,7 @@ func TestHostileArguments(t *testing.T) {
 		{"search", map[string]any{"text": "a", "all": true}},
 		{"undo", map[string]any{"turns": -1}},
 		{"undo", map[string]any{"turn": "t2; rm -rf /"}},
+		{"undo", map[string]any{"turn": "t0"}}, // 0 is the default of a request
 		{"undo", map[string]any{"paths": []string{"/etc/passwd"}}},
 		{"undo", map[string]any{"force": true}},
 		{"restore", map[string]any{"checkpoint": "t1", "only": "everything"}},
@@ -509,6 +551,51 @@ func TestACommitNamesNoOtherDirectory(t *testing.T) {
 }
 
 // TestLargeResultsAreCut bounds a result, and says what is missing.
+// TestACommitNamesNoCheckpointOfAnotherDirectory commits with the trailer of a checkpoint of another project in the same store,
+// as a clone of that project or an injected command could.
+func TestACommitNamesNoCheckpointOfAnotherDirectory(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git makes the commits")
+	}
+	r := newRig(t)
+	other := *r
+	other.project = t.TempDir()
+	other.begin("OTHER", "other", 0)
+	other.write("a", "secret\n")
+	other.end("OTHER", "other")
+	r.turns(1)
+	head := func(r *rig) (id segno.CommitID) {
+		r.timeline(func(ctx context.Context, s *local.Store, tl *timeline.Timeline) error {
+			thread, err := tl.CurrentThread(ctx)
+			if err != nil {
+				return err
+			}
+			h, err := s.Head(ctx, thread)
+			id = h.Head
+			return err
+		})
+		return id
+	}
+	git := func(args ...string) {
+		cmd := exec.Command("git", append([]string{"-C", r.project, "-c", "user.name=test", "-c", "user.email=test@example.com"}, args...)...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	git("init", "-q")
+	git("commit", "-q", "--allow-empty", "-m", "own\n\n"+cli.GitTrailer+": "+string(head(r)))
+	git("commit", "-q", "--allow-empty", "-m", "other\n\n"+cli.GitTrailer+": "+string(head(&other)))
+	c := r.connect()
+	if _, text := r.result(c, "show", map[string]any{"checkpoint": "HEAD~1"}); !strings.Contains(text, "prompt T1") {
+		t.Errorf("the checkpoint of the own commit: %s", text)
+	}
+	for tool, args := range map[string]map[string]any{"show": {"checkpoint": "HEAD"}, "blame": {"checkpoint": "HEAD", "path": "a"}} {
+		if out := r.call(c, tool, args); !out.isError || strings.Contains(out.text, "OTHER") || strings.Contains(out.text, "secret") || strings.Contains(out.text, other.project) {
+			t.Errorf("%s of another project: %+v", tool, out)
+		}
+	}
+}
+
 func TestLargeResultsAreCut(t *testing.T) {
 	r := newRig(t)
 	r.turns(1)

@@ -132,6 +132,9 @@ func done(ctx context.Context, engine *moves.Engine, verb string, id segno.Opera
 	if err != nil {
 		return nil, err
 	}
+	if verb != string(segno.VerbFork) {
+		out.Notice += "; conflicts that it left are not listed again"
+	}
 	return outcome(out), nil
 }
 
@@ -209,7 +212,7 @@ type steps struct {
 func (a steps) fill(r moves.Request) (moves.Request, error) {
 	r.Turns = a.Turns
 	if a.Turn != "" {
-		if _, err := fmt.Sscanf(a.Turn, "t%d", &r.Turn); err != nil || !idprefix.IsTurnName(a.Turn) {
+		if _, err := fmt.Sscanf(a.Turn, "t%d", &r.Turn); err != nil || !idprefix.IsTurnName(a.Turn) || r.Turn == 0 {
 			return r, segno.Errorf(segno.KindInvalid, r.Verb, a.Turn, "it is not a turn").WithHint("name a turn as log lists it, such as t4")
 		}
 	}

@@ -31,7 +31,8 @@ type catResult struct {
 	Path       string           `json:"path"`
 	Type       segno.EntityType `json:"type"`
 	Mode       uint32           `json:"mode"`
-	Content    string           `json:"content"` // of a file, or the target of a symlink
+	Content    string           `json:"content"`           // of a file, or the target of a symlink
+	Inexact    bool             `json:"inexact,omitempty"` // a point inside a turn at which it may have been different
 
 	PathBytes    []byte `json:"path_bytes,omitempty"`
 	ContentBytes []byte `json:"content_bytes,omitempty"` // base64, if the content is not valid UTF-8
@@ -54,7 +55,8 @@ func (a *app) runCat(ctx context.Context, d *cli.Workspace, args []string) error
 	if err != nil {
 		return err
 	}
-	if point != nil && slices.Contains(point.Unknown, path) {
+	isInexact := point != nil && slices.Contains(point.Unknown, path)
+	if isInexact {
 		a.Notef("%s may have been different at %s: a command may have changed it", cli.QuotePath(path), point.Name())
 	}
 	content := []byte(entity.Target)
@@ -63,7 +65,7 @@ func (a *app) runCat(ctx context.Context, d *cli.Workspace, args []string) error
 			return err
 		}
 	}
-	res := catResult{Checkpoint: c.ID, Path: path, Type: entity.Type, Mode: entity.Mode, Content: string(content),
+	res := catResult{Checkpoint: c.ID, Path: path, Type: entity.Type, Mode: entity.Mode, Content: string(content), Inexact: isInexact,
 		PathBytes: segno.PathBytes(path), ContentBytes: segno.PathBytes(string(content))}
 	switch {
 	case a.JSON:

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/cli"
 	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/internal/history/idprefix"
@@ -45,8 +46,13 @@ func (a *app) runOpCancel(ctx context.Context, d *cli.Workspace, args []string) 
 	if err != nil {
 		return err
 	}
-	if len(args) == 0 && len(all) == 1 {
+	switch {
+	case len(args) > 0:
+	case len(all) == 1:
 		args = []string{string(all[0].Operation)}
+	case len(all) > 1:
+		return segno.Errorf(segno.KindInvalid, "op cancel", "", "%d moves wait for the end of a turn", len(all)).
+			WithHint("name one as 'segno op log' lists it")
 	}
 	query := idprefix.Query{What: "requested move", Name: append(args, "")[0], Hint: "run 'segno op log'"}
 	q, err := idprefix.Find(query, idprefix.Values(all), func(q timeline.Requested) string { return string(q.Operation) })

@@ -25,8 +25,9 @@ and the conversation stays.
 
 --only undoes the named turns alone and keeps all that came after them. Only files change:
 the thread and the conversation stay, and the result is a new checkpoint. A file that newer
-turns or you changed, too, is merged by lines, as below. --patch asks about each hunk, as
-'git checkout -p' does, and undoes the chosen ones; the conversation stays.
+turns or you changed, too, is merged by lines, as below. If a newer turn made the same change
+again, it is undone, too. --patch asks about each hunk, as 'git checkout -p' does, and undoes
+the chosen ones; the conversation stays.
 
 What you save, make or delete while the agent works is not undone. Files that changed while
 a command ran, and that no tool named, are listed apart: nothing shows whose they are.
@@ -143,10 +144,10 @@ func (a *app) runStep(ctx context.Context, d *cli.Workspace, ask timeline.MoveRe
 
 // withThreads adds a hint to the error of an undo that found no turn: the other threads of the
 // directory that have the turn. After the agent began a new session, the user often means a turn
-// of the previous thread.
+// of the previous thread. An error with a name is about a turn that was found.
 func (a *app) withThreads(ctx context.Context, d *cli.Workspace, ask timeline.MoveRequest, err error) error {
 	var noTurn *segno.Error
-	if !errors.As(err, &noTurn) || noTurn.Kind != segno.KindNotFound || noTurn.Op != "undo" || len(ask.Paths) > 0 {
+	if !errors.As(err, &noTurn) || noTurn.Kind != segno.KindNotFound || noTurn.Op != "undo" || noTurn.Name != "" || len(ask.Paths) > 0 {
 		return err
 	}
 	current, threadErr := a.ThreadID(ctx, d)

@@ -49,7 +49,7 @@ func (r Recorder) saveFiles(ctx context.Context, p Payload, key segno.TurnKey, e
 			if !isInside {
 				continue
 			}
-			state, err := workspace.ReadPath(turn.Before.Root, rel, []string{r.Store}, turn.Start, left)
+			state, err := workspace.ReadPath(turn.Before.Root, rel, []string{r.Store}, turn.Start, turn.Rules, left)
 			if err != nil {
 				state.Entity = segno.Entity{Type: segno.EntityProtected, Why: err.Error()}
 			}

@@ -4,6 +4,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -27,6 +31,7 @@ func openFanotify() (int, queue, error) {
 
 func (q fanotify) kind() string    { return "fanotify" }
 func (q fanotify) descriptor() int { return q.fd }
+func (q fanotify) most() int       { return math.MaxInt }
 
 // add returns the id of the file system and the handle of the directory, in the form in which events contain them.
 func (q fanotify) add(fd int) (string, error) {
@@ -115,6 +120,16 @@ func openInotify() (int, queue, error) {
 
 func (q inotify) kind() string    { return "inotify" }
 func (q inotify) descriptor() int { return q.fd }
+
+// most returns half of the directories that all programs of a user may watch by inotify: the editor that runs the agent needs
+// some, too.
+func (q inotify) most() int {
+	var limit int
+	if data, err := os.ReadFile("/proc/sys/fs/inotify/max_user_watches"); err == nil {
+		limit, _ = strconv.Atoi(strings.TrimSpace(string(data)))
+	}
+	return limit / 2
+}
 
 func (q inotify) add(fd int) (string, error) {
 	wd, err := unix.InotifyAddWatch(q.fd, fmt.Sprintf("/proc/self/fd/%d", fd), inotifyMask)

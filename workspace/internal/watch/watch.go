@@ -43,3 +43,6 @@ var errClosed = errors.New("the watcher is closed")
 
 // errSilent is the error if the kernel did not report the watcher's own change.
 var errSilent = errors.New("the kernel does not report events")
+
+// errTooMany is the error for a directory beyond the number that one watcher may watch.
+var errTooMany = errors.New("too many directories are watched")

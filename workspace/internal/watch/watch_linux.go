@@ -19,6 +19,7 @@ type Watcher struct {
 	id     [16]byte
 	dev    uint64 // of the root; directories of other devices are not watched
 	mounts *mounts
+	most   int // directories that it watches
 
 	mu     sync.Mutex
 	queue  queue
@@ -49,6 +50,8 @@ type queue interface {
 	// parse calls visit for each event in a buffer that the kernel filled.
 	parse(buf []byte, visit func(event)) error
 	kind() string
+	// most returns how many directories a watcher may watch.
+	most() int
 }
 
 // event is what a watcher needs of an event.
@@ -104,7 +107,7 @@ func start(openQueue func() (int, queue, error), root, private string, dev uint6
 	if err != nil {
 		return nil, err
 	}
-	w.queue, w.file, w.stats.Kind = q, os.NewFile(uintptr(fd), q.kind()), q.kind()
+	w.queue, w.file, w.stats.Kind, w.most = q, os.NewFile(uintptr(fd), q.kind()), q.kind(), q.most()
 	if err = w.openCookie(private); err != nil {
 		return nil, err
 	}
@@ -243,15 +246,21 @@ func (w *Watcher) Mark(fd int, d Dir, since Token) error {
 	if w.closed || d.Dev != w.dev || since.Watcher != w.id {
 		return ErrUnsupported
 	}
+	if len(w.dirs) >= w.most {
+		w.stats.Failed++
+		return errTooMany
+	}
 	key, err := w.queue.add(fd)
 	if err != nil {
 		w.stats.Failed++
 		return err
 	}
+	seq := since.Seq
 	if old := w.byKey[key]; old != nil {
 		delete(w.dirs, old.dir)
+		seq = max(seq, old.seq) // another scan may have watched it first, and it may have changed since then
 	}
-	m := &mark{d, key, since.Seq}
+	m := &mark{d, key, seq}
 	w.dirs[d], w.byKey[key] = m, m
 	return nil
 }

@@ -137,6 +137,65 @@ func TestAnotherWatchersTokenIsNotValid(t *testing.T) {
 	}
 }
 
+// TestALateMarkKeepsWhatHappened marks a directory again for a scan that began before an event of the directory.
+func TestALateMarkKeepsWhatHappened(t *testing.T) {
+	eachQueue(t, func(t *testing.T, open func(root, private string) (*Watcher, error)) {
+		root := t.TempDir()
+		w, err := open(root, root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		late, err := w.Sync()
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, since := watchDir(t, w, root)
+		if err := os.WriteFile(root+"/file", nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.Open(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if err := w.Mark(int(f.Fd()), d, late); err != nil || w.IsUnchanged(d, since) {
+			t.Errorf("the event was forgotten: %v", err)
+		}
+	})
+}
+
+// TestInotifyLeavesDirectoriesToOthers reaches the number of directories that a watcher may watch. One more counts as changed.
+func TestInotifyLeavesDirectoriesToOthers(t *testing.T) {
+	root := t.TempDir()
+	w, err := OpenInotify(root, root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	data, err := os.ReadFile("/proc/sys/fs/inotify/max_user_watches")
+	if err != nil || fmt.Sprintln(2*w.most) != string(data) && fmt.Sprintln(2*w.most+1) != string(data) {
+		t.Fatalf("it watches %d directories, and the system allows %s, %v", w.most, data, err)
+	}
+	w.most = 1
+	first, since := watchDir(t, w, root)
+	if err := os.Mkdir(root+"/dir", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(root + "/dir")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	second := Dir{first.Dev, first.Ino + 1}
+	if err := w.Mark(int(f.Fd()), second, since); err == nil || w.IsUnchanged(second, since) || !w.IsMarked(first) || w.Stats().Failed != 1 {
+		t.Errorf("%v, %+v", err, w.Stats())
+	}
+}
+
 // TestAMountMakesEverythingChanged mounts a file system below the root, in a separate process and namespace.
 func TestAMountMakesEverythingChanged(t *testing.T) {
 	root := t.TempDir()

@@ -513,44 +513,6 @@ func TestHostileArguments(t *testing.T) {
 	}
 }
 
-// TestACommitNamesNoOtherDirectory reads a revision whose trailer names a checkpoint of another directory. Anyone who makes a
-// repository can write such a trailer.
-func TestACommitNamesNoOtherDirectory(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("git makes the commit")
-	}
-	r := newRig(t)
-	r.turns(1)
-	trailer := strings.TrimSpace(r.segno("git-trailer", "t1"))
-	commit := func() {
-		t.Helper()
-		for _, args := range [][]string{{"init", "-q"}, {"commit", "-q", "--allow-empty", "-m", "x\n\n" + trailer}} {
-			cmd := exec.Command("git", append([]string{"-C", r.project, "-c", "user.name=a", "-c", "user.email=a@b"}, args...)...)
-			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Fatalf("%v: %s", err, out)
-			}
-		}
-	}
-	commit()
-	if _, text := r.result(r.connect(), "show", map[string]any{"checkpoint": "HEAD"}); !strings.Contains(text, "prompt T1") {
-		t.Errorf("the commit names a checkpoint of this directory: %s", text)
-	}
-	r.project = filepath.Join(filepath.Dir(r.project), "other")
-	if err := os.Mkdir(r.project, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	r.write("a", "1\n")
-	r.segno("save")
-	commit()
-	c := r.connect()
-	for tool, args := range map[string]map[string]any{"show": {"checkpoint": "HEAD"}, "blame": {"checkpoint": "HEAD", "path": "a"}} {
-		if out := r.call(c, tool, args); !out.isError || out.fields["kind"] != "not_found" || strings.Contains(out.text, "prompt T1") {
-			t.Errorf("%s: %+v", tool, out)
-		}
-	}
-}
-
-// TestLargeResultsAreCut bounds a result, and says what is missing.
 // TestACommitNamesNoCheckpointOfAnotherDirectory commits with the trailer of a checkpoint of another project in the same store,
 // as a clone of that project or an injected command could.
 func TestACommitNamesNoCheckpointOfAnotherDirectory(t *testing.T) {
@@ -596,6 +558,7 @@ func TestACommitNamesNoCheckpointOfAnotherDirectory(t *testing.T) {
 	}
 }
 
+// TestLargeResultsAreCut bounds a result, which then names what is missing.
 func TestLargeResultsAreCut(t *testing.T) {
 	r := newRig(t)
 	r.turns(1)

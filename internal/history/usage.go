@@ -117,14 +117,22 @@ type Prices map[string]struct {
 	CacheWrite *float64 `json:"cache_write"`
 }
 
+// maxPrice is the largest price. It keeps sums finite.
+const maxPrice = 1_000_000
+
 // ParsePrices reads a JSON object of prices.
 func ParsePrices(data []byte) (p Prices, err error) {
 	if err := json.Unmarshal(data, &p); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("not an object of prices for each model: %w", err)
 	}
 	for name, x := range p {
 		if x.Input == nil || x.Output == nil {
 			return nil, fmt.Errorf("model %q needs the prices input and output", name)
+		}
+		for _, price := range []*float64{x.Input, x.Output, x.CacheRead, x.CacheWrite} {
+			if price != nil && (*price < 0 || *price > maxPrice) {
+				return nil, fmt.Errorf("model %q has the price %g, which is not from 0 to %d", name, *price, int(maxPrice))
+			}
 		}
 	}
 	return p, nil

@@ -2,6 +2,8 @@ package historycmd
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"time"
 
@@ -49,17 +51,25 @@ for a million tokens: {"claude-opus-*": {"input": 5, "output": 25, "cache_read":
 	return c
 }
 
+const pricesHint = "'segno help usage' has an example of such a file"
+
 func readPrices(file string) (history.Prices, error) {
 	if file == "" {
 		return nil, nil
 	}
 	data, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, segno.NewError(segno.KindNotFound, "read prices", file, nil).WithHint(pricesHint)
+	}
+	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
+		err = pathErr.Err // file names the path
+	}
 	if err != nil {
 		return nil, segno.NewError(segno.KindIO, "read prices", file, err)
 	}
 	p, err := history.ParsePrices(data)
 	if err != nil {
-		return nil, segno.NewError(segno.KindInvalid, "read prices", file, err)
+		return nil, segno.NewError(segno.KindInvalid, "read prices", file, err).WithHint(pricesHint)
 	}
 	return p, nil
 }
@@ -112,7 +122,7 @@ func (a *app) usageOf(ctx context.Context, store *local.Store, id segno.ThreadID
 	if err != nil {
 		return out, nil, err
 	}
-	out.Thread, all = id, []turnUsage{}
+	out.Thread, out.newest, all = id, t.Created, []turnUsage{}
 	out.Title, out.Agent = history.Cut(timeline.Title(t.Title), maxUsageTitle), t.Agent
 	for i := range of {
 		c := &of[i]

@@ -470,7 +470,7 @@ func TestHostileArguments(t *testing.T) {
 	}
 }
 
-// TestLargeResultsAreCut bounds a result, and says what is missing.
+// TestLargeResultsAreCut bounds a result, which then names what is missing.
 func TestLargeResultsAreCut(t *testing.T) {
 	r := newRig(t)
 	r.turns(1)

@@ -158,17 +158,28 @@ func (a *app) runUsage(ctx context.Context, d *cli.Workspace, prices history.Pri
 	}{sum, all}
 	return a.PrintLong(result, func(p *cli.Printer) {
 		for _, t := range all {
-			p.Linef("%s %s  %s", a.Lead(p.Paint, cli.Label(&t.checkpoint), t.Time), cli.Pad(t.Usage.String(), 36), p.Dim(cli.Fit(cli.Inline(t.Prompt), 60)))
+			writeUsageLine(p, a.Lead(p.Paint, cli.Label(&t.checkpoint), t.Time), t.Usage, t.Prompt)
 		}
-		p.Linef("%s %s", p.Bold(cli.Pad("sum", 11)), p.Bold(sum.Usage.String())+unknownNote(sum.Unknown))
+		writeSum(p, sum.Usage, sum.Unknown)
 	})
 }
 
-func unknownNote(turns int) string {
-	if turns == 0 {
-		return ""
+// writeUsageLine writes the line of a turn or of a thread. The title is cut to the width of the terminal.
+func writeUsageLine(p *cli.Printer, lead string, u *history.Usage, title string) {
+	line := lead + " " + cli.Pad(u.String(), 36) + "  "
+	width := 60
+	if p.Width() > 0 {
+		width = min(width, max(1, p.Width()-cli.Visible(line)))
 	}
-	return ", and " + cli.Plural(turns, "turn") + " without a record"
+	p.Linef("%s", p.Drawn(line+p.Dim(cli.Fit(cli.Inline(title), width))))
+}
+
+func writeSum(p *cli.Printer, u *history.Usage, unknown int) {
+	line := p.Bold(cli.Pad("sum", 11)) + " " + p.Bold(u.String())
+	if unknown > 0 {
+		line += ", and " + cli.Plural(unknown, "turn") + " without a record"
+	}
+	p.Linef("%s", p.Drawn(line))
 }
 
 func (a *app) runUsageOfAll(ctx context.Context, store *local.Store, prices history.Prices) error {
@@ -192,8 +203,8 @@ func (a *app) runUsageOfAll(ctx context.Context, store *local.Store, prices hist
 	}
 	return a.PrintLong(all, func(p *cli.Printer) {
 		for _, t := range all.Threads {
-			p.Linef("%s %s  %s", a.Lead(p.Paint, cli.Short(t.Thread), t.newest), cli.Pad(t.Usage.String(), 36), p.Dim(cli.Fit(cli.Inline(t.Title), 60)))
+			writeUsageLine(p, a.Lead(p.Paint, cli.Short(t.Thread), t.newest), t.Usage, t.Title)
 		}
-		p.Linef("%s %s", p.Bold(cli.Pad("sum", 11)), p.Bold(all.Usage.String())+unknownNote(all.Unknown))
+		writeSum(p, all.Usage, all.Unknown)
 	})
 }

@@ -117,8 +117,9 @@ func (a *app) usageOf(ctx context.Context, store *local.Store, id segno.ThreadID
 	if err != nil {
 		return out, nil, err
 	}
-	of := h.OwnTurns(id)
-	used, err := a.readUsage(ctx, store, h, of)
+	of, used, err := h.ReadOwn(id, func(of []segno.Checkpoint) (map[segno.CommitID][]transcript.Usage, error) {
+		return a.readUsage(ctx, store, h, of)
+	})
 	if err != nil {
 		return out, nil, err
 	}

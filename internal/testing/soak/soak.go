@@ -87,6 +87,19 @@ func IsDrawn(t testing.TB) bool {
 	return drawn
 }
 
+// OneOf returns the share of a list of cases that this run tries, for a test whose cases are programs: one of usual, one of short with
+// -short, and 1, which is all, if suites are tried whole or if the flag -run names tests.
+func OneOf(t testing.TB, usual, short int) int {
+	t.Helper()
+	switch {
+	case IsWhole() || isSet("test.run"):
+		return 1
+	case testing.Short():
+		return short
+	}
+	return usual
+}
+
 // isSet reports whether a flag with a text has one.
 func isSet(name string) bool { return flag.Lookup(name).Value.String() != "" }
 

@@ -513,7 +513,6 @@ func TestHostileArguments(t *testing.T) {
 	}
 }
 
-// TestLargeResultsAreCut bounds a result, and says what is missing.
 // TestACommitNamesNoCheckpointOfAnotherDirectory commits with the trailer of a checkpoint of another project in the same store,
 // as a clone of that project or an injected command could.
 func TestACommitNamesNoCheckpointOfAnotherDirectory(t *testing.T) {
@@ -559,6 +558,7 @@ func TestACommitNamesNoCheckpointOfAnotherDirectory(t *testing.T) {
 	}
 }
 
+// TestLargeResultsAreCut bounds a result, which then names what is missing.
 func TestLargeResultsAreCut(t *testing.T) {
 	r := newRig(t)
 	r.turns(1)

@@ -85,7 +85,7 @@ func (p Paint) Drawn(s string) string {
 		return s
 	}
 	return strings.NewReplacer("│", "|", "├", "|", "─", "-", "┼", "+", "╯", "'",
-		"┤", "+", "└", "+", "●", "*", "○", "o", "×", "x", "…", "...", "→", "->", "✓", "ok", "✗", "x", "⏎", " ").Replace(s)
+		"┤", "+", "└", "+", "●", "*", "○", "o", "×", "x", "…", "...", "—", "-", "→", "->", "✓", "ok", "✗", "x", "⏎", " ").Replace(s)
 }
 
 // Visible returns the number of columns that s takes on a terminal.

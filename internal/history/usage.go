@@ -117,14 +117,22 @@ type Prices map[string]struct {
 	CacheWrite *float64 `json:"cache_write"`
 }
 
+// maxPrice is the largest price. It keeps sums finite.
+const maxPrice = 1_000_000
+
 // ParsePrices reads a JSON object of prices.
 func ParsePrices(data []byte) (p Prices, err error) {
 	if err := json.Unmarshal(data, &p); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("not an object of prices for each model: %w", err)
 	}
 	for name, x := range p {
 		if x.Input == nil || x.Output == nil {
 			return nil, fmt.Errorf("model %q needs the prices input and output", name)
+		}
+		for _, price := range []*float64{x.Input, x.Output, x.CacheRead, x.CacheWrite} {
+			if price != nil && (*price < 0 || *price > maxPrice) {
+				return nil, fmt.Errorf("model %q has the price %g, which is not from 0 to %d", name, *price, int(maxPrice))
+			}
 		}
 	}
 	return p, nil
@@ -188,6 +196,40 @@ func (h *History) OwnTurns(thread segno.ThreadID) (own []segno.Checkpoint) {
 		}
 	}
 	return own
+}
+
+// ReadOwn returns [History.OwnTurns] and what each of them used, so that no call counts twice in a sum of threads. read reads the
+// usage of checkpoints. If turns of a Go agent continue at the same step, on two lines or in a fork, the calls up to that step
+// count in the first one alone.
+func (h *History) ReadOwn(thread segno.ThreadID, read func(of []segno.Checkpoint) (map[segno.CommitID][]transcript.Usage, error)) (
+	own []segno.Checkpoint, used map[segno.CommitID][]transcript.Usage, err error) {
+	own = h.OwnTurns(thread)
+	of, shared, isCounted := slices.Clone(own), map[segno.CommitID]segno.CommitID{}, map[segno.CommitID]bool{}
+	for i := range own {
+		c := &own[i]
+		for up := c; up != nil && up.Turn == c.Turn && turns.IsOfGoAgent(c); up = h.ByID[up.Parent] {
+			if !turns.IsOfGoAgent(up) {
+				continue // the beginning of a fork
+			}
+			if isCounted[up.ID] || up.Thread != thread {
+				shared[c.ID], of = up.ID, append(of, *up)
+				break
+			}
+			isCounted[up.ID] = true
+		}
+	}
+	all, err := read(of)
+	if err != nil {
+		return nil, nil, err
+	}
+	used = map[segno.CommitID][]transcript.Usage{}
+	for i := range own {
+		id := own[i].ID
+		if parts := all[id][min(len(all[shared[id]]), len(all[id])):]; len(parts) > 0 { // the parts are in the order of the steps
+			used[id] = parts
+		}
+	}
+	return own, used, nil
 }
 
 // ReadTranscripts is Read for the checkpoints whose agents keep transcripts, and only from these.

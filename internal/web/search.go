@@ -176,8 +176,8 @@ func (c *searching) findWords(ctx context.Context, first int) (isFull bool, err 
 		if search.IsDamaged(err) {
 			continue
 		}
-		if isFull = len(found.Hits) == c.limit; err == nil && found.IsCapped && !isFull && first == 0 {
-			break // the scan finds the hits for which the index had no time
+		if isFull = len(found.Hits) == c.limit; err == nil && found.IsCapped && !isFull {
+			break // the scan finds the hits that the index left out, and repeats those of earlier pages
 		}
 		for i := 0; i < len(found.Hits) && err == nil; i++ {
 			err = c.addIndexed(ctx, &found.Hits[i])

@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"os"
@@ -272,5 +273,29 @@ func TestSearchUsesTheIndex(t *testing.T) {
 	}
 	if res, body := r.request(http.MethodGet, "/api/v1/search?q=x&cursor=%2B:x", "", nil); res.StatusCode != http.StatusBadRequest {
 		t.Errorf("a malformed cursor: %d %s", res.StatusCode, body)
+	}
+}
+
+// TestSearchOfManyWords searches the beginning of more words than the index looks up, on several pages. The scan finds the rest.
+func TestSearchOfManyWords(t *testing.T) {
+	r := newMoveRig(t)
+	many := "echo"
+	for i := range 1100 {
+		many += fmt.Sprintf(" limit%04d", i)
+	}
+	r.commands(4, many)
+	r.commands(5, "echo limitz")
+	var pages []string
+	for cursor := ""; ; {
+		page := r.search("limit", "&limit=2&cursor="+url.QueryEscape(cursor))
+		pages = append(pages, page.texts()...)
+		if cursor = page.Next; cursor == "" {
+			break
+		}
+	}
+	for _, want := range []string{"tool: echo [limit]z", "output: [limit]z"} {
+		if !slices.Contains(pages, want) {
+			t.Errorf("%q is not in %q", want, pages)
+		}
 	}
 }

@@ -51,8 +51,9 @@ func (s *Server) getThreadUsage(ctx context.Context, p *threadParams) (u usageRe
 	if err != nil {
 		return u, err
 	}
-	own := h.OwnTurns(p.ID)
-	used, err := s.readUsage(ctx, h.History, own)
+	own, used, err := h.ReadOwn(p.ID, func(of []segno.Checkpoint) (map[segno.CommitID][]transcript.Usage, error) {
+		return s.readUsage(ctx, h.History, of)
+	})
 	if err != nil {
 		return u, err
 	}

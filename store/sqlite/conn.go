@@ -20,7 +20,7 @@ type conn struct {
 	statements map[string]*sql.Stmt
 
 	polledVersion int64            // see hasChanged
-	durability    segno.Durability // of the next transaction
+	durability    segno.Durability // of the next transaction; unknownDurability after an error
 }
 
 // statement returns the prepared statement of a query. The number of different queries is small, so
@@ -208,6 +208,9 @@ func (s *Store) writeWith(ctx context.Context, d segno.Durability, op, name stri
 	return s.withWriter(ctx, d, op, name, func(ctx context.Context, c *conn) error { return c.transaction(ctx, f) })
 }
 
+// unknownDurability is not a durability. The next transaction sets its own.
+const unknownDurability segno.Durability = -1
+
 // setDurability chooses whether the next transactions wait for the disk. In WAL mode, a transaction with synchronous
 // NORMAL does not sync the log; the next sync of the log, for a transaction or for a checkpoint of SQLite, includes it.
 func (c *conn) setDurability(ctx context.Context, d segno.Durability) error {
@@ -218,12 +221,14 @@ func (c *conn) setDurability(ctx context.Context, d segno.Durability) error {
 	if d == segno.Batched {
 		level = "NORMAL"
 	}
-	// The statement must not be a prepared one, because SQLite executes this pragma when it compiles it.
-	_, err := c.sql.ExecContext(ctx, "PRAGMA synchronous="+level)
-	if err == nil {
-		c.durability = d
+	c.durability = unknownDurability
+	// The statement must not be a prepared one, because SQLite executes this pragma when it compiles it. So it may also have an
+	// effect if ctx ends meanwhile and the driver returns an error.
+	if _, err := c.sql.ExecContext(context.WithoutCancel(ctx), "PRAGMA synchronous="+level); err != nil {
+		return err
 	}
-	return err
+	c.durability = d
+	return nil
 }
 
 // withWriter calls f with the writing connection. A process has only one, so its writers wait for each other

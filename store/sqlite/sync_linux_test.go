@@ -1,8 +1,10 @@
 package sqlite
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -61,6 +63,44 @@ func TestOnlyABatchedCommitIsNotSynced(t *testing.T) {
 		t.Errorf("a batched commit: %v", err)
 	}
 	restore()
+}
+
+// endingContext ends when Done is called for the n-th time.
+type endingContext struct {
+	context.Context
+	end  context.CancelFunc
+	left atomic.Int32
+}
+
+func (c *endingContext) Done() <-chan struct{} {
+	if c.left.Add(-1) < 0 {
+		c.end()
+	}
+	return c.Context.Done()
+}
+
+// TestASyncedWriteAfterAnEndedContext begins batched commits whose contexts end at each moment. The next write of the connection
+// is synced.
+func TestASyncedWriteAfterAnEndedContext(t *testing.T) {
+	s := openIn(t, t.TempDir(), Options{})
+	defer s.Close()
+	for n := range int32(20) {
+		inner, end := context.WithCancel(t.Context())
+		ctx := &endingContext{Context: inner, end: end}
+		ctx.left.Store(n)
+		_ = s.withWriter(ctx, segno.Batched, "write", "", func(context.Context, *conn) error { return nil })
+		end()
+		err := s.withWriter(t.Context(), segno.Synced, "write", "", func(ctx context.Context, c *conn) error {
+			level := 0
+			if err := c.sql.QueryRowContext(ctx, "PRAGMA synchronous").Scan(&level); err != nil || level != 2 {
+				t.Errorf("a context that ends at the call %d of Done: synchronous is %d, %v, want 2", n, level, err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // replaceFiles makes each descriptor of this process that has the file name refer to another file. restore undoes this.

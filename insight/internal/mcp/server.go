@@ -8,6 +8,7 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -53,6 +54,9 @@ func Serve(ctx context.Context, app *cli.App, in io.ReadCloser, out io.WriteClos
 	err := m.Run(ctx, &mcp.IOTransport{Reader: in, Writer: out, MaxLineLength: maxMessage})
 	if errors.Is(err, io.EOF) || ctx.Err() != nil {
 		return nil
+	}
+	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
+		return segno.NewError(segno.KindInvalid, "read message", "", err).WithHint("an agent starts 'segno mcp', and sends a JSON-RPC message on each line")
 	}
 	return err
 }

@@ -207,7 +207,11 @@ func (a *app) writeFork(p *cli.Printer, d *cli.Workspace, c *segno.Checkpoint, r
 	case res.chat != "":
 		p.Linef("conversation: %s", cli.Inline(res.chat))
 	case len(res.Command) > 0:
-		p.Linef("to continue there:\n  cd %s && %s", cli.ShellQuote(a.RelativePath(res.SessionDir)), cli.CommandLine(res.Command))
+		line := cli.CommandLine(res.Command)
+		if dir := a.RelativePath(res.SessionDir); dir != "." {
+			line = "cd " + cli.ShellQuote(dir) + " && " + line
+		}
+		p.Linef("to continue there:\n  %s", line)
 	}
 }
 

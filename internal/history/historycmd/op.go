@@ -133,8 +133,8 @@ func (a *app) runOpUndo(ctx context.Context, d *cli.Workspace, ask timeline.Move
 		if err != nil {
 			return err
 		}
-		if about = "the fork's thread is forgotten; its directory is kept"; again {
-			about = "the fork gets a new thread; its directory is as it is now"
+		if about = "the fork's thread is forgotten; its files are kept"; again {
+			about = "the fork gets a new thread; its files are as they are now"
 		}
 	}
 	if !a.DryRun && !a.Yes {

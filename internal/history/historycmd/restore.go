@@ -27,7 +27,7 @@ the conversation stays.
 
 t7.3 is the end of the third call of turn 7, as 'segno show t7' counts them. Such a point has
 files only, and only if the hooks saved those that tools wrote. What a command changed is
-known when the turn ends: the plan says if a file may have been different.
+known when the turn ends: the plan names the files that may have been different.
 
 A path is relative to the current directory, or as segno prints it: relative to the
 workspace, and in double quotes with the escapes of C if it has characters that cannot be

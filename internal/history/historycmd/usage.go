@@ -2,6 +2,8 @@ package historycmd
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"time"
 
@@ -49,17 +51,25 @@ for a million tokens: {"claude-opus-*": {"input": 5, "output": 25, "cache_read":
 	return c
 }
 
+const pricesHint = "'segno help usage' has an example of such a file"
+
 func readPrices(file string) (history.Prices, error) {
 	if file == "" {
 		return nil, nil
 	}
 	data, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, segno.NewError(segno.KindNotFound, "read prices", file, nil).WithHint(pricesHint)
+	}
+	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
+		err = pathErr.Err // file names the path
+	}
 	if err != nil {
 		return nil, segno.NewError(segno.KindIO, "read prices", file, err)
 	}
 	p, err := history.ParsePrices(data)
 	if err != nil {
-		return nil, segno.NewError(segno.KindInvalid, "read prices", file, err)
+		return nil, segno.NewError(segno.KindInvalid, "read prices", file, err).WithHint(pricesHint)
 	}
 	return p, nil
 }
@@ -107,12 +117,13 @@ func (a *app) usageOf(ctx context.Context, store *local.Store, id segno.ThreadID
 	if err != nil {
 		return out, nil, err
 	}
-	of := h.OwnTurns(id)
-	used, err := a.readUsage(ctx, store, h, of)
+	of, used, err := h.ReadOwn(id, func(of []segno.Checkpoint) (map[segno.CommitID][]transcript.Usage, error) {
+		return a.readUsage(ctx, store, h, of)
+	})
 	if err != nil {
 		return out, nil, err
 	}
-	out.Thread, all = id, []turnUsage{}
+	out.Thread, out.newest, all = id, t.Created, []turnUsage{}
 	out.Title, out.Agent = history.Cut(timeline.Title(t.Title), maxUsageTitle), t.Agent
 	for i := range of {
 		c := &of[i]
@@ -148,17 +159,28 @@ func (a *app) runUsage(ctx context.Context, d *cli.Workspace, prices history.Pri
 	}{sum, all}
 	return a.PrintLong(result, func(p *cli.Printer) {
 		for _, t := range all {
-			p.Linef("%s %s  %s", a.Lead(p.Paint, cli.Label(&t.checkpoint), t.Time), cli.Pad(t.Usage.String(), 36), p.Dim(cli.Fit(cli.Inline(t.Prompt), 60)))
+			writeUsageLine(p, a.Lead(p.Paint, cli.Label(&t.checkpoint), t.Time), t.Usage, t.Prompt)
 		}
-		p.Linef("%s %s", p.Bold(cli.Pad("sum", 11)), p.Bold(sum.Usage.String())+unknownNote(sum.Unknown))
+		writeSum(p, sum.Usage, sum.Unknown)
 	})
 }
 
-func unknownNote(turns int) string {
-	if turns == 0 {
-		return ""
+// writeUsageLine writes the line of a turn or of a thread. The title is cut to the width of the terminal.
+func writeUsageLine(p *cli.Printer, lead string, u *history.Usage, title string) {
+	line := lead + " " + cli.Pad(u.String(), 36) + "  "
+	width := 60
+	if p.Width() > 0 {
+		width = min(width, max(1, p.Width()-cli.Visible(line)))
 	}
-	return ", and " + cli.Plural(turns, "turn") + " without a record"
+	p.Linef("%s", p.Drawn(line+p.Dim(cli.Fit(cli.Inline(title), width))))
+}
+
+func writeSum(p *cli.Printer, u *history.Usage, unknown int) {
+	line := p.Bold(cli.Pad("sum", 11)) + " " + p.Bold(u.String())
+	if unknown > 0 {
+		line += ", and " + cli.Plural(unknown, "turn") + " without a record"
+	}
+	p.Linef("%s", p.Drawn(line))
 }
 
 func (a *app) runUsageOfAll(ctx context.Context, store *local.Store, prices history.Prices) error {
@@ -182,8 +204,8 @@ func (a *app) runUsageOfAll(ctx context.Context, store *local.Store, prices hist
 	}
 	return a.PrintLong(all, func(p *cli.Printer) {
 		for _, t := range all.Threads {
-			p.Linef("%s %s  %s", a.Lead(p.Paint, cli.Short(t.Thread), t.newest), cli.Pad(t.Usage.String(), 36), p.Dim(cli.Fit(cli.Inline(t.Title), 60)))
+			writeUsageLine(p, a.Lead(p.Paint, cli.Short(t.Thread), t.newest), t.Usage, t.Title)
 		}
-		p.Linef("%s %s", p.Bold(cli.Pad("sum", 11)), p.Bold(all.Usage.String())+unknownNote(all.Unknown))
+		writeSum(p, all.Usage, all.Unknown)
 	})
 }

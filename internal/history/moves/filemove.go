@@ -245,9 +245,9 @@ func (m *fileMove) describeOpUndo(ctx context.Context, p *Preview) (bool, error)
 		if err != nil {
 			return false, err
 		}
-		m.about, m.forgets = "the fork's thread is forgotten; its directory is kept", !again
+		m.about, m.forgets = "the fork's thread is forgotten; its files are kept", !again
 		if again {
-			m.about = "the fork gets a new thread; its directory is as it is now"
+			m.about = "the fork gets a new thread; its files are as they are now"
 		}
 		p.Summary = append(p.Summary, "  "+m.about)
 	}

@@ -20,9 +20,33 @@ type CallCounter struct {
 	sums []transcript.Usage
 }
 
+// The largest numbers of one call and of models. Others are not those of an agent: sums of them could overflow, and a list of
+// models would be long.
+const (
+	maxTokens = 1_000_000_000
+	maxCost   = 1_000_000
+	maxModels = 100
+)
+
+// isPlausible reports whether a model can have made a call.
+func isPlausible(t *transcript.Tokens) bool {
+	for _, n := range []int64{t.Input, t.Output, transcript.Known(t.CacheRead), transcript.Known(t.CacheWrite), transcript.Known(t.Reasoning)} {
+		if n < 0 || n > maxTokens {
+			return false
+		}
+	}
+	return true
+}
+
 // Add adds a call, or what a later record of a call has beyond the earlier one. A record with less is a copy: Claude Code
 // writes zeros into the messages that it keeps in a compaction.
 func (c *CallCounter) Add(call transcript.ModelCall) {
+	if !isPlausible(&call.Tokens) {
+		return
+	}
+	if call.Cost != nil && (*call.Cost < 0 || *call.Cost > maxCost) {
+		call.Cost = nil
+	}
 	before, isKnown := c.seen[call.ID]
 	more := call.Tokens.Sub(before.Tokens)
 	if isKnown && (more.Input < 0 || more.Output < 0 || more.Input == 0 && more.Output == 0) {
@@ -38,6 +62,10 @@ func (c *CallCounter) Add(call transcript.ModelCall) {
 		call.Model, call.IsSubagent, call.Tokens = before.Model, before.IsSubagent, more
 	}
 	i := slices.IndexFunc(c.sums, func(u transcript.Usage) bool { return u.Model == call.Model && u.IsSubagent == call.IsSubagent })
+	if i < 0 && len(c.sums) >= maxModels && call.Model != "" {
+		call.Model = ""
+		i = slices.IndexFunc(c.sums, func(u transcript.Usage) bool { return u.Model == "" && u.IsSubagent == call.IsSubagent })
+	}
 	if i < 0 {
 		i = len(c.sums)
 		c.sums = append(c.sums, transcript.Usage{Model: call.Model, IsSubagent: call.IsSubagent})

@@ -286,10 +286,7 @@ func answer(segs []*segment, q *Query, first, limit int, deadline time.Time, tex
 	if err != nil {
 		return a, err
 	}
-	a.Total, a.IsCapped = r.total, r.isCut
-	if isVerified {
-		a.Total, a.IsCapped = 0, r.isCut || r.total > len(r.best)
-	}
+	a = r.counts(isVerified)
 	n := 0 // the hits so far
 	for _, c := range r.best {
 		h, err := r.hit(c)
@@ -297,14 +294,12 @@ func answer(segs []*segment, q *Query, first, limit int, deadline time.Time, tex
 			return a, err
 		}
 		if isVerified && c.missing == 0 {
-			ok, err := true, error(nil)
-			if q.isVerified(h.Field) {
-				if time.Now().After(deadline) || n >= first+limit && a.Total >= exactTotal {
-					a.IsCapped = true
-					break
-				}
-				ok, err = isMatch(q, &h, texts)
+			isEnough := time.Now().After(deadline) || n >= first+limit && a.Total >= exactTotal
+			if isEnough && q.isVerified(h.Field) {
+				a.IsCapped = true
+				break
 			}
+			ok, err := isMatch(q, &h, texts)
 			if err != nil {
 				return a, err
 			}
@@ -320,8 +315,20 @@ func answer(segs []*segment, q *Query, first, limit int, deadline time.Time, tex
 	return a, nil
 }
 
-// isMatch reports whether the texts of a hit match a query. A hit that cannot be read counts, so that its reader reports it.
+// counts returns the result without hits. If the hits must be verified, they are counted as they are.
+func (r *run) counts(isVerified bool) Result {
+	if isVerified {
+		return Result{IsCapped: r.isCut || r.total > len(r.best)}
+	}
+	return Result{Total: r.total, IsCapped: r.isCut}
+}
+
+// isMatch reports whether the texts of a hit match a query, if the index alone does not prove it. A hit that cannot be read counts,
+// so that its reader reports it.
 func isMatch(q *Query, h *Hit, texts func(*Hit) ([]string, error)) (bool, error) {
+	if !q.isVerified(h.Field) {
+		return true, nil
+	}
 	all, err := texts(h)
 	if kind := segno.KindOf(err); kind == segno.KindCorrupt || kind == segno.KindNotFound {
 		return true, nil

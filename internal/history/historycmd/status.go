@@ -202,20 +202,7 @@ func writeStatus(p *cli.Printer, s statusResult) {
 	} else if s.ReadOnly {
 		p.Linef("           read-only: segno records nothing and moves nothing")
 	}
-	if s.Head == nil {
-		p.Linef("thread     none yet; prompt the agent once, or run 'segno save'")
-	} else {
-		p.Linef("thread     %s at t%d (%s)", cli.Short(s.Thread), s.Head.Turn, s.Head.Kind)
-		if s.Session != "" {
-			p.Linef("session    %s", cli.Inline(string(s.Session)))
-		}
-		changed := cmp.Or(cli.Counts(s.Changed), "nothing")
-		if s.ReadOnly {
-			changed = "unknown"
-		}
-		p.Linef("changed    %s since then", changed)
-		writeCoverage(p, s)
-	}
+	writeHead(p, s)
 	for _, at := range s.Databases {
 		state := ""
 		switch {
@@ -243,6 +230,24 @@ func writeStatus(p *cli.Printer, s statusResult) {
 	if s.Moving {
 		p.Linef("a move was interrupted; the next command that moves or records completes it")
 	}
+}
+
+// writeHead writes where the thread is, and what changed since.
+func writeHead(p *cli.Printer, s statusResult) {
+	if s.Head == nil {
+		p.Linef("thread     none yet; prompt the agent once, or run 'segno save'")
+		return
+	}
+	p.Linef("thread     %s at t%d (%s)", cli.Short(s.Thread), s.Head.Turn, s.Head.Kind)
+	if s.Session != "" {
+		p.Linef("session    %s", cli.Inline(string(s.Session)))
+	}
+	changed := cmp.Or(cli.Counts(s.Changed), "nothing")
+	if s.ReadOnly {
+		changed = "unknown"
+	}
+	p.Linef("changed    %s since then", changed)
+	writeCoverage(p, s)
 }
 
 // writeCoverage warns about files that segno cannot save or no longer records, and about files that

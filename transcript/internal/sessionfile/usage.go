@@ -47,10 +47,27 @@ func (c *CallCounter) Add(call transcript.ModelCall) {
 	if call.Cost != nil && (*call.Cost < 0 || *call.Cost > maxCost) {
 		call.Cost = nil
 	}
+	part, isNew, hasMore := c.since(call)
+	if !hasMore {
+		return
+	}
+	u := c.sumOf(part)
+	u.Tokens = u.Tokens.Add(part.Tokens)
+	if !isNew {
+		return
+	}
+	if u.Calls++; part.Cost != nil {
+		u.Costed++
+		u.Cost += *part.Cost
+	}
+}
+
+// since remembers a call, and returns what it has beyond an earlier record of it.
+func (c *CallCounter) since(call transcript.ModelCall) (part transcript.ModelCall, isNew, hasMore bool) {
 	before, isKnown := c.seen[call.ID]
 	more := call.Tokens.Sub(before.Tokens)
 	if isKnown && (more.Input < 0 || more.Output < 0 || more.Input == 0 && more.Output == 0) {
-		return
+		return part, false, false
 	}
 	if c.seen == nil {
 		c.seen = map[string]transcript.ModelCall{}
@@ -61,23 +78,24 @@ func (c *CallCounter) Add(call transcript.ModelCall) {
 	if isKnown {
 		call.Model, call.IsSubagent, call.Tokens = before.Model, before.IsSubagent, more
 	}
-	i := slices.IndexFunc(c.sums, func(u transcript.Usage) bool { return u.Model == call.Model && u.IsSubagent == call.IsSubagent })
-	if i < 0 && len(c.sums) >= maxModels && call.Model != "" {
+	return call, !isKnown, true
+}
+
+// sumOf returns the sum to which a call belongs. Models beyond the largest number share one without a name.
+func (c *CallCounter) sumOf(call transcript.ModelCall) *transcript.Usage {
+	find := func(model string) int {
+		return slices.IndexFunc(c.sums, func(u transcript.Usage) bool { return u.Model == model && u.IsSubagent == call.IsSubagent })
+	}
+	i := find(call.Model)
+	if i < 0 && len(c.sums) >= maxModels {
 		call.Model = ""
-		i = slices.IndexFunc(c.sums, func(u transcript.Usage) bool { return u.Model == "" && u.IsSubagent == call.IsSubagent })
+		i = find("")
 	}
 	if i < 0 {
 		i = len(c.sums)
 		c.sums = append(c.sums, transcript.Usage{Model: call.Model, IsSubagent: call.IsSubagent})
 	}
-	u := &c.sums[i]
-	if u.Tokens = u.Tokens.Add(call.Tokens); isKnown {
-		return
-	}
-	if u.Calls++; call.Cost != nil {
-		u.Costed++
-		u.Cost += *call.Cost
-	}
+	return &c.sums[i]
 }
 
 // Take returns the sums since the last Take. Calls before it stay known.

@@ -38,7 +38,7 @@ func TestPauseOfClaudeCode(t *testing.T) {
 	if err := run.Start(); err != nil {
 		t.Fatal(err)
 	}
-	here.await("runs/village-g001/agents/Ada/workspace/notes.txt")
+	here.await("runs/village-g001/agents/Ada/workspace/notes.txt", "turn 1\n")
 	var paused struct{ Checkpoint string }
 	if err := json.Unmarshal(here.mustRun("generations", "pause", "village", "--grace", "0s", "--json"), &paused); err != nil {
 		t.Fatal(err)
@@ -126,17 +126,17 @@ func (m *machine) mustRun(args ...string) []byte {
 	return out
 }
 
-// await waits until a file exists.
-func (m *machine) await(name string) {
+// await waits until a file has a text. A file exists before the shell that makes it has written.
+func (m *machine) await(name, text string) {
 	m.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); <-tick.C {
-		if _, err := os.Stat(filepath.Join(m.dir, name)); err == nil {
+		if data, err := os.ReadFile(filepath.Join(m.dir, name)); err == nil && string(data) == text {
 			return
 		}
 	}
-	m.Fatalf("there is no %s", name)
+	m.Fatalf("%s does not have %q", name, text)
 }
 
 // checkArchive checks that an archive has the conversation, and does not have the login in any form.

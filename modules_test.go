@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -80,6 +81,20 @@ func main() {
 		}
 		if found := heavy.FindString(string(out)); found != "" {
 			t.Errorf("go %s names %s:\n%s", strings.Join(args, " "), found, out)
+		}
+	}
+}
+
+// TestTheHookIsLinkedWithoutC checks that segno-hook imports no package that go build links with C by default: such a program starts
+// later, and the agent waits for each hook.
+func TestTheHookIsLinkedWithoutC(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "./cmd/segno-hook").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range strings.Fields(string(out)) {
+		if slices.Contains([]string{"net", "os/user", "runtime/cgo"}, name) {
+			t.Errorf("segno-hook imports %s", name)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package workspace
 
 import (
-	"net"
 	"path/filepath"
 	"strings"
 
@@ -40,7 +39,7 @@ type Options struct {
 	// watcher. It must be of the same directory.
 	Watch *Watch
 	// DialWatch, if not nil, connects to another process that watches the tree: see [Watch.Serve].
-	DialWatch func() (*net.UnixConn, error)
+	DialWatch func() (WatchConn, error)
 }
 
 // Sealer encrypts a file that segno keeps outside the tree. OpenFile is the inverse of SealFile, and fails

@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/dalsegno/segno/workspace/internal/watch"
@@ -42,16 +42,21 @@ func (w *Watch) Share() {
 	w.shared = true
 }
 
-// Serve answers the scans of other processes until ctx ends. It closes l.
-func (w *Watch) Serve(ctx context.Context, l *net.UnixListener) error {
+// WatchConn is one end of a Unix socket between a process that watches a tree and one that scans it: a *net.UnixConn. It is an
+// interface because segno-hook imports this package: a program with package net is linked with C by default, and starts later.
+type WatchConn interface {
+	io.ReadWriteCloser
+	syscall.Conn
+	SetDeadline(time.Time) error
+}
+
+// Serve answers the scans of other processes until ctx ends. accept returns the next connection, or an error once ctx has ended.
+func (w *Watch) Serve(ctx context.Context, accept func() (WatchConn, error)) error {
 	var wait sync.WaitGroup
 	defer wait.Wait()
-	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
-	defer stop()
-	defer l.Close()
 	free := make(chan struct{}, maxServed)
 	for {
-		conn, err := l.AcceptUnix()
+		conn, err := accept()
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -77,7 +82,7 @@ func (w *Watch) Serve(ctx context.Context, l *net.UnixListener) error {
 }
 
 // serve answers the requests of one connection.
-func (w *Watch) serve(conn *net.UnixConn) error {
+func (w *Watch) serve(conn WatchConn) error {
 	for {
 		if err := conn.SetDeadline(time.Now().Add(requestWait)); err != nil {
 			return err
@@ -185,13 +190,13 @@ func byteOf(b bool) byte {
 // watchClient asks the process that watches a tree. Its methods may be called concurrently.
 type watchClient struct {
 	mu     sync.Mutex
-	conn   *net.UnixConn
+	conn   WatchConn
 	marks  int                // requests to watch a directory so far
 	marked map[watch.Dir]bool // the watched directories; true if unchanged
 }
 
 // beginRemote is [Watch.begin] with the watcher of another process. It returns nil if that process does not answer at once.
-func beginRemote(conn *net.UnixConn, since watch.Token) *watched {
+func beginRemote(conn WatchConn, since watch.Token) *watched {
 	c := &watchClient{conn: conn}
 	if !watch.IsSameUser(conn) {
 		_ = conn.Close()
@@ -284,7 +289,7 @@ func (c *watchClient) Mark(_ int, path string, d watch.Dir, _ watch.Token) error
 }
 
 // ReadWatchStats asks the process at the other end of conn for its statistics, and closes conn.
-func ReadWatchStats(conn *net.UnixConn) (s WatchStats, err error) {
+func ReadWatchStats(conn WatchConn) (s WatchStats, err error) {
 	defer conn.Close()
 	c := &watchClient{conn: conn}
 	if err := c.ask([]byte{'I'}, statsWait); err != nil {

@@ -33,7 +33,9 @@ func serveWatch(root string) error {
 		return err
 	}
 	fmt.Println("ready")
-	return w.Serve(ctx, l)
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
+	defer stop()
+	return w.Serve(ctx, func() (workspace.WatchConn, error) { return l.AcceptUnix() })
 }
 
 func watchAddr(root string) *net.UnixAddr {
@@ -48,7 +50,7 @@ func listenWatch(root string) (*net.UnixListener, error) {
 // newServedRig returns a rig whose snapshots ask another process, or another goroutine, that the caller starts.
 func newServedRig(t *testing.T) *watchRig {
 	p := newFixture(t)
-	p.open(workspace.Options{Index: p.index, DialWatch: func() (*net.UnixConn, error) { return net.DialUnix("unix", nil, watchAddr(p.root)) }})
+	p.open(workspace.Options{Index: p.index, DialWatch: func() (workspace.WatchConn, error) { return net.DialUnix("unix", nil, watchAddr(p.root)) }})
 	return &watchRig{fixture: p, model: p.other(workspace.Options{})}
 }
 
@@ -61,7 +63,8 @@ func (p *watchRig) serve(t *testing.T) {
 	must(t, err)
 	done := make(chan error)
 	ctx, stop := context.WithCancel(t.Context())
-	go func() { done <- w.Serve(ctx, l) }()
+	context.AfterFunc(ctx, func() { _ = l.Close() })
+	go func() { done <- w.Serve(ctx, func() (workspace.WatchConn, error) { return l.AcceptUnix() }) }()
 	p.watch = w
 	t.Cleanup(func() {
 		stop()

@@ -25,7 +25,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -339,7 +338,7 @@ func (s *Store) openWorkspace(rec segno.WorkspaceRecord, progress func(done, tot
 	return workspace.Open(rec.Path, workspace.Options{ID: rec.ID, Objects: s.Objects(),
 		Index: s.IndexFile(rec.ID), ForkNote: s.forkNote(rec.ID), Exclude: append([]string{s.place.Store}, exclude...),
 		Databases: s.databaseFiles(rec),
-		Watch:     s.watches.of(rec), DialWatch: func() (*net.UnixConn, error) { return s.dialWatch(rec.ID) },
+		Watch:     s.watches.of(rec), DialWatch: func() (workspace.WatchConn, error) { return s.dialWatch(rec.ID) },
 		Sealer: s, Progress: progress, FS: s.place.FS, GitIgnore: s.place.GitIgnore})
 }
 

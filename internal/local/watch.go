@@ -103,8 +103,11 @@ func (s *Store) ShareWatch(ctx context.Context, rec segno.WorkspaceRecord, ready
 	if err != nil {
 		return err
 	}
+	defer l.Close()
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
+	defer stop()
 	ready(w)
-	if err := w.Serve(ctx, l); err != nil {
+	if err := w.Serve(ctx, func() (workspace.WatchConn, error) { return l.AcceptUnix() }); err != nil {
 		return segno.NewError(segno.KindIO, "watch", rec.Path, err)
 	}
 	return nil

@@ -3,10 +3,10 @@ package watch
 import (
 	"crypto/rand"
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -324,7 +324,7 @@ func (w *Watcher) release() (err error) {
 }
 
 // IsSameUser reports whether the process at the other end of a socket runs as this process's user.
-func IsSameUser(conn *net.UnixConn) bool {
+func IsSameUser(conn syscall.Conn) bool {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return false

@@ -2,7 +2,7 @@
 
 package watch
 
-import "net"
+import "syscall"
 
 // Watcher is not available on this operating system.
 type Watcher struct{}
@@ -23,4 +23,4 @@ func (*Watcher) Read()                       {}
 func (*Watcher) Close() error                { return nil }
 
 // IsSameUser returns false.
-func IsSameUser(*net.UnixConn) bool { return false }
+func IsSameUser(syscall.Conn) bool { return false }

@@ -11,9 +11,9 @@ type Plugin struct {
 	Verb string
 	// Form is the form of these files.
 	Form VerbForm
-	// Arguments stands in these files for what the user typed after the verb.
+	// The agent replaces Arguments in these files by what the user typed after the verb.
 	Arguments string
-	// Install has the commands that install the plugin. DIR stands for its directory.
+	// Install has the commands that install the plugin. segno replaces DIR by its directory.
 	Install []string
 }
 

@@ -366,7 +366,7 @@ func (s *pointState) stateOf(x *pathPoints, pos int, at time.Time) (e segno.Enti
 		return x.from, true
 	case len(x.writes) > 0:
 		seen := x.writes[0].seen
-		return x.from, isMissing(seen) == (x.from.Type == segno.EntityNone) && seen != nil && seen.Before(s.start)
+		return x.from, isMissing(seen) == (x.from.Type == segno.EntityNone) && seen != nil && s.start.Sub(*seen) > maxTick
 	case !mayRun, isPast(x.placed):
 		return x.to, true
 	}

@@ -162,6 +162,7 @@ var allowed = map[string][]string{
 	"insight/internal/mcp":              {".", "internal/cli", "internal/history", "internal/history/idprefix", "internal/history/moves", "internal/history/printable", "internal/proc", "timeline"},
 	"insight/internal/plugin":           {".", "agents/profile", "internal/vfs"},
 	"search/searchcmd":                  {".", "transcript", "internal/cli", "internal/history", "internal/local", "search", "timeline"},
+	"fleet/workspaces":                  {".", "internal/vfs", "workspace"},
 	"insight/internal/bisect":           {".", "internal/history", "internal/vfs", "internal/worlds/supervise", "workspace"},
 }
 

@@ -33,7 +33,8 @@ type Options struct {
 	// MaxBytes limits the size of the cache. Directories in use are not removed, so the cache may exceed it. 0 means 20 GiB.
 	MaxBytes int64
 	// Prepare, if not nil, is called with each new directory before the files of the snapshot are written, for example
-	// to clone a repository there: no snapshot contains .git.
+	// to clone a repository there. A new workspace begins with these files. For others, what remains of them is what no
+	// snapshot contains, such as .git.
 	Prepare func(ctx context.Context, files string) error
 	Now     func() time.Time // nil means [time.Now]
 	FS      vfs.FS           // makes all writes; nil means [vfs.OS]
@@ -92,8 +93,9 @@ func bootID() string {
 }
 
 // Checkout makes a directory whose files are equal to a snapshot, and gives it to the caller until
-// [Checkout.Release]. The zero Tree is the empty directory. A directory that was released for the same
-// [segno.Snapshot.Workspace] is used again; protected paths in it stay as they are.
+// [Checkout.Release]. A directory that was released for the same [segno.Snapshot.Workspace] is used again; protected
+// paths in it stay as they are. The zero Tree stands for a new workspace: the directory then has the files that
+// Options.Prepare made.
 //
 // The error has [segno.KindCorrupt] if the store lacks an object of the snapshot, and [segno.KindIO] if the disk is full.
 func (c *Cache) Checkout(ctx context.Context, s segno.Snapshot) (*Checkout, error) {
@@ -137,6 +139,9 @@ func (c *Cache) acquire(ctx context.Context, s segno.Snapshot) (*Checkout, error
 		state
 	}
 	var all []candidate
+	if s.Tree.IsZero() {
+		names = nil
+	}
 	for _, name := range names {
 		path := filepath.Join(in, name)
 		st, _ := readState(path) // without a state, the directory is not reusable
@@ -220,6 +225,9 @@ func (d *Checkout) prepare(ctx context.Context) error {
 
 // reset makes the files equal to a snapshot.
 func (d *Checkout) reset(ctx context.Context, s segno.Snapshot) (err error) {
+	if s.Tree.IsZero() {
+		return nil
+	}
 	scratch, err := workspace.OpenScratch(d.Files(), workspace.Options{ID: s.Workspace, Objects: d.cache.objects,
 		Index: d.Index(), FS: d.cache.options.FS})
 	if err != nil {

@@ -39,6 +39,9 @@ type state struct {
 // Root returns the directory that contains the others. It exists until Release.
 func (d *Checkout) Root() string { return d.path }
 
+// Workspace returns the id of the workspace.
+func (d *Checkout) Workspace() segno.WorkspaceID { return d.state.Workspace }
+
 // Files returns the directory with the files of the snapshot.
 func (d *Checkout) Files() string { return filepath.Join(d.path, "files") }
 

@@ -156,7 +156,8 @@ func (r *acpRun) attempt(ctx context.Context, a attempt, text, report string) (R
 	}
 	switch {
 	case ctx.Err() != nil:
-		return Result{}, segno.NewError(segno.KindCancelled, "run agent", r.work.Thread, context.Cause(ctx))
+		cause := context.Cause(ctx)
+		return Result{}, segno.NewError(segno.KindOf(cause), "run agent", r.work.Thread, cause)
 	case r.question != nil:
 		return r.wait(cleanup, a)
 	case turn == nil || turn.Interrupted:

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,6 +25,13 @@ func TestMain(m *testing.M) {
 		os.Exit(code)
 	}
 	memdir.Use()
+	if arg := os.Getenv(workerArg); arg != "" {
+		if err := work(context.Background(), arg); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	os.Exit(m.Run())
 }
 

@@ -1,9 +1,11 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,21 +30,22 @@ type attempts struct {
 	id    segno.ThreadID
 	head  segno.Head
 	last  *attempt // the newest one, nil before the first
-	calls []call   // of the newest one
+	calls []call   // of all attempts at the same prompt, oldest first
 
 	known map[string]bool // the calls of this attempt, by id; true once a call has ended
 }
 
 // call is a tool call of an attempt.
 type call struct {
-	id, title string
-	hasEnded  bool
+	title    string
+	hasEnded bool
 }
 
 // attemptName is the name of the entries that contain an attempt, and of the threads with the attempts.
 const attemptName = "attempt"
 
-// openAttempts reads the newest attempt of a thread.
+// openAttempts reads the newest attempt of a thread, and the calls of all attempts at the same prompt: a worker may die
+// before its agent calls anything, and the next agent must know what the agents before it did.
 func openAttempts(ctx context.Context, store segno.Store, of segno.ThreadID) (*attempts, error) {
 	t := &attempts{store: store, of: of, id: segno.ThreadID(segno.DerivedID("attempts", string(of))), known: map[string]bool{}}
 	var err error
@@ -53,39 +56,34 @@ func openAttempts(ctx context.Context, store segno.Store, of segno.ThreadID) (*a
 	if err != nil {
 		return nil, err
 	}
-	var entries []segno.Entry // since the attempt, newest first
+	ended := map[string]bool{}
+	var calls []call // after the next older attempt, newest first
 	for n, err := range segno.Ancestors(ctx, store, t.head.Head, segno.Window{Last: 16, Entries: true}) {
 		if err != nil {
 			return nil, err
 		}
 		for i := len(n.Entries) - 1; i >= 0; i-- {
 			e := n.Entries[i]
-			if e.Kind != segno.EntryNote || e.Name != attemptName {
-				entries = append(entries, e)
-				continue
+			switch e.Kind {
+			case segno.EntryResult:
+				ended[e.ID] = true
+			case segno.EntryIntent:
+				calls = append(calls, call{e.Name, ended[e.ID]})
+			case segno.EntryNote:
+				var a attempt
+				if err := json.Unmarshal(e.Body, &a); err != nil {
+					return nil, segno.NewError(segno.KindCorrupt, "read attempt", string(n.ID), err)
+				}
+				if t.last != nil && t.last.Key != a.Key {
+					return t, nil // the calls so far are of a later prompt's attempts
+				}
+				t.last = cmp.Or(t.last, &a)
+				slices.Reverse(calls)
+				t.calls, calls = append(calls, t.calls...), nil
 			}
-			t.last = new(attempt)
-			if err := json.Unmarshal(e.Body, t.last); err != nil {
-				return nil, segno.NewError(segno.KindCorrupt, "read attempt", string(n.ID), err)
-			}
-			t.addCalls(entries)
-			return t, nil
 		}
 	}
 	return t, nil
-}
-
-// addCalls reads the calls of an attempt from its entries, newest first.
-func (t *attempts) addCalls(entries []segno.Entry) {
-	ended := map[string]bool{}
-	for _, e := range entries {
-		switch e.Kind {
-		case segno.EntryResult:
-			ended[e.ID] = true
-		case segno.EntryIntent:
-			t.calls = append([]call{{e.ID, e.Name, ended[e.ID]}}, t.calls...)
-		}
-	}
 }
 
 // begin records an attempt, durably.

@@ -44,6 +44,9 @@ var arrows = map[string]map[string]string{
 		"internal/proxy/acp":      "segno's own agent speaks ACP",
 		"internal/proxy/preamble": "a session that replaces a lost one begins with it",
 	},
+	"fleet": {
+		"agent": "a worker runs Go agents",
+	},
 	"insight": {
 		"internal/worlds/supervise": "the commands of a bisect end with it",
 	},

@@ -32,6 +32,9 @@ type Result struct {
 	Wake  time.Time   // if the turn waits for a time
 }
 
+// AgentRunner returns the runner of a Go agent.
+func (f *Fleet) AgentRunner(a *agent.Agent) Runner { return agentRunner{a} }
+
 // agentRunner runs Go agents.
 type agentRunner struct{ agent *agent.Agent }
 

@@ -20,6 +20,7 @@ var wings = map[string][]string{
 	"worlds":   {"world", "generation", "experiments", "internal/worlds"},
 	"adapters": {"adapters"},
 	"insight":  {"search", "insight"},
+	"transfer": {"transfer"},
 }
 
 // arrows has the libraries of a wing that another wing, or the core, imports, and the reason.

@@ -21,6 +21,7 @@ var wings = map[string][]string{
 	"adapters": {"adapters"},
 	"insight":  {"search", "insight"},
 	"fleet":    {"fleet"},
+	"transfer": {"transfer"},
 }
 
 // arrows has the libraries of a wing that another wing, or the core, imports, and the reason.

@@ -166,6 +166,8 @@ var allowed = map[string][]string{
 	"insight/internal/mcp":              {".", "internal/cli", "internal/history", "internal/history/idprefix", "internal/history/moves", "internal/history/printable", "internal/proc", "timeline"},
 	"insight/internal/plugin":           {".", "agents/profile", "internal/vfs"},
 	"search/searchcmd":                  {".", "transcript", "internal/cli", "internal/history", "internal/local", "search", "timeline"},
+	"fleet/runner":                      {".", "agent", "agents", "agents/gemini", "agents/opencode", "fleet/workspaces", "internal/history/turns", "internal/local", "internal/local/spool", "internal/proc", "internal/proxy", "internal/proxy/acp", "internal/vfs", "timeline"},
+	"fleet/workspaces":                  {".", "internal/local/spool", "internal/proc", "internal/vfs", "timeline", "workspace"},
 	"insight/internal/bisect":           {".", "internal/history", "internal/vfs", "internal/worlds/supervise", "workspace"},
 }
 

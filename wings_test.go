@@ -21,6 +21,7 @@ var wings = map[string][]string{
 	"adapters": {"adapters"},
 	"insight":  {"search", "insight"},
 	"fleet":    {"fleet"},
+	"transfer": {"transfer"},
 }
 
 // arrows has the libraries of a wing that another wing, or the core, imports, and the reason.
@@ -41,7 +42,7 @@ var arrows = map[string]map[string]string{
 	},
 	"fleet": {
 		"agent":              "a worker runs Go agents",
-		"internal/proxy":     "the turns of other agents are recorded by the proxy",
+		"internal/proxy":     "the turns of agents are recorded by the proxy",
 		"internal/proxy/acp": "a runner is the client of the proxy",
 	},
 	"insight": {

@@ -86,7 +86,7 @@ var allowed = map[string][]string{
 	"internal/web/export":             {".", "internal/history", "insight/blame", "internal/history/patch", "internal/web/export/markdown", "internal/history/printable", "secret", "timeline", "transcript", "workspace", "internal/history/turns"},
 	"internal/cli":                    {".", "agents", "internal/database", "transcript", "internal/history/idprefix", "internal/local", "internal/proc", "timeline", "internal/history/moves", "internal/history/patch", "internal/history/printable", "internal/history", "workspace"},
 	"internal/history":                {".", "transcript", "internal/history/printable", "internal/history/idprefix", "timeline", "internal/history/turns"},
-	"internal/web":                    {".", "agent", "transcript", "internal/chat", "internal/history", "internal/local", "internal/proc", "timeline", "workspace", "internal/history/moves", "internal/web/wire", "internal/history/patch", "generation", "internal/worlds/trend", "world", "internal/history/turns", "search"},
+	"internal/web":                    {".", "agent", "transcript", "internal/chat", "internal/history", "internal/local", "internal/proc", "timeline", "workspace", "internal/history/moves", "internal/web/wire", "internal/history/patch", "generation", "internal/worlds/trend", "world", "internal/history/turns", "search", "internal/history/reachable", "internal/vfs"},
 	"internal/chat/acpagent":          {".", "agent", "internal/proxy/acp", "internal/chat", "internal/proxy/preamble", "agents", "agents/profile"},
 	"internal/chat/tui":               {".", "agent", "internal/chat", "internal/history/printable", "internal/jsonscan", "generation"},
 	"agent/model/internal/endpoint":   {".", "agent"},

@@ -145,6 +145,8 @@ var allowed = map[string][]string{
 	"agents/segno":                      {"agents/profile"},
 	"fleet":                             {".", "agent", "fleet/internal/schedule", "internal/store/record", "store/postgres"},
 	"fleet/internal/schedule":           {"."},
+	"fleet/runner":                      {".", "agent", "agents", "agents/gemini", "agents/opencode", "fleet", "fleet/workspaces", "internal/history/turns", "internal/local", "internal/local/spool", "internal/proc", "internal/proxy", "internal/proxy/acp", "internal/vfs", "timeline"},
+	"fleet/workspaces":                  {".", "internal/local/spool", "internal/proc", "internal/vfs", "timeline", "workspace"},
 	"experiments/well":                  {".", "world", "world/httpworld"},
 	"internal/chat/chatcmd":             {".", "agent", "agent/model/offline", "internal/chat", "internal/chat/acpagent", "internal/chat/tui", "internal/cli", "internal/local", "timeline", "internal/local/spool", "internal/proc"},
 	"internal/history/historycmd":       {".", "internal/history/demo", "agent", "agents", "internal/chat", "internal/cli", "internal/history", "internal/history/idprefix", "internal/history/moves", "internal/history/patch", "internal/history/turns", "internal/hook", "internal/hook/event", "internal/local", "internal/local/spool", "timeline", "transcript/claude", "internal/history/printable", "internal/vfs", "workspace", "transcript"},
@@ -166,8 +168,6 @@ var allowed = map[string][]string{
 	"insight/internal/mcp":              {".", "internal/cli", "internal/history", "internal/history/idprefix", "internal/history/moves", "internal/history/printable", "internal/proc", "timeline"},
 	"insight/internal/plugin":           {".", "agents/profile", "internal/vfs"},
 	"search/searchcmd":                  {".", "transcript", "internal/cli", "internal/history", "internal/local", "search", "timeline"},
-	"fleet/runner":                      {".", "agent", "agents", "agents/gemini", "agents/opencode", "fleet/workspaces", "internal/history/turns", "internal/local", "internal/local/spool", "internal/proc", "internal/proxy", "internal/proxy/acp", "internal/vfs", "timeline"},
-	"fleet/workspaces":                  {".", "internal/local/spool", "internal/proc", "internal/vfs", "timeline", "workspace"},
 	"insight/internal/bisect":           {".", "internal/history", "internal/vfs", "internal/worlds/supervise", "workspace"},
 }
 

@@ -98,7 +98,7 @@ func (s *Store) getBody(ctx context.Context, op, owner, name string) (data []byt
 		})
 	case s.options.Bucket == nil:
 		return nil, segno.Errorf(segno.KindRefused, op, owner, "its body is in a bucket, and the store was opened without one").
-			WithHint("set Options.Bucket")
+			WithHint("set Options.Bucket, or give --bucket")
 	default:
 		data, err = s.options.Bucket.Get(ctx, name)
 		if !errors.Is(err, fs.ErrNotExist) {

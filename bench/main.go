@@ -169,7 +169,7 @@ func sections(which string, gigabytes int) ([]section, error) {
 	return append(all, section{"step", steps}, section{"saver", savers}, section{"hook", hooks}, section{"cut", cuts},
 		section{"discover", discoveries}, section{"search", searches}, section{"keep", keeps}, section{"web", webs},
 		section{"message", messages}, section{"flood", floods}, section{"archive", archives}, section{"scanner", scanners},
-		section{"generation", generations}, section{"blame", blames}, section{"care", care(max(gigabytes, 1))}), nil
+		section{"generation", generations}, section{"blame", blames}, section{"care", care(max(gigabytes, 1))}, section{"fleet", fleets}), nil
 }
 
 // scratch returns a new directory below the run's own.

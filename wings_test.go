@@ -21,10 +21,16 @@ var wings = map[string][]string{
 	"adapters": {"adapters"},
 	"insight":  {"search", "insight"},
 	"fleet":    {"fleet"},
+	"transfer": {"transfer"},
 }
 
 // arrows has the libraries of a wing that another wing, or the core, imports, and the reason.
 var arrows = map[string]map[string]string{
+	"fleet": {
+		"agent":              "a runner returns the phases and errors of a run",
+		"internal/proxy":     "the turns of agents are recorded by the proxy",
+		"internal/proxy/acp": "a runner is the client of the proxy",
+	},
 	"history": {
 		"agent":               "threads lists conversations by their phase",
 		"internal/chat":       "a chat continues like a session of an agent",

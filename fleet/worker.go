@@ -60,6 +60,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.LeaseTime, w.Drain = cmp.Or(w.LeaseTime, 30*time.Second), cmp.Or(w.Drain, 30*time.Second)
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &threadWorker{worker: w, scheduler: w.scheduler()})
+	river.AddWorker(workers, &answerWorker{worker: w})
 	client, err := river.NewClient(riverpgxv5.New(w.fleet.pool), &river.Config{
 		ID: w.id, Schema: w.fleet.schema, Logger: w.fleet.log, Queues: w.queues(), Workers: workers,
 		FetchCooldown: 5 * time.Millisecond, JobTimeout: -1, RescueStuckJobsAfter: rescueAfter, SoftStopTimeout: w.Drain,
@@ -130,8 +131,7 @@ type threadWorker struct {
 
 // Work implements [river.Worker].
 func (t *threadWorker) Work(ctx context.Context, job *river.Job[threadJob]) error {
-	t.worker.track(job.ID, time.Time{})
-	defer func() { t.worker.track(job.ID, time.Now()) }()
+	defer t.worker.track(job.ID)()
 	args := job.Args
 	verdict := t.scheduler.Work(context.WithValue(ctx, jobKey{}, job.JobRow),
 		schedule.Job{ID: job.ID, Thread: args.Thread, Seq: args.Seq, Wake: args.Wake, Replaces: args.Replaces})
@@ -141,11 +141,16 @@ func (t *threadWorker) Work(ctx context.Context, job *river.Job[threadJob]) erro
 	return nil
 }
 
-// track records that a job runs, or when it ended.
-func (w *Worker) track(job int64, ended time.Time) {
+// track records that a job runs. The function that it returns records that the job has ended.
+func (w *Worker) track(job int64) (end func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.jobs[job] = ended
+	w.jobs[job] = time.Time{}
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.jobs[job] = time.Now()
+	}
 }
 
 // jobKey is the key of the job's row in the context of an attempt.
@@ -171,8 +176,8 @@ func (r promptRunner) Run(ctx context.Context, job *schedule.Job, f *schedule.Fr
 	if err != nil {
 		return schedule.Result{}, err
 	}
-	result, err := run.Run(ctx, Work{Thread: p.Thread, Prompt: p.Prompt, N: p.N, Tenant: p.Tenant, Attempt: f.Attempts + 1})
-	return schedule.Result{IsWaiting: result.Phase == agent.PhaseWaiting, Wake: result.Wake, Text: result.Text}, err
+	result, err := run.Run(ctx, Work{Thread: p.Thread, Prompt: p.Prompt, N: p.N, Tenant: p.Tenant, Attempt: f.Attempts + 1, HasWaited: f.State == schedule.Waiting})
+	return schedule.Result{IsWaiting: result.Phase == agent.PhaseWaiting, IsUndone: result.isUndone, Wake: result.Wake, Text: result.Text}, err
 }
 
 func (w *Worker) runner(name string) (Runner, error) {
@@ -180,7 +185,7 @@ func (w *Worker) runner(name string) (Runner, error) {
 		return r, nil
 	}
 	if a, ok := w.agents[name]; ok {
-		return agentRunner{a}, nil
+		return agentRunner{w.fleet, a}, nil
 	}
 	return nil, segno.Errorf(segno.KindNotFound, "run prompt", name, "this worker has no such agent").WithHint("start a worker that has it")
 }

@@ -101,6 +101,7 @@ func Admit(job *Job, f *Front) Step {
 // Result is the outcome of an attempt that did not fail.
 type Result struct {
 	IsWaiting bool
+	IsUndone  bool      // the turn was undone while it waited
 	Wake      time.Time // IsWaiting: when the turn continues, if nothing else wakes it
 	Text      string    // the answer, or why the turn waits
 }
@@ -125,6 +126,8 @@ func (p *Policy) Finish(f *Front, seen int64, r Result, err error, isCut bool, l
 		unchanged.State = Sent
 	}
 	switch {
+	case err == nil && r.IsUndone:
+		return Change{State: Cancelled, Text: "the turn was undone"}
 	case err == nil && r.IsWaiting:
 		return Change{State: Waiting, Seen: seen, Wake: r.Wake, Text: r.Text}
 	case err == nil:

@@ -70,7 +70,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		return segno.NewError(segno.KindInvalid, "run worker", "", err)
 	}
 	w.client = client
-	if err := w.register(ctx); err != nil {
+	if err := w.register(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
 	beats, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -83,14 +83,13 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	stop()
 	group.Wait()
-	return errors.Join(w.fleet.store.InTx(context.WithoutCancel(ctx), "run worker", w.id, w.unregister), startError(err))
-}
-
-func startError(err error) error {
-	if err == nil {
-		return nil
+	if ctx.Err() != nil {
+		err = nil // it ended while the worker started
 	}
-	return segno.NewError(segno.KindIO, "run worker", "", err).WithHint("check that the database can be reached, then try again")
+	if err != nil {
+		err = segno.NewError(segno.KindIO, "run worker", "", err).WithHint("check that the database can be reached, then try again")
+	}
+	return errors.Join(w.fleet.store.InTx(context.WithoutCancel(ctx), "run worker", w.id, w.unregister), err)
 }
 
 // rescueAfter is when the queue itself gives a job to another worker. The fleet does so much earlier, see [Worker.replaceJobs].

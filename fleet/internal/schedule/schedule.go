@@ -165,8 +165,8 @@ func (p *Policy) pause(attempts int) time.Duration {
 	return pause
 }
 
-// pauseForLease returns when a job looks again at a thread that another run has. A run may end before its lease does, so
-// the job looks several times, more often towards the end.
+// pauseForLease returns when a job looks again at a thread that another run has: at the end of the lease, but soon enough after a
+// run that ends before its lease does.
 func pauseForLease(rest time.Duration) time.Duration {
-	return min(max(rest/4, time.Second), rest+50*time.Millisecond)
+	return min(rest+50*time.Millisecond, 2*time.Second)
 }

@@ -19,10 +19,15 @@ type fleetTest struct {
 	dir, url string
 	pid      int // of the server
 	pool     *pgxpool.Pool
+	sleepers int // the number of threads that sleep
 }
 
-// fleets measures a fleet beside River alone and DBOS, on one PostgreSQL.
-func fleets(ctx context.Context, b *bench) (err error) {
+// fleets returns the section that measures a fleet beside River alone and DBOS, on one PostgreSQL.
+func fleets(sleepers int) func(ctx context.Context, b *bench) error {
+	return func(ctx context.Context, b *bench) error { return b.fleet(ctx, sleepers) }
+}
+
+func (b *bench) fleet(ctx context.Context, sleepers int) (err error) {
 	dir, err := b.scratch("fleet")
 	if err != nil {
 		return err
@@ -42,48 +47,20 @@ func fleets(ctx context.Context, b *bench) (err error) {
 		return err
 	}
 	defer pool.Close()
-	t := &fleetTest{bench: b, dir: dir, url: server.URL, pid: server.PID, pool: pool}
+	t := &fleetTest{bench: b, dir: dir, url: server.URL, pid: server.PID, pool: pool, sleepers: sleepers}
 	if err := migrateRiver(ctx, pool); err != nil {
 		return fmt.Errorf("make River's tables: %w", err)
 	}
 	for _, part := range []struct {
 		name string
 		run  func(context.Context) error
-	}{{"puts", t.puts}, {"statements", t.statements}, {"wakes", t.wakes}, {"turns", t.turns}} {
+	}{{"puts", t.puts}, {"statements", t.statements}, {"wakes", t.wakes}, {"turns", t.turns}, {"sleepers", t.sleep}} {
 		fmt.Fprintf(b.talk, "  %s\n", part.name)
 		if failed := part.run(ctx); failed != nil {
 			err = errors.Join(err, fmt.Errorf("%s: %w", part.name, failed))
 		}
 	}
 	return err
-}
-
-// wakes measures the time from a wake to the first step.
-func (t *fleetTest) wakes(ctx context.Context) error {
-	wakes, inserts, err := riverWakes(ctx, t.url, t.pool, 200)
-	if err != nil {
-		return err
-	}
-	t.add("", "fleet: River alone: insert of a job", inserts)
-	t.add("", fmt.Sprintf("fleet: River alone, 1 worker that fetches at most every %v: insert of a job until its work begins", riverFetchCooldown), wakes,
-		is(milliseconds(wakes.quantile(0.99)), "ms at the 99th of 100"))
-	return nil
-}
-
-// turns measures how many turns a fleet ends in a second.
-func (t *fleetTest) turns(ctx context.Context) error {
-	for _, n := range []int{1, 2, 4} {
-		var times sample
-		for range min(t.rounds, 3) {
-			one, err := riverJobs(ctx, t.url, t.pool, n, 4000)
-			if err != nil {
-				return err
-			}
-			times = append(times, one)
-		}
-		t.add("", fmt.Sprintf("fleet: River alone, %d workers of %d slots: a job, of 4,000 in the queue", n, fleetSlots), times, perSecond(times, "jobs"))
-	}
-	return nil
 }
 
 // perSecond is the rate of a row whose times are of one item.

@@ -113,7 +113,7 @@ func (c *chaos) nothingLost() {
 	}
 }
 
-// nothingLeft checks that no connection of a worker and no unfinished job is left.
+// nothingLeft checks that no connection of a worker is left.
 func (c *chaos) nothingLeft() {
 	c.retry(func() error { // the server ends the session of a killed process when it notices
 		var n int
@@ -123,12 +123,4 @@ func (c *chaos) nothingLeft() {
 		}
 		return err
 	})
-	var workers, jobs int
-	if err := c.pool.QueryRow(c.ctx, fmt.Sprintf(`SELECT (SELECT count(*) FROM %[1]s.fleet_workers WHERE seen > now() - interval '1 second'),
-		(SELECT count(*) FROM %[1]s.river_job WHERE finalized_at IS NULL AND state <> 'running')`, c.schema)).Scan(&workers, &jobs); err != nil {
-		c.Error(err)
-	}
-	if jobs > 0 {
-		c.Logf("%d jobs are left, which have nothing to do", jobs)
-	}
 }

@@ -175,7 +175,7 @@ func (r promptRunner) Run(ctx context.Context, job *schedule.Job, f *schedule.Fr
 	if err != nil {
 		return schedule.Result{}, err
 	}
-	result, err := run.Run(ctx, Work{Thread: p.Thread, Prompt: p.Prompt, N: p.N, Tenant: p.Tenant, Attempt: f.Attempts + 1, HasWaited: f.State == schedule.Waiting})
+	result, err := run.Run(ctx, Work{Thread: p.Thread, Prompt: p.Prompt, N: p.N, Tenant: p.Tenant, Attempt: f.Attempt, HasWaited: f.State == schedule.Waiting})
 	return schedule.Result{IsWaiting: result.Phase == agent.PhaseWaiting, IsUndone: result.isUndone, Wake: result.Wake, Text: result.Text}, err
 }
 

@@ -52,6 +52,14 @@ CREATE TABLE {}fleet_workers (
 	seen timestamptz NOT NULL DEFAULT clock_timestamp(),
 	queues jsonb NOT NULL
 ) WITH (fillfactor = 50);
+
+CREATE TABLE {}fleet_crons (
+	name bytea PRIMARY KEY,
+	tenant text NOT NULL,
+	every interval NOT NULL,
+	next timestamptz NOT NULL,
+	record bytea NOT NULL
+);
 `}
 
 // migrate creates or upgrades the tables of the fleet and of River. If several processes migrate, one does, and the others wait for it.

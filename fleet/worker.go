@@ -61,6 +61,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &threadWorker{worker: w, scheduler: w.scheduler()})
 	river.AddWorker(workers, &answerWorker{worker: w})
+	river.AddWorker(workers, &cronWorker{worker: w})
 	client, err := river.NewClient(riverpgxv5.New(w.fleet.pool), &river.Config{
 		ID: w.id, Schema: w.fleet.schema, Logger: w.fleet.log, Queues: w.queues(), Workers: workers,
 		FetchCooldown: 5 * time.Millisecond, JobTimeout: -1, RescueStuckJobsAfter: rescueAfter, SoftStopTimeout: w.Drain,

@@ -93,17 +93,17 @@ func (r *acpRun) run(ctx context.Context, lease segno.Lease) (fleet.Result, erro
 	}
 	last := r.attempts.last
 	if last == nil || last.Key != r.work.Prompt.Key {
-		return r.attempt(ctx, attempt{Key: r.work.Prompt.Key, Head: r.head.Head}, r.work.Prompt.Text, "")
+		return r.attempt(ctx, attempt{Key: r.work.Prompt.Key, Seq: r.head.Seq}, r.work.Prompt.Text, "")
 	}
 	// The newest turn since that attempt began is its turn.
-	turn, err := r.turnSince(ctx, last.Head)
+	turn, err := r.turnSince(ctx, last.Seq)
 	if err != nil {
 		return fleet.Result{}, err
 	}
 	if turn != nil && !turn.Interrupted {
 		return r.outcome(ctx, turn)
 	}
-	next := attempt{Key: last.Key, Head: r.head.Head, Answer: last.Answer}
+	next := attempt{Key: last.Key, Seq: r.head.Seq, Answer: last.Answer}
 	if last.Waits != "" {
 		if next.Answer, err = findAnswer(ctx, r.Store, r.head.Head, last.Waits); err != nil {
 			return fleet.Result{}, err
@@ -140,7 +140,7 @@ func (r *acpRun) attempt(ctx context.Context, a attempt, text, report string) (f
 		err = r.runIn(ctx, dir, text, report)
 	}
 	cleanup := context.WithoutCancel(ctx)
-	turn, turnErr := r.turnSince(cleanup, a.Head)
+	turn, turnErr := r.turnSince(cleanup, a.Seq)
 	if err = errors.Join(err, turnErr); err != nil {
 		return fleet.Result{}, errors.Join(err, dir.Discard())
 	}
@@ -169,7 +169,7 @@ func movedNote(from, to string) string {
 func (r *acpRun) neutral(text string) string { return strings.ReplaceAll(text, r.root, "/thread") }
 
 // turnSince returns the newest turn on the thread's line that is newer than a commit, or nil.
-func (r *acpRun) turnSince(ctx context.Context, since segno.CommitID) (*segno.Checkpoint, error) {
+func (r *acpRun) turnSince(ctx context.Context, since int64) (*segno.Checkpoint, error) {
 	head, err := r.Store.Head(ctx, r.thread)
 	if err != nil {
 		return nil, err
@@ -179,7 +179,7 @@ func (r *acpRun) turnSince(ctx context.Context, since segno.CommitID) (*segno.Ch
 		if err != nil {
 			return nil, err
 		}
-		if n.ID == since {
+		if n.Seq <= since {
 			return nil, nil
 		}
 		if c := n.Checkpoint; c != nil && c.Kind == segno.CheckpointTurn {

@@ -369,6 +369,7 @@ func TestAWorkerThatLostItsThread(t *testing.T) {
 	m.done("zero", "zero")
 	before, err := f.store.Head(t.Context(), "t")
 	f.must(err)
+	stolen := filepath.Join(f.base, "stolen")
 	m.Store = &watched{Store: f.store, onResult: sync.OnceFunc(func() {
 		held, err := f.store.LeaseOf(t.Context(), "t")
 		f.must(err)
@@ -376,8 +377,9 @@ func TestAWorkerThatLostItsThread(t *testing.T) {
 		taken, err := f.store.Acquire(t.Context(), segno.Lease{Thread: "t", Owner: "another worker", Expires: time.Now().Add(time.Hour)})
 		f.must(err)
 		t.Cleanup(func() { f.must(f.store.Release(context.WithoutCancel(t.Context()), taken)) })
+		f.must(os.WriteFile(stolen, nil, 0o600)) // the agent waits for it
 	})}
-	if _, err := m.run("one", "one "+acptest.Directive(step("one", "one.txt"))); err == nil {
+	if _, err := m.run("one", "one "+acptest.Directive(step("one", "one.txt"), acptest.Step{Wait: stolen})); err == nil {
 		t.Error("a worker without the lease recorded a turn")
 	}
 	after, err := f.store.Head(t.Context(), "t")

@@ -15,11 +15,11 @@ import (
 
 // attempt is the record of one attempt at a prompt.
 type attempt struct {
-	Key    string         `json:"key"`
-	Head   segno.CommitID `json:"head"`             // of the thread when the attempt began
-	Dir    string         `json:"dir,omitempty"`    // the directory of the agent
-	Answer *answer        `json:"answer,omitempty"` // the agent receives this decision instead of the prompt
-	Waits  string         `json:"waits,omitempty"`  // the id of the question with which the attempt ended
+	Key    string  `json:"key"`
+	Seq    int64   `json:"seq"`              // of the newest commit of the thread when the attempt began
+	Dir    string  `json:"dir,omitempty"`    // the directory of the agent
+	Answer *answer `json:"answer,omitempty"` // the agent receives this decision instead of the prompt
+	Waits  string  `json:"waits,omitempty"`  // the id of the question with which the attempt ended
 }
 
 // attempts is a thread of its own in the store, beside the thread of the conversation. Its entries are the attempts, and the

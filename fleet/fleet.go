@@ -57,7 +57,7 @@ func Open(ctx context.Context, c Config) (*Fleet, error) {
 	}
 	f := &Fleet{config: c, pool: c.Pool, schema: cmp.Or(c.Schema, "segno"), log: cmp.Or(c.Log, slog.New(slog.DiscardHandler))}
 	var err error
-	f.store, err = postgres.OpenPool(ctx, c.Pool, postgres.Options{Bucket: c.Bucket, Schema: c.Schema, Key: c.Key, Clock: c.Clock})
+	f.store, err = postgres.OpenPool(ctx, c.Pool, postgres.Options{Bucket: c.Bucket, Schema: c.Schema, Key: c.Key, Clock: c.Clock, InCommit: f.inCommit})
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,9 @@ func (f *Fleet) start(ctx context.Context) error {
 	if err := f.unlock(ctx); err != nil {
 		return err
 	}
-	queue, err := river.NewClient(riverpgxv5.New(f.pool), &river.Config{Schema: f.schema, Logger: f.log})
+	// A client that inserts sends no notification for a job within the cooldown after its last one, and the job waits for a poll. By
+	// default that would be most prompts and wakes of a busy process.
+	queue, err := river.NewClient(riverpgxv5.New(f.pool), &river.Config{Schema: f.schema, Logger: f.log, FetchCooldown: river.FetchCooldownMin})
 	if err != nil {
 		return segno.NewError(segno.KindInvalid, "open fleet", f.schema, err)
 	}

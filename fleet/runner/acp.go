@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -45,6 +46,8 @@ type ACP struct {
 	Stderr io.Writer
 	// LeaseTime is how long the lease on a thread outlives a worker that died. 0 means a minute.
 	LeaseTime time.Duration
+
+	writing sync.Mutex // held while Stderr is written
 }
 
 // Run implements [fleet.Runner].

@@ -36,16 +36,12 @@ func (r *acpRun) runIn(ctx context.Context, dir *workspaces.Checkout, text, repo
 	if err != nil {
 		return segno.NewError(segno.KindIO, "run agent", r.work.Thread, errors.Join(err, fromClient.Close(), toProxy.Close()))
 	}
-	stderr := r.Stderr
-	if stderr == nil {
-		stderr = io.Discard
-	}
 	done := make(chan error, 1)
 	go func() {
 		defer toClient.Close()
 		// The end of ctx closes the client's side. The proxy then records the turn as interrupted.
 		done <- proxy.Run(context.WithoutCancel(ctx), proxy.Config{Command: r.Command, Env: env, Dir: dir.Files(), Stdin: fromClient, Stdout: toClient,
-			Stderr: stderr, Place: s.place, NoWatch: true, Store: s,
+			Stderr: agentLog{r.ACP}, Place: s.place, NoWatch: true, Store: s,
 			Continued: &proxy.Continued{Thread: r.thread, Lease: r.lease, Preface: report}})
 	}()
 	stop := context.AfterFunc(ctx, func() { toProxy.Close() })
@@ -69,6 +65,18 @@ func (r *acpRun) runIn(ctx context.Context, dir *workspaces.Checkout, text, repo
 		return err
 	}
 	return dir.CheckRecorded(context.WithoutCancel(ctx), tl.WithLease(r.lease))
+}
+
+// agentLog writes to Stderr for the proxies and the agents of all runs, one after the other.
+type agentLog struct{ *ACP }
+
+func (l agentLog) Write(data []byte) (int, error) {
+	if l.Stderr == nil {
+		return len(data), nil
+	}
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	return l.Stderr.Write(data)
 }
 
 // turnFailure is the agent's error as the answer to a prompt.

@@ -312,14 +312,15 @@ func TestADrainedTurnContinues(t *testing.T) {
 	f := newStage(t)
 	m := f.machine("a")
 	ctx, cancel := context.WithCancel(t.Context())
-	hang := acptest.Step{Hang: true, Times: 1}
-	text := "one " + acptest.Directive(step("one", "one.txt"), hang, step("two", "two.txt"), acptest.Say("the end"))
+	drained := filepath.Join(f.base, "drained") // the agent works until this file exists
+	text := "one " + acptest.Directive(step("one", "one.txt"), acptest.Step{Wait: drained}, step("two", "two.txt"), acptest.Say("the end"))
 	m.Store = &watched{Store: f.store, onResult: cancel}
 	_, err := m.Run(ctx, work("t", "one", text))
 	if segno.KindOf(err) != segno.KindCancelled {
 		t.Fatalf("the error is %v\n%s", err, m.stderr.String())
 	}
 	m.lost()
+	f.must(os.WriteFile(drained, nil, 0o600))
 	b := f.machine("b")
 	if got := b.done("one", text); got != "the end" {
 		t.Errorf("the answer is %q", got)

@@ -221,17 +221,18 @@ func (c *client) call(ctx context.Context, method string, params any) error {
 	}
 }
 
-// answer answers a request of the agent. After a question to the user, it cancels the turn.
+// answer answers a request of the agent. If it has to ask the user, it cancels the turn.
 func (c *client) answer(m acp.Message) error {
 	if m.MethodName() != "session/request_permission" {
 		return c.in.Write(acp.Failure(m.IDText(), &acp.Error{Code: acp.CodeMethodNotFound, Message: "Method not found"}))
 	}
 	outcome, isQuestion := c.run.permit(m)
-	err := c.in.Write(acp.Result(m.IDText(), acp.Encode(map[string]any{"outcome": outcome})))
-	if err == nil && isQuestion {
-		err = c.in.Write(acp.Notification("session/cancel", acp.Encode(map[string]any{"sessionId": c.run.work.Thread})))
+	if isQuestion { // before the answer, after which the agent may end the turn as if it were complete
+		if err := c.in.Write(acp.Notification("session/cancel", acp.Encode(map[string]any{"sessionId": c.run.work.Thread}))); err != nil {
+			return err
+		}
 	}
-	return err
+	return c.in.Write(acp.Result(m.IDText(), acp.Encode(map[string]any{"outcome": outcome})))
 }
 
 // update records the calls that the agent announces.

@@ -38,7 +38,7 @@ type Result struct {
 }
 
 // AgentRunner returns the runner of a Go agent.
-func (f *Fleet) AgentRunner(a *agent.Agent) Runner { return agentRunner{a} }
+func (f *Fleet) AgentRunner(a *agent.Agent) Runner { return agentRunner{f, a} }
 
 // agentRunner runs Go agents.
 type agentRunner struct {

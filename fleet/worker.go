@@ -61,6 +61,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &threadWorker{worker: w, scheduler: w.scheduler()})
 	river.AddWorker(workers, &answerWorker{worker: w})
+	river.AddWorker(workers, &cronWorker{worker: w})
 	client, err := river.NewClient(riverpgxv5.New(w.fleet.pool), &river.Config{
 		ID: w.id, Schema: w.fleet.schema, Logger: w.fleet.log, Queues: w.queues(), Workers: workers,
 		FetchCooldown: 5 * time.Millisecond, JobTimeout: -1, RescueStuckJobsAfter: rescueAfter, SoftStopTimeout: w.Drain,
@@ -70,7 +71,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		return segno.NewError(segno.KindInvalid, "run worker", "", err)
 	}
 	w.client = client
-	if err := w.register(context.WithoutCancel(ctx)); err != nil {
+	if err := w.fleet.store.InTx(context.WithoutCancel(ctx), "run worker", w.id, w.insert); err != nil {
 		return err
 	}
 	beats, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -189,8 +190,8 @@ func (w *Worker) runner(name string) (Runner, error) {
 	return nil, segno.Errorf(segno.KindNotFound, "run prompt", name, "this worker has no such agent").WithHint("start a worker that has it")
 }
 
-// register adds the worker to the table of workers.
-func (w *Worker) register(ctx context.Context) error {
+// insert adds the worker to the table of workers.
+func (w *Worker) insert(ctx context.Context, tx pgx.Tx) error {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
@@ -199,11 +200,9 @@ func (w *Worker) register(ctx context.Context) error {
 	if err != nil {
 		return segno.NewError(segno.KindInternal, "run worker", w.id, err)
 	}
-	return w.fleet.store.InTx(ctx, "run worker", w.id, func(ctx context.Context, tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, w.fleet.sql(`INSERT INTO {}fleet_workers (id, host, pid, queues) VALUES ($1, $2, $3, $4) ON CONFLICT (id) DO NOTHING`),
-			w.id, host, os.Getpid(), queues)
-		return err
-	})
+	_, err = tx.Exec(ctx, w.fleet.sql(`INSERT INTO {}fleet_workers (id, host, pid, queues) VALUES ($1, $2, $3, $4) ON CONFLICT (id) DO NOTHING`),
+		w.id, host, os.Getpid(), queues)
+	return err
 }
 
 func (w *Worker) unregister(ctx context.Context, tx pgx.Tx) error {

@@ -46,7 +46,8 @@ func findAnswer(ctx context.Context, store segno.Store, head segno.CommitID, id 
 			}
 		}
 	}
-	return nil, segno.NewError(segno.KindNotFound, "find question", id, nil)
+	return nil, segno.Errorf(segno.KindConflict, "find question", id, "the thread was moved after the agent asked").
+		WithHint("cancel the prompt, and send it again")
 }
 
 // prompt is the text with which the agent continues after the decision.

@@ -67,7 +67,8 @@ func (b Bubblewrap) Prepare(c Command) (*Process, error) {
 			args = append(args, "--ro-bind-try", path, path)
 		}
 	}
-	args = append(args, "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/var/tmp", "--tmpfs", "/run")
+	// The kernel lets root write to /proc/sys without any capability, and the user root stays root in a namespace.
+	args = append(args, "--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/var/tmp", "--tmpfs", "/run")
 	for _, path := range b.Read {
 		args = append(args, "--ro-bind", path, path)
 	}

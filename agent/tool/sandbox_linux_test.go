@@ -157,7 +157,8 @@ func TestHostileCommands(t *testing.T) {
 		})
 		t.Run("loopback", func(t *testing.T) { connects(t, r, s) })
 		t.Run("privileges", func(t *testing.T) {
-			command := "mount -t tmpfs none /usr && echo got-mount; chroot / true && echo got-chroot; mknod disk b 8 0 && cat disk && echo got-device"
+			command := "mount -t tmpfs none /usr && echo got-mount; chroot / true && echo got-chroot; mknod disk b 8 0 && cat disk && echo got-device; " +
+				"v=$(cat /proc/sys/kernel/core_pattern) && echo \"$v\" >/proc/sys/kernel/core_pattern && echo got-sysctl"
 			if s.String() == "bubblewrap" { // a namespace in gVisor is none of the system's kernel
 				command += "; unshare -Ur true && echo got-namespace"
 			}

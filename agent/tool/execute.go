@@ -63,6 +63,14 @@ func (o ExecuteOptions) isSandboxed() bool {
 	return !none
 }
 
+// describeSandbox returns a sentence for the model, which otherwise would not know why a command fails.
+func (o ExecuteOptions) describeSandbox() string {
+	if !o.isSandboxed() {
+		return ""
+	}
+	return " It runs in the sandbox " + o.Sandbox.String() + ": it can change the working directory only, and has no network unless the sandbox's name says so."
+}
+
 // Check returns an error with [segno.KindRefused] if commands cannot run in the sandbox or as the user. A program calls it
 // before it starts an agent; otherwise each command fails with the same error.
 func (o ExecuteOptions) Check(ctx context.Context) error {
@@ -94,7 +102,7 @@ func Execute(dir string, o ExecuteOptions) agent.Tool {
 	o = o.withDefaults()
 	return agent.NewTool("execute", fmt.Sprintf("Runs a shell command in the working directory and returns what it prints, and its exit code. "+
 		"There is no input and no terminal. It is stopped after %v, or after timeout_seconds; "+
-		"background processes are stopped when it ends.", o.Timeout),
+		"background processes are stopped when it ends.%s", o.Timeout, o.describeSandbox()),
 		agent.LostAsk, func(ctx context.Context, inv *agent.Invocation, args executeArgs) (agent.Result, error) {
 			if strings.TrimSpace(args.Command) == "" {
 				return agent.Result{}, errors.New("no command to run")

@@ -71,6 +71,9 @@ func TestACommandInASandbox(t *testing.T) {
 			t.Fatal(err)
 		}
 		r, dir := inSandbox(t, s)
+		if text := r.tools[0].Description; !strings.Contains(text, "the sandbox "+s.String()) {
+			t.Errorf("the model reads %q", text)
+		}
 		writeFile(t, filepath.Join(dir, "here"), "input\n")
 		r.wants("input\nexit code 0", "execute", "command", "cat here; mkdir d; echo output >d/made; echo of the call >/tmp/temporary")
 		if got := readFile(t, filepath.Join(dir, "d", "made")); got != "output\n" {

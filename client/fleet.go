@@ -20,7 +20,7 @@ type (
 	Question     = wire.Question
 	QuestionList = wire.QuestionList
 	FleetStatus  = wire.FleetStatus
-	FleetQueue   = wire.FleetQueue
+	FleetCount   = wire.FleetCount
 	FleetWorker  = wire.FleetWorker
 )
 
@@ -42,7 +42,7 @@ func (s *Store) Send(ctx context.Context, thread segno.ThreadID, key string, p S
 	return sent, err
 }
 
-// Prompts returns a window of the prompts that a query selects, oldest first.
+// Prompts returns a window of the prompts that a query selects, the newest first. A query has one state or none.
 func (s *Store) Prompts(ctx context.Context, q PromptQuery) (PromptList, error) {
 	const op = "list prompts"
 	if q.Thread != "" && q.Key != "" {
@@ -57,24 +57,22 @@ func (s *Store) Prompts(ctx context.Context, q PromptQuery) (PromptList, error) 
 	if q.Thread != "" {
 		path = threadPath(q.Thread, "prompts")
 	}
+	if len(q.States) > 1 {
+		return PromptList{}, segno.Errorf(segno.KindInvalid, op, string(q.Thread), "a list has one state, or all")
+	}
+	v := url.Values{}
+	if len(q.States) > 0 {
+		v.Set("state", q.States[0])
+	}
+	if q.Before > 0 {
+		v.Set("cursor", decimal(q.Before))
+	}
+	if q.Limit > 0 {
+		v.Set("limit", decimal(int64(q.Limit)))
+	}
 	var list PromptList
-	err := s.read(ctx, op, string(q.Thread), path, windowOf(q.State, q.After, q.Limit), &list)
+	err := s.read(ctx, op, string(q.Thread), path, v, &list)
 	return list, err
-}
-
-// windowOf returns the query of a window of a list.
-func windowOf(state, after string, limit int) url.Values {
-	q := url.Values{}
-	if state != "" {
-		q.Set("state", state)
-	}
-	if after != "" {
-		q.Set("after", after)
-	}
-	if limit > 0 {
-		q.Set("limit", decimal(int64(limit)))
-	}
-	return q
 }
 
 // Retry lets a parked prompt run again.
@@ -107,11 +105,18 @@ func (s *Store) Signal(ctx context.Context, thread segno.ThreadID, key string, v
 // Inbox returns a window of the open questions of all threads.
 func (s *Store) Inbox(ctx context.Context, after string, limit int) (QuestionList, error) {
 	var list QuestionList
-	err := s.read(ctx, "list questions", "", "/fleet/inbox", windowOf("", after, limit), &list)
+	q := url.Values{}
+	if after != "" {
+		q.Set("after", after)
+	}
+	if limit > 0 {
+		q.Set("limit", decimal(int64(limit)))
+	}
+	err := s.read(ctx, "list questions", "", "/fleet/inbox", q, &list)
 	return list, err
 }
 
-// FleetStatus counts the prompts, the queues and the workers of a fleet.
+// FleetStatus returns the open prompts and the workers of a fleet.
 func (s *Store) FleetStatus(ctx context.Context) (FleetStatus, error) {
 	var status FleetStatus
 	err := s.read(ctx, "read fleet", "", "/fleet", nil, &status)

@@ -40,19 +40,18 @@ func (m *mailboxes) Send(_ context.Context, thread segno.ThreadID, key string, p
 		return *was, nil
 	}
 	m.texts[id] = p.Text
-	m.prompts = append(m.prompts, wire.Prompt{Thread: thread, Key: key, Agent: p.Agent, Actor: p.Actor, State: wire.PromptSent, New: true})
+	m.prompts = append(m.prompts, wire.Prompt{Thread: thread, Key: key, Agent: p.Agent, Actor: p.Actor, N: int64(len(m.prompts) + 1), State: wire.PromptSent, New: true})
 	return m.prompts[len(m.prompts)-1], nil
 }
 
 func (m *mailboxes) Prompts(_ context.Context, q wire.PromptQuery) (list wire.PromptList, _ error) {
-	from, _ := strconv.Atoi(q.After)
-	for i := from; i < len(m.prompts); i++ {
-		p := m.prompts[i]
-		if q.Thread != "" && p.Thread != q.Thread || q.Key != "" && p.Key != q.Key || q.State != "" && p.State != q.State {
+	for _, p := range slices.Backward(m.prompts) {
+		if q.Thread != "" && p.Thread != q.Thread || q.Key != "" && p.Key != q.Key || len(q.States) > 0 && !slices.Contains(q.States, p.State) ||
+			q.Before > 0 && p.N >= q.Before {
 			continue
 		}
 		if len(list.Prompts) == q.Limit {
-			list.Next = strconv.Itoa(i)
+			list.Next = strconv.FormatInt(list.Prompts[q.Limit-1].N, 10)
 			break
 		}
 		list.Prompts = append(list.Prompts, p)
@@ -92,7 +91,7 @@ func (m *mailboxes) Inbox(context.Context, string, int) (wire.QuestionList, erro
 }
 
 func (m *mailboxes) FleetStatus(context.Context) (wire.FleetStatus, error) {
-	return wire.FleetStatus{Prompts: map[string]int{wire.PromptSent: len(m.prompts)}}, nil
+	return wire.FleetStatus{Open: []wire.FleetCount{{State: wire.PromptSent, Count: int64(len(m.prompts))}}}, nil
 }
 
 // The client reaches every mailbox through the API, also one of a thread whose id has characters with a meaning in an address.
@@ -142,17 +141,21 @@ func TestPrompts(t *testing.T) {
 	if err != nil || len(first.Prompts) != 2 || first.Next == "" {
 		t.Fatalf("the first window is %+v, %v", first, err)
 	}
-	rest, err := s.Prompts(ctx, client.PromptQuery{Limit: 2, After: first.Next})
-	if err != nil || len(rest.Prompts) != 1 || rest.Prompts[0].Key != "k3" || rest.Next != "" {
+	before, err := strconv.ParseInt(first.Next, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest, err := s.Prompts(ctx, client.PromptQuery{Limit: 2, Before: before})
+	if err != nil || len(rest.Prompts) != 1 || rest.Prompts[0].Key != key || rest.Next != "" {
 		t.Errorf("the second window is %+v, %v", rest, err)
 	}
 	if p, err := s.Cancel(ctx, thread, key); err != nil || p.State != wire.PromptCancelled {
 		t.Errorf("cancel returns %+v, %v", p, err)
 	}
-	if list, err := s.Prompts(ctx, client.PromptQuery{Thread: thread, State: wire.PromptCancelled}); err != nil || len(list.Prompts) != 1 {
+	if list, err := s.Prompts(ctx, client.PromptQuery{Thread: thread, States: []string{wire.PromptCancelled}}); err != nil || len(list.Prompts) != 1 {
 		t.Errorf("the cancelled prompts are %+v, %v", list, err)
 	}
-	if _, err := s.Prompts(ctx, client.PromptQuery{State: "odd"}); segno.KindOf(err) != segno.KindInvalid {
+	if _, err := s.Prompts(ctx, client.PromptQuery{States: []string{"odd"}}); segno.KindOf(err) != segno.KindInvalid {
 		t.Errorf("an unknown state returns %v", err)
 	}
 	if p, err := s.Retry(ctx, thread, key); err != nil || p.State != wire.PromptSent {
@@ -174,7 +177,7 @@ func TestPrompts(t *testing.T) {
 	if list, err := s.Inbox(ctx, "", 10); err != nil || len(list.Questions) != 1 || list.Questions[0].Interrupt.ID != "i" {
 		t.Errorf("the inbox is %+v, %v", list, err)
 	}
-	if status, err := s.FleetStatus(ctx); err != nil || status.Prompts[wire.PromptSent] != 3 {
+	if status, err := s.FleetStatus(ctx); err != nil || len(status.Open) != 1 || status.Open[0].Count != 3 {
 		t.Errorf("the status is %+v, %v", status, err)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/dalsegno/segno/internal/web/wire"
 )
 
-// Fleet is the part of a fleet that the API uses: the mailboxes of its threads. A store whose threads workers run has these
-// methods, too. [github.com/dalsegno/segno/client.Store] also implements it, through this API.
+// Fleet is the part of a fleet that the API uses: the mailboxes of its threads. [github.com/dalsegno/segno/client.Store] also
+// implements it, through this API.
 type Fleet interface {
 	// Send puts a prompt into the mailbox of a thread. A second call with the same key returns the same prompt.
 	Send(ctx context.Context, thread segno.ThreadID, key string, p wire.SendPrompt) (wire.Prompt, error)
@@ -26,7 +26,7 @@ type Fleet interface {
 	Signal(ctx context.Context, thread segno.ThreadID, key string, s wire.Signal) error
 	// Inbox returns a window of the open questions of all threads.
 	Inbox(ctx context.Context, after string, limit int) (wire.QuestionList, error)
-	// FleetStatus counts the work.
+	// FleetStatus returns the open prompts and the workers.
 	FleetStatus(ctx context.Context) (wire.FleetStatus, error)
 }
 
@@ -34,14 +34,14 @@ type Fleet interface {
 func fleetRoutes() []endpoint {
 	return []endpoint{
 		handle(http.MethodPost, "/threads/{id}/prompts", "Send a prompt to a thread of a fleet", http.StatusCreated, (*Server).sendPrompt),
-		get("/threads/{id}/prompts", "The prompts that were sent to a thread, oldest first", (*Server).listThreadPrompts),
+		get("/threads/{id}/prompts", "The prompts that were sent to a thread, newest first", (*Server).listThreadPrompts),
 		get("/threads/{id}/prompts/{key}", "One prompt and its answer", (*Server).getPrompt),
 		handle(http.MethodPost, "/threads/{id}/prompts/{key}/retry", "Run a parked prompt again", http.StatusOK, (*Server).retryPrompt),
 		handle(http.MethodPost, "/threads/{id}/prompts/{key}/cancel", "Take a prompt back that has not ended", http.StatusOK, (*Server).cancelPrompt),
 		handle(http.MethodPost, "/threads/{id}/decisions", "Answer questions of a thread, and wake it", http.StatusOK, (*Server).decideThread),
 		handle(http.MethodPost, "/threads/{id}/signals", "Send a signal to a thread, and wake it", http.StatusOK, (*Server).signalThread),
-		get("/fleet", "The prompts by state, the queues and the workers of a fleet", (*Server).getFleet),
-		get("/fleet/prompts", "The prompts of all threads, oldest first", (*Server).listPrompts),
+		get("/fleet", "The open prompts and the workers of a fleet", (*Server).getFleet),
+		get("/fleet/prompts", "The prompts of all threads, newest first", (*Server).listPrompts),
 		get("/fleet/inbox", "The open questions of all threads", (*Server).listInbox),
 	}
 }
@@ -84,17 +84,26 @@ type threadPromptsParams struct {
 
 // promptsParams select prompts.
 type promptsParams struct {
-	State string `query:"state" enum:"sent running waiting done parked cancelled"`
-	After string `query:"after" max:"200"`
-	Limit int    `query:"limit" default:"50" min:"1" max:"200"`
+	State  string `query:"state" enum:"sent running waiting done parked cancelled"`
+	Cursor int64  `query:"cursor" default:"0"`
+	Limit  int    `query:"limit" default:"50" min:"1" max:"200"`
+}
+
+// query returns the query of the parameters.
+func (p *promptsParams) query(thread segno.ThreadID) wire.PromptQuery {
+	q := wire.PromptQuery{Thread: thread, Before: p.Cursor, Limit: p.Limit}
+	if p.State != "" {
+		q.States = []string{p.State}
+	}
+	return q
 }
 
 func (s *Server) listThreadPrompts(ctx context.Context, p *threadPromptsParams) (wire.PromptList, error) {
-	return s.prompts(ctx, wire.PromptQuery{Thread: p.ID, State: p.State, After: p.After, Limit: p.Limit})
+	return s.prompts(ctx, p.query(p.ID))
 }
 
 func (s *Server) listPrompts(ctx context.Context, p *promptsParams) (wire.PromptList, error) {
-	return s.prompts(ctx, wire.PromptQuery{State: p.State, After: p.After, Limit: p.Limit})
+	return s.prompts(ctx, p.query(""))
 }
 
 func (s *Server) prompts(ctx context.Context, q wire.PromptQuery) (wire.PromptList, error) {

@@ -141,6 +141,8 @@ var allowed = map[string][]string{
 	"agents/opencode":                   {"agents/profile"},
 	"agents/profile":                    {},
 	"agents/segno":                      {"agents/profile"},
+	"fleet":                             {".", "agent", "fleet/internal/schedule", "internal/store/record", "store/postgres"},
+	"fleet/internal/schedule":           {"."},
 	"experiments/well":                  {".", "world", "world/httpworld"},
 	"internal/chat/chatcmd":             {".", "agent", "agent/model/offline", "internal/chat", "internal/chat/acpagent", "internal/chat/tui", "internal/cli", "internal/local", "timeline", "internal/local/spool", "internal/proc"},
 	"internal/history/historycmd":       {".", "internal/history/demo", "agent", "agents", "internal/chat", "internal/cli", "internal/history", "internal/history/idprefix", "internal/history/moves", "internal/history/patch", "internal/history/turns", "internal/hook", "internal/hook/event", "internal/local", "internal/local/spool", "timeline", "transcript/claude", "internal/history/printable", "internal/vfs", "workspace", "transcript"},

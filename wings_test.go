@@ -20,6 +20,7 @@ var wings = map[string][]string{
 	"worlds":   {"world", "generation", "experiments", "internal/worlds"},
 	"adapters": {"adapters"},
 	"insight":  {"search", "insight"},
+	"fleet":    {"fleet"},
 }
 
 // arrows has the libraries of a wing that another wing, or the core, imports, and the reason.
@@ -37,6 +38,9 @@ var arrows = map[string]map[string]string{
 		"generation":              "the terminal shows an experiment",
 		"internal/proxy/acp":      "segno's own agent speaks ACP",
 		"internal/proxy/preamble": "a session that replaces a lost one begins with it",
+	},
+	"fleet": {
+		"agent": "a worker runs Go agents",
 	},
 	"insight": {
 		"internal/worlds/supervise": "the commands of a bisect end with it",

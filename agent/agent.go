@@ -37,10 +37,13 @@ type Config struct {
 	Tools    []Tool
 	// Subagents are offered to the model through the tool "task"; see [Subagent].
 	Subagents []Subagent
+	// Agents are the agents that [Child] may prompt in this process, by name. If it is nil, a call of
+	// Child waits until another program runs the prompt.
+	Agents map[string]*Agent
 	// Approve decides which calls need approval; nil approves all. See [RequireApproval].
 	Approve Approver
-	// Answer is called during a run, after the interrupts are committed. It may answer any
-	// number of them. If an interrupt remains, or if Answer is nil, the run ends interrupted.
+	// Answer is called during a run, after the interrupts are committed. It receives those that a
+	// person answers, and may answer any number of them. If an interrupt remains, or if Answer is nil, the run ends interrupted.
 	Answer func(ctx context.Context, open []segno.Interrupt) ([]segno.Decision, error)
 	// MaxSteps limits the steps of a run; 0 is 100. Retries and summaries do not count.
 	MaxSteps int
@@ -120,7 +123,8 @@ type Outcome struct {
 	Text       string            // the answer, "" if there is none yet
 	Output     json.RawMessage   // the structured answer
 	Stop       Stop              // length or refusal, if that cut the answer short
-	Interrupts []segno.Interrupt // questions that the turn waits for
+	Interrupts []segno.Interrupt // what the turn waits for: questions, and the waits of calls
+	Wake       time.Time         // when the turn continues without an answer: run the thread again then; zero if it does not
 	Saved      segno.CommitID    // the newest checkpoint; "" for a run that is not saved
 	Usage      Usage             // of this run and its subagents
 }
@@ -147,7 +151,7 @@ func (a *Agent) Run(ctx context.Context, in Input) (Outcome, error) {
 				o.Saved = e.Saved
 			}
 		case EventInterrupted:
-			o.Interrupts = e.Interrupts
+			o.Interrupts, o.Wake = e.Interrupts, e.Wake
 		case EventDone:
 			o.Text, o.Output, o.Stop = e.Text, e.Output, e.Stop
 		}

@@ -142,8 +142,15 @@ func (r *run) beginTask(ctx context.Context, inv *Invocation) (over bool, err er
 	case !r.open:
 		return true, nil
 	}
+	var decisions []segno.Decision
+	if err := r.parent.inLoop(func() error {
+		decisions = r.parentDecisions(inv.ID)
+		return nil
+	}); err != nil {
+		return false, err
+	}
 	// A decision that was made before the question expired counts.
-	if err := r.decide(r.parentDecisions(inv.ID)); err != nil {
+	if err := r.decide(decisions); err != nil {
 		return false, err
 	}
 	return false, r.reaskQuestions(ctx)

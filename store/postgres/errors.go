@@ -115,6 +115,9 @@ func isTransient(err error) bool {
 // isNotExecuted reports whether the statement that returned err was certainly not executed and will not be:
 // the server reported the error, or never received the statement.
 func isNotExecuted(err error) bool {
+	if isAborted(err) {
+		return true
+	}
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
 		// A server that shuts down may send its error after the commit.

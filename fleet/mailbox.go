@@ -1,0 +1,164 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/fleet/internal/schedule"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+)
+
+// mailbox implements [schedule.Mailbox] for one worker.
+type mailbox struct {
+	*Fleet
+	worker string
+	expiry time.Duration // how long a worker is unseen before it counts as dead
+}
+
+// isOpen is the condition of the index of open prompts.
+const isOpen = `state NOT IN ('done', 'cancelled')`
+
+// selectFront selects the prompt whose turn it is in the thread $1.
+const selectFront = ` FROM {}fleet_prompts WHERE thread = $1 AND ` + isOpen + ` ORDER BY NOT begun, coalesce(next > now(), false), n LIMIT 1`
+
+// Front implements [schedule.Mailbox].
+func (m mailbox) Front(ctx context.Context, thread string) (f *schedule.Front, err error) {
+	err = m.store.InTx(ctx, "read mailbox", thread, func(ctx context.Context, tx pgx.Tx) error {
+		var next, wake pgtype.Timestamptz
+		f = new(schedule.Front)
+		err := tx.QueryRow(ctx, m.sql(`SELECT n, state, attempts, next, wake, seen, claim, now(),
+			EXISTS (SELECT FROM {}fleet_workers w WHERE w.id = worker AND w.seen > now() - $2::interval)`+selectFront), []byte(thread), m.expiry).
+			Scan(&f.N, &f.State, &f.Attempts, &next, &wake, &f.Seen, &f.Claim, &f.Now, &f.IsOwned)
+		f.Next, f.Wake = next.Time, wake.Time
+		if errors.Is(err, pgx.ErrNoRows) {
+			f, err = nil, nil
+		}
+		return err
+	})
+	return f, err
+}
+
+// Claim implements [schedule.Mailbox].
+func (m mailbox) Claim(ctx context.Context, job *schedule.Job, f *schedule.Front) (isCurrent bool, err error) {
+	err = m.store.InTx(ctx, "claim prompt", job.Thread, func(ctx context.Context, tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, m.sql(`UPDATE {}fleet_prompts SET state = 'running', begun = true, attempts = attempts + 1, next = NULL, wake = NULL,
+			again = 0, claim = $4, worker = $5, started = clock_timestamp()
+			WHERE n = $1 AND (state = $2 AND claim = $3 OR state = 'running' AND claim = $4 AND worker = $5)`),
+			f.N, f.State, f.Claim, job.ID, m.worker)
+		isCurrent = tag.RowsAffected() > 0
+		return err
+	})
+	return isCurrent, err
+}
+
+// Leave implements [schedule.Mailbox].
+func (m mailbox) Leave(ctx context.Context, job *schedule.Job, f *schedule.Front) (isCurrent bool, err error) {
+	err = m.store.InTx(ctx, "leave prompt", job.Thread, func(ctx context.Context, tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, m.sql(`UPDATE {}fleet_prompts SET again = greatest(again, $3) WHERE n = $1 AND state = 'running' AND claim = $2`),
+			f.N, f.Claim, job.Seq)
+		isCurrent = tag.RowsAffected() > 0
+		return err
+	})
+	return isCurrent, err
+}
+
+// Seq implements [schedule.Mailbox].
+func (m mailbox) Seq(ctx context.Context, thread string) (int64, error) {
+	head, err := m.store.Head(ctx, segno.ThreadID(thread))
+	if segno.KindOf(err) == segno.KindNotFound {
+		return 0, nil
+	}
+	return head.Seq, err
+}
+
+// Lease implements [schedule.Mailbox].
+func (m mailbox) Lease(ctx context.Context, thread string) (time.Duration, error) {
+	l, err := m.store.LeaseOf(ctx, segno.ThreadID(thread))
+	if err != nil || l.Owner == "" {
+		return 0, err
+	}
+	return max(0, time.Until(l.Expires)), nil
+}
+
+// Finish implements [schedule.Mailbox].
+func (m mailbox) Finish(ctx context.Context, job *schedule.Job, f *schedule.Front, c schedule.Change) (held bool, err error) {
+	outcome, err := segno.Encode(outcomeRecord{Text: c.Text, Error: c.Error})
+	if err != nil {
+		return false, segno.NewError(segno.KindInvalid, "finish prompt", job.Thread, err)
+	}
+	err = m.store.InTx(ctx, "finish prompt", job.Thread, func(ctx context.Context, tx pgx.Tx) error {
+		var row finished
+		row.thread = job.Thread
+		var key []byte
+		err := tx.QueryRow(ctx, m.sql(`SELECT key FROM {}fleet_prompts WHERE n = $1 AND state = 'running' AND claim = $2 FOR UPDATE`), f.N, job.ID).Scan(&key)
+		if held = err == nil; errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		err = tx.QueryRow(ctx, m.sql(`UPDATE {}fleet_prompts SET state = $2, attempts = $3, next = now() + $4::interval, wake = $5, seen = $6, outcome = $7,
+			ended = CASE WHEN $2 IN ('done', 'parked') THEN clock_timestamp() END WHERE n = $1 RETURNING tenant, priority, again`),
+			f.N, c.State, c.Attempts, pauseOrNull(c), orNull(c.Wake), c.Seen, m.seal(outcome, "outcome", job.Thread, key)).
+			Scan(&row.tenant, &row.priority, &row.again)
+		if err != nil {
+			return err
+		}
+		if err := m.wakeNext(ctx, tx, row, c); err != nil || c.State == schedule.Sent || c.Pause > 0 {
+			return err
+		}
+		_, err = river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, &river.Job[threadJob]{JobRow: jobOf(ctx)})
+		return err
+	})
+	return held, err
+}
+
+func pauseOrNull(c schedule.Change) any {
+	if c.Pause == 0 || c.State != schedule.Sent {
+		return nil
+	}
+	return c.Pause
+}
+
+// finished is a prompt whose attempt has ended.
+type finished struct {
+	thread, tenant string
+	priority       int
+	again          int64
+}
+
+// wakeNext inserts the job that the end of an attempt causes.
+func (m mailbox) wakeNext(ctx context.Context, tx pgx.Tx, row finished, c schedule.Change) error {
+	switch {
+	case c.State == schedule.Waiting && c.Pause == 0:
+		if row.again > c.Seen {
+			return m.wake(ctx, tx, threadJob{Thread: row.thread, Seq: row.again}, row.tenant, row.priority, time.Time{})
+		}
+		if !c.Wake.IsZero() {
+			return m.wake(ctx, tx, threadJob{Thread: row.thread, Wake: c.Wake}, row.tenant, row.priority, c.Wake)
+		}
+	case !c.State.IsOpen():
+		return m.wakeFront(ctx, tx, row.thread)
+	}
+	return nil
+}
+
+// wakeFront inserts a job for the front of a thread, if its time has come.
+func (f *Fleet) wakeFront(ctx context.Context, tx pgx.Tx, thread string) error {
+	var tenant string
+	var priority int
+	var isLater bool
+	err := tx.QueryRow(ctx, f.sql(`SELECT tenant, priority, coalesce(next > now(), false)`+selectFront), []byte(thread)).Scan(&tenant, &priority, &isLater)
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && isLater {
+		return nil // a prompt for later has a job
+	}
+	if err != nil {
+		return err
+	}
+	return f.wake(ctx, tx, threadJob{Thread: thread}, tenant, priority, time.Time{})
+}

@@ -48,7 +48,7 @@ func (s *Store) sendWith(inCommit func(context.Context, pgx.Tx, segno.Head) erro
 		if err := tx.Commit(ctx); errors.Is(err, pgx.ErrTxCommitRollback) {
 			return false, abortedError{err} // inCommit ignored the error of a statement
 		} else if err != nil {
-			return false, err
+			return false, commitError{err}
 		}
 		*head = moved
 		return true, nil
@@ -67,7 +67,7 @@ func abort(err error) error {
 	return abortedError{err}
 }
 
-func isAborted(err error) bool {
-	var aborted abortedError
-	return errors.As(err, &aborted)
-}
+// commitError is the error of a COMMIT. If its answer is lost, the driver reports a closed connection, as if COMMIT had not been sent.
+type commitError struct{ error }
+
+func (e commitError) Unwrap() error { return e.error }

@@ -1,11 +1,13 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
 	"github.com/dalsegno/segno"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
 )
@@ -50,7 +52,9 @@ CREATE TABLE {}fleet_workers (
 	pid integer NOT NULL,
 	started timestamptz NOT NULL DEFAULT clock_timestamp(),
 	seen timestamptz NOT NULL DEFAULT clock_timestamp(),
-	queues jsonb NOT NULL
+	lease interval NOT NULL,
+	queues jsonb NOT NULL,
+	agents text[] NOT NULL
 ) WITH (fillfactor = 50);
 `}
 
@@ -89,6 +93,13 @@ func (f *Fleet) migrate(ctx context.Context) error {
 		_, err = tx.Exec(ctx, f.sql(`INSERT INTO {}fleet_meta (version) VALUES ($1)`), schemaVersion)
 		return err
 	})
+}
+
+// Exists reports whether a schema of a database contains a fleet; "" is "segno".
+func Exists(ctx context.Context, pool *pgxpool.Pool, schema string) (exists bool, err error) {
+	f := &Fleet{schema: cmp.Or(schema, "segno")}
+	err = pool.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, f.sql("{}fleet_meta")).Scan(&exists)
+	return exists, err
 }
 
 // version returns the version of the fleet's tables; 0 if there are none.

@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -196,10 +198,17 @@ func (w *Worker) register(ctx context.Context) error {
 		return segno.NewError(segno.KindInternal, "run worker", w.id, err)
 	}
 	return w.fleet.store.InTx(ctx, "run worker", w.id, func(ctx context.Context, tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, w.fleet.sql(`INSERT INTO {}fleet_workers (id, host, pid, queues) VALUES ($1, $2, $3, $4) ON CONFLICT (id) DO NOTHING`),
-			w.id, host, os.Getpid(), queues)
+		_, err := tx.Exec(ctx, w.fleet.sql(`INSERT INTO {}fleet_workers (id, host, pid, lease, queues, agents)
+			VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (id) DO NOTHING`), w.id, host, os.Getpid(), w.expiry(), queues, w.names())
 		return err
 	})
+}
+
+// names returns the names of the agents that the worker runs, in order.
+func (w *Worker) names() []string {
+	names := slices.AppendSeq(slices.Collect(maps.Keys(w.agents)), maps.Keys(w.Runners))
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 func (w *Worker) unregister(ctx context.Context, tx pgx.Tx) error {

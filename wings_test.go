@@ -21,6 +21,7 @@ var wings = map[string][]string{
 	"adapters": {"adapters"},
 	"insight":  {"search", "insight"},
 	"fleet":    {"fleet"},
+	"transfer": {"transfer"},
 }
 
 // arrows has the libraries of a wing that another wing, or the core, imports, and the reason.
@@ -40,7 +41,9 @@ var arrows = map[string]map[string]string{
 		"internal/proxy/preamble": "a session that replaces a lost one begins with it",
 	},
 	"fleet": {
-		"agent": "a worker runs Go agents",
+		"agent":              "a worker runs Go agents",
+		"internal/proxy":     "the turns of agents are recorded by the proxy",
+		"internal/proxy/acp": "a runner is the client of the proxy",
 	},
 	"insight": {
 		"internal/worlds/supervise": "the commands of a bisect end with it",

@@ -23,7 +23,6 @@ package local
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -36,6 +35,7 @@ import (
 	"github.com/dalsegno/segno/agents"
 	"github.com/dalsegno/segno/agents/profile"
 	"github.com/dalsegno/segno/internal/database"
+	"github.com/dalsegno/segno/internal/history/reachable"
 	"github.com/dalsegno/segno/internal/local/spool"
 	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/internal/vfs"
@@ -158,7 +158,7 @@ func (p Place) readOnly() bool {
 }
 
 // AgentDemo is the name of the scripted agent of 'segno demo'.
-const AgentDemo = "demo"
+const AgentDemo = reachable.AgentDemo
 
 // DemoHome returns the directory of the demo agent's sessions, which are in Claude Code's format.
 func (p Place) DemoHome() string { return filepath.Join(p.Store, "demo-agent") }
@@ -350,32 +350,5 @@ func (s *Store) IndexFile(id segno.WorkspaceID) string {
 // Trace calls visit for each object that a checkpoint of this store reaches. It has the signature that
 // [segno.CollectPolicy] requires.
 func (s *Store) Trace(ctx context.Context, o segno.Objects, c segno.Checkpoint, visit func(segno.Hash) bool) error {
-	if c.Workspace != nil {
-		if err := workspace.Trace(ctx, o, *c.Workspace, visit); err != nil {
-			return fmt.Errorf("trace snapshot: %w", err)
-		}
-		if err := database.Trace(ctx, o, c.Workspace.World, visit); err != nil {
-			return fmt.Errorf("trace databases: %w", err)
-		}
-	}
-	if c.Session != nil {
-		t := s.Transcripts()[c.Session.Agent]
-		if t == nil {
-			t = s.place.Transcripts(s.Objects())[c.Session.Agent]
-		}
-		if t != nil {
-			if err := t.Trace(ctx, *c.Session, o, visit); err != nil {
-				return fmt.Errorf("trace transcript: %w", err)
-			}
-		}
-	}
-	for _, d := range []*segno.Document{c.State, c.World} {
-		if d != nil {
-			visit(d.Data)
-		}
-	}
-	if err := timeline.TracePoints(ctx, o, &c, visit); err != nil {
-		return fmt.Errorf("trace points: %w", err)
-	}
-	return nil
+	return reachable.Trace(ctx, o, c, visit)
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/archive"
+	"github.com/dalsegno/segno/internal/history/reachable"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/transcript/claude"
 	"github.com/dalsegno/segno/workspace"
@@ -104,40 +104,26 @@ func (w *threadWriter) make(data []byte) { w.made[segno.HashOf(data)] = data }
 
 // collect finds the commits of the thread.
 func (w *threadWriter) collect(ctx context.Context) error {
-	head, err := w.store.Head(ctx, w.info.ID)
+	t, err := reachable.Commits(ctx, w.store, w.info.ID)
 	if err != nil {
 		return err
 	}
-	w.info.Head, w.info.Tip = head.Head, head.Tip
+	w.info.Head, w.info.Tip = t.Head.Head, t.Head.Tip
 	w.state.Created = w.info.Created
-	ends := []segno.CommitID{head.Head, head.Tip}
-	for c, err := range w.store.Checkpoints(ctx, segno.CheckpointQuery{Thread: w.info.ID}) {
-		if err != nil {
-			return err
-		}
-		ends = append(ends, c.ID)
-		if c.Time.After(w.state.Created) {
+	for _, n := range t.Nodes {
+		if c := n.Checkpoint; c != nil && c.Thread == w.info.ID && c.Time.After(w.state.Created) {
 			w.state.Created = c.Time
 		}
 	}
-	found := map[segno.CommitID]*segno.Node{}
-	for _, end := range ends {
-		for n, err := range segno.Ancestors(ctx, w.store, end, segno.Window{Last: 16}) {
-			if err != nil {
-				return err
-			}
-			if found[n.ID] != nil {
-				break
-			}
-			found[n.ID] = n
-		}
-	}
-	for at := found[head.Head]; at != nil && w.newest == ""; at = found[at.Parent] {
+	found := t.Nodes
+	for at := found[t.Head.Head]; at != nil && w.newest == ""; at = found[at.Parent] {
 		if at.Checkpoint != nil {
 			w.newest = at.ID
 		}
 	}
-	w.sort(found)
+	for _, n := range t.Order() {
+		w.order = append(w.order, n.ID)
+	}
 	for c, err := range w.store.Checkpoints(ctx, segno.CheckpointQuery{Thread: w.info.ID, Pinned: true}) {
 		if err != nil {
 			return err
@@ -146,28 +132,6 @@ func (w *threadWriter) collect(ctx context.Context) error {
 	}
 	slices.SortFunc(w.info.Pins, func(a, b segno.Pin) int { return strings.Compare(string(a.Checkpoint), string(b.Checkpoint)) })
 	return nil
-}
-
-// sort sorts commits in order of arrival. Commits of other threads come before the first commit
-// that follows them.
-func (w *threadWriter) sort(found map[segno.CommitID]*segno.Node) {
-	own := slices.SortedFunc(maps.Values(found), func(a, b *segno.Node) int {
-		if a.Seq != b.Seq {
-			return int(a.Seq - b.Seq)
-		}
-		return strings.Compare(string(a.ID), string(b.ID))
-	})
-	own = slices.DeleteFunc(own, func(n *segno.Node) bool { return n.Thread != w.info.ID })
-	done := map[segno.CommitID]bool{"": true}
-	for _, n := range own {
-		var line []segno.CommitID
-		for at := n; at != nil && !done[at.ID]; at = found[at.Parent] {
-			line = append(line, at.ID)
-			done[at.ID] = true
-		}
-		slices.Reverse(line)
-		w.order = append(w.order, line...)
-	}
 }
 
 // write makes the files of the thread's tier.

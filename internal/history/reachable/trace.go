@@ -1,0 +1,64 @@
+// Package reachable finds the commits of a thread, and the objects that a checkpoint reaches, in a store of any kind. It
+// needs no directory of this machine, so a server can use it for the threads of others.
+package reachable
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/database"
+	"github.com/dalsegno/segno/timeline"
+	"github.com/dalsegno/segno/transcript/claude"
+	"github.com/dalsegno/segno/transcript/filelog"
+	"github.com/dalsegno/segno/transcript/readers"
+	"github.com/dalsegno/segno/workspace"
+)
+
+// AgentDemo is the name of the scripted agent of 'segno demo', whose sessions are in Claude Code's format.
+const AgentDemo = "demo"
+
+// Trace calls visit for each object that a checkpoint reaches, and descends into those for which visit returns true.
+// [segno.CollectPolicy] requires this signature.
+func Trace(ctx context.Context, o segno.Objects, c segno.Checkpoint, visit func(segno.Hash) bool) error {
+	if c.Workspace != nil {
+		if err := workspace.Trace(ctx, o, *c.Workspace, visit); err != nil {
+			return fmt.Errorf("trace snapshot: %w", err)
+		}
+		if err := database.Trace(ctx, o, c.Workspace.World, visit); err != nil {
+			return fmt.Errorf("trace databases: %w", err)
+		}
+	}
+	if c.Session != nil {
+		if t := transcriptOf(c.Session.Agent); t != nil {
+			if err := t.Trace(ctx, *c.Session, o, visit); err != nil {
+				return fmt.Errorf("trace transcript: %w", err)
+			}
+		}
+	}
+	for _, d := range []*segno.Document{c.State, c.World} {
+		if d != nil {
+			visit(d.Data)
+		}
+	}
+	if err := timeline.TracePoints(ctx, o, &c, visit); err != nil {
+		return fmt.Errorf("trace points: %w", err)
+	}
+	return nil
+}
+
+// transcriptOf returns the reader of an agent's sessions, without a directory of sessions, or nil.
+func transcriptOf(agent string) segno.Transcript {
+	switch agent {
+	case AgentDemo:
+		agent = claude.Agent
+	case filelog.Agent:
+		return filelog.New("", nil)
+	}
+	for _, r := range readers.All() {
+		if r.Agent == agent {
+			return r.Open("", readers.Options{})
+		}
+	}
+	return nil
+}

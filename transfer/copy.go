@@ -1,0 +1,404 @@
+package transfer
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history/reachable"
+)
+
+const op = "copy thread"
+
+// Copy copies a thread from one store to another. If it fails, another call continues the copy.
+//
+// The error has [segno.KindNotFound] if the source has no such thread or the target has deleted it, [segno.KindCorrupt]
+// if an object or a record of the source is damaged, and [segno.KindConflict] if the target has another commit with the
+// same id.
+func Copy(ctx context.Context, from, to segno.Store, thread segno.ThreadID, o Options) (*Result, error) {
+	c := &copier{mover: mover{from: from, to: to, progress: o.Progress, isDry: o.DryRun, seen: map[segno.Hash]bool{{}: true}},
+		options: o, heads: map[segno.ThreadID]*segno.Head{}}
+	if err := c.thread(ctx, thread); err != nil {
+		return nil, err
+	}
+	res := c.result
+	if err := c.parts(ctx, thread); err != nil {
+		return nil, err
+	}
+	res.Commits, res.Pins, res.Links, res.Parts = c.result.Commits, c.result.Pins, c.result.Links, c.result.Parts
+	res.Objects, res.Bytes = int(c.sent.Load()), c.bytes.Load()
+	return &res, nil
+}
+
+// copier copies a thread and its parts.
+type copier struct {
+	mover
+	options Options
+	result  Result
+	heads   map[segno.ThreadID]*segno.Head // in the target; nil for a thread that it lacks
+	moved   map[segno.CommitID]bool        // commits that this copy made
+}
+
+// parts copies the threads that are parts of a thread.
+func (c *copier) parts(ctx context.Context, thread segno.ThreadID) error {
+	var parts []segno.ThreadID
+	for t, err := range c.from.Threads(ctx, segno.ThreadQuery{ParentThread: thread}) {
+		if err != nil {
+			return err
+		}
+		parts = append(parts, t.ID)
+	}
+	for _, part := range parts {
+		c.result.Parts++
+		if err := c.thread(ctx, part); err != nil {
+			return err
+		}
+		if err := c.parts(ctx, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// oneThread is a thread in both stores.
+type oneThread struct {
+	record segno.Thread
+	source *reachable.Thread
+	target *reachable.Thread // nil if the target lacks it
+	// there are the commits of the target: those of the thread, and those of the threads in which its ancestors are.
+	there map[segno.CommitID]*segno.Node
+	// incomplete are the threads of ancestors of which the target has only commits on the line to this thread.
+	incomplete map[segno.ThreadID]bool
+}
+
+func (c *copier) thread(ctx context.Context, id segno.ThreadID) error {
+	t, err := c.look(ctx, id)
+	if err != nil {
+		return err
+	}
+	var missing []*segno.Node
+	for _, n := range t.source.Order() {
+		have := t.there[n.ID]
+		if have == nil {
+			missing = append(missing, n)
+		} else if err := sameNode(n, have); err != nil {
+			return err
+		}
+	}
+	c.moved = map[segno.CommitID]bool{}
+	if err := c.commits(ctx, t, missing); err != nil {
+		return err
+	}
+	if err := c.move(ctx, reachable.Query{Thread: id}); err != nil {
+		return err
+	}
+	c.result.Commits += len(missing)
+	c.result.Thread, c.result.Source = id, t.source.Head.Head
+	if err := c.finish(ctx, t); err != nil {
+		return err
+	}
+	if err := c.pins(ctx, t); err != nil {
+		return err
+	}
+	return c.links(ctx, t)
+}
+
+// look reads the thread in both stores.
+func (c *copier) look(ctx context.Context, id segno.ThreadID) (*oneThread, error) {
+	t := &oneThread{there: map[segno.CommitID]*segno.Node{}, incomplete: map[segno.ThreadID]bool{}}
+	var ok bool
+	var err error
+	if t.record, ok, err = segno.FindThread(ctx, c.from, id); err == nil && !ok {
+		err = segno.NewError(segno.KindNotFound, op, string(id), nil)
+	}
+	if err == nil {
+		t.source, err = reachable.Commits(ctx, c.from, id)
+	}
+	if err == nil {
+		t.target, err = c.lookThere(ctx, t, id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t, c.lookForAncestors(ctx, t)
+}
+
+// lookForAncestors reads the threads of the target in which the ancestors of the thread are. If the target has deleted
+// one of them, it may still have the commits.
+func (c *copier) lookForAncestors(ctx context.Context, t *oneThread) error {
+	order := t.source.Order()
+	known := map[segno.ThreadID]bool{t.record.ID: true}
+	for i, n := range slices.Backward(order) {
+		if n.Thread == t.record.ID || t.there[n.ID] != nil {
+			continue
+		}
+		if !known[n.Thread] {
+			known[n.Thread] = true
+			other, err := c.lookThere(ctx, t, n.Thread)
+			if err != nil {
+				return err
+			}
+			t.incomplete[n.Thread] = other == nil || !hasOthers(other, t.source)
+		}
+		if isForked := i+1 < len(order) && order[i+1].Thread != n.Thread; !isForked || c.heads[n.Thread] != nil {
+			continue
+		}
+		line, err := c.to.Load(ctx, n.ID, segno.Window{})
+		if err != nil && segno.KindOf(err) != segno.KindNotFound {
+			return err
+		}
+		for i := 0; err == nil && i < len(line.Commits); i++ {
+			t.there[line.Commits[i].ID] = &line.Commits[i]
+		}
+	}
+	return nil
+}
+
+// hasOthers reports whether a thread has a commit that is not among the commits of another one and its ancestors.
+func hasOthers(t, among *reachable.Thread) bool {
+	for id, n := range t.Nodes {
+		if n.Thread == t.Head.Thread && among.Nodes[id] == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// lookThere reads a thread of the target, or returns nil if the target lacks it.
+func (c *copier) lookThere(ctx context.Context, t *oneThread, id segno.ThreadID) (*reachable.Thread, error) {
+	there, err := reachable.Commits(ctx, c.to, id)
+	if segno.KindOf(err) == segno.KindNotFound {
+		c.heads[id] = nil
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for id, n := range there.Nodes {
+		t.there[id] = n
+	}
+	c.heads[id] = &there.Head
+	return there, nil
+}
+
+// sameNode compares a commit of the source with the commit of the target that has the same id.
+func sameNode(a, b *segno.Node) error {
+	x, err := nodeText(a)
+	if err != nil {
+		return err
+	}
+	y, err := nodeText(b)
+	if err != nil || bytes.Equal(x, y) {
+		return err
+	}
+	return segno.Errorf(segno.KindConflict, op, string(a.ID), "the target has another commit with this id").
+		WithHint("nothing was overwritten; copy a fork of the thread instead")
+}
+
+// nodeText encodes what must be equal in both stores.
+func nodeText(n *segno.Node) ([]byte, error) {
+	x := struct {
+		Thread     segno.ThreadID
+		Parent     segno.CommitID
+		Checkpoint *segno.Checkpoint
+	}{n.Thread, n.Parent, nil}
+	if n.Checkpoint != nil {
+		cp := *n.Checkpoint
+		cp.Seq, cp.Time = 0, cp.Time.UTC()
+		x.Checkpoint = &cp
+	}
+	text, err := json.Marshal(x)
+	if err != nil {
+		return nil, segno.NewError(segno.KindInternal, op, string(n.ID), err)
+	}
+	return text, nil
+}
+
+// The limits of the commits whose objects are copied together, and of those whose entries are read together.
+const (
+	windowCommits = 128
+	readCommits   = 32
+)
+
+// commits makes the missing commits in the target, each after its objects.
+func (c *copier) commits(ctx context.Context, t *oneThread, missing []*segno.Node) error {
+	if len(missing) == 0 && t.target == nil && !c.isDry { // a thread without commits
+		_, err := c.commit(ctx, segno.Commit{ID: segno.CommitID(segno.DerivedID("copied thread", string(t.record.ID))), Thread: t.record.ID, Create: &t.record})
+		return err
+	}
+	for window := range slices.Chunk(missing, windowCommits) {
+		q := reachable.Query{}
+		for _, n := range window {
+			q.At = append(q.At, n.ID)
+			if t.there[n.Parent] != nil || c.moved[n.Parent] {
+				q.Without = append(q.Without, n.Parent)
+			}
+		}
+		if err := c.move(ctx, q); err != nil {
+			return err
+		}
+		if c.isDry {
+			continue
+		}
+		for len(window) > 0 {
+			run := lineOf(window)
+			if err := c.line(ctx, t, window[:run], missing[len(missing)-1].ID); err != nil {
+				return err
+			}
+			window = window[run:]
+		}
+	}
+	return nil
+}
+
+// lineOf returns how many of the first commits follow one another, so that one request can read them.
+func lineOf(nodes []*segno.Node) int {
+	n := 1
+	for n < len(nodes) && n < readCommits && nodes[n].Parent == nodes[n-1].ID {
+		n++
+	}
+	return n
+}
+
+// line makes commits that follow one another. last is the last commit of the copy.
+func (c *copier) line(ctx context.Context, t *oneThread, nodes []*segno.Node, last segno.CommitID) error {
+	line, err := c.from.Load(ctx, nodes[len(nodes)-1].ID, segno.Window{Last: len(nodes), Entries: true})
+	if err != nil {
+		return err
+	}
+	if len(line.Commits) != len(nodes) {
+		return segno.Errorf(segno.KindCorrupt, op, string(nodes[0].ID), "the line has %d commits and not %d", len(line.Commits), len(nodes))
+	}
+	for i := range line.Commits {
+		n := &line.Commits[i]
+		if n.ID != nodes[i].ID {
+			return segno.Errorf(segno.KindCorrupt, op, string(nodes[i].ID), "the line has the commit %s instead", n.ID)
+		}
+		if err := c.node(ctx, t, n, n.ID == last); err != nil {
+			return err
+		}
+		c.moved[n.ID] = true
+	}
+	return nil
+}
+
+// node makes one commit.
+func (c *copier) node(ctx context.Context, t *oneThread, n *segno.Node, isLast bool) error {
+	made := segno.Commit{ID: n.ID, Thread: n.Thread, Parent: n.Parent, Entries: n.Entries, Checkpoint: n.Checkpoint}
+	for try := 0; ; try++ {
+		if err := c.fill(ctx, t, &made, isLast); err != nil {
+			return err
+		}
+		_, err := c.commit(ctx, made)
+		switch kind := segno.KindOf(err); {
+		case kind == segno.KindConflict:
+			var done bool
+			if done, err = c.isMade(ctx, n); done || err != nil {
+				return err
+			}
+			err = c.readHead(ctx, n.Thread) // another writer moved the head
+		case kind == segno.KindNotFound:
+			var isSent bool
+			if isSent, err = c.sendAgain(ctx, n); err == nil && !isSent {
+				err = segno.Errorf(segno.KindNotFound, op, string(n.Thread), "the thread was deleted there").
+					WithHint("copy a fork of the thread instead")
+			}
+		case err == nil:
+			return nil
+		}
+		if err != nil || try == maxTries {
+			return err
+		}
+	}
+}
+
+// maxTries is how often a commit is repeated because another writer moved the head at the same time.
+const maxTries = 20
+
+// fill completes a commit for the present state of its thread in the target.
+func (c *copier) fill(ctx context.Context, t *oneThread, made *segno.Commit, isLast bool) error {
+	made.Create, made.Move, made.Expect, made.Epoch = nil, nil, "", 0
+	head := c.heads[made.Thread]
+	if head == nil {
+		record := t.record
+		if made.Thread != record.ID {
+			var err error
+			if record, err = c.ancestorThread(ctx, made.Thread); err != nil {
+				return err
+			}
+		}
+		made.Create = &record
+		return nil
+	}
+	made.Expect, made.Epoch = head.Head, head.Epoch
+	follows := made.Parent == head.Head && head.Head == head.Tip
+	switch {
+	case head.Head == "", made.Thread != t.record.ID && t.incomplete[made.Thread] && follows:
+		// The commit becomes the head.
+	case isLast && made.ID == t.source.Head.Head && c.mayMove(ctx, t) == nil:
+		// One commit brings the last turn and the head, so that the store knows the phase of the thread.
+		made.Move = &segno.Move{Head: segno.Self, Tip: segno.Self}
+		if tip := t.source.Head.Tip; tip != made.ID {
+			made.Move.Tip = tip
+		}
+	default:
+		made.Move = &segno.Move{Head: head.Head, Tip: head.Tip}
+	}
+	return nil
+}
+
+// ancestorThread returns the record of a thread that has ancestors. It has no title if the source has deleted it.
+func (c *copier) ancestorThread(ctx context.Context, id segno.ThreadID) (segno.Thread, error) {
+	record, ok, err := segno.FindThread(ctx, c.from, id)
+	if err == nil && !ok {
+		record = segno.Thread{ID: id}
+	}
+	return record, err
+}
+
+// isMade reports whether the target has a commit of the source.
+func (c *copier) isMade(ctx context.Context, n *segno.Node) (bool, error) {
+	line, err := c.to.Load(ctx, n.ID, segno.Window{Last: 1})
+	if segno.KindOf(err) == segno.KindNotFound {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := sameNode(n, &line.Commits[0]); err != nil {
+		return false, err
+	}
+	return true, c.readHead(ctx, n.Thread)
+}
+
+// sendAgain copies the objects of a commit that the target lacks, because it may have collected one meanwhile. isSent is
+// false if the target has them all.
+func (c *copier) sendAgain(ctx context.Context, n *segno.Node) (isSent bool, err error) {
+	again := mover{from: c.from, to: c.to, seen: map[segno.Hash]bool{{}: true}}
+	err = again.move(ctx, reachable.Query{At: []segno.CommitID{n.ID}})
+	return again.sent.Load() > 0, err
+}
+
+// commit makes a commit in the target, and remembers the head of the thread.
+func (c *copier) commit(ctx context.Context, made segno.Commit) (segno.Head, error) {
+	head, err := c.to.Commit(ctx, made)
+	if err == nil {
+		c.heads[made.Thread] = &head
+	}
+	return head, err
+}
+
+// readHead reads the head of a thread of the target.
+func (c *copier) readHead(ctx context.Context, thread segno.ThreadID) error {
+	head, err := c.to.Head(ctx, thread)
+	if segno.KindOf(err) == segno.KindNotFound {
+		c.heads[thread] = nil
+		return nil
+	}
+	if err == nil {
+		c.heads[thread] = &head
+	}
+	return err
+}

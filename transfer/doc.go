@@ -1,0 +1,84 @@
+// Package transfer copies a thread between two stores: all its commits with the objects that they reach, its pins, the
+// sessions of its chain and its parts, such as the runs of subagents. Either store may be of any kind, also one behind the HTTP API
+// (package client).
+//
+//	done, err := transfer.Copy(ctx, laptop, fleet, thread, transfer.Options{})
+//
+// The copy has the same ids as its source, so a thread can go back and forth. Only missing commits and objects are sent. Each
+// object is checked against its name, and the objects of a commit are in the target before the commit. A copy that was
+// interrupted, also by kill -9, continues when [Copy] is called again.
+//
+// Nothing in the target is overwritten. If the target's head is on the line of the source's head, or if the source has
+// all commits of the target, the head of the target moves to that of the source. If both sides have new commits, those
+// of the source become a line of the thread in the target, and the target's head stays: see [Result].
+//
+// A fork brings its ancestors in other threads. If the target lacks such a thread, it gets one with these commits alone; a
+// later copy of that thread completes it.
+//
+// These are not copied: operations, because they are the log of a directory; titles that changed since the thread was
+// copied first; the removal of a pin; and commits that only have entries and that neither the head, the tip nor a
+// checkpoint follows, because no store lists them. The Seq of a checkpoint is given by each store.
+package transfer
+
+import (
+	"context"
+	"iter"
+
+	"github.com/dalsegno/segno"
+)
+
+// Options are what a caller can choose.
+type Options struct {
+	// KeepHead adds the commits as a line, and leaves the head of a thread that the target already has.
+	KeepHead bool
+	// DryRun counts what a copy would send, and writes nothing.
+	DryRun bool
+	// Progress is called with the number of objects that were sent and that are known to be missing. It may be nil.
+	// Several goroutines may call it.
+	Progress func(sent, missing int64)
+}
+
+// Outcome is what became of the head of the thread in the target.
+type Outcome string
+
+// The outcomes.
+const (
+	Created   Outcome = "created"    // the target had no such thread
+	Forwarded Outcome = "forwarded"  // the head moved to that of the source
+	UpToDate  Outcome = "up to date" // the heads are the same
+	Behind    Outcome = "behind"     // the target's head is ahead of the source's, and stays
+	Diverged  Outcome = "diverged"   // both sides have commits of their own: the source's are a line in the target, and its head stays
+	Kept      Outcome = "kept"       // the head could have moved, and stays: KeepHead, a run holds the thread, or a directory works on it
+)
+
+// Result is what [Copy] sent.
+type Result struct {
+	Thread  segno.ThreadID
+	Outcome Outcome
+	Head    segno.CommitID // of the thread in the target
+	Source  segno.CommitID // the head of the source, which is also in the target
+	Why     error          // for Kept: the error with which the target refused to move the head, or nil for KeepHead
+	Commits int            // sent, also those of ancestors and parts
+	Objects int            // sent
+	Bytes   int64          // of these objects; -1 if a dry run would have to fetch them
+	Pins    int            // set
+	Links   int            // sessions that joined the chain
+	Parts   int            // threads that are parts of this one
+}
+
+// The abilities of a store behind a network, which handles many objects in one request. [Copy] finds them by type
+// assertion.
+type (
+	// ObjectLister lists objects as reachable.Objects does.
+	ObjectLister interface {
+		ReachedObjects(ctx context.Context, thread segno.ThreadID, at, without []segno.CommitID) iter.Seq2[segno.Hash, error]
+	}
+	// ObjectReader reads objects, checks them against their names, and calls visit for each in any order.
+	ObjectReader interface {
+		ReadObjects(ctx context.Context, names []segno.Hash, visit func(name segno.Hash, data []byte) error) error
+	}
+	// ObjectFinder returns those of names that the store lacks.
+	ObjectFinder interface {
+		MissingObjects(ctx context.Context, names []segno.Hash) ([]segno.Hash, error)
+	}
+)

@@ -57,7 +57,7 @@ func Open(ctx context.Context, c Config) (*Fleet, error) {
 	}
 	f := &Fleet{config: c, pool: c.Pool, schema: cmp.Or(c.Schema, "segno"), log: cmp.Or(c.Log, slog.New(slog.DiscardHandler))}
 	var err error
-	f.store, err = postgres.OpenPool(ctx, c.Pool, postgres.Options{Bucket: c.Bucket, Schema: c.Schema, Key: c.Key, Clock: c.Clock})
+	f.store, err = postgres.OpenPool(ctx, c.Pool, postgres.Options{Bucket: c.Bucket, Schema: c.Schema, Key: c.Key, Clock: c.Clock, InCommit: f.inCommit})
 	if err != nil {
 		return nil, err
 	}

@@ -44,24 +44,23 @@ func (w *Worker) markSeen(ctx context.Context, tx pgx.Tx) (isCurrent bool, err e
 // replaceJobs replaces the jobs of dead workers, and those of this worker that it does not run: the acknowledgement of such a job was
 // lost. The new job has another id, so that a worker that was stopped and continues cannot acknowledge it.
 func (w *Worker) replaceJobs(ctx context.Context, tx pgx.Tx) error {
-	rows, err := tx.Query(ctx, w.fleet.sql(`DELETE FROM {}river_job j WHERE state = 'running' AND kind = $1 AND CASE
+	rows, err := tx.Query(ctx, w.fleet.sql(`DELETE FROM {}river_job j WHERE state = 'running' AND kind = ANY($1) AND CASE
 			WHEN attempted_by[array_upper(attempted_by, 1)] = $2 THEN attempted_at < now() - $3::interval AND id <> ALL($4::bigint[])
 			ELSE NOT EXISTS (SELECT FROM {}fleet_workers w WHERE w.id = j.attempted_by[array_upper(attempted_by, 1)] AND w.seen > now() - $3::interval) END
-		RETURNING id, args, queue, priority`), threadJob{}.Kind(), w.id, w.expiry(), w.tracked())
+		RETURNING id, kind, args, queue, priority`), []string{threadJob{}.Kind(), answerJob{}.Kind()}, w.id, w.expiry(), w.tracked())
 	if err != nil {
 		return err
 	}
 	var id int64
 	var args []byte
-	var queue string
+	var kind, queue string
 	var priority int
 	var jobs []river.InsertManyParams
-	if _, err := pgx.ForEachRow(rows, []any{&id, &args, &queue, &priority}, func() error {
-		var job threadJob
-		if err := json.Unmarshal(args, &job); err != nil {
+	if _, err := pgx.ForEachRow(rows, []any{&id, &kind, &args, &queue, &priority}, func() error {
+		job, err := replacementOf(id, kind, args)
+		if err != nil {
 			return err
 		}
-		job.Replaces = append(job.Replaces, id)
 		jobs = append(jobs, river.InsertManyParams{Args: job, InsertOpts: &river.InsertOpts{Queue: queue, Priority: priority, MaxAttempts: maxRiverAttempts}})
 		return nil
 	}); err != nil || len(jobs) == 0 {
@@ -70,6 +69,19 @@ func (w *Worker) replaceJobs(ctx context.Context, tx pgx.Tx) error {
 	w.fleet.log.InfoContext(ctx, "jobs of dead workers are replaced", "jobs", len(jobs))
 	_, err = w.fleet.queue.InsertManyTx(ctx, tx, jobs)
 	return err
+}
+
+// replacementOf returns a job that does the work of another one.
+func replacementOf(id int64, kind string, args []byte) (river.JobArgs, error) {
+	if kind == (answerJob{}).Kind() {
+		var job answerJob
+		err := json.Unmarshal(args, &job)
+		return job, err
+	}
+	var job threadJob
+	err := json.Unmarshal(args, &job)
+	job.Replaces = append(job.Replaces, id)
+	return job, err
 }
 
 // tracked returns the jobs that run, and those that ended so recently that their acknowledgement may be under way.

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -92,24 +93,18 @@ func (m mailbox) Finish(ctx context.Context, job *schedule.Job, f *schedule.Fron
 		return false, segno.NewError(segno.KindInvalid, "finish prompt", job.Thread, err)
 	}
 	err = m.store.InTx(ctx, "finish prompt", job.Thread, func(ctx context.Context, tx pgx.Tx) error {
-		var row finished
-		row.thread = job.Thread
-		var key []byte
-		err := tx.QueryRow(ctx, m.sql(`SELECT key FROM {}fleet_prompts WHERE n = $1 AND state = 'running' AND claim = $2 FOR UPDATE`), f.N, job.ID).Scan(&key)
+		row := finished{n: f.N, thread: job.Thread}
+		err := row.scan(tx.QueryRow(ctx, m.sql(`UPDATE {}fleet_prompts SET state = $3, attempts = $4, next = now() + $5::interval, wake = $6, seen = $7, outcome = $8,
+			ended = CASE WHEN $3 IN ('done', 'parked', 'cancelled') THEN clock_timestamp() END
+			WHERE n = $1 AND state = 'running' AND claim = $2`+returningFinished),
+			f.N, job.ID, c.State, c.Attempts, pauseOrNull(c), orNull(c.Wake), c.Seen, m.sealer.Seal(outcome, "outcome", job.Thread, fmt.Sprint(f.N))))
 		if held = err == nil; errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		err = tx.QueryRow(ctx, m.sql(`UPDATE {}fleet_prompts SET state = $2, attempts = $3, next = now() + $4::interval, wake = $5, seen = $6, outcome = $7,
-			ended = CASE WHEN $2 IN ('done', 'parked') THEN clock_timestamp() END WHERE n = $1 RETURNING tenant, priority, again`),
-			f.N, c.State, c.Attempts, pauseOrNull(c), orNull(c.Wake), c.Seen, m.seal(outcome, "outcome", job.Thread, key)).
-			Scan(&row.tenant, &row.priority, &row.again)
-		if err != nil {
-			return err
-		}
-		if err := m.wakeNext(ctx, tx, row, c); err != nil || c.State == schedule.Sent || c.Pause > 0 {
+		if err := m.wakeNext(ctx, tx, &row, c); err != nil || c.State == schedule.Sent || c.Pause > 0 {
 			return err
 		}
 		_, err = river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, &river.Job[threadJob]{JobRow: jobOf(ctx)})
@@ -127,13 +122,22 @@ func pauseOrNull(c schedule.Change) any {
 
 // finished is a prompt whose attempt has ended.
 type finished struct {
+	n              int64
 	thread, tenant string
 	priority       int
 	again          int64
+	parent         []byte
+	question       pgtype.Text
+}
+
+const returningFinished = ` RETURNING tenant, priority, again, parent, question`
+
+func (p *finished) scan(row pgx.Row) error {
+	return row.Scan(&p.tenant, &p.priority, &p.again, &p.parent, &p.question)
 }
 
 // wakeNext inserts the job that the end of an attempt causes.
-func (m mailbox) wakeNext(ctx context.Context, tx pgx.Tx, row finished, c schedule.Change) error {
+func (m mailbox) wakeNext(ctx context.Context, tx pgx.Tx, row *finished, c schedule.Change) error {
 	switch {
 	case c.State == schedule.Waiting && c.Pause == 0:
 		if row.again > c.Seen {
@@ -143,9 +147,20 @@ func (m mailbox) wakeNext(ctx context.Context, tx pgx.Tx, row finished, c schedu
 			return m.wake(ctx, tx, threadJob{Thread: row.thread, Wake: c.Wake}, row.tenant, row.priority, c.Wake)
 		}
 	case !c.State.IsOpen():
+		if err := m.answerParent(ctx, tx, row); err != nil {
+			return err
+		}
 		return m.wakeFront(ctx, tx, row.thread)
 	}
 	return nil
+}
+
+// answerParent inserts the job that answers the thread that waits for a prompt, if there is one.
+func (f *Fleet) answerParent(ctx context.Context, tx pgx.Tx, p *finished) error {
+	if p.parent == nil {
+		return nil
+	}
+	return f.answer(ctx, tx, answerJob{Thread: string(p.parent), Question: p.question.String, Prompt: p.n}, p.tenant, p.priority)
 }
 
 // wakeFront inserts a job for the front of a thread, if its time has come.

@@ -6,13 +6,17 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/agent"
 	"github.com/jackc/pgx/v5"
 )
 
 // Decide records decisions of a thread's questions, and wakes it; see [agent.Agent.Decide].
 func (f *Fleet) Decide(ctx context.Context, thread string, d ...segno.Decision) error {
-	return agent.New(agent.Config{Store: f.store}).Decide(ctx, thread, d...)
+	return f.agentFor().Decide(ctx, thread, d...)
+}
+
+// Signal sends a signal to a thread, and wakes it if it waits for the signal; see [agent.Agent.Signal].
+func (f *Fleet) Signal(ctx context.Context, thread, name, key string, value any) error {
+	return f.agentFor().Signal(ctx, thread, name, key, value)
 }
 
 // Retry makes a parked prompt run again at once. For a prompt that waits for its next attempt, it ends the pause. The error has
@@ -30,9 +34,13 @@ func (f *Fleet) Retry(ctx context.Context, thread, key string) error {
 	})
 }
 
-// Cancel cancels an open prompt. A turn that runs is cut after its last step. The error has [segno.KindRefused] for a prompt that is
-// done. Cancelling a prompt again is not an error.
+// Cancel cancels an open prompt. A turn that runs is cut after its last step, and a turn that waits is undone. The error has
+// [segno.KindRefused] for a prompt that is done. Cancelling a prompt again is not an error. A thread that waits for the
+// prompt's answer receives a rejection.
 func (f *Fleet) Cancel(ctx context.Context, thread, key string) error {
+	if err := f.undoWaiting(ctx, thread, key); err != nil {
+		return err
+	}
 	var running int64
 	err := f.change(ctx, "cancel prompt", thread, key, func(ctx context.Context, tx pgx.Tx, p *promptRow) error {
 		running = 0
@@ -44,7 +52,12 @@ func (f *Fleet) Cancel(ctx context.Context, thread, key string) error {
 		case StateRunning:
 			running = p.claim
 		}
-		_, err := tx.Exec(ctx, f.sql(`UPDATE {}fleet_prompts SET state = 'cancelled', next = NULL, wake = NULL, ended = clock_timestamp() WHERE n = $1`), p.n)
+		row := finished{n: p.n, thread: thread}
+		err := row.scan(tx.QueryRow(ctx, f.sql(`UPDATE {}fleet_prompts SET state = 'cancelled', next = NULL, wake = NULL, ended = clock_timestamp()
+			WHERE n = $1`+returningFinished), p.n))
+		if err == nil {
+			err = f.answerParent(ctx, tx, &row)
+		}
 		if err != nil {
 			return err
 		}
@@ -55,6 +68,22 @@ func (f *Fleet) Cancel(ctx context.Context, thread, key string) error {
 	}
 	_, err = f.queue.JobCancel(ctx, running)
 	return err
+}
+
+// undoWaiting undoes the turn of a prompt if the turn waits: the next prompt could not begin before the wait ends.
+func (f *Fleet) undoWaiting(ctx context.Context, thread, key string) error {
+	for p, err := range f.Prompts(ctx, PromptQuery{Thread: thread, Key: key, States: []State{StateWaiting}}) {
+		if err != nil {
+			return err
+		}
+		newest, err := f.hasTurn(ctx, p.Thread, p.Key)
+		if err != nil || !newest {
+			return err
+		}
+		_, err = f.agentFor().Undo(ctx, thread, 1)
+		return err
+	}
+	return nil
 }
 
 // promptRow is a prompt that an operator changes.

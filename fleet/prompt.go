@@ -93,7 +93,7 @@ func (f *Fleet) send(ctx context.Context, tx pgx.Tx, p Prompt, tenant string, fr
 	err = tx.QueryRow(ctx, f.sql(`INSERT INTO {}fleet_prompts (thread, key, digest, tenant, priority, next, parent, question, record)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (thread, key) DO NOTHING RETURNING n`),
 		[]byte(p.Thread), key, digest, tenant, p.Priority, orNull(p.At), bytesOrNull(from.thread), textOrNull(from.question),
-		f.seal(record, "prompt", p.Thread, key)).Scan(&sent.N)
+		f.sealer.Seal(record, "prompt", p.Thread, string(key))).Scan(&sent.N)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return f.sentBefore(ctx, tx, sent, digest)
 	}
@@ -268,11 +268,11 @@ func (f *Fleet) scanPrompt(row pgx.CollectableRow) (p PromptState, err error) {
 	p.Next, p.Wake, p.Started, p.Ended = next.Time, wake.Time, started.Time, ended.Time
 	var r promptRecord
 	var o outcomeRecord
-	if err := f.open(record, &r, "prompt", p.Thread, key); err != nil {
+	if err := f.open(record, &r, "prompt", p.Thread, string(key)); err != nil {
 		return p, err
 	}
 	if outcome != nil {
-		if err := f.open(outcome, &o, "outcome", p.Thread, key); err != nil {
+		if err := f.open(outcome, &o, "outcome", p.Thread, fmt.Sprint(p.N)); err != nil {
 			return p, err
 		}
 	}
@@ -281,19 +281,14 @@ func (f *Fleet) scanPrompt(row pgx.CollectableRow) (p PromptState, err error) {
 	return p, nil
 }
 
-// seal encrypts a record of a prompt.
-func (f *Fleet) seal(plain []byte, kind, thread string, key []byte) []byte {
-	return f.sealer.Seal(plain, kind, thread, string(key))
-}
-
 // open decrypts and decodes a record of a prompt.
-func (f *Fleet) open(sealed []byte, v any, kind, thread string, key []byte) error {
-	plain, err := f.sealer.Open(sealed, kind, thread, string(key))
+func (f *Fleet) open(sealed []byte, v any, place ...string) error {
+	plain, err := f.sealer.Open(sealed, place...)
 	if err == nil {
 		err = json.Unmarshal(plain, v)
 	}
 	if err != nil {
-		return segno.NewError(segno.KindCorrupt, "read prompt", thread, err)
+		return segno.NewError(segno.KindCorrupt, "read prompt", place[1], err)
 	}
 	return nil
 }

@@ -62,6 +62,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.LeaseTime, w.Drain = cmp.Or(w.LeaseTime, 30*time.Second), cmp.Or(w.Drain, 30*time.Second)
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &threadWorker{worker: w, scheduler: w.scheduler()})
+	river.AddWorker(workers, &answerWorker{worker: w})
 	client, err := river.NewClient(riverpgxv5.New(w.fleet.pool), &river.Config{
 		ID: w.id, Schema: w.fleet.schema, Logger: w.fleet.log, Queues: w.queues(), Workers: workers,
 		FetchCooldown: 5 * time.Millisecond, JobTimeout: -1, RescueStuckJobsAfter: rescueAfter, SoftStopTimeout: w.Drain,
@@ -71,7 +72,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		return segno.NewError(segno.KindInvalid, "run worker", "", err)
 	}
 	w.client = client
-	if err := w.register(ctx); err != nil {
+	if err := w.register(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
 	beats, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -84,14 +85,13 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	stop()
 	group.Wait()
-	return errors.Join(w.fleet.store.InTx(context.WithoutCancel(ctx), "run worker", w.id, w.unregister), startError(err))
-}
-
-func startError(err error) error {
-	if err == nil {
-		return nil
+	if ctx.Err() != nil {
+		err = nil // it ended while the worker started
 	}
-	return segno.NewError(segno.KindIO, "run worker", "", err).WithHint("check that the database can be reached, then try again")
+	if err != nil {
+		err = segno.NewError(segno.KindIO, "run worker", "", err).WithHint("check that the database can be reached, then try again")
+	}
+	return errors.Join(w.fleet.store.InTx(context.WithoutCancel(ctx), "run worker", w.id, w.unregister), err)
 }
 
 // rescueAfter is when the queue itself gives a job to another worker. The fleet does so much earlier, see [Worker.replaceJobs].
@@ -132,8 +132,7 @@ type threadWorker struct {
 
 // Work implements [river.Worker].
 func (t *threadWorker) Work(ctx context.Context, job *river.Job[threadJob]) error {
-	t.worker.track(job.ID, time.Time{})
-	defer func() { t.worker.track(job.ID, time.Now()) }()
+	defer t.worker.track(job.ID)()
 	args := job.Args
 	verdict := t.scheduler.Work(context.WithValue(ctx, jobKey{}, job.JobRow),
 		schedule.Job{ID: job.ID, Thread: args.Thread, Seq: args.Seq, Wake: args.Wake, Replaces: args.Replaces})
@@ -143,11 +142,16 @@ func (t *threadWorker) Work(ctx context.Context, job *river.Job[threadJob]) erro
 	return nil
 }
 
-// track records that a job runs, or when it ended.
-func (w *Worker) track(job int64, ended time.Time) {
+// track records that a job runs. The function that it returns records that the job has ended.
+func (w *Worker) track(job int64) (end func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.jobs[job] = ended
+	w.jobs[job] = time.Time{}
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.jobs[job] = time.Now()
+	}
 }
 
 // jobKey is the key of the job's row in the context of an attempt.
@@ -173,8 +177,8 @@ func (r promptRunner) Run(ctx context.Context, job *schedule.Job, f *schedule.Fr
 	if err != nil {
 		return schedule.Result{}, err
 	}
-	result, err := run.Run(ctx, Work{Thread: p.Thread, Prompt: p.Prompt, N: p.N, Tenant: p.Tenant, Attempt: f.Attempts + 1})
-	return schedule.Result{IsWaiting: result.Phase == agent.PhaseWaiting, Wake: result.Wake, Text: result.Text}, err
+	result, err := run.Run(ctx, Work{Thread: p.Thread, Prompt: p.Prompt, N: p.N, Tenant: p.Tenant, Attempt: f.Attempts + 1, HasWaited: f.State == schedule.Waiting})
+	return schedule.Result{IsWaiting: result.Phase == agent.PhaseWaiting, IsUndone: result.isUndone, Wake: result.Wake, Text: result.Text}, err
 }
 
 func (w *Worker) runner(name string) (Runner, error) {
@@ -182,7 +186,7 @@ func (w *Worker) runner(name string) (Runner, error) {
 		return r, nil
 	}
 	if a, ok := w.agents[name]; ok {
-		return agentRunner{a}, nil
+		return agentRunner{w.fleet, a}, nil
 	}
 	return nil, segno.Errorf(segno.KindNotFound, "run prompt", name, "this worker has no such agent").WithHint("start a worker that has it")
 }

@@ -101,6 +101,7 @@ func Admit(job *Job, f *Front) Step {
 // Result is the outcome of an attempt that did not fail.
 type Result struct {
 	IsWaiting bool
+	IsUndone  bool      // the turn was undone while it waited
 	Wake      time.Time // IsWaiting: when the turn continues, if nothing else wakes it
 	Text      string    // the answer, or why the turn waits
 }
@@ -125,6 +126,8 @@ func (p *Policy) Finish(f *Front, seen int64, r Result, err error, isCut bool, l
 		unchanged.State = Sent
 	}
 	switch {
+	case err == nil && r.IsUndone:
+		return Change{State: Cancelled, Text: "the turn was undone"}
 	case err == nil && r.IsWaiting:
 		return Change{State: Waiting, Seen: seen, Wake: r.Wake, Text: r.Text}
 	case err == nil:
@@ -162,8 +165,8 @@ func (p *Policy) pause(attempts int) time.Duration {
 	return pause
 }
 
-// pauseForLease returns when a job looks again at a thread that another run has. A run may end before its lease does, so
-// the job looks several times, more often towards the end.
+// pauseForLease returns when a job looks again at a thread that another run has: at the end of the lease, but soon enough after a
+// run that ends before its lease does.
 func pauseForLease(rest time.Duration) time.Duration {
-	return min(max(rest/4, time.Second), rest+50*time.Millisecond)
+	return min(rest+50*time.Millisecond, 2*time.Second)
 }

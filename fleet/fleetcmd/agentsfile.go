@@ -33,6 +33,8 @@ type workerSpec struct {
 	Lease       duration `toml:"lease"`        // after which other workers take the turns of a dead one; 0 is 30 s
 	MaxAttempts int      `toml:"max_attempts"` // how often a turn fails before it is parked; 0 is 5
 	Retry       duration `toml:"retry"`        // the pause after the first failure, which doubles; 0 is 5 s
+	Cache       string   `toml:"cache"`        // the directory for the files of agents with a command
+	CacheSize   int64    `toml:"cache_gib"`    // its size; 0 is 20
 }
 
 // tenantSpec gives a tenant its own limit.
@@ -59,8 +61,9 @@ type agentSpec struct {
 	MaxTokens        int      `toml:"max_tokens"`
 
 	// The fields of an agent that speaks the Agent Client Protocol.
-	Command []string `toml:"command"`
-	Env     []string `toml:"env"` // names of variables that it receives from the environment of the worker
+	Command     []string `toml:"command"`
+	Env         []string `toml:"env"`         // names of variables that it receives from the environment of the worker
+	Permissions string   `toml:"permissions"` // what it may do when it asks: "ask" a person, which is the default, "allow" or "refuse"
 }
 
 // isACP reports whether the agent is a command that speaks ACP.
@@ -166,8 +169,8 @@ func (f *agentsFile) check() (mistakes []string) {
 	if f.Worker.Lease != 0 && time.Duration(f.Worker.Lease) < minLease {
 		add("worker: lease is shorter than %s", minLease)
 	}
-	if f.Worker.MaxAttempts < 0 || f.Worker.Retry < 0 {
-		add("worker: max_attempts and retry are not negative")
+	if f.Worker.MaxAttempts < 0 || f.Worker.Retry < 0 || f.Worker.CacheSize < 0 {
+		add("worker: max_attempts, retry and cache_gib are not negative")
 	}
 	if n := len(f.Agents); n == 0 || n > maxAgents {
 		add("1 to %d tables [[agents]] are needed", maxAgents)
@@ -221,14 +224,17 @@ func (f *agentsFile) checkAgent(a *agentSpec) (mistakes []string) {
 		if slices.Contains(a.Command, "") {
 			add("command has an empty word")
 		}
+		if a.Permissions != "" && !slices.Contains(permissions(), a.Permissions) {
+			add("unknown permissions %q; known are %s", a.Permissions, strings.Join(permissions(), ", "))
+		}
 		for what, isSet := range a.ownSettings() {
 			if isSet {
 				add("%s is for segno's own agent, and this one has a command", what)
 			}
 		}
 	} else {
-		if len(a.Env) > 0 {
-			add("env is for an agent with a command")
+		if len(a.Env) > 0 || a.Permissions != "" {
+			add("env and permissions are for an agent with a command")
 		}
 		mistakes = append(mistakes, f.checkOwn(a)...)
 	}

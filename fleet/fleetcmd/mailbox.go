@@ -2,7 +2,7 @@ package fleetcmd
 
 import (
 	"context"
-	"fmt"
+	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,12 +103,25 @@ func (m *mailboxes) Prompts(ctx context.Context, q wire.PromptQuery) (list wire.
 	if q.Key == "" || len(list.Prompts) == 0 || list.Prompts[0].State != wire.PromptWaiting {
 		return list, nil
 	}
-	status, err := m.reader.Status(ctx, string(q.Thread))
+	list.Prompts[0].Waits, err = m.waits(ctx, q.Thread)
+	return list, err
+}
+
+// waits returns what the open turn of a thread waits for. It reads the threads of all agents.
+func (m *mailboxes) waits(ctx context.Context, thread segno.ThreadID) ([]segno.Interrupt, error) {
+	head, err := m.fleet.Store().Head(ctx, thread)
 	if err != nil {
-		return list, err
+		return nil, err
 	}
-	list.Prompts[0].Waits = status.Interrupts
-	return list, nil
+	line, err := m.fleet.Store().Load(ctx, head.Head, segno.Window{Entries: true})
+	if err != nil {
+		return nil, err
+	}
+	state, err := segno.Fold(line)
+	if err != nil {
+		return nil, err
+	}
+	return state.Interrupts, nil
 }
 
 // promptOf returns a prompt as the API has it.
@@ -144,7 +157,11 @@ func (m *mailboxes) Decide(ctx context.Context, thread segno.ThreadID, d wire.De
 
 // Signal implements [web.Fleet].
 func (m *mailboxes) Signal(ctx context.Context, thread segno.ThreadID, key string, s wire.Signal) error {
-	return segno.Errorf(segno.KindInvalid, "send signal", string(thread), "TODO")
+	value := s.Value
+	if value == nil {
+		value = json.RawMessage("null")
+	}
+	return m.fleet.Signal(ctx, string(thread), s.Name, key, value)
 }
 
 // Inbox implements [web.Fleet]. A window contains all questions of its last thread.
@@ -175,5 +192,3 @@ func (m *mailboxes) FleetStatus(ctx context.Context) (wire.FleetStatus, error) {
 	}
 	return list, err
 }
-
-var _ = fmt.Sprint

@@ -20,13 +20,13 @@ import (
 	"github.com/dalsegno/segno/internal/web/webcmd"
 )
 
-// runner starts a PostgreSQL server for the scripts.
-type runner struct{ *testing.M }
+// withServer starts a PostgreSQL server for the scripts.
+type withServer struct{ *testing.M }
 
 // server is the PostgreSQL server of the scripts.
 var server *serverrig.Server
 
-func (m runner) Run() int {
+func (m withServer) Run() int {
 	flag.Parse()
 	if testing.Short() {
 		return m.M.Run()
@@ -47,7 +47,7 @@ func (m runner) Run() int {
 }
 
 func TestMain(m *testing.M) {
-	testscript.Main(runner{m}, map[string]func(){
+	testscript.Main(withServer{m}, map[string]func(){
 		"segno": func() {
 			open := func(ctx context.Context, url string) (segno.Store, error) { return OpenStore(ctx, url, "") }
 			os.Exit(cli.Main(cli.Signalled(context.Background()), cli.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,

@@ -280,7 +280,7 @@ func (a *app) printOutcome(p *wire.Prompt) error {
 // questions returns the interrupts that a person answers.
 func questions(all []segno.Interrupt) (open []segno.Interrupt) {
 	for _, i := range all {
-		if i.Reason == segno.ReasonApproval || i.Reason == segno.ReasonUnknown {
+		if i.Reason.IsQuestion() {
 			open = append(open, i)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -74,6 +75,9 @@ func (a *app) runWorker(ctx context.Context, f *workerFlags, path string) error 
 	if err != nil {
 		return err
 	}
+	if file.Worker.Cache != "" {
+		file.Worker.Cache = cli.Absolute(filepath.Dir(cli.Absolute(dir, path)), file.Worker.Cache)
+	}
 	if f.slots > 0 {
 		file.Worker.Slots = f.slots
 	}
@@ -111,6 +115,9 @@ func (a *app) work(ctx context.Context, f *workerFlags, open *openedFleet, b *bu
 		return err
 	}
 	w := open.Worker(agents)
+	if w.Runners, err = b.acpRunners(); err != nil {
+		return err
+	}
 	settings := b.file.Worker
 	w.Slots, w.Drain = settings.Slots, f.drain
 	w.LeaseTime, w.MaxAttempts, w.Retry = time.Duration(settings.Lease), settings.MaxAttempts, time.Duration(settings.Retry)

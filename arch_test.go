@@ -68,7 +68,8 @@ var allowed = map[string][]string{
 	"store/kv/kvtest":                 {"store/kv", "."},
 	"store/kv/redis":                  {".", "store/kv"},
 	"store/sqlite":                    {".", "internal/store/ledger", "internal/vfs", "internal/store/record", "internal/store/sqlstore", "internal/store/phase", "store/sqlite/internal/checksumvfs"},
-	"store/postgres":                  {".", "internal/store/ledger", "internal/store/record", "internal/store/sqlstore", "internal/store/phase"},
+	"store/postgres/buckettest":       {"store/postgres"},
+	"store/postgres":                  {".", "internal/vfs", "internal/store/ledger", "internal/store/record", "internal/store/sqlstore", "internal/store/phase"},
 	"store/storetest":                 {".", "saver", "timeline", "internal/store/phase", "internal/testing/ledgertest", "internal/testing/soak"},
 	"internal/testing/storerig":       {".", "internal/vfs", "internal/testing/faultfs"},
 	"internal/store/sqlstore":         {".", "internal/store/ledger", "internal/store/record", "internal/store/notify", "internal/store/phase"},
@@ -113,7 +114,8 @@ var allowed = map[string][]string{
 	"internal/worlds/trend":           {".", "generation"},
 	"internal/worlds/worldagent":      {".", "agent", "agent/tool", "internal/proxy/acp", "internal/proxy/failure", "internal/proxy/preamble", "store/file"},
 	"internal/worlds":                 {".", "world", "world/company", "world/grid"},
-	"cmd/segno":                       {".", "internal/cli", "agent", "agent/model/anthropic", "agent/model/openai", "store/kv/redis", "store/postgres", "internal/database", "internal/chat/chatcmd", "internal/history/historycmd", "internal/hook/hookcmd", "internal/pack/packcmd", "internal/proxy/proxycmd", "internal/sessions", "internal/web/webcmd", "internal/worlds/worldscmd", "internal/chat", "search/searchcmd", "insight/insightcmd"},
+	"cmd/segno":                       {".", "internal/cli", "agent", "agent/model/anthropic", "agent/model/openai", "fleet/s3", "store/kv/redis", "store/postgres", "internal/database", "internal/chat/chatcmd", "internal/history/historycmd", "internal/hook/hookcmd", "internal/pack/packcmd", "internal/proxy/proxycmd", "internal/sessions", "internal/web/webcmd", "internal/worlds/worldscmd", "internal/chat", "search/searchcmd", "insight/insightcmd"},
+	"fleet/s3":                        {"."},
 	"cmd/segno-hook":                  {"internal/hook/event"},
 	"internal/testing/debian":         {},
 	"internal/testing/chromiumrig":    {"internal/testing/debian"},
@@ -272,7 +274,7 @@ func TestEveryPackageHasOneComment(t *testing.T) {
 func TestProductionCodeStartsNoContextAndSleepsNowhere(t *testing.T) {
 	forbidden := regexp.MustCompile(`context\.(Background|TODO)\(\)|"testing"`)
 	for dir, p := range packages(t) {
-		if dir == "cmd/segno" || strings.HasPrefix(dir, "internal/testing/") || dir == "store/storetest" || dir == "store/kv/kvtest" || dir == "world/worldtest" || p.Name == "main" {
+		if dir == "cmd/segno" || strings.HasPrefix(dir, "internal/testing/") || dir == "store/storetest" || dir == "store/kv/kvtest" || dir == "store/postgres/buckettest" || dir == "world/worldtest" || p.Name == "main" {
 			continue // main creates the root context; the others serve tests
 		}
 		for _, name := range p.GoFiles {

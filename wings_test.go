@@ -89,7 +89,7 @@ func roomOf(dir string) string {
 	switch {
 	case within("internal/cli"):
 		return "shell"
-	case slices.ContainsFunc([]string{"internal/testing", "release", "bench", "cmd", "store/storetest", "store/kv/kvtest"}, within):
+	case slices.ContainsFunc([]string{"internal/testing", "release", "bench", "cmd", "store/storetest", "store/kv/kvtest", "store/postgres/buckettest"}, within):
 		return ""
 	}
 	return "core"

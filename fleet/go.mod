@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/BurntSushi/toml v1.6.0
 	github.com/dalsegno/segno v0.0.0
+	github.com/dalsegno/segno/fleet/s3 v0.0.0
 	github.com/dalsegno/segno/store/postgres v0.0.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/riverqueue/river v0.51.2
@@ -66,5 +67,7 @@ require (
 )
 
 replace github.com/dalsegno/segno => ..
+
+replace github.com/dalsegno/segno/fleet/s3 => ./s3
 
 replace github.com/dalsegno/segno/store/postgres => ../store/postgres

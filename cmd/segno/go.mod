@@ -32,6 +32,7 @@ require (
 	github.com/clipperhouse/displaywidth v0.11.0 // indirect
 	github.com/clipperhouse/uax29/v2 v2.7.0 // indirect
 	github.com/coder/acp-go-sdk v0.13.5 // indirect
+	github.com/dalsegno/segno/fleet/s3 v0.0.0 // indirect
 	github.com/dustin/go-humanize v1.1.0 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
@@ -88,6 +89,7 @@ require (
 replace (
 	github.com/dalsegno/segno => ../..
 	github.com/dalsegno/segno/fleet => ../../fleet
+	github.com/dalsegno/segno/fleet/s3 => ../../fleet/s3
 	github.com/dalsegno/segno/store/kv/redis => ../../store/kv/redis
 	github.com/dalsegno/segno/store/postgres => ../../store/postgres
 )

@@ -18,20 +18,17 @@ import (
 )
 
 // connectFlags name a fleet: the server of its API, or its database and its bucket.
-type connectFlags struct {
-	remote, tokenFile string
-	bucket, tenant    string
-}
+type connectFlags struct{ remote, tokenFile, tenant string }
 
 // databaseFlags adds the flags of a verb that uses the database.
-func (f *connectFlags) databaseFlags(c *cobra.Command) {
-	c.Flags().StringVar(&f.bucket, "bucket", "", "the bucket for large objects: the `URL` of a directory (file:///…) or of S3 (s3://…); the same for all processes")
+func (a *app) databaseFlags(c *cobra.Command, f *connectFlags) {
+	a.BucketFlag(c)
 	c.Flags().StringVar(&f.tenant, "tenant", "", "the `TENANT` whose threads these are")
 }
 
-// flags adds the flags of a verb that also works through the API.
-func (f *connectFlags) flags(c *cobra.Command) {
-	f.databaseFlags(c)
+// connectFlags adds the flags of a verb that also works through the API.
+func (a *app) connectFlags(c *cobra.Command, f *connectFlags) {
+	a.databaseFlags(c, f)
 	c.Flags().StringVar(&f.remote, "remote", "", "the `URL` of 'segno serve', instead of --store and --bucket")
 	c.Flags().StringVar(&f.tokenFile, "token-file", "", "the `FILE` with the token of --remote (default: $SEGNO_TOKEN, or the part of the URL after #)")
 }
@@ -43,18 +40,33 @@ type connection struct {
 	close func() error
 }
 
+// useEnvironment fills in the database and the bucket from the environment. A password in the arguments of a process is visible to
+// other users of the machine.
+func (a *app) useEnvironment() {
+	if a.StorePath == "" {
+		a.StorePath = a.Getenv("SEGNO_FLEET")
+		a.BucketURL = cmp.Or(a.BucketURL, a.Getenv("SEGNO_BUCKET"))
+	}
+}
+
 // connect opens the fleet that the flags name.
 func (a *app) connect(ctx context.Context, f *connectFlags) (*connection, error) {
+	if f.remote == "" && a.StorePath == "" {
+		f.remote = a.Getenv("SEGNO_REMOTE")
+	}
+	if f.remote == "" {
+		a.useEnvironment()
+	}
 	_, isURL := cli.URLScheme(a.StorePath)
 	switch {
-	case f.remote != "" && (a.StorePath != "" || f.bucket != "" || f.tenant != ""):
+	case f.remote != "" && (a.StorePath != "" || a.BucketURL != "" || f.tenant != ""):
 		return nil, cli.Usage(errors.New("--remote excludes --store, --bucket and --tenant: the server has them"))
 	case f.remote != "":
 		return a.connectRemote(f)
 	case !isURL:
-		return nil, cli.Usage(errors.New("name the fleet with --remote URL, or with --store postgres://…"))
+		return nil, cli.Usage(errors.New("name the fleet with --remote URL or --store postgres://…, or in SEGNO_REMOTE or SEGNO_FLEET"))
 	}
-	open, err := openFleet(ctx, a.StorePath, f, nil)
+	open, err := openFleet(ctx, a.StorePath, a.BucketURL, f.tenant, nil)
 	if err != nil {
 		return nil, err
 	}

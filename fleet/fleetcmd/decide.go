@@ -36,7 +36,7 @@ that of 'segno fleet inbox', or its first letters.`,
 			})(cmd, args)
 		},
 	}
-	f.flags(c)
+	a.connectFlags(c, f)
 	for kind, text := range map[segno.DecisionKind]string{
 		segno.Approve: "approve the call `ID`",
 		segno.Reject:  "reject the call `ID`; see --reason",

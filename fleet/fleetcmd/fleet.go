@@ -42,7 +42,7 @@ func (a *app) fleetStatus() *cobra.Command {
 		Example: "  segno fleet status --store postgres://localhost/fleet\n  segno fleet status --remote http://127.0.0.1:7777 --json",
 		RunE:    a.onFleet(f, a.runFleetStatus),
 	}
-	f.flags(c)
+	a.connectFlags(c, f)
 	return c
 }
 
@@ -129,7 +129,7 @@ func (a *app) fleetThreads() *cobra.Command {
 			})(cmd, args)
 		},
 	}
-	f.flags(c)
+	a.connectFlags(c, f)
 	c.Flags().StringVar(&state, "state", "", "only prompts that are `STATE`: "+strings.Join(states[:], ", "))
 	c.Flags().BoolVar(&all, "all", false, "also prompts that are done or cancelled")
 	c.Flags().IntVar(&limit, "limit", 100, "at most `N` prompts")
@@ -230,7 +230,7 @@ func (a *app) fleetInbox() *cobra.Command {
 		Example: "  segno fleet inbox --remote http://127.0.0.1:7777",
 		RunE:    a.onFleet(f, a.runFleetInbox),
 	}
-	f.flags(c)
+	a.connectFlags(c, f)
 	return c
 }
 
@@ -300,6 +300,6 @@ func (a *app) changeVerb(name, short, long string, change func(ctx context.Conte
 			})(cmd, args)
 		},
 	}
-	f.flags(c)
+	a.connectFlags(c, f)
 	return c
 }

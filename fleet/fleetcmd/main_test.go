@@ -49,10 +49,9 @@ func (m withServer) Run() int {
 func TestMain(m *testing.M) {
 	testscript.Main(withServer{m}, map[string]func(){
 		"segno": func() {
-			open := func(ctx context.Context, url string) (segno.Store, error) { return OpenStore(ctx, url, "") }
 			os.Exit(cli.Main(cli.Signalled(context.Background()), cli.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 				Getenv: os.Getenv, Environ: os.Environ, Getwd: os.Getwd, Executable: os.Executable,
-				Stores: map[string]func(context.Context, string) (segno.Store, error){"postgres": open},
+				Stores: map[string]func(context.Context, string, string) (segno.Store, error){"postgres": OpenStore},
 			}, []cli.Wing{webcmd.Wing(), Wing(nil)}, os.Args[1:]))
 		},
 	})

@@ -3,7 +3,6 @@ package fleetcmd
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -19,12 +18,12 @@ import (
 type openedFleet struct {
 	*fleet.Fleet
 	pool   *pgxpool.Pool
-	bucket io.Closer
+	bucket Bucket // or nil
 }
 
 // close closes the fleet, its bucket and its connections.
 func (o *openedFleet) close() error {
-	err := errors.Join(o.Fleet.Close(), o.bucket.Close())
+	err := errors.Join(o.Fleet.Close(), closeBucket(o.bucket))
 	o.pool.Close()
 	return err
 }
@@ -48,20 +47,20 @@ func newPool(ctx context.Context, url string) (*pgxpool.Pool, error) {
 }
 
 // openFleet opens the fleet in a database and a bucket, and creates or upgrades its tables.
-func openFleet(ctx context.Context, url string, f *connectFlags, log *slog.Logger) (*openedFleet, error) {
+func openFleet(ctx context.Context, url, bucketURL, tenant string, log *slog.Logger) (*openedFleet, error) {
 	pool, err := newPool(ctx, url)
 	if err != nil {
 		return nil, err
 	}
-	bucket, err := openBucket(ctx, f.bucket)
+	bucket, err := OpenBucket(ctx, bucketURL)
 	if err != nil {
 		pool.Close()
 		return nil, err
 	}
-	opened, err := fleet.Open(ctx, fleet.Config{Pool: pool, Bucket: bucket.Bucket, Tenant: f.tenant, Log: log})
+	opened, err := fleet.Open(ctx, fleet.Config{Pool: pool, Bucket: bucket, Tenant: tenant, Log: log})
 	if err != nil {
 		pool.Close()
-		return nil, errors.Join(err, bucket.Close())
+		return nil, errors.Join(err, closeBucket(bucket))
 	}
 	return &openedFleet{opened, pool, bucket}, nil
 }
@@ -83,7 +82,7 @@ func OpenStore(ctx context.Context, url, bucket string) (segno.Store, error) {
 	if err != nil || !exists {
 		return openPlain(ctx, url, bucket)
 	}
-	o, err := openFleet(ctx, url, &connectFlags{bucket: bucket}, nil)
+	o, err := openFleet(ctx, url, bucket, "", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -99,20 +98,20 @@ func (s *Store) Close() error { return s.fleet.close() }
 // plainStore is a store whose threads no workers run, with its bucket.
 type plainStore struct {
 	*postgres.Store
-	bucket io.Closer
+	bucket Bucket // or nil
 }
 
 // Close closes the store and its bucket.
-func (s *plainStore) Close() error { return errors.Join(s.Store.Close(), s.bucket.Close()) }
+func (s *plainStore) Close() error { return errors.Join(s.Store.Close(), closeBucket(s.bucket)) }
 
-func openPlain(ctx context.Context, url, bucket string) (segno.Store, error) {
-	b, err := openBucket(ctx, bucket)
+func openPlain(ctx context.Context, url, bucketURL string) (segno.Store, error) {
+	bucket, err := OpenBucket(ctx, bucketURL)
 	if err != nil {
 		return nil, err
 	}
-	s, err := postgres.Open(ctx, url, postgres.Options{MustExist: true, Bucket: b.Bucket})
+	s, err := postgres.Open(ctx, url, postgres.Options{MustExist: true, Bucket: bucket})
 	if err != nil {
-		return nil, errors.Join(err, b.Close())
+		return nil, errors.Join(err, closeBucket(bucket))
 	}
-	return &plainStore{s, b}, nil
+	return &plainStore{s, bucket}, nil
 }

@@ -50,7 +50,7 @@ often, which parks it with its error, or was cancelled. ctrl+c ends the waiting 
 			return a.runSend(c.Context(), f)
 		},
 	}
-	f.flags(c)
+	a.connectFlags(c, &f.connectFlags)
 	c.Flags().StringVarP(&f.prompt, "prompt", "p", "", "the `PROMPT`; - reads it from standard input, which is the default for a pipe")
 	c.Flags().StringVar(&f.promptFile, "prompt-file", "", "the `FILE` with the prompt")
 	c.Flags().StringVar(&f.key, "key", "", "the `KEY` of the prompt, unique in its thread")

@@ -42,7 +42,7 @@ prompts and no answers.`,
   segno worker --check agents.toml`,
 		RunE: func(c *cobra.Command, args []string) error { return a.runWorker(c.Context(), f, args[0]) },
 	}
-	f.databaseFlags(c)
+	a.databaseFlags(c, &f.connectFlags)
 	c.Flags().IntVar(&f.slots, "slots", 0, "how many turns run at once: `N`, instead of that of the file")
 	c.Flags().DurationVar(&f.drain, "drain", 30*time.Second, "how long turns may continue after a signal: `TIME`")
 	c.Flags().StringVar(&f.logLevel, "log-level", "info", "the `LEVEL` of the log: debug, info, warn or error")
@@ -94,13 +94,13 @@ func (a *app) runWorker(ctx context.Context, f *workerFlags, path string) error 
 	if len(file.Tenants) > 0 && f.tenant != "" {
 		return cli.Usage(errors.New("--tenant excludes the tenants of the file"))
 	}
-	if a.StorePath == "" {
-		return cli.Usage(errors.New("--store is missing: the URL of the PostgreSQL database"))
+	if a.useEnvironment(); a.StorePath == "" {
+		return cli.Usage(errors.New("--store is missing: the URL of the PostgreSQL database; it may also be in SEGNO_FLEET"))
 	}
 	if _, err := b.own(); err != nil { // before the database is used
 		return err
 	}
-	open, err := openFleet(ctx, a.StorePath, &f.connectFlags, log)
+	open, err := openFleet(ctx, a.StorePath, a.BucketURL, f.tenant, log)
 	if err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ func (w *Worker) replaceJobs(ctx context.Context, tx pgx.Tx) error {
 	rows, err := tx.Query(ctx, w.fleet.sql(`DELETE FROM {}river_job j WHERE state = 'running' AND kind = ANY($1) AND CASE
 			WHEN attempted_by[array_upper(attempted_by, 1)] = $2 THEN attempted_at < now() - $3::interval AND id <> ALL($4::bigint[])
 			ELSE NOT EXISTS (SELECT FROM {}fleet_workers w WHERE w.id = j.attempted_by[array_upper(attempted_by, 1)] AND w.seen > now() - $3::interval) END
-		RETURNING id, kind, args, queue, priority`), []string{threadJob{}.Kind(), answerJob{}.Kind()}, w.id, w.expiry(), w.tracked())
+		RETURNING id, kind, args, queue, priority`), []string{threadJob{}.Kind(), answerJob{}.Kind(), cronJob{}.Kind()}, w.id, w.expiry(), w.tracked())
 	if err != nil {
 		return err
 	}
@@ -73,8 +73,13 @@ func (w *Worker) replaceJobs(ctx context.Context, tx pgx.Tx) error {
 
 // replacementOf returns a job that does the work of another one.
 func replacementOf(id int64, kind string, args []byte) (river.JobArgs, error) {
-	if kind == (answerJob{}).Kind() {
+	switch kind {
+	case answerJob{}.Kind():
 		var job answerJob
+		err := json.Unmarshal(args, &job)
+		return job, err
+	case cronJob{}.Kind():
+		var job cronJob
 		err := json.Unmarshal(args, &job)
 		return job, err
 	}

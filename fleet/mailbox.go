@@ -47,10 +47,10 @@ func (m mailbox) Front(ctx context.Context, thread string) (f *schedule.Front, e
 // Claim implements [schedule.Mailbox].
 func (m mailbox) Claim(ctx context.Context, job *schedule.Job, f *schedule.Front) (isCurrent bool, err error) {
 	err = m.store.InTx(ctx, "claim prompt", job.Thread, func(ctx context.Context, tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, m.sql(`UPDATE {}fleet_prompts SET state = 'running', begun = true, attempts = attempts + 1, next = NULL, wake = NULL,
+		tag, err := tx.Exec(ctx, m.sql(`UPDATE {}fleet_prompts SET state = 'running', begun = true, attempts = $6, next = NULL, wake = NULL,
 			again = 0, claim = $4, worker = $5, started = clock_timestamp()
 			WHERE n = $1 AND (state = $2 AND claim = $3 OR state = 'running' AND claim = $4 AND worker = $5)`),
-			f.N, f.State, f.Claim, job.ID, m.worker)
+			f.N, f.State, f.Claim, job.ID, m.worker, f.Attempt)
 		isCurrent = tag.RowsAffected() > 0
 		return err
 	})

@@ -56,6 +56,14 @@ CREATE TABLE {}fleet_workers (
 	queues jsonb NOT NULL,
 	agents text[] NOT NULL
 ) WITH (fillfactor = 50);
+
+CREATE TABLE {}fleet_crons (
+	name bytea PRIMARY KEY,
+	tenant text NOT NULL,
+	every interval NOT NULL,
+	next timestamptz NOT NULL,
+	record bytea NOT NULL
+);
 `}
 
 // migrate creates or upgrades the tables of the fleet and of River. If several processes migrate, one does, and the others wait for it.

@@ -63,6 +63,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &threadWorker{worker: w, scheduler: w.scheduler()})
 	river.AddWorker(workers, &answerWorker{worker: w})
+	river.AddWorker(workers, &cronWorker{worker: w})
 	client, err := river.NewClient(riverpgxv5.New(w.fleet.pool), &river.Config{
 		ID: w.id, Schema: w.fleet.schema, Logger: w.fleet.log, Queues: w.queues(), Workers: workers,
 		FetchCooldown: 5 * time.Millisecond, JobTimeout: -1, RescueStuckJobsAfter: rescueAfter, SoftStopTimeout: w.Drain,
@@ -177,7 +178,7 @@ func (r promptRunner) Run(ctx context.Context, job *schedule.Job, f *schedule.Fr
 	if err != nil {
 		return schedule.Result{}, err
 	}
-	result, err := run.Run(ctx, Work{Thread: p.Thread, Prompt: p.Prompt, N: p.N, Tenant: p.Tenant, Attempt: f.Attempts + 1, HasWaited: f.State == schedule.Waiting})
+	result, err := run.Run(ctx, Work{Thread: p.Thread, Prompt: p.Prompt, N: p.N, Tenant: p.Tenant, Attempt: f.Attempt, HasWaited: f.State == schedule.Waiting})
 	return schedule.Result{IsWaiting: result.Phase == agent.PhaseWaiting, IsUndone: result.isUndone, Wake: result.Wake, Text: result.Text}, err
 }
 

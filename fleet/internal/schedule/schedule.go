@@ -3,6 +3,7 @@
 package schedule
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -39,11 +40,15 @@ func (j *Job) claims(f *Front) bool {
 	return f.Claim != 0 && (f.Claim == j.ID || slices.Contains(j.Replaces, f.Claim))
 }
 
+// continues reports whether j continues an attempt at f that has not died with its worker.
+func (j *Job) continues(f *Front) bool { return f.Claim == j.ID || f.IsOwned && j.claims(f) }
+
 // Front is the prompt whose turn it is in a thread.
 type Front struct {
 	N        int64
 	State    State
-	Attempts int       // begun since the last one that made progress
+	Attempts int       // that failed, or lost their worker, since the last one that made progress; and the present one
+	Attempt  int       // the number of the attempt that a claim begins; Scheduler sets it
 	Next     time.Time // Sent: the next attempt begins no earlier; or zero
 	Wake     time.Time // Waiting: when the turn continues, if nothing else wakes it; or zero
 	Seen     int64     // Waiting: the number of the newest commit before the last attempt
@@ -68,6 +73,7 @@ const (
 	Leave               // another worker runs the prompt: record the job's commit for it
 	Sleep               // look again later
 	Run                 // claim the prompt and run its turn
+	Park                // claim the prompt and park it, because its attempts end with their workers
 )
 
 // Step is a decision about a job.
@@ -78,7 +84,7 @@ type Step struct {
 
 // Admit decides about a job of a thread with the given front, which is nil if the mailbox has no open prompt. The clock of the queue
 // may differ from that of the mailbox, so a job can come before its time.
-func Admit(job *Job, f *Front) Step {
+func (p *Policy) Admit(job *Job, f *Front) Step {
 	switch {
 	case f == nil || f.State == Parked:
 		return Step{Action: Drop} // Retry and Cancel insert another job
@@ -94,8 +100,19 @@ func Admit(job *Job, f *Front) Step {
 		return Step{Action: Drop}
 	case f.State == Running && f.IsOwned && !job.claims(f):
 		return Step{Action: Leave}
+	case f.State == Running && !job.continues(f) && f.Attempts >= p.MaxAttempts:
+		return Step{Action: Park}
 	}
 	return Step{Action: Run}
+}
+
+// nextAttempt returns the number of the attempt that a claim begins. A job that claims its prompt again, because the end of its attempt
+// could not be written, continues that attempt.
+func nextAttempt(job *Job, f *Front) int {
+	if f.State == Running && job.continues(f) {
+		return f.Attempts
+	}
+	return f.Attempts + 1
 }
 
 // Result is the outcome of an attempt that did not fail.
@@ -138,11 +155,15 @@ func (p *Policy) Finish(f *Front, seen int64, r Result, err error, isCut bool, l
 		unchanged.Pause = pauseForLease(lease)
 		return unchanged
 	}
-	attempts := f.Attempts + 1
-	if attempts >= p.MaxAttempts || isPermanent(err) {
-		return Change{State: Parked, Attempts: attempts, Error: err.Error()}
+	if f.Attempt >= p.MaxAttempts || isPermanent(err) {
+		return Change{State: Parked, Attempts: f.Attempt, Error: err.Error()}
 	}
-	return Change{State: Sent, Attempts: attempts, Pause: p.pause(attempts), Error: err.Error()}
+	return Change{State: Sent, Attempts: f.Attempt, Pause: p.pause(f.Attempt), Error: err.Error()}
+}
+
+// abandon returns the change that parks a prompt whose workers died.
+func abandon(f *Front) Change {
+	return Change{State: Parked, Attempts: f.Attempts, Error: fmt.Sprintf("the workers of %d attempts died or were not seen any more", f.Attempts)}
 }
 
 // isPermanent reports whether another attempt would fail in the same way.

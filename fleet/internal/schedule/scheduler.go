@@ -11,7 +11,7 @@ import (
 type Mailbox interface {
 	// Front returns the prompt whose turn it is; nil if the mailbox has none.
 	Front(ctx context.Context, thread string) (*Front, error)
-	// Claim marks f as running by the job. It returns false if f has changed since it was read.
+	// Claim marks f as running by the job, in its attempt f.Attempt. It returns false if f has changed since it was read.
 	Claim(ctx context.Context, job *Job, f *Front) (bool, error)
 	// Leave records the job's commit for the attempt that runs f: if the attempt ends waiting, and began before the commit, its end
 	// inserts another job. Leave returns false if f has changed since it was read.
@@ -56,7 +56,7 @@ func (s *Scheduler) Work(ctx context.Context, job Job) Verdict {
 			return s.again(ctx, &job, "read mailbox", err)
 		}
 		isCurrent := true
-		switch step := Admit(&job, f); step.Action {
+		switch step := s.Policy.Admit(&job, f); step.Action {
 		case Drop:
 			return Verdict{}
 		case Sleep:
@@ -65,8 +65,12 @@ func (s *Scheduler) Work(ctx context.Context, job Job) Verdict {
 			if isCurrent, err = s.Mailbox.Leave(ctx, &job, f); err == nil && isCurrent {
 				return Verdict{}
 			}
-		case Run:
+		case Run, Park:
+			f.Attempt = nextAttempt(&job, f)
 			if isCurrent, err = s.Mailbox.Claim(ctx, &job, f); err == nil && isCurrent {
+				if step.Action == Park {
+					return s.finish(ctx, &job, f, abandon(f))
+				}
 				return s.run(ctx, &job, f)
 			}
 		}
@@ -101,7 +105,11 @@ func (s *Scheduler) run(ctx context.Context, job *Job, f *Front) Verdict {
 		}
 		lease = max(lease, time.Millisecond) // the run that had the thread has just ended
 	}
-	change := s.Policy.Finish(f, seen, result, runErr, isCut, lease)
+	return s.finish(ctx, job, f, s.Policy.Finish(f, seen, result, runErr, isCut, lease))
+}
+
+// finish ends the attempt at a claimed prompt.
+func (s *Scheduler) finish(ctx context.Context, job *Job, f *Front, change Change) Verdict {
 	held, err := s.Mailbox.Finish(ctx, job, f, change)
 	switch {
 	case err != nil:

@@ -20,7 +20,7 @@ const schemaVersion = 1
 // A prompt is open until its state is done or cancelled. The front of a thread is its prompt that has begun, or else the first one
 // whose time has come. next is the time of the next attempt, or the time that the sender asked for. seen is the number of the thread's
 // newest commit before the last attempt, and again is that of a commit that the present attempt may have missed. claim is the
-// job that runs the prompt. parent and question name the interrupt of another thread that the prompt's answer decides. record
+// job that runs the prompt. trace is the context of the span of its sender. parent and question name the interrupt of another thread that the prompt's answer decides. record
 // and outcome are JSON, encrypted if the store is sealed. key is a keyed hash then.
 var migrations = [schemaVersion]string{`
 CREATE TABLE {}fleet_prompts (
@@ -39,6 +39,7 @@ CREATE TABLE {}fleet_prompts (
 	worker text,
 	sent timestamptz NOT NULL DEFAULT clock_timestamp(), started timestamptz, ended timestamptz,
 	parent bytea, question text,
+	trace text,
 	record bytea NOT NULL,
 	outcome bytea,
 	UNIQUE (thread, key)
@@ -79,7 +80,7 @@ func (f *Fleet) migrate(ctx context.Context) error {
 		if version, err = f.version(ctx, tx); err != nil || version == schemaVersion {
 			return err // another process migrated while this one waited
 		}
-		river, err := rivermigrate.New(riverpgxv5.New(f.pool), &rivermigrate.Config{Schema: f.schema, Logger: f.log})
+		river, err := rivermigrate.New(riverpgxv5.New(f.pool), &rivermigrate.Config{Schema: f.schema, Logger: f.queueLog})
 		if err != nil {
 			return err
 		}

@@ -65,7 +65,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	river.AddWorker(workers, &answerWorker{worker: w})
 	river.AddWorker(workers, &cronWorker{worker: w})
 	client, err := river.NewClient(riverpgxv5.New(w.fleet.pool), &river.Config{
-		ID: w.id, Schema: w.fleet.schema, Logger: w.fleet.log, Queues: w.queues(), Workers: workers,
+		ID: w.id, Schema: w.fleet.schema, Logger: w.fleet.queueLog, Queues: w.queues(), Workers: workers,
 		FetchCooldown: 5 * time.Millisecond, JobTimeout: -1, RescueStuckJobsAfter: rescueAfter, SoftStopTimeout: w.Drain,
 		CompletedJobRetentionPeriod: time.Hour, RetryPolicy: retryPolicy{},
 	})
@@ -135,7 +135,9 @@ type threadWorker struct {
 func (t *threadWorker) Work(ctx context.Context, job *river.Job[threadJob]) error {
 	defer t.worker.track(job.ID)()
 	args := job.Args
-	verdict := t.scheduler.Work(context.WithValue(ctx, jobKey{}, job.JobRow),
+	a := &attempt{prompt: PromptState{Prompt: Prompt{Thread: args.Thread}}, due: job.ScheduledAt}
+	defer t.worker.fleet.end(ctx, a)
+	verdict := t.scheduler.Work(context.WithValue(context.WithValue(ctx, jobKey{}, job.JobRow), attemptKey{}, a),
 		schedule.Job{ID: job.ID, Thread: args.Thread, Seq: args.Seq, Wake: args.Wake, Replaces: args.Replaces})
 	if verdict.IsAgain {
 		return river.JobSnooze(verdict.Pause)
@@ -164,7 +166,7 @@ func jobOf(ctx context.Context) *rivertype.JobRow { return ctx.Value(jobKey{}).(
 type promptRunner struct{ w *Worker }
 
 // Run implements [schedule.Runner].
-func (r promptRunner) Run(ctx context.Context, job *schedule.Job, f *schedule.Front) (schedule.Result, error) {
+func (r promptRunner) Run(ctx context.Context, job *schedule.Job, f *schedule.Front) (_ schedule.Result, err error) {
 	fleet := r.w.fleet
 	prompts, err := fleet.prompts(ctx, PromptQuery{Thread: job.Thread, Before: f.N + 1, Limit: 1})
 	if err != nil {
@@ -173,7 +175,12 @@ func (r promptRunner) Run(ctx context.Context, job *schedule.Job, f *schedule.Fr
 	if len(prompts) == 0 || prompts[0].N != f.N {
 		return schedule.Result{}, segno.Errorf(segno.KindNotFound, "run prompt", job.Thread, "prompt %d was deleted", f.N)
 	}
-	p := prompts[0]
+	p, a := prompts[0], attemptOf(ctx)
+	ctx, span := fleet.begin(ctx, a, &p, f.Attempt)
+	defer func() {
+		a.err = err
+		endSpan(span, err)
+	}()
 	run, err := r.w.runner(p.Agent)
 	if err != nil {
 		return schedule.Result{}, err

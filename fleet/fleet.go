@@ -80,6 +80,9 @@ func (f *Fleet) start(ctx context.Context) error {
 	if err := f.unlock(ctx); err != nil {
 		return err
 	}
+	if err := f.checkBucket(ctx); err != nil {
+		return err
+	}
 	queue, err := river.NewClient(riverpgxv5.New(f.pool), &river.Config{Schema: f.schema, Logger: f.queueLog})
 	if err == nil {
 		f.queue, err = queue, f.instrument()

@@ -58,6 +58,11 @@ CREATE TABLE {}fleet_workers (
 	agents text[] NOT NULL
 ) WITH (fillfactor = 50);
 
+CREATE TABLE {}fleet_bucket (
+	one boolean PRIMARY KEY CHECK (one),
+	mark text NOT NULL
+);
+
 CREATE TABLE {}fleet_crons (
 	name bytea PRIMARY KEY,
 	tenant text NOT NULL,

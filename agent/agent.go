@@ -34,7 +34,11 @@ type Config struct {
 	// checkpoints: the agent saves them where a turn begins and where a run ends. Timeline must
 	// use Store. See [OpenTimeline].
 	Timeline *timeline.Timeline
-	Tools    []Tool
+	// FilesAt is set if the directory of Timeline is a copy of the files of a commit that was made for one run, and may be
+	// lost with its machine. The run then saves the files with each step, and its error has [segno.KindConflict]
+	// if the head of its thread is another commit.
+	FilesAt segno.CommitID
+	Tools   []Tool
 	// Subagents are offered to the model through the tool "task"; see [Subagent].
 	Subagents []Subagent
 	// Agents are the agents that [Child] may prompt in this process, by name. If it is nil, a call of

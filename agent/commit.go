@@ -201,7 +201,7 @@ func (r *run) commitWithRetry(ctx context.Context, c segno.Commit) (segno.Head, 
 	ctx, cancel := withGrace(ctx)
 	defer cancel()
 	commit := r.Store.Commit
-	if r.Timeline != nil && c.Checkpoint != nil && (c.Checkpoint.Kind == segno.CheckpointTurn || r.suspends || c.Create != nil) {
+	if r.Timeline != nil && c.Checkpoint != nil && (c.Checkpoint.Kind == segno.CheckpointTurn || r.suspends || c.Create != nil || r.FilesAt != "") {
 		c.Durability = segno.Synced
 		commit = func(ctx context.Context, c segno.Commit) (segno.Head, error) {
 			return r.leased(r.Timeline).CommitStep(ctx, c, r.fileTurn)

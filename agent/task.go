@@ -111,7 +111,7 @@ func (r *run) runSubagent(ctx context.Context, inv *Invocation, s Subagent, prom
 // subagent returns the agent that runs a subagent's tasks.
 func (a *Agent) subagent(s Subagent) *Agent {
 	c := a.Config
-	c.System, c.Subagents, c.Answer, c.Timeline = s.System, nil, nil, nil
+	c.System, c.Subagents, c.Answer, c.Timeline, c.FilesAt = s.System, nil, nil, nil, ""
 	if s.Tools != nil {
 		c.Tools = s.Tools
 	}

@@ -46,7 +46,14 @@ func (r *run) openThread(ctx context.Context) error {
 	if err := r.replayDeferred(ctx); err != nil {
 		return err
 	}
-	return r.reload(ctx)
+	if err := r.reload(ctx); err != nil {
+		return err
+	}
+	if r.FilesAt != "" && r.head.Head != r.FilesAt {
+		return segno.NewError(segno.KindConflict, "run agent", string(r.thread), &segno.ConflictError{Actual: r.head}).
+			WithHint("make the directory equal to the new head, and run again")
+	}
+	return nil
 }
 
 // createThread creates the thread, with a base checkpoint for undo.

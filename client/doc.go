@@ -1,4 +1,4 @@
-// Package client reads a store and moves its threads through the HTTP API of 'segno web' and 'segno
+// Package client reads a store, and writes and moves its threads, through the HTTP API of 'segno web' and 'segno
 // serve'.
 //
 //	store, err := client.New("http://127.0.0.1:7777", token)
@@ -6,9 +6,10 @@
 //	defer store.Close()
 //	head, err := store.Head(ctx, thread)
 //
-// A [Store] is a [segno.Store] that can only be read, so a program can use it in place of any store. It
-// also implements [segno.Chains], [segno.Workspaces] and [segno.Watcher]. Records arrive without loss. The
-// client checks objects against their names. The methods that write return [segno.KindRefused].
+// A [Store] is a [segno.Store], so a program can use it in place of any store. It also implements [segno.Chains],
+// [segno.Workspaces] and [segno.Watcher]. Records arrive without loss. The client checks objects against their names.
+// Commits and objects can be written if the server was started with 'segno serve --tokens' and the token has the scope
+// write; package transfer copies threads this way. Delete and PutWorkspace return [segno.KindRefused].
 //
 // A move of a thread takes two calls. [Store.Preview] works out a plan. [Store.Apply] makes the move, unless
 // the plan has changed since:

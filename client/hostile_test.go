@@ -98,14 +98,9 @@ func TestRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	batch := s.Objects().Batch()
 	calls := map[string]func(ctx context.Context) error{
-		"commit":        func(ctx context.Context) error { _, err := s.Commit(ctx, segno.Commit{}); return err },
 		"delete":        func(ctx context.Context) error { return s.Delete(ctx, "t") },
 		"put workspace": func(ctx context.Context) error { return s.PutWorkspace(ctx, segno.WorkspaceRecord{}) },
-		"put":           func(ctx context.Context) error { _, err := batch.Put(ctx, nil); return err },
-		"stage":         func(ctx context.Context) error { _, err := batch.Stage(ctx); return err },
-		"keep":          func(ctx context.Context) error { return s.Objects().Keep(ctx, segno.Staged{}) },
 	}
 	for what, call := range calls {
 		if err := call(t.Context()); segno.KindOf(err) != segno.KindRefused {

@@ -6,10 +6,8 @@ import (
 	"net/http"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/web/wire"
 )
-
-// maxObject is the size of the largest object that a client accepts.
-const maxObject = 256 << 20
 
 // Objects implements [segno.Store].
 func (s *Store) Objects() segno.Objects { return objects{s} }
@@ -28,12 +26,12 @@ func (o objects) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
 		return nil, err
 	}
 	defer res.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(res.Body, maxObject+1))
+	data, err := io.ReadAll(io.LimitReader(res.Body, wire.MaxObject+1))
 	switch {
 	case err != nil:
 		return nil, failed(ctx, op, name.String(), err)
-	case len(data) > maxObject:
-		return nil, segno.Errorf(segno.KindInvalid, op, name.String(), "larger than %d bytes", maxObject)
+	case len(data) > wire.MaxObject:
+		return nil, segno.Errorf(segno.KindInvalid, op, name.String(), "larger than %d bytes", wire.MaxObject)
 	case segno.HashOf(data) != name:
 		return nil, segno.Errorf(segno.KindCorrupt, op, name.String(), "the bytes do not have this hash")
 	}
@@ -56,26 +54,3 @@ func (o objects) Has(ctx context.Context, name segno.Hash) (bool, error) {
 	}
 	return true, res.Body.Close()
 }
-
-// Keep returns [segno.KindRefused].
-func (o objects) Keep(ctx context.Context, _ segno.Staged) error {
-	return o.s.refuse(ctx, "keep objects", "")
-}
-
-// Batch returns a batch that accepts no objects.
-func (o objects) Batch() segno.Batch { return batch{o} }
-
-type batch struct{ objects }
-
-// Put returns [segno.KindRefused].
-func (b batch) Put(ctx context.Context, _ []byte) (segno.Hash, error) {
-	return segno.Hash{}, b.s.refuse(ctx, "put object", "")
-}
-
-// Stage returns [segno.KindRefused].
-func (b batch) Stage(ctx context.Context) (segno.Staged, error) {
-	return segno.Staged{}, b.s.refuse(ctx, "stage objects", "")
-}
-
-// Close implements [segno.Batch].
-func (b batch) Close() error { return nil }

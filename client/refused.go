@@ -13,13 +13,8 @@ func (s *Store) refuse(ctx context.Context, op, name string) error {
 		return err
 	}
 	s.calls.End()
-	return segno.Errorf(segno.KindRefused, op, name, "the store can only be read through the API").
+	return segno.Errorf(segno.KindRefused, op, name, "the API does not offer it").
 		WithHint("use Preview and Apply to move a thread")
-}
-
-// Commit returns [segno.KindRefused].
-func (s *Store) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) {
-	return segno.Head{}, s.refuse(ctx, "commit", string(c.ID))
 }
 
 // Delete returns [segno.KindRefused]: the move "delete" deletes a thread.

@@ -23,6 +23,9 @@ const maxProblem = 1 << 20
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
+// rawBody is a body that is not JSON.
+type rawBody []byte
+
 // send sends a request and returns the response if it is not an error. path is escaped. The caller closes the body.
 func (s *Store) send(ctx context.Context, op, name, method, path string, q url.Values, body any, headers ...string) (*http.Response, error) {
 	u := *s.base
@@ -32,21 +35,24 @@ func (s *Store) send(ctx context.Context, op, name, method, path string, q url.V
 		return nil, segno.NewError(segno.KindInvalid, op, name, err)
 	}
 	u.Path, u.RawPath, u.RawQuery = plain, escaped, q.Encode()
-	var data io.Reader
-	if body != nil {
-		text, err := segno.Encode(body)
+	media := "application/octet-stream"
+	raw, isRaw := body.(rawBody)
+	text := []byte(raw)
+	if body != nil && !isRaw {
+		media = "application/json"
+		encoded, err := segno.Encode(body)
 		if err != nil {
 			return nil, segno.NewError(segno.KindInvalid, op, name, err)
 		}
-		data = bytes.NewReader(text)
+		text = encoded
 	}
-	r, err := http.NewRequestWithContext(ctx, method, u.String(), data)
+	r, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(text))
 	if err != nil {
 		return nil, segno.NewError(segno.KindInvalid, op, name, err)
 	}
 	r.Header.Set("Authorization", "Bearer "+s.token)
 	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Content-Type", media)
 	}
 	for i := 0; i+1 < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])

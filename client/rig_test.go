@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"net"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/client"
 	"github.com/dalsegno/segno/internal/testing/memdir"
+	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/internal/web"
 )
 
@@ -24,11 +27,18 @@ func serve(t testing.TB, c web.Config) (address, token string, stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	file := filepath.Join(t.TempDir(), "tokens")
+	if token, err = web.AddToken(vfs.OS, file, "test", web.ScopeRead|web.ScopeDecide|web.ScopeMove|web.ScopeWrite, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if c.Tokens, err = web.OpenTokens(file); err != nil {
+		t.Fatal(err)
+	}
 	c.Token = web.NewToken()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- web.New(c, l).Serve(ctx) }()
-	return "http://" + l.Addr().String(), c.Token, func() {
+	return "http://" + l.Addr().String(), token, func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Errorf("the server ended with %v", err)
@@ -44,34 +54,26 @@ type localStore interface {
 	segno.Eraser
 }
 
-// readThrough writes to a store and reads it through the API.
-type readThrough struct {
+// throughAPI reads and writes a store through the API, except what the API does not offer.
+type throughAPI struct {
 	*client.Store
 	local localStore
 	stop  func()
 }
 
-func (s *readThrough) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) {
-	return s.local.Commit(ctx, c)
-}
-
-func (s *readThrough) Delete(ctx context.Context, thread segno.ThreadID) error {
+func (s *throughAPI) Delete(ctx context.Context, thread segno.ThreadID) error {
 	return s.local.Delete(ctx, thread)
 }
 
-func (s *readThrough) PutWorkspace(ctx context.Context, w segno.WorkspaceRecord) error {
+func (s *throughAPI) PutWorkspace(ctx context.Context, w segno.WorkspaceRecord) error {
 	return s.local.PutWorkspace(ctx, w)
 }
 
-func (s *readThrough) Erase(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
+func (s *throughAPI) Erase(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
 	return s.local.Erase(ctx, p)
 }
 
-func (s *readThrough) Objects() segno.Objects {
-	return readObjects{s.Store.Objects(), s.local.Objects()}
-}
-
-func (s *readThrough) Close() error {
+func (s *throughAPI) Close() error {
 	err := s.Store.Close()
 	if s.stop != nil {
 		s.stop()
@@ -79,13 +81,3 @@ func (s *readThrough) Close() error {
 	}
 	return errors.Join(err, s.local.Close())
 }
-
-// readObjects writes objects to a store and reads them through the API.
-type readObjects struct {
-	segno.Objects
-	local segno.Objects
-}
-
-func (o readObjects) Batch() segno.Batch { return o.local.Batch() }
-
-func (o readObjects) Keep(ctx context.Context, s segno.Staged) error { return o.local.Keep(ctx, s) }

@@ -13,7 +13,7 @@ import (
 	"github.com/dalsegno/segno/internal/web/wire"
 )
 
-// Store reads a store through the HTTP API. All methods may be called concurrently.
+// Store is a store behind the HTTP API. All methods may be called concurrently.
 type Store struct {
 	base  *url.URL
 	token string
@@ -46,6 +46,7 @@ func New(address, token string) (*Store, error) {
 	u.Fragment, u.RawQuery, u.User = "", "", nil
 	u.Path = strings.TrimSuffix(u.Path, "/") + "/api/v1"
 	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConnsPerHost = 8 // a copy of a thread uses several connections
 	return &Store{base: u, token: token, http: &http.Client{Transport: transport}, closing: make(chan struct{})}, nil
 }
 

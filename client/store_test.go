@@ -11,7 +11,7 @@ import (
 	"github.com/dalsegno/segno/store/storetest"
 )
 
-// TestStore runs every third test of a store on one that is written directly and read through the API.
+// TestStore runs every third test of a store on one behind the API.
 func TestStore(t *testing.T) {
 	clock := storetest.NewClock()
 	open := func(t *testing.T) segno.Store {
@@ -24,7 +24,7 @@ func TestStore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return &readThrough{Store: s, local: db, stop: stop}
+		return &throughAPI{Store: s, local: db, stop: stop}
 	}
-	storetest.TestSome(t, 3, open, storetest.Options{Clock: clock})
+	storetest.TestSome(t, 3, open, storetest.Options{Clock: clock, EarlyObjects: true})
 }

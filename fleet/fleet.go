@@ -83,7 +83,9 @@ func (f *Fleet) start(ctx context.Context) error {
 	if err := f.checkBucket(ctx); err != nil {
 		return err
 	}
-	queue, err := river.NewClient(riverpgxv5.New(f.pool), &river.Config{Schema: f.schema, Logger: f.queueLog})
+	// A client that inserts sends no notification for a job within the cooldown after its last one, and the job waits for a poll. By
+	// default that would be most prompts and wakes of a busy process.
+	queue, err := river.NewClient(riverpgxv5.New(f.pool), &river.Config{Schema: f.schema, Logger: f.queueLog, FetchCooldown: river.FetchCooldownMin})
 	if err == nil {
 		f.queue, err = queue, f.instrument()
 	}

@@ -37,6 +37,9 @@ type Result struct {
 	isUndone bool // the turn is not on the thread's line any more
 }
 
+// AgentRunner returns the runner of a Go agent.
+func (f *Fleet) AgentRunner(a *agent.Agent) Runner { return agentRunner{f, a} }
+
 // agentRunner runs Go agents.
 type agentRunner struct {
 	fleet *Fleet

@@ -111,15 +111,18 @@ func (f *Fleet) migrate(ctx context.Context) error {
 
 // Exists reports whether a schema of a database contains a fleet; "" is "segno".
 func Exists(ctx context.Context, pool *pgxpool.Pool, schema string) (exists bool, err error) {
-	f := &Fleet{schema: cmp.Or(schema, "segno")}
-	err = pool.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, f.sql("{}fleet_meta")).Scan(&exists)
+	err = pool.QueryRow(ctx, hasTables, cmp.Or(schema, "segno")).Scan(&exists)
 	return exists, err
 }
+
+// hasTables reports whether a schema has the tables of a fleet. It reads the catalog and not to_regclass, which may return what the
+// connection learned before another process created the tables.
+const hasTables = `SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = 'fleet_meta')`
 
 // version returns the version of the fleet's tables; 0 if there are none.
 func (f *Fleet) version(ctx context.Context, tx pgx.Tx) (version int, err error) {
 	var exists bool
-	if err := tx.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, f.sql("{}fleet_meta")).Scan(&exists); err != nil || !exists {
+	if err := tx.QueryRow(ctx, hasTables, f.schema).Scan(&exists); err != nil || !exists {
 		return 0, err
 	}
 	err = tx.QueryRow(ctx, f.sql(`SELECT version FROM {}fleet_meta`)).Scan(&version)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"math"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -129,7 +130,7 @@ func (f *Fleet) end(ctx context.Context, a *attempt) {
 	f.telemetry.attempts.Add(ctx, 1, a.attributes(), metric.WithAttributes(attribute.String("segno.prompt.state", string(a.change.State))))
 	f.telemetry.duration.Record(ctx, took.Seconds(), a.attributes())
 	level, text := slog.LevelInfo, "a turn ends"
-	fields := append(a.fields(), "state", a.change.State, "duration", took.Round(time.Millisecond))
+	fields := append(a.fields(), "state", a.change.State, "seconds", math.Round(took.Seconds()*1000)/1000)
 	switch {
 	case a.change.State == schedule.Parked:
 		level, text = slog.LevelError, "a prompt is parked"
@@ -140,7 +141,7 @@ func (f *Fleet) end(ctx context.Context, a *attempt) {
 	}
 	if a.err != nil {
 		// The text of the error may contain a part of the prompt. 'segno fleet threads' shows it.
-		fields = append(fields, "kind", segno.KindOf(a.err), "next", a.change.Pause)
+		fields = append(fields, "kind", segno.KindOf(a.err))
 	}
 	f.log.Log(ctx, level, text, fields...)
 }

@@ -39,6 +39,8 @@ type copier struct {
 	result  Result
 	heads   map[segno.ThreadID]*segno.Head // in the target; nil for a thread that it lacks
 	moved   map[segno.CommitID]bool        // commits that this copy made
+	// isRefused is set once the target has refused to move the head of the thread.
+	isRefused bool
 }
 
 // parts copies the threads that are parts of a thread.
@@ -87,7 +89,7 @@ func (c *copier) thread(ctx context.Context, id segno.ThreadID) error {
 			return err
 		}
 	}
-	c.moved = map[segno.CommitID]bool{}
+	c.moved, c.isRefused = map[segno.CommitID]bool{}, false
 	if err := c.commits(ctx, t, missing); err != nil {
 		return err
 	}
@@ -305,6 +307,8 @@ func (c *copier) node(ctx context.Context, t *oneThread, n *segno.Node, isLast b
 				err = segno.Errorf(segno.KindNotFound, op, string(n.Thread), "the thread was deleted there").
 					WithHint("copy a fork of the thread instead")
 			}
+		case (kind == segno.KindBusy || kind == segno.KindRefused) && movesTo(&made):
+			c.isRefused, err = true, nil // finish reports why
 		case err == nil:
 			return nil
 		}
@@ -312,6 +316,11 @@ func (c *copier) node(ctx context.Context, t *oneThread, n *segno.Node, isLast b
 			return err
 		}
 	}
+}
+
+// movesTo reports whether a commit moves the head of an existing thread to itself by a [segno.Move].
+func movesTo(made *segno.Commit) bool {
+	return made.Move != nil && made.Move.Head == segno.Self
 }
 
 // maxTries is how often a commit is repeated because another writer moved the head at the same time.
@@ -337,7 +346,7 @@ func (c *copier) fill(ctx context.Context, t *oneThread, made *segno.Commit, isL
 	switch {
 	case head.Head == "", made.Thread != t.record.ID && t.incomplete[made.Thread] && follows:
 		// The commit becomes the head.
-	case isLast && made.ID == t.source.Head.Head && c.mayMove(ctx, t) == nil:
+	case isLast && made.ID == t.source.Head.Head && !c.isRefused && c.mayMove(ctx, t) == nil:
 		// One commit brings the last turn and the head, so that the store knows the phase of the thread.
 		made.Move = &segno.Move{Head: segno.Self, Tip: segno.Self}
 		if tip := t.source.Head.Tip; tip != made.ID {

@@ -15,7 +15,7 @@ import (
 	"github.com/dalsegno/segno/internal/chat"
 )
 
-// toolKinds has the values of the setting tools.
+// toolKinds has the values of the setting tools for a thread without a workspace.
 func toolKinds() map[string]func() []agent.Tool {
 	return map[string]func() []agent.Tool{
 		"todos": func() []agent.Tool { return []agent.Tool{tool.Todos()} },
@@ -34,7 +34,7 @@ type builder struct {
 	store  segno.Store
 }
 
-// own returns segno's own agents, by name.
+// own returns segno's own agents without a workspace, by name. It opens the models of all.
 func (b *builder) own() (map[string]*agent.Agent, error) {
 	all := map[string]*agent.Agent{}
 	for i := range b.file.Agents {
@@ -46,16 +46,18 @@ func (b *builder) own() (map[string]*agent.Agent, error) {
 		if err != nil {
 			return nil, err
 		}
-		all[spec.Name] = agent.New(b.config(spec, model))
+		if spec.Workspace {
+			continue
+		}
+		all[spec.Name] = agent.New(b.config(spec, model, toolKinds()))
 	}
 	return all, nil
 }
 
 // config returns the configuration of an agent.
-func (b *builder) config(spec *agentSpec, model agent.Model) agent.Config {
+func (b *builder) config(spec *agentSpec, model agent.Model, kinds map[string]func() []agent.Tool) agent.Config {
 	c := agent.Config{Name: spec.Name, Model: model, System: spec.Instructions, Store: b.store, MaxSteps: spec.MaxSteps, MaxTokens: spec.MaxTokens,
 		LeaseTime: time.Duration(b.file.Worker.Lease)}
-	kinds := toolKinds()
 	for _, name := range spec.Tools {
 		c.Tools = append(c.Tools, kinds[name]()...)
 	}

@@ -55,8 +55,9 @@ type agentSpec struct {
 	Instructions     string   `toml:"instructions"`
 	InstructionsFile string   `toml:"instructions_file"`
 	Tools            []string `toml:"tools"`
-	Approve          []string `toml:"approve"` // tools whose calls wait for a decision
-	Sandbox          string   `toml:"sandbox"` // of commands; "" is none
+	Workspace        bool     `toml:"workspace"` // the thread has a directory of files, in which the tools work
+	Approve          []string `toml:"approve"`   // tools whose calls wait for a decision
+	Sandbox          string   `toml:"sandbox"`   // of commands; "" is none
 	MaxSteps         int      `toml:"max_steps"`
 	MaxTokens        int      `toml:"max_tokens"`
 
@@ -251,15 +252,20 @@ func (f *agentsFile) checkAgent(a *agentSpec) (mistakes []string) {
 func (a *agentSpec) ownSettings() map[string]bool {
 	return map[string]bool{"base_url": a.BaseURL != "", "key_env": a.KeyEnv != "", "key_file": a.KeyFile != "", "instructions": a.Instructions != "",
 		"instructions_file": a.InstructionsFile != "", "tools": len(a.Tools) > 0, "approve": len(a.Approve) > 0, "sandbox": a.Sandbox != "",
-		"max_steps": a.MaxSteps != 0, "max_tokens": a.MaxTokens != 0}
+		"workspace": a.Workspace, "max_steps": a.MaxSteps != 0, "max_tokens": a.MaxTokens != 0}
 }
 
 // checkOwn returns the mistakes of segno's own agent.
 func (f *agentsFile) checkOwn(a *agentSpec) (mistakes []string) {
 	add := func(format string, args ...any) { mistakes = append(mistakes, fmt.Sprintf(format, args...)) }
 	known := slices.Sorted(maps.Keys(toolKinds()))
+	if a.Workspace {
+		known = append(known, "execute")
+	}
 	for _, name := range a.Tools {
-		if !slices.Contains(known, name) {
+		if name == "execute" && !a.Workspace {
+			add("the tool execute needs workspace = true")
+		} else if !slices.Contains(known, name) {
 			add("unknown tools %q; known are %s", name, strings.Join(known, ", "))
 		}
 	}

@@ -115,7 +115,7 @@ func (a *app) work(ctx context.Context, f *workerFlags, open *openedFleet, b *bu
 		return err
 	}
 	w := open.Worker(agents)
-	if w.Runners, err = b.acpRunners(); err != nil {
+	if w.Runners, err = b.runners(open.Fleet); err != nil {
 		return err
 	}
 	settings := b.file.Worker
@@ -128,7 +128,7 @@ func (a *app) work(ctx context.Context, f *workerFlags, open *openedFleet, b *bu
 		}
 	}
 	log.Info("the worker starts", "agents", b.file.names(), "slots", settings.Slots, "store", cli.RedactURL(a.StorePath))
-	context.AfterFunc(ctx, func() { log.Info("the worker drains; a second signal ends it at once", "drain", f.drain) })
+	context.AfterFunc(ctx, func() { log.Info("the worker drains; a second signal ends it at once", "drain", f.drain.String()) })
 	err = w.Run(ctx)
 	log.Info("the worker has ended")
 	return err

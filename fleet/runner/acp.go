@@ -10,23 +10,11 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/fleet"
 	"github.com/dalsegno/segno/fleet/workspaces"
 	"github.com/dalsegno/segno/internal/history/turns"
 	"github.com/dalsegno/segno/timeline"
 )
-
-// Work is one attempt at a prompt.
-type Work struct {
-	Thread string
-	Text   string
-	Key    string // identifies the prompt in its thread
-}
-
-// Result is the outcome of an attempt.
-type Result struct {
-	Phase agent.Phase // [agent.PhaseDone] or [agent.PhaseWaiting]
-	Text  string      // the answer, or the question that the turn waits for
-}
 
 // Permissions is the policy for calls for which an agent asks for permission.
 type Permissions string
@@ -58,19 +46,19 @@ type ACP struct {
 	LeaseTime time.Duration
 }
 
-// Run makes an attempt at a prompt. It may be called again for the same work after any outcome, on any machine. The error
-// is [agent.ErrRunning] if another run has the thread.
-func (a *ACP) Run(ctx context.Context, w Work) (Result, error) {
+// Run implements [fleet.Runner].
+func (a *ACP) Run(ctx context.Context, w fleet.Work) (fleet.Result, error) {
 	if len(a.Command) == 0 || a.Store == nil || a.Cache == nil || w.Thread == "" {
-		return Result{}, segno.Errorf(segno.KindInvalid, "run agent", w.Thread, "the runner lacks a command, a store or a cache, or the work a thread")
+		return fleet.Result{}, segno.Errorf(segno.KindInvalid, "run agent", w.Thread, "the runner lacks a command, a store or a cache, or the work a thread")
 	}
 	r := &acpRun{ACP: a, work: w, thread: segno.ThreadID(w.Thread)}
-	if err := r.openThread(ctx); err != nil {
-		return Result{}, err
+	var err error
+	if r.record, err = openThread(ctx, a.Store, a.Cache, r.thread, segno.Thread{Title: timeline.Title(w.Prompt.Text), Agent: a.Name}, segno.ActorACP); err != nil {
+		return fleet.Result{}, err
 	}
 	lease, err := acquire(ctx, a.Store, r.thread, cmp.Or(a.LeaseTime, leaseTime))
 	if err != nil {
-		return Result{}, err
+		return fleet.Result{}, err
 	}
 	ctx, stop := lease.renew(ctx)
 	result, err := r.run(ctx, lease.held)
@@ -81,7 +69,7 @@ func (a *ACP) Run(ctx context.Context, w Work) (Result, error) {
 // acpRun is one attempt.
 type acpRun struct {
 	*ACP
-	work   Work
+	work   fleet.Work
 	thread segno.ThreadID
 	lease  segno.Lease
 
@@ -92,23 +80,23 @@ type acpRun struct {
 	answer   *answer          // to the question of the attempt before
 }
 
-func (r *acpRun) run(ctx context.Context, lease segno.Lease) (Result, error) {
+func (r *acpRun) run(ctx context.Context, lease segno.Lease) (fleet.Result, error) {
 	var err error
 	r.lease = lease
 	if r.head, err = r.Store.Head(ctx, r.thread); err != nil {
-		return Result{}, err
+		return fleet.Result{}, err
 	}
 	if r.attempts, err = openAttempts(ctx, r.Store, r.thread); err != nil {
-		return Result{}, err
+		return fleet.Result{}, err
 	}
 	last := r.attempts.last
-	if last == nil || last.Key != r.work.Key {
-		return r.attempt(ctx, attempt{Key: r.work.Key, Head: r.head.Head}, r.work.Text, "")
+	if last == nil || last.Key != r.work.Prompt.Key {
+		return r.attempt(ctx, attempt{Key: r.work.Prompt.Key, Head: r.head.Head}, r.work.Prompt.Text, "")
 	}
 	// The newest turn since that attempt began is its turn.
 	turn, err := r.turnSince(ctx, last.Head)
 	if err != nil {
-		return Result{}, err
+		return fleet.Result{}, err
 	}
 	if turn != nil && !turn.Interrupted {
 		return r.outcome(ctx, turn)
@@ -116,14 +104,14 @@ func (r *acpRun) run(ctx context.Context, lease segno.Lease) (Result, error) {
 	next := attempt{Key: last.Key, Head: r.head.Head, Answer: last.Answer}
 	if last.Waits != "" {
 		if next.Answer, err = findAnswer(ctx, r.Store, r.head.Head, last.Waits); err != nil {
-			return Result{}, err
+			return fleet.Result{}, err
 		}
 		if next.Answer.Decision == nil {
-			return Result{Phase: agent.PhaseWaiting, Text: next.Answer.Question.Question}, nil
+			return fleet.Result{Phase: agent.PhaseWaiting, Text: next.Answer.Question.Question}, nil
 		}
 		return r.attempt(ctx, next, next.Answer.prompt(), "")
 	}
-	text := r.work.Text
+	text := r.work.Prompt.Text
 	if next.Answer != nil {
 		text = next.Answer.prompt()
 	}
@@ -131,16 +119,15 @@ func (r *acpRun) run(ctx context.Context, lease segno.Lease) (Result, error) {
 }
 
 // attempt runs the agent once.
-func (r *acpRun) attempt(ctx context.Context, a attempt, text, report string) (Result, error) {
+func (r *acpRun) attempt(ctx context.Context, a attempt, text, report string) (fleet.Result, error) {
 	r.answer = a.Answer
-	snapshot, err := snapshotAt(ctx, r.Store, r.head.Head)
+	snapshot, err := snapshotAt(ctx, r.Store, r.head.Head, r.record)
 	if err != nil {
-		return Result{}, err
+		return fleet.Result{}, err
 	}
-	snapshot.Workspace = workspaces.IDOf(r.record)
 	dir, err := r.Cache.Checkout(ctx, snapshot)
 	if err != nil {
-		return Result{}, err
+		return fleet.Result{}, err
 	}
 	err = r.attempts.begin(ctx, a)
 	if err == nil {
@@ -149,56 +136,21 @@ func (r *acpRun) attempt(ctx context.Context, a attempt, text, report string) (R
 	cleanup := context.WithoutCancel(ctx)
 	turn, turnErr := r.turnSince(cleanup, a.Head)
 	if err = errors.Join(err, turnErr); err != nil {
-		return Result{}, errors.Join(err, dir.Discard())
+		return fleet.Result{}, errors.Join(err, dir.Discard())
 	}
 	if err := dir.Release(cleanup, turn.Tree()); err != nil {
-		return Result{}, err
+		return fleet.Result{}, err
 	}
 	switch {
 	case ctx.Err() != nil:
 		cause := context.Cause(ctx)
-		return Result{}, segno.NewError(segno.KindOf(cause), "run agent", r.work.Thread, cause)
+		return fleet.Result{}, segno.NewError(segno.KindOf(cause), "run agent", r.work.Thread, cause)
 	case r.question != nil:
 		return r.wait(cleanup, a)
 	case turn == nil || turn.Interrupted:
-		return Result{}, segno.Errorf(segno.KindIO, "run agent", r.work.Thread, "the turn was interrupted")
+		return fleet.Result{}, segno.Errorf(segno.KindIO, "run agent", r.work.Thread, "the turn was interrupted")
 	}
 	return r.outcome(cleanup, turn)
-}
-
-// openThread reads the thread, and makes it if it does not exist.
-func (r *acpRun) openThread(ctx context.Context) error {
-	t, ok, err := segno.FindThread(ctx, r.Store, r.thread)
-	if err != nil {
-		return err
-	}
-	if r.record = t; ok {
-		return nil
-	}
-	return r.createThread(ctx)
-}
-
-// createThread makes the thread, with the files of a new directory.
-func (r *acpRun) createThread(ctx context.Context) error {
-	now := time.Now().UTC()
-	r.record = segno.Thread{ID: r.thread, Created: now, Title: timeline.Title(r.work.Text), Agent: r.Name}
-	r.record.Workspace = workspaces.IDOf(r.record)
-	dir, err := r.Cache.Checkout(ctx, segno.Snapshot{Workspace: r.record.Workspace})
-	if err != nil {
-		return err
-	}
-	tl, err := dir.Timeline(ctx, workspaces.TimelineOptions{Store: r.Store, Actor: segno.ActorACP})
-	if err == nil {
-		_, err = tl.CommitStep(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: r.thread, Create: &r.record,
-			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase, Time: now, Agent: r.Name}}, "")
-	}
-	if releaseErr := dir.Release(ctx, segno.Hash{}); err == nil {
-		err = releaseErr
-	}
-	if segno.KindOf(err) == segno.KindConflict && err != nil { // another run made it meanwhile
-		r.record, _, err = segno.FindThread(ctx, r.Store, r.thread)
-	}
-	return err
 }
 
 // turnSince returns the newest turn on the thread's line that is newer than a commit, or nil.
@@ -223,13 +175,13 @@ func (r *acpRun) turnSince(ctx context.Context, since segno.CommitID) (*segno.Ch
 }
 
 // outcome returns the result of a turn that has ended.
-func (r *acpRun) outcome(ctx context.Context, turn *segno.Checkpoint) (Result, error) {
+func (r *acpRun) outcome(ctx context.Context, turn *segno.Checkpoint) (fleet.Result, error) {
 	source := turns.Source{Store: r.Store}
 	t, err := source.Load(ctx, turn)
 	if err != nil {
-		return Result{}, fmt.Errorf("read answer: %w", err)
+		return fleet.Result{}, fmt.Errorf("read answer: %w", err)
 	}
-	result := Result{Phase: agent.PhaseDone}
+	result := fleet.Result{Phase: agent.PhaseDone}
 	for _, x := range t.Items {
 		switch {
 		case x.Call != nil:
@@ -239,17 +191,4 @@ func (r *acpRun) outcome(ctx context.Context, turn *segno.Checkpoint) (Result, e
 		}
 	}
 	return result, nil
-}
-
-// snapshotAt returns the files at a commit. The zero Snapshot means an empty directory.
-func snapshotAt(ctx context.Context, store segno.Store, at segno.CommitID) (segno.Snapshot, error) {
-	for n, err := range segno.Ancestors(ctx, store, at, segno.Window{Last: 8}) {
-		if err != nil {
-			return segno.Snapshot{}, err
-		}
-		if c := n.Checkpoint; c != nil && c.Workspace != nil {
-			return *c.Workspace, nil
-		}
-	}
-	return segno.Snapshot{}, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/fleet"
 	"github.com/dalsegno/segno/fleet/runner"
 	"github.com/dalsegno/segno/fleet/workspaces"
 	"github.com/dalsegno/segno/internal/testing/acptest"
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 	}
 	memdir.Use()
 	if arg := os.Getenv(workerArg); arg != "" {
-		if err := work(context.Background(), arg); err != nil {
+		if err := beWorker(context.Background(), arg); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -35,17 +36,17 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fleet is a store, and the machines that use it.
-type fleet struct {
+// stage is a store, and the machines that use it.
+type stage struct {
 	*testing.T
 	base  string
 	store *file.Store
 	acp   acptest.Config // its Dir has what is outside of the machines: the ledger, and the requests to the model
 }
 
-func newFleet(t *testing.T) *fleet {
+func newStage(t *testing.T) *stage {
 	t.Helper()
-	f := &fleet{T: t, base: t.TempDir()}
+	f := &stage{T: t, base: t.TempDir()}
 	var err error
 	f.store, err = file.Open(t.Context(), filepath.Join(f.base, "store"), file.Options{})
 	f.must(err)
@@ -55,7 +56,7 @@ func newFleet(t *testing.T) *fleet {
 	return f
 }
 
-func (f *fleet) must(err error) {
+func (f *stage) must(err error) {
 	f.Helper()
 	if err != nil {
 		f.Fatal(err)
@@ -64,15 +65,15 @@ func (f *fleet) must(err error) {
 
 // machine is a directory of a worker, and the runner in it.
 type machine struct {
-	*fleet
+	*stage
 	dir    string
 	stderr bytes.Buffer
 	*runner.ACP
 }
 
-func (f *fleet) machine(name string) *machine {
+func (f *stage) machine(name string) *machine {
 	f.Helper()
-	m := &machine{fleet: f, dir: filepath.Join(f.base, name)}
+	m := &machine{stage: f, dir: filepath.Join(f.base, name)}
 	cache, err := workspaces.Open(m.dir, workspaces.Options{Objects: f.store.Objects()})
 	f.must(err)
 	m.ACP = &runner.ACP{Name: "claude", Command: f.command(), Store: f.store, Cache: cache, Permissions: runner.Allow, Stderr: &m.stderr}
@@ -81,7 +82,7 @@ func (f *fleet) machine(name string) *machine {
 
 // command returns the command of the scripted agent, which has its sessions in its home directory, in the format of Claude
 // Code.
-func (f *fleet) command() []string {
+func (f *stage) command() []string {
 	f.Helper()
 	c := f.acp
 	c.Claude = "HOME/.claude"
@@ -95,9 +96,9 @@ func (m *machine) lost() {
 	m.must(os.RemoveAll(m.dir))
 }
 
-func (m *machine) run(key, text string) (runner.Result, error) {
+func (m *machine) run(key, text string) (fleet.Result, error) {
 	m.Helper()
-	return m.Run(m.Context(), runner.Work{Thread: "t", Key: key, Text: text})
+	return m.Run(m.Context(), work("t", key, text))
 }
 
 func (m *machine) done(key, text string) string {
@@ -119,7 +120,7 @@ func (m *machine) files() string {
 	return found[0]
 }
 
-func (f *fleet) ledger() string {
+func (f *stage) ledger() string {
 	f.Helper()
 	lines, err := acptest.ReadLedger(f.acp.LedgerFile())
 	f.must(err)
@@ -127,7 +128,7 @@ func (f *fleet) ledger() string {
 }
 
 // heard returns the newest request to the model.
-func (f *fleet) heard() string {
+func (f *stage) heard() string {
 	f.Helper()
 	all, err := acptest.ReadRequests(f.acp.RequestsFile())
 	if err != nil || len(all) == 0 {
@@ -138,6 +139,10 @@ func (f *fleet) heard() string {
 	return string(data)
 }
 
+func work(thread, key, text string) fleet.Work {
+	return fleet.Work{Thread: thread, Prompt: fleet.Prompt{Thread: thread, Key: key, Text: text}}
+}
+
 func step(line, name string) acptest.Step {
 	s := acptest.Do(line)
 	s.File = name
@@ -146,7 +151,7 @@ func step(line, name string) acptest.Step {
 
 // TestAThreadMovesToAnotherMachine runs three turns, each on a machine that has nothing of the thread.
 func TestAThreadMovesToAnotherMachine(t *testing.T) {
-	f := newFleet(t)
+	f := newStage(t)
 	for i, word := range []string{"one", "two", "three"} {
 		m := f.machine("machine" + word)
 		if got := m.done(word, word+" "+acptest.Directive(step(word, word+".txt"), acptest.Say("answer "+word))); got != "answer "+word {
@@ -175,7 +180,7 @@ func TestAThreadMovesToAnotherMachine(t *testing.T) {
 
 // TestAMachineContinuesTheAgentsSession checks that two turns on one machine use one session of the agent and one directory.
 func TestAMachineContinuesTheAgentsSession(t *testing.T) {
-	f := newFleet(t)
+	f := newStage(t)
 	m := f.machine("a")
 	m.done("one", "one "+acptest.Directive(step("one", "one.txt")))
 	before := m.files()
@@ -197,7 +202,7 @@ func TestAMachineContinuesTheAgentsSession(t *testing.T) {
 
 // TestAPromptRunsOnce repeats works whose turn has ended.
 func TestAPromptRunsOnce(t *testing.T) {
-	f := newFleet(t)
+	f := newStage(t)
 	text := "one " + acptest.Directive(acptest.Do("one"), acptest.Say("the answer"))
 	for _, name := range []string{"a", "a", "b"} {
 		if got := f.machine(name).done("one", text); got != "the answer" {
@@ -217,7 +222,7 @@ func TestAPromptRunsOnce(t *testing.T) {
 func TestAUserPermitsACallLater(t *testing.T) {
 	for _, kind := range []segno.DecisionKind{segno.Approve, segno.Reject} {
 		t.Run(string(kind), func(t *testing.T) {
-			f := newFleet(t)
+			f := newStage(t)
 			f.acp.Ask = true
 			text := "one " + acptest.Directive(step("one", "one.txt"), acptest.Say("the end"))
 			var question segno.Interrupt
@@ -251,7 +256,7 @@ func TestAUserPermitsACallLater(t *testing.T) {
 }
 
 // question returns the only question for which the thread waits.
-func (f *fleet) question() segno.Interrupt {
+func (f *stage) question() segno.Interrupt {
 	f.Helper()
 	waiting := 0
 	for _, err := range f.store.Threads(f.Context(), segno.ThreadQuery{Phase: segno.PhaseWaiting}) {
@@ -271,7 +276,7 @@ func (f *fleet) question() segno.Interrupt {
 	return q
 }
 
-func (f *fleet) decide(d segno.Decision) {
+func (f *stage) decide(d segno.Decision) {
 	f.Helper()
 	head, err := f.store.Head(f.Context(), "t")
 	f.must(err)
@@ -285,7 +290,7 @@ func (f *fleet) decide(d segno.Decision) {
 // TestAPermissionByPolicy runs an agent that asks, with the policies that need no user.
 func TestAPermissionByPolicy(t *testing.T) {
 	for policy, want := range map[runner.Permissions]string{runner.Allow: "one", runner.Refuse: ""} {
-		f := newFleet(t)
+		f := newStage(t)
 		f.acp.Ask = true
 		m := f.machine("a")
 		m.Permissions = policy
@@ -299,13 +304,13 @@ func TestAPermissionByPolicy(t *testing.T) {
 // TestADrainedTurnContinues ends the context while the agent works. The turn is recorded, and the next machine continues it
 // without repeating what was done.
 func TestADrainedTurnContinues(t *testing.T) {
-	f := newFleet(t)
+	f := newStage(t)
 	m := f.machine("a")
 	ctx, cancel := context.WithCancel(t.Context())
 	hang := acptest.Step{Hang: true, Times: 1}
 	text := "one " + acptest.Directive(step("one", "one.txt"), hang, step("two", "two.txt"), acptest.Say("the end"))
 	m.Store = &watched{Store: f.store, onResult: cancel}
-	_, err := m.Run(ctx, runner.Work{Thread: "t", Key: "one", Text: text})
+	_, err := m.Run(ctx, work("t", "one", text))
 	if segno.KindOf(err) != segno.KindCancelled {
 		t.Fatalf("the error is %v\n%s", err, m.stderr.String())
 	}
@@ -340,7 +345,7 @@ func (w *watched) Commit(ctx context.Context, c segno.Commit) (segno.Head, error
 
 // TestAThreadHasOneRun runs a thread while another run has it.
 func TestAThreadHasOneRun(t *testing.T) {
-	f := newFleet(t)
+	f := newStage(t)
 	m, b := f.machine("a"), f.machine("b")
 	var second error
 	m.Store = &watched{Store: f.store, onResult: func() { _, second = b.run("two", "two") }}
@@ -353,7 +358,7 @@ func TestAThreadHasOneRun(t *testing.T) {
 
 // TestAnAgentThatDies ends the agent's process in a turn. The proxy starts it again.
 func TestAnAgentThatDies(t *testing.T) {
-	f := newFleet(t)
+	f := newStage(t)
 	m := f.machine("a")
 	dies := step("one", "one.txt")
 	dies.Strike, dies.Times = "effect", 1
@@ -367,7 +372,7 @@ func TestAnAgentThatDies(t *testing.T) {
 
 // TestAnAgentThatFails checks the errors, and that another attempt can succeed.
 func TestAnAgentThatFails(t *testing.T) {
-	f := newFleet(t)
+	f := newStage(t)
 	m := f.machine("a")
 	m.Command = []string{filepath.Join(f.base, "missing")}
 	if _, err := m.run("one", "one"); segno.KindOf(err) != segno.KindNotFound || !strings.Contains(err.Error(), "missing") {
@@ -390,7 +395,7 @@ func TestAnAgentThatFails(t *testing.T) {
 // TestNothingOfTheWorkerReachesTheAgent checks the environment of the agent.
 func TestNothingOfTheWorkerReachesTheAgent(t *testing.T) {
 	t.Setenv("DATABASE_PASSWORD", "secret of the worker")
-	f := newFleet(t)
+	f := newStage(t)
 	m := f.machine("a")
 	m.Env = []string{"GIVEN=to the agent", "CLAUDE_CONFIG_DIR=/elsewhere", "HOME=/elsewhere"}
 	m.Command[2] = "env > env.txt; " + m.Command[2]

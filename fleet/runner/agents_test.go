@@ -21,22 +21,22 @@ func TestRealAgentsMove(t *testing.T) {
 	for _, a := range []agentrig.ACPAgent{agentrig.CodexACPOldest, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest, agentrig.ClaudeACPNewest} {
 		t.Run(string(a), func(t *testing.T) {
 			if soak.IsDrawn(t) && !testing.Short() {
-				newRealFleet(t, a).moves()
+				newRealStage(t, a).moves()
 			}
 		})
 	}
 }
 
-// realFleet is a fleet whose machines run a real agent.
-type realFleet struct {
-	*fleet
+// realStage is a fleet whose machines run a real agent.
+type realStage struct {
+	*stage
 	rig   *agentrig.ACP
 	model *fakemodel.Server
 }
 
-func newRealFleet(t *testing.T, a agentrig.ACPAgent) *realFleet {
+func newRealStage(t *testing.T, a agentrig.ACPAgent) *realStage {
 	t.Helper()
-	f := &realFleet{fleet: newFleet(t), model: fakemodel.New()}
+	f := &realStage{stage: newStage(t), model: fakemodel.New()}
 	url, stop, err := f.model.Listen()
 	f.must(err)
 	t.Cleanup(stop)
@@ -47,9 +47,9 @@ func newRealFleet(t *testing.T, a agentrig.ACPAgent) *realFleet {
 	return f
 }
 
-func (f *realFleet) machine(name string) *machine {
+func (f *realStage) machine(name string) *machine {
 	f.Helper()
-	m := f.fleet.machine(name)
+	m := f.stage.machine(name)
 	m.Command, m.Env = f.rig.Command, f.rig.Env()
 	m.PrepareHome = func(_ context.Context, home string) error {
 		state, err := os.ReadFile(filepath.Join(f.rig.Config, ".claude.json"))
@@ -62,14 +62,14 @@ func (f *realFleet) machine(name string) *machine {
 }
 
 // prompt returns a prompt that scripts the model: it runs a command, and then answers.
-func (f *realFleet) prompt(word string) string {
+func (f *realStage) prompt(word string) string {
 	f.Helper()
 	data, err := json.Marshal([]any{f.rig.Shell("echo made by " + word + " > " + word + ".txt"), map[string]any{"text": "answer " + word}})
 	f.must(err)
 	return "Prompt " + word + " <<fake " + string(data) + ">>"
 }
 
-func (f *realFleet) moves() {
+func (f *realStage) moves() {
 	f.Helper()
 	words := []string{"uno", "due"}
 	for i, word := range words {

@@ -31,8 +31,9 @@ const workerArg = "SEGNO_TEST_WORKER"
 // worker describes the work of a worker.
 type worker struct {
 	Store, Cache string
-	Command      []string
-	Text         string
+	Command      []string // of an ACP agent
+	Ledger       string   // of a Go agent, if there is no command
+	Key, Text    string
 	Limit        int64 // it kills itself at this operation of the store
 	After        bool  // when the operation is done, not before
 }
@@ -46,7 +47,7 @@ func TestAKilledWorker(t *testing.T) {
 }
 
 func killWorkers(t *testing.T, random *rand.Rand) {
-	f := newFleet(t)
+	f := newStage(t)
 	f.acp.Ask = random.IntN(2) == 0 // the runner permits all; then each call waits until its record is durable
 	var all []string
 	var written segno.Hash
@@ -61,7 +62,7 @@ func killWorkers(t *testing.T, random *rand.Rand) {
 		text := word + " " + acptest.Directive(append(steps, acptest.Say("the end of "+word))...)
 		for kill := range 2 {
 			name := fmt.Sprintf("killed-%d-%d", turn, kill)
-			w := worker{Store: filepath.Join(f.base, "store"), Cache: filepath.Join(f.base, name), Command: f.command(), Text: text,
+			w := worker{Store: filepath.Join(f.base, "store"), Cache: filepath.Join(f.base, name), Command: f.command(), Key: word, Text: text,
 				Limit: random.Int64N(90), After: random.IntN(2) == 0}
 			f.kill(w)
 			if random.IntN(2) == 0 {
@@ -112,7 +113,7 @@ func list(t *testing.T, dir string) (names []string) {
 }
 
 // tree returns the files at the head of the thread.
-func (f *fleet) tree() segno.Hash {
+func (f *stage) tree() segno.Hash {
 	f.Helper()
 	for c, err := range f.store.Checkpoints(f.Context(), segno.CheckpointQuery{Thread: "t", Limit: 1}) {
 		f.must(err)
@@ -122,7 +123,7 @@ func (f *fleet) tree() segno.Hash {
 }
 
 // reported reports whether an agent received a note about an attempt at a prompt that was interrupted.
-func (f *fleet) reported(word string) bool {
+func (f *stage) reported(word string) bool {
 	f.Helper()
 	all, err := acptest.ReadRequests(f.acp.RequestsFile())
 	f.must(err)
@@ -134,7 +135,7 @@ func (f *fleet) reported(word string) bool {
 }
 
 // kill runs a worker until it has killed itself, or has ended the turn. It returns when the agent of the worker has ended.
-func (f *fleet) kill(w worker) {
+func (f *stage) kill(w worker) {
 	f.Helper()
 	arg, err := json.Marshal(w)
 	f.must(err)
@@ -156,8 +157,8 @@ func (f *fleet) kill(w worker) {
 	}
 }
 
-// work makes the test program a worker.
-func work(ctx context.Context, arg string) error {
+// beWorker makes the test program a worker.
+func beWorker(ctx context.Context, arg string) error {
 	var w worker
 	if err := json.Unmarshal([]byte(arg), &w); err != nil {
 		return err
@@ -172,7 +173,11 @@ func work(ctx context.Context, arg string) error {
 		return err
 	}
 	r := &runner.ACP{Name: "claude", Command: w.Command, Store: killing, Cache: cache, Permissions: runner.Allow}
-	_, err = r.Run(ctx, runner.Work{Thread: "t", Key: strings.Fields(w.Text)[0], Text: w.Text})
+	if len(w.Command) == 0 {
+		_, err = goRunner(killing, cache, w.Ledger).Run(ctx, work("t", w.Key, w.Text))
+	} else {
+		_, err = r.Run(ctx, work("t", w.Key, w.Text))
+	}
 	return errors.Join(err, store.Close())
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/fleet"
 	"github.com/dalsegno/segno/internal/proxy/acp"
 )
 
@@ -111,19 +112,19 @@ func (r *acpRun) permit(m acp.Message) (outcome map[string]any, isQuestion bool)
 
 // wait records the question of this attempt on the thread. If the process ends between the two commits, the next
 // attempt asks again.
-func (r *acpRun) wait(ctx context.Context, a attempt) (Result, error) {
+func (r *acpRun) wait(ctx context.Context, a attempt) (fleet.Result, error) {
 	e, err := r.question.Entry()
 	if err != nil {
-		return Result{}, err
+		return fleet.Result{}, err
 	}
 	_, err = r.Store.Commit(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: r.thread, Parent: r.head.Head, Expect: r.head.Head,
 		Epoch: r.lease.Epoch, Entries: []segno.Entry{e}, Durability: segno.Synced})
 	if err != nil {
-		return Result{}, fmt.Errorf("record question: %w", err)
+		return fleet.Result{}, fmt.Errorf("record question: %w", err)
 	}
 	a.Waits = r.question.ID
 	if err := r.attempts.begin(ctx, a); err != nil {
-		return Result{}, err
+		return fleet.Result{}, err
 	}
-	return Result{Phase: agent.PhaseWaiting, Text: r.question.Question}, nil
+	return fleet.Result{Phase: agent.PhaseWaiting, Text: r.question.Question}, nil
 }

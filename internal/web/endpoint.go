@@ -22,6 +22,7 @@ type endpoint struct {
 	result                reflect.Type // nil if the response is not JSON
 	status                int          // the status of a successful response
 	media                 string       // the media type of a response that is not JSON
+	body                  string       // the media type of a body that the endpoint reads itself, or ""
 	serve                 func(s *Server, w http.ResponseWriter, r *http.Request) error
 }
 
@@ -67,6 +68,17 @@ func stream[P any](path, summary, media string, f func(*Server, http.ResponseWri
 		}}
 }
 
+// receive returns the endpoint of a POST that reads its body itself. f writes the response, or returns an error before it
+// has written any of it. media is "" if the result is the JSON of an R.
+func receive[R any](path, summary, body, media string, f func(*Server, http.ResponseWriter, *http.Request) error) endpoint {
+	e := endpoint{method: http.MethodPost, path: path, summary: summary, name: nameOf(f), status: http.StatusOK, body: body, media: media,
+		params: reflect.TypeFor[struct{}](), serve: f}
+	if media == "" {
+		e.result = reflect.TypeFor[R]()
+	}
+	return e
+}
+
 // nameOf returns the name of a method of Server, such as "listThreads".
 func nameOf(f any) string {
 	name := runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name()
@@ -79,11 +91,27 @@ const maxBody = 1 << 20
 // readBody decodes the JSON body of a request into v. It refuses unknown fields and any data
 // after the document.
 func readBody(r *http.Request, v any) error {
-	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
-		return withStatus(http.StatusUnsupportedMediaType,
-			segno.Errorf(segno.KindInvalid, "read request", "", "the body is not application/json").WithHint("send Content-Type: application/json"))
+	if err := checkMedia(r, "application/json"); err != nil {
+		return err
 	}
-	d := json.NewDecoder(r.Body)
+	if err := decodeBody(r.Body, v); err != nil {
+		return segno.NewError(segno.KindInvalid, "read request", "", err)
+	}
+	return nil
+}
+
+// checkMedia refuses a body of another type.
+func checkMedia(r *http.Request, want string) error {
+	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil && media == want {
+		return nil
+	}
+	return withStatus(http.StatusUnsupportedMediaType,
+		segno.Errorf(segno.KindInvalid, "read request", "", "the body is not %s", want).WithHint("send Content-Type: "+want))
+}
+
+// decodeBody decodes one JSON document.
+func decodeBody(body io.Reader, v any) error {
+	d := json.NewDecoder(body)
 	d.DisallowUnknownFields()
 	err := d.Decode(v)
 	if err == nil {
@@ -94,5 +122,5 @@ func readBody(r *http.Request, v any) error {
 			err = errors.New("more than one JSON document")
 		}
 	}
-	return segno.NewError(segno.KindInvalid, "read request", "", err)
+	return err
 }

@@ -26,11 +26,12 @@ type guard struct {
 	hosts   []string // in the form of the Host header
 	origins []string // in the form of the Origin header
 	token   [sha256.Size]byte
+	tokens  *Tokens // nil without further tokens
 }
 
 // newGuard returns the guard of a server that listens on an address. public may be nil.
-func newGuard(listen net.Addr, public *url.URL, token string) guard {
-	g := guard{token: sha256.Sum256([]byte(token))}
+func newGuard(listen net.Addr, public *url.URL, token string, tokens *Tokens) guard {
+	g := guard{token: sha256.Sum256([]byte(token)), tokens: tokens}
 	if host, port, err := net.SplitHostPort(listen.String()); err == nil {
 		for _, name := range []string{host, "127.0.0.1", "localhost", "::1"} {
 			g.hosts = append(g.hosts, net.JoinHostPort(name, port))
@@ -75,18 +76,30 @@ func (g *guard) checkSite(r *http.Request, navigation bool) error {
 	}
 }
 
-// checkToken refuses a request without the server's token.
-func (g *guard) checkToken(r *http.Request) error {
+// checkToken returns what the token of a request allows. It refuses a request without a token that the server knows. It
+// compares hashes in constant time, and with every token, so that the time shows nothing about a token.
+func (g *guard) checkToken(r *http.Request) (Scopes, error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	sum := sha256.Sum256([]byte(token))
-	if strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(sum[:], g.token[:]) == 1 {
-		return nil
+	granted := Scopes(0)
+	if subtle.ConstantTimeCompare(sum[:], g.token[:]) == 1 {
+		granted = ownerScopes
+	}
+	if g.tokens != nil {
+		others, err := g.tokens.granted(sum)
+		if err != nil {
+			return 0, err
+		}
+		granted |= others
+	}
+	if strings.EqualFold(scheme, "Bearer") && granted != 0 {
+		return granted, nil
 	}
 	why := "the token is wrong or has expired"
 	if r.Header.Get("Authorization") == "" {
 		why = "the token is missing"
 	}
-	return withStatus(http.StatusUnauthorized, segno.Errorf(segno.KindRefused, "check request", "", "%s", why).
+	return 0, withStatus(http.StatusUnauthorized, segno.Errorf(segno.KindRefused, "check request", "", "%s", why).
 		WithHint("open the address that segno printed when it was started last"))
 }
 

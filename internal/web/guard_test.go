@@ -34,7 +34,7 @@ func TestAddressesOfAServer(t *testing.T) {
 		{every, public, "localhost", "http://localhost", true},
 		{every, public, "", "", false},
 	} {
-		g := newGuard(x.listen, x.public, NewToken())
+		g := newGuard(x.listen, x.public, NewToken(), nil)
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Host = x.host
 		if x.origin != "" {

@@ -46,6 +46,13 @@ func (s *Server) move(ctx context.Context, p *moveParams) (*moves.Outcome, error
 	// process.
 	id := segno.OperationID(segno.DerivedID("move", p.Body.Preview, p.Key))
 	x := s.previews.find(p.Body.Preview)
+	verb := ""
+	if x != nil {
+		verb = x.prepared.Verb
+	}
+	if err := requireVerb(ctx, verb); err != nil {
+		return nil, err
+	}
 	if x == nil {
 		if done, err := s.moves().Find(ctx, id); err == nil {
 			return done, nil

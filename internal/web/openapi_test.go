@@ -131,6 +131,9 @@ func (d *describer) operation(e *endpoint) object {
 		"4XX":                  problem,
 		"default":              problem,
 	}}
+	if e.body != "" {
+		op["requestBody"] = object{"required": true, "content": object{e.body: object{}}}
+	}
 	parameters := []any{}
 	for _, f := range reflect.VisibleFields(e.params) {
 		switch {

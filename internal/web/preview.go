@@ -75,6 +75,9 @@ func (p *previews) find(id string) *preview {
 
 // preview plans a move and keeps the plan, so that a client can apply it.
 func (s *Server) preview(ctx context.Context, p *previewParams) (previewItem, error) {
+	if err := requireVerb(ctx, p.Body.Verb); err != nil {
+		return previewItem{}, err
+	}
 	if err := s.checkMoves(); err != nil {
 		return previewItem{}, err
 	}

@@ -50,8 +50,13 @@ func newProblem(err error) *wire.Problem {
 		kind = segno.KindInvalid
 	}
 	name, _ := kind.MarshalText() // never fails
-	return &wire.Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Kind: string(name),
+	p := &wire.Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Kind: string(name),
 		Detail: strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", " "), Hint: segno.HintOf(err)}
+	if conflict := (*segno.ConflictError)(nil); errors.As(err, &conflict) {
+		head := wire.NewHead(conflict.Actual)
+		p.Head = &head
+	}
+	return p
 }
 
 // writeProblem writes an error response. The caller must not have written any of the response.

@@ -31,7 +31,10 @@ type Config struct {
 	Version string // of segno
 	Dir     string // the command's directory, whose thread the page shows first; may be ""
 	Runs    string // the directory of the runs of experiments; may be "", and need not exist
-	Token   string // from NewToken
+	// Token is from NewToken. It allows everything except writing into the store.
+	Token string
+	// Tokens are further tokens with their scopes. If it is nil, no client can write into the store.
+	Tokens *Tokens
 	// Public is the address at which a proxy or a forwarded port serves this server, or nil.
 	Public *url.URL
 	Share  Share            // nil if turns cannot be shared
@@ -58,6 +61,8 @@ type Server struct {
 	hub       *hub
 	demos     sync.Mutex // serializes the making of demos
 	launch    launch
+	uploads   chan struct{}   // bounds the bodies that are received at once
+	receives  map[string]bool // the routes that read their body themselves
 
 	comparisons *lru[treePair, []segno.Change]
 	diffs       *lru[diffKey, *lineDiff]
@@ -77,7 +82,8 @@ const (
 
 // New returns a server for a listener.
 func New(c Config, l net.Listener) *Server {
-	s := &Server{Config: c, guard: newGuard(l.Addr(), c.Public, c.Token), listener: l, mux: http.NewServeMux(),
+	s := &Server{Config: c, guard: newGuard(l.Addr(), c.Public, c.Token, c.Tokens), listener: l, mux: http.NewServeMux(),
+		uploads: make(chan struct{}, maxUploads), receives: map[string]bool{},
 		slots: make(chan struct{}, maxRequests), closing: make(chan struct{}),
 		heavy: make(chan struct{}, maxHeavy), searches: make(chan struct{}, 1), comparisons: newLRU[treePair, []segno.Change](maxComparisons),
 		diffs: newLRU[diffKey, *lineDiff](maxDiffBytes), counts: newLRU[segno.CommitID, counts](maxCounts),
@@ -88,6 +94,7 @@ func New(c Config, l net.Listener) *Server {
 	s.histories.open = map[segno.ThreadID]*threadHistory{}
 	s.hub = newHub(s)
 	for _, e := range routes() {
+		s.receives[e.method+" "+e.path] = e.body != ""
 		s.mux.HandleFunc(e.method+" "+apiRoot+e.path, func(w http.ResponseWriter, r *http.Request) {
 			if err := e.serve(s, w, r); err != nil {
 				writeProblem(w, r, err)
@@ -171,15 +178,24 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
 		}
 		return s.servePage(w, r)
 	}
-	if err := s.guard.checkToken(r); err != nil {
+	granted, err := s.guard.checkToken(r)
+	if err != nil {
 		return err
 	}
 	handler, pattern := s.mux.Handler(r)
 	if pattern == "" {
 		return noRoute(w, r, handler)
 	}
-	if err := receiveBody(w, r); err != nil {
+	method, path, _ := strings.Cut(pattern, " ")
+	route := method + " " + strings.TrimPrefix(path, apiRoot)
+	if err := granted.require(routeScopes[route]); err != nil {
 		return err
+	}
+	r = r.WithContext(withScopes(r.Context(), granted))
+	if !s.receives[route] {
+		if err := receiveBody(w, r); err != nil {
+			return err
+		}
 	}
 	w.Header().Set("Cache-Control", "private, no-cache")
 	if !strings.HasSuffix(pattern, "/events") && !strings.HasSuffix(pattern, "/raw/wait") {
@@ -220,12 +236,15 @@ func receiveBody(w http.ResponseWriter, r *http.Request) error {
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	_ = control.SetReadDeadline(time.Time{})
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		return withStatus(http.StatusRequestEntityTooLarge,
-			segno.Errorf(segno.KindInvalid, "read request", "", "the body is longer than %d bytes", tooLarge.Limit))
+		return errTooLarge(tooLarge.Limit)
 	}
 	if err != nil {
 		return segno.NewError(segno.KindInvalid, "read request", "", err)
 	}
 	r.Body = io.NopCloser(bytes.NewReader(data))
 	return nil
+}
+
+func errTooLarge(limit int64) error {
+	return withStatus(http.StatusRequestEntityTooLarge, segno.Errorf(segno.KindInvalid, "read request", "", "the body is longer than %d bytes", limit))
 }

@@ -47,6 +47,8 @@ type Options struct {
 	Raw func(t *testing.T, s segno.Store) []byte
 	// Full makes writes to s fail with ENOSPC until the test calls end.
 	Full func(t *testing.T, s segno.Store) (end func())
+	// EarlyObjects is set for a store behind a network, in which objects may be readable before a commit or Keep.
+	EarlyObjects bool
 	// Clock is the clock that the stores read. The tests of expiry and collection need it.
 	Clock *Clock
 }

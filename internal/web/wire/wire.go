@@ -35,6 +35,7 @@ type Problem struct {
 	Kind   string `json:"kind"`
 	Detail string `json:"detail"`
 	Hint   string `json:"hint,omitempty"`
+	Head   *Head  `json:"head,omitempty"` // for a commit that expected another head: the head of the thread
 }
 
 // Err returns the error that a server reported, with its kind if this version knows that kind.
@@ -45,7 +46,13 @@ func (p *Problem) Err() error {
 			kind = k
 		}
 	}
-	return segno.NewError(kind, "", "", errors.New(p.Detail)).WithHint(p.Hint)
+	cause := errors.New(p.Detail)
+	if p.Head != nil {
+		if head, err := p.Head.Decode(); err == nil {
+			cause = &segno.ConflictError{Actual: head}
+		}
+	}
+	return segno.NewError(kind, "", "", cause).WithHint(p.Hint)
 }
 
 // NewThread returns the item of a thread.

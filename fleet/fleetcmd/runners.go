@@ -6,11 +6,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/agent/tool"
 	"github.com/dalsegno/segno/fleet"
 	"github.com/dalsegno/segno/fleet/runner"
 	"github.com/dalsegno/segno/fleet/workspaces"
@@ -22,12 +25,21 @@ func permissions() []string {
 	return []string{string(runner.Ask), string(runner.Allow), string(runner.Refuse)}
 }
 
-// acpRunners returns the runners of the agents that speak ACP, by name.
-func (b *builder) acpRunners() (map[string]fleet.Runner, error) {
+// runners returns the runners of the agents whose threads have files, by name: those that speak ACP, and segno's own ones with a
+// workspace.
+func (b *builder) runners(f *fleet.Fleet) (map[string]fleet.Runner, error) {
 	all := map[string]fleet.Runner{}
 	caches := &tenantCaches{dir: b.file.Worker.Cache, store: b.store, bytes: b.file.Worker.CacheSize << 30, open: map[string]*workspaces.Cache{}}
 	for i := range b.file.Agents {
 		spec := &b.file.Agents[i]
+		if spec.Workspace {
+			model, err := b.model(spec)
+			if err != nil {
+				return nil, err
+			}
+			all[spec.Name] = &goRunner{caches, runner.Go{Name: spec.Name, Store: b.store, Runner: f.AgentRunner,
+				New: func(dir string, root *os.Root) agent.Config { return b.config(spec, model, b.dirTools(dir, root)) }}}
+		}
 		if !spec.isACP() {
 			continue
 		}
@@ -55,6 +67,21 @@ func (b *builder) acpRunners() (map[string]fleet.Runner, error) {
 	}
 	caches.dir = filepath.Join(base, "segno", "workspaces")
 	return all, nil
+}
+
+// dirTools returns the tools that work in a directory, by their names in the setting tools. Commands receive no variable of the worker
+// but these, because the others may be secrets.
+func (b *builder) dirTools(dir string, root *os.Root) map[string]func() []agent.Tool {
+	env := []string{"HOME=" + dir}
+	for _, name := range []string{"PATH", "LANG", "TZ"} {
+		if value := b.getenv(name); value != "" {
+			env = append(env, name+"="+value)
+		}
+	}
+	kinds := toolKinds()
+	kinds["files"] = func() []agent.Tool { return tool.Files(tool.InDir(root)) }
+	kinds["execute"] = func() []agent.Tool { return []agent.Tool{tool.Execute(dir, tool.ExecuteOptions{Env: env})} }
+	return kinds
 }
 
 // tenantCaches has one cache for each tenant, because protected paths of a tenant stay in its directories between turns.
@@ -98,8 +125,24 @@ func (r *acpRunner) Run(ctx context.Context, w fleet.Work) (fleet.Result, error)
 	if err != nil {
 		return fleet.Result{}, err
 	}
-	agent := r.agent
-	agent.Cache = cache
-	result, err := agent.Run(ctx, runner.Work{Thread: w.Thread, Text: w.Prompt.Text, Key: w.Prompt.Key})
-	return fleet.Result{Phase: result.Phase, Text: result.Text}, err
+	run := r.agent
+	run.Cache = cache
+	return run.Run(ctx, w)
+}
+
+// goRunner runs segno's own agent with a copy of the thread's files: [fleet.Runner].
+type goRunner struct {
+	caches *tenantCaches
+	agent  runner.Go
+}
+
+// Run implements [fleet.Runner].
+func (r *goRunner) Run(ctx context.Context, w fleet.Work) (fleet.Result, error) {
+	cache, err := r.caches.of(w.Tenant)
+	if err != nil {
+		return fleet.Result{}, err
+	}
+	run := r.agent
+	run.Cache = cache
+	return run.Run(ctx, w)
 }

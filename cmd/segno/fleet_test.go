@@ -29,7 +29,7 @@ type walk struct {
 func (w *walk) do(block string) string {
 	w.Helper()
 	const end = "-- the end of the block --"
-	if _, err := io.WriteString(w.stdin, block+"\necho '"+end+"'\n"); err != nil {
+	if _, err := io.WriteString(w.stdin, block+"\necho; echo '"+end+"'\n"); err != nil {
 		w.Fatal(err)
 	}
 	var all strings.Builder

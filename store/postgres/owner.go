@@ -117,7 +117,8 @@ func (o *Owner) CreateTenant(ctx context.Context, name, login string, key []byte
 }
 
 // DeleteTenant deletes all rows and bodies of a tenant, and the tenant. Programs that have it open can read and write
-// nothing from then on, not even in a later tenant of the same name. If it is interrupted, another call completes it.
+// nothing from then on, not even in a later tenant of the same name. If it is interrupted, another call completes it. If the
+// Owner was opened without the bucket of the store, the bodies in the bucket stay.
 // The package comment lists the copies that PostgreSQL and the bucket may keep.
 func (o *Owner) DeleteTenant(ctx context.Context, name string) error {
 	const op = "delete tenant"

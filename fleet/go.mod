@@ -20,6 +20,7 @@ require (
 	filippo.io/hpke v0.4.0 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/creack/pty v1.1.24 // indirect
+	github.com/dalsegno/segno/fleet/s3 v0.0.0
 	github.com/dustin/go-humanize v1.1.0 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
@@ -56,3 +57,5 @@ require (
 replace github.com/dalsegno/segno => ..
 
 replace github.com/dalsegno/segno/store/postgres => ../store/postgres
+
+replace github.com/dalsegno/segno/fleet/s3 => ./s3

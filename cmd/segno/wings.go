@@ -14,6 +14,7 @@ import (
 	"github.com/dalsegno/segno/internal/web/webcmd"
 	"github.com/dalsegno/segno/internal/worlds/worldscmd"
 	"github.com/dalsegno/segno/search/searchcmd"
+	"github.com/dalsegno/segno/transfer/transfercmd"
 )
 
 // wings returns the products that the command consists of, one line each. Without a line, the command lacks the verbs of that product.
@@ -27,6 +28,7 @@ func wings() []cli.Wing {
 		sessions.Wing(),
 		packcmd.Wing(),
 		chatcmd.Wing(models()),
+		transfercmd.Wing(),
 		webcmd.Wing(),
 		worldscmd.Wing(models()),
 	}

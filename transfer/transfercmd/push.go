@@ -158,7 +158,7 @@ func (a *app) writePush(p *cli.Printer, res *item) {
 		p.Linef("the thread there is ahead, at %s; bring it here with 'segno pull'", cli.Short(res.Head))
 	case transfer.Diverged:
 		p.Linef("both sides have new commits: those of this side are a line there, up to %s, and the thread there stays at %s", cli.Short(res.Source), cli.Short(res.Head))
-		p.Linef("to go there, run 'segno restore %s' where the thread works, or pull, and push again", cli.Short(res.Source))
+		p.Linef("to continue from the line there, run 'segno restore %s' where the thread works", cli.Short(res.Source))
 	case transfer.Kept:
 		p.Linef("the thread there stays at %s: %s", cli.Short(res.Head), cli.Clean(res.Why))
 		p.Linef("the commits are there, up to %s", cli.Short(res.Source))

@@ -93,6 +93,9 @@ func (p *puller) place(ctx context.Context) error {
 		return err
 	}
 	p.res.Dir = rec.Path
+	if at.Session == nil && at.Agent == "" {
+		return nil // the user saved it before there was a conversation
+	}
 	return p.resume(ctx, tl)
 }
 

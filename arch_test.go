@@ -69,7 +69,8 @@ var allowed = map[string][]string{
 	"store/kv/kvtest":                 {"store/kv", "."},
 	"store/kv/redis":                  {".", "store/kv"},
 	"store/sqlite":                    {".", "internal/store/ledger", "internal/vfs", "internal/store/record", "internal/store/sqlstore", "internal/store/phase", "store/sqlite/internal/checksumvfs"},
-	"store/postgres":                  {".", "internal/store/ledger", "internal/store/record", "internal/store/sqlstore", "internal/store/phase"},
+	"store/postgres/buckettest":       {"store/postgres"},
+	"store/postgres":                  {".", "internal/vfs", "internal/store/ledger", "internal/store/record", "internal/store/sqlstore", "internal/store/phase"},
 	"store/storetest":                 {".", "saver", "timeline", "internal/store/phase", "internal/testing/ledgertest", "internal/testing/soak"},
 	"internal/testing/storerig":       {".", "internal/vfs", "internal/testing/faultfs"},
 	"internal/store/sqlstore":         {".", "internal/store/ledger", "internal/store/record", "internal/store/notify", "internal/store/phase"},
@@ -114,7 +115,8 @@ var allowed = map[string][]string{
 	"internal/worlds/trend":           {".", "generation"},
 	"internal/worlds/worldagent":      {".", "agent", "agent/tool", "internal/proxy/acp", "internal/proxy/failure", "internal/proxy/preamble", "store/file"},
 	"internal/worlds":                 {".", "world", "world/company", "world/grid"},
-	"cmd/segno":                       {".", "internal/cli", "agent", "agent/model/anthropic", "agent/model/openai", "store/kv/redis", "store/postgres", "internal/database", "internal/chat/chatcmd", "internal/history/historycmd", "internal/hook/hookcmd", "internal/pack/packcmd", "internal/proxy/proxycmd", "internal/sessions", "internal/web/webcmd", "internal/worlds/worldscmd", "internal/chat", "search/searchcmd", "insight/insightcmd", "transfer/transfercmd"},
+	"cmd/segno":                       {".", "internal/cli", "agent", "agent/model/anthropic", "agent/model/openai", "fleet/s3", "store/kv/redis", "store/postgres", "internal/database", "internal/chat/chatcmd", "internal/history/historycmd", "internal/hook/hookcmd", "internal/pack/packcmd", "internal/proxy/proxycmd", "internal/sessions", "internal/web/webcmd", "internal/worlds/worldscmd", "internal/chat", "search/searchcmd", "insight/insightcmd", "transfer/transfercmd"},
+	"fleet/s3":                        {"."},
 	"cmd/segno-hook":                  {"internal/hook/event"},
 	"internal/testing/debian":         {},
 	"internal/testing/chromiumrig":    {"internal/testing/debian"},
@@ -144,6 +146,10 @@ var allowed = map[string][]string{
 	"agents/opencode":                   {"agents/profile"},
 	"agents/profile":                    {},
 	"agents/segno":                      {"agents/profile"},
+	"fleet":                             {".", "agent", "fleet/internal/schedule", "internal/store/record", "store/postgres"},
+	"fleet/internal/schedule":           {"."},
+	"fleet/runner":                      {".", "agent", "agents", "agents/gemini", "agents/opencode", "fleet", "fleet/workspaces", "internal/history/turns", "internal/local", "internal/local/spool", "internal/proc", "internal/proxy", "internal/proxy/acp", "internal/vfs", "timeline"},
+	"fleet/workspaces":                  {".", "internal/local/spool", "internal/proc", "internal/vfs", "timeline", "workspace"},
 	"experiments/well":                  {".", "world", "world/httpworld"},
 	"internal/chat/chatcmd":             {".", "agent", "agent/model/offline", "internal/chat", "internal/chat/acpagent", "internal/chat/tui", "internal/cli", "internal/local", "timeline", "internal/local/spool", "internal/proc"},
 	"internal/history/historycmd":       {".", "internal/history/demo", "agent", "agents", "internal/chat", "internal/cli", "internal/history", "internal/history/idprefix", "internal/history/moves", "internal/history/patch", "internal/history/turns", "internal/hook", "internal/hook/event", "internal/local", "internal/local/spool", "timeline", "transcript/claude", "internal/history/printable", "internal/vfs", "workspace", "transcript"},
@@ -269,7 +275,7 @@ func TestEveryPackageHasOneComment(t *testing.T) {
 func TestProductionCodeStartsNoContextAndSleepsNowhere(t *testing.T) {
 	forbidden := regexp.MustCompile(`context\.(Background|TODO)\(\)|"testing"`)
 	for dir, p := range packages(t) {
-		if dir == "cmd/segno" || strings.HasPrefix(dir, "internal/testing/") || dir == "store/storetest" || dir == "store/kv/kvtest" || dir == "world/worldtest" || p.Name == "main" {
+		if dir == "cmd/segno" || strings.HasPrefix(dir, "internal/testing/") || dir == "store/storetest" || dir == "store/kv/kvtest" || dir == "store/postgres/buckettest" || dir == "world/worldtest" || p.Name == "main" {
 			continue // main creates the root context; the others serve tests
 		}
 		for _, name := range p.GoFiles {

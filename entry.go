@@ -27,6 +27,7 @@ const (
 	EntryLink      EntryKind = "link"
 	EntryInterrupt EntryKind = "interrupt"
 	EntryDecision  EntryKind = "decision"
+	EntrySignal    EntryKind = "signal" // a [Signal] to a Go agent's thread: Name is its name, ID its key, Body its value
 	EntryNote      EntryKind = "note"
 	EntryState     EntryKind = "state"  // a value of a Go agent's state: Name is its key; an entry without a Body deletes it
 	EntryKeep      EntryKind = "keep"   // from here on, only the first Body of the earlier messages count

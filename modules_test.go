@@ -13,7 +13,7 @@ import (
 // heavy lists modules that a program must not get with the root and a store. The command may have database
 // drivers, because it also opens stores on servers.
 var (
-	heavy         = regexp.MustCompile(heavyAnywhere.String() + `|redis|pgx`)
+	heavy         = regexp.MustCompile(heavyAnywhere.String() + `|redis|pgx|riverqueue`)
 	heavyAnywhere = regexp.MustCompile(`anthropic|openai|gocloud\.dev|aws|azure|cloud\.google|grpc`)
 )
 

@@ -23,6 +23,7 @@ type State struct {
 	Interrupts []Interrupt
 	Answers    map[string]Answer
 	Replaced   map[string]string // interrupts that the run has asked again under another id, and that id
+	Signals    []Signal          // sent to the thread, oldest first
 	// Unknown are intents without a result, oldest first: their effects may have
 	// happened.
 	Unknown []Entry
@@ -94,9 +95,21 @@ func (s *State) Apply(e *Entry) error {
 		if i := slices.IndexFunc(s.Interrupts, func(x Interrupt) bool { return x.ID == d.Interrupt }); i >= 0 {
 			s.Answers[d.Interrupt] = Answer{Interrupt: s.Interrupts[i], Decision: d}
 			s.close(d.Interrupt)
+			s.use(d.Signal)
 		}
+	case EntrySignal:
+		s.Signals = append(s.Signals, Signal{Name: e.Name, Key: e.ID, Value: e.Body, Time: e.Time})
 	}
 	return nil
+}
+
+// use marks the signal that ended a wait.
+func (s *State) use(key string) {
+	for i := range s.Signals {
+		if key != "" && s.Signals[i].Key == key {
+			s.Signals[i].Used = true
+		}
+	}
 }
 
 // ended returns the unknown intents without those of call.
@@ -147,6 +160,6 @@ func (s *State) close(interrupt string) {
 func (s *State) Clone() *State {
 	c := *s
 	c.Messages, c.Values, c.Answers, c.Replaced = slices.Clone(s.Messages), maps.Clone(s.Values), maps.Clone(s.Answers), maps.Clone(s.Replaced)
-	c.Interrupts, c.Unknown = slices.Clone(s.Interrupts), slices.Clone(s.Unknown)
+	c.Interrupts, c.Unknown, c.Signals = slices.Clone(s.Interrupts), slices.Clone(s.Unknown), slices.Clone(s.Signals)
 	return &c
 }

@@ -20,6 +20,7 @@ var wings = map[string][]string{
 	"worlds":   {"world", "generation", "experiments", "internal/worlds"},
 	"adapters": {"adapters"},
 	"insight":  {"search", "insight"},
+	"fleet":    {"fleet"},
 	"transfer": {"transfer"},
 }
 
@@ -38,6 +39,11 @@ var arrows = map[string]map[string]string{
 		"generation":              "the terminal shows an experiment",
 		"internal/proxy/acp":      "segno's own agent speaks ACP",
 		"internal/proxy/preamble": "a session that replaces a lost one begins with it",
+	},
+	"fleet": {
+		"agent":              "a worker runs Go agents",
+		"internal/proxy":     "the turns of agents are recorded by the proxy",
+		"internal/proxy/acp": "a runner is the client of the proxy",
 	},
 	"insight": {
 		"internal/worlds/supervise": "the commands of a bisect end with it",
@@ -87,7 +93,7 @@ func roomOf(dir string) string {
 	switch {
 	case within("internal/cli"):
 		return "shell"
-	case slices.ContainsFunc([]string{"internal/testing", "release", "bench", "cmd", "store/storetest", "store/kv/kvtest"}, within):
+	case slices.ContainsFunc([]string{"internal/testing", "release", "bench", "cmd", "store/storetest", "store/kv/kvtest", "store/postgres/buckettest"}, within):
 		return ""
 	}
 	return "core"

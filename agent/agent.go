@@ -34,13 +34,20 @@ type Config struct {
 	// checkpoints: the agent saves them where a turn begins and where a run ends. Timeline must
 	// use Store. See [OpenTimeline].
 	Timeline *timeline.Timeline
-	Tools    []Tool
+	// FilesAt is set if the directory of Timeline is a copy of the files of a commit that was made for one run, and may be
+	// lost with its machine. The run then saves the files with each step, and its error has [segno.KindConflict]
+	// if the head of its thread is another commit.
+	FilesAt segno.CommitID
+	Tools   []Tool
 	// Subagents are offered to the model through the tool "task"; see [Subagent].
 	Subagents []Subagent
+	// Agents are the agents that [Child] may prompt in this process, by name. If it is nil, a call of
+	// Child waits until another program runs the prompt.
+	Agents map[string]*Agent
 	// Approve decides which calls need approval; nil approves all. See [RequireApproval].
 	Approve Approver
-	// Answer is called during a run, after the interrupts are committed. It may answer any
-	// number of them. If an interrupt remains, or if Answer is nil, the run ends interrupted.
+	// Answer is called during a run, after the interrupts are committed. It receives those that a
+	// person answers, and may answer any number of them. If an interrupt remains, or if Answer is nil, the run ends interrupted.
 	Answer func(ctx context.Context, open []segno.Interrupt) ([]segno.Decision, error)
 	// MaxSteps limits the steps of a run; 0 is 100. Retries and summaries do not count.
 	MaxSteps int
@@ -120,7 +127,8 @@ type Outcome struct {
 	Text       string            // the answer, "" if there is none yet
 	Output     json.RawMessage   // the structured answer
 	Stop       Stop              // length or refusal, if that cut the answer short
-	Interrupts []segno.Interrupt // questions that the turn waits for
+	Interrupts []segno.Interrupt // what the turn waits for: questions, and the waits of calls
+	Wake       time.Time         // when the turn continues without an answer: run the thread again then; zero if it does not
 	Saved      segno.CommitID    // the newest checkpoint; "" for a run that is not saved
 	Usage      Usage             // of this run and its subagents
 }
@@ -147,7 +155,7 @@ func (a *Agent) Run(ctx context.Context, in Input) (Outcome, error) {
 				o.Saved = e.Saved
 			}
 		case EventInterrupted:
-			o.Interrupts = e.Interrupts
+			o.Interrupts, o.Wake = e.Interrupts, e.Wake
 		case EventDone:
 			o.Text, o.Output, o.Stop = e.Text, e.Output, e.Stop
 		}

@@ -78,16 +78,21 @@ func (r *run) decide(decisions []segno.Decision) error {
 		if err := i.Check(d, d.Time); err != nil {
 			return err
 		}
-		if err := r.checkEdit(i, &d); err != nil {
+		if err := cmp.Or(r.checkEdit(i, &d), checkReply(i, &d)); err != nil {
 			return err
 		}
-		r.draftRecord(d)
-		if r.deciding == nil {
-			r.deciding = map[string]bool{}
-		}
-		r.deciding[d.Interrupt] = true
+		r.draftDecision(d)
 	}
 	return nil
+}
+
+// draftDecision drafts a decision about an open question.
+func (r *run) draftDecision(d segno.Decision) {
+	r.draftRecord(d)
+	if r.deciding == nil {
+		r.deciding = map[string]bool{}
+	}
+	r.deciding[d.Interrupt] = true
 }
 
 // checkEdit returns an error for edited arguments that the tool does not accept. The question
@@ -163,7 +168,7 @@ func isSameDecision(recorded, d segno.Decision) bool {
 func (r *run) unusedAnswer(call string) *segno.Answer {
 	var last *segno.Answer
 	for _, a := range r.state.Answers {
-		if a.Interrupt.Thread == r.thread && a.Interrupt.Call == call && !a.Used && (last == nil || r.decidedAt(&a) > r.decidedAt(last)) {
+		if a.Interrupt.Thread == r.thread && a.Interrupt.Call == call && a.Interrupt.Wait == 0 && !a.Used && (last == nil || r.decidedAt(&a) > r.decidedAt(last)) {
 			last = &a
 		}
 	}
@@ -205,8 +210,13 @@ func (r *run) isTaskResumable(call string) bool {
 // closed, [segno.KindNotFound] if the thread has no such question, and [segno.KindRefused] if
 // the question expired.
 func (a *Agent) Decide(ctx context.Context, thread string, decisions ...segno.Decision) error {
+	return retryConflicts(ctx, func() error { return a.decideOnce(ctx, thread, decisions) })
+}
+
+// retryConflicts repeats a change of a thread until no other writer moves the head first.
+func retryConflicts(ctx context.Context, change func() error) error {
 	for {
-		err := a.decideOnce(ctx, thread, decisions)
+		err := change()
 		if raced := isHeadConflict(err) || segno.KindOf(err) == segno.KindFenced; !raced || ctx.Err() != nil {
 			return err
 		}

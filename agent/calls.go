@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/dalsegno/segno"
 )
@@ -21,6 +22,11 @@ type job struct {
 	note      string // for the model, before the result
 	newIntent bool   // the intent is drafted or committed by this run, so no earlier attempt exists
 	isRetry   bool   // an earlier attempt under the same key may have succeeded
+	resumes   bool   // a wait of the call has ended
+
+	at   intentAt         // its committed intent
+	past map[int]pastStep // the steps that an earlier run of the call made
+	last int              // the greatest number in past
 }
 
 // finishCalls runs the open calls that need no decision and records their results. It reports
@@ -54,7 +60,7 @@ func (r *run) finishCalls(ctx context.Context) (waiting bool, err error) {
 
 // commitPlan commits the drafts before calls run, if a call has an effect or a question is new.
 func (r *run) commitPlan(ctx context.Context, jobs []job) error {
-	hasEffect := slices.ContainsFunc(jobs, func(j job) bool { return j.tool.OnLost != LostRerun })
+	hasEffect := slices.ContainsFunc(jobs, func(j job) bool { return j.tool.OnLost != LostRerun || j.resumes })
 	if !hasEffect && (len(r.state.Interrupts) == 0 || len(r.entries) == 0) {
 		return r.draftErr
 	}
@@ -92,7 +98,9 @@ func (r *run) planCalls(ctx context.Context, calls []Call) (jobs []job) {
 		switch action := nextAction(r.callStateOf(c, intent, answer)); action {
 		case actionWait:
 		case actionNoTool:
-			r.noTool = append(r.noTool, *answer)
+			r.noTool = append(r.noTool, *cmp.Or(r.endedWait(c.ID), answer))
+		case actionResume:
+			ready = r.resumeCall(&j)
 		case actionDecided:
 			ready = r.applyDecision(&j, answer)
 		case actionBegin, actionRetry, actionAsk:
@@ -165,12 +173,27 @@ func (r *run) applyDecision(j *job, a *segno.Answer) (ready bool) {
 	return false
 }
 
+// resumeCall prepares a call whose wait has ended. Its new intent marks the decisions about its waits
+// as used: if the call is lost after this, its tool's policy applies.
+func (r *run) resumeCall(j *job) (ready bool) {
+	w := r.endedWait(j.ID).Interrupt
+	j.key, j.resumes = cmp.Or(w.CallKey, j.key), true
+	r.useArgs(j, w.Args)
+	r.draftIntent(j, true)
+	return true
+}
+
+// useArgs sets the arguments of a call that was approved with these arguments.
+func (r *run) useArgs(j *job, args json.RawMessage) {
+	if j.Args = args; segno.HashArgs(j.Args) != segno.HashArgs(r.originalArgs(j.ID)) {
+		j.note = "run with edited arguments: " + string(j.Args)
+	}
+}
+
 // recoverCall continues a call that has an intent and no result, as nextAction decided.
 func (r *run) recoverCall(j *job, intent *intentBody, action callAction) (ready bool) {
 	if intent.Input != nil {
-		if j.Args = intent.Input; segno.HashArgs(j.Args) != segno.HashArgs(r.originalArgs(j.ID)) {
-			j.note = "run with edited arguments: " + string(j.Args)
-		}
+		r.useArgs(j, intent.Input)
 	}
 	switch action {
 	case actionBegin:
@@ -193,8 +216,8 @@ func (r *run) askAboutLostCalls(ctx context.Context) error {
 			continue
 		}
 		j := job{Call: c, tool: r.tools[c.Name]}
-		action := nextAction(callState{hasIntent: true, notBegun: r.registry.isNotBegun(r.intentAt(c.ID)), hasTool: j.tool.Run != nil, policy: j.tool.OnLost})
-		if r.recoverCall(&j, intent, action) {
+		action := nextAction(r.callStateOf(c, intent, nil))
+		if action == actionResume || action == actionNoTool || r.recoverCall(&j, intent, action) {
 			return segno.Errorf(segno.KindRefused, "run agent", string(r.thread), "a call of the previous turn is not finished").
 				WithHint("run the thread without a prompt first, or undo the turn")
 		}
@@ -207,7 +230,17 @@ func (r *run) askAboutLostCalls(ctx context.Context) error {
 func (r *run) runCalls(ctx context.Context, jobs []job) (err error) {
 	outcomes := make([]callOutcome, len(jobs))
 	before := r.values.snapshot() // each subagent of the step starts with these values
+	for i := range jobs {
+		j := &jobs[i]
+		j.at = r.intentAt(j.ID)
+		if j.past, j.last, err = r.pastSteps(j.ID); err != nil {
+			return err
+		}
+	}
+	r.uncommitted, r.savedValues = r.values.changes()
 	var calls, watcher sync.WaitGroup
+	var left atomic.Int64
+	left.Store(int64(len(jobs)))
 	slots := make(chan struct{}, max(1, r.Parallel))
 	running := &runningCalls{done: make(chan struct{}), calls: map[string]Call{}}
 	r.relayEvents(func() {
@@ -215,13 +248,18 @@ func (r *run) runCalls(ctx context.Context, jobs []job) (err error) {
 		for i := range jobs {
 			slots <- struct{}{}
 			if outcomes[i].notBegun = ctx.Err() != nil; outcomes[i].notBegun {
+				left.Add(-1)
 				<-slots
 				continue
 			}
 			calls.Go(func() {
 				running.add(jobs[i].Call)
-				outcomes[i] = r.runCall(ctx, jobs[i], before)
+				o := r.runCall(ctx, jobs[i], before)
 				running.remove(jobs[i].Call)
+				if left.Add(-1) > 0 && o.waits != nil {
+					o.recorded, o.err = true, r.recordWait(ctx, *o.waits) // the other calls may take long
+				}
+				outcomes[i] = o
 				<-slots
 			})
 		}
@@ -239,13 +277,37 @@ func (r *run) runCalls(ctx context.Context, jobs []job) (err error) {
 	return err
 }
 
-// relayEvents runs work in another goroutine. Goroutines of work may send events. relayEvents
-// passes them to the caller of the run in the caller's goroutine, as an iterator requires.
+// recordWait commits what a call waits for while other calls run.
+func (r *run) recordWait(ctx context.Context, w segno.Interrupt) error {
+	return r.inLoop(func() error {
+		r.draftRecord(w)
+		return r.commitDuringCalls(ctx)
+	})
+}
+
+// relayed is an event for the caller of the run, or work for the goroutine of the run.
+type relayed struct {
+	event Event
+	do    func() error
+	done  chan error // of do
+}
+
+// inLoop runs do in the goroutine of the run, while calls run. It is called by goroutines of calls.
+func (r *run) inLoop(do func() error) error {
+	x := relayed{do: do, done: make(chan error, 1)}
+	r.relay <- x
+	return <-x.done
+}
+
+// relayEvents runs work in another goroutine. Goroutines of work may send events, and call inLoop.
+// relayEvents passes the events to the caller of the run in the caller's goroutine, as an iterator
+// requires.
 func (r *run) relayEvents(work func()) {
-	events, send := make(chan Event), r.send
-	r.send = func(e Event) { events <- e }
+	relay, send := make(chan relayed), r.send
+	r.relay, r.direct = relay, send
+	r.send = func(e Event) { relay <- relayed{event: e} }
 	go func() {
-		defer close(events)
+		defer close(relay)
 		work()
 	}()
 	complete := false
@@ -253,14 +315,35 @@ func (r *run) relayEvents(work func()) {
 		if !complete { // the caller panicked on an event
 			r.abort(nil)
 		}
-		for range events { // until no goroutine sends
+		for x := range relay { // until no goroutine sends
+			if x.do != nil {
+				x.done <- segno.NewError(segno.KindCancelled, "run agent", string(r.thread), nil)
+			}
 		}
-		r.send = send
+		r.send, r.relay, r.direct = send, nil, nil
 	}()
-	for e := range events {
-		send(e)
+	for x := range relay {
+		if x.do == nil {
+			send(x.event)
+			continue
+		}
+		x.done <- r.runRelayed(x)
 	}
 	complete = true
+}
+
+// runRelayed runs work for inLoop. If the caller of the run panics on an event of the work, the
+// goroutine in inLoop continues, too.
+func (r *run) runRelayed(x relayed) (err error) {
+	complete := false
+	defer func() {
+		if !complete {
+			x.done <- segno.NewError(segno.KindCancelled, "run agent", string(r.thread), nil)
+		}
+	}()
+	err = x.do()
+	complete = true
+	return err
 }
 
 // draftOutcome drafts the outcome of a call: a result, a question, or the removal of its intent.
@@ -270,11 +353,17 @@ func (r *run) draftOutcome(j *job, o *callOutcome) error {
 	switch {
 	case errors.As(o.err, &w):
 		r.adoptQuestions(j.ID, w)
+	case o.err == nil && o.waits != nil:
+		if !o.recorded {
+			r.draftRecord(*o.waits)
+		}
+	case o.notBegun && (j.newIntent || j.resumes) && r.intent(j.ID) != nil:
+		// NotStarted cancels the intent. If there is an older intent, an earlier attempt may have run,
+		// except before a wait: the call then waits again for its next run.
+		r.draft(segno.Entry{Kind: segno.EntryResult, ID: j.ID, Name: j.Name, Body: json.RawMessage(segno.NotStarted)})
+		return o.err
 	case o.err != nil:
 		return o.err
-	case o.notBegun && j.newIntent:
-		// NotStarted cancels the intent. If there is an older intent, an earlier attempt may have run.
-		r.draft(segno.Entry{Kind: segno.EntryResult, ID: j.ID, Name: j.Name, Body: json.RawMessage(segno.NotStarted)})
 	case o.unknown && o.failed != "":
 		r.draftRecord(r.newLostInterrupt(j.Call, o.failed))
 	case !o.notBegun && !o.unknown:

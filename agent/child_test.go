@@ -21,7 +21,7 @@ import (
 )
 
 // works are the functions that a child process can run, by name.
-var works = map[string]func(ctx context.Context, dir, args string) error{"run": runInChild, "hold": holdInChild}
+var works = map[string]func(ctx context.Context, dir, args string) error{"run": runInChild, "hold": holdInChild, "waits": waitInChild}
 
 // order tells a child process what to run and where to kill itself.
 type order struct {
@@ -178,32 +178,36 @@ type payment struct {
 
 func (l ledger) tool() agent.Tool {
 	return agent.NewTool("pay", "pays once", l.Effect, func(_ context.Context, inv *agent.Invocation, p payment) (string, error) {
-		lines, err := l.lines()
-		if err != nil {
-			return "", err
-		}
-		knowsKeys := l.Effect == agent.LostRetry
-		for _, x := range lines {
-			if knowsKeys && x.key == inv.Key {
-				return "paid " + p.Line + " before", nil
-			}
-		}
-		if l.Tool == "before" && len(lines)+1 == l.N {
-			die()
-		}
-		f, err := os.OpenFile(l.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-		if err != nil {
-			return "", err
-		}
-		defer f.Close()
-		if _, err := fmt.Fprintln(f, inv.Key, p.Line); err != nil {
-			return "", err
-		}
-		if l.Tool == "after" && len(lines)+1 == l.N {
-			die()
-		}
-		return "paid " + p.Line, nil
+		return l.pay(inv.Key, p.Line, l.Effect == agent.LostRetry)
 	})
+}
+
+// pay appends a line to the ledger. If the ledger knows keys, it pays once for each key.
+func (l ledger) pay(key, what string, knowsKeys bool) (string, error) {
+	lines, err := l.lines()
+	if err != nil {
+		return "", err
+	}
+	for _, x := range lines {
+		if knowsKeys && x.key == key {
+			return "paid " + what + " before", nil
+		}
+	}
+	if l.Tool == "before" && len(lines)+1 == l.N {
+		die()
+	}
+	f, err := os.OpenFile(l.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if _, err := fmt.Fprintln(f, key, what); err != nil {
+		return "", err
+	}
+	if l.Tool == "after" && len(lines)+1 == l.N {
+		die()
+	}
+	return "paid " + what, nil
 }
 
 type line struct{ key, text string }

@@ -2,10 +2,12 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -17,12 +19,27 @@ func (r *run) newCommit(cp *segno.Checkpoint) segno.Commit {
 		Entries: r.entries, Checkpoint: cp, Durability: r.durability()}
 }
 
-// durability returns that of the drafted entries. An intent must be on disk before its call runs.
+// durability returns that of the drafted entries. An intent must be on disk before its call runs, a
+// step of a call before the call continues, and a signal before its sender does.
 func (r *run) durability() segno.Durability {
-	if slices.ContainsFunc(r.entries, func(e segno.Entry) bool { return e.Kind == segno.EntryIntent }) {
+	if slices.ContainsFunc(r.entries, func(e segno.Entry) bool {
+		return e.Kind == segno.EntryIntent || e.Kind == segno.EntrySignal || isCallStep(&e)
+	}) {
 		return segno.Synced
 	}
 	return r.Durability
+}
+
+// isCallStep reports whether an entry is a step of a call that has no result yet.
+func isCallStep(e *segno.Entry) bool {
+	switch e.Kind {
+	case segno.EntryState:
+		return strings.HasPrefix(e.Name, ".steps/") && e.Body != nil
+	case segno.EntryInterrupt:
+		var i struct{ Wait int }
+		return json.Unmarshal(e.Body, &i) == nil && i.Wait > 0
+	}
+	return false
 }
 
 // epoch returns the epoch of the run's lease.
@@ -39,6 +56,19 @@ func (r *run) epoch() uint64 {
 // is a conflict.
 func (r *run) commit(ctx context.Context, cp *segno.Checkpoint) error {
 	changed, saved := r.values.changes()
+	return r.commitWith(ctx, cp, changed, saved)
+}
+
+// commitDuringCalls commits the drafts of calls that run. It leaves out the values that these calls
+// changed: they become durable with the results.
+func (r *run) commitDuringCalls(ctx context.Context) error {
+	changed, saved := r.uncommitted, r.savedValues
+	r.uncommitted, r.savedValues = nil, func() {}
+	return r.commitWith(ctx, nil, changed, saved)
+}
+
+// commitWith commits the drafted entries and the entries of changed values.
+func (r *run) commitWith(ctx context.Context, cp *segno.Checkpoint, changed []segno.Entry, saved func()) error {
 	for _, e := range changed {
 		r.draft(e)
 	}
@@ -55,7 +85,7 @@ func (r *run) commit(ctx context.Context, cp *segno.Checkpoint) error {
 	c := r.newCommit(cp)
 	head, err := r.commitAfterDecisions(ctx, &c)
 	if err != nil {
-		r.registry.deferResults(c, err)
+		r.registry.deferResults(c, err, r.relay != nil)
 		return fmt.Errorf("save step: %w", err)
 	}
 	saved()
@@ -158,8 +188,10 @@ func (r *run) decisionsSince(ctx context.Context, head segno.Head, since segno.C
 	}
 }
 
+// isOnlyDecisions reports whether entries are decisions and signals, which any process may record
+// during a run.
 func isOnlyDecisions(entries []segno.Entry) bool {
-	return len(entries) > 0 && !slices.ContainsFunc(entries, func(e segno.Entry) bool { return e.Kind != segno.EntryDecision })
+	return len(entries) > 0 && !slices.ContainsFunc(entries, func(e segno.Entry) bool { return e.Kind != segno.EntryDecision && e.Kind != segno.EntrySignal })
 }
 
 // commitWithRetry commits c, with the files if it ends a turn, and retries after transient
@@ -169,7 +201,7 @@ func (r *run) commitWithRetry(ctx context.Context, c segno.Commit) (segno.Head, 
 	ctx, cancel := withGrace(ctx)
 	defer cancel()
 	commit := r.Store.Commit
-	if r.Timeline != nil && c.Checkpoint != nil && (c.Checkpoint.Kind == segno.CheckpointTurn || r.suspends || c.Create != nil) {
+	if r.Timeline != nil && c.Checkpoint != nil && (c.Checkpoint.Kind == segno.CheckpointTurn || r.suspends || c.Create != nil || r.FilesAt != "") {
 		c.Durability = segno.Synced
 		commit = func(ctx context.Context, c segno.Commit) (segno.Head, error) {
 			return r.leased(r.Timeline).CommitStep(ctx, c, r.fileTurn)

@@ -40,6 +40,7 @@ type Event struct {
 // RunEvent has the fields of an [Event] about the run as a whole.
 type RunEvent struct {
 	Interrupts []segno.Interrupt `json:"interrupts,omitempty"` // interrupted, and error because of a lost call: all open questions
+	Wake       time.Time         `json:"wake,omitzero"`        // interrupted: when the turn continues without an answer
 	Saved      segno.CommitID    `json:"saved,omitempty"`      // the checkpoint
 	Loaded     *Loaded           `json:"loaded,omitempty"`
 	Output     json.RawMessage   `json:"output,omitempty"` // done: the structured answer
@@ -80,7 +81,9 @@ const (
 	EventToolResult  EventKind = "tool-result"        // Result
 	EventStepFinish  EventKind = "step-finish"        // Usage
 	EventSaved       EventKind = "checkpoint-saved"   // Saved
-	EventApproval    EventKind = "approval-requested" // Interrupt
+	EventApproval    EventKind = "approval-requested" // Interrupt: a person is asked
+	EventWaiting     EventKind = "waiting"            // Interrupt: a call sleeps, or waits for a signal or another thread
+	EventSignal      EventKind = "signal"             // Path is its name, Text its value
 	EventDecision    EventKind = "approval-response"  // Decision
 	EventTodos       EventKind = "todos-changed"      // Todos
 	EventSubStart    EventKind = "subagent-start"     // live: Path is the subagent, Text the task
@@ -107,7 +110,7 @@ func (k EventKind) isLive() bool {
 func (k EventKind) isOwn() bool {
 	switch k {
 	case "", EventLoaded, EventUserMessage, eventStepStart, EventText, EventThinking, EventRetry, EventSegment, EventToolCall, EventToolStart,
-		EventToolOverdue, EventToolResult, EventStepFinish, EventSaved, EventApproval, EventDecision, EventSummarized, eventFork, EventMoved, EventInterrupted,
+		EventToolOverdue, EventToolResult, EventStepFinish, EventSaved, EventApproval, EventWaiting, EventSignal, EventDecision, EventSummarized, eventFork, EventMoved, EventInterrupted,
 		EventDone, EventError:
 		return true
 	}

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"iter"
+	"time"
 
 	"github.com/dalsegno/segno"
 )
@@ -19,7 +20,8 @@ type FindQuery struct {
 type Found struct {
 	Thread     segno.Thread
 	Phase      Phase
-	Interrupts []segno.Interrupt // questions that wait for a decision
+	Interrupts []segno.Interrupt // what the turn waits for: questions, and the waits of calls
+	Wake       time.Time         // when the turn continues without an answer; zero if it does not
 }
 
 // Find yields the threads in a phase, ordered by id. It does not list the threads of
@@ -53,8 +55,8 @@ type Question struct {
 	Interrupt segno.Interrupt
 }
 
-// Inbox yields all open questions, grouped by thread and in the order they were asked. after
-// is the last thread of the previous page, or "".
+// Inbox yields all open questions to persons, grouped by thread and in the order they were asked.
+// after is the last thread of the previous page, or "".
 func (a *Agent) Inbox(ctx context.Context, after string) iter.Seq2[Question, error] {
 	return func(yield func(Question, error) bool) {
 		for f, err := range a.Find(ctx, FindQuery{Phase: PhaseWaiting, After: after}) {
@@ -62,7 +64,7 @@ func (a *Agent) Inbox(ctx context.Context, after string) iter.Seq2[Question, err
 				yield(Question{}, err)
 				return
 			}
-			for _, i := range f.Interrupts {
+			for _, i := range questionsOf(f.Interrupts) {
 				if !yield(Question{Thread: string(f.Thread.ID), Interrupt: i}, nil) {
 					return
 				}
@@ -134,7 +136,7 @@ func (a *Agent) inspect(ctx context.Context, c candidate) (Found, error) {
 	f := Found{Thread: c.Thread}
 	if c.phase == segno.PhaseOpen && c.Agent == a.Name {
 		s, err := a.Status(ctx, string(c.ID))
-		f.Phase, f.Interrupts = s.Phase, s.Interrupts
+		f.Phase, f.Interrupts, f.Wake = s.Phase, s.Interrupts, s.Wake
 		return f, err
 	}
 	running, err := a.newRun(Input{Thread: string(c.ID)}).isLeased(ctx)
@@ -155,7 +157,7 @@ func (a *Agent) inspect(ctx context.Context, c candidate) (Found, error) {
 	}
 	state, err := segno.Fold(line)
 	if err == nil {
-		f.Interrupts = state.Interrupts
+		f.Interrupts, f.Wake = state.Interrupts, nextWake(state.Interrupts)
 	}
 	return f, err
 }

@@ -170,6 +170,9 @@ func (r *run) reaskQuestions(ctx context.Context) error {
 func (r *run) reask(old segno.Interrupt) {
 	i := old
 	i.ID, i.Thread, i.Replaces, i.Asked = segno.NewID(), r.thread, old.ID, r.Now()
+	if i.Wait > 0 {
+		i.CallKey = segno.NewID() // the call continues on another line, too
+	}
 	if !old.Expires.IsZero() {
 		i.Expires = i.Asked.Add(old.Expires.Sub(old.Asked).Round(time.Millisecond))
 	}

@@ -47,19 +47,31 @@ func checkOutput(text json.RawMessage) error {
 	if text == nil {
 		return nil
 	}
-	var s jsonschema.Schema
-	err := json.Unmarshal(text, &s)
+	err := checkSchema(text)
 	if err == nil {
-		_, err = s.Resolve(nil)
-	}
-	if err == nil && s.Type != "" && s.Type != "object" {
-		err = fmt.Errorf("its type is %q, and must be object", s.Type)
+		var s struct{ Type any }
+		if json.Unmarshal(text, &s) == nil && s.Type != nil && s.Type != "object" {
+			err = fmt.Errorf("its type is %q, and must be object", s.Type)
+		}
 	}
 	if err != nil {
 		return segno.Errorf(segno.KindInvalid, "run agent", "output", "the schema of the answer: %w", err).
 			WithHint("give a JSON Schema of draft 2020-12 for an object, without references to other documents")
 	}
 	return nil
+}
+
+// checkSchema returns an error for a JSON Schema that cannot validate a value. nil accepts any value.
+func checkSchema(text json.RawMessage) error {
+	if text == nil {
+		return nil
+	}
+	var s jsonschema.Schema
+	err := json.Unmarshal(text, &s)
+	if err == nil {
+		_, err = s.Resolve(nil)
+	}
+	return err
 }
 
 // parseSchema returns nil for a schema that it cannot parse: the tool then decodes the
@@ -78,15 +90,20 @@ func parseSchema(text json.RawMessage) *schema {
 
 // invalid returns why arguments do not match, or "".
 func (s *schema) invalid(args json.RawMessage) string {
-	var v any
-	if err := json.Unmarshal(args, &v); err != nil {
-		return fmt.Sprintf("the arguments are not valid JSON: %v", err)
+	if !json.Valid(args) {
+		return fmt.Sprintf("the arguments are not valid JSON: %v", s.check(args))
 	}
-	if s == nil {
-		return ""
-	}
-	if err := s.Validate(v); err != nil {
+	if err := s.check(args); err != nil {
 		return fmt.Sprintf("the arguments do not match the tool's schema: %v", err)
 	}
 	return ""
+}
+
+// check returns an error for a value that does not match.
+func (s *schema) check(value json.RawMessage) error {
+	var v any
+	if err := json.Unmarshal(value, &v); err != nil || s == nil {
+		return err
+	}
+	return s.Validate(v)
 }

@@ -6,6 +6,7 @@ import "github.com/dalsegno/segno"
 type callState struct {
 	waits     bool               // a question about it, or about a part of its task, is open
 	resumable bool               // it is a task, and a question of its subagent was answered or expired
+	ended     bool               // a wait inside the call has ended, and the call did not run since
 	decision  segno.DecisionKind // the decision that was not acted on yet, "" if none
 	hasIntent bool               // an earlier attempt may have begun
 	notBegun  bool               // this process knows that the attempt did not begin
@@ -24,6 +25,7 @@ const (
 	actionBegin                     // run it for the first time: its intent is committed
 	actionRetry                     // run it again under the same key
 	actionAsk                       // ask whether it happened
+	actionResume                    // run it again: a wait inside it has ended
 )
 
 // nextAction decides how a run continues an open call. It is the whole policy of recovery. It
@@ -33,6 +35,10 @@ func nextAction(s callState) callAction {
 	switch {
 	case s.waits && !s.resumable:
 		return actionWait
+	case s.ended && s.hasTool:
+		return actionResume
+	case s.ended:
+		return actionNoTool
 	case (s.decision == segno.Approve || s.decision == segno.Edit) && !s.hasTool:
 		return actionNoTool
 	case s.decision != "":
@@ -50,7 +56,7 @@ func nextAction(s callState) callAction {
 // callStateOf reads the state of an open call.
 func (r *run) callStateOf(c Call, intent *intentBody, answer *segno.Answer) callState {
 	t := r.toolOf(c.Name)
-	s := callState{waits: r.isWaiting(c.ID), resumable: intent != nil && t.isTask && r.isTaskResumable(c.ID), hasIntent: intent != nil,
+	s := callState{waits: r.isWaiting(c.ID), resumable: intent != nil && t.isTask && r.isTaskResumable(c.ID), ended: r.endedWait(c.ID) != nil, hasIntent: intent != nil,
 		notBegun: r.registry.isNotBegun(r.intentAt(c.ID)), hasTool: t.Run != nil, policy: t.OnLost}
 	if answer != nil {
 		s.decision = answer.Decision.Kind

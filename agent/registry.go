@@ -32,17 +32,18 @@ func (g *registry) isNotBegun(at intentAt) bool {
 
 // deferResults remembers a failed commit if it contains results: the next run of the thread in
 // this process commits it, so no person is asked about the calls. For a failed commit with intents,
-// it remembers that the calls did not begin, because the store may have applied the commit.
-func (g *registry) deferResults(c segno.Commit, err error) {
+// it remembers that the calls did not begin, because the store may have applied the commit. running is
+// set for a commit while calls run: they have begun.
+func (g *registry) deferResults(c segno.Commit, err error, running bool) {
 	switch segno.KindOf(err) {
 	case segno.KindConflict, segno.KindFenced, segno.KindInvalid, segno.KindNotFound, segno.KindRefused:
 		return // the store refused the commit and would refuse it again
 	}
 	for _, e := range c.Entries {
-		switch e.Kind {
-		case segno.EntryResult:
+		switch {
+		case e.Kind == segno.EntryResult, isCallStep(&e):
 			g.deferred.Store(c.Thread, c)
-		case segno.EntryIntent:
+		case e.Kind == segno.EntryIntent && !running:
 			g.notBegun.Store(intentAt{c.ID, e.ID}, true)
 		}
 	}

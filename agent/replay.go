@@ -250,8 +250,15 @@ func (b *eventBuilder) addEntry(x *segno.Entry) {
 		}
 		b.appendDecoded(x, e, e.Usage)
 	case segno.EntryInterrupt:
-		e.Kind, e.Interrupt = EventApproval, new(segno.Interrupt)
+		e.Interrupt = new(segno.Interrupt)
+		_ = json.Unmarshal(x.Body, e.Interrupt) // appendDecoded skips a damaged one
+		if e.Kind = EventApproval; !e.Interrupt.Reason.IsQuestion() {
+			e.Kind = EventWaiting
+		}
 		b.appendDecoded(x, e, e.Interrupt)
+	case segno.EntrySignal:
+		e.Kind, e.Path, e.Text = EventSignal, x.Name, string(x.Body)
+		b.append(e)
 	case segno.EntryDecision:
 		e.Kind, e.Decision = EventDecision, new(segno.Decision)
 		b.appendDecoded(x, e, e.Decision)

@@ -17,27 +17,41 @@ import (
 // callOutcome is the outcome of a call that a run made.
 type callOutcome struct {
 	result   Result
-	notes    []Event // durable events of the tool
-	unknown  bool    // the run was cancelled during the call, or a retry failed
-	failed   string  // why the retry failed
-	notBegun bool    // the run was cancelled before the call
-	state    *Values // of a call with an unknown outcome: its changes are reverted
-	child    *run    // of a task
-	err      error   // ends the run
+	notes    []Event          // durable events of the tool
+	unknown  bool             // the run was cancelled during the call, or a retry failed
+	failed   string           // why the retry failed
+	notBegun bool             // the run was cancelled before the call
+	state    *Values          // of a call with an unknown outcome: its changes are reverted
+	child    *run             // of a task
+	waits    *segno.Interrupt // what the call waits for
+	recorded bool             // the log has the wait
+	err      error            // ends the run
 }
 
 func (r *run) runCall(ctx context.Context, j job, before map[string]json.RawMessage) (o callOutcome) {
 	ctx, span := r.traceTool(ctx, j)
 	defer func() { endSpan(span, o.err) }()
-	r.registry.notBegun.Delete(r.intentAt(j.ID))
+	r.registry.notBegun.Delete(j.at)
 	r.emit(Event{Kind: EventToolStart, Call: &j.Call})
 	if j.Name == answerName && r.in.Output != nil {
 		return callOutcome{result: Result{Text: "accepted"}}
 	}
 	events := &toolEvents{run: r}
 	inv := &Invocation{Call: j.Call, Key: j.key, State: r.values.forCall(), run: r, before: before, Emit: events.emit}
-	res, err := runTool(ctx, j.tool, inv)
+	callCtx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s := &steps{run: r, job: &j, ctx: ctx, state: inv.State, events: events, cancel: cancel, past: j.past, last: j.last}
+	res, err := runTool(context.WithValue(callCtx, stepsKey{}, s), j.tool, inv)
+	s.close()
 	o.notes, o.child = events.close(), inv.child
+	if s.waits != nil || s.failed != nil {
+		o.waits, o.state, o.notes = s.waits, inv.State, nil // the tool makes its changes again when it runs again
+		o.failed = s.repeated
+		if o.unknown = o.failed != "" || s.failed != nil && ctx.Err() != nil; !o.unknown {
+			o.err, o.notBegun = s.failed, s.diverged
+		}
+		return o
+	}
 	var waits *waitError
 	var stopped *stoppedError
 	switch {
@@ -52,11 +66,14 @@ func (r *run) runCall(ctx context.Context, j job, before map[string]json.RawMess
 	}
 	if j.isRetry && res.Error {
 		// The failure of this attempt does not tell whether the first one succeeded.
-		o.unknown, o.state, o.failed = true, inv.State, cmp.Or(timeline.Title(res.Text), "the tool gave no reason")
+		o.unknown, o.state, o.failed = true, inv.State, cmp.Or(timeline.Title(res.Text), noReason)
 	}
 	o.result = res
 	return o
 }
+
+// noReason replaces the text of a failure that has none.
+const noReason = "the tool gave no reason"
 
 // toolEvents collects the events of a tool until the tool returns. It drops events of
 // goroutines that outlive the tool.
@@ -79,6 +96,27 @@ func (t *toolEvents) emit(e Event) {
 	}
 }
 
+// count returns the number of durable events so far.
+func (t *toolEvents) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.notes)
+}
+
+// since returns the durable events after the first n.
+func (t *toolEvents) since(n int) []Event {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.notes[n:])
+}
+
+// add adds events of a step that ran before.
+func (t *toolEvents) add(events []Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.notes = append(t.notes, events...)
+}
+
 func (t *toolEvents) close() []Event {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -86,15 +124,22 @@ func (t *toolEvents) close() []Event {
 	return t.notes
 }
 
-// runTool runs a tool. A panic becomes an error for the model: it happens in a goroutine of
-// the agent, where the tool's owner could not recover it.
+// runTool runs a tool in a goroutine, which a wait ends. A panic becomes an error for the model: it
+// happens in a goroutine of the agent, where the tool's owner could not recover it.
 func runTool(ctx context.Context, t Tool, inv *Invocation) (res Result, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%s panicked: %v", t.Name, p)
-		}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err = fmt.Errorf("%s ended its goroutine", t.Name)
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("%s panicked: %v", t.Name, p)
+			}
+		}()
+		res, err = t.Run(ctx, inv)
 	}()
-	return t.Run(ctx, inv)
+	<-done
+	return res, err
 }
 
 // draftToolOutcome merges the files of a finished task and drafts a tool's events and result.
@@ -129,6 +174,7 @@ func (r *run) draftCallResult(j *job, res Result) {
 // draftResult drafts the message with a call's result. It moves long texts into files of the
 // state and leaves their ends.
 func (r *run) draftResult(c Call, res Result) {
+	r.deleteSteps(c.ID)
 	res.Call, res.Name = c.ID, c.Name
 	if r.Evict >= 0 && !r.tools[res.Name].Pages {
 		path := fmt.Sprintf("/large_tool_results/%s_%s", fileName(res.Name), fileName(res.Call))

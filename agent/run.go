@@ -22,6 +22,7 @@ type run struct {
 	turnState
 	position
 	drafts
+	relays
 
 	in        Input
 	send      func(Event) // passes an event to the caller of the run
@@ -31,6 +32,7 @@ type run struct {
 	onlyMoves bool                      // it moves the thread and asks its questions, and runs no call
 	noTool    []segno.Answer            // approvals of calls to tools that this agent lacks
 	abort     context.CancelCauseFunc   // ends the run
+	childWake time.Time                 // the earliest time at which a thread continues that this run waits for
 	parent    *run                      // the run that called this subagent, or nil
 	sub       string                    // the subagent's name
 }
@@ -55,6 +57,9 @@ type position struct {
 	at     segno.CommitID // the newest checkpoint at or above the head
 	lease  *lease
 	forked bool // the thread was forked or moved, and nothing was committed since
+	// foreign is set if the messages are those of an agent that keeps its own sessions. Its questions can be read and
+	// decided, but the thread cannot be run.
+	foreign bool
 }
 
 // drafts are the contents of the next commit. Drafting methods return no error: commit returns
@@ -67,6 +72,14 @@ type drafts struct {
 	committed  bool            // the run has committed something
 }
 
+// relays are what goroutines of calls use while they run.
+type relays struct {
+	relay       chan<- relayed
+	direct      func(Event)   // passes an event from the goroutine of the run
+	uncommitted []segno.Entry // the values that were changed before the calls began
+	savedValues func()        // marks these as saved
+}
+
 // newRun returns a run that no caller listens to.
 func (a *Agent) newRun(in Input) *run {
 	return &run{Agent: a, in: in, position: position{thread: segno.ThreadID(in.Thread)}, send: func(Event) {}}
@@ -75,7 +88,7 @@ func (a *Agent) newRun(in Input) *run {
 // execute opens the thread, begins or continues its turn, and takes steps until the turn ends or
 // waits. begin prepares the turn; it returns true if nothing is left to do.
 func (r *run) execute(ctx context.Context, begin func(context.Context) (over bool, err error)) (err error) {
-	ctx, span := r.traceRun(ctx)
+	ctx, span := r.traceRun(withoutSteps(ctx))
 	defer func() { endSpan(span, err) }()
 	ctx, r.abort = context.WithCancelCause(ctx)
 	defer r.abort(nil)
@@ -165,25 +178,32 @@ func (r *run) awaitDecisions(ctx context.Context) (over bool, err error) {
 	if err := r.checkLostCalls(); err != nil {
 		return false, err
 	}
+	if r.endWaits() {
+		return false, nil
+	}
 	answered, err := r.callAnswer(ctx)
 	if answered || err != nil {
 		return false, err
 	}
 	if r.unsaved {
-		return false, segno.Errorf(segno.KindRefused, "run agent", r.state.Interrupts[0].Tool, "the call requires approval, and the run is not saved: it cannot wait").
-			WithHint("give the agent a store and the run a thread, or set Answer")
+		return false, segno.Errorf(segno.KindRefused, "run agent", r.state.Interrupts[0].Tool, "the call waits for %s, and the run is not saved: it cannot wait",
+			describeWait(r.state.Interrupts)).WithHint("give the agent a store and the run a thread, or set Answer")
+	}
+	if ended, err := r.runChildren(ctx); ended || err != nil {
+		return false, err
 	}
 	open := len(r.state.Interrupts)
 	if err := r.adoptDecisions(ctx, nil); err != nil {
 		return false, err
 	}
-	if len(r.state.Interrupts) < open {
+	if len(r.state.Interrupts) < open || r.endWaits() {
 		return false, nil
 	}
 	if err := r.suspendTurn(ctx); err != nil || r.parent != nil {
 		return true, err
 	}
-	r.emit(Event{Kind: EventInterrupted, RunEvent: RunEvent{Interrupts: slices.Clone(r.state.Interrupts)}})
+	r.emit(Event{Kind: EventInterrupted, RunEvent: RunEvent{Interrupts: slices.Clone(r.state.Interrupts),
+		Wake: earliest(nextWake(r.state.Interrupts), r.childWake)}})
 	return true, nil
 }
 
@@ -192,7 +212,11 @@ func (r *run) callAnswer(ctx context.Context) (bool, error) {
 	if r.Answer == nil {
 		return false, nil
 	}
-	decisions, err := r.Answer(ctx, slices.Clone(r.state.Interrupts))
+	questions := questionsOf(r.state.Interrupts)
+	if len(questions) == 0 {
+		return false, nil
+	}
+	decisions, err := r.Answer(ctx, questions)
 	if err != nil {
 		return false, fmt.Errorf("answer interrupts: %w", err)
 	}
@@ -300,16 +324,14 @@ func (r *run) stepEnd() *segno.Checkpoint {
 
 // checkNothingWaits returns an error if questions are open.
 func (r *run) checkNothingWaits() error {
-	n := len(r.state.Interrupts)
-	if n == 0 {
+	if len(r.state.Interrupts) == 0 {
 		return nil
 	}
-	waits := "a decision"
-	if n > 1 {
-		waits = fmt.Sprintf("%d decisions", n)
+	hint := "decide, or undo the turn, and prompt again"
+	if len(questionsOf(r.state.Interrupts)) == 0 {
+		hint = "run the thread without a prompt when the wait has ended, or undo the turn, and prompt again"
 	}
-	return segno.Errorf(segno.KindRefused, "run agent", string(r.thread), "the thread waits for %s", waits).
-		WithHint("decide, or undo the turn, and prompt again")
+	return segno.Errorf(segno.KindRefused, "run agent", string(r.thread), "the thread waits for %s", describeWait(r.state.Interrupts)).WithHint(hint)
 }
 
 func (r *run) loaded() *Loaded {
@@ -330,9 +352,13 @@ func (r *run) emit(e Event) {
 // emitCommit sends the events of a commit. For a subagent it leaves out the done event, because
 // the agent's own events report the end of the task.
 func (r *run) emitCommit(n *segno.Node) {
+	send := r.send
+	if r.direct != nil {
+		send = r.direct
+	}
 	for _, e := range eventsOf(n, r.sub) {
 		if e.Kind != EventDone || r.parent == nil {
-			r.send(e)
+			send(e)
 		}
 	}
 }

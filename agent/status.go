@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"time"
 
 	"github.com/dalsegno/segno"
 )
@@ -13,7 +14,7 @@ type Phase string
 const (
 	// PhaseRunning: a run has the thread, in this process or in another.
 	PhaseRunning Phase = "running"
-	// PhaseWaiting: the turn waits for decisions.
+	// PhaseWaiting: the turn waits for decisions, or a call waits; see [Status.Wake].
 	PhaseWaiting Phase = "waiting"
 	// PhaseBrokenOff: the turn has not ended and no run has the thread. [Agent.Stream]
 	// without a prompt continues it.
@@ -29,7 +30,8 @@ type Status struct {
 	Turn  int
 	Loaded
 	TodoList   []Todo
-	Interrupts []segno.Interrupt // questions that wait for a decision
+	Interrupts []segno.Interrupt // what the turn waits for: questions, and the waits of calls
+	Wake       time.Time         // when the turn continues without an answer; zero if it does not
 	Outcome    Outcome           // of a turn that has ended; without Usage
 
 	// Undo, Redo and Restore set these.
@@ -60,7 +62,7 @@ func (a *Agent) Status(ctx context.Context, thread string) (Status, error) {
 
 // status returns the status of a loaded thread.
 func (r *run) status(running bool) Status {
-	s := Status{Phase: PhaseDone, Head: r.at, Turn: r.turn, Loaded: *r.loaded(), Interrupts: r.state.Interrupts}
+	s := Status{Phase: PhaseDone, Head: r.at, Turn: r.turn, Loaded: *r.loaded(), Interrupts: r.state.Interrupts, Wake: nextWake(r.state.Interrupts)}
 	if _, err := r.values.Get("todos", &s.TodoList); err != nil {
 		s.TodoList = nil // the tool that reads them reports the error
 	}

@@ -111,7 +111,7 @@ func (r *run) runSubagent(ctx context.Context, inv *Invocation, s Subagent, prom
 // subagent returns the agent that runs a subagent's tasks.
 func (a *Agent) subagent(s Subagent) *Agent {
 	c := a.Config
-	c.System, c.Subagents, c.Answer, c.Timeline = s.System, nil, nil, nil
+	c.System, c.Subagents, c.Answer, c.Timeline, c.FilesAt = s.System, nil, nil, nil, ""
 	if s.Tools != nil {
 		c.Tools = s.Tools
 	}
@@ -142,8 +142,15 @@ func (r *run) beginTask(ctx context.Context, inv *Invocation) (over bool, err er
 	case !r.open:
 		return true, nil
 	}
+	var decisions []segno.Decision
+	if err := r.parent.inLoop(func() error {
+		decisions = r.parentDecisions(inv.ID)
+		return nil
+	}); err != nil {
+		return false, err
+	}
 	// A decision that was made before the question expired counts.
-	if err := r.decide(r.parentDecisions(inv.ID)); err != nil {
+	if err := r.decide(decisions); err != nil {
 		return false, err
 	}
 	return false, r.reaskQuestions(ctx)

@@ -20,8 +20,9 @@ type Values struct {
 	dirty map[string]bool
 
 	// The view of a call records the call's changes, so that they can be reverted.
-	of      *Values
-	changed map[string]valueChange
+	of       *Values
+	changed  map[string]valueChange
+	recorded map[string]json.RawMessage // what the step in progress changed; nil without a step
 }
 
 // valueChange is a value before and after a call changed it; nil means that there is no value.
@@ -70,8 +71,45 @@ func (s *Values) change(all *Values, key string, raw json.RawMessage) {
 		}
 		c.after = raw
 		s.changed[key] = c
+		if s.recorded != nil {
+			s.recorded[key] = raw
+		}
 	}
 	all.put(key, raw)
+}
+
+// startRecording begins to record the changes of a step, in the view of a call.
+func (s *Values) startRecording() {
+	all := s.lock()
+	defer all.mu.Unlock()
+	s.recorded = map[string]json.RawMessage{}
+}
+
+// stopRecording returns the values that the step changed.
+func (s *Values) stopRecording() (changed []valueRecord) {
+	all := s.lock()
+	defer all.mu.Unlock()
+	for _, key := range slices.Sorted(maps.Keys(s.recorded)) {
+		changed = append(changed, valueRecord{key, s.recorded[key]})
+	}
+	s.recorded = nil
+	return changed
+}
+
+// replay repeats the changes of a step.
+func (s *Values) replay(changed []valueRecord) {
+	all := s.lock()
+	defer all.mu.Unlock()
+	for _, c := range changed {
+		s.change(all, c.Key, c.Value)
+	}
+}
+
+// load sets a value that the caller commits.
+func (s *Values) load(key string, raw json.RawMessage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all[key] = raw
 }
 
 // Get decodes a value into v and reports whether it exists.

@@ -39,6 +39,12 @@ func (s sample) median() time.Duration {
 	return sorted[len(sorted)/2]
 }
 
+// quantile returns the time that a share of the runs does not exceed.
+func (s sample) quantile(share float64) time.Duration {
+	sorted := slices.Sorted(slices.Values(s))
+	return sorted[min(int(share*float64(len(sorted))), len(sorted)-1)]
+}
+
 func (s sample) over(t sample) float64 { return float64(s.median()) / float64(t.median()) }
 
 // hold runs the contest, and returns the sample of each entrant by its name.

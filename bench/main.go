@@ -57,13 +57,15 @@ func run(ctx context.Context, args []string, out, talk io.Writer) (err error) {
 	tree := flags.String("tree", "go", "measure on `TREE`: go (a copy of GOROOT), 100k (synthetic files) or all")
 	rounds := flags.Int("n", 5, "take the median of `N` rounds")
 	gigabytes := flags.Int("gigabytes", 1, "make a store of `N` GiB for the section care")
+	megabytes := flags.Int("megabytes", 100, "copy a workspace of `N` MiB in the section transfer")
+	sleepers := flags.Int("sleepers", 1000, "let `N` threads sleep in the section fleet")
 	asJSON := flags.Bool("json", false, "print JSON instead of a table")
 	dir := flags.String("dir", os.TempDir(), "make trees and stores below `DIR`")
 	only := flags.String("run", "", "run only the sections that match one of `REGEXPS`, separated by commas; !REGEXP leaves sections out; see README.md")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	parts, err := sections(*tree, *gigabytes)
+	parts, err := sections(*tree, sizes{gigabytes: *gigabytes, megabytes: max(*megabytes, 1), sleepers: max(*sleepers, 1)})
 	if err != nil {
 		return err
 	}
@@ -133,9 +135,11 @@ func (b *bench) runAll(ctx context.Context, parts []section) (err error) {
 	return err
 }
 
-// sections returns the sections of a run on the chosen trees, with a store of some GiB. The first section that needs
-// a tree makes it.
-func sections(which string, gigabytes int) ([]section, error) {
+// sizes are the sizes of sections that the user can choose.
+type sizes struct{ gigabytes, megabytes, sleepers int }
+
+// sections returns the sections of a run on the chosen trees. The first section that needs a tree makes it.
+func sections(which string, of sizes) ([]section, error) {
 	var trees []*tree
 	if which == "go" || which == "all" {
 		trees = append(trees, &tree{Name: "go", fill: copyGoroot})
@@ -164,12 +168,13 @@ func sections(which string, gigabytes int) ([]section, error) {
 			section{t.Name + "/bisect", on(bisects)},
 			section{t.Name + "/turn", on(turns)},
 			section{t.Name + "/prompt", on(prompts)},
-			section{t.Name + "/fork", on(forks)})
+			section{t.Name + "/fork", on(forks)},
+			section{t.Name + "/materialise", on(materialises)})
 	}
 	return append(all, section{"step", steps}, section{"saver", savers}, section{"hook", hooks}, section{"cut", cuts},
 		section{"discover", discoveries}, section{"search", searches}, section{"keep", keeps}, section{"web", webs},
 		section{"message", messages}, section{"flood", floods}, section{"archive", archives}, section{"scanner", scanners},
-		section{"generation", generations}, section{"blame", blames}, section{"care", care(max(gigabytes, 1))}), nil
+		section{"generation", generations}, section{"blame", blames}, section{"care", care(max(of.gigabytes, 1))}, section{"fleet", fleets(of.sleepers)}, section{"transfer", transfers(of.megabytes)}), nil
 }
 
 // scratch returns a new directory below the run's own.

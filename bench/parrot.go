@@ -22,6 +22,10 @@ func role(args []string) (func() error, bool) {
 		return func() error { return relay(args[2], args[3:]) }, true
 	case len(args) > 2 && args[0] == "archive":
 		return func() error { return useArchive(args[1], args[2:]) }, true
+	case len(args) == 3 && args[0] == "fleetworker":
+		return func() error { return fleetWorker(args[1], args[2] == "prints") }, true
+	case len(args) == 3 && args[0] == "riverworker":
+		return func() error { return riverWorker(args[1], args[2] == "prints") }, true
 	}
 	return nil, false
 }

@@ -210,7 +210,12 @@ func (b *base) decide(s *segno.State) {
 func copyInterrupts(all []segno.Interrupt) []segno.Interrupt {
 	all = slices.Clone(all)
 	for i := range all {
-		all[i].Args, all[i].Allowed = bytes.Clone(all[i].Args), slices.Clone(all[i].Allowed)
+		x := &all[i]
+		x.Args, x.Allowed, x.Choices, x.Schema = bytes.Clone(x.Args), slices.Clone(x.Allowed), slices.Clone(x.Choices), bytes.Clone(x.Schema)
+		if x.Child != nil {
+			child := *x.Child
+			x.Child = &child
+		}
 	}
 	return all
 }
@@ -224,5 +229,12 @@ func sameQuestion(i, known segno.Interrupt) bool {
 	}
 	return segno.HashArgs(i.Args) == known.ArgsHash && slices.Equal(allowed, known.Allowed) && i.Expires.Equal(known.Expires) &&
 		i.Thread == known.Thread && i.Call == known.Call && i.Via == known.Via && i.Tool == known.Tool && i.Reason == known.Reason &&
-		i.Question == known.Question && i.Replaces == known.Replaces
+		i.Question == known.Question && i.Replaces == known.Replaces && sameWait(i, known)
+}
+
+// sameWait reports whether two interrupts have the same fields of a wait inside a tool.
+func sameWait(i, known segno.Interrupt) bool {
+	sameChild := i.Child == nil && known.Child == nil || i.Child != nil && known.Child != nil && *i.Child == *known.Child
+	return sameChild && i.Wait == known.Wait && i.CallKey == known.CallKey && slices.Equal(i.Choices, known.Choices) &&
+		segno.HashArgs(i.Schema) == segno.HashArgs(known.Schema) && i.Wake.Equal(known.Wake) && i.Signal == known.Signal
 }

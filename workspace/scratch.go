@@ -24,6 +24,9 @@ type Scratch struct {
 	// Protected are the protected paths of the tree, such as .git and node_modules. The copy has them as they were when
 	// it was made. LeftOut are those that it lacks. Only Dir.Scratch sets them.
 	Protected, LeftOut []string
+	// KeepTimes makes Reset write the times of the snapshot instead of new ones. It is for a copy in which no program has
+	// run yet.
+	KeepTimes bool
 
 	written []string // files that Reset wrote and that do not have their new times yet
 }
@@ -78,14 +81,25 @@ func (f *fork) scratch(ctx context.Context, o ScratchOptions) (*Scratch, error) 
 // OpenScratch opens a scratch copy that an earlier process made. The error has [segno.KindRefused] for any other directory,
 // because Reset would overwrite it.
 func (d *Dir) OpenScratch(path, index string) (*Scratch, error) {
-	objects := newObjectCache(d.options.Objects)
-	to, err := Open(path, Options{ID: d.options.ID, Objects: objects, FS: d.options.FS, Index: index, Sealer: d.options.Sealer,
-		GitIgnore: d.options.GitIgnore})
+	s, err := OpenScratch(path, Options{ID: d.options.ID, Objects: d.options.Objects, FS: d.options.FS, Index: index,
+		Sealer: d.options.Sealer, GitIgnore: d.options.GitIgnore})
 	if err != nil {
 		return nil, err
 	}
-	if !hasRandomName(path, scratchPrefix) || to.root != path {
+	if !hasRandomName(path, scratchPrefix) || s.Root() != path {
 		return nil, segno.Errorf(segno.KindRefused, "open scratch copy", path, "it is another directory")
+	}
+	return s, nil
+}
+
+// OpenScratch makes a directory a scratch copy. It may be empty. The directory must belong to the caller alone: Reset
+// overwrites everything in it that a snapshot can contain, without a check that a store has it.
+func OpenScratch(path string, o Options) (*Scratch, error) {
+	objects := newObjectCache(o.Objects)
+	o.Objects = objects
+	to, err := Open(path, o)
+	if err != nil {
+		return nil, err
 	}
 	to.unsynced = true
 	return &Scratch{dir: to, objects: objects}, nil
@@ -98,8 +112,8 @@ func (s *Scratch) Root() string { return s.dir.root }
 // paths as they are. It returns the paths for which that is not possible, because the snapshot and the copy disagree
 // about what is protected, with the reasons.
 //
-// The files that Reset writes are newer than all others, in the order of the times in the snapshot. Otherwise a build
-// that compares times, as those of make and cargo do, would not see the changes.
+// Without KeepTimes, the files that Reset writes are newer than all others, in the order of the times in the snapshot.
+// Otherwise a build that compares times, as those of make and cargo do, would not see the changes.
 func (s *Scratch) Reset(ctx context.Context, to segno.Snapshot) (missing []segno.Conflict, err error) {
 	r := copyRestore{dir: s.dir, objects: s.objects, saveIndex: true}
 	err = r.run(ctx, to)
@@ -115,6 +129,10 @@ func (s *Scratch) Reset(ctx context.Context, to segno.Snapshot) (missing []segno
 		if !lacks[c.Path] {
 			missing = append(missing, c)
 		}
+	}
+	if s.KeepTimes {
+		s.written = nil
+		return missing, nil
 	}
 	return missing, s.renew()
 }

@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/dalsegno/segno v0.0.0
+	github.com/dalsegno/segno/fleet/s3 v0.0.0
 	github.com/dalsegno/segno/store/kv/redis v0.0.0
 	github.com/dalsegno/segno/store/postgres v0.0.0
 	github.com/jackc/pgx/v5 v5.12.0
@@ -77,6 +78,7 @@ require (
 
 replace (
 	github.com/dalsegno/segno => ../..
+	github.com/dalsegno/segno/fleet/s3 => ../../fleet/s3
 	github.com/dalsegno/segno/store/kv/redis => ../../store/kv/redis
 	github.com/dalsegno/segno/store/postgres => ../../store/postgres
 )

@@ -17,7 +17,7 @@ func main() {
 	os.Exit(cli.Main(cli.Signalled(context.Background()), cli.Env{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Getenv: os.Getenv, Environ: os.Environ, Getwd: os.Getwd, Executable: os.Executable,
-		Stores: map[string]func(context.Context, string) (segno.Store, error){
+		Stores: map[string]func(context.Context, string, string) (segno.Store, error){
 			"postgres": openPostgres, "postgresql": openPostgres, "redis": openRedis, "rediss": openRedis},
 		Postgres: postgresDriver{}, Version: version,
 	}, wings(), os.Args[1:]))

@@ -59,16 +59,16 @@ func create(t *testing.T, s segno.Store, err error) {
 }
 
 func TestOpenPostgres(t *testing.T) {
-	if _, err := openPostgres(t.Context(), server.URL); segno.KindOf(err) != segno.KindNotFound {
+	if _, err := openPostgres(t.Context(), server.URL, ""); segno.KindOf(err) != segno.KindNotFound {
 		t.Errorf("a database without a store: %v", err)
 	}
-	if _, err := openPostgres(t.Context(), server.URL); segno.KindOf(err) != segno.KindNotFound {
+	if _, err := openPostgres(t.Context(), server.URL, ""); segno.KindOf(err) != segno.KindNotFound {
 		t.Errorf("a store was created: %v", err)
 	}
 	t.Cleanup(func() { (&project{TB: t}).admin("DROP SCHEMA IF EXISTS segno CASCADE") })
 	s, err := postgres.Open(t.Context(), server.URL, postgres.Options{})
 	create(t, s, err)
-	opened, err := openPostgres(t.Context(), server.URL)
+	opened, err := openPostgres(t.Context(), server.URL, "")
 	if err == nil {
 		defer opened.Close()
 		_, err = opened.Head(t.Context(), "thread")
@@ -84,9 +84,9 @@ func TestOpenRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Stop()
-	s, err := openRedis(t.Context(), server.URL)
+	s, err := openRedis(t.Context(), server.URL, "")
 	create(t, s, err)
-	opened, err := openRedis(t.Context(), server.URL)
+	opened, err := openRedis(t.Context(), server.URL, "")
 	if err == nil {
 		defer opened.Close()
 		_, err = opened.Head(t.Context(), "thread")
@@ -116,7 +116,7 @@ func TestErrorsHaveNoPassword(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // without a deadline, both retry for seconds
 		defer cancel()
-		s, err := open(ctx, url)
+		s, err := open(ctx, url, "")
 		if err == nil {
 			s.Close()
 		}

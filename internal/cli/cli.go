@@ -36,8 +36,9 @@ type Env struct {
 	// replace the store's file system.
 	Place func(*local.Place)
 	// Stores has the functions that open stores with dependencies outside this module, by the
-	// scheme of the URL, as "postgres". Their errors must not contain the password of the URL.
-	Stores map[string]func(ctx context.Context, url string) (segno.Store, error)
+	// scheme of the URL, as "postgres". bucket is the URL of the store's bucket, or "". Their errors must
+	// not contain the password of a URL.
+	Stores map[string]func(ctx context.Context, url, bucket string) (segno.Store, error)
 	// Postgres connects to development databases, or is nil.
 	Postgres database.Postgres
 	// Version is the version of a release, or "".
@@ -73,6 +74,7 @@ type App struct {
 	wings      []Wing
 	Directory  string // -C
 	StorePath  string // --store
+	BucketURL  string // --bucket
 	ThreadName string // --thread
 	JSON       bool   // --json
 	Yes        bool   // -y
@@ -163,6 +165,11 @@ func (a *App) MoveFlags(c *cobra.Command, ask *timeline.MoveRequest) {
 	a.WriteFlags(c)
 	c.Flags().BoolVar(&a.verbose, "verbose", false, "list every path")
 	c.Flags().BoolVar(&ask.WhileRunning, "while-running", false, "also while a turn is open, or a program has an attached database open")
+}
+
+// BucketFlag adds the flag of verbs that open stores in PostgreSQL.
+func (a *App) BucketFlag(c *cobra.Command) {
+	c.Flags().StringVar(&a.BucketURL, "bucket", "", "the `URL` of the bucket with the large objects of a PostgreSQL store: s3://BUCKET/PREFIX or file:///DIR")
 }
 
 // ForceFlag adds the flag of moves that can have conflicts.

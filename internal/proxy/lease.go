@@ -22,6 +22,10 @@ var errHeld = errors.New("another client is using this thread")
 // acquireLease takes the lease on the thread. If the lease belongs to a process that has
 // ended, acquireLease releases it and tries again; another process may be faster.
 func (l *sessionStore) acquireLease(ctx context.Context) error {
+	if c := l.continued(); c != nil {
+		l.lease = c.Lease
+		return nil
+	}
 	want := segno.Lease{Thread: l.record.Thread, Owner: l.leaseOwner(), Expires: l.proxy.Place.Now().Add(leaseTime)}
 	for {
 		got, err := l.proxy.store.Acquire(ctx, want)
@@ -51,7 +55,7 @@ func (l *sessionStore) acquireLease(ctx context.Context) error {
 // wait for the store: the release happens later, or the lease expires.
 func (l *sessionStore) releaseLease() {
 	held := l.lease
-	if l.lease = (segno.Lease{}); held.Epoch == 0 {
+	if l.lease = (segno.Lease{}); held.Epoch == 0 || l.continued() != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.proxy.ctx), releaseWait)
@@ -71,7 +75,7 @@ func (l *sessionStore) leaseOwner() string {
 
 // heldElsewhere reports whether another client's turn is under way on the thread.
 func (l *sessionStore) heldElsewhere(ctx context.Context) (bool, error) {
-	if l.record.Thread == "" {
+	if l.record.Thread == "" || l.continued() != nil {
 		return false, nil
 	}
 	held, err := l.proxy.store.LeaseOf(ctx, l.record.Thread)

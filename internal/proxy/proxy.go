@@ -59,6 +59,10 @@ type Config struct {
 	BestEffort bool  // continue with a turn that cannot be recorded
 	NoWatch    bool  // read every directory at each turn, instead of watching them
 
+	// Store records the turns; nil means the store of Place. The session index is always at Place.
+	Store     Store
+	Continued *Continued // nil unless the client is a program that continues one thread
+
 	cancelWait time.Duration // 0 means the constant cancelWait
 	strayWait  time.Duration // 0 means the constant answerWait
 }
@@ -78,7 +82,7 @@ type proxy struct {
 	ctx    context.Context
 	client *acp.Writer
 	agent  *agent
-	store  *local.Store
+	store  Store
 	index  sessionIndex
 	owner  string // of leases
 	runner runner
@@ -143,8 +147,12 @@ func (p *proxy) start() (err error) {
 	if p.NoPlace != nil {
 		return p.NoPlace
 	}
-	if p.store, err = p.Place.Open(p.ctx); err != nil {
-		return err
+	if p.store = p.Store; p.store == nil {
+		opened, err := p.Place.Open(p.ctx)
+		if err != nil {
+			return err
+		}
+		p.store = opened
 	}
 	p.index.sealer = p.store
 	if !p.NoWatch {

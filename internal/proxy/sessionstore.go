@@ -18,6 +18,7 @@ type sessionStore struct {
 	record sessionRecord
 	lease  segno.Lease // while a turn runs
 
+	prefaced   bool // a turn began with Continued.Preface
 	inTurn     bool // a turn is under way, which opens its timeline once
 	unrecorded bool // that turn could not be recorded, and the user chose to continue
 	opened     *timeline.Timeline
@@ -53,6 +54,9 @@ func (l *sessionStore) load(id segno.SessionID) error {
 
 // foreignRecord is the record of a session that the index does not have.
 func (l *sessionStore) foreignRecord(id segno.SessionID) (r sessionRecord, err error) {
+	if c := l.proxy.Continued; c != nil && id == segno.SessionID(c.Thread) {
+		return sessionRecord{Client: id, Thread: c.Thread, Opened: l.proxy.Place.Now()}, nil
+	}
 	r = sessionRecord{Client: id, Upstream: id, Opened: l.proxy.Place.Now(), Foreign: true}
 	t, err := find(l.proxy.store.Threads(l.proxy.ctx, segno.ThreadQuery{Session: id, Limit: 1}), nil)
 	if err != nil {

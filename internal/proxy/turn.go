@@ -136,6 +136,10 @@ func (t *turn) recordPrompt(ctx context.Context) (*process, error) {
 	if begun.Warn != "" {
 		t.proxy.logf("%s", begun.Warn)
 	}
+	if c := t.continued(); c != nil && c.Preface != "" && !t.prefaced {
+		t.preface, t.prefaced = append(t.preface, c.Preface), true
+		t.addEntry(note(c.Preface))
+	}
 	return agent, nil
 }
 
@@ -166,7 +170,9 @@ func (t *turn) acquireThread(ctx context.Context) error {
 		return err
 	}
 	t.proxy.logErr(t.proxy.runner.announce(t.proxy, t.record.Thread))
-	t.stopRenewal = startRenewal(t.proxy, t.lease)
+	if t.continued() == nil {
+		t.stopRenewal = startRenewal(t.proxy, t.lease)
+	}
 	// With the lease held, no other client works on the thread's open turns, whose ends the store did
 	// not accept.
 	if err := t.writeUnsaved(); err != nil {

@@ -15,18 +15,20 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Bucket is an object store for the bodies of a [Store]: a directory of a shared file system, S3 or a
-// similar service. Package store/postgres/gocloud adapts the buckets of gocloud.dev/blob. All methods may
-// be called concurrently, by many processes on many machines.
+// Bucket is an object store for the bodies of a [Store]: a directory of a shared file system ([DirBucket]),
+// S3 (package fleet/s3) or a similar service: package store/postgres/gocloud adapts the buckets of
+// gocloud.dev/blob. All methods may be called concurrently, by many processes on many machines. Package
+// store/postgres/buckettest has a test for each rule of this contract.
 //
-// Names consist of letters, digits, "-" and "/". Each name is written at most once.
+// Names consist of letters, digits, "-" and "/". Each name is written at most once, and no name is the
+// beginning of another one up to a "/". An error of a call whose context has ended wraps the context's error.
 type Bucket interface {
 	// Put writes an object and returns when it is durable. It never overwrites: if the name exists, it
-	// returns an error.
+	// returns an error that wraps [fs.ErrExist].
 	Put(ctx context.Context, name string, data []byte) error
 	// Get returns an object. The error wraps [fs.ErrNotExist] if the object does not exist.
 	Get(ctx context.Context, name string) ([]byte, error)
-	// List yields the names that begin with prefix, in any order.
+	// List yields the names that begin with prefix, in any order. The caller may delete them meanwhile.
 	List(ctx context.Context, prefix string) iter.Seq2[string, error]
 	// Delete removes an object. It returns nil if the object does not exist.
 	Delete(ctx context.Context, name string) error
@@ -96,7 +98,7 @@ func (s *Store) getBody(ctx context.Context, op, owner, name string) (data []byt
 		})
 	case s.options.Bucket == nil:
 		return nil, segno.Errorf(segno.KindRefused, op, owner, "its body is in a bucket, and the store was opened without one").
-			WithHint("set Options.Bucket")
+			WithHint("set Options.Bucket, or give --bucket")
 	default:
 		data, err = s.options.Bucket.Get(ctx, name)
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -115,7 +117,10 @@ func bucketError(op, name string, err error) error {
 		return nil
 	}
 	kind := segno.KindIO
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	switch {
+	case segno.KindOf(err) == segno.KindCorrupt: // the bucket verifies checksums
+		return err
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		kind = segno.KindCancelled
 	}
 	return segno.NewError(kind, op, name, oneLine(err)).WithHint("check that the bucket can be reached, then try again")

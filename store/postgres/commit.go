@@ -69,10 +69,16 @@ func (s *Store) encode(ctx context.Context, c segno.Commit) (*encodedCommit, err
 // execute sends the commit until its outcome is known.
 func (s *Store) execute(ctx context.Context, w *encodedCommit) (head segno.Head, err error) {
 	query, args := s.statement(w)
+	send := s.send
+	if s.options.InCommit != nil {
+		if inCommit := s.options.InCommit(&w.Commit.Commit); inCommit != nil {
+			send = s.sendWith(inCommit)
+		}
+	}
 	isUnknown := false // the answer to a statement was lost
 	err = s.withRetry(ctx, func(ctx context.Context) error {
 		if w.expired.IsZero() {
-			applied, err := s.send(ctx, w.Thread, query, args, &head)
+			applied, err := send(ctx, w.Thread, query, args, &head)
 			isUnknown = isUnknown || err != nil && !isNotExecuted(err)
 			if err != nil || applied {
 				return err
@@ -94,7 +100,7 @@ func (s *Store) execute(ctx context.Context, w *encodedCommit) (head segno.Head,
 		WithHint("repeat the commit under the same id")
 }
 
-// send executes the commit's statement and reports whether the commit was applied. If err is nil, either the
+// send executes the commit's statement on its own and reports whether the commit was applied. If err is nil, either the
 // commit is on disk, or nothing was written.
 func (s *Store) send(ctx context.Context, thread segno.ThreadID, query string, args []any, head *segno.Head) (applied bool, err error) {
 	conn, err := s.pool.Acquire(ctx)
@@ -102,8 +108,15 @@ func (s *Store) send(ctx context.Context, thread segno.ThreadID, query string, a
 		return false, notSentError{err}
 	}
 	defer conn.Release()
+	return s.query(s.writeContext(ctx), conn, thread, query, args, head)
+}
+
+// query executes the commit's statement.
+func (s *Store) query(ctx context.Context, on interface {
+	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
+}, thread segno.ThreadID, query string, args []any, head *segno.Head) (applied bool, err error) {
 	var now headRow
-	err = conn.QueryRow(s.writeContext(ctx), query, args...).Scan(&now.seq, &now.turn, &now.epoch, &now.head, &now.tip, &now.link)
+	err = on.QueryRow(ctx, query, args...).Scan(&now.seq, &now.turn, &now.epoch, &now.head, &now.tip, &now.link)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
 	}

@@ -13,7 +13,8 @@
 // A commit is one statement: it compares and moves the head, compares the epoch and the commit's id, and
 // inserts either all rows or none. If a commit is refused, a second statement reads the reason. Head is one
 // statement and Load is another, regardless of the length of the line and the number of forks that it passes
-// through. The first use of a statement on a connection prepares it, which is one more round trip.
+// through. A commit with a function of [Options.InCommit] takes three more: BEGIN, the function, and COMMIT. The first
+// use of a statement on a connection prepares it, which is one more round trip.
 //
 // # Bodies
 //

@@ -115,12 +115,17 @@ func isTransient(err error) bool {
 // isNotExecuted reports whether the statement that returned err was certainly not executed and will not be:
 // the server reported the error, or never received the statement.
 func isNotExecuted(err error) bool {
+	var aborted abortedError
 	var pg *pgconn.PgError
+	var commit commitError
+	if errors.As(err, &aborted) {
+		return true
+	}
 	if errors.As(err, &pg) {
 		// A server that shuts down may send its error after the commit.
 		return !strings.HasPrefix(pg.Code, "57P") && !strings.HasPrefix(pg.Code, "08")
 	}
-	return pgconn.SafeToRetry(err) || errors.Is(err, errRetry)
+	return !errors.As(err, &commit) && pgconn.SafeToRetry(err) || errors.Is(err, errRetry)
 }
 
 // errRetry means that the reason why a commit was not applied no longer exists. The store retries the

@@ -74,6 +74,12 @@ type Options struct {
 	// have a pin; which checkpoints have an equal session or an equal pair in Meta, but not its value; the
 	// lengths of records and objects; when objects were added; when leases expire.
 	Key []byte
+	// InCommit, if not nil, is called for each commit before it is sent. If it returns a function, the commit is a transaction
+	// instead of one statement: the function runs in it after the commit's statement, with the commit's head, and what it writes
+	// is durable exactly if the commit is. It runs again if the transaction is retried, and not if the store finds that
+	// an earlier try was applied. If it fails, nothing is written, and Commit returns its error. It must not write to the
+	// tables of the store.
+	InCommit func(c *segno.Commit) func(ctx context.Context, tx pgx.Tx, head segno.Head) error
 }
 
 var schemaName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`) })

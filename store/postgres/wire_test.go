@@ -14,10 +14,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// wire is between a store and its server: it counts round trips, and can lose answers.
+// wire is between a store and its server: it counts round trips, and can lose answers and requests.
 type wire struct {
 	trips atomic.Int64 // the number of times that the client waited for an answer
 	lose  atomic.Bool  // the next answer is read and not passed on
+	after atomic.Int64 // lose and cut: the number of answers, or requests, that pass before
+	cut   atomic.Bool  // the next request is not sent, and the connection ends
 }
 
 type wireConn struct {
@@ -39,6 +41,10 @@ func (c *wireConn) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	c.waiting = true
 	c.mu.Unlock()
+	if c.w.cut.Load() && c.w.after.Add(-1) < 0 && c.w.cut.CompareAndSwap(true, false) {
+		c.Conn.Close()
+		return 0, io.ErrClosedPipe
+	}
 	return c.Conn.Write(p)
 }
 
@@ -49,7 +55,7 @@ func (c *wireConn) Read(p []byte) (int, error) {
 	if n > 0 && c.waiting {
 		c.waiting = false
 		c.w.trips.Add(1)
-		if c.w.lose.CompareAndSwap(true, false) {
+		if c.w.lose.Load() && c.w.after.Add(-1) < 0 && c.w.lose.CompareAndSwap(true, false) {
 			// ReadyForQuery is the end of an answer: the statement has been executed.
 			for n < 6 || string(p[n-6:n-1]) != "Z\x00\x00\x00\x05" {
 				if n, err = c.Conn.Read(p); err != nil {

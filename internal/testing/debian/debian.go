@@ -107,7 +107,7 @@ func (p Program) cached(ctx context.Context) (Executable, error) {
 	if f, err := p.in(ctx, root); err == nil {
 		return f, nil
 	}
-	unlock, err := lock(root + ".lock")
+	unlock, err := Lock(root + ".lock")
 	if err != nil {
 		return Executable{}, err
 	}
@@ -265,8 +265,8 @@ func cacheDir() (string, error) {
 	return dir, nil
 }
 
-// lock waits for an exclusive lock on file. The system releases it when the process ends.
-func lock(file string) (unlock func(), err error) {
+// Lock waits for an exclusive lock on file. The system releases it when the process ends.
+func Lock(file string) (unlock func(), err error) {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err

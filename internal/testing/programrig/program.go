@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -43,10 +44,6 @@ func Build(t *testing.T) *Program {
 // copyExample makes a module of the example and returns its directory.
 func copyExample(t *testing.T) string {
 	t.Helper()
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
 	module, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +55,9 @@ func copyExample(t *testing.T) string {
 		}
 		return string(data)
 	}
-	mod := strings.ReplaceAll(read("go.mod"), "=> ../..", "=> "+root)
+	mod := regexp.MustCompile(`=> \.\S*`).ReplaceAllStringFunc(read("go.mod"), func(to string) string {
+		return "=> " + filepath.Join(module, strings.TrimPrefix(to, "=> "))
+	})
 	first, rest, _ := strings.Cut(mod, "\n")
 	self := strings.TrimPrefix(first, "module ")
 	mod = "module example.com/program\n" + rest + "\nrequire " + self + " v0.0.0\nreplace " + self + " => " + module + "\n"

@@ -1,5 +1,5 @@
-// Package serverrig starts real database servers for tests. It uses installed servers, or else Debian's
-// packages, which it unpacks into a cache without a change to the system.
+// Package serverrig starts real database servers and an S3 gateway for tests. It uses installed servers, or else
+// Debian's packages, which it unpacks into a cache without a change to the system. It builds the gateway there.
 //
 // Every server is a separate process with a free loopback port and a separate directory. [Server.Stop]
 // ends it. On Linux it also ends when the process that started it ends or is killed.

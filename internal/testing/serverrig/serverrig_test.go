@@ -221,3 +221,34 @@ func TestBadArgumentError(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 }
+
+func TestAGatewayStartsAgainAfterACrash(t *testing.T) {
+	s, err := S3(withDeadline(t), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop()
+	first, url := s.PID, s.URL
+	s.Kill()
+	waitForExit(t, first)
+	if err := s.Restart(withDeadline(t)); err != nil {
+		t.Fatal(err)
+	}
+	if s.PID == first || s.URL != url {
+		t.Errorf("restarted as process %d at %s, was %d at %s", s.PID, s.URL, first, url)
+	}
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	waitForExit(t, s.PID)
+}
+
+func TestMissingModuleErrorHasOneLine(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	t.Setenv("GOPROXY", "off")
+	t.Setenv("GOMODCACHE", t.TempDir())
+	_, err := S3(withDeadline(t), "")
+	if err == nil || !strings.Contains(err.Error(), gatewayModule+"@"+gatewayVersion) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("the error is %v", err)
+	}
+}

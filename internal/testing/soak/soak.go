@@ -74,7 +74,7 @@ func Mine[T any](t testing.TB, all []T) []T {
 	return mine
 }
 
-// IsDrawn reports whether this run tries a test that runs real programs for seconds: one of three by default, another choice
+// IsDrawn reports whether this run tries a test that runs real programs for seconds: one of five by default, another choice
 // at each run, and every one if suites are tried whole or if the flag -run names tests. It logs the seed of the draw.
 func IsDrawn(t testing.TB) bool {
 	t.Helper()
@@ -82,7 +82,7 @@ func IsDrawn(t testing.TB) bool {
 		return true
 	}
 	seed := drawSeed()
-	drawn := hashOf(seed, t.Name())%3 == 0
+	drawn := hashOf(seed, t.Name())%5 == 0
 	t.Logf("SEGNO_SEED=%s: drawn: %v", seed, drawn)
 	return drawn
 }

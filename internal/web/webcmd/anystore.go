@@ -34,7 +34,11 @@ type anyStore struct {
 // must exist. The default is the user's own store.
 func (a *app) openAnyStore(ctx context.Context) (*anyStore, error) {
 	const op = "open store"
-	if scheme, ok := cli.URLScheme(a.StorePath); ok {
+	scheme, isURL := cli.URLScheme(a.StorePath)
+	if a.BucketURL != "" && scheme != "postgres" && scheme != "postgresql" {
+		return nil, segno.Errorf(segno.KindInvalid, op, "", "only a store in PostgreSQL has a bucket").WithHint("give --store postgres://… too, or omit --bucket")
+	}
+	if isURL {
 		return a.openStoreURL(ctx, scheme)
 	}
 	if a.StorePath == "" {
@@ -89,7 +93,7 @@ func (a *app) openStoreURL(ctx context.Context, scheme string) (*anyStore, error
 		return nil, segno.Errorf(segno.KindInvalid, "open store", name, "unknown kind of store %q", scheme).
 			WithHint("use a path, or a URL that begins with one of " + strings.Join(known, ", "))
 	}
-	s, err := open(ctx, a.StorePath)
+	s, err := open(ctx, a.StorePath, a.BucketURL)
 	if err != nil {
 		return nil, err
 	}

@@ -45,8 +45,8 @@ func TestStoresOfAnyKind(t *testing.T) {
 	commit(own, err)
 	write("empty.db", "")
 	write("text", "no store")
-	a.Stores = map[string]func(context.Context, string) (segno.Store, error){
-		"postgresql": func(ctx context.Context, _ string) (segno.Store, error) { // any store will do
+	a.Stores = map[string]func(context.Context, string, string) (segno.Store, error){
+		"postgresql": func(ctx context.Context, _, _ string) (segno.Store, error) { // any store will do
 			return file.Open(ctx, at("files"), file.Options{})
 		},
 	}
@@ -94,6 +94,13 @@ func TestStoresOfAnyKind(t *testing.T) {
 	}
 	if data, err := os.ReadFile(at("empty.db")); err != nil || len(data) > 0 {
 		t.Errorf("the empty file became %d bytes, %v", len(data), err)
+	}
+	a.BucketURL = "s3://agents?secret=pa55word"
+	for _, store := range []string{"", at("own"), "file://" + at("files"), "redis://db.example/0"} {
+		a.StorePath = store
+		if _, err := a.openAnyStore(t.Context()); segno.KindOf(err) != segno.KindInvalid || strings.Contains(err.Error(), "pa55") {
+			t.Errorf("%s with a bucket: %v", store, err)
+		}
 	}
 	a.StorePath = "postgres://joe:pa55word@db.example/agents"
 	if _, err := a.OpenStore(t.Context()); err == nil || !strings.Contains(err.Error(), "postgres://joe@db.example/agents: this command needs a store in a directory") {

@@ -71,6 +71,7 @@ formats.`,
 		},
 	}
 	flags.add(c)
+	a.BucketFlag(c)
 	c.Flags().StringVar(&flags.format, "format", "", "one of "+formatNames())
 	c.Flags().StringVar(&flags.endpoint, "endpoint", "", "send spans to the collector at this `URL`")
 	cli.CompleteFlag(c, "format", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -101,6 +102,7 @@ server.
 		},
 	}
 	flags.add(c)
+	a.BucketFlag(c)
 	return c
 }
 

@@ -47,6 +47,7 @@ read and change the store, so do not share it. End the command with ctrl+c.`,
 			return a.runWeb(c.Context(), f)
 		},
 	}
+	a.BucketFlag(c)
 	c.Flags().IntVar(&port, "port", 0, "the `PORT` to use (default: a free one)")
 	c.Flags().BoolVar(&noOpen, "no-open", false, "print the address and open no browser")
 	cli.OutFlag(c, &f.runs)
@@ -70,9 +71,15 @@ with the command.
 --tokens names a file with further tokens that have scopes, and allows 'segno push' with those
 that have the scope write: see 'segno serve token'.
 
-An address that other machines can reach needs both --public-url and --token-file or --tokens. segno itself speaks plain HTTP, so
-put a proxy with TLS in front of it.`,
-		Example: "  segno serve --listen 127.0.0.1:7777\n  segno serve --listen 127.0.0.1:7777 --public-url https://segno.example.com --token-file ~/.config/segno-token",
+An address that other machines can reach needs --public-url, and --token-file or --tokens.
+segno itself speaks plain HTTP, so put a proxy with TLS in front of it.
+
+--store can name any store, also by URL. A store in PostgreSQL may have a bucket with its
+large objects, which --bucket names: s3://BUCKET/PREFIX with the parameters endpoint, region
+and profile, or file:///DIR. Keys are never in the URL: they are in AWS_ACCESS_KEY_ID and
+AWS_SECRET_ACCESS_KEY, or in a profile of ~/.aws/credentials.`,
+		Example: "  segno serve --listen 127.0.0.1:7777\n  segno serve --listen 127.0.0.1:7777 --public-url https://segno.example.com --token-file ~/.config/segno-token\n" +
+			"  segno serve --store postgres://db.example.com/agents --bucket s3://agents?region=eu-central-1",
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			if public != "" {
 				if f.public, err = parsePublicURL(public); err != nil {
@@ -85,6 +92,7 @@ put a proxy with TLS in front of it.`,
 			return a.runWeb(c.Context(), f)
 		},
 	}
+	a.BucketFlag(c)
 	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:7777", "the `ADDRESS` to listen on")
 	c.Flags().StringVar(&public, "public-url", "", "the `URL` at which users open it")
 	c.Flags().StringVar(&f.tokenFile, "token-file", "", "the `FILE` with the token")

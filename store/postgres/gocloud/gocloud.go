@@ -29,6 +29,9 @@ func (b bucket) Put(ctx context.Context, name string, data []byte) error {
 }
 
 func (b bucket) Get(ctx context.Context, name string) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err // the driver of a local bucket does not check it
+	}
 	data, err := b.ReadAll(ctx, name)
 	return data, plainError(err)
 }
@@ -44,6 +47,9 @@ func (b bucket) List(ctx context.Context, prefix string) iter.Seq2[string, error
 	return func(yield func(string, error) bool) {
 		for objects := b.Bucket.List(&blob.ListOptions{Prefix: prefix}); ; {
 			o, err := objects.Next(ctx)
+			if ctx.Err() != nil {
+				err = ctx.Err()
+			}
 			if errors.Is(err, io.EOF) {
 				return
 			}

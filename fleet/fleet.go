@@ -1,0 +1,113 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/store/record"
+	"github.com/dalsegno/segno/store/postgres"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Config configures a fleet. Only Pool is required.
+type Config struct {
+	// Pool has the connections. A worker uses one of them to listen for jobs, and up to two for each turn that runs. The
+	// caller closes it, after the fleet.
+	Pool *pgxpool.Pool
+	// Bucket stores large objects; see [postgres.Options].
+	Bucket postgres.Bucket
+	// Schema is the schema of the store, the fleet and the queue; "" is "segno".
+	Schema string
+	// Tenant is the tenant of the prompts that this Fleet sends, and of its worker; "" is a tenant, too.
+	Tenant string
+	// Key seals the store and the texts of the prompts; see [postgres.Options]. The ids of threads, the names of tenants and
+	// the states of prompts are not encrypted.
+	Key    []byte
+	Log    *slog.Logger         // nil: none
+	Tracer trace.TracerProvider // nil: none
+	Meter  metric.MeterProvider // nil: none
+	// Clock is the clock of the store; see [postgres.Options]. The times of prompts and jobs are the server's.
+	Clock func() time.Time
+}
+
+// Fleet is a store whose threads run on many machines. It is safe for concurrent use.
+type Fleet struct {
+	config Config
+	pool   *pgxpool.Pool
+	schema string
+	log    *slog.Logger
+	store  *postgres.Store
+	sealer *record.Sealer
+	queue  *river.Client[pgx.Tx] // inserts jobs
+}
+
+// Open opens the store of a fleet, and creates or upgrades its tables. The caller closes the fleet, and then the pool.
+func Open(ctx context.Context, c Config) (*Fleet, error) {
+	if c.Pool == nil {
+		return nil, segno.Errorf(segno.KindInvalid, "open fleet", "", "it has no pool of connections")
+	}
+	f := &Fleet{config: c, pool: c.Pool, schema: cmp.Or(c.Schema, "segno"), log: cmp.Or(c.Log, slog.New(slog.DiscardHandler))}
+	var err error
+	f.store, err = postgres.OpenPool(ctx, c.Pool, postgres.Options{Bucket: c.Bucket, Schema: c.Schema, Key: c.Key, Clock: c.Clock, InCommit: f.inCommit})
+	if err != nil {
+		return nil, err
+	}
+	if err := f.start(ctx); err != nil {
+		f.store.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *Fleet) start(ctx context.Context) error {
+	if err := f.migrate(ctx); err != nil {
+		return err
+	}
+	if err := f.unlock(ctx); err != nil {
+		return err
+	}
+	// A client that inserts sends no notification for a job within the cooldown after its last one, and the job waits for a poll. By
+	// default that would be most prompts and wakes of a busy process.
+	queue, err := river.NewClient(riverpgxv5.New(f.pool), &river.Config{Schema: f.schema, Logger: f.log, FetchCooldown: river.FetchCooldownMin})
+	if err != nil {
+		return segno.NewError(segno.KindInvalid, "open fleet", f.schema, err)
+	}
+	f.queue = queue
+	return nil
+}
+
+// unlock makes the sealer of the texts from the key of the store.
+func (f *Fleet) unlock(ctx context.Context) (err error) {
+	if f.config.Key == nil {
+		return nil
+	}
+	var mark []byte
+	err = f.store.InTx(ctx, "open fleet", f.schema, func(ctx context.Context, tx pgx.Tx) error {
+		return tx.QueryRow(ctx, f.sql(`SELECT mark FROM {}seal`)).Scan(&mark)
+	})
+	if err != nil {
+		return err
+	}
+	f.sealer, _, err = record.Unlock(f.schema, f.config.Key, mark, false)
+	return err
+}
+
+// Store returns the store. Its commits wake threads: agents that run on the fleet use it.
+func (f *Fleet) Store() segno.Store { return f.store }
+
+// Close closes the store. Workers must have ended.
+func (f *Fleet) Close() error { return f.store.Close() }
+
+// sql replaces "{}" in a query with the schema.
+func (f *Fleet) sql(query string) string {
+	return strings.ReplaceAll(query, "{}", pgx.Identifier{f.schema}.Sanitize()+".")
+}

@@ -1,0 +1,172 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+	"github.com/jackc/pgx/v5"
+)
+
+// Decide records decisions of a thread's questions, and wakes it; see [agent.Agent.Decide].
+func (f *Fleet) Decide(ctx context.Context, thread string, d ...segno.Decision) error {
+	a := f.agentFor()
+	if slices.ContainsFunc(d, func(d segno.Decision) bool { return d.Kind == segno.Edit }) {
+		s, err := a.Status(ctx, thread)
+		if err != nil {
+			return err
+		}
+		// The tools are known where the turn runs, which checks the new arguments.
+		var tools []agent.Tool
+		for _, i := range s.Interrupts {
+			if !slices.ContainsFunc(tools, func(t agent.Tool) bool { return t.Name == i.Tool }) {
+				tools = append(tools, agent.Tool{ToolSpec: agent.ToolSpec{Name: i.Tool}})
+			}
+		}
+		a = agent.New(agent.Config{Store: f.store, Tools: tools})
+	}
+	return a.Decide(ctx, thread, d...)
+}
+
+// Signal sends a signal to a thread, and wakes it if it waits for the signal; see [agent.Agent.Signal].
+func (f *Fleet) Signal(ctx context.Context, thread, name, key string, value any) error {
+	return f.agentFor().Signal(ctx, thread, name, key, value)
+}
+
+// Retry makes a parked prompt run again at once. For a prompt that waits for its next attempt, it ends the pause. The error has
+// [segno.KindRefused] for a prompt in another state.
+func (f *Fleet) Retry(ctx context.Context, thread, key string) error {
+	return f.change(ctx, "retry prompt", thread, key, func(ctx context.Context, tx pgx.Tx, p *promptRow) error {
+		if p.state != StateParked && p.state != StateSent {
+			return segno.Errorf(segno.KindRefused, "retry prompt", thread, "prompt %q is %s", key, p.state)
+		}
+		_, err := tx.Exec(ctx, f.sql(`UPDATE {}fleet_prompts SET state = 'sent', attempts = 0, next = NULL, claim = 0, ended = NULL WHERE n = $1`), p.n)
+		if err != nil {
+			return err
+		}
+		return f.wakeFront(ctx, tx, thread)
+	})
+}
+
+// Cancel cancels an open prompt. A turn that runs is cut after its last step, and a turn that waits is undone. The error has
+// [segno.KindRefused] for a prompt that is done. Cancelling a prompt again is not an error. A thread that waits for the
+// prompt's answer receives a rejection.
+func (f *Fleet) Cancel(ctx context.Context, thread, key string) error {
+	if err := f.undoWaiting(ctx, thread, key); err != nil {
+		return err
+	}
+	var running int64
+	err := f.change(ctx, "cancel prompt", thread, key, func(ctx context.Context, tx pgx.Tx, p *promptRow) error {
+		running = 0
+		switch p.state {
+		case StateCancelled:
+			return nil
+		case StateDone:
+			return segno.Errorf(segno.KindRefused, "cancel prompt", thread, "prompt %q is done", key)
+		case StateRunning:
+			running = p.claim
+		}
+		row := finished{n: p.n, thread: thread}
+		err := row.scan(tx.QueryRow(ctx, f.sql(`UPDATE {}fleet_prompts SET state = 'cancelled', next = NULL, wake = NULL, ended = clock_timestamp()
+			WHERE n = $1`+returningFinished), p.n))
+		if err == nil {
+			err = f.answerParent(ctx, tx, &row)
+		}
+		if err != nil {
+			return err
+		}
+		return f.wakeFront(ctx, tx, thread)
+	})
+	if err != nil || running == 0 {
+		return err
+	}
+	_, err = f.queue.JobCancel(ctx, running)
+	return err
+}
+
+// undoWaiting undoes the turn of a prompt if the turn waits: the next prompt could not begin before the wait ends.
+func (f *Fleet) undoWaiting(ctx context.Context, thread, key string) error {
+	for p, err := range f.Prompts(ctx, PromptQuery{Thread: thread, Key: key, States: []State{StateWaiting}}) {
+		if err != nil {
+			return err
+		}
+		newest, err := f.hasTurn(ctx, p.Thread, p.Key)
+		if err != nil || !newest {
+			return err
+		}
+		_, err = f.agentFor().Undo(ctx, thread, 1)
+		return err
+	}
+	return nil
+}
+
+// promptRow is a prompt that an operator changes.
+type promptRow struct {
+	n     int64
+	state State
+	claim int64
+}
+
+// change locks a prompt and calls f.
+func (f *Fleet) change(ctx context.Context, op, thread, key string, do func(context.Context, pgx.Tx, *promptRow) error) error {
+	return f.store.InTx(ctx, op, thread, func(ctx context.Context, tx pgx.Tx) error {
+		var p promptRow
+		err := tx.QueryRow(ctx, f.sql(`SELECT n, state, claim FROM {}fleet_prompts WHERE thread = $1 AND key = $2 FOR UPDATE`),
+			[]byte(thread), f.keyOf(key)).Scan(&p.n, &p.state, &p.claim)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return segno.Errorf(segno.KindNotFound, op, thread, "the thread has no prompt with the key %q", key)
+		}
+		if err != nil {
+			return err
+		}
+		return do(ctx, tx, &p)
+	})
+}
+
+// Status is the state of a fleet.
+type Status struct {
+	Open    []Count        `json:"open"` // open prompts by tenant and state
+	Workers []WorkerStatus `json:"workers"`
+}
+
+// Count is the number of prompts of a tenant in a state.
+type Count struct {
+	Tenant string    `json:"tenant"`
+	State  State     `json:"state"`
+	Count  int64     `json:"count"`
+	Oldest time.Time `json:"oldest"` // when the oldest of them was sent
+}
+
+// WorkerStatus is a worker that runs, or was killed.
+type WorkerStatus struct {
+	ID      string    `json:"id"`
+	Host    string    `json:"host"`
+	PID     int       `json:"pid"`
+	Started time.Time `json:"started"`
+	Seen    time.Time `json:"seen"`
+	Running int       `json:"running"` // turns
+}
+
+// Status returns the counts of open prompts, and the workers.
+func (f *Fleet) Status(ctx context.Context) (s Status, err error) {
+	err = f.store.InTx(ctx, "read fleet", f.schema, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, f.sql(`SELECT tenant, state, count(*), min(sent) FROM {}fleet_prompts WHERE `+isOpen+` GROUP BY tenant, state ORDER BY tenant, state`))
+		if err != nil {
+			return err
+		}
+		if s.Open, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Count]); err != nil {
+			return err
+		}
+		rows, err = tx.Query(ctx, f.sql(`SELECT id, host, pid, started, seen,
+			(SELECT count(*) FROM {}fleet_prompts p WHERE p.state = 'running' AND p.worker = w.id) FROM {}fleet_workers w ORDER BY started, id`))
+		if err != nil {
+			return err
+		}
+		s.Workers, err = pgx.CollectRows(rows, pgx.RowToStructByPos[WorkerStatus])
+		return err
+	})
+	return s, err
+}

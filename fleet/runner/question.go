@@ -1,0 +1,131 @@
+package runner
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/fleet"
+	"github.com/dalsegno/segno/internal/proxy/acp"
+)
+
+// answer is a question and the user's decision, which is nil until there is one.
+type answer struct {
+	Question segno.Interrupt `json:"question"`
+	Decision *segno.Decision `json:"decision"`
+}
+
+// findAnswer finds a question of the runner and its decision at the end of a thread's line.
+func findAnswer(ctx context.Context, store segno.Store, head segno.CommitID, id string) (*answer, error) {
+	a := &answer{}
+	for n, err := range segno.Ancestors(ctx, store, head, segno.Window{Last: 8, Entries: true}) {
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range n.Entries {
+			if e.ID != id {
+				continue
+			}
+			var err error
+			switch e.Kind {
+			case segno.EntryDecision: // the oldest one counts, which is found last
+				a.Decision = new(segno.Decision)
+				err = json.Unmarshal(e.Body, a.Decision)
+			case segno.EntryInterrupt:
+				if err = json.Unmarshal(e.Body, &a.Question); err == nil {
+					return a, nil
+				}
+			}
+			if err != nil {
+				return nil, segno.NewError(segno.KindCorrupt, "read question", id, err)
+			}
+		}
+	}
+	return nil, segno.Errorf(segno.KindConflict, "find question", id, "the thread was moved after the agent asked").
+		WithHint("cancel the prompt, and send it again")
+}
+
+// prompt is the text with which the agent continues after the decision.
+func (a *answer) prompt() string {
+	if a.Decision.Kind == segno.Approve {
+		return fmt.Sprintf("The user allowed the call for which you asked for permission: %s. Make this call again and continue.", a.Question.Tool)
+	}
+	why := ""
+	if a.Decision.Text != "" {
+		why = " The user wrote: " + a.Decision.Text
+	}
+	return fmt.Sprintf("The user refused the call for which you asked for permission: %s.%s Continue without it.", a.Question.Tool, why)
+}
+
+// permissionRequest is a request of the agent for permission to make a call.
+type permissionRequest struct {
+	Call struct {
+		ID    string          `json:"toolCallId"`
+		Title string          `json:"title"`
+		Input json.RawMessage `json:"rawInput"`
+	} `json:"toolCall"`
+	Options []struct {
+		ID   string `json:"optionId"`
+		Kind string `json:"kind"`
+	} `json:"options"`
+}
+
+// permit answers a request for permission by the policy, or by the decision of the user. If there is none yet, it keeps the
+// question and answers that the request is cancelled.
+func (r *acpRun) permit(m acp.Message) (outcome map[string]any, isQuestion bool) {
+	var p permissionRequest
+	_ = m.Decode(m.Params, &p) // a malformed request has no options, and is cancelled
+	policy := cmp.Or(r.Permissions, Ask)
+	args := p.Call.Input
+	if len(args) == 0 {
+		args = json.RawMessage("null")
+	}
+	if a := r.answer; policy == Ask && a != nil && a.Question.Tool == p.Call.Title && a.Question.ArgsHash == segno.HashArgs(args) {
+		policy = Refuse
+		if a.Decision.Kind == segno.Approve {
+			policy = Allow
+		}
+		r.answer = nil // the decision is valid for one call
+	}
+	kinds := []string{"reject_once", "reject_always"}
+	if policy == Allow {
+		kinds = []string{"allow_once", "allow_always"}
+	}
+	for _, kind := range kinds {
+		for _, o := range p.Options {
+			if policy != Ask && o.Kind == kind {
+				return map[string]any{"outcome": "selected", "optionId": o.ID}, false
+			}
+		}
+	}
+	if policy == Ask && r.question == nil {
+		r.question = &segno.Interrupt{ID: segno.NewID(), Thread: r.thread, Call: p.Call.ID, Tool: p.Call.Title, Args: bytes.Clone(args),
+			ArgsHash: segno.HashArgs(args), Reason: segno.ReasonApproval, Question: "The agent asks for permission: " + p.Call.Title,
+			Allowed: []segno.DecisionKind{segno.Approve, segno.Reject}, Asked: time.Now().UTC()}
+	}
+	return map[string]any{"outcome": "cancelled"}, policy == Ask
+}
+
+// wait records the question of this attempt on the thread. If the process ends between the two commits, the next
+// attempt asks again.
+func (r *acpRun) wait(ctx context.Context, a attempt) (fleet.Result, error) {
+	e, err := r.question.Entry()
+	if err != nil {
+		return fleet.Result{}, err
+	}
+	_, err = r.Store.Commit(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: r.thread, Parent: r.head.Head, Expect: r.head.Head,
+		Epoch: r.lease.Epoch, Entries: []segno.Entry{e}, Durability: segno.Synced})
+	if err != nil {
+		return fleet.Result{}, fmt.Errorf("record question: %w", err)
+	}
+	a.Waits = r.question.ID
+	if err := r.attempts.begin(ctx, a); err != nil {
+		return fleet.Result{}, err
+	}
+	return fleet.Result{Phase: agent.PhaseWaiting, Text: r.question.Question}, nil
+}

@@ -281,7 +281,7 @@ func (s *steps) do(ctx context.Context, name string, f func(context.Context) (js
 		return past.record.outcome()
 	}
 	s.beginNew("", name)
-	if err := ctx.Err(); err != nil {
+	if err := s.ctx.Err(); err != nil {
 		s.fail(err)
 	}
 	record := stepRecord{Name: name}
@@ -289,8 +289,8 @@ func (s *steps) do(ctx context.Context, name string, f func(context.Context) (js
 	sent := s.events.count()
 	raw, err := f(context.WithValue(ctx, stepsKey{}, insideStep{}))
 	record.State, record.Events = s.state.stopRecording(), s.events.since(sent)
-	if err != nil && ctx.Err() != nil {
-		s.fail(err) // f may have had its effect
+	if err != nil && s.ctx.Err() != nil {
+		s.fail(err) // the run was cancelled: f may have had its effect
 	}
 	if err != nil && s.job.isRetry && !s.advanced {
 		s.unknown(err) // the failure does not tell whether the lost attempt made the step

@@ -77,9 +77,13 @@ func Interrupt(ctx context.Context, q Ask, options ...WaitOption) (Answer, error
 
 // Await makes a tool wait for a signal with a name, and returns the signal; see [Agent.Signal]. It
 // waits as [Sleep] does, unless the signal has arrived before: then it returns at once. Each signal
-// ends one wait, in the order in which they arrived. The error is [ErrNoReply].
+// ends one wait, in the order in which they arrived. The error is [ErrNoReply], or has
+// [segno.KindInvalid] if the name is empty.
 func Await(ctx context.Context, name string, options ...WaitOption) (Answer, error) {
 	c := callSteps(ctx, "Await")
+	if name == "" {
+		return Answer{}, segno.Errorf(segno.KindInvalid, "wait for signal", c.job.Name, "the signal has no name")
+	}
 	w := segno.Interrupt{Reason: segno.ReasonSignal, Signal: name, Allowed: []segno.DecisionKind{segno.Respond}}
 	return answerOf(c.wait(w, name, options))
 }
@@ -121,7 +125,7 @@ func (e *StepError) Error() string { return e.Text }
 // Do runs f as a durable step of a tool. Its result is committed before Do returns. If the tool runs
 // again, after a wait or after a crash, Do returns the recorded result and does not run f. The
 // result is recorded as JSON, and Do returns it as it is decoded from there. A failure of f is
-// recorded, too, and is a [StepError].
+// recorded, too, and is a [StepError]. If the run is cancelled meanwhile, a failure is not recorded.
 //
 // If a crash loses the result of f, the tool's [OnLost] decides about the whole call, as for a call
 // without steps. f may change the state and send events: they are recorded with the result. f must

@@ -253,6 +253,11 @@ func TestNoCodeRunsAfterAWait(t *testing.T) {
 			var did diary
 			c := r.waiting(agent.LostAsk, func(ctx context.Context, inv *agent.Invocation) (string, error) {
 				defer did.add("deferred")
+				if len(did.lines) == 0 {
+					defer func() {
+						_, _ = agent.Do(ctx, "late", func(context.Context) (int, error) { did.add("late"); return 0, nil })
+					}()
+				}
 				wait(ctx)
 				did.add("awake")
 				return "slept", nil
@@ -290,6 +295,29 @@ func TestAResultAfterAnIgnoredWaitDoesNotCount(t *testing.T) {
 	c.advance(time.Hour)
 	r.finish()
 	r.answers("went on")
+}
+
+// TestAStepThatTakesTooLongHasFailed has a step with a deadline of its own. The run goes on.
+func TestAStepThatTakesTooLongHasFailed(t *testing.T) {
+	r := newRig(t)
+	steps := 0
+	c := r.waiting(agent.LostAsk, func(ctx context.Context, _ *agent.Invocation) (string, error) {
+		short, cancel := context.WithCancel(ctx)
+		defer cancel()
+		_, err := agent.Do(short, "slow", func(ctx context.Context) (int, error) {
+			steps++
+			cancel()
+			return 0, ctx.Err()
+		})
+		agent.Sleep(ctx, time.Hour)
+		return "it failed: " + err.Error(), nil
+	})
+	r.waits(agent.Input{Prompt: callWork}, segno.ReasonSleep)
+	c.advance(time.Hour)
+	r.finish()
+	if r.answers("it failed: context canceled"); steps != 1 {
+		t.Errorf("the step ran %d times", steps)
+	}
 }
 
 // TestStepsRecordStateAndEvents checks that the changes of a step are made again with its result,

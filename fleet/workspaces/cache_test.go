@@ -311,6 +311,9 @@ func TestADirectoryOfADeadWorkerIsNotUsed(t *testing.T) {
 		t.Error("the directory of a dead worker is still there:", err)
 	}
 	f.must(d.Release(t.Context(), s.Tree))
+	if now := filepath.Base(d.Root()); now != "2" {
+		t.Errorf("the new directory is %s", now)
+	}
 	f.cache.SetBoot("another start")
 	if d = f.checkout(f.cache, s); d.IsWarm() {
 		t.Error("a directory is used again after a restart of the machine")

@@ -23,6 +23,7 @@ Scopes:
   read    read threads, files, searches, everything
   decide  answer the questions of agents
   move    undo, redo, restore, fork, pin, rename and delete; includes decide
+  send    send prompts and signals to the threads of a fleet, retry and cancel prompts
   write   store threads from elsewhere: 'segno push' needs read and write`,
 		a.addToken(), a.listTokens(), a.removeToken())
 }
@@ -60,7 +61,7 @@ is made if it does not exist.`,
 		Example: "  segno serve token add laptop --tokens tokens --scope read,write > laptop.token",
 	}
 	file := a.tokensFlag(c)
-	c.Flags().StringVar(&scopes, "scope", "", "what it allows: some of read,decide,move,write")
+	c.Flags().StringVar(&scopes, "scope", "", "what it allows: some of read,decide,move,send,write")
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		path, err := file()
 		if err != nil {

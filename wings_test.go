@@ -63,6 +63,10 @@ var arrows = map[string]map[string]string{
 		"internal/worlds/trend": "the page draws the outcomes of experiments",
 		"world":                 "the page shows messages of a world",
 	},
+	"transfer": {
+		"client":        "push and pull reach a server through it",
+		"internal/chat": "a pulled chat continues",
+	},
 	"worlds": {
 		"agent":                     "segno's own agent lives in worlds",
 		"agent/tool":                "it has tools there",
@@ -80,7 +84,7 @@ var arrows = map[string]map[string]string{
 // verbs has the packages with the verbs of the wings.
 var verbs = []string{
 	"internal/history/historycmd", "internal/hook/hookcmd", "internal/proxy/proxycmd", "internal/chat/chatcmd", "internal/pack/packcmd",
-	"internal/sessions", "internal/web/webcmd", "internal/worlds/worldscmd", "search/searchcmd", "insight/insightcmd", "fleet/fleetcmd",
+	"internal/sessions", "internal/web/webcmd", "internal/worlds/worldscmd", "search/searchcmd", "insight/insightcmd", "fleet/fleetcmd", "transfer/transfercmd",
 }
 
 // roomOf returns the wing of a package, "core", "shell", or "" for tests and main packages.

@@ -444,6 +444,24 @@ func TestAnotherWriterDuringACopy(t *testing.T) {
 	}
 }
 
+// TestAnInterruptedCopyKeepsItsObjects ends a copy of large objects of one commit while they are sent. Those that were sent
+// are not sent again.
+func TestAnInterruptedCopyKeepsItsObjects(t *testing.T) {
+	laptop, fleet := newMemory(t, "laptop"), newMemory(t, "fleet")
+	laptop.begin("t")
+	for i := range 4 {
+		laptop.commit(segno.Commit{Thread: "t", Parent: laptop.head("t").Head, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointSave, Time: began}},
+			strings.Repeat(fmt.Sprint(i), 17<<20))
+	}
+	if _, err := transfer.Copy(t.Context(), laptop, &interrupted{fleet, 2, false}, "t", transfer.Options{}); !errors.Is(err, errGone) {
+		t.Fatal(err)
+	}
+	res := copyOf(t, laptop, fleet, "t", transfer.Created)
+	if res.Objects >= 5 || pointers(t, laptop, "t") != pointers(t, fleet, "t") {
+		t.Errorf("the second copy sends %d of 5 objects", res.Objects)
+	}
+}
+
 // farStore counts the requests that a store behind a network would get for objects.
 type farStore struct {
 	completeStore

@@ -71,20 +71,16 @@ func (m *mover) moveMissing(ctx context.Context, names []segno.Hash) error {
 	if m.isDry {
 		return m.measure(ctx, missing)
 	}
-	batch := m.to.Objects().Batch()
-	defer batch.Close()
-	if err := m.read(ctx, missing, func(name segno.Hash, data []byte) error { return m.put(ctx, batch, name, data) }); err != nil {
+	b := &batches{to: m.to.Objects()}
+	defer b.close()
+	if err := m.read(ctx, missing, func(name segno.Hash, data []byte) error { return m.put(ctx, b, name, data) }); err != nil {
 		return err
 	}
-	staged, err := batch.Stage(ctx)
-	if err != nil {
-		return err
-	}
-	return m.to.Objects().Keep(ctx, staged)
+	return b.keep(ctx, 0)
 }
 
-func (m *mover) put(ctx context.Context, batch segno.Batch, name segno.Hash, data []byte) error {
-	got, err := batch.Put(ctx, data)
+func (m *mover) put(ctx context.Context, b *batches, name segno.Hash, data []byte) error {
+	got, err := b.put(ctx, data)
 	if err != nil {
 		return err
 	}
@@ -96,7 +92,66 @@ func (m *mover) put(ctx context.Context, batch segno.Batch, name segno.Hash, dat
 	if m.progress != nil {
 		m.progress(sent, m.missing.Load())
 	}
+	return b.keep(ctx, keptBytes)
+}
+
+// keptBytes is the size of the objects after which a copy makes them durable, so that an interrupted copy need not send
+// them again.
+const keptBytes = 32 << 20
+
+// batches puts objects into one batch after another. Several goroutines may use it.
+type batches struct {
+	to segno.Objects
+
+	mu    sync.RWMutex // held shared by puts, exclusively while a batch ends or begins
+	batch segno.Batch  // nil until the first object
+	bytes atomic.Int64 // put into batch
+}
+
+func (b *batches) put(ctx context.Context, data []byte) (segno.Hash, error) {
+	b.mu.RLock()
+	for b.batch == nil {
+		b.mu.RUnlock()
+		b.mu.Lock()
+		if b.batch == nil {
+			b.batch = b.to.Batch()
+		}
+		b.mu.Unlock()
+		b.mu.RLock()
+	}
+	defer b.mu.RUnlock()
+	b.bytes.Add(int64(len(data)))
+	return b.batch.Put(ctx, data)
+}
+
+// keep makes the objects durable if they have at least so many bytes.
+func (b *batches) keep(ctx context.Context, least int64) error {
+	if b.bytes.Load() < least {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.batch == nil || b.bytes.Load() < least {
+		return nil
+	}
+	staged, err := b.batch.Stage(ctx)
+	if err == nil {
+		err = b.to.Keep(ctx, staged)
+	}
+	if err != nil {
+		return err
+	}
+	b.batch = nil
+	b.bytes.Store(0)
 	return nil
+}
+
+func (b *batches) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.batch != nil {
+		_ = b.batch.Close() // an error has been returned already
+	}
 }
 
 // measure counts the bytes of objects, unless they would have to be fetched from another machine.

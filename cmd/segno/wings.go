@@ -15,6 +15,7 @@ import (
 	"github.com/dalsegno/segno/internal/web/webcmd"
 	"github.com/dalsegno/segno/internal/worlds/worldscmd"
 	"github.com/dalsegno/segno/search/searchcmd"
+	"github.com/dalsegno/segno/transfer/transfercmd"
 )
 
 // wings returns the products that the command consists of, one line each. Without a line, the command lacks the verbs of that product.
@@ -28,6 +29,7 @@ func wings() []cli.Wing {
 		sessions.Wing(),
 		packcmd.Wing(),
 		chatcmd.Wing(models()),
+		transfercmd.Wing(),
 		webcmd.Wing(),
 		fleetcmd.Wing(models()),
 		worldscmd.Wing(models()),

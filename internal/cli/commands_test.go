@@ -37,6 +37,7 @@ func scriptCommands() map[string]func(ts *testscript.TestScript, neg bool, args 
 		"vacate":       cmdVacate,
 		"foreign":      cmdForeign,
 		"keys":         cmdKeys,
+		"serve":        cmdServe,
 	}
 }
 

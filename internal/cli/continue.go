@@ -83,6 +83,7 @@ func (a *App) ContinueWith(ctx context.Context, c Continuation) error {
 
 // PendingRestore is a restore to make before the session of another agent is written.
 type PendingRestore struct {
+	Verb string // the verb of the command that restores, for the confirmation
 	D    *Workspace
 	Ask  timeline.MoveRequest
 	Plan *timeline.Plan
@@ -98,7 +99,7 @@ func planRestore(ctx context.Context, d *Workspace, thread segno.ThreadID, c *se
 	if err != nil || head.Head == c.ID {
 		return nil, err
 	}
-	b := &PendingRestore{D: d, Ask: timeline.MoveRequest{Verb: segno.VerbRestore, Thread: thread, To: c.ID, Name: Label(c), Scope: timeline.ScopeBoth}}
+	b := &PendingRestore{Verb: "resume", D: d, Ask: timeline.MoveRequest{Verb: segno.VerbRestore, Thread: thread, To: c.ID, Name: Label(c), Scope: timeline.ScopeBoth}}
 	if b.Plan, err = d.Timeline.Preview(ctx, b.Ask); err != nil {
 		return nil, err
 	}
@@ -110,7 +111,7 @@ func planRestore(ctx context.Context, d *Workspace, thread segno.ThreadID, c *se
 // RestoreBefore asks the user to confirm the restore, and makes it.
 func (a *App) RestoreBefore(ctx context.Context, b *PendingRestore, res *ResumeWithResult) error {
 	if !a.Yes {
-		if err := a.Confirm("resume"); err != nil {
+		if err := a.Confirm(b.Verb); err != nil {
 			return err
 		}
 	}

@@ -139,6 +139,7 @@ func runScripts(t *testing.T, dir string) {
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // a thousand programs run, and each would sleep for a second
 			e.Values[snapKey("")] = map[string]snapped{}
 			e.Values[writerKey("")] = new(func() error)
+			e.Values[serverKey{}] = new(exec.Cmd)
 			return os.MkdirAll(filepath.Join(home, ".claude", "projects"), 0o700)
 		},
 	})

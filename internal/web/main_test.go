@@ -17,7 +17,7 @@ import (
 
 // childStore is the environment variable with which a process serves the store in a directory until it is
 // killed.
-const childStore, childToken = "SEGNO_TEST_WEB_STORE", "SEGNO_TEST_WEB_TOKEN"
+const childStore, childToken, childTokens = "SEGNO_TEST_WEB_STORE", "SEGNO_TEST_WEB_TOKEN", "SEGNO_TEST_WEB_TOKENS"
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(childStore); dir != "" {
@@ -40,6 +40,12 @@ func serveChild(dir string) error {
 	if err != nil {
 		return err
 	}
+	c := web.Config{Store: store, Local: store, Kind: "sqlite", Token: os.Getenv(childToken)}
+	if file := os.Getenv(childTokens); file != "" {
+		if c.Tokens, err = web.OpenTokens(file); err != nil {
+			return err
+		}
+	}
 	fmt.Printf("http://%s/api/v1\n", l.Addr())
-	return web.New(web.Config{Store: store, Local: store, Kind: "sqlite", Token: os.Getenv(childToken)}, l).Serve(context.Background())
+	return web.New(c, l).Serve(context.Background())
 }

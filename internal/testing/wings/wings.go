@@ -14,6 +14,7 @@ import (
 	"github.com/dalsegno/segno/internal/web/webcmd"
 	"github.com/dalsegno/segno/internal/worlds/worldscmd"
 	"github.com/dalsegno/segno/search/searchcmd"
+	"github.com/dalsegno/segno/transfer/transfercmd"
 )
 
 // All returns the wings that cmd/segno lists, with the offline model alone.
@@ -30,6 +31,7 @@ func With(models chat.Models) []cli.Wing {
 		sessions.Wing(),
 		packcmd.Wing(),
 		chatcmd.Wing(models),
+		transfercmd.Wing(),
 		webcmd.Wing(),
 		worldscmd.Wing(models),
 	}

@@ -23,6 +23,7 @@ type webFlags struct {
 	listen    string
 	public    *url.URL
 	tokenFile string
+	tokens    string // the file with further tokens and their scopes, or ""
 	runs      string // the directory of the experiments' runs
 	open      bool   // start a browser
 }
@@ -67,8 +68,11 @@ refused. --token-file keeps the token: the file is made with a new token if it d
 exist, and a new token is valid when the command starts again. Without it the token ends
 with the command.
 
-An address that other machines can reach needs both. segno itself speaks plain HTTP, so
-put a proxy with TLS in front of it.
+--tokens names a file with further tokens that have scopes, and allows 'segno push' with those
+that have the scope write: see 'segno serve token'.
+
+An address that other machines can reach needs --public-url, and --token-file or --tokens.
+segno itself speaks plain HTTP, so put a proxy with TLS in front of it.
 
 --store can name any store, also by URL. A store in PostgreSQL may have a bucket with its
 large objects, which --bucket names: s3://BUCKET/PREFIX with the parameters endpoint, region
@@ -92,6 +96,8 @@ AWS_SECRET_ACCESS_KEY, or in a profile of ~/.aws/credentials.`,
 	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:7777", "the `ADDRESS` to listen on")
 	c.Flags().StringVar(&public, "public-url", "", "the `URL` at which users open it")
 	c.Flags().StringVar(&f.tokenFile, "token-file", "", "the `FILE` with the token")
+	c.Flags().StringVar(&f.tokens, "tokens", "", "a `FILE` with the hashes of further tokens and their scopes")
+	c.AddCommand(a.serveToken())
 	cli.OutFlag(c, &f.runs)
 	return c
 }
@@ -112,14 +118,14 @@ func (f *webFlags) checkListen(ctx context.Context) error {
 	if err != nil {
 		return cli.Usage(errors.New("--listen takes an address like 127.0.0.1:7777"))
 	}
-	if f.public != nil && f.tokenFile != "" || host == "localhost" {
+	if f.public != nil && (f.tokenFile != "" || f.tokens != "") || host == "localhost" {
 		return nil
 	}
 	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() {
 		return nil
 	}
 	return segno.Errorf(segno.KindRefused, "listen", f.listen, "other machines can reach this address").
-		WithHint("give --public-url and --token-file, or listen on 127.0.0.1")
+		WithHint("give --public-url and --token-file or --tokens, or listen on 127.0.0.1")
 }
 
 // mailboxes is a store whose threads workers run.
@@ -159,6 +165,11 @@ func (a *app) runWeb(ctx context.Context, f webFlags) error {
 	} else {
 		item.TokenFile = cli.Absolute(config.Dir, f.tokenFile)
 		if config.Token, err = tokenIn(vfs.OS, item.TokenFile); err != nil {
+			return err
+		}
+	}
+	if f.tokens != "" {
+		if config.Tokens, err = web.OpenTokens(cli.Absolute(config.Dir, f.tokens)); err != nil {
 			return err
 		}
 	}

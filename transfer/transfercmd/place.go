@@ -1,0 +1,153 @@
+package transfercmd
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/timeline"
+)
+
+// checkTarget checks --to before anything is copied. A thread with files needs it, and the directory must be empty, unless
+// an interrupted pull of the thread made it.
+func (p *puller) checkTarget(ctx context.Context) error {
+	if p.dir == "" {
+		head, err := p.remote.Head(ctx, p.thread)
+		if err != nil {
+			return err
+		}
+		for n, err := range segno.Ancestors(ctx, p.remote, head.Head, segno.Window{Last: 4}) {
+			if err != nil {
+				return err
+			}
+			if n.Checkpoint != nil && n.Checkpoint.Workspace != nil {
+				return segno.Errorf(segno.KindInvalid, "pull", string(p.thread), "the thread has files").WithHint("name a directory for them with --to DIR")
+			}
+			if n.Checkpoint != nil {
+				break
+			}
+		}
+		return nil
+	}
+	p.dir = vfs.RealPath(p.dir)
+	there, err := os.ReadDir(p.dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return segno.NewError(segno.KindConflict, "pull", p.dir, err)
+	case len(there) == 0:
+		return nil
+	}
+	rec, err := p.store.Find(ctx, p.dir)
+	if err == nil && rec.Path == p.dir && rec.State.Thread == p.thread && rec.State.Snapshot == nil {
+		return nil
+	}
+	return segno.Errorf(segno.KindConflict, "pull", p.dir, "the directory is not empty").WithHint("name a directory that does not exist")
+}
+
+// place makes the directory with the files of the head, records that the thread works there, and continues the session of
+// the agent there. Each step can be repeated.
+func (p *puller) place(ctx context.Context) error {
+	at, err := p.newestCheckpoint(ctx, p.res.Head)
+	if err != nil {
+		return err
+	}
+	if at.Workspace == nil {
+		p.res.Chat = "the thread has no files, so it needs no directory"
+		return nil
+	}
+	fsys := p.store.Place().FS
+	if fsys == nil {
+		fsys = vfs.OS
+	}
+	if err := vfs.MkdirAllSynced(fsys, p.dir); err != nil {
+		return segno.NewError(segno.KindIO, "pull", p.dir, err)
+	}
+	rec, err := p.store.Register(ctx, p.dir)
+	if err != nil {
+		return err
+	}
+	if rec.Path != p.dir {
+		return segno.Errorf(segno.KindConflict, "pull", p.dir, "the directory is the workspace %s", segno.QuotePath(rec.Path))
+	}
+	if err := p.recordState(ctx, rec, nil); err != nil { // an interrupted pull finds its directory by this
+		return err
+	}
+	tl, err := p.store.Timeline(rec, nil)
+	if err != nil {
+		return err
+	}
+	if err := writeFiles(ctx, p.store, tl, rec, at.Workspace); err != nil {
+		return err
+	}
+	snap := *at.Workspace
+	snap.Workspace, snap.Root = rec.ID, rec.Path
+	if err := p.recordState(ctx, rec, &snap); err != nil {
+		return err
+	}
+	p.res.Dir = rec.Path
+	if at.Session == nil && at.Agent == "" {
+		return nil // the user saved it before there was a conversation
+	}
+	return p.resume(ctx, tl)
+}
+
+// recordState records that a directory is at the thread, and the snapshot that it has.
+func (p *puller) recordState(ctx context.Context, rec segno.WorkspaceRecord, snap *segno.Snapshot) error {
+	for {
+		head, err := p.store.Head(ctx, p.thread)
+		if err != nil {
+			return err
+		}
+		c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: p.thread, Expect: head.Head, Epoch: head.Epoch}
+		c.Workspace = &segno.WorkspaceState{Workspace: rec.ID, Thread: p.thread, Snapshot: snap, By: c.ID, Time: p.store.Place().Now()}
+		if _, err = p.store.Commit(ctx, c); segno.KindOf(err) != segno.KindConflict {
+			return err
+		}
+	}
+}
+
+// writeFiles writes the files of a snapshot into a new directory. It overwrites nothing.
+func writeFiles(ctx context.Context, store *local.Store, tl *timeline.Timeline, rec segno.WorkspaceRecord, snap *segno.Snapshot) (err error) {
+	unlock, err := store.Spool().Lock(ctx, rec.ID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	changes, err := tl.Workspace.Diff(ctx, segno.Hash{}, snap.Tree)
+	if err != nil {
+		return err
+	}
+	conflicts, err := tl.Workspace.Apply(ctx, changes, snap.Times)
+	if err == nil && len(conflicts) > 0 {
+		err = segno.Errorf(segno.KindConflict, "pull", filepath.Join(rec.Path, conflicts[0].Path), "%s", conflicts[0].Why)
+	}
+	if err != nil {
+		return err
+	}
+	// A scan makes the index for the first command in the directory.
+	batch := store.Objects().Batch()
+	_, err = tl.Workspace.Snapshot(ctx, batch)
+	return errors.Join(err, batch.Close())
+}
+
+// resume writes the session of the agent for the new directory.
+func (p *puller) resume(ctx context.Context, tl *timeline.Timeline) error {
+	r, err := chat.Resume(ctx, tl, p.res.Dir, p.StoreToName(p.store), p.thread, p.res.Head)
+	if kind := segno.KindOf(err); kind == segno.KindNotFound || kind == segno.KindRefused {
+		p.res.Chat = err.Error()
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	p.res.Session, p.res.SessionDir, p.res.Command = r.Session, r.Dir, r.Command
+	return nil
+}

@@ -1,0 +1,218 @@
+package transfercmd
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/client"
+	"github.com/dalsegno/segno/internal/cli"
+	"github.com/dalsegno/segno/internal/history/idprefix"
+	"github.com/dalsegno/segno/internal/history/moves"
+	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/timeline"
+	"github.com/dalsegno/segno/transfer"
+)
+
+func (a *app) pull() *cobra.Command {
+	var remote remoteFlags
+	var to string
+	c := &cobra.Command{
+		Use:   "pull THREAD --remote URL [--to DIR]",
+		Short: "copy a thread from a server, and continue it here",
+		Long: `Copies a thread from the store of a server to the store of this machine, with its ids, and
+only the objects that are missing here.
+
+--to makes DIR with the files of the thread's head, where the thread then works, and writes the
+agent's session for that directory: run the printed command to continue. A thread that works in
+a directory of this machine comes back there, without --to: its new head is restored, files and
+conversation, after the plan is confirmed. 'segno undo' goes back.
+
+If both sides have new commits, those of the server become a line here: nothing is
+overwritten, the thread stays, and the exit code is 4. A pull that was interrupted continues
+when it is run again.
+
+` + remoteText,
+		Example: "  segno pull 3f2a --remote https://segno.example.com --to ~/work/project\n  segno pull 3f2a --remote http://127.0.0.1:7777 -y",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.runPull(c.Context(), args[0], remote, to)
+		},
+	}
+	remote.add(c)
+	c.Flags().StringVar(&to, "to", "", "the new directory; it must not exist or be empty")
+	a.WriteFlags(c)
+	return c
+}
+
+// puller copies one thread to this machine.
+type puller struct {
+	*app
+	store  *local.Store
+	remote *client.Store
+	thread segno.ThreadID
+	dir    string // of --to, absolute, or ""
+	res    item
+}
+
+func (a *app) runPull(ctx context.Context, name string, flags remoteFlags, to string) error {
+	remote, err := flags.open(a)
+	if err != nil {
+		return err
+	}
+	defer remote.Close()
+	t, err := idprefix.Find(idprefix.Query{What: "thread", Name: name, Hint: "name a thread of the server"},
+		remote.Threads(ctx, segno.ThreadQuery{IDPrefix: name}), func(t segno.Thread) string { return string(t.ID) })
+	if err != nil {
+		return err
+	}
+	store, err := a.OpenOrMakeStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	p := &puller{app: a, store: store, remote: remote, thread: t.ID}
+	if to != "" {
+		wd, err := a.WorkDir()
+		if err != nil {
+			return err
+		}
+		p.dir = cli.Absolute(wd, to)
+	}
+	if err := p.run(ctx, flags.address); err != nil {
+		return err
+	}
+	p.res.DirBytes, p.res.SessionDirBytes = segno.PathBytes(p.res.Dir), segno.PathBytes(p.res.SessionDir)
+	if err := a.Print(p.res, p.write); err != nil {
+		return err
+	}
+	if p.res.isPartial() && !a.DryRun || p.res.Restore != nil && len(p.res.Restore.Conflicts) > 0 {
+		return cli.ErrSilent
+	}
+	return nil
+}
+
+func (p *puller) run(ctx context.Context, address string) error {
+	rec, isHere, err := p.workspace(ctx)
+	if err != nil {
+		return err
+	}
+	if !isHere {
+		if err := p.checkTarget(ctx); err != nil {
+			return err
+		}
+	}
+	done, err := transfer.Copy(ctx, p.remote, p.store, p.thread, transfer.Options{KeepHead: isHere, DryRun: p.DryRun, Progress: p.Count("pulling", "object")})
+	if err != nil {
+		return err
+	}
+	p.res = newItem(done, address, p.DryRun)
+	switch {
+	case p.DryRun:
+		return nil
+	case isHere && done.Outcome == transfer.Kept:
+		return p.restore(ctx, rec)
+	case !isHere && p.dir != "" && done.Outcome != transfer.Diverged:
+		return p.place(ctx)
+	}
+	return nil
+}
+
+// workspace returns the directory of this machine that is at the thread. It refuses --to for such a thread, because two
+// directories at one thread would record each other's files as changes.
+func (p *puller) workspace(ctx context.Context) (rec segno.WorkspaceRecord, isHere bool, err error) {
+	t, ok, err := segno.FindThread(ctx, p.store, p.thread)
+	if err != nil || !ok {
+		return rec, false, err
+	}
+	rec, exists, err := p.store.ThreadWorkspace(ctx, t)
+	if err != nil || !exists || rec.State.Thread != p.thread {
+		return rec, false, err
+	}
+	switch {
+	case p.dir == "":
+		return rec, true, nil
+	case rec.Path != p.dir:
+		return rec, false, segno.Errorf(segno.KindRefused, "pull", string(p.thread), "the thread works in %s", segno.QuotePath(rec.Path)).
+			WithHint("pull without --to, which brings the thread there; 'segno fork --to DIR' makes another directory")
+	}
+	return rec, rec.State.Snapshot != nil, nil // without a snapshot, a pull into the directory was interrupted
+}
+
+// restore moves the directory of the thread to the head of the server. The thread moves with it.
+func (p *puller) restore(ctx context.Context, rec segno.WorkspaceRecord) error {
+	at, err := p.newestCheckpoint(ctx, p.res.Source)
+	if err != nil {
+		return err
+	}
+	tl, err := p.store.Timeline(rec, nil)
+	if err != nil {
+		return err
+	}
+	d := &cli.Workspace{Store: p.store, Rec: rec, Timeline: tl, Dir: rec.Path}
+	b := &cli.PendingRestore{Verb: "pull", D: d, Ask: timeline.MoveRequest{Verb: segno.VerbRestore, Thread: p.thread, To: at.ID, Name: cli.Label(at), Scope: timeline.ScopeBoth}}
+	if at.Workspace == nil {
+		b.Ask.Scope = timeline.ScopeChat
+	}
+	if b.Plan, err = tl.Preview(ctx, b.Ask); err != nil {
+		return err
+	}
+	if !p.Yes {
+		plan, err := moves.NewResult(ctx, tl, b.Plan, nil)
+		if err != nil {
+			return err
+		}
+		out := p.Printer(p.Stderr)
+		if p.WritePlan(out, d, b.Plan, plan); out.Err != nil {
+			return out.Err
+		}
+	}
+	var restored cli.ResumeWithResult
+	if err := p.RestoreBefore(ctx, b, &restored); err != nil {
+		return err
+	}
+	r := restored.Restore
+	p.res.Restore, p.res.Outcome, p.res.Head, p.res.Dir = r, transfer.Forwarded, r.Head, rec.Path
+	p.res.Session, p.res.SessionDir, p.res.Command = r.Session, r.Dir, r.Command
+	return nil
+}
+
+// newestCheckpoint returns the newest checkpoint at or below a commit.
+func (p *puller) newestCheckpoint(ctx context.Context, at segno.CommitID) (*segno.Checkpoint, error) {
+	for n, err := range segno.Ancestors(ctx, p.store, at, segno.Window{Last: 4}) {
+		if err != nil || n.Checkpoint != nil {
+			return n.Checkpoint, err
+		}
+	}
+	return nil, segno.Errorf(segno.KindNotFound, "pull", string(at), "the thread has no checkpoint")
+}
+
+func (p *puller) write(out *cli.Printer) {
+	res := &p.res
+	verb := "pulled"
+	if res.DryRun {
+		verb = "pull"
+	}
+	out.Linef("%s %s from %s: %s", verb, cli.Short(res.Thread), cli.Clean(res.Remote), res.amount())
+	if res.DryRun {
+		return
+	}
+	switch {
+	case res.Outcome == transfer.Behind:
+		out.Linef("the thread here is ahead, at %s; send it with 'segno push'", cli.Short(res.Head))
+	case res.Outcome == transfer.Diverged:
+		out.Linef("both sides have new commits: those of the server are a line here, up to %s, and the thread stays at %s", cli.Short(res.Source), cli.Short(res.Head))
+		out.Linef("to go there, run 'segno restore %s --thread %s'", cli.Short(res.Source), cli.Short(res.Thread))
+	case res.Outcome == transfer.Kept:
+		out.Linef("the thread stays at %s: %s", cli.Short(res.Head), cli.Clean(res.Why))
+	case res.Dir != "":
+		out.Linef("the files are in %s", cli.QuotePath(p.RelativePath(res.Dir)))
+	}
+	if res.Chat != "" {
+		out.Linef("the conversation does not continue: %s", cli.Clean(res.Chat))
+	}
+	if len(res.Command) > 0 {
+		out.Linef("to continue:\n  %s", p.RunIn(res.SessionDir, res.Command))
+	}
+}

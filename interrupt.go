@@ -131,6 +131,14 @@ func (i *Interrupt) Check(d Decision, now time.Time) error {
 	return Errorf(kind, "decide", i.ID, "%s", why).WithHint(hint)
 }
 
+// Text returns the question with its choices, for a person.
+func (i *Interrupt) Text() string {
+	if len(i.Choices) == 0 {
+		return i.Question
+	}
+	return i.Question + " (" + strings.Join(i.Choices, ", ") + ")"
+}
+
 // Late reports whether it is too late to answer i at the time now.
 func (i *Interrupt) Late(now time.Time) bool { return !i.Expires.IsZero() && now.After(i.Expires) }
 

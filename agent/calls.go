@@ -75,8 +75,12 @@ func (r *run) commitPlan(ctx context.Context, jobs []job) error {
 func (r *run) checkUnfinished(ctx context.Context) error {
 	if len(r.state.Interrupts) == 0 && len(r.noTool) > 0 {
 		i := r.noTool[0].Interrupt
-		return segno.Errorf(segno.KindRefused, "run agent", string(r.thread), "the agent has no tool %q for the approved call %s", i.Tool, i.Call).
-			WithHint("run the thread with an agent that has the tool; the approval remains")
+		what := "approved call"
+		if i.Wait > 0 {
+			what = "waiting call"
+		}
+		return segno.Errorf(segno.KindRefused, "run agent", string(r.thread), "the agent has no tool %q for the %s %s", i.Tool, what, i.Call).
+			WithHint("run the thread with an agent that has the tool; nothing is lost")
 	}
 	if err := ctx.Err(); err != nil {
 		if r.overdue != "" {

@@ -38,6 +38,23 @@
 // recorded decision counts. An approved call runs once, with the arguments in the question or
 // the edited ones. Questions of subagents are asked under the same ids.
 //
+// # Waits
+//
+// A tool can wait with [Sleep], [Interrupt], [Await] and [Child]. What it waits for is committed, the
+// run ends interrupted, and nothing stays in memory. [Outcome.Wake] is the time to run the thread
+// again, if no decision or signal comes before. Run earlier, the thread waits on.
+//
+// When the wait has ended, the tool runs again from its start, with the same arguments and
+// idempotency key, and each of its earlier waits returns its recorded reply at once. Code between
+// the waits runs again, too. An effect belongs in a step of [Do], which does not run again. Changes
+// of the state outside of steps are reverted when the tool waits, and its events are dropped,
+// because the tool makes them again. The tool must make the same steps and waits in the same order
+// each time, one after the other: a tool that makes another one ends the run with
+// [segno.KindRefused], and the thread waits for the code that began the call.
+//
+// A call that is killed while its tool runs has lost its result, whether it waited before or not, and
+// its [OnLost] decides. A tool whose effects are all in steps uses [LostRetry].
+//
 // # Time travel
 //
 // [Agent.Undo], [Agent.Redo] and [Agent.Restore] move a thread to one of its checkpoints, and

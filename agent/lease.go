@@ -54,8 +54,18 @@ func (r *run) acquire(ctx context.Context) (*lease, error) {
 	if !ok {
 		return nil, nil
 	}
-	want := segno.Lease{Thread: r.thread, Owner: r.registry.newOwner(), Expires: time.Now().Add(r.LeaseTime)}
-	acquire := func() (segno.Lease, error) { return leaser.Acquire(ctx, want) }
+	want := segno.Lease{Thread: r.thread, Owner: r.registry.newOwner()}
+	acquire := func() (segno.Lease, error) {
+		for {
+			want.Expires = time.Now().Add(r.LeaseTime)
+			got, err := leaser.Acquire(ctx, want)
+			// The store refuses a lease that has expired, which is no fault of the run if the machine slept or if the store
+			// could not be reached for so long.
+			if segno.KindOf(err) != segno.KindInvalid || time.Now().Before(want.Expires) {
+				return got, err
+			}
+		}
+	}
 	got, err := retry(ctx, r.Agent, 1, acquire)
 	const tries = 3
 	for n := 1; segno.KindOf(err) == segno.KindBusy && n < tries; n++ {

@@ -52,6 +52,27 @@ func sleeper() agent.Tool {
 	})
 }
 
+// slow is a store whose first answer about a lease takes longer than the lease.
+type slow struct {
+	lessor
+	once sync.Once
+}
+
+func (s *slow) Acquire(ctx context.Context, l segno.Lease) (segno.Lease, error) {
+	s.once.Do(func() { time.Sleep(time.Until(l.Expires) + time.Second) })
+	return s.lessor.Acquire(ctx, l)
+}
+
+// TestAnOutageLongerThanTheLeaseDoesNotFailTheRun has a run that acquires its lease while the store cannot be reached.
+func TestAnOutageLongerThanTheLeaseDoesNotFailTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.store = &slow{lessor: r.store.(lessor)}
+		r.with(func(*agent.Config) {})
+		r.one(r.prompt("say one"), agent.EventDone)
+	})
+}
+
 // mute is a store that a run cannot reach to renew its lease, as on a machine that
 // was asleep.
 type mute struct {

@@ -46,7 +46,8 @@ func (r *run) runCall(ctx context.Context, j job, before map[string]json.RawMess
 	o.notes, o.child = events.close(), inv.child
 	if s.waits != nil || s.failed != nil {
 		o.waits, o.state, o.notes = s.waits, inv.State, nil // the tool makes its changes again when it runs again
-		if o.unknown = s.failed != nil && ctx.Err() != nil; !o.unknown {
+		o.failed = s.repeated
+		if o.unknown = o.failed != "" || s.failed != nil && ctx.Err() != nil; !o.unknown {
 			o.err, o.notBegun = s.failed, s.diverged
 		}
 		return o
@@ -65,11 +66,14 @@ func (r *run) runCall(ctx context.Context, j job, before map[string]json.RawMess
 	}
 	if j.isRetry && res.Error {
 		// The failure of this attempt does not tell whether the first one succeeded.
-		o.unknown, o.state, o.failed = true, inv.State, cmp.Or(timeline.Title(res.Text), "the tool gave no reason")
+		o.unknown, o.state, o.failed = true, inv.State, cmp.Or(timeline.Title(res.Text), noReason)
 	}
 	o.result = res
 	return o
 }
+
+// noReason replaces the text of a failure that has none.
+const noReason = "the tool gave no reason"
 
 // toolEvents collects the events of a tool until the tool returns. It drops events of
 // goroutines that outlive the tool.

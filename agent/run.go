@@ -57,6 +57,9 @@ type position struct {
 	at     segno.CommitID // the newest checkpoint at or above the head
 	lease  *lease
 	forked bool // the thread was forked or moved, and nothing was committed since
+	// foreign is set if the messages are those of an agent that keeps its own sessions. Its questions can be read and
+	// decided, but the thread cannot be run.
+	foreign bool
 }
 
 // drafts are the contents of the next commit. Drafting methods return no error: commit returns

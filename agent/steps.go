@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // steps are the durable steps of one call: its waits, and the functions of [Do]. They have numbers,
@@ -37,7 +38,9 @@ type steps struct {
 	closed   bool           // the tool has returned
 	waits    *segno.Interrupt
 	failed   error
-	diverged bool // the call differs from the recorded steps, and did nothing new
+	diverged bool   // the call differs from the recorded steps, and did nothing new
+	repeated string // why a step failed that an earlier attempt may have made
+	advanced bool   // this attempt has recorded a step
 }
 
 // pastStep is a step that an earlier run of the call made.
@@ -196,6 +199,14 @@ func (s *steps) fail(err error) {
 	s.stop(err)
 }
 
+// unknown ends the tool's goroutine: a person is asked about the call.
+func (s *steps) unknown(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.repeated = cmp.Or(timeline.Title(err.Error()), noReason)
+	s.stop(err)
+}
+
 // close waits until no step runs, and ends the steps of goroutines that outlive the tool.
 func (s *steps) close() {
 	s.mu.Lock()
@@ -270,7 +281,7 @@ func (s *steps) do(ctx context.Context, name string, f func(context.Context) (js
 		return past.record.outcome()
 	}
 	s.beginNew("", name)
-	if err := ctx.Err(); err != nil {
+	if err := s.ctx.Err(); err != nil {
 		s.fail(err)
 	}
 	record := stepRecord{Name: name}
@@ -278,8 +289,11 @@ func (s *steps) do(ctx context.Context, name string, f func(context.Context) (js
 	sent := s.events.count()
 	raw, err := f(context.WithValue(ctx, stepsKey{}, insideStep{}))
 	record.State, record.Events = s.state.stopRecording(), s.events.since(sent)
-	if err != nil && ctx.Err() != nil {
-		s.fail(err) // f may have had its effect
+	if err != nil && s.ctx.Err() != nil {
+		s.fail(err) // the run was cancelled: f may have had its effect
+	}
+	if err != nil && s.job.isRetry && !s.advanced {
+		s.unknown(err) // the failure does not tell whether the lost attempt made the step
 	}
 	if record.Result = raw; err != nil {
 		text := err.Error()
@@ -288,6 +302,7 @@ func (s *steps) do(ctx context.Context, name string, f func(context.Context) (js
 	if err := s.record(record); err != nil {
 		s.fail(err)
 	}
+	s.advanced = true
 	return record.outcome()
 }
 

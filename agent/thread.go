@@ -49,6 +49,9 @@ func (r *run) openThread(ctx context.Context) error {
 	if err := r.reload(ctx); err != nil {
 		return err
 	}
+	if r.foreign {
+		return segno.Errorf(segno.KindRefused, "run agent", string(r.thread), "it is a conversation of another agent, which keeps its own sessions")
+	}
 	if r.FilesAt != "" && r.head.Head != r.FilesAt {
 		return segno.NewError(segno.KindConflict, "run agent", string(r.thread), &segno.ConflictError{Actual: r.head}).
 			WithHint("make the directory equal to the new head, and run again")
@@ -103,6 +106,9 @@ func (r *run) load(ctx context.Context) error {
 	}
 	r.conversation = newConversation()
 	messages, err := decodeMessages(r.thread, r.state.Messages)
+	if r.foreign = err != nil && isOfSession(line); r.foreign {
+		err = nil
+	}
 	if err != nil {
 		return err
 	}
@@ -121,6 +127,16 @@ func (r *run) load(ctx context.Context) error {
 	r.turn = r.state.Turn
 	r.loadCheckpoints(line)
 	return nil
+}
+
+// isOfSession reports whether the newest checkpoint of a line was recorded for an agent that keeps its own sessions.
+func isOfSession(line *segno.Line) bool {
+	for _, n := range slices.Backward(line.Commits) {
+		if n.Checkpoint != nil {
+			return n.Checkpoint.Session != nil
+		}
+	}
+	return false
 }
 
 // loadCheckpoints reads the position and the turn from the line's checkpoints.

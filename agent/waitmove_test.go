@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -252,6 +253,11 @@ func TestNoCodeRunsAfterAWait(t *testing.T) {
 			var did diary
 			c := r.waiting(agent.LostAsk, func(ctx context.Context, inv *agent.Invocation) (string, error) {
 				defer did.add("deferred")
+				if len(did.lines) == 0 {
+					defer func() {
+						_, _ = agent.Do(ctx, "late", func(context.Context) (int, error) { did.add("late"); return 0, nil })
+					}()
+				}
 				wait(ctx)
 				did.add("awake")
 				return "slept", nil
@@ -289,6 +295,29 @@ func TestAResultAfterAnIgnoredWaitDoesNotCount(t *testing.T) {
 	c.advance(time.Hour)
 	r.finish()
 	r.answers("went on")
+}
+
+// TestAStepThatTakesTooLongHasFailed has a step with a deadline of its own. The run goes on.
+func TestAStepThatTakesTooLongHasFailed(t *testing.T) {
+	r := newRig(t)
+	steps := 0
+	c := r.waiting(agent.LostAsk, func(ctx context.Context, _ *agent.Invocation) (string, error) {
+		short, cancel := context.WithCancel(ctx)
+		defer cancel()
+		_, err := agent.Do(short, "slow", func(ctx context.Context) (int, error) {
+			steps++
+			cancel()
+			return 0, ctx.Err()
+		})
+		agent.Sleep(ctx, time.Hour)
+		return "it failed: " + err.Error(), nil
+	})
+	r.waits(agent.Input{Prompt: callWork}, segno.ReasonSleep)
+	c.advance(time.Hour)
+	r.finish()
+	if r.answers("it failed: context canceled"); steps != 1 {
+		t.Errorf("the step ran %d times", steps)
+	}
 }
 
 // TestStepsRecordStateAndEvents checks that the changes of a step are made again with its result,
@@ -482,5 +511,64 @@ func TestSignalsBesideARun(t *testing.T) {
 		}
 		<-sent
 		r.answers("[0 1 2 3 4 5 6 7]")
+	})
+}
+
+// TestARetriedStepThatFailsIsAskedAbout has a step whose effect is lost, and whose retry fails. The
+// failure must not be recorded as the result of the step.
+func TestARetriedStepThatFailsIsAskedAbout(t *testing.T) {
+	r := newRig(t)
+	ctx, cancel := context.WithCancel(r.ctx)
+	attempts := 0
+	r.waiting(agent.LostRetry, func(ctx context.Context, _ *agent.Invocation) (string, error) {
+		text, err := agent.Do(ctx, "pay", func(ctx context.Context) (string, error) {
+			if attempts++; attempts == 1 {
+				cancel()
+				return "", ctx.Err()
+			}
+			return "", fmt.Errorf("the bank is closed")
+		})
+		return text, err
+	})
+	_, err := r.agent.Run(ctx, agent.Input{Thread: thread, Prompt: callWork})
+	r.wants(err, segno.KindCancelled)
+	q := r.waits(agent.Input{}, segno.ReasonUnknown)
+	if !contains(q.Question, "the bank is closed") {
+		t.Errorf("it asks %q", q.Question)
+	}
+	r.finish(respond(q, "it was paid"))
+	r.answers("it was paid")
+}
+
+// TestACallThatIsCancelledBeforeItWakesIsNotLost cancels a run between the waking of two calls. The
+// second one did not begin, so its wait has ended for the next run, and no person is asked.
+func TestACallThatIsCancelledBeforeItWakesIsNotLost(t *testing.T) {
+	eachStore(t, func(r *rig) {
+		ctx, cancel := context.WithCancel(r.ctx)
+		defer cancel()
+		keys := map[string]bool{}
+		c := r.waiting(agent.LostAsk, func(ctx context.Context, inv *agent.Invocation) (string, error) {
+			agent.Sleep(ctx, time.Hour)
+			keys[inv.Key] = true
+			cancel()
+			return "awake", nil
+		})
+		r.with(func(c *agent.Config) { c.Parallel = 1 })
+		if all := r.prompt(callWork + " ; " + callWork); len(all[len(all)-1].Interrupts) != 2 {
+			t.Fatalf("the run ends with %+v", all[len(all)-1])
+		}
+		asked := map[string]bool{}
+		for _, i := range r.open(thread) {
+			asked[i.CallKey] = true
+		}
+		c.advance(time.Hour)
+		_, err := r.agent.Run(ctx, agent.Input{Thread: thread})
+		r.wants(err, segno.KindCancelled)
+		r.restart()
+		r.finish()
+		r.answers("awake", "awake")
+		if len(keys) != 2 || !maps.Equal(keys, asked) {
+			t.Errorf("the calls have the keys %v, and waited with %v", keys, asked)
+		}
 	})
 }

@@ -179,22 +179,32 @@ func (t *fleetTest) turns(ctx context.Context) error {
 	for _, n := range []int{1, 2, 4} {
 		var jobs, turns sample
 		var jobCPU, turnCPU time.Duration
+		var transactions int64
 		for round := range min(t.rounds, 3) {
 			one, used, err := t.withCPU(func() (time.Duration, error) { return riverJobs(ctx, t.url, t.pool, n, riverJobCount) })
 			if err != nil {
 				return err
 			}
 			jobs, jobCPU = append(jobs, one), jobCPU+used
+			before, err := t.transactions(ctx)
+			if err != nil {
+				return err
+			}
 			one, used, err = t.withCPU(func() (time.Duration, error) { return t.fleetTurns(ctx, f, n, fmt.Sprintf("turn-%d-%d-", n, round)) })
 			if err != nil {
 				return err
 			}
 			turns, turnCPU = append(turns, one), turnCPU+used
+			after, err := t.transactions(ctx)
+			if err != nil {
+				return err
+			}
+			transactions += after - before
 		}
 		t.add("", fmt.Sprintf("fleet: River alone, %d workers of %d slots: a job, of %d in the queue", n, fleetSlots, riverJobCount), jobs,
 			perSecond(jobs, "jobs"), cpuEach(jobCPU, len(jobs)*riverJobCount))
 		t.add("", fmt.Sprintf("fleet: %d workers of %d slots: a turn, of %d in the queue", n, fleetSlots, turnCount), turns, perSecond(turns, "turns"),
-			cpuEach(turnCPU, len(turns)*turnCount),
+			cpuEach(turnCPU, len(turns)*turnCount), is(float64(transactions)/float64(len(turns)*turnCount), "transactions per turn, with its send"),
 			atMost(1.5, float64(turns.median())/float64(jobs.median()+alone.median()), "× River's job and the turn without a fleet"))
 	}
 	return nil
@@ -211,6 +221,13 @@ func (t *fleetTest) withCPU(run func() (time.Duration, error)) (took, used time.
 	}
 	after, err := serverCPU(t.pid)
 	return took, after - before, err
+}
+
+// transactions returns how many transactions the server has ended.
+func (t *fleetTest) transactions(ctx context.Context) (n int64, err error) {
+	// A session reports its transactions when it has been idle for a second, or ends.
+	err = errors.Join(pause(ctx, 1500*time.Millisecond), t.pool.QueryRow(ctx, "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()").Scan(&n))
+	return n, err
 }
 
 // fleetTurns returns the time per turn of n workers. The CPU of the server includes the sends.

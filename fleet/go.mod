@@ -29,6 +29,7 @@ require (
 	github.com/clipperhouse/displaywidth v0.11.0 // indirect
 	github.com/clipperhouse/uax29/v2 v2.7.0 // indirect
 	github.com/creack/pty v1.1.24 // indirect
+	github.com/dalsegno/segno/fleet/s3 v0.0.0
 	github.com/dustin/go-humanize v1.1.0 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
@@ -71,3 +72,5 @@ replace github.com/dalsegno/segno => ..
 replace github.com/dalsegno/segno/fleet/s3 => ./s3
 
 replace github.com/dalsegno/segno/store/postgres => ../store/postgres
+
+replace github.com/dalsegno/segno/fleet/s3 => ./s3

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -38,12 +39,18 @@ func (w *Worker) markSeen(ctx context.Context, tx pgx.Tx) (isCurrent bool, err e
 	err = tx.QueryRow(ctx, w.fleet.sql(`UPDATE {}fleet_workers w SET seen = clock_timestamp()
 		FROM (SELECT id, seen FROM {}fleet_workers WHERE id = $1 FOR UPDATE) old WHERE w.id = old.id RETURNING old.seen > now() - $2::interval`),
 		w.id, w.expiry()).Scan(&isCurrent)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, w.insert(ctx, tx) // it was not seen for so long that it was removed
+	}
 	return isCurrent, err
 }
 
 // replaceJobs replaces the jobs of dead workers, and those of this worker that it does not run: the acknowledgement of such a job was
 // lost. The new job has another id, so that a worker that was stopped and continues cannot acknowledge it.
 func (w *Worker) replaceJobs(ctx context.Context, tx pgx.Tx) error {
+	if _, err := tx.Exec(ctx, w.fleet.sql(`DELETE FROM {}fleet_workers WHERE seen < now() - interval '1 day'`)); err != nil {
+		return err
+	}
 	rows, err := tx.Query(ctx, w.fleet.sql(`DELETE FROM {}river_job j WHERE state = 'running' AND kind = ANY($1) AND CASE
 			WHEN attempted_by[array_upper(attempted_by, 1)] = $2 THEN attempted_at < now() - $3::interval AND id <> ALL($4::bigint[])
 			ELSE NOT EXISTS (SELECT FROM {}fleet_workers w WHERE w.id = j.attempted_by[array_upper(attempted_by, 1)] AND w.seen > now() - $3::interval) END

@@ -29,10 +29,10 @@ const selectFront = ` FROM {}fleet_prompts WHERE thread = $1 AND ` + isOpen + ` 
 
 // Front implements [schedule.Mailbox].
 func (m mailbox) Front(ctx context.Context, thread string) (f *schedule.Front, err error) {
-	err = m.store.InTx(ctx, "read mailbox", thread, func(ctx context.Context, tx pgx.Tx) error {
+	err = m.store.OnConn(ctx, "read mailbox", thread, func(ctx context.Context, conn *pgx.Conn) error {
 		var next, wake pgtype.Timestamptz
 		f = new(schedule.Front)
-		err := tx.QueryRow(ctx, m.sql(`SELECT n, state, attempts, next, wake, seen, claim, now(),
+		err := conn.QueryRow(ctx, m.sql(`SELECT n, state, attempts, next, wake, seen, claim, now(),
 			EXISTS (SELECT FROM {}fleet_workers w WHERE w.id = worker AND w.seen > now() - $2::interval)`+selectFront), []byte(thread), m.expiry).
 			Scan(&f.N, &f.State, &f.Attempts, &next, &wake, &f.Seen, &f.Claim, &f.Now, &f.IsOwned)
 		f.Next, f.Wake = next.Time, wake.Time
@@ -46,11 +46,12 @@ func (m mailbox) Front(ctx context.Context, thread string) (f *schedule.Front, e
 
 // Claim implements [schedule.Mailbox].
 func (m mailbox) Claim(ctx context.Context, job *schedule.Job, f *schedule.Front) (isCurrent bool, err error) {
-	err = m.store.InTx(ctx, "claim prompt", job.Thread, func(ctx context.Context, tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, m.sql(`UPDATE {}fleet_prompts SET state = 'running', begun = true, attempts = $6, next = NULL, wake = NULL,
+	err = m.store.OnConn(ctx, "claim prompt", job.Thread, func(ctx context.Context, conn *pgx.Conn) error {
+		tag, err := conn.Exec(ctx, m.sql(`UPDATE {}fleet_prompts SET state = 'running', begun = true, attempts = $6, next = NULL, wake = NULL,
 			again = 0, claim = $4, worker = $5, started = clock_timestamp()
-			WHERE n = $1 AND (state = $2 AND claim = $3 OR state = 'running' AND claim = $4 AND worker = $5)`),
-			f.N, f.State, f.Claim, job.ID, m.worker, f.Attempt)
+			WHERE n = $1 AND (state = $2 AND claim = $3 OR state = 'running' AND claim = $4 AND worker = $5)
+			AND NOT EXISTS (SELECT FROM {}fleet_prompts o WHERE o.thread = $7 AND o.n <> $1 AND o.begun AND o.state NOT IN ('done', 'cancelled'))`),
+			f.N, f.State, f.Claim, job.ID, m.worker, f.Attempt, []byte(job.Thread))
 		isCurrent = tag.RowsAffected() > 0
 		return err
 	})
@@ -59,8 +60,8 @@ func (m mailbox) Claim(ctx context.Context, job *schedule.Job, f *schedule.Front
 
 // Leave implements [schedule.Mailbox].
 func (m mailbox) Leave(ctx context.Context, job *schedule.Job, f *schedule.Front) (isCurrent bool, err error) {
-	err = m.store.InTx(ctx, "leave prompt", job.Thread, func(ctx context.Context, tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, m.sql(`UPDATE {}fleet_prompts SET again = greatest(again, $3) WHERE n = $1 AND state = 'running' AND claim = $2`),
+	err = m.store.OnConn(ctx, "leave prompt", job.Thread, func(ctx context.Context, conn *pgx.Conn) error {
+		tag, err := conn.Exec(ctx, m.sql(`UPDATE {}fleet_prompts SET again = greatest(again, $3) WHERE n = $1 AND state = 'running' AND claim = $2`),
 			f.N, f.Claim, job.Seq)
 		isCurrent = tag.RowsAffected() > 0
 		return err
@@ -88,6 +89,7 @@ func (m mailbox) Lease(ctx context.Context, thread string) (time.Duration, error
 
 // Finish implements [schedule.Mailbox].
 func (m mailbox) Finish(ctx context.Context, job *schedule.Job, f *schedule.Front, c schedule.Change) (held bool, err error) {
+	c.Wake = c.Wake.Truncate(time.Microsecond) // as the database stores it
 	outcome, err := segno.Encode(outcomeRecord{Text: c.Text, Error: c.Error})
 	if err != nil {
 		return false, segno.NewError(segno.KindInvalid, "finish prompt", job.Thread, err)
@@ -98,8 +100,11 @@ func (m mailbox) Finish(ctx context.Context, job *schedule.Job, f *schedule.Fron
 			ended = CASE WHEN $3 IN ('done', 'parked', 'cancelled') THEN clock_timestamp() END
 			WHERE n = $1 AND state = 'running' AND claim = $2`+returningFinished),
 			f.N, job.ID, c.State, c.Attempts, pauseOrNull(c), orNull(c.Wake), c.Seen, m.sealer.Seal(outcome, "outcome", job.Thread, fmt.Sprint(f.N))))
-		if held = err == nil; errors.Is(err, pgx.ErrNoRows) {
-			return nil
+		held = err == nil
+		if errors.Is(err, pgx.ErrNoRows) {
+			// If the answer to an earlier try was lost, that try made the change.
+			return tx.QueryRow(ctx, m.sql(`SELECT EXISTS (SELECT FROM {}fleet_prompts WHERE n = $1 AND claim = $2 AND state = $3 AND attempts = $4)`),
+				f.N, job.ID, c.State, c.Attempts).Scan(&held)
 		}
 		if err != nil {
 			return err
@@ -139,6 +144,16 @@ func (p *finished) scan(row pgx.Row) error {
 	return row.Scan(&p.tenant, &p.priority, &p.again, &p.parent, &p.question)
 }
 
+// minSleep is the shortest time after which a turn that waits is continued because of the time.
+const minSleep = 100 * time.Millisecond
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 // wakeNext inserts the job that the end of an attempt causes.
 func (m mailbox) wakeNext(ctx context.Context, tx pgx.Tx, row *finished, c schedule.Change) error {
 	switch {
@@ -147,7 +162,9 @@ func (m mailbox) wakeNext(ctx context.Context, tx pgx.Tx, row *finished, c sched
 			return m.wake(ctx, tx, threadJob{Thread: row.thread, Seq: row.again}, row.tenant, row.priority, time.Time{})
 		}
 		if !c.Wake.IsZero() {
-			return m.wake(ctx, tx, threadJob{Thread: row.thread, Wake: c.Wake}, row.tenant, row.priority, c.Wake)
+			// The clock by which the turn waits may be behind, so that the turn waits again for the same time.
+			at := later(c.Wake, time.Now().Add(minSleep))
+			return m.wake(ctx, tx, threadJob{Thread: row.thread, Wake: c.Wake}, row.tenant, row.priority, at)
 		}
 	case !c.State.IsOpen():
 		if err := m.answerParent(ctx, tx, row); err != nil {

@@ -3,15 +3,32 @@ package fleet
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
 	"github.com/jackc/pgx/v5"
 )
 
 // Decide records decisions of a thread's questions, and wakes it; see [agent.Agent.Decide].
 func (f *Fleet) Decide(ctx context.Context, thread string, d ...segno.Decision) error {
-	return f.agentFor().Decide(ctx, thread, d...)
+	a := f.agentFor()
+	if slices.ContainsFunc(d, func(d segno.Decision) bool { return d.Kind == segno.Edit }) {
+		s, err := a.Status(ctx, thread)
+		if err != nil {
+			return err
+		}
+		// The tools are known where the turn runs, which checks the new arguments.
+		var tools []agent.Tool
+		for _, i := range s.Interrupts {
+			if !slices.ContainsFunc(tools, func(t agent.Tool) bool { return t.Name == i.Tool }) {
+				tools = append(tools, agent.Tool{ToolSpec: agent.ToolSpec{Name: i.Tool}})
+			}
+		}
+		a = agent.New(agent.Config{Store: f.store, Tools: tools})
+	}
+	return a.Decide(ctx, thread, d...)
 }
 
 // Signal sends a signal to a thread, and wakes it if it waits for the signal; see [agent.Agent.Signal].

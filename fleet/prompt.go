@@ -253,8 +253,8 @@ func (f *Fleet) prompts(ctx context.Context, q PromptQuery) (page []PromptState,
 		where("n < $%d", q.Before)
 	}
 	query += fmt.Sprintf(" ORDER BY n DESC LIMIT %d", q.Limit)
-	err = f.store.InTx(ctx, "list prompts", q.Thread, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, f.sql(query), args...)
+	err = f.store.OnConn(ctx, "list prompts", q.Thread, func(ctx context.Context, conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, f.sql(query), args...)
 		if err == nil {
 			page, err = pgx.CollectRows(rows, f.scanPrompt)
 		}

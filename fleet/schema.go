@@ -18,7 +18,7 @@ const schemaVersion = 1
 // migrations contains the step from each version to the next. "{}" stands for the name of the store's schema and a dot.
 //
 // A prompt is open until its state is done or cancelled. The front of a thread is its prompt that has begun, or else the first one
-// whose time has come. next is the time of the next attempt, or the time that the sender asked for. seen is the number of the thread's
+// whose time has come; at most one has begun. next is the time of the next attempt, or the time that the sender asked for. seen is the number of the thread's
 // newest commit before the last attempt, and again is that of a commit that the present attempt may have missed. claim is the
 // job that runs the prompt. trace is the context of the span of its sender. parent and question name the interrupt of another thread that the prompt's answer decides. record
 // and outcome are JSON, encrypted if the store is sealed. key is a keyed hash then.
@@ -45,6 +45,7 @@ CREATE TABLE {}fleet_prompts (
 	UNIQUE (thread, key)
 ) WITH (fillfactor = 70);
 CREATE INDEX fleet_prompts_open ON {}fleet_prompts (thread, n) WHERE state NOT IN ('done', 'cancelled');
+CREATE UNIQUE INDEX fleet_prompts_begun ON {}fleet_prompts (thread) WHERE begun AND state NOT IN ('done', 'cancelled');
 CREATE INDEX fleet_prompts_state ON {}fleet_prompts (state, n) WHERE state NOT IN ('done', 'cancelled');
 
 CREATE TABLE {}fleet_workers (

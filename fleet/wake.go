@@ -78,7 +78,7 @@ func (f *Fleet) openTurn(ctx context.Context, tx pgx.Tx, thread string) (*turn, 
 	var t turn
 	var key, record []byte
 	err := tx.QueryRow(ctx, f.sql(`SELECT n, state, tenant, priority, key, record FROM {}fleet_prompts
-		WHERE thread = $1 AND `+isOpen+` AND begun ORDER BY n LIMIT 1 FOR UPDATE`), []byte(thread)).
+		WHERE thread = $1 AND `+isOpen+` AND begun FOR UPDATE`), []byte(thread)).
 		Scan(&t.n, &t.state, &t.tenant, &t.priority, &key, &record)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil

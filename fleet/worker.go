@@ -73,7 +73,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		return segno.NewError(segno.KindInvalid, "run worker", "", err)
 	}
 	w.client = client
-	if err := w.register(context.WithoutCancel(ctx)); err != nil {
+	if err := w.fleet.store.InTx(context.WithoutCancel(ctx), "run worker", w.id, w.insert); err != nil {
 		return err
 	}
 	beats, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -199,8 +199,8 @@ func (w *Worker) runner(name string) (Runner, error) {
 	return nil, segno.Errorf(segno.KindNotFound, "run prompt", name, "this worker has no such agent").WithHint("start a worker that has it")
 }
 
-// register adds the worker to the table of workers.
-func (w *Worker) register(ctx context.Context) error {
+// insert adds the worker to the table of workers.
+func (w *Worker) insert(ctx context.Context, tx pgx.Tx) error {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
@@ -209,11 +209,9 @@ func (w *Worker) register(ctx context.Context) error {
 	if err != nil {
 		return segno.NewError(segno.KindInternal, "run worker", w.id, err)
 	}
-	return w.fleet.store.InTx(ctx, "run worker", w.id, func(ctx context.Context, tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, w.fleet.sql(`INSERT INTO {}fleet_workers (id, host, pid, lease, queues, agents)
-			VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (id) DO NOTHING`), w.id, host, os.Getpid(), w.expiry(), queues, w.names())
-		return err
-	})
+	_, err = tx.Exec(ctx, w.fleet.sql(`INSERT INTO {}fleet_workers (id, host, pid, lease, queues, agents)
+		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (id) DO NOTHING`), w.id, host, os.Getpid(), w.expiry(), queues, w.names())
+	return err
 }
 
 // names returns the names of the agents that the worker runs, in order.

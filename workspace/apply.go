@@ -75,6 +75,7 @@ type apply struct {
 	objects *objectReader
 
 	unsynced     bool // see Dir.unsynced
+	noReflinks   bool // the file system does not support them
 	syncEach     bool
 	madeWritable map[string]uint32 // directories whose mode Apply changed temporarily → the mode before
 	changedDirs  map[string]bool   // directories in which names changed

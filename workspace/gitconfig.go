@@ -70,13 +70,15 @@ func configValue(raw string) (string, bool) {
 				i++
 			}
 			if raw[i] == '\n' {
-				continue
+				break // git keeps the white space before it
 			}
 			at := strings.IndexByte(`nbt\"`, raw[i])
 			if at < 0 {
 				return "", false
 			}
 			out.WriteByte("\n\b\t\\\""[at])
+		case !quoted && out.Len() == 0 && strings.IndexByte(" \t\r", c) >= 0:
+			continue // white space at the beginning, also of a continued line
 		default:
 			if out.WriteByte(c); !quoted {
 				continue

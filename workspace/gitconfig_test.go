@@ -40,7 +40,7 @@ func TestConfigurationsAreReadAsGitReadsThem(t *testing.T) {
 		"[core \"sub\"]\nworktree = /a\n", "[core.sub]\nworktree = /a\n", "[core \"a\\\"]\"]\nworktree = /b\n[core]\nworktree = /c",
 		"; [core]\n# worktree = /a\n[core] worktree = /b ; c\n", "[core]\nworktree = \"/a\\\"\\\\\" \n", "[core]\nworktree=/a;b\n",
 		"[core]\nworktree = \"/a # b\"c\n", "[core]\nbare\nworktree = /a\n", "[core]\nworktree =\n", "[remote \"o\"]\nurl = x\n[core]\nworktree = ../../x\n",
-		"[core]\nx = \"\\\n\"\nworktree = /a\n", "[core]\n\tworktree = /a b  \n",
+		"[core]\nworktree = /a \\\n", "[core]\nworktree = \\\n /a\n", "[core]\nx = \"\\\n\"\nworktree = /a\n", "[core]\n\tworktree = /a b  \n",
 	}
 	pieces := []string{"[core]", "[CoRe]", "[core \"s\"]", "[other]", "\n", "\n", "\n", " ", "worktree", "worktree = ", "worktree=", "bare = true", "/a", "/b c", "\"", "\\\n", "\\\"", "\\\\", "#", ";", "\r\n", "\n\t", "x = y\n"}
 	random := rand.New(rand.NewPCG(soak.Seed(t), 0))

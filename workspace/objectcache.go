@@ -3,6 +3,8 @@ package workspace
 import (
 	"bytes"
 	"context"
+	"io/fs"
+	"os"
 	"sync"
 
 	"github.com/dalsegno/segno"
@@ -29,6 +31,20 @@ func (c *objectCache) Get(ctx context.Context, name segno.Hash) ([]byte, error) 
 		return bytes.Clone(data), nil
 	}
 	return c.Objects.Get(ctx, name)
+}
+
+// contentFiles is implemented by objects that are also files, such as those of a cache on the disk.
+type contentFiles interface {
+	// ContentFile opens a file with the bytes of an object. If there is none, the error is [fs.ErrNotExist].
+	ContentFile(name segno.Hash) (*os.File, error)
+}
+
+// ContentFile implements contentFiles.
+func (c *objectCache) ContentFile(name segno.Hash) (*os.File, error) {
+	if files, ok := c.Objects.(contentFiles); ok {
+		return files.ContentFile(name)
+	}
+	return nil, fs.ErrNotExist
 }
 
 // objectWriter adds the contents of files, and the objects that refer to them, to the batch of

@@ -295,8 +295,10 @@ func (a *apply) writeFile(ctx context.Context, at vfs.Root, temp string, s *step
 		return err
 	}
 	defer f.Close()
-	if err := writeContent(f, bytes.NewReader(content)); err != nil {
-		return err
+	if !a.reflink(f, s.To) {
+		if err := writeContent(f, bytes.NewReader(content)); err != nil {
+			return err
+		}
 	}
 	if err := keepOwner(f, s.found.st); err != nil {
 		return err
@@ -318,6 +320,25 @@ func (a *apply) writeFile(ctx context.Context, at vfs.Root, temp string, s *step
 		}
 	}
 	return f.Close()
+}
+
+// minReflink is the size of the smallest file that is made by reflink. A smaller one is written as fast.
+const minReflink = 64 << 10
+
+// reflink makes the content of f share the blocks of the object's file, if the objects are files and the file system
+// supports it. verify reads the file back, as it does if the content was written.
+func (a *apply) reflink(f vfs.File, to segno.Entity) bool {
+	files, ok := a.objects.objects.(contentFiles)
+	if !ok || a.noReflinks || to.Size < minReflink {
+		return false
+	}
+	src, err := files.ContentFile(to.Hash)
+	if err != nil {
+		return false
+	}
+	defer src.Close()
+	a.noReflinks = reflink(f, &fileHandle{fd: int(src.Fd())}) != nil
+	return !a.noReflinks
 }
 
 // keepOwner sets the owner of a file to that of the file that it replaces, if this process may.

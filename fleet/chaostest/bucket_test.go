@@ -2,22 +2,29 @@ package chaostest
 
 import (
 	"context"
-	"io/fs"
-	"iter"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
-	"strings"
 	"time"
+
+	"github.com/dalsegno/segno/fleet/s3"
+	"github.com/dalsegno/segno/internal/testing/serverrig"
+	"github.com/dalsegno/segno/store/postgres"
 )
 
-// bucket is a directory that answers slowly.
-type bucket struct {
-	dir  string
+// slowBucket is a bucket of the gateway that takes its time.
+type slowBucket struct {
+	postgres.Bucket
 	slow time.Duration // at most
 }
 
-func (b bucket) wait(ctx context.Context) error {
+// openBucket opens the bucket of the gateway at a URL.
+func openBucket(ctx context.Context, url string, slow time.Duration) (postgres.Bucket, error) {
+	b, err := s3.OpenWith(ctx, url, s3.Options{Credentials: func(context.Context) (s3.Credentials, error) {
+		return s3.Credentials{Key: serverrig.S3Key, Secret: serverrig.S3Secret}, nil
+	}})
+	return slowBucket{b, slow}, err
+}
+
+func (b slowBucket) wait(ctx context.Context) error {
 	if b.slow == 0 {
 		return ctx.Err()
 	}
@@ -29,57 +36,18 @@ func (b bucket) wait(ctx context.Context) error {
 	}
 }
 
-// Put implements [postgres.Bucket]. The object has its name once it is complete.
-func (b bucket) Put(ctx context.Context, name string, data []byte) error {
+// Put implements [postgres.Bucket].
+func (b slowBucket) Put(ctx context.Context, name string, data []byte) error {
 	if err := b.wait(ctx); err != nil {
 		return err
 	}
-	path := filepath.Join(b.dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(b.dir, "put-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	if _, err = f.Write(data); err == nil {
-		err = f.Close()
-	}
-	if err != nil {
-		return err
-	}
-	return os.Link(f.Name(), path)
+	return b.Bucket.Put(ctx, name, data)
 }
 
 // Get implements [postgres.Bucket].
-func (b bucket) Get(ctx context.Context, name string) ([]byte, error) {
+func (b slowBucket) Get(ctx context.Context, name string) ([]byte, error) {
 	if err := b.wait(ctx); err != nil {
 		return nil, err
 	}
-	return os.ReadFile(filepath.Join(b.dir, name))
-}
-
-// List implements [postgres.Bucket].
-func (b bucket) List(_ context.Context, prefix string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		err := filepath.WalkDir(b.dir, func(path string, d fs.DirEntry, err error) error {
-			name, relErr := filepath.Rel(b.dir, path)
-			if err != nil || relErr != nil {
-				return err
-			}
-			if !d.IsDir() && strings.HasPrefix(name, prefix) && !yield(name, nil) {
-				return fs.SkipAll
-			}
-			return nil
-		})
-		if err != nil {
-			yield("", err)
-		}
-	}
-}
-
-// Delete implements [postgres.Bucket].
-func (b bucket) Delete(_ context.Context, name string) error {
-	return os.RemoveAll(filepath.Join(b.dir, name))
+	return b.Bucket.Get(ctx, name)
 }

@@ -53,7 +53,6 @@ type chaos struct {
 	ctx    context.Context
 	plan   *plan
 	schema string
-	bucket string
 	pool   *pgxpool.Pool
 	fleets map[string]*fleet.Fleet // of each tenant
 	store  segno.Store
@@ -81,8 +80,8 @@ type process struct {
 
 func newChaos(t *testing.T, ctx context.Context, p *plan) *chaos {
 	c := &chaos{T: t, ctx: ctx, plan: p, schema: fmt.Sprintf("chaos_%d", p.seed), fleets: map[string]*fleet.Fleet{}, approved: map[string]int{}}
-	var err error
-	if c.bucket, err = os.MkdirTemp(t.TempDir(), "bucket-"); err != nil {
+	bucket, err := openBucket(ctx, gateway.URL, 0)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if c.pool, err = pgxpool.New(ctx, server.URL+"&pool_max_conns=4"); err != nil {
@@ -93,7 +92,7 @@ func newChaos(t *testing.T, ctx context.Context, p *plan) *chaos {
 		if c.fleets[thread.tenant] != nil {
 			continue
 		}
-		f, err := fleet.Open(ctx, fleet.Config{Pool: c.pool, Schema: c.schema, Tenant: thread.tenant, Bucket: bucket{dir: c.bucket}})
+		f, err := fleet.Open(ctx, fleet.Config{Pool: c.pool, Schema: c.schema, Tenant: thread.tenant, Bucket: bucket})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +119,7 @@ func (c *chaos) startWorker(i int) {
 		return
 	}
 	c.started++
-	o := workerOrder{Name: fmt.Sprintf("w%d", c.started), Schema: c.schema, Bucket: c.bucket, Slow: c.plan.slow, World: c.world.url, Skew: c.plan.skew[i],
+	o := workerOrder{Name: fmt.Sprintf("w%d", c.started), Schema: c.schema, Bucket: gateway.URL, Slow: c.plan.slow, World: c.world.url, Skew: c.plan.skew[i],
 		URL:     "postgres://postgres@" + c.proxy.addr() + "/postgres?sslmode=disable&pool_max_conns=8&application_name=" + c.schema,
 		Tenants: []map[string]int{{"acme": 2, "umbrella": 2}, {"acme": 2, "umbrella": 1}, {"umbrella": 3}}[i]}
 	text, err := json.Marshal(o)
@@ -195,6 +194,9 @@ func (c *chaos) fault(n int, e event) {
 	case killServer:
 		server.Kill()
 		c.must(server.Restart(c.ctx))
+	case killGateway:
+		gateway.Kill()
+		c.must(gateway.Restart(c.ctx))
 	}
 }
 

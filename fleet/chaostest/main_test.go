@@ -4,6 +4,7 @@ package chaostest
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -14,8 +15,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// server is the PostgreSQL server of the tests.
-var server *serverrig.Server
+// server is the PostgreSQL server of the tests, and gateway the one of their buckets.
+var server, gateway *serverrig.Server
 
 func TestMain(m *testing.M) {
 	if text := os.Getenv(orderVariable); text != "" {
@@ -26,15 +27,18 @@ func TestMain(m *testing.M) {
 		fmt.Println("nothing is run with -short: servers are installed from the network")
 		os.Exit(0)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // the first run builds the gateway
 	var err error
-	if server, err = serverrig.Postgres(ctx, ""); err != nil {
+	if server, err = serverrig.Postgres(ctx, ""); err == nil {
+		gateway, err = serverrig.S3(ctx, "")
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	cancel()
 	code := m.Run()
-	if err := server.Stop(); err != nil {
+	if err := errors.Join(server.Stop(), gateway.Stop()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}

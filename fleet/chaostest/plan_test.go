@@ -19,6 +19,7 @@ const (
 	cutSessions fault = "end all connections of the server"
 	loseCommits fault = "lose the acknowledgements of two commits"
 	killServer  fault = "kill the server"
+	killGateway fault = "kill the gateway of the bucket"
 )
 
 // plan is a schedule: prompts, and the faults that happen until they are answered. It depends only on its seed.
@@ -60,7 +61,7 @@ func planned(seed uint64) *plan {
 		}
 		p.threads = append(p.threads, t)
 	}
-	kinds := []fault{killCaller, killCaller, killOther, drainCaller, stopCaller, cutSessions, loseCommits, loseCommits}
+	kinds := []fault{killCaller, killCaller, killOther, drainCaller, stopCaller, cutSessions, loseCommits, loseCommits, killGateway}
 	if r.IntN(6) == 0 {
 		kinds = append(kinds, killServer)
 	}

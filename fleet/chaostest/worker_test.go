@@ -32,7 +32,7 @@ type workerOrder struct {
 	Name    string
 	URL     string // of the server, through the proxy
 	Schema  string
-	Bucket  string // its directory
+	Bucket  string // its URL
 	Slow    time.Duration
 	World   string // the URL of the world
 	Skew    time.Duration
@@ -72,7 +72,11 @@ func (o *workerOrder) run(ctx context.Context) error {
 		return err
 	}
 	defer pool.Close()
-	f, err := fleet.Open(ctx, fleet.Config{Pool: pool, Schema: o.Schema, Bucket: bucket{o.Bucket, o.Slow},
+	bucket, err := openBucket(ctx, o.Bucket, o.Slow)
+	if err != nil {
+		return err
+	}
+	f, err := fleet.Open(ctx, fleet.Config{Pool: pool, Schema: o.Schema, Bucket: bucket,
 		Log:   slog.New(slog.NewTextHandler(os.Stderr, nil)).With("worker", o.Name),
 		Clock: func() time.Time { return time.Now().Add(o.Skew) }})
 	if err != nil {

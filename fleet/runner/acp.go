@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -76,6 +77,7 @@ type acpRun struct {
 	record   segno.Thread
 	head     segno.Head
 	attempts *attempts
+	root     string           // the directory with the files and the home
 	question *segno.Interrupt // that the agent asked in this attempt
 	answer   *answer          // to the question of the attempt before
 }
@@ -129,6 +131,10 @@ func (r *acpRun) attempt(ctx context.Context, a attempt, text, report string) (f
 	if err != nil {
 		return fleet.Result{}, err
 	}
+	r.root, a.Dir = dir.Root(), dir.Files()
+	if last := r.attempts.last; last != nil && last.Dir != "" && last.Dir != a.Dir {
+		report = strings.TrimSpace(movedNote(last.Dir, a.Dir) + "\n\n" + report)
+	}
 	err = r.attempts.begin(ctx, a)
 	if err == nil {
 		err = r.runIn(ctx, dir, text, report)
@@ -152,6 +158,15 @@ func (r *acpRun) attempt(ctx context.Context, a attempt, text, report string) (f
 	}
 	return r.outcome(cleanup, turn)
 }
+
+// movedNote tells the agent that its directory has another path than in the conversation so far. Machines whose caches have
+// the same path seldom need it.
+func movedNote(from, to string) string {
+	return fmt.Sprintf("Note from segno: you are now working at %s, on another machine. Paths under %s in the conversation so far mean the same files under %s.", to, from, to)
+}
+
+// neutral replaces the path of the directory, which is another one on each machine, in the title or the input of a call.
+func (r *acpRun) neutral(text string) string { return strings.ReplaceAll(text, r.root, "/thread") }
 
 // turnSince returns the newest turn on the thread's line that is newer than a commit, or nil.
 func (r *acpRun) turnSince(ctx context.Context, since segno.CommitID) (*segno.Checkpoint, error) {

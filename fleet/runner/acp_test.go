@@ -9,7 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
@@ -164,6 +166,9 @@ func TestAThreadMovesToAnotherMachine(t *testing.T) {
 			if !strings.Contains(f.heard(), "appended "+before) {
 				t.Errorf("turn %s: the model does not see turn %s: %s", word, before, f.heard())
 			}
+		}
+		if note := "you are now working at " + m.files(); strings.Contains(f.heard(), note) != (i > 0) {
+			t.Errorf("turn %s: the model does not know where it is, or hears it without need: %s", word, f.heard())
 		}
 		m.lost()
 	}
@@ -354,6 +359,35 @@ func TestAThreadHasOneRun(t *testing.T) {
 		t.Errorf("the second run: %v", second)
 	}
 	b.done("two", "two")
+}
+
+// TestAWorkerThatLostItsThread takes the lease in the middle of a turn, as another worker does after this one was silent for too
+// long. Nothing of the turn is recorded on the thread, and its directory is not used again.
+func TestAWorkerThatLostItsThread(t *testing.T) {
+	f := newStage(t)
+	m := f.machine("a")
+	m.done("zero", "zero")
+	before, err := f.store.Head(t.Context(), "t")
+	f.must(err)
+	m.Store = &watched{Store: f.store, onResult: sync.OnceFunc(func() {
+		held, err := f.store.LeaseOf(t.Context(), "t")
+		f.must(err)
+		f.must(f.store.Release(t.Context(), held))
+		taken, err := f.store.Acquire(t.Context(), segno.Lease{Thread: "t", Owner: "another worker", Expires: time.Now().Add(time.Hour)})
+		f.must(err)
+		t.Cleanup(func() { f.must(f.store.Release(context.WithoutCancel(t.Context()), taken)) })
+	})}
+	if _, err := m.run("one", "one "+acptest.Directive(step("one", "one.txt"))); err == nil {
+		t.Error("a worker without the lease recorded a turn")
+	}
+	after, err := f.store.Head(t.Context(), "t")
+	f.must(err)
+	if after.Head != before.Head {
+		t.Errorf("the head moved from %s to %s", before.Head, after.Head)
+	}
+	if dirs, err := filepath.Glob(filepath.Join(m.dir, "dirs", "*", "*")); err != nil || len(dirs) > 0 {
+		t.Errorf("the machine has the directories %q, %v", dirs, err)
+	}
 }
 
 // TestAnAgentThatDies ends the agent's process in a turn. The proxy starts it again.

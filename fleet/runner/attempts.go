@@ -17,6 +17,7 @@ import (
 type attempt struct {
 	Key    string         `json:"key"`
 	Head   segno.CommitID `json:"head"`             // of the thread when the attempt began
+	Dir    string         `json:"dir,omitempty"`    // the directory of the agent
 	Answer *answer        `json:"answer,omitempty"` // the agent receives this decision instead of the prompt
 	Waits  string         `json:"waits,omitempty"`  // the id of the question with which the attempt ended
 }

@@ -235,5 +235,5 @@ func (c *client) update(ctx context.Context, m acp.Message) error {
 		return nil
 	}
 	status := m.Text(m.Find(update, "status"))
-	return c.run.attempts.add(ctx, m.Text(m.Find(update, "toolCallId")), m.Text(m.Find(update, "title")), status == "completed" || status == "failed")
+	return c.run.attempts.add(ctx, m.Text(m.Find(update, "toolCallId")), c.run.neutral(m.Text(m.Find(update, "title"))), status == "completed" || status == "failed")
 }

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -46,7 +45,8 @@ func findAnswer(ctx context.Context, store segno.Store, head segno.CommitID, id 
 			}
 		}
 	}
-	return nil, segno.NewError(segno.KindNotFound, "find question", id, nil)
+	return nil, segno.Errorf(segno.KindConflict, "find question", id, "the thread was moved after the agent asked").
+		WithHint("cancel the prompt, and send it again")
 }
 
 // prompt is the text with which the agent continues after the decision.
@@ -80,11 +80,11 @@ func (r *acpRun) permit(m acp.Message) (outcome map[string]any, isQuestion bool)
 	var p permissionRequest
 	_ = m.Decode(m.Params, &p) // a malformed request has no options, and is cancelled
 	policy := cmp.Or(r.Permissions, Ask)
-	args := p.Call.Input
+	title, args := r.neutral(p.Call.Title), json.RawMessage(r.neutral(string(p.Call.Input)))
 	if len(args) == 0 {
 		args = json.RawMessage("null")
 	}
-	if a := r.answer; policy == Ask && a != nil && a.Question.Tool == p.Call.Title && a.Question.ArgsHash == segno.HashArgs(args) {
+	if a := r.answer; policy == Ask && a != nil && a.Question.Tool == title && a.Question.ArgsHash == segno.HashArgs(args) {
 		policy = Refuse
 		if a.Decision.Kind == segno.Approve {
 			policy = Allow
@@ -103,8 +103,8 @@ func (r *acpRun) permit(m acp.Message) (outcome map[string]any, isQuestion bool)
 		}
 	}
 	if policy == Ask && r.question == nil {
-		r.question = &segno.Interrupt{ID: segno.NewID(), Thread: r.thread, Call: p.Call.ID, Tool: p.Call.Title, Args: bytes.Clone(args),
-			ArgsHash: segno.HashArgs(args), Reason: segno.ReasonApproval, Question: "The agent asks for permission: " + p.Call.Title,
+		r.question = &segno.Interrupt{ID: segno.NewID(), Thread: r.thread, Call: p.Call.ID, Tool: title, Args: args,
+			ArgsHash: segno.HashArgs(args), Reason: segno.ReasonApproval, Question: "The agent asks for permission: " + title,
 			Allowed: []segno.DecisionKind{segno.Approve, segno.Reject}, Asked: time.Now().UTC()}
 	}
 	return map[string]any{"outcome": "cancelled"}, policy == Ask

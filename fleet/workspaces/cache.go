@@ -3,12 +3,12 @@ package workspaces
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -143,6 +143,9 @@ func (c *Cache) acquire(ctx context.Context, s segno.Snapshot) (*Checkout, error
 		names = nil
 	}
 	for _, name := range names {
+		if filepath.Ext(name) != "" {
+			continue // see retire
+		}
 		path := filepath.Join(in, name)
 		st, _ := readState(path) // without a state, the directory is not reusable
 		all = append(all, candidate{path, st})
@@ -168,6 +171,9 @@ func (c *Cache) acquire(ctx context.Context, s segno.Snapshot) (*Checkout, error
 			d.state, d.warm = st, true
 			return d, d.begin()
 		}
+		if err := c.retire(k.path); err != nil {
+			return nil, errors.Join(err, d.lock.Close())
+		}
 		if err := d.discard(); err != nil {
 			return nil, err
 		}
@@ -175,19 +181,46 @@ func (c *Cache) acquire(ctx context.Context, s segno.Snapshot) (*Checkout, error
 	return c.create(ctx, in, s.Workspace)
 }
 
+// retire records that the processes of a dead worker may still use a path, so that no other directory gets it.
+func (c *Cache) retire(path string) error {
+	return writeFile(c.options.FS, path+retired, []byte(c.boot))
+}
+
+// isRetired reports whether retire was called for a path since the machine started.
+func (c *Cache) isRetired(path string) bool {
+	boot, err := os.ReadFile(path + retired)
+	return err == nil && string(boot) == c.boot
+}
+
+// retired ends the name of the file that retire writes.
+const retired = ".retired"
+
 // isReusable reports whether a directory that no process has locked may be used again.
 func (c *Cache) isReusable(st *state) bool { return !st.InUse && st.Boot == c.boot }
 
-// create makes a new directory and locks it.
+// create makes a new directory and locks it. Its name is the first free number, so that a thread has the same path on
+// machines whose caches have the same path: the conversation may contain it.
 func (c *Cache) create(ctx context.Context, in string, id segno.WorkspaceID) (*Checkout, error) {
-	path := filepath.Join(in, rand.Text())
-	for tries := 0; ; tries++ {
-		err := vfs.MkdirAll(c.options.FS, path)
+	for n, tries := 1, 0; ; {
+		path := filepath.Join(in, strconv.Itoa(n))
+		if c.isRetired(path) {
+			n++
+			continue
+		}
+		err := vfs.MkdirAll(c.options.FS, in)
+		if err == nil {
+			err = c.options.FS.Mkdir(path, 0o700)
+		}
+		if errors.Is(err, fs.ErrExist) {
+			n++
+			continue
+		}
 		var d *Checkout
 		if err == nil {
 			d, err = c.lock(ctx, path)
 		}
 		if isGone := errors.Is(err, fs.ErrNotExist) || d == nil && err == nil; isGone && tries < maxTries {
+			tries++
 			continue // another process removed the directory, because it was empty or not locked
 		}
 		if d == nil && err == nil {

@@ -311,11 +311,29 @@ func TestADirectoryOfADeadWorkerIsNotUsed(t *testing.T) {
 		t.Error("the directory of a dead worker is still there:", err)
 	}
 	f.must(d.Release(t.Context(), s.Tree))
+	if now := filepath.Base(d.Root()); now != "2" {
+		t.Errorf("the new directory is %s", now)
+	}
 	f.cache.SetBoot("another start")
 	if d = f.checkout(f.cache, s); d.IsWarm() {
 		t.Error("a directory is used again after a restart of the machine")
 	}
 	f.must(d.Release(t.Context(), s.Tree))
+}
+
+// TestAFileIsNotShared changes a large file in place. The cache and other directories keep their content.
+func TestAFileIsNotShared(t *testing.T) {
+	f := newFixture(t)
+	s := f.save(map[string]string{"large": strings.Repeat("0123456789abcdef", 64<<10)})
+	first := f.checkout(f.cache, s)
+	large, err := os.OpenFile(filepath.Join(first.Files(), "large"), os.O_RDWR, 0)
+	f.must(err)
+	_, err = large.WriteAt([]byte("changed"), 4096)
+	f.must(errors.Join(err, large.Close()))
+	second := f.checkout(f.cache, s)
+	f.must(first.Release(t.Context(), segno.Hash{}))
+	f.must(f.checkout(f.cache, s).Release(t.Context(), s.Tree))
+	f.must(second.Release(t.Context(), s.Tree))
 }
 
 // TestADamagedObjectIsReadAgain damages each file of the objects.

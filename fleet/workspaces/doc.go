@@ -15,7 +15,7 @@
 // # Layout
 //
 //	objects/ab/<hash>            a content or a tree; read only if it has that hash
-//	dirs/<workspace>/<random>/   one directory
+//	dirs/<workspace>/1/          one directory; others for the same workspace are 2, 3, …
 //	  lock                       held with flock(2) while a process uses the directory
 //	  state.json                 see state
 //	  index                      the result of the last scan; a cache
@@ -23,6 +23,7 @@
 //	  home/                      its home directory, if it needs one
 //	  run/                       for temporary files
 //	  segno/                     what package timeline keeps beside a store
+//	dirs/<workspace>/1.retired   the number is not used again before the machine restarts
 //	trash/                       directories that are being removed
 //
 // Everything in the cache may be deleted while no worker runs: the store has all of it.
@@ -31,7 +32,7 @@
 //
 // A directory is in use from Checkout until Release, and its state records this. The processes that a killed worker
 // started may still write in its directory. The cache therefore never uses a directory again that was not released. It
-// moves such a directory to trash. The same is done after a restart of the machine, because the cache syncs nothing.
+// moves such a directory to trash, and retires its number. The same is done after a restart of the machine, because the cache syncs nothing.
 //
 // # Tenants
 //

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -119,14 +120,21 @@ func (c *Cache) measure(ctx context.Context) (items []item, total int64, err err
 		in := filepath.Join(c.dir, dirsDir, w)
 		names, listErr := listDir(in)
 		err = errors.Join(err, listErr)
+		left := len(names)
 		for _, name := range names {
 			x := item{path: filepath.Join(in, name), isDir: true}
+			if filepath.Ext(name) != "" {
+				if path, ok := strings.CutSuffix(x.path, retired); ok && !c.isRetired(path) && c.options.FS.Remove(x.path) == nil {
+					left--
+				}
+				continue
+			}
 			if st, err := readState(x.path); err == nil {
 				x.bytes, x.used = st.Bytes, st.Used
 			}
 			add(x) // a directory without a state is the oldest
 		}
-		if len(names) == 0 {
+		if left == 0 {
 			_ = c.options.FS.Remove(in) // fails if a directory was made meanwhile
 		}
 	}

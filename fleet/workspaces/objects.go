@@ -46,22 +46,34 @@ func (o *objects) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
 	return data, err
 }
 
+// ContentFile opens the file of an object, so that package workspace can make a file by reflink. It checks only that the
+// file exists: package workspace reads each file back.
+func (o *objects) ContentFile(name segno.Hash) (*os.File, error) { return os.Open(o.file(name)) }
+
 func (o *objects) file(name segno.Hash) string {
 	text := hex.EncodeToString(name[:])
 	return filepath.Join(o.dir, text[:2], text)
 }
 
-// put keeps an object. It ignores errors, for example of a full disk, because the object need not be kept.
+// put keeps an object. It ignores errors, for example of a full disk, because the object need not be kept. A file that is
+// not complete has another hash, so put writes it in place.
 func (o *objects) put(file string, data []byte) {
-	err := writeFile(o.fs, file, data)
+	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	f, err := o.fs.OpenFile(file, flags, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = vfs.MkdirAll(o.fs, filepath.Dir(file)); err == nil {
-			err = writeFile(o.fs, file, data)
+			f, err = o.fs.OpenFile(file, flags, 0o600)
 		}
 	}
-	if err == nil {
-		o.added(int64(len(data)))
+	if err != nil {
+		return // another process may be writing it
 	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err != nil {
+		_ = o.fs.Remove(file) // else the next Get does
+		return
+	}
+	o.added(int64(len(data)))
 }
 
 // touch renews the time of an object that was not used for a while.

@@ -1,11 +1,13 @@
 package web_test
 
 import (
+	"context"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
@@ -94,5 +96,38 @@ func TestDecide(t *testing.T) {
 	r.run(c, agent.Input{})
 	if exists("edited.txt") || !exists("other.txt") {
 		t.Error("the edited command did not run")
+	}
+}
+
+// TestWaitsOfATool shows the question of a tool, and not the sleep of another one. The reply must be
+// one of the choices.
+func TestWaitsOfATool(t *testing.T) {
+	r := newMoveRig(t)
+	sleep := agent.NewTool("sleep", "sleeps", agent.LostAsk, func(ctx context.Context, _ *agent.Invocation, _ struct{}) (string, error) {
+		agent.Sleep(ctx, time.Hour)
+		return "slept", nil
+	})
+	ask := agent.NewTool("ask", "asks", agent.LostAsk, func(ctx context.Context, _ *agent.Invocation, _ struct{}) (string, error) {
+		a, err := agent.Interrupt(ctx, agent.Ask{Text: "which size?", Choices: []string{"small", "large"}})
+		return a.Text, err
+	})
+	a := agent.New(agent.Config{Name: "shop", Model: offline.New(), Store: r.store, Tools: []agent.Tool{sleep, ask}})
+	if _, err := a.Run(r.Context(), agent.Input{Thread: "shop", Prompt: "call sleep {} ; call ask {}"}); err != nil {
+		t.Fatal(err)
+	}
+	r.thread = "shop"
+	var thread struct {
+		Interrupts []struct{ ID, Question string }
+	}
+	r.get("/threads/shop", &thread)
+	if len(thread.Interrupts) != 1 || thread.Interrupts[0].Question != "which size? (small, large)" {
+		t.Fatalf("the open questions are %+v", thread.Interrupts)
+	}
+	id := `"verb":"decide","thread":"shop","interrupt":"` + thread.Interrupts[0].ID + `","decision":"respond"`
+	r.refused(r.post("/previews", "", `{`+id+`,"message":"huge"}`), http.StatusBadRequest, "invalid", "")
+	r.move(id + `,"message":"large"`)
+	s, err := a.Status(r.Context(), "shop")
+	if err != nil || len(s.Interrupts) != 1 || s.Wake.IsZero() {
+		t.Errorf("after the decision the thread is %+v, %v", s, err)
 	}
 }

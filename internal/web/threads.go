@@ -225,12 +225,16 @@ type question struct {
 	Allowed  []segno.DecisionKind `json:"allowed"`
 }
 
+// questions returns the interrupts that a person answers.
 func questions(open []segno.Interrupt) []question {
-	out := make([]question, len(open))
-	for i, q := range open {
+	out := []question{}
+	for _, q := range open {
+		if !q.Reason.IsQuestion() {
+			continue
+		}
 		call := turns.Call{Tool: q.Tool, Input: q.Args}
-		out[i] = question{ID: q.ID, Thread: q.Thread, Tool: q.Tool, Title: history.Cut(call.Subject(maxTitle), maxTitle), Question: q.Question,
-			Reason: q.Reason, Input: beginning(string(q.Args)), Time: q.Asked, Expires: q.Expires, Allowed: q.Allowed}
+		out = append(out, question{ID: q.ID, Thread: q.Thread, Tool: q.Tool, Title: history.Cut(call.Subject(maxTitle), maxTitle), Question: q.Text(),
+			Reason: q.Reason, Input: beginning(string(q.Args)), Time: q.Asked, Expires: q.Expires, Allowed: q.Allowed})
 	}
 	return out
 }

@@ -11,14 +11,20 @@ import (
 // InTx runs f in a transaction. It calls f again if the transaction failed for a reason that may pass, or if the answer to its
 // COMMIT was lost, so f must be safe to repeat, even after it succeeded. Errors have the kinds of the store's other methods.
 func (s *Store) InTx(ctx context.Context, op, name string, f func(ctx context.Context, tx pgx.Tx) error) error {
+	return s.OnConn(ctx, op, name, func(ctx context.Context, conn *pgx.Conn) error {
+		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error { return f(ctx, tx) })
+	})
+}
+
+// OnConn is [Store.InTx] without a transaction, for a single statement.
+func (s *Store) OnConn(ctx context.Context, op, name string, f func(ctx context.Context, conn *pgx.Conn) error) error {
 	return s.call(ctx, op, name, func(ctx context.Context) error {
 		conn, err := s.pool.Acquire(ctx)
 		if err != nil {
 			return notSentError{err}
 		}
 		defer conn.Release()
-		return pgx.BeginTxFunc(s.writeContext(ctx), conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted},
-			func(tx pgx.Tx) error { return f(s.writeContext(ctx), tx) })
+		return f(s.writeContext(ctx), conn.Conn())
 	})
 }
 

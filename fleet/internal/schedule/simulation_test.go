@@ -252,18 +252,20 @@ func (r result) row(size fleetSize) string {
 
 // standard is a fleet with the settings of package fleet.
 func standard(workers, threads int, rate float64) fleetSize {
-	return fleetSize{workers: workers, slots: 10, threads: threads, rate: rate, cores: 16, poll: time.Second, cooldown: 5 * time.Millisecond, notify: 100 * time.Millisecond,
+	return fleetSize{workers: workers, slots: 10, threads: threads, rate: rate, cores: 16, poll: time.Second, cooldown: 5 * time.Millisecond, notify: time.Millisecond,
 		steps: 2, model: 2 * time.Second, length: 20 * time.Second, lease: 30 * time.Second}
 }
 
-// TestASmallFleetWakesEachThread simulates a fleet with workers that die.
+// TestASmallFleetWakesEachThread simulates fleets with workers that die.
 func TestASmallFleetWakesEachThread(t *testing.T) {
-	size := standard(20, 5000, 30)
-	size.deaths = 4
-	r := simulate(t, size, soak.Seed(t))
-	t.Log(r.row(size))
-	if len(r.decisions) == 0 || len(r.timers) == 0 {
-		t.Errorf("%d decisions and %d timers woke threads", len(r.decisions), len(r.timers))
+	for _, seed := range soak.Seeds(t, 1, 300) {
+		size := standard(20, 5000, 30)
+		size.deaths = 4
+		r := simulate(t, size, seed)
+		t.Log(r.row(size))
+		if len(r.decisions) == 0 || len(r.timers) == 0 {
+			t.Errorf("%d decisions and %d timers woke threads", len(r.decisions), len(r.timers))
+		}
 	}
 }
 

@@ -15,7 +15,8 @@ import (
 func (a *app) inbox() *cobra.Command {
 	return &cobra.Command{
 		Use: "inbox", Short: "open questions of all threads", Args: cobra.NoArgs,
-		Long: `Lists the questions of Go agents that wait for a decision, in all directories.
+		Long: `Lists the questions of Go agents that wait for a decision, in all directories. A thread that sleeps, or that
+waits for a program, is not listed; 'segno threads --status waiting' lists it.
 'segno chat' answers those of its threads.`,
 		Example: "  segno inbox --json",
 		RunE:    a.InStore(a.runInbox),
@@ -37,7 +38,7 @@ func (a *app) runInbox(ctx context.Context, store *local.Store, _ []string) erro
 	}
 	return a.Print(items, func(p *cli.Printer) {
 		for _, q := range items {
-			question := timeline.Title(cmp.Or(q.Question, string(q.Args)))
+			question := timeline.Title(cmp.Or(q.Text(), string(q.Args)))
 			p.Linef("%s %s %s", a.Lead(p.Paint, cli.Short(q.Thread), q.Asked), cli.Inline(q.Tool), cli.CleanLines(question))
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -145,6 +146,7 @@ type statusItem struct {
 	segno.Thread
 	Status     agent.Phase       `json:"status"`
 	Interrupts []segno.Interrupt `json:"interrupts"`
+	Wake       time.Time         `json:"wake,omitzero"` // when a thread that waits continues without an answer
 }
 
 // runThreadsByStatus lists the threads with a status. It does not load other threads.
@@ -170,7 +172,11 @@ func (a *app) runThreadsByStatus(ctx context.Context, store *local.Store, all bo
 	}
 	return a.Print(items, func(p *cli.Printer) {
 		for _, t := range items {
-			line := fmt.Sprintf("%s %s %s", a.Lead(p.Paint, cli.Short(t.ID), t.Created), t.Status, cli.CleanLines(timeline.Title(t.Title)))
+			status := string(t.Status)
+			if !t.Wake.IsZero() {
+				status += " until " + t.Wake.Local().Format(time.DateTime)
+			}
+			line := fmt.Sprintf("%s %s %s", a.Lead(p.Paint, cli.Short(t.ID), t.Created), status, cli.CleanLines(timeline.Title(t.Title)))
 			p.Linef("%s", cli.Fit(line, p.Width()))
 		}
 	})
@@ -189,7 +195,7 @@ func byStatus(ctx context.Context, store *local.Store, q agent.FindQuery) ([]sta
 			return nil, err
 		}
 		if _, open := running[f.Thread.ID]; !open {
-			items = append(items, statusItem{f.Thread, f.Phase, append([]segno.Interrupt{}, f.Interrupts...)})
+			items = append(items, statusItem{f.Thread, f.Phase, append([]segno.Interrupt{}, f.Interrupts...), f.Wake})
 		}
 	}
 	for id, isRunning := range running {
@@ -202,7 +208,7 @@ func byStatus(ctx context.Context, store *local.Store, q agent.FindQuery) ([]sta
 			return nil, err
 		}
 		if known && phase == q.Phase && (q.Workspace == "" || t.Workspace == q.Workspace) {
-			items = append(items, statusItem{t, phase, []segno.Interrupt{}})
+			items = append(items, statusItem{Thread: t, Status: phase, Interrupts: []segno.Interrupt{}})
 		}
 	}
 	slices.SortFunc(items, func(a, b statusItem) int { return strings.Compare(string(a.ID), string(b.ID)) })

@@ -122,7 +122,7 @@ func (c *caller) task(ctx context.Context, store Store, x task) error {
 
 // agent returns the agent, with or without approvals. A callback answers these at once.
 func (c *caller) agent(store Store) *agent.Agent {
-	config := agent.Config{Model: model{c, true}, Store: faulty{store, c}, Tools: []agent.Tool{c.tool("pay", agent.LostAsk), c.tool("transfer", agent.LostRetry)},
+	config := agent.Config{Model: model{c, true}, Store: faulty{store, c}, Tools: []agent.Tool{c.tool("pay", agent.LostAsk), c.tool("transfer", agent.LostRetry), c.orderTool()},
 		Subagents: []agent.Subagent{{Name: "helper", Description: "helps", Model: model{c, false}}},
 		Retry:     agent.Retry{Attempts: 2, Wait: time.Microsecond}, StoreRetry: agent.Retry{Attempts: 4, Wait: time.Microsecond}}
 	if c.Restart {
@@ -160,7 +160,10 @@ func (c *caller) run(ctx context.Context, a *agent.Agent, in agent.Input) (out a
 func (c *caller) answer(_ context.Context, open []segno.Interrupt) (decisions []segno.Decision, err error) {
 	for _, i := range open {
 		d := segno.Decision{Interrupt: i.ID, Kind: segno.Approve}
-		if i.Reason == segno.ReasonUnknown {
+		switch i.Reason {
+		case segno.ReasonQuestion:
+			d.Kind, d.Text = segno.Respond, "pay "+i.Question
+		case segno.ReasonUnknown:
 			if !c.mayBeUnknown() {
 				c.tell(reportWrong, "a person is asked about a call whose result the process holds: "+string(i.Args))
 			}
@@ -184,28 +187,51 @@ func (c *caller) answer(_ context.Context, open []segno.Interrupt) (decisions []
 // tool returns a tool with an effect. Its result is reliable: if it fails, it had no
 // effect.
 func (c *caller) tool(name string, onLost agent.OnLost) agent.Tool {
-	return agent.NewTool(name, "pays a bill", onLost, func(ctx context.Context, inv *agent.Invocation, b bill) (string, error) {
-		f := c.at(toolFails, toolPanics, toolCancelled, killInTool, killAtEffect)
-		switch f {
-		case toolFails:
-			return "", errors.New("the bank is closed")
-		case toolPanics:
-			panic("a bug of the tool")
-		case killInTool:
-			die()
-		}
-		if err := c.ledger.add(inv.Key, b.Bill, onLost == agent.LostRetry); err != nil {
+	return agent.NewTool(name, "pays a bill", onLost, func(_ context.Context, inv *agent.Invocation, b bill) (string, error) {
+		return c.pay(inv.Key, b.Bill, onLost == agent.LostRetry)
+	})
+}
+
+// orderTool returns a tool that asks a person and then pays, as steps of the call.
+func (c *caller) orderTool() agent.Tool {
+	return agent.NewTool("order", "asks and pays a bill", agent.LostRetry, func(ctx context.Context, inv *agent.Invocation, b bill) (string, error) {
+		text, err := agent.Do(ctx, "reserve", func(context.Context) (string, error) { return "pay " + b.Bill, nil })
+		if err != nil {
 			return "", err
 		}
-		switch f {
-		case killAtEffect:
-			die()
-		case toolCancelled:
-			c.cancel()
-			return "", context.Canceled
+		if a, err := agent.Interrupt(ctx, agent.Ask{Text: b.Bill}); err != nil || a.Text != text {
+			return "", fmt.Errorf("the reply to %q is %q %w", b.Bill, a.Text, err)
 		}
-		return "paid " + b.Bill, nil
+		paid, err := agent.Do(ctx, "pay", func(context.Context) (string, error) { return c.pay(inv.Key, b.Bill, true) })
+		if _, err := agent.Interrupt(ctx, agent.Ask{Text: b.Bill}); err != nil {
+			return "", err
+		}
+		return paid, err
 	})
+}
+
+// pay pays a bill. If it fails, it had no effect.
+func (c *caller) pay(key, bill string, knowsKeys bool) (string, error) {
+	f := c.at(toolFails, toolPanics, toolCancelled, killInTool, killAtEffect)
+	switch f {
+	case toolFails:
+		return "", errors.New("the bank is closed")
+	case toolPanics:
+		panic("a bug of the tool")
+	case killInTool:
+		die()
+	}
+	if err := c.ledger.add(key, bill, knowsKeys); err != nil {
+		return "", err
+	}
+	switch f {
+	case killAtEffect:
+		die()
+	case toolCancelled:
+		c.cancel()
+		return "", context.Canceled
+	}
+	return "paid " + bill, nil
 }
 
 // isOutage reports whether the cause of an error may end without the caller, because the

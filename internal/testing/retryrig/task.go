@@ -33,7 +33,7 @@ func newTask(seed uint64, n int) task {
 	for i := range 1 + rnd.IntN(4) {
 		var calls []string
 		for j := range 1 + rnd.IntN(3) {
-			call := fmt.Sprintf("%s %d/%d.%d", [...]string{"pay", "transfer"}[rnd.IntN(2)], n, i, j)
+			call := fmt.Sprintf("%s %d/%d.%d", [...]string{"pay", "transfer", "order"}[rnd.IntN(3)], n, i, j)
 			if rnd.IntN(6) == 0 {
 				call = byTask + call
 			}

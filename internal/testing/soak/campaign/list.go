@@ -50,6 +50,10 @@ func campaigns() []campaign {
 		{"chaos", "schedules of the proxy in which everything fails", 2, memory, []suite{
 			{packages: "internal/proxy", run: regexp.MustCompile("^TestChaos$"), parts: 20},
 		}},
+		{"fleet", "fleets in which everything fails, and simulated ones of 10,000 workers", 2, memory, []suite{
+			{packages: "fleet/chaostest", run: regexp.MustCompile("^TestChaos$"), parts: 50},
+			{packages: "fleet fleet/...", run: regexp.MustCompile("^Test")},
+		}},
 		{"damage", "damage of each store, one at a time: no read returns other data, or none", 2, memory, []suite{
 			{packages: "store/sqlite store/file store/kv store/postgres", run: regexp.MustCompile("^TestNo(Damage|FlippedBit)IsSilent$"), parts: 10},
 			{packages: "store/... internal/store/record store/internal/threadlog", run: regexp.MustCompile("Damage|Silent|Corrupt")},

@@ -151,7 +151,7 @@ var allowed = map[string][]string{
 	"fleet/runner":                      {".", "agent", "agents", "agents/gemini", "agents/opencode", "fleet", "fleet/workspaces", "internal/history/turns", "internal/local", "internal/local/spool", "internal/proc", "internal/proxy", "internal/proxy/acp", "internal/vfs", "timeline"},
 	"fleet/workspaces":                  {".", "internal/local/spool", "internal/proc", "internal/vfs", "timeline", "workspace"},
 	"experiments/well":                  {".", "world", "world/httpworld"},
-	"internal/chat/chatcmd":             {".", "agent", "agent/model/offline", "internal/chat", "internal/chat/acpagent", "internal/chat/tui", "internal/cli", "internal/local", "timeline", "internal/local/spool", "internal/proc"},
+	"internal/chat/chatcmd":             {".", "agent", "agent/model/offline", "agent/tool", "internal/chat", "internal/chat/acpagent", "internal/chat/tui", "internal/cli", "internal/local", "timeline", "internal/local/spool", "internal/proc"},
 	"internal/history/historycmd":       {".", "internal/history/demo", "agent", "agents", "internal/chat", "internal/cli", "internal/history", "internal/history/idprefix", "internal/history/moves", "internal/history/patch", "internal/history/turns", "internal/hook", "internal/hook/event", "internal/local", "internal/local/spool", "timeline", "transcript/claude", "internal/history/printable", "internal/vfs", "workspace", "transcript"},
 	"internal/hook/hookcmd":             {".", "agents", "internal/cli", "internal/hook", "internal/hook/event", "internal/local", "transcript/codex", "workspace"},
 	"internal/pack/archivefile":         {".", "archive", "internal/cli", "internal/local", "internal/pack", "secret", "internal/cli/secretscan"},

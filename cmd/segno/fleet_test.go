@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
 )
 
@@ -195,7 +196,7 @@ func startShell(t *testing.T, dir, model string) *walk {
 // newDatabase makes an empty database and returns its URL.
 func newDatabase(t *testing.T) string {
 	t.Helper()
-	name := strings.ToLower(strings.ReplaceAll(t.Name(), "/", "_"))
+	name := "fleet_" + segno.NewID()
 	c, err := postgresDriver{}.Connect(t.Context(), server.URL)
 	if err != nil {
 		t.Fatal(err)

@@ -215,12 +215,15 @@ func waitForChange(ctx context.Context, store segno.Store, thread segno.ThreadID
 
 // noteWorkers tells the user if no worker could run a prompt.
 func (a *app) noteWorkers(ctx context.Context, c *connection, p *wire.Prompt) error {
-	if a.JSON || p.State != wire.PromptSent {
+	if a.JSON || p.State == wire.PromptDone || p.State == wire.PromptWaiting || p.State == wire.PromptCancelled {
 		return nil
 	}
 	status, err := c.FleetStatus(ctx)
 	if err != nil {
 		return err
+	}
+	if !hasWorker(&status) && p.State != wire.PromptSent {
+		return nil // the worker that ran it has ended
 	}
 	if !hasWorker(&status) {
 		a.Notef("no worker listens; the prompt is kept, and runs once 'segno worker' is started")

@@ -42,6 +42,11 @@ var arrows = map[string]map[string]string{
 	},
 	"fleet": {
 		"agent":              "a worker runs Go agents",
+		"agent/tool":         "and gives them tools",
+		"client":             "send and fleet work through the API of a server",
+		"internal/chat":      "an agents.toml names models as the chat does",
+		"internal/web":       "the API serves the mailboxes of a fleet",
+		"internal/web/wire":  "with these records",
 		"internal/proxy":     "the turns of agents are recorded by the proxy",
 		"internal/proxy/acp": "a runner is the client of the proxy",
 	},
@@ -75,7 +80,7 @@ var arrows = map[string]map[string]string{
 // verbs has the packages with the verbs of the wings.
 var verbs = []string{
 	"internal/history/historycmd", "internal/hook/hookcmd", "internal/proxy/proxycmd", "internal/chat/chatcmd", "internal/pack/packcmd",
-	"internal/sessions", "internal/web/webcmd", "internal/worlds/worldscmd", "search/searchcmd", "insight/insightcmd",
+	"internal/sessions", "internal/web/webcmd", "internal/worlds/worldscmd", "search/searchcmd", "insight/insightcmd", "fleet/fleetcmd",
 }
 
 // roomOf returns the wing of a package, "core", "shell", or "" for tests and main packages.

@@ -186,8 +186,12 @@ func (r *run) awaitDecisions(ctx context.Context) (over bool, err error) {
 		return false, err
 	}
 	if r.unsaved {
-		return false, segno.Errorf(segno.KindRefused, "run agent", r.state.Interrupts[0].Tool, "the call waits for %s, and the run is not saved: it cannot wait",
-			describeWait(r.state.Interrupts)).WithHint("give the agent a store and the run a thread, or set Answer")
+		needs := "requires approval"
+		if r.state.Interrupts[0].Wait > 0 {
+			needs = "waits for " + describeWait(r.state.Interrupts)
+		}
+		return false, segno.Errorf(segno.KindRefused, "run agent", r.state.Interrupts[0].Tool, "the call %s, and the run is not saved: it cannot wait", needs).
+			WithHint("give the agent a store and the run a thread, or set Answer")
 	}
 	if ended, err := r.runChildren(ctx); ended || err != nil {
 		return false, err

@@ -77,9 +77,13 @@ func Interrupt(ctx context.Context, q Ask, options ...WaitOption) (Answer, error
 
 // Await makes a tool wait for a signal with a name, and returns the signal; see [Agent.Signal]. It
 // waits as [Sleep] does, unless the signal has arrived before: then it returns at once. Each signal
-// ends one wait, in the order in which they arrived. The error is [ErrNoReply].
+// ends one wait, in the order in which they arrived. The error is [ErrNoReply], or has
+// [segno.KindInvalid] if the name is empty.
 func Await(ctx context.Context, name string, options ...WaitOption) (Answer, error) {
 	c := callSteps(ctx, "Await")
+	if name == "" {
+		return Answer{}, segno.Errorf(segno.KindInvalid, "wait for signal", c.job.Name, "the signal has no name")
+	}
 	w := segno.Interrupt{Reason: segno.ReasonSignal, Signal: name, Allowed: []segno.DecisionKind{segno.Respond}}
 	return answerOf(c.wait(w, name, options))
 }

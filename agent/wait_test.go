@@ -228,6 +228,7 @@ func TestASignalEndsOneWait(t *testing.T) {
 		r.answers("10 20 30")
 		r.wants(r.agent.Signal(r.ctx, "nothing", "paid", "1", 1), segno.KindNotFound)
 		r.wants(r.agent.Signal(r.ctx, thread, "paid", "", 1), segno.KindInvalid)
+		r.wants(r.agent.Signal(r.ctx, thread, "", "6", 1), segno.KindInvalid)
 	})
 }
 

@@ -20,4 +20,8 @@
 //	done, err := store.Apply(ctx, p.ID, segno.NewID(), false)
 //
 // The key, here [segno.NewID], makes Apply repeatable: another call with the same key returns the same answer.
+//
+// If workers run the threads of the store, [Store.Send] sends a prompt to a thread, and [Store.Prompts] has its answer:
+//
+//	_, err := store.Send(ctx, "order-17", "question-1", client.SendPrompt{Text: "Where is my order?"})
 package client

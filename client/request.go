@@ -26,10 +26,15 @@ func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 // rawBody is a body that is not JSON.
 type rawBody []byte
 
-// send sends a request and returns the response if it is not an error. The caller closes the body.
+// send sends a request and returns the response if it is not an error. path is escaped. The caller closes the body.
 func (s *Store) send(ctx context.Context, op, name, method, path string, q url.Values, body any, headers ...string) (*http.Response, error) {
 	u := *s.base
-	u.Path, u.RawQuery = u.Path+path, q.Encode()
+	escaped := u.EscapedPath() + path
+	plain, err := url.PathUnescape(escaped)
+	if err != nil {
+		return nil, segno.NewError(segno.KindInvalid, op, name, err)
+	}
+	u.Path, u.RawPath, u.RawQuery = plain, escaped, q.Encode()
 	media := "application/octet-stream"
 	raw, isRaw := body.(rawBody)
 	text := []byte(raw)

@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"time"
@@ -48,6 +49,9 @@ type Fleet struct {
 	store  *postgres.Store
 	sealer *record.Sealer
 	queue  *river.Client[pgx.Tx] // inserts jobs
+
+	queueLog  *slog.Logger
+	telemetry telemetry
 }
 
 // Open opens the store of a fleet, and creates or upgrades its tables. The caller closes the fleet, and then the pool.
@@ -56,6 +60,7 @@ func Open(ctx context.Context, c Config) (*Fleet, error) {
 		return nil, segno.Errorf(segno.KindInvalid, "open fleet", "", "it has no pool of connections")
 	}
 	f := &Fleet{config: c, pool: c.Pool, schema: cmp.Or(c.Schema, "segno"), log: cmp.Or(c.Log, slog.New(slog.DiscardHandler))}
+	f.queueLog = slog.New(queueLog{f.log.Handler()})
 	var err error
 	f.store, err = postgres.OpenPool(ctx, c.Pool, postgres.Options{Bucket: c.Bucket, Schema: c.Schema, Key: c.Key, Clock: c.Clock, InCommit: f.inCommit})
 	if err != nil {
@@ -75,13 +80,18 @@ func (f *Fleet) start(ctx context.Context) error {
 	if err := f.unlock(ctx); err != nil {
 		return err
 	}
+	if err := f.checkBucket(ctx); err != nil {
+		return err
+	}
 	// A client that inserts sends no notification for a job within the cooldown after its last one, and the job waits for a poll. By
 	// default that would be most prompts and wakes of a busy process.
-	queue, err := river.NewClient(riverpgxv5.New(f.pool), &river.Config{Schema: f.schema, Logger: f.log, FetchCooldown: river.FetchCooldownMin})
+	queue, err := river.NewClient(riverpgxv5.New(f.pool), &river.Config{Schema: f.schema, Logger: f.queueLog, FetchCooldown: river.FetchCooldownMin})
+	if err == nil {
+		f.queue, err = queue, f.instrument()
+	}
 	if err != nil {
 		return segno.NewError(segno.KindInvalid, "open fleet", f.schema, err)
 	}
-	f.queue = queue
 	return nil
 }
 
@@ -105,7 +115,9 @@ func (f *Fleet) unlock(ctx context.Context) (err error) {
 func (f *Fleet) Store() segno.Store { return f.store }
 
 // Close closes the store. Workers must have ended.
-func (f *Fleet) Close() error { return f.store.Close() }
+func (f *Fleet) Close() error {
+	return errors.Join(f.telemetry.close(), f.store.Close())
+}
 
 // sql replaces "{}" in a query with the schema.
 func (f *Fleet) sql(query string) string {

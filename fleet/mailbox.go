@@ -115,6 +115,9 @@ func (m mailbox) Finish(ctx context.Context, job *schedule.Job, f *schedule.Fron
 		_, err = river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, &river.Job[threadJob]{JobRow: jobOf(ctx)})
 		return err
 	})
+	if a := attemptOf(ctx); a != nil && held && err == nil {
+		a.change = &c
+	}
 	return held, err
 }
 

@@ -148,6 +148,8 @@ type WorkerStatus struct {
 	Started time.Time `json:"started"`
 	Seen    time.Time `json:"seen"`
 	Running int       `json:"running"` // turns
+	Alive   bool      `json:"alive"`   // it was seen within its lease
+	Agents  []string  `json:"agents"`  // the names of those that it runs
 }
 
 // Status returns the counts of open prompts, and the workers.
@@ -161,7 +163,7 @@ func (f *Fleet) Status(ctx context.Context) (s Status, err error) {
 			return err
 		}
 		rows, err = tx.Query(ctx, f.sql(`SELECT id, host, pid, started, seen,
-			(SELECT count(*) FROM {}fleet_prompts p WHERE p.state = 'running' AND p.worker = w.id) FROM {}fleet_workers w ORDER BY started, id`))
+			(SELECT count(*) FROM {}fleet_prompts p WHERE p.state = 'running' AND p.worker = w.id), seen > now() - lease, agents FROM {}fleet_workers w ORDER BY started, id`))
 		if err != nil {
 			return err
 		}

@@ -15,6 +15,8 @@ import (
 	"github.com/dalsegno/segno/fleet/internal/schedule"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
 )
 
 // Prompt is a message to a thread. A thread is created by its first prompt.
@@ -77,10 +79,12 @@ type origin struct {
 	question string
 }
 
-func (f *Fleet) send(ctx context.Context, tx pgx.Tx, p Prompt, tenant string, from origin) (Sent, error) {
+func (f *Fleet) send(ctx context.Context, tx pgx.Tx, p Prompt, tenant string, from origin) (_ Sent, err error) {
 	if err := p.check(); err != nil {
 		return Sent{}, err
 	}
+	ctx, span, link := f.telemetry.traceSend(ctx, &p)
+	defer func() { endSpan(span, err) }()
 	p.Priority = cmp.Or(p.Priority, 2)
 	record, err := segno.Encode(promptRecord{Key: p.Key, Agent: p.Agent, Text: p.Text, Actor: p.Actor})
 	if err != nil {
@@ -90,9 +94,9 @@ func (f *Fleet) send(ctx context.Context, tx pgx.Tx, p Prompt, tenant string, fr
 	hash := segno.HashOf(record)
 	digest := f.sealer.SealDigest(hash[:16])
 	sent := Sent{Thread: p.Thread, Key: p.Key, IsNew: true, State: StateSent}
-	err = tx.QueryRow(ctx, f.sql(`INSERT INTO {}fleet_prompts (thread, key, digest, tenant, priority, next, parent, question, record)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (thread, key) DO NOTHING RETURNING n`),
-		[]byte(p.Thread), key, digest, tenant, p.Priority, orNull(p.At), bytesOrNull(from.thread), textOrNull(from.question),
+	err = tx.QueryRow(ctx, f.sql(`INSERT INTO {}fleet_prompts (thread, key, digest, tenant, priority, next, parent, question, trace, record)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (thread, key) DO NOTHING RETURNING n`),
+		[]byte(p.Thread), key, digest, tenant, p.Priority, orNull(p.At), bytesOrNull(from.thread), textOrNull(from.question), textOrNull(link),
 		f.sealer.Seal(record, "prompt", p.Thread, string(key))).Scan(&sent.N)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return f.sentBefore(ctx, tx, sent, digest)
@@ -100,6 +104,7 @@ func (f *Fleet) send(ctx context.Context, tx pgx.Tx, p Prompt, tenant string, fr
 	if err != nil {
 		return Sent{}, err
 	}
+	f.telemetry.sent.Add(ctx, 1, metric.WithAttributes(attribute.String("gen_ai.agent.name", p.Agent), attribute.String("segno.tenant", tenant)))
 	return sent, f.wake(ctx, tx, threadJob{Thread: p.Thread}, tenant, p.Priority, p.At)
 }
 
@@ -195,6 +200,8 @@ type PromptState struct {
 	Sent     time.Time `json:"sent"`
 	Started  time.Time `json:"started,omitzero"` // the last attempt
 	Ended    time.Time `json:"ended,omitzero"`
+
+	trace string // the context of the span of its sender, or ""
 }
 
 // Prompts yields prompts, the newest first.
@@ -226,7 +233,7 @@ func (f *Fleet) Prompts(ctx context.Context, q PromptQuery) iter.Seq2[PromptStat
 
 // prompts returns one page of prompts.
 func (f *Fleet) prompts(ctx context.Context, q PromptQuery) (page []PromptState, err error) {
-	query := `SELECT n, thread, key, tenant, priority, state, attempts, worker, next, wake, sent, started, ended, record, outcome
+	query := `SELECT n, thread, key, tenant, priority, state, attempts, worker, next, wake, sent, started, ended, trace, record, outcome
 		FROM {}fleet_prompts WHERE true`
 	var args []any
 	where := func(condition string, value any) {
@@ -258,13 +265,13 @@ func (f *Fleet) prompts(ctx context.Context, q PromptQuery) (page []PromptState,
 
 func (f *Fleet) scanPrompt(row pgx.CollectableRow) (p PromptState, err error) {
 	var thread, key, record, outcome []byte
-	var worker pgtype.Text
+	var worker, trace pgtype.Text
 	var next, wake, started, ended pgtype.Timestamptz
 	if err := row.Scan(&p.N, &thread, &key, &p.Tenant, &p.Priority, &p.State, &p.Attempts, &worker, &next, &wake, &p.Sent, &started, &ended,
-		&record, &outcome); err != nil {
+		&trace, &record, &outcome); err != nil {
 		return p, err
 	}
-	p.Thread, p.Worker = string(thread), worker.String
+	p.Thread, p.Worker, p.trace = string(thread), worker.String, trace.String
 	p.Next, p.Wake, p.Started, p.Ended = next.Time, wake.Time, started.Time, ended.Time
 	var r promptRecord
 	var o outcomeRecord

@@ -1,11 +1,13 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
 	"github.com/dalsegno/segno"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
 )
@@ -18,7 +20,7 @@ const schemaVersion = 1
 // A prompt is open until its state is done or cancelled. The front of a thread is its prompt that has begun, or else the first one
 // whose time has come; at most one has begun. next is the time of the next attempt, or the time that the sender asked for. seen is the number of the thread's
 // newest commit before the last attempt, and again is that of a commit that the present attempt may have missed. claim is the
-// job that runs the prompt. parent and question name the interrupt of another thread that the prompt's answer decides. record
+// job that runs the prompt. trace is the context of the span of its sender. parent and question name the interrupt of another thread that the prompt's answer decides. record
 // and outcome are JSON, encrypted if the store is sealed. key is a keyed hash then.
 var migrations = [schemaVersion]string{`
 CREATE TABLE {}fleet_prompts (
@@ -37,6 +39,7 @@ CREATE TABLE {}fleet_prompts (
 	worker text,
 	sent timestamptz NOT NULL DEFAULT clock_timestamp(), started timestamptz, ended timestamptz,
 	parent bytea, question text,
+	trace text,
 	record bytea NOT NULL,
 	outcome bytea,
 	UNIQUE (thread, key)
@@ -51,8 +54,15 @@ CREATE TABLE {}fleet_workers (
 	pid integer NOT NULL,
 	started timestamptz NOT NULL DEFAULT clock_timestamp(),
 	seen timestamptz NOT NULL DEFAULT clock_timestamp(),
-	queues jsonb NOT NULL
+	lease interval NOT NULL,
+	queues jsonb NOT NULL,
+	agents text[] NOT NULL
 ) WITH (fillfactor = 50);
+
+CREATE TABLE {}fleet_bucket (
+	one boolean PRIMARY KEY CHECK (one),
+	mark text NOT NULL
+);
 
 CREATE TABLE {}fleet_crons (
 	name bytea PRIMARY KEY,
@@ -76,7 +86,7 @@ func (f *Fleet) migrate(ctx context.Context) error {
 		if version, err = f.version(ctx, tx); err != nil || version == schemaVersion {
 			return err // another process migrated while this one waited
 		}
-		river, err := rivermigrate.New(riverpgxv5.New(f.pool), &rivermigrate.Config{Schema: f.schema, Logger: f.log})
+		river, err := rivermigrate.New(riverpgxv5.New(f.pool), &rivermigrate.Config{Schema: f.schema, Logger: f.queueLog})
 		if err != nil {
 			return err
 		}
@@ -100,10 +110,20 @@ func (f *Fleet) migrate(ctx context.Context) error {
 	})
 }
 
+// Exists reports whether a schema of a database contains a fleet; "" is "segno".
+func Exists(ctx context.Context, pool *pgxpool.Pool, schema string) (exists bool, err error) {
+	err = pool.QueryRow(ctx, hasTables, cmp.Or(schema, "segno")).Scan(&exists)
+	return exists, err
+}
+
+// hasTables reports whether a schema has the tables of a fleet. It reads the catalog and not to_regclass, which may return what the
+// connection learned before another process created the tables.
+const hasTables = `SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = 'fleet_meta')`
+
 // version returns the version of the fleet's tables; 0 if there are none.
 func (f *Fleet) version(ctx context.Context, tx pgx.Tx) (version int, err error) {
 	var exists bool
-	if err := tx.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, f.sql("{}fleet_meta")).Scan(&exists); err != nil || !exists {
+	if err := tx.QueryRow(ctx, hasTables, f.schema).Scan(&exists); err != nil || !exists {
 		return 0, err
 	}
 	err = tx.QueryRow(ctx, f.sql(`SELECT version FROM {}fleet_meta`)).Scan(&version)

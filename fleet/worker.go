@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -63,7 +65,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	river.AddWorker(workers, &answerWorker{worker: w})
 	river.AddWorker(workers, &cronWorker{worker: w})
 	client, err := river.NewClient(riverpgxv5.New(w.fleet.pool), &river.Config{
-		ID: w.id, Schema: w.fleet.schema, Logger: w.fleet.log, Queues: w.queues(), Workers: workers,
+		ID: w.id, Schema: w.fleet.schema, Logger: w.fleet.queueLog, Queues: w.queues(), Workers: workers,
 		FetchCooldown: 5 * time.Millisecond, JobTimeout: -1, RescueStuckJobsAfter: rescueAfter, SoftStopTimeout: w.Drain,
 		CompletedJobRetentionPeriod: time.Hour, RetryPolicy: retryPolicy{},
 	})
@@ -133,7 +135,9 @@ type threadWorker struct {
 func (t *threadWorker) Work(ctx context.Context, job *river.Job[threadJob]) error {
 	defer t.worker.track(job.ID)()
 	args := job.Args
-	verdict := t.scheduler.Work(context.WithValue(ctx, jobKey{}, job.JobRow),
+	a := &attempt{prompt: PromptState{Prompt: Prompt{Thread: args.Thread}}, due: job.ScheduledAt}
+	defer t.worker.fleet.end(ctx, a)
+	verdict := t.scheduler.Work(context.WithValue(context.WithValue(ctx, jobKey{}, job.JobRow), attemptKey{}, a),
 		schedule.Job{ID: job.ID, Thread: args.Thread, Seq: args.Seq, Wake: args.Wake, Replaces: args.Replaces})
 	if verdict.IsAgain {
 		return river.JobSnooze(verdict.Pause)
@@ -162,7 +166,7 @@ func jobOf(ctx context.Context) *rivertype.JobRow { return ctx.Value(jobKey{}).(
 type promptRunner struct{ w *Worker }
 
 // Run implements [schedule.Runner].
-func (r promptRunner) Run(ctx context.Context, job *schedule.Job, f *schedule.Front) (schedule.Result, error) {
+func (r promptRunner) Run(ctx context.Context, job *schedule.Job, f *schedule.Front) (_ schedule.Result, err error) {
 	fleet := r.w.fleet
 	prompts, err := fleet.prompts(ctx, PromptQuery{Thread: job.Thread, Before: f.N + 1, Limit: 1})
 	if err != nil {
@@ -171,7 +175,12 @@ func (r promptRunner) Run(ctx context.Context, job *schedule.Job, f *schedule.Fr
 	if len(prompts) == 0 || prompts[0].N != f.N {
 		return schedule.Result{}, segno.Errorf(segno.KindNotFound, "run prompt", job.Thread, "prompt %d was deleted", f.N)
 	}
-	p := prompts[0]
+	p, a := prompts[0], attemptOf(ctx)
+	ctx, span := fleet.begin(ctx, a, &p, f.Attempt)
+	defer func() {
+		a.err = err
+		endSpan(span, err)
+	}()
 	run, err := r.w.runner(p.Agent)
 	if err != nil {
 		return schedule.Result{}, err
@@ -200,9 +209,16 @@ func (w *Worker) insert(ctx context.Context, tx pgx.Tx) error {
 	if err != nil {
 		return segno.NewError(segno.KindInternal, "run worker", w.id, err)
 	}
-	_, err = tx.Exec(ctx, w.fleet.sql(`INSERT INTO {}fleet_workers (id, host, pid, queues) VALUES ($1, $2, $3, $4) ON CONFLICT (id) DO NOTHING`),
-		w.id, host, os.Getpid(), queues)
+	_, err = tx.Exec(ctx, w.fleet.sql(`INSERT INTO {}fleet_workers (id, host, pid, lease, queues, agents)
+		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (id) DO NOTHING`), w.id, host, os.Getpid(), w.expiry(), queues, w.names())
 	return err
+}
+
+// names returns the names of the agents that the worker runs, in order.
+func (w *Worker) names() []string {
+	names := slices.AppendSeq(slices.Collect(maps.Keys(w.agents)), maps.Keys(w.Runners))
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 func (w *Worker) unregister(ctx context.Context, tx pgx.Tx) error {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -19,8 +20,16 @@ import (
 // ExecuteOptions configure [Execute]. The zero value is valid.
 type ExecuteOptions struct {
 	// Env is the whole environment of a command, as NAME=value. nil is this process's environment
-	// without the variables whose names contain KEY, TOKEN, SECRET, PASSW or CREDENTIAL.
+	// without the variables whose names contain KEY, TOKEN, SECRET, PASSW or CREDENTIAL. For a command in
+	// a sandbox or of another user, nil is only what programs need: PATH, HOME, the language and the time zone.
 	Env []string
+	// Sandbox confines commands; nil is [None].
+	Sandbox Sandbox
+	// User runs the commands as another user, which only root may; nil is the user of this process. The user
+	// needs access to the directory.
+	User *User
+	// Limits are limits on what a command uses.
+	Limits Limits
 	// Timeout is the default time limit of a command; 0 is two minutes.
 	Timeout time.Duration
 	// MaxTimeout is the longest limit that a call may set; 0 is an hour.
@@ -31,13 +40,44 @@ type ExecuteOptions struct {
 }
 
 func (o ExecuteOptions) withDefaults() ExecuteOptions {
-	if o.Env == nil {
+	if o.Sandbox == nil {
+		o.Sandbox = None{}
+	}
+	switch {
+	case o.Env != nil:
+	case o.isSandboxed():
+		o.Env = defaultSandboxEnv()
+	case o.User != nil:
+		o.Env = append(slices.DeleteFunc(defaultSandboxEnv(), func(v string) bool { return strings.HasPrefix(v, "HOME=") }), "HOME="+o.User.Home, "USER="+o.User.Name)
+	default:
 		o.Env = withoutSecrets(os.Environ())
 	}
 	o.MaxTimeout = cmp.Or(o.MaxTimeout, time.Hour)
 	o.Timeout = cmp.Or(o.Timeout, min(2*time.Minute, o.MaxTimeout))
 	o.Output = cmp.Or(o.Output, 256<<10)
 	return o
+}
+
+func (o ExecuteOptions) isSandboxed() bool {
+	_, none := o.Sandbox.(None)
+	return !none
+}
+
+// describeSandbox returns a sentence for the model, which otherwise would not know why a command fails.
+func (o ExecuteOptions) describeSandbox() string {
+	if !o.isSandboxed() {
+		return ""
+	}
+	return " It runs in the sandbox " + o.Sandbox.String() + ": it can change the working directory only, and has no network unless the sandbox's name says so."
+}
+
+// Check returns an error with [segno.KindRefused] if commands cannot run in the sandbox or as the user. A program calls it
+// before it starts an agent; otherwise each command fails with the same error.
+func (o ExecuteOptions) Check(ctx context.Context) error {
+	if err := o.User.check(); err != nil {
+		return err
+	}
+	return o.withDefaults().Sandbox.Check(ctx)
 }
 
 func withoutSecrets(env []string) []string {
@@ -54,15 +94,15 @@ type executeArgs struct {
 	Timeout float64 `json:"timeout_seconds,omitempty" jsonschema:"after how many seconds to stop it, if the command needs more time or less"`
 }
 
-// Execute returns a tool that runs shell commands in a directory. Commands are not sandboxed:
-// require approval, or run the agent where they can do no harm. A command and the processes in
+// Execute returns a tool that runs shell commands in a directory. Without a sandbox, require approval, or
+// run the agent where they can do no harm. A command and the processes in
 // its group end with the call, with its time limit, with the run's context, and with this
 // process, even if it is killed. A call with a lost result runs again only after approval.
 func Execute(dir string, o ExecuteOptions) agent.Tool {
 	o = o.withDefaults()
 	return agent.NewTool("execute", fmt.Sprintf("Runs a shell command in the working directory and returns what it prints, and its exit code. "+
 		"There is no input and no terminal. It is stopped after %v, or after timeout_seconds; "+
-		"background processes are stopped when it ends.", o.Timeout),
+		"background processes are stopped when it ends.%s", o.Timeout, o.describeSandbox()),
 		agent.LostAsk, func(ctx context.Context, inv *agent.Invocation, args executeArgs) (agent.Result, error) {
 			if strings.TrimSpace(args.Command) == "" {
 				return agent.Result{}, errors.New("no command to run")
@@ -133,16 +173,26 @@ func (o ExecuteOptions) run(ctx context.Context, dir, command string, timeout ti
 		return nil, fmt.Errorf("run command: %w", err)
 	}
 	defer out.Close()
+	defer in.Close()
+	process, err := o.prepare(dir, command)
+	if err != nil {
+		return nil, err
+	}
+	if process.Release != nil {
+		defer process.Release()
+	}
 	guard, err := newOrphanGuard(ctx)
 	if err != nil {
-		in.Close()
 		return nil, err
 	}
 	defer guard.stop()
-	cmd := guard.command(command)
+	cmd := guard.command(process.Args, o.isSandboxed())
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, o.Env, in, in
 	// A new session has no terminal, so a command cannot write over a question there.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if u := process.User; u != nil {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: u.UID, Gid: u.GID}
+	}
 	err = cmd.Start()
 	in.Close()
 	if err != nil {
@@ -162,6 +212,21 @@ func (o ExecuteOptions) run(ctx context.Context, dir, command string, timeout ti
 	<-drained
 	r.output = kept.String()
 	return r, nil
+}
+
+// prepare returns how to run a command in the sandbox.
+func (o ExecuteOptions) prepare(dir, command string) (*Process, error) {
+	if err := o.User.check(); err != nil {
+		return nil, err
+	}
+	real, err := filepath.Abs(dir)
+	if err == nil {
+		real, err = filepath.EvalSymlinks(real)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("run command: %w", err)
+	}
+	return o.Sandbox.Prepare(Command{Dir: real, Args: o.Limits.args(command, o.isSandboxed()), Env: o.Env, User: o.User})
 }
 
 // wait returns when the shell has ended and its group was killed.

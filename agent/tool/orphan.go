@@ -20,9 +20,12 @@ type orphanGuard struct {
 
 const (
 	guardScript = `read -r group && { read -r _; kill -s KILL -- "-$group"; }`
-	// guardedScript sends its group to the guard and then runs the command in its argument. The
+	// guardedScript sends its group to the guard and then runs its arguments. The
 	// command ends with this process at whatever moment this process dies.
-	guardedScript = `echo $$ >&3; exec 3>&-; exec sh -c "$1"`
+	guardedScript = `echo $$ >&3; exec 3>&-; exec "$@"`
+	// sandboxedScript does the same, and stays the parent of a sandbox until the sandbox ends: a sandbox ends with its parent,
+	// and the system takes the end of one thread of this process for that of a parent.
+	sandboxedScript = `echo $$ >&3; exec 3>&-; "$@"; exit $?`
 )
 
 func newOrphanGuard(ctx context.Context) (*orphanGuard, error) {
@@ -42,10 +45,14 @@ func newOrphanGuard(ctx context.Context) (*orphanGuard, error) {
 	return g, nil
 }
 
-// command is a shell command whose process group the guard kills. It must be started as the
+// command is a command whose process group the guard kills. It must be started as the
 // leader of a group.
-func (g *orphanGuard) command(text string) *exec.Cmd {
-	cmd := exec.CommandContext(g.ctx, "sh", "-c", guardedScript, "sh", text)
+func (g *orphanGuard) command(args []string, isSandboxed bool) *exec.Cmd {
+	script := guardedScript
+	if isSandboxed {
+		script = sandboxedScript
+	}
+	cmd := exec.CommandContext(g.ctx, "sh", append([]string{"-c", script, "sh"}, args...)...)
 	cmd.ExtraFiles = []*os.File{g.write}
 	return cmd
 }

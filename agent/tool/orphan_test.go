@@ -20,13 +20,19 @@ func TestACommandDiesWithItsAgent(t *testing.T) {
 		_, err := r.call(t.Context(), "execute", `{"command":"exec 9>alive; sleep 1000 & echo up >&9; sleep 1000"}`)
 		t.Fatalf("the command ended: %v", err)
 	}
+	diesWithItsAgent(t, "SEGNO_TEST_EXECUTE")
+}
+
+// diesWithItsAgent runs the test again in a process with a variable for its directory, and kills the process.
+func diesWithItsAgent(t *testing.T, variable string) {
+	t.Helper()
 	dir := t.TempDir()
 	alive := filepath.Join(dir, "alive")
 	if err := syscall.Mkfifo(alive, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	holder := exec.Command(os.Args[0], "-test.run", "^TestACommandDiesWithItsAgent$")
-	holder.Env = append(os.Environ(), "SEGNO_TEST_EXECUTE="+dir)
+	holder := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
+	holder.Env = append(os.Environ(), variable+"="+dir)
 	if err := holder.Start(); err != nil {
 		t.Fatal(err)
 	}

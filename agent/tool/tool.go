@@ -27,9 +27,12 @@ func Standard() []agent.Tool {
 
 // Deep returns all tools for work in a directory: todos, files and commands. root is the opened
 // dir; the caller closes it.
-func Deep(dir string, root *os.Root) []agent.Tool {
+func Deep(dir string, root *os.Root) []agent.Tool { return DeepWith(dir, root, ExecuteOptions{}) }
+
+// DeepWith is [Deep] with options for commands, such as a sandbox. The other tools cannot leave the directory in any case.
+func DeepWith(dir string, root *os.Root, o ExecuteOptions) []agent.Tool {
 	tools := append([]agent.Tool{Todos()}, Files(InDir(root))...)
-	return append(tools, Execute(dir, ExecuteOptions{}))
+	return append(tools, Execute(dir, o))
 }
 
 // The kinds of event of the tools.

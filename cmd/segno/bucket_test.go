@@ -14,6 +14,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/client"
+	"github.com/dalsegno/segno/fleet/fleetcmd"
 	"github.com/dalsegno/segno/internal/testing/serverrig"
 	"github.com/dalsegno/segno/store/postgres"
 )
@@ -54,7 +55,7 @@ func randomBytes(n int) []byte {
 // putLarge makes a store with a bucket, and keeps an object in it.
 func putLarge(t *testing.T, where string, data []byte) segno.Hash {
 	t.Helper()
-	b, err := openBucket(t.Context(), where)
+	b, err := fleetcmd.OpenBucket(t.Context(), where)
 	if err != nil {
 		t.Fatal(err)
 	}

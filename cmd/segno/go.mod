@@ -4,7 +4,7 @@ go 1.26.0
 
 require (
 	github.com/dalsegno/segno v0.0.0
-	github.com/dalsegno/segno/fleet/s3 v0.0.0
+	github.com/dalsegno/segno/fleet v0.0.0
 	github.com/dalsegno/segno/store/kv/redis v0.0.0
 	github.com/dalsegno/segno/store/postgres v0.0.0
 	github.com/jackc/pgx/v5 v5.12.0
@@ -32,6 +32,7 @@ require (
 	github.com/clipperhouse/displaywidth v0.11.0 // indirect
 	github.com/clipperhouse/uax29/v2 v2.7.0 // indirect
 	github.com/coder/acp-go-sdk v0.13.5 // indirect
+	github.com/dalsegno/segno/fleet/s3 v0.0.0 // indirect
 	github.com/dustin/go-humanize v1.1.0 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
@@ -49,12 +50,21 @@ require (
 	github.com/muesli/cancelreader v0.2.2 // indirect
 	github.com/ncruces/go-strftime v1.1.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
+	github.com/riverqueue/river v0.51.2 // indirect
+	github.com/riverqueue/river/riverdriver v0.51.2 // indirect
+	github.com/riverqueue/river/riverdriver/riverpgxv5 v0.51.2 // indirect
+	github.com/riverqueue/river/rivershared v0.51.2 // indirect
+	github.com/riverqueue/river/rivertype v0.51.2 // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/rogpeppe/go-internal v1.16.0 // indirect
 	github.com/segmentio/asm v1.1.3 // indirect
 	github.com/segmentio/encoding v0.5.4 // indirect
 	github.com/spf13/cobra v1.10.2 // indirect
 	github.com/spf13/pflag v1.0.9 // indirect
+	github.com/tidwall/gjson v1.20.0 // indirect
+	github.com/tidwall/match v1.2.0 // indirect
+	github.com/tidwall/pretty v1.2.1 // indirect
+	github.com/tidwall/sjson v1.2.5 // indirect
 	github.com/xo/terminfo v0.0.0-20220910002029-abceb7e1c41e // indirect
 	github.com/yosida95/uritemplate/v3 v3.0.2 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
@@ -78,6 +88,7 @@ require (
 
 replace (
 	github.com/dalsegno/segno => ../..
+	github.com/dalsegno/segno/fleet => ../../fleet
 	github.com/dalsegno/segno/fleet/s3 => ../../fleet/s3
 	github.com/dalsegno/segno/store/kv/redis => ../../store/kv/redis
 	github.com/dalsegno/segno/store/postgres => ../../store/postgres

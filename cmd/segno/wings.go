@@ -3,6 +3,7 @@
 package main
 
 import (
+	"github.com/dalsegno/segno/fleet/fleetcmd"
 	"github.com/dalsegno/segno/insight/insightcmd"
 	"github.com/dalsegno/segno/internal/chat/chatcmd"
 	"github.com/dalsegno/segno/internal/cli"
@@ -28,6 +29,7 @@ func wings() []cli.Wing {
 		packcmd.Wing(),
 		chatcmd.Wing(models()),
 		webcmd.Wing(),
+		fleetcmd.Wing(models()),
 		worldscmd.Wing(models()),
 	}
 }

@@ -76,13 +76,17 @@ func (b *Bucket) isTransient(err error) bool {
 		// The next attempt uses the server's time. If that is rejected too, something else is wrong.
 		skew := refusal.clock.Sub(b.options.Clock())
 		return !refusal.clock.IsZero() && b.skew.CompareAndSwap(0, int64(skew))
-	case "RequestTimeout", "XAmzContentSHA256Mismatch", "BadDigest", "IncompleteBody", "OperationAborted", "ConditionalRequestConflict", "SlowDown":
+	case "RequestTimeout", "XAmzContentSHA256Mismatch", "BadDigest", "IncompleteBody", "SlowDown":
 		return true
 	}
 	switch s := refusal.status; s {
 	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:
 		return false
 	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusTooEarly:
+		return true
+	case http.StatusConflict:
+		// Amazon's answer to two puts of one name at once. versitygw also has it for a put into a directory that it is removing because
+		// its last object was deleted.
 		return true
 	default:
 		return s >= 500

@@ -33,6 +33,7 @@ type Config struct {
 	Session  string // the session's name, any UTF-8; see [Default]
 	// SkipApproval lets commands run without approval.
 	SkipApproval bool
+	Sandbox      tool.Sandbox                                                                // of commands; nil is none
 	Answer       func(ctx context.Context, open []segno.Interrupt) ([]segno.Decision, error) // see [agent.Config]
 	Actor        string                                                                      // the author of prompts and decisions
 	// CheckStore returns an error if the store was moved or deleted after it was opened,
@@ -63,7 +64,7 @@ func Open(ctx context.Context, c Config) (*Chat, error) {
 	}
 	system := fmt.Sprintf(systemPrompt, c.Dir)
 	config := agent.Config{Name: Name, Model: c.Model, System: system, Store: c.Store, Timeline: c.Timeline, Now: c.Now, Answer: c.Answer,
-		Tools: tool.Deep(c.Dir, root),
+		Tools: tool.DeepWith(c.Dir, root, tool.ExecuteOptions{Sandbox: c.Sandbox}),
 		Subagents: []agent.Subagent{{Name: "helper", System: system,
 			Description: "works independently on a task of several steps, with the same tools, and answers once"}}}
 	if !c.SkipApproval {

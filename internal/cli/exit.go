@@ -11,10 +11,12 @@ import (
 // The exit codes that code outside this file uses.
 const (
 	ExitOK        = 0
+	ExitInvalid   = 2
 	exitConflict  = 4
 	ExitWaits     = 10
 	ExitUnsafe    = 12
 	ExitSecret    = 13
+	ExitParked    = 14
 	exitCancelled = 130
 )
 
@@ -27,7 +29,7 @@ var exitTable = [...]struct {
 }{
 	{ExitOK, nil, "done"},
 	{1, []segno.Kind{segno.KindInternal}, "an internal error, or an error that has no other code"},
-	{2, []segno.Kind{segno.KindInvalid}, "the command line is not valid"},
+	{ExitInvalid, []segno.Kind{segno.KindInvalid}, "the command line is not valid"},
 	{3, []segno.Kind{segno.KindNotFound}, "the named object does not exist"},
 	{exitConflict, []segno.Kind{segno.KindPartial},
 		"done, but not complete: some paths changed since and were not overwritten, their content was never stored, or an attached database could not be read"},
@@ -37,11 +39,13 @@ var exitTable = [...]struct {
 	{8, []segno.Kind{segno.KindNewer}, "the store or the archive was written by a newer segno"},
 	{9, []segno.Kind{segno.KindIO}, "the disk or the operating system failed"},
 	{exitCancelled, []segno.Kind{segno.KindCancelled}, "interrupted"},
-	{ExitWaits, nil, "a chat's tool call waits for approval; answer with 'segno chat --approve', --reject, --edit or --respond"},
+	{ExitWaits, nil, "a chat's tool call waits for approval; answer with 'segno chat --approve', --reject, --edit or --respond. So does a prompt that was sent " +
+		"to a fleet; answer with 'segno fleet decide'"},
 	{11, []segno.Kind{segno.KindConflict}, "nothing was done: another process changed the thread first, or the name is already in use"},
 	{ExitUnsafe, nil, "an archive is unsafe: programs could read it in different ways, or a file or a link of it would be outside the directory; " +
 		"nothing was written. An archive that was changed on purpose looks like this; so can a damaged one"},
 	{ExitSecret, nil, "nothing was written: the scan found a secret"},
+	{ExitParked, nil, "a prompt that was sent to a fleet has no answer: it failed too often and is parked, or was cancelled"},
 }
 
 // ErrSilent ends the command with [exitConflict] and without a message, because the printed result already lists the

@@ -27,7 +27,7 @@ func Signalled(ctx context.Context) context.Context {
 
 // lingering lists the verbs that need time after a signal: they save the work done so far, end the
 // processes that they started, or remove what they have written.
-var lingering = [...]string{"acp", "agent", "chat", "hook", "keep", "pack", "pause", "resume", "run", "serve", "unpack", "wake", "web"}
+var lingering = [...]string{"acp", "agent", "chat", "hook", "keep", "pack", "pause", "resume", "run", "serve", "unpack", "wake", "web", "worker"}
 
 // endWhenBlocked ends the process if a verb still runs most of a second after a signal,
 // because the verb is then blocked in a system call. The state is the same as after

@@ -66,6 +66,7 @@ var groups = [...]struct{ id, title string }{
 	{"archive", "Take a checkpoint elsewhere:"},
 	{"page", "Show it in a browser, or to others:"},
 	{"talk", "Talk with segno's own agent:"},
+	{"fleet", "Run threads on many machines:"},
 	{"world", "Let agents live in a world:"},
 	{"store", "Maintain the store:"},
 }

@@ -27,5 +27,5 @@ func routes() []endpoint {
 		stream("/openapi.json", "This document", "application/json", (*Server).getOpenAPI),
 		stream("/events", "Events about threads that change, as a stream of server-sent events", "text/event-stream", (*Server).streamEvents),
 	}
-	return slices.Concat(reads, moveRoutes(), rawRoutes(), copyRoutes())
+	return slices.Concat(reads, moveRoutes(), fleetRoutes(), rawRoutes(), copyRoutes())
 }

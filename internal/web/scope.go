@@ -17,13 +17,14 @@ const (
 	ScopeDecide                    // answer the questions of agents
 	ScopeMove                      // undo, redo, restore, fork, pin, rename and delete; also decide
 	ScopeWrite                     // store threads from elsewhere: push
+	ScopeSend                      // send prompts and signals to the threads of a fleet, retry and cancel prompts
 
 	// ownerScopes is what the token of the server itself allows.
-	ownerScopes = ScopeRead | ScopeDecide | ScopeMove
+	ownerScopes = ScopeRead | ScopeDecide | ScopeMove | ScopeSend
 )
 
 // scopeNames are the names of the scopes, in the order of their bits.
-var scopeNames = [...]string{"read", "decide", "move", "write"}
+var scopeNames = [...]string{"read", "decide", "move", "write", "send"}
 
 // ParseScopes reads names that are separated by commas.
 func ParseScopes(text string) (s Scopes, err error) {
@@ -95,6 +96,17 @@ var routeScopes = map[string]Scopes{
 	"GET /previews/{id}/diff": ScopeMove,
 	"POST /moves":             ScopeDecide, // as its preview
 	"POST /demo":              ScopeMove,
+
+	"POST /threads/{id}/prompts":              ScopeSend,
+	"GET /threads/{id}/prompts":               ScopeRead,
+	"GET /threads/{id}/prompts/{key}":         ScopeRead,
+	"POST /threads/{id}/prompts/{key}/retry":  ScopeSend,
+	"POST /threads/{id}/prompts/{key}/cancel": ScopeSend,
+	"POST /threads/{id}/decisions":            ScopeDecide,
+	"POST /threads/{id}/signals":              ScopeSend,
+	"GET /fleet":                              ScopeRead,
+	"GET /fleet/prompts":                      ScopeRead,
+	"GET /fleet/inbox":                        ScopeRead,
 
 	"GET /raw/head":             ScopeRead,
 	"GET /raw/wait":             ScopeRead,

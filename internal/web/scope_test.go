@@ -75,7 +75,7 @@ func TestEveryRouteNeedsItsScope(t *testing.T) {
 		if e.path == "/events" { // it does not end
 			want = ScopeWrite | ScopeMove | ScopeDecide // no token of the rig has them together
 		}
-		path := strings.NewReplacer("{id}", "x", "{name}", "x", "{hash}", strings.Repeat("a", 64)).Replace(e.path)
+		path := strings.NewReplacer("{id}", "x", "{key}", "x", "{name}", "x", "{hash}", strings.Repeat("a", 64)).Replace(e.path)
 		for name, token := range s.tokens {
 			if e.path == "/events" && (name == "read" || name == "owner") {
 				continue

@@ -39,6 +39,7 @@ type Config struct {
 	Public *url.URL
 	Share  Share            // nil if turns cannot be shared
 	Demo   Demo             // nil if the server makes no demo
+	Fleet  Fleet            // nil if no workers run the threads of the store
 	Now    func() time.Time // nil is time.Now
 }
 

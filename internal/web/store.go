@@ -16,6 +16,7 @@ type storeInfo struct {
 	WhyNoMoves string   `json:"why_no_moves"` // "" if they can be moved together with their files
 	Share      bool     `json:"share"`        // a turn can be exported
 	Demo       bool     `json:"demo"`         // a demo can be made as long as the store is empty
+	Fleet      bool     `json:"fleet"`        // workers run its threads, so prompts can be sent
 	Current    *current `json:"current"`      // null if the server was started in no workspace
 }
 
@@ -29,7 +30,7 @@ type current struct {
 }
 
 func (s *Server) getStore(ctx context.Context, _ *struct{}) (storeInfo, error) {
-	info := storeInfo{Kind: s.Kind, Name: s.Name, Version: s.Version, Moves: true, Share: s.Share != nil}
+	info := storeInfo{Kind: s.Kind, Name: s.Name, Version: s.Version, Moves: true, Share: s.Share != nil, Fleet: s.Fleet != nil}
 	if s.Local == nil {
 		info.WhyNoMoves = "only threads move: their files are not on this machine"
 	}

@@ -66,7 +66,12 @@ func median(d []time.Duration) time.Duration {
 // TestAStepIsSmall verifies that a thousand steps with a 2 KB message, with all tables and indexes, occupy
 // less than their payload.
 func TestAStepIsSmall(t *testing.T) {
-	s := openStore(t, Options{})
+	withAndWithoutTenant(t, func(t *testing.T, open func(string, Options, func(*pgxpool.Config)) *Store) {
+		commitSmallSteps(t, open("&synchronous_commit=off", Options{}, func(*pgxpool.Config) {}))
+	})
+}
+
+func commitSmallSteps(t *testing.T, s *Store) {
 	head, err := s.Commit(t.Context(), base("thread"))
 	if err != nil {
 		t.Fatal(err)

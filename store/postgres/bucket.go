@@ -40,12 +40,13 @@ const (
 	// bodyLife is how long a body that no row names may wait for a commit. A collection deletes it another
 	// hour later, because the clocks of machines differ.
 	bodyLife = 24 * time.Hour
-	// rowBodyPrefix begins the names of bodies in the table. Those in the bucket begin with "segno/".
+	// rowBodyPrefix begins the names of bodies in the table, and bucketPrefix those in the bucket.
 	rowBodyPrefix = "row/"
+	bucketPrefix  = "segno/"
 )
 
 // bucketPrefix begins the names of the store's bodies in the bucket, because several stores may share it.
-func (s *Store) bucketPrefix() string { return "segno/" + s.id + "/" }
+func (s *Store) bucketPrefix() string { return bucketPrefix + s.id + "/" }
 
 func rowBodyName(h segno.Hash, born time.Time) string { return rowBodyPrefix + newBodyName(h, born) }
 
@@ -83,7 +84,7 @@ func (s *Store) putBody(ctx context.Context, h segno.Hash, data []byte) (string,
 // putRowBodies stores bodies in the table.
 func (s *Store) putRowBodies(ctx context.Context, names []string, datas [][]byte, now time.Time) error {
 	return s.withRetry(ctx, func(ctx context.Context) error {
-		_, err := s.pool.Exec(s.writeContext(ctx), s.sql(`INSERT INTO {}bodies (name, born, data) SELECT x.name, $1, x.data
+		_, err := s.db.Exec(s.writeContext(ctx), s.sql(`INSERT INTO {}bodies (name, born, data) SELECT x.name, $1, x.data
 			FROM unnest($2::text[], $3::bytea[]) AS x(name, data) ON CONFLICT (name) DO NOTHING`), now.Unix(), names, datas)
 		return err
 	})
@@ -94,7 +95,7 @@ func (s *Store) getBody(ctx context.Context, op, owner, name string) (data []byt
 	switch {
 	case strings.HasPrefix(name, rowBodyPrefix):
 		err = s.withRetry(ctx, func(ctx context.Context) error {
-			return s.pool.QueryRow(ctx, s.sql(`SELECT data FROM {}bodies WHERE name = $1`), name).Scan(&data)
+			return s.db.QueryRow(ctx, s.sql(`SELECT data FROM {}bodies WHERE name = $1`), name).Scan(&data)
 		})
 	case s.options.Bucket == nil:
 		return nil, segno.Errorf(segno.KindRefused, op, owner, "its body is in a bucket, and the store was opened without one").
@@ -129,7 +130,7 @@ func bucketError(op, name string, err error) error {
 // sweepBodies deletes the bodies that no row names. It keeps those that were written after old, because a
 // commit may still name them.
 func (s *Store) sweepBodies(ctx context.Context, old time.Time) error {
-	_, err := s.pool.Exec(ctx, s.sql(`DELETE FROM {}bodies b WHERE born < $1 AND NOT EXISTS (SELECT FROM {}objects o WHERE o.body = b.name)
+	_, err := s.db.Exec(ctx, s.sql(`DELETE FROM {}bodies b WHERE born < $1 AND NOT EXISTS (SELECT FROM {}objects o WHERE o.body = b.name)
 		AND NOT EXISTS (SELECT FROM {}commits c WHERE c.body = b.name)`), old.Unix())
 	if err != nil || s.options.Bucket == nil {
 		return err
@@ -153,23 +154,23 @@ func (s *Store) sweepBodies(ctx context.Context, old time.Time) error {
 	return s.deleteBodies(ctx, op, names)
 }
 
-// deleteBodies deletes those of the given bodies that no row names.
+// deleteBodies deletes those of the given bodies that no row names. It deletes none of another store: see [Owner.NewID].
 func (s *Store) deleteBodies(ctx context.Context, op string, names []string) error {
 	var name string
 	var unnamed []string
-	err := querier{s, s.pool}.Query(ctx, `SELECT x FROM unnest($1::text[]) x WHERE x <> ''
+	err := querier{s, s.db}.Query(ctx, `SELECT x FROM unnest($1::text[]) x WHERE x <> ''
 		AND NOT EXISTS (SELECT FROM {}objects WHERE body = x) AND NOT EXISTS (SELECT FROM {}commits WHERE body = x)`, []any{names}, []any{&name}, func() error {
 		unnamed = append(unnamed, name)
 		return nil
 	})
 	if err == nil {
-		_, err = s.pool.Exec(ctx, s.sql(`DELETE FROM {}bodies WHERE name = ANY($1::text[])`), unnamed)
+		_, err = s.db.Exec(ctx, s.sql(`DELETE FROM {}bodies WHERE name = ANY($1::text[])`), unnamed)
 	}
 	if err != nil || s.options.Bucket == nil {
 		return err
 	}
 	for _, name := range unnamed {
-		if strings.HasPrefix(name, rowBodyPrefix) {
+		if !strings.HasPrefix(name, s.bucketPrefix()) {
 			continue
 		}
 		if err := s.options.Bucket.Delete(ctx, name); err != nil {

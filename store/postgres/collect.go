@@ -72,7 +72,7 @@ func (x *collection) run(ctx context.Context, p *segno.CollectPolicy) error {
 		return nil
 	})
 	if err == nil {
-		err = x.Read(ctx, querier{x.s, x.s.pool}, 0)
+		err = x.Read(ctx, querier{x.s, x.s.db}, 0)
 	}
 	if err != nil {
 		return err
@@ -114,9 +114,16 @@ func (x *collection) run(ctx context.Context, p *segno.CollectPolicy) error {
 // exclusively runs f while no other process commits or keeps objects. Commits with numbers up to last are
 // finished or will never exist.
 func (s *Store) exclusively(ctx context.Context, f func(tx pgx.Tx, last int64) error) error {
-	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, s.sql(`LOCK TABLE {}threads, {}objects IN EXCLUSIVE MODE`)); err != nil {
-			return err
+	db, lock := s.db, `LOCK TABLE {}threads, {}objects IN EXCLUSIVE MODE`
+	if t, ok := db.(tenantConns); ok { // the beginning of the transaction takes the lock of the tenant
+		t.begin, lock = "pg_advisory_xact_lock", ""
+		db = t
+	}
+	return pgx.BeginTxFunc(ctx, db, pgx.TxOptions{}, func(tx pgx.Tx) error {
+		if lock != "" {
+			if _, err := tx.Exec(ctx, s.sql(lock)); err != nil {
+				return err
+			}
 		}
 		var last int64
 		if err := tx.QueryRow(ctx, s.sql(`SELECT last_value FROM {}commit_numbers`)).Scan(&last); err != nil {
@@ -130,7 +137,7 @@ func (x *collection) readObjects(ctx context.Context) error {
 	x.objects = map[segno.Hash]stored{}
 	var name []byte
 	var o stored
-	return querier{x.s, x.s.pool}.Query(ctx, `SELECT o.name, o.born <= $1, coalesce(octet_length(o.data), octet_length(b.data), o.size)::bigint
+	return querier{x.s, x.s.db}.Query(ctx, `SELECT o.name, o.born <= $1, coalesce(octet_length(o.data), octet_length(b.data), o.size)::bigint
 		FROM {}objects o LEFT JOIN {}bodies b ON b.name = o.body`, []any{x.old}, []any{&name, &o.isOld, &o.bytes}, func() error {
 		x.objects[segno.Hash(name)] = o
 		return nil

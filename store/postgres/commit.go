@@ -108,13 +108,11 @@ func (s *Store) send(ctx context.Context, thread segno.ThreadID, query string, a
 		return false, notSentError{err}
 	}
 	defer conn.Release()
-	return s.query(s.writeContext(ctx), conn, thread, query, args, head)
+	return s.query(s.writeContext(ctx), s.writer(conn), thread, query, args, head)
 }
 
 // query executes the commit's statement.
-func (s *Store) query(ctx context.Context, on interface {
-	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
-}, thread segno.ThreadID, query string, args []any, head *segno.Head) (applied bool, err error) {
+func (s *Store) query(ctx context.Context, on rowQuerier, thread segno.ThreadID, query string, args []any, head *segno.Head) (applied bool, err error) {
 	var now headRow
 	err = on.QueryRow(ctx, query, args...).Scan(&now.seq, &now.turn, &now.epoch, &now.head, &now.tip, &now.link)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -186,7 +184,7 @@ func (s *Store) explain(ctx context.Context, w *encodedCommit) (segno.Head, erro
 	if c.Operation != nil {
 		operation = []byte(c.Operation.ID)
 	}
-	err := s.pool.QueryRow(ctx, s.sql(obstacles), []byte(c.Thread), []byte(c.ID), nodes, w.needs, pin, operation).Scan(
+	err := s.db.QueryRow(ctx, s.sql(obstacles), []byte(c.Thread), []byte(c.ID), nodes, w.needs, pin, operation).Scan(
 		&thread.isDeleted, &thread.head, &thread.tip, &thread.seq, &thread.turn, &thread.epoch, &thread.link,
 		&done.isDeleted, &digest, &done.head, &done.tip, &done.seq, &done.turn, &done.epoch, &done.link, &done.linkCommit,
 		&found.missingNodes, &found.missingObjects, &found.hasCheckpoint, &found.hasOperation)

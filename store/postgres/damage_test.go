@@ -111,6 +111,9 @@ func TestABucketWithoutItsBody(t *testing.T) {
 	bucket := new(memoryBucket)
 	s := openStore(t, Options{Bucket: bucket})
 	fill(t, s, noise(600<<10))
+	if n := damagedIn(t, s); n != 0 {
+		t.Errorf("the check of a whole store finds %d damaged records", n)
+	}
 	o := s.options
 	o.Bucket = nil
 	without := openStore(t, o)

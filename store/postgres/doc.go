@@ -31,6 +31,20 @@
 // rows overwrite them), from the write-ahead log when its segments are recycled, and from replicas, archives of the
 // log and backups. A bucket that keeps versions of its objects keeps the deleted ones.
 //
+// # Tenants
+//
+// With [Options.Tenant], a schema contains many stores that see nothing of each other. PostgreSQL separates their rows with
+// row-level security: a policy compares the column tenant with the setting segno.tenant, which each statement sets for its
+// own transaction. [Owner] creates, lists and deletes tenants, and grants the privileges that programs need. Any role that
+// can set segno.tenant can act for each tenant without a login of its own; docs/tenants.md describes what that means.
+//
+// # Backups
+//
+// A dump of the database with pg_dump is a store of one moment. Copy the bucket before and after it, so that the copy has
+// every body that the dump names, although a collection deletes bodies meanwhile; docs/backup.md has the steps. For a copy
+// of the database that uses the original's bucket, call [Owner.NewID] first. [Owner.Migrate] changes the schema to an
+// older version, or back.
+//
 // # Sealed stores
 //
 // With [Options.Key], each record is sealed to its place: the record of a thread to the thread's id, those of

@@ -79,7 +79,7 @@ func (s *Store) readLine(ctx context.Context, at segno.CommitID, w segno.Window)
 	var id, thread, parent []byte
 	var last segno.ThreadID // many nodes belong to few threads, so nodes share the ids
 	var n sqlstore.Node
-	err = querier{s, s.pool}.Query(ctx, loadLine, []any{[]byte(at), w.Last, w.Entries}, []any{&id, &n.Depth, &n.Seq,
+	err = querier{s, s.db}.Query(ctx, loadLine, []any{[]byte(at), w.Last, w.Entries}, []any{&id, &n.Depth, &n.Seq,
 		&n.Records[sqlstore.Checkpoint], &n.Records[sqlstore.Entries], &n.Body, &thread, &parent, &n.IsRoot}, func() error {
 		if string(last) != string(thread) {
 			last = segno.ThreadID(thread)

@@ -124,7 +124,7 @@ func (o objects) Keep(ctx context.Context, staged segno.Staged) error {
 }
 
 func (s *Store) keep(ctx context.Context, brought []stagedObject, found [][]byte, born int64) error {
-	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pgx.BeginTxFunc(ctx, s.db, pgx.TxOptions{}, func(tx pgx.Tx) error {
 		// Lock the rows first, because a collection may be about to delete them.
 		var name []byte
 		present := map[string]bool{}

@@ -95,8 +95,8 @@ func TestOpenErrors(t *testing.T) {
 // pooler in transaction mode requires.
 func TestBehindAPooler(t *testing.T) {
 	for _, mode := range []string{"exec", "cache_describe", "describe_exec", "simple_protocol"} {
-		t.Run(mode, func(t *testing.T) {
-			s := openAt(t, server.URL+"&default_query_exec_mode="+mode, Options{}, func(*pgxpool.Config) {})
+		withAndWithoutTenant(t, func(t *testing.T, open func(string, Options, func(*pgxpool.Config)) *Store) {
+			s := open("&synchronous_commit=off&default_query_exec_mode="+mode, Options{}, func(*pgxpool.Config) {})
 			fill(t, s, noise(600<<10))
 			head, err := s.Head(t.Context(), "thread")
 			if err != nil {

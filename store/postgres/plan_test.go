@@ -28,6 +28,16 @@ func (l *listener) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.Tr
 	return ctx
 }
 
+func (l *listener) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
+	for _, q := range data.Batch.QueuedQueries {
+		l.TraceQueryStart(ctx, nil, pgx.TraceQueryStartData{SQL: q.SQL, Args: q.Arguments})
+	}
+	return ctx
+}
+
+func (l *listener) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (l *listener) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+
 func (l *listener) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 // largeStore creates a large store without using the package: 3,000 threads of 10 commits.
@@ -37,25 +47,34 @@ INSERT INTO {}threads (id, head, tip, seq, turn, changed, record)
 INSERT INTO {}commits (n, thread, seq, parent, line, turn, depth, id, digest, checkpoint, entries)
 	SELECT 1000000 + t.n * 1000 + i, t.n, i, 1000000 + t.n * 1000 + i - 1, 1000001 + t.n * 1000, 1, i, convert_to('thread ' || t.n || ' ' || i, 'UTF8'), '', '\x00', NULL
 	FROM {}threads t, generate_series(1, 10) i WHERE t.id <> 'thread';
-INSERT INTO {}terms SELECT n % 1000, n FROM {}commits WHERE n > 1000000;
-INSERT INTO {}links SELECT n, 1, decode(md5(n::text), 'hex'), '' FROM {}threads WHERE id <> 'thread';
-INSERT INTO {}objects SELECT sha256(convert_to(i::text, 'UTF8')), 1, 1, '\x00', NULL FROM generate_series(1, 5000) i;
-INSERT INTO {}operations SELECT i, convert_to(i::text, 'UTF8'), convert_to((i % 50)::text, 'UTF8'), '' FROM generate_series(1, 5000) i;
+INSERT INTO {}terms (term, n) SELECT n % 1000, n FROM {}commits WHERE n > 1000000;
+INSERT INTO {}links (thread, seq, session, record) SELECT n, 1, decode(md5(n::text), 'hex'), '' FROM {}threads WHERE id <> 'thread';
+INSERT INTO {}objects (name, size, born, data) SELECT sha256(convert_to(i::text, 'UTF8')), 1, 1, '\x00' FROM generate_series(1, 5000) i;
+INSERT INTO {}operations (n, id, workspace, record) SELECT i, convert_to(i::text, 'UTF8'), convert_to((i % 50)::text, 'UTF8'), '' FROM generate_series(1, 5000) i;
 SELECT setval('{}commit_numbers', 5000000)`
 
 // TestNoTableIsScanned verifies the plans of the store's queries: none scans a large table, with or without
 // the server's statistics.
 func TestNoTableIsScanned(t *testing.T) {
-	l := &listener{heard: map[string]int{}}
-	s := openAt(t, server.URL+"&plan_cache_mode=force_generic_plan&synchronous_commit=off", Options{},
-		func(c *pgxpool.Config) { c.ConnConfig.Tracer = l })
-	fill(t, s, noise(600<<10))
-	if _, err := s.pool.Exec(t.Context(), s.sql(largeStore), pgx.QueryExecModeSimpleProtocol); err != nil {
+	withAndWithoutTenant(t, func(t *testing.T, open func(string, Options, func(*pgxpool.Config)) *Store) {
+		l := &listener{heard: map[string]int{}}
+		s := open("&plan_cache_mode=force_generic_plan&synchronous_commit=off", Options{}, func(c *pgxpool.Config) { c.ConnConfig.Tracer = l })
+		fill(t, s, noise(600<<10))
+		findScans(t, s, l)
+	})
+}
+
+func findScans(t *testing.T, s *Store, l *listener) {
+	set := fmt.Sprintf(`SET LOCAL segno.tenant = '%d';`, s.tenant)
+	if _, err := s.pool.Exec(t.Context(), set+s.sql(largeStore), pgx.QueryExecModeSimpleProtocol); err != nil {
 		t.Fatal(err)
 	}
 	clear(l.heard)
 	callAll(t, s)
 	queries := maps.Clone(l.heard)
+	maps.DeleteFunc(queries, func(query string, _ int) bool {
+		return strings.HasPrefix(query, setTenant) || strings.Contains(query, "BEGIN;")
+	})
 	if len(queries) < 12 {
 		t.Fatalf("%d statements were heard", len(queries))
 	}
@@ -161,7 +180,12 @@ func explain(t *testing.T, s *Store, query string, params int) string {
 // TestAWaitingCommitIsCancelled verifies that a commit that waits for a lock ends with its context, at once,
 // and is not applied later.
 func TestAWaitingCommitIsCancelled(t *testing.T) {
-	s := openStore(t, Options{})
+	withAndWithoutTenant(t, func(t *testing.T, open func(string, Options, func(*pgxpool.Config)) *Store) {
+		cancelCommit(t, open("&synchronous_commit=off", Options{}, func(*pgxpool.Config) {}))
+	})
+}
+
+func cancelCommit(t *testing.T, s *Store) {
 	head, err := s.Commit(t.Context(), base("thread"))
 	if err != nil {
 		t.Fatal(err)
@@ -175,8 +199,9 @@ func TestAWaitingCommitIsCancelled(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tx.Rollback(t.Context())
-	if _, err := tx.Exec(t.Context(), s.sql(`SELECT FROM {}threads WHERE id = 'thread' FOR UPDATE`)); err != nil {
-		t.Fatal(err)
+	lock := fmt.Sprintf(`SET LOCAL segno.tenant = '%d'; SELECT FROM {}threads WHERE id = 'thread' FOR UPDATE`, s.tenant)
+	if tag, err := tx.Exec(t.Context(), s.sql(lock)); err != nil || tag.RowsAffected() != 1 {
+		t.Fatal(tag, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()

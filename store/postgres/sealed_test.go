@@ -192,7 +192,13 @@ func TestSealedRecordsOpenOnlyInTheirRow(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			if n := damagedIn(t, s); n != 0 {
+				t.Errorf("the check of a whole store finds %d damaged records", n)
+			}
 			execute(t, s, x.damage)
+			if what != "the mark" && damagedIn(t, s) == 0 {
+				t.Error("the check finds no damage")
+			}
 			if err := x.read(t.Context(), s); segno.KindOf(err) != segno.KindCorrupt || !strings.Contains(err.Error(), x.want) {
 				t.Errorf("%v (%v); want it to be damage and to name %q", err, segno.KindOf(err), x.want)
 			}

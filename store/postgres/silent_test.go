@@ -71,6 +71,9 @@ func TestALostRowIsNotSilent(t *testing.T) {
 		execute(t, s, `CREATE TABLE {}kept_`+x.table+` AS TABLE {}`+x.table)
 		for _, seq := range numbers(t, s, `SELECT seq FROM {}`+x.table+rowsOf) {
 			execute(t, s, `DELETE FROM {}`+x.table+rowsOf+` AND seq = $1`, seq)
+			if damagedIn(t, s) == 0 {
+				t.Errorf("row %d of %s: the check finds no damage", seq, x.table)
+			}
 			for what, read := range x.reads {
 				if err := read(); segno.KindOf(err) != segno.KindCorrupt {
 					t.Errorf("row %d of %s: %s: %v", seq, x.table, what, err)
@@ -79,6 +82,23 @@ func TestALostRowIsNotSilent(t *testing.T) {
 			execute(t, s, `INSERT INTO {}`+x.table+` SELECT * FROM {}kept_`+x.table+rowsOf+` AND seq = $1`, seq)
 		}
 	}
+}
+
+// damagedIn checks a store and returns the number of damaged records.
+func damagedIn(t *testing.T, s *Store) int {
+	t.Helper()
+	reported := 0
+	got, err := s.Check(t.Context(), segno.CheckPolicy{}, func(err error) bool {
+		if segno.KindOf(err) != segno.KindCorrupt {
+			t.Errorf("the check reports %v (%v)", err, segno.KindOf(err))
+		}
+		reported++
+		return true
+	})
+	if err != nil || got.Damaged != reported {
+		t.Errorf("the check reported %d of %d damaged records, %v", reported, got.Damaged, err)
+	}
+	return reported
 }
 
 // numbers returns the first column of a query's rows.

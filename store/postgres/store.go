@@ -18,21 +18,24 @@ import (
 )
 
 // Store is a [segno.Store] in a schema of a PostgreSQL database. It also implements [segno.Chains],
-// [segno.Workspaces], [segno.Leaser], [segno.Collector], [segno.Eraser] and [segno.Watcher]. All methods
-// may be called concurrently, by many processes on many machines.
+// [segno.Workspaces], [segno.Leaser], [segno.Collector], [segno.Eraser], [segno.Checker] and [segno.Watcher].
+// All methods may be called concurrently, by many processes on many machines.
 type Store struct {
 	*common
 
-	options  Options
-	name     string // host, database and schema, for errors; never the password
-	schema   string // quoted
-	id       string // the store's id, a random text in its meta table
-	pool     *pgxpool.Pool
-	ownsPool bool
-	records  sqlstore.Records
-	isSealed bool // as recorded in the database
-	watch    sqlstore.Watch
-	calls    sqlstore.Calls
+	options    Options
+	name       string // host, database and schema, for errors; never the password
+	schema     string // quoted
+	id         string // the store's id, a random text in its meta table
+	pool       *pgxpool.Pool
+	db         conns // the pool, for the store's tenant
+	ownsPool   bool
+	tenant     int32 // its number, if the store has tenants
+	hasTenants bool
+	records    sqlstore.Records
+	isSealed   bool // as recorded in the database
+	watch      sqlstore.Watch
+	calls      sqlstore.Calls
 }
 
 type common = sqlstore.Common
@@ -44,6 +47,7 @@ var (
 	_ segno.Leaser     = (*Store)(nil)
 	_ segno.Collector  = (*Store)(nil)
 	_ segno.Eraser     = (*Store)(nil)
+	_ segno.Checker    = (*Store)(nil)
 	_ segno.Watcher    = (*Store)(nil)
 )
 
@@ -55,8 +59,13 @@ type Options struct {
 	// Schema is the schema of the store's tables: letters, digits and underscores. Open creates it if it is
 	// missing. "" means "segno".
 	Schema string
-	// MustExist makes Open return [segno.KindNotFound] if the schema does not contain a store, instead of
-	// creating one.
+	// Tenant is the name of a tenant of the schema: text of up to 255 bytes. "" means that the schema has no tenants.
+	// Tenants share the tables and see nothing of each other: each is like a separate store, with its own [Options.Key].
+	// PostgreSQL enforces this with row-level security, so Open refuses roles that are exempt from it. A schema is created
+	// with tenants or without. The package comment has the details.
+	Tenant string
+	// MustExist makes Open return [segno.KindNotFound] if the schema does not contain a store, or the tenant does not
+	// exist, instead of creating one.
 	MustExist bool
 	// Clock returns the time for the age of objects and of leases. nil means time.Now for objects and the
 	// server's clock for leases. No order depends on it.
@@ -91,6 +100,11 @@ func (o Options) withDefaults() (Options, error) {
 	if !schemaName().MatchString(o.Schema) {
 		return o, segno.Errorf(segno.KindInvalid, "open store", o.Schema, "a schema's name has letters, digits and underscores only")
 	}
+	if o.Tenant != "" {
+		if err := checkTenantName("open store", o.Tenant); err != nil {
+			return o, err
+		}
+	}
 	if o.Patience == 0 {
 		o.Patience = 5 * time.Second
 	}
@@ -119,16 +133,34 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 // pool may be configured to abandon such a statement, and the server may execute an abandoned statement
 // later.
 func OpenPool(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
+	s, err := withPool(pool, o)
+	if err != nil {
+		return nil, err
+	}
+	return s.start(ctx)
+}
+
+// withPool returns a store that is not started.
+func withPool(pool *pgxpool.Pool, o Options) (*Store, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	s := newStore(pool.Config(), o)
-	s.pool = pool
-	return s.start(ctx)
+	s.pool, s.db = pool, pool
+	return s, nil
 }
 
 func open(ctx context.Context, url string, o Options, adjust func(*pgxpool.Config)) (*Store, error) {
+	s, err := connect(ctx, url, o, adjust)
+	if err != nil {
+		return nil, err
+	}
+	return s.start(ctx)
+}
+
+// connect returns a store that is not started. It makes no connection yet.
+func connect(ctx context.Context, url string, o Options, adjust func(*pgxpool.Config)) (*Store, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
@@ -147,7 +179,8 @@ func open(ctx context.Context, url string, o Options, adjust func(*pgxpool.Confi
 	if s.pool, err = pgxpool.NewWithConfig(context.WithoutCancel(ctx), config); err != nil {
 		return nil, s.fail(ctx, "open store", s.name, err)
 	}
-	return s.start(ctx)
+	s.db = s.pool
+	return s, nil
 }
 
 func newStore(config *pgxpool.Config, o Options) *Store {
@@ -155,6 +188,9 @@ func newStore(config *pgxpool.Config, o Options) *Store {
 	s := &Store{options: o, schema: pgx.Identifier{o.Schema}.Sanitize(),
 		name:    fmt.Sprintf("%s:%d/%s, schema %s", at.Host, at.Port, at.Database, o.Schema),
 		records: sqlstore.Records{Compressor: record.NewSqueezer(), CorruptHint: "restore the record from a backup of the database"}}
+	if o.Tenant != "" {
+		s.name += fmt.Sprintf(", tenant %q", o.Tenant)
+	}
 	// Waiting callers poll. At its commit, a transaction with NOTIFY would take a lock for which all others
 	// with NOTIFY wait (PreCommit_Notify in PostgreSQL's async.c).
 	s.common = sqlstore.NewCommon(s, database{s}, &s.records, &s.watch, s.dialect())
@@ -167,6 +203,7 @@ func (s *Store) start(ctx context.Context) (*Store, error) {
 		s.closePool()
 		return nil, s.fail(ctx, "open store", s.name, err)
 	}
+	s.db = s.forTenant(s.pool)
 	return s, nil
 }
 
@@ -201,7 +238,12 @@ func (s *Store) closePool() {
 
 // sql replaces the placeholders in a query: "{}" with the schema, and "?" before the number of an argument
 // with "$".
+//
+// In a store with tenants, every unique index begins with the tenant.
 func (s *Store) sql(query string) string {
+	if s.hasTenants {
+		query = strings.ReplaceAll(query, "ON CONFLICT (", "ON CONFLICT (tenant, ")
+	}
 	return strings.ReplaceAll(strings.ReplaceAll(query, "{}", s.schema+"."), "?", "$")
 }
 
@@ -241,12 +283,12 @@ type database struct{ *Store }
 func (database) ID(id string) any { return []byte(id) }
 
 func (d database) Read(ctx context.Context, op, name string, f func(context.Context, sqlstore.Querier) error) error {
-	return d.call(ctx, op, name, func(ctx context.Context) error { return f(ctx, querier{d.Store, d.pool}) })
+	return d.call(ctx, op, name, func(ctx context.Context) error { return f(ctx, querier{d.Store, d.db}) })
 }
 
 func (d database) Change(ctx context.Context, op, name, query string, args ...any) (changed bool, err error) {
 	err = d.call(ctx, op, name, func(ctx context.Context) error {
-		tag, err := d.pool.Exec(d.writeContext(ctx), d.sql(query), args...)
+		tag, err := d.db.Exec(d.writeContext(ctx), d.sql(query), args...)
 		changed = tag.RowsAffected() > 0
 		return err
 	})

@@ -27,7 +27,7 @@ func (s *Store) Delete(ctx context.Context, thread segno.ThreadID) error {
 	const op = "delete thread"
 	wasLost := false // the answer to an execution was lost
 	err := s.call(ctx, op, string(thread), func(ctx context.Context) error {
-		tag, err := s.pool.Exec(s.writeContext(ctx), s.sql(`UPDATE {}threads SET hidden = true WHERE id = $1 AND NOT hidden`), []byte(thread))
+		tag, err := s.db.Exec(s.writeContext(ctx), s.sql(`UPDATE {}threads SET hidden = true WHERE id = $1 AND NOT hidden`), []byte(thread))
 		wasLost = wasLost || err != nil && !isNotExecuted(err)
 		if err == nil && tag.RowsAffected() == 0 && !wasLost {
 			err = notFound(op, string(thread))
@@ -65,7 +65,7 @@ func (s *Store) Rename(ctx context.Context, thread segno.ThreadID, from, to stri
 	id := string(thread)
 	err := s.call(ctx, op, id, func(ctx context.Context) error {
 		var rec []byte
-		err := s.pool.QueryRow(ctx, s.sql(`SELECT record FROM {}threads WHERE id = $1 AND NOT hidden`), []byte(id)).Scan(&rec)
+		err := s.db.QueryRow(ctx, s.sql(`SELECT record FROM {}threads WHERE id = $1 AND NOT hidden`), []byte(id)).Scan(&rec)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return notFound(op, id)
 		}
@@ -76,7 +76,7 @@ func (s *Store) Rename(ctx context.Context, thread segno.ThreadID, from, to stri
 		if err != nil || next == nil {
 			return err
 		}
-		tag, err := s.pool.Exec(s.writeContext(ctx), s.sql(`UPDATE {}threads SET record = $3 WHERE id = $1 AND record = $2 AND NOT hidden`),
+		tag, err := s.db.Exec(s.writeContext(ctx), s.sql(`UPDATE {}threads SET record = $3 WHERE id = $1 AND record = $2 AND NOT hidden`),
 			[]byte(id), rec, next)
 		if err == nil && tag.RowsAffected() == 0 {
 			err = errRetry // another process renamed or deleted it meanwhile

@@ -12,11 +12,12 @@ import (
 // COMMIT was lost, so f must be safe to repeat, even after it succeeded. Errors have the kinds of the store's other methods.
 func (s *Store) InTx(ctx context.Context, op, name string, f func(ctx context.Context, tx pgx.Tx) error) error {
 	return s.OnConn(ctx, op, name, func(ctx context.Context, conn *pgx.Conn) error {
-		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error { return f(ctx, tx) })
+		return pgx.BeginTxFunc(ctx, s.forTenant(conn), pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error { return f(ctx, tx) })
 	})
 }
 
-// OnConn is [Store.InTx] without a transaction, for a single statement.
+// OnConn is [Store.InTx] without a transaction, for a single statement. In a store with tenants, the connection acts for no tenant,
+// so it sees no rows of the store.
 func (s *Store) OnConn(ctx context.Context, op, name string, f func(ctx context.Context, conn *pgx.Conn) error) error {
 	return s.call(ctx, op, name, func(ctx context.Context) error {
 		conn, err := s.pool.Acquire(ctx)
@@ -38,7 +39,7 @@ func (s *Store) sendWith(inCommit func(context.Context, pgx.Tx, segno.Head) erro
 		}
 		defer conn.Release()
 		ctx = s.writeContext(ctx)
-		tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+		tx, err := s.forTenant(conn).BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 		if err != nil {
 			return false, abortedError{err}
 		}

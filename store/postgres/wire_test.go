@@ -20,7 +20,11 @@ type wire struct {
 	lose  atomic.Bool  // the next answer is read and not passed on
 	after atomic.Int64 // lose and cut: the number of answers, or requests, that pass before
 	cut   atomic.Bool  // the next request is not sent, and the connection ends
+	tear  atomic.Bool  // the next answer is passed on without its end, and the connection ends
 }
+
+// readyForQuery begins the last message of an answer.
+const readyForQuery = "Z\x00\x00\x00\x05"
 
 type wireConn struct {
 	net.Conn
@@ -52,12 +56,16 @@ func (c *wireConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if n > 6 && string(p[n-6:n-1]) == readyForQuery && c.w.tear.CompareAndSwap(true, false) {
+		c.Conn.Close()
+		return n - 6, nil
+	}
 	if n > 0 && c.waiting {
 		c.waiting = false
 		c.w.trips.Add(1)
 		if c.w.lose.Load() && c.w.after.Add(-1) < 0 && c.w.lose.CompareAndSwap(true, false) {
 			// ReadyForQuery is the end of an answer: the statement has been executed.
-			for n < 6 || string(p[n-6:n-1]) != "Z\x00\x00\x00\x05" {
+			for n < 6 || string(p[n-6:n-1]) != readyForQuery {
 				if n, err = c.Conn.Read(p); err != nil {
 					return 0, err
 				}
@@ -79,8 +87,13 @@ func (w *wire) counted(t *testing.T, f func()) int64 {
 }
 
 func TestRoundTrips(t *testing.T) {
-	w := new(wire)
-	s := openAt(t, server.URL+"&pool_max_conns=1", Options{}, w.adjust)
+	withAndWithoutTenant(t, func(t *testing.T, open func(string, Options, func(*pgxpool.Config)) *Store) {
+		w := new(wire)
+		countRoundTrips(t, w, open("&pool_max_conns=1&synchronous_commit=off", Options{}, w.adjust))
+	})
+}
+
+func countRoundTrips(t *testing.T, w *wire, s *Store) {
 	head, err := s.Commit(t.Context(), base("thread"))
 	if err != nil {
 		t.Fatal(err)
@@ -148,9 +161,13 @@ func readAll(t *testing.T, s *Store) (sum int) {
 // TestAnAnswerIsLost loses the answer of the server to a commit. The commit must be applied once, and its
 // writer must get the head.
 func TestAnAnswerIsLost(t *testing.T) {
+	withAndWithoutTenant(t, loseAnswers)
+}
+
+func loseAnswers(t *testing.T, open func(string, Options, func(*pgxpool.Config)) *Store) {
 	for _, patience := range []time.Duration{time.Nanosecond, 10 * time.Second} {
 		w := new(wire)
-		s := openAt(t, server.URL+"&pool_max_conns=1", Options{Patience: patience}, w.adjust)
+		s := open("&pool_max_conns=1", Options{Patience: patience}, w.adjust)
 		head, err := s.Commit(t.Context(), base("thread"))
 		for i := 0; err == nil && i < 6; i++ {
 			var c segno.Commit
@@ -158,9 +175,10 @@ func TestAnAnswerIsLost(t *testing.T) {
 				break
 			}
 			// A new connection prepares the statement first, and the answer to that is lost.
-			w.lose.Store(i%2 == 1 || patience > time.Second)
+			w.lose.Store(i < 5 && (i%2 == 1 || patience > time.Second))
+			w.tear.Store(i == 5)
 			head, err = s.Commit(t.Context(), c)
-			if w.lose.Load() {
+			if w.lose.Load() || w.tear.Load() {
 				t.Error("no answer was lost")
 			}
 			if err == nil && head.Head != c.ID {

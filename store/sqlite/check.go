@@ -15,30 +15,12 @@ import (
 
 // checker is a check in progress.
 type checker struct {
-	segno.Checked
+	sqlstore.Check
 
-	s           *Store
-	c           *conn
-	ctx         context.Context // the caller's context, which may be cancelled
-	queryCtx    context.Context // the context of the queries
-	report      func(error) bool
-	objects     map[segno.Hash]bool // stored names
-	checkpoints []*segno.Checkpoint
-}
-
-// errStopped ends a check that the caller stopped.
-var errStopped = errors.New("the check was stopped")
-
-// verdict reports err, if it is not nil, as damage.
-func (k *checker) verdict(err error) error {
-	if err == nil {
-		return nil
-	}
-	k.Damaged++
-	if !k.report(err) {
-		return errStopped
-	}
-	return nil
+	s        *Store
+	c        *conn
+	ctx      context.Context // the caller's context, which may be cancelled
+	queryCtx context.Context // the context of the queries
 }
 
 // each scans each row of a query into dest and calls do, which returns the damage of the row. It stops if the
@@ -50,17 +32,17 @@ func (k *checker) each(op, query string, dest []any, do func() error) error {
 		if segno.KindOf(damage) == segno.KindCancelled {
 			return damage
 		}
-		return cmp.Or(k.verdict(damage), k.ctx.Err())
+		return cmp.Or(k.Verdict(damage), k.ctx.Err())
 	})
 	if kindOf(err) == segno.KindCorrupt {
-		return k.verdict(fail(op, filepath.Base(k.s.file), err))
+		return k.Verdict(fail(op, filepath.Base(k.s.file), err))
 	}
 	return err
 }
 
 // Check implements [segno.Checker]. It reads one snapshot of the database.
 func (s *Store) Check(ctx context.Context, p segno.CheckPolicy, report func(error) bool) (segno.Checked, error) {
-	k := &checker{s: s, ctx: ctx, report: report, objects: map[segno.Hash]bool{}}
+	k := &checker{s: s, ctx: ctx, Check: sqlstore.Check{Report: report, Stored: map[segno.Hash]bool{}}}
 	err := s.readSnapshot(ctx, "check", s.dir, func(queryCtx context.Context, c *conn) error {
 		k.c, k.queryCtx = c, queryCtx
 		for _, check := range []func() error{k.checkDatabase, k.checkThreads, k.checkPhases, k.checkCommits, k.checkRecords,
@@ -69,9 +51,9 @@ func (s *Store) Check(ctx context.Context, p segno.CheckPolicy, report func(erro
 				return err
 			}
 		}
-		return k.checkReferences(p)
+		return k.References(k.ctx, s, &s.records, p)
 	})
-	if errors.Is(err, errStopped) {
+	if errors.Is(err, sqlstore.ErrStopped) {
 		err = nil
 	}
 	return k.Checked, err
@@ -140,7 +122,7 @@ func (k *checker) checkCommits() error {
 		}
 		if c := line.Checkpoint; c != nil {
 			k.Checkpoints++
-			k.checkpoints = append(k.checkpoints, c)
+			k.Roots = append(k.Roots, c)
 		}
 		return nil
 	})
@@ -208,7 +190,7 @@ func (k *checker) checkObjects() error {
 		name := segno.Hash(raw)
 		k.Objects++
 		k.Bytes += at.size
-		k.objects[name] = true
+		k.Stored[name] = true
 		_, err := k.s.fetch(name, name, at)
 		if err == nil {
 			return nil
@@ -226,47 +208,4 @@ func (k *checker) checkObjects() error {
 		}
 		return fail("check object", name.String(), err)
 	})
-}
-
-// checkReferences follows every checkpoint to every object that it reaches. It does not read the objects:
-// checkObjects has read all of them, so an object that is not in its list is missing.
-func (k *checker) checkReferences(p segno.CheckPolicy) error {
-	seen := map[segno.Hash]struct{}{}
-	var missing []segno.Hash
-	visit := func(h segno.Hash) bool {
-		if _, ok := seen[h]; ok || h.IsZero() {
-			return false
-		}
-		seen[h] = struct{}{}
-		if !k.objects[k.s.records.ObjectName(h)] {
-			missing = append(missing, h)
-			return false
-		}
-		return true
-	}
-	for _, c := range k.checkpoints {
-		name := string(c.ID)
-		missing = nil
-		if p.Trace != nil {
-			err := p.Trace(k.ctx, k.s.Objects(), *c, visit)
-			if segno.KindOf(err) == segno.KindCancelled {
-				return err
-			}
-			if err := k.verdict(corrupt("check checkpoint", name, err)); err != nil {
-				return err
-			}
-		}
-		for _, h := range c.Refs() {
-			visit(h)
-		}
-		for _, h := range missing {
-			if err := k.verdict(corrupt("check checkpoint", name, fmt.Errorf("object %s is missing", h))); err != nil {
-				return err
-			}
-		}
-		if err := k.ctx.Err(); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/agent/tool"
 	"github.com/dalsegno/segno/internal/chat"
 	"github.com/dalsegno/segno/internal/chat/acpagent"
 	"github.com/dalsegno/segno/internal/local"
@@ -43,6 +44,10 @@ func (a *app) runAgent(ctx context.Context, f *chatFlags) error {
 	if err != nil {
 		return err
 	}
+	sandbox, err := a.openSandbox(ctx, f)
+	if err != nil {
+		return err
+	}
 	store, err := a.OpenOrMakeStore(ctx)
 	if err != nil {
 		return err
@@ -52,7 +57,7 @@ func (a *app) runAgent(ctx context.Context, f *chatFlags) error {
 	if err != nil {
 		return err
 	}
-	s := &acpServer{app: a, store: store, model: model, skipApproval: f.skipApproval, runner: newRunnerRecord(store, "agent", dir)}
+	s := &acpServer{app: a, store: store, model: model, skipApproval: f.skipApproval, sandbox: sandbox, runner: newRunnerRecord(store, "agent", dir)}
 	defer s.runner.remove()
 	return acpagent.Serve(ctx, acpagent.Config{Open: s.open, List: s.list, Session: f.session, Version: a.BuildVersion()}, a.Stdin, a.Stdout)
 }
@@ -63,6 +68,7 @@ type acpServer struct {
 	store        *local.Store
 	model        agent.Model
 	skipApproval bool
+	sandbox      tool.Sandbox
 	runner       *runnerRecord
 }
 
@@ -77,7 +83,7 @@ func (s *acpServer) open(ctx context.Context, session, dir string, answer acpage
 		note = "files are not saved with the session: " + reason.Error()
 	}
 	c, err = chat.Open(ctx, chat.Config{Model: s.model, Store: s.store, Timeline: t, Dir: dir, Session: session,
-		SkipApproval: s.skipApproval, Answer: answer, Actor: s.app.user(), OnRun: s.runner.announce})
+		SkipApproval: s.skipApproval, Sandbox: s.sandbox, Answer: answer, Actor: s.app.user(), OnRun: s.runner.announce})
 	return c, note, err
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/agent/model/offline"
+	"github.com/dalsegno/segno/agent/tool"
 	"github.com/dalsegno/segno/internal/chat"
 	"github.com/dalsegno/segno/internal/chat/tui"
 	"github.com/dalsegno/segno/internal/cli"
@@ -25,6 +26,7 @@ import (
 
 type chatFlags struct {
 	session, model        string
+	sandbox               string
 	prompt                string
 	prompted              bool // -p was given
 	reason                string
@@ -51,7 +53,12 @@ A session continues with its last model.
 
 With -p, or with a prompt on standard input ('-p -' or a pipe), it prints one answer and
 exits. A command such as /undo is executed. If a tool call waits for approval, the command
-prints its id and exits with code 10; answer by the id, at any time, from any process.`,
+prints its id and exits with code 10; answer by the id, at any time, from any process.
+
+With --sandbox bubblewrap a command can change the directory only. It can read the system's
+programs and nothing in your home directory, and has no network; bubblewrap+network has one.
+runsc is gVisor, with a separate kernel. The sandbox is not part of the session: set
+SEGNO_SANDBOX, so that the command that approves a call uses it, too.`,
 		Example: `  segno chat --session my-project
   segno chat -p "write notes.txt: hello"
   git diff | segno chat --model anthropic/claude-sonnet-4-5
@@ -92,6 +99,7 @@ prints its id and exits with code 10; answer by the id, at any time, from any pr
 // agentFlags adds the flags that chat and agent share.
 func (a *app) agentFlags(c *cobra.Command, f *chatFlags, model, usageText string) {
 	c.Flags().StringVar(&f.model, "model", model, usageText)
+	c.Flags().StringVar(&f.sandbox, "sandbox", "", "the `SANDBOX` of commands: none, bubblewrap or runsc, or with a network bubblewrap+network or runsc+network (default: $SEGNO_SANDBOX, else none)")
 	c.Flags().BoolVarP(&f.skipApproval, "yes", "y", false, "run commands without asking")
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
 		if a.ThreadName != "" {
@@ -99,6 +107,15 @@ func (a *app) agentFlags(c *cobra.Command, f *chatFlags, model, usageText string
 		}
 		return nil
 	}
+}
+
+// openSandbox returns the sandbox that the flags or the environment name, after it ran a command in it.
+func (a *app) openSandbox(ctx context.Context, f *chatFlags) (tool.Sandbox, error) {
+	s, err := tool.ParseSandbox(cmp.Or(f.sandbox, a.Getenv("SEGNO_SANDBOX"), "none"))
+	if err == nil {
+		err = s.Check(ctx)
+	}
+	return s, err
 }
 
 // modelOf returns the model that last answered in the session, or the offline model. If isUnused is
@@ -155,6 +172,10 @@ func (a *app) runChat(ctx context.Context, f *chatFlags, args []string) error {
 			return err
 		}
 	}
+	sandbox, err := a.openSandbox(ctx, f)
+	if err != nil {
+		return err
+	}
 	d, t, err := a.openChatWorkspace(ctx)
 	if err != nil {
 		return err
@@ -172,7 +193,7 @@ func (a *app) runChat(ctx context.Context, f *chatFlags, args []string) error {
 	}
 	runner := newRunnerRecord(d.Store, "chat", d.Dir)
 	defer runner.remove()
-	c, err := chat.Open(ctx, chat.Config{Model: model, Store: d.Store, Timeline: t, Dir: d.Dir, SkipApproval: f.skipApproval,
+	c, err := chat.Open(ctx, chat.Config{Model: model, Store: d.Store, Timeline: t, Dir: d.Dir, SkipApproval: f.skipApproval, Sandbox: sandbox,
 		CheckStore: checkStore, OnRun: runner.announce, Session: session, Actor: a.user()})
 	if err != nil {
 		return err

@@ -122,6 +122,9 @@ func (f *webFlags) checkListen(ctx context.Context) error {
 		WithHint("give --public-url and --token-file, or listen on 127.0.0.1")
 }
 
+// mailboxes is a store whose threads workers run.
+type mailboxes interface{ Mailboxes() web.Fleet }
+
 // webItem is the result of web and serve. Token is "" if it is in a file.
 type webItem struct {
 	URL       string `json:"url"` // with the token
@@ -141,6 +144,9 @@ func (a *app) runWeb(ctx context.Context, f webFlags) error {
 	}
 	if config.Share, err = a.shareTurn(store); err != nil {
 		return err
+	}
+	if fleet, ok := store.Store.(mailboxes); ok {
+		config.Fleet = fleet.Mailboxes()
 	}
 	if store.Local != nil {
 		config.Demo = func(ctx context.Context) (segno.ThreadID, error) { return demo.Make(ctx, store.Local, a.Environ()) }

@@ -18,14 +18,14 @@
 //
 // # Waiting
 //
-// A turn that waits for a decision, a time, a signal or another thread is rows in the database, and nothing of it is
+// A turn that waits for a decision, a time, a signal or another thread consists of rows in the database. Nothing of it is
 // in memory. A commit that answers the question inserts the job that continues the turn in its own transaction, so any worker
 // continues it.
 //
 // # Failures
 //
 // The lease of the store limits a thread to one run. Workers record that they are alive; the jobs of a worker that was not
-// seen for [LeaseTime] are given to others. A turn that fails is tried again with growing pauses. After
-// [MaxAttempts] it is parked with its error, and later prompts of the thread wait until [Fleet.Retry] or
+// seen for [Worker.LeaseTime] are given to others. A turn that fails is tried again with growing pauses. After
+// [Worker.MaxAttempts] it is parked with its error, and later prompts of the thread wait until [Fleet.Retry] or
 // [Fleet.Cancel].
 package fleet

@@ -3,6 +3,7 @@ package fleet
 import (
 	"testing"
 
+	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/testing/programrig"
 )
 
@@ -10,12 +11,12 @@ import (
 // the turn, and the tools that ended do not run again.
 func TestExampleSurvivesKills(t *testing.T) {
 	p := programrig.Build(t)
-	lease := "-lease=3s"
-	p.MustFail("", []string{lease, "-crash", "pay"}, server.URL, "order")
+	lease, order := "-lease=3s", segno.NewID()
+	p.MustFail("", []string{lease, "-crash", "pay"}, server.URL, order)
 	p.WantEffects("reserve")
-	p.MustFail("", []string{lease, "-crash", "ship"}, server.URL, "order")
+	p.MustFail("", []string{lease, "-crash", "ship"}, server.URL, order)
 	p.WantEffects("reserve pay")
-	p.MustRun("shipped", []string{lease}, server.URL, "order")
-	p.MustRun("shipped", []string{lease}, server.URL, "order") // it is complete
+	p.MustRun("shipped", []string{lease}, server.URL, order)
+	p.MustRun("shipped", []string{lease}, server.URL, order) // it is complete
 	p.WantEffects("reserve pay ship")
 }

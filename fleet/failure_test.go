@@ -176,6 +176,46 @@ func TestAWorkerDrains(t *testing.T) {
 	}
 }
 
+// TestADrainCutsATurnThatWasWoken cuts a turn that continues after a decision. No other commit wakes it, so another worker continues it by
+// the same job.
+func TestADrainCutsATurnThatWasWoken(t *testing.T) {
+	r := newRig(t)
+	continued := make(chan bool, 2)
+	var isFree atomic.Bool
+	ask := tool("ask", func(ctx context.Context) (string, error) {
+		a, err := agent.Interrupt(ctx, agent.Ask{Text: "really?"})
+		if err != nil {
+			return "", err
+		}
+		continued <- true
+		if isFree.Load() {
+			return a.Text, nil
+		}
+		<-ctx.Done()
+		return "", ctx.Err()
+	})
+	ask.OnLost = agent.LostRetry
+	agents := r.with(ask)
+	r.send(Prompt{Thread: "ask", Text: "ask", Key: "k"})
+	w := r.Worker(agents)
+	w.Drain = time.Millisecond
+	stop := r.start(w)
+	question := r.awaitQuestion("ask")
+	if err := r.Decide(t.Context(), "ask", segno.Decision{Interrupt: question.ID, Kind: segno.Respond, Text: "yes"}); err != nil {
+		t.Fatal(err)
+	}
+	<-continued
+	stop()
+	if p := r.prompt("ask", "k"); p.State != StateWaiting || p.Attempts != 0 {
+		t.Errorf("the prompt is %+v", p)
+	}
+	isFree.Store(true)
+	r.start(r.Worker(agents))
+	if p := r.await("ask", "k", StateDone); p.Outcome != "yes" {
+		t.Errorf("the prompt is %+v", p)
+	}
+}
+
 // TestAnotherRunHasTheThread verifies that a job waits for a run that has the thread, and that this is not a failure.
 func TestAnotherRunHasTheThread(t *testing.T) {
 	r := newRig(t)

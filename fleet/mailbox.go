@@ -109,7 +109,7 @@ func (m mailbox) Finish(ctx context.Context, job *schedule.Job, f *schedule.Fron
 		if err != nil {
 			return err
 		}
-		if err := m.wakeNext(ctx, tx, &row, c); err != nil || c.State == schedule.Sent || c.Pause > 0 {
+		if err := m.wakeNext(ctx, tx, &row, c); err != nil || c.IsAgain {
 			return err
 		}
 		_, err = river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, &river.Job[threadJob]{JobRow: jobOf(ctx)})
@@ -157,7 +157,7 @@ func later(a, b time.Time) time.Time {
 // wakeNext inserts the job that the end of an attempt causes.
 func (m mailbox) wakeNext(ctx context.Context, tx pgx.Tx, row *finished, c schedule.Change) error {
 	switch {
-	case c.State == schedule.Waiting && c.Pause == 0:
+	case c.State == schedule.Waiting && !c.IsAgain:
 		if row.again > c.Seen {
 			return m.wake(ctx, tx, threadJob{Thread: row.thread, Seq: row.again}, row.tenant, row.priority, time.Time{})
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,9 +30,17 @@ func TestSleepingThreadsAreRows(t *testing.T) {
 	r.await("first", "k", StateDone)
 	before, bytes := runtime.NumGoroutine(), r.size()
 	began := time.Now()
-	for i := range n {
-		r.send(Prompt{Thread: fmt.Sprint("sleeper ", i), Text: "sleep", Key: "k"})
+	var senders sync.WaitGroup
+	for first := range 4 {
+		senders.Go(func() {
+			for i := first; i < n; i += 4 {
+				if _, err := r.Send(t.Context(), Prompt{Thread: fmt.Sprint("sleeper ", i), Agent: "support", Text: "sleep", Key: "k"}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
 	}
+	senders.Wait()
 	r.awaitCount(`SELECT count(*) FROM {}fleet_prompts WHERE state = 'waiting'`, n)
 	t.Logf("%d threads fell asleep in %v", n, time.Since(began))
 	r.awaitCount(`SELECT count(*) FROM {}river_job WHERE state = 'running'`, 0)

@@ -91,7 +91,7 @@ func (m mailbox) Finish(ctx context.Context, job *schedule.Job, _ *schedule.Fron
 		if c.Pause > 0 {
 			t.pause = now + c.Pause
 		}
-		if c.State != schedule.Waiting || c.Pause > 0 {
+		if c.State != schedule.Waiting || c.IsAgain {
 			return
 		}
 		next := queuedJob{thread: ctx.Value(threadKey{}).(int32)}

@@ -127,7 +127,8 @@ type Result struct {
 type Change struct {
 	State    State
 	Attempts int
-	Pause    time.Duration // Sent: until the next attempt; the job is repeated after it
+	IsAgain  bool          // the job is repeated
+	Pause    time.Duration // IsAgain: after this time
 	Wake     time.Time
 	Seen     int64
 	Text     string
@@ -138,7 +139,7 @@ type Change struct {
 // commit before the attempt. isCut means that the worker ended the attempt, and lease is for how long another run has the
 // thread, if the attempt met one.
 func (p *Policy) Finish(f *Front, seen int64, r Result, err error, isCut bool, lease time.Duration) Change {
-	unchanged := Change{State: f.State, Attempts: f.Attempts, Seen: f.Seen}
+	unchanged := Change{State: f.State, Attempts: f.Attempts, Wake: f.Wake, Seen: f.Seen, IsAgain: true}
 	if f.State == Running {
 		unchanged.State = Sent
 	}
@@ -158,7 +159,7 @@ func (p *Policy) Finish(f *Front, seen int64, r Result, err error, isCut bool, l
 	if f.Attempt >= p.MaxAttempts || isPermanent(err) {
 		return Change{State: Parked, Attempts: f.Attempt, Error: err.Error()}
 	}
-	return Change{State: Sent, Attempts: f.Attempt, Pause: p.pause(f.Attempt), Error: err.Error()}
+	return Change{State: Sent, Attempts: f.Attempt, IsAgain: true, Pause: p.pause(f.Attempt), Error: err.Error()}
 }
 
 // abandon returns the change that parks a prompt whose workers died.

@@ -16,8 +16,8 @@ type Mailbox interface {
 	// Leave records the job's commit for the attempt that runs f: if the attempt ends waiting, and began before the commit, its end
 	// inserts another job. Leave returns false if f has changed since it was read.
 	Leave(ctx context.Context, job *Job, f *Front) (bool, error)
-	// Finish applies the end of an attempt and inserts the jobs that it causes. If c.Pause is 0 and c.State is not Sent, the job is
-	// complete. Finish returns false if the job no longer runs f.
+	// Finish applies the end of an attempt and inserts the jobs that it causes. The job is complete unless c.IsAgain.
+	// Finish returns false if the job no longer runs f.
 	Finish(ctx context.Context, job *Job, f *Front, c Change) (bool, error)
 	// Seq returns the number of the thread's newest commit.
 	Seq(ctx context.Context, thread string) (int64, error)
@@ -117,7 +117,7 @@ func (s *Scheduler) finish(ctx context.Context, job *Job, f *Front, change Chang
 		return s.again(ctx, job, "finish prompt", err)
 	case !held:
 		return Verdict{} // another worker runs it, or it was cancelled
-	case change.State == Sent || change.Pause > 0:
+	case change.IsAgain:
 		return Verdict{IsAgain: true, Pause: change.Pause}
 	}
 	return Verdict{}

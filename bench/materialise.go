@@ -44,6 +44,7 @@ func materialises(ctx context.Context, b *bench, t *tree) (err error) {
 			run: func(ctx context.Context) error { return command(ctx, "tar", "-xf", m.archive, "-C", to) }, check: counted},
 		{name: "cold", ready: m.forget, run: m.checkout, check: m.release},
 		{name: "known", ready: m.forgetFiles, run: m.checkout, check: m.release},
+		{name: "next", run: m.checkout, check: m.release}, // reads the files again, because they are as new as the index
 		{name: "warm", run: m.checkout, check: m.release},
 	}, inOrder: true}.hold(ctx)
 	if err != nil {
@@ -55,6 +56,7 @@ func materialises(ctx context.Context, b *bench, t *tree) (err error) {
 	b.add(t.Name, "materialise: tar -x", tar, is(tar.over(walk), "× walk"))
 	b.add(t.Name, "materialise: segno, empty cache", times["cold"], is(times["cold"].over(walk), "× walk"), is(times["cold"].over(times["git"]), "× git"), is(times["cold"].over(tar), "× tar"))
 	b.add(t.Name, "materialise: segno, new directory, contents in the cache", times["known"], is(times["known"].over(walk), "× walk"), is(times["known"].over(tar), "× tar"))
+	b.add(t.Name, "materialise: segno, directory of a turn that has just ended in a new directory", times["next"], is(times["next"].over(walk), "× walk"))
 	b.add(t.Name, "materialise: segno, directory of an earlier turn", times["warm"], atMost(2, times["warm"].over(walk), "× walk"))
 	return nil
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"iter"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -55,6 +53,15 @@ func transfers(megabytes int) func(ctx context.Context, b *bench) error {
 
 // transfer measures the first copy, and one after one file of 64 changed.
 func (b *bench) transfer(ctx context.Context, dir string, o *ours, rsync debian.Executable, url string, megabytes int) error {
+	at := filepath.Join(dir, "bucket")
+	if err := os.Mkdir(at, 0o700); err != nil {
+		return err
+	}
+	bucket, err := postgres.OpenDirBucket(at)
+	if err != nil {
+		return err
+	}
+	defer bucket.Close()
 	for round, what := range []string{"everything", "one file of 64 changed"} {
 		if err := fillOne(filepath.Join(dir, "work"), 0, megabytes, uint64(round)); err != nil {
 			return err
@@ -63,7 +70,7 @@ func (b *bench) transfer(ctx context.Context, dir string, o *ours, rsync debian.
 		if err != nil {
 			return err
 		}
-		remote, err := postgres.Open(ctx, url, postgres.Options{Schema: "transfer", Bucket: dirBucket(filepath.Join(dir, "bucket"))})
+		remote, err := postgres.Open(ctx, url, postgres.Options{Schema: "transfer", Bucket: bucket})
 		if err != nil {
 			return err
 		}
@@ -131,36 +138,4 @@ func fillOne(dir string, n, megabytes int, version uint64) error {
 		data = append(data, byte(r.Uint32()))
 	}
 	return os.WriteFile(filepath.Join(dir, fmt.Sprintf("file%02d.bin", n)), data, 0o600)
-}
-
-// dirBucket is a bucket in a directory.
-type dirBucket string
-
-// Put implements [postgres.Bucket].
-func (d dirBucket) Put(_ context.Context, name string, data []byte) error {
-	path := filepath.Join(string(d), name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	return errors.Join(err, f.Sync(), f.Close())
-}
-
-// Get implements [postgres.Bucket].
-func (d dirBucket) Get(_ context.Context, name string) ([]byte, error) {
-	return os.ReadFile(filepath.Join(string(d), name))
-}
-
-// List implements [postgres.Bucket]. No measurement collects garbage.
-func (d dirBucket) List(context.Context, string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) { yield("", fs.ErrInvalid) }
-}
-
-// Delete implements [postgres.Bucket].
-func (d dirBucket) Delete(_ context.Context, name string) error {
-	return os.Remove(filepath.Join(string(d), name))
 }

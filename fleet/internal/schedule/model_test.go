@@ -65,6 +65,13 @@ func (s *server) execute(c cost, n int) {
 	time.Sleep(end - now + tripTime)
 }
 
+// totals returns the time of all cores, and the number of statements.
+func (s *server) totals() (busy time.Duration, calls int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.busy, s.calls
+}
+
 // queuedJob is a row of River's table.
 type queuedJob struct {
 	schedule.Job

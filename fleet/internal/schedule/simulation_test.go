@@ -105,7 +105,8 @@ func simulate(t *testing.T, size fleetSize, seed uint64) (r result) {
 		}
 		s.group.Go(s.lead)
 		s.wakeThreads(workers)
-		busy, calls, end := s.server.busy, s.server.calls, s.now()
+		busy, calls := s.server.totals()
+		end := s.now()
 		var stats runtime.MemStats
 		runtime.ReadMemStats(&stats)
 		s.waitUntilQuiet()
@@ -224,6 +225,8 @@ func (s *simulation) waitUntilQuiet() {
 		}
 		if s.now() > end {
 			available, scheduled := s.queue.lengths()
+			s.mu.Lock()
+			defer s.mu.Unlock()
 			s.test.Fatalf("thread %d did not continue within %v: %+v; the queue has %d jobs, and %d for later", busy, bound, s.threads[busy], available, scheduled)
 		}
 	}

@@ -61,7 +61,14 @@ func Open(ctx context.Context, c Config) (*Fleet, error) {
 	}
 	f := &Fleet{config: c, pool: c.Pool, schema: cmp.Or(c.Schema, "segno"), log: cmp.Or(c.Log, slog.New(slog.DiscardHandler))}
 	f.queueLog = slog.New(queueLog{f.log.Handler()})
-	var err error
+	hasTenants, err := postgres.HasTenants(ctx, c.Pool, f.schema)
+	if err != nil {
+		return nil, segno.NewError(segno.KindIO, "open fleet", f.schema, err).WithHint("check that the database can be reached, then try again")
+	}
+	if hasTenants {
+		return nil, segno.Errorf(segno.KindRefused, "open fleet", f.schema, "the store has tenants, which the tables of a fleet do not separate").
+			WithHint("give each tenant a schema and a fleet of its own")
+	}
 	f.store, err = postgres.OpenPool(ctx, c.Pool, postgres.Options{Bucket: c.Bucket, Schema: c.Schema, Key: c.Key, Clock: c.Clock, InCommit: f.inCommit})
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/store/record"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // tenantsVersion is a bit in the version of a store with tenants. It makes a segno that does not support
@@ -43,6 +45,13 @@ var tenantsTable = []string{`CREATE TABLE {}tenants (
 func tenantPolicy(table string) []string {
 	return []string{`ALTER TABLE {}` + table + ` ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY`,
 		`CREATE POLICY tenant ON {}` + table + ` USING (tenant = (SELECT n FROM {}tenants WHERE n = ` + tenantNumber + ` AND NOT deleted))`}
+}
+
+// HasTenants reports whether a schema of a database has tenants; "" is "segno". A schema that is missing has none.
+func HasTenants(ctx context.Context, pool *pgxpool.Pool, schema string) (has bool, err error) {
+	err = pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname = $1 AND c.relname = 'tenants')`, cmp.Or(schema, "segno")).Scan(&has)
+	return has, err
 }
 
 // maxTenantName is the largest number of bytes in the name of a tenant.

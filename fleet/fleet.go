@@ -68,7 +68,7 @@ func Open(ctx context.Context, c Config) (*Fleet, error) {
 	f.queueLog = slog.New(queueLog{f.log.Handler()})
 	var err error
 	if f.hasTenants, err = postgres.HasTenants(ctx, c.Pool, f.schema); err != nil {
-		return nil, segno.NewError(segno.KindIO, "open fleet", f.schema, err).WithHint("check that the database can be reached, then try again")
+		return nil, err
 	}
 	o := postgres.Options{Bucket: c.Bucket, Schema: c.Schema, Key: c.Key, Clock: c.Clock, InCommit: f.inCommit}
 	switch {

@@ -52,14 +52,15 @@ CREATE UNIQUE INDEX fleet_prompts_begun ON {}fleet_prompts ({tenant}thread) WHER
 CREATE INDEX fleet_prompts_state ON {}fleet_prompts ({tenant}state, n) WHERE state NOT IN ('done', 'cancelled');
 
 CREATE TABLE {}fleet_workers (
-	id text PRIMARY KEY,
+	id text, {tenant column}
 	host text NOT NULL,
 	pid integer NOT NULL,
 	started timestamptz NOT NULL DEFAULT clock_timestamp(),
 	seen timestamptz NOT NULL DEFAULT clock_timestamp(),
 	lease interval NOT NULL,
-	queues jsonb NOT NULL, {tenant column}
-	agents text[] NOT NULL
+	queues jsonb NOT NULL,
+	agents text[] NOT NULL,
+	PRIMARY KEY ({tenant}id)
 ) WITH (fillfactor = 50);
 
 CREATE TABLE {}fleet_bucket (
@@ -78,7 +79,7 @@ CREATE TABLE {}fleet_crons (
 );
 `}
 
-// separated are the tables whose rows each belong to a tenant, if the store has tenants.
+// separated are the tables of version 1 whose rows each belong to a tenant, if the store has tenants.
 var separated = []string{"fleet_prompts", "fleet_workers", "fleet_bucket", "fleet_crons"}
 
 // step returns the statements of a migration.
@@ -116,9 +117,11 @@ func (f *Fleet) migrate(ctx context.Context) error {
 				return fmt.Errorf("migrating from version %d: %w", version, err)
 			}
 		}
-		for _, table := range separated {
-			if err := f.store.Separate(ctx, tx, table); err != nil {
-				return fmt.Errorf("separating the tenants: %w", err)
+		if version == 0 {
+			for _, table := range separated {
+				if err := f.store.Separate(ctx, tx, table); err != nil {
+					return fmt.Errorf("separating the tenants: %w", err)
+				}
 			}
 		}
 		if _, err = tx.Exec(ctx, f.sql(`CREATE TABLE IF NOT EXISTS {}fleet_meta (version integer NOT NULL)`)); err != nil {

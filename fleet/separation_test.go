@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -14,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// tenantsRig is a schema with the tenants "a" and "b", whose owner is not a superuser.
+// tenantsRig is a schema with the tenants "a" and "b", whose owner is not a superuser. b is sealed.
 type tenantsRig struct {
 	*testing.T
 	schema string
@@ -39,13 +40,13 @@ func newTenantsRig(t *testing.T) *tenantsRig {
 	if r.owner, err = postgres.OpenOwnerPool(pool, postgres.Options{Schema: r.schema}); err != nil {
 		t.Fatal(err)
 	}
-	open := func(tenant string) *rig {
-		if err := r.owner.CreateTenant(t.Context(), tenant, "", nil); err != nil {
+	open := func(tenant string, key []byte) *rig {
+		if err := r.owner.CreateTenant(t.Context(), tenant, "", key); err != nil {
 			t.Fatal(err)
 		}
-		return newRig(t, func(c *Config) { c.Pool, c.Schema, c.Tenant = pool, r.schema, tenant })
+		return newRig(t, func(c *Config) { c.Pool, c.Schema, c.Tenant, c.Key = pool, r.schema, tenant, key })
 	}
-	r.a, r.b = open("a"), open("b")
+	r.a, r.b = open("a", nil), open("b", bytes.Repeat([]byte{7}, 32))
 	return r
 }
 

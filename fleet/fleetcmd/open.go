@@ -93,7 +93,8 @@ type Store struct {
 	fleet *openedFleet
 }
 
-// OpenStore opens the store in a database, or the tenant of it that the parameter segno_tenant of the URL names. It is a [*Store] if the store is that of a fleet. A store that is missing is not created.
+// OpenStore opens the store in a database, or the tenant of it that the parameter segno_tenant of the URL names. It is a
+// [*Store] if the store is that of a fleet. A store that is missing is not created.
 func OpenStore(ctx context.Context, url, bucket string) (segno.Store, error) {
 	url, tenant, err := cutTenant(url, "")
 	if err != nil {

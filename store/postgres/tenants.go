@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -49,8 +48,7 @@ func tenantPolicy(table, column string) []string {
 
 // Separate makes the rows of a table that a program keeps in the store's schema visible to their tenant only, as those of the
 // store are; see [Store.InTx]. They are deleted with the tenant. The table has a column tenant_number of the type integer, whose
-// default becomes the tenant of the transaction.
-// In a store without tenants Separate does nothing.
+// default becomes the tenant of the transaction. In a store without tenants Separate does nothing.
 func (s *Store) Separate(ctx context.Context, tx pgx.Tx, table string) error {
 	if !s.hasTenants {
 		return nil
@@ -68,9 +66,18 @@ func (s *Store) Separate(ctx context.Context, tx pgx.Tx, table string) error {
 
 // HasTenants reports whether a schema of a database has tenants; "" is "segno". A schema that is missing has none.
 func HasTenants(ctx context.Context, pool *pgxpool.Pool, schema string) (has bool, err error) {
-	err = pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-		WHERE n.nspname = $1 AND c.relname = 'tenants')`, cmp.Or(schema, "segno")).Scan(&has)
-	return has, err
+	s, err := withPool(pool, Options{Schema: schema})
+	if err != nil {
+		return false, err
+	}
+	err = s.call(ctx, "open store", s.name, func(ctx context.Context) error {
+		_, err := s.version(ctx, s.pool)
+		if isUndefined(err) {
+			return nil
+		}
+		return err
+	})
+	return s.hasTenants, err
 }
 
 // maxTenantName is the largest number of bytes in the name of a tenant.

@@ -37,8 +37,14 @@ func (b *builder) runners(f *fleet.Fleet) (map[string]fleet.Runner, error) {
 			if err != nil {
 				return nil, err
 			}
+			commands, err := spec.commands()
+			if err != nil {
+				return nil, err
+			}
 			all[spec.Name] = &goRunner{caches, runner.Go{Name: spec.Name, Store: b.store, Runner: f.AgentRunner,
-				New: func(dir string, root *os.Root) agent.Config { return b.config(spec, model, b.dirTools(dir, root)) }}}
+				New: func(dir string, root *os.Root) agent.Config {
+					return b.config(spec, model, b.dirTools(commands, dir, root))
+				}}}
 		}
 		if !spec.isACP() {
 			continue
@@ -51,8 +57,10 @@ func (b *builder) runners(f *fleet.Fleet) (map[string]fleet.Runner, error) {
 			}
 			env = append(env, name+"="+value)
 		}
-		all[spec.Name] = &acpRunner{caches, runner.ACP{Name: spec.Name, Command: spec.Command, Store: b.store, Env: env,
-			Permissions: runner.Permissions(cmp.Or(spec.Permissions, string(runner.Ask))), LeaseTime: time.Duration(b.file.Worker.Lease), Stderr: io.Discard}}
+		all[spec.Name] = &acpRunner{caches, func(cache *workspaces.Cache) *runner.ACP {
+			return &runner.ACP{Name: spec.Name, Command: spec.Command, Store: b.store, Cache: cache, Env: env, Permissions: runner.Permissions(cmp.Or(spec.Permissions, string(runner.Ask))),
+				LeaseTime: time.Duration(b.file.Worker.Lease), Stderr: io.Discard}
+		}}
 	}
 	if len(all) == 0 || caches.dir != "" {
 		return all, nil
@@ -71,16 +79,16 @@ func (b *builder) runners(f *fleet.Fleet) (map[string]fleet.Runner, error) {
 
 // dirTools returns the tools that work in a directory, by their names in the setting tools. Commands receive no variable of the worker
 // but these, because the others may be secrets.
-func (b *builder) dirTools(dir string, root *os.Root) map[string]func() []agent.Tool {
-	env := []string{"HOME=" + dir}
+func (b *builder) dirTools(commands tool.ExecuteOptions, dir string, root *os.Root) map[string]func() []agent.Tool {
+	commands.Env = []string{"HOME=" + dir}
 	for _, name := range []string{"PATH", "LANG", "TZ"} {
 		if value := b.getenv(name); value != "" {
-			env = append(env, name+"="+value)
+			commands.Env = append(commands.Env, name+"="+value)
 		}
 	}
 	kinds := toolKinds()
 	kinds["files"] = func() []agent.Tool { return tool.Files(tool.InDir(root)) }
-	kinds["execute"] = func() []agent.Tool { return []agent.Tool{tool.Execute(dir, tool.ExecuteOptions{Env: env})} }
+	kinds["execute"] = func() []agent.Tool { return []agent.Tool{tool.Execute(dir, commands)} }
 	return kinds
 }
 
@@ -116,7 +124,7 @@ func (t *tenantCaches) of(tenant string) (*workspaces.Cache, error) {
 // acpRunner runs an agent that speaks ACP, with a copy of the thread's files in the cache of its tenant: [fleet.Runner].
 type acpRunner struct {
 	caches *tenantCaches
-	agent  runner.ACP
+	agent  func(*workspaces.Cache) *runner.ACP
 }
 
 // Run implements [fleet.Runner].
@@ -125,9 +133,7 @@ func (r *acpRunner) Run(ctx context.Context, w fleet.Work) (fleet.Result, error)
 	if err != nil {
 		return fleet.Result{}, err
 	}
-	run := r.agent
-	run.Cache = cache
-	return run.Run(ctx, w)
+	return r.agent(cache).Run(ctx, w)
 }
 
 // goRunner runs segno's own agent with a copy of the thread's files: [fleet.Runner].

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -58,8 +57,8 @@ func (b *builder) runners(f *fleet.Fleet) (map[string]fleet.Runner, error) {
 			env = append(env, name+"="+value)
 		}
 		all[spec.Name] = &acpRunner{caches, func(cache *workspaces.Cache) *runner.ACP {
-			return &runner.ACP{Name: spec.Name, Command: spec.Command, Store: b.store, Cache: cache, Env: env, Permissions: runner.Permissions(cmp.Or(spec.Permissions, string(runner.Ask))),
-				LeaseTime: time.Duration(b.file.Worker.Lease), Stderr: io.Discard}
+			return &runner.ACP{Name: spec.Name, Command: spec.Command, Store: b.store, Cache: cache, Env: env,
+				Permissions: runner.Permissions(cmp.Or(spec.Permissions, string(runner.Ask))), LeaseTime: time.Duration(b.file.Worker.Lease)}
 		}}
 	}
 	if len(all) == 0 || caches.dir != "" {

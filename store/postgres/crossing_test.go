@@ -197,6 +197,27 @@ func emptyReads(ctx context.Context, x *twoTenants) map[string]func(*Store) erro
 				return err
 			})
 		},
+		"UseTenant": func(s *Store) error {
+			return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+				var threads int
+				var tenant int32
+				err := s.UseTenant(ctx, tx)
+				if err == nil {
+					err = tx.QueryRow(ctx, s.sql(`SELECT count(*), `+tenantNumber+` FROM {}threads`)).Scan(&threads, &tenant)
+				}
+				if err == nil && (threads != 0 || tenant != s.tenant) {
+					err = fmt.Errorf("the tenant %d sees %d threads", tenant, threads)
+				}
+				return err
+			})
+		},
+		"Separate": func(s *Store) error { // of a table of another role
+			err := s.InTx(ctx, "separate", "", func(ctx context.Context, tx pgx.Tx) error { return s.Separate(ctx, tx, "threads") })
+			if err == nil {
+				return errors.New("it changed a table")
+			}
+			return nil
+		},
 		"PutWorkspace": func(s *Store) error { return nil }, // the second trial calls it
 		"Close":        func(s *Store) error { return nil },
 	}

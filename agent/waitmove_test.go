@@ -572,3 +572,27 @@ func TestACallThatIsCancelledBeforeItWakesIsNotLost(t *testing.T) {
 		}
 	})
 }
+
+// TestSignalsArriveInOrder has two signals: the first one arrives before the wait is committed, and the
+// second one before the run reads the first.
+func TestSignalsArriveInOrder(t *testing.T) {
+	r := newRig(t)
+	r.waiting(agent.LostAsk, func(ctx context.Context, inv *agent.Invocation) (string, error) {
+		if err := r.agent.Signal(ctx, thread, "tick", "first", 1); err != nil {
+			return "", err
+		}
+		a, err := agent.Await(ctx, "tick")
+		if err != nil {
+			return "", err
+		}
+		b, err := agent.Await(ctx, "tick")
+		return a.Text + ", " + b.Text, err
+	})
+	for e, err := range r.agent.Stream(r.ctx, agent.Input{Thread: thread, Prompt: callWork}) {
+		r.ok(err)
+		if e.Kind == agent.EventWaiting {
+			r.ok(r.agent.Signal(r.ctx, thread, "tick", "second", 2))
+		}
+	}
+	r.answers("1, 2")
+}

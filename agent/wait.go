@@ -124,7 +124,7 @@ func (e *StepError) Error() string { return e.Text }
 
 // Do runs f as a durable step of a tool. Its result is committed before Do returns. If the tool runs
 // again, after a wait or after a crash, Do returns the recorded result and does not run f. The
-// result is recorded as JSON, and Do returns it as it is decoded from there. A failure of f is
+// result is recorded as JSON, and Do returns it as it is decoded from there. A failure or panic of f is
 // recorded, too, and is a [StepError]. If the run is cancelled meanwhile, a failure is not recorded.
 //
 // If a crash loses the result of f, the tool's [OnLost] decides about the whole call, as for a call

@@ -596,3 +596,26 @@ func TestSignalsArriveInOrder(t *testing.T) {
 	}
 	r.answers("1, 2")
 }
+
+// TestAStepThatPanicsHasFailed has a step that panics. After a wait it does not run again.
+func TestAStepThatPanicsHasFailed(t *testing.T) {
+	r := newRig(t)
+	var did diary
+	c := r.waiting(agent.LostAsk, func(ctx context.Context, inv *agent.Invocation) (text string, err error) {
+		func() {
+			defer func() { _ = recover() }()
+			_, err = agent.Do(ctx, "order", func(context.Context) (int, error) {
+				did.add("order")
+				panic("no stock")
+			})
+		}()
+		_, _ = agent.Do(ctx, "note", func(context.Context) (int, error) { did.add("note"); return 0, nil })
+		agent.Sleep(ctx, time.Hour)
+		return fmt.Sprint(err), nil
+	})
+	r.waits(agent.Input{Prompt: callWork}, segno.ReasonSleep)
+	c.advance(time.Hour)
+	r.finish()
+	r.answers("order panicked: no stock")
+	did.has(t, "order", "note")
+}

@@ -56,8 +56,8 @@ func Within(d time.Duration) WaitOption {
 // Sleep makes a tool wait for a time. The run ends interrupted and nothing stays in memory. A run of
 // the thread at or after the end of the sleep, in any process, runs the tool again from its start,
 // and there Sleep returns at once; see the package comment. ctx must be the context of the tool's
-// call, or derived from it. Sleep does not return before the sleep has ended, and it panics in
-// another context.
+// call, or derived from it; a tool that waits in another goroutine must return when its context ends.
+// Sleep does not return before the sleep has ended, and it panics in another context.
 func Sleep(ctx context.Context, d time.Duration) {
 	c := callSteps(ctx, "Sleep")
 	c.wait(segno.Interrupt{Reason: segno.ReasonSleep, Allowed: []segno.DecisionKind{}}, "", []WaitOption{Within(d)})

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 )
 
@@ -88,4 +89,21 @@ func TestSignalsArriveInOrder(t *testing.T) {
 		}
 	}
 	r.answers("1, 2")
+}
+
+// TestADecisionReplacesASignal ends the wait for a signal with a decision, which must be JSON like the
+// value of a signal.
+func TestADecisionReplacesASignal(t *testing.T) {
+	r := newRig(t)
+	r.waiting(agent.LostAsk, func(ctx context.Context, inv *agent.Invocation) (string, error) {
+		s, err := agent.Await(ctx, "paid")
+		return s.Text, err
+	})
+	i := r.waits(agent.Input{Prompt: callWork}, segno.ReasonSignal)
+	d := segno.Decision{Interrupt: i.ID, Kind: segno.Respond, Text: "eighty"}
+	r.wants(r.agent.Decide(r.ctx, thread, d), segno.KindInvalid, "JSON")
+	d.Text = "80"
+	r.ok(r.agent.Decide(r.ctx, thread, d))
+	r.finish()
+	r.answers("80")
 }

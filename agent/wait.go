@@ -148,10 +148,13 @@ func Do[T any](ctx context.Context, name string, f func(ctx context.Context) (T,
 	return out, err
 }
 
-// checkReply returns an error for a reply that does not match the schema of its question. The
-// question stays open.
+// checkReply returns an error for a reply that does not match the schema of its question, or that is no
+// value of a signal. The wait goes on.
 func checkReply(i *segno.Interrupt, d *segno.Decision) error {
-	if d.Kind != segno.Respond || i.Schema == nil {
+	switch {
+	case d.Kind == segno.Respond && i.Reason == segno.ReasonSignal && !json.Valid([]byte(d.Text)):
+		return segno.Errorf(segno.KindInvalid, "decide", i.ID, "the value of a signal is JSON").WithHint("reply with JSON; nothing was decided")
+	case d.Kind != segno.Respond || i.Schema == nil:
 		return nil
 	}
 	if err := parseSchema(i.Schema).check([]byte(d.Text)); err != nil {

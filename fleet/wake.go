@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -134,7 +135,9 @@ func (f *Fleet) sendChild(ctx context.Context, tx pgx.Tx, t *turn, thread string
 		}
 		return f.answer(ctx, tx, answerJob{Thread: thread, Question: x.ID, Prompt: sent.N}, t.tenant, t.priority)
 	case kind == segno.KindConflict || kind == segno.KindInvalid:
-		return f.answer(ctx, tx, answerJob{Thread: thread, Question: x.ID, Error: err.Error()}, t.tenant, t.priority)
+		// The queue cannot store a zero byte, which the name of a thread may contain.
+		text := strings.ReplaceAll(err.Error(), "\x00", "")
+		return f.answer(ctx, tx, answerJob{Thread: thread, Question: x.ID, Error: text}, t.tenant, t.priority)
 	}
 	return err
 }

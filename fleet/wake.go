@@ -126,8 +126,10 @@ func (f *Fleet) sendChild(ctx context.Context, tx pgx.Tx, t *turn, thread string
 	case err == nil && sent.IsNew:
 		return nil
 	case err == nil:
-		// The question was asked again after a move, or another thread sent the prompt.
-		if _, err := tx.Exec(ctx, f.sql(`UPDATE {}fleet_prompts SET parent = $2, question = $3 WHERE n = $1`), sent.N, []byte(thread), x.ID); err != nil {
+		// The question was asked again after a move, or another thread sent the prompt. The prompt may end until the row is locked.
+		err := tx.QueryRow(ctx, f.sql(`UPDATE {}fleet_prompts SET parent = $2, question = $3 WHERE n = $1 RETURNING state`), sent.N, []byte(thread), x.ID).
+			Scan(&sent.State)
+		if err != nil {
 			return err
 		}
 		if sent.State.IsOpen() {

@@ -29,9 +29,8 @@ type Cron struct {
 func (f *Fleet) Cron(ctx context.Context, c Cron) error {
 	const op = "schedule prompt"
 	example := c.Prompt
-	if example.Thread == "" {
-		example.Thread = c.Name + " " + time.RFC3339Nano // as long as the longest one
-	}
+	example.Key = c.Name + " " + time.RFC3339Nano // as long as the longest one
+	example.Thread = cmp.Or(example.Thread, example.Key)
 	switch err := example.check(); {
 	case err != nil:
 		return err

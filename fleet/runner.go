@@ -62,7 +62,7 @@ func (r agentRunner) Run(ctx context.Context, w Work) (Result, error) {
 		// A question of an earlier turn, such as a cancelled one, keeps this turn from its beginning. The turn does not wait for it: it
 		// would count as undone when the question is answered.
 		if has, errHas := r.fleet.hasTurn(ctx, w.Thread, w.Prompt.Key); errHas != nil || !has {
-			return Result{}, err
+			return Result{}, cmp.Or(errHas, err)
 		}
 	}
 	if len(out.Interrupts) == 0 {

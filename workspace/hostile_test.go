@@ -123,6 +123,28 @@ func TestAForgedTreeMakesNoRepository(t *testing.T) {
 	}
 }
 
+// TestAForgedTreeStaysInside applies changes that would write through a symlink of their own, and to a path that leaves the
+// tree.
+func TestAForgedTreeStaysInside(t *testing.T) {
+	p := newFixture(t)
+	p.write("a", "content")
+	file := p.entities(p.save())["a"]
+	outside := t.TempDir()
+	before := look(t, outside)
+	conflicts, err := p.dir.Apply(ctx(t), []segno.Change{
+		{Path: "link", To: segno.Entity{Type: segno.EntitySymlink, Target: outside}}, {Path: "link/file", To: file},
+	}, segno.Hash{})
+	if err == nil && len(conflicts) == 0 {
+		t.Error("a file below a symlink is no conflict")
+	}
+	for _, path := range []string{"../file", "/file", "d/../../file", "d//file", "./file", ""} {
+		if _, err := p.dir.Apply(ctx(t), []segno.Change{{Path: path, To: file}}, segno.Hash{}); segno.KindOf(err) != segno.KindInvalid {
+			t.Errorf("the path %q is applied: %v", path, err)
+		}
+	}
+	sameTree(t, "outside", look(t, outside), before)
+}
+
 // swapper changes the tree at the n-th call, or at the n-th call that opens or stats a file.
 type swapper struct {
 	vfs.FS

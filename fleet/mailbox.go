@@ -8,6 +8,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/fleet/internal/schedule"
+	"github.com/dalsegno/segno/store/postgres"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/riverqueue/river"
@@ -33,7 +34,7 @@ const selectFront = ` FROM {}fleet_prompts WHERE n = coalesce(
 
 // Front implements [schedule.Mailbox].
 func (m mailbox) Front(ctx context.Context, thread string) (f *schedule.Front, err error) {
-	err = m.store.OnConn(ctx, "read mailbox", thread, func(ctx context.Context, conn *pgx.Conn) error {
+	err = m.store.OnConn(ctx, "read mailbox", thread, func(ctx context.Context, conn postgres.Conn) error {
 		var next, wake pgtype.Timestamptz
 		f = new(schedule.Front)
 		err := conn.QueryRow(ctx, m.sql(`SELECT n, state, attempts, next, wake, seen, claim, now(),
@@ -50,7 +51,7 @@ func (m mailbox) Front(ctx context.Context, thread string) (f *schedule.Front, e
 
 // Claim implements [schedule.Mailbox].
 func (m mailbox) Claim(ctx context.Context, job *schedule.Job, f *schedule.Front) (isCurrent bool, err error) {
-	err = m.store.OnConn(ctx, "claim prompt", job.Thread, func(ctx context.Context, conn *pgx.Conn) error {
+	err = m.store.OnConn(ctx, "claim prompt", job.Thread, func(ctx context.Context, conn postgres.Conn) error {
 		tag, err := conn.Exec(ctx, m.sql(`UPDATE {}fleet_prompts SET state = 'running', begun = true, attempts = $6, next = NULL, wake = NULL,
 			again = 0, claim = $4, worker = $5, started = clock_timestamp()
 			WHERE n = $1 AND (state = $2 AND claim = $3 OR state = 'running' AND claim = $4 AND worker = $5)
@@ -64,7 +65,7 @@ func (m mailbox) Claim(ctx context.Context, job *schedule.Job, f *schedule.Front
 
 // Leave implements [schedule.Mailbox].
 func (m mailbox) Leave(ctx context.Context, job *schedule.Job, f *schedule.Front) (isCurrent bool, err error) {
-	err = m.store.OnConn(ctx, "leave prompt", job.Thread, func(ctx context.Context, conn *pgx.Conn) error {
+	err = m.store.OnConn(ctx, "leave prompt", job.Thread, func(ctx context.Context, conn postgres.Conn) error {
 		tag, err := conn.Exec(ctx, m.sql(`UPDATE {}fleet_prompts SET again = greatest(again, $3) WHERE n = $1 AND state = 'running' AND claim = $2`),
 			f.N, f.Claim, job.Seq)
 		isCurrent = tag.RowsAffected() > 0

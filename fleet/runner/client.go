@@ -57,7 +57,7 @@ func (r *acpRun) runIn(ctx context.Context, dir *workspaces.Checkout, text, repo
 	if ctx.Err() != nil || isTurnFailure(err) {
 		err = nil // the turn is recorded as interrupted
 	}
-	if err != nil {
+	if err = errors.Join(err, endProcesses("TMPDIR", dir.Run())); err != nil {
 		return err
 	}
 	tl, err := s.Timeline(segno.WorkspaceRecord{}, nil)

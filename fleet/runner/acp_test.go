@@ -478,6 +478,27 @@ func TestAnAgentThatFails(t *testing.T) {
 	}
 }
 
+// TestAgentsOfAThreadHaveSeparateHomes runs two agents on one thread, one after the other. Each has a home that was prepared
+// for it, without the login of the other one.
+func TestAgentsOfAThreadHaveSeparateHomes(t *testing.T) {
+	f := newStage(t)
+	m := f.machine("a")
+	for _, name := range []string{"one", "two", "one"} {
+		m.Name = name
+		m.PrepareHome = func(_ context.Context, home string) error {
+			return os.WriteFile(filepath.Join(home, "login-"+name), nil, 0o600)
+		}
+		home := filepath.Join(f.base, "home of "+name)
+		m.Command = append([]string{"/bin/sh", "-c", `ls "$HOME" >"$0"; exec "$@"`, home}, f.command()...)
+		m.done(segno.NewID(), "a prompt "+acptest.Directive(acptest.Say("the end")))
+		got, err := os.ReadFile(home)
+		f.must(err)
+		if string(got) != "login-"+name+"\n" {
+			t.Errorf("the home of agent %s has %q", name, got)
+		}
+	}
+}
+
 // TestNothingOfTheAgentOutlivesItsTurn runs an agent that leaves a process in a session of its own, as a server in the
 // background is.
 func TestNothingOfTheAgentOutlivesItsTurn(t *testing.T) {

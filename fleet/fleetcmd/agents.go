@@ -34,12 +34,16 @@ type builder struct {
 	store  segno.Store
 }
 
-// own returns segno's own agents without a workspace, by name. It opens the models of all.
+// own returns segno's own agents without a workspace, by name. It opens the models of all, and checks the
+// variables of commands.
 func (b *builder) own() (map[string]*agent.Agent, error) {
 	all := map[string]*agent.Agent{}
 	for i := range b.file.Agents {
 		spec := &b.file.Agents[i]
 		if spec.isACP() {
+			if _, err := b.environment(spec); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		model, err := b.model(spec)

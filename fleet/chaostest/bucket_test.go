@@ -3,6 +3,7 @@ package chaostest
 import (
 	"context"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/dalsegno/segno/fleet/s3"
@@ -10,14 +11,18 @@ import (
 	"github.com/dalsegno/segno/store/postgres"
 )
 
-// slowBucket is a bucket of the gateway that takes its time.
+// slowBucket is a bucket that takes its time.
 type slowBucket struct {
 	postgres.Bucket
 	slow time.Duration // at most
 }
 
-// openBucket opens the bucket of the gateway at a URL.
+// openBucket opens the bucket of the gateway, or the directory, at a URL.
 func openBucket(ctx context.Context, url string, slow time.Duration) (postgres.Bucket, error) {
+	if strings.HasPrefix(url, "file:") {
+		b, err := postgres.OpenDirBucketURL(url)
+		return slowBucket{b, slow}, err
+	}
 	b, err := s3.OpenWith(ctx, url, s3.Options{Credentials: func(context.Context) (s3.Credentials, error) {
 		return s3.Credentials{Key: serverrig.S3Key, Secret: serverrig.S3Secret}, nil
 	}})

@@ -80,7 +80,7 @@ type process struct {
 
 func newChaos(t *testing.T, ctx context.Context, p *plan) *chaos {
 	c := &chaos{T: t, ctx: ctx, plan: p, schema: fmt.Sprintf("chaos_%d", p.seed), fleets: map[string]*fleet.Fleet{}, approved: map[string]int{}}
-	bucket, err := openBucket(ctx, gateway.URL, 0)
+	bucket, err := openBucket(ctx, bucketURL, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func (c *chaos) startWorker(i int) {
 		return
 	}
 	c.started++
-	o := workerOrder{Name: fmt.Sprintf("w%d", c.started), Schema: c.schema, Bucket: gateway.URL, Slow: c.plan.slow, World: c.world.url, Skew: c.plan.skew[i],
+	o := workerOrder{Name: fmt.Sprintf("w%d", c.started), Schema: c.schema, Bucket: bucketURL, Slow: c.plan.slow, World: c.world.url, Skew: c.plan.skew[i],
 		URL:     "postgres://postgres@" + c.proxy.addr() + "/postgres?sslmode=disable&pool_max_conns=8&application_name=" + c.schema,
 		Tenants: []map[string]int{{"acme": 2, "umbrella": 2}, {"acme": 2, "umbrella": 1}, {"umbrella": 3}}[i]}
 	text, err := json.Marshal(o)
@@ -195,8 +195,10 @@ func (c *chaos) fault(n int, e event) {
 		server.Kill()
 		c.must(server.Restart(c.ctx))
 	case killGateway:
-		gateway.Kill()
-		c.must(gateway.Restart(c.ctx))
+		if gateway != nil {
+			gateway.Kill()
+			c.must(gateway.Restart(c.ctx))
+		}
 	}
 }
 

@@ -8,15 +8,21 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/dalsegno/segno/internal/testing/serverrig"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"go.uber.org/goleak"
 )
 
-// server is the PostgreSQL server of the tests, and gateway the one of their buckets.
-var server, gateway *serverrig.Server
+// server is the PostgreSQL server of the tests, and gateway the one of their buckets if suites are tried whole. It is built from the
+// network, which takes minutes, so by default bucketURL is a directory.
+var (
+	server, gateway *serverrig.Server
+	bucketURL       string
+)
 
 func TestMain(m *testing.M) {
 	if text := os.Getenv(orderVariable); text != "" {
@@ -27,10 +33,10 @@ func TestMain(m *testing.M) {
 		fmt.Println("nothing is run with -short: servers are installed from the network")
 		os.Exit(0)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // the first run builds the gateway
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	var err error
 	if server, err = serverrig.Postgres(ctx, ""); err == nil {
-		gateway, err = serverrig.S3(ctx, "")
+		err = makeBucket(ctx)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -38,7 +44,7 @@ func TestMain(m *testing.M) {
 	}
 	cancel()
 	code := m.Run()
-	if err := errors.Join(server.Stop(), gateway.Stop()); err != nil {
+	if err := errors.Join(server.Stop(), removeBucket()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
@@ -47,4 +53,24 @@ func TestMain(m *testing.M) {
 		code = 1
 	}
 	os.Exit(code)
+}
+
+// makeBucket sets bucketURL.
+func makeBucket(ctx context.Context) (err error) {
+	if soak.IsWhole() {
+		if gateway, err = serverrig.S3(ctx, ""); err == nil {
+			bucketURL = gateway.URL
+		}
+		return err
+	}
+	dir, err := os.MkdirTemp("", "segno-bucket-")
+	bucketURL = "file://" + dir
+	return err
+}
+
+func removeBucket() error {
+	if gateway != nil {
+		return gateway.Stop()
+	}
+	return os.RemoveAll(strings.TrimPrefix(bucketURL, "file://"))
 }

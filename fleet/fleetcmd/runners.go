@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -47,8 +46,10 @@ func (b *builder) runners(f *fleet.Fleet) (map[string]fleet.Runner, error) {
 		if err != nil {
 			return nil, err
 		}
-		all[spec.Name] = &acpRunner{caches, runner.ACP{Name: spec.Name, Command: spec.Command, Store: b.store, Env: env,
-			Permissions: runner.Permissions(cmp.Or(spec.Permissions, string(runner.Ask))), LeaseTime: time.Duration(b.file.Worker.Lease), Stderr: io.Discard}}
+		all[spec.Name] = &acpRunner{caches, func(cache *workspaces.Cache) *runner.ACP {
+			return &runner.ACP{Name: spec.Name, Command: spec.Command, Store: b.store, Cache: cache, Env: env,
+				Permissions: runner.Permissions(cmp.Or(spec.Permissions, string(runner.Ask))), LeaseTime: time.Duration(b.file.Worker.Lease)}
+		}}
 	}
 	if len(all) == 0 || caches.dir != "" {
 		return all, nil
@@ -124,7 +125,7 @@ func (t *tenantCaches) of(tenant string) (*workspaces.Cache, error) {
 // acpRunner runs an agent that speaks ACP, with a copy of the thread's files in the cache of its tenant: [fleet.Runner].
 type acpRunner struct {
 	caches *tenantCaches
-	agent  runner.ACP
+	agent  func(*workspaces.Cache) *runner.ACP
 }
 
 // Run implements [fleet.Runner].
@@ -133,9 +134,7 @@ func (r *acpRunner) Run(ctx context.Context, w fleet.Work) (fleet.Result, error)
 	if err != nil {
 		return fleet.Result{}, err
 	}
-	run := r.agent
-	run.Cache = cache
-	return run.Run(ctx, w)
+	return r.agent(cache).Run(ctx, w)
 }
 
 // goRunner runs segno's own agent with a copy of the thread's files: [fleet.Runner].

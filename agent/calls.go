@@ -104,7 +104,7 @@ func (r *run) planCalls(ctx context.Context, calls []Call) (jobs []job) {
 		case actionNoTool:
 			r.noTool = append(r.noTool, *cmp.Or(r.endedWait(c.ID), answer))
 		case actionResume:
-			ready = r.resumeCall(&j)
+			ready = r.resumeCall(ctx, &j)
 		case actionDecided:
 			ready = r.applyDecision(&j, answer)
 		case actionBegin, actionRetry, actionAsk:
@@ -178,10 +178,18 @@ func (r *run) applyDecision(j *job, a *segno.Answer) (ready bool) {
 }
 
 // resumeCall prepares a call whose wait has ended. Its new intent marks the decisions about its waits
-// as used: if the call is lost after this, its tool's policy applies.
-func (r *run) resumeCall(j *job) (ready bool) {
+// as used: if the call is lost after this, its tool's policy applies. If the thread was moved since, the
+// call continues on another line, too, and has another key here.
+func (r *run) resumeCall(ctx context.Context, j *job) (ready bool) {
 	w := r.endedWait(j.ID).Interrupt
-	j.key, j.resumes = cmp.Or(w.CallKey, j.key), true
+	moved, err := r.isMoved(ctx, segno.EntryDecision, w.ID)
+	if err != nil {
+		r.failDraft(err)
+		return false
+	}
+	if j.key, j.resumes = cmp.Or(w.CallKey, j.key), true; moved {
+		j.key = segno.NewID()
+	}
 	r.useArgs(j, w.Args)
 	r.draftIntent(j, true)
 	return true

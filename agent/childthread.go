@@ -84,7 +84,8 @@ func (r *run) childDecision(i *segno.Interrupt, x *childResult) (*segno.Decision
 	if x.out.Output != nil {
 		d.Text = string(x.out.Output)
 	}
-	recurs := isFinal(x.err) || !errors.Is(x.err, ErrRunning) && (segno.KindOf(x.err) == segno.KindConflict || segno.KindOf(x.err) == segno.KindInvalid)
+	isRaced := errors.Is(x.err, ErrRunning) || isHeadConflict(x.err) // another program changed the thread
+	recurs := isFinal(x.err) || !isRaced && (segno.KindOf(x.err) == segno.KindConflict || segno.KindOf(x.err) == segno.KindInvalid)
 	switch {
 	case x.err != nil && recurs:
 		d.Kind, d.Text = segno.Reject, x.err.Error()

@@ -21,7 +21,7 @@ type Found struct {
 	Thread     segno.Thread
 	Phase      Phase
 	Interrupts []segno.Interrupt // what the turn waits for: questions, and the waits of calls
-	Wake       time.Time         // when the turn continues without an answer; zero if it does not
+	Wake       time.Time         // when the turn continues without an answer; zero if it does not. Other threads that it waits for do not count
 }
 
 // Find yields the threads in a phase, ordered by id. It does not list the threads of

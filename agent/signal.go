@@ -27,8 +27,8 @@ func (a *Agent) Signal(ctx context.Context, thread, name, key string, value any)
 	return retryConflicts(ctx, func() error { return a.signalOnce(ctx, thread, s) })
 }
 
-// signalOnce records a signal on the thread's present head, with the decision that it is for the
-// oldest wait for its name.
+// signalOnce records a signal on the thread's present head. If it is the next one for a wait for its
+// name, signalOnce also records the decision that it ends the oldest such wait.
 func (a *Agent) signalOnce(ctx context.Context, thread string, s segno.Signal) error {
 	r := a.newRun(Input{Thread: thread})
 	if err := r.completeMove(ctx); err != nil {
@@ -47,9 +47,12 @@ func (a *Agent) signalOnce(ctx context.Context, thread string, s segno.Signal) e
 		return segno.Errorf(segno.KindConflict, "signal", s.Name, "the key %q was used for another signal", s.Key).WithHint("give each signal a different key")
 	}
 	s.Time = r.Now()
+	// An earlier signal that no wait has received arrived during a run. The next run gives it to the oldest
+	// wait, and this one to the wait after that.
+	isNext := unusedSignal(r.state, s.Name) == nil
 	r.draftRecord(s)
 	for _, i := range r.state.Interrupts {
-		if i.Signal != s.Name {
+		if !isNext || i.Signal != s.Name {
 			continue
 		}
 		moved, err := r.isMoved(ctx, segno.EntryInterrupt, i.ID)

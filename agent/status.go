@@ -31,7 +31,7 @@ type Status struct {
 	Loaded
 	TodoList   []Todo
 	Interrupts []segno.Interrupt // what the turn waits for: questions, and the waits of calls
-	Wake       time.Time         // when the turn continues without an answer; zero if it does not
+	Wake       time.Time         // when the turn continues without an answer; zero if it does not. Other threads that it waits for do not count
 	Outcome    Outcome           // of a turn that has ended; without Usage
 
 	// Undo, Redo and Restore set these.

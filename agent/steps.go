@@ -287,7 +287,7 @@ func (s *steps) do(ctx context.Context, name string, f func(context.Context) (js
 	record := stepRecord{Name: name}
 	s.state.startRecording()
 	sent := s.events.count()
-	raw, err := f(context.WithValue(ctx, stepsKey{}, insideStep{}))
+	raw, err := runStep(context.WithValue(ctx, stepsKey{}, insideStep{}), name, f)
 	record.State, record.Events = s.state.stopRecording(), s.events.since(sent)
 	if err != nil && s.ctx.Err() != nil {
 		s.fail(err) // the run was cancelled: f may have had its effect
@@ -304,6 +304,17 @@ func (s *steps) do(ctx context.Context, name string, f func(context.Context) (js
 	}
 	s.advanced = true
 	return record.outcome()
+}
+
+// runStep runs the function of a step. A panic is a failure like any other: without a record, a tool
+// that recovers it and makes more steps could not repeat them.
+func runStep(ctx context.Context, name string, f func(context.Context) (json.RawMessage, error)) (raw json.RawMessage, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%s panicked: %v", name, p)
+		}
+	}()
+	return f(ctx)
 }
 
 func (x *stepRecord) outcome() (json.RawMessage, error) {

@@ -56,8 +56,8 @@ func Within(d time.Duration) WaitOption {
 // Sleep makes a tool wait for a time. The run ends interrupted and nothing stays in memory. A run of
 // the thread at or after the end of the sleep, in any process, runs the tool again from its start,
 // and there Sleep returns at once; see the package comment. ctx must be the context of the tool's
-// call, or derived from it. Sleep does not return before the sleep has ended, and it panics in
-// another context.
+// call, or derived from it; a tool that waits in another goroutine must return when its context ends.
+// Sleep does not return before the sleep has ended, and it panics in another context.
 func Sleep(ctx context.Context, d time.Duration) {
 	c := callSteps(ctx, "Sleep")
 	c.wait(segno.Interrupt{Reason: segno.ReasonSleep, Allowed: []segno.DecisionKind{}}, "", []WaitOption{Within(d)})
@@ -124,7 +124,7 @@ func (e *StepError) Error() string { return e.Text }
 
 // Do runs f as a durable step of a tool. Its result is committed before Do returns. If the tool runs
 // again, after a wait or after a crash, Do returns the recorded result and does not run f. The
-// result is recorded as JSON, and Do returns it as it is decoded from there. A failure of f is
+// result is recorded as JSON, and Do returns it as it is decoded from there. A failure or panic of f is
 // recorded, too, and is a [StepError]. If the run is cancelled meanwhile, a failure is not recorded.
 //
 // If a crash loses the result of f, the tool's [OnLost] decides about the whole call, as for a call
@@ -148,10 +148,13 @@ func Do[T any](ctx context.Context, name string, f func(ctx context.Context) (T,
 	return out, err
 }
 
-// checkReply returns an error for a reply that does not match the schema of its question. The
-// question stays open.
+// checkReply returns an error for a reply that does not match the schema of its question, or that is no
+// value of a signal. The wait goes on.
 func checkReply(i *segno.Interrupt, d *segno.Decision) error {
-	if d.Kind != segno.Respond || i.Schema == nil {
+	switch {
+	case d.Kind == segno.Respond && i.Reason == segno.ReasonSignal && !json.Valid([]byte(d.Text)):
+		return segno.Errorf(segno.KindInvalid, "decide", i.ID, "the value of a signal is JSON").WithHint("reply with JSON; nothing was decided")
+	case d.Kind != segno.Respond || i.Schema == nil:
 		return nil
 	}
 	if err := parseSchema(i.Schema).check([]byte(d.Text)); err != nil {

@@ -255,6 +255,32 @@ func TestAChildThreadAnswersACall(t *testing.T) {
 	}
 }
 
+// TestAChildThreadThatAnotherProgramChanges has a thread that gets a commit of another program while it
+// runs. Its turn has not failed: the next run continues it.
+func TestAChildThreadThatAnotherProgramChanges(t *testing.T) {
+	r := newRig(t)
+	races := true
+	change := agent.NewTool("change", "changes its thread", agent.LostRerun, func(ctx context.Context, _ *agent.Invocation, _ noArgs) (string, error) {
+		head, err := r.store.Head(ctx, "h")
+		if err != nil || !races {
+			return "changed", err
+		}
+		races = false
+		_, err = r.store.Commit(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: "h", Parent: head.Head, Expect: head.Head, Epoch: head.Epoch,
+			Entries: []segno.Entry{{Kind: segno.EntryNote, Name: "other", Body: []byte("1")}}})
+		return "changed", err
+	})
+	helper := agent.New(agent.Config{Name: "helper", Model: r.config.Model, Store: r.store, Tools: []agent.Tool{change}})
+	r.waiting(agent.LostAsk, func(ctx context.Context, _ *agent.Invocation) (string, error) {
+		a, err := agent.Child(ctx, segno.Child{Agent: "helper", Thread: "h", Prompt: "call change {}"})
+		return a.Text, err
+	})
+	r.with(func(c *agent.Config) { c.Agents = map[string]*agent.Agent{"helper": helper} })
+	r.refused(agent.Input{Prompt: callWork}, segno.KindConflict)
+	r.finish()
+	r.answers("change: changed")
+}
+
 func TestAToolMustRepeatItsSteps(t *testing.T) {
 	for name, second := range map[string]func(ctx context.Context){
 		"another kind": func(ctx context.Context) { _, _ = agent.Await(ctx, "x") },

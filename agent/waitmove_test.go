@@ -459,61 +459,6 @@ func TestAChildThatSleepsOrFails(t *testing.T) {
 	did.has(t, "begin", "begin", "awake")
 }
 
-// TestSignalsBesideARun sends signals while runs of the thread commit. Each signal ends one wait.
-func TestSignalsBesideARun(t *testing.T) {
-	eachStore(t, func(r *rig) {
-		const n = 8
-		r.waiting(agent.LostAsk, func(ctx context.Context, inv *agent.Invocation) (string, error) {
-			var all []int
-			for range n {
-				s, err := agent.Await(ctx, "tick")
-				if err != nil {
-					return "", err
-				}
-				var x int
-				if err := s.Decode(&x); err != nil {
-					return "", err
-				}
-				all = append(all, x)
-				_, err = agent.Do(ctx, "note", func(context.Context) (int, error) { return x, nil })
-				if err != nil {
-					return "", err
-				}
-			}
-			slices.Sort(all)
-			return fmt.Sprint(all), nil
-		})
-		r.prompt("say hello")
-		var senders sync.WaitGroup
-		for i := range n {
-			senders.Go(func() {
-				for range 2 {
-					if err := r.agent.Signal(r.ctx, thread, "tick", fmt.Sprint(i), i); err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-		sent := make(chan struct{})
-		go func() { senders.Wait(); close(sent) }()
-		in := agent.Input{Prompt: callWork}
-		for {
-			out, err := r.agent.Run(r.ctx, agent.Input{Thread: thread, Prompt: in.Prompt, Key: "go"})
-			r.ok(err)
-			if len(out.Interrupts) == 0 {
-				break
-			}
-			select {
-			case <-sent: // all signals are recorded: the next run finds them
-			default:
-				runtime.Gosched()
-			}
-		}
-		<-sent
-		r.answers("[0 1 2 3 4 5 6 7]")
-	})
-}
-
 // TestARetriedStepThatFailsIsAskedAbout has a step whose effect is lost, and whose retry fails. The
 // failure must not be recorded as the result of the step.
 func TestARetriedStepThatFailsIsAskedAbout(t *testing.T) {
@@ -571,4 +516,57 @@ func TestACallThatIsCancelledBeforeItWakesIsNotLost(t *testing.T) {
 			t.Errorf("the calls have the keys %v, and waited with %v", keys, asked)
 		}
 	})
+}
+
+// TestAStepThatPanicsHasFailed has a step that panics. After a wait it does not run again.
+func TestAStepThatPanicsHasFailed(t *testing.T) {
+	r := newRig(t)
+	var did diary
+	c := r.waiting(agent.LostAsk, func(ctx context.Context, inv *agent.Invocation) (text string, err error) {
+		func() {
+			defer func() { _ = recover() }()
+			_, err = agent.Do(ctx, "order", func(context.Context) (int, error) {
+				did.add("order")
+				panic("no stock")
+			})
+		}()
+		_, _ = agent.Do(ctx, "note", func(context.Context) (int, error) { did.add("note"); return 0, nil })
+		agent.Sleep(ctx, time.Hour)
+		return fmt.Sprint(err), nil
+	})
+	r.waits(agent.Input{Prompt: callWork}, segno.ReasonSleep)
+	c.advance(time.Hour)
+	r.finish()
+	r.answers("order panicked: no stock")
+	did.has(t, "order", "note")
+}
+
+// TestAForkAfterASleepHasItsOwnKey forks a thread with a call whose sleep has ended and that did not
+// run since. Both threads run it, each with a key of its own.
+func TestAForkAfterASleepHasItsOwnKey(t *testing.T) {
+	r := newRig(t)
+	ctx, cancel := context.WithCancel(r.ctx)
+	defer cancel()
+	keys := map[string]bool{}
+	c := r.waiting(agent.LostAsk, func(ctx context.Context, inv *agent.Invocation) (string, error) {
+		agent.Sleep(ctx, time.Hour)
+		keys[inv.Key] = true
+		cancel()
+		return "awake", nil
+	})
+	r.with(func(c *agent.Config) { c.Parallel = 1 })
+	r.prompt(callWork + " ; " + callWork)
+	c.advance(time.Hour)
+	_, err := r.agent.Run(ctx, agent.Input{Thread: thread})
+	r.wants(err, segno.KindCancelled)
+	at, err := r.agent.Status(r.ctx, thread)
+	r.ok(err)
+	_, err = r.agent.Fork(r.ctx, at.Head, "fork")
+	r.ok(err)
+	for _, id := range []string{"fork", thread} {
+		r.one(r.run(agent.Input{Thread: id}), agent.EventDone)
+	}
+	if len(keys) != 3 {
+		t.Errorf("the calls have %d keys, want one for the first call and one for the second call of each thread", len(keys))
+	}
 }

@@ -25,8 +25,12 @@ type mailbox struct {
 // isOpen is the condition of the index of open prompts.
 const isOpen = `state NOT IN ('done', 'cancelled')`
 
-// selectFront selects the prompt whose turn it is in the thread $1.
-const selectFront = ` FROM {}fleet_prompts WHERE thread = $1 AND ` + isOpen + ` ORDER BY NOT begun, coalesce(next > now(), false), n LIMIT 1`
+// selectFront selects the prompt whose turn it is in the thread $1: the one that has begun, or else the first one whose time has come, or
+// else the first one. Each of them is one search in an index, because a mailbox may contain very many prompts.
+const selectFront = ` FROM {}fleet_prompts WHERE n = coalesce(
+	(SELECT n FROM {}fleet_prompts WHERE thread = $1 AND ` + isOpen + ` AND begun),
+	(SELECT n FROM {}fleet_prompts WHERE thread = $1 AND ` + isOpen + ` AND coalesce(next <= now(), true) ORDER BY n LIMIT 1),
+	(SELECT n FROM {}fleet_prompts WHERE thread = $1 AND ` + isOpen + ` ORDER BY n LIMIT 1))`
 
 // Front implements [schedule.Mailbox].
 func (m mailbox) Front(ctx context.Context, thread string) (f *schedule.Front, err error) {

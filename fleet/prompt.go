@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -136,6 +137,9 @@ func (p *Prompt) check() error {
 		why = "the id of its thread contains a zero byte, which the queue cannot store"
 	case p.Priority < 0 || p.Priority > 4:
 		why = fmt.Sprintf("its priority %d is not between 1 and 4", p.Priority)
+	case p.Key != "":
+		// A key that is not text would run under another key than it is stored under.
+		return cmp.Or(segno.CheckID("send prompt", p.Thread), segno.CheckID("send prompt", p.Key))
 	default:
 		return segno.CheckID("send prompt", p.Thread)
 	}
@@ -252,6 +256,9 @@ func (f *Fleet) prompts(ctx context.Context, q PromptQuery) (page []PromptState,
 	}
 	if len(q.States) > 0 {
 		where("state = ANY($%d::text[])", q.States)
+		if !slices.ContainsFunc(q.States, func(s State) bool { return !s.IsOpen() }) {
+			query += " AND " + isOpen // the condition of an index, which the server does not derive from an argument
+		}
 	}
 	if q.Before > 0 {
 		where("n < $%d", q.Before)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"maps"
 	"os"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -183,6 +184,11 @@ func (r promptRunner) Run(ctx context.Context, job *schedule.Job, f *schedule.Fr
 	p, a := prompts[0], attemptOf(ctx)
 	ctx, span := fleet.begin(ctx, a, &p, f.Attempt)
 	defer func() {
+		if p := recover(); p != nil {
+			// The queue would repeat the job without counting the attempt, and store and log the value, which may contain a part of the prompt.
+			fleet.log.ErrorContext(ctx, "a runner panicked", append(a.fields(), "stack", string(debug.Stack()))...)
+			err = segno.Errorf(segno.KindInternal, "run prompt", a.prompt.Agent, "the runner panicked: %v", p)
+		}
 		a.err = err
 		endSpan(span, err)
 	}()

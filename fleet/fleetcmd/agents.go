@@ -34,12 +34,15 @@ type builder struct {
 }
 
 // own returns segno's own agents without a workspace, by name. It opens the models of all, and checks that this machine has their
-// sandboxes.
+// sandboxes, and the variables of commands.
 func (b *builder) own(ctx context.Context) (map[string]*agent.Agent, error) {
 	all := map[string]*agent.Agent{}
 	for i := range b.file.Agents {
 		spec := &b.file.Agents[i]
 		if spec.isACP() {
+			if _, err := b.environment(spec); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		model, err := b.model(spec)

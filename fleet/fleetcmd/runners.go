@@ -48,13 +48,9 @@ func (b *builder) runners(f *fleet.Fleet) (map[string]fleet.Runner, error) {
 		if !spec.isACP() {
 			continue
 		}
-		var env []string
-		for _, name := range spec.Env {
-			value := b.getenv(name)
-			if value == "" {
-				return nil, segno.Errorf(segno.KindInvalid, "start agent", spec.Name, "the variable %s is not set", name).WithHint("set " + name + " for the worker")
-			}
-			env = append(env, name+"="+value)
+		env, err := b.environment(spec)
+		if err != nil {
+			return nil, err
 		}
 		all[spec.Name] = &acpRunner{caches, func(cache *workspaces.Cache) *runner.ACP {
 			return &runner.ACP{Name: spec.Name, Command: spec.Command, Store: b.store, Cache: cache, Env: env,
@@ -74,6 +70,18 @@ func (b *builder) runners(f *fleet.Fleet) (map[string]fleet.Runner, error) {
 	}
 	caches.dir = filepath.Join(base, "segno", "workspaces")
 	return all, nil
+}
+
+// environment returns the variables of the worker that the command of an agent receives.
+func (b *builder) environment(spec *agentSpec) (env []string, err error) {
+	for _, name := range spec.Env {
+		value := b.getenv(name)
+		if value == "" {
+			return nil, segno.Errorf(segno.KindInvalid, "start agent", spec.Name, "the variable %s is not set", name).WithHint("set " + name + " for the worker")
+		}
+		env = append(env, name+"="+value)
+	}
+	return env, nil
 }
 
 // dirTools returns the tools that work in a directory, by their names in the setting tools. Commands receive no variable of the worker

@@ -61,7 +61,7 @@ func (s *Store) send(ctx context.Context, op, name, method, path string, q url.V
 	if err != nil {
 		return nil, failed(ctx, op, name, err)
 	}
-	if res.StatusCode >= http.StatusBadRequest {
+	if res.StatusCode >= http.StatusMultipleChoices {
 		defer res.Body.Close()
 		return nil, problemOf(op, name, res)
 	}
@@ -81,6 +81,10 @@ func problemOf(op, name string, res *http.Response) error {
 		kind = segno.KindNotFound
 	case http.StatusUnauthorized, http.StatusForbidden:
 		kind = segno.KindRefused
+	}
+	if res.StatusCode < http.StatusBadRequest {
+		return segno.Errorf(segno.KindRefused, op, name, "the server answered %s and names another address", res.Status).
+			WithHint("give the address of the server itself; the token is for that one alone")
 	}
 	return segno.Errorf(kind, op, name, "the server answered %s", res.Status)
 }

@@ -47,7 +47,10 @@ func New(address, token string) (*Store, error) {
 	u.Path = strings.TrimSuffix(u.Path, "/") + "/api/v1"
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 8 // a copy of a thread uses several connections
-	return &Store{base: u, token: token, http: &http.Client{Transport: transport}, closing: make(chan struct{})}, nil
+	// The API does not redirect. net/http would send the token also to another port of the host, or without TLS, and a body to
+	// any host.
+	refuse := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &Store{base: u, token: token, http: &http.Client{Transport: transport, CheckRedirect: refuse}, closing: make(chan struct{})}, nil
 }
 
 // Close ends the calls that wait for a commit, and waits for the others. Later calls return

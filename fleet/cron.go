@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,7 +19,7 @@ type Cron struct {
 	Every time.Duration // at least a second
 	// First is when the prompt is sent first; zero is after Every. Later times are whole multiples of Every after it.
 	First time.Time
-	// Prompt is sent with the time as its key. Without a thread, each one begins a thread, named after Cron and time.
+	// Prompt is sent with the name and the time as its key. Without a thread, each one begins a thread, named in the same way.
 	Prompt Prompt
 }
 
@@ -28,9 +29,8 @@ type Cron struct {
 func (f *Fleet) Cron(ctx context.Context, c Cron) error {
 	const op = "schedule prompt"
 	example := c.Prompt
-	if example.Thread == "" {
-		example.Thread = c.Name
-	}
+	example.Key = c.Name + " " + time.RFC3339Nano // as long as the longest one
+	example.Thread = cmp.Or(example.Thread, example.Key)
 	switch err := example.check(); {
 	case err != nil:
 		return err
@@ -123,11 +123,12 @@ func (f *Fleet) sendScheduled(ctx context.Context, tx pgx.Tx, job *cronJob) erro
 	if err != nil {
 		return segno.NewError(segno.KindCorrupt, "read schedule", job.Name, err)
 	}
-	p.Key = at.UTC().Format(time.RFC3339Nano)
-	if p.Thread == "" {
-		p.Thread = job.Name + " " + p.Key
-	}
-	if _, err := f.send(ctx, tx, p, tenant, origin{}); err != nil {
+	p.Key = job.Name + " " + at.UTC().Format(time.RFC3339Nano)
+	p.Thread = cmp.Or(p.Thread, p.Key)
+	if _, err := f.send(ctx, tx, p, tenant, origin{}); segno.KindOf(err) == segno.KindConflict {
+		// The schedule was replaced by one with the same first time and another prompt. The next time sends the new prompt.
+		f.log.WarnContext(ctx, "a scheduled prompt was not sent, because another one was sent at its time", "cron", job.Name, "key", p.Key)
+	} else if err != nil {
 		return err
 	}
 	next := nextTime(at, now, every)

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,9 +28,9 @@ func TestAPromptIsSentPeriodically(t *testing.T) {
 		}
 	}
 	r.start(r.runner(func(context.Context, Work) (Result, error) { return done("done") }))
-	key := first.UTC().Format(time.RFC3339Nano)
+	key := "report " + first.UTC().Format(time.RFC3339Nano)
 	r.awaitCount(`SELECT count(*) FROM {}fleet_prompts WHERE state = 'done'`, 1)
-	if p := r.prompt("report "+key, key); p.State != StateDone || p.Text != "write the report" {
+	if p := r.prompt(key, key); p.State != StateDone || p.Text != "write the report" {
 		t.Errorf("the prompt is %+v", p)
 	}
 	// The jobs of the removed schedule, and of the replaced one, have done nothing.
@@ -37,11 +38,34 @@ func TestAPromptIsSentPeriodically(t *testing.T) {
 	r.awaitCount(`SELECT count(*) FROM {}river_job WHERE kind = 'segno_cron' AND state = 'scheduled' AND scheduled_at > now()`, 1)
 	r.awaitCount(`SELECT count(*) FROM {}fleet_prompts`, 1)
 	for _, bad := range []Cron{{Every: time.Hour, Prompt: c.Prompt}, {Name: "x", Prompt: c.Prompt}, {Name: "x", Every: time.Hour},
-		{Name: "x", Every: time.Hour, Prompt: Prompt{Agent: "support", Text: "x", Key: "k"}}} {
+		{Name: "x", Every: time.Hour, Prompt: Prompt{Agent: "support", Text: "x", Key: "k"}},
+		{Name: strings.Repeat("x", segno.MaxID), Every: time.Hour, Prompt: c.Prompt}} {
 		if err := r.Cron(t.Context(), bad); segno.KindOf(err) != segno.KindInvalid {
 			t.Errorf("%+v was scheduled: %v", bad, err)
 		}
 	}
+}
+
+// TestSchedulesOfOneThread lets two schedules send different prompts to a thread at the same time. One of them is then replaced by one with
+// another prompt and the same first time, as a new version of a program does at its start: it continues with its next time.
+func TestSchedulesOfOneThread(t *testing.T) {
+	r := newRig(t)
+	first := time.Now().Add(-30 * time.Minute).Truncate(time.Second)
+	schedule := func(name, text string) {
+		t.Helper()
+		c := Cron{Name: name, Every: time.Hour, First: first, Prompt: Prompt{Thread: "t", Agent: "support", Text: text}}
+		if err := r.Cron(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	schedule("news", "read the news")
+	schedule("mail", "read the mail")
+	r.start(r.runner(func(context.Context, Work) (Result, error) { return done("done") }))
+	const next = `SELECT count(*) FROM {}fleet_crons WHERE next > now()`
+	r.awaitCount(next, 2)
+	schedule("mail", "read the mail and answer it")
+	r.awaitCount(next, 2)
+	r.awaitCount(`SELECT count(*) FROM {}fleet_prompts`, 2)
 }
 
 func TestNextTime(t *testing.T) {

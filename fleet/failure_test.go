@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -77,6 +78,72 @@ func TestAPermanentErrorIsParkedAtOnce(t *testing.T) {
 	}
 }
 
+// TestATurnThatPanicsIsParked verifies that a panic of a runner, or of an agent's model, is a failure like others. The agent's lease ends with it.
+func TestATurnThatPanicsIsParked(t *testing.T) {
+	r := newRig(t)
+	model := panicking{}
+	w := r.runner(func(context.Context, Work) (Result, error) { panic("the runner has a bug") })
+	w.Runners["agent"] = r.AgentRunner(r.agent(func(c *agent.Config) { c.Model = model }))
+	w.MaxAttempts = 2
+	r.send(Prompt{Thread: "runner", Text: "x", Key: "k"})
+	r.send(Prompt{Thread: "agent", Agent: "agent", Text: "x", Key: "k"})
+	r.start(w)
+	for _, thread := range []string{"runner", "agent"} {
+		if p := r.await(thread, "k", StateParked); p.Attempts != 2 || !strings.Contains(p.Error, "has a bug") {
+			t.Errorf("the prompt is %+v", p)
+		}
+	}
+	if l, err := r.store.LeaseOf(t.Context(), "agent"); err != nil || l.Owner != "" {
+		t.Errorf("the lease is %+v, %v", l, err)
+	}
+}
+
+// panicking is a model that panics.
+type panicking struct{ caller }
+
+func (panicking) Generate(context.Context, agent.Request) iter.Seq2[agent.Chunk, error] {
+	panic("the model has a bug")
+}
+
+// TestALostCallKeepsTheNextPrompt cuts a turn during a call, whose result is lost. The next prompt does not begin as long as it is not known
+// whether the call happened. It is parked: if it waited, it would count as undone when the question is answered.
+func TestALostCallKeepsTheNextPrompt(t *testing.T) {
+	r := newRig(t)
+	calling, cut := make(chan bool, 1), make(chan bool)
+	pay := tool("pay", func(ctx context.Context) (string, error) {
+		calling <- true
+		<-cut
+		return "", ctx.Err()
+	})
+	pay.OnLost = agent.LostFail
+	agents := r.with(pay)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := agents["support"].Run(ctx, agent.Input{Thread: "t", Prompt: "pay", Key: "1"})
+		ended <- err
+	}()
+	<-calling
+	cancel()
+	close(cut)
+	<-ended
+	r.send(Prompt{Thread: "t", Text: "hello", Key: "k"})
+	r.start(r.Worker(agents))
+	p := r.awaitThat("t", "k", func(p *PromptState) bool { return p.State != StateSent && p.State != StateRunning })
+	if p.State != StateParked {
+		t.Fatalf("the prompt is %+v", p)
+	}
+	if _, err := r.agentFor().Undo(t.Context(), "t", 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Retry(t.Context(), "t", "k"); err != nil {
+		t.Fatal(err)
+	}
+	if p := r.await("t", "k", StateDone); p.Outcome != "you said hello" {
+		t.Errorf("the prompt is %+v", p)
+	}
+}
+
 // TestAPromptIsCancelled cancels prompts that were sent, run, wait and are parked. The prompts after them run.
 func TestAPromptIsCancelled(t *testing.T) {
 	r := newRig(t)
@@ -126,6 +193,12 @@ func TestAPromptIsCancelled(t *testing.T) {
 		if p := r.prompt(thread, "k"); p.State != StateCancelled {
 			t.Errorf("%s is %s", thread, p.State)
 		}
+	}
+	// The job of a dead worker was replaced, and the new one has not claimed the prompt.
+	r.send(Prompt{Thread: "lost", Text: "x", Key: "k", At: time.Now().Add(time.Hour)})
+	r.execute(`UPDATE {}fleet_prompts SET state = 'running', begun = true, claim = -1 WHERE thread = 'lost'`)
+	if err := r.Cancel(t.Context(), "lost", "k"); err != nil {
+		t.Error(err)
 	}
 	if err := r.Cancel(t.Context(), "run", "next"); segno.KindOf(err) != segno.KindRefused {
 		t.Errorf("cancelling a prompt that is done: %v", err)
@@ -270,7 +343,7 @@ func TestAKeyIsForOnePrompt(t *testing.T) {
 		}
 	}
 	for _, bad := range []Prompt{{Agent: "a", Text: "x"}, {Thread: "t", Text: "x"}, {Thread: "t", Agent: "a"}, {Thread: "t\x00", Agent: "a", Text: "x"},
-		{Thread: "t", Agent: "a", Text: "x", Priority: 5}, {Thread: strings.Repeat("x", 2000), Agent: "a", Text: "x"}} {
+		{Thread: "t", Agent: "a", Text: "x", Priority: 5}, {Thread: "t", Agent: "a", Text: "x", Key: "\xff"}, {Thread: "t", Agent: "a", Text: "x", Key: strings.Repeat("x", 2000)}, {Thread: strings.Repeat("x", 2000), Agent: "a", Text: "x"}} {
 		if _, err := r.Send(t.Context(), bad); segno.KindOf(err) != segno.KindInvalid {
 			t.Errorf("%.60v was sent: %v", bad, err)
 		}

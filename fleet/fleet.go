@@ -28,7 +28,9 @@ type Config struct {
 	Bucket postgres.Bucket
 	// Schema is the schema of the store, the fleet and the queue; "" is "segno".
 	Schema string
-	// Tenant is the tenant of the prompts that this Fleet sends, and of its worker; "" is a tenant, too.
+	// Tenant is the tenant of the prompts that this Fleet sends, and of its worker; "" is a tenant, too. If the store has
+	// tenants, it is one of them, which must exist; see [postgres.Owner.CreateTenant]. Then the Fleet sees and changes only what
+	// belongs to this tenant, and so do its workers. Otherwise it only names a queue.
 	Tenant string
 	// Key seals the store and the texts of the prompts; see [postgres.Options]. The ids of threads, the names of tenants and
 	// the states of prompts are not encrypted.
@@ -48,7 +50,10 @@ type Fleet struct {
 	log    *slog.Logger
 	store  *postgres.Store
 	sealer *record.Sealer
-	queue  *river.Client[pgx.Tx] // inserts jobs
+	// hasTenants means that the database separates the tenants: the rows that this Fleet sees are those of its tenant.
+	hasTenants bool
+
+	queue *river.Client[pgx.Tx] // inserts jobs
 
 	queueLog  *slog.Logger
 	telemetry telemetry
@@ -62,7 +67,17 @@ func Open(ctx context.Context, c Config) (*Fleet, error) {
 	f := &Fleet{config: c, pool: c.Pool, schema: cmp.Or(c.Schema, "segno"), log: cmp.Or(c.Log, slog.New(slog.DiscardHandler))}
 	f.queueLog = slog.New(queueLog{f.log.Handler()})
 	var err error
-	f.store, err = postgres.OpenPool(ctx, c.Pool, postgres.Options{Bucket: c.Bucket, Schema: c.Schema, Key: c.Key, Clock: c.Clock, InCommit: f.inCommit})
+	if f.hasTenants, err = postgres.HasTenants(ctx, c.Pool, f.schema); err != nil {
+		return nil, err
+	}
+	o := postgres.Options{Bucket: c.Bucket, Schema: c.Schema, Key: c.Key, Clock: c.Clock, InCommit: f.inCommit}
+	switch {
+	case f.hasTenants && c.Tenant == "":
+		return nil, segno.Errorf(segno.KindRefused, "open fleet", f.schema, "the store has tenants, and no tenant was given").WithHint("name the tenant")
+	case f.hasTenants:
+		o.Tenant, o.MustExist = c.Tenant, true
+	}
+	f.store, err = postgres.OpenPool(ctx, c.Pool, o)
 	if err != nil {
 		return nil, err
 	}
@@ -100,9 +115,13 @@ func (f *Fleet) unlock(ctx context.Context) (err error) {
 	if f.config.Key == nil {
 		return nil
 	}
+	query, args := `SELECT mark FROM {}seal`, []any(nil)
+	if f.hasTenants {
+		query, args = `SELECT mark FROM {}tenants WHERE name = $1`, []any{f.config.Tenant}
+	}
 	var mark []byte
 	err = f.store.InTx(ctx, "open fleet", f.schema, func(ctx context.Context, tx pgx.Tx) error {
-		return tx.QueryRow(ctx, f.sql(`SELECT mark FROM {}seal`)).Scan(&mark)
+		return tx.QueryRow(ctx, f.sql(query), args...).Scan(&mark)
 	})
 	if err != nil {
 		return err
@@ -119,7 +138,10 @@ func (f *Fleet) Close() error {
 	return errors.Join(f.telemetry.close(), f.store.Close())
 }
 
-// sql replaces "{}" in a query with the schema.
+// sql replaces "{}" in a query with the schema. In a store with tenants, every unique index begins with the tenant.
 func (f *Fleet) sql(query string) string {
+	if f.hasTenants {
+		query = strings.ReplaceAll(query, "ON CONFLICT (", "ON CONFLICT (tenant_number, ")
+	}
 	return strings.ReplaceAll(query, "{}", pgx.Identifier{f.schema}.Sanitize()+".")
 }

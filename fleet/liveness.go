@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -45,16 +47,17 @@ func (w *Worker) markSeen(ctx context.Context, tx pgx.Tx) (isCurrent bool, err e
 	return isCurrent, err
 }
 
-// replaceJobs replaces the jobs of dead workers, and those of this worker that it does not run: the acknowledgement of such a job was
-// lost. The new job has another id, so that a worker that was stopped and continues cannot acknowledge it.
+// replaceJobs replaces the jobs of dead workers in the queues of this worker, and its own jobs that it does not run: the acknowledgement
+// of such a job was lost. In a store with tenants, it does not see the workers of other queues. The new job has another id, so that a worker that was stopped and continues cannot acknowledge it.
 func (w *Worker) replaceJobs(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, w.fleet.sql(`DELETE FROM {}fleet_workers WHERE seen < now() - interval '1 day'`)); err != nil {
 		return err
 	}
-	rows, err := tx.Query(ctx, w.fleet.sql(`DELETE FROM {}river_job j WHERE state = 'running' AND kind = ANY($1) AND CASE
+	rows, err := tx.Query(ctx, w.fleet.sql(`DELETE FROM {}river_job j WHERE state = 'running' AND kind = ANY($1) AND queue = ANY($5) AND CASE
 			WHEN attempted_by[array_upper(attempted_by, 1)] = $2 THEN attempted_at < now() - $3::interval AND id <> ALL($4::bigint[])
 			ELSE NOT EXISTS (SELECT FROM {}fleet_workers w WHERE w.id = j.attempted_by[array_upper(attempted_by, 1)] AND w.seen > now() - $3::interval) END
-		RETURNING id, kind, args, queue, priority`), []string{threadJob{}.Kind(), answerJob{}.Kind(), cronJob{}.Kind()}, w.id, w.expiry(), w.tracked())
+		RETURNING id, kind, args, queue, priority`), []string{threadJob{}.Kind(), answerJob{}.Kind(), cronJob{}.Kind()}, w.id, w.expiry(), w.tracked(),
+		slices.Collect(maps.Keys(w.queues())))
 	if err != nil {
 		return err
 	}

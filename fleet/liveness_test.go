@@ -24,7 +24,7 @@ func TestJobsOfDeadWorkersAreReplaced(t *testing.T) {
 		attempts <- work.Attempt
 		return done("done")
 	})
-	w.LeaseTime, w.MaxAttempts = 3*time.Second, 3
+	w.LeaseTime, w.MaxAttempts = 12*time.Second, 3
 	r.start(w)
 	for _, thread := range []string{"unclaimed", "claimed"} {
 		r.await(thread, "k", StateDone)

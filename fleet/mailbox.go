@@ -8,6 +8,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/fleet/internal/schedule"
+	"github.com/dalsegno/segno/store/postgres"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/riverqueue/river"
@@ -24,12 +25,16 @@ type mailbox struct {
 // isOpen is the condition of the index of open prompts.
 const isOpen = `state NOT IN ('done', 'cancelled')`
 
-// selectFront selects the prompt whose turn it is in the thread $1.
-const selectFront = ` FROM {}fleet_prompts WHERE thread = $1 AND ` + isOpen + ` ORDER BY NOT begun, coalesce(next > now(), false), n LIMIT 1`
+// selectFront selects the prompt whose turn it is in the thread $1: the one that has begun, or else the first one whose time has come, or
+// else the first one. Each of them is one search in an index, because a mailbox may contain very many prompts.
+const selectFront = ` FROM {}fleet_prompts WHERE n = coalesce(
+	(SELECT n FROM {}fleet_prompts WHERE thread = $1 AND ` + isOpen + ` AND begun),
+	(SELECT n FROM {}fleet_prompts WHERE thread = $1 AND ` + isOpen + ` AND coalesce(next <= now(), true) ORDER BY n LIMIT 1),
+	(SELECT n FROM {}fleet_prompts WHERE thread = $1 AND ` + isOpen + ` ORDER BY n LIMIT 1))`
 
 // Front implements [schedule.Mailbox].
 func (m mailbox) Front(ctx context.Context, thread string) (f *schedule.Front, err error) {
-	err = m.store.OnConn(ctx, "read mailbox", thread, func(ctx context.Context, conn *pgx.Conn) error {
+	err = m.store.OnConn(ctx, "read mailbox", thread, func(ctx context.Context, conn postgres.Conn) error {
 		var next, wake pgtype.Timestamptz
 		f = new(schedule.Front)
 		err := conn.QueryRow(ctx, m.sql(`SELECT n, state, attempts, next, wake, seen, claim, now(),
@@ -46,7 +51,7 @@ func (m mailbox) Front(ctx context.Context, thread string) (f *schedule.Front, e
 
 // Claim implements [schedule.Mailbox].
 func (m mailbox) Claim(ctx context.Context, job *schedule.Job, f *schedule.Front) (isCurrent bool, err error) {
-	err = m.store.OnConn(ctx, "claim prompt", job.Thread, func(ctx context.Context, conn *pgx.Conn) error {
+	err = m.store.OnConn(ctx, "claim prompt", job.Thread, func(ctx context.Context, conn postgres.Conn) error {
 		tag, err := conn.Exec(ctx, m.sql(`UPDATE {}fleet_prompts SET state = 'running', begun = true, attempts = $6, next = NULL, wake = NULL,
 			again = 0, claim = $4, worker = $5, started = clock_timestamp()
 			WHERE n = $1 AND (state = $2 AND claim = $3 OR state = 'running' AND claim = $4 AND worker = $5)
@@ -60,7 +65,7 @@ func (m mailbox) Claim(ctx context.Context, job *schedule.Job, f *schedule.Front
 
 // Leave implements [schedule.Mailbox].
 func (m mailbox) Leave(ctx context.Context, job *schedule.Job, f *schedule.Front) (isCurrent bool, err error) {
-	err = m.store.OnConn(ctx, "leave prompt", job.Thread, func(ctx context.Context, conn *pgx.Conn) error {
+	err = m.store.OnConn(ctx, "leave prompt", job.Thread, func(ctx context.Context, conn postgres.Conn) error {
 		tag, err := conn.Exec(ctx, m.sql(`UPDATE {}fleet_prompts SET again = greatest(again, $3) WHERE n = $1 AND state = 'running' AND claim = $2`),
 			f.N, f.Claim, job.Seq)
 		isCurrent = tag.RowsAffected() > 0

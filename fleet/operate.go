@@ -3,12 +3,14 @@ package fleet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
 )
 
 // Decide records decisions of a thread's questions, and wakes it; see [agent.Agent.Decide].
@@ -83,8 +85,10 @@ func (f *Fleet) Cancel(ctx context.Context, thread, key string) error {
 	if err != nil || running == 0 {
 		return err
 	}
-	_, err = f.queue.JobCancel(ctx, running)
-	return err
+	if _, err = f.queue.JobCancel(ctx, running); err == nil || errors.Is(err, river.ErrNotFound) {
+		return nil // without the job, its worker is dead, and nothing is to be cut
+	}
+	return segno.NewError(segno.KindIO, "cancel prompt", thread, fmt.Errorf("the prompt is cancelled, but its turn was not cut: %w", err))
 }
 
 // undoWaiting undoes the turn of a prompt if the turn waits: the next prompt could not begin before the wait ends.

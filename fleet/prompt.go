@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/fleet/internal/schedule"
+	"github.com/dalsegno/segno/store/postgres"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 	"go.opentelemetry.io/otel/attribute"
@@ -60,16 +62,19 @@ type Sent struct {
 func (f *Fleet) Send(ctx context.Context, p Prompt) (sent Sent, err error) {
 	p.Key = cmp.Or(p.Key, segno.NewID()) // a transaction whose answer is lost runs again
 	err = f.store.InTx(ctx, "send prompt", p.Thread, func(ctx context.Context, tx pgx.Tx) error {
-		sent, err = f.SendTx(ctx, tx, p)
+		sent, err = f.send(ctx, tx, p, f.config.Tenant, origin{})
 		return err
 	})
 	return sent, err
 }
 
 // SendTx is [Fleet.Send] in the caller's transaction, on any connection to the fleet's database. The prompt is sent if the transaction
-// commits.
+// commits. If the store has tenants, the rest of the transaction acts for the fleet's tenant.
 func (f *Fleet) SendTx(ctx context.Context, tx pgx.Tx, p Prompt) (Sent, error) {
 	p.Key = cmp.Or(p.Key, segno.NewID())
+	if err := f.store.UseTenant(ctx, tx); err != nil {
+		return Sent{}, err
+	}
 	return f.send(ctx, tx, p, f.config.Tenant, origin{})
 }
 
@@ -132,6 +137,9 @@ func (p *Prompt) check() error {
 		why = "the id of its thread contains a zero byte, which the queue cannot store"
 	case p.Priority < 0 || p.Priority > 4:
 		why = fmt.Sprintf("its priority %d is not between 1 and 4", p.Priority)
+	case p.Key != "":
+		// A key that is not text would run under another key than it is stored under.
+		return cmp.Or(segno.CheckID("send prompt", p.Thread), segno.CheckID("send prompt", p.Key))
 	default:
 		return segno.CheckID("send prompt", p.Thread)
 	}
@@ -248,12 +256,15 @@ func (f *Fleet) prompts(ctx context.Context, q PromptQuery) (page []PromptState,
 	}
 	if len(q.States) > 0 {
 		where("state = ANY($%d::text[])", q.States)
+		if !slices.ContainsFunc(q.States, func(s State) bool { return !s.IsOpen() }) {
+			query += " AND " + isOpen // the condition of an index, which the server does not derive from an argument
+		}
 	}
 	if q.Before > 0 {
 		where("n < $%d", q.Before)
 	}
 	query += fmt.Sprintf(" ORDER BY n DESC LIMIT %d", q.Limit)
-	err = f.store.OnConn(ctx, "list prompts", q.Thread, func(ctx context.Context, conn *pgx.Conn) error {
+	err = f.store.OnConn(ctx, "list prompts", q.Thread, func(ctx context.Context, conn postgres.Conn) error {
 		rows, err := conn.Query(ctx, f.sql(query), args...)
 		if err == nil {
 			page, err = pgx.CollectRows(rows, f.scanPrompt)

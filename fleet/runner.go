@@ -55,8 +55,15 @@ func (r agentRunner) Run(ctx context.Context, w Work) (Result, error) {
 		}
 	}
 	out, err := r.agent.Run(ctx, agent.Input{Thread: w.Thread, Prompt: w.Prompt.Text, Key: w.Prompt.Key, Actor: w.Prompt.Actor})
-	if err != nil && (segno.KindOf(err) != segno.KindRefused || len(out.Interrupts) == 0) {
-		return Result{}, err
+	if err != nil {
+		if segno.KindOf(err) != segno.KindRefused || len(out.Interrupts) == 0 {
+			return Result{}, err
+		}
+		// A question of an earlier turn, such as a cancelled one, keeps this turn from its beginning. The turn does not wait for it: it
+		// would count as undone when the question is answered.
+		if has, errHas := r.fleet.hasTurn(ctx, w.Thread, w.Prompt.Key); errHas != nil || !has {
+			return Result{}, cmp.Or(errHas, err)
+		}
 	}
 	if len(out.Interrupts) == 0 {
 		return Result{Phase: agent.PhaseDone, Text: cmp.Or(string(out.Output), out.Text)}, nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/dalsegno/segno"
 	"github.com/jackc/pgx/v5"
@@ -16,6 +17,8 @@ import (
 const schemaVersion = 1
 
 // migrations contains the step from each version to the next. "{}" stands for the name of the store's schema and a dot.
+// "{tenant}" is "tenant_number, " if the store has tenants, and otherwise nothing; "{tenant column}" is the definition of that column. The
+// column tenant is the name that a program gave.
 //
 // A prompt is open until its state is done or cancelled. The front of a thread is its prompt that has begun, or else the first one
 // whose time has come; at most one has begun. next is the time of the next attempt, or the time that the sender asked for. seen is the number of the thread's
@@ -24,7 +27,7 @@ const schemaVersion = 1
 // and outcome are JSON, encrypted if the store is sealed. key is a keyed hash then.
 var migrations = [schemaVersion]string{`
 CREATE TABLE {}fleet_prompts (
-	n bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	n bigint GENERATED ALWAYS AS IDENTITY,
 	thread bytea NOT NULL,
 	key bytea NOT NULL,
 	digest bytea NOT NULL,
@@ -41,37 +44,52 @@ CREATE TABLE {}fleet_prompts (
 	parent bytea, question text,
 	trace text,
 	record bytea NOT NULL,
-	outcome bytea,
-	UNIQUE (thread, key)
+	outcome bytea, {tenant column}
+	PRIMARY KEY ({tenant}n), UNIQUE ({tenant}thread, key)
 ) WITH (fillfactor = 70);
-CREATE INDEX fleet_prompts_open ON {}fleet_prompts (thread, n) WHERE state NOT IN ('done', 'cancelled');
-CREATE UNIQUE INDEX fleet_prompts_begun ON {}fleet_prompts (thread) WHERE begun AND state NOT IN ('done', 'cancelled');
-CREATE INDEX fleet_prompts_state ON {}fleet_prompts (state, n) WHERE state NOT IN ('done', 'cancelled');
+CREATE INDEX fleet_prompts_open ON {}fleet_prompts ({tenant}thread, n) WHERE state NOT IN ('done', 'cancelled');
+CREATE UNIQUE INDEX fleet_prompts_begun ON {}fleet_prompts ({tenant}thread) WHERE begun AND state NOT IN ('done', 'cancelled');
+CREATE INDEX fleet_prompts_state ON {}fleet_prompts ({tenant}state, n) WHERE state NOT IN ('done', 'cancelled');
 
 CREATE TABLE {}fleet_workers (
-	id text PRIMARY KEY,
+	id text, {tenant column}
 	host text NOT NULL,
 	pid integer NOT NULL,
 	started timestamptz NOT NULL DEFAULT clock_timestamp(),
 	seen timestamptz NOT NULL DEFAULT clock_timestamp(),
 	lease interval NOT NULL,
 	queues jsonb NOT NULL,
-	agents text[] NOT NULL
+	agents text[] NOT NULL,
+	PRIMARY KEY ({tenant}id)
 ) WITH (fillfactor = 50);
 
 CREATE TABLE {}fleet_bucket (
-	one boolean PRIMARY KEY CHECK (one),
-	mark text NOT NULL
+	one boolean CHECK (one), {tenant column}
+	mark text NOT NULL,
+	PRIMARY KEY ({tenant}one)
 );
 
 CREATE TABLE {}fleet_crons (
-	name bytea PRIMARY KEY,
+	name bytea, {tenant column}
 	tenant text NOT NULL,
 	every interval NOT NULL,
 	next timestamptz NOT NULL,
-	record bytea NOT NULL
+	record bytea NOT NULL,
+	PRIMARY KEY ({tenant}name)
 );
 `}
+
+// separated are the tables of version 1 whose rows each belong to a tenant, if the store has tenants.
+var separated = []string{"fleet_prompts", "fleet_workers", "fleet_bucket", "fleet_crons"}
+
+// step returns the statements of a migration.
+func (f *Fleet) step(migration string) string {
+	column, first := "", ""
+	if f.hasTenants {
+		column, first = "tenant_number integer,", "tenant_number, "
+	}
+	return f.sql(strings.NewReplacer("{tenant column}", column, "{tenant}", first).Replace(migration))
+}
 
 // migrate creates or upgrades the tables of the fleet and of River. If several processes migrate, one does, and the others wait for it.
 func (f *Fleet) migrate(ctx context.Context) error {
@@ -95,8 +113,15 @@ func (f *Fleet) migrate(ctx context.Context) error {
 			return fmt.Errorf("creating the tables of the queue: %w", err)
 		}
 		for _, step := range migrations[version:] {
-			if _, err := tx.Exec(ctx, f.sql(step), pgx.QueryExecModeSimpleProtocol); err != nil {
+			if _, err := tx.Exec(ctx, f.step(step), pgx.QueryExecModeSimpleProtocol); err != nil {
 				return fmt.Errorf("migrating from version %d: %w", version, err)
+			}
+		}
+		if version == 0 {
+			for _, table := range separated {
+				if err := f.store.Separate(ctx, tx, table); err != nil {
+					return fmt.Errorf("separating the tenants: %w", err)
+				}
 			}
 		}
 		if _, err = tx.Exec(ctx, f.sql(`CREATE TABLE IF NOT EXISTS {}fleet_meta (version integer NOT NULL)`)); err != nil {

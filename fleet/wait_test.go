@@ -91,14 +91,18 @@ func TestAThreadWaitsInTheDatabase(t *testing.T) {
 		tool("child", func(ctx context.Context) (string, error) {
 			a, err := agent.Child(ctx, segno.Child{Agent: "support", Prompt: "hello"})
 			return a.Text, err
+		}),
+		tool("refused", func(ctx context.Context) (string, error) {
+			_, err := agent.Child(ctx, segno.Child{Agent: "support", Prompt: "hello", Thread: "\x00"})
+			return fmt.Sprint(err), nil
 		}))
-	for _, text := range []string{"ask", "signal", "sleep", "child"} {
+	for _, text := range []string{"ask", "signal", "sleep", "child", "refused"} {
 		r.send(Prompt{Thread: text, Text: text, Key: "k"})
 	}
 	stop := r.start(r.Worker(agents))
 	question := r.awaitQuestion("ask")
 	r.await("signal", "k", StateWaiting)
-	for _, text := range []string{"sleep", "child"} {
+	for _, text := range []string{"sleep", "child", "refused"} {
 		r.await(text, "k", StateDone)
 	}
 	stop()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -125,8 +126,10 @@ func (f *Fleet) sendChild(ctx context.Context, tx pgx.Tx, t *turn, thread string
 	case err == nil && sent.IsNew:
 		return nil
 	case err == nil:
-		// The question was asked again after a move, or another thread sent the prompt.
-		if _, err := tx.Exec(ctx, f.sql(`UPDATE {}fleet_prompts SET parent = $2, question = $3 WHERE n = $1`), sent.N, []byte(thread), x.ID); err != nil {
+		// The question was asked again after a move, or another thread sent the prompt. The prompt may end until the row is locked.
+		err := tx.QueryRow(ctx, f.sql(`UPDATE {}fleet_prompts SET parent = $2, question = $3 WHERE n = $1 RETURNING state`), sent.N, []byte(thread), x.ID).
+			Scan(&sent.State)
+		if err != nil {
 			return err
 		}
 		if sent.State.IsOpen() {
@@ -134,7 +137,9 @@ func (f *Fleet) sendChild(ctx context.Context, tx pgx.Tx, t *turn, thread string
 		}
 		return f.answer(ctx, tx, answerJob{Thread: thread, Question: x.ID, Prompt: sent.N}, t.tenant, t.priority)
 	case kind == segno.KindConflict || kind == segno.KindInvalid:
-		return f.answer(ctx, tx, answerJob{Thread: thread, Question: x.ID, Error: err.Error()}, t.tenant, t.priority)
+		// The queue cannot store a zero byte, which the name of a thread may contain.
+		text := strings.ReplaceAll(err.Error(), "\x00", "")
+		return f.answer(ctx, tx, answerJob{Thread: thread, Question: x.ID, Error: text}, t.tenant, t.priority)
 	}
 	return err
 }

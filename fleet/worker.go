@@ -7,6 +7,7 @@ import (
 	"errors"
 	"maps"
 	"os"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -27,7 +28,7 @@ type Worker struct {
 	// Slots is how many turns run at once, unless Queues is set; 0 is 10.
 	Slots int
 	// Queues has the tenants that the worker serves, and for each one how many of its turns run at once. nil is the tenant of the
-	// fleet, with Slots.
+	// fleet, with Slots. If the store has tenants, a worker serves that one only.
 	Queues map[string]int
 	// LeaseTime is how long a worker that is not seen keeps its turns; 0 is 30 s. It is the same for all workers.
 	LeaseTime time.Duration
@@ -57,6 +58,11 @@ func (f *Fleet) Worker(agents map[string]*agent.Agent) *Worker {
 func (w *Worker) Run(ctx context.Context) error {
 	if w.client != nil {
 		return segno.Errorf(segno.KindInvalid, "run worker", w.id, "it has run before")
+	}
+	for tenant := range w.Queues {
+		if w.fleet.hasTenants && tenant != w.fleet.config.Tenant {
+			return segno.Errorf(segno.KindRefused, "run worker", tenant, "the store has tenants, and a worker serves one").WithHint("start a worker for each tenant")
+		}
 	}
 	w.id = segno.NewID()
 	w.LeaseTime, w.Drain = cmp.Or(w.LeaseTime, 30*time.Second), cmp.Or(w.Drain, 30*time.Second)
@@ -178,6 +184,11 @@ func (r promptRunner) Run(ctx context.Context, job *schedule.Job, f *schedule.Fr
 	p, a := prompts[0], attemptOf(ctx)
 	ctx, span := fleet.begin(ctx, a, &p, f.Attempt)
 	defer func() {
+		if p := recover(); p != nil {
+			// The queue would repeat the job without counting the attempt, and store and log the value, which may contain a part of the prompt.
+			fleet.log.ErrorContext(ctx, "a runner panicked", append(a.fields(), "stack", string(debug.Stack()))...)
+			err = segno.Errorf(segno.KindInternal, "run prompt", a.prompt.Agent, "the runner panicked: %v", p)
+		}
 		a.err = err
 		endSpan(span, err)
 	}()
@@ -210,7 +221,7 @@ func (w *Worker) insert(ctx context.Context, tx pgx.Tx) error {
 		return segno.NewError(segno.KindInternal, "run worker", w.id, err)
 	}
 	_, err = tx.Exec(ctx, w.fleet.sql(`INSERT INTO {}fleet_workers (id, host, pid, lease, queues, agents)
-		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (id) DO NOTHING`), w.id, host, os.Getpid(), w.expiry(), queues, w.names())
+		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`), w.id, host, os.Getpid(), w.expiry(), queues, w.names())
 	return err
 }
 

@@ -112,7 +112,7 @@ func command(ctx context.Context, env []string, name string, args ...string) ([]
 
 // makeManuals writes the man pages into a directory. A test makes them, so that the library that does is not in the command.
 func makeManuals(ctx context.Context, dir string) error {
-	_, err := command(ctx, []string{"GOPROXY=off"}, "go", "test", "-count=1", "-vet=off", "./internal/cli", "-run=^TestManPages$", "-man="+dir)
+	_, err := command(ctx, []string{"GOPROXY=off"}, "go", "test", "-count=1", "-vet=off", "./cmd/segno/reference", "-run=^TestManPages$", "-man="+dir)
 	return err
 }
 

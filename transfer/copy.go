@@ -19,7 +19,7 @@ const op = "copy thread"
 // same id.
 func Copy(ctx context.Context, from, to segno.Store, thread segno.ThreadID, o Options) (*Result, error) {
 	c := &copier{mover: mover{from: from, to: to, progress: o.Progress, isDry: o.DryRun, seen: map[segno.Hash]bool{{}: true}},
-		options: o, heads: map[segno.ThreadID]*segno.Head{}}
+		options: o, heads: map[segno.ThreadID]*segno.Head{}, whole: map[segno.ThreadID]bool{}}
 	if err := c.thread(ctx, thread); err != nil {
 		return nil, err
 	}
@@ -39,20 +39,28 @@ type copier struct {
 	result  Result
 	heads   map[segno.ThreadID]*segno.Head // in the target; nil for a thread that it lacks
 	moved   map[segno.CommitID]bool        // commits that this copy made
+	whole   map[segno.ThreadID]bool        // threads whose parts were listed
 	// isRefused is set once the target has refused to move the head of the thread.
 	isRefused bool
 }
 
-// parts copies the threads that are parts of a thread.
+// parts copies the threads that are parts of a thread. No store prevents that a thread is a part of itself.
 func (c *copier) parts(ctx context.Context, thread segno.ThreadID) error {
+	c.whole[thread] = true
 	var parts []segno.ThreadID
 	for t, err := range c.from.Threads(ctx, segno.ThreadQuery{ParentThread: thread}) {
+		if err == nil {
+			err = c.checkPart(ctx, &t, thread)
+		}
 		if err != nil {
 			return err
 		}
 		parts = append(parts, t.ID)
 	}
 	for _, part := range parts {
+		if c.whole[part] {
+			continue
+		}
 		c.result.Parts++
 		if err := c.thread(ctx, part); err != nil {
 			return err
@@ -62,6 +70,20 @@ func (c *copier) parts(ctx context.Context, thread segno.ThreadID) error {
 		}
 	}
 	return nil
+}
+
+// checkPart refuses a thread of the source that is not a part of the given one, or that is another thread in the target. The
+// copy of a thread must not move the head of one to which it is not related.
+func (c *copier) checkPart(ctx context.Context, part *segno.Thread, of segno.ThreadID) error {
+	if part.ParentThread != of {
+		return segno.Errorf(segno.KindCorrupt, op, string(of), "the source lists the thread %s, which is not a part of it", part.ID)
+	}
+	// A record without a time is that of an ancestor whose thread the source had deleted.
+	there, ok, err := segno.FindThread(ctx, c.to, part.ID)
+	if err != nil || !ok || there.ParentThread == of || there.Created.IsZero() {
+		return err
+	}
+	return segno.Errorf(segno.KindConflict, op, string(part.ID), "the target has another thread with this id").WithHint("nothing was overwritten")
 }
 
 // oneThread is a thread in both stores.

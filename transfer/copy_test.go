@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -153,6 +154,69 @@ func TestPartsTravelWithTheirThread(t *testing.T) {
 	}
 	for _, id := range []segno.ThreadID{"t", "part", "part of a part"} {
 		wantSame(t, laptop, fleet, id)
+	}
+}
+
+// parentLies is a source that names threads as parts of others, whatever their records say.
+type parentLies struct {
+	segno.Store
+	parts map[segno.ThreadID][]segno.Thread
+}
+
+func (s parentLies) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segno.Thread, error] {
+	if q.ParentThread == "" {
+		return s.Store.Threads(ctx, q)
+	}
+	return func(yield func(segno.Thread, error) bool) {
+		for _, t := range s.parts[q.ParentThread] {
+			if !yield(t, nil) {
+				return
+			}
+		}
+	}
+}
+
+// TestPartsOfAHostileSource copies from stores whose parts have no end, and from one that passes another thread off as a
+// part, so that a copy would move its head, too.
+func TestPartsOfAHostileSource(t *testing.T) {
+	here, there := newMemory(t, "here"), newMemory(t, "there")
+	part := func(id, of segno.ThreadID) segno.Thread {
+		there.commit(segno.Commit{Thread: id, Create: &segno.Thread{ID: id, Created: began, ParentThread: of, Name: "n"},
+			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase, Time: began}}, string(id))
+		x, _, err := segno.FindThread(t.Context(), there, id)
+		there.ok(err)
+		return x
+	}
+	part("itself", "itself")
+	part("a", "b")
+	part("b", "a")
+	for id, parts := range map[segno.ThreadID]int{"itself": 0, "a": 1} {
+		res, err := transfer.Copy(t.Context(), there, here, id, transfer.Options{})
+		if err != nil || res.Parts != parts {
+			t.Errorf("the copy of %s has the result %+v, %v", id, res, err)
+		}
+	}
+
+	there.begin("t")
+	for _, s := range []*side{here, there} {
+		s.commit(segno.Commit{ID: "base of other", Thread: "other", Create: &segno.Thread{ID: "other", Created: began},
+			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase, Time: began}}, "other")
+	}
+	before := here.head("other")
+	there.turn("other", "a forged turn")
+	other, _, err := segno.FindThread(t.Context(), there, "other")
+	there.ok(err)
+	lies := parentLies{there, map[segno.ThreadID][]segno.Thread{"t": {other}}}
+	if _, err := transfer.Copy(t.Context(), lies, here, "t", transfer.Options{}); segno.KindOf(err) != segno.KindCorrupt {
+		t.Errorf("a thread that is not a part is copied with %v", err)
+	}
+	other.ParentThread = "t"
+	lies.parts["t"] = []segno.Thread{other}
+	if _, err := transfer.Copy(t.Context(), lies, here, "t", transfer.Options{}); segno.KindOf(err) != segno.KindCorrupt && segno.KindOf(err) != segno.KindConflict {
+		t.Errorf("a thread that only there is a part is copied with %v", err)
+	}
+	if h := here.head("other"); h.Head != before.Head {
+		t.Errorf("the head of a thread that is no part moved from %s to %s", before.Head, h.Head)
 	}
 }
 

@@ -94,6 +94,57 @@ func TestASymlinkIsNeverFollowed(t *testing.T) {
 	sameTree(t, "what the symlink led to", look(t, outside), before)
 }
 
+// TestAForgedTreeMakesNoRepository applies changes that no snapshot leads to: git would run the hooks that they write.
+func TestAForgedTreeMakesNoRepository(t *testing.T) {
+	p := newFixture(t)
+	p.write("a", "content")
+	file := p.entities(p.save())["a"]
+	dir, link := segno.Entity{Type: segno.EntityDir, Mode: 0o755}, segno.Entity{Type: segno.EntitySymlink, Target: "b"}
+	conflicts, err := p.dir.Apply(ctx(t), []segno.Change{
+		{Path: ".git", To: dir}, {Path: ".git/config", To: file}, {Path: ".git/hooks", To: dir}, {Path: ".git/hooks/pre-commit", To: file},
+		{Path: "b", To: dir}, {Path: "b/.git", To: link}, {Path: "b/hooks", To: file},
+		{Path: "worktree", To: dir}, {Path: "worktree/.git", To: file},
+	}, segno.Hash{})
+	must(t, err)
+	var refused []string
+	for _, c := range conflicts {
+		refused = append(refused, c.Path)
+	}
+	if want := []string{".git", ".git/config", ".git/hooks", ".git/hooks/pre-commit", "b/.git"}; !slices.Equal(refused, want) {
+		t.Errorf("the conflicts are %q, not %q", refused, want)
+	}
+	for _, path := range []string{".git", "b/.git"} {
+		if _, err := os.Lstat(p.path(path)); !os.IsNotExist(err) {
+			t.Errorf("%s exists: %v", path, err)
+		}
+	}
+	if got := p.read("b/hooks") + p.read("worktree/.git"); got != "contentcontent" {
+		t.Errorf("the other files have %q", got)
+	}
+}
+
+// TestAForgedTreeStaysInside applies changes that would write through a symlink of their own, and to a path that leaves the
+// tree.
+func TestAForgedTreeStaysInside(t *testing.T) {
+	p := newFixture(t)
+	p.write("a", "content")
+	file := p.entities(p.save())["a"]
+	outside := t.TempDir()
+	before := look(t, outside)
+	conflicts, err := p.dir.Apply(ctx(t), []segno.Change{
+		{Path: "link", To: segno.Entity{Type: segno.EntitySymlink, Target: outside}}, {Path: "link/file", To: file},
+	}, segno.Hash{})
+	if err == nil && len(conflicts) == 0 {
+		t.Error("a file below a symlink is no conflict")
+	}
+	for _, path := range []string{"../file", "/file", "d/../../file", "d//file", "./file", ""} {
+		if _, err := p.dir.Apply(ctx(t), []segno.Change{{Path: path, To: file}}, segno.Hash{}); segno.KindOf(err) != segno.KindInvalid {
+			t.Errorf("the path %q is applied: %v", path, err)
+		}
+	}
+	sameTree(t, "outside", look(t, outside), before)
+}
+
 // swapper changes the tree at the n-th call, or at the n-th call that opens or stats a file.
 type swapper struct {
 	vfs.FS

@@ -98,10 +98,19 @@ func (s *step) decideProtected() bool {
 		s.refuse("it is protected: " + s.found.Why)
 	case s.To.Type == protected:
 		s.refuse("it was not stored: " + s.To.Why)
+	case s.writesGit():
+		s.refuse("it is protected: " + whyGit)
 	default:
 		return false
 	}
 	return true
+}
+
+// writesGit reports whether a step would write into a git directory, or make one. No snapshot contains that, but a tree from
+// another machine may be forged: git would obey its configuration and its hooks. A snapshot contains the .git file of a
+// submodule or worktree.
+func (s *step) writesGit() bool {
+	return s.To.Type != segno.EntityNone && (strings.Contains("/"+s.Path, "/"+gitName+"/") || isGitPath(s.Path) && !s.To.HasContent())
 }
 
 // isStillLinked reports whether the file at s's path, though equal to its To, is still the same

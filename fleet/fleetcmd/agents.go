@@ -2,9 +2,11 @@ package fleetcmd
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -23,9 +25,6 @@ func toolKinds() map[string]func() []agent.Tool {
 	}
 }
 
-// sandboxes has the values of the setting sandbox.
-func sandboxes() []string { return []string{"none"} }
-
 // builder makes the agents of a file.
 type builder struct {
 	file   *agentsFile
@@ -34,16 +33,23 @@ type builder struct {
 	store  segno.Store
 }
 
-// own returns segno's own agents without a workspace, by name. It opens the models of all.
-func (b *builder) own() (map[string]*agent.Agent, error) {
+// own returns segno's own agents without a workspace, by name. It opens the models of all, and checks that this machine has their
+// sandboxes, and the variables of commands.
+func (b *builder) own(ctx context.Context) (map[string]*agent.Agent, error) {
 	all := map[string]*agent.Agent{}
 	for i := range b.file.Agents {
 		spec := &b.file.Agents[i]
 		if spec.isACP() {
+			if _, err := b.environment(spec); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		model, err := b.model(spec)
 		if err != nil {
+			return nil, err
+		}
+		if err := spec.checkCommands(ctx); err != nil {
 			return nil, err
 		}
 		if spec.Workspace {
@@ -52,6 +58,45 @@ func (b *builder) own() (map[string]*agent.Agent, error) {
 		all[spec.Name] = agent.New(b.config(spec, model, toolKinds()))
 	}
 	return all, nil
+}
+
+// commands returns the options of the tool execute.
+func (a *agentSpec) commands() (tool.ExecuteOptions, error) {
+	sandbox, err := tool.ParseSandbox(cmp.Or(a.Sandbox, "none"))
+	return tool.ExecuteOptions{Sandbox: sandbox}, err
+}
+
+// checkCommands returns an error if commands cannot run on this machine as the agent's settings require.
+func (a *agentSpec) checkCommands(ctx context.Context) error {
+	options, err := a.commands()
+	if err == nil {
+		err = options.Check(ctx)
+	}
+	if err != nil {
+		return segno.Errorf(segno.KindOf(err), "start agent", a.Name, "sandbox %s: %s", a.Sandbox, reasonOf(err)).WithHint(segno.HintOf(err))
+	}
+	return a.checkUser()
+}
+
+// checkUser returns an error if the worker is not the user as whom the agent's commands run. The directories of threads belong to the user
+// of the worker, so no other user can work in them.
+func (a *agentSpec) checkUser() error {
+	if a.User == "" {
+		return nil
+	}
+	const op = "start agent"
+	u, err := tool.LookupUser(a.User)
+	if segno.KindOf(err) == segno.KindNotFound {
+		return segno.Errorf(segno.KindNotFound, op, a.Name, "this machine has no user %q", a.User).WithHint(segno.HintOf(err))
+	}
+	if err != nil && segno.KindOf(err) != segno.KindRefused {
+		return err
+	}
+	if int(u.UID) != os.Geteuid() {
+		return segno.Errorf(segno.KindRefused, op, a.Name, "commands cannot run as the user %q: the files of a workspace belong to the user of the worker", a.User).
+			WithHint("start the worker as this user")
+	}
+	return nil
 }
 
 // config returns the configuration of an agent.

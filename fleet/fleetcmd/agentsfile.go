@@ -57,7 +57,8 @@ type agentSpec struct {
 	Tools            []string `toml:"tools"`
 	Workspace        bool     `toml:"workspace"` // the thread has a directory of files, in which the tools work
 	Approve          []string `toml:"approve"`   // tools whose calls wait for a decision
-	Sandbox          string   `toml:"sandbox"`   // of commands; "" is none
+	Sandbox          string   `toml:"sandbox"`   // of commands: a name for [tool.ParseSandbox]; "" is none
+	User             string   `toml:"user"`      // as whom commands run; it must be the user of the worker
 	MaxSteps         int      `toml:"max_steps"`
 	MaxTokens        int      `toml:"max_tokens"`
 
@@ -252,7 +253,7 @@ func (f *agentsFile) checkAgent(a *agentSpec) (mistakes []string) {
 func (a *agentSpec) ownSettings() map[string]bool {
 	return map[string]bool{"base_url": a.BaseURL != "", "key_env": a.KeyEnv != "", "key_file": a.KeyFile != "", "instructions": a.Instructions != "",
 		"instructions_file": a.InstructionsFile != "", "tools": len(a.Tools) > 0, "approve": len(a.Approve) > 0, "sandbox": a.Sandbox != "",
-		"workspace": a.Workspace, "max_steps": a.MaxSteps != 0, "max_tokens": a.MaxTokens != 0}
+		"user": a.User != "", "workspace": a.Workspace, "max_steps": a.MaxSteps != 0, "max_tokens": a.MaxTokens != 0}
 }
 
 // checkOwn returns the mistakes of segno's own agent.
@@ -275,8 +276,13 @@ func (f *agentsFile) checkOwn(a *agentSpec) (mistakes []string) {
 	if a.KeyEnv != "" && !isVariable(a.KeyEnv) {
 		add("key_env is not the name of a variable")
 	}
-	if a.Sandbox != "" && !slices.Contains(sandboxes(), a.Sandbox) {
-		add("unknown sandbox %q; known are %s", a.Sandbox, strings.Join(sandboxes(), ", "))
+	if _, err := a.commands(); err != nil {
+		add("%s: %s", reasonOf(err), segno.HintOf(err))
+	}
+	for what, isSet := range map[string]bool{"sandbox": a.Sandbox != "", "user": a.User != ""} {
+		if isSet && !slices.Contains(a.Tools, "execute") {
+			add("%s is for commands, and the agent has no tool execute", what)
+		}
 	}
 	if a.MaxSteps < 0 || a.MaxTokens < 0 {
 		add("max_steps and max_tokens are not negative")

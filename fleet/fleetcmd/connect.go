@@ -4,9 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
-	"net/url"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -30,7 +27,7 @@ func (a *app) databaseFlags(c *cobra.Command, f *connectFlags) {
 func (a *app) connectFlags(c *cobra.Command, f *connectFlags) {
 	a.databaseFlags(c, f)
 	c.Flags().StringVar(&f.remote, "remote", "", "the `URL` of 'segno serve', instead of --store and --bucket")
-	c.Flags().StringVar(&f.tokenFile, "token-file", "", "the `FILE` with the token of --remote (default: $SEGNO_TOKEN, or the part of the URL after #)")
+	c.Flags().StringVar(&f.tokenFile, "token-file", "", "the `FILE` with the token of --remote (default: $SEGNO_TOKEN)")
 }
 
 // connection is an open fleet.
@@ -51,17 +48,15 @@ func (a *app) useEnvironment() {
 
 // connect opens the fleet that the flags name.
 func (a *app) connect(ctx context.Context, f *connectFlags) (*connection, error) {
-	if f.remote == "" && a.StorePath == "" {
-		f.remote = a.Getenv("SEGNO_REMOTE")
-	}
-	if f.remote == "" {
+	isRemote := f.remote != "" || a.StorePath == "" && a.Getenv("SEGNO_REMOTE") != ""
+	if !isRemote {
 		a.useEnvironment()
 	}
 	_, isURL := cli.URLScheme(a.StorePath)
 	switch {
-	case f.remote != "" && (a.StorePath != "" || a.BucketURL != "" || f.tenant != ""):
+	case isRemote && (a.StorePath != "" || a.BucketURL != "" || f.tenant != ""):
 		return nil, cli.Usage(errors.New("--remote excludes --store, --bucket and --tenant: the server has them"))
-	case f.remote != "":
+	case isRemote:
 		return a.connectRemote(f)
 	case !isURL:
 		return nil, cli.Usage(errors.New("name the fleet with --remote URL or --store postgres://…, or in SEGNO_REMOTE or SEGNO_FLEET"))
@@ -73,47 +68,22 @@ func (a *app) connect(ctx context.Context, f *connectFlags) (*connection, error)
 	return &connection{Fleet: API(open.Fleet), store: open.Store(), close: open.close}, nil
 }
 
+// connectRemote connects to the server of --remote, or to that in the environment, whose address may contain the token.
 func (a *app) connectRemote(f *connectFlags) (*connection, error) {
-	u, err := url.Parse(f.remote)
-	if err != nil || u.Host == "" {
-		return nil, cli.Usage(errors.New("--remote takes an address like https://segno.example.com"))
+	address, token := f.remote, ""
+	var err error
+	if address == "" {
+		address, token, _ = strings.Cut(a.Getenv("SEGNO_REMOTE"), "#")
 	}
-	token := cmp.Or(u.Fragment, a.Getenv("SEGNO_TOKEN"))
-	if f.tokenFile != "" {
-		if token, err = readToken(f.tokenFile); err != nil {
-			return nil, err
-		}
+	if token == "" || f.tokenFile != "" {
+		token, err = a.RemoteToken(address, f.tokenFile)
 	}
-	if token == "" {
-		return nil, segno.Errorf(segno.KindInvalid, "connect", cli.RedactURL(f.remote), "there is no token for it").
-			WithHint("set SEGNO_TOKEN, or give --token-file")
+	if err != nil {
+		return nil, err
 	}
-	s, err := client.New(f.remote, token)
+	s, err := client.New(address, token)
 	if err != nil {
 		return nil, err
 	}
 	return &connection{Fleet: s, store: s, close: s.Close}, nil
-}
-
-// readToken returns the token in a file.
-func readToken(path string) (string, error) {
-	const op = "read token"
-	file, err := os.Open(path)
-	if err != nil {
-		kind := segno.KindIO
-		if os.IsNotExist(err) {
-			kind = segno.KindNotFound
-		}
-		return "", segno.NewError(kind, op, path, plainPathError(err))
-	}
-	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, 4096))
-	if err != nil {
-		return "", segno.NewError(segno.KindIO, op, path, plainPathError(err))
-	}
-	token := strings.TrimSpace(string(data))
-	if token == "" {
-		return "", segno.Errorf(segno.KindInvalid, op, path, "the file is empty").WithHint("give the file that 'segno serve --token-file' made")
-	}
-	return token, nil
 }

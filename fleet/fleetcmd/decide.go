@@ -102,6 +102,10 @@ func (a *app) runFleetDecide(ctx context.Context, c *connection, d segno.Decisio
 	}
 	d.Actor = segno.ActorCommand
 	if err := c.Decide(ctx, thread, wire.Decisions{Decisions: []segno.Decision{d}}); err != nil {
+		var unknown *segno.Error
+		if errors.As(err, &unknown) && segno.KindOf(err) == segno.KindNotFound {
+			return unknown.WithHint("'segno fleet inbox' lists the open questions; this one may be answered already")
+		}
 		return err
 	}
 	return a.Print(decidedItem{schemaVersion, thread, d}, func(p *cli.Printer) {

@@ -21,7 +21,7 @@ func (a *app) fleet() *cobra.Command {
 		`Shows and changes the mailboxes of a fleet: the prompts of its threads, the questions that
 wait for a person, and the workers. Name the fleet with --store postgres://… and
 --bucket, or with --remote, the address of 'segno serve'.`,
-		a.fleetStatus(), a.fleetThreads(), a.fleetInbox(), a.fleetDecide(), a.fleetRetry(), a.fleetCancel())
+		a.fleetStatus(), a.fleetThreads(), a.fleetInbox(), a.fleetDecide(), a.fleetRetry(), a.fleetCancel(), a.fleetMigrate())
 }
 
 // onFleet makes the RunE of a verb that opens a fleet.

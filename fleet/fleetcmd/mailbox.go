@@ -65,7 +65,7 @@ func (m *mailboxes) agentOf(ctx context.Context, thread, key string) (string, er
 	if len(names) == 1 {
 		return names[0], nil
 	}
-	hint := "name one, as agents.toml of the workers does"
+	hint := "name an agent of agents.toml (--agent)"
 	if len(names) > 1 {
 		hint = "name one of " + strings.Join(names, ", ")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/url"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -46,8 +47,29 @@ func newPool(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	return pool, nil
 }
 
+// cutTenant removes the parameter segno_tenant from the URL of a database and returns it, or else tenant. Not all programs that open
+// a store have a flag for the tenant.
+func cutTenant(text, tenant string) (withoutTenant, _ string, err error) {
+	u, err := url.Parse(text)
+	if err != nil || !u.Query().Has("segno_tenant") {
+		return text, tenant, nil // the driver parses it, which accepts more
+	}
+	q := u.Query()
+	named := q.Get("segno_tenant")
+	if tenant != "" && tenant != named {
+		return "", "", segno.Errorf(segno.KindInvalid, "open fleet", cli.RedactURL(text), "the URL names the tenant %q, and --tenant %q", named, tenant)
+	}
+	q.Del("segno_tenant")
+	u.RawQuery = q.Encode()
+	return u.String(), named, nil
+}
+
 // openFleet opens the fleet in a database and a bucket, and creates or upgrades its tables.
 func openFleet(ctx context.Context, url, bucketURL, tenant string, log *slog.Logger) (*openedFleet, error) {
+	url, tenant, err := cutTenant(url, tenant)
+	if err != nil {
+		return nil, err
+	}
 	pool, err := newPool(ctx, url)
 	if err != nil {
 		return nil, err
@@ -71,8 +93,13 @@ type Store struct {
 	fleet *openedFleet
 }
 
-// OpenStore opens the store in a database. It is a [*Store] if the store is that of a fleet. A store that is missing is not created.
+// OpenStore opens the store in a database, or the tenant of it that the parameter segno_tenant of the URL names. It is a
+// [*Store] if the store is that of a fleet. A store that is missing is not created.
 func OpenStore(ctx context.Context, url, bucket string) (segno.Store, error) {
+	url, tenant, err := cutTenant(url, "")
+	if err != nil {
+		return nil, err
+	}
 	pool, err := newPool(ctx, url)
 	if err != nil {
 		return nil, err
@@ -80,9 +107,9 @@ func OpenStore(ctx context.Context, url, bucket string) (segno.Store, error) {
 	exists, err := fleet.Exists(ctx, pool, "")
 	pool.Close()
 	if err != nil || !exists {
-		return openPlain(ctx, url, bucket)
+		return openPlain(ctx, url, bucket, tenant)
 	}
-	o, err := openFleet(ctx, url, bucket, "", nil)
+	o, err := openFleet(ctx, url, bucket, tenant, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -104,12 +131,12 @@ type plainStore struct {
 // Close closes the store and its bucket.
 func (s *plainStore) Close() error { return errors.Join(s.Store.Close(), closeBucket(s.bucket)) }
 
-func openPlain(ctx context.Context, url, bucketURL string) (segno.Store, error) {
+func openPlain(ctx context.Context, url, bucketURL, tenant string) (segno.Store, error) {
 	bucket, err := OpenBucket(ctx, bucketURL)
 	if err != nil {
 		return nil, err
 	}
-	s, err := postgres.Open(ctx, url, postgres.Options{MustExist: true, Bucket: bucket})
+	s, err := postgres.Open(ctx, url, postgres.Options{MustExist: true, Tenant: tenant, Bucket: bucket})
 	if err != nil {
 		return nil, errors.Join(err, closeBucket(bucket))
 	}

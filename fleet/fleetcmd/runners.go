@@ -36,19 +36,21 @@ func (b *builder) runners(f *fleet.Fleet) (map[string]fleet.Runner, error) {
 			if err != nil {
 				return nil, err
 			}
+			commands, err := spec.commands()
+			if err != nil {
+				return nil, err
+			}
 			all[spec.Name] = &goRunner{caches, runner.Go{Name: spec.Name, Store: b.store, Runner: f.AgentRunner,
-				New: func(dir string, root *os.Root) agent.Config { return b.config(spec, model, b.dirTools(dir, root)) }}}
+				New: func(dir string, root *os.Root) agent.Config {
+					return b.config(spec, model, b.dirTools(commands, dir, root))
+				}}}
 		}
 		if !spec.isACP() {
 			continue
 		}
-		var env []string
-		for _, name := range spec.Env {
-			value := b.getenv(name)
-			if value == "" {
-				return nil, segno.Errorf(segno.KindInvalid, "start agent", spec.Name, "the variable %s is not set", name).WithHint("set " + name + " for the worker")
-			}
-			env = append(env, name+"="+value)
+		env, err := b.environment(spec)
+		if err != nil {
+			return nil, err
 		}
 		all[spec.Name] = &acpRunner{caches, func(cache *workspaces.Cache) *runner.ACP {
 			return &runner.ACP{Name: spec.Name, Command: spec.Command, Store: b.store, Cache: cache, Env: env,
@@ -70,18 +72,30 @@ func (b *builder) runners(f *fleet.Fleet) (map[string]fleet.Runner, error) {
 	return all, nil
 }
 
+// environment returns the variables of the worker that the command of an agent receives.
+func (b *builder) environment(spec *agentSpec) (env []string, err error) {
+	for _, name := range spec.Env {
+		value := b.getenv(name)
+		if value == "" {
+			return nil, segno.Errorf(segno.KindInvalid, "start agent", spec.Name, "the variable %s is not set", name).WithHint("set " + name + " for the worker")
+		}
+		env = append(env, name+"="+value)
+	}
+	return env, nil
+}
+
 // dirTools returns the tools that work in a directory, by their names in the setting tools. Commands receive no variable of the worker
 // but these, because the others may be secrets.
-func (b *builder) dirTools(dir string, root *os.Root) map[string]func() []agent.Tool {
-	env := []string{"HOME=" + dir}
+func (b *builder) dirTools(commands tool.ExecuteOptions, dir string, root *os.Root) map[string]func() []agent.Tool {
+	commands.Env = []string{"HOME=" + dir}
 	for _, name := range []string{"PATH", "LANG", "TZ"} {
 		if value := b.getenv(name); value != "" {
-			env = append(env, name+"="+value)
+			commands.Env = append(commands.Env, name+"="+value)
 		}
 	}
 	kinds := toolKinds()
 	kinds["files"] = func() []agent.Tool { return tool.Files(tool.InDir(root)) }
-	kinds["execute"] = func() []agent.Tool { return []agent.Tool{tool.Execute(dir, tool.ExecuteOptions{Env: env})} }
+	kinds["execute"] = func() []agent.Tool { return []agent.Tool{tool.Execute(dir, commands)} }
 	return kinds
 }
 

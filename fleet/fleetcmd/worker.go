@@ -83,7 +83,7 @@ func (a *app) runWorker(ctx context.Context, f *workerFlags, path string) error 
 	}
 	b := &builder{file: file, models: a.models, getenv: a.Getenv}
 	if f.check {
-		if _, err := b.own(); err != nil {
+		if _, err := b.own(ctx); err != nil {
 			return err
 		}
 		item := checkedItem{schemaVersion, file.names(), file.Worker.Slots}
@@ -97,7 +97,7 @@ func (a *app) runWorker(ctx context.Context, f *workerFlags, path string) error 
 	if a.useEnvironment(); a.StorePath == "" {
 		return cli.Usage(errors.New("--store is missing: the URL of the PostgreSQL database; it may also be in SEGNO_FLEET"))
 	}
-	if _, err := b.own(); err != nil { // before the database is used
+	if _, err := b.own(ctx); err != nil { // before the database is used
 		return err
 	}
 	open, err := openFleet(ctx, a.StorePath, a.BucketURL, f.tenant, log)
@@ -110,7 +110,7 @@ func (a *app) runWorker(ctx context.Context, f *workerFlags, path string) error 
 // work runs the worker until ctx ends and its turns have ended.
 func (a *app) work(ctx context.Context, f *workerFlags, open *openedFleet, b *builder, log *slog.Logger) error {
 	b.store = open.Store()
-	agents, err := b.own()
+	agents, err := b.own(ctx)
 	if err != nil {
 		return err
 	}

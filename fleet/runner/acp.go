@@ -103,12 +103,18 @@ func (r *acpRun) run(ctx context.Context, lease segno.Lease) (fleet.Result, erro
 	if err != nil {
 		return fleet.Result{}, err
 	}
-	if turn != nil && !turn.Interrupted {
+	waits := last.Waits
+	if waits == "" {
+		if waits, err = questionSince(ctx, r.Store, r.head.Head, last.Seq); err != nil {
+			return fleet.Result{}, err
+		}
+	}
+	if waits == "" && turn != nil && !turn.Interrupted {
 		return r.outcome(ctx, turn)
 	}
 	next := attempt{Key: last.Key, Seq: r.head.Seq, Answer: last.Answer}
-	if last.Waits != "" {
-		if next.Answer, err = findAnswer(ctx, r.Store, r.head.Head, last.Waits); err != nil {
+	if waits != "" {
+		if next.Answer, err = findAnswer(ctx, r.Store, r.head.Head, waits); err != nil {
 			return fleet.Result{}, err
 		}
 		if next.Answer.Decision == nil {

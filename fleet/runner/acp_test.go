@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,6 +21,7 @@ import (
 	"github.com/dalsegno/segno/fleet"
 	"github.com/dalsegno/segno/fleet/runner"
 	"github.com/dalsegno/segno/fleet/workspaces"
+	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/internal/testing/acptest"
 	"github.com/dalsegno/segno/internal/testing/memdir"
 	"github.com/dalsegno/segno/store/file"
@@ -260,6 +264,51 @@ func TestAUserPermitsACallLater(t *testing.T) {
 	}
 }
 
+// TestAQuestionIsAskedOnce ends a worker after it recorded the question of the agent, and before it recorded that its attempt
+// waits. The next attempt waits for the same question, whose answer would be lost otherwise.
+func TestAQuestionIsAskedOnce(t *testing.T) {
+	f := newStage(t)
+	f.acp.Ask = true
+	text := "one " + acptest.Directive(step("one", "one.txt"), acptest.Say("the end"))
+	m := f.machine("a")
+	m.Permissions, m.Store = runner.Ask, &unmarkedStore{Store: f.store}
+	if r, err := m.run("one", text); !errors.Is(err, errUnmarked) {
+		t.Fatalf("the result is %+v, %v", r, err)
+	}
+	first := f.question()
+	m = f.machine("b")
+	m.Permissions = runner.Ask
+	if r, err := m.run("one", text); err != nil || r.Phase != agent.PhaseWaiting {
+		t.Fatalf("the result is %+v, %v", r, err)
+	}
+	if now := f.question(); now.ID != first.ID {
+		t.Errorf("the next attempt asked again: %s, and not %s", now.ID, first.ID)
+	}
+	f.decide(segno.Decision{Interrupt: first.ID, Kind: segno.Approve})
+	m.done("one", text)
+	if got := f.ledger(); got != "one" {
+		t.Errorf("the calls were made: %q", got)
+	}
+}
+
+var errUnmarked = errors.New("the machine failed")
+
+// unmarkedStore is a store that fails every commit after that of a question.
+type unmarkedStore struct {
+	*file.Store
+	asked atomic.Bool
+}
+
+func (s *unmarkedStore) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) {
+	if s.asked.Load() {
+		return segno.Head{}, errUnmarked
+	}
+	if len(c.Entries) > 0 && c.Entries[0].Kind == segno.EntryInterrupt {
+		s.asked.Store(true)
+	}
+	return s.Store.Commit(ctx, c)
+}
+
 // question returns the only question for which the thread waits.
 func (f *stage) question() segno.Interrupt {
 	f.Helper()
@@ -426,6 +475,48 @@ func TestAnAgentThatFails(t *testing.T) {
 	}
 	if got := m.done("one", text); got != "the end" {
 		t.Errorf("the answer is %q", got)
+	}
+}
+
+// TestAgentsOfAThreadHaveSeparateHomes runs two agents on one thread, one after the other. Each has a home that was prepared
+// for it, without the login of the other one.
+func TestAgentsOfAThreadHaveSeparateHomes(t *testing.T) {
+	f := newStage(t)
+	m := f.machine("a")
+	for _, name := range []string{"one", "two", "one"} {
+		m.Name = name
+		m.PrepareHome = func(_ context.Context, home string) error {
+			return os.WriteFile(filepath.Join(home, "login-"+name), nil, 0o600)
+		}
+		home := filepath.Join(f.base, "home of "+name)
+		m.Command = append([]string{"/bin/sh", "-c", `ls "$HOME" >"$0"; exec "$@"`, home}, f.command()...)
+		m.done(segno.NewID(), "a prompt "+acptest.Directive(acptest.Say("the end")))
+		got, err := os.ReadFile(home)
+		f.must(err)
+		if string(got) != "login-"+name+"\n" {
+			t.Errorf("the home of agent %s has %q", name, got)
+		}
+	}
+}
+
+// TestNothingOfTheAgentOutlivesItsTurn runs an agent that leaves a process in a session of its own, as a server in the
+// background is.
+func TestNothingOfTheAgentOutlivesItsTurn(t *testing.T) {
+	if _, err := os.Stat("/proc/self/environ"); err != nil {
+		t.Skip("the system does not tell the environment of a process")
+	}
+	f := newStage(t)
+	m := f.machine("a")
+	pidFile := filepath.Join(f.base, "pid")
+	m.Command = append([]string{"/bin/sh", "-c", `setsid sleep 600 </dev/null >/dev/null 2>&1 & echo $! >"$0"; exec "$@"`, pidFile}, m.Command...)
+	m.done("one", "one "+acptest.Directive(acptest.Say("the end")))
+	data, err := os.ReadFile(pidFile)
+	f.must(err)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
+	f.must(err)
+	if proc.Start(pid) != "" {
+		f.must(syscall.Kill(pid, syscall.SIGKILL))
+		t.Error("a process of the agent runs after the turn")
 	}
 }
 

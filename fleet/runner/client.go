@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,7 +58,7 @@ func (r *acpRun) runIn(ctx context.Context, dir *workspaces.Checkout, text, repo
 	if ctx.Err() != nil || isTurnFailure(err) {
 		err = nil // the turn is recorded as interrupted
 	}
-	if err != nil {
+	if err = errors.Join(err, endProcesses("TMPDIR", dir.Run())); err != nil {
 		return err
 	}
 	tl, err := s.Timeline(segno.WorkspaceRecord{}, nil)
@@ -90,16 +91,16 @@ func isTurnFailure(err error) bool {
 // prepare makes the home directory and the environment of the agent, and a store for the proxy.
 func (r *acpRun) prepare(ctx context.Context, dir *workspaces.Checkout) (*proxyStore, []string, error) {
 	isNew := false
-	if _, err := os.Lstat(dir.Home()); errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Lstat(r.home(dir)); errors.Is(err, os.ErrNotExist) {
 		isNew = true
 	}
-	for _, d := range []string{dir.Home(), dir.Run()} {
+	for _, d := range []string{r.home(dir), dir.Run()} {
 		if err := vfs.MkdirAll(vfs.OS, d); err != nil {
 			return nil, nil, segno.NewError(segno.KindIO, "make home of agent", d, err)
 		}
 	}
 	if isNew && r.PrepareHome != nil {
-		if err := r.PrepareHome(ctx, dir.Home()); err != nil {
+		if err := r.PrepareHome(ctx, r.home(dir)); err != nil {
 			return nil, nil, fmt.Errorf("prepare home of agent: %w", err)
 		}
 	}
@@ -117,6 +118,11 @@ func (r *acpRun) prepare(ctx context.Context, dir *workspaces.Checkout) (*proxyS
 		return nil, nil, segno.Errorf(segno.KindInvalid, "run agent", r.work.Thread, "the store does not keep the sessions of agents")
 	}
 	return &proxyStore{threadStore: store, ctx: context.WithoutCancel(ctx), dir: dir, place: place}, env, nil
+}
+
+// home returns the path of the agent's home directory. Each agent of a thread has its own, because it may contain a login.
+func (r *acpRun) home(dir *workspaces.Checkout) string {
+	return filepath.Join(dir.Home(), segno.DerivedID("home of agent", r.Name)[:8])
 }
 
 // environment returns the environment of the agent. A variable that moves the directory of an agent out of the home is left
@@ -139,7 +145,7 @@ func (r *acpRun) environment(dir *workspaces.Checkout) []string {
 			env = append(env, v)
 		}
 	}
-	return append(env, "HOME="+dir.Home(), "TMPDIR="+dir.Run(), "PWD="+dir.Files())
+	return append(env, "HOME="+r.home(dir), "TMPDIR="+dir.Run(), "PWD="+dir.Files())
 }
 
 func lookup(env []string, name string) string {

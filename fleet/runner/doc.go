@@ -8,7 +8,7 @@
 //	cache, err := workspaces.Open("/var/cache/agents", workspaces.Options{Objects: store.Objects()})
 //	…
 //	r := &runner.ACP{Command: []string{"claude-agent-acp"}, Store: store, Cache: cache, Env: []string{"ANTHROPIC_API_KEY=" + key}}
-//	result, err := r.Run(ctx, runner.Work{Thread: "t", Key: "order-17", Text: "…"})
+//	result, err := r.Run(ctx, fleet.Work{Thread: "t", Prompt: fleet.Prompt{Thread: "t", Key: "order-17", Text: "…"}})
 //
 // # Attempts
 //
@@ -16,6 +16,8 @@
 // the prompt, and each of the agent's tool calls as soon as the agent announces it: see attempt. The files and the
 // conversation of an attempt whose worker died are gone, but its calls may have had effects elsewhere. The next
 // attempt therefore begins with a note to the agent that lists these calls, which is also recorded in the turn.
+//
+// No process of an agent outlives its turn. On systems without /proc, one that left the agent's process group may.
 //
 // # Permission
 //

@@ -49,6 +49,25 @@ func findAnswer(ctx context.Context, store segno.Store, head segno.CommitID, id 
 		WithHint("cancel the prompt, and send it again")
 }
 
+// questionSince returns the id of the question that wait recorded after the newest turn of a thread's line, or "" if there is
+// none that is newer than a commit. The questions in a turn are those that the proxy recorded.
+func questionSince(ctx context.Context, store segno.Store, head segno.CommitID, since int64) (string, error) {
+	for n, err := range segno.Ancestors(ctx, store, head, segno.Window{Last: 8, Entries: true}) {
+		if err != nil {
+			return "", err
+		}
+		if n.Seq <= since || n.Checkpoint != nil {
+			break
+		}
+		for _, e := range n.Entries {
+			if e.Kind == segno.EntryInterrupt {
+				return e.ID, nil
+			}
+		}
+	}
+	return "", nil
+}
+
 // prompt is the text with which the agent continues after the decision.
 func (a *answer) prompt() string {
 	if a.Decision.Kind == segno.Approve {
@@ -111,7 +130,7 @@ func (r *acpRun) permit(m acp.Message) (outcome map[string]any, isQuestion bool)
 }
 
 // wait records the question of this attempt on the thread. If the process ends between the two commits, the next
-// attempt asks again.
+// attempt finds the question with questionSince.
 func (r *acpRun) wait(ctx context.Context, a attempt) (fleet.Result, error) {
 	e, err := r.question.Entry()
 	if err != nil {

@@ -402,6 +402,28 @@ func TestTheOldestIsRemoved(t *testing.T) {
 	}
 }
 
+// TestRoomIsMadeOfADeadWorkersDirectory checks that no other directory gets the path of one that was removed to make room, if
+// the processes of a dead worker may still use it.
+func TestRoomIsMadeOfADeadWorkersDirectory(t *testing.T) {
+	f := newFixture(t)
+	c := f.open(workspaces.Options{MaxBytes: 1})
+	s := f.save(map[string]string{"a": "1"})
+	d := f.checkout(c, s)
+	dead := d.Root()
+	f.must(d.Abandon())
+	other := s
+	other.Workspace = "other"
+	f.must(f.checkout(c, other).Release(t.Context(), s.Tree)) // makes room
+	if _, err := os.Lstat(dead); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal("the directory of the dead worker is still there:", err)
+	}
+	d = f.checkout(c, s)
+	if d.Root() == dead {
+		t.Error("a new directory has the path of the dead worker's")
+	}
+	f.must(d.Release(t.Context(), s.Tree))
+}
+
 // TestAFullDisk fails each operation of a checkout, as a full disk does, and then checks out again.
 func TestAFullDisk(t *testing.T) {
 	f := newFixture(t)

@@ -45,7 +45,7 @@ func (d *Checkout) Workspace() segno.WorkspaceID { return d.state.Workspace }
 // Files returns the directory with the files of the snapshot.
 func (d *Checkout) Files() string { return filepath.Join(d.path, "files") }
 
-// Home returns the path of the home directory for an agent in Files. It may not exist yet.
+// Home returns the path of a directory for the home directories of the agents in Files. It may not exist yet.
 func (d *Checkout) Home() string { return filepath.Join(d.path, "home") }
 
 // Run returns the path of a directory for temporary files. It may not exist yet.

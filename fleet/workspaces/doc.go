@@ -20,7 +20,7 @@
 //	  state.json                 see state
 //	  index                      the result of the last scan; a cache
 //	  files/                     the workspace of the agent
-//	  home/                      its home directory, if it needs one
+//	  home/                      home directories of agents, if they need one
 //	  run/                       for temporary files
 //	  segno/                     what package timeline keeps beside a store
 //	dirs/<workspace>/1.retired   the number is not used again before the machine restarts

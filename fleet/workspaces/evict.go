@@ -96,6 +96,11 @@ func (c *Cache) remove(ctx context.Context, x item) (gone bool, err error) {
 	if d == nil || err != nil {
 		return false, err
 	}
+	if st, err := readState(x.path); err != nil || st.InUse && st.Boot == c.boot {
+		if err := c.retire(x.path); err != nil {
+			return false, errors.Join(err, d.lock.Close())
+		}
+	}
 	return true, d.discard()
 }
 

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 )
+
+var update = flag.Bool("update", false, "rewrite golden files")
 
 const messagesFile = "testdata/messages.md"
 
@@ -54,7 +57,7 @@ func messageDirs(t *testing.T) (all []string) {
 	for _, pkg := range []string{"agent", "archive", "internal/chat/acpagent", "internal/chat", "internal/cli", "internal/history/historycmd", "internal/hook/hookcmd", "internal/hook/event", "internal/proxy/proxycmd", "internal/chat/chatcmd", "internal/pack/packcmd", "internal/pack/archivefile",
 		"internal/sessions", "internal/web/webcmd", "internal/worlds/worldscmd", "internal/history", "internal/history/turns", "timeline/internal/ownership", "internal/proxy/failure", "internal/history/moves", "internal/history/patch",
 		"internal/hook", "internal/history/idprefix", "internal/local", "internal/pack", "internal/proxy/preamble", "internal/proxy",
-		"transcript/internal/sessionfile", "internal/local/spool", "internal/chat/tui", "saver", "store/*", "store/*/*", "timeline", "transcript", "transcript/*", "workspace", "internal/worlds", "world", "world/*", "insight/*", "insight/internal/*"} {
+		"transcript/internal/sessionfile", "internal/local/spool", "internal/chat/tui", "saver", "store/*", "store/*/*", "timeline", "transcript", "transcript/*", "workspace", "internal/worlds", "world", "world/*", "insight/*", "insight/internal/*", "fleet", "fleet/fleetcmd", "fleet/runner", "fleet/workspaces", "fleet/s3"} {
 		dirs, err := filepath.Glob(filepath.Join("../..", pkg))
 		if err != nil {
 			t.Fatal(err)
@@ -122,7 +125,7 @@ func TestHintsOverwriteNothing(t *testing.T) {
 // sums of such strings and other values.
 func messagesOf(t *testing.T, dir string) (texts []string) {
 	t.Helper()
-	if filepath.Base(dir) == "storetest" || filepath.Base(dir) == "kvtest" || filepath.Base(dir) == "worldtest" {
+	if slices.Contains([]string{"buckettest", "storetest", "kvtest", "worldtest"}, filepath.Base(dir)) {
 		return nil
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))

@@ -48,6 +48,20 @@ var exitTable = [...]struct {
 	{ExitParked, nil, "a prompt that was sent to a fleet has no answer: it failed too often and is parked, or was cancelled"},
 }
 
+// ExitRow is a row of the table of exit codes.
+type ExitRow struct {
+	Code int
+	Text string
+}
+
+// ExitTable returns the table of exit codes for docs/cli.md.
+func ExitTable() (rows []ExitRow) {
+	for _, e := range exitTable {
+		rows = append(rows, ExitRow{e.code, e.text})
+	}
+	return rows
+}
+
 // ErrSilent ends the command with [exitConflict] and without a message, because the printed result already lists the
 // conflicts.
 var (

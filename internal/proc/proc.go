@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"iter"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -81,4 +83,19 @@ func Command(pid int) string {
 		return ""
 	}
 	return strings.TrimSpace(string(data))
+}
+
+// WithVariable lists the processes that were started with a variable in their environment. The list is empty on systems
+// without /proc, and lacks zombies and the processes of other users.
+func WithVariable(name, value string) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		names, _ := filepath.Glob("/proc/[0-9]*/environ") // the pattern is well-formed
+		for _, file := range names {
+			data, _ := os.ReadFile(file) // an error means that it has ended
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			if slices.Contains(strings.Split(string(data), "\x00"), name+"="+value) && !yield(pid) {
+				return
+			}
+		}
+	}
 }

@@ -36,15 +36,24 @@ func copyRoutes() []endpoint {
 	}
 }
 
-// patientBody reads the body of a request. The client may take long, but each read must make progress.
+// minRate is the number of bytes that a client must send each second, over the time bodyTimeout.
+const minRate = 4 << 10
+
+// patientBody reads the body of a request. The client may take long, but must make progress: a few bytes at a time would
+// hold a place of [Server.uploads] as long as the client likes.
 type patientBody struct {
 	io.Reader
 	control *http.ResponseController
+	now     func() time.Time
+	left    time.Duration // that reads may wait
 }
 
-func (b patientBody) Read(p []byte) (int, error) {
-	_ = b.control.SetReadDeadline(time.Now().Add(bodyTimeout)) // a recorder has no deadlines
-	return b.Reader.Read(p)
+func (b *patientBody) Read(p []byte) (int, error) {
+	start := b.now()
+	_ = b.control.SetReadDeadline(start.Add(b.left)) // a recorder has no deadlines
+	n, err := b.Reader.Read(p)
+	b.left = min(bodyTimeout, b.left-b.now().Sub(start)+time.Duration(n)*time.Second/minRate)
+	return n, err
 }
 
 // receiveUpload returns the body of a request, up to a limit, and a function that the caller calls once it has read it.
@@ -61,7 +70,7 @@ func (s *Server) receiveUpload(w http.ResponseWriter, r *http.Request, media str
 		_ = control.SetReadDeadline(time.Time{}) // the end of the deadline would cancel the request
 		release()
 	}
-	return patientBody{http.MaxBytesReader(w, r.Body, most), control}, done, nil
+	return &patientBody{http.MaxBytesReader(w, r.Body, most), control, time.Now, bodyTimeout}, done, nil
 }
 
 // errUpload returns the error of a body that could not be read.

@@ -149,6 +149,12 @@ func TestTokensChangeWhileTheServerRuns(t *testing.T) {
 	if status, body := s.status(http.MethodGet, "/threads", s.tokens["read"], ""); status < 400 {
 		t.Errorf("with a damaged file a token gets %d %s", status, body)
 	}
+	if status, body := s.status(http.MethodGet, "/threads", "unknown", ""); status < 400 || strings.Contains(body, s.file) {
+		t.Errorf("with a damaged file an unknown token gets %d %s", status, body)
+	}
+	if status, body := s.status(http.MethodGet, "/threads", s.tokens["owner"], ""); status != http.StatusOK {
+		t.Errorf("with a damaged file the token of the server gets %d %s", status, body)
+	}
 }
 
 func TestTheFileOfTokens(t *testing.T) {

@@ -188,7 +188,7 @@ func emptyReads(ctx context.Context, x *twoTenants) map[string]func(*Store) erro
 			})
 		},
 		"OnConn": func(s *Store) error {
-			return s.OnConn(ctx, "count", "", func(ctx context.Context, conn *pgx.Conn) error {
+			return s.OnConn(ctx, "count", "", func(ctx context.Context, conn Conn) error {
 				var threads int
 				err := conn.QueryRow(ctx, s.sql(`SELECT count(*) FROM {}threads`)).Scan(&threads)
 				if err == nil && threads != 0 {

@@ -138,7 +138,7 @@ func (s *Store) upgrade(m *migration) []string {
 	all := s.statements(m.up)
 	if s.hasTenants {
 		for _, table := range m.tables {
-			all = append(all, tenantPolicy(table)...)
+			all = append(all, tenantPolicy(table, "tenant")...)
 		}
 	}
 	return all

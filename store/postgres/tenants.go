@@ -9,6 +9,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/store/record"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // tenantsVersion is a bit in the version of a store with tenants. It makes a segno that does not support
@@ -40,9 +41,43 @@ var tenantsTable = []string{`CREATE TABLE {}tenants (
 
 // tenantPolicy returns the statements that make the rows of a table visible to their tenant only. PostgreSQL
 // evaluates the subquery once for each execution of a statement. It returns nothing for a tenant that was deleted.
-func tenantPolicy(table string) []string {
+func tenantPolicy(table, column string) []string {
 	return []string{`ALTER TABLE {}` + table + ` ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY`,
-		`CREATE POLICY tenant ON {}` + table + ` USING (tenant = (SELECT n FROM {}tenants WHERE n = ` + tenantNumber + ` AND NOT deleted))`}
+		`CREATE POLICY tenant ON {}` + table + ` USING (` + column + ` = (SELECT n FROM {}tenants WHERE n = ` + tenantNumber + ` AND NOT deleted))`}
+}
+
+// Separate makes the rows of a table that a program keeps in the store's schema visible to their tenant only, as those of the
+// store are; see [Store.InTx]. They are deleted with the tenant. The table has a column tenant_number of the type integer, whose
+// default becomes the tenant of the transaction. In a store without tenants Separate does nothing.
+func (s *Store) Separate(ctx context.Context, tx pgx.Tx, table string) error {
+	if !s.hasTenants {
+		return nil
+	}
+	const column = "tenant_number"
+	statements := append([]string{`ALTER TABLE {}` + table + ` ALTER ` + column + ` SET NOT NULL, ALTER ` + column + ` SET DEFAULT ` + tenantNumber + `,
+		ADD FOREIGN KEY (` + column + `) REFERENCES {}tenants ON DELETE CASCADE`}, tenantPolicy(table, column)...)
+	for _, x := range statements {
+		if _, err := tx.Exec(ctx, s.sql(x)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// HasTenants reports whether a schema of a database has tenants; "" is "segno". A schema that is missing has none.
+func HasTenants(ctx context.Context, pool *pgxpool.Pool, schema string) (has bool, err error) {
+	s, err := withPool(pool, Options{Schema: schema})
+	if err != nil {
+		return false, err
+	}
+	err = s.call(ctx, "open store", s.name, func(ctx context.Context) error {
+		_, err := s.version(ctx, s.pool)
+		if isUndefined(err) {
+			return nil
+		}
+		return err
+	})
+	return s.hasTenants, err
 }
 
 // maxTenantName is the largest number of bytes in the name of a tenant.

@@ -3,29 +3,53 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/dalsegno/segno"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // InTx runs f in a transaction. It calls f again if the transaction failed for a reason that may pass, or if the answer to its
 // COMMIT was lost, so f must be safe to repeat, even after it succeeded. Errors have the kinds of the store's other methods.
 func (s *Store) InTx(ctx context.Context, op, name string, f func(ctx context.Context, tx pgx.Tx) error) error {
-	return s.OnConn(ctx, op, name, func(ctx context.Context, conn *pgx.Conn) error {
-		return pgx.BeginTxFunc(ctx, s.forTenant(conn), pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error { return f(ctx, tx) })
+	return s.onConn(ctx, op, name, func(ctx context.Context, conn conns) error {
+		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error { return f(ctx, tx) })
 	})
 }
 
-// OnConn is [Store.InTx] without a transaction, for a single statement. In a store with tenants, the connection acts for no tenant,
-// so it sees no rows of the store.
-func (s *Store) OnConn(ctx context.Context, op, name string, f func(ctx context.Context, conn *pgx.Conn) error) error {
+// Conn executes single statements. In a store with tenants, each one acts for the store's tenant.
+type Conn interface {
+	// Exec executes a statement that may write.
+	Exec(ctx context.Context, query string, args ...any) (pgconn.CommandTag, error)
+	// Query and QueryRow read.
+	Query(ctx context.Context, query string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
+}
+
+// OnConn is [Store.InTx] without a transaction, for a single statement.
+func (s *Store) OnConn(ctx context.Context, op, name string, f func(ctx context.Context, conn Conn) error) error {
+	return s.onConn(ctx, op, name, func(ctx context.Context, conn conns) error { return f(ctx, conn) })
+}
+
+// UseTenant makes the rest of a transaction act for the store's tenant, as transactions of [Store.InTx] do. In a store without
+// tenants it does nothing.
+func (s *Store) UseTenant(ctx context.Context, tx pgx.Tx) error {
+	if !s.hasTenants {
+		return nil
+	}
+	_, err := tx.Exec(ctx, setTenant+`, pg_advisory_xact_lock_shared($2, $3)`, fmt.Sprint(s.tenant), s.lockClass(), s.tenant)
+	return err
+}
+
+func (s *Store) onConn(ctx context.Context, op, name string, f func(ctx context.Context, conn conns) error) error {
 	return s.call(ctx, op, name, func(ctx context.Context) error {
 		conn, err := s.pool.Acquire(ctx)
 		if err != nil {
 			return notSentError{err}
 		}
 		defer conn.Release()
-		return f(s.writeContext(ctx), conn.Conn())
+		return f(s.writeContext(ctx), s.forTenant(conn))
 	})
 }
 

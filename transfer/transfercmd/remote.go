@@ -2,8 +2,6 @@ package transfercmd
 
 import (
 	"errors"
-	"io/fs"
-	"net/url"
 
 	"github.com/spf13/cobra"
 
@@ -14,9 +12,6 @@ import (
 	"github.com/dalsegno/segno/transfer"
 )
 
-// tokenVariable is the environment variable with the token of a server.
-const tokenVariable = "SEGNO_TOKEN"
-
 // remoteFlags name the server on the other side.
 type remoteFlags struct {
 	address   string
@@ -25,44 +20,22 @@ type remoteFlags struct {
 
 func (f *remoteFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.address, "remote", "", "the `URL` of the server that 'segno serve' printed, without the token")
-	c.Flags().StringVar(&f.tokenFile, "token-file", "", "a `FILE` with the token (default: $"+tokenVariable+")")
+	c.Flags().StringVar(&f.tokenFile, "token-file", "", "a `FILE` with the token (default: $SEGNO_TOKEN)")
 }
 
 // remoteText describes --remote in the help of both verbs.
 const remoteText = `--remote is the address of a server: 'segno serve --tokens FILE', behind a proxy with TLS if it
-is on another machine. The token comes from $` + tokenVariable + ` or from --token-file; the arguments of a
+is on another machine. The token comes from $SEGNO_TOKEN or from --token-file; the arguments of a
 process are visible to other users, so an address with a token is refused.`
 
 // open returns the store behind the server.
 func (f *remoteFlags) open(a *app) (*client.Store, error) {
-	const op = "open remote"
 	if f.address == "" {
 		return nil, cli.Usage(errors.New("name the server with --remote URL"))
 	}
-	u, err := url.Parse(f.address)
+	token, err := a.RemoteToken(f.address, f.tokenFile)
 	if err != nil {
-		return nil, cli.Usage(errors.New("--remote takes an address like https://segno.example.com"))
-	}
-	if u.Fragment != "" || u.User != nil || u.RawQuery != "" {
-		return nil, segno.Errorf(segno.KindRefused, op, u.Scheme+"://"+u.Host, "the address contains a token or a password, which other users can see").
-			WithHint("put the token into $" + tokenVariable + " or a file, and give the address without it")
-	}
-	token := a.Getenv(tokenVariable)
-	if f.tokenFile != "" {
-		wd, err := a.Getwd()
-		if err != nil {
-			return nil, segno.NewError(segno.KindIO, op, "", err)
-		}
-		path := cli.Absolute(wd, f.tokenFile)
-		if token, err = cli.ReadTokenFile(path); errors.Is(err, fs.ErrNotExist) {
-			return nil, segno.NewError(segno.KindNotFound, "read token", path, nil)
-		} else if err != nil {
-			return nil, err
-		}
-	}
-	if token == "" {
-		return nil, segno.Errorf(segno.KindRefused, op, f.address, "no token").
-			WithHint("put the token into $" + tokenVariable + ", or use --token-file")
+		return nil, err
 	}
 	return client.New(f.address, token)
 }

@@ -1,4 +1,6 @@
-package cli_test
+// Package reference_test makes docs/cli.md and the man pages from the verbs of the whole command. It is in the module of the command,
+// because the main module cannot import the verbs of a fleet.
+package reference_test
 
 import (
 	"bytes"
@@ -11,13 +13,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
+	"github.com/dalsegno/segno/fleet/fleetcmd"
 	"github.com/dalsegno/segno/internal/cli"
 	"github.com/dalsegno/segno/internal/testing/wings"
 )
 
-var update = flag.Bool("update", false, "rewrite docs/cli.md and golden files")
+var update = flag.Bool("update", false, "rewrite docs/cli.md")
 
-const docsFile = "../../docs/cli.md"
+const docsFile = "../../../docs/cli.md"
+
+// command returns the whole command, without its stores and models. Its verbs do not depend on them, and TestTheTestsHaveAllWings
+// compares its list of wings with that of the command.
+func command() *cobra.Command {
+	return cli.New(cli.Env{}, append(wings.All(), fleetcmd.Wing(nil))).Root()
+}
 
 // TestDocsUpToDate makes docs/cli.md from the commands themselves.
 func TestDocsUpToDate(t *testing.T) {
@@ -32,13 +41,13 @@ func TestDocsUpToDate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("docs/cli.md is stale; run 'go test ./internal/cli -run Docs -update'\n%s", diff)
+		t.Errorf("docs/cli.md is stale; run 'go test ./cmd/segno/reference -run Docs -update'\n%s", diff)
 	}
 }
 
 func reference(t *testing.T) []byte {
 	t.Helper()
-	intro, err := os.ReadFile("testdata/docs/intro.md")
+	intro, err := os.ReadFile("../../../internal/cli/testdata/docs/intro.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +57,7 @@ func reference(t *testing.T) []byte {
 	for _, e := range cli.ExitTable() {
 		fmt.Fprintf(&b, "| %d | %s |\n", e.Code, e.Text)
 	}
-	root := cli.New(cli.Env{}, wings.All()).Root()
+	root := command()
 	root.InitDefaultHelpFlag()
 	b.WriteString("\n## Everywhere\n\n```\n" + root.PersistentFlags().FlagUsages() + "```\n")
 	for _, g := range append(root.Groups(), &cobra.Group{Title: "Others:"}) {

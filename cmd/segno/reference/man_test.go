@@ -1,4 +1,4 @@
-package cli_test
+package reference_test
 
 import (
 	"flag"
@@ -9,9 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
-
-	"github.com/dalsegno/segno/internal/cli"
-	"github.com/dalsegno/segno/internal/testing/wings"
 )
 
 var manDir = flag.String("man", "", "write the man pages into this `directory`")
@@ -26,7 +23,7 @@ func TestManPages(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	root := cli.New(cli.Env{}, wings.All()).Root()
+	root := command()
 	root.DisableAutoGenTag = true // the tag contains a date, which would differ in each build
 	if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "segno", Manual: "segno manual"}, dir); err != nil {
 		t.Fatal(err)

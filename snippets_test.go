@@ -19,7 +19,7 @@ const libraryPage = "docs/library.md"
 
 // imported maps the package names that the page's functions use to import paths.
 var imported = map[string]string{
-	"context": "context", "fmt": "fmt", "json": "encoding/json", "log": "log",
+	"context": "context", "errors": "errors", "fmt": "fmt", "json": "encoding/json", "log": "log", "time": "time",
 	"segno": module, "agent": module + "/agent", "saver": module + "/saver",
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dalsegno/segno/store/postgres"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -15,7 +16,7 @@ func TestAFullMailboxIsSearched(t *testing.T) {
 	r.execute(`INSERT INTO {}fleet_prompts (thread, key, digest, tenant, priority, state, record)
 		SELECT 't', convert_to(i::text, 'UTF8'), '', '', 2, CASE WHEN i % 10 = 0 THEN 'sent' ELSE 'done' END, '' FROM generate_series(1, 20000) i`)
 	r.execute(`ANALYZE {}fleet_prompts`)
-	err := r.store.OnConn(t.Context(), "", "", func(ctx context.Context, conn *pgx.Conn) error {
+	err := r.store.OnConn(t.Context(), "", "", func(ctx context.Context, conn postgres.Conn) error {
 		rows, err := conn.Query(ctx, r.sql(`EXPLAIN SELECT n`+selectFront), []byte("t"))
 		if err != nil {
 			return err

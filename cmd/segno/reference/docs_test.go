@@ -1,5 +1,5 @@
-// Package reference_test makes docs/cli.md and the man pages from the verbs of the whole command. It is in the module of the command,
-// because the main module cannot import the verbs of a fleet.
+// Package reference_test makes docs/cli.md and the man pages from the verbs of the whole command, and finds texts that name a command
+// that does not exist. It is in the module of the command, because the main module cannot import the verbs of a fleet.
 package reference_test
 
 import (

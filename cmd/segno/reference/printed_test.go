@@ -1,4 +1,4 @@
-package cli_test
+package reference_test
 
 import (
 	"os"
@@ -9,9 +9,6 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
-
-	"github.com/dalsegno/segno/internal/cli"
-	"github.com/dalsegno/segno/internal/testing/wings"
 )
 
 // These find the words behind "segno" where a text quotes a command.
@@ -41,8 +38,8 @@ func printedCommands(name, text string) (commands [][]string) {
 // TestPrintedCommandsExist reads the texts that print commands: the messages and the help in the sources, the documents, and the
 // scripts. The command that each names must exist, and must not be an earlier spelling. It leaves out generated documents.
 func TestPrintedCommandsExist(t *testing.T) {
-	root := cli.New(cli.Env{}, wings.All()).Root()
-	out, err := exec.CommandContext(t.Context(), "git", "-C", "../..", "ls-files", "*.go", "*.md", "*.txtar", "*.js", "Makefile").Output()
+	root := command()
+	out, err := exec.CommandContext(t.Context(), "git", "-C", "../../..", "ls-files", "*.go", "*.md", "*.txtar", "*.js", "Makefile").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +53,7 @@ func TestPrintedCommandsExist(t *testing.T) {
 		case name == "docs/format.md", name == "store/postgres/schema.go", strings.HasPrefix(name, "workspace/"): // 'segno tree 1' begins a stored object
 			continue
 		}
-		text, err := os.ReadFile("../../" + name)
+		text, err := os.ReadFile("../../../" + name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -98,7 +98,7 @@ func (r *run) childDecision(i *segno.Interrupt, x *childResult) (*segno.Decision
 	return d, nil
 }
 
-// earliest returns the earlier of two times. Zero is no time.
+// earliest returns the earlier of two times, and ignores a zero time.
 func earliest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -59,8 +59,8 @@ func (r *run) acquire(ctx context.Context) (*lease, error) {
 		for {
 			want.Expires = time.Now().Add(r.LeaseTime)
 			got, err := leaser.Acquire(ctx, want)
-			// The store refuses a lease that has expired, which is no fault of the run if the machine slept or if the store
-			// could not be reached for so long.
+			// The store refuses a lease that has expired. The run repeats its request then, because the machine may have
+			// slept, or the run could not reach the store for so long.
 			if segno.KindOf(err) != segno.KindInvalid || time.Now().Before(want.Expires) {
 				return got, err
 			}

@@ -49,7 +49,7 @@ func (b Bubblewrap) Prepare(c Command) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	// --disable-userns prevents a command from getting all privileges in a namespace of its own, where more of the kernel can be attacked.
+	// Without --disable-userns a command can make another user namespace, have all privileges there, and attack more of the kernel.
 	args := []string{program, "--unshare-user", "--unshare-all", "--disable-userns", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", "sandbox"}
 	if b.Network {
 		args = append(args, "--share-net")

@@ -34,7 +34,7 @@ overwritten, the thread stays, and the exit code is 4. A pull that was interrupt
 when it is run again.
 
 ` + remoteText,
-		Example: "  segno pull 3f2a --remote https://segno.example.com --to ~/work/project\n  segno pull 3f2a --remote http://127.0.0.1:7777 -y",
+		Example: "  segno pull 3f2a --remote https://segno.example.com --to ~/project\n  segno pull 3f2a --remote http://127.0.0.1:7777 -y",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.runPull(c.Context(), args[0], remote, to)

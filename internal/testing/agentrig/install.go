@@ -11,6 +11,8 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+
+	"github.com/dalsegno/segno/internal/testing/debian"
 )
 
 // Install returns the path of a version of the agent. The first call installs it into the
@@ -74,7 +76,7 @@ func (p npmPackage) cached(ctx context.Context) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return "", err
 	}
-	unlock, err := Lock(dir + ".lock")
+	unlock, err := debian.Lock(dir + ".lock")
 	if err != nil {
 		return "", err
 	}
@@ -137,23 +139,4 @@ func firstError(out []byte) string {
 	}
 	line, _, _ := strings.Cut(string(bytes.TrimSpace(out)), "\n")
 	return line
-}
-
-// Lock waits for an exclusive lock on file. The system releases it when the process ends.
-func Lock(file string) (unlock func(), err error) {
-	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
-		if err != syscall.EINTR {
-			break
-		}
-	}
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("locking %s: %w", file, err)
-	}
-	return func() { f.Close() }, nil
 }

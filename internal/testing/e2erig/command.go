@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dalsegno/segno/internal/testing/agentrig"
+	"github.com/dalsegno/segno/internal/testing/debian"
 )
 
 // commands are the packages of the programs that scenarios run.
@@ -29,7 +29,7 @@ func build(dir string) error {
 	if err := os.MkdirAll(kept, 0o755); err != nil {
 		return err
 	}
-	unlock, err := agentrig.Lock(kept + ".lock")
+	unlock, err := debian.Lock(kept + ".lock")
 	if err != nil {
 		return err
 	}

@@ -7,13 +7,13 @@ import (
 	"github.com/dalsegno/segno/store/postgres"
 	"github.com/dalsegno/segno/store/postgres/gocloud"
 	"gocloud.dev/blob"
-	_ "gocloud.dev/blob/fileblob"
 )
 
-// Rows are in a database, and large objects are in a bucket.
+// Rows are in a database, and large objects are in a bucket. The program also imports the driver of its bucket,
+// here _ "gocloud.dev/blob/gcsblob".
 func ExampleBucket() {
 	ctx := context.Background()
-	bucket, err := blob.OpenBucket(ctx, "file:///srv/segno")
+	bucket, err := blob.OpenBucket(ctx, "gs://agents")
 	if err != nil {
 		fmt.Println(err)
 		return

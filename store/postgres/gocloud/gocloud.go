@@ -1,6 +1,10 @@
-// Package gocloud adapts the buckets of gocloud.dev/blob for store/postgres: S3, Google Cloud Storage,
-// Azure Blob Storage, or a directory. It is a separate module, so that only programs that import it link
-// gocloud.dev and its dependencies.
+// Package gocloud adapts the buckets of gocloud.dev/blob for store/postgres: S3, Google Cloud Storage, or
+// Azure Blob Storage. It is a separate module, so that only programs that import it link gocloud.dev and its
+// dependencies.
+//
+// For a directory use [postgres.DirBucket]. That of gocloud.dev (fileblob 0.47) does not keep the contract of
+// [postgres.Bucket]: two concurrent Puts of one name may both succeed, a list fails if a file is deleted
+// meanwhile, and Put returns before the file is durable.
 //
 //	bucket, err := blob.OpenBucket(ctx, "s3://agents?region=eu-central-1")
 //	store, err := postgres.Open(ctx, url, postgres.Options{Bucket: gocloud.Bucket(bucket)})

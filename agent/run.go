@@ -78,6 +78,9 @@ type relays struct {
 	direct      func(Event)   // passes an event from the goroutine of the run
 	uncommitted []segno.Entry // the values that were changed before the calls began
 	savedValues func()        // marks these as saved
+	// unsavedSteps are commits of the calls' steps that failed. The store may have applied them, so the next commit tries them
+	// again first, with their ids.
+	unsavedSteps []segno.Commit
 }
 
 // newRun returns a run that no caller listens to.

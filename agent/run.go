@@ -275,7 +275,7 @@ func (e *lostError) Error() string {
 
 // beginTurn begins a turn. It first ends an unfinished one as interrupted.
 func (r *run) beginTurn(ctx context.Context) error {
-	if r.open && len(r.in.Decide) > 0 {
+	if r.open && (len(r.in.Decide) > 0 || r.hasDecidedLostCalls()) {
 		if err := r.checkNothingWaits(); err != nil {
 			return err
 		}
@@ -296,6 +296,15 @@ func (r *run) beginTurn(ctx context.Context) error {
 	}
 	r.draftMessage(Message{ID: r.in.promptID(), Role: User, Parts: r.in.parts()})
 	return r.commit(ctx, &segno.Checkpoint{Kind: segno.CheckpointStep, Step: r.state.Step, Prompt: r.prompt})
+}
+
+// hasDecidedLostCalls reports whether a person decided about a call whose result was lost, and no run acted on that yet. Without
+// the decision, no prompt can end the turn.
+func (r *run) hasDecidedLostCalls() bool {
+	return slices.ContainsFunc(r.openCalls(), func(c Call) bool {
+		answer := r.unusedAnswer(c.ID)
+		return answer != nil && answer.Interrupt.Reason == segno.ReasonUnknown
+	})
 }
 
 // interruptTurn ends a turn because of a new prompt. A call that did not begin gets the result that it

@@ -54,7 +54,14 @@ func (r *rig) load(name string, elements ...string) string {
 	}
 	defer reader.Close()
 	to := filepath.Join(r.TempDir(), "loaded")
-	if _, err := reader.Load(r.Context(), archive.Into{Dir: to, TrustSession: true}); err != nil {
+	into := archive.Into{Dir: to, TrustSession: true}
+	if delta := reader.Delta(); delta != nil { // a run that takes seconds has some
+		if into.Base, err = archive.Open(filepath.Join(filepath.Dir(r.path(elements...)), delta.Name)); err != nil {
+			r.Fatal(err)
+		}
+		defer into.Base.Close()
+	}
+	if _, err := reader.Load(r.Context(), into); err != nil {
 		r.Fatal(err)
 	}
 	data, err := os.ReadFile(filepath.Join(to, "agents/Ada/workspace", name))

@@ -97,7 +97,6 @@ func TestTheFleetInTenMinutes(t *testing.T) {
 	if len(steps) != 10 {
 		t.Fatalf("docs/fleet.md has %d blocks of commands; this test follows 10", len(steps))
 	}
-	port := freePort(t)
 	goOn := filepath.Join(dir, "go-on")
 	script := func(step, prompt, answers string) string {
 		if !strings.Contains(step, prompt) {
@@ -135,6 +134,7 @@ func TestTheFleetInTenMinutes(t *testing.T) {
 		"waiting ", "write_file", "the turn waits for a decision", "code 10")
 	w.prints(script(steps[7], "Write a letter to the harbour master into letter.txt", `[`+write("letter.txt", "")+`,"The letter is written."]`),
 		"recorded approve", "The letter is written.")
+	port := freePort(t)
 	w.do(strings.ReplaceAll(steps[8], "7777", port))
 	w.until("the server listens", func() bool {
 		res, err := http.Get("http://127.0.0.1:" + port + "/")

@@ -37,7 +37,7 @@ func (r *rig) realtime(generations int, duration, idle time.Duration) generation
 		r.Fatal(err)
 	}
 	c := r.config(generations, 1)
-	c.Experiment = e
+	c.Experiment, c.Keep = e, 1000 // on a busy machine, a run has archives of many seconds
 	c.Start = func(ctx context.Context, s generation.WorldStart) (generation.World, error) {
 		w, err := startLocal(ctx, s)
 		return realtimeWorld{w}, err

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/executable"
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
 )
 
@@ -161,7 +162,7 @@ func startShell(t *testing.T, dir, model string) *walk {
 	}
 	bin := t.TempDir()
 	wrapper := fmt.Sprintf("#!/bin/sh\n%s=1 exec '%s' \"$@\"\n", asCommand, self)
-	if err := os.WriteFile(filepath.Join(bin, "segno"), []byte(wrapper), 0o755); err != nil {
+	if err := executable.Write(filepath.Join(bin, "segno"), []byte(wrapper)); err != nil {
 		t.Fatal(err)
 	}
 	shell := exec.CommandContext(t.Context(), "bash")

@@ -43,7 +43,7 @@ func chatRig(t *testing.T) *agentrig.Rig {
 
 func startChat(t *testing.T, rig *agentrig.Rig, args ...string) *terminalChat {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	tui, err := rig.StartTUI(ctx, args...)
 	if err != nil {

@@ -56,7 +56,7 @@ type rig struct {
 
 func newRig(t *testing.T, agent func(dir string) acptest.Config) *rig {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

@@ -75,11 +75,14 @@ func Mine[T any](t testing.TB, all []T) []T {
 	return mine
 }
 
+// IsNamed reports whether suites are tried whole or the flag -run names tests. A test that takes minutes runs only then.
+func IsNamed() bool { return IsWhole() || isSet("test.run") }
+
 // IsDrawn reports whether this run tries a test that runs real programs for seconds: one of eight by default, another choice
 // at each run, and every one if suites are tried whole or if the flag -run names tests. It logs the seed of the draw.
 func IsDrawn(t testing.TB) bool {
 	t.Helper()
-	if IsWhole() || isSet("test.run") {
+	if IsNamed() {
 		return true
 	}
 	seed := drawSeed()
@@ -93,7 +96,7 @@ func IsDrawn(t testing.TB) bool {
 func OneOf(t testing.TB, usual, short int) int {
 	t.Helper()
 	switch {
-	case IsWhole() || isSet("test.run"):
+	case IsNamed():
 		return 1
 	case testing.Short():
 		return short
@@ -105,7 +108,7 @@ func OneOf(t testing.TB, usual, short int) int {
 // the flag -run names tests. It is for a few cases that each take seconds. It logs the seed of the draw.
 func Some[T any](t testing.TB, n int, all ...T) []T {
 	t.Helper()
-	if IsWhole() || isSet("test.run") || n >= len(all) {
+	if IsNamed() || n >= len(all) {
 		return all
 	}
 	seed := drawSeed()

@@ -61,7 +61,11 @@ func TestACommitWritesItsFramesTogether(t *testing.T) {
 // writesOf returns how many system calls of this process have written.
 func writesOf(t *testing.T) (n int) {
 	t.Helper()
-	_, after, _ := strings.Cut(string(readFile(t, "/proc/self/io")), "syscw: ")
+	counts, err := os.ReadFile("/proc/self/io")
+	if err != nil {
+		t.Skip("this kernel does not count:", err)
+	}
+	_, after, _ := strings.Cut(string(counts), "syscw: ")
 	if _, err := fmt.Sscan(after, &n); err != nil {
 		t.Fatal(err)
 	}

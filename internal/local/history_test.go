@@ -18,7 +18,7 @@ import (
 // TestAnyHistory executes turns, edits by the user, undo, redo, restore and op undo in random
 // order, and compares the result with a model.
 func TestAnyHistory(t *testing.T) {
-	soak.Rapid(t, 25, 1000)
+	soak.Rapid(t, 15, 1000)
 	rapid.Check(t, func(rt *rapid.T) {
 		g := newFixture(t)
 		m := &model{fixture: g, rt: rt, files: map[string]string{}}
@@ -34,7 +34,7 @@ func TestAnyHistory(t *testing.T) {
 // TestAnyHistoryUnderRulesOfAnAgent is like TestAnyHistory, but the agent also writes rules that
 // protect a directory. The rules must have no effect.
 func TestAnyHistoryUnderRulesOfAnAgent(t *testing.T) {
-	soak.Rapid(t, 25, 1000)
+	soak.Rapid(t, 15, 1000)
 	rapid.Check(t, func(rt *rapid.T) {
 		g := newFixture(t)
 		m := &model{fixture: g, rt: rt, files: map[string]string{}, rules: []string{"d/CACHEDIR.TAG", ".segnoignore"}}

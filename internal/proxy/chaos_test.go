@@ -20,7 +20,7 @@ import (
 
 // TestChaos runs conversations with every kind of fault, with one schedule for each seed.
 func TestChaos(t *testing.T) {
-	schedules := 12
+	schedules := 6
 	if testing.Short() {
 		schedules = 2
 	}
@@ -33,7 +33,7 @@ func TestChaos(t *testing.T) {
 }
 
 func runChaos(t *testing.T, s schedule) {
-	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer stop()
 	c := newChaos(t, ctx, s)
 	defer c.cleanUp()

@@ -107,7 +107,7 @@ func commitTurns(ctx context.Context, dir string, d segno.Durability) error {
 // TestKilled kills a committing process at random moments. Each acknowledged commit must exist, also those of the
 // rounds with batched commits, and nothing may be damaged.
 func TestKilled(t *testing.T) {
-	rounds := soak.Count(t, 6, 2000)
+	rounds := soak.Count(t, 4, 2000)
 	const each = 20 // rounds on one store
 	var dir string
 	r := rand.New(rand.NewPCG(soak.Seed(t), 0))
@@ -200,7 +200,7 @@ const (
 // raceOnHead commits on the head from several goroutines until each has succeeded often enough, and prints the
 // ids of their commits.
 func raceOnHead(ctx context.Context, dir string) error {
-	s, err := openDir(ctx, dir, Options{BusyTimeout: 30 * time.Second})
+	s, err := openDir(ctx, dir, Options{})
 	if err != nil {
 		return err
 	}

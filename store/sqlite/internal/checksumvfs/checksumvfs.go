@@ -3,9 +3,9 @@
 // the statement that reads the page fails with SQLITE_CORRUPT.
 //
 // The package registers a VFS, which is SQLite's interface to files, on top of the default one. It
-// changes how pages of database files are read and written, how files are synced, and how the write-ahead log is
-// written; see log. The file remains a regular database: SQLite leaves the last four bytes of each page to extensions, and the VFS stores the
-// checksum there.
+// changes how pages of database files are read and written, how files are synced, and how the write-ahead log
+// is written; see log. The file remains a regular database: SQLite leaves the last four bytes of each page to
+// extensions, and the VFS stores the checksum there.
 //
 //	checksum = CRC-32C of the page's number (4 bytes, little-endian) and of the page up to the checksum; 1 for 0
 //

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -35,41 +34,6 @@ func TestACommitThatIsNotSyncedIsAnError(t *testing.T) {
 	if _, err := s.Commit(t.Context(), c); err != nil {
 		t.Error(err)
 	}
-}
-
-// TestACommitWritesItsFramesTogether counts the system calls that write. A step has seven frames or more, and SQLite makes two
-// calls for each.
-func TestACommitWritesItsFramesTogether(t *testing.T) {
-	const n = 20
-	s := openIn(t, t.TempDir(), Options{})
-	defer s.Close()
-	for name, d := range map[string]segno.Durability{"synced": segno.Synced, "batched": segno.Batched} {
-		head := mustCommit(t, s, segno.Commit{ID: segno.CommitID(name), Thread: segno.ThreadID(name), Create: &segno.Thread{ID: segno.ThreadID(name)},
-			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
-		before := writesOf(t)
-		for i, e := range steps(n) {
-			c := stepCommit(head, e, i)
-			c.Durability = d
-			head = mustCommit(t, s, c)
-		}
-		if calls := writesOf(t) - before; calls > 6*n { // the runtime writes, too
-			t.Errorf("%d %s commits made %d calls", n, name, calls)
-		}
-	}
-}
-
-// writesOf returns how many system calls of this process have written.
-func writesOf(t *testing.T) (n int) {
-	t.Helper()
-	counts, err := os.ReadFile("/proc/self/io")
-	if err != nil {
-		t.Skip("this kernel does not count:", err)
-	}
-	_, after, _ := strings.Cut(string(counts), "syscw: ")
-	if _, err := fmt.Sscan(after, &n); err != nil {
-		t.Fatal(err)
-	}
-	return n
 }
 
 // TestOnlyABatchedCommitIsNotSynced writes while the log cannot be synced, as above. A batched commit succeeds, so it does

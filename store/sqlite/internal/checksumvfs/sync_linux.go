@@ -6,6 +6,8 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
+type syncFunc = func(tls *libc.TLS, file uintptr, flags int32) int32
+
 // replaceSync makes syncData the method xSync of a file, if base is SQLite's own VFS for Linux, whose files have the
 // type unixFile.
 func (x *file) replaceSync(base uintptr) {

@@ -9,9 +9,10 @@ import (
 	"github.com/dalsegno/segno/internal/pack"
 )
 
-// checkTrust refuses files that another machine wrote and that 'segno unpack' would not write here: they run programs when an
-// agent, git or an editor starts in the directory, they may contain credentials, or they are links that leave the directory. It
-// refuses all files: without these, the next turn would record them as deleted, and a push would delete them on the server.
+// checkTrust refuses files that another machine wrote and that 'segno unpack' would not write here as they are: they run programs when
+// an agent, git or an editor starts in the directory, they run with the rights of their owner, they may contain credentials, or they
+// are links that leave the directory. It refuses all files: without these, the next turn would record them as deleted, and a push would
+// delete them on the server.
 // isNew is set if the directory will contain nothing but the changes.
 func (p *puller) checkTrust(changes []segno.Change, isNew bool) error {
 	if p.trust {
@@ -32,7 +33,10 @@ func (p *puller) checkTrust(changes []segno.Change, isNew bool) error {
 		if c.To.Type == "" || c.To.Type == segno.EntityProtected {
 			continue // it is not written
 		}
-		if pack.WhyDropped(c.Path, c.To, siblings) != "" {
+		const setIDs = 0o6000
+		isLent := c.To.HasContent() && c.To.Mode&setIDs != 0
+		isOtherName := c.To.Type == segno.EntityHardLink && pack.WhyDropped(c.To.Target, c.To, nil) != ""
+		if isLent || isOtherName || pack.WhyDropped(c.Path, c.To, siblings) != "" {
 			found = append(found, segno.QuotePath(c.Path))
 		}
 	}

@@ -32,9 +32,9 @@ a directory of this machine comes back there, without --to: its new head is rest
 conversation, after the plan is confirmed. 'segno undo' goes back.
 
 Files from another machine can run programs here: hooks and settings of agents, of git and of
-editors. A pull that would write such a file, or a link that leaves the directory, writes no file
-and exits with 5, unless --trust is given. These are the files that 'segno unpack' leaves out,
-and those with setuid or setgid.
+editors. A pull that would write such a file, one that usually contains credentials, such as
+.env, or a link that leaves the directory, writes no file and exits with 5, unless --trust is
+given. These are the files that 'segno unpack' leaves out, and those with setuid or setgid.
 
 If both sides have new commits, those of the server become a line here: nothing is
 overwritten, the thread stays, and the exit code is 4. A pull that was interrupted continues
@@ -49,7 +49,7 @@ when it is run again.
 	}
 	remote.add(c)
 	c.Flags().StringVar(&to, "to", "", "the new directory; it must not exist or be empty")
-	c.Flags().BoolVar(&trust, "trust", false, "also write files that could run programs here")
+	c.Flags().BoolVar(&trust, "trust", false, "also write files that could run programs here, or contain credentials")
 	a.WriteFlags(c)
 	return c
 }

@@ -47,6 +47,6 @@ func (p *puller) checkTrust(changes []segno.Change, isNew bool) error {
 	if rest := len(found) - most; rest > 0 {
 		found = append(found[:most], strconv.Itoa(rest)+" more")
 	}
-	return segno.Errorf(segno.KindRefused, "pull", string(p.thread), "it has files that could run programs or lead elsewhere: %s", strings.Join(found, ", ")).
+	return segno.Errorf(segno.KindRefused, "pull", string(p.thread), "it has files that could run programs, contain credentials or lead elsewhere: %s", strings.Join(found, ", ")).
 		WithHint("pull with --trust if you trust every machine that wrote the thread")
 }

@@ -1,6 +1,7 @@
 package transfercmd
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/dalsegno/segno"
@@ -45,6 +46,9 @@ func TestWhatNeedsTrust(t *testing.T) {
 		err := p.checkTrust([]segno.Change{{Path: x.name, To: x.to}}, false)
 		if (segno.KindOf(err) == segno.KindRefused) != x.refused || err != nil && !x.refused {
 			t.Errorf("%q %+v: %v", x.name, x.to, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), "credentials") {
+			t.Errorf("the error does not name every reason: %v", err)
 		}
 		p.trust = true
 		if err := p.checkTrust([]segno.Change{{Path: x.name, To: x.to}}, false); err != nil {

@@ -3,11 +3,13 @@ package fleet
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/dalsegno/segno"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
@@ -96,7 +98,7 @@ func (f *Fleet) step(migration string) string {
 
 // migrate creates or upgrades the tables of the fleet and of River. If several processes migrate, one does, and the others wait for it.
 func (f *Fleet) migrate(ctx context.Context) error {
-	return f.store.InTx(ctx, "open fleet", f.schema, func(ctx context.Context, tx pgx.Tx) error {
+	err := f.store.InTx(ctx, "open fleet", f.schema, func(ctx context.Context, tx pgx.Tx) error {
 		version, err := f.version(ctx, tx)
 		if err != nil || version == schemaVersion {
 			return err
@@ -136,6 +138,12 @@ func (f *Fleet) migrate(ctx context.Context) error {
 		_, err = tx.Exec(ctx, f.sql(`INSERT INTO {}fleet_meta (version) VALUES ($1)`), schemaVersion)
 		return err
 	})
+	var pg *pgconn.PgError
+	var e *segno.Error
+	if errors.As(err, &pg) && pg.Code == "42501" && errors.As(err, &e) { // the role may not change the tables
+		return e.WithHint("do it once as the owner of the schema")
+	}
+	return err
 }
 
 // Exists reports whether a schema of a database contains a fleet; "" is "segno".

@@ -3,6 +3,7 @@ package fleet
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -250,4 +251,22 @@ func TestAGrantedRoleUsesAFleetWithTenants(t *testing.T) {
 	f.await("t", "k", StateDone)
 	stop()
 	f.Close()
+
+	// The owner upgrades the tables, and the role then needs no other privileges.
+	r.a.execute(`ALTER TABLE {}fleet_prompts DROP COLUMN others`)
+	r.a.execute(`UPDATE {}fleet_meta SET version = 1`)
+	_, err = Open(t.Context(), f.config)
+	if e := (*segno.Error)(nil); segno.KindOf(err) != segno.KindRefused || !errors.As(err, &e) || e.Hint != "do it once as the owner of the schema" {
+		t.Errorf("the role upgrades the tables: %v", err)
+	}
+	owner, err := Open(t.Context(), r.a.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner.Close()
+	again, err := Open(t.Context(), f.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Close()
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/chat"
@@ -65,10 +66,12 @@ func (p *puller) place(ctx context.Context) error {
 		return nil
 	}
 	changes, err := workspace.Diff(ctx, p.store.Objects(), segno.Hash{}, at.Workspace.Tree)
-	if err == nil {
-		err = p.checkTrust(changes, true)
-	}
 	if err != nil {
+		return err
+	}
+	// No checkpoint has the content of protected paths, such as .git and node_modules.
+	changes = slices.DeleteFunc(changes, func(c segno.Change) bool { return c.To.Type == segno.EntityProtected })
+	if err := p.checkTrust(changes, true); err != nil {
 		return err
 	}
 	fsys := p.store.Place().FS
@@ -92,7 +95,7 @@ func (p *puller) place(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := writeFiles(ctx, p.store, tl, rec, at.Workspace); err != nil {
+	if err := writeFiles(ctx, p.store, tl, rec, changes, at.Workspace.Times); err != nil {
 		return err
 	}
 	snap := *at.Workspace
@@ -123,17 +126,13 @@ func (p *puller) recordState(ctx context.Context, rec segno.WorkspaceRecord, sna
 }
 
 // writeFiles writes the files of a snapshot into a new directory. It overwrites nothing.
-func writeFiles(ctx context.Context, store *local.Store, tl *timeline.Timeline, rec segno.WorkspaceRecord, snap *segno.Snapshot) (err error) {
+func writeFiles(ctx context.Context, store *local.Store, tl *timeline.Timeline, rec segno.WorkspaceRecord, changes []segno.Change, times segno.Hash) (err error) {
 	unlock, err := store.Spool().Lock(ctx, rec.ID)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	changes, err := tl.Workspace.Diff(ctx, segno.Hash{}, snap.Tree)
-	if err != nil {
-		return err
-	}
-	conflicts, err := tl.Workspace.Apply(ctx, changes, snap.Times)
+	conflicts, err := tl.Workspace.Apply(ctx, changes, times)
 	if err == nil && len(conflicts) > 0 {
 		err = segno.Errorf(segno.KindConflict, "pull", filepath.Join(rec.Path, conflicts[0].Path), "%s", conflicts[0].Why)
 	}

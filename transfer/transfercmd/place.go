@@ -71,6 +71,10 @@ func (p *puller) place(ctx context.Context) error {
 	}
 	// No checkpoint has the content of protected paths, such as .git and node_modules.
 	changes = slices.DeleteFunc(changes, func(c segno.Change) bool { return c.To.Type == segno.EntityProtected })
+	for i := range changes { // as in a fork: they would grant the rights of an owner, who is another one here
+		changes[i].To.Mode &^= setIDs
+		changes[i].To.Owner = segno.Owner{}
+	}
 	if err := p.checkTrust(changes, true); err != nil {
 		return err
 	}

@@ -34,7 +34,8 @@ conversation, after the plan is confirmed. 'segno undo' goes back.
 Files from another machine can run programs here: hooks and settings of agents, of git and of
 editors. A pull that would write such a file, one that usually contains credentials, such as
 .env, or a link that leaves the directory, writes no file and exits with 5, unless --trust is
-given. These are the files that 'segno unpack' leaves out, and those with setuid or setgid.
+given. These are the files that 'segno unpack' leaves out, and, in a directory that exists,
+those with setuid or setgid; --to clears these.
 
 If both sides have new commits, those of the server become a line here: nothing is
 overwritten, the thread stays, and the exit code is 4. A pull that was interrupted continues

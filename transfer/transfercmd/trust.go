@@ -9,6 +9,9 @@ import (
 	"github.com/dalsegno/segno/internal/pack"
 )
 
+// setIDs are the bits setuid and setgid.
+const setIDs = 0o6000
+
 // checkTrust refuses files that another machine wrote and that 'segno unpack' would not write here as they are: they run programs when
 // an agent, git or an editor starts in the directory, they run with the rights of their owner, they may contain credentials, or they
 // are links that leave the directory. It refuses all files: without these, the next turn would record them as deleted, and a push would
@@ -33,7 +36,6 @@ func (p *puller) checkTrust(changes []segno.Change, isNew bool) error {
 		if c.To.Type == "" || c.To.Type == segno.EntityProtected {
 			continue // it is not written
 		}
-		const setIDs = 0o6000
 		isLent := c.To.HasContent() && c.To.Mode&setIDs != 0
 		isOtherName := c.To.Type == segno.EntityHardLink && pack.WhyDropped(c.To.Target, c.To, nil) != ""
 		if isLent || isOtherName || pack.WhyDropped(c.Path, c.To, siblings) != "" {

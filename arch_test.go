@@ -125,6 +125,7 @@ var allowed = map[string][]string{
 	"internal/testing/recording":  {"internal/testing/fakemodel"},
 	"internal/testing/notifytest": {".", "internal/store/notify"},
 	"internal/testing/damage":     {},
+	"internal/testing/executable": {},
 	"internal/testing/memdir":     {"internal/testing/soak"},
 	"internal/testing/parallel":   {},
 	"internal/testing/readonly":   {},

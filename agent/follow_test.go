@@ -16,7 +16,7 @@ import (
 )
 
 // patience is how long a test waits for a follower to receive the events.
-const patience = 10 * time.Second
+const patience = 5 * time.Minute
 
 // heard is one event that a follower received.
 type heard struct {

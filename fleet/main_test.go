@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 		fmt.Println("nothing is run with -short: servers are installed from the network")
 		os.Exit(0)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	var err error
 	if server, err = serverrig.Postgres(ctx, "", serverrig.PostgresNoSync()...); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -37,7 +37,7 @@ func (r *rig) realtime(generations int, duration, idle time.Duration) generation
 		r.Fatal(err)
 	}
 	c := r.config(generations, 1)
-	c.Experiment = e
+	c.Experiment, c.Keep = e, 1000 // on a busy machine, a run has archives of many seconds
 	c.Start = func(ctx context.Context, s generation.WorldStart) (generation.World, error) {
 		w, err := startLocal(ctx, s)
 		return realtimeWorld{w}, err
@@ -54,7 +54,14 @@ func (r *rig) load(name string, elements ...string) string {
 	}
 	defer reader.Close()
 	to := filepath.Join(r.TempDir(), "loaded")
-	if _, err := reader.Load(r.Context(), archive.Into{Dir: to, TrustSession: true}); err != nil {
+	into := archive.Into{Dir: to, TrustSession: true}
+	if delta := reader.Delta(); delta != nil { // a run that takes seconds has some
+		if into.Base, err = archive.Open(filepath.Join(filepath.Dir(r.path(elements...)), delta.Name)); err != nil {
+			r.Fatal(err)
+		}
+		defer into.Base.Close()
+	}
+	if _, err := reader.Load(r.Context(), into); err != nil {
 		r.Fatal(err)
 	}
 	data, err := os.ReadFile(filepath.Join(to, "agents/Ada/workspace", name))

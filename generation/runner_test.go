@@ -113,9 +113,9 @@ func exists(path string) bool {
 func waitFor(t *testing.T, condition func() bool) {
 	poll := time.NewTicker(time.Millisecond)
 	defer poll.Stop()
-	for deadline := time.Now().Add(time.Minute); !condition(); <-poll.C {
+	for deadline := time.Now().Add(5 * time.Minute); !condition(); <-poll.C {
 		if time.Now().After(deadline) {
-			t.Error("it did not happen within a minute")
+			t.Error("it did not happen within five minutes")
 			return
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/dalsegno/segno/internal/testing/executable"
 	_ "modernc.org/sqlite"
 
 	"github.com/dalsegno/segno/internal/testing/soak"
@@ -28,7 +29,7 @@ func (p *project) become(uid int) {
 		p.Fatal(err)
 	}
 	p.self = filepath.Join(filepath.Dir(p.dir), "segno")
-	if err := os.WriteFile(p.self, data, 0o755); err != nil {
+	if err := executable.Write(p.self, data); err != nil {
 		p.Fatal(err)
 	}
 	p.user = &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/executable"
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
 )
 
@@ -97,7 +98,6 @@ func TestTheFleetInTenMinutes(t *testing.T) {
 	if len(steps) != 10 {
 		t.Fatalf("docs/fleet.md has %d blocks of commands; this test follows 10", len(steps))
 	}
-	port := freePort(t)
 	goOn := filepath.Join(dir, "go-on")
 	script := func(step, prompt, answers string) string {
 		if !strings.Contains(step, prompt) {
@@ -135,6 +135,7 @@ func TestTheFleetInTenMinutes(t *testing.T) {
 		"waiting ", "write_file", "the turn waits for a decision", "code 10")
 	w.prints(script(steps[7], "Write a letter to the harbour master into letter.txt", `[`+write("letter.txt", "")+`,"The letter is written."]`),
 		"recorded approve", "The letter is written.")
+	port := freePort(t)
 	w.do(strings.ReplaceAll(steps[8], "7777", port))
 	w.until("the server listens", func() bool {
 		res, err := http.Get("http://127.0.0.1:" + port + "/")
@@ -161,7 +162,7 @@ func startShell(t *testing.T, dir, model string) *walk {
 	}
 	bin := t.TempDir()
 	wrapper := fmt.Sprintf("#!/bin/sh\n%s=1 exec '%s' \"$@\"\n", asCommand, self)
-	if err := os.WriteFile(filepath.Join(bin, "segno"), []byte(wrapper), 0o755); err != nil {
+	if err := executable.Write(filepath.Join(bin, "segno"), []byte(wrapper)); err != nil {
 		t.Fatal(err)
 	}
 	shell := exec.CommandContext(t.Context(), "bash")

@@ -19,6 +19,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/fleet"
+	"github.com/dalsegno/segno/internal/testing/serverrig"
 	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -59,6 +60,8 @@ type chaos struct {
 	world  *world
 	proxy  *proxy
 	group  sync.WaitGroup
+
+	restarts sync.Mutex
 
 	mu       sync.Mutex
 	workers  [workerCount]*process
@@ -187,23 +190,27 @@ func (c *chaos) fault(n int, e event) {
 	case stopCaller:
 		c.stop(caller)
 	case cutSessions:
-		c.must(c.pool.QueryRow(c.ctx, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = $1", c.schema).Scan(new(int)))
+		c.retry(func() error { // another fault may have killed the server
+			return c.pool.QueryRow(c.ctx, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = $1", c.schema).Scan(new(int))
+		})
 	case loseCommits:
 		c.proxy.arm()
 		c.proxy.arm()
 	case killServer:
-		server.Kill()
-		c.must(server.Restart(c.ctx))
+		c.restart(server)
 	case killGateway:
 		if gateway != nil {
-			gateway.Kill()
-			c.must(gateway.Restart(c.ctx))
+			c.restart(gateway)
 		}
 	}
 }
 
-func (c *chaos) must(err error) {
-	if err != nil && c.ctx.Err() == nil {
+// restart kills a server and starts it again. Faults of two calls may do so at the same time.
+func (c *chaos) restart(s *serverrig.Server) {
+	c.restarts.Lock()
+	defer c.restarts.Unlock()
+	s.Kill()
+	if err := s.Restart(c.ctx); err != nil && c.ctx.Err() == nil {
 		c.Error(err)
 	}
 }

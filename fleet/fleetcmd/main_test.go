@@ -31,7 +31,7 @@ func (m withServer) Run() int {
 	if testing.Short() {
 		return m.M.Run()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	var err error
 	if server, err = serverrig.Postgres(ctx, "", serverrig.PostgresNoSync()...); err != nil {

@@ -172,7 +172,7 @@ func (c *Cache) acquire(ctx context.Context, s segno.Snapshot) (*Checkout, error
 			return d, d.begin()
 		}
 		if err := c.retire(k.path); err != nil {
-			return nil, errors.Join(err, d.lock.Close())
+			return nil, errors.Join(err, d.unlock())
 		}
 		if err := d.discard(); err != nil {
 			return nil, err

@@ -295,6 +295,23 @@ func TestTwoWorkersNeverShareADirectory(t *testing.T) {
 	}
 }
 
+// TestAProcessThatIsBeingStartedHoldsNoDirectory releases a directory while the program starts a process for another thread. For a
+// moment, that process has the files that are open. The directory is used again.
+func TestAProcessThatIsBeingStartedHoldsNoDirectory(t *testing.T) {
+	f := newFixture(t)
+	s := f.save(map[string]string{"a": "1"})
+	d := f.checkout(f.cache, s)
+	fd, err := d.Inherit()
+	f.must(err)
+	defer syscall.Close(fd)
+	f.must(d.Release(t.Context(), s.Tree))
+	d = f.checkout(f.cache, s)
+	if !d.IsWarm() {
+		t.Error("the directory is not used again")
+	}
+	f.must(d.Release(t.Context(), s.Tree))
+}
+
 // TestADirectoryOfADeadWorkerIsNotUsed checks that a directory that was not released, or was used before the machine
 // restarted, is removed.
 func TestADirectoryOfADeadWorkerIsNotUsed(t *testing.T) {

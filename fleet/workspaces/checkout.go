@@ -69,7 +69,7 @@ func (d *Checkout) Release(ctx context.Context, tree segno.Hash) error {
 	}
 	grown := size - d.state.Bytes
 	d.state.Tree, d.state.Bytes, d.state.InUse, d.state.Used = tree, size, false, d.cache.options.Now()
-	err = errors.Join(d.writeState(), d.lock.Close())
+	err = errors.Join(d.writeState(), d.unlock())
 	d.cache.added(grown)
 	if err != nil {
 		return segno.NewError(segno.KindIO, "release directory", d.path, err)
@@ -93,7 +93,7 @@ func (d *Checkout) discard() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
-	err = errors.Join(err, d.lock.Close())
+	err = errors.Join(err, d.unlock())
 	if err == nil {
 		err = removeTree(to)
 	}
@@ -129,6 +129,9 @@ func (c *Cache) lock(ctx context.Context, path string) (*Checkout, error) {
 	}
 	return nil, errors.Join(err, closeErr)
 }
+
+// unlock releases the lock. Closing the file would not be enough: a process that this one is starting has the file until it runs its program.
+func (d *Checkout) unlock() error { return errors.Join(vfs.Unlock(d.lock), d.lock.Close()) }
 
 // writeState replaces state.json. It syncs nothing: after a restart of the machine, the directory is not used again.
 func (d *Checkout) writeState() error {

@@ -41,7 +41,7 @@ func (c *Cache) makeRoom(ctx context.Context) error {
 	}
 	lock, err := c.options.FS.OpenFile(filepath.Join(c.dir, "evict.lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err == nil {
-		defer lock.Close()
+		defer func() { _ = errors.Join(vfs.Unlock(lock), lock.Close()) }() // as in unlock
 		err = vfs.Lock(ctx, lock, 0)
 	}
 	if errors.Is(err, vfs.ErrLocked) {
@@ -98,7 +98,7 @@ func (c *Cache) remove(ctx context.Context, x item) (gone bool, err error) {
 	}
 	if st, err := readState(x.path); err != nil || st.InUse && st.Boot == c.boot {
 		if err := c.retire(x.path); err != nil {
-			return false, errors.Join(err, d.lock.Close())
+			return false, errors.Join(err, d.unlock())
 		}
 	}
 	return true, d.discard()

@@ -25,7 +25,7 @@ type blocked struct {
 func newBlocked(t *testing.T) *blocked {
 	t.Helper()
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

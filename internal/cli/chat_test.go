@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -44,7 +43,7 @@ func chatRig(t *testing.T) *agentrig.Rig {
 
 func startChat(t *testing.T, rig *agentrig.Rig, args ...string) *terminalChat {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	tui, err := rig.StartTUI(ctx, args...)
 	if err != nil {
@@ -189,21 +188,14 @@ func TestChatAnswersLongerThanTheScreen(t *testing.T) {
 func TestATerminalThatClosesStopsTheCommand(t *testing.T) {
 	t.Parallel()
 	rig := chatRig(t)
-	pid := filepath.Join(rig.Project, "pid")
-	if err := syscall.Mkfifo(pid, 0o600); err != nil {
+	pipe := filepath.Join(rig.Project, "alive")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c := startChat(t, rig, "--session", "s", "-y")
 	c.sees("> a prompt")
-	c.line("run echo $$ > pid; sleep 610")
-	text, err := os.ReadFile(pid) // returns once the command wrote
-	if err != nil {
-		t.Fatal(err)
-	}
-	command, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c.line("run exec 9>alive; echo up >&9; sleep 610")
+	command := openAlive(t, pipe)
 	for range 2 { // it may have ended before the second
 		if err := c.Signal(syscall.SIGHUP); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			t.Fatal(err)
@@ -212,10 +204,7 @@ func TestATerminalThatClosesStopsTheCommand(t *testing.T) {
 	if code, err := c.Wait(c.ctx); err != nil || code != cli.ExitCancelled {
 		t.Errorf("it ended with %d, %v", code, err)
 	}
-	if err := syscall.Kill(command, 0); err != syscall.ESRCH {
-		t.Errorf("the command is still there: %v", err)
-		_ = syscall.Kill(-command, syscall.SIGKILL)
-	}
+	command.ends()
 	c = startChat(t, rig, "--session", "s")
 	c.sees("✗", "was interrupted", "> a prompt")
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/dalsegno/segno/archive"
 	"github.com/dalsegno/segno/generation"
+	"github.com/dalsegno/segno/internal/testing/executable"
 )
 
 // experiment is an installation with one experiment.
@@ -74,7 +75,7 @@ func (x *experiment) replaceClaude(script string) {
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		x.t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(bin, "claude"), []byte(script), 0o755); err != nil {
+	if err := executable.Write(filepath.Join(bin, "claude"), []byte(script)); err != nil {
 		x.t.Fatal(err)
 	}
 	i := slices.IndexFunc(x.env, func(v string) bool { return strings.HasPrefix(v, "PATH=") })

@@ -88,7 +88,7 @@ func (x *experiment) await(pattern string) {
 	x.t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); <-tick.C {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); <-tick.C {
 		found, err := filepath.Glob(filepath.Join(x.dir, pattern))
 		if err != nil {
 			x.t.Fatal(err)

@@ -34,7 +34,7 @@ type editor struct {
 func newEditor(t *testing.T, command ...string) *editor {
 	t.Helper()
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	rig := chatRig(t)
 	real, err := filepath.EvalSymlinks(rig.Project)

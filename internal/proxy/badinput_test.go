@@ -68,7 +68,7 @@ func TestMalformedParams(t *testing.T) {
 			`,"params":{"sessionId":{"a":1},"cwd":5,"prompt":"x"}`} {
 			id := 1000 + 10*i + j
 			r.send(c, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q%s}`+"\n", id, method, params))
-			if _, err := c.Await(r.soon(t, 20*time.Second), 0, func(m acptest.Received) bool { return m.IsResponse() && m.IDText() == fmt.Sprint(id) }); err != nil {
+			if _, err := c.Await(r.soon(t, time.Minute), 0, func(m acptest.Received) bool { return m.IsResponse() && m.IDText() == fmt.Sprint(id) }); err != nil {
 				t.Fatalf("%s %s: no answer: %v", method, params, err)
 			}
 		}
@@ -76,7 +76,7 @@ func TestMalformedParams(t *testing.T) {
 	for i, prompt := range []string{`[]`, `null`, `"x"`, `[1]`, `{}`, `[{"type":"text"}]`, `[{"type":"image","data":"aGk=","mimeType":"image/png"}]`} {
 		id := 2000 + i
 		r.send(c, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"session/prompt","params":{"sessionId":%q,"prompt":%s}}`+"\n", id, s, prompt))
-		if _, err := c.Await(r.soon(t, 20*time.Second), 0, func(m acptest.Received) bool { return m.IsResponse() && m.IDText() == fmt.Sprint(id) }); err != nil {
+		if _, err := c.Await(r.soon(t, time.Minute), 0, func(m acptest.Received) bool { return m.IsResponse() && m.IDText() == fmt.Sprint(id) }); err != nil {
 			t.Fatalf("the prompt %s: no answer: %v", prompt, err)
 		}
 	}
@@ -213,7 +213,7 @@ func TestConcurrentRequestsForUnknownSession(t *testing.T) {
 		}
 		calls = append(calls, call)
 	}
-	ctx := r.soon(t, 30*time.Second)
+	ctx := r.soon(t, time.Minute)
 	for i, call := range calls {
 		if m, err := call.Answer(ctx); err != nil || m.Err() == nil && i%4 != 3 {
 			t.Fatalf("request %d: %v, %s", i, err, m.Line)
@@ -242,7 +242,7 @@ func TestSilentAgent(t *testing.T) {
 			}
 			r.until("the agent", func() bool { return len(r.starts()) == 1 })
 			c.CloseStdin()
-			if code, err := c.Wait(r.soon(t, 10*time.Second)); err != nil || code != 0 {
+			if code, err := c.Wait(r.soon(t, time.Minute)); err != nil || code != 0 {
 				t.Errorf("segno ended with %d, %v", code, err)
 			}
 			if got := r.living(); len(got) != 0 {
@@ -283,7 +283,7 @@ func TestMissingAgentCommand(t *testing.T) {
 		if e := r.refused(err); !strings.Contains(e.Message, command) {
 			t.Errorf("refused with %v", e)
 		}
-		code, err := c.Wait(r.soon(t, 10*time.Second))
+		code, err := c.Wait(r.soon(t, time.Minute))
 		if err != nil || code != 3 {
 			t.Errorf("segno ended with %d, %v; want 3", code, err)
 		}
@@ -302,7 +302,7 @@ func TestAgentExitsAtStart(t *testing.T) {
 	_, err := c.Initialize(r.ctx, nil)
 	r.refused(err)
 	c.CloseStdin()
-	if _, err := c.Wait(r.soon(t, 10*time.Second)); err != nil {
+	if _, err := c.Wait(r.soon(t, time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(c.Stderr(), "no licence") {
@@ -403,7 +403,7 @@ func TestReadOnlyStore(t *testing.T) {
 				}
 				from := c.Place()
 				turn := r.prompt(c, s, "beta "+acptest.Directive(acptest.Do("beta-line"), acptest.Say("said-beta")))
-				stop, err := turn.Stop(r.soon(t, 30*time.Second))
+				stop, err := turn.Stop(r.soon(t, time.Minute))
 				if best {
 					if err != nil || stop.Reason != "end_turn" || r.ledger() != "beta-line" {
 						t.Errorf("the turn ended with %q, %v; the ledger has %q", stop.Reason, err, r.ledger())
@@ -481,7 +481,7 @@ func TestUnreadableStore(t *testing.T) {
 			if e := r.refused(err); !strings.Contains(e.Message, "store") {
 				t.Errorf("refused with %v", e)
 			}
-			code, err := c.Wait(r.soon(t, 10*time.Second))
+			code, err := c.Wait(r.soon(t, time.Minute))
 			if err != nil || code == 0 {
 				t.Errorf("segno ended with %d, %v", code, err)
 			}

@@ -33,7 +33,7 @@ func TestChaos(t *testing.T) {
 }
 
 func runChaos(t *testing.T, s schedule) {
-	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer stop()
 	c := newChaos(t, ctx, s)
 	defer c.cleanUp()

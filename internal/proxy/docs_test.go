@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno/internal/testing/acptest"
+	"github.com/dalsegno/segno/internal/testing/executable"
 )
 
 // TestSettingsOfTheDocumentation runs the block of docs/acp.md for Zed in a shell, in which the commands for installing
@@ -31,7 +32,7 @@ func TestSettingsOfTheDocumentation(t *testing.T) {
 		t.Fatal(err)
 	}
 	script := func(name, text string) {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
+		if err := executable.Write(filepath.Join(bin, name), []byte("#!/bin/sh\n"+text+"\n")); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -26,6 +26,13 @@ func (l *sessionStore) acquireLease(ctx context.Context) error {
 		l.lease = c.Lease
 		return nil
 	}
+	if l.released != nil {
+		select {
+		case <-l.released:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	want := segno.Lease{Thread: l.record.Thread, Owner: l.leaseOwner(), Expires: l.proxy.Place.Now().Add(leaseTime)}
 	for {
 		got, err := l.proxy.store.Acquire(ctx, want)
@@ -64,7 +71,12 @@ func (l *sessionStore) releaseLease() {
 		l.proxy.logf("release the lease: %v", err)
 	}
 	if ctx.Err() != nil {
-		l.proxy.work.Go(func() { _ = l.proxy.store.Release(context.WithoutCancel(l.proxy.ctx), held) })
+		released := make(chan struct{})
+		l.released = released
+		l.proxy.work.Go(func() {
+			defer close(released)
+			_ = l.proxy.store.Release(context.WithoutCancel(l.proxy.ctx), held)
+		})
 	}
 }
 

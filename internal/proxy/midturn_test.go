@@ -55,7 +55,7 @@ func TestCloseDuringTurn(t *testing.T) {
 		c, s := r.session()
 		turn, _ := r.under(c, s)
 		queued := r.prompt(c, s, "gamma "+acptest.Directive(acptest.Do("gamma-line")))
-		if _, err := c.Call(r.soon(t, 10*time.Second), "session/"+method, map[string]string{"sessionId": s}); err != nil {
+		if _, err := c.Call(r.soon(t, 25*time.Second), "session/"+method, map[string]string{"sessionId": s}); err != nil {
 			t.Fatalf("%s: %v", method, err)
 		}
 		r.ends(turn, "cancelled")
@@ -235,7 +235,7 @@ func TestTurnOpensWorkspaceOnce(t *testing.T) {
 		}
 		defer unlock()
 		r.touch(held)
-		if stop, err := turn.Stop(r.soon(t, 20*time.Second)); err != nil || stop.Reason != "end_turn" { // a lock is awaited for 30 s
+		if stop, err := turn.Stop(r.soon(t, 25*time.Second)); err != nil || stop.Reason != "end_turn" { // a lock is awaited for 30 s
 			t.Errorf("the turn ended with %q, %v", stop.Reason, err)
 		}
 		if got := r.turns(); len(got) != 1 {

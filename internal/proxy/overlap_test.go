@@ -116,7 +116,7 @@ func TestCancelDuringRecovery(t *testing.T) {
 	one := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Do("one"), acptest.Step{Kill: true, Times: 1}, acptest.Do("two")))
 	r.until("a second process", func() bool { return len(r.starts()) == 2 })
 	time.AfterFunc(100*time.Millisecond, func() { _ = c.Cancel(s) }) // by then, it is working on the second
-	ctx := r.soon(t, 10*time.Second)
+	ctx := r.soon(t, 25*time.Second)
 	if stop, err := one.Stop(ctx); err != nil || stop.Reason != "cancelled" {
 		t.Fatalf("the turn ended with %q, %v", stop.Reason, err)
 	}
@@ -177,7 +177,7 @@ func TestEarlyCancelRequest(t *testing.T) {
 	r.send(c, `{"jsonrpc":"2.0","id":[1],"method":"session/list","params":{}}`+"\n") // the reader answers it
 	r.answers(c, "[1]", 1)
 	unlock()
-	if stop, err := turn.Stop(r.soon(t, 20*time.Second)); err != nil || stop.Reason != "cancelled" {
+	if stop, err := turn.Stop(r.soon(t, 25*time.Second)); err != nil || stop.Reason != "cancelled" {
 		t.Errorf("the turn ended with %q, %v", stop.Reason, err)
 	}
 }
@@ -294,7 +294,7 @@ func TestClientLeavesDuringTurn(t *testing.T) {
 			turn := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Do("one"), acptest.Say("on it"), step))
 			r.says(turn, "on it")
 			c.CloseStdin()
-			if code, err := c.Wait(r.soon(t, 10*time.Second)); err != nil || code != 0 {
+			if code, err := c.Wait(r.soon(t, time.Minute)); err != nil || code != 0 {
 				t.Fatalf("segno ended with %d, %v", code, err)
 			}
 			if got := r.living(); len(got) != 0 {
@@ -330,7 +330,7 @@ func TestChildProcessEndsWithAgent(t *testing.T) {
 		return child > 0
 	})
 	c.CloseStdin()
-	if _, err := c.Wait(r.soon(t, 10*time.Second)); err != nil {
+	if _, err := c.Wait(r.soon(t, time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	r.until("the child to be gone", func() bool { return syscall.Kill(child, 0) != nil })

@@ -18,7 +18,7 @@ func (r *rig) answers(c *acptest.Client, id string, n int) (all []acptest.Receiv
 	r.Helper()
 	from := 0
 	for range n {
-		m, err := c.Await(r.soon(r.T, 20*time.Second), from, func(m acptest.Received) bool { return m.IsResponse() && m.IDText() == id })
+		m, err := c.Await(r.soon(r.T, time.Minute), from, func(m acptest.Received) bool { return m.IsResponse() && m.IDText() == id })
 		if err != nil {
 			r.Fatalf("%d of %d answers under %s: %v", len(all), n, id, err)
 		}
@@ -100,7 +100,7 @@ func TestMalformedAnswer(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, none)
 			c := r.script(tc.say)
-			id, err := c.Open(r.soon(t, 20*time.Second), "new", "", r.project)
+			id, err := c.Open(r.soon(t, time.Minute), "new", "", r.project)
 			if tc.session != "" {
 				if err != nil || id != tc.session {
 					t.Errorf("the session is %q, %v", id, err)
@@ -133,28 +133,30 @@ func TestTurnAfterDuplicateAnswer(t *testing.T) {
 	}
 	t.Parallel()
 	update := func(text string) string {
-		return `echo '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":` + text + `}}'; `
+		return `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":` + text + `}}`
 	}
+	// write is one write of several lines. A busy machine may stop the shell between two writes for longer than the doubt lasts.
+	write := func(lines ...string) string { return "printf '%s\\n' '" + strings.Join(lines, "' '") + "'; " }
 	const (
-		begin  = `echo '{"jsonrpc":"2.0","id":1,"result":{"sessionId":"s"}}'; read l; `
-		again  = `echo '{"jsonrpc":"2.0","id":1,"result":{}}'; `
+		again  = `{"jsonrpc":"2.0","id":1,"result":{}}`
 		silent = `sleep 1; `
-		end    = `echo '{"jsonrpc":"2.0","id":2,"result":{"stopReason":"end_turn"}}'; `
-		ask    = `echo '{"jsonrpc":"2.0","id":9,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"c"},"options":[{"optionId":"a","kind":"allow_once"}]}}'; read l; `
+		end    = `{"jsonrpc":"2.0","id":2,"result":{"stopReason":"end_turn"}}`
+		ask    = `{"jsonrpc":"2.0","id":9,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"c"},"options":[{"optionId":"a","kind":"allow_once"}]}}`
 	)
+	begin := write(`{"jsonrpc":"2.0","id":1,"result":{"sessionId":"s"}}`) + "read l; "
 	call := update(`{"sessionUpdate":"tool_call","toolCallId":"c","title":"make","status":"in_progress"}`)
 	done := update(`{"sessionUpdate":"tool_call_update","toolCallId":"c","status":"completed"}`)
 	said := update(`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"on it"}}`)
 	titled := update(`{"sessionUpdate":"session_info_update","title":"make"}`)
 	for name, tc := range map[string]struct{ say, want string }{
-		"in a call":           {call + again + silent + done + end, "end_turn"},
-		"before a call":       {again + call + silent + done + end, "end_turn"},
-		"between its words":   {again + said + silent + end, "end_turn"},
-		"behind its words":    {said + again, ""},
-		"before a title":      {said + again + titled, ""},
-		"behind a call":       {call + done + again, ""},
-		"before a question":   {again + ask + end, "end_turn"},
-		"under what is no id": {said + `echo '{"jsonrpc":"2.0","id":{},"result":{}}'`, ""},
+		"in a call":           {write(call, again) + silent + write(done, end), "end_turn"},
+		"before a call":       {write(again, call) + silent + write(done, end), "end_turn"},
+		"between its words":   {write(again, said) + silent + write(end), "end_turn"},
+		"behind its words":    {write(said, again), ""},
+		"before a title":      {write(said, again, titled), ""},
+		"behind a call":       {write(call, done, again), ""},
+		"before a question":   {write(again, ask) + "read l; " + write(end), "end_turn"},
+		"under what is no id": {write(said, `{"jsonrpc":"2.0","id":{},"result":{}}`), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -164,7 +166,7 @@ func TestTurnAfterDuplicateAnswer(t *testing.T) {
 				return "a"
 			}})
 			s := r.open(c, "new", "")
-			stop, err := r.prompt(c, s, "alpha").Stop(r.soon(t, 20*time.Second))
+			stop, err := r.prompt(c, s, "alpha").Stop(r.soon(t, time.Minute))
 			if tc.want != "" {
 				if err != nil || stop.Reason != tc.want {
 					t.Errorf("the turn ended with %q, %v", stop.Reason, err)
@@ -185,7 +187,7 @@ func TestAgentRequestWithInvalidID(t *testing.T) {
 	r := newRig(t, none)
 	c := r.script(`echo '{"jsonrpc":"2.0","id":{"n":7},"method":"session/request_permission","params":{"options":[{"optionId":"a","kind":"allow_once"}]}}'
 		read l; case "$l" in *'"id":{"n":7}'*) echo '{"jsonrpc":"2.0","id":1,"result":{"sessionId":"s"}}';; esac`)
-	if id, err := c.Open(r.soon(t, 20*time.Second), "new", "", r.project); err != nil || id != "s" {
+	if id, err := c.Open(r.soon(t, time.Minute), "new", "", r.project); err != nil || id != "s" {
 		t.Errorf("the session is %q, %v", id, err)
 	}
 }

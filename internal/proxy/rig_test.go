@@ -56,7 +56,7 @@ type rig struct {
 
 func newRig(t *testing.T, agent func(dir string) acptest.Config) *rig {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -138,8 +138,8 @@ func (r *rig) client() *acptest.Client {
 		c.CloseStdin()
 		select {
 		case <-c.Exited():
-		case <-time.After(10 * time.Second):
-			r.Error("segno did not exit in 10 s")
+		case <-time.After(time.Minute):
+			r.Error("segno did not exit in a minute")
 		}
 		c.Kill()
 		if r.Failed() {

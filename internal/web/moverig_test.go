@@ -136,7 +136,7 @@ func (r *moveRig) serveConfig(c web.Config) {
 	c.Token, c.Now = r.token, func() time.Time { return r.now }
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	r.server = web.New(c, l)
+	r.server = web.New(c.Patient(), l)
 	go func() { ended <- r.server.Serve(ctx) }()
 	r.address = "http://" + l.Addr().String() + "/api/v1"
 	stopped := false

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -70,7 +71,7 @@ func (s *Server) search(ctx context.Context, p *searchParams) (searchResult, err
 	}
 	defer release()
 	started := time.Now()
-	c := &searching{server: s, reader: s.searchReader(), needle: strings.ToLower(search.OneLine(p.Q)), what: p.What, limit: p.Limit, until: started.Add(searchTime),
+	c := &searching{server: s, reader: s.searchReader(), needle: strings.ToLower(search.OneLine(p.Q)), what: p.What, limit: p.Limit, until: started.Add(cmp.Or(s.searchTime, searchTime)),
 		lines: map[segno.ThreadID]*lineReader{}, result: searchResult{Hits: []hit{}, Complete: true}}
 	defer c.close()
 	isForAction := search.FieldNamed(p.What) >= search.Created // "all that was deleted" is a question without a name
@@ -165,7 +166,7 @@ func (c *searching) findWords(ctx context.Context, first int) (isFull bool, err 
 	}
 	q.ByTime = len(q.Fields) > 0 && q.Fields[0] >= search.Created
 	for index != nil {
-		fresh, err := index.Update(ctx, &c.reader, time.Now().Add(indexTime), nil)
+		fresh, err := index.Update(ctx, &c.reader, time.Now().Add(cmp.Or(c.server.indexTime, indexTime)), nil)
 		if err != nil {
 			return false, err
 		}

@@ -41,6 +41,8 @@ type Config struct {
 	Demo   Demo             // nil if the server makes no demo
 	Fleet  Fleet            // nil if no workers run the threads of the store
 	Now    func() time.Time // nil is time.Now
+
+	searchTime, indexTime time.Duration // 0 means the constants
 }
 
 // Server serves the API and the page of one store. The caller closes the store after Serve.

@@ -200,7 +200,7 @@ const (
 // raceOnHead commits on the head from several goroutines until each has succeeded often enough, and prints the
 // ids of their commits.
 func raceOnHead(ctx context.Context, dir string) error {
-	s, err := openDir(ctx, dir, Options{BusyTimeout: 30 * time.Second})
+	s, err := openDir(ctx, dir, Options{})
 	if err != nil {
 		return err
 	}

@@ -1,12 +1,14 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/testing/faultfs"
@@ -17,9 +19,10 @@ import (
 
 const databaseName = "segno.db"
 
-// openDir opens a store in the layout that the command uses.
+// openDir opens a store in the layout that the command uses. Unless o says otherwise, its writers wait for each other as long as they need
+// on a busy machine.
 func openDir(ctx context.Context, dir string, o Options) (*Store, error) {
-	o.Packs = filepath.Join(dir, "packs")
+	o.Packs, o.BusyTimeout = filepath.Join(dir, "packs"), cmp.Or(o.BusyTimeout, 5*time.Minute)
 	return Open(ctx, filepath.Join(dir, databaseName), o)
 }
 

@@ -13,7 +13,7 @@ import (
 
 // startWaiting starts n callers that wait for a thread, and returns their errors.
 func startWaiting(ctx context.Context, s *Store, n int, thread segno.ThreadID, after int64) <-chan error {
-	const patience = 10 * time.Second
+	const patience = 5 * time.Minute
 	got := make(chan error, n)
 	for range n {
 		go func() {

@@ -211,7 +211,7 @@ func (b brokenStore) Load(ctx context.Context, at segno.CommitID, w segno.Window
 	return line, err
 }
 
-// Wait reads the head before it waits, so that it can miss a commit made in between.
+// Wait reads the head before it waits, so that it can miss a commit made in between. It then gives up soon, which saves time.
 func (b brokenStore) Wait(ctx context.Context, thread segno.ThreadID, after int64) (segno.Head, error) {
 	if b.fault != "a store: a wake-up is lost" {
 		return b.Store.Wait(ctx, thread, after)
@@ -224,6 +224,8 @@ func (b brokenStore) Wait(ctx context.Context, thread segno.ThreadID, after int6
 	if head, err = b.Store.Head(ctx, thread); err != nil {
 		return head, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
 	return b.Store.Wait(ctx, thread, head.Seq)
 }
 

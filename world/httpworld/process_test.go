@@ -2,6 +2,7 @@ package httpworld_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -234,15 +235,16 @@ func TestStartRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		dir, text string
 		kind      segno.Kind
+		timeout   time.Duration // of a command that never serves
 	}{
-		"a world that shows its state": {testWorld(t, "open"), "401", segno.KindRefused},
-		"a command that ends":          {worldDir(t, "sh", "-c", "echo starting; echo no engine >&2; exit 3"), "no engine", segno.KindIO},
-		"a command that is missing":    {worldDir(t, "/does/not/exist"), "not found", segno.KindIO},
-		"a command that never serves":  {worldDir(t, "sleep", "100"), "GET /api.md did not succeed", segno.KindIO},
-		"a directory without a world":  {t.TempDir(), "world.toml", segno.KindNotFound},
+		"a world that shows its state": {dir: testWorld(t, "open"), text: "401", kind: segno.KindRefused},
+		"a command that ends":          {dir: worldDir(t, "sh", "-c", "echo starting; echo no engine >&2; exit 3"), text: "no engine", kind: segno.KindIO},
+		"a command that is missing":    {dir: worldDir(t, "/does/not/exist"), text: "not found", kind: segno.KindIO},
+		"a command that never serves":  {dir: worldDir(t, "sleep", "100"), text: "GET /api.md did not succeed", kind: segno.KindIO, timeout: time.Second},
+		"a directory without a world":  {dir: t.TempDir(), text: "world.toml", kind: segno.KindNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, err := httpworld.Start(t.Context(), c.dir, httpworld.Options{HealthTimeout: 2 * time.Second})
+			w, err := httpworld.Start(t.Context(), c.dir, httpworld.Options{HealthTimeout: cmp.Or(c.timeout, 5*time.Minute)})
 			if err == nil {
 				w.Close()
 			}

@@ -181,7 +181,7 @@ func TestNotifyDuringARead(t *testing.T) {
 		}
 		return head, nil
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	head, err := n.Wait(ctx, "t", 1, read, UntilNotified)
 	if err != nil || head.Seq != 2 {

@@ -35,7 +35,7 @@ type run struct {
 
 func start(t *testing.T, o ClientOptions, args ...string) *run {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
 	c, err := Start(ctx, cmd, o)

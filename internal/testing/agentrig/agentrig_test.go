@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno/internal/testing/agentrig"
+	"github.com/dalsegno/segno/internal/testing/executable"
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
 	"github.com/dalsegno/segno/internal/testing/soak"
 )
@@ -223,7 +224,7 @@ func TestInterrupt(t *testing.T) {
 func TestHook(t *testing.T) {
 	eachVersion(t, func(t *testing.T, ctx context.Context, rig *agentrig.Rig, _ *fakemodel.Server) {
 		bin := t.TempDir()
-		if err := os.WriteFile(filepath.Join(bin, "note"), []byte("#!/bin/sh\ncat > \"$1\"\n"), 0o755); err != nil {
+		if err := executable.Write(filepath.Join(bin, "note"), []byte("#!/bin/sh\ncat > \"$1\"\n")); err != nil {
 			t.Fatal(err)
 		}
 		rig.Path = []string{bin}

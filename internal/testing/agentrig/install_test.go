@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno/internal/testing/agentrig"
+	"github.com/dalsegno/segno/internal/testing/executable"
 )
 
 // fakeNPM puts an npm before the real one in $PATH. It installs a file for the agent and
@@ -19,7 +20,7 @@ func fakeNPM(t *testing.T, script string) string {
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 	runs := filepath.Join(dir, "runs")
 	text := "#!/bin/sh\necho run >> '" + runs + "'\n" + script
-	if err := os.WriteFile(filepath.Join(dir, "npm"), []byte(text), 0o755); err != nil {
+	if err := executable.Write(filepath.Join(dir, "npm"), []byte(text)); err != nil {
 		t.Fatal(err)
 	}
 	return runs

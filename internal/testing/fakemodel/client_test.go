@@ -25,7 +25,7 @@ type client struct {
 
 func newClient(t *testing.T) *client {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	s := fakemodel.New()
 	url, stop, err := s.Listen()

@@ -12,7 +12,7 @@ import (
 )
 
 // timeout is the longest time before a notification arrives.
-const timeout = 10 * time.Second
+const timeout = 5 * time.Minute
 
 // Check commits to a thread of s and then deletes the thread, while a caller waits that reads
 // the head only when n notifies it.

@@ -220,7 +220,7 @@ func (p *process) end(sig syscall.Signal) {
 	syscall.Kill(p.pid, sig)
 	select {
 	case <-p.ended:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		syscall.Kill(p.pid, syscall.SIGKILL)
 		<-p.ended
 	}

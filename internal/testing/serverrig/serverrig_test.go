@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 }
 
 func withDeadline(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

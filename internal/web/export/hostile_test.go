@@ -68,7 +68,7 @@ func TestLongLinesAndTextsAreShortened(t *testing.T) {
 	for _, format := range []string{"html", "markdown", "otlp"} {
 		start := time.Now()
 		text := written(t, format, s)
-		if took := time.Since(start); took > 20*time.Second {
+		if took := time.Since(start); took > time.Minute {
 			t.Errorf("%s took %s", format, took)
 		}
 		if most := 200 << 20; len(text) > most {

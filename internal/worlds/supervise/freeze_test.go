@@ -34,7 +34,7 @@ func awaitChange(t *testing.T, file, from string) {
 	t.Helper()
 	poll := time.NewTicker(time.Millisecond)
 	defer poll.Stop()
-	for deadline := time.Now().Add(time.Minute); ; <-poll.C {
+	for deadline := time.Now().Add(5 * time.Minute); ; <-poll.C {
 		data, _ := os.ReadFile(file) // "" until it exists
 		if text := strings.TrimSpace(string(data)); text != "" && text != from {
 			return

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 	"github.com/dalsegno/segno/internal/testing/e2erig"
+	"github.com/dalsegno/segno/internal/testing/executable"
 )
 
 // TestACPCodexHooks also enables the hooks of Codex, and runs a turn in the terminal between two in the
@@ -56,7 +57,7 @@ func (s *acpStage) trustHooks() {
 	s.Helper()
 	script := filepath.Join(s.Rig.Home, "codex.sh")
 	text := "#!/bin/sh\nexec '" + strings.Join(s.codex(s.Ctx).Args, "' '") + "' --dangerously-bypass-hook-trust \"$@\"\n"
-	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
+	if err := executable.Write(script, []byte(text)); err != nil {
 		s.Fatal(err)
 	}
 	s.Rig.Vars["CODEX_PATH"] = script

@@ -142,7 +142,7 @@ func (c *chat) hangUp() {
 	if err := c.CloseStdin(); err != nil {
 		c.s.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(c.s.Ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(c.s.Ctx, time.Minute)
 	defer cancel()
 	if code, err := c.Wait(ctx); code != 0 || err != nil {
 		c.s.Errorf("segno acp exited with %d, %v", code, err)

@@ -131,7 +131,7 @@ func (m *machine) await(name, text string) {
 	m.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); <-tick.C {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); <-tick.C {
 		if data, err := os.ReadFile(filepath.Join(m.dir, name)); err == nil && string(data) == text {
 			return
 		}

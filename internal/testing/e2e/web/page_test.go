@@ -33,7 +33,7 @@ type page struct {
 // no exception, no failed request and no violation of the content security policy.
 func openPage(t testing.TB, browser *chromiumrig.Browser, url string, width, height int64) *page {
 	t.Helper()
-	p := &page{TB: t, tab: browser.NewTab(t, width, height), patience: 25 * time.Second}
+	p := &page{TB: t, tab: browser.NewTab(t, width, height), patience: 2 * time.Minute}
 	t.Cleanup(p.checkMessages)
 	p.run(chromedp.ActionFunc(func(ctx context.Context) error {
 		_, err := cdppage.AddScriptToEvaluateOnNewDocument(countRequests).Do(ctx)

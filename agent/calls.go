@@ -18,11 +18,12 @@ import (
 type job struct {
 	Call
 	tool      Tool
-	key       string // idempotency key
-	note      string // for the model, before the result
-	newIntent bool   // the intent is drafted or committed by this run, so no earlier attempt exists
-	isRetry   bool   // an earlier attempt under the same key may have succeeded
-	resumes   bool   // a wait of the call has ended
+	key       string        // idempotency key
+	note      string        // for the model, before the result
+	newIntent bool          // the intent is drafted or committed by this run, so no earlier attempt exists
+	isRetry   bool          // an earlier attempt under the same key may have succeeded
+	resumes   bool          // a wait of the call has ended
+	stopped   stoppedAtStep // where the earlier attempt stopped, if this process knows that
 
 	at   intentAt         // its committed intent
 	past map[int]pastStep // the steps that an earlier run of the call made
@@ -47,7 +48,7 @@ func (r *run) finishCalls(ctx context.Context) (waiting bool, err error) {
 	if failed == nil && len(r.openCalls()) == 0 && r.structuredAnswer() != nil {
 		return false, r.endTurn(ctx)
 	}
-	if len(r.entries) > 0 || !maps.Equal(before, r.members) {
+	if len(r.entries) > 0 || len(r.unsavedSteps) > 0 || !maps.Equal(before, r.members) {
 		if err := r.commit(ctx, r.stepEnd()); err != nil {
 			return false, errors.Join(failed, err)
 		}
@@ -98,6 +99,7 @@ func (r *run) planCalls(ctx context.Context, calls []Call) (jobs []job) {
 	for _, c := range calls {
 		intent, answer := r.intent(c.ID), r.unusedAnswer(c.ID)
 		j := job{Call: c, tool: r.toolOf(c.Name), key: keyOf(intent)}
+		j.stopped = r.registry.stoppedAt(r.thread, j.key)
 		ready := false
 		switch action := nextAction(r.callStateOf(c, intent, answer)); action {
 		case actionWait:
@@ -209,7 +211,7 @@ func (r *run) recoverCall(j *job, intent *intentBody, action callAction) (ready 
 	}
 	switch action {
 	case actionBegin:
-		j.newIntent = true
+		j.newIntent = !j.stopped.isWait
 		return true
 	case actionRetry:
 		j.isRetry = !j.tool.isTask // a task continues where it stopped

@@ -82,25 +82,63 @@ func (r *run) commitWith(ctx context.Context, cp *segno.Checkpoint, changed []se
 			cp.Shell, cp.Key = r.shells[r.turn], r.fileTurn
 		}
 	}
+	unsavedErr := r.commitUnsaved(ctx)
 	c := r.newCommit(cp)
-	head, err := r.commitAfterDecisions(ctx, &c)
+	head, err := segno.Head{}, unsavedErr
+	if err == nil {
+		head, err = r.commitAfterDecisions(ctx, &c)
+	} else {
+		c.Parent = r.unsavedSteps[len(r.unsavedSteps)-1].ID
+		c.Expect = c.Parent
+	}
 	if err != nil {
-		r.registry.deferResults(c, err, r.relay != nil)
+		isRunning := r.relay != nil
+		r.registry.deferResults(append(slices.Clip(r.unsavedSteps), c), err, isRunning)
+		if isRunning && !isRefused(err) {
+			saved()
+			r.unsavedSteps, r.entries = append(r.unsavedSteps, c), nil
+		}
 		return fmt.Errorf("save step: %w", err)
 	}
 	saved()
-	r.head, r.drafts, r.forked = head, drafts{committed: true}, false
-	r.state.At = c.ID
-	if cp != nil {
+	r.drafts, r.forked = drafts{committed: true}, false
+	r.addHead(&c, head)
+	return nil
+}
+
+// commitUnsaved tries the commits again that failed while calls ran. The store may have applied them.
+func (r *run) commitUnsaved(ctx context.Context) error {
+	for len(r.unsavedSteps) > 0 {
+		c := r.unsavedSteps[0]
+		head, isApplied := r.appliedHead(ctx, c.ID)
+		if !isApplied {
+			c.Parent, c.Expect, c.Epoch = r.head.Head, r.head.Head, r.epoch()
+			var err error
+			if head, err = r.commitAfterDecisions(ctx, &c); err != nil {
+				return err
+			}
+		}
+		if r.unsavedSteps = r.unsavedSteps[1:]; len(r.unsavedSteps) == 0 {
+			r.registry.deferred.Delete(r.thread)
+		}
+		r.committed = true
+		r.addHead(&c, head)
+	}
+	return nil
+}
+
+// addHead makes a commit the run's head.
+func (r *run) addHead(c *segno.Commit, head segno.Head) {
+	r.head, r.state.At = head, c.ID
+	if cp := c.Checkpoint; cp != nil {
 		r.at = c.ID
 		if cp.Step != 0 {
 			r.state.Step = cp.Step
 		}
 	}
-	n := &segno.Node{ID: c.ID, Thread: r.thread, Parent: c.Parent, Seq: head.Seq, Checkpoint: cp, Entries: c.Entries}
+	n := &segno.Node{ID: c.ID, Thread: r.thread, Parent: c.Parent, Seq: head.Seq, Checkpoint: c.Checkpoint, Entries: c.Entries}
 	r.addCommit(n)
 	r.emitCommit(n)
-	return nil
 }
 
 func isHeadConflict(err error) bool {

@@ -297,3 +297,38 @@ func TestAQuestionInALoopIsAskedEachTime(t *testing.T) {
 		r.run(decisions(approve(q)))
 	}
 }
+
+// TestAPromptAfterADecidedCall loses the result of a call, has a person decide about it without a run, and prompts again. The
+// new turn begins after the decision was followed.
+func TestAPromptAfterADecidedCall(t *testing.T) {
+	for kind, want := range map[segno.DecisionKind][]string{segno.Approve: {"bob"}, segno.Reject: nil, segno.Respond: nil} {
+		t.Run(string(kind), func(t *testing.T) {
+			eachStore(t, func(r *rig) {
+				r.with(func(c *agent.Config) {
+					c.Model = replies(calls("1", "send_email", `{"to":"bob"}`), says("done"))
+				})
+				send := r.mails.tool(agent.LostAsk)
+				ctx, cancel := context.WithCancel(r.ctx)
+				defer cancel()
+				lost := send
+				lost.Run = func(ctx context.Context, _ *agent.Invocation) (agent.Result, error) {
+					cancel()
+					return agent.Result{}, ctx.Err()
+				}
+				r.with(func(c *agent.Config) { c.Tools = []agent.Tool{lost} })
+				for range r.agent.Stream(ctx, agent.Input{Thread: thread, Prompt: "send"}) {
+				}
+				r.with(func(c *agent.Config) { c.Tools = []agent.Tool{send} })
+				next := agent.Input{Prompt: "next", Key: "next"}
+				r.refused(next, segno.KindRefused)
+				q := r.question()
+				if q.Reason != segno.ReasonUnknown {
+					t.Fatalf("it asks %+v", q)
+				}
+				r.ok(r.agent.Decide(r.ctx, thread, segno.Decision{Interrupt: q.ID, Kind: kind, Text: map[segno.DecisionKind]string{segno.Respond: "sent"}[kind]}))
+				r.one(r.run(next), agent.EventDone)
+				r.sent(want...)
+			})
+		})
+	}
+}

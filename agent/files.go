@@ -138,6 +138,6 @@ func (r *run) suspendTurn(ctx context.Context) error {
 	if err := r.replayDeferred(ctx); err != nil {
 		return err // the results must precede the checkpoint
 	}
-	r.suspends, r.drafts, r.values = true, drafts{committed: true}, newValues(nil)
+	r.suspends, r.drafts, r.values, r.unsavedSteps = true, drafts{committed: true}, newValues(nil), nil
 	return r.commit(ctx, r.stepEnd())
 }

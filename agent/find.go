@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -151,13 +152,44 @@ func (a *Agent) inspect(ctx context.Context, c candidate) (Found, error) {
 	if err != nil {
 		return f, err
 	}
-	line, err := a.loadLine(ctx, head.Head, segno.Window{Entries: true})
-	if err != nil {
-		return f, err
-	}
-	state, err := segno.Fold(line)
-	if err == nil {
-		f.Interrupts, f.Wake = state.Interrupts, nextWake(state.Interrupts)
-	}
+	f.Interrupts, err = a.interruptsAt(ctx, head.Head)
+	f.Wake = nextWake(f.Interrupts)
 	return f, err
+}
+
+// interruptsAt returns what the turn of a thread waits for, without reading the whole thread: the waits of an agent belong to
+// calls of the newest message of its model. For other threads, it reads the commits after the last turn that ended.
+func (a *Agent) interruptsAt(ctx context.Context, head segno.CommitID) ([]segno.Interrupt, error) {
+	isBefore := func(n *segno.Node) bool {
+		return n.Checkpoint != nil && n.Checkpoint.Kind == segno.CheckpointTurn && !n.Checkpoint.Interrupted
+	}
+	isMessage := func(e segno.Entry) bool { return e.Kind == segno.EntryMessage && e.Name == string(Assistant) }
+	const few = 4
+	nodes, err := retry(ctx, a, busyTries, func() (nodes []segno.Node, err error) {
+		for n, err := range segno.Ancestors(ctx, a.Store, head, segno.Window{Last: few, Entries: true}) {
+			if err != nil {
+				return nil, err
+			}
+			if isBefore(n) {
+				break
+			}
+			if nodes = append(nodes, *n); slices.ContainsFunc(n.Entries, isMessage) {
+				break
+			}
+		}
+		return nodes, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	state := &segno.State{Answers: map[string]segno.Answer{}}
+	for _, n := range slices.Backward(nodes) {
+		n.Entries = slices.DeleteFunc(slices.Clone(n.Entries), func(e segno.Entry) bool {
+			return e.Kind != segno.EntryInterrupt && e.Kind != segno.EntryDecision && e.Kind != segno.EntryResult
+		})
+		if err := state.Add(&n); err != nil {
+			return nil, err
+		}
+	}
+	return state.Interrupts, nil
 }

@@ -1,9 +1,11 @@
 package agent_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
@@ -71,6 +73,56 @@ func TestTheInboxHasEachOpenQuestionOnce(t *testing.T) {
 			r.wants(err, segno.KindInvalid)
 		}
 	})
+}
+
+// readsOf is a store that counts the commits that it loads.
+type readsOf struct {
+	segno.Store
+	n int
+}
+
+func (s *readsOf) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*segno.Line, error) {
+	line, err := s.Store.Load(ctx, at, w)
+	if err == nil {
+		s.n += len(line.Commits)
+	}
+	return line, err
+}
+
+// TestTheInboxReadsTheEndsOfThreads lists the questions of threads with long histories, of which most sleep. It must not
+// read the histories.
+func TestTheInboxReadsTheEndsOfThreads(t *testing.T) {
+	r := newRig(t)
+	c := r.waiting(agent.LostRetry, func(ctx context.Context, _ *agent.Invocation) (string, error) {
+		agent.Sleep(ctx, time.Hour)
+		a, err := agent.Interrupt(ctx, agent.Ask{Text: "really?"})
+		return a.Text, err
+	})
+	const threads, turns = 5, 20
+	for i := range threads {
+		id := fmt.Sprint("t", i)
+		for n := range turns {
+			_, err := r.try(agent.Input{Thread: id, Prompt: fmt.Sprint("say ", n)})
+			r.ok(err)
+		}
+		_, err := r.try(agent.Input{Thread: id, Prompt: callWork})
+		r.ok(err)
+	}
+	c.advance(time.Hour)
+	_, err := r.try(agent.Input{Thread: "t2"})
+	r.ok(err)
+	counted := &readsOf{Store: r.store}
+	var asked []string
+	for q, err := range agent.New(agent.Config{Store: counted}).Inbox(r.ctx, "") {
+		r.ok(err)
+		asked = append(asked, q.Thread+" "+q.Interrupt.Question)
+	}
+	if !slices.Equal(asked, []string{"t2 really?"}) {
+		t.Errorf("the inbox is %q", asked)
+	}
+	if most := 8 * threads; counted.n > most {
+		t.Errorf("%d commits were read, want at most %d", counted.n, most)
+	}
 }
 
 // TestASaversQuestionIsInTheInbox saves a question through a saver, without an agent.

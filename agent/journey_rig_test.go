@@ -39,7 +39,7 @@ type journey struct {
 // eachSeed makes a journey for each of some new seeds and of the seeds that failed before.
 func eachSeed(t *testing.T, change func(j *journey, c *agent.Config), test func(j *journey), failed ...uint64) {
 	t.Parallel()
-	for _, seed := range slices.Concat(failed, soak.Seeds(t, 25, 500)) {
+	for _, seed := range slices.Concat(failed, soak.Seeds(t, 12, 500)) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			test(setOff(t, seed, change))

@@ -22,7 +22,7 @@ import (
 // sometimes set back. There are never more calls than approvals, every thread can be completed, and
 // every call has one result.
 func TestEveryCallNeedsItsOwnApproval(t *testing.T) {
-	histories := 50
+	histories := 25
 	if testing.Short() {
 		histories = 10
 	}

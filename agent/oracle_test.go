@@ -12,6 +12,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/saver"
 	"pgregory.net/rapid"
 )
@@ -57,6 +58,7 @@ type oracle struct {
 // the same contents as when it was saved.
 func TestAnyHistoryIsKept(t *testing.T) {
 	rounds, dir := 0, t.TempDir()
+	soak.Rapid(t, 40, 5000)
 	rapid.Check(t, func(rt *rapid.T) {
 		rounds++
 		r := newRig(t)

@@ -9,7 +9,7 @@ type callState struct {
 	ended     bool               // a wait inside the call has ended, and the call did not run since
 	decision  segno.DecisionKind // the decision that was not acted on yet, "" if none
 	hasIntent bool               // an earlier attempt may have begun
-	notBegun  bool               // this process knows that the attempt did not begin
+	notBegun  bool               // this process knows that the attempt did not begin, or stopped at a wait that was not saved
 	hasTool   bool
 	policy    OnLost
 }
@@ -57,7 +57,7 @@ func nextAction(s callState) callAction {
 func (r *run) callStateOf(c Call, intent *intentBody, answer *segno.Answer) callState {
 	t := r.toolOf(c.Name)
 	s := callState{waits: r.isWaiting(c.ID), resumable: intent != nil && t.isTask && r.isTaskResumable(c.ID), ended: r.endedWait(c.ID) != nil, hasIntent: intent != nil,
-		notBegun: r.registry.isNotBegun(r.intentAt(c.ID)), hasTool: t.Run != nil, policy: t.OnLost}
+		notBegun: r.registry.isNotBegun(r.intentAt(c.ID)) || intent != nil && r.registry.stoppedAt(r.thread, intent.Key).isWait, hasTool: t.Run != nil, policy: t.OnLost}
 	if answer != nil {
 		s.decision = answer.Decision.Kind
 	}

@@ -32,6 +32,7 @@ func (r *run) runCall(ctx context.Context, j job, before map[string]json.RawMess
 	ctx, span := r.traceTool(ctx, j)
 	defer func() { endSpan(span, o.err) }()
 	r.registry.notBegun.Delete(j.at)
+	r.registry.begin(r.thread, j.key)
 	r.emit(Event{Kind: EventToolStart, Call: &j.Call})
 	if j.Name == answerName && r.in.Output != nil {
 		return callOutcome{result: Result{Text: "accepted"}}
@@ -49,6 +50,9 @@ func (r *run) runCall(ctx context.Context, j job, before map[string]json.RawMess
 		o.failed = s.repeated
 		if o.unknown = o.failed != "" || s.failed != nil && ctx.Err() != nil; !o.unknown {
 			o.err, o.notBegun = s.failed, s.diverged
+		}
+		if s.unsaved.n > 0 && !o.unknown && r.lease != nil {
+			r.registry.stop(r.thread, r.epoch(), j.key, s.unsaved)
 		}
 		return o
 	}

@@ -78,6 +78,9 @@ type relays struct {
 	direct      func(Event)   // passes an event from the goroutine of the run
 	uncommitted []segno.Entry // the values that were changed before the calls began
 	savedValues func()        // marks these as saved
+	// unsavedSteps are commits of the calls' steps that failed. The store may have applied them, so the next commit tries them
+	// again first, with their ids.
+	unsavedSteps []segno.Commit
 }
 
 // newRun returns a run that no caller listens to.
@@ -272,7 +275,7 @@ func (e *lostError) Error() string {
 
 // beginTurn begins a turn. It first ends an unfinished one as interrupted.
 func (r *run) beginTurn(ctx context.Context) error {
-	if r.open && len(r.in.Decide) > 0 {
+	if r.open && (len(r.in.Decide) > 0 || r.hasDecidedLostCalls()) {
 		if err := r.checkNothingWaits(); err != nil {
 			return err
 		}
@@ -293,6 +296,15 @@ func (r *run) beginTurn(ctx context.Context) error {
 	}
 	r.draftMessage(Message{ID: r.in.promptID(), Role: User, Parts: r.in.parts()})
 	return r.commit(ctx, &segno.Checkpoint{Kind: segno.CheckpointStep, Step: r.state.Step, Prompt: r.prompt})
+}
+
+// hasDecidedLostCalls reports whether a person decided about a call whose result was lost, and no run acted on that yet. Without
+// the decision, no prompt can end the turn.
+func (r *run) hasDecidedLostCalls() bool {
+	return slices.ContainsFunc(r.openCalls(), func(c Call) bool {
+		answer := r.unusedAnswer(c.ID)
+		return answer != nil && answer.Interrupt.Reason == segno.ReasonUnknown
+	})
 }
 
 // interruptTurn ends a turn because of a new prompt. A call that did not begin gets the result that it

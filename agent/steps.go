@@ -38,9 +38,10 @@ type steps struct {
 	closed   bool           // the tool has returned
 	waits    *segno.Interrupt
 	failed   error
-	diverged bool   // the call differs from the recorded steps, and did nothing new
-	repeated string // why a step failed that an earlier attempt may have made
-	advanced bool   // this attempt has recorded a step
+	diverged bool          // the call differs from the recorded steps, and did nothing new
+	repeated string        // why a step failed that an earlier attempt may have made
+	advanced bool          // this attempt has recorded a step
+	unsaved  stoppedAtStep // the step at which the call stopped, because the store failed
 }
 
 // pastStep is a step that an earlier run of the call made.
@@ -266,6 +267,7 @@ func (s *steps) receive(w segno.Interrupt) (d segno.Decision, ok bool) {
 		return r.commitDuringCalls(s.ctx)
 	})
 	if err != nil {
+		s.unsaved = stoppedAtStep{s.n, true}
 		s.fail(err)
 	}
 	return d, ok
@@ -292,7 +294,7 @@ func (s *steps) do(ctx context.Context, name string, f func(context.Context) (js
 	if err != nil && s.ctx.Err() != nil {
 		s.fail(err) // the run was cancelled: f may have had its effect
 	}
-	if err != nil && s.job.isRetry && !s.advanced {
+	if err != nil && s.job.isRetry && !s.advanced && (s.job.stopped.n == 0 || s.n <= s.job.stopped.n) {
 		s.unknown(err) // the failure does not tell whether the lost attempt made the step
 	}
 	if record.Result = raw; err != nil {
@@ -300,6 +302,7 @@ func (s *steps) do(ctx context.Context, name string, f func(context.Context) (js
 		record.Result, record.Failed = nil, &text
 	}
 	if err := s.record(record); err != nil {
+		s.unsaved = stoppedAtStep{n: s.n}
 		s.fail(err)
 	}
 	s.advanced = true

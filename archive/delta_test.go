@@ -18,6 +18,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/testing/faultfs"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/secret"
 )
@@ -183,6 +184,7 @@ func TestDeltasOfDeltas(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
 	}
+	soak.Rapid(t, 25, 2000)
 	rapid.Check(t, func(rt *rapid.T) {
 		dir := t.TempDir()
 		defer os.RemoveAll(dir)

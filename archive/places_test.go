@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // TestEveryPlaceIsDenied checks each line of the table: the place and a path below it, in any
@@ -266,6 +268,7 @@ func TestNoLinksLeadToAPlace(t *testing.T) {
 		return strings.Join(rapid.SliceOfN(rapid.SampledFrom(words), 1, 4).Draw(t, "names"), "/")
 	})
 	dir, n := t.TempDir(), 0
+	soak.Rapid(t, 40, 2000)
 	rapid.Check(t, func(rt *rapid.T) {
 		names, h := newNameSet(8), newHostileTree()
 		for range rapid.IntRange(1, 12).Draw(rt, "entries") {

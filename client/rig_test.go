@@ -28,7 +28,7 @@ func serve(t testing.TB, c web.Config) (address, token string, stop func()) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "tokens")
-	if token, err = web.AddToken(vfs.OS, file, "test", web.ScopeRead|web.ScopeDecide|web.ScopeMove|web.ScopeWrite|web.ScopeSend, time.Now()); err != nil {
+	if token, err = web.AddToken(t.Context(), vfs.OS, file, "test", web.ScopeRead|web.ScopeDecide|web.ScopeMove|web.ScopeWrite|web.ScopeSend, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if c.Tokens, err = web.OpenTokens(file); err != nil {

@@ -106,43 +106,74 @@ func (panicking) Generate(context.Context, agent.Request) iter.Seq2[agent.Chunk,
 }
 
 // TestALostCallKeepsTheNextPrompt cuts a turn during a call, whose result is lost. The next prompt does not begin as long as it is not known
-// whether the call happened. It is parked: if it waited, it would count as undone when the question is answered.
+// whether the call happened. It is parked: if it waited, it would count as undone when the question is answered. Retry runs it after an
+// undo of the turn, or after a decision about the call.
 func TestALostCallKeepsTheNextPrompt(t *testing.T) {
 	r := newRig(t)
+	var paid log
 	calling, cut := make(chan bool, 1), make(chan bool)
 	pay := tool("pay", func(ctx context.Context) (string, error) {
+		paid.add("pay")
+		if ctx.Value(losesCall{}) == nil {
+			return "paid", nil
+		}
 		calling <- true
 		<-cut
 		return "", ctx.Err()
 	})
 	pay.OnLost = agent.LostFail
 	agents := r.with(pay)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		_, err := agents["support"].Run(ctx, agent.Input{Thread: "t", Prompt: "pay", Key: "1"})
-		ended <- err
-	}()
-	<-calling
-	cancel()
-	close(cut)
-	<-ended
-	r.send(Prompt{Thread: "t", Text: "hello", Key: "k"})
-	r.start(r.Worker(agents))
-	p := r.awaitThat("t", "k", func(p *PromptState) bool { return p.State != StateSent && p.State != StateRunning })
-	if p.State != StateParked {
-		t.Fatalf("the prompt is %+v", p)
-	}
-	if _, err := r.agentFor().Undo(t.Context(), "t", 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Retry(t.Context(), "t", "k"); err != nil {
-		t.Fatal(err)
-	}
-	if p := r.await("t", "k", StateDone); p.Outcome != "you said hello" {
-		t.Errorf("the prompt is %+v", p)
+	w := r.Worker(agents)
+	r.start(w)
+	for how, want := range map[segno.DecisionKind]string{"": "pay", segno.Reject: "pay", segno.Approve: "pay, pay", segno.Respond: "pay"} {
+		paid.mu.Lock()
+		paid.lines = nil
+		paid.mu.Unlock()
+		thread := "t" + string(how)
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), losesCall{}, true))
+		ended := make(chan error, 1)
+		go func() {
+			_, err := agents["support"].Run(ctx, agent.Input{Thread: thread, Prompt: "pay", Key: "1"})
+			ended <- err
+		}()
+		<-calling
+		cancel()
+		cut <- true
+		<-ended
+		r.send(Prompt{Thread: thread, Text: "hello", Key: "k"})
+		p := r.awaitThat(thread, "k", func(p *PromptState) bool { return p.State != StateSent && p.State != StateRunning })
+		if p.State != StateParked {
+			t.Fatalf("the prompt is %+v", p)
+		}
+		a := r.agentFor()
+		if how == "" {
+			if _, err := a.Undo(t.Context(), thread, 1); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			s, err := a.Status(t.Context(), thread)
+			if err != nil || len(s.Interrupts) != 1 || s.Interrupts[0].Reason != segno.ReasonUnknown {
+				t.Fatalf("the thread waits for %+v, %v", s.Interrupts, err)
+			}
+			if err := r.Decide(t.Context(), thread, segno.Decision{Interrupt: s.Interrupts[0].ID, Kind: how, Text: "it was paid"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := r.Retry(t.Context(), thread, "k"); err != nil {
+			t.Fatal(err)
+		}
+		p = r.awaitThat(thread, "k", func(p *PromptState) bool { return p.State == StateDone || p.State == StateParked })
+		if p.State != StateDone || p.Outcome != "you said hello" {
+			t.Errorf("after %q, the prompt is %+v", how, p)
+		}
+		if got := paid.String(); got != want {
+			t.Errorf("after %q, the calls were made: %s", how, got)
+		}
 	}
 }
+
+// losesCall is the key of a context whose calls are cut.
+type losesCall struct{}
 
 // TestAPromptIsCancelled cancels prompts that were sent, run, wait and are parked. The prompts after them run.
 func TestAPromptIsCancelled(t *testing.T) {

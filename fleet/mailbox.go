@@ -141,12 +141,13 @@ type finished struct {
 	again          int64
 	parent         []byte
 	question       pgtype.Text
+	others         []origin
 }
 
-const returningFinished = ` RETURNING tenant, priority, again, parent, question`
+const returningFinished = ` RETURNING tenant, priority, again, parent, question, others`
 
 func (p *finished) scan(row pgx.Row) error {
-	return row.Scan(&p.tenant, &p.priority, &p.again, &p.parent, &p.question)
+	return row.Scan(&p.tenant, &p.priority, &p.again, &p.parent, &p.question, &p.others)
 }
 
 // minSleep is the shortest time after which a turn that waits is continued because of the time.
@@ -172,7 +173,7 @@ func (m mailbox) wakeNext(ctx context.Context, tx pgx.Tx, row *finished, c sched
 			return m.wake(ctx, tx, threadJob{Thread: row.thread, Wake: c.Wake}, row.tenant, row.priority, at)
 		}
 	case !c.State.IsOpen():
-		if err := m.answerParent(ctx, tx, row); err != nil {
+		if err := m.answerParents(ctx, tx, row); err != nil {
 			return err
 		}
 		return m.wakeFront(ctx, tx, row.thread)
@@ -180,12 +181,18 @@ func (m mailbox) wakeNext(ctx context.Context, tx pgx.Tx, row *finished, c sched
 	return nil
 }
 
-// answerParent inserts the job that answers the thread that waits for a prompt, if there is one.
-func (f *Fleet) answerParent(ctx context.Context, tx pgx.Tx, p *finished) error {
-	if p.parent == nil {
-		return nil
+// answerParents inserts the jobs that answer the threads that wait for a prompt.
+func (f *Fleet) answerParents(ctx context.Context, tx pgx.Tx, p *finished) error {
+	parents := p.others
+	if p.parent != nil {
+		parents = append([]origin{{string(p.parent), p.question.String}}, parents...)
 	}
-	return f.answer(ctx, tx, answerJob{Thread: string(p.parent), Question: p.question.String, Prompt: p.n}, p.tenant, p.priority)
+	for _, parent := range parents {
+		if err := f.answer(ctx, tx, answerJob{Thread: parent.Thread, Question: parent.Question, Prompt: p.n}, p.tenant, p.priority); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // wakeFront inserts a job for the front of a thread, if its time has come.

@@ -23,3 +23,21 @@ func TestProcessesOpenANewFleetAtOnce(t *testing.T) {
 	}
 	group.Wait()
 }
+
+// TestTablesOfVersion1AreUpgraded opens a fleet with the tables of the version before.
+func TestTablesOfVersion1AreUpgraded(t *testing.T) {
+	r := newRig(t)
+	r.send(Prompt{Thread: "t", Text: "hello", Key: "k"})
+	r.execute(`ALTER TABLE {}fleet_prompts DROP COLUMN others`)
+	r.execute(`UPDATE {}fleet_meta SET version = 1`)
+	upgraded, err := Open(t.Context(), r.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { upgraded.Close() })
+	r = &rig{t, upgraded}
+	r.start(r.Worker(r.with()))
+	if p := r.await("t", "k", StateDone); p.Outcome != "you said hello" {
+		t.Errorf("the prompt is %+v", p)
+	}
+}

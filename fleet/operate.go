@@ -54,8 +54,8 @@ func (f *Fleet) Retry(ctx context.Context, thread, key string) error {
 }
 
 // Cancel cancels an open prompt. A turn that runs is cut after its last step, and a turn that waits is undone. The error has
-// [segno.KindRefused] for a prompt that is done. Cancelling a prompt again is not an error. A thread that waits for the
-// prompt's answer receives a rejection.
+// [segno.KindRefused] for a prompt that is done. Cancelling a prompt again is not an error. The threads that wait for
+// the prompt's answer receive a rejection.
 func (f *Fleet) Cancel(ctx context.Context, thread, key string) error {
 	if err := f.undoWaiting(ctx, thread, key); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (f *Fleet) Cancel(ctx context.Context, thread, key string) error {
 		err := row.scan(tx.QueryRow(ctx, f.sql(`UPDATE {}fleet_prompts SET state = 'cancelled', next = NULL, wake = NULL, ended = clock_timestamp()
 			WHERE n = $1`+returningFinished), p.n))
 		if err == nil {
-			err = f.answerParent(ctx, tx, &row)
+			err = f.answerParents(ctx, tx, &row)
 		}
 		if err != nil {
 			return err

@@ -80,8 +80,8 @@ func (f *Fleet) SendTx(ctx context.Context, tx pgx.Tx, p Prompt) (Sent, error) {
 
 // origin is the interrupt of another thread that the answer to a prompt decides. The zero origin is none.
 type origin struct {
-	thread   string
-	question string
+	Thread   string `json:"thread"`
+	Question string `json:"question"`
 }
 
 func (f *Fleet) send(ctx context.Context, tx pgx.Tx, p Prompt, tenant string, from origin) (_ Sent, err error) {
@@ -101,7 +101,7 @@ func (f *Fleet) send(ctx context.Context, tx pgx.Tx, p Prompt, tenant string, fr
 	sent := Sent{Thread: p.Thread, Key: p.Key, IsNew: true, State: StateSent}
 	err = tx.QueryRow(ctx, f.sql(`INSERT INTO {}fleet_prompts (thread, key, digest, tenant, priority, next, parent, question, trace, record)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (thread, key) DO NOTHING RETURNING n`),
-		[]byte(p.Thread), key, digest, tenant, p.Priority, orNull(p.At), bytesOrNull(from.thread), textOrNull(from.question), textOrNull(link),
+		[]byte(p.Thread), key, digest, tenant, p.Priority, orNull(p.At), bytesOrNull(from.Thread), textOrNull(from.Question), textOrNull(link),
 		f.sealer.Seal(record, "prompt", p.Thread, string(key))).Scan(&sent.N)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return f.sentBefore(ctx, tx, sent, digest)

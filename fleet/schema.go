@@ -14,7 +14,7 @@ import (
 )
 
 // schemaVersion is the version of the fleet's tables that this package writes.
-const schemaVersion = 1
+const schemaVersion = 2
 
 // migrations contains the step from each version to the next. "{}" stands for the name of the store's schema and a dot.
 // "{tenant}" is "tenant_number, " if the store has tenants, and otherwise nothing; "{tenant column}" is the definition of that column. The
@@ -23,7 +23,8 @@ const schemaVersion = 1
 // A prompt is open until its state is done or cancelled. The front of a thread is its prompt that has begun, or else the first one
 // whose time has come; at most one has begun. next is the time of the next attempt, or the time that the sender asked for. seen is the number of the thread's
 // newest commit before the last attempt, and again is that of a commit that the present attempt may have missed. claim is the
-// job that runs the prompt. trace is the context of the span of its sender. parent and question name the interrupt of another thread that the prompt's answer decides. record
+// job that runs the prompt. trace is the context of the span of its sender. parent and question name the interrupt of another thread that the prompt's answer decides, and
+// others is a list of further ones. record
 // and outcome are JSON, encrypted if the store is sealed. key is a keyed hash then.
 var migrations = [schemaVersion]string{`
 CREATE TABLE {}fleet_prompts (
@@ -77,6 +78,8 @@ CREATE TABLE {}fleet_crons (
 	record bytea NOT NULL,
 	PRIMARY KEY ({tenant}name)
 );
+`, `
+ALTER TABLE {}fleet_prompts ADD COLUMN others jsonb;
 `}
 
 // separated are the tables of version 1 whose rows each belong to a tenant, if the store has tenants.

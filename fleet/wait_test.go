@@ -120,6 +120,37 @@ func TestAThreadWaitsInTheDatabase(t *testing.T) {
 	}
 }
 
+// TestThreadsAwaitOnePrompt has three threads await the same prompt of another thread: two while it waits, and one after it was
+// answered. Each receives the answer.
+func TestThreadsAwaitOnePrompt(t *testing.T) {
+	r := newRig(t)
+	r.start(r.Worker(r.with(
+		tool("ask", func(ctx context.Context) (string, error) {
+			a, err := agent.Interrupt(ctx, agent.Ask{Text: "really?"})
+			return a.Text, err
+		}),
+		tool("child", func(ctx context.Context) (string, error) {
+			a, err := agent.Child(ctx, segno.Child{Agent: "support", Prompt: "ask", Thread: "shared", Key: "k"})
+			return a.Text, err
+		}))))
+	for _, parent := range []string{"one", "two"} {
+		r.send(Prompt{Thread: parent, Text: "child", Key: "k"})
+		r.await(parent, "k", StateWaiting)
+	}
+	q := r.awaitQuestion("shared")
+	if err := r.Decide(t.Context(), "shared", segno.Decision{Interrupt: q.ID, Kind: segno.Respond, Text: "yes"}); err != nil {
+		t.Fatal(err)
+	}
+	r.await("two", "k", StateDone) // the thread that came last, whose wait replaced the first one's
+	r.send(Prompt{Thread: "three", Text: "child", Key: "k"})
+	r.await("three", "k", StateDone)
+	for _, parent := range []string{"one", "two", "three"} {
+		if p := r.await(parent, "k", StateDone); p.Outcome != "yes" {
+			t.Errorf("%s ended with %q and the error %q", parent, p.Outcome, p.Error)
+		}
+	}
+}
+
 // awaitQuestion waits until a thread waits, and returns what it waits for.
 func (r *rig) awaitQuestion(thread string) segno.Interrupt {
 	r.Helper()

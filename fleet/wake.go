@@ -120,15 +120,16 @@ func (f *Fleet) sendChild(ctx context.Context, tx pgx.Tx, t *turn, thread string
 	if p.Agent == "" {
 		p.Agent = t.Agent
 	}
-	from := origin{thread: thread, question: x.ID}
+	from := origin{Thread: thread, Question: x.ID}
 	sent, err := f.send(ctx, tx, p, t.tenant, from)
 	switch kind := segno.KindOf(err); {
 	case err == nil && sent.IsNew:
 		return nil
 	case err == nil:
-		// The question was asked again after a move, or another thread sent the prompt. The prompt may end until the row is locked.
-		err := tx.QueryRow(ctx, f.sql(`UPDATE {}fleet_prompts SET parent = $2, question = $3 WHERE n = $1 RETURNING state`), sent.N, []byte(thread), x.ID).
-			Scan(&sent.State)
+		// The question was asked again after a move, or another call sent the prompt, perhaps of another thread. A question
+		// that is not asked any more may be answered, too. The prompt may end until the row is locked.
+		err := tx.QueryRow(ctx, f.sql(`UPDATE {}fleet_prompts SET others = CASE WHEN question = $2 OR coalesce(others @> $3, false) THEN others
+			ELSE coalesce(others, '[]') || $3 END WHERE n = $1 RETURNING state`), sent.N, x.ID, []origin{from}).Scan(&sent.State)
 		if err != nil {
 			return err
 		}

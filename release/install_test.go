@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 // TestInstall builds a release, installs it in each way, from its files only and without Go, and runs the demo with each
 // installation. By default it builds for the platform on which it runs, with two man pages.
 func TestInstall(t *testing.T) {
-	if testing.Short() || !soak.IsDrawn(t) {
-		return // it compiles the commands with other flags than the rest of the tests, which takes a minute
+	if testing.Short() || !soak.IsNamed() {
+		return // it compiles the commands with other flags than the rest of the tests, which takes minutes
 	}
 	platforms, manuals := []platform{host()}, func(_ context.Context, dir string) error {
 		if err := os.Mkdir(dir, 0o755); err != nil {

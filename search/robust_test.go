@@ -76,7 +76,7 @@ func TestAKillWhileSegmentsAreWritten(t *testing.T) {
 	}
 	count := faultfs.FailAt(-1)
 	steps(t.TempDir(), count.Wrap(vfs.OS))
-	for n := range count.Trace() {
+	for _, n := range faultfs.Sample(t, count.Trace()) {
 		for _, isKill := range []bool{true, false} {
 			dir := t.TempDir()
 			faults := faultfs.FailAt(n)

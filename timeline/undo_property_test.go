@@ -139,7 +139,7 @@ func (e *edited) move(ask timeline.MoveRequest) *timeline.Plan {
 func TestUndoRevertsItsTurnsOnly(t *testing.T) {
 	base := t.TempDir()
 	n, merged, conflicts := 0, 0, 0
-	soak.Rapid(t, 40, 2000) // each history writes some hundred files durably
+	soak.Rapid(t, 20, 2000) // each history writes some hundred files durably
 	rapid.Check(t, func(r *rapid.T) {
 		n++
 		e := newEdited(t, r, filepath.Join(base, fmt.Sprint(n)))
@@ -201,7 +201,7 @@ func TestUndoOfTurnsAloneMergesAsGit(t *testing.T) {
 	}
 	base := t.TempDir()
 	n, merged, conflicts := 0, 0, 0
-	soak.Rapid(t, 20, 2000)
+	soak.Rapid(t, 12, 2000)
 	rapid.Check(t, func(r *rapid.T) {
 		n++
 		e := newEdited(t, r, filepath.Join(base, fmt.Sprint(n)))

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // fillLocks takes locks with a connection until the server has no more, and then releases some of them.
@@ -31,6 +33,9 @@ func fillLocks(t *testing.T, c *pgconn.PgConn, free int) {
 // A server has too few locks for a move of many tables. The error names the setting and a value that is enough. Another
 // client takes most of the locks, so the test does not need thousands of tables.
 func TestMoveOfManyTablesNamesTheSetting(t *testing.T) {
+	if !soak.IsDrawn(t) {
+		return
+	}
 	const tables = 100
 	var b strings.Builder
 	for n := range tables {

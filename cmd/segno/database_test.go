@@ -345,7 +345,7 @@ func TestKilledMovesOfPostgres(t *testing.T) {
 		p.write("a", "1")
 		p.sql(`UPDATE t SET x = 1; CREATE TABLE u (y int); INSERT INTO u VALUES (1)`)
 	})
-	rounds := soak.Count(t, 4, 200)
+	rounds := soak.Count(t, 2, 200)
 	longest := 100 * time.Millisecond
 	undone := false
 	for range rounds {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/dalsegno/segno/internal/testing/executable"
 	_ "modernc.org/sqlite"
+
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // become makes segno run as another user, to whom the project then belongs. That user cannot enter the directories of
@@ -48,52 +50,59 @@ func (p *project) own(dir string) {
 	}
 }
 
-// Databases of both kinds move as root and as another user. The dumps after each move equal those after the turns.
+// Databases of both kinds move as root and as another user, in two modes of SQLite, of which a run tries one of the four. The dumps
+// after each move equal those after the turns.
 func TestDatabasesMoveForEachUser(t *testing.T) {
 	users := []int{os.Getuid()}
 	const nobody = 65534
 	if users[0] == 0 {
 		users = append(users, nobody)
 	}
+	type kind struct {
+		user int
+		mode string
+	}
+	var kinds []kind
 	for _, user := range users {
-		for _, mode := range []string{"wal", "persist"} {
-			t.Run(fmt.Sprintf("%s/%d", mode, user), func(t *testing.T) {
-				t.Parallel()
-				base, err := os.MkdirTemp("", "segno-users") // other users cannot enter the directory of the test
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { os.RemoveAll(base) })
-				if err := os.Chmod(base, 0o755); err != nil {
-					t.Fatal(err)
-				}
-				p := newProjectIn(t, base, `CREATE TABLE t (x int PRIMARY KEY); INSERT INTO t VALUES (0)`)
-				p.sqlite("PRAGMA journal_mode="+mode, "CREATE TABLE t(x INTEGER PRIMARY KEY, y)", "INSERT INTO t VALUES (0, zeroblob(20000))")
-				if user != os.Getuid() {
-					p.become(user)
-				}
-				p.turn("begin", func() { p.write("a", "0"); p.own(p.dir) })
-				p.segno("world", "attach", "dev.db")
-				p.segno("world", "attach", p.url(p.database))
-				states := []string{p.dumps()}
-				for i := 1; i <= 2; i++ {
-					p.turn(fmt.Sprint("change ", i), func() {
-						p.write("a", fmt.Sprint(i))
-						p.sql(fmt.Sprintf(`INSERT INTO t VALUES (%d); CREATE TABLE u%[1]d (y text)`, i))
-						p.sqlite(fmt.Sprintf("INSERT INTO t VALUES (%d, randomblob(5000))", i), fmt.Sprintf("CREATE TABLE u%d(y)", i))
-						p.own(p.dir)
-					})
-					states = append(states, p.dumps())
-				}
-				for _, move := range []struct {
-					args  string
-					state int
-				}{{"undo 2 -y", 0}, {"redo -y", 1}, {"op undo -y", 0}, {"restore t3 -y", 2}} {
-					p.segno(words(move.args)...)
-					p.want("after segno "+move.args, p.dumps(), states[move.state])
-				}
-			})
-		}
+		kinds = append(kinds, kind{user, "wal"}, kind{user, "persist"})
+	}
+	for _, k := range soak.Some(t, 1, kinds...) {
+		t.Run(fmt.Sprintf("%s/%d", k.mode, k.user), func(t *testing.T) {
+			t.Parallel()
+			base, err := os.MkdirTemp("", "segno-users") // other users cannot enter the directory of the test
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { os.RemoveAll(base) })
+			if err := os.Chmod(base, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			p := newProjectIn(t, base, `CREATE TABLE t (x int PRIMARY KEY); INSERT INTO t VALUES (0)`)
+			p.sqlite("PRAGMA journal_mode="+k.mode, "CREATE TABLE t(x INTEGER PRIMARY KEY, y)", "INSERT INTO t VALUES (0, zeroblob(20000))")
+			if k.user != os.Getuid() {
+				p.become(k.user)
+			}
+			p.turn("begin", func() { p.write("a", "0"); p.own(p.dir) })
+			p.segno("world", "attach", "dev.db")
+			p.segno("world", "attach", p.url(p.database))
+			states := []string{p.dumps()}
+			for i := 1; i <= 2; i++ {
+				p.turn(fmt.Sprint("change ", i), func() {
+					p.write("a", fmt.Sprint(i))
+					p.sql(fmt.Sprintf(`INSERT INTO t VALUES (%d); CREATE TABLE u%[1]d (y text)`, i))
+					p.sqlite(fmt.Sprintf("INSERT INTO t VALUES (%d, randomblob(5000))", i), fmt.Sprintf("CREATE TABLE u%d(y)", i))
+					p.own(p.dir)
+				})
+				states = append(states, p.dumps())
+			}
+			for _, move := range []struct {
+				args  string
+				state int
+			}{{"undo 2 -y", 0}, {"redo -y", 1}, {"op undo -y", 0}, {"restore t3 -y", 2}} {
+				p.segno(words(move.args)...)
+				p.want("after segno "+move.args, p.dumps(), states[move.state])
+			}
+		})
 	}
 }
 

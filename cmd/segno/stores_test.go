@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	var err error
-	if server, err = serverrig.Postgres(context.Background(), ""); err != nil {
+	if server, err = serverrig.Postgres(context.Background(), "", serverrig.PostgresNoSync()...); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

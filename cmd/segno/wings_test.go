@@ -10,6 +10,7 @@ import (
 
 	"github.com/dalsegno/segno/fleet/fleetcmd"
 	"github.com/dalsegno/segno/internal/cli"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	wholeCommand "github.com/dalsegno/segno/internal/testing/wings"
 )
 
@@ -46,8 +47,8 @@ func TestACommandWithoutAWing(t *testing.T) {
 
 // TestTheLeanCommand builds the command with few wings and undoes the turn of its demo.
 func TestTheLeanCommand(t *testing.T) {
-	if testing.Short() {
-		return
+	if testing.Short() || !soak.IsDrawn(t) {
+		return // it compiles another command
 	}
 	dir := t.TempDir()
 	segno := filepath.Join(dir, "segno")

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	var err error
-	if server, err = serverrig.Postgres(ctx, ""); err == nil {
+	if server, err = serverrig.Postgres(ctx, "", serverrig.PostgresNoSync()...); err == nil {
 		err = makeBucket(ctx)
 	}
 	if err != nil {

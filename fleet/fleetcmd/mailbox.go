@@ -164,17 +164,23 @@ func (m *mailboxes) Signal(ctx context.Context, thread segno.ThreadID, key strin
 	return m.fleet.Signal(ctx, string(thread), s.Name, key, value)
 }
 
-// Inbox implements [web.Fleet]. A window contains all questions of its last thread.
+// Inbox implements [web.Fleet]. A window contains all questions of its last thread. Threads that wait for no person count, too, so
+// that one window reads a limited number of threads.
 func (m *mailboxes) Inbox(ctx context.Context, after string, limit int) (list wire.QuestionList, err error) {
-	for q, err := range m.reader.Inbox(ctx, after) {
+	threads := 0
+	for f, err := range m.reader.Find(ctx, agent.FindQuery{Phase: agent.PhaseWaiting, After: after, Limit: limit}) {
 		if err != nil {
 			return list, err
 		}
-		if n := len(list.Questions); n >= limit && string(list.Questions[n-1].Thread) != q.Thread {
-			list.Next = string(list.Questions[n-1].Thread)
+		for _, i := range f.Interrupts {
+			if i.Reason.IsQuestion() {
+				list.Questions = append(list.Questions, wire.Question{Thread: f.Thread.ID, Interrupt: i})
+			}
+		}
+		if threads++; threads == limit || len(list.Questions) >= limit {
+			list.Next = string(f.Thread.ID)
 			break
 		}
-		list.Questions = append(list.Questions, wire.Question{Thread: segno.ThreadID(q.Thread), Interrupt: q.Interrupt})
 	}
 	return list, nil
 }

@@ -34,7 +34,7 @@ func (m withServer) Run() int {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	var err error
-	if server, err = serverrig.Postgres(ctx, ""); err != nil {
+	if server, err = serverrig.Postgres(ctx, "", serverrig.PostgresNoSync()...); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -120,18 +120,29 @@ func (r *acpRun) run(ctx context.Context, lease segno.Lease) (fleet.Result, erro
 		if next.Answer.Decision == nil {
 			return fleet.Result{Phase: agent.PhaseWaiting, Text: next.Answer.Question.Question}, nil
 		}
-		return r.attempt(ctx, next, next.Answer.prompt(), "")
+		report := ""
+		if turn == nil { // the attempt before the question is lost
+			report = r.attempts.report(false)
+		}
+		return r.attempt(ctx, next, next.Answer.prompt(nil), report)
 	}
 	text := r.work.Prompt.Text
 	if next.Answer != nil {
-		text = next.Answer.prompt()
+		made := r.attempts.allowedBy(next.Answer.Question.ID)
+		if made != nil && !made.hasEnded {
+			r.question = r.lostQuestion(next.Answer.Question)
+			return r.wait(ctx, attempt{Key: last.Key, Seq: last.Seq, Dir: last.Dir, Answer: last.Answer})
+		}
+		text = next.Answer.prompt(made)
 	}
 	return r.attempt(ctx, next, text, r.attempts.report(turn != nil))
 }
 
 // attempt runs the agent once.
 func (r *acpRun) attempt(ctx context.Context, a attempt, text, report string) (fleet.Result, error) {
-	r.answer = a.Answer
+	if r.answer = a.Answer; r.answer != nil && r.attempts.allowedBy(r.answer.Question.ID) != nil {
+		r.answer = nil // it allowed a call before
+	}
 	snapshot, err := snapshotAt(ctx, r.Store, r.head.Head, r.record)
 	if err != nil {
 		return fleet.Result{}, err

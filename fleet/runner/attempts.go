@@ -31,15 +31,24 @@ type attempts struct {
 	id    segno.ThreadID
 	head  segno.Head
 	last  *attempt // the newest one, nil before the first
-	calls []call   // of all attempts at the same prompt, oldest first
+	calls []*call  // of all earlier attempts at the same prompt, oldest first
 
-	known map[string]bool // the calls of this attempt, by id; true once a call has ended
+	known map[string]*call // the calls of this attempt, by id
 }
 
 // call is a tool call of an attempt.
 type call struct {
-	title    string
-	hasEnded bool
+	id, title string
+	kind      string       // as the agent announced it; not recorded
+	allowed   *allowedCall // nil if the runner did not allow the call
+	hasEnded  bool
+	isLost    bool // the agent's process ended during the call
+}
+
+// allowedCall is the body of the entry that records, before the agent receives it, that the runner allows a call.
+type allowedCall struct {
+	Args     segno.Hash `json:"args"`               // [segno.HashArgs] of the input
+	Question string     `json:"question,omitempty"` // the id of the question whose decision allowed it
 }
 
 // attemptName is the name of the entries that contain an attempt, and of the threads with the attempts.
@@ -48,7 +57,7 @@ const attemptName = "attempt"
 // openAttempts reads the newest attempt of a thread, and the calls of all attempts at the same prompt: a worker may die
 // before its agent calls anything, and the next agent must know what the agents before it did.
 func openAttempts(ctx context.Context, store segno.Store, of segno.ThreadID) (*attempts, error) {
-	t := &attempts{store: store, of: of, id: segno.ThreadID(segno.DerivedID("attempts", string(of))), known: map[string]bool{}}
+	t := &attempts{store: store, of: of, id: segno.ThreadID(segno.DerivedID("attempts", string(of))), known: map[string]*call{}}
 	var err error
 	t.head, err = store.Head(ctx, t.id)
 	if segno.KindOf(err) == segno.KindNotFound && err != nil {
@@ -57,8 +66,8 @@ func openAttempts(ctx context.Context, store segno.Store, of segno.ThreadID) (*a
 	if err != nil {
 		return nil, err
 	}
-	ended := map[string]bool{}
-	var calls []call // after the next older attempt, newest first
+	var calls []*call // after the next older attempt, newest first
+	known := map[string]*call{}
 	for n, err := range segno.Ancestors(ctx, store, t.head.Head, segno.Window{Last: 16, Entries: true}) {
 		if err != nil {
 			return nil, err
@@ -67,9 +76,19 @@ func openAttempts(ctx context.Context, store segno.Store, of segno.ThreadID) (*a
 			e := n.Entries[i]
 			switch e.Kind {
 			case segno.EntryResult:
-				ended[e.ID] = true
+				known[e.ID] = &call{id: e.ID, hasEnded: true}
 			case segno.EntryIntent:
-				calls = append(calls, call{e.Name, ended[e.ID]})
+				c := cmp.Or(known[e.ID], &call{id: e.ID})
+				if known[e.ID] = c; !slices.Contains(calls, c) {
+					calls = append(calls, c)
+				}
+				c.title = e.Name
+				if len(e.Body) > 0 {
+					c.allowed = new(allowedCall)
+					if err := json.Unmarshal(e.Body, c.allowed); err != nil {
+						return nil, segno.NewError(segno.KindCorrupt, "read attempt", string(n.ID), err)
+					}
+				}
 			case segno.EntryNote:
 				var a attempt
 				if err := json.Unmarshal(e.Body, &a); err != nil {
@@ -81,6 +100,7 @@ func openAttempts(ctx context.Context, store segno.Store, of segno.ThreadID) (*a
 				t.last = cmp.Or(t.last, &a)
 				slices.Reverse(calls)
 				t.calls, calls = append(calls, t.calls...), nil
+				clear(known) // an agent may use its ids again
 			}
 		}
 	}
@@ -96,25 +116,81 @@ func (t *attempts) begin(ctx context.Context, a attempt) error {
 	return t.commit(ctx, []segno.Entry{{Kind: segno.EntryNote, Name: attemptName, Time: time.Now(), Body: body}})
 }
 
+// callUpdate is what the agent reports about a call.
+type callUpdate struct {
+	id, title, kind string
+	isEnd           bool
+	isLost          bool // the agent's process ended, so the call's outcome is not known
+}
+
 // add records that a call began or ended. It returns when a commit has the entry, so that the agent's next message is read
 // after that.
-func (t *attempts) add(ctx context.Context, id, title string, isEnd bool) error {
-	ended, known := t.known[id]
-	var entries []segno.Entry
-	if !known {
-		entries = append(entries, segno.Entry{Kind: segno.EntryIntent, ID: id, Name: timeline.Title(title), Time: time.Now()})
-	}
-	if isEnd && !ended {
-		entries = append(entries, segno.Entry{Kind: segno.EntryResult, ID: id, Time: time.Now()})
-	}
-	t.known[id] = ended || isEnd
-	if len(entries) == 0 {
-		return nil
+func (t *attempts) add(ctx context.Context, u callUpdate) error {
+	c, entries := t.announced(u.id, u.title)
+	c.kind, c.isLost = cmp.Or(u.kind, c.kind), c.isLost || u.isLost
+	if u.isEnd && !c.hasEnded && !c.isLost {
+		entries = append(entries, segno.Entry{Kind: segno.EntryResult, ID: u.id, Time: time.Now()})
+		c.hasEnded = true
 	}
 	return t.commit(ctx, entries)
 }
 
+// announced returns a call of this attempt, and the entry that records it if it is new.
+func (t *attempts) announced(id, title string) (*call, []segno.Entry) {
+	if c := t.known[id]; c != nil {
+		return c, nil
+	}
+	c := &call{id: id, title: timeline.Title(title)}
+	t.known[id] = c
+	return c, []segno.Entry{{Kind: segno.EntryIntent, ID: id, Name: c.title, Time: time.Now()}}
+}
+
+// allow records that the runner allows a call. After that, the call may have an effect.
+func (t *attempts) allow(ctx context.Context, id, title string, a allowedCall) error {
+	body, err := segno.Encode(a)
+	if err != nil {
+		return err
+	}
+	c, _ := t.announced(id, title)
+	c.allowed = &a
+	return t.commit(ctx, []segno.Entry{{Kind: segno.EntryIntent, ID: id, Name: c.title, Time: time.Now(), Body: body}})
+}
+
+// allowedBy returns the call that an earlier attempt made because of the decision of a question, or nil.
+func (t *attempts) allowedBy(question string) *call {
+	for _, c := range slices.Backward(t.calls) {
+		if c.allowed != nil && c.allowed.Question == question {
+			return c
+		}
+	}
+	return nil
+}
+
+// mayHaveRun reports whether the outcome is not known of the newest call with this title and input that was allowed.
+func (t *attempts) mayHaveRun(title string, args segno.Hash) bool {
+	isSame := func(c *call) bool {
+		return c.allowed != nil && c.allowed.Args == args && c.title == timeline.Title(title)
+	}
+	isKnown := false
+	for _, c := range t.known {
+		if isSame(c) && c.isLost {
+			return true
+		}
+		isKnown = isKnown || isSame(c)
+	}
+	for _, c := range slices.Backward(t.calls) {
+		if isSame(c) && !isKnown {
+			return !c.hasEnded
+		}
+	}
+	return false
+}
+
+// commit commits entries, if there are any. The end of the context of the attempt does not stop it.
 func (t *attempts) commit(ctx context.Context, entries []segno.Entry) error {
+	if len(entries) == 0 {
+		return nil
+	}
 	c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: t.id, Parent: t.head.Head, Expect: t.head.Head, Epoch: t.head.Epoch,
 		Entries: entries, Durability: segno.Synced}
 	if t.head.Head == "" {

@@ -216,7 +216,7 @@ func (c *client) call(ctx context.Context, method string, params any) error {
 			}
 			return nil
 		case m.IsRequest():
-			if err := c.answer(m); err != nil {
+			if err := c.answer(ctx, m); err != nil {
 				return err
 			}
 		case m.MethodName() == "session/update":
@@ -228,11 +228,14 @@ func (c *client) call(ctx context.Context, method string, params any) error {
 }
 
 // answer answers a request of the agent. If it has to ask the user, it cancels the turn.
-func (c *client) answer(m acp.Message) error {
+func (c *client) answer(ctx context.Context, m acp.Message) error {
 	if m.MethodName() != "session/request_permission" {
 		return c.in.Write(acp.Failure(m.IDText(), &acp.Error{Code: acp.CodeMethodNotFound, Message: "Method not found"}))
 	}
-	outcome, isQuestion := c.run.permit(m)
+	outcome, isQuestion, err := c.run.permit(ctx, m)
+	if err != nil {
+		return err // without an answer, the agent does not make the call
+	}
 	if isQuestion { // before the answer, after which the agent may end the turn as if it were complete
 		if err := c.in.Write(acp.Notification("session/cancel", acp.Encode(map[string]any{"sessionId": c.run.work.Thread}))); err != nil {
 			return err
@@ -250,5 +253,7 @@ func (c *client) update(ctx context.Context, m acp.Message) error {
 		return nil
 	}
 	status := m.Text(m.Find(update, "status"))
-	return c.run.attempts.add(ctx, m.Text(m.Find(update, "toolCallId")), c.run.neutral(m.Text(m.Find(update, "title"))), status == "completed" || status == "failed")
+	return c.run.attempts.add(ctx, callUpdate{id: m.Text(m.Find(update, "toolCallId")), title: c.run.neutral(m.Text(m.Find(update, "title"))),
+		kind: m.Text(m.Find(update, "kind")), isEnd: status == "completed" || status == "failed",
+		isLost: m.Text(m.Find(update, "_meta", "segno", "outcome")) == "unknown"}) // see session.failOpenCalls of the proxy
 }

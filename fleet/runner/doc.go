@@ -25,4 +25,10 @@
 // answers such a request as cancelled, ends the turn, and records an [segno.Interrupt]. The result then has the phase
 // waiting, and no process is left. After the decision, the same work sends the agent a prompt with the decision. If
 // the agent then asks for the same call again, with the same input, the runner answers as the user decided.
+//
+// A decision is valid for one call. The runner records the call before the agent receives the permission. If the worker dies
+// before the call ended, the call may have had its effect, so the next attempt first asks the user whether to make it again: an
+// interrupt with [segno.ReasonUnknown]. With the policy [Allow], the runner asks if the agent asks for permission for the
+// same call again, unless the call only reads or changes files, which are lost with the attempt. A call for which the
+// agent asks no permission cannot be held back. The note lists it.
 package runner

@@ -29,7 +29,7 @@ func TestAFleetRunsAnAgent(t *testing.T) {
 	defer cancel()
 	f := newStage(t)
 	f.acp.Ask = true
-	server, err := serverrig.Postgres(ctx, "")
+	server, err := serverrig.Postgres(ctx, "", serverrig.PostgresNoSync()...)
 	f.must(err)
 	defer func() { f.must(server.Stop()) }()
 	pool, err := pgxpool.New(ctx, server.URL)

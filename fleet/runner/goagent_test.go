@@ -118,7 +118,7 @@ func TestADecisionMovesTheHead(t *testing.T) {
 // TestAKilledGoAgent kills workers with SIGKILL at operations of the store. The next machine continues the turn with the
 // files of its steps.
 func TestAKilledGoAgent(t *testing.T) {
-	for _, seed := range soak.Seeds(t, 2, 300) {
+	for _, seed := range soak.Seeds(t, 1, 300) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		f := newStage(t)
 		var lines []string

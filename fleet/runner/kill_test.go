@@ -41,7 +41,7 @@ type worker struct {
 // TestAKilledWorker kills workers with SIGKILL at operations of the store: while they check out, run the agent and commit.
 // Another machine then makes the next attempt, until one ends the turn.
 func TestAKilledWorker(t *testing.T) {
-	for _, seed := range soak.Seeds(t, 2, 200) {
+	for _, seed := range soak.Seeds(t, 1, 200) {
 		killWorkers(t, rand.New(rand.NewPCG(seed, 0)))
 	}
 }

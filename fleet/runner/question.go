@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -68,16 +69,31 @@ func questionSince(ctx context.Context, store segno.Store, head segno.CommitID, 
 	return "", nil
 }
 
-// prompt is the text with which the agent continues after the decision.
-func (a *answer) prompt() string {
-	if a.Decision.Kind == segno.Approve {
-		return fmt.Sprintf("The user allowed the call for which you asked for permission: %s. Make this call again and continue.", a.Question.Tool)
+// prompt is the text with which the agent continues after the decision. made is the call that an earlier attempt made because
+// of the decision, if it did.
+func (a *answer) prompt(made *call) string {
+	what, isLost := "the call for which you asked for permission: "+a.Question.Tool, a.Question.Reason == segno.ReasonUnknown
+	if isLost {
+		what = "a call whose result was lost, because its machine failed: " + a.Question.Tool
+	}
+	switch {
+	case made != nil:
+		return fmt.Sprintf("The user allowed %s. This call was made, and it ended. Do not make it again. Continue.", what)
+	case a.Decision.Kind == segno.Approve && isLost:
+		return fmt.Sprintf("The user was asked about %s. The user wants it to be made again, whether it had its effect or not. Make this call again and continue.", what)
+	case a.Decision.Kind == segno.Approve:
+		return fmt.Sprintf("The user allowed %s. Make this call again and continue.", what)
+	case a.Decision.Kind == segno.Respond:
+		return fmt.Sprintf("The user was asked about %s. This is the result, as the user reports it: %s\nDo not make the call again. Continue.", what, a.Decision.Text)
 	}
 	why := ""
 	if a.Decision.Text != "" {
 		why = " The user wrote: " + a.Decision.Text
 	}
-	return fmt.Sprintf("The user refused the call for which you asked for permission: %s.%s Continue without it.", a.Question.Tool, why)
+	if isLost {
+		return fmt.Sprintf("The user was asked about %s. It may have happened or not, and the user does not want it to be made again.%s Continue without it.", what, why)
+	}
+	return fmt.Sprintf("The user refused %s.%s Continue without it.", what, why)
 }
 
 // permissionRequest is a request of the agent for permission to make a call.
@@ -85,6 +101,7 @@ type permissionRequest struct {
 	Call struct {
 		ID    string          `json:"toolCallId"`
 		Title string          `json:"title"`
+		Kind  string          `json:"kind"`
 		Input json.RawMessage `json:"rawInput"`
 	} `json:"toolCall"`
 	Options []struct {
@@ -94,8 +111,9 @@ type permissionRequest struct {
 }
 
 // permit answers a request for permission by the policy, or by the decision of the user. If there is none yet, it keeps the
-// question and answers that the request is cancelled.
-func (r *acpRun) permit(m acp.Message) (outcome map[string]any, isQuestion bool) {
+// question and answers that the request is cancelled. It records a call that it allows, so that no attempt allows the call
+// again before the user decided whether a call with an unknown outcome is made again.
+func (r *acpRun) permit(ctx context.Context, m acp.Message) (outcome map[string]any, isQuestion bool, err error) {
 	var p permissionRequest
 	_ = m.Decode(m.Params, &p) // a malformed request has no options, and is cancelled
 	policy := cmp.Or(r.Permissions, Ask)
@@ -103,12 +121,16 @@ func (r *acpRun) permit(m acp.Message) (outcome map[string]any, isQuestion bool)
 	if len(args) == 0 {
 		args = json.RawMessage("null")
 	}
-	if a := r.answer; policy == Ask && a != nil && a.Question.Tool == title && a.Question.ArgsHash == segno.HashArgs(args) {
+	call := allowedCall{Args: segno.HashArgs(args)}
+	isLost := r.attempts.mayHaveRun(title, call.Args)
+	if a := r.answer; policy != Refuse && a != nil && a.Question.Tool == title && a.Question.ArgsHash == call.Args {
 		policy = Refuse
 		if a.Decision.Kind == segno.Approve {
-			policy = Allow
+			policy, call.Question = Allow, a.Question.ID
 		}
 		r.answer = nil // the decision is valid for one call
+	} else if policy == Allow && isLost && !r.isLocal(p) {
+		policy = Ask
 	}
 	kinds := []string{"reject_once", "reject_always"}
 	if policy == Allow {
@@ -116,17 +138,44 @@ func (r *acpRun) permit(m acp.Message) (outcome map[string]any, isQuestion bool)
 	}
 	for _, kind := range kinds {
 		for _, o := range p.Options {
-			if policy != Ask && o.Kind == kind {
-				return map[string]any{"outcome": "selected", "optionId": o.ID}, false
+			if policy == Ask || o.Kind != kind {
+				continue
 			}
+			if policy == Allow {
+				err = r.attempts.allow(ctx, p.Call.ID, title, call)
+			}
+			return map[string]any{"outcome": "selected", "optionId": o.ID}, false, err
 		}
 	}
 	if policy == Ask && r.question == nil {
 		r.question = &segno.Interrupt{ID: segno.NewID(), Thread: r.thread, Call: p.Call.ID, Tool: title, Args: args,
-			ArgsHash: segno.HashArgs(args), Reason: segno.ReasonApproval, Question: "The agent asks for permission: " + title,
+			ArgsHash: call.Args, Reason: segno.ReasonApproval, Question: "The agent asks for permission: " + title,
 			Allowed: []segno.DecisionKind{segno.Approve, segno.Reject}, Asked: time.Now().UTC()}
+		if isLost {
+			r.question = r.lostQuestion(*r.question)
+		}
 	}
-	return map[string]any{"outcome": "cancelled"}, policy == Ask
+	return map[string]any{"outcome": "cancelled"}, policy == Ask, nil
+}
+
+// isLocal reports whether a call acts only on the files of the thread, according to the agent. The files of an attempt that
+// failed are gone, or the agent sees them, so such a call may be repeated.
+func (r *acpRun) isLocal(p permissionRequest) bool {
+	kind := p.Call.Kind
+	if c := r.attempts.known[p.Call.ID]; kind == "" && c != nil {
+		kind = c.kind
+	}
+	return slices.Contains([]string{"read", "edit", "delete", "move", "search", "think"}, kind)
+}
+
+// lostQuestion returns the question whether a call is made again whose outcome is not known. asked is a question about the
+// same call.
+func (r *acpRun) lostQuestion(asked segno.Interrupt) *segno.Interrupt {
+	asked.ID, asked.Asked, asked.Reason = segno.NewID(), time.Now().UTC(), segno.ReasonUnknown
+	asked.Question = "The call began and its result was lost: " + asked.Tool + ". It may have happened. approve makes it again, " +
+		"reject tells the agent that the result is not known, respond replies in its place"
+	asked.Allowed = []segno.DecisionKind{segno.Approve, segno.Reject, segno.Respond}
+	return &asked
 }
 
 // wait records the question of this attempt on the thread. If the process ends between the two commits, the next

@@ -24,7 +24,7 @@ import (
 const experimentsDir = "../../experiments"
 
 // TestExperiments interrupts each experiment once and continues it. Unless SEGNO_SOAK is set, it has fewer generations and
-// ticks. If SEGNO_SOAK is set, it must end within two minutes.
+// ticks, and a run tries one experiment. If SEGNO_SOAK is set, it must end within two minutes.
 func TestExperiments(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -34,7 +34,7 @@ func TestExperiments(t *testing.T) {
 	if err != nil || len(files) < 3 {
 		t.Fatalf("the experiments are %q, %v", files, err)
 	}
-	for _, file := range files {
+	for _, file := range soak.Some(t, 1, files...) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			x, e := newShortExperiment(t, file)
 			began := time.Now()
@@ -60,7 +60,7 @@ func TestExperiments(t *testing.T) {
 // it. Each generation catches more than the one before. The picture there is the plot of the generations. Unless
 // SEGNO_SOAK is set, there are only two generations, and the test does not compare the picture.
 func TestFirstExperiment(t *testing.T) {
-	if testing.Short() {
+	if testing.Short() || !soak.IsDrawn(t) {
 		return // it takes half a minute
 	}
 	t.Parallel()

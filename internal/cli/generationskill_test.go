@@ -66,8 +66,8 @@ func (w *killedWorld) start(t *testing.T, every string) *experiment {
 // TestGenerationsSurviveKills kills the runner, the world and agents at random moments, in a kind of world that the
 // seed decides. The experiment must end like one that was not interrupted. Without /proc, only the runner is killed.
 func TestGenerationsSurviveKills(t *testing.T) {
-	if testing.Short() {
-		return // it takes seconds
+	if testing.Short() || !soak.IsDrawn(t) {
+		return // it takes many seconds
 	}
 	t.Parallel()
 	seeds, worlds := 1, killedWorlds()

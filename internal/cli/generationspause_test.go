@@ -2,9 +2,11 @@ package cli_test
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +25,7 @@ ticks = 8
 name = "Ada"
 `
 
-// TestPauseSurvivesKills kills pause as soon as it has asked the runner, and kills wake at several moments. The next
+// TestPauseSurvivesKills kills pause as soon as it has asked the runner, and kills wake at one of several moments. The next
 // pause and the next wake complete their work, and the experiment ends like one that was not interrupted.
 func TestPauseSurvivesKills(t *testing.T) {
 	if testing.Short() {
@@ -35,12 +37,12 @@ func TestPauseSurvivesKills(t *testing.T) {
 	want := straight.outcome()
 	moments := map[string]string{
 		"directory renamed": "runs/village-g001.paused-*",
+		"run prepared":      "runs/village-g001/run.json",
 		"turn made":         "runs/village-g001/agents/Ada/agent.log",
+		"world started":     "runs/village-g001/world.log",
 	}
-	if soak.IsWhole() {
-		moments["run prepared"], moments["world started"] = "runs/village-g001/run.json", "runs/village-g001/world.log"
-	}
-	for name, moment := range moments {
+	for _, name := range soak.Some(t, 1, slices.Sorted(maps.Keys(moments))...) {
+		moment := moments[name]
 		t.Run(name, func(t *testing.T) {
 			x := newExperiment(t, hermitTOML, "1000")
 			run := x.start("generations", "run", x.file)

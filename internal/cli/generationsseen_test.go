@@ -72,7 +72,7 @@ func samePorts(text string) string {
 // TestAgentsCannotTellThatTheyWereResumed compares everything that an agent can read in a run with kills and in a run
 // without kills.
 func TestAgentsCannotTellThatTheyWereResumed(t *testing.T) {
-	if testing.Short() {
+	if testing.Short() || !soak.IsDrawn(t) {
 		return // it takes seconds
 	}
 	t.Parallel()

@@ -108,7 +108,7 @@ func runScripts(t *testing.T, dir string) {
 	if err != nil || len(scripts) == 0 {
 		t.Fatalf("no scripts in %s (%v)", dir, err)
 	}
-	if apart := soak.OneOf(t, 3, 18); apart > 1 {
+	if apart := soak.OneOf(t, 5, 18); apart > 1 {
 		var some []string
 		for i := int(soak.Seed(t) % uint64(apart)); i < len(scripts); i += apart {
 			some = append(some, scripts[i])

@@ -30,7 +30,7 @@ func TestKilledMove(t *testing.T) {
 		f.sql("PRAGMA journal_mode="+mode, "CREATE TABLE t(id INTEGER PRIMARY KEY, x, y)", "CREATE INDEX i ON t(x)",
 			"WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM c WHERE i < 3000) INSERT INTO t SELECT i, 1, hex(zeroblob(20)) FROM c")
 		seen := map[string]bool{}
-		for range soak.Count(t, 6, 200) {
+		for range soak.Count(t, 4, 200) {
 			f.killMove()
 			if got := f.value("PRAGMA integrity_check"); got != "ok" {
 				t.Fatal(got)

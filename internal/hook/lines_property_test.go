@@ -30,7 +30,7 @@ func TestAnyLines(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
 	}
-	soak.Rapid(t, 30, 3000)
+	soak.Rapid(t, 15, 3000)
 	rapid.Check(t, func(rt *rapid.T) { runLines(rt, t.TempDir()) })
 }
 

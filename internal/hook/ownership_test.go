@@ -34,7 +34,7 @@ func TestAnyOwnership(t *testing.T) {
 	if soak.IsWhole() {
 		groups = 1 // a campaign runs several processes
 	}
-	soak.Rapid(t, 50/groups, 3000)
+	soak.Rapid(t, 30/groups, 3000)
 	for n := range groups {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()

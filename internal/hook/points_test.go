@@ -319,7 +319,7 @@ func TestAnyPoints(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
 	}
-	soak.Rapid(t, 8, 2000)
+	soak.Rapid(t, 5, 2000)
 	rapid.Check(t, func(rt *rapid.T) {
 		comparePoints(rt, newScene(t, map[string]string{"a": "0", "b": "0", "d/c": "0"}))
 	})

@@ -75,7 +75,7 @@ func moveOnce(ctx context.Context, g *fixture, ask timeline.MoveRequest) error {
 func TestKilledInMidMove(t *testing.T) {
 	g, states := threeTurns(t)
 	dir := filepath.Dir(g.project)
-	for i := range soak.Count(t, 12, 2000) {
+	for i := range soak.Count(t, 8, 2000) {
 		killOnce(t, dir)
 		g.runNextCommand()
 		if got := g.files(); got != states[1] && got != states[3] {

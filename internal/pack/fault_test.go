@@ -19,6 +19,7 @@ import (
 	"github.com/dalsegno/segno/internal/pack"
 	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/testing/memdir"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
@@ -147,6 +148,7 @@ const (
 func TestMain(m *testing.M) {
 	memdir.Use()
 	if os.Getenv(killAt) == "" {
+		soak.DrawIfShort()
 		os.Exit(m.Run())
 	}
 	if os.Getenv(killStore) != "" {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/pack"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // randomTree fills a directory with files, empty directories, symlinks and hard links. Every system
@@ -57,6 +58,7 @@ func TestAnyTreeMovesUnchanged(t *testing.T) {
 		return // it takes seconds
 	}
 	t.Parallel()
+	soak.Rapid(t, 20, 500)
 	rapid.Check(t, func(r *rapid.T) {
 		f := newFixture(t)
 		randomTree(t, r, f.project)

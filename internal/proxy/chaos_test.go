@@ -20,7 +20,7 @@ import (
 
 // TestChaos runs conversations with every kind of fault, with one schedule for each seed.
 func TestChaos(t *testing.T) {
-	schedules := 12
+	schedules := 6
 	if testing.Short() {
 		schedules = 2
 	}

@@ -111,7 +111,7 @@ func TestAPushSurvivesAKilledServer(t *testing.T) {
 		s := &pushServer{T: t, dir: t.TempDir()}
 		s.tokens = filepath.Join(s.dir, "tokens")
 		var err error
-		if s.token, err = web.AddToken(vfs.OS, s.tokens, "laptop", web.ScopeRead|web.ScopeWrite, time.Now()); err != nil {
+		if s.token, err = web.AddToken(t.Context(), vfs.OS, s.tokens, "laptop", web.ScopeRead|web.ScopeWrite, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		broken := &killing{s.start(), 1 + int(seed%turns), seed/turns%2 == 0, s.kill}

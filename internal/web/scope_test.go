@@ -2,12 +2,18 @@ package web
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,7 +33,7 @@ func newScopeRig(t *testing.T) *scopeRig {
 	t.Helper()
 	rig := &scopeRig{file: filepath.Join(t.TempDir(), "tokens"), tokens: map[string]string{"": "", "unknown": NewToken(), "owner": NewToken()}}
 	for i, name := range scopeNames {
-		token, err := AddToken(vfs.OS, rig.file, name, 1<<i, time.Now())
+		token, err := AddToken(t.Context(), vfs.OS, rig.file, name, 1<<i, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,14 +136,14 @@ func TestTheVerbOfAMoveDecidesItsScope(t *testing.T) {
 // TestTokensChangeWhileTheServerRuns adds and removes a token of a running server.
 func TestTokensChangeWhileTheServerRuns(t *testing.T) {
 	s := newScopeRig(t)
-	token, err := AddToken(vfs.OS, s.file, "late", ScopeRead, time.Now())
+	token, err := AddToken(t.Context(), vfs.OS, s.file, "late", ScopeRead, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if status, body := s.status(http.MethodGet, "/threads", token, ""); status != http.StatusOK {
 		t.Errorf("a new token gets %d %s", status, body)
 	}
-	if err := RemoveToken(vfs.OS, s.file, "late"); err != nil {
+	if err := RemoveToken(t.Context(), vfs.OS, s.file, "late"); err != nil {
 		t.Fatal(err)
 	}
 	if status, body := s.status(http.MethodGet, "/threads", token, ""); status != http.StatusUnauthorized {
@@ -189,7 +195,7 @@ func TestTheFileOfTokens(t *testing.T) {
 	if err := os.WriteFile(path, []byte("# mine\nci read "+sum), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	token, err := AddToken(vfs.OS, path, "laptop", ScopeRead|ScopeWrite, time.Now())
+	token, err := AddToken(t.Context(), vfs.OS, path, "laptop", ScopeRead|ScopeWrite, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,10 +206,10 @@ func TestTheFileOfTokens(t *testing.T) {
 	if fi, err := os.Stat(path); err != nil || fi.Mode().Perm() != 0o600 {
 		t.Errorf("the file has the mode %v, %v", fi.Mode(), err)
 	}
-	if _, err := AddToken(vfs.OS, path, "ci", ScopeRead, time.Now()); segno.KindOf(err) != segno.KindConflict {
+	if _, err := AddToken(t.Context(), vfs.OS, path, "ci", ScopeRead, time.Now()); segno.KindOf(err) != segno.KindConflict {
 		t.Errorf("the same name again: %v", err)
 	}
-	if err := RemoveToken(vfs.OS, path, "none"); segno.KindOf(err) != segno.KindNotFound {
+	if err := RemoveToken(t.Context(), vfs.OS, path, "none"); segno.KindOf(err) != segno.KindNotFound {
 		t.Errorf("the removal of another name: %v", err)
 	}
 	if err := os.Chmod(path, 0o660); err != nil {
@@ -211,5 +217,60 @@ func TestTheFileOfTokens(t *testing.T) {
 	}
 	if _, err := OpenTokens(path); segno.KindOf(err) != segno.KindRefused {
 		t.Errorf("a file that others can write: %v", err)
+	}
+}
+
+// TestCommandsChangeTokensAtOnce adds and removes tokens from several commands at once. No token may be lost, and none may stay.
+func TestCommandsChangeTokensAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens")
+	const commands = 8
+	for i := range commands {
+		if _, err := AddToken(t.Context(), vfs.OS, path, fmt.Sprint("old", i), ScopeRead, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var group sync.WaitGroup
+	for i := range commands {
+		group.Go(func() {
+			if _, err := AddToken(t.Context(), vfs.OS, path, fmt.Sprint("new", i), ScopeRead, time.Now()); err != nil {
+				t.Error(err)
+			}
+		})
+		group.Go(func() {
+			if err := RemoveToken(t.Context(), vfs.OS, path, fmt.Sprint("old", i)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	tokens, err := OpenTokens(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, g := range tokens.List() {
+		names = append(names, g.Name)
+	}
+	slices.Sort(names)
+	if got, want := strings.Join(names, " "), "new0 new1 new2 new3 new4 new5 new6 new7"; got != want {
+		t.Errorf("the file has the tokens %s, want %s", got, want)
+	}
+}
+
+// TestACommandWaitsForAnother ends a command while another one changes the file. It must have changed nothing.
+func TestACommandWaitsForAnother(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens")
+	unlock, err := lockTokens(t.Context(), vfs.OS, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := AddToken(ctx, vfs.OS, path, "late", ScopeRead, time.Now()); segno.KindOf(err) != segno.KindCancelled {
+		t.Errorf("the error is %v", err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the file was changed: %v", err)
 	}
 }

@@ -3,6 +3,7 @@ package web
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
@@ -176,8 +177,13 @@ func (t *Tokens) List() []Grant { return slices.Clone(t.all) }
 
 // AddToken adds a new token to the file, which it makes if it does not exist, and returns the token. The file has only
 // its hash.
-func AddToken(fsys vfs.FS, path, name string, s Scopes, now time.Time) (token string, err error) {
+func AddToken(ctx context.Context, fsys vfs.FS, path, name string, s Scopes, now time.Time) (token string, err error) {
 	const op = "add token"
+	unlock, err := lockTokens(ctx, fsys, path)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
 	t, err := OpenTokens(path)
 	if err != nil && segno.KindOf(err) != segno.KindNotFound {
 		return "", err
@@ -200,7 +206,12 @@ func AddToken(fsys vfs.FS, path, name string, s Scopes, now time.Time) (token st
 }
 
 // RemoveToken removes the token with a name from the file.
-func RemoveToken(fsys vfs.FS, path, name string) error {
+func RemoveToken(ctx context.Context, fsys vfs.FS, path, name string) error {
+	unlock, err := lockTokens(ctx, fsys, path)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	t, err := OpenTokens(path)
 	if err != nil {
 		return err
@@ -215,6 +226,27 @@ func RemoveToken(fsys vfs.FS, path, name string) error {
 		return segno.NewError(segno.KindNotFound, "remove token", name, nil).WithHint("run 'segno serve token list'")
 	}
 	return writeTokens(fsys, path, rest)
+}
+
+// lockTokens excludes other commands that change the file, which each read it and replace it. The lock is on a file beside it,
+// because the file itself is replaced.
+func lockTokens(ctx context.Context, fsys vfs.FS, path string) (unlock func(), err error) {
+	const op, wait = "lock tokens", 10 * time.Second
+	f, err := fsys.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, segno.NewError(segno.KindIO, op, path, err)
+	}
+	if err = vfs.Lock(ctx, f, wait); err == nil {
+		return func() { f.Close() }, nil
+	}
+	f.Close()
+	switch {
+	case errors.Is(err, vfs.ErrLocked):
+		return nil, segno.NewError(segno.KindBusy, op, path, err).WithHint("try again when the other command has ended")
+	case ctx.Err() != nil:
+		return nil, segno.NewError(segno.KindCancelled, op, path, err)
+	}
+	return nil, segno.NewError(segno.KindIO, op, path, err)
 }
 
 func writeTokens(fsys vfs.FS, path string, text []byte) error {

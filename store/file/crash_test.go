@@ -89,7 +89,7 @@ func commitUntilKilled(ctx context.Context, dir string) error {
 // TestKilled kills a process that commits, at a random moment. Every acknowledged commit must be in
 // the store, and nothing may be damaged.
 func TestKilled(t *testing.T) {
-	rounds := soak.Count(t, 6, 2000)
+	rounds := soak.Count(t, 4, 2000)
 	const each = 10 // rounds on one store
 	var dir string
 	r := rand.New(rand.NewPCG(soak.Seed(t), 0))

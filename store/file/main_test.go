@@ -9,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dalsegno/segno/internal/testing/memdir"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // The tests run this binary again as other processes, which work on the store in childDir until
@@ -27,6 +28,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	soak.DrawIfShort()
 	memdir.UseIfShort()
 	goleak.VerifyTestMain(m)
 }

@@ -35,7 +35,7 @@ func TestNoDamageIsSilent(t *testing.T) {
 		}
 		return err
 	}))
-	for _, seed := range soak.Seeds(t, 120, 10_000) {
+	for _, seed := range soak.Seeds(t, 60, 10_000) {
 		rnd := rand.New(rand.NewPCG(seed, 5))
 		name := names[rnd.IntN(len(names))]
 		whole := read(t, name)

@@ -26,7 +26,7 @@ func ownServer(t *testing.T) *serverrig.Server {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	own, err := serverrig.Postgres(ctx, "")
+	own, err := serverrig.Postgres(ctx, "", serverrig.PostgresNoSync()...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func verifyWhole(t *testing.T, s *Store, thread segno.ThreadID, acknowledged []s
 // TestTheServerIsKilled kills the server while writers commit, and starts it again. The store of the writers
 // must recover: each commit is applied once, or its error reports that the outcome is unknown.
 func TestTheServerIsKilled(t *testing.T) {
-	rounds, writers := soak.Count(t, 3, 200), 3
+	rounds, writers := soak.Count(t, 2, 200), 3
 	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rounds)*2*time.Minute)
 	defer cancel()
 	own := ownServer(t)

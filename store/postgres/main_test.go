@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	var err error
-	if server, err = serverrig.Postgres(ctx, ""); err != nil {
+	if server, err = serverrig.Postgres(ctx, "", serverrig.PostgresNoSync()...); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

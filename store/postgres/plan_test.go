@@ -12,6 +12,8 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -181,7 +183,12 @@ func explain(t *testing.T, s *Store, query string, params int) string {
 // and is not applied later.
 func TestAWaitingCommitIsCancelled(t *testing.T) {
 	withAndWithoutTenant(t, func(t *testing.T, open func(string, Options, func(*pgxpool.Config)) *Store) {
-		cancelCommit(t, open("&synchronous_commit=off", Options{}, func(*pgxpool.Config) {}))
+		cancelCommit(t, open("&synchronous_commit=off", Options{}, func(c *pgxpool.Config) {
+			// A busy server takes longer to cancel a statement than a store waits before it gives up the connection.
+			c.ConnConfig.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
+				return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: 5 * time.Minute}
+			}
+		}))
 	})
 }
 

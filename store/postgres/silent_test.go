@@ -28,7 +28,7 @@ func TestNoDamageIsSilent(t *testing.T) {
 	for i, x := range columns {
 		columns[i].rows = numbers(t, s, `SELECT `+x.key+` FROM {}`+x.table+` ORDER BY 1`)
 	}
-	for _, seed := range soak.Seeds(t, 5*len(columns), 10_000) {
+	for _, seed := range soak.Seeds(t, 3*len(columns), 10_000) {
 		x, rnd := columns[seed%uint64(len(columns))], rand.New(rand.NewPCG(seed, 0))
 		row, at, bit := x.rows[rnd.IntN(len(x.rows))], rnd.Int32(), 1<<rnd.IntN(8)
 		flip := fmt.Sprintf(`UPDATE {}%[1]s SET %[2]s = set_byte(%[2]s, $2 %% length(%[2]s), get_byte(%[2]s, $2 %% length(%[2]s)) # $3) WHERE %[3]s = $1`, x.table, x.value, x.key)

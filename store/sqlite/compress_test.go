@@ -314,7 +314,7 @@ func compressAndPrint(ctx context.Context, dir string) error {
 // TestKilledWhileCompressing kills a process at random moments while it compresses.
 func TestKilledWhileCompressing(t *testing.T) {
 	r := rand.New(rand.NewPCG(soak.Seed(t), 0))
-	for round := range soak.Count(t, 6, 2000) {
+	for round := range soak.Count(t, 3, 2000) {
 		dir, at, delay := t.TempDir(), r.IntN(6), time.Duration(r.IntN(4000))*time.Microsecond
 		s := openIn(t, dir, Options{})
 		all, _ := plainStore(t, s, 8)

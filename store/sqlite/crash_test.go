@@ -107,7 +107,7 @@ func commitTurns(ctx context.Context, dir string, d segno.Durability) error {
 // TestKilled kills a committing process at random moments. Each acknowledged commit must exist, also those of the
 // rounds with batched commits, and nothing may be damaged.
 func TestKilled(t *testing.T) {
-	rounds := soak.Count(t, 6, 2000)
+	rounds := soak.Count(t, 4, 2000)
 	const each = 20 // rounds on one store
 	var dir string
 	r := rand.New(rand.NewPCG(soak.Seed(t), 0))

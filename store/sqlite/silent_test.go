@@ -31,7 +31,7 @@ func TestNoDamageIsSilent(t *testing.T) {
 		return // it takes seconds
 	}
 	trial := newDamageTrial(t, openIn(t, t.TempDir(), Options{}))
-	seeds := soak.Seeds(t, 120, 10_000)
+	seeds := soak.Seeds(t, 60, 10_000)
 	trial.readAll(t, len(seeds), func(n int) ([]byte, string) { return damage(slices.Clone(trial.whole), seeds[n]) })
 }
 

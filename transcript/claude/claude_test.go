@@ -14,12 +14,14 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/testing/memdir"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/transcript/claude"
 	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
+	soak.DrawIfShort()
 	memdir.Use()
 	goleak.VerifyTestMain(m)
 }

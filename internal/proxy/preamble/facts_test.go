@@ -10,6 +10,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/proxy/preamble"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // planted is a thread with facts at random places: in prompts, replies, inputs and answers, in texts of
@@ -71,6 +72,7 @@ func (p *planted) told(text string) map[string]bool {
 // TestEveryFactThatFitsIsTold plants facts and reduces the budget. A text uses all of its room, and a text with
 // a smaller budget never has a fact that one with a larger budget lacks.
 func TestEveryFactThatFitsIsTold(t *testing.T) {
+	soak.Rapid(t, 20, 5000)
 	rapid.Check(t, func(t *rapid.T) {
 		p := plant(t)
 		s := preamble.FromCommits(p.nodes)

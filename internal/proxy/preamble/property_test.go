@@ -13,6 +13,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/proxy/preamble"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // hostile are words that would look like segno's own, or like a transcript, if they could
@@ -115,6 +116,7 @@ func anyBudget(t *rapid.T) int {
 }
 
 func TestEveryEffectIsNamedWhateverTheBudget(t *testing.T) {
+	soak.Rapid(t, 30, 5000)
 	rapid.Check(t, func(t *rapid.T) {
 		w := newRandomThread(t, 120)
 		budget := anyBudget(t)
@@ -126,6 +128,7 @@ func TestEveryEffectIsNamedWhateverTheBudget(t *testing.T) {
 }
 
 func TestEveryEffectOfAnOpenTurnIsNamed(t *testing.T) {
+	soak.Rapid(t, 30, 5000)
 	rapid.Check(t, func(t *rapid.T) {
 		w := newRandomThread(t, 60)
 		s := preamble.FromCommits(w.nodes)
@@ -152,6 +155,7 @@ func TestEveryEffectOfAnOpenTurnIsNamed(t *testing.T) {
 }
 
 func TestAddEqualsFromCommits(t *testing.T) {
+	soak.Rapid(t, 25, 5000)
 	rapid.Check(t, func(t *rapid.T) {
 		w := newRandomThread(t, 60)
 		s := new(preamble.Builder)

@@ -54,6 +54,9 @@ type Config struct {
 	Auth bool `json:"auth,omitempty"`
 	// Ask makes every tool call ask for permission.
 	Ask bool `json:"ask,omitempty"`
+	// Careless makes the agent repeat a call without a look at the ledger, also if the conversation reports
+	// that it was made before.
+	Careless bool `json:"careless,omitempty"`
 	// Deaf are methods that get no answer.
 	Deaf []string `json:"deaf,omitempty"`
 	// Greeting is written to stdout before anything else.

@@ -19,7 +19,7 @@ func toolText(text string) []any {
 // call executes one tool call, from its announcement to its result.
 func (t *turn) call(i int, s Step, view modelView) error {
 	id := "call_" + newID()[:13]
-	if names(view.plain, s.Line) {
+	if names(view.plain, s.Line) && !t.Careless {
 		return t.appendIfMissing(id, i, s)
 	}
 	if err := t.session.add(record{Type: "call", ID: id, Text: "append " + s.Line}); err != nil {

@@ -4,7 +4,7 @@
 // A scenario is one function. It runs once on a version of Claude Code that
 // internal/testing/agentrig/pins.go names, every run in parallel with the others, each with
 // its own project, home, store and model. [Scenario] is for a main journey, which every run tries on the newest
-// version. A run tries a third of the other scenarios, and SEGNO_SOAK tries all on every version:
+// version. A run tries an eighth of the other scenarios, and SEGNO_SOAK tries all on every version:
 //
 //	func TestUndoBringsTheFileBack(t *testing.T) {
 //		e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
@@ -99,10 +99,19 @@ func Scenario(t *testing.T, files map[string]string, do func(s *Stage)) {
 }
 
 // ScenarioOnNewest runs do on the newest version of Claude Code if the test is drawn, and with SEGNO_SOAK on every version.
-// Most scenarios do so. Scenario is for the main journeys and for what differs between the versions.
+// Most scenarios do so.
 func ScenarioOnNewest(t *testing.T, files map[string]string, do func(s *Stage)) {
 	t.Helper()
 	scenario(t, Newest(t, agentrig.ClaudeVersions()), files, do)
+}
+
+// ScenarioIfDrawn runs do on every version of Claude Code if the test is drawn. It is for what differs between the versions
+// and is not a main journey.
+func ScenarioIfDrawn(t *testing.T, files map[string]string, do func(s *Stage)) {
+	t.Helper()
+	if soak.IsDrawn(t) {
+		scenario(t, agentrig.ClaudeVersions(), files, do)
+	}
 }
 
 // Newest returns the last of an agent's versions if the test is drawn, else none, and with SEGNO_SOAK all of them.

@@ -14,7 +14,7 @@ import (
 // returns all operations of this part of the run.
 func Sample(t testing.TB, trace []string) []int {
 	t.Helper()
-	perVerb := 4
+	perVerb := 2
 	if testing.Short() {
 		perVerb = 1
 	}

@@ -164,9 +164,7 @@ func (c *caller) answer(_ context.Context, open []segno.Interrupt) (decisions []
 		case segno.ReasonQuestion:
 			d.Kind, d.Text = segno.Respond, "pay "+i.Question
 		case segno.ReasonUnknown:
-			// If the store fails while a call waits, the next run cannot know that the call had stopped there. It asks if
-			// the call then fails, although nothing was lost.
-			if !c.mayBeUnknown() && i.Tool != "order" {
+			if !c.mayBeUnknown() {
 				c.tell(reportWrong, "a person is asked about a call whose result the process holds: "+string(i.Args))
 			}
 			var b bill

@@ -57,7 +57,7 @@ type RetryTrial struct {
 // tried whole.
 func Faults(t testing.TB) int {
 	t.Helper()
-	return soak.Count(t, 100, 1000)
+	return soak.Count(t, 50, 1000)
 }
 
 // childArgs is the environment variable that makes a process a caller.

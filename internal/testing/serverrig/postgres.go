@@ -24,12 +24,21 @@ func postgresProgram() debian.Program {
 	}
 }
 
+// PostgresNoSync returns settings for [Postgres] with which the server does not wait for the disk, or none if benchmarks run. A
+// server that is killed loses nothing, and no test cuts the power.
+func PostgresNoSync() []string {
+	if runsBenchmarks() {
+		return nil
+	}
+	return []string{"fsync=off"}
+}
+
 // Postgres starts a PostgreSQL server with the defaults of a new cluster, so that a commit is durable
-// when the server replies. Its directory is dir, or a new one that Stop removes if dir is empty. The
+// when the server replies, and the given settings. Its directory is dir, or a new one that Stop removes if dir is empty. The
 // server refuses to run as root, so a test that runs as root starts it as the user postgres, or as
 // the system's unprivileged user. That user must be able to enter dir, which is impossible below
 // testing.T.TempDir. ctx bounds only the start.
-func Postgres(ctx context.Context, dir string) (*Server, error) {
+func Postgres(ctx context.Context, dir string, settings ...string) (*Server, error) {
 	prog, err := debian.Find(ctx, postgresProgram())
 	if err != nil {
 		return nil, err
@@ -46,8 +55,11 @@ func Postgres(ctx context.Context, dir string) (*Server, error) {
 		return nil, fmt.Errorf("serverrig: making a postgres cluster: %w", err)
 	}
 	command := func(dir string, port int) *exec.Cmd {
-		cmd := prog.Command(context.WithoutCancel(ctx), "-D", filepath.Join(dir, "data"), "-p", strconv.Itoa(port),
-			"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=")
+		args := []string{"-D", filepath.Join(dir, "data"), "-p", strconv.Itoa(port)}
+		for _, setting := range append([]string{"listen_addresses=127.0.0.1", "unix_socket_directories="}, settings...) {
+			args = append(args, "-c", setting)
+		}
+		cmd := prog.Command(context.WithoutCancel(ctx), args...)
 		cmd.Dir = dir
 		cmd.SysProcAttr = owner.attr()
 		return cmd

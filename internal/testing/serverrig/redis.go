@@ -50,6 +50,14 @@ func Redis(ctx context.Context, dir string, args ...string) (*Server, error) {
 	}, dir, ownsDir)
 }
 
+// RedisNoSync returns arguments for [Redis], in the same way as [PostgresNoSync].
+func RedisNoSync() []string {
+	if runsBenchmarks() {
+		return nil
+	}
+	return []string{"--appendfsync", "no"}
+}
+
 // redisReady queries the server's process id, which the server returns once it has loaded its data.
 func redisReady(ctx context.Context, _, addr string, pid int) error {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)

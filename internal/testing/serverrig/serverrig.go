@@ -8,6 +8,7 @@ package serverrig
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -223,6 +224,12 @@ func (p *process) end(sig syscall.Signal) {
 		syscall.Kill(p.pid, syscall.SIGKILL)
 		<-p.ended
 	}
+}
+
+// runsBenchmarks reports whether this process runs benchmarks, which measure servers with the usual settings.
+func runsBenchmarks() bool {
+	f := flag.Lookup("test.bench")
+	return f != nil && f.Value.String() != ""
 }
 
 func freePort(ctx context.Context) (int, error) {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// DrawIfShort skips three of four tests of a package in a run with -short, another choice at each run, unless a flag names tests.
+// DrawIfShort skips seven of eight tests of a package in a run with -short, another choice at each run, unless a flag names tests.
 // The TestMain of a package calls it if its tests together take many seconds, because go test -short work is for the time between
 // two edits. The tests of the package are those in its directory, in which go test starts the process.
 func DrawIfShort() {
@@ -24,7 +24,7 @@ func DrawIfShort() {
 	all := testsIn(".")
 	seed := drawSeed()
 	for _, name := range all {
-		if hashOf(seed, name)%4 != 0 {
+		if hashOf(seed, name)%8 != 0 {
 			skipped = append(skipped, name)
 		}
 	}

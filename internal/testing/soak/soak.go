@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -74,15 +75,18 @@ func Mine[T any](t testing.TB, all []T) []T {
 	return mine
 }
 
-// IsDrawn reports whether this run tries a test that runs real programs for seconds: one of five by default, another choice
+// IsNamed reports whether suites are tried whole or the flag -run names tests. A test that takes minutes runs only then.
+func IsNamed() bool { return IsWhole() || isSet("test.run") }
+
+// IsDrawn reports whether this run tries a test that runs real programs for seconds: one of eight by default, another choice
 // at each run, and every one if suites are tried whole or if the flag -run names tests. It logs the seed of the draw.
 func IsDrawn(t testing.TB) bool {
 	t.Helper()
-	if IsWhole() || isSet("test.run") {
+	if IsNamed() {
 		return true
 	}
 	seed := drawSeed()
-	drawn := hashOf(seed, t.Name())%5 == 0
+	drawn := hashOf(seed, t.Name())%8 == 0
 	t.Logf("SEGNO_SEED=%s: drawn: %v", seed, drawn)
 	return drawn
 }
@@ -92,12 +96,30 @@ func IsDrawn(t testing.TB) bool {
 func OneOf(t testing.TB, usual, short int) int {
 	t.Helper()
 	switch {
-	case IsWhole() || isSet("test.run"):
+	case IsNamed():
 		return 1
 	case testing.Short():
 		return short
 	}
 	return usual
+}
+
+// Some returns n cases of a list, another choice at each run, in the order of the list; and all if suites are tried whole or if
+// the flag -run names tests. It is for a few cases that each take seconds. It logs the seed of the draw.
+func Some[T any](t testing.TB, n int, all ...T) []T {
+	t.Helper()
+	if IsNamed() || n >= len(all) {
+		return all
+	}
+	seed := drawSeed()
+	drawn := rand.New(rand.NewPCG(hashOf(seed, t.Name()), 0)).Perm(len(all))[:n]
+	slices.Sort(drawn)
+	var some []T
+	for _, at := range drawn {
+		some = append(some, all[at])
+	}
+	t.Logf("SEGNO_SEED=%s: draws the cases %v of %d", seed, drawn, len(all))
+	return some
 }
 
 // isSet reports whether a flag with a text has one.

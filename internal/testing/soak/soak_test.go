@@ -35,13 +35,18 @@ func TestASampleHasANewSeed(t *testing.T) {
 	}
 }
 
-func TestAThirdOfTheTestsIsDrawn(t *testing.T) {
-	clear(t)
+// noRun removes the flag -run of the run of this test.
+func noRun(t *testing.T) {
 	named := flag.Lookup("test.run").Value.String()
 	t.Cleanup(func() { _ = flag.Set("test.run", named) })
 	if err := flag.Set("test.run", ""); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func TestAnEighthOfTheTestsIsDrawn(t *testing.T) {
+	clear(t)
+	noRun(t)
 	if soak.IsDrawn(t) != soak.IsDrawn(t) {
 		t.Error("one run draws a test and does not draw it")
 	}
@@ -52,7 +57,7 @@ func TestAThirdOfTheTestsIsDrawn(t *testing.T) {
 			drawn++
 		}
 	}
-	if drawn < 20 || drawn > 50 {
+	if drawn < 5 || drawn > 25 {
 		t.Errorf("%d of 100 seeds draw the test", drawn)
 	}
 	if err := flag.Set("test.run", "TestX"); err != nil {
@@ -60,6 +65,40 @@ func TestAThirdOfTheTestsIsDrawn(t *testing.T) {
 	}
 	if !soak.IsDrawn(t) {
 		t.Error("a test that -run names is not drawn")
+	}
+}
+
+func TestSomeCasesAreDrawn(t *testing.T) {
+	clear(t)
+	noRun(t)
+	all, seen := []string{"a", "b", "c", "d"}, map[string]bool{}
+	if !slices.Equal(soak.Some(t, 2, all...), soak.Some(t, 2, all...)) {
+		t.Error("one run draws different cases")
+	}
+	for seed := range 100 {
+		t.Setenv("SEGNO_SEED", strconv.Itoa(seed))
+		some := soak.Some(t, 2, all...)
+		if len(some) != 2 || !slices.IsSorted(some) {
+			t.Errorf("draws %v", some)
+		}
+		seen[strings.Join(some, "")] = true
+	}
+	if len(seen) != 6 {
+		t.Errorf("100 seeds draw %v", seen)
+	}
+	if some := soak.Some(t, 9, all...); !slices.Equal(some, all) {
+		t.Errorf("9 of 4 cases are %v", some)
+	}
+	if err := flag.Set("test.run", "TestX"); err != nil {
+		t.Fatal(err)
+	}
+	if some := soak.Some(t, 2, all...); !slices.Equal(some, all) {
+		t.Errorf("a test that -run names has the cases %v", some)
+	}
+	noRun(t)
+	t.Setenv("SEGNO_SOAK", "1")
+	if some := soak.Some(t, 2, all...); !slices.Equal(some, all) {
+		t.Errorf("a whole run has the cases %v", some)
 	}
 }
 
@@ -84,7 +123,7 @@ func TestPartsAreTheWhole(t *testing.T) {
 	}
 }
 
-func TestAShortRunDrawsAQuarter(t *testing.T) {
+func TestAShortRunDrawsAnEighth(t *testing.T) {
 	clear(t)
 	var text strings.Builder
 	for n := range 200 {
@@ -107,7 +146,7 @@ func TestAShortRunDrawsAQuarter(t *testing.T) {
 		soak.DrawIfShort()
 		return strings.Count(flag.Lookup("test.skip").Value.String(), "TestCase")
 	}
-	if n := skipped("true", ""); n < 120 || n > 180 {
+	if n := skipped("true", ""); n < 150 || n > 195 {
 		t.Errorf("a short run skips %d of 200 tests", n)
 	}
 	if n := skipped("false", "") + skipped("true", "TestCase7"); n != 0 {

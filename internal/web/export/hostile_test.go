@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dalsegno/segno/internal/history/turns"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/internal/web/export"
 	"github.com/dalsegno/segno/secret"
 )
@@ -55,9 +56,9 @@ func outsideCode(text string) string {
 }
 
 func TestLongLinesAndTextsAreShortened(t *testing.T) {
-	size := 10 << 20 // in one line
-	if testing.Short() {
-		size = 1 << 20
+	size := 1 << 20 // in one line
+	if !testing.Short() && soak.IsDrawn(t) {
+		size = 10 << 20
 	}
 	long := strings.Repeat("a[`*_<(", size/7)
 	s := made(1, func(int) *export.Turn {
@@ -99,7 +100,7 @@ func TestALongThreadNeedsTheMemoryOfATurn(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
 	}
-	for _, format := range append(export.Formats(), "html") {
+	for _, format := range soak.Some(t, 1, append(export.Formats(), "html")...) {
 		var c turnCounter
 		must(t, export.Write(io.Discard, format, made(5000, c.turn)))
 		if c.made < 5000 || c.most.Load() > 600 {

@@ -74,7 +74,7 @@ is made if it does not exist.`,
 		if err != nil {
 			return err
 		}
-		token, err := web.AddToken(vfs.OS, path, args[0], s, time.Now())
+		token, err := web.AddToken(c.Context(), vfs.OS, path, args[0], s, time.Now())
 		if err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func (a *app) removeToken() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := web.RemoveToken(vfs.OS, path, args[0]); err != nil {
+		if err := web.RemoveToken(c.Context(), vfs.OS, path, args[0]); err != nil {
 			return err
 		}
 		return a.Print(tokenItem{Name: args[0]}, func(p *cli.Printer) { p.Linef("removed %s", args[0]) })

@@ -86,8 +86,8 @@ type Question struct {
 
 // QuestionList is a window of the inbox.
 type QuestionList struct {
-	Questions []Question `json:"questions"`
-	Next      string     `json:"next"` // the cursor of the next window, "" at the end
+	Questions []Question `json:"questions"` // fewer than the limit, or none, if many threads wait for no person
+	Next      string     `json:"next"`      // the cursor of the next window, "" at the end
 }
 
 // FleetStatus has the open prompts and the workers of a fleet.

@@ -28,7 +28,7 @@ func openAgain(ctx context.Context, url string, _ func() error) (retryrig.Store,
 // runs the same input again. Every task must finish, and each of its effects must happen once.
 // Under SEGNO_SOAK there are 1,000 faults.
 func TestACallerThatRunsAgainOnAnyErrorFinishesOnce(t *testing.T) {
-	own, err := serverrig.Redis(t.Context(), "")
+	own, err := serverrig.Redis(t.Context(), "", serverrig.RedisNoSync()...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	var err error
-	if server, err = serverrig.Redis(context.Background(), ""); err != nil {
+	if server, err = serverrig.Redis(context.Background(), "", serverrig.RedisNoSync()...); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

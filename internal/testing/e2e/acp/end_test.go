@@ -11,6 +11,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 	"github.com/dalsegno/segno/internal/testing/e2erig"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // half returns a step whose command writes a line and the file "begun", waits for the
@@ -229,6 +230,9 @@ func TestACPSettingsSurvive(t *testing.T) {
 // TestACPNoSessionSupport continues with an agent that can neither load nor resume. The client receives
 // its conversation again, and the agent receives a preamble.
 func TestACPNoSessionSupport(t *testing.T) {
+	if !soak.IsDrawn(t) {
+		return
+	}
 	s := newACPStage(t, agentrig.GoExample, nil)
 	near, far := t.TempDir(), t.TempDir()
 	c := s.connectTo(s.tapped(near, s.behind(s.tapped(far, s.agent.Command...)...)...)...)

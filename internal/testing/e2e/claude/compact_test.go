@@ -70,7 +70,7 @@ func TestCompactFirstAfterResume(t *testing.T) {
 // TestAutoCompaction makes the agent compact automatically, in the middle of the first turn
 // of a resumed session.
 func TestAutoCompaction(t *testing.T) {
-	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
+	e2erig.ScenarioIfDrawn(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
 		session := s.Say(e2erig.Prompt("alpha", s.Writes("a.txt", "1\n"), "one"))
 		s.Say(e2erig.Prompt("beta", e2erig.Bash("echo 2 > a.txt"), "two"), "--resume", session)
 		s.Rig.CompactSoon()

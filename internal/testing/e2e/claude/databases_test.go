@@ -41,7 +41,7 @@ type databases struct {
 }
 
 func newDatabases(s *e2erig.Stage) *databases {
-	server, err := serverrig.Postgres(s.Ctx, "")
+	server, err := serverrig.Postgres(s.Ctx, "", serverrig.PostgresNoSync()...)
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 // TestPointsInsideATurn restores the files after each call of a turn in which the agent writes, edits and runs a command.
 func TestPointsInsideATurn(t *testing.T) {
-	e2erig.Scenario(t, map[string]string{"a.txt": "zero\n"}, func(s *e2erig.Stage) {
+	e2erig.ScenarioIfDrawn(t, map[string]string{"a.txt": "zero\n"}, func(s *e2erig.Stage) {
 		edit := func(old, text string) map[string]any {
 			return map[string]any{"tool": "Edit", "input": map[string]string{"file_path": s.Path("a.txt"), "old_string": old, "new_string": text}}
 		}

@@ -35,11 +35,20 @@ type stage struct {
 	store *memory.Store
 }
 
-// newest returns the newest version of Codex if the test is drawn, and with SEGNO_SOAK all versions. The other scenarios are the main
-// journey, and what differs between the versions: soak.Versions chooses theirs.
+// newest returns the newest version of Codex if the test is drawn, and with SEGNO_SOAK all versions. [drawn] is for what differs
+// between the versions, and soak.Versions for the main journeys.
 func newest(t *testing.T) []agentrig.CodexVersion {
 	t.Helper()
 	return e2erig.Newest(t, agentrig.CodexVersions())
+}
+
+// drawn returns all versions of Codex if the test is drawn.
+func drawn(t *testing.T) []agentrig.CodexVersion {
+	t.Helper()
+	if !soak.IsDrawn(t) {
+		return nil
+	}
+	return agentrig.CodexVersions()
 }
 
 // scenario runs on some versions of Codex.
@@ -248,7 +257,7 @@ func (s *stage) continues(a *agentrig.Codex, src segno.Source, of segno.Position
 // TestForkedLineage forks natively, twice, and cuts the last fork into another home, without
 // the rollouts that it refers to.
 func TestForkedLineage(t *testing.T) {
-	scenario(t, soak.Versions(t, agentrig.CodexVersions()), func(s *stage) {
+	scenario(t, drawn(t), func(s *stage) {
 		if s.agent.Version == agentrig.CodexOldest {
 			return // it cannot fork without a terminal
 		}
@@ -313,7 +322,7 @@ func rollouts(s *stage, a *agentrig.Codex) map[string][]byte {
 
 // TestUpgrade resumes a cut of an old Codex's session with the newest one.
 func TestUpgrade(t *testing.T) {
-	scenario(t, soak.Versions(t, agentrig.CodexVersions()), func(s *stage) {
+	scenario(t, drawn(t), func(s *stage) {
 		id, requests := s.record()
 		positions := s.capture(s.agent, id)
 		other := s.install(agentrig.CodexNewest)

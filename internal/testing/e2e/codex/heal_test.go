@@ -65,7 +65,7 @@ func damageCases() []damageCase {
 // TestAHealedSessionResumes damages a session of Codex, resumes it, and resumes the repaired copy.
 // If SEGNO_SOAK is set, it does so for each kind of damage, otherwise for two kinds.
 func TestAHealedSessionResumes(t *testing.T) {
-	scenario(t, soak.Versions(t, agentrig.CodexVersions()), func(s *stage) {
+	scenario(t, drawn(t), func(s *stage) {
 		s.model.Strict()
 		session, _ := s.say(s.agent, e2erig.Prompt("alpha", map[string]any{"tool": "exec_command", "input": map[string]any{"cmd": "echo ran it | tr a-z a-z"}}, "one"))
 		s.say(s.agent, e2erig.Prompt("beta", "two"), "resume", string(session))

@@ -141,7 +141,7 @@ func TestDisableRestoresTheHooksFile(t *testing.T) {
 // TestTerminalAsksForTrust uses the terminal program. The user trusts the hooks when Codex asks, as
 // doctor suggests, and interrupts the second of three turns.
 func TestTerminalAsksForTrust(t *testing.T) {
-	withHooks(t, soak.Versions(t, agentrig.CodexVersions()), map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
+	withHooks(t, drawn(t), map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
 		s.Rig.Path = append(s.Rig.Path, filepath.Dir(agent.Bin))
 		asks := agent.Version != agentrig.CodexOldest
 		switch out, code := s.Try("doctor"); {

@@ -5,12 +5,11 @@ import (
 
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 	"github.com/dalsegno/segno/internal/testing/e2erig"
-	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // TestPointsInsideATurn restores the files after the first patch of a turn with two patches and a command.
 func TestPointsInsideATurn(t *testing.T) {
-	withHooks(t, soak.Versions(t, agentrig.CodexVersions()), map[string]string{"a.txt": "0\n", "b.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
+	withHooks(t, drawn(t), map[string]string{"a.txt": "0\n", "b.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
 		patch := func(text string) map[string]any {
 			return map[string]any{"tool": "apply_patch", "input": "*** Begin Patch\n" + text + "*** End Patch"}
 		}

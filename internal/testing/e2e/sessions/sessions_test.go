@@ -16,7 +16,7 @@ import (
 // TestNativeForkIsAThreadOfItsOwn checks that the agent's --fork-session becomes a
 // thread that starts at the shared turn.
 func TestNativeForkIsAThreadOfItsOwn(t *testing.T) {
-	e2erig.Scenario(t, nil, func(s *e2erig.Stage) {
+	e2erig.ScenarioIfDrawn(t, nil, func(s *e2erig.Stage) {
 		session := s.Say(e2erig.Prompt("alpha", "one"))
 		s.Say(e2erig.Prompt("beta", "two"), "--resume", session)
 		source := s.Turns()
@@ -222,7 +222,7 @@ func TestAMovedProjectIsTheSame(t *testing.T) {
 // TestAPurgedSessionResumes deletes the agent's own file. segno writes the same bytes back under
 // the same name.
 func TestAPurgedSessionResumes(t *testing.T) {
-	e2erig.Scenario(t, nil, func(s *e2erig.Stage) {
+	e2erig.ScenarioIfDrawn(t, nil, func(s *e2erig.Stage) {
 		session := s.Say(e2erig.Prompt("alpha", "one"))
 		before := s.Transcripts()
 		for name := range before {

@@ -86,7 +86,7 @@ func TestRewindIsALine(t *testing.T) {
 // TestEscThenUndo interrupts a turn in the terminal and undoes it at once, although the agent fired
 // no event and is still running.
 func TestEscThenUndo(t *testing.T) {
-	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
+	e2erig.ScenarioIfDrawn(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
 		tui := s.TUI()
 		if err := tui.Turn(s.Ctx, e2erig.Prompt("alpha", "answer one"), "answer one"); err != nil {
 			s.Fatal(err)

@@ -59,6 +59,9 @@ func (l *lab) run(name string, ticks int, args ...string) {
 // the outcomes, and the links lead to the timeline of an agent and to an archive. An experiment that begins later
 // appears without a reload.
 func TestGenerationsOfAnExperiment(t *testing.T) {
+	if !soak.IsDrawn(t) {
+		return
+	}
 	l := newLab(t)
 	l.run("commons", 2)
 	l.run("commons", 2, "--resume-from", "runs/commons-g003/checkpoints/gen003-t000002.ckpt")

@@ -75,6 +75,9 @@ func TestWhichTurnDeletedMyFileIsOneQuery(t *testing.T) {
 // A hit that is a path brings the file back and shows its history, by mouse at a desk and on a phone, and by the arrow keys,
 // also from another thread.
 func TestAHitBringsItsFileBack(t *testing.T) {
+	if !soak.IsDrawn(t) {
+		return
+	}
 	browser := chromiumrig.Start(t)
 	d := newDemo(t)
 	d.segno("redo", "2", "-y")

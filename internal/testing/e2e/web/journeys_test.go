@@ -157,6 +157,9 @@ func TestADeletedFileComesBackInTwoClicks(t *testing.T) {
 
 // The key b brings back all files that the last turn deleted.
 func TestTheKeyBringsBackTheDeletedFiles(t *testing.T) {
+	if !soak.IsDrawn(t) {
+		return
+	}
 	d := newDemo(t)
 	d.segno("redo", "2", "-y")
 	s := serve(t, d.command("web", "--no-open"))

@@ -112,6 +112,9 @@ func TestUndoOfAnOldTurnAlone(t *testing.T) {
 
 // A list of threads that was requested before a move, and arrives after it, does not end the undo of the move.
 func TestASlowListDoesNotEndAnUndo(t *testing.T) {
+	if !soak.IsDrawn(t) {
+		return
+	}
 	d := newDemo(t)
 	s := serve(t, d.command("web", "--no-open"))
 	p := openPage(t, chromiumrig.Start(t), s.URL, 1440, 900)
@@ -142,6 +145,9 @@ func TestASlowListDoesNotEndAnUndo(t *testing.T) {
 
 // A path with a conflict can be brought back, and has its history, before the move and after it.
 func TestAConflictCanBeBroughtBack(t *testing.T) {
+	if !soak.IsDrawn(t) {
+		return
+	}
 	d := newDemo(t)
 	d.write("NOTES.md", "# My notes\n\nMine.\n")
 	s := serve(t, d.command("web", "--no-open"))

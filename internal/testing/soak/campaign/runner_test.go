@@ -9,6 +9,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // module is the only package of a repository. A campaign runs its tests.
@@ -139,14 +142,16 @@ func TestFailuresAndSkipsAreFindings(t *testing.T) {
 }
 
 func TestAStoppedCampaignGoesOn(t *testing.T) {
-	if testing.Short() {
+	if testing.Short() || !soak.IsDrawn(t) {
 		return // it builds programs
 	}
 	f := newFixture(t)
 	f.write("waits", "")
 	ctx, stop := context.WithCancel(t.Context())
 	go func() {
-		for t.Context().Err() == nil {
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for ; t.Context().Err() == nil; <-tick.C {
 			if _, err := os.Stat(filepath.Join(f.root, "began")); err == nil {
 				stop()
 				return
@@ -168,7 +173,7 @@ func TestAStoppedCampaignGoesOn(t *testing.T) {
 }
 
 func TestAnotherCommitBeginsAgain(t *testing.T) {
-	if testing.Short() {
+	if testing.Short() || !soak.IsDrawn(t) {
 		return // it builds programs
 	}
 	f := newFixture(t)

@@ -30,6 +30,14 @@ func (d *Dir) SetBudget(bytes int64, levels int) { d.budget.bytes, d.budget.leve
 // SetListNames makes restores of d list directories with list.
 func (d *Dir) SetListNames(list func(dir string) ([]string, error)) { d.listNames = list }
 
+// SetBeforeRead makes snapshots of d call do before they read the content of a file.
+func (d *Dir) SetBeforeRead(do func()) {
+	d.readFull = func(f *fileHandle, buf []byte) (int, error) {
+		do()
+		return readFull(f, buf)
+	}
+}
+
 // NewImpatientWatch is [NewWatch], except that its comparisons do not wait.
 func NewImpatientWatch(ctx context.Context, root, private string, report func(WatchReport)) (*Watch, error) {
 	w, err := newWatch(root, private, report, watch.Open)

@@ -66,6 +66,7 @@ var arrows = map[string]map[string]string{
 	"transfer": {
 		"client":        "push and pull reach a server through it",
 		"internal/chat": "a pulled chat continues",
+		"internal/pack": "pull writes the files that an archive may contain",
 	},
 	"worlds": {
 		"agent":                     "segno's own agent lives in worlds",

@@ -92,18 +92,18 @@ func (g *registry) isNotBegun(at intentAt) bool {
 }
 
 // deferResults remembers failed commits, each on top of the one before, if they contain results: the next run of the thread
-// in this process commits them, so no person is asked about the calls. For a failed commit with intents, it remembers that
-// the calls did not begin, because the store may have applied the commit. running is set for commits while calls run: they
+// in this process commits them, so no person is asked about the calls. If the last one has intents, it remembers that the
+// calls did not begin, because the store may have applied the commit. running is set for a commit while calls run: they
 // have begun.
 func (g *registry) deferResults(commits []segno.Commit, err error, running bool) {
 	if isRefused(err) {
 		return
 	}
 	hasResults := false
-	for _, c := range commits {
+	for i, c := range commits {
 		for _, e := range c.Entries {
 			hasResults = hasResults || e.Kind == segno.EntryResult || isCallStep(&e)
-			if e.Kind == segno.EntryIntent && !running {
+			if e.Kind == segno.EntryIntent && !running && i == len(commits)-1 {
 				g.notBegun.Store(intentAt{c.ID, e.ID}, true)
 			}
 		}

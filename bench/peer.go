@@ -52,7 +52,7 @@ func langGraphSavers(ctx context.Context, dir, url string, messages []json.RawMe
 		if err := json.Unmarshal(lines.Bytes(), &p); err != nil {
 			return nil, fmt.Errorf("read LangGraph's figures: %w", err)
 		}
-		p.times = saverTimes{put: durations(p.Put), head: durations(p.Head), list: durations(p.List), bytes: p.Bytes}
+		p.times = saverTimes{put: puts{took: durations(p.Put)}, head: durations(p.Head), list: durations(p.List), bytes: p.Bytes}
 		all = append(all, p)
 	}
 	return all, lines.Err()
@@ -111,7 +111,7 @@ func installPeers(ctx context.Context) (string, error) {
 // report adds a peer's rows.
 func (p peer) report(b *bench, payload int) {
 	name := fmt.Sprintf("LangGraph %s, %s", p.Engine, p.Mode)
-	b.add("", name+": put + putWrites", p.times.put, is(p.times.put.growth(), "× last 20 to first 20"), is(float64(p.Bytes)/float64(payload), "× payload bytes"))
+	b.add("", name+": put + putWrites", p.times.put.took, is(p.times.put.took.growth(), "× last 20 to first 20"), is(float64(p.Bytes)/float64(payload), "× payload bytes"))
 	b.add("", name+": head of 2 MB", p.times.head)
 	b.add("", name+": list 100", p.times.list)
 }

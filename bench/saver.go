@@ -50,11 +50,11 @@ func savers(ctx context.Context, b *bench) (err error) {
 	}
 	for _, e := range servers.engines(dir) {
 		fmt.Fprintf(b.talk, "  %s\n", e.name)
-		m, bare, err := measureSaver(ctx, dir, e, messages)
+		m, err := measureSaver(ctx, dir, e, messages)
 		if err != nil {
 			return fmt.Errorf("%s: %w", e.name, err)
 		}
-		b.addSaver(e, m, bare, all, payload)
+		b.addSaver(e, m, all, payload)
 	}
 	for _, p := range all {
 		p.report(b, payload)
@@ -87,34 +87,49 @@ type engine struct {
 
 // saverTimes are the measurements of one saver.
 type saverTimes struct {
-	put, head, cold, list sample
-	bytes, empty          int64 // the size of the thread, and that of a server's empty tables
+	put, added       puts // by Save, which is given all messages, and by Append, which is given the new one
+	head, cold, list sample
+	bytes, empty     int64 // the size of the two threads, and that of a server's empty tables
 }
 
-// measureSaver runs the workload. With each put, it also times an append and fsync of the
-// same bytes.
-func measureSaver(ctx context.Context, dir string, e engine, messages []json.RawMessage) (m saverTimes, bare sample, err error) {
+// puts are the times of one thread's puts, and those of an append and fsync of the same bytes before each.
+type puts struct{ took, bare sample }
+
+// measureSaver runs the workload, for Save and for Append.
+func measureSaver(ctx context.Context, dir string, e engine, messages []json.RawMessage) (m saverTimes, err error) {
 	store, err := e.open(ctx)
 	if err != nil {
-		return m, nil, err
+		return m, err
 	}
 	if e.served {
 		if m.empty, err = e.bytes(ctx); err != nil {
-			return m, nil, err
+			return m, err
 		}
 	}
 	at := saver.ThreadKey{Thread: "t"}
 	sv := saver.New(store)
 	sv.Durability = e.commits
-	if bare, err = m.puts(ctx, dir, sv, at, messages); err != nil {
-		return m, nil, err
+	save := func(now saver.Snapshot, msg json.RawMessage) (saver.Snapshot, error) {
+		now.Messages = append(now.Messages, msg)
+		return sv.Save(ctx, now)
+	}
+	add := func(now saver.Snapshot, msg json.RawMessage) (saver.Snapshot, error) { return sv.Append(ctx, now, msg) }
+	if m.put, err = measurePuts(dir, at, messages, save); err != nil {
+		return m, err
+	}
+	added := saver.ThreadKey{Thread: "added"}
+	if m.added, err = measurePuts(dir, added, messages, add); err != nil {
+		return m, err
+	}
+	if err := load(ctx, new(sample), store, added, messages); err != nil {
+		return m, err
 	}
 	for range 7 {
 		if err := load(ctx, &m.head, store, at, messages); err != nil {
-			return m, nil, err
+			return m, err
 		}
 		if err := m.lists(ctx, store, at); err != nil {
-			return m, nil, err
+			return m, err
 		}
 	}
 	if e.served {
@@ -122,43 +137,42 @@ func measureSaver(ctx context.Context, dir string, e engine, messages []json.Raw
 		m.bytes -= m.empty
 	}
 	if err := errors.Join(err, store.Close()); err != nil {
-		return m, nil, err
+		return m, err
 	}
 	if e.bytes != nil && !e.served {
 		if m.bytes, err = e.bytes(ctx); err != nil { // measured on disk after the store is closed
-			return m, nil, err
+			return m, err
 		}
 	}
 	if e.synced {
 		err = m.reopened(ctx, e, at, messages)
 	}
-	return m, bare, err
+	return m, err
 }
 
-func (m *saverTimes) puts(ctx context.Context, dir string, sv *saver.StoreSaver, at saver.ThreadKey, messages []json.RawMessage) (bare sample, err error) {
+func measurePuts(dir string, at saver.ThreadKey, messages []json.RawMessage, save func(saver.Snapshot, json.RawMessage) (saver.Snapshot, error)) (p puts, err error) {
 	log, err := os.CreateTemp(dir, "log-")
 	if err != nil {
-		return nil, err
+		return p, err
 	}
 	defer log.Close()
 	now := saver.Snapshot{ThreadKey: at}
 	for _, msg := range messages {
 		began := time.Now()
 		if _, err := log.Write(msg); err != nil {
-			return nil, err
+			return p, err
 		}
 		if err := log.Sync(); err != nil {
-			return nil, err
+			return p, err
 		}
-		bare = append(bare, time.Since(began))
-		now.Messages = append(now.Messages, msg)
+		p.bare = append(p.bare, time.Since(began))
 		began = time.Now()
-		if now, err = sv.Save(ctx, now); err != nil {
-			return nil, err
+		if now, err = save(now, msg); err != nil {
+			return p, err
 		}
-		m.put = append(m.put, time.Since(began))
+		p.took = append(p.took, time.Since(began))
 	}
-	return bare, nil
+	return p, nil
 }
 
 // load times a load of the whole thread.
@@ -206,33 +220,40 @@ const edge = 20 // the number of puts that count as the first and as the last
 func (s sample) growth() float64 { return s[len(s)-edge:].over(s[:edge]) }
 
 // addSaver adds the rows of one of segno's engines.
-func (b *bench) addSaver(e engine, m saverTimes, bare sample, all []peer, payload int) {
+func (b *bench) addSaver(e engine, m saverTimes, all []peer, payload int) {
 	name := fmt.Sprintf("saver %s (%s)", e.name, e.durability)
-	put := []claim{is(m.put[:edge].over(bare[:edge]), "× append + fsync, first 20")}
-	if !e.synced || e.commits == segno.Batched {
-		put = append(put, atMost(1.3, m.put.growth(), "× last 20 to first 20"))
-	} else {
-		put = append(put, atMost(1.3, m.put.growth()/bare.growth(), "× last 20 to first 20, the append's own drift taken out"), atMost(2, m.put.over(bare), "× append + fsync"))
-	}
-	switch ratio := func(n int64) float64 { return float64(n) / float64(payload) }; {
+	var size []claim
+	switch ratio := func(n int64) float64 { return float64(n) / float64(2*payload) }; {
 	case e.packed:
-		put = append(put, atMost(0.7, ratio(m.bytes), "× payload bytes"))
+		size = append(size, atMost(0.7, ratio(m.bytes), "× payload bytes"))
 	case e.bytes != nil:
-		put = append(put, is(ratio(m.bytes), "× payload bytes, readable"))
+		size = append(size, is(ratio(m.bytes), "× payload bytes, readable"))
 	}
 	if m.empty > 0 {
-		put = append(put, is(float64(m.bytes+m.empty)/float64(payload), "× payload bytes with what the empty tables take"))
+		size = append(size, is(float64(m.bytes+m.empty)/float64(2*payload), "× payload bytes with what the empty tables take"))
 	}
-	fastest := 1.0
-	if strings.HasPrefix(e.peer, "sqlite") {
-		fastest = 0.8
-	}
-	b.add("", name+": put", m.put, append(put, best(all, e.peer, fastest, m.put, func(p peer) sample { return p.times.put })...)...)
+	b.add("", name+": put", m.put.took, append(e.putClaims(m.put, all), size...)...)
+	b.add("", name+": put of an added message", m.added.took, e.putClaims(m.added, all)...)
 	b.add("", name+": head of 2 MB", m.head, best(all, e.peer, 1, m.head, func(p peer) sample { return p.times.head })...)
 	if m.cold != nil {
 		b.add("", name+": head of 2 MB, store just opened", m.cold)
 	}
 	b.add("", name+": list 100 infos", m.list, best(all, e.peer, 1, m.list, func(p peer) sample { return p.times.list })...)
+}
+
+// putClaims compares puts with the append and fsync beside them, and with LangGraph's.
+func (e engine) putClaims(m puts, all []peer) []claim {
+	claims := []claim{is(m.took[:edge].over(m.bare[:edge]), "× append + fsync, first 20")}
+	if !e.synced || e.commits == segno.Batched {
+		claims = append(claims, atMost(1.3, m.took.growth(), "× last 20 to first 20"))
+	} else {
+		claims = append(claims, atMost(1.3, m.took.growth()/m.bare.growth(), "× last 20 to first 20, the append's own drift taken out"), atMost(2, m.took.over(m.bare), "× append + fsync"))
+	}
+	fastest := 1.0
+	if strings.HasPrefix(e.peer, "sqlite") {
+		fastest = 0.8
+	}
+	return append(claims, best(all, e.peer, fastest, m.took, func(p peer) sample { return p.times.put.took })...)
 }
 
 // best compares with the fastest of LangGraph's configurations of the same engine. bar is the limit of the ratio.

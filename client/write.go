@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/base64"
 	"io"
 	"iter"
 	"net/http"
@@ -24,6 +25,10 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) 
 	sent, err := wire.NewCommit(&c)
 	if err != nil {
 		return segno.Head{}, err
+	}
+	if n := base64.StdEncoding.EncodedLen(len(sent.Entries)); n > wire.MaxCommit {
+		return segno.Head{}, segno.Errorf(segno.KindInvalid, op, string(c.ID), "its entries are %d bytes as JSON, and a server accepts %d", n, wire.MaxCommit).
+			WithHint("keep large contents in objects")
 	}
 	if err := ctx.Err(); err != nil {
 		return segno.Head{}, segno.NewError(segno.KindCancelled, op, string(c.ID), err)

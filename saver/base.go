@@ -77,19 +77,18 @@ func copyMessages(messages []json.RawMessage) []json.RawMessage {
 	return all
 }
 
-// changes returns the entries that change b into s, and the number of messages that stay.
-func (b *base) changes(s Snapshot, now time.Time) (entries []segno.Entry, kept int, err error) {
+// changes returns the entries that change b into s. The first kept messages stay.
+func (b *base) changes(s Snapshot, kept int, now time.Time) (entries []segno.Entry, err error) {
 	add := func(e segno.Entry) { e.Time = now; entries = append(entries, e) }
 	if s.Step < 0 {
-		return nil, 0, segno.Errorf(segno.KindInvalid, "save", s.Thread, "the step is negative")
+		return nil, segno.Errorf(segno.KindInvalid, "save", s.Thread, "the step is negative")
 	}
-	kept = b.unchanged(s.Messages)
 	if kept < b.messages {
 		add(segno.Entry{Kind: segno.EntryKeep, Body: fmt.Append(nil, kept)})
 	}
 	for n, m := range s.Messages[kept:] {
-		if !json.Valid(m) {
-			return nil, 0, segno.Errorf(segno.KindInvalid, "save", s.Thread, "message %d is not JSON", kept+n+1)
+		if len(m) == 0 { // the store refuses all else that is not JSON
+			return nil, errNotJSON(s, kept+n)
 		}
 		add(segno.Entry{Kind: segno.EntryMessage, Body: m})
 	}
@@ -110,10 +109,14 @@ func (b *base) changes(s Snapshot, now time.Time) (entries []segno.Entry, kept i
 	}
 	asked, err := b.newInterrupts(s, now)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	decided, err := b.newDecisions(s, now)
-	return slices.Concat(entries, asked, decided), kept, err
+	return slices.Concat(entries, asked, decided), err
+}
+
+func errNotJSON(s Snapshot, message int) error {
+	return segno.Errorf(segno.KindInvalid, "save", s.Thread, "message %d is not JSON", message+1)
 }
 
 // newInterrupts returns the entries of interrupts that were not saved before.

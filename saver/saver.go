@@ -43,7 +43,7 @@ type Snapshot struct {
 	Step int `json:"step"`
 	// Messages are the whole conversation. Save compares them with the messages of
 	// the checkpoint that ID names and stores them from the first difference on. The
-	// older checkpoint is unchanged.
+	// older checkpoint is unchanged. [StoreSaver.Append] does not compare.
 	Messages []json.RawMessage `json:"messages,omitempty"`
 	// State contains all other values of the program. Save stores only those that differ from the
 	// values of the checkpoint that ID names.

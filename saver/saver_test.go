@@ -165,3 +165,51 @@ func BenchmarkSaveOfALongConversation(b *testing.B) {
 		})
 	}
 }
+
+// TestAppendStoresOnlyTheNewMessages appends to a snapshot, to the same snapshot again, and to one with a changed message, which
+// only the next Save stores.
+func TestAppendStoresOnlyTheNewMessages(t *testing.T) {
+	store := memory.New(nil)
+	sv := saver.New(store)
+	at := saver.ThreadKey{Thread: "t"}
+	message := func(text string) json.RawMessage { return json.RawMessage(`"` + text + `"`) }
+	save := func(s saver.Snapshot, err error) saver.Snapshot {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	is := func(s saver.Snapshot, want ...json.RawMessage) {
+		t.Helper()
+		loaded := save(sv.At(t.Context(), at, s.ID))
+		for _, got := range [][]json.RawMessage{s.Messages, loaded.Messages} {
+			if fmt.Sprintf("%s", got) != fmt.Sprintf("%s", want) {
+				t.Errorf("the messages are %s, want %s", got, want)
+			}
+		}
+	}
+	first := save(sv.Append(t.Context(), saver.Snapshot{ThreadKey: at}, message("one"), message("two")))
+	is(first, message("one"), message("two"))
+	if same, err := sv.Append(t.Context(), first, message("half")[:3]); segno.KindOf(err) != segno.KindInvalid || len(same.Messages) != 2 || same.ID != first.ID {
+		t.Errorf("after an error there are %d messages, %v", len(same.Messages), err)
+	}
+	aside := first
+	aside.Aside = true
+	second := save(sv.Append(t.Context(), first, message("three")))
+	beside := save(sv.Append(t.Context(), aside, message("other")))
+	is(second, message("one"), message("two"), message("three"))
+	is(beside, message("one"), message("two"), message("other"))
+	shorter := second
+	shorter.Messages = second.Messages[:1]
+	if _, err := sv.Append(t.Context(), shorter, message("four")); segno.KindOf(err) != segno.KindInvalid {
+		t.Errorf("a snapshot without one of its messages: %v", err)
+	}
+	copy(second.Messages[0], `"ONE"`)
+	third := save(sv.Append(t.Context(), second, message("four")))
+	if loaded := save(sv.Load(t.Context(), at)); string(loaded.Messages[0]) != `"one"` || len(loaded.Messages) != 4 {
+		t.Errorf("the messages are %s", loaded.Messages)
+	}
+	third = save(sv.Save(t.Context(), third))
+	is(third, message("ONE"), message("two"), message("three"), message("four"))
+}

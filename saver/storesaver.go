@@ -39,16 +39,46 @@ func New(s segno.Store) *StoreSaver { return &StoreSaver{Store: s, Now: time.Now
 
 // Save implements [Saver].
 func (v *StoreSaver) Save(ctx context.Context, s Snapshot) (Snapshot, error) {
-	if err := s.check("save"); err != nil {
-		return s, err
-	}
-	if s.Aside && s.ID == "" {
-		return s, segno.Errorf(segno.KindInvalid, "save", s.Thread, "a thread cannot begin beside its head").WithHint("set Aside on a snapshot that At returned")
-	}
-	base, err := v.baseOf(ctx, &s)
+	base, err := v.begin(ctx, &s)
 	if err != nil {
 		return s, err
 	}
+	return v.save(ctx, s, base, base.unchanged(s.Messages))
+}
+
+// Append is Save for a conversation that only grows. It saves s with more messages after its own, which must be as many as
+// Load, Save or Append returned, and returns s unchanged if there is an error. Save reads all messages to find one that
+// was changed; Append reads only the new ones. If an earlier message was changed, the next Save stores the change.
+func (v *StoreSaver) Append(ctx context.Context, s Snapshot, messages ...json.RawMessage) (Snapshot, error) {
+	base, err := v.begin(ctx, &s)
+	if err != nil {
+		return s, err
+	}
+	if len(s.Messages) != base.messages {
+		return s, segno.Errorf(segno.KindInvalid, "save", s.Thread, "the snapshot has %d messages, and its checkpoint has %d", len(s.Messages), base.messages).
+			WithHint("call Save, which compares them")
+	}
+	longer := s
+	longer.Messages = slices.Concat(s.Messages, messages)
+	if longer, err = v.save(ctx, longer, base, base.messages); err != nil {
+		return s, err
+	}
+	return longer, nil
+}
+
+// begin checks a snapshot and returns the base that it is saved onto.
+func (v *StoreSaver) begin(ctx context.Context, s *Snapshot) (*base, error) {
+	if err := s.check("save"); err != nil {
+		return nil, err
+	}
+	if s.Aside && s.ID == "" {
+		return nil, segno.Errorf(segno.KindInvalid, "save", s.Thread, "a thread cannot begin beside its head").WithHint("set Aside on a snapshot that At returned")
+	}
+	return v.baseOf(ctx, s)
+}
+
+// save saves s onto base. The first kept messages are those of base.
+func (v *StoreSaver) save(ctx context.Context, s Snapshot, base *base, kept int) (Snapshot, error) {
 	now := v.now()
 	c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: s.ThreadKey.ID(), Parent: s.ID, Expect: cmp.Or(base.head, s.ID), Epoch: base.epoch,
 		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointStep, Step: s.Step, Turn: base.turn, Time: now, Meta: s.Meta}}
@@ -62,13 +92,18 @@ func (v *StoreSaver) Save(ctx context.Context, s Snapshot) (Snapshot, error) {
 		}
 		base.created = now
 	}
-	kept := 0
-	if c.Entries, kept, err = base.changes(s, now); err != nil {
+	var err error
+	if c.Entries, err = base.changes(s, kept, now); err != nil {
 		return s, err
 	}
 	head, err := v.commitAfterWrites(ctx, c, s.Aside)
 	if segno.KindOf(err) == segno.KindNotFound && c.Create != nil {
 		err = segno.Errorf(segno.KindRefused, "save", s.Thread, "a thread of that name was deleted").WithHint("save under another name")
+	}
+	if segno.KindOf(err) == segno.KindInvalid {
+		if n := slices.IndexFunc(s.Messages, func(m json.RawMessage) bool { return !json.Valid(m) }); n >= 0 {
+			err = errNotJSON(s, n)
+		}
 	}
 	if err != nil {
 		return s, err

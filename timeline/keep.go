@@ -78,7 +78,7 @@ type keeping struct {
 }
 
 func (tx *txn) keep(ctx context.Context, r KeepRequest) (Kept, error) {
-	done, err := tx.keepGroup(ctx, []KeepRequest{r}, nil)
+	done, err := tx.keepGroup(ctx, []KeepRequest{r})
 	if err != nil {
 		return Kept{}, err
 	}
@@ -144,7 +144,7 @@ func (tx *txn) captureKept(ctx context.Context, k *keeping, g *keepGroup) error 
 			in.err = errForkInGroup
 			return true
 		}
-		isKnown := g.isKnown(ctx, tx, leaf)
+		isKnown := g.known.isKnown(ctx, tx, leaf)
 		if isKnown && in.stop {
 			in.err = cmp.Or(in.err, errFork)
 		}

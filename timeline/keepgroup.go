@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/dalsegno/segno"
 )
@@ -19,6 +20,9 @@ const (
 	// A group of sessions is committed when it has maxGroupCommits commits or maxGroupBytes bytes of transcripts.
 	maxGroupCommits = 8 * maxTogether
 	maxGroupBytes   = 256 << 20
+	// maxLocked is the time after which KeepSessions begins no other group before it releases its lock, because other
+	// operations on sessions wait only some seconds for it.
+	maxLocked = 5 * time.Second
 )
 
 // KeepSessions is [Timeline.KeepSession] for many sessions. It stores several sessions at once, so that one
@@ -78,18 +82,39 @@ func (tl *Timeline) findThreads(ctx context.Context, sessions int) (threadFinder
 	}, err
 }
 
-// keepSome keeps some sessions from the beginning of all, and returns their number.
-func (tl *Timeline) keepSome(ctx context.Context, all []KeepRequest, threadOf threadFinder, done func(KeepRequest, Kept, error)) (int, error) {
+// keepSome keeps some sessions from the beginning of all, and returns their number. While one group is committed, which
+// takes one core and waits for the disk, keepSome captures the next one.
+func (tl *Timeline) keepSome(ctx context.Context, all []KeepRequest, threadOf threadFinder, done func(KeepRequest, Kept, error)) (n int, err error) {
 	tx, err := tl.lockSessions(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer tx.unlock()
-	kept, err := tx.keepGroup(ctx, all, threadOf)
-	for _, k := range kept {
-		done(k.KeepRequest, k.out, k.err)
+	var committing *keepGroup
+	finish := func() error {
+		if committing == nil {
+			return nil
+		}
+		err := <-committing.committed
+		for _, k := range committing.all {
+			done(k.KeepRequest, k.out, k.err)
+		}
+		n += len(committing.all)
+		return err
 	}
-	return len(kept), err
+	leaves, captured := &leafIndex{all: map[string]bool{}}, 0
+	for start := time.Now(); captured < len(all) && err == nil && ctx.Err() == nil; {
+		tx := tl.unlocked()
+		g := tx.captureGroup(ctx, all[captured:], threadOf, leaves, committing)
+		err = finish()
+		committing = g
+		captured += len(g.all)
+		go func() { g.committed <- tx.storeGroup(ctx, g) }()
+		if time.Since(start) >= maxLocked {
+			break
+		}
+	}
+	return n, errors.Join(err, finish())
 }
 
 // keepGroup is a group of sessions that are committed together, with one batch of objects. Several sessions
@@ -97,30 +122,46 @@ func (tl *Timeline) keepSome(ctx context.Context, all []KeepRequest, threadOf th
 type keepGroup struct {
 	batch    segno.Batch
 	threadOf threadFinder // nil if each session needs a query to the store
+	before   *keepGroup   // the group before it, which may not be in the store yet, or nil
 	all      []*keeping
 	commits  int
 	bytes    int64
 
+	committed chan error // receives the result of storeGroup
+	known     *leafIndex
+
+	mu     sync.Mutex      // guards leaves
+	leaves map[string]bool // the records at which turns of the group end
+}
+
+// leafIndex answers whether a checkpoint in the store ends at a record. The groups that are kept under one lock share it.
+type leafIndex struct {
 	mu     sync.Mutex             // guards the fields below
-	leaves map[string]bool        // the records at which turns of the group end
+	all    map[string]bool        // the records at which turns of the groups end
 	asked  int                    // the number of calls of isKnown
-	mayEnd func(leaf string) bool // false for a record at which no checkpoint ends; nil while single queries cost less
+	mayEnd func(leaf string) bool // false for a record at which no checkpoint ended when it was made; nil while single queries cost less
 }
 
 func (g *keepGroup) add(k *keeping) {
 	g.all, g.commits, g.bytes = append(g.all, k), g.commits+len(k.commits), g.bytes+k.out.Bytes
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.known.mu.Lock()
+	defer g.known.mu.Unlock()
 	for _, c := range k.commits {
-		g.leaves[c.Checkpoint.Session.Leaf] = true
+		leaf := c.Checkpoint.Session.Leaf
+		g.leaves[leaf], g.known.all[leaf] = true, true
 	}
 }
 
-// hasLeaf reports whether a turn of the group ends at one of the records leaves.
+// hasLeaf reports whether a turn of the group, or of the group before it, ends at one of the records leaves.
 func (g *keepGroup) hasLeaf(leaves ...string) bool {
+	if g == nil {
+		return false
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return slices.ContainsFunc(leaves, func(leaf string) bool { return g.leaves[leaf] })
+	return slices.ContainsFunc(leaves, func(leaf string) bool { return g.leaves[leaf] }) || g.before.hasLeaf(leaves...)
 }
 
 // leafFilter is the ability of a [segno.Store] to rule out many leaves at the cost of one scan.
@@ -133,22 +174,31 @@ type leafFilter interface {
 // isKnown reports whether a checkpoint in the store ends at a record. A capture calls it for each record of a
 // session. After many calls, isKnown reads a filter from the store, which answers most of the later calls
 // without a query.
-func (g *keepGroup) isKnown(ctx context.Context, tx *txn, leaf string) bool {
+func (x *leafIndex) isKnown(ctx context.Context, tx *txn, leaf string) bool {
 	const many = 256
-	g.mu.Lock()
-	if g.asked++; g.asked == many {
+	x.mu.Lock()
+	if x.asked++; x.asked == many {
 		if f, ok := tx.Store.(leafFilter); ok {
-			g.mayEnd, _ = f.LeafFilter(ctx) // after an error, each record costs a query
+			x.mayEnd, _ = f.LeafFilter(ctx) // after an error, each record costs a query
 		}
 	}
-	mayEnd := g.mayEnd
-	g.mu.Unlock()
+	mayEnd := x.mayEnd
+	if x.all[leaf] {
+		mayEnd = nil
+	}
+	x.mu.Unlock()
 	return (mayEnd == nil || mayEnd(leaf)) && tx.isKnownLeaf(ctx)(leaf)
 }
 
-// untilRepeated returns the requests before the first one that repeats the session of an earlier request.
-func untilRepeated(all []KeepRequest) []KeepRequest {
+// untilRepeated returns the requests before the first one that repeats the session of an earlier request, or of one in
+// before, which may be nil.
+func untilRepeated(all []KeepRequest, before *keepGroup) []KeepRequest {
 	seen := map[[2]string]bool{}
+	if before != nil {
+		for _, k := range before.all {
+			seen[[2]string{k.Agent, string(k.Source.Session)}] = true
+		}
+	}
 	for i, r := range all {
 		key := [2]string{r.Agent, string(r.Source.Session)}
 		if seen[key] {
@@ -193,10 +243,16 @@ func (tx *txn) captureAhead(ctx context.Context, g *keepGroup, all []KeepRequest
 }
 
 // keepGroup keeps at least one session from the beginning of all. It returns these sessions with their results.
-func (tx *txn) keepGroup(ctx context.Context, all []KeepRequest, threadOf threadFinder) (done []*keeping, err error) {
-	g := &keepGroup{batch: tx.Store.Objects().Batch(), threadOf: threadOf, leaves: map[string]bool{}}
-	defer func() { err = errors.Join(err, g.batch.Close()) }()
-	for k := range tx.captureAhead(ctx, g, untilRepeated(all)) {
+func (tx *txn) keepGroup(ctx context.Context, all []KeepRequest) (done []*keeping, err error) {
+	g := tx.captureGroup(ctx, all, nil, &leafIndex{all: map[string]bool{}}, nil)
+	return g.all, tx.storeGroup(ctx, g)
+}
+
+// captureGroup captures sessions from the beginning of all. The group has at least one session, unless the first one
+// depends on the group before, which may be nil. The caller must pass the group to storeGroup.
+func (tx *txn) captureGroup(ctx context.Context, all []KeepRequest, threadOf threadFinder, known *leafIndex, before *keepGroup) *keepGroup {
+	g := &keepGroup{batch: tx.Store.Objects().Batch(), threadOf: threadOf, before: before, committed: make(chan error, 1), known: known, leaves: map[string]bool{}}
+	for k := range tx.captureAhead(ctx, g, untilRepeated(all, before)) {
 		if errors.Is(k.err, errForkInGroup) || g.hasLeaf(k.asked...) {
 			break // the fork begins the next group; by then the store knows its source
 		}
@@ -207,8 +263,15 @@ func (tx *txn) keepGroup(ctx context.Context, all []KeepRequest, threadOf thread
 			break
 		}
 	}
+	g.before = nil // storeGroup begins when the store has that group
+	return g
+}
+
+// storeGroup makes the sessions of a group durable, and sets their results.
+func (tx *txn) storeGroup(ctx context.Context, g *keepGroup) (err error) {
+	defer func() { err = errors.Join(err, g.batch.Close()) }()
 	if g.commits == 0 {
-		return g.all, nil
+		return nil
 	}
 	staged, err := g.batch.Stage(ctx)
 	if err == nil {
@@ -222,7 +285,7 @@ func (tx *txn) keepGroup(ctx context.Context, all []KeepRequest, threadOf thread
 			}
 		}
 	}
-	return g.all, nil
+	return nil
 }
 
 // prepareKept sets the commits of a captured session.

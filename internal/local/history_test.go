@@ -63,6 +63,7 @@ type modelTurn struct {
 	number        int
 	before, after map[string]string // a missing path does not exist
 	paths         []string
+	undone        []string // the paths that the last undo of the turn reverted
 	id            segno.CommitID
 	all           map[string]string // all files at its end
 }
@@ -143,18 +144,20 @@ func (m *model) turnStep() {
 }
 
 // revert moves the files from the state after a turn to the state before it, and keeps later
-// changes by others.
-func (m *model) revert(from, to map[string]string, paths []string) {
+// changes by others. It returns the paths that it changed.
+func (m *model) revert(from, to map[string]string, paths []string) (changed []string) {
 	for _, p := range paths {
 		if m.files[p] != from[p] {
 			continue
 		}
+		changed = append(changed, p)
 		if to[p] == "" {
 			delete(m.files, p)
 		} else {
 			m.files[p] = to[p]
 		}
 	}
+	return changed
 }
 
 func (m *model) undoStep() {
@@ -169,10 +172,11 @@ func (m *model) undoStep() {
 		m.rt.Fatal(err)
 	}
 	t := m.line[len(m.line)-1]
+	t.undone = m.revert(t.after, t.before, t.paths)
 	m.line, m.ahead = m.line[:len(m.line)-1], append([]modelTurn{t}, m.ahead...)
-	m.revert(t.after, t.before, t.paths)
 }
 
+// redoStep redoes a turn. What a user had reverted before the undo stays as the user left it.
 func (m *model) redoStep() {
 	_, err := m.move(nil, timeline.MoveRequest{Verb: segno.VerbRedo, Turns: 1})
 	if len(m.ahead) == 0 {
@@ -186,7 +190,7 @@ func (m *model) redoStep() {
 	}
 	t := m.ahead[0]
 	m.line, m.ahead = append(m.line, t), m.ahead[1:]
-	m.revert(t.before, t.after, t.paths)
+	m.revert(t.before, t.after, t.undone)
 }
 
 // restoreStep restores a turn of the line and then undoes the restore.

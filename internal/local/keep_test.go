@@ -45,7 +45,7 @@ func keepAll(t testing.TB, store *local.Store, requests ...timeline.KeepRequest)
 }
 
 // TestManySessionsAreKeptTogether keeps several sessions in one call: a session, a fork of it, an empty session, the
-// first session again, and a session whose thread the user deleted.
+// first session again, and, twice, a session whose thread the user deleted.
 func TestManySessionsAreKeptTogether(t *testing.T) {
 	ctx := context.Background()
 	p := writeSessions(t, 4, 2)
@@ -68,8 +68,8 @@ func TestManySessionsAreKeptTogether(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got := keepAll(t, store, requestFor(0), requestFor(1), requestFor(2), requestFor(3), requestFor(0))
-	want := []string{"00000000 2", "00000001 1", "00000002 0 does not exist", "00000003 2", "00000000 0"}
+	got := keepAll(t, store, requestFor(0), requestFor(1), requestFor(2), requestFor(3), requestFor(3), requestFor(0))
+	want := []string{"00000000 2", "00000001 1", "00000002 0 does not exist", "00000003 2", "00000003 0", "00000000 0"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// whyDropped returns the reason why an archive must not have an entry of a snapshot, or "". siblings returns the names
-// in its directory. It is nil if they are not known.
-func whyDropped(name string, e segno.Entity, siblings func() []string) string {
+// WhyDropped returns the reason why an archive must not have an entry of a snapshot, or "". Files from another machine must not have it
+// either, unless the user trusts that machine. siblings returns the names in its directory. It is nil if they are not known.
+func WhyDropped(name string, e segno.Entity, siblings func() []string) string {
 	isLink := e.Type == segno.EntitySymlink
 	switch {
 	case archive.IsDenied(archive.Workspace, name), isLink && archive.IsDeniedLink(name):
@@ -75,7 +75,7 @@ func (d *droppedList) add(name string, e segno.Entity) {
 		d.count++
 		return
 	}
-	d.whys[name] = cmp.Or(whyDropped(name, e, nil), archive.OmittedCredential)
+	d.whys[name] = cmp.Or(WhyDropped(name, e, nil), archive.OmittedCredential)
 }
 
 // omissions returns the list in the order of the paths.
@@ -102,7 +102,7 @@ func (t *threadReader) dropDenied(ctx context.Context) error {
 	made := map[segno.Hash][]byte{}
 	redactor := &workspace.Redactor{Objects: threadObjects{t}, MaxEntries: maxTreeEntries, MaxDirs: maxTreeDirs, Dropped: t.dropped.add,
 		Drop: func(name string, e segno.Entity, siblings func() []string) bool {
-			return whyDropped(name, e, siblings) != ""
+			return WhyDropped(name, e, siblings) != ""
 		},
 		Visit: func(segno.Hash, int64) {},
 		Put:   func(data []byte) { made[segno.HashOf(data)] = data }}

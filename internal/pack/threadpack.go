@@ -88,7 +88,7 @@ func newThreadWriter(b *builder, t *segno.Thread) *threadWriter {
 	}
 	w.redactor = &workspace.Redactor{Objects: b.store.Objects(), Visit: w.keep, Put: w.make,
 		Drop: func(name string, e segno.Entity, siblings func() []string) bool {
-			return whyDropped(name, e, siblings) != ""
+			return WhyDropped(name, e, siblings) != ""
 		}}
 	return w
 }

@@ -123,7 +123,7 @@ func (t *threadReader) checkForm(ctx context.Context) error {
 	}
 	redactor := &workspace.Redactor{Objects: threadObjects{t}, MaxEntries: maxTreeEntries, MaxDirs: maxTreeDirs,
 		Drop: func(name string, e segno.Entity, siblings func() []string) bool {
-			why := whyDropped(name, e, siblings)
+			why := WhyDropped(name, e, siblings)
 			t.hasDenied = t.hasDenied || why == archive.OmittedCredential
 			return why != "" && why != archive.OmittedCredential
 		},

@@ -21,8 +21,9 @@ const bytesMedia = "application/octet-stream"
 const (
 	maxAskedNames = 65_536    // names in a question
 	maxReadNames  = 4096      // objects in one response
-	maxCommit     = 256 << 20 // bytes of a commit
+	maxObjects    = 256 << 20 // bytes of the objects of a request
 	maxUploads    = 4         // bodies that are received at once
+	smallCommit   = 4 << 20   // bytes; of larger commits, one is received at once, because its JSON is decoded as a whole
 )
 
 // copyRoutes returns the endpoints through which package transfer copies threads.
@@ -60,6 +61,9 @@ func (b *patientBody) Read(p []byte) (int, error) {
 func (s *Server) receiveUpload(w http.ResponseWriter, r *http.Request, media string, most int64) (io.Reader, func(), error) {
 	if err := checkMedia(r, media); err != nil {
 		return nil, nil, err
+	}
+	if r.ContentLength > most {
+		return nil, nil, errTooLarge(most)
 	}
 	release, err := acquire(r.Context(), s.uploads)
 	if err != nil {
@@ -219,7 +223,7 @@ func (s *Server) rawPutObjects(w http.ResponseWriter, r *http.Request) error {
 	if err := s.checkWrites(); err != nil {
 		return err
 	}
-	body, done, err := s.receiveUpload(w, r, bytesMedia, maxCommit+maxAskedNames*64)
+	body, done, err := s.receiveUpload(w, r, bytesMedia, maxObjects+maxAskedNames*64)
 	if err != nil {
 		return err
 	}
@@ -279,7 +283,14 @@ func (s *Server) rawCommit(w http.ResponseWriter, r *http.Request) error {
 	if err := s.checkWrites(); err != nil {
 		return err
 	}
-	body, done, err := s.receiveUpload(w, r, "application/json", maxCommit)
+	if r.ContentLength < 0 || r.ContentLength > smallCommit {
+		release, err := acquire(r.Context(), s.largeCommits)
+		if err != nil {
+			return err
+		}
+		defer release()
+	}
+	body, done, err := s.receiveUpload(w, r, "application/json", wire.MaxCommit)
 	if err != nil {
 		return err
 	}

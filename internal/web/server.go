@@ -63,8 +63,10 @@ type Server struct {
 	hub       *hub
 	demos     sync.Mutex // serializes the making of demos
 	launch    launch
-	uploads   chan struct{}   // bounds the bodies that are received at once
-	receives  map[string]bool // the routes that read their body themselves
+	uploads   chan struct{} // bounds the bodies that are received at once
+	// largeCommits bounds the large commits among them.
+	largeCommits chan struct{}
+	receives     map[string]bool // the routes that read their body themselves
 
 	comparisons *lru[treePair, []segno.Change]
 	diffs       *lru[diffKey, *lineDiff]
@@ -85,7 +87,7 @@ const (
 // New returns a server for a listener.
 func New(c Config, l net.Listener) *Server {
 	s := &Server{Config: c, guard: newGuard(l.Addr(), c.Public, c.Token, c.Tokens), listener: l, mux: http.NewServeMux(),
-		uploads: make(chan struct{}, maxUploads), receives: map[string]bool{},
+		uploads: make(chan struct{}, maxUploads), largeCommits: make(chan struct{}, 1), receives: map[string]bool{},
 		slots: make(chan struct{}, maxRequests), closing: make(chan struct{}),
 		heavy: make(chan struct{}, maxHeavy), searches: make(chan struct{}, 1), comparisons: newLRU[treePair, []segno.Change](maxComparisons),
 		diffs: newLRU[diffKey, *lineDiff](maxDiffBytes), counts: newLRU[segno.CommitID, counts](maxCounts),

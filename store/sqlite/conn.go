@@ -21,6 +21,7 @@ type conn struct {
 
 	polledVersion int64            // see hasChanged
 	durability    segno.Durability // of the next transaction; unknownDurability after an error
+	last          *lastCommit      // the newest commit by this connection; may be nil
 }
 
 // statement returns the prepared statement of a query. The number of different queries is small, so
@@ -200,12 +201,7 @@ func (s *Store) acquireReader(ctx context.Context, writer chan *conn) (c *conn, 
 // changes are on disk when write returns nil. If ctx ends, write stops waiting for the lock. If ctx ends
 // before the commit, there is no commit.
 func (s *Store) write(ctx context.Context, op, name string, f func(tx *tx) error) error {
-	return s.writeWith(ctx, segno.Synced, op, name, f)
-}
-
-// writeWith is write with a durability.
-func (s *Store) writeWith(ctx context.Context, d segno.Durability, op, name string, f func(tx *tx) error) error {
-	return s.withWriter(ctx, d, op, name, func(ctx context.Context, c *conn) error { return c.transaction(ctx, f) })
+	return s.withWriter(ctx, segno.Synced, op, name, func(ctx context.Context, c *conn) error { return c.transaction(ctx, f) })
 }
 
 // unknownDurability is not a durability. The next transaction sets its own.

@@ -171,6 +171,8 @@ type staging struct {
 	packs  []*packIndex
 }
 
+func (in *staging) isEmpty() bool { return len(in.small)+len(in.reused)+len(in.packs) == 0 }
+
 // openStaged reads the indexes of the packs of a batch, which is too slow for a transaction. If a pack is
 // missing, it may have been compressed since the batch was staged, and openStaged uses its replacement.
 func (s *Store) openStaged(ctx context.Context, staged segno.Staged) (in staging, err error) {

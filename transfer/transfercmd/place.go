@@ -12,6 +12,7 @@ import (
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/timeline"
+	"github.com/dalsegno/segno/workspace"
 )
 
 // checkTarget checks --to before anything is copied. A thread with files needs it, and the directory must be empty, unless
@@ -62,6 +63,13 @@ func (p *puller) place(ctx context.Context) error {
 	if at.Workspace == nil {
 		p.res.Chat = "the thread has no files, so it needs no directory"
 		return nil
+	}
+	changes, err := workspace.Diff(ctx, p.store.Objects(), segno.Hash{}, at.Workspace.Tree)
+	if err == nil {
+		err = p.checkTrust(changes, true)
+	}
+	if err != nil {
+		return err
 	}
 	fsys := p.store.Place().FS
 	if fsys == nil {

@@ -2,6 +2,7 @@ package transfercmd
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +19,7 @@ import (
 func (a *app) pull() *cobra.Command {
 	var remote remoteFlags
 	var to string
+	var trust bool
 	c := &cobra.Command{
 		Use:   "pull THREAD --remote URL [--to DIR]",
 		Short: "copy a thread from a server, and continue it here",
@@ -29,6 +31,10 @@ agent's session for that directory: run the printed command to continue. A threa
 a directory of this machine comes back there, without --to: its new head is restored, files and
 conversation, after the plan is confirmed. 'segno undo' goes back.
 
+Files from another machine can run programs here: hooks and settings of agents, of git and of
+editors. A pull that would write such a file, or a link that leaves the directory, writes no file
+and exits with 5, unless --trust is given. These are the files that 'segno unpack' leaves out.
+
 If both sides have new commits, those of the server become a line here: nothing is
 overwritten, the thread stays, and the exit code is 4. A pull that was interrupted continues
 when it is run again.
@@ -37,11 +43,12 @@ when it is run again.
 		Example: "  segno pull 3f2a --remote https://segno.example.com --to ~/project\n  segno pull 3f2a --remote http://127.0.0.1:7777 -y",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.runPull(c.Context(), args[0], remote, to)
+			return a.runPull(c.Context(), args[0], remote, to, trust)
 		},
 	}
 	remote.add(c)
 	c.Flags().StringVar(&to, "to", "", "the new directory; it must not exist or be empty")
+	c.Flags().BoolVar(&trust, "trust", false, "also write files that could run programs here")
 	a.WriteFlags(c)
 	return c
 }
@@ -53,10 +60,11 @@ type puller struct {
 	remote *client.Store
 	thread segno.ThreadID
 	dir    string // of --to, absolute, or ""
+	trust  bool   // write all files
 	res    item
 }
 
-func (a *app) runPull(ctx context.Context, name string, flags remoteFlags, to string) error {
+func (a *app) runPull(ctx context.Context, name string, flags remoteFlags, to string, trust bool) error {
 	remote, err := flags.open(a)
 	if err != nil {
 		return err
@@ -72,7 +80,7 @@ func (a *app) runPull(ctx context.Context, name string, flags remoteFlags, to st
 		return err
 	}
 	defer store.Close()
-	p := &puller{app: a, store: store, remote: remote, thread: t.ID}
+	p := &puller{app: a, store: store, remote: remote, thread: t.ID, trust: trust}
 	if to != "" {
 		wd, err := a.WorkDir()
 		if err != nil {
@@ -156,6 +164,9 @@ func (p *puller) restore(ctx context.Context, rec segno.WorkspaceRecord) error {
 		b.Ask.Scope = timeline.ScopeChat
 	}
 	if b.Plan, err = tl.Preview(ctx, b.Ask); err != nil {
+		return err
+	}
+	if err := p.checkTrust(slices.Concat(b.Plan.Steps, b.Plan.Forced), false); err != nil {
 		return err
 	}
 	if !p.Yes {

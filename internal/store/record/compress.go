@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"runtime"
 	"sync"
 
 	"github.com/klauspost/compress/s2"
@@ -30,7 +31,7 @@ const maxDictionaryLength = 4 << 10
 // Squeezer compresses and decompresses. It creates each encoder and decoder when it is first needed, because a process
 // that commits one small turn should not pay for all of them. All methods are safe for concurrent use.
 type Squeezer struct {
-	withDictionary    func() *zstd.Encoder
+	withDictionary    encoders
 	withoutDictionary func() *zstd.Encoder
 	reader            func() *zstd.Decoder
 	spare             sync.Pool // of *[]byte
@@ -38,15 +39,16 @@ type Squeezer struct {
 
 // NewSqueezer returns a Squeezer, which allocates nothing until it is used.
 func NewSqueezer() *Squeezer {
-	writer := func(level zstd.EncoderLevel, more ...zstd.EOption) func() *zstd.Encoder {
-		return sync.OnceValue(func() *zstd.Encoder {
-			return must(zstd.NewWriter(nil, append(more, zstd.WithEncoderLevel(level), zstd.WithEncoderCRC(false),
-				zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(1<<18))...))
-		})
+	writer := func(more ...zstd.EOption) *zstd.Encoder {
+		return must(zstd.NewWriter(nil, append(more, zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true),
+			zstd.WithWindowSize(1<<18))...))
 	}
 	return &Squeezer{
-		withDictionary:    writer(zstd.SpeedFastest, zstd.WithEncoderDictRaw(dictionaryID, []byte(dictionary))),
-		withoutDictionary: writer(zstd.SpeedDefault),
+		withDictionary: encoders{create: func() *zstd.Encoder {
+			return writer(zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+				zstd.WithEncoderDictRaw(dictionaryID, []byte(dictionary)))
+		}},
+		withoutDictionary: sync.OnceValue(func() *zstd.Encoder { return writer(zstd.WithEncoderLevel(zstd.SpeedDefault)) }),
 		reader: sync.OnceValue(func() *zstd.Decoder {
 			return must(zstd.NewReader(nil, zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderConcurrency(0),
 				zstd.WithDecoderDictRaw(dictionaryID, []byte(dictionary))))
@@ -60,6 +62,35 @@ func must[T any](v T, err error) T {
 		panic("segno: internal error: zstd: " + err.Error())
 	}
 	return v
+}
+
+// encoders is a set of encoders for one goroutine each. With a dictionary, an encoder writes its whole table of 256 KiB for
+// each record. The encoder that was used last has its table in the cache of the processor, so it is used again first. A
+// [zstd.Encoder] for many goroutines uses its tables in turn.
+type encoders struct {
+	create func() *zstd.Encoder
+	mu     sync.Mutex
+	free   []*zstd.Encoder
+}
+
+func (e *encoders) acquire() *zstd.Encoder {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	last := len(e.free) - 1
+	if last < 0 {
+		return e.create()
+	}
+	w := e.free[last]
+	e.free = e.free[:last]
+	return w
+}
+
+func (e *encoders) release(w *zstd.Encoder) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.free) < runtime.GOMAXPROCS(0) {
+		e.free = append(e.free, w)
+	}
 }
 
 // Buffer returns an empty buffer with a capacity of at least n bytes. The caller returns it with
@@ -89,11 +120,12 @@ func (q *Squeezer) Small(dst, data []byte) ([]byte, Encoding) {
 	if len(data) < minCompressedLength {
 		return append(dst, data...), Plain
 	}
-	w := q.withDictionary
 	if len(data) >= maxDictionaryLength {
-		w = q.withoutDictionary
+		return orPlain(q.withoutDictionary().EncodeAll(data, dst), len(dst), data, Zstd)
 	}
-	return orPlain(w().EncodeAll(data, dst), len(dst), data, Zstd)
+	w := q.withDictionary.acquire()
+	defer q.withDictionary.release(w)
+	return orPlain(w.EncodeAll(data, dst), len(dst), data, Zstd)
 }
 
 // Fast appends data to dst with the fastest compression, for large data.

@@ -25,6 +25,10 @@ type Commit struct {
 	Operation  *Item          `json:"operation,omitempty"`
 }
 
+// MaxCommit is the size in bytes of the largest commit that a server accepts, as JSON. New objects travel before their commit if they
+// are large together, so these bytes are entries and the names of objects.
+const MaxCommit = 64 << 20
+
 // Object is an object of a commit, with its bytes if it is new.
 type Object struct {
 	Name segno.Hash `json:"name"`

@@ -2,7 +2,7 @@ package workspace
 
 import (
 	"context"
-	"time"
+	"math"
 
 	"github.com/dalsegno/segno/workspace/internal/watch"
 )
@@ -48,5 +48,6 @@ func NewImpatientWatch(ctx context.Context, root, private string, report func(Wa
 	return w, err
 }
 
-// SetSettle makes comparisons of w wait for d before they count a change as missed.
-func (w *Watch) SetSettle(d time.Duration) { w.settle = d }
+// CompareOnlyWhenAsked makes comparisons of w run only while a test calls Check, and not wait for the event of a change under
+// way. A comparison that began during a change, because a busy machine looked idle, would count it as missed.
+func (w *Watch) CompareOnlyWhenAsked() { w.settle, w.idle = 0, math.MaxInt64 }

@@ -35,7 +35,7 @@ func newWatchRig(t testing.TB, open openWatch) *watchRig {
 	p := newFixture(t)
 	w, err := open(t.Context(), p.root, filepath.Dir(p.root), nil)
 	must(t, err)
-	w.SetSettle(0)
+	w.CompareOnlyWhenAsked()
 	t.Cleanup(func() { must(t, w.Close()) })
 	p.open(workspace.Options{Index: p.index, Watch: w})
 	return &watchRig{p, w, p.other(workspace.Options{})}
@@ -112,7 +112,7 @@ func compareWatchedScans(t *testing.T, open openWatch, seed uint64) {
 		}
 	})
 	if narrowed < 10 {
-		t.Errorf("seed %d: only %d scans were narrowed", seed, narrowed)
+		t.Errorf("seed %d: only %d scans were narrowed, %+v", seed, narrowed, p.watch.Stats())
 	}
 	if missed, err := p.watch.Check(t.Context()); err != nil || len(missed) > 0 {
 		t.Errorf("seed %d: missed %q, %v", seed, missed, err)

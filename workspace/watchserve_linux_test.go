@@ -59,6 +59,7 @@ func newServedRig(t *testing.T) *watchRig {
 func (p *watchRig) serve(t *testing.T) {
 	w, err := workspace.NewWatch(t.Context(), p.root, filepath.Dir(p.root), nil)
 	must(t, err)
+	w.CompareOnlyWhenAsked()
 	w.Share()
 	l, err := listenWatch(p.root)
 	must(t, err)

@@ -78,7 +78,7 @@ func eachQueue(t *testing.T, test func(t *testing.T, open openWatch)) {
 // TestWatchedScanEqualsFullScan changes trees in thousands of ways, some while scans run.
 func TestWatchedScanEqualsFullScan(t *testing.T) {
 	eachQueue(t, func(t *testing.T, open openWatch) {
-		for _, seed := range soak.Seeds(t, 3, 600) {
+		for _, seed := range soak.Seeds(t, 2, 600) {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) { compareWatchedScans(t, open, seed) }) // it closes its watcher, and a user has 128
 		}
 	})

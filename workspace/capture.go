@@ -31,9 +31,11 @@ func (s *scan) readFiles(ctx context.Context, w *worker, dir *dirHandle, t task)
 
 // readFile sets e to the file, if its stat and content did not change during reading, or to
 // another entry that replaced it. A file that keeps changing, or cannot be read, becomes
-// protected. readFile returns only errors of the object writer.
+// protected. An entry that changed since the rules were applied to it becomes racy, so that the next
+// scan applies them again: it may be a finished CACHEDIR.TAG now, or a larger file. readFile returns
+// only errors of the object writer.
 func (s *scan) readFile(ctx context.Context, w *worker, d *dirHandle, e *entry) error {
-	for range attempts {
+	for n := range attempts {
 		content, attrs, ok, err := s.read(w, d, e)
 		switch {
 		case isGone(err):
@@ -43,6 +45,7 @@ func (s *scan) readFile(ctx context.Context, w *worker, d *dirHandle, e *entry) 
 			e.protect(whyUnreadable)
 			return nil
 		case ok:
+			e.racy = e.racy || n > 0
 			return s.store(ctx, e, content, attrs)
 		}
 		st, err := d.lstat(e.name)
@@ -60,6 +63,7 @@ func (s *scan) readFile(ctx context.Context, w *worker, d *dirHandle, e *entry) 
 		}
 		if st.is(typeSymlink) {
 			if s.readSymlink(d, e) {
+				e.racy = true
 				return nil
 			}
 			break

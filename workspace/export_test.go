@@ -2,7 +2,7 @@ package workspace
 
 import (
 	"context"
-	"time"
+	"math"
 
 	"github.com/dalsegno/segno/workspace/internal/watch"
 )
@@ -30,6 +30,14 @@ func (d *Dir) SetBudget(bytes int64, levels int) { d.budget.bytes, d.budget.leve
 // SetListNames makes restores of d list directories with list.
 func (d *Dir) SetListNames(list func(dir string) ([]string, error)) { d.listNames = list }
 
+// SetBeforeRead makes snapshots of d call do before they read the content of a file.
+func (d *Dir) SetBeforeRead(do func()) {
+	d.readFull = func(f *fileHandle, buf []byte) (int, error) {
+		do()
+		return readFull(f, buf)
+	}
+}
+
 // NewImpatientWatch is [NewWatch], except that its comparisons do not wait.
 func NewImpatientWatch(ctx context.Context, root, private string, report func(WatchReport)) (*Watch, error) {
 	w, err := newWatch(root, private, report, watch.Open)
@@ -40,5 +48,6 @@ func NewImpatientWatch(ctx context.Context, root, private string, report func(Wa
 	return w, err
 }
 
-// SetSettle makes comparisons of w wait for d before they count a change as missed.
-func (w *Watch) SetSettle(d time.Duration) { w.settle = d }
+// CompareOnlyWhenAsked makes comparisons of w run only while a test calls Check, and not wait for the event of a change under
+// way. A comparison that began during a change, because a busy machine looked idle, would count it as missed.
+func (w *Watch) CompareOnlyWhenAsked() { w.settle, w.idle = 0, math.MaxInt64 }

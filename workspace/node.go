@@ -34,7 +34,7 @@ type entry struct {
 	name   string
 	st     stat
 	kind   byte        // kindFile …; 0 for an entry that vanished
-	racy   bool        // a later write may have left the same stat
+	racy   bool        // a later write may have left the same stat, or the rules were applied to an earlier one
 	held   bool        // saved although a rule protects it; for a CACHEDIR.TAG: its directory is
 	hash   segno.Hash  // the hash of a file's content
 	xattrs *segno.Hash // the attributes of a file; nil if it has none

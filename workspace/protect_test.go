@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/dalsegno/segno"
@@ -110,6 +111,30 @@ func TestProtectionEndsWithItsMarker(t *testing.T) {
 			if a, b := p.save(), p.saveBy(p.other(workspace.Options{})); a.Tree != b.Tree {
 				t.Errorf("%s: the index misleads: %v", cause.path, p.diff(a, b))
 			}
+		}
+	}
+}
+
+// TestAFileThatChangesWhileItIsRead changes a file after a snapshot has applied the rules to it, and before it reads the
+// content. The next snapshot applies the rules to the changed file.
+func TestAFileThatChangesWhileItIsRead(t *testing.T) {
+	for _, c := range []struct {
+		path, protected, why string
+		change               func(p *fixture, path string)
+	}{
+		{"dir/CACHEDIR.TAG", "dir", "cache directory", func(p *fixture, path string) { p.write(path, cacheTag) }},
+		{"dir/log", "dir/log", "larger than 8 MiB and ignored by git", func(p *fixture, path string) { p.sparse(path, 8<<20+1) }},
+	} {
+		p := newFixture(t)
+		git(t, p.root, "init", "-q")
+		p.write(".gitignore", "log\n")
+		p.save()
+		p.write(c.path, "x")
+		change := sync.OnceFunc(func() { c.change(p, c.path) })
+		p.dir.SetBeforeRead(change)
+		p.save()
+		if e := p.entities(p.save())[c.protected]; e.Why != c.why {
+			t.Errorf("%s: %+v, want %q", c.protected, e, c.why)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/dalsegno/segno"
@@ -85,9 +86,11 @@ func TestTurnsOfAWatchedDirectory(t *testing.T) {
 	}
 }
 
-// TestServedTurnsOfOtherProcesses records turns by short processes while one process watches the directory.
+// TestServedTurnsOfOtherProcesses records turns by short processes while one process watches the directory. The path of the
+// store is longer than that of a socket may be.
 func TestServedTurnsOfOtherProcesses(t *testing.T) {
 	g := newFixture(t)
+	g.place.Store = filepath.Join(filepath.Dir(g.project), strings.Repeat("long", 30), "store")
 	g.write("dir/a", "0")
 	s, err := g.place.Open(t.Context())
 	if err != nil {
@@ -100,9 +103,15 @@ func TestServedTurnsOfOtherProcesses(t *testing.T) {
 	}
 	s.Watch(t.Context(), t.Logf)
 	ctx, stop := context.WithCancel(t.Context())
-	ready, done := make(chan *workspace.Watch, 1), make(chan error)
+	defer stop()
+	ready, done := make(chan *workspace.Watch, 1), make(chan error, 1)
 	go func() { done <- s.ShareWatch(ctx, rec, func(w *workspace.Watch) { ready <- w }) }()
-	w := <-ready
+	var w *workspace.Watch
+	select {
+	case w = <-ready:
+	case err := <-done:
+		t.Fatal(err)
+	}
 	if err := s.ShareWatch(ctx, rec, nil); segno.KindOf(err) != segno.KindBusy {
 		t.Errorf("a second process watches: %v", err)
 	}

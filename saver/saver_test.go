@@ -205,6 +205,12 @@ func TestAppendStoresOnlyTheNewMessages(t *testing.T) {
 	if _, err := sv.Append(t.Context(), shorter, message("four")); segno.KindOf(err) != segno.KindInvalid {
 		t.Errorf("a snapshot without one of its messages: %v", err)
 	}
+	copy(second.Messages[0], `"ON"E`)
+	bad := second
+	bad.State = map[string]json.RawMessage{"plan": json.RawMessage(`{`)}
+	if _, err := sv.Append(t.Context(), bad, message("four")); segno.KindOf(err) != segno.KindInvalid || strings.Contains(err.Error(), "message 1") {
+		t.Errorf("a value that is not JSON, after a message that Append does not read: %v", err)
+	}
 	copy(second.Messages[0], `"ONE"`)
 	third := save(sv.Append(t.Context(), second, message("four")))
 	if loaded := save(sv.Load(t.Context(), at)); string(loaded.Messages[0]) != `"one"` || len(loaded.Messages) != 4 {

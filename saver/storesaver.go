@@ -101,8 +101,8 @@ func (v *StoreSaver) save(ctx context.Context, s Snapshot, base *base, kept int)
 		err = segno.Errorf(segno.KindRefused, "save", s.Thread, "a thread of that name was deleted").WithHint("save under another name")
 	}
 	if segno.KindOf(err) == segno.KindInvalid {
-		if n := slices.IndexFunc(s.Messages, func(m json.RawMessage) bool { return !json.Valid(m) }); n >= 0 {
-			err = errNotJSON(s, n)
+		if n := slices.IndexFunc(s.Messages[kept:], func(m json.RawMessage) bool { return !json.Valid(m) }); n >= 0 {
+			err = errNotJSON(s, kept+n)
 		}
 	}
 	if err != nil {

@@ -23,6 +23,8 @@ const (
 	// maxLocked is the time after which KeepSessions begins no other group before it releases its lock, because other
 	// operations on sessions wait only some seconds for it.
 	maxLocked = 5 * time.Second
+	// lockPause is the time for which KeepSessions then leaves the lock free. Those that wait for it try again each millisecond.
+	lockPause = 20 * time.Millisecond
 )
 
 // KeepSessions is [Timeline.KeepSession] for many sessions. It stores several sessions at once, so that one
@@ -38,10 +40,15 @@ func (tl *Timeline) KeepSessions(ctx context.Context, all []KeepRequest, done fu
 		if err != nil {
 			return err
 		}
+		if all = all[n:]; len(all) > 0 {
+			select {
+			case <-time.After(lockPause):
+			case <-ctx.Done():
+			}
+		}
 		if err := ctx.Err(); err != nil {
 			return segno.NewError(segno.KindCancelled, opKeep, "", err)
 		}
-		all = all[n:]
 	}
 	return nil
 }
@@ -114,7 +121,8 @@ func (tl *Timeline) keepSome(ctx context.Context, all []KeepRequest, threadOf th
 			break
 		}
 	}
-	return n, errors.Join(err, finish())
+	err = errors.Join(err, finish()) // finish also changes n
+	return n, err
 }
 
 // keepGroup is a group of sessions that are committed together, with one batch of objects. Several sessions

@@ -28,9 +28,11 @@ func (t *commitTx) result() *lastCommit {
 // recall sets the place of a commit that follows the last commit of the connection, and returns the row of its thread. It
 // returns nil if the commit does not follow that one, if it names other records than its parent, or if the database has
 // changed since. The store must compare the id of a commit before all else. recall leaves that to insertCommit, because
-// a commit that it accepts is not refused for another reason.
+// a commit that it accepts is not refused for another reason. recall forgets the last commit, because SQLite does not count
+// the changes of a transaction before its end, and other commits may follow in this one.
 func (t *commitTx) recall() *threadRow {
 	last := t.c.last
+	t.c.last = nil
 	if last == nil || t.Thread != last.thread.Head.Thread || t.Parent != last.thread.Head.Head || t.Move != nil || t.Link != nil ||
 		t.Pin != nil || t.Operation != nil || len(ledger.Objects(&t.Commit.Commit)) > 0 || !t.staged.isEmpty() ||
 		ledger.AdmitHead(&last.thread.Thread, &t.Commit.Commit) != nil {
@@ -44,8 +46,8 @@ func (t *commitTx) recall() *threadRow {
 	return &row
 }
 
-// dataVersion returns a number that SQLite changes with each transaction that changes the database. It includes those of other
-// connections if this connection has begun a transaction after them. ok is false if the driver has another type.
+// dataVersion returns a number that SQLite changes at the end of each transaction that changes the database. It includes
+// transactions of other connections if this connection has begun a transaction after them. ok is false if the driver has another type.
 func (c *conn) dataVersion() (version uint32, ok bool) {
 	err := c.sql.Raw(func(raw any) (err error) {
 		control, isControl := raw.(driver.FileControl)

@@ -96,3 +96,32 @@ func TestACommitAfterAnotherChange(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestCommitAllAfterACommit verifies that CommitAll numbers and compares its commits one after the other, also those that
+// follow the last commit of the connection.
+func TestCommitAllAfterACommit(t *testing.T) {
+	s := openIn(t, t.TempDir(), Options{})
+	defer s.Close()
+	create := func(id segno.ThreadID) segno.Commit {
+		return segno.Commit{ID: segno.CommitID("base of " + id), Thread: id, Create: &segno.Thread{ID: id},
+			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}}
+	}
+	all := steps(4)
+	head := mustCommit(t, s, create("thread"))
+	head, err := s.CommitAll(t.Context(), []segno.Commit{create("other"), stepCommit(head, all[0], 0)})
+	if err != nil || head.Seq != 2 {
+		t.Fatalf("after a commit to another thread: %+v, %v", head, err)
+	}
+	head = mustCommit(t, s, stepCommit(head, all[1], 1))
+	both := []segno.Commit{stepCommit(head, all[2], 2), stepCommit(head, all[3], 3)}
+	if _, err := s.CommitAll(t.Context(), both); segno.KindOf(err) != segno.KindConflict {
+		t.Errorf("two commits that expect the same head: %v, want a conflict", err)
+	}
+	if now, err := s.Head(t.Context(), "thread"); err != nil || now != head {
+		t.Errorf("the head is %+v, %v, want %+v", now, err, head)
+	}
+	mustCommit(t, s, both[0])
+	if _, err := s.Check(t.Context(), segno.CheckPolicy{}, func(damage error) bool { t.Error(damage); return true }); err != nil {
+		t.Error(err)
+	}
+}

@@ -123,7 +123,11 @@ func (c *corpus) query(t testing.TB) (text string, q Query) {
 // TestTheIndexAnswersLikeAScan compares random queries on random documents, in segments that grow and merge, with a scan of all
 // texts.
 func TestTheIndexAnswersLikeAScan(t *testing.T) {
-	for _, seed := range soak.Seeds(t, 3, 200) {
+	corpora := 3
+	if testing.Short() {
+		corpora = 1
+	}
+	for _, seed := range soak.Seeds(t, corpora, 200) {
 		c := newCorpus(seed)
 		x := Open(Config{Dir: t.TempDir(), FS: vfs.OS})
 		defer x.Close()

@@ -104,6 +104,9 @@ func (l *layer) memory() int {
 }
 
 func TestTheMemoryOfAScanIsBounded(t *testing.T) {
+	if testing.Short() {
+		return // it takes a second
+	}
 	s := scanner(t, Options{})
 	encode := func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 	text := strings.Repeat(` password: SK sk- "private key" pat.x= \n`, 3000)

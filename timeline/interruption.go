@@ -85,6 +85,10 @@ func (tx *txn) evidenceOfLate(ctx context.Context, t OpenTurn, ended time.Time) 
 		until = e.End
 	}
 	e.Root = tx.Workspace.Root()
-	e.Calls = tx.calls(entries, t.Source.Dir, until, t.allTaskEnds(entries, time.Time{}))
+	in := tx.callContext(entries, t.Source.Dir, until, t.allTaskEnds(entries, time.Time{}))
+	if t.Owner != "" {
+		in.Delay = messageDelay
+	}
+	e.Calls = ownership.Calls(entries, in)
 	return e, nil
 }

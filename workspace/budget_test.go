@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/workspace"
 )
 
@@ -110,7 +111,7 @@ func TestDirectoriesBeyondTheBudgetAreLeftAlone(t *testing.T) {
 // kernel accepts. An algorithm that is quadratic in the depth would take minutes.
 func TestFiveThousandLevels(t *testing.T) {
 	const levels = 5000 // a snapshot contains 2000
-	if testing.Short() {
+	if testing.Short() || !soak.IsDrawn(t) {
 		return // it takes seconds
 	}
 	p := newFixture(t)

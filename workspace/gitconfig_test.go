@@ -44,7 +44,7 @@ func TestConfigurationsAreReadAsGitReadsThem(t *testing.T) {
 	}
 	pieces := []string{"[core]", "[CoRe]", "[core \"s\"]", "[other]", "\n", "\n", "\n", " ", "worktree", "worktree = ", "worktree=", "bare = true", "/a", "/b c", "\"", "\\\n", "\\\"", "\\\\", "#", ";", "\r\n", "\n\t", "x = y\n"}
 	random := rand.New(rand.NewPCG(soak.Seed(t), 0))
-	for range soak.Count(t, 250, 25_000) {
+	for range soak.Count(t, 120, 25_000) {
 		text := "[core]\n"
 		for range random.IntN(14) {
 			text += pieces[random.IntN(len(pieces))]

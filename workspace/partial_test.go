@@ -9,12 +9,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/workspace"
 )
 
 // TestSnapshotAtIsExact restores random states. Each time it compares SnapshotAt of the changed
 // paths with a snapshot without an index. The result must be comparable before the commit.
 func TestSnapshotAtIsExact(t *testing.T) {
+	soak.Rapid(t, 50, 2000)
 	rapid.Check(t, func(r *rapid.T) {
 		p := newFixture(t)
 		var saved []segno.Snapshot

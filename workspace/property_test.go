@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/workspace"
 )
 
@@ -23,6 +24,7 @@ func ctx(t testing.TB) context.Context { return t.Context() }
 // states in any order. Each time the tree must equal the saved one, and a snapshot with an
 // index must equal one without.
 func TestRestoreIsExact(t *testing.T) {
+	soak.Rapid(t, 50, 2000)
 	rapid.Check(t, func(r *rapid.T) {
 		p := newFixture(t)
 		var states []seen

@@ -79,7 +79,7 @@ func eachQueue(t *testing.T, test func(t *testing.T, open openWatch)) {
 // scan with the watcher must find what a scan of everything finds.
 func TestWatchedScanEqualsFullScan(t *testing.T) {
 	eachQueue(t, func(t *testing.T, open openWatch) {
-		for _, seed := range soak.Seeds(t, 3, 600) {
+		for _, seed := range soak.Seeds(t, 2, 600) {
 			r := rand.New(rand.NewPCG(seed, 28))
 			p := newWatchRig(t, open)
 			m := &mutator{root: p.root, r: r, scan: func() { p.watched() }}

@@ -14,9 +14,11 @@ import (
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/agent/tool"
 	"github.com/dalsegno/segno/internal/testing/memdir"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 func TestMain(m *testing.M) {
+	soak.DrawIfShort()
 	memdir.Use()
 	goleak.VerifyTestMain(m)
 }

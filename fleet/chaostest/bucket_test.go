@@ -2,6 +2,7 @@ package chaostest
 
 import (
 	"context"
+	"io"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -18,7 +19,7 @@ type slowBucket struct {
 }
 
 // openBucket opens the bucket of the gateway, or the directory, at a URL.
-func openBucket(ctx context.Context, url string, slow time.Duration) (postgres.Bucket, error) {
+func openBucket(ctx context.Context, url string, slow time.Duration) (slowBucket, error) {
 	if strings.HasPrefix(url, "file:") {
 		b, err := postgres.OpenDirBucketURL(url)
 		return slowBucket{b, slow}, err
@@ -27,6 +28,13 @@ func openBucket(ctx context.Context, url string, slow time.Duration) (postgres.B
 		return s3.Credentials{Key: serverrig.S3Key, Secret: serverrig.S3Secret}, nil
 	}})
 	return slowBucket{b, slow}, err
+}
+
+// close ends the idle connections of a bucket of the gateway.
+func (b slowBucket) close() {
+	if c, ok := b.Bucket.(io.Closer); ok {
+		c.Close()
+	}
 }
 
 func (b slowBucket) wait(ctx context.Context) error {

@@ -87,6 +87,7 @@ func newChaos(t *testing.T, ctx context.Context, p *plan) *chaos {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(bucket.close)
 	if c.pool, err = pgxpool.New(ctx, server.URL+"&pool_max_conns=4"); err != nil {
 		t.Fatal(err)
 	}

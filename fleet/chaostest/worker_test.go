@@ -76,6 +76,7 @@ func (o *workerOrder) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer bucket.close()
 	f, err := fleet.Open(ctx, fleet.Config{Pool: pool, Schema: o.Schema, Bucket: bucket,
 		Log:   slog.New(slog.NewTextHandler(os.Stderr, nil)).With("worker", o.Name),
 		Clock: func() time.Time { return time.Now().Add(o.Skew) }})

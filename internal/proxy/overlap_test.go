@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -435,16 +436,38 @@ func TestUndoAfterDiskFullAtTurnEnd(t *testing.T) {
 	}
 }
 
-// endTurnOnFullDisk runs a turn that ends while the disk is full. Afterwards it has room again.
+// endTurnOnFullDisk runs a turn that ends while the disk is full. Afterwards it has room again. segno reads the messages of the call only
+// after the call has changed the file, as on a busy machine.
 func (r *rig) endTurnOnFullDisk(c *acptest.Client, s string) {
 	r.Helper()
-	held := filepath.Join(r.home, "go")
+	stopped, held := filepath.Join(r.home, "stopped"), filepath.Join(r.home, "go")
 	step := acptest.Step{Tool: "ledger", Line: "two", File: "a.txt"}
-	turn, err := c.Prompt(s, "second "+acptest.Directive(step, acptest.Step{Wait: held}))
+	turn, err := c.Prompt(s, "second "+acptest.Directive(acptest.Say("on it"), acptest.Step{Wait: stopped}, step, acptest.Step{Wait: held}))
 	if err != nil {
 		r.Fatal(err)
 	}
+	r.says(turn, "on it")
+	if err := syscall.Kill(c.PID(), syscall.SIGSTOP); err != nil {
+		r.Fatal(err)
+	}
+	r.flag(stopped)
+	r.until("the change of the file", func() bool {
+		name := filepath.Join(r.project, "a.txt")
+		data, err := os.ReadFile(name)
+		fi, statErr := os.Stat(name)
+		return err == nil && statErr == nil && strings.Contains(string(data), "two") && time.Since(fi.ModTime()) > 100*time.Millisecond
+	})
+	if err := syscall.Kill(c.PID(), syscall.SIGCONT); err != nil {
+		r.Fatal(err)
+	}
 	r.appended(turn, "two")
+	r.until("the record of the call", func() bool { // the client may receive a message before it is recorded
+		names, err := filepath.Glob(filepath.Join(r.data(), "turns", "*.jsonl"))
+		return err == nil && slices.ContainsFunc(names, func(name string) bool {
+			data, err := os.ReadFile(name)
+			return err == nil && strings.Contains(string(data), "appended two")
+		})
+	})
 	r.flag(r.full())
 	r.flag(held)
 	if stop, err := turn.Stop(r.ctx); err != nil || stop.Reason != "end_turn" {

@@ -107,7 +107,7 @@ func TestDamage(t *testing.T) {
 				}
 				items = append(items, item)
 			}
-			for i := 0; i < len(items); i += stride() {
+			for i, distance := places(t); i < len(items); i += distance {
 				x := items[i]
 				other := items[(i+1)%len(items)].Val
 				for how, val := range map[string][]byte{"a bit": flip(x.Val, len(x.Val)/2), "the first bit": flip(x.Val, 0), "the last bit": flip(x.Val, len(x.Val)-1),

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/store/kv"
 	"github.com/dalsegno/segno/store/kv/kvtest"
 	"github.com/dalsegno/segno/store/storetest"
@@ -283,8 +284,8 @@ func TestFaults(t *testing.T) {
 						want = append(want, contentsOf(t, mustOpen(t, wrap(&faulty{kv: clean}), o)))
 						clock.Advance(ttl / 5)
 					}
-					n := 1
-					for ; faultAt(t, wrap, ttl, n, behind, want); n += stride() {
+					n, distance := places(t)
+					for n++; faultAt(t, wrap, ttl, n, behind, want); n += distance {
 					}
 					if n < len(want)*2 {
 						t.Fatalf("only %d calls", n)
@@ -295,12 +296,12 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// stride is the distance between the calls and keys that the tests of failures and damage try.
-func stride() int {
-	if testing.Short() {
-		return 7
-	}
-	return 1
+// places returns the number of the first of the calls and keys that a test of failures and damage tries, from 0, and the distance
+// between them: a third of them, another one at each run.
+func places(t *testing.T) (first, distance int) {
+	t.Helper()
+	distance = soak.OneOf(t, 3, 3)
+	return int(soak.Seed(t) % uint64(distance)), distance
 }
 
 // faultAt runs the steps with one fault and reports whether the fault happened.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/store/kv"
 	"github.com/dalsegno/segno/store/kv/kvtest"
 	"github.com/dalsegno/segno/store/storetest"
@@ -22,19 +23,18 @@ type withoutAbilities struct{ kv.KV }
 func plain(m *kvtest.Map) kv.KV { return withoutAbilities{m} }
 func able(m *kvtest.Map) kv.KV  { return m }
 
+// TestStore runs the conformance tests on three kinds of KVs, of which a run tries two.
 func TestStore(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
 	}
-	for name, x := range map[string]struct {
+	type variant struct {
+		name string
 		able func(*kvtest.Map) kv.KV
 		ttl  time.Duration
-	}{
-		"plain": {able: plain},
-		"batch": {able: able},
-		"ttl":   {able: able, ttl: 1000 * time.Hour},
-	} {
-		t.Run(name, func(t *testing.T) {
+	}
+	for _, x := range soak.Some(t, 2, variant{"plain", plain, 0}, variant{"batch", able, 0}, variant{"ttl", able, 1000 * time.Hour}) {
+		t.Run(x.name, func(t *testing.T) {
 			clock := storetest.NewClock()
 			under := map[segno.Store]kv.KV{}
 			open := func(t *testing.T, in kv.KV) segno.Store {

@@ -25,7 +25,7 @@ func TestNoDamageIsSilent(t *testing.T) {
 			m := kvtest.NewMap(noon)
 			trial := storetest.NewDamageTrial(t, mustOpen(t, able(m), kv.Options{}))
 			items := itemsOf(t, m)
-			for _, seed := range soak.Seeds(t, len(items)/stride(), 2500) { // four damages each
+			for _, seed := range soak.Seeds(t, len(items)/3, 2500) { // four damages each
 				x := items[seed%uint64(len(items))]
 				at := rand.New(rand.NewPCG(seed, 9)).IntN(max(1, len(x.Val)))
 				for what, val := range map[string][]byte{"a bit": flip(x.Val, at), "a page": withZeroPage(x.Val, at), "the end": x.Val[:at], "the value": nil} {

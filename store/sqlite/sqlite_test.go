@@ -46,7 +46,7 @@ func (s batchedStore) Commit(ctx context.Context, c segno.Commit) (segno.Head, e
 }
 
 // TestBatchedStore makes every commit of the contract's tests a batched one. It is in the campaigns and, because it repeats
-// TestStore, in a third of the other runs.
+// TestStore, in an eighth of the other runs.
 func TestBatchedStore(t *testing.T) {
 	if testing.Short() || !soak.IsDrawn(t) {
 		return

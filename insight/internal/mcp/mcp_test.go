@@ -29,6 +29,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	soak.DrawIfShort()
 	memdir.Use()
 	os.Exit(m.Run())
 }

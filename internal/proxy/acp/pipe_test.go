@@ -65,6 +65,9 @@ type endless string
 func (a endless) Read(p []byte) (int, error) { return copy(p, a), nil }
 
 func TestTooLongLineIsDiscarded(t *testing.T) {
+	if testing.Short() {
+		return // it takes a second
+	}
 	next := `{"id":2}` + "\n"
 	for _, c := range []struct {
 		size int
@@ -81,6 +84,9 @@ func TestTooLongLineIsDiscarded(t *testing.T) {
 }
 
 func TestTooLongLineWithoutEnd(t *testing.T) {
+	if testing.Short() {
+		return // it takes a second
+	}
 	for _, size := range []int{MaxMessage + 1, 100 << 20} {
 		if lines := readAll(t, longLine(size, "")); len(lines) != 1 || lines[0] != "too long" {
 			t.Errorf("%d bytes without an end: %d lines", size, len(lines))

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno/internal/proxy/preamble"
+	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
 // TestSmallerTextHasFewerDetails reduces the budget step by step. The text first shortens details,
@@ -113,7 +114,7 @@ func thousands(effects, distinct, answer int) *randomThread {
 }
 
 func TestThousandsOfEffectsAreStillCounted(t *testing.T) {
-	if testing.Short() {
+	if testing.Short() || !soak.IsDrawn(t) {
 		return // it takes seconds
 	}
 	const effects, often = 9000, 197

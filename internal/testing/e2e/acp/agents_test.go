@@ -11,13 +11,13 @@ import (
 	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
-// TestACPEveryAgent runs one conversation with the newest version of one of the adapters, and with every agent if the
+// TestACPEveryAgent runs one conversation with the newest version of one of the adapters, and with three of all agents if the
 // test is drawn: edits and commands, undo and redo, a killed segno, a fork, and a session that the agent has lost.
 func TestACPEveryAgent(t *testing.T) {
 	t.Parallel()
 	agents := soak.Some(t, 1, agentrig.ClaudeACPNewest, agentrig.CodexACPNewest)
 	if soak.IsDrawn(t) {
-		agents = agentrig.DurableACPAgents()
+		agents = soak.Some(t, 3, agentrig.DurableACPAgents()...)
 	}
 	for _, agent := range agents {
 		t.Run(string(agent), func(t *testing.T) {

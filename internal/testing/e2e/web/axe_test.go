@@ -39,7 +39,7 @@ func TestAxeFindsNoFault(t *testing.T) {
 	p.axe("a difference")
 	p.keys("/")
 	p.typing("notes")
-	p.waitText(".hit", "NOTES.md")
+	p.waitHits(".hit", "NOTES.md")
 	p.axe("search")
 	p.keys("Escape")
 	p.keys("u")

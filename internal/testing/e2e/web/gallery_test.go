@@ -91,7 +91,7 @@ func (p *page) gallery(d *demo, name string, narrow bool) {
 	p.keys("/")
 	p.eval("document.activeElement.select()", nil)
 	p.typing("deleted:")
-	p.waitText(".hit", "NOTES.md")
+	p.waitHits(".hit", "NOTES.md")
 	p.keys("ArrowDown")
 	shoot("search")
 	p.keys("Escape")

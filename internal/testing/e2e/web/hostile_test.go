@@ -65,7 +65,7 @@ func TestHostileStoreStaysInert(t *testing.T) {
 	}
 	p.keys("/")
 	p.typing("pwned")
-	p.waitText(".hit", "pwned")
+	p.waitHits(".hit", "pwned")
 	p.shoot("search")
 	p.keys("Escape")
 	p.keys("k")

@@ -223,7 +223,7 @@ func TestUndoneTurnsAreFolded(t *testing.T) {
 
 	p.keys("/")
 	p.typing("all clean")
-	p.waitText(".hit", "All clean")
+	p.waitHits(".hit", "All clean")
 	p.keys("ArrowDown", "Enter")
 	p.waitText(".row.selected", "clean up") // a hit in a fold opens it
 	p.waitText(".legend summary", "What the marks mean")

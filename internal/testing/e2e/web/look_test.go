@@ -73,7 +73,7 @@ func TestCompareAndSearch(t *testing.T) {
 
 	p.keys("/")
 	p.typing("shout")
-	p.waitText(".hit", "rename it")
+	p.waitHits(".hit", "rename it")
 	p.keys("ArrowDown", "Enter")
 	p.waitText("#turn h2", "t3")
 }

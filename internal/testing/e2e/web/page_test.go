@@ -109,6 +109,14 @@ func (p *page) waitText(selector, text string) {
 	p.wait(fmt.Sprintf("[...document.querySelectorAll(%s)].some((e) => e.checkVisibility() && e.innerText.includes(%s))", quote(selector), quote(text)))
 }
 
+// waitHits is waitText for the hits of a search. A search ends after a moment, also before it has searched the whole store: waitHits then
+// searches further, as the page offers.
+func (p *page) waitHits(selector, text string) {
+	p.Helper()
+	p.wait(fmt.Sprintf(`([...document.querySelectorAll(".hits-foot button")].find((e) => e.innerText === "Search further")?.click(),
+		[...document.querySelectorAll(%s)].some((e) => e.checkVisibility() && e.innerText.includes(%s)))`, quote(selector), quote(text)))
+}
+
 // waitNo waits until no visible element of a selector contains a text.
 func (p *page) waitNo(selector, text string) {
 	p.Helper()

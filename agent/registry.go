@@ -128,7 +128,7 @@ func isRefused(err error) bool {
 func (r *run) replayDeferred(ctx context.Context) (err error) {
 	deferred, _ := r.registry.deferred.Load(r.thread)
 	commits, _ := deferred.([]segno.Commit)
-	for _, c := range commits {
+	for i, c := range commits {
 		if r.head, err = r.headOf(ctx, r.thread); err != nil {
 			return err
 		}
@@ -155,6 +155,8 @@ func (r *run) replayDeferred(ctx context.Context) (err error) {
 			return err
 		}
 		r.head = head
+		// If the next one fails, the next replay must not look for this one, which is then no longer at the end of the thread.
+		r.registry.deferred.Store(r.thread, commits[i+1:])
 	}
 	r.registry.deferred.Delete(r.thread)
 	return nil

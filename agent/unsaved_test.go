@@ -136,3 +136,37 @@ func TestAnUnsavedWaitBesideAnotherCall(t *testing.T) {
 		})
 	}
 }
+
+// TestTheReplayOfUnsavedCommitsFailsMidway has the store fail while two calls record a step. The next run commits them again,
+// and then the store fails again. The result of a third call is still in this process, so no person is asked about it.
+func TestTheReplayOfUnsavedCommitsFailsMidway(t *testing.T) {
+	for name, applied := range map[string]bool{"the third is not applied": false, "the answer to the second is lost": true} {
+		t.Run(name, func(t *testing.T) {
+			eachStore(t, func(r *rig) {
+				var did diary
+				r.waiting(agent.LostRetry, func(ctx context.Context, inv *agent.Invocation) (string, error) {
+					return agent.Do(ctx, "reserve", func(context.Context) (string, error) { did.add("reserve"); return "reserved", nil })
+				})
+				r.with(func(c *agent.Config) {
+					c.Model = replies(calls("1", "work", `{}`, "2", "work", `{}`, "3", "send_email", `{"to":"bob"}`), says("done"))
+				})
+				end := r.failingFrom(false, isStep)
+				in := agent.Input{Prompt: "go", Key: "k"}
+				r.fails(in)
+				end()
+				o, replayed := r.store.(*outage), 0
+				o.fails = func(c segno.Commit) (before, after bool) {
+					if replayed++; replayed == 1 {
+						return false, false
+					}
+					return !applied && replayed > 2, applied
+				}
+				r.fails(in)
+				end()
+				r.one(r.run(in), agent.EventDone)
+				r.sent("bob")
+				did.has(t, "reserve", "reserve")
+			})
+		})
+	}
+}

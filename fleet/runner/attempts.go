@@ -49,6 +49,7 @@ type call struct {
 type allowedCall struct {
 	Args     segno.Hash `json:"args"`               // [segno.HashArgs] of the input
 	Question string     `json:"question,omitempty"` // the id of the question whose decision allowed it
+	Repeats  bool       `json:"repeats,omitempty"`  // the outcome of an equal call was not known then
 }
 
 // attemptName is the name of the entries that contain an attempt, and of the threads with the attempts.
@@ -78,17 +79,21 @@ func openAttempts(ctx context.Context, store segno.Store, of segno.ThreadID) (*a
 			case segno.EntryResult:
 				known[e.ID] = &call{id: e.ID, hasEnded: true}
 			case segno.EntryIntent:
-				c := cmp.Or(known[e.ID], &call{id: e.ID})
-				if known[e.ID] = c; !slices.Contains(calls, c) {
-					calls = append(calls, c)
-				}
-				c.title = e.Name
+				var allowed *allowedCall
 				if len(e.Body) > 0 {
-					c.allowed = new(allowedCall)
-					if err := json.Unmarshal(e.Body, c.allowed); err != nil {
+					allowed = new(allowedCall)
+					if err := json.Unmarshal(e.Body, allowed); err != nil {
 						return nil, segno.NewError(segno.KindCorrupt, "read attempt", string(n.ID), err)
 					}
 				}
+				c := known[e.ID]
+				if c == nil || allowed != nil && c.allowed != nil && *c.allowed != *allowed { // the agent used the id again
+					c = &call{id: e.ID}
+				}
+				if known[e.ID] = c; !slices.Contains(calls, c) {
+					calls = append(calls, c)
+				}
+				c.title, c.allowed = cmp.Or(c.title, e.Name), cmp.Or(c.allowed, allowed)
 			case segno.EntryNote:
 				var a attempt
 				if err := json.Unmarshal(e.Body, &a); err != nil {
@@ -152,7 +157,11 @@ func (t *attempts) allow(ctx context.Context, id, title string, a allowedCall) e
 		return err
 	}
 	c, _ := t.announced(id, title)
-	c.allowed = &a
+	if c.hasEnded || c.allowed != nil && *c.allowed != a { // the agent uses the id again
+		c = &call{id: id}
+		t.known[id] = c
+	}
+	c.title, c.allowed = timeline.Title(title), &a // the announcement may have had another title
 	return t.commit(ctx, []segno.Entry{{Kind: segno.EntryIntent, ID: id, Name: c.title, Time: time.Now(), Body: body}})
 }
 
@@ -166,24 +175,28 @@ func (t *attempts) allowedBy(question string) *call {
 	return nil
 }
 
-// mayHaveRun reports whether the outcome is not known of the newest call with this title and input that was allowed.
+// mayHaveRun reports whether a call with this title and input was allowed whose outcome is not known, and which was not
+// repeated since.
 func (t *attempts) mayHaveRun(title string, args segno.Hash) bool {
-	isSame := func(c *call) bool {
-		return c.allowed != nil && c.allowed.Args == args && c.title == timeline.Title(title)
+	lost := 0
+	count := func(c *call, isLost bool) {
+		if c.allowed == nil || c.allowed.Args != args || c.title != timeline.Title(title) {
+			return
+		}
+		if isLost {
+			lost++
+		}
+		if c.allowed.Repeats {
+			lost--
+		}
 	}
-	isKnown := false
+	for _, c := range t.calls {
+		count(c, !c.hasEnded)
+	}
 	for _, c := range t.known {
-		if isSame(c) && c.isLost {
-			return true
-		}
-		isKnown = isKnown || isSame(c)
+		count(c, c.isLost)
 	}
-	for _, c := range slices.Backward(t.calls) {
-		if isSame(c) && !isKnown {
-			return !c.hasEnded
-		}
-	}
-	return false
+	return lost > 0
 }
 
 // commit commits entries, if there are any. The end of the context of the attempt does not stop it.

@@ -105,13 +105,35 @@ func TestAnApprovedCallIsNotRepeated(t *testing.T) {
 	}
 }
 
+// atTurnAfterResult returns the last commit of a worker that dies when it records the turn. The runner records the result of the
+// allowed call meanwhile, so the commit of the turn waits for that.
+func atTurnAfterResult() func(c segno.Commit) bool {
+	allowed, recorded := "", make(chan struct{})
+	return func(c segno.Commit) bool {
+		for _, e := range c.Entries {
+			switch {
+			case c.Thread == "t":
+			case e.Kind == segno.EntryIntent && len(e.Body) > 0:
+				allowed = e.ID
+			case e.Kind == segno.EntryResult && e.ID == allowed:
+				close(recorded)
+			}
+		}
+		if c.Thread != "t" || c.Checkpoint == nil {
+			return false
+		}
+		<-recorded
+		return true
+	}
+}
+
 // TestAnApprovedCallThatEnded kills a worker after the result of an approved call was recorded, and before the turn was. The
 // approval is used, so a second call needs another one.
 func TestAnApprovedCallThatEnded(t *testing.T) {
 	f := newStage(t)
 	f.acp.Ask = true
 	text := "one " + acptest.Directive(acptest.Do("one"), acptest.Say("the end"))
-	f.approved(text, func(c segno.Commit) bool { return c.Thread == "t" && c.Checkpoint != nil })
+	f.approved(text, atTurnAfterResult())
 	m := f.machine("c")
 	m.Permissions = runner.Ask
 	if m.done("one", text); f.ledger() != "one" {
@@ -128,7 +150,7 @@ func TestAnApprovalIsUsedOnce(t *testing.T) {
 	f := newStage(t)
 	f.acp.Ask, f.acp.Careless = true, true
 	text := "one " + acptest.Directive(acptest.Do("one"), acptest.Say("the end"))
-	f.approved(text, func(c segno.Commit) bool { return c.Thread == "t" && c.Checkpoint != nil })
+	f.approved(text, atTurnAfterResult())
 	m := f.machine("c")
 	m.Permissions = runner.Ask
 	if r, err := m.run("one", text); err != nil || r.Phase != agent.PhaseWaiting || f.ledger() != "one" {

@@ -123,6 +123,7 @@ func (r *acpRun) permit(ctx context.Context, m acp.Message) (outcome map[string]
 	}
 	call := allowedCall{Args: segno.HashArgs(args)}
 	isLost := r.attempts.mayHaveRun(title, call.Args)
+	call.Repeats = isLost
 	if a := r.answer; policy != Refuse && a != nil && a.Question.Tool == title && a.Question.ArgsHash == call.Args {
 		policy = Refuse
 		if a.Decision.Kind == segno.Approve {

@@ -39,7 +39,7 @@ type attempts struct {
 // call is a tool call of an attempt.
 type call struct {
 	id, title string
-	kind      string       // as the agent announced it; not recorded
+	announced description  // in this attempt, by the newest announcement; not recorded
 	allowed   *allowedCall // nil if the runner did not allow the call
 	hasEnded  bool
 	isLost    bool // the agent's process ended during the call
@@ -123,16 +123,24 @@ func (t *attempts) begin(ctx context.Context, a attempt) error {
 
 // callUpdate is what the agent reports about a call.
 type callUpdate struct {
-	id, title, kind string
-	isEnd           bool
-	isLost          bool // the agent's process ended, so the call's outcome is not known
+	id, title string
+	announced description
+	isNew     bool // the update announces the call
+	isEnd     bool
+	isLost    bool // the agent's process ended, so the call's outcome is not known
 }
 
 // add records that a call began or ended. It returns when a commit has the entry, so that the agent's next message is read
 // after that.
 func (t *attempts) add(ctx context.Context, u callUpdate) error {
-	c, entries := t.announced(u.id, u.title)
-	c.kind, c.isLost = cmp.Or(u.kind, c.kind), c.isLost || u.isLost
+	c, entries := t.begun(u.id, u.title)
+	c.isLost = c.isLost || u.isLost
+	if u.isNew {
+		c.announced = description{}
+	}
+	if !u.isEnd { // then its content is the result
+		c.announced = u.announced.or(c.announced)
+	}
 	if u.isEnd && !c.hasEnded && !c.isLost {
 		entries = append(entries, segno.Entry{Kind: segno.EntryResult, ID: u.id, Time: time.Now()})
 		c.hasEnded = true
@@ -140,8 +148,8 @@ func (t *attempts) add(ctx context.Context, u callUpdate) error {
 	return t.commit(ctx, entries)
 }
 
-// announced returns a call of this attempt, and the entry that records it if it is new.
-func (t *attempts) announced(id, title string) (*call, []segno.Entry) {
+// begun returns a call of this attempt, and the entry that records it if it is new.
+func (t *attempts) begun(id, title string) (*call, []segno.Entry) {
 	if c := t.known[id]; c != nil {
 		return c, nil
 	}
@@ -156,9 +164,9 @@ func (t *attempts) allow(ctx context.Context, id, title string, a allowedCall) e
 	if err != nil {
 		return err
 	}
-	c, _ := t.announced(id, title)
+	c, _ := t.begun(id, title)
 	if c.hasEnded || c.allowed != nil && *c.allowed != a { // the agent uses the id again
-		c = &call{id: id}
+		c = &call{id: id, announced: c.announced}
 		t.known[id] = c
 	}
 	c.title, c.allowed = timeline.Title(title), &a // the announcement may have had another title

@@ -247,13 +247,14 @@ func (c *client) answer(ctx context.Context, m acp.Message) error {
 // update records the calls that the agent announces.
 func (c *client) update(ctx context.Context, m acp.Message) error {
 	update := m.Find(m.Params, "update")
-	switch m.Text(m.Find(update, "sessionUpdate")) {
-	case "tool_call", "tool_call_update":
-	default:
+	kind := m.Text(m.Find(update, "sessionUpdate"))
+	if kind != "tool_call" && kind != "tool_call_update" {
 		return nil
 	}
+	var announced description
+	_ = m.Decode(update, &announced) // what is malformed is not known
 	status := m.Text(m.Find(update, "status"))
-	return c.run.attempts.add(ctx, callUpdate{id: m.Text(m.Find(update, "toolCallId")), title: c.run.neutral(m.Text(m.Find(update, "title"))),
-		kind: m.Text(m.Find(update, "kind")), isEnd: status == "completed" || status == "failed",
+	return c.run.attempts.add(ctx, callUpdate{id: m.Text(m.Find(update, "toolCallId")), title: c.run.neutral(announced.Title),
+		announced: announced, isNew: kind == "tool_call", isEnd: status == "completed" || status == "failed",
 		isLost: m.Text(m.Find(update, "_meta", "segno", "outcome")) == "unknown"}) // see session.failOpenCalls of the proxy
 }

@@ -86,3 +86,54 @@ func TestALostCallIsRecognized(t *testing.T) {
 		})
 	}
 }
+
+// TestAPermissionIsForWhatWasAnnounced asks for permission with no more than the id of a call, which ACP permits. The user must read
+// what the call does, and the decision about it must not allow another call.
+func TestAPermissionIsForWhatWasAnnounced(t *testing.T) {
+	pay := `{"sessionUpdate":"tool_call","toolCallId":"1","title":"Terminal","rawInput":{"command":"pay bob"}}`
+	for name, other := range map[string]string{
+		"another input":           `{"sessionUpdate":"tool_call","toolCallId":"1","title":"Terminal","rawInput":{"command":"delete all"}}`,
+		"another content":         `{"sessionUpdate":"tool_call","toolCallId":"1","title":"Terminal","content":[{"type":"text","text":"delete all"}]}`,
+		"another title":           `{"sessionUpdate":"tool_call","toolCallId":"1","title":"Delete all","rawInput":{"command":"pay bob"}}`,
+		"an update of the input":  `{"sessionUpdate":"tool_call_update","toolCallId":"1","rawInput":{"command":"delete all"}}`,
+		"nothing was announced":   `{"sessionUpdate":"tool_call","toolCallId":"2","title":"Terminal"}`,
+		"announced without words": `{"sessionUpdate":"tool_call","toolCallId":"1"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newAttempt(t, memory.New(time.Now))
+			c.run.Permissions = Ask
+			c.announces(t, pay)
+			if !c.asks(t, `{"toolCallId":"1"}`) {
+				t.Fatal("the user is not asked")
+			}
+			q := c.run.question
+			if q.Tool != "Terminal" || string(q.Args) != `{"command":"pay bob"}` {
+				t.Errorf("the user reads %q, %s", q.Tool, q.Args)
+			}
+			approved := func() *client {
+				c := newAttempt(t, memory.New(time.Now))
+				c.run.Permissions, c.run.answer = Ask, &answer{Question: *q, Decision: &segno.Decision{Interrupt: q.ID, Kind: segno.Approve}}
+				return c
+			}
+			if c = approved(); !c.allows(t, pay, `{"toolCallId":"1"}`) {
+				t.Error("the call that the user approved is not allowed")
+			}
+			if c = approved(); c.allows(t, other, `{"toolCallId":"1"}`) {
+				t.Error("another call is allowed")
+			}
+		})
+	}
+}
+
+// allows has the agent announce a call and ask for permission, and returns whether the call is allowed.
+func (c *client) allows(t *testing.T, announced, asked string) bool {
+	t.Helper()
+	c.announces(t, announced)
+	c.asks(t, asked)
+	for _, made := range c.run.attempts.known {
+		if made.allowed != nil {
+			return true
+		}
+	}
+	return false
+}

@@ -99,15 +99,43 @@ func (a *answer) prompt(made *call) string {
 // permissionRequest is a request of the agent for permission to make a call.
 type permissionRequest struct {
 	Call struct {
-		ID    string          `json:"toolCallId"`
-		Title string          `json:"title"`
-		Kind  string          `json:"kind"`
-		Input json.RawMessage `json:"rawInput"`
+		ID string `json:"toolCallId"`
+		description
 	} `json:"toolCall"`
 	Options []struct {
 		ID   string `json:"optionId"`
 		Kind string `json:"kind"`
 	} `json:"options"`
+}
+
+// description is what an agent says about a call when it announces the call, and when it asks for permission.
+type description struct {
+	Title   string          `json:"title"`
+	Kind    string          `json:"kind"`
+	Input   json.RawMessage `json:"rawInput"`
+	Content json.RawMessage `json:"content"`
+}
+
+// or returns d with what d does not say and other does. A request for permission needs only the id of a call that was announced.
+func (d description) or(other description) description {
+	d.Title, d.Kind = cmp.Or(d.Title, other.Title), cmp.Or(d.Kind, other.Kind)
+	if len(d.Input) == 0 {
+		d.Input = other.Input
+	}
+	if len(d.Content) == 0 {
+		d.Content = other.Content
+	}
+	return d
+}
+
+// args returns the input of the call or, if the agent gives none, its content. It is null without both.
+func (d description) args() json.RawMessage {
+	for _, args := range []json.RawMessage{d.Input, d.Content} {
+		if len(args) > 0 && string(args) != "null" {
+			return args
+		}
+	}
+	return json.RawMessage("null")
 }
 
 // permit answers a request for permission by the policy, or by the decision of the user. If there is none yet, it keeps the
@@ -117,10 +145,11 @@ func (r *acpRun) permit(ctx context.Context, m acp.Message) (outcome map[string]
 	var p permissionRequest
 	_ = m.Decode(m.Params, &p) // a malformed request has no options, and is cancelled
 	policy := cmp.Or(r.Permissions, Ask)
-	title, args := r.neutral(p.Call.Title), json.RawMessage(r.neutral(string(p.Call.Input)))
-	if len(args) == 0 {
-		args = json.RawMessage("null")
+	d := p.Call.description
+	if c := r.attempts.known[p.Call.ID]; c != nil {
+		d = d.or(c.announced)
 	}
+	title, args := r.neutral(d.Title), json.RawMessage(r.neutral(string(d.args())))
 	call := allowedCall{Args: segno.HashArgs(args)}
 	isLost := r.attempts.mayHaveRun(title, call.Args)
 	call.Repeats = isLost
@@ -130,8 +159,11 @@ func (r *acpRun) permit(ctx context.Context, m acp.Message) (outcome map[string]
 			policy, call.Question = Allow, a.Question.ID
 		}
 		r.answer = nil // the decision is valid for one call
-	} else if policy == Allow && isLost && !r.isLocal(p) {
+	} else if policy == Allow && isLost && !d.isLocal() {
 		policy = Ask
+	}
+	if policy == Ask && title == "" && string(args) == "null" {
+		policy = Refuse // nobody can know what the permission would allow
 	}
 	kinds := []string{"reject_once", "reject_always"}
 	if policy == Allow {
@@ -161,12 +193,8 @@ func (r *acpRun) permit(ctx context.Context, m acp.Message) (outcome map[string]
 
 // isLocal reports whether a call acts only on the files of the thread, according to the agent. The files of an attempt that
 // failed are gone, or the agent sees them, so such a call may be repeated.
-func (r *acpRun) isLocal(p permissionRequest) bool {
-	kind := p.Call.Kind
-	if c := r.attempts.known[p.Call.ID]; kind == "" && c != nil {
-		kind = c.kind
-	}
-	return slices.Contains([]string{"read", "edit", "delete", "move", "search", "think"}, kind)
+func (d description) isLocal() bool {
+	return slices.Contains([]string{"read", "edit", "delete", "move", "search", "think"}, d.Kind)
 }
 
 // lostQuestion returns the question whether a call is made again whose outcome is not known. asked is a question about the

@@ -47,6 +47,7 @@ func TestALateReleaseLeavesTheNextLease(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.releaseLease()
+		l = &sessionStore{proxy: p, record: l.record} // the client loaded the session again
 		acquired := make(chan error, 1)
 		go func() { acquired <- l.acquireLease(t.Context()) }()
 		synctest.Wait()

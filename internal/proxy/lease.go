@@ -26,9 +26,9 @@ func (l *sessionStore) acquireLease(ctx context.Context) error {
 		l.lease = c.Lease
 		return nil
 	}
-	if l.released != nil {
+	if released, isLate := l.proxy.releases.Load(l.leaseOwner()); isLate {
 		select {
-		case <-l.released:
+		case <-released.(chan struct{}):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -71,10 +71,11 @@ func (l *sessionStore) releaseLease() {
 		l.proxy.logf("release the lease: %v", err)
 	}
 	if ctx.Err() != nil {
-		released := make(chan struct{})
-		l.released = released
+		owner, released := l.leaseOwner(), make(chan struct{})
+		l.proxy.releases.Store(owner, released)
 		l.proxy.work.Go(func() {
 			defer close(released)
+			defer l.proxy.releases.CompareAndDelete(owner, released)
 			_ = l.proxy.store.Release(context.WithoutCancel(l.proxy.ctx), held)
 		})
 	}

@@ -87,6 +87,9 @@ type proxy struct {
 	owner  string // of leases
 	runner runner
 	work   sync.WaitGroup
+	// releases has a channel for each owner of a lease whose release is late. It is closed after the release. The owner's next lease has
+	// the same epoch if it is acquired before, so the release would end it.
+	releases sync.Map
 
 	ready   atomic.Bool // the agent answered initialize
 	closing atomic.Bool

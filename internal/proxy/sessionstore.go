@@ -17,9 +17,6 @@ type sessionStore struct {
 	proxy  *proxy
 	record sessionRecord
 	lease  segno.Lease // while a turn runs
-	// released is closed when the store has released the lease of an earlier turn; nil if no release was late. The next lease has the same
-	// owner and the same epoch if it is acquired before, so the release would end it.
-	released <-chan struct{}
 
 	prefaced   bool // a turn began with Continued.Preface
 	inTurn     bool // a turn is under way, which opens its timeline once

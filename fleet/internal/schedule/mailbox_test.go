@@ -127,7 +127,11 @@ func (r runner) Run(ctx context.Context, _ *schedule.Job, _ *schedule.Front) (sc
 	isWoken := false
 	isLeased := true
 	if err := m.transaction(ctx, costChange, func(t *thread, now time.Duration) { // acquire the lease
-		if isLeased = t.lease <= now && t.runs == 0; isLeased {
+		isLeased = t.lease <= now && t.runs == 0
+		switch {
+		case isLeased && r.died > 0: // the process was killed after it had sent the statement
+			t.lease = now + s.lease
+		case isLeased:
 			t.runs, t.runner = 1, r.worker
 		}
 	}); err != nil {

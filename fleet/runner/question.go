@@ -144,51 +144,68 @@ func (d description) args() json.RawMessage {
 func (r *acpRun) permit(ctx context.Context, m acp.Message) (outcome map[string]any, isQuestion bool, err error) {
 	var p permissionRequest
 	_ = m.Decode(m.Params, &p) // a malformed request has no options, and is cancelled
-	policy := cmp.Or(r.Permissions, Ask)
 	d := p.Call.description
 	if c := r.attempts.known[p.Call.ID]; c != nil {
 		d = d.or(c.announced)
 	}
-	title, args := r.neutral(d.Title), json.RawMessage(r.neutral(string(d.args())))
-	call := allowedCall{Args: segno.HashArgs(args)}
-	isLost := r.attempts.mayHaveRun(title, call.Args)
-	call.Repeats = isLost
-	if a := r.answer; policy != Refuse && a != nil && a.Question.Tool == title && a.Question.ArgsHash == call.Args {
-		policy = Refuse
-		if a.Decision.Kind == segno.Approve {
-			policy, call.Question = Allow, a.Question.ID
+	q := segno.Interrupt{ID: segno.NewID(), Thread: r.thread, Call: p.Call.ID, Tool: r.neutral(d.Title), Args: json.RawMessage(r.neutral(string(d.args()))),
+		Reason: segno.ReasonApproval, Allowed: []segno.DecisionKind{segno.Approve, segno.Reject}, Asked: time.Now().UTC()}
+	q.ArgsHash, q.Question = segno.HashArgs(q.Args), "The agent asks for permission: "+q.Tool
+	policy, call := r.decide(q, d.isLocal())
+	if policy == Ask {
+		if r.question == nil {
+			if r.question = &q; call.Repeats {
+				r.question = r.lostQuestion(q)
+			}
 		}
+		return map[string]any{"outcome": "cancelled"}, true, nil
+	}
+	id, isOffered := p.option(policy)
+	if !isOffered {
+		return map[string]any{"outcome": "cancelled"}, false, nil
+	}
+	if policy == Allow {
+		err = r.attempts.allow(ctx, p.Call.ID, q.Tool, call)
+	}
+	return map[string]any{"outcome": "selected", "optionId": id}, false, err
+}
+
+// decide returns whether a call is allowed or refused, or whether the user must be asked q. It uses the decision of the user if it is
+// about this call.
+func (r *acpRun) decide(q segno.Interrupt, isLocal bool) (Permissions, allowedCall) {
+	policy := cmp.Or(r.Permissions, Ask)
+	call := allowedCall{Args: q.ArgsHash, Repeats: r.attempts.mayHaveRun(q.Tool, q.ArgsHash)}
+	if a := r.answer; policy != Refuse && a != nil && a.Question.Tool == q.Tool && a.Question.ArgsHash == q.ArgsHash {
 		r.answer = nil // the decision is valid for one call
-	} else if policy == Allow && isLost && !d.isLocal() {
+		if a.Decision.Kind != segno.Approve {
+			return Refuse, call
+		}
+		call.Question = a.Question.ID
+		return Allow, call
+	}
+	if policy == Allow && call.Repeats && !isLocal {
 		policy = Ask
 	}
-	if policy == Ask && title == "" && string(args) == "null" {
+	if policy == Ask && q.Tool == "" && string(q.Args) == "null" {
 		policy = Refuse // nobody can know what the permission would allow
 	}
+	return policy, call
+}
+
+// option returns the id of the option with which a request is allowed or refused, if the agent offers one.
+func (p *permissionRequest) option(policy Permissions) (id string, isOffered bool) {
 	kinds := []string{"reject_once", "reject_always"}
 	if policy == Allow {
 		kinds = []string{"allow_once", "allow_always"}
 	}
 	for _, kind := range kinds {
 		for _, o := range p.Options {
-			if policy == Ask || o.Kind != kind {
-				continue
+			if o.Kind == kind {
+				return o.ID, true
 			}
-			if policy == Allow {
-				err = r.attempts.allow(ctx, p.Call.ID, title, call)
-			}
-			return map[string]any{"outcome": "selected", "optionId": o.ID}, false, err
 		}
 	}
-	if policy == Ask && r.question == nil {
-		r.question = &segno.Interrupt{ID: segno.NewID(), Thread: r.thread, Call: p.Call.ID, Tool: title, Args: args,
-			ArgsHash: call.Args, Reason: segno.ReasonApproval, Question: "The agent asks for permission: " + title,
-			Allowed: []segno.DecisionKind{segno.Approve, segno.Reject}, Asked: time.Now().UTC()}
-		if isLost {
-			r.question = r.lostQuestion(*r.question)
-		}
-	}
-	return map[string]any{"outcome": "cancelled"}, policy == Ask, nil
+	return "", false
 }
 
 // isLocal reports whether a call acts only on the files of the thread, according to the agent. The files of an attempt that

@@ -31,13 +31,15 @@ type stoppedAtStep struct {
 	isWait bool
 }
 
-// stop remembers that a call stopped at a step.
+// stop remembers that a call stopped at a step, if the run with this epoch is the thread's newest one of this process.
 func (g *registry) stop(thread segno.ThreadID, epoch uint64, key string, at stoppedAtStep) {
 	v, _ := g.stopped.LoadOrStore(thread, &stoppedCalls{epoch: epoch, steps: map[string]stoppedAtStep{}})
 	calls := v.(*stoppedCalls)
 	calls.mu.Lock()
 	defer calls.mu.Unlock()
-	calls.steps[key] = at
+	if calls.epoch == epoch {
+		calls.steps[key] = at
+	}
 }
 
 // begin forgets where a call stopped, because the call begins again.
@@ -72,6 +74,8 @@ func (g *registry) keepStopped(thread segno.ThreadID, epoch uint64) {
 		return
 	}
 	calls := v.(*stoppedCalls)
+	calls.mu.Lock()
+	defer calls.mu.Unlock()
 	if calls.epoch++; calls.epoch != epoch {
 		g.stopped.Delete(thread)
 	}

@@ -541,8 +541,8 @@ func TestAStepThatPanicsHasFailed(t *testing.T) {
 	did.has(t, "order", "note")
 }
 
-// TestAForkAfterASleepHasItsOwnKey forks a thread with a call whose sleep has ended and that did not
-// run since. Both threads run it, each with a key of its own.
+// TestAForkAfterASleepHasItsOwnKey forks a thread when the sleep of a call has ended and the call has not run since. Both threads
+// run the call, each with its own key.
 func TestAForkAfterASleepHasItsOwnKey(t *testing.T) {
 	r := newRig(t)
 	ctx, cancel := context.WithCancel(r.ctx)

@@ -20,7 +20,7 @@ type connectFlags struct{ remote, tokenFile, tenant string }
 // databaseFlags adds the flags of a verb that uses the database.
 func (a *app) databaseFlags(c *cobra.Command, f *connectFlags) {
 	a.BucketFlag(c)
-	c.Flags().StringVar(&f.tenant, "tenant", "", "the `TENANT` whose threads these are")
+	c.Flags().StringVar(&f.tenant, "tenant", "", "use the threads of `TENANT` only")
 }
 
 // connectFlags adds the flags of a verb that also works through the API.

@@ -117,66 +117,119 @@ func skipString(b []byte, i int) (int, bool) {
 	}
 }
 
-// scanString steps over a string's text, which begins at b[i], and its closing quote. Most
-// bytes of a transcript are in long strings, so it looks at eight bytes at a time, and at 32
-// behind 24 bytes without an escape.
+// scanString steps over a string's text, which begins at b[i], and its closing quote. Most strings are shorter than 40
+// bytes, such as keys and UUIDs, so scanString looks for their end in eight bytes at a time.
 func scanString(b []byte, i int) (int, bool) {
-	for {
-		from := i
-		for i+8 <= len(b) {
-			if found := special(binary.LittleEndian.Uint64(b[i:])); found != 0 {
-				i += bits.TrailingZeros64(found) / 8
-				break
-			}
-			for i += 8; i >= from+24 && i+32 <= len(b); i += 32 {
-				w := b[i : i+32 : i+32]
-				if special(binary.LittleEndian.Uint64(w))|special(binary.LittleEndian.Uint64(w[8:]))|
-					special(binary.LittleEndian.Uint64(w[16:]))|special(binary.LittleEndian.Uint64(w[24:])) != 0 {
-					break
-				}
-			}
+	for short := i + 40; i < short && i+8 <= len(b); i += 8 {
+		found := special(binary.LittleEndian.Uint64(b[i:]))
+		if found == 0 {
+			continue
 		}
-		for i < len(b) && b[i] == '\\' {
+		if i += bits.TrailingZeros64(found) / 8; b[i] == '"' {
+			return i + 1, true
+		}
+		break
+	}
+	return scanLongString(b, i)
+}
+
+// scanLongString is scanString for a long string. Most bytes of a transcript are in long strings, which have an escape for
+// each line of a text or a program. A branch for each word that may have an escape would be mispredicted too often, so
+// scanLongString collects the special bytes of 64 bytes first.
+func scanLongString(b []byte, i int) (int, bool) {
+	for i+blockSize <= len(b) {
+		marks, next := specialsOf(b[i:i+blockSize]), blockSize
+		for marks != 0 {
+			at := bits.TrailingZeros64(marks)
+			if b[i+at] != '\\' {
+				return endOfString(b, i+at)
+			}
+			end := at + 2
+			if i+end > len(b) || !isSimpleEscape(b[i+at+1]) {
+				n := escapeLength(b[i+at+1:])
+				if n == 0 {
+					return i + at + 1, false
+				}
+				end = at + 1 + n
+			}
+			next = max(next, end)
+			marks &= ^uint64(0) << end // no bits remain if end is 64 or more
+		}
+		i += next
+	}
+	for i < len(b) {
+		switch c := b[i]; {
+		case c == '\\':
 			n := escapeLength(b[i+1:])
 			if n == 0 {
 				return i + 1, false
 			}
 			i += 1 + n
-		}
-		if i >= len(b) {
-			return i, false
-		}
-		switch c := b[i]; {
-		case c == '"':
-			return i + 1, true
-		case c < ' ':
-			return i, false
+		case c == '"' || c < ' ':
+			return endOfString(b, i)
 		default:
 			i++
 		}
 	}
+	return i, false
 }
 
-// special sets the highest bit of the first of eight bytes that is a quote, a backslash or a
-// control character. Marks behind the first one may be wrong. The quote and the control characters
-// are those bytes that are below 0x21 once their second lowest bit is flipped.
+// endOfString returns the offset behind the quote b[i], or false for another byte.
+func endOfString(b []byte, i int) (int, bool) {
+	if b[i] == '"' {
+		return i + 1, true
+	}
+	return i, false
+}
+
+// blockSize is the number of bytes that specialsOf looks at.
+const blockSize = 64
+
+// specialsOf sets the bits of those of 64 bytes that are special.
+func specialsOf(b []byte) (marks uint64) {
+	_ = b[blockSize-1]
+	m0, m1 := special(binary.LittleEndian.Uint64(b)), special(binary.LittleEndian.Uint64(b[8:]))
+	m2, m3 := special(binary.LittleEndian.Uint64(b[16:])), special(binary.LittleEndian.Uint64(b[24:]))
+	m4, m5 := special(binary.LittleEndian.Uint64(b[32:])), special(binary.LittleEndian.Uint64(b[40:]))
+	m6, m7 := special(binary.LittleEndian.Uint64(b[48:])), special(binary.LittleEndian.Uint64(b[56:]))
+	if m0|m1|m2|m3|m4|m5|m6|m7 == 0 {
+		return 0
+	}
+	// The multiplication collects the highest bits of eight bytes in the highest byte.
+	const collect = 0x0002040810204081
+	return m0*collect>>56 | m1*collect>>56<<8 | m2*collect>>56<<16 | m3*collect>>56<<24 |
+		m4*collect>>56<<32 | m5*collect>>56<<40 | m6*collect>>56<<48 | m7*collect>>56<<56
+}
+
+// special sets the highest bit of each of eight bytes that is a quote, a backslash or a control character, and no other
+// bit. The quote and the control characters are those bytes below 0x80 that are below 0x21 once their second lowest bit is
+// flipped. The additions carry nothing into the next byte.
 func special(w uint64) uint64 {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
-	quoteOrControl, slash := (w^ones*0x02)-ones*0x21, (w^ones*'\\')-ones
-	return (quoteOrControl | slash) &^ w & tops
+	low := w &^ tops
+	other := (low ^ ones*0x02) + ones*(0x80-0x21) // the highest bit of a byte that is neither a quote nor a control character
+	noSlash := (low ^ ones*'\\') + ones*0x7f
+	return ^(other & noSlash) &^ w & tops
 }
 
 // escapeLength returns the length of the escape behind a backslash, or 0 if the escape is malformed.
 func escapeLength(b []byte) int {
-	switch {
-	case len(b) == 0:
-		return 0
-	case b[0] == 'n', b[0] == '"', b[0] == '\\', b[0] == '/', b[0] == 'b', b[0] == 'f', b[0] == 'r', b[0] == 't':
+	if len(b) > 0 && isSimpleEscape(b[0]) {
 		return 1
-	case len(b) >= 5 && b[0] == 'u' && isHex(b[1]) && isHex(b[2]) && isHex(b[3]) && isHex(b[4]):
+	}
+	if len(b) >= 5 && b[0] == 'u' && isHex(b[1]) && isHex(b[2]) && isHex(b[3]) && isHex(b[4]) {
 		return 5
 	}
 	return 0
+}
+
+// isSimpleEscape reports whether c is a whole escape behind a backslash.
+func isSimpleEscape(c byte) bool {
+	const low, high uint64 = 1<<'"' | 1<<'/', 1<<('\\'-64) | 1<<('b'-64) | 1<<('f'-64) | 1<<('n'-64) | 1<<('r'-64) | 1<<('t'-64)
+	if c < 64 {
+		return low>>c&1 != 0
+	}
+	return high>>(c-64)&1 != 0
 }
 
 func isHex(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f' }

@@ -1,11 +1,9 @@
 package sessionfile
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"hash"
 	"hash/crc32"
 	"io"
@@ -30,16 +28,41 @@ type LineReader struct {
 	Sum    uint32
 
 	max     int // MaxLine, except in tests
-	in      *bufio.Reader
-	partial []byte // a line that does not fit into the buffer of in, or the torn last one
+	in      blockReader
+	rest    []byte // the bytes of in's newest block that were not read yet
+	partial []byte // a line that is in several blocks, or the torn last one
 	Offset  int64
 	Number  int
-	err     error
+	err     error // the error of in; rest may have bytes before it
+}
+
+// blockReader is a reader that lends its buffer.
+type blockReader interface {
+	// next returns the next bytes, which are valid until the next call. There may be bytes together with an error.
+	next() ([]byte, error)
 }
 
 // NewLineReader reads r. The first byte of r is at offset in its file.
 func NewLineReader(r io.Reader, offset int64) *LineReader {
-	return &LineReader{max: MaxLine, in: bufio.NewReaderSize(r, 64<<10), Offset: offset}
+	in, ok := r.(blockReader)
+	if !ok {
+		in = &buffered{in: r}
+	}
+	return &LineReader{max: MaxLine, in: in, Offset: offset}
+}
+
+// buffered is the [blockReader] of any reader.
+type buffered struct {
+	in  io.Reader
+	buf []byte
+}
+
+func (b *buffered) next() ([]byte, error) {
+	if b.buf == nil {
+		b.buf = make([]byte, 64<<10)
+	}
+	n, err := b.in.Read(b.buf)
+	return b.buf[:n], err
 }
 
 // Line is one whole line with its newline. Its bytes are valid until the next line is read.
@@ -54,32 +77,45 @@ type Line struct {
 func (l *LineReader) Next() (Line, bool) {
 	l.partial = l.partial[:0]
 	skipped, sum := 0, l.Sum
-	for l.err == nil {
-		var text []byte
-		text, l.err = l.in.ReadSlice('\n')
+	for l.fill() {
+		text := l.rest
+		end := bytes.IndexByte(text, '\n') + 1
+		if end > 0 {
+			text = text[:end]
+		}
+		l.rest = l.rest[len(text):]
 		if l.HasSum {
 			sum = crc32.Update(sum, Castagnoli(), text)
 		}
-		if l.err == nil {
+		if end > 0 && len(l.partial)+skipped == 0 {
 			l.Sum = sum
-		}
-		if l.err == nil && len(l.partial) == 0 {
 			return l.take(text, 0), true
 		}
-		if len(l.partial)+len(text) > l.max {
+		if skipped > 0 || len(l.partial)+len(text) > l.max {
 			skipped += len(text)
 		} else {
 			l.partial = append(l.partial, text...)
 		}
-		if l.err == nil {
+		if end > 0 {
+			l.Sum = sum
 			return l.take(l.partial, skipped), true
-		}
-		if errors.Is(l.err, bufio.ErrBufferFull) {
-			l.err = nil
 		}
 	}
 	return Line{}, false
 }
+
+// fill reads the next block if all bytes were read. It returns false at the end and after an error.
+func (l *LineReader) fill() bool {
+	for empty := 0; len(l.rest) == 0 && l.err == nil; empty++ {
+		if l.rest, l.err = l.in.next(); empty == maxEmptyReads && len(l.rest) == 0 && l.err == nil {
+			l.err = io.ErrNoProgress
+		}
+	}
+	return len(l.rest) > 0
+}
+
+// maxEmptyReads limits how often a reader may return neither bytes nor an error, as in package bufio.
+const maxEmptyReads = 100
 
 func (l *LineReader) take(text []byte, skipped int) Line {
 	l.Number++
@@ -158,18 +194,32 @@ func (a *ReadAhead) run(ctx context.Context, r io.Reader) {
 }
 
 func (a *ReadAhead) Read(p []byte) (int, error) {
-	if len(a.rest) == 0 && a.now.err == nil {
-		if a.now.buf != nil {
-			a.free <- a.now.buf
-		}
-		a.now = <-a.full
-		a.rest = a.now.buf[:a.now.n]
-	}
+	a.fill()
 	n := copy(p, a.rest)
 	if a.rest = a.rest[n:]; len(a.rest) > 0 {
 		return n, nil
 	}
 	return n, a.now.err
+}
+
+// next implements [blockReader].
+func (a *ReadAhead) next() ([]byte, error) {
+	a.fill()
+	rest := a.rest
+	a.rest = nil
+	return rest, a.now.err
+}
+
+// fill waits for the next block if all bytes were read.
+func (a *ReadAhead) fill() {
+	if len(a.rest) > 0 || a.now.err != nil {
+		return
+	}
+	if a.now.buf != nil {
+		a.free <- a.now.buf
+	}
+	a.now = <-a.full
+	a.rest = a.now.buf[:a.now.n]
 }
 
 // Is reports whether the bytes read are the bytes before p's offset. It stops the reading.

@@ -1,21 +1,25 @@
 package sessionfile
 
 import (
-	"bufio"
 	"bytes"
+	"hash/crc32"
 	"testing"
 	"testing/iotest"
 )
 
 const fuzzSession = "22222222-0000-4000-8000-000000000002"
 
-// FuzzLines checks that lines partition the input, also if they are longer than the buffer.
+// FuzzLines checks that lines partition the input, also if they are longer than the buffer, and that a line that is too long
+// is not taken for a whole one.
 func FuzzLines(f *testing.F) {
 	f.Add([]byte("a\nbb\n\nccc"), 1)
 	f.Add([]byte("\n\n"), 3)
 	f.Add([]byte("0123456789abcdef\n0123456789abcdef0123456789abcdef\nx\n0123456789abcdef0123"), 0)
 	f.Fuzz(func(t *testing.T, data []byte, piece int) {
-		l := &LineReader{max: MaxLine, in: bufio.NewReaderSize(iotest.HalfReader(bytes.NewReader(data)), 16+piece&7), Offset: 100}
+		in := func() *buffered {
+			return &buffered{in: iotest.HalfReader(bytes.NewReader(data)), buf: make([]byte, 16+piece&7)}
+		}
+		l := &LineReader{max: MaxLine, in: in(), Offset: 100, HasSum: true}
 		var got []byte
 		n := 0
 		for at := range l.All() {
@@ -28,7 +32,32 @@ func FuzzLines(f *testing.F) {
 		if err != nil || torn != len(data)-len(got) || !bytes.HasPrefix(data, got) || bytes.IndexByte(data[len(got):], '\n') >= 0 {
 			t.Fatalf("%q of %q, %d torn, %v", got, data, torn, err)
 		}
+		if want := crc32.Checksum(got, Castagnoli()); l.Sum != want {
+			t.Fatalf("the checksum of the lines of %q is %x, not %x", data, l.Sum, want)
+		}
+		checkLongLines(t, &LineReader{max: 20, in: in()}, got)
 	})
+}
+
+// checkLongLines compares the lines of a reader with those of want. A line that fits into a block is returned whole, also if
+// it is longer than l.max.
+func checkLongLines(t *testing.T, l *LineReader, want []byte) {
+	t.Helper()
+	for line := range bytes.Lines(want) {
+		at := l.Offset
+		got, ok := l.Next()
+		switch {
+		case !ok || got.Offset != at || l.Offset != at+int64(len(line)):
+			t.Fatalf("line %q: %v, from %d to %d instead of %d", line, ok, got.Offset, l.Offset, at)
+		case got.IsWhole() != bytes.Equal(got.Bytes, line):
+			t.Fatalf("line %q is read as %q", line, got.Bytes)
+		case !got.IsWhole() && len(line) <= l.max:
+			t.Fatalf("line %q is not whole", line)
+		}
+	}
+	if got, ok := l.Next(); ok {
+		t.Fatalf("another line: %q", got.Bytes)
+	}
 }
 
 // FuzzLog checks that only canonical bytes are a log.

@@ -7,6 +7,7 @@ import (
 	"hash"
 	"hash/crc32"
 	"io"
+	"sync"
 
 	"github.com/dalsegno/segno"
 )
@@ -19,24 +20,27 @@ import (
 // last newline are left for the next capture. The error is [segno.KindNotFound] if there is no
 // session, and [segno.KindBusy] if its files kept changing in ways other than growth.
 type Capturer struct {
-	try func(ctx context.Context, t *Capture) error
+	try    func(ctx context.Context, t *Capture) error
+	blocks *sync.Pool // of *[]byte, the buffers of captures
 }
 
 // NewCapturer returns the captures of an adapter. try makes one attempt; see [Capture.Run].
-func NewCapturer(try func(ctx context.Context, t *Capture) error) Capturer { return Capturer{try} }
+func NewCapturer(try func(ctx context.Context, t *Capture) error) Capturer {
+	return Capturer{try, new(sync.Pool)}
+}
 
 // NewWholeCapturer returns the captures of an adapter that always reads a whole session. Its sessions
 // do not refer to other sessions, so the capture of a cut or a fork captures the whole session. The
 // store keeps equal blocks only once.
 func NewWholeCapturer(read func(ctx context.Context, op string, src segno.Source) (*Conversation, error)) Capturer {
-	return Capturer{func(ctx context.Context, t *Capture) error {
+	return NewCapturer(func(ctx context.Context, t *Capture) error {
 		c, err := read(ctx, t.Op, t.Source)
 		if err != nil {
 			return err
 		}
 		t.Source.Path = c.Position.Path
 		return c.capture(ctx, t)
-	}}
+	})
 }
 
 const opCapture = "capture session"
@@ -71,6 +75,7 @@ func (c Capturer) run(ctx context.Context, t *Capture, prev *segno.Position) (se
 	if t.IsFirst = prev == nil; prev != nil {
 		t.Prev = *prev
 	}
+	t.blocks = c.blocks
 	return t.Run(ctx, c.try)
 }
 
@@ -95,6 +100,7 @@ type Capture struct {
 	From int64          // where the new bytes begin
 	Out  segno.Captured // the result; until Store, its positions have only a leaf and an offset
 
+	blocks    *sync.Pool             // of *[]byte; nil if no other capture follows
 	isKnown   func(leaf string) bool // nil: no leaf is known
 	in        io.ReaderAt            // the session's bytes
 	hash      hash.Hash              // of the bytes up to From, later of all that were stored
@@ -157,7 +163,8 @@ func (t *Capture) Store(ctx context.Context, about segno.Position, sum uint32) e
 	p := &t.Out.Position
 	size := p.Offset - at
 	r := io.TeeReader(io.NewSectionReader(t.in, at, size), io.MultiWriter(stored, t.hash))
-	block := make([]byte, min(BlockSize, max(size, 1)))
+	block, release := t.takeBlock(int(min(BlockSize, max(size, 1))))
+	defer release()
 	for i := range t.Out.Earlier {
 		if err := t.storeTo(ctx, w, r, block, &t.Out.Earlier[i].Position, about); err != nil {
 			return err
@@ -172,6 +179,19 @@ func (t *Capture) Store(ctx context.Context, about segno.Position, sum uint32) e
 	var err error
 	p.Digest, err = Digest(t.in, t.hash, p.Offset)
 	return err
+}
+
+// takeBlock returns a buffer of n bytes, and the function that gives it to a later capture. Otherwise, a megabyte of new memory
+// for each of thousands of sessions costs as much as to read them.
+func (t *Capture) takeBlock(n int) (block []byte, release func()) {
+	if t.blocks == nil {
+		return make([]byte, n), func() {}
+	}
+	buf, ok := t.blocks.Get().(*[]byte)
+	if !ok || cap(*buf) < n {
+		buf = new(make([]byte, n))
+	}
+	return (*buf)[:n], func() { t.blocks.Put(buf) }
 }
 
 // storeTo stores the next bytes of r, up to p's offset, and completes p.

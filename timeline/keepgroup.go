@@ -35,8 +35,9 @@ func (tl *Timeline) KeepSessions(ctx context.Context, all []KeepRequest, done fu
 	if err != nil {
 		return err
 	}
+	run := &keepRun{threadOf: threadOf}
 	for len(all) > 0 {
-		n, err := tl.keepSome(ctx, all, threadOf, done)
+		n, err := tl.keepSome(ctx, all, run, done)
 		if err != nil {
 			return err
 		}
@@ -51,6 +52,27 @@ func (tl *Timeline) KeepSessions(ctx context.Context, all []KeepRequest, done fu
 		}
 	}
 	return nil
+}
+
+// keepRun is one call of KeepSessions.
+type keepRun struct {
+	threadOf threadFinder // nil if each session needs a query to the store
+	bytes    int64        // the bytes of transcripts in the groups so far
+}
+
+// longBatcher is the ability of [segno.Objects] to store a large amount of data in several batches.
+type longBatcher interface {
+	// BatchAfter is Batch for objects that follow some bytes of other batches of the same caller. A store compresses the
+	// beginning of a large amount of data better than the rest, because the caller waits.
+	BatchAfter(bytes int64) segno.Batch
+}
+
+// batch returns the batch of the next group.
+func (r *keepRun) batch(o segno.Objects) segno.Batch {
+	if long, ok := o.(longBatcher); ok {
+		return long.BatchAfter(r.bytes)
+	}
+	return o.Batch()
 }
 
 // linkLister is the ability of a [segno.Store] to read the links of all threads at the cost of one scan.
@@ -91,7 +113,7 @@ func (tl *Timeline) findThreads(ctx context.Context, sessions int) (threadFinder
 
 // keepSome keeps some sessions from the beginning of all, and returns their number. While one group is committed, which
 // takes one core and waits for the disk, keepSome captures the next one.
-func (tl *Timeline) keepSome(ctx context.Context, all []KeepRequest, threadOf threadFinder, done func(KeepRequest, Kept, error)) (n int, err error) {
+func (tl *Timeline) keepSome(ctx context.Context, all []KeepRequest, run *keepRun, done func(KeepRequest, Kept, error)) (n int, err error) {
 	tx, err := tl.lockSessions(ctx)
 	if err != nil {
 		return 0, err
@@ -112,7 +134,8 @@ func (tl *Timeline) keepSome(ctx context.Context, all []KeepRequest, threadOf th
 	leaves, captured := &leafIndex{all: map[string]bool{}}, 0
 	for start := time.Now(); captured < len(all) && err == nil && ctx.Err() == nil; {
 		tx := tl.unlocked()
-		g := tx.captureGroup(ctx, all[captured:], threadOf, leaves, committing)
+		g := tx.captureGroup(ctx, all[captured:], run, leaves, committing)
+		run.bytes += g.bytes
 		err = finish()
 		committing = g
 		captured += len(g.all)
@@ -252,14 +275,14 @@ func (tx *txn) captureAhead(ctx context.Context, g *keepGroup, all []KeepRequest
 
 // keepGroup keeps at least one session from the beginning of all. It returns these sessions with their results.
 func (tx *txn) keepGroup(ctx context.Context, all []KeepRequest) (done []*keeping, err error) {
-	g := tx.captureGroup(ctx, all, nil, &leafIndex{all: map[string]bool{}}, nil)
+	g := tx.captureGroup(ctx, all, &keepRun{}, &leafIndex{all: map[string]bool{}}, nil)
 	return g.all, tx.storeGroup(ctx, g)
 }
 
 // captureGroup captures sessions from the beginning of all. The group has at least one session, unless the first one
 // depends on the group before, which may be nil. The caller must pass the group to storeGroup.
-func (tx *txn) captureGroup(ctx context.Context, all []KeepRequest, threadOf threadFinder, known *leafIndex, before *keepGroup) *keepGroup {
-	g := &keepGroup{batch: tx.Store.Objects().Batch(), threadOf: threadOf, before: before, committed: make(chan error, 1), known: known, leaves: map[string]bool{}}
+func (tx *txn) captureGroup(ctx context.Context, all []KeepRequest, run *keepRun, known *leafIndex, before *keepGroup) *keepGroup {
+	g := &keepGroup{batch: run.batch(tx.Store.Objects()), threadOf: run.threadOf, before: before, committed: make(chan error, 1), known: known, leaves: map[string]bool{}}
 	for k := range tx.captureAhead(ctx, g, untilRepeated(all, before)) {
 		if errors.Is(k.err, errForkInGroup) || g.hasLeaf(k.asked...) {
 			break // the fork begins the next group; by then the store knows its source

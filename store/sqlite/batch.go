@@ -24,7 +24,7 @@ type sink struct {
 	plain plainPacks
 
 	mu    sync.Mutex // guards the fields below
-	bytes int64      // the total size of the objects so far
+	bytes int64      // the total size of the objects so far, with those of earlier batches of the same caller
 	pack  *packWriter
 	known map[segno.Hash]struct{} // the stored names of all objects; nil until learnNames reads them
 	asked int
@@ -32,6 +32,12 @@ type sink struct {
 
 // Batch implements [segno.Objects].
 func (o objects) Batch() segno.Batch { return ledger.NewBatch(&sink{s: o.s}) }
+
+// BatchAfter is Batch for a caller that stores a large amount of data in several batches, of which earlier ones have some
+// bytes. The objects are compressed as those after that many bytes of one batch.
+func (o objects) BatchAfter(bytes int64) segno.Batch {
+	return ledger.NewBatch(&sink{s: o.s, bytes: bytes})
+}
 
 // Has implements [ledger.Sink].
 func (k *sink) Has(ctx context.Context, name segno.Hash) (bool, error) {

@@ -402,3 +402,42 @@ func TestReadWhileCompressing(t *testing.T) {
 	}
 	checkClean(t, s)
 }
+
+// TestBatchAfterManyBytes stores objects in batches of one caller. A batch after many bytes is stored plain, and another step
+// compresses it.
+func TestBatchAfterManyBytes(t *testing.T) {
+	clock := storetest.NewClock()
+	s := openIn(t, t.TempDir(), Options{Clock: clock.Now})
+	defer s.Close()
+	all := map[segno.Hash][]byte{}
+	for i, test := range []struct {
+		after int64
+		plain int
+	}{{maxCompressed, 1}, {0, 1}, {maxCompressed - 100_000, 1}, {2 * maxCompressed, 2}} {
+		o, data := s.Objects().(objects), text(i, 20_000)
+		b := o.BatchAfter(test.after)
+		name, err := b.Put(t.Context(), data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		staged, err := b.Stage(t.Context())
+		if err == nil {
+			err = o.Keep(t.Context(), staged)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all[name] = data; len(plainNames(t, s)) != test.plain {
+			t.Errorf("after %d bytes: %d plain packs, not %d", test.after, len(plainNames(t, s)), test.plain)
+		}
+	}
+	wantObjects(t, s, all)
+	clock.Advance(2 * time.Hour)
+	if err := s.CompressPacks(t.Context(), -1); err != nil {
+		t.Fatal(err)
+	}
+	if names := plainNames(t, s); len(names) > 0 {
+		t.Errorf("packs %v are still plain", names)
+	}
+	wantObjects(t, s, all)
+}

@@ -74,6 +74,6 @@
 // a longer batch is compressed by S2, up to 32 MiB: for the 15,000 files and 232 MB of the Go tree, S2 takes
 // 0.36 s of one core and leaves 44 %, zstd takes 1.0 s and leaves 33 %, and reading and hashing take 0.3 s to
 // 0.5 s. The rest of an even longer batch, for example of a large first snapshot, is stored plain, in packs
-// of about 4 MiB that are named ID-plain. [Store.CompressPacks] replaces a plain pack with one named
+// of about 4 MiB that are named ID-plain. Several batches of one caller can count as one longer batch. [Store.CompressPacks] replaces a plain pack with one named
 // ID-RANDOM once it is an hour old. An object that would not become at least an eighth shorter remains plain.
 package sqlite

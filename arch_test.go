@@ -52,7 +52,7 @@ var allowed = map[string][]string{
 	"internal/jsonscan":               {},
 	"internal/store/record":           {"."},
 	"internal/store/notify":           {"."},
-	"internal/store/ledger":           {"."},
+	"internal/store/ledger":           {".", "internal/jsonscan"},
 	"store/internal/reach":            {"."},
 	"store/internal/threadlog":        {".", "internal/store/ledger", "internal/store/notify", "store/internal/reach", "internal/store/phase"},
 	"internal/store/phase":            {"."},

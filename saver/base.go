@@ -32,6 +32,23 @@ type base struct {
 type messageLog struct {
 	mu  sync.Mutex
 	all []json.RawMessage
+	// given is the last result of extend. Its array has room for more messages, which the callers do not see.
+	given []json.RawMessage
+}
+
+// extend returns the messages of a caller with more behind them. It does not change messages, and copies it only if it is not
+// the last result of extend, so that the time of an append does not grow with the conversation.
+func (l *messageLog) extend(messages, more []json.RawMessage) []json.RawMessage {
+	if l == nil || len(messages) == 0 {
+		return slices.Concat(messages, more)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.given) != len(messages) || &l.given[0] != &messages[0] {
+		l.given = slices.Clone(messages)
+	}
+	l.given = append(l.given, more...)
+	return slices.Clip(l.given)
 }
 
 func (l *messageLog) first(n int) []json.RawMessage {

@@ -219,3 +219,22 @@ func TestAppendStoresOnlyTheNewMessages(t *testing.T) {
 	third = save(sv.Save(t.Context(), third))
 	is(third, message("ONE"), message("two"), message("three"), message("four"))
 }
+
+// TestAppendDoesNotCopyTheConversation counts how often the array of the messages changes. Each change copies all of them.
+func TestAppendDoesNotCopyTheConversation(t *testing.T) {
+	sv := saver.New(memory.New(nil))
+	s, moved := saver.Snapshot{ThreadKey: saver.ThreadKey{Thread: "t"}}, 0
+	for i := range 1000 {
+		longer, err := sv.Append(t.Context(), s, json.RawMessage(fmt.Sprint(i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i > 0 && &longer.Messages[0] != &s.Messages[0] {
+			moved++
+		}
+		s = longer
+	}
+	if moved > 30 {
+		t.Errorf("1,000 appends copied the conversation %d times", moved)
+	}
+}

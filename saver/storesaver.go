@@ -48,7 +48,8 @@ func (v *StoreSaver) Save(ctx context.Context, s Snapshot) (Snapshot, error) {
 
 // Append is Save for a conversation that only grows. It saves s with more messages after its own, which must be as many as
 // Load, Save or Append returned, and returns s unchanged if there is an error. Save reads all messages to find one that
-// was changed; Append reads only the new ones. If an earlier message was changed, the next Save stores the change.
+// was changed; Append reads only the new ones. If an earlier message was changed, the next Save stores the change. The Messages
+// of the result and of s may have their common part in one array.
 func (v *StoreSaver) Append(ctx context.Context, s Snapshot, messages ...json.RawMessage) (Snapshot, error) {
 	base, err := v.begin(ctx, &s)
 	if err != nil {
@@ -59,7 +60,7 @@ func (v *StoreSaver) Append(ctx context.Context, s Snapshot, messages ...json.Ra
 			WithHint("call Save, which compares them")
 	}
 	longer := s
-	longer.Messages = slices.Concat(s.Messages, messages)
+	longer.Messages = base.log.extend(s.Messages, messages)
 	if longer, err = v.save(ctx, longer, base, base.messages); err != nil {
 		return s, err
 	}

@@ -213,6 +213,9 @@ func (x *collection) eraseThreads(tx *tx) error {
 // vacuum writes the database to new pages and empties the log.
 func (s *Store) vacuum(ctx context.Context, op string) error {
 	return s.withWriter(ctx, segno.Synced, op, s.file, func(ctx context.Context, c *conn) error {
+		if err := c.setImpatient(ctx, false); err != nil {
+			return err
+		}
 		return s.retryWhileBusy(ctx, c, func(ctx context.Context, c *conn) error {
 			if _, err := c.sql.ExecContext(ctx, `VACUUM`); err != nil {
 				return err

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/store/record"
@@ -22,6 +23,9 @@ type conn struct {
 	polledVersion int64            // see hasChanged
 	durability    segno.Durability // of the next transaction; unknownDurability after an error
 	last          *lastCommit      // the newest commit by this connection; may be nil
+	busyTimeout   time.Duration    // how long a statement waits for another process
+	isShared      bool             // the caller of OpenDB uses the connection again, and its settings
+	isImpatient   bool             // statements do not wait; see begin
 }
 
 // statement returns the prepared statement of a query. The number of different queries is small, so
@@ -100,7 +104,7 @@ func (s *Store) connect(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{sql: raw, statements: map[string]*sql.Stmt{}}
+	c := &conn{sql: raw, statements: map[string]*sql.Stmt{}, busyTimeout: s.options.BusyTimeout, isShared: !s.ownsDB}
 	if !s.ownsDB {
 		_, err = raw.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout=%d; PRAGMA synchronous=FULL", s.options.BusyTimeout.Milliseconds()))
 	}
@@ -164,7 +168,11 @@ func (s *Store) readOn(ctx context.Context, op, name string, writer chan *conn, 
 		return fail(op, name, err)
 	}
 	defer func() { pool <- c }()
-	return failCtx(ctx, op, name, f(context.WithoutCancel(ctx), c))
+	err = c.setImpatient(ctx, false)
+	if err == nil {
+		err = f(context.WithoutCancel(ctx), c)
+	}
+	return failCtx(ctx, op, name, err)
 }
 
 // acquireReader returns a connection for reading and the channel to which the caller must return it. It
@@ -304,7 +312,7 @@ func (c *conn) transaction(ctx context.Context, f func(*tx) error) (err error) {
 			_, _ = c.exec(t.ctx, "ROLLBACK") // fails if SQLite has already rolled back
 		}
 	}()
-	if _, err := c.exec(ctx, "BEGIN IMMEDIATE"); err != nil {
+	if err := c.begin(ctx); err != nil {
 		return err
 	}
 	err = f(t)
@@ -315,6 +323,44 @@ func (c *conn) transaction(ctx context.Context, f func(*tx) error) (err error) {
 		return fmt.Errorf("commit: %w", err)
 	}
 	return nil
+}
+
+// begin takes the write lock. If ctx can end, the driver starts a goroutine for a statement with ctx, and to wake a processor for it
+// takes as long as half of a commit. So begin first tries without ctx and without waiting, which succeeds unless another process
+// has the lock.
+func (c *conn) begin(ctx context.Context) error {
+	const statement = "BEGIN IMMEDIATE"
+	if ctx.Done() != nil && !c.isShared {
+		err := cmp.Or(ctx.Err(), c.setImpatient(ctx, true))
+		if err == nil {
+			_, err = c.exec(context.WithoutCancel(ctx), statement)
+		}
+		if err == nil || kindOf(err) != segno.KindBusy {
+			return err
+		}
+	}
+	if err := c.setImpatient(ctx, false); err != nil {
+		return err
+	}
+	_, err := c.exec(ctx, statement)
+	return err
+}
+
+// setImpatient chooses whether the next statements wait for another process.
+func (c *conn) setImpatient(ctx context.Context, isImpatient bool) error {
+	if c.isImpatient == isImpatient {
+		return nil
+	}
+	timeout := c.busyTimeout
+	if isImpatient {
+		timeout = 0
+	}
+	// SQLite executes this pragma when it compiles it; see setDurability.
+	_, err := c.sql.ExecContext(context.WithoutCancel(ctx), fmt.Sprintf("PRAGMA busy_timeout=%d", timeout.Milliseconds()))
+	if err == nil {
+		c.isImpatient = isImpatient
+	}
+	return err
 }
 
 // database implements [sqlstore.Database].

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -34,6 +35,36 @@ func TestACommitThatIsNotSyncedIsAnError(t *testing.T) {
 	if _, err := s.Commit(t.Context(), c); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestACommitWritesAFrameWithOneCall counts the system calls that write. A step has seven frames or more, and SQLite makes two
+// calls for each.
+func TestACommitWritesAFrameWithOneCall(t *testing.T) {
+	const n = 20
+	s := openIn(t, t.TempDir(), Options{})
+	defer s.Close()
+	head := mustCommit(t, s, segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
+	before := writesOf(t)
+	for i, e := range steps(n) {
+		head = mustCommit(t, s, stepCommit(head, e, i))
+	}
+	if calls := writesOf(t) - before; calls > 12*n { // the runtime writes, too
+		t.Errorf("%d commits made %d calls", n, calls)
+	}
+}
+
+// writesOf returns how many system calls of this process have written.
+func writesOf(t *testing.T) (n int) {
+	t.Helper()
+	counts, err := os.ReadFile("/proc/self/io")
+	if err != nil {
+		t.Skip("this kernel does not count:", err)
+	}
+	_, after, _ := strings.Cut(string(counts), "syscw: ")
+	if _, err := fmt.Sscan(after, &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // TestOnlyABatchedCommitIsNotSynced writes while the log cannot be synced, as above. A batched commit succeeds, so it does

@@ -48,7 +48,7 @@ func Prepare(c *segno.Commit) (segno.Hash, error) {
 	if err := c.Check(); err != nil {
 		return segno.Hash{}, err
 	}
-	return c.Digest()
+	return digest(c)
 }
 
 // Repeat decides about a commit whose id the store already has. It returns nil if the two commits

@@ -199,8 +199,8 @@ func checkFrameSize(data []byte, size int64) error {
 // Pack returns the form in which stores write a record: an encoding, the length, and the compressed
 // bytes.
 func (q *Squeezer) Pack(rec []byte) []byte {
-	head := binary.AppendUvarint([]byte{byte(Plain)}, uint64(len(rec)))
-	out, e := q.Small(head, rec)
+	head := append(make([]byte, 0, 1+binary.MaxVarintLen32+len(rec)), byte(Plain))
+	out, e := q.Small(binary.AppendUvarint(head, uint64(len(rec))), rec)
 	out[0] = byte(e)
 	return out
 }

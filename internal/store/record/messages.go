@@ -89,7 +89,11 @@ func (c *codec) document(x *segno.Document) {
 
 // EncodeEntries encodes entries. It keeps the bytes of every body. checkpoint is true if their commit has a checkpoint.
 func EncodeEntries(entries []segno.Entry, checkpoint bool) []byte {
-	c := encoder()
+	bodies := 0
+	for i := range entries {
+		bodies += len(entries[i].Body)
+	}
+	c := codec{encoding: true, out: make([]byte, sumLength, 256+bodies)}
 	c.entries(&entries)
 	return c.record(checkpoint)
 }

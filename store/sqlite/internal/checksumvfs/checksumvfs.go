@@ -3,9 +3,9 @@
 // the statement that reads the page fails with SQLITE_CORRUPT.
 //
 // The package registers a VFS, which is SQLite's interface to files, on top of the default one. It
-// changes how pages of database files are read and written, and how files are synced. The file remains a
-// regular database: SQLite leaves the last four bytes of each page to extensions, and the VFS stores the
-// checksum there.
+// changes how pages of database files are read and written, how files are synced, and how many calls write a
+// frame of the log. The file remains a regular database: SQLite leaves the last four bytes of each page to
+// extensions, and the VFS stores the checksum there.
 //
 //	checksum = CRC-32C of the page's number (4 bytes, little-endian) and of the page up to the checksum; 1 for 0
 //
@@ -102,6 +102,7 @@ type file struct {
 	methods sqlite3.Tsqlite3_io_methods
 	base    sqlite3.Tsqlite3_io_methods // the methods of the default VFS
 	hasSums bool
+	frame   frame // of a log
 }
 
 // fileOffset returns the position of [file] in the memory of a file. base is the default VFS.
@@ -126,7 +127,7 @@ func open(tls *libc.TLS, vfs, name, f uintptr, flags int32, outFlags uintptr) in
 	x := at[file](own)
 	x.base = *at[sqlite3.Tsqlite3_io_methods](*methods)
 	x.methods, x.hasSums = x.base, false
-	x.replaceSync(base)
+	x.replaceCalls(base, isDatabase)
 	if isDatabase {
 		x.methods.FxRead, x.methods.FxWrite, x.methods.FxFileControl = address(read), address(write), address(control)
 		x.methods.FxDeviceCharacteristics = address(characteristics)

@@ -8,11 +8,16 @@ import (
 
 type syncFunc = func(tls *libc.TLS, file uintptr, flags int32) int32
 
-// replaceSync makes syncData the method xSync of a file, if base is SQLite's own VFS for Linux, whose files have the
-// type unixFile.
-func (x *file) replaceSync(base uintptr) {
-	if libc.GoString(at[sqlite3.Tsqlite3_vfs](base).FzName) == "unix" {
-		x.methods.FxSync = address(syncData)
+// replaceCalls makes syncData the method xSync of a file, and writeFrame the method xWrite of a log, if base is SQLite's own VFS for
+// Linux, whose files have the type unixFile.
+func (x *file) replaceCalls(base uintptr, isDatabase bool) {
+	x.frame.kept = -1
+	if libc.GoString(at[sqlite3.Tsqlite3_vfs](base).FzName) != "unix" {
+		return
+	}
+	x.methods.FxSync = address(syncData)
+	if !isDatabase {
+		x.joinFrames()
 	}
 }
 
@@ -21,6 +26,11 @@ func (x *file) replaceSync(base uintptr) {
 // size of a file durable. Once the log has its full length, a commit changes only content and that time, so
 // fdatasync needs no transaction of the file system's journal.
 func syncData(tls *libc.TLS, f uintptr, flags int32) int32 {
+	if x := fileOf(f); x.frame.kept >= 0 { // without psow, SQLite may sync the log between a header and its page
+		if code := x.writeKept(tls, f); code != sqlite3.SQLITE_OK {
+			return code
+		}
+	}
 	unixFile := at[sqlite3.TunixFile](f)
 	if unixFile.FctrlFlags&sqlite3.UNIXFILE_DIRSYNC != 0 { // the file is new: the default method also syncs its directory
 		return function[syncFunc](fileOf(f).base.FxSync)(tls, f, flags)

@@ -85,10 +85,6 @@ func (tx *txn) evidenceOfLate(ctx context.Context, t OpenTurn, ended time.Time) 
 		until = e.End
 	}
 	e.Root = tx.Workspace.Root()
-	in := tx.callContext(entries, t.Source.Dir, until, t.allTaskEnds(entries, time.Time{}))
-	if t.Owner != "" {
-		in.Delay = messageDelay
-	}
-	e.Calls = ownership.Calls(entries, in)
+	e.Calls = ownership.Calls(entries, tx.openContext(&t, entries, until, t.allTaskEnds(entries, time.Time{})))
 	return e, nil
 }

@@ -37,6 +37,15 @@ func (tx *txn) callContext(entries []segno.Entry, dir string, end time.Time, tas
 	return in
 }
 
+// openContext is callContext for an open turn. The process that records it may receive its calls late.
+func (tx *txn) openContext(t *OpenTurn, entries []segno.Entry, end time.Time, tasks map[string]time.Time) ownership.Context {
+	in := tx.callContext(entries, t.Source.Dir, end, tasks)
+	if t.Owner != "" {
+		in.Delay = messageDelay
+	}
+	return in
+}
+
 // evidenceOf returns the evidence about a turn that ends now, with an event.
 func (tx *txn) evidenceOf(ctx context.Context, w *turnEnd) (*ownership.Evidence, error) {
 	entries, _, err := tx.Spool.Entries(ctx, w.turn.Key)
@@ -44,13 +53,10 @@ func (tx *txn) evidenceOf(ctx context.Context, w *turnEnd) (*ownership.Evidence,
 		return nil, err
 	}
 	now := tx.Now()
-	in := tx.callContext(entries, w.turn.Source.Dir, now, w.turn.allTaskEnds(entries, now))
+	in := tx.openContext(&w.turn, entries, now, w.turn.allTaskEnds(entries, now))
 	in.Left = now
 	// A call of a subagent that still works has no result yet, so a missing result does not show that a call was not made.
 	in.Resolved = w.turn.Owner == "" && !w.Interrupted && agents.HasAllResults(w.turn.Agent) && !w.turn.hasSubagent(entries)
-	if w.turn.Owner != "" {
-		in.Delay = messageDelay
-	}
 	e := &ownership.Evidence{Calls: ownership.Calls(entries, in), Start: w.turn.Start, End: now, Root: tx.Workspace.Root()}
 	w.whyAll = ownership.WhyWhole(entries, w.turn.Start, now, agents.ReportsCalls(w.turn.Agent))
 	e.Whole = w.whyAll != ""

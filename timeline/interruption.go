@@ -84,7 +84,7 @@ func (tx *txn) evidenceOfLate(ctx context.Context, t OpenTurn, ended time.Time) 
 	if e.Exact {
 		until = e.End
 	}
-	e.Root = tx.Workspace.Root()
+	e.Start, e.Root = t.earliest(), tx.Workspace.Root()
 	e.Calls = ownership.Calls(entries, tx.openContext(&t, entries, until, t.allTaskEnds(entries, time.Time{})))
 	return e, nil
 }

@@ -57,10 +57,18 @@ func (tx *txn) evidenceOf(ctx context.Context, w *turnEnd) (*ownership.Evidence,
 	in.Left = now
 	// A call of a subagent that still works has no result yet, so a missing result does not show that a call was not made.
 	in.Resolved = w.turn.Owner == "" && !w.Interrupted && agents.HasAllResults(w.turn.Agent) && !w.turn.hasSubagent(entries)
-	e := &ownership.Evidence{Calls: ownership.Calls(entries, in), Start: w.turn.Start, End: now, Root: tx.Workspace.Root()}
+	e := &ownership.Evidence{Calls: ownership.Calls(entries, in), Start: w.turn.earliest(), End: now, Root: tx.Workspace.Root()}
 	w.whyAll = ownership.WhyWhole(entries, w.turn.Start, now, agents.ReportsCalls(w.turn.Agent))
 	e.Whole = w.whyAll != ""
 	return e, nil
+}
+
+// earliest returns the time of the state before the turn, which may be older than the turn.
+func (t *OpenTurn) earliest() time.Time {
+	if t.BeforeTime.IsZero() {
+		return t.Start
+	}
+	return t.BeforeTime
 }
 
 // touchTimes returns the times of changed paths and of the directories above them.

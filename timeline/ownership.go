@@ -48,7 +48,7 @@ func (tx *txn) openContext(t *OpenTurn, entries []segno.Entry, end time.Time, ta
 
 // evidenceOf returns the evidence about a turn that ends now, with an event.
 func (tx *txn) evidenceOf(ctx context.Context, w *turnEnd) (*ownership.Evidence, error) {
-	entries, _, err := tx.Spool.Entries(ctx, w.turn.Key)
+	entries, bad, err := tx.Spool.Entries(ctx, w.turn.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -59,8 +59,17 @@ func (tx *txn) evidenceOf(ctx context.Context, w *turnEnd) (*ownership.Evidence,
 	in.Resolved = w.turn.Owner == "" && !w.Interrupted && agents.HasAllResults(w.turn.Agent) && !w.turn.hasSubagent(entries)
 	e := &ownership.Evidence{Calls: ownership.Calls(entries, in), Start: w.turn.earliest(), End: now, Root: tx.Workspace.Root()}
 	w.whyAll = ownership.WhyWhole(entries, w.turn.Start, now, agents.ReportsCalls(w.turn.Agent))
+	if w.whyAll == "" && w.turn.hasLostCalls(entries, bad) {
+		w.whyAll = ownership.WhyLost
+	}
 	e.Whole = w.whyAll != ""
 	return e, nil
+}
+
+// hasLostCalls reports whether records of the turn's calls were lost. entries are its entries, and bad is the number of damaged
+// lines among them. The proxy may record the result of a call that began in an earlier turn.
+func (t *OpenTurn) hasLostCalls(entries []segno.Entry, bad int) bool {
+	return bad > 0 || t.Owner == "" && ownership.LacksIntent(entries)
 }
 
 // earliest returns the time of the state before the turn, which may be older than the turn.

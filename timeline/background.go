@@ -171,7 +171,7 @@ func (tx *txn) endFinishedTasks(ctx context.Context, t *OpenTurn) error {
 // recorded end stopped working, or zero if unknown. beside are the entries of the turn that runs
 // meanwhile, if there is one.
 func (tx *txn) background(t *OpenTurn, entries, beside []segno.Entry, until time.Time) *ownership.Evidence {
-	in := tx.callContext(entries, t.Source.Dir, until, t.taskEnds(entries, until))
+	in := tx.openContext(t, entries, until, t.taskEnds(entries, until))
 	in.Beside = beside
 	return &ownership.Evidence{Calls: ownership.Calls(entries, in), Root: tx.Workspace.Root()}
 }
@@ -318,7 +318,8 @@ func (tx *txn) attributeToTurn(ctx context.Context, t, turn *OpenTurn) ([]string
 		return nil, err
 	}
 	now := tx.Now()
-	running := &ownership.Evidence{Calls: tx.calls(noted, turn.Source.Dir, now, turn.allTaskEnds(noted, now)), Root: tx.Workspace.Root()}
+	in := tx.openContext(turn, noted, now, turn.allTaskEnds(noted, now))
+	running := &ownership.Evidence{Calls: ownership.Calls(noted, in), Root: tx.Workspace.Root()}
 	background := tx.background(t, entries, noted, tx.workedUntil(t))
 	unsure := map[string]bool{}
 	doubt, err := tx.attribute(ctx, t, entries, turn, unsure, ownership.Beside(running.Owner, background.Owner, unsure))

@@ -88,6 +88,12 @@ func (tx *txn) chooseKey(ctx context.Context, p *Prompt) error {
 			return err
 		}
 		p.Queued = true
+		// A late event of the ended turn may have left a file with its key. The events of the new turn would go there.
+		if _, open := tx.openTurn(p.Key); !open {
+			if err := tx.Spool.DeleteTurn(ctx, p.Key); err != nil {
+				return err
+			}
+		}
 	}
 	p.Key = segno.TurnKey(segno.NewID())
 	return nil

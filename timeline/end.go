@@ -234,9 +234,7 @@ func (tx *txn) snapshotAfterTurn(ctx context.Context, w *turnEnd) (err error) {
 	}
 	var known *ownership.Evidence
 	if w.Late && !w.turn.Start.IsZero() {
-		if known, err = tx.evidenceOfLate(ctx, w.turn, w.Ended); err == nil && known.Whole {
-			w.whyAll = ownership.WhyNoCalls
-		}
+		known, w.whyAll, err = tx.evidenceOfLate(ctx, w.turn, w.Ended)
 	} else {
 		known, err = tx.evidenceOf(ctx, w)
 	}

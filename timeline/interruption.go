@@ -67,11 +67,11 @@ func (tx *txn) endedAtQuestion(ctx context.Context, t OpenTurn) bool {
 }
 
 // evidenceOfLate returns the evidence about a turn that ended some time ago without an event,
-// because the user interrupted it or its agent was killed.
-func (tx *txn) evidenceOfLate(ctx context.Context, t OpenTurn, ended time.Time) (*ownership.Evidence, error) {
-	entries, _, err := tx.Spool.Entries(ctx, t.Key)
+// because the user interrupted it or its agent was killed. whyAll is why its calls or their times are not known, or "".
+func (tx *txn) evidenceOfLate(ctx context.Context, t OpenTurn, ended time.Time) (e *ownership.Evidence, whyAll string, err error) {
+	entries, bad, err := tx.Spool.Entries(ctx, t.Key)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	end := ownership.LateEnd{Latest: ended}
 	if o, ok := tx.observer(t.Agent); ok {
@@ -79,16 +79,18 @@ func (tx *txn) evidenceOfLate(ctx context.Context, t OpenTurn, ended time.Time) 
 			end.Last, end.Marked = last, marked
 		}
 	}
-	e := end.Evidence(entries, t.Start, agents.ReportsCalls(t.Agent))
+	e = end.Evidence(entries, t.Start, agents.ReportsCalls(t.Agent))
+	switch {
+	case t.hasLostCalls(entries, bad):
+		e.Whole, whyAll = true, ownership.WhyLost
+	case e.Whole:
+		whyAll = ownership.WhyNoCalls
+	}
 	var until time.Time // the end of calls without a result
 	if e.Exact {
 		until = e.End
 	}
-	e.Root = tx.Workspace.Root()
-	in := tx.callContext(entries, t.Source.Dir, until, t.allTaskEnds(entries, time.Time{}))
-	if t.Owner != "" {
-		in.Delay = messageDelay
-	}
-	e.Calls = ownership.Calls(entries, in)
-	return e, nil
+	e.Start, e.Root = t.earliest(), tx.Workspace.Root()
+	e.Calls = ownership.Calls(entries, tx.openContext(&t, entries, until, t.allTaskEnds(entries, time.Time{})))
+	return e, whyAll, nil
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // splitLines separates the lines of a turn from those of another author in files that tools of the turn
-// named. The inputs of these tool calls show the content that the turn itself made. splitLines returns
+// named, and the changes of the files' attributes from those of their content. The inputs of these tool calls show the content that the turn itself made. splitLines returns
 // the changes that turn the present files into that content. It updates the list of paths in doubt.
 func (tx *txn) splitLines(ctx context.Context, b segno.Batch, e *ownership.Evidence, changes []segno.Change, times ownership.Times, parts *ownership.Division) (own []segno.Change, err error) {
 	for _, x := range changes {
@@ -23,19 +23,32 @@ func (tx *txn) splitLines(ctx context.Context, b segno.Batch, e *ownership.Evide
 		if err != nil {
 			return nil, err
 		}
-		switch l.Verdict(compared) {
-		case ownership.InDoubt:
-			parts.Doubt = append(parts.Doubt, x.Path)
-		case ownership.Split:
+		verdict, left := l.Verdict(compared), x.To
+		if verdict == ownership.Split {
 			parts.Doubt = slices.DeleteFunc(parts.Doubt, func(p string) bool { return p == x.Path })
-			x.From, x.To.Size = x.To, int64(len(after))
-			if x.To.Hash, err = b.Put(ctx, after); err != nil {
+			left.Size = int64(len(after))
+			if left.Hash, err = b.Put(ctx, after); err != nil {
 				return nil, err
 			}
-			own = append(own, x)
+		}
+		if verdict != ownership.InDoubt && !slices.Contains(parts.Doubt, x.Path) && hasOtherAttributes(x) {
+			if verdict = l.AttributesVerdict(); verdict == ownership.Split {
+				left.Mode, left.Owner, left.Xattrs = x.From.Mode, x.From.Owner, x.From.Xattrs
+			}
+		}
+		switch {
+		case verdict == ownership.InDoubt:
+			parts.Doubt = append(parts.Doubt, x.Path)
+		case left != x.To:
+			own = append(own, segno.Change{Path: x.Path, From: x.To, To: left})
 		}
 	}
 	return own, nil
+}
+
+// hasOtherAttributes reports whether a change of a file also changes its mode, owner or extended attributes.
+func hasOtherAttributes(x segno.Change) bool {
+	return x.From.Type == segno.EntityFile && (modeOf(x.From) != modeOf(x.To) || x.From.Xattrs != x.To.Xattrs)
 }
 
 // compareLines returns the content of a file that the tools of a turn alone would have left, and compares it with the

@@ -52,14 +52,24 @@ func (tx *txn) closeTurnOrRefuse(ctx context.Context, t OpenTurn, ask MoveReques
 	return segno.NewError(segno.KindRefused, string(ask.Verb), tx.Workspace.Root(), &TurnOpenError{t}).WithHint(hintRunning)
 }
 
+// lastHolder is the ability of a store to return the owner of a lease that was not released, although it has expired. The
+// owner is "" if the lease was released, or if there was none.
+type lastHolder interface {
+	LastHolder(ctx context.Context, thread segno.ThreadID) (owner string, err error)
+}
+
 // isLeft reports whether a turn is open only because its process could not record the end. A process that holds the lease
-// on the thread for a turn releases it when the turn ends.
+// on the thread for a turn releases it when the turn ends. A lease that expired says nothing as long as the process is
+// alive: the machine may have slept, so the process has not renewed it yet.
 func (tx *txn) isLeft(ctx context.Context, t OpenTurn) (bool, error) {
 	leaser, ok := tx.Store.(segno.Leaser)
 	if !ok || t.Owner == "" || t.Ended != "" {
 		return false, nil
 	}
 	held, err := leaser.LeaseOf(ctx, t.Thread)
+	if last, ok := tx.Store.(lastHolder); ok && err == nil && held.Owner == "" && t.PID != 0 && !tx.isGone(t) {
+		held.Owner, err = last.LastHolder(ctx, t.Thread)
+	}
 	return err == nil && held.Owner != t.Owner, err
 }
 

@@ -37,24 +37,47 @@ func (tx *txn) callContext(entries []segno.Entry, dir string, end time.Time, tas
 	return in
 }
 
+// openContext is callContext for an open turn. The process that records it may receive its calls late.
+func (tx *txn) openContext(t *OpenTurn, entries []segno.Entry, end time.Time, tasks map[string]time.Time) ownership.Context {
+	in := tx.callContext(entries, t.Source.Dir, end, tasks)
+	if t.Owner != "" {
+		in.Delay = messageDelay
+	}
+	return in
+}
+
 // evidenceOf returns the evidence about a turn that ends now, with an event.
 func (tx *txn) evidenceOf(ctx context.Context, w *turnEnd) (*ownership.Evidence, error) {
-	entries, _, err := tx.Spool.Entries(ctx, w.turn.Key)
+	entries, bad, err := tx.Spool.Entries(ctx, w.turn.Key)
 	if err != nil {
 		return nil, err
 	}
 	now := tx.Now()
-	in := tx.callContext(entries, w.turn.Source.Dir, now, w.turn.allTaskEnds(entries, now))
+	in := tx.openContext(&w.turn, entries, now, w.turn.allTaskEnds(entries, now))
 	in.Left = now
 	// A call of a subagent that still works has no result yet, so a missing result does not show that a call was not made.
 	in.Resolved = w.turn.Owner == "" && !w.Interrupted && agents.HasAllResults(w.turn.Agent) && !w.turn.hasSubagent(entries)
-	if w.turn.Owner != "" {
-		in.Delay = messageDelay
-	}
-	e := &ownership.Evidence{Calls: ownership.Calls(entries, in), Start: w.turn.Start, End: now, Root: tx.Workspace.Root()}
+	e := &ownership.Evidence{Calls: ownership.Calls(entries, in), Start: w.turn.earliest(), End: now, Root: tx.Workspace.Root()}
 	w.whyAll = ownership.WhyWhole(entries, w.turn.Start, now, agents.ReportsCalls(w.turn.Agent))
+	if w.whyAll == "" && w.turn.hasLostCalls(entries, bad) {
+		w.whyAll = ownership.WhyLost
+	}
 	e.Whole = w.whyAll != ""
 	return e, nil
+}
+
+// hasLostCalls reports whether records of the turn's calls were lost. entries are its entries, and bad is the number of damaged
+// lines among them. The proxy may record the result of a call that began in an earlier turn.
+func (t *OpenTurn) hasLostCalls(entries []segno.Entry, bad int) bool {
+	return bad > 0 || t.Owner == "" && ownership.LacksIntent(entries)
+}
+
+// earliest returns the time of the state before the turn, which may be older than the turn.
+func (t *OpenTurn) earliest() time.Time {
+	if t.BeforeTime.IsZero() {
+		return t.Start
+	}
+	return t.BeforeTime
 }
 
 // touchTimes returns the times of changed paths and of the directories above them.

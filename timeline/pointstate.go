@@ -145,7 +145,7 @@ func (tx *txn) readPoints(ctx context.Context, turn *segno.Checkpoint) (*pointSt
 	if kind := segno.KindOf(err); err != nil && kind != segno.KindNotFound && kind != segno.KindCorrupt {
 		return nil, err
 	}
-	if ownership.WhyWhole(entries, s.start, turn.Time, agents.ReportsCalls(turn.Agent)) != "" {
+	if ownership.WhyWhole(entries, s.start, turn.Time, agents.ReportsCalls(turn.Agent)) != "" || ownership.LacksIntent(entries) {
 		s.free = append(s.free, span{0, math.MaxInt}) // the calls are not all known, or their times
 	}
 	s.addSaved(&saved)

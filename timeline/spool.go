@@ -114,6 +114,8 @@ type OpenTurn struct {
 	Awake bool            `json:"awake,omitempty"`
 	Also  []segno.TurnKey `json:"also,omitempty"`
 	Noted int             `json:"noted,omitempty"`
+	// BeforeTime is set if no snapshot could be made when the turn began: Before is then an older state, of this time.
+	BeforeTime time.Time `json:"before_time,omitzero"`
 	// Moved is the newest move that was made during the turn and that Before includes.
 	Moved segno.OperationID `json:"moved,omitempty"`
 	// Queued is set if the turn's prompt waited in the agent's queue when the previous turn

@@ -1,10 +1,15 @@
 package hook
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -196,5 +201,30 @@ func TestBackgroundWorkOfADeadAgent(t *testing.T) {
 	c.wantConflicts(c.undo(1))
 	c.wantFiles("a=0 notes=mine")
 	c.wantOpen()
+	c.wantNoFailures()
+}
+
+// TestALateMessageBesideABackgroundCommand lets the proxy continue a session whose earlier turn left a command in the
+// background. A message about a tool call arrives after the tool wrote the file. The file belongs to the turn of the call.
+func TestALateMessageBesideABackgroundCommand(t *testing.T) {
+	c := newBackgroundScene(t)
+	l := c.own()
+	c.begin(l, "p2")
+	c.write("code", "2")
+	c.waitForClock()
+	c.as(l, func(ctx context.Context, _ *local.Store, r *timeline.Timeline) error {
+		input := fmt.Sprintf(`{"kind":"edit","input":{"file_path":%q,"content":"2"}}`, filepath.Join(c.project, "code"))
+		e := segno.Entry{Kind: segno.EntryIntent, Time: c.place.Now(), ID: "t2", Name: "Write", Body: json.RawMessage(input)}
+		if err := r.AppendEntry(ctx, "p2", e); err != nil {
+			return err
+		}
+		e.Kind, e.Time, e.Body = segno.EntryResult, c.place.Now(), json.RawMessage(`{"status":"completed"}`)
+		return r.AppendEntry(ctx, "p2", e)
+	})
+	if made := c.end(l, "p2"); made.Files.Modified != 1 {
+		t.Errorf("the turn of the call has %+v", made.Files)
+	}
+	c.release(l)
+	c.wantHistory("base, 1 one, 2 p2")
 	c.wantNoFailures()
 }

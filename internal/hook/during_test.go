@@ -366,3 +366,51 @@ func TestAReportAfterAnotherTurn(t *testing.T) {
 	c.wantFiles("a=1 notes=by the answer")
 	c.wantNoFailures()
 }
+
+// TestAUserMakesAFileExecutable lets the user change the mode of a file that the turn edits. An undo keeps the mode. If a
+// command of the turn ran before, it may have changed the mode, and the file is a conflict.
+func TestAUserMakesAFileExecutable(t *testing.T) {
+	edit := func(c *scene) { c.edits("p1", "t1", "doc", "2\n", "two\n") }
+	chmod := func(c *scene) {
+		c.waitForClock()
+		if err := os.Chmod(filepath.Join(c.project, "doc"), 0o755); err != nil {
+			c.Fatal(err)
+		}
+		c.waitForClock()
+	}
+	userLine := func(c *scene) { c.marks("doc", "eight") }
+	command := func(c *scene) { c.runs("p1", "t2", "make", func() {}) }
+	for name, tc := range map[string]struct {
+		acts     []func(c *scene)
+		want     string
+		mode     os.FileMode
+		conflict bool
+	}{
+		"after the edit":                {acts: []func(c *scene){edit, chmod}, want: numbered(), mode: 0o755},
+		"before the edit":               {acts: []func(c *scene){chmod, edit}, want: numbered(), mode: 0o755},
+		"and changes a line":            {acts: []func(c *scene){edit, chmod, userLine}, want: numbered("eight", "eight mine"), mode: 0o755},
+		"before a command":              {acts: []func(c *scene){edit, chmod, command}, want: numbered(), mode: 0o755},
+		"after a command":               {acts: []func(c *scene){edit, command, chmod}, want: numbered("2", "two"), mode: 0o755, conflict: true},
+		"no, a command of the turn did": {acts: []func(c *scene){edit, func(c *scene) { c.runs("p1", "t2", "chmod +x doc", func() { chmod(c) }) }}, want: numbered(), mode: 0o644},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newScene(t, map[string]string{"doc": numbered()})
+			c.asks("p1", "one")
+			c.waitForClock()
+			for _, act := range tc.acts {
+				act(c)
+			}
+			c.stops("p1")
+			var want []string
+			if tc.conflict {
+				want = []string{"doc"}
+			}
+			c.wantConflicts(c.undo(1), want...)
+			c.wantFiles("doc=" + tc.want)
+			if fi, err := os.Stat(filepath.Join(c.project, "doc")); err != nil || fi.Mode().Perm() != tc.mode {
+				t.Errorf("the mode is %v, %v", fi.Mode(), err)
+			}
+			c.wantNoFailures()
+		})
+	}
+}

@@ -1,6 +1,9 @@
 package hook
 
-import "testing"
+import (
+	"path/filepath"
+	"testing"
+)
 
 // TestAMessageThatOutlivesItsTurn leaves a message in the agent's queue until the turn is over. The
 // message begins the next turn without an event, and later changes belong to that turn.
@@ -48,4 +51,22 @@ func TestAMessageThatOutlivesItsTurn(t *testing.T) {
 			c.wantNoFailures()
 		})
 	}
+}
+
+// TestALateEventBeforeAQueuedMessage reports the end of a tool call after the end of its turn. A message then begins a turn
+// under the same id, because the user typed it while the hooks for that end ran. The changes of the new turn are its own.
+func TestALateEventBeforeAQueuedMessage(t *testing.T) {
+	c := newScene(t, map[string]string{"a": "0", "b": "0"})
+	c.asks("p1", "one")
+	c.writes("p1", "t1", "a", "1")
+	c.stops("p1")
+	c.ends("p1", "t1", "Write", map[string]any{"file_path": filepath.Join(c.project, "a"), "content": "1"})
+	c.waitForClock()
+	c.asks("p1", "two")
+	c.writes("p1", "t2", "b", "2")
+	c.stops("p1")
+	c.wantHistory("base, 1 one, 2 two")
+	c.wantConflicts(c.undo(1))
+	c.wantFiles("a=1 b=0")
+	c.wantNoFailures()
 }

@@ -72,7 +72,7 @@ func (h *handler) beginLate(ctx context.Context, rec segno.WorkspaceRecord, p ti
 		p.Key = segno.TurnKey(segno.NewID())
 	}
 	return h.spool.SaveTurn(context.WithoutCancel(ctx), timeline.OpenTurn{Key: p.Key, Agent: p.Agent, Source: p.Source, Workspace: rec.ID,
-		Prompt: p.Text, Before: rec.State.Snapshot, Start: h.Place.Now(), Process: p.Process})
+		Prompt: p.Text, Before: rec.State.Snapshot, BeforeTime: rec.State.Time, Start: h.Place.Now(), Process: p.Process})
 }
 
 // end ends the event's turn. If the user queued messages during the turn, end also begins the turn

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -124,6 +125,36 @@ func TestAnExpiredLease(t *testing.T) {
 	}
 	g.wantTurns("AB")
 	g.wantFilesOfHead()
+	g.checkStore()
+}
+
+// TestALeaseThatExpiredDuringATurn lets the lease of a turn expire while the process of the turn runs, as after a machine has
+// slept. A move is refused until the process has released the lease.
+func TestALeaseThatExpiredDuringATurn(t *testing.T) {
+	g, one := leased(t)
+	err := g.record(under(one), func(ctx context.Context, r *timeline.Timeline) error {
+		_, err := r.BeginTurn(ctx, timeline.Prompt{Key: "B", Agent: "test", Text: "B", Owner: one.Owner, Source: segno.Source{Session: "session", Dir: g.project},
+			Process: timeline.Process{PID: os.Getpid(), PIDStart: proc.Start(os.Getpid())}})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.write("a", "half")
+	now := g.place.Now
+	g.place.Now = func() time.Time { return now().Add(2 * time.Hour) }
+	undo := timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}
+	if _, err := g.move(nil, undo); segno.KindOf(err) != segno.KindRefused {
+		t.Errorf("an undo: %v", err)
+	}
+	if got := g.files(); got != "a \"half\"\n" {
+		t.Errorf("the files are\n%s", got)
+	}
+	g.release(one)
+	if _, err := g.move(nil, undo); err != nil {
+		t.Fatal(err)
+	}
+	g.wantTurns("AB")
 	g.checkStore()
 }
 

@@ -93,6 +93,12 @@ func (c *Common) Release(ctx context.Context, l segno.Lease) error {
 	}
 }
 
+// LastHolder returns the owner of the lease on a thread, even if it has expired. It returns "" if the lease was released.
+func (c *Common) LastHolder(ctx context.Context, thread segno.ThreadID) (string, error) {
+	l, _, _, err := c.readLease(ctx, "read lease", thread)
+	return l.Owner, err
+}
+
 // LeaseOf implements [segno.Leaser].
 func (c *Common) LeaseOf(ctx context.Context, thread segno.ThreadID) (segno.Lease, error) {
 	l, _, now, err := c.readLease(ctx, "read lease", thread)

@@ -173,6 +173,25 @@ func TestWhyWhole(t *testing.T) {
 	}
 }
 
+// TestLacksIntent finds calls whose beginning is not in the record.
+func TestLacksIntent(t *testing.T) {
+	make, read := call("1", "Bash", 10, 12, command("make")), call("2", "Read", 14, 15, file("a"))
+	for name, tc := range map[string]struct {
+		entries []segno.Entry
+		want    bool
+	}{
+		"a whole call":                  {entries: make},
+		"a call without an end":         {entries: make[:1]},
+		"a command without a beginning": {entries: make[1:], want: true},
+		"a tool that changes no files":  {entries: read[1:]},
+		"hooks that wrote in any order": {entries: []segno.Entry{make[1], make[0]}},
+	} {
+		if got := LacksIntent(tc.entries); got != tc.want {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
 // TestLateEnd is the table of the end of a turn without an event, whose last entry is a result at 12.
 func TestLateEnd(t *testing.T) {
 	calls := call("1", "Bash", 10, 12, command("make"))

@@ -153,6 +153,19 @@ func (l *Lines) Verdict(c Comparison) Verdict {
 	return Unchanged
 }
 
+// AttributesVerdict decides whose a change of the file's mode, owner or extended attributes is. The tools that name the file change
+// only its content, so a time that is not within one of their calls is the time of another author's change, unless a
+// command of the turn may have made the change.
+func (l *Lines) AttributesVerdict() Verdict {
+	switch {
+	case l.ran, l.owner != Doubt && !l.between && !l.foreign:
+		return Unchanged
+	case l.before:
+		return InDoubt
+	}
+	return Split
+}
+
 // isExplained reports whether the turn alone can have made a file that differs from what its tools made, although the
 // moments before its calls are not known. A formatter may have run after a call, but not before the first one. A
 // difference in the same places as the turn's changes is taken for that of a formatter.

@@ -5,12 +5,14 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agents"
 )
 
 // The reasons why a turn owns every change that was made while it ran. The user reads them.
 const (
 	WhyNoCalls = "the tool calls of this turn were not reported with their times, so every change while it ran counts as its own, also yours"
 	WhyUnseen  = "the beginning and the tool calls of this turn were not reported, so every change since the state before counts as its own, also yours"
+	WhyLost    = "the records of some tool calls of this turn were lost, so every change while it ran counts as its own, also yours"
 	WhyClocks  = "the clock of the files is not that of this machine, or it was set back, so every change while this turn ran counts as its own, also yours"
 )
 
@@ -30,6 +32,18 @@ func WhyWhole(entries []segno.Entry, start, now time.Time, reportsCalls bool) st
 		return WhyClocks
 	}
 	return ""
+}
+
+// LacksIntent reports whether a call that can change files has a result but no intent: the process that should have
+// recorded the intent was killed, or the disk was full. The call ran for an unknown part of the turn.
+func LacksIntent(entries []segno.Entry) bool {
+	began := map[string]bool{}
+	for _, e := range entries {
+		began[e.ID] = began[e.ID] || isIntent(e)
+	}
+	return slices.ContainsFunc(entries, func(e segno.Entry) bool {
+		return e.Kind == segno.EntryResult && e.ID != "" && !began[e.ID] && agents.Tool(e.Name).ChangesFiles()
+	})
 }
 
 func isIntent(e segno.Entry) bool { return e.Kind == segno.EntryIntent }

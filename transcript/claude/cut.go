@@ -229,7 +229,7 @@ func (k *cut) setTime() error {
 func (k *cut) sidecars(ctx context.Context) (list []sidecar, err error) {
 	switch {
 	case !k.p.Sidecars.IsZero() && k.objects != nil:
-		return getSidecars(ctx, k.objects, k.p.Sidecars)
+		return k.c.trustedSidecars(ctx, k.objects, k.p.Sidecars)
 	case k.p.Path != "":
 		list, _, err = k.c.listSidecars(k.p.Session, k.p.Path)
 	}

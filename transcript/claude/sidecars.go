@@ -50,6 +50,24 @@ func sidecarDirs() []string { return []string{"file-history", "session", "sessio
 // whatever directory they are in.
 func credentials() []string { return []string{".credentials.json", ".claude.json", "auth.json"} }
 
+// IsRun reports whether the agent runs a sidecar, whose path begins with the name of a directory: the files of session-env set
+// the environment of each command.
+func IsRun(name string) bool { return strings.HasPrefix(name, "session-env/") }
+
+// trustedSidecars reads a list of sidecars. If another machine wrote it and the user does not trust that machine, the files
+// that the agent runs are left out.
+func (c *Transcripts) trustedSidecars(ctx context.Context, o segno.Objects, name segno.Hash) ([]sidecar, error) {
+	list, err := getSidecars(ctx, o, name)
+	if err != nil || c.isUntrusted == nil {
+		return list, err
+	}
+	is, err := c.isUntrusted(ctx, name)
+	if is {
+		list = slices.DeleteFunc(list, func(s sidecar) bool { return IsRun(s.path) })
+	}
+	return list, err
+}
+
 // sidecarFile returns where a sidecar of a session is, given its path or only the name of
 // its directory. transcript is where the session's transcript is or will be.
 func (c *Transcripts) sidecarFile(session segno.SessionID, transcript, name string) string {

@@ -231,7 +231,11 @@ func (k *cut) sidecars(ctx context.Context) (list []sidecar, err error) {
 	case !k.p.Sidecars.IsZero() && k.objects != nil:
 		return k.c.trustedSidecars(ctx, k.objects, k.p.Sidecars)
 	case k.p.Path != "":
-		list, _, err = k.c.listSidecars(k.p.Session, k.p.Path)
+		at := k.p.Path
+		if !k.c.isOwn(at) { // another machine wrote the position: beside its path are other files of the user here
+			at = ""
+		}
+		list, _, err = k.c.listSidecars(k.p.Session, at)
 	}
 	return list, err
 }

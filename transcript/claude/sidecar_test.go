@@ -198,3 +198,25 @@ func TestUntrustedSidecars(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 }
+
+// TestSidecarsBesideAForeignPath checks that a position of another machine, whose path and session name a directory of the user,
+// brings no file of it into the session: a push would send it to that machine.
+func TestSidecarsBesideAForeignPath(t *testing.T) {
+	d := newFixture(t, 2)
+	p := d.capture(t, nil, nil).Position
+	home := t.TempDir()
+	private := filepath.Join(home, "Documents", "diary.txt")
+	if err := os.MkdirAll(filepath.Dir(private), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(private, []byte("private"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.Session, p.Path, p.Sidecars = "Documents", filepath.Join(home, "x.jsonl"), segno.Hash{}
+	if _, err := d.c.Cut(context.Background(), p, d.target(), d.o); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(d.sidecarPath(secondSession, "session", "diary.txt")); !os.IsNotExist(err) {
+		t.Errorf("a private file is a part of the session: %v", err)
+	}
+}

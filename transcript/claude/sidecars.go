@@ -78,11 +78,15 @@ func (c *Transcripts) sidecarFile(session segno.SessionID, transcript, name stri
 	return filepath.Join(c.home, dir, string(session), filepath.FromSlash(rel))
 }
 
-// listSidecars finds a session's sidecars, sorted by path, without reading them. It leaves out
+// listSidecars finds a session's sidecars, sorted by path, without reading them: those beside the
+// transcript only if its path is not "". It leaves out
 // symlinks, [resumeHead] and special files. skipped describes the files that were too large,
 // and those with credentials.
 func (c *Transcripts) listSidecars(session segno.SessionID, transcript string) (list []sidecar, skipped []string, err error) {
 	for _, dir := range sidecarDirs() {
+		if dir == "session" && transcript == "" {
+			continue
+		}
 		root := c.sidecarFile(session, transcript, dir)
 		err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
 			if err != nil || !d.Type().IsRegular() || file == filepath.Join(root, resumeHead) {

@@ -39,7 +39,7 @@ var allowed = map[string][]string{
 	"workspace/internal/watch":        {"internal/vfs"},
 	"workspace":                       {".", "internal/vfs", "workspace/internal/gitignore", "workspace/internal/watch"},
 	"internal/history/reachable":      {".", "internal/database", "timeline", "transcript/claude", "transcript/filelog", "transcript/readers", "workspace"},
-	"transfer/transfercmd":            {".", "client", "internal/chat", "internal/cli", "internal/history/idprefix", "internal/history/moves", "internal/local", "internal/pack", "internal/vfs", "timeline", "transfer", "workspace"},
+	"transfer/transfercmd":            {".", "archive", "client", "internal/chat", "internal/cli", "internal/history/idprefix", "internal/history/moves", "internal/database", "internal/local", "internal/pack", "internal/vfs", "timeline", "transcript/claude", "transfer", "workspace"},
 	"transfer":                        {".", "internal/history/reachable"},
 	"store/memory":                    {".", "internal/store/notify", "store/internal/threadlog"},
 	"transcript/internal/sessionfile": {".", "transcript", "internal/jsonscan", "internal/vfs"},

@@ -64,6 +64,7 @@ var arrows = map[string]map[string]string{
 		"world":                 "the page shows messages of a world",
 	},
 	"transfer": {
+		"archive":       "pull makes no directory into which no archive is unpacked",
 		"client":        "push and pull reach a server through it",
 		"internal/chat": "a pulled chat continues",
 		"internal/pack": "pull writes the files that an archive may contain",

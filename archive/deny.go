@@ -95,7 +95,12 @@ func (f placeFinder) find(folded string) (isInside, leads bool) {
 		for _, p := range f.patterns {
 			isInside = isInside || p.matches(first)
 		}
-		if list := f.byFirst[first]; list != nil {
+		list := f.byFirst[first]
+		if s, ok := parseShort(first); ok {
+			list = f.ofShort(s)
+			isInside = isInside || slices.ContainsFunc(f.patterns, func(p namePattern) bool { return s.matches(p.before + "*" + p.after) })
+		}
+		if list != nil {
 			names := strings.Split(folded, "/")
 			for _, place := range list {
 				switch countSame(place, names) {
@@ -109,6 +114,16 @@ func (f placeFinder) find(folded string) (isInside, leads bool) {
 		folded = rest
 	}
 	return isInside, leads
+}
+
+// ofShort returns the places whose first name may have a short name.
+func (f placeFinder) ofShort(s shortName) (list [][]string) {
+	for first, places := range f.byFirst {
+		if s.matches(first) {
+			list = append(list, places...)
+		}
+	}
+	return list
 }
 
 // countSame returns how many of the first names of a path match those of a place.
@@ -143,9 +158,13 @@ func foldPlace(name string) string {
 	return strings.Join(names, "/")
 }
 
-// matches returns a predicate: whether a pattern matches the folded name.
+// matches returns a predicate: whether a pattern matches the folded name, or the long name for which it may stand.
 func matches(name string) func(pattern string) bool {
+	short, isShort := parseShort(name)
 	return func(pattern string) bool {
+		if isShort && short.matches(pattern) {
+			return true
+		}
 		before, after, star := strings.Cut(pattern, "*")
 		if !star {
 			return name == pattern

@@ -156,6 +156,9 @@ func (tx *txn) plan(ctx context.Context, ask MoveRequest) (*Plan, currentState, 
 	if p.Several, err = tx.hasSeveralThreads(ctx); err != nil {
 		return p, now, err
 	}
+	if err := tx.refuseUntrusted(ctx, ask.Verb, p.Steps); err != nil {
+		return p, now, err
+	}
 	tx.setGitCommand(ctx, p)
 	return p, now, tx.refuseClients(ctx, ask, p)
 }

@@ -25,6 +25,9 @@ type Config struct {
 	Lease segno.Lease
 	// Actor is the actor of the operations that this timeline records; see [segno.Operation].
 	Actor string
+	// Untrusted, if not nil, returns the files that no move and no fork may write. Both then have [segno.KindRefused] with an
+	// [UntrustedError].
+	Untrusted func(ctx context.Context) ([]Untrusted, error)
 }
 
 // Timeline records the turns of agents in one workspace and moves between their checkpoints.

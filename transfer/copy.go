@@ -296,16 +296,42 @@ func (c *copier) line(ctx context.Context, t *oneThread, nodes []*segno.Node, la
 		return segno.Errorf(segno.KindCorrupt, op, string(nodes[0].ID), "the line has %d commits and not %d", len(line.Commits), len(nodes))
 	}
 	for i := range line.Commits {
-		n := &line.Commits[i]
-		if n.ID != nodes[i].ID {
+		if n := &line.Commits[i]; n.ID != nodes[i].ID {
 			return segno.Errorf(segno.KindCorrupt, op, string(nodes[i].ID), "the line has the commit %s instead", n.ID)
 		}
+	}
+	if err := c.announce(ctx, line.Commits); err != nil {
+		return err
+	}
+	for i := range line.Commits {
+		n := &line.Commits[i]
 		if err := c.node(ctx, t, n, n.ID == last); err != nil {
 			return err
 		}
 		c.moved[n.ID] = true
 	}
 	return nil
+}
+
+// announce calls Arriving with commits that the copy is about to make.
+func (c *copier) announce(ctx context.Context, nodes []segno.Node) error {
+	if c.options.Arriving == nil {
+		return nil
+	}
+	arriving := make([]segno.Commit, len(nodes))
+	for i := range nodes {
+		arriving[i] = segno.Commit{ID: nodes[i].ID, Thread: nodes[i].Thread, Parent: nodes[i].Parent, Checkpoint: nodes[i].Checkpoint}
+	}
+	err := c.options.Arriving(ctx, arriving)
+	if segno.KindOf(err) != segno.KindNotFound {
+		return err
+	}
+	for i := range nodes { // the target may have collected an object meanwhile
+		if _, err := c.sendAgain(ctx, &nodes[i]); err != nil {
+			return err
+		}
+	}
+	return reachable.MissingIsCorrupt(c.options.Arriving(ctx, arriving))
 }
 
 // node makes one commit.

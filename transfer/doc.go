@@ -36,6 +36,10 @@ type Options struct {
 	// Progress is called with the number of objects that were sent and that are known to be missing. It may be nil.
 	// Several goroutines may call it.
 	Progress func(sent, missing int64)
+	// Arriving, if not nil, is called with commits, or with links of the chain, before they are made in the target, which has
+	// their objects. They have neither entries nor moves. An error of [segno.KindNotFound] means that an object is missing;
+	// Copy then sends it and calls Arriving once more. Any other error ends the copy.
+	Arriving func(ctx context.Context, commits []segno.Commit) error
 }
 
 // Outcome is what became of the head of the thread in the target.

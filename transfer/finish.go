@@ -183,6 +183,11 @@ func (c *copier) links(ctx context.Context, t *oneThread) error {
 		}
 		c.result.Links++
 		l.Detached = l.Detached || !isHead
+		if !c.isDry && c.options.Arriving != nil {
+			if err := c.options.Arriving(ctx, []segno.Commit{{Thread: t.record.ID, Link: &l}}); err != nil {
+				return err
+			}
+		}
 		if err := c.pointer(ctx, segno.Commit{Thread: t.record.ID, Link: &l}); err != nil {
 			return err
 		}

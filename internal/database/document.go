@@ -118,6 +118,26 @@ func Trace(ctx context.Context, objects segno.Objects, d *segno.Document, visit 
 	return nil
 }
 
+// Statements returns the databases of a document whose state contains statements, which a move executes, as the changes that
+// write them.
+func Statements(ctx context.Context, objects segno.Objects, d *segno.Document) (list []segno.Change, err error) {
+	doc, err := readDocument(ctx, objects, d)
+	if err != nil {
+		return nil, err
+	}
+	for i := range doc.Databases {
+		s := &doc.Databases[i]
+		state, err := readPgState(ctx, objects, s.Content)
+		if err != nil {
+			return nil, err
+		}
+		if state != nil {
+			list = append(list, segno.Change{Path: segno.DatabasePath(s.Name), To: s.entity()})
+		}
+	}
+	return list, nil
+}
+
 // traceList visits the groups and the parts of a list. visited is set if the list itself was
 // already visited.
 func traceList(ctx context.Context, objects segno.Objects, name segno.Hash, visited bool, visit func(segno.Hash) bool) error {

@@ -40,7 +40,7 @@ const convertingDir = "converting"
 // The index of search is not converted: the new form of the store begins without one.
 
 // filesDirs are the directories whose files are each sealed as a whole. The files of turns are sealed line by line.
-var filesDirs = [...]string{"bases", "deferred", "journal", "unrecorded", "runners", "paused", "requested", "acp", "index", "databases"}
+var filesDirs = [...]string{"bases", "deferred", "journal", "unrecorded", "runners", "paused", "requested", "untrusted", "acp", "index", "databases"}
 
 // convertedNames are the files and directories that a conversion replaces.
 func convertedNames() []string {

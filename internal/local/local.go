@@ -8,6 +8,7 @@
 //	turns/ deferred/    internal/local/spool
 //	journal/ locks/
 //	runners/ paused/
+//	untrusted/
 //	index/<workspace>   workspace: the result of the last scan; a cache
 //	index/sessions      facts about the sessions of agents; a cache, which exists also without a store
 //	search/             search: the index of conversations and changes; a cache
@@ -167,7 +168,7 @@ func (p Place) DemoHome() string { return filepath.Join(p.Store, "demo-agent") }
 // skip sidecars that have not changed.
 func (s *Store) Transcripts() map[string]segno.Transcript {
 	all := s.place.Transcripts(s.Objects())
-	o := claude.Options{FS: s.place.FS, Objects: s.Objects(), Clock: s.place.Now}
+	o := claude.Options{FS: s.place.FS, Objects: s.Objects(), Clock: s.place.Now, IsUntrusted: s.isUntrusted}
 	all[claude.Agent] = claude.New(s.place.Homes[claude.Agent], o)
 	o.Agent, o.Resume = AgentDemo, []string{"segno", "--store", s.place.Store, "demo-agent", "--resume"}
 	all[AgentDemo] = claude.New(s.place.DemoHome(), o)
@@ -331,7 +332,7 @@ func (s *Store) timeline(rec segno.WorkspaceRecord, progress func(done, total in
 	}
 	ws := s.withDatabases(dir)
 	return timeline.Open(timeline.Config{Store: s.Store, Workspace: ws, Spool: s.Spool(), Now: s.place.Now, Alive: proc.Alive, Actor: s.place.Actor,
-		Transcripts: s.Transcripts(), Register: s.registerFork(ws)}), nil
+		Transcripts: s.Transcripts(), Register: s.registerFork(ws), Untrusted: s.Spool().Untrusted}), nil
 }
 
 func (s *Store) openWorkspace(rec segno.WorkspaceRecord, progress func(done, total int64), exclude []string) (*workspace.Dir, error) {

@@ -7,11 +7,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/timeline"
 	"github.com/dalsegno/segno/workspace"
 )
 
@@ -64,4 +66,10 @@ func (p Place) Trust(ctx context.Context, refused error) (string, error) {
 		return "", segno.NewError(segno.KindIO, "trust directory", foreign.Root, err)
 	}
 	return foreign.Root, nil
+}
+
+// isUntrusted reports whether a thread brought a list of sidecars from another machine, and the user has not trusted it.
+func (s *Store) isUntrusted(ctx context.Context, sidecars segno.Hash) (bool, error) {
+	all, err := s.Spool().Untrusted(ctx)
+	return slices.ContainsFunc(all, func(u timeline.Untrusted) bool { return slices.Contains(u.Sidecars, sidecars) }), err
 }

@@ -300,7 +300,7 @@ func (w *threadWriter) position(ctx context.Context, from *segno.Position) (*seg
 // isAllowedSidecar reports whether an archive may have a file that belongs to a session. The
 // files of session-env are dumps of the environment.
 func isAllowedSidecar(name string) bool {
-	return !strings.HasPrefix(name, "session-env/") && !archive.IsDenied(archive.Session, name)
+	return !claude.IsRun(name) && !archive.IsDenied(archive.Session, name)
 }
 
 // traceSession adds the objects of a position. Some of them are made only for the archive.

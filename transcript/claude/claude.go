@@ -25,6 +25,7 @@
 package claude
 
 import (
+	"context"
 	"path/filepath"
 	"slices"
 	"time"
@@ -49,6 +50,8 @@ type Transcripts struct {
 	fs      vfs.FS
 	objects segno.Objects
 	now     func() time.Time
+
+	isUntrusted func(ctx context.Context, sidecars segno.Hash) (bool, error)
 }
 
 var _ segno.Transcript = (*Transcripts)(nil)
@@ -68,12 +71,16 @@ type Options struct {
 	// Objects contains the earlier captures. If it is set, a capture does not read unchanged
 	// sidecars again. If it is nil, every capture reads all sidecars.
 	Objects segno.Objects
+	// IsUntrusted, if not nil, reports whether a stored list of sidecars came from a machine that the user does not trust. Of
+	// such a list, no session gets the files that the agent runs.
+	IsUntrusted func(ctx context.Context, sidecars segno.Hash) (bool, error)
 }
 
 // New returns the transcripts under home, the agent's CLAUDE_CONFIG_DIR, which must be
 // absolute. It reads nothing.
 func New(home string, o Options) *Transcripts {
-	c := &Transcripts{agent: o.Agent, resume: o.Resume, home: filepath.Clean(home), managed: o.Managed, fs: o.FS, objects: o.Objects, now: o.Clock}
+	c := &Transcripts{agent: o.Agent, resume: o.Resume, home: filepath.Clean(home), managed: o.Managed, fs: o.FS, objects: o.Objects, now: o.Clock,
+		isUntrusted: o.IsUntrusted}
 	if c.agent == "" {
 		c.agent, c.resume = Agent, []string{"claude", "--resume"}
 	}

@@ -229,9 +229,13 @@ func (k *cut) setTime() error {
 func (k *cut) sidecars(ctx context.Context) (list []sidecar, err error) {
 	switch {
 	case !k.p.Sidecars.IsZero() && k.objects != nil:
-		return getSidecars(ctx, k.objects, k.p.Sidecars)
+		return k.c.trustedSidecars(ctx, k.objects, k.p.Sidecars)
 	case k.p.Path != "":
-		list, _, err = k.c.listSidecars(k.p.Session, k.p.Path)
+		at := k.p.Path
+		if !k.c.isOwn(at) { // another machine wrote the position: beside its path are other files of the user here
+			at = ""
+		}
+		list, _, err = k.c.listSidecars(k.p.Session, at)
 	}
 	return list, err
 }

@@ -137,6 +137,11 @@ func (c *Transcripts) path(session segno.SessionID, dir string) (string, error) 
 	return filepath.Join(c.projects(), Slug(filepath.Clean(dir)), string(session)+".jsonl"), nil
 }
 
+// isOwn reports whether a path is that of a transcript of the agent.
+func (c *Transcripts) isOwn(path string) bool {
+	return vfs.RealPath(filepath.Dir(filepath.Dir(path))) == vfs.RealPath(c.projects())
+}
+
 // maxSlug is the length of the longest directory name that is not shortened.
 const maxSlug = 200
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/transcript/claude"
 )
 
 // sidecarPath returns where a sidecar of a session is.
@@ -168,5 +169,54 @@ func TestLargeSidecarsAreLeftOutAloud(t *testing.T) {
 	got := d.capture(t, nil, nil)
 	if len(got.Damage) != 1 || !strings.Contains(got.Damage[0].Why, "huge.txt") || !got.Position.Sidecars.IsZero() {
 		t.Errorf("captured %+v", got)
+	}
+}
+
+// TestUntrustedSidecars checks that a session that another machine captured gets no file that the agent runs before each command.
+// Everything else of it is written, and a trusted list is whole.
+func TestUntrustedSidecars(t *testing.T) {
+	ctx := context.Background()
+	d := newFixture(t, 2)
+	d.sidecar(t, "session-env", "hook-0.sh", "touch /tmp/x\n")
+	d.sidecar(t, "tasks", "1.json", "one")
+	p := d.capture(t, nil, nil).Position
+	var asked segno.Hash
+	untrusted := claude.New(d.home, claude.Options{Objects: d.o, IsUntrusted: func(_ context.Context, h segno.Hash) (bool, error) {
+		asked = h
+		return h == p.Sidecars, nil
+	}})
+	if _, err := untrusted.Cut(ctx, p, d.target(), d.o); err != nil {
+		t.Fatal(err)
+	}
+	if asked != p.Sidecars {
+		t.Errorf("asked about %s", asked)
+	}
+	if _, err := os.Lstat(d.sidecarPath(secondSession, "session-env", "hook-0.sh")); !os.IsNotExist(err) {
+		t.Errorf("the agent would run a file of another machine: %v", err)
+	}
+	if got, err := os.ReadFile(d.sidecarPath(secondSession, "tasks", "1.json")); err != nil || string(got) != "one" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestSidecarsBesideAForeignPath checks that a position of another machine, whose path and session name a directory of the user,
+// brings no file of it into the session: a push would send it to that machine.
+func TestSidecarsBesideAForeignPath(t *testing.T) {
+	d := newFixture(t, 2)
+	p := d.capture(t, nil, nil).Position
+	home := t.TempDir()
+	private := filepath.Join(home, "Documents", "diary.txt")
+	if err := os.MkdirAll(filepath.Dir(private), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(private, []byte("private"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.Session, p.Path, p.Sidecars = "Documents", filepath.Join(home, "x.jsonl"), segno.Hash{}
+	if _, err := d.c.Cut(context.Background(), p, d.target(), d.o); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(d.sidecarPath(secondSession, "session", "diary.txt")); !os.IsNotExist(err) {
+		t.Errorf("a private file is a part of the session: %v", err)
 	}
 }

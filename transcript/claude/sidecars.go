@@ -50,6 +50,24 @@ func sidecarDirs() []string { return []string{"file-history", "session", "sessio
 // whatever directory they are in.
 func credentials() []string { return []string{".credentials.json", ".claude.json", "auth.json"} }
 
+// IsRun reports whether the agent runs a sidecar, whose path begins with the name of a directory: the files of session-env set
+// the environment of each command.
+func IsRun(name string) bool { return strings.HasPrefix(name, "session-env/") }
+
+// trustedSidecars reads a list of sidecars. If another machine wrote it and the user does not trust that machine, the files
+// that the agent runs are left out.
+func (c *Transcripts) trustedSidecars(ctx context.Context, o segno.Objects, name segno.Hash) ([]sidecar, error) {
+	list, err := getSidecars(ctx, o, name)
+	if err != nil || c.isUntrusted == nil {
+		return list, err
+	}
+	is, err := c.isUntrusted(ctx, name)
+	if is {
+		list = slices.DeleteFunc(list, func(s sidecar) bool { return IsRun(s.path) })
+	}
+	return list, err
+}
+
 // sidecarFile returns where a sidecar of a session is, given its path or only the name of
 // its directory. transcript is where the session's transcript is or will be.
 func (c *Transcripts) sidecarFile(session segno.SessionID, transcript, name string) string {
@@ -60,11 +78,15 @@ func (c *Transcripts) sidecarFile(session segno.SessionID, transcript, name stri
 	return filepath.Join(c.home, dir, string(session), filepath.FromSlash(rel))
 }
 
-// listSidecars finds a session's sidecars, sorted by path, without reading them. It leaves out
+// listSidecars finds a session's sidecars, sorted by path, without reading them: those beside the
+// transcript only if its path is not "". It leaves out
 // symlinks, [resumeHead] and special files. skipped describes the files that were too large,
 // and those with credentials.
 func (c *Transcripts) listSidecars(session segno.SessionID, transcript string) (list []sidecar, skipped []string, err error) {
 	for _, dir := range sidecarDirs() {
+		if dir == "session" && transcript == "" {
+			continue
+		}
 		root := c.sidecarFile(session, transcript, dir)
 		err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
 			if err != nil || !d.Type().IsRegular() || file == filepath.Join(root, resumeHead) {

@@ -72,10 +72,10 @@ func (p *puller) place(ctx context.Context) error {
 	// No checkpoint has the content of protected paths, such as .git and node_modules.
 	changes = slices.DeleteFunc(changes, func(c segno.Change) bool { return c.To.Type == segno.EntityProtected })
 	for i := range changes { // as in a fork: they would grant the rights of an owner, who is another one here
-		changes[i].To.Mode &^= setIDs
+		changes[i].To.Mode &^= timeline.SetIDs
 		changes[i].To.Owner = segno.Owner{}
 	}
-	if err := p.checkTrust(changes, true); err != nil {
+	if err := p.checkTrust(ctx, changes, segno.Hash{}, at.Workspace.Tree); err != nil {
 		return err
 	}
 	fsys := p.store.Place().FS

@@ -2,11 +2,13 @@ package transfercmd
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/archive"
 	"github.com/dalsegno/segno/client"
 	"github.com/dalsegno/segno/internal/cli"
 	"github.com/dalsegno/segno/internal/history/idprefix"
@@ -32,17 +34,22 @@ a directory of this machine comes back there, without --to: its new head is rest
 conversation, after the plan is confirmed. 'segno undo' goes back.
 
 Files from another machine can run programs here: hooks and settings of agents, of git and of
-editors. A pull that would write such a file, one that usually contains credentials, such as
-.env, or a link that leaves the directory, writes no file and exits with 5, unless --trust is
-given. These are the files that 'segno unpack' leaves out, and, in a directory that exists,
-those with setuid or setgid; --to clears these.
+editors. A pull that would write or delete such a file, one that usually contains credentials,
+such as .env, or a link that leaves the directory, writes no file and exits with 5, unless
+--trust is given. These are the files that 'segno unpack' leaves out, and, in a directory that
+exists, those with setuid or setgid; --to clears these.
+
+Such files in other checkpoints of the thread, and its states of a PostgreSQL database, are
+recorded when they arrive. undo, redo, restore and fork then refuse to write them, and a session
+that continues gets no script that its agent runs. --trust also trusts what earlier pulls of the
+thread brought; without --remote it does nothing else.
 
 If both sides have new commits, those of the server become a line here: nothing is
 overwritten, the thread stays, and the exit code is 4. A pull that was interrupted continues
 when it is run again.
 
 ` + remoteText,
-		Example: "  segno pull 3f2a --remote https://segno.example.com --to ~/project\n  segno pull 3f2a --remote http://127.0.0.1:7777 -y",
+		Example: "  segno pull 3f2a --remote https://segno.example.com --to ~/project\n  segno pull 3f2a --remote http://127.0.0.1:7777 -y\n  segno pull 3f2a --trust",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.runPull(c.Context(), args[0], remote, to, trust)
@@ -67,6 +74,9 @@ type puller struct {
 }
 
 func (a *app) runPull(ctx context.Context, name string, flags remoteFlags, to string, trust bool) error {
+	if trust && flags.address == "" && to == "" {
+		return a.trustThread(ctx, name)
+	}
 	remote, err := flags.open(a)
 	if err != nil {
 		return err
@@ -89,6 +99,11 @@ func (a *app) runPull(ctx context.Context, name string, flags remoteFlags, to st
 			return err
 		}
 		p.dir = cli.Absolute(wd, to)
+		if !trust {
+			if err := archive.CheckTarget("pull", p.dir); err != nil {
+				return err
+			}
+		}
 	}
 	if err := p.run(ctx, flags.address); err != nil {
 		return err
@@ -103,6 +118,31 @@ func (a *app) runPull(ctx context.Context, name string, flags remoteFlags, to st
 	return nil
 }
 
+// trusted is the result of trusting a thread.
+type trusted struct {
+	Thread segno.ThreadID `json:"thread"`
+	DryRun bool           `json:"dry_run,omitempty"`
+}
+
+// trustThread trusts what earlier pulls of a thread brought.
+func (a *app) trustThread(ctx context.Context, name string) error {
+	store, err := a.OpenStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	t, err := a.ThreadNamed(ctx, store, name)
+	if err == nil && !a.DryRun {
+		err = store.Spool().Trust(ctx, t.ID)
+	}
+	if err != nil {
+		return err
+	}
+	return a.Print(trusted{t.ID, a.DryRun}, func(out *cli.Printer) {
+		out.Linef("undo, redo, restore and fork now also write the files of thread %s that could run programs", cli.Short(t.ID))
+	})
+}
+
 func (p *puller) run(ctx context.Context, address string) error {
 	rec, isHere, err := p.workspace(ctx)
 	if err != nil {
@@ -113,7 +153,14 @@ func (p *puller) run(ctx context.Context, address string) error {
 			return err
 		}
 	}
-	done, err := transfer.Copy(ctx, p.remote, p.store, p.thread, transfer.Options{KeepHead: isHere, DryRun: p.DryRun, Progress: p.Count("pulling", "object")})
+	options := transfer.Options{KeepHead: isHere, DryRun: p.DryRun, Progress: p.Count("pulling", "object")}
+	if !p.trust {
+		options.Arriving = newArrivals(p.store, p.thread).record
+	}
+	done, err := transfer.Copy(ctx, p.remote, p.store, p.thread, options)
+	if err == nil && p.trust && !p.DryRun {
+		err = p.store.Spool().Trust(ctx, p.thread)
+	}
 	if err != nil {
 		return err
 	}
@@ -165,10 +212,14 @@ func (p *puller) restore(ctx context.Context, rec segno.WorkspaceRecord) error {
 	if at.Workspace == nil {
 		b.Ask.Scope = timeline.ScopeChat
 	}
-	if b.Plan, err = tl.Preview(ctx, b.Ask); err != nil {
+	b.Plan, err = tl.Preview(ctx, b.Ask)
+	if untrusted := (*timeline.UntrustedError)(nil); errors.As(err, &untrusted) {
+		return p.refuse(untrusted.Paths)
+	}
+	if err != nil {
 		return err
 	}
-	if err := p.checkTrust(slices.Concat(b.Plan.Steps, b.Plan.Forced), false); err != nil {
+	if err := p.checkTrust(ctx, slices.Concat(b.Plan.Steps, b.Plan.Forced), b.Plan.Before.Tree, at.Tree()); err != nil {
 		return err
 	}
 	if !p.Yes {

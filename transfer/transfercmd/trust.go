@@ -1,54 +1,161 @@
 package transfercmd
 
 import (
+	"context"
+	"maps"
 	"path"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/pack"
+	"github.com/dalsegno/segno/timeline"
+	"github.com/dalsegno/segno/workspace"
 )
 
-// setIDs are the bits setuid and setgid.
-const setIDs = 0o6000
+// A trustRule decides which files of one tree need trust, because another machine wrote them and 'segno unpack' would not write
+// them here as they are: they run programs when an agent, git or an editor starts in the directory, they run with the rights of
+// their owner, they may contain credentials, or they are links that leave the directory.
+type trustRule struct {
+	places []placeLink
+	names  func(dir string) []string // of the files in a directory of the tree; nil if they are not known
+}
 
-// checkTrust refuses files that another machine wrote and that 'segno unpack' would not write here as they are: they run programs when
-// an agent, git or an editor starts in the directory, they run with the rights of their owner, they may contain credentials, or they
-// are links that leave the directory. It refuses all files: without these, the next turn would record them as deleted, and a push would
-// delete them on the server.
-// isNew is set if the directory will contain nothing but the changes.
-func (p *puller) checkTrust(changes []segno.Change, isNew bool) error {
-	if p.trust {
-		return nil
+// A placeLink is a symbolic link through which a program reads the file or the directory target as one that needs trust.
+type placeLink struct{ link, target string }
+
+// newTrustRule returns the rule for a tree with these symbolic links, by path with their targets.
+func newTrustRule(links map[string]string, names func(dir string) []string) *trustRule {
+	r := &trustRule{names: names}
+	for link, target := range links {
+		if pack.WhyDropped(link, segno.Entity{Type: segno.EntitySymlink, Target: target}, nil) == "" {
+			continue
+		}
+		if at, ok := resolve(links, link); ok {
+			r.places = append(r.places, placeLink{link, at})
+		}
 	}
-	names := map[string][]string{} // by directory
-	for _, c := range changes {
+	return r
+}
+
+// resolve follows a symbolic link of a tree through the other links. ok is false if it leaves the tree.
+func resolve(links map[string]string, link string) (at string, ok bool) {
+	const maxHops = 40 // the limit of the kernel
+	todo := strings.Split(link, "/")
+	for hops := 0; len(todo) > 0; {
+		next := path.Join(at, todo[0])
+		todo = todo[1:]
+		if next == ".." || strings.HasPrefix(next, "../") {
+			return "", false
+		}
+		target, isLink := links[next]
+		if !isLink {
+			if at = next; at == "." {
+				at = ""
+			}
+			continue
+		}
+		if hops++; hops > maxHops || path.IsAbs(target) {
+			return "", false
+		}
+		todo = append(strings.Split(target, "/"), todo...)
+	}
+	return at, true
+}
+
+// needs reports whether an entity at a path needs trust. isSetID is set if it needs trust only because of its bits setuid and
+// setgid.
+func (r *trustRule) needs(name string, e segno.Entity) (needs, isSetID bool) {
+	if e.Type == segno.EntityNone || e.Type == segno.EntityProtected {
+		return false, false // it is not written
+	}
+	var siblings func() []string
+	if r.names != nil {
+		dir, _ := path.Split(name)
+		siblings = func() []string { return r.names(dir) }
+	}
+	isOtherName := e.Type == segno.EntityHardLink && pack.WhyDropped(e.Target, e, nil) != ""
+	if isOtherName || pack.WhyDropped(name, e, siblings) != "" || r.needsBehindLink(name, e) {
+		return true, false
+	}
+	isSetID = e.HasContent() && e.Mode&timeline.SetIDs != 0
+	return isSetID, isSetID
+}
+
+// needsBehindLink reports whether a path needs trust under another name, which a symbolic link gives it.
+func (r *trustRule) needsBehindLink(name string, e segno.Entity) bool {
+	e.Target = "" // it is relative to the path itself
+	return slices.ContainsFunc(r.places, func(p placeLink) bool {
+		rest, isBelow := strings.CutPrefix(name, p.target)
+		if p.target == "" {
+			rest = "/" + name
+		}
+		return isBelow && (rest == "" || rest[0] == '/') && pack.WhyDropped(p.link+rest, e, nil) != ""
+	})
+}
+
+// linksOf returns the symbolic links among the entities of a tree, by path with their targets.
+func linksOf(tree []segno.Change) map[string]string {
+	links := map[string]string{}
+	for _, c := range tree {
+		if c.To.Type == segno.EntitySymlink {
+			links[c.Path] = c.To.Target
+		}
+	}
+	return links
+}
+
+// namesOf returns the function that lists the names in a directory of a tree, which ends with a slash or is "".
+func namesOf(tree []segno.Change) func(dir string) []string {
+	names := map[string][]string{}
+	for _, c := range tree {
 		dir, name := path.Split(c.Path)
 		names[dir] = append(names[dir], name)
 	}
-	var found []string
-	for _, c := range changes {
-		dir, _ := path.Split(c.Path)
-		var siblings func() []string
-		if isNew {
-			siblings = func() []string { return names[dir] }
-		}
-		if c.To.Type == "" || c.To.Type == segno.EntityProtected {
-			continue // it is not written
-		}
-		isLent := c.To.HasContent() && c.To.Mode&setIDs != 0
-		isOtherName := c.To.Type == segno.EntityHardLink && pack.WhyDropped(c.To.Target, c.To, nil) != ""
-		if isLent || isOtherName || pack.WhyDropped(c.Path, c.To, siblings) != "" {
-			found = append(found, segno.QuotePath(c.Path))
-		}
+	return func(dir string) []string { return names[dir] }
+}
+
+// checkTrust refuses the changes of a pull if one of them writes or deletes a file that needs trust. It refuses all files: without
+// these, the next turn would record them as deleted, and a push would delete them on the server. before and after are the trees
+// that the changes lead from and to; before is zero for a new directory.
+func (p *puller) checkTrust(ctx context.Context, changes []segno.Change, before, after segno.Hash) error {
+	if p.trust {
+		return nil
 	}
+	was, err := workspace.Diff(ctx, p.store.Objects(), segno.Hash{}, before)
+	if err != nil {
+		return err
+	}
+	will, err := workspace.Diff(ctx, p.store.Objects(), segno.Hash{}, after)
+	if err != nil {
+		return err
+	}
+	links := linksOf(was) // those that stay; a link may also be the user's
+	maps.Copy(links, linksOf(will))
+	found := refused(changes, newTrustRule(links, namesOf(will)), newTrustRule(links, namesOf(was)))
 	if len(found) == 0 {
 		return nil
 	}
-	const most = 5
-	if rest := len(found) - most; rest > 0 {
-		found = append(found[:most], strconv.Itoa(rest)+" more")
+	return p.refuse(found)
+}
+
+// refused returns the paths of the changes that write a file which needs trust, or that delete one: the settings of an agent may
+// also forbid something.
+func refused(changes []segno.Change, write, remove *trustRule) (found []string) {
+	for _, c := range changes {
+		rule, e := write, c.To
+		if e.Type == segno.EntityNone {
+			rule, e = remove, c.From
+			e.Mode &^= timeline.SetIDs
+		}
+		if needs, _ := rule.needs(c.Path, e); needs {
+			found = append(found, c.Path)
+		}
 	}
-	return segno.Errorf(segno.KindRefused, "pull", string(p.thread), "it has files that could run programs, contain credentials or lead elsewhere: %s", strings.Join(found, ", ")).
-		WithHint("pull with --trust if you trust every machine that wrote the thread")
+	return found
+}
+
+// refuse returns the error for files that need trust.
+func (p *puller) refuse(paths []string) error {
+	return timeline.RefuseUntrusted("pull", p.thread, paths).WithHint("pull with --trust if you trust every machine that wrote the thread")
 }

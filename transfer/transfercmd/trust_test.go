@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // TestWhatNeedsTrust checks which files a pull refuses without --trust, and those that look alike and are harmless.
@@ -29,6 +30,14 @@ func TestWhatNeedsTrust(t *testing.T) {
 		{"run", segno.Entity{Type: segno.EntityFile, Mode: 0o755}, false},
 		{".vscode", segno.Entity{Type: segno.EntityDir, Mode: 0o755}, false},
 		{".vscode/tasks.json", segno.Entity{}, false},
+		{"GIT~1/config", file, true},
+		{"x/git~2", file, true},
+		{"CLAUDE~1/SETTIN~1.JSO", file, true},
+		{"ENVRC~1", file, true},
+		{"VS4A2B~1/tasks.json", file, true},
+		{"notes.~1~", file, false},
+		{"a~1", file, false},
+		{"digit~1", file, false},
 		{"out", link("/etc"), true},
 		{"out", link("../x"), true},
 		{"a/out", link("b/../../x"), true},
@@ -42,17 +51,44 @@ func TestWhatNeedsTrust(t *testing.T) {
 		{"tool", segno.Entity{Type: segno.EntityFile, Mode: 0o2755}, true},
 		{"shared", segno.Entity{Type: segno.EntityDir, Mode: 0o2775}, false},
 	} {
-		p := &puller{}
-		err := p.checkTrust([]segno.Change{{Path: x.name, To: x.to}}, false)
-		if (segno.KindOf(err) == segno.KindRefused) != x.refused || err != nil && !x.refused {
-			t.Errorf("%q %+v: %v", x.name, x.to, err)
+		rule := newTrustRule(nil, nil)
+		if got := len(refused([]segno.Change{{Path: x.name, To: x.to}}, rule, rule)) > 0; got != x.refused {
+			t.Errorf("%q %+v: refused is %v", x.name, x.to, got)
 		}
-		if err != nil && !strings.Contains(err.Error(), "credentials") {
-			t.Errorf("the error does not name every reason: %v", err)
+		// A pull also deletes none of these files: the settings of an agent may forbid something. A file without the bits setuid and
+		// setgid is in nobody's way.
+		isLent := x.to.HasContent() && x.to.Mode&timeline.SetIDs != 0
+		if got := len(refused([]segno.Change{{Path: x.name, From: x.to}}, rule, rule)) > 0; got != (x.refused && !isLent) {
+			t.Errorf("delete %q %+v: refused is %v", x.name, x.to, got)
 		}
-		p.trust = true
-		if err := p.checkTrust([]segno.Change{{Path: x.name, To: x.to}}, false); err != nil {
-			t.Errorf("with --trust, %q: %v", x.name, err)
+	}
+	p := &puller{trust: true}
+	if err := p.checkTrust(t.Context(), []segno.Change{{Path: ".env", To: file}}, segno.Hash{}, segno.Hash{}); err != nil {
+		t.Errorf("with --trust: %v", err)
+	}
+	if err := p.refuse([]string{"x"}); segno.KindOf(err) != segno.KindRefused || !strings.Contains(err.Error(), "credentials") {
+		t.Errorf("the error does not name every reason: %v", err)
+	}
+}
+
+// TestTrustBehindLinks checks that a file needs trust if a symbolic link of the tree gives it such a name.
+func TestTrustBehindLinks(t *testing.T) {
+	links := map[string]string{".claude": "docs", "docs": "real/docs", "sub/.vscode": "../editor", ".envrc": "env.sh", ".idea": "/etc", ".cursor": "../x", "loop": "loop",
+		"a/.github": "loop", "plain": "elsewhere", "b/.mcp.json": "."}
+	rule := newTrustRule(links, nil)
+	for name, want := range map[string]bool{
+		"real/docs/settings.json":  true,
+		"real/docs/readme.md":      false,
+		"real/docs2/settings.json": false,
+		"docs/settings.json":       false, // docs is a link, so no file has this path
+		"editor/tasks.json":        true,
+		"editor/theme.json":        false,
+		"env.sh":                   true,
+		"elsewhere/settings.json":  false,
+		"b/x":                      true,
+	} {
+		if got, _ := rule.needs(name, segno.Entity{Type: segno.EntityFile, Mode: 0o644}); got != want {
+			t.Errorf("%q needs trust: %v", name, got)
 		}
 	}
 }

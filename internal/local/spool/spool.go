@@ -12,6 +12,7 @@
 //	runners/<id>.json    a process of segno that runs an agent, and the threads of that agent
 //	requested/<id>.json  a move that waits for the end of a turn
 //	paused/<id>.json     a thread that a user paused
+//	untrusted/<id>.json  what a thread brought from another machine and the user has not trusted
 //	locks/<id>           held with flock(2) while a workspace is snapshotted or moved; never removed
 //
 // <id> is derived from the key and does not contain its text. Each line begins with a line break and

@@ -1,0 +1,96 @@
+package spool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"slices"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
+)
+
+const untrustedDir = "untrusted"
+
+func (d *Dir) untrustedFile(thread segno.ThreadID) string {
+	return d.file(untrustedDir, "untrusted", string(thread), ".json")
+}
+
+// AddUntrusted durably adds to what a thread brought from another machine.
+func (d *Dir) AddUntrusted(ctx context.Context, u timeline.Untrusted) (err error) {
+	defer annotate(&err, "record files of another machine")
+	unlock, err := d.Lock(ctx, untrustedDir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	name := d.untrustedFile(u.Thread)
+	known, err := d.readUntrusted(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return d.keep(name, u)
+	}
+	if err != nil {
+		return err
+	}
+	type state struct {
+		path   string
+		entity segno.Entity
+	}
+	has := map[state]bool{}
+	for _, f := range known.Files {
+		has[state{string(f.Path), f.Entity}] = true
+	}
+	for _, f := range u.Files {
+		if at := (state{string(f.Path), f.Entity}); !has[at] {
+			has[at], known.Files = true, append(known.Files, f)
+		}
+	}
+	for _, h := range u.Sidecars {
+		if !slices.Contains(known.Sidecars, h) {
+			known.Sidecars = append(known.Sidecars, h)
+		}
+	}
+	return d.keep(name, known)
+}
+
+// Untrusted returns what threads brought from other machines. A damaged file is an error, because a move must not write what
+// it lists.
+func (d *Dir) Untrusted(ctx context.Context) (all []timeline.Untrusted, err error) {
+	defer annotate(&err, "list files of other machines")
+	names, err := d.list(untrustedDir, ".json")
+	for _, name := range names {
+		u, err := d.readUntrusted(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // the user trusts the thread now
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, u)
+	}
+	return all, errors.Join(err, ctx.Err())
+}
+
+func (d *Dir) readUntrusted(name string) (u timeline.Untrusted, err error) {
+	data, err := d.readFile(name)
+	if err != nil {
+		return u, err
+	}
+	if err := json.Unmarshal(data, &u); err != nil {
+		return u, segno.NewError(segno.KindCorrupt, "read file", name, err).
+			WithHint("pull the thread again with --trust, or move the file aside, if you trust every machine that wrote the thread")
+	}
+	return u, nil
+}
+
+// Trust durably forgets what a thread brought from another machine.
+func (d *Dir) Trust(ctx context.Context, thread segno.ThreadID) (err error) {
+	defer annotate(&err, "trust thread")
+	unlock, err := d.Lock(ctx, untrustedDir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return d.remove(d.untrustedFile(thread))
+}

@@ -19,7 +19,8 @@ import (
 const opCut = "cut session"
 
 // Cut writes the session to.Session, which ends at p and refers to no other rollout. Its first
-// line has the new id and to.Dir; Cut does not change the other lines.
+// line has the new id and to.Dir. Cut changes no other line, except that it numbers lines without an ordinal in a session that
+// has ordinals: a version of Codex that writes none continued it, and a newer one does not resume it.
 //
 // Bytes come from the agent's files while they still begin with p's, else from o. The file appears
 // whole or not at all. An interrupted cut can be repeated: it accepts a file that already has the
@@ -103,17 +104,15 @@ func (k *writer) write(ctx context.Context, from sessionfile.CopySource) (readEr
 			k.out.Close()
 		}
 	}()
-	m, last, ordinal := meta{}, []byte(nil), int64(0)
+	var m meta
+	var n numbering
 	readErr, writeErr = from.EachLine(ctx, func(l sessionfile.Line) error {
 		if l.Offset > 0 {
-			var r record
-			if k.more != nil && r.parse(l.Bytes) == nil {
-				ordinal = max(ordinal, r.ordinal)
+			line := l.Bytes
+			if m.isPaged {
+				line = n.number(line)
 			}
-			if len(bytes.TrimSpace(l.Bytes)) > 0 {
-				last = append(last[:0], l.Bytes[:min(len(l.Bytes), 4<<10)]...)
-			}
-			_, err := k.out.Write(l.Bytes)
+			_, err := k.out.Write(line)
 			return err
 		}
 		var err error
@@ -129,11 +128,11 @@ func (k *writer) write(ctx context.Context, from sessionfile.CopySource) (readEr
 	if readErr != nil || writeErr != nil {
 		return readErr, writeErr
 	}
-	if m.isPaged && last != nil && !bytes.Contains(last, []byte(`"ordinal":`)) {
+	if n.isBroken {
 		return nil, segno.Errorf(segno.KindCorrupt, k.op, from.Name, "its last line has no ordinal, so Codex cannot continue it")
 	}
 	if k.more != nil {
-		if err := k.appendConversation(&m, ordinal); err != nil {
+		if err := k.appendConversation(&m, n.last); err != nil {
 			return nil, err
 		}
 	}

@@ -3,6 +3,7 @@ package codex_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -202,12 +203,42 @@ func TestInvalidCuts(t *testing.T) {
 		}
 	}
 	p.Path, p.Log = "", segno.Hash{}
-	last := bytes.LastIndex(s.data(), []byte(`"ordinal":`))
-	data := slices.Concat(s.data()[:last], []byte(`"nothing":`), s.data()[last+10:])
+	data := slices.Concat(s.data(), []byte("no JSON\n"))
 	write(t, s.path(), data)
-	p.SHA256 = segno.HashOf(data)
+	p.SHA256, p.Offset = segno.HashOf(data), int64(len(data))
 	_, err := e.c.Cut(context.Background(), p, to, e.o)
 	wantKind(t, err, segno.KindCorrupt)
+}
+
+// TestACutNumbersTheLinesOfAnOlderCodex has a session with ordinals that a version without them continued.
+func TestACutNumbersTheLinesOfAnOlderCodex(t *testing.T) {
+	e := newEnv(t)
+	s := newSession(t, e.home, firstID, nil)
+	s.turn("a", "alpha")
+	numbered := len(s.lines)
+	s.isOld = true
+	s.turn("b", "beta")
+	s.isOld = false
+	s.turn("c", "gamma")
+	s.isOld = true
+	s.turn("d", "delta")
+	s.flush()
+	cut := e.cut(e.capture(firstID, nil).Position, secondID)
+	before := -1
+	for n, line := range bytes.Split(bytes.TrimSpace(read(t, cut.Path)), []byte("\n")) {
+		var l struct{ Ordinal *int }
+		if err := json.Unmarshal(line, &l); err != nil || l.Ordinal == nil || *l.Ordinal <= before && n < numbered {
+			t.Fatalf("line %d is %s: %v", n, line, err)
+		}
+		before = *l.Ordinal
+		if n > 0 && n < numbered && !bytes.Equal(line, bytes.TrimSpace(s.lines[n])) {
+			t.Errorf("line %d was changed: %s", n, line)
+		}
+	}
+	again, err := e.c.Cut(context.Background(), e.capture(firstID, nil).Position, segno.Target{Session: secondID, Dir: "/srv/other"}, e.o)
+	if err != nil || again.Path != cut.Path {
+		t.Errorf("a repeated cut: %+v, %v", again, err)
+	}
 }
 
 // TestDamage has lines that cannot be read. They are stored and cut in spite of that, and are reported.
@@ -234,7 +265,8 @@ func TestDamage(t *testing.T) {
 	if got.Prompt != "t2" || got.Follows != "t1" {
 		t.Errorf("captured %+v", got)
 	}
-	if data := read(t, e.cut(got.Position, secondID).Path); !bytes.Equal(body(data), body(s.data())) {
+	lines := bytes.Replace(body(s.data()), []byte(`{"type":"event_msg","payload":{"type":7}}`), []byte(`{"ordinal":100,"type":"event_msg","payload":{"type":7}}`), 1)
+	if data := read(t, e.cut(got.Position, secondID).Path); !bytes.Equal(body(data), lines) {
 		t.Error("the cut has other lines")
 	}
 }

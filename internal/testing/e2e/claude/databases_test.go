@@ -125,7 +125,7 @@ func TestDatabasesMoveWithTheConversation(t *testing.T) {
 		s.Segno("world", "attach", d.url)
 		states := []string{d.dump()}
 		for i, statements := range []string{"INSERT INTO items VALUES (2, 'two')", "ALTER TABLE items ADD COLUMN price integer; UPDATE items SET name = 'x'", "DROP TABLE items; CREATE TABLE items (id integer PRIMARY KEY, name text)"} {
-			s.Say(e2erig.Prompt(fmt.Sprint("change ", i), d.change(statements), s.Writes("a.txt", fmt.Sprintln(i+1)), "done"), "--resume", session)
+			s.Say(e2erig.Prompt(fmt.Sprint("change ", i), d.change(statements), e2erig.Bash(fmt.Sprintf("echo %d > a.txt", i+1)), "done"), "--resume", session)
 			states = append(states, d.dump())
 		}
 		for _, move := range []struct {
@@ -149,7 +149,7 @@ func TestDatabasesMoveWithTheConversation(t *testing.T) {
 
 		// Revoke the right to read while the agent works.
 		hide := e2erig.Bash("psql -qX -c 'ALTER TABLE items OWNER TO postgres' '" + d.admin + "'")
-		s.Say(e2erig.Prompt("hide", hide, s.Writes("a.txt", "9\n"), "done"), "--resume", s.Head().Session)
+		s.Say(e2erig.Prompt("hide", hide, e2erig.Bash("echo 9 > a.txt"), "done"), "--resume", s.Head().Session)
 		if !s.Head().Partial {
 			s.Error("a turn without a database is not partial")
 		}

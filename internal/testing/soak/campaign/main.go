@@ -2,7 +2,7 @@
 //
 // A campaign is a list of tests. Each test runs in a separate process, and tests that package soak can divide run in
 // several parts. The state of a campaign is written after each part, so an interrupted campaign continues with the
-// missing parts. A part that fails keeps its output. docs/soak.md has the result of each campaign.
+// missing parts. A part that fails keeps its output. docs/soak.md has the result of each campaign, and docs/soak the states.
 package main
 
 import (
@@ -65,7 +65,7 @@ func run(ctx context.Context, o options) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	r := &runner{source: s, all: campaigns(), dir: filepath.Join(s.root, "build", "soak"), options: o, out: os.Stdout}
+	r := &runner{source: s, all: campaigns(), dir: filepath.Join(s.root, "build", "soak"), states: filepath.Join(s.root, filepath.FromSlash(stateDir)), options: o, out: os.Stdout}
 	if o.budget > 0 {
 		r.deadline = time.Now().Add(o.budget)
 	}

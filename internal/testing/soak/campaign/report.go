@@ -20,7 +20,7 @@ const head = `# Campaigns
 ` + "`make soak`" + ` wrote this page. A campaign runs large suites whole; CONTRIBUTING.md describes how to run one, and
 internal/testing/soak/campaign/list.go is the list. A part is a test, or an equal share of one, in a separate process. Cases are what
 the tests counted: histories, kills, damages, faults, inputs of a fuzzer. Found is how many parts failed at least once; a skipped test is a failure. The time is that of all parts
-together. A commit with a + had changes that were not committed.
+together. A commit with a + had changes that were not committed. The directory soak beside this page has the parts of a campaign, with their commits and times.
 
 | campaign | state | parts | tests | cases | seed | found | time | date | commit | machine |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
@@ -61,7 +61,7 @@ func report(all []campaign, root, dir string) error {
 	}
 	text := head
 	for _, c := range all {
-		s, err := readState(filepath.Join(dir, c.name+".json"))
+		s, err := readState(dir, c.name)
 		switch {
 		case err != nil:
 			return err

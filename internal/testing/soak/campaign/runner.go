@@ -22,7 +22,8 @@ type runner struct {
 	source
 	options
 	all      []campaign
-	dir      string    // the directory of the states and of the outputs
+	dir      string    // the directory of the outputs, and of what fuzzers found
+	states   string    // the directory of the states
 	deadline time.Time // no part begins after it; zero for none
 	out      io.Writer
 
@@ -33,8 +34,10 @@ type runner struct {
 
 // campaign runs the missing parts of a campaign, and returns its state.
 func (r *runner) campaign(ctx context.Context, c campaign) (*state, error) {
-	if err := os.MkdirAll(r.dir, 0o755); err != nil {
-		return nil, err
+	for _, dir := range []string{r.dir, r.states} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return nil, err
+		}
 	}
 	unlock, err := r.lock(ctx, c.name)
 	if err != nil {
@@ -59,7 +62,7 @@ func (r *runner) campaign(ctx context.Context, c campaign) (*state, error) {
 		return nil, err
 	}
 	r.state.Planned = len(all)
-	if err := r.state.write(r.dir); err != nil {
+	if err := r.state.write(r.states); err != nil {
 		return nil, err
 	}
 	missing := slices.DeleteFunc(all, func(p part) bool {
@@ -77,7 +80,7 @@ func (r *runner) campaign(ctx context.Context, c campaign) (*state, error) {
 		return nil, err
 	}
 	r.say("%s", summary(r.state))
-	return r.state, report(r.all, r.root, r.dir)
+	return r.state, report(r.all, r.root, r.states)
 }
 
 // lock keeps other processes from the campaign until unlock is called.
@@ -95,7 +98,7 @@ func (r *runner) lock(ctx context.Context, name string) (unlock func(), err erro
 
 // begin reads the state of the campaign, or makes a new one if there is none for this commit.
 func (r *runner) begin(ctx context.Context, c campaign) error {
-	s, err := readState(filepath.Join(r.dir, c.name+".json"))
+	s, err := readState(r.states, c.name)
 	if err != nil {
 		return err
 	}
@@ -246,6 +249,7 @@ func (r *runner) part(ctx context.Context, c campaign, p part, b *binaries) erro
 	if err != nil {
 		return err
 	}
+	res.Part, res.Commit = p.name(), r.commit
 	res.Seconds = time.Since(begun).Round(time.Millisecond).Seconds()
 	r.mu.Lock()
 	r.running = slices.DeleteFunc(r.running, func(name string) bool { return name == p.name() })
@@ -261,7 +265,7 @@ func (r *runner) part(ctx context.Context, c campaign, p part, b *binaries) erro
 		err = os.Remove(file)
 	}
 	r.state.Parts[p.name()] = res
-	err = errors.Join(err, r.state.write(r.dir))
+	err = errors.Join(err, r.state.write(r.states))
 	n := len(r.state.Parts)
 	r.mu.Unlock()
 	r.sayResult(c, p, res, why, n)

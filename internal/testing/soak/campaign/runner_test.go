@@ -94,7 +94,7 @@ func (f *fixture) run(ctx context.Context, tests string, o options) (*state, str
 	}
 	f.out.Reset()
 	c := campaign{"example", "tests", 2, disk, []suite{{run: regexp.MustCompile(tests), parts: 2}}}
-	r := &runner{source: source{f.root, out}, all: []campaign{c}, options: o, dir: filepath.Join(f.root, "build", "soak"), out: &f.out}
+	r := &runner{source: source{f.root, out}, all: []campaign{c}, options: o, dir: filepath.Join(f.root, "build", "soak"), states: filepath.Join(f.root, "docs", "soak"), out: &f.out}
 	s, err := r.campaign(ctx, c)
 	if err != nil {
 		f.Fatalf("%v\n%s", err, f.out.String())

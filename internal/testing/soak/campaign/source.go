@@ -27,11 +27,11 @@ func openSource(ctx context.Context) (source, error) {
 	if s.commit, err = git(ctx, s.root, "rev-parse", "--short=12", "HEAD"); err != nil {
 		return s, err
 	}
-	changes, err := git(ctx, s.root, "diff", "HEAD", "--", ".", ":!"+resultFile)
+	changes, err := s.files(ctx, "diff", "HEAD")
 	if err != nil {
 		return s, err
 	}
-	added, err := git(ctx, s.root, "ls-files", "--others", "--exclude-standard", "--", ".", ":!"+resultFile)
+	added, err := s.files(ctx, "ls-files", "--others", "--exclude-standard")
 	if err != nil {
 		return s, err
 	}
@@ -41,8 +41,8 @@ func openSource(ctx context.Context) (source, error) {
 	return s, nil
 }
 
-// isSame reports whether another commit has the same files as this source. It ignores the document with the results,
-// which is committed after a campaign.
+// isSame reports whether another commit has the same files as this source. It ignores the results, which are committed
+// after a campaign.
 func (s source) isSame(ctx context.Context, commit string) bool {
 	if commit == s.commit {
 		return true
@@ -50,8 +50,13 @@ func (s source) isSame(ctx context.Context, commit string) bool {
 	if strings.Contains(commit+s.commit, "+") {
 		return false
 	}
-	changes, err := git(ctx, s.root, "diff", "--name-only", commit, s.commit, "--", ".", ":!"+resultFile)
+	changes, err := s.files(ctx, "diff", "--name-only", commit, s.commit)
 	return err == nil && changes == ""
+}
+
+// files runs a command of git on all files but the results.
+func (s source) files(ctx context.Context, args ...string) (string, error) {
+	return git(ctx, s.root, append(args, "--", ".", ":!"+resultFile, ":!"+stateDir)...)
 }
 
 func git(ctx context.Context, dir string, args ...string) (string, error) {

@@ -1,60 +1,90 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// state is the content of a campaign's file: the results so far.
+// stateDir is the directory with the states, relative to the root of the repository. States are committed, so that
+// another machine can continue a campaign, and so that each row of docs/soak.md has the parts that it counts.
+const stateDir = "docs/soak"
+
+// state is a campaign with the results so far. Its file has a line of JSON for the campaign and one for each part, in the
+// order of their names, so that git can merge the states of two machines.
 type state struct {
 	Campaign string            `json:"campaign"`
 	Seed     uint64            `json:"seed"`
 	Commits  []string          `json:"commits"` // several if the user continued the campaign on another commit
 	Planned  int               `json:"planned"` // the number of parts
-	Parts    map[string]result `json:"parts"`   // by the name of the part
 	Changed  time.Time         `json:"changed"`
+	Parts    map[string]result `json:"-"` // by the name of the part
 }
 
 // result is the outcome of a part.
 type result struct {
+	Part    string  `json:"part"`
 	OK      bool    `json:"ok"`
 	Tests   int     `json:"tests"`           // passed tests, with subtests
 	Cases   int     `json:"cases,omitempty"` // cases that the tests reported
 	Seconds float64 `json:"seconds"`
+	Commit  string  `json:"commit"`           // what the part ran on
 	Failed  int     `json:"failed,omitempty"` // the number of failed runs of the part
-	Output  string  `json:"output,omitempty"` // the output of the last failure, relative to the directory of the states
+	Output  string  `json:"output,omitempty"` // the output of the last failure, relative to the directory of the outputs
 	Repeat  string  `json:"repeat,omitempty"` // the command that repeats the part
 }
 
-func readState(file string) (*state, error) {
-	data, err := os.ReadFile(file)
+// readState reads the state of a campaign, or returns nil if there is none.
+func readState(dir, campaign string) (*state, error) {
+	f, err := os.Open(filepath.Join(dir, campaign+".jsonl"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	var s state
-	if err := json.Unmarshal(data, &s); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+	defer f.Close()
+	lines := json.NewDecoder(f)
+	s := state{Parts: map[string]result{}}
+	if err := lines.Decode(&s); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}
-	return &s, nil
+	for {
+		var r result
+		err := lines.Decode(&r)
+		switch {
+		case err == io.EOF:
+			return &s, nil
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w", f.Name(), err)
+		}
+		s.Parts[r.Part] = r
+	}
 }
 
 func (s *state) write(dir string) error {
 	s.Changed = time.Now().UTC().Truncate(time.Second)
-	data, err := json.MarshalIndent(s, "", "\t")
-	if err != nil {
+	var text bytes.Buffer
+	lines := json.NewEncoder(&text)
+	if err := lines.Encode(s); err != nil {
 		return err
 	}
-	return vfs.Replace(vfs.OS, filepath.Join(dir, s.Campaign+".json"), append(data, '\n'), 0o600)
+	for _, name := range slices.Sorted(maps.Keys(s.Parts)) {
+		if err := lines.Encode(s.Parts[name]); err != nil {
+			return err
+		}
+	}
+	return vfs.Replace(vfs.OS, filepath.Join(dir, s.Campaign+".jsonl"), text.Bytes(), 0o644)
 }
 
 // found counts the parts that failed at least once.

@@ -162,13 +162,16 @@ func (s *scan) readAgain(f *fileHandle, content []byte) (bool, error) {
 	return err == nil && n == len(content) && segno.HashOf(content) == before, err
 }
 
-// buffer returns n bytes. It keeps the buffer for the next call, unless it is large.
+// buffer returns n bytes. It keeps the buffer for the next call, unless it is very large: new memory costs as much time as
+// reading a file into it. A buffer at least doubles, so that files of slightly different sizes share one.
 func (w *worker) buffer(n int) []byte {
-	if n > maxIgnored {
+	const smallest, largestKept = 256 << 10, 64 << 20
+	if n > largestKept {
+		w.content = nil // otherwise the worker would hold both
 		return make([]byte, n)
 	}
 	if cap(w.content) < n {
-		w.content = make([]byte, max(n, 256<<10))
+		w.content = make([]byte, min(max(n, 2*cap(w.content), smallest), largestKept))
 	}
 	return w.content[:n]
 }

@@ -143,14 +143,8 @@ func (k *sink) Finish(ctx context.Context) (packs []string, err error) {
 		return nil, err
 	}
 	defer k.s.calls.End()
-	if k.pack != nil {
-		if err := k.pack.finish(); err != nil {
-			return nil, fail(op, k.pack.name, err)
-		}
-		packs = []string{k.pack.name}
-	}
-	plain, err := k.plain.finish()
-	return append(packs, plain...), fail(op, "", err)
+	packs, err = k.plain.finish(k.pack)
+	return packs, fail(op, "", err)
 }
 
 // Drop implements [ledger.Sink].

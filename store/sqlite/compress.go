@@ -85,23 +85,29 @@ func (p *plainPacks) finishLocked(pack *packWriter) {
 	})
 }
 
-// finish makes all packs durable and returns their names. One sync of the directory serves all of them, because on a file
-// system with a journal each one writes the journal. The caller must not call add meanwhile.
-func (p *plainPacks) finish() (names []string, err error) {
+// finish makes all packs, and the pack with the compressed objects of the batch, durable and returns their names. compressed
+// may be nil. The packs are synced at the same time. One sync of the directory serves all of them, because on a file system
+// with a journal each one writes the journal. The caller must not call add meanwhile.
+func (p *plainPacks) finish(compressed *packWriter) (names []string, err error) {
 	p.mu.Lock()
+	packs := p.all
+	if compressed != nil {
+		packs = append([]*packWriter{compressed}, p.all...)
+		p.finishLocked(compressed)
+	}
 	for _, pack := range p.idle {
 		p.finishLocked(pack)
 	}
 	p.idle = nil
 	p.mu.Unlock()
 	p.group.Wait()
-	for _, pack := range p.all {
+	if p.err != nil || len(packs) == 0 {
+		return nil, p.err
+	}
+	for _, pack := range packs {
 		names = append(names, pack.name)
 	}
-	if p.err == nil && len(p.all) > 0 {
-		p.err = p.all[0].fs.SyncDir(p.all[0].dir)
-	}
-	return names, p.err
+	return names, packs[0].fs.SyncDir(packs[0].dir)
 }
 
 // remove deletes all packs. The caller must not call add meanwhile.

@@ -39,7 +39,7 @@ func plainStore(t *testing.T, s *Store, packs int) (all map[segno.Hash][]byte, s
 			}
 			all[name] = data
 		}
-		names, err := p.finish()
+		names, err := p.finish(nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,12 +1,14 @@
 package sqlite
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/testing/faultfs"
@@ -142,6 +144,48 @@ func TestPackOrder(t *testing.T) {
 	}, "\n")
 	if got != want {
 		t.Fatalf("the operations are\n%s\n\ninstead of\n%s", got, want)
+	}
+}
+
+// TestPacksOfABatchShareASync verifies that the compressed pack of a batch and its plain packs become durable together: the
+// data of each, and then, once, their directory. A failure of any of these operations is an error of the batch.
+func TestPacksOfABatchShareASync(t *testing.T) {
+	finish := func(n int) (names, trace []string, fired bool, err error) {
+		s := openIn(t, t.TempDir(), Options{})
+		defer s.Close()
+		faults := faultfs.FailAt(n)
+		fsys := faults.Wrap(vfs.OS)
+		var k sink
+		k.s = s
+		if k.pack, err = createPack(fsys, s.packs.dir, newPackName(), time.Now()); err != nil {
+			return nil, nil, faults.Fired(), err
+		}
+		plain, err := createPack(fsys, s.packs.dir, newPackName()+plainSuffix, time.Now())
+		if err != nil {
+			return nil, nil, faults.Fired(), err
+		}
+		k.plain.all, k.plain.idle = []*packWriter{plain}, []*packWriter{plain}
+		if err = errors.Join(k.pack.addAs(0, segno.Hash{1}, 1, []byte("a")), plain.addAs(0, segno.Hash{2}, 1, []byte("b"))); err == nil {
+			names, err = k.Finish(t.Context())
+		}
+		return names, faults.Trace(), faults.Fired(), err
+	}
+	names, trace, _, err := finish(-1)
+	if err != nil || len(names) != 2 {
+		t.Fatal(names, err)
+	}
+	for _, name := range names {
+		if !slices.Contains(trace, "sync: "+name+packSuffix) {
+			t.Errorf("pack %s is not synced: %q", name, trace)
+		}
+	}
+	if at := slices.Index(trace, "syncdir: packs"); at != len(trace)-1 {
+		t.Errorf("the directory is not synced once and last, but at %d: %q", at, trace)
+	}
+	for n := range trace {
+		if _, _, fired, err := finish(n); !fired || err == nil {
+			t.Errorf("operation %d, %s: it failed %t, and the batch returned %v", n, trace[n], fired, err)
+		}
 	}
 }
 

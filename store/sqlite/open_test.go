@@ -103,6 +103,9 @@ func TestOpenSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { home <- reader }()
+	if err := writer.setImpatient(t.Context(), false); err != nil { // the commit of the schema did not wait; see begin
+		t.Fatal(err)
+	}
 	for _, c := range []*conn{writer, reader} {
 		for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": "250", "user_version": "3"} {
 			var got string

@@ -57,10 +57,8 @@ func (f Executable) check(ctx context.Context) error {
 func Find(ctx context.Context, p Program) (Executable, error) {
 	for _, name := range p.Installed {
 		if !filepath.IsAbs(name) {
-			// A server finds its other files relative to the real path of the program.
 			if file, err := exec.LookPath(name); err == nil {
-				file, err = filepath.EvalSymlinks(file)
-				return Executable{File: file}, err
+				return resolve(file)
 			}
 		} else if file := newest(name); file != "" {
 			return Executable{File: file}, nil
@@ -71,6 +69,16 @@ func Find(ctx context.Context, p Program) (Executable, error) {
 		return Executable{}, fmt.Errorf("installing Debian's package %s: %w", p.Package, err)
 	}
 	return f, nil
+}
+
+// resolve returns an installed program by its real path, relative to which a server finds its other files. A program that has
+// several names, such as redis-server and redis-check-rdb, keeps the one by which it was found, because it decides what it does.
+func resolve(file string) (Executable, error) {
+	target, err := filepath.EvalSymlinks(file)
+	if filepath.Base(target) != filepath.Base(file) {
+		target = file
+	}
+	return Executable{File: target}, err
 }
 
 // newest returns the last match of pattern, longer names after shorter ones: version 15 follows 9.

@@ -68,7 +68,7 @@ func TestConfigurationsAreReadAsGitReadsThem(t *testing.T) {
 		checkEdit(t, file, text, has)
 		compared++
 	}
-	if compared < 60 {
+	if compared < len(texts)/4 { // nearly half are, in the mean
 		t.Errorf("only %d of %d texts are configurations", compared, len(texts))
 	}
 }

@@ -132,7 +132,10 @@ func emptyReads(ctx context.Context, x *twoTenants) map[string]func(*Store) erro
 			return wantKind(s.Release(ctx, segno.Lease{Thread: "thread 1", Epoch: 1}), segno.KindNotFound)
 		},
 		"LeaseOf": func(s *Store) error { _, err := s.LeaseOf(ctx, "thread 1"); return wantKind(err, segno.KindNotFound) },
-		"LastHolder": func(s *Store) error { _, err := s.LastHolder(ctx, "thread 1"); return wantKind(err, segno.KindNotFound) },
+		"LastHolder": func(s *Store) error {
+			_, err := s.LastHolder(ctx, "thread 1")
+			return wantKind(err, segno.KindNotFound)
+		},
 		"Workspace": func(s *Store) error {
 			_, err := s.Workspace(ctx, "workspace")
 			return wantKind(err, segno.KindNotFound)

@@ -116,7 +116,7 @@ func (f placeFinder) find(folded string) (isInside, leads bool) {
 	return isInside, leads
 }
 
-// ofShort returns the places whose first name may have a short name.
+// ofShort returns the places for which a short name of their first directory may stand.
 func (f placeFinder) ofShort(s shortName) (list [][]string) {
 	for first, places := range f.byFirst {
 		if s.matches(first) {

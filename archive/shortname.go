@@ -21,7 +21,7 @@ func parseShort(folded string) (s shortName, ok bool) {
 	return shortName{stem, 7 - len(number), ext}, true
 }
 
-// matches reports whether a file whose long name matches the pattern may have the short name.
+// matches reports whether the short name may stand for a long name that matches the pattern.
 func (s shortName) matches(pattern string) bool {
 	before, after, star := strings.Cut(pattern, "*")
 	if !star {

@@ -153,7 +153,7 @@ func (l *Lines) Verdict(c Comparison) Verdict {
 	return Unchanged
 }
 
-// AttributesVerdict decides whose a change of the file's mode, owner or extended attributes is. The tools that name the file change
+// AttributesVerdict decides which author changed the file's mode, owner or extended attributes. The tools that name the file change
 // only its content, so a time that is not within one of their calls is the time of another author's change, unless a
 // command of the turn may have made the change.
 func (l *Lines) AttributesVerdict() Verdict {

@@ -9,7 +9,7 @@ import (
 type syncFunc = func(tls *libc.TLS, file uintptr, flags int32) int32
 
 // replaceCalls makes syncData the method xSync of a file, and writeFrame the method xWrite of a log, if base is SQLite's own VFS for
-// Linux, whose files have the type unixFile.
+// Linux, in which files have the type unixFile.
 func (x *file) replaceCalls(base uintptr, isDatabase bool) {
 	x.frame.kept = -1
 	if libc.GoString(at[sqlite3.Tsqlite3_vfs](base).FzName) != "unix" {

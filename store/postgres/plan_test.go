@@ -8,12 +8,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -177,51 +174,4 @@ func explain(t *testing.T, s *Store, query string, params int) string {
 		}
 	}
 	return strings.Join(lines, "\n")
-}
-
-// TestAWaitingCommitIsCancelled verifies that a commit that waits for a lock ends with its context, at once,
-// and is not applied later.
-func TestAWaitingCommitIsCancelled(t *testing.T) {
-	withAndWithoutTenant(t, func(t *testing.T, open func(string, Options, func(*pgxpool.Config)) *Store) {
-		cancelCommit(t, open("&synchronous_commit=off", Options{}, func(c *pgxpool.Config) {
-			// A busy server takes longer to cancel a statement than a store waits before it gives up the connection.
-			c.ConnConfig.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
-				return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: 5 * time.Minute}
-			}
-		}))
-	})
-}
-
-func cancelCommit(t *testing.T, s *Store) {
-	head, err := s.Commit(t.Context(), base("thread"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := turn(t.Context(), s, head, "next")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tx, err := s.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tx.Rollback(t.Context())
-	lock := fmt.Sprintf(`SET LOCAL segno.tenant = '%d'; SELECT FROM {}threads WHERE id = 'thread' FOR UPDATE`, s.tenant)
-	if tag, err := tx.Exec(t.Context(), s.sql(lock)); err != nil || tag.RowsAffected() != 1 {
-		t.Fatal(tag, err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if _, err := s.Commit(ctx, c); segno.KindOf(err) != segno.KindCancelled {
-		t.Errorf("the commit: %v (%v)", err, segno.KindOf(err))
-	}
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Load(t.Context(), "next", segno.Window{}); segno.KindOf(err) != segno.KindNotFound {
-		t.Errorf("what was cancelled: %v", err)
-	}
-	if _, err := s.Commit(t.Context(), c); err != nil {
-		t.Errorf("once nothing is in its way: %v", err)
-	}
 }

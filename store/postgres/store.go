@@ -12,8 +12,6 @@ import (
 	"github.com/dalsegno/segno/internal/store/record"
 	"github.com/dalsegno/segno/internal/store/sqlstore"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -172,7 +170,7 @@ func connect(ctx context.Context, url string, o Options, adjust func(*pgxpool.Co
 	config.MinConns = 0
 	config.ConnConfig.ConnectTimeout = min(config.ConnConfig.ConnectTimeout, o.Patience)
 	config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false } // a statement finds a lost connection, and is retried
-	config.ConnConfig.BuildContextWatcherHandler = cancelQuery
+	config.ConnConfig.BuildContextWatcherHandler = cancelWithin(5 * time.Second)
 	adjust(config)
 	s := newStore(config, o)
 	s.ownsPool = true
@@ -205,12 +203,6 @@ func (s *Store) start(ctx context.Context) (*Store, error) {
 	}
 	s.db = s.forTenant(s.pool)
 	return s, nil
-}
-
-// cancelQuery makes the server cancel a statement when its context ends, and waits for the server's answer.
-// If the client only stopped waiting, the server might still execute the statement.
-func cancelQuery(c *pgconn.PgConn) ctxwatch.Handler {
-	return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: 5 * time.Second}
 }
 
 // writeContext returns the context of a write: see [OpenPool].

@@ -2,14 +2,15 @@ package postgres
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 )
 
-// betweenCancels is the time between two requests to cancel a statement. After the last one, a connection is not used
-// for as long, since the server may deliver a request to the next statement.
+// betweenCancels is the time between two requests to cancel a statement. The connection is used again that long after the
+// last one, since a signal that arrives late would cancel the next statement.
 const betweenCancels = 100 * time.Millisecond
 
 // cancelWithin makes the server cancel a statement when its context ends, and waits up to patience for the server's
@@ -25,20 +26,24 @@ type canceller struct {
 	conn     *pgconn.PgConn
 	patience time.Duration
 
-	stop  context.CancelFunc
-	ended chan struct{}
+	stopped atomic.Bool
+	ended   chan struct{}
 }
 
 // HandleCancel is called when the context of a statement ends.
 func (c *canceller) HandleCancel(ctx context.Context) {
 	deadline := time.Now().Add(c.patience)
 	_ = c.conn.Conn().SetDeadline(deadline) // it fails if the connection is closed, and then the statement has ended
-	ctx, stop := context.WithDeadline(context.WithoutCancel(ctx), deadline)
-	c.stop, c.ended = stop, make(chan struct{})
+	ctx, end := context.WithDeadline(context.WithoutCancel(ctx), deadline)
+	c.stopped.Store(false)
+	c.ended = make(chan struct{})
 	go func() {
 		defer close(c.ended)
-		for ctx.Err() == nil {
-			_ = c.conn.CancelRequest(ctx) // an error is as good as a lost request
+		defer end()
+		for ctx.Err() == nil && !c.stopped.Load() {
+			// It returns when the server has sent a signal, also if the statement has ended meanwhile. An error is as
+			// good as a request that the server ignored.
+			_ = c.conn.CancelRequest(ctx)
 			time.Sleep(betweenCancels)
 		}
 	}()
@@ -46,7 +51,7 @@ func (c *canceller) HandleCancel(ctx context.Context) {
 
 // HandleUnwatchAfterCancel is called when the statement has ended after HandleCancel.
 func (c *canceller) HandleUnwatchAfterCancel() {
-	c.stop()
+	c.stopped.Store(true)
 	<-c.ended
 	_ = c.conn.Conn().SetDeadline(time.Time{})
 }

@@ -21,7 +21,7 @@ commits, pins and sessions with their ids, and only the objects that the server 
 the agent's session that segno has not recorded are kept first. Changes of files since the last
 checkpoint are not; 'segno save' saves them.
 
-If nobody committed to the thread on the server, the push moves the thread there to where it is
+If the thread has no new commits on the server, the push moves it there to where it is
 here. If both sides have new commits, those of this side become a line there: nothing is
 overwritten, the thread there stays, and the exit code is 4. A push that was interrupted
 continues when it is run again.

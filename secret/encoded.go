@@ -1,10 +1,6 @@
 package secret
 
-import (
-	"encoding/base64"
-	"unicode/utf16"
-	"unicode/utf8"
-)
+import "encoding/base64"
 
 // A stringDecoder finds JSON strings in a text and writes those that contain an escape to
 // the layer of decoded text. It needs no JSON around them: a quote begins a string, and a quote
@@ -14,7 +10,7 @@ type stringDecoder struct {
 	escaped bool   // the string has an escape: it is being written
 	pending []byte // the string so far, decoded
 	escape  []byte // an escape that has begun, with its backslash
-	high    rune   // the first half of a surrogate pair
+	pairs   surrogates
 }
 
 // maxPending bounds how many bytes of a string without an escape stay in memory.
@@ -42,7 +38,9 @@ func (d *stringDecoder) write(l *layer, p []byte) {
 		for i < len(p) && p[i] != '"' && p[i] != '\\' && p[i] != '\n' {
 			i++
 		}
-		d.pending = append(d.pending, p[start:i]...)
+		if i > start {
+			d.pending = append(d.pairs.end(d.pending), p[start:i]...)
+		}
 		if len(d.pending) > maxPending {
 			d.flush(l, false)
 		}
@@ -65,7 +63,7 @@ func (d *stringDecoder) write(l *layer, p []byte) {
 // end ends a string, or the text in the middle of one.
 func (d *stringDecoder) end(l *layer) {
 	d.flush(l, true)
-	d.inside, d.escaped, d.escape, d.high = false, false, d.escape[:0], 0
+	d.inside, d.escaped, d.escape, d.pairs = false, false, d.escape[:0], surrogates{}
 }
 
 // flush writes the pending part of a string that contains an escape. For any other string, it drops most of it.
@@ -102,7 +100,7 @@ func (d *stringDecoder) unescape() {
 		d.escape = d.escape[:0]
 		return
 	}
-	d.high = 0
+	d.pending = d.pairs.end(d.pending)
 	switch c {
 	case 'n':
 		c = '\n'
@@ -122,21 +120,12 @@ func (d *stringDecoder) unicode() {
 	for _, c := range d.escape[2:] {
 		v, ok := hexDigit(c)
 		if !ok {
-			d.pending = append(d.pending, d.escape...)
-			d.high = 0
+			d.pending = append(d.pairs.end(d.pending), d.escape...)
 			return
 		}
 		r = r<<4 | v
 	}
-	switch {
-	case d.high != 0:
-		r = utf16.DecodeRune(d.high, r)
-		d.high = 0
-	case utf16.IsSurrogate(r):
-		d.high = r
-		return
-	}
-	d.pending = utf8.AppendRune(d.pending, r)
+	d.pending = d.pairs.append(d.pending, r)
 }
 
 func hexDigit(c byte) (rune, bool) {

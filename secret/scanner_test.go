@@ -196,6 +196,30 @@ func TestTextInUTF16IsDecoded(t *testing.T) {
 	}
 }
 
+// TestHalfOfASurrogatePairHidesNothing puts a value behind half of a surrogate pair, as a program leaves one that cuts a
+// text in the middle of a character.
+func TestHalfOfASurrogatePairHidesNothing(t *testing.T) {
+	s := scanner(t, Options{})
+	token := githubToken(11)
+	escaped := fmt.Sprintf(`\u%04x`, token[0]) + token[1:]
+	for _, half := range []rune{0xd83d, 0xde00} {
+		encoded := []byte{0xff, 0xfe}
+		for _, unit := range append([]rune{'x', half}, []rune(token)...) {
+			encoded = binary.LittleEndian.AppendUint16(encoded, uint16(unit))
+		}
+		for name, text := range map[string]string{
+			"UTF-16":              string(encoded),
+			"JSON":                fmt.Sprintf(`{"x": "x\u%04x%s"}`, half, escaped),
+			"JSON, with a letter": fmt.Sprintf(`{"x": "x\u%04xy %s"}`, half, escaped),
+			"JSON, twice":         fmt.Sprintf(`{"x": "x\u%04x\u%04x%s"}`, half, half, escaped),
+		} {
+			if found := find(t, s, text); len(found) != 1 {
+				t.Errorf("%s, %x: found %v", name, half, found)
+			}
+		}
+	}
+}
+
 func TestTheSkippedBeginningDecidesWhetherAFileIsText(t *testing.T) {
 	s := scanner(t, Options{})
 	const head = "lines of\na text file\n"

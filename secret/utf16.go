@@ -10,7 +10,7 @@ import (
 type utf16Decoder struct {
 	bigEndian bool
 	pending   []byte // the beginning of a unit
-	high      rune   // the first half of a surrogate pair
+	pairs     surrogates
 	out       []byte
 }
 
@@ -51,15 +51,39 @@ func (d *utf16Decoder) decode(p []byte) []byte {
 			unit = rune(d.pending[0])<<8 | rune(d.pending[1])
 		}
 		d.pending = d.pending[:0]
-		switch {
-		case d.high != 0:
-			unit = utf16.DecodeRune(d.high, unit)
-			d.high = 0
-		case utf16.IsSurrogate(unit):
-			d.high = unit
-			continue
-		}
-		d.out = utf8.AppendRune(d.out, unit)
+		d.out = d.pairs.append(d.out, unit)
 	}
 	return d.out
+}
+
+// surrogates joins the halves of surrogate pairs.
+type surrogates struct {
+	high rune // the first half of a pair, or 0
+}
+
+// append appends a unit of UTF-16 to a text in UTF-8. The first half of a pair waits for the second one. A half
+// without the other becomes U+FFFD, and the unit after it stays.
+func (s *surrogates) append(text []byte, unit rune) []byte {
+	if r := utf16.DecodeRune(s.high, unit); r != utf8.RuneError {
+		s.high = 0
+		return utf8.AppendRune(text, r)
+	}
+	text = s.end(text)
+	if utf16.IsSurrogate(unit) && unit < secondHalves {
+		s.high = unit
+		return text
+	}
+	return utf8.AppendRune(text, unit)
+}
+
+// secondHalves is the first of the second halves.
+const secondHalves = 0xdc00
+
+// end appends what a half without the other becomes, if one waits.
+func (s *surrogates) end(text []byte) []byte {
+	if s.high == 0 {
+		return text
+	}
+	s.high = 0
+	return utf8.AppendRune(text, utf8.RuneError)
 }

@@ -11,7 +11,8 @@ import (
 )
 
 // commitRetryingCAS commits c. If another writer moved the head meanwhile, it commits c at the
-// start of a new line at its parent, so that no turn is lost.
+// start of a new line at its parent, so that no turn is lost. A commit that leaves the head where it is
+// then leaves it where the other writer moved it.
 func (tx *txn) commitRetryingCAS(ctx context.Context, c segno.Commit) (segno.Head, error) {
 	held := tx.Lease.Epoch != 0 && tx.Lease.Thread == c.Thread
 	for {
@@ -32,6 +33,9 @@ func (tx *txn) commitRetryingCAS(ctx context.Context, c segno.Commit) (segno.Hea
 		var late *segno.ConflictError
 		if !errors.As(err, &late) || late.Actual.Head == c.Expect {
 			return head, err
+		}
+		if c.Move != nil && c.Move.Head == c.Expect && c.Operation == nil { // c leaves the head where it is
+			c.Move = &segno.Move{Head: late.Actual.Head, Tip: late.Actual.Tip}
 		}
 		c.Expect, c.Epoch = late.Actual.Head, late.Actual.Epoch
 		if cp := c.Checkpoint; cp != nil && cp.Kind == segno.CheckpointTurn && cp.Amends == "" {

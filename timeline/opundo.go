@@ -48,15 +48,43 @@ func (tx *txn) refuseMovedSince(ctx context.Context, op segno.Operation, now cur
 	if err != nil {
 		return err
 	}
+	isLast, err := tx.isLastMove(ctx, op)
+	if err != nil {
+		return err
+	}
 	for _, c := range line {
 		if c.ID == op.After.Head {
 			return nil
 		}
-		if c.Kind == segno.CheckpointTurn && c.Time.After(op.Time) {
+		// Without a later move, every turn above the operation is newer, also if the clock stepped back. A later move may have
+		// returned to an older turn.
+		if c.Kind == segno.CheckpointTurn && (isLast || c.Time.After(op.Time)) {
 			return refuseUndo(op, "turn t%d came after it", c.Turn).WithHint("use 'segno undo' first, or 'segno restore' to go where you want")
 		}
 	}
 	return refuseUndo(op, "a newer operation moved the thread").WithHint("run 'segno op log' and undo the newer operations first")
+}
+
+// isLastMove reports whether no operation in effect has moved the thread of op since op. The log is in the order in which the
+// operations were made.
+func (tx *txn) isLastMove(ctx context.Context, op segno.Operation) (bool, error) {
+	undone := map[segno.OperationID]bool{} // operations that a later one in effect undid
+	for x, err := range tx.operations(ctx) {
+		switch {
+		case err != nil:
+			return false, err
+		case x.ID == op.ID:
+			return len(undone) == 0, nil // otherwise an operation before op was undone
+		case x.Thread != op.Thread || !x.MovesFiles():
+		case undone[x.ID]:
+			delete(undone, x.ID)
+		case x.Undoes != "":
+			undone[x.Undoes] = true
+		default:
+			return false, nil
+		}
+	}
+	return false, nil
 }
 
 // FindOperation returns one operation of the workspace's log. If id is "", it returns the newest

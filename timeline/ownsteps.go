@@ -270,8 +270,15 @@ func (tx *txn) changesOfMove(ctx context.Context, changes, wrote []segno.Change,
 // movedPaths are the paths that one move of a thread wrote.
 type movedPaths struct {
 	at    time.Time
-	head  segno.CommitID  // of the thread after it
-	paths map[string]bool // nil if they are no longer known; true for a path that was protected on one side
+	tip   *segno.Checkpoint // of the thread before it; nil if a collection removed that
+	head  segno.CommitID    // of the thread after it
+	paths map[string]bool   // nil if they are no longer known; true for a path that was protected on one side
+}
+
+// isSince reports whether the move came after the checkpoint c. The clock may have stepped back between them, but a move comes
+// after the tip from which it began.
+func (m *movedPaths) isSince(c *segno.Checkpoint) bool {
+	return !m.at.Before(c.Time) || m.tip != nil && m.tip.Thread == c.Thread && m.tip.Seq >= c.Seq
 }
 
 // has reports whether the move wrote a path, or may have written it, because the content of a protected
@@ -288,27 +295,34 @@ func (m *movedPaths) has(name string) bool {
 	return false
 }
 
-// movesSince returns the moves of the thread since the time at.
-func (r *reverter) movesSince(ctx context.Context, at time.Time) (all []movedPaths, err error) {
+// movesSince returns the moves of the thread since the checkpoint c.
+func (r *reverter) movesSince(ctx context.Context, c *segno.Checkpoint) (all []movedPaths, err error) {
 	for op, err := range r.operations(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		if op.Time.Before(at) {
+		if op.Thread != r.now.head.Thread {
+			continue
+		}
+		m := movedPaths{at: op.Time, head: op.After.Head}
+		if m.tip, err = r.checkpoint(ctx, op.Before.Tip); err != nil && segno.KindOf(err) != segno.KindNotFound {
+			return nil, err
+		}
+		if !m.isSince(c) {
 			break
 		}
-		if op.Thread != r.now.head.Thread || !op.MovesFiles() || op.Before.Tree.IsZero() || op.After.Tree.IsZero() {
+		if !op.MovesFiles() || op.Before.Tree.IsZero() || op.After.Tree.IsZero() {
 			continue
 		}
 		changes, err := r.changesOf(ctx, &op)
 		if errors.Is(err, segno.KindNotFound) { // a collection removed its states
-			all = append(all, movedPaths{at: op.Time, head: op.After.Head})
+			all = append(all, m)
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		m := movedPaths{op.Time, op.After.Head, make(map[string]bool, len(changes))}
+		m.paths = make(map[string]bool, len(changes))
 		for _, c := range changes {
 			m.paths[c.Path] = c.From.Type == segno.EntityProtected || c.To.Type == segno.EntityProtected
 		}

@@ -158,7 +158,7 @@ func (tx *txn) planRedo(ctx context.Context, ask MoveRequest, now currentState, 
 // the thread reverted. If a change is gone and no move reverted it, another author reverted it before the
 // undo, and redo does not restore it.
 func (r *reverter) redo(ctx context.Context, line []*segno.Checkpoint) error {
-	moved, err := r.movesSince(ctx, line[min(1, len(line)-1)].Time)
+	moved, err := r.movesSince(ctx, line[min(1, len(line)-1)])
 	if err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (r *reverter) redo(ctx context.Context, line []*segno.Checkpoint) error {
 		isMove := c.Kind == segno.CheckpointRestore && slices.ContainsFunc(moved, func(m movedPaths) bool { return m.head == c.ID })
 		if endsTurn(c) || isMove {
 			wrote := func(path string) bool {
-				return slices.ContainsFunc(moved, func(m movedPaths) bool { return m.head != c.ID && !m.at.Before(c.Time) && m.has(path) })
+				return slices.ContainsFunc(moved, func(m movedPaths) bool { return m.head != c.ID && m.isSince(c) && m.has(path) })
 			}
 			if err := r.reverse(ctx, before, c.Workspace, nil, wrote); err != nil {
 				return err

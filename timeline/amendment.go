@@ -45,7 +45,7 @@ func (tx *txn) amend(ctx context.Context, batch segno.Batch, a amendment) error 
 			return err
 		}
 		c.Staged, staged = staged, segno.Staged{}
-		if s, err = tx.commitOrDefer(ctx, s.head, c); err != nil {
+		if s, err = tx.commitAmended(ctx, s.head, c); err != nil {
 			return fmt.Errorf("amend %s: %w", old.Kind, err)
 		}
 		now[old.ID] = c.ID
@@ -60,6 +60,19 @@ func (tx *txn) amend(ctx context.Context, batch segno.Batch, a amendment) error 
 	}
 	a.running.Parent, a.running.Before = s.at.ID, &a.snaps[0]
 	return tx.saveTurn(ctx, *a.running)
+}
+
+// commitAmended commits c, unless an attempt that was killed before its last commit has made it already, with another time. It
+// returns c's checkpoint in both cases.
+func (tx *txn) commitAmended(ctx context.Context, head segno.Head, c segno.Commit) (threadState, error) {
+	at, err := tx.checkpoint(ctx, c.ID)
+	if segno.KindOf(err) == segno.KindNotFound {
+		return tx.commitOrDefer(ctx, head, c)
+	}
+	if err == nil { // later commits need the objects that this attempt staged
+		err = tx.keepStaged(ctx, c.Staged)
+	}
+	return threadState{head, at}, err
 }
 
 // amendedCommit returns the commit that replaces checkpoint i of the line and follows s.at. The
@@ -78,7 +91,7 @@ func (tx *txn) amendedCommit(ctx context.Context, a amendment, i int, s threadSt
 	if cp.Files, err = tx.count(ctx, s.at.Tree(), cp.Tree()); err != nil {
 		return c, err
 	}
-	c = segno.Commit{ID: segno.CommitID(segno.DerivedID("amend", string(cp.Amends), cp.Tree().String(), fmt.Sprint(len(entries)))),
+	c = segno.Commit{ID: segno.CommitID(segno.DerivedID("amend", string(cp.Amends), string(s.at.ID), cp.Tree().String(), fmt.Sprint(len(entries)))),
 		Thread: head.Thread, Parent: s.at.ID, Expect: head.Head, Epoch: head.Epoch,
 		Entries: entries, Checkpoint: &cp, Move: &segno.Move{Head: head.Head, Tip: head.Tip}}
 	if i == 0 {

@@ -297,13 +297,35 @@ func (tx *txn) keptBase(k *keeping, id segno.ThreadID) segno.Commit {
 // before the prompt of that turn. If the user went back in the agent, it is not the newest one.
 func (tx *txn) keptParent(ctx context.Context, k *keeping, s threadState) (*segno.Checkpoint, error) {
 	if k.last == nil {
-		return s.at, nil
+		return tx.keptBeginning(ctx, k, s)
 	}
 	if k.got.Follows == "" || k.got.Follows == k.prev.Leaf {
 		return k.last, nil
 	}
 	found, err := tx.turnIn(ctx, s.head.Thread, k.got.Follows)
 	return cmp.Or(found, k.last), err
+}
+
+// keptBeginning returns the checkpoint that the first turn of a session follows. A session that was written at an older
+// checkpoint continues from there, and not from where the thread is.
+func (tx *txn) keptBeginning(ctx context.Context, k *keeping, s threadState) (*segno.Checkpoint, error) {
+	if k.thread == "" || s.at.Kind == segno.CheckpointBase {
+		return s.at, nil // the thread begins with the session
+	}
+	_, l, err := tx.linksOf(ctx, s.head, k.Source.Session)
+	if err != nil || l == nil || l.At == "" {
+		return s.at, err
+	}
+	at, err := tx.checkpoint(ctx, l.At)
+	switch {
+	case segno.KindOf(err) == segno.KindNotFound:
+		return s.at, nil // a collection removed it
+	case err != nil:
+		return nil, err
+	case at.Session == nil || s.at.Session != nil && s.at.Session.Leaf == at.Session.Leaf:
+		return s.at, nil // only files have changed since
+	}
+	return at, nil
 }
 
 // turnIn returns the turn of a thread that ends at a record of a transcript, or nil.

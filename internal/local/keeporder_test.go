@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -76,4 +77,68 @@ func threadOf(t *testing.T, s *local.Store, i int) (found segno.ThreadID) {
 		found = thread.ID
 	}
 	return found
+}
+
+// TestATurnInAResumedSessionFollowsItsCheckpoint resumes an older checkpoint, which writes another session that ends there. The
+// turn that the user then makes in it follows that checkpoint, and the thread stays where it is.
+func TestATurnInAResumedSessionFollowsItsCheckpoint(t *testing.T) {
+	p := writeSessions(t, 1, 3)
+	s, err := p.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	keepAll(t, s, requestFor(0))
+	thread := threadOf(t, s, 0)
+	head, err := s.Head(t.Context(), thread)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, err := s.Load(t.Context(), head.Head, segno.Window{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := line.Commits[1].ID
+	rec, err := s.Register(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tl, err := s.Timeline(rec, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	link, _, err := tl.Resume(t.Context(), thread, first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(link.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+	var last struct{ UUID string }
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil {
+		t.Fatal(err)
+	}
+	more := transcriptOf(string(link.Session), link.Dir, 1)
+	more = strings.Replace(more, `"parentUuid":null`, `"parentUuid":"`+last.UUID+`"`, 1)
+	if err := os.WriteFile(link.Path, append(data, more...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	keepAll(t, s, timeline.KeepRequest{Agent: claude.Agent, Source: segno.Source{Session: link.Session, Path: link.Path}})
+	now, err := s.Head(t.Context(), thread)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now.Head != head.Head {
+		t.Errorf("the thread moved")
+	}
+	for c, err := range s.Checkpoints(t.Context(), segno.CheckpointQuery{Thread: thread, Limit: 1}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Session.Session != link.Session || c.Parent != first {
+			t.Errorf("the turn %q of %s follows %s, not %s", c.Prompt, c.Session.Session, c.Parent, first)
+		}
+	}
 }

@@ -18,12 +18,16 @@ type answerJob struct {
 	Question string `json:"question"`
 	Prompt   int64  `json:"prompt,omitempty"` // the number of the prompt that has ended
 	Error    string `json:"error,omitempty"`  // why the prompt was not sent
+	Sealed   []byte `json:"sealed,omitempty"` // the Error in a sealed fleet, because it may contain a key
 }
 
 // Kind implements [river.JobArgs].
 func (answerJob) Kind() string { return "segno_answer" }
 
 func (f *Fleet) answer(ctx context.Context, tx pgx.Tx, job answerJob, tenant string, priority int) error {
+	if f.sealer != nil && job.Error != "" {
+		job.Sealed, job.Error = f.sealer.Seal([]byte(job.Error), "answer", job.Thread, job.Question), ""
+	}
 	_, err := f.queue.InsertTx(ctx, tx, job, &river.InsertOpts{Queue: QueueOf(tenant), Priority: priority, MaxAttempts: maxRiverAttempts})
 	return err
 }
@@ -57,6 +61,13 @@ func (a *answerWorker) Work(ctx context.Context, job *river.Job[answerJob]) erro
 // decisionOf returns the decision that a prompt that has ended makes.
 func (f *Fleet) decisionOf(ctx context.Context, job *answerJob) (d segno.Decision, err error) {
 	d = segno.Decision{Interrupt: job.Question, Kind: segno.Reject, Text: job.Error}
+	if job.Sealed != nil {
+		text, err := f.sealer.Open(job.Sealed, "answer", job.Thread, job.Question)
+		if err != nil {
+			return d, segno.NewError(segno.KindCorrupt, "answer thread", job.Thread, err)
+		}
+		d.Text = string(text)
+	}
 	if job.Prompt == 0 {
 		return d, nil
 	}

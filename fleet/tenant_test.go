@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
 )
 
 // TestATenantHasItsOwnSlots runs the prompts of two tenants on one worker: each tenant has as many turns at once as its slots.
@@ -71,6 +73,28 @@ func TestPrioritiesOrderThreads(t *testing.T) {
 	r.await("4", "k", StateDone)
 	if got := order.String(); got != "1, 0, 3, 4" {
 		t.Errorf("the order was %s", got)
+	}
+}
+
+// TestARefusedPromptOfASealedFleet has a turn of a sealed fleet send a prompt under a key that another prompt has. The turn learns
+// why the prompt was refused, and the queue does not contain the key.
+func TestARefusedPromptOfASealedFleet(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Key = bytes.Repeat([]byte{7}, 32) })
+	r.send(Prompt{Thread: "other", Text: "hello", Key: "secret-key"})
+	r.send(Prompt{Thread: "t", Text: "child", Key: "k"})
+	stop := r.start(r.Worker(r.with(tool("child", func(ctx context.Context) (string, error) {
+		_, err := agent.Child(ctx, segno.Child{Thread: "other", Agent: "support", Prompt: "another", Key: "secret-key"})
+		return fmt.Sprint(err), nil
+	}))))
+	if p := r.await("t", "k", StateDone); !strings.Contains(p.Outcome, `the key "secret-key" was used for another prompt`) {
+		t.Errorf("the turn learned %q", p.Outcome)
+	}
+	stop()
+	var jobs, secret int
+	err := r.pool.QueryRow(t.Context(), r.sql(`SELECT count(*) FILTER (WHERE kind = 'segno_answer'), count(*) FILTER (WHERE args::text LIKE '%secret%') FROM {}river_job`)).
+		Scan(&jobs, &secret)
+	if err != nil || jobs == 0 || secret > 0 {
+		t.Errorf("%d of the jobs contain the key, %d answer, %v", secret, jobs, err)
 	}
 }
 

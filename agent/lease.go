@@ -92,7 +92,7 @@ func (r *run) acquire(ctx context.Context) (*lease, error) {
 		return nil, err
 	}
 	r.registry.running.Store(want.Owner, true)
-	r.registry.keepStopped(r.thread, got.Epoch)
+	r.registry.keepCalls(r.thread, got.Epoch)
 	l := &lease{held: got, agent: r.Agent, leaser: leaser, done: make(chan struct{})}
 	renewals, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l.cancel = cancel

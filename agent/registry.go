@@ -13,7 +13,7 @@ type registry struct {
 	id       string   // of this agent, in the owners of its leases
 	running  sync.Map // owners of the leases of runs that have not ended
 	deferred sync.Map // by [segno.ThreadID]: commits with results that the store failed to commit, oldest first
-	notBegun sync.Map // [intentAt]: calls that did not begin, because the commit of their intents failed
+	notBegun sync.Map // by [intentAt]: [threadEpoch] of calls that did not begin, because the commit of their intents failed
 	stopped  sync.Map // by [segno.ThreadID]: *stoppedCalls
 }
 
@@ -66,8 +66,26 @@ func (g *registry) stoppedAt(thread segno.ThreadID, key string) stoppedAtStep {
 	return calls.steps[key]
 }
 
-// keepStopped forgets the calls that stopped, unless the run that got the lease with this epoch follows a run of this
-// process. Each run raises the epoch by one.
+// keepCalls forgets which calls of a thread did not begin or stopped, unless the run that got the lease with this epoch
+// follows a run of this process: a run of another process may have continued them. Each run raises the epoch by one.
+func (g *registry) keepCalls(thread segno.ThreadID, epoch uint64) {
+	g.keepNotBegun(thread, epoch)
+	g.keepStopped(thread, epoch)
+}
+
+func (g *registry) keepNotBegun(thread segno.ThreadID, epoch uint64) {
+	g.notBegun.Range(func(at, newest any) bool {
+		switch was := newest.(threadEpoch); {
+		case was.thread != thread:
+		case was.epoch+1 == epoch:
+			g.notBegun.Store(at, threadEpoch{thread, epoch})
+		default:
+			g.notBegun.Delete(at)
+		}
+		return true
+	})
+}
+
 func (g *registry) keepStopped(thread segno.ThreadID, epoch uint64) {
 	v, ok := g.stopped.Load(thread)
 	if !ok {
@@ -89,6 +107,12 @@ type intentAt struct {
 	call   string
 }
 
+// threadEpoch is the epoch of the newest run of this process on a thread.
+type threadEpoch struct {
+	thread segno.ThreadID
+	epoch  uint64
+}
+
 // isNotBegun reports whether this process knows that a call did not begin.
 func (g *registry) isNotBegun(at intentAt) bool {
 	_, ok := g.notBegun.Load(at)
@@ -108,7 +132,7 @@ func (g *registry) deferResults(commits []segno.Commit, err error, running bool)
 		for _, e := range c.Entries {
 			hasResults = hasResults || e.Kind == segno.EntryResult || isCallStep(&e)
 			if e.Kind == segno.EntryIntent && !running && i == len(commits)-1 {
-				g.notBegun.Store(intentAt{c.ID, e.ID}, true)
+				g.notBegun.Store(intentAt{c.ID, e.ID}, threadEpoch{c.Thread, c.Epoch})
 			}
 		}
 	}

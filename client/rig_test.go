@@ -23,11 +23,16 @@ func TestMain(m *testing.M) {
 // serve starts a server on a store. It returns the address, the token and a function that ends it.
 func serve(t testing.TB, c web.Config) (address, token string, stop func()) {
 	t.Helper()
+	return serveTokens(t, c, filepath.Join(t.TempDir(), "tokens"))
+}
+
+// serveTokens is serve with a file of tokens, to which it adds one that allows everything.
+func serveTokens(t testing.TB, c web.Config, file string) (address, token string, stop func()) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "tokens")
 	if token, err = web.AddToken(t.Context(), vfs.OS, file, "test", web.ScopeRead|web.ScopeDecide|web.ScopeMove|web.ScopeWrite|web.ScopeSend, time.Now()); err != nil {
 		t.Fatal(err)
 	}

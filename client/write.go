@@ -266,7 +266,8 @@ const (
 	maxRead  = 4096
 )
 
-// MissingObjects returns those of names that the store lacks. It asks for many at once.
+// MissingObjects returns those of names that the store lacks. It asks for many at once. If the token allows to write, the store
+// keeps the others, as [segno.Objects.Keep] does.
 func (s *Store) MissingObjects(ctx context.Context, names []segno.Hash) (missing []segno.Hash, err error) {
 	const op = "find objects"
 	for len(names) > 0 {

@@ -81,7 +81,7 @@ type (
 	ObjectReader interface {
 		ReadObjects(ctx context.Context, names []segno.Hash, visit func(name segno.Hash, data []byte) error) error
 	}
-	// ObjectFinder returns those of names that the store lacks.
+	// ObjectFinder returns those of names that the store lacks. The store keeps the others, as [segno.Objects.Keep] does.
 	ObjectFinder interface {
 		MissingObjects(ctx context.Context, names []segno.Hash) ([]segno.Hash, error)
 	}

@@ -167,12 +167,15 @@ func (m *mover) measure(ctx context.Context, names []segno.Hash) error {
 	})
 }
 
-// find returns the objects that the target lacks.
+// find returns the objects that the target lacks. The target keeps the others until the commits that reach them are there.
 func (m *mover) find(ctx context.Context, names []segno.Hash) (missing []segno.Hash, err error) {
 	if f, ok := m.to.(ObjectFinder); ok {
 		return f.MissingObjects(ctx, names)
 	}
 	objects := m.to.Objects()
+	if !m.isDry {
+		return reachable.Missing(ctx, objects, names)
+	}
 	for _, name := range names {
 		has, err := objects.Has(ctx, name)
 		if err != nil {

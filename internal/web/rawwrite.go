@@ -102,24 +102,37 @@ func (s *Server) readNames(w http.ResponseWriter, r *http.Request, most int) ([]
 	return wire.ParseNames(data)
 }
 
+// rawMissing writes those of the names that the store lacks. For a client that may write, the store keeps the others until the
+// client commits what reaches them.
 func (s *Server) rawMissing(w http.ResponseWriter, r *http.Request) error {
 	names, err := s.readNames(w, r, maxAskedNames)
 	if err != nil {
 		return err
 	}
-	var missing []segno.Hash
+	missing, err := s.findMissing(r.Context(), names)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", bytesMedia)
+	w.Header().Set("Content-Encoding", "identity") // hashes do not compress
+	return writeBytes(w, r, http.StatusOK, wire.AppendNames(nil, missing))
+}
+
+func (s *Server) findMissing(ctx context.Context, names []segno.Hash) (missing []segno.Hash, err error) {
+	granted, _ := ctx.Value(scopesKey{}).(Scopes)
+	if granted.require(ScopeWrite) == nil && s.checkWrites() == nil {
+		return reachable.Missing(ctx, s.Store.Objects(), names)
+	}
 	for _, name := range names {
-		has, err := s.Store.Objects().Has(r.Context(), name)
+		has, err := s.Store.Objects().Has(ctx, name)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if !has {
 			missing = append(missing, name)
 		}
 	}
-	w.Header().Set("Content-Type", bytesMedia)
-	w.Header().Set("Content-Encoding", "identity") // hashes do not compress
-	return writeBytes(w, r, http.StatusOK, wire.AppendNames(nil, missing))
+	return missing, nil
 }
 
 func (s *Server) rawRead(w http.ResponseWriter, r *http.Request) error {

@@ -30,6 +30,9 @@ const (
 	NoteTask      = "task"
 )
 
+// NoteLost is the name of a note in place of entries of a turn that were lost.
+const NoteLost = "lost"
+
 // InBackground reports whether a turn has ended but some of its tasks continue. Their later changes are
 // added to the turn's checkpoint.
 func (t *OpenTurn) InBackground() bool { return t.Ended != "" && !t.Awake }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -69,7 +70,8 @@ func (tx *txn) evidenceOf(ctx context.Context, w *turnEnd) (*ownership.Evidence,
 // hasLostCalls reports whether records of the turn's calls were lost. entries are its entries, and bad is the number of damaged
 // lines among them. The proxy may record the result of a call that began in an earlier turn.
 func (t *OpenTurn) hasLostCalls(entries []segno.Entry, bad int) bool {
-	return bad > 0 || t.Owner == "" && ownership.LacksIntent(entries)
+	isLoss := func(e segno.Entry) bool { return e.Kind == segno.EntryNote && e.Name == NoteLost }
+	return bad > 0 || slices.ContainsFunc(entries, isLoss) || t.Owner == "" && ownership.LacksIntent(entries)
 }
 
 // earliest returns the time of the state before the turn, which may be older than the turn.

@@ -461,13 +461,8 @@ func (r *rig) endTurnOnFullDisk(c *acptest.Client, s string) {
 		r.Fatal(err)
 	}
 	r.appended(turn, "two")
-	r.until("the record of the call", func() bool { // the client may receive a message before it is recorded
-		names, err := filepath.Glob(filepath.Join(r.data(), "turns", "*.jsonl"))
-		return err == nil && slices.ContainsFunc(names, func(name string) bool {
-			data, err := os.ReadFile(name)
-			return err == nil && strings.Contains(string(data), "appended two")
-		})
-	})
+	// The client may receive a message before it is recorded.
+	r.until("the record of the call", func() bool { return r.isNoted("appended two") })
 	r.flag(r.full())
 	r.flag(held)
 	if stop, err := turn.Stop(r.ctx); err != nil || stop.Reason != "end_turn" {
@@ -476,6 +471,15 @@ func (r *rig) endTurnOnFullDisk(c *acptest.Client, s string) {
 	if err := os.Remove(r.full()); err != nil {
 		r.Fatal(err)
 	}
+}
+
+// isNoted reports whether the file of an open turn has a text.
+func (r *rig) isNoted(text string) bool {
+	names, err := filepath.Glob(filepath.Join(r.data(), "turns", "*.jsonl"))
+	return err == nil && slices.ContainsFunc(names, func(name string) bool {
+		data, err := os.ReadFile(name)
+		return err == nil && strings.Contains(string(data), text)
+	})
 }
 
 // TestDiskFullAtTurnEnd fills the disk when a turn ends. The next prompt comes from another

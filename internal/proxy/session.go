@@ -28,7 +28,7 @@ type session struct {
 	display      // the conversation in the client
 
 	turn    *turn
-	unsaved *turn         // the previous turn, if the spool did not accept all of its entries
+	unsaved *turn         // the newest ended turn of which the spool did not accept all entries, nil if there is none
 	prompts []acp.Message // prompts that wait for the turn under way to end
 }
 

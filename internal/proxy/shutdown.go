@@ -35,6 +35,7 @@ func (p *proxy) shutDown() bool {
 			if s.turn != nil {
 				s.turn.finish(acp.Failure(s.turn.m.IDText(), agentEnded()), failure.Meaning{Name: "client gone", Turn: failure.Failed})
 			}
+			p.logErr(s.writeUnsaved()) // the next command records the end of that turn
 		})
 		s.box.close()
 	}

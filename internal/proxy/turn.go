@@ -187,10 +187,31 @@ func (t *turn) acquireThread(ctx context.Context) error {
 
 // writeUnsaved writes the entries of the previous turn that the spool did not accept, if its end is still not recorded.
 func (s *session) writeUnsaved() error {
-	if s.unsaved == nil || !s.proxy.store.Spool().Has(s.unsaved.key) { // another client may have ended the turn
+	if s.unsaved == nil {
 		return nil
 	}
-	return s.unsaved.writeEntries()
+	if s.proxy.store.Spool().Has(s.unsaved.key) { // otherwise another client has ended the turn
+		if err := s.unsaved.writeEntries(); err != nil {
+			return err
+		}
+	}
+	s.unsaved = nil
+	return nil
+}
+
+// retryInterval is the interval at which the entries of an ended turn are offered to the spool again.
+const retryInterval = time.Second
+
+// writeUnsavedLater calls writeUnsaved until it succeeds. Without it, a command of the user that records the turn's end before the
+// next prompt would not have the turn's newest calls.
+func (s *session) writeUnsavedLater() {
+	time.AfterFunc(retryInterval, func() {
+		s.box.add(0, func() {
+			if s.writeUnsaved() != nil {
+				s.writeUnsavedLater()
+			}
+		})
+	})
 }
 
 // skipRecord marks the turn as unrecorded and returns nil if the user chose to continue without a
@@ -375,12 +396,25 @@ func (s *session) addEntry(e segno.Entry) {
 	}
 	e.Session, e.Time = s.up, s.proxy.Place.Now()
 	if t.unwritten = append(t.unwritten, e); len(t.unwritten) > maxUnwritten {
-		t.unwritten, t.hasLost = t.unwritten[1:], true
+		t.dropOldest()
 	}
 	if err := t.writeEntries(); err != nil && !t.isReported {
 		t.isReported = true
 		s.report("this turn is not recorded in full yet: %v", err)
 	}
+}
+
+// dropOldest drops the oldest entry that waits. A note in its place records the loss, because the turn's calls are then not all
+// known.
+func (t *turn) dropOldest() {
+	lost := t.unwritten[0]
+	t.hasLost, t.unwritten = true, t.unwritten[1:]
+	if lost.Name == timeline.NoteLost {
+		t.unwritten[0] = lost
+		return
+	}
+	text := "the disk was full, and more of this turn happened than fits in memory, so a part of it is not recorded"
+	t.unwritten[0] = segno.Entry{Kind: segno.EntryNote, Session: lost.Session, Time: lost.Time, Name: timeline.NoteLost, Body: clipText(text)}
 }
 
 // entries returns the turn's entries, also those that the spool did not accept yet.

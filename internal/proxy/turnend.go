@@ -99,8 +99,9 @@ func (t *turn) finish(line []byte, meaning failure.Meaning) {
 		}
 	}
 	t.endTurn()
-	if t.turn, t.unsaved = nil, nil; len(t.unwritten) > 0 {
+	if t.turn = nil; len(t.unwritten) > 0 {
 		t.unsaved = t
+		t.writeUnsavedLater()
 	}
 	if meaning.Session == failure.Kept {
 		t.fresh = false // the session is no longer new to the agent

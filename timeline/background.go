@@ -37,6 +37,9 @@ const NoteLost = "lost"
 // added to the turn's checkpoint.
 func (t *OpenTurn) InBackground() bool { return t.Ended != "" && !t.Awake }
 
+// RunsQueued reports whether a queued turn has not ended, so that events of its session under any key may be its own.
+func (t *OpenTurn) RunsQueued() bool { return t.Queued && t.Ended == "" }
+
 // HasKey reports whether a key names the turn.
 func (t *OpenTurn) HasKey(key segno.TurnKey) bool {
 	return t.Key == key || slices.Contains(t.Also, key)

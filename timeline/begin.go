@@ -22,6 +22,8 @@ type Prompt struct {
 	Owner  string         // of the lease on the thread, if the caller holds one
 	Thread segno.ThreadID // of the session, if the caller knows it; if "", BeginTurn finds it by the id of the session
 	Process
+
+	eventKey segno.TurnKey // see [OpenTurn]
 }
 
 // TurnStart holds the messages for the agent and its user at the beginning of a turn.
@@ -62,7 +64,7 @@ func (tl *Timeline) BeginTurn(ctx context.Context, p Prompt) (TurnStart, error) 
 		return TurnStart{}, err
 	}
 	turn := OpenTurn{Key: p.Key, Agent: p.Agent, Source: p.Source, Workspace: tx.Workspace.ID(), Thread: p.Thread,
-		Prompt: p.Text, Before: &snap, Start: start, Rules: hasRules(&snap), Queued: p.Queued, Owner: p.Owner, Process: p.Process}
+		Prompt: p.Text, Before: &snap, Start: start, Rules: hasRules(&snap), Queued: p.Queued, EventKey: p.eventKey, Owner: p.Owner, Process: p.Process}
 	begun := TurnStart{Key: p.Key}
 	newestIsShared, err := tx.beginOnThread(ctx, &turn, staged, &begun)
 	if err != nil {
@@ -87,7 +89,7 @@ func (tx *txn) chooseKey(ctx context.Context, p *Prompt) error {
 		if done == nil || err != nil {
 			return err
 		}
-		p.Queued = true
+		p.Queued, p.eventKey = true, p.Key
 		// A late event of the ended turn may have left a file with its key. The events of the new turn would go there.
 		if _, open := tx.openTurn(p.Key); !open {
 			if err := tx.Spool.DeleteTurn(ctx, p.Key); err != nil {

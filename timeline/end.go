@@ -78,11 +78,17 @@ func (tl *Timeline) endTurn(ctx context.Context, e TurnEnd) (*segno.Checkpoint, 
 	return c, err
 }
 
-// turnToEnd returns the open turn that e ends, or makes one if its beginning was not recorded.
+// turnToEnd returns the open turn that e ends, or makes one if its beginning was not recorded. A running turn takes precedence over
+// one in the background that has the same key.
 func (tx *txn) turnToEnd(ctx context.Context, e TurnEnd) (OpenTurn, error) {
-	for _, t := range tx.turns {
-		if t.HasKey(e.Key) || t.Queued && t.Source.Session == e.Source.Session && t.Workspace == tx.Workspace.ID() {
-			return t, nil
+	isIts := func(t OpenTurn) bool {
+		return t.HasKey(e.Key) || t.RunsQueued() && t.Source.Session == e.Source.Session && t.Workspace == tx.Workspace.ID()
+	}
+	for _, background := range []bool{false, true} {
+		for _, t := range tx.turns {
+			if t.InBackground() == background && isIts(t) {
+				return t, nil
+			}
 		}
 	}
 	thread, err := tx.threadOf(ctx, e.Source.Session)

@@ -62,11 +62,21 @@ func (tx *txn) isFollowUp(ctx context.Context, t OpenTurn, p Prompt) bool {
 	case tx.isGone(t):
 		return false
 	case p.Key != "":
-		return t.HasKey(p.Key)
+		return t.HasKey(p.Key) || t.Queued && tx.eventKeyOf(ctx, t) == p.Key
 	case t.Owner != "" || p.PID == 0 || t.PID != p.PID || t.PIDStart != p.PIDStart:
 		return false
 	}
 	return !tx.isOver(ctx, t)
+}
+
+// eventKeyOf returns the key that the events of a queued turn have, or "" if it is not known.
+func (tx *txn) eventKeyOf(ctx context.Context, t OpenTurn) segno.TurnKey {
+	o, ok := tx.observer(t.Agent)
+	if t.EventKey != "" || !ok {
+		return t.EventKey
+	}
+	key, _ := o.QueuedKey(ctx, t.Source) // without it, the prompt begins a turn
+	return key
 }
 
 // addPrompt records another prompt of an open turn. If two sets of settings run the hook, the same

@@ -22,6 +22,8 @@ type sessionObserver interface {
 	// LastOf returns the time of the newest record of a turn, and whether the turn was
 	// interrupted then. If wait is set, LastOf gives the agent a moment to write this record.
 	LastOf(ctx context.Context, src segno.Source, key segno.TurnKey, wait bool) (at time.Time, over bool, err error)
+	// QueuedKey returns the key of the newest prompt that waited in the agent's queue and began a turn, or "".
+	QueuedKey(ctx context.Context, src segno.Source) (segno.TurnKey, error)
 	// AtQuestion reports whether the user interrupted a turn when the agent asked for permission
 	// to use a tool.
 	AtQuestion(ctx context.Context, src segno.Source, key segno.TurnKey) (bool, error)

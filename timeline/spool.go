@@ -14,7 +14,7 @@ import (
 // implements it. All methods may be called concurrently, by many processes.
 type Spool interface {
 	// SaveTurn saves an open turn durably. If the key exists, SaveTurn replaces the turn and
-	// keeps its entries.
+	// keeps its entries. From then on, events under its EventKey belong to the turn.
 	SaveTurn(ctx context.Context, t OpenTurn) error
 	// AppendEntry appends an entry with one write, which is not synced. Entries that arrive
 	// before SaveTurn, or after DeleteTurn, stay until the next SaveTurn or DeleteTurn of the
@@ -122,4 +122,7 @@ type OpenTurn struct {
 	// ended. The events of the turn do not have its key: they have the key of the previous turn,
 	// or one that the agent chooses later.
 	Queued bool `json:"queued,omitempty"`
+	// EventKey is the key of the previous turn, if the events of this queued turn have it. The previous turn may still have
+	// tasks in the background.
+	EventKey segno.TurnKey `json:"event_key,omitempty"`
 }

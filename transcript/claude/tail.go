@@ -151,6 +151,19 @@ func (c *Transcripts) AtQuestion(ctx context.Context, src segno.Source, key segn
 	return end.isMarked && end.isRefusal, err
 }
 
+// QueuedKey returns the id of the newest prompt that waited in the agent's queue and then began a turn, or "".
+func (c *Transcripts) QueuedKey(ctx context.Context, src segno.Source) (segno.TurnKey, error) {
+	const op = "read the agent's queue"
+	f, src, err := c.open(ctx, op, src)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	var s turnSearch
+	_, err = readTail(f, tailOffset(f), s.add)
+	return s.key, sessionfile.IOError(op, src.Path, err)
+}
+
 // turnEnd is how a turn ended according to the end of the transcript.
 type turnEnd struct {
 	at        time.Time // of its newest record

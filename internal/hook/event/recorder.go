@@ -22,10 +22,10 @@ type Recorder struct {
 	NoSteps bool
 }
 
-// hasTurn is implemented by a spool that needs only one look-up to find out whether it has entries
-// of a turn.
-type hasTurn interface {
-	Has(key segno.TurnKey) bool
+// eventReceiver is implemented by a spool that needs no list of turns to find out whether the events under the key of a turn belong
+// to it.
+type eventReceiver interface {
+	ReceivesEvents(key segno.TurnKey) bool
 }
 
 // TurnOf returns the turn of an event: the turn of its prompt, else the open turn of its session.
@@ -38,7 +38,7 @@ func (r Recorder) TurnOf(ctx context.Context, p Payload) (segno.TurnKey, error) 
 			return key, err
 		}
 	}
-	if s, ok := r.Spool.(hasTurn); own != "" && ok && s.Has(own) {
+	if s, ok := r.Spool.(eventReceiver); own != "" && ok && s.ReceivesEvents(own) {
 		return own, nil
 	}
 	turns, err := r.Spool.Turns(ctx)
@@ -58,7 +58,7 @@ func (r Recorder) TurnOf(ctx context.Context, p Payload) (segno.TurnKey, error) 
 // matches any turn.
 func openTurn(turns []timeline.OpenTurn, session segno.SessionID, own segno.TurnKey) (found segno.TurnKey) {
 	for _, t := range turns {
-		if t.Source.Session != session || own != "" && t.Owner == "" && !t.HasKey(own) && !t.Queued {
+		if t.Source.Session != session || own != "" && t.Owner == "" && !t.HasKey(own) && !t.RunsQueued() {
 			continue
 		}
 		if found = t.Key; !t.InBackground() {

@@ -164,7 +164,7 @@ func (d *Dir) readFile(name string) ([]byte, error) {
 	return data, nil
 }
 
-// CopyTurns copies the files of turns, including those that were set aside, to a spool with another
+// CopyTurns copies the files of turns, including those that were set aside and the empty ones beside them, to a spool with another
 // key.
 func (d *Dir) CopyTurns(ctx context.Context, to *Dir) (err error) {
 	defer annotate(&err, "copy open turns")
@@ -176,7 +176,7 @@ func (d *Dir) CopyTurns(ctx context.Context, to *Dir) (err error) {
 	if err != nil {
 		return err
 	}
-	for _, suffix := range []string{".jsonl", ".jsonl" + failedSuffix} {
+	for _, suffix := range []string{".jsonl", ".jsonl" + failedSuffix, followedSuffix} {
 		names, err := d.list("turns", suffix)
 		if err != nil {
 			return err

@@ -5,6 +5,7 @@
 // than starting its process:
 //
 //	turns/<id>.jsonl     {"open": OpenTurn} once or more, the last counts; {"entry": Entry} … {"saved": SavedCall} …
+//	turns/<id>.followed  empty; the events under the key of that turn belong to a later turn
 //	deferred/<n>.json    one list of commits each, in order of n
 //	bases/<id>.json      the state of a workspace when an agent was enabled there
 //	journal/<id>.json    the plan of a move under way
@@ -77,11 +78,30 @@ func (d *Dir) SaveTurn(ctx context.Context, t timeline.OpenTurn) (err error) {
 	defer annotate(&err, "open turn")
 	name := d.turnFile(t.Key)
 	err = vfs.MkdirAllSynced(d.fsys, filepath.Dir(name))
+	if err == nil && t.EventKey != "" && d.Has(t.EventKey) {
+		err = d.markFollowed(t.EventKey)
+	}
 	if err == nil {
 		err = d.append(ctx, name, partOpen, &t)
 	}
 	if err == nil {
 		err = d.fsys.SyncDir(filepath.Dir(name))
+	}
+	return err
+}
+
+// followedSuffix is the end of the name of a file which shows that the events under a turn's key belong to a later turn.
+const followedSuffix = ".followed"
+
+func (d *Dir) followedFile(key segno.TurnKey) string {
+	return d.file("turns", "turn", string(key), followedSuffix)
+}
+
+// markFollowed records that the events under a turn's key belong to a later turn.
+func (d *Dir) markFollowed(key segno.TurnKey) error {
+	f, err := d.fsys.OpenFile(d.followedFile(key), os.O_WRONLY|os.O_CREATE, 0o600)
+	if err == nil {
+		err = f.Close()
 	}
 	return err
 }
@@ -104,6 +124,15 @@ func (d *Dir) AppendEntry(ctx context.Context, key segno.TurnKey, e segno.Entry)
 func (d *Dir) Has(key segno.TurnKey) bool {
 	_, err := os.Lstat(d.turnFile(key))
 	return err == nil
+}
+
+// ReceivesEvents reports whether a turn has a file and the events under its key belong to it.
+func (d *Dir) ReceivesEvents(key segno.TurnKey) bool {
+	if !d.Has(key) {
+		return false
+	}
+	_, err := os.Lstat(d.followedFile(key))
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // append appends a line with one write. It syncs an open turn, but not an entry.
@@ -196,7 +225,7 @@ func Newest(entries []segno.Entry) []segno.Entry {
 // DeleteTurn removes a turn and its entries.
 func (d *Dir) DeleteTurn(_ context.Context, key segno.TurnKey) (err error) {
 	defer annotate(&err, "close turn")
-	return d.remove(d.turnFile(key))
+	return errors.Join(d.remove(d.turnFile(key)), d.remove(d.followedFile(key)))
 }
 
 // SetAside renames a turn's file, so that the user can find out why it could not be recorded.

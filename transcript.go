@@ -42,6 +42,8 @@ type Captured struct {
 	Earlier []TranscriptTurn
 	// Origin is set if the transcript begins with another session's records.
 	Origin *Origin
+	// HasNewSidecars is set if one of the session's other files is new or has changed since prev.
+	HasNewSidecars bool
 	// Damage lists lines that could not be read, at most ten of them.
 	Damage []Damage
 }

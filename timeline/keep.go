@@ -207,11 +207,15 @@ func (tx *txn) captureInto(ctx context.Context, k *keeping, batch segno.Batch, k
 	return err
 }
 
-// isUnchanged reports whether the store already has the whole conversation. The agent also writes
+// isUnchanged reports whether the store already has the whole conversation and the session's other files. Files that the agent has
+// deleted since do not count. The agent also writes
 // lines that are not part of the conversation, such as titles. segno keeps these lines with the next
 // turn. But if they may contain the record of the end of the newest turn, the session counts as changed.
 func (k *keeping) isUnchanged(mayLackEnd bool) bool {
 	if k.prev == nil || k.got.Position.Leaf != k.prev.Leaf || k.got.Prompt != "" || len(k.got.Earlier) > 0 {
+		return false
+	}
+	if k.got.HasNewSidecars { // a subagent may continue after the newest turn
 		return false
 	}
 	return k.got.Position.Offset == k.prev.Offset || k.got.Position.Offset > k.prev.Offset && !mayLackEnd

@@ -178,7 +178,7 @@ func (res *keepResult) add(r timeline.KeepRequest, k timeline.Kept, err error) {
 	case k.IsOpen:
 		res.Open++
 		return
-	case k.Bytes == 0 && k.Turns == 0:
+	case k.Bytes == 0 && k.Turns == 0 && k.Stored == 0:
 		res.Unchanged++
 		return
 	}

@@ -47,10 +47,11 @@ func (c *Transcripts) capture(ctx context.Context, s *sessionfile.Capture) (err 
 		}
 		t.readConversation()
 	}
-	name, skipped, err := c.captureSidecars(ctx, t.Source, t.Prev.Sidecars, t.Batch)
+	name, hasNew, skipped, err := c.captureSidecars(ctx, t.Source, t.Prev.Sidecars, t.Batch)
 	if err != nil {
 		return err
 	}
+	t.Out.HasNewSidecars = hasNew
 	if t.Of != nil && sessionfile.CheckNewSession(t.Op, t.Source.Session) == nil {
 		t.Copies, t.Compare = c.copies(t.Op, t.Of, t.Objects), t.compare
 	}

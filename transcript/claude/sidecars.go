@@ -120,11 +120,11 @@ func (c *Transcripts) listSidecars(session segno.SessionID, transcript string) (
 }
 
 // captureSidecars stores the sidecars that changed since the list before, and
-// a new list. The hash is zero if there are no sidecars.
-func (c *Transcripts) captureSidecars(ctx context.Context, src segno.Source, before segno.Hash, b segno.Batch) (segno.Hash, []string, error) {
+// a new list. The hash is zero if there are no sidecars. hasNew reports whether the new list has content that the list before lacks.
+func (c *Transcripts) captureSidecars(ctx context.Context, src segno.Source, before segno.Hash, b segno.Batch) (name segno.Hash, hasNew bool, skipped []string, err error) {
 	list, skipped, err := c.listSidecars(src.Session, src.Path)
 	if err != nil {
-		return segno.Hash{}, nil, fmt.Errorf("list sidecars: %w", err)
+		return name, false, nil, fmt.Errorf("list sidecars: %w", err)
 	}
 	earlier := map[string]sidecar{}
 	if c.objects != nil && !before.IsZero() {
@@ -140,18 +140,18 @@ func (c *Transcripts) captureSidecars(ctx context.Context, src segno.Source, bef
 		} else if err := c.storeSidecar(ctx, src, &s, b); errors.Is(err, fs.ErrNotExist) {
 			continue
 		} else if err != nil {
-			return segno.Hash{}, nil, err
+			return name, false, nil, err
 		}
+		hasNew = hasNew || earlier[s.path].name != s.name
 		kept = append(kept, s)
 	}
 	if len(kept) == 0 {
-		return segno.Hash{}, skipped, nil
+		return name, false, skipped, nil
 	}
-	name, err := b.Put(ctx, encodeSidecars(kept))
-	if err != nil {
-		return segno.Hash{}, nil, fmt.Errorf("store sidecars: %w", err)
+	if name, err = b.Put(ctx, encodeSidecars(kept)); err != nil {
+		return name, false, nil, fmt.Errorf("store sidecars: %w", err)
 	}
-	return name, skipped, nil
+	return name, hasNew, skipped, nil
 }
 
 // storeSidecar reads a file and stores it. The error is [fs.ErrNotExist] if the file is

@@ -150,7 +150,7 @@ func (a *agent) current() *process {
 // call sends a request in the proxy's name and waits for the answer. The error is an
 // [*acp.Error] if the agent answered with one or took too long, and [errAgentEnded] if it
 // ended first. onAnswer, if not nil, is called by the goroutine that reads the agent, before
-// it reads the next message.
+// it reads the next message. It is also called if the answer comes, or the agent ends, after call has returned because ctx ended.
 func (a *agent) call(ctx context.Context, proc *process, method string, params json.RawMessage, onAnswer func()) (acp.Message, error) {
 	id := a.newID()
 	ctx, cancel := context.WithTimeoutCause(ctx, answerWait, &acp.Error{Code: acp.CodeInternal,
@@ -173,7 +173,7 @@ func (a *agent) call(ctx context.Context, proc *process, method string, params j
 	case <-ended:
 		return acp.Message{}, errAgentEnded
 	case <-ctx.Done():
-		proc.take(id)
+		proc.abandon(id, onAnswer)
 		if cause := context.Cause(ctx); isAnswer(cause) {
 			return acp.Message{}, cause
 		}

@@ -193,6 +193,21 @@ func (p *process) take(id string) (pending, bool) {
 	return w, ok
 }
 
+// abandon makes a request call only done when its answer comes or the process ends. It does nothing if the answer has come.
+func (p *process) abandon(id string, done func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := acp.CanonicalID(id)
+	w, ok := p.pending[key]
+	switch {
+	case !ok:
+	case done == nil:
+		delete(p.pending, key)
+	default:
+		p.pending[key] = pending{id: w.id, answer: func(acp.Message) { done() }, ended: done}
+	}
+}
+
 // unanswered returns the keys of the requests that have no answer.
 func (p *process) unanswered() []string {
 	p.mu.Lock()

@@ -41,6 +41,7 @@ type upstream struct {
 
 	muteMu sync.Mutex
 	mute   func(acp.Message) // consumes the agent's updates while it replays for the proxy
+	mutes  int               // counts the calls of setMute
 
 	// opening is set while the session's goroutine waits for the agent to open the session. The
 	// agent's requests then bypass the mailbox, and belong to no turn.
@@ -65,11 +66,30 @@ func (u *upstream) consumeMuted(m acp.Message) bool {
 }
 
 // setMute sets the function that consumes updates, nil for none. On return, no call of the previous
-// function is under way.
-func (u *upstream) setMute(f func(acp.Message)) {
+// function is under way. The result is for replaceMute.
+func (u *upstream) setMute(f func(acp.Message)) (n int) {
 	u.muteMu.Lock()
 	defer u.muteMu.Unlock()
+	u.mutes++
 	u.mute = f
+	return u.mutes
+}
+
+// newestMute returns the result of the newest call of setMute.
+func (u *upstream) newestMute() int {
+	u.muteMu.Lock()
+	defer u.muteMu.Unlock()
+	return u.mutes
+}
+
+// replaceMute replaces the function of the call of setMute that returned n. It does nothing if setMute was called again, or if
+// updates are no longer muted.
+func (u *upstream) replaceMute(n int, f func(acp.Message)) {
+	u.muteMu.Lock()
+	defer u.muteMu.Unlock()
+	if u.mutes == n && u.mute != nil {
+		u.mute = f
+	}
 }
 
 // params returns the client's params for opening the session, changed for a session of the agent. The MCP
@@ -229,21 +249,30 @@ func (s *session) verifyTranscript(ctx context.Context, up segno.SessionID, at *
 }
 
 // callOpen makes the agent open a session with the client's params. The client receives nothing of a
-// replay; reader, if not nil, does. Meanwhile the agent may wait for answers to its requests: while
+// replay; reader, if not nil, does. If callOpen returns before the agent's answer, the rest of the replay
+// reaches neither. Meanwhile the agent may wait for answers to its requests: while
 // opening is set, these requests bypass the mailbox.
 func (s *session) callOpen(ctx context.Context, proc *process, method string, up segno.SessionID,
 	reader *replayReader) (acp.Message, error) {
 	s.opening.Store(true)
 	defer s.opening.Store(false)
-	if method == "session/load" {
-		s.setMute(func(m acp.Message) {
-			if reader != nil {
-				reader.observe(m)
-			}
-		})
-		defer s.setMute(nil)
+	if method != "session/load" {
+		n := s.newestMute() // of a load that was abandoned
+		return s.proxy.agent.call(ctx, proc, method, s.params(up, nil), func() { s.replaceMute(n, nil) })
 	}
-	return s.proxy.agent.call(ctx, proc, method, s.params(up, nil), func() { s.setMute(nil) })
+	discard := func(acp.Message) {}
+	observe := discard
+	if reader != nil {
+		observe = reader.observe
+	}
+	n := s.setMute(observe)
+	m, err := s.proxy.agent.call(ctx, proc, method, s.params(up, nil), func() { s.replaceMute(n, nil) })
+	if errors.Is(err, errAgentEnded) {
+		s.replaceMute(n, nil)
+	} else {
+		s.replaceMute(n, discard) // unless the agent has answered, its replay goes on
+	}
+	return m, err
 }
 
 // openNew makes the agent create a session, with the client's params and choices.

@@ -57,6 +57,9 @@ type Config struct {
 	// Careless makes the agent repeat a call without a look at the ledger, also if the conversation reports
 	// that it was made before.
 	Careless bool `json:"careless,omitempty"`
+	// LoadWait makes session/load wait for a file before it replays the session. A file with the same name and ".waits" shows
+	// that it waits.
+	LoadWait string `json:"loadWait,omitempty"`
 	// Deaf are methods that get no answer.
 	Deaf []string `json:"deaf,omitempty"`
 	// Greeting is written to stdout before anything else.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/dalsegno/segno/internal/proxy/acp"
 )
@@ -164,9 +165,28 @@ func (a *agent) reopen(method string, p open) (any, error) {
 	s.cwd = p.Cwd
 	a.keep(s)
 	if method == "session/load" {
+		if err := a.awaitLoad(); err != nil {
+			return nil, err
+		}
 		a.replay(s)
 	}
 	return sessionResult{session: s, null: a.NullResults}, nil
+}
+
+// awaitLoad waits for the file LoadWait.
+func (a *agent) awaitLoad() error {
+	if a.LoadWait == "" {
+		return nil
+	}
+	if err := os.WriteFile(a.LoadWait+".waits", nil, 0o600); err != nil {
+		return err
+	}
+	for {
+		if _, err := os.Stat(a.LoadWait); err == nil {
+			return nil
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
 }
 
 // replay sends the messages of a session.

@@ -125,7 +125,7 @@ func (f *forkRequest) answerBeside(ctx context.Context, m acp.Message) error {
 	}
 	if err != nil {
 		f.proxy.forget(fork)
-		return errors.Join(err, f.proxy.store.Delete(ctx, made.Thread))
+		return errors.Join(err, f.proxy.store.Delete(context.WithoutCancel(ctx), made.Thread)) // also if the client cancelled the fork
 	}
 	f.proxy.announce(fork, fork.up, nil)
 	f.proxy.toClient(acp.Result(m.IDText(), fork.openResult(f.meta(fork))))

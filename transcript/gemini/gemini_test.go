@@ -363,3 +363,36 @@ func FuzzCapture(f *testing.F) {
 		}
 	})
 }
+
+// TestEndsAtSeesWhatTheModelSees changes the conversation behind a turn without a new prompt. A session that Gemini CLI only resumed
+// still ends at the turn.
+func TestEndsAtSeesWhatTheModelSees(t *testing.T) {
+	ctx := context.Background()
+	lines := bytes.SplitAfter(newHome(t).read(filepath.Join("testdata", "session.jsonl")), []byte("\n"))
+	resumed := string(bytes.Join(lines[11:15], nil))
+	for _, c := range []struct {
+		what, more string
+		ends       bool
+	}{
+		{"nothing", "", true},
+		{"resumed", resumed, true},
+		{"went back into the answer", `{"$rewindTo":"1b9f8818-6a57-4bea-8880-03fab8bc435e"}` + "\n", false},
+		{"messages replaced", `{"$set":{"messages":[{"id":"a740b14c-61b1-4fd4-8b87-1080911f829d"}]}}` + "\n", false},
+	} {
+		h := newHome(t)
+		src, err := h.c.Find(ctx, recorded)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := h.capture(recorded, nil).Position
+		if c.what == "resumed" { // as it was after the first turn
+			p = h.capture(recorded, nil).Earlier[0].Position
+			h.write("tmp/api/chats/session-2026-11-23T01-44-bf8d1258.jsonl", string(bytes.Join(lines[:11], nil))+c.more)
+		} else {
+			h.write("tmp/api/chats/session-2026-11-23T01-44-bf8d1258.jsonl", string(bytes.Join(lines, nil))+c.more)
+		}
+		if ends, err := h.c.EndsAt(ctx, src, p); err != nil || ends != c.ends {
+			t.Errorf("%s: the session ends at the turn: %t, %v", c.what, ends, err)
+		}
+	}
+}

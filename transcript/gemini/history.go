@@ -163,9 +163,20 @@ func textOf(content json.RawMessage) string {
 	return p.Text
 }
 
-// isSame reports whether two sessions of the same file have the same turns.
+// isSame reports whether two sessions of the same file have the same turns, and other has all messages of s. When Gemini CLI resumes
+// a session, it adds a message beside each call.
 func (s *session) isSame(other *session) bool {
-	return slices.Equal(s.turnLeaves(), other.turnLeaves()) && s.lastTo() == other.lastTo()
+	return slices.Equal(s.turnLeaves(), other.turnLeaves()) && s.lastTo() == other.lastTo() && hasInOrder(other.messages, s.messages)
+}
+
+// hasInOrder reports whether all has the elements of some, in the same order.
+func hasInOrder(all, some []string) bool {
+	for _, id := range all {
+		if len(some) > 0 && id == some[0] {
+			some = some[1:]
+		}
+	}
+	return len(some) == 0
 }
 
 func (s *session) turnLeaves() (leaves []string) {

@@ -234,7 +234,7 @@ func (d *Dir) SetAside(_ context.Context, key segno.TurnKey) error {
 	if err := d.fsys.Rename(name, name+failedSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("set turn aside: %w", err)
 	}
-	return nil
+	return d.remove(d.followedFile(key))
 }
 
 // remove durably removes a file, which need not exist.

@@ -138,6 +138,9 @@ func (a *attempt) makeTree(ctx context.Context, open func(context.Context, strin
 	if err != nil {
 		return false, err
 	}
+	if err := tl.CheckFork(ctx, "restore files", cp); err != nil {
+		return false, err
+	}
 	if err := os.RemoveAll(dir); err != nil {
 		return false, segno.NewError(segno.KindIO, "restore files", dir, err)
 	}

@@ -1,13 +1,16 @@
 package generation_test
 
 import (
+	"context"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/generation"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // makeFiles creates files that an archive does not contain, or not exactly.
@@ -65,4 +68,37 @@ func withoutNotesTime(text string) string {
 		}
 	}
 	return strings.Join(lines, "\n")
+}
+
+// TestFilesOfAnotherMachineAreNotCopied continues from a checkpoint whose files came from another machine. The metadata of an
+// archive name it, and no digest covers them.
+func TestFilesOfAnotherMachineAreNotCopied(t *testing.T) {
+	r := newRig(t)
+	after := r.path("../after")
+	r.kind.more = func(n int) string {
+		return map[int]string{1: "echo key > .env", 2: "exit 1", 3: "ls -A > " + after}[n]
+	}
+	c := r.config(1, 2)
+	c.Retries = 1
+	open := c.Open
+	c.Open = func(ctx context.Context, dir string) (*timeline.Timeline, error) {
+		tl, err := open(ctx, dir)
+		if err == nil {
+			tl.Untrusted = func(context.Context) ([]timeline.Untrusted, error) {
+				e := segno.Entity{Type: segno.EntityFile, Mode: 0o644, Hash: segno.HashOf([]byte("key\n"))}
+				return []timeline.Untrusted{{Thread: "pulled", Files: []timeline.UntrustedFile{{Path: []byte(".env"), Entity: e}}}}, nil
+			}
+		}
+		return tl, err
+	}
+	if err := generation.New(c).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	names, err := os.ReadFile(after)
+	if err != nil || strings.Contains(string(names), ".env") {
+		t.Errorf("the agent finds %q, %v", names, err)
+	}
+	if incomplete := r.find(generation.EventIncomplete); len(incomplete) == 0 || !strings.Contains(incomplete[0].Error, "another machine") {
+		t.Errorf("the events are %+v", incomplete)
+	}
 }

@@ -18,6 +18,8 @@ type databases interface {
 	// DiffDatabases returns the changes that turn the databases of document a into those of b. Either may be
 	// nil. A database that could not be read is a change from or to [segno.EntityProtected].
 	DiffDatabases(ctx context.Context, a, b *segno.Document) ([]segno.Change, error)
+	// SavedDatabases returns the changes that make the attached databases with the states in a document, which may be nil.
+	SavedDatabases(ctx context.Context, d *segno.Document) ([]segno.Change, error)
 	// DatabasePages returns how many pages a change writes or removes.
 	DatabasePages(ctx context.Context, c segno.Change) (int, error)
 	// DatabaseTables returns the tables that a change writes or removes.

@@ -67,7 +67,7 @@ func (tx *txn) forkTiers(ctx context.Context, ask MoveRequest, f *ForkResult) (e
 			return segno.Errorf(segno.KindNotFound, "fork", string(x.ID), "the checkpoint has no files").
 				WithHint("fork at a turn with files, or only the conversation: 'segno fork --chat'")
 		}
-		if err := tx.refuseUntrustedTree(ctx, ask.Verb, x.Tree()); err != nil {
+		if err := tx.refuseUntrustedFork(ctx, ask.Verb, x); err != nil {
 			return err
 		}
 		if f.Report, err = tx.Workspace.Fork(ctx, *x.Workspace, ask.Dir); err != nil {

@@ -156,7 +156,8 @@ func (tx *txn) plan(ctx context.Context, ask MoveRequest) (*Plan, currentState, 
 	if p.Several, err = tx.hasSeveralThreads(ctx); err != nil {
 		return p, now, err
 	}
-	if err := tx.refuseUntrusted(ctx, ask.Verb, p.Steps); err != nil {
+	lines := func() ([]segno.CommitID, error) { return tx.linesOf(ctx, ask, now, p) }
+	if err := tx.refuseUntrusted(ctx, ask.Verb, p.Steps, lines); err != nil {
 		return p, now, err
 	}
 	tx.setGitCommand(ctx, p)

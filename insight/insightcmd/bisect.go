@@ -203,6 +203,11 @@ func (b *bisecting) scratch(ctx context.Context, existing string) (*workspace.Sc
 	return b.d.Store.Scratch(ctx, b.d.Rec, existing, workspace.ScratchOptions{Index: b.IndexFile, Announce: b.Announce})
 }
 
+// allow refuses to write files that another machine brought and that the user has not trusted.
+func (b *bisecting) allow(ctx context.Context, x *segno.Checkpoint) error {
+	return b.d.Timeline.CheckFiles(ctx, "bisect", x)
+}
+
 // firstScratch makes a scratch copy and describes it.
 func (b *bisecting) firstScratch(ctx context.Context) (*workspace.Scratch, error) {
 	s, err := b.scratch(ctx, "")
@@ -265,7 +270,8 @@ func (b *bisecting) run(ctx context.Context, at ends, jobs int, args []string) e
 	b.search.TestEnds = true
 	jobs = min(jobs, len(b.states))
 	tester := &bisect.Tester{Args: args, Below: below, Env: b.Environ(), States: b.states, Hold: b.Hold(), Scratch: make([]*workspace.Scratch, jobs),
-		Open: func(ctx context.Context) (*workspace.Scratch, error) { return b.scratch(ctx, "") }}
+		Allow: b.allow,
+		Open:  func(ctx context.Context) (*workspace.Scratch, error) { return b.scratch(ctx, "") }}
 	runner := bisect.Runner{Search: b.search, Jobs: jobs, Test: tester.Test, Record: b.record}
 	if tester.Scratch[0], err = b.firstScratch(ctx); err == nil {
 		err = runner.Run(ctx)
@@ -427,6 +433,9 @@ func (b *bisecting) prepare(ctx context.Context, i int) (why string, err error) 
 	c := b.states[i].Checkpoint
 	if b.states[i].Missing != "" {
 		return b.states[i].Missing, nil
+	}
+	if err := b.allow(ctx, c); err != nil {
+		return "", err
 	}
 	var s *workspace.Scratch
 	if b.ByHand == nil || b.ByHand.Dir == "" {

@@ -145,6 +145,24 @@ func (w *Attached) DiffDatabases(ctx context.Context, a, b *segno.Document) ([]s
 	return changes, nil
 }
 
+// SavedDatabases returns the changes that make the attached databases with the states in a document, as a fork does.
+func (w *Attached) SavedDatabases(ctx context.Context, d *segno.Document) (changes []segno.Change, err error) {
+	all, err := w.options.List()
+	if err != nil {
+		return nil, err
+	}
+	doc, err := readDocument(ctx, w.recent, d)
+	if err != nil {
+		return nil, err
+	}
+	for _, at := range all {
+		if s := doc.find(at.Name); s != nil && !s.Content.IsZero() {
+			changes = append(changes, segno.Change{Path: segno.DatabasePath(at.Name), To: s.entity()})
+		}
+	}
+	return changes, nil
+}
+
 // Apply writes databases and then files. It never changes the file of an attached database as a file, although an older
 // tree may contain it from before the database was attached.
 func (w *Attached) Apply(ctx context.Context, steps []segno.Change, times segno.Hash) (conflicts []segno.Conflict, err error) {

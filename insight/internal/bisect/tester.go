@@ -22,6 +22,8 @@ type Tester struct {
 	Env    []string
 	States []Candidate
 	Hold   *os.File // see [supervise.Options]
+	// Allow, if not nil, returns an error for a checkpoint whose files must not be written. It ends the bisect.
+	Allow func(ctx context.Context, x *segno.Checkpoint) error
 	// Open makes a scratch copy. It is not called concurrently.
 	Open func(ctx context.Context) (*workspace.Scratch, error)
 	// Scratch has the copy of each worker, or nil until the worker needs one.
@@ -41,6 +43,11 @@ func (t *Tester) Test(ctx context.Context, worker, state int) (Result, error) {
 	c := &t.States[state]
 	if c.Missing != "" {
 		return Result{Verdict: Skip, Code: -1, Why: c.Missing}, nil
+	}
+	if t.Allow != nil {
+		if err := t.Allow(ctx, c.Checkpoint); err != nil {
+			return Result{}, err
+		}
 	}
 	scratch, err := t.worker(ctx, worker)
 	if err != nil {

@@ -135,7 +135,7 @@ func (a *app) runFork(ctx context.Context, d *cli.Workspace, name string, ask fo
 	for _, dir := range dirs {
 		var f forkResult
 		if a.DryRun {
-			f, failed = a.dryFork(d, c, dir)
+			f, failed = a.dryFork(ctx, d, c, dir)
 		} else {
 			f, failed = a.forkInto(ctx, d, c, dir, ask.noNote)
 		}
@@ -238,10 +238,12 @@ func (a *app) withFiles(ctx context.Context, d *cli.Workspace, c *segno.Checkpoi
 const keptLabel = "kept"
 
 // dryFork returns the fork that the command would make.
-func (a *app) dryFork(d *cli.Workspace, c *segno.Checkpoint, dir string) (forkResult, error) {
+func (a *app) dryFork(ctx context.Context, d *cli.Workspace, c *segno.Checkpoint, dir string) (forkResult, error) {
 	var err error
 	if dir != "" {
-		dir, err = moves.ForkDir(d.Rec.Path, dir)
+		if dir, err = moves.ForkDir(d.Rec.Path, dir); err == nil {
+			err = d.Timeline.CheckFork(ctx, segno.VerbFork, c)
+		}
 	}
 	return forkResult{Dir: dir, SessionDir: dir, From: c.ID, Command: []string{}, LeftOut: []string{}, DirBytes: segno.PathBytes(dir)}, err
 }

@@ -45,7 +45,10 @@ func (f *fork) describe(ctx context.Context, p *Preview) (err error) {
 		return segno.Errorf(segno.KindNotFound, verbFork, string(f.from.ID), "the checkpoint has no files").
 			WithHint("fork at a turn with files, or the conversation alone")
 	}
-	if f.dir, err = f.directory(); err != nil {
+	if f.dir, err = f.directory(); err == nil {
+		err = f.timeline.CheckFork(ctx, segno.VerbFork, f.from)
+	}
+	if err != nil {
 		return err
 	}
 	p.Dir = f.dir

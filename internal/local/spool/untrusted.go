@@ -33,6 +33,14 @@ func (d *Dir) AddUntrusted(ctx context.Context, u timeline.Untrusted) (err error
 	if err != nil {
 		return err
 	}
+	if len(known.Threads) == 0 && len(known.Files) > 0 {
+		u.Threads = nil // of an earlier version: the threads of the files that it lists are not known
+	}
+	for _, t := range u.Threads {
+		if !slices.Contains(known.Threads, t) {
+			known.Threads = append(known.Threads, t)
+		}
+	}
 	type state struct {
 		path   string
 		entity segno.Entity

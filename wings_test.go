@@ -62,6 +62,7 @@ var arrows = map[string]map[string]string{
 		"search":                "the page searches, and shows excerpts",
 		"internal/worlds/trend": "the page draws the outcomes of experiments",
 		"world":                 "the page shows messages of a world",
+		"transfer/arrivals":     "a push to a store of this machine is recorded like a pull",
 	},
 	"transfer": {
 		"archive":       "pull makes no directory into which no archive is unpacked",

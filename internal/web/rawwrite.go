@@ -322,11 +322,25 @@ func (s *Server) rawCommit(w http.ResponseWriter, r *http.Request) error {
 	if err := s.stageNew(r.Context(), &sent, &c); err != nil {
 		return err
 	}
+	if err := s.announce(r.Context(), &c); err != nil {
+		return err
+	}
 	head, err := s.Store.Commit(r.Context(), c)
 	if err != nil {
 		return err
 	}
 	return writeJSON(w, r, http.StatusOK, wire.NewHead(head))
+}
+
+// announce calls Arriving with a commit. It first keeps the objects that came with the commit, so that they can be read.
+func (s *Server) announce(ctx context.Context, c *segno.Commit) error {
+	if s.Arriving == nil || !c.IsNode() && c.Link == nil {
+		return nil
+	}
+	if err := s.Store.Objects().Keep(ctx, c.Staged); err != nil {
+		return err
+	}
+	return s.Arriving(ctx, c.Thread, []segno.Commit{*c})
 }
 
 // stageNew stages the new objects of a commit, after it has checked their bytes against the names.

@@ -37,10 +37,12 @@ type Config struct {
 	Tokens *Tokens
 	// Public is the address at which a proxy or a forwarded port serves this server, or nil.
 	Public *url.URL
-	Share  Share            // nil if turns cannot be shared
-	Demo   Demo             // nil if the server makes no demo
-	Fleet  Fleet            // nil if no workers run the threads of the store
-	Now    func() time.Time // nil is time.Now
+	Share  Share // nil if turns cannot be shared
+	Demo   Demo  // nil if the server makes no demo
+	Fleet  Fleet // nil if no workers run the threads of the store
+	// Arriving, if not nil, is called with each commit of another machine before it is made. Its objects are in the store.
+	Arriving func(ctx context.Context, thread segno.ThreadID, commits []segno.Commit) error
+	Now      func() time.Time // nil is time.Now
 
 	searchTime, indexTime time.Duration // 0 means the constants
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/timeline"
 	"github.com/dalsegno/segno/transfer"
+	"github.com/dalsegno/segno/transfer/arrivals"
 )
 
 func (a *app) pull() *cobra.Command {
@@ -155,7 +156,10 @@ func (p *puller) run(ctx context.Context, address string) error {
 	}
 	options := transfer.Options{KeepHead: isHere, DryRun: p.DryRun, Progress: p.Count("pulling", "object")}
 	if !p.trust {
-		options.Arriving = newArrivals(p.store, p.thread).record
+		recorder := arrivals.NewRecorder(p.store)
+		options.Arriving = func(ctx context.Context, commits []segno.Commit) error {
+			return recorder.Record(ctx, p.thread, commits)
+		}
 	}
 	done, err := transfer.Copy(ctx, p.remote, p.store, p.thread, options)
 	if err == nil && p.trust && !p.DryRun {

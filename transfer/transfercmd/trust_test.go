@@ -6,6 +6,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/timeline"
+	"github.com/dalsegno/segno/transfer/arrivals"
 )
 
 // TestWhatNeedsTrust checks which files a pull refuses without --trust, and those that look alike and are harmless.
@@ -51,7 +52,7 @@ func TestWhatNeedsTrust(t *testing.T) {
 		{"tool", segno.Entity{Type: segno.EntityFile, Mode: 0o2755}, true},
 		{"shared", segno.Entity{Type: segno.EntityDir, Mode: 0o2775}, false},
 	} {
-		rule := newTrustRule(nil, nil)
+		rule := arrivals.NewRule(nil, nil)
 		if got := len(refused([]segno.Change{{Path: x.name, To: x.to}}, rule, rule)) > 0; got != x.refused {
 			t.Errorf("%q %+v: refused is %v", x.name, x.to, got)
 		}
@@ -68,27 +69,5 @@ func TestWhatNeedsTrust(t *testing.T) {
 	}
 	if err := p.refuse([]string{"x"}); segno.KindOf(err) != segno.KindRefused || !strings.Contains(err.Error(), "credentials") {
 		t.Errorf("the error does not name every reason: %v", err)
-	}
-}
-
-// TestTrustBehindLinks checks that a file needs trust if a symbolic link of the tree gives it such a name.
-func TestTrustBehindLinks(t *testing.T) {
-	links := map[string]string{".claude": "docs", "docs": "real/docs", "sub/.vscode": "../editor", ".envrc": "env.sh", ".idea": "/etc", ".cursor": "../x", "loop": "loop",
-		"a/.github": "loop", "plain": "elsewhere", "b/.mcp.json": "."}
-	rule := newTrustRule(links, nil)
-	for name, want := range map[string]bool{
-		"real/docs/settings.json":  true,
-		"real/docs/readme.md":      false,
-		"real/docs2/settings.json": false,
-		"docs/settings.json":       false, // docs is a link, so no file has this path
-		"editor/tasks.json":        true,
-		"editor/theme.json":        false,
-		"env.sh":                   true,
-		"elsewhere/settings.json":  false,
-		"b/x":                      true,
-	} {
-		if got, _ := rule.needs(name, segno.Entity{Type: segno.EntityFile, Mode: 0o644}); got != want {
-			t.Errorf("%q needs trust: %v", name, got)
-		}
 	}
 }

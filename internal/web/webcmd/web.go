@@ -17,6 +17,7 @@ import (
 	"github.com/dalsegno/segno/internal/history/demo"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/internal/web"
+	"github.com/dalsegno/segno/transfer/arrivals"
 )
 
 type webFlags struct {
@@ -155,6 +156,7 @@ func (a *app) runWeb(ctx context.Context, f webFlags) error {
 		config.Fleet = fleet.Mailboxes()
 	}
 	if store.Local != nil {
+		config.Arriving = arrivals.NewRecorder(store.Local).Record
 		config.Demo = func(ctx context.Context) (segno.ThreadID, error) { return demo.Make(ctx, store.Local, a.Environ()) }
 	}
 	config.Runs = cli.Absolute(config.Dir, f.runs)

@@ -1,4 +1,4 @@
-package transfercmd
+package arrivals
 
 import (
 	"context"
@@ -63,7 +63,7 @@ func TestArrivalsOutsideOfTrees(t *testing.T) {
 		{Thread: "t", Link: &segno.Link{Session: "s", Position: &segno.Position{Sidecars: sidecars}}},
 		{ID: "2", Parent: "1", Thread: "t", Checkpoint: &segno.Checkpoint{ID: "2", Session: &segno.Position{Sidecars: harmless}}},
 	}
-	if err := newArrivals(store, "t").record(ctx, commits); err != nil {
+	if err := NewRecorder(store).Record(ctx, "t", commits); err != nil {
 		t.Fatal(err)
 	}
 	all, err := store.Spool().Untrusted(ctx)
@@ -80,7 +80,7 @@ func TestArrivalsOutsideOfTrees(t *testing.T) {
 	}
 	// What cannot be read is not recorded as harmless.
 	broken := []segno.Commit{{ID: "3", Thread: "t", Checkpoint: &segno.Checkpoint{ID: "3", Workspace: &segno.Snapshot{Tree: segno.Hash{1}}}}}
-	if err := newArrivals(store, "t").record(context.WithoutCancel(ctx), broken); err == nil {
+	if err := NewRecorder(store).Record(context.WithoutCancel(ctx), "t", broken); err == nil {
 		t.Error("a tree that is missing is no error")
 	}
 }

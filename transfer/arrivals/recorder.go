@@ -1,8 +1,13 @@
-package transfercmd
+// Package arrivals records what commits of another machine bring that needs trust: files that run programs, contain credentials
+// or lead elsewhere. A pull to a store of this machine uses it, and a server whose store is on this machine.
+package arrivals
 
 import (
 	"context"
+	"errors"
 	"maps"
+	"slices"
+	"sync"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/database"
@@ -12,38 +17,63 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// arrivals records what commits of another machine bring that needs trust, before they are in the store. So no undo, restore or
-// fork writes it later, also if the pull is killed.
-type arrivals struct {
-	store  *local.Store
-	thread segno.ThreadID // that is pulled
-	states map[segno.CommitID]*arrived
+// Recorder records what commits bring, before they are in the store. So no undo, restore or fork writes it later, also if the
+// process is killed. Its methods may be called concurrently.
+type Recorder struct {
+	store *local.Store
+
+	mu     sync.Mutex
+	states map[segno.CommitID]*arrived // of the newest commits, because the next ones follow them
 }
 
 // arrived is the state of the files at a commit.
 type arrived struct {
 	tree  segno.Hash
 	world *segno.Document
-	links map[string]string // see newTrustRule; commits share it while no link changes
+	links map[string]string // see NewRule; commits share it while no link changes
 }
 
-func newArrivals(store *local.Store, thread segno.ThreadID) *arrivals {
-	return &arrivals{store: store, thread: thread, states: map[segno.CommitID]*arrived{}}
+// maxStates bounds the states in memory.
+const maxStates = 4096
+
+// NewRecorder returns a recorder for a store.
+func NewRecorder(store *local.Store) *Recorder {
+	return &Recorder{store: store, states: map[segno.CommitID]*arrived{}}
 }
 
-// record is the Arriving of [transfer.Options].
-func (a *arrivals) record(ctx context.Context, commits []segno.Commit) error {
-	u := timeline.Untrusted{Thread: a.thread}
+// Record records what commits bring for a thread. Their objects are in the store. The error has [segno.KindNotFound] if one is
+// missing.
+func (a *Recorder) Record(ctx context.Context, thread segno.ThreadID, commits []segno.Commit) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.states) > maxStates {
+		clear(a.states)
+	}
+	err := a.record(ctx, thread, commits)
+	if errors.Is(err, segno.KindNotFound) {
+		err = segno.NewError(segno.KindNotFound, "record files of another machine", string(thread), err)
+	}
+	return err
+}
+
+func (a *Recorder) record(ctx context.Context, thread segno.ThreadID, commits []segno.Commit) error {
+	u := timeline.Untrusted{Thread: thread}
 	for i := range commits {
 		c := &commits[i]
 		if c.Link != nil {
 			if err := a.addSession(ctx, &u, c.Link.Position); err != nil {
 				return err
 			}
-			continue
+			if !c.IsNode() {
+				continue
+			}
 		}
+		before := len(u.Files)
 		if err := a.addCommit(ctx, &u, c); err != nil {
 			return err
+		}
+		if len(u.Files) > before && !slices.Contains(u.Threads, c.Thread) {
+			u.Threads = append(u.Threads, c.Thread)
 		}
 	}
 	if len(u.Files)+len(u.Sidecars) == 0 {
@@ -53,7 +83,7 @@ func (a *arrivals) record(ctx context.Context, commits []segno.Commit) error {
 }
 
 // addCommit adds what a commit brings beyond its parent.
-func (a *arrivals) addCommit(ctx context.Context, u *timeline.Untrusted, c *segno.Commit) error {
+func (a *Recorder) addCommit(ctx context.Context, u *timeline.Untrusted, c *segno.Commit) error {
 	before, err := a.state(ctx, c.Parent)
 	if err != nil {
 		return err
@@ -65,14 +95,14 @@ func (a *arrivals) addCommit(ctx context.Context, u *timeline.Untrusted, c *segn
 	if err := a.addSession(ctx, u, c.Checkpoint.Session); err != nil {
 		return err
 	}
-	rule := newTrustRule(before.links, nil)
+	rule := NewRule(before.links, nil)
 	if s := c.Checkpoint.Workspace; s != nil {
 		changes, err := workspace.Diff(ctx, a.store.Objects(), before.tree, s.Tree)
 		if err != nil {
 			return err
 		}
 		after := &arrived{s.Tree, s.World, linksAfter(before.links, changes)}
-		a.states[c.ID], rule = after, newTrustRule(after.links, a.names(ctx, s.Tree))
+		a.states[c.ID], rule = after, NewRule(after.links, a.names(ctx, s.Tree))
 		add(u, rule, changes)
 		if s.World != nil && (before.world == nil || *s.World != *before.world) {
 			written, err := database.Statements(ctx, a.store.Objects(), s.World)
@@ -93,16 +123,16 @@ func (a *arrivals) addCommit(ctx context.Context, u *timeline.Untrusted, c *segn
 }
 
 // add adds the changes that write a file which needs trust.
-func add(u *timeline.Untrusted, rule *trustRule, changes []segno.Change) {
+func add(u *timeline.Untrusted, rule *Rule, changes []segno.Change) {
 	for _, c := range changes {
-		if needs, isSetID := rule.needs(c.Path, c.To); needs {
+		if needs, isSetID := rule.Needs(c.Path, c.To); needs {
 			u.Files = append(u.Files, timeline.UntrustedFile{Path: []byte(c.Path), Entity: c.To, SetID: isSetID})
 		}
 	}
 }
 
 // addSession adds the list of the files beside a transcript, if the agent would run one of them.
-func (a *arrivals) addSession(ctx context.Context, u *timeline.Untrusted, p *segno.Position) error {
+func (a *Recorder) addSession(ctx context.Context, u *timeline.Untrusted, p *segno.Position) error {
 	if p == nil || p.Sidecars.IsZero() {
 		return nil
 	}
@@ -114,7 +144,7 @@ func (a *arrivals) addSession(ctx context.Context, u *timeline.Untrusted, p *seg
 }
 
 // state returns the state of the files at a commit, which is that of the nearest ancestor with files.
-func (a *arrivals) state(ctx context.Context, at segno.CommitID) (*arrived, error) {
+func (a *Recorder) state(ctx context.Context, at segno.CommitID) (*arrived, error) {
 	if s := a.states[at]; s != nil || at == "" {
 		if s == nil {
 			s = &arrived{}
@@ -135,7 +165,7 @@ func (a *arrivals) state(ctx context.Context, at segno.CommitID) (*arrived, erro
 	if err != nil {
 		return nil, err
 	}
-	s.links = linksOf(tree)
+	s.links = LinksOf(tree)
 	a.states[at] = s
 	return s, nil
 }
@@ -163,7 +193,7 @@ func linksAfter(links map[string]string, changes []segno.Change) map[string]stri
 
 // names returns the function that lists the names in a directory of a tree, which reads the tree at the first call: only a file
 // HEAD needs them.
-func (a *arrivals) names(ctx context.Context, tree segno.Hash) func(dir string) []string {
+func (a *Recorder) names(ctx context.Context, tree segno.Hash) func(dir string) []string {
 	var names func(dir string) []string
 	return func(dir string) []string {
 		if names == nil {
@@ -171,7 +201,7 @@ func (a *arrivals) names(ctx context.Context, tree segno.Hash) func(dir string) 
 			if err != nil {
 				return []string{"refs"} // not known, so the file may be that of a repository
 			}
-			names = namesOf(all)
+			names = NamesOf(all)
 		}
 		return names(dir)
 	}

@@ -2,6 +2,7 @@ package database
 
 import (
 	"encoding/json"
+	"io/fs"
 	"os"
 
 	"github.com/dalsegno/segno/internal/vfs"
@@ -27,6 +28,7 @@ type cacheEntry struct {
 	Fingerprint fingerprint `json:"fingerprint"` // "" if it would prove nothing
 	State       saved       `json:"state"`
 	Sums        *groupSums  `json:"sums,omitempty"` // of a SQLite database
+	Mode        fs.FileMode `json:"mode,omitempty"` // the permissions of its file
 }
 
 func (c Cache) read() cacheEntries {

@@ -9,7 +9,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/vfs"
@@ -32,8 +34,8 @@ const (
 var errNotPlain = errors.New(whyNotPlain)
 
 // write makes the database at path equal to the state to, if it still equals from or already equals to. If
-// it cannot, it changes nothing and returns the reason. It can be repeated after an interruption.
-func (r *restorer) write(ctx context.Context, path string, from, to segno.Entity) (conflict string, err error) {
+// it cannot, it changes nothing and returns the reason. It can be repeated after an interruption. mode is that of a new file.
+func (r *restorer) write(ctx context.Context, path string, from, to segno.Entity, mode fs.FileMode) (conflict string, err error) {
 	pages, err := readPages(ctx, r.objects, to.Hash)
 	if err != nil {
 		return "", err
@@ -42,28 +44,69 @@ func (r *restorer) write(ctx context.Context, path string, from, to segno.Entity
 	if err != nil {
 		return "", err
 	}
+	err = r.removeTemp(path) // of a move that was interrupted
+	if err == nil {
+		conflict, err = r.writePlain(ctx, path, from, to, before, pages, mode)
+	}
+	if why := whyRefused(err); why != "" {
+		return why, nil
+	}
+	return conflict, err
+}
+
+// writePlain is write for the pages of both states. An error about the file of the database is not a conflict yet.
+func (r *restorer) writePlain(ctx context.Context, path string, from, to segno.Entity, before, pages pageList, mode fs.FileMode) (conflict string, err error) {
 	size, there := sizeOf(path)
 	switch {
 	case !isPlain(path):
 		return whyNotPlain, nil
-	case there && size == 0 && len(pages) > 0 && len(before) == 0:
-		err = r.create(ctx, path, pages) // an SQLite transaction would write a first page before the check
+	case there && size == 0 && len(pages) > 0 && len(before) == 0: // an SQLite transaction would write a first page before the check
+		conflict, err = r.replace(ctx, path, pages, func() (string, error) {
+			if size, there := sizeOf(path); !there || size > 0 {
+				return whyChanged, nil
+			}
+			return "", nil
+		})
 	case !there && from.Type != segno.EntityNone && to.Type != segno.EntityNone:
 		return whyChanged, nil
 	case len(pages) == 0:
 		conflict, err = r.clear(ctx, path, before, to.Type == segno.EntityNone)
 	case !there:
-		err = r.create(ctx, path, pages)
+		conflict, err = r.create(ctx, path, pages, mode)
 	default:
 		if conflict, err = r.update(ctx, path, before, pages); conflict == whyPageSize {
-			conflict, err = r.replace(ctx, path, pages)
+			conflict, err = r.replace(ctx, path, pages, func() (string, error) { return r.checkUnused(ctx, path, before) })
 		}
-	}
-	if isBusy(err) {
-		return whyLocked, nil
 	}
 	return conflict, err
 }
+
+// whyRefused returns the conflict for an error that would also end each later try to write the database, or "". An error of the
+// store is none: other paths are then damaged, too.
+func whyRefused(err error) string {
+	const why = "it cannot be written: "
+	var code interface{ Code() int }
+	var errno syscall.Errno
+	switch kind := segno.KindOf(err); {
+	case err == nil || kind == segno.KindCorrupt || kind == segno.KindCancelled:
+	case isBusy(err):
+		return whyLocked
+	case errors.As(err, &code) && slices.Contains([]int{sqlitePerm, sqliteReadOnly, sqliteCorrupt, sqliteCantOpen, sqliteNotADB}, code.Code()&0xff):
+		return why + oneLine(err).Error()
+	case errors.As(err, &errno) && slices.Contains([]syscall.Errno{syscall.EACCES, syscall.EPERM, syscall.ENOTDIR, syscall.ENOENT}, errno):
+		return why + errno.Error()
+	}
+	return ""
+}
+
+// The codes of SQLite for a file that this user must not write, or that is not a database.
+const (
+	sqlitePerm     = 3
+	sqliteReadOnly = 8
+	sqliteCorrupt  = 11
+	sqliteCantOpen = 14
+	sqliteNotADB   = 26
+)
 
 // update writes the pages that differ, in one transaction of SQLite. It is atomic, even if this process is killed.
 // Programs that have the database open see it as a change of another client.
@@ -102,10 +145,13 @@ func (r *restorer) update(ctx context.Context, path string, from, to pageList) (
 	return "", nil
 }
 
-// replace replaces the file of a database whose page size changed, because a transaction cannot change the page size.
-// update has already verified and closed the database. The last connection that closes a database empties its log. So
-// if there is no log and no other client, the file contains the whole database.
-func (r *restorer) replace(ctx context.Context, path string, pages pageList) (conflict string, err error) {
+// checkUnused checks again a database whose file is about to be replaced, because its page size changed and a transaction cannot
+// change that. The last connection that closes a database empties its log. So if there is no log and no other client, the file
+// contains the whole database.
+func (r *restorer) checkUnused(ctx context.Context, path string, before pageList) (conflict string, err error) {
+	if conflict, err := r.update(ctx, path, before, before); conflict != "" || err != nil {
+		return conflict, err
+	}
 	for _, suffix := range sidecars() {
 		if size, there := sizeOf(path + suffix); there && size > 0 {
 			return whyPageSize, nil
@@ -114,7 +160,7 @@ func (r *restorer) replace(ctx context.Context, path string, pages pageList) (co
 	if len(clients(path)) > 0 {
 		return whyPageSize, nil
 	}
-	return "", r.create(ctx, path, pages)
+	return "", nil
 }
 
 // presentPages returns the hashes of the pages of an open database, and the content of its first
@@ -222,37 +268,88 @@ func sizeOf(path string) (size int64, there bool) {
 	return fi.Size(), true
 }
 
-// create writes a database to a path that does not exist, or that has a database which may be
-// replaced.
-func (r *restorer) create(ctx context.Context, path string, pages pageList) (err error) {
-	dir := filepath.Dir(path)
-	if err := vfs.MkdirAll(r.fs, dir); err != nil {
-		return segno.NewError(segno.KindIO, "restore database", path, err)
-	}
-	for _, suffix := range sidecars() { // SQLite would apply the log of an earlier database to this one
-		if err := r.fs.Remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return segno.NewError(segno.KindIO, "restore database", path, err)
-		}
-	}
-	temp := path + ".segno-new"
-	if err := r.fs.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return segno.NewError(segno.KindIO, "restore database", path, err)
-	}
-	err = r.writeFile(ctx, temp, pages)
-	if fi, statErr := os.Lstat(path); err == nil && statErr == nil {
-		err = r.fs.Chmod(temp, fi.Mode().Perm())
-	}
-	if err == nil {
-		err = r.fs.Rename(temp, path)
-	}
-	if err == nil {
-		err = r.fs.SyncDir(dir)
-	}
-	if err != nil {
-		_ = r.fs.Remove(temp)
+// tempName returns the name under which a database is written before it gets its place.
+func tempName(path string) string { return path + ".segno-new" }
+
+func (r *restorer) removeTemp(path string) error {
+	if err := r.fs.Remove(tempName(path)); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
 		return segno.NewError(segno.KindIO, "restore database", path, err)
 	}
 	return nil
+}
+
+// create writes a database to a path that does not exist. A database that another program makes there meanwhile is a conflict.
+func (r *restorer) create(ctx context.Context, path string, pages pageList, mode fs.FileMode) (conflict string, err error) {
+	if err := vfs.MkdirAllSynced(r.fs, filepath.Dir(path)); err != nil {
+		return "", segno.NewError(segno.KindIO, "restore database", path, err)
+	}
+	return r.publish(ctx, path, pages, mode, func(temp string) (string, error) {
+		if _, there := sizeOf(path); there {
+			return whyChanged, nil
+		}
+		if err := r.removeSidecars(path); err != nil {
+			return "", err
+		}
+		err := r.fs.Link(temp, path)
+		switch _, there := sizeOf(path); {
+		case err == nil:
+			return "", r.fs.Remove(temp)
+		case there:
+			return whyChanged, nil
+		}
+		return "", r.fs.Rename(temp, path) // the file system has no hard links
+	})
+}
+
+// replace replaces the file of a database, if check still finds that it may.
+func (r *restorer) replace(ctx context.Context, path string, pages pageList, check func() (conflict string, err error)) (conflict string, err error) {
+	fi, err := os.Lstat(path)
+	if err != nil {
+		return "", segno.NewError(segno.KindIO, "restore database", path, err)
+	}
+	return r.publish(ctx, path, pages, fi.Mode().Perm(), func(temp string) (string, error) {
+		if conflict, err := check(); conflict != "" || err != nil {
+			return conflict, err
+		}
+		if err := r.removeSidecars(path); err != nil {
+			return "", err
+		}
+		return "", r.fs.Rename(temp, path)
+	})
+}
+
+// removeSidecars removes the files beside an earlier database, because SQLite would apply its log to the one that takes its place.
+func (r *restorer) removeSidecars(path string) error {
+	for _, suffix := range sidecars() {
+		if err := r.fs.Remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// publish writes a database to a temporary file, and calls place, which moves the file to its path.
+func (r *restorer) publish(ctx context.Context, path string, pages pageList, mode fs.FileMode, place func(temp string) (conflict string, err error)) (conflict string, err error) {
+	temp := tempName(path)
+	err = r.writeFile(ctx, temp, pages)
+	if err == nil {
+		err = r.fs.Chmod(temp, mode)
+	}
+	if err == nil {
+		conflict, err = place(temp)
+	}
+	if err == nil && conflict == "" {
+		err = r.fs.SyncDir(filepath.Dir(path))
+	}
+	if err == nil && conflict == "" {
+		return "", nil
+	}
+	_ = r.fs.Remove(temp)
+	var known *segno.Error
+	if err != nil && !errors.As(err, &known) {
+		err = segno.NewError(segno.KindIO, "restore database", path, err)
+	}
+	return conflict, err
 }
 
 func (r *restorer) writeFile(ctx context.Context, name string, pages pageList) (err error) {

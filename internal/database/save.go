@@ -90,7 +90,9 @@ func (w *Attached) saveSQLite(ctx context.Context, b segno.Batch, at Attachment,
 		case s.Unread != "":
 			return s, nil
 		}
-		cached[at.Name] = entryOf(s, sums, after, isUnchanged && proves)
+		entry := entryOf(s, sums, after, isUnchanged && proves)
+		entry.Mode = w.modeOf(at)
+		cached[at.Name] = entry
 		return s, nil
 	}
 }
@@ -99,7 +101,7 @@ func (w *Attached) saveSQLite(ctx context.Context, b segno.Batch, at Attachment,
 // reads all of it.
 func entryOf(s saved, sums *groupSums, at fingerprint, isProof bool) cacheEntry {
 	if isProof {
-		return cacheEntry{at, s, sums}
+		return cacheEntry{Fingerprint: at, State: s, Sums: sums}
 	}
 	sums.File, sums.Log = "", logPosition{}
 	return cacheEntry{State: s, Sums: sums}

@@ -1,7 +1,10 @@
 package database
 
 import (
+	"cmp"
 	"context"
+	"io/fs"
+	"os"
 	"slices"
 	"time"
 
@@ -254,7 +257,15 @@ func (w *Attached) write(ctx context.Context, at Attachment, step segno.Change) 
 		return w.writePostgres(ctx, at, step.From, step.To)
 	}
 	r := restorer{w.recent, w.options.FS}
-	return r.write(ctx, at.File(w.Root()), step.From, step.To)
+	return r.write(ctx, at.File(w.Root()), step.From, step.To, w.modeOf(at))
+}
+
+// modeOf returns the permissions of the file of a database, or those that it had when it was saved last.
+func (w *Attached) modeOf(at Attachment) fs.FileMode {
+	if fi, err := os.Lstat(at.File(w.Root())); err == nil && fi.Mode().IsRegular() {
+		return fi.Mode().Perm()
+	}
+	return cmp.Or(w.options.Cache.read()[at.Name].Mode, 0o600)
 }
 
 // Fork copies the tree and the databases of the snapshot.
@@ -332,7 +343,11 @@ func (w *Attached) forkOne(ctx context.Context, at, copied Attachment, content s
 			return err
 		}
 		r := restorer{w.recent, w.options.FS}
-		if err := r.create(ctx, name, pages); err != nil {
+		conflict, err := r.create(ctx, name, pages, w.modeOf(at))
+		if err == nil && conflict != "" {
+			err = segno.Errorf(segno.KindConflict, "fork database", name, "already exists").WithHint("move it, or give another directory with --to")
+		}
+		if err != nil {
 			return err
 		}
 	}

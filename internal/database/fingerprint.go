@@ -46,7 +46,7 @@ func takeFingerprint(path string, now time.Time) (f fingerprint, proves bool, er
 	proves = true
 	for _, suffix := range append([]string{""}, sidecars()...) {
 		var st unix.Stat_t
-		if err := unix.Lstat(path+suffix, &st); errors.Is(err, fs.ErrNotExist) {
+		if err := unix.Lstat(path+suffix, &st); errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 			text.WriteString("none\n")
 			continue
 		} else if err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -166,8 +167,9 @@ func (w *Attached) SavedDatabases(ctx context.Context, d *segno.Document) (chang
 	return changes, nil
 }
 
-// Apply writes databases and then files. It never changes the file of an attached database as a file, although an older
-// tree may contain it from before the database was attached.
+// Apply writes databases and then files. It writes a database last if something else is in the place of its directory, which the
+// files then make again. It never changes the file of an attached database as a file, although an older tree may contain it from
+// before the database was attached.
 func (w *Attached) Apply(ctx context.Context, steps []segno.Change, times segno.Hash) (conflicts []segno.Conflict, err error) {
 	all, err := w.options.List()
 	if err != nil {
@@ -179,27 +181,50 @@ func (w *Attached) Apply(ctx context.Context, steps []segno.Change, times segno.
 	for _, p := range slices.Concat(databases, beside) {
 		own[p] = true
 	}
+	write := func(at Attachment, step segno.Change) error {
+		why, err := w.write(ctx, at, step)
+		if err == nil && why != "" {
+			conflicts = append(conflicts, segno.Conflict{Path: step.Path, Why: why})
+		}
+		return err
+	}
+	var last []segno.Change
 	for _, step := range steps {
 		at, isDatabase := find(all, step.Path)
-		why := ""
 		switch {
 		case isDatabase && at.Name == "":
-			why = "the database is not attached"
+			conflicts = append(conflicts, segno.Conflict{Path: step.Path, Why: "the database is not attached"})
+		case isDatabase && at.isBelowRoot() && !hasDirectory(at.File(w.Root())):
+			last = append(last, step)
 		case isDatabase:
-			if why, err = w.write(ctx, at, step); err != nil {
+			if err := write(at, step); err != nil {
 				return conflicts, err
 			}
 		case own[Attachment{Path: step.Path}.File(w.Root())]:
-			why = segno.WhyDatabase
+			conflicts = append(conflicts, segno.Conflict{Path: step.Path, Why: segno.WhyDatabase})
 		default:
 			files = append(files, step)
 		}
-		if why != "" {
-			conflicts = append(conflicts, segno.Conflict{Path: step.Path, Why: why})
-		}
 	}
 	more, err := w.Workspace.Apply(ctx, files, times)
-	return append(conflicts, more...), err
+	conflicts = append(conflicts, more...)
+	for i := 0; err == nil && i < len(last); i++ {
+		at, _ := find(all, last[i].Path)
+		err = write(at, last[i])
+	}
+	return conflicts, err
+}
+
+// hasDirectory reports whether the deepest path above a file that exists is a directory, so that the others can be made in it.
+func hasDirectory(path string) bool {
+	for {
+		up := filepath.Dir(path)
+		fi, err := os.Lstat(up)
+		if err == nil || up == path {
+			return err == nil && fi.IsDir()
+		}
+		path = up
+	}
 }
 
 // WithChanges implements [segno.Workspace.WithChanges]. A changed database gets its state from base

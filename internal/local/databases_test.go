@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -228,5 +229,35 @@ func TestUnchangedDatabasesMakeNoCheckpoint(t *testing.T) {
 	}
 	if !after[len(after)-1].Workspace.Equals(before[len(before)-1].Workspace) {
 		t.Error("the state of the databases changed")
+	}
+}
+
+// TestTheDirectoryOfADatabaseComesBackFirst undoes a turn that put something else in the place of the directory of a database.
+func TestTheDirectoryOfADatabaseComesBackFirst(t *testing.T) {
+	for what, replace := range map[string]func(dir string) error{
+		"a symlink that leads nowhere": func(dir string) error { return os.Symlink("nowhere", dir) },
+		"a file":                       func(dir string) error { return os.WriteFile(dir, nil, 0o644) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			d := newDatabaseFixture(t)
+			dir := filepath.Dir(d.inside)
+			act := func() {
+				if err := errors.Join(os.RemoveAll(dir), replace(dir)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := d.turn("D", act); err != nil {
+				t.Fatal(err)
+			}
+			moved, err := d.move(nil, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1})
+			if err != nil || len(moved.Plan.Conflicts) > 0 {
+				t.Fatalf("%+v, %v", moved, err)
+			}
+			d.want("3 2 -")
+			if _, err := d.move(nil, timeline.MoveRequest{Verb: segno.VerbRedo, Turns: 1}); err != nil {
+				t.Fatal(err)
+			}
+			d.want("3 - -")
+		})
 	}
 }

@@ -37,7 +37,26 @@ func Commits(ctx context.Context, s segno.Store, thread segno.ThreadID) (*Thread
 			return nil, err
 		}
 	}
-	return t, nil
+	return t, t.checkParents()
+}
+
+// checkParents returns an error if a commit is among its own ancestors, as a hostile server may claim.
+func (t *Thread) checkParents() error {
+	ends := map[segno.CommitID]bool{} // the commits whose line ends
+	for id := range t.Nodes {
+		var line []segno.CommitID
+		seen := map[segno.CommitID]bool{}
+		for at := t.Nodes[id]; at != nil && !ends[at.ID]; at = t.Nodes[at.Parent] {
+			if seen[at.ID] {
+				return segno.Errorf(segno.KindCorrupt, "read thread", string(t.Head.Thread), "the commit %s is its own ancestor", at.ID)
+			}
+			seen[at.ID], line = true, append(line, at.ID)
+		}
+		for _, id := range line {
+			ends[id] = true
+		}
+	}
+	return nil
 }
 
 // addLine adds the line of a commit, down to the first commit that t already has. If window is not 0, it first loads

@@ -154,7 +154,7 @@ const whySpelling = "the file system treats its name as equal to another name in
 // does not list it, another step made a path that differs only in spelling.
 func (a *apply) whyDenied(s *step, err error) string {
 	if errors.Is(err, errMoved) && s.found.Type == segno.EntityNone {
-		clear(a.reader.listed)
+		a.reader.forgetNames()
 		if exact, err := a.reader.isExact(s.Path); err == nil && !exact {
 			return whySpelling
 		}

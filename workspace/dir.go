@@ -62,8 +62,8 @@ type Dir struct {
 	budget   budget
 	readFull func(f *fileHandle, buf []byte) (int, error) // tests replace it
 
-	// listNames lists a directory during a restore. nil means [dirHandle.names] on file systems that fold
-	// names. Tests set it to simulate such a file system.
+	// listNames lists a directory during a restore. nil means [dirHandle.foldedNames]. Tests set it to simulate a file system that
+	// folds names.
 	listNames func(dir string) ([]string, error)
 }
 

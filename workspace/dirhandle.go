@@ -195,6 +195,24 @@ func (d *dirHandle) names(rel string) (names []string, err error) {
 	return names, err
 }
 
+// foldedNames is names for a directory in which a lookup may find another spelling of a name. It returns nil for any other one, and
+// for a path that is no directory.
+func (d *dirHandle) foldedNames(rel string) ([]string, error) {
+	dir, err := d.openDir(rel)
+	if isAbsent(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer dir.close()
+	if !foldsNames(dir) {
+		return nil, nil
+	}
+	names, err := d.names(rel)
+	return append([]string{}, names...), err
+}
+
 // direntBytes is the buffer size for [dirHandle.list].
 const direntBytes = 32 << 10
 

@@ -25,10 +25,11 @@ type diskReader struct {
 	clock   clock
 	index   *node             // records which large files git ignores; may be nil
 	guarded map[string]string // directory → why the directory, or one above it, is protected
-	// listNames, if not nil, lists a directory of a file system on which a lookup may find an
-	// entry by another spelling of its name.
+	// listNames lists a directory in which a lookup may find an entry by another spelling of its name. It returns nil for any
+	// other directory.
 	listNames func(dir string) ([]string, error)
-	listed    map[string][]string // directory → its names
+	listed    map[string][]string // directory → its names, or nil
+	exact     map[string]bool     // directory → whether all names in its path are spelled as in their directories
 }
 
 // newReader returns a reader of the tree at root. cached is the index in memory, or nil.
@@ -39,10 +40,10 @@ func (d *Dir) newReader(ctx context.Context, root *dirHandle, cached *cachedInde
 	}
 	r := &diskReader{
 		root: root, clock: newClock(root, self), listNames: d.listNames,
-		guarded: make(map[string]string), listed: make(map[string][]string),
+		guarded: make(map[string]string), listed: make(map[string][]string), exact: make(map[string]bool),
 	}
-	if d.listNames == nil && foldsNames {
-		r.listNames = root.names
+	if d.listNames == nil {
+		r.listNames = root.foldedNames
 	}
 	if x := d.loadIndex(self, cached); x != nil {
 		r.index = x.top
@@ -141,27 +142,40 @@ func (r *diskReader) guard(dir string) (why string, err error) {
 // forget drops all cached protections and names, because a written file may be a marker.
 func (r *diskReader) forget() {
 	clear(r.guarded)
+	r.forgetNames()
+}
+
+// forgetNames drops all cached names, because a step may have made another spelling.
+func (r *diskReader) forgetNames() {
 	clear(r.listed)
+	clear(r.exact)
 }
 
 // isExact reports whether the components of p are spelled as in their directories. A file system
 // that ignores case finds README also as readme, and one that normalises Unicode finds é in both
 // forms. If a step renames readme to README, README must count as absent. Otherwise it would seem
 // to be written already, and the removal of readme would remove it.
-func (r *diskReader) isExact(p string) (bool, error) {
-	if r.listNames == nil || p == "" {
-		return true, nil
-	}
-	if exact, err := r.isExact(dirOf(p)); err != nil || !exact {
-		return false, err
-	}
-	names, ok := r.listed[dirOf(p)]
-	if !ok {
-		var err error
-		if names, err = r.listNames(dirOf(p)); err != nil {
+func (r *diskReader) isExact(p string) (exact bool, err error) {
+	dir := dirOf(p)
+	if exact, known := r.exact[dir]; known && !exact {
+		return false, nil
+	} else if !known && dir != "" {
+		if exact, err = r.isExact(dir); err != nil {
 			return false, err
 		}
-		r.listed[dirOf(p)] = names
+		if r.exact[dir] = exact; !exact {
+			return false, nil
+		}
+	}
+	names, ok := r.listed[dir]
+	if !ok {
+		if names, err = r.listNames(dir); err != nil {
+			return false, err
+		}
+		r.listed[dir] = names
+	}
+	if names == nil {
+		return true, nil
 	}
 	_, found := slices.BinarySearch(names, path.Base(p))
 	return found, nil

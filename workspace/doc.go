@@ -110,7 +110,7 @@
 // # Platforms
 //
 // Linux and macOS share all code but platform_linux.go and platform_portable.go. A file system
-// may ignore case or normalise Unicode; a restore then compares the spelling of a name with
-// the directory listing, and reports a conflict for the second of two names that the file system
+// may ignore case or normalise Unicode. On macOS, and on Linux for each file system that is not
+// known to compare names byte by byte, a restore compares the spelling of a name with the directory listing, and reports a conflict for the second of two names that the file system
 // treats as one.
 package workspace

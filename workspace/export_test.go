@@ -51,3 +51,13 @@ func NewImpatientWatch(ctx context.Context, root, private string, report func(Wa
 // CompareOnlyWhenAsked makes comparisons of w run only while a test calls Check, and not wait for the event of a change under
 // way. A comparison that began during a change, because a busy machine looked idle, would count it as missed.
 func (w *Watch) CompareOnlyWhenAsked() { w.settle, w.idle = 0, math.MaxInt64 }
+
+// FoldsNames reports whether a restore lists a directory, because a lookup in it may find a name in another spelling.
+func FoldsNames(path string) (bool, error) {
+	d, err := openRoot(path)
+	if err != nil {
+		return false, err
+	}
+	defer d.close()
+	return foldsNames(d), nil
+}

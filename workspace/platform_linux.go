@@ -21,8 +21,26 @@ import (
 // searchOnly opens a directory only for looking up names in it.
 const searchOnly = unix.O_PATH
 
-// foldsNames reports whether a lookup may find a name in another spelling.
-const foldsNames = false
+// foldsNames reports whether a lookup in a directory may find a name in another spelling. The file systems on which segno usually
+// works compare names byte by byte, unless a directory has the flag for other names. Others may not: those of Windows and macOS
+// ignore case, also if they are on another machine or mounted into a container.
+func foldsNames(d *dirHandle) bool {
+	var sys unix.Statfs_t
+	if err := unix.Fstatfs(d.fd, &sys); err != nil {
+		return true
+	}
+	switch sys.Type {
+	case unix.BTRFS_SUPER_MAGIC, unix.XFS_SUPER_MAGIC:
+		return false
+	case unix.EXT4_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC:
+		flags, err := unix.IoctlGetInt(d.fd, unix.FS_IOC_GETFLAGS)
+		return err == nil && flags&casefolded != 0
+	}
+	return true
+}
+
+// casefolded is FS_CASEFOLD_FL, the flag of a directory in which names are compared without case.
+const casefolded = 0x40000000
 
 // hasOpenat2 reports whether openat2 works. It does not before Linux 5.6, nor in some sandboxes.
 func hasOpenat2(fd int) bool {

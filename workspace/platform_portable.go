@@ -16,11 +16,9 @@ import (
 // portable selects them on Linux for tests. They cannot detect that a file is open for writing
 // or consists of holes, and they copy by reading and writing.
 
-const (
-	searchOnly = 0
-	foldsNames = true // macOS ignores case and normalises Unicode by default
-)
+const searchOnly = 0
 
+func foldsNames(*dirHandle) bool          { return true } // macOS ignores case and normalises Unicode by default
 func hasOpenat2(int) bool                 { return false }
 func openat2(int, string) (int, error)    { return -1, errors.ErrUnsupported }
 func (f *fileHandle) isHole() bool        { return false }

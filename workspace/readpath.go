@@ -43,10 +43,7 @@ func ReadPath(root, rel string, exclude []string, since time.Time, hadRules bool
 		return protectedPath(whyRulesEdit), err
 	}
 	own := (&Dir{root: root}).inTree(exclude)
-	r := &diskReader{root: top, rules: newRules(text, reserved{own: own}, nil, newBudget()), guarded: make(map[string]string), listed: make(map[string][]string)}
-	if foldsNames {
-		r.listNames = top.names
-	}
+	r := &diskReader{root: top, rules: newRules(text, reserved{own: own}, nil, newBudget()), guarded: make(map[string]string), listed: make(map[string][]string), exact: make(map[string]bool), listNames: top.foldedNames}
 	if why, err := r.guard(dirOf(rel)); err != nil || why != "" {
 		return protectedPath(why), err
 	}

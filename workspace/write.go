@@ -370,7 +370,7 @@ func (a *apply) link(ctx context.Context, s *step) error {
 	if ok && exists && first.isSameFile(&now) {
 		return nil
 	}
-	clear(a.reader.listed) // the target may be new
+	a.reader.forgetNames() // the target may be new
 	target, lookErr := a.reader.look(s.To.Target)
 	if !ok || lookErr != nil || !equal(target.Entity, s.To) {
 		if s.verdict == verdictSkip {

@@ -5,8 +5,10 @@ package workspace_test
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -137,4 +139,56 @@ func TestForkHasNoSetuid(t *testing.T) {
 	if got := modes(t, p.root); got != [2]uint32{0o6755, 0o2775} {
 		t.Errorf("the source has modes %o", got)
 	}
+}
+
+// TestARestoreKeepsTheGroup restores a file whose group is not the first one of the user. Colleagues who write it through that
+// group can still do so.
+func TestARestoreKeepsTheGroup(t *testing.T) {
+	if os.Geteuid() != 0 {
+		return // only root may become a member of a group
+	}
+	const user, group = 65534, 4242
+	p := newFixture(t)
+	for _, dir := range []string{filepath.Dir(p.root), filepath.Dir(filepath.Dir(p.root))} {
+		must(t, os.Chmod(dir, 0o755))
+	}
+	must(t, os.Chown(p.root, user, user))
+	p.write("shared", "old")
+	must(t, os.Chown(p.path("shared"), user, group))
+	must(t, os.Chmod(p.path("shared"), 0o664))
+	first := p.save()
+	must(t, os.WriteFile(p.path("shared"), []byte("new"), 0o664))
+	steps := p.diff(p.save(), first)
+	var conflicts []segno.Conflict
+	var err error
+	asUser(t, user, group, func() { conflicts, err = p.dir.Apply(ctx(t), steps, first.Times) })
+	must(t, err)
+	var st unix.Stat_t
+	must(t, unix.Lstat(p.path("shared"), &st))
+	if len(conflicts) > 0 || p.read("shared") != "old" || st.Uid != user || st.Gid != group {
+		t.Errorf("conflicts %q, user %d, group %d, content %q", conflicts, st.Uid, st.Gid, p.read("shared"))
+	}
+}
+
+// asUser calls do on a thread that belongs to a user who is also a member of a group.
+func asUser(t *testing.T, user, group int, do func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // it ends with the goroutine
+		groups := []uint32{uint32(group)}
+		for _, call := range [][4]uintptr{
+			{unix.SYS_SETGROUPS, 1, uintptr(unsafe.Pointer(&groups[0])), 0},
+			{unix.SYS_SETRESGID, uintptr(user), uintptr(user), uintptr(user)},
+			{unix.SYS_SETRESUID, uintptr(user), uintptr(user), uintptr(user)},
+		} {
+			if _, _, errno := unix.RawSyscall(call[0], call[1], call[2], call[3]); errno != 0 {
+				t.Error(errno)
+				return
+			}
+		}
+		do()
+	}()
+	<-done
 }

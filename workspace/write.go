@@ -341,16 +341,22 @@ func (a *apply) reflink(f vfs.File, to segno.Entity) bool {
 	return !a.noReflinks
 }
 
-// keepOwner sets the owner of a file to that of the file that it replaces, if this process may.
+// keepOwner sets the owner of a file to that of the file that it replaces, if this process may. A user who is not root may
+// only give it a group of which the user is a member.
 func keepOwner(f vfs.File, was stat) error {
-	if was.ino == 0 || os.Geteuid() != 0 {
+	if was.ino == 0 {
 		return nil
 	}
 	fi, err := f.Stat()
 	if err != nil {
 		return err
 	}
-	if now := statOf(fi); now.uid == was.uid && now.gid == was.gid {
+	now := statOf(fi)
+	if now.uid == was.uid && now.gid == was.gid {
+		return nil
+	}
+	if os.Geteuid() != 0 {
+		_ = unix.Fchown(int(f.Fd()), -1, int(was.gid)) // the user need not be a member
 		return nil
 	}
 	return unix.Fchown(int(f.Fd()), int(was.uid), int(was.gid))

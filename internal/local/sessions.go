@@ -15,6 +15,7 @@ import (
 	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/timeline"
 	"github.com/dalsegno/segno/transcript"
+	"github.com/dalsegno/segno/transcript/claude"
 )
 
 // FoundSession is a session of an agent on this machine.
@@ -123,7 +124,7 @@ type SessionDetail struct {
 	Thread segno.ThreadID // "" if no thread has it
 	Kept   bool           // the store has its whole conversation
 	// IsChanged means that the transcript may have changed since it was last compared with the store. The conversation may
-	// be kept nevertheless, or may be another one of the same length.
+	// be kept nevertheless.
 	IsChanged bool
 	Err       error // why the transcript could not be read
 }
@@ -209,12 +210,23 @@ func (s *Store) setThread(ctx context.Context, d *SessionDetail, head segno.Head
 		if err != nil {
 			return err
 		}
-		if c.Session.Offset >= d.End && d.End > 0 && !c.Session.Log.IsZero() {
-			d.Kept = true
-			break
+		if c.Session.Offset < d.End || d.End <= 0 || c.Session.Log.IsZero() {
+			continue
+		}
+		if d.Kept, err = s.isBeginning(ctx, d, c.Session); d.Kept || err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// isBeginning reports whether a session still begins with the bytes of a position. It reports true for an agent whose sessions cannot
+// be compared at the cost of one small read.
+func (s *Store) isBeginning(ctx context.Context, d *SessionDetail, p *segno.Position) (bool, error) {
+	if d.Agent != claude.Agent {
+		return true, nil
+	}
+	return s.place.ClaudeTranscripts().BeginsWith(ctx, segno.Source{Session: d.Session, Path: d.Path}, *p)
 }
 
 // WithoutThread returns the sessions of an agent in a directory or below it that have a conversation, that

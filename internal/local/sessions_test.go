@@ -103,6 +103,36 @@ func TestDetailsCountAndFindWhatIsKept(t *testing.T) {
 	}
 }
 
+// TestAnotherConversationIsNotKept lists a session that was kept and whose last turn the agent then replaced. The file has the same
+// length as before, or is shorter.
+func TestAnotherConversationIsNotKept(t *testing.T) {
+	ctx := t.Context()
+	for name, text := range map[string]string{"same length": otherTurn(0), "shorter": strings.Replace(otherTurn(0), "words words", "words", 1)} {
+		t.Run(name, func(t *testing.T) {
+			p := writeSessions(t, 1, 2)
+			store, err := p.Open(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer store.Close()
+			for _, kept := range []bool{true, false, true} {
+				if kept {
+					if _, err := store.SessionTimeline().KeepSession(ctx, requestFor(0)); err != nil {
+						t.Fatal(err)
+					}
+				} else if err := os.WriteFile(pathOf(p, 0), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				found, _ := p.FindSessions(ctx)
+				details, err := p.Details(ctx, store, found)
+				if err != nil || len(details) != 1 || details[0].Kept != kept {
+					t.Errorf("kept is %t: %+v, %v", kept, details, err)
+				}
+			}
+		})
+	}
+}
+
 // TestForkedSessionsShareTheirBytes keeps a session and a copy of it under another id with one more turn, as an agent's
 // own fork writes it. The copy costs little more than that turn.
 func TestForkedSessionsShareTheirBytes(t *testing.T) {

@@ -210,6 +210,28 @@ func TestForkOverHTTP(t *testing.T) {
 	}
 }
 
+// TestAForkOfUntrustedFilesHasNoPreview forks a checkpoint with a file of another machine, and one whose file only looks like it.
+func TestAForkOfUntrustedFilesHasNoPreview(t *testing.T) {
+	r := newMoveRig(t)
+	bring := func(content string, by segno.ThreadID) {
+		t.Helper()
+		e := segno.Entity{Type: segno.EntityFile, Mode: 0o644, Hash: segno.HashOf([]byte(content))}
+		u := timeline.Untrusted{Thread: by, Threads: []segno.ThreadID{by}, Files: []timeline.UntrustedFile{{Path: []byte("a.txt"), Entity: e}}}
+		if err := r.store.Spool().AddUntrusted(t.Context(), u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bring("2", r.thread)
+	bring("1", "another")
+	fork := func(turn int) answer {
+		return r.post("/previews", "", `{"verb":"fork","thread":"`+string(r.thread)+`","to":"`+string(r.turns[turn-1].ID)+`"}`)
+	}
+	r.refused(fork(2), http.StatusForbidden, "refused", "a.txt")
+	if p := fork(1); p.status != http.StatusCreated {
+		t.Errorf("a file of the user's own is refused: %s", p.raw)
+	}
+}
+
 func TestPinRenameDelete(t *testing.T) {
 	r := newMoveRig(t)
 	at := `"to":"` + string(r.turns[0].ID) + `"`

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// asOtherUser calls do with the rights of a user to whom no file belongs, if the test runs as root, whom no mode stops.
+// asOtherUser calls do with the rights of a user that owns no file, if the test runs as root, because a mode does not stop root.
 func asOtherUser(t *testing.T, do func()) {
 	t.Helper()
 	const nobody = 65534

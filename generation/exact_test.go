@@ -70,8 +70,8 @@ func withoutNotesTime(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestFilesOfAnotherMachineAreNotCopied continues from a checkpoint whose files came from another machine. The metadata of an
-// archive name it, and no digest covers them.
+// TestFilesOfAnotherMachineAreNotCopied continues from a checkpoint with files of another machine. The metadata of an archive name
+// the checkpoint, and no digest covers the metadata.
 func TestFilesOfAnotherMachineAreNotCopied(t *testing.T) {
 	r := newRig(t)
 	after := r.path("../after")

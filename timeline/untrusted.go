@@ -53,8 +53,8 @@ func (f *UntrustedFile) covers(to segno.Entity, merged bool) bool {
 }
 
 // refuseUntrusted refuses to write files that the user has not trusted. It refuses all of them, because a move that leaves
-// some out would record them as deleted. lines returns commits from whose lines the files come. What a thread brought that has
-// no commit there does not count: another project of the user may have the same file.
+// some out would record them as deleted. lines returns the commits that the files come from. A record counts
+// only if one of its threads has a commit on the lines of these: another project of the user may have the same file.
 func (tx *txn) refuseUntrusted(ctx context.Context, verb segno.Verb, steps []segno.Change, lines func() ([]segno.CommitID, error)) error {
 	if tx.Untrusted == nil || len(steps) == 0 {
 		return nil
@@ -128,7 +128,7 @@ func (tx *txn) threadsOn(ctx context.Context, lines func() ([]segno.CommitID, er
 	return threads, nil
 }
 
-// linesOf returns the commits from whose lines the steps of a plan come.
+// linesOf returns the commits that the steps of a plan come from.
 func (tx *txn) linesOf(ctx context.Context, ask MoveRequest, now currentState, p *Plan) ([]segno.CommitID, error) {
 	ids := []segno.CommitID{now.head.Head, now.head.Tip, p.Target, p.Tip, ask.To}
 	for _, id := range []segno.OperationID{p.Undoes, p.Finishes} {

@@ -8,7 +8,7 @@ import (
 	"github.com/dalsegno/segno/transfer"
 )
 
-// loop is a source whose newest commit names itself as its parent.
+// loop is a source with a newest commit that names itself as its parent.
 type loop struct{ segno.Store }
 
 func (l loop) Head(ctx context.Context, thread segno.ThreadID) (segno.Head, error) {

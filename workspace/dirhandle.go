@@ -209,7 +209,7 @@ func (d *dirHandle) foldedNames(rel string) ([]string, error) {
 	if !foldsNames(dir) {
 		return nil, nil
 	}
-	names, err := d.names(rel)
+	names, err := dir.names("")
 	return append([]string{}, names...), err
 }
 

@@ -141,8 +141,8 @@ func TestForkHasNoSetuid(t *testing.T) {
 	}
 }
 
-// TestARestoreKeepsTheGroup restores a file whose group is not the first one of the user. Colleagues who write it through that
-// group can still do so.
+// TestARestoreKeepsTheGroup restores a file with another group than the user's first one. Other members of that group can
+// still write it.
 func TestARestoreKeepsTheGroup(t *testing.T) {
 	if os.Geteuid() != 0 {
 		return // only root may become a member of a group
@@ -170,7 +170,7 @@ func TestARestoreKeepsTheGroup(t *testing.T) {
 	}
 }
 
-// asUser calls do on a thread that belongs to a user who is also a member of a group.
+// asUser calls do on a thread with the rights of a user that is also a member of a group.
 func asUser(t *testing.T, user, group int, do func()) {
 	t.Helper()
 	done := make(chan struct{})

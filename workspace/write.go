@@ -341,8 +341,8 @@ func (a *apply) reflink(f vfs.File, to segno.Entity) bool {
 	return !a.noReflinks
 }
 
-// keepOwner sets the owner of a file to that of the file that it replaces, if this process may. A user who is not root may
-// only give it a group of which the user is a member.
+// keepOwner sets the owner of a file to that of the file that it replaces, if this process may. Only root may set the
+// user, and another user may only set a group of which that user is a member.
 func keepOwner(f vfs.File, was stat) error {
 	if was.ino == 0 {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/dalsegno/segno/transfer/arrivals"
 )
 
-// TestAForkExecutesNoUntrustedStatements forks a checkpoint whose database came from another machine. The statements that make the
-// copy must not be executed until the user trusts the thread.
+// TestAForkExecutesNoUntrustedStatements forks a pulled checkpoint with a PostgreSQL database. segno must not execute the statements
+// that make the copy until the user trusts the thread.
 func TestAForkExecutesNoUntrustedStatements(t *testing.T) {
 	p := newProject(t, `CREATE TABLE t (x int); INSERT INTO t VALUES (1)`)
 	p.turn("begin", func() { p.write("a", "1") })

@@ -145,9 +145,9 @@ func (r *restorer) update(ctx context.Context, path string, from, to pageList) (
 	return "", nil
 }
 
-// checkUnused checks again a database whose file is about to be replaced, because its page size changed and a transaction cannot
-// change that. The last connection that closes a database empties its log. So if there is no log and no other client, the file
-// contains the whole database.
+// checkUnused checks a database again before replace renames another file onto it. A transaction cannot change the page size, so
+// such a move replaces the file. SQLite empties the log when the last connection closes, so without a log and without other clients
+// the file contains the whole database.
 func (r *restorer) checkUnused(ctx context.Context, path string, before pageList) (conflict string, err error) {
 	if conflict, err := r.update(ctx, path, before, before); conflict != "" || err != nil {
 		return conflict, err

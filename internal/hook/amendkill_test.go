@@ -9,7 +9,7 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// amendKiller is a store whose process is killed before it amends the second checkpoint.
+// amendKiller is a store that kills its process before it amends the second checkpoint.
 type amendKiller struct {
 	*local.Store
 	amended int

@@ -220,8 +220,8 @@ func (s *Store) setThread(ctx context.Context, d *SessionDetail, head segno.Head
 	return nil
 }
 
-// isBeginning reports whether a session still begins with the bytes of a position. It reports true for an agent whose sessions cannot
-// be compared at the cost of one small read.
+// isBeginning reports whether a session still begins with the bytes of a position. It reports true for other agents than Claude Code,
+// because comparing their sessions needs more than one small read.
 func (s *Store) isBeginning(ctx context.Context, d *SessionDetail, p *segno.Position) (bool, error) {
 	if d.Agent != claude.Agent {
 		return true, nil

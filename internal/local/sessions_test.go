@@ -103,8 +103,8 @@ func TestDetailsCountAndFindWhatIsKept(t *testing.T) {
 	}
 }
 
-// TestAnotherConversationIsNotKept lists a session that was kept and whose last turn the agent then replaced. The file has the same
-// length as before, or is shorter.
+// TestAnotherConversationIsNotKept lists a kept session after the agent replaced its last turn. The file has the same length as
+// before, or is shorter.
 func TestAnotherConversationIsNotKept(t *testing.T) {
 	ctx := t.Context()
 	for name, text := range map[string]string{"same length": otherTurn(0), "shorter": strings.Replace(otherTurn(0), "words words", "words", 1)} {

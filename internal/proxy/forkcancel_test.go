@@ -7,8 +7,8 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
-// TestACancelledForkLeavesNoThread cancels a fork while the agent makes the fork's session. The client learns that there is no fork,
-// so there is no thread of it.
+// TestACancelledForkLeavesNoThread cancels a fork while the agent makes the fork's session. The client receives an error, so the
+// store must have no thread of the fork.
 func TestACancelledForkLeavesNoThread(t *testing.T) {
 	r := newRig(t, none)
 	c, s := r.session()

@@ -82,8 +82,8 @@ func (u *upstream) newestMute() int {
 	return u.mutes
 }
 
-// replaceMute replaces the function of the call of setMute that returned n. It does nothing if setMute was called again, or if
-// updates are no longer muted.
+// replaceMute replaces the function of the call of setMute that returned n. It does nothing if setMute was called again, or if the session
+// forwards updates again.
 func (u *upstream) replaceMute(n int, f func(acp.Message)) {
 	u.muteMu.Lock()
 	defer u.muteMu.Unlock()

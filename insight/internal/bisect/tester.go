@@ -22,7 +22,7 @@ type Tester struct {
 	Env    []string
 	States []Candidate
 	Hold   *os.File // see [supervise.Options]
-	// Allow, if not nil, returns an error for a checkpoint whose files must not be written. It ends the bisect.
+	// Allow, if not nil, returns an error if the user has not trusted a checkpoint's files. Test then returns that error.
 	Allow func(ctx context.Context, x *segno.Checkpoint) error
 	// Open makes a scratch copy. It is not called concurrently.
 	Open func(ctx context.Context) (*workspace.Scratch, error)

@@ -42,7 +42,7 @@ func Commits(ctx context.Context, s segno.Store, thread segno.ThreadID) (*Thread
 
 // checkParents returns an error if a commit is among its own ancestors, as a hostile server may claim.
 func (t *Thread) checkParents() error {
-	ends := map[segno.CommitID]bool{} // the commits whose line ends
+	ends := map[segno.CommitID]bool{} // commits with a line that ends at a first commit
 	for id := range t.Nodes {
 		var line []segno.CommitID
 		seen := map[segno.CommitID]bool{}

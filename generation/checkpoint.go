@@ -1,6 +1,7 @@
 package generation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -264,13 +265,15 @@ func (r *Runner) point(path, digest string, generation, ticks int, elapsed time.
 
 var archiveNames = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^gen([0-9]{3})-t([0-9]{6,})\.ckpt$`) })
 
-// archivesIn returns the archives of a run, oldest first.
+// archivesIn returns the archives of a run, oldest first: by number, because one over 999999 has more digits.
 func archivesIn(runDir string) (paths []string) {
 	entries, _ := os.ReadDir(filepath.Join(runDir, checkpointsDir)) // none if there is no such directory
+	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool { return !archiveNames().MatchString(e.Name()) })
+	slices.SortFunc(entries, func(a, b os.DirEntry) int {
+		return cmp.Or(len(a.Name())-len(b.Name()), strings.Compare(a.Name(), b.Name()))
+	})
 	for _, e := range entries {
-		if archiveNames().MatchString(e.Name()) {
-			paths = append(paths, filepath.Join(runDir, checkpointsDir, e.Name()))
-		}
+		paths = append(paths, filepath.Join(runDir, checkpointsDir, e.Name()))
 	}
 	return paths
 }

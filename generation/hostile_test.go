@@ -1,6 +1,7 @@
 package generation_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -49,6 +50,42 @@ func TestClockSetBack(t *testing.T) {
 	if !slices.Equal(begins, []int{0, 1, 2, 3}) {
 		t.Errorf("the tries began at the ticks %v", begins)
 	}
+}
+
+// TestTwelveDays stops a generation after a million seconds, whose digits are one more than those of the checkpoint before. The
+// newest checkpoint is kept, and the generation continues with it.
+func TestTwelveDays(t *testing.T) {
+	r := newRig(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	passed := time.Duration(0)
+	r.on = func(e generation.Event) {
+		switch {
+		case e.Kind == generation.EventTick && e.Tick == 1:
+			passed = 999_990 * time.Second
+		case e.Kind == generation.EventTick && e.Tick == 2:
+			passed = 1_000_020 * time.Second
+			cancel()
+		case e.Kind == generation.EventTick:
+			passed = 12 * 24 * time.Hour
+		}
+	}
+	c := r.realtime(1, 12*24*time.Hour, 0)
+	c.Start, c.Keep, c.Now = startLocal, 1, func() time.Time { return time.Now().Add(passed) }
+	if err := generation.New(c).Run(ctx); segno.KindOf(err) != segno.KindCancelled {
+		t.Fatalf("the error is %v", err)
+	}
+	passed = 0
+	if err := generation.New(c).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var begins []int
+	for _, e := range r.find(generation.EventBegin) {
+		begins = append(begins, e.Tick)
+	}
+	if !slices.Equal(begins, []int{0, 2}) {
+		t.Errorf("the tries began at the ticks %v", begins)
+	}
+	r.checkNotes("village-g001", 3)
 }
 
 // TestChangedExperiment adds an agent to an experiment that was stopped, or moves the archives to another machine. The

@@ -187,27 +187,18 @@ func (a *attempt) close() (err error) {
 // tick gives each agent a turn and then advances the time of the world. If ctx ends, the agents have a
 // moment to end their turns.
 func (a *attempt) tick(ctx, work context.Context) error {
-	turns := make(chan endedTurn, len(a.agents))
-	open := 0
-	awaitAll := func() error {
-		for ; open > 0; open-- {
-			if err := a.await(ctx, turns); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
+	turns := turnsOfTick{attempt: a, ended: make(chan endedTurn, len(a.agents)), end: ctx.Done()}
 	for _, m := range a.agents {
 		from := m.logSize()
 		a.event(Event{Kind: EventTurn, Generation: a.generation, Run: a.id, Tick: a.ticks, Agent: m.Name})
-		go func() { turns <- endedTurn{m, from, a.turn(work, m)} }()
-		if open++; a.Experiment.Order == OrderFixed {
-			if err := awaitAll(); err != nil {
+		go func() { turns.ended <- endedTurn{m, from, a.turn(work, m)} }()
+		if turns.open++; a.Experiment.Order == OrderFixed {
+			if err := turns.await(work); err != nil {
 				return err
 			}
 		}
 	}
-	if err := awaitAll(); err != nil {
+	if err := turns.await(work); err != nil {
 		return err
 	}
 	if err := a.world.Advance(work, a.world.Info().Tick); err != nil {
@@ -235,21 +226,31 @@ func (a *attempt) reportWorld(ctx context.Context) error {
 	return a.tell(s)
 }
 
-// await returns the outcome of the next turn that ends.
-func (a *attempt) await(ctx context.Context, turns <-chan endedTurn) error {
-	select {
-	case t := <-turns:
-		return a.endTurn(t)
-	case <-ctx.Done():
+// turnsOfTick are the turns of one tick that are in progress.
+type turnsOfTick struct {
+	*attempt
+	ended chan endedTurn
+	open  int
+	end   <-chan struct{}  // of the run; nil after it
+	late  <-chan time.Time // when the grace of all agents is over; nil before the end of the run
+}
+
+// await waits until all turns have ended. If the grace is over first, it makes the last checkpoint of the attempt.
+func (t *turnsOfTick) await(work context.Context) error {
+	for t.open > 0 {
+		select {
+		case ended := <-t.ended:
+			t.open--
+			if err := t.endTurn(ended); err != nil {
+				return err
+			}
+		case <-t.end:
+			t.end, t.late = nil, time.After(t.grace())
+		case <-t.late:
+			return errors.Join(context.Canceled, t.lastCut(work))
+		}
 	}
-	timer := time.NewTimer(a.grace())
-	defer timer.Stop()
-	select {
-	case t := <-turns:
-		return a.endTurn(t)
-	case <-timer.C:
-		return errors.Join(ctx.Err(), a.lastCut(context.WithoutCancel(ctx)))
-	}
+	return nil
 }
 
 // complete records that the generation is over.

@@ -104,6 +104,39 @@ func TestStopWithinTurn(t *testing.T) {
 	r.checkNotes("village-g001", 4) // the interrupted turn wrote its line, and then began again
 }
 
+// TestGraceIsForAllAgents ends the context while three agents act, each for less than their grace and all for more, together or
+// in order. The grace counts once: the runner does not wait for the last agent.
+func TestGraceIsForAllAgents(t *testing.T) {
+	t.Parallel()
+	const grace = 3 * time.Second
+	for order, seconds := range map[string][]string{generation.OrderTogether: {"2", "4", "6"}, generation.OrderFixed: {"2", "2", "2"}} {
+		t.Run(order, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.kind.more = func(n int) string { return "sleep " + seconds[(n-1)%3] }
+			ctx, cancel := context.WithCancel(t.Context())
+			r.on = func(e generation.Event) {
+				if e.Kind == generation.EventTurn {
+					cancel()
+				}
+			}
+			c := r.config(1, 2)
+			ada := c.Experiment.Agents[0]
+			for _, name := range []string{"Bo", "Cy"} {
+				ada.Name = name
+				c.Experiment.Agents = append(c.Experiment.Agents, ada)
+			}
+			c.Experiment.Order, c.Grace = order, grace
+			if err := generation.New(c).Run(ctx); segno.KindOf(err) != segno.KindCancelled {
+				t.Fatalf("the error is %v", err)
+			}
+			if ends := len(r.find(generation.EventTurnEnd)); ends == 3 {
+				t.Error("the runner waited for all three agents, which took longer than their grace")
+			}
+		})
+	}
+}
+
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil

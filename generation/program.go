@@ -114,7 +114,7 @@ func (k codexKind) Turn(p Place, t Turn) Command {
 		prompt = strings.TrimSpace(p.System) + "\n\n" + prompt
 	}
 	variable, dir := pack.HomeVariable(codex.Agent, p.Home())
-	return Command{Args: append(args, prompt), Env: append(k.variables("OPENAI_API_KEY", "CODEX_API_KEY"), variable+"="+dir)}
+	return Command{Args: append(args, "--", prompt), Env: append(k.variables("OPENAI_API_KEY", "CODEX_API_KEY"), variable+"="+dir)}
 }
 
 func (k codexKind) Session(ctx context.Context, p Place) (segno.Transcript, segno.Source, error) {

@@ -106,7 +106,7 @@ prompt = '''` + script("exec_command", "cmd") + `'''
 	return &village{t, dir, env}
 }
 
-// script returns a prompt with three turns, each with one command.
+// script returns a prompt with three turns, each with one command. It begins like a list, which no agent may take for a flag.
 func script(tool, argument string) string {
 	var steps []any
 	for turn := 1; turn <= 3; turn++ {
@@ -117,7 +117,7 @@ func script(tool, argument string) string {
 	if err != nil {
 		panic(err)
 	}
-	return "live <<fake " + string(data) + ">>"
+	return "- live <<fake " + string(data) + ">>"
 }
 
 func (x *village) command() *exec.Cmd {

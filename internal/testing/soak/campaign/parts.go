@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -40,8 +42,6 @@ type tests struct {
 	names []string
 }
 
-var testFunction = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(\w+ \*testing\.[TF]\)`)
-
 // allTests reads the names of all tests from the sources.
 func allTests(ctx context.Context, root string) ([]tests, error) {
 	const files = "{{.Dir}}{{range .TestGoFiles}}\t{{.}}{{end}}{{range .XTestGoFiles}}\t{{.}}{{end}}"
@@ -58,17 +58,34 @@ func allTests(ctx context.Context, root string) ([]tests, error) {
 		}
 		t := tests{pkg: pkg}
 		for file := range strings.FieldsSeq(files) {
-			text, err := os.ReadFile(filepath.Join(dir, file))
+			names, err := testsIn(filepath.Join(dir, file))
 			if err != nil {
 				return nil, err
 			}
-			for _, m := range testFunction.FindAllSubmatch(text, -1) {
-				t.names = append(t.names, string(m[1]))
-			}
+			t.names = append(t.names, names...)
 		}
 		all = append(all, t)
 	}
 	return all, nil
+}
+
+// testsIn returns the names of the tests and fuzzers in a file. It parses the file, because a test may contain the source of others.
+func testsIn(path string) (names []string, err error) {
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range file.Decls {
+		f, isFunc := d.(*ast.FuncDecl)
+		if !isFunc || f.Recv != nil || f.Type.Params.NumFields() != 1 {
+			continue
+		}
+		name, of := f.Name.Name, types.ExprString(f.Type.Params.List[0].Type)
+		if strings.HasPrefix(name, "Test") && of == "*testing.T" || strings.HasPrefix(name, "Fuzz") && of == "*testing.F" {
+			names = append(names, name)
+		}
+	}
+	return names, nil
 }
 
 // plan returns the parts of a campaign. The parts of its suites alternate, and so do the parts of the tests of a suite,

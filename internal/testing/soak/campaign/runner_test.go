@@ -32,6 +32,11 @@ func TestFails(t *testing.T) {
 	}
 }
 
+/* A text that is no test:
+
+func TestPassesInAComment(t *testing.T) {}
+*/
+
 func TestWaits(t *testing.T) {
 	if _, err := os.Stat("waits"); err == nil {
 		os.WriteFile("began", nil, 0o600)

@@ -31,6 +31,7 @@ func scriptCommands() map[string]func(ts *testscript.TestScript, neg bool, args 
 		"fifo":         cmdFifo,
 		"socket":       cmdSocket,
 		"append":       cmdAppend,
+		"nest":         cmdNest,
 		"damage":       cmdDamage,
 		"user-version": cmdUserVersion,
 		"occupy":       cmdOccupy,
@@ -260,6 +261,26 @@ func cmdAppend(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	_, err = f.WriteString(strings.Repeat(strings.Join(args[2:], " "), n))
 	ts.Check(errors.Join(err, f.Close()))
+}
+
+// cmdNest makes n directories with one name inside each other, and a file in the last. Their path may be longer than the system accepts.
+//
+//	nest NAME N FILE
+func cmdNest(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: nest NAME N FILE")
+	}
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	in, err := os.OpenRoot(ts.MkAbs("."))
+	ts.Check(err)
+	for range n {
+		ts.Check(in.Mkdir(args[0], 0o700))
+		next, err := in.OpenRoot(args[0])
+		ts.Check(errors.Join(err, in.Close()))
+		in = next
+	}
+	ts.Check(errors.Join(in.WriteFile(args[2], []byte("bottom\n"), 0o600), in.Close()))
 }
 
 // cmdDamage overwrites bytes of each file that matches a glob.

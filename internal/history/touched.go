@@ -20,6 +20,8 @@ type touchingCall struct {
 	ID    string `json:"id"`
 	Tool  string `json:"tool"`
 	Title string `json:"title"` // the command or the path, on one line
+
+	repeatsPath bool // the title is that of a tool whose subject is the path
 }
 
 // maxCallTitle is the number of characters of a call's title.
@@ -31,7 +33,8 @@ func TouchedPaths(changes []timeline.PathChange) []Touched {
 	for i, x := range changes {
 		all[i] = Touched{Path: x.Path, PathBytes: segno.PathBytes(x.Path), Action: x.Action, From: x.From, FromBytes: segno.PathBytes(x.From)}
 		if x.Call != nil {
-			all[i].Call = &touchingCall{ID: x.Call.ID, Tool: Cut(x.Call.Tool, maxCallTitle), Title: x.Call.Subject(maxCallTitle)}
+			all[i].Call = &touchingCall{ID: x.Call.ID, Tool: Cut(x.Call.Tool, maxCallTitle), Title: x.Call.Subject(maxCallTitle),
+				repeatsPath: x.Call.IsAbout(x.Path)}
 		}
 	}
 	return all
@@ -43,4 +46,15 @@ func (t Touched) String() string {
 		return string(t.Action) + " " + segno.QuotePath(t.From) + " to " + segno.QuotePath(t.Path)
 	}
 	return string(t.Action) + " " + segno.QuotePath(t.Path)
+}
+
+// By names the call that made the change, as "Bash: rm docs/a.md", or returns "". It omits a title that only repeats the path.
+func (t Touched) By() string {
+	switch {
+	case t.Call == nil:
+		return ""
+	case t.Call.repeatsPath:
+		return t.Call.Tool
+	}
+	return t.Call.Tool + ": " + t.Call.Title
 }

@@ -266,8 +266,8 @@ func (a *app) drawHit(p *cli.Printer, x *item, withThread bool) {
 		var all []string
 		for _, t := range x.Touched[:min(len(x.Touched), 3)] {
 			text := cli.Inline(t.String())
-			if t.Call != nil {
-				text += p.Dim("  by " + cli.Inline(t.Call.Tool) + ": " + cli.Inline(t.Call.Title))
+			if by := t.By(); by != "" {
+				text += p.Dim("  by " + cli.Inline(by))
 			}
 			all = append(all, text)
 		}

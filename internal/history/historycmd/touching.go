@@ -2,10 +2,8 @@ package historycmd
 
 import (
 	"context"
-	"strings"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/agents"
 	"github.com/dalsegno/segno/internal/cli"
 	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/timeline"
@@ -84,20 +82,13 @@ func (a *app) writeTouching(p *cli.Printer, h *history.History, c *segno.Checkpo
 	}
 	p.Linef("%s", p.Drawn(p.Glyph(h, c)+" "+describeCheckpoint(h, c, a.Lead(p.Paint, cli.Label(c), c.Time), p.Paint, room)+tail))
 	for _, t := range it.Touched[:min(len(it.Touched), maxTouchedPaths)] {
-		p.Linef("%s", p.Drawn("    "+t.String()+p.Dim(byCall(&t))))
+		text := "    " + t.String()
+		if by := t.By(); by != "" {
+			text += p.Dim("  by " + cli.Inline(by))
+		}
+		p.Linef("%s", p.Drawn(text))
 	}
 	if more := len(it.Touched) - maxTouchedPaths; more > 0 {
 		p.Linef("    and %s", cli.Files(more)+" more")
 	}
-}
-
-// byCall names the call that made a change. It omits the title of a call that only repeats the path.
-func byCall(t *history.Touched) string {
-	switch {
-	case t.Call == nil:
-		return ""
-	case !agents.IsShell(t.Call.Tool) && strings.HasSuffix(t.Call.Title, t.Path):
-		return "  by " + cli.Inline(t.Call.Tool)
-	}
-	return "  by " + cli.Inline(t.Call.Tool) + ": " + cli.Inline(t.Call.Title)
 }

@@ -15,6 +15,16 @@ import (
 // Subject describes the input of the call on one line of at most that many characters: the command or the path, else
 // the whole input. The text may contain any character except line breaks.
 func (c *Call) Subject(most int) string {
+	subject := c.subject()
+	const longestRune = 4
+	subject = strings.Join(strings.Fields(subject[:min(len(subject), longestRune*(most+1))]), " ")
+	if runes := []rune(subject); len(runes) > most {
+		subject = string(runes[:most]) + "…"
+	}
+	return subject
+}
+
+func (c *Call) subject() string {
 	in := FieldsOf(c.Input)
 	_, subject := SubjectField(c.Tool, in)
 	if subject == "" {
@@ -23,12 +33,13 @@ func (c *Call) Subject(most int) string {
 	if subject == "" && string(c.Input) != "{}" {
 		subject = c.InputText()
 	}
-	const longestRune = 4
-	subject = strings.Join(strings.Fields(subject[:min(len(subject), longestRune*(most+1))]), " ")
-	if runes := []rune(subject); len(runes) > most {
-		subject = string(runes[:most]) + "…"
-	}
 	return subject
+}
+
+// IsAbout reports whether the subject of the call is a path of the workspace, and not a command that may name it. The path in the
+// input may be absolute.
+func (c *Call) IsAbout(path string) bool {
+	return !agents.IsShell(c.Tool) && strings.HasSuffix(strings.TrimSpace(c.subject()), path)
 }
 
 // SubjectField returns the field of a tool's input that names the subject of a call, such as a command or a path, and

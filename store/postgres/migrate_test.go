@@ -166,7 +166,7 @@ func TestAnInterruptedMigration(t *testing.T) {
 		if x.from > 0 {
 			n %= 12
 		}
-		interrupt(t, x, n)
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { interrupt(t, x, n) }) // its connections end with it
 	}
 }
 

@@ -99,21 +99,28 @@ func (c *Checkpoints) Set(ctx context.Context, id string, checkpoint []byte) err
 	if r := runOf(ctx, id); r != nil {
 		return r.save(ctx, checkpoint, value)
 	}
-	return c.change(ctx, id, func(state map[string]json.RawMessage) { state[valueCheckpoint] = value })
+	return c.setVersion(ctx, id, value)
 }
 
 // Delete removes the checkpoint from the newest version of a thread, so that the next run begins
 // again. Older versions stay in the history. Eino's agents call it when they complete.
 func (c *Checkpoints) Delete(ctx context.Context, id string) error {
-	_, found, err := c.Get(ctx, id)
-	if err != nil || !found {
+	s, err := c.saver.Load(ctx, saver.ThreadKey{Thread: id})
+	if err != nil && segno.KindOf(err) != segno.KindNotFound {
 		return err
 	}
-	return c.change(ctx, id, func(state map[string]json.RawMessage) { delete(state, valueCheckpoint) })
+	// The run that read this version has ended without a Set. A later Set must not follow its version.
+	c.forgetRead(id, s.ID)
+	if _, found := s.State[valueCheckpoint]; !found {
+		return nil
+	}
+	delete(s.State, valueCheckpoint)
+	_, err = c.saver.Save(ctx, s)
+	return err
 }
 
-// change saves a new version of a thread's state that follows the version which the caller read.
-func (c *Checkpoints) change(ctx context.Context, id string, change func(map[string]json.RawMessage)) error {
+// setVersion saves a new version of a thread that follows the version which the caller read.
+func (c *Checkpoints) setVersion(ctx context.Context, id string, value json.RawMessage) error {
 	key := saver.ThreadKey{Thread: id}
 	read, hasRead := c.takeRead(id)
 	s := saver.Snapshot{ThreadKey: key}
@@ -126,7 +133,7 @@ func (c *Checkpoints) change(ctx context.Context, id string, change func(map[str
 	if s.State == nil {
 		s.State = map[string]json.RawMessage{}
 	}
-	change(s.State)
+	s.State[valueCheckpoint] = value
 	_, err := c.saver.Save(ctx, s)
 	return err
 }
@@ -155,6 +162,20 @@ func (c *Checkpoints) takeRead(id string) (version segno.CommitID, ok bool) {
 		c.reads[id] = all[:last]
 	}
 	return version, true
+}
+
+// forgetRead forgets the newest read if it returned this version.
+func (c *Checkpoints) forgetRead(id string, version segno.CommitID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := c.reads[id]
+	last := len(all) - 1
+	if last < 0 || all[last] != version {
+		return
+	}
+	if c.reads[id] = all[:last]; last == 0 {
+		delete(c.reads, id)
+	}
 }
 
 // Answers returns the same answer to all open questions of a thread, for [Call.Resume].

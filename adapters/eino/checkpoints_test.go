@@ -131,3 +131,15 @@ func TestDeleteBeginsAgainAndKeepsVersions(t *testing.T) {
 	}
 	wantCheckpoint(t, c, "a", "1")
 }
+
+// A run that read the checkpoint completes, and deletes it as Eino's agents do. The next run writes without reading.
+func TestTheRunAfterADeletedOneIsSaved(t *testing.T) {
+	c := newCheckpoints(t)
+	set(t, c, "a", "1")
+	wantCheckpoint(t, c, "a", "1")
+	if err := c.Delete(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	set(t, c, "a", "2")
+	wantCheckpoint(t, c, "a", "2")
+}

@@ -7,8 +7,8 @@
 // Eino writes a checkpoint only if a run is interrupted. [Invoke] and [Stream] run a graph so that
 // it also writes one after each step, which is a node, or the nodes that run at the same time. If
 // the process is killed, the next Invoke with the same thread continues after the last step. A node
-// that had begun is not repeated silently: Invoke returns a [LostError], unless the node only reads
-// or [Call.Repeat] allows it.
+// that had begun, or that the end of the context stopped, is not repeated silently: Invoke returns a
+// [LostError], unless the node only reads or [Call.Repeat] allows it.
 //
 // A run records its prompt, answers and calls as the entries of a Go agent, so `segno log`, `show`,
 // search and the page show it. A node that is not a model or a tool is shown as a call with its

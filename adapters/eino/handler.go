@@ -127,6 +127,9 @@ func (h *handler) end(ctx context.Context, output any, failed error) context.Con
 	if n.recorded != nil {
 		return ctx
 	}
+	if failed != nil && n.hasEffects() && !isInterrupt(failed) && h.ctx.Err() != nil {
+		return ctx // the node was cancelled and may have had its effect: its result counts as lost
+	}
 	o := n.outcome(ctx, output, failed)
 	entries := n.endEntries(output, o)
 	if len(entries) > 0 && h.commit(ctx, entries, nil) != nil {

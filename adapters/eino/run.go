@@ -34,20 +34,20 @@ type Call struct {
 	Options []compose.Option
 	// Resume has the answers to interrupts, by interrupt id; see [compose.BatchResumeWithData].
 	Resume map[string]any
-	// Repeat reports whether a node, or a tool, whose result was lost in a crash may run again. If it is nil, none
+	// Repeat reports whether a node, or a tool, whose result was lost in a crash or a cancellation may run again. If it is nil, none
 	// may, and the run returns a [LostError]. Models, retrievers and other components that only read always may.
 	Repeat func(node string) bool
 	// MaxSteps limits the steps of one call, because Eino counts them only within a step. 0 means 1,000.
 	MaxSteps int
 }
 
-// LostError reports nodes that ran, or that began to run, in a step that a crash interrupted. Their
+// LostError reports nodes that ran, or that began to run, in a step that a crash or the end of the context interrupted. Their
 // effects have happened, or may have happened.
 type LostError struct {
 	Nodes []LostNode
 }
 
-// LostNode is a node, or a tool, of a step that a crash interrupted.
+// LostNode is a node, or a tool, of a step that was interrupted.
 type LostNode struct {
 	Node  string
 	Ended bool // it ended, but the step that it belongs to did not
@@ -133,34 +133,41 @@ func Stream[I, O any](ctx context.Context, c *Checkpoints, graph compose.Runnabl
 	}
 	reader, writer := schema.Pipe[O](1)
 	go func() {
-		defer r.close(ctx)
 		defer writer.Close()
-		defer out.Close()
-		var chunks []any
-		for closed := false; ; {
-			chunk, err := out.Recv()
-			if errors.Is(err, io.EOF) {
-				var output json.RawMessage
-				if all, concatErr := concat(chunks); concatErr == nil {
-					if all, ok := all.(O); ok {
-						output = outputOf(call, all)
-					}
-				}
-				r.streams.Wait()
-				if err = r.finish(ctx, nil, output); err == nil {
-					return
-				}
-			}
-			chunks = append(chunks, chunk)
-			if !closed {
-				closed = writer.Send(chunk, err)
-			}
-			if err != nil {
-				return
-			}
+		err := forward(ctx, r, call, out, writer)
+		r.close(ctx) // before the reader sees the end, because the caller may then call the thread again
+		if err != nil {
+			var none O
+			writer.Send(none, err)
 		}
 	}()
 	return reader, nil
+}
+
+// forward passes on the stream of the last step until its end, and then ends the turn.
+func forward[O any](ctx context.Context, r *run, call Call, out *schema.StreamReader[O], writer *schema.StreamWriter[O]) error {
+	defer out.Close()
+	var chunks []any
+	for closed := false; ; {
+		chunk, err := out.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		chunks = append(chunks, chunk)
+		if !closed {
+			closed = writer.Send(chunk, nil)
+		}
+	}
+	var output json.RawMessage
+	if all, err := concat(chunks); err == nil {
+		if all, ok := all.(O); ok {
+			output = outputOf(call, all)
+		}
+	}
+	return r.finish(ctx, nil, output)
 }
 
 // run is one call of [Invoke] or [Stream].

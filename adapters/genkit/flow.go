@@ -1,9 +1,11 @@
 package segnogenkit
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"strconv"
@@ -24,16 +26,16 @@ type Options[In any] struct {
 	Store segno.Store
 	// Thread returns the id of a run for an input. A run that is complete returns its output again.
 	Thread func(In) string
-	// Repeat reports whether a step whose result was lost in a crash may run again. If it is nil, none may, and the flow
+	// Repeat reports whether a step whose result was lost in a crash or a cancellation may run again. If it is nil, none may, and the flow
 	// returns a [LostError].
 	Repeat func(step string) bool
 }
 
-// LostError reports a step that had begun when the process crashed: its effect may have happened.
+// LostError reports a step that had begun when the process crashed or its context ended: its effect may have happened.
 type LostError struct{ Step string }
 
 func (e *LostError) Error() string {
-	return "the result of the step " + e.Step + " was lost in a crash"
+	return "the result of the step " + e.Step + " was lost in a crash or a cancellation"
 }
 
 // WaitingError is the error of a flow that waits for an answer; see [Ask] and [Answer].
@@ -44,6 +46,7 @@ func (e *WaitingError) Error() string { return "the flow waits for an answer: " 
 // flow is one run of a durable flow.
 type flow struct {
 	saver  *saver.StoreSaver
+	lease  *threadlease.Lease
 	repeat func(string) bool
 
 	mu    sync.Mutex
@@ -63,10 +66,12 @@ const (
 	valueQuestion = "genkit.question/"
 )
 
-// step is the state of a step.
+// step is the state of a step. If neither Ended nor Failed is set, it has begun.
 type step struct {
-	Ended  bool            `json:"ended"`
-	Result json.RawMessage `json:"result,omitempty"`
+	Ended     bool            `json:"ended"`
+	Result    json.RawMessage `json:"result,omitempty"`
+	Failed    *string         `json:"failed,omitempty"`    // the text of its error
+	Cancelled bool            `json:"cancelled,omitempty"` // it failed after the end of its context, and may have had its effect
 }
 
 // Durable returns a function of a flow that is saved after each of its steps, for genkit.DefineFlow. What fn does outside
@@ -112,6 +117,7 @@ func begin(ctx context.Context, store segno.Store, thread string, repeat func(st
 	if err != nil {
 		return nil, nil, err
 	}
+	f.lease = lease
 	if f.at, err = f.saver.Load(ctx, key); err != nil {
 		lease.Release(ctx)
 		return nil, nil, err
@@ -119,16 +125,51 @@ func begin(ctx context.Context, store segno.Store, thread string, repeat func(st
 	return f, lease, nil
 }
 
-// save saves a version with another value, or without it if value is nil, and messages that show what happened. The caller has f.mu, or is alone.
+// save saves a version with another value and messages that show what happened. If answers were recorded meanwhile, the version
+// follows them. The caller has f.mu, or is alone.
 func (f *flow) save(ctx context.Context, meta map[string]string, name string, value json.RawMessage, messages ...agent.Message) error {
+	ctx = context.WithoutCancel(ctx)
+	for {
+		err := f.saveOnce(ctx, meta, name, value, messages)
+		if segno.KindOf(err) != segno.KindConflict || err == nil {
+			return err
+		}
+		if adopted, loadErr := f.adoptAnswers(ctx); loadErr != nil || !adopted {
+			return cmp.Or(loadErr, err)
+		}
+	}
+}
+
+// adoptAnswers moves the flow to the newest version. It returns false if anything but answers was recorded since f.at, or if
+// another process has the thread now.
+func (f *flow) adoptAnswers(ctx context.Context) (bool, error) {
+	now, err := f.saver.Load(ctx, f.at.ThreadKey)
+	if err != nil {
+		return false, err
+	}
+	head, err := f.saver.Store.Head(ctx, f.at.ThreadKey.ID())
+	if err != nil || f.at.ID == "" || now.ID == f.at.ID || f.lease.Epoch(head) != head.Epoch {
+		return false, err
+	}
+	rest := maps.Clone(now.State)
+	maps.DeleteFunc(rest, func(key string, _ json.RawMessage) bool {
+		_, had := f.at.State[key]
+		return !had && strings.HasPrefix(key, valueAnswer)
+	})
+	if !maps.EqualFunc(rest, f.at.State, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }) {
+		return false, nil
+	}
+	f.at = now
+	return true, nil
+}
+
+func (f *flow) saveOnce(ctx context.Context, meta map[string]string, name string, value json.RawMessage, messages []agent.Message) error {
 	next := f.at
 	next.Meta, next.State = meta, maps.Clone(f.at.State)
 	if next.State == nil {
 		next.State = map[string]json.RawMessage{}
 	}
-	if next.State[name] = value; value == nil {
-		delete(next.State, name)
-	}
+	next.State[name] = value
 	for _, m := range messages {
 		m.Time = time.Now()
 		body, err := segno.Encode(m)
@@ -137,7 +178,7 @@ func (f *flow) save(ctx context.Context, meta map[string]string, name string, va
 		}
 		next.Messages = append(next.Messages, body)
 	}
-	saved, err := f.saver.Save(context.WithoutCancel(ctx), next)
+	saved, err := f.saver.Save(ctx, next)
 	if err == nil {
 		f.at = saved
 	}
@@ -147,15 +188,22 @@ func (f *flow) save(ctx context.Context, meta map[string]string, name string, va
 // key returns the key of the next use of a step or a question: its name, and a number if it is not the first.
 func (f *flow) key(name string) string {
 	f.steps[name]++
-	if n := f.steps[name]; n > 1 {
+	return keyOf(name, f.steps[name])
+}
+
+// keyOf returns the key of the n-th use of a name.
+func keyOf(name string, n int) string {
+	if n > 1 {
 		return name + "#" + strconv.Itoa(n)
 	}
 	return name
 }
 
 // Run is core.Run for a step of a durable flow. If the step ended in an earlier call of the flow, Run returns its
-// recorded result and does not call fn. In another flow it is core.Run. Steps with the same name must not run at the same
-// time.
+// recorded result and does not call fn. If the step failed and the flow then ran another one with the same name, as a loop of
+// retries does, Run returns an error with the recorded text: the flow takes the same course again. Otherwise a failed step runs
+// again in the next call of the flow, unless ctx had ended: then it may have had its effect, as after a crash.
+// In another flow it is core.Run. Steps with the same name must not run at the same time.
 func Run[Out any](ctx context.Context, name string, fn func() (Out, error)) (out Out, err error) {
 	f, ok := ctx.Value(flowKey{}).(*flow)
 	if !ok {
@@ -181,33 +229,44 @@ func (f *flow) beginStep(ctx context.Context, name string) (key string, recorded
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	key = f.key(name)
-	if value, ok := f.at.State[valueStep+key]; ok {
-		var s step
+	value, isKnown := f.at.State[valueStep+key]
+	_, isPast := f.at.State[valueStep+keyOf(name, f.steps[name]+1)] // the flow went on to the next use of the name
+	s := step{Failed: new(string)}
+	if isKnown {
+		s.Failed = nil
 		if err := decode(key, value, &s); err != nil {
 			return key, nil, err
 		}
-		if s.Ended {
-			return key, s.Result, nil
-		}
-		if f.repeat == nil || !f.repeat(name) {
-			return key, nil, segno.NewError(segno.KindRefused, opFlow, f.at.Thread, &LostError{Step: key}).
-				WithHint("look whether it had its effect; Options.Repeat allows it to run again")
-		}
+	}
+	switch isLost := s.Failed == nil || s.Cancelled; {
+	case s.Ended:
+		return key, s.Result, nil
+	case s.Failed != nil && isPast:
+		return key, nil, errors.New(cmp.Or(*s.Failed, "the step "+key+" failed in an earlier call of the flow"))
+	case isLost && (f.repeat == nil || !f.repeat(name)):
+		return key, nil, segno.NewError(segno.KindRefused, opFlow, f.at.Thread, &LostError{Step: key}).
+			WithHint("look whether it had its effect; Options.Repeat allows it to run again")
+	case isLost:
 		return key, nil, nil
 	}
 	call := agent.Message{Role: agent.Assistant, Parts: []agent.Part{{Call: &agent.Call{ID: key, Name: name, Args: json.RawMessage("null")}}}}
 	return key, nil, f.save(ctx, map[string]string{"genkit": "step begins", "step": key}, valueStep+key, json.RawMessage(`{"ended":false}`), call)
 }
 
-// endStep records the result of a step. A step that failed may run again.
+// endStep records the result of a step, or its failure.
 func (f *flow) endStep(ctx context.Context, name, key string, out any, failed error) (result json.RawMessage, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	shown := &agent.Result{Call: key, Name: name}
 	message := agent.Message{Role: agent.ToolRole, Parts: []agent.Part{{Result: shown}}}
 	if failed != nil {
-		shown.Text, shown.Error = failed.Error(), true
-		if err := f.save(ctx, map[string]string{"genkit": "step fails", "step": key}, valueStep+key, nil, message); err != nil {
+		text := failed.Error()
+		shown.Text, shown.Error = text, true
+		value, err := segno.Encode(step{Failed: &text, Cancelled: ctx.Err() != nil})
+		if err != nil {
+			return nil, segno.NewError(segno.KindInternal, opFlow, key, err)
+		}
+		if err := f.save(ctx, map[string]string{"genkit": "step fails", "step": key}, valueStep+key, value, message); err != nil {
 			return nil, err
 		}
 		return nil, failed
@@ -251,6 +310,16 @@ func Ask[T any](ctx context.Context, name, question string) (answer T, err error
 
 // Answer answers a question of the flow with that thread. The first answer counts: another one is [segno.KindConflict].
 func Answer(ctx context.Context, store segno.Store, thread, question string, answer any) error {
+	for {
+		err := answerOnce(ctx, store, thread, question, answer)
+		var late *segno.ConflictError // the flow runs, and recorded a step
+		if !errors.As(err, &late) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+func answerOnce(ctx context.Context, store segno.Store, thread, question string, answer any) error {
 	f := &flow{saver: saver.New(store)}
 	var err error
 	if f.at, err = f.saver.Load(ctx, saver.ThreadKey{Thread: thread}); err != nil {

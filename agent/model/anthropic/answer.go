@@ -106,12 +106,13 @@ func (b *answerBlock) thinking() (json.RawMessage, error) {
 // Complete implements [endpoint.Answer].
 func (a *answer) Complete(bool) bool { return a.ended }
 
-// Reply implements [endpoint.Answer]. It leaves out a call that the limit truncated, because
-// its arguments are unknown.
+// Reply implements [endpoint.Answer]. It leaves out a call that the limit or a refusal truncated,
+// because its arguments are unknown.
 func (a *answer) Reply() (*agent.Reply, bool, error) {
 	m := agent.Message{Role: agent.Assistant, Model: a.model}
 	stop := stopOf(a.stop)
-	for _, b := range a.blocks {
+	isCut := stop == agent.StopLength || stop == agent.StopRefusal
+	for i, b := range a.blocks {
 		switch b.Type {
 		case "text":
 			if b.Text != "" {
@@ -124,10 +125,12 @@ func (a *answer) Reply() (*agent.Reply, bool, error) {
 			}
 			m.Parts = append(m.Parts, agent.Part{Thinking: &agent.Thinking{Text: b.Thinking, Data: data}})
 		case "tool_use":
+			// The call may be cut before the first byte of its arguments. The block then has the empty object that it began with.
+			hasArgs := len(b.args) > 0 || string(b.Input) != "{}" || i < len(a.blocks)-1
 			switch {
-			case b.complete:
+			case b.complete && (hasArgs || !isCut):
 				m.Parts = append(m.Parts, agent.Part{Call: &agent.Call{ID: b.ID, Name: b.Name, Args: b.Input}})
-			case stop != agent.StopLength:
+			case !isCut:
 				return nil, false, fmt.Errorf("%w: the arguments of %s are not JSON", endpoint.ErrTruncated, b.Name)
 			}
 		}

@@ -81,17 +81,22 @@ func TestTruncatedCallIsDropped(t *testing.T) {
 		`{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"path\":\"/tmp"}}`,
 	}
 	stopped := `{"type":"content_block_stop","index":1}`
-	for name, s := range map[string]*server{
-		"block ended":     newServer(t, whole("max_tokens", append(whileCalling[:4:4], stopped)...)),
-		"block not ended": newServer(t, whole("max_tokens", whileCalling...)),
-		"nothing of it":   newServer(t, whole("max_tokens", whileCalling[:3]...)),
-	} {
-		_, reply, err := modelrig.Ask(t, s.model(), modelrig.Hello())
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		if len(reply.Message.Calls()) > 0 || reply.Stop != agent.StopLength || reply.Message.Text() != "I delete" {
-			t.Errorf("%s: %+v", name, reply)
+	nothing := `{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":""}}`
+	for reason, stop := range map[string]agent.Stop{"max_tokens": agent.StopLength, "refusal": agent.StopRefusal} {
+		for name, s := range map[string]*server{
+			"block ended":            newServer(t, whole(reason, append(whileCalling[:4:4], stopped)...)),
+			"block not ended":        newServer(t, whole(reason, whileCalling...)),
+			"nothing of it":          newServer(t, whole(reason, whileCalling[:3]...)),
+			"nothing of it, ended":   newServer(t, whole(reason, append(whileCalling[:3:3], stopped)...)),
+			"a piece without a byte": newServer(t, whole(reason, append(whileCalling[:3:3], nothing, stopped)...)),
+		} {
+			_, reply, err := modelrig.Ask(t, s.model(), modelrig.Hello())
+			if err != nil {
+				t.Fatalf("%s, %s: %v", reason, name, err)
+			}
+			if len(reply.Message.Calls()) > 0 || reply.Stop != stop || reply.Message.Text() != "I delete" {
+				t.Errorf("%s, %s: %+v", reason, name, reply)
+			}
 		}
 	}
 	s := newServer(t, whole("tool_use", append(whileCalling[:4:4], stopped)...))

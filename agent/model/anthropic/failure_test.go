@@ -288,3 +288,21 @@ func TestSilentStreamTimesOut(t *testing.T) {
 		t.Errorf("it said %q", said)
 	}
 }
+
+// A server sends without an end. The request ends with an error, and the answer does not fill the memory.
+func TestAnEndlessStreamEnds(t *testing.T) {
+	const limit = 256 << 20
+	s := newServer(t, func(w http.ResponseWriter, r *http.Request) {
+		comment := []byte(": " + strings.Repeat("x", 1<<20) + "\n")
+		for sent := 0; sent <= limit; sent += len(comment) {
+			if _, err := w.Write(comment); err != nil {
+				return
+			}
+		}
+		whole("end_turn", text("done")...)(w, r)
+	})
+	_, reply, err := modelrig.Ask(t, s.model(), modelrig.Hello())
+	if err == nil || modelrig.IsTransient(err) || !strings.Contains(err.Error(), "larger than") {
+		t.Errorf("%+v, %v", reply, err)
+	}
+}

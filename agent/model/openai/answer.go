@@ -122,8 +122,8 @@ func (a *answer) isNewCall(current *call, p callPiece, args string) bool {
 // Complete implements [endpoint.Answer]. Some servers close the stream without a last event.
 func (a *answer) Complete(over bool) bool { return a.finish != "" && (a.ended || over) }
 
-// Reply implements [endpoint.Answer]. It leaves out a call that the limit truncated, because
-// its arguments are unknown.
+// Reply implements [endpoint.Answer]. It leaves out a call that the limit or a filter truncated,
+// because its arguments are unknown.
 func (a *answer) Reply() (*agent.Reply, bool, error) {
 	m := agent.Message{Role: agent.Assistant, Model: a.model}
 	if a.thinking.Len() > 0 {
@@ -136,9 +136,10 @@ func (a *answer) Reply() (*agent.Reply, bool, error) {
 	if a.text.Len() > 0 {
 		m.Parts = append(m.Parts, agent.Part{Text: a.text.String()})
 	}
+	isCut := a.finish == "length" || a.finish == "content_filter"
 	for i, c := range a.calls {
 		args, valid := c.arguments()
-		if a.finish == "length" && i == len(a.calls)-1 && !valid {
+		if isCut && i == len(a.calls)-1 && !valid {
 			continue
 		}
 		m.Parts = append(m.Parts, agent.Part{Call: &agent.Call{ID: cmp.Or(c.id, fmt.Sprintf("call_%d", i)), Name: c.name, Args: args}})

@@ -106,16 +106,18 @@ func TestReasonsToStop(t *testing.T) {
 }
 
 func TestTruncatedCallIsDropped(t *testing.T) {
-	for _, args := range []string{``, `{\"path\":\"/tmp`} {
-		s := newServer(t, whole("length", `{"content":"I delete"}`,
-			`{"tool_calls":[{"index":0,"id":"a","function":{"name":"ls","arguments":"{}"}}]}`,
-			`{"tool_calls":[{"index":1,"id":"b","function":{"name":"delete","arguments":"`+args+`"}}]}`))
-		_, reply, err := modelrig.Ask(t, s.model(), modelrig.Hello())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if calls := reply.Message.Calls(); len(calls) != 1 || calls[0].ID != "a" || reply.Stop != agent.StopLength {
-			t.Errorf("%+v", reply)
+	for finish, stop := range map[string]agent.Stop{"length": agent.StopLength, "content_filter": agent.StopRefusal} {
+		for _, args := range []string{``, `{\"path\":\"/tmp`} {
+			s := newServer(t, whole(finish, `{"content":"I delete"}`,
+				`{"tool_calls":[{"index":0,"id":"a","function":{"name":"ls","arguments":"{}"}}]}`,
+				`{"tool_calls":[{"index":1,"id":"b","function":{"name":"delete","arguments":"`+args+`"}}]}`))
+			_, reply, err := modelrig.Ask(t, s.model(), modelrig.Hello())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if calls := reply.Message.Calls(); len(calls) != 1 || calls[0].ID != "a" || reply.Stop != stop {
+				t.Errorf("%s: %+v", finish, reply)
+			}
 		}
 	}
 }

@@ -60,7 +60,7 @@ func (s *Server) send(ctx context.Context, x *exchange, r agent.Request, c *Call
 		return err
 	}
 	for e, err := range x.events(ctx, s.url, c.Header, c.Body) {
-		if err != nil && x.began {
+		if err != nil && x.began && !errors.Is(err, errTooLarge) {
 			err = fmt.Errorf("%w: %w", ErrTruncated, err)
 		}
 		var chunk agent.Chunk
@@ -150,5 +150,6 @@ var (
 	errSchema    = errors.New("the schema is not valid JSON")
 	errRedirect  = errors.New("the server redirects the request to another server")
 	errPage      = errors.New("answered with an HTML page, not with the API")
+	errTooLarge  = fmt.Errorf("the answer is larger than %d MB", maxStream>>20)
 	errIdle      = errors.New("the server sent nothing for too long")
 )

@@ -35,10 +35,11 @@ type Event struct {
 }
 
 const (
-	maxErrorBody = 64 << 10 // bytes of an error that are read
-	maxLine      = 32 << 20 // bytes of a line of a stream
-	maxDocument  = 32 << 20 // bytes of an answer in one piece
-	maxBlank     = 512      // bytes of white space before an answer
+	maxErrorBody = 64 << 10  // bytes of an error that are read
+	maxLine      = 32 << 20  // bytes of a line of a stream
+	maxDocument  = 32 << 20  // bytes of an answer in one piece
+	maxStream    = 256 << 20 // bytes of an answer as a stream, in which a token takes some hundred bytes
+	maxBlank     = 512       // bytes of white space before an answer
 )
 
 // events posts body as JSON and yields the events of the answer. After an error, it yields no
@@ -61,7 +62,7 @@ func (x *exchange) events(ctx context.Context, to *url.URL, header http.Header, 
 			x.document(stream, yield)
 		default:
 			x.began = true
-			for e, err := range readEvents(stream) {
+			for e, err := range readEvents(&limitedReader{stream, maxStream}) {
 				if !yield(e, err) {
 					return
 				}
@@ -139,6 +140,20 @@ func (r idleReader) Read(p []byte) (int, error) {
 	timer.Stop()
 	if err != nil && expired.Load() {
 		err = fmt.Errorf("%w: %s", errIdle, r.limit)
+	}
+	return n, err
+}
+
+// limitedReader ends with an error after left bytes.
+type limitedReader struct {
+	io.Reader
+	left int
+}
+
+func (r *limitedReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if r.left -= n; r.left < 0 {
+		return 0, errTooLarge
 	}
 	return n, err
 }

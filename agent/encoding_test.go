@@ -1,0 +1,59 @@
+package agent_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+)
+
+// latin1 is a text that is not UTF-8, as a file of another encoding has it. The log has it with a replacement character.
+const latin1 = "caf\xe9"
+
+// TestRepeatedInputsThatAreNotUTF8 repeats a prompt, a decision and a signal. Each is recognized although the log has
+// other bytes.
+func TestRepeatedInputsThatAreNotUTF8(t *testing.T) {
+	eachStore(t, func(r *rig) {
+		in := agent.Input{Prompt: "say " + latin1, Key: "request-1"}
+		for range 2 {
+			r.one(r.run(in), agent.EventDone)
+			r.restart()
+		}
+		if n := len(r.messages(thread, "")); n != 2 {
+			r.Errorf("%d messages, want 2: the prompt once", n)
+		}
+	})
+	eachStore(t, func(r *rig) {
+		in := agent.Input{Prompt: askMail + "\nsay " + latin1}
+		r.asking().run(in)
+		r.run(in)
+		if n := len(r.messages(thread, "")); n != 2 {
+			r.Errorf("%d messages, want 2: the unfinished turn continues", n)
+		}
+		d := segno.Decision{Interrupt: r.question().ID, Kind: segno.Respond, Text: "n\xf6", Actor: "J\xfcrgen"}
+		for range 2 {
+			r.ok(r.agent.Decide(r.ctx, thread, d))
+		}
+	})
+	eachStore(t, func(r *rig) {
+		r.waiting(agent.LostAsk, func(ctx context.Context, _ *agent.Invocation) (string, error) {
+			s, err := agent.Await(ctx, "order "+latin1)
+			return s.Text, err
+		})
+		r.prompt("say hello")
+		for range 2 {
+			r.ok(r.agent.Signal(r.ctx, thread, "order "+latin1, "key "+latin1, latin1))
+		}
+		n := 0
+		for _, e := range r.replayed(thread, 0) {
+			if e.Kind == agent.EventSignal {
+				n++
+			}
+		}
+		if n != 1 {
+			r.Errorf("%d signals, want 1", n)
+		}
+		r.one(r.run(agent.Input{Prompt: callWork}), agent.EventDone)
+	})
+}

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -29,6 +30,7 @@ import (
 type Files struct {
 	timeline *timeline.Timeline
 	root     *os.Root
+	mu       sync.RWMutex // Eino runs the calls of one answer at the same time; an edit reads and writes
 }
 
 var (
@@ -96,7 +98,9 @@ func fileInfo(name string, info fs.FileInfo) filesystem.FileInfo {
 // Read implements [filesystem.Backend].
 func (f *Files) Read(ctx context.Context, req *filesystem.ReadRequest) (*filesystem.FileContent, error) {
 	name := f.rel(req.FilePath)
+	f.mu.RLock()
 	memory, err := f.load(ctx, name)
+	f.mu.RUnlock()
 	if err != nil {
 		return nil, err
 	}
@@ -109,6 +113,7 @@ const maxSearched = 16 << 20
 // GrepRaw implements [filesystem.Backend]. It does not search large files, files with a zero byte, and .git.
 func (f *Files) GrepRaw(ctx context.Context, req *filesystem.GrepRequest) ([]filesystem.GrepMatch, error) {
 	memory, at := filesystem.NewInMemoryBackend(), f.rel(req.Path)
+	f.mu.RLock()
 	err := f.walk(ctx, at, func(name string, info fs.FileInfo) error {
 		if info.Size() > maxSearched {
 			return nil
@@ -119,6 +124,7 @@ func (f *Files) GrepRaw(ctx context.Context, req *filesystem.GrepRequest) ([]fil
 		}
 		return memory.Write(ctx, &filesystem.WriteRequest{FilePath: name, Content: string(data)})
 	})
+	f.mu.RUnlock()
 	if err != nil {
 		return nil, err
 	}
@@ -164,39 +170,47 @@ func (f *Files) GlobInfo(ctx context.Context, req *filesystem.GlobInfoRequest) (
 // Write implements [filesystem.Backend].
 func (f *Files) Write(ctx context.Context, req *filesystem.WriteRequest) error {
 	name := f.rel(req.FilePath)
-	if err := f.write(name, req.Content); err != nil {
+	f.mu.Lock()
+	err := f.write(name, req.Content)
+	f.mu.Unlock()
+	if err != nil {
 		return err
 	}
 	return f.save(ctx, "write "+name)
 }
 
-// Edit implements [filesystem.Backend].
+// Edit implements [filesystem.Backend]. Concurrent edits run one after the other.
 func (f *Files) Edit(ctx context.Context, req *filesystem.EditRequest) error {
 	name := f.rel(req.FilePath)
+	if err := f.edit(ctx, name, *req); err != nil {
+		return err
+	}
+	return f.save(ctx, "edit "+name)
+}
+
+func (f *Files) edit(ctx context.Context, name string, req filesystem.EditRequest) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	memory, err := f.load(ctx, name)
 	if err != nil {
 		return err
 	}
-	ask := *req
-	ask.FilePath = name
-	if err := memory.Edit(ctx, &ask); err != nil {
+	req.FilePath = name
+	if err := memory.Edit(ctx, &req); err != nil {
 		return err
 	}
 	edited, err := memory.Read(ctx, &filesystem.ReadRequest{FilePath: name})
 	if err != nil {
 		return err
 	}
-	if err := f.write(name, edited.Content); err != nil {
-		return err
-	}
-	return f.save(ctx, "edit "+name)
+	return f.write(name, edited.Content)
 }
 
 // maxOutput is the number of bytes of a command's output that are kept.
 const maxOutput = 1 << 20
 
-// Execute implements [filesystem.Shell]: it runs a command with sh in the directory. The command ends with ctx. It
-// cannot run in the background, because its changes would belong to no step.
+// Execute implements [filesystem.Shell]: it runs a command with sh in the directory. The command ends with ctx, and the
+// processes in its group end with the command. It cannot run in the background, because its changes would belong to no step.
 func (f *Files) Execute(ctx context.Context, req *filesystem.ExecuteRequest) (*filesystem.ExecuteResponse, error) {
 	if req.RunInBackendGround {
 		return nil, segno.Errorf(segno.KindInvalid, "execute", req.Command, "commands in the background are not supported")
@@ -208,6 +222,12 @@ func (f *Files) Execute(ctx context.Context, req *filesystem.ExecuteRequest) (*f
 	var out limited
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
+	if cmd.Process != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what the command left in the background
+	}
+	if errors.Is(err, exec.ErrWaitDelay) {
+		err = nil // the command succeeded, and a process in the background had its output
+	}
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) || ctx.Err() != nil {
 		return nil, errors.Join(failed("execute", req.Command, err), f.save(context.WithoutCancel(ctx), "execute "+req.Command))

@@ -27,8 +27,8 @@ type Config struct {
 	// nothing after the run.
 	Store segno.Store
 	// Durability is that of the steps. With [segno.Batched], a power failure may remove the newest steps
-	// and their events, and the run repeats them. The intents of calls that may not run again are always
-	// [segno.Synced], and so are commits with files.
+	// and their events, and the run repeats them. The intents of calls that may not run again, signals and
+	// decisions are always [segno.Synced], and so are commits with files.
 	Durability segno.Durability
 	// Timeline is the workspace of the tools. Set it if the workspace's files belong to the
 	// checkpoints: the agent saves them where a turn begins and where a run ends. Timeline must

@@ -20,10 +20,10 @@ func (r *run) newCommit(cp *segno.Checkpoint) segno.Commit {
 }
 
 // durability returns that of the drafted entries. An intent must be on disk before its call runs, a
-// step of a call before the call continues, and a signal before its sender does.
+// step of a call before the call continues, and a signal or a decision before its sender does.
 func (r *run) durability() segno.Durability {
 	if slices.ContainsFunc(r.entries, func(e segno.Entry) bool {
-		return e.Kind == segno.EntryIntent || e.Kind == segno.EntrySignal || isCallStep(&e)
+		return e.Kind == segno.EntryIntent || e.Kind == segno.EntrySignal || e.Kind == segno.EntryDecision || isCallStep(&e)
 	}) {
 		return segno.Synced
 	}

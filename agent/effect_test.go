@@ -354,3 +354,23 @@ func TestAnIntentIsNeverBatched(t *testing.T) {
 		}
 	}
 }
+
+// TestADecisionIsNeverBatched decides while commits are batched. A power failure must not lose an approval that Decide recorded.
+func TestADecisionIsNeverBatched(t *testing.T) {
+	r := newRig(t).asking().with(func(c *agent.Config) { c.Durability = segno.Batched })
+	r.prompt(askMail)
+	q, decided := r.question(), 0
+	r.watched(func(_ int, c segno.Commit) error {
+		if slices.ContainsFunc(c.Entries, func(e segno.Entry) bool { return e.Kind == segno.EntryDecision }) {
+			decided++
+			if c.Durability != segno.Synced {
+				t.Errorf("a decision has the durability %d", c.Durability)
+			}
+		}
+		return nil
+	}, nil)
+	r.ok(r.agent.Decide(r.ctx, thread, approve(q)))
+	if decided != 1 {
+		t.Errorf("%d commits with a decision", decided)
+	}
+}

@@ -178,7 +178,8 @@ func (c *Checkpoints) forgetRead(id string, version segno.CommitID) {
 	}
 }
 
-// Answers returns the same answer to all open questions of a thread, for [Call.Resume].
+// Answers returns the same answer to all open questions of a thread, for [Call.Resume]. A question that was answered is open
+// until the step of its node is saved: if the node fails or crashes, it needs the answer again.
 func (c *Checkpoints) Answers(ctx context.Context, thread string, answer any) (map[string]any, error) {
 	s, err := c.saver.Load(ctx, saver.ThreadKey{Thread: thread})
 	if err != nil {
@@ -187,6 +188,19 @@ func (c *Checkpoints) Answers(ctx context.Context, thread string, answer any) (m
 	all := make(map[string]any, len(s.Interrupts))
 	for _, i := range s.Interrupts {
 		all[i.ID] = answer
+	}
+	for n, err := range segno.Ancestors(ctx, c.saver.Store, s.ID, segno.Window{Entries: true}) {
+		if err != nil {
+			return nil, err
+		}
+		if n.Checkpoint != nil {
+			break
+		}
+		for _, e := range n.Entries {
+			if e.Kind == segno.EntryDecision {
+				all[e.ID] = answer
+			}
+		}
 	}
 	return all, nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cloudwego/eino/compose"
 	"github.com/dalsegno/segno"
 	segnoeino "github.com/dalsegno/segno/adapters/eino"
 	"github.com/dalsegno/segno/store/memory"
@@ -68,5 +69,39 @@ func TestACancelledNodeIsNotRepeatedSilently(t *testing.T) {
 	call := segnoeino.Call{Thread: "t", Repeat: func(node string) bool { return node == "b" }}
 	if out, err := segnoeino.Invoke(t.Context(), c, r, call, "x"); err != nil || out != "xab" || ran != "abb" {
 		t.Errorf("%q, %v; %q ran", out, err, ran)
+	}
+}
+
+// A node fails after it got the answer to its question. The next call has the answer, too, and the question is not asked again.
+func TestAnAnswerSurvivesAFailedNode(t *testing.T) {
+	c, asked, failures := newCheckpoints(t), 0, 0
+	r := chain(t, c, []string{"a", "pay", "c"}, func(ctx context.Context, node, in string) (string, error) {
+		if node != "pay" {
+			return in + node, nil
+		}
+		if answered, _, text := compose.GetResumeContext[string](ctx); !answered {
+			asked++
+			return "", compose.Interrupt(ctx, "pay?")
+		} else if failures++; failures == 1 {
+			return "", errors.New("no connection")
+		} else {
+			return in + text, nil
+		}
+	})
+	call := segnoeino.Call{Thread: "t"}
+	_, err := segnoeino.Invoke(t.Context(), c, r, call, "x")
+	if _, isAsked := compose.ExtractInterruptInfo(err); !isAsked {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"", "xayesc"} {
+		if call.Resume, err = c.Answers(t.Context(), "t", "yes"); err != nil || len(call.Resume) != 1 {
+			t.Fatalf("%v, %v", call.Resume, err)
+		}
+		if out, err := segnoeino.Invoke(t.Context(), c, r, call, "x"); out != want || (err == nil) != (want != "") {
+			t.Errorf("%q, %v", out, err)
+		}
+	}
+	if all, err := c.Answers(t.Context(), "t", "yes"); err != nil || len(all) != 0 || asked != 1 {
+		t.Errorf("the question was asked %d times; open are %v, %v", asked, all, err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -196,9 +195,7 @@ func (t *tail) Write(data []byte) (int, error) {
 	t.end = append(t.end, data...)
 	t.end = t.end[max(0, len(t.end)-most):]
 	if t.to != nil {
-		if _, err := t.to.Write(data); err != nil {
-			return 0, fmt.Errorf("write the world's log: %w", err)
-		}
+		_, _ = t.to.Write(data) // an error would close the pipe, and the next line would kill the world
 	}
 	return len(data), nil
 }

@@ -47,6 +47,12 @@ func TestMain(m *testing.M) {
 			}
 			return os.Getenv(name)
 		}))
+	case "chatty": // it writes a line for each request
+		h := httpworld.NewHandler(grid.New(7), os.Getenv("WORLD_OPERATOR_TOKEN"))
+		fmt.Fprintln(os.Stderr, http.ListenAndServe(os.Getenv("WORLD_HOST")+":"+os.Getenv("WORLD_PORT"), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprintln(os.Stderr, r.Method, r.URL.Path)
+			h.ServeHTTP(w, r)
+		})))
 	case "open": // it shows its state to everyone
 		h := httpworld.NewHandler(grid.New(7), os.Getenv("WORLD_OPERATOR_TOKEN"))
 		fmt.Fprintln(os.Stderr, http.ListenAndServe(os.Getenv("WORLD_HOST")+":"+os.Getenv("WORLD_PORT"), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -107,6 +113,29 @@ func TestWorldInGo(t *testing.T) {
 		},
 		Action: gridActions(), Rounds: 1,
 	})
+}
+
+// fullDisk is a log that cannot be written.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+// TestAWorldOutlivesItsLog runs a world whose log cannot be written. The world is more than its log.
+func TestAWorldOutlivesItsLog(t *testing.T) {
+	ctx := t.Context()
+	w, err := httpworld.Start(ctx, testWorld(t, "chatty"), httpworld.Options{Log: fullDisk{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if err := w.Join(ctx, "session", "Ada"); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		if _, err := w.Observe(ctx, "session"); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // TestStartAtAnotherPort starts a world that cannot listen on the requested port.

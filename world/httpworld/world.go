@@ -28,7 +28,8 @@ type Options struct {
 	Port int
 	// Env are further variables for the command, such as "WORLD_SEED=7".
 	Env []string
-	// Log receives the output of the command; nil discards it. Errors quote its last line.
+	// Log receives the output of the command; nil discards it. Errors quote its last line. The world continues if a write to
+	// Log fails.
 	Log io.Writer
 	// Hold, if not nil, stays open until the process of the world has ended, even if this process is
 	// killed. A lock on it is therefore held until then.

@@ -25,6 +25,10 @@ func TestHostileServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	node, err := segno.Encode(wire.NewNode(segno.Node{ID: "other", Thread: "t"}))
+	if err != nil {
+		t.Fatal(err)
+	}
 	thread, answer := string(item)+"\n", ""
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, answer) }))
 	defer server.Close()
@@ -43,6 +47,7 @@ func TestHostileServer(t *testing.T) {
 	}
 	head := func() error { _, err := s.Head(t.Context(), "t"); return err }
 	object := func() error { _, err := s.Objects().Get(t.Context(), segno.HashOf([]byte("a"))); return err }
+	line := func() error { _, err := s.Load(t.Context(), "commit", segno.Window{}); return err }
 	for _, x := range []struct {
 		what, answer string
 		call         func() error
@@ -57,6 +62,8 @@ func TestHostileServer(t *testing.T) {
 		{"a page", "<html>", head, segno.KindIO},
 		{"a head with a damaged link", `{"thread":"t","link":"////"}`, head, segno.KindCorrupt},
 		{"other bytes", "b", object, segno.KindCorrupt},
+		{"a line without a commit", `{"end":true}`, line, segno.KindCorrupt},
+		{"a line to another commit", string(node) + "\n" + `{"end":true}`, line, segno.KindCorrupt},
 	} {
 		answer = x.answer
 		if err := x.call(); segno.KindOf(err) != x.kind {

@@ -88,6 +88,9 @@ func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*s
 		}
 		line.Commits = append(line.Commits, n)
 	}
+	if n := len(line.Commits); n == 0 || line.Commits[n-1].ID != at {
+		return nil, segno.Errorf(segno.KindCorrupt, op, string(at), "the line of the server does not end with this commit")
+	}
 	return line, nil
 }
 

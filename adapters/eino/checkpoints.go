@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"slices"
 	"sync"
 	"unicode/utf8"
 
@@ -18,7 +19,7 @@ import (
 // concurrently.
 //
 // Eino's interface has no version. Outside of [Invoke] and [Stream], Set therefore follows the newest version
-// that a Get returned and that no Set has followed. If another writer made a newer version
+// that a Get returned and that no Set has followed, unless the context of that Get has ended. If another writer made a newer version
 // meanwhile, Set returns [segno.KindConflict] and writes nothing. A Set without a Get, as of a run
 // that ignores the old checkpoint, follows the newest version of the thread.
 type Checkpoints struct {
@@ -29,14 +30,30 @@ type Checkpoints struct {
 	saver *saver.StoreSaver
 
 	mu    sync.Mutex
-	reads map[string][]segno.CommitID // by checkpoint id: versions that Get returned, oldest first; "" if there was none
+	reads map[string][]read // by checkpoint id: versions that Get returned, oldest first
+}
+
+// read is a version that Get returned to a run.
+type read struct {
+	version segno.CommitID  // "" if there was none
+	over    <-chan struct{} // closed when the run has ended, as far as its context shows that; nil if it never ends
+}
+
+// isOver reports whether the run has ended. Eino writes nothing for a run that completed or failed.
+func (r read) isOver() bool {
+	select {
+	case <-r.over:
+		return true
+	default:
+		return false
+	}
 }
 
 var _ compose.CheckPointStore = (*Checkpoints)(nil)
 
 // New returns the checkpoints in a store. The caller closes the store.
 func New(store segno.Store) *Checkpoints {
-	return &Checkpoints{saver: saver.New(store), reads: map[string][]segno.CommitID{}}
+	return &Checkpoints{saver: saver.New(store), reads: map[string][]read{}}
 }
 
 // valueCheckpoint is the name of the state value with Eino's checkpoint.
@@ -86,7 +103,7 @@ func (c *Checkpoints) Get(ctx context.Context, id string) ([]byte, bool, error) 
 	if err != nil {
 		return nil, false, err
 	}
-	c.addRead(id, s.ID)
+	c.addRead(id, read{s.ID, ctx.Done()})
 	return checkpoint, checkpoint != nil, nil
 }
 
@@ -122,11 +139,11 @@ func (c *Checkpoints) Delete(ctx context.Context, id string) error {
 // setVersion saves a new version of a thread that follows the version which the caller read.
 func (c *Checkpoints) setVersion(ctx context.Context, id string, value json.RawMessage) error {
 	key := saver.ThreadKey{Thread: id}
-	read, hasRead := c.takeRead(id)
+	version, hasRead := c.takeRead(id)
 	s := saver.Snapshot{ThreadKey: key}
-	if !hasRead || read != "" {
+	if !hasRead || version != "" {
 		var err error
-		if s, err = c.saver.At(ctx, key, read); err != nil && (segno.KindOf(err) != segno.KindNotFound || hasRead) {
+		if s, err = c.saver.At(ctx, key, version); err != nil && (segno.KindOf(err) != segno.KindNotFound || hasRead) {
 			return err
 		}
 	}
@@ -141,27 +158,27 @@ func (c *Checkpoints) setVersion(ctx context.Context, id string, value json.RawM
 // maxReads limits the reads that are remembered for one thread: runs that complete never write.
 const maxReads = 64
 
-func (c *Checkpoints) addRead(id string, version segno.CommitID) {
+func (c *Checkpoints) addRead(id string, r read) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := append(c.reads[id], version)
+	all := append(slices.DeleteFunc(c.reads[id], read.isOver), r)
 	c.reads[id] = all[max(0, len(all)-maxReads):]
 }
 
 func (c *Checkpoints) takeRead(id string) (version segno.CommitID, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := c.reads[id]
-	if len(all) == 0 {
-		return "", false
-	}
+	all := slices.DeleteFunc(c.reads[id], read.isOver)
 	last := len(all) - 1
-	if version = all[last]; last == 0 {
+	if last <= 0 {
 		delete(c.reads, id)
 	} else {
 		c.reads[id] = all[:last]
 	}
-	return version, true
+	if last < 0 {
+		return "", false
+	}
+	return all[last].version, true
 }
 
 // forgetRead forgets the newest read if it returned this version.
@@ -170,7 +187,7 @@ func (c *Checkpoints) forgetRead(id string, version segno.CommitID) {
 	defer c.mu.Unlock()
 	all := c.reads[id]
 	last := len(all) - 1
-	if last < 0 || all[last] != version {
+	if last < 0 || all[last].version != version {
 		return
 	}
 	if c.reads[id] = all[:last]; last == 0 {

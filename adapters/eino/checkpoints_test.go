@@ -143,3 +143,19 @@ func TestTheRunAfterADeletedOneIsSaved(t *testing.T) {
 	set(t, c, "a", "2")
 	wantCheckpoint(t, c, "a", "2")
 }
+
+// Runs that failed have read the checkpoint and write nothing. Later runs write without reading.
+func TestAFailedRunLeavesNoRead(t *testing.T) {
+	c := newCheckpoints(t)
+	set(t, c, "a", "1")
+	for range 3 {
+		ctx, cancel := context.WithCancel(t.Context())
+		if _, found, err := c.Get(ctx, "a"); err != nil || !found {
+			t.Fatal(err)
+		}
+		cancel()
+	}
+	set(t, c, "a", "2")
+	set(t, c, "a", "3")
+	wantCheckpoint(t, c, "a", "3")
+}

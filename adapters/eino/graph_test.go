@@ -391,3 +391,56 @@ func TestMessagesThereAndBack(t *testing.T) {
 		t.Errorf("malformed arguments become %s", args)
 	}
 }
+
+// A model gives two calls of one message the same id, or none. One tool ended before the step was interrupted. It does not run
+// again silently, and no call gets the result of the other one.
+func TestCallsWithoutTheirOwnIDs(t *testing.T) {
+	for _, id := range []string{"", "1"} {
+		c, sends, fails := newCheckpoints(t), &mail{}, &failing{isBroken: true}
+		config := &compose.ToolsNodeConfig{Tools: []tool.BaseTool{sends, fails}, ExecuteSequentially: true, ToolCallMiddlewares: []compose.ToolMiddleware{segnoeino.OnceTools()}}
+		node, err := compose.NewToolNode(t.Context(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := compose.NewChain[*schema.Message, []*schema.Message]().AppendToolsNode(node).Compile(t.Context(), compose.WithCheckPointStore(c))
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := schema.AssistantMessage("", []schema.ToolCall{{ID: id, Function: schema.FunctionCall{Name: "mail", Arguments: `{"to":"bob"}`}},
+			{ID: id, Function: schema.FunctionCall{Name: "failing", Arguments: `{"to":"eve"}`}}})
+		if _, err := segnoeino.Invoke(t.Context(), c, r, segnoeino.Call{Thread: "t"}, in); err == nil || sends.sent != 1 {
+			t.Fatalf("%d, %v", sends.sent, err)
+		}
+		fails.isBroken = false
+		out, err := segnoeino.Invoke(t.Context(), c, r, segnoeino.Call{Thread: "t"}, in)
+		var lost *segnoeino.LostError
+		isRight := err == nil && len(out) == 2 && out[0].Content == `sent {"to":"bob"}` && out[1].Content == `sent {"to":"eve"}`
+		if sends.sent != 1 || !isRight && !errors.As(err, &lost) {
+			t.Errorf("id %q: the tool ran %d times: %v, %v", id, sends.sent, out, err)
+		}
+	}
+}
+
+// Two calls with one id run at the same time, and one of them ends. In the next run neither call gets the result of the other one,
+// and the call that ended does not run again.
+func TestCallsWithOneID(t *testing.T) {
+	calls := []schema.ToolCall{{ID: "1", Function: schema.FunctionCall{Name: "failing", Arguments: "{}"}}, {ID: "1", Function: schema.FunctionCall{Name: "mail", Arguments: "{}"}}}
+	c, sends, fails := newCheckpoints(t), &mail{}, &failing{isBroken: true}
+	for _, isSequential := range []bool{false, true} {
+		config := &compose.ToolsNodeConfig{Tools: []tool.BaseTool{sends, fails}, ExecuteSequentially: isSequential, ToolCallMiddlewares: []compose.ToolMiddleware{segnoeino.OnceTools()}}
+		node, err := compose.NewToolNode(t.Context(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := compose.NewChain[*schema.Message, []*schema.Message]().AppendToolsNode(node).Compile(t.Context(), compose.WithCheckPointStore(c))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := segnoeino.Invoke(t.Context(), c, r, segnoeino.Call{Thread: "t"}, schema.AssistantMessage("", calls))
+		fails.isBroken = false
+		var lost *segnoeino.LostError
+		if isSequential && !errors.As(err, &lost) && (err != nil || fails.sent != 1) || sends.sent != 1 {
+			t.Errorf("sequential %v: mail ran %d times and failing %d times: %v, %v", isSequential, sends.sent, fails.sent, out, err)
+		}
+	}
+}

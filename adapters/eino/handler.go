@@ -24,6 +24,7 @@ type handler struct{ *run }
 // node is a node, or a tool, that is running.
 type node struct {
 	id   string // of the call
+	own  bool   // the id is the one that the model gave, and no other running call has it
 	name string
 	kind components.Component
 	path string
@@ -68,6 +69,7 @@ type outcome struct {
 
 	Component components.Component `json:"component,omitempty"`
 	Output    json.RawMessage      `json:"output,omitempty"` // for [InvokableLambda] and [OnceTools]
+	Call      segno.Hash           `json:"call,omitzero"`    // for [OnceTools]: of the tool's name and arguments
 }
 
 // start records that a node begins. A callback of Eino returns no error; its panic is the error of the node, which then
@@ -88,8 +90,8 @@ func (h *handler) start(ctx context.Context, info *callbacks.RunInfo, input any)
 	n := &node{id: segno.NewID(), name: path, kind: info.Component, path: path}
 	if n.kind == components.ComponentOfTool {
 		n.name = info.Name
-		if id := compose.GetToolCallID(ctx); id != "" {
-			n.id = id
+		if id := compose.GetToolCallID(ctx); h.claim(id) {
+			n.id, n.own = id, true
 		}
 		if in := tool.ConvCallbackInput(input); in != nil {
 			input = json.RawMessage(in.ArgumentsInJSON)
@@ -118,6 +120,20 @@ func (h *handler) start(ctx context.Context, info *callbacks.RunInfo, input any)
 	return ctx
 }
 
+// claim reports whether the id of a tool's call may name it in the log. A model may give several calls the same id, or none.
+func (h *handler) claim(id string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if id == "" || h.running[id] {
+		return false
+	}
+	if h.running == nil {
+		h.running = map[string]bool{}
+	}
+	h.running[id] = true
+	return true
+}
+
 // end records the output of a node, or its error.
 func (h *handler) end(ctx context.Context, output any, failed error) context.Context {
 	n, ok := ctx.Value(nodeKey{}).(*node)
@@ -126,6 +142,9 @@ func (h *handler) end(ctx context.Context, output any, failed error) context.Con
 	}
 	if n.recorded != nil {
 		return ctx
+	}
+	if n.own {
+		defer h.release(n.id)
 	}
 	if failed != nil && n.hasEffects() && !isInterrupt(failed) && h.ctx.Err() != nil {
 		return ctx // the node was cancelled and may have had its effect: its result counts as lost
@@ -149,11 +168,19 @@ func (h *handler) end(ctx context.Context, output any, failed error) context.Con
 	return ctx
 }
 
+// release ends the claim of a call.
+func (h *handler) release(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.running, id)
+}
+
 // outcome returns what the node's result records.
 func (n *node) outcome(ctx context.Context, output any, failed error) outcome {
 	o := outcome{OK: failed == nil, Component: n.kind, Output: n.output}
-	if out := tool.ConvCallbackOutput(output); ctx.Value(onceKey{}) != nil && n.kind == components.ComponentOfTool && out != nil && out.ToolOutput == nil {
-		o.Output = asJSON(out.Response)
+	call, isOnce := ctx.Value(onceKey{}).(segno.Hash)
+	if out := tool.ConvCallbackOutput(output); isOnce && n.own && n.kind == components.ComponentOfTool && out != nil && out.ToolOutput == nil {
+		o.Output, o.Call = asJSON(out.Response), call
 	}
 	if failed != nil {
 		if o.Interrupted = isInterrupt(failed); !o.Interrupted {

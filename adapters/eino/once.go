@@ -7,6 +7,7 @@ import (
 
 	"github.com/cloudwego/eino/components"
 	"github.com/cloudwego/eino/compose"
+	"github.com/dalsegno/segno"
 )
 
 // InvokableLambda is [compose.InvokableLambda] for a node that may run at the same time as others. If a crash interrupts
@@ -44,24 +45,28 @@ func lossless[T any](v T) json.RawMessage {
 func OnceTools() compose.ToolMiddleware {
 	return compose.ToolMiddleware{Invokable: func(next compose.InvokableToolEndpoint) compose.InvokableToolEndpoint {
 		return func(ctx context.Context, in *compose.ToolInput) (*compose.ToolOutput, error) {
+			call := segno.HashOf([]byte(in.Name + "\x00" + in.Arguments))
 			if r, ok := ctx.Value(runKey{}).(*run); ok {
 				var text string
-				if recorded := r.takeOutput(outputKey{components.ComponentOfTool, in.CallID}); recorded != nil && json.Unmarshal(recorded, &text) == nil {
+				if recorded := r.takeOutput(outputKey{components.ComponentOfTool, in.CallID, call}); recorded != nil && json.Unmarshal(recorded, &text) == nil {
 					return &compose.ToolOutput{Result: text}, nil
 				}
 			}
-			return next(context.WithValue(ctx, onceKey{}, true), in)
+			return next(context.WithValue(ctx, onceKey{}, call), in)
 		}
 	}}
 }
 
-// onceKey marks the context of a tool. segno records its output, because a later call does not run it again.
+// onceKey marks the context of a tool with the hash of its call. segno records the output, because a later run does not make the
+// call again.
 type onceKey struct{}
 
-// outputKey identifies a node of a step, by its path, or a tool, by the id of its call.
+// outputKey identifies a node of a step, by its path, or a tool, by the id, name and arguments of its call: a model may give
+// several calls the same id.
 type outputKey struct {
 	tool components.Component // ComponentOfTool, or "" for a node
 	id   string
+	call segno.Hash
 }
 
 // takeOutput returns a recorded output once, because a loop may run the node again.

@@ -193,10 +193,11 @@ type run struct {
 	turn       int
 	step       int
 	prompt     string
-	checkpoint []byte   // Eino's checkpoint at the head, or nil
-	ended      []string // nodes that ended in the step
-	answered   string   // the text of the newest answer of a model
-	err        error    // why the run stops, such as a commit that failed
+	checkpoint []byte          // Eino's checkpoint at the head, or nil
+	ended      []string        // nodes that ended in the step
+	running    map[string]bool // ids of calls of tools
+	answered   string          // the text of the newest answer of a model
+	err        error           // why the run stops, such as a commit that failed
 }
 
 type runKey struct{}

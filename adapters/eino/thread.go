@@ -198,9 +198,10 @@ func (r *run) read(ctx context.Context) (*progress, error) {
 func (r *run) addEnded(p *progress, e *segno.Entry, o *outcome) {
 	key := outputKey{id: e.Name}
 	if o.Component == components.ComponentOfTool {
-		key = outputKey{o.Component, e.ID}
+		key = outputKey{o.Component, e.ID, o.Call}
 	}
-	if _, again := r.outputs[key]; again || o.Output == nil {
+	isUnknown := o.Component == components.ComponentOfTool && o.Call.IsZero() // an older segno recorded it without its arguments
+	if _, again := r.outputs[key]; again || o.Output == nil || isUnknown {
 		p.ended = append(p.ended, e.Name)
 		return
 	}

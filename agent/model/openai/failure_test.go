@@ -202,3 +202,16 @@ func TestSilentStreamTimesOut(t *testing.T) {
 		t.Errorf("it said %q", said)
 	}
 }
+
+// The environment may have a key in a header of its own, as Azure's servers expect it. An error that repeats it does not show it.
+func TestSecretsInCustomHeadersAreNotShown(t *testing.T) {
+	for _, name := range []string{"api-key", "X-Auth-Token", "X-Client-Secret", "Ocp-Apim-Subscription-Key", "Cookie"} {
+		s := newServer(t, fails(400, `{"error":{"message":"bad request with hunter2hunter2"}}`))
+		t.Setenv("OPENAI_BASE_URL", s.URL)
+		t.Setenv("OPENAI_CUSTOM_HEADERS", name+": hunter2hunter2")
+		_, _, err := modelrig.Ask(t, openai.New("m", openai.Options{HTTPClient: s.Client()}), modelrig.Hello())
+		if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "bad request") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package endpoint
 import (
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -23,15 +24,24 @@ func secretsOf(r *http.Request) (all []string) {
 	}
 	_, key, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	add(key)
-	add(r.Header.Get("X-Api-Key"))
-	for name, values := range r.URL.Query() {
-		if name = strings.ToLower(name); strings.Contains(name, "key") || strings.Contains(name, "token") {
-			for _, v := range values {
-				add(v)
+	for _, fields := range []map[string][]string{r.Header, r.URL.Query()} {
+		for name, values := range fields {
+			if isSecret(name) {
+				for _, v := range values {
+					add(v)
+				}
 			}
 		}
 	}
 	return all
+}
+
+// isSecret reports whether a header or a parameter may have a credential. A program may send other headers than the API's.
+func isSecret(name string) bool {
+	name = strings.ToLower(name)
+	return slices.ContainsFunc([]string{"key", "token", "secret", "auth", "cookie", "passw", "credential"}, func(word string) bool {
+		return strings.Contains(name, word)
+	})
 }
 
 // redactedError has a text that is safe to show, and wraps the original error.

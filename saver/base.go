@@ -139,7 +139,11 @@ func errNotJSON(s Snapshot, message int) error {
 // newInterrupts returns the entries of interrupts that were not saved before.
 func (b *base) newInterrupts(s Snapshot, now time.Time) (entries []segno.Entry, err error) {
 	seen := map[string]bool{}
-	for _, i := range s.Interrupts {
+	for _, given := range s.Interrupts {
+		i, err := asLogged(given)
+		if err != nil {
+			return nil, segno.NewError(segno.KindInvalid, "save", given.ID, err)
+		}
 		if i.ID == "" || seen[i.ID] {
 			return nil, segno.Errorf(segno.KindInvalid, "save", i.ID, "each interrupt needs a unique id")
 		}
@@ -167,7 +171,11 @@ func (b *base) newInterrupts(s Snapshot, now time.Time) (entries []segno.Entry, 
 // newDecisions returns the entries of decisions, each about an open interrupt.
 func (b *base) newDecisions(s Snapshot, now time.Time) (entries []segno.Entry, err error) {
 	done := map[string]bool{}
-	for _, d := range s.Decisions {
+	for _, given := range s.Decisions {
+		d, err := asLogged(given)
+		if err != nil {
+			d = given // Check reports arguments that are not JSON
+		}
 		at := b.interrupt(d.Interrupt)
 		switch {
 		case at < 0 && b.decided[d.Interrupt] || done[d.Interrupt]:
@@ -187,6 +195,16 @@ func (b *base) newDecisions(s Snapshot, now time.Time) (entries []segno.Entry, e
 		entries = append(entries, e)
 	}
 	return entries, nil
+}
+
+// asLogged returns a value as it is read from the store, where bytes that are not UTF-8 are replacement characters.
+func asLogged[T any](v T) (T, error) {
+	body, err := segno.Encode(v)
+	if err != nil {
+		return v, err
+	}
+	var logged T
+	return logged, json.Unmarshal(body, &logged)
 }
 
 // interrupt returns the index of the open interrupt with an id, or -1.

@@ -238,3 +238,22 @@ func TestAppendDoesNotCopyTheConversation(t *testing.T) {
 		t.Errorf("1,000 appends copied the conversation %d times", moved)
 	}
 }
+
+// TestAQuestionThatIsNotUTF8 saves a question again whose text is not UTF-8, as the program has it. The store has replacement
+// characters in it.
+func TestAQuestionThatIsNotUTF8(t *testing.T) {
+	sv := saver.New(memory.New(nil))
+	asked := segno.Interrupt{ID: "q\xff", Tool: "send", Question: "caf\xe9?", Choices: []string{"\xe9"}, Args: json.RawMessage(`{"to": "bob"}`)}
+	s := saver.Snapshot{ThreadKey: saver.ThreadKey{Thread: "t"}}
+	for range 2 {
+		var err error
+		s.Interrupts = []segno.Interrupt{asked}
+		if s, err = sv.Save(t.Context(), s); err != nil || len(s.Interrupts) != 1 {
+			t.Fatalf("%d questions, %v", len(s.Interrupts), err)
+		}
+	}
+	s.Decisions = []segno.Decision{{Interrupt: asked.ID, Kind: segno.Respond, Text: "\xe9"}}
+	if s, err := sv.Save(t.Context(), s); err != nil || len(s.Interrupts) != 0 {
+		t.Errorf("%d questions, %v", len(s.Interrupts), err)
+	}
+}

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"os/exec"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/world"
@@ -13,7 +16,7 @@ import (
 
 // Player returns the scripted player of the world in a directory. Its command runs once for each action, in the
 // directory of the world. It reads the observation from standard input and prints the action. AGENT_WORKSPACE
-// names the directory with the files of the agent.
+// names the directory with the files of the agent. The processes that the command started end with it.
 func Player(ctx context.Context, dir, workspace string) (world.Player, error) {
 	c, err := ReadConfig(dir)
 	if err != nil {
@@ -29,7 +32,14 @@ func Player(ctx context.Context, dir, workspace string) (world.Player, error) {
 		var out, failure bytes.Buffer
 		cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = dir, bytes.NewReader(o), &out, &failure
 		cmd.Env = environment([]string{"AGENT_WORKSPACE=" + workspace})
-		if err := cmd.Run(); err != nil {
+		// A program that the command started has its output, too, and would keep Run waiting.
+		cmd.SysProcAttr, cmd.WaitDelay = &syscall.SysProcAttr{Setpgid: true}, time.Second
+		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+		err := cmd.Run()
+		if cmd.Process != nil {
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left in the background
+		}
+		if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 			return nil, segno.Errorf(segno.KindIO, "run player", c.Name, "%v: %s", err, strings.TrimSpace(failure.String()))
 		}
 		action := bytes.TrimSpace(out.Bytes())

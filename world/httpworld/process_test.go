@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -195,6 +196,37 @@ func TestPlayer(t *testing.T) {
 	}
 	if _, err := httpworld.Player(t.Context(), worldDir(t, "true"), "/agent"); segno.KindOf(err) != segno.KindInvalid {
 		t.Errorf("a world without a player: %v", err)
+	}
+}
+
+// TestPlayerEnds cancels a player whose command waits for another program, and runs one that leaves a program in the background.
+func TestPlayerEnds(t *testing.T) {
+	dir, pipe := worldDir(t, "true"), filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for command, isCancelled := range map[string]bool{"sleep 60 & echo > '" + pipe + "'; wait; echo {}": true, "sleep 60 & echo {}": false} {
+		text := "[runtime]\nmode = \"stepped\"\ntick = 1.0\n[run]\ncommand = \"true\"\n[player]\ncommand = " + fmt.Sprintf("%q", command) + "\n"
+		if err := os.WriteFile(filepath.Join(dir, httpworld.ConfigFile), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		player, err := httpworld.Player(ctx, dir, t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if isCancelled {
+			go func() {
+				_, _ = os.ReadFile(pipe) // the command runs
+				cancel()
+			}()
+		}
+		began := time.Now()
+		action, err := player([]byte("{}"))
+		if took := time.Since(began); took > 50*time.Second || (err != nil) != isCancelled || !isCancelled && string(action) != "{}" {
+			t.Errorf("%s: %s, %v after %s", command, action, err, took)
+		}
+		cancel()
 	}
 }
 

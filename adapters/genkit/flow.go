@@ -125,24 +125,39 @@ func begin(ctx context.Context, store segno.Store, thread string, repeat func(st
 	return f, lease, nil
 }
 
+// maxTries limits the tries to save while the store fails; a store that is busy has already waited each time.
+const maxTries = 3
+
 // save saves a version with another value and messages that show what happened. If answers were recorded meanwhile, the version
 // follows them. The caller has f.mu, or is alone.
 func (f *flow) save(ctx context.Context, meta map[string]string, name string, value json.RawMessage, messages ...agent.Message) error {
 	ctx = context.WithoutCancel(ctx)
-	for {
-		err := f.saveOnce(ctx, meta, name, value, messages)
-		if segno.KindOf(err) != segno.KindConflict || err == nil {
+	for tries := 1; ; tries++ {
+		from := f.at
+		err := f.saveOnce(ctx, meta, name, value, messages...)
+		if err == nil {
+			return nil
+		}
+		isTransient := segno.KindOf(err) == segno.KindIO || segno.KindOf(err) == segno.KindBusy
+		if !isTransient && segno.KindOf(err) != segno.KindConflict || isTransient && tries >= maxTries {
 			return err
 		}
-		if adopted, loadErr := f.adoptAnswers(ctx); loadErr != nil || !adopted {
-			return cmp.Or(loadErr, err)
+		// The store may have applied a try that failed.
+		isSaved, loadErr := f.adopt(ctx, name, value)
+		switch {
+		case loadErr != nil && !isTransient:
+			return loadErr
+		case isSaved:
+			return nil
+		case !isTransient && f.at.ID == from.ID:
+			return err
 		}
 	}
 }
 
-// adoptAnswers moves the flow to the newest version. It returns false if anything but answers was recorded since f.at, or if
-// another process has the thread now.
-func (f *flow) adoptAnswers(ctx context.Context) (bool, error) {
+// adopt moves the flow to the newest version, if nothing but answers, and the value with this name, was recorded since f.at, and
+// no other process has the thread now. It reports whether the value is recorded.
+func (f *flow) adopt(ctx context.Context, name string, value json.RawMessage) (isSaved bool, err error) {
 	now, err := f.saver.Load(ctx, f.at.ThreadKey)
 	if err != nil {
 		return false, err
@@ -151,19 +166,24 @@ func (f *flow) adoptAnswers(ctx context.Context) (bool, error) {
 	if err != nil || f.at.ID == "" || now.ID == f.at.ID || f.lease.Epoch(head) != head.Epoch {
 		return false, err
 	}
-	rest := maps.Clone(now.State)
-	maps.DeleteFunc(rest, func(key string, _ json.RawMessage) bool {
-		_, had := f.at.State[key]
-		return !had && strings.HasPrefix(key, valueAnswer)
-	})
-	if !maps.EqualFunc(rest, f.at.State, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }) {
-		return false, nil
+	for key := range f.at.State {
+		if _, isThere := now.State[key]; !isThere {
+			return false, nil // the thread was moved
+		}
+	}
+	isSaved = bytes.Equal(now.State[name], value)
+	for key, x := range now.State {
+		had, isOld := f.at.State[key]
+		if !bytes.Equal(had, x) && (key != name || !isSaved) && (isOld || !strings.HasPrefix(key, valueAnswer)) {
+			return false, nil
+		}
 	}
 	f.at = now
-	return true, nil
+	return isSaved, nil
 }
 
-func (f *flow) saveOnce(ctx context.Context, meta map[string]string, name string, value json.RawMessage, messages []agent.Message) error {
+// saveOnce is save for a version that follows f.at or is a conflict.
+func (f *flow) saveOnce(ctx context.Context, meta map[string]string, name string, value json.RawMessage, messages ...agent.Message) error {
 	next := f.at
 	next.Meta, next.State = meta, maps.Clone(f.at.State)
 	if next.State == nil {
@@ -338,7 +358,8 @@ func answerOnce(ctx context.Context, store segno.Store, thread, question string,
 		}
 		return segno.NewError(segno.KindConflict, "answer", question, segno.ErrAnswered)
 	}
-	return f.save(ctx, map[string]string{"genkit": "answer", "question": question}, valueAnswer+question, value, agent.Text(textOf(value)))
+	// Another answer may be recorded meanwhile, so a conflict is not followed.
+	return f.saveOnce(ctx, map[string]string{"genkit": "answer", "question": question}, valueAnswer+question, value, agent.Text(textOf(value)))
 }
 
 // encode returns a value as JSON. If it has none, or loses a part in it, the error names its type.

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/dalsegno/segno"
 	segnogenkit "github.com/dalsegno/segno/adapters/genkit"
+	"github.com/dalsegno/segno/saver"
 	"github.com/dalsegno/segno/store/memory"
 	"github.com/firebase/genkit/go/genkit"
 )
@@ -132,5 +134,106 @@ func TestAnAnswerDuringAStep(t *testing.T) {
 	}
 	if out, err := flow(t.Context(), "t"); out != "prepared yes" || err != nil || calls != 1 {
 		t.Errorf("%q, %v, %d calls", out, err, calls)
+	}
+}
+
+// troubled is a store that fails once, before or after it applied the commit with the result of a step.
+type troubled struct {
+	*memory.Store
+	kind      segno.Kind
+	isApplied bool
+	failed    bool
+}
+
+func (s *troubled) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) {
+	if s.failed || c.Checkpoint == nil || c.Checkpoint.Meta["genkit"] != "step ends" {
+		return s.Store.Commit(ctx, c)
+	}
+	s.failed = true
+	if s.isApplied {
+		if _, err := s.Store.Commit(ctx, c); err != nil {
+			return segno.Head{}, err
+		}
+	}
+	return segno.Head{}, segno.Errorf(s.kind, "commit", string(c.ID), "no connection")
+}
+
+// The store fails for a moment after a step ended. The result of the step is not lost.
+func TestAStoreFailsAfterAStep(t *testing.T) {
+	for _, isApplied := range []bool{false, true} {
+		for _, kind := range []segno.Kind{segno.KindIO, segno.KindBusy} {
+			store, calls := &troubled{Store: memory.New(nil), kind: kind, isApplied: isApplied}, 0
+			options := segnogenkit.Options[string]{Store: store, Thread: func(id string) string { return id }}
+			flow := genkit.DefineFlow(genkit.Init(t.Context()), "flow", segnogenkit.Durable(options, func(ctx context.Context, _ string) (string, error) {
+				return segnogenkit.Run(ctx, "pay", func() (string, error) { calls++; return "paid", nil })
+			}))
+			for range 2 {
+				if out, err := flow.Run(t.Context(), "t"); out != "paid" || err != nil || calls != 1 {
+					t.Errorf("applied %v, %v: %q, %v, %d calls", isApplied, kind, out, err, calls)
+				}
+			}
+			store.Close()
+		}
+	}
+}
+
+// rival is a store in which another person answers just before an answer is committed.
+type rival struct {
+	*memory.Store
+	answer string
+}
+
+func (s *rival) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) {
+	if answer := s.answer; answer != "" && c.Checkpoint != nil && c.Checkpoint.Meta["genkit"] == "answer" {
+		s.answer = ""
+		if err := segnogenkit.Answer(ctx, s.Store, "t", "next", answer); err != nil {
+			return segno.Head{}, err
+		}
+	}
+	return s.Store.Commit(ctx, c)
+}
+
+// Two persons answer at the same time. The first answer counts.
+func TestTwoAnswersAtTheSameTime(t *testing.T) {
+	for _, second := range []string{"yes", "no"} {
+		store := memory.New(nil)
+		flow := durable(t, store, nil, func(ctx context.Context, _ string) (string, error) {
+			return segnogenkit.Ask[string](ctx, "next", "may I?")
+		})
+		var waits *segnogenkit.WaitingError
+		if _, err := flow(t.Context(), "t"); !errors.As(err, &waits) {
+			t.Fatal(err)
+		}
+		err := segnogenkit.Answer(t.Context(), &rival{store, "yes"}, "t", "next", second)
+		if isSame := second == "yes"; isSame != (err == nil) || !isSame && !errors.Is(err, segno.ErrAnswered) {
+			t.Errorf("%s: %v", second, err)
+		}
+		if out, err := flow(t.Context(), "t"); out != "yes" || err != nil {
+			t.Errorf("%q, %v", out, err)
+		}
+		store.Close()
+	}
+}
+
+// The thread is moved back while a step runs. The flow does not go on from another version than its own.
+func TestAMoveDuringAStep(t *testing.T) {
+	store := memory.New(nil)
+	defer store.Close()
+	flow := durable(t, store, nil, func(ctx context.Context, _ string) (string, error) {
+		for _, name := range []string{"one", "two"} {
+			if _, err := segnogenkit.Run(ctx, name, func() (string, error) {
+				if name == "one" {
+					return name, nil
+				}
+				_, err := saver.New(store).Undo(ctx, saver.ThreadKey{Thread: "t"}, 1)
+				return name, err
+			}); err != nil {
+				return "", err
+			}
+		}
+		return "done", nil
+	})
+	if out, err := flow(t.Context(), "t"); segno.KindOf(err) != segno.KindConflict {
+		t.Errorf("%q, %v", out, err)
 	}
 }

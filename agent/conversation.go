@@ -3,6 +3,7 @@ package agent
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/dalsegno/segno"
 )
@@ -80,7 +81,8 @@ func (c *conversation) originalArgs(call string) json.RawMessage {
 }
 
 // uniqueCalls gives each call of a message an id that no other call of the line has, and
-// arguments that are valid JSON. Some models count calls from zero in every message.
+// arguments that are valid JSON. Some models count calls from zero in every message. Ids are compared in the form of the log,
+// which has only UTF-8.
 func (c *conversation) uniqueCalls(m *Message) (calls []Call) {
 	used := map[string]bool{}
 	for i := range m.Parts {
@@ -88,6 +90,7 @@ func (c *conversation) uniqueCalls(m *Message) (calls []Call) {
 			continue
 		}
 		call := *m.Parts[i].Call
+		call.ID = strings.ToValidUTF8(call.ID, "\uFFFD")
 		if used[call.ID] || c.callIDs[call.ID] {
 			call.ID = "call_" + segno.NewID()
 		}

@@ -57,3 +57,28 @@ func TestRepeatedInputsThatAreNotUTF8(t *testing.T) {
 		r.one(r.run(agent.Input{Prompt: callWork}), agent.EventDone)
 	})
 }
+
+// TestCallIDsThatAreNotUTF8 has a model give its calls ids that are equal in the log. Each call has its own id there.
+func TestCallIDsThatAreNotUTF8(t *testing.T) {
+	eachStore(t, func(r *rig) {
+		model := &script{answer: func(n int, q agent.Request, _ func(agent.Chunk)) (agent.Reply, error) {
+			if n > 1 {
+				return says("done"), nil
+			}
+			reply := calls("a\xff", "send_email", `{"to":"bob"}`)
+			reply.Message.Parts = append(reply.Message.Parts, calls("a\xfe", "send_email", `{"to":"eve"}`).Message.Parts...)
+			return reply, nil
+		}}
+		r.with(func(c *agent.Config) { c.Model = model })
+		r.asking().run(agent.Input{Prompt: "go"})
+		open := r.open(thread)
+		if len(open) != 2 || open[0].Call == open[1].Call {
+			r.Fatalf("the questions are %+v", open)
+		}
+		r.finish(approve(open[0]), segno.Decision{Interrupt: open[1].ID, Kind: segno.Reject})
+		r.sent("bob")
+		if all := r.results(thread); len(all) != 2 || all[0].Error == all[1].Error {
+			r.Errorf("the results are %+v", all)
+		}
+	})
+}

@@ -178,6 +178,17 @@ func Encode(v any) (json.RawMessage, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
+// AsStored returns v as a store returns it: encoded and decoded. Bytes that are not UTF-8 are replacement characters then, so a
+// program compares a repeated value with the stored one in this form.
+func AsStored[T any](v T) (T, error) {
+	body, err := Encode(v)
+	if err != nil {
+		return v, err
+	}
+	var stored T
+	return stored, json.Unmarshal(body, &stored)
+}
+
 // HashArgs returns the hash of a call's arguments without their white space.
 func HashArgs(args json.RawMessage) Hash {
 	if len(args) == 0 {

@@ -158,8 +158,8 @@ func (r *run) pendingInterrupt(d segno.Decision) (*segno.Interrupt, error) {
 // isSameDecision reports whether a decision equals a recorded one. It ignores the time, which
 // is set when a decision is recorded.
 func isSameDecision(recorded, d segno.Decision) bool {
-	if logged, err := asLogged(d); err == nil {
-		d = logged
+	if stored, err := segno.AsStored(d); err == nil {
+		d = stored
 	}
 	return recorded.Kind == d.Kind && recorded.Text == d.Text && recorded.Actor == d.Actor && segno.HashArgs(recorded.Args) == segno.HashArgs(d.Args)
 }

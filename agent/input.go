@@ -55,7 +55,7 @@ func (in *Input) equals(body json.RawMessage) (bool, error) {
 	if err := json.Unmarshal(body, &m); err != nil {
 		return false, segno.NewError(segno.KindCorrupt, "read message", "", err)
 	}
-	parts, err := asLogged(in.parts())
+	parts, err := segno.AsStored(in.parts())
 	if err != nil {
 		return false, err
 	}
@@ -65,16 +65,6 @@ func (in *Input) equals(body json.RawMessage) (bool, error) {
 	}
 	given, err := segno.Encode(parts)
 	return bytes.Equal(logged, given), err
-}
-
-// asLogged returns a value as it is read from the log, where bytes that are not UTF-8 are replacement characters.
-func asLogged[T any](v T) (T, error) {
-	body, err := segno.Encode(v)
-	if err != nil {
-		return v, err
-	}
-	var logged T
-	return logged, json.Unmarshal(body, &logged)
 }
 
 // repeatedInput recognizes the input of an earlier run. If the input's turn has not

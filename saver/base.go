@@ -140,7 +140,7 @@ func errNotJSON(s Snapshot, message int) error {
 func (b *base) newInterrupts(s Snapshot, now time.Time) (entries []segno.Entry, err error) {
 	seen := map[string]bool{}
 	for _, given := range s.Interrupts {
-		i, err := asLogged(given)
+		i, err := segno.AsStored(given)
 		if err != nil {
 			return nil, segno.NewError(segno.KindInvalid, "save", given.ID, err)
 		}
@@ -172,7 +172,7 @@ func (b *base) newInterrupts(s Snapshot, now time.Time) (entries []segno.Entry, 
 func (b *base) newDecisions(s Snapshot, now time.Time) (entries []segno.Entry, err error) {
 	done := map[string]bool{}
 	for _, given := range s.Decisions {
-		d, err := asLogged(given)
+		d, err := segno.AsStored(given)
 		if err != nil {
 			d = given // Check reports arguments that are not JSON
 		}
@@ -195,16 +195,6 @@ func (b *base) newDecisions(s Snapshot, now time.Time) (entries []segno.Entry, e
 		entries = append(entries, e)
 	}
 	return entries, nil
-}
-
-// asLogged returns a value as it is read from the store, where bytes that are not UTF-8 are replacement characters.
-func asLogged[T any](v T) (T, error) {
-	body, err := segno.Encode(v)
-	if err != nil {
-		return v, err
-	}
-	var logged T
-	return logged, json.Unmarshal(body, &logged)
 }
 
 // interrupt returns the index of the open interrupt with an id, or -1.

@@ -168,7 +168,7 @@ func (b *bisecting) finish(ctx context.Context) error {
 	return b.PrintLong(r, func(p *cli.Printer) {
 		c := b.states[found].Checkpoint
 		p.Linef("first bad: %s", b.line(found))
-		p.Linef("%s", p.Dim(fmt.Sprintf("%s  %s  %s; %s is good", b.When(c.Time), cli.Inline(string(c.Kind)), c.ID, b.name(found-1))))
+		p.Linef("%s", p.Dim(fmt.Sprintf("%s  %s  %s; %s is good", b.When(c.Time), cli.Inline(string(c.Kind)), cli.Inline(string(c.ID)), b.name(found-1))))
 		if prompt := strings.TrimSpace(c.Prompt); c.Kind == segno.CheckpointTurn && prompt != timeline.Title(prompt) {
 			p.Linef("\n  %s", strings.ReplaceAll(cli.CleanLines(prompt), "\n", "\n  "))
 		}

@@ -342,4 +342,4 @@ func describe(cp *segno.Checkpoint) string {
 }
 
 // Short returns the prefix of an id for display.
-func Short(id segno.CommitID) string { return string(id[:min(6, len(id))]) }
+func Short(id segno.CommitID) string { return printable.Short(id) }

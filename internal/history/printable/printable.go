@@ -93,11 +93,18 @@ func Label(c *segno.Checkpoint) string {
 // ShortLength is the number of letters of an id that are printed.
 const ShortLength = 6
 
-// Short shortens an id that segno made to its first letters. It returns a name that the user chose
-// unchanged.
-func Short[ID ~string](id ID) string {
-	if len(id) != len(segno.NewID()) {
+// Short shortens an id that segno made to its first letters. It returns any other id, such as a name that the user chose,
+// as [Clean] does.
+func Short[ID ~string](id ID) string { return Prefix(id, ShortLength) }
+
+// Prefix is like Short, with another number of letters.
+func Prefix[ID ~string](id ID, letters int) string {
+	if len(id) != len(segno.NewID()) || strings.Trim(string(id), idLetters) != "" {
 		return Clean(string(id))
 	}
-	return string(id[:ShortLength])
+	return string(id[:letters])
 }
+
+// idLetters are the letters and digits of [segno.NewID] and [segno.DerivedID]. A name of the same length can have any characters,
+// because a user or another machine chose it.
+const idLetters = "abcdefghijklmnopqrstuvwxyz234567"

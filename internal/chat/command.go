@@ -189,7 +189,7 @@ func (c *Chat) runLoad(ctx context.Context, name string) (Reply, error) {
 		if err != nil {
 			return Reply{}, err
 		}
-		if cp.Label != name || c.load(ctx, string(cp.Thread)) != nil {
+		if !slices.Contains(segno.PinNames(cp.Label), name) || c.load(ctx, string(cp.Thread)) != nil {
 			continue
 		}
 		found, err := c.find(ctx, string(cp.ID))

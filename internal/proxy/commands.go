@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history/printable"
 	"github.com/dalsegno/segno/internal/proxy/acp"
 	"github.com/dalsegno/segno/timeline"
 )
@@ -280,7 +281,7 @@ func (s *session) listCheckpoints(ctx context.Context, _ arguments) (reply, erro
 		result: map[string]any{"thread": s.record.Thread, "checkpoints": list}}
 	if len(list) > 0 {
 		r.text = table(list, func(c listedCheckpoint) (bool, string) {
-			return c.Head, fmt.Sprintf("%-5s %s  %s  %s", c.Name, c.ID[:8], c.time.Local().Format(time.DateTime), c.Title)
+			return c.Head, fmt.Sprintf("%-5s %s  %s  %s", c.Name, shortID(c.ID), c.time.Local().Format(time.DateTime), c.Title)
 		})
 	}
 	return r, err
@@ -292,11 +293,14 @@ func (s *session) listThreads(ctx context.Context, _ arguments) (reply, error) {
 		result: map[string]any{"thread": s.record.Thread, "threads": append([]segno.Thread{}, list...)}}
 	if len(list) > 0 {
 		r.text = table(list, func(t segno.Thread) (bool, string) {
-			return t.ID == s.record.Thread, fmt.Sprintf("%s  %s  %s", t.ID[:8], t.Created.Local().Format(time.DateTime), t.Title)
+			return t.ID == s.record.Thread, fmt.Sprintf("%s  %s  %s", shortID(t.ID), t.Created.Local().Format(time.DateTime), t.Title)
 		})
 	}
 	return r, err
 }
+
+// shortID returns the first letters of an id that segno made, or the whole name of a thread that the user named.
+func shortID[ID ~string](id ID) string { return printable.Prefix(id, 8) }
 
 // table formats one row per element, with a mark before the current one.
 func table[T any](list []T, row func(T) (isCurrent bool, text string)) string {
@@ -334,7 +338,7 @@ func (s *session) forkCommand(ctx context.Context, args arguments) (reply, error
 	return reply{
 		text: fmt.Sprintf("This conversation is now a fork at %s. The original is unchanged: "+
 			"it is in the list of sessions, and /switch %s returns to it.",
-			turnName(made.From), made.From.Thread[:8]),
+			turnName(made.From), shortID(made.From.Thread)),
 		result: map[string]any{"thread": made.Thread, "from": made.From.Thread, "at": made.From.ID, "turn": made.From.Turn},
 	}, nil
 }
@@ -351,7 +355,7 @@ func (s *session) switchCommand(ctx context.Context, args arguments) (reply, err
 	return reply{
 		text: fmt.Sprintf("This conversation is now thread %s, %q. The files are unchanged; /checkpoints lists the checkpoints "+
 			"that /restore accepts. /switch %s returns to the thread before.",
-			t.ID[:8], t.Title, before[:8]),
+			shortID(t.ID), t.Title, shortID(before)),
 		result: map[string]any{"thread": t.ID, "title": t.Title},
 	}, nil
 }

@@ -232,3 +232,18 @@ func TestDeletedSessionIsListedAgain(t *testing.T) {
 		}
 	})
 }
+
+// TestSwitchListsShortNames lists the threads of a directory in which the user has named one.
+func TestSwitchListsShortNames(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(dir string) acptest.Config { return acptest.Config{Dir: dir, Name: "segno", Version: "1.0.0"} })
+	r.segno("chat", "--session", "one", "-p", "say hi")
+	c, s := r.session()
+	r.say(c, s, "alpha")
+	if said := r.order(c, s, "/switch"); !strings.Contains(said, "  one  ") || !strings.Contains(said, "say hi") {
+		t.Errorf("said %q", said)
+	}
+	if said := r.order(c, s, "/switch say hi"); !strings.Contains(said, "now thread one, ") {
+		t.Errorf("said %q", said)
+	}
+}

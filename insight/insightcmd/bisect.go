@@ -249,16 +249,10 @@ func (b *bisecting) run(ctx context.Context, at ends, jobs int, args []string) e
 	}
 	sum := sha256.Sum256([]byte(strings.Join(append([]string{below}, args...), "\x00")))
 	command := hex.EncodeToString(sum[:])
-	b.isNew = b.canBegin()
-	switch {
-	case b.isNew:
+	if b.isNew = b.canBegin(); b.isNew {
 		err = b.begin(ctx, at)
-	case at != ends{}:
-		err = underWay("it has its ends already")
-	case b.Command != "" && b.Command != command:
-		err = underWay("its answers are those of another command")
-	case !b.JSON && len(b.Answers) > 0:
-		b.Notef("continuing after %s", cli.Plural(len(b.Answers), "answer"))
+	} else {
+		err = b.canContinue(at, command)
 	}
 	if err == nil {
 		b.Command, b.ByHand = command, nil
@@ -288,6 +282,29 @@ func (b *bisecting) run(ctx context.Context, at ends, jobs int, args []string) e
 
 // canBegin reports whether a bisect that is under way, if any, has nothing that the user would miss.
 func (b *bisecting) canBegin() bool { return len(b.Answers) == 0 && b.ByHand == nil }
+
+// canContinue returns an error unless a command line means the bisect under way. The command line that began it does, also with
+// the names of its ends.
+func (b *bisecting) canContinue(at ends, command string) error {
+	for _, end := range []struct {
+		name  string
+		state int
+	}{{at.good, 0}, {at.bad, len(b.states) - 1}} {
+		if end.name == "" {
+			continue
+		}
+		if c, err := b.history.Find(end.name); err != nil || bisect.Index(b.states, c.ID) != end.state {
+			return underWay("it has its ends already")
+		}
+	}
+	if b.Command != "" && b.Command != command {
+		return underWay("its answers are those of another command")
+	}
+	if !b.JSON && len(b.Answers) > 0 {
+		b.Notef("continuing after %s", cli.Plural(len(b.Answers), "answer"))
+	}
+	return nil
+}
 
 func underWay(why string) error {
 	return segno.Errorf(segno.KindRefused, "bisect", "", "a bisect of this workspace is under way; %s", why).

@@ -113,6 +113,8 @@ func (a *app) trySession(ctx context.Context, name string, resume func(context.C
 		return false, err
 	case existing != nil:
 		return true, resume(ctx, existing, s)
+	case a.DryRun:
+		return false, errNotKept(s.Session)
 	}
 	store, err := place.Open(ctx)
 	if err != nil {
@@ -231,19 +233,37 @@ func (a *app) resumeSessionWith(ctx context.Context, store *local.Store, s local
 		return err
 	}
 	tl := store.SessionTimeline()
-	kept, err := tl.KeepSession(ctx, cli.KeepRequest(ctx, store, d))
+	thread, err := a.keepToContinue(ctx, store, tl, d)
 	if err != nil {
 		return err
 	}
-	for c, err := range store.Checkpoints(ctx, segno.CheckpointQuery{Thread: kept.Thread, Session: s.Session}) {
+	for c, err := range store.Checkpoints(ctx, segno.CheckpointQuery{Thread: thread, Session: s.Session}) {
 		if err != nil {
 			return err
 		}
-		ask := timeline.ContinueRequest{Thread: kept.Thread, At: c.ID, Agent: agent, Own: chat.Name, Messages: chat.ConversationBetween(store), Dir: dir}
+		ask := timeline.ContinueRequest{Thread: c.Thread, At: c.ID, Agent: agent, Own: chat.Name, Messages: chat.ConversationBetween(store), Dir: dir}
 		return a.ContinueWith(ctx, cli.Continuation{Tl: tl, Ask: ask, Print: printOnly, Close: func() { store.Close() },
 			Write: func(plan *timeline.Continuation) (cli.ResumeResult, error) {
 				return cli.WriteSession(ctx, tl, ask, plan)
 			}})
 	}
 	return segno.Errorf(segno.KindNotFound, "resume", string(s.Session), "the session has no recorded turn")
+}
+
+// keepToContinue keeps a session, and returns its thread. A dry run writes nothing, so it needs a session that the store has.
+func (a *app) keepToContinue(ctx context.Context, store *local.Store, tl *timeline.Timeline, d local.SessionDetail) (segno.ThreadID, error) {
+	if !a.DryRun {
+		kept, err := tl.KeepSession(ctx, cli.KeepRequest(ctx, store, d))
+		return kept.Thread, err
+	}
+	if d.Path != "" && !d.Kept {
+		return "", errNotKept(d.Session)
+	}
+	return d.Thread, nil
+}
+
+// errNotKept is the error of a dry run for a session that the command would keep first.
+func errNotKept(session segno.SessionID) error {
+	return segno.Errorf(segno.KindRefused, "resume", string(session), "the store does not have the whole session, and a dry run does not keep it").
+		WithHint("run 'segno sessions keep " + string(session) + "' first")
 }

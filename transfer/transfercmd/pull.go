@@ -140,6 +140,10 @@ func (a *app) trustThread(ctx context.Context, name string) error {
 		return err
 	}
 	return a.Print(trusted{t.ID, a.DryRun}, func(out *cli.Printer) {
+		if a.DryRun {
+			out.Linef("would trust thread %s: undo, redo, restore and fork would also write its files that could run programs", cli.Short(t.ID))
+			return
+		}
 		out.Linef("undo, redo, restore and fork now also write the files of thread %s that could run programs", cli.Short(t.ID))
 	})
 }

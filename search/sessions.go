@@ -35,15 +35,19 @@ func (x *Index) UpdateSessions(ctx context.Context, all []Session, read func(con
 		s := all[i].asSource()
 		x.sessions[s.sessionKey()] = s.Stamp
 	}
-	has := x.keepSessions()
+	defer x.markSources()
 	unlock, err := x.lock(ctx)
-	if segno.KindOf(err) == segno.KindBusy {
-		err, unlock, deadline = nil, func() {}, time.Time{} // another process writes the index
-	}
-	if err != nil {
+	isBusy := segno.KindOf(err) == segno.KindBusy // another process writes the index, or removes it
+	switch {
+	case isBusy:
+		deadline = time.Time{}
+	case err != nil:
 		return f, err
+	default:
+		defer unlock()
+		x.readDir() // another process may have added segments, or removed those of an erased thread
 	}
-	defer unlock()
+	has := x.keepSessions()
 	u := &update{index: x}
 	defer u.end()
 	for i := range all {
@@ -78,14 +82,10 @@ func (x *Index) UpdateSessions(ctx context.Context, all []Session, read func(con
 			}
 		}
 	}
-	if err := u.flush(); err != nil {
+	if err := u.flush(); err != nil || isBusy {
 		return f, err
 	}
-	if err := x.mergeSmall(); err != nil {
-		return f, err
-	}
-	x.markSources()
-	return f, nil
+	return f, x.mergeSmall()
 }
 
 // keepSessions drops the segments that have only sessions that do not exist in this state. It returns the keys of the others.

@@ -257,3 +257,51 @@ func TestSessionsOfAgents(t *testing.T) {
 		expect("alpha", "prompt 1")
 	}
 }
+
+// TestErasedTextIsNotWrittenAgain erases a thread while an update of the sessions waits for the lock of the index. The erasure
+// removes the index, so no file may have a word of the thread afterwards.
+func TestErasedTextIsNotWrittenAgain(t *testing.T) {
+	r := newStoreRig(t)
+	for i := range mergeCount - 1 {
+		r.commit("erased", segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: i + 1}, "zyxwvut")
+		r.finds("zyxwvut")
+	}
+	dir := r.index.config.Dir
+	files := func() []os.DirEntry {
+		all, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	if len(files()) != mergeCount-1 {
+		t.Fatalf("the index has %d files", len(files()))
+	}
+	r.index.config.Lock = func(context.Context) (func(), error) { // the erasure had it until now
+		for _, f := range files() {
+			if err := os.Remove(filepath.Join(dir, f.Name())); err != nil {
+				t.Error(err)
+			}
+		}
+		return func() {}, nil
+	}
+	all := []Session{{Agent: "claude", Source: segno.Source{Session: "s", Path: "p"}, Stamp: "1"}}
+	_, err := r.index.UpdateSessions(t.Context(), all, func(context.Context, *Session) ([]SessionTurn, error) {
+		return []SessionTurn{{Text: Text{Prompt: {"of a session"}}}}, nil
+	}, time.Now().Add(time.Hour), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files() {
+		data, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(data), "yxwvut") {
+			t.Errorf("%s has the word of the erased thread", f.Name())
+		}
+	}
+	if got := r.search("session", true); got == "" {
+		t.Error("the session is not found")
+	}
+}

@@ -16,7 +16,8 @@ import (
 
 // bisected is the result of the verbs of bisect. A later release may add fields, but removes none.
 type bisected struct {
-	// State is "none" without a bisect, "searching", "found", or "hidden" if skipped checkpoints hide the first bad one.
+	// State is "none" without a bisect, "searching", "found", or "hidden" if checkpoints that were skipped, or whose files
+	// were not recorded, hide the first bad one.
 	State     string           `json:"state"`
 	Good      *history.Item    `json:"good"`       // the newest checkpoint known or taken as good
 	Bad       *history.Item    `json:"bad"`        // the oldest one known or taken as bad
@@ -60,9 +61,10 @@ func (t *testItem) text() string {
 	return s
 }
 
-// name names a state: its turn, or what it is.
-func (b *bisecting) name(i int) string {
-	c := b.states[i].Checkpoint
+// name names a state: its turn, or the kind of its checkpoint.
+func (b *bisecting) name(i int) string { return b.nameOf(b.states[i].Checkpoint) }
+
+func (b *bisecting) nameOf(c *segno.Checkpoint) string {
 	switch {
 	case c.Kind == segno.CheckpointTurn:
 		return cli.Label(c)
@@ -104,6 +106,9 @@ func (b *bisecting) item(state string) bisected {
 	good, bad := b.search.Ends()
 	r.Good, r.Bad, r.Left = itemOf(good), itemOf(bad), b.search.Left()
 	for i := good + 1; i <= bad; i++ {
+		for _, c := range b.states[i].Unrecorded {
+			r.Suspects = append(r.Suspects, b.history.Item(c))
+		}
 		r.Suspects = append(r.Suspects, *itemOf(i))
 	}
 	if state == "found" {
@@ -139,12 +144,15 @@ func (b *bisecting) status() error {
 // finish prints the result and ends the bisect.
 func (b *bisecting) finish(ctx context.Context) error {
 	suspects, _ := b.search.Result()
-	if len(suspects) > 1 {
+	if len(suspects) > 1 || len(b.states[suspects[0]].Unrecorded) > 0 {
 		r := b.item("hidden")
 		err := b.Print(r, func(p *cli.Printer) {
 			p.Linef("the first bad checkpoint is one of these, because those before the last could not be tested:")
 			for _, i := range suspects {
-				p.Linef("  %s", b.line(i))
+				for _, c := range b.states[i].Unrecorded {
+					p.Linef("  %s, whose files were not recorded", b.line(c))
+				}
+				p.Linef("  %s", b.line(b.states[i].Checkpoint))
 			}
 		})
 		if err == nil {
@@ -167,7 +175,7 @@ func (b *bisecting) finish(ctx context.Context) error {
 	patchOf := func(c segno.Change) (*patch.Patch, error) { return patch.Of(ctx, b.d.Content, c, false) }
 	return b.PrintLong(r, func(p *cli.Printer) {
 		c := b.states[found].Checkpoint
-		p.Linef("first bad: %s", b.line(found))
+		p.Linef("first bad: %s", b.line(c))
 		p.Linef("%s", p.Dim(fmt.Sprintf("%s  %s  %s; %s is good", b.When(c.Time), cli.Inline(string(c.Kind)), cli.Inline(string(c.ID)), b.name(found-1))))
 		if prompt := strings.TrimSpace(c.Prompt); c.Kind == segno.CheckpointTurn && prompt != timeline.Title(prompt) {
 			p.Linef("\n  %s", strings.ReplaceAll(cli.CleanLines(prompt), "\n", "\n  "))
@@ -182,19 +190,19 @@ func (b *bisecting) finish(ctx context.Context) error {
 	})
 }
 
-// line describes a state on one line.
-func (b *bisecting) line(i int) string {
-	c := b.states[i].Checkpoint
+// line describes a checkpoint on one line.
+func (b *bisecting) line(c *segno.Checkpoint) string {
+	name := b.nameOf(c)
 	if c.Kind == segno.CheckpointTurn {
-		return b.name(i) + " " + cli.Quote(timeline.Title(c.Prompt))
+		return name + " " + cli.Quote(timeline.Title(c.Prompt))
 	}
 	if c.Kind == segno.CheckpointExternal {
-		return b.name(i) + ", not by a turn (" + cli.Label(c) + ")"
+		return name + ", not by a turn (" + cli.Label(c) + ")"
 	}
 	if c.Label != "" {
-		return b.name(i) + " " + cli.Quote(c.Label)
+		return name + " " + cli.Quote(c.Label)
 	}
-	return b.name(i)
+	return name
 }
 
 // lastLines returns the last lines of a text.

@@ -11,6 +11,9 @@ import (
 type Candidate struct {
 	Checkpoint *segno.Checkpoint // the first one with these files
 	Missing    string            // why the state cannot be tested, or ""
+	// Unrecorded are the checkpoints between the state before and this one whose files were not recorded, oldest first. One of
+	// them may have made what differs.
+	Unrecorded []*segno.Checkpoint
 
 	same []segno.CommitID // this checkpoint and those after it with the same files
 }
@@ -35,10 +38,14 @@ func Candidates(h *history.History, good, bad segno.CommitID) []Candidate {
 	}
 	var line []*segno.Checkpoint
 	var last *segno.Checkpoint
+	unrecorded := map[segno.CommitID][]*segno.Checkpoint{} // by the next checkpoint with files
 	for c := at(bad); c != nil; c = at(c.Parent) {
 		last = c
-		if !c.Tree().IsZero() {
+		if n := len(line); !c.Tree().IsZero() {
 			line = append(line, c)
+		} else if n > 0 && c.Kind != segno.CheckpointStep {
+			next := line[n-1].ID
+			unrecorded[next] = append([]*segno.Checkpoint{c}, unrecorded[next]...)
 		}
 		if c.ID == good {
 			break
@@ -53,7 +60,7 @@ func Candidates(h *history.History, good, bad segno.CommitID) []Candidate {
 			all[n-1].same = append(all[n-1].same, c.ID)
 			continue
 		}
-		all = append(all, Candidate{Checkpoint: c, Missing: missing(c, line[0]), same: []segno.CommitID{c.ID}})
+		all = append(all, Candidate{Checkpoint: c, Missing: missing(c, line[0]), Unrecorded: unrecorded[c.ID], same: []segno.CommitID{c.ID}})
 	}
 	return all
 }

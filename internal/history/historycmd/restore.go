@@ -3,12 +3,15 @@ package historycmd
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/cli"
 	"github.com/dalsegno/segno/internal/history"
+	"github.com/dalsegno/segno/internal/history/idprefix"
 	"github.com/dalsegno/segno/timeline"
 	"github.com/dalsegno/segno/workspace"
 )
@@ -68,6 +71,9 @@ func (a *app) runRestore(ctx context.Context, d *cli.Workspace, ask timeline.Mov
 	if segno.KindOf(err) == segno.KindNotFound && h != nil && point == nil && len(args) == 1 && ask.Scope != timeline.ScopeChat {
 		return a.restorePath(ctx, d, h, ask, args[0], err)
 	}
+	if err == nil && len(args) == 1 && ask.Scope != timeline.ScopeChat {
+		err = refuseAmbiguous(ctx, d, h, c, args[0])
+	}
 	if err != nil {
 		return err
 	}
@@ -104,6 +110,20 @@ func (a *app) restorePath(ctx context.Context, d *cli.Workspace, h *history.Hist
 			WithHint("name an older checkpoint before the path; 'segno log -- " + cli.ShellQuote(arg) + "' lists those that changed it")
 	}
 	return a.Move(ctx, d, ask)
+}
+
+// refuseAmbiguous returns an error for the beginning of the id of a checkpoint that is also a path. The whole thread would move
+// where the user may mean a file.
+func refuseAmbiguous(ctx context.Context, d *cli.Workspace, h *history.History, c *segno.Checkpoint, arg string) error {
+	isBeginning := strings.HasPrefix(string(c.ID), arg) && string(c.ID) != arg && !slices.Contains(h.Pins[c.ID], arg)
+	if !isBeginning || idprefix.IsTurnName(arg) {
+		return nil
+	}
+	if with, _, err := newestWith(ctx, d, h, arg); err != nil || with == nil {
+		return err
+	}
+	return segno.Errorf(segno.KindInvalid, "restore", arg, "it is a path, and the beginning of the id of %s", cli.Label(c)).
+		WithHint("give more letters of the id, or the path as ./" + cli.Clean(arg))
 }
 
 // newestWith returns the newest checkpoint on any line that has a path, and the path relative to the root. Without such a

@@ -53,29 +53,27 @@ func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request, _ *struct{
 	ticker := time.NewTicker(keepAlive)
 	defer ticker.Stop()
 	for {
-		err = nil
+		var events []threadEvent // none to keep the stream alive
 		select {
 		case <-s.closing:
 			return nil
 		case <-r.Context().Done():
 			return nil
 		case <-ticker.C:
-			err = out.write(": keep-alive\n\n")
 		case <-sub.ready:
-			for _, e := range sub.take() {
-				data, encodeErr := json.Marshal(e)
-				if err = encodeErr; err == nil {
-					err = out.write("event: thread\ndata: %s\n\n", data)
-				}
-				if err != nil {
-					break
-				}
-			}
+			events = sub.take()
 		}
-		if err != nil {
-			return nil // the client is gone
+		if !s.mayRead(r) || out.writeEvents(events) != nil {
+			return nil // the token was removed, or the client is gone
 		}
 	}
+}
+
+// mayRead reports whether the token of a request still allows to read. A stream can be open for days, and the user can remove its
+// token meanwhile.
+func (s *Server) mayRead(r *http.Request) bool {
+	granted, err := s.guard.checkToken(r)
+	return err == nil && granted.require(ScopeRead) == nil
 }
 
 // eventWriter writes to a stream, each time with a deadline.
@@ -93,6 +91,23 @@ func (e eventWriter) write(format string, args ...any) error {
 		return err
 	}
 	return e.control.Flush()
+}
+
+// writeEvents writes events, or a comment if there are none.
+func (e eventWriter) writeEvents(events []threadEvent) error {
+	if len(events) == 0 {
+		return e.write(": keep-alive\n\n")
+	}
+	for _, x := range events {
+		data, err := json.Marshal(x)
+		if err == nil {
+			err = e.write("event: thread\ndata: %s\n\n", data)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // event describes a thread for the streams.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -272,5 +273,52 @@ func TestACommandWaitsForAnother(t *testing.T) {
 	}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the file was changed: %v", err)
+	}
+}
+
+// TestAStreamEndsWithItsToken removes a token while a stream of it is open. The stream ends before the next event.
+func TestAStreamEndsWithItsToken(t *testing.T) {
+	s := newScopeRig(t)
+	server := &http.Server{Handler: s}
+	go server.Serve(s.listener) //nolint:errcheck // it returns when the test closes it
+	defer server.Close()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+apiRoot+"/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+s.tokens["read"])
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	commit := func(thread segno.ThreadID) {
+		t.Helper()
+		if _, err := s.Store.Commit(t.Context(), segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: thread, Create: &segno.Thread{ID: thread}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := func() (event string) {
+		for lines.Scan() {
+			if strings.HasPrefix(lines.Text(), "data: ") {
+				return lines.Text()
+			}
+		}
+		return ""
+	}
+	if got := next(); !strings.Contains(got, "version") {
+		t.Fatalf("the stream begins with %q", got)
+	}
+	commit("before")
+	if got := next(); !strings.Contains(got, "before") {
+		t.Fatalf("with the token the stream has %q", got)
+	}
+	if err := RemoveToken(t.Context(), vfs.OS, s.file, "read"); err != nil {
+		t.Fatal(err)
+	}
+	commit("after")
+	if got := next(); got != "" {
+		t.Errorf("without the token the stream has %q", got)
 	}
 }

@@ -54,8 +54,12 @@ export class Approvals {
   }
 }
 
-// inputText is the input of a call: its title where that has all of it, such as a shell command.
+// inputText is the input of a call. A title that is its only argument, such as a shell command, is shown alone. Otherwise the user
+// would approve arguments that the page hides, such as the content of a file whose path is the title.
 function inputText({ title, input }) {
-  if (title && title.length < 200 && input.text.includes(JSON.stringify(title))) return title;
+  try {
+    const values = Object.values(JSON.parse(input.text));
+    if (values.length === 1 && values[0] === title) return title;
+  } catch { /* it is cut, or no JSON */ }
   return input.text + (input.truncated ? "\u2026" : "");
 }

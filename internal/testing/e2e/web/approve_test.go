@@ -19,10 +19,13 @@ func TestApproveAWaitingCall(t *testing.T) {
 	d := newDemo(t)
 	d.ask("one", "run echo approved >> ledger")
 	d.ask("two", "run echo rejected >> ledger")
+	d.ask("three", `call execute {"command":"echo third","timeout_seconds":7}`)
 	s := serve(t, d.command("web", "--no-open"))
 	p := openPage(t, chromiumrig.Start(t), s.URL, 1440, 900)
 	p.waitText(".thread .state", "waiting for approval")
 
+	p.click(".thread", "call execute")
+	p.waitText(".approval .code", `"timeout_seconds":7`) // an argument beside the command is not hidden
 	p.click(".thread", "run echo rejected")
 	p.waitText(".approval .code", "echo rejected")
 	p.shoot("waiting")

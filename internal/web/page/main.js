@@ -58,7 +58,7 @@ class Page {
       compare: (t) => this.compare(t), comparePresent: () => this.showCompared("present"), endCompare: () => this.endCompare(),
       open: (thread, checkpoint) => this.open(thread, checkpoint),
       copy: (t) => copyTurn(api, t, this.toasts).catch(onError), share: (t) => shareTurn(api, t, this.toasts).catch(onError),
-      bringBack: (change, before, thread) => moves.bringBack([change], before, thread), bringBackAll: (changes, before) => moves.bringBack(changes, before),
+      bringBack: (change, before, thread) => moves.bringBack([change], before, thread), bringBackAll: (changes, before, thread) => moves.bringBack(changes, before, thread),
       fileHistory: (change, thread) => this.showFileHistory(change, thread),
     };
     this.actions = actions;

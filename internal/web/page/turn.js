@@ -123,20 +123,34 @@ export class TurnPane {
     return turn.before ? turn.changes.filter((c) => c.sign === "-" && c.type !== "dir" && c.type !== "database") : [];
   }
 
-  // bringBackDeleted brings back all files that the turn deleted.
-  bringBackDeleted() {
-    const files = this.row && this.row.id === this.shown ? this.#deletedFiles(this.row) : [];
-    if (files.length > 0) this.actions.bringBackAll(files, this.row.before);
+  // bringBackDeleted brings back all files that the turn deleted, also those beyond the changes that the pane has.
+  async bringBackDeleted() {
+    const turn = this.row, { thread } = this.state;
+    if (!turn || turn.id !== this.shown || this.#deletedFiles(turn).length === 0) return;
+    try {
+      this.actions.bringBackAll(this.#deletedFiles({ ...turn, changes: await this.#allChanges(turn) }), turn.before, thread);
+    } catch (err) {
+      this.onError(err);
+    }
+  }
+
+  async #allChanges(turn) {
+    let all = turn.changes;
+    for (let more = all; all.length < (turn.changes_total ?? 0) && more.length > 0; all = all.concat(more)) {
+      more = (await this.api.get(`checkpoints/${encodeURIComponent(turn.id)}`, { changes_from: all.length })).changes;
+    }
+    return all;
   }
 
   // deleted lists the deleted files before all else, because they are what a reader looks for.
   #deleted(turn) {
     const files = this.#deletedFiles(turn), shown = files.slice(0, mostDeleted);
     if (files.length === 0) return null;
+    const count = turn.changes.length < turn.changes_total ? Math.max(files.length, turn.files?.deleted ?? 0) : files.length;
     return h("section", { class: "section deleted-files" },
-      h("h3", {}, `${plural(files.length, "file")} deleted`, files.length > 1 && button(`Bring back all ${files.length}`, () => this.bringBackDeleted(), { class: "small accent-text", title: "b", "aria-keyshortcuts": "b" })),
+      h("h3", {}, `${plural(count, "file")} deleted`, count > 1 && button(`Bring back all ${count}`, () => this.bringBackDeleted(), { class: "small accent-text", title: "b", "aria-keyshortcuts": "b" })),
       changeList(this.api, shown, { total: shown.length, openFirst: 0, diff: () => ({ from: turn.before, to: turn.id }), actions: (change) => fileActions(this.actions, change, turn.before) }),
-      files.length > shown.length && h("p", { class: "dim" }, `and ${files.length - shown.length} more, below`));
+      count > shown.length && h("p", { class: "dim" }, `and ${count - shown.length} more, below`));
   }
 
   // files lists the changes, without the deleted files that are listed above.

@@ -212,3 +212,27 @@ func TestACancelledAnswerIsNoError(t *testing.T) {
 	})()`, &started)
 	p.wait("window.failed === 'AbortError'")
 }
+
+// TestAllDeletedFilesComeBack deletes more files in one turn than the page loads at first. One click brings all of them back.
+func TestAllDeletedFilesComeBack(t *testing.T) {
+	const n = 700
+	d := newDemo(t)
+	d.segno("redo", "2", "-y")
+	many := map[string]string{}
+	for i := range n {
+		many[fmt.Sprint("many/", i)] = "x\n"
+	}
+	d.turn(work{prompt: "make many files", answer: "Made.", files: many})
+	d.turn(work{prompt: "remove them", answer: "Removed.", shell: []string{"rm -r many"}})
+	s := serve(t, d.command("web", "--no-open"))
+	j := d.land(chromiumrig.Start(t), s.URL, 1440)
+	j.waitText("#turn h2", "remove them")
+	j.waitText(".deleted-files h3", fmt.Sprint(n, " files deleted"))
+	j.page.click(".deleted-files button", fmt.Sprint("Bring back all ", n))
+	j.waitText("#toasts", fmt.Sprint(n, " files came back"))
+	for name, content := range many {
+		if got := d.read(name); got != content {
+			t.Fatalf("%s has %q", name, got)
+		}
+	}
+}

@@ -250,3 +250,26 @@ func TestRankingPrefersPromptsAndNewDocuments(t *testing.T) {
 		t.Errorf("%q (total %d), want %q", got, res.Total, want)
 	}
 }
+
+// TestBeginningsOfALine finds a line by each of its beginnings, wherever they end.
+func TestBeginningsOfALine(t *testing.T) {
+	const line = "func (s *HTTPServer) getURLOf_ID2(x JSONValue, größeÄ string) // das Ende"
+	x := Open(Config{})
+	defer x.Close()
+	b := newBuilder()
+	b.addSource(Source{Thread: "t", From: 1, To: 1})
+	b.add(Unit{Commit: "c", Seq: 1, Time: 1}, &Text{Added: {line}})
+	if err := x.addSegment(b.content()); err != nil {
+		t.Fatal(err)
+	}
+	for end := range line {
+		if strings.TrimSpace(line[:end]) == "" {
+			continue
+		}
+		q := LineQuery(line[:end])
+		a, err := x.Search(&q, 0, 1, time.Now().Add(time.Hour), func(*Hit) ([]string, error) { return []string{line}, nil })
+		if err != nil || len(a.Hits) != 1 {
+			t.Errorf("%q is not found: %v", line[:end], err)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"regexp/syntax"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/dalsegno/segno"
 )
@@ -90,6 +91,10 @@ func PathQuery(paths []string, fields ...Field) Query {
 // LineQuery returns the query for checkpoints that added or removed a line with a text, which begins at the beginning of a word.
 func LineQuery(text string) Query {
 	c := clause{text: text, terms: termsOf(text), match: func(lines string) bool { return strings.Contains(lines, text) }}
+	// The last capital of HTTPS may begin a part, as in HTTPServer.
+	if end, size := utf8.DecodeLastRuneInString(text); classOf(end) == upperCase {
+		c.terms = termsOf(text[:len(text)-size])
+	}
 	c.prefix = len(c.terms) > 0
 	return Query{clauses: []clause{c}, Fields: []Field{Added, Removed}, ByTime: true}
 }

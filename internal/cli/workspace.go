@@ -105,7 +105,7 @@ func (a *App) openAt(ctx context.Context, register bool) (d *Workspace, err erro
 	if err != nil {
 		return nil, err
 	}
-	if !register && !place.Exists() && !IsSessionName(a.ThreadName) { // the verb may keep a session now
+	if !register && !place.Exists() && (a.DryRun || !IsSessionName(a.ThreadName)) { // the verb may keep a session now
 		if a.StorePath != "" {
 			return nil, errNoStore(ctx, place)
 		}
@@ -221,8 +221,8 @@ func (a *App) ThreadNamed(ctx context.Context, store *local.Store, name string) 
 }
 
 // threadOfSession returns the thread of the session of an agent with an id or a prefix of an id. If
-// the session has no thread yet, threadOfSession keeps it, which makes a thread. It returns the
-// error none if there is no such session.
+// the session has no thread yet, threadOfSession keeps it, which makes a thread; a dry run does not. It returns the
+// error none if there is no such session, or if it has no thread.
 func (a *App) threadOfSession(ctx context.Context, store *local.Store, name string, none error) (segno.Thread, error) {
 	s, err := a.SessionNamed(ctx, store.Place(), store, name)
 	if segno.KindOf(err) == segno.KindNotFound {
@@ -236,7 +236,7 @@ func (a *App) threadOfSession(ctx context.Context, store *local.Store, name stri
 		if err != nil {
 			return segno.Thread{}, err
 		}
-		if !d.Kept && !store.ReadOnly() {
+		if !d.Kept && !store.ReadOnly() && !a.DryRun {
 			if _, err := store.SessionTimeline().KeepSession(ctx, KeepRequest(ctx, store, d)); err != nil {
 				return segno.Thread{}, err
 			}

@@ -298,6 +298,7 @@ func TestAStreamEndsWithItsToken(t *testing.T) {
 		if _, err := s.Store.Commit(t.Context(), segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: thread, Create: &segno.Thread{ID: thread}}); err != nil {
 			t.Fatal(err)
 		}
+		s.hub.mark(thread) // the hub can still be about to list the threads for the first time, and does not report those that it finds
 	}
 	next := func() (event string) {
 		for lines.Scan() {
@@ -318,7 +319,9 @@ func TestAStreamEndsWithItsToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	commit("after")
-	if got := next(); got != "" {
-		t.Errorf("without the token the stream has %q", got)
+	for got := next(); got != ""; got = next() { // a second event about the thread before can be on its way
+		if strings.Contains(got, "after") {
+			t.Fatalf("without the token the stream has %q", got)
+		}
 	}
 }

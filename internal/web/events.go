@@ -42,6 +42,13 @@ func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request, _ *struct{
 		return err
 	}
 	defer s.hub.unsubscribe(sub)
+	select {
+	case <-sub.begun: // the client reads the state after it has seen hello, and a later change must reach it
+	case <-s.closing:
+		return nil
+	case <-r.Context().Done():
+		return nil
+	}
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")

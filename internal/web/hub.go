@@ -21,13 +21,15 @@ type hub struct {
 	wake   chan struct{}           // ready while dirty is not empty
 	stop   context.CancelFunc      // ends the goroutines; nil without any
 	done   *sync.WaitGroup
+	begun  chan struct{} // closed when the goroutines know the state from which they report changes
 }
 
 // subscription is one stream.
 type subscription struct {
 	mu      sync.Mutex
 	pending map[segno.ThreadID]threadEvent
-	ready   chan struct{} // ready while events are pending
+	ready   chan struct{}   // ready while events are pending
+	begun   <-chan struct{} // closed when no later change is missed
 }
 
 // The limits of a hub.
@@ -50,15 +52,21 @@ func (h *hub) subscribe(ctx context.Context) (*subscription, error) {
 	if len(h.subs) >= maxStreams {
 		return nil, segno.Errorf(segno.KindBusy, "open stream", "", "the server has %d streams", maxStreams).WithHint("close other pages of this server")
 	}
-	sub := &subscription{pending: map[segno.ThreadID]threadEvent{}, ready: make(chan struct{}, 1)}
-	h.subs[sub] = true
 	if h.stop == nil {
 		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-		h.stop, h.done = cancel, &sync.WaitGroup{}
+		h.stop, h.done, h.begun = cancel, &sync.WaitGroup{}, make(chan struct{})
+		begin, begun := &sync.WaitGroup{}, h.begun
+		begin.Add(2)
 		h.done.Go(func() { h.publish(ctx) })
-		h.done.Go(func() { h.followThreads(ctx) })
-		h.done.Go(func() { h.followTurns(ctx) })
+		h.done.Go(func() { h.followThreads(ctx, begin) })
+		h.done.Go(func() { h.followTurns(ctx, begin) })
+		h.done.Go(func() {
+			begin.Wait()
+			close(begun)
+		})
 	}
+	sub := &subscription{pending: map[segno.ThreadID]threadEvent{}, ready: make(chan struct{}, 1), begun: h.begun}
+	h.subs[sub] = true
 	return sub, nil
 }
 
@@ -161,8 +169,9 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// followThreads follows the most recently changed threads, including new ones.
-func (h *hub) followThreads(ctx context.Context) {
+// followThreads follows the most recently changed threads, including new ones. It is done with begin when it has the heads of the
+// first ones.
+func (h *hub) followThreads(ctx context.Context, begin *sync.WaitGroup) {
 	var followers sync.WaitGroup
 	defer followers.Wait()
 	followed := map[segno.ThreadID]context.CancelFunc{}
@@ -178,12 +187,19 @@ func (h *hub) followThreads(ctx context.Context) {
 			if followed[t.ID] != nil {
 				continue
 			}
-			if !first {
+			began := func() {}
+			if first {
+				begin.Add(1)
+				began = begin.Done
+			} else {
 				h.mark(t.ID)
 			}
 			at, cancel := context.WithCancel(ctx)
 			followed[t.ID] = cancel
-			followers.Go(func() { h.follow(at, t.ID) })
+			followers.Go(func() { h.follow(at, t.ID, began) })
+		}
+		if first {
+			begin.Done()
 		}
 		for id, cancel := range followed {
 			if complete && !ids[id] {
@@ -201,10 +217,11 @@ func (h *hub) followThreads(ctx context.Context) {
 	}
 }
 
-// follow marks a thread after each of its commits.
-func (h *hub) follow(ctx context.Context, id segno.ThreadID) {
+// follow marks a thread after each of its commits. It calls began when it knows the head.
+func (h *hub) follow(ctx context.Context, id segno.ThreadID, began func()) {
 	store := h.server.Store
 	head, err := store.Head(ctx, id)
+	began()
 	for ctx.Err() == nil {
 		after := head.Seq
 		if err == nil {
@@ -229,16 +246,19 @@ func (h *hub) follow(ctx context.Context, id segno.ThreadID) {
 }
 
 // followTurns marks the threads with a turn that begins, makes a call, or ends. The store cannot report
-// this, because a turn is not in the store before its end.
-func (h *hub) followTurns(ctx context.Context) {
+// this, because a turn is not in the store before its end. It is done with begin when it has read the turns once.
+func (h *hub) followTurns(ctx context.Context, begin *sync.WaitGroup) {
 	var before map[segno.ThreadID]string
-	for {
+	for first := true; ; first = false {
 		if now, err := h.server.activity(ctx); err == nil {
 			signs := now.signs()
 			if before != nil {
 				h.mark(differing(before, signs)...)
 			}
 			before = signs
+		}
+		if first {
+			begin.Done()
 		}
 		if !pause(ctx, turnsInterval) {
 			return

@@ -52,8 +52,8 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// TestTwelveDays stops a generation after a million seconds, whose digits are one more than those of the checkpoint before. The
-// newest checkpoint is kept, and the generation continues with it.
+// TestTwelveDays stops a generation after a million seconds. The name of its newest checkpoint has one digit more than the name before.
+// The runner keeps that checkpoint and continues the generation with it.
 func TestTwelveDays(t *testing.T) {
 	r := newRig(t)
 	ctx, cancel := context.WithCancel(t.Context())

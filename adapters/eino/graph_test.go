@@ -392,20 +392,27 @@ func TestMessagesThereAndBack(t *testing.T) {
 	}
 }
 
+// onceTools returns a graph that runs the calls of a message with [segnoeino.OnceTools].
+func onceTools(t *testing.T, c *segnoeino.Checkpoints, isSequential bool, tools ...tool.BaseTool) compose.Runnable[*schema.Message, []*schema.Message] {
+	t.Helper()
+	config := &compose.ToolsNodeConfig{Tools: tools, ExecuteSequentially: isSequential, ToolCallMiddlewares: []compose.ToolMiddleware{segnoeino.OnceTools()}}
+	node, err := compose.NewToolNode(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := compose.NewChain[*schema.Message, []*schema.Message]().AppendToolsNode(node).Compile(t.Context(), compose.WithCheckPointStore(c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 // A model gives two calls of one message the same id, or none. One tool ended before the step was interrupted. It does not run
 // again silently, and no call gets the result of the other one.
 func TestCallsWithoutTheirOwnIDs(t *testing.T) {
 	for _, id := range []string{"", "1"} {
 		c, sends, fails := newCheckpoints(t), &mail{}, &failing{isBroken: true}
-		config := &compose.ToolsNodeConfig{Tools: []tool.BaseTool{sends, fails}, ExecuteSequentially: true, ToolCallMiddlewares: []compose.ToolMiddleware{segnoeino.OnceTools()}}
-		node, err := compose.NewToolNode(t.Context(), config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := compose.NewChain[*schema.Message, []*schema.Message]().AppendToolsNode(node).Compile(t.Context(), compose.WithCheckPointStore(c))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := onceTools(t, c, true, sends, fails)
 		in := schema.AssistantMessage("", []schema.ToolCall{{ID: id, Function: schema.FunctionCall{Name: "mail", Arguments: `{"to":"bob"}`}},
 			{ID: id, Function: schema.FunctionCall{Name: "failing", Arguments: `{"to":"eve"}`}}})
 		if _, err := segnoeino.Invoke(t.Context(), c, r, segnoeino.Call{Thread: "t"}, in); err == nil || sends.sent != 1 {
@@ -427,15 +434,7 @@ func TestCallsWithOneID(t *testing.T) {
 	calls := []schema.ToolCall{{ID: "1", Function: schema.FunctionCall{Name: "failing", Arguments: "{}"}}, {ID: "1", Function: schema.FunctionCall{Name: "mail", Arguments: "{}"}}}
 	c, sends, fails := newCheckpoints(t), &mail{}, &failing{isBroken: true}
 	for _, isSequential := range []bool{false, true} {
-		config := &compose.ToolsNodeConfig{Tools: []tool.BaseTool{sends, fails}, ExecuteSequentially: isSequential, ToolCallMiddlewares: []compose.ToolMiddleware{segnoeino.OnceTools()}}
-		node, err := compose.NewToolNode(t.Context(), config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := compose.NewChain[*schema.Message, []*schema.Message]().AppendToolsNode(node).Compile(t.Context(), compose.WithCheckPointStore(c))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := onceTools(t, c, isSequential, sends, fails)
 		out, err := segnoeino.Invoke(t.Context(), c, r, segnoeino.Call{Thread: "t"}, schema.AssistantMessage("", calls))
 		fails.isBroken = false
 		var lost *segnoeino.LostError

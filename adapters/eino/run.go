@@ -34,7 +34,7 @@ type Call struct {
 	Options []compose.Option
 	// Resume has the answers to interrupts, by interrupt id; see [compose.BatchResumeWithData].
 	Resume map[string]any
-	// Repeat reports whether a node, or a tool, whose result was lost in a crash or a cancellation may run again. If it is nil, none
+	// Repeat reports whether a node, or a tool, may run again after a crash or a cancellation lost its result. If it is nil, none
 	// may, and the run returns a [LostError]. Models, retrievers and other components that only read always may.
 	Repeat func(node string) bool
 	// MaxSteps limits the steps of one call, because Eino counts them only within a step. 0 means 1,000.

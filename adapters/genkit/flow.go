@@ -26,7 +26,7 @@ type Options[In any] struct {
 	Store segno.Store
 	// Thread returns the id of a run for an input. A run that is complete returns its output again.
 	Thread func(In) string
-	// Repeat reports whether a step whose result was lost in a crash or a cancellation may run again. If it is nil, none may, and the flow
+	// Repeat reports whether a step may run again after a crash or a cancellation lost its result. If it is nil, none may, and the flow
 	// returns a [LostError].
 	Repeat func(step string) bool
 }

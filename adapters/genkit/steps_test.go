@@ -12,7 +12,7 @@ import (
 	"github.com/firebase/genkit/go/genkit"
 )
 
-// durable returns a durable flow whose thread is its input.
+// durable returns a durable flow. The input of the flow names the thread.
 func durable(t *testing.T, store *memory.Store, repeat func(string) bool, fn func(context.Context, string) (string, error)) func(context.Context, string) (string, error) {
 	options := segnogenkit.Options[string]{Store: store, Repeat: repeat, Thread: func(id string) string { return id }}
 	return genkit.DefineFlow(genkit.Init(t.Context()), "flow", segnogenkit.Durable(options, fn)).Run

@@ -16,8 +16,8 @@ import (
 
 // bisected is the result of the verbs of bisect. A later release may add fields, but removes none.
 type bisected struct {
-	// State is "none" without a bisect, "searching", "found", or "hidden" if checkpoints that were skipped, or whose files
-	// were not recorded, hide the first bad one.
+	// State is "none" without a bisect, "searching", "found", or "hidden" if the user skipped checkpoints, or segno
+	// did not record the files of some, and these hide the first bad one.
 	State     string           `json:"state"`
 	Good      *history.Item    `json:"good"`       // the newest checkpoint known or taken as good
 	Bad       *history.Item    `json:"bad"`        // the oldest one known or taken as bad

@@ -203,7 +203,8 @@ func TestSilentStreamTimesOut(t *testing.T) {
 	}
 }
 
-// The environment may have a key in a header of its own, as Azure's servers expect it. An error that repeats it does not show it.
+// The environment may name a header with a key, as Azure's servers expect one. If the server repeats the key in an error, the
+// error of the model does not show it.
 func TestSecretsInCustomHeadersAreNotShown(t *testing.T) {
 	for _, name := range []string{"api-key", "X-Auth-Token", "X-Client-Secret", "Ocp-Apim-Subscription-Key", "Cookie"} {
 		s := newServer(t, fails(400, `{"error":{"message":"bad request with hunter2hunter2"}}`))

@@ -239,7 +239,7 @@ func TestAppendDoesNotCopyTheConversation(t *testing.T) {
 	}
 }
 
-// TestAQuestionThatIsNotUTF8 saves a question again whose text is not UTF-8, as the program has it. The store has replacement
+// TestAQuestionThatIsNotUTF8 saves a question again with a text that is not UTF-8, as the program has it. The store has replacement
 // characters in it.
 func TestAQuestionThatIsNotUTF8(t *testing.T) {
 	sv := saver.New(memory.New(nil))

@@ -21,7 +21,7 @@ type touchingCall struct {
 	Tool  string `json:"tool"`
 	Title string `json:"title"` // the command or the path, on one line
 
-	repeatsPath bool // the title is that of a tool whose subject is the path
+	repeatsPath bool // the title only repeats the path, as that of a tool for files does
 }
 
 // maxCallTitle is the number of characters of a call's title.

@@ -9,7 +9,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// gatedHeads is a store whose first Head waits.
+// gatedHeads is a store. Its first Head waits until the test allows it.
 type gatedHeads struct {
 	segno.Store
 	once         sync.Once

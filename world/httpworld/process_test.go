@@ -121,7 +121,7 @@ type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
 
-// TestAWorldOutlivesItsLog runs a world whose log cannot be written. The world is more than its log.
+// TestAWorldOutlivesItsLog runs a world while writes to its log fail. The world continues.
 func TestAWorldOutlivesItsLog(t *testing.T) {
 	ctx := t.Context()
 	w, err := httpworld.Start(ctx, testWorld(t, "chatty"), httpworld.Options{Log: fullDisk{}})
@@ -199,7 +199,7 @@ func TestPlayer(t *testing.T) {
 	}
 }
 
-// TestPlayerEnds cancels a player whose command waits for another program, and runs one that leaves a program in the background.
+// TestPlayerEnds cancels a player while its command waits for another program, and runs a player that leaves a program in the background.
 func TestPlayerEnds(t *testing.T) {
 	dir, pipe := worldDir(t, "true"), filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

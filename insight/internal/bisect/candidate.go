@@ -11,7 +11,7 @@ import (
 type Candidate struct {
 	Checkpoint *segno.Checkpoint // the first one with these files
 	Missing    string            // why the state cannot be tested, or ""
-	// Unrecorded are the checkpoints between the state before and this one whose files were not recorded, oldest first. One of
+	// Unrecorded are the checkpoints between the state before and this one, oldest first, without recorded files. One of
 	// them may have made what differs.
 	Unrecorded []*segno.Checkpoint
 

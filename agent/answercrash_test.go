@@ -100,14 +100,19 @@ func TestAMoveThatWasBrokenOffAsksAnewAllTheSame(t *testing.T) {
 		asked := r.heads(thread)[0].ID
 		first := r.question()
 		r.finish(approve(first))
+		fails := 1 // the first commit that fails
 		r.watched(func(n int, _ segno.Commit) error {
-			if n > 1 {
+			if n >= fails {
 				return errDisk
 			}
 			return nil
 		}, nil)
-		if _, err := r.agent.Restore(r.ctx, thread, asked); !errors.Is(err, errDisk) {
-			r.Fatalf("restore: %v", err)
+		if s, err := r.agent.Restore(r.ctx, thread, asked); !errors.Is(err, errDisk) || s.Head != "" {
+			r.Fatalf("a restore that moves nothing: %v; the status has the head %q", err, s.Head)
+		}
+		fails = 3
+		if s, err := r.agent.Restore(r.ctx, thread, asked); !errors.Is(err, errDisk) || s.Head != asked {
+			r.Fatalf("restore: %v; the status has the head %q, want %q", err, s.Head, asked)
 		}
 		r.restart()
 		if _, err := r.try(decisions(approve(first))); err == nil {
@@ -137,8 +142,8 @@ func TestAForkThatWasBrokenOffAsksAnewAllTheSame(t *testing.T) {
 			}
 			return nil
 		}, nil)
-		if _, err := r.agent.Fork(r.ctx, at, "fork"); !errors.Is(err, errDisk) {
-			r.Fatalf("fork: %v", err)
+		if s, err := r.agent.Fork(r.ctx, at, "fork"); !errors.Is(err, errDisk) || s.Head == "" {
+			r.Fatalf("fork: %v; the status has the head %q", err, s.Head)
 		}
 		r.restart()
 		for _, q := range open {

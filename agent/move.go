@@ -14,6 +14,10 @@ import (
 
 // Undo moves a thread n turns back, with its files if the agent has a [Config.Timeline]. An
 // unfinished turn counts. The undone turns stay in the log; Redo applies them again.
+//
+// Undo, Redo, Restore and Fork move first and then ask the open questions again. If only the
+// questions fail, the error comes with a Status that has a Head: the move was made. Do not repeat
+// it, which would undo other turns; [Agent.Reask], or the next run, asks the questions.
 func (a *Agent) Undo(ctx context.Context, thread string, n int) (Status, error) {
 	return a.moveTo(ctx, thread, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: n})
 }
@@ -39,10 +43,16 @@ func (a *Agent) Fork(ctx context.Context, at segno.CommitID, thread string) (Sta
 	if a.Timeline != nil {
 		t.Workspace = a.Timeline.Workspace.ID()
 	}
-	if _, err := a.storeTimeline().ForkThread(ctx, at, t, false); err != nil {
+	head, err := a.storeTimeline().ForkThread(ctx, at, t, false)
+	if err != nil {
 		return Status{}, err
 	}
-	return a.withThread(ctx, thread, func(*run) (timeline.Plan, error) { return timeline.Plan{}, nil })
+	made := Status{Head: head.Head}
+	s, err := a.withThread(ctx, thread, func(*run) (Status, error) { return made, nil })
+	if err != nil {
+		return made, err
+	}
+	return s, nil
 }
 
 // Reask records the questions that the thread's next run would ask. These are the open questions of
@@ -50,7 +60,7 @@ func (a *Agent) Fork(ctx context.Context, at segno.CommitID, thread string) (Sta
 // results, for tools with [LostAsk]. Use it before [Agent.Decide] on a thread that is not
 // running. It returns [segno.KindConflict] during a run.
 func (a *Agent) Reask(ctx context.Context, thread string) (Status, error) {
-	return a.withThread(ctx, thread, func(r *run) (timeline.Plan, error) { return timeline.Plan{}, r.draftLostQuestions(ctx) })
+	return a.withThread(ctx, thread, func(r *run) (Status, error) { return Status{}, r.draftLostQuestions(ctx) })
 }
 
 // Saver returns a saver on the agent's store, for the history of threads and the messages and
@@ -58,21 +68,25 @@ func (a *Agent) Reask(ctx context.Context, thread string) (Status, error) {
 func (a *Agent) Saver() *saver.StoreSaver { return &saver.StoreSaver{Store: a.Store, Now: a.Now} }
 
 func (a *Agent) moveTo(ctx context.Context, thread string, request timeline.MoveRequest) (Status, error) {
-	return a.withThread(ctx, thread, func(r *run) (plan timeline.Plan, err error) {
+	return a.withThread(ctx, thread, func(r *run) (Status, error) {
 		request.Thread = r.thread
 		files, err := r.movesFiles(ctx, request.To)
-		if files && err == nil {
-			request.Scope = timeline.ScopeBoth
-			moved, err := r.leased(r.Timeline).Move(ctx, request, nil)
+		if err != nil {
+			return Status{}, err
+		}
+		if !files {
+			head, err := r.leased(r.storeTimeline()).MoveHead(ctx, request)
 			if err != nil {
-				return plan, err
+				return Status{}, err
 			}
-			return *moved.Plan, nil
+			return Status{Head: head.Head}, nil
 		}
-		if err == nil {
-			_, err = r.leased(r.storeTimeline()).MoveHead(ctx, request)
+		request.Scope = timeline.ScopeBoth
+		moved, err := r.leased(r.Timeline).Move(ctx, request, nil)
+		if err != nil {
+			return Status{}, err
 		}
-		return plan, err
+		return Status{Head: moved.Head.ID, Conflicts: moved.Plan.Conflicts, Kept: moved.Plan.Kept, Lost: moved.Plan.Lost}, nil
 	})
 }
 
@@ -93,8 +107,9 @@ func (r *run) movesFiles(ctx context.Context, to segno.CommitID) (bool, error) {
 	return !line.Commits[0].Checkpoint.Tree().IsZero(), nil
 }
 
-// withThread opens a thread, changes it, and asks the questions again that are then open.
-func (a *Agent) withThread(ctx context.Context, thread string, change func(*run) (timeline.Plan, error)) (Status, error) {
+// withThread opens a thread, changes it, and asks the questions again that are then open. change
+// returns what it moved, if it did; an error after it comes with that status.
+func (a *Agent) withThread(ctx context.Context, thread string, change func(*run) (Status, error)) (Status, error) {
 	r := a.newRun(Input{Thread: thread})
 	r.onlyMoves = true
 	err := r.openThread(ctx)
@@ -102,20 +117,20 @@ func (a *Agent) withThread(ctx context.Context, thread string, change func(*run)
 	if err != nil {
 		return Status{}, err
 	}
-	plan, err := change(r)
+	moved, err := change(r)
 	if err != nil {
 		return Status{}, err
 	}
 	from := r.head.Head
 	if err := r.reload(ctx); err != nil {
-		return Status{}, err
+		return moved, err
 	}
 	r.forked = r.forked || r.head.Head != from
 	if err := r.reaskQuestions(ctx); err != nil {
-		return Status{}, err
+		return moved, err
 	}
 	s := r.status(false)
-	s.Conflicts, s.Kept, s.Lost = plan.Conflicts, plan.Kept, plan.Lost
+	s.Conflicts, s.Kept, s.Lost = moved.Conflicts, moved.Kept, moved.Lost
 	return s, nil
 }
 

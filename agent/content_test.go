@@ -353,3 +353,23 @@ func TestLongResultIsEvictedWithoutReadTool(t *testing.T) {
 		}
 	}
 }
+
+// TestAToolThatWritesIntoItsArguments checks that the model sees its own arguments afterwards.
+func TestAToolThatWritesIntoItsArguments(t *testing.T) {
+	const args = `{"text":"what the model sent"}`
+	model := replies(calls("c1", "shout", args), says("done"))
+	shout := agent.Tool{ToolSpec: agent.ToolSpec{Name: "shout", Schema: json.RawMessage(`{"type":"object"}`)},
+		Run: func(_ context.Context, inv *agent.Invocation) (agent.Result, error) {
+			copy(inv.Args, bytes.ToUpper(inv.Args))
+			return agent.Result{Text: string(inv.Args)}, nil
+		}}
+	r := newRig(t).with(func(c *agent.Config) { c.Model, c.Tools = model, []agent.Tool{shout} })
+	r.prompt("go")
+	for _, m := range model.requests()[1].Messages {
+		for _, p := range m.Parts {
+			if p.Call != nil && string(p.Call.Args) != args {
+				t.Errorf("the model is told that it sent %s", p.Call.Args)
+			}
+		}
+	}
+}

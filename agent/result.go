@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -39,6 +40,7 @@ func (r *run) runCall(ctx context.Context, j job, before map[string]json.RawMess
 	}
 	events := &toolEvents{run: r}
 	inv := &Invocation{Call: j.Call, Key: j.key, State: r.values.forCall(), run: r, before: before, Emit: events.emit}
+	inv.Args = bytes.Clone(inv.Args) // a tool may write into it, and the message keeps what the model sent
 	callCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s := &steps{run: r, job: &j, ctx: ctx, state: inv.State, events: events, cancel: cancel, past: j.past, last: j.last}

@@ -228,7 +228,7 @@ func (t *Text) Unwritten(res Result, most int) {
 // means no limit.
 func (t *Text) Conflicts(conflicts []UnwrittenPath, most int) {
 	for _, c := range conflicts {
-		t.linef("  %s %s  %s", t.paint(Warn, "!"), segno.QuotePath(c.Path), t.paint(Dim, c.Why))
+		t.linef("  %s %s  %s", t.paint(Warn, "!"), segno.QuotePath(c.Path), t.paint(Dim, printable.Inline(c.Why)))
 		t.Patch(c.Diff, most)
 	}
 }

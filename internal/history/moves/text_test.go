@@ -2,6 +2,7 @@ package moves
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/dalsegno/segno"
@@ -21,5 +22,18 @@ func TestMovedListsWhatACommandChanged(t *testing.T) {
 	want := []string{"  ~ merged  merged", "  changed while a command ran, and named by no tool:", "  ~ made"}
 	if got := text.Lines(); !slices.Equal(got[1:], want) {
 		t.Errorf("the lines are %q, want %q after the first", got, want)
+	}
+}
+
+// TestReasonsControlNoTerminal lists paths with reasons of an imported store, which may contain anything.
+func TestReasonsControlNoTerminal(t *testing.T) {
+	const why = "large\x1b[2J\nforged line"
+	var text Text
+	text.Conflicts([]UnwrittenPath{{Path: "a", Why: why}}, 0)
+	text.Moved(&timeline.MoveResult{Plan: &timeline.Plan{}, Head: &segno.Checkpoint{}}, Result{Kept: []UnwrittenPath{{Path: "b", Why: why}}})
+	for _, line := range text.Lines() {
+		if strings.ContainsAny(line, "\x1b\n") {
+			t.Errorf("a line is %q", line)
+		}
 	}
 }

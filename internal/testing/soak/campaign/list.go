@@ -116,6 +116,7 @@ func campaigns() []campaign {
 			{run: regexp.MustCompile("^Fuzz"), parts: 6, fuzz: 30 * time.Minute},
 		}},
 		{"others", "every test that no campaign above runs", 2, memory, []suite{
+			{packages: "workspace", run: regexp.MustCompile("^TestGitCommandLosesNoCommit$"), parts: 8},
 			{run: regexp.MustCompile("^Test")},
 		}},
 	}

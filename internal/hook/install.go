@@ -160,7 +160,8 @@ func (e *Edit) planRemoval(a agent) (err error) {
 }
 
 // followSymlinks returns the file that path refers to, which need not exist yet. Settings that are
-// a symlink to a file elsewhere are edited there.
+// a symlink to a file elsewhere are edited there. A relative link begins at the real directory of the
+// link, because ".." is not the lexical parent in a directory that is a link, too.
 func followSymlinks(path string) string {
 	const most = 40 // as the kernel follows
 	for range most {
@@ -169,7 +170,7 @@ func followSymlinks(path string) string {
 			break
 		}
 		if !filepath.IsAbs(to) {
-			to = filepath.Join(filepath.Dir(path), to)
+			to = filepath.Join(vfs.RealPath(filepath.Dir(path)), to)
 		}
 		path = to
 	}
@@ -193,8 +194,10 @@ func (a agent) readSettings(p local.Place, settings string) (Edit, error) {
 }
 
 // Apply makes the edit. If enable is set, it first writes a backup. That backup never contains
-// segno's hooks: enabling twice keeps the content from before the first time.
-func (e Edit) Apply(p local.Place, enable bool) (err error) {
+// segno's hooks: enabling twice keeps the content from before the first time. The error is
+// [segno.KindConflict] if another process changed the file since the edit was planned: the agent
+// writes to its settings, too.
+func (e Edit) Apply(p local.Place, enable bool) error {
 	if e.Notify != nil {
 		if err := e.Notify.Apply(p, enable); err != nil {
 			return err
@@ -212,26 +215,41 @@ func (e Edit) Apply(p local.Place, enable bool) (err error) {
 			return fmt.Errorf("write backup: %w", err)
 		}
 	}
-	remove := func(file string) error {
-		if err := fsys.Remove(file); !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
+	if err := e.write(fsys); err != nil {
+		return fmt.Errorf("write settings: %w", err)
+	}
+	if enable {
 		return nil
 	}
+	return removeFile(fsys, e.Backup)
+}
+
+// write writes the new content, or removes the file. A file that exists keeps its permissions and its owner.
+func (e Edit) write(fsys vfs.FS) error {
+	present, err := os.ReadFile(e.File)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err == nil && e.New != nil && bytes.Equal(present, e.New) {
+		return nil // another process made the same edit
+	}
+	if (err == nil) != (e.Old != nil) || !bytes.Equal(present, e.Old) {
+		return segno.Errorf(segno.KindConflict, "edit settings", e.File, "another process changed them meanwhile").
+			WithHint("run the command again")
+	}
 	if e.New == nil {
-		err = remove(e.File)
-	} else {
-		mode := fs.FileMode(0o600)
-		if fi, err := os.Stat(e.File); err == nil {
-			mode = fi.Mode().Perm()
-		}
-		err = replaceFile(fsys, e.File, e.New, mode)
+		return removeFile(fsys, e.File)
 	}
-	if err == nil && !enable {
-		err = remove(e.Backup)
+	if fi, err := os.Stat(e.File); err == nil {
+		return vfs.ReplaceKeeping(fsys, e.File, e.New, fi)
 	}
-	if err != nil {
-		return fmt.Errorf("write settings: %w", err)
+	return replaceFile(fsys, e.File, e.New, 0o600)
+}
+
+// removeFile removes a file that may be gone already.
+func removeFile(fsys vfs.FS, file string) error {
+	if err := fsys.Remove(file); !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	return nil
 }

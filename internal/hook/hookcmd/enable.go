@@ -195,7 +195,7 @@ func (a *app) runEnable(ctx context.Context, agent string, project, trust, noSte
 			a.printEdit(a.Notef, "editing", n.File, n.Backup)
 		}
 		if err := edit.Apply(place, true); err != nil {
-			return segno.NewError(segno.KindIO, "enable "+agent, edit.File, err)
+			return editError("enable "+agent, edit.File, err)
 		}
 	}
 	if err := a.firstSnapshot(ctx, &res, trust); err != nil {
@@ -204,6 +204,15 @@ func (a *app) runEnable(ctx context.Context, agent string, project, trust, noSte
 	probe := hook.ProbeHooks(ctx, place, agent, file, res.Dir, a.Environ())
 	res.Probe = &probe
 	return a.Print(res, func(p *cli.Printer) { a.writeEnabled(p, res) })
+}
+
+// editError returns the error for settings that could not be written. It keeps the kind of an error that has one.
+func editError(op, file string, err error) error {
+	kind := segno.KindOf(err)
+	if kind == segno.KindInternal {
+		kind = segno.KindIO
+	}
+	return segno.NewError(kind, op, file, err)
 }
 
 // writeEnabled prints which sessions are recorded from now on, and what the first snapshot of this
@@ -331,7 +340,7 @@ func (a *app) runDisable(agent string, project bool) error {
 	res := a.newEnableResult(agent, edit)
 	if !a.DryRun && edit.Changed() {
 		if err := edit.Apply(place, false); err != nil {
-			return segno.NewError(segno.KindIO, "disable "+agent, edit.File, err)
+			return editError("disable "+agent, edit.File, err)
 		}
 	}
 	return a.Print(res, func(p *cli.Printer) {

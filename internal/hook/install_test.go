@@ -160,3 +160,57 @@ func TestALinkInALinkedDirectory(t *testing.T) {
 		t.Errorf("after disable the settings are %s", got)
 	}
 }
+
+// TestAUsersHookInTheGroupOfSegno adds a command to a group that segno wrote, as Claude Code's /hooks does for the same
+// event and matcher.
+func TestAUsersHookInTheGroupOfSegno(t *testing.T) {
+	const own = `{"type":"command","command":"say done","note":"<mine>"}`
+	a := agentNamed("claude")
+	merged, err := a.addHooks(nil, both)
+	if err != nil {
+		t.Fatal(err)
+	}
+	top, hooks, err := openSettings(merged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, h := range hooks {
+		g, err := groupsOf(h.value)
+		if err != nil || len(g) != 1 {
+			t.Fatal(g, err)
+		}
+		o, err := readObject(g[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		list := strings.TrimSuffix(strings.TrimSpace(string(o.get("hooks"))), "]")
+		o = o.set("hooks", []byte(list+","+own+"]"))
+		hooks[i].value = []byte("[" + string(o.text()) + "]")
+	}
+	with, err := closeSettings(top, hooks, "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range a.Hooks.Registrations {
+		if run, err := a.installed(with, r.Event); err != nil || run == nil {
+			t.Errorf("%s runs segno, but segno finds %v, %v", r.Event, run, err)
+		}
+	}
+	events := len(a.Hooks.Registrations)
+	again, err := a.addHooks(with, both)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if segnos, users := strings.Count(string(again), `"/opt/segno`), strings.Count(string(again), "<mine>"); segnos != events || users != events {
+		t.Errorf("after enabling again, %d events run segno %d times and the user's command %d times", events, segnos, users)
+	}
+	for _, settings := range [][]byte{with, again} {
+		rest, err := a.removeHooks(settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(rest), "/opt/segno") || strings.Count(squeezed(rest), own) != events {
+			t.Errorf("after disable the settings are\n%s", rest)
+		}
+	}
+}

@@ -192,16 +192,18 @@ func (a agent) withoutSegno(hooks object) (rest object, found bool, err error) {
 	for _, m := range hooks {
 		all, err := groupsOf(m.value)
 		var kept []json.RawMessage
+		isOurs := false
 		for _, g := range all {
-			run, invalid := a.segnoCommand(g)
-			if err = errors.Join(err, invalid); run == nil {
-				kept = append(kept, g)
+			rest, isFound, invalid := a.groupWithoutSegno(g)
+			err, isOurs = errors.Join(err, invalid), isOurs || isFound
+			if rest != nil {
+				kept = append(kept, rest)
 			}
 		}
 		if err != nil {
 			return nil, false, err
 		}
-		if len(kept) < len(all) {
+		if isOurs {
 			found = true
 			if m.value = nil; len(kept) > 0 {
 				m.value = encodeJSON(kept)
@@ -266,19 +268,42 @@ func closeSettings(top, hooks object, indent string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// segnoCommand returns the command of a group that addHooks wrote, or nil for other groups.
-func (a agent) segnoCommand(raw json.RawMessage) ([]string, error) {
+// groupWithoutSegno returns a group without segno's commands, and whether it had any. rest is nil if the group has no
+// other command. A user may add a command to the group that segno wrote, as Claude Code's /hooks does.
+func (a agent) groupWithoutSegno(raw json.RawMessage) (rest json.RawMessage, found bool, err error) {
+	all, err := handlersOf(raw)
+	if err != nil {
+		return nil, false, err
+	}
+	kept := slices.DeleteFunc(slices.Clone(all), func(h json.RawMessage) bool { return a.segnoCommand(h) != nil })
+	switch {
+	case len(kept) == len(all):
+		return raw, false, nil
+	case len(kept) == 0:
+		return nil, true, nil
+	}
+	o, err := readObject(raw)
+	return o.set("hooks", encodeJSON(kept)).text(), true, err
+}
+
+// handlersOf returns the handlers of a group.
+func handlersOf(raw json.RawMessage) ([]json.RawMessage, error) {
 	var g struct {
 		Hooks []json.RawMessage `json:"hooks"`
 	}
 	if err := json.Unmarshal(raw, &g); err != nil {
 		return nil, fmt.Errorf("read its hooks: %w", err)
 	}
+	return g.Hooks, nil
+}
+
+// segnoCommand returns the command of a handler that addHooks wrote, or nil for other handlers.
+func (a agent) segnoCommand(handler json.RawMessage) []string {
 	var c command
-	if len(g.Hooks) != 1 || json.Unmarshal(g.Hooks[0], &c) != nil {
-		return nil, nil
+	if json.Unmarshal(handler, &c) != nil {
+		return nil
 	}
-	return a.commandOf(c), nil
+	return a.commandOf(c)
 }
 
 // installed returns the segno command that settings run for an event, or nil.
@@ -295,8 +320,11 @@ func (a agent) installed(settings []byte, name string) ([]string, error) {
 		return nil, segno.NewError(segno.KindCorrupt, "read settings", "", err)
 	}
 	for _, g := range groups {
-		if run, err := a.segnoCommand(g); err == nil && run != nil {
-			return run, nil
+		handlers, _ := handlersOf(g) // a group that cannot be read is not segno's
+		for _, h := range handlers {
+			if run := a.segnoCommand(h); run != nil {
+				return run, nil
+			}
 		}
 	}
 	return nil, nil

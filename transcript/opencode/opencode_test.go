@@ -333,3 +333,24 @@ func TestReadingLeavesNoFiles(t *testing.T) {
 		t.Errorf("reading left %v, %v", list, err)
 	}
 }
+
+// TestCutKeepsTheInputOfCalls cuts a session with a call whose input has a number that no float64 has, names that are not
+// sorted, and a string that is not valid UTF-16. The model of the new session sees the input that it wrote.
+func TestCutKeepsTheInputOfCalls(t *testing.T) {
+	h := newHome(t)
+	const input = `{"zone":12345678901234567890,"amount":1.0,"text":"a \ud800 <b>"}`
+	h.message(`{"role":"user","time":{"created":9007199254740993}}`, `{"type":"text","text":"alpha"}`)
+	h.message(`{"role":"assistant"}`, `{"type":"tool","tool":"pay","callID":"c1","state":{"status":"completed","input":`+input+`,"output":"a"}}`)
+	document := h.importer(t, `test "$1" = import && cp "$2" DOCUMENT && echo imported`)
+	p := h.capture(nil).Position
+	_, _ = h.c.Cut(context.Background(), p, segno.Target{Session: cutID, Dir: t.TempDir()}, h.store.Objects()) // nothing adds the session to the database
+	data, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{input, `"created":9007199254740993`} {
+		if !strings.Contains(string(data), want) {
+			t.Errorf("the document does not have %s:\n%s", want, data)
+		}
+	}
+}

@@ -112,8 +112,25 @@ type document struct {
 }
 
 type documentMessage struct {
-	Info  map[string]any   `json:"info"`
-	Parts []map[string]any `json:"parts"`
+	Info  object   `json:"info"`
+	Parts []object `json:"parts"`
+}
+
+// object is a message or a part of one. Its values keep their bytes, because a model sees the input of a call: a decoded
+// number may lose digits, and decoded names their order.
+type object map[string]json.RawMessage
+
+// text returns a member that is a string, or "".
+func (o object) text(name string) (text string) {
+	_ = json.Unmarshal(o[name], &text) // a member of another type is not a text
+	return text
+}
+
+// setText sets a member to a string.
+func (o object) setText(name, text string) error {
+	value, err := segno.Encode(text)
+	o[name] = value
+	return err
 }
 
 // isVersion2 reports whether a stream is that of a session of OpenCode 2.
@@ -135,32 +152,51 @@ func documentOf(lines []byte, session, dir string, rename func(string) string) (
 	title := ""
 	for text := range bytes.Lines(rest) {
 		var l line
-		var data map[string]any
 		if err := json.Unmarshal(text, &l); err != nil {
 			return nil, err
 		}
-		if err := json.Unmarshal(l.Data, &data); err != nil {
+		data, err := objectOf(l, session, rename)
+		if err != nil {
 			return nil, err
 		}
-		data["id"], data["sessionID"] = rename(l.ID), session
-		if parent, ok := data["parentID"].(string); ok {
-			data["parentID"] = rename(parent)
-		}
 		if l.Message == "" {
-			doc.Messages = append(doc.Messages, documentMessage{Info: data, Parts: []map[string]any{}})
+			doc.Messages = append(doc.Messages, documentMessage{Info: data, Parts: []object{}})
 			continue
 		}
 		if len(doc.Messages) == 0 {
 			return nil, errors.New("a part precedes all messages")
 		}
-		data["messageID"] = rename(l.Message)
 		last := &doc.Messages[len(doc.Messages)-1]
 		last.Parts = append(last.Parts, data)
-		if words, ok := data["text"].(string); ok && title == "" {
-			title, _, _ = strings.Cut(words, "\n")
+		if title == "" {
+			title, _, _ = strings.Cut(data.text("text"), "\n")
 		}
 	}
 	doc.Info = map[string]any{"id": session, "slug": f.Slug, "projectID": "global", "directory": dir, "title": title,
 		"version": f.Version, "time": map[string]any{"created": f.Created, "updated": f.Created}}
-	return json.Marshal(doc)
+	return segno.Encode(doc)
+}
+
+// objectOf returns the message or the part of a line for another session.
+func objectOf(l line, session string, rename func(string) string) (object, error) {
+	var data object
+	if err := json.Unmarshal(l.Data, &data); err != nil {
+		return nil, err
+	}
+	if data == nil {
+		return nil, errNotJSON
+	}
+	ids := map[string]string{"id": rename(l.ID), "sessionID": session}
+	if parent := data.text("parentID"); parent != "" {
+		ids["parentID"] = rename(parent)
+	}
+	if l.Message != "" {
+		ids["messageID"] = rename(l.Message)
+	}
+	for name, id := range ids {
+		if err := data.setText(name, id); err != nil {
+			return nil, err
+		}
+	}
+	return data, nil
 }

@@ -40,7 +40,7 @@ func FuzzStream(f *testing.F) {
 			t.Fatalf("%v: %s", err, data)
 		}
 		for _, m := range doc.Messages {
-			if id, ok := m.Info["id"].(string); !ok || id != strings.ToUpper(id) || m.Info["sessionID"] != "ses_x" {
+			if id := m.Info.text("id"); id == "" || id != strings.ToUpper(id) || m.Info.text("sessionID") != "ses_x" {
 				t.Fatalf("message %+v", m)
 			}
 		}

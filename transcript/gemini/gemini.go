@@ -75,14 +75,14 @@ func (c *Transcripts) Resume(src segno.Source) []string {
 	return []string{"gemini", "--resume", string(src.Session)}
 }
 
-// EndsAt reports whether no message follows p and no message before it changed. Gemini CLI writes
+// EndsAt reports whether the session begins with p's bytes, no message follows p and no message before it changed. Gemini CLI writes
 // the messages again when it resumes a session; these copies change nothing.
 func (c *Transcripts) EndsAt(ctx context.Context, src segno.Source, p segno.Position) (bool, error) {
 	s, err := c.read(ctx, "compare session", src)
 	if err != nil {
 		return false, err
 	}
-	if p.Offset > int64(len(s.Lines)) {
+	if p.Offset > int64(len(s.Lines)) || segno.HashOf(s.Lines[:p.Offset]) != p.SHA256 {
 		return false, nil
 	}
 	before := parse(s.Lines[:p.Offset])

@@ -396,3 +396,26 @@ func TestEndsAtSeesWhatTheModelSees(t *testing.T) {
 		}
 	}
 }
+
+// TestEndsAtOtherBytes replaces a word of the conversation by another one of the same length. Gemini CLI would continue
+// another conversation than that of the position.
+func TestEndsAtOtherBytes(t *testing.T) {
+	h, ctx := newHome(t), context.Background()
+	p := h.capture(recorded, nil).Position
+	before := h.read(p.Path)
+	after := bytes.Replace(before, []byte("please do it"), []byte("please do IT"), 1)
+	if bytes.Equal(before, after) {
+		t.Fatal("the prompt is not in the file")
+	}
+	for _, test := range []struct {
+		content []byte
+		want    bool
+	}{{before, true}, {after, false}} {
+		if err := os.WriteFile(p.Path, test.content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := h.c.EndsAt(ctx, segno.Source{Session: recorded, Path: p.Path}, p); err != nil || got != test.want {
+			t.Errorf("ends at the position: %t, %v; want %t", got, err, test.want)
+		}
+	}
+}

@@ -346,7 +346,7 @@ func (g *graph) uuids(records map[int]bool) map[string]bool {
 func (g *graph) ancestry(leaf int) map[int]bool {
 	keep := map[int]bool{}
 	todo := []int{leaf}
-	var v *loaded
+	var search *nearest // until there is a gap, the path needs none
 	for len(todo) > 0 {
 		i := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
@@ -354,6 +354,9 @@ func (g *graph) ancestry(leaf int) map[int]bool {
 			continue
 		}
 		keep[i] = true
+		if search != nil {
+			search.exclude(i)
+		}
 		n := &g.nodes[i]
 		above := []string{g.above(i)}
 		if p := n.preserved; p != nil {
@@ -365,10 +368,13 @@ func (g *graph) ancestry(leaf int) map[int]bool {
 			}
 		}
 		if n.parent != "" && g.index(n.parent) == none {
-			if v == nil {
-				v = g.load()
+			if search == nil {
+				search = g.load().nearest()
+				for i := range keep {
+					search.exclude(i)
+				}
 			}
-			if near := v.nearest(i, func(i int) bool { return keep[i] }); near != none {
+			if near := search.before(i); near != none {
 				todo = append(todo, near)
 			}
 		}

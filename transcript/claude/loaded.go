@@ -191,12 +191,32 @@ func (v *loaded) leaves() map[int]bool {
 		}
 	}
 	out := map[int]bool{}
+	messages := v.messages()
 	for i := range v.nodes {
 		if v.gone[i] || hasChild[i] {
 			continue
 		}
-		if at := v.message(i); at != none && !hasMessage[at] {
+		if at := messages[i]; at != none && !hasMessage[at] {
 			out[at] = true
+		}
+	}
+	return out
+}
+
+// messages returns the nearest message at or above each record, or none. It visits each record twice, because only the second
+// visit sees what is behind the place where a path closes a cycle.
+func (v *loaded) messages() []int {
+	out := slices.Repeat([]int{none}, len(v.nodes))
+	for range 2 {
+		seen := make([]bool, len(v.nodes))
+		for i := range v.nodes {
+			visitPath(i, v.parent, seen, func(i, _ int) {
+				if v.nodes[i].kind.isMessage() {
+					out[i] = i
+				} else if above := v.parent[i]; above != none {
+					out[i] = out[above]
+				}
+			})
 		}
 	}
 	return out
@@ -225,40 +245,30 @@ func (v *loaded) continuesFrom(leaf int) int {
 // lost is the first gap without a nearest earlier record, or none.
 func (v *loaded) chain(head int) (chain, gaps []int, lost int) {
 	seen := make([]bool, len(v.nodes))
+	var search *nearest // until there is a gap, the chain needs none
 	for i := head; i != none; {
 		seen[i] = true
 		chain = append(chain, i)
+		if search != nil {
+			search.exclude(i)
+		}
 		next := v.parent[i]
 		if next == none && v.nodes[i].parent == "" {
 			break
 		}
 		if next == none || seen[next] {
 			gaps = append(gaps, i)
-			if next = v.nearest(i, func(i int) bool { return seen[i] }); next == none {
+			if search == nil {
+				search = v.nearest()
+				for _, i := range chain {
+					search.exclude(i)
+				}
+			}
+			if next = search.before(i); next == none {
 				return chain, gaps, i
 			}
 		}
 		i = next
 	}
 	return chain, gaps, none
-}
-
-// nearest returns the record written last before i, except for those that the caller
-// excludes.
-func (v *loaded) nearest(i int, excluded func(int) bool) int {
-	best, least := none, int64(maxGap)+1
-	own := &v.nodes[i]
-	if own.time == noTime {
-		return none
-	}
-	for j := range v.nodes {
-		n := &v.nodes[j]
-		if excluded(j) || v.gone[j] || n.time == noTime || n.isSidechain != own.isSidechain {
-			continue
-		}
-		if d := own.time - n.time; d >= 0 && d < least {
-			best, least = j, d
-		}
-	}
-	return best
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/dalsegno/segno/timeline"
 	"github.com/dalsegno/segno/transcript"
 	"github.com/dalsegno/segno/transcript/claude"
+	"github.com/dalsegno/segno/transcript/codex"
 )
 
 // FoundSession is a session of an agent on this machine.
@@ -206,6 +207,7 @@ func (s *Store) setThread(ctx context.Context, d *SessionDetail, head segno.Head
 	if isKept {
 		return nil
 	}
+	var closest *segno.Position // of those that have the whole conversation
 	for c, err := range s.Checkpoints(ctx, segno.CheckpointQuery{Thread: d.Thread, Session: d.Session}) {
 		if err != nil {
 			return err
@@ -216,17 +218,38 @@ func (s *Store) setThread(ctx context.Context, d *SessionDetail, head segno.Head
 		if d.Kept, err = s.isBeginning(ctx, d, c.Session); d.Kept || err != nil {
 			return err
 		}
+		if closest == nil || c.Session.Offset < closest.Offset {
+			closest = c.Session
+		}
 	}
-	return nil
+	if closest != nil {
+		d.Kept = s.endsAt(ctx, d, closest)
+	}
+	return ctx.Err()
 }
 
-// isBeginning reports whether a session still begins with the bytes of a position. It reports true for other agents than Claude Code,
-// because comparing their sessions needs more than one small read.
+// isBeginning reports whether one small read, or none, shows that a session still begins with the bytes of a position. Codex only
+// appends to a rollout, and begins another one if the user goes back to an earlier turn.
 func (s *Store) isBeginning(ctx context.Context, d *SessionDetail, p *segno.Position) (bool, error) {
-	if d.Agent != claude.Agent {
-		return true, nil
+	switch d.Agent {
+	case claude.Agent:
+		return s.place.ClaudeTranscripts().BeginsWith(ctx, segno.Source{Session: d.Session, Path: d.Path}, *p)
+	case codex.Agent:
+		id := codex.RolloutID(p.Path)
+		return id == "" || id == codex.RolloutID(d.Path), nil
 	}
-	return s.place.ClaudeTranscripts().BeginsWith(ctx, segno.Source{Session: d.Session, Path: d.Path}, *p)
+	return false, nil
+}
+
+// endsAt reports whether the conversation of a session ends at a position. It reads the session whole, so it is only for the agents
+// that isBeginning does not know. A session that cannot be read is not known to be kept.
+func (s *Store) endsAt(ctx context.Context, d *SessionDetail, p *segno.Position) bool {
+	t := s.place.Transcripts(nil)[d.Agent]
+	if d.Agent == claude.Agent || d.Agent == codex.Agent || t == nil {
+		return false
+	}
+	ok, err := t.EndsAt(ctx, segno.Source{Session: d.Session, Path: d.Path}, *p)
+	return ok && err == nil
 }
 
 // WithoutThread returns the sessions of an agent in a directory or below it that have a conversation, that

@@ -58,6 +58,13 @@ func parseName(path string) (rollout, bool) {
 	return rollout{path: path, thread: segno.SessionID(thread), id: id}, true
 }
 
+// RolloutID returns the id of the rollout at a path, or "" if the file has not the name of one. Codex begins another rollout of
+// a session when the user goes back to an earlier turn.
+func RolloutID(path string) string {
+	r, _ := parseName(path)
+	return r.id
+}
+
 // isID reports whether s is an id as Codex writes it.
 func isID(s string) bool {
 	return len(s) == idLength && uuid.Validate(s) == nil && strings.ToLower(s) == s

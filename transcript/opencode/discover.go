@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"iter"
+	"math"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -35,14 +36,15 @@ func (c *Transcripts) Sessions(ctx context.Context) iter.Seq2[transcript.Session
 	}
 }
 
-// Header reads a session of at most the given size whole. For a larger session, it reads only the session's row.
+// Header reads a session of at most the given size whole. For a larger session, it reads only the session's row, which does not
+// show where the conversation ends in the stream.
 func (c *Transcripts) Header(ctx context.Context, file transcript.SessionFile, most int64) (transcript.SessionHeader, error) {
 	const op = "read session"
 	row, err := c.find(ctx, file.Session)
 	if err != nil {
 		return transcript.SessionHeader{}, sessionfile.IOError(op, string(file.Session), err)
 	}
-	h := transcript.SessionHeader{Dir: row.Dir, Title: row.Title, Turns: -1, End: row.Size}
+	h := transcript.SessionHeader{Dir: row.Dir, Title: row.Title, Turns: -1, End: math.MaxInt64}
 	if row.Size > most {
 		return h, nil
 	}

@@ -255,19 +255,25 @@ func (tx *txn) planKept(ctx context.Context, k *keeping, thread segno.ThreadID) 
 	if err != nil {
 		return err
 	}
-	head, before := s.head, len(k.commits)
+	head, before, keys, after := s.head, len(k.commits), turnKeys{}, int64(0)
+	if at := offsetOf(k.prev); len(turns) > 0 && at < turns[0].Position.Offset {
+		after = at
+	}
 	for _, t := range turns {
+		isTaken := false
 		if k.thread != "" { // an interrupted call may have recorded the turn
-			recorded, err := tx.turnIn(ctx, head.Thread, t.Position.Leaf)
-			if err != nil {
+			var recorded *segno.Checkpoint
+			if recorded, isTaken, err = tx.recordedTurn(ctx, head.Thread, t, after); err != nil {
 				return err
 			}
-			if recorded != nil {
+			if after = t.Position.Offset; recorded != nil {
 				parent = recorded
 				continue
 			}
 		}
-		c := tx.keptTurn(k, t, head, parent)
+		// The hook at the end of the turn, and an adoption of the session, would make the same commit.
+		key := keys.choose(t, fmt.Sprintf("%s/%d", k.Source.Session, head.Turn+1), isTaken)
+		c := tx.keptTurn(k, t, key, head, parent)
 		k.commits, head, parent = append(k.commits, c), headAfter(&c, head), checkpointOf(&c)
 	}
 	k.out.Turns = len(k.commits) - before
@@ -339,9 +345,7 @@ func (tx *txn) turnIn(ctx context.Context, thread segno.ThreadID, leaf string) (
 
 // keptTurn returns the commit of a turn. The commit moves the thread's head only if the head is at the turn's
 // parent, because the user may have moved it elsewhere.
-func (tx *txn) keptTurn(k *keeping, t segno.TranscriptTurn, head segno.Head, parent *segno.Checkpoint) segno.Commit {
-	// The hook at the end of the turn, and an adoption of the session, would make the same commit.
-	key := cmp.Or(t.Key, segno.TurnKey(fmt.Sprintf("%s/%d", k.Source.Session, head.Turn+1)))
+func (tx *txn) keptTurn(k *keeping, t segno.TranscriptTurn, key segno.TurnKey, head segno.Head, parent *segno.Checkpoint) segno.Commit {
 	c := segno.Commit{ID: segno.CommitID(segno.DerivedID("turn", string(key), string(head.Thread))), Thread: head.Thread,
 		Parent: parent.ID, Expect: head.Head, Epoch: head.Epoch,
 		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: head.Turn + 1, Time: tx.Now(), Agent: k.Agent,

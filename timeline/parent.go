@@ -252,8 +252,9 @@ func (tx *txn) baseCommit(id segno.ThreadID, agent, title string, snap *segno.Sn
 // turns have only the session tier. It pins the files in the state that the first recorded turn
 // found.
 func (tx *txn) recordEarlierTurns(ctx context.Context, w *turnEnd, s threadState) (_ threadState, err error) {
+	keys := turnKeys{w.turn.Key: true}
 	for i, t := range w.got.Earlier {
-		key := cmp.Or(t.Key, segno.TurnKey(fmt.Sprintf("%s/%d", w.turn.Source.Session, i+1)))
+		key := keys.choose(t, fmt.Sprintf("%s/%d", w.turn.Source.Session, i+1), false)
 		head := s.head
 		c := segno.Commit{ID: segno.CommitID(segno.DerivedID("turn", string(key), string(head.Thread))), Thread: head.Thread,
 			Parent: head.Head, Expect: head.Head, Epoch: head.Epoch,

@@ -94,6 +94,12 @@ func (m *Mend) Pieces(ctx context.Context, in io.Reader, do func(Piece) error) e
 		}
 		p := Piece{bytes.TrimSuffix(at.Bytes, []byte{'\n'}), at.Offset, at.Number}
 		joined, canGrow := join(held, p)
+		if len(held) > 0 && joined.Bytes == nil && !canGrow {
+			if err := flush(); err != nil {
+				return err
+			}
+			_, canGrow = join(nil, p) // the held lines were torn, and a record may begin here
+		}
 		switch {
 		case joined.Bytes != nil:
 			held = nil
@@ -105,9 +111,6 @@ func (m *Mend) Pieces(ctx context.Context, in io.Reader, do func(Piece) error) e
 			p.Bytes = bytes.Clone(p.Bytes)
 			held = append(held, p)
 			continue
-		}
-		if err := flush(); err != nil {
-			return err
 		}
 		if err := m.line(p, l.Offset, do); err != nil {
 			return err

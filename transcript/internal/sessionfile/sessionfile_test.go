@@ -3,6 +3,8 @@ package sessionfile
 import (
 	"bytes"
 	"hash/crc32"
+	"slices"
+	"strings"
 	"testing"
 	"testing/iotest"
 )
@@ -87,4 +89,20 @@ func FuzzLog(f *testing.F) {
 			t.Fatalf("%+v cannot be", n)
 		}
 	})
+}
+
+// TestARecordOnSeveralLinesBehindATornLine finds a record that is split over lines directly behind a line that a crash tore.
+func TestARecordOnSeveralLinesBehindATornLine(t *testing.T) {
+	for _, torn := range []string{`{"a":"begin`, `{"a":1,`} {
+		m := &Mend{IsRecord: func([]byte) bool { return true }}
+		var got []string
+		text := torn + "\n{\"b\":\n2}\n{\"c\":3}\n"
+		err := m.Pieces(t.Context(), strings.NewReader(text), func(p Piece) error {
+			got = append(got, strings.ReplaceAll(string(p.Bytes), "\n", " "))
+			return nil
+		})
+		if want := []string{`{"b": 2}`, `{"c":3}`}; err != nil || !slices.Equal(got, want) {
+			t.Errorf("behind %s: %q, %v; want %q", torn, got, err, want)
+		}
+	}
 }

@@ -52,6 +52,7 @@ func hooks() *profile.Hooks {
 		},
 		UserFile: "settings.json", ProjectFile: ".claude/settings.local.json", Sessions: "projects",
 		DirVariable: "CLAUDE_PROJECT_DIR", WritesAfterStop: true,
+		Switch: &profile.Switch{Path: []string{"disableAllHooks"}, Off: true},
 	}
 }
 

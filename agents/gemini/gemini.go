@@ -49,7 +49,7 @@ func hooks() *profile.Hooks {
 		Events:    map[string]string{"BeforeAgent": "UserPromptSubmit", "AfterAgent": "Stop", "BeforeTool": "PreToolUse", "AfterTool": "PostToolUse"},
 		RunsShell: true, InMilliseconds: true, ShowsNames: true, TimeIsPromptID: true,
 		UserFile: "settings.json", ProjectFile: ".gemini/settings.json", Sessions: "tmp",
-		DirVariable: "GEMINI_PROJECT_DIR",
+		DirVariable: "GEMINI_PROJECT_DIR", Switch: &profile.Switch{Path: []string{"hooksConfig", "enabled"}, Off: false},
 	}
 }
 

@@ -36,9 +36,18 @@ type Hooks struct {
 	InMilliseconds bool
 	// ShowsNames is set if the agent shows the name of a running hook, or the command of a hook without a name.
 	ShowsNames bool
+	// Switch is the setting with which the user turns off all hooks, or nil if there is none.
+	Switch *Switch
 	// IsPlugin is set if the file is a plugin, which is a program that segno wrote, and not the
 	// user's settings.
 	IsPlugin bool
+}
+
+// Switch is a boolean setting. Path has the names of the objects that contain it, and its own name. With the value Off, the
+// agent runs no hooks.
+type Switch struct {
+	Path []string
+	Off  bool
 }
 
 // Registration is one event for which segno registers. Matcher is the pattern of the tools, which is left out of the

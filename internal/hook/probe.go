@@ -4,14 +4,17 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/hook/event"
+	"github.com/dalsegno/segno/internal/jsonscan"
 	"github.com/dalsegno/segno/internal/local"
 )
 
@@ -24,6 +27,8 @@ type Probe struct {
 	Review  []string `json:"review,omitempty"`  // events whose hooks the agent does not run before the user reviewed them
 	Fires   bool     `json:"fires"`             // every command answered a synthetic event, and the agent runs it
 	Error   string   `json:"error,omitempty"`
+	// IsOff is set if the user has turned off all hooks of the agent.
+	IsOff bool `json:"-"`
 }
 
 // ProbeHooks runs each command in a settings file of an agent as the agent does, with a synthetic event, and checks the
@@ -70,6 +75,13 @@ func (out *Probe) probe(ctx context.Context, p local.Place, dir string, env []st
 			return err
 		}
 	}
+	why, err := a.offReason(p, e)
+	if out.IsOff = why != ""; out.IsOff {
+		return errors.New(why)
+	}
+	if err != nil {
+		return err
+	}
 	if a.Hooks.IsReviewed {
 		if out.Review, err = unreviewed(ctx, e.File, dir, env); err != nil {
 			return err
@@ -107,4 +119,28 @@ func runProbe(ctx context.Context, run, env []string) error {
 		return fmt.Errorf("%s did not answer the synthetic event", run[0])
 	}
 	return nil
+}
+
+// offReason returns why the agent runs no hooks: they are turned off in the settings in e, or in the user's settings if those in e
+// do not decide. It returns "" if they are not turned off.
+func (a agent) offReason(p local.Place, e Edit) (why string, err error) {
+	off := a.Hooks.Switch
+	if off == nil {
+		return "", nil
+	}
+	users, err := a.readSettings(p, a.settingsFile(p, ""))
+	if err != nil {
+		return "", err
+	}
+	for _, at := range []Edit{e, users} {
+		in := jsonscan.Span{From: jsonscan.SkipSpace(at.Old, 0), To: len(at.Old)}
+		value, isOff := jsonscan.Find(at.Old, in, off.Path...).Of(at.Old), strconv.FormatBool(off.Off)
+		if string(value) == isOff {
+			return fmt.Sprintf("%s runs no hooks, because %s is %s in %s", a.Name, strings.Join(off.Path, "."), isOff, at.File), nil
+		}
+		if value != nil {
+			break
+		}
+	}
+	return "", nil
 }

@@ -241,6 +241,9 @@ func (r *doctorResult) hint(fires bool) string {
 			if len(h.Review) > 0 {
 				return "start codex and trust segno's hooks when it asks, or type /hooks there; segno does not do it for you"
 			}
+			if h.IsOff {
+				return "turn on the hooks in the settings of " + h.Agent
+			}
 			if h.Error != "" {
 				return "run 'segno enable " + h.Agent + "'"
 			}

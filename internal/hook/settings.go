@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agents/profile"
 	"github.com/dalsegno/segno/internal/hook/event"
 	"github.com/dalsegno/segno/internal/jsonscan"
 )
@@ -191,6 +192,10 @@ func (a agent) removeHooks(settings []byte) ([]byte, error) {
 func (a agent) withoutSegno(hooks object) (rest object, found bool, err error) {
 	for _, m := range hooks {
 		all, err := groupsOf(m.value)
+		if !a.registers(m.name) && (err != nil || slices.ContainsFunc(all, isNoObject)) {
+			rest = append(rest, m) // it is no event: earlier versions of Gemini CLI had "enabled" and "disabled" there
+			continue
+		}
 		var kept []json.RawMessage
 		isOurs := false
 		for _, g := range all {
@@ -213,6 +218,13 @@ func (a agent) withoutSegno(hooks object) (rest object, found bool, err error) {
 	}
 	return rest, found, nil
 }
+
+// registers reports whether segno registers for an event of the agent.
+func (a agent) registers(name string) bool {
+	return slices.ContainsFunc(a.Hooks.Registrations, func(r profile.Registration) bool { return r.Event == name })
+}
+
+func isNoObject(value json.RawMessage) bool { return !bytes.HasPrefix(value, []byte("{")) }
 
 // groupsOf returns the groups of an event. raw is nil for an event that has no groups.
 func groupsOf(raw json.RawMessage) (groups []json.RawMessage, err error) {

@@ -140,3 +140,20 @@ func FuzzSettings(f *testing.F) {
 		}
 	})
 }
+
+// TestOtherSettingsInHooks has members of "hooks" that are no events, as Gemini CLI had them before it moved them to hooksConfig.
+func TestOtherSettingsInHooks(t *testing.T) {
+	const before = `{"hooks": {"enabled": true, "disabled": ["mine"], "notifications": null, "AfterAgent": [{"hooks": [{"type": "command", "command": "true"}]}]}}`
+	a := agentNamed("gemini")
+	merged, err := a.addHooks([]byte(before), a.commandsFor([]string{"/opt/segno"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if run, err := a.installed(merged, "AfterAgent"); err != nil || run == nil {
+		t.Errorf("AfterAgent runs %v, %v", run, err)
+	}
+	rest, err := a.removeHooks(merged)
+	if err != nil || squeezed(rest) != squeezed([]byte(before)) {
+		t.Errorf("the settings became %s, %v", rest, err)
+	}
+}

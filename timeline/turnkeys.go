@@ -14,11 +14,11 @@ import (
 type turnKeys map[segno.TurnKey]bool
 
 // choose returns the key of a turn, which is byNumber if the agent gave it none. If another turn has the key, the key also
-// names the record at which the turn ends. It depends on the transcript only, so that a repeated call makes the same commit.
+// names the record at which the turn ends, if that is known. It depends on the transcript only, so that a repeated call makes the same commit.
 func (used turnKeys) choose(t segno.TranscriptTurn, byNumber string, isTaken bool) segno.TurnKey {
 	key := cmp.Or(t.Key, segno.TurnKey(byNumber))
 	if isTaken || used[key] {
-		key = segno.TurnKey(fmt.Sprintf("%s/%s", key, t.Position.Leaf))
+		key = segno.TurnKey(fmt.Sprintf("%s/%s", key, cmp.Or(t.Position.Leaf, byNumber)))
 	}
 	used[key] = true
 	return key

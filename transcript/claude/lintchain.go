@@ -55,38 +55,36 @@ func (l *linter) attachResult(call placed, id string) {
 // mendChain gives a parent to records that name none or whose parent is missing, if the agent would
 // otherwise lose earlier messages. It returns the conversation, newest record first.
 func (l *linter) mendChain(v *loaded, head int) []int {
-	for {
-		chain, _, lost := v.chain(head)
-		why := "the record before this one is missing, so the agent silently leaves out everything before it"
-		if top := chain[len(chain)-1]; lost == none && v.nodes[top].parent == "" && !v.nodes[top].isBoundary && !v.nodes[top].isRestart {
+	w := v.newWalk()
+	beside, order := &messagesBeside{v: v, in: w.seen}, (*writtenOrder)(nil)
+	var unlinked *unlinkedMessages
+	for at := head; ; {
+		lost, why, loses := w.from(at), "the record before this one is missing, so the agent silently leaves out everything before it", false
+		if top := w.chain[len(w.chain)-1]; lost != none {
+			loses = beside.first() < lost
+		} else if n := &v.nodes[top]; n.parent == "" && !n.isBoundary && !n.isRestart {
+			if unlinked == nil {
+				unlinked = v.newUnlinkedMessages(w.chain)
+			}
+			unlinked.link(w.chain)
 			lost, why = top, "the record names none before it, so the agent silently leaves out everything before it"
+			loses = unlinked.first() < lost
 		}
-		if lost == none || !l.losesEarlier(v, chain, lost) {
-			return chain
+		if lost == none || !loses {
+			return w.chain
 		}
-		above := v.writtenBefore(lost, chain)
+		if order == nil {
+			order = v.newWrittenOrder()
+		}
+		above := order.before(lost, w.chain)
 		if above == none || l.parts[lost] == nil { // a record without a name is not repaired
-			return chain
+			return w.chain
 		}
 		n := &v.nodes[lost]
 		l.mend.Add(transcript.CodeNoParent, n.line, n.from, why, "attached to the record written before it")
 		l.setParent(v, lost, above)
+		at = above
 	}
-}
-
-// losesEarlier reports whether the agent loses a message that it wrote before a record. A message
-// beside the conversation does not count as lost.
-func (l *linter) losesEarlier(v *loaded, chain []int, top int) bool {
-	if v.nodes[top].parent != "" {
-		return v.losesMessage(chain, top)
-	}
-	attached := v.attached(chain)
-	for i := range top {
-		if n := &v.nodes[i]; n.kind.isMessage() && !n.isSidechain && !v.gone[i] && !attached[i] {
-			return true
-		}
-	}
-	return false
 }
 
 // attached returns, for each record, whether a path leads from it to a record of the conversation or to an
@@ -98,16 +96,22 @@ func (v *loaded) attached(chain []int) []bool {
 			out[at] = true
 		}
 	}
-	above, seen := slices.Clone(v.parent), slices.Clone(out)
+	above, seen := v.linkedTo(), slices.Clone(out)
+	for i := range v.nodes {
+		visitPath(i, above, seen, func(i, above int) { out[i] = above != none && out[above] })
+	}
+	return out
+}
+
+// linkedTo returns the record above each record, across compactions, or none.
+func (v *loaded) linkedTo() []int {
+	above := slices.Clone(v.parent)
 	for i := range v.nodes {
 		if above[i] == none {
 			above[i] = v.index(v.above(i))
 		}
 	}
-	for i := range v.nodes {
-		visitPath(i, above, seen, func(i, above int) { out[i] = above != none && out[above] })
-	}
-	return out
+	return above
 }
 
 // visitPath calls visit for a record and its ancestors, oldest first, up to an ancestor that is seen already. The

@@ -33,29 +33,6 @@ func (l *linter) check() {
 	}
 }
 
-// writtenBefore returns the newest record that is not in chain and that the agent wrote before record i,
-// or none.
-func (v *loaded) writtenBefore(i int, chain []int) int {
-	best, own := none, &v.nodes[i]
-	inChain := make([]bool, len(v.nodes))
-	for _, j := range chain {
-		inChain[j] = true
-	}
-	for j := range v.nodes {
-		n := &v.nodes[j]
-		if !n.kind.inConversation() || n.uuid == "" || n.isSidechain || v.gone[j] || inChain[j] || j > i && n.time >= own.time {
-			continue
-		}
-		if own.time != noTime && n.time > own.time {
-			continue
-		}
-		if best == none || n.time >= v.nodes[best].time {
-			best = j
-		}
-	}
-	return best
-}
-
 // setParent makes record i a child of the record above. If above is none, record i becomes a root.
 func (l *linter) setParent(v *loaded, i, above int) {
 	uuid := ""

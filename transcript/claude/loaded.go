@@ -244,31 +244,52 @@ func (v *loaded) continuesFrom(leaf int) int {
 // with the nearest earlier record within [maxGap]. gaps are the records with a missing parent.
 // lost is the first gap without a nearest earlier record, or none.
 func (v *loaded) chain(head int) (chain, gaps []int, lost int) {
-	seen := make([]bool, len(v.nodes))
-	var search *nearest // until there is a gap, the chain needs none
-	for i := head; i != none; {
-		seen[i] = true
-		chain = append(chain, i)
-		if search != nil {
-			search.exclude(i)
+	w := v.newWalk()
+	lost = w.from(head)
+	return w.chain, w.gaps, lost
+}
+
+// walk is the walk of [loaded.chain].
+type walk struct {
+	v           *loaded
+	seen        []bool // the records in chain
+	chain, gaps []int
+	search      *nearest // nil until there is a gap
+}
+
+func (v *loaded) newWalk() *walk { return &walk{v: v, seen: make([]bool, len(v.nodes))} }
+
+// from continues the walk at a record that it has not visited. It returns the gap at which it ends, or none.
+func (w *walk) from(i int) (lost int) {
+	v := w.v
+	for i != none {
+		w.seen[i] = true
+		w.chain = append(w.chain, i)
+		if w.search != nil {
+			w.search.exclude(i)
 		}
 		next := v.parent[i]
 		if next == none && v.nodes[i].parent == "" {
 			break
 		}
-		if next == none || seen[next] {
-			gaps = append(gaps, i)
-			if search == nil {
-				search = v.nearest()
-				for _, i := range chain {
-					search.exclude(i)
-				}
-			}
-			if next = search.before(i); next == none {
-				return chain, gaps, i
+		if next == none || w.seen[next] {
+			w.gaps = append(w.gaps, i)
+			if next = w.nearest(i); next == none {
+				return i
 			}
 		}
 		i = next
 	}
-	return chain, gaps, none
+	return none
+}
+
+// nearest returns the record that the agent uses instead of the missing parent of record i, or none.
+func (w *walk) nearest(i int) int {
+	if w.search == nil {
+		w.search = w.v.nearest()
+		for _, i := range w.chain {
+			w.search.exclude(i)
+		}
+	}
+	return w.search.before(i)
 }

@@ -319,7 +319,7 @@ func MendAll(in *io.SectionReader, check func(io.Reader) (*Mend, error), read fu
 	if d.Before, err = read(io.NewSectionReader(in, 0, in.Size())); err != nil {
 		return in, d, err
 	}
-	original, all := in, &Mend{}
+	original, all, found := in, &Mend{}, map[foundAt]bool{}
 	origin := func(offset int64) int64 { return offset }
 	for round := range maxRounds {
 		m, err := check(io.NewSectionReader(in, 0, in.Size()))
@@ -340,14 +340,22 @@ func MendAll(in *io.SectionReader, check func(io.Reader) (*Mend, error), read fu
 			}
 		}
 		for _, f := range m.Findings {
-			if !slices.ContainsFunc(all.Findings, func(o transcript.Finding) bool { return round > 0 && o.Code == f.Code && o.Line == f.Line }) {
+			at := foundAt{f.Code, f.Line}
+			if !found[at] || round == 0 {
 				all.Findings = append(all.Findings, f)
 			}
+			found[at] = true
 		}
 		out, before := m.apply(in), origin
 		in, origin = io.NewSectionReader(out, 0, out.size), func(offset int64) int64 { return before(out.origin(offset)) }
 	}
 	return nil, d, segno.Errorf(segno.KindInternal, "repair session", "", "the repaired copy would still be damaged")
+}
+
+// foundAt is the kind and the line of damage. A later round may find the same damage again.
+type foundAt struct {
+	code string
+	line int
 }
 
 // relocate converts the offsets and lines of findings from a repaired transcript to the original one.

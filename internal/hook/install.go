@@ -125,24 +125,22 @@ func PlanDisable(p local.Place, agent, settings string) (Edit, error) {
 		return Edit{}, err
 	}
 	e, err := a.readSettings(p, settings)
-	if err == nil {
-		err = e.planRemoval(a)
-	}
-	if err != nil || !a.hasNotify(p, settings) {
+	if err = e.planRemoval(a, err); err != nil || !a.hasNotify(p, settings) {
 		return e, err
 	}
 	n, err := planNotify(p)
-	if err == nil {
-		err = n.planRemoval(a)
-	}
+	err = n.planRemoval(a, err)
 	e.Notify = &n
 	return e, err
 }
 
-// planRemoval plans to remove segno's additions to the file.
-func (e *Edit) planRemoval(a agent) (err error) {
-	if e.Old == nil {
+// planRemoval plans to remove segno's additions to the file. readErr is the error of reading it. A device has no additions.
+func (e *Edit) planRemoval(a agent, readErr error) (err error) {
+	if errors.Is(readErr, errNotPlain) || readErr == nil && e.Old == nil {
 		return nil
+	}
+	if readErr != nil {
+		return readErr
 	}
 	var b backup
 	data, err := os.ReadFile(e.Backup)
@@ -177,11 +175,16 @@ func followSymlinks(path string) string {
 	return path
 }
 
+var errNotPlain = errors.New("not a plain file")
+
 // readSettings reads the present settings for an edit. A file that does not exist is not an error:
-// the edit creates it.
+// the edit creates it. It returns [segno.KindRefused] for a device, such as /dev/null, to which users link settings.
 func (a agent) readSettings(p local.Place, settings string) (Edit, error) {
 	e := Edit{File: followSymlinks(settings), remove: func(content, _ []byte) ([]byte, error) { return a.removeHooks(content) }}
 	e.Backup = backupFile(p, e.File)
+	if fi, err := os.Stat(e.File); err == nil && !fi.Mode().IsRegular() {
+		return e, segno.NewError(segno.KindRefused, "read settings", e.File, errNotPlain).WithHint("remove the link, or make it point to a plain file")
+	}
 	data, err := os.ReadFile(e.File)
 	if errors.Is(err, fs.ErrNotExist) {
 		return e, nil

@@ -214,3 +214,23 @@ func TestAUsersHookInTheGroupOfSegno(t *testing.T) {
 		}
 	}
 }
+
+// TestSettingsThatAreADevice links settings to /dev/null, as users do to have none. As root, enable would replace the device.
+func TestSettingsThatAreADevice(t *testing.T) {
+	h := newClaudeHome(t, "", 0o600)
+	if err := os.Remove(h.file); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(os.DevNull, h.file); err != nil {
+		t.Fatal(err)
+	}
+	if edit, err := PlanEnable(h.place, "claude", h.file, []string{"/opt/segno"}); segno.KindOf(err) != segno.KindRefused || segno.HintOf(err) == "" {
+		t.Errorf("enable would write %s: %v", edit.File, err)
+	}
+	if edit, err := PlanDisable(h.place, "claude", h.file); err != nil || edit.Changed() {
+		t.Errorf("disable would write %s: %v", edit.File, err)
+	}
+	if p := ProbeHooks(t.Context(), h.place, "claude", h.file, h.place.Store, nil); p.Error != "" || p.Command != nil {
+		t.Errorf("settings without hooks of segno are %+v", p)
+	}
+}

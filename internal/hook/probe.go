@@ -49,6 +49,9 @@ func (out *Probe) probe(ctx context.Context, p local.Place, dir string, env []st
 		return err
 	}
 	e, err := a.readSettings(p, out.File)
+	if errors.Is(err, errNotPlain) {
+		return nil // no hooks of segno are in a device
+	}
 	if err != nil {
 		return err
 	}
@@ -129,7 +132,7 @@ func (a agent) offReason(p local.Place, e Edit) (why string, err error) {
 		return "", nil
 	}
 	users, err := a.readSettings(p, a.settingsFile(p, ""))
-	if err != nil {
+	if err != nil && !errors.Is(err, errNotPlain) {
 		return "", err
 	}
 	for _, at := range []Edit{e, users} {

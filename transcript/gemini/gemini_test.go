@@ -419,3 +419,20 @@ func TestEndsAtOtherBytes(t *testing.T) {
 		}
 	}
 }
+
+// TestManyMessages reads a session with so many messages that the test would take very long with a slow algorithm.
+func TestManyMessages(t *testing.T) {
+	const messages = 400_000
+	var more strings.Builder
+	for n := range messages {
+		fmt.Fprintf(&more, `{"id":"message-%d","type":"gemini"}`+"\n", n)
+	}
+	fmt.Fprintf(&more, `{"$rewindTo":"message-%d"}`+"\n", messages-2)
+	more.WriteString(`{"id":"again","type":"user","content":"again"}` + "\n")
+	h := newHome(t, more.String())
+	path := filepath.Join(h.dir, "tmp/api/chats/session-2026-11-23T01-44-bf8d1258.jsonl")
+	header, err := h.c.Header(t.Context(), transcript.SessionFile{Session: recorded, Path: path}, 1<<30)
+	if err != nil || header.Turns != 3 {
+		t.Errorf("%+v, %v", header, err)
+	}
+}

@@ -19,7 +19,8 @@ type session struct {
 	sessionfile.Conversation
 	title    string
 	messages []string
-	end      int64 // behind the last message
+	has      map[string]int // how often messages has an id
+	end      int64          // behind the last message
 	turnOf   map[string]int
 }
 
@@ -41,7 +42,7 @@ type record struct {
 
 // parse reads whole lines. It reports lines that are not JSON as damage; Gemini CLI ignores them.
 func parse(lines []byte) *session {
-	s := &session{turnOf: map[string]int{}}
+	s := &session{has: map[string]int{}, turnOf: map[string]int{}}
 	s.Lines = lines
 	at, number := int64(0), 0
 	for line := range bytes.Lines(lines) {
@@ -77,8 +78,10 @@ func (s *session) add(r record, to int64) {
 		}
 		if r.Set.Messages != nil {
 			s.messages = s.messages[:0]
+			s.has = map[string]int{} // not cleared, which would take as long as the largest size that it had
 			for _, m := range r.Set.Messages {
 				s.messages = append(s.messages, m.ID)
+				s.has[m.ID]++
 			}
 		}
 	}
@@ -86,8 +89,9 @@ func (s *session) add(r record, to int64) {
 
 func (s *session) addMessage(r record, to int64) {
 	s.end = to
-	if !slices.Contains(s.messages, r.ID) {
+	if s.has[r.ID] == 0 {
 		s.messages = append(s.messages, r.ID)
+		s.has[r.ID]++
 	}
 	if prompt := promptOf(r); prompt != "" {
 		if _, known := s.turnOf[r.ID]; !known {
@@ -108,6 +112,9 @@ func (s *session) addMessage(r record, to int64) {
 // rewind removes a message and those behind it. Like Gemini CLI, it removes all if there is no such message.
 func (s *session) rewind(id string) {
 	i := max(0, slices.Index(s.messages, id))
+	for _, removed := range s.messages[i:] {
+		s.has[removed]--
+	}
 	s.messages = s.messages[:i]
 	turn, known := s.turnOf[id]
 	switch {

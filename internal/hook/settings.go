@@ -311,11 +311,14 @@ func handlersOf(raw json.RawMessage) ([]json.RawMessage, error) {
 
 // segnoCommand returns the command of a handler that addHooks wrote, or nil for other handlers.
 func (a agent) segnoCommand(handler json.RawMessage) []string {
-	var c command
+	var c struct {
+		Command string   `json:"command"`
+		Args    []string `json:"args"` // the user may change other values, to other types, too
+	}
 	if json.Unmarshal(handler, &c) != nil {
 		return nil
 	}
-	return a.commandOf(c)
+	return a.commandOf(command{Command: c.Command, Args: c.Args})
 }
 
 // installed returns the segno command that settings run for an event, or nil.

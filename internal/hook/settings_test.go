@@ -157,3 +157,22 @@ func TestOtherSettingsInHooks(t *testing.T) {
 		t.Errorf("the settings became %s, %v", rest, err)
 	}
 }
+
+// TestAHookOfSegnoWithOtherValues removes hooks in which the user changed values other than the command.
+func TestAHookOfSegnoWithOtherValues(t *testing.T) {
+	a := agentNamed("claude")
+	for _, change := range []string{`"timeout": 7.5`, `"timeout": "60"`, `"timeout": 5, "async": true`} {
+		merged, err := a.addHooks(nil, both)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed := bytes.ReplaceAll(merged, []byte(`"timeout": 5`), []byte(change))
+		if bytes.Equal(changed, merged) {
+			t.Fatal("no hook has that timeout")
+		}
+		rest, err := a.removeHooks(changed)
+		if err != nil || bytes.Contains(rest, []byte("/opt/segno")) {
+			t.Errorf("%s: %v\n%s", change, err, rest)
+		}
+	}
+}

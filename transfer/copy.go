@@ -341,7 +341,8 @@ func (c *copier) node(ctx context.Context, t *oneThread, n *segno.Node, isLast b
 		if err := c.fill(ctx, t, &made, isLast); err != nil {
 			return err
 		}
-		_, err := c.commit(ctx, made)
+		_, failure := c.commit(ctx, made)
+		err := failure
 		switch kind := segno.KindOf(err); {
 		case kind == segno.KindConflict:
 			var done bool
@@ -360,8 +361,11 @@ func (c *copier) node(ctx context.Context, t *oneThread, n *segno.Node, isLast b
 		case err == nil:
 			return nil
 		}
-		if err != nil || try == maxTries {
+		if err != nil {
 			return err
+		}
+		if try == maxTries {
+			return failure // the target does not have the commit
 		}
 	}
 }

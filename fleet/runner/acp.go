@@ -51,12 +51,11 @@ type ACP struct {
 }
 
 // Run implements [fleet.Runner].
-func (a *ACP) Run(ctx context.Context, w fleet.Work) (fleet.Result, error) {
+func (a *ACP) Run(ctx context.Context, w fleet.Work) (result fleet.Result, err error) {
 	if len(a.Command) == 0 || a.Store == nil || a.Cache == nil || w.Thread == "" {
 		return fleet.Result{}, segno.Errorf(segno.KindInvalid, "run agent", w.Thread, "the runner lacks a command, a store or a cache, or the work a thread")
 	}
 	r := &acpRun{ACP: a, work: w, thread: segno.ThreadID(w.Thread)}
-	var err error
 	if r.record, err = openThread(ctx, a.Store, a.Cache, r.thread, segno.Thread{Title: timeline.Title(w.Prompt.Text), Agent: a.Name}, segno.ActorACP); err != nil {
 		return fleet.Result{}, err
 	}
@@ -65,9 +64,11 @@ func (a *ACP) Run(ctx context.Context, w fleet.Work) (fleet.Result, error) {
 		return fleet.Result{}, err
 	}
 	ctx, stop := lease.renew(ctx)
-	result, err := r.run(ctx, lease.held)
-	stop()
-	return result, errors.Join(err, lease.release(ctx))
+	defer func() { // also after a panic of PrepareHome, which a worker survives
+		stop()
+		err = errors.Join(err, lease.release(ctx))
+	}()
+	return r.run(ctx, lease.held)
 }
 
 // acpRun is one attempt.

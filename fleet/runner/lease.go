@@ -85,7 +85,8 @@ func (l *lease) renew(ctx context.Context) (leased context.Context, stop func())
 			epoch := l.held.Epoch
 			err := l.extend(renewals)
 			kind := segno.KindOf(err)
-			if err == nil && l.held.Epoch != epoch || err != nil && (kind == segno.KindFenced || kind == segno.KindBusy) {
+			// A busy store may be too busy to answer; the lease is still valid then.
+			if err == nil && l.held.Epoch != epoch || err != nil && (kind == segno.KindFenced || kind == segno.KindBusy && l.isLost(renewals)) {
 				cancel(segno.Errorf(segno.KindFenced, "run agent", string(l.held.Thread), "another run took over the thread"))
 				return
 			}
@@ -96,6 +97,12 @@ func (l *lease) renew(ctx context.Context) (leased context.Context, stop func())
 		<-ended
 		cancel(nil)
 	}
+}
+
+// isLost reports whether another owner has the lease now.
+func (l *lease) isLost(ctx context.Context) bool {
+	now, err := l.leaser.LeaseOf(ctx, l.held.Thread)
+	return err == nil && now.Owner != "" && now.Owner != l.held.Owner
 }
 
 func (l *lease) release(ctx context.Context) error {

@@ -73,9 +73,14 @@ func (b *Bucket) isTransient(err error) bool {
 	}
 	switch refusal.Code {
 	case "RequestTimeTooSkewed":
-		// The next attempt uses the server's time. If that is rejected too, something else is wrong.
+		// The next attempt uses the server's time. If this one did, something else is wrong. The clock of this machine may have been set
+		// since the last time, and other requests may have stored the skew meanwhile.
 		skew := refusal.clock.Sub(b.options.Clock())
-		return !refusal.clock.IsZero() && b.skew.CompareAndSwap(0, int64(skew))
+		if refusal.clock.IsZero() || (skew-refusal.skew).Abs() < time.Minute {
+			return false
+		}
+		b.skew.Store(int64(skew))
+		return true
 	case "RequestTimeout", "XAmzContentSHA256Mismatch", "BadDigest", "IncompleteBody", "SlowDown":
 		return true
 	}
@@ -118,7 +123,8 @@ func (b *Bucket) attempt(ctx context.Context, r request) error {
 	for name, value := range r.header {
 		req.Header.Set(name, value)
 	}
-	sign(req, r.body, c, b.region, b.options.Clock().Add(time.Duration(b.skew.Load())))
+	skew := time.Duration(b.skew.Load())
+	sign(req, r.body, c, b.region, b.options.Clock().Add(skew))
 	res, err := b.options.Client.Do(req)
 	if err != nil {
 		return requestError(ctx, err)
@@ -134,7 +140,7 @@ func (b *Bucket) attempt(ctx context.Context, r request) error {
 		}
 		return err
 	}
-	return readRefusal(res)
+	return readRefusal(res, skew)
 }
 
 // requestError returns an error of the transport without the request's URL, which is long and adds nothing.
@@ -149,10 +155,10 @@ func requestError(ctx context.Context, err error) error {
 	return err
 }
 
-// readRefusal returns the error in a response. A response whose error cannot be decoded did not come from the server, or
-// was truncated.
-func readRefusal(res *http.Response) error {
-	e := &statusError{status: res.StatusCode}
+// readRefusal returns the error in a response to a request that was signed with a skew. A response whose error cannot be
+// decoded did not come from the server, or was truncated.
+func readRefusal(res *http.Response, skew time.Duration) error {
+	e := &statusError{status: res.StatusCode, skew: skew}
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
 	if err != nil {
 		return fmt.Errorf("%w: status %d: %w", errTransfer, res.StatusCode, err)

@@ -63,7 +63,7 @@ type Bucket struct {
 	profile  string
 	options  Options
 
-	// skew is the server's time minus ours, in nanoseconds, once the server has rejected a request because of it.
+	// skew is the server's time minus ours, in nanoseconds, when the server rejected a request because of it; 0 before.
 	skew atomic.Int64
 	// isUnconditional is set once the server has rejected the condition of a Put.
 	isUnconditional atomic.Bool
@@ -236,6 +236,7 @@ type statusError struct {
 	Code    string        `xml:"Code"`
 	Message string        `xml:"Message"`
 	clock   time.Time     // the server's
+	skew    time.Duration // with which the request was signed
 	after   time.Duration // when to try again, as the server says
 }
 

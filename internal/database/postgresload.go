@@ -148,7 +148,7 @@ const listObjects = `SELECT CASE i.type WHEN 'statistics object' THEN 'statistic
 	) x, pg_identify_object(x.c, x.o, 0) i
 	WHERE NOT EXISTS (SELECT FROM pg_depend e WHERE e.classid = x.c AND e.objid = x.o AND e.deptype = 'e') ORDER BY first, i.identity`
 
-// drop drops all objects of the database, except extensions that are also in the state.
+// drop drops all objects and default privileges of the database, except extensions that are also in the state.
 func (l *pgLoad) drop(ctx context.Context) error {
 	wanted, err := l.wantedExtensions(ctx)
 	if err != nil {
@@ -181,6 +181,9 @@ func (l *pgLoad) drop(ctx context.Context) error {
 	}
 	if err == nil {
 		_, err = l.conn.Exec(ctx, `SELECT lo_unlink(oid) FROM pg_largeobject_metadata`)
+	}
+	if err == nil {
+		err = l.resetDefaults(ctx)
 	}
 	if err != nil {
 		return err

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestDefaultPrivilegesMoveWithADatabase undoes and redoes turns that change default privileges, and one that changes a row where default
+// privileges are set. A move leaves the rights of each object as they were saved.
+func TestDefaultPrivilegesMoveWithADatabase(t *testing.T) {
+	p := newProject(t, `CREATE SCHEMA shop; CREATE TABLE salaries (x int); INSERT INTO salaries VALUES (1); CREATE FUNCTION pay() RETURNS int LANGUAGE sql AS 'SELECT 1';
+		ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO PUBLIC; ALTER DEFAULT PRIVILEGES IN SCHEMA shop GRANT INSERT ON TABLES TO PUBLIC;
+		ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC`)
+	p.segno("save")
+	p.segno("world", "attach", p.url(p.database))
+	before := p.dump()
+	p.turn("a row", func() { p.sql(`INSERT INTO salaries VALUES (2)`) })
+	p.segno("undo", "-y")
+	p.want("the database after the undo of a row", p.dump(), before)
+
+	p.turn("default privileges", func() {
+		p.sql(`ALTER DEFAULT PRIVILEGES IN SCHEMA public REVOKE SELECT ON TABLES FROM PUBLIC; ALTER DEFAULT PRIVILEGES GRANT EXECUTE ON FUNCTIONS TO PUBLIC;
+			ALTER DEFAULT PRIVILEGES GRANT UPDATE ON TABLES TO PUBLIC; ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT USAGE ON SEQUENCES TO PUBLIC`)
+	})
+	after := p.dump()
+	p.segno("undo", "-y")
+	p.want("the database after the undo of default privileges", p.dump(), before)
+	if out := p.segno("status"); strings.Contains(out, "changed since then") {
+		t.Error(out)
+	}
+	p.segno("redo", "-y")
+	p.want("the database after redo", p.dump(), after)
+}

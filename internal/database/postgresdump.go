@@ -173,9 +173,14 @@ func (d *pgDump) rows(ctx context.Context) (err error) {
 	if err := d.tables(ctx); err != nil {
 		return err
 	}
-	large, err := d.text(ctx, `COPY (SELECT oid, lo_get(oid) FROM pg_catalog.pg_largeobject_metadata ORDER BY oid) TO STDOUT`)
-	d.state.Large = large.Content
+	d.state.Large, err = d.large(ctx)
 	return err
+}
+
+// large saves the large objects.
+func (d *pgDump) large(ctx context.Context) (segno.Hash, error) {
+	t, err := d.text(ctx, `COPY (SELECT oid, lo_get(oid) FROM pg_catalog.pg_largeobject_metadata ORDER BY oid) TO STDOUT`)
+	return t.Content, err
 }
 
 type pgDumpResult struct {

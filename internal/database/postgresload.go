@@ -129,7 +129,12 @@ func (l *pgLoad) lockUnchanged(ctx context.Context, from segno.Hash, catalog str
 		return false, err
 	}
 	sequences, err := l.sequences(ctx)
-	return err == nil && (fmt.Sprint(d.state.Tables) != fmt.Sprint(before.Tables) || fmt.Sprint(sequences) != fmt.Sprint(before.Sequences)), err
+	if err != nil {
+		return false, err
+	}
+	large, err := d.large(ctx)
+	return err == nil && (fmt.Sprint(d.state.Tables) != fmt.Sprint(before.Tables) || fmt.Sprint(sequences) != fmt.Sprint(before.Sequences) ||
+		large != before.Large), err
 }
 
 // listObjects lists the types and names of the objects that a state replaces, except objects in tables and extensions.
@@ -150,6 +155,10 @@ const listObjects = `SELECT CASE i.type WHEN 'statistics object' THEN 'statistic
 
 // drop drops all objects and default privileges of the database, except extensions that are also in the state.
 func (l *pgLoad) drop(ctx context.Context) error {
+	// First, because no lock excludes other programs from large objects: after this, their writes fail.
+	if _, err := l.conn.Exec(ctx, `SELECT lo_unlink(oid) FROM pg_largeobject_metadata`); err != nil {
+		return err
+	}
 	wanted, err := l.wantedExtensions(ctx)
 	if err != nil {
 		return err
@@ -178,9 +187,6 @@ func (l *pgLoad) drop(ctx context.Context) error {
 	left, err := l.conn.Exec(ctx, listObjects)
 	if err == nil && len(left) > 0 {
 		err = fmt.Errorf("the %s %s cannot be dropped", left[0][0], left[0][1])
-	}
-	if err == nil {
-		_, err = l.conn.Exec(ctx, `SELECT lo_unlink(oid) FROM pg_largeobject_metadata`)
 	}
 	if err == nil {
 		err = l.resetDefaults(ctx)

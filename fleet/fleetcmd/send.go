@@ -78,12 +78,13 @@ func (a *app) runSend(ctx context.Context, f *sendFlags) error {
 	defer c.close()
 	key := cmp.Or(f.key, segno.NewID())
 	p, err := c.Send(ctx, segno.ThreadID(a.ThreadName), key, wire.SendPrompt{Text: text, Agent: f.agent, Priority: f.priority, Actor: segno.ActorCommand})
+	if err != nil && f.key == "" {
+		return withKey(err, key)
+	}
 	if err != nil {
 		return err
 	}
-	if err := a.noteWorkers(ctx, c, &p); err != nil {
-		return err
-	}
+	a.noteWorkers(ctx, c, &p)
 	if !f.follow {
 		return a.Print(promptItem{schemaVersion, p}, func(out *cli.Printer) {
 			out.Linef("sent %s to thread %s%s", cli.Inline(p.Key), cli.Inline(string(p.Thread)), wasSent(&p))
@@ -96,6 +97,20 @@ func (a *app) runSend(ctx context.Context, f *sendFlags) error {
 		return err
 	}
 	return a.printOutcome(&p)
+}
+
+// withKey adds the random key of a prompt to an error after which the server may have the prompt.
+func withKey(err error, key string) error {
+	kind := segno.KindOf(err)
+	switch kind {
+	case segno.KindIO, segno.KindBusy, segno.KindCancelled, segno.KindInternal:
+		hint := "the prompt may have been sent: repeat the command with --key " + key
+		if first := segno.HintOf(err); first != "" {
+			hint = first + "; " + hint
+		}
+		return segno.NewError(kind, "", "", err).WithHint(hint)
+	}
+	return err
 }
 
 // wasSent describes a prompt whose key was sent before.
@@ -213,21 +228,19 @@ func waitForChange(ctx context.Context, store segno.Store, thread segno.ThreadID
 	return err == nil, err
 }
 
-// noteWorkers tells the user if no worker could run a prompt.
-func (a *app) noteWorkers(ctx context.Context, c *connection, p *wire.Prompt) error {
+// noteWorkers tells the user if no worker could run a prompt. The prompt is sent, so an error is not reported: a token may allow to
+// send and not to read.
+func (a *app) noteWorkers(ctx context.Context, c *connection, p *wire.Prompt) {
 	if a.JSON || p.State == wire.PromptDone || p.State == wire.PromptWaiting || p.State == wire.PromptCancelled {
-		return nil
+		return
 	}
 	status, err := c.FleetStatus(ctx)
-	if err != nil {
-		return err
-	}
-	if !hasWorker(&status) && p.State != wire.PromptSent {
-		return nil // the worker that ran it has ended
+	if err != nil || !hasWorker(&status) && p.State != wire.PromptSent {
+		return // or the worker that ran it has ended
 	}
 	if !hasWorker(&status) {
 		a.Notef("no worker listens; the prompt is kept, and runs once 'segno worker' is started")
-		return nil
+		return
 	}
 	var names []string
 	for _, w := range status.Workers {
@@ -239,7 +252,6 @@ func (a *app) noteWorkers(ctx context.Context, c *connection, p *wire.Prompt) er
 		slices.Sort(names)
 		a.Notef("no worker has the agent %s; they have %s", cli.Inline(p.Agent), cli.Inline(strings.Join(slices.Compact(names), ", ")))
 	}
-	return nil
 }
 
 // outcomeError ends the command with the exit code of a prompt that has no answer.

@@ -185,7 +185,7 @@ func (p *puller) run(ctx context.Context, address string) error {
 }
 
 // workspace returns the directory of this machine that is at the thread. It refuses --to for such a thread, because two
-// directories at one thread would record each other's files as changes.
+// directories at one thread would record each other's files as changes. A pull into a directory that was interrupted continues there.
 func (p *puller) workspace(ctx context.Context) (rec segno.WorkspaceRecord, isHere bool, err error) {
 	t, ok, err := segno.FindThread(ctx, p.store, p.thread)
 	if err != nil || !ok {
@@ -195,14 +195,34 @@ func (p *puller) workspace(ctx context.Context) (rec segno.WorkspaceRecord, isHe
 	if err != nil || !exists || rec.State.Thread != p.thread {
 		return rec, false, err
 	}
+	isInterrupted, err := p.isInterrupted(ctx, rec)
+	if err != nil {
+		return rec, false, err
+	}
 	switch {
+	case p.dir == "" && isInterrupted:
+		p.dir = rec.Path
+		return rec, false, nil
 	case p.dir == "":
 		return rec, true, nil
 	case rec.Path != p.dir:
 		return rec, false, segno.Errorf(segno.KindRefused, "pull", string(p.thread), "the thread works in %s", segno.QuotePath(rec.Path)).
 			WithHint("pull without --to, which brings the thread there; 'segno fork --to DIR' makes another directory")
 	}
-	return rec, rec.State.Snapshot != nil, nil // without a snapshot, a pull into the directory was interrupted
+	return rec, !isInterrupted, nil
+}
+
+// isInterrupted reports whether a pull into the directory of the thread ended before all files were there.
+func (p *puller) isInterrupted(ctx context.Context, rec segno.WorkspaceRecord) (bool, error) {
+	if rec.State.Snapshot != nil {
+		return false, nil
+	}
+	head, err := p.store.Head(ctx, p.thread)
+	if err != nil {
+		return false, err
+	}
+	at, err := p.newestCheckpoint(ctx, head.Head)
+	return err == nil && at.Workspace != nil, err
 }
 
 // restore moves the directory of the thread to the head of the server. The thread moves with it.

@@ -3,6 +3,7 @@ package database
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/dalsegno/segno"
 )
@@ -65,12 +66,30 @@ func (w *Attached) forkPostgres(ctx context.Context, at, copied Attachment, cont
 	if err == nil { // load first, because a copied setting could affect the load
 		lost, err = source.copyProperties(ctx, target.Database)
 	}
-	if err != nil { // the database is empty
+	if err != nil {
 		s.close(ctx)
-		_, _ = source.conn.Exec(context.WithoutCancel(ctx), `DROP DATABASE `+quoteName(target.Database))
+		if dropErr := w.dropCopy(ctx, at, target.Database); dropErr != nil {
+			err = fmt.Errorf("%w; the copy was not dropped: %w", err, dropErr)
+		}
 		return name, nil, segno.NewError(segno.KindIO, op, name, err)
 	}
 	return name, lost, nil
+}
+
+// dropTime limits how long a copy that is not complete is dropped after its fork was cancelled.
+const dropTime = 10 * time.Second
+
+// dropCopy drops a copy that is not complete. It connects again, because the end of ctx closes the connection whose statement it ends.
+func (w *Attached) dropCopy(ctx context.Context, at Attachment, name string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTime)
+	defer cancel()
+	s := postgresSession{pg: w.options.Postgres, at: at}
+	defer s.close(ctx)
+	if _, err := s.open(ctx, ""); err != nil {
+		return err
+	}
+	_, err := s.conn.Exec(ctx, `DROP DATABASE `+quoteName(name))
+	return err
 }
 
 // selectCreate returns the statement that creates an empty database with the encoding and the sort order of the present

@@ -222,6 +222,9 @@ func (p *puller) isInterrupted(ctx context.Context, rec segno.WorkspaceRecord) (
 		return false, err
 	}
 	at, err := p.newestCheckpoint(ctx, head.Head)
+	if segno.KindOf(err) == segno.KindNotFound {
+		return false, nil // the thread has no files
+	}
 	return err == nil && at.Workspace != nil, err
 }
 

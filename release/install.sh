@@ -53,7 +53,7 @@ main() {
 	name=segno_@VERSION@_${os}_$arch
 
 	temp=$(mktemp -d)
-	trap 'rm -rf "$temp"' EXIT
+	trap 'rm -rf "$temp" "$to/.segno.$$" "$to/.segno-hook.$$"' EXIT
 	trap 'exit 1' HUP INT TERM
 	fetch "$from/checksums.txt" "$temp/checksums.txt" || fail "cannot download $from/checksums.txt"
 	expected=$(awk -v name="$name.tar.gz" '$2 == name { print $1 }' "$temp/checksums.txt")
@@ -64,8 +64,10 @@ main() {
 
 	tar -xzf "$temp/$name.tar.gz" -C "$temp"
 	mkdir -p "$to" || fail "cannot create $to"
-	for program in segno-hook segno; do # a rename replaces a program that is running
+	for program in segno-hook segno; do # both, before the first one replaces an earlier one
 		cp "$temp/$name/$program" "$to/.$program.$$" || fail "cannot write to $to"
+	done
+	for program in segno-hook segno; do # a rename replaces a program that is running
 		mv -f "$to/.$program.$$" "$to/$program"
 	done
 	echo "installed in $to: $("$to/segno" version)"

@@ -4,6 +4,7 @@
 'use strict';
 const { spawn } = require('node:child_process');
 const path = require('node:path');
+const tty = require('node:tty');
 
 const command = path.basename(process.argv[1], '.js');
 const platform = `@dalsegno/segno-${process.platform}-${process.arch}`;
@@ -16,8 +17,12 @@ try {
 }
 
 const child = spawn(binary, process.argv.slice(2), { stdio: 'inherit' });
+// A terminal sends SIGINT to the program, too. A second one would end it at once, before it has saved its work.
+const isInTerminal = [0, 1, 2].some((fd) => tty.isatty(fd));
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
-  process.on(signal, () => child.kill(signal));
+  process.on(signal, () => {
+    if (signal !== 'SIGINT' || !isInTerminal) child.kill(signal);
+  });
 }
 child.on('error', (error) => {
   console.error(`segno: run ${binary}: ${error.message}`);

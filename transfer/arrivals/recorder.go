@@ -114,9 +114,10 @@ func (a *Recorder) addCommit(ctx context.Context, u *timeline.Untrusted, c *segn
 			}
 		}
 	}
-	// The points inside a turn that cannot be read are none, here and for a restore.
+	// The points inside a turn that cannot be read are none, here and for a restore. A list that is missing may arrive before the commit is
+	// made, because no store accepts the commit without it.
 	err = timeline.VisitPoints(ctx, a.store.Objects(), c.Checkpoint, func(name string, e segno.Entity) { add(u, rule, []segno.Change{{Path: name, To: e}}) })
-	if kind := segno.KindOf(err); kind == segno.KindIO || kind == segno.KindCancelled {
+	if kind := segno.KindOf(err); kind == segno.KindIO || kind == segno.KindCancelled || kind == segno.KindNotFound {
 		return err
 	}
 	return nil

@@ -84,3 +84,45 @@ func TestArrivalsOutsideOfTrees(t *testing.T) {
 		t.Error("a tree that is missing is no error")
 	}
 }
+
+// TestPointsThatArriveLate records a commit before the store has the list of its points, as if a server sent the list only when the
+// commit was refused without it. The commit is not recorded as harmless; once the list is there, its files are recorded.
+func TestPointsThatArriveLate(t *testing.T) {
+	ctx := t.Context()
+	place, err := local.FindPlace(func(name string) string { return map[string]string{"HOME": t.TempDir()}[name] }, filepath.Join(t.TempDir(), "store"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := place.Open(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	list, err := json.Marshal(map[string]any{"version": 1, "calls": []timeline.SavedCall{{Call: "c", Files: []timeline.SavedFile{
+		{Path: []byte(".envrc"), Entity: segno.Entity{Type: segno.EntityFile, Mode: 0o644, Hash: segno.HashOf([]byte("x")), Size: 1}}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	commits := []segno.Commit{{ID: "1", Thread: "t", Checkpoint: &segno.Checkpoint{ID: "1", Points: segno.HashOf(list)}}}
+	recorder := NewRecorder(store)
+	if err := recorder.Record(ctx, "t", commits); segno.KindOf(err) != segno.KindNotFound {
+		t.Errorf("a list that is missing is %v", err)
+	}
+	batch := store.Objects().Batch()
+	defer batch.Close()
+	_, err = batch.Put(ctx, list)
+	staged, stageErr := batch.Stage(ctx)
+	if err != nil || stageErr != nil {
+		t.Fatal(err, stageErr)
+	}
+	if err := store.Objects().Keep(ctx, staged); err != nil {
+		t.Fatal(err)
+	}
+	if err := recorder.Record(ctx, "t", commits); err != nil {
+		t.Fatal(err)
+	}
+	all, err := store.Spool().Untrusted(ctx)
+	if err != nil || len(all) != 1 || len(all[0].Files) != 1 || string(all[0].Files[0].Path) != ".envrc" {
+		t.Errorf("recorded %+v, %v", all, err)
+	}
+}

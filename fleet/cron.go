@@ -93,7 +93,14 @@ type cronWorker struct {
 func (c *cronWorker) Work(ctx context.Context, job *river.Job[cronJob]) error {
 	defer c.worker.track(job.ID)()
 	f := c.worker.fleet
-	err := f.store.InTx(ctx, "send scheduled prompt", job.Args.Name, func(ctx context.Context, tx pgx.Tx) error { return f.sendScheduled(ctx, tx, &job.Args) })
+	var early time.Duration
+	err := f.store.InTx(ctx, "send scheduled prompt", job.Args.Name, func(ctx context.Context, tx pgx.Tx) (err error) {
+		early, err = f.sendScheduled(ctx, tx, &job.Args)
+		return err
+	})
+	if err == nil && early > 0 {
+		return river.JobSnooze(early)
+	}
 	if err != nil {
 		f.log.WarnContext(ctx, "the job is repeated", "op", "send scheduled prompt", "cron", job.Args.Name, "error", err)
 		return river.JobSnooze(time.Second)
@@ -101,19 +108,20 @@ func (c *cronWorker) Work(ctx context.Context, job *river.Job[cronJob]) error {
 	return nil
 }
 
-// sendScheduled sends the prompt of a schedule and inserts its next job.
-func (f *Fleet) sendScheduled(ctx context.Context, tx pgx.Tx, job *cronJob) error {
+// sendScheduled sends the prompt of a schedule and inserts its next job. If the time of the schedule has not come by the clock of the
+// server, it sends nothing and returns how long to wait: the queue uses the clock of the worker that leads it.
+func (f *Fleet) sendScheduled(ctx context.Context, tx pgx.Tx, job *cronJob) (early time.Duration, err error) {
 	var tenant string
 	var every time.Duration
 	var at, now time.Time
 	var record []byte
-	err := tx.QueryRow(ctx, f.sql(`SELECT tenant, every, next, now(), record FROM {}fleet_crons WHERE name = $1 FOR UPDATE`), []byte(job.Name)).
+	err = tx.QueryRow(ctx, f.sql(`SELECT tenant, every, next, now(), record FROM {}fleet_crons WHERE name = $1 FOR UPDATE`), []byte(job.Name)).
 		Scan(&tenant, &every, &at, &now, &record)
 	if errors.Is(err, pgx.ErrNoRows) || err == nil && !at.Equal(job.At) {
-		return nil // it was removed or replaced, or the job is repeated
+		return 0, nil // it was removed or replaced, or the job is repeated
 	}
-	if err != nil {
-		return err
+	if err != nil || at.After(now) {
+		return at.Sub(now), err
 	}
 	var p Prompt
 	plain, err := f.sealer.Open(record, "cron", job.Name)
@@ -121,7 +129,7 @@ func (f *Fleet) sendScheduled(ctx context.Context, tx pgx.Tx, job *cronJob) erro
 		err = json.Unmarshal(plain, &p)
 	}
 	if err != nil {
-		return segno.NewError(segno.KindCorrupt, "read schedule", job.Name, err)
+		return 0, segno.NewError(segno.KindCorrupt, "read schedule", job.Name, err)
 	}
 	p.Key = job.Name + " " + at.UTC().Format(time.RFC3339Nano)
 	p.Thread = cmp.Or(p.Thread, p.Key)
@@ -129,13 +137,13 @@ func (f *Fleet) sendScheduled(ctx context.Context, tx pgx.Tx, job *cronJob) erro
 		// The schedule was replaced by one with the same first time and another prompt. The next time sends the new prompt.
 		f.log.WarnContext(ctx, "a scheduled prompt was not sent, because another one was sent at its time", "cron", job.Name, "key", p.Key)
 	} else if err != nil {
-		return err
+		return 0, err
 	}
 	next := nextTime(at, now, every)
 	if _, err := tx.Exec(ctx, f.sql(`UPDATE {}fleet_crons SET next = $2 WHERE name = $1`), []byte(job.Name), next); err != nil {
-		return err
+		return 0, err
 	}
-	return f.tick(ctx, tx, cronJob{Name: job.Name, At: next}, tenant)
+	return 0, f.tick(ctx, tx, cronJob{Name: job.Name, At: next}, tenant)
 }
 
 // nextTime returns the first time after now, and after at, that is a multiple of every after at.

@@ -68,6 +68,26 @@ func TestSchedulesOfOneThread(t *testing.T) {
 	r.awaitCount(`SELECT count(*) FROM {}fleet_prompts`, 2)
 }
 
+// TestAScheduleWaitsForTheTimeOfTheServer makes the job of a schedule available an hour before its time, as the queue does if the clock of
+// the worker that leads it is wrong. The prompt is not sent, and the job waits again.
+func TestAScheduleWaitsForTheTimeOfTheServer(t *testing.T) {
+	r := newRig(t)
+	c := Cron{Name: "report", Every: time.Minute, First: time.Now().Add(time.Hour), Prompt: Prompt{Agent: "support", Text: "write the report"}}
+	if err := r.Cron(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.pool.Exec(t.Context(), r.sql(`UPDATE {}river_job SET state = 'available', scheduled_at = now() WHERE kind = 'segno_cron'`)); err != nil {
+		t.Fatal(err)
+	}
+	r.start(r.runner(func(context.Context, Work) (Result, error) { return done("done") }))
+	r.awaitCount(`SELECT count(*) FROM {}river_job WHERE kind = 'segno_cron' AND attempted_at IS NOT NULL AND state IN ('scheduled', 'completed')`, 1)
+	r.awaitCount(`SELECT count(*) FROM {}river_job WHERE kind = 'segno_cron' AND state = 'scheduled' AND scheduled_at > now() + interval '50 minutes'`, 1)
+	var sent int
+	if err := r.pool.QueryRow(t.Context(), r.sql(`SELECT count(*) FROM {}fleet_prompts`)).Scan(&sent); err != nil || sent > 0 {
+		t.Errorf("an hour before the time, %d prompts are sent, %v", sent, err)
+	}
+}
+
 func TestNextTime(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 	for after, want := range map[time.Duration]time.Duration{-time.Second: 1, 0: 1, 59 * time.Minute: 1, time.Hour: 2, 10*time.Hour + time.Second: 11} {

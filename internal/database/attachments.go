@@ -3,6 +3,7 @@ package database
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -106,14 +107,23 @@ func Files(root string, all []Attachment) (databases, beside []string) {
 	return databases, beside
 }
 
-// InFork returns the attachment for the copy of a database in a fork. The copy of a database outside the
-// workspace is beside the directory of the fork.
-func (a Attachment) InFork(root string) Attachment {
-	if a.Kind == KindPostgres {
-		return a.inFork(root)
+// inFork returns the attachments for the copies of databases in a fork, in the same order. The copy of a database outside
+// the workspace is beside the directory of the fork. If several have one name, the others get a number.
+func inFork(all []Attachment, root string) (copies []Attachment) {
+	taken := map[string]bool{}
+	for _, a := range all {
+		switch {
+		case a.Kind == KindPostgres:
+			a = a.inFork(root)
+		case filepath.IsAbs(a.Path):
+			name := filepath.Base(a.Path)
+			a.Path = root + "." + name
+			for n := 2; taken[a.Path]; n++ {
+				a.Path = fmt.Sprintf("%s.%d.%s", root, n, name)
+			}
+			taken[a.Path] = true
+		}
+		copies = append(copies, a)
 	}
-	if filepath.IsAbs(a.Path) {
-		a.Path = root + "." + filepath.Base(a.Path)
-	}
-	return a
+	return copies
 }

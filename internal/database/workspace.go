@@ -311,8 +311,9 @@ func (w *Attached) Fork(ctx context.Context, s segno.Snapshot, dir string) (segn
 		return report, err
 	}
 	w.copies = nil
-	for _, at := range all {
-		state, copied := doc.find(at.Name), at.InFork(report.Root)
+	copies := inFork(all, report.Root)
+	for i, at := range all {
+		state, copied := doc.find(at.Name), copies[i]
 		switch {
 		case state != nil && state.Missing, state == nil && at.isBelowRoot(): // the tree may contain its file
 			w.copies = append(w.copies, copied)
@@ -334,8 +335,9 @@ func (w *Attached) Fork(ctx context.Context, s segno.Snapshot, dir string) (segn
 
 // checkFork checks, before anything is written, that the copy of each database can be made.
 func (w *Attached) checkFork(ctx context.Context, all []Attachment, doc *document, dir string) error {
-	for _, at := range all {
-		copied, state := at.InFork(dir), doc.find(at.Name)
+	copies := inFork(all, dir)
+	for i, at := range all {
+		copied, state := copies[i], doc.find(at.Name)
 		switch {
 		case state == nil || state.Content.IsZero():
 		case at.Kind == KindPostgres:

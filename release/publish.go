@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -23,7 +24,7 @@ func publish(ctx context.Context, dir string) error {
 	if !isTagged(version) {
 		return fmt.Errorf("%s is not the version of a tagged commit", version)
 	}
-	if err := publishPage(ctx, dir, "v"+version, names); err != nil {
+	if err := publishPage(ctx, dir, version, names); err != nil {
 		return err
 	}
 	for _, name := range names { // in the order of checksums.txt, so the packages of the platforms are first
@@ -33,7 +34,17 @@ func publish(ctx context.Context, dir string) error {
 			}
 		}
 	}
+	if isBeforeRelease(version) {
+		fmt.Println("the formula stays, because the tap has one version:", version, "precedes a release")
+		return nil
+	}
 	return publishFormula(ctx, filepath.Join(dir, "segno.rb"), version)
+}
+
+// isBeforeRelease reports whether a version precedes a release, such as 1.3.0-rc1. Users get it only if they ask for it.
+func isBeforeRelease(version string) bool {
+	version, _, _ = strings.Cut(version, "+")
+	return strings.Contains(version, "-")
 }
 
 // checkFiles compares the files with checksums.txt, and returns their names and the version.
@@ -65,18 +76,33 @@ func checkFiles(dir string) (names []string, version string, err error) {
 	return names, version, nil
 }
 
-func publishPage(ctx context.Context, dir, tag string, names []string) error {
-	if _, err := command(ctx, nil, "gh", "release", "view", tag, "--repo", "dalsegno/segno"); err == nil {
-		fmt.Println("the page exists:", tag)
-		return nil
-	}
-	args := []string{"release", "create", tag, "--repo", "dalsegno/segno", "--verify-tag", "--title", tag, "--notes-file", filepath.Join(dir, "release.md")}
+// publishPage makes the page with its files. gh keeps it a draft until all files are there, so one that is still a draft may lack some.
+func publishPage(ctx context.Context, dir, version string, names []string) error {
+	tag := "v" + version
+	var files []string
 	for _, name := range append(names, "checksums.txt") {
 		if !strings.HasPrefix(name, "npm/") {
-			args = append(args, filepath.Join(dir, name))
+			files = append(files, filepath.Join(dir, name))
 		}
 	}
-	_, err := command(ctx, nil, "gh", args...)
+	in := []string{tag, "--repo", "dalsegno/segno"}
+	isDraft, err := command(ctx, nil, "gh", slices.Concat([]string{"release", "view"}, in, []string{"--json", "isDraft", "--jq", ".isDraft"})...)
+	switch {
+	case err == nil && string(bytes.TrimSpace(isDraft)) != "true":
+		fmt.Println("the page exists:", tag)
+		return nil
+	case err == nil:
+		if _, err := command(ctx, nil, "gh", slices.Concat([]string{"release", "upload"}, in, []string{"--clobber"}, files)...); err != nil {
+			return err
+		}
+		_, err := command(ctx, nil, "gh", slices.Concat([]string{"release", "edit"}, in, []string{"--verify-tag", "--draft=false"})...)
+		return err
+	}
+	create := slices.Concat([]string{"release", "create"}, in, []string{"--verify-tag", "--title", tag, "--notes-file", filepath.Join(dir, "release.md")})
+	if isBeforeRelease(version) {
+		create = append(create, "--prerelease")
+	}
+	_, err = command(ctx, nil, "gh", append(create, files...)...)
 	return err
 }
 
@@ -90,7 +116,7 @@ func publishPackage(ctx context.Context, file string) error {
 		return nil
 	}
 	tag := "latest"
-	if strings.Contains(manifest.Version, "-") {
+	if isBeforeRelease(manifest.Version) {
 		tag = "next" // npm would otherwise install a version that precedes a release
 	}
 	_, err = command(ctx, nil, "npm", "publish", "--access", "public", "--tag", tag, file)

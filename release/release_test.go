@@ -185,6 +185,45 @@ func TestPublish(t *testing.T) {
 	}
 }
 
+// TestPublishOfAVersionBeforeARelease checks that users who did not ask for such a version do not get it: not from the newest page, not from
+// npm, and not from Homebrew, whose tap has one version.
+func TestPublishOfAVersionBeforeARelease(t *testing.T) {
+	logged := publishing(t)
+	if err := publish(t.Context(), writeSample(t, "1.3.0-rc1")); err != nil {
+		t.Fatal(err)
+	}
+	lines := logged()
+	if len(lines) == 0 || !strings.HasPrefix(lines[0], "gh release create v1.3.0-rc1 ") || !strings.Contains(lines[0], "--prerelease") {
+		t.Errorf("the page is that of a release: %q", lines)
+	}
+	for _, line := range lines[1:] {
+		if !strings.HasPrefix(line, "npm publish ") || !strings.Contains(line, "--tag next") {
+			t.Errorf("it is also published with %s", line)
+		}
+	}
+}
+
+// TestPublishContinuesADraft publishes a release whose page is a draft, because an earlier attempt ended while it uploaded the files.
+func TestPublishContinuesADraft(t *testing.T) {
+	for isDraft, wants := range map[string][]string{"true": {"gh release upload v1.2.3 ", "gh release edit v1.2.3 "}, "false": {"npm publish "}} {
+		logged := publishing(t)
+		dir, _, _ := strings.Cut(os.Getenv("PATH"), string(os.PathListSeparator))
+		script := strings.Replace(read(t, filepath.Join(dir, "gh")), "case", `case "$*" in "release view"*) echo `+isDraft+"; exit 0;; esac\ncase", 1)
+		if err := os.WriteFile(filepath.Join(dir, "gh"), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := publish(t.Context(), writeSample(t, "1.2.3")); err != nil {
+			t.Fatal(err)
+		}
+		lines := logged()
+		for n, want := range wants {
+			if n >= len(lines) || !strings.HasPrefix(lines[n], want) {
+				t.Errorf("draft %s: step %d is not %s: %q", isDraft, n, want, lines)
+			}
+		}
+	}
+}
+
 func TestPublishRefuses(t *testing.T) {
 	changed := writeSample(t, "1.2.3")
 	if err := os.WriteFile(filepath.Join(changed, "install.sh"), []byte("other"), 0o644); err != nil {

@@ -46,8 +46,8 @@ func (a *app) useEnvironment() {
 	}
 }
 
-// connect opens the fleet that the flags name.
-func (a *app) connect(ctx context.Context, f *connectFlags) (*connection, error) {
+// connect opens the fleet that the flags name. If it must exist, a database without one stays as it is.
+func (a *app) connect(ctx context.Context, f *connectFlags, mustExist bool) (*connection, error) {
 	isRemote := f.remote != "" || a.StorePath == "" && a.Getenv("SEGNO_REMOTE") != ""
 	if !isRemote {
 		a.useEnvironment()
@@ -60,6 +60,12 @@ func (a *app) connect(ctx context.Context, f *connectFlags) (*connection, error)
 		return a.connectRemote(f)
 	case !isURL:
 		return nil, cli.Usage(errors.New("name the fleet with --remote URL or --store postgres://…, or in SEGNO_REMOTE or SEGNO_FLEET"))
+	}
+	if mustExist {
+		if exists, err := hasFleet(ctx, a.StorePath); err == nil && !exists { // openFleet reports an error of the connection
+			return nil, segno.Errorf(segno.KindNotFound, "open fleet", cli.RedactURL(a.StorePath), "the database contains no fleet").
+				WithHint("check the name of the database; 'segno worker' makes a fleet")
+		}
 	}
 	open, err := openFleet(ctx, a.StorePath, a.BucketURL, f.tenant, nil)
 	if err != nil {

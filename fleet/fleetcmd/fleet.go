@@ -27,7 +27,7 @@ wait for a person, and the workers. Name the fleet with --store postgres://… a
 // onFleet makes the RunE of a verb that opens a fleet.
 func (a *app) onFleet(f *connectFlags, run func(ctx context.Context, c *connection, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		c, err := a.connect(cmd.Context(), f)
+		c, err := a.connect(cmd.Context(), f, true)
 		if err != nil {
 			return err
 		}

@@ -87,6 +87,20 @@ func openFleet(ctx context.Context, url, bucketURL, tenant string, log *slog.Log
 	return &openedFleet{opened, pool, bucket}, nil
 }
 
+// hasFleet reports whether the database of a URL contains a fleet.
+func hasFleet(ctx context.Context, url string) (bool, error) {
+	url, _, err := cutTenant(url, "")
+	if err != nil {
+		return false, err
+	}
+	pool, err := newPool(ctx, url)
+	if err != nil {
+		return false, err
+	}
+	defer pool.Close()
+	return fleet.Exists(ctx, pool, "")
+}
+
 // Store is the store of a fleet: its commits wake the threads, and it has their mailboxes.
 type Store struct {
 	*postgres.Store
@@ -100,13 +114,10 @@ func OpenStore(ctx context.Context, url, bucket string) (segno.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	pool, err := newPool(ctx, url)
-	if err != nil {
-		return nil, err
-	}
-	exists, err := fleet.Exists(ctx, pool, "")
-	pool.Close()
-	if err != nil || !exists {
+	if exists, err := hasFleet(ctx, url); err != nil || !exists {
+		if segno.KindOf(err) == segno.KindInvalid {
+			return nil, err // the URL
+		}
 		return openPlain(ctx, url, bucket, tenant)
 	}
 	o, err := openFleet(ctx, url, bucket, tenant, nil)

@@ -71,7 +71,7 @@ func (a *app) runSend(ctx context.Context, f *sendFlags) error {
 	if err != nil {
 		return err
 	}
-	c, err := a.connect(ctx, &f.connectFlags)
+	c, err := a.connect(ctx, &f.connectFlags, false)
 	if err != nil {
 		return err
 	}

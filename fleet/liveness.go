@@ -36,10 +36,11 @@ func (w *Worker) beat(ctx context.Context) {
 }
 
 // markSeen records that the worker is alive. It returns false if the worker was not seen for so long that others may count it as
-// dead: the database could not be reached, probably by no worker, so this one must not judge others yet.
+// dead: the database could not be reached, probably by no worker, so this one must not judge others yet. The same holds if the worker
+// was last seen in the future, because the clock of the server was set back.
 func (w *Worker) markSeen(ctx context.Context, tx pgx.Tx) (isCurrent bool, err error) {
 	err = tx.QueryRow(ctx, w.fleet.sql(`UPDATE {}fleet_workers w SET seen = clock_timestamp()
-		FROM (SELECT id, seen FROM {}fleet_workers WHERE id = $1 FOR UPDATE) old WHERE w.id = old.id RETURNING old.seen > now() - $2::interval`),
+		FROM (SELECT id, seen FROM {}fleet_workers WHERE id = $1 FOR UPDATE) old WHERE w.id = old.id RETURNING old.seen BETWEEN now() - $2::interval AND now() + $2::interval`),
 		w.id, w.expiry()).Scan(&isCurrent)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, w.insert(ctx, tx) // it was not seen for so long that it was removed
@@ -55,7 +56,7 @@ func (w *Worker) replaceJobs(ctx context.Context, tx pgx.Tx) error {
 	}
 	rows, err := tx.Query(ctx, w.fleet.sql(`DELETE FROM {}river_job j WHERE state = 'running' AND kind = ANY($1) AND queue = ANY($5) AND CASE
 			WHEN attempted_by[array_upper(attempted_by, 1)] = $2 THEN attempted_at < now() - $3::interval AND id <> ALL($4::bigint[])
-			ELSE NOT EXISTS (SELECT FROM {}fleet_workers w WHERE w.id = j.attempted_by[array_upper(attempted_by, 1)] AND w.seen > now() - $3::interval) END
+			ELSE NOT EXISTS (SELECT FROM {}fleet_workers w WHERE w.id = j.attempted_by[array_upper(attempted_by, 1)] AND w.seen BETWEEN now() - $3::interval AND now() + $3::interval) END
 		RETURNING id, kind, args, queue, priority`), []string{threadJob{}.Kind(), answerJob{}.Kind(), cronJob{}.Kind()}, w.id, w.expiry(), w.tracked(),
 		slices.Collect(maps.Keys(w.queues())))
 	if err != nil {

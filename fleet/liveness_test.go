@@ -48,3 +48,26 @@ func TestJobsOfDeadWorkersAreReplaced(t *testing.T) {
 		t.Errorf("a lost acknowledgement counted as attempt %d", attempt-1)
 	}
 }
+
+// TestADeadWorkerAfterTheClockWasSetBack lets a worker die, and sets the clock of the server back by an hour. The worker was last seen in
+// the future then, and its turn continues on another worker all the same.
+func TestADeadWorkerAfterTheClockWasSetBack(t *testing.T) {
+	r := newRig(t)
+	r.send(Prompt{Thread: "t", Agent: "support", Text: "hi", Key: "k"})
+	r.execute(`UPDATE {}river_job SET state = 'running', attempt = 1, attempted_at = now() + interval '1 hour', attempted_by = ARRAY['dead']`)
+	r.execute(`UPDATE {}fleet_prompts SET state = 'running', begun = true, attempts = 1, worker = 'dead', claim = (SELECT id FROM {}river_job)`)
+	r.execute(`INSERT INTO {}fleet_workers (id, host, pid, seen, lease, queues, agents) VALUES ('dead', 'host', 1, now() + interval '1 hour', interval '2 seconds', 'null', ARRAY['support'])`)
+	w := r.runner(func(context.Context, Work) (Result, error) { return done("done") })
+	w.LeaseTime = 3 * time.Second
+	r.start(w)
+	r.await("t", "k", StateDone)
+	status, err := r.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range status.Workers {
+		if x.Alive != (x.ID != "dead") {
+			t.Errorf("the status of the worker %s is %+v", x.ID, x)
+		}
+	}
+}

@@ -38,7 +38,7 @@ func (m mailbox) Front(ctx context.Context, thread string) (f *schedule.Front, e
 		var next, wake pgtype.Timestamptz
 		f = new(schedule.Front)
 		err := conn.QueryRow(ctx, m.sql(`SELECT n, state, attempts, next, wake, seen, claim, now(),
-			EXISTS (SELECT FROM {}fleet_workers w WHERE w.id = worker AND w.seen > now() - $2::interval)`+selectFront), []byte(thread), m.expiry).
+			EXISTS (SELECT FROM {}fleet_workers w WHERE w.id = worker AND w.seen BETWEEN now() - $2::interval AND now() + $2::interval)`+selectFront), []byte(thread), m.expiry).
 			Scan(&f.N, &f.State, &f.Attempts, &next, &wake, &f.Seen, &f.Claim, &f.Now, &f.IsOwned)
 		f.Next, f.Wake = next.Time, wake.Time
 		if errors.Is(err, pgx.ErrNoRows) {

@@ -167,7 +167,7 @@ func (f *Fleet) Status(ctx context.Context) (s Status, err error) {
 			return err
 		}
 		rows, err = tx.Query(ctx, f.sql(`SELECT id, host, pid, started, seen,
-			(SELECT count(*) FROM {}fleet_prompts p WHERE p.state = 'running' AND p.worker = w.id), seen > now() - lease, agents FROM {}fleet_workers w ORDER BY started, id`))
+			(SELECT count(*) FROM {}fleet_prompts p WHERE p.state = 'running' AND p.worker = w.id), seen BETWEEN now() - lease AND now() + lease, agents FROM {}fleet_workers w ORDER BY started, id`))
 		if err != nil {
 			return err
 		}

@@ -56,31 +56,35 @@ func (c *Cache) makeRoom(ctx context.Context) error {
 	return nil
 }
 
+// evict continues after an error: what the worker cannot remove, such as files of another user that an agent made, must not end the
+// turns of all threads. The error is returned only if the cache stays too large.
 func (c *Cache) evict(ctx context.Context) error {
-	if err := c.emptyTrash(); err != nil {
-		return err
-	}
+	failure := c.emptyTrash()
 	items, total, err := c.measure(ctx)
 	if err != nil {
-		return err
+		return errors.Join(failure, err)
+	}
+	if failure != nil {
+		left, _ := sizeOf(filepath.Join(c.dir, trashDir)) // of what can be read
+		total += left
 	}
 	if total > c.options.MaxBytes {
 		slices.SortFunc(items, func(a, b item) int { return a.used.Compare(b.used) })
 		for _, x := range items {
-			if total <= c.options.MaxBytes-c.options.MaxBytes/10 {
+			if total <= c.options.MaxBytes-c.options.MaxBytes/10 || ctx.Err() != nil {
 				break
 			}
 			gone, err := c.remove(ctx, x)
-			if err != nil {
-				return err
-			}
-			if gone {
+			if failure = errors.Join(failure, err); err == nil && gone {
 				total -= x.bytes
 			}
 		}
 	}
 	c.bytes.Store(total)
-	return ctx.Err()
+	if total <= c.options.MaxBytes {
+		failure = nil
+	}
+	return errors.Join(failure, ctx.Err())
 }
 
 // remove removes an item, unless a process uses it.

@@ -42,3 +42,39 @@ func TestACopyReportsACommitThatItCouldNotMake(t *testing.T) {
 		t.Errorf("the error has the kind %v: %v", segno.KindOf(err), err)
 	}
 }
+
+// vanishing is a store whose thread is deleted by another user when a copy moves its head, or sets a pin.
+type vanishing struct{ *side }
+
+// Commit implements [segno.Store].
+func (s vanishing) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) {
+	if c.IsNode() || c.Create != nil {
+		return s.side.Commit(ctx, c)
+	}
+	if err := s.Delete(ctx, c.Thread); err != nil {
+		return segno.Head{}, err
+	}
+	return segno.Head{}, segno.Errorf(segno.KindConflict, "commit", string(c.Thread), "the head moved")
+}
+
+// TestACopyOfAThreadThatIsDeletedMeanwhile lets another user delete the thread in the target while a copy moves the head, or sets a pin.
+func TestACopyOfAThreadThatIsDeletedMeanwhile(t *testing.T) {
+	for name, change := range map[string]func(from *side){
+		"head": func(from *side) { from.undo("t") },
+		"pin":  func(from *side) { from.pin("t", from.head("t").Head, "name") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			from, to := newMemory(t, "from"), newMemory(t, "to")
+			from.begin("t")
+			from.turn("t", "one")
+			if _, err := transfer.Copy(t.Context(), from, to, "t", transfer.Options{}); err != nil {
+				t.Fatal(err)
+			}
+			change(from)
+			_, err := transfer.Copy(t.Context(), from, vanishing{to}, "t", transfer.Options{})
+			if segno.KindOf(err) != segno.KindNotFound {
+				t.Errorf("the error has the kind %v: %v", segno.KindOf(err), err)
+			}
+		})
+	}
+}

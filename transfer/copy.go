@@ -353,8 +353,7 @@ func (c *copier) node(ctx context.Context, t *oneThread, n *segno.Node, isLast b
 		case kind == segno.KindNotFound:
 			var isSent bool
 			if isSent, err = c.sendAgain(ctx, n); err == nil && !isSent {
-				err = segno.Errorf(segno.KindNotFound, op, string(n.Thread), "the thread was deleted there").
-					WithHint("copy a fork of the thread instead")
+				err = deletedThere(n.Thread)
 			}
 		case (kind == segno.KindBusy || kind == segno.KindRefused) && movesTo(&made):
 			c.isRefused, err = true, nil // finish reports why

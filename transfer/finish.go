@@ -40,7 +40,7 @@ func (c *copier) finish(ctx context.Context, t *oneThread) error {
 		case kind != segno.KindConflict || try == maxTries:
 			return err
 		}
-		if err := c.readHead(ctx, t.record.ID); err != nil {
+		if err := c.readHeadAgain(ctx, t.record.ID); err != nil {
 			return err
 		}
 	}
@@ -235,8 +235,24 @@ func (c *copier) pointer(ctx context.Context, made segno.Commit) error {
 		if segno.KindOf(err) != segno.KindConflict || try == maxTries {
 			return err
 		}
-		if err := c.readHead(ctx, made.Thread); err != nil {
+		if err := c.readHeadAgain(ctx, made.Thread); err != nil {
 			return err
 		}
 	}
+}
+
+// readHeadAgain reads the head of a thread that the target had, after another writer moved it.
+func (c *copier) readHeadAgain(ctx context.Context, thread segno.ThreadID) error {
+	if err := c.readHead(ctx, thread); err != nil {
+		return err
+	}
+	if c.heads[thread] == nil {
+		return deletedThere(thread)
+	}
+	return nil
+}
+
+// deletedThere returns the error for a thread that the target has deleted.
+func deletedThere(thread segno.ThreadID) error {
+	return segno.Errorf(segno.KindNotFound, op, string(thread), "the thread was deleted there").WithHint("copy a fork of the thread instead")
 }

@@ -169,7 +169,10 @@ func (c *Cache) acquire(ctx context.Context, s segno.Snapshot) (*Checkout, error
 		}
 		if st, err := readState(k.path); err == nil && c.isReusable(&st) && st.Workspace == s.Workspace {
 			d.state, d.warm = st, true
-			return d, d.begin()
+			if err := d.begin(); err != nil {
+				return nil, errors.Join(err, d.unlock()) // it is as it was
+			}
+			return d, nil
 		}
 		if err := c.retire(k.path); err != nil {
 			return nil, errors.Join(err, d.unlock())

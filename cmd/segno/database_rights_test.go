@@ -31,3 +31,23 @@ func TestDefaultPrivilegesMoveWithADatabase(t *testing.T) {
 	p.segno("redo", "-y")
 	p.want("the database after redo", p.dump(), after)
 }
+
+// TestRightsOnAnExtensionMoveWithADatabase undoes and redoes a turn that changes the rights on members of extensions, which a move does not
+// drop with the other objects.
+func TestRightsOnAnExtensionMoveWithADatabase(t *testing.T) {
+	p := newProject(t, `CREATE EXTENSION pgcrypto; CREATE EXTENSION citext; CREATE TABLE t (x int, y citext); INSERT INTO t VALUES (1, 'A')`)
+	p.segno("save")
+	p.segno("world", "attach", p.url(p.database))
+	before := p.dump()
+	p.turn("rights", func() {
+		p.sql(`REVOKE EXECUTE ON FUNCTION digest(text, text) FROM PUBLIC; REVOKE USAGE ON TYPE citext FROM PUBLIC; INSERT INTO t VALUES (2, 'B')`)
+	})
+	after := p.dump()
+	if before == after || !strings.Contains(after, "FUNCTION public.digest(text, text) FROM PUBLIC") {
+		t.Fatal("pg_dump does not show the rights")
+	}
+	p.segno("undo", "-y")
+	p.want("the database after the undo", p.dump(), before)
+	p.segno("redo", "-y")
+	p.want("the database after the redo", p.dump(), after)
+}

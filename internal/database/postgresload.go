@@ -153,7 +153,7 @@ const listObjects = `SELECT CASE i.type WHEN 'statistics object' THEN 'statistic
 	) x, pg_identify_object(x.c, x.o, 0) i
 	WHERE NOT EXISTS (SELECT FROM pg_depend e WHERE e.classid = x.c AND e.objid = x.o AND e.deptype = 'e') ORDER BY first, i.identity`
 
-// drop drops all objects and default privileges of the database, except extensions that are also in the state.
+// drop drops all objects and resets the privileges of the database, except extensions that are also in the state.
 func (l *pgLoad) drop(ctx context.Context) error {
 	// First, because no lock excludes other programs from large objects: after this, their writes fail.
 	if _, err := l.conn.Exec(ctx, `SELECT lo_unlink(oid) FROM pg_largeobject_metadata`); err != nil {
@@ -189,7 +189,7 @@ func (l *pgLoad) drop(ctx context.Context) error {
 		err = fmt.Errorf("the %s %s cannot be dropped", left[0][0], left[0][1])
 	}
 	if err == nil {
-		err = l.resetDefaults(ctx)
+		err = l.resetPrivileges(ctx)
 	}
 	if err != nil {
 		return err

@@ -51,3 +51,19 @@ func TestRightsOnAnExtensionMoveWithADatabase(t *testing.T) {
 	p.segno("redo", "-y")
 	p.want("the database after the redo", p.dump(), after)
 }
+
+// TestDefaultPrivilegesOfAnotherRole attaches a database with a role that owns it and may not change the default privileges of another
+// role, such as those of an administrator. Moves work, and leave these.
+func TestDefaultPrivilegesOfAnotherRole(t *testing.T) {
+	p := newProject(t, "")
+	role, url := p.role("")
+	p.sql(`SET ROLE ` + role + `; CREATE SCHEMA shop; CREATE TABLE shop.t (x int)`)
+	p.segno("save")
+	p.segno("world", "attach", url)
+	p.turn("a row", func() {
+		p.sql(`ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO PUBLIC; SET ROLE ` + role + `; INSERT INTO shop.t VALUES (1)`)
+	})
+	p.segno("undo", "-y")
+	p.want("rows after the undo", p.sql(`SELECT count(*) FROM shop.t`), "0")
+	p.want("the default privileges of the administrator", p.sql(`SELECT count(*) FROM pg_default_acl`), "1")
+}

@@ -2,14 +2,16 @@ package database
 
 import "context"
 
-// listDefaults returns the statements that reset all default privileges. Those of a role in a schema begin as none, and those of a role in
-// all schemas as the privileges that the server gives without any. PostgreSQL deletes a row that has become equal to these.
+// listDefaults returns the statements that reset all default privileges, except those of roles that the role may not change. Those of a role in
+// a schema begin as none, and those of a role in all schemas as the privileges that the server gives without any. PostgreSQL deletes a row that
+// has become equal to these.
 const listDefaults = `WITH d AS (
 		SELECT defaclobjtype AS type, defaclnamespace = 0 AS is_global, defaclacl AS acl, quote_ident(r.rolname) AS owner,
 			format('ALTER DEFAULT PRIVILEGES FOR ROLE %I %s', r.rolname, 'IN SCHEMA ' || quote_ident(n.nspname)) AS head,
 			CASE defaclobjtype WHEN 'r' THEN 'TABLES' WHEN 'S' THEN 'SEQUENCES' WHEN 'f' THEN 'FUNCTIONS' WHEN 'T' THEN 'TYPES' WHEN 'n' THEN 'SCHEMAS'
 				ELSE 'LARGE OBJECTS' END AS what
-		FROM pg_default_acl JOIN pg_roles r ON r.oid = defaclrole LEFT JOIN pg_namespace n ON n.oid = defaclnamespace)
+		FROM pg_default_acl JOIN pg_roles r ON r.oid = defaclrole LEFT JOIN pg_namespace n ON n.oid = defaclnamespace
+		WHERE pg_has_role(defaclrole, 'USAGE'))
 	SELECT statement FROM (
 		SELECT 1 AS place, head || ' REVOKE ALL ON ' || what || ' FROM ' || (
 			SELECT string_agg(DISTINCT CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(g.rolname) END, ', ')

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/dalsegno/segno/generation"
 	"github.com/dalsegno/segno/internal/cli"
@@ -24,7 +23,7 @@ import (
 const experimentsDir = "../../experiments"
 
 // TestExperiments interrupts each experiment once and continues it. Unless SEGNO_SOAK is set, it has fewer generations and
-// ticks, and a run tries one experiment. If SEGNO_SOAK is set, it must end within two minutes.
+// ticks, and a run tries one experiment.
 func TestExperiments(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
@@ -37,12 +36,8 @@ func TestExperiments(t *testing.T) {
 	for _, file := range soak.Some(t, 1, files...) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			x, e := newShortExperiment(t, file)
-			began := time.Now()
 			x.interrupt()
 			out := x.mustRun()
-			if d := time.Since(began); d > 2*time.Minute {
-				t.Errorf("it took %s", d)
-			}
 			if !strings.Contains(out, "begins with ") || !strings.Contains(out, "all generations are complete") {
 				t.Errorf("the second command printed\n%s", out)
 			}

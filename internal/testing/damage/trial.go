@@ -131,11 +131,11 @@ func (a *Agent) predict(t testing.TB, session, path string) (facts []string, ref
 	return facts, refusal
 }
 
-// told returns the part of a line that the model receives. Beside that part, Claude Code writes a result in a second
-// form.
+// told returns the part of a line that the model receives: of its first record, because an agent that reads a line with two
+// records reads that one. Beside that part, Claude Code writes a result in a second form.
 func told(line []byte) []byte {
 	var record struct{ Message, Payload json.RawMessage }
-	if json.Unmarshal(line, &record) != nil {
+	if json.NewDecoder(bytes.NewReader(line)).Decode(&record) != nil {
 		return line // a part of a record
 	}
 	return slices.Concat(record.Message, record.Payload)

@@ -16,14 +16,15 @@ try {
   process.exit(1);
 }
 
-const child = spawn(binary, process.argv.slice(2), { stdio: 'inherit' });
 // A terminal sends SIGINT to the program, too. A second one would end it at once, before it has saved its work.
 const isInTerminal = [0, 1, 2].some((fd) => tty.isatty(fd));
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
+let child;
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) { // before the program starts, because a signal without a handler ends this one
   process.on(signal, () => {
     if (signal !== 'SIGINT' || !isInTerminal) child.kill(signal);
   });
 }
+child = spawn(binary, process.argv.slice(2), { stdio: 'inherit' });
 child.on('error', (error) => {
   console.error(`segno: run ${binary}: ${error.message}`);
   process.exit(1);

@@ -89,7 +89,7 @@ func TestALongLineIsSearchedToItsEnd(t *testing.T) {
 			t.Errorf("%s: found %v", name, found)
 		}
 		// The text itself is in memory already. The scan's own memory is measured by its buffers.
-		if held := after.HeapSys - before.HeapSys; held > 32<<20 {
+		if held := int64(after.HeapSys) - int64(before.HeapSys); held > 32<<20 { // stacks take spans from the heap, so it may shrink
 			t.Errorf("%s: the scan of %d bytes held %d", name, len(text), held)
 		}
 	}

@@ -221,6 +221,7 @@ export class TimelinePane {
 
   #drawHead() {
     if (this.headPlace.querySelector("[aria-expanded=true]")) return; // the user is in the menu
+    const isAtMenu = Boolean(this.headPlace.querySelector(".menu > button:focus"));
     const thread = this.state.currentThread, { actions, state } = this;
     if (!thread) {
       fill(this.headPlace, h("h2", {}, "Timeline"));
@@ -234,6 +235,7 @@ export class TimelinePane {
         menu("More about this thread", [["Rename\u2026", () => actions.rename(thread)], ["Delete\u2026", () => actions.remove(thread), { class: "bad-text" }]])),
       thread.forked_from && h("p", { class: "dim" }, "Forked from ", button("another thread", () => actions.open(thread.forked_from.thread, thread.forked_from.checkpoint), { class: "link" })),
       compare);
+    if (isAtMenu) this.headPlace.querySelector(".menu > button").focus();
   }
 
   // drawFoot tells how many checkpoints of segno are hidden.

@@ -30,17 +30,20 @@ func TestFilterOfThreads(t *testing.T) {
 	p.waitText("#threads .empty", "No thread matches.")
 }
 
-// Rename and Delete are in a menu, by keyboard, too.
+// Rename and Delete are in a menu, by keyboard, too. The button of the menu keeps the focus when the thread gets a turn.
 func TestMenuByKeyboard(t *testing.T) {
 	if !soak.IsDrawn(t) {
 		return
 	}
 	d := newDemo(t)
+	d.turn(work{prompt: "write a note", answer: "Done.", files: map[string]string{"b.txt": "b\n"}})
 	s := serve(t, d.command("web", "--no-open"))
 	p := openPage(t, chromiumrig.Start(t), s.URL, 1440, 900)
-	p.waitText("#turn h2", "t2 add a test")
+	p.waitText("#turn h2", "t1 write a note")
 	p.waitNo("#timeline button", "Delete")
 	p.eval("document.querySelector('#timeline .menu > button').focus()", nil)
+	d.turn(work{prompt: "change the note", answer: "Done.", files: map[string]string{"b.txt": "c\n"}})
+	p.waitText("#timeline .head-row", "2 turns")
 	p.keys("Enter")
 	p.wait("document.activeElement.innerText.startsWith('Rename')")
 	p.keys("ArrowDown")

@@ -368,7 +368,7 @@ func TestAToolThatWritesIntoItsArguments(t *testing.T) {
 	for _, m := range model.requests()[1].Messages {
 		for _, p := range m.Parts {
 			if p.Call != nil && string(p.Call.Args) != args {
-				t.Errorf("the model is told that it sent %s", p.Call.Args)
+				t.Errorf("the model reads that it sent %s", p.Call.Args)
 			}
 		}
 	}

@@ -203,7 +203,7 @@ func TestPublishOfAVersionBeforeARelease(t *testing.T) {
 	}
 }
 
-// TestPublishContinuesADraft publishes a release whose page is a draft, because an earlier attempt ended while it uploaded the files.
+// TestPublishContinuesADraft publishes a release again after an earlier attempt ended while it uploaded the files, and left the page a draft.
 func TestPublishContinuesADraft(t *testing.T) {
 	for isDraft, wants := range map[string][]string{"true": {"gh release upload v1.2.3 ", "gh release edit v1.2.3 "}, "false": {"npm publish "}} {
 		logged := publishing(t)

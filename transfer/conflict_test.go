@@ -23,7 +23,7 @@ func (s contended) Commit(ctx context.Context, c segno.Commit) (segno.Head, erro
 	return s.side.Commit(ctx, c)
 }
 
-// TestACopyReportsACommitThatItCouldNotMake copies a thread whose head in the target moves at each try. A copy that gives up returns
+// TestACopyReportsACommitThatItCouldNotMake copies a thread while another writer moves its head in the target at each try. The copy ends with
 // an error: without the commit, it has copied nothing.
 func TestACopyReportsACommitThatItCouldNotMake(t *testing.T) {
 	from, to := newMemory(t, "from"), newMemory(t, "to")
@@ -43,7 +43,7 @@ func TestACopyReportsACommitThatItCouldNotMake(t *testing.T) {
 	}
 }
 
-// vanishing is a store whose thread is deleted by another user when a copy moves its head, or sets a pin.
+// vanishing is a store in which another user deletes the thread when a copy moves its head, or sets a pin.
 type vanishing struct{ *side }
 
 // Commit implements [segno.Store].

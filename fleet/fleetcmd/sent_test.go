@@ -46,7 +46,8 @@ func TestATokenThatOnlySends(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatIsLost sends a prompt to a server whose answer is lost. The message has the key with which the command can be repeated.
+// TestAnAnswerThatIsLost sends a prompt to a server that ends the connection before it answers. The message has the key with which the user
+// can repeat the command.
 func TestAnAnswerThatIsLost(t *testing.T) {
 	var key string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -7,7 +7,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
-// TestAPanicReleasesTheThread runs a turn whose preparation panics, as a worker survives it. The next attempt of the same worker runs.
+// TestAPanicReleasesTheThread lets PrepareHome panic, which a worker survives. The next attempt of the same worker runs.
 func TestAPanicReleasesTheThread(t *testing.T) {
 	m := newStage(t).machine("one")
 	m.PrepareHome = func(context.Context, string) error { panic("the preparation has a defect") }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// newClockServer returns a server of an empty bucket that rejects a signature whose time is not its own.
+// newClockServer returns a server of an empty bucket. It rejects a signature with another time than that of its clock.
 func newClockServer(t *testing.T) *httptest.Server {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		signed, err := time.Parse("20060102T150405Z", r.Header.Get("X-Amz-Date"))
@@ -44,7 +44,7 @@ func TestAClockThatIsSet(t *testing.T) {
 	}
 }
 
-// TestAWrongClockOfManyRequests sends several requests at once from a machine whose clock was set wrong.
+// TestAWrongClockOfManyRequests sends several requests at once after a user has set the clock of the machine wrong.
 func TestAWrongClockOfManyRequests(t *testing.T) {
 	var wrong atomic.Int64
 	o := faultOptions()

@@ -26,7 +26,7 @@ func asNobody(do func()) {
 	do()
 }
 
-// TestTrashOfAnotherUser releases a directory of a cache whose trash has files that the worker cannot remove, as an agent makes them with
+// TestTrashOfAnotherUser releases a directory of a cache. Its trash has files that the worker cannot remove, as an agent makes them with
 // a container that runs as root. The turn in the directory has ended, so the release must not fail.
 func TestTrashOfAnotherUser(t *testing.T) {
 	store := memory.New(nil)

@@ -19,7 +19,7 @@ func (w *forkedTree) Fork(_ context.Context, _ segno.Snapshot, dir string) (segn
 	return segno.ForkReport{Root: dir}, os.Mkdir(dir, 0o700)
 }
 
-// TestForkOfDatabasesWithOneName forks a workspace with two databases that are outside of it and whose files have the same name, in two
+// TestForkOfDatabasesWithOneName forks a workspace with two databases outside of it. Their files have the same name, in two
 // directories. Each has a separate copy.
 func TestForkOfDatabasesWithOneName(t *testing.T) {
 	f := newFixture(t)

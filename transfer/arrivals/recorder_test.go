@@ -13,19 +13,26 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// TestArrivalsOutsideOfTrees checks what a commit can bring that no tree of files has: states of files inside a turn, statements
-// for an attached database, and files that the agent runs for its sessions.
-func TestArrivalsOutsideOfTrees(t *testing.T) {
-	ctx := t.Context()
+// newStore returns an empty store of this machine.
+func newStore(t *testing.T) *local.Store {
+	t.Helper()
 	place, err := local.FindPlace(func(name string) string { return map[string]string{"HOME": t.TempDir()}[name] }, filepath.Join(t.TempDir(), "store"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := place.Open(ctx)
+	store, err := place.Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
+	t.Cleanup(func() { store.Close() })
+	return store
+}
+
+// TestArrivalsOutsideOfTrees checks what a commit can bring that no tree of files has: states of files inside a turn, statements
+// for an attached database, and files that the agent runs for its sessions.
+func TestArrivalsOutsideOfTrees(t *testing.T) {
+	ctx := t.Context()
+	store := newStore(t)
 	put := func(content string) segno.Hash {
 		t.Helper()
 		batch := store.Objects().Batch()
@@ -89,15 +96,7 @@ func TestArrivalsOutsideOfTrees(t *testing.T) {
 // commit was refused without it. The commit is not recorded as harmless; once the list is there, its files are recorded.
 func TestPointsThatArriveLate(t *testing.T) {
 	ctx := t.Context()
-	place, err := local.FindPlace(func(name string) string { return map[string]string{"HOME": t.TempDir()}[name] }, filepath.Join(t.TempDir(), "store"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := place.Open(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
+	store := newStore(t)
 	list, err := json.Marshal(map[string]any{"version": 1, "calls": []timeline.SavedCall{{Call: "c", Files: []timeline.SavedFile{
 		{Path: []byte(".envrc"), Entity: segno.Entity{Type: segno.EntityFile, Mode: 0o644, Hash: segno.HashOf([]byte("x")), Size: 1}}}}}})
 	if err != nil {

@@ -18,8 +18,9 @@ import (
 )
 
 // transcriptWait is how long the end of a turn waits for the agent's last line in its transcript.
-// The line usually arrives within 100 ms of the Stop event.
-const transcriptWait = 2 * time.Second
+// The line usually arrives within 100 ms of the Stop event, but six agents on two cores took over
+// two seconds (Claude Code 2.1.330).
+const transcriptWait = 10 * time.Second
 
 // promptSubmit opens a turn.
 func (h *handler) promptSubmit(ctx context.Context) error {

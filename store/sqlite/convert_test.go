@@ -149,7 +149,7 @@ func TestConvert(t *testing.T) {
 				}
 			}
 			files := contents(t, sealed)
-			for _, secret := range []string{"a prompt", "a session", "a note", "the owner", "a title", "a pin", "/home/", "object of", "fix",
+			for _, secret := range []string{"a prompt", "a session", "a note", "the owner", "a title", "a pin", "/home/", "object of",
 				"new, long enough", "claude"} {
 				if bytes.Contains(files, []byte(secret)) {
 					t.Errorf("%q can be read", secret)

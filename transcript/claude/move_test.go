@@ -146,3 +146,32 @@ func TestAwaitMessage(t *testing.T) {
 		wantKind(t, err, segno.KindCancelled)
 	})
 }
+
+// TestAwaitMessageOfABusyAgent waits for an answer that the agent writes after five seconds. The wait must last as long as
+// the transcript ends without an answer, and end after a second if the answer is another text, or if there is no
+// transcript.
+func TestAwaitMessageOfABusyAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newFixture(t, 1)
+		size := int64(len(d.bytes(t)))
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		d.prompt("two")
+		d.flush(t)
+		done := make(chan error)
+		go func() { done <- d.c.AwaitMessage(ctx, d.source(), "the answer", size) }()
+		<-time.After(5 * time.Second) // of the bubble's clock
+		d.answer("the answer")
+		d.flush(t)
+		if err := <-done; err != nil {
+			t.Errorf("an answer after five seconds: %v", err)
+		}
+		for what, src := range map[string]segno.Source{"another text": d.source(), "no transcript": {Session: secondSession}} {
+			start := time.Now()
+			wantKind(t, d.c.AwaitMessage(ctx, src, "the answer in pieces", size), segno.KindCancelled)
+			if took := time.Since(start); took < time.Second || took > 2*time.Second {
+				t.Errorf("%s: gave up after %s", what, took)
+			}
+		}
+	})
+}

@@ -60,33 +60,54 @@ func poll(ctx context.Context, interval time.Duration, check func() (bool, error
 	}
 }
 
+// otherTextWait is how long AwaitMessage waits for a message if the transcript already ends
+// with another text.
+const otherTextWait = time.Second
+
 // AwaitMessage waits until the transcript has the agent's last message behind the offset
 // since. A hook at the end of a turn calls it, because the agent runs the hook before it
 // writes the message. An earlier message of the turn with the same text counts, too: then
 // the following capture may end before the turn does, and the next one gets the rest.
 // AwaitMessage returns at once for an empty message. The error has
-// [segno.KindCancelled] if ctx ends first.
+// [segno.KindCancelled] if ctx ends first. A busy machine delays the agent's records by
+// seconds, so ctx should permit that. AwaitMessage gives up after a second, with the same
+// kind of error, if there is no transcript, or if the conversation already ends with a text
+// of the agent: an agent that writes its answer in pieces never writes the whole message.
 func (c *Transcripts) AwaitMessage(ctx context.Context, src segno.Source, message string, since int64) error {
 	const op = "wait for transcript"
 	message = strings.TrimSpace(message)
 	if message == "" {
 		return nil
 	}
+	var (
+		hasText bool         // the conversation ends with a text of the agent
+		missing = time.Now() // the last time at which it did not
+	)
 	err := poll(ctx, 3*time.Millisecond, func() (found bool, err error) {
 		f, at, err := c.open(ctx, op, src)
-		if segno.KindOf(err) == segno.KindNotFound {
-			return false, nil
+		if err == nil {
+			src = at
+			since, err = readTail(f, since, func(r *record) bool {
+				if r.kind.isMessage() && !r.isSidechain {
+					text := strings.TrimSpace(textOf(field(r.message, "content")))
+					hasText = r.kind == kindAssistant && text != ""
+					found = hasText && text == message
+				}
+				return !found
+			})
+			_ = f.Close() // it was only read
 		}
-		if err != nil {
-			return false, err
+		isAbsent := segno.KindOf(err) == segno.KindNotFound
+		if err != nil && !isAbsent || found {
+			return found, err
 		}
-		defer f.Close()
-		src = at
-		since, err = readTail(f, since, func(r *record) bool {
-			found = r.kind == kindAssistant && !r.isSidechain && strings.TrimSpace(textOf(field(r.message, "content"))) == message
-			return !found
-		})
-		return found, err
+		if !hasText && !isAbsent {
+			missing = time.Now()
+		}
+		if time.Since(missing) >= otherTextWait {
+			return false, context.DeadlineExceeded
+		}
+		return false, nil
 	})
 	return sessionfile.IOError(op, src.Path, err)
 }

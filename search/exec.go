@@ -352,9 +352,10 @@ func (r *run) mostBoost() float64 {
 	return 1
 }
 
-// mayBeHit reports whether a document of a field with at most this score can be better than the worst hit so far.
+// mayBeHit reports whether a document of a field with at most this score can be better than the worst hit so far. A document
+// with the same score can be, because of its time or its place.
 func (r *run) mayBeHit(score float64, f Field) bool {
-	return len(r.best) < r.limit || r.q.ByTime || score*r.age*fieldTraits[f].weight > r.best[0].score
+	return len(r.best) < r.limit || r.q.ByTime || score*r.age*fieldTraits[f].weight >= r.best[0].score
 }
 
 func (r *run) phraseFactor(cs []cursor, f Field) float64 {
@@ -525,12 +526,14 @@ func recency(age int64) float64 {
 	return least + (1-least)/(1+float64(max(age, 0))/month)
 }
 
-// compareCandidates orders candidates, the better one greater.
+// compareCandidates orders candidates, the better one greater. No two are equal, so that the first hits do not depend on
+// how many are asked for.
 func compareCandidates(a, b candidate) int {
 	if (a.missing == 0) != (b.missing == 0) {
 		return cmp.Compare(b.missing, a.missing)
 	}
-	return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.doc.time, b.doc.time), strings.Compare(b.seg.name, a.seg.name), cmp.Compare(b.doc.unit, a.doc.unit))
+	return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.doc.time, b.doc.time), strings.Compare(b.seg.name, a.seg.name), cmp.Compare(b.doc.unit, a.doc.unit),
+		cmp.Compare(b.doc.field, a.doc.field))
 }
 
 // hitHeap has the worst candidate first.

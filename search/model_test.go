@@ -189,6 +189,34 @@ func TestTheBestComeFirst(t *testing.T) {
 	}
 }
 
+// TestEqualHitsHaveAnOrder asks for some of the hits that have the same words, time and weight. They must be the first of all.
+func TestEqualHitsHaveAnOrder(t *testing.T) {
+	x := Open(Config{Dir: t.TempDir(), FS: vfs.OS})
+	defer x.Close()
+	c := &corpus{}
+	for n := range 20 {
+		u := &Text{}
+		for _, f := range []Field{Renamed, Created, Deleted, Changed} {
+			u.add(f, "src/limit.go")
+		}
+		c.units = append(c.units, Unit{Commit: segno.CommitID(fmt.Sprint(n)), Seq: int64(n + 1), Time: 1e9})
+		c.texts = append(c.texts, u)
+	}
+	c.add(t, x, 0, 10)
+	c.add(t, x, 10, 20)
+	q, err := Parse("limit")
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Fields, q.Now = []Field{Created, Changed, Deleted, Renamed}, 1e9+1
+	all, _ := c.ask(t, x, &q, 0, 80)
+	for n := 1; n < len(all); n++ {
+		if some, _ := c.ask(t, x, &q, 0, n); !slices.Equal(some, all[:n]) {
+			t.Fatalf("the first %d are %v, want %v", n, some, all[:n])
+		}
+	}
+}
+
 // TestWordsOfCode checks how words are split.
 func TestWordsOfCode(t *testing.T) {
 	for text, want := range map[string]string{

@@ -82,6 +82,8 @@ type Plan struct {
 	Undoes  segno.OperationID `json:"undoes,omitempty"`
 	// Finishes is the operation whose conflicts this plan overwrites, or "".
 	Finishes segno.OperationID `json:"finishes,omitempty"`
+
+	steps bool // an undo or a redo that was planned again counts checkpoints
 }
 
 // FilePlan is the part of a plan that concerns files.

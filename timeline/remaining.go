@@ -67,7 +67,7 @@ func (tx *txn) finishLast(ctx context.Context, ask MoveRequest, now currentState
 func (a *MoveRequest) repeats(op *segno.Operation, left *Plan) bool {
 	last := left.Turns[max(0, len(left.Turns)-1):]
 	switch {
-	case len(a.Paths) > 0 || a.Parts != nil || left.Only != (len(a.Only) > 0):
+	case len(a.Paths) > 0 || a.Parts != nil || left.Only != (len(a.Only) > 0) || left.steps != a.Steps && !left.Only:
 		return false
 	case left.Only:
 		return len(a.Only) == len(left.Turns) && !slices.ContainsFunc(a.Only, func(t int) bool { return !slices.Contains(left.Turns, t) })
@@ -101,13 +101,14 @@ func (tx *txn) remaining(ctx context.Context, now currentState) (*segno.Operatio
 	return nil, nil, nil
 }
 
-// lastWholeUndo returns the operation that undid exactly this number of turns in one undo, if
-// only the user's own changes were recorded since then, or else nil. A redo of these turns
+// lastWholeUndo returns the newest operation in effect that moved over the target of the redo p, if it is one undo of exactly the
+// same turns or steps, and only the user's own changes were recorded since then. Otherwise it returns nil. A redo
 // reverts the changes of that undo. Redoing the turns one by one would also restore lines of a
 // turn that the user had removed before the undo.
-func (tx *txn) lastWholeUndo(ctx context.Context, turns int, now currentState) (*segno.Operation, error) {
+func (tx *txn) lastWholeUndo(ctx context.Context, p *Plan, now currentState) (*segno.Operation, error) {
 	const most = 64 // the number of operations to examine, newest first
 	seen := 0
+	undone := map[segno.OperationID]bool{}
 	for op, err := range tx.operations(ctx) {
 		if err != nil {
 			return nil, err
@@ -115,17 +116,71 @@ func (tx *txn) lastWholeUndo(ctx context.Context, turns int, now currentState) (
 		if seen++; seen > most {
 			break
 		}
-		if op.Thread == now.head.Thread && op.MovesFiles() && strings.HasSuffix(op.Args, forced) {
-			return nil, nil // it may have overwritten paths that an earlier undo left
+		if op.Undoes != "" {
+			undone[op.Undoes] = !undone[op.ID]
 		}
-		if op.Thread != now.head.Thread || op.Verb != segno.VerbUndo || op.Args != strconv.Itoa(turns) || op.Before.Tree.IsZero() || op.After.Tree.IsZero() {
+		switch {
+		case op.Thread != now.head.Thread || !op.MovesFiles() || undone[op.ID]:
+			continue
+		case op.Verb == segno.VerbRestore, strings.HasSuffix(op.Args, forced):
+			return nil, nil // it may have overwritten paths that an earlier undo left
+		case op.Verb != segno.VerbUndo:
 			continue
 		}
-		if since, err := tx.isOnlySaves(ctx, op.After.Head, now.head.Head); err != nil || since {
-			return &op, err
+		over, whole, err := tx.compareUndo(ctx, &op, p)
+		if err != nil || over && !whole {
+			return nil, err
 		}
+		if !over {
+			continue
+		}
+		if since, err := tx.isOnlySaves(ctx, op.After.Head, now.head.Head); err != nil || !since {
+			return nil, err
+		}
+		return &op, nil
 	}
 	return nil, nil
+}
+
+// compareUndo compares an undo with the redo p. over reports whether the undo moved over the turn to which the redo moves, and whole
+// whether it undid the same turns or steps.
+func (tx *txn) compareUndo(ctx context.Context, op *segno.Operation, p *Plan) (over, whole bool, err error) {
+	var at [3]*segno.Checkpoint
+	for i, id := range []segno.CommitID{op.Before.Head, op.After.Head, p.Target} {
+		at[i], err = tx.checkpoint(ctx, id)
+		if segno.KindOf(err) == segno.KindNotFound {
+			return true, false, nil // a collection removed it
+		}
+		if err != nil {
+			return false, false, err
+		}
+	}
+	from, to, target := at[0], at[1], at[2]
+	if over = to.Turn <= target.Turn && target.Turn <= from.Turn; !over {
+		return false, false, nil
+	}
+	if op.Args != strconv.Itoa(len(p.Turns)) || op.Before.Tree.IsZero() || op.After.Tree.IsZero() {
+		return true, false, nil
+	}
+	undone, err := tx.newestWork(ctx, from.ID)
+	if err != nil {
+		return true, false, err
+	}
+	redone, err := tx.newestWork(ctx, target.ID)
+	return true, undone == redone, err // an undo of one step has the same arguments as an undo of one turn
+}
+
+// newestWork returns the newest turn or step at or before a commit, or "".
+func (tx *txn) newestWork(ctx context.Context, at segno.CommitID) (segno.CommitID, error) {
+	for n, err := range segno.Ancestors(ctx, tx.Store, at, segno.Window{Last: 16}) {
+		if err != nil {
+			return "", err
+		}
+		if c := n.Checkpoint; c != nil && (c.Kind == segno.CheckpointTurn || c.Kind == segno.CheckpointStep) {
+			return c.ID, nil
+		}
+	}
+	return "", nil
 }
 
 // isOnlySaves reports whether only the user's own changes were recorded between two checkpoints
@@ -169,7 +224,7 @@ func (tx *txn) remainingOf(ctx context.Context, op segno.Operation, now currentS
 	case strings.HasSuffix(op.Args, forced):
 		return left, nil
 	case (op.Verb == segno.VerbUndo || op.Verb == segno.VerbRedo) && err == nil:
-		err = tx.planVerb(ctx, ask, then, left)
+		err = tx.planAgain(ctx, ask, op, then, left)
 	case op.Verb == segno.VerbOpUndo:
 		var undone *segno.Operation
 		if undone, err = tx.operationByID(ctx, op.Undoes); undone == nil {
@@ -189,6 +244,30 @@ func (tx *txn) remainingOf(ctx context.Context, op segno.Operation, now currentS
 	since, err := tx.diffStates(ctx, before, &now.snap)
 	left.dropResolved(entities(after), entities(since))
 	return left, err
+}
+
+// planAgain plans an undo or a redo again, which began from the state then. The arguments of an operation do not show whether they
+// count turns or steps, but the checkpoint to which it moved does. A plan that leads elsewhere has no files.
+func (tx *txn) planAgain(ctx context.Context, ask MoveRequest, op segno.Operation, then currentState, left *Plan) (err error) {
+	empty := *left
+	for _, ask.Steps = range []bool{false, true} {
+		*left = empty
+		if err = tx.planVerb(ctx, ask, then, left); segno.KindOf(err) == segno.KindNotFound {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		at, err := tx.checkpoint(ctx, op.After.Head)
+		if err != nil {
+			return err
+		}
+		if left.steps = ask.Steps; at.ID == left.Target || at.Parent == left.Target {
+			return nil
+		}
+	}
+	*left = empty
+	return err
 }
 
 // operationByID returns an operation of the workspace's log, or nil.

@@ -138,7 +138,7 @@ func (tx *txn) planRedo(ctx context.Context, ask MoveRequest, now currentState, 
 		p.Prompt = line[1+i].Prompt
 	}
 	again := tx.newReverter(&ask, now)
-	undone, err := tx.lastWholeUndo(ctx, len(p.Turns), now)
+	undone, err := tx.lastWholeUndo(ctx, p, now)
 	if err != nil {
 		return err
 	}

@@ -407,13 +407,13 @@ func (tr *travels) justified() {
 }
 
 // expected reports whether an error is one that a person can act on: the object does not exist,
-// the action is not possible now, or the question was answered by another person.
+// the action is not possible now, the question was answered by another person, or the action completed an interrupted one.
 func expected(err error) bool {
 	switch segno.KindOf(err) {
 	case segno.KindNotFound, segno.KindInvalid, segno.KindRefused:
 		return true
 	case segno.KindConflict:
-		return contains(err.Error(), "replaced by question") || contains(err.Error(), "answered before")
+		return contains(err.Error(), "replaced by question") || contains(err.Error(), "answered before") || contains(err.Error(), "completed only now")
 	}
 	return err == nil
 }

@@ -32,7 +32,8 @@ type MoveResult struct {
 // Move saves the current state, writes the session that continues the conversation as an additional
 // session of the agent, writes the plan to the journal, writes the files and reads them back, and
 // moves the thread in one commit. If the process ends before the plan is in the journal, nothing
-// has moved. If it ends later, the next operation on the workspace completes the move.
+// has moved. If it ends later, the next operation on the workspace completes the move. If that operation is another undo, redo or op
+// undo of the thread, it does nothing else and returns a [segno.KindConflict], because the user may have repeated the command.
 func (tl *Timeline) Move(ctx context.Context, ask MoveRequest, seen *Plan) (*MoveResult, error) {
 	if tl.Workspace == nil {
 		return tl.moveHead(ctx, ask, seen)
@@ -45,7 +46,21 @@ func (tl *Timeline) Move(ctx context.Context, ask MoveRequest, seen *Plan) (*Mov
 		return nil, err
 	}
 	defer tx.unlock()
+	if err := tx.refuseAfterCompleted(ask); err != nil {
+		return nil, err
+	}
 	return tx.move(ctx, ask, seen)
+}
+
+// refuseAfterCompleted returns an error if this operation has completed an interrupted move of the same kind. A user repeats a
+// command that failed, and that must not move another turn.
+func (tx *txn) refuseAfterCompleted(ask MoveRequest) error {
+	p := tx.completed
+	if p == nil || p.Verb != ask.Verb || p.Verb == segno.VerbRestore || ask.Thread != "" && ask.Thread != p.Thread {
+		return nil
+	}
+	return segno.Errorf(segno.KindConflict, string(ask.Verb), tx.Workspace.Root(), "an earlier %s was interrupted, and it was completed only now", p.Verb).
+		WithHint("run 'segno op log' to see it, and the command again if you still want it")
 }
 
 // move is [Timeline.Move] under the lock of the workspace.
@@ -179,10 +194,13 @@ func (tx *txn) completeMove(ctx context.Context) error {
 	}
 	// The commit that moves the thread also adds the operation to the log.
 	done, err := tx.operationByID(ctx, p.Operation)
-	if done != nil {
-		_, err = tx.finishMove(ctx, p, done)
+	if err != nil {
+		return err
 	}
-	if err != nil || done != nil {
+	if done != nil {
+		if _, err = tx.finishMove(ctx, p, done); err == nil {
+			tx.completed = p
+		}
 		return err
 	}
 	tx.dropLost(ctx, p)
@@ -203,6 +221,7 @@ func (tx *txn) completeMove(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("complete the interrupted %s: %w", p.Verb, err)
 	}
+	tx.completed = p
 	return nil
 }
 

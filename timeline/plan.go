@@ -116,8 +116,8 @@ type currentState struct {
 // Preview plans a move and makes no step of it: no file is written and no head moves to the target.
 // Before it plans, it commits deferred commits, completes an interrupted move, and records the end of
 // turns whose agents have exited, because a plan begins from the present state. If a requested move
-// waits for no turn, Preview makes it and returns a [segno.KindConflict]. Without a workspace,
-// the plan only has pointers, and Preview changes nothing.
+// waits for no turn, Preview makes it and returns a [segno.KindConflict]. It does the same after it completed a move for which [Timeline.Move]
+// does so. Without a workspace, the plan only has pointers, and Preview changes nothing.
 func (tl *Timeline) Preview(ctx context.Context, ask MoveRequest) (*Plan, error) {
 	if tl.Workspace == nil {
 		p, _, err := tl.unlocked().planHead(ctx, ask)
@@ -131,6 +131,9 @@ func (tl *Timeline) Preview(ctx context.Context, ask MoveRequest) (*Plan, error)
 		return nil, err
 	}
 	defer tx.unlock()
+	if err := tx.refuseAfterCompleted(ask); err != nil {
+		return nil, err
+	}
 	p, now, err := tx.plan(ctx, ask)
 	if err != nil {
 		return nil, err

@@ -63,6 +63,8 @@ type txn struct {
 	// turns are the open turns of all workspaces, oldest first. A method that changes a turn in
 	// the spool also changes it here.
 	turns []OpenTurn
+	// completed is the plan of a move that an earlier process began and that this operation has completed, or nil.
+	completed *Plan
 	// pendingErr is the reason why work that an earlier process left cannot be completed. Turns
 	// are still recorded.
 	pendingErr error

@@ -17,12 +17,12 @@ const (
 
 // contestedPaths returns a function that returns the reason why a path that changed in a turn may have
 // changes of another author, or "". changes are the turn's, and entries its entries.
-func (tx *txn) contestedPaths(ctx context.Context, turn *segno.Checkpoint, entries []segno.Entry, changes []segno.Change) (func(path string) string, error) {
+func (o *overlaps) contestedPaths(ctx context.Context, turn *segno.Checkpoint, entries []segno.Entry, changes []segno.Change) (func(path string) string, error) {
 	doubt := listedPaths(entries, segno.EntryDoubt)
 	overlapped := func(string) string { return "" }
 	if turn.Shared {
 		var err error
-		if overlapped, err = tx.overlapped(ctx, turn, changes); err != nil {
+		if overlapped, err = o.overlapped(ctx, turn, changes); err != nil {
 			return nil, err
 		}
 	}
@@ -44,17 +44,25 @@ func (tx *txn) contestedPaths(ctx context.Context, turn *segno.Checkpoint, entri
 
 // overlapped returns a function that returns the reason why a path that changed during a shared turn may
 // not be reverted with it, or "".
-func (tx *txn) overlapped(ctx context.Context, turn *segno.Checkpoint, changes []segno.Change) (func(path string) string, error) {
-	own, err := tx.spanOf(ctx, turn)
+func (o *overlaps) overlapped(ctx context.Context, turn *segno.Checkpoint, changes []segno.Change) (func(path string) string, error) {
+	own, err := o.spanOf(ctx, turn)
 	if err != nil {
 		return nil, err
 	}
-	rivals, err := tx.overlappingTurns(ctx, turn, own)
+	rivals, err := o.overlappingTurns(ctx, turn, own)
 	if err != nil {
 		return nil, err
 	}
 	left := entities(changes)
 	return func(path string) string { return own.WhyContested(rivals, path, left[path].Hash) }, nil
+}
+
+// overlaps finds the turns that overlapped with the turns of one plan. It keeps what it needs of each turn of the workspace, so that
+// an undo of many turns reads each of them a few times. It keeps no calls, which are large.
+type overlaps struct {
+	*txn
+	shared []segno.Checkpoint           // the turns that may have overlapped with another one
+	times  map[segno.CommitID]*timeSpan // without calls
 }
 
 // timeSpan is the work of a turn, with the files before and after it.
@@ -87,24 +95,66 @@ func (s *timeSpan) isKnown() bool {
 }
 
 // spanOf returns a turn's span, which begins at the time of its first entry.
-func (tx *txn) spanOf(ctx context.Context, turn *segno.Checkpoint) (*timeSpan, error) {
-	entries, err := turnEntries(ctx, tx.Store, turn)
+func (o *overlaps) spanOf(ctx context.Context, turn *segno.Checkpoint) (*timeSpan, error) {
+	entries, err := turnEntries(ctx, o.Store, turn)
 	if err != nil {
 		return nil, err
 	}
-	line, err := tx.line(ctx, turn.ID)
+	t, err := o.timesOf(ctx, turn)
 	if err != nil {
 		return nil, err
 	}
-	s := tx.newSpan(entries, dirOf(turn), turn.Time)
-	s.From, s.To = turn.Time, turn.Time
-	s.before, s.after = newestTree(line[1+countParts(turn, line[1:]):]), turn.Tree()
+	s := o.newSpan(entries, dirOf(turn), turn.Time)
+	s.From, s.To, s.before, s.after = t.From, t.To, t.before, t.after
+	return s, nil
+}
+
+// timesOf returns a turn's span without its calls.
+func (o *overlaps) timesOf(ctx context.Context, turn *segno.Checkpoint) (*timeSpan, error) {
+	if t := o.times[turn.ID]; t != nil {
+		return t, nil
+	}
+	entries, err := turnEntries(ctx, o.Store, turn)
+	if err != nil {
+		return nil, err
+	}
+	t := &timeSpan{after: turn.Tree()}
+	t.From, t.To = turn.Time, turn.Time
 	for _, e := range entries {
-		if !e.Time.IsZero() && e.Time.Before(s.From) {
-			s.From = e.Time
+		if !e.Time.IsZero() && e.Time.Before(t.From) {
+			t.From = e.Time
 		}
 	}
-	return s, nil
+	if t.before, err = o.treeBefore(ctx, turn); err != nil {
+		return nil, err
+	}
+	if o.times == nil {
+		o.times = map[segno.CommitID]*timeSpan{}
+	}
+	o.times[turn.ID] = t
+	return t, nil
+}
+
+// treeBefore returns the tree from which a turn began, or zero if it is not known.
+func (tx *txn) treeBefore(ctx context.Context, turn *segno.Checkpoint) (segno.Hash, error) {
+	var below []*segno.Checkpoint
+	for n, err := range segno.Ancestors(ctx, tx.Store, turn.ID, segno.Window{Last: 16}) {
+		if err != nil {
+			return segno.Hash{}, err
+		}
+		c := n.Checkpoint
+		if c == nil || c.ID == turn.ID {
+			continue
+		}
+		below = append(below, c)
+		if c.Turn == turn.Turn && (c.Kind == segno.CheckpointStep || c.Kind == segno.CheckpointExternal) {
+			continue // it may be a part of the turn
+		}
+		if s := newestState(below[countParts(turn, below):]); s != nil {
+			return s.Tree, nil
+		}
+	}
+	return newestTree(below[countParts(turn, below):]), nil
 }
 
 // turnIdentity is the thread in which a turn is recorded and the agent's session it ran in.
@@ -131,36 +181,58 @@ func (a turnIdentity) sameAs(b turnIdentity) bool {
 
 // overlappingTurns returns the turns of other threads that overlapped in the workspace with
 // turn. own is the span of turn.
-func (tx *txn) overlappingTurns(ctx context.Context, turn *segno.Checkpoint, own *timeSpan) (rivals []*ownership.Work, err error) {
-	open, err := tx.openOverlappingTurns(ctx, turn, own)
+func (o *overlaps) overlappingTurns(ctx context.Context, turn *segno.Checkpoint, own *timeSpan) (rivals []*ownership.Work, err error) {
+	open, err := o.openOverlappingTurns(ctx, turn, own)
 	if err != nil {
 		return nil, err
 	}
+	if err := o.readShared(ctx); err != nil {
+		return nil, err
+	}
 	var spans []*timeSpan
-	for c, err := range tx.Store.Checkpoints(ctx, segno.CheckpointQuery{Workspace: tx.Workspace.ID()}) {
-		if err != nil {
-			return nil, err
-		}
-		// An amended turn continued after it had ended, so it need not be marked as shared.
-		if c.Thread == turn.Thread || !c.Shared && c.Amends == "" || !endsTurn(&c) || c.Time.Before(own.From) || identityOf(turn).sameAs(identityOf(&c)) {
+	for i := range o.shared {
+		c := &o.shared[i]
+		if c.Thread == turn.Thread || c.Time.Before(own.From) || identityOf(turn).sameAs(identityOf(c)) {
 			continue
 		}
-		s, err := tx.spanOf(ctx, &c)
+		if t, err := o.timesOf(ctx, c); err != nil {
+			return nil, err
+		} else if t.isKnown() && t.From.After(own.To) {
+			continue
+		}
+		s, err := o.spanOf(ctx, c)
 		if err != nil {
 			return nil, err
 		}
-		s.Again = c.Amends != ""
-		if s.Amended = !c.Shared; !s.isKnown() || !s.From.After(own.To) {
-			spans = append(spans, s)
-		}
+		s.Again, s.Amended = c.Amends != "", !c.Shared
+		spans = append(spans, s)
 	}
 	for _, s := range append(spans, open...) {
-		if s.Changed, err = tx.changedInBoth(ctx, own, s); err != nil {
+		if s.Changed, err = o.changedInBoth(ctx, own, s); err != nil {
 			return nil, err
 		}
 		rivals = append(rivals, &s.Work)
 	}
 	return rivals, nil
+}
+
+// readShared reads the turns of the workspace that may have overlapped with a turn of another thread. An amended turn continued
+// after it had ended, so it need not be marked as shared.
+func (o *overlaps) readShared(ctx context.Context) error {
+	if o.shared != nil {
+		return nil
+	}
+	all := []segno.Checkpoint{}
+	for c, err := range o.Store.Checkpoints(ctx, segno.CheckpointQuery{Workspace: o.Workspace.ID()}) {
+		if err != nil {
+			return err
+		}
+		if (c.Shared || c.Amends != "") && endsTurn(&c) {
+			all = append(all, c)
+		}
+	}
+	o.shared = all
+	return nil
 }
 
 // openOverlappingTurns is overlappingTurns for turns that are still open.

@@ -14,13 +14,14 @@ import (
 // another author has changed it since then: the reverter merges both changes or reports a conflict.
 type reverter struct {
 	*txn
-	now     currentState
-	force   bool // conflicts are overwritten
-	files   map[string]*reversal
-	hidden  map[string]bool // paths that were saved and are protected now
-	since   []segno.Change  // the changes since the states that the turns left
-	targets []segno.Hash    // the trees to which the changes lead
-	unnamed []string        // see [FilePlan]
+	now      currentState
+	force    bool // conflicts are overwritten
+	files    map[string]*reversal
+	hidden   map[string]bool         // paths that were saved and are protected now
+	since    map[string]segno.Entity // the present state of the paths that changed since the states that the turns left
+	overlaps overlaps
+	targets  []segno.Hash // the trees to which the changes lead
+	unnamed  []string     // see [FilePlan]
 	// merge merges two versions of an entity that were made from base. contents holds merged contents
 	// that are not stored yet.
 	merge    func(ctx context.Context, base, ours, theirs segno.Entity) (merged segno.Entity, conflict string, err error)
@@ -56,7 +57,8 @@ func (f *reversal) set(c segno.Change, want segno.Entity, why string, force bool
 }
 
 func (tx *txn) newReverter(ask *MoveRequest, now currentState) *reverter {
-	r := &reverter{txn: tx, now: now, force: ask.Force, files: map[string]*reversal{}, hidden: map[string]bool{}}
+	r := &reverter{txn: tx, now: now, force: ask.Force, files: map[string]*reversal{}, hidden: map[string]bool{}, since: map[string]segno.Entity{},
+		overlaps: overlaps{txn: tx}}
 	r.merge = r.mergeEntities
 	return r
 }
@@ -118,7 +120,7 @@ func (r *reverter) reverse(ctx context.Context, left, target *segno.Snapshot, tu
 		if err != nil {
 			return err
 		}
-		if contested, err = r.contestedPaths(ctx, turn, entries, changes); err != nil {
+		if contested, err = r.overlaps.contestedPaths(ctx, turn, entries, changes); err != nil {
 			return err
 		}
 		r.unnamed = append(r.unnamed, r.txn.unnamed(turn, entries, changes)...)
@@ -126,8 +128,9 @@ func (r *reverter) reverse(ctx context.Context, left, target *segno.Snapshot, tu
 	if err := r.add(ctx, changes, entities(since), contested); err != nil {
 		return err
 	}
-	r.targets, r.since = append(r.targets, target.Tree), append(r.since, since...)
+	r.targets = append(r.targets, target.Tree)
 	for _, c := range since {
+		r.since[c.Path] = c.To
 		if isSaved(c.From) && c.To.Type == segno.EntityProtected {
 			r.hidden[c.Path] = true
 		}
@@ -223,11 +226,9 @@ func (r *reverter) inTheWay(name string, f *reversal) (gone []segno.Change) {
 	if !f.replaced || f.forced.Type == segno.EntityDir {
 		return nil
 	}
-	seen := map[string]bool{}
-	for _, c := range r.since {
-		if strings.HasPrefix(c.Path, name+"/") && c.To.Type != segno.EntityNone && r.files[c.Path] == nil && !seen[c.Path] {
-			seen[c.Path] = true
-			gone = append(gone, segno.Change{Path: c.Path, From: c.To})
+	for at, e := range r.since {
+		if strings.HasPrefix(at, name+"/") && e.Type != segno.EntityNone && r.files[at] == nil {
+			gone = append(gone, segno.Change{Path: at, From: e})
 		}
 	}
 	return gone

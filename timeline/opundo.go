@@ -34,8 +34,8 @@ func (tx *txn) planReverse(ctx context.Context, op segno.Operation, ask MoveRequ
 		return err
 	}
 	p.setTarget(before, op.Before.Tip)
-	if op.Before.Session == op.After.Session {
-		p.Session = nil // the operation did not move the conversation
+	if op.Before.Session == op.After.Session && op.After.Session == now.head.Link.Session {
+		p.Session = nil // neither the operation nor a later one moved the conversation
 	}
 	p.Args, p.Undoes = shortID(op.ID)+ask.force(), op.ID
 	return p.setSteps(ctx, back)

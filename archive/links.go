@@ -14,9 +14,9 @@ const maxHops = 40
 // checkLinks returns an error if a link resolves to a path outside its agent's workspace, even
 // through another link.
 func checkLinks(links []Link) error {
-	r := newLinkResolver(links)
+	all := newLinkResolvers(links)
 	for _, l := range links {
-		if err := r.check(l); err != nil {
+		if err := all.check(l); err != nil {
 			return fmt.Errorf("link %q: %w", l.Path, err)
 		}
 	}
@@ -27,26 +27,61 @@ func checkLinks(links []Link) error {
 // hundreds of elements each. The limit is large enough to resolve some such links.
 const maxLinkSteps = 1 << 24
 
-// A linkResolver follows the links of an archive.
-type linkResolver struct {
-	targets map[string]string // by path
-	steps   int               // that are left
+// linkResolvers follow the links of an archive, as a system does that distinguishes all names, and as one that ignores case and
+// the forms of characters. A link that the second one passes through may be a missing name on the first one.
+type linkResolvers [2]*linkResolver
+
+func newLinkResolvers(links []Link) linkResolvers {
+	return linkResolvers{newLinkResolver(links, func(name string) string { return name }), newLinkResolver(links, foldElement)}
 }
 
-func newLinkResolver(links []Link) *linkResolver {
-	r := &linkResolver{targets: make(map[string]string, len(links)), steps: maxLinkSteps}
+// foldElement is fold for one element of a path. The result is one element, too, and "." or ".." only if name is: some characters
+// fold to a slash or to dots.
+func foldElement(name string) string {
+	switch folded := fold(name); {
+	case name != folded && (folded == "" || folded == "." || folded == ".."), strings.Contains(folded, "/"):
+		return "\x00" + name
+	default:
+		return folded
+	}
+}
+
+// A linkResolver follows the links of an archive.
+type linkResolver struct {
+	same    func(element string) string // returns the same string for elements that name the same file
+	targets map[string]string           // by path; same has changed the elements of both
+	steps   int                         // that are left
+}
+
+func newLinkResolver(links []Link, same func(string) string) *linkResolver {
+	r := &linkResolver{same: same, targets: make(map[string]string, len(links)), steps: maxLinkSteps}
 	for _, l := range links {
-		r.targets[l.Path] = l.Target
+		r.targets[r.key(l.Path)] = r.key(l.Target)
 	}
 	return r
 }
 
-func (r *linkResolver) check(l Link) error {
+// key returns a path with elements that same has changed.
+func (r *linkResolver) key(name string) string {
+	elements := strings.Split(name, "/")
+	for i, e := range elements {
+		elements[i] = r.same(e)
+	}
+	return strings.Join(elements, "/")
+}
+
+func (all linkResolvers) check(l Link) error {
 	if l.Target == "" || path.IsAbs(l.Target) || len(l.Target) > maxNameBytes || strings.ContainsAny(l.Target, "\\:\x00") || !utf8.ValidString(l.Target) {
 		return errors.New("its target is not relative, or other systems cannot have it")
 	}
 	agent, _, _, _ := splitPath(l.Path)
-	return r.resolve("agents/"+agent+"/workspace", l.Path)
+	root := "agents/" + agent + "/workspace"
+	for _, r := range all {
+		if err := r.resolve(r.key(root), r.key(strings.TrimPrefix(l.Path, root+"/"))); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // splitLinks returns the links of a workspace that an archive can have, and the others. Without one
@@ -56,9 +91,9 @@ func splitLinks(links []Link) (kept, unsafe []Link) {
 	const rounds = 16
 	kept = links
 	for range rounds {
-		r, safe := newLinkResolver(kept), make([]Link, 0, len(kept))
+		all, safe := newLinkResolvers(kept), make([]Link, 0, len(kept))
 		for _, l := range kept {
-			if r.check(l) == nil {
+			if all.check(l) == nil {
 				safe = append(safe, l)
 			} else {
 				unsafe = append(unsafe, l)
@@ -72,10 +107,10 @@ func splitLinks(links []Link) (kept, unsafe []Link) {
 	return nil, append(unsafe, kept...)
 }
 
-// resolve follows a path as the kernel does, and returns an error if it leaves root. A path
+// resolve follows a path below root as the kernel does, and returns an error if it leaves root. Both are keys. A path
 // that goes in a circle or does not exist is allowed, because it resolves to no file.
 func (r *linkResolver) resolve(root, name string) error {
-	todo := strings.Split(strings.TrimPrefix(name, root+"/"), "/")
+	todo := strings.Split(name, "/")
 	at, depth := root, 0
 	for hops := 0; len(todo) > 0; {
 		if r.steps--; r.steps < 0 {

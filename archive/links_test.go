@@ -24,6 +24,8 @@ func TestLinksThatAWorkspaceKeeps(t *testing.T) {
 		{"at the root", []Link{at("d/a", "..")}, []string{"d/a"}},
 		{"through another", []Link{at("d/up", ".."), at("out", "d/up/../x")}, []string{"d/up"}},
 		{"a circle leads nowhere", []Link{at("a", "b"), at("b", "a")}, []string{"a", "b"}},
+		{"through another, where case is ignored", []Link{at("Foo", "."), at("esc", "foo/x/../..")}, []string{"Foo"}},
+		{"names that are not a path", []Link{at("a／b", "c/d/e"), at("out", "a/b/../../..")}, []string{"a／b"}},
 		{"a link through an unsafe one", []Link{at("d", ".."), at("e", "d/f")}, nil},
 	}
 	for _, c := range cases {

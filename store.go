@@ -170,7 +170,9 @@ type CollectPolicy struct {
 	// Checkpoints are further checkpoints to keep with their objects: those of open turns.
 	Checkpoints []Checkpoint
 	// Trace calls visit for each object that a checkpoint reaches. If visit returns false, it has
-	// already received that object, and Trace skips the references of the object.
+	// already received that object, and Trace skips the references of the object. It follows them
+	// nevertheless if visit received the object only as the content of a file, because a file may
+	// have the bytes of an object with references.
 	Trace func(ctx context.Context, o Objects, c Checkpoint, visit func(Hash) bool) error
 }
 

@@ -50,7 +50,7 @@ func TestACollectionDuringAPush(t *testing.T) {
 		if missing, err := dial(t, address, c.token).MissingObjects(ctx, []segno.Hash{name}); len(missing) > 0 || err != nil {
 			t.Fatal(missing, err)
 		}
-		if _, err := db.Collect(ctx, segno.CollectPolicy{Trace: reachable.Trace}); err != nil {
+		if _, err := db.Collect(ctx, segno.CollectPolicy{Trace: new(reachable.Tracer).Trace}); err != nil {
 			t.Fatal(err)
 		}
 		if has, err := db.Objects().Has(ctx, name); has != c.keeps || err != nil {

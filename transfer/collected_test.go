@@ -45,7 +45,7 @@ func TestACollectionDuringACopy(t *testing.T) {
 	back = 0
 
 	collects := func(ctx context.Context, _ []segno.Commit) error {
-		_, err := to.completeStore.(segno.Collector).Collect(ctx, segno.CollectPolicy{Trace: reachable.Trace})
+		_, err := to.completeStore.(segno.Collector).Collect(ctx, segno.CollectPolicy{Trace: new(reachable.Tracer).Trace})
 		return err
 	}
 	if _, err := transfer.Copy(ctx, from, to, "t", transfer.Options{Arriving: collects}); err != nil {

@@ -118,37 +118,3 @@ func walk(ctx context.Context, objects getter, r record, visit func(record) bool
 	}
 	return nil
 }
-
-// Trace calls visit for each object that the snapshot reaches, and descends into those for which
-// visit returns true. It needs no directory, because a collection also traces snapshots of trees
-// that no longer exist.
-func Trace(ctx context.Context, objects segno.Objects, s segno.Snapshot, visit func(segno.Hash) bool) error {
-	err := walk(ctx, objects, record{child: s.Tree}, func(r record) bool {
-		for _, name := range []segno.Hash{r.Hash, r.Xattrs} {
-			if !name.IsZero() {
-				visit(name)
-			}
-		}
-		return !r.child.IsZero() && visit(r.child)
-	})
-	if err != nil {
-		return err
-	}
-	return traceTimes(ctx, objects, s.Times, visit)
-}
-
-func traceTimes(ctx context.Context, objects getter, name segno.Hash, visit func(segno.Hash) bool) error {
-	if name.IsZero() || !visit(name) {
-		return nil
-	}
-	records, err := loadTimes(ctx, objects, name)
-	if err != nil {
-		return err
-	}
-	for i := range records {
-		if err := traceTimes(ctx, objects, records[i].child, visit); err != nil {
-			return err
-		}
-	}
-	return nil
-}

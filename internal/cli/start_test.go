@@ -200,7 +200,7 @@ func (d *hookRig) checkConsistent() {
 		d.Fatal(err)
 	}
 	defer s.Close()
-	_, err = s.Check(d.Context(), segno.CheckPolicy{Trace: s.Trace}, func(err error) bool {
+	_, err = s.Check(d.Context(), segno.CheckPolicy{Trace: s.NewTrace()}, func(err error) bool {
 		d.Errorf("check: %v", err)
 		return true
 	})

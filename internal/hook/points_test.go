@@ -118,7 +118,7 @@ func TestPointsInsideATurn(t *testing.T) {
 	c.wantFiles("a=2 b=2 made=2 src/new=2")
 	c.newestTurn(func(ctx context.Context, st *local.Store, _ *timeline.Timeline, turn *segno.Checkpoint) error {
 		kept := map[segno.Hash]bool{}
-		err := st.Trace(ctx, st.Objects(), *turn, func(h segno.Hash) bool { kept[h] = true; return true })
+		err := st.NewTrace()(ctx, st.Objects(), *turn, func(h segno.Hash) bool { kept[h] = true; return true })
 		if !kept[segno.HashOf([]byte("1"))] || !kept[turn.Points] {
 			t.Error("a collection would remove what the points need")
 		}
@@ -161,7 +161,7 @@ func TestPointsThatAnOlderVersionCollected(t *testing.T) {
 	c.newestTurn(func(ctx context.Context, st *local.Store, _ *timeline.Timeline, turn *segno.Checkpoint) error {
 		turn.Points = segno.HashOf([]byte("gone"))
 		seen := false
-		err := st.Trace(ctx, st.Objects(), *turn, func(h segno.Hash) bool { seen = seen || h == turn.Points; return true })
+		err := st.NewTrace()(ctx, st.Objects(), *turn, func(h segno.Hash) bool { seen = seen || h == turn.Points; return true })
 		if !seen {
 			t.Error("a check would not report the missing list")
 		}

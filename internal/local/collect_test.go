@@ -13,6 +13,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/timeline"
+	"github.com/dalsegno/segno/workspace"
 )
 
 // TestGcKeepsObjectsOfDeferredTurns collects hours after turns ended while another process held the store's
@@ -162,4 +163,57 @@ func TestTheStoreOfALargeDirectoryShrinks(t *testing.T) {
 		t.Fatalf("undo left big7 with %d bytes, %v", len(got), err)
 	}
 	g.checkStore()
+}
+
+// TestGcKeepsADirectoryWhoseObjectIsAlsoAFile records a project that contains the objects of a store/file store, as a Go
+// program with files writes them: one of these files has exactly the bytes with which segno's own store saves src. A
+// collection keeps the files of src, and the turn after it can be undone.
+func TestGcKeepsADirectoryWhoseObjectIsAlsoAFile(t *testing.T) {
+	g := newFixture(t)
+	g.write("src/main", "0")
+	if err := g.turn("A", func() { g.write("src/main", "1") }); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.turn("B", func() { g.write(".agent/objects/src", g.directoryObject()) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.turn("C", func() { g.write("src/main", "2") }); err != nil {
+		t.Fatal(err)
+	}
+	now := g.place.Now
+	g.place.Now = func() time.Time { return now().Add(3 * time.Hour) }
+	if err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) error {
+		_, err := s.CollectLocked(ctx, segno.CollectPolicy{Trace: s.NewTrace()})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	g.checkStore()
+	g.undo(timeline.MoveRequest{})
+	if got, err := os.ReadFile(filepath.Join(g.project, "src/main")); err != nil || string(got) != "1" {
+		t.Errorf("undo of C left src/main as %q, %v", got, err)
+	}
+}
+
+// directoryObject returns the object of the only directory in the newest checkpoint.
+func (g *fixture) directoryObject() (object string) {
+	g.Helper()
+	cs, _ := g.checkpoints()
+	newest := cs[len(cs)-1].Workspace
+	err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) error {
+		return workspace.Trace(ctx, s.Objects(), *newest, func(name segno.Hash) bool {
+			data, err := s.Objects().Get(ctx, name)
+			if err != nil {
+				g.Error(err)
+			}
+			if name != newest.Tree && strings.HasPrefix(string(data), "segno tree ") {
+				object = string(data)
+			}
+			return true
+		})
+	})
+	if err != nil || object == "" {
+		g.Fatal("no object of a directory: ", err)
+	}
+	return object
 }

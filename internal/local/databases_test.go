@@ -141,7 +141,7 @@ func TestDatabasesMoveWithFiles(t *testing.T) {
 	}
 	d.checkStore()
 	err := d.withTimeline(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) error {
-		_, err := s.Collect(ctx, segno.CollectPolicy{Trace: s.Trace})
+		_, err := s.Collect(ctx, segno.CollectPolicy{Trace: s.NewTrace()})
 		return err
 	})
 	if err != nil {

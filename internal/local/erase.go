@@ -31,7 +31,7 @@ func (s *Store) PurgeThread(ctx context.Context, thread segno.ThreadID) (segno.C
 			return segno.Collection{}, err
 		}
 	}
-	return timeline.Purge(ctx, s, thread, segno.CollectPolicy{Trace: s.Trace})
+	return timeline.Purge(ctx, s, thread, segno.CollectPolicy{Trace: s.NewTrace()})
 }
 
 // DeleteThread deletes a thread. Workspaces that are at the thread are at no thread afterwards. It

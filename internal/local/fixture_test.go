@@ -144,7 +144,7 @@ func (g *fixture) runNextCommand() {
 func (g *fixture) checkStore() {
 	g.Helper()
 	err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) error {
-		_, err := s.Check(ctx, segno.CheckPolicy{Trace: s.Trace}, func(err error) bool {
+		_, err := s.Check(ctx, segno.CheckPolicy{Trace: s.NewTrace()}, func(err error) bool {
 			g.Errorf("check: %v", err)
 			return true
 		})

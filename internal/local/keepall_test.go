@@ -104,7 +104,7 @@ func wantAllKept(t testing.TB, p local.Place, sessions, turns int) {
 	if threads != sessions {
 		t.Errorf("%d threads of %d sessions", threads, sessions)
 	}
-	if _, err := store.Check(t.Context(), segno.CheckPolicy{Trace: store.Trace}, func(err error) bool { t.Error(err); return true }); err != nil {
+	if _, err := store.Check(t.Context(), segno.CheckPolicy{Trace: store.NewTrace()}, func(err error) bool { t.Error(err); return true }); err != nil {
 		t.Error(err)
 	}
 }

@@ -348,8 +348,8 @@ func (s *Store) IndexFile(id segno.WorkspaceID) string {
 	return filepath.Join(s.place.Store, "index", segno.DerivedID("index", string(id)))
 }
 
-// Trace calls visit for each object that a checkpoint of this store reaches. It has the signature that
-// [segno.CollectPolicy] requires.
-func (s *Store) Trace(ctx context.Context, o segno.Objects, c segno.Checkpoint, visit func(segno.Hash) bool) error {
-	return reachable.Trace(ctx, o, c, visit)
+// NewTrace returns a function that calls visit for each object that a checkpoint of this store reaches, for one collection or one
+// check. It has the signature that [segno.CollectPolicy] requires.
+func (s *Store) NewTrace() func(ctx context.Context, o segno.Objects, c segno.Checkpoint, visit func(segno.Hash) bool) error {
+	return new(reachable.Tracer).Trace
 }

@@ -261,7 +261,7 @@ func TestAThreadMovesWithAllItsLines(t *testing.T) {
 
 func check(t testing.TB, m *machine) error {
 	var found []error
-	_, err := m.store.Check(t.Context(), segno.CheckPolicy{Trace: m.store.Trace}, func(err error) bool {
+	_, err := m.store.Check(t.Context(), segno.CheckPolicy{Trace: m.store.NewTrace()}, func(err error) bool {
 		found = append(found, err)
 		return true
 	})

@@ -127,7 +127,7 @@ func TestAPushSurvivesAKilledServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		checked, err := store.Check(ctx, segno.CheckPolicy{Trace: store.Trace}, func(err error) bool { t.Errorf("seed %d: %v", seed, err); return true })
+		checked, err := store.Check(ctx, segno.CheckPolicy{Trace: store.NewTrace()}, func(err error) bool { t.Errorf("seed %d: %v", seed, err); return true })
 		if err != nil || checked.Checkpoints != turns || checked.Objects != turns {
 			t.Errorf("seed %d: %+v, %v", seed, checked, err)
 		}

@@ -29,7 +29,7 @@ func (a *app) runCheck(ctx context.Context) error {
 	}
 	defer store.Close()
 	res := checkResult{Problems: []string{}}
-	res.Checked, err = store.Check(ctx, segno.CheckPolicy{Trace: store.Trace}, func(err error) bool {
+	res.Checked, err = store.Check(ctx, segno.CheckPolicy{Trace: store.NewTrace()}, func(err error) bool {
 		res.Problems = append(res.Problems, err.Error())
 		return len(res.Problems) < 1000
 	})

@@ -93,7 +93,7 @@ func (a *app) collect(ctx context.Context, store *local.Store, f gcFlags) (res g
 			return res, err
 		}
 	}
-	policy := segno.CollectPolicy{DryRun: a.DryRun, Trace: store.Trace}
+	policy := segno.CollectPolicy{DryRun: a.DryRun, Trace: store.NewTrace()}
 	if policy.Retain, err = rules.Lines(ctx, store, a.Now()); err != nil {
 		return res, err
 	}

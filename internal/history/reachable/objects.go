@@ -19,7 +19,9 @@ type Query struct {
 // that refers to it.
 func Objects(ctx context.Context, s segno.Store, q Query) iter.Seq2[segno.Hash, error] {
 	return func(yield func(segno.Hash, error) bool) {
-		w := &walker{store: s, seen: map[segno.Hash]bool{{}: true}}
+		ctx, end := context.WithCancel(ctx)
+		defer end()
+		w := &walker{store: s, seen: map[segno.Hash]bool{{}: true}, end: end}
 		for _, id := range q.Without {
 			if err := w.newest(ctx, id); err != nil {
 				yield(segno.Hash{}, err)
@@ -40,9 +42,11 @@ func Objects(ctx context.Context, s segno.Store, q Query) iter.Seq2[segno.Hash, 
 // walker visits objects.
 type walker struct {
 	store segno.Store
+	trace Tracer
 	seen  map[segno.Hash]bool
 	yield func(segno.Hash) bool // nil marks objects as seen
 	ended bool                  // the caller wants no more
+	end   func()                // ends the context of the reads under way
 }
 
 // errEnded ends a walk whose caller wants no more objects.
@@ -53,7 +57,9 @@ func (w *walker) visit(name segno.Hash) bool {
 		return false
 	}
 	w.seen[name] = true
-	w.ended = w.yield != nil && !w.yield(name)
+	if w.ended = w.yield != nil && !w.yield(name); w.ended {
+		w.end()
+	}
 	return !w.ended
 }
 
@@ -61,14 +67,8 @@ func (w *walker) checkpoint(ctx context.Context, c *segno.Checkpoint) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	for _, name := range c.Refs() {
-		if w.seen[name] {
-			continue
-		}
-		if err := Trace(ctx, w.store.Objects(), *c, w.visit); err != nil {
-			return MissingIsCorrupt(err)
-		}
-		break
+	if err := w.trace.Trace(ctx, w.store.Objects(), *c, w.visit); err != nil {
+		return MissingIsCorrupt(err)
 	}
 	for _, name := range c.Refs() {
 		w.visit(name)

@@ -18,11 +18,15 @@ import (
 // AgentDemo is the name of the scripted agent of 'segno demo', whose sessions are in Claude Code's format.
 const AgentDemo = "demo"
 
+// Tracer finds the objects that checkpoints of a store reach. It remembers what a [workspace.Tracer] remembers. The zero value is
+// ready to use, for one goroutine at a time.
+type Tracer struct{ snapshots workspace.Tracer }
+
 // Trace calls visit for each object that a checkpoint reaches, and descends into those for which visit returns true.
 // [segno.CollectPolicy] requires this signature.
-func Trace(ctx context.Context, o segno.Objects, c segno.Checkpoint, visit func(segno.Hash) bool) error {
+func (t *Tracer) Trace(ctx context.Context, o segno.Objects, c segno.Checkpoint, visit func(segno.Hash) bool) error {
 	if c.Workspace != nil {
-		if err := workspace.Trace(ctx, o, *c.Workspace, visit); err != nil {
+		if err := t.snapshots.Trace(ctx, o, *c.Workspace, visit); err != nil {
 			return fmt.Errorf("trace snapshot: %w", err)
 		}
 		if err := database.Trace(ctx, o, c.Workspace.World, visit); err != nil {

@@ -22,6 +22,7 @@ type Graph struct {
 	roots   []*GraphNode            // not marked yet
 	waiting []*segno.Checkpoint     // marked, but not traced yet
 	reached map[segno.Hash]bool     // stored names of the objects that kept nodes reach
+	trees   map[segno.Hash]bool     // the trees of the snapshots that wait or were traced
 	deleted map[segno.ThreadID]bool // deleted threads
 
 	// Erasure is nil in a collection.
@@ -53,7 +54,8 @@ type Erasure struct {
 // NewGraph returns an empty graph. If erase is true, it also finds the records that an erasure removes.
 func NewGraph(c *Common, p *segno.CollectPolicy, erase bool) *Graph {
 	g := &Graph{records: c.records, dialect: &c.dialect, objects: c.store.Objects(), policy: p,
-		nodes: map[int64]*GraphNode{}, ids: map[segno.CommitID]*GraphNode{}, reached: map[segno.Hash]bool{}}
+		nodes: map[int64]*GraphNode{}, ids: map[segno.CommitID]*GraphNode{}, reached: map[segno.Hash]bool{},
+		trees: map[segno.Hash]bool{}}
 	if erase {
 		g.Erasure = &Erasure{objects: map[segno.Hash]bool{}}
 	}
@@ -221,13 +223,17 @@ func (g *Graph) addRoots(ids ...segno.CommitID) {
 	}
 }
 
-// await queues a kept checkpoint for Trace if it names an object that was not reached yet.
+// await queues a kept checkpoint for Trace if it names an object that was not reached yet. A tree counts as reached only as the
+// tree of a snapshot, because a file in another snapshot may have the same bytes.
 func (g *Graph) await(c *segno.Checkpoint) {
+	tree := c.Tree()
+	isTraced := tree.IsZero() || g.trees[tree]
 	for _, h := range c.Refs() {
-		if !g.reached[g.records.ObjectName(h)] {
-			g.waiting = append(g.waiting, c)
-			return
-		}
+		isTraced = isTraced && g.reached[g.records.ObjectName(h)]
+	}
+	if !isTraced {
+		g.trees[tree] = true
+		g.waiting = append(g.waiting, c)
 	}
 }
 

@@ -26,13 +26,17 @@ func (d *Dir) Defer(ctx context.Context, commits []segno.Commit) (err error) {
 		return err
 	}
 	defer unlock()
-	names, err := d.list("deferred", ".json")
 	last := 0
-	if len(names) > 0 {
-		last, err = strconv.Atoi(strings.TrimSuffix(filepath.Base(names[len(names)-1]), ".json"))
-	}
-	if err != nil {
-		return err
+	for _, suffix := range []string{".json", ".json" + failedSuffix} { // a file that is set aside keeps its number
+		names, err := d.list("deferred", suffix)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if n, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(name), suffix)); err == nil { // a user may have made another file
+				last = max(last, n)
+			}
+		}
 	}
 	return d.writeFile(filepath.Join(d.path, "deferred", fmt.Sprintf("%012d.json", last+1)), data)
 }

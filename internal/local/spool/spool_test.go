@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -241,6 +242,38 @@ func TestADamagedDeferredCommitIsSetAside(t *testing.T) {
 	}
 	if err := d.ReplayDeferred(ctx, func(segno.Commit) error { return nil }); err != nil {
 		t.Error("it stands in the way of others:", err)
+	}
+}
+
+// TestEachCommitThatCannotBeAppliedIsKept defers a commit after an earlier one was set aside. Both cannot be applied.
+func TestEachCommitThatCannotBeAppliedIsKept(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	d := New(dir, vfs.OS)
+	refuse := func(segno.Commit) error { return segno.NewError(segno.KindConflict, "", "", nil) }
+	for _, id := range []segno.CommitID{"first", "second", "third"} {
+		if err := d.Defer(ctx, []segno.Commit{{ID: id}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.ReplayDeferred(ctx, refuse); segno.KindOf(err) != segno.KindConflict {
+			t.Fatal(err)
+		}
+	}
+	failed, err := d.Failed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept []string
+	for _, name := range failed {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept = append(kept, string(data))
+	}
+	for i, id := range []string{"first", "second", "third"} {
+		if len(kept) != 3 || !strings.Contains(kept[i], id) {
+			t.Fatalf("the files %q, without the %s commit: %q", failed, id, kept)
+		}
 	}
 }
 

@@ -270,5 +270,5 @@ func TestEraseFaults(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
 	}
-	storerig.EraseFaults(t, func(t *testing.T, dir string, fsys vfs.FS) segno.Store { return open(t, dir, Options{FS: fsys}) }, rawFiles)
+	storerig.EraseFaults(t, false, func(t *testing.T, dir string, fsys vfs.FS) segno.Store { return open(t, dir, Options{FS: fsys}) }, rawFiles)
 }

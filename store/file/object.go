@@ -111,9 +111,9 @@ func (s *disk) Missing(names []segno.Hash, packs []string) (segno.Hash, error) {
 }
 
 // RemoveObjects implements [threadlog.Logs].
-func (s *disk) RemoveObjects(names map[segno.Hash]bool, dryRun bool) (n int, bytes int64, err error) {
+func (s *disk) RemoveObjects(names []segno.Hash, dryRun bool) (n int, bytes int64, err error) {
 	dirs := map[string]bool{}
-	for name := range names {
+	for _, name := range names {
 		file := s.objectFile(name)
 		info, err := os.Stat(file)
 		if errors.Is(err, fs.ErrNotExist) {

@@ -19,7 +19,7 @@ type erasure struct {
 	pins    map[segno.CommitID]string // the pins that stay
 	kept    []*segno.Checkpoint
 	gone    map[segno.CommitID]reach.Node
-	objects map[segno.Hash]bool
+	objects []segno.Hash // in the order in which they are removed
 }
 
 // threadLog is a thread with its records.
@@ -117,7 +117,7 @@ func (s *Store) readLogs(ctx context.Context) (all []*threadLog, err error) {
 func (s *Store) remove(ctx context.Context, e *erasure, dryRun bool) (done segno.Collection, err error) {
 	done.Checkpoints = len(reach.Checkpoints(e.gone))
 	const renewAfter = 100
-	for h := range e.objects {
+	for _, h := range e.objects {
 		if done.Objects%renewAfter == 0 && !dryRun {
 			if err := s.renewErasing(ctx); err != nil {
 				return done, err

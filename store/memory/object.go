@@ -59,10 +59,10 @@ func (m *memory) KeepObjects(staged segno.Staged) error {
 }
 
 // RemoveObjects implements [threadlog.Logs].
-func (m *memory) RemoveObjects(names map[segno.Hash]bool, dryRun bool) (n int, bytes int64, err error) {
+func (m *memory) RemoveObjects(names []segno.Hash, dryRun bool) (n int, bytes int64, err error) {
 	m.objectsMu.Lock()
 	defer m.objectsMu.Unlock()
-	for name := range names {
+	for _, name := range names {
 		if x := m.objects[name]; x != nil {
 			n, bytes = n+1, bytes+int64(len(x.data))
 		}
@@ -74,13 +74,13 @@ func (m *memory) RemoveObjects(names map[segno.Hash]bool, dryRun bool) (n int, b
 }
 
 // unreached returns the objects that are not in reached and were not used within an hour.
-func (m *memory) unreached(reached map[segno.Hash]bool) map[segno.Hash]bool {
+func (m *memory) unreached(reached map[segno.Hash]bool) (found []segno.Hash) {
 	m.objectsMu.Lock()
 	defer m.objectsMu.Unlock()
-	found, old := map[segno.Hash]bool{}, m.clock().Add(-time.Hour)
+	old := m.clock().Add(-time.Hour)
 	for name, x := range m.objects {
 		if !reached[name] && !x.used.After(old) {
-			found[name] = true
+			found = append(found, name)
 		}
 	}
 	return found

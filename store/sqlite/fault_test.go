@@ -250,6 +250,6 @@ func TestDiskFull(t *testing.T) {
 }
 
 func TestEraseFaults(t *testing.T) {
-	storerig.EraseFaults(t, func(t *testing.T, dir string, fsys vfs.FS) segno.Store { return openIn(t, dir, Options{FS: fsys}) },
+	storerig.EraseFaults(t, true, func(t *testing.T, dir string, fsys vfs.FS) segno.Store { return openIn(t, dir, Options{FS: fsys}) },
 		func(t *testing.T, dir string) []byte { return rawFiles(t, dir) })
 }

@@ -4,6 +4,7 @@ package reach
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -63,28 +64,39 @@ func Checkpoints(nodes map[segno.CommitID]Node) (all []*segno.Checkpoint) {
 	return all
 }
 
-// Objects returns the objects that checkpoints in gone reach and checkpoints in kept do not reach.
+// Objects returns the objects that checkpoints in gone reach and checkpoints in kept do not reach. The caller removes them in this
+// order: an object comes before those through which it was found. So an erasure that is interrupted can be repeated: what
+// is left can still be found. Objects that are missing were removed by an earlier erasure.
+//
 // It returns none if the policy has no Trace.
-func Objects(ctx context.Context, o segno.Objects, p *segno.CollectPolicy, kept, gone []*segno.Checkpoint) (map[segno.Hash]bool, error) {
-	reached, only := map[segno.Hash]bool{{}: true}, map[segno.Hash]bool{}
+func Objects(ctx context.Context, o segno.Objects, p *segno.CollectPolicy, kept, gone []*segno.Checkpoint) ([]segno.Hash, error) {
 	if p.Trace == nil {
-		return only, nil
+		return nil, nil
 	}
-	err := Trace(ctx, o, p, kept, func(h segno.Hash) bool {
-		first := !reached[h]
+	reached := map[segno.Hash]bool{{}: true}
+	first := func(h segno.Hash) bool {
+		known := reached[h]
 		reached[h] = true
-		return first
-	})
-	if err == nil {
-		err = Trace(ctx, o, p, gone, func(h segno.Hash) bool {
-			first := !reached[h] && !only[h]
-			if first {
-				only[h] = true
-			}
-			return first
-		})
+		return !known
 	}
-	return only, err
+	if err := Trace(ctx, o, p, kept, first); err != nil {
+		return nil, err
+	}
+	var only []segno.Hash
+	for _, c := range gone {
+		err := Trace(ctx, o, p, []*segno.Checkpoint{c}, func(h segno.Hash) bool {
+			isFirst := first(h)
+			if isFirst {
+				only = append(only, h)
+			}
+			return isFirst
+		})
+		if err != nil && !errors.Is(err, segno.KindNotFound) {
+			return nil, err
+		}
+	}
+	slices.Reverse(only)
+	return only, nil
 }
 
 // Trace calls visit for each object that one of the checkpoints reaches. visit must return false for an object that it

@@ -24,20 +24,20 @@ type removal struct {
 // reaches. Commits that a fork of a deleted thread reaches stay in the deleted thread's log. Erase does nothing while a
 // log is damaged, because it does not know which commits the thread of that log reaches.
 func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
-	return s.remove(ctx, "erase", &p, true, func(r *removal) (func() map[segno.Hash]bool, error) {
+	return s.remove(ctx, "erase", &p, true, func(r *removal) (func() []segno.Hash, error) {
 		only, err := reach.Objects(ctx, s.Objects(), &p, r.kept, r.lost)
-		return func() map[segno.Hash]bool { return only }, err
+		return func() []segno.Hash { return only }, err
 	})
 }
 
 // Collect implements [segno.Collector] on s. unreached returns the objects that are not in reached and are old enough
 // to be removed. Collect holds the index while it calls unreached. Collect does not count the objects that stay.
 func Collect(
-	ctx context.Context, s *Store, p segno.CollectPolicy, unreached func(reached map[segno.Hash]bool) map[segno.Hash]bool,
+	ctx context.Context, s *Store, p segno.CollectPolicy, unreached func(reached map[segno.Hash]bool) []segno.Hash,
 ) (segno.Collection, error) {
-	return s.remove(ctx, "collect", &p, false, func(r *removal) (func() map[segno.Hash]bool, error) {
+	return s.remove(ctx, "collect", &p, false, func(r *removal) (func() []segno.Hash, error) {
 		if p.Trace == nil {
-			return func() map[segno.Hash]bool { return nil }, nil
+			return func() []segno.Hash { return nil }, nil
 		}
 		reached := map[segno.Hash]bool{}
 		err := reach.Trace(ctx, s.Objects(), &p, r.kept, func(h segno.Hash) bool {
@@ -45,7 +45,7 @@ func Collect(
 			reached[h] = true
 			return first
 		})
-		return func() map[segno.Hash]bool { return unreached(reached) }, err
+		return func() []segno.Hash { return unreached(reached) }, err
 	})
 }
 
@@ -53,7 +53,7 @@ func Collect(
 // while it chooses the objects. If another call appends a record in the meantime, its commit may refer to a node or an
 // object that the plan removes. Then remove plans again.
 func (s *Store) remove(
-	ctx context.Context, op string, p *segno.CollectPolicy, erase bool, choose func(*removal) (objects func() map[segno.Hash]bool, err error),
+	ctx context.Context, op string, p *segno.CollectPolicy, erase bool, choose func(*removal) (objects func() []segno.Hash, err error),
 ) (done segno.Collection, err error) {
 	for {
 		var order int64
@@ -82,14 +82,13 @@ func (s *Store) remove(
 	}
 }
 
-// removeNow carries out a removal. If dryRun is set, it only counts what it would remove.
-func (s *Store) removeNow(r *removal, objects map[segno.Hash]bool, dryRun bool) (done segno.Collection, err error) {
+// removeNow carries out a removal. If dryRun is set, it only counts what it would remove. It rewrites the logs last,
+// because they lead to the objects that an interrupted removal leaves.
+func (s *Store) removeNow(r *removal, objects []segno.Hash, dryRun bool) (done segno.Collection, err error) {
 	done.Checkpoints = len(reach.Checkpoints(r.gone))
-	if !dryRun {
+	done.Objects, done.Bytes, err = s.logs.RemoveObjects(objects, dryRun)
+	if err == nil && !dryRun {
 		err = s.logs.Rewrite(r.threads, r.strip)
-	}
-	if err == nil {
-		done.Objects, done.Bytes, err = s.logs.RemoveObjects(objects, dryRun)
 	}
 	return done, err
 }

@@ -44,9 +44,9 @@ type Logs interface {
 	Missing(names []segno.Hash, packs []string) (segno.Hash, error)
 	// KeepObjects durably stores staged objects. The caller holds the index for writing.
 	KeepObjects(staged segno.Staged) error
-	// RemoveObjects removes objects, and returns the number and the size of those that existed. If dryRun is set, it
+	// RemoveObjects removes objects in order, and returns the number and the size of those that existed. If dryRun is set, it
 	// only counts them.
-	RemoveObjects(names map[segno.Hash]bool, dryRun bool) (n int, bytes int64, err error)
+	RemoveObjects(names []segno.Hash, dryRun bool) (n int, bytes int64, err error)
 	NewPacks() Packs
 
 	// Workspaces returns the workspace with an id, or all if id is "", without their states.

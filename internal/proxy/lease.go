@@ -81,9 +81,9 @@ func (l *sessionStore) releaseLease() {
 	}
 }
 
-// leaseOwner names this session of this process.
+// leaseOwner names this session of this process, and where the process can be seen.
 func (l *sessionStore) leaseOwner() string {
-	return l.proxy.owner + " " + segno.DerivedID("lane", string(l.record.Client))[:8]
+	return strings.TrimSpace(l.proxy.owner + " " + segno.DerivedID("lane", string(l.record.Client))[:8] + " " + l.proxy.machine)
 }
 
 // heldElsewhere reports whether another client's turn is under way on the thread.
@@ -96,11 +96,16 @@ func (l *sessionStore) heldElsewhere(ctx context.Context) (bool, error) {
 }
 
 // ownerGone reports whether the process that owns a lease has ended. It returns false for an
-// owner in another format, whose process it cannot determine.
+// owner in another format, and for one in another PID namespace, whose processes it cannot
+// determine. Earlier versions did not name the namespace.
 func ownerGone(owner string) bool {
 	fields := strings.Fields(owner)
 	if len(fields) < 3 || fields[0] != "acp" {
 		return false
+	}
+	if here := proc.Machine(); len(fields) > 4 && fields[4] != here {
+		boot, _, _ := strings.Cut(here, "/")
+		return boot != "" && !strings.HasPrefix(fields[4], boot+"/") // it ran before the machine was started
 	}
 	pid, err := strconv.Atoi(fields[1])
 	return err == nil && !proc.Alive(pid, strings.Trim(fields[2], "-"))

@@ -84,9 +84,12 @@ type proxy struct {
 	agent  *agent
 	store  Store
 	index  sessionIndex
-	owner  string // of leases
-	runner runner
-	work   sync.WaitGroup
+	owner  string // of leases: this process
+	// machine is where this process can be seen, see [proc.Machine]. A process in another PID namespace, such as a container with
+	// the same store, cannot tell whether the owner of a lease runs.
+	machine string
+	runner  runner
+	work    sync.WaitGroup
 	// releases has a channel for each owner of a lease whose release is late. It is closed after the release. The owner's next lease has
 	// the same epoch if it is acquired before, so the release would end it.
 	releases sync.Map
@@ -112,7 +115,7 @@ func Run(ctx context.Context, c Config) error {
 	defer cancel()
 	p := &proxy{Config: c, ctx: inner, client: acp.NewWriter(c.Stdout), index: sessionIndex{dir: c.Place.Store, fs: c.Place.FS},
 		sessions: map[segno.SessionID]*session{}, upstream: map[segno.SessionID]*session{}, asked: map[string]*clientRequest{},
-		owner: fmt.Sprintf("acp %d %s", os.Getpid(), cmp.Or(proc.Start(os.Getpid()), "-"))}
+		owner: fmt.Sprintf("acp %d %s", os.Getpid(), cmp.Or(proc.Start(os.Getpid()), "-")), machine: proc.Machine()}
 	p.agent = &agent{proxy: p}
 	if err := p.start(); err != nil {
 		if c.BestEffort && p.store == nil {

@@ -26,6 +26,10 @@ func (o *overlaps) contestedPaths(ctx context.Context, turn *segno.Checkpoint, e
 			return nil, err
 		}
 	}
+	nested, err := tx.changedInNested(ctx, turn, changes)
+	if err != nil {
+		return nil, err
+	}
 	inDoubt := whyDoubt
 	switch {
 	case turn.Shared:
@@ -35,7 +39,10 @@ func (o *overlaps) contestedPaths(ctx context.Context, turn *segno.Checkpoint, e
 		inDoubt = whyDoubtAlone
 	}
 	return func(path string) string {
-		if doubt[path] {
+		switch {
+		case nested[path]:
+			return whyDoubt
+		case doubt[path]:
 			return inDoubt
 		}
 		return overlapped(path)

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // CollectLocked deletes unreachable objects while no hook or command works on any workspace. It
@@ -18,7 +20,7 @@ func (s *Store) CollectLocked(ctx context.Context, p segno.CollectPolicy) (segno
 }
 
 // collectLocked calls collect while no hook or command works on any workspace. It adds the objects
-// of open turns and of cut sessions, which no commit reaches yet, to the policy.
+// of open turns, of interrupted moves and of cut sessions, which no commit reaches yet, to the policy.
 func (s *Store) collectLocked(ctx context.Context, p segno.CollectPolicy,
 	collect func(context.Context, segno.CollectPolicy) (segno.Collection, error)) (none segno.Collection, err error) {
 	sp := s.Spool()
@@ -33,7 +35,8 @@ func (s *Store) collectLocked(ctx context.Context, p segno.CollectPolicy,
 		}
 		defer unlock()
 	}
-	if err := errors.Join(s.keepOpenTurns(ctx, &p), s.keepBases(ctx, &p), s.keepCutSessions(ctx, &p)); err != nil {
+	if err := errors.Join(s.keepOpenTurns(ctx, &p), s.keepInterruptedMoves(ctx, &p, workspaces), s.keepBases(ctx, &p),
+		s.keepCutSessions(ctx, &p)); err != nil {
 		return none, err
 	}
 	if !p.DryRun {
@@ -151,6 +154,29 @@ func (s *Store) keepOpenTurns(ctx context.Context, p *segno.CollectPolicy) error
 			return fmt.Errorf("keep the objects of an open turn: %w", err)
 		}
 		p.Checkpoints = append(p.Checkpoints, segno.Checkpoint{Workspace: t.Before})
+	}
+	return nil
+}
+
+// keepInterruptedMoves adds to the policy the contents that interrupted moves still write. Such a move remains if its directory
+// cannot be opened now, for example because it is on a disk that is not mounted. No commit reaches the contents that the move merged.
+func (s *Store) keepInterruptedMoves(ctx context.Context, p *segno.CollectPolicy, workspaces []segno.WorkspaceID) error {
+	for _, id := range workspaces {
+		data, err := s.Spool().ReadPlan(ctx, id)
+		if err != nil {
+			return err
+		}
+		var plan timeline.Plan
+		if data == nil || json.Unmarshal(data, &plan) != nil {
+			continue // the next move in the directory reports a damaged plan
+		}
+		for _, step := range plan.Steps {
+			for _, name := range []segno.Hash{step.To.Hash, step.To.Xattrs} {
+				if !name.IsZero() {
+					p.Checkpoints = append(p.Checkpoints, segno.Checkpoint{State: &segno.Document{Data: name}})
+				}
+			}
+		}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package local_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/testing/faultfs"
+	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/timeline"
 	"github.com/dalsegno/segno/workspace"
 )
@@ -193,6 +196,48 @@ func TestGcKeepsADirectoryWhoseObjectIsAlsoAFile(t *testing.T) {
 	if got, err := os.ReadFile(filepath.Join(g.project, "src/main")); err != nil || string(got) != "1" {
 		t.Errorf("undo of C left src/main as %q, %v", got, err)
 	}
+}
+
+// TestGcKeepsWhatAnInterruptedMoveWrites interrupts an undo that merges a file, as at the loss of a disk, and collects while the
+// directory is away. When the directory is back, the next command completes the undo.
+func TestGcKeepsWhatAnInterruptedMoveWrites(t *testing.T) {
+	g := newFixture(t)
+	lines := func(first, last string) string { return first + "\n" + strings.Repeat("same\n", 8) + last + "\n" }
+	g.write("merged", lines("0", "0"))
+	if err := g.turn("A", func() { g.write("merged", lines("of the turn", "0")) }); err != nil {
+		t.Fatal(err)
+	}
+	g.write("merged", lines("of the turn", "of the user"))
+	hasPlan := func() bool {
+		plans, err := filepath.Glob(filepath.Join(g.place.Store, "journal", "*.json"))
+		return err == nil && len(plans) > 0
+	}
+	for n := 0; !hasPlan(); n++ {
+		faults := faultfs.FailAt(n)
+		faults.Forever = true
+		if _, err := g.move(faults.Wrap(vfs.OS), timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}); err == nil {
+			t.Fatal("no failure left a plan")
+		}
+	}
+	away := g.project + " of another disk"
+	if err := os.Rename(g.project, away); err != nil {
+		t.Fatal(err)
+	}
+	now := g.place.Now
+	g.place.Now = func() time.Time { return now().Add(3 * time.Hour) }
+	s, err := g.place.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.CollectLocked(t.Context(), segno.CollectPolicy{Trace: s.NewTrace()})
+	if err := errors.Join(err, s.Close(), os.Rename(away, g.project)); err != nil {
+		t.Fatal(err)
+	}
+	g.runNextCommand()
+	if got, err := os.ReadFile(filepath.Join(g.project, "merged")); err != nil || string(got) != lines("0", "of the user") {
+		t.Errorf("the file is %q, %v", got, err)
+	}
+	g.checkStore()
 }
 
 // directoryObject returns the object of the only directory in the newest checkpoint.

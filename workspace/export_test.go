@@ -61,3 +61,6 @@ func FoldsNames(path string) (bool, error) {
 	defer d.close()
 	return foldsNames(d), nil
 }
+
+// BornAt returns the time at which a directory was made, if the file system records it.
+var BornAt = bornAt

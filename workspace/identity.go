@@ -23,7 +23,8 @@ type Limits struct {
 // Find returns the workspace to which dir belongs: the deepest known root at or above its real path.
 // Find recognises a root by its path, even if the directory at that path is a new one, or else by
 // device and inode. In the second case the root was moved, unless it is still at the old path, and Find
-// stores the record with the new path. A copy is a new workspace. The error has [segno.KindNotFound] if
+// stores the record with the new path. A copy is a new workspace, and so is a directory that was made
+// after the workspace was last recorded and has the inode of its removed root. The error has [segno.KindNotFound] if
 // dir belongs to no workspace.
 func Find(ctx context.Context, w segno.Workspaces, dir string) (segno.WorkspaceRecord, error) {
 	real, err := realDir(dir)
@@ -85,7 +86,7 @@ func findAt(ctx context.Context, w segno.Workspaces, real string) (segno.Workspa
 			// the same workspace.
 			r.Device, r.Inode = st.dev, st.ino
 			return r, w.PutWorkspace(ctx, r)
-		case moved == nil && r.Device == st.dev && r.Inode == st.ino && !isUnmoved(r):
+		case moved == nil && r.Device == st.dev && r.Inode == st.ino && !isUnmoved(r) && !isYounger(real, r):
 			moved = &r
 		}
 	}
@@ -102,6 +103,13 @@ func findAt(ctx context.Context, w segno.Workspaces, real string) (segno.Workspa
 func isUnmoved(r segno.WorkspaceRecord) bool {
 	st, err := statDir(r.Path)
 	return err == nil && st.dev == r.Device && st.ino == r.Inode
+}
+
+// isYounger reports whether a directory was made after segno last recorded a workspace. It then is not the root of that workspace:
+// ext4, for example, gives a new directory the inode of a removed one.
+func isYounger(dir string, r segno.WorkspaceRecord) bool {
+	born, ok := bornAt(dir)
+	return ok && !r.Created.IsZero() && born.After(r.Created) && born.After(r.State.Time)
 }
 
 func statDir(path string) (stat, error) {

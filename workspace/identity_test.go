@@ -6,7 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/workspace"
@@ -102,5 +104,36 @@ func TestRootsThatAreTooWideAreRefused(t *testing.T) {
 	}
 	if _, err := workspace.Register(ctx(t), make(register), filepath.Join(base, "none"), limits); segno.KindOf(err) != segno.KindNotFound {
 		t.Errorf("a directory that does not exist: %v", err)
+	}
+}
+
+// TestANewDirectoryWithTheInodeOfARemovedOne makes a directory after the root of a workspace was removed. Some file systems, such as
+// ext4, give it the inode of the removed one. It is not the workspace, which would bring the files and turns of another
+// project into it.
+func TestANewDirectoryWithTheInodeOfARemovedOne(t *testing.T) {
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	fresh := filepath.Join(base, "fresh")
+	must(t, os.Mkdir(fresh, 0o755))
+	if _, ok := workspace.BornAt(fresh); !ok {
+		return // the file system does not record when a directory was made
+	}
+	fi, err := os.Stat(fresh)
+	must(t, err)
+	st := fi.Sys().(*syscall.Stat_t)
+	gone := segno.WorkspaceRecord{ID: "gone", Path: filepath.Join(base, "gone"), Device: uint64(st.Dev), Inode: st.Ino,
+		Created: time.Now().Add(-2 * time.Hour), State: segno.WorkspaceState{Time: time.Now().Add(-time.Hour)}}
+	known := register{"gone": gone}
+	if r, err := workspace.Find(ctx(t), known, fresh); segno.KindOf(err) != segno.KindNotFound {
+		t.Errorf("the new directory belongs to %q, %v", r.ID, err)
+	}
+	r, err := workspace.Register(ctx(t), known, fresh, workspace.Limits{})
+	if err != nil || r.ID == "gone" || known["gone"].Path != gone.Path {
+		t.Errorf("the new directory is %+v, %v; the workspace that is gone %+v", r, err, known["gone"])
+	}
+	gone.State.Time = time.Now() // the directory was recorded since it was made, then moved
+	r, err = workspace.Find(ctx(t), register{"gone": gone}, fresh)
+	if err != nil || r.ID != "gone" || r.Path != fresh {
+		t.Errorf("a directory that was moved is %+v, %v", r, err)
 	}
 }

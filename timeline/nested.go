@@ -9,26 +9,40 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// changedInNested returns the paths of a turn that an agent in another workspace below this one may have changed meanwhile: a
-// git worktree inside a project, for example, is a workspace of its own, and its files are also those of the project. A path that a
+// nestedWorkspace is a workspace below the one of a plan. A git worktree inside a project, for example, is a workspace, and its
+// files are also those of the project.
+type nestedWorkspace struct {
+	id    segno.WorkspaceID
+	below string             // its path in the outer workspace, with a slash at the end
+	turns []segno.Checkpoint // its ended turns
+	read  bool               // turns is set
+}
+
+// changedInNested returns the paths of a turn that an agent in a nested workspace may have changed meanwhile. A path that a
 // tool of the turn named is the turn's. changes are the turn's.
-func (tx *txn) changedInNested(ctx context.Context, turn *segno.Checkpoint, changes []segno.Change) (map[string]bool, error) {
-	nested, err := tx.nestedWorkspaces(ctx, changes)
-	if err != nil || len(nested) == 0 {
-		return nil, err
-	}
-	own, err := tx.spanOf(ctx, turn)
-	if err != nil {
+func (o *overlaps) changedInNested(ctx context.Context, turn *segno.Checkpoint, changes []segno.Change) (map[string]bool, error) {
+	if err := o.readNested(ctx); err != nil {
 		return nil, err
 	}
 	contested := map[string]bool{}
-	for below, id := range nested {
-		isChanged, err := tx.changedBy(ctx, id, turn.Thread, own)
+	var own *timeSpan
+	for i := range o.nested {
+		n := &o.nested[i]
+		if !slices.ContainsFunc(changes, func(c segno.Change) bool { return strings.HasPrefix(c.Path, n.below) }) {
+			continue
+		}
+		if own == nil {
+			var err error
+			if own, err = o.spanOf(ctx, turn); err != nil {
+				return nil, err
+			}
+		}
+		isChanged, err := o.changedBeside(ctx, n, turn.Thread, own)
 		if err != nil {
 			return nil, err
 		}
 		for _, c := range changes {
-			if rel, isInside := strings.CutPrefix(c.Path, below); isInside && isChanged(rel) && !own.NamesChange(c) {
+			if rel, isInside := strings.CutPrefix(c.Path, n.below); isInside && isChanged(rel) && !own.NamesChange(c) {
 				contested[c.Path] = true
 			}
 		}
@@ -36,54 +50,50 @@ func (tx *txn) changedInNested(ctx context.Context, turn *segno.Checkpoint, chan
 	return contested, nil
 }
 
-// nestedWorkspaces returns the workspaces below this one that contain a changed path, by their paths in this one, each with a slash
-// at its end.
-func (tx *txn) nestedWorkspaces(ctx context.Context, changes []segno.Change) (map[string]segno.WorkspaceID, error) {
-	all, ok := tx.Store.(segno.Workspaces)
-	if !ok || len(changes) == 0 {
-		return nil, nil
+// readNested finds the nested workspaces.
+func (o *overlaps) readNested(ctx context.Context) error {
+	all, ok := o.Store.(segno.Workspaces)
+	if !ok || o.nested != nil {
+		return nil
 	}
-	nested := map[string]segno.WorkspaceID{}
+	found := []nestedWorkspace{}
 	for rec, err := range all.FindWorkspaces(ctx, nil, 0, 0) {
 		if err != nil {
-			return nil, err
+			return err
 		}
-		rel, err := filepath.Rel(tx.Workspace.Root(), rec.Path)
-		if err != nil || rel == "." || !filepath.IsLocal(rel) {
-			continue // it is not below this one
-		}
-		below := filepath.ToSlash(rel) + "/"
-		if slices.ContainsFunc(changes, func(c segno.Change) bool { return strings.HasPrefix(c.Path, below) }) {
-			nested[below] = rec.ID
+		if rel, err := filepath.Rel(o.Workspace.Root(), rec.Path); err == nil && rel != "." && filepath.IsLocal(rel) {
+			found = append(found, nestedWorkspace{id: rec.ID, below: filepath.ToSlash(rel) + "/"})
 		}
 	}
-	return nested, nil
+	o.nested = found
+	return nil
 }
 
-// changedBy returns a function that reports whether a turn of another thread in a workspace, at a time at which own was at work,
-// may have changed a path of that workspace. It returns true for every path while such a turn is open.
-func (tx *txn) changedBy(ctx context.Context, id segno.WorkspaceID, thread segno.ThreadID, own *timeSpan) (func(path string) bool, error) {
-	for _, t := range tx.turns {
-		if t.Workspace == id && t.Thread != thread && !t.Start.After(own.To) {
+// changedBeside returns a function that reports whether a turn of another thread in a nested workspace, at a time at which own was
+// at work, may have changed a path of that workspace. It returns true for every path while such a turn is open.
+func (o *overlaps) changedBeside(ctx context.Context, n *nestedWorkspace, thread segno.ThreadID, own *timeSpan) (func(path string) bool, error) {
+	for _, t := range o.turns {
+		if t.Workspace == n.id && t.Thread != thread && !t.Start.After(own.To) {
 			return func(string) bool { return true }, nil
 		}
 	}
+	if err := o.readTurns(ctx, n); err != nil {
+		return nil, err
+	}
 	changed := map[string]bool{}
-	for c, err := range tx.Store.Checkpoints(ctx, segno.CheckpointQuery{Workspace: id}) {
-		if err != nil {
-			return nil, err
-		}
-		if c.Thread == thread || !endsTurn(&c) || c.Time.Before(own.From) {
+	for i := range n.turns {
+		c := &n.turns[i]
+		if c.Thread == thread || c.Time.Before(own.From) {
 			continue
 		}
-		s, err := tx.spanOf(ctx, &c)
+		s, err := o.timesOf(ctx, c)
 		if err != nil {
 			return nil, err
 		}
 		if s.From.After(own.To) || s.before.IsZero() || s.after.IsZero() {
 			continue
 		}
-		changes, err := tx.diff(ctx, s.before, s.after)
+		changes, err := o.diff(ctx, s.before, s.after)
 		if err != nil {
 			return nil, err
 		}
@@ -92,4 +102,21 @@ func (tx *txn) changedBy(ctx context.Context, id segno.WorkspaceID, thread segno
 		}
 	}
 	return func(path string) bool { return changed[path] }, nil
+}
+
+// readTurns reads the ended turns of a nested workspace.
+func (o *overlaps) readTurns(ctx context.Context, n *nestedWorkspace) error {
+	if n.read {
+		return nil
+	}
+	for c, err := range o.Store.Checkpoints(ctx, segno.CheckpointQuery{Workspace: n.id}) {
+		if err != nil {
+			return err
+		}
+		if endsTurn(&c) {
+			n.turns = append(n.turns, c)
+		}
+	}
+	n.read = true
+	return nil
 }

@@ -26,7 +26,7 @@ func (o *overlaps) contestedPaths(ctx context.Context, turn *segno.Checkpoint, e
 			return nil, err
 		}
 	}
-	nested, err := tx.changedInNested(ctx, turn, changes)
+	nested, err := o.changedInNested(ctx, turn, changes)
 	if err != nil {
 		return nil, err
 	}
@@ -70,6 +70,7 @@ type overlaps struct {
 	*txn
 	shared []segno.Checkpoint           // the turns that may have overlapped with another one
 	times  map[segno.CommitID]*timeSpan // without calls
+	nested []nestedWorkspace            // nil if they were not read
 }
 
 // timeSpan is the work of a turn, with the files before and after it.

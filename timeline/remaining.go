@@ -127,24 +127,19 @@ func (tx *txn) lastWholeUndo(ctx context.Context, p *Plan, now currentState) (*s
 		case op.Verb != segno.VerbUndo:
 			continue
 		}
-		over, whole, err := tx.compareUndo(ctx, &op, p)
-		if err != nil || over && !whole {
+		switch over, whole, err := tx.compareUndo(ctx, &op, p, now); {
+		case err != nil, over && !whole:
 			return nil, err
+		case over:
+			return &op, nil
 		}
-		if !over {
-			continue
-		}
-		if since, err := tx.isOnlySaves(ctx, op.After.Head, now.head.Head); err != nil || !since {
-			return nil, err
-		}
-		return &op, nil
 	}
 	return nil, nil
 }
 
 // compareUndo compares an undo with the redo p. over reports whether the undo moved over the turn to which the redo moves, and whole
-// whether it undid the same turns or steps.
-func (tx *txn) compareUndo(ctx context.Context, op *segno.Operation, p *Plan) (over, whole bool, err error) {
+// whether it undid the same turns or steps, and only the user's own changes were recorded since then.
+func (tx *txn) compareUndo(ctx context.Context, op *segno.Operation, p *Plan, now currentState) (over, whole bool, err error) {
 	var at [3]*segno.Checkpoint
 	for i, id := range []segno.CommitID{op.Before.Head, op.After.Head, p.Target} {
 		at[i], err = tx.checkpoint(ctx, id)
@@ -167,7 +162,11 @@ func (tx *txn) compareUndo(ctx context.Context, op *segno.Operation, p *Plan) (o
 		return true, false, err
 	}
 	redone, err := tx.newestWork(ctx, target.ID)
-	return true, undone == redone, err // an undo of one step has the same arguments as an undo of one turn
+	if err != nil || undone != redone { // an undo of one step has the same arguments as an undo of one turn
+		return true, false, err
+	}
+	whole, err = tx.isOnlySaves(ctx, op.After.Head, now.head.Head)
+	return true, whole, err
 }
 
 // newestWork returns the newest turn or step at or before a commit, or "".

@@ -95,11 +95,11 @@ func (r *run) leased(t *timeline.Timeline) *timeline.Timeline {
 
 // completeMove completes a move of the files that was interrupted, before anything is recorded: a
 // commit on the thread would come between the two halves of the move.
-func (r *run) completeMove(ctx context.Context) error {
-	if r.Timeline == nil {
-		return nil
+func (r *run) completeMove(ctx context.Context) (err error) {
+	if r.Timeline != nil {
+		r.completed, err = r.leased(r.Timeline).CompletePending(ctx)
 	}
-	return r.leased(r.Timeline).CompletePending(ctx)
+	return err
 }
 
 // beginFileTurn begins the turn of the files. Until the turn ends, no other process moves them.

@@ -13,7 +13,9 @@ import (
 )
 
 // Undo moves a thread n turns back, with its files if the agent has a [Config.Timeline]. An
-// unfinished turn counts. The undone turns stay in the log; Redo applies them again.
+// unfinished turn counts. The undone turns stay in the log; Redo applies them again. If the first of
+// two calls was interrupted, the second one completes it, moves no further, and returns a
+// [segno.KindConflict]; so does Redo.
 //
 // Undo, Redo, Restore and Fork move first and then ask the open questions again. If only the
 // questions fail, the error comes with a Status that has a Head: the move was made. Do not repeat
@@ -70,6 +72,9 @@ func (a *Agent) Saver() *saver.StoreSaver { return &saver.StoreSaver{Store: a.St
 func (a *Agent) moveTo(ctx context.Context, thread string, request timeline.MoveRequest) (Status, error) {
 	return a.withThread(ctx, thread, func(r *run) (Status, error) {
 		request.Thread = r.thread
+		if err := r.completed.CheckRepeated(request); err != nil {
+			return Status{}, err
+		}
 		files, err := r.movesFiles(ctx, request.To)
 		if err != nil {
 			return Status{}, err

@@ -29,6 +29,7 @@ type run struct {
 	state     *segno.State
 	values    *Values
 	members   map[string]segno.CommitID // by call: the heads of its tasks
+	completed *timeline.Plan            // the interrupted move that this run completed, or nil
 	onlyMoves bool                      // it moves the thread and asks its questions, and runs no call
 	noTool    []segno.Answer            // approvals of calls to tools that this agent lacks
 	abort     context.CancelCauseFunc   // ends the run

@@ -46,20 +46,20 @@ func (tl *Timeline) Move(ctx context.Context, ask MoveRequest, seen *Plan) (*Mov
 		return nil, err
 	}
 	defer tx.unlock()
-	if err := tx.refuseAfterCompleted(ask); err != nil {
+	if err := tx.completed.CheckRepeated(ask); err != nil {
 		return nil, err
 	}
 	return tx.move(ctx, ask, seen)
 }
 
-// refuseAfterCompleted returns an error if this operation has completed an interrupted move of the same kind. A user repeats a
-// command that failed, and that must not move another turn.
-func (tx *txn) refuseAfterCompleted(ask MoveRequest) error {
-	p := tx.completed
+// CheckRepeated returns a [segno.KindConflict] if a request may repeat a move that was interrupted and is completed now. A user
+// repeats a command that failed, and that must not move another turn. A repeated restore does no harm. p is the plan of
+// the completed move, or nil if there was none.
+func (p *Plan) CheckRepeated(ask MoveRequest) error {
 	if p == nil || p.Verb != ask.Verb || p.Verb == segno.VerbRestore || ask.Thread != "" && ask.Thread != p.Thread {
 		return nil
 	}
-	return segno.Errorf(segno.KindConflict, string(ask.Verb), tx.Workspace.Root(), "an earlier %s was interrupted, and it was completed only now", p.Verb).
+	return segno.Errorf(segno.KindConflict, string(ask.Verb), string(p.Thread), "an earlier %s was interrupted, and it was completed only now", p.Verb).
 		WithHint("run 'segno op log' to see it, and the command again if you still want it")
 }
 

@@ -131,7 +131,7 @@ func (tl *Timeline) Preview(ctx context.Context, ask MoveRequest) (*Plan, error)
 		return nil, err
 	}
 	defer tx.unlock()
-	if err := tx.refuseAfterCompleted(ask); err != nil {
+	if err := tx.completed.CheckRepeated(ask); err != nil {
 		return nil, err
 	}
 	p, now, err := tx.plan(ctx, ask)

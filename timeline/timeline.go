@@ -139,20 +139,22 @@ func (tl *Timeline) prepareRecord(ctx context.Context) (*txn, error) {
 
 // CompletePending applies deferred commits and completes an interrupted move. Every method that moves
 // or records in the workspace does the same at its start. If there is nothing to complete, it takes no lock.
-func (tl *Timeline) CompletePending(ctx context.Context) error {
+// It returns the plan of the move that it completed, or nil: before the caller makes another move, it calls [Plan.CheckRepeated].
+func (tl *Timeline) CompletePending(ctx context.Context) (completed *Plan, err error) {
 	plan, err := tl.Spool.ReadPlan(ctx, tl.Workspace.ID())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	waiting, err := tl.Spool.ListDeferred(ctx)
 	if err != nil || plan == nil && len(waiting) == 0 {
-		return err
+		return nil, err
 	}
 	tx, err := tl.prepareMove(ctx)
-	if err == nil {
-		tx.unlock()
+	if err != nil {
+		return nil, err
 	}
-	return err
+	defer tx.unlock()
+	return tx.completed, nil
 }
 
 // loadTurns reads the open turns.

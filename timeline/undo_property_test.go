@@ -384,7 +384,8 @@ func TestAnInterruptedMergeIsCompleted(t *testing.T) {
 			if _, err := m.Move(t.Context(), timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil); !errors.Is(err, errInterrupted) {
 				t.Fatalf("the undo ended with %v", err)
 			}
-			e.must(e.site.CompletePending(t.Context()))
+			_, err = e.site.CompletePending(t.Context())
+			e.must(err)
 			for name, want := range map[string]string{odd: "1\n2\n3\n4\nfive\n", "plain": "0\n"} {
 				if got, err := os.ReadFile(filepath.Join(e.root, name)); err != nil || string(got) != want {
 					t.Errorf("interrupted at write %d: %q has %q, want %q (%v)", at, name, got, want, err)

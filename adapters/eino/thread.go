@@ -19,7 +19,7 @@ func (c *Checkpoints) begin(ctx context.Context, call Call, in any) (_ *run, err
 	}
 	r := &run{store: c.saver.Store, timeline: c.Timeline, thread: segno.ThreadID(call.Thread)}
 	if r.timeline != nil {
-		if err := r.timeline.CompletePending(ctx); err != nil {
+		if _, err := r.timeline.CompletePending(ctx); err != nil {
 			return nil, err
 		}
 	}

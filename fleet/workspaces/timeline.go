@@ -57,7 +57,7 @@ func (d *Checkout) Spool() *spool.Dir { return spool.New(d.StateDir(), vfs.OS) }
 // end, or a commit that a busy store did not accept. The caller then discards the directory, and another attempt runs the
 // turn again.
 func (d *Checkout) CheckRecorded(ctx context.Context, tl *timeline.Timeline) error {
-	if err := tl.CompletePending(ctx); err != nil {
+	if _, err := tl.CompletePending(ctx); err != nil {
 		return err
 	}
 	s := d.Spool()

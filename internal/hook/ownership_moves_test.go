@@ -196,7 +196,8 @@ func (w *world) disturb(ask timeline.MoveRequest, act func()) (steps []segno.Cha
 			_, err := site.Save(ctx, segno.CheckpointSave, "mine")
 			return err
 		}
-		return site.CompletePending(ctx)
+		_, err := site.CompletePending(ctx)
+		return err
 	}))
 	return steps
 }

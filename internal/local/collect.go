@@ -124,7 +124,7 @@ func (s *Store) completeAllPending(ctx context.Context) (ids []segno.WorkspaceID
 			continue
 		}
 		if err == nil {
-			err = t.CompletePending(ctx)
+			_, err = t.CompletePending(ctx)
 		}
 		if err != nil {
 			return nil, err

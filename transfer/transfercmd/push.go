@@ -111,7 +111,7 @@ func (a *app) keepNewest(ctx context.Context, store *local.Store, t segno.Thread
 		if err != nil {
 			return err
 		}
-		if err := tl.CompletePending(ctx); err != nil {
+		if _, err := tl.CompletePending(ctx); err != nil {
 			return err
 		}
 	}

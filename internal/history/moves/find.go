@@ -58,7 +58,8 @@ func (e *Engine) completeOwn(ctx context.Context, rec segno.WorkspaceRecord, id 
 	if err != nil {
 		return err
 	}
-	return tl.CompletePending(ctx)
+	_, err = tl.CompletePending(ctx)
+	return err
 }
 
 func outcomeOf(op segno.Operation) *Outcome {

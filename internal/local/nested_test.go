@@ -14,7 +14,7 @@ import (
 )
 
 // TestUndoBesideAnAgentInANestedWorktree runs a command in a turn of a project, while another agent works in a git worktree inside the
-// project, which is a workspace of its own. An undo of the turn does not change the files of the other agent. It does
+// project, which is another workspace. An undo of the turn does not change the files of the other agent. It does
 // change a file of the worktree that a tool of the turn named, and one that only its command changed.
 func TestUndoBesideAnAgentInANestedWorktree(t *testing.T) {
 	for _, isOpen := range []bool{false, true} {

@@ -12,13 +12,12 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// TestARepeatedMoveMovesOnce interrupts a move while it writes files, as a full disk does, and repeats it, as a user does who got
-// the error. The move must be made once.
+// TestARepeatedMoveMovesOnce interrupts a move while it writes files, and repeats it. The second call must only complete the first.
 func TestARepeatedMoveMovesOnce(t *testing.T) {
 	for name, tc := range map[string]struct {
 		first []timeline.MoveRequest
 		ask   timeline.MoveRequest
-		want  int // the number of turns whose changes are in the files at the end
+		want  int // the files have the changes of this many turns at the end
 	}{
 		"undo":    {nil, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, 2},
 		"redo":    {[]timeline.MoveRequest{{Verb: segno.VerbUndo, Turns: 3}}, timeline.MoveRequest{Verb: segno.VerbRedo, Turns: 1}, 1},

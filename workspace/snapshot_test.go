@@ -71,7 +71,7 @@ func TestLostObjectsArePutAgain(t *testing.T) {
 	dropped.Close()
 	whole := func(s segno.Snapshot) {
 		t.Helper()
-		err := workspace.Trace(ctx(t), p.store, s, func(name segno.Hash) bool {
+		err := new(workspace.Tracer).Trace(ctx(t), p.store, s, func(name segno.Hash) bool {
 			if ok, _ := p.store.Has(ctx(t), name); !ok {
 				t.Errorf("object %s is missing", name)
 				return false
@@ -201,7 +201,7 @@ func TestARestoredFileKeepsItsOwner(t *testing.T) {
 func TestTraceReachesEverything(t *testing.T) {
 	j := newRestoreFixture(t)
 	kept := newMemory()
-	err := workspace.Trace(ctx(t), j.store, j.first, func(name segno.Hash) bool {
+	err := new(workspace.Tracer).Trace(ctx(t), j.store, j.first, func(name segno.Hash) bool {
 		if _, ok := kept.objects[name]; ok {
 			return false
 		}

@@ -7,13 +7,6 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Trace calls visit for each object that the snapshot reaches, and descends into those for which
-// visit returns true. It needs no directory, because a collection also traces snapshots of trees
-// that no longer exist. A caller that traces several snapshots uses a [Tracer].
-func Trace(ctx context.Context, objects segno.Objects, s segno.Snapshot, visit func(segno.Hash) bool) error {
-	return new(Tracer).Trace(ctx, objects, s, visit)
-}
-
 // Tracer traces the snapshots of a store, one after the other. A file may have exactly the bytes of
 // the object of a directory, for example a file of a store in package store/file. Both are then the
 // same object, and visit returns false for the directory if it has already received the file. So a
@@ -25,8 +18,9 @@ type Tracer struct {
 	read map[segno.Hash]bool
 }
 
-// Trace is like the function Trace, except that it also descends into an object for which visit
-// returns false if the Tracer has not read it as the object of a directory.
+// Trace calls visit for each object that the snapshot reaches, and descends into those for which
+// visit returns true, or that the Tracer has not read as the object of a directory. It needs no
+// directory, because a collection also traces snapshots of trees that no longer exist.
 func (t *Tracer) Trace(ctx context.Context, objects segno.Objects, s segno.Snapshot, visit func(segno.Hash) bool) error {
 	if t.read == nil {
 		t.read = make(map[segno.Hash]bool)

@@ -87,7 +87,7 @@ func (c *countingObjects) Get(ctx context.Context, name segno.Hash) ([]byte, err
 // objectOfDirectory returns the object of the first directory below the root of a snapshot.
 func (p *fixture) objectOfDirectory(s segno.Snapshot) (object string) {
 	p.t.Helper()
-	must(p.t, workspace.Trace(ctx(p.t), p.store, s, func(name segno.Hash) bool {
+	must(p.t, new(workspace.Tracer).Trace(ctx(p.t), p.store, s, func(name segno.Hash) bool {
 		data, err := p.store.Get(ctx(p.t), name)
 		must(p.t, err)
 		if object == "" && name != s.Tree && strings.HasPrefix(string(data), "segno tree ") {
@@ -96,7 +96,7 @@ func (p *fixture) objectOfDirectory(s segno.Snapshot) (object string) {
 		return true
 	}))
 	if object == "" {
-		p.t.Fatal("there is no object of a directory")
+		p.t.Fatal("the snapshot has no directory")
 	}
 	return object
 }

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agents/claude"
@@ -16,11 +15,6 @@ import (
 	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/timeline"
 )
-
-// transcriptWait is how long the end of a turn waits for the agent's last line in its transcript.
-// The line usually arrives within 100 ms of the Stop event, but six agents on two cores took over
-// two seconds (Claude Code 2.1.330).
-const transcriptWait = 10 * time.Second
 
 // promptSubmit opens a turn.
 func (h *handler) promptSubmit(ctx context.Context) error {
@@ -217,14 +211,11 @@ func (h *handler) workspace(ctx context.Context, store *local.Store, id segno.Wo
 	return store.Find(ctx, h.dir()) // the directory was moved while the turn ran
 }
 
-// awaitTranscript waits until the agent's last message is in its transcript, for at most
-// transcriptWait.
+// awaitTranscript waits until the agent's last message is in its transcript.
 func (h *handler) awaitTranscript(ctx context.Context, src segno.Source, since int64) {
 	if h.LastMessage == "" || !h.agent.Hooks.WritesAfterStop {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, transcriptWait)
-	defer cancel()
 	if err := h.Place.ClaudeTranscripts().AwaitMessage(ctx, src, h.LastMessage, since); err != nil {
 		h.log.Append("the last message is not in the transcript yet", h.Session, err)
 	}

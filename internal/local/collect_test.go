@@ -246,7 +246,7 @@ func (g *fixture) directoryObject() (object string) {
 	cs, _ := g.checkpoints()
 	newest := cs[len(cs)-1].Workspace
 	err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) error {
-		return workspace.Trace(ctx, s.Objects(), *newest, func(name segno.Hash) bool {
+		return new(workspace.Tracer).Trace(ctx, s.Objects(), *newest, func(name segno.Hash) bool {
 			data, err := s.Objects().Get(ctx, name)
 			if err != nil {
 				g.Error(err)

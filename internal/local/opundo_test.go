@@ -16,7 +16,7 @@ func TestOpUndoBelowAMoveOfTheConversation(t *testing.T) {
 	for name, tc := range map[string]struct {
 		moves func(t1, t2 *segno.Checkpoint) []timeline.MoveRequest
 		undo  int // the index of the move to undo
-		leaf  int // the turn at whose end the conversation must be then
+		leaf  int // the conversation must end with this turn then
 	}{
 		"a restore of the conversation": {func(t1, _ *segno.Checkpoint) []timeline.MoveRequest {
 			return []timeline.MoveRequest{restore(t1, timeline.ScopeFiles), restore(t1, timeline.ScopeChat)}

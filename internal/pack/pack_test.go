@@ -268,7 +268,7 @@ func TestALostPartIsCorrupt(t *testing.T) {
 	must(t, os.RemoveAll(f.home))
 	var objects []segno.Hash
 	add := func(h segno.Hash) bool { objects = append(objects, h); return true }
-	must(t, workspace.Trace(t.Context(), f.store.Objects(), *cp.Workspace, add))
+	must(t, new(workspace.Tracer).Trace(t.Context(), f.store.Objects(), *cp.Workspace, add))
 	must(t, claude.New(f.home, claude.Options{}).Trace(t.Context(), *cp.Session, f.store.Objects(), add))
 	objects = append(objects, world, cp.Workspace.Tree)
 	if len(objects) < 12 {

@@ -96,8 +96,8 @@ func (l *sessionStore) heldElsewhere(ctx context.Context) (bool, error) {
 }
 
 // ownerGone reports whether the process that owns a lease has ended. It returns false for an
-// owner in another format, and for one in another PID namespace, whose processes it cannot
-// determine. Earlier versions did not name the namespace.
+// owner in another format or in another PID namespace, because this process does not see the
+// processes there. Earlier versions did not name the namespace.
 func ownerGone(owner string) bool {
 	fields := strings.Fields(owner)
 	if len(fields) < 3 || fields[0] != "acp" {

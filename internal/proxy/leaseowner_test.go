@@ -14,8 +14,8 @@ import (
 	"github.com/dalsegno/segno/store/memory"
 )
 
-// TestALeaseOfAContainerIsKept acquires a thread whose lease belongs to a process that this one cannot see: it runs in a container
-// that has the same store. Its pid is that of no process here. A process of an earlier boot has certainly ended.
+// TestALeaseOfAContainerIsKept acquires a thread that a process in another PID namespace holds, such as a container with the same
+// store. No process here has its pid. A process of an earlier boot has certainly ended.
 func TestALeaseOfAContainerIsKept(t *testing.T) {
 	boot, namespace, _ := strings.Cut(proc.Machine(), "/")
 	if namespace == "" {

@@ -69,11 +69,10 @@ type Config struct {
 
 // The longest waits of the proxy.
 const (
-	answerWait     = 2 * time.Minute  // for the agent to answer a request of the proxy
-	refuseWait     = 3 * time.Second  // for the client's first request, if there is no agent
-	cancelWait     = 30 * time.Second // for a cancelled turn to end
-	storeWait      = 2 * time.Second  // for the store's writer, while the client waits
-	transcriptWait = 10 * time.Second // for the last message to reach the transcript, on a busy machine
+	answerWait = 2 * time.Minute  // for the agent to answer a request of the proxy
+	refuseWait = 3 * time.Second  // the proxy did not start an agent and waits for the client's first request
+	cancelWait = 30 * time.Second // for a cancelled turn to end
+	storeWait  = 2 * time.Second  // for the store's writer, while the client waits
 )
 
 // proxy is one run.

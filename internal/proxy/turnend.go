@@ -208,8 +208,6 @@ func (t *turn) awaitTranscript(tl *timeline.Timeline, last string, meaning failu
 		return nil
 	}
 	return func(ctx context.Context, src segno.Source, since int64) {
-		ctx, cancel := context.WithTimeout(ctx, transcriptWait)
-		defer cancel()
 		if err := transcript.AwaitMessage(ctx, src, last, since); err != nil {
 			t.proxy.logf("the last message is not in the transcript yet: %v", err)
 		}

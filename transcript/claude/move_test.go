@@ -147,15 +147,13 @@ func TestAwaitMessage(t *testing.T) {
 	})
 }
 
-// TestAwaitMessageOfABusyAgent waits for an answer that the agent writes after five seconds. The wait must last as long as
-// the transcript ends without an answer, and end after a second if the answer is another text, or if there is no
-// transcript.
+// TestAwaitMessageOfABusyAgent waits for an answer that the agent writes after five seconds. AwaitMessage gives up after a
+// second if the agent wrote another text, and without a transcript.
 func TestAwaitMessageOfABusyAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newFixture(t, 1)
 		size := int64(len(d.bytes(t)))
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
+		ctx := t.Context()
 		d.prompt("two")
 		d.flush(t)
 		done := make(chan error)

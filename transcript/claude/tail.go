@@ -60,25 +60,30 @@ func poll(ctx context.Context, interval time.Duration, check func() (bool, error
 	}
 }
 
-// otherTextWait is how long AwaitMessage waits for a message if the transcript already ends
-// with another text.
-const otherTextWait = time.Second
+// The longest waits of AwaitMessage. The agent usually writes its message within 100 ms of the
+// Stop event, but six agents on two cores took over two seconds (Claude Code 2.1.330).
+const (
+	messageWait   = 10 * time.Second // while the agent has written no text after the newest prompt or result
+	otherTextWait = time.Second      // after the agent wrote another text
+)
 
 // AwaitMessage waits until the transcript has the agent's last message behind the offset
 // since. A hook at the end of a turn calls it, because the agent runs the hook before it
 // writes the message. An earlier message of the turn with the same text counts, too: then
 // the following capture may end before the turn does, and the next one gets the rest.
 // AwaitMessage returns at once for an empty message. The error has
-// [segno.KindCancelled] if ctx ends first. A busy machine delays the agent's records by
-// seconds, so ctx should permit that. AwaitMessage gives up after a second, with the same
-// kind of error, if there is no transcript, or if the conversation already ends with a text
-// of the agent: an agent that writes its answer in pieces never writes the whole message.
+// [segno.KindCancelled] if ctx ends first, and after ten seconds, because a busy machine delays
+// the agent's records by seconds. AwaitMessage gives up after one second without a
+// transcript, and after the agent wrote another text: an agent that writes its answer in
+// pieces never writes the whole message.
 func (c *Transcripts) AwaitMessage(ctx context.Context, src segno.Source, message string, since int64) error {
 	const op = "wait for transcript"
 	message = strings.TrimSpace(message)
 	if message == "" {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, messageWait)
+	defer cancel()
 	var (
 		hasText bool         // the conversation ends with a text of the agent
 		missing = time.Now() // the last time at which it did not

@@ -48,6 +48,7 @@ func (w *killedWorld) start(t *testing.T, every string) *experiment {
 	if err := os.CopyFS(pond, os.DirFS(filepath.Join(experimentsDir, "pond"))); err != nil {
 		t.Fatal(err)
 	}
+	nameInterpreter(t, pond)
 	if w.realtime {
 		x.consistency = archive.Barrier
 		file := filepath.Join(pond, "world.toml")

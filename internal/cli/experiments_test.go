@@ -2,7 +2,6 @@ package cli_test
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -10,13 +9,13 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/dalsegno/segno/generation"
 	"github.com/dalsegno/segno/internal/cli"
+	"github.com/dalsegno/segno/internal/testing/executable"
 	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/internal/worlds/trend"
 )
@@ -209,27 +208,8 @@ func copyExperiments(t *testing.T, x *experiment) string {
 	if err := os.CopyFS(dir, os.DirFS(experimentsDir)); err != nil {
 		t.Fatal(err)
 	}
-	nameInterpreter(t, filepath.Join(dir, "pond"))
+	executable.NameInterpreter(t, filepath.Join(dir, "pond/world.toml"))
 	return dir
-}
-
-// nameInterpreter lets a world start the interpreter that python3 is. On some machines python3 is a script that looks for
-// the interpreter, which takes ten times as long as a turn.
-func nameInterpreter(t *testing.T, world string) {
-	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "python3", "-c", "import sys; print(sys.executable)").Output()
-	file := filepath.Join(world, "world.toml")
-	var text []byte
-	if err == nil {
-		text, err = os.ReadFile(file)
-	}
-	if err == nil {
-		text = bytes.ReplaceAll(text, []byte(`"python3"`), strconv.AppendQuote(nil, strings.TrimSpace(string(out))))
-		err = os.WriteFile(file, text, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // shorten sets a number in the file of an experiment.

@@ -13,6 +13,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/dalsegno/segno/archive"
+	"github.com/dalsegno/segno/internal/testing/executable"
 	"github.com/dalsegno/segno/internal/testing/soak"
 )
 
@@ -48,7 +49,7 @@ func (w *killedWorld) start(t *testing.T, every string) *experiment {
 	if err := os.CopyFS(pond, os.DirFS(filepath.Join(experimentsDir, "pond"))); err != nil {
 		t.Fatal(err)
 	}
-	nameInterpreter(t, pond)
+	executable.NameInterpreter(t, filepath.Join(pond, "world.toml"))
 	if w.realtime {
 		x.consistency = archive.Barrier
 		file := filepath.Join(pond, "world.toml")

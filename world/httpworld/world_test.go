@@ -8,10 +8,20 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/executable"
 	"github.com/dalsegno/segno/world/httpworld"
 )
 
-const pond = "../../experiments/pond"
+// copyPond copies the example for worlds in other languages, and returns its directory.
+func copyPond(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("../../experiments/pond")); err != nil {
+		t.Fatal(err)
+	}
+	executable.NameInterpreter(t, filepath.Join(dir, httpworld.ConfigFile))
+	return dir
+}
 
 // TestWorldInPython checks the example for worlds in other languages.
 func TestWorldInPython(t *testing.T) {
@@ -19,7 +29,7 @@ func TestWorldInPython(t *testing.T) {
 		return // it takes seconds
 	}
 	passed := 0
-	err := httpworld.Check(t.Context(), pond, 1, func(check string, defect error) {
+	err := httpworld.Check(t.Context(), copyPond(t), 1, func(check string, defect error) {
 		passed++
 		if defect != nil {
 			t.Errorf("%s: %v", check, defect)
@@ -68,6 +78,7 @@ func TestCheckFindsMistakes(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
 	}
+	pond := copyPond(t)
 	server, err := os.ReadFile(filepath.Join(pond, "server.py"))
 	if err != nil {
 		t.Fatal(err)

@@ -65,12 +65,15 @@ main() {
 	tar -xzf "$temp/$name.tar.gz" -C "$temp"
 	mkdir -p "$to" || fail "cannot create $to"
 	for program in segno-hook segno; do # both, before the first one replaces an earlier one
+		[ ! -d "$to/$program" ] || fail "$to/$program is a directory" # mv would move the program into it
 		cp "$temp/$name/$program" "$to/.$program.$$" || fail "cannot write to $to"
 	done
+	# A system may be too old for the program, or run no programs of this directory.
+	version=$("$to/.segno.$$" version) || fail "the program does not run on this machine"
 	for program in segno-hook segno; do # a rename replaces a program that is running
 		mv -f "$to/.$program.$$" "$to/$program"
 	done
-	echo "installed in $to: $("$to/segno" version)"
+	echo "installed in $to: $version"
 	case :$PATH: in
 	*:"$to":*) echo "next: segno enable claude (or codex, gemini, opencode)" ;;
 	*) echo "next: add $to to PATH, then: segno enable claude (or codex, gemini, opencode)" ;;

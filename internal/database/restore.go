@@ -226,15 +226,8 @@ func (r *restorer) clear(ctx context.Context, path string, before pageList, remo
 			return "", err
 		}
 		defer func() { err = errors.Join(err, conn.Close(), db.Close()) }()
-		if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
-			return "", err
-		}
-		present, _, err := presentPages(ctx, conn)
-		if err != nil {
-			return "", err
-		}
-		if !equalPages(present, before) {
-			return whyChanged, nil
+		if conflict, err := lockEqual(ctx, conn, path, before, remove); conflict != "" || err != nil {
+			return conflict, err
 		}
 	}
 	names := []string{path + "-wal", path + "-shm", path + "-journal"}
@@ -249,6 +242,30 @@ func (r *restorer) clear(ctx context.Context, path string, before pageList, remo
 		}
 	}
 	return "", r.fs.SyncDir(filepath.Dir(path))
+}
+
+// lockEqual locks a database if it still has the pages. If isRemoved is not set, the log is then empty: SQLite writes what is left in it into
+// the file when the last connection is closed, and would fill a file that was emptied.
+func lockEqual(ctx context.Context, conn *sql.Conn, path string, pages pageList, isRemoved bool) (conflict string, err error) {
+	if !isRemoved {
+		if _, err := conn.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
+			return "", err
+		}
+	}
+	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return "", err
+	}
+	present, _, err := presentPages(ctx, conn)
+	if err != nil {
+		return "", err
+	}
+	if !equalPages(present, pages) {
+		return whyChanged, nil
+	}
+	if size, _ := sizeOf(path + "-wal"); size > 0 && !isRemoved {
+		return whyLocked, nil // a program still reads what is in the log
+	}
+	return "", nil
 }
 
 func (r *restorer) empty(path string) error {

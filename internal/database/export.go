@@ -101,8 +101,15 @@ func (p *pgState) writeSQL(ctx context.Context, objects getter, w io.Writer) err
 			_, err = fmt.Fprintf(w, format, args...)
 		}
 	}
+	statements := func(name segno.Hash) {
+		if err == nil {
+			var script string
+			script, err = readStatements(ctx, objects, name)
+			text("%s", script)
+		}
+	}
 	text("\\set ON_ERROR_STOP on\nBEGIN;\nSET LOCAL timezone = 'UTC'; SET LOCAL datestyle = 'ISO, MDY'; SET LOCAL intervalstyle = 'postgres';\n")
-	part(p.Before)
+	statements(p.Before)
 	for _, t := range p.Tables {
 		text("COPY %s%s FROM stdin;\n", t.Name, t.columnList())
 		part(t.Content)
@@ -116,7 +123,7 @@ func (p *pgState) writeSQL(ctx context.Context, objects getter, w io.Writer) err
 		part(p.Large)
 		text("\\.\n%s;\n", writeLarge)
 	}
-	part(p.After)
+	statements(p.After)
 	text("COMMIT;\n")
 	return err
 }

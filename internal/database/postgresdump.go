@@ -309,6 +309,23 @@ func withoutMeta(text []byte) []byte {
 	return text
 }
 
+// unknownSetting is a line of pg_dump 17 and later. A server before version 17 does not know the setting, and would refuse the statement.
+const unknownSetting = "\nSET transaction_timeout = 0;\n"
+
+// knownSetting has the effect of unknownSetting on servers that know the setting, and none on others.
+const knownSetting = "\nSELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings WHERE name = 'transaction_timeout';\n"
+
+// readStatements reads statements of pg_dump in a form that servers of all versions execute. The text in the store stays as pg_dump wrote it,
+// because it is the content that moves compare.
+func readStatements(ctx context.Context, objects getter, name segno.Hash) (string, error) {
+	text, err := copyAll(ctx, objects, name)
+	settings, objectText, found := strings.Cut(text, "\n-- Name: ") // the first object
+	if found {
+		objectText = "\n-- Name: " + objectText
+	}
+	return strings.Replace(settings, unknownSetting, knownSetting, 1) + objectText, err
+}
+
 // storeError marks an error of segno's store, as opposed to one of the server.
 type storeError struct{ error }
 

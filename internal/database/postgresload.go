@@ -301,7 +301,7 @@ func (l *pgLoad) loadLarge(ctx context.Context) error {
 
 // execText executes the statements of pg_dump.
 func (l *pgLoad) execText(ctx context.Context, name segno.Hash) error {
-	text, err := copyAll(ctx, l.objects, name)
+	text, err := readStatements(ctx, l.objects, name)
 	if err == nil && text != "" {
 		_, err = l.conn.Exec(ctx, text)
 	}

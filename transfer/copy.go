@@ -93,7 +93,7 @@ type oneThread struct {
 	target *reachable.Thread // nil if the target lacks it
 	// there are the commits of the target: those of the thread, and those of the threads in which its ancestors are.
 	there map[segno.CommitID]*segno.Node
-	// incomplete are the threads of ancestors of which the target has only commits on the line to this thread.
+	// incomplete are the threads of ancestors of which the target has only commits on the line to this thread, and whose heads follow the copy.
 	incomplete map[segno.ThreadID]bool
 }
 
@@ -164,7 +164,9 @@ func (c *copier) lookForAncestors(ctx context.Context, t *oneThread) error {
 			if err != nil {
 				return err
 			}
-			t.incomplete[n.Thread] = other == nil || !hasOthers(other, t.source)
+			if t.incomplete[n.Thread], err = c.mayFollow(ctx, t, n.Thread, other); err != nil {
+				return err
+			}
 		}
 		if isForked := i+1 < len(order) && order[i+1].Thread != n.Thread; !isForked || c.heads[n.Thread] != nil {
 			continue
@@ -188,6 +190,41 @@ func hasOthers(t, among *reachable.Thread) bool {
 		}
 	}
 	return false
+}
+
+// mayFollow reports whether the head of a thread of ancestors moves to the commits that the copy adds. there is the thread in the target,
+// or nil. The head stays if a run or a directory of the target is at the thread: the files of the directory would be those of an
+// earlier commit.
+func (c *copier) mayFollow(ctx context.Context, t *oneThread, id segno.ThreadID, there *reachable.Thread) (bool, error) {
+	if there == nil {
+		return true, nil
+	}
+	if hasOthers(there, t.source) {
+		return false, nil
+	}
+	if isRunning, err := c.isRunning(ctx, id); err != nil || isRunning {
+		return false, err
+	}
+	w, ok := c.to.(segno.Workspaces)
+	if _, isServer := c.to.(ObjectFinder); !ok || isServer { // a server refuses to move the head, see keepHead
+		return true, nil
+	}
+	for rec, err := range w.FindWorkspaces(ctx, nil, 0, 0) {
+		if err != nil || rec.State.Thread == id {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// isRunning reports whether a run of the target holds a thread.
+func (c *copier) isRunning(ctx context.Context, id segno.ThreadID) (bool, error) {
+	l, ok := c.to.(segno.Leaser)
+	if !ok {
+		return false, nil
+	}
+	lease, err := l.LeaseOf(ctx, id)
+	return err == nil && lease.Owner != "", err
 }
 
 // lookThere reads a thread of the target, or returns nil if the target lacks it.
@@ -355,8 +392,8 @@ func (c *copier) node(ctx context.Context, t *oneThread, n *segno.Node, isLast b
 			if isSent, err = c.sendAgain(ctx, n); err == nil && !isSent {
 				err = deletedThere(n.Thread)
 			}
-		case (kind == segno.KindBusy || kind == segno.KindRefused) && movesTo(&made):
-			c.isRefused, err = true, nil // finish reports why
+		case kind == segno.KindBusy || kind == segno.KindRefused:
+			err = c.keepHead(t, &made, failure)
 		case err == nil:
 			return nil
 		}
@@ -367,6 +404,20 @@ func (c *copier) node(ctx context.Context, t *oneThread, n *segno.Node, isLast b
 			return failure // the target does not have the commit
 		}
 	}
+}
+
+// keepHead makes the next try of a commit leave the head where it is, because a run or a directory of the target is at the thread. It returns
+// the failure if the commit did not move the head.
+func (c *copier) keepHead(t *oneThread, made *segno.Commit, failure error) error {
+	switch {
+	case movesTo(made):
+		c.isRefused = true // finish reports why
+	case t.incomplete[made.Thread]:
+		t.incomplete[made.Thread] = false
+	default:
+		return failure
+	}
+	return nil
 }
 
 // movesTo reports whether a commit moves the head of an existing thread to itself by a [segno.Move].

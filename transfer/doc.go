@@ -13,7 +13,8 @@
 // of the source become a line of the thread in the target, and the target's head stays: see [Result].
 //
 // A fork brings its ancestors in other threads. If the target lacks such a thread, it gets one with these commits alone; a
-// later copy of that thread completes it.
+// later copy of that thread completes it. If a run or a directory of the target is at such a thread, its head stays, and the commits are
+// a line.
 //
 // These are not copied: operations, because they are the log of a directory; titles that changed since the thread was
 // copied first; the removal of a pin; and commits that only have entries and that neither the head, the tip nor a

@@ -113,16 +113,11 @@ func (c *copier) mayMove(ctx context.Context, t *oneThread) error {
 	if outcome := c.outcome(t, head); outcome != Forwarded {
 		return segno.Errorf(segno.KindConflict, op, string(t.record.ID), "both sides have new commits")
 	}
-	if l, ok := c.to.(segno.Leaser); ok {
-		lease, err := l.LeaseOf(ctx, t.record.ID)
-		if err != nil {
-			return err
-		}
-		if lease.Owner != "" {
-			return segno.Errorf(segno.KindBusy, op, string(t.record.ID), "a run of the thread is in progress there")
-		}
+	isRunning, err := c.isRunning(ctx, t.record.ID)
+	if err == nil && isRunning {
+		err = segno.Errorf(segno.KindBusy, op, string(t.record.ID), "a run of the thread is in progress there")
 	}
-	return nil
+	return err
 }
 
 // pins sets the names of pins that the target lacks.

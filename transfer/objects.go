@@ -37,32 +37,29 @@ func (m *mover) reached(ctx context.Context, q reachable.Query) iter.Seq2[segno.
 	return reachable.Objects(ctx, m.from, q)
 }
 
-// move copies the selected objects that the target lacks. They are durable on return.
+// move copies the selected objects that the target lacks. They are durable on return. It reads the whole list first: a server ends
+// a response of which the client reads nothing for a minute, and the objects may take longer.
 func (m *mover) move(ctx context.Context, q reachable.Query) error {
 	var names []segno.Hash
 	for name, err := range m.reached(ctx, q) {
 		if err != nil {
 			return err
 		}
-		if m.seen[name] {
-			continue
-		}
-		m.seen[name] = true
-		if names = append(names, name); len(names) == askedNames {
-			if err := m.moveMissing(ctx, names); err != nil {
-				return err
-			}
-			names = names[:0]
+		if !m.seen[name] {
+			m.seen[name] = true
+			names = append(names, name)
 		}
 	}
-	return m.moveMissing(ctx, names)
+	for some := range slices.Chunk(names, askedNames) {
+		if err := m.moveMissing(ctx, some); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // moveMissing copies those of the objects that the target lacks.
 func (m *mover) moveMissing(ctx context.Context, names []segno.Hash) error {
-	if len(names) == 0 {
-		return nil
-	}
 	missing, err := m.find(ctx, names)
 	if err != nil || len(missing) == 0 {
 		return err

@@ -167,7 +167,8 @@ func (m *mover) measure(ctx context.Context, names []segno.Hash) error {
 // find returns the objects that the target lacks. The target keeps the others until the commits that reach them are there.
 func (m *mover) find(ctx context.Context, names []segno.Hash) (missing []segno.Hash, err error) {
 	if f, ok := m.to.(ObjectFinder); ok {
-		return f.MissingObjects(ctx, names)
+		missing, err = f.MissingObjects(ctx, names)
+		return onlyAsked(names, missing), err
 	}
 	objects := m.to.Objects()
 	if !m.isDry {
@@ -183,6 +184,16 @@ func (m *mover) find(ctx context.Context, names []segno.Hash) (missing []segno.H
 		}
 	}
 	return missing, nil
+}
+
+// onlyAsked removes the names about which the target was not asked. They may be those of objects of other threads, which a server
+// must not get.
+func onlyAsked(names, missing []segno.Hash) []segno.Hash {
+	asked := make(map[segno.Hash]bool, len(names))
+	for _, name := range names {
+		asked[name] = true
+	}
+	return slices.DeleteFunc(missing, func(name segno.Hash) bool { return !asked[name] })
 }
 
 // read calls visit for each object of the source, from several goroutines. A missing object is

@@ -61,3 +61,32 @@ func TestAListOfObjectsIsReadAtOnce(t *testing.T) {
 	}
 	wantSame(t, fleet, laptop, "t")
 }
+
+// curiousServer claims to lack an object, whatever a client asks about.
+type curiousServer struct {
+	*farStore
+	wants segno.Hash
+}
+
+func (s curiousServer) MissingObjects(ctx context.Context, names []segno.Hash) ([]segno.Hash, error) {
+	missing, err := s.farStore.MissingObjects(ctx, names)
+	return append(missing, s.wants), err
+}
+
+// TestAServerGetsOnlyTheThread pushes a thread to a server that asks for an object of another thread.
+func TestAServerGetsOnlyTheThread(t *testing.T) {
+	laptop, server := newMemory(t, "laptop"), newMemory(t, "server")
+	laptop.begin("private")
+	private := segno.HashOf([]byte("base of private"))
+	if has, err := laptop.Objects().Has(t.Context(), private); !has || err != nil {
+		t.Fatal(has, err)
+	}
+	laptop.begin("t")
+	if _, err := transfer.Copy(t.Context(), laptop, curiousServer{&farStore{completeStore: server}, private}, "t", transfer.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	wantSame(t, laptop, server, "t")
+	if has, err := server.Objects().Has(t.Context(), private); has || err != nil {
+		t.Errorf("the server has an object of another thread: %v, %v", has, err)
+	}
+}

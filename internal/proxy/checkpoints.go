@@ -129,6 +129,9 @@ func (s *session) switchTo(ctx context.Context, name string) (segno.Thread, erro
 	if i := slices.IndexFunc(records, func(r sessionRecord) bool { return r.Thread == found[0].ID }); i >= 0 {
 		title, incomplete = records[i].Title, records[i].IncompleteHistory
 	}
+	if err := s.setThread(ctx, found[0].ID, title, incomplete); err != nil {
+		return segno.Thread{}, err
+	}
 	s.preface = nil
-	return found[0], s.setThread(ctx, found[0].ID, title, incomplete)
+	return found[0], nil
 }

@@ -220,8 +220,11 @@ func (f *forkRequest) inPlace(ctx context.Context) (*timeline.ForkResult, error)
 	if err != nil {
 		return nil, err
 	}
+	if err := f.setThread(ctx, made.Thread, f.title, f.record.IncompleteHistory); err != nil {
+		return nil, err
+	}
 	f.preface = nil
-	return made, f.setThread(ctx, made.Thread, f.title, f.record.IncompleteHistory)
+	return made, nil
 }
 
 // forkPoints lists the agents that can fork at a message, each with the first version that

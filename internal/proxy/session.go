@@ -298,8 +298,11 @@ func (s *session) delete(m acp.Message) error {
 	if err := s.load(); err != nil {
 		return err
 	}
-	s.record.Deleted = true
-	s.touch()
+	deleted := s.record
+	deleted.Deleted, deleted.Used = true, s.proxy.Place.Now()
+	if err := s.replaceRecord(deleted); err != nil {
+		return err
+	}
 	s.disconnect()
 	if s.proxy.agent.identity().Delete {
 		if err := s.deleteUpstream(); err != nil {

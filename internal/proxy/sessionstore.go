@@ -72,6 +72,16 @@ func (l *sessionStore) foreignRecord(id segno.SessionID) (r sessionRecord, err e
 // save makes the session's record durable.
 func (l *sessionStore) save() error { return l.proxy.index.write(l.record) }
 
+// replaceRecord replaces the session's record once the new one is durable. After an error the session has the old record, as the
+// next run would have.
+func (l *sessionStore) replaceRecord(next sessionRecord) error {
+	if err := l.proxy.index.write(next); err != nil {
+		return err
+	}
+	l.record = next
+	return nil
+}
+
 // touch records that the session was used. An error only affects the next run, and is
 // logged.
 func (l *sessionStore) touch() {
@@ -170,11 +180,16 @@ func (l *sessionStore) setThread(ctx context.Context, thread segno.ThreadID, tit
 			return err
 		}
 	}
-	l.record.Thread, l.record.IncompleteHistory, l.story = thread, incomplete, nil
+	next := l.record
+	next.Thread, next.IncompleteHistory = thread, incomplete
 	if title != "" {
-		l.record.Title = title
+		next.Title = title
 	}
-	return l.save()
+	if err := l.replaceRecord(next); err != nil {
+		return err
+	}
+	l.story = nil
+	return nil
 }
 
 // join records that the thread continues in a session of the agent. It ignores the

@@ -92,3 +92,60 @@ func TestMoreIsLostThanWaits(t *testing.T) {
 	r.segno("undo", "-y")
 	r.files(map[string]string{"a.txt": "one\n"})
 }
+
+// TestADeletionOnAFullDiskIsRefused deletes a session while the disk is full. A session that the client was told is deleted is not in the
+// list of the next run.
+func TestADeletionOnAFullDiskIsRefused(t *testing.T) {
+	r, c, s := startSession(t, none)
+	r.say(c, s, "alpha")
+	isListed := func() bool {
+		list, err := c.List(r.ctx, r.project)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range list {
+			if l.SessionID == s {
+				return true
+			}
+		}
+		return false
+	}
+	remove := func() bool {
+		_, err := c.Call(r.ctx, "session/delete", map[string]string{"sessionId": s})
+		return err == nil
+	}
+	r.flag(r.full())
+	isDeleted := remove()
+	r.freeDisk()
+	r.leave(c)
+	c = r.client()
+	if isDeleted && isListed() {
+		t.Error("the client was told that the session is deleted, and the next run lists it")
+	}
+	if !remove() || isListed() {
+		t.Error("the session cannot be deleted when the disk has room again")
+	}
+}
+
+// TestASwitchOnAFullDiskIsRefused switches to another thread while the disk is full. The command fails, and the next prompt goes to the
+// thread before.
+func TestASwitchOnAFullDiskIsRefused(t *testing.T) {
+	r, c, s := startSession(t, none)
+	r.say(c, s, "alpha")
+	fork := r.order(c, s, "/fork other")
+	_, source, ok := strings.Cut(fork, "/switch ")
+	if !ok {
+		t.Fatalf("/fork says %q", fork)
+	}
+	source, _, _ = strings.Cut(source, " ")
+	r.say(c, s, "of-the-fork")
+	r.order(c, s, "/switch "+source) // both threads have another client id now
+	r.flag(r.full())
+	said := r.order(c, s, "/switch other")
+	r.freeDisk()
+	if !strings.HasPrefix(said, "segno: ") {
+		t.Fatalf("/switch on a full disk says %q", said)
+	}
+	r.say(c, s, "beta")
+	r.wantSeen([]string{"alpha", "beta"}, "of-the-fork")
+}

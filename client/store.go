@@ -37,7 +37,8 @@ var (
 func New(address, token string) (*Store, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, segno.Errorf(segno.KindInvalid, "open store", address, "not an address of a server").
+		// The error does not have the address, which may contain the token or a password.
+		return nil, segno.Errorf(segno.KindInvalid, "open store", "", "not an address of a server").
 			WithHint("use the address that 'segno web' or 'segno serve' prints")
 	}
 	if token == "" {

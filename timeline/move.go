@@ -38,7 +38,7 @@ func (tl *Timeline) Move(ctx context.Context, ask MoveRequest, seen *Plan) (*Mov
 	if tl.Workspace == nil {
 		return tl.moveHead(ctx, ask, seen)
 	}
-	if err := tl.refuseAfterRequested(ctx, ask.Verb); err != nil {
+	if err := tl.refuseAfterRequested(ctx, ask); err != nil {
 		return nil, err
 	}
 	tx, err := tl.prepareMove(ctx)

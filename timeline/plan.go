@@ -123,7 +123,7 @@ func (tl *Timeline) Preview(ctx context.Context, ask MoveRequest) (*Plan, error)
 		p, _, err := tl.unlocked().planHead(ctx, ask)
 		return p, err
 	}
-	if err := tl.refuseAfterRequested(ctx, ask.Verb); err != nil {
+	if err := tl.refuseAfterRequested(ctx, ask); err != nil {
 		return nil, err
 	}
 	tx, err := tl.prepareMove(ctx)

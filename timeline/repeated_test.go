@@ -52,3 +52,39 @@ func TestARepeatedMoveMovesOnce(t *testing.T) {
 		})
 	}
 }
+
+// TestARepeatedUndoBesideARequestedMoveMovesOnce repeats an interrupted undo while a move that another thread requested waits for its turn.
+func TestARepeatedUndoBesideARequestedMoveMovesOnce(t *testing.T) {
+	e := newEdited(t, nil, t.TempDir())
+	begin := func(session segno.SessionID, text string) timeline.TurnStart {
+		begun, err := e.site.BeginTurn(t.Context(), timeline.Prompt{Agent: "test", Source: segno.Source{Session: session}, Text: text})
+		e.must(err)
+		e.write(string(session), []string{text})
+		return begun
+	}
+	var thread, other segno.ThreadID
+	for _, text := range []string{"first", "second", "third"} {
+		for session, id := range map[segno.SessionID]*segno.ThreadID{"a": &thread, "b": &other} {
+			begun := begin(session, text)
+			end, err := e.site.EndTurn(t.Context(), timeline.TurnEnd{Key: begun.Key, Source: segno.Source{Session: session}, Agent: "test"})
+			e.must(err)
+			*id = end.Thread
+		}
+	}
+	begin("b", "fourth")
+	_, err := e.site.RequestMove(t.Context(), timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Thread: other})
+	e.must(err)
+
+	ask := timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Thread: thread, WhileRunning: true}
+	c := e.site.Config
+	c.Workspace = &failing{c.Workspace.(*workspace.Dir), 1}
+	if _, err := timeline.Open(c).Move(t.Context(), ask, nil); !errors.Is(err, errInterrupted) {
+		t.Fatalf("the first attempt ended with %v", err)
+	}
+	if _, err := e.site.Move(t.Context(), ask, nil); segno.KindOf(err) != segno.KindConflict {
+		t.Errorf("the second attempt ended with %v", err)
+	}
+	if got := e.files()["a"]; !slices.Equal(got, []string{"second"}) {
+		t.Errorf("after two attempts the file is %q", got)
+	}
+}

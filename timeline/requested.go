@@ -159,45 +159,51 @@ func (tl *Timeline) CancelRequested(ctx context.Context, q Requested) error {
 	return tx.Spool.ClearRequested(ctx, q)
 }
 
+// requestedResult is what makeRequested did.
+type requestedResult struct {
+	made      bool   // it made a move
+	text      string // a line for the user about each move that it made or dropped
+	completed *Plan  // the interrupted move that it completed first, or nil
+}
+
 // makeRequested makes the requested moves of the workspace that have no turn to wait for, and drops those that may not be
-// made any more. text has a line for the user about each of both. A move that fails for now stays, and so do all while
-// the store is busy.
-func (tl *Timeline) makeRequested(ctx context.Context) (made bool, text string, err error) {
+// made any more. A move that fails for now stays, and so do all while the store is busy.
+func (tl *Timeline) makeRequested(ctx context.Context) (r requestedResult, err error) {
 	all, err := tl.Spool.ListRequested(ctx, tl.Workspace.ID())
 	if len(all) == 0 || err != nil {
-		return false, "", err
+		return r, err
 	}
 	tx, err := tl.prepareMove(ctx)
 	if err != nil {
-		return false, "", err
+		return r, err
 	}
 	defer tx.unlock()
+	r.completed = tx.completed
 	if all, err = tx.Spool.ListRequested(ctx, tl.Workspace.ID()); err != nil { // again, under the lock
-		return false, "", err
+		return r, err
 	}
-	var lines []string
 	for _, q := range all {
 		moved, why, err := tx.makeOne(ctx, &q)
 		switch {
 		case moved != nil:
-			lines = append(lines, q.report(moved))
+			r.text = joinWarnings(r.text, q.report(moved))
 		case why != "":
-			lines = append(lines, fmt.Sprintf("segno: '%s', which %s requested, was not made: %s", q.String(), q.Actor, why))
+			r.text = joinWarnings(r.text, fmt.Sprintf("segno: '%s', which %s requested, was not made: %s", q.String(), q.Actor, why))
 		}
-		if made = made || moved != nil; err != nil {
-			return made, joinWarnings(lines...), fmt.Errorf("make the requested %s: %w", q.Verb, err)
+		if r.made = r.made || moved != nil; err != nil {
+			return r, fmt.Errorf("make the requested %s: %w", q.Verb, err)
 		}
 	}
-	return made, joinWarnings(lines...), nil
+	return r, nil
 }
 
 // makeRequestedOrWarn is makeRequested for a caller that records a turn: text also has the error.
 func (tl *Timeline) makeRequestedOrWarn(ctx context.Context) (text string) {
-	_, text, err := tl.makeRequested(ctx)
+	r, err := tl.makeRequested(ctx)
 	if err != nil {
-		text = joinWarnings(text, "segno: a requested move still waits: "+err.Error())
+		return joinWarnings(r.text, "segno: a requested move still waits: "+err.Error())
 	}
-	return text
+	return r.text
 }
 
 // makeOne makes one requested move, or returns why it is dropped. It does neither while the move waits.
@@ -277,16 +283,16 @@ func (q *Requested) report(m *MoveResult) string {
 	return text + "; 'segno op undo' undoes it"
 }
 
-// refuseAfterRequested makes the requested moves that wait for no turn. If it made one, the error keeps the caller from a
-// move that the user decided on before.
-func (tl *Timeline) refuseAfterRequested(ctx context.Context, verb segno.Verb) error {
-	made, text, err := tl.makeRequested(ctx)
+// refuseAfterRequested makes the requested moves that wait for no turn. If it made one, or if it completed a move for which
+// [Plan.CheckRepeated] refuses ask, the error keeps the caller from a move that the user decided on before.
+func (tl *Timeline) refuseAfterRequested(ctx context.Context, ask MoveRequest) error {
+	r, err := tl.makeRequested(ctx)
 	switch {
 	case segno.KindOf(err) == segno.KindCancelled:
 		return err
-	case !made:
-		return nil // the caller's move reports the same error, or succeeds
+	case !r.made:
+		return r.completed.CheckRepeated(ask) // the caller's move reports err again, or succeeds
 	}
-	return segno.NewError(segno.KindConflict, string(verb), tl.Workspace.Root(), errors.New(strings.TrimPrefix(text, "segno: "))).
+	return segno.NewError(segno.KindConflict, string(ask.Verb), tl.Workspace.Root(), errors.New(strings.TrimPrefix(r.text, "segno: "))).
 		WithHint("run the command again if you still want it")
 }

@@ -80,6 +80,9 @@ func (tx *txn) move(ctx context.Context, ask MoveRequest, seen *Plan) (*MoveResu
 			return nil, err
 		}
 	}
+	if err := tx.refuseNested(ctx, ask, p); err != nil {
+		return nil, err
+	}
 	if now, err = tx.savePresent(ctx, now, p); err != nil {
 		return nil, err
 	}

@@ -171,16 +171,26 @@ func (e *Evidence) Named(path string) bool { return len(e.naming(path)) > 0 }
 // NamesChange reports whether a call of the turn named the path of a change. A command that names a directory above the
 // path counts only if it deletes: one that lists or tests the directory says nothing about the files below it.
 func (e *Evidence) NamesChange(x segno.Change) bool {
+	return slices.ContainsFunc(e.naming(x.Path), func(m mention) bool { return e.Calls[m.call].namesChange(x, m) })
+}
+
+// NamesChangeBetween is NamesChange for the calls that worked between two times.
+func (e *Evidence) NamesChangeBetween(x segno.Change, from, to time.Time) bool {
 	return slices.ContainsFunc(e.naming(x.Path), func(m mention) bool {
 		c := &e.Calls[m.call]
-		return !m.above || c.Confined || x.To.Type == segno.EntityNone && c.deletes()
+		return c.worksBetween(from, to) && c.namesChange(x, m)
 	})
+}
+
+func (c *Call) namesChange(x segno.Change, m mention) bool {
+	return !m.above || c.Confined || x.To.Type == segno.EntityNone && c.deletes()
+}
+
+func (c *Call) worksBetween(from, to time.Time) bool {
+	return !c.From.After(to) && (c.Lost || !c.To.Before(from))
 }
 
 // namedBetween reports whether a call that worked between two times named a path.
 func (e *Evidence) namedBetween(path string, from, to time.Time) bool {
-	return slices.ContainsFunc(e.naming(path), func(m mention) bool {
-		c := &e.Calls[m.call]
-		return !c.From.After(to) && (c.Lost || !c.To.Before(from))
-	})
+	return slices.ContainsFunc(e.naming(path), func(m mention) bool { return e.Calls[m.call].worksBetween(from, to) })
 }

@@ -35,11 +35,22 @@ func (tx *txn) planReverse(ctx context.Context, op segno.Operation, ask MoveRequ
 	}
 	p.setTarget(before, op.Before.Tip)
 	if op.Before.Session == op.After.Session && op.After.Session == now.head.Link.Session {
-		p.Session = nil // neither the operation nor a later one moved the conversation
+		after, err := tx.checkpoint(ctx, op.After.Head)
+		if err != nil {
+			return err
+		}
+		// Neither the operation nor a later one moved the conversation. If the operation began before the first prompt, no session ends
+		// there, and the move reports that.
+		if hasConversation(before) || !hasConversation(after) {
+			p.Session = nil
+		}
 	}
 	p.Args, p.Undoes = shortID(op.ID)+ask.force(), op.ID
 	return p.setSteps(ctx, back)
 }
+
+// hasConversation reports whether the session of a checkpoint had a prompt.
+func hasConversation(c *segno.Checkpoint) bool { return c.Session != nil && c.Session.Leaf != "" }
 
 // refuseMovedSince returns an error if the thread has newer turns than the operation, because
 // undoing the operation would undo those turns, too.

@@ -53,3 +53,26 @@ func TestOpUndoBelowAMoveOfTheConversation(t *testing.T) {
 		})
 	}
 }
+
+// TestOpUndoToBeforeTheFirstPrompt undoes the redo of the first turn. No session ends before its first prompt, so the conversation
+// stays, and the user sees that as after the undo of the turn.
+func TestOpUndoToBeforeTheFirstPrompt(t *testing.T) {
+	g := newFixture(t)
+	g.write("a", "0")
+	g.chat(1).runTurn("one")
+	why := g.undo(timeline.MoveRequest{}).Chat
+	if _, err := g.move(nil, timeline.MoveRequest{Verb: segno.VerbRedo, Turns: 1}); err != nil {
+		t.Fatal(err)
+	}
+	moved, err := g.move(nil, timeline.MoveRequest{Verb: segno.VerbOpUndo})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if why == "" || moved.Chat != why {
+		t.Errorf("after the undo of the turn the user sees %q, after the op undo %q", why, moved.Chat)
+	}
+	again, err := g.move(nil, timeline.MoveRequest{Verb: segno.VerbOpUndo, Op: moved.Plan.Operation})
+	if err != nil || again.Chat != "" {
+		t.Errorf("the op undo of the op undo: %q, %v", again.Chat, err)
+	}
+}

@@ -60,11 +60,13 @@ func (d *Division) ForBackground(alone bool, unsure map[string]bool) (certain, d
 
 // WithoutChanged returns the paths that changes does not contain, or contains only as directories.
 func WithoutChanged(paths []string, changes []segno.Change) []string {
-	return slices.DeleteFunc(slices.Clone(paths), func(p string) bool {
-		return slices.ContainsFunc(changes, func(c segno.Change) bool {
-			return c.Path == p && c.From.Type != segno.EntityDir && c.To.Type != segno.EntityDir
-		})
-	})
+	changed := make(map[string]bool, len(changes))
+	for _, c := range changes {
+		if c.From.Type != segno.EntityDir && c.To.Type != segno.EntityDir {
+			changed[c.Path] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return changed[p] })
 }
 
 // WithParents adds the directories above paths that exist after changes.

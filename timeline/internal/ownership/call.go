@@ -3,6 +3,7 @@ package ownership
 import (
 	"encoding/json"
 	"path/filepath"
+	"sort"
 	"strings"
 	"time"
 
@@ -70,6 +71,7 @@ func Calls(entries []segno.Entry, in Context) []Call {
 			r.readResult(e)
 		}
 	}
+	begins, besides := intentTimes(entries), intentTimes(r.Beside)
 	var calls []Call
 	for _, c := range r.calls {
 		id := c.ID
@@ -82,10 +84,10 @@ func Calls(entries []segno.Entry, in Context) []Call {
 			c.From, c.Late = c.From.Add(-r.Delay), r.Delay > 0
 		}
 		c.Next = r.Left
-		if next := nextIntent(entries, c.To); !next.IsZero() {
+		if next := firstAfter(begins, c.To); !next.IsZero() {
 			c.Next = next
 		}
-		if next := nextIntent(r.Beside, c.To); !next.IsZero() && next.Before(c.Next) {
+		if next := firstAfter(besides, c.To); !next.IsZero() && next.Before(c.Next) {
 			c.Next = next
 		}
 		calls = append(calls, c)
@@ -93,14 +95,24 @@ func Calls(entries []segno.Entry, in Context) []Call {
 	return calls
 }
 
-// nextIntent returns the time at which the first call after a time began, or zero.
-func nextIntent(entries []segno.Entry, after time.Time) time.Time {
+// intentTimes returns the times at which calls began, in the order of their entries. An entry may be late: the times leave out
+// those before a time of an earlier entry, and thus increase.
+func intentTimes(entries []segno.Entry) (times []time.Time) {
 	for i := range entries {
-		if e := &entries[i]; e.Kind == segno.EntryIntent && e.Time.After(after) {
-			return e.Time
+		if e := &entries[i]; e.Kind == segno.EntryIntent && (len(times) == 0 || e.Time.After(times[len(times)-1])) {
+			times = append(times, e.Time)
 		}
 	}
-	return time.Time{}
+	return times
+}
+
+// firstAfter returns the first of increasing times that is after a time, or zero.
+func firstAfter(times []time.Time, after time.Time) time.Time {
+	i := sort.Search(len(times), func(i int) bool { return times[i].After(after) })
+	if i == len(times) {
+		return time.Time{}
+	}
+	return times[i]
 }
 
 // callReader reads calls from entries.

@@ -3,6 +3,7 @@ package ownership
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -269,5 +270,41 @@ func TestClocks(t *testing.T) {
 		if got := e.ClocksDiffer([]segno.Change{changed(tc.path, tc.content)}, tc.times, at(100)); got != tc.want {
 			t.Errorf("%s: %v", name, got)
 		}
+	}
+}
+
+// TestNextOfCallsOutOfOrder has calls whose entries arrived late. The turn continued after a call with the first entry of a later time.
+func TestNextOfCallsOutOfOrder(t *testing.T) {
+	entries := slices.Concat(call("1", "Write", 10, 12, map[string]any{"file_path": "/p/a"}), call("2", "Write", 30, 31, map[string]any{"file_path": "/p/b"}),
+		call("3", "Write", 20, 21, map[string]any{"file_path": "/p/c"}))
+	var got []time.Time
+	for _, c := range Calls(entries, Context{End: at(100), Left: at(90)}) {
+		got = append(got, c.Next)
+	}
+	if want := []time.Time{at(30), at(90), at(30)}; !slices.EqualFunc(got, want, time.Time.Equal) {
+		t.Errorf("the turn continued at %v, want %v", got, want)
+	}
+}
+
+// TestATurnOfManyCalls reads the calls of a very long turn, and removes many paths from many. If the time of either grew with the square
+// of the number, the test would take seconds.
+func TestATurnOfManyCalls(t *testing.T) {
+	const n = 40_000
+	var entries []segno.Entry
+	var paths []string
+	var changes []segno.Change
+	for i := range n {
+		id, name := fmt.Sprint(i), fmt.Sprint("directory/of/files/", i)
+		entries = append(entries, segno.Entry{Kind: segno.EntryIntent, ID: id, Name: "Write", Time: at(float64(2 * i))},
+			segno.Entry{Kind: segno.EntryResult, ID: id, Name: "Write", Time: at(float64(2*i + 1))})
+		paths, changes = append(paths, name), append(changes, segno.Change{Path: name, To: segno.Entity{Type: segno.EntityFile}})
+	}
+	calls := Calls(entries, Context{End: at(2 * n)})
+	if len(calls) != n || !calls[n-2].Next.Equal(at(2*n-2)) || !calls[n-1].Next.IsZero() {
+		t.Errorf("%d calls, the last are %+v", len(calls), calls[max(0, len(calls)-2):])
+	}
+	changes[0].To.Type = segno.EntityDir
+	if got := WithoutChanged(append(paths, "other"), changes); !slices.Equal(got, []string{paths[0], "other"}) {
+		t.Errorf("%d paths remain", len(got))
 	}
 }

@@ -20,7 +20,7 @@ func (s *Store) CollectLocked(ctx context.Context, p segno.CollectPolicy) (segno
 }
 
 // collectLocked calls collect while no hook or command works on any workspace. It adds the objects
-// of open turns, of interrupted moves and of cut sessions, which no commit reaches yet, to the policy.
+// of deferred commits, of open turns, of interrupted moves and of cut sessions, which no commit reaches yet, to the policy.
 func (s *Store) collectLocked(ctx context.Context, p segno.CollectPolicy,
 	collect func(context.Context, segno.CollectPolicy) (segno.Collection, error)) (none segno.Collection, err error) {
 	sp := s.Spool()
@@ -35,7 +35,7 @@ func (s *Store) collectLocked(ctx context.Context, p segno.CollectPolicy,
 		}
 		defer unlock()
 	}
-	if err := errors.Join(s.keepOpenTurns(ctx, &p), s.keepInterruptedMoves(ctx, &p, workspaces), s.keepBases(ctx, &p),
+	if err := errors.Join(s.keepDeferred(ctx, &p), s.keepOpenTurns(ctx, &p), s.keepInterruptedMoves(ctx, &p, workspaces), s.keepBases(ctx, &p),
 		s.keepCutSessions(ctx, &p)); err != nil {
 		return none, err
 	}
@@ -120,7 +120,7 @@ func (s *Store) completeAllPending(ctx context.Context) (ids []segno.WorkspaceID
 		t, err := s.Timeline(rec, nil)
 		if kind := segno.KindOf(err); kind == segno.KindNotFound || kind == segno.KindRefused {
 			// The directory is gone or belongs to another user. The timelines of other workspaces commit its
-			// deferred commits.
+			// deferred commits. Without another workspace, the commits stay deferred.
 			continue
 		}
 		if err == nil {
@@ -133,19 +133,40 @@ func (s *Store) completeAllPending(ctx context.Context) (ids []segno.WorkspaceID
 	return ids, nil
 }
 
-// keepOpenTurns adds the snapshots of open turns to the policy and keeps the objects that the turns
-// staged. It returns [segno.KindBusy] if commits are still deferred, because no checkpoint reaches
-// their objects yet.
-func (s *Store) keepOpenTurns(ctx context.Context, p *segno.CollectPolicy) error {
-	sp := s.Spool()
-	waiting, err := sp.ListDeferred(ctx)
+// keepDeferred adds the checkpoints of commits that are still deferred to the policy and keeps the objects that the commits staged.
+// Such commits remain if no workspace can be opened now, for example because the only one is on a disk that is not mounted.
+func (s *Store) keepDeferred(ctx context.Context, p *segno.CollectPolicy) error {
+	waiting, err := s.Spool().ListDeferred(ctx)
 	if err != nil {
 		return err
 	}
-	if len(waiting) > 0 {
-		return segno.Errorf(segno.KindBusy, "gc", s.place.Store, "%d commits are still deferred", len(waiting)).WithHint("try again in a moment")
+	for _, c := range waiting {
+		if err := s.Objects().Keep(ctx, c.Staged); err != nil {
+			return fmt.Errorf("keep the objects of a deferred commit: %w", err)
+		}
+		var kept segno.Checkpoint
+		if c.Checkpoint != nil {
+			kept = *c.Checkpoint
+		}
+		kept.Parent = c.Parent
+		p.Checkpoints = append(p.Checkpoints, kept)
+		if c.Link != nil && c.Link.Position != nil {
+			p.Checkpoints = append(p.Checkpoints, segno.Checkpoint{Session: c.Link.Position})
+		}
+		if c.Workspace != nil {
+			p.Checkpoints = append(p.Checkpoints, segno.Checkpoint{Workspace: c.Workspace.Snapshot})
+		}
+		for _, name := range c.Needs {
+			p.Checkpoints = append(p.Checkpoints, segno.Checkpoint{State: &segno.Document{Data: name}})
+		}
 	}
-	turns, err := sp.Turns(ctx)
+	return nil
+}
+
+// keepOpenTurns adds the snapshots of open turns to the policy and keeps the objects that the turns
+// staged.
+func (s *Store) keepOpenTurns(ctx context.Context, p *segno.CollectPolicy) error {
+	turns, err := s.Spool().Turns(ctx)
 	if err != nil {
 		return err
 	}

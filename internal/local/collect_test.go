@@ -262,3 +262,48 @@ func (g *fixture) directoryObject() (object string) {
 	}
 	return object
 }
+
+// TestGcWithDeferredTurnsOfADirectoryThatIsGone collects while the turn of the only workspace is deferred and its directory is away.
+// When the directory is back, the turn is committed and can be undone.
+func TestGcWithDeferredTurnsOfADirectoryThatIsGone(t *testing.T) {
+	g := newFixture(t)
+	g.write("a", "0")
+	if err := g.turn("A", func() { g.write("a", "1") }); err != nil {
+		t.Fatal(err)
+	}
+	wait := g.place.StoreWait
+	g.place.StoreWait = 20 * time.Millisecond
+	release := g.holdWriter()
+	if err := g.turn("B", func() { g.write("a", "2") }); err != nil {
+		t.Fatal(err)
+	}
+	release()
+	g.place.StoreWait = wait
+	away := g.project + " of another disk"
+	if err := os.Rename(g.project, away); err != nil {
+		t.Fatal(err)
+	}
+	now := g.place.Now
+	g.place.Now = func() time.Time { return now().Add(3 * time.Hour) }
+	for range 2 {
+		s, err := g.place.Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.CollectLocked(t.Context(), segno.CollectPolicy{Trace: s.NewTrace()})
+		if err := errors.Join(err, s.Close()); err != nil {
+			t.Errorf("gc: %v", err)
+		}
+	}
+	if err := os.Rename(away, g.project); err != nil {
+		t.Fatal(err)
+	}
+	g.runNextCommand()
+	g.wantTurns("AB")
+	g.wantNoneDeferred()
+	g.checkStore()
+	g.undo(timeline.MoveRequest{})
+	if got := g.files(); got != "a \"1\"\n" {
+		t.Errorf("the undo of the deferred turn left\n%s", got)
+	}
+}

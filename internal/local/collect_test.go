@@ -291,6 +291,14 @@ func TestGcWithDeferredTurnsOfADirectoryThatIsGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = s.CollectLocked(t.Context(), segno.CollectPolicy{Trace: s.NewTrace()})
+		for thread, err := range s.Threads(t.Context(), segno.ThreadQuery{}) {
+			if err == nil {
+				_, err = s.PurgeThread(t.Context(), thread.ID)
+			}
+			if segno.KindOf(err) != segno.KindBusy {
+				t.Errorf("a purge, whose words the deferred turn may have: %v", err)
+			}
+		}
 		if err := errors.Join(err, s.Close()); err != nil {
 			t.Errorf("gc: %v", err)
 		}

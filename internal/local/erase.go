@@ -9,17 +9,33 @@ import (
 )
 
 // Erase implements [segno.Eraser]. Like CollectLocked, it runs while no hook or command works on
-// any workspace.
-func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
+// any workspace. It returns [segno.KindBusy] if commits are still deferred, because they have contents that it could not erase.
+func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (none segno.Collection, err error) {
+	if err := s.completeDeferred(ctx); err != nil {
+		return none, err
+	}
 	return s.collectLocked(ctx, p, s.Store.Erase)
+}
+
+// completeDeferred completes what is interrupted or deferred. It returns [segno.KindBusy] if commits remain deferred.
+func (s *Store) completeDeferred(ctx context.Context) error {
+	if _, err := s.completeAllPending(ctx); err != nil {
+		return err
+	}
+	waiting, err := s.Spool().ListDeferred(ctx)
+	if err == nil && len(waiting) > 0 {
+		err = segno.Errorf(segno.KindBusy, "erase", s.place.Store, "%d commits are still deferred", len(waiting)).
+			WithHint("run 'segno status' in the directory in which the agent worked")
+	}
+	return err
 }
 
 // PurgeThread deletes a thread and erases it; see timeline.Purge. It also removes the open turns of
 // the thread from the spool. It returns [segno.KindRefused] if the process of an open turn is
-// alive.
+// alive, and [segno.KindBusy] if commits are still deferred. It has deleted nothing then.
 func (s *Store) PurgeThread(ctx context.Context, thread segno.ThreadID) (segno.Collection, error) {
 	// A deferred commit of the thread would fail after the deletion and stay in the spool.
-	if _, err := s.completeAllPending(ctx); err != nil {
+	if err := s.completeDeferred(ctx); err != nil {
 		return segno.Collection{}, err
 	}
 	turns, err := s.openTurns(ctx, "purge thread", thread)

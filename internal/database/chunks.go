@@ -69,7 +69,7 @@ func (w *chunkWriter) flush(n int) {
 		w.failure = err
 		return
 	}
-	w.pending = append(w.pending[:0], w.pending[n:]...)
+	w.pending = w.pending[n:] // not moved: the rest of a row may have hundreds of megabytes
 	w.scanned = max(w.scanned-n, 0)
 	w.group = append(w.group, h)
 	if h[0] == 0 || len(w.group) == maxGroup {

@@ -19,7 +19,7 @@ type installation struct {
 	server string
 }
 
-// newInstallation returns a machine whose programs print "old", and a release whose programs are the script.
+// newInstallation installs programs that print "old", and serves a release in which both programs are the script.
 func newInstallation(t *testing.T, script string) *installation {
 	t.Helper()
 	m := newMachine(t, "curl", "sha256sum")

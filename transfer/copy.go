@@ -93,7 +93,7 @@ type oneThread struct {
 	target *reachable.Thread // nil if the target lacks it
 	// there are the commits of the target: those of the thread, and those of the threads in which its ancestors are.
 	there map[segno.CommitID]*segno.Node
-	// incomplete are the threads of ancestors of which the target has only commits on the line to this thread, and whose heads follow the copy.
+	// incomplete are the threads of ancestors that the copy continues: it moves their heads. The target has only their commits on the line to this thread.
 	incomplete map[segno.ThreadID]bool
 }
 

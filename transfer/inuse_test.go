@@ -9,7 +9,7 @@ import (
 	"github.com/dalsegno/segno/transfer"
 )
 
-// refusing is a server that refuses to move the head of a thread, as one does whose directory is at the thread.
+// refusing is a server that refuses to move the head of a thread, because a directory of the server is at the thread.
 type refusing struct {
 	completeStore
 	thread segno.ThreadID

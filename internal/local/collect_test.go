@@ -296,7 +296,7 @@ func TestGcWithDeferredTurnsOfADirectoryThatIsGone(t *testing.T) {
 				_, err = s.PurgeThread(t.Context(), thread.ID)
 			}
 			if segno.KindOf(err) != segno.KindBusy {
-				t.Errorf("a purge, whose words the deferred turn may have: %v", err)
+				t.Errorf("a purge while a turn is deferred: %v", err)
 			}
 		}
 		if err := errors.Join(err, s.Close()); err != nil {

@@ -10,18 +10,17 @@ import (
 
 // Erase implements [segno.Eraser]. Like CollectLocked, it runs while no hook or command works on
 // any workspace. It returns [segno.KindBusy] if commits are still deferred, because they have contents that it could not erase.
-func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (none segno.Collection, err error) {
-	if err := s.completeDeferred(ctx); err != nil {
-		return none, err
-	}
-	return s.collectLocked(ctx, p, s.Store.Erase)
+func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
+	return s.collectLocked(ctx, p, func(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
+		if err := s.refuseDeferred(ctx); err != nil {
+			return segno.Collection{}, err
+		}
+		return s.Store.Erase(ctx, p)
+	})
 }
 
-// completeDeferred completes what is interrupted or deferred. It returns [segno.KindBusy] if commits remain deferred.
-func (s *Store) completeDeferred(ctx context.Context) error {
-	if _, err := s.completeAllPending(ctx); err != nil {
-		return err
-	}
+// refuseDeferred returns [segno.KindBusy] if commits are deferred.
+func (s *Store) refuseDeferred(ctx context.Context) error {
 	waiting, err := s.Spool().ListDeferred(ctx)
 	if err == nil && len(waiting) > 0 {
 		err = segno.Errorf(segno.KindBusy, "erase", s.place.Store, "%d commits are still deferred", len(waiting)).
@@ -35,7 +34,10 @@ func (s *Store) completeDeferred(ctx context.Context) error {
 // alive, and [segno.KindBusy] if commits are still deferred. It has deleted nothing then.
 func (s *Store) PurgeThread(ctx context.Context, thread segno.ThreadID) (segno.Collection, error) {
 	// A deferred commit of the thread would fail after the deletion and stay in the spool.
-	if err := s.completeDeferred(ctx); err != nil {
+	if _, err := s.completeAllPending(ctx); err != nil {
+		return segno.Collection{}, err
+	}
+	if err := s.refuseDeferred(ctx); err != nil {
 		return segno.Collection{}, err
 	}
 	turns, err := s.openTurns(ctx, "purge thread", thread)

@@ -273,7 +273,7 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// TestNextOfCallsOutOfOrder has calls whose entries arrived late. The turn continued after a call with the first entry of a later time.
+// TestNextOfCallsOutOfOrder reads entries that arrived late. A turn continues after a call at the first later time in the order of the entries.
 func TestNextOfCallsOutOfOrder(t *testing.T) {
 	entries := slices.Concat(call("1", "Write", 10, 12, map[string]any{"file_path": "/p/a"}), call("2", "Write", 30, 31, map[string]any{"file_path": "/p/b"}),
 		call("3", "Write", 20, 21, map[string]any{"file_path": "/p/c"}))

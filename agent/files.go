@@ -10,7 +10,6 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local/spool"
-	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/timeline"
 	"github.com/dalsegno/segno/workspace"
@@ -56,7 +55,7 @@ func OpenTimeline(ctx context.Context, store segno.Store, dir, stateDir string) 
 	if err != nil {
 		return nil, err
 	}
-	return timeline.Open(timeline.Config{Store: store, Workspace: w, Spool: sp, Now: time.Now, Alive: proc.Alive, Actor: segno.ActorGo}), nil
+	return timeline.Open(timeline.Config{Store: store, Workspace: w, Spool: sp, Now: time.Now, Alive: sp.Alive(time.Now), Actor: segno.ActorGo}), nil
 }
 
 // checkOutside returns an error for a store inside the directory: each checkpoint would
@@ -113,9 +112,8 @@ func (r *run) beginFileTurn(ctx context.Context) error {
 		turn = r.head.Turn + 1
 	}
 	r.fileTurn = segno.TurnKey(segno.DerivedID("agent turn", string(r.thread), fmt.Sprint(turn)))
-	pid := os.Getpid()
 	if err := r.leased(r.Timeline).BeginSteps(ctx, timeline.OpenTurn{Key: r.fileTurn, Thread: r.thread, Agent: r.Name, Prompt: r.in.Prompt,
-		Process: timeline.Process{PID: pid, PIDStart: proc.Start(pid)}}); err != nil {
+		Process: spool.TurnProcess(os.Getpid())}); err != nil {
 		return err
 	}
 	return r.reload(ctx)

@@ -79,7 +79,7 @@ func (j *journey) paying(c *agent.Config) {
 	c.Approve = agent.RequireApproval("pay")
 	c.Subagents = []agent.Subagent{{Name: "helper"}}
 	c.Timeline.Spool = mortalSpool{c.Timeline.Spool, j.life}
-	c.Timeline.Alive = func(int, string) bool { return false } // every process with an open turn was killed
+	c.Timeline.Alive = func(timeline.OpenTurn) bool { return false } // every process with an open turn was killed
 }
 
 // bill returns the bill that a question is about.

@@ -160,9 +160,9 @@ func (tx *txn) closeStale(ctx context.Context, p Prompt) (others bool, err error
 }
 
 // closeIfStale closes a turn that the prompt p shows to be over, or whose agent has exited or was
-// interrupted. works reports whether the turn continues at the same time as the new one.
+// interrupted. A session that continues in another container was that of one which ended. works reports whether the turn continues at the same time as the new one.
 func (tx *txn) closeIfStale(ctx context.Context, p Prompt, t OpenTurn) (works bool, err error) {
-	isOther := t.PID != 0 && p.PID != 0 && t.PID != p.PID && t.Owner == "" && p.Owner == ""
+	isOther := t.PID != 0 && p.PID != 0 && t.PID != p.PID && t.Owner == "" && p.Owner == "" && !t.isElsewhere(p.Process)
 	over := tx.isGone(t) || p.Source.Session != "" && t.Source.Session == p.Source.Session && !isOther
 	switch {
 	case over && t.Ended != "":
@@ -247,7 +247,12 @@ func (tx *txn) setAside(ctx context.Context, key segno.TurnKey, err error) error
 	return tx.Spool.SetAside(ctx, key)
 }
 
-func (tl *Timeline) isGone(t OpenTurn) bool { return t.PID != 0 && !tl.Alive(t.PID, t.PIDStart) }
+// isElsewhere reports whether two processes are known to run on different machines or in different containers.
+func (p Process) isElsewhere(other Process) bool {
+	return p.Machine != "" && other.Machine != "" && p.Machine != other.Machine
+}
+
+func (tl *Timeline) isGone(t OpenTurn) bool { return t.PID != 0 && !tl.Alive(t) }
 
 // AppendEntry records one entry of an open turn with a single write, without a database, a lock or
 // a sync. The entry survives the end of the process, but not a power failure.

@@ -80,6 +80,7 @@ type Base struct {
 type Process struct {
 	PID      int    `json:"pid,omitempty"`       // of the agent or the owner; 0 if unknown
 	PIDStart string `json:"pid_start,omitempty"` // its start; distinguishes it from a later process with this pid
+	Machine  string `json:"machine,omitempty"`   // the machine and the PID namespace, such as a container; "" if unknown
 	// Group is the process group in which the owner runs the agent, and GroupStart the time at
 	// which the leader of the group started. If the owner has exited, the group must be ended
 	// before another process continues the session.

@@ -16,8 +16,8 @@ type Config struct {
 	Transcripts map[string]segno.Transcript // by agent; an agent without one has no session tier
 	Spool       Spool
 	Now         func() time.Time
-	// Alive reports whether the process pid that started at start still runs; see [Process].
-	Alive func(pid int, start string) bool
+	// Alive reports whether the process of an open turn still runs; see [Process]. It is called only if the process is known.
+	Alive func(t OpenTurn) bool
 	// Register records the directory of a fork as a workspace. Only Fork needs it.
 	Register func(ctx context.Context, dir string) (segno.WorkspaceRecord, error)
 	// Lease is the right to write to one thread. Commits to that thread contain the lease's

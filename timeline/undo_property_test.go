@@ -49,7 +49,7 @@ func newEdited(t *testing.T, r *rapid.T, home string) *edited {
 	e.must(err)
 	sp := spool.New(filepath.Join(home, "spool"), vfs.OS)
 	e.site = timeline.Open(timeline.Config{Store: store, Workspace: dir, Spool: sp, Now: time.Now,
-		Alive: func(int, string) bool { return true }})
+		Alive: func(timeline.OpenTurn) bool { return true }})
 	for _, name := range []string{"a", "b", "c"} {
 		var lines []string
 		for range 12 {

@@ -23,7 +23,7 @@ func (r *run) beginFiles(ctx context.Context, prompt string, isOpen bool) error 
 	r.files = segno.TurnKey(segno.DerivedID("eino turn", string(r.thread), strconv.Itoa(turn)))
 	pid := os.Getpid()
 	return r.leased().BeginSteps(ctx, timeline.OpenTurn{Key: r.files, Thread: r.thread, Agent: agentName, Prompt: prompt,
-		Process: timeline.Process{PID: pid, PIDStart: proc.Start(pid)}})
+		Process: timeline.Process{PID: pid, PIDStart: proc.Start(pid), Machine: proc.Machine()}})
 }
 
 // leased returns the timeline with the run's lease.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local/spool"
-	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/timeline"
 	"github.com/dalsegno/segno/workspace"
@@ -46,7 +45,8 @@ func (d *Checkout) Timeline(ctx context.Context, o TimelineOptions) (*timeline.T
 	if err != nil {
 		return nil, err
 	}
-	return timeline.Open(timeline.Config{Store: o.Store, Workspace: w, Spool: d.Spool(), Now: time.Now, Alive: proc.Alive,
+	s := d.Spool()
+	return timeline.Open(timeline.Config{Store: o.Store, Workspace: w, Spool: s, Now: time.Now, Alive: s.Alive(time.Now),
 		Actor: o.Actor, Transcripts: o.Transcripts}), nil
 }
 

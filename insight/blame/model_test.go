@@ -55,7 +55,7 @@ func newAuthored(t *testing.T, seed uint64) *authored {
 	dir, err := workspace.Open(h.root, workspace.Options{ID: h.id, Objects: h.store.Objects(), Index: filepath.Join(home, "index")})
 	h.must(err)
 	h.tl = timeline.Open(timeline.Config{Store: h.store, Workspace: dir, Spool: spool.New(filepath.Join(home, "spool"), vfs.OS), Now: time.Now,
-		Alive: func(int, string) bool { return true }})
+		Alive: func(timeline.OpenTurn) bool { return true }})
 	for _, name := range []string{"a", "b", "dir/c"} {
 		var lines []string
 		for range 8 {

@@ -12,6 +12,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agents/claude"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/local/spool"
 	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/timeline"
 )
@@ -39,7 +40,7 @@ func (h *handler) beginTurn(ctx context.Context, store *local.Store) error {
 	}
 	pid := h.agentPID(ctx)
 	prompt := timeline.Prompt{Key: segno.TurnKey(h.PromptID), Agent: h.agent.Name, Source: h.source(),
-		Text: h.Prompt, Process: timeline.Process{PID: pid, PIDStart: proc.Start(pid)}}
+		Text: h.Prompt, Process: spool.TurnProcess(pid)}
 	if task, summary := h.TaskReport(); task != "" {
 		prompt.Task, prompt.Text = task, summary
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/dalsegno/segno/internal/local/agekey"
 	"github.com/dalsegno/segno/internal/local/sealing"
 	"github.com/dalsegno/segno/internal/local/spool"
-	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/sqlite"
 )
@@ -195,8 +194,9 @@ func (p Place) checkSettled(ctx context.Context, op string) error {
 	if err != nil {
 		return err
 	}
+	isRunning := sp.Alive(p.Now)
 	for _, t := range turns {
-		if t.PID != 0 && proc.Alive(t.PID, t.PIDStart) {
+		if isRunning(t) {
 			return segno.Errorf(segno.KindRefused, op, p.Store, "a turn of %s is open (session %s, pid %d)", t.Agent, t.Source.Session, t.PID).
 				WithHint("wait until the agent is done, or stop it")
 		}

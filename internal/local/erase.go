@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -94,11 +93,12 @@ func (s *Store) openTurns(ctx context.Context, op string, thread segno.ThreadID)
 	if err != nil {
 		return nil, err
 	}
+	isRunning := s.Spool().Alive(s.place.Now)
 	for _, t := range turns {
 		if t.Thread != thread {
 			continue
 		}
-		if t.PID != 0 && proc.Alive(t.PID, t.PIDStart) {
+		if isRunning(t) {
 			return nil, segno.Errorf(segno.KindRefused, op, string(thread), "a turn is open").WithHint("wait until the agent is done, or stop it")
 		}
 		of = append(of, t)
@@ -113,10 +113,10 @@ func (s *Store) OpenThreads(ctx context.Context) (map[segno.ThreadID]bool, error
 	if err != nil {
 		return nil, err
 	}
-	running := map[segno.ThreadID]bool{}
+	running, isRunning := map[segno.ThreadID]bool{}, s.Spool().Alive(s.place.Now)
 	for _, t := range turns {
 		if t.Thread != "" {
-			running[t.Thread] = running[t.Thread] || t.PID != 0 && proc.Alive(t.PID, t.PIDStart)
+			running[t.Thread] = running[t.Thread] || isRunning(t)
 		}
 	}
 	return running, nil

@@ -29,6 +29,9 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv("SEGNO_TEST_KEEPS_ALL"); dir != "" {
 		keepAllUntilKilled(dir)
 	}
+	if dir := os.Getenv("SEGNO_TEST_CONTAINER"); dir != "" {
+		undoInContainer(dir)
+	}
 	if dir := os.Getenv("SEGNO_TEST_SEALS"); dir != "" {
 		sealUntilKilled(dir)
 	}

@@ -38,7 +38,6 @@ import (
 	"github.com/dalsegno/segno/internal/database"
 	"github.com/dalsegno/segno/internal/history/reachable"
 	"github.com/dalsegno/segno/internal/local/spool"
-	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/sqlite"
 	"github.com/dalsegno/segno/timeline"
@@ -331,7 +330,7 @@ func (s *Store) timeline(rec segno.WorkspaceRecord, progress func(done, total in
 		return nil, err
 	}
 	ws := s.withDatabases(dir)
-	return timeline.Open(timeline.Config{Store: s.Store, Workspace: ws, Spool: s.Spool(), Now: s.place.Now, Alive: proc.Alive, Actor: s.place.Actor,
+	return timeline.Open(timeline.Config{Store: s.Store, Workspace: ws, Spool: s.Spool(), Now: s.place.Now, Alive: s.Spool().Alive(s.place.Now), Actor: s.place.Actor,
 		Transcripts: s.Transcripts(), Register: s.registerFork(ws), Untrusted: s.Spool().Untrusted}), nil
 }
 

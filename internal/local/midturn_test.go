@@ -217,7 +217,7 @@ func TestCloseGone(t *testing.T) {
 	g.write("a", "0")
 	const dyingStore = 1000
 	killed := 0
-	alive := func(pid int, _ string) bool { return pid != killed }
+	alive := func(t timeline.OpenTurn) bool { return t.PID != killed }
 	living := func(s *timeline.Timeline) { s.Alive = alive }
 	g.beginAs("of the dead", "k1", dyingStore, alive)
 	g.beginAs("of the living", "k2", dyingStore+1, alive)
@@ -269,7 +269,7 @@ func TestCloseGone(t *testing.T) {
 // TestCloseGoneElsewhere does not end the turns of another directory.
 func TestCloseGoneElsewhere(t *testing.T) {
 	g := newFixture(t)
-	alive := func(int, string) bool { return false }
+	alive := func(timeline.OpenTurn) bool { return false }
 	g.beginAs("s", "k", 1000, alive)
 	other := filepath.Join(filepath.Dir(g.project), "other")
 	if err := os.Mkdir(other, 0o755); err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // beginAs opens a turn of one of several agents, each in a separate process.
-func (g *fixture) beginAs(session, key string, pid int, alive func(int, string) bool) {
+func (g *fixture) beginAs(session, key string, pid int, alive func(timeline.OpenTurn) bool) {
 	g.Helper()
 	err := g.record(func(s *timeline.Timeline) { s.Alive = alive }, func(ctx context.Context, r *timeline.Timeline) error {
 		_, err := r.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(key), Agent: "test", Text: key, Process: timeline.Process{PID: pid},
@@ -25,7 +25,7 @@ func (g *fixture) beginAs(session, key string, pid int, alive func(int, string) 
 }
 
 // endAs ends a turn of beginAs.
-func (g *fixture) endAs(session, key string, alive func(int, string) bool) (c *segno.Checkpoint) {
+func (g *fixture) endAs(session, key string, alive func(timeline.OpenTurn) bool) (c *segno.Checkpoint) {
 	g.Helper()
 	err := g.record(func(s *timeline.Timeline) { s.Alive = alive }, func(ctx context.Context, r *timeline.Timeline) (err error) {
 		c, err = r.EndTurn(ctx, timeline.TurnEnd{Key: segno.TurnKey(key), Agent: "test",
@@ -44,7 +44,7 @@ func TestAnAgentKilledBesideAnother(t *testing.T) {
 	g := newFixture(t)
 	g.write("a", "0")
 	killed := 0
-	alive := func(pid int, _ string) bool { return pid != killed }
+	alive := func(t timeline.OpenTurn) bool { return t.PID != killed }
 	for _, session := range []string{"one", "two"} { // both threads are known
 		g.beginAs(session, "first of "+session, 0, alive)
 		g.write("x"+session, "1")

@@ -299,5 +299,5 @@ func (s *Store) headOf(ctx context.Context, agent string, session segno.SessionI
 // SessionTimeline returns a timeline that has no workspace, for [timeline.Timeline.KeepSession] and
 // the other methods that need none.
 func (s *Store) SessionTimeline() *timeline.Timeline {
-	return timeline.Open(timeline.Config{Store: s.Store, Spool: s.place.Spool(), Now: s.place.Now, Alive: proc.Alive, Transcripts: s.place.Transcripts(s.Objects())})
+	return timeline.Open(timeline.Config{Store: s.Store, Spool: s.place.Spool(), Now: s.place.Now, Alive: s.place.Spool().Alive(s.place.Now), Transcripts: s.place.Transcripts(s.Objects())})
 }

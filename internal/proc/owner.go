@@ -22,17 +22,3 @@ func ParseOwner(kind, owner string) (pid int, start, id string, ok bool) {
 	pid, err := strconv.Atoi(f[2])
 	return pid, f[3], f[4], err == nil
 }
-
-// Machine identifies this boot of this machine and this PID namespace: the id of the boot, a slash, and the namespace. It is ""
-// if the system does not report them.
-func Machine() string {
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	namespace, err := os.Readlink("/proc/self/ns/pid")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(boot)) + "/" + namespace
-}

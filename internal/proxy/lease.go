@@ -96,19 +96,22 @@ func (l *sessionStore) heldElsewhere(ctx context.Context) (bool, error) {
 }
 
 // ownerGone reports whether the process that owns a lease has ended. It returns false for an
-// owner in another format or in another PID namespace, because this process does not see the
-// processes there. Earlier versions did not name the namespace.
+// owner in another format, and for one that this process cannot see. Earlier versions did not name the namespace.
 func ownerGone(owner string) bool {
 	fields := strings.Fields(owner)
 	if len(fields) < 3 || fields[0] != "acp" {
 		return false
 	}
-	if here := proc.Machine(); len(fields) > 4 && fields[4] != here {
-		boot, _, _ := strings.Cut(here, "/")
-		return boot != "" && !strings.HasPrefix(fields[4], boot+"/") // it ran before the machine was started
+	machine := ""
+	if len(fields) > 4 {
+		machine = fields[4]
 	}
 	pid, err := strconv.Atoi(fields[1])
-	return err == nil && !proc.Alive(pid, strings.Trim(fields[2], "-"))
+	if err != nil {
+		return false
+	}
+	alive, isSeen := proc.AliveOn(machine, pid, strings.Trim(fields[2], "-"))
+	return isSeen && !alive
 }
 
 // startRenewal renews a lease until stop is called. stop returns the newest lease, because

@@ -15,7 +15,6 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local/spool"
-	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/internal/proxy/acp"
 	"github.com/dalsegno/segno/internal/proxy/failure"
 	"github.com/dalsegno/segno/timeline"
@@ -149,9 +148,10 @@ func (t *turn) openTurn(ctx context.Context, agent *process) (timeline.TurnStart
 	if err != nil {
 		return timeline.TurnStart{}, err
 	}
+	process := spool.TurnProcess(os.Getpid())
+	process.Group, process.GroupStart = agent.cmd.Process.Pid, agent.start
 	return tl.BeginTurn(ctx, timeline.Prompt{Key: t.key, Agent: t.record.Agent, Source: t.source(), Text: t.prompt,
-		Owner: t.lease.Owner, Thread: t.record.Thread, Process: timeline.Process{PID: os.Getpid(), PIDStart: proc.Start(os.Getpid()),
-			Group: agent.cmd.Process.Pid, GroupStart: agent.start}})
+		Owner: t.lease.Owner, Thread: t.record.Thread, Process: process})
 }
 
 // acquireThread makes the session's thread, if it has none yet, and acquires the lease on it.

@@ -9,7 +9,6 @@ import (
 	"github.com/dalsegno/segno/internal/chat"
 	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/internal/history/turns"
-	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -99,7 +98,7 @@ func (s *Server) readOpenTurn(ctx context.Context, t *timeline.OpenTurn) (*openT
 		return nil, err
 	}
 	o := &openTurn{Prompt: history.Cut(t.Prompt, maxOpenPrompt), Agent: t.Agent, Start: t.Start, PID: t.PID, Parent: t.Parent, Ended: t.Ended,
-		Tasks: []openTask{}, Calls: []openCall{}, background: t.InBackground() && !t.Awake, IsRunning: t.PID != 0 && proc.Alive(t.PID, t.PIDStart)}
+		Tasks: []openTask{}, Calls: []openCall{}, background: t.InBackground() && !t.Awake, IsRunning: s.Local.Spool().Alive(s.Now)(*t)}
 	o.readEntries(entries)
 	for _, task := range t.RunningTasks(entries) {
 		o.Tasks = append(o.Tasks, openTask{ID: task.ID, Kind: task.Kind})

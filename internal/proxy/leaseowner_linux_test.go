@@ -3,32 +3,31 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/internal/proc"
+	"github.com/dalsegno/segno/internal/testing/containerrig"
 	"github.com/dalsegno/segno/store/memory"
 )
 
 // TestALeaseOfAContainerIsKept acquires a thread that a process in another PID namespace holds, such as a container with the same
-// store. No process here has its pid. A process of an earlier boot has certainly ended.
+// store. A process of an earlier boot has certainly ended.
 func TestALeaseOfAContainerIsKept(t *testing.T) {
-	boot, namespace, _ := strings.Cut(proc.Machine(), "/")
-	if namespace == "" {
-		return // the system reports no namespaces
-	}
-	const noPID = "2147483646"
+	container := containerrig.Start(t)
+	inContainer := fmt.Sprint("acp ", container.PID, " ", container.Start)
+	const ended = "acp 2147483646 1"
 	for _, c := range []struct {
-		machine string
-		isKept  bool
+		owner, machine string
+		isKept         bool
 	}{
-		{boot + "/" + namespace, false},
-		{boot + "/pid:[1]", true},
-		{"an-earlier-boot/" + namespace, false},
+		{ended, proc.Machine(), false},
+		{inContainer, container.Machine, true},
+		{inContainer, "an-earlier-boot/pid:[1]", false},
 	} {
 		s := &lateStore{memory: memory.New(time.Now), free: make(chan struct{})}
 		close(s.free)
@@ -40,7 +39,7 @@ func TestALeaseOfAContainerIsKept(t *testing.T) {
 			p := &proxy{ctx: t.Context(), store: heldStore{s}, owner: owner, machine: c.machine, Config: Config{Stderr: io.Discard, Place: local.Place{Now: time.Now}}}
 			return &sessionStore{proxy: p, record: sessionRecord{Client: "s", Thread: "t"}}
 		}
-		if err := open("acp " + noPID + " 1").acquireLease(t.Context()); err != nil {
+		if err := open(c.owner).acquireLease(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if err := open("acp 1 1").acquireLease(t.Context()); errors.Is(err, errHeld) != c.isKept || !c.isKept && err != nil {

@@ -3,6 +3,7 @@ package database
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 
 	"github.com/dalsegno/segno"
@@ -97,25 +98,29 @@ func Trace(ctx context.Context, objects segno.Objects, d *segno.Document, visit 
 	if err != nil {
 		return err
 	}
-	for _, s := range doc.Databases {
-		if s.Content.IsZero() || !visit(s.Content) {
-			continue
-		}
-		state, err := readPgState(ctx, objects, s.Content)
-		if err != nil {
-			return err
-		}
-		texts := []segno.Hash{s.Content}
-		if state != nil {
-			texts = state.texts()
-		}
-		for _, t := range texts {
-			if err := traceList(ctx, objects, t, t == s.Content, visit); err != nil {
-				return err
-			}
-		}
+	for i := range doc.Databases {
+		err = errors.Join(err, traceSaved(ctx, objects, doc.Databases[i].Content, visit))
 	}
-	return nil
+	return err
+}
+
+// traceSaved visits the content of a database.
+func traceSaved(ctx context.Context, objects segno.Objects, content segno.Hash, visit func(segno.Hash) bool) error {
+	if content.IsZero() || !visit(content) {
+		return nil
+	}
+	state, err := readPgState(ctx, objects, content)
+	if err != nil {
+		return err
+	}
+	texts := []segno.Hash{content}
+	if state != nil {
+		texts = state.texts()
+	}
+	for _, t := range texts {
+		err = errors.Join(err, traceList(ctx, objects, t, t == content, visit))
+	}
+	return err
 }
 
 // Statements returns the databases of a document whose state contains statements, which a move executes, as the changes that
@@ -152,13 +157,11 @@ func traceList(ctx context.Context, objects segno.Objects, name segno.Hash, visi
 		if !visit(g) {
 			continue
 		}
-		parts, err := readHashes(ctx, objects, g)
-		if err != nil {
-			return err
-		}
+		parts, partsErr := readHashes(ctx, objects, g)
+		err = errors.Join(err, partsErr)
 		for _, p := range parts {
 			visit(p)
 		}
 	}
-	return nil
+	return err
 }

@@ -94,6 +94,34 @@ func (p *parts) sidecar(name string) {
 	p.edit("commits.jsonl", `,"version":"2.1.197"`, `,"sidecars":"`+list+`","version":"2.1.197"`)
 }
 
+// hideMissingLog lets the log of the second commit continue a log that the archive lacks, and removes the part of the transcript that
+// the log lists. The log is also the state of the first commit, so a reader finds it there first.
+func (p *parts) hideMissingLog() {
+	log := regexp.MustCompile(`"log":"([0-9a-f]{64})"`)
+	first, second := log.FindStringSubmatch(p.lines()[0])[1], log.FindStringSubmatch(p.lines()[1])[1]
+	name := "objects/" + second[:2] + "/" + second
+	p.edit(name, "prev "+first, "prev "+segno.HashOf([]byte("missing")).String())
+	chunk := regexp.MustCompile(`(?m)^chunk ([0-9a-f]{64})`).FindStringSubmatch(p.files[name])[1]
+	delete(p.files, "objects/"+chunk[:2]+"/"+chunk)
+	forged := p.put(p.files[name])
+	delete(p.files, name)
+	p.edit("commits.jsonl", second, forged)
+	type commit struct {
+		ID         segno.CommitID    `json:"id"`
+		Parent     segno.CommitID    `json:"parent,omitempty"`
+		Checkpoint *segno.Checkpoint `json:"checkpoint,omitempty"`
+		Entries    json.RawMessage   `json:"entries,omitempty"`
+	}
+	var c commit
+	must(p.t, json.Unmarshal([]byte(p.lines()[0]), &c))
+	state, err := segno.ParseHash(forged)
+	must(p.t, err)
+	c.Checkpoint.State = &segno.Document{Type: "x/1", Data: state}
+	line, err := json.Marshal(c)
+	must(p.t, err)
+	p.edit("commits.jsonl", p.lines()[0], string(line)+"\n")
+}
+
 // write makes an archive of the parts.
 func (p *parts) write() *archive.Reader {
 	p.t.Helper()
@@ -170,6 +198,7 @@ func TestHostileThreads(t *testing.T) {
 		"another name of an object": func(p *parts) {
 			p.files["objects/00/"+strings.Repeat("0", 64)] = "x"
 		},
+		"a log continues one that is missing": (*parts).hideMissingLog,
 		"an object in another place": func(p *parts) {
 			name := segno.HashOf([]byte("x")).String()
 			p.files["objects/zz/"+name] = "x"

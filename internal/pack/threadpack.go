@@ -71,7 +71,8 @@ type threadWriter struct {
 	parents map[segno.CommitID]segno.CommitID
 
 	redactor *workspace.Redactor
-	kept     map[segno.Hash]int64  // objects of the store, and their sizes or -1
+	kept     map[segno.Hash]int64 // objects of the store, and their sizes or -1
+	follow   reachable.Follower
 	traced   [][]segno.Hash        // objects of transcripts in the order of their bytes; lists separate the runs
 	isList   map[segno.Hash]bool   // objects that list other objects
 	made     map[segno.Hash][]byte // objects that are not in the store
@@ -309,13 +310,16 @@ func traceSession(ctx context.Context, w *threadWriter, p segno.Position) error 
 	objects := madeObjects{w.store.Objects(), w.made}
 	var order []segno.Hash
 	defer func() { w.traced = append(w.traced, order) }()
-	return be.open("", w.fsys).Trace(ctx, p, objects, func(name segno.Hash) bool {
+	visit := func(name segno.Hash) bool {
 		_, known := w.kept[name]
 		order = append(order, name)
 		if _, isMade := w.made[name]; !isMade {
 			w.keep(name, -1)
 		}
 		return !known
+	}
+	return w.follow.Follow(objects, visit, func(o segno.Objects, visit func(segno.Hash) bool) error {
+		return be.open("", w.fsys).Trace(ctx, p, o, visit)
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/archive"
+	"github.com/dalsegno/segno/internal/history/reachable"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/transcript/claude"
 	"github.com/dalsegno/segno/workspace"
@@ -26,6 +27,7 @@ type threadReader struct {
 	// files is the snapshot of the newest checkpoint at or below the head, or nil.
 	files   *segno.Snapshot
 	reached map[segno.Hash]bool
+	follow  reachable.Follower
 	cache   map[segno.Hash][]byte
 	cached  int   // size of the cache in bytes
 	missing error // reports the first object that a commit names and the archive lacks
@@ -241,8 +243,11 @@ func (t *threadReader) checkTiers(ctx context.Context, redactor *workspace.Redac
 	}
 	if p := cp.Session; p != nil && p.Leaf != "" {
 		be := backendOf(p.Agent)
-		visit := func(name segno.Hash) bool { return t.reach(name, -1) }
-		if err := be.open("", vfs.OS).Trace(ctx, *p, threadObjects{t}, visit); err != nil {
+		err := t.follow.Follow(threadObjects{t}, func(name segno.Hash) bool { return t.reach(name, -1) },
+			func(o segno.Objects, visit func(segno.Hash) bool) error {
+				return be.open("", vfs.OS).Trace(ctx, *p, o, visit)
+			})
+		if err != nil {
 			return err
 		}
 		if err := t.checkSidecars(ctx, p); err != nil {

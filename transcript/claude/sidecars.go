@@ -262,18 +262,21 @@ func decodeSidecar(row string) (s sidecar, err error) {
 }
 
 // Trace calls visit for each object p reaches. visit returns false if it
-// already knows the references of an object.
+// already knows the references of an object. An object that cannot be read
+// keeps Trace only from the objects that it names.
 func (c *Transcripts) Trace(ctx context.Context, p segno.Position, o segno.Objects, visit func(segno.Hash) bool) error {
-	if err := sessionfile.TraceLog(ctx, o, p.Log, visit); err != nil || p.Sidecars.IsZero() || !visit(p.Sidecars) {
-		return err
+	failure := sessionfile.TraceLog(ctx, o, p.Log, visit)
+	if p.Sidecars.IsZero() || !visit(p.Sidecars) {
+		return failure
 	}
 	list, err := getSidecars(ctx, o, p.Sidecars)
+	failure = errors.Join(failure, err)
 	for _, s := range list {
 		if !s.isLog {
 			visit(s.name)
-		} else if err := sessionfile.TraceLog(ctx, o, s.name, visit); err != nil {
-			return err
+		} else {
+			failure = errors.Join(failure, sessionfile.TraceLog(ctx, o, s.name, visit))
 		}
 	}
-	return err
+	return failure
 }

@@ -22,7 +22,7 @@ type Graph struct {
 	roots   []*GraphNode            // not marked yet
 	waiting []*segno.Checkpoint     // marked, but not traced yet
 	reached map[segno.Hash]bool     // stored names of the objects that kept nodes reach
-	trees   map[segno.Hash]bool     // the trees of the snapshots that wait or were traced
+	refs    map[ref]bool            // the references of the checkpoints that wait or were traced
 	deleted map[segno.ThreadID]bool // deleted threads
 
 	// Erasure is nil in a collection.
@@ -55,7 +55,7 @@ type Erasure struct {
 func NewGraph(c *Common, p *segno.CollectPolicy, erase bool) *Graph {
 	g := &Graph{records: c.records, dialect: &c.dialect, objects: c.store.Objects(), policy: p,
 		nodes: map[int64]*GraphNode{}, ids: map[segno.CommitID]*GraphNode{}, reached: map[segno.Hash]bool{},
-		trees: map[segno.Hash]bool{}}
+		refs: map[ref]bool{}}
 	if erase {
 		g.Erasure = &Erasure{objects: map[segno.Hash]bool{}}
 	}
@@ -223,18 +223,44 @@ func (g *Graph) addRoots(ids ...segno.CommitID) {
 	}
 }
 
-// await queues a kept checkpoint for Trace if it names an object that was not reached yet. A tree counts as reached only as the
-// tree of a snapshot, because a file in another snapshot may have the same bytes.
+// await queues a kept checkpoint for Trace, unless others were queued whose references together are the same. It is not enough that
+// an object was reached: a file may have the bytes of a tree or of a log.
 func (g *Graph) await(c *segno.Checkpoint) {
-	tree := c.Tree()
-	isTraced := tree.IsZero() || g.trees[tree]
-	for _, h := range c.Refs() {
-		isTraced = isTraced && g.reached[g.records.ObjectName(h)]
+	isTraced := true
+	for _, r := range refsOf(c) {
+		if !r.name.IsZero() && !g.refs[r] {
+			g.refs[r], isTraced = true, false
+		}
 	}
 	if !isTraced {
-		g.trees[tree] = true
 		g.waiting = append(g.waiting, c)
 	}
+}
+
+// ref is a reference of a checkpoint. Which objects Trace finds through an object depends on the kind of the reference.
+type ref struct {
+	kind string
+	name segno.Hash
+}
+
+// refsOf returns what [segno.Checkpoint.Refs] returns, with the kinds. A name may be zero.
+func refsOf(c *segno.Checkpoint) []ref {
+	refs := []ref{{"points", c.Points}}
+	if w := c.Workspace; w != nil {
+		refs = append(refs, ref{"tree", w.Tree}, ref{"times", w.Times})
+		if w.World != nil {
+			refs = append(refs, ref{"files " + w.World.Type, w.World.Data})
+		}
+	}
+	if s := c.Session; s != nil {
+		refs = append(refs, ref{"log " + s.Agent, s.Log}, ref{"sidecars " + s.Agent, s.Sidecars})
+	}
+	for _, d := range []*segno.Document{c.State, c.World} {
+		if d != nil {
+			refs = append(refs, ref{"document", d.Data})
+		}
+	}
+	return refs
 }
 
 // Mark keeps all nodes that the roots reach: their ancestors, and their members in other threads. It

@@ -115,7 +115,7 @@ func (c *copier) thread(ctx context.Context, id segno.ThreadID) error {
 	if err := c.commits(ctx, t, missing); err != nil {
 		return err
 	}
-	if err := c.move(ctx, reachable.Query{Thread: id}); err != nil {
+	if err := c.move(ctx, reachable.Query{Thread: id}, nil); err != nil {
 		return err
 	}
 	c.result.Commits += len(missing)
@@ -291,13 +291,14 @@ func (c *copier) commits(ctx context.Context, t *oneThread, missing []*segno.Nod
 	}
 	for window := range slices.Chunk(missing, windowCommits) {
 		q := reachable.Query{}
+		var roots []segno.Hash
 		for _, n := range window {
-			q.At = append(q.At, n.ID)
+			q.At, roots = append(q.At, n.ID), append(roots, n.Checkpoint.Refs()...)
 			if t.there[n.Parent] != nil || c.moved[n.Parent] {
 				q.Without = append(q.Without, n.Parent)
 			}
 		}
-		if err := c.move(ctx, q); err != nil {
+		if err := c.move(ctx, q, roots); err != nil {
 			return err
 		}
 		if c.isDry {
@@ -488,7 +489,7 @@ func (c *copier) isMade(ctx context.Context, n *segno.Node) (bool, error) {
 // false if the target has them all.
 func (c *copier) sendAgain(ctx context.Context, n *segno.Node) (isSent bool, err error) {
 	again := mover{from: c.from, to: c.to, seen: map[segno.Hash]bool{{}: true}}
-	err = again.move(ctx, reachable.Query{At: []segno.CommitID{n.ID}})
+	err = again.move(ctx, reachable.Query{At: []segno.CommitID{n.ID}}, n.Checkpoint.Refs())
 	return again.sent.Load() > 0, err
 }
 

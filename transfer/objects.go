@@ -37,19 +37,35 @@ func (m *mover) reached(ctx context.Context, q reachable.Query) iter.Seq2[segno.
 	return reachable.Objects(ctx, m.from, q)
 }
 
-// move copies the selected objects that the target lacks. They are durable on return. It reads the whole list first: a server ends
-// a response of which the client reads nothing for a minute, and the objects may take longer.
-func (m *mover) move(ctx context.Context, q reachable.Query) error {
+// move copies the selected objects that the target lacks. They are durable on return. roots are those that the commits of the query
+// name.
+//
+// The roots come first. A collection in the target drops objects that no commit reaches once they are an hour old, and a copy may
+// take longer. The target refuses a commit only if a root is missing, and then the copy sends all objects of the commit again. So
+// no root may be younger there than an object that was found there at the beginning.
+func (m *mover) move(ctx context.Context, q reachable.Query, roots []segno.Hash) error {
+	if err := m.moveNew(ctx, roots); err != nil {
+		return err
+	}
+	// The whole list comes before the objects: a server ends a response of which the client reads nothing for a minute, and the
+	// objects may take longer.
 	var names []segno.Hash
 	for name, err := range m.reached(ctx, q) {
 		if err != nil {
 			return err
 		}
-		if !m.seen[name] {
-			m.seen[name] = true
-			names = append(names, name)
-		}
+		names = append(names, name)
 	}
+	return m.moveNew(ctx, names)
+}
+
+// moveNew copies the objects that it has not looked at and that the target lacks.
+func (m *mover) moveNew(ctx context.Context, names []segno.Hash) error {
+	names = slices.DeleteFunc(names, func(name segno.Hash) bool {
+		again := m.seen[name]
+		m.seen[name] = true
+		return again
+	})
 	for some := range slices.Chunk(names, askedNames) {
 		if err := m.moveMissing(ctx, some); err != nil {
 			return err

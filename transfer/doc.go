@@ -30,7 +30,8 @@ import (
 
 // Options are what a caller can choose.
 type Options struct {
-	// KeepHead adds the commits as a line, and leaves the head of a thread that the target already has.
+	// KeepHead adds the commits as a line, and leaves the head of a thread that the target already has. Its tip moves if the head is
+	// that of the source.
 	KeepHead bool
 	// DryRun counts what a copy would send, and writes nothing.
 	DryRun bool

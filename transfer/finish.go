@@ -19,7 +19,7 @@ func (c *copier) finish(ctx context.Context, t *oneThread) error {
 		}
 		c.result.Head, c.result.Why = head.Head, nil
 		c.result.Outcome = c.outcome(t, head)
-		if c.result.Outcome != Forwarded || head.Head == t.source.Head.Head && head.Tip == t.source.Head.Tip {
+		if c.result.Outcome != Forwarded || t.isSame(head) {
 			return nil
 		}
 		if why := c.mayMove(ctx, t); why != nil {
@@ -56,7 +56,7 @@ func (c *copier) outcome(t *oneThread, head *segno.Head) Outcome {
 	switch {
 	case t.target == nil && (head.Head == source.Head && head.Tip == source.Tip):
 		return Created
-	case before == string(source.Head) && head.Head == source.Head && head.Tip == source.Tip:
+	case before == string(source.Head) && t.isSame(head):
 		return UpToDate
 	case t.source.Contains(source.Head, head.Head), t.source.Nodes[head.Head] != nil && !c.hasOthers(t):
 		return Forwarded
@@ -66,13 +66,20 @@ func (c *copier) outcome(t *oneThread, head *segno.Head) Outcome {
 	return Diverged
 }
 
+// isSame reports whether the head of the target is that of the source, and the tip, too, unless the target has undone turns that the
+// source lacks. A redo in the target can then still reach these.
+func (t *oneThread) isSame(head *segno.Head) bool {
+	source := t.source.Head
+	return head.Head == source.Head && (head.Tip == source.Tip || t.source.Nodes[head.Tip] == nil)
+}
+
 // foresee returns the outcome and the head of a copy that is only counted.
 func (c *copier) foresee(t *oneThread) (Outcome, segno.CommitID) {
 	if t.target == nil {
 		return Created, t.source.Head.Head
 	}
 	outcome := c.outcome(t, &t.target.Head)
-	if outcome == Forwarded && c.options.KeepHead {
+	if outcome == Forwarded && c.options.KeepHead && t.target.Head.Head != t.source.Head.Head {
 		outcome = Kept
 	}
 	if outcome == Forwarded {
@@ -106,10 +113,10 @@ func (c *copier) mayMove(ctx context.Context, t *oneThread) error {
 	if t.target == nil {
 		return nil
 	}
-	if c.options.KeepHead {
+	head := c.heads[t.record.ID]
+	if c.options.KeepHead && head.Head != t.source.Head.Head {
 		return errKeep
 	}
-	head := c.heads[t.record.ID]
 	if outcome := c.outcome(t, head); outcome != Forwarded {
 		return segno.Errorf(segno.KindConflict, op, string(t.record.ID), "both sides have new commits")
 	}

@@ -176,7 +176,7 @@ func (p *puller) run(ctx context.Context, address string) error {
 	switch {
 	case p.DryRun:
 		return nil
-	case isHere && done.Outcome == transfer.Kept:
+	case isHere && done.Outcome == transfer.Kept && done.Head != done.Source:
 		return p.restore(ctx, rec)
 	case !isHere && p.dir != "" && done.Outcome != transfer.Diverged:
 		return p.place(ctx)

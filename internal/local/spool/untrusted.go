@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"os"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/timeline"
@@ -13,8 +16,32 @@ import (
 
 const untrustedDir = "untrusted"
 
-func (d *Dir) untrustedFile(thread segno.ThreadID) string {
-	return d.file(untrustedDir, "untrusted", string(thread), ".json")
+// untrustedSize is the size from which a file gets no further additions. Each addition writes the newest file again, and a push to a
+// server makes one addition for each commit.
+const untrustedSize = 16 << 10
+
+// untrustedFile returns the name of the n-th file with what a thread brought, from 0.
+func (d *Dir) untrustedFile(thread segno.ThreadID, n int) string {
+	ext := ".json"
+	if n > 0 {
+		ext = "-" + strconv.Itoa(n) + ext
+	}
+	return d.file(untrustedDir, "untrusted", string(thread), ext)
+}
+
+// untrustedFiles returns the numbers of the files with what a thread brought, in order. A user may have moved one aside.
+func (d *Dir) untrustedFiles(thread segno.ThreadID) (numbers []int, err error) {
+	names, err := d.list(untrustedDir, ".json")
+	first := strings.TrimSuffix(d.untrustedFile(thread, 0), ".json")
+	for _, name := range names {
+		rest, isOf := strings.CutPrefix(strings.TrimSuffix(name, ".json"), first)
+		n, _ := strconv.Atoi(strings.TrimPrefix(rest, "-"))
+		if isOf && name == d.untrustedFile(thread, n) {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers, err
 }
 
 // AddUntrusted durably adds to what a thread brought from another machine.
@@ -25,11 +52,21 @@ func (d *Dir) AddUntrusted(ctx context.Context, u timeline.Untrusted) (err error
 		return err
 	}
 	defer unlock()
-	name := d.untrustedFile(u.Thread)
-	known, err := d.readUntrusted(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return d.keep(name, u)
+	numbers, err := d.untrustedFiles(u.Thread)
+	if err != nil {
+		return err
 	}
+	if len(numbers) == 0 {
+		return d.keep(d.untrustedFile(u.Thread, 0), u)
+	}
+	newest := numbers[len(numbers)-1]
+	name := d.untrustedFile(u.Thread, newest)
+	if fi, err := os.Lstat(name); err != nil {
+		return err
+	} else if fi.Size() >= untrustedSize {
+		return d.keep(d.untrustedFile(u.Thread, newest+1), u)
+	}
+	known, err := d.readUntrusted(name)
 	if err != nil {
 		return err
 	}
@@ -62,8 +99,8 @@ func (d *Dir) AddUntrusted(ctx context.Context, u timeline.Untrusted) (err error
 	return d.keep(name, known)
 }
 
-// Untrusted returns what threads brought from other machines. A damaged file is an error, because a move must not write what
-// it lists.
+// Untrusted returns what threads brought from other machines. A thread may have several records. A damaged file is an error,
+// because a move must not write what it lists.
 func (d *Dir) Untrusted(ctx context.Context) (all []timeline.Untrusted, err error) {
 	defer annotate(&err, "list files of other machines")
 	names, err := d.list(untrustedDir, ".json")
@@ -100,5 +137,9 @@ func (d *Dir) Trust(ctx context.Context, thread segno.ThreadID) (err error) {
 		return err
 	}
 	defer unlock()
-	return d.remove(d.untrustedFile(thread))
+	numbers, err := d.untrustedFiles(thread)
+	for _, n := range numbers {
+		err = errors.Join(err, d.remove(d.untrustedFile(thread, n)))
+	}
+	return err
 }

@@ -24,16 +24,19 @@ func (s *Store) CollectLocked(ctx context.Context, p segno.CollectPolicy) (segno
 func (s *Store) collectLocked(ctx context.Context, p segno.CollectPolicy,
 	collect func(context.Context, segno.CollectPolicy) (segno.Collection, error)) (none segno.Collection, err error) {
 	sp := s.Spool()
-	workspaces, err := s.completeAllPending(ctx)
+	if err := s.completeAllPending(ctx); err != nil {
+		return none, err
+	}
+	var held heldLocks
+	defer held.release()
+	workspaces, err := s.lockWorkspaces(ctx, &held)
 	if err != nil {
 		return none, err
 	}
-	for _, id := range append(slices.Clip(workspaces), packsLock, searchLock) {
-		unlock, err := sp.Lock(ctx, id)
-		if err != nil {
+	for _, id := range []segno.WorkspaceID{packsLock, searchLock} {
+		if err := held.lock(ctx, sp, id); err != nil {
 			return none, err
 		}
-		defer unlock()
 	}
 	if err := errors.Join(s.keepDeferred(ctx, &p), s.keepOpenTurns(ctx, &p), s.keepInterruptedMoves(ctx, &p, workspaces), s.keepBases(ctx, &p),
 		s.keepCutSessions(ctx, &p)); err != nil {
@@ -54,6 +57,70 @@ func (s *Store) collectLocked(ctx context.Context, p segno.CollectPolicy,
 		}
 	}
 	return collect(ctx, p)
+}
+
+// heldLocks are functions that release locks.
+type heldLocks []func()
+
+// release releases the locks, the last one first.
+func (h *heldLocks) release() {
+	for _, unlock := range slices.Backward(*h) {
+		unlock()
+	}
+}
+
+// lock waits for a lock. A lock that has already been acquired would block.
+func (h *heldLocks) lock(ctx context.Context, sp timeline.Spool, id segno.WorkspaceID) error {
+	unlock, err := sp.Lock(ctx, id)
+	if err == nil {
+		*h = append(*h, unlock)
+	}
+	return err
+}
+
+// lockWorkspaces locks all workspaces, and then the registration of others. It returns the ids of the workspaces. The caller
+// releases the locks, also after an error.
+func (s *Store) lockWorkspaces(ctx context.Context, held *heldLocks) (ids []segno.WorkspaceID, err error) {
+	for {
+		all, err := s.workspaces(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, rec := range all {
+			if slices.Contains(ids, rec.ID) {
+				continue
+			}
+			if err := held.lock(ctx, s.Spool(), rec.ID); err != nil {
+				return nil, err
+			}
+			ids = append(ids, rec.ID)
+		}
+		// A fork registers its directory while it holds the lock of another one. So the locks of workspaces come first.
+		var registration heldLocks
+		if err := registration.lock(ctx, s.Spool(), registerLock); err != nil {
+			return nil, err
+		}
+		all, err = s.workspaces(ctx)
+		if err == nil && !slices.ContainsFunc(all, func(rec segno.WorkspaceRecord) bool { return !slices.Contains(ids, rec.ID) }) {
+			*held = append(*held, registration...)
+			return ids, nil
+		}
+		registration.release()
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// workspaces returns the records of all workspaces.
+func (s *Store) workspaces(ctx context.Context) (all []segno.WorkspaceRecord, err error) {
+	for rec, err := range s.FindWorkspaces(ctx, nil, 0, 0) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, rec)
+	}
+	return all, nil
 }
 
 // packsLock is the lock of operations that move objects between packs, and of operations during which
@@ -105,18 +172,13 @@ func (s *Store) Check(ctx context.Context, p segno.CheckPolicy, report func(erro
 }
 
 // completeAllPending commits the deferred commits of every workspace and completes its interrupted
-// moves. Until then, no commit reaches the objects that a deferred commit staged. completeAllPending
-// returns the ids of the workspaces.
-func (s *Store) completeAllPending(ctx context.Context) (ids []segno.WorkspaceID, err error) {
-	var all []segno.WorkspaceRecord // the list is complete before the store is written
-	for rec, err := range s.FindWorkspaces(ctx, nil, 0, 0) {
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, rec)
+// moves. Until then, no commit reaches the objects that a deferred commit staged.
+func (s *Store) completeAllPending(ctx context.Context) error {
+	all, err := s.workspaces(ctx) // the list is complete before the store is written
+	if err != nil {
+		return err
 	}
 	for _, rec := range all {
-		ids = append(ids, rec.ID)
 		t, err := s.Timeline(rec, nil)
 		if kind := segno.KindOf(err); kind == segno.KindNotFound || kind == segno.KindRefused {
 			// The directory is gone or belongs to another user. The timelines of other workspaces commit its
@@ -127,10 +189,10 @@ func (s *Store) completeAllPending(ctx context.Context) (ids []segno.WorkspaceID
 			_, err = t.CompletePending(ctx)
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return ids, nil
+	return nil
 }
 
 // keepDeferred adds the checkpoints of commits that are still deferred to the policy and keeps the objects that the commits staged.

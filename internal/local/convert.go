@@ -177,7 +177,7 @@ func (p Place) settle(ctx context.Context, c conversion) (err error) {
 	if err := c.check(p, s.hold.file); err != nil {
 		return err
 	}
-	if _, err := s.completeAllPending(ctx); err != nil {
+	if err := s.completeAllPending(ctx); err != nil {
 		return err
 	}
 	if err := s.RemoveAbandonedForks(ctx); err != nil {

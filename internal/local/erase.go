@@ -33,7 +33,7 @@ func (s *Store) refuseDeferred(ctx context.Context) error {
 // alive, and [segno.KindBusy] if commits are still deferred. It has deleted nothing then.
 func (s *Store) PurgeThread(ctx context.Context, thread segno.ThreadID) (segno.Collection, error) {
 	// A deferred commit of the thread would fail after the deletion and stay in the spool.
-	if _, err := s.completeAllPending(ctx); err != nil {
+	if err := s.completeAllPending(ctx); err != nil {
 		return segno.Collection{}, err
 	}
 	if err := s.refuseDeferred(ctx); err != nil {

@@ -273,13 +273,16 @@ func (s *Store) Leased(ctx context.Context, session segno.SessionID) (bool, erro
 // Register makes exactly this directory a workspace, or returns the workspace that it already is.
 func (s *Store) Register(ctx context.Context, dir string) (segno.WorkspaceRecord, error) {
 	// Two processes that register an unknown directory at once must get the same workspace.
-	unlock, err := s.Spool().Lock(ctx, "register")
+	unlock, err := s.Spool().Lock(ctx, registerLock)
 	if err != nil {
 		return segno.WorkspaceRecord{}, err
 	}
 	defer unlock()
 	return workspace.Register(ctx, s.Store, dir, s.limits())
 }
+
+// registerLock is the lock of [Store.Register].
+const registerLock = "register"
 
 func (s *Store) limits() workspace.Limits {
 	return workspace.Limits{Home: s.place.UserHome, Store: s.place.Store, Trusted: s.place.isTrusted}

@@ -186,8 +186,7 @@ func (p Place) settle(ctx context.Context, c conversion) (err error) {
 	return p.checkSettled(ctx, c.op)
 }
 
-// checkSettled returns an error if a turn is open whose process is alive, or if a commit waits for the store. The
-// staged objects of such a commit are encoded for the present form of the store.
+// checkSettled returns an error if a turn is open whose process is alive.
 func (p Place) checkSettled(ctx context.Context, op string) error {
 	sp := p.Spool()
 	turns, err := sp.Turns(ctx)
@@ -201,11 +200,7 @@ func (p Place) checkSettled(ctx context.Context, op string) error {
 				WithHint("wait until the agent is done, or stop it")
 		}
 	}
-	waiting, err := sp.ListDeferred(ctx)
-	if err == nil && len(waiting) > 0 {
-		err = segno.Errorf(segno.KindBusy, op, p.Store, "%d commits are still deferred", len(waiting)).WithHint("try again in a moment")
-	}
-	return err
+	return nil
 }
 
 // build writes the new form of the store to its directory. It is durable when build returns nil.
@@ -241,8 +236,9 @@ func (p Place) build(ctx context.Context, c conversion, from, to *hold) (done sq
 	return done, ctx.Err()
 }
 
-// buildDatabase writes the database and its packs. Before that, it adds the objects that open turns staged to the
-// database.
+// buildDatabase writes the database and its packs. Before that, it adds the objects that open turns and deferred commits
+// staged to the database. A commit stays deferred if no workspace can be opened, for example because the only one is on a disk that is not
+// mounted.
 func (p Place) buildDatabase(ctx context.Context, c conversion, dir string, from, to *hold) (sqlite.Converted, error) {
 	source, err := p.openDatabase(ctx, from.keys.Store, false)
 	if err != nil {
@@ -251,6 +247,13 @@ func (p Place) buildDatabase(ctx context.Context, c conversion, dir string, from
 	turns, err := p.Spool().Turns(ctx)
 	for i := 0; i < len(turns) && err == nil; i++ {
 		err = source.Objects().Keep(ctx, turns[i].Staged)
+	}
+	var waiting []segno.Commit
+	if err == nil {
+		waiting, err = p.Spool().ListDeferred(ctx)
+	}
+	for i := 0; i < len(waiting) && err == nil; i++ {
+		err = source.Objects().Keep(ctx, waiting[i].Staged)
 	}
 	var done sqlite.Converted
 	if err == nil {
@@ -285,6 +288,9 @@ func (p Place) convertFiles(ctx context.Context, name string, from, to *hold) er
 		plain, err := from.keys.Files.Open(data, spool.Place(file)...)
 		if err != nil && name == "index" {
 			continue
+		}
+		if err == nil && name == "deferred" && strings.HasSuffix(e.Name(), ".json") {
+			plain = spool.WithoutStagedBytes(plain)
 		}
 		if err != nil {
 			return segno.NewError(segno.KindCorrupt, "convert store", file, err).WithHint("move the file aside, then try again")

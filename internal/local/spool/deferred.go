@@ -76,6 +76,25 @@ func (d *Dir) ListDeferred(ctx context.Context) (all []segno.Commit, err error) 
 	return all, ctx.Err()
 }
 
+// WithoutStagedBytes returns the content of a file of deferred commits without the bytes of the objects that the commits staged. They
+// are encoded for one form of the store. The store must have the objects. A damaged file stays as it is.
+func WithoutStagedBytes(file []byte) []byte {
+	var commits []segno.Commit
+	if json.Unmarshal(file, &commits) != nil {
+		return file
+	}
+	for i := range commits {
+		for j := range commits[i].Staged.Objects {
+			commits[i].Staged.Objects[j].Data = nil
+		}
+	}
+	out, err := json.Marshal(commits)
+	if err != nil {
+		return file
+	}
+	return out
+}
+
 // readDeferred reads the commits of one file, or nil if the file is gone.
 func (d *Dir) readDeferred(name string) (commits []segno.Commit, err error) {
 	data, err := d.readFile(name)

@@ -24,6 +24,25 @@ func (a *Agent) Undo(ctx context.Context, thread string, n int) (Status, error) 
 	return a.moveTo(ctx, thread, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: n})
 }
 
+// UndoTurn undoes the turn of a prompt, which the prompt's key names, if it is the newest turn of the
+// thread and has not ended. Otherwise nothing moves, and the error wraps [ErrTurnOver].
+func (a *Agent) UndoTurn(ctx context.Context, thread, key string) (Status, error) {
+	return a.withThread(ctx, thread, func(r *run) (Status, error) {
+		if !r.isIn(key) { // no other run can end the turn now, because this one has the lease
+			return Status{}, segno.NewError(segno.KindConflict, "undo turn", key, ErrTurnOver)
+		}
+		return r.moveTo(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1})
+	})
+}
+
+// isIn reports whether the thread's newest turn began with the prompt with a key, and has not ended.
+func (r *run) isIn(key string) bool {
+	begin, id := r.prompts[r.turn], (&Input{Key: key}).promptID()
+	return r.open && begin != nil && slices.ContainsFunc(begin.Entries, func(e segno.Entry) bool {
+		return e.Kind == segno.EntryMessage && e.Name == string(User) && e.ID == id
+	})
+}
+
 // Redo moves a thread n turns forward again.
 func (a *Agent) Redo(ctx context.Context, thread string, n int) (Status, error) {
 	return a.moveTo(ctx, thread, timeline.MoveRequest{Verb: segno.VerbRedo, Turns: n})
@@ -70,29 +89,31 @@ func (a *Agent) Reask(ctx context.Context, thread string) (Status, error) {
 func (a *Agent) Saver() *saver.StoreSaver { return &saver.StoreSaver{Store: a.Store, Now: a.Now} }
 
 func (a *Agent) moveTo(ctx context.Context, thread string, request timeline.MoveRequest) (Status, error) {
-	return a.withThread(ctx, thread, func(r *run) (Status, error) {
-		request.Thread = r.thread
-		if err := r.completed.CheckRepeated(request); err != nil {
-			return Status{}, err
-		}
-		files, err := r.movesFiles(ctx, request.To)
+	return a.withThread(ctx, thread, func(r *run) (Status, error) { return r.moveTo(ctx, request) })
+}
+
+func (r *run) moveTo(ctx context.Context, request timeline.MoveRequest) (Status, error) {
+	request.Thread = r.thread
+	if err := r.completed.CheckRepeated(request); err != nil {
+		return Status{}, err
+	}
+	files, err := r.movesFiles(ctx, request.To)
+	if err != nil {
+		return Status{}, err
+	}
+	if !files {
+		head, err := r.leased(r.storeTimeline()).MoveHead(ctx, request)
 		if err != nil {
 			return Status{}, err
 		}
-		if !files {
-			head, err := r.leased(r.storeTimeline()).MoveHead(ctx, request)
-			if err != nil {
-				return Status{}, err
-			}
-			return Status{Head: head.Head}, nil
-		}
-		request.Scope = timeline.ScopeBoth
-		moved, err := r.leased(r.Timeline).Move(ctx, request, nil)
-		if err != nil {
-			return Status{}, err
-		}
-		return Status{Head: moved.Head.ID, Conflicts: moved.Plan.Conflicts, Kept: moved.Plan.Kept, Lost: moved.Plan.Lost}, nil
-	})
+		return Status{Head: head.Head}, nil
+	}
+	request.Scope = timeline.ScopeBoth
+	moved, err := r.leased(r.Timeline).Move(ctx, request, nil)
+	if err != nil {
+		return Status{}, err
+	}
+	return Status{Head: moved.Head.ID, Conflicts: moved.Plan.Conflicts, Kept: moved.Plan.Kept, Lost: moved.Plan.Lost}, nil
 }
 
 // storeTimeline returns a timeline without a workspace. It moves and forks only threads.

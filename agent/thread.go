@@ -144,6 +144,7 @@ func (r *run) loadCheckpoints(line *segno.Line) {
 	newest := line.Commits[len(line.Commits)-1].Checkpoint
 	r.forked = newest != nil && newest.Kind == segno.CheckpointBase && newest.Parent != ""
 	foundTurn, foundAt := false, false
+	r.open, r.members = false, nil // the line may have had a turn before it was moved
 	for _, n := range slices.Backward(line.Commits) {
 		c := n.Checkpoint
 		if c == nil {

@@ -53,15 +53,16 @@ func (f *Fleet) Retry(ctx context.Context, thread, key string) error {
 	})
 }
 
-// Cancel cancels an open prompt. A turn that runs is cut after its last step, and a turn that waits is undone. The error has
-// [segno.KindRefused] for a prompt that is done. Cancelling a prompt again is not an error. The threads that wait for
-// the prompt's answer receive a rejection.
+// Cancel cancels an open prompt. A turn that runs is cut after its last step. A turn of a Go agent that waits is undone, and the
+// question of another agent is rejected. The error has [segno.KindRefused] for a prompt that is done, whose turn stays. Cancelling a
+// prompt again is not an error. The threads that wait for the prompt's answer receive a rejection.
 func (f *Fleet) Cancel(ctx context.Context, thread, key string) error {
-	if err := f.undoWaiting(ctx, thread, key); err != nil {
+	questions, err := f.undoWaiting(ctx, thread, key)
+	if err != nil {
 		return err
 	}
 	var running int64
-	err := f.change(ctx, "cancel prompt", thread, key, func(ctx context.Context, tx pgx.Tx, p *promptRow) error {
+	err = f.change(ctx, "cancel prompt", thread, key, func(ctx context.Context, tx pgx.Tx, p *promptRow) error {
 		running = 0
 		switch p.state {
 		case StateCancelled:
@@ -82,8 +83,11 @@ func (f *Fleet) Cancel(ctx context.Context, thread, key string) error {
 		}
 		return f.wakeFront(ctx, tx, thread)
 	})
-	if err != nil || running == 0 {
+	if err != nil {
 		return err
+	}
+	if running == 0 {
+		return f.rejectAll(ctx, thread, questions)
 	}
 	if _, err = f.queue.JobCancel(ctx, running); err == nil || errors.Is(err, river.ErrNotFound) {
 		return nil // without the job, its worker is dead, and nothing is to be cut
@@ -91,18 +95,52 @@ func (f *Fleet) Cancel(ctx context.Context, thread, key string) error {
 	return segno.NewError(segno.KindIO, "cancel prompt", thread, fmt.Errorf("the prompt is cancelled, but its turn was not cut: %w", err))
 }
 
-// undoWaiting undoes the turn of a prompt if the turn waits: the next prompt could not begin before the wait ends.
-func (f *Fleet) undoWaiting(ctx context.Context, thread, key string) error {
+// undoWaiting undoes the turn of a prompt if the turn waits: the next prompt could not begin before the wait ends. It undoes no turn
+// that has ended meanwhile, because a user answered. The turns of an agent with its own sessions are not undone, because its next turn
+// can begin; undoWaiting returns the questions of such a turn.
+func (f *Fleet) undoWaiting(ctx context.Context, thread, key string) (questions []segno.Interrupt, err error) {
 	for p, err := range f.Prompts(ctx, PromptQuery{Thread: thread, Key: key, States: []State{StateWaiting}}) {
 		if err != nil {
-			return err
+			return nil, err
 		}
 		newest, err := f.hasTurn(ctx, p.Thread, p.Key)
-		if err != nil || !newest {
-			return err
+		if err != nil {
+			return nil, err
 		}
-		_, err = f.agentFor().Undo(ctx, thread, 1)
-		return err
+		if !newest {
+			return f.questionsOfSession(ctx, thread)
+		}
+		_, err = f.agentFor().UndoTurn(ctx, thread, key)
+		if errors.Is(err, agent.ErrTurnOver) {
+			err = nil
+		}
+		return nil, err
+	}
+	return nil, nil
+}
+
+// questionsOfSession returns the open questions of a thread if its newest turn is one of an agent with its own sessions.
+func (f *Fleet) questionsOfSession(ctx context.Context, thread string) ([]segno.Interrupt, error) {
+	s, err := f.agentFor().Status(ctx, thread)
+	if err != nil || len(s.Interrupts) == 0 || s.Head == "" {
+		return nil, err
+	}
+	line, err := f.store.Load(ctx, s.Head, segno.Window{Last: 1})
+	if err != nil || line.Commits[len(line.Commits)-1].Checkpoint.Session == nil {
+		return nil, err
+	}
+	return s.Interrupts, nil
+}
+
+// rejectAll answers the questions of a turn that was cancelled, so that no user is asked. Another answer may have been first.
+func (f *Fleet) rejectAll(ctx context.Context, thread string, questions []segno.Interrupt) error {
+	for _, q := range questions {
+		err := f.Decide(ctx, thread, segno.Decision{Interrupt: q.ID, Kind: segno.Reject, Text: "the prompt was cancelled"})
+		switch segno.KindOf(err) {
+		case segno.KindNone, segno.KindConflict, segno.KindNotFound, segno.KindRefused, segno.KindInvalid:
+			continue
+		}
+		return fmt.Errorf("the prompt is cancelled, but its question was not rejected: %w", err)
 	}
 	return nil
 }

@@ -1,0 +1,117 @@
+package fleet
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// interposer calls a function once, before the first statement with a text that a marked context sends.
+type interposer struct {
+	text string
+	do   func()
+	once sync.Once
+}
+
+// isMarked is the key of the contexts whose statements an interposer sees.
+type isMarked struct{}
+
+func (i *interposer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	if ctx.Value(isMarked{}) != nil && strings.Contains(q.SQL, i.text) {
+		i.once.Do(i.do)
+	}
+	return ctx
+}
+
+func (i *interposer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// TestACancelledPromptIsAnsweredMeanwhile cancels a prompt that waits. Before the turn is undone, its question is answered and the turn
+// ends; in the second case the turn of the next prompt ends, too. Neither turn may be undone.
+func TestACancelledPromptIsAnsweredMeanwhile(t *testing.T) {
+	for _, last := range []string{"k", "next"} {
+		t.Run(last, func(t *testing.T) {
+			between := &interposer{text: "owner"} // of the lease under which a thread is moved
+			r := newRig(t, func(c *Config) {
+				config, err := pgxpool.ParseConfig(server.URL + "&synchronous_commit=off&pool_max_conns=8")
+				if err != nil {
+					t.Fatal(err)
+				}
+				config.ConnConfig.Tracer = between
+				if c.Pool, err = pgxpool.NewWithConfig(t.Context(), config); err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(c.Pool.Close)
+			})
+			r.start(r.Worker(r.with(tool("ask", func(ctx context.Context) (string, error) {
+				a, err := agent.Interrupt(ctx, agent.Ask{Text: "really?"})
+				return a.Text, err
+			}))))
+			r.send(Prompt{Thread: "t", Text: "ask", Key: "k"})
+			question := r.awaitQuestion("t")
+			isAnswered := false
+			between.do = func() {
+				if err := r.Decide(t.Context(), "t", segno.Decision{Interrupt: question.ID, Kind: segno.Respond, Text: "yes"}); err != nil {
+					t.Error(err)
+				}
+				if last != "k" {
+					r.send(Prompt{Thread: "t", Text: "hello", Key: last})
+				}
+				r.await("t", last, StateDone)
+				isAnswered = true
+			}
+			err := r.Cancel(context.WithValue(t.Context(), isMarked{}, true), "t", "k")
+			if !isAnswered || segno.KindOf(err) != segno.KindRefused {
+				t.Errorf("cancelling a prompt that was answered (%v) meanwhile: %v", isAnswered, err)
+			}
+			for _, key := range []string{"k", last} {
+				if has, err := r.hasTurn(t.Context(), "t", key); err != nil || !has {
+					t.Errorf("the prompt %s is %s, and its turn was undone: %v", key, r.prompt("t", key).State, err)
+				}
+			}
+		})
+	}
+}
+
+// TestTheQuestionOfACancelledSessionIsClosed cancels a prompt whose turn waits in a session of an agent. Such a turn is not undone, and
+// its question must not stay among the open ones.
+func TestTheQuestionOfACancelledSessionIsClosed(t *testing.T) {
+	r := newRig(t)
+	var head segno.Head
+	commit := func(c segno.Commit) {
+		c.ID, c.Thread, c.Parent, c.Expect = segno.CommitID(segno.NewID()), "t", head.Head, head.Head
+		var err error
+		if head, err = r.Store().Commit(t.Context(), c); err != nil {
+			t.Error(err)
+		}
+	}
+	r.start(r.runner(func(_ context.Context, work Work) (Result, error) {
+		if work.Prompt.Key == "next" {
+			return done("hello")
+		}
+		q := segno.Interrupt{ID: "q", Thread: "t", Call: "1", Tool: "pay bob", Args: []byte("null"), Reason: segno.ReasonApproval, Question: "really?",
+			Allowed: []segno.DecisionKind{segno.Approve, segno.Reject}, Asked: time.Now()}
+		q.ArgsHash = segno.HashArgs(q.Args)
+		e, err := q.Entry()
+		commit(segno.Commit{Create: &segno.Thread{ID: "t", Agent: "claude"}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1, Interrupted: true,
+			Session: &segno.Position{Agent: "claude", Session: "s"}, Time: time.Now()}})
+		commit(segno.Commit{Entries: []segno.Entry{e}})
+		return Result{Phase: agent.PhaseWaiting, Text: q.Question}, err
+	}))
+	r.send(Prompt{Thread: "t", Text: "pay bob", Key: "k"})
+	r.await("t", "k", StateWaiting)
+	r.send(Prompt{Thread: "t", Text: "hello", Key: "next"})
+	if err := r.Cancel(t.Context(), "t", "k"); err != nil {
+		t.Fatal(err)
+	}
+	r.await("t", "next", StateDone)
+	for q, err := range r.agentFor().Inbox(t.Context(), "") {
+		t.Errorf("a user is asked for a prompt that was cancelled: %+v, %v", q, err)
+	}
+}

@@ -154,13 +154,14 @@ func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[string, erro
 					return
 				}
 			}
-			if next = page.Next; !page.IsTruncated {
+			if !page.IsTruncated {
 				return
 			}
-			if next == "" {
+			if page.Next == "" || page.Next == next { // the same token again would list the same page, without end
 				yield("", segno.Errorf(segno.KindIO, "list bucket", b.name, "the server does not say how the list continues"))
 				return
 			}
+			next = page.Next
 		}
 	}
 }

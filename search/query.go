@@ -282,23 +282,53 @@ func (c *clause) find(f Field, text string) (from, to int) {
 		}
 		for i := range c.terms {
 			if c.isTerm(i, term) {
-				found[i] = append(found[i], place{pos, at, end})
+				found[i] = addPlace(found[i], place{pos, at, end})
 			}
 		}
 	})
-	for _, first := range found[0] {
-		to, ok := first.to, true
-		for i := 1; i < len(found) && ok; i++ {
-			next := slices.IndexFunc(found[i], func(p place) bool { return p.pos == first.pos+uint32(i) })
-			if ok = next >= 0; ok {
-				to = found[i][next].to
+	counts := make([]int, len(found))
+	for i := range found {
+		counts[i] = len(found[i])
+	}
+	run := firstRun(counts, func(i, n int) uint32 { return found[i][n].pos })
+	if run == nil {
+		return -1, -1
+	}
+	last := len(run) - 1
+	return found[0][run[0]].from, found[last][run[last]].to
+}
+
+// addPlace adds a place to those of a term, which are in the order of their positions. A whole word comes after its parts and has
+// the position of the first of them.
+func addPlace(places []place, p place) []place {
+	at := len(places)
+	for at > 0 && places[at-1].pos > p.pos {
+		at--
+	}
+	return slices.Insert(places, at, p)
+}
+
+// firstRun finds the first places of terms at consecutive positions. counts are the numbers of places of the terms, and pos returns
+// the position of the n-th place of the i-th term; these positions do not descend. The result has one n for each term, and is nil if
+// there is no such run. A text may have very many places, so firstRun passes each of them once.
+func firstRun(counts []int, pos func(i, n int) uint32) []int {
+	run := make([]int, len(counts))
+	for ; run[0] < counts[0]; run[0]++ {
+		first, isRun := pos(0, run[0]), true
+		for i := 1; i < len(counts) && isRun; i++ {
+			for run[i] < counts[i] && pos(i, run[i]) < first+uint32(i) {
+				run[i]++
 			}
+			if run[i] == counts[i] {
+				return nil
+			}
+			isRun = pos(i, run[i]) == first+uint32(i)
 		}
-		if ok {
-			return first.from, to
+		if isRun {
+			return run
 		}
 	}
-	return -1, -1
+	return nil
 }
 
 // place is the position of a term, and its place in the text.

@@ -133,6 +133,9 @@ func (s *Server) event(ctx context.Context, id segno.ThreadID, now *activity) (t
 		return e, nil
 	}
 	h, err := s.history(ctx, id)
+	if isDamage(err) {
+		return e, nil // the client reads the timeline again, and receives the error
+	}
 	if err != nil {
 		return e, err
 	}

@@ -141,8 +141,11 @@ func (h *hub) publish(ctx context.Context) {
 		if now, err := h.server.activity(ctx); err == nil {
 			for _, id := range changed {
 				e, err := h.server.event(ctx, id, now)
+				if kind := segno.KindOf(err); kind == segno.KindBusy || kind == segno.KindIO {
+					h.mark(id) // as below: there may be no further change of this thread
+				}
 				if err != nil {
-					continue // the next change, or the client's next read, reports it
+					continue // the client's next read reports it
 				}
 				for _, sub := range subs {
 					sub.put(e)

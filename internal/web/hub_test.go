@@ -2,9 +2,12 @@ package web
 
 import (
 	"context"
+	"iter"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/dalsegno/segno"
 )
@@ -65,5 +68,79 @@ func TestAStreamBeginsWithTheHeads(t *testing.T) {
 	close(gate.allow)
 	if err := <-begun; err != nil {
 		t.Error(err)
+	}
+}
+
+// failingStore is a store that is too busy for one Head, and whose lists of checkpoints are damaged.
+type failingStore struct {
+	segno.Store
+	isBusy, isDamaged atomic.Bool
+}
+
+func (s *failingStore) Head(ctx context.Context, id segno.ThreadID) (segno.Head, error) {
+	if s.isBusy.CompareAndSwap(true, false) {
+		return segno.Head{}, segno.NewError(segno.KindBusy, "read thread", string(id), nil)
+	}
+	return s.Store.Head(ctx, id)
+}
+
+func (s *failingStore) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.Seq2[segno.Checkpoint, error] {
+	if !s.isDamaged.Load() {
+		return s.Store.Checkpoints(ctx, q)
+	}
+	return func(yield func(segno.Checkpoint, error) bool) {
+		yield(segno.Checkpoint{}, segno.NewError(segno.KindCorrupt, "list checkpoints", string(q.Thread), nil))
+	}
+}
+
+// TestAChangeIsReported changes a thread once. A client must receive the event, also if the store was busy when the server read the
+// thread, and if the thread is damaged: its page would show the old state until the next change.
+func TestAChangeIsReported(t *testing.T) {
+	for name, fail := range map[string]func(*failingStore){
+		"no failure":         func(*failingStore) {},
+		"a busy store":       func(s *failingStore) { s.isBusy.Store(true) },
+		"a damaged timeline": func(s *failingStore) { s.isDamaged.Store(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScopeRig(t)
+			store := &failingStore{Store: s.Store}
+			s.Store = store
+			var head segno.Head
+			commit := func() {
+				t.Helper()
+				c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: "t", Parent: head.Head, Expect: head.Head,
+					Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Time: time.Now()}}
+				if head.Head == "" {
+					c.Create = &segno.Thread{ID: "t"}
+				}
+				var err error
+				if head, err = s.Store.Commit(t.Context(), c); err != nil {
+					t.Fatal(err)
+				}
+			}
+			commit()
+			if _, err := s.history(t.Context(), "t"); err != nil { // a client shows the timeline
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			sub := &subscription{pending: map[segno.ThreadID]threadEvent{}, ready: make(chan struct{}, 1)}
+			s.hub.subs[sub] = true
+			var published sync.WaitGroup
+			defer published.Wait()
+			defer cancel()
+			published.Go(func() { s.hub.publish(ctx) })
+			commit()
+			fail(store)
+			s.hub.mark("t")
+			select {
+			case <-sub.ready:
+			case <-ctx.Done():
+				t.Fatal("the client receives no event")
+			}
+			if e := sub.take(); len(e) != 1 || e[0].Head != head.Head {
+				t.Errorf("the client receives %+v, want the head %s", e, head.Head)
+			}
+		})
 	}
 }

@@ -62,6 +62,7 @@ type Server struct {
 	previews  previews
 	presents  presentTrees
 	forks     forkIndex
+	open      *openTurns // nil without Local
 	hub       *hub
 	demos     sync.Mutex // serializes the making of demos
 	launch    launch
@@ -98,6 +99,9 @@ func New(c Config, l net.Listener) *Server {
 		s.Now = time.Now
 	}
 	s.histories.open = map[segno.ThreadID]*threadHistory{}
+	if s.Local != nil {
+		s.open = newOpenTurns(s.Local.Spool(), s.Now)
+	}
 	s.hub = newHub(s)
 	for _, e := range routes() {
 		s.receives[e.method+" "+e.path] = e.body != ""

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -9,6 +10,7 @@ import (
 	"github.com/dalsegno/segno/internal/chat"
 	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/internal/history/turns"
+	"github.com/dalsegno/segno/internal/local/spool"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -70,61 +72,89 @@ func (s *Server) activity(ctx context.Context) (*activity, error) {
 			a.phases[f.Thread.ID], a.interrupts[f.Thread.ID] = phase, f.Interrupts
 		}
 	}
-	if s.Local == nil {
+	if s.open == nil {
 		return a, nil
 	}
-	open, err := s.Local.Spool().Turns(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for i := range open {
-		if open[i].Thread == "" {
-			continue
-		}
-		if a.turns[open[i].Thread], err = s.readOpenTurn(ctx, &open[i]); err != nil {
-			return nil, err
-		}
-	}
-	return a, nil
+	var err error
+	a.turns, err = s.open.read(ctx)
+	return a, err
 }
 
 // maxActive is the number of threads in each phase that the list shows as not idle.
 const maxActive = 1000
 
-// readOpenTurn reads an open turn and its calls so far.
-func (s *Server) readOpenTurn(ctx context.Context, t *timeline.OpenTurn) (*openTurn, error) {
-	entries, _, err := s.Local.Spool().Entries(ctx, t.Key)
+// openTurns reads the open turns of hooks and proxies. It is safe for concurrent use.
+type openTurns struct {
+	mu       sync.Mutex
+	alive    func(timeline.OpenTurn) bool
+	follower *spool.Follower[*progress]
+}
+
+func newOpenTurns(d *spool.Dir, now func() time.Time) *openTurns {
+	return &openTurns{alive: d.Alive(now), follower: spool.NewFollower(d, func() *progress { return &progress{asked: map[string]bool{}} })}
+}
+
+// read returns the open turns by thread. While a page is open, the server reads them several times in a second, so read decodes only
+// what was recorded since it was called before.
+func (o *openTurns) read(ctx context.Context) (map[segno.ThreadID]*openTurn, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	followed, err := o.follower.Turns(ctx)
 	if err != nil {
 		return nil, err
 	}
-	o := &openTurn{Prompt: history.Cut(t.Prompt, maxOpenPrompt), Agent: t.Agent, Start: t.Start, PID: t.PID, Parent: t.Parent, Ended: t.Ended,
-		Tasks: []openTask{}, Calls: []openCall{}, background: t.InBackground() && !t.Awake, IsRunning: s.Local.Spool().Alive(s.Now)(*t)}
-	o.readEntries(entries)
-	for _, task := range t.RunningTasks(entries) {
-		o.Tasks = append(o.Tasks, openTask{ID: task.ID, Kind: task.Kind})
-	}
-	return o, nil
-}
-
-// readEntries reads the calls and questions of a turn from its entries so far.
-func (o *openTurn) readEntries(entries []segno.Entry) {
-	var t turns.Turn
-	t.Add(entries...)
-	calls := t.Calls()
-	o.CallsTotal = len(calls)
-	for _, c := range calls[max(0, len(calls)-maxOpenCalls):] {
-		o.Calls = append(o.Calls, openCall{ID: c.ID, Tool: history.Cut(c.Tool, maxTitle), Title: history.Cut(c.Subject(maxTitle), maxTitle), Done: c.Done})
-	}
-	asked := map[string]bool{}
-	for _, e := range entries {
-		switch e.Kind {
-		case segno.EntryInterrupt:
-			asked[e.ID] = true
-		case segno.EntryDecision, segno.EntryResult:
-			delete(asked, e.ID)
+	open := map[segno.ThreadID]*openTurn{}
+	for _, t := range followed {
+		if t.Open.Thread != "" {
+			open[t.Open.Thread] = t.Notes.openTurn(&t.Open, o.alive(t.Open))
 		}
 	}
-	o.isAsking = len(asked) > 0
+	return open, nil
+}
+
+// progress is what a page shows of the entries of an open turn.
+type progress struct {
+	calls turns.Turn
+	asked map[string]bool // the open questions
+	ended []segno.Entry   // the ends of tasks, without their bodies
+}
+
+// Add implements [spool.Fold].
+func (p *progress) Add(entries ...segno.Entry) {
+	for _, e := range entries {
+		switch e.Kind {
+		case segno.EntryIntent:
+			p.calls.Add(e)
+		case segno.EntryResult:
+			p.calls.Add(e)
+			c := p.calls.Call(e.ID)
+			c.Body, c.Result = nil, "" // may be large, and are not shown
+			delete(p.asked, e.ID)
+		case segno.EntryInterrupt:
+			p.asked[e.ID] = true
+		case segno.EntryDecision:
+			delete(p.asked, e.ID)
+		case segno.EntryNote:
+			if e.Name == timeline.NoteTask {
+				p.ended = append(p.ended, segno.Entry{Kind: e.Kind, Name: e.Name, ID: e.ID})
+			}
+		}
+	}
+}
+
+// openTurn describes a turn with the calls so far.
+func (p *progress) openTurn(t *timeline.OpenTurn, isRunning bool) *openTurn {
+	o := &openTurn{Prompt: history.Cut(t.Prompt, maxOpenPrompt), Agent: t.Agent, Start: t.Start, PID: t.PID, Parent: t.Parent, Ended: t.Ended,
+		Tasks: []openTask{}, Calls: []openCall{}, background: t.InBackground() && !t.Awake, IsRunning: isRunning,
+		CallsTotal: len(p.calls.Items), isAsking: len(p.asked) > 0}
+	for _, it := range p.calls.Items[max(0, len(p.calls.Items)-maxOpenCalls):] {
+		c := it.Call
+		o.Calls = append(o.Calls, openCall{ID: c.ID, Tool: history.Cut(c.Tool, maxTitle), Title: history.Cut(c.Subject(maxTitle), maxTitle), Done: c.Done})
+	}
+	for _, task := range t.RunningTasks(p.ended) {
+		o.Tasks = append(o.Tasks, openTask{ID: task.ID, Kind: task.Kind})
+	}
+	return o
 }
 
 // The limits of an open turn in a response.

@@ -74,15 +74,18 @@ func (d *Dir) SavedCalls(ctx context.Context, key segno.TurnKey) iter.Seq2[timel
 	}
 }
 
-// skipSaved skips a line with the files after a call, which may be long, if it is the next one.
-func skipSaved(r *bufio.Reader) {
+// skipSaved skips a line with the files after a call, which may be long, if it is the next one. It returns the length of the line,
+// and an error if the line has no end.
+func skipSaved(r *bufio.Reader) (size int, err error) {
 	next, _ := r.Peek(len(partSaved) + 3) // a shorter rest is another line
 	if !isPart(next, partSaved) {
-		return
+		return 0, nil
 	}
-	for err := bufio.ErrBufferFull; errors.Is(err, bufio.ErrBufferFull); {
-		_, err = r.ReadSlice('\n')
+	for err = bufio.ErrBufferFull; errors.Is(err, bufio.ErrBufferFull); {
+		next, err = r.ReadSlice('\n')
+		size += len(next)
 	}
+	return size, err
 }
 
 // Begun returns an open turn as it began, or nil if its beginning was not recorded. It reads only the first part of the

@@ -274,7 +274,7 @@ func read(ctx context.Context, z Sealer, name string, whole bool) (open *timelin
 	defer f.Close()
 	r := bufio.NewReader(f)
 	for {
-		skipSaved(r)
+		_, _ = skipSaved(r) // the next line reports the error
 		data, err := r.ReadBytes('\n')
 		if data = bytes.TrimSpace(data); len(data) > 0 && !isPart(data, partSaved) && (whole || !isPart(data, partEntry)) {
 			t, e, ok := decodeLine(z, name, data)

@@ -326,9 +326,56 @@ func (r *reverter) movesSince(ctx context.Context, c *segno.Checkpoint) (all []m
 		for _, c := range changes {
 			m.paths[c.Path] = c.From.Type == segno.EntityProtected || c.To.Type == segno.EntityProtected
 		}
+		if err := r.addUnwritten(ctx, &op, &m); err != nil {
+			return nil, err
+		}
 		all = append(all, m)
 	}
 	return all, nil
+}
+
+// addUnwritten adds the paths that a move reverted without writing them. If it went back over several turns, and one of them had
+// reverted the change of an earlier one, then the path is the same before the move and after it.
+func (r *reverter) addUnwritten(ctx context.Context, op *segno.Operation, m *movedPaths) error {
+	legs, err := r.legsBetween(ctx, op)
+	if err == nil && len(legs) > 1 {
+		var before *segno.Snapshot
+		if before, err = r.operationState(ctx, op.Before); err != nil {
+			return err
+		}
+		// Only an undo keeps the changes of others.
+		ask := MoveRequest{Force: op.Verb != segno.VerbUndo || strings.HasSuffix(op.Args, forced)}
+		back := r.newReverter(&ask, currentState{threadState: r.now.threadState, snap: *before})
+		for i := 0; i < len(legs) && err == nil; i++ {
+			err = back.reverseTurn(ctx, legs[i])
+		}
+		for name, f := range back.files {
+			if _, written := m.paths[name]; !written && f.reverted {
+				m.paths[name] = false
+			}
+		}
+	}
+	if errors.Is(err, segno.KindNotFound) { // a collection removed a state
+		m.paths, err = nil, nil
+	}
+	return err
+}
+
+// legsBetween returns the turns over which a move went back, newest first.
+func (tx *txn) legsBetween(ctx context.Context, op *segno.Operation) ([]leg, error) {
+	line, err := tx.line(ctx, op.Before.Head)
+	if err != nil {
+		return nil, err
+	}
+	left, err := tx.line(ctx, op.After.Head)
+	if err != nil {
+		return nil, err
+	}
+	isLeft := map[segno.CommitID]bool{}
+	for _, c := range left {
+		isLeft[c.ID] = true
+	}
+	return slices.DeleteFunc(undoLegs(line, MoveRequest{}), func(l leg) bool { return isLeft[l.parts[len(l.parts)-1].ID] }), nil
 }
 
 // changesOf returns the changes that an operation made.

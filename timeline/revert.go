@@ -36,6 +36,7 @@ type reversal struct {
 	merged   bool         // want contains changes of both sides
 	replaced bool         // a directory that was made there since the turn is in the way of forced
 	conflict string       // why the path stays unchanged, or ""
+	reverted bool         // a change was reverted, even if a later one restores it, so that nothing is written
 
 	forcedOver bool // force overwrote a conflict
 }
@@ -45,6 +46,7 @@ func (f *reversal) writes(e segno.Entity) bool { return f != nil && f.conflict =
 
 // set sets the state to write after c is reversed, to which want was merged. why is the conflict, or "".
 func (f *reversal) set(c segno.Change, want segno.Entity, why string, force bool) {
+	f.reverted = f.reverted || why == "" && want != f.want || why != "" && force
 	switch {
 	case why == "":
 		f.merged = f.want != c.To && want != c.From

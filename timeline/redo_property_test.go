@@ -1,0 +1,86 @@
+package timeline_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/soak"
+	"github.com/dalsegno/segno/timeline"
+)
+
+// contents returns the files of the directory by name.
+func (e *edited) contents() map[string]string {
+	entries, err := os.ReadDir(e.root)
+	e.must(err)
+	all := map[string]string{}
+	for _, d := range entries {
+		data, err := os.ReadFile(filepath.Join(e.root, d.Name()))
+		e.must(err)
+		all[d.Name()] = string(data)
+	}
+	return all
+}
+
+// put makes one turn that gives some files one of two contents, or removes them. It returns the head after the turn.
+func (e *edited) put(files map[string]int) segno.CommitID {
+	e.turns++
+	src := segno.Source{Session: "session"}
+	begun, err := e.site.BeginTurn(e.Context(), timeline.Prompt{Agent: "test", Source: src, Text: fmt.Sprint("turn ", e.turns)})
+	e.must(err)
+	for name, content := range files {
+		if content == 0 {
+			e.must(os.RemoveAll(filepath.Join(e.root, name)))
+			continue
+		}
+		e.write(name, []string{fmt.Sprint(content)})
+	}
+	ended, err := e.site.EndTurn(e.Context(), timeline.TurnEnd{Key: begun.Key, Source: src, Agent: "test"})
+	e.must(err)
+	return ended.ID
+}
+
+// TestRedoLeadsToTheStateOfEachTurn moves back over some turns in one move, by an undo, a restore or the op undo of a redo, and redoes
+// fewer of them. Nobody else writes, so the files must be those of the turn. The turns often revert what earlier ones did, so that the
+// move back writes less than its turns changed.
+func TestRedoLeadsToTheStateOfEachTurn(t *testing.T) {
+	base := t.TempDir()
+	n := 0
+	soak.Rapid(t, 20, 2000)
+	rapid.Check(t, func(r *rapid.T) {
+		n++
+		e := newEdited(t, r, filepath.Join(base, fmt.Sprint(n)))
+		heads, states := []segno.CommitID{""}, []map[string]string{e.contents()}
+		for range rapid.IntRange(2, 4).Draw(r, "turns") {
+			files := rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "new"}), rapid.IntRange(0, 2), 1, 3).Draw(r, "files")
+			heads, states = append(heads, e.put(files)), append(states, e.contents())
+		}
+		last := len(states) - 1
+		undone := rapid.IntRange(1, last).Draw(r, "undo")
+		again := rapid.IntRange(1, undone).Draw(r, "redo")
+		back := timeline.MoveRequest{Verb: segno.VerbUndo, Turns: undone}
+		e.move(back)
+		switch rapid.SampledFrom([]string{"undo", "restore", "op undo"}).Draw(r, "by") {
+		case "restore":
+			if undone < last {
+				e.move(timeline.MoveRequest{Verb: segno.VerbOpUndo})
+				e.move(timeline.MoveRequest{Verb: segno.VerbRestore, To: heads[last-undone], Scope: timeline.ScopeBoth})
+			}
+		case "op undo":
+			e.move(timeline.MoveRequest{Verb: segno.VerbRedo, Turns: undone})
+			e.move(timeline.MoveRequest{Verb: segno.VerbOpUndo})
+		}
+		if got := e.contents(); !maps.Equal(got, states[last-undone]) {
+			r.Fatalf("after the move back over %d of %d turns: %q, want %q", undone, last, got, states[last-undone])
+		}
+		e.move(timeline.MoveRequest{Verb: segno.VerbRedo, Turns: again})
+		if got := e.contents(); !maps.Equal(got, states[last-undone+again]) {
+			r.Fatalf("after a redo of %d of %d undone turns: %q, want %q", again, undone, got, states[last-undone+again])
+		}
+	})
+}

@@ -115,7 +115,15 @@ func (c *copier) thread(ctx context.Context, id segno.ThreadID) error {
 	if err := c.commits(ctx, t, missing); err != nil {
 		return err
 	}
-	if err := c.move(ctx, reachable.Query{Thread: id}, nil); err != nil {
+	wanted, err := chain(ctx, c.from, t)
+	if err != nil {
+		return err
+	}
+	var roots []segno.Hash
+	for i := range wanted {
+		roots = append(roots, refsOf(&wanted[i])...)
+	}
+	if err := c.move(ctx, reachable.Query{Thread: id}, roots); err != nil {
 		return err
 	}
 	c.result.Commits += len(missing)
@@ -126,7 +134,7 @@ func (c *copier) thread(ctx context.Context, id segno.ThreadID) error {
 	if err := c.pins(ctx, t); err != nil {
 		return err
 	}
-	return c.links(ctx, t)
+	return c.links(ctx, t, wanted)
 }
 
 // look reads the thread in both stores.
@@ -488,7 +496,7 @@ func (c *copier) isMade(ctx context.Context, n *segno.Node) (bool, error) {
 // sendAgain copies the objects of a commit that the target lacks, because it may have collected one meanwhile. isSent is
 // false if the target has them all.
 func (c *copier) sendAgain(ctx context.Context, n *segno.Node) (isSent bool, err error) {
-	again := mover{from: c.from, to: c.to, seen: map[segno.Hash]bool{{}: true}}
+	again := c.again()
 	err = again.move(ctx, reachable.Query{At: []segno.CommitID{n.ID}}, n.Checkpoint.Refs())
 	return again.sent.Load() > 0, err
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history/reachable"
 )
 
 // finish moves the head of the thread to that of the source, if that is possible, and records the outcome.
@@ -168,11 +169,10 @@ func labels(ctx context.Context, s segno.Store, t *oneThread) (map[segno.CommitI
 	return all, nil
 }
 
-// links adds the sessions to the chain that it lacks. If the head stayed, its session stays the head session.
-func (c *copier) links(ctx context.Context, t *oneThread) error {
-	wanted, err := chain(ctx, c.from, t)
-	if err != nil || len(wanted) == 0 {
-		return err
+// links adds those of the wanted sessions to the chain that it lacks. If the head stayed, its session stays the head session.
+func (c *copier) links(ctx context.Context, t *oneThread, wanted []segno.Link) error {
+	if len(wanted) == 0 {
+		return nil
 	}
 	there, err := chain(ctx, c.to, t)
 	if err != nil {
@@ -185,17 +185,34 @@ func (c *copier) links(ctx context.Context, t *oneThread) error {
 		}
 		c.result.Links++
 		l.Detached = l.Detached || !isHead
-		if !c.isDry && c.options.Arriving != nil {
-			if err := c.options.Arriving(ctx, []segno.Commit{{Thread: t.record.ID, Link: &l}}); err != nil {
-				return err
+		if c.isDry {
+			continue
+		}
+		err := c.link(ctx, t, &l)
+		if segno.KindOf(err) == segno.KindNotFound { // the target may have collected an object meanwhile
+			if err = c.again().move(ctx, reachable.Query{Thread: t.record.ID}, refsOf(&l)); err == nil {
+				err = c.link(ctx, t, &l)
 			}
 		}
-		if err := c.pointer(ctx, segno.Commit{Thread: t.record.ID, Link: &l}); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// link adds a session to the chain.
+func (c *copier) link(ctx context.Context, t *oneThread, l *segno.Link) error {
+	if c.options.Arriving != nil {
+		if err := c.options.Arriving(ctx, []segno.Commit{{Thread: t.record.ID, Link: l}}); err != nil {
+			return err
+		}
+	}
+	return c.pointer(ctx, segno.Commit{Thread: t.record.ID, Link: l, Needs: refsOf(l)})
+}
+
+// refsOf returns the objects that a link names.
+func refsOf(l *segno.Link) []segno.Hash { return (&segno.Checkpoint{Session: l.Position}).Refs() }
 
 // linkKey identifies a link of a chain.
 func linkKey(l *segno.Link) string {

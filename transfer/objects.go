@@ -29,6 +29,11 @@ type mover struct {
 	missing, sent, bytes atomic.Int64
 }
 
+// again returns a mover that has looked at no objects.
+func (m *mover) again() *mover {
+	return &mover{from: m.from, to: m.to, seen: map[segno.Hash]bool{{}: true}}
+}
+
 // reached lists the objects of the source that a query selects.
 func (m *mover) reached(ctx context.Context, q reachable.Query) iter.Seq2[segno.Hash, error] {
 	if l, ok := m.from.(ObjectLister); ok {
@@ -37,11 +42,11 @@ func (m *mover) reached(ctx context.Context, q reachable.Query) iter.Seq2[segno.
 	return reachable.Objects(ctx, m.from, q)
 }
 
-// move copies the selected objects that the target lacks. They are durable on return. roots are those that the commits of the query
-// name.
+// move copies the selected objects that the target lacks. They are durable on return. roots are those that the commits or the links
+// of the query name.
 //
 // The roots come first. A collection in the target drops objects that no commit reaches once they are an hour old, and a copy may
-// take longer. The target refuses a commit only if a root is missing, and then the copy sends all objects of the commit again. So
+// take longer. The target refuses a commit only if a root is missing, and then the copy sends all its objects again. So
 // no root may be younger there than an object that was found there at the beginning.
 func (m *mover) move(ctx context.Context, q reachable.Query, roots []segno.Hash) error {
 	if err := m.moveNew(ctx, roots); err != nil {

@@ -12,6 +12,9 @@
 // all commits of the target, the head of the target moves to that of the source. If both sides have new commits, those
 // of the source become a line of the thread in the target, and the target's head stays: see [Result].
 //
+// If the heads are the same, only the tip moves, also if the target keeps its head. The tip stays if the target has undone turns that
+// the source lacks, because a redo there could no longer reach them.
+//
 // A fork brings its ancestors in other threads. If the target lacks such a thread, it gets one with these commits alone; a
 // later copy of that thread completes it. If a run or a directory of the target is at such a thread, its head stays, and the commits are
 // a line.

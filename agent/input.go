@@ -21,6 +21,10 @@ type Input struct {
 	// unfinished turn that began with an equal prompt; any other prompt begins a turn. The key of
 	// an undone turn can be used again, because the turn is not on the line.
 	Key string
+	// Begun means that an earlier run began the turn of the prompt with Key. If the turn was undone
+	// since, the run does not begin it again, and its error is a [segno.KindConflict] with
+	// [ErrUndone].
+	Begun bool
 	// Decide answers interrupts of the thread or of its subagents. The first recorded decision
 	// on an interrupt counts. Any other is a [segno.KindConflict] with [segno.ErrAnswered]; the
 	// recorded decision itself may be repeated.
@@ -73,7 +77,11 @@ func (in *Input) equals(body json.RawMessage) (bool, error) {
 func (r *run) repeatedInput() (over bool, err error) {
 	turn := r.turn
 	if r.in.hasPrompt() {
-		if turn, err = r.turnOf(&r.in); turn == 0 || err != nil {
+		turn, err = r.turnOf(&r.in)
+		if turn == 0 && err == nil && r.in.Begun {
+			err = segno.NewError(segno.KindConflict, "run agent", string(r.thread), ErrUndone)
+		}
+		if turn == 0 || err != nil {
 			return false, err
 		}
 		r.in.Prompt, r.in.Parts = "", nil

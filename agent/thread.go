@@ -24,7 +24,7 @@ func (r *run) openThread(ctx context.Context) error {
 	head, err := r.headOf(ctx, r.thread)
 	if segno.KindOf(err) == segno.KindNotFound {
 		switch {
-		case r.in.hasPrompt():
+		case r.in.hasPrompt() && !r.in.Begun:
 			head, err = r.createThread(ctx)
 		case r.onlyMoves:
 			return segno.Errorf(segno.KindNotFound, "find thread", string(r.thread), "the thread does not exist")

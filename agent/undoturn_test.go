@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 )
 
@@ -35,5 +36,31 @@ func TestATurnIsUndoneByItsPrompt(t *testing.T) {
 		r.run(agent.Input{Prompt: askMail, Key: "one"})
 		r.finish(approve(r.question()))
 		isOver("one")
+	})
+}
+
+// TestATurnThatWasUndoneDoesNotBeginAgain continues a turn by its prompt, and does so again after the turn was undone.
+func TestATurnThatWasUndoneDoesNotBeginAgain(t *testing.T) {
+	eachStore(t, func(r *rig) {
+		r.asking()
+		in := agent.Input{Prompt: askMail, Key: "one", Begun: true}
+		r.refused(in, segno.KindNotFound) // the thread, which is not made
+		r.prompt("say hello")
+		if err := r.refused(in, segno.KindConflict); !errors.Is(err, agent.ErrUndone) {
+			t.Errorf("a turn that never began: %v", err)
+		}
+		r.run(agent.Input{Prompt: askMail, Key: "one"})
+		r.one(r.run(in), agent.EventInterrupted)
+		_, err := r.agent.Undo(r.ctx, thread, 1)
+		r.ok(err)
+		before, err := r.agent.Status(r.ctx, thread)
+		r.ok(err)
+		if err := r.refused(in, segno.KindConflict); !errors.Is(err, agent.ErrUndone) {
+			t.Errorf("a turn that was undone: %v", err)
+		}
+		if after, err := r.agent.Status(r.ctx, thread); err != nil || after.Head != before.Head {
+			t.Errorf("the head is %s and was %s, %v", after.Head, before.Head, err)
+		}
+		r.sent()
 	})
 }

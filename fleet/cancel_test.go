@@ -32,23 +32,32 @@ func (i *interposer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.Tra
 
 func (i *interposer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
+// newTracedRig returns a rig whose statements an interposer sees.
+func newTracedRig(t *testing.T, i *interposer) *rig {
+	t.Helper()
+	return newRig(t, func(c *Config) {
+		config, err := pgxpool.ParseConfig(server.URL + "&synchronous_commit=off&pool_max_conns=8")
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.ConnConfig.Tracer = i
+		if c.Pool, err = pgxpool.NewWithConfig(t.Context(), config); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Pool.Close)
+	})
+}
+
+// marked returns a context whose statements an interposer sees.
+func marked(t *testing.T) context.Context { return context.WithValue(t.Context(), isMarked{}, true) }
+
 // TestACancelledPromptIsAnsweredMeanwhile cancels a prompt that waits. Before the turn is undone, its question is answered and the turn
 // ends; in the second case the turn of the next prompt ends, too. Neither turn may be undone.
 func TestACancelledPromptIsAnsweredMeanwhile(t *testing.T) {
 	for _, last := range []string{"k", "next"} {
 		t.Run(last, func(t *testing.T) {
 			between := &interposer{text: "owner"} // of the lease under which a thread is moved
-			r := newRig(t, func(c *Config) {
-				config, err := pgxpool.ParseConfig(server.URL + "&synchronous_commit=off&pool_max_conns=8")
-				if err != nil {
-					t.Fatal(err)
-				}
-				config.ConnConfig.Tracer = between
-				if c.Pool, err = pgxpool.NewWithConfig(t.Context(), config); err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(c.Pool.Close)
-			})
+			r := newTracedRig(t, between)
 			r.start(r.Worker(r.with(tool("ask", func(ctx context.Context) (string, error) {
 				a, err := agent.Interrupt(ctx, agent.Ask{Text: "really?"})
 				return a.Text, err
@@ -66,7 +75,7 @@ func TestACancelledPromptIsAnsweredMeanwhile(t *testing.T) {
 				r.await("t", last, StateDone)
 				isAnswered = true
 			}
-			err := r.Cancel(context.WithValue(t.Context(), isMarked{}, true), "t", "k")
+			err := r.Cancel(marked(t), "t", "k")
 			if !isAnswered || segno.KindOf(err) != segno.KindRefused {
 				t.Errorf("cancelling a prompt that was answered (%v) meanwhile: %v", isAnswered, err)
 			}
@@ -113,5 +122,35 @@ func TestTheQuestionOfACancelledSessionIsClosed(t *testing.T) {
 	r.await("t", "next", StateDone)
 	for q, err := range r.agentFor().Inbox(t.Context(), "") {
 		t.Errorf("a user is asked for a prompt that was cancelled: %+v, %v", q, err)
+	}
+}
+
+// TestATurnIsUndoneWhileItContinues undoes a turn that waits, while a worker is about to continue it. The worker must not begin the turn
+// again: what it did, it would do twice.
+func TestATurnIsUndoneWhileItContinues(t *testing.T) {
+	between := &interposer{text: "owner"} // of the lease under which a turn runs
+	r := newTracedRig(t, between)
+	var did log
+	agents := r.with(tool("ask", func(ctx context.Context) (string, error) {
+		did.add("mail")
+		a, err := agent.Interrupt(ctx, agent.Ask{Text: "really?"})
+		return a.Text, err
+	}))
+	work := Work{Thread: "t", Prompt: Prompt{Thread: "t", Agent: "support", Text: "ask", Key: "k"}}
+	run := agentRunner{r.Fleet, agents["support"]}
+	between.do = func() {
+		if _, err := r.agentFor().Undo(t.Context(), "t", 1); err != nil {
+			t.Error(err)
+		}
+	}
+	if result, err := run.Run(t.Context(), work); err != nil || result.Phase != agent.PhaseWaiting {
+		t.Fatalf("the turn is %+v, %v", result, err)
+	}
+	work.HasWaited = true
+	if result, err := run.Run(marked(t), work); err != nil || !result.isUndone {
+		t.Errorf("a turn that was undone is %+v, %v", result, err)
+	}
+	if got := did.String(); got != "mail" {
+		t.Errorf("the turn did %s", got)
 	}
 }

@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -48,13 +49,11 @@ type agentRunner struct {
 
 // Run implements [Runner].
 func (r agentRunner) Run(ctx context.Context, w Work) (Result, error) {
-	if w.HasWaited {
-		// Without this, a turn that was undone while it waited would begin again.
-		if has, err := r.fleet.hasTurn(ctx, w.Thread, w.Prompt.Key); err != nil || !has {
-			return Result{isUndone: true}, err
-		}
+	// Without Begun, a turn that was undone while it waited would begin again.
+	out, err := r.agent.Run(ctx, agent.Input{Thread: w.Thread, Prompt: w.Prompt.Text, Key: w.Prompt.Key, Begun: w.HasWaited, Actor: w.Prompt.Actor})
+	if errors.Is(err, agent.ErrUndone) {
+		return Result{isUndone: true}, nil
 	}
-	out, err := r.agent.Run(ctx, agent.Input{Thread: w.Thread, Prompt: w.Prompt.Text, Key: w.Prompt.Key, Actor: w.Prompt.Actor})
 	if err != nil {
 		if segno.KindOf(err) != segno.KindRefused || len(out.Interrupts) == 0 {
 			return Result{}, err

@@ -197,10 +197,20 @@ func collect(ctx context.Context, c *connection, q wire.PromptQuery, limit int, 
 		if list.Next == "" {
 			return false, nil
 		}
-		if q.Before, err = strconv.ParseInt(list.Next, 10, 64); err != nil {
+		before, err := strconv.ParseInt(list.Next, 10, 64)
+		if err != nil {
 			return false, segno.NewError(segno.KindCorrupt, "list prompts", list.Next, err)
 		}
+		if before == q.Before {
+			return false, errSameWindow("list prompts", list.Next)
+		}
+		q.Before = before
 	}
+}
+
+// errSameWindow is the error of a list whose server gives the cursor of a window again with that window: the list would have no end.
+func errSameWindow(op, cursor string) error {
+	return segno.Errorf(segno.KindIO, op, cursor, "the server gives the same part of the list again")
 }
 
 // promptLine describes a prompt in one line.
@@ -248,9 +258,13 @@ func (a *app) runFleetInbox(ctx context.Context, c *connection, _ []string) erro
 			return err
 		}
 		item.Questions = append(item.Questions, list.Questions...)
-		if after = list.Next; after == "" {
+		if list.Next == "" {
 			break
 		}
+		if list.Next == after {
+			return errSameWindow("list questions", after)
+		}
+		after = list.Next
 	}
 	return a.PrintLong(item, func(p *cli.Printer) {
 		if len(item.Questions) == 0 {

@@ -16,13 +16,19 @@ import (
 // sendTo runs 'segno send' to a server, without a key, and returns the exit code and the output.
 func sendTo(t *testing.T, server *httptest.Server, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
+	return runOn(t, server, append([]string{"send", "--thread", "t", "--agent", "a", "-p", "text"}, args...)...)
+}
+
+// runOn runs the command with a server.
+func runOn(t *testing.T, server *httptest.Server, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
 	var out, errs bytes.Buffer
 	code = cli.Main(t.Context(), cli.Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Environ: func() []string { return nil },
 		Getenv: func(name string) string {
 			return map[string]string{"SEGNO_TOKEN": "token", "HOME": t.TempDir(), "NO_COLOR": "1"}[name]
 		},
 		Getwd: func() (string, error) { return t.TempDir(), nil }, Executable: os.Executable}, []cli.Wing{Wing(nil)},
-		append([]string{"send", "--remote", server.URL, "--thread", "t", "--agent", "a", "-p", "text"}, args...))
+		append(args, "--remote", server.URL))
 	return code, out.String(), errs.String()
 }
 
@@ -58,5 +64,30 @@ func TestAnAnswerThatIsLost(t *testing.T) {
 	code, _, stderr := sendTo(t, server)
 	if code == 0 || key == "" || !strings.Contains(stderr, "--key "+key) {
 		t.Errorf("exit code %d, %q; the key was %q", code, stderr, key)
+	}
+}
+
+// TestAListThatDoesNotContinue lists from a server that gives the same cursor with each window. The command must end.
+func TestAListThatDoesNotContinue(t *testing.T) {
+	for _, verb := range []string{"inbox", "threads"} {
+		windows := 0
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			next := "7"
+			if windows++; windows > 5 {
+				next = ""
+			}
+			var answer any = wire.PromptList{Prompts: []wire.Prompt{}, Next: next}
+			if verb == "inbox" {
+				answer = wire.QuestionList{Questions: []wire.Question{}, Next: next}
+			}
+			if err := json.NewEncoder(w).Encode(answer); err != nil {
+				t.Error(err)
+			}
+		}))
+		code, _, stderr := runOn(t, server, "fleet", verb)
+		server.Close()
+		if code != 9 || !strings.Contains(stderr, "same part of the list") || windows != 2 {
+			t.Errorf("%s: exit code %d after %d windows, %q", verb, code, windows, stderr)
+		}
 	}
 }

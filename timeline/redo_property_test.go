@@ -84,3 +84,39 @@ func TestRedoLeadsToTheStateOfEachTurn(t *testing.T) {
 		}
 	})
 }
+
+// TestRedosLeadBackOverAMoveOfFiles reverts one turn alone, goes back by one undo, and redoes the turns one by one or several at a time.
+// The last redo leads to the state before the undo, in which the turn is reverted.
+func TestRedosLeadBackOverAMoveOfFiles(t *testing.T) {
+	base := t.TempDir()
+	n := 0
+	soak.Rapid(t, 20, 2000)
+	rapid.Check(t, func(r *rapid.T) {
+		n++
+		e := newEdited(t, r, filepath.Join(base, fmt.Sprint(n)))
+		for range rapid.IntRange(1, 3).Draw(r, "turns") {
+			e.put(rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "new"}), rapid.IntRange(0, 2), 1, 3).Draw(r, "files"))
+		}
+		alone := rapid.IntRange(1, e.turns).Draw(r, "alone")
+		_, err := e.site.Move(t.Context(), timeline.MoveRequest{Verb: segno.VerbUndo, Only: []int{alone}}, nil)
+		if segno.KindOf(err) == segno.KindNotFound {
+			return // the turn changed nothing
+		}
+		e.must(err)
+		before := e.contents()
+		left := rapid.IntRange(1, e.turns).Draw(r, "undo")
+		if p := e.move(timeline.MoveRequest{Verb: segno.VerbUndo, Turns: left}); len(p.Conflicts) > 0 {
+			return
+		}
+		for left > 0 {
+			k := rapid.IntRange(1, left).Draw(r, "redo")
+			if p := e.move(timeline.MoveRequest{Verb: segno.VerbRedo, Turns: k}); len(p.Conflicts) > 0 {
+				return
+			}
+			left -= k
+		}
+		if got := e.contents(); !maps.Equal(got, before) {
+			r.Fatalf("led back: %q, want %q", got, before)
+		}
+	})
+}

@@ -173,6 +173,9 @@ func (r *reverter) redo(ctx context.Context, line []*segno.Checkpoint) error {
 		isMove := c.Kind == segno.CheckpointRestore && slices.ContainsFunc(moved, func(m movedPaths) bool { return m.head == c.ID })
 		if endsTurn(c) || isMove {
 			wrote := func(path string) bool {
+				if f := r.files[path]; isMove && f != nil && f.reverted {
+					return true // the redo of what the move reverted
+				}
 				return slices.ContainsFunc(moved, func(m movedPaths) bool { return m.head != c.ID && m.isSince(c) && m.has(path) })
 			}
 			if err := r.reverse(ctx, before, c.Workspace, nil, wrote); err != nil {

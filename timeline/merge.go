@@ -20,6 +20,8 @@ const (
 	whyLarge     = "the file is too large to merge"
 	whyParent    = "in a directory whose path is a conflict"
 	whyInTheWay  = "in a directory that was made at the path of a file since"
+	whyNotEmpty  = "a directory is at its path, with files that stay"
+	whyUnwritten = "the move did not write it"
 )
 
 // mergeEntities merges two versions of an entity that were both made from base. It merges type,

@@ -53,7 +53,7 @@ func (tx *txn) finishLast(ctx context.Context, ask MoveRequest, now currentState
 	}
 	p.setTarget(target, now.head.Tip)
 	p.Git, p.Session = "", nil // the move has already warned about git, and the conversation has moved
-	p.Turns, p.Args, p.Finishes, p.Undoes = left.Turns, op.Args+forced, op.ID, ""
+	p.Turns, p.Args, p.Finishes, p.Undoes = left.Turns, strings.TrimSuffix(op.Args, forced)+forced, op.ID, ""
 	if left.Only {
 		p.Only, p.Times, p.gitThen = true, left.Times, nil
 		p.Restore, p.Target, p.Tip, p.Label = true, now.head.Head, segno.Self, string(op.Verb)+" "+p.Args
@@ -72,7 +72,7 @@ func (a *MoveRequest) repeats(op *segno.Operation, left *Plan) bool {
 	case left.Only:
 		return len(a.Only) == len(left.Turns) && !slices.ContainsFunc(a.Only, func(t int) bool { return !slices.Contains(left.Turns, t) })
 	}
-	return !(a.Turns > 1 && fmt.Sprint(a.Turns) != op.Args || a.Turn > 0 && !slices.Contains(last, a.Turn))
+	return !(a.Turns > 1 && fmt.Sprint(a.Turns) != strings.TrimSuffix(op.Args, forced) || a.Turn > 0 && !slices.Contains(last, a.Turn))
 }
 
 // remaining returns the thread's newest move and the rest of its plan, or nil if there is no
@@ -80,6 +80,8 @@ func (a *MoveRequest) repeats(op *segno.Operation, left *Plan) bool {
 // so remaining plans the move again from the state with which it began.
 func (tx *txn) remaining(ctx context.Context, now currentState) (*segno.Operation, *Plan, error) {
 	undone := map[segno.OperationID]bool{}
+	at := now.head.Head
+	var wrote []segno.Change // by moves that overwrote conflicts of the one before them, oldest first
 	for op, err := range tx.operations(ctx) {
 		if err != nil {
 			return nil, nil, err
@@ -90,15 +92,40 @@ func (tx *txn) remaining(ctx context.Context, now currentState) (*segno.Operatio
 		if op.Thread != now.head.Thread || !op.MovesFiles() || undone[op.ID] {
 			continue
 		}
-		if since, err := tx.isOnlySaves(ctx, op.After.Head, now.head.Head); err != nil || !since {
+		if since, err := tx.isOnlySaves(ctx, op.After.Head, at); err != nil || !since {
 			return nil, nil, err
 		}
-		left, err := tx.remainingOf(ctx, op, now)
+		finishes, err := tx.isFinish(ctx, &op)
+		if err != nil {
+			return nil, nil, err
+		}
+		if finishes {
+			more, err := tx.changesOf(ctx, &op)
+			if err != nil {
+				return nil, nil, err
+			}
+			at, wrote = op.Before.Head, append(more, wrote...)
+			continue
+		}
+		left, err := tx.remainingOf(ctx, op, now, wrote)
 		if err != nil || op.Verb != segno.VerbOpUndo || len(left.Forced) > 0 {
 			return &op, left, err
 		}
 	}
 	return nil, nil, nil
+}
+
+// isFinish reports whether an undo or redo of whole turns overwrote the conflicts of the move before it. Such a move stays at its turn.
+func (tx *txn) isFinish(ctx context.Context, op *segno.Operation) (bool, error) {
+	if _, err := strconv.Atoi(strings.TrimSuffix(op.Args, forced)); err != nil || !strings.HasSuffix(op.Args, forced) {
+		return false, nil
+	}
+	from, err := tx.checkpoint(ctx, op.Before.Head)
+	if err != nil {
+		return false, err
+	}
+	to, err := tx.checkpoint(ctx, op.After.Head)
+	return err == nil && from.Turn == to.Turn, err
 }
 
 // lastWholeUndo returns the newest operation in effect that moved over the target of the redo p, if it is one undo of exactly the
@@ -200,9 +227,9 @@ func (tx *txn) isOnlySaves(ctx context.Context, from, to segno.CommitID) (bool, 
 	return false, nil
 }
 
-// remainingOf plans a move again and returns the conflicts that are still unresolved. For a
-// move that was limited to paths, it returns only the verb and the arguments.
-func (tx *txn) remainingOf(ctx context.Context, op segno.Operation, now currentState) (*Plan, error) {
+// remainingOf plans a move again and returns the conflicts that are still unresolved. wrote has the changes of the moves that
+// overwrote some of them. For a move that was limited to paths, it returns only the verb and the arguments.
+func (tx *txn) remainingOf(ctx context.Context, op segno.Operation, now currentState, wrote []segno.Change) (*Plan, error) {
 	left := &Plan{Verb: op.Verb, Args: op.Args}
 	before, err := tx.operationState(ctx, op.Before)
 	if err != nil {
@@ -214,13 +241,13 @@ func (tx *txn) remainingOf(ctx context.Context, op segno.Operation, now currentS
 	}
 	then := currentState{threadState: threadState{head: now.head}, snap: *before}
 	then.head.Head, then.head.Tip = op.Before.Head, op.Before.Tip
-	turns, err := strconv.Atoi(op.Args)
-	ask := MoveRequest{Verb: op.Verb, Turns: turns}
+	turns, err := strconv.Atoi(strings.TrimSuffix(op.Args, forced))
+	ask := MoveRequest{Verb: op.Verb, Turns: turns, Force: strings.HasSuffix(op.Args, forced)}
 	if only := OnlyTurns(op.Args); len(only) > 0 && strings.HasSuffix(op.Args, onlyFlag) { // not limited further
 		ask.Only, err = only, nil
 	}
 	switch {
-	case strings.HasSuffix(op.Args, forced):
+	case ask.Force && err != nil:
 		return left, nil
 	case (op.Verb == segno.VerbUndo || op.Verb == segno.VerbRedo) && err == nil:
 		err = tx.planAgain(ctx, ask, op, then, left)
@@ -241,8 +268,22 @@ func (tx *txn) remainingOf(ctx context.Context, op segno.Operation, now currentS
 		return nil, err
 	}
 	since, err := tx.diffStates(ctx, before, &now.snap)
-	left.dropResolved(entities(after), entities(since))
+	written := entities(slices.Concat(after, wrote))
+	left.addUnwritten(written)
+	left.dropResolved(written, entities(since))
 	return left, err
+}
+
+// addUnwritten adds the steps that a move did not write, such as those below a symlink, to the conflicts. A directory that was not
+// removed has files of others.
+func (p *FilePlan) addUnwritten(written map[string]segno.Entity) {
+	for _, s := range p.Steps {
+		if _, ok := written[s.Path]; !ok && (s.From.Type != segno.EntityDir || s.To.Type != segno.EntityNone) {
+			p.Conflicts = append(p.Conflicts, segno.Conflict{Path: s.Path, Why: whyUnwritten})
+			p.Forced = append(p.Forced, s)
+		}
+	}
+	p.sortPaths()
 }
 
 // planAgain plans an undo or a redo again, which began from the state then. The arguments of an operation do not show whether they

@@ -169,6 +169,7 @@ func turnEntries(ctx context.Context, store segno.Store, turn *segno.Checkpoint)
 
 // setSteps sets the plan's steps to the result of a reversal.
 func (p *FilePlan) setSteps(ctx context.Context, r *reverter) error {
+	r.blockFullDirectories()
 	r.blockBelowConflicts()
 	var changes []segno.Change
 	for name, f := range r.files {
@@ -196,6 +197,33 @@ func (p *FilePlan) setSteps(ctx context.Context, r *reverter) error {
 	p.hide(r)
 	p.setUnnamed(r.unnamed)
 	return r.stageMerged(ctx, p.Steps)
+}
+
+// blockFullDirectories makes conflicts of files that a turn replaced by a directory, if files that stay are in the directory. A move
+// could not write the path.
+func (r *reverter) blockFullDirectories() {
+	for name, f := range r.files {
+		makesFile := f.conflict == "" && f.want.Type != segno.EntityDir && f.want.Type != segno.EntityNone
+		if makesFile && f.present.Type == segno.EntityDir && r.staysBelow(name) {
+			f.replaced, f.forced = true, f.want
+			f.set(segno.Change{From: f.want}, f.want, whyNotEmpty, r.force)
+		}
+	}
+}
+
+// staysBelow reports whether a path below a directory stays: one of others, or a conflict.
+func (r *reverter) staysBelow(dir string) bool {
+	for at, e := range r.since {
+		if strings.HasPrefix(at, dir+"/") && e.Type != segno.EntityNone && r.files[at] == nil {
+			return true
+		}
+	}
+	for at, f := range r.files {
+		if strings.HasPrefix(at, dir+"/") && f.conflict != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // blockBelowConflicts makes conflicts of the paths that need a directory at a path that is a conflict. A move could not write

@@ -134,8 +134,8 @@ func (e *edited) move(ask timeline.MoveRequest) *timeline.Plan {
 
 // TestUndoRevertsItsTurnsOnly undoes turns of random histories of edits. No line by another
 // author may be lost, no line that another author removed may return, and nothing of the undone
-// turns may remain, except in files that are listed as conflicts, which must not change. Redo
-// and op undo must restore the state.
+// turns may remain, except in files that are listed as conflicts, which must not change. A redo of
+// some of the turns must bring back these alone. Redo of all and op undo must restore the state.
 func TestUndoRevertsItsTurnsOnly(t *testing.T) {
 	base := t.TempDir()
 	n, merged, conflicts := 0, 0, 0
@@ -175,7 +175,21 @@ func TestUndoRevertsItsTurnsOnly(t *testing.T) {
 			}
 			e.check(name, before[name], after[name], e.turns-k)
 		}
-		switch rapid.IntRange(0, 1).Draw(r, "back") {
+		switch rapid.IntRange(0, 2).Draw(r, "back") {
+		case 2:
+			part := rapid.IntRange(1, k).Draw(r, "redo")
+			if p := e.move(timeline.MoveRequest{Verb: segno.VerbRedo, Turns: part}); len(p.Conflicts)+len(plan.Conflicts) > 0 {
+				return
+			}
+			for name, lines := range e.files() {
+				e.check(name, before[name], lines, e.turns-k+part)
+			}
+			if part == k {
+				break
+			}
+			if p := e.move(timeline.MoveRequest{Verb: segno.VerbRedo, Turns: k - part}); len(p.Conflicts) > 0 {
+				return
+			}
 		case 0:
 			e.move(timeline.MoveRequest{Verb: segno.VerbOpUndo})
 		case 1:

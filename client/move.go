@@ -140,10 +140,16 @@ type Fork struct {
 	Dir    string         `json:"dir"`
 }
 
+// The paths of requests whose responses may take long.
+const (
+	previewsPath = "/previews"
+	movesPath    = "/moves"
+)
+
 // Preview works out a move. The server keeps the plan for some minutes.
 func (s *Store) Preview(ctx context.Context, m Move) (*Preview, error) {
 	p := new(Preview)
-	if err := s.call(ctx, "preview", m.Verb, http.MethodPost, "/previews", nil, m, p); err != nil {
+	if err := s.call(ctx, "preview", m.Verb, http.MethodPost, previewsPath, nil, m, p); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -159,7 +165,7 @@ func (s *Store) Apply(ctx context.Context, preview, key string, force bool) (*Ou
 		Force   bool   `json:"force,omitempty"`
 	}{preview, force}
 	o := new(Outcome)
-	if err := s.call(ctx, "move", preview, http.MethodPost, "/moves", nil, body, o, "Idempotency-Key", key, "Segno-Actor", segno.ActorGo); err != nil {
+	if err := s.call(ctx, "move", preview, http.MethodPost, movesPath, nil, body, o, "Idempotency-Key", key, "Segno-Actor", segno.ActorGo); err != nil {
 		return nil, err
 	}
 	return o, nil

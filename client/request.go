@@ -46,10 +46,20 @@ func (s *Store) send(ctx context.Context, op, name, method, path string, q url.V
 		}
 		text = encoded
 	}
-	r, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(text))
+	limit := s.silence
+	if path == movesPath || path == previewsPath {
+		limit = s.moveSilence
+	}
+	watched, silence := watchSilence(ctx, limit)
+	r, err := http.NewRequestWithContext(watched, method, u.String(), sentBody{bytes.NewReader(text), silence})
 	if err != nil {
+		silence.stop()
 		return nil, segno.NewError(segno.KindInvalid, op, name, err)
 	}
+	if r.ContentLength = int64(len(text)); len(text) == 0 {
+		r.Body = http.NoBody
+	}
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(sentBody{bytes.NewReader(text), silence}), nil }
 	r.Header.Set("Authorization", "Bearer "+s.token)
 	if body != nil {
 		r.Header.Set("Content-Type", media)
@@ -59,8 +69,11 @@ func (s *Store) send(ctx context.Context, op, name, method, path string, q url.V
 	}
 	res, err := s.http.Do(r)
 	if err != nil {
-		return nil, failed(ctx, op, name, err)
+		silence.stop()
+		return nil, failed(ctx, op, name, withSilence(watched, err))
 	}
+	silence.answer()
+	res.Body = receivedBody{res.Body, watched, silence}
 	if res.StatusCode >= http.StatusMultipleChoices {
 		defer res.Body.Close()
 		return nil, problemOf(op, name, res)
@@ -97,6 +110,10 @@ func failed(ctx context.Context, op, name string, err error) error {
 	var u *url.Error
 	if errors.As(err, &u) { // its text has the address
 		err = u.Err
+	}
+	if _, isSilent := errors.AsType[silentError](err); isSilent {
+		return segno.NewError(segno.KindIO, op, name, err).
+			WithHint("check that the address is that of a segno server and that it is not overloaded, then try again")
 	}
 	return segno.NewError(segno.KindIO, op, name, err).WithHint("check that the server runs")
 }

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/store/sqlstore"
@@ -18,6 +19,9 @@ type Store struct {
 	base  *url.URL
 	token string
 	http  *http.Client
+	// silence and moveSilence are how long the server may be silent within a request.
+	silence, moveSilence time.Duration
+
 	calls sqlstore.Calls
 	// closing is closed when Close begins. That ends the calls that wait for a commit.
 	closing chan struct{}
@@ -51,7 +55,8 @@ func New(address, token string) (*Store, error) {
 	// The API does not redirect. net/http would send the token also to another port of the host, or without TLS, and a body to
 	// any host.
 	refuse := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &Store{base: u, token: token, http: &http.Client{Transport: transport, CheckRedirect: refuse}, closing: make(chan struct{})}, nil
+	return &Store{base: u, token: token, http: &http.Client{Transport: transport, CheckRedirect: refuse}, closing: make(chan struct{}),
+		silence: maxSilence, moveSilence: maxMoveSilence}, nil
 }
 
 // Close ends the calls that wait for a commit, and waits for the others. Later calls return

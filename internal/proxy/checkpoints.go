@@ -129,7 +129,7 @@ func (s *session) switchTo(ctx context.Context, name string) (segno.Thread, erro
 	if i := slices.IndexFunc(records, func(r sessionRecord) bool { return r.Thread == found[0].ID }); i >= 0 {
 		title, incomplete = records[i].Title, records[i].IncompleteHistory
 	}
-	if err := s.setThread(ctx, found[0].ID, title, incomplete); err != nil {
+	if err := s.setThread(found[0].ID, title, incomplete); err != nil {
 		return segno.Thread{}, err
 	}
 	s.preface = nil

@@ -220,7 +220,7 @@ func (f *forkRequest) inPlace(ctx context.Context) (*timeline.ForkResult, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := f.setThread(ctx, made.Thread, f.title, f.record.IncompleteHistory); err != nil {
+	if err := f.setThread(made.Thread, f.title, f.record.IncompleteHistory); err != nil {
 		return nil, err
 	}
 	f.preface = nil

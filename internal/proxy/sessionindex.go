@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,6 +66,14 @@ func (x sessionIndex) file(id segno.SessionID) string {
 	return filepath.Join(x.folder(), segno.DerivedID("session", string(id))+".json")
 }
 
+// files is the file system of the index.
+func (x sessionIndex) files() vfs.FS {
+	if x.fs == nil {
+		return vfs.OS
+	}
+	return x.fs
+}
+
 // has reports whether the index has a record for a client's id, even a damaged one.
 func (x sessionIndex) has(id segno.SessionID) bool {
 	_, err := os.Lstat(x.file(id))
@@ -101,10 +110,7 @@ func (x sessionIndex) readFile(file string) (r sessionRecord, err error) {
 
 // write makes a record durable.
 func (x sessionIndex) write(r sessionRecord) error {
-	fsys := x.fs
-	if fsys == nil {
-		fsys = vfs.OS
-	}
+	fsys := x.files()
 	data := append(acp.Encode(r), '\n')
 	if x.sealer != nil {
 		data = x.sealer.SealFile(x.file(r.Client), data)
@@ -117,6 +123,32 @@ func (x sessionIndex) write(r sessionRecord) error {
 		return segno.NewError(segno.KindIO, "record session", string(r.Client), err)
 	}
 	return nil
+}
+
+// indexWait is the longest wait for the lock of the index. A process holds it while it writes a few small files.
+const indexWait = 10 * time.Second
+
+// lock keeps other processes from writing records between a read and a write of this process. The file of the lock is never removed, so
+// that all processes lock the same file. It is not in the folder, whose files are sealed with the store.
+func (x sessionIndex) lock(ctx context.Context) (unlock func(), err error) {
+	const op = "record session"
+	dir := filepath.Join(x.dir, "locks")
+	if err := vfs.MkdirAll(x.files(), dir); err != nil {
+		return nil, segno.NewError(segno.KindIO, op, "", err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "acp"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, segno.NewError(segno.KindIO, op, "", err)
+	}
+	err = vfs.Lock(ctx, f, indexWait)
+	if err == nil {
+		return func() { f.Close() }, nil
+	}
+	f.Close()
+	if errors.Is(err, vfs.ErrLocked) {
+		return nil, segno.NewError(segno.KindBusy, op, "", err)
+	}
+	return nil, segno.NewError(segno.KindIO, op, "", err)
 }
 
 // all returns all records, including those of deleted sessions. The most recently used comes

@@ -16,7 +16,8 @@ import (
 type sessionStore struct {
 	proxy  *proxy
 	record sessionRecord
-	lease  segno.Lease // while a turn runs
+	stored segno.ThreadID // the thread of the record that this process last read or wrote
+	lease  segno.Lease    // while a turn runs
 
 	prefaced   bool // a turn began with Continued.Preface
 	inTurn     bool // a turn is under way, which opens its timeline once
@@ -48,7 +49,7 @@ func (l *sessionStore) load(id segno.SessionID) error {
 		return err
 	}
 	r.Agent = l.proxy.agent.name() // the client may have changed it
-	l.record = r
+	l.record, l.stored = r, r.Thread
 	return nil
 }
 
@@ -70,16 +71,59 @@ func (l *sessionStore) foreignRecord(id segno.SessionID) (r sessionRecord, err e
 }
 
 // save makes the session's record durable.
-func (l *sessionStore) save() error { return l.proxy.index.write(l.record) }
+func (l *sessionStore) save() error { return l.replaceRecord(l.record) }
 
 // replaceRecord replaces the session's record once the new one is durable. After an error the session has the old record, as the
-// next run would have.
+// next run would have. Another segno may have the same session open, and may have given the client's id another thread since. Then the
+// id keeps that thread, unless next gives it another one, too. No thread loses its last record.
 func (l *sessionStore) replaceRecord(next sessionRecord) error {
+	unlock, err := l.proxy.index.lock(l.proxy.ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	now, err := l.proxy.index.read(next.Client)
+	if segno.KindOf(err) == segno.KindNotFound {
+		now, err = l.record, nil
+		now.Thread = l.stored
+	}
+	if err != nil {
+		return err
+	}
+	if now.Thread != l.stored && next.Thread == l.stored { // next describes the thread that the id had before
+		now.Used, now.Deleted = next.Used, next.Deleted
+		if err := l.proxy.index.write(now); err != nil {
+			return err
+		}
+		l.record = next
+		return nil
+	}
+	if now.Thread != "" && now.Thread != next.Thread {
+		if err := l.keepRecord(now); err != nil {
+			return err
+		}
+	}
 	if err := l.proxy.index.write(next); err != nil {
 		return err
 	}
-	l.record = next
+	l.record, l.stored = next, next.Thread
 	return nil
+}
+
+// keepRecord keeps a record under another client id if no other record names its thread, because clients reach threads only by ids.
+func (l *sessionStore) keepRecord(r sessionRecord) error {
+	records, err := l.proxy.index.all()
+	if err != nil || slices.ContainsFunc(records, func(o sessionRecord) bool {
+		return o.Thread == r.Thread && o.Client != r.Client && !o.Deleted
+	}) {
+		return err
+	}
+	head, err := l.proxy.store.Head(l.proxy.ctx, r.Thread)
+	if err != nil {
+		return err
+	}
+	r.Client, r.Upstream = segno.SessionID(segno.NewID()), head.Link.Session
+	return l.proxy.index.write(r)
 }
 
 // touch records that the session was used. An error only affects the next run, and is
@@ -160,26 +204,8 @@ func (l *sessionStore) openThread(ctx context.Context, title string) error {
 }
 
 // setThread switches the session to another thread. incomplete is that thread's
-// IncompleteHistory. If no other record names the current thread, it gets a record with
-// another client id, because clients reach threads only by ids.
-func (l *sessionStore) setThread(ctx context.Context, thread segno.ThreadID, title string, incomplete bool) error {
-	records, err := l.proxy.index.all()
-	if err != nil {
-		return err
-	}
-	if !slices.ContainsFunc(records, func(r sessionRecord) bool {
-		return r.Thread == l.record.Thread && r.Client != l.record.Client && !r.Deleted
-	}) {
-		head, err := l.proxy.store.Head(ctx, l.record.Thread)
-		if err != nil {
-			return err
-		}
-		kept := l.record
-		kept.Client, kept.Upstream = segno.SessionID(segno.NewID()), head.Link.Session
-		if err := l.proxy.index.write(kept); err != nil {
-			return err
-		}
-	}
+// IncompleteHistory.
+func (l *sessionStore) setThread(thread segno.ThreadID, title string, incomplete bool) error {
 	next := l.record
 	next.Thread, next.IncompleteHistory = thread, incomplete
 	if title != "" {

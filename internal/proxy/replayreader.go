@@ -25,6 +25,7 @@ type replayReader struct {
 	required    map[string]int // how often the agent must replay a prompt, see [replayReader.isComplete]
 
 	prompts  []string               // in replayed form, oldest first; the agent may have joined some
+	normal   []string               // the first prompts, normalized; see [replayReader.normalPrompts]
 	turns    []segno.TranscriptTurn // oldest first; the newest may still grow
 	log      *turnLog               // of the newest turn, nil if it ended
 	inPrompt bool                   // the prompt of the newest turn continues
@@ -51,6 +52,7 @@ func (r *replayReader) observe(m acp.Message) {
 		}
 		r.prompt += blockText(m, m.Find(update, "content"))
 		r.prompts[len(r.prompts)-1] += m.Text(m.Find(update, "content", "text")) + "\n"
+		r.normal = r.normal[:min(len(r.normal), len(r.prompts)-1)]
 	case "agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan":
 		if r.inPrompt = false; r.log == nil {
 			r.beginTurn() // the agent has dropped the prompt, or this is its summary of dropped turns
@@ -149,8 +151,8 @@ func (l *sessionStore) expectTurns(ctx context.Context, up segno.SessionID, last
 // lacks the first or the last turn.
 func (r *replayReader) isComplete() bool {
 	for prompt, n := range r.required {
-		for _, p := range r.prompts {
-			n -= strings.Count(normalSpace(p), prompt)
+		for _, p := range r.normalPrompts() {
+			n -= strings.Count(p, prompt)
 		}
 		if n > 0 {
 			return false
@@ -159,9 +161,19 @@ func (r *replayReader) isComplete() bool {
 	return true
 }
 
+// normalPrompts returns the replayed prompts with normal space. It normalizes each of them once: a caller may search for every prompt of
+// a long conversation.
+func (r *replayReader) normalPrompts() []string {
+	for _, p := range r.prompts[len(r.normal):] {
+		r.normal = append(r.normal, normalSpace(p))
+	}
+	return r.normal
+}
+
 // hasPrompt reports whether a prompt was replayed.
 func (r *replayReader) hasPrompt(prompt string) bool {
-	return slices.ContainsFunc(r.prompts, func(p string) bool { return isPrompt(p, prompt) })
+	key := searchKey(prompt)
+	return slices.ContainsFunc(r.normalPrompts(), func(p string) bool { return strings.Contains(p, key) })
 }
 
 // endsWith reports whether the newest replayed prompt contains prompt.
@@ -171,8 +183,11 @@ func (r *replayReader) endsWith(prompt string) bool {
 
 // isPrompt reports whether a replayed prompt contains the identifying part of prompt.
 func isPrompt(replayed, prompt string) bool {
-	return strings.Contains(normalSpace(replayed), cmp.Or(promptKey(prompt), normalSpace(prompt)))
+	return strings.Contains(normalSpace(replayed), searchKey(prompt))
 }
+
+// searchKey is the part of a prompt that a replayed prompt contains.
+func searchKey(prompt string) string { return cmp.Or(promptKey(prompt), normalSpace(prompt)) }
 
 // promptKey is the part of a prompt that identifies it: agents cut long prompts, and show
 // attachments in ways that differ. It is "" for a prompt without text.

@@ -63,3 +63,32 @@ func TestReplayOfManyTurns(t *testing.T) {
 		t.Errorf("%d bytes are kept, and %d turns whole", size, whole)
 	}
 }
+
+// TestSearchOfPromptsIsLinear searches a replay for each prompt of a conversation. The work for one more search does not grow with the
+// number of replayed prompts: each of them is normalized once.
+func TestSearchOfPromptsIsLinear(t *testing.T) {
+	const turns = 400
+	r := new(replayReader)
+	for i := range turns {
+		m, err := acp.Parse(fmt.Appendf(nil, `{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"user_message_chunk",`+
+			`"messageId":"m%d","content":{"type":"text","text":"prompt %d of   many"}}}}`, i, i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.observe(m)
+	}
+	r.endTurn()
+	allocs := testing.AllocsPerRun(1, func() {
+		for i := range turns {
+			if !r.hasPrompt(fmt.Sprintf("prompt %d  of many", i)) {
+				t.Errorf("prompt %d is not found", i)
+			}
+		}
+		if r.hasPrompt("another prompt") {
+			t.Error("a prompt is found that was not replayed")
+		}
+	})
+	if most := float64(100 * turns); allocs > most {
+		t.Errorf("%d searches in %d prompts made %.0f allocations", turns, turns, allocs)
+	}
+}

@@ -133,12 +133,8 @@ func (t *turn) finish(line []byte, meaning failure.Meaning) {
 // not end well as interrupted, with the reason.
 func (t *turn) recordEnd(ctx context.Context, meaning failure.Meaning) error {
 	t.recordThought()
-	last, unrecorded := t.text.String(), ""
-	if t.partial > 0 || isShortened(last) {
-		t.recordText()
-	} else {
-		unrecorded = last
-	}
+	last := t.text.String()
+	t.recordText() // if the end cannot be recorded now, the spool has the message for the next one that can
 	if t.stopped.Line != nil || t.cancelled {
 		stop := ""
 		switch {
@@ -160,7 +156,7 @@ func (t *turn) recordEnd(ctx context.Context, meaning failure.Meaning) error {
 		return err
 	}
 	c, err := tl.EndTurn(ctx, timeline.TurnEnd{Key: t.key, Agent: t.record.Agent, Source: t.source(),
-		Interrupted: t.cancelled || meaning.Turn != failure.Fine, Message: strings.ToValidUTF8(unrecorded, "\uFFFD"),
+		Interrupted:     t.cancelled || meaning.Turn != failure.Fine,
 		AwaitTranscript: t.awaitTranscript(tl, last, meaning), Warn: func(text string) { t.proxy.logf("%s", text) }})
 	if c != nil {
 		t.known = c.ID

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -148,4 +149,33 @@ func TestASwitchOnAFullDiskIsRefused(t *testing.T) {
 	}
 	r.say(c, s, "beta")
 	r.wantSeen([]string{"alpha", "beta"}, "of-the-fork")
+}
+
+// TestTheLastMessageOnAFullDiskIsKept ends a turn while the disk is full. The client has received the last message. The record has it,
+// too, when the disk has room again.
+func TestTheLastMessageOnAFullDiskIsKept(t *testing.T) {
+	r, c, s := startSession(t, none)
+	held := filepath.Join(r.home, "held")
+	var steps []acptest.Step
+	for n := range 8 { // so close together that most of them are not recorded in parts
+		steps = append(steps, acptest.Step{Raw: json.RawMessage(fmt.Sprintf(
+			`{"sessionUpdate":"agent_message_chunk","messageId":"m%d","content":{"type":"text","text":"message %d of the turn"}}`, n, n))})
+	}
+	turn := r.appending(c, s, "first", "one", held, steps...)
+	r.flag(held)
+	if stop, err := turn.Stop(r.ctx); err != nil || stop.Reason != "end_turn" {
+		t.Fatalf("the turn ended with %q, %v", stop.Reason, err)
+	}
+	r.freeDisk()
+	r.say(c, s, "second")
+	r.leave(c)
+	c = r.client()
+	from := c.Place()
+	r.open(c, "load", s)
+	got := shown(c, from)
+	for n := range steps {
+		if want := fmt.Sprintf("agent_message_chunk message %d of the turn", n); !slices.Contains(got, want) {
+			t.Errorf("the conversation lacks %q:\n%s", want, strings.Join(got, "\n"))
+		}
+	}
 }

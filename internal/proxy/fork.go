@@ -119,7 +119,11 @@ func (f *forkRequest) answerBeside(ctx context.Context, m acp.Message) error {
 	}
 	_, err = fork.attachLoaded(ctx, string(segno.VerbFork), canFork)
 	fork.id = fork.up
-	fork.record.Client, fork.record.Upstream = fork.id, fork.id
+	if f.proxy.index.has(fork.up) || f.proxy.hasOtherThread(fork.up, made.Thread) {
+		f.logf("the agent gave a fork the id of an earlier session; the client gets another id")
+		fork.id = segno.SessionID(segno.NewID())
+	}
+	fork.record.Client, fork.record.Upstream = fork.id, fork.up
 	if err == nil {
 		err = fork.save()
 	}

@@ -394,3 +394,32 @@ func TestForkResultHasModes(t *testing.T) {
 		}
 	})
 }
+
+// TestForkWithTheIDOfAnEarlierSession forks a session. The agent gives the fork the id of a session of an earlier run, because the ids
+// begin again in each process. The earlier session keeps its conversation.
+func TestForkWithTheIDOfAnEarlierSession(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, changed(none, func(c *acptest.Config) { c.Fork, c.Numbered = true, true }))
+	c, first := r.session()
+	r.say(c, first, "alpha")
+	second := r.open(c, "new", "")
+	r.say(c, second, "beta")
+	r.leave(c)
+	c, s := r.session()
+	r.say(c, s, "gamma")
+	fork := r.fork(c, s, r.project, nil)
+	if fork.SessionID == second {
+		t.Errorf("the client received the id %s for the fork, too", second)
+	}
+	r.say(c, fork.SessionID, "of-the-fork")
+	r.wantSeen([]string{"gamma", "of-the-fork"}, "beta")
+	r.leave(c)
+	c = r.client()
+	for id, want := range map[string]string{second: "said-beta", fork.SessionID: "said-of-the-fork"} {
+		from := c.Place()
+		r.open(c, "load", id)
+		if got := strings.Join(shown(c, from), "\n"); !strings.Contains(got, want) {
+			t.Errorf("session %s lacks %q:\n%s", id, want, got)
+		}
+	}
+}

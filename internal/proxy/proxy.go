@@ -385,7 +385,10 @@ func (p *proxy) beginOpening() (end func()) {
 }
 
 // hasThread reports whether a thread has used a session of the agent.
-func (p *proxy) hasThread(id segno.SessionID) bool {
-	t, err := find(p.store.Threads(p.ctx, segno.ThreadQuery{Session: id, Limit: 1}), nil)
+func (p *proxy) hasThread(id segno.SessionID) bool { return p.hasOtherThread(id, "") }
+
+// hasOtherThread is hasThread without one of the threads.
+func (p *proxy) hasOtherThread(id segno.SessionID, except segno.ThreadID) bool {
+	t, err := find(p.store.Threads(p.ctx, segno.ThreadQuery{Session: id}), func(t *segno.Thread) bool { return t.ID != except })
 	return err == nil && t != nil
 }

@@ -26,6 +26,7 @@ type agent struct {
 	mu       sync.Mutex
 	sessions map[string]*session
 	next     int
+	numbers  int                         // of sessions, see Config.Numbered
 	waiting  map[string]chan acp.Message // by the id of a request to the client
 }
 

@@ -34,6 +34,8 @@ type Config struct {
 	Missing string `json:"missing,omitempty"`
 	// Lazy keeps a session in memory until its first prompt.
 	Lazy bool `json:"lazy,omitempty"`
+	// Numbered makes the ids of sessions numbers, which begin at 1 in each process.
+	Numbered bool `json:"numbered,omitempty"`
 	// Keyed makes a session of another cwd count as missing.
 	Keyed bool `json:"keyed,omitempty"`
 	// ForkAt makes the agent honour the fork point in _meta.jetbrains.air.fork; otherwise

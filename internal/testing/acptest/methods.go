@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"strconv"
@@ -135,8 +136,19 @@ func (o sessionResult) MarshalJSON() ([]byte, error) {
 	return encode(r), nil
 }
 
+// sessionID returns the id of a new session.
+func (a *agent) sessionID() string {
+	if !a.Numbered {
+		return newID()
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.numbers++
+	return fmt.Sprint("session-", a.numbers)
+}
+
 func (a *agent) newSession(p open) (any, error) {
-	s := &session{id: newID(), cwd: p.Cwd, lazy: a.Lazy}
+	s := &session{id: a.sessionID(), cwd: p.Cwd, lazy: a.Lazy}
 	s.file, s.form = a.newFile(s), a.form()
 	if err := s.add(record{Type: "open", ID: s.id, Cwd: p.Cwd}); err != nil {
 		return nil, err
@@ -235,7 +247,7 @@ func (a *agent) fork(p open) (any, error) {
 		}
 		records = records[:end]
 	}
-	s := &session{id: newID(), cwd: p.Cwd}
+	s := &session{id: a.sessionID(), cwd: p.Cwd}
 	s.file, s.form = a.newFile(s), a.form()
 	s.records = append([]record{{Type: "open", ID: s.id, Cwd: p.Cwd}}, records[1:]...)
 	if err := s.write(); err != nil {

@@ -225,7 +225,7 @@ func (f *forkRequest) inPlace(ctx context.Context) (*timeline.ForkResult, error)
 		return nil, err
 	}
 	if err := f.setThread(made.Thread, f.title, f.record.IncompleteHistory); err != nil {
-		return nil, err
+		return nil, errors.Join(err, f.proxy.store.Delete(context.WithoutCancel(ctx), made.Thread))
 	}
 	f.preface = nil
 	return made, nil

@@ -423,3 +423,37 @@ func TestForkWithTheIDOfAnEarlierSession(t *testing.T) {
 		}
 	}
 }
+
+// TestFailedForkInPlaceLeavesNoThread forks a session while its record cannot be replaced. The command fails, and the list of threads
+// has no fork.
+func TestFailedForkInPlaceLeavesNoThread(t *testing.T) {
+	r, c, s := startSession(t, none)
+	r.say(c, s, "alpha")
+	records, err := filepath.Glob(filepath.Join(r.data(), "acp", "*.json"))
+	if err != nil || len(records) != 1 {
+		t.Fatalf("the records are %v, %v", records, err)
+	}
+	mend := r.spoil(filepath.Join("acp", filepath.Base(records[0])))
+	_ = os.Remove(records[0])
+	if err := os.Mkdir(records[0], 0o700); err != nil {
+		t.Fatal(err)
+	}
+	said := r.order(c, s, "/fork other")
+	if !strings.HasPrefix(said, "segno: ") {
+		t.Fatalf("/fork says %q", said)
+	}
+	if out := r.segno("threads", "--json"); strings.Count(out, `"head"`) != 1 {
+		t.Errorf("the fork failed, and the threads are\n%s", out)
+	}
+	mend()
+	if said := r.order(c, s, "/fork other"); !strings.Contains(said, "/switch ") {
+		t.Errorf("/fork says %q", said)
+	}
+	if out := r.segno("threads", "--json"); strings.Count(out, `"head"`) != 2 {
+		t.Errorf("after a fork the threads are\n%s", out)
+	}
+	list, _ := r.listed(c, r.project)
+	if len(list) != 2 {
+		t.Errorf("the list of sessions has %v", list)
+	}
+}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/history/printable"
+	"github.com/dalsegno/segno/internal/history/turns"
 	"github.com/dalsegno/segno/internal/proxy/acp"
 	"github.com/dalsegno/segno/timeline"
 )
@@ -305,23 +306,56 @@ func (s *session) forkAt(ctx context.Context, proc *process, turn *segno.Checkpo
 }
 
 // verifyFork makes the agent replay a fork that it made. It returns errUnsupported if the
-// fork's last prompt is not the turn's.
+// fork's last turn is not the turn.
 func (s *session) verifyFork(ctx context.Context, proc *process, up segno.SessionID, turn *segno.Checkpoint) error {
 	if !s.proxy.agent.identity().Load {
 		return nil
 	}
-	reader := &replayReader{promptsOnly: true}
+	reader := new(replayReader)
 	s.proxy.announce(s, up, nil)
 	_, err := s.callOpen(ctx, proc, "session/load", up, reader)
 	switch {
 	case isAnswer(err):
 		s.logf("the agent does not load its fork: %v", err)
 		return errUnsupported
-	case err == nil && !reader.endsWith(turn.Prompt):
+	case err != nil:
+		return err
+	}
+	ends, err := s.endsAtTurn(ctx, reader, turn)
+	if err == nil && !ends {
 		s.logf("the agent's fork does not end at turn t%d", turn.Turn)
 		return errUnsupported
 	}
 	return err
+}
+
+// endsAtTurn reports whether a replay ends at a turn: the last prompt is the turn's. If later turns of the same session have the same
+// prompt, the last answer must be the turn's, and must not be that of a later one.
+func (s *session) endsAtTurn(ctx context.Context, replayed *replayReader, turn *segno.Checkpoint) (bool, error) {
+	if replayed.endTurn(); !replayed.endsWith(turn.Prompt) {
+		return false, nil
+	}
+	isLater := true
+	repeated, err := collect(s.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Session: turn.Session.Session}), func(c *segno.Checkpoint) bool {
+		isLater = isLater && c.ID != turn.ID // the newest come first
+		isAmended := c.Thread == turn.Thread && c.Turn == turn.Turn
+		return isLater && c.Kind == segno.CheckpointTurn && !isAmended && searchKey(c.Prompt) == searchKey(turn.Prompt)
+	})
+	if err != nil || len(repeated) == 0 {
+		return err == nil, err
+	}
+	last := new(turns.Turn)
+	last.Add(replayed.turns[len(replayed.turns)-1].Entries...)
+	for i, c := range append([]segno.Checkpoint{*turn}, repeated...) {
+		commits, err := s.entriesOf(ctx, &c)
+		if err != nil {
+			return false, err
+		}
+		if hasAnswer := normalSpace(turns.Read(commits, &c).Answer()) == normalSpace(last.Answer()); hasAnswer != (i == 0) {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // lastMessageOf returns the id of the agent's last message in a turn. It returns "" if the

@@ -424,6 +424,34 @@ func TestForkWithTheIDOfAnEarlierSession(t *testing.T) {
 	}
 }
 
+// TestForkAtARepeatedPrompt forks at the first of two turns with the same prompt. An agent that ignores the fork point forks at the
+// second. segno then continues in a session that has the first turn only.
+func TestForkAtARepeatedPrompt(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		agent    func(string) acptest.Config
+		fidelity string
+	}{"ignores": {ignores, "preamble"}, "honours": {honours, "native"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, c.agent)
+			client, s := r.session()
+			// The answer to the agent's request has its number, so the turns differ in their answers.
+			prompt := "continue " + acptest.Directive(acptest.Step{Request: json.RawMessage(`{"method":"_number","params":{}}`)})
+			r.turn(client, s, prompt)
+			r.turn(client, s, prompt)
+			f := r.fork(client, s, r.project, at("t1"))
+			if f.Meta.Segno.Fidelity != c.fidelity {
+				t.Errorf("the fidelity is %q, not %q", f.Meta.Segno.Fidelity, c.fidelity)
+			}
+			r.say(client, f.SessionID, "fork-one")
+			if n := strings.Count(r.sent().Text(), "answered {"); n != 1 {
+				t.Errorf("the model of the fork has the answers of %d turns:\n%s", n, r.sent().Text())
+			}
+		})
+	}
+}
+
 // TestFailedForkInPlaceLeavesNoThread forks a session while its record cannot be replaced. The command fails, and the list of threads
 // has no fork.
 func TestFailedForkInPlaceLeavesNoThread(t *testing.T) {

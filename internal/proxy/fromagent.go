@@ -148,9 +148,26 @@ func (p *proxy) handleAgent(proc *process, m acp.Message, more bool) {
 		p.sessionMessage(proc, m, more)
 	case m.IsRequest():
 		p.askClient(proc, nil, m)
+	case m.MethodName() == "$/cancel_request":
+		p.cancelledByAgent(proc, m)
 	default:
 		p.toClient(m.Line)
 	}
+}
+
+// cancelledByAgent forwards the agent's cancellation of its request, with the id that the client knows.
+func (p *proxy) cancelledByAgent(proc *process, m acp.Message) {
+	at := m.Find(m.Params, "requestId")
+	id := acp.CanonicalID(string(at.Of(m.Line)))
+	var edits []acp.Edit
+	p.mu.Lock()
+	for _, q := range p.asked {
+		if q.proc == proc && q.as != q.id && acp.CanonicalID(q.id) == id {
+			edits = []acp.Edit{{At: at, With: []byte(q.as)}}
+		}
+	}
+	p.mu.Unlock()
+	p.toClient(m.Splice(edits...))
 }
 
 // sessionMessage adds a message of the agent to the mailbox of its session. While a session

@@ -42,3 +42,39 @@ func TestDeniedCallsAreNotCounted(t *testing.T) {
 		t.Errorf("want 2 commands and then 1, the log has %+v", got)
 	}
 }
+
+// TestAgentCancelsARequestWithAnotherID lets an agent ask under an id that the client still has open, from an earlier process of the agent.
+// The client receives another id. When the agent cancels its request, the client receives the id that it knows.
+func TestAgentCancelsARequestWithAnotherID(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, none)
+	c := r.greet(acptest.ClientOptions{Permit: func(acptest.Received) string { return "" }})
+	s, other := r.open(c, "new", ""), r.open(c, "new", "")
+	turn := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Step{Tool: "ledger", Line: "one", Ask: true}, acptest.Say("done")))
+	isAsked := func(m acptest.Received) bool { return m.MethodName() == "session/request_permission" }
+	first, err := c.Await(r.ctx, 0, isAsked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.killAgent()
+	second, err := c.Await(r.ctx, first.Place+1, isAsked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second.IDText() == first.IDText() {
+		t.Fatalf("two requests have the id %s", first.IDText())
+	}
+	from := c.Place()
+	r.turn(c, other, "beta "+acptest.Directive(acptest.Step{Junk: `{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":` + first.IDText() + `}}`}, acptest.Say("done")))
+	cancelled, err := c.Await(r.ctx, from, func(m acptest.Received) bool { return m.MethodName() == "$/cancel_request" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(cancelled.Find(cancelled.Params, "requestId").Of(cancelled.Line)); got != second.IDText() {
+		t.Errorf("the client was sent the cancellation of %s, and knows the request as %s", got, second.IDText())
+	}
+	if err := c.Cancel(s); err != nil {
+		t.Fatal(err)
+	}
+	r.ends(turn, "cancelled")
+}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history/printable"
 	"github.com/dalsegno/segno/internal/proxy/acp"
 )
 
@@ -88,8 +89,7 @@ func (p *proxy) dropped(proc *process, head []byte, why string) {
 
 // excerpt is the beginning of a line or an id, made printable for the log.
 func excerpt(line []byte) string {
-	s := strings.ToValidUTF8(strings.TrimSpace(string(line[:min(len(line), 80)])), "?")
-	return strings.Map(func(r rune) rune { return max(r, ' ') }, s)
+	return printable.Inline(strings.ToValidUTF8(strings.TrimSpace(string(line[:min(len(line), 80)])), "?"))
 }
 
 // lostAnswer is the error of a request whose answer seems to have come under another id.

@@ -40,6 +40,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history/printable"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/internal/proxy/acp"
@@ -245,8 +246,9 @@ func (p *proxy) withAgent(m acp.Message, f func(*process)) {
 	})
 }
 
+// logf writes one line to the log. Parts of it come from the agent, and users read the log in a terminal.
 func (p *proxy) logf(format string, args ...any) {
-	fmt.Fprintf(p.Stderr, "segno acp: "+format+"\n", args...)
+	fmt.Fprintf(p.Stderr, "segno acp: %s\n", printable.Inline(fmt.Sprintf(format, args...)))
 }
 
 // logErr logs an error, and ignores nil.

@@ -224,7 +224,7 @@ func (a *app) resumeSessionWith(ctx context.Context, store *local.Store, s local
 		return segno.Errorf(segno.KindRefused, "resume", string(s.Session), "segno's own agent continues threads").
 			WithHint("run 'segno sessions keep " + string(s.Session) + "' and resume its thread")
 	}
-	d, err := a.Detail(ctx, store, s)
+	d, err := a.continuedDetail(ctx, store, s)
 	if err != nil {
 		return err
 	}
@@ -237,7 +237,7 @@ func (a *app) resumeSessionWith(ctx context.Context, store *local.Store, s local
 	if err != nil {
 		return err
 	}
-	for c, err := range store.Checkpoints(ctx, segno.CheckpointQuery{Thread: thread, Session: s.Session}) {
+	for c, err := range store.Checkpoints(ctx, segno.CheckpointQuery{Thread: thread, Session: d.Session}) {
 		if err != nil {
 			return err
 		}
@@ -247,7 +247,28 @@ func (a *app) resumeSessionWith(ctx context.Context, store *local.Store, s local
 				return cli.WriteSession(ctx, tl, ask, plan)
 			}})
 	}
-	return segno.Errorf(segno.KindNotFound, "resume", string(s.Session), "the session has no recorded turn")
+	return segno.Errorf(segno.KindNotFound, "resume", string(d.Session), "the session has no recorded turn")
+}
+
+// continuedDetail returns the details of a session, or of its repaired copy if the session is damaged and the user continued the copy. A copy
+// without a turn since the repair has no checkpoint; the session then has the same conversation.
+func (a *app) continuedDetail(ctx context.Context, store *local.Store, s local.FoundSession) (d local.SessionDetail, err error) {
+	repaired, err := a.withoutDamage(ctx, store, s)
+	if err != nil {
+		return d, err
+	}
+	if d, err = a.Detail(ctx, store, repaired); err != nil || repaired.Session == s.Session {
+		return d, err
+	}
+	for l, err := range store.Chain(ctx, d.Thread) {
+		if err != nil {
+			return d, err
+		}
+		if l.Session == d.Session && l.Position != nil && d.End <= l.Position.Offset {
+			return a.Detail(ctx, store, s)
+		}
+	}
+	return d, nil
 }
 
 // keepToContinue keeps a session, and returns its thread. A dry run writes nothing, so it needs a session that the store has.

@@ -203,9 +203,6 @@ func prepareForkDir(dir string) error {
 
 // answerInPlace answers with a fork that takes over the client id of the source.
 func (f *forkRequest) answerInPlace(ctx context.Context, m acp.Message) error {
-	if f.turn != nil {
-		return segno.Errorf(segno.KindBusy, "fork", "", "a turn is in progress").WithHint("wait until it ends, or fork without inPlace")
-	}
 	if _, err := f.inPlace(ctx); err != nil {
 		return err
 	}
@@ -220,6 +217,9 @@ func (f *forkRequest) answerInPlace(ctx context.Context, m acp.Message) error {
 // inPlace makes a thread at the fork point, on the same files, and switches the session to
 // it. The session's previous thread gets another client id.
 func (f *forkRequest) inPlace(ctx context.Context) (*timeline.ForkResult, error) {
+	if f.turn != nil {
+		return nil, segno.Errorf(segno.KindBusy, "fork", "", "a turn is in progress").WithHint("wait until it ends, or fork without inPlace")
+	}
 	f.dir = f.record.Dir
 	made, err := f.makeThread(ctx)
 	if err != nil {

@@ -485,3 +485,23 @@ func TestFailedForkInPlaceLeavesNoThread(t *testing.T) {
 		t.Errorf("the list of sessions has %v", list)
 	}
 }
+
+// TestForkMethodDuringTurn continues a session in a fork of it, while a turn of the session is under way. That is refused: the conversation
+// would lose the turn. The next prompt's model has it.
+func TestForkMethodDuringTurn(t *testing.T) {
+	r, c, s := startSession(t, acptest.Full)
+	r.say(c, s, "alpha")
+	turn := r.prompt(c, s, "beta "+acptest.Directive(acptest.Say("on it"), acptest.Step{Wait: r.home + "/go"}, acptest.Say("said-beta")))
+	r.says(turn, "on it")
+	_, forkErr := c.Call(r.ctx, "_segno/fork", map[string]any{"sessionId": s})
+	r.touch(r.home + "/go")
+	r.ends(turn, "end_turn")
+	r.say(c, s, "gamma")
+	r.wantSeen([]string{"alpha", "said-beta", "gamma"})
+	if e := r.refused(forkErr); !strings.Contains(e.Message, "a turn is in progress") {
+		t.Errorf("refused with %v", e)
+	}
+	if _, err := c.Call(r.ctx, "_segno/fork", map[string]any{"sessionId": s}); err != nil {
+		t.Errorf("after the turn: %v", err)
+	}
+}

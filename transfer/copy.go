@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 
 	"github.com/dalsegno/segno"
@@ -14,9 +15,9 @@ const op = "copy thread"
 
 // Copy copies a thread from one store to another. If it fails, another call continues the copy.
 //
-// The error has [segno.KindNotFound] if the source has no such thread or the target has deleted it, [segno.KindCorrupt]
-// if an object or a record of the source is damaged, and [segno.KindConflict] if the target has another commit with the
-// same id.
+// The error has [segno.KindNotFound] if the source has no such thread, if the target has deleted it, or if a collection of the target
+// has dropped a commit on the line of the head; [segno.KindCorrupt] if an object or a record of the source is damaged; and
+// [segno.KindConflict] if the target has another commit with the same id.
 func Copy(ctx context.Context, from, to segno.Store, thread segno.ThreadID, o Options) (*Result, error) {
 	c := &copier{mover: mover{from: from, to: to, progress: o.Progress, isDry: o.DryRun, seen: map[segno.Hash]bool{{}: true}},
 		options: o, heads: map[segno.ThreadID]*segno.Head{}, whole: map[segno.ThreadID]bool{}}
@@ -39,6 +40,7 @@ type copier struct {
 	result  Result
 	heads   map[segno.ThreadID]*segno.Head // in the target; nil for a thread that it lacks
 	moved   map[segno.CommitID]bool        // commits that this copy made
+	dropped map[segno.CommitID]bool        // commits that a collection of the target has dropped
 	whole   map[segno.ThreadID]bool        // threads whose parts were listed
 	// isRefused is set once the target has refused to move the head of the thread.
 	isRefused bool
@@ -111,9 +113,14 @@ func (c *copier) thread(ctx context.Context, id segno.ThreadID) error {
 			return err
 		}
 	}
-	c.moved, c.isRefused = map[segno.CommitID]bool{}, false
+	c.moved, c.dropped, c.isRefused = map[segno.CommitID]bool{}, map[segno.CommitID]bool{}, false
 	if err := c.commits(ctx, t, missing); err != nil {
 		return err
+	}
+	for _, id := range []segno.CommitID{t.source.Head.Head, t.source.Head.Tip} {
+		if c.dropped[id] {
+			return droppedThere(id)
+		}
 	}
 	wanted, err := chain(ctx, c.from, t)
 	if err != nil {
@@ -126,7 +133,9 @@ func (c *copier) thread(ctx context.Context, id segno.ThreadID) error {
 	if err := c.move(ctx, reachable.Query{Thread: id}, roots); err != nil {
 		return err
 	}
-	c.result.Commits += len(missing)
+	if c.isDry {
+		c.result.Commits += len(missing)
+	}
 	c.result.Thread, c.result.Source = id, t.source.Head.Head
 	if err := c.finish(ctx, t); err != nil {
 		return err
@@ -354,7 +363,7 @@ func (c *copier) line(ctx context.Context, t *oneThread, nodes []*segno.Node, la
 		if err := c.node(ctx, t, n, n.ID == last); err != nil {
 			return err
 		}
-		c.moved[n.ID] = true
+		c.moved[n.ID] = !c.dropped[n.ID]
 	}
 	return nil
 }
@@ -380,7 +389,8 @@ func (c *copier) announce(ctx context.Context, nodes []segno.Node) error {
 	return reachable.MissingIsCorrupt(c.options.Arriving(ctx, arriving))
 }
 
-// node makes one commit.
+// node makes one commit. It makes none if a collection of the target has dropped the commit, which no store makes again: one that
+// another amends, or one of a line that an undo left.
 func (c *copier) node(ctx context.Context, t *oneThread, n *segno.Node, isLast bool) error {
 	made := segno.Commit{ID: n.ID, Thread: n.Thread, Parent: n.Parent, Entries: n.Entries, Checkpoint: n.Checkpoint}
 	for try := 0; ; try++ {
@@ -392,18 +402,15 @@ func (c *copier) node(ctx context.Context, t *oneThread, n *segno.Node, isLast b
 		switch kind := segno.KindOf(err); {
 		case kind == segno.KindConflict:
 			var done bool
-			if done, err = c.isMade(ctx, n); done || err != nil {
+			if done, err = c.afterConflict(ctx, n, failure); done || err != nil {
 				return err
 			}
-			err = c.readHead(ctx, n.Thread) // another writer moved the head
 		case kind == segno.KindNotFound:
-			var isSent bool
-			if isSent, err = c.sendAgain(ctx, n); err == nil && !isSent {
-				err = deletedThere(n.Thread)
-			}
+			err = c.afterMissing(ctx, n)
 		case kind == segno.KindBusy || kind == segno.KindRefused:
 			err = c.keepHead(t, &made, failure)
 		case err == nil:
+			c.result.Commits++
 			return nil
 		}
 		if err != nil {
@@ -413,6 +420,31 @@ func (c *copier) node(ctx context.Context, t *oneThread, n *segno.Node, isLast b
 			return failure // the target does not have the commit
 		}
 	}
+}
+
+// afterConflict reports whether nothing remains to do for a commit that the target refused. Otherwise it reads the head again.
+func (c *copier) afterConflict(ctx context.Context, n *segno.Node, failure error) (done bool, err error) {
+	if done, err := c.isMade(ctx, n); done || err != nil {
+		return done, err
+	}
+	if moved := (*segno.ConflictError)(nil); !errors.As(failure, &moved) {
+		c.dropped[n.ID] = true // the target knows the id, and lacks the commit
+		return true, nil
+	}
+	return false, c.readHead(ctx, n.Thread) // another writer moved the head
+}
+
+// afterMissing sends the objects of a commit again that the target refused because it lacks one. It returns an error if it lacks
+// something else.
+func (c *copier) afterMissing(ctx context.Context, n *segno.Node) error {
+	if c.dropped[n.Parent] {
+		return droppedThere(n.Parent)
+	}
+	isSent, err := c.sendAgain(ctx, n)
+	if err == nil && !isSent {
+		err = deletedThere(n.Thread)
+	}
+	return err
 }
 
 // keepHead makes the next try of a commit leave the head where it is, because a run or a directory of the target is at the thread. It returns

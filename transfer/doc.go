@@ -20,8 +20,9 @@
 // a line.
 //
 // These are not copied: operations, because they are the log of a directory; titles that changed since the thread was
-// copied first; the removal of a pin; and commits that only have entries and that neither the head, the tip nor a
-// checkpoint follows, because no store lists them. The Seq of a checkpoint is given by each store.
+// copied first; the removal of a pin; commits that only have entries and that neither the head, the tip nor a
+// checkpoint follows, because no store lists them; and commits that a collection of the target has dropped, because no store makes a
+// commit twice. The Seq of a checkpoint is given by each store.
 package transfer
 
 import (

@@ -146,6 +146,9 @@ func (c *copier) pins(ctx context.Context, t *oneThread) error {
 		if union == there[id] {
 			continue
 		}
+		if c.dropped[id] {
+			return droppedThere(id)
+		}
 		c.result.Pins++
 		if err := c.pointer(ctx, segno.Commit{Thread: t.record.ID, Pin: &segno.Pin{Checkpoint: id, Name: union}}); err != nil {
 			return err
@@ -269,6 +272,12 @@ func (c *copier) readHeadAgain(ctx context.Context, thread segno.ThreadID) error
 		return deletedThere(thread)
 	}
 	return nil
+}
+
+// droppedThere returns the error for a commit that a collection of the target has dropped, and that the copy needs.
+func droppedThere(id segno.CommitID) error {
+	return segno.Errorf(segno.KindNotFound, op, string(id), "the commit was there, and a collection has dropped it").
+		WithHint("'segno pack' and 'segno unpack' copy the thread with other ids")
 }
 
 // deletedThere returns the error for a thread that the target has deleted.

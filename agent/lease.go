@@ -89,7 +89,7 @@ func (r *run) acquire(ctx context.Context) (*lease, error) {
 		got, err = retry(ctx, r.Agent, 1, acquire)
 	}
 	if err != nil {
-		return nil, err
+		return nil, r.leaseError(ctx, leaser, err)
 	}
 	r.registry.running.Store(want.Owner, true)
 	r.registry.keepCalls(r.thread, got.Epoch)
@@ -98,6 +98,19 @@ func (r *run) acquire(ctx context.Context) (*lease, error) {
 	l.cancel = cancel
 	go l.renew(renewals, r.abort)
 	return l, nil
+}
+
+// leaseError returns the error of Acquire with another kind if the store refused the lease because its clock is later than that of this
+// machine. The input is not at fault, and a machine with the right clock can run it.
+func (r *run) leaseError(ctx context.Context, leaser segno.Leaser, err error) error {
+	if segno.KindOf(err) != segno.KindInvalid {
+		return err
+	}
+	if _, readErr := r.leaseOf(ctx, leaser); readErr != nil { // for example, the store is closed
+		return err
+	}
+	return segno.Errorf(segno.KindIO, "run agent", string(r.thread), "the clock of this machine is behind that of the store: %w", err).
+		WithHint("set the clock of this machine")
 }
 
 func (r *run) leaseOf(ctx context.Context, leaser segno.Leaser) (segno.Lease, error) {

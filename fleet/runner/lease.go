@@ -37,12 +37,17 @@ func acquire(ctx context.Context, store segno.Store, thread segno.ThreadID, d ti
 	}
 	l := &lease{leaser: leaser, time: d, held: segno.Lease{Thread: thread, Owner: proc.NewOwner(ownerKind, segno.NewID())}}
 	err := l.extend(ctx)
-	if segno.KindOf(err) != segno.KindBusy || err == nil {
+	kind := segno.KindOf(err)
+	if kind != segno.KindBusy && kind != segno.KindInvalid {
 		return l, err
 	}
 	now, nowErr := leaser.LeaseOf(ctx, thread)
 	if nowErr != nil {
 		return nil, nowErr
+	}
+	if kind == segno.KindInvalid { // another worker may have the right clock
+		return nil, segno.Errorf(segno.KindIO, "run agent", string(thread), "the clock of this machine is behind that of the store: %w", err).
+			WithHint("set the clock of this machine")
 	}
 	if pid, start, _, ok := proc.ParseOwner(ownerKind, now.Owner); ok && !proc.Alive(pid, start) {
 		if err := leaser.Release(ctx, now); err != nil && segno.KindOf(err) != segno.KindFenced {

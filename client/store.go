@@ -14,7 +14,9 @@ import (
 	"github.com/dalsegno/segno/internal/web/wire"
 )
 
-// Store is a store behind the HTTP API. All methods may be called concurrently.
+// Store is a store behind the HTTP API. All methods may be called concurrently. A call has no limit of time, but it ends with
+// [segno.KindIO] if it waits for two minutes, or thirty within a preview or a move, in which the server neither accepts nor sends
+// a byte.
 type Store struct {
 	base  *url.URL
 	token string

@@ -361,8 +361,11 @@ func (r *reverter) addUnwritten(ctx context.Context, op *segno.Operation, m *mov
 	return err
 }
 
-// legsBetween returns the turns over which a move went back, newest first.
+// legsBetween returns the turns, and the steps with files, over which a move went back, newest first.
 func (tx *txn) legsBetween(ctx context.Context, op *segno.Operation) ([]leg, error) {
+	if op.Verb == segno.VerbRedo {
+		return nil, nil
+	}
 	line, err := tx.line(ctx, op.Before.Head)
 	if err != nil {
 		return nil, err
@@ -375,7 +378,11 @@ func (tx *txn) legsBetween(ctx context.Context, op *segno.Operation) ([]leg, err
 	for _, c := range left {
 		isLeft[c.ID] = true
 	}
-	return slices.DeleteFunc(undoLegs(line, MoveRequest{}), func(l leg) bool { return isLeft[l.parts[len(l.parts)-1].ID] }), nil
+	legs := undoLegs(line, MoveRequest{Steps: true})
+	return slices.DeleteFunc(legs, func(l leg) bool {
+		c := l.parts[0]
+		return isLeft[c.ID] || !endsTurn(c) || !hasTree(c.Workspace) && c.ID != line[0].ID
+	}), nil
 }
 
 // changesOf returns the changes that an operation made.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -119,4 +120,38 @@ func TestRedosLeadBackOverAMoveOfFiles(t *testing.T) {
 			r.Fatalf("led back: %q, want %q", got, before)
 		}
 	})
+}
+
+// TestARedoOfStepsBringsBackEach undoes all steps of a Go agent's turn at once, of which the last reverted the one before it, and redoes
+// them one by one.
+func TestARedoOfStepsBringsBackEach(t *testing.T) {
+	e := newEdited(t, nil, t.TempDir())
+	const thread = "run"
+	var head segno.Head
+	var states []map[string]string
+	for i, content := range []string{"", "1\n", ""} {
+		name := filepath.Join(e.root, "new")
+		if content == "" {
+			e.must(os.RemoveAll(name))
+		} else {
+			e.must(os.WriteFile(name, []byte(content), 0o644))
+		}
+		kind := segno.CheckpointStep
+		c := segno.Commit{ID: segno.CommitID(fmt.Sprint("step ", i)), Thread: thread, Parent: head.Head, Expect: head.Head, Epoch: head.Epoch}
+		if i == 0 {
+			kind, c.Create = segno.CheckpointBase, &segno.Thread{ID: thread, Created: time.Now()}
+		}
+		c.Checkpoint = &segno.Checkpoint{Kind: kind, Turn: min(i, 1), Step: i, Time: time.Now()}
+		var err error
+		head, err = e.site.CommitStep(t.Context(), c, "")
+		e.must(err)
+		states = append(states, e.contents())
+	}
+	e.move(timeline.MoveRequest{Verb: segno.VerbUndo, Thread: thread, Turns: 2, Steps: true})
+	for i, want := range states[1:] {
+		e.move(timeline.MoveRequest{Verb: segno.VerbRedo, Thread: thread, Turns: 1, Steps: true})
+		if got := e.contents(); !maps.Equal(got, want) {
+			t.Errorf("after step %d: %q, want %q", i+1, got, want)
+		}
+	}
 }

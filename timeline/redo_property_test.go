@@ -34,6 +34,14 @@ func (e *edited) put(files map[string]int) segno.CommitID {
 	src := segno.Source{Session: "session"}
 	begun, err := e.site.BeginTurn(e.Context(), timeline.Prompt{Agent: "test", Source: src, Text: fmt.Sprint("turn ", e.turns)})
 	e.must(err)
+	e.change(files)
+	ended, err := e.site.EndTurn(e.Context(), timeline.TurnEnd{Key: begun.Key, Source: src, Agent: "test"})
+	e.must(err)
+	return ended.ID
+}
+
+// change gives some files one of several contents, or removes them.
+func (e *edited) change(files map[string]int) {
 	for name, content := range files {
 		if content == 0 {
 			e.must(os.RemoveAll(filepath.Join(e.root, name)))
@@ -41,9 +49,6 @@ func (e *edited) put(files map[string]int) segno.CommitID {
 		}
 		e.write(name, []string{fmt.Sprint(content)})
 	}
-	ended, err := e.site.EndTurn(e.Context(), timeline.TurnEnd{Key: begun.Key, Source: src, Agent: "test"})
-	e.must(err)
-	return ended.ID
 }
 
 // TestRedoLeadsToTheStateOfEachTurn moves back over some turns in one move, by an undo, a restore or the op undo of a redo, and redoes

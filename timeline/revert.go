@@ -169,6 +169,7 @@ func turnEntries(ctx context.Context, store segno.Store, turn *segno.Checkpoint)
 
 // setSteps sets the plan's steps to the result of a reversal.
 func (p *FilePlan) setSteps(ctx context.Context, r *reverter) error {
+	r.dropConflictsWithoutChange()
 	r.blockFullDirectories()
 	r.blockBelowConflicts()
 	var changes []segno.Change
@@ -197,6 +198,17 @@ func (p *FilePlan) setSteps(ctx context.Context, r *reverter) error {
 	p.hide(r)
 	p.setUnnamed(r.unnamed)
 	return r.stageMerged(ctx, p.Steps)
+}
+
+// dropConflictsWithoutChange drops the conflicts of paths that already have the state from before all turns: the user reverted a change of
+// several turns, which cannot be merged turn by turn. Such a conflict has nothing that force could overwrite, so that a repeated move with
+// force would not be taken for a repetition, and would move further turns.
+func (r *reverter) dropConflictsWithoutChange() {
+	for name, f := range r.files {
+		if f.conflict != "" && f.forced == f.present && unreadConflict(name, f.present, segno.Entity{}, f.forced) == "" {
+			f.conflict, f.want, f.merged = "", f.present, false
+		}
+	}
 }
 
 // blockFullDirectories makes conflicts of files that a turn replaced by a directory, if files that stay are in the directory. A move

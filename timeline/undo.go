@@ -138,16 +138,7 @@ func (tx *txn) planRedo(ctx context.Context, ask MoveRequest, now currentState, 
 		p.Prompt = line[1+i].Prompt
 	}
 	again := tx.newReverter(&ask, now)
-	undone, err := tx.lastWholeUndo(ctx, p, now)
-	if err != nil {
-		return err
-	}
-	if undone != nil {
-		err = again.reverseOperation(ctx, undone)
-	} else {
-		err = again.redo(ctx, line[:target+1])
-	}
-	if err != nil {
+	if err := again.redoTurns(ctx, ask, p, line[:target+1]); err != nil {
 		return err
 	}
 	return p.setSteps(ctx, again)

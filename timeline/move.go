@@ -120,10 +120,13 @@ func (tx *txn) refuseRepeated(ctx context.Context, ask MoveRequest) error {
 // savePresent commits the state of the workspace if no checkpoint has it yet, so that the move
 // cannot lose anything that it overwrites. The plan then begins at that commit.
 func (tx *txn) savePresent(ctx context.Context, now currentState, p *Plan) (currentState, error) {
-	if now.at.Workspace.Equals(&now.snap) {
+	isSaved, err := tx.isAt(ctx, p, now.at.Workspace, &now.snap)
+	if err != nil {
+		return now, err
+	}
+	if isSaved {
 		return now, tx.keepStaged(ctx, now.staged)
 	}
-	var err error
 	if now.threadState, err = tx.saveMoved(ctx, now.threadState, now.snap, segno.TurnKey(p.Operation)); err != nil {
 		return now, err
 	}
@@ -373,7 +376,13 @@ func (tx *txn) commitMove(ctx context.Context, p *Plan, result segno.Snapshot, s
 	if p.Link != nil {
 		op.After.Session = p.Link.Session
 	}
-	if p.Restore || (target.Workspace != nil && !target.Workspace.Equals(&result)) {
+	isThere := target.Workspace == nil
+	if !isThere {
+		if isThere, err = tx.isAt(ctx, p, target.Workspace, &result); err != nil {
+			return nil, err
+		}
+	}
+	if p.Restore || !isThere {
 		if c.Checkpoint, err = tx.saveDifference(ctx, p, target, result); err != nil {
 			return nil, err
 		}

@@ -84,6 +84,20 @@ func (r *reverter) reverseUnsaved(ctx context.Context, target segno.Hash, change
 	return nil
 }
 
+// isAt reports whether the workspace, whose state is now, is at a checkpoint with the state at. A plan
+// that follows another machine ignores protected paths, which neither state has the content of.
+func (tx *txn) isAt(ctx context.Context, p *Plan, at, now *segno.Snapshot) (bool, error) {
+	if at.Equals(now) || !p.Follow || !hasTree(at) || !hasTree(now) {
+		return at.Equals(now), nil
+	}
+	other := *now
+	if other.Tree = at.Tree; !at.Equals(&other) { // their databases differ
+		return false, nil
+	}
+	changes, err := tx.diff(ctx, at.Tree, now.Tree)
+	return err == nil && !slices.ContainsFunc(changes, func(c segno.Change) bool { return isSaved(c.From) || isSaved(c.To) }), err
+}
+
 // isBelow reports whether p equals one of some paths or is below one.
 func isBelow(p string, paths []string) bool {
 	return slices.ContainsFunc(paths, func(at string) bool { return p == at || strings.HasPrefix(p, at+"/") })

@@ -239,7 +239,7 @@ func (p *puller) restore(ctx context.Context, rec segno.WorkspaceRecord) error {
 		return err
 	}
 	d := &cli.Workspace{Store: p.store, Rec: rec, Timeline: tl, Dir: rec.Path}
-	b := &cli.PendingRestore{Verb: "pull", D: d, Ask: timeline.MoveRequest{Verb: segno.VerbRestore, Thread: p.thread, To: at.ID, Name: cli.Label(at), Scope: timeline.ScopeBoth}}
+	b := &cli.PendingRestore{Verb: "pull", D: d, Ask: timeline.MoveRequest{Verb: segno.VerbRestore, Thread: p.thread, To: at.ID, Name: cli.Label(at), Scope: timeline.ScopeBoth, Follow: true}}
 	if at.Workspace == nil {
 		b.Ask.Scope = timeline.ScopeChat
 	}

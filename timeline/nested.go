@@ -121,7 +121,7 @@ func (o *overlaps) spansAbove(ctx context.Context, n *nestedWorkspace, thread se
 		if err != nil {
 			return nil, err
 		}
-		spans = append(spans, o.newSpan(entries, t.Source.Dir, time.Time{}))
+		spans = append(spans, o.newSpan(entries, t.Source.Dir, n.root, time.Time{}))
 	}
 	if err := o.readTurns(ctx, n); err != nil {
 		return nil, err

@@ -79,13 +79,13 @@ type timeSpan struct {
 	before, after segno.Hash
 }
 
-// newSpan returns the span of a turn with these entries, in a session in dir. end is the end of calls
+// newSpan returns the span of a turn with these entries, in a session in dir and a workspace at root. end is the end of calls
 // without a result, or zero if unknown.
-func (tx *txn) newSpan(entries []segno.Entry, dir string, end time.Time) *timeSpan {
+func (tx *txn) newSpan(entries []segno.Entry, dir, root string, end time.Time) *timeSpan {
 	var t OpenTurn
 	s := &timeSpan{}
 	s.Doubt, s.Others = listedPaths(entries, segno.EntryDoubt), listedPaths(entries, segno.EntryOthers)
-	s.Calls, s.Root = tx.calls(entries, dir, end, t.allTaskEnds(entries, time.Time{})), tx.Workspace.Root()
+	s.Calls, s.Root = tx.calls(entries, dir, end, t.allTaskEnds(entries, time.Time{})), root
 	return s
 }
 
@@ -95,6 +95,15 @@ func dirOf(turn *segno.Checkpoint) string {
 		return ""
 	}
 	return turn.Session.Dir
+}
+
+// rootOf returns the root of the workspace in which a turn ran, where the calls of its tools named files. A
+// fork or a thread of another machine has turns of other directories.
+func (tx *txn) rootOf(turn *segno.Checkpoint) string {
+	if turn.Workspace == nil || turn.Workspace.Root == "" {
+		return tx.Workspace.Root()
+	}
+	return turn.Workspace.Root
 }
 
 // isKnown reports whether the span has all data for a comparison of files.
@@ -112,7 +121,7 @@ func (o *overlaps) spanOf(ctx context.Context, turn *segno.Checkpoint) (*timeSpa
 	if err != nil {
 		return nil, err
 	}
-	s := o.newSpan(entries, dirOf(turn), turn.Time)
+	s := o.newSpan(entries, dirOf(turn), o.rootOf(turn), turn.Time)
 	s.From, s.To, s.before, s.after = t.From, t.To, t.before, t.after
 	return s, nil
 }
@@ -253,7 +262,7 @@ func (tx *txn) openOverlappingTurns(ctx context.Context, turn *segno.Checkpoint,
 		if err != nil {
 			return nil, err
 		}
-		s := tx.newSpan(entries, t.Source.Dir, time.Time{})
+		s := tx.newSpan(entries, t.Source.Dir, tx.Workspace.Root(), time.Time{})
 		s.From, s.To, s.before, s.after = t.Start, tx.Now(), t.Before.Tree, own.after
 		open = append(open, s)
 	}

@@ -24,7 +24,7 @@ func (tl *Timeline) Unnamed(ctx context.Context, turn *segno.Checkpoint, changes
 }
 
 func (tx *txn) unnamed(turn *segno.Checkpoint, entries []segno.Entry, changes []segno.Change) (paths []string) {
-	e := ownership.Evidence{Calls: tx.calls(entries, dirOf(turn), turn.Time, nil), Root: tx.Workspace.Root()}
+	e := ownership.Evidence{Calls: tx.calls(entries, dirOf(turn), turn.Time, nil), Root: tx.rootOf(turn)}
 	if !slices.ContainsFunc(e.Calls, func(c ownership.Call) bool { return !c.Confined }) {
 		return nil
 	}

@@ -84,7 +84,7 @@ func TestAnyTree(t *testing.T) {
 				at := &heads[r.IntN(len(heads))]
 				switch what := r.IntN(40); {
 				case what == 0:
-					heads = append(heads, grow(create(segno.ThreadID(fmt.Sprint(i)), any)))
+					heads = append(heads, grow(create(segno.ThreadID(fmt.Sprint("fork ", i)), any)))
 				case what < 8:
 					c := turn(*at, fmt.Sprint("turn ", i))
 					c.Parent = any

@@ -271,6 +271,7 @@ func (tx *txn) changesOfMove(ctx context.Context, changes, wrote []segno.Change,
 type movedPaths struct {
 	at    time.Time
 	tip   *segno.Checkpoint // of the thread before it; nil if a collection removed that
+	from  segno.CommitID    // the head of the thread before it
 	head  segno.CommitID    // of the thread after it
 	paths map[string]bool   // nil if they are no longer known; true for a path that was protected on one side
 }
@@ -295,6 +296,32 @@ func (m *movedPaths) has(name string) bool {
 	return false
 }
 
+// leftBy returns the checkpoints at or below the heads from which moves of the thread began or to which they led. A
+// checkpoint that is not among them and not on the thread's line never was in this directory: a pull or an archive
+// brought the thread, which was below it. So no move here shows which of its changes were reverted. The result is nil
+// if a collection removed one of the heads.
+func (r *reverter) leftBy(ctx context.Context, moved []movedPaths) (map[segno.CommitID]bool, error) {
+	left := map[segno.CommitID]bool{}
+	for _, m := range moved {
+		for _, head := range []segno.CommitID{m.from, m.head} {
+			if left[head] {
+				continue
+			}
+			line, err := r.line(ctx, head)
+			if segno.KindOf(err) == segno.KindNotFound {
+				return nil, nil
+			}
+			if err != nil {
+				return nil, err
+			}
+			for _, c := range line {
+				left[c.ID] = true
+			}
+		}
+	}
+	return left, nil
+}
+
 // movesSince returns the moves of the thread since the checkpoint c.
 func (r *reverter) movesSince(ctx context.Context, c *segno.Checkpoint) (all []movedPaths, err error) {
 	for op, err := range r.operations(ctx) {
@@ -304,7 +331,7 @@ func (r *reverter) movesSince(ctx context.Context, c *segno.Checkpoint) (all []m
 		if op.Thread != r.now.head.Thread {
 			continue
 		}
-		m := movedPaths{at: op.Time, head: op.After.Head}
+		m := movedPaths{at: op.Time, from: op.Before.Head, head: op.After.Head}
 		if m.tip, err = r.checkpoint(ctx, op.Before.Tip); err != nil && segno.KindOf(err) != segno.KindNotFound {
 			return nil, err
 		}

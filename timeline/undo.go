@@ -147,9 +147,13 @@ func (tx *txn) planRedo(ctx context.Context, ask MoveRequest, now currentState, 
 // redo adds the changes of the turns on a line, oldest first, after its first checkpoint, and those of
 // moves that left a checkpoint there, such as the undo of one turn alone. It adds only what other moves of
 // the thread reverted. If a change is gone and no move reverted it, another author reverted it before the
-// undo, and redo does not restore it.
+// undo, and redo does not restore it. Of a turn that never was in this directory, it adds all changes.
 func (r *reverter) redo(ctx context.Context, line []*segno.Checkpoint) error {
 	moved, err := r.movesSince(ctx, line[min(1, len(line)-1)])
+	if err != nil {
+		return err
+	}
+	left, err := r.leftBy(ctx, moved)
 	if err != nil {
 		return err
 	}
@@ -161,9 +165,13 @@ func (r *reverter) redo(ctx context.Context, line []*segno.Checkpoint) error {
 		if !hasTree(c.Workspace) {
 			continue
 		}
-		isMove := c.Kind == segno.CheckpointRestore && slices.ContainsFunc(moved, func(m movedPaths) bool { return m.head == c.ID })
+		isNew := left != nil && !left[c.ID]
+		isMove := c.Kind == segno.CheckpointRestore && (isNew || slices.ContainsFunc(moved, func(m movedPaths) bool { return m.head == c.ID }))
 		if endsTurn(c) || isMove {
 			wrote := func(path string) bool {
+				if isNew {
+					return true
+				}
 				if f := r.files[path]; isMove && f != nil && f.reverted {
 					return true // the redo of what the move reverted
 				}

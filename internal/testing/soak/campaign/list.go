@@ -94,7 +94,7 @@ func campaigns() []campaign {
 			{packages: "agent/...", run: regexp.MustCompile("^Test")},
 		}},
 		{"properties", "random tests of the engine against models", 2, memory, []suite{
-			{packages: "timeline", run: regexp.MustCompile("^TestUndo(RevertsItsTurnsOnly|OfTurnsAloneMergesAsGit)$|^TestRedos?Lead|^TestMovesLeadToTheStatesOfTurns$"), parts: 10, rapid: 2000},
+			{packages: "timeline", run: regexp.MustCompile("^TestUndo(RevertsItsTurnsOnly|OfTurnsAloneMergesAsGit)$|^TestRedos?Lead|^TestMoves(Lead|Keep)|^TestThreadsAndTheUserMove"), parts: 10, rapid: 2000},
 			{packages: "internal/local", run: regexp.MustCompile("^TestAnyHistory(UnderRulesOfAnAgent)?$"), parts: 10, rapid: 1000},
 			{packages: "workspace", run: regexp.MustCompile("^TestComposeTakesPaths|^TestWithChanges$|^TestMerge(AgreesWithGit|Laws|CanBeReverted)$|^Test(SnapshotAt|Restore)IsExact$"), parts: 4, rapid: 2000},
 			{packages: "workspace", run: regexp.MustCompile("^Test(Watched|Served)Scan"), parts: 4},

@@ -33,7 +33,7 @@ func (r *reverter) redoTurns(ctx context.Context, ask MoveRequest, p *Plan, line
 // statesOfUndo finds the undo of several turns of which the redo p redoes some. It returns the state to which that undo would have led
 // if it had stopped at the turns that are undone now, and if it had stopped at those that are undone after the redo. The difference has
 // only what the undo reverted: lines of a turn that the user had removed before the undo are in neither state. next is nil if
-// there is no such undo.
+// there is no such undo, or if it moved a database.
 func (tx *txn) statesOfUndo(ctx context.Context, p *Plan) (now, next *segno.Snapshot, err error) {
 	const most = 64 // the number of operations to examine, newest first
 	seen := 0
@@ -85,7 +85,8 @@ func (tx *txn) legsOfUndo(ctx context.Context, op *segno.Operation, turns int, r
 	}
 	to := legs[turns-1].below[0].ID
 	isMove := func(c *segno.Checkpoint) bool { return c.Kind == segno.CheckpointRestore }
-	if after.ID != to && after.Parent != to || slices.ContainsFunc(line[:len(line)-len(legs[turns-1].below)], isMove) {
+	isThere := after.ID == to || after.Parent == to && after.Kind == segno.CheckpointExternal
+	if !isThere || slices.ContainsFunc(line[:len(line)-len(legs[turns-1].below)], isMove) {
 		return nil, 0, nil // it counted steps, or a redo makes moves of files again
 	}
 	legs = legs[:turns]
@@ -120,6 +121,11 @@ func (tx *txn) statesBetween(ctx context.Context, op *segno.Operation, legs []le
 		}
 		if i+1 == many {
 			at[1] = back.planned()
+		}
+	}
+	for name := range back.files {
+		if _, isDatabase := segno.DatabaseName(name); isDatabase {
+			return nil, nil, nil // no state with changes contains databases
 		}
 	}
 	wrote := entities(changes)

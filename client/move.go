@@ -140,7 +140,7 @@ type Fork struct {
 	Dir    string         `json:"dir"`
 }
 
-// The paths of requests whose responses may take long.
+// The paths of requests that may take the server long.
 const (
 	previewsPath = "/previews"
 	movesPath    = "/moves"

@@ -14,7 +14,7 @@ const (
 	maxMoveSilence = 30 * time.Minute
 )
 
-// silentError is the error of a request whose server was silent for too long.
+// silentError is the error of a request if the server was silent for too long.
 type silentError struct{ limit time.Duration }
 
 func (e silentError) Error() string {
@@ -22,7 +22,7 @@ func (e silentError) Error() string {
 }
 
 // silence ends a request if its server is silent for too long. It counts only the time in which the request waits for the server, and not the
-// time in which the caller works on the response. There is no limit for the whole request.
+// time in which the caller works on the response. The whole request may take any time.
 type silence struct {
 	limit  time.Duration
 	cancel context.CancelCauseFunc

@@ -107,7 +107,7 @@ func TestCancelledCallOfSilentServer(t *testing.T) {
 	})
 }
 
-// piped returns a store whose connections are pipes to serve.
+// piped returns a store that reaches serve through pipes.
 func piped(t *testing.T, serve func(net.Conn)) *Store {
 	t.Helper()
 	s, err := New("http://server", "token")

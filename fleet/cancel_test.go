@@ -20,7 +20,7 @@ type interposer struct {
 	once sync.Once
 }
 
-// isMarked is the key of the contexts whose statements an interposer sees.
+// isMarked is the key of contexts: an interposer sees only statements under a context that has it.
 type isMarked struct{}
 
 func (i *interposer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
@@ -32,7 +32,7 @@ func (i *interposer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.Tra
 
 func (i *interposer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// newTracedRig returns a rig whose statements an interposer sees.
+// newTracedRig returns a rig with an interposer between its pool and the server.
 func newTracedRig(t *testing.T, i *interposer) *rig {
 	t.Helper()
 	return newRig(t, func(c *Config) {
@@ -48,7 +48,7 @@ func newTracedRig(t *testing.T, i *interposer) *rig {
 	})
 }
 
-// marked returns a context whose statements an interposer sees.
+// marked returns a context for statements that an interposer must see.
 func marked(t *testing.T) context.Context { return context.WithValue(t.Context(), isMarked{}, true) }
 
 // TestACancelledPromptIsAnsweredMeanwhile cancels a prompt that waits. Before the turn is undone, its question is answered and the turn
@@ -88,7 +88,7 @@ func TestACancelledPromptIsAnsweredMeanwhile(t *testing.T) {
 	}
 }
 
-// TestTheQuestionOfACancelledSessionIsClosed cancels a prompt whose turn waits in a session of an agent. Such a turn is not undone, and
+// TestTheQuestionOfACancelledSessionIsClosed cancels a prompt while its turn waits in a session of an agent. Such a turn is not undone, and
 // its question must not stay among the open ones.
 func TestTheQuestionOfACancelledSessionIsClosed(t *testing.T) {
 	r := newRig(t)

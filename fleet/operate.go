@@ -54,7 +54,7 @@ func (f *Fleet) Retry(ctx context.Context, thread, key string) error {
 }
 
 // Cancel cancels an open prompt. A turn that runs is cut after its last step. A turn of a Go agent that waits is undone, and the
-// question of another agent is rejected. The error has [segno.KindRefused] for a prompt that is done, whose turn stays. Cancelling a
+// question of another agent is rejected. The error has [segno.KindRefused] for a prompt that is done; its turn stays. Cancelling a
 // prompt again is not an error. The threads that wait for the prompt's answer receive a rejection.
 func (f *Fleet) Cancel(ctx context.Context, thread, key string) error {
 	questions, err := f.undoWaiting(ctx, thread, key)

@@ -1,16 +1,13 @@
 package timeline_test
 
 import (
-	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -48,15 +45,10 @@ func (m *movesModel) down() (line []int) {
 	return line
 }
 
-// TestMovesLeadToTheStatesOfTurns makes random turns and moves. Nobody else writes, so after each of them the files must be those of the
+// TestMovesLeadToTheStatesOfTurns makes random turns and moves. Only turns write, so after each of them the files must be those of the
 // turn at which the thread is, whatever path led there.
 func TestMovesLeadToTheStatesOfTurns(t *testing.T) {
-	base := t.TempDir()
-	n := 0
-	soak.Rapid(t, 20, 2000)
-	rapid.Check(t, func(r *rapid.T) {
-		n++
-		e := newEdited(t, r, filepath.Join(base, fmt.Sprint(n)))
+	checkEdited(t, func(r *rapid.T, e *edited) {
 		m := &movesModel{turns: []turnState{{before: -1, files: e.contents()}}}
 		move := func(ask timeline.MoveRequest, to int) {
 			m.moves = append(m.moves, [2]int{m.head, m.tip})

@@ -298,7 +298,7 @@ func (m *movedPaths) has(name string) bool {
 
 // leftBy returns the checkpoints at or below the heads from which moves of the thread began or to which they led. A
 // checkpoint that is not among them and not on the thread's line never was in this directory: a pull or an archive
-// brought the thread, which was below it. So no move here shows which of its changes were reverted. The result is nil
+// brought the thread, which was below it. So the log of moves here does not show which changes of it were reverted. The result is nil
 // if a collection removed one of the heads.
 func (r *reverter) leftBy(ctx context.Context, moved []movedPaths) (map[segno.CommitID]bool, error) {
 	left := map[segno.CommitID]bool{}

@@ -31,7 +31,7 @@ type MoveRequest struct {
 	// indexes of the parts in [Timeline.Parts]. Preview ignores the content of Parts and plans all steps.
 	Parts map[string][]int
 	// Follow makes a restore of a thread that another machine continued. A directory that differs from a
-	// checkpoint only by protected paths, which each machine has of its own, counts as equal to it. So the
+	// checkpoint only by protected paths counts as equal to it, because each machine has separate ones. So the
 	// thread gets no commit here, and can follow the other machine again.
 	Follow bool
 	// WhileRunning makes the move even if a turn is open or another program has a database open.

@@ -84,8 +84,8 @@ func (r *reverter) reverseUnsaved(ctx context.Context, target segno.Hash, change
 	return nil
 }
 
-// isAt reports whether the workspace, whose state is now, is at a checkpoint with the state at. A plan
-// that follows another machine ignores protected paths, which neither state has the content of.
+// isAt reports whether now, the state of the workspace, is that of a checkpoint. A plan that follows
+// another machine ignores protected paths, because no checkpoint contains them.
 func (tx *txn) isAt(ctx context.Context, p *Plan, at, now *segno.Snapshot) (bool, error) {
 	if at.Equals(now) || !p.Follow || !hasTree(at) || !hasTree(now) {
 		return at.Equals(now), nil

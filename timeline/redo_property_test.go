@@ -11,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -52,15 +51,10 @@ func (e *edited) change(files map[string]int) {
 }
 
 // TestRedoLeadsToTheStateOfEachTurn moves back over some turns in one move, by an undo, a restore or the op undo of a redo, and redoes
-// fewer of them. Nobody else writes, so the files must be those of the turn. The turns often revert what earlier ones did, so that the
+// fewer of them. Only turns write, so the files must be those of the turn. The turns often revert what earlier ones did, so that the
 // move back writes less than its turns changed.
 func TestRedoLeadsToTheStateOfEachTurn(t *testing.T) {
-	base := t.TempDir()
-	n := 0
-	soak.Rapid(t, 20, 2000)
-	rapid.Check(t, func(r *rapid.T) {
-		n++
-		e := newEdited(t, r, filepath.Join(base, fmt.Sprint(n)))
+	checkEdited(t, func(r *rapid.T, e *edited) {
 		heads, states := []segno.CommitID{""}, []map[string]string{e.contents()}
 		for range rapid.IntRange(2, 4).Draw(r, "turns") {
 			files := rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "new"}), rapid.IntRange(0, 2), 1, 3).Draw(r, "files")
@@ -94,12 +88,7 @@ func TestRedoLeadsToTheStateOfEachTurn(t *testing.T) {
 // TestRedosLeadBackOverAMoveOfFiles reverts one turn alone, goes back by one undo, and redoes the turns one by one or several at a time.
 // The last redo leads to the state before the undo, in which the turn is reverted.
 func TestRedosLeadBackOverAMoveOfFiles(t *testing.T) {
-	base := t.TempDir()
-	n := 0
-	soak.Rapid(t, 20, 2000)
-	rapid.Check(t, func(r *rapid.T) {
-		n++
-		e := newEdited(t, r, filepath.Join(base, fmt.Sprint(n)))
+	checkEdited(t, func(r *rapid.T, e *edited) {
 		for range rapid.IntRange(1, 3).Draw(r, "turns") {
 			e.put(rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "new"}), rapid.IntRange(0, 2), 1, 3).Draw(r, "files"))
 		}
@@ -127,8 +116,8 @@ func TestRedosLeadBackOverAMoveOfFiles(t *testing.T) {
 	})
 }
 
-// TestARedoOfStepsBringsBackEach undoes all steps of a Go agent's turn at once, of which the last reverted the one before it, and redoes
-// them one by one.
+// TestARedoOfStepsBringsBackEach undoes all steps of a Go agent's turn at once, and redoes them one by one. The last step reverted the
+// one before it.
 func TestARedoOfStepsBringsBackEach(t *testing.T) {
 	e := newEdited(t, nil, t.TempDir())
 	const thread = "run"

@@ -30,7 +30,7 @@ func (r *reverter) redoTurns(ctx context.Context, ask MoveRequest, p *Plan, line
 	return r.redo(ctx, line)
 }
 
-// statesOfUndo finds the undo of several turns of which the redo p redoes some. It returns the state to which that undo would have led
+// statesOfUndo finds the undo of several turns if the redo p redoes some of them. It returns the state to which that undo would have led
 // if it had stopped at the turns that are undone now, and if it had stopped at those that are undone after the redo. The difference has
 // only what the undo reverted: lines of a turn that the user had removed before the undo are in neither state. next is nil if
 // there is no such undo, or if it moved a database.

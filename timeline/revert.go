@@ -201,7 +201,7 @@ func (p *FilePlan) setSteps(ctx context.Context, r *reverter) error {
 }
 
 // dropConflictsWithoutChange drops the conflicts of paths that already have the state from before all turns: the user reverted a change of
-// several turns, which cannot be merged turn by turn. Such a conflict has nothing that force could overwrite, so that a repeated move with
+// several turns, which cannot be merged turn by turn. Force has nothing to overwrite there, so that a repeated move with
 // force would not be taken for a repetition, and would move further turns.
 func (r *reverter) dropConflictsWithoutChange() {
 	for name, f := range r.files {

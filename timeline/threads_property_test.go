@@ -3,14 +3,12 @@ package timeline_test
 import (
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -26,7 +24,7 @@ type threadTurn struct {
 	found, was map[line]int
 }
 
-// threadModel is a thread whose lines no other actor changes. They are always those of the turn at which the thread is.
+// threadModel is a thread. No other actor changes the lines of its turns. They are always those of the turn at which the thread is.
 type threadModel struct {
 	id        segno.ThreadID
 	turns     []threadTurn
@@ -68,12 +66,7 @@ func (e *edited) putLines(all map[line]int) {
 // TestThreadsAndTheUserMoveBesideEachOther makes random turns and moves of two threads and edits of a user, in different lines of the
 // same files. A move of a thread must change the lines of its turns alone.
 func TestThreadsAndTheUserMoveBesideEachOther(t *testing.T) {
-	base := t.TempDir()
-	n := 0
-	soak.Rapid(t, 20, 2000)
-	rapid.Check(t, func(r *rapid.T) {
-		n++
-		e := newEdited(t, r, filepath.Join(base, fmt.Sprint(n)))
+	checkEdited(t, func(r *rapid.T, e *edited) {
 		now := map[line]int{}
 		e.putLines(now)
 		threads := [2]*threadModel{{head: -1, tip: -1}, {head: -1, tip: -1}}

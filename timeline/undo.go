@@ -147,7 +147,7 @@ func (tx *txn) planRedo(ctx context.Context, ask MoveRequest, now currentState, 
 // redo adds the changes of the turns on a line, oldest first, after its first checkpoint, and those of
 // moves that left a checkpoint there, such as the undo of one turn alone. It adds only what other moves of
 // the thread reverted. If a change is gone and no move reverted it, another author reverted it before the
-// undo, and redo does not restore it. Of a turn that never was in this directory, it adds all changes.
+// undo, and redo does not restore it. For a turn that never was in this directory, it adds all changes.
 func (r *reverter) redo(ctx context.Context, line []*segno.Checkpoint) error {
 	moved, err := r.movesSince(ctx, line[min(1, len(line)-1)])
 	if err != nil {

@@ -60,6 +60,17 @@ func newEdited(t *testing.T, r *rapid.T, home string) *edited {
 	return e
 }
 
+// checkEdited runs a random test, each time with another directory: 20 times, and 2,000 times if suites are tried whole.
+func checkEdited(t *testing.T, f func(*rapid.T, *edited)) {
+	base := t.TempDir()
+	n := 0
+	soak.Rapid(t, 20, 2000)
+	rapid.Check(t, func(r *rapid.T) {
+		n++
+		f(r, newEdited(t, r, filepath.Join(base, fmt.Sprint(n))))
+	})
+}
+
 func (e *edited) must(err error) {
 	e.Helper()
 	if err == nil {

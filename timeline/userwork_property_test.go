@@ -13,7 +13,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/testing/soak"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -78,12 +77,7 @@ func differing(a, b map[string]string) (paths []string) {
 // symlinks. Only a restore and --force may change the content that the user wrote last. A move must change paths of its plan alone, and no
 // conflict. A move that left conflicts and is repeated with --force must finish itself, and not undo another turn.
 func TestMovesKeepWhatTheUserWrote(t *testing.T) {
-	base := t.TempDir()
-	n := 0
-	soak.Rapid(t, 20, 2000)
-	rapid.Check(t, func(r *rapid.T) {
-		n++
-		e := newEdited(t, r, filepath.Join(base, fmt.Sprint(n)))
+	checkEdited(t, func(r *rapid.T, e *edited) {
 		of := map[string]bool{} // paths that the user wrote last
 		heads, states := []segno.CommitID{}, []map[string]string{}
 		move := func(r *rapid.T, ask timeline.MoveRequest) *timeline.Plan {

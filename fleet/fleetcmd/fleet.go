@@ -208,7 +208,7 @@ func collect(ctx context.Context, c *connection, q wire.PromptQuery, limit int, 
 	}
 }
 
-// errSameWindow is the error of a list whose server gives the cursor of a window again with that window: the list would have no end.
+// errSameWindow is the error of a list if the server returns the same cursor again: the client would read the same window without end.
 func errSameWindow(op, cursor string) error {
 	return segno.Errorf(segno.KindIO, op, cursor, "the server gives the same part of the list again")
 }

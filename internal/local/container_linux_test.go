@@ -65,7 +65,7 @@ func TestATurnInAContainerIsOpen(t *testing.T) {
 	g.checkStore()
 }
 
-// TestATurnOutsideOfTheContainerIsOpen undoes in a container beside the turn of an agent outside of it, which cannot be seen there.
+// TestATurnOutsideOfTheContainerIsOpen undoes in a container while an agent works outside of it. The undo cannot see the agent.
 func TestATurnOutsideOfTheContainerIsOpen(t *testing.T) {
 	g := newFixture(t)
 	g.place.Now = time.Now
@@ -117,7 +117,7 @@ func undoInContainer(dir string) {
 	os.Exit(0)
 }
 
-// TestASessionContinuesInAnotherContainer continues a session whose container was replaced during a turn: the turn ends.
+// TestASessionContinuesInAnotherContainer continues a session after its container was replaced during a turn: the turn ends.
 func TestASessionContinuesInAnotherContainer(t *testing.T) {
 	g := newFixture(t)
 	g.place.Now = time.Now

@@ -186,7 +186,7 @@ func (p Place) settle(ctx context.Context, c conversion) (err error) {
 	return p.checkSettled(ctx, c.op)
 }
 
-// checkSettled returns an error if a turn is open whose process is alive.
+// checkSettled returns an error if the process of an open turn is alive.
 func (p Place) checkSettled(ctx context.Context, op string) error {
 	sp := p.Spool()
 	turns, err := sp.Turns(ctx)

@@ -129,7 +129,7 @@ func (x sessionIndex) write(r sessionRecord) error {
 const indexWait = 10 * time.Second
 
 // lock keeps other processes from writing records between a read and a write of this process. The file of the lock is never removed, so
-// that all processes lock the same file. It is not in the folder, whose files are sealed with the store.
+// that all processes lock the same file. It is not in the folder of the records, because a conversion seals all files there.
 func (x sessionIndex) lock(ctx context.Context) (unlock func(), err error) {
 	const op = "record session"
 	dir := filepath.Join(x.dir, "locks")

@@ -11,7 +11,7 @@ import (
 // exactly the bytes of such an object, for example a file of a store in the project. Both are then the same object, and visit
 // returns false for the log if it has already received the file. So a Follower remembers which objects were read, and lets the
 // trace read the others. A [workspace.Tracer] does the same for directories. The zero value is ready to use, for one goroutine
-// at a time. A later call may pass another visit, which has received no objects yet.
+// at a time. A later call may pass another visit function that has received no object yet.
 type Follower struct {
 	// read has the objects that a trace has read since visit received them first.
 	read map[segno.Hash]bool

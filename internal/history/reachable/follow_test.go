@@ -9,7 +9,7 @@ import (
 	"github.com/dalsegno/segno/transcript/claude"
 )
 
-// TestAMissingLogIsReportedOnce traces a session whose log is missing. A check knows from its own list which objects exist, and returns
+// TestAMissingLogIsReportedOnce traces a session without its log. A check knows from its own list which objects exist, and returns
 // false for the others: the trace then returns no error, because the check has reported the log. A collection gets the error.
 func TestAMissingLogIsReportedOnce(t *testing.T) {
 	s := memory.New(nil)

@@ -8,7 +8,7 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// unseenTime is how long a turn whose process cannot be seen counts as under way after its last event. It is longer than
+// unseenTime is how long a turn counts as under way after its last event if segno cannot see its process. It is longer than
 // the calls of tools that agents allow, during which there is no event.
 const unseenTime = time.Hour
 

@@ -223,7 +223,7 @@ func (g *Graph) addRoots(ids ...segno.CommitID) {
 	}
 }
 
-// await queues a kept checkpoint for Trace, unless others were queued whose references together are the same. It is not enough that
+// await queues a kept checkpoint for Trace, unless queued checkpoints together have the same references. It is not enough that
 // an object was reached: a file may have the bytes of a tree or of a log.
 func (g *Graph) await(c *segno.Checkpoint) {
 	isTraced := true

@@ -184,7 +184,7 @@ func TestGitCommandLosesNoCommit(t *testing.T) {
 	if testing.Short() {
 		histories = 8
 	}
-	for _, seed := range soak.Seeds(t, histories, 4000) {
+	for _, seed := range soak.Seeds(t, histories, 1000) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			h := newGitHistory(t, seed)

@@ -184,7 +184,8 @@ func (s *pointState) addCall(c *turns.Call, saved []SavedCall) {
 		return
 	}
 	end := c.Ended
-	if !c.Done || ownership.StartedTask(c.Body) != "" || agents.IsShell(c.Tool) && ownership.LeavesProcess(tool.Command(c.Input)) {
+	leavesProcess := agents.IsShell(c.Tool) && (ownership.IsBackground(c.Input) || ownership.LeavesProcess(tool.Command(c.Input)))
+	if !c.Done || ownership.StartedTask(c.Body) != "" || leavesProcess {
 		end = math.MaxInt
 	}
 	files := tool.Files(c.Input)

@@ -133,9 +133,9 @@ func ReadResult(body json.RawMessage) Result {
 			_ = json.Unmarshal(exit, &r.Exit) // most tools have no exit status
 		}
 	}
-	problem := string(f.Get("error"))
-	r.HasError = problem != "" && problem != "null" && problem != "false"
-	r.Interrupted = f.Text("interrupt") == "true" || FieldsOf(f.Get("response")).Text("interrupted") == "true" ||
+	response := FieldsOf(f.Get("response"))
+	r.HasError = isProblem(f.Get("error")) || isProblem(response.Get("error")) // Gemini CLI reports the error in the response
+	r.Interrupted = f.Text("interrupt") == "true" || response.Text("interrupted") == "true" ||
 		r.Status == "cancelled" || r.Status == "canceled"
 	r.IsRunning = r.Status == "pending" || r.Status == "in_progress"
 	for _, name := range []string{"error", "response", "content", "output"} {
@@ -148,6 +148,11 @@ func ReadResult(body json.RawMessage) Result {
 	}
 	r.Text = withoutFence(r.Text)
 	return r
+}
+
+func isProblem(body json.RawMessage) bool {
+	text := string(body)
+	return text != "" && text != "null" && text != "false"
 }
 
 // isResult reports whether the fields are those of a result, and not those of a tool's output.

@@ -26,6 +26,8 @@ type Call struct {
 	Late           bool       // a message reported it, and may have taken longer than [Context.Delay] to arrive
 	Content        segno.Hash // hash of the file that it wrote, if the input contains the whole file
 
+	background bool // the input asks the agent not to wait for the command
+
 	text  string // contains the named paths; if the call is confined, one path per line
 	edits []edit // the changes to the only file that it names; nil if the input does not show them
 	// seen is when each file changed last before the call, as far as this is known. It is zero if there was no file.
@@ -62,7 +64,7 @@ type Context struct {
 
 // Calls returns the tool calls in entries that can change files.
 func Calls(entries []segno.Entry, in Context) []Call {
-	r := callReader{Context: in, at: map[string]int{}, ended: map[string]bool{}}
+	r := callReader{Context: in, at: map[string]int{}, ended: map[string]bool{}, unnamed: map[string]*unnamedCalls{}}
 	for i := range entries {
 		switch e := &entries[i]; e.Kind {
 		case segno.EntryIntent:
@@ -121,6 +123,25 @@ type callReader struct {
 	calls []Call
 	at    map[string]int // the index of a call by its id
 	ended map[string]bool
+
+	unnamed map[string]*unnamedCalls // the newest calls without an id, by their tool
+}
+
+// unnamedCalls are calls of one tool that ran at the same time and have no ids, as those of Gemini CLI. Nothing shows which of
+// their results is whose.
+type unnamedCalls struct {
+	calls []int // indexes
+	ended int   // the number of results
+}
+
+// addUnnamed adds a call without an id. It ran beside the earlier calls of its tool, unless all of these have a result.
+func (r *callReader) addUnnamed(tool string, call int) {
+	u := r.unnamed[tool]
+	if u == nil || u.ended >= len(u.calls) {
+		u = &unnamedCalls{}
+		r.unnamed[tool] = u
+	}
+	u.calls = append(u.calls, call)
 }
 
 // readIntent reads the beginning of a call. An agent may announce a call before the input is
@@ -135,6 +156,9 @@ func (r *callReader) readIntent(e *segno.Entry) {
 		i = len(r.calls)
 		r.at[e.ID] = i
 		r.calls = append(r.calls, Call{ID: e.ID, Tool: e.Name, From: e.Time, To: r.End, Lost: r.End.IsZero()})
+		if e.ID == "" {
+			r.addUnnamed(e.Name, i)
+		}
 	}
 	c := &r.calls[i]
 	in := turns.ReadIntent(e.Body)
@@ -149,6 +173,7 @@ func (r *callReader) readIntent(e *segno.Entry) {
 	// file.
 	if c.Confined = len(files) > 0; !c.Confined {
 		c.addText(e.Body)
+		c.background = IsBackground(in.Input)
 		return
 	}
 	c.text, c.edits = "", nil
@@ -207,13 +232,35 @@ const hookDelay = 5 * time.Second
 
 // readResult reads the end of a call.
 func (r *callReader) readResult(e *segno.Entry) {
-	i, ok := r.at[e.ID]
-	if !ok || e.ID == "" {
+	if e.ID == "" {
+		r.readUnnamedResult(e)
 		return
 	}
-	c := &r.calls[i]
+	if i, ok := r.at[e.ID]; ok {
+		r.ended[e.ID] = true
+		r.end(&r.calls[i], e)
+	}
+}
+
+// readUnnamedResult reads the end of a call without an id. Calls that ran at the same time end with the last of their results.
+func (r *callReader) readUnnamedResult(e *segno.Entry) {
+	u := r.unnamed[e.Name]
+	if u == nil {
+		return
+	}
+	if u.ended++; u.ended < len(u.calls) {
+		return
+	}
+	for _, i := range u.calls {
+		c := &r.calls[i]
+		r.end(c, e)
+		c.Failed = c.Failed && len(u.calls) == 1
+	}
+}
+
+// end ends a call with the entry of its result.
+func (r *callReader) end(c *Call, e *segno.Entry) {
 	result := turns.ReadResult(e.Body)
-	r.ended[e.ID] = true
 	c.To, c.Lost = e.Time, false
 	c.Failed = result.HasError || result.Interrupted || result.Status == "failed"
 	// The hook at the beginning of a call runs before the agent asks the user for permission.
@@ -224,7 +271,7 @@ func (r *callReader) readResult(e *segno.Entry) {
 	}
 	if until, ok := r.Tasks[StartedTask(e.Body)]; ok {
 		c.To, c.Lost = until, until.IsZero()
-	} else if r.Left.After(c.To) && agents.IsShell(c.Tool) && LeavesProcess(c.text) {
+	} else if r.Left.After(c.To) && agents.IsShell(c.Tool) && (c.background || LeavesProcess(c.text)) {
 		c.To = r.Left
 	}
 }
@@ -254,6 +301,14 @@ func (c *Call) rewrites() bool {
 		}
 	}
 	return strings.ContainsAny(c.text, ">")
+}
+
+// IsBackground reports whether the input of a call of Gemini CLI's shell asks the agent not to wait for the command.
+func IsBackground(input json.RawMessage) bool {
+	var in struct {
+		IsBackground bool `json:"is_background"`
+	}
+	return json.Unmarshal(input, &in) == nil && in.IsBackground
 }
 
 // LeavesProcess reports whether a command may leave a running process behind.

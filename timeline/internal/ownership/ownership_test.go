@@ -102,6 +102,11 @@ func TestOwnerOfAChange(t *testing.T) {
 		"the newest call, until the end":        {entries: call("1", "Edit", 10, 12, file("a")), in: Context{Left: at(100)}, change: changed("a", "x"), touched: 50, want: Turn},
 		"the newest call, after the end":        {entries: call("1", "Edit", 10, 12, file("a")), in: Context{Left: at(100)}, change: changed("a", "x"), touched: 101, want: Doubt},
 		"gone, after a command that names it":   {entries: call("1", "Bash", 10, 12, command("cat a")), in: Context{Left: at(100)}, change: removed("a"), touched: 50, want: Doubt},
+		"without an id, during it":              {entries: call("", "run_shell_command", 10, 12, command("make")), change: changed("a", "x"), touched: 11, want: Ran},
+		"without an id, after it":               {entries: call("", "run_shell_command", 10, 12, command("make")), change: changed("a", "x"), touched: 13, want: Other},
+		"without ids, the first of two ended":   {entries: twoAtOnce(), change: changed("a", "x"), touched: 15, want: Ran},
+		"without ids, both ended":               {entries: twoAtOnce(), change: changed("a", "x"), touched: 25, want: Other},
+		"without an id, in the background":      {entries: call("", "run_shell_command", 10, 12, map[string]any{"command": "make", "is_background": true}), in: Context{Left: at(100)}, change: changed("a", "x"), touched: 50, want: Ran},
 		"two commands in a row":                 {entries: call("1", "Bash", 10, 12, command("cd x && make 2>&1")), in: Context{Left: at(100)}, change: changed("a", "x"), touched: 50, want: Other},
 		"in a directory that was renamed":       {entries: call("1", "Write", 10, 12, file("d/a")), change: changed("e/a", "x"), touched: 11, moved: true, want: Turn},
 		"a failed edit, before the next call":   {entries: failed(call("1", "Edit", 10, 12, file("a")), call("2", "Read", 20, 21, file("b"))), change: changed("a", "x"), touched: 15, want: Other},
@@ -126,6 +131,12 @@ func TestOwnerOfAChange(t *testing.T) {
 			}
 		})
 	}
+}
+
+// twoAtOnce returns two calls without ids, which run from 10 to 12 and from 11 to 20.
+func twoAtOnce() []segno.Entry {
+	one, two := call("", "run_shell_command", 10, 12, command("make")), call("", "run_shell_command", 11, 20, command("make x"))
+	return []segno.Entry{one[0], two[0], one[1], two[1]}
 }
 
 func failed(call []segno.Entry, rest []segno.Entry) []segno.Entry {

@@ -10,6 +10,7 @@ const recorder = (directory, show) => {
   const parents = new Map() // of the sessions of subagents
   const turns = new Map() // the id of the prompt with which the running turn of a session began
   const answers = new Map() // the newest text of a session's agent
+  const calls = new Map() // the calls of tools that run, by their ids
 
   const root = (session) => {
     while (parents.has(session)) session = parents.get(session)
@@ -53,6 +54,9 @@ const recorder = (directory, show) => {
     } catch {}
   }
 
+  const toolEvent = (name, { session, tool, call, input }, more) =>
+    send({ hook_event_name: name, session_id: root(session), prompt_id: turns.get(root(session)), tool_name: tool, tool_use_id: call, tool_input: input, ...more })
+
   return {
     isSubagent: (session) => parents.has(session),
     begin: (session, parent) => {
@@ -66,8 +70,16 @@ const recorder = (directory, show) => {
       const answer = await send({ hook_event_name: "UserPromptSubmit", session_id: session, prompt_id: turns.get(session), prompt })
       return answer.hookSpecificOutput?.additionalContext
     },
-    tool: (name, { session, tool, call }, more) =>
-      send({ hook_event_name: name, session_id: root(session), prompt_id: turns.get(root(session)), tool_name: tool, tool_use_id: call, ...more }),
+    beginCall: ({ session, tool, call, input }) => {
+      calls.set(call, { session: root(session), input })
+      return toolEvent("PreToolUse", { session, tool, call, input })
+    },
+    endCall: ({ session, tool, call }, more) => {
+      const { input } = calls.get(call) ?? {}
+      calls.delete(call)
+      return toolEvent("PostToolUse", { session, tool, call, input }, more)
+    },
+    isRunning: (call) => calls.has(call),
     answer: (session, text) => answers.set(session, text),
     end: (session, name) => {
       const prompt_id = turns.get(session)
@@ -75,6 +87,7 @@ const recorder = (directory, show) => {
       const last_assistant_message = answers.get(session)
       turns.delete(session)
       answers.delete(session)
+      for (const [id, call] of calls) if (call.session === session) calls.delete(id)
       sendNow({ hook_event_name: name, session_id: session, prompt_id, last_assistant_message })
     },
   }
@@ -96,9 +109,9 @@ const server = async ({ client, directory }) => {
       const last = output.parts.at(-1)
       if (text && last) output.parts.push({ id: last.id + "segno", sessionID: session, messageID: output.message.id, type: "text", synthetic: true, text })
     },
-    "tool.execute.before": (input, output) => segno.tool("PreToolUse", call(input), { tool_input: output.args }),
+    "tool.execute.before": (input, output) => segno.beginCall({ ...call(input), input: output.args }),
     "tool.execute.after": (input, output) =>
-      segno.tool("PostToolUse", call(input), { tool_response: { output: output.output, exitCode: output.metadata?.exit } }),
+      segno.endCall(call(input), { tool_response: { output: output.output, exitCode: output.metadata?.exit } }),
     event: async ({ event }) => {
       const { info = {}, part = {}, sessionID, error } = event.properties ?? {}
       switch (event.type) {
@@ -110,6 +123,10 @@ const server = async ({ client, directory }) => {
           break
         case "message.part.updated":
           if (part.type === "text" && assistants.has(part.messageID)) segno.answer(part.sessionID, part.text)
+          // OpenCode calls no hook after a tool that failed.
+          if (part.type === "tool" && part.state?.status === "error" && segno.isRunning(part.callID)) {
+            await segno.endCall(call(part), { error: part.state.error })
+          }
           break
         case "session.compacted":
           await segno.compact(sessionID)
@@ -142,12 +159,12 @@ const setup = async (ctx) => {
     if (notes.has(sessionID)) system?.push({ type: "text", text: notes.get(sessionID) })
   })
   await ctx.tool.hook("execute.before", async (event) => {
-    await segno.tool("PreToolUse", call(event), { tool_input: event.input })
+    await segno.beginCall({ ...call(event), input: event.input })
   })
   await ctx.tool.hook("execute.after", async (event) => {
     const { output, metadata } = event.result ?? {}
     const exitCode = metadata?.exit ?? output?.exit ?? (event.status === "error" ? 1 : undefined)
-    await segno.tool("PostToolUse", call(event), { tool_response: { output: event.error ?? output, exitCode } })
+    await segno.endCall(call(event), { tool_response: { output: event.error ?? output, exitCode }, error: event.error })
   })
 
   const end = (session, name) => {

@@ -8,6 +8,7 @@ const toolEvents = ["PreToolUse", "PostToolUse"]
 // recorder sends the events of sessions to segno. show shows a line to the user.
 const recorder = (directory, show) => {
   const parents = new Map() // of the sessions of subagents
+  const known = new Set() // sessions of which the parent is known, or that there is none
   const turns = new Map() // the id of the prompt with which the running turn of a session began
   const answers = new Map() // the newest text of a session's agent
   const calls = new Map() // the calls of tools that run, by their ids
@@ -59,7 +60,17 @@ const recorder = (directory, show) => {
 
   return {
     isSubagent: (session) => parents.has(session),
+    // findParents finds the sessions above one that an earlier process of OpenCode created. parentOf returns a session's parent.
+    findParents: async (session, parentOf) => {
+      while (session && !known.has(session)) {
+        known.add(session)
+        const parent = await parentOf(session).catch(() => undefined)
+        if (parent) parents.set(session, parent)
+        session = parent
+      }
+    },
     begin: (session, parent) => {
+      known.add(session)
       if (parent) parents.set(session, parent)
       else return send({ hook_event_name: "SessionStart", session_id: session, source: "startup" })
     },
@@ -97,12 +108,14 @@ const recorder = (directory, show) => {
 const server = async ({ client, directory }) => {
   const show = (line) => client.tui.showToast({ body: { message: line, variant: "warning" } }).catch(() => {})
   const segno = recorder(directory, show)
+  const parentOf = async (id) => (await client.session.get({ path: { id } })).data?.parentID
   const assistants = new Set() // ids of messages of the agent
   const call = ({ sessionID, tool, callID }) => ({ session: sessionID, tool, call: callID })
 
   return {
     "chat.message": async (input, output) => {
       const session = input.sessionID
+      await segno.findParents(session, parentOf)
       if (segno.isSubagent(session)) return
       const prompt = output.parts.filter((p) => p.type === "text" && !p.synthetic).map((p) => p.text).join("\n")
       const text = await segno.prompt(session, output.message.id, prompt)

@@ -47,7 +47,7 @@ func hooks() *profile.Hooks {
 			{Event: "SessionEnd", Timeout: 30},
 		},
 		Events:    map[string]string{"BeforeAgent": "UserPromptSubmit", "AfterAgent": "Stop", "BeforeTool": "PreToolUse", "AfterTool": "PostToolUse"},
-		RunsShell: true, InMilliseconds: true, ShowsNames: true, TimeIsPromptID: true,
+		RunsShell: true, InMilliseconds: true, ShowsNames: true, TimeIsPromptID: true, HidesInterruptions: true,
 		UserFile: "settings.json", ProjectFile: ".gemini/settings.json", Sessions: "tmp",
 		DirVariable: "GEMINI_PROJECT_DIR", Switch: &profile.Switch{Path: []string{"hooksConfig", "enabled"}, Off: false},
 	}

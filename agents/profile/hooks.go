@@ -30,6 +30,9 @@ type Hooks struct {
 	// TimeIsPromptID is set if events have no id of the prompt, and the field timestamp of a prompt is its id. Without
 	// ids and timestamps, each prompt after the end of a turn begins a turn.
 	TimeIsPromptID bool
+	// HidesInterruptions is set if neither an event nor the session file shows that the user interrupted a turn. A turn that is
+	// open when the session ends may then have ended long before.
+	HidesInterruptions bool
 	// IsReviewed is set if the agent runs a hook only after the user reviewed it.
 	IsReviewed bool
 	// InMilliseconds is set if timeouts in the agent's settings are milliseconds, not seconds.

@@ -76,3 +76,19 @@ func TestGeminiCallsAtOnce(t *testing.T) {
 	}
 	c.wantFiles("a=0 b=0 yours=1")
 }
+
+// TestGeminiEndsLongAfterAnInterruption interrupts a turn of Gemini CLI where it asks for permission, which no event shows. What the
+// user does until the session ends is not reverted.
+func TestGeminiEndsLongAfterAnInterruption(t *testing.T) {
+	c := newScene(t, map[string]string{"a": "0", "yours": "0"})
+	c.sendGemini("BeforeAgent", map[string]any{"prompt": "one"})
+	c.geminiCalls("run_shell_command", map[string]any{"command": "make"}, `{"llmContent":"ok"}`, func() { c.write("a", "1") })
+	c.sendGemini("BeforeTool", map[string]any{"tool_name": "run_shell_command", "tool_input": map[string]any{"command": "make deploy"}})
+	c.waitForClock()
+	c.write("yours", "1")
+	c.write("new", "1")
+	c.waitForClock()
+	c.sendGemini("SessionEnd", map[string]any{"reason": "exit"})
+	c.wantConflicts(c.undo(1), "new", "yours")
+	c.wantFiles("a=0 new=1 yours=1")
+}

@@ -234,7 +234,10 @@ func (h *handler) sessionEnd(ctx context.Context) error {
 			if t.Source.Session != h.Session || t.InBackground() != background {
 				continue
 			}
-			e := timeline.TurnEnd{Key: t.Key, Agent: t.Agent, Source: t.Source, Interrupted: true, Late: true, Ended: h.Place.Now()}
+			e := timeline.TurnEnd{Key: t.Key, Agent: t.Agent, Source: t.Source, Interrupted: true, Late: true}
+			if !h.agent.Hooks.HidesInterruptions {
+				e.Ended = h.Place.Now()
+			}
 			failed = errors.Join(failed, h.endTurn(ctx, e, t.Workspace))
 		}
 	}

@@ -245,13 +245,37 @@ func (tx *txn) diff(ctx context.Context, from, to segno.Hash) ([]segno.Change, e
 	return changes, nil
 }
 
-// CountFiles counts the files that differ between two trees. It returns zero if one of the
-// trees was not saved.
-func (tl *Timeline) CountFiles(ctx context.Context, a, b segno.Hash) (segno.Counts, error) {
-	return tl.unlocked().count(ctx, a, b)
+// CountSince counts the files that differ between a checkpoint and now, the state of the workspace. It leaves out protected
+// paths that differed already when segno last recorded the workspace, such as those that a pull did not bring.
+func (tl *Timeline) CountSince(ctx context.Context, c *segno.Checkpoint, now *segno.Snapshot) (n segno.Counts, err error) {
+	tx := tl.unlocked()
+	if c.Tree().IsZero() || !hasTree(now) || c.Tree() == now.Tree {
+		return n, nil
+	}
+	changes, err := tx.diff(ctx, c.Tree(), now.Tree)
+	if err != nil {
+		return n, err
+	}
+	state, err := tx.workspaceState(ctx)
+	if err != nil {
+		return n, err
+	}
+	if hasTree(state.Snapshot) && state.Thread == c.Thread {
+		since, err := tx.diff(ctx, state.Snapshot.Tree, now.Tree)
+		if err != nil {
+			return n, err
+		}
+		changed := entities(since)
+		changes = slices.DeleteFunc(changes, func(c segno.Change) bool {
+			_, isSince := changed[c.Path]
+			return !isSince && isOfMachine(c)
+		})
+	}
+	return tx.withLost(ctx, CountChanges(changes), c.Tree(), now.Tree)
 }
 
-// count is [Timeline.CountFiles] for an operation whose commits may be deferred.
+// count counts the files that differ between two trees. It returns zero if one of the trees was not saved. The commits of the
+// operation may be deferred.
 func (tx *txn) count(ctx context.Context, a, b segno.Hash) (n segno.Counts, err error) {
 	if a.IsZero() || b.IsZero() || a == b {
 		return n, nil
@@ -263,7 +287,12 @@ func (tx *txn) count(ctx context.Context, a, b segno.Hash) (n segno.Counts, err 
 	if err != nil {
 		return n, err
 	}
-	if n = CountChanges(changes); n.Protected > 0 {
+	return tx.withLost(ctx, CountChanges(changes), a, b)
+}
+
+// withLost counts the files in the directories that are protected in the tree b and were saved in a.
+func (tx *txn) withLost(ctx context.Context, n segno.Counts, a, b segno.Hash) (_ segno.Counts, err error) {
+	if n.Protected > 0 {
 		n.Protected, err = tx.Workspace.Lost(ctx, a, b)
 	}
 	return n, err

@@ -224,7 +224,15 @@ func (r *reverter) reverseOperation(ctx context.Context, op *segno.Operation) er
 	if err != nil {
 		return err
 	}
-	return r.reverse(ctx, after, before, nil, nil)
+	changes, err := r.diffStates(ctx, before, after)
+	if err != nil {
+		return err
+	}
+	written := make(map[string]bool, len(changes))
+	for _, c := range changes {
+		written[c.Path] = isSaved(c.From) || isSaved(c.To) // no operation writes protected paths
+	}
+	return r.reverse(ctx, after, before, nil, func(path string) bool { return written[path] })
 }
 
 // OnlyDatabases reports whether a plan's steps write no files.

@@ -393,6 +393,12 @@ func (tx *txn) commitMove(ctx context.Context, p *Plan, result segno.Snapshot, s
 	} else if p.Tip == segno.Self { // no checkpoint follows the current one
 		c.Move.Tip, op.After.Tip = p.Target, p.Target
 	}
+	if op.Before.Tree, err = tx.savedTree(ctx, p, op.Before); err != nil {
+		return nil, err
+	}
+	if isThere && hasTree(target.Workspace) {
+		op.After.Tree = target.Tree()
+	}
 	if _, err := tx.commitRetryingCAS(ctx, c); err != nil {
 		return nil, fmt.Errorf("commit %s: %w", p.Verb, err)
 	}

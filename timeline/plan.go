@@ -30,9 +30,8 @@ type MoveRequest struct {
 	// Parts, if not nil, makes a move of files that writes only some parts of its steps: by path, the
 	// indexes of the parts in [Timeline.Parts]. Preview ignores the content of Parts and plans all steps.
 	Parts map[string][]int
-	// Follow makes a restore of a thread that another machine continued. A directory that differs from a
-	// checkpoint only by protected paths counts as equal to it, because each machine has separate ones. So the
-	// thread gets no commit here, and can follow the other machine again.
+	// Follow makes a restore of a thread that another machine continued. The plan leaves out what each machine has of its own:
+	// protected paths, and the bits setuid and setgid of directories.
 	Follow bool
 	// WhileRunning makes the move even if a turn is open or another program has a database open.
 	WhileRunning bool
@@ -84,7 +83,6 @@ type Plan struct {
 	Session *segno.Position   `json:"session,omitempty"`
 	Link    *segno.Link       `json:"link,omitempty"`
 	Undoes  segno.OperationID `json:"undoes,omitempty"`
-	Follow  bool              `json:"follow,omitempty"` // [MoveRequest.Follow]
 	// Finishes is the operation whose conflicts this plan overwrites, or "".
 	Finishes segno.OperationID `json:"finishes,omitempty"`
 
@@ -188,7 +186,7 @@ func (tx *txn) hasSeveralThreads(ctx context.Context) (bool, error) {
 
 // planFrom plans a move from one state of the workspace.
 func (tx *txn) planFrom(ctx context.Context, ask MoveRequest, now currentState) (p *Plan, err error) {
-	p = &Plan{Operation: ask.operation(), Verb: ask.Verb, Actor: tx.Actor, Workspace: tx.Workspace.ID(), Thread: now.head.Thread, Made: tx.Now(), Follow: ask.Follow,
+	p = &Plan{Operation: ask.operation(), Verb: ask.Verb, Actor: tx.Actor, Workspace: tx.Workspace.ID(), Thread: now.head.Thread, Made: tx.Now(),
 		Before: segno.Pointers{Head: now.head.Head, Tip: now.head.Tip, Session: now.head.Link.Session, Tree: now.snap.Tree}}
 	if ask.Verb != segno.VerbRestore {
 		if done, err := tx.finishLast(ctx, ask, now, p); done || err != nil {

@@ -84,10 +84,11 @@ func (r *reverter) reverseUnsaved(ctx context.Context, target segno.Hash, change
 	return nil
 }
 
-// isAt reports whether now, the state of the workspace, is that of a checkpoint. A plan that follows
-// another machine ignores protected paths, because no checkpoint contains them.
+// isAt reports whether the workspace, whose state is now, has all that a checkpoint with the state at would add. It ignores
+// what one machine has and another one lacks, and what the plan does not write: see [isOfMachine]. So a move records nothing
+// for it, and a thread that two machines exchange gets a commit only if something was changed.
 func (tx *txn) isAt(ctx context.Context, p *Plan, at, now *segno.Snapshot) (bool, error) {
-	if at.Equals(now) || !p.Follow || !hasTree(at) || !hasTree(now) {
+	if at.Equals(now) || !hasTree(at) || !hasTree(now) {
 		return at.Equals(now), nil
 	}
 	other := *now
@@ -95,7 +96,37 @@ func (tx *txn) isAt(ctx context.Context, p *Plan, at, now *segno.Snapshot) (bool
 		return false, nil
 	}
 	changes, err := tx.diff(ctx, at.Tree, now.Tree)
-	return err == nil && !slices.ContainsFunc(changes, func(c segno.Change) bool { return isSaved(c.From) || isSaved(c.To) }), err
+	written := entities(p.Steps)
+	return err == nil && !slices.ContainsFunc(changes, func(c segno.Change) bool {
+		_, isWritten := written[c.Path]
+		return isWritten || !isOfMachine(c)
+	}), err
+}
+
+// savedTree returns the tree of the checkpoint at which a move began if the workspace was there, and the scanned tree otherwise. A
+// collection keeps the trees of checkpoints.
+func (tx *txn) savedTree(ctx context.Context, p *Plan, at segno.Pointers) (segno.Hash, error) {
+	c, err := tx.checkpoint(ctx, at.Head)
+	if err != nil || c.Workspace == nil {
+		return at.Tree, err
+	}
+	isThere, err := tx.isAt(ctx, p, c.Workspace, &segno.Snapshot{Tree: at.Tree, World: c.Workspace.World})
+	if err != nil || !isThere {
+		return at.Tree, err
+	}
+	return c.Tree(), nil
+}
+
+// isOfMachine reports whether a path differs only in what a copy of the thread on another machine does not have: content that
+// is protected in both states, or the bits setuid and setgid, which a new directory does not get.
+func isOfMachine(c segno.Change) bool {
+	return !isSaved(c.From) && !isSaved(c.To) || withoutSetIDs(c.From) == withoutSetIDs(c.To)
+}
+
+// withoutSetIDs returns an entity without the bits setuid and setgid, and without the owner that they are about.
+func withoutSetIDs(e segno.Entity) segno.Entity {
+	e.Mode, e.Owner = e.Mode&^SetIDs, segno.Owner{}
+	return e
 }
 
 // isBelow reports whether p equals one of some paths or is below one.

@@ -35,6 +35,9 @@ func (tx *txn) planRestore(ctx context.Context, ask MoveRequest, now currentStat
 		if err := tx.checkPaths(ctx, ask, x.Tree(), now.snap.Tree); err != nil {
 			return err
 		}
+		if ask.Follow {
+			changes = slices.DeleteFunc(changes, func(c segno.Change) bool { return !c.To.HasContent() && isOfMachine(c) })
+		}
 		p.hideAbove(changes, ask.Paths)
 		p.Times, p.goals = x.Workspace.Times, []segno.Hash{x.Tree()}
 		p.split(filterPaths(changes, ask.Paths))

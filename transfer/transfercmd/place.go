@@ -92,19 +92,18 @@ func (p *puller) place(ctx context.Context) error {
 	if rec.Path != p.dir {
 		return segno.Errorf(segno.KindConflict, "pull", p.dir, "the directory is the workspace %s", segno.QuotePath(rec.Path))
 	}
-	if err := p.recordState(ctx, rec, nil); err != nil { // an interrupted pull finds its directory by this
+	if err := p.recordState(ctx, rec, nil, segno.Staged{}); err != nil { // an interrupted pull finds its directory by this
 		return err
 	}
 	tl, err := p.store.Timeline(rec, nil)
 	if err != nil {
 		return err
 	}
-	if err := writeFiles(ctx, p.store, tl, rec, changes, at.Workspace.Times); err != nil {
+	snap, staged, err := writeFiles(ctx, p.store, tl, rec, changes, at.Workspace.Times)
+	if err != nil {
 		return err
 	}
-	snap := *at.Workspace
-	snap.Workspace, snap.Root = rec.ID, rec.Path
-	if err := p.recordState(ctx, rec, &snap); err != nil {
+	if err := p.recordState(ctx, rec, &snap, staged); err != nil {
 		return err
 	}
 	p.res.Dir = rec.Path
@@ -114,14 +113,14 @@ func (p *puller) place(ctx context.Context) error {
 	return p.resume(ctx, tl)
 }
 
-// recordState records that a directory is at the thread, and the snapshot that it has.
-func (p *puller) recordState(ctx context.Context, rec segno.WorkspaceRecord, snap *segno.Snapshot) error {
+// recordState records that a directory is at the thread, and the snapshot that it has. staged are the objects of the snapshot.
+func (p *puller) recordState(ctx context.Context, rec segno.WorkspaceRecord, snap *segno.Snapshot, staged segno.Staged) error {
 	for {
 		head, err := p.store.Head(ctx, p.thread)
 		if err != nil {
 			return err
 		}
-		c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: p.thread, Expect: head.Head, Epoch: head.Epoch}
+		c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: p.thread, Expect: head.Head, Epoch: head.Epoch, Staged: staged}
 		c.Workspace = &segno.WorkspaceState{Workspace: rec.ID, Thread: p.thread, Snapshot: snap, By: c.ID, Time: p.store.Place().Now()}
 		if _, err = p.store.Commit(ctx, c); segno.KindOf(err) != segno.KindConflict {
 			return err
@@ -129,11 +128,12 @@ func (p *puller) recordState(ctx context.Context, rec segno.WorkspaceRecord, sna
 	}
 }
 
-// writeFiles writes the files of a snapshot into a new directory. It overwrites nothing.
-func writeFiles(ctx context.Context, store *local.Store, tl *timeline.Timeline, rec segno.WorkspaceRecord, changes []segno.Change, times segno.Hash) (err error) {
+// writeFiles writes the files of a snapshot into a new directory, and returns what the directory then has: it lacks protected paths. It
+// overwrites nothing. The scan also makes the index for the first command in the directory.
+func writeFiles(ctx context.Context, store *local.Store, tl *timeline.Timeline, rec segno.WorkspaceRecord, changes []segno.Change, times segno.Hash) (now segno.Snapshot, staged segno.Staged, err error) {
 	unlock, err := store.Spool().Lock(ctx, rec.ID)
 	if err != nil {
-		return err
+		return now, staged, err
 	}
 	defer unlock()
 	conflicts, err := tl.Workspace.Apply(ctx, changes, times)
@@ -141,12 +141,14 @@ func writeFiles(ctx context.Context, store *local.Store, tl *timeline.Timeline, 
 		err = segno.Errorf(segno.KindConflict, "pull", filepath.Join(rec.Path, conflicts[0].Path), "%s", conflicts[0].Why)
 	}
 	if err != nil {
-		return err
+		return now, staged, err
 	}
-	// A scan makes the index for the first command in the directory.
 	batch := store.Objects().Batch()
-	_, err = tl.Workspace.Snapshot(ctx, batch)
-	return errors.Join(err, batch.Close())
+	defer func() { err = errors.Join(err, batch.Close()) }()
+	if now, err = tl.Workspace.Snapshot(ctx, batch); err == nil {
+		staged, err = batch.Stage(ctx)
+	}
+	return now, staged, err
 }
 
 // resume writes the session of the agent for the new directory.

@@ -185,7 +185,7 @@ func (s *statusResult) readHead(ctx context.Context, d *cli.Workspace) error {
 	for i := range s.Databases {
 		s.Databases[i].Compare(changes, unread)
 	}
-	s.Changed, err = d.Timeline.CountFiles(ctx, c.Tree(), now.Tree)
+	s.Changed, err = d.Timeline.CountSince(ctx, c, &now)
 	return err
 }
 

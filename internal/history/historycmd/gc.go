@@ -26,8 +26,14 @@ are deleted. A thread that has a pin, runs or waits for a decision always stays,
 does the current line of a thread. A dry run names the threads, but does not count the
 objects that only they reach.`,
 		Example: "  segno gc --dry-run\n  segno gc --keep-days 90\n  segno gc --keep-days 30 --keep-turns 20 --erase",
-		RunE:    a.InStore(func(ctx context.Context, store *local.Store, _ []string) error { return a.runGC(ctx, store, f) }),
 	}
+	c.RunE = a.InStore(func(ctx context.Context, store *local.Store, _ []string) error {
+		// 0 is refused, too: it would be the rule that keeps nothing, and no rule must not delete the threads of a user.
+		if c.Flags().Changed("keep-days") && f.days < 1 || c.Flags().Changed("keep-turns") && f.turns < 1 {
+			return cli.Usage(errors.New("--keep-days and --keep-turns must be at least 1; leave out the flag of a rule that you do not want"))
+		}
+		return a.runGC(ctx, store, f)
+	})
 	c.Flags().BoolVar(&a.DryRun, "dry-run", false, "only count")
 	c.Flags().IntVar(&f.days, "keep-days", 0, "keep checkpoints younger than `N` days, and drop other abandoned lines and threads")
 	c.Flags().IntVar(&f.turns, "keep-turns", 0, "keep the newest `N` turns of each thread, and drop other lines that were left")
@@ -69,9 +75,6 @@ func (a *app) runGC(ctx context.Context, store *local.Store, f gcFlags) error {
 // as reachable.
 func (a *app) collect(ctx context.Context, store *local.Store, f gcFlags) (res gcResult, err error) {
 	res.Threads = []segno.ThreadID{}
-	if f.days < 0 || f.turns < 0 {
-		return res, cli.Usage(errors.New("--keep-days and --keep-turns must not be negative"))
-	}
 	const most = 100 * 365 // a Duration has at most 292 years
 	rules := timeline.Retention{KeepFor: time.Duration(min(f.days, most)) * 24 * time.Hour, KeepTurns: f.turns}
 	expired, err := rules.Expired(ctx, store, a.Now())

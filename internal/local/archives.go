@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/vfs"
@@ -55,6 +56,9 @@ func (a Archives) Key() ([]byte, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = a.createKey(name); err == nil || errors.Is(err, fs.ErrExist) {
 			key, err = os.ReadFile(name)
+		} else if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+			return nil, segno.Errorf(segno.KindRefused, "make key", name, "the store is read-only: %w", err).
+				WithHint("make the store writable, or use another with --store")
 		}
 	}
 	if err != nil {

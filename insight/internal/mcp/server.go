@@ -8,7 +8,6 @@ package mcp
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -51,14 +50,18 @@ func Serve(ctx context.Context, app *cli.App, in io.ReadCloser, out io.WriteClos
 	if o.AllowMoves {
 		s.addMoves(m)
 	}
-	err := m.Run(ctx, &mcp.IOTransport{Reader: in, Writer: out, MaxLineLength: maxMessage})
-	if errors.Is(err, io.EOF) || ctx.Err() != nil {
+	answers := &lineWriter{WriteCloser: out}
+	lines := newLineReader(in, answers)
+	err := m.Run(ctx, &mcp.IOTransport{Reader: lines, Writer: answers, MaxLineLength: maxMessage})
+	switch {
+	case ctx.Err() != nil:
 		return nil
+	case err != nil && !errors.Is(err, io.EOF):
+		return err
+	case lines.bad != nil && !lines.isKnown: // a user typed something
+		return segno.NewError(segno.KindInvalid, "read message", "", lines.bad).WithHint("an agent starts 'segno mcp', and sends a JSON-RPC message on each line")
 	}
-	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
-		return segno.NewError(segno.KindInvalid, "read message", "", err).WithHint("an agent starts 'segno mcp', and sends a JSON-RPC message on each line")
-	}
-	return err
+	return nil
 }
 
 // call is one call of a tool. app works on the thread of the turn in which the agent calls, or on that of the directory.

@@ -1,0 +1,108 @@
+package mcp
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
+
+// lineReader reads the lines of a client and passes on those that are messages. It answers each other line with an error, as
+// JSON-RPC wants it: the connection of the SDK would end at such a line.
+type lineReader struct {
+	in    *bufio.Reader
+	close io.Closer
+	reply io.Writer
+
+	rest    []byte // of the line that is passed on
+	isLong  bool   // the line has no end yet: the SDK refuses it at its limit
+	isKnown bool   // a message was read
+	bad     error  // of the first line that is none
+}
+
+// newLineReader returns a reader of in that writes its answers to reply.
+func newLineReader(in io.ReadCloser, reply io.Writer) *lineReader {
+	return &lineReader{in: bufio.NewReaderSize(in, maxMessage), close: in, reply: reply}
+}
+
+func (l *lineReader) Close() error { return l.close.Close() }
+
+// Read implements [io.Reader].
+func (l *lineReader) Read(p []byte) (int, error) {
+	for len(l.rest) == 0 {
+		line, err := l.in.ReadSlice('\n')
+		isPart := l.isLong
+		l.isLong = errors.Is(err, bufio.ErrBufferFull)
+		if len(line) == 0 && err != nil {
+			return 0, err
+		}
+		if isPart || l.isLong || l.isMessage(line) {
+			l.rest = line // ReadSlice reads no further line before this one is passed on
+			break
+		}
+	}
+	n := copy(p, l.rest)
+	l.rest = l.rest[n:]
+	return n, nil
+}
+
+// isMessage reports whether a line is a message or a batch of messages. It answers a line that is none, and skips empty lines.
+func (l *lineReader) isMessage(line []byte) bool {
+	line = bytes.TrimSpace(line)
+	if len(line) == 0 {
+		return false
+	}
+	code, text := jsonrpc.CodeParseError, "the line is not JSON"
+	var err error
+	var value json.RawMessage
+	if err = json.Unmarshal(line, &value); err == nil {
+		if err = decodeMessages(line); err == nil {
+			l.isKnown = true
+			return true
+		}
+		code, text = jsonrpc.CodeInvalidRequest, "the line is not a message of JSON-RPC 2.0"
+	}
+	if l.bad == nil {
+		l.bad = err
+	}
+	answer, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": nil, "error": jsonrpc.Error{Code: int64(code), Message: text}})
+	if err == nil {
+		_, _ = l.reply.Write(append(answer, '\n')) // a client that is gone is noticed by the next read
+	}
+	return false
+}
+
+// decodeMessages returns an error if a line of JSON is neither a message nor a batch of messages.
+func decodeMessages(line []byte) error {
+	var batch []json.RawMessage
+	if line[0] != '[' {
+		batch = []json.RawMessage{line}
+	} else if err := json.Unmarshal(line, &batch); err != nil {
+		return err
+	}
+	if len(batch) == 0 {
+		return errors.New("the batch is empty")
+	}
+	for _, m := range batch {
+		if _, err := jsonrpc.DecodeMessage(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lineWriter writes each message at once, because the server and the reader of lines write to the same client.
+type lineWriter struct {
+	io.WriteCloser
+	mu sync.Mutex
+}
+
+func (w *lineWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.WriteCloser.Write(p)
+}

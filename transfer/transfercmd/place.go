@@ -103,14 +103,13 @@ func (p *puller) place(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.recordState(ctx, rec, &snap, staged); err != nil {
-		return err
-	}
 	p.res.Dir = rec.Path
-	if at.Session == nil && at.Agent == "" {
-		return nil // the user saved it before there was a conversation
+	if at.Session != nil || at.Agent != "" { // otherwise the user saved it before there was a conversation
+		if err := p.resume(ctx, tl); err != nil {
+			return err
+		}
 	}
-	return p.resume(ctx, tl)
+	return p.recordState(ctx, rec, &snap, staged) // the last step: until then, a pull continues here
 }
 
 // recordState records that a directory is at the thread, and the snapshot that it has. staged are the objects of the snapshot.

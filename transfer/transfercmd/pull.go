@@ -3,6 +3,7 @@ package transfercmd
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -88,11 +89,11 @@ func (a *app) runPull(ctx context.Context, name string, flags remoteFlags, to st
 	if err != nil {
 		return err
 	}
-	store, err := a.OpenOrMakeStore(ctx)
+	store, closeStore, err := a.openTarget(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.Close()
+	defer closeStore()
 	p := &puller{app: a, store: store, remote: remote, thread: t.ID, trust: trust}
 	if to != "" {
 		wd, err := a.WorkDir()
@@ -117,6 +118,27 @@ func (a *app) runPull(ctx context.Context, name string, flags remoteFlags, to st
 		return cli.ErrSilent
 	}
 	return nil
+}
+
+// openTarget opens the store of this machine. It makes one if there is none; a dry run then compares with an empty store in a
+// temporary directory, which the returned function removes.
+func (a *app) openTarget(ctx context.Context) (store *local.Store, closeStore func(), err error) {
+	place, err := a.OpenPlace()
+	if err != nil {
+		return nil, nil, err
+	}
+	remove := func() {}
+	if a.DryRun && !place.Exists() {
+		if place.Store, err = os.MkdirTemp("", "segno-pull-"); err != nil {
+			return nil, nil, segno.NewError(segno.KindIO, "make temporary store", "", err)
+		}
+		remove = func() { _ = os.RemoveAll(place.Store) } // it is empty
+	}
+	if store, err = place.Open(ctx); err != nil {
+		remove()
+		return nil, nil, err
+	}
+	return store, func() { store.Close(); remove() }, nil
 }
 
 // trusted is the result of trusting a thread.

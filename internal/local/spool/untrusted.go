@@ -59,6 +59,14 @@ func (d *Dir) AddUntrusted(ctx context.Context, u timeline.Untrusted) (err error
 	if len(numbers) == 0 {
 		return d.keep(d.untrustedFile(u.Thread, 0), u)
 	}
+	if numbers[0] != 0 { // an earlier version trusted the thread: see Untrusted
+		for _, n := range numbers {
+			if err := d.remove(d.untrustedFile(u.Thread, n)); err != nil {
+				return err
+			}
+		}
+		return d.keep(d.untrustedFile(u.Thread, 0), u)
+	}
 	newest := numbers[len(numbers)-1]
 	name := d.untrustedFile(u.Thread, newest)
 	if fi, err := os.Lstat(name); err != nil {
@@ -99,11 +107,13 @@ func (d *Dir) AddUntrusted(ctx context.Context, u timeline.Untrusted) (err error
 	return d.keep(name, known)
 }
 
-// Untrusted returns what threads brought from other machines. A thread may have several records. A damaged file is an error,
-// because a move must not write what it lists.
+// Untrusted returns what threads brought from other machines. A thread may have several records. If the first one is gone, the user
+// trusts the thread: an earlier version, which knows only the first file, removed it. A damaged file is an error, because a move
+// must not write what it lists.
 func (d *Dir) Untrusted(ctx context.Context) (all []timeline.Untrusted, err error) {
 	defer annotate(&err, "list files of other machines")
 	names, err := d.list(untrustedDir, ".json")
+	isFirst := map[segno.ThreadID]bool{}
 	for _, name := range names {
 		u, err := d.readUntrusted(name)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -112,8 +122,10 @@ func (d *Dir) Untrusted(ctx context.Context) (all []timeline.Untrusted, err erro
 		if err != nil {
 			return nil, err
 		}
+		isFirst[u.Thread] = isFirst[u.Thread] || name == d.untrustedFile(u.Thread, 0)
 		all = append(all, u)
 	}
+	all = slices.DeleteFunc(all, func(u timeline.Untrusted) bool { return !isFirst[u.Thread] })
 	return all, errors.Join(err, ctx.Err())
 }
 

@@ -85,3 +85,45 @@ func TestUntrustedGrowsInLinearTime(t *testing.T) {
 		t.Errorf("after trust: %+v, %v", all, err)
 	}
 }
+
+// TestTrustOfAnEarlierVersion removes only the first record of a thread, as a version does that knows no other. The thread is then
+// trusted, and what it brings later is recorded again, alone.
+func TestTrustOfAnEarlierVersion(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	d := New(dir, vfs.OS)
+	add := func(i int) {
+		t.Helper()
+		u := timeline.Untrusted{Thread: "t", Files: []timeline.UntrustedFile{{Path: fmt.Append(nil, i), Entity: segno.Entity{Type: segno.EntityFile}}}}
+		if err := d.AddUntrusted(ctx, u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	count := func() (n int) {
+		t.Helper()
+		all, err := d.Untrusted(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range all {
+			n += len(u.Files)
+		}
+		return n
+	}
+	const files = 600
+	for i := range files {
+		add(i)
+	}
+	if numbers, err := d.untrustedFiles("t"); err != nil || len(numbers) < 2 || count() != files {
+		t.Fatalf("%d files in the records %v, %v", count(), numbers, err)
+	}
+	if err := os.Remove(d.untrustedFile("t", 0)); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(); n != 0 {
+		t.Errorf("%d files of a thread that is trusted need trust", n)
+	}
+	add(files)
+	if n := count(); n != 1 {
+		t.Errorf("%d files need trust after one more arrived", n)
+	}
+}

@@ -26,7 +26,7 @@ func (tx *txn) planOpUndo(ctx context.Context, ask MoveRequest, now currentState
 // planReverse plans to undo an operation, starting from the current state.
 func (tx *txn) planReverse(ctx context.Context, op segno.Operation, ask MoveRequest, now currentState, p *Plan) error {
 	back := tx.newReverter(&ask, now)
-	if err := back.reverseOperation(ctx, &op); err != nil {
+	if err := back.reverseMove(ctx, &op); err != nil {
 		return err
 	}
 	before, err := tx.checkpoint(ctx, op.Before.Head)
@@ -162,4 +162,17 @@ func (tx *txn) operations(ctx context.Context) iter.Seq2[segno.Operation, error]
 		return log.Operations(ctx, tx.Workspace.ID())
 	}
 	return func(func(segno.Operation, error) bool) {}
+}
+
+// operationsUntil yields the operations that were made before one of them, newest first, or all if the id is "".
+func (tx *txn) operationsUntil(ctx context.Context, until segno.OperationID) iter.Seq2[segno.Operation, error] {
+	return func(yield func(segno.Operation, error) bool) {
+		isBefore := until == ""
+		for op, err := range tx.operations(ctx) {
+			if (isBefore || err != nil) && !yield(op, err) {
+				return
+			}
+			isBefore = isBefore || op.ID == until
+		}
+	}
 }

@@ -282,6 +282,18 @@ func (m *movedPaths) isSince(c *segno.Checkpoint) bool {
 	return !m.at.Before(c.Time) || m.tip != nil && m.tip.Thread == c.Thread && m.tip.Seq >= c.Seq
 }
 
+// isSince is [movedPaths.isSince] for an operation. It reads the tip only if the clock may have stepped back.
+func (tx *txn) isSince(ctx context.Context, op *segno.Operation, c *segno.Checkpoint) (is bool, err error) {
+	m := movedPaths{at: op.Time}
+	if op.Time.Before(c.Time) {
+		m.tip, err = tx.checkpoint(ctx, op.Before.Tip)
+	}
+	if segno.KindOf(err) == segno.KindNotFound {
+		err = nil
+	}
+	return m.isSince(c), err
+}
+
 // has reports whether the move wrote a path, or may have written it, because the content of a protected
 // directory is unknown.
 func (m *movedPaths) has(name string) bool {
@@ -324,7 +336,7 @@ func (r *reverter) leftBy(ctx context.Context, moved []movedPaths) (map[segno.Co
 
 // movesSince returns the moves of the thread since the checkpoint c.
 func (r *reverter) movesSince(ctx context.Context, c *segno.Checkpoint) (all []movedPaths, err error) {
-	for op, err := range r.operations(ctx) {
+	for op, err := range r.operationsUntil(ctx, r.now.until) {
 		if err != nil {
 			return nil, err
 		}

@@ -114,6 +114,7 @@ type currentState struct {
 	threadState
 	snap   segno.Snapshot
 	staged segno.Staged
+	until  segno.OperationID // the move from this state that is planned again, or ""
 }
 
 // Preview plans a move and makes no step of it: no file is written and no head moves to the target.

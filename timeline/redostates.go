@@ -3,150 +3,349 @@ package timeline
 import (
 	"context"
 	"errors"
+	"maps"
+	"path"
 	"slices"
-	"strconv"
+	"strings"
 
 	"github.com/dalsegno/segno"
 )
 
-// redoTurns adds the changes of a redo. line begins at the checkpoint from which the redo starts, and ends at its target.
-func (r *reverter) redoTurns(ctx context.Context, ask MoveRequest, p *Plan, line []*segno.Checkpoint) error {
-	undone, err := r.lastWholeUndo(ctx, p, r.now)
+// moveBack is a move of the thread that went back over turns, or over steps, of a line: an undo, a restore, or the op undo of a redo.
+type moveBack struct {
+	ops      []segno.Operation // the move, after those that only overwrote its conflicts, newest first
+	from, to int               // the positions before and after it; from counts turns above the line, too
+	isKnown  bool              // the log shows what it reverted
+}
+
+// move returns the move itself.
+func (b *moveBack) move() *segno.Operation { return &b.ops[len(b.ops)-1] }
+
+// redoPart is the part of a redo over the turns, or steps, from one position of a line to another. back is the newest move that went
+// back over them. It is nil if no move did, because a pull or an archive brought the thread, which was below them.
+type redoPart struct {
+	back     *moveBack
+	from, to int
+}
+
+// transition is the change of the files from one state to another.
+type transition struct{ from, to *segno.Snapshot }
+
+// redoTurns adds the changes of a redo. line is the whole line from the checkpoint from which the redo starts to the tip, and target the
+// index of the redo's target in it. Each turn gets back the changes that the newest move over it reverted: if the user had
+// removed lines of the turn before that move, these are not among them.
+func (r *reverter) redoTurns(ctx context.Context, line []*segno.Checkpoint, target int) error {
+	all, err := r.transitions(ctx, line, target)
+	if err == nil && all == nil {
+		return r.redo(ctx, line[:target+1])
+	}
+	return r.addTransitions(ctx, all, err)
+}
+
+// reverseMove adds the changes that undo an operation. If it went back over turns, then they are the changes of a redo: a later move may have
+// brought the turns back, and after one that went over them again, lines that the user removed in between stay removed.
+func (r *reverter) reverseMove(ctx context.Context, op *segno.Operation) error {
+	line, err := r.redoLine(ctx, segno.Head{Head: r.now.head.Head, Tip: op.Before.Head})
 	if err != nil {
 		return err
 	}
-	if undone != nil {
-		return r.reverseOperation(ctx, undone)
+	all, err := r.transitions(ctx, line, len(line)-1)
+	if err == nil && len(all) == 0 {
+		return r.reverseOperation(ctx, op)
 	}
-	if !ask.Steps {
-		now, next, err := r.statesOfUndo(ctx, p)
-		if err == nil && next != nil {
-			return r.reverse(ctx, now, next, nil, nil)
-		}
-		if err != nil && !errors.Is(err, segno.KindNotFound) { // a collection removed a state
-			return err
-		}
-	}
-	return r.redo(ctx, line)
+	return r.addTransitions(ctx, all, err)
 }
 
-// statesOfUndo finds the undo of several turns if the redo p redoes some of them. It returns the state to which that undo would have led
-// if it had stopped at the turns that are undone now, and if it had stopped at those that are undone after the redo. The difference has
-// only what the undo reverted: lines of a turn that the user had removed before the undo are in neither state. next is nil if
-// there is no such undo, or if it moved a database.
-func (tx *txn) statesOfUndo(ctx context.Context, p *Plan) (now, next *segno.Snapshot, err error) {
-	const most = 64 // the number of operations to examine, newest first
-	seen := 0
+func (r *reverter) addTransitions(ctx context.Context, all []transition, err error) error {
+	for i := 0; i < len(all) && err == nil; i++ {
+		err = r.reverse(ctx, all[i].from, all[i].to, nil, nil)
+	}
+	return err
+}
+
+// transitions returns the changes of a redo in the order in which they are made, or nil if the log of operations and the store do not
+// show them.
+func (r *reverter) transitions(ctx context.Context, line []*segno.Checkpoint, target int) ([]transition, error) {
+	all, err := r.findTransitions(ctx, line, target)
+	if errors.Is(err, segno.KindNotFound) { // a collection removed a state
+		return nil, nil
+	}
+	return all, err
+}
+
+func (r *reverter) findTransitions(ctx context.Context, line []*segno.Checkpoint, target int) ([]transition, error) {
+	index, err := r.newLineIndex(ctx, line[len(line)-1].ID)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := r.redoParts(ctx, index, line, target)
+	if err != nil {
+		return nil, err
+	}
+	all := []transition{}
+	for _, p := range parts {
+		var more []transition
+		switch {
+		case p.back == nil:
+			more, err = r.transitionsOfTurns(ctx, index, line, p)
+		case p.back.isKnown && p.from == p.back.to && p.to == p.back.from && p.back.move().Verb == segno.VerbUndo:
+			more, err = r.transitionsOfUndo(ctx, p.back)
+		case p.back.isKnown:
+			more, err = r.transitionsBetween(ctx, p)
+		}
+		if err != nil || more == nil {
+			return nil, err
+		}
+		all = append(all, more...)
+	}
+	return all, nil
+}
+
+// redoParts divides a redo by the moves that went back over its turns, oldest turn first.
+func (r *reverter) redoParts(ctx context.Context, index *lineIndex, line []*segno.Checkpoint, target int) (parts []redoPart, err error) {
+	first, last := index.known[line[0].ID].on, index.known[line[target].ID].on
+	backs, err := r.movesBack(ctx, index, line[min(1, target)], first, last)
+	for i, back := range backs {
+		if n := len(parts); n > 0 && parts[n-1].back == back {
+			parts[n-1].to++
+		} else {
+			parts = append(parts, redoPart{back, first + i, first + i + 1})
+		}
+	}
+	return parts, err
+}
+
+// movesBack returns, for each position of a line after first up to last, the newest move that went back over it. since is the
+// oldest checkpoint of the redo.
+func (r *reverter) movesBack(ctx context.Context, index *lineIndex, since *segno.Checkpoint, first, last int) ([]*moveBack, error) {
+	var finishes []segno.Operation
 	undone := map[segno.OperationID]bool{}
-	at := p.Before.Head
-	for op, err := range tx.operations(ctx) {
-		if seen++; err != nil || seen > most {
-			return nil, nil, err
+	all, here := make([]*moveBack, last-first), 0
+	for op, err := range r.operationsUntil(ctx, r.now.until) {
+		if err != nil {
+			return nil, err
 		}
 		if op.Undoes != "" {
 			undone[op.Undoes] = !undone[op.ID]
+		}
+		if op.Thread != r.now.head.Thread || !op.MovesFiles() {
 			continue
 		}
-		if op.Thread != p.Thread || !op.MovesFiles() || undone[op.ID] {
+		if isSince, err := r.isSince(ctx, &op, since); err != nil || !isSince {
+			return markHere(all, first, here), err
+		}
+		from, to, err := index.findBoth(ctx, op.Before.Head, op.After.Head)
+		if err != nil {
+			return nil, err
+		}
+		isFinish, err := r.isFinish(ctx, &op)
+		if err != nil {
+			return nil, err
+		}
+		here = max(here, from.on, to.on)
+		if isFinish && from.on == to.on && !undone[op.ID] {
+			finishes = append(finishes, op)
+		}
+		if from.on == to.on {
 			continue
 		}
-		turns, failed := strconv.Atoi(op.Args)
-		if since, err := tx.isOnlySaves(ctx, op.After.Head, at); err != nil || !since || failed != nil {
-			return nil, nil, err
+		// A move forward that is the newest one over a turn did not revert it. The thread moved without its files since then.
+		isKnown := to.on < from.on && to.off == 0 && !op.Before.Tree.IsZero() && !op.After.Tree.IsZero()
+		back := &moveBack{append(finishes, op), from.on + from.off, to.on, isKnown}
+		for i := max(min(from.on, to.on), first); i < min(max(from.on, to.on), last); i++ {
+			if all[i-first] == nil {
+				all[i-first] = back
+			}
 		}
-		if at = op.Before.Head; op.Verb == segno.VerbRedo {
-			continue
-		}
-		legs, from, err := tx.legsOfUndo(ctx, &op, turns, p.Turns)
-		if err != nil || legs == nil {
-			return nil, nil, err
-		}
-		if from >= 0 {
-			return tx.statesBetween(ctx, &op, legs, from+1, from+1-len(p.Turns))
+		if finishes = nil; !slices.Contains(all, nil) {
+			break
 		}
 	}
-	return nil, nil, nil
+	return markHere(all, first, here), nil
 }
 
-// legsOfUndo returns the turns that an undo moved over, newest first, and the index of the oldest turn of a redo among them. The index is
-// -1 if the undo did not move over that turn. legs is nil if the undo was another move, if it moved over a part of the redone turns only, or if a move of files is between the turns.
-func (tx *txn) legsOfUndo(ctx context.Context, op *segno.Operation, turns int, redone []int) (legs []leg, from int, err error) {
-	line, err := tx.line(ctx, op.Before.Head)
-	if err != nil {
-		return nil, 0, err
-	}
-	after, err := tx.checkpoint(ctx, op.After.Head)
-	if err != nil {
-		return nil, 0, err
-	}
-	legs = undoLegs(line, MoveRequest{})
-	if op.Verb != segno.VerbUndo || turns < 1 || turns > len(legs) {
-		return nil, 0, nil
-	}
-	to := legs[turns-1].below[0].ID
-	isMove := func(c *segno.Checkpoint) bool { return c.Kind == segno.CheckpointRestore }
-	isThere := after.ID == to || after.Parent == to && after.Kind == segno.CheckpointExternal
-	if !isThere || slices.ContainsFunc(line[:len(line)-len(legs[turns-1].below)], isMove) {
-		return nil, 0, nil // it counted steps, or a redo makes moves of files again
-	}
-	legs = legs[:turns]
-	from = slices.IndexFunc(legs, func(l leg) bool { return l.turn == redone[0] })
-	for i, turn := range redone {
-		if from >= 0 && (from < i || legs[from-i].turn != turn) {
-			return nil, 0, nil
+// markHere marks the turns that were in the directory, as a head of a move at or above them shows, although no move went back over them.
+func markHere(all []*moveBack, first, here int) []*moveBack {
+	for i := range all {
+		if all[i] == nil && first+i < here {
+			all[i] = &moveBack{}
 		}
 	}
-	return legs, from, nil
+	return all
 }
 
-// statesBetween plans an undo again from the state with which it began, and returns the states in which many and few of its turns are
-// undone. Paths that the undo did not write because of conflicts stay in both.
-func (tx *txn) statesBetween(ctx context.Context, op *segno.Operation, legs []leg, many, few int) (low, high *segno.Snapshot, err error) {
+// transitionsOfUndo returns the changes that revert a whole undo and the moves that overwrote its conflicts.
+func (tx *txn) transitionsOfUndo(ctx context.Context, back *moveBack) (all []transition, err error) {
+	for _, op := range back.ops {
+		before, err := tx.operationState(ctx, op.Before)
+		if err != nil {
+			return nil, err
+		}
+		after, err := tx.operationState(ctx, op.After)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, transition{after, before})
+	}
+	return all, nil
+}
+
+// transitionsOfTurns returns the changes that turns of a line made, with the moves of files among them.
+func (tx *txn) transitionsOfTurns(ctx context.Context, index *lineIndex, line []*segno.Checkpoint, p redoPart) ([]transition, error) {
+	before, err := tx.stateAt(ctx, line[0].ID)
+	if err != nil {
+		return nil, err
+	}
+	all := []transition{}
+	for _, c := range line[1:] {
+		if !hasTree(c.Workspace) {
+			continue
+		}
+		on := index.known[c.ID].on
+		isIn := on <= p.to && (on > p.from || p.from == index.known[line[0].ID].on)
+		if isIn && (endsTurn(c) || c.Kind == segno.CheckpointRestore) {
+			all = append(all, transition{before, c.Workspace})
+		}
+		before = c.Workspace
+	}
+	return all, nil
+}
+
+// transitionsBetween returns the change between the states to which a move back would have led if it had stopped above and below the turns
+// of a part. It returns nil if these states are not known, or if the move wrote a database.
+func (tx *txn) transitionsBetween(ctx context.Context, p redoPart) ([]transition, error) {
+	op := p.back.move()
+	legs, few, many, err := tx.legsOfPart(ctx, p)
+	if err != nil || legs == nil {
+		return nil, err
+	}
 	before, err := tx.operationState(ctx, op.Before)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	changes, err := tx.changesOf(ctx, op)
-	if err != nil {
-		return nil, nil, err
-	}
-	back := tx.newReverter(&MoveRequest{}, currentState{snap: *before})
-	var at [2][]segno.Change
-	for i, l := range legs {
-		if i == few {
-			at[0] = back.planned()
-		}
+	before.World = nil // no state with changes contains databases
+	force := len(p.back.ops) > 1 || op.Verb == segno.VerbRestore || strings.HasSuffix(op.Args, forced)
+	back := tx.newReverter(&MoveRequest{Force: force}, currentState{snap: *before})
+	var at []map[string]segno.Entity // by number of legs
+	for _, l := range legs {
+		at = append(at, entities(back.planned()))
 		if err := back.reverseTurn(ctx, l); err != nil {
-			return nil, nil, err
-		}
-		if i+1 == many {
-			at[1] = back.planned()
+			return nil, err
 		}
 	}
-	for name := range back.files {
-		if _, isDatabase := segno.DatabaseName(name); isDatabase {
-			return nil, nil, nil // no state with changes contains databases
-		}
+	at = append(at, entities(back.planned()))
+	wrote, err := back.writtenBy(ctx, p.back)
+	if err != nil || wrote == nil {
+		return nil, err
 	}
-	wrote := entities(changes)
-	var states [2]segno.Snapshot
-	for i, plan := range at {
-		plan = slices.DeleteFunc(plan, func(c segno.Change) bool {
-			f := back.files[c.Path]
-			_, written := wrote[c.Path]
-			return c.From == c.To || f.conflict != "" || !written && f.want != f.present
-		})
-		if err := back.stageMerged(ctx, plan); err != nil {
-			return nil, nil, err
-		}
-		state, staged, err := tx.withChanges(ctx, *before, *before, plan)
-		if err == nil {
-			err = tx.keepStaged(ctx, staged)
-		}
+	high, err := back.stateOfMove(ctx, before, at[few], wrote)
+	if err != nil {
+		return nil, err
+	}
+	low, err := back.stateOfMove(ctx, before, at[many], wrote)
+	return []transition{{low, high}}, err
+}
+
+// writtenBy returns the changes that a move, which r planned again, and the moves that overwrote its conflicts made together, also of the
+// paths that only differed in between. It returns nil if they wrote a database.
+func (r *reverter) writtenBy(ctx context.Context, b *moveBack) (map[string]segno.Change, error) {
+	wrote := map[string]segno.Change{}
+	for _, op := range slices.Backward(b.ops) {
+		changes, err := r.changesOf(ctx, &op)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		states[i] = state
+		for _, c := range changes {
+			if _, isDatabase := segno.DatabaseName(c.Path); isDatabase {
+				return nil, nil
+			}
+			if first, ok := wrote[c.Path]; ok {
+				c.From = first.From
+			} else if f := r.files[c.Path]; f != nil {
+				c.From = f.present
+			}
+			wrote[c.Path] = c
+		}
 	}
-	return &states[1], &states[0], nil
+	for name, f := range r.files { // reverted by one turn and restored by another one, so that nothing was written
+		if _, ok := wrote[name]; !ok && f.reverted && f.conflict == "" && f.want == f.present {
+			wrote[name] = segno.Change{Path: name, From: f.present, To: f.present}
+		}
+	}
+	return wrote, nil
+}
+
+// legsOfPart returns the legs of the move back of a part, newest first, and the numbers of those above the part and above its end. It
+// returns nil if the part is not made of legs.
+func (tx *txn) legsOfPart(ctx context.Context, p redoPart) (legs []leg, few, many int, err error) {
+	line, err := tx.line(ctx, p.back.move().Before.Head)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	for _, steps := range []bool{false, true} {
+		few, many, legs = -1, -1, nil
+		on := p.back.from
+		for _, l := range undoLegs(line, MoveRequest{Steps: steps}) {
+			if on == p.to && few < 0 {
+				few = len(legs)
+			}
+			if on == p.from && many < 0 {
+				many = len(legs)
+			}
+			if on <= p.back.to {
+				break
+			}
+			for _, c := range l.parts {
+				if endsTurn(c) {
+					on--
+				}
+			}
+			if c := l.parts[0]; endsTurn(c) && (hasTree(c.Workspace) || c.ID == line[0].ID || !steps) {
+				legs = append(legs, l)
+			}
+		}
+		if on == p.from && many < 0 {
+			many = len(legs)
+		}
+		if few >= 0 && many >= 0 && on == p.back.to {
+			return legs, few, many, nil
+		}
+	}
+	return nil, 0, 0, nil
+}
+
+// stateOfMove returns a state on the way of a move back, which r planned again. planned has the entities of that state. A path that no turn
+// changed, or that the move did not write, stays as before the move. A path that it wrote and that is a conflict now was reverted with
+// the newest turn.
+func (r *reverter) stateOfMove(ctx context.Context, before *segno.Snapshot, planned map[string]segno.Entity, wrote map[string]segno.Change) (*segno.Snapshot, error) {
+	changes := map[string]segno.Change{}
+	for name, c := range wrote {
+		switch to, isPlanned := planned[name]; {
+		case !isPlanned:
+			c.To = c.From
+		case r.files[name].conflict == "":
+			c.To = to
+		}
+		changes[name] = c
+	}
+	for name, c := range changes {
+		for dir := path.Dir(name); dir != "." && c.To.Type != segno.EntityNone; dir = path.Dir(dir) {
+			if d, ok := changes[dir]; ok && d.From.Type == segno.EntityDir && d.To.Type == segno.EntityNone {
+				d.To = d.From // a path in it stays
+				changes[dir] = d
+			}
+		}
+	}
+	all := slices.DeleteFunc(slices.Collect(maps.Values(changes)), func(c segno.Change) bool { return c.From == c.To })
+	if len(all) == 0 {
+		return before, nil
+	}
+	if err := r.stageMerged(ctx, all); err != nil {
+		return nil, err
+	}
+	state, staged, err := r.withChanges(ctx, *before, *before, all)
+	if err != nil {
+		return nil, err
+	}
+	return &state, r.keepStaged(ctx, staged)
 }

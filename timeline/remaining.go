@@ -115,8 +115,11 @@ func (tx *txn) remaining(ctx context.Context, now currentState) (*segno.Operatio
 	return nil, nil, nil
 }
 
-// isFinish reports whether an undo or redo of whole turns overwrote the conflicts of the move before it. Such a move stays at its turn.
+// isFinish reports whether a move of whole turns, or the reverse of one, overwrote the conflicts of the move before it. Such a move stays at its turn.
 func (tx *txn) isFinish(ctx context.Context, op *segno.Operation) (bool, error) {
+	if op.Verb == segno.VerbOpUndo && op.Undoes == "" {
+		return true, nil
+	}
 	if _, err := strconv.Atoi(strings.TrimSuffix(op.Args, forced)); err != nil || !strings.HasSuffix(op.Args, forced) {
 		return false, nil
 	}
@@ -126,87 +129,6 @@ func (tx *txn) isFinish(ctx context.Context, op *segno.Operation) (bool, error) 
 	}
 	to, err := tx.checkpoint(ctx, op.After.Head)
 	return err == nil && from.Turn == to.Turn, err
-}
-
-// lastWholeUndo returns the newest operation in effect that moved over the target of the redo p, if it is one undo of exactly the
-// same turns or steps, and only the user's own changes were recorded since then. Otherwise it returns nil. A redo
-// reverts the changes of that undo. Redoing the turns one by one would also restore lines of a
-// turn that the user had removed before the undo.
-func (tx *txn) lastWholeUndo(ctx context.Context, p *Plan, now currentState) (*segno.Operation, error) {
-	const most = 64 // the number of operations to examine, newest first
-	seen := 0
-	undone := map[segno.OperationID]bool{}
-	for op, err := range tx.operations(ctx) {
-		if err != nil {
-			return nil, err
-		}
-		if seen++; seen > most {
-			break
-		}
-		if op.Undoes != "" {
-			undone[op.Undoes] = !undone[op.ID]
-		}
-		switch {
-		case op.Thread != now.head.Thread || !op.MovesFiles() || undone[op.ID]:
-			continue
-		case op.Verb == segno.VerbRestore, strings.HasSuffix(op.Args, forced):
-			return nil, nil // it may have overwritten paths that an earlier undo left
-		case op.Verb != segno.VerbUndo:
-			continue
-		}
-		switch over, whole, err := tx.compareUndo(ctx, &op, p, now); {
-		case err != nil, over && !whole:
-			return nil, err
-		case over:
-			return &op, nil
-		}
-	}
-	return nil, nil
-}
-
-// compareUndo compares an undo with the redo p. over reports whether the undo moved over the turn to which the redo moves, and whole
-// whether it undid the same turns or steps, and only the user's own changes were recorded since then.
-func (tx *txn) compareUndo(ctx context.Context, op *segno.Operation, p *Plan, now currentState) (over, whole bool, err error) {
-	var at [3]*segno.Checkpoint
-	for i, id := range []segno.CommitID{op.Before.Head, op.After.Head, p.Target} {
-		at[i], err = tx.checkpoint(ctx, id)
-		if segno.KindOf(err) == segno.KindNotFound {
-			return true, false, nil // a collection removed it
-		}
-		if err != nil {
-			return false, false, err
-		}
-	}
-	from, to, target := at[0], at[1], at[2]
-	if over = to.Turn <= target.Turn && target.Turn <= from.Turn; !over {
-		return false, false, nil
-	}
-	if op.Args != strconv.Itoa(len(p.Turns)) || op.Before.Tree.IsZero() || op.After.Tree.IsZero() {
-		return true, false, nil
-	}
-	undone, err := tx.newestWork(ctx, from.ID)
-	if err != nil {
-		return true, false, err
-	}
-	redone, err := tx.newestWork(ctx, target.ID)
-	if err != nil || undone != redone { // an undo of one step has the same arguments as an undo of one turn
-		return true, false, err
-	}
-	whole, err = tx.isOnlySaves(ctx, op.After.Head, now.head.Head)
-	return true, whole, err
-}
-
-// newestWork returns the newest turn or step at or before a commit, or "".
-func (tx *txn) newestWork(ctx context.Context, at segno.CommitID) (segno.CommitID, error) {
-	for n, err := range segno.Ancestors(ctx, tx.Store, at, segno.Window{Last: 16}) {
-		if err != nil {
-			return "", err
-		}
-		if c := n.Checkpoint; c != nil && (c.Kind == segno.CheckpointTurn || c.Kind == segno.CheckpointStep) {
-			return c.ID, nil
-		}
-	}
-	return "", nil
 }
 
 // isOnlySaves reports whether only the user's own changes were recorded between two checkpoints
@@ -239,7 +161,7 @@ func (tx *txn) remainingOf(ctx context.Context, op segno.Operation, now currentS
 	if err != nil {
 		return nil, err
 	}
-	then := currentState{threadState: threadState{head: now.head}, snap: *before}
+	then := currentState{threadState: threadState{head: now.head}, snap: *before, until: op.ID}
 	then.head.Head, then.head.Tip = op.Before.Head, op.Before.Tip
 	turns, err := strconv.Atoi(strings.TrimSuffix(op.Args, forced))
 	ask := MoveRequest{Verb: op.Verb, Turns: turns, Force: strings.HasSuffix(op.Args, forced)}

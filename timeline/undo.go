@@ -138,7 +138,7 @@ func (tx *txn) planRedo(ctx context.Context, ask MoveRequest, now currentState, 
 		p.Prompt = line[1+i].Prompt
 	}
 	again := tx.newReverter(&ask, now)
-	if err := again.redoTurns(ctx, ask, p, line[:target+1]); err != nil {
+	if err := again.redoTurns(ctx, line, target); err != nil {
 		return err
 	}
 	return p.setSteps(ctx, again)

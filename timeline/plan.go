@@ -190,11 +190,18 @@ func (tx *txn) planFrom(ctx context.Context, ask MoveRequest, now currentState) 
 	p = &Plan{Operation: ask.operation(), Verb: ask.Verb, Actor: tx.Actor, Workspace: tx.Workspace.ID(), Thread: now.head.Thread, Made: tx.Now(),
 		Before: segno.Pointers{Head: now.head.Head, Tip: now.head.Tip, Session: now.head.Link.Session, Tree: now.snap.Tree}}
 	if ask.Verb != segno.VerbRestore {
-		if done, err := tx.finishLast(ctx, ask, now, p); done || err != nil {
+		done, err := tx.finishLast(ctx, ask, now, p)
+		if done && err == nil {
+			err = tx.blockFull(ctx, now, p)
+		}
+		if done || err != nil {
 			return p, err
 		}
 	}
 	if err := tx.planVerb(ctx, ask, now, p); err != nil {
+		return p, err
+	}
+	if err := tx.blockFull(ctx, now, p); err != nil {
 		return p, err
 	}
 	return p, tx.listUnread(ctx, ask, now, p)

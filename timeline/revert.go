@@ -223,6 +223,36 @@ func (r *reverter) blockFullDirectories() {
 	}
 }
 
+// blockFull makes conflicts of the steps that replace a directory by another entity if the plan leaves a path in it, such as a
+// protected one. No move could write them, also with force.
+func (tx *txn) blockFull(ctx context.Context, now currentState, p *Plan) error {
+	replaces := func(c segno.Change) bool {
+		return c.From.Type == segno.EntityDir && c.To.Type != segno.EntityDir && c.To.Type != segno.EntityNone
+	}
+	if !slices.ContainsFunc(p.Steps, replaces) {
+		return nil
+	}
+	all, err := tx.diff(ctx, segno.Hash{}, now.snap.Tree)
+	if err != nil {
+		return err
+	}
+	after := entities(p.Steps)
+	isFull := func(c segno.Change) bool {
+		return replaces(c) && slices.ContainsFunc(all, func(in segno.Change) bool {
+			to, isStep := after[in.Path]
+			return strings.HasPrefix(in.Path, c.Path+"/") && (!isStep || to.Type != segno.EntityNone)
+		})
+	}
+	for _, c := range p.Steps {
+		if isFull(c) {
+			p.Conflicts = append(p.Conflicts, segno.Conflict{Path: c.Path, Why: whyNotEmpty})
+		}
+	}
+	p.Steps = slices.DeleteFunc(p.Steps, isFull)
+	p.sortPaths()
+	return nil
+}
+
 // staysBelow reports whether a path below a directory stays: one of others, or a conflict.
 func (r *reverter) staysBelow(dir string) bool {
 	for at, e := range r.since {

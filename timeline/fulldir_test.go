@@ -58,3 +58,37 @@ func TestAPlanKnowsThatADirectoryStays(t *testing.T) {
 		})
 	}
 }
+
+// TestForceRemovesTheDirectoryOfItsConflict undoes a turn that made a directory, in which the user changed a file since. The undo leaves the
+// file, and 'undo --force' removes it, with the directories that the turn made. A file of the user keeps its directory.
+func TestForceRemovesTheDirectoryOfItsConflict(t *testing.T) {
+	for name, ofUser := range map[string]string{"alone": "", "beside a file": "new/mine"} {
+		t.Run(name, func(t *testing.T) {
+			e := newEdited(t, nil, t.TempDir())
+			src := segno.Source{Session: "session"}
+			e.put(map[string]int{"b": 1})
+			begun, err := e.site.BeginTurn(t.Context(), timeline.Prompt{Agent: "test", Source: src, Text: "make"})
+			e.must(err)
+			before := e.tree()
+			e.must(os.MkdirAll(filepath.Join(e.root, "new", "inner"), 0o755))
+			e.write("new/inner/file", []string{"1"})
+			_, err = e.site.EndTurn(t.Context(), timeline.TurnEnd{Key: begun.Key, Source: src, Agent: "test"})
+			e.must(err)
+			e.write("new/inner/file", []string{"2"})
+			if ofUser != "" {
+				e.write(ofUser, []string{"3"})
+			}
+			if p := e.move(timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}); len(p.Conflicts) != 1 {
+				t.Fatalf("the undo has the conflicts %v", p.Conflicts)
+			}
+			p := e.move(timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Force: true})
+			want := []string{}
+			if ofUser != "" {
+				want = []string{"new", ofUser}
+			}
+			if got := differing(before, e.tree()); !slices.Equal(slices.Sorted(slices.Values(got)), want) || p.Finishes == "" {
+				t.Errorf("undo --force left %v, want %v", got, want)
+			}
+		})
+	}
+}

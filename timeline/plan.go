@@ -86,7 +86,10 @@ type Plan struct {
 	// Finishes is the operation whose conflicts this plan overwrites, or "".
 	Finishes segno.OperationID `json:"finishes,omitempty"`
 
-	steps bool // an undo or a redo that was planned again counts checkpoints
+	// Of a move that was planned again: whether an undo or a redo counts checkpoints, and the directories to remove with the conflicts
+	// in them.
+	steps   bool
+	emptied []segno.Change
 }
 
 // FilePlan is the part of a plan that concerns files.

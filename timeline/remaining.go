@@ -58,7 +58,7 @@ func (tx *txn) finishLast(ctx context.Context, ask MoveRequest, now currentState
 		p.Only, p.Times, p.gitThen = true, left.Times, nil
 		p.Restore, p.Target, p.Tip, p.Label = true, now.head.Head, segno.Self, string(op.Verb)+" "+p.Args
 	}
-	p.split(left.Forced)
+	p.split(slices.Concat(left.Forced, left.emptied))
 	return true, nil
 }
 
@@ -193,6 +193,7 @@ func (tx *txn) remainingOf(ctx context.Context, op segno.Operation, now currentS
 	written := entities(slices.Concat(after, wrote))
 	left.addUnwritten(written)
 	left.dropResolved(written, entities(since))
+	left.setEmptied(written, entities(since))
 	return left, err
 }
 
@@ -206,6 +207,24 @@ func (p *FilePlan) addUnwritten(written map[string]segno.Entity) {
 		}
 	}
 	p.sortPaths()
+}
+
+// setEmptied sets the directories that the move did not remove because of conflicts in them. since has the changes from the beginning of
+// the move until now.
+func (p *Plan) setEmptied(written, since map[string]segno.Entity) {
+	for _, s := range p.Steps {
+		_, isWritten := written[s.Path]
+		isIn := func(c segno.Change) bool { return c.To.Type == segno.EntityNone && strings.HasPrefix(c.Path, s.Path+"/") }
+		if isWritten || s.From.Type != segno.EntityDir || s.To.Type != segno.EntityNone || !slices.ContainsFunc(p.Forced, isIn) {
+			continue
+		}
+		if e, ok := since[s.Path]; ok {
+			s.From = e
+		}
+		if s.From.Type == segno.EntityDir {
+			p.emptied = append(p.emptied, s)
+		}
+	}
 }
 
 // planAgain plans an undo or a redo again, which began from the state then. The arguments of an operation do not show whether they

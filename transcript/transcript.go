@@ -56,6 +56,14 @@ type Discovery interface {
 	Retention() (age time.Duration, ok bool)
 }
 
+// OtherFiles is the ability of a [segno.Transcript] whose sessions have files beside their transcripts, such as the transcripts of
+// subagents.
+type OtherFiles interface {
+	// OthersStamp returns a number that changes with the names, sizes and modification times of a session's other files. It opens none
+	// of them. The number is 0 if there are none, or if they cannot be listed.
+	OthersStamp(file SessionFile) uint64
+}
+
 // Restorer is the ability of a [segno.Transcript] to write back a session that the agent no longer has.
 type Restorer interface {
 	// Restore writes the bytes of p and its sidecars, exactly as they were captured, to the place where the

@@ -3,6 +3,7 @@ package local_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/dalsegno/segno/timeline"
@@ -50,6 +51,41 @@ func TestOtherFilesOfASessionAreKeptAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := os.ReadFile(subagent); err != nil || string(got) != "{}\n{}\n" {
+		t.Errorf("the transcript of the subagent is %q, %v", got, err)
+	}
+}
+
+// TestAllSessionsAreKeptWithTheirOtherFiles keeps all sessions, and again after a subagent of one has continued. Its transcript alone
+// grew.
+func TestAllSessionsAreKeptWithTheirOtherFiles(t *testing.T) {
+	p := writeOldSessions(t, manySessions, 2)
+	subagent := filepath.Join(filepath.Dir(pathOf(p, 3)), sessionID(3), "subagents", "agent-1.jsonl")
+	if err := os.MkdirAll(filepath.Dir(subagent), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int{manySessions, 1, 0, 1, 0} {
+		if i != 2 && i != 4 {
+			if err := os.WriteFile(subagent, []byte(strings.Repeat("{}\n", i+1)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		compared := 0
+		if _, err := keepChanged(t.Context(), p, func(timeline.KeepRequest) { compared++ }); err != nil || compared != want {
+			t.Errorf("keep %d compared %d sessions, want %d (%v)", i+1, compared, want, err)
+		}
+	}
+	if err := os.RemoveAll(filepath.Join(p.Homes["claude"], "projects")); err != nil {
+		t.Fatal(err)
+	}
+	store, err := p.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if _, err := store.SessionTimeline().ResumeSession(t.Context(), requestFor(3), "/srv/project-3"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(subagent); err != nil || string(got) != strings.Repeat("{}\n", 4) {
 		t.Errorf("the transcript of the subagent is %q, %v", got, err)
 	}
 }

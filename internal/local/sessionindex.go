@@ -62,7 +62,9 @@ type indexedSession struct {
 	// such thread is known.
 	Thread segno.ThreadID
 	Seq    int64
-	// IsChanged means that nothing has compared the session with the store since its file got this stamp.
+	// Others is the stamp of the session's other files; see [transcript.OtherFiles]. They do not change the header.
+	Others uint64
+	// IsChanged means that nothing has compared the session with the store since its files got these stamps.
 	IsChanged bool
 }
 
@@ -175,15 +177,15 @@ func (x *sessionIndex) find(key sessionKey, stamp fileStamp) (in indexedSession,
 }
 
 // mayHaveChanged reports whether a session may have changed since it was last compared with the store.
-func (x *sessionIndex) mayHaveChanged(key sessionKey, stamp fileStamp) bool {
+func (x *sessionIndex) mayHaveChanged(key sessionKey, stamp fileStamp, others uint64) bool {
 	in, isSame := x.find(key, stamp)
-	return !isSame || in.IsChanged
+	return !isSame || in.IsChanged || in.Others != others
 }
 
 // add adds a session. The caller took its stamp no earlier than now, and then read the session. If the file could
 // still change without a change of its stamp, add stores the session without a stamp.
 func (x *sessionIndex) add(key sessionKey, now time.Time, in indexedSession) {
-	in.IsChanged = x.mayHaveChanged(key, in.Stamp)
+	in.IsChanged = x.mayHaveChanged(key, in.Stamp, in.Others)
 	if now.UnixNano()-max(in.Stamp.Modified, in.Stamp.Changed) < int64(stampTick) {
 		in = indexedSession{IsChanged: true}
 	}

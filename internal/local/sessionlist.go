@@ -17,6 +17,7 @@ type sessionLister struct {
 	now     time.Time // before any of the stamps was taken
 	out     []SessionDetail
 	stamps  []fileStamp
+	others  []uint64 // the stamps of other files; only if there is a store with which they may have to be compared
 	headers []transcript.SessionHeader
 	readers map[string]transcript.Discovery
 }
@@ -27,7 +28,7 @@ const few = 8
 // details implements Details. limits returns, for each changed session, the size up to which its transcript is read
 // whole.
 func (p Place) details(ctx context.Context, store *Store, found []FoundSession, limits func([]FoundSession) []int64) ([]SessionDetail, error) {
-	l := &sessionLister{index: newSessionIndex(), now: p.Now(), out: make([]SessionDetail, len(found)), stamps: make([]fileStamp, len(found)),
+	l := &sessionLister{index: newSessionIndex(), now: p.Now(), out: make([]SessionDetail, len(found)), stamps: make([]fileStamp, len(found)), others: make([]uint64, len(found)),
 		headers: make([]transcript.SessionHeader, len(found)), readers: map[string]transcript.Discovery{}}
 	switch {
 	case len(found) <= few:
@@ -140,6 +141,9 @@ func (l *sessionLister) lookUp(ctx context.Context, store *Store) error {
 	}
 	for i := range l.out {
 		s := &l.out[i]
+		if others, ok := l.readers[s.Agent].(transcript.OtherFiles); ok {
+			l.others[i] = others.OthersStamp(s.SessionFile)
+		}
 		head, err := headOf(ctx, s.Agent, s.Session)
 		if err != nil {
 			return err
@@ -149,7 +153,7 @@ func (l *sessionLister) lookUp(ctx context.Context, store *Store) error {
 		if err := store.setThread(ctx, s, head, isKept); err != nil {
 			return err
 		}
-		s.IsChanged = l.stamps[i] != fileStamp{} && !l.headers[i].FromOthers && l.index.mayHaveChanged(keyOf(&s.FoundSession), l.stamps[i])
+		s.IsChanged = l.stamps[i] != fileStamp{} && !l.headers[i].FromOthers && l.index.mayHaveChanged(keyOf(&s.FoundSession), l.stamps[i], l.others[i])
 		l.remember(i, head)
 	}
 	if len(l.out) > few {
@@ -165,7 +169,7 @@ func (l *sessionLister) remember(i int, head segno.Head) {
 	if s.Err != nil || l.headers[i].FromOthers || l.stamps[i] == (fileStamp{}) {
 		return
 	}
-	in := indexedSession{Stamp: l.stamps[i], Header: l.headers[i]}
+	in := indexedSession{Stamp: l.stamps[i], Others: l.others[i], Header: l.headers[i]}
 	if s.Kept {
 		in.Thread, in.Seq = head.Thread, head.Seq
 	}
@@ -220,7 +224,7 @@ func (s *Store) KeepSessions(ctx context.Context, all []timeline.KeepRequest, do
 	}
 	index := s.readSessionIndex()
 	for key, offset := range stored {
-		if index.sessions[key].Stamp != before.sessions[key].Stamp {
+		if now, then := index.sessions[key], before.sessions[key]; now.Stamp != then.Stamp || now.Others != then.Others {
 			continue // another command has since found that the session changed
 		}
 		if head, headErr := headOf(ctx, key.Agent, key.Session); headErr == nil {

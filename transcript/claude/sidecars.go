@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"io/fs"
 	"path"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/transcript"
 	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
@@ -117,6 +119,19 @@ func (c *Transcripts) listSidecars(session segno.SessionID, transcript string) (
 	slices.SortFunc(list, func(a, b sidecar) int { return cmp.Compare(a.path, b.path) })
 	slices.Sort(skipped)
 	return list, skipped, nil
+}
+
+// OthersStamp implements [transcript.OtherFiles].
+func (c *Transcripts) OthersStamp(file transcript.SessionFile) uint64 {
+	list, _, err := c.listSidecars(file.Session, file.Path)
+	if err != nil || len(list) == 0 {
+		return 0
+	}
+	sum := fnv.New64a()
+	for _, s := range list {
+		fmt.Fprintf(sum, "%q %d %d\n", s.path, s.size, s.mtime)
+	}
+	return sum.Sum64()
 }
 
 // captureSidecars stores the sidecars that changed since the list before, and

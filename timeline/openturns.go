@@ -75,7 +75,8 @@ func (tx *txn) isLeft(ctx context.Context, t OpenTurn) (bool, error) {
 
 // completeEnd completes the end of a turn whose process died after it committed the turn and before
 // it removed the turn from the spool. The agent has sent its last event about the turn, so no later
-// event would end the turn. A turn with newer entries has not ended: its agent continued.
+// event would end the turn. A turn with newer entries has not ended: its agent continued. The clock may have stepped back since the commit,
+// so a call that the commit lacks is newer, too.
 func (tx *txn) completeEnd(ctx context.Context, t OpenTurn, ask MoveRequest) (ended bool, err error) {
 	if t.Ended != "" || t.commitsSteps() {
 		return false, nil
@@ -92,7 +93,16 @@ func (tx *txn) completeEnd(ctx context.Context, t OpenTurn, ask MoveRequest) (en
 	if err := tx.refuseTasks(t, entries, ask); err != nil {
 		return false, err
 	}
-	if slices.ContainsFunc(entries, func(e segno.Entry) bool { return !isTaskEnd(e) && e.Time.After(done.Time) }) {
+	recorded, err := tx.commitEntries(ctx, done.ID)
+	if err != nil {
+		return false, err
+	}
+	isNewer := func(e segno.Entry) bool {
+		isIt := func(r segno.Entry) bool { return r.Kind == e.Kind && r.ID == e.ID }
+		isCall := (e.Kind == segno.EntryIntent || e.Kind == segno.EntryResult) && e.ID != ""
+		return !isTaskEnd(e) && (e.Time.After(done.Time) || isCall && !slices.ContainsFunc(recorded, isIt))
+	}
+	if slices.ContainsFunc(entries, isNewer) {
 		return false, nil
 	}
 	return true, tx.closeTurn(ctx, t.Key)

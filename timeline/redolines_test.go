@@ -96,3 +96,39 @@ func TestWhatTheUserRemovedStaysRemoved(t *testing.T) {
 		})
 	}
 }
+
+// TestTheOpUndoOfARestoreBringsBackTheUsersChanges restores the first of two turns, and undoes that. The lines and the file of the user, which
+// the restore replaced, must be there again.
+func TestTheOpUndoOfARestoreBringsBackTheUsersChanges(t *testing.T) {
+	e := newEdited(t, nil, t.TempDir())
+	first := e.put(map[string]int{"b": 1})
+	lines := e.files()["a"]
+	src := segno.Source{Session: "session"}
+	begun, err := e.site.BeginTurn(t.Context(), timeline.Prompt{Agent: "test", Source: src, Text: "write"})
+	e.must(err)
+	e.write("a", slices.Concat([]string{"t.1"}, lines))
+	_, err = e.site.EndTurn(t.Context(), timeline.TurnEnd{Key: begun.Key, Source: src, Agent: "test"})
+	e.must(err)
+	e.write("a", slices.Concat([]string{"t.1"}, lines, []string{"u.1"}))
+	e.write("mine", []string{"u.2"})
+	before := e.contents()
+
+	for range 2 {
+		e.move(timeline.MoveRequest{Verb: segno.VerbRestore, To: first, Scope: timeline.ScopeBoth})
+		e.move(timeline.MoveRequest{Verb: segno.VerbOpUndo})
+		if got := e.contents(); !maps.Equal(got, before) {
+			t.Fatalf("the op undo left %q, want %q", got, before)
+		}
+	}
+	e.move(timeline.MoveRequest{Verb: segno.VerbRestore, To: first, Scope: timeline.ScopeBoth})
+	e.move(timeline.MoveRequest{Verb: segno.VerbRedo, Turns: 1})
+	if got, want := e.files()["a"], slices.Concat([]string{"t.1"}, lines); !slices.Equal(got, want) {
+		t.Errorf("the redo left %q, want %q", got, want)
+	}
+	for range 2 {
+		e.move(timeline.MoveRequest{Verb: segno.VerbOpUndo})
+	}
+	if got := e.contents(); !maps.Equal(got, before) {
+		t.Errorf("the op undo of the redo and of the restore left %q, want %q", got, before)
+	}
+}

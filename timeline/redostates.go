@@ -42,15 +42,18 @@ func (r *reverter) redoTurns(ctx context.Context, line []*segno.Checkpoint, targ
 	return r.addTransitions(ctx, all, err)
 }
 
-// reverseMove adds the changes that undo an operation. If it went back over turns, then they are the changes of a redo: a later move may have
-// brought the turns back, and after one that went over them again, lines that the user removed in between stay removed.
+// reverseMove adds the changes that undo an operation. Those of an undo are the changes of a redo: a later move may have brought the turns
+// back, and after one that went over them again, lines that the user removed in between stay removed.
 func (r *reverter) reverseMove(ctx context.Context, op *segno.Operation) error {
+	if op.Verb != segno.VerbUndo {
+		return r.reverseOperation(ctx, op)
+	}
 	line, err := r.redoLine(ctx, segno.Head{Head: r.now.head.Head, Tip: op.Before.Head})
 	if err != nil {
 		return err
 	}
 	all, err := r.transitions(ctx, line, len(line)-1)
-	if err == nil && len(all) == 0 {
+	if err == nil && len(all) == 0 { // it stayed at its turn, or the log does not show what the redo would write
 		return r.reverseOperation(ctx, op)
 	}
 	return r.addTransitions(ctx, all, err)
@@ -226,24 +229,29 @@ func (tx *txn) transitionsBetween(ctx context.Context, p redoPart) ([]transition
 	before.World = nil // no state with changes contains databases
 	force := len(p.back.ops) > 1 || op.Verb == segno.VerbRestore || strings.HasSuffix(op.Args, forced)
 	back := tx.newReverter(&MoveRequest{Force: force}, currentState{snap: *before})
-	var at []map[string]segno.Entity // by number of legs
-	for _, l := range legs {
-		at = append(at, entities(back.planned()))
-		if err := back.reverseTurn(ctx, l); err != nil {
-			return nil, err
+	var high, low map[string]segno.Entity // of the states above and below the part
+	for i := 0; i <= len(legs); i++ {
+		if i == few {
+			high = entities(back.planned())
+		}
+		if i == many {
+			low = entities(back.planned())
+		}
+		if i < len(legs) {
+			if err := back.reverseTurn(ctx, legs[i]); err != nil {
+				return nil, err
+			}
 		}
 	}
-	at = append(at, entities(back.planned()))
 	wrote, err := back.writtenBy(ctx, p.back)
 	if err != nil || wrote == nil {
 		return nil, err
 	}
-	high, err := back.stateOfMove(ctx, before, at[few], wrote)
-	if err != nil {
-		return nil, err
+	var t transition
+	if t.to, err = back.stateOfMove(ctx, before, high, wrote); err == nil {
+		t.from, err = back.stateOfMove(ctx, before, low, wrote)
 	}
-	low, err := back.stateOfMove(ctx, before, at[many], wrote)
-	return []transition{{low, high}}, err
+	return []transition{t}, err
 }
 
 // writtenBy returns the changes that a move, which r planned again, and the moves that overwrote its conflicts made together, also of the

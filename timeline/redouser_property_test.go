@@ -32,6 +32,7 @@ type slotMove struct {
 	op        segno.OperationID
 	changes   []slotChange // in the order in which they were made
 	head, tip int          // before the move
+	isExact   bool         // it was a restore, or it left the thread where it was
 }
 
 // slotModel is a thread and its files. Turn i is on turn before[i]; turn 0 is the beginning.
@@ -157,19 +158,26 @@ func (m *slotModel) user(r *rapid.T) {
 // move makes a move, which must lead to the slots of the model.
 func (m *slotModel) move(r *rapid.T, ask timeline.MoveRequest, to int, changes []slotChange) {
 	found := m.read(r)
-	done := slotMove{head: m.head, tip: m.tip}
+	isInPlace := len(ask.Only)+len(ask.Paths) > 0 || ask.Scope == timeline.ScopeFiles
+	done := slotMove{head: m.head, tip: m.tip, isExact: isInPlace || ask.Verb == segno.VerbRestore}
 	for _, c := range changes {
 		if m.set(c) {
 			done.changes = append(done.changes, c)
 		}
 	}
-	plan := m.edited.move(ask)
+	result, err := m.site.Move(m.Context(), ask, nil)
+	if isInPlace && segno.KindOf(err) == segno.KindNotFound && maps.Equal(lines(found), lines(m.now)) {
+		return // nothing is left to undo there
+	}
+	m.must(err)
+	plan := result.Plan
 	if m.ended = len(plan.Conflicts) > 0; m.ended {
 		return
 	}
 	got := m.read(r)
 	r.Logf("%s %s, to turn %d, tip %d: %v", ask.Verb, plan.Args, to, m.tip, lines(got))
-	if ask.Verb != segno.VerbRestore {
+	// The op undo of such a move brings back all that it wrote, also if the user removed it between two later moves that were undone.
+	if ask.Verb != segno.VerbRestore && (ask.Verb != segno.VerbOpUndo || !m.moves[len(m.moves)-1].isExact) {
 		m.checkUser(r, found, got)
 	}
 	if ask.Verb == segno.VerbRestore {
@@ -191,6 +199,9 @@ func (m *slotModel) move(r *rapid.T, ask timeline.MoveRequest, to int, changes [
 	}
 	for _, t := range m.above(to, done.head) {
 		m.reverted[t] = byTurn[t]
+	}
+	if isInPlace { // a new checkpoint on the head
+		m.tip = m.head
 	}
 }
 
@@ -276,6 +287,26 @@ func TestRedosWriteWhatTheMovesBackReverted(t *testing.T) {
 				}
 				m.move(r, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: k}, m.before[line[len(line)-k]], changes)
 			},
+			"undo alone": func(r *rapid.T) {
+				line := m.above(0, m.head)
+				if len(line) == 0 || rapid.IntRange(0, 2).Draw(r, "alone") > 0 {
+					return
+				}
+				t := rapid.SampledFrom(line).Draw(r, "turn")
+				m.move(r, timeline.MoveRequest{Verb: segno.VerbUndo, Only: []int{t}}, m.head, inverse(m.did[t]))
+			},
+			"undo in a file": func(r *rapid.T) {
+				line := m.above(0, m.head)
+				if len(line) == 0 || rapid.IntRange(0, 2).Draw(r, "path") > 0 {
+					return
+				}
+				k := rapid.IntRange(1, len(line)).Draw(r, "undo")
+				var changes []slotChange
+				for _, t := range slices.Backward(line[len(line)-k:]) {
+					changes = append(changes, slices.DeleteFunc(inverse(m.did[t]), func(c slotChange) bool { return c.at.file != "a" })...)
+				}
+				m.move(r, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: k, Paths: []string{"a"}}, m.head, changes)
+			},
 			"redo": func(r *rapid.T) {
 				line := m.above(m.head, m.tip)
 				if len(line) == 0 {
@@ -301,6 +332,10 @@ func TestRedosWriteWhatTheMovesBackReverted(t *testing.T) {
 			"restore": func(r *rapid.T) {
 				to := rapid.IntRange(0, len(m.heads)-1).Draw(r, "to")
 				if to == 0 || rapid.IntRange(0, 3).Draw(r, "restore") > 0 {
+					return
+				}
+				if rapid.IntRange(0, 2).Draw(r, "files") == 0 {
+					m.move(r, timeline.MoveRequest{Verb: segno.VerbRestore, To: m.heads[to], Scope: timeline.ScopeFiles}, m.head, nil)
 					return
 				}
 				m.move(r, timeline.MoveRequest{Verb: segno.VerbRestore, To: m.heads[to], Scope: timeline.ScopeBoth}, to, nil)

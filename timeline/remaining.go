@@ -214,7 +214,9 @@ func (p *FilePlan) addUnwritten(written map[string]segno.Entity) {
 func (p *Plan) setEmptied(written, since map[string]segno.Entity) {
 	for _, s := range p.Steps {
 		_, isWritten := written[s.Path]
-		isIn := func(c segno.Change) bool { return c.To.Type == segno.EntityNone && strings.HasPrefix(c.Path, s.Path+"/") }
+		isIn := func(c segno.Change) bool {
+			return c.To.Type == segno.EntityNone && strings.HasPrefix(c.Path, s.Path+"/")
+		}
 		if isWritten || s.From.Type != segno.EntityDir || s.To.Type != segno.EntityNone || !slices.ContainsFunc(p.Forced, isIn) {
 			continue
 		}

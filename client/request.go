@@ -86,7 +86,12 @@ func problemOf(op, name string, res *http.Response) error {
 	var p wire.Problem
 	data, err := io.ReadAll(io.LimitReader(res.Body, maxProblem))
 	if err == nil && json.Unmarshal(data, &p) == nil && p.Detail != "" {
-		return p.Err()
+		err := p.Err()
+		if e := (*segno.Error)(nil); res.StatusCode == http.StatusUnauthorized && errors.As(err, &e) {
+			// The hint of the server is for a browser.
+			return e.WithHint("use a token that 'segno serve token add' made on the server, or that of the address that the server printed when it was started last")
+		}
+		return err
 	}
 	kind := segno.KindIO
 	switch res.StatusCode {

@@ -172,7 +172,7 @@ func (p Payload) result() result {
 	r := result{Response: segno.Clip(p.ToolResponse), Error: segno.Clip(p.Error), Interrupt: p.Interrupt,
 		DurationMS: p.DurationMS, Agent: bounded(p.AgentID)}
 	r.Exit = cmp.Or(exitIn(p.ToolResponse, "exitCode"), exitIn(p.ToolResponse, "exit_code"))
-	if r.Exit == nil && p.ToolName == "Bash" {
+	if r.Exit == nil && p.ToolName == "Bash" && p.TurnID == "" { // Codex, which has ids of turns, does not report the status
 		r.Exit = bashExit(p)
 	}
 	return r

@@ -32,6 +32,7 @@ func TestExitStatus(t *testing.T) {
 		`{"hook_event_name":"PostToolUse","tool_name":"Bash","tool_response":{"exit_code":2}}`:             2,
 		`{"hook_event_name":"PostToolUseFailure","tool_name":"Bash","error":"interrupted"}`:                -1,
 		`{"hook_event_name":"PostToolUse","tool_name":"Read","tool_response":"text"}`:                      -1,
+		`{"hook_event_name":"PostToolUse","turn_id":"t","tool_name":"Bash","tool_response":""}`:            -1, // Codex, after a command that failed
 	} {
 		p, err := Read(strings.NewReader(payload), new(profile.Hooks))
 		if err != nil {

@@ -71,9 +71,9 @@ func PermissionOf(request, answer json.RawMessage) Permission {
 
 // permissions holds the answers to a turn's requests for permission, by call ID.
 type permissions struct {
-	refused map[string]bool // calls that were not made
-	given   map[string]time.Time
-	open    map[string]bool // requests without an answer
+	refused map[string]bool      // calls that were not made
+	given   map[string]time.Time // when the user first permitted a call
+	open    map[string]bool      // requests without an answer
 }
 
 func permissionsOf(entries []segno.Entry) permissions {
@@ -86,9 +86,11 @@ func permissionsOf(entries []segno.Entry) permissions {
 			requests[call], p.open[call] = e.Body, true
 		case e.Kind == segno.EntryDecision && ok:
 			answer := PermissionOf(requests[call], e.Body)
-			p.refused[call] = answer == PermissionRejected || answer == PermissionWithdrawn
-			if answer == PermissionGiven {
-				p.given[call] = e.Time
+			if _, runs := p.given[call]; !runs { // a running command may ask again, for example to use the network
+				p.refused[call] = answer == PermissionRejected || answer == PermissionWithdrawn
+				if answer == PermissionGiven {
+					p.given[call] = e.Time
+				}
 			}
 			delete(p.open, call)
 		}

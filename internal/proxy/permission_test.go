@@ -1,6 +1,9 @@
 package proxy_test
 
 import (
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -77,4 +80,36 @@ func TestAgentCancelsARequestWithAnotherID(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.ends(turn, "cancelled")
+}
+
+// TestPermissionDuringACall lets a command that runs with permission ask for another one, as Codex does for the network. The user refuses
+// that. What the command changed before it asked again is the turn's.
+func TestPermissionDuringACall(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, acptest.Full)
+	c := r.greet(acptest.ClientOptions{Permit: func(m acptest.Received) string {
+		if strings.Contains(string(m.Line), "network") {
+			return "reject"
+		}
+		return "allow"
+	}})
+	s := r.open(c, "new", "")
+	ask := func(title string) acptest.Step {
+		return acptest.Step{Request: json.RawMessage(`{"method":"session/request_permission","params":{"sessionId":"` + s + `","toolCall":{"toolCallId":"c1","title":"` + title + `"},
+			"options":[{"optionId":"allow","name":"Allow","kind":"allow_once"},{"optionId":"reject","name":"Reject","kind":"reject_once"}]}}`)}
+	}
+	update := func(fields string) acptest.Step {
+		return acptest.Step{Raw: json.RawMessage(`{"toolCallId":"c1",` + fields + `}`)}
+	}
+	turn := r.prompt(c, s, "alpha "+acptest.Directive(update(`"sessionUpdate":"tool_call","title":"npm install","kind":"execute","status":"in_progress"`),
+		ask("npm install"), acptest.Say("on it"), acptest.Step{Wait: r.home + "/go"}, ask("network"),
+		update(`"sessionUpdate":"tool_call_update","status":"failed"`), acptest.Say("done")))
+	r.says(turn, "on it")
+	r.put("made", "by the command")
+	r.touch(r.home + "/go")
+	r.ends(turn, "end_turn")
+	r.segno("undo", "-y")
+	if _, err := os.Lstat(filepath.Join(r.project, "made")); err == nil {
+		t.Error("undo left the file that the command made")
+	}
 }

@@ -50,7 +50,7 @@ type Context struct {
 	// Delay is the longest time by which a call may have begun before its entry. An agent waits for a hook, but not for
 	// the program that reads its messages.
 	Delay time.Duration
-	// Refused has the calls that the user did not permit. Permitted has the times at which the user permitted calls.
+	// Refused has the calls that the user did not permit. Permitted has the times at which the user first permitted calls.
 	Refused   map[string]bool
 	Permitted map[string]time.Time
 	// Beside are entries of another turn of the session that ran at the same time as a task of this turn. An entry of
@@ -80,7 +80,8 @@ func Calls(entries []segno.Entry, in Context) []Call {
 		if r.Refused[id] || r.Resolved && id != "" && !r.ended[id] {
 			continue // the agent did not make this call
 		}
-		if at, ok := r.Permitted[id]; ok && at.After(c.From) {
+		// An agent may announce a call before it asks for permission, or only after it made the call, as Gemini CLI does.
+		if at, ok := r.Permitted[id]; ok {
 			c.From = at
 		} else {
 			c.From, c.Late = c.From.Add(-r.Delay), r.Delay > 0

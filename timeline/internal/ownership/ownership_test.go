@@ -97,6 +97,8 @@ func TestOwnerOfAChange(t *testing.T) {
 		"a refused command":                     {entries: call("1", "Bash", 10, 12, command("make")), in: Context{Refused: map[string]bool{"1": true}}, change: changed("a", "x"), touched: 11, want: Other},
 		"before the user permitted it":          {entries: call("1", "Bash", 10, 60, command("make")), in: Context{Permitted: map[string]time.Time{"1": at(50)}}, change: changed("a", "x"), touched: 30, want: Other},
 		"after the user permitted it":           {entries: call("1", "Bash", 10, 60, command("make")), in: Context{Permitted: map[string]time.Time{"1": at(50)}}, change: changed("a", "x"), touched: 55, want: Ran},
+		"announced after it, while it ran":      {entries: call("1", "execute", 59, 60, command("make")), in: Context{Permitted: map[string]time.Time{"1": at(10)}, Delay: 2 * time.Second}, change: changed("a", "x"), touched: 20, want: Ran},
+		"announced after it, before it":         {entries: call("1", "execute", 59, 60, command("make")), in: Context{Permitted: map[string]time.Time{"1": at(10)}, Delay: 2 * time.Second}, change: changed("a", "x"), touched: 9, want: Other},
 		"a message on its way":                  {entries: call("1", "execute", 10, 12, command("make")), in: Context{Delay: 2 * time.Second}, change: changed("a", "x"), touched: 9, want: Ran},
 		"a process that goes on":                {entries: call("1", "Bash", 10, 12, command("npm start &")), in: Context{Left: at(100)}, change: changed("a", "x"), touched: 50, want: Ran},
 		"the newest call, until the end":        {entries: call("1", "Edit", 10, 12, file("a")), in: Context{Left: at(100)}, change: changed("a", "x"), touched: 50, want: Turn},

@@ -4,6 +4,7 @@ package workspace
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"time"
@@ -80,9 +81,10 @@ func (d *dirHandle) list(buf []byte, visit func(name []byte, st *stat, err error
 			return err
 		}
 		for rest := buf[:n]; len(rest) > 0; {
-			dirent := (*unix.Dirent)(unsafe.Pointer(&rest[0]))
-			record := rest[unsafe.Offsetof(dirent.Name):dirent.Reclen]
-			rest = rest[dirent.Reclen:]
+			// The last record may be shorter than unix.Dirent, so a pointer of that type could reach beyond the buffer.
+			size := binary.NativeEndian.Uint16(rest[unsafe.Offsetof(unix.Dirent{}.Reclen):])
+			record := rest[unsafe.Offsetof(unix.Dirent{}.Name):size]
+			rest = rest[size:]
 			name := record[:bytes.IndexByte(record, 0)]
 			if string(name) == "." || string(name) == ".." {
 				continue

@@ -1,6 +1,7 @@
 package timeline_test
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -43,7 +44,7 @@ func TestWhatTheUserRemovedStaysRemoved(t *testing.T) {
 	redo := func(turns int) timeline.MoveRequest { return ask(segno.VerbRedo, turns) }
 	restore := timeline.MoveRequest{Verb: segno.VerbRestore, Scope: timeline.ScopeBoth} // the first turn
 	opUndo := timeline.MoveRequest{Verb: segno.VerbOpUndo}
-	type removal int // of the last line of a turn
+	type removal int // of the last line of a turn, or if it is negative, of the first
 	for name, steps := range map[string][]any{
 		"an undo between two redos":                  {undo(2), redo(1), removal(2), undo(1), redo(2)},
 		"an undo of all after a partial redo":        {undo(3), redo(2), removal(1), undo(2), redo(1), redo(1), redo(1)},
@@ -53,6 +54,7 @@ func TestWhatTheUserRemovedStaysRemoved(t *testing.T) {
 		"the op undo of a redo, and of the undo":     {undo(2), redo(2), removal(3), opUndo, opUndo},
 		"the op undo of a redo of a part":            {undo(3), redo(2), removal(2), opUndo, redo(3)},
 		"the op undo of a part, and of undos before": {undo(1), undo(1), redo(2), removal(2), opUndo, opUndo, redo(1)},
+		"two undos of both after redos of one each":  {undo(2), redo(1), redo(1), removal(2), removal(-2), undo(2), redo(2)},
 		"an undo after a move of files":              {ask(segno.VerbUndo, 0), removal(2), undo(3), redo(1), redo(2)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -74,8 +76,12 @@ func TestWhatTheUserRemovedStaysRemoved(t *testing.T) {
 			for _, step := range steps {
 				switch step := step.(type) {
 				case removal:
-					file := all[step-1]
-					want[file] = want[file][:len(want[file])-1]
+					file := all[max(step, -step)-1]
+					if step > 0 {
+						want[file] = want[file][:len(want[file])-1]
+					} else {
+						want[file] = want[file][1:]
+					}
 					e.write(file, want[file])
 				case timeline.MoveRequest:
 					if step.Verb == segno.VerbRestore {
@@ -130,5 +136,98 @@ func TestTheOpUndoOfARestoreBringsBackTheUsersChanges(t *testing.T) {
 	}
 	if got := e.contents(); !maps.Equal(got, before) {
 		t.Errorf("the op undo of the redo and of the restore left %q, want %q", got, before)
+	}
+}
+
+// TestForceFinishesARedo redoes one of two undone turns, in whose line the user wrote meanwhile. 'redo --force' must overwrite this conflict, and
+// not redo the other turn. An undo and a redo lead back to the line of the user then.
+func TestForceFinishesARedo(t *testing.T) {
+	e := newEdited(t, nil, t.TempDir())
+	for i := range 3 {
+		e.put(map[string]int{"a": i + 1, "b": i + 1})
+	}
+	e.move(timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 2})
+	e.change(map[string]int{"a": 7})
+	if p := e.move(timeline.MoveRequest{Verb: segno.VerbRedo, Turns: 1}); len(p.Conflicts) != 1 {
+		t.Fatalf("the redo has the conflicts %v", p.Conflicts)
+	}
+	p := e.move(timeline.MoveRequest{Verb: segno.VerbRedo, Turns: 1, Force: true})
+	if got := e.contents(); p.Finishes == "" || got["a"] != "2\n" || got["b"] != "2\n" {
+		t.Errorf("redo --force moved over %v and left %q", p.Turns, got)
+	}
+	e.move(timeline.MoveRequest{Verb: segno.VerbOpUndo})
+	e.move(timeline.MoveRequest{Verb: segno.VerbOpUndo})
+	if got := e.contents(); got["a"] != "7\n" || got["b"] != "1\n" {
+		t.Errorf("two op undos left %q", got)
+	}
+	e.change(map[string]int{"a": 1})
+	e.move(timeline.MoveRequest{Verb: segno.VerbRedo, Turns: 2})
+	if got := e.contents(); got["a"] != "3\n" || got["b"] != "3\n" {
+		t.Errorf("the redo of both left %q", got)
+	}
+}
+
+// TestARedoBringsBackWhatForceOverwrote undoes two turns with --force over a file that the user changed, at once or after a first undo that left the
+// conflict. The redos, one by one, lead back to the state before.
+func TestARedoBringsBackWhatForceOverwrote(t *testing.T) {
+	for name, first := range map[string]bool{"at once": false, "after a conflict": true} {
+		for _, redos := range [][]int{{2}, {1, 1}} {
+			t.Run(name, func(t *testing.T) {
+				e := newEdited(t, nil, t.TempDir())
+				for i := range 3 {
+					e.put(map[string]int{"a": i + 1, "b": i + 1})
+				}
+				e.change(map[string]int{"a": 7})
+				before := e.contents()
+				undo := timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 2}
+				if first {
+					e.move(undo)
+				}
+				undo.Force = true
+				e.move(undo)
+				if got := e.contents(); got["a"] != "1\n" || got["b"] != "1\n" {
+					t.Fatalf("undo --force left %q", got)
+				}
+				for _, k := range redos {
+					if p := e.move(timeline.MoveRequest{Verb: segno.VerbRedo, Turns: k}); len(p.Conflicts) > 0 {
+						t.Errorf("the redo has the conflicts %v", p.Conflicts)
+					}
+				}
+				if got := e.contents(); !maps.Equal(got, before) {
+					t.Errorf("the redos %v left %q, want %q", redos, got, before)
+				}
+			})
+		}
+	}
+}
+
+// TestARedoMakesWhatAnEarlierOneCouldNot redoes a turn whose file the user changed, goes back, and redoes it again. The file is a conflict as long as
+// the change of the user is there, and comes back after it is gone.
+func TestARedoMakesWhatAnEarlierOneCouldNot(t *testing.T) {
+	for name, back := range map[string]timeline.MoveRequest{
+		"op undo": {Verb: segno.VerbOpUndo}, "undo": {Verb: segno.VerbUndo, Turns: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEdited(t, nil, t.TempDir())
+			for i := range 3 {
+				e.put(map[string]int{"a": i + 1, "b": i + 1})
+			}
+			e.move(timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 2})
+			e.change(map[string]int{"a": 7})
+			for range 2 {
+				if p := e.move(timeline.MoveRequest{Verb: segno.VerbRedo, Turns: 1}); len(p.Conflicts) != 1 {
+					t.Errorf("the redo has the conflicts %v", p.Conflicts)
+				}
+				e.move(back)
+			}
+			e.change(map[string]int{"a": 1})
+			for i := range 2 {
+				p := e.move(timeline.MoveRequest{Verb: segno.VerbRedo, Turns: 1})
+				want := fmt.Sprint(i+2, "\n")
+				if got := e.contents(); got["a"] != want || got["b"] != want || len(p.Conflicts) > 0 {
+					t.Errorf("the redo has the conflicts %v and left %q", p.Conflicts, got)
+				}
+			}
+		})
 	}
 }

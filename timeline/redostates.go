@@ -11,25 +11,29 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// moveBack is a move of the thread that went back over turns, or over steps, of a line: an undo, a restore, or the op undo of a redo.
+// moveBack is a move of the thread over turns, or over steps, of a line. An undo, a restore, or the op undo of a redo went back.
 type moveBack struct {
 	ops      []segno.Operation // the move, after those that only overwrote its conflicts, newest first
 	from, to int               // the positions before and after it; from counts turns above the line, too
-	isKnown  bool              // the log shows what it reverted
+	isKnown  bool              // it went back, and the log shows what it reverted
+	age      int               // the number of newer operations in the log
 }
 
 // move returns the move itself.
 func (b *moveBack) move() *segno.Operation { return &b.ops[len(b.ops)-1] }
 
-// redoPart is the part of a redo over the turns, or steps, from one position of a line to another. back is the newest move that went
-// back over them. It is nil if no move did, because a pull or an archive brought the thread, which was below them.
+// redoPart is the part of a redo over the turns, or steps, from one position of a line to another. moves are those that went over them,
+// newest first, of which the newest went back. There are none if a pull or an archive brought the thread, which was below them.
 type redoPart struct {
-	back     *moveBack
+	moves    []*moveBack
 	from, to int
 }
 
-// transition is the change of the files from one state to another.
-type transition struct{ from, to *segno.Snapshot }
+// transition is the change of the files from one state to another, of some paths, or of all if paths is nil.
+type transition struct {
+	from, to *segno.Snapshot
+	paths    map[string]bool
+}
 
 // redoTurns adds the changes of a redo. line is the whole line from the checkpoint from which the redo starts to the tip, and target the
 // index of the redo's target in it. Each turn gets back the changes that the newest move over it reverted: if the user had
@@ -61,7 +65,11 @@ func (r *reverter) reverseMove(ctx context.Context, op *segno.Operation) error {
 
 func (r *reverter) addTransitions(ctx context.Context, all []transition, err error) error {
 	for i := 0; i < len(all) && err == nil; i++ {
-		err = r.reverse(ctx, all[i].from, all[i].to, nil, nil)
+		var only func(string) bool
+		if paths := all[i].paths; paths != nil {
+			only = func(path string) bool { return paths[path] }
+		}
+		err = r.reverse(ctx, all[i].from, all[i].to, nil, only)
 	}
 	return err
 }
@@ -87,48 +95,61 @@ func (r *reverter) findTransitions(ctx context.Context, line []*segno.Checkpoint
 	}
 	all := []transition{}
 	for _, p := range parts {
-		var more []transition
-		switch {
-		case p.back == nil:
+		var more, unmade []transition
+		if p.moves == nil {
 			more, err = r.transitionsOfTurns(ctx, index, line, p)
-		case p.back.isKnown && p.from == p.back.to && p.to == p.back.from && p.back.move().Verb == segno.VerbUndo:
-			more, err = r.transitionsOfUndo(ctx, p.back)
-		case p.back.isKnown:
-			more, err = r.transitionsBetween(ctx, p)
+		} else if more, err = r.transitionsOf(ctx, p, p.moves[0]); more != nil {
+			unmade, err = r.unmadeBefore(ctx, p, more)
 		}
 		if err != nil || more == nil {
 			return nil, err
 		}
-		all = append(all, more...)
+		all = append(append(all, unmade...), more...)
 	}
 	return all, nil
+}
+
+// transitionsOf returns the changes that revert one move for the turns of a part, or nil if they are not known.
+func (tx *txn) transitionsOf(ctx context.Context, p redoPart, back *moveBack) ([]transition, error) {
+	switch {
+	case !back.isKnown || back.to > p.from || back.from < p.to:
+		return nil, nil
+	case p.from == back.to && p.to == back.from && back.move().Verb == segno.VerbUndo:
+		return tx.transitionsOfUndo(ctx, back)
+	}
+	return tx.transitionsBetween(ctx, p, back)
 }
 
 // redoParts divides a redo by the moves that went back over its turns, oldest turn first.
 func (r *reverter) redoParts(ctx context.Context, index *lineIndex, line []*segno.Checkpoint, target int) (parts []redoPart, err error) {
 	first, last := index.known[line[0].ID].on, index.known[line[target].ID].on
-	backs, err := r.movesBack(ctx, index, line[min(1, target)], first, last)
-	for i, back := range backs {
-		if n := len(parts); n > 0 && parts[n-1].back == back {
+	all, err := r.movesOver(ctx, index, line[min(1, target)], first, last)
+	for i, moves := range all {
+		if n := len(parts); n > 0 && slices.Equal(parts[n-1].moves[:min(1, len(parts[n-1].moves))], moves[:min(1, len(moves))]) {
 			parts[n-1].to++
+			parts[n-1].moves = append(parts[n-1].moves, moves...)
 		} else {
-			parts = append(parts, redoPart{back, first + i, first + i + 1})
+			parts = append(parts, redoPart{moves, first + i, first + i + 1})
 		}
+	}
+	for i, p := range parts {
+		slices.SortFunc(p.moves, func(a, b *moveBack) int { return a.age - b.age })
+		parts[i].moves = slices.Compact(p.moves)
 	}
 	return parts, err
 }
 
-// movesBack returns, for each position of a line after first up to last, the newest move that went back over it. since is the
-// oldest checkpoint of the redo.
-func (r *reverter) movesBack(ctx context.Context, index *lineIndex, since *segno.Checkpoint, first, last int) ([]*moveBack, error) {
+// movesOver returns, for each position of a line after first up to last, the moves that went over it, newest first. since is the oldest
+// checkpoint of the redo.
+func (r *reverter) movesOver(ctx context.Context, index *lineIndex, since *segno.Checkpoint, first, last int) ([][]*moveBack, error) {
 	var finishes []segno.Operation
 	undone := map[segno.OperationID]bool{}
-	all, here := make([]*moveBack, last-first), 0
+	all, here, age := make([][]*moveBack, last-first), 0, 0
 	for op, err := range r.operationsUntil(ctx, r.now.until) {
 		if err != nil {
 			return nil, err
 		}
-		if op.Undoes != "" {
+		if age++; op.Undoes != "" {
 			undone[op.Undoes] = !undone[op.ID]
 		}
 		if op.Thread != r.now.head.Thread || !op.MovesFiles() {
@@ -154,24 +175,20 @@ func (r *reverter) movesBack(ctx context.Context, index *lineIndex, since *segno
 		}
 		// A move forward that is the newest one over a turn did not revert it. The thread moved without its files since then.
 		isKnown := to.on < from.on && to.off == 0 && !op.Before.Tree.IsZero() && !op.After.Tree.IsZero()
-		back := &moveBack{append(finishes, op), from.on + from.off, to.on, isKnown}
+		back := &moveBack{append(finishes, op), from.on + from.off, to.on, isKnown, age}
 		for i := max(min(from.on, to.on), first); i < min(max(from.on, to.on), last); i++ {
-			if all[i-first] == nil {
-				all[i-first] = back
-			}
+			all[i-first] = append(all[i-first], back)
 		}
-		if finishes = nil; !slices.Contains(all, nil) {
-			break
-		}
+		finishes = nil
 	}
 	return markHere(all, first, here), nil
 }
 
 // markHere marks the turns that were in the directory, as a head of a move at or above them shows, although no move went back over them.
-func markHere(all []*moveBack, first, here int) []*moveBack {
+func markHere(all [][]*moveBack, first, here int) [][]*moveBack {
 	for i := range all {
 		if all[i] == nil && first+i < here {
-			all[i] = &moveBack{}
+			all[i] = []*moveBack{{}}
 		}
 	}
 	return all
@@ -188,7 +205,7 @@ func (tx *txn) transitionsOfUndo(ctx context.Context, back *moveBack) (all []tra
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, transition{after, before})
+		all = append(all, transition{after, before, nil})
 	}
 	return all, nil
 }
@@ -207,7 +224,7 @@ func (tx *txn) transitionsOfTurns(ctx context.Context, index *lineIndex, line []
 		on := index.known[c.ID].on
 		isIn := on <= p.to && (on > p.from || p.from == index.known[line[0].ID].on)
 		if isIn && (endsTurn(c) || c.Kind == segno.CheckpointRestore) {
-			all = append(all, transition{before, c.Workspace})
+			all = append(all, transition{before, c.Workspace, nil})
 		}
 		before = c.Workspace
 	}
@@ -216,9 +233,9 @@ func (tx *txn) transitionsOfTurns(ctx context.Context, index *lineIndex, line []
 
 // transitionsBetween returns the change between the states to which a move back would have led if it had stopped above and below the turns
 // of a part. It returns nil if these states are not known, or if the move wrote a database.
-func (tx *txn) transitionsBetween(ctx context.Context, p redoPart) ([]transition, error) {
-	op := p.back.move()
-	legs, few, many, err := tx.legsOfPart(ctx, p)
+func (tx *txn) transitionsBetween(ctx context.Context, p redoPart, move *moveBack) ([]transition, error) {
+	op := move.move()
+	legs, few, many, err := tx.legsOfPart(ctx, p, move)
 	if err != nil || legs == nil {
 		return nil, err
 	}
@@ -227,7 +244,7 @@ func (tx *txn) transitionsBetween(ctx context.Context, p redoPart) ([]transition
 		return nil, err
 	}
 	before.World = nil // no state with changes contains databases
-	force := len(p.back.ops) > 1 || op.Verb == segno.VerbRestore || strings.HasSuffix(op.Args, forced)
+	force := len(move.ops) > 1 || op.Verb == segno.VerbRestore || strings.HasSuffix(op.Args, forced)
 	back := tx.newReverter(&MoveRequest{Force: force}, currentState{snap: *before})
 	var high, low map[string]segno.Entity // of the states above and below the part
 	for i := 0; i <= len(legs); i++ {
@@ -237,13 +254,18 @@ func (tx *txn) transitionsBetween(ctx context.Context, p redoPart) ([]transition
 		if i == many {
 			low = entities(back.planned())
 		}
-		if i < len(legs) {
-			if err := back.reverseTurn(ctx, legs[i]); err != nil {
-				return nil, err
-			}
+		switch {
+		case i == len(legs):
+		case legs[i].parts[0].Kind == segno.CheckpointRestore:
+			err = back.reverse(ctx, legs[i].parts[0].Workspace, newestState(legs[i].below), nil, nil)
+		default:
+			err = back.reverseTurn(ctx, legs[i])
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
-	wrote, err := back.writtenBy(ctx, p.back)
+	wrote, err := back.writtenBy(ctx, move)
 	if err != nil || wrote == nil {
 		return nil, err
 	}
@@ -285,22 +307,22 @@ func (r *reverter) writtenBy(ctx context.Context, b *moveBack) (map[string]segno
 
 // legsOfPart returns the legs of the move back of a part, newest first, and the numbers of those above the part and above its end. It
 // returns nil if the part is not made of legs.
-func (tx *txn) legsOfPart(ctx context.Context, p redoPart) (legs []leg, few, many int, err error) {
-	line, err := tx.line(ctx, p.back.move().Before.Head)
+func (tx *txn) legsOfPart(ctx context.Context, p redoPart, back *moveBack) (legs []leg, few, many int, err error) {
+	line, err := tx.line(ctx, back.move().Before.Head)
 	if err != nil {
 		return nil, 0, 0, err
 	}
 	for _, steps := range []bool{false, true} {
 		few, many, legs = -1, -1, nil
-		on := p.back.from
-		for _, l := range undoLegs(line, MoveRequest{Steps: steps}) {
+		on := back.from
+		for _, l := range withMoves(line, undoLegs(line, MoveRequest{Steps: steps})) {
 			if on == p.to && few < 0 {
 				few = len(legs)
 			}
 			if on == p.from && many < 0 {
 				many = len(legs)
 			}
-			if on <= p.back.to {
+			if on <= back.to {
 				break
 			}
 			for _, c := range l.parts {
@@ -308,18 +330,33 @@ func (tx *txn) legsOfPart(ctx context.Context, p redoPart) (legs []leg, few, man
 					on--
 				}
 			}
-			if c := l.parts[0]; endsTurn(c) && (hasTree(c.Workspace) || c.ID == line[0].ID || !steps) {
+			c := l.parts[0]
+			if isMove := c.Kind == segno.CheckpointRestore; isMove || endsTurn(c) && (hasTree(c.Workspace) || c.ID == line[0].ID || !steps) {
 				legs = append(legs, l)
 			}
 		}
 		if on == p.from && many < 0 {
 			many = len(legs)
 		}
-		if few >= 0 && many >= 0 && on == p.back.to {
+		if few >= 0 && many >= 0 && on == back.to {
 			return legs, few, many, nil
 		}
 	}
 	return nil, 0, 0, nil
+}
+
+// withMoves adds to the legs of a line, newest first, one for each move of files that is in none of them. A redo makes it again with the turn below it.
+func withMoves(line []*segno.Checkpoint, legs []leg) (all []leg) {
+	at := 0
+	for _, l := range legs {
+		for ; at < len(line)-len(l.below)-len(l.parts); at++ {
+			if line[at].Kind == segno.CheckpointRestore {
+				all = append(all, leg{line[at].Turn, line[at : at+1], line[at+1:]})
+			}
+		}
+		all, at = append(all, l), len(line)-len(l.below)
+	}
+	return all
 }
 
 // stateOfMove returns a state on the way of a move back, which r planned again. planned has the entities of that state. A path that no turn

@@ -32,7 +32,8 @@ type slotMove struct {
 	op        segno.OperationID
 	changes   []slotChange // in the order in which they were made
 	head, tip int          // before the move
-	isExact   bool         // it was a restore, or it left the thread where it was
+	isAlone   bool         // it left the thread where it was
+	isExact   bool         // it did that, or it was a restore
 }
 
 // slotModel is a thread and its files. Turn i is on turn before[i]; turn 0 is the beginning.
@@ -43,9 +44,10 @@ type slotModel struct {
 	returned  map[string]bool // lines that a move brought back
 	before    []int
 	heads     []segno.CommitID
-	did       [][]slotChange       // by turn
-	reverted  map[int][]slotChange // by turn that is not in effect: the changes of the move that reverted it
-	moves     []slotMove           // since the last turn, without those that op undo has undone
+	did       [][]slotChange         // by turn
+	alone     map[int][][]slotChange // by turn: those of the moves of files after it that op undo has not undone
+	reverted  map[int][]slotChange   // by turn that is not in effect: the changes of the move that reverted it
+	moves     []slotMove             // since the last turn, without those that op undo has undone
 	head, tip int
 	restored  bool // a restore was made, after which the model knows only the lines of the user
 	ended     bool // a move left conflicts, with which the history ends
@@ -159,7 +161,7 @@ func (m *slotModel) user(r *rapid.T) {
 func (m *slotModel) move(r *rapid.T, ask timeline.MoveRequest, to int, changes []slotChange) {
 	found := m.read(r)
 	isInPlace := len(ask.Only)+len(ask.Paths) > 0 || ask.Scope == timeline.ScopeFiles
-	done := slotMove{head: m.head, tip: m.tip, isExact: isInPlace || ask.Verb == segno.VerbRestore}
+	done := slotMove{head: m.head, tip: m.tip, isAlone: isInPlace, isExact: isInPlace || ask.Verb == segno.VerbRestore}
 	for _, c := range changes {
 		if m.set(c) {
 			done.changes = append(done.changes, c)
@@ -193,16 +195,41 @@ func (m *slotModel) move(r *rapid.T, ask timeline.MoveRequest, to int, changes [
 	m.now, m.head = got, to
 	done.op = plan.Operation
 	m.moves = append(m.moves, done)
-	byTurn := map[int][]slotChange{}
-	for _, c := range done.changes {
-		byTurn[c.turn] = append(byTurn[c.turn], c)
-	}
-	for _, t := range m.above(to, done.head) {
-		m.reverted[t] = byTurn[t]
+	for t, changes := range m.planned(found, got, m.above(to, done.head)) {
+		m.reverted[t] = changes
 	}
 	if isInPlace { // a new checkpoint on the head
 		m.tip = m.head
+		m.alone[m.head] = append(slices.Clone(m.alone[m.head]), done.changes)
 	}
+}
+
+// planned returns the changes that a move over turns, oldest first, reverted, by turn. A redo makes a move of files again with the turn below it. Other
+// moves have left such a file alone if they did not write it.
+func (m *slotModel) planned(found, got map[slot]string, turns []int) map[int][]slotChange {
+	state, by := maps.Clone(found), map[int][]slotChange{}
+	for _, t := range slices.Backward(turns) {
+		by[t] = nil
+		for _, c := range inverse(slices.Concat(append([][]slotChange{m.did[t]}, m.alone[t]...)...)) {
+			if state[c.at] == c.from && c.from != c.to {
+				state[c.at] = c.to
+				by[t] = append(by[t], c)
+			}
+		}
+	}
+	for _, file := range []string{"a", "b"} {
+		of := func(all map[slot]string) map[slot]string {
+			all = lines(all)
+			maps.DeleteFunc(all, func(at slot, _ string) bool { return at.file != file })
+			return all
+		}
+		if maps.Equal(of(found), of(got)) && !maps.Equal(of(found), of(state)) {
+			for t := range by {
+				by[t] = slices.DeleteFunc(by[t], func(c slotChange) bool { return c.at.file == file })
+			}
+		}
+	}
+	return by
 }
 
 // checkUser checks that a move removed no line that the user wrote, and brought back none that the user removed. Lines that a turn removed, too, do not count.
@@ -265,7 +292,7 @@ func (m *slotModel) redone(turns []int) (changes []slotChange) {
 func TestRedosWriteWhatTheMovesBackReverted(t *testing.T) {
 	checkEdited(t, func(r *rapid.T, e *edited) {
 		m := &slotModel{edited: e, now: map[slot]string{}, removed: map[string]bool{}, returned: map[string]bool{}, before: []int{-1}, heads: []segno.CommitID{""},
-			did: [][]slotChange{nil}, reverted: map[int][]slotChange{}}
+			did: [][]slotChange{nil}, reverted: map[int][]slotChange{}, alone: map[int][][]slotChange{}}
 		m.put()
 		m.turn(r)
 		steps := map[string]func(*rapid.T){
@@ -326,6 +353,9 @@ func TestRedosWriteWhatTheMovesBackReverted(t *testing.T) {
 				}
 				m.move(r, timeline.MoveRequest{Verb: segno.VerbOpUndo, Op: last.op}, last.head, changes)
 				if !m.ended {
+					if last.isAlone {
+						m.alone[m.head] = m.alone[m.head][:len(m.alone[m.head])-1]
+					}
 					m.tip, m.moves = last.tip, m.moves[:len(m.moves)-2]
 				}
 			},

@@ -142,9 +142,9 @@ func (r *reverter) redoParts(ctx context.Context, index *lineIndex, line []*segn
 // movesOver returns, for each position of a line after first up to last, the moves that went over it, newest first. since is the oldest
 // checkpoint of the redo.
 func (r *reverter) movesOver(ctx context.Context, index *lineIndex, since *segno.Checkpoint, first, last int) ([][]*moveBack, error) {
+	all, here, age := make([][]*moveBack, last-first), 0, 0
 	var finishes []segno.Operation
 	undone := map[segno.OperationID]bool{}
-	all, here, age := make([][]*moveBack, last-first), 0, 0
 	for op, err := range r.operationsUntil(ctx, r.now.until) {
 		if err != nil {
 			return nil, err
@@ -162,26 +162,30 @@ func (r *reverter) movesOver(ctx context.Context, index *lineIndex, since *segno
 		if err != nil {
 			return nil, err
 		}
-		isFinish, err := r.isFinish(ctx, &op)
-		if err != nil {
-			return nil, err
-		}
-		here = max(here, from.on, to.on)
-		if isFinish && from.on == to.on && !undone[op.ID] {
-			finishes = append(finishes, op)
-		}
-		if from.on == to.on {
+		if here = max(here, from.on, to.on); from.on == to.on {
+			isFinish, err := r.isFinish(ctx, &op)
+			if err != nil {
+				return nil, err
+			}
+			if isFinish && !undone[op.ID] {
+				finishes = append(finishes, op)
+			}
 			continue
 		}
-		// A move forward that is the newest one over a turn did not revert it. The thread moved without its files since then.
-		isKnown := to.on < from.on && to.off == 0 && !op.Before.Tree.IsZero() && !op.After.Tree.IsZero()
-		back := &moveBack{append(finishes, op), from.on + from.off, to.on, isKnown, age}
+		move := newMoveBack(append(finishes, op), from, to, age)
 		for i := max(min(from.on, to.on), first); i < min(max(from.on, to.on), last); i++ {
-			all[i-first] = append(all[i-first], back)
+			all[i-first] = append(all[i-first], move)
 		}
 		finishes = nil
 	}
 	return markHere(all, first, here), nil
+}
+
+// newMoveBack makes a move of its operations.
+func newMoveBack(ops []segno.Operation, from, to linePos, age int) *moveBack {
+	op := ops[len(ops)-1]
+	isRecorded := !op.Before.Tree.IsZero() && !op.After.Tree.IsZero()
+	return &moveBack{ops, from.on + from.off, to.on, to.on < from.on && to.off == 0 && isRecorded, age}
 }
 
 // markHere marks the turns that were in the directory, as a head of a move at or above them shows, although no move went back over them.
@@ -313,36 +317,46 @@ func (tx *txn) legsOfPart(ctx context.Context, p redoPart, back *moveBack) (legs
 		return nil, 0, 0, err
 	}
 	for _, steps := range []bool{false, true} {
-		few, many, legs = -1, -1, nil
+		at := map[int]int{} // the number of legs above each position
 		on := back.from
+		legs = nil
 		for _, l := range withMoves(line, undoLegs(line, MoveRequest{Steps: steps})) {
-			if on == p.to && few < 0 {
-				few = len(legs)
-			}
-			if on == p.from && many < 0 {
-				many = len(legs)
+			if _, ok := at[on]; !ok {
+				at[on] = len(legs)
 			}
 			if on <= back.to {
 				break
 			}
-			for _, c := range l.parts {
-				if endsTurn(c) {
-					on--
-				}
-			}
-			c := l.parts[0]
-			if isMove := c.Kind == segno.CheckpointRestore; isMove || endsTurn(c) && (hasTree(c.Workspace) || c.ID == line[0].ID || !steps) {
+			on -= countEnds(l.parts)
+			if hasChanges(l.parts[0], line[0]) || !steps {
 				legs = append(legs, l)
 			}
 		}
-		if on == p.from && many < 0 {
-			many = len(legs)
+		if _, ok := at[on]; !ok {
+			at[on] = len(legs)
 		}
-		if few >= 0 && many >= 0 && on == back.to {
+		few, isAbove := at[p.to]
+		many, isEnd := at[p.from]
+		if isAbove && isEnd && on == back.to {
 			return legs, few, many, nil
 		}
 	}
 	return nil, 0, 0, nil
+}
+
+// countEnds returns the number of turns and steps among checkpoints.
+func countEnds(parts []*segno.Checkpoint) (n int) {
+	for _, c := range parts {
+		if endsTurn(c) {
+			n++
+		}
+	}
+	return n
+}
+
+// hasChanges reports whether the leg of one checkpoint changes files. The newest checkpoint of a line may be a step without a state.
+func hasChanges(c, newest *segno.Checkpoint) bool {
+	return c.Kind == segno.CheckpointRestore || endsTurn(c) && (hasTree(c.Workspace) || c.ID == newest.ID)
 }
 
 // withMoves adds to the legs of a line, newest first, one for each move of files that is in none of them. A redo makes it again with the turn below it.

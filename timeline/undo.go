@@ -144,7 +144,8 @@ func (tx *txn) planRedo(ctx context.Context, ask MoveRequest, now currentState, 
 	return p.setSteps(ctx, again)
 }
 
-// redo adds the changes of the turns on a line, oldest first, after its first checkpoint, and those of
+// redo is redoTurns if the log of operations does not show what was reverted, or if a database moved with a part of the turns. It adds
+// the changes of the turns on a line, oldest first, after its first checkpoint, and those of
 // moves that left a checkpoint there, such as the undo of one turn alone. It adds only what other moves of
 // the thread reverted. If a change is gone and no move reverted it, another author reverted it before the
 // undo, and redo does not restore it. For a turn that never was in this directory, it adds all changes.

@@ -1,9 +1,14 @@
 package local_test
 
 import (
+	"context"
+	"os"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -75,4 +80,49 @@ func TestOpUndoToBeforeTheFirstPrompt(t *testing.T) {
 	if err != nil || again.Chat != "" {
 		t.Errorf("the op undo of the op undo: %q, %v", again.Chat, err)
 	}
+}
+
+// TestOpUndoAfterACollection undoes a move of a directory that lacks the repository which its checkpoints record as protected, as after a
+// pull. The move made no checkpoint for that, and the states between which it moved outlive a collection.
+func TestOpUndoAfterACollection(t *testing.T) {
+	g := newFixture(t)
+	for _, dir := range []string{"objects", "refs"} {
+		if err := os.MkdirAll(filepath.Join(g.project, ".git", dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.write(".git/HEAD", "ref: refs/heads/main\n")
+	g.write("a", "0")
+	for _, key := range []string{"A", "B"} {
+		if err := g.turn(key, func() { g.write("a", key) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, head := g.checkpoints()
+	if err := os.RemoveAll(filepath.Join(g.project, ".git")); err != nil {
+		t.Fatal(err)
+	}
+	g.undo(timeline.MoveRequest{})
+	now := g.place.Now
+	g.place.Now = func() time.Time { return now().Add(3 * time.Hour) }
+	if err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) error {
+		collected, err := s.CollectLocked(ctx, segno.CollectPolicy{Trace: s.NewTrace()})
+		if err == nil && collected.Objects == 0 {
+			t.Error("the collection dropped nothing")
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	moved, err := g.move(nil, timeline.MoveRequest{Verb: segno.VerbOpUndo})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(g.project, "a")); err != nil || string(got) != "B" || len(moved.Plan.Kept) > 0 || moved.Plan.Lost {
+		t.Errorf("the op undo left %q (%v) and kept %v", got, err, moved.Plan.Kept)
+	}
+	if after, at := g.checkpoints(); len(after) != len(before) || at.Head != head.Head {
+		t.Errorf("%d checkpoints and the head %s; before the undo, %d and %s", len(after), at.Head, len(before), head.Head)
+	}
+	g.checkStore()
 }

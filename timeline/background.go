@@ -9,6 +9,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agents"
+	"github.com/dalsegno/segno/internal/history/turns"
 	"github.com/dalsegno/segno/timeline/internal/ownership"
 )
 
@@ -127,9 +128,17 @@ func (t *OpenTurn) taskEnds(entries []segno.Entry, now time.Time) map[string]tim
 	for _, task := range t.Tasks {
 		ends[task.ID] = now
 	}
+	stops := map[string]string{} // the tasks that calls stop, by call
 	for _, e := range entries {
-		if isTaskEnd(e) && e.ID != "" {
+		switch task := stops[e.ID]; {
+		case isTaskEnd(e) && e.ID != "":
 			ends[e.ID] = e.Time
+		case e.Kind == segno.EntryIntent && e.ID != "":
+			stops[e.ID] = ownership.StoppedTask(e.Name, e.Body)
+		case e.Kind == segno.EntryResult && task != "" && ends[task].Equal(now):
+			if stopped := turns.ReadResult(e.Body); !stopped.HasError {
+				ends[task] = e.Time
+			}
 		}
 	}
 	return ends

@@ -1,6 +1,7 @@
 package ownership
 
 import (
+	"cmp"
 	"encoding/json"
 	"path/filepath"
 	"sort"
@@ -328,6 +329,18 @@ func LeavesProcess(command string) bool {
 		}
 	}
 	return false
+}
+
+// StoppedTask returns the background task that a call stops, according to its tool and its input, or "".
+func StoppedTask(tool string, input json.RawMessage) string {
+	var in struct {
+		Task  string `json:"task_id"`
+		Shell string `json:"shell_id"` // the name in older versions
+	}
+	if name := strings.ToLower(tool); name != "taskstop" && name != "killshell" || json.Unmarshal(input, &in) != nil {
+		return ""
+	}
+	return cmp.Or(in.Task, in.Shell)
 }
 
 // StartedTask returns the background task that a call started, according to its result, or "".

@@ -305,12 +305,13 @@ func (c *Call) rewrites() bool {
 	return strings.ContainsAny(c.text, ">")
 }
 
-// IsBackground reports whether the input of a call of Gemini CLI's shell asks the agent not to wait for the command.
+// IsBackground reports whether the input of a call of a shell asks the agent not to wait for the command.
 func IsBackground(input json.RawMessage) bool {
 	var in struct {
-		IsBackground bool `json:"is_background"`
+		Gemini bool `json:"is_background"`
+		Claude bool `json:"run_in_background"`
 	}
-	return json.Unmarshal(input, &in) == nil && in.IsBackground
+	return json.Unmarshal(input, &in) == nil && (in.Gemini || in.Claude)
 }
 
 // LeavesProcess reports whether a command may leave a running process behind.

@@ -109,6 +109,8 @@ func TestOwnerOfAChange(t *testing.T) {
 		"without ids, the first of two ended":   {entries: twoAtOnce(), change: changed("a", "x"), touched: 15, want: Ran},
 		"without ids, both ended":               {entries: twoAtOnce(), change: changed("a", "x"), touched: 25, want: Other},
 		"without an id, in the background":      {entries: call("", "run_shell_command", 10, 12, map[string]any{"command": "make", "is_background": true}), in: Context{Left: at(100)}, change: changed("a", "x"), touched: 50, want: Ran},
+		"in the background, without a task":     {entries: call("1", "Bash", 10, 12, map[string]any{"command": "make", "run_in_background": true}), in: Context{Left: at(100)}, change: changed("a", "x"), touched: 50, want: Ran},
+		"in the background, its task ended":     {entries: started(call("1", "Bash", 10, 12, map[string]any{"command": "make", "run_in_background": true})), in: Context{Left: at(100), Tasks: map[string]time.Time{"b1": at(40)}}, change: changed("a", "x"), touched: 50, want: Other},
 		"two commands in a row":                 {entries: call("1", "Bash", 10, 12, command("cd x && make 2>&1")), in: Context{Left: at(100)}, change: changed("a", "x"), touched: 50, want: Other},
 		"in a directory that was renamed":       {entries: call("1", "Write", 10, 12, file("d/a")), change: changed("e/a", "x"), touched: 11, moved: true, want: Turn},
 		"a failed edit, before the next call":   {entries: failed(call("1", "Edit", 10, 12, file("a")), call("2", "Read", 20, 21, file("b"))), change: changed("a", "x"), touched: 15, want: Other},
@@ -133,6 +135,12 @@ func TestOwnerOfAChange(t *testing.T) {
 			}
 		})
 	}
+}
+
+// started returns a call whose result names the background task b1.
+func started(call []segno.Entry) []segno.Entry {
+	call[1].Body = json.RawMessage(`{"response":{"backgroundTaskId":"b1"}}`)
+	return call
 }
 
 // twoAtOnce returns two calls without ids, which run from 10 to 12 and from 11 to 20.

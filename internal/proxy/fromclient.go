@@ -257,7 +257,7 @@ func (p *proxy) answerFromClient(m acp.Message) {
 		return
 	}
 	q.session.box.add(0, func() {
-		q.session.permissionAnswered(q, m)
+		q.session.clientAnswered(q, m)
 		q.proc.write(q.session.box, line)
 	})
 }

@@ -438,9 +438,12 @@ func (t *turn) writeEntries() error {
 	return nil
 }
 
-// agentAsks forwards a request of the agent. It records a request for permission.
+// agentAsks forwards a request of the agent. It records a request for permission, and one to write a file.
 func (s *session) agentAsks(proc *process, m acp.Message) {
-	if m.MethodName() == "session/request_permission" {
+	switch method := m.MethodName(); {
+	case method == methodWrite && s.turn != nil:
+		s.turn.beginWrite(m.IDText(), m.Text(m.Find(m.Params, "path")))
+	case method == "session/request_permission":
 		s.addEntry(segno.Entry{Kind: segno.EntryInterrupt, ID: permissionID(m), Name: m.Text(m.Find(m.Params, "toolCall", "title")),
 			Body: permissionBody(m)})
 	}
@@ -464,8 +467,11 @@ func permissionID(m acp.Message) string {
 	return timeline.PermissionID(cmp.Or(m.Text(m.Find(m.Params, "toolCall", "toolCallId")), m.IDText()))
 }
 
-// permissionAnswered records the client's answer to a request for permission.
-func (s *session) permissionAnswered(q *clientRequest, m acp.Message) {
+// clientAnswered records the client's answer to a request of [session.agentAsks].
+func (s *session) clientAnswered(q *clientRequest, m acp.Message) {
+	if q.method == methodWrite && s.turn != nil {
+		s.turn.endWrite(q.id, m.Err() == nil)
+	}
 	if q.method != "session/request_permission" {
 		return
 	}

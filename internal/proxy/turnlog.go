@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -262,6 +263,48 @@ func (t *turnLog) beginCall(id string) *call {
 	}
 	t.calls[id] = c
 	return c
+}
+
+// methodWrite is the method with which an agent lets the client write a file.
+const methodWrite = "fs/write_text_file"
+
+// writeID is the id in [turnLog.calls] of a write for which the agent sent a request with an id.
+func writeID(request string) string { return methodWrite + " " + request }
+
+// beginWrite records that the client begins to write a file for the agent, unless a running call names the file. An agent need not
+// report such a write as a call.
+func (t *turnLog) beginWrite(request, path string) {
+	if path == "" || t.isNamed(path) {
+		return
+	}
+	t.callAfterText = true
+	c := t.beginCall(writeID(request))
+	c.name, c.intents = methodWrite, 1
+	c.intent = callIntent{Title: "Write " + filepath.Base(path), Kind: "edit", Input: acp.Encode(map[string]string{"path": path})}
+	t.emit(segno.Entry{Kind: segno.EntryIntent, ID: c.id, Name: c.name, Body: segno.Clip(acp.Encode(c.intent))})
+}
+
+// endWrite records the client's answer to a request to write a file.
+func (t *turnLog) endWrite(request string, isDone bool) {
+	c := t.calls[writeID(request)]
+	if c == nil || c.ended {
+		return
+	}
+	if c.ended, c.result.Status = true, "failed"; isDone {
+		c.result.Status = "completed"
+	}
+	t.emitResult(c)
+}
+
+// isNamed reports whether a running call names a file.
+func (t *turnLog) isNamed(path string) bool {
+	quoted := acp.Encode(path)
+	for _, c := range t.calls {
+		if !c.ended && (bytes.Contains(c.intent.Locations, quoted) || bytes.Contains(c.intent.Input, quoted)) {
+			return true
+		}
+	}
+	return false
 }
 
 func (t *turnLog) emitResult(c *call) {

@@ -26,7 +26,7 @@ func WhyWhole(entries []segno.Entry, start, now time.Time, reportsCalls bool) st
 	switch {
 	case start.IsZero():
 		return WhyUnseen
-	case !reportsCalls && !slices.ContainsFunc(entries, isIntent):
+	case !reportsCalls && !slices.ContainsFunc(entries, isReported):
 		return WhyNoCalls
 	case wasClockSetBack(entries, start, now):
 		return WhyClocks
@@ -47,6 +47,10 @@ func LacksIntent(entries []segno.Entry) bool {
 }
 
 func isIntent(e segno.Entry) bool { return e.Kind == segno.EntryIntent }
+
+// isReported reports whether an agent reported the call of an entry. A write that an agent asked its client for shows nothing about
+// the other calls.
+func isReported(e segno.Entry) bool { return isIntent(e) && e.Name != "fs/write_text_file" }
 
 // wasClockSetBack reports whether the times of a turn are impossible for a clock that only goes forward.
 func wasClockSetBack(entries []segno.Entry, start, now time.Time) bool {
@@ -74,7 +78,7 @@ type LateEnd struct {
 // Evidence returns the evidence about the turn, without its calls. Unless the end is exact, the turn ended no earlier
 // than its last entry, and a call without a result may have worked longer.
 func (l LateEnd) Evidence(entries []segno.Entry, start time.Time, reportsCalls bool) *Evidence {
-	e := &Evidence{Start: start, End: start, Whole: !reportsCalls && !slices.ContainsFunc(entries, isIntent)}
+	e := &Evidence{Start: start, End: start, Whole: !reportsCalls && !slices.ContainsFunc(entries, isReported)}
 	for i := range entries {
 		if entries[i].Time.After(e.End) {
 			e.End = entries[i].Time

@@ -48,5 +48,8 @@ func (c *pluginCommands) of(name string) []string {
 	if c == nil {
 		return nil
 	}
-	return hookCommands{tool: c.Tool, rest: c.Rest}.of(name)
+	return c.commands().of(name)
 }
+
+// commands returns the commands of the events.
+func (c *pluginCommands) commands() hookCommands { return hookCommands{tool: c.Tool, rest: c.Rest} }

@@ -27,6 +27,8 @@ type Probe struct {
 	Review  []string `json:"review,omitempty"`  // events whose hooks the agent does not run before the user reviewed them
 	Fires   bool     `json:"fires"`             // every command answered a synthetic event, and the agent runs it
 	Error   string   `json:"error,omitempty"`
+	// IsOther is set if the plugin in the file is not the one of this version of segno.
+	IsOther bool `json:"other_plugin,omitempty"`
 	// IsOff is set if the user has turned off all hooks of the agent.
 	IsOff bool `json:"-"`
 }
@@ -72,6 +74,13 @@ func (out *Probe) probe(ctx context.Context, p local.Place, dir string, env []st
 	}
 	if out.Command == nil {
 		return nil
+	}
+	if a.Hooks.IsPlugin {
+		current, err := addPlugin(e.Old, readPlugin(e.Old).commands())
+		if err != nil {
+			return err
+		}
+		out.IsOther = !bytes.Equal(current, e.Old)
 	}
 	for _, run := range all {
 		if err := runProbe(ctx, run, env); err != nil {

@@ -347,6 +347,9 @@ func writeProbe(p *cli.Printer, h hook.Probe, isHealthy bool) {
 	default:
 		checkf(p, checkError, "no hooks of segno in %s", cli.Inline(h.File))
 	}
+	if h.IsOther {
+		checkf(p, checkWarning, "%s is not the plugin of this version of segno: 'segno enable %s' replaces it", cli.Inline(h.File), cli.Clean(h.Agent))
+	}
 	if len(h.Missing) > 0 && h.Command != nil {
 		checkf(p, checkWarning, "no hooks for %s", strings.Join(h.Missing, ", "))
 	}

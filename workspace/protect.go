@@ -45,7 +45,9 @@ type rebuilt struct{ names, beside, inside []string }
 // commit or edit in place, such as vendor, Pods or Elixir's deps, and small ones, such as __pycache__.
 func rebuiltDirs() []rebuilt {
 	return []rebuilt{
-		{names: []string{"node_modules", ".next", ".nuxt", ".svelte-kit", ".parcel-cache", ".turbo"}, beside: []string{"package.json"}},
+		// npm, pnpm and Yarn leave a file inside, which still shows what the directory is after an undo of the turn that made package.json.
+		{names: []string{"node_modules"}, beside: []string{"package.json"}, inside: []string{".package-lock.json", ".modules.yaml", ".yarn-integrity", ".yarn-state.yml"}},
+		{names: []string{".next", ".nuxt", ".svelte-kit", ".parcel-cache", ".turbo"}, beside: []string{"package.json"}},
 		{names: []string{"bower_components"}, beside: []string{"bower.json"}},
 		{names: []string{".angular"}, beside: []string{"angular.json"}},
 		{names: []string{"target"}, beside: []string{"Cargo.toml", "pom.xml"}},
@@ -72,7 +74,7 @@ const (
 
 // rulesVersion must be increased when the rules in this file change, so that no index keeps a result
 // of older rules.
-const rulesVersion = 3
+const rulesVersion = 4
 
 // rules decide which paths are protected.
 type rules struct {

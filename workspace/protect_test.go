@@ -24,6 +24,7 @@ func TestWhatIsProtected(t *testing.T) {
 	p := newFixture(t)
 	for _, path := range []string{
 		"js/package.json", "js/node_modules/x", "js/sub/node_modules/x", // with a marker beside it, and without one
+		"npm/node_modules/x", "npm/node_modules/.package-lock.json", "pnpm/node_modules/.modules.yaml",
 		"rs/Cargo.toml", "rs/target/x", "src/target/x",
 		"py/.venv/pyvenv.cfg", "py/.venv/lib/x", "py/venv/x", "py/__pycache__/x.pyc",
 		"cache/x", "notcache/x", "go/vendor/x", "go/go.mod",
@@ -40,7 +41,7 @@ func TestWhatIsProtected(t *testing.T) {
 	p.sparse("fits", 64<<20)
 	p.open(workspace.Options{Index: p.index, Exclude: []string{p.path("store")}})
 	want := map[string]string{
-		"js/node_modules": "can be made again", "rs/target": "can be made again", "py/.venv": "can be made again",
+		"js/node_modules": "can be made again", "npm/node_modules": "can be made again", "pnpm/node_modules": "can be made again", "rs/target": "can be made again", "py/.venv": "can be made again",
 		"cache": "cache directory", "own/named.log": ".segnoignore", "own/named": ".segnoignore",
 		"repo/.git": "git", "store": "segno's own", "large": "larger than 64 MiB",
 	}

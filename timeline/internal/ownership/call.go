@@ -77,7 +77,7 @@ func Calls(entries []segno.Entry, in Context) []Call {
 	begins, besides := intentTimes(entries), intentTimes(r.Beside)
 	var calls []Call
 	for _, c := range r.calls {
-		id := c.ID
+		id, announced := c.ID, c.From
 		if r.Refused[id] || r.Resolved && id != "" && !r.ended[id] {
 			continue // the agent did not make this call
 		}
@@ -86,6 +86,10 @@ func Calls(entries []segno.Entry, in Context) []Call {
 			c.From = at
 		} else {
 			c.From, c.Late = c.From.Add(-r.Delay), r.Delay > 0
+		}
+		if !r.ended[id] && c.endAsPatch(firstAfter(begins, announced)) {
+			calls = append(calls, c)
+			continue
 		}
 		c.Next = r.Left
 		if next := firstAfter(begins, c.To); !next.IsZero() {
@@ -97,6 +101,22 @@ func Calls(entries []segno.Entry, in Context) []Call {
 		calls = append(calls, c)
 	}
 	return calls
+}
+
+// endAsPatch sets the end of a patch without a result. It returns false if the call is none, or if the agent did not continue after it.
+// Codex reports no end of a patch that failed, and of a command that is a patch, which it applies itself. Such a call ended when the
+// agent continued, or soon after the beginning of a call that the agent made at the same time. next is when the agent began the next call.
+func (c *Call) endAsPatch(next time.Time) bool {
+	isPatch := strings.EqualFold(c.Tool, profile.ApplyPatch) ||
+		agents.IsShell(c.Tool) && strings.Contains(c.text, profile.ApplyPatch) && strings.Contains(c.text, profile.PatchBegin)
+	if !isPatch || next.IsZero() {
+		return false
+	}
+	if end := next.Add(hookDelay); c.Lost || end.Before(c.To) {
+		c.To, c.Lost = end, false
+	}
+	c.Next = c.To // a formatter does not run on a patch that failed
+	return true
 }
 
 // intentTimes returns the times at which calls began, in the order of their entries. An entry may be late: the times leave out

@@ -50,6 +50,7 @@ func command(text string) map[string]any { return map[string]any{"command": text
 // TestOwnerOfAChange is the table of the ownership rule. Each turn works from 0 to 100.
 func TestOwnerOfAChange(t *testing.T) {
 	written := map[string]any{"file_path": "/p/a", "content": "by the tool"}
+	patch := command("cd sub && apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: x\n+1\n*** End Patch\nEOF")
 	for name, tc := range map[string]struct {
 		entries []segno.Entry
 		in      Context
@@ -111,6 +112,12 @@ func TestOwnerOfAChange(t *testing.T) {
 		"without an id, in the background":      {entries: call("", "run_shell_command", 10, 12, map[string]any{"command": "make", "is_background": true}), in: Context{Left: at(100)}, change: changed("a", "x"), touched: 50, want: Ran},
 		"in the background, without a task":     {entries: call("1", "Bash", 10, 12, map[string]any{"command": "make", "run_in_background": true}), in: Context{Left: at(100)}, change: changed("a", "x"), touched: 50, want: Ran},
 		"in the background, its task ended":     {entries: started(call("1", "Bash", 10, 12, map[string]any{"command": "make", "run_in_background": true})), in: Context{Left: at(100), Tasks: map[string]time.Time{"b1": at(40)}}, change: changed("a", "x"), touched: 50, want: Other},
+		"a patch that Codex applied, soon":      {entries: append(call("1", "Bash", 10, 12, patch)[:1], call("2", "Read", 20, 21, file("b"))...), change: changed("a", "x"), touched: 11, want: Ran},
+		"the same, long after it":               {entries: append(call("1", "Bash", 10, 12, patch)[:1], call("2", "Read", 20, 21, file("b"))...), change: changed("a", "x"), touched: 40, want: Other},
+		"the same, beside another call":         {entries: append(call("1", "Bash", 10, 12, patch)[:1], call("2", "Read", 10.5, 21, file("b"))...), change: changed("a", "x"), touched: 11, want: Ran},
+		"the same, as the newest call":          {entries: call("1", "Bash", 10, 12, patch)[:1], in: Context{End: at(100)}, change: changed("a", "x"), touched: 40, want: Ran},
+		"a patch that failed, long after it":    {entries: append(call("1", "apply_patch", 10, 12, command("*** Begin Patch\n*** Update File: a\n*** End Patch"))[:1], call("2", "Read", 20, 21, file("b"))...), change: changed("a", "x"), touched: 40, want: Doubt},
+		"a patch that runs behind the proxy":    {entries: call("1", "apply_patch", 10, 12, command("*** Begin Patch\n*** Update File: a\n*** End Patch"))[:1], in: Context{Delay: 2 * time.Second, End: at(100)}, change: changed("a", "x"), touched: 40, want: Turn},
 		"two commands in a row":                 {entries: call("1", "Bash", 10, 12, command("cd x && make 2>&1")), in: Context{Left: at(100)}, change: changed("a", "x"), touched: 50, want: Other},
 		"in a directory that was renamed":       {entries: call("1", "Write", 10, 12, file("d/a")), change: changed("e/a", "x"), touched: 11, moved: true, want: Turn},
 		"a failed edit, before the next call":   {entries: failed(call("1", "Edit", 10, 12, file("a")), call("2", "Read", 20, 21, file("b"))), change: changed("a", "x"), touched: 15, want: Other},

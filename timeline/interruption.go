@@ -75,7 +75,7 @@ func (tx *txn) evidenceOfLate(ctx context.Context, t OpenTurn, ended time.Time) 
 	if err != nil {
 		return nil, "", err
 	}
-	entries = tx.withFailedCalls(ctx, &t, entries)
+	entries = tx.withUnreportedResults(ctx, &t, entries)
 	end := ownership.LateEnd{Latest: ended}
 	if o, ok := tx.observer(t.Agent); ok {
 		if last, marked, err := o.LastOf(ctx, t.Source, t.newestKey(), ended.IsZero() && !tx.isGone(t)); err == nil {

@@ -7,17 +7,17 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// failureReader is the ability of a [segno.Transcript] to find the results of failed calls. Codex runs no hook after a call that
-// failed, that the user refused, or that an interruption ended.
-type failureReader interface {
-	// FailedCalls returns those results of the calls with these ids that the session has, oldest first.
-	FailedCalls(ctx context.Context, src segno.Source, calls map[string]bool) ([]segno.Entry, error)
+// resultReader is the ability of a [segno.Transcript] to find the results of calls that hooks did not report. Codex runs no hook after a
+// call that failed, that the user refused or that an interruption ended, and none after a command that is a patch.
+type resultReader interface {
+	// UnreportedResults returns those results of the calls with these ids that the session has, oldest first.
+	UnreportedResults(ctx context.Context, src segno.Source, calls map[string]bool) ([]segno.Entry, error)
 }
 
-// withFailedCalls adds the results of failed calls, which hooks did not report, to the entries of a turn that hooks record. Without
-// them, such calls would run until the end of the turn.
-func (tx *txn) withFailedCalls(ctx context.Context, t *OpenTurn, entries []segno.Entry) []segno.Entry {
-	agent, ok := tx.Transcripts[t.Agent].(failureReader)
+// withUnreportedResults adds the results that hooks did not report to the entries of a turn that hooks record. Without them, such calls
+// would run until the end of the turn.
+func (tx *txn) withUnreportedResults(ctx context.Context, t *OpenTurn, entries []segno.Entry) []segno.Entry {
+	agent, ok := tx.Transcripts[t.Agent].(resultReader)
 	if !ok || t.Owner != "" {
 		return entries
 	}
@@ -30,11 +30,11 @@ func (tx *txn) withFailedCalls(ctx context.Context, t *OpenTurn, entries []segno
 		if len(missing) == 0 {
 			break
 		}
-		failed, err := agent.FailedCalls(ctx, src, missing)
+		results, err := agent.UnreportedResults(ctx, src, missing)
 		if err != nil {
 			continue // without its session, the end of a call is not known
 		}
-		for _, e := range failed {
+		for _, e := range results {
 			if missing[e.ID] {
 				delete(missing, e.ID)
 				e.Session, e.Name = open[e.ID].Session, open[e.ID].Name

@@ -8,8 +8,8 @@ import (
 	"github.com/dalsegno/segno/transcript/codex"
 )
 
-// TestFailedCalls reads the results of calls from sessions of old and new versions. A command that still ran has no result yet.
-func TestFailedCalls(t *testing.T) {
+// TestUnreportedResults reads the results of calls from sessions of old and new versions. A command that still ran has no result yet.
+func TestUnreportedResults(t *testing.T) {
 	for name, begin := range map[string]func(testing.TB, string, string) *session{
 		"new": func(t testing.TB, home, thread string) *session { return newSession(t, home, thread, nil) }, "old": newOldSession,
 	} {
@@ -22,17 +22,21 @@ func TestFailedCalls(t *testing.T) {
 			}
 			result("function_call_output", "call_ok", "done")
 			result("custom_tool_call_output", "call_patch", "apply_patch verification failed: x")
+			result("function_call_output", "call_applied", "Wall time: 0.0000 seconds\nOutput:\nExit code: 0\nWall time: 0 seconds\nOutput:\nSuccess. Updated the following files:\nM a.txt\n")
+			result("function_call_output", "call_done", "Wall time: 1.0 seconds\nProcess exited with code 0\nOutput:\nfailed")
 			result("function_call_output", "call_runs", "Wall time: 10.0 seconds\nProcess running with session ID 7\nOutput:\n")
 			result("function_call_output", "call_says", "Wall time: 1.0 seconds\nOutput:\nProcess running with session ID 7")
 			result("function_call_output", "call_parts", []any{map[string]any{"type": "input_text", "text": "failed"}})
 			last := began.Add(time.Duration(len(s.lines)) * time.Millisecond) // a millisecond after the newest line
 			s.flush()
-			got, err := codex.New(home, codex.Options{}).FailedCalls(t.Context(), segno.Source{Session: firstID},
-				map[string]bool{"call_patch": true, "call_runs": true, "call_says": true, "call_parts": true, "call_other": true})
+			got, err := codex.New(home, codex.Options{}).UnreportedResults(t.Context(), segno.Source{Session: firstID},
+				map[string]bool{"call_patch": true, "call_applied": true, "call_done": true, "call_runs": true, "call_says": true, "call_parts": true, "call_other": true})
 			if err != nil {
 				t.Fatal(err)
 			}
 			want := []struct{ id, body string }{{"call_patch", `{"error":"apply_patch verification failed: x"}`},
+				{"call_applied", `{"response":"Wall time: 0.0000 seconds\nOutput:\nExit code: 0\nWall time: 0 seconds\nOutput:\nSuccess. Updated the following files:\nM a.txt\n"}`},
+				{"call_done", `{"response":"Wall time: 1.0 seconds\nProcess exited with code 0\nOutput:\nfailed"}`},
 				{"call_says", `{"error":"Wall time: 1.0 seconds\nOutput:\nProcess running with session ID 7"}`},
 				{"call_parts", `{"error":[{"text":"failed","type":"input_text"}]}`}}
 			if len(got) != len(want) {
@@ -43,7 +47,7 @@ func TestFailedCalls(t *testing.T) {
 					t.Errorf("result %d is %+v: %s", i, e, e.Body)
 				}
 			}
-			if at := got[2].Time; !at.Equal(last) {
+			if at := got[4].Time; !at.Equal(last) {
 				t.Errorf("the newest call ended at %s, want %s", at, last)
 			}
 		})

@@ -13,11 +13,11 @@ import (
 	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
-// FailedCalls returns the results of calls for which Codex ran no hook after the call, oldest first: those that failed, and those
-// that the user refused or interrupted. calls has the ids of the calls. A call whose command still ran when Codex answered the
-// model has no result: Codex runs the hook when it sees the end of the command.
-func (c *Transcripts) FailedCalls(ctx context.Context, src segno.Source, calls map[string]bool) (failed []segno.Entry, err error) {
-	const op = "find failed calls"
+// UnreportedResults returns the results of calls for which Codex ran no hook after the call, oldest first: those that failed, those that
+// the user refused or interrupted, and commands that are patches, which Codex applies itself. calls has the ids of the calls. A call
+// whose command still ran when Codex answered the model has no result: Codex runs the hook when it sees the end of the command.
+func (c *Transcripts) UnreportedResults(ctx context.Context, src segno.Source, calls map[string]bool) (results []segno.Entry, err error) {
+	const op = "find results of calls"
 	s, err := c.open(ctx, op, src)
 	if err != nil {
 		return nil, err
@@ -37,11 +37,11 @@ func (c *Transcripts) FailedCalls(ctx context.Context, src segno.Source, calls m
 			continue
 		}
 		// The time has whole milliseconds.
-		failed = append(failed, segno.Entry{Kind: segno.EntryResult, Session: s.src.Session, ID: r.text("call_id"), Time: ended.Add(time.Millisecond),
-			Body: fmt.Appendf(nil, `{"error":%s}`, segno.Clip(r.outputText()))})
+		results = append(results, segno.Entry{Kind: segno.EntryResult, Session: s.src.Session, ID: r.text("call_id"), Time: ended.Add(time.Millisecond),
+			Body: fmt.Appendf(nil, `{"%s":%s}`, r.outcome(), segno.Clip(r.outputText()))})
 	}
 	_, err = l.End()
-	return failed, sessionfile.IOError(op, s.src.Path, err)
+	return results, sessionfile.IOError(op, s.src.Path, err)
 }
 
 // isResult reports whether the line is the result of a call, as the model sees it.
@@ -51,8 +51,21 @@ func (r *record) isResult() bool {
 
 // isRunning reports whether the command of a call still ran at the time of its result. The header of the result says so.
 func (r *record) isRunning() bool {
+	return strings.Contains(r.header(), "Process running with session ID")
+}
+
+// header returns the lines of a result before the output of the command, or all lines if the result has no such parts.
+func (r *record) header() string {
 	header, _, _ := strings.Cut(r.text("output"), "\nOutput:")
-	return strings.Contains(header, "Process running with session ID")
+	return header
+}
+
+// outcome returns the key of a result's output in the body of its entry.
+func (r *record) outcome() string {
+	if strings.Contains(r.header(), "Process exited with code 0") || strings.Contains(r.text("output"), "Success. Updated the following files:") {
+		return "response"
+	}
+	return "error"
 }
 
 // outputText returns the output of a result as JSON.

@@ -231,3 +231,25 @@ func TestARedoMakesWhatAnEarlierOneCouldNot(t *testing.T) {
 		})
 	}
 }
+
+// TestARedoLeavesOutAnotherLine undoes a turn of each of two lines together with a turn that both have. The redo of one line makes
+// nothing of the other.
+func TestARedoLeavesOutAnotherLine(t *testing.T) {
+	for _, verb := range []segno.Verb{segno.VerbRedo, segno.VerbOpUndo} {
+		t.Run(string(verb), func(t *testing.T) {
+			e := newEdited(t, nil, t.TempDir())
+			undo := timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 2}
+			e.put(map[string]int{"a": 1})
+			e.put(map[string]int{"new": 1})
+			e.move(undo)
+			e.move(timeline.MoveRequest{Verb: segno.VerbRedo, Turns: 1})
+			e.put(map[string]int{"b": 1})
+			want := e.contents()
+			e.move(undo)
+			e.move(timeline.MoveRequest{Verb: verb, Turns: 2})
+			if got := e.contents(); !maps.Equal(got, want) {
+				t.Errorf("the files are %q, want %q", got, want)
+			}
+		})
+	}
+}

@@ -15,6 +15,7 @@ import (
 type moveBack struct {
 	ops      []segno.Operation // the move, after those that only overwrote its conflicts, newest first
 	from, to int               // the positions before and after it; from counts turns above the line, too
+	shared   int               // the position of the newest turn of the line that it began at or above
 	isKnown  bool              // it went back, and the log shows what it reverted
 	age      int               // the number of newer operations in the log
 }
@@ -112,7 +113,7 @@ func (r *reverter) findTransitions(ctx context.Context, line []*segno.Checkpoint
 // transitionsOf returns the changes that revert one move for the turns of a part, or nil if they are not known.
 func (tx *txn) transitionsOf(ctx context.Context, p redoPart, back *moveBack) ([]transition, error) {
 	switch {
-	case !back.isKnown || back.to > p.from || back.from < p.to:
+	case !back.isKnown || back.to > p.from || back.shared < p.to:
 		return nil, nil
 	case p.from == back.to && p.to == back.from && back.move().Verb == segno.VerbUndo:
 		return tx.transitionsOfUndo(ctx, back)
@@ -185,7 +186,7 @@ func (r *reverter) movesOver(ctx context.Context, index *lineIndex, since *segno
 func newMoveBack(ops []segno.Operation, from, to linePos, age int) *moveBack {
 	op := ops[len(ops)-1]
 	isRecorded := !op.Before.Tree.IsZero() && !op.After.Tree.IsZero()
-	return &moveBack{ops, from.on + from.off, to.on, to.on < from.on && to.off == 0 && isRecorded, age}
+	return &moveBack{ops, from.on + from.off, to.on, from.on, to.on < from.on && to.off == 0 && isRecorded, age}
 }
 
 // markHere marks the turns that were in the directory, as a head of a move at or above them shows, although no move went back over them.

@@ -27,7 +27,8 @@ func (tx *txn) unmadeBefore(ctx context.Context, p redoPart, newest []transition
 		if i == 0 || !m.isKnown || len(unmade) == 0 {
 			continue
 		}
-		older, err := tx.transitionsOf(ctx, p, m)
+		// It may have gone over a part of these turns only, and over those of another line.
+		older, err := tx.transitionsOf(ctx, redoPart{from: max(p.from, m.to), to: min(p.to, m.shared)}, m)
 		if err != nil {
 			return nil, err
 		}

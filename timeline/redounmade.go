@@ -27,8 +27,7 @@ func (tx *txn) unmadeBefore(ctx context.Context, p redoPart, newest []transition
 		if i == 0 || !m.isKnown || len(unmade) == 0 {
 			continue
 		}
-		// It may have gone over a part of these turns only, and over those of another line.
-		older, err := tx.transitionsOf(ctx, redoPart{from: max(p.from, m.to), to: min(p.to, m.shared)}, m)
+		older, err := tx.transitionsOf(ctx, p, m) // nil if the move went over only some of the turns
 		if err != nil {
 			return nil, err
 		}

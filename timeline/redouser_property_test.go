@@ -168,8 +168,9 @@ func (m *slotModel) move(r *rapid.T, ask timeline.MoveRequest, to int, changes [
 		}
 	}
 	result, err := m.site.Move(m.Context(), ask, nil)
-	if isInPlace && segno.KindOf(err) == segno.KindNotFound && maps.Equal(lines(found), lines(m.now)) {
-		return // nothing is left to undo there
+	if isInPlace && segno.KindOf(err) == segno.KindNotFound {
+		m.ended = !maps.Equal(lines(found), lines(m.now)) // what a turn changed, and another one and the user again, is not undone
+		return
 	}
 	m.must(err)
 	plan := result.Plan

@@ -179,8 +179,11 @@ func (m *slotModel) move(r *rapid.T, ask timeline.MoveRequest, to int, changes [
 	}
 	got := m.read(r)
 	r.Logf("%s %s, to turn %d, tip %d: %v", ask.Verb, plan.Args, to, m.tip, lines(got))
-	// The op undo of such a move brings back all that it wrote, also if the user removed it between two later moves that were undone.
-	if ask.Verb != segno.VerbRestore && (ask.Verb != segno.VerbOpUndo || !m.moves[len(m.moves)-1].isExact) {
+	// The op undo of such a move brings back all that it wrote, also if the user removed it between two later moves that were undone. What
+	// the user removed after the move is no longer removed then: an earlier move may bring it back.
+	if ask.Verb == segno.VerbOpUndo && m.moves[len(m.moves)-1].isExact {
+		clear(m.removed)
+	} else if ask.Verb != segno.VerbRestore {
 		m.checkUser(r, found, got)
 	}
 	if ask.Verb == segno.VerbRestore {

@@ -227,10 +227,13 @@ func (m *slotModel) planned(found, got map[slot]string, turns []int) map[int][]s
 			maps.DeleteFunc(all, func(at slot, _ string) bool { return at.file != file })
 			return all
 		}
-		if maps.Equal(of(found), of(got)) && !maps.Equal(of(found), of(state)) {
+		switch isSame := maps.Equal(of(found), of(got)); {
+		case isSame && !maps.Equal(of(found), of(state)):
 			for t := range by {
 				by[t] = slices.DeleteFunc(by[t], func(c slotChange) bool { return c.at.file == file })
 			}
+		case isSame && len(m.alone) > 0 && len(m.removed) > 0:
+			m.ended = true // the move took back a turn and a move over it, in lines that the user removed: the next redo may leave that turn out
 		}
 	}
 	return by

@@ -214,13 +214,17 @@ func (tx *txn) operationState(ctx context.Context, at segno.Pointers) (*segno.Sn
 	return s, err
 }
 
+// operationStates returns the states before and after an operation.
+func (tx *txn) operationStates(ctx context.Context, op *segno.Operation) (before, after *segno.Snapshot, err error) {
+	if before, err = tx.operationState(ctx, op.Before); err == nil {
+		after, err = tx.operationState(ctx, op.After)
+	}
+	return before, after, err
+}
+
 // reverseOperation adds the changes that undo an operation.
 func (r *reverter) reverseOperation(ctx context.Context, op *segno.Operation) error {
-	before, err := r.operationState(ctx, op.Before)
-	if err != nil {
-		return err
-	}
-	after, err := r.operationState(ctx, op.After)
+	before, after, err := r.operationStates(ctx, op)
 	if err != nil {
 		return err
 	}

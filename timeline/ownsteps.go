@@ -426,11 +426,7 @@ func (tx *txn) legsBetween(ctx context.Context, op *segno.Operation) ([]leg, err
 
 // changesOf returns the changes that an operation made.
 func (tx *txn) changesOf(ctx context.Context, op *segno.Operation) ([]segno.Change, error) {
-	before, err := tx.operationState(ctx, op.Before)
-	if err != nil {
-		return nil, err
-	}
-	after, err := tx.operationState(ctx, op.After)
+	before, after, err := tx.operationStates(ctx, op)
 	if err != nil {
 		return nil, err
 	}

@@ -1,27 +1,12 @@
 package timeline_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/store/memory"
 	"github.com/dalsegno/segno/timeline"
 )
-
-// counted is a store that counts the commits that it loads.
-type counted struct {
-	*memory.Store
-	loaded int
-}
-
-func (c *counted) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*segno.Line, error) {
-	line, err := c.Store.Load(ctx, at, w)
-	if err == nil {
-		c.loaded += len(line.Commits)
-	}
-	return line, err
-}
 
 // TestThePlanOfARedoReadsALineOnce plans a redo of two turns after many moves over one of them. The commits that the plan loads for each
 // move must not grow with the length of the thread.
@@ -39,11 +24,11 @@ func TestThePlanOfARedoReadsALineOnce(t *testing.T) {
 				e.move(timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1})
 			}
 			c := e.site.Config
-			store := &counted{Store: c.Store.(*memory.Store)}
+			store := &reads{Store: c.Store.(*memory.Store)}
 			c.Store = store
 			_, err := timeline.Open(c).Preview(t.Context(), timeline.MoveRequest{Verb: segno.VerbRedo, Turns: 2})
 			e.must(err)
-			return store.loaded
+			return store.commits
 		}
 		few := count()
 		n := (count() - few) / (2 * pairs)

@@ -202,11 +202,7 @@ func markHere(all [][]*moveBack, first, here int) [][]*moveBack {
 // transitionsOfUndo returns the changes that revert a whole undo and the moves that overwrote its conflicts.
 func (tx *txn) transitionsOfUndo(ctx context.Context, back *moveBack) (all []transition, err error) {
 	for _, op := range back.ops {
-		before, err := tx.operationState(ctx, op.Before)
-		if err != nil {
-			return nil, err
-		}
-		after, err := tx.operationState(ctx, op.After)
+		before, after, err := tx.operationStates(ctx, &op)
 		if err != nil {
 			return nil, err
 		}

@@ -153,11 +153,7 @@ func (tx *txn) isOnlySaves(ctx context.Context, from, to segno.CommitID) (bool, 
 // overwrote some of them. For a move that was limited to paths, it returns only the verb and the arguments.
 func (tx *txn) remainingOf(ctx context.Context, op segno.Operation, now currentState, wrote []segno.Change) (*Plan, error) {
 	left := &Plan{Verb: op.Verb, Args: op.Args}
-	before, err := tx.operationState(ctx, op.Before)
-	if err != nil {
-		return nil, err
-	}
-	result, err := tx.operationState(ctx, op.After)
+	before, result, err := tx.operationStates(ctx, &op)
 	if err != nil {
 		return nil, err
 	}

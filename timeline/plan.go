@@ -30,7 +30,7 @@ type MoveRequest struct {
 	// Parts, if not nil, makes a move of files that writes only some parts of its steps: by path, the
 	// indexes of the parts in [Timeline.Parts]. Preview ignores the content of Parts and plans all steps.
 	Parts map[string][]int
-	// Follow makes a restore of a thread that another machine continued. The plan leaves out what each machine has of its own:
+	// Follow restores a thread that another machine continued. The plan leaves out what two machines may each have in another state:
 	// protected paths, and the bits setuid and setgid of directories.
 	Follow bool
 	// WhileRunning makes the move even if a turn is open or another program has a database open.

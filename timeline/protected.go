@@ -84,7 +84,7 @@ func (r *reverter) reverseUnsaved(ctx context.Context, target segno.Hash, change
 	return nil
 }
 
-// isAt reports whether the workspace, whose state is now, has all that a checkpoint with the state at would add. It ignores
+// isAt reports whether the present state of the workspace, now, equals the state at of a checkpoint. It ignores
 // what one machine has and another one lacks, and what the plan does not write: see [isOfMachine]. So a move records nothing
 // for it, and a thread that two machines exchange gets a commit only if something was changed.
 func (tx *txn) isAt(ctx context.Context, p *Plan, at, now *segno.Snapshot) (bool, error) {

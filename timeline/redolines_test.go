@@ -139,7 +139,7 @@ func TestTheOpUndoOfARestoreBringsBackTheUsersChanges(t *testing.T) {
 	}
 }
 
-// TestForceFinishesARedo redoes one of two undone turns, in whose line the user wrote meanwhile. 'redo --force' must overwrite this conflict, and
+// TestForceFinishesARedo redoes one of two undone turns after the user wrote into the line of that turn. 'redo --force' must overwrite this conflict, and
 // not redo the other turn. An undo and a redo lead back to the line of the user then.
 func TestForceFinishesARedo(t *testing.T) {
 	e := newEdited(t, nil, t.TempDir())

@@ -1,7 +1,6 @@
 package hook
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -59,14 +58,7 @@ func (r *rollout) send(name string, more map[string]any) {
 	if r.agent != "" {
 		event["agent_id"] = r.agent
 	}
-	for k, v := range more {
-		event[k] = v
-	}
-	data, err := json.Marshal(event)
-	if err != nil {
-		r.Fatal(err)
-	}
-	Run(r.Context(), "codex", Event{Place: r.place, Stdin: bytes.NewReader(data), Stdout: new(bytes.Buffer), Getenv: func(string) string { return "" }})
+	r.runHook("codex", event, more)
 }
 
 func (r *rollout) begin(key, prompt string) {
@@ -77,7 +69,7 @@ func (r *rollout) begin(key, prompt string) {
 	r.send("UserPromptSubmit", map[string]any{"prompt": prompt})
 }
 
-// call makes a call whose effect is act. Codex runs the hook after the call only if the call succeeds.
+// call sends the events of a call, and calls act between them, as the tool would work. Codex runs the hook after the call only if the call succeeds.
 func (r *rollout) call(id, tool, input, output string, succeeds bool, act func()) {
 	r.Helper()
 	call := map[string]any{"tool_name": tool, "tool_use_id": id, "tool_input": map[string]any{"command": input}}
@@ -147,7 +139,7 @@ func TestCallOfCodexThatTheUserInterrupted(t *testing.T) {
 	c.wantFiles("a=0 new=1 yours=1")
 }
 
-// TestCallOfASubagentOfCodexThatFails lets a subagent fail a call, whose result is in the subagent's own session.
+// TestCallOfASubagentOfCodexThatFails has a subagent with a failed call. Codex writes the result into the session of the subagent.
 func TestCallOfASubagentOfCodexThatFails(t *testing.T) {
 	c := newScene(t, map[string]string{"a": "0", "yours": "0"})
 	r := c.startCodex()

@@ -3,6 +3,7 @@ package hook
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,17 +15,21 @@ func (c *scene) sendGemini(name string, more map[string]any) {
 	c.Helper()
 	event := map[string]any{"hook_event_name": name, "session_id": "33333333-0000-4000-8000-000000000003", "cwd": c.project,
 		"timestamp": time.Now().UTC().Format("2006-01-02T15:04:05.000Z")}
-	for k, v := range more {
-		event[k] = v
-	}
+	c.runHook("gemini", event, more)
+}
+
+// runHook runs the hook of an agent with an event and more of its members.
+func (c *scene) runHook(agent string, event, more map[string]any) {
+	c.Helper()
+	maps.Copy(event, more)
 	data, err := json.Marshal(event)
 	if err != nil {
 		c.Fatal(err)
 	}
-	Run(c.Context(), "gemini", Event{Place: c.place, Stdin: bytes.NewReader(data), Stdout: new(bytes.Buffer), Getenv: func(string) string { return "" }})
+	Run(c.Context(), agent, Event{Place: c.place, Stdin: bytes.NewReader(data), Stdout: new(bytes.Buffer), Getenv: func(string) string { return "" }})
 }
 
-// geminiCalls makes a call of Gemini CLI whose effect is act.
+// geminiCalls sends the events of a call of Gemini CLI, and calls act between them, as the tool would work.
 func (c *scene) geminiCalls(tool string, input map[string]any, response string, act func()) {
 	c.Helper()
 	call := map[string]any{"tool_name": tool, "tool_input": input}

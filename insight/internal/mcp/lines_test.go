@@ -11,17 +11,23 @@ import (
 	"github.com/dalsegno/segno/internal/testing/wings"
 )
 
-// TestALineThatIsNoMessage sends lines that are not messages. Each is answered with an error without an id, and the server goes on.
-func TestALineThatIsNoMessage(t *testing.T) {
-	r := newRig(t)
+// start starts 'segno mcp'. ended receives its exit code.
+func (r *rig) start(args ...string) (fromServer *io.PipeReader, toServer *io.PipeWriter, ended <-chan int) {
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
 	env := r.env
 	env.Stdin, env.Stdout = in, out
-	ended := make(chan int, 1)
+	code := make(chan int, 1)
 	go func() {
-		ended <- cli.Main(r.Context(), env, wings.All(), []string{"--store", r.store, "mcp"})
+		code <- cli.Main(r.Context(), env, wings.All(), append([]string{"--store", r.store, "mcp"}, args...))
 	}()
+	return fromServer, toServer, code
+}
+
+// TestALineThatIsNoMessage sends lines that are not messages. The server answers each with an error without an id, and goes on.
+func TestALineThatIsNoMessage(t *testing.T) {
+	r := newRig(t)
+	fromServer, toServer, ended := r.start()
 	answers := bufio.NewScanner(fromServer)
 	send := func(line string) (id any, code float64) {
 		t.Helper()

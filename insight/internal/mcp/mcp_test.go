@@ -148,14 +148,7 @@ func (r *rig) segno(args ...string) string {
 // connect starts 'segno mcp' and connects a client.
 func (r *rig) connect(args ...string) *mcp.ClientSession {
 	r.Helper()
-	in, toServer := io.Pipe()
-	fromServer, out := io.Pipe()
-	env := r.env
-	env.Stdin, env.Stdout = in, out
-	ended := make(chan int, 1)
-	go func() {
-		ended <- cli.Main(r.Context(), env, wings.All(), append([]string{"--store", r.store, "mcp"}, args...))
-	}()
+	fromServer, toServer, ended := r.start(args...)
 	client, err := mcp.NewClient(&mcp.Implementation{Name: "test\x1b[31m-agent"}, nil).Connect(r.Context(), &mcp.IOTransport{Reader: fromServer, Writer: toServer}, nil)
 	if err != nil {
 		r.Fatal(err)

@@ -149,8 +149,8 @@ type callReader struct {
 	unnamed map[string]*unnamedCalls // the newest calls without an id, by their tool
 }
 
-// unnamedCalls are calls of one tool that ran at the same time and have no ids, as those of Gemini CLI. Nothing shows which of
-// their results is whose.
+// unnamedCalls are calls of one tool that ran at the same time and have no ids, as those of Gemini CLI. Nothing shows which
+// result belongs to which call.
 type unnamedCalls struct {
 	calls []int // indexes
 	ended int   // the number of results

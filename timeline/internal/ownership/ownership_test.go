@@ -144,7 +144,7 @@ func TestOwnerOfAChange(t *testing.T) {
 	}
 }
 
-// started returns a call whose result names the background task b1.
+// started returns a call with a result that names the background task b1.
 func started(call []segno.Entry) []segno.Entry {
 	call[1].Body = json.RawMessage(`{"response":{"backgroundTaskId":"b1"}}`)
 	return call

@@ -219,7 +219,8 @@ func TestUndoRevertsItsTurnsOnly(t *testing.T) {
 type editedTurn struct{ before, after map[string][]string }
 
 // TestUndoOfTurnsAloneMergesAsGit undoes one or two turns of random histories alone, and then some of the newest turns. Each file
-// must be what 'git merge-file' makes of it, or a conflict that did not change. Redo and op undo must restore the state.
+// must be what 'git merge-file' makes of it, or a conflict that did not change. A file that already has the state from before the turns
+// stays. Redo and op undo must restore the state.
 func TestUndoOfTurnsAloneMergesAsGit(t *testing.T) {
 	if testing.Short() {
 		return // it runs git some hundred times
@@ -302,26 +303,41 @@ func (e *edited) checkMerge(before map[string][]string, plan *timeline.Plan, tur
 			}
 			continue
 		}
-		want := lines
-		for _, turn := range turns {
-			left, found := e.done[turn-1].after[name], e.done[turn-1].before[name]
-			switch {
-			case slices.Equal(left, found), slices.Equal(want, found):
-			case slices.Equal(want, left):
-				want = found
-			default:
-				merged++
-				var ok bool
-				if want, ok = e.gitMerge(want, left, found); !ok {
-					e.r.Fatalf("git has a conflict in %s, and segno none", name)
-				}
-			}
+		want, n, ok := e.gitUndo(name, lines, turns)
+		if !ok {
+			e.r.Fatalf("git has a conflict in %s after the undo of %v, and segno none: it had %q, and has %q", name, turns, lines, after[name])
 		}
+		merged += n
 		if !slices.Equal(after[name], want) {
 			e.r.Fatalf("%s has %q after the undo of %v, and git merges %q", name, after[name], turns, want)
 		}
 	}
 	return merged, conflicts
+}
+
+// gitUndo returns what git makes of a file if it reverts turns, newest first, and the number of merges. It returns false for a conflict,
+// unless the file has the state from before the turns already.
+func (e *edited) gitUndo(name string, lines []string, turns []int) (want []string, merged int, ok bool) {
+	want, oldest, ok := lines, lines, true
+	for _, turn := range turns {
+		left, found := e.done[turn-1].after[name], e.done[turn-1].before[name]
+		if slices.Equal(left, found) {
+			continue
+		}
+		oldest = found
+		switch {
+		case !ok, slices.Equal(want, found):
+		case slices.Equal(want, left):
+			want = found
+		default:
+			merged++
+			want, ok = e.gitMerge(want, left, found)
+		}
+	}
+	if !ok && slices.Equal(lines, oldest) {
+		return lines, merged, true
+	}
+	return want, merged, ok
 }
 
 // gitMerge merges two versions of a file as git does. It returns false for a conflict.

@@ -40,7 +40,7 @@ type transition struct {
 // index of the redo's target in it. Each turn gets back the changes that the newest move over it reverted: if the user had
 // removed lines of the turn before that move, these are not among them.
 func (r *reverter) redoTurns(ctx context.Context, line []*segno.Checkpoint, target int) error {
-	all, err := r.transitions(ctx, line, target)
+	all, err := r.transitions(ctx, line, target, "")
 	if err == nil && all == nil {
 		return r.redo(ctx, line[:target+1])
 	}
@@ -48,7 +48,8 @@ func (r *reverter) redoTurns(ctx context.Context, line []*segno.Checkpoint, targ
 }
 
 // reverseMove adds the changes that undo an operation. Those of an undo are the changes of a redo: a later move may have brought the turns
-// back, and after one that went over them again, lines that the user removed in between stay removed.
+// back, and after one that went over them again, lines that the user removed in between stay removed. What moves before the undo could not
+// make again was not in the state before it.
 func (r *reverter) reverseMove(ctx context.Context, op *segno.Operation) error {
 	if op.Verb != segno.VerbUndo {
 		return r.reverseOperation(ctx, op)
@@ -57,7 +58,7 @@ func (r *reverter) reverseMove(ctx context.Context, op *segno.Operation) error {
 	if err != nil {
 		return err
 	}
-	all, err := r.transitions(ctx, line, len(line)-1)
+	all, err := r.transitions(ctx, line, len(line)-1, op.ID)
 	if err == nil && len(all) == 0 { // it stayed at its turn, or the log does not show what the redo would write
 		return r.reverseOperation(ctx, op)
 	}
@@ -76,16 +77,16 @@ func (r *reverter) addTransitions(ctx context.Context, all []transition, err err
 }
 
 // transitions returns the changes of a redo in the order in which they are made, or nil if the log of operations and the store do not
-// show them.
-func (r *reverter) transitions(ctx context.Context, line []*segno.Checkpoint, target int) ([]transition, error) {
-	all, err := r.findTransitions(ctx, line, target)
+// show them. If oldest is not "", it makes nothing again that only moves before that one reverted.
+func (r *reverter) transitions(ctx context.Context, line []*segno.Checkpoint, target int, oldest segno.OperationID) ([]transition, error) {
+	all, err := r.findTransitions(ctx, line, target, oldest)
 	if errors.Is(err, segno.KindNotFound) { // a collection removed a state
 		return nil, nil
 	}
 	return all, err
 }
 
-func (r *reverter) findTransitions(ctx context.Context, line []*segno.Checkpoint, target int) ([]transition, error) {
+func (r *reverter) findTransitions(ctx context.Context, line []*segno.Checkpoint, target int, oldest segno.OperationID) ([]transition, error) {
 	index, err := r.newLineIndex(ctx, line[len(line)-1].ID)
 	if err != nil {
 		return nil, err
@@ -100,7 +101,7 @@ func (r *reverter) findTransitions(ctx context.Context, line []*segno.Checkpoint
 		if p.moves == nil {
 			more, err = r.transitionsOfTurns(ctx, index, line, p)
 		} else if more, err = r.transitionsOf(ctx, p, p.moves[0]); more != nil {
-			unmade, err = r.unmadeBefore(ctx, p, more)
+			unmade, err = r.unmadeBefore(ctx, p, more, oldest)
 		}
 		if err != nil || more == nil {
 			return nil, err

@@ -7,8 +7,8 @@ import (
 )
 
 // unmadeBefore returns the changes of turns that no redo has made again since a move reverted them, because their paths were conflicts then.
-// The newest move over the turns could not revert these: its transitions are newest.
-func (tx *txn) unmadeBefore(ctx context.Context, p redoPart, newest []transition) (all []transition, err error) {
+// The newest move over the turns could not revert these: its transitions are newest. If oldest is not "", moves before that one do not count.
+func (tx *txn) unmadeBefore(ctx context.Context, p redoPart, newest []transition, oldest segno.OperationID) (all []transition, err error) {
 	seen := map[string]bool{} // paths that a newer move wrote, or left as the user wanted them
 	for _, t := range newest {
 		changes, err := tx.diffStates(ctx, t.from, t.to)
@@ -24,16 +24,18 @@ func (tx *txn) unmadeBefore(ctx context.Context, p redoPart, newest []transition
 		if err != nil {
 			return nil, err
 		}
-		if i == 0 || !m.isKnown || len(unmade) == 0 {
-			continue
+		if i > 0 && m.isKnown && len(unmade) > 0 {
+			older, err := tx.transitionsOf(ctx, p, m) // nil if the move went over only some of the turns
+			if err != nil {
+				return nil, err
+			}
+			for _, t := range older {
+				t.paths = unmade
+				all = append(all, t)
+			}
 		}
-		older, err := tx.transitionsOf(ctx, p, m) // nil if the move went over only some of the turns
-		if err != nil {
-			return nil, err
-		}
-		for _, t := range older {
-			t.paths = unmade
-			all = append(all, t)
+		if oldest != "" && m.move().ID == oldest {
+			break
 		}
 	}
 	return all, nil

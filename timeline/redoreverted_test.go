@@ -1,0 +1,43 @@
+package timeline_test
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
+)
+
+// afterConflict makes two turns, undoes both, and redoes them after the user changed a file, which is a conflict then. The user gives the
+// file more contents, one after the other.
+func (e *edited) afterConflict(contents ...int) {
+	e.Helper()
+	for i := range 3 {
+		e.put(map[string]int{"a": i + 1, "b": i + 1})
+	}
+	e.move(timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 2})
+	e.change(map[string]int{"a": 7})
+	if p := e.move(timeline.MoveRequest{Verb: segno.VerbRedo, Turns: 2}); len(p.Conflicts) != 1 {
+		e.Fatalf("the redo has the conflicts %v", p.Conflicts)
+	}
+	for _, c := range contents {
+		e.change(map[string]int{"a": c})
+	}
+}
+
+// TestAnOpUndoMakesNothingOfEarlierMoves undoes turns with a file that an earlier redo left as a conflict. The op undo of that undo leads to
+// the state before it, and has no conflict, whatever the file is.
+func TestAnOpUndoMakesNothingOfEarlierMoves(t *testing.T) {
+	for name, contents := range map[string][]int{"the conflict is there": nil, "the user made the former content": {1}} {
+		t.Run(name, func(t *testing.T) {
+			e := newEdited(t, nil, t.TempDir())
+			e.afterConflict(contents...)
+			before := e.contents()
+			undo := e.move(timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 2})
+			p := e.move(timeline.MoveRequest{Verb: segno.VerbOpUndo, Op: undo.Operation})
+			if got := e.contents(); !maps.Equal(got, before) || len(p.Conflicts) > 0 {
+				t.Errorf("the op undo has the conflicts %v and left %q, want %q", p.Conflicts, got, before)
+			}
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package timeline_test
 
 import (
+	"fmt"
 	"maps"
 	"testing"
 
@@ -39,5 +40,28 @@ func TestAnOpUndoMakesNothingOfEarlierMoves(t *testing.T) {
 				t.Errorf("the op undo has the conflicts %v and left %q, want %q", p.Conflicts, got, before)
 			}
 		})
+	}
+}
+
+// TestARedoLeavesWhatTheUserRevertedAfterAConflict lets the user give a file, which a redo left as a conflict, the content from before the turns,
+// while these are in effect. Redos after an undo lead to the state before the undo.
+func TestARedoLeavesWhatTheUserRevertedAfterAConflict(t *testing.T) {
+	for _, undos := range [][]int{{2}, {1, 1}} {
+		for _, redos := range [][]int{{2}, {1, 1}} {
+			t.Run(fmt.Sprint(undos, redos), func(t *testing.T) {
+				e := newEdited(t, nil, t.TempDir())
+				e.afterConflict(1)
+				before := e.contents()
+				for _, k := range undos {
+					e.move(timeline.MoveRequest{Verb: segno.VerbUndo, Turns: k})
+				}
+				for _, k := range redos {
+					e.move(timeline.MoveRequest{Verb: segno.VerbRedo, Turns: k})
+				}
+				if got := e.contents(); !maps.Equal(got, before) {
+					t.Errorf("the redos left %q, want %q", got, before)
+				}
+			})
+		}
 	}
 }

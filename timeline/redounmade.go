@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"context"
+	"slices"
 
 	"github.com/dalsegno/segno"
 )
@@ -29,6 +30,15 @@ func (tx *txn) unmadeBefore(ctx context.Context, p redoPart, newest []transition
 			if err != nil {
 				return nil, err
 			}
+			whole, err := tx.transitionsOfUndo(ctx, m)
+			if err != nil {
+				return nil, err
+			}
+			for _, newer := range p.moves[:i] {
+				if err := tx.dropReverted(ctx, p, newer, unmade, older, whole); err != nil {
+					return nil, err
+				}
+			}
 			for _, t := range older {
 				t.paths = unmade
 				all = append(all, t)
@@ -39,6 +49,32 @@ func (tx *txn) unmadeBefore(ctx context.Context, p redoPart, newest []transition
 		}
 	}
 	return all, nil
+}
+
+// dropReverted removes the paths at which a move back, which is newer than the transitions of the turns of a part and of a whole move, found
+// nothing of them to revert. Another author had reverted them then.
+func (tx *txn) dropReverted(ctx context.Context, p redoPart, newer *moveBack, paths map[string]bool, alternatives ...[]transition) error {
+	if !newer.isKnown || newer.to > p.from || newer.shared < p.to {
+		return nil // the turns were not all in effect before it
+	}
+	before, err := tx.operationState(ctx, newer.move().Before)
+	if err != nil {
+		return err
+	}
+	for _, all := range alternatives {
+		back := tx.newReverter(&MoveRequest{}, currentState{snap: *before})
+		for _, t := range slices.Backward(all) {
+			if err := back.reverse(ctx, t.to, t.from, nil, func(path string) bool { return paths[path] }); err != nil {
+				return err
+			}
+		}
+		for name, f := range back.files {
+			if f.conflict == "" && f.want == f.present {
+				delete(paths, name)
+			}
+		}
+	}
+	return nil
 }
 
 // unseen returns the paths that a move wrote and that are not among the seen ones, and adds them to these.

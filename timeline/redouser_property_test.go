@@ -169,7 +169,9 @@ func (m *slotModel) move(r *rapid.T, ask timeline.MoveRequest, to int, changes [
 	}
 	result, err := m.site.Move(m.Context(), ask, nil)
 	if isInPlace && segno.KindOf(err) == segno.KindNotFound {
-		m.ended = !maps.Equal(lines(found), lines(m.now)) // what a turn changed, and another one and the user again, is not undone
+		if !maps.Equal(lines(found), lines(m.now)) {
+			r.Fatalf("%s %v leads to %v, and nothing is left to undo", ask.Verb, ask.Paths, lines(m.now))
+		}
 		return
 	}
 	m.must(err)

@@ -124,8 +124,7 @@ func OnlyTurns(args string) (turns []int) {
 	return turns
 }
 
-// limitToPaths drops the changes outside ask.Paths. An undo down to a turn also leaves paths that already
-// have their state from before the turns.
+// limitToPaths drops the changes outside ask.Paths.
 func (tx *txn) limitToPaths(ctx context.Context, ask MoveRequest, now currentState, p *Plan, back *reverter) error {
 	if len(ask.Paths) == 0 {
 		return nil
@@ -138,18 +137,12 @@ func (tx *txn) limitToPaths(ctx context.Context, ask MoveRequest, now currentSta
 		return segno.Errorf(segno.KindNotFound, "undo", "", "the checkpoint before the turns has no files").
 			WithHint("run 'segno undo' without paths to move the conversation")
 	}
+	chosen := entities(filterPaths(back.planned(), ask.Paths))
+	ask.Paths = slices.DeleteFunc(slices.Clone(ask.Paths), func(path string) bool { return back.files[path] != nil })
 	ask.Name = fmt.Sprintf("the beginning of t%d", p.Turns[len(p.Turns)-1])
 	if err := tx.checkPaths(ctx, ask, before, now.at.Tree(), now.snap.Tree); err != nil {
 		return err
 	}
-	changes, err := tx.diff(ctx, now.snap.Tree, before)
-	if err != nil {
-		return err
-	}
-	if len(ask.Only) > 0 {
-		changes = back.planned()
-	}
-	chosen := entities(filterPaths(changes, ask.Paths))
 	maps.DeleteFunc(back.files, func(name string, _ *reversal) bool { _, ok := chosen[name]; return !ok })
 	return nil
 }

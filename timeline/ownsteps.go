@@ -28,8 +28,12 @@ func (tx *txn) ownState(ctx context.Context, p *Plan, refused []segno.Conflict, 
 		return present, segno.Staged{}, err
 	}
 	differs := make(map[string]segno.Change, len(since))
+	protected := map[string]bool{} // directories that have become protected; since does not list their content
 	for _, c := range since {
 		differs[c.Path] = c
+		if c.To.Type == segno.EntityProtected {
+			protected[c.Path] = true
+		}
 	}
 	notWritten := make(map[string]bool, len(refused))
 	for _, c := range refused {
@@ -42,7 +46,7 @@ func (tx *txn) ownState(ctx context.Context, p *Plan, refused []segno.Conflict, 
 			now = c.To
 		}
 		delete(differs, s.Path)
-		left, isMade := leftByStep(s, now, isBelowProtected(s.Path, since), notWritten[s.Path], late)
+		left, isMade := leftByStep(s, now, hasAncestorIn(s.Path, protected), notWritten[s.Path], late)
 		if left != nil {
 			others = append(others, *left)
 		}
@@ -86,12 +90,14 @@ func leftByStep(s segno.Change, now segno.Entity, hidden, refused, late bool) (l
 	return &segno.Change{Path: s.Path, From: now, To: s.To}, true
 }
 
-// isBelowProtected reports whether a directory above a path has become protected, so that changes does not
-// list the directory's content.
-func isBelowProtected(name string, changes []segno.Change) bool {
-	return slices.ContainsFunc(changes, func(c segno.Change) bool {
-		return c.To.Type == segno.EntityProtected && strings.HasPrefix(name, c.Path+"/")
-	})
+// hasAncestorIn reports whether a directory above a path is in a set of directories.
+func hasAncestorIn(name string, dirs map[string]bool) bool {
+	for dir := path.Dir(name); dir != "." && len(dirs) > 0; dir = path.Dir(dir) {
+		if dirs[dir] {
+			return true
+		}
+	}
+	return false
 }
 
 // withChanges is [segno.Workspace.WithChanges].
@@ -300,12 +306,7 @@ func (m *movedPaths) has(name string) bool {
 	if _, ok := m.paths[name]; ok || m.paths == nil {
 		return true
 	}
-	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
-		if m.paths[dir] {
-			return true
-		}
-	}
-	return false
+	return hasAncestorIn(name, m.paths)
 }
 
 // leftBy returns the checkpoints at or below the heads from which moves of the thread began or to which they led. A

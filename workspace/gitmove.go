@@ -43,6 +43,15 @@ func (d *Dir) GitCommand(ctx context.Context, then segno.Git, written map[string
 	}
 	m := &gitMove{workTree: w, objects: &gitObjects{dir: w.common}, now: *now, then: then}
 	defer m.objects.close()
+	m.writesBelow = func(p string) bool {
+		rel, ok := inside(d.Root(), filepath.Join(w.path, p))
+		for name := range written {
+			if ok && strings.HasPrefix(name, rel+"/") {
+				return true
+			}
+		}
+		return false
+	}
 	m.after = func(p string) (segno.Entity, []byte, bool, error) {
 		rel, ok := inside(d.Root(), filepath.Join(w.path, p))
 		e, isWritten := written[rel]
@@ -66,6 +75,8 @@ type gitMove struct {
 	now, then segno.Git
 	// after returns the entity that the move of files writes at a path of the work tree, and its content.
 	after func(path string) (e segno.Entity, content []byte, isWritten bool, err error)
+	// writesBelow reports whether the move of files writes a path below one of the work tree.
+	writesBelow func(path string) bool
 }
 
 // gitBranch matches branch names that are safe in a command for users to paste. git allows almost any name.
@@ -207,7 +218,7 @@ const maxGitFile = 64 << 20
 func (m *gitMove) isAt(p string, want gitEntry) (bool, error) {
 	const symlink, submodule = "120000", "160000"
 	if want.mode == submodule {
-		return true, nil // the move does not change it
+		return !m.writesBelow(p), nil // if it wrote a file there, the submodule no longer has the files of its commit
 	}
 	e, data, isWritten, err := m.after(p)
 	if !isWritten && err == nil {

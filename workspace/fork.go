@@ -20,7 +20,7 @@ import (
 // Fork copies the present tree, by reflink if the file system supports it, and scans the copy.
 // Where the copy differs from s, Fork writes it from the store. The copy is beside dir under a
 // temporary name until it is complete. It contains no hard link to the source. Protected paths
-// are copied as they are now; without reflinks, Fork leaves out those over a gigabyte or a
+// are copied as they are now, except a file whose content s has; without reflinks, Fork leaves out those over a gigabyte or a
 // hundred thousand entries. It always leaves out sockets, FIFOs, devices, unreadable files and
 // directories that are too deep for a snapshot. It copies each .git and makes the copy
 // independent of the source: see makeGitIndependent. No file or directory of the fork has
@@ -140,7 +140,7 @@ func (f *fork) restoreSnapshot(ctx context.Context, s segno.Snapshot) error {
 	if err != nil {
 		return err
 	}
-	r := copyRestore{dir: d, objects: f.objects}
+	r := copyRestore{dir: d, objects: f.objects, remove: f.removeFile}
 	if err := r.run(ctx, s); err != nil {
 		return err
 	}
@@ -155,6 +155,9 @@ type copyRestore struct {
 	dir       *Dir // of the copy
 	objects   *objectCache
 	saveIndex bool
+	// remove removes a protected path that the snapshot saved from the copy, unless it is a directory, and reports whether it
+	// did. nil leaves the path as it is.
+	remove func(path string) (bool, error)
 
 	scanned   *node // the copy before the last changes
 	steps     []segno.Change
@@ -176,6 +179,11 @@ func (r *copyRestore) run(ctx context.Context, s segno.Snapshot) error {
 			return err
 		}
 		r.steps = slices.DeleteFunc(steps, changesGitFile) // the copy keeps its own .git file
+		if removed, err := r.removeProtected(); err != nil {
+			return err
+		} else if removed {
+			continue
+		}
 		for i := range r.steps {
 			x := &r.steps[i]
 			if x.To.HasContent() {
@@ -190,6 +198,35 @@ func (r *copyRestore) run(ctx context.Context, s segno.Snapshot) error {
 			return err
 		}
 	}
+}
+
+// removeProtected removes the files that are protected in the copy and that the snapshot saved, such as a file that has
+// become too large. Apply would keep them, because it protects content that no store has, but the source has it.
+func (r *copyRestore) removeProtected() (removed bool, err error) {
+	for _, x := range r.steps {
+		if r.remove == nil || x.From.Type != segno.EntityProtected || !isSavedEntity(x.To) {
+			continue
+		}
+		did, err := r.remove(x.Path)
+		if err != nil {
+			return false, err
+		}
+		removed = removed || did
+	}
+	return removed, nil
+}
+
+func isSavedEntity(e segno.Entity) bool {
+	return e.Type != segno.EntityNone && e.Type != segno.EntityProtected
+}
+
+// removeFile removes a path of the copy unless it is a directory.
+func (f *fork) removeFile(p string) (bool, error) {
+	st, exists, err := f.copied.find(p)
+	if err != nil || !exists || st.is(typeDir) {
+		return false, err
+	}
+	return true, f.to.in(p, removeFromReadOnly)
 }
 
 func (r *copyRestore) scan(ctx context.Context) error {

@@ -80,6 +80,19 @@ func TestForkRestoresTheTreeAndCopiesProtectedPaths(t *testing.T) {
 	}
 }
 
+// A file that became too large for a snapshot has in the fork the content that the checkpoint saved.
+func TestForkHasTheSavedContentOfAFileThatIsProtectedNow(t *testing.T) {
+	p := newFixture(t)
+	p.write("sub/model", "small")
+	s, then := p.save(), p.look()
+	must(t, os.Truncate(p.path("sub/model"), 65<<20))
+	_, dir := p.fork(s)
+	sameTree(t, "the fork", look(t, dir), then)
+	if fi, err := os.Stat(p.path("sub/model")); err != nil || fi.Size() != 65<<20 {
+		t.Errorf("the source has %v, %v", fi, err)
+	}
+}
+
 func TestForkOfARepositoryIsARepository(t *testing.T) {
 	p := newFixture(t)
 	git(t, p.root, "init", "-q", "-b", "main")

@@ -249,7 +249,7 @@ func (tx *txn) planKept(ctx context.Context, k *keeping, thread segno.ThreadID) 
 	k.out.Thread = s.head.Thread
 	turns := k.turns()
 	if len(turns) == 0 && k.last != nil {
-		return tx.planAmendment(ctx, k, s)
+		return tx.planContinuation(ctx, k, s)
 	}
 	parent, err := tx.keptParent(ctx, k, s)
 	if err != nil {
@@ -356,13 +356,33 @@ func (tx *txn) keptTurn(k *keeping, t segno.TranscriptTurn, key segno.TurnKey, h
 	return c
 }
 
-// planAmendment sets the commit which records that the newest kept turn has continued since.
-func (tx *txn) planAmendment(ctx context.Context, k *keeping, s threadState) error {
+// planContinuation sets the commit which records that the newest kept turn has continued since. It amends the turn's checkpoint
+// only at the head and the tip of the thread. Any other checkpoint may have children, or a redo, a name, an operation or an open
+// turn refers to it, and its id must stay: there, a checkpoint that follows it has the new end of the session.
+func (tx *txn) planContinuation(ctx context.Context, k *keeping, s threadState) error {
+	isEnd := s.head.Head == k.last.ID && s.head.Tip == k.last.ID
+	canAmend := isEnd && k.last.Kind != segno.CheckpointSave && k.last.Kind != segno.CheckpointRestore
+	if canAmend {
+		if err := tx.loadTurns(ctx); err != nil {
+			return err
+		}
+		isFixed, err := tx.isFixed(ctx, []*segno.Checkpoint{k.last})
+		if err != nil {
+			return err
+		}
+		canAmend = !isFixed
+	}
 	c, err := tx.withPosition(ctx, k.last, s.head, &k.got.Position)
 	if err != nil {
 		return err
 	}
-	if s.head.Head != k.last.ID {
+	if !canAmend {
+		last := k.last
+		c.Parent, c.Entries = last.ID, nil
+		c.Checkpoint = &segno.Checkpoint{Kind: segno.CheckpointExternal, Turn: last.Turn, Time: tx.Now(), Agent: last.Agent,
+			Label: "end of its session kept", Session: &k.got.Position, Workspace: last.Workspace, Step: last.Step, Members: last.Members}
+	}
+	if !isEnd {
 		c.Move = &segno.Move{Head: s.head.Head, Tip: s.head.Tip}
 	}
 	k.commits = append(k.commits, c)

@@ -23,6 +23,7 @@ func ReadBrief(ctx context.Context, store segno.Store, thread segno.ThreadID, ea
 		}
 		h.newest = earlier.newest
 		maps.Copy(h.prompts, earlier.prompts)
+		maps.Copy(h.amendments, earlier.amendments)
 		amended, err := h.readSince(ctx, store, thread, earlier.newest)
 		if err != nil {
 			return err

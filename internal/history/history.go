@@ -23,6 +23,8 @@ type History struct {
 	// Usage has what turns used, if the caller read it; see UsageReader.
 	Usage map[segno.CommitID]*Usage
 
+	// amendments has the checkpoint that amends another one, by the id of that one.
+	amendments map[segno.CommitID]segno.CommitID
 	storedHead segno.Head // the head in the store, before linkParents changed it
 	newest     int64      // the highest seq of the thread's checkpoints
 	isBrief    bool       // see ReadBrief
@@ -59,7 +61,8 @@ func Read(ctx context.Context, store segno.Store, thread segno.ThreadID) (*Histo
 func readStable(ctx context.Context, store segno.Store, thread segno.ThreadID, read func(*History) error) (*History, error) {
 	const most = 20 // the last result counts even if the thread moved again
 	for tries := 1; ; tries++ {
-		h := &History{ByID: map[segno.CommitID]*segno.Checkpoint{}, Pins: map[segno.CommitID][]string{}}
+		h := &History{ByID: map[segno.CommitID]*segno.Checkpoint{}, Pins: map[segno.CommitID][]string{},
+			amendments: map[segno.CommitID]segno.CommitID{}}
 		var err error
 		if h.Head, err = store.Head(ctx, thread); err != nil {
 			return nil, err
@@ -107,7 +110,7 @@ func (h *History) readSince(ctx context.Context, store segno.Store, thread segno
 		}
 		h.newest = max(h.newest, c.Seq)
 		if c.Amends != "" {
-			amended[c.Amends] = true
+			amended[c.Amends], h.amendments[c.Amends] = true, c.ID
 		}
 		if !amended[c.ID] {
 			h.add(c)

@@ -49,6 +49,11 @@ func TestAHistoryWhoseHeadIsAmendedMeanwhile(t *testing.T) {
 	if c, err := h.Find("@"); err != nil || c.ID != "amended" {
 		t.Errorf("the thread is at %+v, %v", c, err)
 	}
+	for _, name := range []string{"one", "on"} { // as segno printed it before
+		if c, err := h.Find(name); err != nil || c.ID != "amended" {
+			t.Errorf("%s is %+v, %v", name, c, err)
+		}
+	}
 }
 
 // TestATurnThatIsNotThereIsNoID checks that the name of a missing turn does not find a checkpoint

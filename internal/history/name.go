@@ -1,6 +1,7 @@
 package history
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,7 +68,25 @@ func (h *History) byName(name string) (*segno.Checkpoint, error) {
 	}
 	query := idprefix.Query{What: "checkpoint", Name: name, Hint: logHint, Turns: true}
 	c, err := idprefix.Find(query, idprefix.Values(h.All), func(c segno.Checkpoint) string { return string(c.ID) })
+	if segno.KindOf(err) == segno.KindNotFound {
+		if now := h.amendmentOf(query); now != nil {
+			return now, nil
+		}
+	}
 	return h.ByID[c.ID], err
+}
+
+// amendmentOf returns the checkpoint that amends the one whose id the user typed, or nil. segno may have printed the id before the
+// amendment.
+func (h *History) amendmentOf(query idprefix.Query) *segno.Checkpoint {
+	id, err := idprefix.Find(query, idprefix.Values(slices.Collect(maps.Keys(h.amendments))), func(id segno.CommitID) string { return string(id) })
+	for range h.amendments {
+		if h.ByID[id] != nil || err != nil {
+			break
+		}
+		id = h.amendments[id]
+	}
+	return h.ByID[id]
 }
 
 // byTurn returns the checkpoint that ends turn n, or the newest step of a turn that has no end. t0 is the base, for

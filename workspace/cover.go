@@ -132,7 +132,7 @@ func (c *cover) holds(path string, isDir bool, why string, markers ...string) bo
 		case !saved:
 		case b.Strict, why == whyLargeIgnore, why == whyNamed && b.same:
 			return true
-		case why == whyMadeAgain || why == whyCache:
+		case why == whyMadeAgain || why == whyCache || why == whyGit:
 			for _, marker := range markers {
 				if _, exists := c.find(b.Tree, marker); exists {
 					return true // the tree saved the path although the marker already existed

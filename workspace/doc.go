@@ -18,7 +18,8 @@
 //
 // Some paths are protected: a snapshot records them with the reason but does not store them,
 // and a restore never touches them. They are .git (but a .git file, of a submodule or a linked
-// worktree, is saved, and restored if it is missing), directories that a tool can make again
+// worktree, is saved, and restored if it is missing), a bare repository with linked worktrees or
+// with a .git file beside it that names it, directories that a tool can make again
 // (recognised by a name and a marker beside or inside the directory; see rules), directories
 // with a CACHEDIR.TAG, files over 64 MiB, files over 8 MiB that git ignores, FIFOs, sockets and
 // devices, paths that could not be read, and paths that the root's .segnoignore matches. That

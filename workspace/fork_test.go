@@ -256,3 +256,40 @@ func TestForkOfASubmoduleIsIndependent(t *testing.T) {
 		t.Errorf("the submodule of the fork is not clean: %q", got)
 	}
 }
+
+// TestABareRepositoryOfWorktreesIsProtected checks the layout in which a bare repository is beside its worktrees: a restore
+// takes no object from it, and a fork gets one that names the fork's worktrees only.
+func TestABareRepositoryOfWorktreesIsProtected(t *testing.T) {
+	p := newFixture(t)
+	seed := filepath.Join(filepath.Dir(p.root), "seed")
+	must(t, os.Mkdir(seed, 0o755))
+	git(t, seed, "init", "-q", "-b", "main")
+	must(t, os.WriteFile(seed+"/f", []byte("1"), 0o644))
+	git(t, seed, "add", ".")
+	git(t, seed, "commit", "-qm", "one")
+	git(t, p.root, "clone", "-q", "--bare", seed, ".bare")
+	p.write(".git", "gitdir: ./.bare\n")
+	before := p.save()
+	git(t, p.root, "worktree", "add", "-q", "main", "main")
+	git(t, p.root, "worktree", "add", "-q", "-b", "user", "user")
+	p.write("main/f", "2")
+	git(t, p.path("main"), "commit", "-qam", "two")
+	after := p.save()
+	git(t, p.path("user"), "merge", "-q", "main") // the user continues from the commit
+	for path, e := range p.entities(after) {
+		if path == ".bare" && e.Type != segno.EntityProtected || strings.HasPrefix(path, ".bare/") {
+			t.Fatalf("the snapshot has %s as %s", path, e.Type)
+		}
+	}
+	_, dir := p.fork(after)
+	if got := git(t, dir, "worktree", "list"); strings.Contains(got, p.root+"/") || !strings.Contains(got, dir+"/main") || !strings.Contains(got, dir+"/user") {
+		t.Errorf("the fork's worktrees:\n%s", got)
+	}
+	p.restore(before)
+	for _, at := range []string{p.root, dir} {
+		git(t, at, "fsck")
+		if got := git(t, at, "log", "--format=%s", "user"); got != "two\none" {
+			t.Errorf("the user's branch in %s has %q", at, got)
+		}
+	}
+}

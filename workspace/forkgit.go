@@ -40,14 +40,14 @@ func (f *fork) makeGitIndependent(ctx context.Context, from *dirHandle, gits []s
 	return nil
 }
 
-// makeOneIndependent is makeGitIndependent for the .git at the path at.
+// makeOneIndependent is makeGitIndependent for the .git, or the repository of worktrees, at the path at.
 func (f *fork) makeOneIndependent(ctx context.Context, from *dirHandle, owner uint32, at string) error {
 	dir, err := from.openDir(dirOf(at))
 	if err != nil {
 		return err
 	}
 	defer dir.close()
-	st, err := dir.lstat(gitName)
+	st, err := dir.lstat(path.Base(at))
 	if err != nil {
 		return err
 	}

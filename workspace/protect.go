@@ -74,7 +74,7 @@ const (
 
 // rulesVersion must be increased when the rules in this file change, so that no index keeps a result
 // of older rules.
-const rulesVersion = 4
+const rulesVersion = 5
 
 // rules decide which paths are protected.
 type rules struct {
@@ -174,6 +174,14 @@ func (r *rules) byName(dir, name string, isDir bool, handle *dirHandle) (why str
 		return segno.WhyDatabase, false
 	case at == ignoreName:
 		return "", false // always save it, so that a restore can undo a change of the rules
+	}
+	if isDir {
+		if marker := worktreeMarker(handle, name); marker != "" {
+			if !r.cover.holds(at, true, whyGit, join(dir, marker)) {
+				return whyGit, false
+			}
+			held = true
+		}
 	}
 	verdict := r.ignore.Match(at, isDir)
 	if verdict == gitignore.Ignored {

@@ -1,7 +1,9 @@
 package timeline
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -33,6 +35,24 @@ type sessionObserver interface {
 func (tx *txn) observer(agent string) (o sessionObserver, ok bool) {
 	o, ok = tx.Transcripts[agent].(sessionObserver)
 	return o, ok
+}
+
+// callObserver is the ability of a [segno.Transcript] to show that a turn made no calls.
+type callObserver interface {
+	// MadeNoCalls reports whether a turn certainly made no call, and ran beside no command of an earlier turn.
+	// lastMessage is the last message of the agent, or "".
+	MadeNoCalls(ctx context.Context, src segno.Source, key segno.TurnKey, lastMessage string) (bool, error)
+}
+
+// knowsCalls reports whether a turn without an entry of a call made no call: its agent reports each call, or its session shows it.
+func (tx *txn) knowsCalls(ctx context.Context, t *OpenTurn, entries []segno.Entry, lastMessage string) bool {
+	isIntent := func(e segno.Entry) bool { return e.Kind == segno.EntryIntent }
+	o, ok := tx.Transcripts[t.Agent].(callObserver)
+	if agents.ReportsCalls(t.Agent) || !ok || t.Owner != "" || slices.ContainsFunc(entries, isIntent) {
+		return agents.ReportsCalls(t.Agent)
+	}
+	none, err := o.MadeNoCalls(ctx, t.Source, cmp.Or(t.EventKey, t.Key), lastMessage)
+	return err == nil && none
 }
 
 // isOver reports whether the transcript shows the end of an open turn while its agent still runs.
@@ -82,7 +102,7 @@ func (tx *txn) evidenceOfLate(ctx context.Context, t OpenTurn, ended time.Time) 
 			end.Last, end.Marked = last, marked
 		}
 	}
-	e = end.Evidence(entries, t.Start, agents.ReportsCalls(t.Agent))
+	e = end.Evidence(entries, t.Start, tx.knowsCalls(ctx, &t, entries, ""))
 	switch {
 	case t.hasLostCalls(entries, bad):
 		e.Whole, whyAll = true, ownership.WhyLost

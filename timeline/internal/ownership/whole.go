@@ -21,12 +21,12 @@ const (
 const clockSlack = time.Second
 
 // WhyWhole returns why the calls of a turn that ends now, or their times, are not known, or "". start is zero if the
-// beginning of the turn was not reported. reportsCalls is set if the agent reports calls at all.
-func WhyWhole(entries []segno.Entry, start, now time.Time, reportsCalls bool) string {
+// beginning of the turn was not reported. knowsCalls is set if no entry of a call means that the turn made none.
+func WhyWhole(entries []segno.Entry, start, now time.Time, knowsCalls bool) string {
 	switch {
 	case start.IsZero():
 		return WhyUnseen
-	case !reportsCalls && !slices.ContainsFunc(entries, isReported):
+	case !knowsCalls && !slices.ContainsFunc(entries, isReported):
 		return WhyNoCalls
 	case wasClockSetBack(entries, start, now):
 		return WhyClocks
@@ -77,15 +77,15 @@ type LateEnd struct {
 
 // Evidence returns the evidence about the turn, without its calls. Unless the end is exact, the turn ended no earlier
 // than its last entry, and a call without a result may have worked longer.
-func (l LateEnd) Evidence(entries []segno.Entry, start time.Time, reportsCalls bool) *Evidence {
-	e := &Evidence{Start: start, End: start, Whole: !reportsCalls && !slices.ContainsFunc(entries, isReported)}
+func (l LateEnd) Evidence(entries []segno.Entry, start time.Time, knowsCalls bool) *Evidence {
+	e := &Evidence{Start: start, End: start, Whole: !knowsCalls && !slices.ContainsFunc(entries, isReported)}
 	for i := range entries {
 		if entries[i].Time.After(e.End) {
 			e.End = entries[i].Time
 		}
 	}
 	if !l.Last.IsZero() {
-		e.Whole, e.Exact = false, l.Marked // the transcript and the hooks name all calls
+		e.Exact = l.Marked
 		if l.Marked || l.Last.After(e.End) {
 			e.End = l.Last
 		}

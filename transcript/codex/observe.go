@@ -1,0 +1,134 @@
+package codex
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/jsonscan"
+	"github.com/dalsegno/segno/transcript/internal/sessionfile"
+)
+
+// MadeNoCalls reports whether a turn certainly made no call, and ran beside no command of an earlier turn. The session must have the end
+// of the turn, or its last message, because otherwise a record of a call may follow.
+func (c *Transcripts) MadeNoCalls(ctx context.Context, src segno.Source, key segno.TurnKey, lastMessage string) (bool, error) {
+	t, err := c.observe(ctx, src, key)
+	if err != nil || t.calls > 0 || len(t.running) > 0 {
+		return false, err
+	}
+	return t.isOver || t.message != "" && t.message == strings.TrimSpace(lastMessage), nil
+}
+
+// observed is what a session shows about one turn.
+type observed struct {
+	isOver  bool            // the newest record of the turn is its end
+	end     time.Time       // the time of the end
+	calls   int             // the number of the turn's calls
+	message string          // the last message of the model in the turn
+	running map[string]bool // the ids of commands of any turn that Codex left running and whose end it did not record
+}
+
+// observe reads what a session shows about a turn. It finds nothing for an empty key.
+func (c *Transcripts) observe(ctx context.Context, src segno.Source, key segno.TurnKey) (observed, error) {
+	const op = "look for the end of a turn"
+	o := observed{running: map[string]bool{}}
+	if key == "" {
+		return o, nil
+	}
+	s, err := c.open(ctx, op, src)
+	if err != nil {
+		return o, err
+	}
+	defer s.close()
+	l := sessionfile.NewLineReader(s.section(0, s.size), 0)
+	var r record
+	isIn := false // the line is within the turn
+	for at := range l.All() {
+		if at.Number%1024 == 0 && ctx.Err() != nil {
+			return o, fmt.Errorf("%s: %w", op, ctx.Err())
+		}
+		if r.parse(at.Bytes) != nil {
+			continue
+		}
+		if id := r.turn(); id != "" {
+			isIn = id == string(key)
+		}
+		o.noteCommand(&r)
+		if isIn {
+			o.add(&r)
+		}
+	}
+	_, err = l.End()
+	return o, sessionfile.IOError(op, s.src.Path, err)
+}
+
+// turn returns the id of the turn that a line begins, continues or ends, or "".
+func (r *record) turn() string {
+	switch r.kind {
+	case kindStart, kindContext, kindEnd:
+		return r.text("turn_id")
+	}
+	return ""
+}
+
+// add adds a line of the turn.
+func (o *observed) add(r *record) {
+	switch r.kind {
+	case kindEnd:
+		at, err := time.Parse(time.RFC3339Nano, jsonscan.Unescape(r.timestamp))
+		o.isOver, o.end = err == nil, at.Add(time.Millisecond) // the time has whole milliseconds
+	case kindStart, kindPrompt, kindInput, kindOutput:
+		o.isOver = false
+	}
+	if string(r.typ) != "response_item" {
+		return
+	}
+	switch string(r.event) {
+	case "reasoning":
+	case "message":
+		if string(r.role) == "assistant" {
+			o.message = strings.TrimSpace(r.messageText())
+		}
+	default:
+		o.calls++
+	}
+}
+
+// runningID matches the id of a command in the header of a result.
+var runningID = regexp.MustCompile(`Process running with session ID (\d+)`)
+
+// noteCommand notes that a command still ran when Codex answered the model, or that a command ended.
+func (o *observed) noteCommand(r *record) {
+	if r.isResult() {
+		if m := runningID.FindStringSubmatch(r.header()); m != nil {
+			o.running[m[1]] = true
+		}
+		return
+	}
+	if len(o.running) == 0 || string(r.typ) != "event_msg" {
+		return
+	}
+	switch string(r.event) {
+	case "exec_command_end":
+		delete(o.running, r.text("process_id"))
+	case "item_completed":
+		if bytes.Contains(r.item, []byte(`"CommandExecution"`)) {
+			delete(o.running, r.text("item", "process_id"))
+		}
+	}
+}
+
+// messageText returns the text of a message of the model.
+func (r *record) messageText() string {
+	content := r.value("content")
+	var text strings.Builder
+	jsonscan.Elements(content, 0, func(at jsonscan.Span) {
+		part := at.Of(content)
+		text.WriteString(jsonscan.Text(jsonscan.Find(part, jsonscan.Span{To: len(part)}, "text").Of(part)))
+	})
+	return text.String()
+}

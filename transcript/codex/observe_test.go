@@ -1,0 +1,52 @@
+package codex_test
+
+import (
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/transcript/codex"
+)
+
+// TestMadeNoCalls asks about turns with and without calls, about one whose end is not recorded, and about one beside a command that an
+// earlier turn left running.
+func TestMadeNoCalls(t *testing.T) {
+	home := t.TempDir()
+	s := newSession(t, home, firstID, nil)
+	end := func(key string) { s.event("task_complete", map[string]any{"turn_id": key}) }
+	s.turn("calls", "run")
+	s.prompt("answer", "ask")
+	s.message("assistant", "an answer")
+	end("answer")
+	s.prompt("failed", "ask")
+	end("failed")
+	s.prompt("leaves", "start")
+	s.add("response_item", map[string]any{"type": "function_call", "name": "exec_command", "call_id": "call_1", "arguments": "{}"})
+	s.add("response_item", map[string]any{"type": "function_call_output", "call_id": "call_1", "output": "Process running with session ID 7\nOutput:\n"})
+	end("leaves")
+	s.flush()
+	none := func(key segno.TurnKey, message string) bool {
+		t.Helper()
+		got, err := codex.New(home, codex.Options{}).MadeNoCalls(t.Context(), segno.Source{Session: firstID}, key, message)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	if none("answer", "an answer") {
+		t.Error("the turn ran beside a command")
+	}
+	s.event("item_completed", map[string]any{"item": map[string]any{"type": "CommandExecution", "process_id": "7"}})
+	s.prompt("open", "ask")
+	s.message("assistant", "so far")
+	s.flush()
+	for _, c := range []struct {
+		key     segno.TurnKey
+		message string
+		want    bool
+	}{{"calls", "answer to run", false}, {"answer", "", true}, {"failed", "", true}, {"leaves", "", false}, {"open", "so far", true},
+		{"open", "", false}, {"open", "the last message", false}, {"unknown", "", false}, {"", "", false}} {
+		if got := none(c.key, c.message); got != c.want {
+			t.Errorf("MadeNoCalls(%q, %q) is %v", c.key, c.message, got)
+		}
+	}
+}

@@ -12,8 +12,8 @@ import (
 )
 
 // sessionObserver is the ability of a [segno.Transcript] to observe the session of an agent that
-// still runs, because an agent with hooks reports no event when the user interrupts a turn. An
-// empty key means the newest prompt that waited in the agent's queue.
+// still runs, because an agent with hooks reports no event when the user interrupts a turn, or, for
+// Codex, when the model fails. An empty key means the newest prompt that waited in the agent's queue.
 type sessionObserver interface {
 	// Live returns the process that has a session open; ok is false if there is none.
 	Live(ctx context.Context, session segno.SessionID) (pid int, ok bool)

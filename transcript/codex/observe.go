@@ -13,6 +13,22 @@ import (
 	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
+// Interrupted reports whether Codex recorded the end of a turn. Codex runs no Stop hook after an error of the model, and version 0.125
+// runs no hook after an interruption.
+func (c *Transcripts) Interrupted(ctx context.Context, src segno.Source, key segno.TurnKey) (bool, error) {
+	t, err := c.observe(ctx, src, key)
+	return t.isOver, err
+}
+
+// LastOf returns the time at which Codex recorded the end of a turn, and true. It returns the zero time if Codex recorded none.
+func (c *Transcripts) LastOf(ctx context.Context, src segno.Source, key segno.TurnKey, _ bool) (at time.Time, over bool, err error) {
+	t, err := c.observe(ctx, src, key)
+	if err != nil || !t.isOver {
+		return time.Time{}, false, err
+	}
+	return t.end, true, nil
+}
+
 // MadeNoCalls reports whether a turn certainly made no call, and ran beside no command of an earlier turn. The session must have the end
 // of the turn, or its last message, because otherwise a record of a call may follow.
 func (c *Transcripts) MadeNoCalls(ctx context.Context, src segno.Source, key segno.TurnKey, lastMessage string) (bool, error) {
@@ -21,6 +37,20 @@ func (c *Transcripts) MadeNoCalls(ctx context.Context, src segno.Source, key seg
 		return false, err
 	}
 	return t.isOver || t.message != "" && t.message == strings.TrimSpace(lastMessage), nil
+}
+
+// Live returns false: Codex keeps no list of the processes that have a session open.
+func (c *Transcripts) Live(context.Context, segno.SessionID) (pid int, ok bool) { return 0, false }
+
+// Prefer does nothing: a user names the session that Codex continues.
+func (c *Transcripts) Prefer(context.Context, segno.Source) error { return nil }
+
+// QueuedKey returns "": the events of a prompt have its key.
+func (c *Transcripts) QueuedKey(context.Context, segno.Source) (segno.TurnKey, error) { return "", nil }
+
+// AtQuestion returns false: the record of an interruption does not tell a question apart.
+func (c *Transcripts) AtQuestion(context.Context, segno.Source, segno.TurnKey) (bool, error) {
+	return false, nil
 }
 
 // observed is what a session shows about one turn.

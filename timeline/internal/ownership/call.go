@@ -31,6 +31,8 @@ type Call struct {
 
 	text  string // contains the named paths; if the call is confined, one path per line
 	edits []edit // the changes to the only file that it names; nil if the input does not show them
+	// patched has the changes of a patch to each file that it names, if the input shows them. It is nil if the call has no patch.
+	patched map[string][]edit
 	// seen is when each file changed last before the call, as far as this is known. It is zero if there was no file.
 	seen map[string]time.Time
 }
@@ -198,13 +200,17 @@ func (r *callReader) readIntent(e *segno.Entry) {
 		c.background = IsBackground(in.Input)
 		return
 	}
-	c.text, c.edits = "", nil
+	c.text, c.edits, c.patched = "", nil, nil
+	patched := patchEdits(tool, in.Input)
+	if patched != nil {
+		c.patched = map[string][]edit{}
+	}
 	for i, file := range files {
 		var changed *time.Time
 		if len(in.Changed) == len(files) {
 			changed = in.Changed[i]
 		}
-		r.addFile(c, file, changed)
+		r.addFile(c, file, changed, patched[file])
 	}
 	if len(files) == 1 {
 		c.edits = editsOf(tool, in.Input)
@@ -224,22 +230,25 @@ func (c *Call) addText(body json.RawMessage) {
 	}
 }
 
-// addFile adds a file that the call names. changed is when it changed last before the call, or nil.
-func (r *callReader) addFile(c *Call, file string, changed *time.Time) {
+// addFile adds a file that the call names. changed is when it changed last before the call, or nil. patched are the changes of a patch.
+func (r *callReader) addFile(c *Call, file string, changed *time.Time, patched []edit) {
 	if !filepath.IsAbs(file) && r.Dir != "" {
 		file = filepath.Join(r.Dir, file)
 	}
-	c.addName(file, changed)
+	c.addName(file, changed, patched)
 	if r.Resolve == nil || !filepath.IsAbs(file) {
 		return
 	}
 	if real := r.Resolve(file); real != file {
-		c.addName(real, changed)
+		c.addName(real, changed, patched)
 	}
 }
 
-func (c *Call) addName(file string, changed *time.Time) {
+func (c *Call) addName(file string, changed *time.Time, patched []edit) {
 	c.text += file + "\n"
+	if len(patched) > 0 {
+		c.patched[filepath.Clean(file)] = patched
+	}
 	if changed == nil {
 		return
 	}

@@ -3,6 +3,8 @@ package ownership
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
+	"strings"
 
 	"github.com/dalsegno/segno/agents/profile"
 )
@@ -12,6 +14,7 @@ type edit struct {
 	before, after string
 	all           bool // replaces every occurrence of before, not a single one
 	whole         bool // after is the whole file
+	lines         bool // before begins at the beginning of a line
 }
 
 // editsOf returns the edits that a call makes in the file that it names. It returns nil if the input does not show
@@ -57,9 +60,28 @@ func editsOf(tool profile.Tool, input json.RawMessage) (edits []edit) {
 	return edits
 }
 
+// patchEdits returns the edits that a patch in the input of a call makes in each file, by the name in the patch. It returns nil if the
+// input has no patch.
+func patchEdits(tool profile.Tool, input json.RawMessage) map[string][]edit {
+	text := tool.Command(input)
+	if !strings.Contains(text, profile.PatchBegin) {
+		return nil
+	}
+	all := map[string][]edit{}
+	for file, hunks := range profile.PatchHunks(text) {
+		for _, h := range hunks {
+			all[file] = append(all[file], edit{before: h.Before, after: h.After, whole: h.IsWhole, lines: true})
+		}
+	}
+	return all
+}
+
 // apply returns a file after an edit. It returns false if the edit does not fit, which means that another author
 // changed the file before the edit.
 func (e *edit) apply(file []byte) ([]byte, bool) {
+	if e.lines && !e.whole {
+		return e.applyLines(file)
+	}
 	switch n := bytes.Count(file, []byte(e.before)); {
 	case e.whole, e.before == "" && len(file) == 0:
 		return []byte(e.after), true
@@ -67,4 +89,14 @@ func (e *edit) apply(file []byte) ([]byte, bool) {
 		return nil, false
 	}
 	return bytes.ReplaceAll(file, []byte(e.before), []byte(e.after)), true
+}
+
+// applyLines replaces whole lines, which the file must have once.
+func (e *edit) applyLines(file []byte) ([]byte, bool) {
+	text, before := append([]byte("\n"), file...), []byte("\n"+e.before)
+	i := bytes.Index(text, before)
+	if i < 0 || bytes.Contains(text[i+1:], before) {
+		return nil, false
+	}
+	return slices.Concat(file[:i], []byte(e.after), file[i+len(e.before):]), true
 }

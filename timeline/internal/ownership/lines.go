@@ -82,8 +82,20 @@ func (l *Lines) add(e *Evidence, path string, c *Call) {
 		return
 	}
 	l.calls++
-	l.Replays = l.Replays && !c.Lost && len(c.edits) > 0
-	l.over = l.over || l.foreign && slices.ContainsFunc(c.edits, func(x edit) bool { return x.whole })
+	edits := e.edits(path, c)
+	l.Replays = l.Replays && !c.Lost && len(edits) > 0
+	l.over = l.over || l.foreign && slices.ContainsFunc(edits, func(x edit) bool { return x.whole })
+}
+
+// edits returns the edits of a call in a file that it names, or nil if its input does not show them.
+func (e *Evidence) edits(path string, c *Call) []edit {
+	if c.patched == nil {
+		return c.edits
+	}
+	if edits := c.patched[filepath.Join(e.Root, path)]; edits != nil {
+		return edits
+	}
+	return c.patched[path] // the directory of the session is not known
 }
 
 // seen returns when a path changed last before a call that names it. The time is zero if there was no file.
@@ -191,7 +203,7 @@ func (e *Evidence) Replay(path string, before []byte) (after []byte, ok bool) {
 		if seen, known := e.seen(path, c); known && seen.IsZero() {
 			after = nil
 		}
-		for _, edit := range c.edits {
+		for _, edit := range e.edits(path, c) {
 			if after, ok = edit.apply(after); !ok {
 				return nil, false
 			}

@@ -241,6 +241,9 @@ func TestReplay(t *testing.T) {
 		}
 		return in
 	}
+	patch := func(text string) map[string]any {
+		return map[string]any{"command": "*** Begin Patch\n" + text + "*** End Patch"}
+	}
 	for name, tc := range map[string]struct {
 		tools []string
 		input []map[string]any
@@ -257,6 +260,14 @@ func TestReplay(t *testing.T) {
 		"of Gemini CLI":              {[]string{"replace"}, []map[string]any{edit("two", "2", "expected_replacements", 2)}, "one 2 2\n"},
 		"of the protocol":            {[]string{"Edit"}, []map[string]any{{"title": "Edit a", "kind": "edit", "input": edit("one", "1")}}, "1 two two\n"},
 		"a command that names it":    {[]string{"Edit", "Bash"}, []map[string]any{edit("one", "1"), command("gofmt -w a")}, "1 two two\n"},
+		"a patch":                    {[]string{"apply_patch"}, []map[string]any{patch("*** Update File: /p/a\n@@\n-one two two\n+1\n")}, "1\n"},
+		"a patch of several files":   {[]string{"apply_patch"}, []map[string]any{patch("*** Delete File: /p/b\n*** Update File: /p/a\n@@ x\n one two two\n+3\n*** Add File: /p/c\n+c\n")}, "one two two\n3\n"},
+		"two hunks":                  {[]string{"apply_patch"}, []map[string]any{patch("*** Update File: /p/a\n@@\n-one two two\n+1\n+2\n@@\n 1\n-2\n+3\n")}, "1\n3\n"},
+		"a patch, and an edit":       {[]string{"apply_patch", "Edit"}, []map[string]any{patch("*** Add File: /p/a\n+new one\n"), edit("one", "1")}, "new 1\n"},
+		"a patch of a part of lines": {[]string{"apply_patch"}, []map[string]any{patch("*** Update File: /p/a\n@@\n-two two\n+2\n")}, ""},
+		"a patch that moves it":      {[]string{"apply_patch"}, []map[string]any{patch("*** Update File: /p/b\n*** Move to: /p/a\n@@\n-one two two\n+1\n")}, ""},
+		"a patch without context":    {[]string{"apply_patch"}, []map[string]any{patch("*** Update File: /p/a\n@@\n+1\n")}, ""},
+		"a patch of repeated lines":  {[]string{"apply_patch"}, []map[string]any{patch("*** Update File: /p/a\n@@\n one two two\n+one two two\n@@\n-one two two\n+1\n")}, ""},
 		"a notebook":                 {[]string{"NotebookEdit"}, []map[string]any{{"notebook_path": "/p/a", "new_source": "x"}}, ""},
 		"an input that was too long": {[]string{"Write"}, []map[string]any{{"file_path": "/p/a", "clipped": map[string]any{"head": "x"}}}, ""},
 	} {

@@ -3,9 +3,11 @@ package agents_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/dalsegno/segno/agents"
+	"github.com/dalsegno/segno/agents/profile"
 )
 
 // TestToolsThatOnlyRead lists the tools of each agent that change no file. A turn that uses only these changes nothing.
@@ -57,4 +59,23 @@ func TestFilesOfACall(t *testing.T) {
 			t.Errorf("%s names %q, want %q", tc.tool, got, tc.want)
 		}
 	}
+}
+
+// FuzzPatch reads patches, which a model writes. The hunks are of files that the patch names, and each but a whole file has lines to find.
+func FuzzPatch(f *testing.F) {
+	f.Add("*** Begin Patch\n*** Add File: a\n+1\n*** Update File: b\n@@ func\n 1\n-2\n+3\n*** Move to: c\n*** End Patch")
+	f.Add("apply_patch <<'E'\n*** Begin Patch\n*** Delete File: a\n*** Update File: a\n+1\n\n@@\n*** End of File\n*** End Patch\nE")
+	f.Fuzz(func(t *testing.T, text string) {
+		files := profile.PatchFiles(text)
+		for file, hunks := range profile.PatchHunks(text) {
+			if len(text) < 64<<10 && !slices.Contains(files, file) {
+				t.Errorf("%q is none of %q", file, files)
+			}
+			for _, h := range hunks {
+				if (h.Before == "") != h.IsWhole {
+					t.Errorf("%+v of %q", h, file)
+				}
+			}
+		}
+	})
 }

@@ -1,7 +1,7 @@
 package profile
 
 import (
-	"slices"
+	"maps"
 	"strings"
 )
 
@@ -12,17 +12,32 @@ const ApplyPatch = "apply_patch"
 // PatchBegin is the first line of a patch.
 const PatchBegin = "*** Begin Patch\n"
 
-// headerBegins returns the prefixes of the lines in a patch that name files.
-func headerBegins() []string {
-	return []string{"*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: "}
+const patchEnd = "*** End Patch"
+
+// The beginnings of the lines in a patch that name files.
+const (
+	patchAdd    = "*** Add File: "
+	patchUpdate = "*** Update File: "
+	patchDelete = "*** Delete File: "
+	patchMove   = "*** Move to: "
+)
+
+// cutHeader returns the beginning of a line that names a file, and the name. It returns "" for other lines.
+func cutHeader(line string) (begin, name string) {
+	for _, begin := range []string{patchAdd, patchUpdate, patchDelete, patchMove} {
+		if name, ok := strings.CutPrefix(line, begin); ok {
+			return begin, strings.TrimSpace(name)
+		}
+	}
+	return "", ""
 }
 
 // PatchFiles returns the files that a patch changes. text is a patch, or a command that contains
 // one.
 func PatchFiles(text string) (paths []string) {
 	for _, line := range PatchHeaders(text) {
-		_, p, _ := strings.Cut(line, ": ")
-		paths = append(paths, strings.TrimSpace(p))
+		_, name := cutHeader(line)
+		paths = append(paths, name)
 	}
 	return paths
 }
@@ -32,11 +47,10 @@ func PatchHeaders(text string) (lines []string) {
 	left := 64 << 10
 	_, patch, _ := strings.Cut(text, PatchBegin)
 	for line := range strings.Lines(patch) {
-		if strings.HasPrefix(line, "*** End Patch") {
+		if strings.HasPrefix(line, patchEnd) {
 			break
 		}
-		isHeader := slices.ContainsFunc(headerBegins(), func(begin string) bool { return strings.HasPrefix(line, begin) })
-		if !isHeader {
+		if begin, _ := cutHeader(line); begin == "" {
 			continue
 		}
 		if left -= len(line); left < 0 {
@@ -54,23 +68,20 @@ type Hunk struct {
 }
 
 // PatchHunks returns the changes of a patch to each file that it adds, or updates without a new name. A file has none if the patch
-// names it more than once, moves or deletes it, or inserts lines without a line before or after them.
+// names it more than once, moves or deletes it, or inserts lines without a line before or after them. There are none at all without
+// the end of the patch: only its headers were kept, because it was too long.
 func PatchHunks(text string) map[string][]Hunk {
-	p := patchReader{hunks: map[string][]Hunk{}, bad: map[string]bool{}}
+	p := patchReader{hunks: map[string][]Hunk{}, bad: map[string]bool{"": true}}
 	_, patch, _ := strings.Cut(text, PatchBegin)
 	for line := range strings.Lines(patch) {
-		if strings.HasPrefix(line, "*** End Patch") {
-			break
+		if strings.HasPrefix(line, patchEnd) {
+			p.endHunk()
+			maps.DeleteFunc(p.hunks, func(path string, _ []Hunk) bool { return p.bad[path] })
+			return p.hunks
 		}
 		p.add(line)
 	}
-	p.endHunk()
-	for path, isBad := range p.bad {
-		if isBad {
-			delete(p.hunks, path)
-		}
-	}
-	return p.hunks
+	return nil
 }
 
 // patchReader reads the lines of a patch.
@@ -83,56 +94,51 @@ type patchReader struct {
 }
 
 func (p *patchReader) add(line string) {
-	for i, begin := range headerBegins() {
-		if name, ok := strings.CutPrefix(line, begin); ok {
-			p.header(i, strings.TrimSpace(name))
-			return
-		}
+	if begin, name := cutHeader(line); begin != "" {
+		p.header(begin, name)
+		return
 	}
 	switch {
-	case p.hunk.IsWhole && line[0] == '+':
-		p.hunk.After += line[1:]
 	case strings.HasPrefix(line, "@@"):
 		p.endHunk()
 		p.isIn = true
+		return
 	case strings.HasPrefix(line, "*** End of File"):
+		return
+	}
+	p.isIn = true
+	switch line[0] {
+	case '+':
+		p.hunk.After += line[1:]
+	case '-':
+		p.hunk.Before += line[1:]
+	case ' ':
+		p.hunk.Before, p.hunk.After = p.hunk.Before+line[1:], p.hunk.After+line[1:]
+	case '\n':
+		p.hunk.Before, p.hunk.After = p.hunk.Before+line, p.hunk.After+line
 	default:
-		p.isIn = true
-		switch line[0] {
-		case '+':
-			p.hunk.After += line[1:]
-		case '-':
-			p.hunk.Before += line[1:]
-		case ' ':
-			p.hunk.Before, p.hunk.After = p.hunk.Before+line[1:], p.hunk.After+line[1:]
-		case '\n':
-			p.hunk.Before, p.hunk.After = p.hunk.Before+line, p.hunk.After+line
-		default:
-			p.bad[p.path] = true
-		}
+		p.bad[p.path] = true
 	}
 }
 
-// header begins a file. kind is the index of the header's prefix.
-func (p *patchReader) header(kind int, path string) {
-	if headerBegins()[kind] == "*** Move to: " {
-		p.bad[p.path], p.bad[path] = true, true
+// header begins a file, or names where the patch moves it.
+func (p *patchReader) header(begin, name string) {
+	if begin == patchMove {
+		p.bad[p.path], p.bad[name] = true, true
 		return
 	}
 	p.endHunk()
-	_, again := p.hunks[path]
-	p.bad[path] = p.bad[path] || again || headerBegins()[kind] == "*** Delete File: "
-	if p.bad[path] {
-		p.hunks[path] = nil
+	if _, again := p.hunks[name]; again || begin == patchDelete {
+		p.bad[name] = true
 	}
-	p.path, p.hunk.IsWhole = path, headerBegins()[kind] == "*** Add File: "
-	p.isIn = p.hunk.IsWhole
+	p.hunks[name] = nil
+	p.path, p.hunk.IsWhole, p.isIn = name, begin == patchAdd, begin == patchAdd
 }
 
-// endHunk ends a hunk.
+// endHunk ends a hunk. An added file has added lines only.
 func (p *patchReader) endHunk() {
 	if p.isIn {
-		p.bad[p.path] = p.bad[p.path] || p.hunk.Before == "" && !p.hunk.IsWhole
+		p.bad[p.path] = p.bad[p.path] || (p.hunk.Before == "") != p.hunk.IsWhole
 		p.hunks[p.path] = append(p.hunks[p.path], p.hunk)
 	}
 	p.hunk, p.isIn = Hunk{}, false

@@ -268,6 +268,7 @@ func TestReplay(t *testing.T) {
 		"a patch that moves it":      {[]string{"apply_patch"}, []map[string]any{patch("*** Update File: /p/b\n*** Move to: /p/a\n@@\n-one two two\n+1\n")}, ""},
 		"a patch without context":    {[]string{"apply_patch"}, []map[string]any{patch("*** Update File: /p/a\n@@\n+1\n")}, ""},
 		"a patch of repeated lines":  {[]string{"apply_patch"}, []map[string]any{patch("*** Update File: /p/a\n@@\n one two two\n+one two two\n@@\n-one two two\n+1\n")}, ""},
+		"a patch that was too long":  {[]string{"apply_patch", "Edit"}, []map[string]any{{"command": "*** Begin Patch\n*** Add File: /p/a\n"}, edit("", "x")}, ""},
 		"a notebook":                 {[]string{"NotebookEdit"}, []map[string]any{{"notebook_path": "/p/a", "new_source": "x"}}, ""},
 		"an input that was too long": {[]string{"Write"}, []map[string]any{{"file_path": "/p/a", "clipped": map[string]any{"head": "x"}}}, ""},
 	} {

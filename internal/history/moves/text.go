@@ -124,6 +124,9 @@ func (t *Text) Moved(m *timeline.MoveResult, res Result) {
 // placeOf names the checkpoint that a thread is at now.
 func placeOf(c *segno.Checkpoint) string {
 	if c.Kind == segno.CheckpointBase {
+		if c.Parent != "" {
+			return "the beginning of the fork"
+		}
 		return "the beginning"
 	}
 	return printable.Label(c)

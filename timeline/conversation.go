@@ -35,7 +35,7 @@ func (tx *txn) moveSession(ctx context.Context, now currentState, moved *MoveRes
 	link, err := tx.sessionAt(ctx, *at, now.head, dir, string(p.Verb))
 	var none noSession
 	if errors.As(err, &none) {
-		moved.Chat = none.Error()
+		moved.Chat = none.at(target)
 		return nil
 	}
 	if err != nil {
@@ -65,6 +65,17 @@ func (tx *txn) resumeCommand(l *segno.Link) []string {
 type noSession string
 
 func (why noSession) Error() string { return string(why) }
+
+// notBegun is the reason at a position without a record.
+const notBegun noSession = "it had not begun yet; start the agent again"
+
+// at returns the reason at a checkpoint. Some agents can run turns without a session, as codex exec --ephemeral does.
+func (why noSession) at(c *segno.Checkpoint) string {
+	if why == notBegun && c.Turn > 0 {
+		return "the agent left no session; start the agent again"
+	}
+	return string(why)
+}
 
 // sessionAt returns a session that continues from a position: an existing one of the thread that
 // ends there, or a cut. The error is a noSession if no session can continue from there.
@@ -96,7 +107,7 @@ func (tx *txn) cutSession(ctx context.Context, p segno.Position, dir, reason str
 		return nil, noSession(fmt.Sprintf("no transcripts of %s can be read here", p.Agent))
 	}
 	if p.Leaf == "" {
-		return nil, noSession("it had not begun yet; start the agent again")
+		return nil, notBegun
 	}
 	objects := tx.Store.Objects()
 	src, err := t.Cut(ctx, p, segno.Target{Session: newSession(), Dir: dir, Yield: yield}, objects)
@@ -169,8 +180,11 @@ func (tl *Timeline) Resume(ctx context.Context, thread segno.ThreadID, at segno.
 		return nil, nil, err
 	}
 	if c.Session != nil && c.Session.Leaf == "" && tx.Transcripts[c.Session.Agent] != nil {
-		return nil, nil, segno.Errorf(segno.KindNotFound, "resume", string(at), "there is no conversation before the first prompt").
-			WithHint("start the agent again")
+		why := "there is no conversation before the first prompt"
+		if c.Turn > 0 {
+			why = "the agent left no session"
+		}
+		return nil, nil, segno.Errorf(segno.KindNotFound, "resume", string(at), "%s", why).WithHint("start the agent again")
 	}
 	if at == head.Head && head.Link.Session != "" {
 		return tx.resumeHead(ctx, head, c)

@@ -87,7 +87,7 @@ func (tx *txn) forkSession(ctx context.Context, ask MoveRequest, f *ForkResult) 
 	f.Link, err = tx.cutSession(ctx, *x.Session, f.Dir, string(segno.VerbFork), ask.Dir == "")
 	var none noSession
 	if errors.As(err, &none) {
-		f.Chat, err = none.Error(), nil
+		f.Chat, err = none.at(x), nil
 	}
 	if err != nil {
 		return segno.Errorf(segno.KindOf(err), "fork", f.Report.Root, "the files are there, but the conversation could not be cut: %w", err).

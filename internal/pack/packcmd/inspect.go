@@ -21,7 +21,7 @@ func (a *app) inspect() *cobra.Command {
 		Short: "show what an archive contains",
 		Long: `Shows what an archive contains, without extracting it: the tiers and agents, what was left
 out, and what 'segno unpack' would never extract. It reads only the list of the files, so
-it takes the same time for an archive of any size; 'segno archive verify' reads the files, too.
+its time depends on their number, not on their sizes; 'segno archive verify' reads the files, too.
 
 Of an encrypted archive it shows only the size, unless --identity names a key.`,
 		Example:           "  segno archive inspect run.ckpt\n  segno archive inspect run.ckpt --signer team.signers --json",

@@ -15,8 +15,8 @@ func (a *app) gitTrailer() *cobra.Command {
 		Short: "print a trailer for a commit's message that names a checkpoint",
 		Long: `Prints a trailer for the message of a git commit. It names a checkpoint, by default the
 head of the thread. 'segno show HEAD' reads the trailer and shows that checkpoint, also in
-another work tree of the repository on this machine. The trailer has no text of the
-conversation. docs/understand.md has a hook that adds it to each commit.`,
+another work tree of the repository that segno records on this machine. The trailer has no text of
+the conversation. docs/understand.md has a hook that adds it to each commit.`,
 		Example:           "  git commit --trailer \"$(segno git-trailer)\"",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.CompleteCheckpoints(1),

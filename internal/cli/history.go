@@ -59,11 +59,9 @@ func (a *App) CheckpointOrRevision(ctx context.Context, d *Workspace, name strin
 		return nil, nil, segno.Errorf(segno.KindNotFound, "find checkpoint", name, "the commit has no trailer %s", GitTrailer).
 			WithHint("'segno git-trailer' prints one for the message of a commit")
 	}
-	line, err := d.Store.Load(ctx, segno.CommitID(id), segno.Window{Last: 1})
-	if err != nil {
+	if c, err = history.Checkpoint(ctx, d.Store, segno.CommitID(id)); err != nil {
 		return nil, nil, err
 	}
-	c = line.Commits[len(line.Commits)-1].Checkpoint
 	if c == nil || a.capture != nil && !isOf(d, h, c) {
 		return nil, nil, segno.NewError(segno.KindNotFound, "find checkpoint", id, nil)
 	}

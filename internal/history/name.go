@@ -1,6 +1,7 @@
 package history
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strconv"
@@ -87,6 +88,27 @@ func (h *History) amendmentOf(query idprefix.Query) *segno.Checkpoint {
 		id = h.amendments[id]
 	}
 	return h.ByID[id]
+}
+
+// Checkpoint returns the checkpoint with an id, in any thread, or nil for a commit without one. If a collection dropped it because
+// another one amends it, Checkpoint returns that one.
+func Checkpoint(ctx context.Context, store segno.Store, id segno.CommitID) (*segno.Checkpoint, error) {
+	line, err := store.Load(ctx, id, segno.Window{Last: 1})
+	if err == nil {
+		return line.Commits[len(line.Commits)-1].Checkpoint, nil
+	}
+	if segno.KindOf(err) != segno.KindNotFound {
+		return nil, err
+	}
+	for c, err := range store.Checkpoints(ctx, segno.CheckpointQuery{}) {
+		if err != nil {
+			return nil, err
+		}
+		if c.Amends == id {
+			return &c, nil
+		}
+	}
+	return nil, segno.NewError(segno.KindNotFound, "find checkpoint", string(id), nil).WithHint(logHint)
 }
 
 // byTurn returns the checkpoint that ends turn n, or the newest step of a turn that has no end. t0 is the base, for

@@ -390,8 +390,17 @@ func (tx *txn) commitKept(ctx context.Context, k *keeping) error {
 			return err
 		}
 	}
+	renamed := map[segno.CommitID]segno.CommitID{}
 	for _, c := range k.commits {
+		c.Parent, c.Expect = cmp.Or(renamed[c.Parent], c.Parent), cmp.Or(renamed[c.Expect], c.Expect)
+		id := c.ID
 		_, err := tx.commitRetryingCAS(ctx, c)
+		for tx.isDropped(ctx, &c, err) {
+			// The store never uses the id of a dropped commit again. The next id is derived, too, so that no turn is kept twice.
+			c.ID = segno.CommitID(segno.DerivedID("kept again", string(c.ID)))
+			renamed[id] = c.ID
+			_, err = tx.commitRetryingCAS(ctx, c)
+		}
 		if c.Create != nil && segno.KindOf(err) == segno.KindNotFound && c.Thread == threadOfSession(k.Agent, k.Source.Session, "") {
 			// The user deleted that thread, and the store never uses the id of a deleted thread again.
 			if err := tx.planKept(ctx, k, threadOfSession(k.Agent, k.Source.Session, segno.NewID())); err != nil {
@@ -404,6 +413,17 @@ func (tx *txn) commitKept(ctx context.Context, k *keeping) error {
 		}
 	}
 	return nil
+}
+
+// isDropped reports whether the store refused to make a commit because it once had another one with that id, which a collection
+// has dropped.
+func (tx *txn) isDropped(ctx context.Context, c *segno.Commit, refusal error) bool {
+	var late *segno.ConflictError
+	if segno.KindOf(refusal) != segno.KindConflict || errors.As(refusal, &late) || c.Create != nil {
+		return false
+	}
+	_, err := tx.checkpoint(ctx, c.ID)
+	return segno.KindOf(err) == segno.KindNotFound
 }
 
 // manyCommitter is the ability of a [segno.Store] to make several commits durable at once, at

@@ -425,11 +425,12 @@ func (tx *txn) legsBetween(ctx context.Context, op *segno.Operation) ([]leg, err
 	}), nil
 }
 
-// changesOf returns the changes that an operation made.
+// changesOf returns the changes that an operation made. No operation writes protected paths: the states differ in these if another machine has them.
 func (tx *txn) changesOf(ctx context.Context, op *segno.Operation) ([]segno.Change, error) {
 	before, after, err := tx.operationStates(ctx, op)
 	if err != nil {
 		return nil, err
 	}
-	return tx.diffStates(ctx, before, after)
+	changes, err := tx.diffStates(ctx, before, after)
+	return slices.DeleteFunc(changes, func(c segno.Change) bool { return !isSaved(c.From) && !isSaved(c.To) }), err
 }

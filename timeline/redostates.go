@@ -207,7 +207,15 @@ func (tx *txn) transitionsOfUndo(ctx context.Context, back *moveBack) (all []tra
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, transition{after, before, nil})
+		changes, err := tx.changesOf(ctx, &op)
+		if err != nil {
+			return nil, err
+		}
+		paths := make(map[string]bool, len(changes))
+		for _, c := range changes {
+			paths[c.Path] = true
+		}
+		all = append(all, transition{after, before, paths})
 	}
 	return all, nil
 }

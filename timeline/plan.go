@@ -104,9 +104,10 @@ type FilePlan struct {
 	// named.
 	Unnamed []string `json:"unnamed,omitempty"`
 
-	goals   []segno.Hash // the trees that the steps come from
-	gitThen *segno.Git   // at the snapshot that the files come from; nil if there was no repository
-	hidden  []string     // paths to write whose content the present state does not have, because they are protected now
+	goals   []segno.Hash   // the trees that the steps come from
+	gitThen *segno.Git     // at the snapshot that the files come from; nil if there was no repository
+	full    []segno.Change // the removals of directories that are not steps, because conflicts are in them
+	hidden  []string       // paths to write whose content the present state does not have, because they are protected now
 }
 
 // Complete reports whether a plan has no conflict and no lost path.

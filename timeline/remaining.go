@@ -208,7 +208,7 @@ func (p *FilePlan) addUnwritten(written map[string]segno.Entity) {
 // setEmptied sets the directories that the move did not remove because of conflicts in them. since has the changes from the beginning of
 // the move until now.
 func (p *Plan) setEmptied(written, since map[string]segno.Entity) {
-	for _, s := range p.Steps {
+	for _, s := range slices.Concat(p.Steps, p.full) {
 		_, isWritten := written[s.Path]
 		isIn := func(c segno.Change) bool {
 			return c.To.Type == segno.EntityNone && strings.HasPrefix(c.Path, s.Path+"/")

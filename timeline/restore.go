@@ -41,6 +41,7 @@ func (tx *txn) planRestore(ctx context.Context, ask MoveRequest, now currentStat
 		p.hideAbove(changes, ask.Paths)
 		p.Times, p.goals = x.Workspace.Times, []segno.Hash{x.Tree()}
 		p.split(filterPaths(changes, ask.Paths))
+		p.dropFull(func(string) bool { return false })
 		p.gitThen = x.Workspace.Git
 	}
 	if ask.Scope == ScopeBoth && len(ask.Paths) == 0 {

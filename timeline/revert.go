@@ -195,6 +195,7 @@ func (p *FilePlan) setSteps(ctx context.Context, r *reverter) error {
 		}
 	}
 	p.split(changes)
+	p.dropFull(r.keepsFull)
 	p.hide(r)
 	p.setUnnamed(r.unnamed)
 	return r.stageMerged(ctx, p.Steps)
@@ -278,6 +279,41 @@ func (r *reverter) blockBelowConflicts() {
 			}
 		}
 	}
+}
+
+// keepsFull reports whether a path of others stays below a directory, or one that the plan writes there.
+func (r *reverter) keepsFull(dir string) bool {
+	for at, e := range r.since {
+		if strings.HasPrefix(at, dir+"/") && e.Type != segno.EntityNone && r.files[at] == nil {
+			return true
+		}
+	}
+	for at, f := range r.files {
+		if strings.HasPrefix(at, dir+"/") && f.conflict == "" && f.want.Type != segno.EntityNone {
+			return true
+		}
+	}
+	return false
+}
+
+// dropFull drops the steps that remove a directory in which a path stays: a move would leave it. isFull reports this for paths that are not
+// in the plan. A directory in which only conflicts stay is kept for a later move that overwrites them.
+func (p *FilePlan) dropFull(isFull func(dir string) bool) {
+	isBelow := func(list []segno.Conflict, dir string) bool {
+		return slices.ContainsFunc(list, func(c segno.Conflict) bool { return strings.HasPrefix(c.Path, dir+"/") })
+	}
+	p.Steps = slices.DeleteFunc(p.Steps, func(s segno.Change) bool {
+		switch {
+		case s.From.Type != segno.EntityDir || s.To.Type != segno.EntityNone:
+			return false
+		case isFull(s.Path) || isBelow(p.Kept, s.Path):
+			return true
+		case isBelow(p.Conflicts, s.Path):
+			p.full = append(p.full, s)
+			return true
+		}
+		return false
+	})
 }
 
 // setUnnamed sets the steps that no tool of an undone turn named.

@@ -254,7 +254,8 @@ func (s *Store) endsAt(ctx context.Context, d *SessionDetail, p *segno.Position)
 
 // WithoutThread returns the sessions of an agent in a directory or below it that have a conversation, that
 // changed after a time, and that belong to no thread, because none of their turns was recorded. It leaves
-// out a session with an open turn, because the end of the first turn creates the thread.
+// out a session with an open turn, because the end of the first turn creates the thread. It also leaves out a
+// session whose turns were recorded over ACP under the name that the agent has there, such as OpenCode.
 func (s *Store) WithoutThread(ctx context.Context, agent, root string, since time.Time) (out []SessionDetail, err error) {
 	found, _ := s.place.FindSessions(ctx) // 'segno sessions' names the sessions that cannot be read
 	found = slices.DeleteFunc(found, func(f FoundSession) bool { return f.Agent != agent || !f.Modified.After(since) })
@@ -268,7 +269,14 @@ func (s *Store) WithoutThread(ctx context.Context, agent, root string, since tim
 	}
 	for _, d := range details {
 		isOpen := slices.ContainsFunc(open, func(t timeline.OpenTurn) bool { return t.Source.Session == d.Session })
-		if rel, relErr := filepath.Rel(root, d.Dir); d.Err == nil && d.End > 0 && d.Thread == "" && !isOpen && relErr == nil && filepath.IsLocal(rel) {
+		if rel, relErr := filepath.Rel(root, d.Dir); d.Err != nil || d.End <= 0 || d.Thread != "" || isOpen || relErr != nil || !filepath.IsLocal(rel) {
+			continue
+		}
+		head, err := s.headWhere(ctx, d.Session, func(l segno.Link) bool { _, known := agents.Of(l.Agent); return !known })
+		if err != nil {
+			return nil, err
+		}
+		if head.Thread == "" {
 			out = append(out, d)
 		}
 	}
@@ -278,7 +286,13 @@ func (s *Store) WithoutThread(ctx context.Context, agent, root string, since tim
 // headOf returns the head of the thread that has a session of an agent, or the zero Head if there is
 // none. It needs the agent, because sessions of two agents can have the same id.
 func (s *Store) headOf(ctx context.Context, agent string, session segno.SessionID) (segno.Head, error) {
-	isIn := func(l segno.Link) bool { return l.Session == session && (l.Agent == agent || l.Agent == "") }
+	return s.headWhere(ctx, session, func(l segno.Link) bool { return l.Agent == agent || l.Agent == "" })
+}
+
+// headWhere returns the head of the first thread that has a link to a session for which is returns true, or the
+// zero Head if there is none.
+func (s *Store) headWhere(ctx context.Context, session segno.SessionID, is func(segno.Link) bool) (segno.Head, error) {
+	isIn := func(l segno.Link) bool { return l.Session == session && is(l) }
 	for t, err := range s.Threads(ctx, segno.ThreadQuery{Session: session}) {
 		if err != nil {
 			return segno.Head{}, err

@@ -34,6 +34,10 @@ const (
 // NoteLost is the name of a note in place of entries of a turn that were lost.
 const NoteLost = "lost"
 
+// NoteAgentEnded is the name of a note of the moment at which the agent's process ended in the middle of a turn that another process
+// continues. The calls without a result ended then, or went on without the agent.
+const NoteAgentEnded = ownership.NoteAgentEnded
+
 // InBackground reports whether a turn has ended but some of its tasks continue. Their later changes are
 // added to the turn's checkpoint.
 func (t *OpenTurn) InBackground() bool { return t.Ended != "" && !t.Awake }

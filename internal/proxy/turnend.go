@@ -36,6 +36,9 @@ func (t *turn) handleAnswer(a acp.Message, ended bool) {
 	}
 	if t.mayRecover(meaning) {
 		if t.recoveries++; t.recoveries <= maxRecoveries {
+			if ended {
+				t.addEntry(segno.Entry{Kind: segno.EntryNote, Name: timeline.NoteAgentEnded})
+			}
 			t.recover(meaning)
 			return
 		}

@@ -22,6 +22,7 @@ type Call struct {
 	// wrote.
 	From, To, Next time.Time
 	Lost           bool       // its end is not known, so To is not a limit
+	Orphaned       bool       // its agent ended at To, before the result: the call is lost, and nothing is sure of it after To
 	Confined       bool       // the tool writes only the paths that it names
 	Failed         bool       // the agent reported an error
 	Late           bool       // a message reported it, and may have taken longer than [Context.Delay] to arrive
@@ -74,6 +75,10 @@ func Calls(entries []segno.Entry, in Context) []Call {
 			r.readIntent(e)
 		case segno.EntryResult:
 			r.readResult(e)
+		case segno.EntryNote:
+			if e.Name == NoteAgentEnded {
+				r.orphan(e.Time)
+			}
 		}
 	}
 	begins, besides := intentTimes(entries), intentTimes(r.Beside)
@@ -90,6 +95,11 @@ func Calls(entries []segno.Entry, in Context) []Call {
 			c.From, c.Late = c.From.Add(-r.Delay), r.Delay > 0
 		}
 		if !r.ended[id] && c.endAsPatch(firstAfter(begins, announced)) {
+			calls = append(calls, c)
+			continue
+		}
+		if c.Orphaned {
+			c.Next = c.To // no formatter runs
 			calls = append(calls, c)
 			continue
 		}
@@ -289,10 +299,23 @@ func (r *callReader) readUnnamedResult(e *segno.Entry) {
 	}
 }
 
+// NoteAgentEnded is the name of a note of the moment at which the agent's process ended in the middle of a turn that another process
+// continues.
+const NoteAgentEnded = "agent ended"
+
+// orphan marks the calls without a result when their agent ends.
+func (r *callReader) orphan(at time.Time) {
+	for i := range r.calls {
+		if c := &r.calls[i]; c.ID != "" && !r.ended[c.ID] && !c.Orphaned {
+			c.To, c.Lost, c.Orphaned = at, true, true
+		}
+	}
+}
+
 // end ends a call with the entry of its result.
 func (r *callReader) end(c *Call, e *segno.Entry) {
 	result := turns.ReadResult(e.Body)
-	c.To, c.Lost = e.Time, false
+	c.To, c.Lost, c.Orphaned = e.Time, false, false
 	c.Failed = result.HasError || result.Interrupted || result.Status == "failed"
 	// The hook at the beginning of a call runs before the agent asks the user for permission.
 	if took := result.Took(); took > 0 {

@@ -225,3 +225,27 @@ func TestOverwritten(t *testing.T) {
 		t.Errorf("the changes are %v", o.Own)
 	}
 }
+
+// TestAgentEnded is the table of whose a change is if the agent ended at 50, in the middle of a call that began at 40, and its next process
+// continued the turn, which ended at 100.
+func TestAgentEnded(t *testing.T) {
+	ended := segno.Entry{Kind: segno.EntryNote, Name: NoteAgentEnded, Time: at(50)}
+	for name, tc := range map[string]struct {
+		call []segno.Entry
+		path string
+		want map[float64]Owner
+	}{
+		"a command":                   {call("1", "Bash", 40, 41, command("make"))[:1], "a", map[float64]Owner{30: Other, 45: Ran, 60: Doubt}},
+		"a command that names it":     {call("1", "Bash", 40, 41, command("sed -i s/x/y/ a"))[:1], "a", map[float64]Owner{45: Turn, 60: Doubt}},
+		"a tool that names it":        {call("1", "Edit", 40, 41, file("a"))[:1], "a", map[float64]Owner{45: Turn, 60: Doubt}},
+		"a tool that names another":   {call("1", "Edit", 40, 41, file("b"))[:1], "a", map[float64]Owner{45: Other, 60: Other}},
+		"a command that had a result": {call("1", "Bash", 40, 45, command("make")), "a", map[float64]Owner{42: Ran, 60: Other}},
+	} {
+		e := Evidence{Calls: Calls(append(tc.call, ended), Context{End: at(100), Left: at(100)}), Start: at(0), End: at(100), Root: "/p"}
+		for touched, want := range tc.want {
+			if got := e.Owner(changed(tc.path, "x"), Touch{At: at(touched)}); got != want {
+				t.Errorf("%s, at %v: %s, want %s", name, touched, ownerName(got), ownerName(want))
+			}
+		}
+	}
+}

@@ -106,7 +106,10 @@ func (c *Call) owner(change segno.Change, t Touch, names, above bool, end time.T
 	}
 	gone := change.To.Type == segno.EntityNone
 	running := c.Lost || !touched.After(c.To)
-	sure := running && !(c.Lost && touched.After(end)) // the call may have ended with the turn
+	if c.Orphaned {
+		end = c.To
+	}
+	sure := running && !(c.Lost && touched.After(end)) // the call may have ended with the turn, or with the agent
 	names = names || t.Moved && c.Confined && sure     // it may have used the path's old name
 	if above && !c.Confined && !sure && !(gone && c.deletes()) {
 		names = false // a command that lists or tests a directory writes few files below it

@@ -47,7 +47,7 @@ type Change struct {
 	Sign      string `json:"sign"`                 // "+", "~", "-"
 	Type      string `json:"type"`
 	Merged    bool   `json:"merged,omitempty"` // it keeps a change made since, merged by lines
-	// WhileCommand is set if a turn changed the path while a command ran, and no tool named the path.
+	// WhileCommand is set if a turn changed the path while a command ran, by no tool that names the path.
 	WhileCommand bool `json:"while_command,omitempty"`
 	// LinesAdded and LinesDeleted are the lines of a file that a planned move adds and deletes. Only a short plan has them.
 	LinesAdded   int `json:"lines_added,omitempty"`

@@ -112,6 +112,7 @@ type turnEnd struct {
 	present segno.Snapshot  // the workspace now, including the changes that others made during the turn or after it
 	doubt   []string        // paths of the turn that another author may have changed
 	others  []string        // paths that others changed while a turn of another thread ran, too
+	unnamed []string        // paths that changed while a command of the turn ran, in another way than its tools show
 	whyAll  string          // why changes of others cannot be distinguished from the turn's, or ""
 	prev    *segno.Position // the position at which the newest capture of the session ended
 	got     segno.Captured

@@ -45,6 +45,9 @@ func (tx *txn) turnLog(ctx context.Context, w *turnEnd) ([]segno.Entry, error) {
 	if len(w.others) > 0 {
 		es = append(es, pathsEntry(segno.EntryOthers, w.others, w.turn.Source.Session, tx.Now()))
 	}
+	if len(w.unnamed) > 0 {
+		es = append(es, pathsEntry(segno.EntryUnnamed, w.unnamed, w.turn.Source.Session, tx.Now()))
+	}
 	if w.whyAll != "" {
 		es = append(es, tx.noteEntry(w, w.whyAll))
 	}

@@ -12,7 +12,7 @@ import (
 
 // splitLines separates the lines of a turn from those of another author in files that tools of the turn
 // named, and the changes of the files' attributes from those of their content. The inputs of these tool calls show the content that the turn itself made. splitLines returns
-// the changes that turn the present files into that content. It updates the list of paths in doubt.
+// the changes that turn the present files into that content. It updates the list of paths in doubt, and the one of those that no tool named.
 func (tx *txn) splitLines(ctx context.Context, b segno.Batch, e *ownership.Evidence, changes []segno.Change, times ownership.Times, parts *ownership.Division) (own []segno.Change, err error) {
 	for _, x := range changes {
 		l, ok := e.LinesOf(x, times[x.Path], parts)
@@ -24,6 +24,9 @@ func (tx *txn) splitLines(ctx context.Context, b segno.Batch, e *ownership.Evide
 			return nil, err
 		}
 		verdict, left := l.Verdict(compared), x.To
+		if verdict == ownership.Unchanged && l.IsUnnamed(compared) {
+			parts.Unnamed = append(parts.Unnamed, x.Path)
+		}
 		if verdict == ownership.Split {
 			parts.Doubt = slices.DeleteFunc(parts.Doubt, func(p string) bool { return p == x.Path })
 			left.Size = int64(len(after))

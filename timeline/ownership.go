@@ -139,7 +139,7 @@ func (tx *txn) splitChanges(ctx context.Context, w *turnEnd, e *ownership.Eviden
 	if err != nil {
 		return err
 	}
-	w.doubt = append(parts.Doubt, w.doubt...)
+	w.doubt, w.unnamed = append(parts.Doubt, w.doubt...), parts.Unnamed
 	if len(parts.Others) > 0 {
 		overwritten, err := tx.leaveOut(ctx, w, e, changes, parts.Others)
 		if err != nil {

@@ -100,8 +100,8 @@ type FilePlan struct {
 	Forced    []segno.Change   `json:"forced,omitempty"`    // the writes that force makes in place of conflicts, by path
 	Kept      []segno.Conflict `json:"kept,omitempty"`      // paths that stay because they are protected
 	Lost      bool             `json:"lost,omitempty"`      // a protected path is missing and was never stored
-	// Unnamed lists the paths that changed while a command of an undone turn ran and that no tool
-	// named.
+	// Unnamed lists the paths that changed while a command of an undone turn ran, by no tool that
+	// names them.
 	Unnamed []string `json:"unnamed,omitempty"`
 
 	goals   []segno.Hash   // the trees that the steps come from

@@ -316,7 +316,7 @@ func (p *FilePlan) dropFull(isFull func(dir string) bool) {
 	})
 }
 
-// setUnnamed sets the steps that no tool of an undone turn named.
+// setUnnamed sets the steps whose changes no tool that names the path made in an undone turn.
 func (p *FilePlan) setUnnamed(paths []string) {
 	slices.Sort(paths)
 	p.Unnamed = nil

@@ -8,9 +8,8 @@ import (
 	"github.com/dalsegno/segno/timeline/internal/ownership"
 )
 
-// Unnamed returns those changes of a turn to files that no tool named and that were made while the
-// turn ran a command, or another call that can write anything. The user may have made them, because
-// nothing shows which process did.
+// Unnamed returns the paths of those changes of a turn to files that were made while the turn ran a command, or another call that can
+// write anything, and by no tool that names the file. The user may have made them, because nothing shows which process did.
 func (tl *Timeline) Unnamed(ctx context.Context, turn *segno.Checkpoint, changes []segno.Change) ([]string, error) {
 	tx := tl.unlocked()
 	if turn.Kind != segno.CheckpointTurn || turn.Session == nil || len(changes) == 0 {
@@ -28,8 +27,9 @@ func (tx *txn) unnamed(turn *segno.Checkpoint, entries []segno.Entry, changes []
 	if !slices.ContainsFunc(e.Calls, func(c ownership.Call) bool { return !c.Confined }) {
 		return nil
 	}
+	listed := listedPaths(entries, segno.EntryUnnamed)
 	for _, x := range changes {
-		if _, isDatabase := segno.DatabaseName(x.Path); !isDatabase && !ownership.IsDirChange(x) && !e.NamesChange(x) {
+		if _, isDatabase := segno.DatabaseName(x.Path); !isDatabase && !ownership.IsDirChange(x) && (listed[x.Path] || !e.NamesChange(x)) {
 			paths = append(paths, x.Path)
 		}
 	}

@@ -35,7 +35,7 @@ type Origin struct {
 	Author     Author
 	Checkpoint *segno.Checkpoint // the first one with the lines; nil for Unsaved and Running
 	Path       string            // of the file there
-	// WhileCommand is set if a turn changed the file while a command ran, and no tool named the file.
+	// WhileCommand is set if a turn changed the file while a command ran, by no tool that names the file.
 	WhileCommand bool
 }
 
@@ -56,7 +56,7 @@ type State struct {
 type Blamer struct {
 	Store   segno.Store
 	Content func(ctx context.Context, h segno.Hash) ([]byte, error)
-	// Unnamed returns the paths of changes that no tool of a turn named, as [timeline.Timeline.Unnamed] does. It may be nil.
+	// Unnamed returns the paths of changes that no tool of a turn that names them made, as [timeline.Timeline.Unnamed] does. It may be nil.
 	Unnamed func(ctx context.Context, turn *segno.Checkpoint, changes []segno.Change) ([]string, error)
 	Cache   *Cache // may be nil
 }

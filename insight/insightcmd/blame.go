@@ -32,7 +32,7 @@ The states of the file decide, so a line that a shell command wrote has its turn
 needs no git, and includes what was written since the last checkpoint.
 
     "prompt"                       the turn with this prompt
-    "prompt", while a command ran  that turn, or you: no tool named the file
+    "prompt", while a command ran  that turn, or you: no tool shows the change
     (not by a turn)                you, or any program
     (before the first checkpoint)  the line was there before
 

@@ -16,7 +16,7 @@ type Change struct {
 	Sign      string `json:"sign"`                 // "+", "~", "-"
 	Type      string `json:"type"`
 	Merged    bool   `json:"merged,omitempty"` // in a move: the result keeps a later change, merged by lines
-	// WhileCommand is set if the path changed while a command of the turn ran, and no tool named it.
+	// WhileCommand is set if the path changed while a command of the turn ran, by no tool that names it.
 	WhileCommand bool `json:"while_command,omitempty"`
 	// LinesAdded and LinesDeleted are the lines of a file that a planned move adds and deletes. Only a short plan has them.
 	LinesAdded   int `json:"lines_added,omitempty"`
@@ -87,8 +87,8 @@ func Signed(diff []segno.Change) []Change {
 	return out
 }
 
-// MarkUnnamed sets WhileCommand in the changes of paths, which changed while a command ran and
-// which no tool named.
+// MarkUnnamed sets WhileCommand in the changes of paths, which changed while a command ran, by
+// no tool that names them.
 func MarkUnnamed(changes []Change, paths []string) {
 	unnamed := make(map[string]bool, len(paths))
 	for _, p := range paths {

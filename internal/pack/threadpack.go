@@ -206,7 +206,7 @@ func (w *threadWriter) writeCommit(ctx context.Context, out *bufio.Writer, id se
 		return err
 	}
 	for _, e := range from.Entries {
-		if !w.omitsWords() || e.Kind == segno.EntryDoubt || e.Kind == segno.EntryOthers {
+		if !w.omitsWords() || hasPathsOnly(e.Kind) {
 			n.Entries = append(n.Entries, packEntry(e))
 		}
 	}
@@ -394,4 +394,9 @@ func (m madeObjects) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
 		return bytes.Clone(data), nil
 	}
 	return m.Objects.Get(ctx, name)
+}
+
+// hasPathsOnly reports whether an entry of a kind lists paths, and no words of anyone.
+func hasPathsOnly(kind segno.EntryKind) bool {
+	return kind == segno.EntryDoubt || kind == segno.EntryOthers || kind == segno.EntryUnnamed
 }

@@ -30,7 +30,7 @@ again, it is undone, too. --patch asks about each hunk, as 'git checkout -p' doe
 the chosen ones; the conversation stays.
 
 What you save, make or delete while the agent works is not undone. Files that changed while
-a command ran, and that no tool named, are listed apart: nothing shows whose they are.
+a command ran, by no tool that names them, are listed apart: nothing shows who changed them.
 
 A file that you changed, too, during the turn or after it, is merged by lines. If both
 changed the same lines, nothing tells the lines apart, or the file is binary, the path is a

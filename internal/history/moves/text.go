@@ -99,7 +99,7 @@ func (t *Text) changed(named, unnamed []history.Change) {
 		return
 	}
 	lines := t.summary(named, maxPaths/2)
-	t.linef("%s", t.paint(Dim, "  changed while a command ran, and named by no tool:"))
+	t.linef("%s", t.paint(Dim, "  changed while a command ran, by no tool that names the file:"))
 	t.summary(unnamed, maxPaths-lines)
 }
 

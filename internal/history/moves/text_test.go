@@ -19,7 +19,7 @@ func TestMovedListsWhatACommandChanged(t *testing.T) {
 	text.Moved(&timeline.MoveResult{Plan: plan, Head: &segno.Checkpoint{}}, Result{Changes: []history.Change{
 		{Sign: "~", Path: "named"}, {Sign: "~", Path: "merged", Merged: true}, {Sign: "~", Path: "made", WhileCommand: true},
 	}})
-	want := []string{"  ~ merged  merged", "  changed while a command ran, and named by no tool:", "  ~ made"}
+	want := []string{"  ~ merged  merged", "  changed while a command ran, by no tool that names the file:", "  ~ made"}
 	if got := text.Lines(); !slices.Equal(got[1:], want) {
 		t.Errorf("the lines are %q, want %q after the first", got, want)
 	}

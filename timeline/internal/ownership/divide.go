@@ -14,7 +14,9 @@ type Division struct {
 	Turn   []string // changed by the turn, or while one of its commands ran
 	Others []string // changed by another author
 	Doubt  []string // the author is not known
-	Dirs   []string // directories in doubt, except those that got the owner of their contents
+	// Unnamed has those of the turn that changed while a command ran, in another way than the tools that name them show.
+	Unnamed []string
+	Dirs    []string // directories in doubt, except those that got the owner of their contents
 }
 
 // Times has the ctime of each changed path and of each directory above it. The root of the

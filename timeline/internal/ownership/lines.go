@@ -165,6 +165,12 @@ func (l *Lines) Verdict(c Comparison) Verdict {
 	return Unchanged
 }
 
+// IsUnnamed reports whether the file changed while a command ran that does not name it, and has more than the changes of the tools that
+// name it. Either the command made the rest, or another author.
+func (l *Lines) IsUnnamed(c Comparison) bool {
+	return l.ran && !l.rewrites && !l.wrote && c.Fits && !c.Same
+}
+
 // AttributesVerdict decides which author changed the file's mode, owner or extended attributes. The tools that name the file change
 // only its content, so a time that is not within one of their calls is the time of another author's change, unless a
 // command of the turn may have made the change.

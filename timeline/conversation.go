@@ -104,7 +104,7 @@ func (tx *txn) sessionAt(ctx context.Context, p segno.Position, head segno.Head,
 func (tx *txn) cutSession(ctx context.Context, p segno.Position, dir, reason string, yield bool) (*segno.Link, error) {
 	t := tx.Transcripts[p.Agent]
 	if t == nil {
-		return nil, noSession(fmt.Sprintf("no transcripts of %s can be read here", p.Agent))
+		return nil, noSession(fmt.Sprintf("segno cannot cut a session of %s; behind 'segno acp' it continues from here", p.Agent))
 	}
 	if p.Leaf == "" {
 		return nil, notBegun

@@ -235,10 +235,9 @@ func (r *rig) requests() []string {
 	in := bufio.NewScanner(f)
 	in.Buffer(nil, 64<<20)
 	for in.Scan() {
-		if !json.Valid(in.Bytes()) {
-			r.Fatalf("a request is torn: %s", in.Text())
+		if json.Valid(in.Bytes()) { // a killed agent leaves a part of a line
+			all = append(all, in.Text())
 		}
-		all = append(all, in.Text())
 	}
 	return all
 }

@@ -114,6 +114,19 @@ func lastRequest(t *testing.T, c Config) Request {
 	return all[len(all)-1]
 }
 
+// TestALineWrittenInPartIsLeftOut begins with what a process left that was killed while it wrote a request.
+func TestALineWrittenInPartIsLeftOut(t *testing.T) {
+	c := Full(t.TempDir())
+	if err := os.WriteFile(c.RequestsFile(), []byte(`{"session":"a","sa`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, ClientOptions{}, c.Args()...)
+	r.ended(r.open("new", "", "/p"), "please "+Directive(Say("done")), "end_turn")
+	if q := lastRequest(t, c); !q.First {
+		t.Errorf("the model was sent %+v", q)
+	}
+}
+
 func TestATurnDoesItsScript(t *testing.T) {
 	c := Full(t.TempDir())
 	c.Title, c.Commands = true, []string{"compact"}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -49,10 +50,13 @@ func (r Request) Prompt() string {
 	return ""
 }
 
-// ReadRequests reads a log of requests.
+// ReadRequests reads a log of requests. It leaves out a line that a killed process wrote in part; the next one begins on a new line.
 func ReadRequests(name string) ([]Request, error) {
 	var all []Request
 	err := eachLine(name, func(line []byte) error {
+		if !json.Valid(line) {
+			return nil
+		}
 		var r Request
 		if err := json.Unmarshal(line, &r); err != nil {
 			return fmt.Errorf("acptest: reading requests: %w", err)
@@ -170,5 +174,5 @@ func (c Config) sent(s *session, records []record, view modelView, first bool) e
 			r.Said = append(r.Said, Part{rec.Type, rec.Text})
 		}
 	}
-	return appendTo(c.RequestsFile(), append(encode(r), '\n'))
+	return appendTo(c.RequestsFile(), slices.Concat([]byte("\n"), encode(r), []byte("\n")))
 }

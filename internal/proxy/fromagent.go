@@ -21,6 +21,7 @@ type clientRequest struct {
 	id      string   // as the agent wrote it
 	as      string   // the id that the client received, if that differs after a clash
 	session *session // nil if the proxy does not know the session
+	turn    *turn    // in which the agent asked; nil if the session had none
 	method  string
 
 	permission string // the id of its entry, if it asks for permission
@@ -213,6 +214,7 @@ func (p *proxy) askClient(proc *process, s *session, m acp.Message, edits ...acp
 	p.asked[acp.CanonicalID(q.as)] = q
 	p.mu.Unlock()
 	if s != nil {
+		q.turn = s.turn
 		edits = append(edits, s.toClientEdits(m)...)
 	}
 	p.toClient(m.Splice(edits...))

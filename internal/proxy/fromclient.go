@@ -257,6 +257,12 @@ func (p *proxy) answerFromClient(m acp.Message) {
 		return
 	}
 	q.session.box.add(0, func() {
+		if q.isCancelled() {
+			line = cancelledPermission(q.id)
+			if late, err := acp.Parse(line); err == nil {
+				m = late
+			}
+		}
 		q.session.clientAnswered(q, m)
 		q.proc.write(q.session.box, line)
 	})

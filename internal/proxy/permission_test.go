@@ -46,6 +46,29 @@ func TestDeniedCallsAreNotCounted(t *testing.T) {
 	}
 }
 
+// TestAPermissionAfterACancel lets the user permit a call when the turn is cancelled already. The call must not run.
+func TestAPermissionAfterACancel(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, changed(acptest.Full, func(c *acptest.Config) { c.Patient = true }))
+	c := r.greet(acptest.ClientOptions{Permit: func(acptest.Received) string { return "" }})
+	s := r.open(c, "new", "")
+	turn := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Step{Tool: "ledger", Line: "late", Ask: true}, acptest.Say("done")))
+	m, err := c.Await(r.ctx, turn.From, func(m acptest.Received) bool { return m.MethodName() == "session/request_permission" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Cancel(s); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Send(`{"jsonrpc":"2.0","id":` + m.IDText() + `,"result":{"outcome":{"outcome":"selected","optionId":"allow"}}}` + "\n"); err != nil {
+		t.Fatal(err)
+	}
+	r.ends(turn, "cancelled")
+	if got := r.ledger(); got != "" {
+		t.Errorf("the ledger has %q", got)
+	}
+}
+
 // TestAgentCancelsARequestWithAnotherID lets an agent ask under an id that the client still has open, from an earlier process of the agent.
 // The client receives another id. When the agent cancels its request, the client receives the id that it knows.
 func TestAgentCancelsARequestWithAnotherID(t *testing.T) {

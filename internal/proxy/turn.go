@@ -303,8 +303,19 @@ func (s *session) disconnect() {
 	}
 	s.proxy.mu.Unlock()
 	for _, q := range questions {
-		q.proc.write(s.box, acp.Result(q.id, acp.Encode(map[string]any{"outcome": map[string]string{"outcome": "cancelled"}})))
+		q.proc.write(s.box, cancelledPermission(q.id))
 	}
+}
+
+// isCancelled reports whether a request for permission belongs to a turn that was cancelled. The user may permit the call at that
+// moment, and the agent would run it, perhaps after the turn.
+func (q *clientRequest) isCancelled() bool {
+	return q.method == "session/request_permission" && q.turn != nil && q.turn.cancelled
+}
+
+// cancelledPermission returns the answer to a request for permission that the user did not give.
+func cancelledPermission(id string) []byte {
+	return acp.Result(id, acp.Encode(map[string]any{"outcome": map[string]string{"outcome": "cancelled"}}))
 }
 
 func stopReason(reason string) map[string]any { return map[string]any{"stopReason": reason} }

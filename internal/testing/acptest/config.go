@@ -56,6 +56,8 @@ type Config struct {
 	Auth bool `json:"auth,omitempty"`
 	// Ask makes every tool call ask for permission.
 	Ask bool `json:"ask,omitempty"`
+	// Patient makes the agent wait for the answer to its request for permission also after a cancel, and then act on it.
+	Patient bool `json:"patient,omitempty"`
 	// Careless makes the agent repeat a call without a look at the ledger, also if the conversation reports
 	// that it was made before.
 	Careless bool `json:"careless,omitempty"`

@@ -51,7 +51,7 @@ func (t *turn) call(i int, s Step, view modelView) error {
 
 // perform executes an announced tool call, with its fault.
 func (t *turn) perform(id string, i int, s Step) error {
-	if err := t.ctx.Err(); err != nil {
+	if err := t.ctx.Err(); err != nil && !t.Patient {
 		return err
 	}
 	strikes := false
@@ -125,7 +125,11 @@ func (t *turn) appendIfMissing(id string, i int, s Step) error {
 
 // permission asks the client whether to run the call.
 func (t *turn) permission(id string, s Step) (bool, error) {
-	m, err := t.ask(t.ctx, "session/request_permission", map[string]any{"sessionId": t.session.id,
+	ctx := t.ctx
+	if t.Patient {
+		ctx = context.WithoutCancel(ctx)
+	}
+	m, err := t.ask(ctx, "session/request_permission", map[string]any{"sessionId": t.session.id,
 		"toolCall": map[string]any{"toolCallId": id, "title": "append " + s.Line, "rawInput": map[string]string{"line": s.Line}},
 		"options": []any{map[string]string{"optionId": "allow", "name": "Allow", "kind": "allow_once"},
 			map[string]string{"optionId": "reject", "name": "Reject", "kind": "reject_once"}}})

@@ -48,7 +48,7 @@ func TestLiveTurnTwoTabsAndFork(t *testing.T) {
 		one.waitNo(".open-row", "beta")
 
 		one.keys("u")
-		one.waitText("dialog h2", "Undo t2")
+		one.waitText("dialog h2", "Undo the last turn")
 		one.waitText("dialog .plan", "a.txt")
 		one.click("dialog footer button", "Undo")
 		one.waitText("#turn h2", "t1 alpha")

@@ -126,9 +126,10 @@ func (p *page) waitNo(selector, text string) {
 // click clicks on the middle of the first visible element of a selector whose text or accessible name
 // contains a text, when all answers that the page waits for have come, or 3 s have passed, and the element has stopped moving.
 // Another element must not cover it. If the page moves the element between the look and the click, and the click hits nothing
-// that reacts to it, click tries again, as a user would.
+// that reacts to it, click tries again, as a user would. The tab comes to the front: a hidden one draws no frames.
 func (p *page) click(selector, text string) {
 	p.Helper()
+	p.run(cdppage.BringToFront())
 	find := fmt.Sprintf(`[...document.querySelectorAll(%s)].find((e) => e.checkVisibility() && !e.disabled && (e.innerText + (e.ariaLabel ?? "")).includes(%s))`, quote(selector), quote(text))
 	for {
 		p.wait("Boolean(" + find + ")")

@@ -34,7 +34,7 @@ func TestWhichTurnDeletedMyFileIsOneQuery(t *testing.T) {
 		j.waitHits(".hit .hit-by", "tidy up")
 		j.waitHits(".hits-foot", "1 hit.")
 		j.shoot(fmt.Sprint("by-mouse-", width))
-		j.click(".hit", "docs/guide.md")
+		j.click(".hit .hit-text", "docs/guide.md")
 		j.waitText("#turn h2", "tidy up")
 		j.wait("document.getElementById('turn').checkVisibility()")
 

@@ -11,19 +11,24 @@ import (
 	"github.com/dalsegno/segno/timeline/internal/ownership"
 )
 
-// sessionObserver is the ability of a [segno.Transcript] to observe the session of an agent that
-// still runs, because an agent with hooks reports no event when the user interrupts a turn, or, for
-// Codex, when the model fails. An empty key means the newest prompt that waited in the agent's queue.
-type sessionObserver interface {
-	// Live returns the process that has a session open; ok is false if there is none.
-	Live(ctx context.Context, session segno.SessionID) (pid int, ok bool)
-	// Prefer makes a session the one that the agent continues by default.
-	Prefer(ctx context.Context, src segno.Source) error
+// endObserver is the ability of a [segno.Transcript] to show the end of a turn whose agent still runs, because an agent with hooks
+// reports no event when the user interrupts a turn, or, for Codex, when the model fails. An empty key means the newest prompt that
+// waited in the agent's queue.
+type endObserver interface {
 	// Interrupted reports whether the turn of a prompt is over.
 	Interrupted(ctx context.Context, src segno.Source, key segno.TurnKey) (bool, error)
 	// LastOf returns the time of the newest record of a turn, and whether the turn was
 	// interrupted then. If wait is set, LastOf gives the agent a moment to write this record.
 	LastOf(ctx context.Context, src segno.Source, key segno.TurnKey, wait bool) (at time.Time, over bool, err error)
+}
+
+// sessionObserver is the ability of a [segno.Transcript] to observe and prepare the sessions of an agent that still runs. The empty
+// key is that of [endObserver].
+type sessionObserver interface {
+	// Live returns the process that has a session open; ok is false if there is none.
+	Live(ctx context.Context, session segno.SessionID) (pid int, ok bool)
+	// Prefer makes a session the one that the agent continues by default.
+	Prefer(ctx context.Context, src segno.Source) error
 	// QueuedKey returns the key of the newest prompt that waited in the agent's queue and began a turn, or "".
 	QueuedKey(ctx context.Context, src segno.Source) (segno.TurnKey, error)
 	// AtQuestion reports whether the user interrupted a turn when the agent asked for permission
@@ -58,7 +63,7 @@ func (tx *txn) knowsCalls(ctx context.Context, t *OpenTurn, entries []segno.Entr
 // isOver reports whether the transcript shows the end of an open turn while its agent still runs.
 // It gives the agent a moment to write that record.
 func (tx *txn) isOver(ctx context.Context, t OpenTurn) bool {
-	o, ok := tx.observer(t.Agent)
+	o, ok := tx.Transcripts[t.Agent].(endObserver)
 	if !ok {
 		return false
 	}
@@ -69,7 +74,7 @@ func (tx *txn) isOver(ctx context.Context, t OpenTurn) bool {
 // wasInterrupted reports whether the transcript now shows the interruption of a turn that hooks
 // record.
 func (tx *txn) wasInterrupted(ctx context.Context, t OpenTurn) bool {
-	o, ok := tx.observer(t.Agent)
+	o, ok := tx.Transcripts[t.Agent].(endObserver)
 	if !ok || t.Owner != "" {
 		return false
 	}
@@ -97,7 +102,7 @@ func (tx *txn) evidenceOfLate(ctx context.Context, t OpenTurn, ended time.Time) 
 	}
 	entries = tx.withUnreportedResults(ctx, &t, entries)
 	end := ownership.LateEnd{Latest: ended}
-	if o, ok := tx.observer(t.Agent); ok {
+	if o, ok := tx.Transcripts[t.Agent].(endObserver); ok {
 		if last, marked, err := o.LastOf(ctx, t.Source, t.newestKey(), ended.IsZero() && !tx.isGone(t)); err == nil {
 			end.Last, end.Marked = last, marked
 		}

@@ -316,7 +316,7 @@ func (p *FilePlan) dropFull(isFull func(dir string) bool) {
 	})
 }
 
-// setUnnamed sets the steps whose changes no tool that names the path made in an undone turn.
+// setUnnamed sets the steps that a command of an undone turn or the user may have made.
 func (p *FilePlan) setUnnamed(paths []string) {
 	slices.Sort(paths)
 	p.Unnamed = nil

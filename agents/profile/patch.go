@@ -87,7 +87,7 @@ func PatchHunks(text string) map[string][]Hunk {
 // patchReader reads the lines of a patch.
 type patchReader struct {
 	hunks map[string][]Hunk
-	bad   map[string]bool // the files whose changes the patch does not show
+	bad   map[string]bool // files without hunks, see [PatchHunks]
 	path  string
 	hunk  Hunk
 	isIn  bool // a line belongs to a hunk

@@ -56,7 +56,7 @@ type State struct {
 type Blamer struct {
 	Store   segno.Store
 	Content func(ctx context.Context, h segno.Hash) ([]byte, error)
-	// Unnamed returns the paths of changes that no tool of a turn that names them made, as [timeline.Timeline.Unnamed] does. It may be nil.
+	// Unnamed returns the paths that a command of a turn or the user may have changed, as [timeline.Timeline.Unnamed] does. It may be nil.
 	Unnamed func(ctx context.Context, turn *segno.Checkpoint, changes []segno.Change) ([]string, error)
 	Cache   *Cache // may be nil
 }

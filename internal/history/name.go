@@ -77,8 +77,7 @@ func (h *History) byName(name string) (*segno.Checkpoint, error) {
 	return h.ByID[c.ID], err
 }
 
-// amendmentOf returns the checkpoint that amends the one whose id the user typed, or nil. segno may have printed the id before the
-// amendment.
+// amendmentOf returns the checkpoint that amends the one with the typed id, or nil. segno may have printed the id before the amendment.
 func (h *History) amendmentOf(query idprefix.Query) *segno.Checkpoint {
 	id, err := idprefix.Find(query, idprefix.Values(slices.Collect(maps.Keys(h.amendments))), func(id segno.CommitID) string { return string(id) })
 	for range h.amendments {

@@ -255,7 +255,7 @@ func (s *Store) endsAt(ctx context.Context, d *SessionDetail, p *segno.Position)
 // WithoutThread returns the sessions of an agent in a directory or below it that have a conversation, that
 // changed after a time, and that belong to no thread, because none of their turns was recorded. It leaves
 // out a session with an open turn, because the end of the first turn creates the thread. It also leaves out a
-// session whose turns were recorded over ACP under the name that the agent has there, such as OpenCode.
+// session if the proxy recorded its turns under the name that the agent has over ACP, such as OpenCode.
 func (s *Store) WithoutThread(ctx context.Context, agent, root string, since time.Time) (out []SessionDetail, err error) {
 	found, _ := s.place.FindSessions(ctx) // 'segno sessions' names the sessions that cannot be read
 	found = slices.DeleteFunc(found, func(f FoundSession) bool { return f.Agent != agent || !f.Modified.After(since) })

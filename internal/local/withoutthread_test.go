@@ -7,8 +7,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// TestWithoutThread lists the sessions of Claude Code that have no thread: not a session whose turns were recorded over ACP under a name
-// that no agent of segno has, but one that has the same id as a session of another agent.
+// TestWithoutThread lists the sessions of Claude Code without a thread. The proxy recorded the turns of one under a name that only ACP
+// uses, and the list leaves that one out. A session of another agent with the same id does not count.
 func TestWithoutThread(t *testing.T) {
 	ctx := t.Context()
 	p := writeSessions(t, 3, 1)

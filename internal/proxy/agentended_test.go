@@ -9,8 +9,8 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
-// TestAUserWorksAfterTheAgentEnded ends the agent in the middle of a command. While its next process continues the turn, no command is
-// known to run: what the user saves then stays when the turn is undone, and the plan names it.
+// TestAUserWorksAfterTheAgentEnded ends the agent in the middle of a command. The user saves a file while the agent's next
+// process continues the turn. An undo leaves that file, and the plan names it.
 func TestAUserWorksAfterTheAgentEnded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, none)

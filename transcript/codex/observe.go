@@ -39,20 +39,6 @@ func (c *Transcripts) MadeNoCalls(ctx context.Context, src segno.Source, key seg
 	return t.isOver || t.message != "" && t.message == strings.TrimSpace(lastMessage), nil
 }
 
-// Live returns false: Codex keeps no list of the processes that have a session open.
-func (c *Transcripts) Live(context.Context, segno.SessionID) (pid int, ok bool) { return 0, false }
-
-// Prefer does nothing: a user names the session that Codex continues.
-func (c *Transcripts) Prefer(context.Context, segno.Source) error { return nil }
-
-// QueuedKey returns "": the events of a prompt have its key.
-func (c *Transcripts) QueuedKey(context.Context, segno.Source) (segno.TurnKey, error) { return "", nil }
-
-// AtQuestion returns false: the record of an interruption does not tell a question apart.
-func (c *Transcripts) AtQuestion(context.Context, segno.Source, segno.TurnKey) (bool, error) {
-	return false, nil
-}
-
 // observed is what a session shows about one turn.
 type observed struct {
 	isOver  bool            // the newest record of the turn is its end

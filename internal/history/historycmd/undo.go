@@ -29,8 +29,8 @@ turns or you changed, too, is merged by lines, as below. If a newer turn made th
 again, it is undone, too. --patch asks about each hunk, as 'git checkout -p' does, and undoes
 the chosen ones; the conversation stays.
 
-What you save, make or delete while the agent works is not undone. Files that changed while
-a command ran, by no tool that names them, are listed apart: nothing shows who changed them.
+What you save, make or delete while the agent works is not undone. The plan lists the files apart
+that changed while a command ran, by no tool that names them: you may have changed them.
 
 A file that you changed, too, during the turn or after it, is merged by lines. If both
 changed the same lines, nothing tells the lines apart, or the file is binary, the path is a

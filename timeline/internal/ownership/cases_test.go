@@ -226,8 +226,8 @@ func TestOverwritten(t *testing.T) {
 	}
 }
 
-// TestAgentEnded is the table of whose a change is if the agent ended at 50, in the middle of a call that began at 40, and its next process
-// continued the turn, which ended at 100.
+// TestAgentEnded is the table of the owners of changes if the agent ended at 50, in the middle of a call that began at 40, and the agent's
+// next process continued the turn, which ended at 100.
 func TestAgentEnded(t *testing.T) {
 	ended := segno.Entry{Kind: segno.EntryNote, Name: NoteAgentEnded, Time: at(50)}
 	for name, tc := range map[string]struct {

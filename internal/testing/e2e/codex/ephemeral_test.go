@@ -9,7 +9,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
-// TestEphemeral runs a turn that leaves no session. Its files move, and segno says that there is no conversation.
+// TestEphemeral runs a turn that leaves no session. The moves write its files, and say that the agent left no session.
 func TestEphemeral(t *testing.T) {
 	withHooks(t, drawn(t), map[string]string{"a.txt": "0\n", "yours.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
 		const why = "the agent left no session"

@@ -1,7 +1,6 @@
 package codex_test
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,12 +26,7 @@ func TestUserWorksAfterAFailedPatch(t *testing.T) {
 			return slices.ContainsFunc(r.Results(), func(b fakemodel.Block) bool { return strings.Contains(b.Text, failure) })
 		}
 		s.Poll("the model to receive the failure", func() bool { return slices.ContainsFunc(s.Model.Calls(), hasFailure) })
-		s.Write("yours.txt", "mine\n")
-		s.Write("new.txt", "mine\n")
-		if err := os.WriteFile(written, nil, 0o600); err != nil {
-			s.Fatal(err)
-		}
-		waitForTurns(s, 1)
+		userWorks(s, written)
 		show := s.Segno("show", "t1")
 		var turn struct {
 			Calls []struct{ Result map[string]any }

@@ -1,4 +1,4 @@
-// Package codex describes Codex 0.125 to 0.169.
+// Package codex describes Codex 0.125 to 0.171.
 package codex
 
 import "github.com/dalsegno/segno/agents/profile"

@@ -17,7 +17,7 @@ import (
 // This file and loaded.go are a model of how Claude Code loads a transcript. loaded.go models how it
 // selects records, and this file models which values records must have. The agent does not check the
 // values. If a value has another type, the agent ends with a JavaScript error or leaves out a message.
-// The tests in internal/testing/e2e/sessions compare the model with versions 2.1.197 and 2.1.330.
+// The tests in internal/testing/e2e/sessions compare the model with versions 2.1.197 and 2.1.332.
 
 // severity is the effect of a value of the wrong type.
 type severity uint8

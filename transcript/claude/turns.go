@@ -31,7 +31,7 @@ func (g *graph) path(leaf string) (path []int, exit string) {
 // above returns the uuid of the record above node i, "" at a root.
 //
 // A compaction's boundary names it as its logical parent. If /compact is the first
-// prompt of a resumed session, Claude Code 2.1.197 to 2.1.330 name a record that they
+// prompt of a resumed session, Claude Code 2.1.197 to 2.1.332 name a record that they
 // never write. Then it is the newest record that the compaction preserved, or else
 // the record written last before the boundary. Only the whole transcript can show
 // that a record is missing.

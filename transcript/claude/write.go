@@ -20,7 +20,7 @@ import (
 const opWrite = "write session"
 
 // testedVersion is the version in records that follow no record of the agent.
-const testedVersion = "2.1.330"
+const testedVersion = "2.1.332"
 
 // Losses implements [transcript.ConversationWriter].
 func (c *Transcripts) Losses(_ context.Context, conversation transcript.Conversation) (map[transcript.Loss]int, error) {

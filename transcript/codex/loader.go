@@ -21,7 +21,7 @@ import (
 
 // This file is a model of how Codex reads a line of a rollout. Codex decodes each line into a fixed type,
 // and silently skips a line that does not fit. The tests in internal/testing/e2e/codex compare the model with
-// versions 0.125.0 and 0.169.0.
+// versions 0.125.0 and 0.171.0.
 
 // lineTypes are the types of the lines that at least one of the tested versions writes.
 var lineTypes = []string{"session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state", "token_usage_record"}

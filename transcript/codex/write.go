@@ -14,7 +14,7 @@ const opWrite = "write session"
 
 const (
 	// testedVersion is the version of a new session if the home has no session to copy it from.
-	testedVersion = "0.169.0"
+	testedVersion = "0.171.0"
 	// maxResult is the length up to which every version of Codex sends a result to every model unshortened.
 	maxResult = 10_000
 )

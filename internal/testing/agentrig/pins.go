@@ -21,7 +21,7 @@ const (
 	// scenarios: the oldest that is supported, and the newest when the pin was set. By
 	// default the oldest runs only some of them; with SEGNO_SOAK it runs all.
 	ClaudeOldest ClaudeVersion = "2.1.197"
-	ClaudeNewest ClaudeVersion = "2.1.330"
+	ClaudeNewest ClaudeVersion = "2.1.332"
 
 	// The oldest two adapters ignore the fork point of a session/fork; the newest ones
 	// honour it.
@@ -35,7 +35,7 @@ const (
 
 	// CodexOldest writes lines without ordinals.
 	CodexOldest CodexVersion = "0.125.0"
-	CodexNewest CodexVersion = "0.169.0"
+	CodexNewest CodexVersion = "0.171.0"
 
 	// GeminiNewest is the version of Gemini CLI.
 	GeminiNewest GeminiVersion = "0.61.0"
@@ -54,7 +54,7 @@ const (
 
 	// pinnedOn pins the versions that these packages leave open: npm installs the newest
 	// version of a dependency that was published before this day.
-	pinnedOn = "2026-11-22"
+	pinnedOn = "2026-11-26"
 )
 
 // ClaudeVersion is a version of Claude Code in npm's spelling.

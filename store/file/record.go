@@ -16,8 +16,7 @@ import (
 // version is the version of the format that the package comment describes.
 const version = 1
 
-// entryRecord is a [segno.Entry]. Text holds the body if encoding would change its bytes, because it
-// is not compact.
+// entryRecord is a [segno.Entry]. Text holds a body that cannot be part of a line.
 type entryRecord struct {
 	segno.Entry
 	Text string `json:"text,omitempty"`
@@ -62,7 +61,7 @@ func unseal(line []byte) (fields, entries []byte, err error) {
 func encode(r *threadlog.Record, entries []segno.Entry) ([]byte, error) {
 	all := make([]entryRecord, len(entries))
 	for i, e := range entries {
-		if all[i] = (entryRecord{Entry: e}); !isCompact(e.Body) {
+		if all[i] = (entryRecord{Entry: e}); !canEmbed(e.Body) {
 			all[i].Body, all[i].Text = nil, string(e.Body)
 		}
 	}
@@ -76,18 +75,28 @@ func encode(r *threadlog.Record, entries []segno.Entry) ([]byte, error) {
 	return seal(fields), nil
 }
 
-// isCompact reports whether JSON has no white space between its tokens, so that it can be part of a
-// line.
-func isCompact(body []byte) bool {
-	inString := false
+// maxDepth is the greatest depth of a body inside a line. Go's decoder, which reads the whole line, allows 10,000.
+const maxDepth = 1000
+
+// canEmbed reports whether JSON can be part of a line: encoding does not change its bytes, because it has no white space
+// between its tokens, and the line can be decoded, because it is not nested too deeply.
+func canEmbed(body []byte) bool {
+	inString, depth := false, 0
 	for i := 0; i < len(body); i++ {
 		switch c := body[i]; {
 		case c == '"':
 			inString = !inString
 		case c == '\\':
 			i++
-		case c <= ' ' && !inString:
+		case inString:
+		case c <= ' ':
 			return false
+		case c == '[' || c == '{':
+			if depth++; depth > maxDepth {
+				return false
+			}
+		case c == ']' || c == '}':
+			depth--
 		}
 	}
 	return utf8.Valid(body)

@@ -26,6 +26,9 @@ func full(tree, data string) *segno.Checkpoint {
 		Members: map[string]segno.CommitID{"one": "m1", "two\x00": "m2"}}
 }
 
+// deepest is how deeply JSON may be nested, so that Go's decoder reads it.
+const deepest = 10_000
+
 // fullTurn returns a turn with a full checkpoint.
 func (f *fixture) fullTurn(head segno.Head) segno.Commit {
 	f.Helper()
@@ -47,7 +50,8 @@ var valueTests = []test{
 	{"bodies", "the body of an entry is returned byte for byte, for thousands of entries in order", func(f *fixture) {
 		c := f.turn(f.newThread())
 		c.Entries = []segno.Entry{{Kind: segno.EntryResult, ID: "no body"}, {}}
-		for _, body := range append(unusualJSON(), ` { "b" : 1 , "a":[ ] ,"a": {} } `, "\n[]\n", `"<&>\u2028"`) {
+		for _, body := range append(unusualJSON(), ` { "b" : 1 , "a":[ ] ,"a": {} } `, "\n[]\n", `"<&>\u2028"`,
+			strings.Repeat("[", deepest)+strings.Repeat("]", deepest)) {
 			c.Entries = append(c.Entries, segno.Entry{Kind: segno.EntryResult, Turn: 1 << 40, Session: "s", Time: epoch,
 				ID: "call\x00\xff", Name: "Ba\xffsh", Body: json.RawMessage(body)})
 		}

@@ -82,3 +82,24 @@ func TestCallIDsThatAreNotUTF8(t *testing.T) {
 		}
 	})
 }
+
+// TestASignalThatIsNotUTF8EndsOneWait sends a signal to a thread that waits for it. The signal does not end the next wait, too.
+func TestASignalThatIsNotUTF8EndsOneWait(t *testing.T) {
+	eachStore(t, func(r *rig) {
+		r.waiting(agent.LostAsk, func(ctx context.Context, _ *agent.Invocation) (string, error) {
+			first, err := agent.Await(ctx, "order "+latin1)
+			if err != nil {
+				return "", err
+			}
+			second, err := agent.Await(ctx, "order "+latin1)
+			return first.Text + second.Text, err
+		})
+		r.waits(agent.Input{Prompt: callWork}, segno.ReasonSignal)
+		r.ok(r.agent.Signal(r.ctx, thread, "order "+latin1, "key \xe8", 1))
+		r.waits(agent.Input{}, segno.ReasonSignal)
+		r.waits(agent.Input{}, segno.ReasonSignal)
+		r.ok(r.agent.Signal(r.ctx, thread, "order "+latin1, "key \xe9", 1))
+		r.finish()
+		r.answers("11")
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"time"
+	"unicode/utf8"
 
 	"github.com/dalsegno/segno"
 )
@@ -22,6 +23,12 @@ func (a *Agent) Signal(ctx context.Context, thread, name, key string, value any)
 	if name == "" || key == "" {
 		return segno.Errorf(segno.KindInvalid, "signal", thread, "a signal needs a name and a key").
 			WithHint("use a key that identifies the signal, such as the id of the payment")
+	}
+	if name, err = segno.AsStored(name); err != nil {
+		return err
+	}
+	if !utf8.ValidString(key) {
+		key = segno.DerivedID("signal", key) // the log would make two different keys equal
 	}
 	s := segno.Signal{Name: name, Key: key, Value: body}
 	return retryConflicts(ctx, func() error { return a.signalOnce(ctx, thread, s) })

@@ -84,6 +84,10 @@ func Await(ctx context.Context, name string, options ...WaitOption) (Answer, err
 	if name == "" {
 		return Answer{}, segno.Errorf(segno.KindInvalid, "wait for signal", c.job.Name, "the signal has no name")
 	}
+	name, err := segno.AsStored(name)
+	if err != nil {
+		return Answer{}, err
+	}
 	w := segno.Interrupt{Reason: segno.ReasonSignal, Signal: name, Allowed: []segno.DecisionKind{segno.Respond}}
 	return answerOf(c.wait(w, name, options))
 }

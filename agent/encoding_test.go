@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
@@ -101,5 +102,22 @@ func TestASignalThatIsNotUTF8EndsOneWait(t *testing.T) {
 		r.ok(r.agent.Signal(r.ctx, thread, "order "+latin1, "key \xe9", 1))
 		r.finish()
 		r.answers("11")
+	})
+}
+
+// TestAStepThatIsNotUTF8RunsOnce has a tool that waits after a step. The step is recognized when the tool runs again.
+func TestAStepThatIsNotUTF8RunsOnce(t *testing.T) {
+	eachStore(t, func(r *rig) {
+		var did diary
+		c := r.waiting(agent.LostAsk, func(ctx context.Context, _ *agent.Invocation) (string, error) {
+			_, err := agent.Do(ctx, latin1, func(context.Context) (int, error) { did.add("one"); return 1, nil })
+			agent.Sleep(ctx, time.Hour)
+			return "done", err
+		})
+		r.waits(agent.Input{Prompt: callWork}, segno.ReasonSleep)
+		c.advance(time.Hour)
+		r.restart()
+		r.finish()
+		did.has(t, "one")
 	})
 }

@@ -132,6 +132,9 @@ func nameOfWait(i *segno.Interrupt) string {
 
 // begin begins the next step, and returns its record if an earlier run made it. The caller calls end.
 func (s *steps) begin(reason segno.Reason, name string) (past pastStep, known bool) {
+	if stored, err := segno.AsStored(name); err == nil {
+		name = stored // to compare it with that of the record
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || s.waits != nil || s.failed != nil {

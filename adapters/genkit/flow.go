@@ -211,12 +211,13 @@ func (f *flow) key(name string) string {
 	return keyOf(name, f.steps[name])
 }
 
-// keyOf returns the key of the n-th use of a name.
+// keyOf returns the key of the n-th use of a name. Different uses, also of different names, have different keys.
 func keyOf(name string, n int) string {
-	if n > 1 {
-		return name + "#" + strconv.Itoa(n)
+	at := strings.LastIndexByte(name, '#')
+	if _, err := strconv.Atoi(name[at+1:]); n == 1 && (at < 0 || err != nil) {
+		return name
 	}
-	return name
+	return name + "#" + strconv.Itoa(n)
 }
 
 // Run is core.Run for a step of a durable flow. If the step ended in an earlier call of the flow, Run returns its

@@ -237,3 +237,22 @@ func TestAMoveDuringAStep(t *testing.T) {
 		t.Errorf("%q, %v", out, err)
 	}
 }
+
+// A name that ends as the key of a repeated step does is a step like any other.
+func TestANumberInANameIsNotThatOfARepeatedStep(t *testing.T) {
+	store := memory.New(nil)
+	defer store.Close()
+	flow := durable(t, store, nil, func(ctx context.Context, _ string) (all string, err error) {
+		for i, name := range []string{"item", "item", "item#2", "item#2", "item#2#2"} {
+			text, err := segnogenkit.Run(ctx, name, func() (string, error) { return string(rune('a' + i)), nil })
+			if err != nil {
+				return "", err
+			}
+			all += text
+		}
+		return all, nil
+	})
+	if out, err := flow(t.Context(), "t"); out != "abcde" || err != nil {
+		t.Errorf("%q, %v", out, err)
+	}
+}

@@ -72,6 +72,33 @@ func TestFilesOfAKilledRunCanBeUndone(t *testing.T) {
 	}
 }
 
+// TestATurnAfterAKilledRunCanBeUndone kills a run right after the last commit of its turn, as a program does that exits when it
+// receives the done event. The next turn, of that thread or of another one, works alone in the directory.
+func TestATurnAfterAKilledRunCanBeUndone(t *testing.T) {
+	for _, other := range []string{thread, "another"} {
+		t.Run(other, func(t *testing.T) {
+			dir := t.TempDir()
+			fill(t, dir, nil)
+			commits, _ := child(t, "run", dir, order{Site: true, Prompt: "write a.txt: one"})
+			fill(t, dir, nil)
+			if _, dead := child(t, "run", dir, order{Site: true, Prompt: "write b.txt: two", Commit: "after", N: commits - 1}); !dead {
+				t.Fatal("it is still alive")
+			}
+			before := map[string]string{"a.txt": "one", "b.txt": "two"}
+			r := after(t, dir, order{})
+			root, err := atSite(r.ctx, &r.agent, r.store, dir)
+			r.ok(err)
+			defer root.Close()
+			r.one(r.run(agent.Input{Thread: other, Prompt: "run for f in *; do echo three > $f; done"}), agent.EventDone)
+			w, err := r.agent.Undo(r.ctx, other, 1)
+			r.ok(err)
+			if got := filesIn(t, dir); !maps.Equal(got, before) || len(w.Conflicts) > 0 {
+				t.Errorf("undone, the directory holds %v; conflicts %v", got, w.Conflicts)
+			}
+		})
+	}
+}
+
 // finishLost completes a turn whose calls may all run again.
 func (r *rig) finishLost() {
 	r.Helper()

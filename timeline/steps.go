@@ -24,6 +24,9 @@ func (tl *Timeline) BeginSteps(ctx context.Context, t OpenTurn) error {
 	if tx.pendingErr != nil {
 		return tx.pendingErr
 	}
+	if err := tx.closeLeftSteps(ctx, t); err != nil {
+		return err
+	}
 	s, err := tx.threadState(ctx, t.Thread)
 	if err != nil {
 		return err
@@ -55,6 +58,21 @@ func (tl *Timeline) BeginSteps(ctx context.Context, t OpenTurn) error {
 		return fmt.Errorf("record files: %w", err)
 	}
 	return tx.saveTurn(ctx, t)
+}
+
+// closeLeftSteps closes the turns of Go agents on which no run works: another turn of t's thread, because t's run has the lease on
+// the thread, and turns whose processes have ended. Otherwise they would count as turns that work beside t. The steps of such a
+// turn contain its changes, and a run may continue it.
+func (tx *txn) closeLeftSteps(ctx context.Context, t OpenTurn) error {
+	for _, left := range tx.turns {
+		isOther := left.commitsSteps() && left.Workspace == tx.Workspace.ID() && left.Key != t.Key
+		if isOther && (left.Thread == t.Thread || tx.isGone(left)) {
+			if err := tx.closeTurn(ctx, left.Key); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // CommitStep commits c, with the current state of the workspace in its checkpoint. Unlike the

@@ -32,7 +32,8 @@ type Config struct {
 	Durability segno.Durability
 	// Timeline is the workspace of the tools. Set it if the workspace's files belong to the
 	// checkpoints: the agent saves them where a turn begins and where a run ends. Timeline must
-	// use Store. See [OpenTimeline].
+	// use Store. See [OpenTimeline]. If a run was killed, the changes until the next run of its turn
+	// belong to the turn, because nothing shows who made them.
 	Timeline *timeline.Timeline
 	// FilesAt is set if the directory of Timeline is a copy of the files of a commit that was made for one run, and may be
 	// lost with its machine. The run then saves the files with each step, and its error has [segno.KindConflict]

@@ -143,3 +143,42 @@ func filesIn(t *testing.T, dir string) map[string]string {
 	}
 	return files
 }
+
+// TestAnotherTurnWhileARunIsDead has a turn of another thread between the two runs of a turn. An undo of each turn keeps the
+// files of the other one.
+func TestAnotherTurnWhileARunIsDead(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
+	o := order{Site: true, Effect: agent.LostRetry, Prompt: "write a.txt: one\nwrite c.txt: two"}
+	dir := t.TempDir()
+	fill(t, dir, nil)
+	commits, _ := child(t, "run", dir, o)
+	for o.Commit, o.N = "after", 2; o.N <= commits; o.N++ {
+		t.Run(fmt.Sprint("after commit ", o.N), func(t *testing.T) {
+			dir := t.TempDir()
+			fill(t, dir, nil)
+			if _, dead := child(t, "run", dir, o); !dead {
+				t.Fatal("it is still alive")
+			}
+			r := after(t, dir, order{})
+			root, err := atSite(r.ctx, &r.agent, r.store, dir)
+			r.ok(err)
+			defer root.Close()
+			r.one(r.run(agent.Input{Thread: "another", Prompt: "run echo x > b.txt"}), agent.EventDone)
+			if !isOver(r) {
+				r.finishLost()
+			}
+			r.undo(1)
+			if got := filesIn(t, dir); !maps.Equal(got, map[string]string{"b.txt": "x\n"}) {
+				t.Errorf("undone, the directory holds %v", got)
+			}
+			r.redo(1)
+			_, err = r.agent.Undo(r.ctx, "another", 1)
+			r.ok(err)
+			if got := filesIn(t, dir); !maps.Equal(got, map[string]string{"a.txt": "one", "c.txt": "two"}) {
+				t.Errorf("with the other turn undone, the directory holds %v", got)
+			}
+		})
+	}
+}

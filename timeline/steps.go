@@ -43,8 +43,12 @@ func (tl *Timeline) BeginSteps(ctx context.Context, t OpenTurn) error {
 	if err != nil {
 		return err
 	}
-	if before.Equals(&snap) || s.at.Kind == segno.CheckpointStep && s.at.Tree().IsZero() {
-		// The changes of a run that was killed belong to the turn.
+	wasKilled := s.at.Kind == segno.CheckpointStep && s.at.Tree().IsZero()
+	if wasKilled {
+		// The changes since then belong to the turn. Turns of other threads that ended meanwhile overlap with it.
+		t.Start = s.at.Time
+	}
+	if before.Equals(&snap) || wasKilled {
 		err = tx.keepStaged(ctx, staged)
 	} else {
 		var c segno.Commit

@@ -10,6 +10,7 @@
 // [segno.Workspaces] and [segno.Watcher]. Records arrive without loss. The client checks objects against their names.
 // Commits and objects can be written if the server was started with 'segno serve --tokens' and the token has the scope
 // write; package transfer copies threads this way. Delete and PutWorkspace return [segno.KindRefused].
+// The Store has no leases, so package agent cannot keep two runs of a thread apart on it.
 //
 // A move of a thread takes two calls. [Store.Preview] works out a plan. [Store.Apply] makes the move, unless
 // the plan has changed since:

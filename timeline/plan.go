@@ -236,6 +236,9 @@ func (tx *txn) readCurrent(ctx context.Context, ask MoveRequest) (now currentSta
 	if err := tx.closeOrRefuse(ctx, ask); err != nil {
 		return now, err
 	}
+	if err := tx.refuseIncomplete(ctx, string(ask.Verb)); err != nil {
+		return now, err
+	}
 	here, err := tx.CurrentThread(ctx)
 	if err != nil {
 		return now, err

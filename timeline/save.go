@@ -26,6 +26,9 @@ func (tl *Timeline) SaveOnce(ctx context.Context, kind segno.CheckpointKind, lab
 	if done, err := tx.checkpoint(ctx, id); segno.KindOf(err) != segno.KindNotFound {
 		return done, err
 	}
+	if err := tx.refuseIncomplete(ctx, "save"); err != nil {
+		return nil, err
+	}
 	if kind == segno.CheckpointSave {
 		tx.Workspace.Cover() // the user wants to save the workspace by its current rules
 	}
@@ -106,6 +109,24 @@ func (tx *txn) threadAt(ctx context.Context, id segno.WorkspaceID) (segno.Thread
 		}
 	}
 	return "", nil
+}
+
+// refuseIncomplete returns [segno.KindRefused] if a pull has not written all files of the thread into the workspace, because it was
+// interrupted or still runs. It records the thread first and the files last. A checkpoint would record the missing files as deleted.
+func (tx *txn) refuseIncomplete(ctx context.Context, verb string) error {
+	state, err := tx.workspaceState(ctx)
+	if err != nil || state.Thread == "" || state.Snapshot != nil {
+		return err
+	}
+	s, err := tx.threadState(ctx, state.Thread)
+	if segno.KindOf(err) == segno.KindNotFound || err == nil && s.at.Workspace == nil {
+		return nil // the thread was deleted, or has no files
+	}
+	if err != nil {
+		return err
+	}
+	return segno.Errorf(segno.KindRefused, verb, tx.Workspace.Root(), "a pull into this directory has not ended, and files are missing").
+		WithHint("run 'segno pull' for the thread again; 'segno fork --to DIR' makes another directory with all files")
 }
 
 // workspaceState returns the state of the workspace after the newest commit that recorded one.

@@ -39,6 +39,7 @@ type statusResult struct {
 	Requested []history.Requested `json:"requested,omitempty"` // moves that wait for the end of a turn
 	Waiting   int                 `json:"waiting"`             // commits that wait for the store
 	Moving    bool                `json:"moving"`              // a move was interrupted; the next command that moves or records completes it
+	Pulling   bool                `json:"pulling,omitempty"`   // a pull into the directory was interrupted or runs; files are missing
 	Sealed    *local.Sealed       `json:"sealed,omitempty"`    // the key file of a sealed store
 
 	Databases []cli.AttachedItem `json:"databases,omitempty"` // attached to the workspace
@@ -167,6 +168,7 @@ func (s *statusResult) readHead(ctx context.Context, d *cli.Workspace) error {
 	if c.Tree().IsZero() || s.ReadOnly {
 		return nil
 	}
+	s.Pulling = s.Thread == d.Rec.State.Thread && d.Rec.State.Snapshot == nil
 	now, err := d.Timeline.Snapshot(ctx)
 	if err != nil {
 		return err
@@ -229,6 +231,9 @@ func writeStatus(p *cli.Printer, s statusResult) {
 	}
 	if s.Moving {
 		p.Linef("a move was interrupted; the next command that moves or records completes it")
+	}
+	if s.Pulling {
+		p.Linef("a pull into this directory has not ended, and files are missing; run 'segno pull' for the thread again")
 	}
 }
 

@@ -80,7 +80,7 @@ func (a *App) confirmPlan(ctx context.Context, d *Workspace, ask *timeline.MoveR
 func (a *App) Confirm(verb string) error {
 	if !Terminal(a.Stdin) {
 		hint := "use -y to do it, --dry-run to see it"
-		if verb == "delete" || verb == "erase" {
+		if verb == "delete" || verb == "erase" || verb == "pull" { // a dry run of a pull shows no plan of the files
 			hint = "use -y to do it"
 		}
 		return segno.Errorf(segno.KindRefused, verb, "", "no terminal for the confirmation").WithHint(hint)

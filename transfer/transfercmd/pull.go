@@ -33,7 +33,8 @@ only the objects that are missing here.
 --to makes DIR with the files of the thread's head, where the thread then works, and writes the
 agent's session for that directory: run the printed command to continue. A thread that works in
 a directory of this machine comes back there, without --to: its new head is restored, files and
-conversation, after the plan is confirmed. 'segno undo' goes back.
+conversation, after the plan is confirmed. Changes that are only here are saved first, and leave the
+directory; 'segno op undo' goes back to them.
 
 Files from another machine can run programs here: hooks and settings of agents, of git and of
 editors. A pull that would write or delete such a file, one that usually contains credentials,
@@ -60,7 +61,8 @@ when it is run again.
 	remote.add(c)
 	c.Flags().StringVar(&to, "to", "", "the new directory; it must not exist or be empty")
 	c.Flags().BoolVar(&trust, "trust", false, "also write files that could run programs here, or contain credentials")
-	a.WriteFlags(c)
+	c.Flags().BoolVarP(&a.Yes, "yes", "y", false, "do it without asking")
+	c.Flags().BoolVar(&a.DryRun, "dry-run", false, "count what would be copied and stop; no plan of the files is shown")
 	return c
 }
 

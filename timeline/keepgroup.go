@@ -330,7 +330,15 @@ func (tx *txn) prepareKept(ctx context.Context, k *keeping) error {
 		k.out = Kept{Thread: k.thread, IsOpen: true}
 		return nil
 	}
-	return tx.planKept(ctx, k, threadOfSession(k.Agent, k.Source.Session, ""))
+	id := threadOfSession(k.Agent, k.Source.Session, "")
+	if k.thread == "" {
+		if isOther, err := tx.isOtherThread(ctx, id); err != nil {
+			return err
+		} else if isOther {
+			id = threadOfSession(k.Agent, k.Source.Session, segno.NewID())
+		}
+	}
+	return tx.planKept(ctx, k, id)
 }
 
 // commitGroup makes the commits of a group durable. It uses few transactions if the store supports that and

@@ -155,11 +155,18 @@ func (tx *txn) commitChangesBeforeTurn(ctx context.Context, w *turnEnd) error {
 // the records of a known session, else a new thread with the earlier turns of the session.
 func (tx *txn) startThread(ctx context.Context, w *turnEnd) (threadState, error) {
 	agent, session, staged := w.turn.Agent, w.turn.Source.Session, w.staged
-	s, err := tx.startThreadAs(ctx, w, threadOfSession(agent, session, w.name))
-	if segno.KindOf(err) != segno.KindNotFound {
-		return s, err
+	id := threadOfSession(agent, session, w.name)
+	isOther, err := tx.isOtherThread(ctx, id)
+	if err != nil {
+		return threadState{}, err
 	}
-	// The user deleted the session's thread, and the store keeps its id. The id of the new
+	if !isOther {
+		s, err := tx.startThreadAs(ctx, w, id)
+		if segno.KindOf(err) != segno.KindNotFound {
+			return s, err
+		}
+	}
+	// Another thread has the id, or the user deleted the session's thread, and the store keeps its id. The id of the new
 	// thread is derived from the turn's key, so that a repeated end finds that thread.
 	w.staged = staged
 	return tx.startThreadAs(ctx, w, threadOfSession(agent, session, cmp.Or(string(w.turn.Key), segno.NewID())))
@@ -228,6 +235,21 @@ func threadOfSession(agent string, session segno.SessionID, name string) segno.T
 		parts = append(parts, name)
 	}
 	return segno.ThreadID(segno.DerivedID(parts...))
+}
+
+// isOtherThread reports whether the store has a thread with the given id that did not begin with [txn.baseCommit]. 'segno unpack' makes
+// such a thread from an archive: it keeps the id, its commits get others, and it does not have the archive's session.
+func (tx *txn) isOtherThread(ctx context.Context, id segno.ThreadID) (bool, error) {
+	if _, err := tx.Store.Head(ctx, id); segno.KindOf(err) == segno.KindNotFound {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	_, err := tx.checkpoint(ctx, baseID(id))
+	if segno.KindOf(err) == segno.KindNotFound {
+		return true, nil
+	}
+	return false, err
 }
 
 // baseID returns the id of the commit with which a thread begins.

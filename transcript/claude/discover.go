@@ -197,13 +197,47 @@ func (h *header) add(r *record, at sessionfile.Line) {
 
 func (h *header) result() transcript.SessionHeader {
 	g := h.graph
-	out := transcript.SessionHeader{Dir: cmp.Or(g.dir, g.cwdText()), Title: cmp.Or(h.custom, h.summary, h.first, h.last), Turns: -1, End: h.end}
+	out := transcript.SessionHeader{Dir: g.dir, Title: cmp.Or(h.custom, h.summary, h.first, h.last), Turns: -1, End: h.end}
+	if cwd := g.cwdText(); out.Dir == "" && cwd != "" {
+		out.Dir = cmp.Or(dirOfSlug(g.slug), cwd)
+	}
 	if g.isWhole {
 		leaf, _ := g.leaf("")
 		path, _ := g.path(leaf)
 		out.Turns = len(g.turnsOf(path))
 	}
 	return out
+}
+
+// dirOfSlug returns the only directory with a slug, or "" if none exists, if there are several, or if the slug is that of a long path.
+// The records of a session that was copied to another directory name the old one, until the agent has continued it.
+func dirOfSlug(slug string) string {
+	if len(slug) > maxSlug {
+		return ""
+	}
+	var found []string
+	var walk func(dir, rest string)
+	walk = func(dir, rest string) {
+		if rest == "" {
+			found = append(found, dir)
+			return
+		}
+		below, ok := strings.CutPrefix(rest, "-")
+		if !ok || len(found) > 1 {
+			return
+		}
+		names, _ := os.ReadDir(dir) // a directory that cannot be read has no session of this user
+		for _, name := range names {
+			if rest, ok := strings.CutPrefix(below, Slug(name.Name())); ok && name.IsDir() {
+				walk(filepath.Join(dir, name.Name()), rest)
+			}
+		}
+	}
+	walk(string(filepath.Separator), slug)
+	if len(found) != 1 {
+		return ""
+	}
+	return found[0]
 }
 
 // Running returns the sessions that have a living process according to the agent's registry.

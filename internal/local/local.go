@@ -195,10 +195,14 @@ func (p Place) sessionsDir(agent string) string {
 	return p.Homes[agent]
 }
 
-// Exists reports whether there is a store.
+// Exists reports whether there is a store. If only its database is missing, such as after an incomplete copy, there is one, and Open
+// returns an error about that.
 func (p Place) Exists() bool {
-	_, err := os.Stat(filepath.Join(p.Store, DatabaseFile))
-	return err == nil
+	if _, err := os.Stat(filepath.Join(p.Store, DatabaseFile)); err == nil {
+		return true
+	}
+	packs, err := os.ReadDir(filepath.Join(p.Store, packsDir))
+	return err == nil && len(packs) > 0
 }
 
 // Store is the open store of a place.

@@ -210,11 +210,11 @@ func (s *Store) prepareFile() error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if s.options.ReadOnly {
-		return segno.Errorf(segno.KindNotFound, "open store", s.dir, "the store does not exist")
-	}
 	if err := s.checkOrphanedPacks(); err != nil {
 		return err
+	}
+	if s.options.ReadOnly {
+		return segno.Errorf(segno.KindNotFound, "open store", s.dir, "the store does not exist")
 	}
 	if err := makeDurable(s.options.FS, s.dir); err != nil {
 		return err

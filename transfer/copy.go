@@ -140,6 +140,9 @@ func (c *copier) thread(ctx context.Context, id segno.ThreadID) error {
 	if err := c.finish(ctx, t); err != nil {
 		return err
 	}
+	if c.result.Left = ""; c.result.Outcome == Forwarded && t.target != nil && !t.source.Contains(c.result.Head, t.target.Head.Head) {
+		c.result.Left = t.target.Head.Head
+	}
 	if err := c.pins(ctx, t); err != nil {
 		return err
 	}

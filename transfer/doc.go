@@ -67,6 +67,7 @@ type Result struct {
 	Outcome Outcome
 	Head    segno.CommitID // of the thread in the target
 	Source  segno.CommitID // the head of the source, which is also in the target
+	Left    segno.CommitID // for Forwarded: the head that the target had, if it is not on the line of the new head; or ""
 	Why     error          // for Kept: the error with which the target refused to move the head, or nil for KeepHead
 	Commits int            // sent, also those of ancestors and parts
 	Objects int            // sent

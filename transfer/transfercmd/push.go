@@ -153,6 +153,9 @@ func (a *app) writePush(p *cli.Printer, res *item) {
 	if res.DryRun {
 		return
 	}
+	if res.Left != "" {
+		p.Linef("the thread there was at %s, which is not on the line to %s: it is another line there now", cli.Short(res.Left), cli.Short(res.Head))
+	}
 	switch res.Outcome {
 	case transfer.Behind:
 		p.Linef("the thread there is ahead, at %s; bring it here with 'segno pull'", cli.Short(res.Head))

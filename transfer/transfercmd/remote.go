@@ -53,7 +53,8 @@ type item struct {
 	Pins     int              `json:"pins"`
 	Sessions int              `json:"sessions"`
 	Parts    int              `json:"parts"`
-	Why      string           `json:"why,omitempty"` // why the head stayed
+	Left     segno.CommitID   `json:"left,omitempty"` // a head before, which is not on the line of the new one
+	Why      string           `json:"why,omitempty"`  // why the head stayed
 	DryRun   bool             `json:"dry_run,omitempty"`
 
 	// Of a pull into a directory.
@@ -69,7 +70,7 @@ type item struct {
 }
 
 func newItem(r *transfer.Result, address string, isDry bool) item {
-	i := item{Thread: r.Thread, Remote: address, Outcome: r.Outcome, Head: r.Head, Source: r.Source, Commits: r.Commits, Objects: r.Objects,
+	i := item{Thread: r.Thread, Remote: address, Outcome: r.Outcome, Head: r.Head, Source: r.Source, Left: r.Left, Commits: r.Commits, Objects: r.Objects,
 		Pins: r.Pins, Sessions: r.Links, Parts: r.Parts, DryRun: isDry}
 	if r.Bytes >= 0 {
 		i.Bytes = &r.Bytes

@@ -10,6 +10,29 @@ import (
 	"github.com/dalsegno/segno"
 )
 
+// CloseLeft records the open turns of the workspace whose agents have exited or were interrupted, as each move does first. If there is no
+// open turn, it takes no lock.
+func (tl *Timeline) CloseLeft(ctx context.Context) error {
+	isRunning := func(t OpenTurn) bool { return t.Workspace == tl.Workspace.ID() && !t.InBackground() }
+	turns, err := tl.Spool.Turns(ctx)
+	if err != nil || !slices.ContainsFunc(turns, isRunning) {
+		return err
+	}
+	tx, err := tl.prepareMove(ctx)
+	if err != nil {
+		return err
+	}
+	defer tx.unlock()
+	for _, t := range tx.turns {
+		if t, open := tx.openTurn(t.Key); open && isRunning(t) {
+			if err := tx.closeTurnOrRefuse(ctx, t, MoveRequest{WhileRunning: true}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // closeOrRefuse closes the open turns of agents that have exited, and returns an error if an agent
 // is at work, so that no files move meanwhile.
 func (tx *txn) closeOrRefuse(ctx context.Context, ask MoveRequest) error {

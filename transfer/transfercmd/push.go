@@ -114,6 +114,9 @@ func (a *app) keepNewest(ctx context.Context, store *local.Store, t segno.Thread
 		if _, err := tl.CompletePending(ctx); err != nil {
 			return err
 		}
+		if err := tl.CloseLeft(ctx); err != nil {
+			return err
+		}
 	}
 	open, err := store.OpenThreads(ctx)
 	if err != nil {

@@ -69,8 +69,11 @@ type keeping struct {
 	prev   *segno.Position   // where the session was kept until now, or nil
 	last   *segno.Checkpoint // the checkpoint with prev, or nil
 	origin *segno.Checkpoint // if the session is a fork: the checkpoint at which it begins
-	got    segno.Captured
-	asked  []string // the records about which the capture asked whether a checkpoint ends at them
+	// inherited are the checkpoints before the first one of a fork's thread, newest first, if hasInherited is set.
+	inherited    []*segno.Checkpoint
+	hasInherited bool
+	got          segno.Captured
+	asked        []string // the records about which the capture asked whether a checkpoint ends at them
 	// commits store the new turns of the session, oldest first.
 	commits []segno.Commit
 	out     Kept
@@ -266,6 +269,11 @@ func (tx *txn) planKept(ctx context.Context, k *keeping, thread segno.ThreadID) 
 			if recorded, isTaken, err = tx.recordedTurn(ctx, head.Thread, t, after); err != nil {
 				return err
 			}
+			if recorded == nil && !isTaken {
+				if recorded, err = tx.inheritedTurn(ctx, k, t.Position.Leaf); err != nil {
+					return err
+				}
+			}
 			if after = t.Position.Offset; recorded != nil {
 				parent = recorded
 				continue
@@ -276,8 +284,29 @@ func (tx *txn) planKept(ctx context.Context, k *keeping, thread segno.ThreadID) 
 		c := tx.keptTurn(k, t, key, head, parent)
 		k.commits, head, parent = append(k.commits, c), headAfter(&c, head), checkpointOf(&c)
 	}
-	k.out.Turns = len(k.commits) - before
+	if k.out.Turns = len(k.commits) - before; k.out.Turns == 0 && k.thread != "" {
+		k.out.Bytes = 0 // the session was written again, and the store has all its turns
+	}
 	return nil
+}
+
+// inheritedTurn returns the turn that ends at a record and that the thread of a fork has from its source, or nil. A session of Codex that segno wrote
+// back has these turns in its own rollout.
+func (tx *txn) inheritedTurn(ctx context.Context, k *keeping, leaf string) (*segno.Checkpoint, error) {
+	if !k.hasInherited {
+		t, ok, err := segno.FindThread(ctx, tx.Store, k.thread)
+		if err == nil && ok && t.Parent != "" {
+			k.inherited, err = tx.line(ctx, t.Parent)
+		}
+		if err != nil && segno.KindOf(err) != segno.KindNotFound {
+			return nil, err
+		}
+		k.hasInherited = true
+	}
+	if len(k.inherited) == 0 {
+		return nil, nil
+	}
+	return tx.turnAt(ctx, leaf, func(c *segno.Checkpoint) bool { return slices.ContainsFunc(k.inherited, hasID(c.ID)) })
 }
 
 // keptBase returns the base of a new thread. The base of a fork without new turns has the fork's position.

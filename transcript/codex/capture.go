@@ -91,10 +91,11 @@ func (t *capture) setTurns() {
 	}
 }
 
-// addEarlier adds the turns with an answer in the new bytes, except the one at which the earlier position ends.
+// addEarlier adds the turns with an answer in the new bytes. It leaves out the one at which the earlier position ends, unless the rollout was
+// written again: then the turns are all in the new bytes, and that one is where the next one belongs.
 func (t *capture) addEarlier(turns []turn) {
 	for _, turn := range turns {
-		if turn.isAnswered && turn.key != t.Prev.Leaf && turn.to > t.From {
+		if isNew := turn.key != t.Prev.Leaf || t.From == 0; turn.isAnswered && isNew && turn.to > t.From {
 			t.Out.Earlier = append(t.Out.Earlier, segno.TranscriptTurn{Key: segno.TurnKey(turn.key), Prompt: turn.prompt,
 				Position: segno.Position{Leaf: turn.key, Offset: turn.to}})
 		}

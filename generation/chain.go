@@ -233,20 +233,15 @@ func writeChain(fsys vfs.FS, dir string, rows []Row) error {
 	return vfs.Replace(fsys, name, data, 0o644)
 }
 
-// completedRows returns the rows of the attempt that completed a generation, by the index of the agent, or nil if no
-// attempt did.
-func completedRows(rows []Row, generation, agents int) []Row {
-	out, found := make([]Row, agents), 0
+// completedRows returns the rows of the newest attempt that completed a generation, or none.
+func completedRows(rows []Row, generation int) (found []Row) {
 	for _, r := range slices.Backward(rows) {
-		if r.Generation == generation && r.Status == RowCompleted && r.AgentIndex >= 0 && r.AgentIndex < agents && out[r.AgentIndex].Run == "" {
-			out[r.AgentIndex] = r
-			found++
+		if r.Generation == generation && r.Status == RowCompleted && (len(found) == 0 || r.Run == found[0].Run) {
+			found = append(found, r)
 		}
 	}
-	if found < agents {
-		return nil
-	}
-	return out
+	slices.Reverse(found)
+	return found
 }
 
 // firstHeader is the header of the first form of the file, which had only rows of complete generations.

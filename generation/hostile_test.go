@@ -2,12 +2,16 @@ package generation_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/generation"
@@ -126,6 +130,41 @@ func TestChangedExperiment(t *testing.T) {
 				t.Errorf("%d turns, want 4 and one that failed", len(r.kind.turns))
 			}
 		})
+	}
+}
+
+// TestAgentsChangeBetweenGenerations reorders, adds and removes agents. Each agent inherits its own files, and an agent
+// that was not in the generation before begins with the template.
+func TestAgentsChangeBetweenGenerations(t *testing.T) {
+	r := newRig(t)
+	r.kind.more = func(int) string { return `pwd >> log` }
+	c := r.config(1, 1)
+	template := filepath.Join(r.dir, "template")
+	if err := errors.Join(os.Mkdir(template, 0o755), os.WriteFile(filepath.Join(template, "log"), []byte("template\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	c.Experiment.Template, c.Experiment.Order = template, generation.OrderFixed
+	for i, names := range [][]string{{"Ada", "Bo"}, {"Bo", "Cy", "Ada"}, {"Cy"}, {"Ada", "Cy"}} {
+		c.Experiment.Generations, c.Experiment.Agents = i+1, nil
+		for _, name := range names {
+			c.Experiment.Agents = append(c.Experiment.Agents, generation.AgentSpec{Name: name, Kind: generation.KindOffline})
+		}
+		if err := generation.New(c).Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, generations := range map[string][]int{
+		"village-g002/agents/Ada": {1, 2}, "village-g002/agents/Bo": {1, 2}, "village-g002/agents/Cy": {2},
+		"village-g003/agents/Cy": {2, 3}, "village-g004/agents/Cy": {2, 3, 4}, "village-g004/agents/Ada": {4},
+	} {
+		want := "template\n"
+		for _, g := range generations {
+			want += r.path(fmt.Sprintf("village-g%03d/agents", g), filepath.Base(path), "workspace") + "\n"
+		}
+		got, err := os.ReadFile(r.path(path, "workspace/log"))
+		if diff := cmp.Diff(want, string(got)); diff != "" || err != nil {
+			t.Error(path, err, diff)
+		}
 	}
 }
 

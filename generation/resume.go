@@ -337,25 +337,26 @@ func globQuote(path string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }
 
-// begin creates the workspaces from the templates: those of the experiment, or the workspaces that the previous
-// generation left.
+// begin creates the workspaces from the templates: the workspace that the same agent left in the previous generation, or
+// the template of the experiment. Agents are the same if they have the same name, because the user may add, remove and
+// reorder agents between two generations.
 func (a *attempt) begin(rows []Row, runs []foundRun) error {
-	before := completedRows(rows, a.generation-1, len(a.Experiment.Agents))
-	if a.generation > 1 && before == nil {
+	before := completedRows(rows, a.generation-1)
+	if a.generation > 1 && len(before) == 0 {
 		return segno.Errorf(segno.KindCorrupt, "begin generation", a.id, "the generation before it is not in %s", chainFile)
 	}
-	if last := archivesIn(a.runDir(a.generation - 1)); before != nil && len(last) > 0 {
+	if last := archivesIn(a.runDir(a.generation - 1)); len(before) > 0 && len(last) > 0 {
 		a.from = readSaved(last[len(last)-1]).Digest // "" if it cannot be read
 	}
-	if before != nil {
+	if len(before) > 0 {
+		a.whyNot = before[0].WhyNot // the same for all agents
 		if i := slices.IndexFunc(runs, func(f foundRun) bool { return f.ID == before[0].Run }); i >= 0 {
 			a.continues(runs[i].Settings)
 		}
 	}
-	for i, spec := range a.Experiment.Agents {
+	for _, spec := range a.Experiment.Agents {
 		template := a.Experiment.Template
-		if before != nil {
-			a.whyNot = cmp.Or(a.whyNot, before[i].WhyNot)
+		if i := slices.IndexFunc(before, func(r Row) bool { return r.Agent == spec.Name }); i >= 0 {
 			template = filepath.Join(a.Out, before[i].WorkspaceOut)
 		}
 		if err := a.copyTemplate(spec.Name, template); err != nil {

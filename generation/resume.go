@@ -101,9 +101,10 @@ func (r *Runner) checkSaved(s *savedRun) error {
 }
 
 // setAside renames the runs of a checkpoint's generation and of later ones, because the user goes back to
-// that checkpoint. The checkpoint may be in one of these runs.
+// that checkpoint. The checkpoint may be in one of these runs. Runs also exist above the number of generations, if the
+// user has lowered it.
 func (r *Runner) setAside(s *savedRun) error {
-	for g := r.Experiment.Generations; g >= s.caller.Generation; g-- {
+	for g := maxGenerations; g >= s.caller.Generation; g-- {
 		from := r.runDir(g)
 		to, err := r.putAway(g, "replaced")
 		if err != nil {

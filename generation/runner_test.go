@@ -317,6 +317,27 @@ func TestStopAfterGoingBack(t *testing.T) {
 	}
 }
 
+// TestGoBackWithFewerGenerations lowers the number of generations, goes back, and raises the number again. The later
+// generations begin with what the new attempts left, and do not count as complete because of those before.
+func TestGoBackWithFewerGenerations(t *testing.T) {
+	r := newRig(t)
+	if err := generation.New(r.config(3, 1)).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	back := r.config(1, 1)
+	back.ResumeFrom = r.path("village-g001/checkpoints/gen001-t000001.ckpt")
+	for _, c := range []generation.Config{back, r.config(3, 1)} {
+		if err := generation.New(c).Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{"village-g001-a1 superseded", "village-g002-a1 superseded", "village-g003-a1 superseded",
+		"village-g001-a2 completed", "village-g002-a2 completed", "village-g003-a2 completed"}
+	if diff := cmp.Diff(want, r.statuses()); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestAnotherMachine continues from a checkpoint in an installation that has no record of it.
 func TestAnotherMachine(t *testing.T) {
 	here, there := newRig(t), newRig(t)

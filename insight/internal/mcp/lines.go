@@ -3,12 +3,15 @@ package mcp
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // lineReader reads the lines of a client and passes on those that are messages. It answers each other line with an error, as
@@ -22,6 +25,9 @@ type lineReader struct {
 	isLong  bool   // the line has no end yet: the SDK refuses it at its limit
 	isKnown bool   // a message was read
 	bad     error  // of the first line that is none
+
+	// refusesBatches is set once the client uses a version of the protocol without batches.
+	refusesBatches atomic.Bool
 }
 
 // newLineReader returns a reader of in that writes its answers to reply.
@@ -60,7 +66,7 @@ func (l *lineReader) isMessage(line []byte) bool {
 	var err error
 	var value json.RawMessage
 	if err = json.Unmarshal(line, &value); err == nil {
-		if err = decodeMessages(line); err == nil {
+		if err = l.decodeMessages(line); err == nil {
 			l.isKnown = true
 			return true
 		}
@@ -76,23 +82,47 @@ func (l *lineReader) isMessage(line []byte) bool {
 	return false
 }
 
-// decodeMessages returns an error if a line of JSON is neither a message nor a batch of messages.
-func decodeMessages(line []byte) error {
-	var batch []json.RawMessage
+// decodeMessages returns an error if a line of JSON is neither a message nor a batch of messages that the SDK accepts.
+func (l *lineReader) decodeMessages(line []byte) error {
 	if line[0] != '[' {
-		batch = []json.RawMessage{line}
-	} else if err := json.Unmarshal(line, &batch); err != nil {
+		_, err := jsonrpc.DecodeMessage(line)
 		return err
 	}
-	if len(batch) == 0 {
-		return errors.New("the batch is empty")
+	var batch []json.RawMessage
+	if err := json.Unmarshal(line, &batch); err != nil {
+		return err
 	}
+	if len(batch) == 0 || l.refusesBatches.Load() {
+		return errors.New("the batch is empty, or the version of the protocol has no batches")
+	}
+	ids := map[jsonrpc.ID]bool{}
 	for _, m := range batch {
-		if _, err := jsonrpc.DecodeMessage(m); err != nil {
+		decoded, err := jsonrpc.DecodeMessage(m)
+		if err != nil {
 			return err
+		}
+		if request, ok := decoded.(*jsonrpc.Request); ok {
+			if ids[request.ID] {
+				return errors.New("two requests of the batch have the same id")
+			}
+			ids[request.ID] = true
 		}
 	}
 	return nil
+}
+
+// withoutBatches is the first version of the protocol that has no batches.
+const withoutBatches = "2025-06-18"
+
+// watchVersion is a middleware that reads the version of the protocol from the answer to the client's first request.
+func (l *lineReader) watchVersion(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		res, err := next(ctx, method, req)
+		if first, ok := res.(*mcp.InitializeResult); ok && err == nil && first.ProtocolVersion >= withoutBatches {
+			l.refusesBatches.Store(true)
+		}
+		return res, err
+	}
 }
 
 // lineWriter writes each message at once, because the server and the reader of lines write to the same client.

@@ -57,6 +57,7 @@ func TestALineThatIsNoMessage(t *testing.T) {
 	}{
 		{"log", -32700}, {`{"jsonrpc":"2.0","id":7,`, -32700}, {ping + ping, -32700}, {"\x00\xff", -32700}, {strings.Repeat("[", 20000), -32700},
 		{`"log"`, -32600}, {"7", -32600}, {"null", -32600}, {"[]", -32600}, {"[1]", -32600}, {`{"id":7}`, -32600},
+		{"[" + ping + "]", -32600}, // this version of the protocol has no batches
 	} {
 		if id, code := send(bad.line); id != nil || code != bad.code {
 			t.Errorf("%.80q is answered with the error %v and the id %v, want %v and no id", bad.line, code, id, bad.code)
@@ -73,6 +74,29 @@ func TestALineThatIsNoMessage(t *testing.T) {
 			if _, err := io.WriteString(toServer, "\n"+`{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\r\n"); err != nil {
 				t.Fatal(err)
 			}
+		}
+	}
+	toServer.Close()
+	if code := <-ended; code != 0 {
+		t.Errorf("the server ended with %d", code)
+	}
+}
+
+// TestBatch sends batches over a version of the protocol that has them. One in which two requests have the same id is refused.
+func TestBatch(t *testing.T) {
+	r := newRig(t)
+	fromServer, toServer, ended := r.start()
+	answers := bufio.NewScanner(fromServer)
+	for _, c := range []struct{ line, want string }{
+		{`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`, `"protocolVersion":"2025-03-26"`},
+		{`[{"jsonrpc":"2.0","id":2,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"ping"}]`, `"code":-32600`},
+		{`[{"jsonrpc":"2.0","id":3,"method":"ping"},{"jsonrpc":"2.0","id":4,"method":"ping"}]`, `[{"jsonrpc":"2.0","id":3,"result":{}},{"jsonrpc":"2.0","id":4,"result":{}}]`},
+	} {
+		if _, err := io.WriteString(toServer, c.line+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		if !answers.Scan() || !strings.Contains(answers.Text(), c.want) {
+			t.Fatalf("the answer to %s is %q, want %s", c.line, answers.Text(), c.want)
 		}
 	}
 	toServer.Close()

@@ -52,6 +52,7 @@ func Serve(ctx context.Context, app *cli.App, in io.ReadCloser, out io.WriteClos
 	}
 	answers := &lineWriter{WriteCloser: out}
 	lines := newLineReader(in, answers)
+	m.AddReceivingMiddleware(lines.watchVersion)
 	err := m.Run(ctx, &mcp.IOTransport{Reader: lines, Writer: answers, MaxLineLength: maxMessage})
 	switch {
 	case ctx.Err() != nil:

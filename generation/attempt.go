@@ -65,6 +65,9 @@ func (a *attempt) run(ctx context.Context) (err error) {
 	}
 	a.status.Generation, a.status.Run, a.status.Attempt = a.generation, a.id, a.own
 	a.setState(StateRunning, "")
+	if err := a.record(""); err != nil { // again, because a running world tells its time, its outcomes and its mode
+		return err
+	}
 	a.event(Event{Kind: EventBegin, Generation: a.generation, Run: a.id, Tick: a.ticks, Path: a.templates[0], Next: a.Every.Seconds()})
 	a.opened, a.last = a.Now(), a.Now()
 	live := a.liveInSteps

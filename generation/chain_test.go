@@ -176,6 +176,46 @@ func TestRowsOfFailures(t *testing.T) {
 	}
 }
 
+// TestRowBeforeFirstCheckpoint reads the record of each attempt when it begins. A runner that is killed before its first
+// checkpoint leaves these rows: they have the time and the outcomes of the checkpoint with which the attempt began.
+func TestRowBeforeFirstCheckpoint(t *testing.T) {
+	r := newRig(t)
+	c := r.config(1, 4)
+	c.Retries = 1
+	r.kind.more = func(n int) string {
+		if n == 3 {
+			return "exit 1"
+		}
+		return "true"
+	}
+	type row struct {
+		Ticks    int                `json:"ticks"`
+		Time     float64            `json:"sim_seconds"`
+		Outcomes map[string]float64 `json:"outcomes"`
+	}
+	var got []row
+	r.on = func(e generation.Event) {
+		if e.Kind != generation.EventBegin {
+			return
+		}
+		data, err := os.ReadFile(r.path("village-g001/run.json"))
+		var record struct{ Rows []row }
+		if err == nil {
+			err = json.Unmarshal(data, &record)
+		}
+		if err != nil || len(record.Rows) != 1 {
+			t.Fatalf("%d rows, %v", len(record.Rows), err)
+		}
+		got = append(got, record.Rows...)
+	}
+	if err := generation.New(c).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 2 || got[0].Ticks != 0 || got[0].Time != 0 || got[1].Ticks != 2 || got[1].Time != 2*6*60*60 || len(got[1].Outcomes) == 0 {
+		t.Errorf("the rows are %+v", got)
+	}
+}
+
 // forgetEnd removes the state in which a run ended from its record.
 func (r *rig) forgetEnd(run string) {
 	r.Helper()

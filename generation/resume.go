@@ -21,6 +21,7 @@ import (
 	"github.com/dalsegno/segno/internal/pack"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/transcript/filelog"
+	"github.com/dalsegno/segno/world"
 )
 
 // savedRun is an open and verified archive to resume from.
@@ -428,7 +429,16 @@ func (a *attempt) load(ctx context.Context, from *savedRun) error {
 	if err == nil { // an agent must not find it
 		err = a.FS.Remove(done.World)
 	}
-	return err
+	var header world.Header
+	if err == nil {
+		header, err = world.ReadHeader(a.document)
+	}
+	if err != nil {
+		return err
+	}
+	a.now.time = header.Time // for the row, if the runner is killed before the world runs
+	a.now.outcomes, _ = world.ReadOutcomes(a.document)
+	return nil
 }
 
 // moveHomes moves the homes with the conversations to their agents, and the conversations beside them.

@@ -49,7 +49,7 @@ func (e *Evidence) LinesOf(x segno.Change, touched time.Time, parts *Division) (
 		case c.Confined:
 			l.add(e, x.Path, c)
 			l.wrote = !c.Content.IsZero() && c.Content == x.To.Hash || l.wrote && c.Failed
-		case !m.above && c.rewrites() && !c.From.After(touched):
+		case !m.above && c.rewrites() && !c.From.After(latest(touched)):
 			l.rewrites = true
 		}
 	}

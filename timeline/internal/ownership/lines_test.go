@@ -86,6 +86,22 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+// TestUnnamed checks that a command that names the file does not make it one that no tool named, also if the clock of the file
+// system is behind that of the process that recorded the beginning of the command.
+func TestUnnamed(t *testing.T) {
+	for _, tc := range []struct {
+		command string
+		touched float64
+		want    bool
+	}{{"echo more >> a", 41, false}, {"echo more >> a", 39.996, false}, {"make", 41, true}, {"make", 39.996, true}} {
+		write := seen(call("w", "Write", 30, 31, map[string]any{"file_path": "/p/a", "content": "all"}), time.Time{})
+		l, ok := turn(write, call("c", "Bash", 40, 42, command(tc.command))).LinesOf(changed("a", "present"), at(tc.touched), &Division{Turn: []string{"a"}})
+		if got := l.IsUnnamed(Comparison{Fits: true}); !ok || got != tc.want {
+			t.Errorf("%s, changed at %v: %v, %v", tc.command, tc.touched, got, ok)
+		}
+	}
+}
+
 // TestLinesOfAPatch checks that a patch of two files leaves the one in doubt that another author changed before.
 func TestLinesOfAPatch(t *testing.T) {
 	patch := call("1", "apply_patch", 30, 31, command("*** Begin Patch\n*** Update File: a\n*** Update File: b\n*** End Patch"))

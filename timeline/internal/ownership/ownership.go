@@ -110,7 +110,10 @@ func (c *Call) owner(change segno.Change, t Touch, names, above bool, end time.T
 		end = c.To
 	}
 	sure := running && !(c.Lost && touched.After(end)) // the call may have ended with the turn, or with the agent
-	names = names || t.Moved && c.Confined && sure     // it may have used the path's old name
+	if c.keeps() && (above || isDirOrSymlink(change.To)) {
+		names = false // the tool writes a file, so another author put a directory or a symlink in its place
+	}
+	names = names || t.Moved && c.Confined && sure // it may have used the path's old name
 	if above && !c.Confined && !sure && !(gone && c.deletes()) {
 		names = false // a command that lists or tests a directory writes few files below it
 	}
@@ -127,6 +130,10 @@ func (c *Call) owner(change segno.Change, t Touch, names, above bool, end time.T
 		return Doubt
 	}
 	return Other
+}
+
+func isDirOrSymlink(e segno.Entity) bool {
+	return e.Type == segno.EntityDir || e.Type == segno.EntitySymlink
 }
 
 // ownerOfNamed returns the owner of a change to a path that the call names, if the path changed after the call had

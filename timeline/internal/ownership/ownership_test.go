@@ -31,6 +31,13 @@ func removed(path string) segno.Change {
 	return c
 }
 
+// replaced returns a change of a file to another type of entity.
+func replaced(path string, by segno.EntityType) segno.Change {
+	c := changed(path, "")
+	c.To = segno.Entity{Type: by}
+	return c
+}
+
 // call returns the entries of a call that ran between two times.
 func call(id, tool string, from, to float64, input map[string]any) []segno.Entry {
 	body, err := json.Marshal(input)
@@ -75,6 +82,10 @@ func TestOwnerOfAChange(t *testing.T) {
 		"another file, during the call":         {entries: call("1", "Edit", 10, 12, file("a")), change: changed("b", "x"), touched: 11, want: Other},
 		"a file of the same name elsewhere":     {entries: call("1", "Edit", 10, 12, file("sub/a")), change: changed("a", "x"), touched: 11, want: Other},
 		"content that mentions another file":    {entries: call("1", "Write", 10, 12, map[string]any{"file_path": "/p/a", "content": "see b"}), change: changed("b", "x"), touched: 50, want: Other},
+		"below a file that a tool wrote":        {entries: call("1", "Write", 10, 12, written), change: changed("a/b", "x"), touched: 15, want: Other},
+		"a directory in place of the file":      {entries: call("1", "Write", 10, 12, written), change: replaced("a", segno.EntityDir), touched: 15, want: Other},
+		"a symlink in place of the file":        {entries: call("1", "Edit", 10, 12, file("a")), change: replaced("a", segno.EntitySymlink), touched: 15, want: Other},
+		"a symlink by a command":                {entries: call("1", "Bash", 10, 12, command("ln -sf b a")), change: replaced("a", segno.EntitySymlink), touched: 11, want: Turn},
 		"read, during the call":                 {entries: call("1", "Read", 10, 12, file("a")), change: changed("a", "x"), touched: 11, want: Other},
 		"listed by OpenCode":                    {entries: call("1", "list", 10, 12, map[string]any{"path": "/p"}), change: changed("a", "x"), touched: 11, want: Other},
 		"searched by OpenCode":                  {entries: call("1", "grep", 10, 12, map[string]any{"path": "/p/a"}), change: changed("a", "x"), touched: 50, want: Other},

@@ -29,7 +29,7 @@ func (d *Dir) Apply(ctx context.Context, changes []segno.Change, times segno.Has
 	}
 	a := &apply{
 		steps: steps, byPath: make(map[string]*step, len(steps)), objects: newObjectReader(d.options.Objects, times),
-		madeWritable: make(map[string]uint32), changedDirs: make(map[string]bool), unsynced: d.unsynced,
+		madeWritable: make(map[string]uint32), changedDirs: make(map[string]bool), unsynced: d.unsynced, applied: d.options.Applied,
 	}
 	for _, s := range steps {
 		a.byPath[s.Path] = s
@@ -48,13 +48,14 @@ func (d *Dir) Apply(ctx context.Context, changes []segno.Change, times segno.Has
 	if a.reader, err = d.newReader(ctx, root, cached); err != nil {
 		return nil, err
 	}
-	for _, s := range steps {
+	for i, s := range steps {
 		if err := a.decide(s); err != nil {
 			return nil, err
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+		a.report(0, i+1, len(steps))
 	}
 	for _, phase := range []func(context.Context) error{
 		func(context.Context) error { return a.checkParents() }, a.prefetch, a.execute, a.verify,
@@ -74,11 +75,21 @@ type apply struct {
 	byPath  map[string]*step
 	objects *objectReader
 
-	unsynced     bool // see Dir.unsynced
-	noReflinks   bool // the file system does not support them
+	applied      func(done, total int64) // see Options.Applied
+	unsynced     bool                    // see Dir.unsynced
+	noReflinks   bool                    // the file system does not support them
 	syncEach     bool
 	madeWritable map[string]uint32 // directories whose mode Apply changed temporarily → the mode before
 	changedDirs  map[string]bool   // directories in which names changed
+}
+
+// report reports the progress of an Apply. It reads all paths, writes them, and reads them back. The passes before this one are
+// done, and so is a part of this one.
+func (a *apply) report(pass, done, of int) {
+	if a.applied != nil {
+		const passes, unit = 3, 1000
+		a.applied(int64(pass*unit+done*unit/max(of, 1)), passes*unit)
+	}
 }
 
 // maxSyncEach is the largest number of written files that are synced one by one. That takes about as long
@@ -122,6 +133,14 @@ func (a *apply) execute(ctx context.Context) (err error) {
 		{false, (*step).makesLink, a.link},
 		{true, (*step).setsDir, a.finishDir},
 	}
+	writes, done := 0, 0
+	for _, p := range phases {
+		for _, s := range a.steps {
+			if s.verdict != verdictRefuse && p.applies(s) {
+				writes++
+			}
+		}
+	}
 	for _, p := range phases {
 		for i := range a.steps {
 			s := a.steps[i]
@@ -141,6 +160,8 @@ func (a *apply) execute(ctx context.Context) (err error) {
 			} else if err != nil {
 				return pathError("restore", s.Path, err)
 			}
+			done++
+			a.report(1, done, writes)
 		}
 	}
 	return a.sync()
@@ -190,7 +211,8 @@ func (a *apply) conflicts() (out []segno.Conflict) {
 // verify reads back all written paths.
 func (a *apply) verify(ctx context.Context) error {
 	a.reader.forget()
-	for _, s := range a.steps {
+	for i, s := range a.steps {
+		a.report(2, i+1, len(a.steps))
 		if s.verdict != verdictWrite {
 			continue
 		}

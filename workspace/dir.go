@@ -33,6 +33,9 @@ type Options struct {
 	// Progress, if not nil, is called during a snapshot with the number of bytes read so far and the number
 	// currently known to need reading. Calls do not overlap.
 	Progress func(done, total int64)
+	// Applied, if not nil, is called during Apply with the amount of work that is done and the amount of all its work. The
+	// unit has no meaning.
+	Applied func(done, total int64)
 	// FS makes all writes; nil means [vfs.OS].
 	FS vfs.FS
 	// Watch, if not nil, keeps the index in memory between the Dirs that share it, and SnapshotWatched relies on its

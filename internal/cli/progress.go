@@ -65,6 +65,15 @@ func (b *progressBar) text(done, total int64, took time.Duration) string {
 
 // update shows the number of bytes read so far. Many goroutines may call it.
 func (b *progressBar) update(done, total int64) {
+	b.draw(func(took time.Duration) string { return b.text(done, total, took) })
+}
+
+// updateApplied shows which part of a move's changes of files is made.
+func (b *progressBar) updateApplied(done, total int64) {
+	b.draw(func(time.Duration) string { return fmt.Sprintf("changing files: %d %%", 100*done/max(total, 1)) })
+}
+
+func (b *progressBar) draw(text func(took time.Duration) string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
@@ -72,7 +81,7 @@ func (b *progressBar) update(done, total int64) {
 		return
 	}
 	b.last, b.drawn = now, true
-	fmt.Fprint(b.app.Stderr, "\r\x1b[K"+b.text(done, total, now.Sub(b.start)))
+	fmt.Fprint(b.app.Stderr, "\r\x1b[K"+text(now.Sub(b.start)))
 }
 
 // Erase removes the bar, so that the command can write on its line.

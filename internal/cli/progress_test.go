@@ -27,6 +27,16 @@ func TestProgressPretendsNoTotal(t *testing.T) {
 	}
 }
 
+// TestAMoveShowsItsProgress checks that a move of many files shows how far it is.
+func TestAMoveShowsItsProgress(t *testing.T) {
+	var out bytes.Buffer
+	b := &progressBar{app: &App{Env: Env{Stderr: &out}}, on: true, start: time.Now().Add(-time.Minute)}
+	b.updateApplied(450, 3000)
+	if got := out.String(); got != "\r\x1b[Kchanging files: 15 %" {
+		t.Errorf("it drew %q", got)
+	}
+}
+
 // TestAStoppedBarLeavesTheScreenAlone checks that no scan draws on the screen of the chat.
 func TestAStoppedBarLeavesTheScreenAlone(t *testing.T) {
 	var out bytes.Buffer

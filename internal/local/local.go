@@ -312,18 +312,29 @@ func (s *Store) RegisterRoot(ctx context.Context, dir string) (segno.WorkspaceRe
 	return s.Register(ctx, root)
 }
 
+// Progress has functions that are called while a timeline works on the files of its workspace. Each may be nil. Scanned is
+// Progress of [workspace.Options], and Applied is Applied.
+type Progress struct {
+	Scanned, Applied func(done, total int64)
+}
+
 // Timeline returns the timeline of a workspace. progress may be nil. The error has
 // [segno.KindRefused] if another user owns the directory: see [Place.Trust].
 func (s *Store) Timeline(rec segno.WorkspaceRecord, progress func(done, total int64)) (*timeline.Timeline, error) {
+	return s.timeline(rec, Progress{Scanned: progress}, nil)
+}
+
+// TimelineWithProgress is [Store.Timeline] with all functions that show progress.
+func (s *Store) TimelineWithProgress(rec segno.WorkspaceRecord, progress Progress) (*timeline.Timeline, error) {
 	return s.timeline(rec, progress, nil)
 }
 
 // TimelineWithout is [Store.Timeline], except that the timeline never saves the absolute paths in exclude.
 func (s *Store) TimelineWithout(rec segno.WorkspaceRecord, exclude []string) (*timeline.Timeline, error) {
-	return s.timeline(rec, nil, exclude)
+	return s.timeline(rec, Progress{}, exclude)
 }
 
-func (s *Store) timeline(rec segno.WorkspaceRecord, progress func(done, total int64), exclude []string) (*timeline.Timeline, error) {
+func (s *Store) timeline(rec segno.WorkspaceRecord, progress Progress, exclude []string) (*timeline.Timeline, error) {
 	if err := workspace.CheckOwner(rec.Path, s.place.isTrusted); err != nil {
 		return nil, err
 	}
@@ -341,12 +352,12 @@ func (s *Store) timeline(rec segno.WorkspaceRecord, progress func(done, total in
 		Transcripts: s.Transcripts(), Register: s.registerFork(ws), Untrusted: s.Spool().Untrusted}), nil
 }
 
-func (s *Store) openWorkspace(rec segno.WorkspaceRecord, progress func(done, total int64), exclude []string) (*workspace.Dir, error) {
+func (s *Store) openWorkspace(rec segno.WorkspaceRecord, progress Progress, exclude []string) (*workspace.Dir, error) {
 	return workspace.Open(rec.Path, workspace.Options{ID: rec.ID, Objects: s.Objects(),
 		Index: s.IndexFile(rec.ID), ForkNote: s.forkNote(rec.ID), Exclude: append([]string{s.place.Store}, exclude...),
 		Databases: s.databaseFiles(rec),
 		Watch:     s.watches.of(rec), DialWatch: func() (workspace.WatchConn, error) { return s.dialWatch(rec.ID) },
-		Sealer: s, Progress: progress, FS: s.place.FS, GitIgnore: s.place.GitIgnore})
+		Sealer: s, Progress: progress.Scanned, Applied: progress.Applied, FS: s.place.FS, GitIgnore: s.place.GitIgnore})
 }
 
 // IndexFile returns the path of a workspace's scan index.

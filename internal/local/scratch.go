@@ -24,7 +24,7 @@ func (s *Store) Scratch(ctx context.Context, rec segno.WorkspaceRecord, existing
 	if err := workspace.CheckOwner(rec.Path, s.place.isTrusted); err != nil {
 		return nil, err
 	}
-	dir, err := s.openWorkspace(rec, nil, nil)
+	dir, err := s.openWorkspace(rec, Progress{}, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -19,9 +19,10 @@ type Task struct {
 	ID   string `json:"id"`
 	Kind string `json:"kind,omitempty"` // the agent's word: "subagent", "shell"
 	What string `json:"what,omitempty"` // the agent's description
+	Call string `json:"call,omitempty"` // the call that started it, if a result shows that
 }
 
-// TaskShell is the kind of a command in the background. No event reports its end.
+// TaskShell is the kind of a command in the background. No event reports its end. The sessions of Codex show it.
 const TaskShell = "shell"
 
 // The names of the notes about a task: that it began, if no result of a call shows it, and that it
@@ -99,22 +100,22 @@ func (tx *txn) isWorking(ctx context.Context, t OpenTurn) (bool, error) {
 	if !t.InBackground() {
 		return true, nil
 	}
-	entries, _, err := tx.Spool.Entries(ctx, t.Key)
-	return len(t.RunningTasks(entries)) > 0, err
+	running, err := tx.RunningTasks(ctx, &t)
+	return len(running) > 0, err
 }
 
 // startedTasks returns the tasks that calls of a turn started. It includes those that ended, because
 // their reports may still come. For an interrupted turn, there is no other list of tasks.
 func startedTasks(entries []segno.Entry) (tasks []Task) {
-	names := map[string]string{} // the names of the tools, by call
+	calls := map[string]segno.Entry{}
 	for _, e := range entries {
 		if e.Kind == segno.EntryIntent {
-			names[e.ID] = e.Name
+			calls[e.ID] = e
 		}
 		if id := ownership.StartedTask(e.Body); e.Kind == segno.EntryResult && id != "" {
-			task := Task{ID: id, Kind: "subagent"}
-			if agents.IsShell(names[e.ID]) {
-				task.Kind = TaskShell
+			task := Task{ID: id, Kind: "subagent", Call: e.ID}
+			if call := calls[e.ID]; agents.IsShell(call.Name) {
+				task.Kind, task.What = TaskShell, agents.Tool(call.Name).Command(turns.ReadIntent(call.Body).Input)
 			}
 			tasks = append(tasks, task)
 		}
@@ -207,6 +208,9 @@ func (tx *txn) ownerWhileAwake(t *OpenTurn, entries []segno.Entry) ownership.Fun
 // tasks runs any more, or if end is set. Otherwise the turn stays in the background. If the changes cannot
 // be recorded, checkBackground sets the turn aside, so that later turns and moves do not fail.
 func (tx *txn) checkBackground(ctx context.Context, t OpenTurn, end bool) error {
+	if err := tx.noteEndedCommands(ctx, &t); err != nil {
+		return err
+	}
 	if err := tx.endFinishedTasks(ctx, &t); err != nil {
 		return tx.setAside(ctx, t.Key, err)
 	}

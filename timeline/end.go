@@ -149,6 +149,7 @@ func (tx *txn) record(ctx context.Context, w *turnEnd) (*segno.Checkpoint, error
 	}
 	for _, stage := range []func(context.Context, *turnEnd) error{
 		tx.assignThread,
+		tx.addRunningCommands,
 		tx.attributeBesideTurn,
 		tx.snapshotAfterTurn,
 		tx.captureTranscript,

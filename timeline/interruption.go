@@ -44,19 +44,24 @@ func (tx *txn) observer(agent string) (o sessionObserver, ok bool) {
 
 // callObserver is the ability of a [segno.Transcript] to show that a turn made no calls.
 type callObserver interface {
-	// MadeNoCalls reports whether a turn certainly made no call, and ran beside no command of an earlier turn.
+	// MadeNoCalls reports whether a turn certainly made no call, except those that [callReader] shows, and ran beside no command of an earlier turn that is not in known.
 	// lastMessage is the last message of the agent, or "".
-	MadeNoCalls(ctx context.Context, src segno.Source, key segno.TurnKey, lastMessage string) (bool, error)
+	MadeNoCalls(ctx context.Context, src segno.Source, key segno.TurnKey, lastMessage string, known map[string]bool) (bool, error)
 }
 
 // knowsCalls reports whether a turn without an entry of a call made no call: its agent reports each call, or its session shows it.
 func (tx *txn) knowsCalls(ctx context.Context, t *OpenTurn, entries []segno.Entry, lastMessage string) bool {
-	isIntent := func(e segno.Entry) bool { return e.Kind == segno.EntryIntent }
 	o, ok := tx.Transcripts[t.Agent].(callObserver)
-	if agents.ReportsCalls(t.Agent) || !ok || t.Owner != "" || slices.ContainsFunc(entries, isIntent) {
+	if agents.ReportsCalls(t.Agent) || !ok || t.Owner != "" || slices.ContainsFunc(entries, ownership.IsReported) {
 		return agents.ReportsCalls(t.Agent)
 	}
-	none, err := o.MadeNoCalls(ctx, t.Source, cmp.Or(t.EventKey, t.Key), lastMessage)
+	tasks := map[string]bool{} // what they change is attributed to the turns that started them
+	for _, x := range tx.turns {
+		for _, task := range x.Tasks {
+			tasks[task.ID] = x.Source.Session == t.Source.Session && x.Workspace == t.Workspace
+		}
+	}
+	none, err := o.MadeNoCalls(ctx, t.Source, cmp.Or(t.EventKey, t.Key), lastMessage, tasks)
 	return err == nil && none
 }
 

@@ -112,7 +112,7 @@ func (tx *txn) completeEnd(ctx context.Context, t OpenTurn, ask MoveRequest) (en
 	if err != nil {
 		return false, err
 	}
-	t.Tasks = startedTasks(entries) // the list from the last event is lost
+	t.Tasks = startedTasks(tx.withUnreportedResults(ctx, &t, entries)) // the list from the last event is lost
 	if err := tx.refuseTasks(t, entries, ask); err != nil {
 		return false, err
 	}
@@ -120,6 +120,7 @@ func (tx *txn) completeEnd(ctx context.Context, t OpenTurn, ask MoveRequest) (en
 	if err != nil {
 		return false, err
 	}
+	entries = tx.withoutEarlierCalls(ctx, &t, entries)
 	isNewer := func(e segno.Entry) bool {
 		isIt := func(r segno.Entry) bool { return r.Kind == e.Kind && r.ID == e.ID }
 		isCall := (e.Kind == segno.EntryIntent || e.Kind == segno.EntryResult) && e.ID != ""
@@ -134,6 +135,9 @@ func (tx *txn) completeEnd(ctx context.Context, t OpenTurn, ask MoveRequest) (en
 // endTasksOrRefuse closes a turn that has ended and whose tasks have, too. It returns an error if a task
 // runs.
 func (tx *txn) endTasksOrRefuse(ctx context.Context, t OpenTurn, ask MoveRequest) error {
+	if err := tx.noteEndedCommands(ctx, &t); err != nil {
+		return err
+	}
 	entries, _, err := tx.Spool.Entries(ctx, t.Key)
 	if err != nil {
 		return err

@@ -1,25 +1,48 @@
 package timeline
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline/internal/ownership"
 )
 
 // resultReader is the ability of a [segno.Transcript] to find the results of calls that hooks did not report. Codex runs no hook after a
-// call that failed, that the user refused or that an interruption ended, and none after a command that is a patch.
+// call that failed, that the user refused or that an interruption ended, and none after a command that is a patch. It runs one after a
+// command that it left running only if the model waits for the end.
 type resultReader interface {
-	// UnreportedResults returns those results of the calls with these ids that the session has, oldest first.
+	// UnreportedResults returns those results of the calls with these ids that the session has, oldest first. The result of a call whose
+	// command still runs names the command as a background task.
 	UnreportedResults(ctx context.Context, src segno.Source, calls map[string]bool) ([]segno.Entry, error)
 }
 
-// withUnreportedResults adds the results that hooks did not report to the entries of a turn that hooks record. Without them, such calls
-// would run until the end of the turn.
-func (tx *txn) withUnreportedResults(ctx context.Context, t *OpenTurn, entries []segno.Entry) []segno.Entry {
-	agent, ok := tx.Transcripts[t.Agent].(resultReader)
+// callReader is the ability of a [segno.Transcript] to find calls that hooks did not report. Codex runs no hook for a call that types into
+// a command which an earlier call left running.
+type callReader interface {
+	// UnreportedCalls returns such calls of a turn, oldest first, without their results.
+	UnreportedCalls(ctx context.Context, src segno.Source, key segno.TurnKey) ([]segno.Entry, error)
+	// EarlierCalls returns those of the calls with these ids that other turns made. Codex runs the hook after such a call when a later
+	// turn waits for the end of its command.
+	EarlierCalls(ctx context.Context, src segno.Source, key segno.TurnKey, calls map[string]bool) (map[string]bool, error)
+}
+
+// withUnreportedResults adds the calls and the results that hooks did not report to the entries of a turn that hooks record. Without a
+// result, a call would run until the end of the turn.
+func (tl *Timeline) withUnreportedResults(ctx context.Context, t *OpenTurn, entries []segno.Entry) []segno.Entry {
+	agent, ok := tl.Transcripts[t.Agent].(resultReader)
 	if !ok || t.Owner != "" {
 		return entries
+	}
+	entries = tl.withoutEarlierCalls(ctx, t, entries)
+	if agent, ok := agent.(callReader); ok {
+		calls, err := agent.UnreportedCalls(ctx, t.Source, cmp.Or(t.EventKey, t.Key))
+		for _, e := range calls {
+			if isSame := func(x segno.Entry) bool { return x.Kind == e.Kind && x.ID == e.ID }; err == nil && !slices.ContainsFunc(entries, isSame) {
+				entries = insertByTime(entries, e)
+			}
+		}
 	}
 	open := unendedCalls(entries)
 	missing := make(map[string]bool, len(open))
@@ -43,6 +66,28 @@ func (tx *txn) withUnreportedResults(ctx context.Context, t *OpenTurn, entries [
 		}
 	}
 	return entries
+}
+
+// withoutEarlierCalls drops the results of calls that earlier turns of the session made.
+func (tl *Timeline) withoutEarlierCalls(ctx context.Context, t *OpenTurn, entries []segno.Entry) []segno.Entry {
+	agent, ok := tl.Transcripts[t.Agent].(callReader)
+	if !ok || t.Owner != "" {
+		return entries
+	}
+	alone := endedCalls(entries)
+	for _, e := range entries {
+		if e.Kind == segno.EntryIntent {
+			delete(alone, e.ID)
+		}
+	}
+	if len(alone) == 0 {
+		return entries
+	}
+	earlier, err := agent.EarlierCalls(ctx, t.Source, cmp.Or(t.EventKey, t.Key), alone)
+	if err != nil {
+		return entries
+	}
+	return slices.DeleteFunc(slices.Clone(entries), func(e segno.Entry) bool { return e.Kind == segno.EntryResult && earlier[e.ID] })
 }
 
 // unendedCalls returns the beginnings of the calls without a result, by their ids.
@@ -74,4 +119,72 @@ func insertByTime(entries []segno.Entry, e segno.Entry) []segno.Entry {
 		at--
 	}
 	return slices.Insert(slices.Clone(entries), at, e)
+}
+
+// addRunningCommands adds the commands that calls of the turn left running to its background tasks, if the session of the turn shows such
+// commands and not the event at its end.
+func (tx *txn) addRunningCommands(ctx context.Context, w *turnEnd) error {
+	if _, ok := tx.Transcripts[w.turn.Agent].(resultReader); !ok || w.turn.Owner != "" || !w.Ended.IsZero() || tx.isGone(w.turn) {
+		return nil
+	}
+	noted, _, err := tx.Spool.Entries(ctx, w.turn.Key)
+	if err != nil {
+		return err
+	}
+	for _, task := range UnfinishedTasks(tx.withUnreportedResults(ctx, &w.turn, noted)) {
+		isSame := func(other Task) bool { return other.ID == task.ID }
+		if task.Kind == TaskShell && !slices.ContainsFunc(w.Tasks, isSame) {
+			w.Tasks = append(w.Tasks, task)
+		}
+	}
+	w.turn.Tasks = w.Tasks
+	return nil
+}
+
+// RunningTasks returns the tasks of a turn that have not ended, according to its entries, its session and its process.
+func (tl *Timeline) RunningTasks(ctx context.Context, t *OpenTurn) ([]Task, error) {
+	if tl.isGone(*t) {
+		return nil, nil
+	}
+	entries, _, err := tl.Spool.Entries(ctx, t.Key)
+	if err != nil {
+		return nil, err
+	}
+	ended := tl.endedCommands(ctx, t, entries)
+	return t.RunningTasks(append(slices.Clone(entries), ended...)), nil
+}
+
+// noteEndedCommands records the ends of commands in the background that only the session of a turn shows.
+func (tx *txn) noteEndedCommands(ctx context.Context, t *OpenTurn) error {
+	entries, _, err := tx.Spool.Entries(ctx, t.Key)
+	if err != nil {
+		return err
+	}
+	for _, e := range tx.endedCommands(ctx, t, entries) {
+		if err := tx.AppendEntry(ctx, t.Key, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endedCommands returns notes that commands in the background ended, oldest first, for those whose ends the session of a turn shows and
+// its entries do not.
+func (tl *Timeline) endedCommands(ctx context.Context, t *OpenTurn, entries []segno.Entry) (ends []segno.Entry) {
+	started := map[string]string{} // the tasks by their calls
+	for _, task := range t.RunningTasks(entries) {
+		if task.Kind == TaskShell && task.Call != "" {
+			started[task.Call] = task.ID
+		}
+	}
+	if len(started) == 0 {
+		return nil
+	}
+	for _, e := range tl.withUnreportedResults(ctx, t, entries) {
+		if task := started[e.ID]; e.Kind == segno.EntryResult && task != "" && ownership.StartedTask(e.Body) != task {
+			ends = append(ends, segno.Entry{Kind: segno.EntryNote, Session: e.Session, Time: e.Time, ID: task, Name: NoteTask,
+				Body: quote("command " + task + " ended, or a later call typed into it")})
+		}
+	}
+	return ends
 }

@@ -61,7 +61,8 @@ func tools() map[string]profile.Tool {
 		"shell":              profile.Run,
 		"shell_command":      profile.Run,
 		"local_shell":        profile.Run,
-		profile.ApplyPatch:   profile.Remove("edit", "command", "input"), // a patch names its files
+		"write_stdin":        {Effect: profile.Runs, Kind: "execute", Subject: []string{"chars"}}, // hooks do not report it
+		profile.ApplyPatch:   profile.Remove("edit", "command", "input"),                          // a patch names its files
 		"update_plan":        profile.Plan,
 		"web_search":         profile.Search,
 		"tool_search":        profile.Search,

@@ -32,8 +32,8 @@ type History struct {
 }
 
 // FindRunning finds the turns that have ended while their background tasks still run.
-func (h *History) FindRunning(ctx context.Context, spool timeline.Spool) error {
-	turns, err := spool.Turns(ctx)
+func (h *History) FindRunning(ctx context.Context, tl *timeline.Timeline) error {
+	turns, err := tl.Spool.Turns(ctx)
 	if err != nil {
 		return err
 	}
@@ -42,11 +42,11 @@ func (h *History) FindRunning(ctx context.Context, spool timeline.Spool) error {
 		if t.Ended == "" {
 			continue
 		}
-		entries, _, err := spool.Entries(ctx, t.Key)
+		running, err := tl.RunningTasks(ctx, &t)
 		if err != nil {
 			return err
 		}
-		h.Running[t.Ended] = t.Awake || len(t.RunningTasks(entries)) > 0
+		h.Running[t.Ended] = t.Awake || len(running) > 0
 	}
 	return nil
 }

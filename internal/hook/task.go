@@ -20,8 +20,8 @@ func (h *handler) backgroundTasks(ctx context.Context, key segno.TurnKey, turns 
 		}
 		for _, task := range t.Tasks {
 			others[task.ID] = true
-			if h.Tasks == nil && task.Kind != timeline.TaskShell || h.lists(task.ID) {
-				continue // a version of the agent that lists no tasks reports the stop of a subagent
+			if h.agent.Hooks.HasSubagentPrompts || h.Tasks == nil && task.Kind != timeline.TaskShell || h.lists(task.ID) {
+				continue // an agent that lists no tasks reports the stop of a subagent, and its session shows the end of a command
 			}
 			if err := h.notes.RecordTaskEnd(ctx, h.Payload, t.Key, task.ID, "task "+task.ID+" ended"); err != nil {
 				return nil, err

@@ -1,10 +1,10 @@
 package codex
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"regexp"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,11 +29,12 @@ func (c *Transcripts) LastOf(ctx context.Context, src segno.Source, key segno.Tu
 	return t.end, true, nil
 }
 
-// MadeNoCalls reports whether a turn certainly made no call, and ran beside no command of an earlier turn. The session must have the end
-// of the turn, or its last message, because otherwise a record of a call may follow.
-func (c *Transcripts) MadeNoCalls(ctx context.Context, src segno.Source, key segno.TurnKey, lastMessage string) (bool, error) {
+// MadeNoCalls reports whether a turn certainly made no call, except those that UnreportedCalls returns, and ran beside no command of an earlier turn that is not in known. The session
+// must have the end of the turn, or its last message, because otherwise a record of a call may follow.
+func (c *Transcripts) MadeNoCalls(ctx context.Context, src segno.Source, key segno.TurnKey, lastMessage string, known map[string]bool) (bool, error) {
 	t, err := c.observe(ctx, src, key)
-	if err != nil || t.calls > 0 || len(t.running) > 0 {
+	isUnknown := func(task string) bool { return !known[task] }
+	if err != nil || t.calls > 0 || slices.ContainsFunc(slices.Collect(maps.Keys(t.running)), isUnknown) {
 		return false, err
 	}
 	return t.isOver || t.message != "" && t.message == strings.TrimSpace(lastMessage), nil
@@ -43,7 +44,8 @@ func (c *Transcripts) MadeNoCalls(ctx context.Context, src segno.Source, key seg
 type observed struct {
 	isOver  bool            // the newest record of the turn is its end
 	end     time.Time       // the time of the end
-	calls   int             // the number of the turn's calls
+	calls   int             // the number of the turn's calls, without those that UnreportedCalls returns and those that wait for a command
+	typed   map[string]bool // the ids of the latter
 	message string          // the last message of the model in the turn
 	running map[string]bool // the ids of commands of any turn that Codex left running and whose end it did not record
 }
@@ -51,7 +53,7 @@ type observed struct {
 // observe reads what a session shows about a turn. It finds nothing for an empty key.
 func (c *Transcripts) observe(ctx context.Context, src segno.Source, key segno.TurnKey) (observed, error) {
 	const op = "look for the end of a turn"
-	o := observed{running: map[string]bool{}}
+	o := observed{running: map[string]bool{}, typed: map[string]bool{}}
 	if key == "" {
 		return o, nil
 	}
@@ -110,32 +112,26 @@ func (o *observed) add(r *record) {
 			o.message = strings.TrimSpace(r.messageText())
 		}
 	default:
-		o.calls++
+		id := r.text("call_id")
+		if o.typed[id] = o.typed[id] || r.text("name") == typing; !o.typed[id] {
+			o.calls++
+		}
 	}
 }
-
-// runningID matches the id of a command in the header of a result.
-var runningID = regexp.MustCompile(`Process running with session ID (\d+)`)
 
 // noteCommand notes that a command still ran when Codex answered the model, or that a command ended.
 func (o *observed) noteCommand(r *record) {
 	if r.isResult() {
-		if m := runningID.FindStringSubmatch(r.header()); m != nil {
-			o.running[m[1]] = true
+		if task := r.task(); task != "" {
+			o.running[task] = true
 		}
 		return
 	}
-	if len(o.running) == 0 || string(r.typ) != "event_msg" {
+	if len(o.running) == 0 {
 		return
 	}
-	switch string(r.event) {
-	case "exec_command_end":
-		delete(o.running, r.text("process_id"))
-	case "item_completed":
-		if bytes.Contains(r.item, []byte(`"CommandExecution"`)) {
-			delete(o.running, r.text("item", "process_id"))
-		}
-	}
+	task, _ := r.endOfCommand()
+	delete(o.running, task)
 }
 
 // messageText returns the text of a message of the model.

@@ -26,7 +26,7 @@ func TestMadeNoCalls(t *testing.T) {
 	s.flush()
 	none := func(key segno.TurnKey, message string) bool {
 		t.Helper()
-		got, err := codex.New(home, codex.Options{}).MadeNoCalls(t.Context(), segno.Source{Session: firstID}, key, message)
+		got, err := codex.New(home, codex.Options{}).MadeNoCalls(t.Context(), segno.Source{Session: firstID}, key, message, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

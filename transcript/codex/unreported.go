@@ -1,10 +1,11 @@
 package codex
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,44 +15,156 @@ import (
 )
 
 // UnreportedResults returns the results of calls for which Codex ran no hook after the call, oldest first: those that failed, those that
-// the user refused or interrupted, and commands that are patches, which Codex applies itself. calls has the ids of the calls. A call
-// whose command still ran when Codex answered the model has no result: Codex runs the hook when it sees the end of the command.
+// the user refused or interrupted, and commands that are patches, which Codex applies itself. calls has the ids of the calls. The result
+// of a call whose command still runs names the command as a background task, because Codex runs the hook only if the model waits for the
+// end. If a later call types into the command, that call continues it: the earlier one ends then.
 func (c *Transcripts) UnreportedResults(ctx context.Context, src segno.Source, calls map[string]bool) (results []segno.Entry, err error) {
+	running := map[string]string{} // the calls whose command still runs, by the id of the command
+	add := func(e segno.Entry) {
+		results = append(slices.DeleteFunc(results, func(old segno.Entry) bool { return old.ID == e.ID }), e)
+	}
+	err = c.readCalls(ctx, src, func(r *record, at time.Time) {
+		e := segno.Entry{Kind: segno.EntryResult, Session: src.Session, Time: at}
+		if r.isResult() && calls[r.text("call_id")] {
+			e.ID, e.Body = r.text("call_id"), r.result()
+			if task := r.task(); task != "" {
+				running[task] = e.ID
+			}
+			add(e)
+			return
+		}
+		task, body := r.endOfCommand()
+		if typed := r.typed(); typed != "" {
+			task, body = typed, json.RawMessage(`{"response":"continued by a later call"}`)
+		}
+		if e.ID, e.Body = running[task], body; e.ID != "" {
+			delete(running, task)
+			add(e)
+		}
+	})
+	return results, err
+}
+
+// UnreportedCalls returns the calls of a turn that typed into a command which an earlier call left running, oldest first. Codex runs no
+// hooks for such calls.
+func (c *Transcripts) UnreportedCalls(ctx context.Context, src segno.Source, key segno.TurnKey) (calls []segno.Entry, err error) {
+	turn := ""
+	err = c.readCalls(ctx, src, func(r *record, at time.Time) {
+		if id := r.turn(); id != "" {
+			turn = id
+		}
+		if turn != "" && turn == string(key) && r.typed() != "" {
+			calls = append(calls, segno.Entry{Kind: segno.EntryIntent, Session: src.Session, Time: at, ID: r.text("call_id"), Name: typing,
+				Body: segno.Clip(json.RawMessage(r.text("arguments")))})
+		}
+	})
+	return calls, err
+}
+
+// EarlierCalls returns those of the calls with these ids that other turns than the one with the key made. Codex runs the hook after such a
+// call when a later turn waits for the end of its command.
+func (c *Transcripts) EarlierCalls(ctx context.Context, src segno.Source, key segno.TurnKey, calls map[string]bool) (earlier map[string]bool, err error) {
+	earlier = map[string]bool{}
+	turn := ""
+	err = c.readCalls(ctx, src, func(r *record, _ time.Time) {
+		if id := r.turn(); id != "" {
+			turn = id
+		}
+		if id := r.text("call_id"); string(r.event) == "function_call" && calls[id] && turn != "" && turn != string(key) {
+			earlier[id] = true
+		}
+	})
+	return earlier, err
+}
+
+// readCalls calls do with each line about a turn, a call or a command, and with the time of the line, rounded up to the next millisecond.
+func (c *Transcripts) readCalls(ctx context.Context, src segno.Source, do func(*record, time.Time)) error {
 	const op = "find results of calls"
 	s, err := c.open(ctx, op, src)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer s.close()
 	l := sessionfile.NewLineReader(s.section(0, s.size), 0)
 	var r record
 	for at := range l.All() {
 		if at.Number%1024 == 0 && ctx.Err() != nil {
-			return nil, fmt.Errorf("%s: %w", op, ctx.Err())
+			return fmt.Errorf("%s: %w", op, ctx.Err())
 		}
-		if !bytes.Contains(at.Bytes, []byte(`_output"`)) || r.parse(at.Bytes) != nil || !r.isResult() || !calls[r.text("call_id")] {
+		if !callLine.Match(at.Bytes) || r.parse(at.Bytes) != nil {
 			continue
 		}
-		ended, err := time.Parse(time.RFC3339Nano, jsonscan.Unescape(r.timestamp))
-		if err != nil || r.isRunning() {
-			continue
+		if at, err := time.Parse(time.RFC3339Nano, jsonscan.Unescape(r.timestamp)); err == nil {
+			do(&r, at.Add(time.Millisecond))
 		}
-		// The time has whole milliseconds.
-		results = append(results, segno.Entry{Kind: segno.EntryResult, Session: s.src.Session, ID: r.text("call_id"), Time: ended.Add(time.Millisecond),
-			Body: fmt.Appendf(nil, `{"%s":%s}`, r.outcome(), segno.Clip(r.outputText()))})
 	}
 	_, err = l.End()
-	return results, sessionfile.IOError(op, s.src.Path, err)
+	return sessionfile.IOError(op, s.src.Path, err)
 }
+
+// callLine matches lines that readCalls does not skip. It matches some others, too.
+var callLine = regexp.MustCompile(`_output"|"function_call"|"exec_command_end"|"CommandExecution"|"turn_id"`)
 
 // isResult reports whether the line is the result of a call, as the model sees it.
 func (r *record) isResult() bool {
 	return string(r.typ) == "response_item" && (string(r.event) == "function_call_output" || string(r.event) == "custom_tool_call_output")
 }
 
-// isRunning reports whether the command of a call still ran at the time of its result. The header of the result says so.
-func (r *record) isRunning() bool {
-	return strings.Contains(r.header(), "Process running with session ID")
+// runningID matches the id of a command in the header of a result.
+var runningID = regexp.MustCompile(`Process running with session ID (\d+)`)
+
+// task returns the id of the command of a call if it still ran at the time of the result, else "". The header of the result says so.
+func (r *record) task() string {
+	if m := runningID.FindStringSubmatch(r.header()); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// result returns the body of the entry of a result.
+func (r *record) result() json.RawMessage {
+	if task := r.task(); task != "" {
+		return fmt.Appendf(nil, `{"response":{"backgroundTaskId":%q}}`, task)
+	}
+	return fmt.Appendf(nil, `{"%s":%s}`, r.outcome(), segno.Clip(r.outputText()))
+}
+
+// typing is the tool with which the model types into a command, or waits for it.
+const typing = "write_stdin"
+
+// typed returns the id of the command into which a call types, or "".
+func (r *record) typed() string {
+	if string(r.typ) != "response_item" || string(r.event) != "function_call" || r.text("name") != typing {
+		return ""
+	}
+	var in struct {
+		Session json.Number `json:"session_id"`
+		Chars   string      `json:"chars"`
+	}
+	if json.Unmarshal([]byte(r.text("arguments")), &in) != nil || in.Chars == "" {
+		return ""
+	}
+	return in.Session.String()
+}
+
+// endOfCommand returns the id of the command whose end a line records, and the body of the entry of its result. The id is "" in other lines.
+func (r *record) endOfCommand() (id string, body json.RawMessage) {
+	var in []string
+	switch {
+	case string(r.typ) == "event_msg" && string(r.event) == "exec_command_end":
+	case string(r.typ) == "event_msg" && string(r.event) == "item_completed" && r.text("item", "type") == "CommandExecution":
+		in = []string{"item"}
+	default:
+		return "", nil
+	}
+	outcome, output := "error", r.value(append(in, "aggregated_output")...)
+	if string(r.value(append(in, "exit_code")...)) == "0" {
+		outcome = "response"
+	}
+	if len(output) == 0 {
+		output = []byte(`""`)
+	}
+	return r.text(append(in, "process_id")...), fmt.Appendf(nil, `{"%s":%s}`, outcome, segno.Clip(output))
 }
 
 // header returns the lines of a result before the output of the command, or all lines if the result has no such parts.

@@ -8,7 +8,8 @@ import (
 	"github.com/dalsegno/segno/transcript/codex"
 )
 
-// TestUnreportedResults reads the results of calls from sessions of old and new versions. A command that still ran has no result yet.
+// TestUnreportedResults reads the results of calls from sessions of old and new versions. A command that still runs is a background
+// task. If it has ended since, its result has that time.
 func TestUnreportedResults(t *testing.T) {
 	for name, begin := range map[string]func(testing.TB, string, string) *session{
 		"new": func(t testing.TB, home, thread string) *session { return newSession(t, home, thread, nil) }, "old": newOldSession,
@@ -27,18 +28,26 @@ func TestUnreportedResults(t *testing.T) {
 			result("function_call_output", "call_runs", "Wall time: 10.0 seconds\nProcess running with session ID 7\nOutput:\n")
 			result("function_call_output", "call_says", "Wall time: 1.0 seconds\nOutput:\nProcess running with session ID 7")
 			result("function_call_output", "call_parts", []any{map[string]any{"type": "input_text", "text": "failed"}})
+			result("function_call_output", "call_ended", "Wall time: 10.0 seconds\nProcess running with session ID 8\nOutput:\n")
+			end := map[string]any{"type": "exec_command_end", "call_id": "call_ended", "process_id": "8", "aggregated_output": "late", "exit_code": 1}
+			if name == "new" {
+				end = map[string]any{"type": "item_completed", "item": map[string]any{"type": "CommandExecution", "id": "call_ended", "process_id": "8", "aggregated_output": "late", "exit_code": 1}}
+			}
+			s.add("event_msg", end)
 			last := began.Add(time.Duration(len(s.lines)) * time.Millisecond) // a millisecond after the newest line
 			s.flush()
 			got, err := codex.New(home, codex.Options{}).UnreportedResults(t.Context(), segno.Source{Session: firstID},
-				map[string]bool{"call_patch": true, "call_applied": true, "call_done": true, "call_runs": true, "call_says": true, "call_parts": true, "call_other": true})
+				map[string]bool{"call_patch": true, "call_applied": true, "call_done": true, "call_runs": true, "call_says": true, "call_parts": true, "call_ended": true, "call_other": true})
 			if err != nil {
 				t.Fatal(err)
 			}
 			want := []struct{ id, body string }{{"call_patch", `{"error":"apply_patch verification failed: x"}`},
 				{"call_applied", `{"response":"Wall time: 0.0000 seconds\nOutput:\nExit code: 0\nWall time: 0 seconds\nOutput:\nSuccess. Updated the following files:\nM a.txt\n"}`},
 				{"call_done", `{"response":"Wall time: 1.0 seconds\nProcess exited with code 0\nOutput:\nfailed"}`},
+				{"call_runs", `{"response":{"backgroundTaskId":"7"}}`},
 				{"call_says", `{"error":"Wall time: 1.0 seconds\nOutput:\nProcess running with session ID 7"}`},
-				{"call_parts", `{"error":[{"text":"failed","type":"input_text"}]}`}}
+				{"call_parts", `{"error":[{"text":"failed","type":"input_text"}]}`},
+				{"call_ended", `{"error":"late"}`}}
 			if len(got) != len(want) {
 				t.Fatalf("the results are %+v", got)
 			}
@@ -47,7 +56,7 @@ func TestUnreportedResults(t *testing.T) {
 					t.Errorf("result %d is %+v: %s", i, e, e.Body)
 				}
 			}
-			if at := got[4].Time; !at.Equal(last) {
+			if at := got[len(got)-1].Time; !at.Equal(last) {
 				t.Errorf("the newest call ended at %s, want %s", at, last)
 			}
 		})

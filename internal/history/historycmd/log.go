@@ -61,7 +61,7 @@ func (a *app) runLog(ctx context.Context, d *cli.Workspace, limit int, usage boo
 	if err != nil {
 		return err
 	}
-	if err := h.FindRunning(ctx, d.Timeline.Spool); err != nil {
+	if err := h.FindRunning(ctx, d.Timeline); err != nil {
 		return err
 	}
 	shown := h.All

@@ -131,11 +131,10 @@ func (s *statusResult) readSpool(ctx context.Context, d *cli.Workspace) error {
 		}
 		item := newOpenItem(t)
 		if item.Background {
-			entries, _, err := spool.Entries(ctx, t.Key)
-			if err != nil {
+			if item.Tasks, err = d.Timeline.RunningTasks(ctx, &t); err != nil {
 				return err
 			}
-			if item.Tasks = t.RunningTasks(entries); len(item.Tasks) == 0 {
+			if len(item.Tasks) == 0 {
 				continue
 			}
 		}

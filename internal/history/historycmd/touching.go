@@ -23,7 +23,7 @@ func (a *app) runLogOfPaths(ctx context.Context, d *cli.Workspace, args []string
 	if err != nil {
 		return err
 	}
-	if err := h.FindRunning(ctx, d.Timeline.Spool); err != nil {
+	if err := h.FindRunning(ctx, d.Timeline); err != nil {
 		return err
 	}
 	var paths []string

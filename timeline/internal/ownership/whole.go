@@ -26,7 +26,7 @@ func WhyWhole(entries []segno.Entry, start, now time.Time, knowsCalls bool) stri
 	switch {
 	case start.IsZero():
 		return WhyUnseen
-	case !knowsCalls && !slices.ContainsFunc(entries, isReported):
+	case !knowsCalls && !slices.ContainsFunc(entries, IsReported):
 		return WhyNoCalls
 	case wasClockSetBack(entries, start, now):
 		return WhyClocks
@@ -48,9 +48,11 @@ func LacksIntent(entries []segno.Entry) bool {
 
 func isIntent(e segno.Entry) bool { return e.Kind == segno.EntryIntent }
 
-// isReported reports whether an agent reported the call of an entry. A write that an agent asked its client for shows nothing about
-// the other calls.
-func isReported(e segno.Entry) bool { return isIntent(e) && e.Name != "fs/write_text_file" }
+// IsReported reports whether hooks or messages of an agent reported the call of an entry. A write that an agent asked its client for, or a
+// call that only a session of Codex shows, says nothing about the other calls.
+func IsReported(e segno.Entry) bool {
+	return isIntent(e) && e.Name != "fs/write_text_file" && e.Name != "write_stdin"
+}
 
 // wasClockSetBack reports whether the times of a turn are impossible for a clock that only goes forward.
 func wasClockSetBack(entries []segno.Entry, start, now time.Time) bool {
@@ -78,7 +80,7 @@ type LateEnd struct {
 // Evidence returns the evidence about the turn, without its calls. Unless the end is exact, the turn ended no earlier
 // than its last entry, and a call without a result may have worked longer.
 func (l LateEnd) Evidence(entries []segno.Entry, start time.Time, knowsCalls bool) *Evidence {
-	e := &Evidence{Start: start, End: start, Whole: !knowsCalls && !slices.ContainsFunc(entries, isReported)}
+	e := &Evidence{Start: start, End: start, Whole: !knowsCalls && !slices.ContainsFunc(entries, IsReported)}
 	for i := range entries {
 		if entries[i].Time.After(e.End) {
 			e.End = entries[i].Time

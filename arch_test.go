@@ -46,7 +46,7 @@ var allowed = map[string][]string{
 	"transcript/internal/sessionfile": {".", "transcript", "internal/jsonscan", "internal/vfs"},
 	"transcript":                      {"."},
 	"transcript/claude":               {".", "transcript", "internal/jsonscan", "internal/vfs", "internal/proc", "transcript/internal/sessionfile"},
-	"transcript/codex":                {".", "transcript", "internal/jsonscan", "internal/vfs", "transcript/internal/sessionfile"},
+	"transcript/codex":                {".", "transcript", "internal/jsonscan", "internal/vfs", "transcript/internal/sessionfile", "agents/profile"},
 	"transcript/gemini":               {".", "transcript", "internal/jsonscan", "internal/vfs", "transcript/internal/sessionfile"},
 	"transcript/filelog":              {".", "transcript", "transcript/internal/sessionfile", "internal/vfs"},
 	"transcript/opencode":             {".", "transcript", "transcript/internal/sessionfile"},

@@ -180,7 +180,7 @@ func (tx *txn) endFinishedTasks(ctx context.Context, t *OpenTurn) error {
 		return err
 	}
 	until := tx.workedUntil(t)
-	known := tx.background(t, tx.withUnreportedResults(ctx, t, entries), nil, until)
+	known := tx.background(t, tx.withUnreported(ctx, t, entries), nil, until)
 	if _, err := tx.attribute(ctx, t, entries, nil, nil, ownership.InDoubtIfRan(known.Owner)); err != nil {
 		return fmt.Errorf("record background work: %w", err)
 	}
@@ -340,11 +340,11 @@ func (tx *txn) attributeToTurn(ctx context.Context, t, turn *OpenTurn) ([]string
 	if err != nil {
 		return nil, err
 	}
-	noted = tx.withUnreportedResults(ctx, turn, noted)
+	noted = tx.withUnreported(ctx, turn, noted)
 	now := tx.Now()
 	in := tx.openContext(turn, noted, now, turn.allTaskEnds(noted, now))
 	running := &ownership.Evidence{Calls: ownership.Calls(noted, in), Root: tx.Workspace.Root()}
-	background := tx.background(t, tx.withUnreportedResults(ctx, t, entries), noted, tx.workedUntil(t))
+	background := tx.background(t, tx.withUnreported(ctx, t, entries), noted, tx.workedUntil(t))
 	unsure := map[string]bool{}
 	doubt, err := tx.attribute(ctx, t, entries, turn, unsure, ownership.Beside(running.Owner, background.Owner, unsure))
 	if err != nil {

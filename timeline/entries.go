@@ -31,7 +31,7 @@ func (tx *txn) turnLog(ctx context.Context, w *turnEnd) ([]segno.Entry, error) {
 		}
 	}
 	w.noted = len(noted)
-	noted = withoutQueued(tx.withUnreportedResults(ctx, &w.turn, noted), w.Queued)
+	noted = withoutQueued(tx.withUnreported(ctx, &w.turn, noted), w.Queued)
 	for _, d := range w.got.Damage {
 		es = append(es, tx.noteEntry(w, fmt.Sprintf("the transcript could not be read in full: line %d: %s; 'segno sessions heal' repairs a copy of the session", d.Line, d.Why)))
 	}

@@ -105,7 +105,7 @@ func (tx *txn) evidenceOfLate(ctx context.Context, t OpenTurn, ended time.Time) 
 	if err != nil {
 		return nil, "", err
 	}
-	entries = tx.withUnreportedResults(ctx, &t, entries)
+	entries = tx.withUnreported(ctx, &t, entries)
 	end := ownership.LateEnd{Latest: ended}
 	if o, ok := tx.Transcripts[t.Agent].(endObserver); ok {
 		if last, marked, err := o.LastOf(ctx, t.Source, t.newestKey(), ended.IsZero() && !tx.isGone(t)); err == nil {

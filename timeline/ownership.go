@@ -53,7 +53,7 @@ func (tx *txn) evidenceOf(ctx context.Context, w *turnEnd) (*ownership.Evidence,
 	if err != nil {
 		return nil, err
 	}
-	entries = tx.withUnreportedResults(ctx, &w.turn, entries)
+	entries = tx.withUnreported(ctx, &w.turn, entries)
 	now := tx.Now()
 	in := tx.openContext(&w.turn, entries, now, w.turn.allTaskEnds(entries, now))
 	in.Left = now

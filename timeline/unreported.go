@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agents"
+	"github.com/dalsegno/segno/internal/history/turns"
 	"github.com/dalsegno/segno/timeline/internal/ownership"
 )
 
@@ -26,6 +28,47 @@ type callReader interface {
 	// EarlierCalls returns those of the calls with these ids that other turns made. Codex runs the hook after such a call when a later
 	// turn waits for the end of its command.
 	EarlierCalls(ctx context.Context, src segno.Source, key segno.TurnKey, calls map[string]bool) (map[string]bool, error)
+}
+
+// patchReader is the ability of a [segno.Transcript] to find the patches that calls applied. Codex does not report them over ACP: it may
+// show a part of their changes, or none.
+type patchReader interface {
+	// Patches returns the patches of the calls with these ids that the session has, by id.
+	Patches(ctx context.Context, src segno.Source, calls map[string]bool) (map[string]string, error)
+}
+
+// withUnreported adds to the entries of a turn what the agent did not report about its calls and its session shows.
+func (tl *Timeline) withUnreported(ctx context.Context, t *OpenTurn, entries []segno.Entry) []segno.Entry {
+	if t.Owner != "" {
+		return tl.withPatches(ctx, t, entries)
+	}
+	return tl.withUnreportedResults(ctx, t, entries)
+}
+
+// withPatches replaces the beginnings of calls without an input in a turn that the proxy records, if the session shows that the calls
+// applied patches. Without it, nothing shows which files such a call changed.
+func (tl *Timeline) withPatches(ctx context.Context, t *OpenTurn, entries []segno.Entry) []segno.Entry {
+	agent, ok := tl.Transcripts[t.Agent].(patchReader)
+	calls := map[string]bool{}
+	for _, e := range entries {
+		if e.Kind == segno.EntryIntent && e.ID != "" && agents.Tool(e.Name).ChangesFiles() && turns.ReadIntent(e.Body).Input == nil {
+			calls[e.ID] = true
+		}
+	}
+	if !ok || len(calls) == 0 {
+		return entries
+	}
+	patches, err := agent.Patches(ctx, t.Source, calls)
+	if err != nil {
+		return entries // without its session, the files of a call are not known
+	}
+	entries = slices.Clone(entries)
+	for i, e := range entries {
+		if patch := patches[e.ID]; e.Kind == segno.EntryIntent && calls[e.ID] && patch != "" {
+			entries[i].Name, entries[i].Body = turns.WithPatch(e.Body, patch)
+		}
+	}
+	return entries
 }
 
 // withUnreportedResults adds the calls and the results that hooks did not report to the entries of a turn that hooks record. Without a

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agents/profile"
 )
 
 // Intent is the beginning of a call, as the body of its entry records it. A hook records the input of the tool. The
@@ -89,6 +92,20 @@ func ReadIntent(body json.RawMessage) Intent {
 		in.Input = nil
 	}
 	return in
+}
+
+// WithPatch adds the patch that a call applied to the body of the entry of its beginning, which has no input. It returns the name of the
+// tool, too. If the patch is too long for an entry, only its lines that name files are kept.
+func WithPatch(body json.RawMessage, patch string) (tool string, with json.RawMessage) {
+	in := ReadIntent(body)
+	encode := func(patch string) json.RawMessage {
+		data, _ := json.Marshal(map[string]any{"title": in.Title, "kind": in.Kind, "input": map[string]string{"input": patch}}) // always encodes
+		return data
+	}
+	if with = encode(patch); len(with) > segno.MaxUnclipped {
+		with = segno.Clip(encode(profile.PatchBegin + strings.Join(profile.PatchHeaders(patch), "")))
+	}
+	return profile.ApplyPatch, with
 }
 
 // Result is the end of a call, as the body of its entry records it.

@@ -1,0 +1,86 @@
+package codex
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agents/profile"
+	"github.com/dalsegno/segno/transcript/internal/sessionfile"
+)
+
+// Patches returns the patches that calls applied, by the ids of the calls. calls has these ids. A patch has the form of a model's patch and
+// names its files as Codex resolved them.
+func (c *Transcripts) Patches(ctx context.Context, src segno.Source, calls map[string]bool) (map[string]string, error) {
+	const op = "find patches"
+	s, err := c.open(ctx, op, src)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	l := sessionfile.NewLineReader(s.section(0, s.size), 0)
+	patches := map[string]string{}
+	var r record
+	for at := range l.All() {
+		if at.Number%1024 == 0 && ctx.Err() != nil {
+			return nil, fmt.Errorf("%s: %w", op, ctx.Err())
+		}
+		if !bytes.Contains(at.Bytes, []byte(`"changes"`)) || r.parse(at.Bytes) != nil || string(r.typ) != "event_msg" {
+			continue
+		}
+		if id, changes := r.patch(); calls[id] {
+			if text := patchOf(changes); text != "" {
+				patches[id] = text
+			}
+		}
+	}
+	_, err = l.End()
+	return patches, sessionfile.IOError(op, s.src.Path, err)
+}
+
+// patch returns the id of the call that applied a patch, and the changes that it made. It returns "" for another line.
+func (r *record) patch() (call string, changes json.RawMessage) {
+	switch string(r.event) {
+	case "patch_apply_end":
+		return r.text("call_id"), r.value("changes")
+	case "item_completed":
+		if r.text("item", "type") == "FileChange" {
+			return r.text("item", "id"), r.value("item", "changes")
+		}
+	}
+	return "", nil
+}
+
+// patchOf converts the changes that Codex recorded for a patch to the form of a model's patch. It returns "" if it cannot read them.
+func patchOf(changes json.RawMessage) string {
+	var files map[string]struct {
+		Type    string
+		Content string
+		Diff    string `json:"unified_diff"`
+		Move    string `json:"move_path"`
+	}
+	if json.Unmarshal(changes, &files) != nil || len(files) == 0 {
+		return ""
+	}
+	var patch profile.PatchWriter
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		switch f := files[name]; {
+		case strings.ContainsAny(name+f.Move, "\r\n"):
+			return ""
+		case f.Type == "add":
+			patch.Add(name, f.Content)
+		case f.Type == "delete":
+			patch.Delete(name)
+		case f.Type == "update":
+			patch.Update(name, f.Move, f.Diff)
+		default:
+			return ""
+		}
+	}
+	return patch.String()
+}

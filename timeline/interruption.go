@@ -44,16 +44,26 @@ func (tx *txn) observer(agent string) (o sessionObserver, ok bool) {
 
 // callObserver is the ability of a [segno.Transcript] to show that a turn made no calls.
 type callObserver interface {
-	// MadeNoCalls reports whether a turn certainly made no call, except those that [callReader] shows, and ran beside no command of an earlier turn that is not in known.
-	// lastMessage is the last message of the agent, or "".
+	// MadeNoCalls reports whether a turn certainly made no call, except those that [callReader] shows, and ran beside no command of an
+	// earlier turn that is not in known. lastMessage is the last message of the agent, or "".
 	MadeNoCalls(ctx context.Context, src segno.Source, key segno.TurnKey, lastMessage string, known map[string]bool) (bool, error)
+	// MadeNoCallsSince reports whether the turns that began since a time certainly made no call at all, and ran beside no command of an
+	// earlier turn.
+	MadeNoCallsSince(ctx context.Context, src segno.Source, since time.Time) (bool, error)
 }
 
 // knowsCalls reports whether a turn without an entry of a call made no call: its agent reports each call, or its session shows it.
 func (tx *txn) knowsCalls(ctx context.Context, t *OpenTurn, entries []segno.Entry, lastMessage string) bool {
 	o, ok := tx.Transcripts[t.Agent].(callObserver)
-	if agents.ReportsCalls(t.Agent) || !ok || t.Owner != "" || slices.ContainsFunc(entries, ownership.IsReported) {
+	if agents.ReportsCalls(t.Agent) || !ok || slices.ContainsFunc(entries, ownership.IsReported) {
 		return agents.ReportsCalls(t.Agent)
+	}
+	if t.Owner != "" { // the proxy does not know the agent's id of the turn
+		if slices.ContainsFunc(entries, t.isInAnotherSession) {
+			return false
+		}
+		none, err := o.MadeNoCallsSince(ctx, t.Source, t.Start)
+		return err == nil && none
 	}
 	tasks := map[string]bool{} // what they change is attributed to the turns that started them
 	for _, x := range tx.turns {
@@ -63,6 +73,11 @@ func (tx *txn) knowsCalls(ctx context.Context, t *OpenTurn, entries []segno.Entr
 	}
 	none, err := o.MadeNoCalls(ctx, t.Source, cmp.Or(t.EventKey, t.Key), lastMessage, tasks)
 	return err == nil && none
+}
+
+// isInAnotherSession reports whether an entry shows that a part of the turn is in another session: its agent ended, or lost the session.
+func (t *OpenTurn) isInAnotherSession(e segno.Entry) bool {
+	return e.Session != "" && e.Session != t.Source.Session || e.Kind == segno.EntryNote && e.Name == NoteAgentEnded
 }
 
 // isOver reports whether the transcript shows the end of an open turn while its agent still runs.

@@ -29,8 +29,9 @@ func (c *Transcripts) LastOf(ctx context.Context, src segno.Source, key segno.Tu
 	return t.end, true, nil
 }
 
-// MadeNoCalls reports whether a turn certainly made no call, except those that UnreportedCalls returns, and ran beside no command of an earlier turn that is not in known. The session
-// must have the end of the turn, or its last message, because otherwise a record of a call may follow.
+// MadeNoCalls reports whether a turn certainly made no call, except those that UnreportedCalls returns, and ran beside no command of an
+// earlier turn that is not in known. The session must have the end of the turn, or its last message, because otherwise a record of a call
+// may follow.
 func (c *Transcripts) MadeNoCalls(ctx context.Context, src segno.Source, key segno.TurnKey, lastMessage string, known map[string]bool) (bool, error) {
 	t, err := c.observe(ctx, src, key)
 	isUnknown := func(task string) bool { return !known[task] }
@@ -38,6 +39,34 @@ func (c *Transcripts) MadeNoCalls(ctx context.Context, src segno.Source, key seg
 		return false, err
 	}
 	return t.isOver || t.message != "" && t.message == strings.TrimSpace(lastMessage), nil
+}
+
+// endWait is the longest time by which Codex may write the end of a turn later than it reports the end.
+const endWait = time.Second
+
+// MadeNoCallsSince reports whether the turns that began since a time certainly made no call at all, and ran beside no command of an earlier
+// turn. It waits a moment for the end of the newest one.
+func (c *Transcripts) MadeNoCallsSince(ctx context.Context, src segno.Source, since time.Time) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, endWait)
+	defer cancel()
+	began := func(r *record) bool {
+		at, err := time.Parse(time.RFC3339Nano, jsonscan.Unescape(r.timestamp))
+		return r.kind == kindStart && err == nil && !at.Add(time.Millisecond).Before(since) // the time has whole milliseconds
+	}
+	for {
+		t, err := c.observeTurn(ctx, src, func(r *record, isIn bool) bool { return isIn || began(r) })
+		if err != nil || t.calls > 0 || len(t.typed) > 0 || len(t.running) > 0 {
+			return false, err
+		}
+		if t.isOver {
+			return true, nil
+		}
+		select {
+		case <-time.After(endWait / 20):
+		case <-ctx.Done():
+			return false, nil
+		}
+	}
 }
 
 // observed is what a session shows about one turn.
@@ -52,11 +81,17 @@ type observed struct {
 
 // observe reads what a session shows about a turn. It finds nothing for an empty key.
 func (c *Transcripts) observe(ctx context.Context, src segno.Source, key segno.TurnKey) (observed, error) {
+	if key == "" {
+		return observed{}, nil
+	}
+	return c.observeTurn(ctx, src, func(r *record, _ bool) bool { return r.turn() == string(key) })
+}
+
+// observeTurn reads what a session shows about the part of it that contains decides. contains receives each line that begins, continues
+// or ends a turn, and whether the line before it is in that part.
+func (c *Transcripts) observeTurn(ctx context.Context, src segno.Source, contains func(r *record, isIn bool) bool) (observed, error) {
 	const op = "look for the end of a turn"
 	o := observed{running: map[string]bool{}, typed: map[string]bool{}}
-	if key == "" {
-		return o, nil
-	}
 	s, err := c.open(ctx, op, src)
 	if err != nil {
 		return o, err
@@ -72,8 +107,8 @@ func (c *Transcripts) observe(ctx context.Context, src segno.Source, key segno.T
 		if r.parse(at.Bytes) != nil {
 			continue
 		}
-		if id := r.turn(); id != "" {
-			isIn = id == string(key)
+		if r.turn() != "" {
+			isIn = contains(&r, isIn)
 		}
 		o.noteCommand(&r)
 		if isIn {

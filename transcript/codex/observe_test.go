@@ -2,6 +2,7 @@ package codex_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/transcript/codex"
@@ -48,5 +49,40 @@ func TestMadeNoCalls(t *testing.T) {
 		if got := none(c.key, c.message); got != c.want {
 			t.Errorf("MadeNoCalls(%q, %q) is %v", c.key, c.message, got)
 		}
+	}
+}
+
+// TestMadeNoCallsSince asks about the turns since a time, as the proxy does.
+func TestMadeNoCallsSince(t *testing.T) {
+	for name, tc := range map[string]struct {
+		record func(s *session)
+		want   bool
+	}{
+		"an answer": {func(s *session) {
+			s.prompt("new", "ask")
+			s.message("assistant", "an answer")
+			s.event("task_complete", map[string]any{"turn_id": "new"})
+		}, true},
+		"a call":             {func(s *session) { s.turn("new", "run") }, false},
+		"no end":             {func(s *session) { s.prompt("new", "ask"); s.message("assistant", "an answer") }, false},
+		"not in the session": {func(s *session) {}, false},
+		"a call, then a turn": {func(s *session) {
+			s.turn("new", "run")
+			s.prompt("two", "ask")
+			s.event("task_complete", map[string]any{"turn_id": "two"})
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			home := t.TempDir()
+			s := newSession(t, home, firstID, nil)
+			s.turn("old", "run")
+			since := began.Add(time.Duration(len(s.lines)) * time.Millisecond) // the time of the next line
+			tc.record(s)
+			s.flush()
+			got, err := codex.New(home, codex.Options{}).MadeNoCallsSince(t.Context(), segno.Source{Session: firstID}, since)
+			if err != nil || got != tc.want {
+				t.Errorf("MadeNoCallsSince is %v, %v", got, err)
+			}
+		})
 	}
 }

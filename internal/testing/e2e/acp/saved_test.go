@@ -113,3 +113,35 @@ func TestACPCodexPatches(t *testing.T) {
 		})
 	}
 }
+
+// TestACPSavedBesideAnAnswer saves files while the agent answers without a call. They are the user's: an undo of the turn leaves them.
+func TestACPSavedBesideAnAnswer(t *testing.T) {
+	t.Parallel()
+	for _, agent := range e2erig.Cases(t, []agentrig.ACPAgent{agentrig.CodexACPNewest, agentrig.ClaudeACPNewest}, agentrig.CodexACPOldest, agentrig.ClaudeACPOldest) {
+		t.Run(string(agent), func(t *testing.T) {
+			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
+			c := s.open()
+			c.say(e2erig.Prompt("alpha", s.shell("echo 1 > new.txt"), "one"))
+			turn, err := c.Prompt(c.session, e2erig.Prompt("beta", s.lastAnswer("two")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.beforeTheAnswer("beta", "two", 0, func() {
+				s.Write("a.txt", "user\n")
+				s.Write("mine.txt", "user\n")
+			})
+			if stop, err := turn.Stop(s.Ctx); err != nil || stop.Reason != "end_turn" {
+				t.Fatalf("the turn ended with %q, %v", stop.Reason, err)
+			}
+			c.say("/undo")
+			if a, mine := s.Read("a.txt"), s.Exists("mine.txt"); a != "user\n" || !mine {
+				t.Errorf("after the undo a.txt holds %q, and mine.txt exists: %v", a, mine)
+			}
+			c.say("/undo")
+			if s.Exists("new.txt") || s.Read("a.txt") != "user\n" {
+				t.Errorf("the second undo left new.txt: %v, and %q", s.Exists("new.txt"), s.Read("a.txt"))
+			}
+			c.hangUp()
+		})
+	}
+}

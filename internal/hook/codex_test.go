@@ -108,17 +108,24 @@ func TestCallsOfCodexThatFail(t *testing.T) {
 	c.wantFiles("a=0 b=1 m=0 new=1 yours=1")
 }
 
-// TestCommandOfCodexThatStillRuns runs a command of Codex that runs when Codex answers the model, and until the end of the turn.
+// TestCommandOfCodexThatStillRuns runs a command of Codex that still runs after the end of its turn. An undo waits for its end, and then
+// undoes its changes.
 func TestCommandOfCodexThatStillRuns(t *testing.T) {
 	c := newScene(t, map[string]string{"a": "0"})
 	r := c.startCodex()
 	r.begin("turn-1", "one")
-	r.call("call_1", "Bash", "make serve", "Wall time: 10 seconds\nProcess running with session ID 7\nOutput:\n", false, func() {})
+	r.call("call_1", "Bash", "make serve > b", "Wall time: 10 seconds\nProcess running with session ID 7\nOutput:\n", false, func() {})
 	c.write("a", "1")
 	c.waitForClock()
 	r.send("Stop", map[string]any{"last_assistant_message": "done"})
+	c.wantRefused()
+	c.write("b", "1")
+	c.waitForClock()
+	r.add("event_msg", map[string]any{"type": "exec_command_end", "call_id": "call_1", "process_id": "7", "aggregated_output": "", "exit_code": 0})
+	c.waitForClock()
+	c.write("yours", "1")
 	c.wantConflicts(c.undo(1))
-	c.wantFiles("a=0")
+	c.wantFiles("a=0 yours=1")
 }
 
 // TestCallOfCodexThatTheUserInterrupted interrupts a command of a version of Codex that sends no event of it.

@@ -87,6 +87,8 @@ func (tx *txn) amendedCommit(ctx context.Context, a amendment, i int, s threadSt
 	}
 	if i == len(a.line)-1 {
 		entries = tx.amendTurn(&cp, entries, a)
+	} else if a.session != nil && isSamePosition(cp.Session, ownOf(a.line).Session) {
+		cp.Session = a.session
 	}
 	if cp.Files, err = tx.count(ctx, s.at.Tree(), cp.Tree()); err != nil {
 		return c, err

@@ -197,11 +197,17 @@ func (tx *txn) background(t *OpenTurn, entries, beside []segno.Entry, until time
 }
 
 // ownerWhileAwake returns the owners of changes while the agent answered the report of a task.
-func (tx *txn) ownerWhileAwake(t *OpenTurn, entries []segno.Entry) ownership.Func {
-	if !agents.ReportsCalls(t.Agent) {
+func (tx *txn) ownerWhileAwake(ctx context.Context, t *OpenTurn, entries []segno.Entry) ownership.Func {
+	if !agents.ReportsCalls(t.Agent) && t.Noted > 0 {
 		return ownership.All
 	}
-	return tx.background(t, entries, nil, tx.Now()).Owner
+	entries = tx.withUnreportedResults(ctx, t, entries)
+	in := tx.openContext(t, entries, tx.Now(), t.taskEnds(entries, tx.Now()))
+	if t.Noted == 0 {
+		in.Left = tx.Now() // all calls are newer than the earlier end, so nothing that a command left behind has worked in between
+	}
+	e := &ownership.Evidence{Calls: ownership.Calls(entries, in), Root: tx.Workspace.Root()}
+	return e.Owner
 }
 
 // checkBackground records the changes of the finished tasks of a turn. It closes the turn if none of its
@@ -226,16 +232,22 @@ func (tx *txn) checkBackground(ctx context.Context, t OpenTurn, end bool) error 
 }
 
 // resumeTurn reopens the turn that started the background task of a report, and returns its key, or ""
-// if no turn has that task. The agent answers the report, and the changes that it makes belong to the
+// if there is none. The agent answers the report, and the changes that it makes belong to the
 // turn.
 func (tx *txn) resumeTurn(ctx context.Context, p Prompt) (segno.TurnKey, error) {
 	i := slices.IndexFunc(tx.turns, func(t OpenTurn) bool {
 		return t.Ended != "" && t.Workspace == tx.Workspace.ID() && t.Source.Session == p.Source.Session && t.hasTask(p.Task)
 	})
-	if i < 0 {
-		return "", nil
+	var t OpenTurn
+	if i >= 0 {
+		t = tx.turns[i]
+	} else {
+		again, isIts, err := tx.reopenForTask(ctx, p)
+		if err != nil || !isIts {
+			return "", err
+		}
+		t = again
 	}
-	t := tx.turns[i]
 	// Open the turn before its task ends, so that the turn counts as working at every moment.
 	if t.Awake = true; p.Key != "" && !t.HasKey(p.Key) {
 		t.Also = append(t.Also, p.Key)
@@ -292,7 +304,7 @@ func (tx *txn) endAgain(ctx context.Context, e TurnEnd, t OpenTurn) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.attribute(ctx, &t, entries, nil, nil, tx.ownerWhileAwake(&t, entries)); err != nil {
+	if _, err := tx.attribute(ctx, &t, entries, nil, nil, tx.ownerWhileAwake(ctx, &t, entries)); err != nil {
 		return fmt.Errorf("record the turn again: %w", err)
 	}
 	t.Awake = false
@@ -391,7 +403,8 @@ func (tx *txn) attribute(ctx context.Context, t *OpenTurn, entries []segno.Entry
 		a.doubt = slices.DeleteFunc(slices.Clone(mine), func(p string) bool { return !unsure[p] })
 	} else {
 		a.doubt = doubt
-		if len(line) == 1 {
+		isTurn := func(c *segno.Checkpoint) bool { return c.Kind == segno.CheckpointTurn }
+		if !slices.ContainsFunc(line[:len(line)-1], isTurn) { // the newest turn of the conversation
 			if a.session, err = tx.positionOf(ctx, *t, batch); err != nil {
 				return nil, err
 			}

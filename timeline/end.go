@@ -29,6 +29,7 @@ type TurnEnd struct {
 	// Source replaces the source of the open turn, if the agent reported more about it since then.
 	Source segno.Source
 	Agent  string
+	Process
 	// AwaitTranscript, if set, is called after the files are scanned and before the transcript is read.
 	// It waits until the agent has written its last line, somewhere after the offset since.
 	AwaitTranscript func(ctx context.Context, src segno.Source, since int64)
@@ -135,6 +136,12 @@ func (tx *txn) end(ctx context.Context, e TurnEnd, turn OpenTurn) (*segno.Checkp
 		return nil, tx.closeTurn(ctx, turn.Key) // its steps contain its changes, and the turn may continue
 	case turn.Ended != "":
 		return tx.endBackground(ctx, e, turn)
+	}
+	if again, isIts, err := tx.reopenToEnd(ctx, e, turn); err != nil || isIts {
+		if err != nil {
+			return nil, err
+		}
+		return tx.endBackground(ctx, e, again)
 	}
 	turn.Source = cmp.Or(e.Source, turn.Source)
 	return tx.record(ctx, &turnEnd{TurnEnd: e, turn: turn})

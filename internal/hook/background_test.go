@@ -228,3 +228,30 @@ func TestALateMessageBesideABackgroundCommand(t *testing.T) {
 	c.wantHistory("base, 1 one, 2 p2")
 	c.wantNoFailures()
 }
+
+// TestTwoReports ends two subagents before the agent answers the report of the first one. The agent then lists no task, and both reports
+// belong to the turn that started the subagents.
+func TestTwoReports(t *testing.T) {
+	c := newScene(t, map[string]string{"a": "0"})
+	c.asks("p1", "one")
+	list := []map[string]string{}
+	for id, task := range map[string]string{"t1": "a9", "t2": "a8"} {
+		c.begins("p1", id, "Agent", map[string]any{"prompt": "do it", "description": "bg"})
+		c.sendEvent("PostToolUse", "prompt_id", "p1", "tool_name", "Agent", "tool_use_id", id, "tool_response", map[string]any{"isAsync": true, "agentId": task})
+		list = append(list, map[string]string{"id": task, "type": "subagent", "status": "running"})
+	}
+	c.stops("p1", list...)
+	c.waitForClock()
+	c.runSubagent("p1")
+	for _, task := range []string{"a9", "a8"} {
+		c.sendEvent("SubagentStop", "prompt_id", "p1", "agent_id", task, "agent_type", "general-purpose", "background_tasks", []any{})
+	}
+	c.asks("p2", report)
+	c.stops("p2")
+	c.asks("p3", strings.ReplaceAll(report, "a9", "a8"))
+	c.writes("p3", "t3", "a", "1")
+	c.stops("p3")
+	c.wantHistory("base, 1 one")
+	c.wantConflicts(c.undo(1))
+	c.wantFiles("a=0")
+}

@@ -85,7 +85,7 @@ func (h *handler) end(ctx context.Context, interrupted bool) error {
 		return segno.Errorf(segno.KindNotFound, "end turn", string(h.Session), "no turn of this session is open")
 	}
 	ending := timeline.TurnEnd{Key: key, Agent: h.agent.Name, Source: h.source(), Interrupted: interrupted, Message: h.LastMessage,
-		AwaitTranscript: h.awaitTranscript}
+		Process: spool.TurnProcess(h.agentPID(ctx)), AwaitTranscript: h.awaitTranscript}
 	turns, err := h.spool.Turns(ctx)
 	if err != nil {
 		return err

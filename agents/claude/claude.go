@@ -14,6 +14,7 @@ func Profile() profile.Profile {
 		Home:         profile.Dir{{Variable: "CLAUDE_CONFIG_DIR"}, {Variable: profile.UserHome, Below: ".claude"}},
 		Hooks:        hooks(),
 		ShellEnv:     "CLAUDECODE",
+		SessionEnv:   "CLAUDE_CODE_SESSION_ID",
 		Tools:        tools(),
 		Failures:     failures,
 		ReportsCalls: true, HasAllResults: true,

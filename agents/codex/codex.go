@@ -13,7 +13,7 @@ func Profile() profile.Profile {
 		Adapters: []string{"codex-acp"},
 		Home:     profile.Dir{{Variable: "CODEX_HOME"}, {Variable: profile.UserHome, Below: ".codex"}},
 		Hooks:    hooks(),
-		ShellEnv: "CODEX_THREAD_ID",
+		ShellEnv: "CODEX_THREAD_ID", SessionEnv: "CODEX_THREAD_ID",
 		Tools:    tools(),
 		Failures: failures,
 		Login: &profile.Login{File: "auth.json", Parts: []profile.LoginPart{{

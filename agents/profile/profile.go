@@ -17,6 +17,9 @@ type Profile struct {
 	// ShellEnv is an environment variable that only the commands of the agent's shell tool have. It is "" if there
 	// is none.
 	ShellEnv string
+	// SessionEnv is an environment variable that has the id of the session in the commands of the agent's shell tool. It is "" if there
+	// is none.
+	SessionEnv string
 	// Tools are the agent's tools by their names in lower case. A tool that is not listed may do anything.
 	Tools map[string]Tool
 	// Failures returns the ways in which the agent reports problems over ACP. It is nil if segno knows none. It is a

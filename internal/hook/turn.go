@@ -98,6 +98,7 @@ func (h *handler) end(ctx context.Context, interrupted bool) error {
 			continue
 		}
 		h.showOutside(ctx, t)
+		h.noteLeft(ctx, t)
 		queued, err := h.queued(ctx, t)
 		if err != nil {
 			h.log.Append("the agent's queue cannot be read", h.Session, err)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -36,6 +37,24 @@ func Start(pid int) string {
 		return ""
 	}
 	return fields[19]
+}
+
+// ticks is the number of clock ticks in a second, which Linux has fixed for programs; see USER_HZ in time(7).
+const ticks = 100
+
+// Age returns how long a process has run, to a hundredth of a second. It is 0 if the system does not show it.
+func Age(pid int) time.Duration {
+	start, err := strconv.ParseFloat(Start(pid), 64)
+	if err != nil {
+		return 0
+	}
+	data, _ := os.ReadFile("/proc/uptime") // an error shows below
+	since, _, _ := strings.Cut(string(data), " ")
+	up, err := strconv.ParseFloat(since, 64)
+	if err != nil {
+		return 0
+	}
+	return max(time.Duration((up-start/ticks)*float64(time.Second)), time.Nanosecond)
 }
 
 // maxAncestors is the number of processes that Ancestors yields. There may be wrappers and shells

@@ -159,3 +159,17 @@ func (w *commandWriter) Flush() { w.ResponseWriter.(http.Flusher).Flush() }
 func leaves(command string) map[string]any {
 	return map[string]any{"tool": "exec_command", "input": map[string]any{"cmd": command, "yield_time_ms": 300, "tty": true}}
 }
+
+// TestACommandDetachesAProcess lets a command detach a process, which Codex does not know. The turn names it.
+func TestACommandDetachesAProcess(t *testing.T) {
+	withHooks(t, drawn(t), map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
+		signal := filepath.Join(agent.Home, "signal")
+		s.Cleanup(func() { _ = os.WriteFile(signal, nil, 0o600) }) // ends the process if the test fails
+		term := open(s, agent)
+		term.send("alpha", "echo 1 > a.txt; setsid sh -c 'until [ -e "+signal+" ]; do sleep 0.1; done' > /dev/null 2>&1 &")
+		waitForTurns(s, 1)
+		if show := s.Segno("show", "t1"); !strings.Contains(show, "left processes running: sh (pid ") || strings.Count(show, "(pid ") != 1 {
+			s.Errorf("the turn does not name the process that it left behind:\n%s", show)
+		}
+	})
+}

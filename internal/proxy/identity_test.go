@@ -428,3 +428,16 @@ func TestForkOfForeignSession(t *testing.T) {
 		t.Errorf("the log has %q", got)
 	}
 }
+
+// TestDoctor asks doctor about a store that only has turns of Claude Code behind the proxy. They need no hooks.
+func TestDoctor(t *testing.T) {
+	r, c, s := startSession(t, func(dir string) acptest.Config {
+		a := acptest.Full(dir)
+		a.Name, a.Version = "@agentclientprotocol/claude-agent-acp", "0.101.0"
+		return a
+	})
+	r.say(c, s, "alpha")
+	if out := r.segno("doctor"); !strings.Contains(out, "turns of claude that needed no hooks") {
+		t.Errorf("doctor says\n%s", out)
+	}
+}

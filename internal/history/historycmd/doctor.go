@@ -201,15 +201,25 @@ func (r *doctorResult) readStore(ctx context.Context, store *local.Store) (err e
 	return errors.Join(err, store.Close())
 }
 
-// readAgents reads the agents of all threads, except Claude Code.
+// readAgents reads the agents whose turns were recorded without hooks.
 func (r *doctorResult) readAgents(ctx context.Context, store *local.Store) error {
 	for t, err := range store.Threads(ctx, segno.ThreadQuery{TopLevel: true}) {
 		if err != nil {
 			return err
 		}
-		if t.Agent != "" && t.Agent != claude.Agent && !slices.Contains(r.Others, t.Agent) {
-			r.Others = append(r.Others, t.Agent)
+		if t.Agent == "" || slices.Contains(r.Others, t.Agent) {
+			continue
 		}
+		if agent, _ := agents.Of(t.Agent); agent.Hooks != nil {
+			head, err := store.Head(ctx, t.ID)
+			if err != nil {
+				return err
+			}
+			if head.Epoch == 0 { // hooks record turns without a lease, and the proxy with one
+				continue
+			}
+		}
+		r.Others = append(r.Others, t.Agent)
 	}
 	slices.Sort(r.Others)
 	return nil
@@ -305,7 +315,7 @@ func (a *app) writeDoctor(p *cli.Printer, r doctorResult) {
 		writeProbe(p, h, r.Healthy)
 	}
 	for _, agent := range r.Others {
-		checkf(p, checkOK, "this directory has turns of %s; they need no hooks", cli.Clean(agent))
+		checkf(p, checkOK, "the store has turns of %s that needed no hooks", cli.Clean(agent))
 	}
 	for _, at := range r.Databases {
 		if at.Unread == "" {

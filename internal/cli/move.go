@@ -9,6 +9,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/history/moves"
+	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -39,7 +40,8 @@ func (a *App) Move(ctx context.Context, d *Workspace, ask timeline.MoveRequest) 
 	if err != nil {
 		return err
 	}
-	if err := a.Print(res, func(p *Printer) { a.writeMoved(p, moved, res) }); err != nil {
+	client := d.client(ctx, moved.Plan.Thread)
+	if err := a.Print(res, func(p *Printer) { a.writeMoved(p, moved, res, client) }); err != nil {
 		return err
 	}
 	if !moved.Plan.Complete() { // the result lists the conflicts; only the exit code is missing
@@ -108,8 +110,20 @@ func (a *App) WritePlan(p *Printer, d *Workspace, plan *timeline.Plan, res moves
 	p.Lines(text.Lines())
 }
 
-// writeMoved shows the result of a move and the command that continues the conversation.
-func (a *App) writeMoved(p *Printer, m *timeline.MoveResult, res moves.Result) {
+// client returns the pid of a 'segno acp' whose client had a turn of a thread, or 0.
+func (d *Workspace) client(ctx context.Context, thread segno.ThreadID) int {
+	runners, _ := d.Store.Spool().Runners(ctx, thread) // the message is then that of a thread without a client
+	for _, r := range runners {
+		if r.Verb == "acp" && proc.Alive(r.PID, r.Start) {
+			return r.PID
+		}
+	}
+	return 0
+}
+
+// writeMoved shows the result of a move and the command that continues the conversation. client is the result of
+// [Workspace.client].
+func (a *App) writeMoved(p *Printer, m *timeline.MoveResult, res moves.Result, client int) {
 	plan := m.Plan
 	text := a.MoveText(p)
 	text.Moved(m, res)
@@ -131,6 +145,11 @@ func (a *App) writeMoved(p *Printer, m *timeline.MoveResult, res moves.Result) {
 		a.Notef("%s not overwritten: 'segno diff --conflicts' shows the differences, 'segno %s --force' overwrites%s", n, again, them)
 	}
 	switch {
+	case client != 0 && m.Link != nil:
+		p.Linef("the next prompt in the client of 'segno acp' (pid %d) continues the conversation there; without the client:\n  %s",
+			client, a.RunIn(m.Link.Dir, m.Run))
+	case client != 0 && m.Chat != "":
+		p.Linef("the next prompt in the client of 'segno acp' (pid %d) continues the conversation there", client)
 	case m.Link != nil && m.Live != 0:
 		p.Linef("the conversation continues in a new session; end the running one (pid %d), then run:\n  %s", m.Live, a.RunIn(m.Link.Dir, m.Run))
 	case m.Link != nil:

@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"bytes"
 	"encoding/json"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -429,15 +430,34 @@ func TestForkOfForeignSession(t *testing.T) {
 	}
 }
 
+// claudeAgent configures an agent that keeps its sessions where Claude Code does.
+func claudeAgent(dir string) acptest.Config {
+	c := acptest.Full(dir)
+	c.Name, c.Version, c.Claude = "@agentclientprotocol/claude-agent-acp", "0.101.0", filepath.Join(filepath.Dir(dir), "home", ".claude")
+	return c
+}
+
 // TestDoctor asks doctor about a store that only has turns of Claude Code behind the proxy. They need no hooks.
 func TestDoctor(t *testing.T) {
-	r, c, s := startSession(t, func(dir string) acptest.Config {
-		a := acptest.Full(dir)
-		a.Name, a.Version = "@agentclientprotocol/claude-agent-acp", "0.101.0"
-		return a
-	})
+	r, c, s := startSession(t, claudeAgent)
 	r.say(c, s, "alpha")
 	if out := r.segno("doctor"); !strings.Contains(out, "turns of claude that needed no hooks") {
 		t.Errorf("doctor says\n%s", out)
 	}
+}
+
+// TestMoveBesideClient undoes turns on the command line while a client is open. The command says that the client continues there, also if
+// the agent's sessions cannot be read, and not that the user should end the agent.
+func TestMoveBesideClient(t *testing.T) {
+	eachAgent(t, map[string]func(string) acptest.Config{"full": acptest.Full, "claude": claudeAgent}, func(t *testing.T, r *rig) {
+		c, s := r.session()
+		r.say(c, s, "alpha")
+		r.say(c, s, "beta")
+		out := r.segno("undo", "-y")
+		if !strings.Contains(out, "the next prompt in the client of 'segno acp' (pid ") {
+			t.Errorf("undo says\n%s", out)
+		}
+		r.say(c, s, "gamma")
+		r.wantSeen([]string{"alpha", "gamma"})
+	})
 }

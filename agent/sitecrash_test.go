@@ -144,41 +144,66 @@ func filesIn(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// TestAnotherTurnWhileARunIsDead has a turn of another thread between the two runs of a turn. An undo of each turn keeps the
-// files of the other one.
-func TestAnotherTurnWhileARunIsDead(t *testing.T) {
+// TestAnotherThreadWhileARunIsDead has another thread work in the directory, or move, between the runs of a turn. An undo of the
+// turn keeps the files of the other thread.
+func TestAnotherThreadWhileARunIsDead(t *testing.T) {
 	if testing.Short() {
 		return // it takes seconds
 	}
+	const other = "another"
 	o := order{Site: true, Effect: agent.LostRetry, Prompt: "write a.txt: one\nwrite c.txt: two"}
 	dir := t.TempDir()
 	fill(t, dir, nil)
 	commits, _ := child(t, "run", dir, o)
-	for o.Commit, o.N = "after", 2; o.N <= commits; o.N++ {
-		t.Run(fmt.Sprint("after commit ", o.N), func(t *testing.T) {
-			dir := t.TempDir()
-			fill(t, dir, nil)
-			if _, dead := child(t, "run", dir, o); !dead {
-				t.Fatal("it is still alive")
-			}
-			r := after(t, dir, order{})
-			root, err := atSite(r.ctx, &r.agent, r.store, dir)
-			r.ok(err)
-			defer root.Close()
-			r.one(r.run(agent.Input{Thread: "another", Prompt: "run echo x > b.txt"}), agent.EventDone)
-			if !isOver(r) {
-				r.finishLost()
-			}
-			r.undo(1)
-			if got := filesIn(t, dir); !maps.Equal(got, map[string]string{"b.txt": "x\n"}) {
-				t.Errorf("undone, the directory holds %v", got)
-			}
-			r.redo(1)
-			_, err = r.agent.Undo(r.ctx, "another", 1)
-			r.ok(err)
-			if got := filesIn(t, dir); !maps.Equal(got, map[string]string{"a.txt": "one", "c.txt": "two"}) {
-				t.Errorf("with the other turn undone, the directory holds %v", got)
-			}
-		})
+	prompt := func(r *rig) { r.one(r.run(agent.Input{Thread: other, Prompt: "run echo x > b.txt"}), agent.EventDone) }
+	move := func(r *rig) {
+		_, err := r.agent.Undo(r.ctx, other, 1)
+		r.ok(err)
+	}
+	for name, x := range map[string]struct {
+		before, between func(r *rig)
+		again           bool // the run is killed once more, after the other thread worked
+		keeps           map[string]string
+	}{
+		"turn":            {nil, prompt, false, map[string]string{"b.txt": "x\n"}},
+		"turn, two kills": {nil, prompt, true, map[string]string{"b.txt": "x\n"}},
+		"undo":            {prompt, move, false, map[string]string{}},
+	} {
+		for o.Commit, o.N = "after", 2; o.N < commits; o.N++ { // with the last one, the turn is over
+			t.Run(fmt.Sprint(name, ", after commit ", o.N), func(t *testing.T) {
+				dir := t.TempDir()
+				fill(t, dir, nil)
+				work := func(do func(r *rig)) {
+					r := after(t, dir, order{})
+					root, err := atSite(r.ctx, &r.agent, r.store, dir)
+					r.ok(err)
+					defer root.Close()
+					do(r)
+					r.ok(r.store.Close())
+				}
+				kill := func(o order) {
+					if _, dead := child(t, "run", dir, o); !dead {
+						t.Fatal("it is still alive")
+					}
+				}
+				if x.before != nil {
+					work(x.before)
+				}
+				kill(o)
+				work(x.between)
+				if x.again {
+					kill(order{Site: true, Effect: agent.LostRetry, Commit: "after", N: 1})
+				}
+				work(func(r *rig) {
+					if !isOver(r) {
+						r.finishLost()
+					}
+					r.undo(1)
+				})
+				if got := filesIn(t, dir); !maps.Equal(got, x.keeps) {
+					t.Errorf("undone, the directory holds %v, want %v", got, x.keeps)
+				}
+			})
+		}
 	}
 }

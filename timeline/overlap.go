@@ -320,7 +320,7 @@ func (tx *txn) endedSince(ctx context.Context, turn *OpenTurn, own turnIdentity)
 			return false, err
 		}
 		if c.Time.After(turn.Start) {
-			if c.Kind == segno.CheckpointTurn && c.Thread != own.thread && !own.sameAs(identityOf(&c)) {
+			if endsTurn(&c) && c.Thread != own.thread && !own.sameAs(identityOf(&c)) {
 				return true, nil
 			}
 		} else if older++; older == most {

@@ -126,4 +126,6 @@ type OpenTurn struct {
 	// EventKey is the key of the previous turn, if the events of this queued turn have it. The previous turn may still have
 	// tasks in the background.
 	EventKey segno.TurnKey `json:"event_key,omitempty"`
+	// Beside is set for a turn of a Go agent if another thread worked in the workspace while the turn's process was dead.
+	Beside bool `json:"beside,omitempty"`
 }

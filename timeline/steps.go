@@ -44,9 +44,10 @@ func (tl *Timeline) BeginSteps(ctx context.Context, t OpenTurn) error {
 		return err
 	}
 	wasKilled := s.at.Kind == segno.CheckpointStep && s.at.Tree().IsZero()
-	if wasKilled {
-		// The changes since then belong to the turn. Turns of other threads that ended meanwhile overlap with it.
-		t.Start = s.at.Time
+	if wasKilled { // the changes since the state before belong to the turn
+		if t.Beside, err = tx.workedBeside(ctx, s.at); err != nil {
+			return err
+		}
 	}
 	if before.Equals(&snap) || wasKilled {
 		err = tx.keepStaged(ctx, staged)
@@ -77,6 +78,35 @@ func (tx *txn) closeLeftSteps(ctx context.Context, t OpenTurn) error {
 		}
 	}
 	return nil
+}
+
+// workedBeside reports whether another thread worked in the workspace, or was moved there, since the run that made the step at
+// began. Its steps have no state of the files, because the run was killed.
+func (tx *txn) workedBeside(ctx context.Context, at *segno.Checkpoint) (bool, error) {
+	first := at
+	for n, err := range segno.Ancestors(ctx, tx.Store, at.ID, segno.Window{}) {
+		if err != nil {
+			return false, err
+		}
+		if c := n.Checkpoint; c != nil && !c.Tree().IsZero() {
+			break
+		} else if c != nil {
+			first = c
+		}
+	}
+	own := turnIdentity{thread: at.Thread}
+	if beside, err := tx.endedSince(ctx, &OpenTurn{Workspace: tx.Workspace.ID(), Start: first.Time}, own); beside || err != nil {
+		return beside, err
+	}
+	for op, err := range tx.operations(ctx) {
+		if err != nil || !op.Time.After(first.Time) {
+			return false, err
+		}
+		if op.MovesFiles() && op.Thread != own.thread {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // CommitStep commits c, with the current state of the workspace in its checkpoint. Unlike the
@@ -116,6 +146,7 @@ func (tl *Timeline) CommitStep(ctx context.Context, c segno.Commit, turn segno.T
 		if cp.Shared, err = tx.overlapsAnother(ctx, &OpenTurn{Key: turn, Workspace: tx.Workspace.ID(), Start: t.Start}, c.Thread); err != nil {
 			return segno.Head{}, err
 		}
+		cp.Shared = cp.Shared || t.Beside
 	}
 	c.Checkpoint, c.Staged, c.Workspace = &cp, joinStaged(c.Staged, staged), tx.workspaceStateAfter(c.Thread, c.ID, &snap)
 	return tx.Store.Commit(ctx, c)

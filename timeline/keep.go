@@ -309,7 +309,7 @@ func (tx *txn) inheritedTurn(ctx context.Context, k *keeping, leaf string) (*seg
 	return tx.turnAt(ctx, leaf, func(c *segno.Checkpoint) bool { return slices.ContainsFunc(k.inherited, hasID(c.ID)) })
 }
 
-// keptBase returns the base of a new thread. The base of a fork without new turns has the fork's position.
+// keptBase returns the base of a new thread. The base of a fork has the position at which it begins, or the fork's if it has no new turns.
 func (tx *txn) keptBase(k *keeping, id segno.ThreadID) segno.Commit {
 	turns := k.turns()
 	at := segno.Position{Agent: k.Agent, Session: k.Source.Session, Dir: k.got.Position.Dir, Path: k.Source.Path}
@@ -328,6 +328,9 @@ func (tx *txn) keptBase(k *keeping, id segno.ThreadID) segno.Commit {
 	if k.origin != nil {
 		c.Parent, c.Create.Parent, c.Link.At = k.origin.ID, k.origin.ID, k.origin.ID
 		c.Checkpoint.Turn, c.Link.Reason = k.origin.Turn, string(segno.VerbFork)
+		if len(turns) > 0 { // as in the thread of a fork that a hook records: an undo of its first turn leads here
+			c.Checkpoint.Session = k.origin.Session
+		}
 	}
 	return c
 }

@@ -26,7 +26,8 @@ func (a *app) pack() *cobra.Command {
 		Short: "write a checkpoint to one file, to take it elsewhere",
 		Long: `Writes a checkpoint (default: the head of the thread) to an archive: one file from which
 'segno unpack' makes the files and the conversation again, at another path or on another
-machine. Credentials and settings that give an agent abilities are left out.
+machine. Credentials and settings that give an agent abilities are left out. So are changes of
+files since the checkpoint; 'segno save' saves them.
 
 The text is scanned for secrets. A finding refuses the archive; the message names the file
 and the ways to go on. The scan knows forms of credentials and cannot find every secret:
@@ -42,6 +43,9 @@ its lines, so that log, undo and fork work where it is unpacked.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := flags.Check(); err != nil {
 				return err
+			}
+			if flags.Thread {
+				a.ThreadName = append(args, "")[0] // the thread may work in another directory, or in none
 			}
 			return a.InWorkspace(func(ctx context.Context, d *cli.Workspace, args []string) error {
 				return a.runPack(ctx, d, append(args, "")[0], flags)

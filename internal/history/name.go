@@ -2,6 +2,7 @@ package history
 
 import (
 	"context"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -111,10 +112,27 @@ func Checkpoint(ctx context.Context, store segno.Store, id segno.CommitID) (*seg
 }
 
 // byTurn returns the checkpoint that ends turn n, or the newest step of a turn that has no end. t0 is the base, for
-// every verb that takes a checkpoint.
-func (h *History) byTurn(n int) (step *segno.Checkpoint) {
-	for i := range h.All {
-		switch c := &h.All[i]; {
+// every verb that takes a checkpoint. A pull can bring another line with a turn of the same number: the one on the line of the head comes first, as for undo,
+// and then the one that redo can reach.
+func (h *History) byTurn(n int) *segno.Checkpoint {
+	for _, at := range []segno.CommitID{h.Head.Head, h.Head.Tip} {
+		if c := turnOf(slices.Values(h.Line(at)), n); c != nil {
+			return c
+		}
+	}
+	return turnOf(func(yield func(*segno.Checkpoint) bool) {
+		for i := range h.All {
+			if !yield(&h.All[i]) {
+				return
+			}
+		}
+	}, n)
+}
+
+// turnOf returns the checkpoint that ends turn n, or the newest step of the turn. all are newest first.
+func turnOf(all iter.Seq[*segno.Checkpoint], n int) (step *segno.Checkpoint) {
+	for c := range all {
+		switch {
 		case n == 0 && c.Kind == segno.CheckpointBase, n > 0 && c.Kind == segno.CheckpointTurn && c.Turn == n:
 			return c
 		case n > 0 && c.Kind == segno.CheckpointStep && c.Turn == n && step == nil:

@@ -55,8 +55,8 @@ func (p *puller) checkTarget(ctx context.Context) error {
 }
 
 // place makes the directory with the files of the head, records that the thread works there, and continues the session of
-// the agent there. Each step can be repeated.
-func (p *puller) place(ctx context.Context) error {
+// the agent there. Each step can be repeated. isNewer means that a restore of a newer head follows, which continues the session.
+func (p *puller) place(ctx context.Context, isNewer bool) error {
 	at, err := p.newestCheckpoint(ctx, p.res.Head)
 	if err != nil {
 		return err
@@ -104,7 +104,9 @@ func (p *puller) place(ctx context.Context) error {
 		return err
 	}
 	p.res.Dir = rec.Path
-	if at.Session != nil || at.Agent != "" { // otherwise the user saved it before there was a conversation
+	if isNewer {
+		p.Yes = p.Yes || snap.Tree == at.Workspace.Tree // nothing in the directory is the user's
+	} else if at.Session != nil || at.Agent != "" { // otherwise the user saved it before there was a conversation
 		if err := p.resume(ctx, tl); err != nil {
 			return err
 		}

@@ -74,7 +74,10 @@ type puller struct {
 	thread segno.ThreadID
 	dir    string // of --to, absolute, or ""
 	trust  bool   // write all files
-	res    item
+	// isContinued is set if an earlier pull into the directory was interrupted. The head of the thread here is the one whose files that
+	// pull began to write; the thread on the server may have moved since.
+	isContinued bool
+	res         item
 }
 
 func (a *app) runPull(ctx context.Context, name string, flags remoteFlags, to string, trust bool) error {
@@ -182,7 +185,7 @@ func (p *puller) run(ctx context.Context, address string) error {
 			return err
 		}
 	}
-	options := transfer.Options{KeepHead: isHere, DryRun: p.DryRun, Progress: p.Count("pulling", "object")}
+	options := transfer.Options{KeepHead: isHere || p.isContinued, DryRun: p.DryRun, Progress: p.Count("pulling", "object")}
 	if !p.trust {
 		recorder := arrivals.NewRecorder(p.store)
 		options.Arriving = func(ctx context.Context, commits []segno.Commit) error {
@@ -200,10 +203,14 @@ func (p *puller) run(ctx context.Context, address string) error {
 	switch {
 	case p.DryRun:
 		return nil
+	case !isHere && p.dir != "" && done.Outcome != transfer.Diverged:
+		isNewer := p.isContinued && done.Outcome == transfer.Kept && done.Head != done.Source
+		if err := p.place(ctx, isNewer); err != nil || !isNewer {
+			return err
+		}
+		return p.restore(ctx, rec)
 	case isHere && done.Outcome == transfer.Kept && done.Head != done.Source:
 		return p.restore(ctx, rec)
-	case !isHere && p.dir != "" && done.Outcome != transfer.Diverged:
-		return p.place(ctx)
 	}
 	return nil
 }
@@ -225,7 +232,7 @@ func (p *puller) workspace(ctx context.Context) (rec segno.WorkspaceRecord, isHe
 	}
 	switch {
 	case p.dir == "" && isInterrupted:
-		p.dir = rec.Path
+		p.dir, p.isContinued = rec.Path, true
 		return rec, false, nil
 	case p.dir == "":
 		return rec, true, nil
@@ -233,6 +240,7 @@ func (p *puller) workspace(ctx context.Context) (rec segno.WorkspaceRecord, isHe
 		return rec, false, segno.Errorf(segno.KindRefused, "pull", string(p.thread), "the thread works in %s", segno.QuotePath(rec.Path)).
 			WithHint("pull without --to, which brings the thread there; 'segno fork --to DIR' makes another directory")
 	}
+	p.isContinued = isInterrupted
 	return rec, !isInterrupted, nil
 }
 

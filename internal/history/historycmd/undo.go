@@ -30,7 +30,8 @@ again, it is undone, too. --patch asks about each hunk, as 'git checkout -p' doe
 the chosen ones; the conversation stays.
 
 What you save, make or delete while the agent works is not undone. The plan lists the files apart
-that changed while a command ran, by no tool that names them: you may have changed them.
+that changed while a command ran, by no tool that names them: you may have changed them. A file
+that you changed before a command of the turn changed it is undone whole.
 
 A file that you changed, too, during the turn or after it, is merged by lines. If both
 changed the same lines, nothing tells the lines apart, or the file is binary, the path is a

@@ -208,7 +208,8 @@ func (a *apply) conflicts() (out []segno.Conflict) {
 	return out
 }
 
-// verify reads back all written paths.
+// verify reads back all written paths. It returns an error if a path differs from what Apply wrote, unless another process has
+// changed the path since then.
 func (a *apply) verify(ctx context.Context) error {
 	a.reader.forget()
 	for i, s := range a.steps {
@@ -229,11 +230,32 @@ func (a *apply) verify(ctx context.Context) error {
 		}
 		// A marker file that this Apply wrote may protect the path.
 		isLeft := s.To.Type == segno.EntityNone && now.Type == segno.EntityDir
-		if !isLeft && now.Type != segno.EntityProtected && !equal(now.Entity, want) {
+		if isLeft || now.Type == segno.EntityProtected || equal(now.Entity, want) {
+			continue
+		}
+		byOthers, err := a.isChangedSince(s, &now)
+		if err != nil {
+			return pathError("read back", s.Path, err)
+		}
+		if !byOthers {
 			return segno.Errorf(segno.KindIO, "read back", s.Path, "its content differs from what was written")
 		}
 	}
 	return nil
+}
+
+// isChangedSince reports whether another process has changed a path that Apply wrote. now is its present state.
+func (a *apply) isChangedSince(s *step, now *present) (bool, error) {
+	switch {
+	case now.Type == segno.EntityNone: // or it is spelled in another way
+		_, exists, err := a.reader.root.find(s.Path)
+		return !exists, err
+	case now.Type == segno.EntityFile && s.To.HasContent():
+		return s.wrote.ino != 0 && (now.st.ino != s.wrote.ino || now.st.mtime != s.wrote.mtime || now.st.size != s.wrote.size), nil
+	case now.Type == segno.EntityDir:
+		return s.To.Type != segno.EntityDir, nil
+	}
+	return true, nil // Apply removed the path, or wrote another type or another symlink
 }
 
 // sync makes the written paths durable. It syncs many directories, or many files, together, because each

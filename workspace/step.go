@@ -12,6 +12,7 @@ import (
 type step struct {
 	segno.Change
 	found   present // the state of the path when the decision was made
+	wrote   stat    // of the file that the step wrote; zero if it wrote none. A rename changes its ctime later
 	verdict verdict
 	why     string // the reason of a conflict
 	// stripped is set if the path has the state To, but without setuid and setgid.

@@ -314,6 +314,11 @@ func (a *apply) writeFile(ctx context.Context, at vfs.Root, temp string, s *step
 			return err
 		}
 	}
+	fi, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	s.wrote = statOf(fi)
 	if a.syncEach {
 		if err := f.Sync(); err != nil {
 			return err
@@ -392,7 +397,7 @@ func (a *apply) link(ctx context.Context, s *step) error {
 		if err != nil {
 			return err
 		}
-		if st := statOf(fi); !st.isSameFile(&first) {
+		if s.wrote = statOf(fi); !s.wrote.isSameFile(&first) {
 			return errMoved
 		}
 		return nil

@@ -58,7 +58,7 @@ func (a *app) addToken() *cobra.Command {
 		Use: "add NAME --tokens FILE --scope SCOPES", Short: "make a token, and print it once", Args: cobra.ExactArgs(1),
 		Long: `Makes a token, adds its hash to the file, and prints the token on standard output. The file
 is made if it does not exist.`,
-		Example: "  segno serve token add laptop --tokens tokens --scope read,write > laptop.token",
+		Example: "  (umask 077; segno serve token add laptop --tokens tokens --scope read,write > laptop.token)",
 	}
 	file := a.tokensFlag(c)
 	c.Flags().StringVar(&scopes, "scope", "", "what it allows: some of read,decide,move,send,write")

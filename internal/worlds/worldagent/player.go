@@ -29,6 +29,8 @@ type note struct {
 	Time    json.RawMessage `json:"time,omitempty"`
 	Action  json.RawMessage `json:"action"`
 	Refused string          `json:"refused,omitempty"`
+	// Lost is true if the result of the action was lost, so the action may have had no effect.
+	Lost bool `json:"lost,omitempty"`
 }
 
 // Generate implements [agent.Model].
@@ -59,7 +61,7 @@ func (m playerModel) answer(r agent.Request) (*agent.Reply, error) {
 		}
 		return t.call(toolAct, map[string]json.RawMessage{"action": action})
 	case t.noted == nil:
-		n := note{Action: t.action}
+		n := note{Action: t.action, Lost: t.acted.Text == lostText}
 		var now struct {
 			Time json.RawMessage `json:"time"`
 		}

@@ -76,11 +76,13 @@ func decideLost(ctx context.Context, a *agent.Agent, thread string) ([]segno.Dec
 	return answerLost(ctx, s.Interrupts)
 }
 
+// lostText is the result of a call whose result was lost.
+const lostText = "The connection was lost before the result arrived. The call may have taken effect: look before you repeat it."
+
 // answerLost informs the model about calls whose results were lost when their turn was interrupted.
 func answerLost(_ context.Context, open []segno.Interrupt) (all []segno.Decision, _ error) {
-	const text = "The connection was lost before the result arrived. The call may have taken effect: look before you repeat it."
 	for _, i := range open {
-		all = append(all, segno.Decision{Interrupt: i.ID, Kind: segno.Respond, Text: text})
+		all = append(all, segno.Decision{Interrupt: i.ID, Kind: segno.Respond, Text: lostText})
 	}
 	return all, nil
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,8 +67,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestCutOff interrupts a turn during an action. The next turn learns that the result of the action is lost, and
-// ends.
+// TestCutOff interrupts a turn during an action. The next turn learns that the result of the action is lost. A player that
+// continues the cut turn notes this.
 func TestCutOff(t *testing.T) {
 	r := newRig(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -95,9 +96,24 @@ func TestCutOff(t *testing.T) {
 	if _, err := worldagent.Turn(t.Context(), m, r.Config); err != nil {
 		t.Fatal(err)
 	}
-	seen, err := json.Marshal(m.requests[len(m.requests)-1].Messages)
-	if err != nil || !strings.Contains(string(seen), "connection was lost") {
-		t.Errorf("the model sees %s, %v", seen, err)
+	cut := m.requests[len(m.requests)-1]
+	isLost := func(m agent.Message) bool {
+		return slices.ContainsFunc(m.Parts, func(p agent.Part) bool {
+			return p.Result != nil && strings.Contains(p.Result.Text, "connection was lost")
+		})
+	}
+	lost := slices.IndexFunc(cut.Messages, isLost)
+	if lost < 0 {
+		t.Fatalf("the model sees %+v", cut.Messages)
+	}
+	cut.Messages = cut.Messages[:lost+1]
+	for chunk, err := range m.Generate(t.Context(), cut) {
+		if err != nil || chunk.Reply == nil || len(chunk.Reply.Message.Parts) != 1 {
+			t.Fatalf("the player answers with %+v, %v", chunk, err)
+		}
+		if call := chunk.Reply.Message.Parts[0].Call; call == nil || !strings.Contains(string(call.Args), `"lost":true`) {
+			t.Errorf("the player answers with %+v", chunk.Reply.Message)
+		}
 	}
 }
 

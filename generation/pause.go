@@ -232,8 +232,9 @@ func (p *pausing) notPaused(s Status, pointer *Pointer) error {
 }
 
 // Wake returns how a paused experiment was started, so that the caller can run it again with these settings.
-// [Runner.Run] then continues it. The error has [segno.KindRefused] if it is not paused, and the error of
-// [archive.Open] or [archive.Reader.Verify] if its checkpoint is damaged.
+// [Runner.Run] then continues it. An experiment whose runner was killed can be continued, too, because the killed process
+// may have been a wake. The error has [segno.KindRefused] if it is neither paused nor killed, and the error of
+// [archive.Open] or [archive.Reader.Verify] if the checkpoint of a paused one is damaged.
 func Wake(ctx context.Context, out, name string) (Settings, error) {
 	const op = "wake experiment"
 	s, pointer, err := ReadStatus(ctx, out, name)
@@ -249,6 +250,8 @@ func Wake(ctx context.Context, out, name string) (Settings, error) {
 		return Settings{}, segno.NewError(segno.KindNotFound, op, name, nil).WithHint(statusHint)
 	case s.State == StateRunning:
 		return Settings{}, segno.Errorf(segno.KindRefused, op, name, "it is awake already").WithHint(statusHint)
+	case s.State == StateKilled && known:
+		return record.Settings, nil
 	case s.State != StatePaused || !known:
 		return Settings{}, segno.Errorf(segno.KindRefused, op, name, "it is not paused: it is %s", s.State).WithHint(statusHint)
 	case pointer == nil: // it was paused before its first checkpoint

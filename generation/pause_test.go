@@ -156,6 +156,23 @@ func TestWakeOfDamage(t *testing.T) {
 	}
 }
 
+// TestWakeOfKilled wakes an experiment whose runner was killed, such as that of an earlier wake.
+func TestWakeOfKilled(t *testing.T) {
+	r := newRig(t)
+	c := r.config(1, 1)
+	if err := generation.New(c).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := generation.Wake(t.Context(), c.Out, "village"); segno.KindOf(err) != segno.KindRefused {
+		t.Errorf("after the end: %v", err)
+	}
+	r.write(`{"experiment":"village","state":"running"}`, 0o600, "village/status.json") // a killed runner leaves this state
+	s, err := generation.Wake(t.Context(), c.Out, "village")
+	if err != nil || s.File != filepath.Join(r.dir, "village.toml") || s.Every != c.Every || s.Keep != c.Keep {
+		t.Errorf("the settings are %+v, %v", s, err)
+	}
+}
+
 // TestPauseRefusals checks that Pause signals only the runner of the experiment.
 func TestPauseRefusals(t *testing.T) {
 	r := newRig(t)

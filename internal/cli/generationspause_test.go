@@ -59,9 +59,6 @@ func TestPauseSurvivesKills(t *testing.T) {
 			x.await(moment)
 			x.kill9(wake)
 			out, err = x.command("generations", "wake", "village").CombinedOutput()
-			if err != nil && strings.Contains(string(out), "it is not paused: it is killed") {
-				out, err = x.command("generations", "run", x.file).CombinedOutput()
-			}
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}

@@ -63,7 +63,7 @@ var allowed = map[string][]string{
 	"internal/history/printable":      {"."},
 	"internal/history/patch":          {".", "internal/history"},
 	"internal/history/turns":          {".", "transcript", "internal/jsonscan", "internal/vfs", "agents", "agents/profile"},
-	"internal/history/moves":          {".", "internal/history", "internal/history/patch", "internal/history/printable", "timeline", "internal/local", "internal/history/turns", "internal/history/demo"},
+	"internal/history/moves":          {".", "internal/proc", "internal/history", "internal/history/patch", "internal/history/printable", "timeline", "internal/local", "internal/history/turns", "internal/history/demo"},
 	"internal/history/demo":           {".", "internal/local", "timeline", "transcript/claude"},
 	"store/file":                      {".", "internal/vfs", "internal/store/notify", "store/internal/threadlog"},
 	"store/kv":                        {".", "internal/store/ledger", "internal/store/record", "internal/store/notify", "store/internal/reach", "internal/store/phase"},

@@ -9,7 +9,6 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/history/moves"
-	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -40,7 +39,7 @@ func (a *App) Move(ctx context.Context, d *Workspace, ask timeline.MoveRequest) 
 	if err != nil {
 		return err
 	}
-	client := d.client(ctx, moved.Plan.Thread)
+	client := moves.Client(ctx, d.Store, moved.Plan.Thread)
 	if err := a.Print(res, func(p *Printer) { a.writeMoved(p, moved, res, client) }); err != nil {
 		return err
 	}
@@ -110,19 +109,8 @@ func (a *App) WritePlan(p *Printer, d *Workspace, plan *timeline.Plan, res moves
 	p.Lines(text.Lines())
 }
 
-// client returns the pid of a 'segno acp' whose client had a turn of a thread, or 0.
-func (d *Workspace) client(ctx context.Context, thread segno.ThreadID) int {
-	runners, _ := d.Store.Spool().Runners(ctx, thread) // the message is then that of a thread without a client
-	for _, r := range runners {
-		if r.Verb == "acp" && proc.Alive(r.PID, r.Start) {
-			return r.PID
-		}
-	}
-	return 0
-}
-
 // writeMoved shows the result of a move and the command that continues the conversation. client is the result of
-// [Workspace.client].
+// [moves.Client].
 func (a *App) writeMoved(p *Printer, m *timeline.MoveResult, res moves.Result, client int) {
 	plan := m.Plan
 	text := a.MoveText(p)

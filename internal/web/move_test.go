@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local/spool"
+	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/internal/web"
 	"github.com/dalsegno/segno/timeline"
 )
@@ -41,6 +43,19 @@ func TestUndoAndItsUndo(t *testing.T) {
 	r.file("a.txt", "1")
 	r.move(`"verb":"redo","turn":3`)
 	r.file("lines.txt", "line 1\nline 2\nline 3\n")
+}
+
+// TestUndoBesideClient undoes a turn while a client of the proxy has the conversation. The client continues at the position after the undo.
+func TestUndoBesideClient(t *testing.T) {
+	r := newMoveRig(t)
+	self := spool.Process{PID: os.Getpid(), Start: proc.Start(os.Getpid())}
+	if err := r.store.Spool().KeepRunner(spool.Runner{Process: self, Verb: "acp", Threads: []segno.ThreadID{r.thread}}); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("the next prompt in the client of 'segno acp' (pid %d) continues the conversation there", os.Getpid())
+	if done := r.apply(r.preview(`"verb":"undo"`), ""); done.Notice != want {
+		t.Errorf("the undo returns %s", done.raw)
+	}
 }
 
 // TestUndoOfOneTurnAlone undoes an old turn and keeps the newer ones. Where these changed the same lines, there is a conflict.

@@ -9,6 +9,8 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/internal/history/printable"
+	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -201,11 +203,24 @@ func (m *fileMove) report(ctx context.Context, moved *timeline.MoveResult, o *Ou
 	o.Operation, o.Changes, o.Conflicts, o.Kept = moved.Plan.Operation, res.Changes, res.Conflicts, res.Kept
 	o.Sentence = Report(moved.Plan, res)
 	o.Run, o.Dir = append(o.Run, res.Command...), res.Dir
-	if moved.Live != 0 {
+	if pid := Client(ctx, m.Local, moved.Plan.Thread); pid != 0 && (moved.Link != nil || moved.Chat != "") {
+		o.Notice = fmt.Sprintf("the next prompt in the client of 'segno acp' (pid %d) continues the conversation there", pid)
+	} else if moved.Live != 0 {
 		o.Notice = fmt.Sprintf("the conversation continues in a new session; end the running one (pid %d)", moved.Live)
 	}
 	o.Undo = &Request{Verb: verbOpUndo, Thread: m.head.Thread, Operation: o.Operation}
 	return nil
+}
+
+// Client returns the pid of a 'segno acp' whose client had a turn of a thread, or 0.
+func Client(ctx context.Context, store *local.Store, thread segno.ThreadID) int {
+	runners, _ := store.Spool().Runners(ctx, thread) // without them, the message is that for a thread without a client
+	for _, r := range runners {
+		if r.Verb == "acp" && proc.Alive(r.PID, r.Start) {
+			return r.PID
+		}
+	}
+	return 0
 }
 
 // pointerUndo returns the request that undoes a move of pointers, for which the log has no

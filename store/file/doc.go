@@ -37,7 +37,7 @@
 //	    because the commits have the links.
 //
 // Strings that JSON cannot represent are escaped: a byte that is not UTF-8 becomes U+FDD0 and two
-// hexadecimal digits, and U+FDD0 is written twice. An entry's body is JSON, or a string in text if
+// hexadecimal digits, and U+FDD0 is written twice. An entry's body is JSON, or a string in text if it is nested deeply, or if
 // encoding would change the body's bytes.
 //
 // # Writing

@@ -44,6 +44,9 @@ type childResult struct {
 	err error
 }
 
+// waitingKey is the key of the threads whose runs wait for a run, in its context.
+type waitingKey struct{}
+
 // runChildren runs the threads whose answers the calls wait for, if [Config.Agents] has their
 // agents, and drafts the decisions. It reports whether any wait has ended.
 func (r *run) runChildren(ctx context.Context) (ended bool, err error) {
@@ -52,6 +55,9 @@ func (r *run) runChildren(ctx context.Context) (ended bool, err error) {
 	}
 	open := slices.DeleteFunc(slices.Clone(r.state.Interrupts), func(i segno.Interrupt) bool { return i.Child == nil })
 	results := make([]childResult, len(open))
+	waiting, _ := ctx.Value(waitingKey{}).([]segno.ThreadID)
+	waiting = append(slices.Clip(waiting), r.thread)
+	childCtx := context.WithValue(ctx, waitingKey{}, waiting)
 	var running sync.WaitGroup
 	for n, i := range open {
 		a := r.Agents[i.Child.Agent]
@@ -59,8 +65,12 @@ func (r *run) runChildren(ctx context.Context) (ended bool, err error) {
 			return false, segno.Errorf(segno.KindRefused, "run agent", string(r.thread), "unknown agent %q of the thread %s", i.Child.Agent, i.Child.Thread).
 				WithHint("add it to Config.Agents")
 		}
+		if slices.Contains(waiting, i.Child.Thread) {
+			results[n].err = segno.Errorf(segno.KindInvalid, "prompt thread", string(i.Child.Thread), "it waits for the thread %s", r.thread)
+			continue
+		}
 		running.Go(func() {
-			results[n].out, results[n].err = a.Run(ctx, Input{Thread: string(i.Child.Thread), Prompt: i.Child.Prompt, Key: i.Child.Key, Actor: r.in.Actor})
+			results[n].out, results[n].err = a.Run(childCtx, Input{Thread: string(i.Child.Thread), Prompt: i.Child.Prompt, Key: i.Child.Key, Actor: r.in.Actor})
 		})
 	}
 	running.Wait()

@@ -97,7 +97,8 @@ func Await(ctx context.Context, name string, options ...WaitOption) (Answer, err
 // for another program to run the prompt and to answer the interrupt with [segno.Respond], or with
 // [segno.Reject] if the turn failed. Without p.Thread the prompt begins a new thread; p.Key may be
 // empty. Unlike the thread of a [Subagent], that thread does not move with this one. The error is a
-// [RejectedError] or [ErrNoReply], or it has [segno.KindInvalid].
+// [RejectedError] or [ErrNoReply], or it has [segno.KindInvalid]. It is a RejectedError, too, if the other thread runs in this
+// process and waits for this one.
 func Child(ctx context.Context, p segno.Child, options ...WaitOption) (Answer, error) {
 	c := callSteps(ctx, "Child")
 	w := segno.Interrupt{Reason: segno.ReasonThread, Child: &p, Allowed: replies}

@@ -255,6 +255,31 @@ func TestAChildThreadAnswersACall(t *testing.T) {
 	}
 }
 
+// TestThreadsThatWaitForEachOther has a call that prompts another thread, whose call prompts the first one. The second call is
+// rejected, so both turns end.
+func TestThreadsThatWaitForEachOther(t *testing.T) {
+	r := newRig(t)
+	ask := func(agentName, thread, prompt string) func(ctx context.Context, _ *agent.Invocation, _ noArgs) (string, error) {
+		return func(ctx context.Context, _ *agent.Invocation, _ noArgs) (string, error) {
+			a, err := agent.Child(ctx, segno.Child{Agent: agentName, Thread: segno.ThreadID(thread), Prompt: prompt})
+			var rejected *agent.RejectedError
+			if errors.As(err, &rejected) {
+				return "not answered", nil
+			}
+			return a.Text, err
+		}
+	}
+	agents := map[string]*agent.Agent{}
+	back := agent.NewTool("back", "asks back", agent.LostAsk, ask("main", thread, "say hello"))
+	agents["helper"] = agent.New(agent.Config{Name: "helper", Model: r.config.Model, Store: r.store, Tools: []agent.Tool{back}, Agents: agents})
+	r.with(func(c *agent.Config) {
+		c.Agents, c.Tools = agents, append(slices.Clone(c.Tools), agent.NewTool("work", "works", agent.LostAsk, ask("helper", "h", "call back {}")))
+	})
+	agents["main"] = r.agent
+	r.one(r.prompt(callWork), agent.EventDone)
+	r.answers("back: not answered")
+}
+
 // TestAChildThreadThatAnotherProgramChanges has a thread that gets a commit of another program while it
 // runs. Its turn has not failed: the next run continues it.
 func TestAChildThreadThatAnotherProgramChanges(t *testing.T) {

@@ -25,7 +25,8 @@ type Saver interface {
 	// recently saved first, without their states.
 	List(ctx context.Context, namespace string) iter.Seq2[Info, error]
 	// Delete hides a thread with all its namespaces, or only the namespace of at. Commits
-	// that a fork reaches remain. From then on, Save refuses the name. It is not an error if the
+	// that a fork reaches remain. From then on, Save refuses the names that it hid, but not that of a namespace which
+	// did not exist yet: a program that deletes a thread must first stop those that save it. It is not an error if the
 	// thread does not exist.
 	Delete(ctx context.Context, at ThreadKey) error
 	// Exists reports whether Load would find a checkpoint.

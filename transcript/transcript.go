@@ -38,6 +38,8 @@ type SessionHeader struct {
 	// FromOthers means that a part of the header comes from other files. The header may then change although the
 	// session's file does not.
 	FromOthers bool
+	// IsCopied means that the transcript was copied to where the agent looks for the sessions of Dir, and that the agent has not continued it there.
+	IsCopied bool
 }
 
 // Discovery is the ability of a [segno.Transcript] to list the sessions on this machine.

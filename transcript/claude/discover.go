@@ -199,7 +199,9 @@ func (h *header) result() transcript.SessionHeader {
 	g := h.graph
 	out := transcript.SessionHeader{Dir: g.dir, Title: cmp.Or(h.custom, h.summary, h.first, h.last), Turns: -1, End: h.end}
 	if cwd := g.cwdText(); out.Dir == "" && cwd != "" {
-		out.Dir = cmp.Or(dirOfSlug(g.slug), cwd)
+		out.Dir = dirOfSlug(g.slug)
+		out.IsCopied = out.Dir != ""
+		out.Dir = cmp.Or(out.Dir, cwd)
 	}
 	if g.isWhole {
 		leaf, _ := g.leaf("")

@@ -120,6 +120,15 @@ func (a *app) runOpUndo(ctx context.Context, d *cli.Workspace, ask timeline.Move
 		}
 		ask.Op = op.ID
 	}
+	if ask.Op == "" { // the newest operation may be an interrupted move, which is not in the log yet
+		completed, err := d.Timeline.CompletePending(ctx)
+		if err == nil {
+			err = completed.CheckRepeated(ask)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	op, err := d.Timeline.FindOperation(ctx, ask.Op)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -22,7 +23,7 @@ type lineReader struct {
 	reply io.Writer
 
 	rest    []byte // of the line that is passed on
-	isLong  bool   // the line has no end yet: the SDK refuses it at its limit
+	isLong  bool   // the last part read belongs to a line that is too long, and has no end yet
 	isKnown bool   // a message was read
 	bad     error  // of the first line that is none
 
@@ -46,7 +47,14 @@ func (l *lineReader) Read(p []byte) (int, error) {
 		if len(line) == 0 && err != nil {
 			return 0, err
 		}
-		if isPart || l.isLong || l.isMessage(line) {
+		if l.isLong {
+			continue // the parts of the line are dropped, and its end is answered
+		}
+		if isPart {
+			l.refuse(jsonrpc.CodeInvalidRequest, fmt.Sprintf("the line has more than %d bytes", maxMessage))
+			continue
+		}
+		if l.isMessage(line) {
 			l.rest = line // ReadSlice reads no further line before this one is passed on
 			break
 		}
@@ -75,11 +83,16 @@ func (l *lineReader) isMessage(line []byte) bool {
 	if l.bad == nil {
 		l.bad = err
 	}
+	l.refuse(code, text)
+	return false
+}
+
+// refuse answers a line that is not passed on.
+func (l *lineReader) refuse(code int, text string) {
 	answer, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": nil, "error": jsonrpc.Error{Code: int64(code), Message: text}})
 	if err == nil {
 		_, _ = l.reply.Write(append(answer, '\n')) // a client that is gone is noticed by the next read
 	}
-	return false
 }
 
 // decodeMessages returns an error if a line of JSON is neither a message nor a batch of messages that the SDK accepts.

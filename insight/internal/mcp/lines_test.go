@@ -57,6 +57,7 @@ func TestALineThatIsNoMessage(t *testing.T) {
 	}{
 		{"log", -32700}, {`{"jsonrpc":"2.0","id":7,`, -32700}, {ping + ping, -32700}, {"\x00\xff", -32700}, {strings.Repeat("[", 20000), -32700},
 		{`"log"`, -32600}, {"7", -32600}, {"null", -32600}, {"[]", -32600}, {"[1]", -32600}, {`{"id":7}`, -32600},
+		{strings.Repeat(" ", 1<<20) + ping, -32600}, {strings.Repeat("x", 3<<20+7), -32600},
 		{"[" + ping + "]", -32600}, // this version of the protocol has no batches
 	} {
 		if id, code := send(bad.line); id != nil || code != bad.code {

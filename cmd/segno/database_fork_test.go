@@ -74,6 +74,13 @@ func TestForkKeepsPropertiesOfPostgres(t *testing.T) {
 			if out := fork.segno("status"); strings.Contains(out, "changed since then") || strings.Contains(out, "not saved") {
 				t.Error(out)
 			}
+			// The fork keeps the name in its checkpoints, and says which database it is.
+			for _, verb := range [][]string{{"status"}, {"world", "list"}} {
+				if out := fork.segno(verb...); !strings.Contains(out, "/"+copied+"\n") {
+					t.Errorf("%s does not name %s:\n%s", verb, copied, out)
+				}
+			}
+			fork.segno("world", "detach", p.url(copied))
 		})
 	}
 }

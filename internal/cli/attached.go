@@ -22,6 +22,8 @@ type AttachedItem struct {
 	Name string `json:"name"`
 	Kind string `json:"kind"`
 	Path string `json:"path,omitempty"` // absolute; "" for a database on a server
+	// URL is the database on a server if the name is that of another one, because the workspace is a fork.
+	URL string `json:"url,omitempty"`
 	// Changed is set by status if the database differs from the head.
 	Changed bool `json:"changed,omitempty"`
 	// Unread is the reason why the database cannot be read. status and doctor set it. Hint is set only by doctor.
@@ -34,7 +36,11 @@ type AttachedItem struct {
 // NewAttachedItem describes the attachment of a database to the workspace at root.
 func NewAttachedItem(root string, at database.Attachment) AttachedItem {
 	if at.Kind == database.KindPostgres {
-		return AttachedItem{Name: at.Name, Kind: at.Kind}
+		item := AttachedItem{Name: at.Name, Kind: at.Kind}
+		if name := at.ServerName(); name != at.Name {
+			item.URL = name
+		}
+		return item
 	}
 	file := at.File(root)
 	return AttachedItem{Name: at.Name, Kind: at.Kind, Path: file, PathBytes: segno.PathBytes(file)}
@@ -49,14 +55,26 @@ func (d *Workspace) Attached() (items []AttachedItem, err error) {
 	return items, err
 }
 
+// Place returns the place of a database if its name does not contain it, as text for the user, or "".
+func (i AttachedItem) Place() string {
+	switch {
+	case i.URL != "":
+		return QuotePath(i.URL)
+	case i.Path != "" && !strings.HasSuffix(i.Path, i.Name):
+		return QuotePath(i.Path)
+	}
+	return ""
+}
+
 // Describe returns the kind of a database for text output, and its place if the name does not
 // contain it.
 func (i AttachedItem) Describe() string {
+	text := "SQLite database, attached"
 	if i.Kind == database.KindPostgres {
-		return "PostgreSQL database, attached"
+		text = "PostgreSQL database, attached"
 	}
-	if strings.HasSuffix(i.Path, i.Name) {
-		return "SQLite database, attached"
+	if place := i.Place(); place != "" {
+		text += ": " + place
 	}
-	return "SQLite database, attached: " + QuotePath(i.Path)
+	return text
 }

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/dalsegno/segno"
@@ -29,6 +31,21 @@ func (a Attachment) File(root string) string {
 		return a.Path
 	}
 	return filepath.Join(root, a.Path)
+}
+
+// ServerName returns the name of a database on a server by its URL, without the user and the password. In a fork it is the
+// copy, while Name is still the name of the source.
+func (a Attachment) ServerName() string {
+	u, err := url.Parse(a.URL)
+	if a.Kind != KindPostgres || err != nil {
+		return ""
+	}
+	q := u.Query()
+	port, err := strconv.ParseUint(q.Get("port"), 10, 16)
+	if err != nil || q.Get("host") == "" {
+		return ""
+	}
+	return PostgresTarget{Hosts: []string{q.Get("host")}, Port: uint16(port), Database: strings.TrimPrefix(u.Path, "/")}.name()
 }
 
 // isBelowRoot reports whether the database is a file of the workspace.

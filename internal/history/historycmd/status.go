@@ -212,6 +212,9 @@ func writeStatus(p *cli.Printer, s statusResult) {
 		case at.Changed:
 			state = ", changed since then"
 		}
+		if place := at.Place(); place != "" {
+			state = ", here " + place + state
+		}
 		p.Linef("database   %s%s", cli.QuotePath(at.Name), state)
 	}
 	for _, t := range s.Open {

@@ -68,7 +68,9 @@ func (a *app) runWorldAttach(ctx context.Context, d *cli.Workspace, name string)
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(all, func(x database.Attachment) bool { return x.Name == at.Name || x.Path != "" && x.Path == at.Path }) {
+	if slices.ContainsFunc(all, func(x database.Attachment) bool {
+		return x.Name == at.Name || x.Path != "" && x.Path == at.Path || at.URL != "" && x.ServerName() == at.Name
+	}) {
 		return segno.Errorf(segno.KindConflict, op, at.Name, "it is attached already")
 	}
 	if err := d.Store.TryDatabase(ctx, op, d.Rec, at); err != nil {
@@ -113,7 +115,7 @@ func (a *app) runWorldDetach(ctx context.Context, d *cli.Workspace, name string)
 	file := cli.Absolute(d.Dir, name)
 	real, _ := filepath.EvalSymlinks(file) // a deleted database has no resolved path
 	i := slices.IndexFunc(all, func(x database.Attachment) bool {
-		return x.Name == name || x.Kind == database.KindSQLite && slices.Contains([]string{file, cmp.Or(real, file)}, x.File(d.Rec.Path))
+		return x.Name == name || name != "" && x.ServerName() == name || x.Kind == database.KindSQLite && slices.Contains([]string{file, cmp.Or(real, file)}, x.File(d.Rec.Path))
 	})
 	if i < 0 {
 		return segno.Errorf(segno.KindNotFound, op, name, "it is not attached").WithHint("run 'segno world list'")

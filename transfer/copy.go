@@ -409,7 +409,7 @@ func (c *copier) node(ctx context.Context, t *oneThread, n *segno.Node, isLast b
 				return err
 			}
 		case kind == segno.KindNotFound:
-			err = c.afterMissing(ctx, n)
+			err = c.afterMissing(ctx, t, n)
 		case kind == segno.KindBusy || kind == segno.KindRefused:
 			err = c.keepHead(t, &made, failure)
 		case err == nil:
@@ -439,13 +439,17 @@ func (c *copier) afterConflict(ctx context.Context, n *segno.Node, failure error
 
 // afterMissing sends the objects of a commit again that the target refused because it lacks one. It returns an error if it lacks
 // something else.
-func (c *copier) afterMissing(ctx context.Context, n *segno.Node) error {
+func (c *copier) afterMissing(ctx context.Context, t *oneThread, n *segno.Node) error {
 	if c.dropped[n.Parent] {
 		return droppedThere(n.Parent)
 	}
 	isSent, err := c.sendAgain(ctx, n)
 	if err == nil && !isSent {
-		err = deletedThere(n.Thread)
+		gone := deletedThere(n.Thread)
+		if n.Thread != t.record.ID { // a fork of a thread whose commits the target has erased
+			gone = gone.WithHint(hintArchive)
+		}
+		err = gone
 	}
 	return err
 }

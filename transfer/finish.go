@@ -277,10 +277,13 @@ func (c *copier) readHeadAgain(ctx context.Context, thread segno.ThreadID) error
 // droppedThere returns the error for a commit that a collection of the target has dropped, and that the copy needs.
 func droppedThere(id segno.CommitID) error {
 	return segno.Errorf(segno.KindNotFound, op, string(id), "the commit was there, and a collection has dropped it").
-		WithHint("'segno pack' and 'segno unpack' copy the thread with other ids")
+		WithHint(hintArchive)
 }
 
+// hintArchive is the way to copy a thread of which the target has lost commits.
+const hintArchive = "'segno pack --thread' and 'segno unpack' copy the thread with other ids"
+
 // deletedThere returns the error for a thread that the target has deleted.
-func deletedThere(thread segno.ThreadID) error {
+func deletedThere(thread segno.ThreadID) *segno.Error {
 	return segno.Errorf(segno.KindNotFound, op, string(thread), "the thread was deleted there").WithHint("copy a fork of the thread instead")
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agents"
@@ -40,7 +41,7 @@ type patchReader interface {
 // withUnreported adds to the entries of a turn what the agent did not report about its calls and its session shows.
 func (tl *Timeline) withUnreported(ctx context.Context, t *OpenTurn, entries []segno.Entry) []segno.Entry {
 	if t.Owner != "" {
-		return tl.withPatches(ctx, t, entries)
+		return tl.withCutCalls(ctx, t, tl.withPatches(ctx, t, entries))
 	}
 	return tl.withUnreportedResults(ctx, t, entries)
 }
@@ -66,6 +67,45 @@ func (tl *Timeline) withPatches(ctx context.Context, t *OpenTurn, entries []segn
 	for i, e := range entries {
 		if patch := patches[e.ID]; e.Kind == segno.EntryIntent && calls[e.ID] && patch != "" {
 			entries[i].Name, entries[i].Body = turns.WithPatch(e.Body, patch)
+		}
+	}
+	return entries
+}
+
+// cutCallReader is the ability of a [segno.Transcript] to find calls that the end of the agent cut off. Codex reports a call over ACP some time
+// after it began, so it may be killed between.
+type cutCallReader interface {
+	// CutCalls returns the beginnings of the calls without a result that a session has since a time, oldest first.
+	CutCalls(ctx context.Context, src segno.Source, since time.Time) ([]segno.Entry, error)
+}
+
+// withCutCalls adds calls that the agent did not report before its end to the entries of a turn that the proxy records.
+func (tl *Timeline) withCutCalls(ctx context.Context, t *OpenTurn, entries []segno.Entry) []segno.Entry {
+	agent, ok := tl.Transcripts[t.Agent].(cutCallReader)
+	if !ok {
+		return entries
+	}
+	known, sessions := map[string]bool{}, []segno.SessionID{t.Source.Session}
+	for _, e := range entries {
+		known[e.ID] = known[e.ID] || e.Kind == segno.EntryIntent
+		if e.Session != "" && !slices.Contains(sessions, e.Session) {
+			sessions = append(sessions, e.Session)
+		}
+	}
+	for _, session := range sessions {
+		src := t.Source
+		if session != src.Session {
+			src = segno.Source{Session: session, Dir: src.Dir}
+		}
+		calls, err := agent.CutCalls(ctx, src, t.Start)
+		if err != nil {
+			continue // without its session, such a call is not known
+		}
+		for _, e := range calls {
+			if !known[e.ID] && agents.Tool(e.Name).ChangesFiles() {
+				known[e.ID] = true
+				entries = insertByTime(entries, e)
+			}
 		}
 	}
 	return entries

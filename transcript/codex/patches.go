@@ -8,9 +8,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agents/profile"
+	"github.com/dalsegno/segno/internal/jsonscan"
 	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
@@ -83,4 +85,51 @@ func patchOf(changes json.RawMessage) string {
 		}
 	}
 	return patch.String()
+}
+
+// CutCalls returns the beginnings of the calls since a time that have no result, oldest first: Codex was killed while they ran. A result
+// that Codex adds for such a call when the session continues does not count.
+func (c *Transcripts) CutCalls(ctx context.Context, src segno.Source, since time.Time) (calls []segno.Entry, err error) {
+	const op = "find calls"
+	s, err := c.open(ctx, op, src)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	l := sessionfile.NewLineReader(s.section(0, s.size), 0)
+	var r record
+	for at := range l.All() {
+		if at.Number%1024 == 0 && ctx.Err() != nil {
+			return nil, fmt.Errorf("%s: %w", op, ctx.Err())
+		}
+		if !bytes.Contains(at.Bytes, []byte(`"call_id"`)) || r.parse(at.Bytes) != nil {
+			continue
+		}
+		switch id := r.text("call_id"); {
+		case r.isResult() && !strings.HasPrefix(r.text("output"), "aborted"):
+			calls = slices.DeleteFunc(calls, func(e segno.Entry) bool { return e.ID == id })
+		case r.isCall():
+			began, err := time.Parse(time.RFC3339Nano, jsonscan.Unescape(r.timestamp))
+			if err == nil && !began.Add(time.Millisecond).Before(since) { // the time has whole milliseconds
+				calls = append(calls, segno.Entry{Kind: segno.EntryIntent, Session: s.src.Session, ID: id, Name: r.text("name"), Time: began,
+					Body: segno.Clip(r.callInput())})
+			}
+		}
+	}
+	_, err = l.End()
+	return calls, sessionfile.IOError(op, s.src.Path, err)
+}
+
+// isCall reports whether the line is a call, as the model made it.
+func (r *record) isCall() bool {
+	return string(r.typ) == "response_item" && (string(r.event) == "function_call" || string(r.event) == "custom_tool_call")
+}
+
+// callInput returns the input of a call as an object.
+func (r *record) callInput() json.RawMessage {
+	if input := r.text("arguments"); json.Valid([]byte(input)) {
+		return json.RawMessage(input)
+	}
+	data, _ := json.Marshal(map[string]string{"input": r.text("input")}) // always encodes
+	return data
 }

@@ -2,6 +2,7 @@ package codex_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -51,5 +52,34 @@ func TestPatches(t *testing.T) {
 				t.Errorf("the patch has other hunks (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestCutCalls finds the calls since a time whose result is missing, or was added when the session continued.
+func TestCutCalls(t *testing.T) {
+	home := t.TempDir()
+	s := newSession(t, home, firstID, nil)
+	call := func(id string) {
+		s.add("response_item", map[string]any{"type": "function_call", "name": "exec_command", "call_id": id, "arguments": `{"cmd":"make"}`})
+	}
+	output := func(id, text string) {
+		s.add("response_item", map[string]any{"type": "function_call_output", "call_id": id, "output": text})
+	}
+	s.prompt("old", "prompt")
+	call("call_old")
+	since := began.Add(time.Duration(len(s.lines)+1) * time.Millisecond) // a millisecond is the resolution of the times
+	s.prompt("new", "prompt")
+	call("call_done")
+	output("call_done", "Process exited with code 0\nOutput:\n")
+	call("call_aborted")
+	call("call_cut")
+	output("call_aborted", "aborted")
+	s.flush()
+	got, err := codex.New(home, codex.Options{}).CutCalls(t.Context(), segno.Source{Session: firstID}, since)
+	if err != nil || len(got) != 2 || got[0].ID != "call_aborted" || got[1].ID != "call_cut" {
+		t.Fatalf("the calls are %+v, %v", got, err)
+	}
+	if e := got[1]; e.Kind != segno.EntryIntent || e.Name != "exec_command" || string(e.Body) != `{"cmd":"make"}` || e.Session != firstID {
+		t.Errorf("the call is %+v", e)
 	}
 }

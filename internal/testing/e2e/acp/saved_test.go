@@ -3,6 +3,7 @@ package acp_test
 import (
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/dalsegno/segno/internal/testing/agentrig"
@@ -140,6 +141,40 @@ func TestACPSavedBesideAnAnswer(t *testing.T) {
 			c.say("/undo")
 			if s.Exists("new.txt") || s.Read("a.txt") != "user\n" {
 				t.Errorf("the second undo left new.txt: %v, and %q", s.Exists("new.txt"), s.Read("a.txt"))
+			}
+			c.hangUp()
+		})
+	}
+}
+
+// TestACPCodexCutCommand kills Codex as soon as a command has begun, which is before codex-acp reports the command. What the command made
+// belongs to the turn, which another process continues.
+func TestACPCodexCutCommand(t *testing.T) {
+	t.Parallel()
+	for _, agent := range codexAgents(t) {
+		t.Run(string(agent), func(t *testing.T) {
+			s := newACPStage(t, agent, map[string]string{"a.txt": tenLines})
+			c := s.open()
+			c.say(e2erig.Prompt("alpha", "answer to alpha"))
+			before := s.Tree()
+			steps := append(s.replaces("a.txt", "l2", "agent"), s.half(), "answer to beta")
+			turn, err := c.Prompt(c.session, e2erig.Prompt("beta", steps...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.WaitFor("begun")
+			if err := syscall.Kill(-c.agentPID(), syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			if stop, err := turn.Stop(s.Ctx); err != nil || stop.Reason != "end_turn" {
+				t.Errorf("the turn ended with %q, %v", stop.Reason, err)
+			}
+			if !s.Exists("begun") || !s.Exists("ledger") {
+				t.Fatal("the command made no files")
+			}
+			c.say("/undo")
+			if got := s.Tree(); got != before {
+				t.Errorf("after the undo the files are\n%s\nwant\n%s", got, before)
 			}
 			c.hangUp()
 		})

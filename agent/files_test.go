@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,9 +12,11 @@ import (
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/agent/model/offline"
 	"github.com/dalsegno/segno/agent/tool"
+	"github.com/dalsegno/segno/internal/local/spool"
 	"github.com/dalsegno/segno/store/file"
 	"github.com/dalsegno/segno/store/memory"
 	"github.com/dalsegno/segno/store/sqlite"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // project is an agent that works in a directory.
@@ -140,6 +143,30 @@ func TestAPersonsEditAfterATurnIsKept(t *testing.T) {
 		t.Errorf("conflicts: %v", w.Conflicts)
 	}
 	p.holds(map[string]string{"a.txt": "edited", "mine.txt": "mine"})
+}
+
+// TestATurnBesideTheOpenTurnOfADeadAgent has an agent with sessions that was killed in the middle of its turn, before the turn of a
+// Go agent begins in the directory.
+func TestATurnBesideTheOpenTurnOfADeadAgent(t *testing.T) {
+	p := newProject(t, nil)
+	dead := exec.Command("sleep", "1000")
+	if err := dead.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := p.Timeline.BeginTurn(t.Context(), timeline.Prompt{Key: "k", Agent: "test", Text: "go", Source: segno.Source{Session: "s", Dir: p.dir},
+		Process: spool.TurnProcess(dead.Process.Pid)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := dead.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = dead.Wait() // it was killed
+	p.prompt("run for f in *; do echo changed > $f; done")
+	if w := p.moved(p.Undo(t.Context(), "t", 1)); len(w.Conflicts) > 0 {
+		t.Errorf("conflicts: %v", w.Conflicts)
+	}
+	p.holds(map[string]string{"mine.txt": "mine"})
 }
 
 // TestAStoreIsNotKeptAmongTheFilesItSaves checks that a directory that contains the store is refused. If

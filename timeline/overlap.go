@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -299,6 +300,9 @@ func (tx *txn) overlapsAnother(ctx context.Context, turn *OpenTurn, thread segno
 	for _, t := range tx.turns {
 		same := t.Source.Session == own.session && own.session != ""
 		if t.Workspace != turn.Workspace || t.Key == turn.Key || same || own.sameAs(t.identity()) {
+			continue
+		}
+		if slices.Contains(turn.Left, t.Key) && tx.isGone(t) {
 			continue
 		}
 		if works, err := tx.isWorking(ctx, t); works || err != nil {

@@ -36,6 +36,11 @@ func (tl *Timeline) BeginSteps(ctx context.Context, t OpenTurn) error {
 		return err
 	}
 	t.Workspace, t.Before, t.Start, t.Parent = tx.Workspace.ID(), &snap, tx.Now(), s.head.Head
+	for _, other := range tx.turns {
+		if other.Key != t.Key && tx.isGone(other) {
+			t.Left = append(t.Left, other.Key)
+		}
+	}
 	if s, err = tx.saveMoved(ctx, s, snap, segno.TurnKey(segno.NewID())); err != nil {
 		return err
 	}
@@ -143,7 +148,7 @@ func (tl *Timeline) CommitStep(ctx context.Context, c segno.Commit, turn segno.T
 	cp.Workspace = &snap
 	if turn != "" {
 		t, _ := tx.openTurn(turn)
-		if cp.Shared, err = tx.overlapsAnother(ctx, &OpenTurn{Key: turn, Workspace: tx.Workspace.ID(), Start: t.Start}, c.Thread); err != nil {
+		if cp.Shared, err = tx.overlapsAnother(ctx, &OpenTurn{Key: turn, Workspace: tx.Workspace.ID(), Start: t.Start, Left: t.Left}, c.Thread); err != nil {
 			return segno.Head{}, err
 		}
 		cp.Shared = cp.Shared || t.Beside

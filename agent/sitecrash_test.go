@@ -10,6 +10,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/internal/testing/soak"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // TestFilesOfAKilledRunCanBeUndone kills a run that works on a directory, right
@@ -160,6 +161,12 @@ func TestAnotherThreadWhileARunIsDead(t *testing.T) {
 		_, err := r.agent.Undo(r.ctx, other, 1)
 		r.ok(err)
 	}
+	killed := func(r *rig) { // its process, which never had this PID, is dead
+		r.ok(r.agent.Timeline.BeginSteps(r.ctx, timeline.OpenTurn{Key: "killed", Thread: other, Agent: "agent", Process: timeline.Process{PID: 1 << 30}}))
+		for _, name := range []string{"b.txt", "d.txt"} {
+			r.ok(os.WriteFile(filepath.Join(r.agent.Timeline.Workspace.Root(), name), []byte("y"), 0o644))
+		}
+	}
 	for name, x := range map[string]struct {
 		before, between func(r *rig)
 		again           bool // the run is killed once more, after the other thread worked
@@ -168,6 +175,7 @@ func TestAnotherThreadWhileARunIsDead(t *testing.T) {
 		"turn":            {nil, prompt, false, map[string]string{"b.txt": "x\n"}},
 		"turn, two kills": {nil, prompt, true, map[string]string{"b.txt": "x\n"}},
 		"undo":            {prompt, move, false, map[string]string{}},
+		"killed turn":     {prompt, killed, true, map[string]string{"b.txt": "y", "d.txt": "y"}},
 	} {
 		for o.Commit, o.N = "after", 2; o.N < commits; o.N++ { // with the last one, the turn is over
 			t.Run(fmt.Sprint(name, ", after commit ", o.N), func(t *testing.T) {

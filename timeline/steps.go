@@ -3,6 +3,7 @@ package timeline
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/dalsegno/segno"
 )
@@ -24,9 +25,6 @@ func (tl *Timeline) BeginSteps(ctx context.Context, t OpenTurn) error {
 	if tx.pendingErr != nil {
 		return tx.pendingErr
 	}
-	if err := tx.closeLeftSteps(ctx, t); err != nil {
-		return err
-	}
 	s, err := tx.threadState(ctx, t.Thread)
 	if err != nil {
 		return err
@@ -36,11 +34,6 @@ func (tl *Timeline) BeginSteps(ctx context.Context, t OpenTurn) error {
 		return err
 	}
 	t.Workspace, t.Before, t.Start, t.Parent = tx.Workspace.ID(), &snap, tx.Now(), s.head.Head
-	for _, other := range tx.turns {
-		if other.Key != t.Key && tx.isGone(other) {
-			t.Left = append(t.Left, other.Key)
-		}
-	}
 	if s, err = tx.saveMoved(ctx, s, snap, segno.TurnKey(segno.NewID())); err != nil {
 		return err
 	}
@@ -50,7 +43,7 @@ func (tl *Timeline) BeginSteps(ctx context.Context, t OpenTurn) error {
 	}
 	wasKilled := s.at.Kind == segno.CheckpointStep && s.at.Tree().IsZero()
 	if wasKilled { // the changes since the state before belong to the turn
-		if t.Beside, err = tx.workedBeside(ctx, s.at); err != nil {
+		if t.Beside, err = tx.workedBeside(ctx, s.at, t.Key); err != nil {
 			return err
 		}
 	}
@@ -66,6 +59,14 @@ func (tl *Timeline) BeginSteps(ctx context.Context, t OpenTurn) error {
 	}
 	if err != nil {
 		return fmt.Errorf("record files: %w", err)
+	}
+	if err := tx.closeLeftSteps(ctx, t); err != nil {
+		return err
+	}
+	for _, other := range tx.turns {
+		if other.Key != t.Key && tx.isGone(other) {
+			t.Left = append(t.Left, other.Key)
+		}
 	}
 	return tx.saveTurn(ctx, t)
 }
@@ -86,8 +87,20 @@ func (tx *txn) closeLeftSteps(ctx context.Context, t OpenTurn) error {
 }
 
 // workedBeside reports whether another thread worked in the workspace, or was moved there, since the run that made the step at
-// began. Its steps have no state of the files, because the run was killed.
-func (tx *txn) workedBeside(ctx context.Context, at *segno.Checkpoint) (bool, error) {
+// began. Its steps have no state of the files, because the run was killed. key is the key of its open turn, which another process may
+// have closed.
+func (tx *txn) workedBeside(ctx context.Context, at *segno.Checkpoint, key segno.TurnKey) (bool, error) {
+	killed, _ := tx.openTurn(key)
+	own := turnIdentity{thread: at.Thread}
+	for _, t := range tx.turns {
+		isOther := t.Workspace == tx.Workspace.ID() && t.Thread != own.thread && !own.sameAs(t.identity())
+		if isOther && !slices.Contains(killed.Left, t.Key) {
+			return true, nil // it may have ended since, but was not dead before
+		}
+	}
+	if killed.Beside {
+		return true, nil
+	}
 	first := at
 	for n, err := range segno.Ancestors(ctx, tx.Store, at.ID, segno.Window{}) {
 		if err != nil {
@@ -99,7 +112,6 @@ func (tx *txn) workedBeside(ctx context.Context, at *segno.Checkpoint) (bool, er
 			first = c
 		}
 	}
-	own := turnIdentity{thread: at.Thread}
 	if beside, err := tx.endedSince(ctx, &OpenTurn{Workspace: tx.Workspace.ID(), Start: first.Time}, own); beside || err != nil {
 		return beside, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/dalsegno/segno"
 )
@@ -59,8 +60,25 @@ func (p *Plan) CheckRepeated(ask MoveRequest) error {
 	if p == nil || p.Verb != ask.Verb || p.Verb == segno.VerbRestore || ask.Thread != "" && ask.Thread != p.Thread {
 		return nil
 	}
-	return segno.Errorf(segno.KindConflict, string(ask.Verb), string(p.Thread), "an earlier %s was interrupted, and it was completed only now", p.Verb).
-		WithHint("run 'segno op log' to see it, and the command again if you still want it")
+	err := segno.Errorf(segno.KindConflict, string(ask.Verb), string(p.Thread), "an earlier %s was interrupted, and it was completed only now", p.Verb)
+	if len(p.Conflicts) > 0 {
+		err = segno.Errorf(segno.KindConflict, string(ask.Verb), string(p.Thread),
+			"an earlier %s was interrupted, and it was completed only now, without paths that changed since: %s", p.Verb, someOf(p.Conflicts))
+	}
+	return err.WithHint("run 'segno op log' to see it, and the command again if you still want it")
+}
+
+// someOf returns the first paths of a list, as a user sees them.
+func someOf(list []segno.Conflict) string {
+	const most = 5
+	var names []string
+	for _, c := range list[:min(len(list), most)] {
+		names = append(names, segno.QuotePath(c.Path))
+	}
+	if more := len(list) - most; more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, ", ")
 }
 
 // move is [Timeline.Move] under the lock of the workspace.

@@ -41,7 +41,7 @@ var exitTable = [...]struct {
 	{exitCancelled, []segno.Kind{segno.KindCancelled}, "interrupted"},
 	{ExitWaits, nil, "a chat's tool call waits for approval; answer with 'segno chat --approve', --reject, --edit or --respond. So does a prompt that was sent " +
 		"to a fleet; answer with 'segno fleet decide'"},
-	{11, []segno.Kind{segno.KindConflict}, "nothing was done: another process changed the thread first, or the name is already in use"},
+	{11, []segno.Kind{segno.KindConflict}, "not done: another process changed the thread first, the name is already in use, or an earlier move that was interrupted was completed instead"},
 	{ExitUnsafe, nil, "an archive is unsafe: programs could read it in different ways, or a file or a link of it would be outside the directory; " +
 		"nothing was written. An archive that was changed on purpose looks like this; so can a damaged one"},
 	{ExitSecret, nil, "nothing was written: the scan found a secret"},

@@ -2,6 +2,7 @@ package local_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/dalsegno/segno"
@@ -50,6 +51,54 @@ func TestAFileThatIsSavedDuringAMove(t *testing.T) {
 	}
 	if got := g.files(); got != "a \"2\"\nb \"mine\"\n" {
 		t.Errorf("after its undo: %s", got)
+	}
+	g.checkStore()
+}
+
+// TestACompletedMoveNamesWhatItLeft interrupts an undo, and changes a file that it has not written. The next undo completes it, and its
+// error names the file.
+func TestACompletedMoveNamesWhatItLeft(t *testing.T) {
+	g := newFixture(t)
+	for _, name := range []string{"a", "b", "c"} {
+		g.write(name, "1")
+	}
+	err := g.turn("one", func() {
+		for _, name := range []string{"a", "b", "c"} {
+			g.write(name, "2")
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	undo := timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}
+	err = g.withTimeline(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) error {
+		rec, err := s.Register(ctx, g.project)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		tl, err := s.TimelineWithProgress(rec, local.Progress{Applied: func(done, total int64) {
+			if done*3 > total { // the first file is written
+				cancel()
+			}
+		}})
+		if err != nil {
+			return err
+		}
+		_, err = tl.Move(ctx, undo, nil)
+		return err
+	})
+	if err == nil {
+		t.Fatal("the undo was not interrupted")
+	}
+	g.write("c", "mine")
+	_, err = g.move(nil, undo)
+	if segno.KindOf(err) != segno.KindConflict || !strings.HasSuffix(err.Error(), "without paths that changed since: c") {
+		t.Errorf("the error is %v", err)
+	}
+	if got := g.files(); got != "a \"1\"\nb \"1\"\nc \"mine\"\n" {
+		t.Errorf("the files are %s", got)
 	}
 	g.checkStore()
 }

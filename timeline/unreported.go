@@ -24,7 +24,8 @@ type resultReader interface {
 // callReader is the ability of a [segno.Transcript] to find calls that hooks did not report. Codex runs no hook for a call that types into
 // a command which an earlier call left running.
 type callReader interface {
-	// UnreportedCalls returns such calls of a turn, oldest first, without their results.
+	// UnreportedCalls returns such calls of a turn, oldest first, without their results. The time of a call may be too early, but not before
+	// the result of an earlier call.
 	UnreportedCalls(ctx context.Context, src segno.Source, key segno.TurnKey) ([]segno.Entry, error)
 	// EarlierCalls returns those of the calls with these ids that other turns made. Codex runs the hook after such a call when a later
 	// turn waits for the end of its command.
@@ -122,7 +123,8 @@ func (tl *Timeline) withUnreportedResults(ctx context.Context, t *OpenTurn, entr
 	if agent, ok := agent.(callReader); ok {
 		calls, err := agent.UnreportedCalls(ctx, t.Source, cmp.Or(t.EventKey, t.Key))
 		for _, e := range calls {
-			if isSame := func(x segno.Entry) bool { return x.Kind == e.Kind && x.ID == e.ID }; err == nil && !slices.ContainsFunc(entries, isSame) {
+			isSame := func(x segno.Entry) bool { return x.Kind == e.Kind && x.ID == e.ID }
+			if err == nil && !slices.ContainsFunc(entries, isSame) {
 				entries = insertByTime(entries, e)
 			}
 		}

@@ -1,6 +1,8 @@
 package codex
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -23,7 +25,7 @@ func (c *Transcripts) UnreportedResults(ctx context.Context, src segno.Source, c
 	add := func(e segno.Entry) {
 		results = append(slices.DeleteFunc(results, func(old segno.Entry) bool { return old.ID == e.ID }), e)
 	}
-	err = c.readCalls(ctx, src, func(r *record, at time.Time) {
+	err = c.readCalls(ctx, src, func(r *record, at, since time.Time) {
 		e := segno.Entry{Kind: segno.EntryResult, Session: src.Session, Time: at}
 		if r.isResult() && calls[r.text("call_id")] {
 			e.ID, e.Body = r.text("call_id"), r.result()
@@ -35,7 +37,7 @@ func (c *Transcripts) UnreportedResults(ctx context.Context, src segno.Source, c
 		}
 		task, body := r.endOfCommand()
 		if typed := r.typed(); typed != "" {
-			task, body = typed, json.RawMessage(`{"response":"continued by a later call"}`)
+			task, body, e.Time = typed, json.RawMessage(`{"response":"continued by a later call"}`), since
 		}
 		if e.ID, e.Body = running[task], body; e.ID != "" {
 			delete(running, task)
@@ -46,15 +48,15 @@ func (c *Transcripts) UnreportedResults(ctx context.Context, src segno.Source, c
 }
 
 // UnreportedCalls returns the calls of a turn that typed into a command which an earlier call left running, oldest first. Codex runs no
-// hooks for such calls.
+// hooks for such calls. The time of a call is the time from which the model may have made it, because Codex records a call after a delay.
 func (c *Transcripts) UnreportedCalls(ctx context.Context, src segno.Source, key segno.TurnKey) (calls []segno.Entry, err error) {
 	turn := ""
-	err = c.readCalls(ctx, src, func(r *record, at time.Time) {
+	err = c.readCalls(ctx, src, func(r *record, _, since time.Time) {
 		if id := r.turn(); id != "" {
 			turn = id
 		}
 		if turn != "" && turn == string(key) && r.typed() != "" {
-			calls = append(calls, segno.Entry{Kind: segno.EntryIntent, Session: src.Session, Time: at, ID: r.text("call_id"), Name: typing,
+			calls = append(calls, segno.Entry{Kind: segno.EntryIntent, Session: src.Session, Time: since, ID: r.text("call_id"), Name: typing,
 				Body: segno.Clip(json.RawMessage(r.text("arguments")))})
 		}
 	})
@@ -62,23 +64,28 @@ func (c *Transcripts) UnreportedCalls(ctx context.Context, src segno.Source, key
 }
 
 // EarlierCalls returns those of the calls with these ids that other turns than the one with the key made. Codex runs the hook after such a
-// call when a later turn waits for the end of its command.
+// call when a later turn waits for the end of its command. It returns none if the session lacks the turn.
 func (c *Transcripts) EarlierCalls(ctx context.Context, src segno.Source, key segno.TurnKey, calls map[string]bool) (earlier map[string]bool, err error) {
 	earlier = map[string]bool{}
-	turn := ""
-	err = c.readCalls(ctx, src, func(r *record, _ time.Time) {
+	turn, isKnown := "", false
+	err = c.readCalls(ctx, src, func(r *record, _, _ time.Time) {
 		if id := r.turn(); id != "" {
 			turn = id
+			isKnown = isKnown || id == string(key)
 		}
 		if id := r.text("call_id"); string(r.event) == "function_call" && calls[id] && turn != "" && turn != string(key) {
 			earlier[id] = true
 		}
 	})
+	if !isKnown {
+		return nil, err
+	}
 	return earlier, err
 }
 
-// readCalls calls do with each line about a turn, a call or a command, and with the time of the line, rounded up to the next millisecond.
-func (c *Transcripts) readCalls(ctx context.Context, src segno.Source, do func(*record, time.Time)) error {
+// readCalls calls do with each line about a turn, a call or a command, and with the time of the line, rounded up to the next millisecond. since
+// is the time of the newest line before it from which the model continued.
+func (c *Transcripts) readCalls(ctx context.Context, src segno.Source, do func(r *record, at, since time.Time)) error {
 	const op = "find results of calls"
 	s, err := c.open(ctx, op, src)
 	if err != nil {
@@ -87,23 +94,35 @@ func (c *Transcripts) readCalls(ctx context.Context, src segno.Source, do func(*
 	defer s.close()
 	l := sessionfile.NewLineReader(s.section(0, s.size), 0)
 	var r record
+	var since time.Time
 	for at := range l.All() {
 		if at.Number%1024 == 0 && ctx.Err() != nil {
 			return fmt.Errorf("%s: %w", op, ctx.Err())
 		}
-		if !callLine.Match(at.Bytes) || r.parse(at.Bytes) != nil {
+		if !isCallLine(at.Bytes) || r.parse(at.Bytes) != nil {
 			continue
 		}
 		if at, err := time.Parse(time.RFC3339Nano, jsonscan.Unescape(r.timestamp)); err == nil {
-			do(&r, at.Add(time.Millisecond))
+			do(&r, at.Add(time.Millisecond), cmp.Or(since, at))
+			if r.isResult() || r.turn() != "" {
+				since = at
+			}
 		}
 	}
 	_, err = l.End()
 	return sessionfile.IOError(op, s.src.Path, err)
 }
 
-// callLine matches lines that readCalls does not skip. It matches some others, too.
-var callLine = regexp.MustCompile(`_output"|"function_call"|"exec_command_end"|"CommandExecution"|"turn_id"`)
+// isCallLine reports whether readCalls needs a line. It also returns true for some other lines.
+func isCallLine(line []byte) bool {
+	for _, part := range [][]byte{[]byte(`_output"`), []byte(`"function_call"`), []byte(`"exec_command_end"`), []byte(`"CommandExecution"`),
+		[]byte(`_started"`), []byte(`"turn_context"`)} {
+		if bytes.Contains(line, part) {
+			return true
+		}
+	}
+	return false
+}
 
 // isResult reports whether the line is the result of a call, as the model sees it.
 func (r *record) isResult() bool {

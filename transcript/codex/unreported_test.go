@@ -62,3 +62,40 @@ func TestUnreportedResults(t *testing.T) {
 		})
 	}
 }
+
+// TestCallsThatTypeIntoACommand starts a command in one turn, and types into it and waits for it in another one.
+func TestCallsThatTypeIntoACommand(t *testing.T) {
+	home := t.TempDir()
+	s := newSession(t, home, firstID, nil)
+	call := func(id, tool, arguments, output string) {
+		s.add("response_item", map[string]any{"type": "function_call", "name": tool, "call_id": id, "arguments": arguments})
+		s.add("response_item", map[string]any{"type": "function_call_output", "call_id": id, "output": output})
+	}
+	s.prompt("one", "start")
+	call("call_start", "exec_command", `{"cmd":"sh"}`, "Process running with session ID 7\nOutput:\n")
+	s.prompt("two", "type")
+	typed := began.Add(time.Duration(len(s.lines)-2) * time.Millisecond) // the time of the newest context of a turn
+	call("call_type", "write_stdin", `{"session_id":7,"chars":"ls\n"}`, "Process running with session ID 7\nOutput:\na\n")
+	call("call_wait", "write_stdin", `{"session_id":7,"chars":""}`, "Process exited with code 0\nOutput:\n")
+	s.flush()
+	transcripts, src := codex.New(home, codex.Options{}), segno.Source{Session: firstID}
+	for key, want := range map[segno.TurnKey]int{"one": 0, "two": 1, "": 0} {
+		calls, err := transcripts.UnreportedCalls(t.Context(), src, key)
+		if err != nil || len(calls) != want {
+			t.Fatalf("the calls of turn %q are %+v, %v", key, calls, err)
+		}
+		if want > 0 && (calls[0].Kind != segno.EntryIntent || calls[0].ID != "call_type" || calls[0].Name != "write_stdin" || !calls[0].Time.Equal(typed)) {
+			t.Errorf("the call is %+v, want one at %s", calls[0], typed)
+		}
+	}
+	results, err := transcripts.UnreportedResults(t.Context(), src, map[string]bool{"call_start": true})
+	if err != nil || len(results) != 1 || !results[0].Time.Equal(typed) {
+		t.Errorf("the results of the first call are %+v, %v; want one at %s", results, err, typed)
+	}
+	for key, want := range map[segno.TurnKey]bool{"one": false, "two": true} {
+		earlier, err := transcripts.EarlierCalls(t.Context(), src, key, map[string]bool{"call_start": true, "call_other": true})
+		if err != nil || earlier["call_start"] != want || earlier["call_other"] {
+			t.Errorf("the calls of earlier turns than %s are %v, %v", key, earlier, err)
+		}
+	}
+}

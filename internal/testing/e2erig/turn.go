@@ -216,6 +216,23 @@ func (s *Stage) Poll(what string, is func() bool) {
 	}
 }
 
+// WaitForClock waits until a file that is written then has a later time than all events before, because the clock of a file system is coarse.
+func (s *Stage) WaitForClock() {
+	s.Helper()
+	const grain = 10 * time.Millisecond // longer than a tick of the kernel's clock
+	name, from := filepath.Join(s.TempDir(), "clock"), time.Now()
+	s.Poll("a later time of files", func() bool {
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			s.Fatal(err)
+		}
+		file, err := os.Stat(name)
+		if err != nil {
+			s.Fatal(err)
+		}
+		return file.ModTime().Sub(from) > 2*grain
+	})
+}
+
 // Facts returns the facts of a damaged session that a model call sends, in their order.
 func Facts(r fakemodel.Request) (out []string) {
 	for _, m := range Conversation(r) {

@@ -49,6 +49,7 @@ func TestACommandOutlivesItsTurn(t *testing.T) {
 		waitForTurns(s, 2)
 		release("3")
 		s.Poll("the end of the command", func() bool { return !strings.Contains(s.Segno("status"), "is running") })
+		s.WaitForClock()
 		s.Write("yours.txt", "mine\n")
 
 		for turn, want := range map[string]string{"t1": "~ a.txt\n+ between.txt\n+ beside.txt", "t2": "+ b.txt"} {
@@ -89,9 +90,10 @@ func TestALaterTurnTypesIntoACommand(t *testing.T) {
 		waitForEnd(s, agent, 2)
 		term.submit(e2erig.Prompt("gamma", shell("echo 3 > c.txt"), types("echo 3 > d.txt"), map[string]any{"text": "done gamma", "until": saved}))
 		s.Poll("the end of the command", func() bool {
-			return strings.Contains(rolloutText(s, agent), "Process exited with code 0") && s.Exists("d.txt")
+			return strings.Count(rolloutText(s, agent), "Process exited with code 0") == 2 && s.Exists("d.txt")
 		})
 		s.Poll("the call of the model after it", func() bool { return len(s.Model.Calls()) == 7 })
+		s.WaitForClock()
 		s.Write("new.txt", "mine\n")
 		if err := os.WriteFile(saved, nil, 0o600); err != nil {
 			s.Fatal(err)

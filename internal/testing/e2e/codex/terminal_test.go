@@ -72,9 +72,10 @@ func (t *terminal) send(word, command string) {
 func (t *terminal) submit(prompt string) {
 	t.Helper()
 	t.press(agentrig.Key("\x1b[200~" + prompt + "\x1b[201~"))
-	end := prompt[len(prompt)-12:]
+	withoutSpace := func(text string) string { return strings.Join(strings.Fields(text), "") } // a line may end within the text
+	end := withoutSpace(prompt[len(prompt)-12:])
 	if _, err := t.tui.WaitFor(t.Ctx, func(screen string) bool {
-		return strings.Contains(screen, end) || strings.Contains(screen, "[Pasted Content")
+		return strings.Contains(withoutSpace(screen), end) || strings.Contains(screen, "[Pasted Content")
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -90,33 +90,39 @@ func (c *Transcripts) observe(ctx context.Context, src segno.Source, key segno.T
 // observeTurn reads what a session shows about the part of it that contains decides. contains receives each line that begins, continues
 // or ends a turn, and whether the line before it is in that part.
 func (c *Transcripts) observeTurn(ctx context.Context, src segno.Source, contains func(r *record, isIn bool) bool) (observed, error) {
-	const op = "look for the end of a turn"
 	o := observed{running: map[string]bool{}, typed: map[string]bool{}}
+	isIn := false // the line is within the turn
+	err := c.readRecords(ctx, "look for the end of a turn", src, func([]byte) bool { return true }, func(r *record) {
+		if r.turn() != "" {
+			isIn = contains(r, isIn)
+		}
+		o.noteCommand(r)
+		if isIn {
+			o.add(r)
+		}
+	})
+	return o, err
+}
+
+// readRecords calls do with each line of a session that isNeeded selects and that can be read.
+func (c *Transcripts) readRecords(ctx context.Context, op string, src segno.Source, isNeeded func(line []byte) bool, do func(*record)) error {
 	s, err := c.open(ctx, op, src)
 	if err != nil {
-		return o, err
+		return err
 	}
 	defer s.close()
 	l := sessionfile.NewLineReader(s.section(0, s.size), 0)
 	var r record
-	isIn := false // the line is within the turn
 	for at := range l.All() {
 		if at.Number%1024 == 0 && ctx.Err() != nil {
-			return o, fmt.Errorf("%s: %w", op, ctx.Err())
+			return fmt.Errorf("%s: %w", op, ctx.Err())
 		}
-		if r.parse(at.Bytes) != nil {
-			continue
-		}
-		if r.turn() != "" {
-			isIn = contains(&r, isIn)
-		}
-		o.noteCommand(&r)
-		if isIn {
-			o.add(&r)
+		if isNeeded(at.Bytes) && r.parse(at.Bytes) == nil {
+			do(&r)
 		}
 	}
 	_, err = l.End()
-	return o, sessionfile.IOError(op, s.src.Path, err)
+	return sessionfile.IOError(op, s.src.Path, err)
 }
 
 // turn returns the id of the turn that a line begins, continues or ends, or "".

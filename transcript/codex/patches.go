@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -13,47 +12,31 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agents/profile"
 	"github.com/dalsegno/segno/internal/jsonscan"
-	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
 // Patches returns the patches that calls applied, by the ids of the calls. calls has these ids. A patch has the form of a model's patch and
 // names its files as Codex resolved them.
 func (c *Transcripts) Patches(ctx context.Context, src segno.Source, calls map[string]bool) (map[string]string, error) {
-	const op = "find patches"
-	s, err := c.open(ctx, op, src)
-	if err != nil {
-		return nil, err
-	}
-	defer s.close()
-	l := sessionfile.NewLineReader(s.section(0, s.size), 0)
 	patches := map[string]string{}
-	var r record
-	for at := range l.All() {
-		if at.Number%1024 == 0 && ctx.Err() != nil {
-			return nil, fmt.Errorf("%s: %w", op, ctx.Err())
-		}
-		if !bytes.Contains(at.Bytes, []byte(`"changes"`)) || r.parse(at.Bytes) != nil || string(r.typ) != "event_msg" {
-			continue
-		}
+	isNeeded := func(line []byte) bool { return bytes.Contains(line, []byte(`"changes"`)) }
+	err := c.readRecords(ctx, "find patches", src, isNeeded, func(r *record) {
 		if id, changes := r.patch(); calls[id] {
 			if text := patchOf(changes); text != "" {
 				patches[id] = text
 			}
 		}
-	}
-	_, err = l.End()
-	return patches, sessionfile.IOError(op, s.src.Path, err)
+	})
+	return patches, err
 }
 
 // patch returns the id of the call that applied a patch, and the changes that it made. It returns "" for another line.
 func (r *record) patch() (call string, changes json.RawMessage) {
-	switch string(r.event) {
-	case "patch_apply_end":
+	switch {
+	case string(r.typ) != "event_msg":
+	case string(r.event) == "patch_apply_end":
 		return r.text("call_id"), r.value("changes")
-	case "item_completed":
-		if r.text("item", "type") == "FileChange" {
-			return r.text("item", "id"), r.value("item", "changes")
-		}
+	case string(r.event) == "item_completed" && r.text("item", "type") == "FileChange":
+		return r.text("item", "id"), r.value("item", "changes")
 	}
 	return "", nil
 }
@@ -90,34 +73,20 @@ func patchOf(changes json.RawMessage) string {
 // CutCalls returns the beginnings of the calls since a time that have no result, oldest first: Codex was killed while they ran. A result
 // that Codex adds for such a call when the session continues does not count.
 func (c *Transcripts) CutCalls(ctx context.Context, src segno.Source, since time.Time) (calls []segno.Entry, err error) {
-	const op = "find calls"
-	s, err := c.open(ctx, op, src)
-	if err != nil {
-		return nil, err
-	}
-	defer s.close()
-	l := sessionfile.NewLineReader(s.section(0, s.size), 0)
-	var r record
-	for at := range l.All() {
-		if at.Number%1024 == 0 && ctx.Err() != nil {
-			return nil, fmt.Errorf("%s: %w", op, ctx.Err())
-		}
-		if !bytes.Contains(at.Bytes, []byte(`"call_id"`)) || r.parse(at.Bytes) != nil {
-			continue
-		}
+	isNeeded := func(line []byte) bool { return bytes.Contains(line, []byte(`"call_id"`)) }
+	err = c.readRecords(ctx, "find calls", src, isNeeded, func(r *record) {
 		switch id := r.text("call_id"); {
 		case r.isResult() && !strings.HasPrefix(r.text("output"), "aborted"):
 			calls = slices.DeleteFunc(calls, func(e segno.Entry) bool { return e.ID == id })
 		case r.isCall():
 			began, err := time.Parse(time.RFC3339Nano, jsonscan.Unescape(r.timestamp))
 			if err == nil && !began.Add(time.Millisecond).Before(since) { // the time has whole milliseconds
-				calls = append(calls, segno.Entry{Kind: segno.EntryIntent, Session: s.src.Session, ID: id, Name: r.text("name"), Time: began,
+				calls = append(calls, segno.Entry{Kind: segno.EntryIntent, Session: src.Session, ID: id, Name: r.text("name"), Time: began,
 					Body: segno.Clip(r.callInput())})
 			}
 		}
-	}
-	_, err = l.End()
-	return calls, sessionfile.IOError(op, s.src.Path, err)
+	})
+	return calls, err
 }
 
 // isCall reports whether the line is a call, as the model made it.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/jsonscan"
-	"github.com/dalsegno/segno/transcript/internal/sessionfile"
 )
 
 // UnreportedResults returns the results of calls for which Codex ran no hook after the call, oldest first: those that failed, those that
@@ -86,31 +85,15 @@ func (c *Transcripts) EarlierCalls(ctx context.Context, src segno.Source, key se
 // readCalls calls do with each line about a turn, a call or a command, and with the time of the line, rounded up to the next millisecond. since
 // is the time of the newest line before it from which the model continued.
 func (c *Transcripts) readCalls(ctx context.Context, src segno.Source, do func(r *record, at, since time.Time)) error {
-	const op = "find results of calls"
-	s, err := c.open(ctx, op, src)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	l := sessionfile.NewLineReader(s.section(0, s.size), 0)
-	var r record
 	var since time.Time
-	for at := range l.All() {
-		if at.Number%1024 == 0 && ctx.Err() != nil {
-			return fmt.Errorf("%s: %w", op, ctx.Err())
-		}
-		if !isCallLine(at.Bytes) || r.parse(at.Bytes) != nil {
-			continue
-		}
+	return c.readRecords(ctx, "find results of calls", src, isCallLine, func(r *record) {
 		if at, err := time.Parse(time.RFC3339Nano, jsonscan.Unescape(r.timestamp)); err == nil {
-			do(&r, at.Add(time.Millisecond), cmp.Or(since, at))
+			do(r, at.Add(time.Millisecond), cmp.Or(since, at))
 			if r.isResult() || r.turn() != "" {
 				since = at
 			}
 		}
-	}
-	_, err = l.End()
-	return sessionfile.IOError(op, s.src.Path, err)
+	})
 }
 
 // isCallLine reports whether readCalls needs a line. It also returns true for some other lines.

@@ -55,7 +55,7 @@ func (s *proxyStore) RegisterRoot(_ context.Context, dir string) (segno.Workspac
 }
 
 // Timeline implements [proxy.Store].
-func (s *proxyStore) Timeline(segno.WorkspaceRecord, func(done, total int64)) (*timeline.Timeline, error) {
+func (s *proxyStore) Timeline(segno.WorkspaceRecord, *local.Progress) (*timeline.Timeline, error) {
 	return s.dir.Timeline(s.ctx, workspaces.TimelineOptions{Store: s.threadStore, Actor: segno.ActorACP, Transcripts: s.Transcripts()})
 }
 

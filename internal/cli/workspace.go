@@ -135,7 +135,7 @@ func (a *App) openAt(ctx context.Context, register bool) (d *Workspace, err erro
 		}
 	}
 	a.Bar = a.progress()
-	d.Timeline, err = store.TimelineWithProgress(d.Rec, local.Progress{Scanned: a.Bar.update, Applied: a.Bar.updateApplied})
+	d.Timeline, err = store.Timeline(d.Rec, &local.Progress{Scanned: a.Bar.update, Applied: a.Bar.updateApplied})
 	return d, err
 }
 

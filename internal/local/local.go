@@ -320,13 +320,11 @@ type Progress struct {
 
 // Timeline returns the timeline of a workspace. progress may be nil. The error has
 // [segno.KindRefused] if another user owns the directory: see [Place.Trust].
-func (s *Store) Timeline(rec segno.WorkspaceRecord, progress func(done, total int64)) (*timeline.Timeline, error) {
-	return s.timeline(rec, Progress{Scanned: progress}, nil)
-}
-
-// TimelineWithProgress is [Store.Timeline] with all functions that show progress.
-func (s *Store) TimelineWithProgress(rec segno.WorkspaceRecord, progress Progress) (*timeline.Timeline, error) {
-	return s.timeline(rec, progress, nil)
+func (s *Store) Timeline(rec segno.WorkspaceRecord, progress *Progress) (*timeline.Timeline, error) {
+	if progress == nil {
+		progress = &Progress{}
+	}
+	return s.timeline(rec, *progress, nil)
 }
 
 // TimelineWithout is [Store.Timeline], except that the timeline never saves the absolute paths in exclude.

@@ -29,7 +29,7 @@ func TestAFileThatIsSavedDuringAMove(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		tl, err := s.TimelineWithProgress(rec, local.Progress{Applied: saves})
+		tl, err := s.Timeline(rec, &local.Progress{Applied: saves})
 		if err != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ func TestACompletedMoveNamesWhatItLeft(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		tl, err := s.TimelineWithProgress(rec, local.Progress{Applied: func(done, total int64) {
+		tl, err := s.Timeline(rec, &local.Progress{Applied: func(done, total int64) {
 			if done*3 > total { // the first file is written
 				cancel()
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/internal/local/spool"
 	"github.com/dalsegno/segno/timeline"
 )
@@ -22,7 +23,7 @@ type Store interface {
 	// RegisterRoot returns the workspace of a session in dir, and makes it known.
 	RegisterRoot(ctx context.Context, dir string) (segno.WorkspaceRecord, error)
 	// Timeline returns the timeline of a workspace; progress may be nil.
-	Timeline(rec segno.WorkspaceRecord, progress func(done, total int64)) (*timeline.Timeline, error)
+	Timeline(rec segno.WorkspaceRecord, progress *local.Progress) (*timeline.Timeline, error)
 	// SessionDir returns the directory of a session, or "" if no thread contains the session.
 	SessionDir(ctx context.Context, session segno.SessionID) (string, error)
 	// Watch makes snapshots read only the directories that change.

@@ -33,7 +33,7 @@ type Config struct {
 	// Timeline is the workspace of the tools. Set it if the workspace's files belong to the
 	// checkpoints: the agent saves them where a turn begins and where a run ends. Timeline must
 	// use Store. See [OpenTimeline]. If a run was killed, the changes until the next run of its turn
-	// belong to the turn, because nothing shows who made them. Only if another thread worked in the directory
+	// belong to the turn, because segno does not see who made them. Only if another thread worked in the directory
 	// meanwhile, an undo leaves those that no tool of the turn names, as conflicts.
 	Timeline *timeline.Timeline
 	// FilesAt is set if the directory of Timeline is a copy of the files of a commit that was made for one run, and may be

@@ -44,7 +44,7 @@ type childResult struct {
 	err error
 }
 
-// waitingKey is the key of the threads whose runs wait for a run, in its context.
+// waitingKey is the key of a context's value: the threads with runs that wait for this run.
 type waitingKey struct{}
 
 // runChildren runs the threads whose answers the calls wait for, if [Config.Agents] has their

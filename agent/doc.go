@@ -18,7 +18,7 @@
 // in progress, and [Agent.Run] without a prompt continues the turn.
 //
 // A run holds a lease on its thread. Another run of the thread returns [ErrRunning], with the
-// kind [segno.KindConflict]. A run whose process has ended does not hold the thread. A store without leases,
+// kind [segno.KindConflict]. A run does not hold the thread after its process has ended. A store without leases,
 // as that of package client, cannot keep two runs apart: both call the tools. There the caller must make
 // sure that only one run at a time has a thread.
 //

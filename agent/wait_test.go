@@ -255,7 +255,7 @@ func TestAChildThreadAnswersACall(t *testing.T) {
 	}
 }
 
-// TestThreadsThatWaitForEachOther has a call that prompts another thread, whose call prompts the first one. The second call is
+// TestThreadsThatWaitForEachOther has a call that prompts another thread, in which a call prompts the first one. The second call is
 // rejected, so both turns end.
 func TestThreadsThatWaitForEachOther(t *testing.T) {
 	r := newRig(t)

@@ -232,7 +232,7 @@ func (p *pausing) notPaused(s Status, pointer *Pointer) error {
 }
 
 // Wake returns how a paused experiment was started, so that the caller can run it again with these settings.
-// [Runner.Run] then continues it. An experiment whose runner was killed can be continued, too, because the killed process
+// [Runner.Run] then continues it. Wake also continues an experiment after its runner was killed, because the killed process
 // may have been a wake. The error has [segno.KindRefused] if it is neither paused nor killed, and the error of
 // [archive.Open] or [archive.Reader.Verify] if the checkpoint of a paused one is damaged.
 func Wake(ctx context.Context, out, name string) (Settings, error) {

@@ -156,7 +156,7 @@ func TestWakeOfDamage(t *testing.T) {
 	}
 }
 
-// TestWakeOfKilled wakes an experiment whose runner was killed, such as that of an earlier wake.
+// TestWakeOfKilled wakes an experiment after its runner was killed, which an earlier wake may have started.
 func TestWakeOfKilled(t *testing.T) {
 	r := newRig(t)
 	c := r.config(1, 1)

@@ -10,7 +10,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// CloseLeft records the open turns of the workspace whose agents have exited or were interrupted, as each move does first. If there is no
+// CloseLeft records the open turns of the workspace after their agents exited or the user interrupted them, as each move does first. If there is no
 // open turn, it takes no lock.
 func (tl *Timeline) CloseLeft(ctx context.Context) error {
 	isRunning := func(t OpenTurn) bool { return t.Workspace == tl.Workspace.ID() && !t.InBackground() }

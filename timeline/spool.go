@@ -128,6 +128,6 @@ type OpenTurn struct {
 	EventKey segno.TurnKey `json:"event_key,omitempty"`
 	// Beside is set for a turn of a Go agent if another thread worked in the workspace while the turn's process was dead.
 	Beside bool `json:"beside,omitempty"`
-	// Left are open turns whose processes had ended before this turn of a Go agent began. Only their recorders can end them.
+	// Left are turns that were open when this turn of a Go agent began, although their processes had ended. Only their recorders can end them.
 	Left []segno.TurnKey `json:"left,omitempty"`
 }

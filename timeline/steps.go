@@ -72,7 +72,7 @@ func (tl *Timeline) BeginSteps(ctx context.Context, t OpenTurn) error {
 }
 
 // closeLeftSteps closes the turns of Go agents on which no run works: another turn of t's thread, because t's run has the lease on
-// the thread, and turns whose processes have ended. Otherwise they would count as turns that work beside t. The steps of such a
+// the thread, and turns after their processes have ended. Otherwise they would count as turns that work beside t. The steps of such a
 // turn contain its changes, and a run may continue it.
 func (tx *txn) closeLeftSteps(ctx context.Context, t OpenTurn) error {
 	for _, left := range tx.turns {

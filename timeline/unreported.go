@@ -48,7 +48,7 @@ func (tl *Timeline) withUnreported(ctx context.Context, t *OpenTurn, entries []s
 }
 
 // withPatches replaces the beginnings of calls without an input in a turn that the proxy records, if the session shows that the calls
-// applied patches. Without it, nothing shows which files such a call changed.
+// applied patches. Without it, segno does not know which files such a call changed.
 func (tl *Timeline) withPatches(ctx context.Context, t *OpenTurn, entries []segno.Entry) []segno.Entry {
 	agent, ok := tl.Transcripts[t.Agent].(patchReader)
 	calls := map[string]bool{}

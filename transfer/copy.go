@@ -446,7 +446,7 @@ func (c *copier) afterMissing(ctx context.Context, t *oneThread, n *segno.Node) 
 	isSent, err := c.sendAgain(ctx, n)
 	if err == nil && !isSent {
 		gone := deletedThere(n.Thread)
-		if n.Thread != t.record.ID { // a fork of a thread whose commits the target has erased
+		if n.Thread != t.record.ID { // a fork of a thread, and the target has erased the commits of that thread
 			gone = gone.WithHint(hintArchive)
 		}
 		err = gone

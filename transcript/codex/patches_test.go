@@ -55,7 +55,7 @@ func TestPatches(t *testing.T) {
 	}
 }
 
-// TestCutCalls finds the calls since a time whose result is missing, or was added when the session continued.
+// TestCutCalls finds the calls since a time that have no result, or one that Codex added when the session continued.
 func TestCutCalls(t *testing.T) {
 	home := t.TempDir()
 	s := newSession(t, home, firstID, nil)

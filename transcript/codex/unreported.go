@@ -20,7 +20,7 @@ import (
 // of a call whose command still runs names the command as a background task, because Codex runs the hook only if the model waits for the
 // end. If a later call types into the command, that call continues it: the earlier one ends then.
 func (c *Transcripts) UnreportedResults(ctx context.Context, src segno.Source, calls map[string]bool) (results []segno.Entry, err error) {
-	running := map[string]string{} // the calls whose command still runs, by the id of the command
+	running := map[string]string{} // the calls that left a command running, by the id of the command
 	add := func(e segno.Entry) {
 		results = append(slices.DeleteFunc(results, func(old segno.Entry) bool { return old.ID == e.ID }), e)
 	}

@@ -201,7 +201,7 @@ func (r *doctorResult) readStore(ctx context.Context, store *local.Store) (err e
 	return errors.Join(err, store.Close())
 }
 
-// readAgents reads the agents whose turns were recorded without hooks.
+// readAgents reads the agents with turns that segno recorded without hooks.
 func (r *doctorResult) readAgents(ctx context.Context, store *local.Store) error {
 	for t, err := range store.Threads(ctx, segno.ThreadQuery{TopLevel: true}) {
 		if err != nil {

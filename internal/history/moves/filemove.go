@@ -212,7 +212,7 @@ func (m *fileMove) report(ctx context.Context, moved *timeline.MoveResult, o *Ou
 	return nil
 }
 
-// Client returns the pid of a 'segno acp' whose client had a turn of a thread, or 0.
+// Client returns the pid of a 'segno acp' that recorded a turn of a thread, or 0.
 func Client(ctx context.Context, store *local.Store, thread segno.ThreadID) int {
 	runners, _ := store.Spool().Runners(ctx, thread) // without them, the message is that for a thread without a client
 	for _, r := range runners {

@@ -76,7 +76,7 @@ func decideLost(ctx context.Context, a *agent.Agent, thread string) ([]segno.Dec
 	return answerLost(ctx, s.Interrupts)
 }
 
-// lostText is the result of a call whose result was lost.
+// lostText tells the model that the result of a call was lost.
 const lostText = "The connection was lost before the result arrived. The call may have taken effect: look before you repeat it."
 
 // answerLost informs the model about calls whose results were lost when their turn was interrupted.

@@ -12,11 +12,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/hook/event"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/local/spool"
+	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/timeline"
 )
 
-// TestBothCommandsRecordTheSame sends the same events to segno and segno-hook, in two stores, and
+// TestBothCommandsRecordTheSame sends the same events of an open turn to segno and segno-hook, in two stores, and
 // compares every file.
 func TestBothCommandsRecordTheSame(t *testing.T) {
 	now := func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC) }
@@ -27,6 +31,11 @@ func TestBothCommandsRecordTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	place.Now = now
+	for _, store := range []string{a, b} {
+		if err := spool.New(store, vfs.OS).SaveTurn(t.Context(), timeline.OpenTurn{Key: "p", Source: segno.Source{Session: "s"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, text := range []string{
 		`{"hook_event_name":"PreToolUse","session_id":"s","prompt_id":"p","tool_name":"Bash","tool_use_id":"t1","tool_input":{"command":"a <&> b"}}`,
 		`{"hook_event_name":"PostToolUse","session_id":"s","prompt_id":"p","tool_name":"Bash","tool_use_id":"t1","tool_response":{"stdout":"` + strings.Repeat("long ", 100_000) + `"},"duration_ms":1.5}`,

@@ -122,7 +122,7 @@ func (h *handler) handle(ctx context.Context) error {
 		return err
 	}
 	if h.IsToolEvent() {
-		return h.notes.RecordTool(ctx, h.Payload)
+		return h.tool(ctx)
 	}
 	if h.agent.Hooks.HasSubagentPrompts {
 		if h.Payload = h.OfParent(); h.AgentID != "" {
@@ -158,6 +158,15 @@ func (h *handler) handle(ctx context.Context) error {
 		return h.AnswerProbe(h.Stdout)
 	}
 	return nil
+}
+
+// tool records an event at a tool boundary. If the agent continues a turn that has ended, tool opens the turn again.
+func (h *handler) tool(ctx context.Context) error {
+	late, err := h.notes.IsAfterEnd(ctx, h.Payload)
+	if err == nil && late && h.Place.Exists() {
+		err = h.reopenTurn(ctx)
+	}
+	return errors.Join(err, h.notes.RecordTool(ctx, h.Payload))
 }
 
 // dir returns the directory in which the session started, with symlinks resolved. The agent's own

@@ -25,7 +25,8 @@ import (
 type answer struct {
 	mu      sync.Mutex
 	lines   []string // for the user, in the agent's UI
-	context string   // for the model, at a prompt
+	context string   // for the model
+	event   string   // the event at which the model gets it
 	written bool
 }
 
@@ -38,11 +39,11 @@ func (a *answer) showLine(line string) {
 	}
 }
 
-// addContext sets the text that the agent gives to the model with the prompt.
-func (a *answer) addContext(text string) {
+// addContext sets the text that the agent gives to the model with a prompt or a call.
+func (a *answer) addContext(event, text string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.context = text
+	a.event, a.context = event, text
 }
 
 // write writes the answer. Later calls do nothing.
@@ -58,7 +59,7 @@ func (a *answer) write(w io.Writer) error {
 		out["systemMessage"] = strings.Join(a.lines, "\n")
 	}
 	if a.context != "" {
-		out["hookSpecificOutput"] = map[string]string{"hookEventName": "UserPromptSubmit", "additionalContext": a.context}
+		out["hookSpecificOutput"] = map[string]string{"hookEventName": a.event, "additionalContext": a.context}
 	}
 	if err := json.NewEncoder(w).Encode(out); err != nil {
 		return fmt.Errorf("write hook output: %w", err)

@@ -50,7 +50,7 @@ func (h *handler) beginTurn(ctx context.Context, store *local.Store) error {
 	}
 	h.markRecorded(ctx)
 	h.answer.showLine(begun.Warn)
-	h.answer.addContext(begun.Tell)
+	h.answer.addContext(h.Payload.Event, begun.Tell)
 	h.showWriters(ctx)
 	return err
 }
@@ -155,18 +155,8 @@ func (h *handler) beginQueued(ctx context.Context, before timeline.OpenTurn, tex
 // endTurn ends a turn in its workspace. If the turn is not open, it uses the workspace around the
 // event's directory.
 func (h *handler) endTurn(ctx context.Context, e timeline.TurnEnd, ws segno.WorkspaceID) error {
-	return h.withStore(ctx, func(ctx context.Context, store *local.Store) error {
-		if held, err := store.Leased(ctx, e.Source.Session); err != nil || held {
-			return err
-		}
-		if err := h.findSessionDir(ctx, store); err != nil {
-			return err
-		}
+	return h.withTimeline(ctx, ws, func(ctx context.Context, store *local.Store, tl *timeline.Timeline) error {
 		e.Source.Dir = cmp.Or(h.sessionDir, e.Source.Dir)
-		_, tl, err := h.timeline(ctx, store, ws)
-		if err != nil {
-			return err
-		}
 		e.Warn = h.answer.showLine
 		made, err := tl.EndTurn(ctx, e)
 		h.isRecorded = made != nil // an error may be about another turn, which was set aside
@@ -174,6 +164,36 @@ func (h *handler) endTurn(ctx context.Context, e timeline.TurnEnd, ws segno.Work
 			h.log.Append("compress the store", h.Session, failed)
 		}
 		return err
+	})
+}
+
+// reopenTurn opens the turn of the event's prompt again, because the agent continues it after its end.
+func (h *handler) reopenTurn(ctx context.Context) error {
+	return h.withTimeline(ctx, "", func(ctx context.Context, _ *local.Store, tl *timeline.Timeline) error {
+		begun, err := tl.ReopenTurn(ctx, timeline.Prompt{Key: segno.TurnKey(h.PromptID), Agent: h.agent.Name, Source: h.source(),
+			Process: spool.TurnProcess(h.agentPID(ctx))})
+		if h.agent.Name == claude.Name { // the others take no text for the model at a call
+			h.answer.addContext(h.Payload.Event, begun.Tell)
+		}
+		return err
+	})
+}
+
+// withTimeline calls do with the timeline of a workspace, unless another process records the session. An empty id means the workspace
+// around the event's directory.
+func (h *handler) withTimeline(ctx context.Context, id segno.WorkspaceID, do func(context.Context, *local.Store, *timeline.Timeline) error) error {
+	return h.withStore(ctx, func(ctx context.Context, store *local.Store) error {
+		if held, err := store.Leased(ctx, h.Session); err != nil || held {
+			return err
+		}
+		if err := h.findSessionDir(ctx, store); err != nil {
+			return err
+		}
+		_, tl, err := h.timeline(ctx, store, id)
+		if err != nil {
+			return err
+		}
+		return do(ctx, store, tl)
 	})
 }
 
@@ -250,7 +270,7 @@ func (h *handler) source() segno.Source {
 }
 
 // agentPID returns the process id of the agent. It uses Claude Code's registry, or else the nearest
-// ancestor of the hook that is not a shell.
+// ancestor of the hook that is neither a shell nor the command that forwards events.
 func (h *handler) agentPID(ctx context.Context) int {
 	if h.agent.Name == claude.Name {
 		if own, _ := h.writers(ctx); own > 0 {
@@ -259,7 +279,7 @@ func (h *handler) agentPID(ctx context.Context) int {
 	}
 	for pid, depth := proc.Parent(h.PID), 0; pid > 1 && depth < 4; pid, depth = proc.Parent(pid), depth+1 {
 		switch proc.Command(pid) {
-		case "sh", "bash", "dash", "zsh":
+		case "sh", "bash", "dash", "zsh", "segno-hook":
 		default:
 			return pid
 		}

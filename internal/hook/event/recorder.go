@@ -22,9 +22,10 @@ type Recorder struct {
 	NoSteps bool
 }
 
-// eventReceiver is implemented by a spool that needs no list of turns to find out whether the events under the key of a turn belong
-// to it.
+// eventReceiver is implemented by a spool that needs no list of turns to find out whether a turn has a file, and whether the events
+// under the key of a turn belong to it.
 type eventReceiver interface {
+	Has(key segno.TurnKey) bool
 	ReceivesEvents(key segno.TurnKey) bool
 }
 
@@ -121,6 +122,17 @@ func (r Recorder) RecordTool(ctx context.Context, p Payload) error {
 		return err
 	}
 	return r.saveFiles(ctx, p, key, e)
+}
+
+// IsAfterEnd reports whether an event is that of the first call of the agent itself, not of a subagent, under a prompt whose turn is not
+// open: it has ended and the agent continues it, or segno did not see its beginning.
+func (r Recorder) IsAfterEnd(ctx context.Context, p Payload) (bool, error) {
+	s, ok := r.Spool.(eventReceiver)
+	if !ok || p.Event != "PreToolUse" || p.PromptID == "" || p.AgentID != "" {
+		return false, nil
+	}
+	key, err := r.TurnOf(ctx, p)
+	return key != "" && !s.Has(key), err
 }
 
 // maxText is the length of the longest text that RecordText does not shorten.

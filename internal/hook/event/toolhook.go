@@ -81,11 +81,14 @@ func (h ToolHook) handle(ctx context.Context, store, agent string, p Payload, no
 	if err := p.Check(); err != nil {
 		return err
 	}
-	switch {
-	case p.IsToolEvent() && !spool.IsSealed(store): // segno records it in a sealed store: reading the key needs much more code
-		return Recorder{Spool: spool.NewSealed(store, vfs.OS, plainOnly(store)), Now: h.Now, Store: store, NoSteps: noSteps}.RecordTool(ctx, p)
-	case p.Event == Probe:
+	if p.Event == Probe {
 		return p.AnswerProbe(h.Stdout)
+	}
+	if p.IsToolEvent() && !spool.IsSealed(store) { // segno records it in a sealed store: reading the key needs much more code
+		r := Recorder{Spool: spool.NewSealed(store, vfs.OS, plainOnly(store)), Now: h.Now, Store: store, NoSteps: noSteps}
+		if late, err := r.IsAfterEnd(ctx, p); err != nil || !late {
+			return errors.Join(err, r.RecordTool(ctx, p))
+		}
 	}
 	if err := h.Delegate(ctx, bytes.NewReader(p.Raw)); err != nil {
 		return segno.NewError(segno.KindIO, "forward event", p.Event, err).WithHint("run 'segno enable " + agent + "' again")

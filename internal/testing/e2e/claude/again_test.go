@@ -11,7 +11,7 @@ import (
 )
 
 // TestAStopHookContinuesTheTurn lets a hook of the user continue a turn after its end, as hooks do that run tests. The user works during
-// both parts. There is one turn, it has the changes of both parts, and an undo reverts these alone.
+// both parts, and no move is made. There is one turn, it has the changes of both parts, and an undo reverts these alone.
 func TestAStopHookContinuesTheTurn(t *testing.T) {
 	files := map[string]string{"a.txt": "0\n", "b.txt": "0\n", "yours.txt": "0\n"}
 	e2erig.ScenarioOnNewest(t, files, func(s *e2erig.Stage) {
@@ -37,6 +37,9 @@ func TestAStopHookContinuesTheTurn(t *testing.T) {
 		works := func(file, content string, calls int, signal string) {
 			s.Helper()
 			s.Poll("the call of the model", func() bool { return len(s.Model.Calls()) == calls })
+			if out, code := s.Try("undo", "-y"); code != 5 || !strings.Contains(out, "is open") {
+				s.Errorf("undo while the agent works: exit %d\n%s", code, out)
+			}
 			s.Write(file, content)
 			if err := os.WriteFile(signal, nil, 0o600); err != nil {
 				s.Fatal(err)

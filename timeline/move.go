@@ -20,6 +20,7 @@ type MoveResult struct {
 	Live  int               // the pid of the agent that still has the previous session open, or 0
 	Chat  string            // why the conversation could not move, or ""
 	Files int               // the number of paths written
+	Saved segno.CommitID    // the checkpoint of what no other one had when the move began; "" if there was nothing
 }
 
 // Move makes a move. seen, if not nil, is the preview that the user accepted. If the plan differs
@@ -101,10 +102,14 @@ func (tx *txn) move(ctx context.Context, ask MoveRequest, seen *Plan) (*MoveResu
 	if err := tx.refuseNested(ctx, ask, p); err != nil {
 		return nil, err
 	}
+	before := now.at.ID
 	if now, err = tx.savePresent(ctx, now, p); err != nil {
 		return nil, err
 	}
 	moved := &MoveResult{Plan: p}
+	if now.at.ID != before {
+		moved.Saved = now.at.ID
+	}
 	if err := tx.moveSession(ctx, now, moved); err != nil {
 		return nil, err
 	}

@@ -131,6 +131,7 @@ func (a *App) RestoreBefore(ctx context.Context, b *PendingRestore, res *ResumeW
 	p.Linef("restore: now at %s, %s", Label(moved.Head), moves.WrittenCounts(moved.Plan))
 	text := a.MoveText(p)
 	text.Unwritten(restore, 0)
+	text.Saved(moved)
 	p.Lines(text.Lines())
 	return p.Err
 }

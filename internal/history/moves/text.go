@@ -119,6 +119,14 @@ func (t *Text) Moved(m *timeline.MoveResult, res Result) {
 		}
 	}
 	t.Unwritten(res, 0)
+	t.Saved(m)
+}
+
+// Saved says that a restore, which also overwrites what is no turn's, has saved that before.
+func (t *Text) Saved(m *timeline.MoveResult) {
+	if m.Saved != "" && m.Plan.Verb == segno.VerbRestore && m.Files > 0 {
+		t.linef("  what no checkpoint had was saved first, as %s; 'segno op undo' brings it back", printable.Short(m.Saved))
+	}
 }
 
 // placeOf names the checkpoint that a thread is at now.

@@ -3,6 +3,7 @@ package worldscmd
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -47,7 +48,12 @@ line of the story, or at the end the name of the document of the world.`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return worldNames(), cobra.ShellCompDirectiveNoFileComp
 		},
-		RunE: func(c *cobra.Command, args []string) error { return d.run(c.Context(), args[0]) },
+		RunE: func(c *cobra.Command, args []string) error {
+			if d.resume != "" && (c.Flags().Changed("seed") || c.Flags().Changed("agents")) {
+				return cli.Usage(errors.New("--resume takes the agents and the seed from the checkpoint"))
+			}
+			return d.run(c.Context(), args[0])
+		},
 	}
 	f := c.Flags()
 	f.IntVar(&d.agents, "agents", 3, "how many agents play, 1 to 8: `N`")
@@ -55,7 +61,7 @@ line of the story, or at the end the name of the document of the world.`,
 	f.Uint64Var(&d.seed, "seed", 1, "the `SEED` of everything random")
 	f.DurationVar(&d.pace, "pace", 0, "wait this `DURATION` after each tick")
 	f.IntVar(&d.every, "checkpoint-every", 0, "make a checkpoint after every `N` ticks and at the end; 0 makes none")
-	f.StringVar(&d.resume, "resume", "", "go on from a `CHECKPOINT` of a world, named by its id")
+	f.StringVar(&d.resume, "resume", "", "go on from a `CHECKPOINT` of a world, named by its id, with its agents and seed")
 	return c
 }
 

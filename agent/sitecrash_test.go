@@ -157,6 +157,7 @@ func TestAnotherThreadWhileARunIsDead(t *testing.T) {
 	fill(t, dir, nil)
 	commits, _ := child(t, "run", dir, o)
 	prompt := func(r *rig) { r.one(r.run(agent.Input{Thread: other, Prompt: "run echo x > b.txt"}), agent.EventDone) }
+	same := func(r *rig) { r.one(r.run(agent.Input{Thread: other, Prompt: "run echo x >> a.txt"}), agent.EventDone) }
 	move := func(r *rig) {
 		_, err := r.agent.Undo(r.ctx, other, 1)
 		r.ok(err)
@@ -169,11 +170,12 @@ func TestAnotherThreadWhileARunIsDead(t *testing.T) {
 	}
 	for name, x := range map[string]struct {
 		before, between func(r *rig)
-		again           bool // the run is killed once more, after the other thread worked
-		keeps           map[string]string
+		again           bool              // the run is killed once more, after the other thread worked
+		keeps           map[string]string // nil means a.txt as it was before the undo
 	}{
 		"turn":            {nil, prompt, false, map[string]string{"b.txt": "x\n"}},
 		"turn, two kills": {nil, prompt, true, map[string]string{"b.txt": "x\n"}},
+		"same file":       {nil, same, false, nil},
 		"undo":            {prompt, move, false, map[string]string{}},
 		"killed turn":     {prompt, killed, true, map[string]string{"b.txt": "y", "d.txt": "y"}},
 	} {
@@ -202,14 +204,18 @@ func TestAnotherThreadWhileARunIsDead(t *testing.T) {
 				if x.again {
 					kill(order{Site: true, Effect: agent.LostRetry, Commit: "after", N: 1})
 				}
+				keeps := x.keeps
 				work(func(r *rig) {
 					if !isOver(r) {
 						r.finishLost()
 					}
+					if keeps == nil {
+						keeps = map[string]string{"a.txt": filesIn(t, dir)["a.txt"]}
+					}
 					r.undo(1)
 				})
-				if got := filesIn(t, dir); !maps.Equal(got, x.keeps) {
-					t.Errorf("undone, the directory holds %v, want %v", got, x.keeps)
+				if got := filesIn(t, dir); !maps.Equal(got, keeps) {
+					t.Errorf("undone, the directory holds %v, want %v", got, keeps)
 				}
 			})
 		}

@@ -17,8 +17,7 @@ type nestedWorkspace struct {
 	below string             // its path in the workspace of the plan, with a slash at the end; "" if it is above that one
 	above string             // the path of the workspace of the plan in it, with a slash at the end; "" if it is below that one
 	root  string             // its directory
-	turns []segno.Checkpoint // its ended turns
-	read  bool               // turns is set
+	turns []segno.Checkpoint // its ended turns; nil if they were not read
 }
 
 // changedInNested returns the paths of a turn that an agent in a nested workspace may have changed meanwhile, and those that an agent
@@ -123,8 +122,11 @@ func (o *overlaps) spansAbove(ctx context.Context, n *nestedWorkspace, thread se
 		}
 		spans = append(spans, o.newSpan(entries, t.Source.Dir, n.root, time.Time{}))
 	}
-	if err := o.readTurns(ctx, n); err != nil {
-		return nil, err
+	if n.turns == nil {
+		var err error
+		if n.turns, err = o.endedTurns(ctx, n.id); err != nil {
+			return nil, err
+		}
 	}
 	for i := range n.turns {
 		if c := &n.turns[i]; c.Thread != thread && !c.Time.Before(own.From) {
@@ -173,8 +175,11 @@ func (o *overlaps) changedBeside(ctx context.Context, n *nestedWorkspace, thread
 			return func(string) bool { return true }, nil
 		}
 	}
-	if err := o.readTurns(ctx, n); err != nil {
-		return nil, err
+	if n.turns == nil {
+		var err error
+		if n.turns, err = o.endedTurns(ctx, n.id); err != nil {
+			return nil, err
+		}
 	}
 	changed := map[string]bool{}
 	for i := range n.turns {
@@ -198,21 +203,4 @@ func (o *overlaps) changedBeside(ctx context.Context, n *nestedWorkspace, thread
 		}
 	}
 	return func(path string) bool { return changed[path] }, nil
-}
-
-// readTurns reads the ended turns of a nested workspace.
-func (o *overlaps) readTurns(ctx context.Context, n *nestedWorkspace) error {
-	if n.read {
-		return nil
-	}
-	for c, err := range o.Store.Checkpoints(ctx, segno.CheckpointQuery{Workspace: n.id}) {
-		if err != nil {
-			return err
-		}
-		if endsTurn(&c) {
-			n.turns = append(n.turns, c)
-		}
-	}
-	n.read = true
-	return nil
 }

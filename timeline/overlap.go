@@ -69,7 +69,7 @@ func (o *overlaps) overlapped(ctx context.Context, turn *segno.Checkpoint, chang
 // an undo of many turns reads each of them a few times. It keeps no calls, which are large.
 type overlaps struct {
 	*txn
-	shared []segno.Checkpoint           // the turns that may have overlapped with another one
+	ended  []segno.Checkpoint           // the turns of the workspace; nil if they were not read
 	times  map[segno.CommitID]*timeSpan // without calls
 	nested []nestedWorkspace            // nil if they were not read
 }
@@ -204,13 +204,15 @@ func (o *overlaps) overlappingTurns(ctx context.Context, turn *segno.Checkpoint,
 	if err != nil {
 		return nil, err
 	}
-	if err := o.readShared(ctx); err != nil {
-		return nil, err
+	if o.ended == nil {
+		if o.ended, err = o.endedTurns(ctx, o.Workspace.ID()); err != nil {
+			return nil, err
+		}
 	}
 	var spans []*timeSpan
-	for i := range o.shared {
-		c := &o.shared[i]
-		if c.Thread == turn.Thread || c.Time.Before(own.From) || identityOf(turn).sameAs(identityOf(c)) {
+	for i := range o.ended {
+		c := &o.ended[i]
+		if c.Thread == turn.Thread || c.Time.Before(own.From) || identityOf(turn).sameAs(identityOf(c)) || !mayOverlap(c, turn) {
 			continue
 		}
 		if t, err := o.timesOf(ctx, c); err != nil {
@@ -234,23 +236,24 @@ func (o *overlaps) overlappingTurns(ctx context.Context, turn *segno.Checkpoint,
 	return rivals, nil
 }
 
-// readShared reads the turns of the workspace that may have overlapped with a turn of another thread. An amended turn continued
-// after it had ended, so it need not be marked as shared.
-func (o *overlaps) readShared(ctx context.Context) error {
-	if o.shared != nil {
-		return nil
-	}
+// endedTurns returns the turns of a workspace that have ended.
+func (tx *txn) endedTurns(ctx context.Context, id segno.WorkspaceID) ([]segno.Checkpoint, error) {
 	all := []segno.Checkpoint{}
-	for c, err := range o.Store.Checkpoints(ctx, segno.CheckpointQuery{Workspace: o.Workspace.ID()}) {
+	for c, err := range tx.Store.Checkpoints(ctx, segno.CheckpointQuery{Workspace: id}) {
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if (c.Shared || c.Amends != "") && endsTurn(&c) {
+		if endsTurn(&c) {
 			all = append(all, c)
 		}
 	}
-	o.shared = all
-	return nil
+	return all, nil
+}
+
+// mayOverlap reports whether a turn may have overlapped with turn, which is shared. An amended turn continued after it had ended, and a
+// turn of a Go agent may continue after its process was dead: the turns of others in between need not be marked as shared.
+func mayOverlap(c, turn *segno.Checkpoint) bool {
+	return c.Shared || c.Amends != "" || turn.Session == nil
 }
 
 // openOverlappingTurns is overlappingTurns for turns that are still open.

@@ -169,7 +169,7 @@ func ReadResult(body json.RawMessage) Result {
 
 func isProblem(body json.RawMessage) bool {
 	text := string(body)
-	return text != "" && text != "null" && text != "false"
+	return text != "" && text != "null" && text != "false" && text != `""`
 }
 
 // isResult reports whether the fields are those of a result, and not those of a tool's output.

@@ -90,6 +90,7 @@ func TestResults(t *testing.T) {
 		{`{"exit":1,"duration_ms":5}`, "", true, false},
 		{`{"status":"failed","output":"no"}`, "no", true, false},
 		{`{"error":false}`, "", false, false},
+		{`{"response":{"cell_id":"c1","error":""}}`, `{"cell_id":"c1","error":""}`, false, false}, // NotebookEdit of Claude Code
 		{`"plain"`, "plain", false, false},
 		{`{"rows":3}`, `{"rows":3}`, false, false},
 	} {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history/turns"
 )
 
 // turnLog returns the entries of the turn: the prompt, the entries in the spool and the last
@@ -97,7 +98,7 @@ func quote(text string) json.RawMessage {
 
 // dedupe keeps one entry of each kind for a tool call: the longest, at the place of the first.
 // An agent with two sets of settings runs each hook twice, and an agent may announce a call
-// before it knows the arguments.
+// before it knows the arguments. If hooks recorded the beginning of a call, the newest entry has the input that the tool received.
 func dedupe(es []segno.Entry) []segno.Entry {
 	type call struct {
 		kind segno.EntryKind
@@ -112,10 +113,15 @@ func dedupe(es []segno.Entry) []segno.Entry {
 		case e.ID == "" || !again:
 			first[c] = len(out)
 			out = append(out, e)
-		case len(e.Body) > len(out[at].Body):
+		case len(e.Body) > len(out[at].Body), e.Kind == segno.EntryIntent && isOfHook(e):
 			e.Time = out[at].Time
 			out[at] = e
 		}
 	}
 	return out
+}
+
+func isOfHook(e segno.Entry) bool {
+	in := turns.ReadIntent(e.Body)
+	return in.IsOfHook()
 }

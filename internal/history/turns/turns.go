@@ -220,7 +220,7 @@ func (t *Turn) addText(it Item) {
 }
 
 // addIntent adds a call. An agent may announce a call several times, for example first without its input. The longest
-// input counts.
+// input counts. A hook records a call again if the tool received another input, and then the newest input counts.
 func (t *Turn) addIntent(e *segno.Entry) {
 	in := ReadIntent(e.Body)
 	c := t.Call(e.ID)
@@ -234,8 +234,8 @@ func (t *Turn) addIntent(e *segno.Entry) {
 	if in.IsClipped {
 		in.Input, _ = withoutChanged(e.Body)
 	}
-	if size := max(0, len(in.Input)-len("{}")); size > c.inputSize {
-		c.Input, c.inputSize = in.Input, size
+	if size := max(0, len(in.Input)-len("{}")); size > c.inputSize || in.IsOfHook() {
+		c.Input, c.inputSize, c.Changed = in.Input, size, in.Changed
 	}
 	if title, err := json.Marshal(c.Title); c.inputSize == 0 && c.Title != "" && err == nil {
 		c.Input = title

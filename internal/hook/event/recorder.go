@@ -1,14 +1,18 @@
 package event
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agents"
+	"github.com/dalsegno/segno/internal/history/turns"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -110,11 +114,19 @@ func (r Recorder) RecordTaskEnd(ctx context.Context, p Payload, key segno.TurnKe
 	return r.Spool.AppendEntry(ctx, key, e)
 }
 
+// hasIntents is implemented by a spool that can return the beginning of a call quickly.
+type hasIntents interface {
+	Intent(key segno.TurnKey, call string) (*segno.Entry, error)
+}
+
 // RecordTool records an event of a tool call: the tool's input before the call, or its
 // result after it, and then the files that the tool wrote.
 func (r Recorder) RecordTool(ctx context.Context, p Payload) error {
 	if p.Event == "PreToolUse" {
 		_, _, err := r.record(ctx, p, segno.EntryIntent, p.intent())
+		return err
+	}
+	if err := r.recordChangedInput(ctx, p); err != nil {
 		return err
 	}
 	key, e, err := r.record(ctx, p, segno.EntryResult, p.result())
@@ -133,6 +145,45 @@ func (r Recorder) IsAfterEnd(ctx context.Context, p Payload) (bool, error) {
 	}
 	key, err := r.TurnOf(ctx, p)
 	return key != "" && !s.Has(key), err
+}
+
+// recordChangedInput records the beginning of a call again, with the input that the tool received, if a hook of the user changed the input
+// after segno's hook had recorded it. The agent shows the new input only after the call.
+func (r Recorder) recordChangedInput(ctx context.Context, p Payload) error {
+	s, ok := r.Spool.(hasIntents)
+	if !ok || p.ToolUseID == "" || len(p.ToolInput) == 0 || !agents.Tool(p.ToolName).ChangesFiles() {
+		return nil
+	}
+	key, err := r.TurnOf(ctx, p)
+	if err != nil || key == "" {
+		return err
+	}
+	began, err := s.Intent(key, bounded(p.ToolUseID))
+	if err != nil || began == nil {
+		return err
+	}
+	before, input := turns.ReadIntent(began.Body), clipInput(p.ToolName, p.ToolInput)
+	if isSameJSON(before.Input, turns.ReadIntent(input).Input) {
+		return nil
+	}
+	files := agents.Tool(p.ToolName).Files
+	if before.Changed != nil && slices.Equal(files(before.Input), files(p.ToolInput)) {
+		input = turns.WithChanged(input, before.Changed)
+	}
+	e, err := r.entry(p, segno.EntryIntent, input)
+	if err != nil {
+		return err
+	}
+	return r.Spool.AppendEntry(ctx, key, e)
+}
+
+// isSameJSON reports whether two inputs have the same values.
+func isSameJSON(a, b json.RawMessage) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	var x, y any
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }
 
 // maxText is the length of the longest text that RecordText does not shorten.

@@ -47,6 +47,46 @@ func TestNamesAreBounded(t *testing.T) {
 	}
 }
 
+// TestAnInputThatAHookChanged records calls before and after which the agent reports an input. If the inputs differ, the call is recorded
+// with the second one, too.
+func TestAnInputThatAHookChanged(t *testing.T) {
+	for name, tc := range map[string]struct {
+		tool, before, after string
+		want                int // entries
+	}{
+		"the same":             {"Bash", `{"command":"ls","timeout":1}`, `{"timeout":1,"command":"ls"}`, 2},
+		"another command":      {"Bash", `{"command":"ls"}`, `{"command":"ls -l"}`, 3},
+		"another file":         {"Write", `{"file_path":"/a","content":"x"}`, `{"file_path":"/b","content":"x"}`, 3},
+		"another content":      {"Write", `{"file_path":"/a","content":"x"}`, `{"file_path":"/a","content":"y"}`, 3},
+		"a tool that reads":    {"Read", `{"file_path":"/a"}`, `{"file_path":"/b"}`, 2},
+		"no input in the end":  {"Write", `{"file_path":"/a","content":"x"}`, ``, 2},
+		"a large input":        {"Write", `{"file_path":"/a","content":"` + strings.Repeat("x", 600<<10) + `"}`, `{"file_path":"/b","content":"x"}`, 3},
+		"a title in the input": {"mcp__x__put", `{"title":"x"}`, `{"title":"x"}`, 2},
+	} {
+		s := spool.New(t.TempDir(), vfs.OS)
+		recorder := Recorder{Spool: s, Now: time.Now}
+		for i, input := range []string{tc.before, tc.after} {
+			p := Payload{Event: []string{"PreToolUse", "PostToolUse"}[i], Session: "s", PromptID: "p", ToolCall: ToolCall{ToolName: tc.tool, ToolUseID: "c", ToolInput: []byte(input)}}
+			if err := recorder.RecordTool(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		entries, bad, err := s.Entries(t.Context(), "p")
+		if err != nil || bad > 0 || len(entries) != tc.want {
+			t.Errorf("%s: %d entries, want %d, %d bad, %v", name, len(entries), tc.want, bad, err)
+			continue
+		}
+		var turn turns.Turn
+		turn.Add(entries...)
+		calls := turn.Calls()
+		if len(calls) != 1 || !calls[0].Done {
+			t.Errorf("%s: the calls are %+v", name, calls)
+		} else if got := string(calls[0].Input); tc.want == 3 && got != tc.after {
+			t.Errorf("%s: the input is %s, want %s", name, got, tc.after)
+		}
+	}
+}
+
 // TestCheckRefusesInvalidSessions refuses ids that would be options, hidden files or paths.
 func TestCheckRefusesInvalidSessions(t *testing.T) {
 	for _, p := range []Payload{

@@ -204,6 +204,42 @@ func (d *Dir) Entries(ctx context.Context, key segno.TurnKey) (entries []segno.E
 	return Newest(entries), bad, err
 }
 
+// Intent returns the newest beginning of a call, or nil if it is not near the end of the turn's file. It reads only that end, because an agent
+// waits for the hook that calls it.
+func (d *Dir) Intent(key segno.TurnKey, call string) (*segno.Entry, error) {
+	z, err := d.sealer()
+	if err != nil {
+		return nil, err
+	}
+	name := d.turnFile(key)
+	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	const most = 256 << 10
+	fi, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.NewSectionReader(f, max(0, fi.Size()-most), most))
+	if err != nil {
+		return nil, err
+	}
+	for _, line := range slices.Backward(bytes.Split(data, []byte("\n"))) {
+		if !isPart(line, partEntry) || z == nil && !bytes.Contains(line, []byte(call)) {
+			continue
+		}
+		if _, e, ok := decodeLine(z, name, line); ok && e != nil && e.Kind == segno.EntryIntent && e.ID == call {
+			return e, nil
+		}
+	}
+	return nil, nil
+}
+
 // Newest keeps the last of several messages with the same id, at the position of the first. A message is recorded again
 // each time that its sender adds to it. It changes entries.
 func Newest(entries []segno.Entry) []segno.Entry {

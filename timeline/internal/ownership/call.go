@@ -210,7 +210,7 @@ func (r *callReader) readIntent(e *segno.Entry) {
 		c.background = IsBackground(in.Input)
 		return
 	}
-	c.text, c.edits, c.patched = "", nil, nil
+	c.text, c.edits, c.patched, c.Content = "", nil, nil, segno.Hash{}
 	patched := patchEdits(tool, in.Input)
 	if patched != nil {
 		c.patched = map[string][]edit{}

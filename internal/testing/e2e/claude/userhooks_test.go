@@ -1,0 +1,55 @@
+package claude_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dalsegno/segno/internal/testing/e2erig"
+)
+
+// userHook adds a hook of the user that runs a script on an event. It is for all tools if matcher is "".
+func userHook(s *e2erig.Stage, event, matcher, script string) {
+	s.Helper()
+	hook := filepath.Join(s.TempDir(), "hook")
+	if err := os.WriteFile(hook, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
+		s.Fatal(err)
+	}
+	s.Write(".claude/settings.local.json", fmt.Sprintf(`{"hooks":{%q:[{"matcher":%q,"hooks":[{"type":"command","command":%q}]}]}}`, event, matcher, hook))
+}
+
+// TestAHookOfTheUserChangesTheInputOfATool lets a hook redirect a write to another file. The user then saves the file that the agent had
+// named. The turn has the file that the tool wrote, and not the user's.
+func TestAHookOfTheUserChangesTheInputOfATool(t *testing.T) {
+	e2erig.ScenarioOnNewest(t, map[string]string{"a.txt": "0\n", "b.txt": "0\n"}, func(s *e2erig.Stage) {
+		userHook(s, "PreToolUse", "Write", "cat <<'EOF'\n"+`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow",`+
+			`"updatedInput":{"file_path":"`+s.Path("b.txt")+`","content":"changed\n"}}}`+"\nEOF\n")
+		saved := filepath.Join(t.TempDir(), "saved")
+		agent, err := s.Rig.StartPrint(s.Ctx, e2erig.Prompt("work", map[string]any{"tool": "Read", "input": map[string]string{"file_path": s.Path("b.txt")}},
+			s.Writes("a.txt", "1\n"), map[string]any{"text": "done", "until": saved}))
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.Poll("the model to be called after the write", func() bool { return len(s.Model.Calls()) == 3 })
+		s.Write("a.txt", "mine\n")
+		if err := os.WriteFile(saved, nil, 0o600); err != nil {
+			s.Fatal(err)
+		}
+		res, err := agent.Result(s.Ctx)
+		if err != nil {
+			s.Fatal(err)
+		}
+		if _, err := res.Must(); err != nil {
+			s.Fatal(err)
+		}
+		if show := s.Segno("show", "t1"); !strings.Contains(show, "~ b.txt") || strings.Contains(show, "a.txt  ") || strings.Contains(show, "~ a.txt") {
+			s.Errorf("the turn wrote b.txt, and segno shows\n%s", show)
+		}
+		s.Segno("undo", "-y")
+		if a, b := s.Read("a.txt"), s.Read("b.txt"); a != "mine\n" || b != "0\n" {
+			s.Errorf("undo left %q in the user's file and %q in the turn's", a, b)
+		}
+	})
+}

@@ -177,6 +177,32 @@ func (c *Transcripts) AtQuestion(ctx context.Context, src segno.Source, key segn
 	return end.isMarked && end.isRefusal, err
 }
 
+// ExpandedAt returns the time of the record of a turn's prompt, if the prompt is a slash command. The agent writes it after it has run the
+// commands in the text of the slash command. The time is zero if there is no such record.
+func (c *Transcripts) ExpandedAt(ctx context.Context, src segno.Source, key segno.TurnKey) (at time.Time, err error) {
+	const op = "look for a slash command"
+	f, src, err := c.open(ctx, op, src)
+	if err != nil {
+		return at, err
+	}
+	defer f.Close()
+	find := func(r *record) bool {
+		isPrompt := r.kind == kindUser && !r.isSidechain && string(r.promptID) == string(key) &&
+			strings.Contains(textOf(field(r.message, "content")), "<command-name>")
+		if ms, ok := r.time(); ok && isPrompt {
+			at = time.UnixMilli(ms)
+		}
+		return at.IsZero()
+	}
+	if _, err = readTail(f, tailOffset(f), find); err == nil && at.IsZero() && tailOffset(f) > 0 {
+		_, err = readTail(f, 0, find)
+	}
+	return at, sessionfile.IOError(op, src.Path, err)
+}
+
+// LoadsSkill implements an ability that package timeline uses.
+func (c *Transcripts) LoadsSkill(tool string) bool { return tool == "Skill" }
+
 // QueuedKey returns the id of the newest prompt that waited in the agent's queue and then began a turn, or "".
 func (c *Transcripts) QueuedKey(ctx context.Context, src segno.Source) (segno.TurnKey, error) {
 	const op = "read the agent's queue"

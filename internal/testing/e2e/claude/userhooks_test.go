@@ -53,3 +53,42 @@ func TestAHookOfTheUserChangesTheInputOfATool(t *testing.T) {
 		}
 	})
 }
+
+// TestTheCommandsOfASlashCommand runs a slash command and a skill with commands in their texts. The agent runs these without a hook, and their
+// changes belong to the turn.
+func TestTheCommandsOfASlashCommand(t *testing.T) {
+	const text = "---\ndescription: d\nallowed-tools: Bash(*)\n---\nThe result: !`%s`\n\n$ARGUMENTS\n"
+	files := map[string]string{"a.txt": "0\n", "yours.txt": "0\n",
+		".claude/commands/go.md":      fmt.Sprintf(text, "echo 1 > a.txt; echo 1 > command.txt; sleep 0.2"),
+		".claude/skills/use/SKILL.md": fmt.Sprintf(text, "echo 2 > skill.txt; sleep 0.2")}
+	e2erig.ScenarioOnNewest(t, files, func(s *e2erig.Stage) {
+		saved := filepath.Join(t.TempDir(), "saved")
+		before := s.Tree()
+		agent, err := s.Rig.StartPrint(s.Ctx, "/go "+e2erig.Prompt("work", map[string]any{"tool": "Skill", "input": map[string]string{"skill": "use"}},
+			map[string]any{"text": "done", "until": saved}))
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.Poll("the model to be called after the skill", func() bool { return len(s.Model.Calls()) == 2 })
+		s.WaitForClock()
+		s.Write("yours.txt", "mine\n")
+		if err := os.WriteFile(saved, nil, 0o600); err != nil {
+			s.Fatal(err)
+		}
+		res, err := agent.Result(s.Ctx)
+		if err != nil {
+			s.Fatal(err)
+		}
+		if _, err := res.Must(); err != nil {
+			s.Fatal(err)
+		}
+		if !s.Exists("command.txt") || !s.Exists("skill.txt") {
+			s.Fatalf("the agent did not run the commands:\n%s", s.Tree())
+		}
+		show := s.Segno("show", "t1")
+		s.Segno("undo", "-y")
+		if want := strings.Replace(before, `yours.txt -rw-r--r-- "0\n"`, `yours.txt -rw-r--r-- "mine\n"`, 1); s.Tree() != want {
+			s.Errorf("files after the undo:\n%s\nwant\n%s\n%s", s.Tree(), want, show)
+		}
+	})
+}

@@ -22,6 +22,13 @@ type endObserver interface {
 	LastOf(ctx context.Context, src segno.Source, key segno.TurnKey, wait bool) (at time.Time, over bool, err error)
 }
 
+// refusalObserver is the ability of a [segno.Transcript] to show that a hook of the user refused a prompt. Claude Code then calls no hook at
+// the end of the turn.
+type refusalObserver interface {
+	// IsRefused reports whether the session has no record of a turn's prompt, and shows that a hook refused a prompt since a time.
+	IsRefused(ctx context.Context, src segno.Source, key segno.TurnKey, since time.Time) (bool, error)
+}
+
 // sessionObserver is the ability of a [segno.Transcript] to observe and prepare the sessions of an agent that still runs. The empty
 // key is that of [endObserver].
 type sessionObserver interface {
@@ -88,7 +95,17 @@ func (tx *txn) isOver(ctx context.Context, t OpenTurn) bool {
 		return false
 	}
 	over, err := o.Interrupted(ctx, t.Source, t.newestKey())
-	return err == nil && over
+	return err == nil && (over || tx.isRefused(ctx, t))
+}
+
+// isRefused reports whether a hook of the user refused the prompt of a turn that hooks record.
+func (tx *txn) isRefused(ctx context.Context, t OpenTurn) bool {
+	o, ok := tx.Transcripts[t.Agent].(refusalObserver)
+	if !ok || t.Owner != "" || t.newestKey() != t.Key { // the turn began with another prompt
+		return false
+	}
+	refused, err := o.IsRefused(ctx, t.Source, t.Key, t.Start)
+	return err == nil && refused
 }
 
 // wasInterrupted reports whether the transcript now shows the interruption of a turn that hooks

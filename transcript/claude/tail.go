@@ -177,6 +177,28 @@ func (c *Transcripts) AtQuestion(ctx context.Context, src segno.Source, key segn
 	return end.isMarked && end.isRefusal, err
 }
 
+// refusalMark begins the text of the record that Claude Code 2.1 writes if a hook refuses a prompt. It writes no record of the prompt.
+const refusalMark = "UserPromptSubmit operation blocked by hook"
+
+// IsRefused reports whether a hook refused a prompt since a time, if the end of the transcript has no record of the turn with a key.
+func (c *Transcripts) IsRefused(ctx context.Context, src segno.Source, key segno.TurnKey, since time.Time) (refused bool, err error) {
+	const op = "look for a refused prompt"
+	f, src, err := c.open(ctx, op, src)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	isFound := false
+	_, err = readTail(f, tailOffset(f), func(r *record) bool {
+		isFound = isFound || !r.isSidechain && len(r.promptID) > 0 && string(r.promptID) == string(key)
+		if ms, ok := r.time(); ok && r.kind == kindSystem && strings.HasPrefix(jsonscan.Text(r.field("content")), refusalMark) {
+			refused = refused || ms >= since.UnixMilli()
+		}
+		return !isFound
+	})
+	return refused && !isFound, sessionfile.IOError(op, src.Path, err)
+}
+
 // ExpandedAt returns the time of the record of a turn's prompt, if the prompt is a slash command. The agent writes it after it has run the
 // commands in the text of the slash command. The time is zero if there is no such record.
 func (c *Transcripts) ExpandedAt(ctx context.Context, src segno.Source, key segno.TurnKey) (at time.Time, err error) {

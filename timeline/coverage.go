@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dalsegno/segno"
 )
@@ -34,21 +35,21 @@ func (tl *Timeline) SnapshotBase(ctx context.Context) (segno.Snapshot, error) {
 	return snap, tl.Spool.KeepBase(ctx, Base{Snapshot: snap, Time: tl.Now()})
 }
 
-// knownState returns the newest known state of the workspace: the state of its newest commit, or of a
-// later base. It is nil if there is none.
-func (tx *txn) knownState(ctx context.Context) (*segno.Snapshot, error) {
+// knownState returns the newest known state of the workspace and its time: the state of its newest commit, or of a
+// later base. The state is nil if there is none.
+func (tx *txn) knownState(ctx context.Context) (*segno.Snapshot, time.Time, error) {
 	state, err := tx.workspaceState(ctx)
 	if err != nil {
-		return nil, err
+		return nil, time.Time{}, err
 	}
 	base, err := tx.Spool.Base(ctx, tx.Workspace.ID())
 	if err != nil || base == nil || state.Snapshot != nil && !base.Time.After(state.Time) {
-		return state.Snapshot, err
+		return state.Snapshot, state.Time, err
 	}
 	if kept, err := tx.Store.Objects().Has(ctx, base.Snapshot.Tree); !kept || err != nil {
-		return state.Snapshot, err
+		return state.Snapshot, state.Time, err
 	}
-	return &base.Snapshot, nil
+	return &base.Snapshot, base.Time, nil
 }
 
 // coverTurns makes the workspace keep saving the paths that it saved when its open turns began or, if

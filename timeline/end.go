@@ -96,8 +96,12 @@ func (tx *txn) turnToEnd(ctx context.Context, e TurnEnd) (OpenTurn, error) {
 	if err != nil {
 		return OpenTurn{}, err
 	}
-	before, err := tx.knownState(ctx)
-	return OpenTurn{Key: e.Key, Agent: e.Agent, Source: e.Source, Workspace: tx.Workspace.ID(), Thread: thread, Before: before}, err
+	before, at, err := tx.knownState(ctx)
+	t := OpenTurn{Key: e.Key, Agent: e.Agent, Source: e.Source, Workspace: tx.Workspace.ID(), Thread: thread, Before: before}
+	if err == nil {
+		err = tx.beginAtTypedCommand(ctx, &t, at)
+	}
+	return t, err
 }
 
 // turnEnd is the state of the end of a turn while EndTurn records it. Its stages run in the order of

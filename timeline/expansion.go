@@ -15,6 +15,8 @@ import (
 type promptExpander interface {
 	// ExpandedAt returns when the agent had replaced the prompt of a turn by the text of a slash command, or zero.
 	ExpandedAt(ctx context.Context, src segno.Source, key segno.TurnKey) (time.Time, error)
+	// TypedCommand returns the command with which the user began a turn, and its times. They are zero if a prompt began the turn.
+	TypedCommand(ctx context.Context, src segno.Source, key segno.TurnKey) (command string, from, to time.Time, err error)
 	// LoadsSkill reports whether a call of a tool loads the text of a skill.
 	LoadsSkill(tool string) bool
 }
@@ -29,6 +31,11 @@ func (tx *txn) expansions(ctx context.Context, t *OpenTurn, entries []segno.Entr
 	ran := func(from, to time.Time) {
 		if to.After(from) {
 			calls = append(calls, ownership.Call{From: from, To: to, Next: to})
+		}
+	}
+	if strings.HasPrefix(t.Prompt, typedCommand) {
+		if _, from, to, err := agent.TypedCommand(ctx, t.Source, t.Key); err == nil {
+			ran(from, to)
 		}
 	}
 	if strings.HasPrefix(t.Prompt, "/") {
@@ -49,4 +56,24 @@ func (tx *txn) expansions(ctx context.Context, t *OpenTurn, entries []segno.Entr
 		}
 	}
 	return calls
+}
+
+// typedCommand begins a prompt that is a command of the user.
+const typedCommand = "! "
+
+// beginAtTypedCommand sets the beginning of a turn that was not reported, if the user began it with a command in the agent's terminal. Claude
+// Code runs such a command itself, calls no hook for it, and then sends the output to the model. before is the time of the state before the turn.
+func (tx *txn) beginAtTypedCommand(ctx context.Context, t *OpenTurn, before time.Time) error {
+	agent, ok := tx.Transcripts[t.Agent].(promptExpander)
+	if !ok || before.IsZero() {
+		return nil
+	}
+	if done, err := tx.recordedEnd(ctx, *t); err != nil || done != nil {
+		return err
+	}
+	command, from, _, err := agent.TypedCommand(ctx, t.Source, t.Key)
+	if err == nil && from.After(before) { // without its session, the beginning is not known
+		t.Start, t.BeforeTime, t.Prompt = from, before, typedCommand+command
+	}
+	return nil
 }

@@ -222,6 +222,37 @@ func (c *Transcripts) ExpandedAt(ctx context.Context, src segno.Source, key segn
 	return at, sessionfile.IOError(op, src.Path, err)
 }
 
+// The beginnings of the records of a command that the user typed after "!", and of its output.
+const (
+	bashInput  = "<bash-input>"
+	bashOutput = "<bash-stdout>"
+)
+
+// TypedCommand returns the command with which the user began a turn in the terminal, and the times of its beginning and end. A time is zero if
+// the end of the transcript does not show it.
+func (c *Transcripts) TypedCommand(ctx context.Context, src segno.Source, key segno.TurnKey) (command string, from, to time.Time, err error) {
+	const op = "look for a command of the user"
+	f, src, err := c.open(ctx, op, src)
+	if err != nil {
+		return "", from, to, err
+	}
+	defer f.Close()
+	_, err = readTail(f, tailOffset(f), func(r *record) bool {
+		ms, ok := r.time()
+		if !ok || r.kind != kindUser || r.isSidechain || string(r.promptID) != string(key) {
+			return true
+		}
+		switch text := textOf(field(r.message, "content")); {
+		case from.IsZero() && strings.HasPrefix(text, bashInput):
+			command, from = strings.TrimSuffix(text[len(bashInput):], "</bash-input>"), time.UnixMilli(ms)
+		case !from.IsZero() && strings.HasPrefix(text, bashOutput):
+			to = time.UnixMilli(ms)
+		}
+		return to.IsZero()
+	})
+	return command, from, to, sessionfile.IOError(op, src.Path, err)
+}
+
 // LoadsSkill implements an ability that package timeline uses.
 func (c *Transcripts) LoadsSkill(tool string) bool { return tool == "Skill" }
 

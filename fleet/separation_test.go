@@ -25,7 +25,8 @@ type tenantsRig struct {
 	a, b   *rig
 }
 
-func newTenantsRig(t *testing.T) *tenantsRig {
+// newTenantsRig creates the tenants, grants the store's privileges to the role of the programs if it is not "", and then opens the fleets.
+func newTenantsRig(t *testing.T, program string) *tenantsRig {
 	t.Helper()
 	r := &tenantsRig{T: t, schema: fmt.Sprintf("fleet_%d", schemas.Add(1)), pool: newPool(t)}
 	if _, err := r.pool.Exec(t.Context(), `DO $$ BEGIN CREATE ROLE fleet_tenants LOGIN; GRANT CREATE ON DATABASE postgres TO fleet_tenants;
@@ -41,13 +42,19 @@ func newTenantsRig(t *testing.T) *tenantsRig {
 	if r.owner, err = postgres.OpenOwnerPool(pool, postgres.Options{Schema: r.schema}); err != nil {
 		t.Fatal(err)
 	}
-	open := func(tenant string, key []byte) *rig {
-		if err := r.owner.CreateTenant(t.Context(), tenant, "", key); err != nil {
+	sealed := bytes.Repeat([]byte{7}, 32)
+	if err := errors.Join(r.owner.CreateTenant(t.Context(), "a", "", nil), r.owner.CreateTenant(t.Context(), "b", "", sealed)); err != nil {
+		t.Fatal(err)
+	}
+	if program != "" {
+		if err := r.owner.Grant(t.Context(), program); err != nil {
 			t.Fatal(err)
 		}
+	}
+	open := func(tenant string, key []byte) *rig {
 		return newRig(t, func(c *Config) { c.Pool, c.Schema, c.Tenant, c.Key = pool, r.schema, tenant, key })
 	}
-	r.a, r.b = open("a", nil), open("b", bytes.Repeat([]byte{7}, 32))
+	r.a, r.b = open("a", nil), open("b", sealed)
 	return r
 }
 
@@ -84,7 +91,7 @@ func (r *tenantsRig) rows(tenant string) string {
 // TestTenantsOfAStoreAreSeparated calls each method of one tenant's fleet while the other one has the same thread, keys and
 // schedule, and a turn that runs. Neither shows or changes anything of the other.
 func TestTenantsOfAStoreAreSeparated(t *testing.T) {
-	r := newTenantsRig(t)
+	r := newTenantsRig(t, "")
 	ctx, a, b := t.Context(), r.a, r.b
 	never := time.Now().Add(24 * time.Hour)
 	release, running := make(chan struct{}), make(chan struct{})
@@ -197,7 +204,7 @@ func TestTenantsOfAStoreAreSeparated(t *testing.T) {
 
 // TestAWorkerServesOneTenantOfAStore verifies what is refused in a store with tenants.
 func TestAWorkerServesOneTenantOfAStore(t *testing.T) {
-	r := newTenantsRig(t)
+	r := newTenantsRig(t, "")
 	w := r.a.runner(func(context.Context, Work) (Result, error) { return done("done") })
 	w.Queues = map[string]int{"a": 1, "b": 1}
 	if err := w.Run(t.Context()); segno.KindOf(err) != segno.KindRefused {
@@ -221,22 +228,20 @@ func TestAWorkerServesOneTenantOfAStore(t *testing.T) {
 	}
 }
 
-// TestAGrantedRoleUsesAFleetWithTenants opens a fleet and runs a prompt as a role with the privileges that docs/tenants.md names.
+// TestAGrantedRoleUsesAFleetWithTenants opens a fleet and runs a prompt as a role with the privileges that docs/tenants.md names, in the
+// order of the page: those of the store before the tables of the fleet exist.
 func TestAGrantedRoleUsesAFleetWithTenants(t *testing.T) {
-	r := newTenantsRig(t)
-	if _, err := r.pool.Exec(t.Context(), `DO $$ BEGIN CREATE ROLE fleet_program LOGIN; EXCEPTION WHEN duplicate_object THEN END $$`); err != nil {
+	if _, err := newPool(t).Exec(t.Context(), `DO $$ BEGIN CREATE ROLE fleet_program LOGIN; EXCEPTION WHEN duplicate_object THEN END $$`); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.owner.Grant(t.Context(), "fleet_program"); err != nil {
-		t.Fatal(err)
-	}
+	r := newTenantsRig(t, "fleet_program")
 	doc, err := os.ReadFile("../docs/tenants.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, grants, _ := strings.Cut(string(doc), "```sql\n")
 	grants, _, _ = strings.Cut(grants, "```")
-	grants = strings.NewReplacer("segno_app", "fleet_program", "segno.", r.schema+".").Replace(grants)
+	grants = strings.NewReplacer("segno_app", "fleet_program", "segno.", r.schema+".", "SCHEMA segno ", "SCHEMA "+r.schema+" ").Replace(grants)
 	if _, err := r.a.pool.Exec(t.Context(), grants, pgx.QueryExecModeSimpleProtocol); err != nil {
 		t.Fatal(err)
 	}

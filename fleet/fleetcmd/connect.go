@@ -37,13 +37,11 @@ type connection struct {
 	close func() error
 }
 
-// useEnvironment fills in the database and the bucket from the environment. A password in the arguments of a process is visible to
-// other users of the machine.
+// useEnvironment fills in the database and the bucket from the environment, each if no flag names it. A password in the arguments of
+// a process is visible to other users of the machine.
 func (a *app) useEnvironment() {
-	if a.StorePath == "" {
-		a.StorePath = a.Getenv("SEGNO_FLEET")
-		a.BucketURL = cmp.Or(a.BucketURL, a.Getenv("SEGNO_BUCKET"))
-	}
+	a.StorePath = cmp.Or(a.StorePath, a.Getenv("SEGNO_FLEET"))
+	a.BucketURL = cmp.Or(a.BucketURL, a.Getenv("SEGNO_BUCKET"))
 }
 
 // connect opens the fleet that the flags name. If it must exist, a database without one stays as it is.

@@ -23,8 +23,9 @@ func (a *app) resume() *cobra.Command {
 where the thread is), and on a terminal runs it. A session made in another
 directory is brought here first; one the agent no longer has comes from the store.
 
-The id of an agent's session, or its first letters, as 'segno sessions' lists them, continues
-that session in the directory that it ran in, if that exists, else here. -C DIR chooses.
+The id of an agent's session, or at least the first eight of its letters, as 'segno sessions'
+lists them, continues that session in the directory that it ran in, if that exists, else here.
+-C DIR chooses.
 
 --with AGENT (claude, codex or segno) continues the conversation of a checkpoint in another
 agent: its messages, tool calls and results are written as a session of that agent. First it

@@ -97,3 +97,41 @@ func TestGeminiEndsLongAfterAnInterruption(t *testing.T) {
 	c.wantConflicts(c.undo(1), "new", "yours")
 	c.wantFiles("a=0 new=1 yours=1")
 }
+
+// TestCommandsInADirectory runs commands in a directory below the root: that of the session, one that a call names, and one to which a
+// command changes. The commands name files relative to the directory, and the user changes these files before the turn ends.
+func TestCommandsInADirectory(t *testing.T) {
+	for how, call := range map[string]struct {
+		dir   string // of the session
+		input map[string]any
+	}{
+		"session": {"sub", map[string]any{"command": "sed -i s/1/2/ a; rm gone"}},
+		"call":    {"", map[string]any{"command": "sed -i s/1/2/ a; rm gone", "dir_path": "sub"}},
+		"cd":      {"", map[string]any{"command": "cd sub && sed -i s/1/2/ a && rm gone"}},
+	} {
+		t.Run(how, func(t *testing.T) {
+			c := newScene(t, map[string]string{"sub/a": "1", "sub/gone": "1"})
+			const other = "44444444-0000-4000-8000-000000000004" // its directory is the root
+			c.sendGemini("BeforeAgent", map[string]any{"prompt": "one", "session_id": other})
+			c.sendGemini("AfterAgent", map[string]any{"prompt_response": "done", "session_id": other})
+			cwd := filepath.Join(c.project, call.dir)
+			c.waitForClock()
+			c.sendGemini("BeforeAgent", map[string]any{"prompt": "two", "cwd": cwd})
+			run := map[string]any{"tool_name": "run_shell_command", "tool_input": call.input, "cwd": cwd}
+			c.sendGemini("BeforeTool", run)
+			c.waitForClock()
+			c.write("sub/a", "2")
+			c.remove("sub/gone")
+			c.waitForClock()
+			run["tool_response"] = map[string]any{"llmContent": "ok"}
+			c.sendGemini("AfterTool", run)
+			c.waitForClock()
+			c.write("sub/a", "2, and mine")
+			c.write("sub/new", "1")
+			c.waitForClock()
+			c.sendGemini("AfterAgent", map[string]any{"prompt_response": "done", "cwd": cwd})
+			c.wantConflicts(c.undoOf("33333333-0000-4000-8000-000000000003"), "sub/a")
+			c.wantFiles("sub/a=2, and mine sub/gone=1 sub/new=1")
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -30,7 +31,9 @@ type Call struct {
 
 	background bool // the input asks the agent not to wait for the command
 
-	text  string // contains the named paths; if the call is confined, one path per line
+	text string // contains the named paths; if the call is confined, one path per line
+	// dirs are the directories, below the root or absolute, in which the call may have worked. Names in text may be relative to them.
+	dirs  []string
 	edits []edit // the changes to the only file that it names; nil if the input does not show them
 	// patched has the changes of a patch to each file that it names, if the input shows them. It is nil if the call has no patch.
 	patched map[string][]edit
@@ -208,6 +211,7 @@ func (r *callReader) readIntent(e *segno.Entry) {
 	if c.Confined = len(files) > 0; !c.Confined {
 		c.addText(e.Body)
 		c.background = IsBackground(in.Input)
+		r.addDirs(c, in.Input)
 		return
 	}
 	c.text, c.edits, c.patched, c.Content = "", nil, nil, segno.Hash{}
@@ -239,6 +243,43 @@ func (c *Call) addText(body json.RawMessage) {
 		c.text += text.String()
 	}
 }
+
+// addDirs adds the directories in which a command may have worked: that of the session, or the one that the input of the call names,
+// and those to which the command changes.
+func (r *callReader) addDirs(c *Call, input json.RawMessage) {
+	var in struct {
+		OpenCode string `json:"workdir"` // and Codex
+		Gemini   string `json:"dir_path"`
+	}
+	_ = json.Unmarshal(input, &in) // the input of another tool may have another form
+	add := func(dir, name string) string {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(dir, name)
+		}
+		if filepath.IsAbs(name) && r.Resolve != nil {
+			name = r.Resolve(name)
+		}
+		if !slices.Contains(c.dirs, name) {
+			c.dirs = append(c.dirs, name)
+		}
+		return name
+	}
+	start := add(r.Dir, cmp.Or(in.OpenCode, in.Gemini))
+	at, before := start, ""
+	for word := range strings.FieldsFuncSeq(c.text, isNotInPath) {
+		if before == "cd" || before == "pushd" || before == "-C" { // as in 'make -C dir'
+			if len(c.dirs) >= maxDirs {
+				return
+			}
+			add(start, word) // the command may have left the previous directory
+			at = add(at, word)
+		}
+		before = word
+	}
+}
+
+// maxDirs is how many directories of one command count.
+const maxDirs = 32
 
 // addFile adds a file that the call names. changed is when it changed last before the call, or nil. patched are the changes of a patch.
 func (r *callReader) addFile(c *Call, file string, changed *time.Time, patched []edit) {

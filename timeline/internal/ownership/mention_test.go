@@ -26,3 +26,27 @@ func TestMention(t *testing.T) {
 		t.Errorf("the calls are %v, want %v", got, want)
 	}
 }
+
+// TestNamingInDirectories checks names that are relative to directories of a command.
+func TestNamingInDirectories(t *testing.T) {
+	for text, want := range map[string]string{
+		"touch b":                             "sub/b",
+		"touch ../b":                          "b",
+		"touch /root/other/b":                 "other/b",
+		"touch 'two words'":                   "sub/two words",
+		"cd deep; touch b":                    "sub/deep/b",
+		"cd deep && cd er && touch b":         "sub/deep/er/b",
+		"(cd deep && make); cd er && touch b": "sub/er/b",
+		"cd /root/other && touch b":           "other/b",
+		"make -C deep b":                      "sub/deep/b",
+	} {
+		c := Calls(call("1", "Bash", 10, 12, command(text)), Context{Dir: "/root/sub"})
+		x := newIndex(c, "/root")
+		if got := x.naming(want); !slices.Equal(got, []mention{{0, false}}) {
+			t.Errorf("%s: it names %s: %v", text, want, got)
+		}
+		if got := x.naming("another/b"); len(got) > 0 {
+			t.Errorf("%s: it names another/b", text)
+		}
+	}
+}

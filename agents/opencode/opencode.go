@@ -60,6 +60,8 @@ func tools() map[string]profile.Tool {
 		"todowrite":        profile.Plan,
 		"todoread":         profile.Plan,
 		"question":         profile.Ask,
+		"plan_enter":       profile.Ask,
+		"plan_exit":        profile.Ask,
 		"skill":            profile.Ask,
 		"task":             profile.Start,
 	}

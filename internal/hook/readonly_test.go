@@ -10,8 +10,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// TestAToolThatOnlyReadsLeavesNoDoubt runs a turn of each agent with a tool that only reads, while the user writes the
-// file. The change is the user's: undo of the turn keeps it and reports no conflict. A tool of an MCP server may have
+// TestAToolThatOnlyReadsLeavesNoDoubt runs a turn of each agent with a tool that only reads, asks the user or starts a subagent, while
+// the user writes the file. The change is the user's: undo of the turn keeps it and reports no conflict. A tool of an MCP server may have
 // written the file, so the change is the turn's, and undo reverts it.
 func TestAToolThatOnlyReadsLeavesNoDoubt(t *testing.T) {
 	if testing.Short() {
@@ -20,8 +20,9 @@ func TestAToolThatOnlyReadsLeavesNoDoubt(t *testing.T) {
 	for agent, tools := range map[string][]string{
 		"claude":   {"Read", "Grep", "Glob", "LS", "mcp__files__read"},
 		"codex":    {"read_file", "grep_files", "list_dir", "view_image", "mcp__files__read"},
-		"gemini":   {"read_file", "grep_search", "glob", "list_directory", "get_internal_docs", "mcp_files_read"},
-		"opencode": {"read", "grep", "glob", "list", "skill", "files_read"},
+		"gemini":   {"read_file", "grep_search", "glob", "list_directory", "get_internal_docs", "mcp_files_read",
+			"exit_plan_mode", "invoke_agent", "complete_task", "tracker_update_task", "read_mcp_resource"},
+		"opencode": {"read", "grep", "glob", "list", "skill", "plan_enter", "plan_exit", "files_read"},
 	} {
 		for _, tool := range tools {
 			t.Run(agent+"/"+tool, func(t *testing.T) {

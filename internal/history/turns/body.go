@@ -94,8 +94,10 @@ func ReadIntent(body json.RawMessage) Intent {
 	return in
 }
 
-// IsOfHook reports whether a hook recorded the call: an agent that announces a call describes it.
-func (in *Intent) IsOfHook() bool { return in.Title == "" && in.Kind == "" && len(in.Files) == 0 }
+// IsOfHook reports whether a hook recorded the call with an input: an agent that announces a call describes it.
+func (in *Intent) IsOfHook() bool {
+	return in.Title == "" && in.Kind == "" && len(in.Files) == 0 && len(in.Input) > len("{}")
+}
 
 // WithPatch adds the patch that a call applied to the body of the entry of its beginning, which has no input. It returns the name of the
 // tool, too. If the patch is too long for an entry, only its lines that name files are kept.

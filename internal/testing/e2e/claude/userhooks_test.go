@@ -59,8 +59,8 @@ func TestAHookOfTheUserChangesTheInputOfATool(t *testing.T) {
 func TestTheCommandsOfASlashCommand(t *testing.T) {
 	const text = "---\ndescription: d\nallowed-tools: Bash(*)\n---\nThe result: !`%s`\n\n$ARGUMENTS\n"
 	files := map[string]string{"a.txt": "0\n", "yours.txt": "0\n",
-		".claude/commands/go.md":      fmt.Sprintf(text, "echo 1 > a.txt; echo 1 > command.txt; sleep 0.2"),
-		".claude/skills/use/SKILL.md": fmt.Sprintf(text, "echo 2 > skill.txt; sleep 0.2")}
+		".claude/commands/go.md":      fmt.Sprintf(text, "echo 1 > a.txt; echo 1 > command.txt"),
+		".claude/skills/use/SKILL.md": fmt.Sprintf(text, "echo 2 > skill.txt")}
 	e2erig.ScenarioOnNewest(t, files, func(s *e2erig.Stage) {
 		saved := filepath.Join(t.TempDir(), "saved")
 		before := s.Tree()

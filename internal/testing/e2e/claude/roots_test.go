@@ -155,3 +155,35 @@ func TestASessionThatCannotBeRecorded(t *testing.T) {
 		}
 	})
 }
+
+// TestTheUserEditsWhatACommandInASubdirectoryWrote runs the agent below the root of the workspace. A command names a file relative to the
+// directory of the session, and the user saves the file before the turn ends. Both wrote it, so the file is a conflict.
+func TestTheUserEditsWhatACommandInASubdirectoryWrote(t *testing.T) {
+	e2erig.ScenarioOnNewest(t, map[string]string{"sub/a.txt": "0\n", "sub/b.txt": "0\n"}, func(s *e2erig.Stage) {
+		s.Say(e2erig.Prompt("in the root", "done"))
+		below, err := s.Rig.In(s.Path("sub"))
+		if err != nil {
+			s.Fatal(err)
+		}
+		saved := filepath.Join(t.TempDir(), "saved")
+		agent, err := below.StartPrint(s.Ctx, e2erig.Prompt("below", e2erig.Bash("echo 1 > a.txt; echo 1 > b.txt"), map[string]any{"text": "done", "until": saved}))
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.Poll("the model to be called after the command", func() bool { return len(s.Model.Calls()) == 3 })
+		s.WaitForClock()
+		s.Write("sub/a.txt", "mine\n")
+		if err := os.WriteFile(saved, nil, 0o600); err != nil {
+			s.Fatal(err)
+		}
+		if _, err := agent.Result(s.Ctx); err != nil {
+			s.Fatal(err)
+		}
+		if out, code := s.Try("undo", "-y"); code != 4 || !strings.Contains(out, "! sub/a.txt") {
+			s.Errorf("undo: exit %d\n%s", code, out)
+		}
+		if a, b := s.Read("sub/a.txt"), s.Read("sub/b.txt"); a != "mine\n" || b != "0\n" {
+			s.Errorf("undo left %q in the user's file and %q in the turn's", a, b)
+		}
+	})
+}

@@ -24,7 +24,11 @@ With --keep-days or --keep-turns it also drops lines that an undo or a restore l
 unless one of the rules keeps them. With --keep-days alone, threads without a younger turn
 are deleted. A thread that has a pin, runs or waits for a decision always stays, and so
 does the current line of a thread. A dry run names the threads, but does not count the
-objects that only they reach.`,
+objects that only they reach.
+
+--erase removes what only deleted threads reach, whatever its age, and rewrites the database
+so that no byte of it stays. If an earlier gc without --erase dropped their checkpoints, their
+objects stay until they are an hour old: repeat 'segno gc --erase' then.`,
 		Example: "  segno gc --dry-run\n  segno gc --keep-days 90\n  segno gc --keep-days 30 --keep-turns 20 --erase",
 	}
 	c.RunE = a.InStore(func(ctx context.Context, store *local.Store, _ []string) error {

@@ -32,12 +32,14 @@ var exitTable = [...]struct {
 	{ExitInvalid, []segno.Kind{segno.KindInvalid}, "the command line is not valid"},
 	{3, []segno.Kind{segno.KindNotFound}, "the named object does not exist"},
 	{exitConflict, []segno.Kind{segno.KindPartial},
-		"done, but not complete: some paths changed since and were not overwritten, their content was never stored, or an attached database could not be read"},
+		"done, but not complete, and the result lists the rest: some paths changed since and were not overwritten, their content was never stored, " +
+			"an attached database could not be read or copied in full, a session could not be kept, the thread that a push or a pull changes has other new commits " +
+			"or is in use, or a bisect found several checkpoints"},
 	{5, []segno.Kind{segno.KindRefused}, "refused: not safe now (a turn is open, the directory is too broad), or no terminal for the confirmation"},
 	{6, []segno.Kind{segno.KindCorrupt}, "something in the store, a transcript or an archive is damaged"},
 	{7, []segno.Kind{segno.KindBusy, segno.KindFenced}, "another process held a lock for too long; try again"},
 	{8, []segno.Kind{segno.KindNewer}, "the store or the archive was written by a newer segno"},
-	{9, []segno.Kind{segno.KindIO}, "the disk or the operating system failed"},
+	{9, []segno.Kind{segno.KindIO}, "the disk, the operating system, the network or a server failed, or the command of a bisect ended with a code from 128 on"},
 	{exitCancelled, []segno.Kind{segno.KindCancelled}, "interrupted"},
 	{ExitWaits, nil, "a chat's tool call waits for approval; answer with 'segno chat --approve', --reject, --edit or --respond. So does a prompt that was sent " +
 		"to a fleet; answer with 'segno fleet decide'"},

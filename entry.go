@@ -34,8 +34,8 @@ const (
 	EntryUsage     EntryKind = "usage"  // the cost of a model call
 	EntryDoubt     EntryKind = "doubt"  // paths of a turn that another author may have changed: Body lists them, as bytes
 	EntryOthers    EntryKind = "others" // paths that others changed while turns overlapped: Body lists them, as bytes
-	// EntryUnnamed has paths that a tool of a turn wrote, and that changed otherwise while a command of it ran: Body lists
-	// them, as bytes.
+	// EntryUnnamed has paths that a tool of a turn wrote, and that changed otherwise while a command of it ran, or while the tool may have
+	// run a formatter: Body lists them, as bytes.
 	EntryUnnamed EntryKind = "unnamed"
 )
 

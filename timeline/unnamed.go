@@ -24,12 +24,13 @@ func (tl *Timeline) Unnamed(ctx context.Context, turn *segno.Checkpoint, changes
 
 func (tx *txn) unnamed(turn *segno.Checkpoint, entries []segno.Entry, changes []segno.Change) (paths []string) {
 	e := ownership.Evidence{Calls: tx.calls(entries, dirOf(turn), turn.Time, nil), Root: tx.rootOf(turn)}
-	if !slices.ContainsFunc(e.Calls, func(c ownership.Call) bool { return !c.Confined }) {
+	listed := listedPaths(entries, segno.EntryUnnamed)
+	ran := slices.ContainsFunc(e.Calls, func(c ownership.Call) bool { return !c.Confined })
+	if !ran && len(listed) == 0 {
 		return nil
 	}
-	listed := listedPaths(entries, segno.EntryUnnamed)
 	for _, x := range changes {
-		if _, isDatabase := segno.DatabaseName(x.Path); !isDatabase && !ownership.IsDirChange(x) && (listed[x.Path] || !e.NamesChange(x)) {
+		if _, isDatabase := segno.DatabaseName(x.Path); !isDatabase && !ownership.IsDirChange(x) && (listed[x.Path] || ran && !e.NamesChange(x)) {
 			paths = append(paths, x.Path)
 		}
 	}

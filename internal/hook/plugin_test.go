@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // TestPlugin enables OpenCode twice and disables it. Only segno's own plugin file is replaced or
@@ -117,4 +119,34 @@ func TestGeminiSettings(t *testing.T) {
 	if _, err := agentNamed("gemini").addHooks([]byte("{\n  // mine\n}"), run); err == nil || strings.Contains(err.Error(), "\n") {
 		t.Errorf("settings with a comment: %v", err)
 	}
+}
+
+// TestToolsOfOpenCodeFormat lets a tool of OpenCode edit a file and then run a formatter on it, before the hook after the call. An undo
+// reverts both, and lists the file apart.
+func TestToolsOfOpenCodeFormat(t *testing.T) {
+	c := newScene(t, map[string]string{"a": "1\n2\n3\n4\n5\n6\n7\n", "yours": "0"})
+	send := func(name string, more map[string]any) {
+		t.Helper()
+		c.runHook("opencode", map[string]any{"hook_event_name": name, "session_id": "ses_1", "prompt_id": "msg_1", "cwd": c.project}, more)
+		c.waitForClock()
+	}
+	send("UserPromptSubmit", map[string]any{"prompt": "one"})
+	call := map[string]any{"tool_name": "edit", "tool_use_id": "call_1",
+		"tool_input": map[string]any{"filePath": filepath.Join(c.project, "a"), "oldString": "6", "newString": "six"}}
+	send("PreToolUse", call)
+	c.write("a", "1\ntwo\n3\n4\n5\nsix\n7\n")
+	c.waitForClock()
+	call["tool_response"] = map[string]any{"output": "Edit applied successfully."}
+	send("PostToolUse", call)
+	c.write("yours", "1")
+	c.waitForClock()
+	send("Stop", nil)
+	moved, err := c.moves(timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := moved.Plan.Unnamed; !slices.Equal(got, []string{"a"}) {
+		t.Errorf("the plan lists %q apart", got)
+	}
+	c.wantFiles("a=1\n2\n3\n4\n5\n6\n7\n yours=1")
 }

@@ -18,9 +18,9 @@ func TestAToolThatOnlyReadsLeavesNoDoubt(t *testing.T) {
 		return // it takes seconds
 	}
 	for agent, tools := range map[string][]string{
-		"claude":   {"Read", "Grep", "Glob", "LS", "mcp__files__read"},
-		"codex":    {"read_file", "grep_files", "list_dir", "view_image", "mcp__files__read"},
-		"gemini":   {"read_file", "grep_search", "glob", "list_directory", "get_internal_docs", "mcp_files_read",
+		"claude": {"Read", "Grep", "Glob", "LS", "mcp__files__read"},
+		"codex":  {"read_file", "grep_files", "list_dir", "view_image", "mcp__files__read"},
+		"gemini": {"read_file", "grep_search", "glob", "list_directory", "get_internal_docs", "mcp_files_read",
 			"exit_plan_mode", "invoke_agent", "complete_task", "tracker_update_task", "read_mcp_resource"},
 		"opencode": {"read", "grep", "glob", "list", "skill", "plan_enter", "plan_exit", "files_read"},
 	} {

@@ -30,6 +30,7 @@ type Call struct {
 	Content        segno.Hash // hash of the file that it wrote, if the input contains the whole file
 
 	background bool // the input asks the agent not to wait for the command
+	formats    bool // the tool may also have run a formatter on the file that it wrote, before it ended
 
 	text string // contains the named paths; if the call is confined, one path per line
 	// dirs are the directories, below the root or absolute, in which the call may have worked. Names in text may be relative to them.
@@ -229,6 +230,7 @@ func (r *callReader) readIntent(e *segno.Entry) {
 	if len(files) == 1 {
 		c.edits = editsOf(tool, in.Input)
 	}
+	c.formats = formats(in.Input)
 	if len(c.edits) == 1 && c.edits[0].whole {
 		c.Content = segno.HashOf([]byte(c.edits[0].after))
 	}

@@ -60,6 +60,15 @@ func editsOf(tool profile.Tool, input json.RawMessage) (edits []edit) {
 	return edits
 }
 
+// formats reports whether the input of a call is one of OpenCode. Its tools run the formatters that the user configured before they return.
+func formats(input json.RawMessage) bool {
+	var in struct {
+		Path  *string `json:"filePath"`
+		Patch *string `json:"patchText"`
+	}
+	return json.Unmarshal(input, &in) == nil && (in.Path != nil || in.Patch != nil)
+}
+
 // patchEdits returns the edits that a patch in the input of a call makes in each file, by the name in the patch. It returns nil if the
 // input has no patch.
 func patchEdits(tool profile.Tool, input json.RawMessage) map[string][]edit {

@@ -30,6 +30,7 @@ type Lines struct {
 	over     bool  // a call wrote the whole file after another author had changed it
 	wrote    bool  // the newest call wrote the present content
 	before   bool  // a command began before the newest change
+	formats  bool  // the newest change was made during a call that may also have formatted the file
 	calls    int
 }
 
@@ -57,6 +58,10 @@ func (e *Evidence) LinesOf(x segno.Change, touched time.Time, parts *Division) (
 		return l, false
 	}
 	l.see(e, x.Path, touched)
+	l.formats = slices.ContainsFunc(e.naming(x.Path), func(m mention) bool {
+		c := &e.Calls[m.call]
+		return c.formats && !c.Failed && c.isRunning(latest(touched), touched)
+	})
 	switch l.owner = e.Owner(x, Touch{At: touched}); l.owner {
 	case Turn, Ran:
 		return l, slices.Contains(parts.Turn, x.Path)
@@ -157,7 +162,7 @@ func (l *Lines) Verdict(c Comparison) Verdict {
 			return Split
 		}
 		return InDoubt
-	case shown && c.Apart && !(l.unknown && l.before):
+	case shown && c.Apart && !(l.unknown && l.before) && !l.isFormatted():
 		return Split
 	case l.unknown && !l.isExplained(c), l.ran && l.between && c.Apart:
 		return InDoubt // after a command wrote the file, either a formatter or another author did
@@ -165,10 +170,13 @@ func (l *Lines) Verdict(c Comparison) Verdict {
 	return Unchanged
 }
 
-// IsUnnamed reports whether the file changed while a command ran that does not name it, and has more than the changes of the tools that
-// name it. Either the command made the rest, or another author.
+// isFormatted reports whether a formatter that ran during a call may have made the newest change, and no time shows another author.
+func (l *Lines) isFormatted() bool { return l.formats && !l.unknown && !l.between }
+
+// IsUnnamed reports whether the file has more than the changes of the tools that name it, because it changed while a command ran that does
+// not name it, or while a formatter may have run. Either these made the rest, or another author.
 func (l *Lines) IsUnnamed(c Comparison) bool {
-	return l.ran && !l.rewrites && !l.wrote && c.Fits && !c.Same
+	return (l.ran && !l.rewrites || l.isFormatted() && c.Apart) && !l.wrote && c.Fits && !c.Same
 }
 
 // AttributesVerdict decides which author changed the file's mode, owner or extended attributes. The tools that name the file change

@@ -22,6 +22,7 @@ func TestVerdict(t *testing.T) {
 	edit := func(id string, from float64) []segno.Entry {
 		return call(id, "Edit", from, from+1, map[string]any{"file_path": "/p/a", "old_string": "x", "new_string": "y"})
 	}
+	format := call("f", "edit", 30, 32, map[string]any{"filePath": "/p/a", "oldString": "x", "newString": "y"})
 	write := call("w", "Write", 30, 31, map[string]any{"file_path": "/p/a", "content": "all"})
 	run := func(from float64, text string) []segno.Entry { return call("c", "Bash", from, from+2, command(text)) }
 	look := call("r", "Read", 60, 61, file("a"))
@@ -68,6 +69,10 @@ func TestVerdict(t *testing.T) {
 		"not known, a command, in the same place":  {[][]segno.Entry{run(10, "make"), edit("1", 30)}, 30.5, here, Unchanged},
 		"not known, a command, no edit fits":       {[][]segno.Entry{run(10, "make"), edit("1", 30)}, 30.5, misfit, Unchanged},
 		"not known, while a command ran":           {[][]segno.Entry{edit("1", 30), run(40, "make fmt")}, 41, apart, Unchanged},
+		"OpenCode formats what it wrote":           {[][]segno.Entry{seen(slices.Clone(format), old)}, 31.5, apart, Unchanged},
+		"the same, after another author":           {[][]segno.Entry{seen(slices.Clone(format), at(20))}, 31.5, apart, Split},
+		"the same, and another author after it":    {[][]segno.Entry{seen(slices.Clone(format), old), look}, 70, apart, Split},
+		"the same, and a formatter of the user":    {[][]segno.Entry{seen(slices.Clone(format), old)}, 40, apart, Split},
 		"not known, a whole file":                  {[][]segno.Entry{slices.Clone(write)}, 30.5, same, Unchanged},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,12 +17,12 @@ type promptExpander interface {
 	ExpandedAt(ctx context.Context, src segno.Source, key segno.TurnKey) (time.Time, error)
 	// TypedCommand returns the command with which the user began a turn, and its times. They are zero if a prompt began the turn.
 	TypedCommand(ctx context.Context, src segno.Source, key segno.TurnKey) (command string, from, to time.Time, err error)
-	// LoadsSkill reports whether a call of a tool loads the text of a skill.
-	LoadsSkill(tool string) bool
+	// RunsCommandsFirst reports whether the agent runs commands at the beginning of a call, before a subagent makes its first call.
+	RunsCommandsFirst(tool string, input []byte) bool
 }
 
-// expansions returns a call for each time in which the agent may have run the commands of a slash command or a skill. entries are those of the
-// turn.
+// expansions returns a call for each time in which the agent may have run commands without a hook: those of a slash command or a skill, a
+// command of the user, or those that make the git worktree of a subagent. entries are those of the turn.
 func (tx *txn) expansions(ctx context.Context, t *OpenTurn, entries []segno.Entry) (calls []ownership.Call) {
 	agent, ok := tx.Transcripts[t.Agent].(promptExpander)
 	if !ok || t.Owner != "" {
@@ -44,10 +44,9 @@ func (tx *txn) expansions(ctx context.Context, t *OpenTurn, entries []segno.Entr
 		}
 	}
 	for i, e := range entries {
-		if e.Kind != segno.EntryIntent || !agent.LoadsSkill(e.Name) {
+		if e.Kind != segno.EntryIntent || !agent.RunsCommandsFirst(e.Name, e.Body) {
 			continue
 		}
-		// A skill may start a subagent, whose calls follow.
 		next := func(x segno.Entry) bool {
 			return x.Kind == segno.EntryIntent && x.ID != e.ID || x.Kind == segno.EntryResult && x.ID == e.ID
 		}
@@ -76,4 +75,15 @@ func (tx *txn) beginAtTypedCommand(ctx context.Context, t *OpenTurn, before time
 		t.Start, t.BeforeTime, t.Prompt = from, before, typedCommand+command
 	}
 	return nil
+}
+
+// mayExpand reports whether a recorded turn may have changes of commands that no entry shows.
+func (tx *txn) mayExpand(turn *segno.Checkpoint, entries []segno.Entry) bool {
+	agent, ok := tx.Transcripts[turn.Agent].(promptExpander)
+	if !ok {
+		return false
+	}
+	return strings.HasPrefix(turn.Prompt, "/") || strings.HasPrefix(turn.Prompt, typedCommand) || slices.ContainsFunc(entries, func(e segno.Entry) bool {
+		return e.Kind == segno.EntryIntent && agent.RunsCommandsFirst(e.Name, e.Body)
+	})
 }

@@ -25,7 +25,7 @@ func (tl *Timeline) Unnamed(ctx context.Context, turn *segno.Checkpoint, changes
 func (tx *txn) unnamed(turn *segno.Checkpoint, entries []segno.Entry, changes []segno.Change) (paths []string) {
 	e := ownership.Evidence{Calls: tx.calls(entries, dirOf(turn), turn.Time, nil), Root: tx.rootOf(turn)}
 	listed := listedPaths(entries, segno.EntryUnnamed)
-	ran := slices.ContainsFunc(e.Calls, func(c ownership.Call) bool { return !c.Confined })
+	ran := slices.ContainsFunc(e.Calls, func(c ownership.Call) bool { return !c.Confined }) || tx.mayExpand(turn, entries)
 	if !ran && len(listed) == 0 {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package claude
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -253,8 +254,17 @@ func (c *Transcripts) TypedCommand(ctx context.Context, src segno.Source, key se
 	return command, from, to, sessionfile.IOError(op, src.Path, err)
 }
 
-// LoadsSkill implements an ability that package timeline uses.
-func (c *Transcripts) LoadsSkill(tool string) bool { return tool == "Skill" }
+// RunsCommandsFirst reports whether the agent runs commands at the beginning of a call: those in the text of a skill, or the command of git
+// that makes the worktree of a subagent. The input of a call may be clipped, and then contains quotes in a string.
+func (c *Transcripts) RunsCommandsFirst(tool string, input []byte) bool {
+	switch tool {
+	case "Skill":
+		return true
+	case "Agent", "Task":
+		return bytes.Contains(bytes.ReplaceAll(input, []byte{'\\'}, nil), []byte(`"isolation":"worktree"`))
+	}
+	return false
+}
 
 // QueuedKey returns the id of the newest prompt that waited in the agent's queue and then began a turn, or "".
 func (c *Transcripts) QueuedKey(ctx context.Context, src segno.Source) (segno.TurnKey, error) {

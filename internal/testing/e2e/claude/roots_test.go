@@ -3,6 +3,7 @@ package claude_test
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -184,6 +185,31 @@ func TestTheUserEditsWhatACommandInASubdirectoryWrote(t *testing.T) {
 		}
 		if a, b := s.Read("sub/a.txt"), s.Read("sub/b.txt"); a != "mine\n" || b != "0\n" {
 			s.Errorf("undo left %q in the user's file and %q in the turn's", a, b)
+		}
+	})
+}
+
+// TestTheWorktreeOfASubagent starts a subagent in a git worktree that the agent makes below the workspace's root. An undo removes the
+// files of the worktree, and lists the file .git, which segno never changes.
+func TestTheWorktreeOfASubagent(t *testing.T) {
+	e2erig.ScenarioOnNewest(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
+		for _, args := range [][]string{{"init", "-q"}, {"add", "a.txt"}, {"-c", "user.name=u", "-c", "user.email=u", "commit", "-qm", "one"}} {
+			git := exec.CommandContext(s.Ctx, "git", args...)
+			git.Dir, git.Env = s.Rig.Project, s.Rig.Env()
+			if out, err := git.CombinedOutput(); err != nil {
+				s.Fatalf("git %s: %v\n%s", args, err, out)
+			}
+		}
+		s.Say(e2erig.Prompt("work", map[string]any{"tool": "Agent", "input": map[string]any{"description": "d", "subagent_type": "general-purpose",
+			"run_in_background": false, "isolation": "worktree", "prompt": e2erig.Prompt("sub", e2erig.Bash("pwd; echo 1 > new.txt"), "sub done")}}, "done"))
+		made, err := filepath.Glob(s.Path(".claude/worktrees/*/new.txt"))
+		if err != nil || len(made) != 1 {
+			s.Fatalf("the subagent made %q, %v\n%s", made, err, s.Segno("show", "t1"))
+		}
+		show := s.Segno("show", "t1") + s.Segno("undo", "-y", "--verbose")
+		left, err := filepath.Glob(s.Path(".claude/worktrees/*/*"))
+		if err != nil || len(left) != 1 || filepath.Base(left[0]) != ".git" || !strings.Contains(show, "protected: git") {
+			s.Errorf("undo left %q, %v\n%s", left, err, show)
 		}
 	})
 }

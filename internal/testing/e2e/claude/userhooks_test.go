@@ -86,7 +86,9 @@ func TestTheCommandsOfASlashCommand(t *testing.T) {
 			s.Fatalf("the agent did not run the commands:\n%s", s.Tree())
 		}
 		show := s.Segno("show", "t1")
-		s.Segno("undo", "-y")
+		if out := s.Segno("undo", "-y"); !strings.Contains(out, "changed while a command ran") || !strings.Contains(out, "- skill.txt") {
+			s.Errorf("undo does not list apart what the commands changed:\n%s", out)
+		}
 		if want := strings.Replace(before, `yours.txt -rw-r--r-- "0\n"`, `yours.txt -rw-r--r-- "mine\n"`, 1); s.Tree() != want {
 			s.Errorf("files after the undo:\n%s\nwant\n%s\n%s", s.Tree(), want, show)
 		}

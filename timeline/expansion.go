@@ -13,8 +13,9 @@ import (
 // promptExpander is the ability of a [segno.Transcript] to show when the agent expanded a prompt. Claude Code runs the commands in the text of
 // a slash command or a skill before it sends the text to the model, and calls no hook for them.
 type promptExpander interface {
-	// ExpandedAt returns when the agent had replaced the prompt of a turn by the text of a slash command, or zero.
-	ExpandedAt(ctx context.Context, src segno.Source, key segno.TurnKey) (time.Time, error)
+	// ExpandedAt returns when the agent had replaced the prompt of a turn by the text of a slash command. The time is zero if the prompt is no
+	// slash command. found is false if the agent has not recorded the prompt: it may still run commands.
+	ExpandedAt(ctx context.Context, src segno.Source, key segno.TurnKey) (at time.Time, found bool, err error)
 	// TypedCommand returns the command with which the user began a turn, and its times. They are zero if a prompt began the turn.
 	TypedCommand(ctx context.Context, src segno.Source, key segno.TurnKey) (command string, from, to time.Time, err error)
 	// RunsCommandsFirst reports whether the agent runs commands at the beginning of a call, before a subagent makes its first call.
@@ -22,8 +23,9 @@ type promptExpander interface {
 }
 
 // expansions returns a call for each time in which the agent may have run commands without a hook: those of a slash command or a skill, a
-// command of the user, or those that make the git worktree of a subagent. entries are those of the turn.
-func (tx *txn) expansions(ctx context.Context, t *OpenTurn, entries []segno.Entry) (calls []ownership.Call) {
+// command of the user, or those that make the git worktree of a subagent. entries are those of the turn. isLate is set
+// if the turn ended without an event.
+func (tx *txn) expansions(ctx context.Context, t *OpenTurn, entries []segno.Entry, isLate bool) (calls []ownership.Call) {
 	agent, ok := tx.Transcripts[t.Agent].(promptExpander)
 	if !ok || t.Owner != "" {
 		return nil
@@ -39,8 +41,11 @@ func (tx *txn) expansions(ctx context.Context, t *OpenTurn, entries []segno.Entr
 		}
 	}
 	if strings.HasPrefix(t.Prompt, "/") {
-		if at, err := agent.ExpandedAt(ctx, t.Source, t.Key); err == nil { // without its session, the time is not known
+		switch at, found, _ := agent.ExpandedAt(ctx, t.Source, t.Key); { // a session that cannot be read shows no prompt
+		case found:
 			ran(t.Start, at)
+		case isLate && !tx.isRefused(ctx, *t): // the user interrupted the commands, or the agent was killed
+			calls = append(calls, ownership.Call{From: t.Start, To: t.Start, Next: t.Start, Lost: true})
 		}
 	}
 	for i, e := range entries {

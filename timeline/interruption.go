@@ -157,6 +157,6 @@ func (tx *txn) evidenceOfLate(ctx context.Context, t OpenTurn, ended time.Time) 
 	}
 	e.Start, e.Root = t.earliest(), tx.Workspace.Root()
 	e.Calls = ownership.Calls(entries, tx.openContext(&t, entries, until, t.allTaskEnds(entries, time.Time{})))
-	e.Calls = append(e.Calls, tx.expansions(ctx, &t, entries)...)
+	e.Calls = append(e.Calls, tx.expansions(ctx, &t, entries, true)...)
 	return e, whyAll, nil
 }

@@ -59,7 +59,7 @@ func (tx *txn) evidenceOf(ctx context.Context, w *turnEnd) (*ownership.Evidence,
 	in.Left = now
 	// A call of a subagent that still works has no result yet, so a missing result does not show that a call was not made.
 	in.Resolved = w.turn.Owner == "" && !w.Interrupted && agents.HasAllResults(w.turn.Agent) && !w.turn.hasSubagent(entries)
-	calls := append(ownership.Calls(entries, in), tx.expansions(ctx, &w.turn, entries)...)
+	calls := append(ownership.Calls(entries, in), tx.expansions(ctx, &w.turn, entries, false)...)
 	e := &ownership.Evidence{Calls: calls, Start: w.turn.earliest(), End: now, Root: tx.Workspace.Root()}
 	w.whyAll = ownership.WhyWhole(entries, w.turn.Start, now, tx.knowsCalls(ctx, &w.turn, entries, w.Message))
 	if w.whyAll == "" && w.turn.hasLostCalls(entries, bad) {

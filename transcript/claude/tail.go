@@ -201,18 +201,20 @@ func (c *Transcripts) IsRefused(ctx context.Context, src segno.Source, key segno
 }
 
 // ExpandedAt returns the time of the record of a turn's prompt, if the prompt is a slash command. The agent writes it after it has run the
-// commands in the text of the slash command. The time is zero if there is no such record.
-func (c *Transcripts) ExpandedAt(ctx context.Context, src segno.Source, key segno.TurnKey) (at time.Time, err error) {
+// commands in the text of the slash command. found is false if there is no record of the prompt.
+func (c *Transcripts) ExpandedAt(ctx context.Context, src segno.Source, key segno.TurnKey) (at time.Time, found bool, err error) {
 	const op = "look for a slash command"
 	f, src, err := c.open(ctx, op, src)
 	if err != nil {
-		return at, err
+		return at, false, err
 	}
 	defer f.Close()
 	find := func(r *record) bool {
-		isPrompt := r.kind == kindUser && !r.isSidechain && string(r.promptID) == string(key) &&
-			strings.Contains(textOf(field(r.message, "content")), "<command-name>")
-		if ms, ok := r.time(); ok && isPrompt {
+		if r.kind != kindUser || r.isMeta || r.isSidechain || string(r.promptID) != string(key) {
+			return true
+		}
+		found = true
+		if ms, ok := r.time(); ok && strings.Contains(textOf(field(r.message, "content")), "<command-name>") {
 			at = time.UnixMilli(ms)
 		}
 		return at.IsZero()
@@ -220,7 +222,7 @@ func (c *Transcripts) ExpandedAt(ctx context.Context, src segno.Source, key segn
 	if _, err = readTail(f, tailOffset(f), find); err == nil && at.IsZero() && tailOffset(f) > 0 {
 		_, err = readTail(f, 0, find)
 	}
-	return at, sessionfile.IOError(op, src.Path, err)
+	return at, found, sessionfile.IOError(op, src.Path, err)
 }
 
 // The beginnings of the records of a command that the user typed after "!", and of its output.

@@ -94,3 +94,24 @@ func TestTheCommandsOfASlashCommand(t *testing.T) {
 		}
 	})
 }
+
+// TestAKillDuringTheCommandsOfASlashCommand kills the agent while it runs the commands in the text of a slash command. The commands may have
+// made each change since, so these are conflicts.
+func TestAKillDuringTheCommandsOfASlashCommand(t *testing.T) {
+	files := map[string]string{"a.txt": "0\n", ".claude/commands/go.md": "---\nallowed-tools: Bash(*)\n---\n!`echo 1 > a.txt; echo 1 > begun; until [ -e go ]; do sleep 0.05; done`\n"}
+	e2erig.ScenarioOnNewest(t, files, func(s *e2erig.Stage) {
+		session := s.Say(e2erig.Prompt("first", "done"))
+		agent, err := s.Rig.StartPrint(s.Ctx, "/go", "--resume", session)
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.WaitFor("begun")
+		if err := agent.Kill(); err != nil {
+			s.Fatal(err)
+		}
+		s.Write("go", "") // the command outlives its agent
+		if out, code := s.Try("undo", "-y"); code != 4 || !strings.Contains(out, "! a.txt") || !strings.Contains(out, "! begun") {
+			s.Errorf("undo: exit %d\n%s", code, out)
+		}
+	})
+}

@@ -62,9 +62,7 @@ func (t *Text) Plan(root string, plan *timeline.Plan, res Result) {
 	t.stays(res.Stays)
 	if plan.Point != nil {
 		t.linef("%s", t.paint(Dim, "  the conversation stays: no session can end inside a turn"))
-		for _, line := range Inexact(plan.Point) {
-			t.linef("%s", t.paint(Warn, "  "+line))
-		}
+		t.inexact(plan)
 	}
 	if plan.Session != nil && plan.Session.Leaf != "" {
 		t.linef("%s", t.paint(Dim, "  the conversation moves too"))
@@ -91,6 +89,13 @@ func Inexact(p *timeline.Point) []string {
 		"these may have been different: " + strings.Join(named, ", ")}
 }
 
+// inexact lists the files that may have been different at the point of a plan.
+func (t *Text) inexact(plan *timeline.Plan) {
+	for _, line := range Inexact(plan.Point) {
+		t.linef("%s", t.paint(Warn, "  "+line))
+	}
+}
+
 // changed lists the changes that tools named, and apart from them those that were made while a command ran, because they
 // may be the user's.
 func (t *Text) changed(named, unnamed []history.Change) {
@@ -109,6 +114,9 @@ func (t *Text) Moved(m *timeline.MoveResult, res Result) {
 	t.linef("%s%s: now at %s, %s", strings.TrimSpace(string(plan.Verb)+" "+Turns(plan)), Whose(plan), placeOf(m.Head), WrittenCounts(plan))
 	if m.Head.Workspace == nil && m.Head.Session != nil {
 		t.linef("  the files of %s were not recorded, so they stay as they are", placeOf(m.Head))
+	}
+	if plan.Point != nil {
+		t.inexact(plan)
 	}
 	named, unnamed := byName(res.Changes)
 	t.changed(Merged(named), unnamed)

@@ -17,7 +17,7 @@ import (
 // TestWebServesUntilItIsInterrupted starts both verbs, reads with the token, and ends them.
 func TestWebServesUntilItIsInterrupted(t *testing.T) {
 	dir := t.TempDir()
-	tokens := filepath.Join(dir, "token")
+	tokens := filepath.Join(dir, ".config", "token") // serve makes both
 	for _, args := range [][]string{{"web", "--no-open"}, {"serve", "--listen", "127.0.0.1:0"}, {"serve", "--listen", "127.0.0.1:0", "--token-file", tokens}} {
 		ctx, cancel := context.WithCancel(t.Context())
 		out, stdout := io.Pipe()

@@ -12,6 +12,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -175,10 +176,13 @@ func checkTokenName(name string) error {
 // List returns the tokens of the file.
 func (t *Tokens) List() []Grant { return slices.Clone(t.all) }
 
-// AddToken adds a new token to the file, which it makes if it does not exist, and returns the token. The file has only
-// its hash.
+// AddToken adds a new token to the file, which it makes if it does not exist, with its directory, and returns the token. The
+// file has only its hash.
 func AddToken(ctx context.Context, fsys vfs.FS, path, name string, s Scopes, now time.Time) (token string, err error) {
 	const op = "add token"
+	if err := vfs.MkdirAll(fsys, filepath.Dir(path)); err != nil {
+		return "", segno.NewError(segno.KindIO, op, path, err)
+	}
 	unlock, err := lockTokens(ctx, fsys, path)
 	if err != nil {
 		return "", err

@@ -3,6 +3,7 @@ package webcmd
 import (
 	"errors"
 	"io/fs"
+	"path/filepath"
 	"strings"
 
 	"github.com/dalsegno/segno"
@@ -15,13 +16,15 @@ import (
 const minToken = 32
 
 // tokenIn returns the token in a file. If the file is missing, it creates the file with a new
-// token.
+// token, and the directory of the file.
 func tokenIn(fsys vfs.FS, path string) (string, error) {
 	const op = "read token"
 	token, err := cli.ReadTokenFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		token = web.NewToken()
-		err = vfs.Replace(fsys, path, []byte(token+"\n"), 0o600)
+		if err = vfs.MkdirAll(fsys, filepath.Dir(path)); err == nil {
+			err = vfs.Replace(fsys, path, []byte(token+"\n"), 0o600)
+		}
 		if err != nil {
 			return "", segno.NewError(segno.KindIO, "write token", path, err)
 		}

@@ -113,7 +113,7 @@ func dedupe(es []segno.Entry) []segno.Entry {
 		case e.ID == "" || !again:
 			first[c] = len(out)
 			out = append(out, e)
-		case len(e.Body) > len(out[at].Body), e.Kind == segno.EntryIntent && isOfHook(e):
+		case len(e.Body) > len(out[at].Body), e.Kind == segno.EntryIntent && repeats(e, out[at]):
 			e.Time = out[at].Time
 			out[at] = e
 		}
@@ -121,7 +121,8 @@ func dedupe(es []segno.Entry) []segno.Entry {
 	return out
 }
 
-func isOfHook(e segno.Entry) bool {
-	in := turns.ReadIntent(e.Body)
-	return in.IsOfHook()
+// repeats reports whether a hook recorded the beginning of a call again after a hook had recorded it.
+func repeats(e, earlier segno.Entry) bool {
+	in := turns.ReadIntent(earlier.Body)
+	return turns.ReadIntent(e.Body).Changed != nil && in.IsOfHook()
 }

@@ -21,7 +21,8 @@ type Intent struct {
 	// IsClipped is set if the body was too long for its entry. An input that an agent announced is then not complete.
 	IsClipped bool
 	// Changed is when each file that the tool writes changed last before the call, in the order of [profile.Tool.Files]. A
-	// time is zero if there was no such file, and nil if it is not known. Changed is nil if no hook recorded it.
+	// time is zero if there was no such file, and nil if it is not known. Changed is nil if no hook recorded it. It is not nil if a hook recorded
+	// the call again with another input.
 	Changed []*time.Time
 }
 

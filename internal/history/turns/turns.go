@@ -234,7 +234,7 @@ func (t *Turn) addIntent(e *segno.Entry) {
 	if in.IsClipped {
 		in.Input, _ = withoutChanged(e.Body)
 	}
-	if size := max(0, len(in.Input)-len("{}")); size > c.inputSize || in.IsOfHook() {
+	if size := max(0, len(in.Input)-len("{}")); size > c.inputSize || in.Changed != nil && c.Title == "" {
 		c.Input, c.inputSize, c.Changed = in.Input, size, in.Changed
 	}
 	if title, err := json.Marshal(c.Title); c.inputSize == 0 && c.Title != "" && err == nil {

@@ -166,10 +166,14 @@ func (r Recorder) recordChangedInput(ctx context.Context, p Payload) error {
 	if isSameJSON(before.Input, turns.ReadIntent(input).Input) {
 		return nil
 	}
-	files := agents.Tool(p.ToolName).Files
+	files, changed := agents.Tool(p.ToolName).Files, []*time.Time{nil} // when another file changed before the call is not known
 	if before.Changed != nil && slices.Equal(files(before.Input), files(p.ToolInput)) {
-		input = turns.WithChanged(input, before.Changed)
+		changed = before.Changed
 	}
+	if len(input) <= len("{}") {
+		return nil
+	}
+	input = turns.WithChanged(input, changed)
 	e, err := r.entry(p, segno.EntryIntent, input)
 	if err != nil {
 		return err

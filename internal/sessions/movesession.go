@@ -34,7 +34,7 @@ another checkpoint.`,
 			return a.runMoveSession(c.Context(), args[0], to)
 		},
 	}
-	c.Flags().StringVar(&to, "to", "", "the directory to continue in; it must exist")
+	c.Flags().StringVar(&to, "to", "", "the directory `DIR` to continue in; it must exist")
 	return c
 }
 

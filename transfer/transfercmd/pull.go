@@ -59,7 +59,7 @@ when it is run again.
 		},
 	}
 	remote.add(c)
-	c.Flags().StringVar(&to, "to", "", "the new directory; it must not exist or be empty")
+	c.Flags().StringVar(&to, "to", "", "the new directory `DIR`; it must not exist, or be empty")
 	c.Flags().BoolVar(&trust, "trust", false, "also write files that could run programs here, or contain credentials")
 	c.Flags().BoolVarP(&a.Yes, "yes", "y", false, "do it without asking")
 	c.Flags().BoolVar(&a.DryRun, "dry-run", false, "count what would be copied and stop; no plan of the files is shown")

@@ -51,7 +51,7 @@ session that ends there, on the files as they are.`,
 			})(c, args)
 		},
 	}
-	c.Flags().StringVar(&to, "to", "", "the new directory; it must not exist")
+	c.Flags().StringVar(&to, "to", "", "the new directory `DIR`; it must not exist")
 	c.Flags().IntVarP(&number, "number", "n", 0, "make `N` forks, in DIR-1 to DIR-N")
 	c.Flags().BoolVar(&chatOnly, "chat", false, "fork the conversation alone, on the files as they are")
 	c.Flags().BoolVar(&noNote, "no-note", false, "do not add a note about the fork to the first prompt")

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dalsegno/segno/internal/testing/agentrig"
 	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
@@ -27,12 +28,15 @@ func TestAHookOfTheUserChangesTheInputOfATool(t *testing.T) {
 		userHook(s, "PreToolUse", "Write", "cat <<'EOF'\n"+`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow",`+
 			`"updatedInput":{"file_path":"`+s.Path("b.txt")+`","content":"changed\n"}}}`+"\nEOF\n")
 		saved := filepath.Join(t.TempDir(), "saved")
-		agent, err := s.Rig.StartPrint(s.Ctx, e2erig.Prompt("work", map[string]any{"tool": "Read", "input": map[string]string{"file_path": s.Path("b.txt")}},
+		reads := func(file string) map[string]any {
+			return map[string]any{"tool": "Read", "input": map[string]string{"file_path": s.Path(file)}}
+		}
+		agent, err := s.Rig.StartPrint(s.Ctx, e2erig.Prompt("work", reads("a.txt"), reads("b.txt"),
 			s.Writes("a.txt", "1\n"), map[string]any{"text": "done", "until": saved}))
 		if err != nil {
 			s.Fatal(err)
 		}
-		s.Poll("the model to be called after the write", func() bool { return len(s.Model.Calls()) == 3 })
+		s.Poll("the model to be called after the write", func() bool { return len(s.Model.Calls()) == 4 })
 		s.Write("a.txt", "mine\n")
 		if err := os.WriteFile(saved, nil, 0o600); err != nil {
 			s.Fatal(err)
@@ -44,7 +48,7 @@ func TestAHookOfTheUserChangesTheInputOfATool(t *testing.T) {
 		if _, err := res.Must(); err != nil {
 			s.Fatal(err)
 		}
-		if show := s.Segno("show", "t1"); !strings.Contains(show, "~ b.txt") || strings.Contains(show, "a.txt  ") || strings.Contains(show, "~ a.txt") {
+		if show := s.Segno("show", "t1"); !strings.Contains(show, "~ b.txt") || !strings.Contains(show, "Write  "+s.Path("b.txt")) || strings.Contains(show, "~ a.txt") {
 			s.Errorf("the turn wrote b.txt, and segno shows\n%s", show)
 		}
 		s.Segno("undo", "-y")
@@ -55,7 +59,7 @@ func TestAHookOfTheUserChangesTheInputOfATool(t *testing.T) {
 }
 
 // TestTheCommandsOfASlashCommand runs a slash command and a skill with commands in their texts. The agent runs these without a hook, and their
-// changes belong to the turn.
+// changes belong to the turn. The oldest version runs those of a slash command before the hook of the prompt, so they are not by a turn there.
 func TestTheCommandsOfASlashCommand(t *testing.T) {
 	const text = "---\ndescription: d\nallowed-tools: Bash(*)\n---\nThe result: !`%s`\n\n$ARGUMENTS\n"
 	files := map[string]string{"a.txt": "0\n", "yours.txt": "0\n",
@@ -89,14 +93,18 @@ func TestTheCommandsOfASlashCommand(t *testing.T) {
 		if out := s.Segno("undo", "-y"); !strings.Contains(out, "changed while a command ran") || !strings.Contains(out, "- skill.txt") {
 			s.Errorf("undo does not list apart what the commands changed:\n%s", out)
 		}
-		if want := strings.Replace(before, `yours.txt -rw-r--r-- "0\n"`, `yours.txt -rw-r--r-- "mine\n"`, 1); s.Tree() != want {
+		want := strings.Replace(before, `yours.txt -rw-r--r-- "0\n"`, `yours.txt -rw-r--r-- "mine\n"`, 1)
+		if s.Version == agentrig.ClaudeOldest {
+			want = strings.Replace(want, `a.txt -rw-r--r-- "0\n"`, "a.txt -rw-r--r-- \"1\\n\"\ncommand.txt -rw-r--r-- \"1\\n\"", 1)
+		}
+		if s.Tree() != want {
 			s.Errorf("files after the undo:\n%s\nwant\n%s\n%s", s.Tree(), want, show)
 		}
 	})
 }
 
 // TestAKillDuringTheCommandsOfASlashCommand kills the agent while it runs the commands in the text of a slash command. The commands may have
-// made each change since, so these are conflicts.
+// made each change since, so these are conflicts. With the oldest version no turn has begun, and they stay without a conflict.
 func TestAKillDuringTheCommandsOfASlashCommand(t *testing.T) {
 	files := map[string]string{"a.txt": "0\n", ".claude/commands/go.md": "---\nallowed-tools: Bash(*)\n---\n!`echo 1 > a.txt; echo 1 > begun; until [ -e go ]; do sleep 0.05; done`\n"}
 	e2erig.ScenarioOnNewest(t, files, func(s *e2erig.Stage) {
@@ -110,7 +118,9 @@ func TestAKillDuringTheCommandsOfASlashCommand(t *testing.T) {
 			s.Fatal(err)
 		}
 		s.Write("go", "") // the command outlives its agent
-		if out, code := s.Try("undo", "-y"); code != 4 || !strings.Contains(out, "! a.txt") || !strings.Contains(out, "! begun") {
+		out, code := s.Try("undo", "-y")
+		areConflicts := code == 4 && strings.Contains(out, "! a.txt") && strings.Contains(out, "! begun")
+		if areConflicts == (s.Version == agentrig.ClaudeOldest) || s.Read("a.txt") != "1\n" {
 			s.Errorf("undo: exit %d\n%s", code, out)
 		}
 	})

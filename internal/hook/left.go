@@ -42,16 +42,17 @@ func (h *handler) noteLeft(ctx context.Context, t timeline.OpenTurn) {
 }
 
 // leftBehind returns the names of processes that commands of the session started within a time before now, and that are not below the agent
-// any more. It leaves out the processes below these.
+// any more. It leaves out the processes below these, and below those that an earlier turn left behind.
 func (h *handler) leftBehind(agent int, within time.Duration) (names []string) {
-	found := map[int]bool{}
+	detached := map[int]bool{}
 	for pid := range proc.WithVariable(h.agent.SessionEnv, string(h.Session)) {
-		if age := proc.Age(pid); age > 0 && age <= within && !slices.Contains(above(pid), agent) {
-			found[pid] = true
+		if !slices.Contains(above(pid), agent) {
+			detached[pid] = true
 		}
 	}
-	for pid := range found {
-		if !slices.ContainsFunc(above(pid), func(parent int) bool { return found[parent] }) {
+	for pid := range detached {
+		isBelow := slices.ContainsFunc(above(pid), func(parent int) bool { return detached[parent] })
+		if age := proc.Age(pid); age > 0 && age <= within && !isBelow {
 			names = append(names, fmt.Sprintf("%s (pid %d)", clip(proc.Command(pid)), pid))
 		}
 	}

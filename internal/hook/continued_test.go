@@ -40,7 +40,7 @@ func TestTheAgentIsKilledAfterItContinued(t *testing.T) {
 	c.wantNoFailures()
 }
 
-// TestALateCallWithoutATurn records nothing for a call whose prompt segno did not see, as if the hooks were enabled during the turn.
+// TestALateCallWithoutATurn sends a call of a prompt that segno did not see, as if the user had enabled the hooks during the turn. segno opens no turn.
 func TestALateCallWithoutATurn(t *testing.T) {
 	c := newScene(t, map[string]string{"a": "0"})
 	c.asks("p1", "one")
@@ -65,7 +65,7 @@ func TestTheAgentContinuesAfterAnUndo(t *testing.T) {
 	Run(c.Context(), "claude", Event{Place: c.place, Stdout: &told, Getenv: func(string) string { return "" },
 		Stdin: strings.NewReader(c.payload("PreToolUse", "prompt_id", "p1", "tool_name", "Write", "tool_use_id", "t2", "tool_input", input))})
 	if !strings.Contains(told.String(), "the user undid turn 1") || !strings.Contains(told.String(), `"PreToolUse"`) {
-		t.Errorf("the agent is told %q", &told)
+		t.Errorf("the answer to the agent is %q", &told)
 	}
 	c.write("b", "1")
 	c.ends("p1", "t2", "Write", input)

@@ -130,7 +130,7 @@ func (t *Text) Moved(m *timeline.MoveResult, res Result) {
 	t.Saved(m)
 }
 
-// Saved says that a restore, which also overwrites what is no turn's, has saved that before.
+// Saved says that a restore has saved what no checkpoint had, because a restore also overwrites changes of the user.
 func (t *Text) Saved(m *timeline.MoveResult) {
 	if m.Saved != "" && m.Plan.Verb == segno.VerbRestore && m.Files > 0 {
 		t.linef("  what no checkpoint had was saved first, as %s; 'segno op undo' brings it back", printable.Short(m.Saved))

@@ -136,8 +136,8 @@ func (r Recorder) RecordTool(ctx context.Context, p Payload) error {
 	return r.saveFiles(ctx, p, key, e)
 }
 
-// IsAfterEnd reports whether an event is that of the first call of the agent itself, not of a subagent, under a prompt whose turn is not
-// open: it has ended and the agent continues it, or segno did not see its beginning.
+// IsAfterEnd reports whether an event is the first call of the agent itself, not of a subagent, under a prompt without an open turn: the
+// agent continues a turn that has ended, or segno did not see the beginning of the turn.
 func (r Recorder) IsAfterEnd(ctx context.Context, p Payload) (bool, error) {
 	s, ok := r.Spool.(eventReceiver)
 	if !ok || p.Event != "PreToolUse" || p.PromptID == "" || p.AgentID != "" {

@@ -13,8 +13,8 @@ import (
 // promptExpander is the ability of a [segno.Transcript] to show when the agent expanded a prompt. Claude Code runs the commands in the text of
 // a slash command or a skill before it sends the text to the model, and calls no hook for them.
 type promptExpander interface {
-	// ExpandedAt returns when the agent had replaced the prompt of a turn by the text of a slash command. The time is zero if the prompt is no
-	// slash command. found is false if the agent has not recorded the prompt: it may still run commands.
+	// ExpandedAt returns the time at which the agent recorded the prompt of a turn, after it ran the commands in the text of a slash command.
+	// The time is zero if the prompt is another one. found is false if the agent has not recorded the prompt: it may still run commands.
 	ExpandedAt(ctx context.Context, src segno.Source, key segno.TurnKey) (at time.Time, found bool, err error)
 	// TypedCommand returns the command with which the user began a turn, and its times. They are zero if a prompt began the turn.
 	TypedCommand(ctx context.Context, src segno.Source, key segno.TurnKey) (command string, from, to time.Time, err error)

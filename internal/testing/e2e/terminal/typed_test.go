@@ -10,7 +10,7 @@ import (
 
 // TestACommandThatTheUserTypes runs a command of the user in the terminal of the agent, which sends the output to the model. What the user
 // changed before the command does not belong to this turn, and the turn has the command as its prompt. The oldest version does not
-// send the output until the next prompt, so there the command is no turn.
+// send the output until the next prompt, so segno records no turn for the command there.
 func TestACommandThatTheUserTypes(t *testing.T) {
 	e2erig.ScenarioOnNewest(t, map[string]string{"a.txt": "0\n", "yours.txt": "0\n"}, func(s *e2erig.Stage) {
 		tui := s.TUI()

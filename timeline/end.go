@@ -92,16 +92,7 @@ func (tx *txn) turnToEnd(ctx context.Context, e TurnEnd) (OpenTurn, error) {
 			}
 		}
 	}
-	thread, err := tx.threadOf(ctx, e.Source.Session)
-	if err != nil {
-		return OpenTurn{}, err
-	}
-	before, at, err := tx.knownState(ctx)
-	t := OpenTurn{Key: e.Key, Agent: e.Agent, Source: e.Source, Workspace: tx.Workspace.ID(), Thread: thread, Before: before}
-	if err == nil {
-		err = tx.beginAtTypedCommand(ctx, &t, at)
-	}
-	return t, err
+	return tx.unreported(ctx, Prompt{Key: e.Key, Agent: e.Agent, Source: e.Source})
 }
 
 // turnEnd is the state of the end of a turn while EndTurn records it. Its stages run in the order of

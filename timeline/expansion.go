@@ -65,6 +65,20 @@ func (tx *txn) expansions(ctx context.Context, t *OpenTurn, entries []segno.Entr
 // typedCommand begins a prompt that is a command of the user.
 const typedCommand = "! "
 
+// unreported makes a turn that no event began. The time of its beginning is known only if a command of the user began it.
+func (tx *txn) unreported(ctx context.Context, p Prompt) (OpenTurn, error) {
+	thread, err := tx.threadOf(ctx, p.Source.Session)
+	if err != nil {
+		return OpenTurn{}, err
+	}
+	before, at, err := tx.knownState(ctx)
+	t := OpenTurn{Key: p.Key, Agent: p.Agent, Source: p.Source, Workspace: tx.Workspace.ID(), Thread: thread, Before: before, Process: p.Process}
+	if err == nil {
+		err = tx.beginAtTypedCommand(ctx, &t, at)
+	}
+	return t, err
+}
+
 // beginAtTypedCommand sets the beginning of a turn that was not reported, if the user began it with a command in the agent's terminal. Claude
 // Code runs such a command itself, calls no hook for it, and then sends the output to the model. before is the time of the state before the turn.
 func (tx *txn) beginAtTypedCommand(ctx context.Context, t *OpenTurn, before time.Time) error {
@@ -76,8 +90,11 @@ func (tx *txn) beginAtTypedCommand(ctx context.Context, t *OpenTurn, before time
 		return err
 	}
 	command, from, _, err := agent.TypedCommand(ctx, t.Source, t.Key)
-	if err == nil && from.After(before) { // without its session, the beginning is not known
+	if err == nil && !from.IsZero() { // without its session, the beginning is not known
 		t.Start, t.BeforeTime, t.Prompt = from, before, typedCommand+command
+		if before.After(from) { // the user made a move after the command
+			t.Start = before
+		}
 	}
 	return nil
 }

@@ -23,8 +23,9 @@ func (tx *txn) reopened(ctx context.Context, c *segno.Checkpoint, p Prompt, task
 
 // ReopenTurn opens a recorded turn again when the agent continues it after its end, because a hook of the user for the end of a turn
 // demanded it. From then on, moves are refused. The caller records the entry of the first call afterwards. If the checkpoint of the
-// turn cannot be amended, for example because the user has undone it, ReopenTurn begins another turn with the same prompt. It does
-// nothing if the turn was not recorded, or if another turn of the session runs.
+// turn cannot be amended, for example because the user has undone it, ReopenTurn begins another turn with the same prompt. If the turn was
+// not recorded, ReopenTurn opens it if a command began it that the user typed in the agent's terminal: Claude Code does not report such a
+// beginning. It does nothing if another turn of the session runs.
 func (tl *Timeline) ReopenTurn(ctx context.Context, p Prompt) (TurnStart, error) {
 	c, err := tl.reopen(ctx, p)
 	if c == nil || err != nil {
@@ -48,7 +49,14 @@ func (tl *Timeline) reopen(ctx context.Context, p Prompt) (*segno.Checkpoint, er
 		return nil, tx.pendingErr
 	}
 	c, err := tx.recordedEnd(ctx, OpenTurn{Key: p.Key, Source: p.Source})
-	if c == nil || err != nil {
+	if err != nil {
+		return nil, errors.Join(err, tx.pendingErr)
+	}
+	if c == nil {
+		t, err := tx.unreported(ctx, p)
+		if err == nil && !t.Start.IsZero() {
+			err = tx.saveTurn(ctx, t)
+		}
 		return nil, errors.Join(err, tx.pendingErr)
 	}
 	t, isIts, err := tx.reopened(ctx, c, p)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"strings"
 	"time"
 )
@@ -78,9 +79,12 @@ func (s step) addsNoMessage() bool { return s.Error != 0 || s.Drop }
 // findDirective returns the last directive in text, or nil. It decodes the steps as JSON, so
 // ">>" inside a string does not end them, and a directive inside a string (the prompt of a
 // subagent) does not count as another one. It ignores a line quoted with "> ", because such a
-// line only cites a prompt and may be truncated.
+// line only cites a prompt and may be truncated. Claude Code escapes the output of a command that the user typed after "!".
 func findDirective(text string) (*directive, error) {
 	var found *directive
+	if strings.Contains(text, "<bash-stdout>") {
+		text = html.UnescapeString(text)
+	}
 	text = unquoted(text)
 	for {
 		i := strings.Index(text, directiveStart)

@@ -1,6 +1,7 @@
 package terminal_test
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -19,25 +20,7 @@ func TestACommandThatTheUserTypes(t *testing.T) {
 		s.Write("new.txt", "mine\n")
 		s.WaitForClock()
 		const command = "echo 1 > a.txt; sleep 0.2"
-		for _, keys := range []string{"!", command} {
-			if err := tui.Press(agentrig.Key(keys)); err != nil {
-				s.Fatal(err)
-			}
-			inBashMode := func(screen string) bool {
-				for line := range strings.Lines(screen) {
-					if strings.HasPrefix(strings.TrimSpace(line), "!") && strings.Contains(line, strings.TrimPrefix(keys, "!")) {
-						return true
-					}
-				}
-				return false
-			}
-			if _, err := tui.WaitFor(s.Ctx, inBashMode); err != nil {
-				s.Fatal(err)
-			}
-		}
-		if err := tui.Press(agentrig.Enter); err != nil {
-			s.Fatal(err)
-		}
+		typeCommand(s, tui, command)
 		if s.Version == agentrig.ClaudeOldest {
 			s.Poll("the command", func() bool { return s.Read("a.txt") == "1\n" })
 			s.Type(tui, e2erig.Prompt("beta", "answer two"), "answer two")
@@ -52,5 +35,83 @@ func TestACommandThatTheUserTypes(t *testing.T) {
 		}
 		undoes(s, "1")
 		wantFiles(s, map[string]string{"a.txt": "0\n", "b.txt": "1\n", "yours.txt": "mine\n", "new.txt": "mine\n"})
+	})
+}
+
+// typeCommand runs a command of the user in the terminal of the agent.
+func typeCommand(s *e2erig.Stage, tui *agentrig.TUI, command string) {
+	s.Helper()
+	for _, keys := range []string{"!", command} {
+		if err := tui.Press(agentrig.Key(keys)); err != nil {
+			s.Fatal(err)
+		}
+		inBashMode := func(screen string) bool {
+			for line := range strings.Lines(screen) {
+				if strings.HasPrefix(strings.TrimSpace(line), "!") && strings.Contains(line, strings.TrimPrefix(keys, "!")) {
+					return true
+				}
+			}
+			return false
+		}
+		if _, err := tui.WaitFor(s.Ctx, inBashMode); err != nil {
+			s.Fatal(err)
+		}
+	}
+	if err := tui.Press(agentrig.Enter); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// TestTheAgentWorksAfterACommandThatTheUserTypes lets the agent make calls after it received the output of a command of the user. No hook
+// reports the beginning of this turn. From the first call on, a move is refused, and the turn has the changes of the command and of the
+// calls, and not those of the user: also if the user then kills the agent. If the user makes a move before the first call, the turn
+// begins at the move.
+func TestTheAgentWorksAfterACommandThatTheUserTypes(t *testing.T) {
+	for _, then := range []string{"ends", "killed", "moved"} {
+		t.Run(then, func(t *testing.T) { worksAfterATypedCommand(t, then) })
+	}
+}
+
+func worksAfterATypedCommand(t *testing.T, then string) {
+	e2erig.ScenarioOnNewest(t, map[string]string{"a.txt": "0\n", "yours.txt": "0\n"}, func(s *e2erig.Stage) {
+		if s.Version == agentrig.ClaudeOldest {
+			return // it does not send the output to the model
+		}
+		tui := s.TUI()
+		s.Type(tui, e2erig.Prompt("alpha", "answer one"), "answer one")
+		s.Write("yours.txt", "mine\n")
+		s.WaitForClock()
+		first, last := s.Writes("b.txt", "1\n"), e2erig.Bash("echo 1 > c.txt")
+		first["until"], last["until"] = signal(s, "begin"), signal(s, "go")
+		if err := os.WriteFile(signal(s, "script"), []byte(e2erig.Prompt("", first, last, "answer two")), 0o600); err != nil {
+			s.Fatal(err)
+		}
+		calls := len(s.Model.Calls())
+		typeCommand(s, tui, "echo 1 > a.txt; cat ../home/script")
+		s.Poll("the output to reach the model", func() bool { return len(s.Model.Calls()) > calls })
+		of := map[string]string{"a.txt": "0\n", "b.txt": "", "c.txt": "", "yours.txt": "mine\n", "mine.txt": "mine\n"}
+		if then == "moved" {
+			undoes(s, "1")
+			of["a.txt"] = "1\n"
+		}
+		s.Write("../home/begin", "")
+		s.WaitFor("b.txt")
+		s.Write("mine.txt", "mine\n")
+		if out, code := s.Try("undo", "-y"); code == 0 || !strings.Contains(out, "is open") {
+			s.Errorf("an undo while the agent works: exit %d\n%s", code, out)
+		}
+		if then == "killed" {
+			if err := tui.Kill(); err != nil {
+				s.Fatal(err)
+			}
+		} else {
+			s.Write("../home/go", "")
+			s.Poll("the turn of the command", func() bool { return len(s.Turns()) == 2 })
+		}
+		undoes(s, "1")
+		wantFiles(s, of)
+		if turns := s.Turns(); len(turns) != 2 || !strings.HasPrefix(turns[1].Prompt, "! echo 1") {
+			s.Errorf("the turns are %+v", turns)
+		}
 	})
 }

@@ -101,11 +101,19 @@ func (tx *txn) beginAtTypedCommand(ctx context.Context, t *OpenTurn, before time
 
 // mayExpand reports whether a recorded turn may have changes of commands that no entry shows.
 func (tx *txn) mayExpand(turn *segno.Checkpoint, entries []segno.Entry) bool {
-	agent, ok := tx.Transcripts[turn.Agent].(promptExpander)
-	if !ok {
-		return false
-	}
-	return strings.HasPrefix(turn.Prompt, "/") || strings.HasPrefix(turn.Prompt, typedCommand) || slices.ContainsFunc(entries, func(e segno.Entry) bool {
-		return e.Kind == segno.EntryIntent && agent.RunsCommandsFirst(e.Name, e.Body)
+	return tx.mayExpandPrompt(turn) || slices.ContainsFunc(entries, func(e segno.Entry) bool {
+		return e.Kind == segno.EntryIntent && tx.runsCommandsFirst(turn, e.Name, e.Body)
 	})
+}
+
+// mayExpandPrompt is mayExpand for commands before the first call of the turn.
+func (tx *txn) mayExpandPrompt(turn *segno.Checkpoint) bool {
+	_, ok := tx.Transcripts[turn.Agent].(promptExpander)
+	return ok && (strings.HasPrefix(turn.Prompt, "/") || strings.HasPrefix(turn.Prompt, typedCommand))
+}
+
+// runsCommandsFirst is mayExpand for commands at the beginning of a call.
+func (tx *txn) runsCommandsFirst(turn *segno.Checkpoint, tool string, input []byte) bool {
+	agent, ok := tx.Transcripts[turn.Agent].(promptExpander)
+	return ok && agent.RunsCommandsFirst(tool, input)
 }

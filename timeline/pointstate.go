@@ -149,10 +149,28 @@ func (tx *txn) readPoints(ctx context.Context, turn *segno.Checkpoint) (*pointSt
 		s.free = append(s.free, span{0, math.MaxInt}) // the calls are not all known, or their times
 	}
 	s.addSaved(&saved)
+	tx.addExpansions(s)
 	if err := tx.dropMissing(ctx, s); err != nil {
 		return nil, err
 	}
 	return s, tx.findUnchanged(ctx, s)
+}
+
+// addExpansions adds the times in which the agent may have run commands without a hook.
+func (tx *txn) addExpansions(s *pointState) {
+	if tx.mayExpandPrompt(s.turn) {
+		s.free = append(s.free, span{}) // before the first call
+	}
+	for _, c := range s.calls {
+		if !tx.runsCommandsFirst(s.turn, c.Tool, c.Input) {
+			continue
+		}
+		end := c.Ended
+		if !c.Done {
+			end = math.MaxInt
+		}
+		s.free = append(s.free, span{c.Began, end})
+	}
 }
 
 // addSaved adds the calls, with the states that hooks saved after them.

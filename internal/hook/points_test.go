@@ -127,6 +127,43 @@ func TestPointsInsideATurn(t *testing.T) {
 	c.wantNoFailures()
 }
 
+// TestPointsOfASlashCommand checks the files after the calls of a turn that begins with a slash command. Claude Code runs the commands in the
+// text of the slash command before the first call, and calls no hook for them.
+func TestPointsOfASlashCommand(t *testing.T) {
+	c := newScene(t, map[string]string{"a": "0", "made": "0"})
+	c.sendEvent("UserPromptSubmit", "prompt_id", "p1", "prompt", "/generate")
+	c.waitForClock()
+	c.write("made", "1")
+	c.waitForClock()
+	c.agent(`"type":"user","promptId":"p1","permissionMode":"default","message":{"role":"user","content":"<command-name>/generate</command-name>"}`)
+	c.writes("p1", "t1", "a", "1")
+	c.writes("p1", "t2", "a", "2")
+	c.stops("p1")
+	c.wantPoint(1, "a=1 made=1")
+	c.wantPoint(2, "a=2 made=1")
+	c.wantNoFailures()
+}
+
+// TestPointsOfASkill is TestPointsOfASlashCommand for a skill that the model loads: its commands run in this call.
+func TestPointsOfASkill(t *testing.T) {
+	c := newScene(t, map[string]string{"a": "0", "made": "0"})
+	c.asks("p1", "one")
+	c.writes("p1", "t1", "a", "1")
+	skill := map[string]any{"skill": "generate"}
+	c.waitForClock()
+	c.begins("p1", "t2", "Skill", skill)
+	c.waitForClock()
+	c.write("made", "1")
+	c.waitForClock()
+	c.ends("p1", "t2", "Skill", skill)
+	c.writes("p1", "t3", "a", "2")
+	c.stops("p1")
+	c.wantPoint(1, "a=1 made=0")
+	c.wantPoint(2, "a=1 made=1")
+	c.wantPoint(3, "a=2 made=1")
+	c.wantNoFailures()
+}
+
 // TestPointsBeforeAChangeIsTakenBack sets a written file aside and restores it later, as git stash does, and replaces a directory
 // by one whose file is older. In between, nothing proves what the file was.
 func TestPointsBeforeAChangeIsTakenBack(t *testing.T) {

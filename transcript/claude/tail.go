@@ -154,6 +154,8 @@ const interruptMark = "[Request interrupted by user"
 // shows it: the agent writes its records about every 100 ms.
 const markDelay = 300 * time.Millisecond
 
+const markInterval = 20 * time.Millisecond
+
 // Interrupted reports whether the agent recorded that the user interrupted the turn
 // of a prompt, or continued with another prompt without the turn's end. In both cases the
 // agent calls no hook and keeps running. Interrupted waits a moment for the mark. An empty
@@ -232,7 +234,7 @@ const (
 )
 
 // TypedCommand returns the command with which the user began a turn in the terminal, and the times of its beginning and end. A time is zero if
-// the end of the transcript does not show it.
+// the end of the transcript does not show it. TypedCommand gives the agent a moment to write the first record of the turn.
 func (c *Transcripts) TypedCommand(ctx context.Context, src segno.Source, key segno.TurnKey) (command string, from, to time.Time, err error) {
 	const op = "look for a command of the user"
 	f, src, err := c.open(ctx, op, src)
@@ -240,19 +242,28 @@ func (c *Transcripts) TypedCommand(ctx context.Context, src segno.Source, key se
 		return "", from, to, err
 	}
 	defer f.Close()
-	_, err = readTail(f, tailOffset(f), func(r *record) bool {
-		ms, ok := r.time()
-		if !ok || r.kind != kindUser || r.isSidechain || string(r.promptID) != string(key) {
-			return true
-		}
-		switch text := textOf(field(r.message, "content")); {
-		case from.IsZero() && strings.HasPrefix(text, bashInput):
-			command, from = strings.TrimSuffix(text[len(bashInput):], "</bash-input>"), time.UnixMilli(ms)
-		case !from.IsZero() && strings.HasPrefix(text, bashOutput):
-			to = time.UnixMilli(ms)
-		}
-		return to.IsZero()
+	ctx, cancel := context.WithTimeout(ctx, markDelay)
+	defer cancel()
+	err = poll(ctx, markInterval, func() (isFound bool, err error) {
+		_, err = readTail(f, tailOffset(f), func(r *record) bool {
+			ms, ok := r.time()
+			if !ok || r.kind != kindUser || r.isSidechain || string(r.promptID) != string(key) {
+				return true
+			}
+			isFound = true
+			switch text := textOf(field(r.message, "content")); {
+			case from.IsZero() && strings.HasPrefix(text, bashInput):
+				command, from = strings.TrimSuffix(text[len(bashInput):], "</bash-input>"), time.UnixMilli(ms)
+			case !from.IsZero() && strings.HasPrefix(text, bashOutput):
+				to = time.UnixMilli(ms)
+			}
+			return to.IsZero()
+		})
+		return isFound, err
 	})
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = nil // the session has no record of the turn
+	}
 	return command, from, to, sessionfile.IOError(op, src.Path, err)
 }
 
@@ -297,7 +308,7 @@ func (c *Transcripts) readTurnEnd(ctx context.Context, src segno.Source, key seg
 	}
 	ctx, cancel := context.WithTimeout(ctx, markDelay)
 	defer cancel()
-	err = poll(ctx, 20*time.Millisecond, func() (bool, error) {
+	err = poll(ctx, markInterval, func() (bool, error) {
 		f, err := vfs.OpenRegular(src.Path)
 		if err != nil {
 			return false, err

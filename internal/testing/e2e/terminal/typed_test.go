@@ -19,7 +19,7 @@ func TestACommandThatTheUserTypes(t *testing.T) {
 		s.Write("yours.txt", "mine\n")
 		s.Write("new.txt", "mine\n")
 		s.WaitForClock()
-		const command = "echo 1 > a.txt; sleep 0.2"
+		const command = "echo 1 > a.txt"
 		typeCommand(s, tui, command)
 		if s.Version == agentrig.ClaudeOldest {
 			s.Poll("the command", func() bool { return s.Read("a.txt") == "1\n" })
@@ -113,5 +113,27 @@ func worksAfterATypedCommand(t *testing.T, then string) {
 		if turns := s.Turns(); len(turns) != 2 || !strings.HasPrefix(turns[1].Prompt, "! echo 1") {
 			s.Errorf("the turns are %+v", turns)
 		}
+	})
+}
+
+// TestAQueuedSlashCommand types a slash command while a turn runs. The agent runs it after the turn, so it begins another turn, which has what
+// the commands in its text changed.
+func TestAQueuedSlashCommand(t *testing.T) {
+	const text = "---\ndescription: d\nallowed-tools: Bash(*)\n---\nThe result: !`echo 1 > a.txt; echo 1 > command.txt`\n\n$ARGUMENTS\n"
+	e2erig.ScenarioOnNewest(t, map[string]string{"a.txt": "0\n", ".claude/commands/go.md": text}, func(s *e2erig.Stage) {
+		tui := s.TUI()
+		begin(s, tui, e2erig.Prompt("alpha", e2erig.Bash("echo 1 > begun; "+wait(signal(s, "go"))), "answer one"), "begun")
+		if err := tui.Prompt(s.Ctx, "/go "+e2erig.Prompt("beta", s.Writes("b.txt", "1\n"), "answer two")); err != nil {
+			s.Fatal(err)
+		}
+		s.Write("../home/go", "")
+		s.WaitFor("b.txt")
+		s.Poll("the turn of the slash command", func() bool { return len(s.Turns()) == 2 })
+		undoes(s, "1")
+		want := map[string]string{"a.txt": "0\n", "command.txt": "", "b.txt": "", "begun": "1\n"}
+		if s.Version == agentrig.ClaudeOldest { // it runs the commands before the hook of the prompt
+			want["a.txt"], want["command.txt"] = "1\n", "1\n"
+		}
+		wantFiles(s, want)
 	})
 }
